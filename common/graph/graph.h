@@ -1,0 +1,180 @@
+// The graph language: what is to be computed, independent of how.
+//
+// A graph has typed tensors with static shapes and nodes of two kinds. A `map` gives each element
+// of its output as an expression over elements of other tensors; a `reduce` combines such an
+// expression over axes. Both are written the way one writes them on paper, a line each:
+//
+//   input x: f32[R, C] ~ normal
+//   m: f32[r: R] = max[c: C](x[r, c])
+//   e: f32[r: R, c: C] = exp(x[r, c] - m[r])
+//   s: f32[r: R] = sum[c: C](e[r, c])
+//   y: f32[r: R, c: C] = e[r, c] / s[r]
+//   output y
+//
+// The text is also the stored form (Problem.graph). It is parsed under one workload's values for
+// the named dimensions, so a Graph has only numbers in it; `Print` gives the canonical text.
+//
+// Meaning, exactly:
+//  * Every expression has a type; both sides of an operator have the same one, and rounding happens
+//    only at casts, written as the type: f64(x[i]). (Contraction to FMA and the order of a
+//    floating-point sum are free.) A bare literal takes the type of what it is combined with.
+//  * min, max, clamp and the max/min/argmax/argmin reduces propagate NaN; ties of argmax and argmin go
+//    to the first element in row-major order of the reduce axes; the index is its linear position.
+//  * Integers wrap; integer / is floor division and % has the divisor's sign. Indexes are i64.
+//  * select(c, a, b) evaluates only the side it takes, and `and`/`or` short-circuit, so an
+//    out-of-bounds load behind a false condition does not happen. Any other is an error of the graph.
+//  * An index may be any i64 expression, loads included (gather).
+//
+// Everything here is immutable after construction or plain data; functions are pure and thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace warpsmith::graph {
+
+enum class DType { kBool, kI32, kI64, kF16, kBF16, kF32, kF64 };
+
+int64_t SizeOf(DType type);          // bytes in memory; bool is 1
+const char* NameOf(DType type);      // "bool", "i32", "i64", "f16", "bf16", "f32", "f64"
+bool IsFloat(DType type);
+bool IsInteger(DType type);          // i32, i64
+
+enum class Op {
+  kConst,   // `number` (floats) or `integer` (integers, bool)
+  kIndex,   // the node's index variable `var`, an i64: axes first, then reduce axes
+  kLoad,    // element of `tensor` at args (i64, one for each of its axes)
+  // binary
+  kAdd, kSub, kMul, kDiv, kMod, kMin, kMax, kPow, kAtan2,
+  kLt, kLe, kEq, kNe, kAnd, kOr,            // give bool; a > b is written as b < a
+  // unary
+  kNeg, kAbs, kSign, kSqrt, kRsqrt, kExp, kExp2, kExpm1, kLog, kLog2, kLog1p, kTanh, kErf, kSin, kCos,
+  kFloor, kCeil, kRound, kTrunc,            // round: ties to even
+  kNot, kIsNan,                             // kNot: bool
+  // other
+  kSelect,  // args: bool, then, else
+  kCast,    // args[0] to `type`; float to integer truncates; to bool is != 0
+};
+
+struct Expr;
+using ExprPtr = std::shared_ptr<const Expr>;
+struct Expr {
+  Op op;
+  DType type;
+  double number = 0;
+  int64_t integer = 0;
+  int var = -1;
+  int tensor = -1;
+  std::vector<ExprPtr> args;
+};
+
+// Builders. They check types with CHECK: a mismatch is a bug of the caller (parse and import report
+// errors of their input before they get here). Constants fold; x + 0, x * 1 and i64 arithmetic on
+// constants simplify; nothing that could change a floating-point result does.
+ExprPtr Const(DType type, double number);
+ExprPtr ConstInt(DType type, int64_t integer);   // kI32, kI64, kBool
+ExprPtr Index(int var);
+ExprPtr Load(const struct Graph& graph, int tensor, std::vector<ExprPtr> indexes);
+ExprPtr Unary(Op op, ExprPtr a);
+ExprPtr Binary(Op op, ExprPtr a, ExprPtr b);
+ExprPtr Select(ExprPtr condition, ExprPtr a, ExprPtr b);
+ExprPtr Cast(DType type, ExprPtr a);
+bool Same(const ExprPtr& a, const ExprPtr& b);    // structural equality
+// Replaces every index variable v with vars[v] (nullptr keeps it).
+ExprPtr Substitute(const ExprPtr& e, const std::vector<ExprPtr>& vars);
+
+enum class Role { kInput, kParam, kState, kIntermediate };
+
+// How a graph input is drawn when no PyTorch module draws it.
+struct Distribution {
+  enum class Kind { kNormal, kUniform, kIntegers, kConstant } kind = Kind::kNormal;
+  double low = 0;    // uniform [low, high), integers [low, high), constant: low; normal: mean
+  double high = 1;   // normal: standard deviation
+};
+
+struct Axis {
+  std::string name;   // unique in its node; for people
+  int64_t extent;     // >= 1
+};
+
+struct Tensor {
+  std::string name;   // unique: [A-Za-z_][A-Za-z0-9_.]*; params and states: the module's state-dict name
+  DType type;
+  std::vector<int64_t> shape;   // row major, dense; empty: a scalar
+  Role role = Role::kIntermediate;
+  Distribution distribution;    // inputs, params, states
+  int node = -1;                // its producer; -1 for inputs, params, states
+  int64_t elements() const;
+  int64_t bytes() const;
+};
+
+enum class Combiner { kSum, kProd, kMax, kMin, kArgMax, kArgMin };
+
+struct Node {
+  bool reduce = false;
+  std::vector<Axis> axes;          // of the output, in its order
+  std::vector<Axis> reduce_axes;   // reduce only; at least one
+  Combiner combiner = Combiner::kSum;
+  ExprPtr value;                   // over axes and reduce_axes
+  // One tensor; argmax and argmin have two: the value (of value's type) and the index (i64).
+  // Text: `v, i: f32[r: R] = argmax[c: C](x[r, c])`. The value of argmax is what max gives.
+  std::vector<int> outputs;
+};
+
+struct Graph {
+  std::vector<Tensor> tensors;
+  std::vector<Node> nodes;         // in an order in which each uses only what stands before
+  std::vector<int> outputs;        // tensors, in order; may name an input
+  struct Update { int state; int value; };   // text: `update running_mean = new_mean`
+  std::vector<Update> updates;     // states are written after everything was read
+
+  int Find(const std::string& name) const;   // -1 if there is none
+  // Appends; names must be new, shapes and types consistent (CHECK). Return the tensor's id
+  // (for AddReduce with argmax/argmin: of the value; the index is the next id).
+  int AddInput(Role role, std::string name, DType type, std::vector<int64_t> shape,
+               Distribution distribution = {});
+  int AddMap(std::string name, std::vector<Axis> axes, ExprPtr value);
+  int AddReduce(std::string name, Combiner combiner, std::vector<Axis> axes,
+                std::vector<Axis> reduce_axes, ExprPtr value, std::string index_name = "");
+};
+
+// Dimension values by name, as in Workload.dims.
+using Dims = std::map<std::string, int64_t>;
+
+// Parses under a workload's dimensions. Extents and bounds in the text may use names of dims and
+// + - * / % ( ) on them. InvalidArgument names the line, the column and what was expected.
+absl::StatusOr<Graph> Parse(const std::vector<std::string>& lines, const Dims& dims);
+// Canonical text, numbers in place of names. Parse(Print(g)) gives an equal graph.
+std::vector<std::string> Print(const Graph& graph);
+std::string PrintExpr(const Graph& graph, const Node& node, const ExprPtr& e);
+
+// Types, shapes, order, names, that outputs exist, and that loads that can be proven out of bounds
+// (affine indexes over the axes' ranges, not behind a select or and/or) are not there.
+absl::Status Validate(const Graph& graph);
+
+// Removes nodes that no output or update needs; renumbers tensors.
+Graph Prune(const Graph& graph);
+
+// What a run must do at the least.
+struct Cost {
+  int64_t bytes = 0;            // each needed input element once, each output element once; gathers and
+                                // strided windows count what they touch, at most the tensor
+  double operations = 0;        // floating-point operations of all nodes as written
+  double transcendental = 0;    // of them exp, log, tanh, erf, pow, sin, cos, sqrt, division
+};
+Cost Count(const Graph& graph);
+
+// Rates of a card, measured.
+struct Roof {
+  double bytes_per_second = 0;
+  double operations_per_second = 0;   // fp32
+};
+double LightSeconds(const Cost& cost, const Roof& roof);   // the larger of the two times
+
+}  // namespace warpsmith::graph

@@ -1,0 +1,115 @@
+// A device compiles, holds memory, runs plans and times them.
+//
+// `cuda` is a card, through the driver API and NVRTC, both loaded at run time. `host` is this
+// processor: the same source, compiled by the C++ compiler found at run time with a header that
+// gives blocks, threads, shared memory, barriers and shuffles.
+//
+// Compilation needs no device and is thread-safe (Compiler). A Device belongs to one thread of one
+// process, the judge's: what candidates do to it can only kill that process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "warpsmith/v1/solution.pb.h"
+#include "warpsmith/v1/trial.pb.h"
+
+namespace warpsmith::device {
+
+struct DeviceInfo {
+  std::string kind;             // "cuda", "host"
+  std::string name;             // "NVIDIA H200", "host: AMD EPYC ..."
+  std::string arch;             // "sm_90a", "host"
+  std::string driver;           // "580.159", compiler version on the host
+  int sm_count = 1;
+  int max_threads_per_sm = 2048;
+  int max_blocks_per_sm = 32;
+  int64_t registers_per_sm = 65536;
+  int64_t shared_per_sm = 0, shared_per_block = 0;
+  int64_t l2_bytes = 0;
+  int max_cluster = 1;
+  int64_t memory_bytes = 0;     // total
+};
+
+struct Binary {
+  std::string bytes;            // cubin; on the host the path of a shared object
+  v1::StaticReport report;
+};
+
+// Compiles device code. Thread-safe; no device needed.
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  // InvalidArgument: the source does not compile; the message holds the compiler's first errors.
+  // DeadlineExceeded: longer than the limit. FailedPrecondition: refused (a writable module global).
+  // Other codes: no compiler; the message says what to install.
+  virtual absl::StatusOr<Binary> Compile(const std::string& source, absl::Duration limit) = 0;
+};
+// arch: "host" or "sm_90a", ... `cache_dir` keeps shared objects of the host compiler.
+absl::StatusOr<std::unique_ptr<Compiler>> MakeCompiler(const std::string& arch,
+                                                       const std::string& cache_dir);
+
+// Device memory of one tensor. Begins at a multiple of 256 bytes and ends as near as that allows to
+// an unmapped page; the bytes between are a guard band with a known pattern. Moving it changes its
+// address. Unmapped memory keeps its content but no kernel can reach it.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  virtual int64_t bytes() const = 0;
+  virtual uint64_t address() const = 0;          // 0 while unmapped
+  virtual absl::Status Unmap() = 0;
+  virtual absl::Status Map() = 0;                // at a new address where the device can
+  virtual absl::StatusOr<bool> GuardIntact() = 0;  // false: somebody wrote past the end (or before)
+};
+
+// A plan with its binary, loaded and bound to memory.
+class Program {
+ public:
+  virtual ~Program() = default;
+  // Binds Plan.buffers by position. Cheap; may be called between runs.
+  virtual absl::Status Bind(absl::Span<Memory* const> buffers) = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<Memory>> Allocate(int64_t bytes) = 0;
+  virtual int64_t allocated_bytes() const = 0;   // physical, now
+  virtual absl::StatusOr<int64_t> FreeBytes() = 0;
+  virtual absl::Status Write(Memory& to, const void* from, int64_t bytes, int64_t offset = 0) = 0;
+  virtual absl::Status Read(const Memory& from, void* to, int64_t bytes, int64_t offset = 0) = 0;
+  virtual absl::Status Fill(Memory& memory, uint32_t pattern) = 0;   // whole memory
+  virtual absl::Status Copy(const Memory& from, Memory& to, int64_t bytes) = 0;
+  // Copies in from another process's device allocation (cuda: an IPC handle of 64 bytes, opened
+  // and closed within the call; host: the name of a shared-memory object).
+  virtual absl::Status CopyFromForeign(const std::string& handle, int64_t offset, Memory& to,
+                                       int64_t bytes) = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<Program>> Load(const v1::Plan& plan,
+                                                        const Binary& binary) = 0;
+  // Runs once and waits, at most `limit`. DeadlineExceeded: it hangs (the process must end: nothing
+  // else gets a kernel off the card). OutOfRange: it touched memory that is not its own.
+  // Aborted: it killed the context. After any of these the device is unusable.
+  virtual absl::Status Run(Program& program, absl::Duration limit) = 0;
+  // Seconds of one replay (a CUDA graph of the whole plan), L2 flushed before. Same errors.
+  virtual absl::StatusOr<double> Time(Program& program, absl::Duration limit) = 0;
+  virtual double SmClockMhz() = 0;               // 0 if unknown
+
+  // Peak rates, measured once by a copy and an FMA kernel.
+  struct Rates { double bytes_per_second = 0, operations_per_second = 0; };
+  virtual absl::StatusOr<Rates> MeasureRates() = 0;
+};
+// "cuda:0", "host"
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name);
+// Devices that this machine has: {"cuda:0", "cuda:1"} or {}; the host is always possible.
+std::vector<std::string> ListCudaDevices();
+
+}  // namespace warpsmith::device

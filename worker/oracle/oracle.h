@@ -1,0 +1,69 @@
+// What says what the right answer is.
+//
+// The native oracle evaluates the graph node by node: on the processor in double (EvaluateOnHost),
+// and for device-sized data with plain one-thread-per-output kernels in fp64. It is the
+// specification, so it shares no code with code generation. The PyTorch oracle is a child process
+// that owns the reference module.
+//
+// Both draw inputs and answer for them; the judge holds the answers where no candidate can reach.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/graph/graph.h"
+#include "warpsmith/v1/problem.pb.h"
+#include "warpsmith/v1/trial.pb.h"
+#include "worker/device/device.h"
+
+namespace warpsmith::oracle {
+
+// How the inputs of a case differ from the problem's own draw.
+enum class Variation { kNone, kTimes3, kTimes001, kNegated, kDense, kWide, kNewWeights };
+const char* NameOf(Variation variation);
+
+// Inputs, params and states as the graph lists them, and the answer for them, in device memory.
+// `answers`: outputs, then updated states, in the graph's order, in their own types.
+// `exact`: for floating-point answers fp64 values at `sample` (element positions; all of them where
+// the answer is small), else empty. `reference_*_error`: the error of `answers` against `exact`.
+struct Case {
+  Variation variation = Variation::kNone;
+  uint64_t seed = 0;
+  std::vector<std::unique_ptr<device::Memory>> inputs;
+  std::vector<std::unique_ptr<device::Memory>> answers;
+  std::vector<std::vector<int64_t>> sample;
+  std::vector<std::vector<double>> exact;
+  double reference_max_error = 0;
+  double reference_rms_error = 0;
+};
+
+class Oracle {
+ public:
+  virtual ~Oracle() = default;
+  virtual std::string name() const = 0;   // "torch 2.11.0+cu130", "native"
+  // Fresh inputs for the seed and their answers. Memory is the device's.
+  virtual absl::StatusOr<Case> Draw(device::Device& device, uint64_t seed, Variation variation) = 0;
+  // Peak device bytes beside the case itself, while drawing.
+  virtual int64_t WorkingBytes() const = 0;
+  // Times what the user could have had for nothing; leaves the device idle and its caches empty.
+  virtual absl::StatusOr<v1::BaselineReport> TimeBaselines(device::Device& device) = 0;
+};
+
+// ---- native -----------------------------------------------------------------------------------
+
+// Tensor values on the host, in double (integers exactly up to 2^53).
+using Values = std::vector<double>;
+// Evaluates every output, then every update, of `graph`. inputs: one for each input, param and state,
+// in tensor order. `round_to_type`: each stored tensor is rounded to its type, as PyTorch would;
+// otherwise floats stay double throughout (the exact answer). Cost grows with the graph's
+// operations: for shapes of up to some 10^7.
+absl::StatusOr<std::vector<Values>> EvaluateOnHost(const graph::Graph& graph,
+                                                   const std::vector<Values>& inputs,
+                                                   bool round_to_type);
+// Draws one input by its distribution, varied.
+Values DrawOnHost(const graph::Tensor& tensor, uint64_t seed, Variation variation);
+
+}  // namespace warpsmith::oracle
