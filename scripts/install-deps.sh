@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Installs what Warpsmith is built with, from Debian 12 (or Ubuntu 24.04). Idempotent, and quick when
+# nothing is missing.
+#
+#   scripts/install-deps.sh           the packages to build and run
+#   scripts/install-deps.sh --tests   also a Python with PyTorch and NVRTC under .cache/venv, which the
+#                                     tests of import and of device code use
+#
+# WARPSMITH_PYTHON=/path/to/python names an interpreter that has them already. The one in use is
+# written to .cache/python.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+PACKAGES=(
+  ca-certificates cmake ninja-build g++ ccache pkg-config patchelf clang-format
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  libabsl-dev libsqlite3-dev libspdlog-dev libfmt-dev libcli11-dev libboost-context-dev
+  libssl-dev nlohmann-json3-dev catch2 python3 python3-venv
+)
+PYTHON_PACKAGES=(torch==2.13.0 nvidia-cuda-nvrtc==13.0.88 numpy)
+# The processor's build of PyTorch; the default one brings gigabytes of CUDA.
+TORCH_INDEX=https://download.pytorch.org/whl/cpu
+
+say() { echo "install-deps: $*" >&2; }
+
+missing() {
+  local package
+  for package in "${PACKAGES[@]}"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' ||
+      echo "$package"
+  done
+}
+
+install_packages() {
+  local wanted
+  mapfile -t wanted < <(missing)
+  if [ ${#wanted[@]} -eq 0 ]; then
+    say "all ${#PACKAGES[@]} packages are present"
+    return
+  fi
+  if ! command -v apt-get >/dev/null; then
+    say "no apt-get here; install by hand: ${wanted[*]}"
+    exit 1
+  fi
+  local root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { say "not root and no sudo; as root: apt-get install ${wanted[*]}"; exit 1; }
+    root=(sudo)
+  fi
+  say "installing ${wanted[*]}"
+  "${root[@]}" apt-get update -qq
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null
+}
+
+# Does this interpreter have what the tests need?
+python_serves() {
+  "$1" - >/dev/null 2>&1 <<'PY'
+import glob, os, sys
+import numpy, torch, nvidia
+version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+nvrtc = [f for root in nvidia.__path__
+         for f in glob.glob(os.path.join(root, "**", "libnvrtc.so*"), recursive=True)]
+sys.exit(0 if version >= (2, 8) and nvrtc else 1)
+PY
+}
+
+install_python() {
+  mkdir -p .cache
+  local python
+  for python in "${WARPSMITH_PYTHON:-}" .cache/venv/bin/python python3; do
+    [ -n "$python" ] || continue
+    if command -v "$python" >/dev/null && python_serves "$python"; then
+      command -v "$python" | xargs realpath --no-symlinks >.cache/python
+      say "PyTorch and NVRTC: $(cat .cache/python)"
+      return
+    fi
+    if [ "$python" = "${WARPSMITH_PYTHON:-}" ]; then
+      say "WARPSMITH_PYTHON=$python lacks one of: ${PYTHON_PACKAGES[*]} (PyTorch 2.8 or newer will do)"
+      exit 1
+    fi
+  done
+  say "making .cache/venv with ${PYTHON_PACKAGES[*]} (some minutes, once)"
+  [ -x .cache/venv/bin/python ] || python3 -m venv .cache/venv
+  .cache/venv/bin/python -m pip install --quiet --disable-pip-version-check \
+    --extra-index-url "$TORCH_INDEX" "${PYTHON_PACKAGES[@]}"
+  python_serves .cache/venv/bin/python || { say "the new .cache/venv does not work; remove it and try again"; exit 1; }
+  realpath --no-symlinks .cache/venv/bin/python >.cache/python
+}
+
+case "${1:-}" in
+  "") install_packages ;;
+  --tests) install_packages; install_python ;;
+  *) say "unknown argument '$1'; see the top of this file"; exit 2 ;;
+esac

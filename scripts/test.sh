@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, runs every test. The last line is `N passed, N failed`: test
+# cases, not binaries. Exit status 0 only if none failed.
+#
+#   scripts/test.sh [PRESET] [ctest arguments]     PRESET: release (default), dev, asan, tsan
+#
+# WARPSMITH_PYTHON names an interpreter with PyTorch and NVRTC (see scripts/install-deps.sh).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+preset=release
+case "${1:-}" in release | dev | asan | tsan) preset=$1; shift ;; esac
+build=build/$preset
+
+# Whatever stops us before the tests is one failure.
+trap 'echo "0 passed, 1 failed"' ERR
+scripts/install-deps.sh --tests
+WARPSMITH_PYTHON=$(cat .cache/python)
+export WARPSMITH_PYTHON
+cmake --preset "$preset" >"$build.configure.log" 2>&1 || { cat "$build.configure.log" >&2; false; }
+cmake --build "$build"
+trap - ERR
+
+tally=$(mktemp -d)
+trap 'rm -rf "$tally"' EXIT
+mkdir "$tally/cases"
+WARPSMITH_TEST_TALLY=$tally/cases ctest --test-dir "$build" -j2 --timeout 600 --output-on-failure \
+  --output-junit "$tally/junit.xml" "$@" || true
+python3 scripts/tally.py "$tally"
