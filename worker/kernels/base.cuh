@@ -1,0 +1,326 @@
+// The vocabulary of generated device code: vector accesses, conversions, mathematics with PyTorch's
+// semantics, and the ways in which lanes, threads and blocks meet. No other header is included, so
+// that a kernel compiles in milliseconds; the host versions are in host.cuh.
+#pragma once
+
+#ifdef WS_HOST
+#include <warpsmith/host.cuh>
+#endif
+#ifndef WS_EXPORT
+#define WS_EXPORT(name)   // the host device needs a line for each kernel; a card does not
+#endif
+
+#define WS_DEVICE __device__ __forceinline__
+
+namespace ws {
+
+// ---- memory ---------------------------------------------------------------------------------------
+
+template <int Bytes> struct Word;
+template <> struct Word<1> { using Type = unsigned char; };
+template <> struct Word<2> { using Type = unsigned short; };
+template <> struct Word<4> { using Type = unsigned; };
+template <> struct Word<8> { using Type = uint2; };
+template <> struct Word<16> { using Type = uint4; };
+
+// V consecutive elements in one access of V * sizeof(T) <= 16 bytes; p aligned to that.
+// Hint 1: evict first.
+template <int V, class T, int Hint>
+WS_DEVICE void load(const T* p, T (&out)[V]) {
+  using W = typename Word<V * sizeof(T)>::Type;
+#ifndef WS_HOST
+  W w;
+  if constexpr (Hint == 1) {
+    w = __ldcs(reinterpret_cast<const W*>(p));
+  } else {
+    w = *reinterpret_cast<const W*>(p);
+  }
+  memcpy(out, &w, sizeof(W));
+#else
+  memcpy(out, p, sizeof(W));
+#endif
+}
+
+template <int V, class T, int Hint>
+WS_DEVICE void store(T* p, const T (&in)[V]) {
+  using W = typename Word<V * sizeof(T)>::Type;
+#ifndef WS_HOST
+  W w;
+  memcpy(&w, in, sizeof(W));
+  if constexpr (Hint == 1) {
+    __stcs(reinterpret_cast<W*>(p), w);
+  } else {
+    *reinterpret_cast<W*>(p) = w;
+  }
+#else
+  memcpy(p, in, sizeof(W));
+#endif
+}
+
+// Any trivially copyable T whose size is a multiple of four bytes, as words.
+template <class T> struct Words {
+  static_assert(sizeof(T) % 4 == 0, "accumulators are whole words");
+  unsigned w[sizeof(T) / 4];
+};
+
+#ifndef WS_HOST
+
+extern __shared__ uint4 dynamic_shared[];
+WS_DEVICE char* shared() { return reinterpret_cast<char*>(dynamic_shared); }
+
+WS_DEVICE unsigned shared_address(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// Starts a copy of V elements into the thread's own slot; 4, 8 or 16 bytes.
+template <int V, class T>
+WS_DEVICE void copy_async(char* slot, const T* p) {
+  constexpr int kBytes = V * sizeof(T);
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(slot)), "l"(p) : "memory");
+  } else if constexpr (kBytes == 8 || kBytes == 4) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(slot)), "l"(p), "n"(kBytes) : "memory");
+  } else {
+    memcpy(slot, p, kBytes);
+  }
+}
+WS_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N>
+WS_DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+// ---- who am I -------------------------------------------------------------------------------------
+
+WS_DEVICE int thread() { return threadIdx.x; }
+WS_DEVICE int block_threads() { return blockDim.x; }
+WS_DEVICE int block() { return blockIdx.x; }
+WS_DEVICE int blocks() { return gridDim.x; }
+
+// ---- meeting --------------------------------------------------------------------------------------
+
+WS_DEVICE void sync_block() { __syncthreads(); }
+WS_DEVICE void sync_warp() { __syncwarp(); }
+
+template <class T>
+WS_DEVICE T shuffle_xor(T value, int mask) {
+  Words<T> words;
+  memcpy(&words, &value, sizeof(T));
+#pragma unroll
+  for (int i = 0; i < int(sizeof(T) / 4); ++i) words.w[i] = __shfl_xor_sync(0xffffffffu, words.w[i], mask);
+  memcpy(&value, &words, sizeof(T));
+  return value;
+}
+
+WS_DEVICE int cluster_rank() {
+  int rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+WS_DEVICE int cluster_size() {
+  int size;
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+  return size;
+}
+WS_DEVICE void sync_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// The same shared variable in another block of the cluster.
+template <class T>
+WS_DEVICE T* peer(T* pointer, int rank) {
+  unsigned long long address;
+  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(address) : "l"(pointer), "r"(rank));
+  return reinterpret_cast<T*>(address);
+}
+
+// A counter in global memory: what was written before `arrive` is seen after `wait_at_least`.
+WS_DEVICE void arrive(unsigned* counter, unsigned add) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(add) : "memory");
+}
+WS_DEVICE void wait_at_least(unsigned* counter, unsigned value) {
+  unsigned seen;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+  } while (static_cast<int>(seen - value) < 0);
+}
+
+// Reads and writes of values that other blocks exchange: past the L1 cache.
+template <class T>
+WS_DEVICE T load_shared_value(const T* p) {
+  Words<T> words;
+  T value;
+#pragma unroll
+  for (int i = 0; i < int(sizeof(T) / 4); ++i) {
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(words.w[i]) : "l"(reinterpret_cast<const unsigned*>(p) + i) : "memory");
+  }
+  memcpy(&value, &words, sizeof(T));
+  return value;
+}
+template <class T>
+WS_DEVICE void store_shared_value(T* p, const T& value) {
+  Words<T> words;
+  memcpy(&words, &value, sizeof(T));
+#pragma unroll
+  for (int i = 0; i < int(sizeof(T) / 4); ++i) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(reinterpret_cast<unsigned*>(p) + i), "r"(words.w[i]) : "memory");
+  }
+}
+
+// With a programmatic launch: what the kernel before wrote is visible after this.
+WS_DEVICE void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+WS_DEVICE void grid_launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+#endif  // WS_HOST
+
+// ---- 16-bit floats ----------------------------------------------------------------------------------
+
+struct f16 { unsigned short bits; };
+struct bf16 { unsigned short bits; };
+
+#ifndef WS_HOST
+WS_DEVICE unsigned float_bits(float x) { return __float_as_uint(x); }
+WS_DEVICE float bits_float(unsigned x) { return __uint_as_float(x); }
+WS_DEVICE float to_float(f16 x) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(x.bits));
+  return f;
+}
+#else
+inline unsigned float_bits(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
+inline float bits_float(unsigned x) { float f; memcpy(&f, &x, 4); return f; }
+inline float to_float(f16 x) {
+  const unsigned sign = (x.bits & 0x8000u) << 16, exponent = (x.bits >> 10) & 31, mantissa = x.bits & 1023;
+  if (exponent == 31) return bits_float(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0) {
+    const float tiny = float(mantissa) * 5.9604644775390625e-8f;  // 2^-24
+    return bits_float(sign | float_bits(tiny));
+  }
+  return bits_float(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+#endif
+WS_DEVICE float to_float(bf16 x) { return bits_float(unsigned(x.bits) << 16); }
+
+template <class T> WS_DEVICE T from_float(float x);
+template <> WS_DEVICE f16 from_float<f16>(float x) {
+#ifndef WS_HOST
+  f16 h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(x));
+  return h;
+#else
+  const unsigned u = float_bits(x), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return f16{static_cast<unsigned short>(0x7fff)};
+  if (magnitude >= 0x477ff000u) return f16{static_cast<unsigned short>(sign | 0x7c00u)};  // rounds to infinity
+  if (magnitude < 0x38800000u) {  // subnormal: the addition rounds to nearest even at 2^-24
+    const unsigned shifted = float_bits(bits_float(magnitude) + 0.5f) - float_bits(0.5f);
+    return f16{static_cast<unsigned short>(sign | shifted)};
+  }
+  const unsigned rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+  return f16{static_cast<unsigned short>(sign | ((rounded - 0x38000000u) >> 13))};
+#endif
+}
+template <> WS_DEVICE bf16 from_float<bf16>(float x) {
+#ifndef WS_HOST
+  bf16 h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(x));
+  return h;
+#else
+  const unsigned u = float_bits(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return bf16{0x7fff};
+  return bf16{static_cast<unsigned short>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
+#endif
+}
+// From double with one rounding: to float towards zero with a sticky last bit, then to nearest.
+WS_DEVICE float to_odd(double x) {
+  float f = static_cast<float>(x);
+  const double back = static_cast<double>(f);
+  if (back == x || x != x || f - f != 0) return f;
+  unsigned bits = float_bits(f);
+  if ((back > x) == (x > 0)) bits -= 1;   // towards zero (x != 0: zero converts exactly)
+  return bits_float(bits | 1u);
+}
+template <class T> WS_DEVICE T from_double(double x) { return from_float<T>(to_odd(x)); }
+
+// ---- mathematics: PyTorch's meaning ------------------------------------------------------------------
+
+#ifndef WS_HOST
+WS_DEVICE float maximum(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+WS_DEVICE float minimum(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+#else
+inline float maximum(float a, float b) { return a != a ? a : (b != b ? b : (a > b ? a : b)); }
+inline float minimum(float a, float b) { return a != a ? a : (b != b ? b : (a < b ? a : b)); }
+#endif
+WS_DEVICE double maximum(double a, double b) { return a != a ? a : (b != b ? b : (a > b ? a : b)); }
+WS_DEVICE double minimum(double a, double b) { return a != a ? a : (b != b ? b : (a < b ? a : b)); }
+WS_DEVICE int maximum(int a, int b) { return a > b ? a : b; }
+WS_DEVICE int minimum(int a, int b) { return a < b ? a : b; }
+WS_DEVICE long long maximum(long long a, long long b) { return a > b ? a : b; }
+WS_DEVICE long long minimum(long long a, long long b) { return a < b ? a : b; }
+
+#define WS_MATH1(name, f, d)                                  \
+  WS_DEVICE float name(float x) { return f(x); }              \
+  WS_DEVICE double name(double x) { return d(x); }
+WS_MATH1(exp, ::expf, ::exp)
+WS_MATH1(exp2, ::exp2f, ::exp2)
+WS_MATH1(expm1, ::expm1f, ::expm1)
+WS_MATH1(log, ::logf, ::log)
+WS_MATH1(log2, ::log2f, ::log2)
+WS_MATH1(log1p, ::log1pf, ::log1p)
+WS_MATH1(tanh, ::tanhf, ::tanh)
+WS_MATH1(erf, ::erff, ::erf)
+WS_MATH1(sin, ::sinf, ::sin)
+WS_MATH1(cos, ::cosf, ::cos)
+WS_MATH1(sqrt, ::sqrtf, ::sqrt)
+WS_MATH1(floor, ::floorf, ::floor)
+WS_MATH1(ceil, ::ceilf, ::ceil)
+WS_MATH1(round, ::rintf, ::rint)
+WS_MATH1(trunc, ::truncf, ::trunc)
+WS_MATH1(abs, ::fabsf, ::fabs)
+#undef WS_MATH1
+WS_DEVICE int abs(int x) { return x < 0 ? -x : x; }
+WS_DEVICE long long abs(long long x) { return x < 0 ? -x : x; }
+#ifndef WS_HOST
+WS_DEVICE float rsqrt(float x) { return ::rsqrtf(x); }
+WS_DEVICE double rsqrt(double x) { return ::rsqrt(x); }
+#else
+inline float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
+inline double rsqrt(double x) { return 1.0 / ::sqrt(x); }
+#endif
+WS_DEVICE float pow(float x, float y) { return ::powf(x, y); }
+WS_DEVICE double pow(double x, double y) { return ::pow(x, y); }
+WS_DEVICE float atan2(float x, float y) { return ::atan2f(x, y); }
+WS_DEVICE double atan2(double x, double y) { return ::atan2(x, y); }
+template <class T> WS_DEVICE T sign(T x) { return x != x ? x : static_cast<T>((x > T(0)) - (x < T(0))); }
+template <class T> WS_DEVICE bool is_nan(T x) { return x != x; }
+
+// Approximations of a few ulp to 2^-11 relative (tanh), for where the accuracy rule leaves room.
+#ifndef WS_HOST
+WS_DEVICE float fast_exp(float x) { return __expf(x); }
+WS_DEVICE float fast_log(float x) { return __logf(x); }
+WS_DEVICE float fast_div(float a, float b) { return __fdividef(a, b); }
+WS_DEVICE float fast_tanh(float x) {  // 1 - 2 / (1 + e^2x): right at both ends, absolute error of an ulp of 1
+  return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * x));
+}
+#else
+inline float fast_exp(float x) { return ::expf(x); }
+inline float fast_log(float x) { return ::logf(x); }
+inline float fast_div(float a, float b) { return a / b; }
+inline float fast_tanh(float x) { return 1.0f - 2.0f / (1.0f + ::expf(2.0f * x)); }
+#endif
+WS_DEVICE double fast_exp(double x) { return ::exp(x); }
+WS_DEVICE double fast_log(double x) { return ::log(x); }
+WS_DEVICE double fast_div(double a, double b) { return a / b; }
+WS_DEVICE double fast_tanh(double x) { return ::tanh(x); }
+
+// Floor division and the remainder with the divisor's sign; b != 0.
+template <class T> WS_DEVICE T floor_div(T a, T b) {
+  const T q = a / b;
+  return q - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+template <class T> WS_DEVICE T floor_mod(T a, T b) {
+  const T r = a % b;
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
+WS_DEVICE float floor_div(float a, float b) { return ::floorf(a / b); }
+WS_DEVICE double floor_div(double a, double b) { return ::floor(a / b); }
+WS_DEVICE float floor_mod(float a, float b) { const float r = ::fmodf(a, b); return r != 0 && ((r < 0) != (b < 0)) ? r + b : r; }
+WS_DEVICE double floor_mod(double a, double b) { const double r = ::fmod(a, b); return r != 0 && ((r < 0) != (b < 0)) ? r + b : r; }
+
+}  // namespace ws

@@ -1,0 +1,173 @@
+// Skeleton `columns`: reductions over outer axes while the contiguous axis stays. The full space is
+// (o, k, c): outer kept, reduced (K), and C contiguous columns.
+//
+// A block covers THREADS / THREAD_ROWS * V columns of one o. Thread row j takes k = j, j + THREAD_ROWS,
+// ..., UNROLL of them in flight, and keeps its first REGISTER_VECTORS in registers from one stage to the
+// next. The thread rows meet in shared memory, one barrier a stage (two places take turns).
+// With SPLIT > 1 that many blocks share the reduced axis and leave partial results
+// [SPLIT][outer][C] for `columns_combine`.
+//
+// V divides C. Dynamic shared memory: 2 * THREADS * V * (bytes of the largest stage's accumulators)
+// if THREAD_ROWS > 1, else none.
+#pragma once
+#include <warpsmith/base.cuh>
+
+namespace ws {
+
+template <int V_, int THREADS_, int THREAD_ROWS_, int REGISTER_VECTORS_, int UNROLL_, bool PERSISTENT_, int SPLIT_>
+struct ColumnsConfig {
+  static constexpr int V = V_, kThreads = THREADS_, kThreadRows = THREAD_ROWS_, kRegisters = REGISTER_VECTORS_;
+  static constexpr int kUnroll = UNROLL_, kSplit = SPLIT_;
+  static constexpr bool kPersistent = PERSISTENT_;
+  static constexpr int kThreadColumns = THREADS_ / THREAD_ROWS_;
+};
+
+// One thread's part of V columns.
+template <class G, class C>
+struct ColumnPart {
+  using Index = typename G::Index;
+  using Column = typename G::template Column<C::V>;
+  using Vector = typename G::template Values<C::V>;
+  static constexpr int V = C::V;
+
+  const G& g;
+  Index first, K;                  // of the reduced axis: this thread's first k, and its end
+  bool inside;                     // the columns exist
+  int parity = 0;
+  Vector kept[C::kRegisters > 0 ? C::kRegisters : 1];
+
+  WS_DEVICE explicit ColumnPart(const G& g) : g(g) {}
+
+  WS_DEVICE void load_kept(const Column& column) {
+    if (!inside) return;
+#pragma unroll
+    for (int j = 0; j < C::kRegisters; ++j) {
+      const Index k = first + Index(j) * C::kThreadRows;
+      if (k < K) g.template load<V>(column, k, kept[j]);
+    }
+  }
+  // f(k, values) for each of the thread's k.
+  template <class F>
+  WS_DEVICE void each(const Column& column, F&& f) const {
+    if (!inside) return;
+#pragma unroll
+    for (int j = 0; j < C::kRegisters; ++j) {
+      const Index k = first + Index(j) * C::kThreadRows;
+      if (k < K) f(k, kept[j]);
+    }
+    Index k = first + Index(C::kRegisters) * C::kThreadRows;
+    for (; k + Index(C::kUnroll - 1) * C::kThreadRows < K; k += Index(C::kUnroll) * C::kThreadRows) {
+      Vector values[C::kUnroll];
+#pragma unroll
+      for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(column, k + Index(u) * C::kThreadRows, values[u]);
+#pragma unroll
+      for (int u = 0; u < C::kUnroll; ++u) f(k + Index(u) * C::kThreadRows, values[u]);
+    }
+    if constexpr (C::kUnroll > 1) {
+      for (; k < K; k += C::kThreadRows) {
+        Vector values;
+        g.template load<V>(column, k, values);
+        f(k, values);
+      }
+    }
+  }
+  // Combines the thread rows' accumulators; every thread has the result.
+  template <int S>
+  WS_DEVICE void meet(typename G::template Acc<S> (&acc)[V]) {
+    if constexpr (C::kThreadRows > 1) {
+      using Acc = typename G::template Acc<S>;
+      // [thread row][v][thread column]: neighbouring lanes use neighbouring words
+      Acc* const place = reinterpret_cast<Acc*>(shared() + parity * (C::kThreads * V * G::kMaxAccBytes));
+      const int column = thread() % C::kThreadColumns, line = thread() / C::kThreadColumns;
+#pragma unroll
+      for (int v = 0; v < V; ++v) place[(line * V + v) * C::kThreadColumns + column] = acc[v];
+      sync_block();
+#pragma unroll
+      for (int v = 0; v < V; ++v) acc[v] = place[v * C::kThreadColumns + column];
+      for (int l = 1; l < C::kThreadRows; ++l) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) G::template combine<S>(acc[v], place[(l * V + v) * C::kThreadColumns + column]);
+      }
+      parity ^= 1;
+    }
+  }
+};
+
+template <class G, class C, int S>
+WS_DEVICE void column_stages(const G& g, ColumnPart<G, C>& part, typename G::template Column<C::V>& column) {
+  if constexpr (S < G::kStages) {
+    constexpr int V = C::V;
+    typename G::template Acc<S> acc[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) acc[v] = g.template identity<S>();
+    part.each(column, [&](typename G::Index k, const typename G::template Values<V>& values) {
+      g.template accumulate<S, V>(column, k, values, acc);
+    });
+    part.template meet<S>(acc);
+    g.template finish<S, V>(column, acc);
+    column_stages<G, C, S + 1>(g, part, column);
+  }
+}
+
+template <class G, class C>
+WS_DEVICE void columns(const G& g, typename G::Index outer, typename G::Index K, typename G::Index columns,
+                       typename G::template Acc<0>* partial) {
+  using Index = typename G::Index;
+  constexpr int V = C::V;
+  constexpr Index kWidth = C::kThreadColumns * V;
+  const Index tiles = (columns + kWidth - 1) / kWidth;
+  const Index total = tiles * outer * C::kSplit;
+  ColumnPart<G, C> part(g);
+  for (Index job = block(); job < total; job += blocks()) {
+    const Index tile = job % tiles;
+    const Index o = job / tiles % outer;
+    const Index split = C::kSplit > 1 ? job / tiles / outer : 0;
+    const Index span = (K + C::kSplit - 1) / C::kSplit;
+    const int line = thread() / C::kThreadColumns;
+    const Index c = tile * kWidth + Index(thread() % C::kThreadColumns) * V;
+    part.inside = c < columns;
+    part.first = split * span + line;
+    part.K = (split + 1) * span < K ? (split + 1) * span : K;
+    auto column = g.template column<V>(o, part.inside ? c : 0);
+    part.load_kept(column);
+    if constexpr (C::kSplit > 1) {
+      typename G::template Acc<0> acc[V];
+#pragma unroll
+      for (int v = 0; v < V; ++v) acc[v] = g.template identity<0>();
+      part.each(column, [&](Index k, const typename G::template Values<V>& values) {
+        g.template accumulate<0, V>(column, k, values, acc);
+      });
+      part.template meet<0>(acc);
+      if (part.inside && line == 0) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) partial[(split * outer + o) * columns + c + v] = acc[v];
+      }
+    } else {
+      column_stages<G, C, 0>(g, part, column);
+      if constexpr (G::kRowOutputs) {
+        if (part.inside && line == 0) g.template emit_row<V>(column);
+      }
+      if constexpr (G::kEmits) {
+        part.each(column, [&](Index k, const typename G::template Values<V>& values) { g.template emit<V>(column, k, values); });
+      }
+    }
+    if constexpr (!C::kPersistent) break;
+    sync_block();   // the next tile writes where a slow thread may still read
+  }
+}
+
+// Ends a split reduction: a thread for each column.
+template <class G, int THREADS>
+WS_DEVICE void columns_combine(const G& g, typename G::Index split, typename G::Index outer, typename G::Index columns,
+                               const typename G::template Acc<0>* partial) {
+  using Index = typename G::Index;
+  const Index i = Index(block()) * THREADS + thread();
+  if (i >= outer * columns) return;
+  typename G::template Acc<0> acc[1] = {g.template identity<0>()};
+  for (Index s = 0; s < split; ++s) G::template combine<0>(acc[0], partial[s * outer * columns + i]);
+  auto column = g.template column<1>(i / columns, i % columns);
+  g.template finish<0, 1>(column, acc);
+  if constexpr (G::kRowOutputs) g.template emit_row<1>(column);
+}
+
+}  // namespace ws

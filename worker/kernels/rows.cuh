@@ -1,0 +1,330 @@
+// Skeleton `rows`: reductions over the contiguous axis, in as many dependent stages as needed, with
+// maps before, between and after (sums, softmax, norms, losses, argmax).
+//
+// A row of K elements belongs to THREADS_PER_ROW threads of a block, or to BLOCKS_PER_ROW whole
+// blocks. It is cut into vectors of V elements; vector j * T + t belongs to thread t of the row's T.
+// A thread's first REGISTER_VECTORS vectors stay in registers and the next SHARED_VECTORS in its own
+// slots of shared memory from one stage to the next; what is left is read again, UNROLL vectors in
+// flight. Persistent blocks refill each slot with the next row's vector as soon as the old one has
+// been stored, so that memory stays busy while the blocks meet.
+//
+// Blocks of a row meet in a cluster (distributed shared memory) or at a counter in global memory; for
+// the latter all blocks must be resident (cooperative launch), `counters` has one zero for each group
+// of blocks, and `scratch` 2 * BLOCKS_PER_ROW accumulators of kMaxAcc bytes for each group.
+// Partial results alternate between two places, so one meeting a stage is enough.
+//
+// Dynamic shared memory: RowsConfig::kScratchBytes + SHARED_VECTORS * THREADS * V * kStreamBytes.
+//
+// Rows that start anywhere (G::kRagged): head(row) elements before the first aligned vector and the
+// elements behind the last are single elements of the first 2 * V threads of the row.
+#pragma once
+#include <warpsmith/base.cuh>
+
+namespace ws {
+
+inline constexpr int kMaxAcc = 32;   // bytes of a stage's accumulators
+
+enum Meeting { kAlone = 0, kCluster = 1, kCounter = 2 };
+
+template <int V_, int THREADS_, int THREADS_PER_ROW_, int BLOCKS_PER_ROW_, int MEETING_, int REGISTER_VECTORS_,
+          int SHARED_VECTORS_, int UNROLL_, bool PERSISTENT_>
+struct RowsConfig {
+  static constexpr int V = V_, kThreads = THREADS_, kThreadsPerRow = THREADS_PER_ROW_, kBlocksPerRow = BLOCKS_PER_ROW_;
+  static constexpr int kMeeting = MEETING_, kRegisters = REGISTER_VECTORS_, kShared = SHARED_VECTORS_, kUnroll = UNROLL_;
+  static constexpr bool kPersistent = PERSISTENT_;
+  static constexpr int kRowsPerBlock = BLOCKS_PER_ROW_ > 1 ? 1 : THREADS_ / THREADS_PER_ROW_;
+  static constexpr int kRowThreads = kThreadsPerRow * kBlocksPerRow;            // T
+  static constexpr int kScratchBytes = 2 * kMaxAcc * (THREADS_ / 32) + 2 * kMaxAcc;
+  static_assert(BLOCKS_PER_ROW_ == 1 || THREADS_PER_ROW_ == THREADS_, "a row of several blocks has them whole");
+};
+
+// The meetings of one row's threads. `reduce` leaves the combined value in every thread.
+template <class G, class C>
+struct RowGroup {
+  int lane;                // thread of the row within this block
+  int rank = 0;            // block of the row
+  int parity = 0;
+  unsigned target = 0;     // counter: what it shows when all have arrived
+  unsigned* counter = nullptr;
+  char* scratch = nullptr;
+
+  template <int S>
+  WS_DEVICE void reduce(typename G::template Acc<S>& acc) {
+    using Acc = typename G::template Acc<S>;
+    static_assert(sizeof(Acc) <= kMaxAcc, "a stage has too many accumulators");
+    constexpr int kWarpLanes = C::kThreadsPerRow < 32 ? C::kThreadsPerRow : 32;
+#pragma unroll
+    for (int mask = kWarpLanes / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+    if constexpr (C::kThreadsPerRow > 32 || C::kBlocksPerRow > 1) {
+      constexpr int kWarps = (C::kThreadsPerRow + 31) / 32;
+      char* const slots = shared() + parity * kMaxAcc * (C::kThreads / 32);
+      if constexpr (kWarps > 1) {
+        const int warp = thread() / 32;
+        if (thread() % 32 == 0) *reinterpret_cast<Acc*>(slots + warp * kMaxAcc) = acc;
+        sync_block();
+        const int first = warp / kWarps * kWarps;
+        acc = *reinterpret_cast<const Acc*>(slots + (first + thread() % kWarps) * kMaxAcc);
+#pragma unroll
+        for (int mask = kWarps / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+      }
+      if constexpr (C::kBlocksPerRow > 1) meet<S>(acc);
+      parity ^= 1;
+    }
+  }
+
+  template <int S>
+  WS_DEVICE void meet(typename G::template Acc<S>& acc) {
+    using Acc = typename G::template Acc<S>;
+    constexpr int kLanes = C::kBlocksPerRow < 32 ? C::kBlocksPerRow : 32;
+    if constexpr (C::kMeeting == kCluster) {
+      char* const mine = shared() + 2 * kMaxAcc * (C::kThreads / 32) + parity * kMaxAcc;
+      if (thread() == 0) *reinterpret_cast<Acc*>(mine) = acc;
+      sync_cluster();
+      acc = *reinterpret_cast<const Acc*>(peer(mine, thread() % kLanes));
+#pragma unroll
+      for (int mask = kLanes / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+    } else if constexpr (C::kMeeting == kCounter) {
+      char* const slots = scratch + parity * C::kBlocksPerRow * kMaxAcc;
+      target += C::kBlocksPerRow;
+      if (thread() == 0) {
+        store_shared_value(reinterpret_cast<Acc*>(slots + rank * kMaxAcc), acc);
+        arrive(counter, 1);
+        wait_at_least(counter, target);
+      }
+      sync_block();
+      acc = load_shared_value(reinterpret_cast<const Acc*>(slots + (thread() % kLanes) * kMaxAcc));
+#pragma unroll
+      for (int b = kLanes; b < C::kBlocksPerRow; b += kLanes) {
+        G::template combine<S>(acc, load_shared_value(reinterpret_cast<const Acc*>(slots + (b + thread() % kLanes) * kMaxAcc)));
+      }
+#pragma unroll
+      for (int mask = kLanes / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+    }
+  }
+};
+
+// One thread's part of a row.
+template <class G, class C>
+struct RowPart {
+  using Index = typename G::Index;
+  using Vector = typename G::template Values<C::V>;
+  static constexpr int V = C::V, T = C::kRowThreads;
+  static constexpr int kKept = C::kRegisters + C::kShared;
+
+  const G& g;
+  const Index K;
+  const int t;                                // thread of the row
+  Vector kept[C::kRegisters > 0 ? C::kRegisters : 1];
+  typename G::template Values<1> edge;
+
+  WS_DEVICE RowPart(const G& g, Index K, int t) : g(g), K(K), t(t) {}
+
+  WS_DEVICE char* slot(int j) const {
+    return shared() + C::kScratchBytes + (Index(j) * C::kThreads + thread()) * (V * G::kStreamBytes);
+  }
+  WS_DEVICE int head(const typename G::Row& row) const { if constexpr (G::kRagged) return g.head(row); else return 0; }
+  WS_DEVICE Index vectors(int head) const { return (K - head) / V; }
+  // Vector j of every thread lies within the row, whatever the head.
+  WS_DEVICE bool full(int j) const { return Index(j + 1) * T <= (G::kRagged ? (K - (V - 1)) / V : K / V); }
+  // The single element of this thread, or -1.
+  WS_DEVICE Index edge_position(int head) const {
+    if constexpr (V == 1) return -1;
+    if constexpr (!G::kRagged) { if (K % V == 0) return -1; }
+    const Index behind = head + vectors(head) * V;
+    if (t < head) return t;
+    if (t >= V && t - V < K - behind) return behind + (t - V);
+    return -1;
+  }
+
+  WS_DEVICE void load_register(const typename G::Row& row, int head, int j) {
+    const Index v = Index(j) * T + t;
+    if (full(j) || v < vectors(head)) g.template load<V>(row, head + v * V, kept[j]);
+  }
+  WS_DEVICE void load_slot(const typename G::Row& row, int head, int j) {
+    const Index v = Index(C::kRegisters + j) * T + t;
+    if (full(C::kRegisters + j) || v < vectors(head)) g.template load_shared<V>(row, head + v * V, slot(j));
+  }
+  WS_DEVICE void load_edge(const typename G::Row& row, int head) {
+    const Index k = edge_position(head);
+    if (k >= 0) g.template load<1>(row, k, edge);
+  }
+  WS_DEVICE void load_all(const typename G::Row& row) {
+    const int h = head(row);
+#pragma unroll
+    for (int j = 0; j < C::kShared; ++j) load_slot(row, h, j);
+    if constexpr (C::kShared > 0) copy_commit();
+#pragma unroll
+    for (int j = 0; j < C::kRegisters; ++j) load_register(row, h, j);
+    load_edge(row, h);
+  }
+
+  // Calls f(k, values) for the vectors that are read again, and f1 for none: edges are kept.
+  template <class F>
+  WS_DEVICE void rest(const typename G::Row& row, int head, F&& f) const {
+    const Index n = vectors(head);
+    if (Index(kKept) * T >= (G::kRagged ? K / V : n)) return;
+    Index v = Index(kKept) * T + t;
+    for (; v + Index(C::kUnroll - 1) * T < n; v += Index(C::kUnroll) * T) {
+      Vector values[C::kUnroll];
+#pragma unroll
+      for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(row, head + (v + Index(u) * T) * V, values[u]);
+#pragma unroll
+      for (int u = 0; u < C::kUnroll; ++u) f(head + (v + Index(u) * T) * V, values[u]);
+    }
+    if constexpr (C::kUnroll > 1) {
+      for (; v < n; v += T) {
+        Vector values;
+        g.template load<V>(row, head + v * V, values);
+        f(head + v * V, values);
+      }
+    }
+  }
+
+  template <int S>
+  WS_DEVICE typename G::template Acc<S> accumulate(const typename G::Row& row) const {
+    auto acc = g.template identity<S>();
+    const int h = head(row);
+    const Index n = vectors(h);
+#pragma unroll
+    for (int j = 0; j < C::kRegisters; ++j) {
+      const Index v = Index(j) * T + t;
+      if (full(j) || v < n) g.template accumulate<S, V>(row, h + v * V, kept[j], acc);
+    }
+#pragma unroll
+    for (int j = 0; j < C::kShared; ++j) {
+      const Index v = Index(C::kRegisters + j) * T + t;
+      if (full(C::kRegisters + j) || v < n) {
+        Vector values;
+        G::template from_shared<V>(slot(j), values);
+        g.template accumulate<S, V>(row, h + v * V, values, acc);
+      }
+    }
+    rest(row, h, [&](Index k, const Vector& values) { g.template accumulate<S, V>(row, k, values, acc); });
+    const Index k = edge_position(h);
+    if (k >= 0) g.template accumulate<S, 1>(row, k, edge, acc);
+    return acc;
+  }
+
+  // Writes the row's elements; behind each kept vector its slot takes up the next row's.
+  template <bool REFILL>
+  WS_DEVICE void emit(const typename G::Row& row, const typename G::Row& next, bool more) {
+    const int h = head(row);
+    const int hn = REFILL ? head(next) : 0;
+    const Index n = vectors(h);
+    if constexpr (G::kEmits) rest(row, h, [&](Index k, const Vector& values) { g.template emit<V>(row, k, values); });
+#pragma unroll
+    for (int j = 0; j < C::kShared; ++j) {
+      const Index v = Index(C::kRegisters + j) * T + t;
+      if constexpr (G::kEmits) {
+        if (full(C::kRegisters + j) || v < n) {
+          Vector values;
+          G::template from_shared<V>(slot(j), values);
+          g.template emit<V>(row, h + v * V, values);
+        }
+      }
+      if (REFILL && more) load_slot(next, hn, j);
+    }
+    if constexpr (REFILL && C::kShared > 0) copy_commit();
+#pragma unroll
+    for (int j = 0; j < C::kRegisters; ++j) {
+      const Index v = Index(j) * T + t;
+      if constexpr (G::kEmits) {
+        if (full(j) || v < n) g.template emit<V>(row, h + v * V, kept[j]);
+      }
+      if (REFILL && more) load_register(next, hn, j);
+    }
+    if constexpr (G::kEmits) {
+      const Index k = edge_position(h);
+      if (k >= 0) g.template emit<1>(row, k, edge);
+    }
+    if (REFILL && more) load_edge(next, hn);
+  }
+};
+
+template <class G, class C, int S>
+WS_DEVICE void row_stages(const G& g, const RowPart<G, C>& part, RowGroup<G, C>& group, typename G::Row& row) {
+  if constexpr (S < G::kStages) {
+    auto acc = part.template accumulate<S>(row);
+    group.template reduce<S>(acc);
+    g.template finish<S>(row, acc);
+    row_stages<G, C, S + 1>(g, part, group, row);
+  }
+}
+
+template <class G, class C>
+WS_DEVICE void rows(const G& g, typename G::Index rows, typename G::Index K, unsigned* counters, void* scratch) {
+  using Index = typename G::Index;
+  RowGroup<G, C> group;
+  group.lane = thread() % C::kThreadsPerRow;
+  group.rank = C::kBlocksPerRow > 1 ? block() % C::kBlocksPerRow : 0;
+  const Index first_group = block() / C::kBlocksPerRow;
+  const Index groups = blocks() / C::kBlocksPerRow;
+  if constexpr (C::kMeeting == kCounter) {
+    group.counter = counters + first_group;
+    group.scratch = static_cast<char*>(scratch) + first_group * Index(2 * C::kBlocksPerRow * kMaxAcc);
+  }
+  RowPart<G, C> part(g, K, group.rank * C::kThreads + group.lane);
+  const Index in_block = C::kRowsPerBlock > 1 ? thread() / C::kThreadsPerRow : 0;
+  Index r = first_group * C::kRowsPerBlock + in_block;
+  // Threads of a row beyond the last one meet like the others but work on no row of their own.
+  const Index steps = C::kPersistent ? (rows + C::kRowsPerBlock - 1) / C::kRowsPerBlock : first_group + 1;
+  typename G::Row row = g.row(r < rows ? r : rows - 1);
+  part.load_all(row);
+  for (Index step = first_group; step < steps; step += groups) {
+    if constexpr (C::kShared > 0) copy_wait<0>();
+    row_stages<G, C, 0>(g, part, group, row);
+    const bool mine = C::kRowsPerBlock == 1 || r < rows;
+    const Index next_r = r + groups * C::kRowsPerBlock;
+    const bool more = C::kPersistent && step + groups < steps;
+    typename G::Row next = g.row(more && next_r < rows ? next_r : rows - 1);
+    if constexpr (G::kRowOutputs) {
+      if (mine && part.t == 0) g.emit_row(row);
+    }
+    if (mine) {
+      part.template emit<C::kPersistent>(row, next, more);
+    }
+    row = next;
+    r = next_r;
+  }
+  if constexpr (C::kMeeting == kCluster) sync_cluster();   // a peer may still read this block's partials
+}
+
+// First of two kernels: BLOCKS_PER_ROW blocks each leave a partial result of a row.
+template <class G, class C>
+WS_DEVICE void rows_partial(const G& g, typename G::Index K, typename G::template Acc<0>* partial) {
+  using Index = typename G::Index;
+  struct Alone : C {
+    static constexpr int kBlocksPerRow = 1;   // the blocks do not meet here
+  };
+  const int rank = block() % C::kBlocksPerRow;
+  const Index r = block() / C::kBlocksPerRow;
+  RowPart<G, C> part(g, K, rank * C::kThreads + thread());
+  RowGroup<G, Alone> group;
+  group.lane = thread();
+  const typename G::Row row = g.row(r);
+  part.load_all(row);
+  if constexpr (C::kShared > 0) copy_wait<0>();
+  auto acc = part.template accumulate<0>(row);
+  group.template reduce<0>(acc);
+  if (thread() == 0) partial[r * Index(C::kBlocksPerRow) + rank] = acc;
+}
+
+// Second: a block of THREADS for each row combines them and ends the row.
+template <class G, int THREADS>
+WS_DEVICE void rows_combine(const G& g, typename G::Index blocks_per_row, const typename G::template Acc<0>* partial) {
+  using Index = typename G::Index;
+  using C = RowsConfig<1, THREADS, THREADS, 1, kAlone, 0, 0, 1, false>;
+  const Index r = block();
+  typename G::Row row = g.row(r);
+  auto acc = g.template identity<0>();
+  for (Index i = thread(); i < blocks_per_row; i += THREADS) G::template combine<0>(acc, partial[r * blocks_per_row + i]);
+  RowGroup<G, C> group;
+  group.lane = thread();
+  group.template reduce<0>(acc);
+  g.template finish<0>(row, acc);
+  if constexpr (G::kRowOutputs) {
+    if (thread() == 0) g.emit_row(row);
+  }
+}
+
+}  // namespace ws
