@@ -1,0 +1,107 @@
+#include "common/rpc/address.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace warpsmith::rpc {
+namespace {
+
+// A unix socket's path is limited by sockaddr_un.
+constexpr size_t kMaxSocketPath = 107;
+
+absl::Status FileError(const std::string& what, const std::string& path) {
+  return absl::InternalError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
+}
+
+}  // namespace
+
+std::string DefaultDir(const char* xdg_data_home, const char* home) {
+  if (xdg_data_home != nullptr && *xdg_data_home != '\0') {
+    return absl::StrCat(xdg_data_home, "/warpsmith");
+  }
+  if (home != nullptr && *home != '\0') return absl::StrCat(home, "/.local/share/warpsmith");
+  return "";
+}
+
+absl::StatusOr<std::string> ReadAddress(const std::string& dir) {
+  const std::string path = absl::StrCat(dir, "/", kAddressFile);
+  std::ifstream file(path);
+  std::string address;
+  if (!file || !std::getline(file, address) || address.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        "no planner is running on ", dir, " (", path,
+        " is missing): start one with `warpsmith up`, or name another folder with --dir"));
+  }
+  return address;
+}
+
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents) {
+  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return FileError("create", temporary);
+  size_t written = 0;
+  while (written < contents.size()) {
+    const ssize_t n = write(fd, contents.data() + written, contents.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      absl::Status error = FileError("write", temporary);
+      close(fd);
+      unlink(temporary.c_str());
+      return error;
+    }
+    written += static_cast<size_t>(n);
+  }
+  if (close(fd) != 0) return FileError("close", temporary);
+  if (rename(temporary.c_str(), path.c_str()) != 0) {
+    absl::Status error = FileError("rename into place", path);
+    unlink(temporary.c_str());
+    return error;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteAddress(const std::string& dir, const std::string& address) {
+  return WriteFileAtomically(absl::StrCat(dir, "/", kAddressFile), absl::StrCat(address, "\n"));
+}
+
+void RemoveAddress(const std::string& dir) { unlink(absl::StrCat(dir, "/", kAddressFile).c_str()); }
+
+absl::Status ValidateListenAddress(const std::string& address) {
+  absl::string_view rest = address;
+  if (absl::ConsumePrefix(&rest, "unix:")) {
+    if (rest.empty() || rest.size() > kMaxSocketPath) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", address, "': a unix socket's path has 1 to ", kMaxSocketPath, " characters"));
+    }
+    return absl::OkStatus();
+  }
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port < 0 || port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", address, "': give 127.0.0.1:PORT (port 0 picks one) or unix:/path"));
+  }
+  const std::string host = address.substr(0, colon);
+  if (host != "localhost" && host != "[::1]" && !absl::StartsWith(host, "127.")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", address,
+        "': calls are not authenticated, so the planner listens on loopback or a unix ",
+        "socket only: give 127.0.0.1:PORT or unix:/path, and reach it from elsewhere through ssh "
+        "-L"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace warpsmith::rpc

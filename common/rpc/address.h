@@ -1,0 +1,40 @@
+// Where the planner is found.
+//
+//   dir:      one folder holds everything of one planner: its log, its board, its address.
+//   address:  "127.0.0.1:40123" or "unix:/absolute/path". The planner writes the one it listens on
+//             to DIR/planner.address when it is ready to answer, and removes it when it ends in
+//             good order. A planner that was killed leaves a stale one: who dials must expect
+//             Unavailable.
+//
+//   std::string dir = rpc::DefaultDir(getenv("XDG_DATA_HOME"), getenv("HOME"));
+//   absl::StatusOr<std::string> address = rpc::ReadAddress(dir);
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace warpsmith::rpc {
+
+inline constexpr char kAddressFile[] = "planner.address";
+
+// $XDG_DATA_HOME/warpsmith, or ~/.local/share/warpsmith. Arguments may be null: only main() reads
+// the environment. Empty if neither is set.
+std::string DefaultDir(const char* xdg_data_home, const char* home);
+
+// NotFound says that no planner is running on `dir` and how to start one.
+absl::StatusOr<std::string> ReadAddress(const std::string& dir);
+// Atomic: a reader sees the old file or the new one.
+absl::Status WriteAddress(const std::string& dir, const std::string& address);
+void RemoveAddress(const std::string& dir);
+
+// OK for "unix:/path" and for a loopback "HOST:PORT". Anything else is an InvalidArgument: there is
+// no authentication, so the planner is not to be reached from other hosts.
+absl::Status ValidateListenAddress(const std::string& address);
+
+// Writes `contents` to `path` by a temporary file beside it and rename().
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
+
+}  // namespace warpsmith::rpc

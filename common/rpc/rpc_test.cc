@@ -1,0 +1,55 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
+
+#include "common/rpc/address.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status.h"
+
+namespace warpsmith::rpc {
+
+TEST_CASE("the default folder follows XDG, then home") {
+  CHECK(DefaultDir("/x", "/home/a") == "/x/warpsmith");
+  CHECK(DefaultDir("", "/home/a") == "/home/a/.local/share/warpsmith");
+  CHECK(DefaultDir(nullptr, "/home/a") == "/home/a/.local/share/warpsmith");
+  CHECK(DefaultDir(nullptr, nullptr).empty());
+}
+
+TEST_CASE("an address written is the address read; a missing one says what to do") {
+  std::string dir = "/tmp/warpsmith_rpc_XXXXXX";
+  REQUIRE(mkdtemp(dir.data()) != nullptr);
+  const auto none = ReadAddress(dir);
+  CHECK(none.status().code() == absl::StatusCode::kNotFound);
+  CHECK(std::string(none.status().message()).find("warpsmith up") != std::string::npos);
+  REQUIRE(WriteAddress(dir, "127.0.0.1:4012").ok());
+  REQUIRE(WriteAddress(dir, "127.0.0.1:4013").ok());
+  CHECK(*ReadAddress(dir) == "127.0.0.1:4013");
+  RemoveAddress(dir);
+  CHECK_FALSE(ReadAddress(dir).ok());
+  CHECK_FALSE(WriteAddress(dir + "/none", "x").ok());
+}
+
+TEST_CASE("only loopback and unix sockets may be listened on") {
+  const auto [address, good] = GENERATE(table<const char*, bool>({
+      {"127.0.0.1:0", true},
+      {"localhost:4000", true},
+      {"[::1]:4000", true},
+      {"unix:/tmp/x", true},
+      {"unix:", false},
+      {"0.0.0.0:4000", false},
+      {"10.0.0.1:4000", false},
+      {"127.0.0.1", false},
+      {"127.0.0.1:70000", false},
+      {"", false},
+  }));
+  INFO(address);
+  CHECK(ValidateListenAddress(address).ok() == good);
+}
+
+TEST_CASE("a status survives the wire") {
+  const absl::Status sent = absl::FailedPreconditionError("fence 3 is old");
+  CHECK(FromGrpc(ToGrpc(sent)) == sent);
+  CHECK(FromGrpc(ToGrpc(absl::OkStatus())).ok());
+}
+
+}  // namespace warpsmith::rpc
