@@ -1,0 +1,214 @@
+"""Writes the core-ATen graph of KernelBench-style files as JSON lines, one a file.
+
+  python -m warpsmith_torch.dump FILE...          (or a list of files on standard input)
+
+No data is made: inputs and large models are fake tensors. A line has either "error" or
+
+  path, source, torch           the file, its text, the PyTorch version
+  placeholders                  [{name, kind: input | scalar | param | buffer | constant, state: state-dict
+                                name, shape, dtype, value, distribution}] in the graph's order
+  nodes                         [{name, op, args: {parameter: value}, outputs: [{shape, dtype} | null]}]
+  outputs                       [{node}], tensors only, in forward's order
+  updates                       [{state, node}]: buffers that forward changes
+  init                          the constructor's arguments, for people
+
+A value is null, a bool, a number, a string, a list, {"node": name}, {"dtype": name} or
+{"number": "inf" | "-inf" | "nan"}. Arguments are complete: defaults are filled in.
+"""
+import json
+import math
+import os
+import signal
+import sys
+import warnings
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from warpsmith_torch import distributions, module as modules
+
+SECONDS_PER_FILE = 120
+# Larger models are not built for real: their weights count as normal draws.
+REAL_MODEL_ELEMENTS = 64 << 20
+# Constant tensors of a module's code of up to so many elements are written out.
+CONSTANT_ELEMENTS = 1024
+
+DTYPES = {
+    torch.bool: "bool", torch.int32: "i32", torch.int64: "i64", torch.float16: "f16", torch.bfloat16: "bf16",
+    torch.float32: "f32", torch.float64: "f64",
+}
+
+
+def dtype_name(dtype):
+    return DTYPES.get(dtype, str(dtype).replace("torch.", ""))
+
+
+def number(value):
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"}
+    return value
+
+
+def encode(value):
+    if isinstance(value, torch.fx.Node):
+        return {"node": value.name}
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        return number(value)
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        raise ValueError("a symbolic size is left in the graph")
+    if isinstance(value, torch.dtype):
+        return {"dtype": dtype_name(value)}
+    if isinstance(value, (list, tuple)):
+        return [encode(v) for v in value]
+    return str(value)  # layout, device, memory format: for people
+
+
+def describe(value):
+    if isinstance(value, torch.Tensor):
+        return {"shape": [int(n) for n in value.shape], "dtype": dtype_name(value.dtype)}
+    return None
+
+
+def encode_node(node):
+    target, args = node.target, {}
+    if getattr(target, "__name__", "") == "getitem":
+        op, args = "getitem", {"self": encode(node.args[0]), "index": encode(node.args[1])}
+    elif isinstance(target, torch._ops.OpOverload):
+        op = str(target)
+        for position, parameter in enumerate(target._schema.arguments):
+            if position < len(node.args):
+                value = node.args[position]
+            else:
+                value = node.kwargs.get(parameter.name, parameter.default_value)
+            args[parameter.name] = encode(value)
+    else:
+        raise ValueError(f"'{target}' is not an operator of PyTorch")
+    meta = node.meta.get("val")
+    outputs = [describe(v) for v in meta] if isinstance(meta, (list, tuple)) else [describe(meta)]
+    return {"name": node.name, "op": op, "args": args, "outputs": outputs}
+
+
+def constant_values(tensor):
+    """The numbers of a small constant tensor, also of one made under a fake mode; None if unknown."""
+    tensor = getattr(tensor, "constant", None) if type(tensor).__name__ == "FakeTensor" else tensor
+    if tensor is None or tensor.numel() > CONSTANT_ELEMENTS:
+        return None
+    return [number(v) for v in tensor.detach().reshape(-1).tolist()]
+
+
+def real_distributions(module, fake_model):
+    """{state-dict name: distribution} from a real model, where that is small enough to build."""
+    tensors = {**dict(fake_model.named_parameters()), **dict(fake_model.named_buffers())}
+    if not tensors or sum(t.numel() for t in tensors.values()) > REAL_MODEL_ELEMENTS:
+        return {}
+    with torch.device("cpu"):
+        real = modules.make_model(module)
+    return {name: distributions.of_values(t)
+            for name, t in [*real.named_parameters(), *real.named_buffers()]}
+
+
+def trace(module):
+    """(exported program, inputs, {id of input: distribution}, model)"""
+    watch = distributions.Watch()
+    with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True):
+        torch.manual_seed(modules.SEED)
+        with watch:
+            inputs = list(module.get_inputs())
+        drawn = [watch.of(x) if isinstance(x, torch.Tensor) else None for x in inputs]
+        model = modules.make_model(module)
+        with torch.no_grad():
+            program = torch.export.export(model, tuple(inputs), strict=False).run_decompositions()
+    return program, inputs, drawn, model
+
+
+def placeholders(program, inputs, drawn, weights):
+    found, position = [], 0
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    for spec in program.graph_signature.input_specs:
+        name = spec.arg.name
+        row = {"name": name}
+        if spec.kind == InputKind.USER_INPUT:
+            value = inputs[position]
+            if isinstance(spec.arg, ConstantArgument) or not isinstance(value, torch.Tensor):
+                row.update(kind="scalar", value=encode(value), position=position)
+            else:
+                row.update(kind="input", distribution=drawn[position], position=position, **describe(value))
+            position += 1
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
+            row.update(kind="param" if spec.kind == InputKind.PARAMETER else "buffer", state=spec.target,
+                       distribution=weights.get(spec.target, distributions.NORMAL),
+                       **describe(nodes[name].meta["val"]))
+        elif spec.kind == InputKind.CONSTANT_TENSOR:
+            tensor = program.constants[spec.target]
+            row.update(kind="constant", value=constant_values(tensor), **describe(tensor))
+        else:
+            raise ValueError(f"forward takes '{name}', of a kind that is not supported: {spec.kind.name}")
+        found.append(row)
+    return found
+
+
+def results(program):
+    """(outputs, updates)"""
+    outputs, updates = [], []
+    known = {node.name for node in program.graph.nodes}
+    for spec in program.graph_signature.output_specs:
+        if spec.kind == OutputKind.BUFFER_MUTATION:
+            updates.append({"state": spec.target, "node": spec.arg.name})
+        elif spec.kind == OutputKind.USER_OUTPUT:
+            if not isinstance(spec.arg, ConstantArgument) and spec.arg.name in known:
+                outputs.append({"node": spec.arg.name})
+        else:
+            raise ValueError(f"forward has an effect that is not supported: {spec.kind.name} of '{spec.target}'")
+    return outputs, updates
+
+
+def dump_file(path):
+    with open(path) as file:
+        source = file.read()
+    module = modules.load_file(path)
+    program, inputs, drawn, model = trace(module)
+    weights = real_distributions(module, model)
+    if any(isinstance(x, (list, tuple, dict)) for x in inputs):
+        raise ValueError("an input is a list or a dictionary of tensors")
+    outputs, updates = results(program)
+    return {
+        "path": path, "source": source, "torch": torch.__version__,
+        "placeholders": placeholders(program, inputs, drawn, weights),
+        "nodes": [encode_node(n) for n in program.graph.nodes if n.op == "call_function"],
+        "outputs": outputs, "updates": updates, "init": repr(modules.init_arguments(module)),
+    }
+
+
+def dump_or_error(path):
+    def too_long(*_):
+        raise TimeoutError(f"exporting took longer than {SECONDS_PER_FILE} s")
+
+    signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(SECONDS_PER_FILE)
+    try:
+        return dump_file(path)
+    except Exception as error:  # whatever a file of somebody else's raises: the next one is tried
+        lines = str(error).strip().splitlines()
+        return {"path": path, "error": f"{type(error).__name__}: {lines[0] if lines else ''}"[:400]}
+    finally:
+        signal.alarm(0)
+        torch._dynamo.reset()
+
+
+def main():
+    warnings.filterwarnings("ignore")
+    # what files print must not get between the lines
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    paths = sys.argv[1:] or [line.strip() for line in sys.stdin if line.strip()]
+    for path in paths:
+        out.write(json.dumps(dump_or_error(path)) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""A KernelBench-style file: class Model, get_inputs() and get_init_inputs()."""
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+
+SEED = 42  # of the constructor, as KernelBench draws its weights
+
+
+def load_file(path):
+    """The file as a module. It has a real file name, so that torch.compile and inspect find its source."""
+    name = "warpsmith_module_" + re.sub(r"\W", "_", os.path.abspath(path))
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    for wanted in ("Model", "get_inputs"):
+        if not hasattr(module, wanted):
+            raise ValueError(f"{path} has no {wanted}")
+    return module
+
+
+def load_source(source, directory=None):
+    """The same from text. The file stays until the caller removes it: returns (module, its path)."""
+    handle, path = tempfile.mkstemp(suffix=".py", prefix="warpsmith_module_", dir=directory)
+    with os.fdopen(handle, "w") as file:
+        file.write(source)
+    return load_file(path), path
+
+
+def init_arguments(module):
+    """(args, kwargs) of the constructor: a list, or a list and a dictionary."""
+    init = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
+    if len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict):
+        return list(init[0]), dict(init[1])
+    return list(init), {}
+
+
+def make_model(module):
+    """The model with the weights KernelBench gives it, in train() mode, on the default device."""
+    import torch
+
+    torch.manual_seed(SEED)
+    args, kwargs = init_arguments(module)
+    torch.manual_seed(SEED)
+    return module.Model(*args, **kwargs)
