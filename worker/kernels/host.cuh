@@ -21,6 +21,7 @@
 #include <math.h>
 #undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <stdint.h>
+#include <string.h>
 
 #include <warpsmith/host_abi.cuh>
 
