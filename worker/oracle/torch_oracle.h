@@ -1,0 +1,57 @@
+// The PyTorch oracle: a Python child that owns the reference module
+// (python/warpsmith_torch/oracle.py).
+//
+//   ASSIGN_OR_RETURN(options.child, StartTorch(options));           // seconds: PyTorch is imported
+//   ASSIGN_OR_RETURN(auto oracle, MakeTorchOracle(options, problem, graph));
+//
+// Data never passes through the pipe: tensors are copied from the child's device memory (cuda: IPC
+// handles, opened and closed within each copy; host: shared memory), and the child frees each group
+// of them as soon as it was copied. Between calls the child holds the module and nothing else.
+//
+// Not thread-safe. A child that dies or misses a deadline is killed, and started again by the next
+// call; the call under way fails with Unavailable or DeadlineExceeded.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/graph/graph.h"
+#include "warpsmith/v1/problem.pb.h"
+#include "worker/oracle/oracle.h"
+
+namespace warpsmith::oracle {
+
+class TorchChild;
+
+struct TorchOracleOptions {
+  std::string python;       // interpreter, "python3" or a path
+  std::string python_path;  // folder that has warpsmith_torch/
+  std::string device;       // "cuda:0", or "cpu" for the host device
+  std::string cache_dir;    // baselines of earlier runs; empty: no cache
+  // Baselines to time, of eager, graph, compile, compile_graph; empty: all the device has.
+  std::vector<std::string> baselines;
+  // Where to go on from: one child serves many problems, one after the other. Null: one of its own.
+  std::shared_ptr<TorchChild> child;
+};
+
+struct TorchInfo {
+  std::string version;  // "2.11.0+cu130"
+  bool cuda = false;    // PyTorch sees a card
+  std::string card;     // "NVIDIA H200"; the processor's name without one
+};
+
+// Starts a child and asks what it is. FailedPrecondition says what is missing: no such interpreter,
+// no PyTorch, a version that is too old.
+absl::StatusOr<std::shared_ptr<TorchChild>> StartTorch(const TorchOracleOptions& options);
+TorchInfo InfoOf(const TorchChild& child);
+
+// `graph` is the problem's under its one workload. InvalidArgument: the problem has no module, or
+// the module's inputs, weights or outputs are not those of the graph.
+absl::StatusOr<std::unique_ptr<Oracle>> MakeTorchOracle(const TorchOracleOptions& options,
+                                                        const v1::Problem& problem,
+                                                        const graph::Graph& graph);
+
+}  // namespace warpsmith::oracle
