@@ -1,0 +1,122 @@
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "common/base/sha256.h"
+
+namespace warpsmith::base {
+namespace {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "warpsmith.XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST_CASE("sha256 of known texts") {
+  CHECK(Sha256Hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(Sha256Hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST_CASE("a file is written whole and read back") {
+  TemporaryFolder folder;
+  const std::string path = folder / "deep/er/file";
+  std::string data(100000, 'x');
+  data[5] = '\0';
+  REQUIRE(WriteFileAtomically(path, "old").ok());
+  REQUIRE(WriteFileAtomically(path, data).ok());
+  CHECK(ReadFile(path).value() == data);
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    files += entry.is_regular_file();
+  }
+  CHECK(files == 1);  // no temporary file is left
+  REQUIRE(WriteFileAtomically(path, "").ok());
+  CHECK(ReadFile(path).value() == "");
+}
+
+TEST_CASE("file errors name the path and the reason") {
+  TemporaryFolder folder;
+  const auto missing = ReadFile(folder / "missing");
+  CHECK(missing.status().code() == absl::StatusCode::kNotFound);
+  CHECK_THAT(std::string(missing.status().message()), Catch::Contains("missing"));
+  CHECK_FALSE(ReadFile(folder.path().string()).ok());
+  REQUIRE(WriteFileAtomically(folder / "file", "x").ok());
+  CHECK_FALSE(WriteFileAtomically(folder / "file/below", "x").ok());
+}
+
+TEST_CASE("a simulated clock wakes who waits, and only then") {
+  SimulatedClock clock(absl::UnixEpoch());
+  CHECK(clock.TimeNow() == absl::UnixEpoch());
+  absl::Mutex mutex;
+  bool done = false, result = true;
+  std::thread waiter([&] {
+    absl::MutexLock lock(&mutex);
+    result = clock.AwaitWithDeadline(&mutex, absl::Condition(&done),
+                                     absl::UnixEpoch() + absl::Seconds(10));
+  });
+  while (clock.Waiters() == 0) std::this_thread::yield();
+  clock.AdvanceTime(absl::Seconds(9));
+  CHECK(clock.Waiters() == 1);
+  clock.AdvanceTime(absl::Seconds(1));
+  waiter.join();
+  CHECK_FALSE(result);
+  CHECK(clock.Waiters() == 0);
+}
+
+TEST_CASE("a condition ends the wait on a simulated clock") {
+  SimulatedClock clock(absl::UnixEpoch());
+  absl::Mutex mutex;
+  bool done = false, result = false;
+  std::thread waiter([&] {
+    absl::MutexLock lock(&mutex);
+    result = clock.AwaitWithDeadline(&mutex, absl::Condition(&done),
+                                     absl::UnixEpoch() + absl::Seconds(10));
+  });
+  while (clock.Waiters() == 0) std::this_thread::yield();
+  {
+    absl::MutexLock lock(&mutex);
+    done = true;
+  }
+  waiter.join();
+  CHECK(result);
+  CHECK(clock.Waiters() == 0);
+  absl::MutexLock lock(&mutex);
+  CHECK(clock.AwaitWithDeadline(&mutex, absl::Condition(&done), absl::InfinitePast()));
+}
+
+TEST_CASE("sleepers on a simulated clock wake in their order") {
+  SimulatedClock clock(absl::UnixEpoch());
+  clock.Sleep(absl::ZeroDuration());
+  std::thread sleeper([&] { clock.Sleep(absl::Seconds(5)); });
+  while (clock.Waiters() == 0) std::this_thread::yield();
+  clock.AdvanceTime(absl::Seconds(5));
+  sleeper.join();
+  CHECK(clock.TimeNow() == absl::UnixEpoch() + absl::Seconds(5));
+}
+
+TEST_CASE("the real clock runs") {
+  const absl::Time before = Clock::Real()->TimeNow();
+  absl::Mutex mutex;
+  absl::MutexLock lock(&mutex);
+  bool never = false;
+  CHECK_FALSE(
+      Clock::Real()->AwaitWithDeadline(&mutex, absl::Condition(&never), absl::InfinitePast()));
+  CHECK(Clock::Real()->TimeNow() >= before);
+}
+
+}  // namespace
+}  // namespace warpsmith::base
