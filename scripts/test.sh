@@ -17,6 +17,7 @@ trap 'echo "0 passed, 1 failed"' ERR
 scripts/install-deps.sh --tests
 WARPSMITH_PYTHON=$(cat .cache/python)
 export WARPSMITH_PYTHON
+mkdir -p build
 cmake --preset "$preset" >"$build.configure.log" 2>&1 || { cat "$build.configure.log" >&2; false; }
 cmake --build "$build"
 trap - ERR

@@ -1,0 +1,245 @@
+#include "worker/daemon/daemon.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+
+namespace warpsmith::daemon {
+namespace {
+
+bool IsPermanent(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status) ||
+         absl::IsUnimplemented(status);
+}
+
+// The planner lives and says that it does not know this session: it was started anew without it, or
+// it gave the worker up.
+bool SessionIsGone(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsUnauthenticated(status) || absl::IsAborted(status);
+}
+
+// A result that could not be written to disk is still in memory and will be told.
+void Warn(const absl::Status& written) {
+  if (!written.ok()) spdlog::warn("outbox: {}", std::string(written.message()));
+}
+
+}  // namespace
+
+// What the optimiser finds goes to the outbox at once; incumbents are told without delay.
+class Daemon::LeaseReporter : public agent::Reporter {
+ public:
+  LeaseReporter(Daemon& daemon, absl::Time started) : daemon_(daemon), started_(started) {}
+
+  void OnTrial(const v1::Trial& trial) override {
+    absl::MutexLock lock(&daemon_.mutex_);
+    Warn(daemon_.session_.OnTrial(trial));
+  }
+  void OnIncumbent(const v1::Incumbent& incumbent) override {
+    absl::MutexLock lock(&daemon_.mutex_);
+    Warn(daemon_.session_.OnIncumbent(incumbent));
+    daemon_.News();
+  }
+  void OnProgress(const std::string& specialist) override {
+    absl::MutexLock lock(&daemon_.mutex_);
+    daemon_.session_.Progress(specialist,
+                              absl::ToDoubleSeconds(daemon_.clock_->TimeNow() - started_));
+  }
+
+ private:
+  Daemon& daemon_;
+  const absl::Time started_;
+};
+
+Daemon::Daemon(v1::WorkerInfo worker, Outbox& outbox, PlannerLink& link, Work work,
+               base::Clock* clock, uint64_t seed)
+    : link_(link),
+      work_(std::move(work)),
+      clock_(clock),
+      session_(std::move(worker), outbox),
+      random_(seed) {}
+
+absl::Status Daemon::Run() {
+  std::thread worker([this] { WorkOnLeases(); });
+  Communicate();
+  worker.join();
+  absl::MutexLock lock(&mutex_);
+  return result_;
+}
+
+void Daemon::Drain() {
+  {
+    absl::MutexLock lock(&mutex_);
+    BeginDrain();
+  }
+  link_.Cancel();  // an idle worker's call is parked at the planner
+}
+
+void Daemon::BeginDrain() {
+  draining_ = true;
+  session_.set_draining();
+  stop_lease_ = true;
+  drain_by_ = std::min(drain_by_, clock_->TimeNow() + kDrainLimit);
+  News();
+}
+
+void Daemon::Fail(const absl::Status& status) {
+  result_.Update(status);
+  BeginDrain();
+}
+
+// ---- the lease ----------------------------------------------------------------------------------
+
+void Daemon::WorkOnLeases() {
+  while (true) {
+    v1::Lease lease;
+    {
+      absl::MutexLock lock(&mutex_);
+      auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return over_ || to_start_; };
+      mutex_.Await(absl::Condition(&ready));
+      if (!to_start_) return;
+      lease = *std::exchange(to_start_, std::nullopt);
+    }
+    WorkOn(lease);
+  }
+}
+
+void Daemon::WorkOn(const v1::Lease& lease) {
+  spdlog::info("lease {}: {} for {:.0f} s", lease.id(), lease.task_id(), lease.seconds());
+  const absl::Time started = clock_->TimeNow();
+  LeaseReporter reporter(*this, started);
+  absl::StatusOr<agent::Outcome> outcome = work_(lease, reporter, stop_lease_);
+
+  absl::MutexLock lock(&mutex_);
+  Ended ended;
+  ended.seconds = absl::ToDoubleSeconds(clock_->TimeNow() - started);
+  if (outcome.ok()) {
+    ended.converged = outcome->converged;
+    failed_tasks_.clear();
+    spdlog::info("lease {}: {} after {:.1f} s, {} trials, {} judged, first plan after {:.1f} s",
+                 lease.id(), outcome->reason, ended.seconds, outcome->trials, outcome->judged,
+                 outcome->first_plan_seconds);
+  } else {
+    ended.status = outcome.status();
+    ended.permanent = IsPermanent(outcome.status());
+    spdlog::warn("lease {}: {} {}", lease.id(), ended.permanent ? "failed:" : "failed for now:",
+                 std::string(ended.status.message()));
+    if (ended.permanent) {
+      failed_tasks_.clear();
+    } else {
+      failed_tasks_.insert(lease.task_id());
+    }
+  }
+  session_.End(ended);
+  News();
+  if (failed_tasks_.size() >= kMaxFailedTasks) {
+    Fail(absl::InternalError(absl::StrCat(
+        kMaxFailedTasks,
+        " tasks in a row failed here, the last one with: ", std::string(ended.status.message()))));
+  }
+}
+
+// ---- the planner --------------------------------------------------------------------------------
+
+void Daemon::Communicate() {
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      while (true) {
+        const absl::Time now = clock_->TimeNow();
+        if (Over(now)) {
+          over_ = true;
+          return;
+        }
+        if (now >= FenceAt()) {
+          spdlog::warn("no answer from the planner for the time of the lease: stopping its work");
+          stop_lease_ = true;
+        }
+        if (now >= next_sync_) break;
+        wake_ = false;
+        clock_->AwaitWithDeadline(&mutex_, absl::Condition(&wake_),
+                                  std::min({next_sync_, FenceAt(), drain_by_}));
+      }
+    }
+    absl::Duration timeout;
+    absl::StatusOr<v1::SynchronizeRequest> request = NextRequest(&timeout);
+    if (!request.ok()) {
+      Answered(request.status(), clock_->TimeNow());
+      continue;
+    }
+    const absl::Time sent = clock_->TimeNow();
+    Answered(link_.Synchronize(*request, timeout), sent);
+  }
+}
+
+absl::StatusOr<v1::SynchronizeRequest> Daemon::NextRequest(absl::Duration* timeout) {
+  absl::MutexLock lock(&mutex_);
+  news_ = false;
+  const absl::Time now = clock_->TimeNow();
+  last_sync_ = now;
+  auto request = session_.Request();
+  // Only a call without a lease is parked; any other must not outlast the lease.
+  *timeout = absl::Milliseconds(rpc::kCallTimeoutMs);
+  if (request.ok() && request->slots() > 0) *timeout += absl::Milliseconds(rpc::kParkMs);
+  *timeout = std::max(std::min(*timeout, FenceAt() - now), kMinBackoff);
+  if (draining_) *timeout = std::max(std::min(*timeout, drain_by_ - now), kMinBackoff);
+  return request;
+}
+
+void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, absl::Time sent) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_->TimeNow();
+  if (!reply.ok()) {
+    if (absl::IsCancelled(reply.status())) return;  // by Drain, which has set next_sync_
+    if (SessionIsGone(reply.status())) session_.Forget();
+    return Backoff(reply.status(), now);
+  }
+  if (planner_away_) spdlog::info("the planner answers again");
+  planner_away_ = false;
+  backoff_ = kMinBackoff;
+  told_draining_ = draining_ && !news_;
+
+  const bool held = session_.holds_lease();
+  absl::StatusOr<Session::Orders> orders = session_.Take(*reply, sent);
+  if (!orders.ok()) return Fail(orders.status());
+  next_sync_ = now + std::min(orders->next_sync, kMaxSyncInterval);
+  if (held && orders->stop && !stop_lease_) {
+    spdlog::info("the planner wants the lease back");
+    stop_lease_ = true;
+  }
+  if (orders->start) {
+    stop_lease_ = draining_;
+    to_start_ = std::move(orders->start);
+  }
+  if (news_ || session_.more_to_tell()) News();
+}
+
+void Daemon::Backoff(const absl::Status& status, absl::Time now) {
+  if (!planner_away_) {
+    spdlog::warn("no answer from the planner, going on without: {}", std::string(status.message()));
+  }
+  planner_away_ = true;
+  next_sync_ = now + backoff_ * std::uniform_real_distribution<>(0.5, 1.0)(random_);
+  backoff_ = std::min(backoff_ * 2, kMaxBackoff);
+}
+
+void Daemon::News() {
+  news_ = wake_ = true;
+  if (!planner_away_) next_sync_ = std::min(next_sync_, last_sync_ + kMinSyncInterval);
+}
+
+bool Daemon::Over(absl::Time now) {
+  if (!draining_) return false;
+  if (now >= drain_by_) return true;
+  // What is not told is in the outbox, for the worker that is started next.
+  return !session_.holds_lease() && (planner_away_ || (told_draining_ && session_.settled()));
+}
+
+absl::Time Daemon::FenceAt() { return stop_lease_ ? absl::InfiniteFuture() : session_.FenceAt(); }
+
+}  // namespace warpsmith::daemon

@@ -1,0 +1,100 @@
+// The worker: one thread talks to the planner, one works on the lease.
+//
+//   Daemon daemon(worker_info, *outbox, link, work, clock, seed);
+//   std::thread([&] { wait for SIGTERM; daemon.Drain(); });
+//   absl::Status ended = daemon.Run();
+//
+// While the planner is away the lease goes on until its time is up (session.h), what it finds is
+// kept in the outbox, and calls are repeated with a growing, jittered pause.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "warpsmith/v1/planner.pb.h"
+#include "worker/agent/optimiser.h"
+#include "worker/daemon/outbox.h"
+#include "worker/daemon/planner_link.h"
+#include "worker/daemon/session.h"
+
+namespace warpsmith::daemon {
+
+// Works on one lease until its end: agent::Optimiser::Run on the worker's device.
+using Work = std::function<absl::StatusOr<agent::Outcome>(const v1::Lease&, agent::Reporter&,
+                                                          const std::atomic<bool>& stop)>;
+
+inline constexpr absl::Duration kMinBackoff = absl::Milliseconds(200);
+inline constexpr absl::Duration kMaxBackoff = absl::Seconds(5);
+// Of calls while a lease is held; progress is stale sooner than this anyway.
+inline constexpr absl::Duration kMaxSyncInterval = absl::Seconds(10);
+// Between calls that news (an incumbent, the end of a lease) asks for.
+inline constexpr absl::Duration kMinSyncInterval = absl::Milliseconds(100);
+// For a drain: stop the lease, tell the planner, end.
+inline constexpr absl::Duration kDrainLimit = absl::Seconds(15);
+// So many different tasks in a row that failed for reasons that may pass: the device or the judge
+// is at fault, not the tasks. The worker ends, to be started afresh.
+inline constexpr int kMaxFailedTasks = 5;
+
+class Daemon {
+ public:
+  // `outbox`, `link` and `clock` outlive the daemon. `seed` is of the back-off's jitter.
+  Daemon(v1::WorkerInfo worker, Outbox& outbox, PlannerLink& link, Work work, base::Clock* clock,
+         uint64_t seed);
+
+  // Returns after Drain (OK), or with an error when it cannot go on: another worker has the name,
+  // the outbox cannot be written, too many tasks in a row failed. Call once.
+  absl::Status Run();
+  // Ends the lease within about the time of one candidate, tells the planner all, and ends Run
+  // within kDrainLimit. Any thread; returns at once.
+  void Drain();
+
+ private:
+  class LeaseReporter;
+
+  void WorkOnLeases();  // the working thread
+  void WorkOn(const v1::Lease& lease);
+  void Communicate();  // the calling thread
+  absl::StatusOr<v1::SynchronizeRequest> NextRequest(absl::Duration* timeout);
+  void Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, absl::Time sent);
+
+  // There is something to tell at once.
+  void News() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Backoff(const absl::Status& status, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Over(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Time FenceAt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  PlannerLink& link_;
+  const Work work_;
+  base::Clock* const clock_;
+  std::atomic<bool> stop_lease_{false};  // true: the lease held is to end
+
+  absl::Mutex mutex_;
+  Session session_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::Lease> to_start_ ABSL_GUARDED_BY(mutex_);
+  absl::Time next_sync_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time last_sync_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool news_ ABSL_GUARDED_BY(mutex_) = false;  // came after the last request was made
+  bool wake_ ABSL_GUARDED_BY(mutex_) = false;  // the communicating thread is to look again
+  bool planner_away_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Duration backoff_ ABSL_GUARDED_BY(mutex_) = kMinBackoff;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool told_draining_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time drain_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<std::string> failed_tasks_ ABSL_GUARDED_BY(mutex_);  // in a row
+  absl::Status result_ ABSL_GUARDED_BY(mutex_);
+  std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace warpsmith::daemon

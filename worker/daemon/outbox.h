@@ -1,0 +1,89 @@
+// Results that the planner has not recorded yet, in memory and in a file.
+//
+//   auto outbox = *Outbox::Open(dir + "/outbox");
+//   outbox->AddTrial(lease, trial);            // written to the file before it returns
+//   for (v1::LeaseResult& r : outbox->Next(kMaxBytes)) *request.add_results() = std::move(r);
+//   ... Synchronize ...
+//   outbox->Recorded(reply);
+//
+// Results travel in batches. A batch that was sent once stays as it is, byte for byte, until the
+// planner says that it is durable, over lost answers and restarts of this process: the planner
+// recognises a batch it has by its content. The file is a log of what was added, sent and recorded
+// (a length, a checksum, a record), and is cut to nothing whenever the outbox is empty. Records
+// survive the death of the process; incumbents are also flushed to the disk.
+//
+// Not thread-safe. One process holds the file at a time (an exclusive lock).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "warpsmith/v1/planner.pb.h"
+
+namespace warpsmith::daemon {
+
+// A batch is closed when it has this much; the first trial may make it larger.
+inline constexpr int64_t kMaxBatchBytes = 512 << 10;
+inline constexpr int kMaxBatchTrials = 256;
+// Beyond this trials are dropped (with a count, Dropped) and only incumbents are kept: a planner
+// that was away for long must not fill the disk.
+inline constexpr int64_t kMaxOutboxBytes = int64_t{256} << 20;
+
+class Outbox {
+ public:
+  // Makes the file if there is none; otherwise reads what an earlier process left, up to the first
+  // damaged record. FailedPrecondition: another process holds it.
+  static absl::StatusOr<std::unique_ptr<Outbox>> Open(const std::string& path);
+  ~Outbox();
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+
+  absl::Status AddTrial(const v1::Lease& lease, const v1::Trial& trial);
+  // Replaces an incumbent of the same lease that was not sent yet.
+  absl::Status AddIncumbent(const v1::Lease& lease, const v1::Incumbent& incumbent);
+
+  // The oldest batches, at most `max_bytes` together but at least one. They are sent ones from now
+  // on, also if the call fails.
+  absl::StatusOr<std::vector<v1::LeaseResult>> Next(int64_t max_bytes);
+  // Forgets the batches that the last Next returned and whose leases the reply names.
+  absl::Status Recorded(const v1::SynchronizeReply& reply);
+
+  bool empty() const { return batches_.empty(); }
+  // The last Next had to leave something out.
+  bool more() const { return more_; }
+  // Results of this lease that were not in the last Next.
+  bool HasUnsent(const std::string& lease_id) const;
+  int64_t bytes() const { return bytes_; }
+  int64_t dropped() const { return dropped_; }
+
+ private:
+  struct Batch {
+    int64_t number = 0;
+    v1::LeaseResult result;
+    int64_t bytes = 0;
+    bool sealed = false;     // was sent once: stays as it is
+    bool in_flight = false;  // part of the last Next
+  };
+
+  Outbox(int file, std::string path) : file_(file), path_(std::move(path)) {}
+  absl::Status Replay();
+  absl::Status Append(char kind, const std::string& payload);
+  void Put(char kind, v1::LeaseResult&& one);
+  Batch& OpenBatch(const v1::LeaseResult& one);
+  void Erase(int64_t number);
+
+  const int file_;
+  const std::string path_;
+  std::deque<Batch> batches_;  // oldest first
+  int64_t next_number_ = 0;
+  int64_t bytes_ = 0;
+  int64_t dropped_ = 0;
+  bool more_ = false;
+};
+
+}  // namespace warpsmith::daemon

@@ -1,0 +1,192 @@
+#include "worker/daemon/outbox.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace warpsmith::daemon {
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "outbox_XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string file() const { return path_ + "/outbox"; }
+
+ private:
+  std::string path_;
+};
+
+v1::Lease MakeLease(const std::string& id, int64_t fence = 1) {
+  v1::Lease lease;
+  lease.set_id(id);
+  lease.set_task_id("r1/softmax@host");
+  lease.set_fence(fence);
+  return lease;
+}
+
+v1::Trial MakeTrial(int number, size_t padding = 0) {
+  v1::Trial trial;
+  trial.set_id("L1/" + std::to_string(number));
+  trial.set_reason(std::string(padding, 'x'));
+  return trial;
+}
+
+v1::Incumbent MakeIncumbent(double speedup) {
+  v1::Incumbent incumbent;
+  incumbent.set_speedup(speedup);
+  return incumbent;
+}
+
+v1::SynchronizeReply Names(const std::string& lease) {
+  v1::SynchronizeReply reply;
+  reply.add_recorded(lease);
+  return reply;
+}
+
+std::vector<v1::LeaseResult> Next(Outbox& outbox, int64_t bytes = 1 << 20) {
+  auto results = outbox.Next(bytes);
+  REQUIRE(results.ok());
+  return *std::move(results);
+}
+
+TEST_CASE("what was added comes back after a restart, and only until it is recorded") {
+  Folder folder;
+  {
+    auto outbox = Outbox::Open(folder.file());
+    REQUIRE(outbox.ok());
+    for (int i = 0; i < 3; ++i) REQUIRE((*outbox)->AddTrial(MakeLease("L1"), MakeTrial(i)).ok());
+    REQUIRE((*outbox)->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.5)).ok());
+  }
+  auto outbox = *Outbox::Open(folder.file());
+  auto results = Next(*outbox);
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].trials().trials_size() == 3);
+  CHECK(results[0].incumbent().speedup() == 1.5);
+  CHECK(results[0].fence() == 1);
+  REQUIRE(outbox->Recorded(Names("another lease")).ok());
+  CHECK_FALSE(outbox->empty());
+  REQUIRE(outbox->Recorded(Names("L1")).ok());
+  CHECK(outbox->empty());
+  CHECK(outbox->bytes() == 0);
+  CHECK(std::filesystem::file_size(folder.file()) == 0);
+}
+
+TEST_CASE("a batch that was sent does not change, also over a restart") {
+  Folder folder;
+  std::string sent;
+  {
+    auto outbox = *Outbox::Open(folder.file());
+    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(0)).ok());
+    sent = Next(*outbox)[0].SerializeAsString();
+    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(1)).ok());
+    CHECK(outbox->HasUnsent("L1"));
+  }
+  auto outbox = *Outbox::Open(folder.file());
+  auto results = Next(*outbox);
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].SerializeAsString() == sent);
+  CHECK(results[1].trials().trials(0).id() == "L1/1");
+  CHECK_FALSE(outbox->HasUnsent("L1"));
+}
+
+TEST_CASE("what was recorded stays recorded over a restart while more is waiting") {
+  Folder folder;
+  {
+    auto outbox = *Outbox::Open(folder.file());
+    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(0)).ok());
+    Next(*outbox);
+    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(1)).ok());
+    REQUIRE(outbox->Recorded(Names("L1")).ok());
+  }
+  auto outbox = *Outbox::Open(folder.file());
+  auto results = Next(*outbox);
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].trials().trials(0).id() == "L1/1");
+}
+
+TEST_CASE("the last incumbent of a lease takes the place of one that waits, never of one sent") {
+  Folder folder;
+  auto outbox = *Outbox::Open(folder.file());
+  REQUIRE(outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.1)).ok());
+  REQUIRE(outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.2)).ok());
+  auto results = Next(*outbox);
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].incumbent().speedup() == 1.2);
+  REQUIRE(outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.3)).ok());
+  results = Next(*outbox);
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].incumbent().speedup() == 1.2);
+  CHECK(results[1].incumbent().speedup() == 1.3);
+}
+
+TEST_CASE("requests are bounded and nothing is left behind") {
+  Folder folder;
+  auto outbox = *Outbox::Open(folder.file());
+  constexpr int kTrials = 40;
+  for (int i = 0; i < kTrials; ++i) {
+    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(i, kMaxBatchBytes / 4)).ok());
+  }
+  int seen = 0;
+  for (int calls = 0; !outbox->empty(); ++calls) {
+    REQUIRE(calls < kTrials);
+    int64_t bytes = 0;
+    for (const auto& result : Next(*outbox, 2 * kMaxBatchBytes)) {
+      bytes += result.ByteSizeLong();
+      for (const auto& trial : result.trials().trials()) {
+        CHECK(trial.id() == "L1/" + std::to_string(seen++));
+      }
+    }
+    CHECK(bytes <= 3 * kMaxBatchBytes);
+    REQUIRE(outbox->Recorded(Names("L1")).ok());
+  }
+  CHECK(seen == kTrials);
+}
+
+TEST_CASE("a torn tail is cut off and what stood before it is kept") {
+  Folder folder;
+  {
+    auto outbox = *Outbox::Open(folder.file());
+    for (int i = 0; i < 4; ++i) REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(i, 100)).ok());
+  }
+  const auto whole = std::filesystem::file_size(folder.file());
+  int cut = GENERATE(1, 60, 130);
+  SECTION("truncated") { std::filesystem::resize_file(folder.file(), whole - cut); }
+  SECTION("damaged") {
+    std::fstream file(folder.file(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(whole - cut);
+    file.put('\xff');
+  }
+  int before = 0;
+  {
+    auto outbox = *Outbox::Open(folder.file());
+    before = Next(*outbox)[0].trials().trials_size();
+    CHECK(before >= 2);
+    CHECK(before < 4);
+    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(9)).ok());
+  }
+  auto outbox = *Outbox::Open(folder.file());
+  auto results = Next(*outbox);
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].trials().trials_size() == before);
+  CHECK(results[1].trials().trials(0).id() == "L1/9");
+}
+
+TEST_CASE("one process holds the outbox") {
+  Folder folder;
+  auto first = Outbox::Open(folder.file());
+  REQUIRE(first.ok());
+  auto second = Outbox::Open(folder.file());
+  CHECK(absl::IsFailedPrecondition(second.status()));
+  CHECK(std::string(second.status().message()).find("--name") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace warpsmith::daemon

@@ -1,0 +1,83 @@
+#include "worker/daemon/session.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace warpsmith::daemon {
+
+Session::Session(v1::WorkerInfo worker, Outbox& outbox)
+    : worker_(std::move(worker)), outbox_(outbox) {}
+
+absl::StatusOr<v1::SynchronizeRequest> Session::Request() {
+  v1::SynchronizeRequest request;
+  *request.mutable_worker() = worker_;
+  request.set_session_id(session_id_);
+  auto results = outbox_.Next(kMaxRequestBytes);
+  if (!results.ok()) return results.status();
+  for (v1::LeaseResult& result : *results) *request.add_results() = std::move(result);
+  if (lease_) {
+    request.mutable_worker()->set_lease_id(lease_->id());
+    request.mutable_worker()->set_task_id(lease_->task_id());
+    *request.add_leases() = status_;
+  }
+  told_ended_.clear();
+  for (const v1::LeaseStatus& ended : ended_) {
+    v1::LeaseStatus& status = *request.add_leases() = ended;
+    status.set_finished(!outbox_.HasUnsent(ended.lease_id()));
+    if (status.finished()) told_ended_.push_back(ended.lease_id());
+  }
+  const bool free = !lease_ && !worker_.draining() && told_ended_.size() == ended_.size();
+  request.set_slots(free ? 1 : 0);
+  return request;
+}
+
+absl::StatusOr<Session::Orders> Session::Take(const v1::SynchronizeReply& reply, absl::Time sent) {
+  session_id_ = reply.session_id();
+  confirmed_ = sent;
+  if (reply.lease_ttl_ms() > 0) ttl_ = absl::Milliseconds(reply.lease_ttl_ms());
+  if (absl::Status recorded = outbox_.Recorded(reply); !recorded.ok()) return recorded;
+  for (const std::string& id : told_ended_) {
+    ended_.erase(std::remove_if(ended_.begin(), ended_.end(),
+                                [&](const v1::LeaseStatus& s) { return s.lease_id() == id; }),
+                 ended_.end());
+  }
+  told_ended_.clear();
+
+  Orders orders;
+  orders.next_sync = absl::Milliseconds(reply.next_sync_after_ms());
+  for (const std::string& id : reply.drop()) {
+    if (lease_ && lease_->id() == id) orders.stop = true;
+  }
+  if (!lease_ && reply.start_size() > 0) {
+    lease_ = reply.start(0);
+    status_.Clear();
+    status_.set_lease_id(lease_->id());
+    status_.set_task_id(lease_->task_id());
+    status_.set_fence(lease_->fence());
+    orders.start = lease_;
+  }
+  return orders;
+}
+
+void Session::Progress(const std::string& specialist, double seconds) {
+  status_.set_specialist(specialist);
+  status_.set_seconds(seconds);
+}
+
+void Session::End(const Ended& ended) {
+  status_.set_finished(true);
+  status_.set_seconds(ended.seconds);
+  status_.set_converged(ended.converged);
+  if (!ended.status.ok()) {
+    status_.set_failure(std::string(ended.status.message()));
+    status_.set_permanent(ended.permanent);
+  }
+  ended_.push_back(status_);
+  lease_.reset();
+}
+
+absl::Time Session::FenceAt() const {
+  return lease_ ? confirmed_ + ttl_ - std::min(kFenceMargin, ttl_ / 2) : absl::InfiniteFuture();
+}
+
+}  // namespace warpsmith::daemon

@@ -1,0 +1,87 @@
+// What a worker tells the planner and what it makes of the answer: the worker's side of
+// Synchronize, without threads, sockets or clocks.
+//
+// A worker holds at most one lease, since it has one card. A lease that has ended stays in the
+// request until the planner answered one that carried all of the lease's results, so that a task is
+// never given on while an incumbent of it is still on the way.
+//
+// Fencing: a lease is the worker's for as long as the planner said (lease_ttl_ms), counted from the
+// sending of the last request that was answered; the two clocks are never compared. Past that
+// (`FenceAt`) another worker may have the task, and this one stops. Its results still go to the
+// planner, which takes them if nobody else got the task meanwhile.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "warpsmith/v1/planner.pb.h"
+#include "worker/daemon/outbox.h"
+
+namespace warpsmith::daemon {
+
+inline constexpr int64_t kMaxRequestBytes = int64_t{8} << 20;  // of results in one request
+// Stops this long before the lease may be given on: a candidate's time and some of the scheduler's.
+inline constexpr absl::Duration kFenceMargin = absl::Seconds(2);
+// Until the planner says otherwise.
+inline constexpr absl::Duration kDefaultLeaseTtl = absl::Seconds(30);
+
+// How a lease ended, for its status.
+struct Ended {
+  absl::Status status;     // not OK: `failure`
+  bool permanent = false;  // of a failure: will fail here and elsewhere
+  bool converged = false;
+  double seconds = 0;
+};
+
+// Not thread-safe.
+class Session {
+ public:
+  // `outbox` outlives the session.
+  Session(v1::WorkerInfo worker, Outbox& outbox);
+
+  // ---- towards the planner
+  absl::StatusOr<v1::SynchronizeRequest> Request();
+  struct Orders {
+    std::optional<v1::Lease> start;
+    bool stop = false;  // the lease held is to be dropped
+    absl::Duration next_sync;
+  };
+  // The answer to the last Request, which was sent at `sent`.
+  absl::StatusOr<Orders> Take(const v1::SynchronizeReply& reply, absl::Time sent);
+  // The planner does not know the session (any more): the next request begins a new one.
+  void Forget() { session_id_.clear(); }
+
+  // ---- from the lease's work
+  void Progress(const std::string& specialist, double seconds);
+  absl::Status OnTrial(const v1::Trial& trial) { return outbox_.AddTrial(*lease_, trial); }
+  absl::Status OnIncumbent(const v1::Incumbent& incumbent) {
+    return outbox_.AddIncumbent(*lease_, incumbent);
+  }
+  void End(const Ended& ended);
+
+  // ---- state
+  void set_draining() { worker_.set_draining(true); }
+  bool holds_lease() const { return lease_.has_value(); }
+  // The last request could not carry everything.
+  bool more_to_tell() const { return outbox_.more(); }
+  // Nothing left to tell.
+  bool settled() const { return !lease_ && ended_.empty() && outbox_.empty(); }
+  absl::Time FenceAt() const;  // infinite future without a lease
+
+ private:
+  v1::WorkerInfo worker_;
+  Outbox& outbox_;
+  std::string session_id_;
+  std::optional<v1::Lease> lease_;
+  v1::LeaseStatus status_;               // of lease_
+  std::vector<v1::LeaseStatus> ended_;   // not acknowledged yet
+  std::vector<std::string> told_ended_;  // lease ids that the last request called finished
+  absl::Duration ttl_ = kDefaultLeaseTtl;
+  absl::Time confirmed_ = absl::InfinitePast();
+};
+
+}  // namespace warpsmith::daemon
