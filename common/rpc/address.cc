@@ -1,28 +1,20 @@
 #include "common/rpc/address.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/file.h"
 
 namespace warpsmith::rpc {
 namespace {
 
 // A unix socket's path is limited by sockaddr_un.
 constexpr size_t kMaxSocketPath = 107;
-
-absl::Status FileError(const std::string& what, const std::string& path) {
-  return absl::InternalError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
-}
 
 }  // namespace
 
@@ -46,33 +38,9 @@ absl::StatusOr<std::string> ReadAddress(const std::string& dir) {
   return address;
 }
 
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents) {
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return FileError("create", temporary);
-  size_t written = 0;
-  while (written < contents.size()) {
-    const ssize_t n = write(fd, contents.data() + written, contents.size() - written);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      absl::Status error = FileError("write", temporary);
-      close(fd);
-      unlink(temporary.c_str());
-      return error;
-    }
-    written += static_cast<size_t>(n);
-  }
-  if (close(fd) != 0) return FileError("close", temporary);
-  if (rename(temporary.c_str(), path.c_str()) != 0) {
-    absl::Status error = FileError("rename into place", path);
-    unlink(temporary.c_str());
-    return error;
-  }
-  return absl::OkStatus();
-}
-
 absl::Status WriteAddress(const std::string& dir, const std::string& address) {
-  return WriteFileAtomically(absl::StrCat(dir, "/", kAddressFile), absl::StrCat(address, "\n"));
+  return base::WriteFileAtomically(absl::StrCat(dir, "/", kAddressFile),
+                                   absl::StrCat(address, "\n"));
 }
 
 void RemoveAddress(const std::string& dir) { unlink(absl::StrCat(dir, "/", kAddressFile).c_str()); }

@@ -14,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 
 namespace warpsmith::rpc {
 
@@ -33,8 +32,5 @@ void RemoveAddress(const std::string& dir);
 // OK for "unix:/path" and for a loopback "HOST:PORT". Anything else is an InvalidArgument: there is
 // no authentication, so the planner is not to be reached from other hosts.
 absl::Status ValidateListenAddress(const std::string& address);
-
-// Writes `contents` to `path` by a temporary file beside it and rename().
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
 }  // namespace warpsmith::rpc

@@ -1,0 +1,22 @@
+// What every backend of Store must pass. A backend's test calls it from a TEST_CASE with a way to
+// open the same store again, as a second process would after the first one closed it or died:
+//
+//   TEST_CASE("sqlite: conformance") {
+//     TemporaryFolder folder;
+//     store::CheckConformance([&] { return *SqliteStore::Open(folder.path()); });
+//   }
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "common/store/store.h"
+
+namespace warpsmith::store {
+
+// The first call opens an empty store; later ones find what the earlier one left.
+using Reopen = std::function<std::unique_ptr<Store>()>;
+
+void CheckConformance(const Reopen& reopen);
+
+}  // namespace warpsmith::store

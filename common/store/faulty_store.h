@@ -1,0 +1,48 @@
+// A store that fails on purpose: a decorator for tests.
+//
+//   FaultyStore store(&inner, [&](absl::string_view call) {
+//     return call == "Commit" && random() % 10 == 0 ? Fault::kExecutedTimeout : Fault::kNone;
+//   });
+#pragma once
+
+#include <functional>
+
+#include "common/store/store.h"
+
+namespace warpsmith::store {
+
+enum class Fault {
+  kNone,
+  kUnavailable,      // not executed, answered Unavailable
+  kTimeout,          // not executed, answered DeadlineExceeded
+  kExecutedTimeout,  // executed, and answered DeadlineExceeded: the answer was lost
+};
+
+class FaultyStore final : public Store {
+ public:
+  // Asked before each call with the name of the method; any thread that calls the store.
+  using Plan = std::function<Fault(absl::string_view call)>;
+
+  // `inner` must outlive this.
+  FaultyStore(Store* inner, Plan plan) : inner_(inner), plan_(std::move(plan)) {}
+
+  absl::StatusOr<int64_t> Lead() override;
+  absl::Status Commit(const Batch& batch) override;
+  absl::StatusOr<int64_t> LastRevision() override;
+  absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
+  absl::Status SaveSnapshot(int64_t epoch, const Record& snapshot) override;
+  absl::StatusOr<std::optional<Record>> LoadSnapshot() override;
+  absl::StatusOr<std::string> Put(absl::string_view bytes) override;
+  absl::StatusOr<std::string> Get(const std::string& digest) override;
+  // Never fails by plan.
+  absl::Status Close() override { return inner_->Close(); }
+
+ private:
+  template <typename Result, typename Call>
+  Result Inject(absl::string_view name, Call call);
+
+  Store* const inner_;
+  const Plan plan_;
+};
+
+}  // namespace warpsmith::store

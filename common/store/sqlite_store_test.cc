@@ -1,0 +1,96 @@
+#include "common/store/sqlite_store.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/sha256.h"
+#include "common/store/conformance.h"
+
+namespace warpsmith::store {
+namespace {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() { REQUIRE(mkdtemp(path_.data()) != nullptr); }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/warpsmith_store_XXXXXX";
+};
+
+}  // namespace
+
+TEST_CASE("sqlite: conformance") {
+  TemporaryFolder folder;
+  CheckConformance([&]() -> std::unique_ptr<Store> {
+    auto store = SqliteStore::Open(folder.path() + "/made/when/missing");
+    INFO(store.status().ToString());
+    REQUIRE(store.ok());
+    return std::move(*store);
+  });
+}
+
+TEST_CASE("sqlite: a second planner is told which process has the folder") {
+  TemporaryFolder folder;
+  auto first = SqliteStore::Open(folder.path());
+  REQUIRE(first.ok());
+  const absl::Status second = SqliteStore::Open(folder.path()).status();
+  CHECK(second.code() == absl::StatusCode::kUnavailable);
+  CHECK(std::string(second.message()).find(absl::StrCat("process ", getpid(), ":")) !=
+        std::string::npos);
+  REQUIRE((*first)->Close().ok());
+  CHECK(SqliteStore::Open(folder.path()).ok());
+}
+
+TEST_CASE("sqlite: what was committed survives SIGKILL, and the lock does not") {
+  TemporaryFolder folder;
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    auto store = SqliteStore::Open(folder.path());
+    const int64_t epoch = *(*store)->Lead();
+    const bool ok = (*store)->Commit({epoch, 0, {"a", "b"}, {"blob"}}).ok();
+    const char answer = ok ? '1' : '0';
+    if (write(ready[1], &answer, 1) != 1) _exit(1);
+    pause();
+    _exit(0);
+  }
+  char answer = 0;
+  REQUIRE(read(ready[0], &answer, 1) == 1);
+  CHECK(answer == '1');
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  auto store = SqliteStore::Open(folder.path());
+  REQUIRE(store.ok());
+  CHECK(*(*store)->LastRevision() == 2);
+  CHECK(*(*store)->Get(base::Sha256Hex("blob")) == "blob");
+}
+
+TEST_CASE("sqlite: a folder that cannot be made is named") {
+  const absl::Status status = SqliteStore::Open("/proc/none").status();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(status.message()).find("/proc/none") != std::string::npos);
+}
+
+TEST_CASE("sqlite: a file that is no database is an error, not an empty store") {
+  TemporaryFolder folder;
+  FILE* file = fopen((folder.path() + "/warpsmith.db").c_str(), "w");
+  REQUIRE(file != nullptr);
+  fputs(std::string(8192, 'x').c_str(), file);
+  fclose(file);
+  CHECK(SqliteStore::Open(folder.path()).status().code() == absl::StatusCode::kDataLoss);
+}
+
+}  // namespace warpsmith::store
