@@ -12,13 +12,12 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "warpsmith/v1/planner.pb.h"
 #include "warpsmith/v1/trial.pb.h"
 #include "worker/agent/evaluator.h"
@@ -61,7 +60,7 @@ inline constexpr int kMaxInFlight = 64;
 struct Options {
   codegen::Target target;
   int in_flight = 8;  // candidates lowered, compiling or being judged at once, 1..kMaxInFlight
-  std::function<absl::Time()> now = absl::Now;
+  base::Clock* clock = base::Clock::Real();  // budget and time stamps; never waits
 };
 
 class Optimiser {

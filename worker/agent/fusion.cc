@@ -1,0 +1,243 @@
+// Fusion: which tensors reach memory, which kernel makes them, and on which skeleton.
+//
+// Merging two groups saves the traffic of what passed between them and a launch; splitting one lets
+// each part have the skeleton and the layout that suit it, and saves work that was done twice.
+// Moves that code generation would refuse are dropped by asking it to describe them.
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "worker/agent/moves.h"
+#include "worker/agent/regroup.h"
+
+namespace warpsmith::agent {
+namespace {
+
+constexpr char kName[] = "fusion";
+// Limits on moves of one state: graphs may have thousands of nodes.
+constexpr int kMaxMerges = 24;
+constexpr int kMaxSplits = 12;
+
+void Collect(const graph::ExprPtr& e, std::set<int>& tensors) {
+  if (e->op == graph::Op::kLoad) tensors.insert(e->tensor);
+  for (const auto& arg : e->args) Collect(arg, tensors);
+}
+
+// What the groups of a schedule compute and read.
+class Cover {
+ public:
+  explicit Cover(const State& state) : graph_(state.graph) {
+    for (const auto& group : state.schedule.groups()) {
+      for (const auto& root : group.roots()) stored_.insert(graph_.Find(root));
+    }
+    for (int output : graph_.outputs) needed_.insert(output);
+    for (const auto& update : graph_.updates) needed_.insert(update.value);
+    for (const auto& group : state.schedule.groups()) {
+      std::set<int> inside, read;
+      for (const auto& root : group.roots()) Walk(graph_.Find(root), true, inside, read);
+      inside_.push_back(std::move(inside));
+      read_.push_back(std::move(read));
+    }
+  }
+
+  bool IsOutput(int tensor) const { return needed_.count(tensor) > 0; }
+  bool IsStored(int tensor) const { return stored_.count(tensor) > 0; }
+  const std::set<int>& inside(int group) const { return inside_[group]; }
+  const std::set<int>& read(int group) const { return read_[group]; }
+  bool ReadElsewhere(int tensor, int a, int b) const {
+    for (int g = 0; g < read_.size(); ++g) {
+      if (g != a && g != b && read_[g].count(tensor) > 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  void Walk(int tensor, bool root, std::set<int>& inside, std::set<int>& read) {
+    if (tensor < 0) return;
+    const int node = graph_.tensors[tensor].node;
+    if (node < 0 || (!root && stored_.count(tensor) > 0)) {
+      read.insert(tensor);
+      return;
+    }
+    if (!inside.insert(tensor).second) return;
+    std::set<int> loads;
+    Collect(graph_.nodes[node].value, loads);
+    for (int load : loads) Walk(load, false, inside, read);
+  }
+
+  const graph::Graph& graph_;
+  std::set<int> stored_, needed_;
+  std::vector<std::set<int>> inside_, read_;
+};
+
+class Fusion : public Specialist {
+ public:
+  const char* name() const override { return kName; }
+
+  std::vector<Action> Actions(const State& state) const override {
+    std::vector<Action> actions;
+    const Cover cover(state);
+    AddMerges(state, cover, actions);
+    AddSplits(state, cover, actions);
+    AddSkeletons(state, actions);
+    return actions;
+  }
+
+ private:
+  static void Add(const State& state, v1::Schedule schedule, const std::string& kind,
+                  const std::string& name, double prior, std::vector<Action>& actions) {
+    if (!codegen::Describe(state.graph, schedule, state.target).ok()) return;
+    Action action;
+    action.specialist = kName;
+    action.kind = kind;
+    action.name = name;
+    action.key = name;
+    action.schedule = std::move(schedule);
+    action.prior = prior;
+    actions.push_back(std::move(action));
+  }
+
+  static void AddMerges(const State& state, const Cover& cover, std::vector<Action>& actions) {
+    const auto& groups = state.schedule.groups();
+    int merges = 0;
+    for (int a = 0; a < groups.size(); ++a) {
+      for (int b = a + 1; b < groups.size() && merges < kMaxMerges; ++b) {
+        double saved = 0;
+        bool feeds = false;
+        v1::Group merged;
+        for (const auto& root : groups[a].roots()) {
+          const int tensor = state.graph.Find(root);
+          const bool passed = cover.read(b).count(tensor) > 0;
+          feeds = feeds || passed;
+          if (passed) saved += state.graph.tensors[tensor].bytes();
+          // What only the second group reads need not reach memory any more.
+          if (!passed || cover.IsOutput(tensor) || cover.ReadElsewhere(tensor, a, b)) {
+            merged.add_roots(root);
+          } else {
+            saved += state.graph.tensors[tensor].bytes();
+          }
+        }
+        for (int tensor : cover.read(a)) {
+          if (cover.read(b).count(tensor) > 0) saved += state.graph.tensors[tensor].bytes();
+        }
+        if (saved == 0) continue;
+        for (const auto& root : groups[b].roots()) merged.add_roots(root);
+        if (groups[b].has_precision()) *merged.mutable_precision() = groups[b].precision();
+        v1::Schedule schedule = state.schedule;
+        schedule.clear_groups();
+        // Where the first only feeds the second it moves there; siblings meet at the first.
+        const int place = feeds ? b : a;
+        for (int g = 0; g < groups.size(); ++g) {
+          if (g == place) {
+            *schedule.add_groups() = merged;
+          } else if (g != a && g != b) {
+            *schedule.add_groups() = groups[g];
+          }
+        }
+        double bytes = 0;
+        for (const auto& info : state.groups) bytes += info.bytes_read + info.bytes_written;
+        ++merges;
+        Add(state, std::move(schedule), "merge",
+            absl::StrCat("merge groups ", GroupName(groups[a]), " and ", GroupName(groups[b])),
+            std::min(0.5, saved / std::max(1.0, bytes)), actions);
+      }
+    }
+  }
+
+  static void AddSplits(const State& state, const Cover& cover, std::vector<Action>& actions) {
+    const auto& groups = state.schedule.groups();
+    for (int g = 0; g < groups.size(); ++g) {
+      const double room = Room(state, g);
+      if (groups[g].roots_size() > 1) {
+        for (const auto& root : groups[g].roots()) {
+          v1::Schedule schedule = state.schedule;
+          schedule.clear_groups();
+          for (int i = 0; i < groups.size(); ++i) {
+            if (i != g) {
+              *schedule.add_groups() = groups[i];
+              continue;
+            }
+            v1::Group alone, rest;
+            alone.add_roots(root);
+            for (const auto& other : groups[g].roots()) {
+              if (other != root) rest.add_roots(other);
+            }
+            for (v1::Group* part : {&alone, &rest}) {
+              if (groups[g].has_precision()) *part->mutable_precision() = groups[g].precision();
+              *schedule.add_groups() = *part;
+            }
+          }
+          Add(state, std::move(schedule), "split",
+              absl::StrCat("split ", root, " from group ", GroupName(groups[g])), 0.03 * room,
+              actions);
+        }
+      }
+      // Results of reduces first: behind them the space changes.
+      std::vector<int> inner;
+      for (int reduces : {1, 0}) {
+        for (int tensor : cover.inside(g)) {
+          if (cover.IsStored(tensor)) continue;
+          if (state.graph.nodes[state.graph.tensors[tensor].node].reduce != (reduces == 1))
+            continue;
+          inner.push_back(tensor);
+        }
+      }
+      if (inner.size() > kMaxSplits) inner.resize(kMaxSplits);
+      for (int tensor : inner) {
+        const auto& t = state.graph.tensors[tensor];
+        v1::Schedule schedule = state.schedule;
+        schedule.clear_groups();
+        for (int i = 0; i < groups.size(); ++i) {
+          if (i == g) {
+            v1::Group first;
+            first.add_roots(t.name);
+            if (groups[g].has_precision()) *first.mutable_precision() = groups[g].precision();
+            *schedule.add_groups() = first;
+            // The rest reads what the first has stored: another kernel, with knobs of its own.
+            v1::Group second;
+            *second.mutable_roots() = groups[g].roots();
+            if (groups[g].has_precision()) *second.mutable_precision() = groups[g].precision();
+            *schedule.add_groups() = second;
+          } else {
+            *schedule.add_groups() = groups[i];
+          }
+        }
+        const bool reduce = state.graph.nodes[t.node].reduce;
+        const double moved = 2.0 * t.bytes();
+        const double bytes =
+            std::max<double>(1, state.groups[g].bytes_read + state.groups[g].bytes_written);
+        Add(state, std::move(schedule), "split",
+            absl::StrCat("split ", t.name, " out of group ", GroupName(groups[g])),
+            (reduce ? 0.1 : 0.02) * room - std::min(0.5, moved / bytes), actions);
+      }
+    }
+  }
+
+  static void AddSkeletons(const State& state, std::vector<Action>& actions) {
+    for (int g = 0; g < state.groups.size(); ++g) {
+      if (state.groups[g].stages == 0 && !state.groups[g].window) continue;
+      for (auto [skeleton, name] :
+           {std::pair{v1::SKELETON_ROWS, "rows"}, std::pair{v1::SKELETON_COLUMNS, "columns"},
+            std::pair{v1::SKELETON_MAP, "map"}}) {
+        if (skeleton == state.groups[g].skeleton) continue;
+        v1::Schedule schedule = state.schedule;
+        auto& group = *schedule.mutable_groups(g);
+        v1::Group fresh;
+        *fresh.mutable_roots() = group.roots();
+        fresh.set_skeleton(skeleton);
+        if (group.has_precision()) *fresh.mutable_precision() = group.precision();
+        group = fresh;
+        Add(state, std::move(schedule), "skeleton",
+            absl::StrCat("group ", GroupName(group), ": skeleton ", name), 0.03 * Room(state, g),
+            actions);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Specialist> MakeFusion() { return std::make_unique<Fusion>(); }
+
+}  // namespace warpsmith::agent

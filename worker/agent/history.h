@@ -1,0 +1,66 @@
+// What is known of a task within one slice: the states that were judged and the moves from them.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "warpsmith/v1/trial.pb.h"
+#include "worker/agent/specialist.h"
+#include "worker/agent/state.h"
+
+namespace warpsmith::agent {
+
+// A schedule that gave a right answer (or, for the first, one that is still being judged), with the
+// moves that lead on from it.
+struct Node {
+  State state;
+  // One list for each specialist, in the order of MakeSpecialists. Made once, when first wanted.
+  std::vector<std::vector<Action>> moves;
+  bool expanded = false;
+};
+
+// A move that was, or is about to be, tried.
+struct Proposal {
+  std::shared_ptr<Node> from;
+  Action action;
+};
+
+// What became of it.
+struct Result {
+  v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
+  double gain = 0;        // log(time before / time after); 0 unless `right`
+  bool right = false;     // it ran, and the answer was right
+  bool accepted = false;  // it is the new incumbent
+};
+
+class History {
+ public:
+  History();
+
+  // The schedule of `node` is the one to start from; it need not have been judged yet.
+  void Start(std::shared_ptr<Node> node);
+  // A right answer: a place that one can go on from.
+  void Add(std::shared_ptr<Node> node, bool incumbent);
+
+  // The incumbent, or what Start was given. Never null after Start.
+  const std::shared_ptr<Node>& best() const { return best_; }
+  const std::vector<std::shared_ptr<Node>>& nodes() const { return nodes_; }
+
+  const std::vector<std::unique_ptr<Specialist>>& specialists() const { return specialists_; }
+  // Moves from a node, by specialist.
+  const std::vector<std::vector<Action>>& Moves(Node& node) const;
+
+  // True the first time it is asked of a schedule.
+  bool Claim(const v1::Schedule& schedule);
+  bool Tried(const v1::Schedule& schedule) const;
+
+ private:
+  const std::vector<std::unique_ptr<Specialist>> specialists_;
+  std::shared_ptr<Node> best_;
+  std::vector<std::shared_ptr<Node>> nodes_;
+  std::set<std::string> tried_;  // serialised schedules
+};
+
+}  // namespace warpsmith::agent

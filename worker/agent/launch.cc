@@ -1,0 +1,41 @@
+// Launch: how consecutive kernels follow each other.
+#include <algorithm>
+
+#include "worker/agent/moves.h"
+
+namespace warpsmith::agent {
+namespace {
+
+constexpr char kName[] = "launch";
+// Microseconds that a programmatic launch can hide between two kernels.
+constexpr double kGapUs = 2.0;
+
+class Launch : public Specialist {
+ public:
+  const char* name() const override { return kName; }
+
+  std::vector<Action> Actions(const State& state) const override {
+    int kernels = std::max<int>(state.groups.size(), state.report.kernels_size());
+    for (const auto& info : state.groups) {
+      if (info.resolved.occupancy().meeting() == v1::MEETING_SECOND_PASS) ++kernels;
+    }
+    if (kernels < 2) return {};
+    const bool now = state.schedule.launch().programmatic();
+    Action action;
+    action.specialist = kName;
+    action.kind = "programmatic";
+    action.name = now ? "programmatic launch: yes -> no" : "programmatic launch: no -> yes";
+    action.key = now ? "programmatic=no" : "programmatic=yes";
+    action.schedule = state.schedule;
+    action.schedule.mutable_launch()->set_programmatic(!now);
+    const double time_us = std::max(state.time_us, kGapUs);
+    action.prior = now ? 0.005 : std::min(0.2, (kernels - 1) * kGapUs / time_us);
+    return {action};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Specialist> MakeLaunch() { return std::make_unique<Launch>(); }
+
+}  // namespace warpsmith::agent

@@ -1,0 +1,420 @@
+#include "worker/agent/optimiser.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <future>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/sha256.h"
+#include "common/problem/problem.h"
+#include "worker/agent/history.h"
+#include "worker/agent/incumbent.h"
+#include "worker/agent/moves.h"
+#include "worker/agent/policy.h"
+
+namespace warpsmith::agent {
+namespace {
+
+// Moves in a row that gave a source already judged, or that code generation refused, before the
+// loop takes a verdict from the judge again: keeps it from spinning where few sources differ.
+constexpr int kMaxIdleMoves = 256;
+
+// What tells two candidates apart: what is compiled and how it is launched.
+std::string DigestOf(const std::vector<v1::Plan>& plans) {
+  std::string all;
+  for (const auto& plan : plans) absl::StrAppend(&all, Bytes(plan), "\n");
+  return base::Sha256Hex(all);
+}
+
+bool IsRight(v1::Verdict verdict) { return verdict == v1::ACCEPTED || verdict == v1::SLOWER; }
+
+// One slice.
+class Slice {
+ public:
+  Slice(Evaluator& evaluator, const Options& options, const v1::Lease& lease, Reporter& reporter,
+        const std::atomic<bool>& stop)
+      : evaluator_(evaluator),
+        options_(options),
+        lease_(lease),
+        reporter_(reporter),
+        stop_(stop),
+        judged_before_(lease.judged_sources().begin(), lease.judged_sources().end()) {}
+
+  absl::StatusOr<Outcome> Run() {
+    const absl::Time started = Now();
+    if (auto status = Prepare(); !status.ok()) return status;
+    search_started_ = Now();
+    if (auto status = Search(); !status.ok()) return status;
+    outcome_.search_seconds = absl::ToDoubleSeconds(Now() - search_started_);
+    if (auto status = Finish(); !status.ok()) return status;
+    outcome_.seconds = absl::ToDoubleSeconds(Now() - started);
+    return outcome_;
+  }
+
+ private:
+  // A candidate on its way.
+  struct Flight {
+    v1::Trial trial;
+    std::shared_ptr<Node> node;        // what it becomes if it is right
+    std::optional<Proposal> proposal;  // absent for schedules to start from
+    std::vector<v1::Plan> plans;
+    absl::Time proposed;
+    std::future<Evaluated> answer;
+  };
+
+  absl::Time Now() const { return options_.clock->TimeNow(); }
+
+  absl::Status Prepare() {
+    auto policy = MakePolicy(lease_.policy(), lease_.seed());
+    if (!policy.ok()) return policy.status();
+    policy_ = *std::move(policy);
+    reporter_.OnProgress("opening");
+    const v1::Problem& problem = lease_.problem();
+    int64_t most_bytes = -1;
+    for (const auto& workload : problem.workloads()) {
+      auto graph = problem::GraphOf(problem, workload);
+      if (!graph.ok()) return graph.status();
+      graphs_.push_back(std::make_shared<const graph::Graph>(*std::move(graph)));
+      const int64_t bytes = graph::Count(*graphs_.back()).bytes;
+      if (bytes > most_bytes) {
+        most_bytes = bytes;
+        main_ = graphs_.back();
+      }
+    }
+    if (graphs_.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("problem '", problem.name(), "' has no workload"));
+    }
+    auto op_by_op = Lower(codegen::OpByOpSchedule(*main_, options_.target));
+    if (!op_by_op.ok()) return op_by_op.status();
+    auto opened = evaluator_.Open(problem, lease_.seed(), *op_by_op);
+    if (!opened.ok()) return opened.status();
+    opened_ = *std::move(opened);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<v1::Plan>> Lower(const v1::Schedule& schedule) const {
+    std::vector<v1::Plan> plans;
+    for (int i = 0; i < graphs_.size(); ++i) {
+      auto rewritten = codegen::Rewrite(*graphs_[i], schedule.rewrites());
+      if (!rewritten.ok()) return rewritten.status();
+      auto plan = codegen::Lower(*rewritten, schedule, options_.target);
+      if (!plan.ok()) return plan.status();
+      plan->set_workload(lease_.problem().workloads(i).name());
+      plans.push_back(*std::move(plan));
+    }
+    return plans;
+  }
+
+  // ---- the loop
+  // ----------------------------------------------------------------------------------
+
+  absl::Status Search() {
+    if (auto status = SubmitFirst(); !status.ok()) return status;
+    const absl::Time deadline = Now() + absl::Seconds(lease_.seconds());
+    while (true) {
+      const char* over = nullptr;
+      if (stop_.load()) {
+        over = "stopped";
+      } else if (Now() >= deadline) {
+        over = "budget spent";
+      } else if (AtLight()) {
+        over = "at the speed of light";
+        outcome_.converged = true;
+      } else if (best_.has_trial() &&
+                 since_incumbent_ >= policy_->patience(history_.best()->state)) {
+        over = "no gain for long";
+        outcome_.converged = true;
+      }
+      if (over == nullptr) {
+        Fill();
+        if (!flights_.empty()) {
+          if (auto status = Take(); !status.ok()) return status;
+          continue;
+        }
+        over = "nothing left to try";
+        outcome_.converged = true;
+      }
+      outcome_.reason = over;
+      return Drain();
+    }
+  }
+
+  // The incumbent of earlier slices if it still lowers, or what code generation thinks best.
+  absl::Status SubmitFirst() {
+    absl::Status refused;
+    if (lease_.incumbent().has_solution()) {
+      refused =
+          SubmitStart(lease_.incumbent().solution().schedule(), "the incumbent of earlier slices");
+      if (refused.ok()) return refused;
+    }
+    refused =
+        SubmitStart(codegen::DefaultSchedule(*main_, options_.target), "the default schedule");
+    if (refused.ok()) return refused;
+    return SubmitStart(codegen::OpByOpSchedule(*main_, options_.target),
+                       "one kernel for each node");
+  }
+
+  absl::Status SubmitStart(const v1::Schedule& schedule, const std::string& action) {
+    auto plans = Lower(schedule);
+    if (!plans.ok()) return plans.status();
+    auto state = MakeState(main_, schedule, options_.target);
+    if (!state.ok()) return state.status();
+    auto node = std::make_shared<Node>();
+    node->state = *std::move(state);
+    node->state.light_us = opened_.light_us();
+    history_.Claim(schedule);
+    history_.Start(node);
+    Flight flight;
+    flight.trial = NewTrial(schedule, "", action);
+    flight.node = std::move(node);
+    Launch(std::move(flight), *std::move(plans));
+    return absl::OkStatus();
+  }
+
+  // Keeps `in_flight` candidates under way.
+  void Fill() {
+    const int limit = std::clamp(options_.in_flight, 1, kMaxInFlight);
+    int idle = 0;
+    while (flights_.size() < limit && idle < kMaxIdleMoves) {
+      auto proposal = policy_->Propose(history_);
+      if (!proposal.has_value()) return;
+      if (!Try(*std::move(proposal))) ++idle;
+    }
+  }
+
+  // False: it never got to the judge.
+  bool Try(Proposal proposal) {
+    const Action& action = proposal.action;
+    if (action.specialist != specialist_) {
+      specialist_ = action.specialist;
+      reporter_.OnProgress(specialist_);
+    }
+    history_.Claim(action.schedule);
+    Flight flight;
+    flight.trial = NewTrial(action.schedule, action.specialist, action.name);
+    flight.trial.set_parent_id(proposal.from->state.trial_id);
+    for (const auto& [name, value] : Features(proposal.from->state)) {
+      (*flight.trial.mutable_state())[name] = value;
+    }
+    flight.proposal = std::move(proposal);
+    auto plans = Lower(flight.trial.schedule());
+    absl::StatusOr<State> state =
+        plans.ok() ? MakeState(main_, flight.trial.schedule(), options_.target) : plans.status();
+    if (!state.ok()) {
+      Refuse(flight, v1::NOT_LOWERED, std::string(state.status().message()));
+      return false;
+    }
+    flight.node = std::make_shared<Node>();
+    flight.node->state = *std::move(state);
+    flight.node->state.light_us = opened_.light_us();
+    const std::string digest = DigestOf(*plans);
+    if (judged_before_.count(digest) > 0) {
+      flight.trial.set_source_digest(digest);
+      Refuse(flight, v1::DUPLICATE, "the same source was judged before");
+      return false;
+    }
+    Launch(std::move(flight), *std::move(plans));
+    return true;
+  }
+
+  void Launch(Flight flight, std::vector<v1::Plan> plans) {
+    const std::string digest = DigestOf(plans);
+    judged_before_.insert(digest);
+    flight.trial.set_source_digest(digest);
+    flight.proposed = Now();
+    flight.plans = plans;
+    flight.answer =
+        evaluator_.Submit({flight.trial.id(), flight.trial.schedule(), std::move(plans)});
+    flights_.push_back(std::move(flight));
+  }
+
+  // Ends a candidate that was never submitted.
+  void Refuse(Flight& flight, v1::Verdict verdict, const std::string& reason) {
+    flight.trial.set_verdict(verdict);
+    flight.trial.set_reason(reason);
+    Report(flight.trial);
+    Result result;
+    result.verdict = verdict;
+    policy_->Learn(*flight.proposal, result);
+  }
+
+  // Takes the oldest answer.
+  absl::Status Take() {
+    Flight flight = std::move(flights_.front());
+    flights_.pop_front();
+    Evaluated answer = flight.answer.get();
+    if (answer.verdict == v1::VERDICT_UNSPECIFIED) return absl::OkStatus();  // abandoned
+    v1::Trial& trial = flight.trial;
+    trial.set_verdict(answer.verdict);
+    trial.set_reason(answer.reason);
+    *trial.mutable_report() = answer.report;
+    *trial.mutable_timing() = answer.timing;
+    *trial.mutable_accuracy() = answer.accuracy;
+    trial.set_judge_seconds(answer.judge_seconds);
+    trial.set_seconds(absl::ToDoubleSeconds(Now() - flight.proposed));
+    trial.set_at_unix_ms(absl::ToUnixMillis(Now()));
+    Report(trial);
+
+    if (answer.verdict == v1::JUDGE_FAILED) {
+      if (++judge_failures_ >= kMaxJudgeFailures) {
+        return absl::UnavailableError(absl::StrCat("the judge failed ", judge_failures_,
+                                                   " times in a row, last: ", answer.reason));
+      }
+    } else {
+      judge_failures_ = 0;
+      if (answer.verdict != v1::NOT_COMPILED) ++outcome_.judged;
+      ++since_incumbent_;
+    }
+    Conclude(flight, answer);
+    if (!flight.proposal.has_value() && !IsRight(answer.verdict)) return StartAgain(answer);
+    return absl::OkStatus();
+  }
+
+  // Learning, and the place in the history.
+  void Conclude(Flight& flight, const Evaluated& answer) {
+    Result result;
+    result.verdict = answer.verdict;
+    result.right = IsRight(answer.verdict);
+    result.accepted = answer.verdict == v1::ACCEPTED;
+    if (result.right) {
+      State& state = flight.node->state;
+      state.trial_id = flight.trial.id();
+      state.report = answer.report;
+      state.time_us = answer.timing.median_us();
+      if (flight.proposal.has_value()) {
+        const double before = flight.proposal->from->state.time_us;
+        if (before > 0 && state.time_us > 0) result.gain = std::log(before / state.time_us);
+      }
+      history_.Add(flight.node, result.accepted);
+      if (outcome_.first_plan_seconds == 0) {
+        outcome_.first_plan_seconds = absl::ToDoubleSeconds(Now() - search_started_);
+      }
+    }
+    if (flight.proposal.has_value()) policy_->Learn(*flight.proposal, result);
+    if (result.accepted) Crown(flight, answer);
+  }
+
+  // A new incumbent.
+  void Crown(const Flight& flight, const Evaluated& answer) {
+    since_incumbent_ = 0;
+    best_.Clear();
+    v1::Solution& solution = *best_.mutable_solution();
+    solution.set_problem_digest(problem::Digest(lease_.problem()));
+    solution.set_arch(options_.target.arch);
+    solution.set_generator(codegen::kGeneratorVersion);
+    *solution.mutable_schedule() = flight.trial.schedule();
+    for (const auto& plan : flight.plans) *solution.add_plans() = plan;
+    *best_.mutable_trial() = flight.trial;
+    best_.set_light_us(opened_.light_us());
+    best_.set_peak_bytes(answer.peak_bytes);
+    SetBaselines(opened_.baselines(), best_);
+    // What earlier slices found is not news.
+    if (flight.proposal.has_value() || !lease_.incumbent().has_solution()) {
+      improved_ = true;
+      reporter_.OnIncumbent(best_);
+    }
+  }
+
+  // What the search was to start from is not right: the next simpler thing.
+  absl::Status StartAgain(const Evaluated& answer) {
+    if (best_.has_trial() || answer.verdict == v1::JUDGE_FAILED) return absl::OkStatus();
+    for (const auto& schedule : {codegen::DefaultSchedule(*main_, options_.target),
+                                 codegen::OpByOpSchedule(*main_, options_.target)}) {
+      if (history_.Tried(schedule)) continue;
+      if (SubmitStart(schedule, "after a start that was not right").ok()) return absl::OkStatus();
+    }
+    return absl::OkStatus();  // moves from the last start are still there to be tried
+  }
+
+  // Gives up what is under way; what the judge has begun is still recorded.
+  absl::Status Drain() {
+    evaluator_.Abandon();
+    while (!flights_.empty()) {
+      if (auto status = Take(); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() {
+    if (!improved_) return absl::OkStatus();
+    reporter_.OnProgress("finalising");
+    auto final = evaluator_.Finalise();
+    if (!final.ok()) return final.status();
+    if (IsRight(final->verdict().verdict()) && final->verdict().timing().median_us() > 0) {
+      *best_.mutable_trial()->mutable_timing() = final->verdict().timing();
+    }
+    SetBaselines(final->baselines().baselines_size() > 0 ? final->baselines() : opened_.baselines(),
+                 best_);
+    // Measured side by side, these are better than quotients of two medians.
+    if (final->speedup() > 0) best_.set_speedup(final->speedup());
+    if (final->speedup_eager() > 0) best_.set_speedup_eager(final->speedup_eager());
+    best_.set_peak_bytes(std::max(best_.peak_bytes(), final->verdict().peak_bytes()));
+    reporter_.OnIncumbent(best_);
+    return absl::OkStatus();
+  }
+
+  bool AtLight() const {
+    const double light_us = opened_.light_us(), time_us = best_.trial().timing().median_us();
+    return light_us > 0 && time_us > 0 && light_us >= kLightReached * time_us;
+  }
+
+  v1::Trial NewTrial(const v1::Schedule& schedule, const std::string& specialist,
+                     const std::string& action) {
+    v1::Trial trial;
+    trial.set_id(absl::StrCat(lease_.id(), "/", ++trial_number_));
+    trial.set_task_id(lease_.task_id());
+    trial.set_specialist(specialist);
+    trial.set_action(action);
+    trial.set_policy(lease_.policy().empty() ? "rules" : lease_.policy());
+    *trial.mutable_schedule() = schedule;
+    trial.set_at_unix_ms(absl::ToUnixMillis(Now()));
+    return trial;
+  }
+
+  void Report(const v1::Trial& trial) {
+    ++outcome_.trials;
+    reporter_.OnTrial(trial);
+  }
+
+  Evaluator& evaluator_;
+  const Options& options_;
+  const v1::Lease& lease_;
+  Reporter& reporter_;
+  const std::atomic<bool>& stop_;
+
+  std::unique_ptr<Policy> policy_;
+  std::vector<std::shared_ptr<const graph::Graph>> graphs_;  // one for each workload
+  std::shared_ptr<const graph::Graph> main_;
+  v1::JudgeOpened opened_;
+  History history_;
+  std::deque<Flight> flights_;           // oldest first
+  std::set<std::string> judged_before_;  // source digests, those under way included
+  std::string specialist_;
+  v1::Incumbent best_;
+  bool improved_ = false;  // best_ was found in this slice
+  int since_incumbent_ = 0;
+  int judge_failures_ = 0;
+  int64_t trial_number_ = 0;
+  absl::Time search_started_;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+Optimiser::Optimiser(Evaluator& evaluator, Options options)
+    : evaluator_(evaluator), options_(std::move(options)) {}
+
+absl::StatusOr<Outcome> Optimiser::Run(const v1::Lease& lease, Reporter& reporter,
+                                       const std::atomic<bool>& stop) {
+  return Slice(evaluator_, options_, lease, reporter, stop).Run();
+}
+
+}  // namespace warpsmith::agent

@@ -1,0 +1,157 @@
+#include "worker/agent/rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "worker/agent/moves.h"
+
+namespace warpsmith::agent {
+namespace {
+
+// A gain that is more than noise.
+constexpr double kPaid = 0.004;
+// A candidate that was not right counts as this loss for its move.
+constexpr double kWrongGain = -0.4;
+// Losses beyond this say no more than this one does.
+constexpr double kLeastGain = -0.7;
+// Runners-up that moves start from, and how far behind (log time) they may be.
+constexpr int kMaxRunnersUp = 3;
+constexpr double kRunnerUpBehind = 0.06;
+// The same for the best of another structure, whose knobs have not been turned.
+constexpr int kMaxStructures = 3;
+constexpr double kStructureBehind = 0.35;
+// Weight of one observation of a move against its prior.
+constexpr double kObservationWeight = 2.0;
+// How fast a kind that does not pay loses credit.
+constexpr double kKindDecay = 0.2;
+// Random part of what is expected: breaks ties, and now and then reaches past the rules.
+constexpr double kJitter = 0.1;
+// Moves from which less than this is expected are not worth a trial.
+constexpr double kNegligible = -0.05;
+// Patience: judged candidates without a new incumbent, and for each group beside the first.
+constexpr int kPatience = 72;
+constexpr int kPatiencePerGroup = 16;
+
+std::string KindOf(const Action& action) {
+  return absl::StrCat(action.specialist, " ", action.kind);
+}
+
+// What fusion and algebra decide; two states with the same one differ only in knobs.
+std::string StructureOf(const v1::Schedule& schedule) {
+  std::string structure;
+  for (const auto& rewrite : schedule.rewrites()) absl::StrAppend(&structure, rewrite, ";");
+  for (const auto& group : schedule.groups()) {
+    absl::StrAppend(&structure, "|", group.skeleton(), ":");
+    for (const auto& root : group.roots()) absl::StrAppend(&structure, root, ",");
+  }
+  return structure;
+}
+
+}  // namespace
+
+int RulesPolicy::patience(const State& state) const {
+  return kPatience + kPatiencePerGroup * (std::max<int>(1, state.groups.size()) - 1);
+}
+
+std::vector<RulesPolicy::Base> RulesPolicy::Bases(const History& history) const {
+  const auto& best = history.best();
+  std::vector<Base> bases = {{best, 0}};
+  const double best_us = best->state.time_us;
+  if (best_us <= 0) return bases;
+  std::vector<std::shared_ptr<Node>> others;
+  for (const auto& node : history.nodes()) {
+    if (node != best && node->state.time_us > 0) others.push_back(node);
+  }
+  std::stable_sort(others.begin(), others.end(), [](const auto& a, const auto& b) {
+    return a->state.time_us < b->state.time_us;
+  });
+  const std::string structure = StructureOf(best->state.schedule);
+  std::set<std::string> structures = {structure};
+  int runners_up = 0, different = 0;
+  for (const auto& node : others) {
+    const double behind = std::max(0.0, std::log(node->state.time_us / best_us));
+    if (behind > kStructureBehind) break;
+    const std::string own = StructureOf(node->state.schedule);
+    if (own != structure && different < kMaxStructures && structures.insert(own).second) {
+      ++different;
+      bases.push_back({node, behind / 2});
+    } else if (runners_up < kMaxRunnersUp && behind <= kRunnerUpBehind) {
+      ++runners_up;
+      bases.push_back({node, behind});
+    }
+  }
+  return bases;
+}
+
+double RulesPolicy::Expected(const State& state, const Action& action) const {
+  double expected = action.prior;
+  // Registers are what ran out.
+  int spills = 0, registers = 0;
+  for (const auto& kernel : state.report.kernels()) {
+    spills = std::max(spills, kernel.spill_bytes());
+    registers = std::max(registers, kernel.registers());
+  }
+  if (spills > 0) {
+    if (action.registers > 0) expected *= 0.2;
+    if (action.registers < 0) expected = expected * 2 + 0.05;
+  } else if (registers > 200 && action.registers > 0) {
+    expected *= 0.5;
+  }
+  if (const auto kind = kinds_.find(KindOf(action)); kind != kinds_.end()) {
+    const Credit& credit = kind->second;
+    const double trust = (1 + 2.0 * credit.paid) / (1 + kKindDecay * credit.tried + credit.paid);
+    if (expected > 0) expected *= std::min(2.0, trust);
+  }
+  if (const auto move = moves_.find(action.key); move != moves_.end()) {
+    const Credit& credit = move->second;
+    expected =
+        (expected + kObservationWeight * credit.gain) / (1 + kObservationWeight * credit.tried);
+    // It is being tried on another state right now: its answer will tell.
+    if (credit.pending > 0) expected = std::min(expected, 0.3 * expected);
+  }
+  return expected;
+}
+
+std::optional<Proposal> RulesPolicy::Propose(const History& history) {
+  const Action* chosen = nullptr;
+  std::shared_ptr<Node> from;
+  double most = kNegligible;
+  for (const Base& base : Bases(history)) {
+    for (const auto& moves : history.Moves(*base.node)) {
+      for (const Action& action : moves) {
+        const double expected = Expected(base.node->state, action);
+        // 53 random bits in [0, 1), the same with every standard library.
+        const double uniform = (random_() >> 11) * 0x1p-53;
+        const double score = expected + kJitter * std::abs(expected) * uniform - base.behind;
+        if (score <= most || history.Tried(action.schedule)) continue;
+        most = score;
+        chosen = &action;
+        from = base.node;
+      }
+    }
+  }
+  if (chosen == nullptr) return std::nullopt;
+  ++moves_[chosen->key].pending;
+  return Proposal{from, *chosen};
+}
+
+void RulesPolicy::Learn(const Proposal& proposal, const Result& result) {
+  Credit& move = moves_[proposal.action.key];
+  move.pending = std::max(0, move.pending - 1);
+  // Nothing was learned of one that was judged before or that we failed to judge.
+  if (result.verdict == v1::VERDICT_UNSPECIFIED || result.verdict == v1::JUDGE_FAILED ||
+      result.verdict == v1::DUPLICATE) {
+    return;
+  }
+  const double gain = result.right ? std::max(result.gain, kLeastGain) : kWrongGain;
+  ++move.tried;
+  move.gain += gain;
+  Credit& kind = kinds_[KindOf(proposal.action)];
+  ++kind.tried;
+  kind.gain += std::max(0.0, gain);
+  if (gain > kPaid) ++kind.paid;
+}
+
+}  // namespace warpsmith::agent

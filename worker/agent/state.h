@@ -1,0 +1,47 @@
+// What a specialist sees when it proposes: one schedule, what its groups are, and what was
+// measured.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/graph/graph.h"
+#include "warpsmith/v1/schedule.pb.h"
+#include "warpsmith/v1/trial.pb.h"
+#include "worker/codegen/codegen.h"
+
+namespace warpsmith::agent {
+
+// A problem with several workloads has one schedule for all of them; knobs are chosen for the
+// workload that moves the most bytes.
+struct State {
+  std::string trial_id;  // of the trial that judged this schedule; empty: not judged
+  v1::Schedule schedule;
+  std::shared_ptr<const graph::Graph> original;  // main workload, before any rewrite
+  graph::Graph graph;                            // after schedule.rewrites
+  std::vector<codegen::GroupInfo> groups;        // parallel to schedule.groups
+  codegen::Target target;
+  v1::StaticReport report;  // empty until it was compiled
+  double time_us = 0;       // 0 until it was measured
+  double light_us = 0;      // speed of light on this device; 0: unknown
+};
+
+// InvalidArgument: the schedule is not one for this graph.
+absl::StatusOr<State> MakeState(std::shared_ptr<const graph::Graph> original,
+                                const v1::Schedule& schedule, const codegen::Target& target);
+
+// Fraction of the bytes of all groups that group `index` moves, 0..1.
+double Share(const State& state, int index);
+
+// Gain in log time that is left for group `index`: its share of log(time / light). Before anything
+// was measured half of that range is assumed.
+double Room(const State& state, int index);
+
+// The state as named numbers, as trials record it: sizes, counts, distance to light, what the
+// compiler said. Keys are stable: learning is made from them.
+std::map<std::string, double> Features(const State& state);
+
+}  // namespace warpsmith::agent
