@@ -131,37 +131,17 @@ WS_DEVICE T* peer(T* pointer, int rank) {
   return reinterpret_cast<T*>(address);
 }
 
-// A counter in global memory: what was written before `arrive` is seen after `wait_at_least`.
-WS_DEVICE void arrive(unsigned* counter, unsigned add) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(add) : "memory");
+// A word that blocks exchange through global memory, together with a tag that says which meeting it is
+// of. Both travel in one access, so that no fence is needed: who sees the tag (the upper half of what
+// `peek` gives) has the word. The place holds another tag before (zero at the start).
+WS_DEVICE void post(unsigned long long* place, unsigned word, unsigned tag) {
+  const unsigned long long both = (static_cast<unsigned long long>(tag) << 32) | word;
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(place), "l"(both) : "memory");
 }
-WS_DEVICE void wait_at_least(unsigned* counter, unsigned value) {
-  unsigned seen;
-  do {
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
-  } while (static_cast<int>(seen - value) < 0);
-}
-
-// Reads and writes of values that other blocks exchange: past the L1 cache.
-template <class T>
-WS_DEVICE T load_shared_value(const T* p) {
-  Words<T> words;
-  T value;
-#pragma unroll
-  for (int i = 0; i < int(sizeof(T) / 4); ++i) {
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(words.w[i]) : "l"(reinterpret_cast<const unsigned*>(p) + i) : "memory");
-  }
-  memcpy(&value, &words, sizeof(T));
-  return value;
-}
-template <class T>
-WS_DEVICE void store_shared_value(T* p, const T& value) {
-  Words<T> words;
-  memcpy(&words, &value, sizeof(T));
-#pragma unroll
-  for (int i = 0; i < int(sizeof(T) / 4); ++i) {
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(reinterpret_cast<unsigned*>(p) + i), "r"(words.w[i]) : "memory");
-  }
+WS_DEVICE unsigned long long peek(const unsigned long long* place) {
+  unsigned long long both;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(both) : "l"(place) : "memory");
+  return both;
 }
 
 // With a programmatic launch: what the kernel before wrote is visible after this.

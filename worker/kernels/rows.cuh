@@ -8,10 +8,10 @@
 // flight. Persistent blocks refill each slot with the next row's vector as soon as the old one has
 // been stored, so that memory stays busy while the blocks meet.
 //
-// Blocks of a row meet in a cluster (distributed shared memory) or at a counter in global memory; for
-// the latter all blocks must be resident (cooperative launch), `counters` has one zero for each group
-// of blocks, and `scratch` 2 * BLOCKS_PER_ROW accumulators of kMaxAcc bytes for each group.
-// Partial results alternate between two places, so one meeting a stage is enough.
+// Blocks of a row meet in a cluster (distributed shared memory) or in global memory; for the latter
+// all blocks must be resident (cooperative launch), and `exchange` has kExchangeBytes of zeros for each
+// group of BLOCKS_PER_ROW blocks in the grid. Partial results alternate between two places, so one
+// meeting a stage is enough.
 //
 // Dynamic shared memory: RowsConfig::kScratchBytes + SHARED_VECTORS * THREADS * V * kStreamBytes.
 //
@@ -34,6 +34,7 @@ struct RowsConfig {
   static constexpr bool kPersistent = PERSISTENT_;
   static constexpr int kRowsPerBlock = BLOCKS_PER_ROW_ > 1 ? 1 : THREADS_ / THREADS_PER_ROW_;
   static constexpr int kRowThreads = kThreadsPerRow * kBlocksPerRow;            // T
+  static constexpr int kExchangeBytes = 2 * BLOCKS_PER_ROW_ * (kMaxAcc / 4) * 8;   // a group
   static constexpr int kScratchBytes = 2 * kMaxAcc * (THREADS_ / 32) + 2 * kMaxAcc;
   static_assert(BLOCKS_PER_ROW_ == 1 || THREADS_PER_ROW_ == THREADS_, "a row of several blocks has them whole");
 };
@@ -44,9 +45,8 @@ struct RowGroup {
   int lane;                // thread of the row within this block
   int rank = 0;            // block of the row
   int parity = 0;
-  unsigned target = 0;     // counter: what it shows when all have arrived
-  unsigned* counter = nullptr;
-  char* scratch = nullptr;
+  unsigned tag = 0;        // counter: number of the last meeting
+  unsigned long long* exchange = nullptr;
 
   template <int S>
   WS_DEVICE void reduce(typename G::template Acc<S>& acc) {
@@ -84,21 +84,50 @@ struct RowGroup {
 #pragma unroll
       for (int mask = kLanes / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
     } else if constexpr (C::kMeeting == kCounter) {
-      char* const slots = scratch + parity * C::kBlocksPerRow * kMaxAcc;
-      target += C::kBlocksPerRow;
-      if (thread() == 0) {
-        store_shared_value(reinterpret_cast<Acc*>(slots + rank * kMaxAcc), acc);
-        arrive(counter, 1);
-        wait_at_least(counter, target);
+      // Each word travels with the number of the meeting, so that no counter, fence or second read is needed.
+      tag += 1;
+      constexpr int kWords = sizeof(Acc) / 4;
+      unsigned long long* const slots = exchange + parity * C::kBlocksPerRow * (kMaxAcc / 4);
+      Acc* const result = reinterpret_cast<Acc*>(shared() + 2 * kMaxAcc * (C::kThreads / 32) + parity * kMaxAcc);
+      if (thread() < 32) {
+        if (thread() == 0) {
+          Words<Acc> words;
+          memcpy(&words, &acc, sizeof(Acc));
+#pragma unroll
+          for (int w = 0; w < kWords; ++w) post(slots + w * C::kBlocksPerRow + rank, words.w[w], tag);
+        }
+        // All words in flight together; the loop ends when each shows this meeting's tag.
+        constexpr int kRounds = C::kBlocksPerRow / kLanes;
+        unsigned long long got[kRounds][kWords];
+        bool ready;
+        do {
+          ready = true;
+#pragma unroll
+          for (int i = 0; i < kRounds; ++i) {
+#pragma unroll
+            for (int w = 0; w < kWords; ++w) got[i][w] = peek(slots + w * C::kBlocksPerRow + i * kLanes + thread() % kLanes);
+          }
+#pragma unroll
+          for (int i = 0; i < kRounds; ++i) {
+#pragma unroll
+            for (int w = 0; w < kWords; ++w) ready &= static_cast<unsigned>(got[i][w] >> 32) == tag;
+          }
+        } while (!ready);
+#pragma unroll
+        for (int i = 0; i < kRounds; ++i) {
+          Words<Acc> words;
+#pragma unroll
+          for (int w = 0; w < kWords; ++w) words.w[w] = static_cast<unsigned>(got[i][w]);
+          Acc theirs;
+          memcpy(&theirs, &words, sizeof(Acc));
+          if (i == 0) acc = theirs; else G::template combine<S>(acc, theirs);
+        }
+#pragma unroll
+        for (int mask = kLanes / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+        if (thread() == 0) *result = acc;
       }
       sync_block();
-      acc = load_shared_value(reinterpret_cast<const Acc*>(slots + (thread() % kLanes) * kMaxAcc));
-#pragma unroll
-      for (int b = kLanes; b < C::kBlocksPerRow; b += kLanes) {
-        G::template combine<S>(acc, load_shared_value(reinterpret_cast<const Acc*>(slots + (b + thread() % kLanes) * kMaxAcc)));
-      }
-#pragma unroll
-      for (int mask = kLanes / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+      acc = *result;
     }
   }
 };
@@ -252,7 +281,7 @@ WS_DEVICE void row_stages(const G& g, const RowPart<G, C>& part, RowGroup<G, C>&
 }
 
 template <class G, class C>
-WS_DEVICE void rows(const G& g, typename G::Index rows, typename G::Index K, unsigned* counters, void* scratch) {
+WS_DEVICE void rows(const G& g, typename G::Index rows, typename G::Index K, void* exchange) {
   using Index = typename G::Index;
   RowGroup<G, C> group;
   group.lane = thread() % C::kThreadsPerRow;
@@ -260,8 +289,7 @@ WS_DEVICE void rows(const G& g, typename G::Index rows, typename G::Index K, uns
   const Index first_group = block() / C::kBlocksPerRow;
   const Index groups = blocks() / C::kBlocksPerRow;
   if constexpr (C::kMeeting == kCounter) {
-    group.counter = counters + first_group;
-    group.scratch = static_cast<char*>(scratch) + first_group * Index(2 * C::kBlocksPerRow * kMaxAcc);
+    group.exchange = static_cast<unsigned long long*>(exchange) + first_group * Index(2 * C::kBlocksPerRow * (kMaxAcc / 4));
   }
   RowPart<G, C> part(g, K, group.rank * C::kThreads + group.lane);
   const Index in_block = C::kRowsPerBlock > 1 ? thread() / C::kThreadsPerRow : 0;
@@ -289,17 +317,20 @@ WS_DEVICE void rows(const G& g, typename G::Index rows, typename G::Index K, uns
   if constexpr (C::kMeeting == kCluster) sync_cluster();   // a peer may still read this block's partials
 }
 
+// The same blocks, but they do not meet.
+template <class C>
+struct Unmet : C {
+  static constexpr int kBlocksPerRow = 1;
+};
+
 // First of two kernels: BLOCKS_PER_ROW blocks each leave a partial result of a row.
 template <class G, class C>
 WS_DEVICE void rows_partial(const G& g, typename G::Index K, typename G::template Acc<0>* partial) {
   using Index = typename G::Index;
-  struct Alone : C {
-    static constexpr int kBlocksPerRow = 1;   // the blocks do not meet here
-  };
   const int rank = block() % C::kBlocksPerRow;
   const Index r = block() / C::kBlocksPerRow;
   RowPart<G, C> part(g, K, rank * C::kThreads + thread());
-  RowGroup<G, Alone> group;
+  RowGroup<G, Unmet<C>> group;
   group.lane = thread();
   const typename G::Row row = g.row(r);
   part.load_all(row);
