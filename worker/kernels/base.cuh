@@ -133,12 +133,13 @@ WS_DEVICE T* peer(T* pointer, int rank) {
 
 // A word that blocks exchange through global memory, together with a tag that says which meeting it is
 // of. Both travel in one access, so that no fence is needed: who sees the tag (the upper half of what
-// `peek` gives) has the word. The place holds another tag before (zero at the start).
+// `peek` gives) has the word. The place holds an earlier tag before (zero at the start). Callers poll;
+// the host version waits for `tag` itself.
 WS_DEVICE void post(unsigned long long* place, unsigned word, unsigned tag) {
   const unsigned long long both = (static_cast<unsigned long long>(tag) << 32) | word;
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(place), "l"(both) : "memory");
 }
-WS_DEVICE unsigned long long peek(const unsigned long long* place) {
+WS_DEVICE unsigned long long peek(const unsigned long long* place, unsigned) {
   unsigned long long both;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(both) : "l"(place) : "memory");
   return both;

@@ -32,7 +32,8 @@
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __grid_constant__
-#define __constant__ static
+// Beside the data that a kernel may not write (worker/device/elf.cc).
+#define __constant__ static __attribute__((section(".ws_constant")))
 #define __align__(n) __attribute__((aligned(n)))
 
 // ---- types --------------------------------------------------------------------------------------
@@ -198,12 +199,35 @@ inline void arrive(unsigned* counter, unsigned add) {
   *counter += add;
   host::context.runtime.arrived(counter);
 }
+// The counter may wrap around: it is waited for a difference that is not negative.
 inline void wait_at_least(unsigned* counter, unsigned value) {
   host::context.runtime.wait(counter, value);
 }
 
+// A word and the tag of the meeting it is of, in one access; the waiting is done here, so that what
+// peek gives always shows the tag.
+inline void post(unsigned long long* place, unsigned word, unsigned tag) {
+  *place = (static_cast<unsigned long long>(tag) << 32) | word;
+  host::context.runtime.arrived(reinterpret_cast<const unsigned*>(place) + 1);
+}
+inline unsigned long long peek(const unsigned long long* place, unsigned tag) {
+  host::context.runtime.wait(reinterpret_cast<const unsigned*>(place) + 1, tag);
+  return *place;
+}
+
+// Values that other blocks exchange through global memory.
+template <class T>
+inline T load_shared_value(const T* p) {
+  return *p;
+}
+template <class T>
+inline void store_shared_value(T* p, const T& value) {
+  *p = value;
+}
+
 // Kernels follow each other here: the one before has ended.
 inline void grid_wait() {}
+inline void grid_launch_dependents() {}
 
 template <int V, class T>
 inline void copy_async(char* to, const T* from) {

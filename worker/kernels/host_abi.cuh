@@ -26,7 +26,7 @@ struct Runtime {
   void (*meet)(Scope scope);
   // Replaces *value by the value that lane `lane` of the warp passed to the same shuffle.
   void (*shuffle)(void* value, int bytes, int lane);
-  // Returns when *counter >= value.
+  // Returns when *counter - value, as a signed number, is not negative.
   void (*wait)(const unsigned* counter, unsigned value);
   // Says that *counter grew.
   void (*arrived)(const unsigned* counter);

@@ -105,7 +105,7 @@ struct RowGroup {
 #pragma unroll
           for (int i = 0; i < kRounds; ++i) {
 #pragma unroll
-            for (int w = 0; w < kWords; ++w) got[i][w] = peek(slots + w * C::kBlocksPerRow + i * kLanes + thread() % kLanes);
+            for (int w = 0; w < kWords; ++w) got[i][w] = peek(slots + w * C::kBlocksPerRow + i * kLanes + thread() % kLanes, tag);
           }
 #pragma unroll
           for (int i = 0; i < kRounds; ++i) {
