@@ -51,6 +51,10 @@ absl::Status FileError(const char* what, const std::string& path) {
   return absl::InternalError(absl::StrCat(what, " ", path, ": ", std::strerror(errno)));
 }
 
+bool Names(const google::protobuf::RepeatedPtrField<std::string>& ids, const std::string& id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
 v1::LeaseResult Of(const v1::Lease& lease) {
   v1::LeaseResult one;
   one.set_lease_id(lease.id());
@@ -230,9 +234,12 @@ void Outbox::Erase(int64_t number) {
 absl::Status Outbox::Recorded(const v1::SynchronizeReply& reply) {
   std::vector<int64_t> gone;
   for (const Batch& batch : batches_) {
-    bool named = std::find(reply.recorded().begin(), reply.recorded().end(),
-                           batch.result.lease_id()) != reply.recorded().end();
-    if (batch.in_flight && named) gone.push_back(batch.number);
+    const v1::LeaseResult& result = batch.result;
+    const bool recorded = Names(reply.recorded(), result.lease_id()) &&
+                          (!result.has_incumbent() ||
+                           Names(reply.recorded(), result.incumbent().trial().id()));
+    const bool refused = Names(reply.drop(), result.lease_id());
+    if (batch.in_flight && (recorded || refused)) gone.push_back(batch.number);
   }
   for (int64_t number : gone) Erase(number);
   if (gone.empty()) return absl::OkStatus();

@@ -42,6 +42,7 @@ v1::Trial MakeTrial(int number, size_t padding = 0) {
 v1::Incumbent MakeIncumbent(double speedup) {
   v1::Incumbent incumbent;
   incumbent.set_speedup(speedup);
+  incumbent.mutable_trial()->set_id("L1/0");
   return incumbent;
 }
 
@@ -74,6 +75,10 @@ TEST_CASE("what was added comes back after a restart, and only until it is recor
   REQUIRE(outbox->Recorded(Names("another lease")).ok());
   CHECK_FALSE(outbox->empty());
   REQUIRE(outbox->Recorded(Names("L1")).ok());
+  CHECK_FALSE(outbox->empty());  // nothing was said of the incumbent
+  v1::SynchronizeReply reply = Names("L1");
+  reply.add_recorded("L1/0");
+  REQUIRE(outbox->Recorded(reply).ok());
   CHECK(outbox->empty());
   CHECK(outbox->bytes() == 0);
   CHECK(std::filesystem::file_size(folder.file()) == 0);
@@ -177,6 +182,17 @@ TEST_CASE("a torn tail is cut off and what stood before it is kept") {
   REQUIRE(results.size() == 2);
   CHECK(results[0].trials().trials_size() == before);
   CHECK(results[1].trials().trials(0).id() == "L1/9");
+}
+
+TEST_CASE("what the planner refuses is forgotten") {
+  Folder folder;
+  auto outbox = *Outbox::Open(folder.file());
+  REQUIRE(outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.1)).ok());
+  Next(*outbox);
+  v1::SynchronizeReply reply;
+  reply.add_drop("L1");
+  REQUIRE(outbox->Recorded(reply).ok());
+  CHECK(outbox->empty());
 }
 
 TEST_CASE("one process holds the outbox") {

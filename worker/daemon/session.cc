@@ -36,7 +36,11 @@ absl::StatusOr<Session::Orders> Session::Take(const v1::SynchronizeReply& reply,
   confirmed_ = sent;
   if (reply.lease_ttl_ms() > 0) ttl_ = absl::Milliseconds(reply.lease_ttl_ms());
   if (absl::Status recorded = outbox_.Recorded(reply); !recorded.ok()) return recorded;
+  auto named = [](const auto& ids, const std::string& id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
   for (const std::string& id : told_ended_) {
+    if (!named(reply.recorded(), id) && !named(reply.drop(), id)) continue;
     ended_.erase(std::remove_if(ended_.begin(), ended_.end(),
                                 [&](const v1::LeaseStatus& s) { return s.lease_id() == id; }),
                  ended_.end());

@@ -1,9 +1,9 @@
 // What a worker tells the planner and what it makes of the answer: the worker's side of
 // Synchronize, without threads, sockets or clocks.
 //
-// A worker holds at most one lease, since it has one card. A lease that has ended stays in the
-// request until the planner answered one that carried all of the lease's results, so that a task is
-// never given on while an incumbent of it is still on the way.
+// A worker holds at most one lease, since it has one card. A lease that has ended is
+// called finished only in a request that carries the last of its results, so that a task is never
+// given on while an incumbent of it is still on the way, and until the planner said that it is so.
 //
 // Fencing: a lease is the worker's for as long as the planner said (lease_ttl_ms), counted from the
 // sending of the last request that was answered; the two clocks are never compared. Past that

@@ -1,0 +1,187 @@
+// The parts of the command line that need no planner.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "cli/client.h"
+#include "cli/completion.h"
+#include "cli/credits.h"
+#include "cli/supervisor.h"
+#include "cli/table.h"
+#include "cli/watch.h"
+#include "cli/words.h"
+
+namespace warpsmith::cli {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+v1::Task* AddTask(v1::ListReply& list, const std::string& run, const std::string& name,
+                  v1::TaskState state, double speedup) {
+  v1::Task* task = list.add_tasks();
+  task->set_id(run + "/" + name + "@host");
+  task->set_run_id(run);
+  task->set_problem_name(name);
+  task->set_state(state);
+  task->set_speedup(speedup);
+  task->set_best_us(speedup > 0 ? 10 / speedup : 0);
+  task->set_seconds_budget(10);
+  task->set_seconds_spent(5);
+  return task;
+}
+
+v1::ListReply TwoRuns() {
+  v1::ListReply list;
+  list.add_runs()->set_id("r1");
+  list.add_runs()->set_id("r2");
+  AddTask(list, "r1", "softmax", v1::CONVERGED, 1.5);
+  AddTask(list, "r1", "relu", v1::CONVERGED, 1);
+  AddTask(list, "r2", "softmax", v1::LEASED, 2);
+  return list;
+}
+
+TEST_CASE("numbers for people") {
+  CHECK(Speedup(1.234) == "1.23x");
+  CHECK(Speedup(0) == "-");
+  CHECK(Microseconds(12.34) == "12.3 us");
+  CHECK(Microseconds(1234) == "1.23 ms");
+  CHECK(Microseconds(2.5e6) == "2.50 s");
+  CHECK(Bytes(512) == "512 B");
+  CHECK(Bytes(1536) == "1.50 KiB");
+  CHECK(Count(999) == "999");
+  CHECK(Count(1.25e9) == "1.25 G");
+  CHECK(Clock(42) == "0:42");
+  CHECK(Clock(3723) == "1:02:03");
+}
+
+TEST_CASE("a table is as wide as its cells, in code points") {
+  Table table({{"name"}, {"speedup", kRight}});
+  table.Add({"größe", "1.00x"});
+  table.Add({"x", "12.00x"});
+  CHECK(table.Text() ==
+        "name   speedup\n"
+        "größe    1.00x\n"
+        "x       12.00x\n");
+}
+
+TEST_CASE("a task is found by as much of its id as makes it unique, in the last run that has it") {
+  const v1::ListReply list = TwoRuns();
+  const char* names[][2] = {{"r1/softmax@host", "r1/softmax@host"},
+                            {"softmax", "r2/softmax@host"},
+                            {"softmax@host", "r2/softmax@host"},
+                            {"r1/softmax", "r1/softmax@host"},
+                            {"relu", "r1/relu@host"}};
+  for (const auto& [name, id] : names) {
+    auto task = MatchTask(list, name);
+    REQUIRE(task.ok());
+    CHECK(task->id() == id);
+  }
+  auto none = MatchTask(list, "soft");
+  CHECK(absl::IsNotFound(none.status()));
+  CHECK_THAT(std::string(none.status().message()), Contains("r1/relu@host"));
+
+  v1::ListReply two = list;
+  two.add_tasks()->CopyFrom(two.tasks(2));
+  two.mutable_tasks(3)->set_id("r2/softmax@sm_90a");
+  CHECK(absl::IsInvalidArgument(MatchTask(two, "softmax").status()));
+  CHECK(MatchTask(two, "softmax@sm_90a").ok());
+  CHECK_THAT(std::string(MatchTask({}, "x").status().message()), Contains("warpsmith submit"));
+}
+
+TEST_CASE("the geometric mean falls back to 1 where nothing better was found") {
+  v1::ListReply list;
+  AddTask(list, "r1", "a", v1::CONVERGED, 4);
+  AddTask(list, "r1", "b", v1::FAILED, 0);
+  CHECK(GeomeanSpeedup(list) == Approx(2));
+  CHECK(GeomeanSpeedup({}) == 0);
+  CHECK_THAT(ResultsTable(list), Contains("4.00x") && Contains("geometric mean 2.00x"));
+}
+
+TEST_CASE("gains are credited to the specialist and action that made them") {
+  v1::TrialBatch trials;
+  auto add = [&](const char* specialist, v1::Verdict verdict, double us, double incumbent_us) {
+    v1::Trial& trial = *trials.add_trials();
+    trial.set_specialist(specialist);
+    trial.set_action(std::string(specialist) + " action");
+    trial.set_verdict(verdict);
+    trial.mutable_timing()->set_median_us(us);
+    trial.mutable_timing()->set_incumbent_us(incumbent_us);
+  };
+  add("", v1::ACCEPTED, 100, 0);
+  add("memory", v1::ACCEPTED, 50, 100);
+  add("memory", v1::SLOWER, 60, 50);
+  add("compute", v1::NOT_COMPILED, 0, 0);
+  add("occupancy", v1::ACCEPTED, 40, 50);
+  add("memory", v1::ACCEPTED, 20, 40);
+  const Credits credits = CreditsOf(trials);
+  CHECK(credits.gain == Approx(5));
+  REQUIRE(credits.accepted.size() == 4);
+  CHECK(credits.accepted[0].specialist == "opening");
+  CHECK(credits.accepted[0].gain == 1);
+  REQUIRE(credits.shares.size() == 4);
+  CHECK(credits.shares[0].specialist == "memory");
+  CHECK(credits.shares[0].gain == Approx(4));
+  CHECK(credits.shares[0].trials == 3);
+  CHECK(credits.shares[1].specialist == "occupancy");
+  for (const Share& share : credits.shares) {
+    if (share.specialist == "compute") CHECK(share.judged == 0);
+  }
+}
+
+TEST_CASE("progress fits the terminal, and plain lines tell only what is new") {
+  v1::ListReply list;
+  list.add_runs()->set_id("r1");
+  for (int i = 0; i < 30; ++i) {
+    AddTask(list, "r1", "task" + std::to_string(i), i == 29 ? v1::LEASED : v1::QUEUED, 1);
+  }
+  const std::string picture = ProgressPicture(list, 65, 80, 10, false);
+  CHECK(std::count(picture.begin(), picture.end(), '\n') < 10);
+  CHECK_THAT(picture,
+             StartsWith("run r1") && Contains("1:05") && Contains("task29 ") && Contains("more"));
+  CHECK_THAT(picture, !Contains("\x1b"));
+  CHECK_THAT(ProgressPicture(list, 65, 80, 10, true), Contains("\x1b["));
+
+  CHECK(ProgressLines({}, list, 1).empty());
+  v1::ListReply later = list;
+  later.mutable_tasks(3)->set_state(v1::FAILED);
+  later.mutable_tasks(3)->set_reason("does not fit");
+  later.mutable_tasks(5)->set_best_us(1);
+  later.mutable_tasks(5)->set_speedup(7);
+  const std::string lines = ProgressLines(list, later, 2);
+  CHECK(std::count(lines.begin(), lines.end(), '\n') == 2);
+  CHECK_THAT(lines, Contains("task3 ") && Contains("does not fit") && Contains("7.00x"));
+}
+
+TEST_CASE("completion scripts know every sub-command and flag") {
+  CLI::App app("", "warpsmith");
+  app.add_option("--dir");
+  CLI::App* up = app.add_subcommand("up", "it's up");
+  up->add_option("--workers");
+  CLI::App* import = app.add_subcommand("import", "");
+  import->add_subcommand("kernelbench", "")->add_option("--level");
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const std::string script = CompletionScript(app, shell);
+    for (const char* word : {"up", "workers", "kernelbench", "level", "dir"}) {
+      CHECK_THAT(script, Contains(word));
+    }
+  }
+}
+
+TEST_CASE("errors have the exit codes that the reference gives") {
+  CHECK(ExitCodeOf(absl::OkStatus()) == 0);
+  CHECK(ExitCodeOf(absl::InternalError("")) == 1);
+  CHECK(ExitCodeOf(absl::InvalidArgumentError("")) == 2);
+  CHECK(ExitCodeOf(absl::UnavailableError("")) == 3);
+  CHECK(ExitCodeOf(absl::NotFoundError("")) == 4);
+}
+
+TEST_CASE("without a planner the error says how to start one") {
+  Context context;
+  context.dir = std::filesystem::temp_directory_path() / "warpsmith-no-such-folder";
+  auto client = Client::Of(context);
+  CHECK(ExitCodeOf(client.status()) == kNoPlanner);
+  CHECK_THAT(std::string(client.status().message()), Contains("warpsmith up"));
+}
+
+}  // namespace
+}  // namespace warpsmith::cli

@@ -1,0 +1,140 @@
+#include "cli/client.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/rpc/address.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status.h"
+
+namespace warpsmith::cli {
+namespace {
+
+constexpr int kMaxNamesInMessage = 12;
+
+std::string Some(const std::vector<std::string>& names) {
+  std::vector<std::string> shown(names.begin(),
+                                 names.begin() + std::min<int>(names.size(), kMaxNamesInMessage));
+  std::string text = absl::StrJoin(shown, ", ");
+  if (names.size() > shown.size()) absl::StrAppend(&text, ", ...");
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<Client> Client::Of(const Context& context) {
+  if (!context.planner.empty()) return Client(context.planner, context.dir);
+  absl::StatusOr<std::string> address = rpc::ReadAddress(context.dir);
+  if (address.ok()) return Client(*address, context.dir);
+  return absl::UnavailableError(
+      absl::StrCat("no planner is running on ", context.dir,
+                   ": start one with `warpsmith up`, or name another with --dir or --planner"));
+}
+
+Client::Client(std::string address, std::string dir)
+    : address_(std::move(address)),
+      dir_(std::move(dir)),
+      stub_(v1::PlannerService::NewStub(rpc::Dial(address_))) {}
+
+absl::Status Client::Explain(const absl::Status& status) const {
+  if (absl::IsUnavailable(status)) {
+    return absl::UnavailableError(absl::StrCat("no planner answers at ", address_,
+                                               ": start one with `warpsmith up` (",
+                                               std::string(status.message()), ")"));
+  }
+  if (absl::IsDeadlineExceeded(status)) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the planner at ", address_, " did not answer within ", rpc::kCallTimeoutMs / 1000,
+        " s: look at ", dir_, "/logs/planner.log, and start it again with `warpsmith up`"));
+  }
+  return status;
+}
+
+template <class Request, class Reply>
+absl::StatusOr<Reply> Client::Call(
+    grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+    const Request& request) {
+  grpc::ClientContext context;
+  rpc::SetDeadline(context, rpc::kCallTimeoutMs);
+  Reply reply;
+  grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
+  if (!status.ok()) return Explain(rpc::FromGrpc(status));
+  return reply;
+}
+
+absl::StatusOr<v1::SubmitReply> Client::Submit(const v1::SubmitRequest& request) {
+  return Call(&v1::PlannerService::Stub::Submit, request);
+}
+
+absl::StatusOr<v1::ListReply> Client::List(const std::string& run_id) {
+  v1::ListRequest request;
+  request.set_run_id(run_id);
+  return Call(&v1::PlannerService::Stub::List, request);
+}
+
+absl::StatusOr<v1::GetTaskReply> Client::GetTask(const std::string& task_id, bool with_trials) {
+  v1::GetTaskRequest request;
+  request.set_task_id(task_id);
+  request.set_with_trials(with_trials);
+  return Call(&v1::PlannerService::Stub::GetTask, request);
+}
+
+absl::StatusOr<v1::GetBoardReply> Client::GetBoard() {
+  return Call(&v1::PlannerService::Stub::GetBoard, v1::GetBoardRequest());
+}
+
+absl::StatusOr<v1::Task> Client::SetTask(const v1::SetTaskRequest& request) {
+  auto reply = Call(&v1::PlannerService::Stub::SetTask, request);
+  if (!reply.ok()) return reply.status();
+  return reply->task();
+}
+
+absl::StatusOr<v1::ListReply> Client::Run(const std::string& run_id) {
+  if (!run_id.empty()) return List(run_id);
+  absl::StatusOr<v1::ListReply> all = List("");
+  if (!all.ok()) return all;
+  if (all->runs().empty()) {
+    return absl::NotFoundError("nothing was submitted yet: `warpsmith submit FILE`");
+  }
+  return List(all->runs(all->runs_size() - 1).id());
+}
+
+absl::StatusOr<v1::Task> Client::FindTask(const std::string& name) {
+  absl::StatusOr<v1::ListReply> all = List("");
+  if (!all.ok()) return all.status();
+  return MatchTask(*all, name);
+}
+
+absl::StatusOr<v1::Task> MatchTask(const v1::ListReply& list, const std::string& name) {
+  std::vector<std::string> known;
+  for (int r = list.runs_size() - 1; r >= 0; --r) {
+    std::vector<const v1::Task*> matches;
+    for (const v1::Task& task : list.tasks()) {
+      if (task.run_id() != list.runs(r).id()) continue;
+      if (task.id() == name) return task;
+      known.push_back(task.id());
+      const std::string within =
+          task.id().substr(std::min(task.id().size(), task.run_id().size() + 1));
+      if (within == name || absl::StartsWith(task.id(), name + "@") ||
+          absl::StartsWith(within, name + "@")) {
+        matches.push_back(&task);
+      }
+    }
+    if (matches.size() == 1) return *matches[0];
+    if (matches.size() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("'", name, "' may be ", matches[0]->id(),
+                                                     " or ", matches[1]->id(), ": give the whole"));
+    }
+  }
+  if (known.empty()) {
+    return absl::NotFoundError("there are no tasks yet: `warpsmith submit FILE`");
+  }
+  return absl::NotFoundError(
+      absl::StrCat("there is no task '", name, "'; there are ", Some(known)));
+}
+
+}  // namespace warpsmith::cli

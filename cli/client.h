@@ -1,0 +1,51 @@
+// Calls to the planner, with errors that say what to do.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/command.h"
+#include "warpsmith/v1/planner.grpc.pb.h"
+
+namespace warpsmith::cli {
+
+class Client {
+ public:
+  // The planner at --planner, or the one that runs on --dir. Does not connect yet; Unavailable if
+  // there is no address to connect to.
+  static absl::StatusOr<Client> Of(const Context& context);
+
+  // Unavailable reads: no planner answers at ADDRESS, start one with `warpsmith up`.
+  absl::StatusOr<v1::SubmitReply> Submit(const v1::SubmitRequest& request);
+  absl::StatusOr<v1::ListReply> List(const std::string& run_id);
+  absl::StatusOr<v1::GetTaskReply> GetTask(const std::string& task_id, bool with_trials);
+  absl::StatusOr<v1::GetBoardReply> GetBoard();
+  absl::StatusOr<v1::Task> SetTask(const v1::SetTaskRequest& request);
+
+  // The run of that id, with its tasks; "" is the last one submitted. NotFound names the runs there
+  // are.
+  absl::StatusOr<v1::ListReply> Run(const std::string& run_id);
+  // The one task that `name` means: an id, or as much of RUN/PROBLEM@ARCH as makes it unique, in
+  // which no RUN means the last one that has such a problem.
+  absl::StatusOr<v1::Task> FindTask(const std::string& name);
+
+ private:
+  Client(std::string address, std::string dir);
+  absl::Status Explain(const absl::Status& status) const;
+  template <class Request, class Reply>
+  absl::StatusOr<Reply> Call(grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*,
+                                                                              const Request&,
+                                                                              Reply*),
+                             const Request& request);
+
+  std::string address_;
+  std::string dir_;
+  std::shared_ptr<v1::PlannerService::Stub> stub_;
+};
+
+// The task of `tasks` (of runs in order of submission) that `name` means; see Client::FindTask.
+absl::StatusOr<v1::Task> MatchTask(const v1::ListReply& list, const std::string& name);
+
+}  // namespace warpsmith::cli

@@ -1,0 +1,57 @@
+// What every sub-command is given and gives back.
+//
+// Data goes to stdout; progress, notes and errors go to stderr.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace warpsmith::cli {
+
+// Exit codes, documented in docs/reference/cli.md. A command returns one, or an error that
+// ExitCodeOf turns into one.
+inline constexpr int kDone = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kUsage = 2;      // a wrong flag, argument or file
+inline constexpr int kNoPlanner = 3;  // none is running, or it does not answer
+inline constexpr int kNotFound = 4;   // a run, task or file that does not exist
+inline constexpr int kPartly = 5;     // done, but something had to be left out; stderr says what
+inline constexpr int kInterrupted = 130;
+
+int ExitCodeOf(const absl::Status& status);
+
+// What main() read from the environment and the flags before the sub-command.
+struct Context {
+  std::string dir;      // --dir, or the default
+  std::string planner;  // --planner HOST:PORT; empty: the one of `dir`
+  bool json = false;    // -o json
+  std::string bin_dir;  // where this program and its siblings are
+  bool stdout_terminal = false;
+  bool stderr_terminal = false;
+  bool colour = false;  // stderr may be coloured: a terminal, and no NO_COLOR
+};
+
+// Runs after the whole command line was read.
+using Command = std::function<absl::StatusOr<int>()>;
+
+// Each adds one sub-command whose flags it owns and puts what to run into `chosen` when it is
+// given.
+void AddUp(CLI::App& app, const Context& context, Command& chosen);
+void AddSubmit(CLI::App& app, const Context& context, Command& chosen);
+void AddImport(CLI::App& app, const Context& context, Command& chosen);
+void AddExport(CLI::App& app, const Context& context, Command& chosen);
+void AddBoard(CLI::App& app, const Context& context, Command& chosen);
+void AddWatch(CLI::App& app, const Context& context, Command& chosen);
+void AddProblems(CLI::App& app, const Context& context, Command& chosen);
+void AddRuns(CLI::App& app, const Context& context, Command& chosen);
+void AddShow(CLI::App& app, const Context& context, Command& chosen);
+void AddHold(CLI::App& app, const Context& context, Command& chosen);
+void AddWorkers(CLI::App& app, const Context& context, Command& chosen);
+void AddVersion(CLI::App& app, const Context& context, Command& chosen);
+void AddCompletion(CLI::App& app, const Context& context, Command& chosen);
+
+}  // namespace warpsmith::cli

@@ -1,0 +1,61 @@
+#include <iostream>
+
+#include "absl/time/time.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/table.h"
+#include "cli/words.h"
+
+namespace warpsmith::cli {
+namespace {
+
+absl::StatusOr<int> Runs(const Context& context, const std::string& run_id) {
+  absl::StatusOr<Client> client = Client::Of(context);
+  if (!client.ok()) return client.status();
+  absl::StatusOr<v1::ListReply> list = client->List(run_id);
+  if (!list.ok()) return list.status();
+  if (context.json) {
+    std::cout << Json(*list);
+    return kDone;
+  }
+  if (!run_id.empty()) {
+    std::cout << ResultsTable(*list);
+    return kDone;
+  }
+  Table table({{"run"},
+               {"problem set"},
+               {"submitted"},
+               {"policy"},
+               {"tasks", kRight},
+               {"over", kRight},
+               {"speedup", kRight},
+               {"state"}});
+  for (const v1::Run& run : list->runs()) {
+    v1::ListReply own;
+    int over = 0;
+    for (const v1::Task& task : list->tasks()) {
+      if (task.run_id() != run.id()) continue;
+      *own.add_tasks() = task;
+      over += IsOver(task.state()) ? 1 : 0;
+    }
+    table.Add({run.id(), run.name(),
+               absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(run.submitted_unix_ms()),
+                                absl::LocalTimeZone()),
+               run.policy(), std::to_string(own.tasks_size()), std::to_string(over),
+               Speedup(GeomeanSpeedup(own)), run.done() ? "done" : "at work"});
+  }
+  std::cout << table.Text();
+  return kDone;
+}
+
+}  // namespace
+
+void AddRuns(CLI::App& app, const Context& context, Command& chosen) {
+  auto run = std::make_shared<std::string>();
+  CLI::App* sub = app.add_subcommand("runs", "List the runs, or the tasks of one");
+  sub->add_option("RUN", *run, "run id");
+  sub->callback(
+      [&context, &chosen, run] { chosen = [&context, run] { return Runs(context, *run); }; });
+}
+
+}  // namespace warpsmith::cli

@@ -1,0 +1,162 @@
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/credits.h"
+#include "cli/table.h"
+#include "cli/words.h"
+
+namespace warpsmith::cli {
+namespace {
+
+std::string Heading(const std::string& title) { return absl::StrCat("\n", title, "\n"); }
+
+void PrintSummary(const v1::Task& task) {
+  std::cout << task.id() << "  " << Word(task.state());
+  if (!task.reason().empty()) std::cout << ": " << task.reason();
+  std::cout << "\n";
+  std::cout << "  spent " << Clock(task.seconds_spent()) << " of " << Clock(task.seconds_budget())
+            << " in " << task.slices() << " slices, " << task.trials() << " trials, "
+            << task.trials_judged() << " judged";
+  if (task.losses() > 0) std::cout << ", " << task.losses() << " leases lost in a row";
+  std::cout << "\n";
+}
+
+void PrintIncumbent(const v1::Incumbent& incumbent) {
+  const v1::Timing& timing = incumbent.trial().timing();
+  std::cout << Heading("best") << "  " << Microseconds(timing.median_us()) << "  (95 % "
+            << Microseconds(timing.low_us()) << " to " << Microseconds(timing.high_us()) << ", "
+            << timing.samples() << " samples), " << Speedup(incumbent.speedup())
+            << " over the strongest baseline, " << Speedup(incumbent.speedup_eager())
+            << " over eager\n";
+  if (incumbent.light_us() > 0 && timing.median_us() > 0) {
+    std::cout << "  " << Percent(incumbent.light_us() / timing.median_us())
+              << " of the speed of light (" << Microseconds(incumbent.light_us()) << ")\n";
+  }
+  std::cout << "  peak memory " << Bytes(static_cast<double>(incumbent.peak_bytes())) << ", trial "
+            << incumbent.trial().id() << "\n";
+
+  const v1::Accuracy& accuracy = incumbent.trial().accuracy();
+  std::cout << Heading("accuracy") << "  " << accuracy.accuracy_class() << ": largest error "
+            << absl::StrFormat("%.2g", accuracy.max_error()) << " of the rms, what it replaces has "
+            << absl::StrFormat("%.2g", accuracy.reference_max_error()) << "; oracle "
+            << accuracy.oracle() << "\n";
+
+  std::cout << Heading("baselines");
+  Table baselines({{"  name"}, {"time", kRight}, {"accurate"}});
+  for (const v1::Baseline& baseline : incumbent.baselines().baselines()) {
+    baselines.Add({"  " + baseline.name(), Microseconds(baseline.median_us()),
+                   baseline.accurate() ? "yes" : "no"});
+  }
+  std::cout << baselines.Text();
+  std::cout << "  on " << incumbent.baselines().card() << "\n";
+}
+
+void PrintCredits(const Credits& credits) {
+  std::cout << Heading("gains, in order");
+  Table gains({{"  specialist"}, {"gain", kRight}, {"time after", kRight}, {"action"}});
+  for (const Credit& credit : credits.accepted) {
+    gains.Add(
+        {"  " + credit.specialist, Speedup(credit.gain), Microseconds(credit.us), credit.action});
+  }
+  std::cout << gains.Text();
+  std::cout << Heading("specialists");
+  Table shares({{"  specialist"},
+                {"gain", kRight},
+                {"accepted", kRight},
+                {"judged", kRight},
+                {"trials", kRight},
+                {"seconds", kRight}});
+  for (const Share& share : credits.shares) {
+    shares.Add({"  " + share.specialist, Speedup(share.gain), std::to_string(share.accepted),
+                std::to_string(share.judged), std::to_string(share.trials),
+                absl::StrFormat("%.1f", share.seconds)});
+  }
+  std::cout << shares.Text();
+}
+
+void PrintVerdicts(const v1::TrialBatch& trials) {
+  std::map<std::string, int> counts;
+  std::map<std::string, std::string> example;
+  for (const v1::Trial& trial : trials.trials()) {
+    const std::string verdict = Word(trial.verdict());
+    counts[verdict] += 1;
+    if (example[verdict].empty()) example[verdict] = trial.reason();
+  }
+  std::cout << Heading("verdicts");
+  Table table({{"  verdict"}, {"trials", kRight}, {"for example"}});
+  for (const auto& [verdict, count] : counts) {
+    table.Add({"  " + verdict, std::to_string(count), example[verdict].substr(0, 100)});
+  }
+  std::cout << table.Text();
+}
+
+void PrintSource(const v1::Incumbent& incumbent) {
+  for (const v1::Plan& plan : incumbent.solution().plans()) {
+    std::cout << "// workload " << plan.workload() << "\n" << plan.source() << "\n";
+  }
+}
+
+struct Flags {
+  std::string task;
+  bool source = false;
+};
+
+absl::StatusOr<int> Show(const Context& context, const Flags& flags) {
+  absl::StatusOr<Client> client = Client::Of(context);
+  if (!client.ok()) return client.status();
+  absl::StatusOr<v1::Task> task = client->FindTask(flags.task);
+  if (!task.ok()) return task.status();
+  absl::StatusOr<v1::GetTaskReply> reply = client->GetTask(task->id(), !flags.source);
+  if (!reply.ok()) return reply.status();
+
+  if (flags.source) {
+    if (!reply->has_incumbent()) {
+      return absl::NotFoundError(absl::StrCat(task->id(), " has no accepted kernel yet"));
+    }
+    PrintSource(reply->incumbent());
+    return kDone;
+  }
+  const Credits credits = CreditsOf(reply->trials());
+  if (context.json) {
+    nlohmann::json json = nlohmann::json::parse(Json(*reply));
+    json["credits"] = nlohmann::json::array();
+    for (const Credit& credit : credits.accepted) {
+      json["credits"].push_back({{"trial_id", credit.trial_id},
+                                 {"specialist", credit.specialist},
+                                 {"action", credit.action},
+                                 {"gain", credit.gain},
+                                 {"median_us", credit.us}});
+    }
+    std::cout << json.dump(2) << "\n";
+    return kDone;
+  }
+  PrintSummary(reply->task());
+  if (reply->has_incumbent()) PrintIncumbent(reply->incumbent());
+  if (!reply->trials().trials().empty()) {
+    PrintCredits(credits);
+    PrintVerdicts(reply->trials());
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddShow(CLI::App& app, const Context& context, Command& chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* sub =
+      app.add_subcommand("show",
+                         "Show a task: its best kernel, baselines, accuracy, and who made "
+                         "it faster by what");
+  sub->add_option("TASK", flags->task, "task id (RUN/PROBLEM@ARCH), or the problem's name")
+      ->required();
+  sub->add_flag("--source", flags->source, "print the best kernel's device code instead");
+  sub->callback(
+      [&context, &chosen, flags] { chosen = [&context, flags] { return Show(context, *flags); }; });
+}
+
+}  // namespace warpsmith::cli

@@ -1,0 +1,69 @@
+#include <iostream>
+
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/watch.h"
+#include "cli/words.h"
+#include "common/problem/problem.h"
+
+namespace warpsmith::cli {
+namespace {
+
+struct Flags {
+  std::string file;
+  std::string policy = "rules";
+  std::string arch;
+  std::string request_id;
+  double seconds = 0;
+  bool wait = false;
+};
+
+absl::StatusOr<int> Submit(const Context& context, const Flags& flags) {
+  absl::StatusOr<v1::ProblemSet> problems = problem::LoadSet(flags.file);
+  if (!problems.ok()) return problems.status();
+  absl::StatusOr<Client> client = Client::Of(context);
+  if (!client.ok()) return client.status();
+
+  v1::SubmitRequest request;
+  *request.mutable_problems() = *std::move(problems);
+  request.set_arch(flags.arch);
+  request.set_seconds_per_task(flags.seconds);
+  request.set_policy(flags.policy);
+  request.set_request_id(flags.request_id);
+  absl::StatusOr<v1::SubmitReply> reply = client->Submit(request);
+  if (!reply.ok()) return reply.status();
+
+  const v1::Run& run = reply->run();
+  std::cerr << "submitted " << run.task_ids_size() << " problems as run " << run.id()
+            << "; follow it with `warpsmith watch " << run.id() << "`\n";
+  if (flags.wait) return WatchRun(context, *client, run.id());
+  if (context.json) {
+    std::cout << Json(run);
+  } else {
+    std::cout << run.id() << "\n";
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddSubmit(CLI::App& app, const Context& context, Command& chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* sub = app.add_subcommand("submit", "Submit a problem set; prints the run's id");
+  sub->add_option("FILE", flags->file, "problem set, e.g. problems/starter.json")->required();
+  sub->add_option("--seconds", flags->seconds,
+                  "budget of device time for each problem; the planner's default if not given")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--policy", flags->policy, "who chooses what to try next")
+      ->check(CLI::IsMember({"random", "fixed", "rules"}))
+      ->capture_default_str();
+  sub->add_option("--arch", flags->arch, "sm_90a, host, ...: that of the workers if not given");
+  sub->add_option("--request-id", flags->request_id,
+                  "any text: a second submission with the same one gives the first one's run");
+  sub->add_flag("--wait", flags->wait, "follow the run to its end, as `watch` does");
+  sub->callback([&context, &chosen, flags] {
+    chosen = [&context, flags] { return Submit(context, *flags); };
+  });
+}
+
+}  // namespace warpsmith::cli

@@ -1,0 +1,358 @@
+// `up` and `down`: a planner and its workers on this machine, as children of one process.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/supervisor.h"
+#include "common/base/file.h"
+#include "common/rpc/address.h"
+
+namespace warpsmith::cli {
+namespace {
+
+constexpr int kDefaultHostWorkers = 2;
+constexpr int kMaxWorkers = 256;
+constexpr absl::Duration kStartLimit = absl::Seconds(30);  // of the planner
+constexpr absl::Duration kWorkerStopLimit = absl::Seconds(20);
+constexpr absl::Duration kPlannerStopLimit = absl::Seconds(10);
+constexpr absl::Duration kTendInterval = absl::Milliseconds(100);
+
+struct Flags {
+  int workers = -1;  // not given
+  std::string device = "auto";
+  std::string python;
+  std::string listen;
+  bool detach = false;
+};
+
+std::string PidFile(const Context& context) { return context.dir + "/up.pid"; }
+
+// Locks DIR/up.pid for the life of the process and writes the process id there.
+absl::Status TakeLock(const Context& context) {
+  const std::string path = PidFile(context);
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0) {
+    return absl::InternalError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+  }
+  if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+    close(file);
+    auto pid = base::ReadFile(path);
+    return absl::FailedPreconditionError(
+        absl::StrCat("warpsmith is up on ", context.dir, " already (process ",
+                     pid.ok() ? std::string(absl::StripAsciiWhitespace(*pid)) : "unknown",
+                     "): end it with `warpsmith down`, or choose another --dir"));
+  }
+  const std::string pid = absl::StrCat(getpid(), "\n");
+  if (ftruncate(file, 0) != 0 || write(file, pid.data(), pid.size()) < 0) {
+    return absl::InternalError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+// Cards of this machine, as the worker sees them.
+absl::StatusOr<std::vector<std::string>> ListCards(const Context& context) {
+  const std::string command =
+      absl::StrCat("'", context.bin_dir, "/warpsmith-worker' --list-devices");
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return absl::InternalError("cannot start warpsmith-worker --list-devices");
+  std::string text;
+  char buffer[256];
+  while (size_t n = fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
+  if (pclose(pipe) != 0) {
+    return absl::InternalError(absl::StrCat("`", command, "` failed: is the installation whole?"));
+  }
+  std::vector<std::string> cards;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipWhitespace())) {
+    if (absl::StartsWith(line, "cuda:")) cards.emplace_back(line);
+  }
+  return cards;
+}
+
+// The device of each worker.
+absl::StatusOr<std::vector<std::string>> Devices(const Context& context, const Flags& flags) {
+  std::vector<std::string> cards;
+  if (flags.device == "auto" || flags.device == "cuda") {
+    auto listed = ListCards(context);
+    if (!listed.ok()) return listed.status();
+    cards = *std::move(listed);
+    if (cards.empty() && flags.device == "cuda") {
+      return absl::InvalidArgumentError(
+          "no CUDA card was found (is the driver loaded, is CUDA_VISIBLE_DEVICES set?): try "
+          "--device host");
+    }
+  } else if (flags.device != "host") {
+    cards = absl::StrSplit(flags.device, ',');
+    for (const std::string& card : cards) {
+      if (!absl::StartsWith(card, "cuda:")) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--device '", flags.device, "': use auto, host, cuda, or cuda:0,cuda:1"));
+      }
+    }
+  }
+  if (cards.empty()) {
+    return std::vector<std::string>(flags.workers < 0 ? kDefaultHostWorkers : flags.workers,
+                                    "host");
+  }
+  if (flags.workers > static_cast<int>(cards.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("--workers ", flags.workers, ": there are ",
+                                                   cards.size(), " cards and a worker needs one"));
+  }
+  if (flags.workers >= 0) cards.resize(flags.workers);
+  return cards;
+}
+
+bool PlannerAnswers(const Context& context) {
+  absl::StatusOr<Client> client = Client::Of(context);
+  return client.ok() && client->List("").ok();
+}
+
+class Up {
+ public:
+  Up(const Context& context, const Flags& flags)
+      : context_(context), flags_(flags), supervisor_([](const std::string& what) {
+          std::cerr << "warpsmith: " << what << std::endl;
+        }) {}
+
+  // Starts everything, then calls `ready` and tends it until a signal to end comes.
+  absl::StatusOr<int> Run(const std::function<void()>& ready) {
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t ends;
+    sigemptyset(&ends);
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, s);
+    // Before any thread is made, so that all inherit it and sigtimedwait below gets the signals.
+    pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+
+    if (absl::Status taken = TakeLock(context_); !taken.ok()) return taken;
+    auto devices = Devices(context_, flags_);
+    if (!devices.ok()) return devices.status();
+    if (PlannerAnswers(context_)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("a planner runs on ", context_.dir,
+                       " already: add workers to it with `warpsmith-worker "
+                       "--dir ",
+                       context_.dir, "`, or choose another --dir"));
+    }
+    rpc::RemoveAddress(context_.dir);  // of a planner that was killed
+    if (absl::Status started = StartPlanner(ends); !started.ok()) return started;
+    if (absl::Status started = StartWorkers(*devices); !started.ok()) return started;
+    const std::string address = *rpc::ReadAddress(context_.dir);
+    std::cerr << "warpsmith: planner at " << address << ", " << devices->size() << " workers ("
+              << absl::StrJoin(*devices, ", ") << ")\n"
+              << "warpsmith: board " << context_.dir << "/board.md, logs " << context_.dir
+              << "/logs\n";
+    ready();
+
+    absl::Status ended = Tend(ends);
+    // Workers first, so that they can tell the planner what they hold.
+    supervisor_.Stop("worker", kWorkerStopLimit);
+    supervisor_.Stop("planner", kPlannerStopLimit);
+    if (!ended.ok()) return ended;
+    return kDone;
+  }
+
+ private:
+  std::string Program(const std::string& name) const { return context_.bin_dir + "/" + name; }
+  std::string Log(const std::string& name) const {
+    return absl::StrCat(context_.dir, "/logs/", name, ".log");
+  }
+
+  absl::Status StartPlanner(const sigset_t& ends) {
+    ChildSpec planner{
+        "planner", {Program("warpsmith-planner"), "--dir", context_.dir}, Log("planner")};
+    if (!flags_.listen.empty()) {
+      planner.argv.insert(planner.argv.end(), {"--listen", flags_.listen});
+    }
+    if (absl::Status started = supervisor_.Start(planner); !started.ok()) return started;
+    const absl::Time deadline = absl::Now() + kStartLimit;
+    while (!PlannerAnswers(context_)) {
+      supervisor_.Tend();
+      if (supervisor_.GaveUp("planner") || absl::Now() > deadline) {
+        return absl::InternalError(
+            absl::StrCat("the planner does not start: see ", Log("planner")));
+      }
+      if (Signalled(ends, absl::Milliseconds(50))) return absl::CancelledError("interrupted");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status StartWorkers(const std::vector<std::string>& devices) {
+    const int cores = std::max(1u, std::thread::hardware_concurrency());
+    char host[256] = "localhost";
+    gethostname(host, sizeof host - 1);
+    for (size_t i = 0; i < devices.size(); ++i) {
+      const std::string device = devices[i] == "host"
+                                     ? absl::StrCat("host", i)
+                                     : absl::StrReplaceAll(devices[i], {{":", ""}});
+      ChildSpec worker{absl::StrCat("worker ", device),
+                       {Program("warpsmith-worker"), "--dir", context_.dir, "--device", devices[i],
+                        "--name", absl::StrCat(host, "-", device), "--compile-jobs",
+                        std::to_string(std::max<int>(1, cores / static_cast<int>(devices.size())))},
+                       Log(absl::StrCat("worker-", device))};
+      if (!flags_.python.empty()) {
+        worker.argv.insert(worker.argv.end(), {"--python", flags_.python});
+      }
+      if (absl::Status started = supervisor_.Start(worker); !started.ok()) return started;
+    }
+    return absl::OkStatus();
+  }
+
+  // Waits at most `limit` for a signal to end.
+  static bool Signalled(const sigset_t& ends, absl::Duration limit) {
+    const timespec wait = absl::ToTimespec(limit);
+    return sigtimedwait(&ends, nullptr, &wait) > 0;
+  }
+
+  absl::Status Tend(const sigset_t& ends) {
+    const int all = supervisor_.alive();
+    while (!Signalled(ends, kTendInterval)) {
+      supervisor_.Tend();
+      if (supervisor_.GaveUp("planner")) {
+        return absl::InternalError(absl::StrCat("the planner keeps ending: see ", Log("planner")));
+      }
+      if (all > 1 && supervisor_.alive() == 1) {
+        return absl::InternalError(
+            absl::StrCat("no worker can be kept running: see ", context_.dir, "/logs"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Context& context_;
+  const Flags& flags_;
+  Supervisor supervisor_;
+};
+
+absl::Status MakeDir(const Context& context) {
+  std::error_code error;
+  std::filesystem::create_directories(context.dir + "/logs", error);
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dir ", context.dir, ": cannot make it: ", error.message()));
+  }
+  return absl::OkStatus();
+}
+
+// Runs `Up` in a new session. The parent returns when it is ready, or with what went wrong.
+absl::StatusOr<int> Detach(const Context& context, const Flags& flags) {
+  int ready[2];
+  if (pipe2(ready, O_CLOEXEC) != 0) return absl::InternalError("cannot make a pipe");
+  const pid_t pid = fork();
+  if (pid < 0) return absl::InternalError(absl::StrCat("cannot fork: ", std::strerror(errno)));
+  if (pid == 0) {
+    setsid();
+    close(ready[0]);
+    const std::string log = context.dir + "/logs/up.log";
+    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const int in = open("/dev/null", O_RDONLY);
+    dup2(in, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    absl::StatusOr<int> code = Up(context, flags).Run([&] {
+      (void)!write(ready[1], "+", 1);
+      close(ready[1]);
+    });
+    if (!code.ok()) {
+      const std::string message(code.status().message());
+      std::cerr << "warpsmith: error: " << message << std::endl;
+      (void)!write(ready[1], message.data(), message.size());
+      _exit(ExitCodeOf(code.status()));
+    }
+    _exit(*code);
+  }
+  close(ready[1]);
+  std::string answer;
+  char buffer[256];
+  ssize_t n;
+  while ((n = read(ready[0], buffer, sizeof buffer)) > 0) {
+    answer.append(buffer, n);
+    if (answer == "+") {
+      std::cerr << "warpsmith: up on " << context.dir << " (process " << pid
+                << "); end it with `warpsmith down`\n";
+      return kDone;
+    }
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return absl::InternalError(answer.empty() ? "up ended: " + DescribeEnd(status) : answer);
+}
+
+absl::StatusOr<int> RunUp(const Context& context, const Flags& flags) {
+  if (flags.workers > kMaxWorkers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--workers ", flags.workers, ": at most ", kMaxWorkers, " on one machine"));
+  }
+  if (absl::Status made = MakeDir(context); !made.ok()) return made;
+  if (flags.detach) return Detach(context, flags);
+  return Up(context, flags).Run([] { std::cerr << "warpsmith: Ctrl-C ends it\n"; });
+}
+
+absl::StatusOr<int> Down(const Context& context) {
+  const std::string path = PidFile(context);
+  auto nothing = [&] {
+    return absl::NotFoundError(absl::StrCat("nothing is up on ", context.dir));
+  };
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return nothing();
+  int pid = 0;
+  auto text = base::ReadFile(path);
+  const bool held = flock(file, LOCK_EX | LOCK_NB) != 0;
+  if (!held || !text.ok() || !absl::SimpleAtoi(*text, &pid) || pid <= 1) {
+    close(file);
+    return nothing();
+  }
+  kill(pid, SIGTERM);
+  // The lock is free when the process has ended.
+  const absl::Time deadline = absl::Now() + kWorkerStopLimit + 2 * kPlannerStopLimit;
+  bool ended = false;
+  while (!(ended = flock(file, LOCK_EX | LOCK_NB) == 0) && absl::Now() < deadline) {
+    absl::SleepFor(kTendInterval);
+  }
+  close(file);
+  if (!ended) {
+    return absl::InternalError(absl::StrCat("process ", pid, " does not end: kill it"));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddUp(CLI::App& app, const Context& context, Command& chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* sub = app.add_subcommand(
+      "up", "Start a planner and workers here and keep them running until Ctrl-C");
+  sub->add_option("--workers", flags->workers,
+                  "how many: 2 on the host, one for each card on a GPU machine, if not given")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--device", flags->device, "auto, host, cuda, or cards: cuda:0,cuda:1")
+      ->capture_default_str();
+  sub->add_option("--python", flags->python,
+                  "Python with PyTorch, for problems that came from it and their baselines");
+  sub->add_option("--listen", flags->listen, "the planner's address, HOST:PORT or unix:/path");
+  sub->add_flag("--detach", flags->detach, "go to the background; `warpsmith down` ends it");
+  sub->callback([&context, &chosen, flags] {
+    chosen = [&context, flags] { return RunUp(context, *flags); };
+  });
+
+  CLI::App* down = app.add_subcommand("down", "End what `up` started on this folder");
+  down->callback([&context, &chosen] { chosen = [&context] { return Down(context); }; });
+}
+
+}  // namespace warpsmith::cli

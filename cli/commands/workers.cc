@@ -1,0 +1,50 @@
+#include <iostream>
+
+#include "cli/client.h"
+#include "cli/command.h"
+#include "cli/table.h"
+#include "cli/words.h"
+
+namespace warpsmith::cli {
+namespace {
+
+absl::StatusOr<int> Workers(const Context& context) {
+  absl::StatusOr<Client> client = Client::Of(context);
+  if (!client.ok()) return client.status();
+  absl::StatusOr<v1::ListReply> list = client->List("");
+  if (!list.ok()) return list.status();
+  if (context.json) {
+    v1::ListReply workers;
+    *workers.mutable_workers() = list->workers();
+    workers.set_revision(list->revision());
+    std::cout << Json(workers);
+    return kDone;
+  }
+  if (list->workers().empty()) {
+    std::cerr << "no worker is connected: start some with `warpsmith up`, or one with "
+                 "`warpsmith-worker --device DEVICE`\n";
+  }
+  Table table(
+      {{"worker"}, {"arch"}, {"device"}, {"memory", kRight}, {"oracle"}, {"state"}, {"task"}});
+  for (const v1::WorkerInfo& worker : list->workers()) {
+    const std::string state = worker.draining()          ? "draining"
+                              : !worker.healthy()        ? "unhealthy: " + worker.health_reason()
+                              : worker.task_id().empty() ? "idle"
+                                                         : "working";
+    table.Add({worker.id(), worker.arch(), worker.device_name(),
+               Bytes(static_cast<double>(worker.device_bytes())),
+               worker.torch() ? "PyTorch" : "native", state,
+               worker.task_id().empty() ? "-" : worker.task_id()});
+  }
+  std::cout << table.Text();
+  return kDone;
+}
+
+}  // namespace
+
+void AddWorkers(CLI::App& app, const Context& context, Command& chosen) {
+  CLI::App* sub = app.add_subcommand("workers", "List the workers and what they work on");
+  sub->callback([&context, &chosen] { chosen = [&context] { return Workers(context); }; });
+}
+
+}  // namespace warpsmith::cli

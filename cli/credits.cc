@@ -1,0 +1,42 @@
+#include "cli/credits.h"
+
+#include <algorithm>
+#include <map>
+
+namespace warpsmith::cli {
+namespace {
+
+// The device was not asked about these.
+bool Unjudged(v1::Verdict verdict) {
+  return verdict == v1::VERDICT_UNSPECIFIED || verdict == v1::NOT_LOWERED ||
+         verdict == v1::NOT_COMPILED || verdict == v1::DUPLICATE || verdict == v1::JUDGE_FAILED;
+}
+
+}  // namespace
+
+Credits CreditsOf(const v1::TrialBatch& trials) {
+  Credits credits;
+  std::map<std::string, Share> shares;
+  for (const v1::Trial& trial : trials.trials()) {
+    const std::string who = trial.specialist().empty() ? "opening" : trial.specialist();
+    Share& share = shares[who];
+    share.specialist = who;
+    share.trials += 1;
+    share.judged += Unjudged(trial.verdict()) ? 0 : 1;
+    share.seconds += trial.seconds();
+    if (trial.verdict() != v1::ACCEPTED) continue;
+    const v1::Timing& timing = trial.timing();
+    const bool has_gain = timing.incumbent_us() > 0 && timing.median_us() > 0;
+    const double gain = has_gain ? timing.incumbent_us() / timing.median_us() : 1;
+    credits.accepted.push_back({trial.id(), who, trial.action(), gain, timing.median_us()});
+    share.accepted += 1;
+    share.gain *= gain;
+    credits.gain *= gain;
+  }
+  for (auto& [who, share] : shares) credits.shares.push_back(std::move(share));
+  std::stable_sort(credits.shares.begin(), credits.shares.end(),
+                   [](const Share& a, const Share& b) { return a.gain > b.gain; });
+  return credits;
+}
+
+}  // namespace warpsmith::cli

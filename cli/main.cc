@@ -1,0 +1,75 @@
+// The `warpsmith` command: reads flags and environment, runs one sub-command.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "cli/command.h"
+#include "common/rpc/address.h"
+
+namespace warpsmith::cli {
+namespace {
+
+std::string FolderOfThisProgram() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+int Main(int argc, char** argv) {
+  Context context;
+  context.dir = rpc::DefaultDir(getenv("XDG_DATA_HOME"), getenv("HOME"));
+  context.bin_dir = FolderOfThisProgram();
+  context.stdout_terminal = isatty(STDOUT_FILENO);
+  context.stderr_terminal = isatty(STDERR_FILENO);
+  const char* no_colour = getenv("NO_COLOR");
+  context.colour = context.stderr_terminal && (no_colour == nullptr || *no_colour == '\0');
+
+  CLI::App app("Warpsmith makes GPU kernels faster without anyone watching.", "warpsmith");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.set_help_all_flag("--help-all", "Print the help of all sub-commands");
+  app.add_option("--dir", context.dir, "where the planner's state lives")->capture_default_str();
+  app.add_option("--planner", context.planner, "address of a planner, instead of that of --dir");
+  std::string output = "table";
+  app.add_option("-o,--output", output, "table or json")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+
+  Command chosen;
+  AddUp(app, context, chosen);
+  AddSubmit(app, context, chosen);
+  AddWatch(app, context, chosen);
+  AddRuns(app, context, chosen);
+  AddShow(app, context, chosen);
+  AddBoard(app, context, chosen);
+  AddExport(app, context, chosen);
+  AddImport(app, context, chosen);
+  AddProblems(app, context, chosen);
+  AddHold(app, context, chosen);
+  AddWorkers(app, context, chosen);
+  AddVersion(app, context, chosen);
+  AddCompletion(app, context, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? kDone : kUsage;
+  }
+  context.json = output == "json";
+  if (context.dir.empty()) {
+    std::cerr << "warpsmith: error: neither HOME nor XDG_DATA_HOME is set: give --dir\n";
+    return kUsage;
+  }
+  context.dir = std::filesystem::absolute(context.dir).lexically_normal().string();
+
+  absl::StatusOr<int> code = chosen();
+  if (code.ok()) return *code;
+  std::cerr << "warpsmith: error: " << std::string(code.status().message()) << "\n";
+  return ExitCodeOf(code.status());
+}
+
+}  // namespace
+}  // namespace warpsmith::cli
+
+int main(int argc, char** argv) { return warpsmith::cli::Main(argc, argv); }

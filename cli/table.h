@@ -1,0 +1,48 @@
+// Tables for people: columns as wide as their widest cell, numbers to the right.
+//
+//   Table table({{"problem"}, {"speedup", kRight}});
+//   table.Add({"softmax_rows", "1.43x"});
+//   std::cout << table.Text();
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace warpsmith::cli {
+
+enum Align { kLeft, kRight };
+
+class Table {
+ public:
+  struct Column {
+    std::string title;
+    Align align = kLeft;
+  };
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  // As many cells as there are columns.
+  void Add(std::vector<std::string> cells);
+  // Ends with a newline; no blanks at line ends.
+  std::string Text() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Code points of UTF-8 text: its width on a terminal for what we print.
+int Width(const std::string& text);
+
+// "1.23x"; "-" for 0 (unknown).
+std::string Speedup(double ratio);
+// "12.3 us", "1.23 ms", "1.2 s"; "-" for 0.
+std::string Microseconds(double us);
+// "512 B", "1.5 MiB".
+std::string Bytes(double bytes);
+// "1.2 M", "3.4 G": powers of 1000.
+std::string Count(double n);
+// "0:42", "1:02:03".
+std::string Clock(double seconds);
+// "42 %"; "-" for 0.
+std::string Percent(double share);
+
+}  // namespace warpsmith::cli

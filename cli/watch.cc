@@ -1,0 +1,183 @@
+#include "cli/watch.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "cli/table.h"
+#include "cli/words.h"
+
+namespace warpsmith::cli {
+namespace {
+
+constexpr int kBarWidth = 20;
+constexpr int kNameWidth = 28;
+
+std::string Bar(double share) {
+  const int full = static_cast<int>(std::lround(share * kBarWidth));
+  std::string bar;
+  for (int i = 0; i < kBarWidth; ++i) bar += i < full ? "█" : "·";
+  return bar;
+}
+
+std::string Cut(const std::string& text, int width) {
+  return Width(text) <= width ? text + std::string(width - Width(text), ' ')
+                              : text.substr(0, width - 1) + "~";
+}
+
+const char* ColourOf(v1::TaskState state) {
+  switch (state) {
+    case v1::CONVERGED:
+      return "\x1b[32m";
+    case v1::LEASED:
+      return "\x1b[36m";
+    case v1::PARKED:
+    case v1::FAILED:
+      return "\x1b[31m";
+    default:
+      return "\x1b[2m";
+  }
+}
+
+int CountOver(const v1::ListReply& list) {
+  return static_cast<int>(std::count_if(list.tasks().begin(), list.tasks().end(),
+                                        [](const v1::Task& task) { return IsOver(task.state()); }));
+}
+
+// One unit of what a task is doing, for people.
+std::string Doing(const v1::Task& task) {
+  if (task.state() == v1::LEASED && !task.specialist().empty()) return task.specialist();
+  return Word(task.state());
+}
+
+struct Size {
+  int columns = 80, lines = 24;
+};
+Size TerminalSize() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
+  return {size.ws_col, size.ws_row};
+}
+
+// Draws over the last picture.
+class Screen {
+ public:
+  void Draw(const std::string& picture) {
+    std::string out;
+    if (lines_ > 0) out = absl::StrCat("\x1b[", lines_, "A\x1b[J");
+    lines_ = static_cast<int>(std::count(picture.begin(), picture.end(), '\n'));
+    std::cerr << out << picture << std::flush;
+  }
+
+ private:
+  int lines_ = 0;
+};
+
+}  // namespace
+
+std::string ProgressPicture(const v1::ListReply& list, double elapsed_seconds, int columns,
+                            int lines, bool colour) {
+  std::string head;
+  for (const v1::Run& run : list.runs()) {
+    head = absl::StrCat("run ", run.id(), " ", run.name(), "  ");
+  }
+  absl::StrAppend(&head, CountOver(list), "/", list.tasks_size(), " done  ",
+                  Speedup(GeomeanSpeedup(list)), "  ", list.workers_size(), " workers  ",
+                  Clock(elapsed_seconds));
+  std::string picture = Cut(head, columns - 1) + "\n";
+
+  // Where not all fit, what is being worked on matters most, then what waits.
+  std::vector<const v1::Task*> tasks;
+  for (const v1::Task& task : list.tasks()) tasks.push_back(&task);
+  const int room = std::max(1, lines - 3);
+  int left_out = 0;
+  if (tasks.size() > room) {
+    auto rank = [](const v1::Task* task) {
+      return task->state() == v1::LEASED ? 0 : IsOver(task->state()) ? 2 : 1;
+    };
+    std::stable_sort(tasks.begin(), tasks.end(),
+                     [&](const v1::Task* a, const v1::Task* b) { return rank(a) < rank(b); });
+    left_out = static_cast<int>(tasks.size()) - room + 1;
+    tasks.resize(room - 1);
+  }
+  for (const v1::Task* task : tasks) {
+    const std::string line =
+        absl::StrFormat("%s %s %7s %10s %5d  %s", Cut(task->problem_name(), kNameWidth),
+                        Bar(Progress(*task)), Speedup(task->speedup()),
+                        Microseconds(task->best_us()), task->trials_judged(), Doing(*task));
+    std::string cut = Cut(line, std::max(columns - 1, kNameWidth + kBarWidth + 2));
+    if (colour) cut = absl::StrCat(ColourOf(task->state()), cut, "\x1b[0m");
+    absl::StrAppend(&picture, cut, "\n");
+  }
+  if (left_out > 0) absl::StrAppend(&picture, "... and ", left_out, " more\n");
+  return picture;
+}
+
+std::string ProgressLines(const v1::ListReply& before, const v1::ListReply& now,
+                          double elapsed_seconds) {
+  std::map<std::string, const v1::Task*> old;
+  for (const v1::Task& task : before.tasks()) old[task.id()] = &task;
+  std::string lines;
+  for (const v1::Task& task : now.tasks()) {
+    auto was = old.find(task.id());
+    const bool better = was != old.end() && task.best_us() != was->second->best_us();
+    const bool moved =
+        was != old.end() && task.state() != was->second->state() && task.state() != v1::QUEUED;
+    if (!better && !moved) continue;
+    absl::StrAppend(&lines,
+                    absl::StrFormat("%7s  %s  %s  %s", Clock(elapsed_seconds),
+                                    Cut(task.problem_name(), kNameWidth),
+                                    absl::StrFormat("%7s", Speedup(task.speedup())), Doing(task)));
+    if (IsOver(task.state())) {
+      if (!task.reason().empty()) absl::StrAppend(&lines, ": ", task.reason());
+      absl::StrAppend(&lines, "  (", CountOver(now), "/", now.tasks_size(), " done)");
+    }
+    lines += "\n";
+  }
+  return lines;
+}
+
+absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::string& run_id) {
+  const absl::Time started = absl::Now();
+  absl::Time last_answer = started;
+  Screen screen;
+  v1::ListReply before;
+  while (true) {
+    absl::StatusOr<v1::ListReply> list = client.Run(run_id);
+    const absl::Time now = absl::Now();
+    if (!list.ok()) {
+      // A planner that is being started again is waited for.
+      const bool away = ExitCodeOf(list.status()) == kNoPlanner && before.runs_size() > 0;
+      if (!away || now - last_answer > kWatchPatience) return list.status();
+      absl::SleepFor(kWatchInterval);
+      continue;
+    }
+    last_answer = now;
+    const double elapsed = absl::ToDoubleSeconds(now - started);
+    if (context.stderr_terminal) {
+      const Size size = TerminalSize();
+      screen.Draw(ProgressPicture(*list, elapsed, size.columns, size.lines, context.colour));
+    } else {
+      std::cerr << ProgressLines(before, *list, elapsed) << std::flush;
+    }
+    if (list->runs_size() > 0 && list->runs(0).done()) {
+      std::cout << (context.json ? Json(*list) : ResultsTable(*list)) << std::flush;
+      bool whole = true;
+      for (const v1::Task& task : list->tasks()) {
+        whole = whole && task.state() != v1::FAILED && task.state() != v1::PARKED;
+      }
+      return whole ? kDone : kPartly;
+    }
+    before = *std::move(list);
+    absl::SleepFor(kWatchInterval);
+  }
+}
+
+}  // namespace warpsmith::cli

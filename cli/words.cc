@@ -1,0 +1,85 @@
+#include "cli/words.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "cli/table.h"
+
+namespace warpsmith::cli {
+namespace {
+
+std::string Lower(const std::string& name) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", " "}});
+}
+
+template <class Value>
+double Geomean(const v1::ListReply& list, Value value) {
+  double sum = 0;
+  for (const v1::Task& task : list.tasks()) sum += std::log(std::max(1.0, value(task)));
+  return list.tasks().empty() ? 0 : std::exp(sum / list.tasks_size());
+}
+
+}  // namespace
+
+std::string Word(v1::TaskState state) { return Lower(v1::TaskState_Name(state)); }
+std::string Word(v1::Verdict verdict) { return Lower(v1::Verdict_Name(verdict)); }
+
+bool IsOver(v1::TaskState state) {
+  return state == v1::CONVERGED || state == v1::PARKED || state == v1::FAILED;
+}
+
+double Progress(const v1::Task& task) {
+  if (IsOver(task.state())) return 1;
+  if (task.seconds_budget() <= 0) return 0;
+  return std::clamp(task.seconds_spent() / task.seconds_budget(), 0.0, 1.0);
+}
+
+double GeomeanSpeedup(const v1::ListReply& list) {
+  return Geomean(list, [](const v1::Task& task) { return task.speedup(); });
+}
+
+std::string ResultsTable(const v1::ListReply& list) {
+  Table table({{"problem"},
+               {"speedup", kRight},
+               {"over eager", kRight},
+               {"time", kRight},
+               {"strongest baseline"},
+               {"of light", kRight},
+               {"judged", kRight},
+               {"state"}});
+  for (const v1::Task& task : list.tasks()) {
+    const std::string baseline =
+        task.baseline_us() > 0
+            ? absl::StrCat(Microseconds(task.baseline_us()), " ", task.baseline_name())
+            : "-";
+    std::string state = Word(task.state());
+    if (!task.reason().empty()) absl::StrAppend(&state, ": ", task.reason());
+    table.Add({task.problem_name(), Speedup(task.speedup()), Speedup(task.speedup_eager()),
+               Microseconds(task.best_us()), baseline,
+               Percent(task.best_us() > 0 ? task.light_us() / task.best_us() : 0),
+               std::to_string(task.trials_judged()), state});
+  }
+  std::string text = table.Text();
+  absl::StrAppend(&text, "\n", list.tasks_size(), " problems, geometric mean ",
+                  Speedup(GeomeanSpeedup(list)), " over the strongest baseline, ",
+                  Speedup(Geomean(list, [](const v1::Task& task) { return task.speedup_eager(); })),
+                  " over eager (1 where there is nothing better)\n");
+  return text;
+}
+
+std::string Json(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
+  return text;
+}
+
+}  // namespace warpsmith::cli
