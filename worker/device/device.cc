@@ -1,0 +1,25 @@
+#include "worker/device/device.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "worker/device/host_compiler.h"
+#include "worker/device/host_device.h"
+
+namespace warpsmith::device {
+
+absl::StatusOr<std::unique_ptr<Compiler>> MakeCompiler(const std::string& arch,
+                                                       const std::string& cache_dir) {
+  if (arch == "host") {
+    auto compiler = HostCompiler::Make(cache_dir);
+    if (!compiler.ok()) return compiler.status();
+    return absl::StatusOr<std::unique_ptr<Compiler>>(*std::move(compiler));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("no compiler for architecture '", arch, "'"));
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name) {
+  if (name == "host") return MakeHostDevice();
+  return absl::InvalidArgumentError(absl::StrCat("no device '", name, "'"));
+}
+
+}  // namespace warpsmith::device

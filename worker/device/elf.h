@@ -1,0 +1,16 @@
+// What the judge has to know of an ELF image, cubin or shared object.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace warpsmith::device {
+
+// Names of the variables at module scope that code may write: they outlive a launch, so that a
+// kernel could carry an answer from one run to the next. Constants do not count. InvalidArgument:
+// not a 64-bit little-endian ELF image, or a broken one.
+absl::StatusOr<std::vector<std::string>> WritableGlobals(const std::string& image);
+
+}  // namespace warpsmith::device

@@ -1,0 +1,155 @@
+#include "worker/device/plan_check.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace warpsmith::device {
+namespace {
+
+std::string Where(const v1::Plan& plan, int step) {
+  std::string text = absl::StrCat("step ", step);
+  if (plan.steps(step).has_launch()) {
+    absl::StrAppend(&text, " (kernel '", plan.steps(step).launch().entry(), "')");
+  }
+  return text + ": ";
+}
+
+absl::Status CheckRange(const v1::Plan& plan, int buffer, int64_t bytes) {
+  if (buffer < 0 || buffer >= plan.buffers_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no buffer ", buffer));
+  }
+  if (bytes < 0 || bytes > plan.buffers(buffer).bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes of buffer ", buffer,
+                                                   ", which has ", plan.buffers(buffer).bytes()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLaunch(const v1::Plan& plan, const v1::Launch& launch, const DeviceInfo& info,
+                         int max_cluster) {
+  const auto bad = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
+  if (launch.grid_size() != 3 || launch.block_size() != 3 ||
+      (launch.cluster_size() != 0 && launch.cluster_size() != 3)) {
+    return bad("grid, block and cluster have three sizes each (a cluster may be absent)");
+  }
+  uint64_t block = 1, cluster = 1;
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t max_grid = i == 0 ? 0x7fffffff : 65535;
+    if (launch.grid(i) < 1 || launch.grid(i) > max_grid) {
+      return bad("grid size ", launch.grid(i), " of axis ", i, " is not in 1 to ", max_grid);
+    }
+    if (launch.block(i) < 1 || launch.block(i) > kMaxBlockThreads) {
+      return bad("block size ", launch.block(i), " of axis ", i, " is not in 1 to ",
+                 kMaxBlockThreads);
+    }
+    block *= launch.block(i);
+    if (launch.cluster_size() == 0) continue;
+    if (launch.cluster(i) < 1 || launch.cluster(i) > static_cast<uint32_t>(max_cluster) ||
+        launch.grid(i) % launch.cluster(i) != 0) {
+      return bad("cluster size ", launch.cluster(i), " does not divide the grid's ", launch.grid(i),
+                 " of axis ", i, " or is more than ", max_cluster);
+    }
+    cluster *= launch.cluster(i);
+  }
+  if (block > kMaxBlockThreads) {
+    return bad("a block of ", block, " threads; the limit is ", kMaxBlockThreads);
+  }
+  if (cluster > static_cast<uint64_t>(max_cluster)) {
+    return bad("a cluster of ", cluster, " blocks; the limit is ", max_cluster);
+  }
+  if (launch.shared_bytes() > info.shared_per_block) {
+    return bad(launch.shared_bytes(), " bytes of shared memory a block; the limit is ",
+               info.shared_per_block);
+  }
+  if (launch.arguments_size() > kMaxArguments) {
+    return bad(launch.arguments_size(), " arguments; the limit is ", kMaxArguments);
+  }
+  for (int i = 0; i < launch.arguments_size(); ++i) {
+    const v1::Argument& argument = launch.arguments(i);
+    if (argument.value_case() == v1::Argument::VALUE_NOT_SET) {
+      return bad("argument ", i, " has no value");
+    }
+    if (argument.has_buffer()) {
+      if (absl::Status status = CheckRange(plan, argument.buffer(), 0); !status.ok()) {
+        return bad("argument ", i, ": ", status.message());
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStep(const v1::Plan& plan, const v1::Step& step, const DeviceInfo& info,
+                       int max_cluster) {
+  switch (step.step_case()) {
+    case v1::Step::kLaunch:
+      return CheckLaunch(plan, step.launch(), info, max_cluster);
+    case v1::Step::kFill:
+      if (step.fill().bytes() % 4 != 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("a fill of ", step.fill().bytes(), " bytes, not a multiple of 4"));
+      }
+      return CheckRange(plan, step.fill().buffer(), step.fill().bytes());
+    case v1::Step::kCopy: {
+      if (step.copy().from() == step.copy().to()) {
+        return absl::InvalidArgumentError("a copy of a buffer to itself");
+      }
+      absl::Status status = CheckRange(plan, step.copy().from(), step.copy().bytes());
+      return status.ok() ? CheckRange(plan, step.copy().to(), step.copy().bytes()) : status;
+    }
+    case v1::Step::STEP_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("it is empty");
+}
+
+}  // namespace
+
+absl::Status CheckPlan(const v1::Plan& plan, const DeviceInfo& info, int max_cluster) {
+  if (plan.steps_size() > kMaxSteps) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a plan of ", plan.steps_size(), " steps; the limit is ", kMaxSteps));
+  }
+  for (int i = 0; i < plan.buffers_size(); ++i) {
+    if (plan.buffers(i).bytes() <= 0) {
+      return absl::InvalidArgumentError(absl::StrCat("buffer ", i, " ('", plan.buffers(i).tensor(),
+                                                     "') has ", plan.buffers(i).bytes(), " bytes"));
+    }
+  }
+  for (int i = 0; i < plan.steps_size(); ++i) {
+    absl::Status status = CheckStep(plan, plan.steps(i), info, max_cluster);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(Where(plan, i), status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBinding(const v1::Plan& plan, absl::Span<Memory* const> buffers) {
+  if (static_cast<int>(buffers.size()) != plan.buffers_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan has ", plan.buffers_size(),
+                                                   " buffers and ", buffers.size(), " are bound"));
+  }
+  for (int i = 0; i < plan.buffers_size(); ++i) {
+    const auto name = absl::StrCat("buffer ", i, " ('", plan.buffers(i).tensor(), "')");
+    if (buffers[i] == nullptr || buffers[i]->address() == 0) {
+      return absl::FailedPreconditionError(absl::StrCat(name, " is not mapped"));
+    }
+    if (buffers[i]->bytes() < plan.buffers(i).bytes()) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " needs ", plan.buffers(i).bytes(),
+                                                     " bytes and is bound to ",
+                                                     buffers[i]->bytes()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int ArgumentBytes(const v1::Argument& argument) {
+  switch (argument.value_case()) {
+    case v1::Argument::kI32:
+    case v1::Argument::kF32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+}  // namespace warpsmith::device

@@ -1,0 +1,26 @@
+// What a plan has to keep to before it is loaded, on any device.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "warpsmith/v1/solution.pb.h"
+#include "worker/device/device.h"
+
+namespace warpsmith::device {
+
+inline constexpr int kMaxBlockThreads = 1024;
+inline constexpr int kMaxSteps = 1024;      // of a plan
+inline constexpr int kMaxArguments = 128;   // of a launch
+inline constexpr int kMaxHostCluster = 16;  // blocks; info() says 1 on the host, tests use more
+
+// InvalidArgument names the step and what is wrong with it: an index of no buffer, a size beyond a
+// buffer's end, a grid, block, cluster or shared memory beyond what the device takes.
+absl::Status CheckPlan(const v1::Plan& plan, const DeviceInfo& info, int max_cluster);
+
+// That `buffers` are what the plan declares: as many, each mapped and large enough.
+absl::Status CheckBinding(const v1::Plan& plan, absl::Span<Memory* const> buffers);
+
+// Bytes of an argument as the kernel sees it.
+int ArgumentBytes(const v1::Argument& argument);
+
+}  // namespace warpsmith::device
