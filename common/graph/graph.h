@@ -21,6 +21,7 @@
 //  * min, max, clamp and the max/min/argmax/argmin reduces propagate NaN; ties of argmax and argmin go
 //    to the first element in row-major order of the reduce axes; the index is its linear position.
 //  * Integers wrap; integer / is floor division and % has the divisor's sign. Indexes are i64.
+//    Integer division by zero is an error of the graph. sign(NaN) is 0, as in PyTorch.
 //  * select(c, a, b) evaluates only the side it takes, and `and`/`or` short-circuit, so an
 //    out-of-bounds load behind a false condition does not happen. Any other is an error of the graph.
 //  * An index may be any i64 expression, loads included (gather).
@@ -39,7 +40,17 @@
 
 namespace warpsmith::graph {
 
+// Limits; a text or a graph beyond them is an InvalidArgument.
+inline constexpr int kMaxRank = 16;          // axes and reduce axes of a node together
+inline constexpr int64_t kMaxElements = int64_t{1} << 40;  // of a tensor, of a node's whole space
+inline constexpr int kMaxNesting = 256;      // of parentheses and calls in a line
+inline constexpr int kMaxDepth = 1024;       // of an expression; a + b + c has 3
+
 enum class DType { kBool, kI32, kI64, kF16, kBF16, kF32, kF64 };
+
+// [A-Za-z_][A-Za-z0-9_.]*, and none of and, or, not, inf, nan, true, false: what tensors and axes
+// may be called.
+bool IsName(const std::string& text);
 
 int64_t SizeOf(DType type);          // bytes in memory; bool is 1
 const char* NameOf(DType type);      // "bool", "i32", "i64", "f16", "bf16", "f32", "f64"
@@ -76,7 +87,8 @@ struct Expr {
 
 // Builders. They check types with CHECK: a mismatch is a bug of the caller (parse and import report
 // errors of their input before they get here). Constants fold; x + 0, x * 1 and i64 arithmetic on
-// constants simplify; nothing that could change a floating-point result does.
+// constants simplify; nothing that could change a floating-point result does (so x + 0 stays where
+// x is a float, which might be -0). Floating-point constants are rounded to their type.
 ExprPtr Const(DType type, double number);
 ExprPtr ConstInt(DType type, int64_t integer);   // kI32, kI64, kBool
 ExprPtr Index(int var);
@@ -104,7 +116,7 @@ struct Axis {
 };
 
 struct Tensor {
-  std::string name;   // unique: [A-Za-z_][A-Za-z0-9_.]*; params and states: the module's state-dict name
+  std::string name;   // unique: IsName; params and states: the module's state-dict name
   DType type;
   std::vector<int64_t> shape;   // row major, dense; empty: a scalar
   Role role = Role::kIntermediate;
@@ -136,7 +148,8 @@ struct Graph {
 
   int Find(const std::string& name) const;   // -1 if there is none
   // Appends; names must be new, shapes and types consistent (CHECK). Return the tensor's id
-  // (for AddReduce with argmax/argmin: of the value; the index is the next id).
+  // (for AddReduce with argmax/argmin: of the value; the index is the next id, named `index_name`,
+  // which is name + "_index" if empty).
   int AddInput(Role role, std::string name, DType type, std::vector<int64_t> shape,
                Distribution distribution = {});
   int AddMap(std::string name, std::vector<Axis> axes, ExprPtr value);

@@ -1,0 +1,290 @@
+// What a run must do at the least: the elements of inputs that decide the outputs, found by walking
+// the nodes backwards with the box of each tensor that is needed.
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "common/graph/affine.h"
+#include "common/graph/graph.h"
+#include "common/graph/operators.h"
+
+namespace warpsmith::graph {
+namespace {
+
+bool IsTranscendental(Op op) {
+  switch (op) {
+    case Op::kDiv:
+    case Op::kPow:
+    case Op::kAtan2:
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kExp:
+    case Op::kExp2:
+    case Op::kExpm1:
+    case Op::kLog:
+    case Op::kLog2:
+    case Op::kLog1p:
+    case Op::kTanh:
+    case Op::kErf:
+    case Op::kSin:
+    case Op::kCos:
+      return true;
+    default:
+      return false;
+  }
+}
+
+struct Operations {
+  double all = 0;
+  double transcendental = 0;
+};
+
+// Of one evaluation, as written; of a select the dearer side.
+class OperationCounter {
+ public:
+  Operations Of(const ExprPtr& e) {
+    if (auto it = done_.find(e.get()); it != done_.end()) return it->second;
+    Operations sum;
+    for (const ExprPtr& arg : e->args) {
+      const Operations inner = Of(arg);
+      sum.all += inner.all;
+      sum.transcendental += inner.transcendental;
+    }
+    if (e->op == Op::kSelect) {
+      const Operations a = Of(e->args[1]), b = Of(e->args[2]);
+      sum.all -= std::min(a.all, b.all);
+      sum.transcendental -= std::min(a.transcendental, b.transcendental);
+    }
+    if (FindOp(e->op) != nullptr && IsFloat(e->args[0]->type)) {
+      sum.all += 1;
+      sum.transcendental += IsTranscendental(e->op);
+    }
+    return done_[e.get()] = sum;
+  }
+
+ private:
+  std::unordered_map<const Expr*, Operations> done_;
+};
+
+int64_t Length(const Interval& range) { return std::max<int64_t>(0, range.high - range.low + 1); }
+
+// The part of a tensor that is needed: a box and how many elements in it, at most.
+struct Need {
+  std::vector<Interval> box;  // empty and count 0: nothing yet
+  int64_t count = 0;
+};
+
+int64_t Volume(const std::vector<Interval>& box) {
+  int64_t volume = 1;
+  for (const Interval& range : box) volume *= Length(range);
+  return volume;
+}
+
+void Add(Need& need, const std::vector<Interval>& box, int64_t count) {
+  if (count == 0) return;
+  if (need.count == 0) {
+    need.box = box;
+  } else {
+    for (size_t a = 0; a < box.size(); ++a) {
+      need.box[a].low = std::min(need.box[a].low, box[a].low);
+      need.box[a].high = std::max(need.box[a].high, box[a].high);
+    }
+  }
+  need.count = std::min(need.count + count, Volume(need.box));
+}
+
+std::vector<Interval> Whole(const Tensor& tensor) {
+  std::vector<Interval> box;
+  for (int64_t extent : tensor.shape) box.push_back({0, extent - 1});
+  return box;
+}
+
+void MarkVariables(const ExprPtr& e, std::vector<bool>& used) {
+  if (e->op == Op::kIndex) used[e->var] = true;
+  for (const ExprPtr& arg : e->args) MarkVariables(arg, used);
+}
+
+// Walks the expression of one node and adds what its loads need.
+class LoadCounter {
+ public:
+  // `evaluated`: how many elements of the node's outputs are needed.
+  LoadCounter(const Graph& graph, const Node& node, std::vector<Interval> ranges, int64_t evaluated,
+              std::vector<Need>& needs)
+      : graph_(graph), node_(node), evaluated_(evaluated), needs_(needs) {
+    Walk(node.value, std::move(ranges), {});
+  }
+
+ private:
+  struct Condition {
+    ExprPtr e;
+    bool value;
+  };
+
+  void Walk(const ExprPtr& e, const std::vector<Interval>& ranges,
+            const std::vector<Condition>& conditions) {
+    if (Volume(ranges) == 0) return;  // no point comes here
+    const auto guarded = [&](const ExprPtr& side, bool value) {
+      auto narrowed = ranges;
+      Narrow(e->args[0], value, narrowed);
+      auto more = conditions;
+      more.push_back({e->args[0], value});
+      Walk(side, narrowed, more);
+    };
+    switch (e->op) {
+      case Op::kSelect:
+        Walk(e->args[0], ranges, conditions);
+        guarded(e->args[1], true);
+        guarded(e->args[2], false);
+        return;
+      case Op::kAnd:
+      case Op::kOr:
+        Walk(e->args[0], ranges, conditions);
+        guarded(e->args[1], e->op == Op::kAnd);
+        return;
+      default:
+        break;
+    }
+    for (const ExprPtr& arg : e->args) Walk(arg, ranges, conditions);
+    if (e->op == Op::kLoad) AddLoad(e, ranges, conditions);
+  }
+
+  void AddLoad(const ExprPtr& e, const std::vector<Interval>& ranges,
+               const std::vector<Condition>& conditions) {
+    for (const auto& [load, where] : seen_) {
+      if (Same(load, e) && Equal(where, ranges)) return;
+    }
+    seen_.emplace_back(e, ranges);
+    const Tensor& tensor = graph_.tensors[e->tensor];
+    std::vector<Interval> box = Whole(tensor);
+    int64_t count = 1;
+    for (size_t a = 0; a < e->args.size(); ++a) {
+      if (const auto bounds = BoundsOf(e->args[a], ranges)) {
+        box[a].low = std::max(box[a].low, bounds->low);
+        box[a].high = std::min(box[a].high, bounds->high);
+      }
+      count *= std::min(Length(box[a]), Distinct(e->args[a], ranges));
+    }
+    // No more elements than there are points that load.
+    std::vector<bool> used(ranges.size(), false);
+    MarkVariables(e, used);
+    int64_t points = 1, reduced = 1;
+    for (size_t v = 0; v < ranges.size(); ++v) {
+      if (used[v]) points *= Length(ranges[v]);
+      if (used[v] && v >= node_.axes.size()) reduced *= Length(ranges[v]);
+    }
+    count = std::min(count, points);
+    if (evaluated_ < kMaxElements / reduced) count = std::min(count, evaluated_ * reduced);
+    count = std::min(count, SampledCount(ranges, used, points, conditions, count));
+    Add(needs_[e->tensor], box, count);
+  }
+
+  static bool Equal(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+      return x.low == y.low && x.high == y.high;
+    });
+  }
+
+  // How many values an index takes, at most.
+  static int64_t Distinct(const ExprPtr& e, const std::vector<Interval>& ranges) {
+    const auto bounds = BoundsOf(e, ranges);
+    const auto affine = AsAffine(e, static_cast<int>(ranges.size()));
+    int64_t points = 1, step = 0;
+    if (affine) {
+      for (size_t v = 0; v < ranges.size(); ++v) {
+        if (affine->coefficients[v] == 0) continue;
+        points = std::min(kMaxElements, points * Length(ranges[v]));
+        if (Length(ranges[v]) > 1) step = std::gcd(step, affine->coefficients[v]);
+      }
+    } else {
+      std::vector<bool> used(ranges.size(), false);
+      MarkVariables(e, used);
+      for (size_t v = 0; v < ranges.size(); ++v) {
+        if (used[v]) points = std::min(kMaxElements, points * Length(ranges[v]));
+      }
+      step = 1;
+    }
+    if (!bounds) return points;
+    return std::min(points, step == 0 ? 1 : (bounds->high - bounds->low) / step + 1);
+  }
+
+  // Conditions on several variables (a triangle, a diagonal band) do not narrow ranges; sampling
+  // tells what part of the points fulfils them. Only where that part is clearly less does it count,
+  // so that figures of plain padding stay exact.
+  int64_t SampledCount(const std::vector<Interval>& ranges, const std::vector<bool>& used,
+                       int64_t points, const std::vector<Condition>& conditions, int64_t count) {
+    if (conditions.empty()) return count;
+    constexpr int kSamples = 4096;
+    constexpr double kClearlyLess = 0.9;
+    std::vector<bool> all_used = used;
+    int inside = 0;
+    uint64_t state = 1;
+    for (int s = 0; s < kSamples; ++s) {
+      std::vector<int64_t> point;
+      for (const Interval& range : ranges) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        point.push_back(range.low + static_cast<int64_t>((state >> 33) % Length(range)));
+      }
+      inside += std::all_of(conditions.begin(), conditions.end(), [&](const Condition& c) {
+        const auto value = EvaluateAt(c.e, point);
+        return !value || (*value != 0) == c.value;  // what depends on data may be either
+      });
+    }
+    for (const Condition& c : conditions) MarkVariables(c.e, all_used);
+    // A variable that the load does not use may still decide: then any of its values will do.
+    if (all_used != used) return count;
+    const double estimate = static_cast<double>(points) * inside / kSamples;
+    return estimate < kClearlyLess * count ? static_cast<int64_t>(estimate) : count;
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  const int64_t evaluated_;
+  std::vector<Need>& needs_;
+  std::vector<std::pair<ExprPtr, std::vector<Interval>>> seen_;
+};
+
+}  // namespace
+
+Cost Count(const Graph& whole) {
+  const Graph graph = Prune(whole);
+  Cost cost;
+  std::vector<Need> needs(graph.tensors.size());
+  const auto write = [&](int tensor) {
+    const Tensor& t = graph.tensors[tensor];
+    cost.bytes += t.bytes();
+    Add(needs[tensor], Whole(t), t.elements());
+  };
+  for (int output : graph.outputs) write(output);
+  for (const Graph::Update& update : graph.updates) write(update.value);
+
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    Need need;
+    for (int output : node.outputs) Add(need, needs[output].box, needs[output].count);
+    if (need.count == 0) continue;
+    double points = static_cast<double>(need.count);
+    std::vector<Interval> ranges = need.box;
+    for (const Axis& axis : node.reduce_axes) {
+      ranges.push_back({0, axis.extent - 1});
+      points *= static_cast<double>(axis.extent);
+    }
+    Operations operations = OperationCounter().Of(node.value);
+    if (node.reduce && IsFloat(node.value->type)) operations.all += 1;
+    cost.operations += points * operations.all;
+    cost.transcendental += points * operations.transcendental;
+    LoadCounter(graph, node, std::move(ranges), need.count, needs);
+  }
+  for (size_t t = 0; t < graph.tensors.size(); ++t) {
+    if (graph.tensors[t].node < 0) cost.bytes += needs[t].count * SizeOf(graph.tensors[t].type);
+  }
+  return cost;
+}
+
+double LightSeconds(const Cost& cost, const Roof& roof) {
+  const double memory = roof.bytes_per_second > 0 ? cost.bytes / roof.bytes_per_second : 0;
+  const double compute =
+      roof.operations_per_second > 0 ? cost.operations / roof.operations_per_second : 0;
+  return std::max(memory, compute);
+}
+
+}  // namespace warpsmith::graph

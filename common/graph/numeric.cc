@@ -1,0 +1,209 @@
+#include "common/graph/numeric.h"
+
+#include <cmath>
+#include <limits>
+
+#include "common/base/check.h"
+
+namespace warpsmith::graph {
+namespace {
+
+// To `mantissa` explicit bits, with the format's smallest normal exponent and largest value.
+double RoundToBits(double value, int mantissa, int min_exponent, double largest) {
+  if (!std::isfinite(value) || value == 0) return value;
+  const int exponent = std::max(std::ilogb(value), min_exponent);
+  const double unit = std::ldexp(1.0, exponent - mantissa);
+  const double rounded = std::nearbyint(value / unit) * unit;  // both exact: unit is a power of two
+  if (std::fabs(rounded) > largest) return std::copysign(INFINITY, value);
+  return rounded == 0 ? std::copysign(0.0, value) : rounded;
+}
+
+uint64_t U(int64_t value) { return static_cast<uint64_t>(value); }
+
+}  // namespace
+
+double RoundTo(DType type, double value) {
+  switch (type) {
+    case DType::kF64:
+      return value;
+    case DType::kF32:
+      return static_cast<float>(value);
+    case DType::kF16:
+      return RoundToBits(value, 10, -14, 65504.0);
+    case DType::kBF16:
+      return RoundToBits(value, 7, -126, std::ldexp(255.0, 120));
+    default:
+      WS_CHECK(false, "rounds to floating-point types only");
+  }
+}
+
+int64_t WrapTo(DType type, int64_t value) {
+  switch (type) {
+    case DType::kI64:
+      return value;
+    case DType::kI32:
+      return static_cast<int32_t>(static_cast<uint32_t>(U(value)));
+    case DType::kBool:
+      return value != 0;
+    default:
+      WS_CHECK(false, "wraps to integer types only");
+  }
+}
+
+int64_t FloorDiv(int64_t a, int64_t b) {
+  if (b == -1) return static_cast<int64_t>(-U(a));  // the smallest number wraps
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+int64_t FloorMod(int64_t a, int64_t b) {
+  if (b == -1) return 0;
+  const int64_t r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+double ApplyFloat(Op op, double a, double b) {
+  switch (op) {
+    case Op::kAdd:
+      return a + b;
+    case Op::kSub:
+      return a - b;
+    case Op::kMul:
+      return a * b;
+    case Op::kDiv:
+      return a / b;
+    case Op::kMin:
+      return std::isnan(a) || a < b ? a : b;
+    case Op::kMax:
+      return std::isnan(a) || a > b ? a : b;
+    case Op::kPow:
+      return std::pow(a, b);
+    case Op::kAtan2:
+      return std::atan2(a, b);
+    default:
+      WS_CHECK(false, "not a binary operator of floats");
+  }
+}
+
+double ApplyFloat(Op op, double a) {
+  switch (op) {
+    case Op::kNeg:
+      return -a;
+    case Op::kAbs:
+      return std::fabs(a);
+    case Op::kSign:
+      return (a > 0) - (a < 0);
+    case Op::kSqrt:
+      return std::sqrt(a);
+    case Op::kRsqrt:
+      return 1 / std::sqrt(a);
+    case Op::kExp:
+      return std::exp(a);
+    case Op::kExp2:
+      return std::exp2(a);
+    case Op::kExpm1:
+      return std::expm1(a);
+    case Op::kLog:
+      return std::log(a);
+    case Op::kLog2:
+      return std::log2(a);
+    case Op::kLog1p:
+      return std::log1p(a);
+    case Op::kTanh:
+      return std::tanh(a);
+    case Op::kErf:
+      return std::erf(a);
+    case Op::kSin:
+      return std::sin(a);
+    case Op::kCos:
+      return std::cos(a);
+    case Op::kFloor:
+      return std::floor(a);
+    case Op::kCeil:
+      return std::ceil(a);
+    case Op::kRound:
+      return std::nearbyint(a);
+    case Op::kTrunc:
+      return std::trunc(a);
+    default:
+      WS_CHECK(false, "not a unary operator of floats");
+  }
+}
+
+int64_t ApplyInteger(Op op, DType type, int64_t a, int64_t b) {
+  switch (op) {
+    case Op::kAdd:
+      return WrapTo(type, static_cast<int64_t>(U(a) + U(b)));
+    case Op::kSub:
+      return WrapTo(type, static_cast<int64_t>(U(a) - U(b)));
+    case Op::kMul:
+      return WrapTo(type, static_cast<int64_t>(U(a) * U(b)));
+    case Op::kDiv:
+      return WrapTo(type, FloorDiv(a, b));
+    case Op::kMod:
+      return FloorMod(a, b);
+    case Op::kMin:
+      return a < b ? a : b;
+    case Op::kMax:
+      return a > b ? a : b;
+    default:
+      WS_CHECK(false, "not a binary operator of integers");
+  }
+}
+
+int64_t ApplyInteger(Op op, DType type, int64_t a) {
+  switch (op) {
+    case Op::kNeg:
+      return WrapTo(type, static_cast<int64_t>(-U(a)));
+    case Op::kAbs:
+      return a < 0 ? WrapTo(type, static_cast<int64_t>(-U(a))) : a;
+    case Op::kSign:
+      return (a > 0) - (a < 0);
+    default:
+      WS_CHECK(false, "not a unary operator of integers");
+  }
+}
+
+bool CompareFloat(Op op, double a, double b) {
+  switch (op) {
+    case Op::kLt:
+      return a < b;
+    case Op::kLe:
+      return a <= b;
+    case Op::kEq:
+      return a == b;
+    case Op::kNe:
+      return a != b;
+    default:
+      WS_CHECK(false, "not a comparison");
+  }
+}
+
+bool CompareInteger(Op op, int64_t a, int64_t b) {
+  switch (op) {
+    case Op::kLt:
+      return a < b;
+    case Op::kLe:
+      return a <= b;
+    case Op::kEq:
+      return a == b;
+    case Op::kNe:
+      return a != b;
+    default:
+      WS_CHECK(false, "not a comparison");
+  }
+}
+
+int64_t FloatToInteger(DType type, double value) {
+  if (type == DType::kBool) return value != 0;
+  if (std::isnan(value)) return 0;
+  using I32 = std::numeric_limits<int32_t>;
+  using I64 = std::numeric_limits<int64_t>;
+  const bool narrow = type == DType::kI32;
+  if (value <= (narrow ? I32::min() : static_cast<double>(I64::min()))) {
+    return narrow ? I32::min() : I64::min();
+  }
+  if (value >= (narrow ? I32::max() : 0x1p63)) return narrow ? I32::max() : I64::max();
+  return static_cast<int64_t>(value);
+}
+
+}  // namespace warpsmith::graph

@@ -1,0 +1,31 @@
+// Arithmetic of the graph language on single values: what its types and operators mean.
+#pragma once
+
+#include <cstdint>
+
+#include "common/graph/graph.h"
+
+namespace warpsmith::graph {
+
+// The nearest value of a floating-point type, ties to even; beyond its range infinity.
+double RoundTo(DType type, double value);
+// The value modulo 2^32 or 2^64, as a signed number; bool: whether it is not 0.
+int64_t WrapTo(DType type, int64_t value);
+
+// Rounding towards minus infinity; the divisor is not 0.
+int64_t FloorDiv(int64_t a, int64_t b);
+int64_t FloorMod(int64_t a, int64_t b);  // a - FloorDiv(a, b) * b
+
+// What `op` gives, in double and unrounded. kAdd to kAtan2 but kMod, and kNeg to kTrunc.
+double ApplyFloat(Op op, double a, double b);
+double ApplyFloat(Op op, double a);
+// Wrapped to `type`. kAdd to kMax, and kNeg, kAbs, kSign. The divisor is not 0.
+int64_t ApplyInteger(Op op, DType type, int64_t a, int64_t b);
+int64_t ApplyInteger(Op op, DType type, int64_t a);
+// kLt, kLe, kEq, kNe.
+bool CompareFloat(Op op, double a, double b);
+bool CompareInteger(Op op, int64_t a, int64_t b);
+// Truncates; beyond the range the nearest end of it, NaN to 0; to bool: is not 0.
+int64_t FloatToInteger(DType type, double value);
+
+}  // namespace warpsmith::graph
