@@ -1,0 +1,174 @@
+#include "common/problem/problem.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/file.h"
+#include "common/base/sha256.h"
+
+namespace warpsmith::problem {
+namespace {
+
+constexpr int kMaxNameBytes = 200;
+
+absl::Status Wrong(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+// The same error with where it happened before it.
+absl::Status In(const std::string& where, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(where, ": ", std::string(status.message())));
+}
+
+// File names and URLs are made of it.
+absl::Status ValidateName(const std::string& name) {
+  const bool good = !name.empty() && name.size() <= kMaxNameBytes && name != "." && name != ".." &&
+                    std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                      return std::isalnum(c) || c == '_' || c == '.' || c == '-';
+                    });
+  if (good) return absl::OkStatus();
+  return Wrong(absl::StrCat("'", name, "' is no name: use 1 to ", kMaxNameBytes,
+                            " of letters, digits, '_', '.' and '-'"));
+}
+
+absl::Status ValidateAccuracy(const v1::AccuracyRule& rule) {
+  // Also refuses NaN.
+  if (rule.absolute() >= 0 && rule.relative() >= 0) return absl::OkStatus();
+  return Wrong("accuracy: tolerances are not negative");
+}
+
+absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& workload) {
+  for (const auto& [name, value] : workload.dims()) {
+    if (!graph::IsName(name)) return Wrong(absl::StrCat("'", name, "' is no name for a dimension"));
+    if (value < 1) return Wrong(absl::StrCat("dimension '", name, "' is ", value, ", less than 1"));
+  }
+  auto graph = GraphOf(problem, workload);
+  if (!graph.ok()) return graph.status();
+  if (graph->nodes.size() > kMaxNodes) {
+    return Wrong(
+        absl::StrCat("the graph has ", graph->nodes.size(), " nodes; the limit is ", kMaxNodes));
+  }
+  return graph::Validate(*graph);
+}
+
+absl::Status ValidateContents(const v1::Problem& problem) {
+  if (auto status = ValidateAccuracy(problem.accuracy()); !status.ok()) return status;
+  if (problem.graph().empty()) return Wrong("has no graph");
+  if (problem.workloads().empty()) return Wrong("has no workload");
+  if (problem.workloads_size() > kMaxWorkloads) {
+    return Wrong(
+        absl::StrCat("has ", problem.workloads_size(), " workloads; the limit is ", kMaxWorkloads));
+  }
+  std::set<std::string> names;
+  for (const v1::Workload& workload : problem.workloads()) {
+    if (auto status = ValidateName(workload.name()); !status.ok()) return In("a workload", status);
+    if (!names.insert(workload.name()).second) {
+      return Wrong(absl::StrCat("has a second workload '", workload.name(), "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<graph::Graph> GraphOf(const v1::Problem& problem, const v1::Workload& workload) {
+  const std::vector<std::string> lines(problem.graph().begin(), problem.graph().end());
+  return graph::Parse(lines, graph::Dims(workload.dims().begin(), workload.dims().end()));
+}
+
+absl::Status Validate(const v1::Problem& problem) {
+  if (auto status = ValidateName(problem.name()); !status.ok()) return In("a problem", status);
+  const std::string where = absl::StrCat("problem '", problem.name(), "'");
+  if (auto status = In(where, ValidateContents(problem)); !status.ok()) return status;
+  for (const v1::Workload& workload : problem.workloads()) {
+    auto status = In(absl::StrCat(where, ", workload '", workload.name(), "'"),
+                     ValidateWorkload(problem, workload));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Validate(const v1::ProblemSet& set) {
+  if (auto status = ValidateName(set.name()); !status.ok()) return In("the problem set", status);
+  if (set.problems().empty()) return Wrong("the problem set has no problem");
+  if (set.problems_size() > kMaxProblems) {
+    return Wrong(absl::StrCat("the problem set has ", set.problems_size(),
+                              " problems; the limit is ", kMaxProblems));
+  }
+  std::set<std::string> names;
+  for (const v1::Problem& problem : set.problems()) {
+    if (auto status = Validate(problem); !status.ok()) return status;
+    if (!names.insert(problem.name()).second) {
+      return Wrong(absl::StrCat("problem '", problem.name(), "': a second one of that name"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ProblemSet> LoadSet(const std::string& path) {
+  auto text = base::ReadFile(path);
+  if (!text.ok()) return text.status();
+  v1::ProblemSet set;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &set);
+  if (!parsed.ok()) {
+    return In(path, Wrong(absl::StrCat("not a problem set: ", parsed.message().ToString())));
+  }
+  if (auto status = In(path, Validate(set)); !status.ok()) return status;
+  return set;
+}
+
+absl::Status SaveSet(const v1::ProblemSet& set, const std::string& path) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto printed = google::protobuf::util::MessageToJsonString(set, &text, options);
+  if (!printed.ok()) {
+    return In(path,
+              Wrong(absl::StrCat("cannot be written as JSON: ", printed.message().ToString())));
+  }
+  // protobuf indents by one space for each level; two read better.
+  std::string indented;
+  bool at_start = true;
+  for (char c : text) {
+    if (at_start && c == ' ') indented += ' ';
+    if (c != ' ') at_start = c == '\n';
+    indented += c;
+  }
+  return base::WriteFileAtomically(path, indented);
+}
+
+std::string Digest(const v1::Problem& problem) {
+  // Every part with its length before it, so that no two problems run together to one text.
+  std::string text;
+  const auto add = [&text](const std::string& part) {
+    absl::StrAppend(&text, part.size(), ":", part, ";");
+  };
+  const auto add_number = [&add](double number) {
+    char digits[40];
+    snprintf(digits, sizeof(digits), "%a", number);
+    add(digits);
+  };
+  add(absl::StrCat(problem.graph_size()));
+  for (const std::string& line : problem.graph()) add(line);
+  add(absl::StrCat(problem.workloads_size()));
+  for (const v1::Workload& workload : problem.workloads()) {
+    add(workload.name());
+    add(absl::StrCat(workload.dims_size()));
+    const graph::Dims sorted(workload.dims().begin(), workload.dims().end());
+    for (const auto& [name, value] : sorted) {
+      add(name);
+      add(absl::StrCat(value));
+    }
+  }
+  add_number(problem.accuracy().absolute());
+  add_number(problem.accuracy().relative());
+  add(problem.accuracy().tolerance_only() ? "tolerance only" : "no less accurate");
+  add(problem.torch().source());
+  add(problem.weights_constant() ? "constant weights" : "");
+  return base::Sha256Hex(text);
+}
+
+}  // namespace warpsmith::problem
