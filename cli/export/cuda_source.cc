@@ -1,0 +1,348 @@
+#include "cli/export/cuda_source.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "worker/kernels/headers.h"
+
+namespace warpsmith::exporter {
+namespace {
+
+constexpr int64_t kAlignment = 256;  // of storage, as plans assume it
+// From here on shared memory and clusters must be asked for, once for each kernel and device.
+constexpr uint32_t kPlainShared = 48 << 10;
+constexpr uint32_t kPortableCluster = 8;
+
+// Copies source text, choosing a card's side of every `#if[n]def WS_HOST`.
+class Expander {
+ public:
+  absl::Status Add(absl::string_view text) {
+    std::vector<Branch> branches;
+    for (absl::string_view line : absl::StrSplit(text, '\n')) {
+      const absl::string_view bare = absl::StripAsciiWhitespace(line);
+      if (absl::StartsWith(bare, "#if")) {
+        const bool for_host = bare == "#ifdef WS_HOST", for_card = bare == "#ifndef WS_HOST";
+        branches.push_back({for_host || for_card, for_card || !for_host});
+        if (branches.back().ours) continue;
+      } else if (absl::StartsWith(bare, "#else") && !branches.empty() && branches.back().ours) {
+        branches.back().taken = !branches.back().taken;
+        continue;
+      } else if (absl::StartsWith(bare, "#endif") && !branches.empty()) {
+        const bool ours = branches.back().ours;
+        branches.pop_back();
+        if (ours) continue;
+      }
+      bool taken = true;
+      for (const Branch& branch : branches) taken = taken && branch.taken;
+      if (!taken || bare == "#pragma once") continue;
+      if (absl::StartsWith(bare, "#include")) {
+        if (auto status = Include(bare); !status.ok()) return status;
+        continue;
+      }
+      absl::StrAppend(&out_, line, "\n");
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string& text() const { return out_; }
+
+ private:
+  struct Branch {
+    bool ours;  // a question of WS_HOST, answered here
+    bool taken;
+  };
+
+  absl::Status Include(absl::string_view line) {
+    absl::string_view name = absl::StripAsciiWhitespace(line.substr(sizeof("#include") - 1));
+    if (!absl::ConsumePrefix(&name, "<") || !absl::ConsumeSuffix(&name, ">")) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot write out '", line, "'"));
+    }
+    const auto& headers = kernels::Headers();
+    const auto header = headers.find(std::string(name));
+    if (header == headers.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("device code includes <", name, ">, which is none of the skeleton headers"));
+    }
+    if (!included_.insert(header->first).second) return absl::OkStatus();
+    absl::StrAppend(&out_, "// ==== ", name, "\n");
+    if (auto status = Add(header->second); !status.ok()) return status;
+    absl::StrAppend(&out_, "// ==== end of ", name, "\n\n");
+    return absl::OkStatus();
+  }
+
+  std::string out_;
+  std::set<std::string> included_;
+};
+
+// A C++ expression for a buffer's address.
+std::string Pointer(const Layout& layout, int buffer) {
+  if (layout.offsets[buffer] >= 0) return absl::StrCat("workspace + ", layout.offsets[buffer]);
+  for (int i = 0; i < layout.tensors.size(); ++i) {
+    if (layout.tensors[i] == buffer) return absl::StrCat("buffers[", i, "]");
+  }
+  return "nullptr";
+}
+
+template <class Numbers>
+std::string Dim3(const Numbers& numbers) {
+  return absl::StrCat("dim3(", absl::StrJoin(numbers, ", "), ")");
+}
+
+absl::Status CheckBuffer(const v1::Plan& plan, int buffer) {
+  if (buffer >= 0 && buffer < plan.buffers_size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the plan has no buffer ", buffer, ", it has ", plan.buffers_size()));
+}
+
+absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Launch& launch,
+                       std::string& out) {
+  if (launch.grid_size() != 3 || launch.block_size() != 3 ||
+      (launch.cluster_size() != 0 && launch.cluster_size() != 3)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("launch of ", launch.entry(), ": grid, block and cluster need three numbers"));
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < launch.arguments_size(); ++i) {
+    const auto& argument = launch.arguments(i);
+    const std::string name = absl::StrCat("a", i);
+    switch (argument.value_case()) {
+      case v1::Argument::kBuffer:
+        if (auto status = CheckBuffer(plan, argument.buffer()); !status.ok()) return status;
+        absl::StrAppend(&out, "    void* ", name, " = ", Pointer(layout, argument.buffer()), ";",
+                        "  // ", plan.buffers(argument.buffer()).tensor(), "\n");
+        break;
+      case v1::Argument::kI64:
+        absl::StrAppend(&out, "    long long ", name, " = ", argument.i64(), "LL;\n");
+        break;
+      case v1::Argument::kI32:
+        absl::StrAppend(&out, "    int ", name, " = ", argument.i32(), ";\n");
+        break;
+      case v1::Argument::kF32:
+        absl::StrAppendFormat(&out, "    float %s = %.9gf;\n", name, argument.f32());
+        break;
+      default:
+        return absl::InvalidArgumentError(
+            absl::StrCat("launch of ", launch.entry(), ": argument ", i, " has no value"));
+    }
+    names.push_back("&" + name);
+  }
+  const std::string arguments = names.empty() ? "nullptr" : absl::StrJoin(names, ", ");
+  absl::StrAppend(&out, "    void* arguments[] = {", arguments, "};\n");
+  absl::StrAppend(&out, "    error = host_side::launch(reinterpret_cast<const void*>(&",
+                  launch.entry(), "), ", Dim3(launch.grid()), ", ", Dim3(launch.block()), ", ",
+                  launch.cluster_size() == 3 ? Dim3(launch.cluster()) : "dim3(0)", ", ",
+                  launch.shared_bytes(), ", ", launch.cooperative() ? "true" : "false", ", ",
+                  launch.programmatic() ? "true" : "false", ", arguments, stream);\n");
+  return absl::OkStatus();
+}
+
+bool SameBytes(uint32_t pattern) { return pattern == (pattern & 0xff) * 0x01010101u; }
+
+absl::Status AddStep(const v1::Plan& plan, const Layout& layout, const v1::Step& step,
+                     std::string& out) {
+  std::string where;
+  std::string body;
+  switch (step.step_case()) {
+    case v1::Step::kLaunch: {
+      where = step.launch().entry();
+      auto status = AddLaunch(plan, layout, step.launch(), body);
+      if (!status.ok()) return status;
+      break;
+    }
+    case v1::Step::kFill: {
+      const auto& fill = step.fill();
+      if (auto status = CheckBuffer(plan, fill.buffer()); !status.ok()) return status;
+      where = absl::StrCat("fill of ", plan.buffers(fill.buffer()).tensor());
+      const std::string to = Pointer(layout, fill.buffer());
+      if (SameBytes(fill.pattern())) {
+        absl::StrAppend(&body, "    error = cudaMemsetAsync(", to, ", ", fill.pattern() & 0xff,
+                        ", ", fill.bytes(), ", stream);\n");
+      } else {
+        absl::StrAppend(&body, "    error = host_side::fill(", to, ", ", fill.pattern(), "u, ",
+                        fill.bytes() / 4, "LL, stream);\n");
+      }
+      break;
+    }
+    case v1::Step::kCopy: {
+      const auto& copy = step.copy();
+      for (int buffer : {copy.from(), copy.to()}) {
+        if (auto status = CheckBuffer(plan, buffer); !status.ok()) return status;
+      }
+      where = absl::StrCat("copy to ", plan.buffers(copy.to()).tensor());
+      absl::StrAppend(&body, "    error = cudaMemcpyAsync(", Pointer(layout, copy.to()), ", ",
+                      Pointer(layout, copy.from()), ", ", copy.bytes(),
+                      ", cudaMemcpyDeviceToDevice, stream);\n");
+      break;
+    }
+    default:
+      return absl::InvalidArgumentError("the plan has an empty step");
+  }
+  absl::StrAppend(&out, "  {\n", body,
+                  "    if (error != cudaSuccess) return host_side::failed(error, \"", where,
+                  "\", where);\n  }\n");
+  return absl::OkStatus();
+}
+
+// Kernels that need more shared memory or a larger cluster than every card has by default.
+std::string Preparation(const v1::Plan& plan) {
+  std::map<std::string, uint32_t> shared, cluster;  // the most that a kernel is launched with
+  for (const auto& step : plan.steps()) {
+    if (!step.has_launch()) continue;
+    const auto& launch = step.launch();
+    shared[launch.entry()] = std::max(shared[launch.entry()], launch.shared_bytes());
+    if (launch.cluster_size() != 3) continue;
+    const uint32_t blocks = launch.cluster(0) * launch.cluster(1) * launch.cluster(2);
+    cluster[launch.entry()] = std::max(cluster[launch.entry()], blocks);
+  }
+  std::string out;
+  const auto set = [&out](const std::string& entry, const char* attribute, uint32_t value) {
+    absl::StrAppend(&out, "  if (error == cudaSuccess) {\n    error = cudaFuncSetAttribute(", entry,
+                    ", ", attribute, ", ", value, ");\n  }\n");
+  };
+  for (const auto& [entry, bytes] : shared) {
+    if (bytes > kPlainShared) set(entry, "cudaFuncAttributeMaxDynamicSharedMemorySize", bytes);
+  }
+  for (const auto& [entry, blocks] : cluster) {
+    if (blocks > kPortableCluster) set(entry, "cudaFuncAttributeNonPortableClusterSizeAllowed", 1);
+  }
+  return out;
+}
+
+constexpr char kHostPrologue[] = R"(
+// ---- host side: the plan's steps on a stream ---------------------------------------------------
+
+#include <atomic>
+#include <cuda_runtime.h>
+
+namespace host_side {
+namespace {
+
+cudaError_t launch(const void* kernel, dim3 grid, dim3 block, dim3 cluster, size_t shared,
+                   bool cooperative, bool programmatic, void** arguments, cudaStream_t stream) {
+  cudaLaunchAttribute attributes[3];
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  config.attrs = attributes;
+  if (cooperative) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
+    attributes[config.numAttrs++].val.cooperative = 1;
+  }
+  if (cluster.x > 0) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs].val.clusterDim.x = cluster.x;
+    attributes[config.numAttrs].val.clusterDim.y = cluster.y;
+    attributes[config.numAttrs++].val.clusterDim.z = cluster.z;
+  }
+  if (programmatic) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+int failed(cudaError_t error, const char* step, const char** where) {
+  cudaGetLastError();   // it is reported here, not by the next call of somebody else
+  if (where != nullptr) *where = step;
+  return static_cast<int>(error);
+}
+)";
+
+constexpr char kFill[] = R"(
+__global__ void fill_words(unsigned* words, unsigned pattern, long long count) {
+  for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
+    words[i] = pattern;
+  }
+}
+
+cudaError_t fill(void* words, unsigned pattern, long long count, cudaStream_t stream) {
+  const long long blocks = (count + 255) / 256;
+  fill_words<<<static_cast<unsigned>(blocks < 4096 ? blocks : 4096), 256, 0, stream>>>(
+      static_cast<unsigned*>(words), pattern, count);
+  return cudaGetLastError();
+}
+)";
+
+}  // namespace
+
+absl::StatusOr<std::string> ExpandHeaders(const std::string& source) {
+  Expander expander;
+  if (auto status = expander.Add(source); !status.ok()) return status;
+  return expander.text();
+}
+
+Layout LayOut(const v1::Plan& plan) {
+  Layout layout;
+  for (int i = 0; i < plan.buffers_size(); ++i) {
+    const auto& buffer = plan.buffers(i);
+    if (buffer.kind() != v1::Buffer::WORKSPACE) {
+      layout.tensors.push_back(i);
+      layout.offsets.push_back(-1);
+      continue;
+    }
+    layout.offsets.push_back(layout.workspace_bytes);
+    layout.workspace_bytes += (buffer.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  return layout;
+}
+
+absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& name) {
+  auto device = ExpandHeaders(plan.source());
+  if (!device.ok()) return device.status();
+  const Layout layout = LayOut(plan);
+  std::string steps;
+  bool fills = false;
+  for (const auto& step : plan.steps()) {
+    if (auto status = AddStep(plan, layout, step, steps); !status.ok()) return status;
+    fills = fills || (step.has_fill() && !SameBytes(step.fill().pattern()));
+  }
+  const std::string preparation = Preparation(plan);
+  std::string out = absl::StrCat(*device, kHostPrologue, fills ? kFill : "");
+  if (!preparation.empty()) {
+    // Asked for once on each device; a second thread that asks meanwhile does no harm.
+    absl::StrAppend(&out, "\ncudaError_t prepare() {\n",
+                    "  static std::atomic<unsigned long long> prepared{0};\n  int device = 0;\n",
+                    "  cudaError_t error = cudaGetDevice(&device);\n",
+                    "  const unsigned long long mine = 1ULL << (device & 63);\n",
+                    "  if (error != cudaSuccess || (prepared.load() & mine) != 0) return error;\n",
+                    preparation, "  if (error == cudaSuccess) prepared.fetch_or(mine);\n",
+                    "  return error;\n}\n");
+  }
+  absl::StrAppend(
+      &out, "\n}  // namespace\n}  // namespace host_side\n\nextern \"C\" int ", name,
+      "_run(void* const* buffers, cudaStream_t stream, const char** where) {\n",
+      "  cudaError_t error = ", preparation.empty() ? "cudaSuccess" : "host_side::prepare()", ";\n",
+      "  if (error != cudaSuccess) return host_side::failed(error, \"preparation\", where);\n");
+  if (layout.workspace_bytes > 0) {
+    absl::StrAppend(&out, "  char* const workspace = static_cast<char*>(buffers[",
+                    layout.tensors.size(), "]);\n");
+  }
+  absl::StrAppend(
+      &out, steps, "  return 0;\n}\n\nextern \"C\" const char* ", name,
+      "_error(int code) {\n  return cudaGetErrorString(static_cast<cudaError_t>(code));\n}\n");
+  return out;
+}
+
+absl::StatusOr<std::vector<std::string>> NvccFlags(const std::string& arch) {
+  absl::string_view number = arch;
+  if (!absl::ConsumePrefix(&number, "sm_") || number.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", arch, "' is not an architecture of a CUDA card"));
+  }
+  return std::vector<std::string>{
+      "-O3", absl::StrCat("-gencode=arch=compute_", number, ",code=sm_", number)};
+}
+
+}  // namespace warpsmith::exporter

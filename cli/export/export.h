@@ -1,0 +1,37 @@
+// Writes solutions out as files that need nothing of Warpsmith.
+//
+//   ExportKernelBench(problem, solution, "out");   // out/level1/25_Swish.py: class ModelNew
+//   ExportPlain(problem, solution, "out");         // out/swish.cu: extern "C" int swish_run(...)
+//
+// Files are written atomically; folders are made. The same problem and solution give the same file
+// to the byte.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "warpsmith/v1/problem.pb.h"
+#include "warpsmith/v1/solution.pb.h"
+
+namespace warpsmith::exporter {
+
+// A KernelBench solution: `ModelNew` with the reference's constructor, parameters, buffers and
+// state-dict names, whose forward makes one call that launches the plan on the current stream. It
+// is built by load_inline when it is imported. Refuses, when it is called: other shapes, types or
+// devices than it was made for, and other numbers where forward takes numbers.
+//
+// InvalidArgument: the problem has no PyTorch module, has several workloads, or its source has a
+// form that cannot be rewritten; the message says which. FailedPrecondition: the solution was made
+// for another problem, or not for a CUDA card. Gives the path of the file.
+absl::StatusOr<std::string> ExportKernelBench(const v1::Problem& problem,
+                                              const v1::Solution& solution,
+                                              const std::string& out_dir);
+
+// CUDA C++ with an extern "C" launcher, one file a workload: NAME.cu, or NAME_WORKLOAD.cu where
+// there are several. A comment at the top documents the buffers and how to compile it. Gives the
+// path of the first file.
+absl::StatusOr<std::string> ExportPlain(const v1::Problem& problem, const v1::Solution& solution,
+                                        const std::string& out_dir);
+
+}  // namespace warpsmith::exporter

@@ -1,0 +1,96 @@
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/export/cuda_source.h"
+#include "cli/export/export.h"
+#include "cli/export/files.h"
+
+namespace warpsmith::exporter {
+namespace {
+
+// A name that C takes, of a problem's or workload's.
+std::string Identifier(const std::string& name) {
+  std::string identifier;
+  for (char c : name) identifier += absl::ascii_isalnum(c) ? c : '_';
+  if (identifier.empty() || absl::ascii_isdigit(identifier[0])) identifier = "k_" + identifier;
+  return identifier;
+}
+
+const char* NameOf(v1::Buffer::Kind kind) {
+  switch (kind) {
+    case v1::Buffer::INPUT:
+      return "input, read";
+    case v1::Buffer::PARAM:
+      return "parameter, read";
+    case v1::Buffer::STATE:
+      return "state, read and written";
+    default:
+      return "output, every element is written";
+  }
+}
+
+std::string Banner(const v1::Problem& problem, const v1::Solution& solution, const v1::Plan& plan,
+                   const std::string& name) {
+  const Layout layout = LayOut(plan);
+  std::string out = absl::StrCat("// ", problem.name());
+  if (!problem.description().empty()) absl::StrAppend(&out, ": ", problem.description());
+  absl::StrAppend(
+      &out, "\n//\n//   int ", name,
+      "_run(void* const* buffers, cudaStream_t stream, const char** where);\n", "//   const char* ",
+      name, "_error(int code);\n//\n",
+      "// Launches everything on the stream and returns a cudaError_t; `where` (may be null) "
+      "then\n",
+      "// names the step that failed. It can be captured in a CUDA graph. Buffers are dense, row\n",
+      "// major, in device memory, and start at multiples of 256 bytes:\n//\n");
+  int number = 0;
+  for (int i : layout.tensors) {
+    const auto& buffer = plan.buffers(i);
+    absl::StrAppend(&out, "//   ", number++, "  ", buffer.tensor(), "  ", buffer.dtype(), "[",
+                    absl::StrJoin(buffer.shape(), ", "), "]  ", NameOf(buffer.kind()), "\n");
+  }
+  if (layout.workspace_bytes > 0) {
+    absl::StrAppend(&out, "//   ", number, "  workspace, ", layout.workspace_bytes,
+                    " bytes, of any content\n");
+  }
+  const auto flags = NvccFlags(solution.arch());
+  absl::StrAppend(&out, "//\n");
+  if (flags.ok()) {
+    absl::StrAppend(&out, "// nvcc -std=c++17 ", absl::StrJoin(*flags, " "),
+                    " --shared -Xcompiler -fPIC -o lib", name, ".so ", name, ".cu\n");
+  } else {
+    absl::StrAppend(&out, "// Tuned on '", solution.arch(),
+                    "', not on a card: it runs on one, but not as fast as it could.\n",
+                    "// nvcc -std=c++17 -O3 -arch=native --shared -Xcompiler -fPIC -o lib", name,
+                    ".so ", name, ".cu\n");
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ExportPlain(const v1::Problem& problem, const v1::Solution& solution,
+                                        const std::string& out_dir) {
+  if (auto status = CheckSolution(problem, solution); !status.ok()) return status;
+  std::string first;
+  for (int i = 0; i < solution.plans_size(); ++i) {
+    std::string name = Identifier(problem.name());
+    if (solution.plans_size() > 1) {
+      name += "_" + Identifier(problem.workloads(i).name());
+    }
+    auto source = CudaSource(solution.plans(i), name);
+    if (!source.ok()) {
+      return absl::Status(source.status().code(), absl::StrCat("problem '", problem.name(),
+                                                               "': ", source.status().message()));
+    }
+    auto path = WriteOut(out_dir, name + ".cu",
+                         Banner(problem, solution, solution.plans(i), name) + *source);
+    if (!path.ok()) return path.status();
+    if (first.empty()) first = *path;
+  }
+  return first;
+}
+
+}  // namespace warpsmith::exporter
