@@ -196,7 +196,7 @@ class Layouts {
         v1::OccupancyKnobs knobs;
         knobs.set_block_threads(shape.threads);
         knobs.set_threads_per_row(shape.threads);
-        knobs.set_blocks_per_row(static_cast<int>(resident / 32 * 32));
+        knobs.set_blocks_per_row(static_cast<int>(PowerOfTwoAtLeast(resident / 2 + 1)));
         knobs.set_blocks_per_sm(shape.blocks);
         knobs.set_meeting(v1::MEETING_COUNTER);
         Add("layout", knobs, shape.prior * 0.6 * room);
@@ -219,27 +219,29 @@ class Layouts {
       }
       // Few rows: several blocks each. A second pass costs a launch and needs no residency.
       if (info_.rows >= 16 * target_.sm_count) continue;
-      for (int waves : {2, 4, 8}) {
+      for (int waves : {2, 1, 4, 8}) {
         const int64_t wanted = CeilDiv(int64_t{target_.sm_count} * waves, info_.rows);
-        const int64_t most = CeilDiv(info_.row_elements, int64_t{block} * 4);
-        const int64_t blocks = std::min<int64_t>(
-            {PowerOfTwoAtLeast(wanted), PowerOfTwoAtLeast(most), kMaxBlocksPerRow});
-        if (blocks < 2) continue;
+        const int64_t most =
+            std::min<int64_t>(CeilDiv(info_.row_elements, int64_t{block} * 4), kMaxBlocksPerRow);
         v1::OccupancyKnobs knobs;
         knobs.set_block_threads(block);
         knobs.set_threads_per_row(block);
-        knobs.set_blocks_per_row(static_cast<int>(blocks));
-        if (info_.stages == 1 && !info_.row_outputs) {
+        if (info_.stages == 1 && !info_.row_outputs && wanted >= 2 && wanted <= most) {
+          // Any number of blocks may share a row here: whole waves of the card.
+          knobs.set_blocks_per_row(static_cast<int>(wanted));
           knobs.set_meeting(v1::MEETING_SECOND_PASS);
           Add("layout", knobs, 0.25 * room);
         }
+        const int64_t blocks = PowerOfTwoAtLeast(wanted);
+        if (blocks < 2 || blocks > most) continue;
+        knobs.set_blocks_per_row(static_cast<int>(blocks));
         if (blocks <= target_.max_cluster) {
           knobs.set_meeting(v1::MEETING_CLUSTER);
-          Add("layout", knobs, 0.15 * room);
+          Add("layout", knobs, 0.12 * room);
         }
         knobs.set_meeting(v1::MEETING_COUNTER);
         knobs.set_blocks_per_sm(std::max(1, std::min(waves, target_.max_threads_per_sm / block)));
-        Add("layout", knobs, 0.2 * room);
+        Add("layout", knobs, 0.12 * room);
       }
     }
   }
@@ -261,6 +263,15 @@ class Layouts {
         knobs.set_threads_per_row(rows);
         const double fills = blocks >= 2 * target_.sm_count ? 1.0 : 0.4;
         Add("layout", knobs, 0.12 * fills * room);
+        if (info_.stages + (info_.row_outputs ? 1 : 0) >= 2) {
+          // Kept in registers between stages: fewer, persistent blocks leave room for that.
+          for (int resident : {4, 2, 8}) {
+            if (resident * block > target_.max_threads_per_sm) continue;
+            auto persistent = knobs;
+            persistent.set_blocks_per_sm(resident);
+            Add("layout", persistent, (block <= 256 ? 0.15 : 0.08) * fills * room);
+          }
+        }
         if (info_.stages != 1 || info_.row_outputs) continue;
         const int64_t wanted = CeilDiv(int64_t{target_.sm_count} * 4, std::max<int64_t>(1, blocks));
         for (int64_t split : {PowerOfTwoAtLeast(wanted), PowerOfTwoAtLeast(wanted) * 2,
@@ -282,17 +293,24 @@ class Layouts {
     const int per_row = knobs.threads_per_row();
     if (per_row < 0 || per_row > block) return false;
     if (per_row > 0 && PowerOfTwoAtLeast(per_row) != per_row) return false;
+    if (!info_.aligned && info_.skeleton == v1::SKELETON_ROWS && per_row > 0) {
+      // Ragged rows: the single elements at both ends need a thread each.
+      const int vector = VectorElements(info_, info_.resolved);
+      if (vector > 1 && per_row * std::max(1, knobs.blocks_per_row()) < 2 * vector) return false;
+    }
     const int sm = knobs.blocks_per_sm();
     if (sm > target_.max_blocks_per_sm || sm * block > target_.max_threads_per_sm) return false;
     if (knobs.blocks_per_row() > kMaxBlocksPerRow) return false;
     if (knobs.blocks_per_row() > 1) {
+      const bool two = PowerOfTwoAtLeast(knobs.blocks_per_row()) == knobs.blocks_per_row();
       const bool one_pass = info_.stages == 1 && !info_.row_outputs;
       switch (knobs.meeting()) {
         case v1::MEETING_CLUSTER:
-          if (knobs.blocks_per_row() > target_.max_cluster) return false;
+          if (!two || knobs.blocks_per_row() > target_.max_cluster) return false;
           break;
         case v1::MEETING_COUNTER:
-          if (int64_t{std::max(1, sm)} * target_.sm_count < knobs.blocks_per_row()) return false;
+          if (!two || int64_t{std::max(1, sm)} * target_.sm_count < knobs.blocks_per_row())
+            return false;
           break;
         case v1::MEETING_SECOND_PASS:
           if (!one_pass) return false;
