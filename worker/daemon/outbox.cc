@@ -235,9 +235,9 @@ absl::Status Outbox::Recorded(const v1::SynchronizeReply& reply) {
   std::vector<int64_t> gone;
   for (const Batch& batch : batches_) {
     const v1::LeaseResult& result = batch.result;
-    const bool recorded = Names(reply.recorded(), result.lease_id()) &&
-                          (!result.has_incumbent() ||
-                           Names(reply.recorded(), result.incumbent().trial().id()));
+    const bool recorded =
+        Names(reply.recorded(), result.lease_id()) &&
+        (!result.has_incumbent() || Names(reply.recorded(), result.incumbent().trial().id()));
     const bool refused = Names(reply.drop(), result.lease_id());
     if (batch.in_flight && (recorded || refused)) gone.push_back(batch.number);
   }

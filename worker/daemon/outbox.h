@@ -50,8 +50,8 @@ class Outbox {
   // The oldest batches, at most `max_bytes` together but at least one. They are sent ones from now
   // on, also if the call fails.
   absl::StatusOr<std::vector<v1::LeaseResult>> Next(int64_t max_bytes);
-  // Forgets the batches of the last Next that the reply settles: durable (`recorded` names the lease
-  // and the incumbent's trial) or refused (`drop` names the lease).
+  // Forgets the batches of the last Next that the reply settles: durable (`recorded` names the
+  // lease and the incumbent's trial) or refused (`drop` names the lease).
   absl::Status Recorded(const v1::SynchronizeReply& reply);
 
   bool empty() const { return batches_.empty(); }

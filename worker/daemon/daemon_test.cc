@@ -1,0 +1,304 @@
+#include "worker/daemon/daemon.h"
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace warpsmith::daemon {
+namespace {
+
+// The test is the planner: it takes each request and says what to answer.
+class TestLink : public PlannerLink {
+ public:
+  absl::StatusOr<v1::SynchronizeReply> Synchronize(const v1::SynchronizeRequest& request,
+                                                   absl::Duration) override {
+    absl::MutexLock lock(&mutex_);
+    requests_.push_back(request);
+    auto answered = [this] { return !answers_.empty() || cancelled_; };
+    mutex_.Await(absl::Condition(&answered));
+    if (std::exchange(cancelled_, false)) {
+      requests_.clear();
+      return absl::CancelledError();
+    }
+    auto answer = std::move(answers_.front());
+    answers_.pop_front();
+    return answer;
+  }
+  void Cancel() override {
+    absl::MutexLock lock(&mutex_);
+    cancelled_ = true;
+  }
+
+  // Nothing: the daemon has ended.
+  std::optional<v1::SynchronizeRequest> TakeUnlessOver() {
+    absl::MutexLock lock(&mutex_);
+    auto asked = [this] { return over_ || !requests_.empty(); };
+    mutex_.Await(absl::Condition(&asked));
+    if (requests_.empty()) return std::nullopt;
+    v1::SynchronizeRequest request = std::move(requests_.front());
+    requests_.pop_front();
+    return request;
+  }
+  v1::SynchronizeRequest Take() { return TakeUnlessOver().value(); }
+  void Over() {
+    absl::MutexLock lock(&mutex_);
+    over_ = true;
+  }
+  void Answer(absl::StatusOr<v1::SynchronizeReply> answer) {
+    absl::MutexLock lock(&mutex_);
+    answers_.push_back(std::move(answer));
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::deque<v1::SynchronizeRequest> requests_;
+  std::deque<absl::StatusOr<v1::SynchronizeReply>> answers_;
+  bool cancelled_ = false, over_ = false;
+};
+
+// What the lease's work does is the test's too.
+using Step =
+    std::function<absl::StatusOr<agent::Outcome>(agent::Reporter&, const std::atomic<bool>& stop)>;
+
+constexpr absl::Duration kTtl = absl::Seconds(30);
+
+class Fixture {
+ public:
+  explicit Fixture(Step step) {
+    std::string name = std::filesystem::temp_directory_path() / "daemon_XXXXXX";
+    folder_ = mkdtemp(name.data());
+    outbox_ = *Outbox::Open(folder_ + "/outbox");
+    v1::WorkerInfo info;
+    info.set_id("w");
+    daemon_ = std::make_unique<Daemon>(
+        info, *outbox_, link,
+        [step](const v1::Lease&, agent::Reporter& reporter, const std::atomic<bool>& stop) {
+          return step(reporter, stop);
+        },
+        &clock, 1);
+    thread_ = std::thread([this] {
+      result_ = daemon_->Run();
+      link.Over();
+    });
+  }
+  ~Fixture() {
+    if (thread_.joinable()) (void)Finish();
+    std::filesystem::remove_all(folder_);
+  }
+
+  // Drains, answering what is asked, and gives what Run returned.
+  absl::Status Finish() {
+    daemon_->Drain();
+    while (auto request = TakeWhileTimePasses(kDrainLimit * 2)) link.Answer(Settle(*request));
+    thread_.join();
+    return result_;
+  }
+
+  // Lets time pass until the next request comes.
+  v1::SynchronizeRequest TakeAfter(absl::Duration at_most) {
+    return TakeWhileTimePasses(at_most).value();
+  }
+
+  // A reply that records everything in the request.
+  static v1::SynchronizeReply Settle(const v1::SynchronizeRequest& request) {
+    v1::SynchronizeReply reply;
+    reply.set_session_id("s1");
+    reply.set_next_sync_after_ms(1000);
+    reply.set_lease_ttl_ms(absl::ToInt64Milliseconds(kTtl));
+    for (const auto& result : request.results()) {
+      reply.add_recorded(result.lease_id());
+      if (result.has_incumbent()) reply.add_recorded(result.incumbent().trial().id());
+    }
+    for (const auto& status : request.leases()) {
+      if (status.finished()) reply.add_recorded(status.lease_id());
+    }
+    return reply;
+  }
+  static v1::SynchronizeReply Grant(const v1::SynchronizeRequest& request, const std::string& id) {
+    v1::SynchronizeReply reply = Settle(request);
+    v1::Lease& lease = *reply.add_start();
+    lease.set_id(id);
+    lease.set_task_id("task of " + id);
+    lease.set_fence(7);
+    lease.set_seconds(10);
+    return reply;
+  }
+
+  base::SimulatedClock clock{absl::FromUnixSeconds(1'000'000)};
+  TestLink link;
+
+ private:
+  std::optional<v1::SynchronizeRequest> TakeWhileTimePasses(absl::Duration at_most) {
+    std::atomic<bool> came = false;
+    std::thread time([&] {
+      const absl::Time end = clock.TimeNow() + at_most;
+      while (!came && clock.TimeNow() < end) {
+        if (clock.Waiters() > 0) clock.AdvanceTime(absl::Milliseconds(100));
+        std::this_thread::yield();
+      }
+    });
+    auto request = link.TakeUnlessOver();
+    came = true;
+    time.join();
+    return request;
+  }
+
+  std::string folder_;
+  std::unique_ptr<Outbox> outbox_;
+  std::unique_ptr<Daemon> daemon_;
+  absl::Status result_;
+  std::thread thread_;
+};
+
+v1::Trial MakeTrial(const std::string& id) {
+  v1::Trial trial;
+  trial.set_id(id);
+  return trial;
+}
+
+v1::Incumbent MakeIncumbent(const std::string& trial) {
+  v1::Incumbent incumbent;
+  incumbent.mutable_trial()->set_id(trial);
+  return incumbent;
+}
+
+TEST_CASE("a lease is worked on, told of and ended") {
+  Fixture fixture([](agent::Reporter& reporter, const std::atomic<bool>&) {
+    reporter.OnProgress("memory");
+    reporter.OnTrial(MakeTrial("L1/0"));
+    reporter.OnIncumbent(MakeIncumbent("L1/0"));
+    agent::Outcome outcome;
+    outcome.converged = true;
+    return outcome;
+  });
+  v1::SynchronizeRequest request = fixture.link.Take();
+  CHECK(request.worker().id() == "w");
+  CHECK(request.session_id().empty());
+  CHECK(request.slots() == 1);
+  fixture.link.Answer(Fixture::Grant(request, "L1"));
+
+  int trials = 0, incumbents = 0;
+  bool finished = false;
+  while (!finished) {
+    request = fixture.TakeAfter(absl::Seconds(10));
+    CHECK(request.session_id() == "s1");
+    for (const auto& result : request.results()) {
+      CHECK(result.fence() == 7);
+      trials += result.trials().trials_size();
+      incumbents += result.has_incumbent() ? 1 : 0;
+    }
+    REQUIRE(request.leases_size() == 1);
+    finished = request.leases(0).finished();
+    CHECK(request.slots() == (finished ? 1 : 0));
+    if (finished) {
+      CHECK(request.leases(0).converged());
+      CHECK(request.leases(0).specialist() == "memory");
+    }
+    fixture.link.Answer(Fixture::Settle(request));
+  }
+  CHECK(trials == 1);
+  CHECK(incumbents == 1);
+  request = fixture.TakeAfter(absl::Seconds(10));
+  CHECK(request.leases_size() == 0);
+  CHECK(request.results_size() == 0);
+  CHECK(fixture.Finish().ok());
+}
+
+TEST_CASE("results survive a planner that is away, and a session that it forgot") {
+  Fixture fixture([](agent::Reporter& reporter, const std::atomic<bool>&) {
+    reporter.OnTrial(MakeTrial("L1/0"));
+    reporter.OnIncumbent(MakeIncumbent("L1/0"));
+    return agent::Outcome();
+  });
+  fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
+  for (int i = 0; i < 5; ++i) {
+    fixture.TakeAfter(kMaxBackoff * 2);
+    fixture.link.Answer(absl::UnavailableError("connection refused"));
+  }
+  fixture.TakeAfter(kMaxBackoff * 2);
+  fixture.link.Answer(absl::FailedPreconditionError("no such session"));
+  v1::SynchronizeRequest request = fixture.TakeAfter(kMaxBackoff * 2);
+  CHECK(request.session_id().empty());
+  REQUIRE(request.results_size() >= 1);
+  CHECK(request.results(0).trials().trials(0).id() == "L1/0");
+  REQUIRE(request.leases_size() == 1);
+  CHECK(request.leases(0).fence() == 7);
+  fixture.link.Answer(Fixture::Settle(request));
+  CHECK(fixture.Finish().ok());
+}
+
+// Work that goes on until it is stopped.
+absl::StatusOr<agent::Outcome> UntilStopped(agent::Reporter&, const std::atomic<bool>& stop) {
+  while (!stop) std::this_thread::yield();
+  return agent::Outcome();
+}
+
+TEST_CASE("work stops when the planner wants the lease back") {
+  Fixture fixture(UntilStopped);
+  fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
+  v1::SynchronizeRequest request = fixture.TakeAfter(absl::Seconds(10));
+  v1::SynchronizeReply reply = Fixture::Settle(request);
+  reply.add_drop("L1");
+  fixture.link.Answer(reply);
+  do {
+    request = fixture.TakeAfter(absl::Seconds(10));
+    fixture.link.Answer(Fixture::Settle(request));
+  } while (request.leases_size() > 0 && !request.leases(0).finished());
+  CHECK(request.leases_size() == 1);
+  CHECK(fixture.Finish().ok());
+}
+
+TEST_CASE("work stops before the lease can be another's, when no answer comes") {
+  std::atomic<bool> stopped = false;
+  Fixture fixture([&](agent::Reporter& reporter, const std::atomic<bool>& stop) {
+    auto outcome = UntilStopped(reporter, stop);
+    stopped = true;
+    return outcome;
+  });
+  fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
+  const absl::Time granted = fixture.clock.TimeNow();
+  while (!stopped && fixture.clock.TimeNow() < granted + kTtl * 2) {
+    fixture.TakeAfter(kMaxBackoff * 2);
+    fixture.link.Answer(absl::UnavailableError("connection refused"));
+  }
+  CHECK(stopped);
+  CHECK(fixture.clock.TimeNow() < granted + kTtl * 2);
+  CHECK(fixture.clock.TimeNow() > granted + kTtl / 2);
+}
+
+TEST_CASE("a drain ends the parked call and says so once more") {
+  Fixture fixture(UntilStopped);
+  v1::SynchronizeRequest request = fixture.link.Take();
+  CHECK(request.slots() == 1);
+  CHECK(fixture.Finish().ok());
+}
+
+TEST_CASE("a worker on which every task fails ends with the reason") {
+  Fixture fixture([](agent::Reporter&, const std::atomic<bool>&) {
+    return absl::StatusOr<agent::Outcome>(absl::UnavailableError("the judge does not start"));
+  });
+  v1::SynchronizeRequest request = fixture.link.Take();
+  for (int i = 0; i < kMaxFailedTasks; ++i) {
+    fixture.link.Answer(Fixture::Grant(request, "L" + std::to_string(i)));
+    request = fixture.TakeAfter(absl::Seconds(10));
+    while (request.leases_size() == 0 || !request.leases(0).finished()) {
+      fixture.link.Answer(Fixture::Settle(request));
+      request = fixture.TakeAfter(absl::Seconds(10));
+    }
+    CHECK(request.leases(0).failure() == "the judge does not start");
+    CHECK_FALSE(request.leases(0).permanent());
+  }
+  CHECK(request.slots() == 0);
+  fixture.link.Answer(Fixture::Settle(request));
+  absl::Status ended = fixture.Finish();
+  CHECK_FALSE(ended.ok());
+  CHECK(std::string(ended.message()).find("the judge does not start") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace warpsmith::daemon
