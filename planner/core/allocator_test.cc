@@ -1,0 +1,82 @@
+#include "planner/core/allocator.h"
+
+#include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
+
+namespace warpsmith::planner {
+namespace {
+
+struct Slice {
+  double seconds, before, after;
+};
+
+v1::Task TaskOf(const std::string& id, double best_us, double light_us,
+                const std::vector<Slice>& slices, double budget = 60) {
+  v1::Task task;
+  task.set_id(id);
+  task.set_best_us(best_us);
+  task.set_light_us(light_us);
+  task.set_seconds_budget(budget);
+  for (const Slice& slice : slices) {
+    task.set_seconds_spent(task.seconds_spent() + slice.seconds);
+    v1::SliceGain& gain = *task.add_gains();
+    gain.set_seconds(slice.seconds);
+    gain.set_speedup_before(slice.before);
+    gain.set_speedup_after(slice.after);
+  }
+  return task;
+}
+
+}  // namespace
+
+TEST_CASE("a budget is cut into slices, the first one largest, and nothing is left over") {
+  v1::Task task = TaskOf("a", 0, 0, {});
+  std::vector<double> slices;
+  for (double slice = NextSlice(task); slice > 0; slice = NextSlice(task)) {
+    slices.push_back(slice);
+    task.set_seconds_spent(task.seconds_spent() + slice);
+    task.add_gains()->set_seconds(slice);
+    REQUIRE(slices.size() < 10);
+  }
+  CHECK(slices == std::vector<double>{30, 15, 15});
+  CHECK(task.seconds_spent() == task.seconds_budget());
+}
+
+TEST_CASE("a slice is never shorter than the least nor longer than what is left") {
+  CHECK(NextSlice(TaskOf("a", 0, 0, {}, 2)) == 2);
+  CHECK(NextSlice(TaskOf("a", 0, 0, {}, 5)) == 2.5);
+  CHECK(NextSlice(TaskOf("a", 0, 0, {{2.5, 1, 1}}, 5)) == 2.5);
+  CHECK(NextSlice(TaskOf("a", 0, 0, {{58, 1, 1}})) == 2);
+  CHECK(NextSlice(TaskOf("a", 0, 0, {{59, 1, 1}})) == 0);
+  CHECK(NextSlice(TaskOf("a", 0, 0, {{90, 1, 1}})) == 0);
+}
+
+TEST_CASE("where the next GPU second pays most") {
+  const v1::Task untried = TaskOf("untried", 0, 0, {});
+  const v1::Task rewarding = TaskOf("rewarding", 20, 10, {{30, 1, 3}});
+  const v1::Task slow = TaskOf("slow", 20, 10, {{30, 1, 1.05}});
+  const v1::Task stale = TaskOf("stale", 20, 10, {{30, 1, 3}, {15, 3, 3}});
+  const v1::Task at_light = TaskOf("at light", 10.1, 10, {{30, 1, 3}});
+  CHECK(ExpectedGain(untried) > ExpectedGain(rewarding));
+  CHECK(ExpectedGain(rewarding) > ExpectedGain(slow));
+  CHECK(ExpectedGain(rewarding) > ExpectedGain(stale));
+  CHECK(ExpectedGain(slow) > ExpectedGain(at_light));
+  CHECK(ExpectedGain(TaskOf("spent", 20, 10, {{60, 1, 3}})) == 0);
+  // Never more than the way to the light.
+  CHECK(ExpectedGain(at_light) * NextSlice(at_light) <= std::log(1.01) + 1e-9);
+}
+
+TEST_CASE("a worker stays where it is warm unless another task is better by the margin") {
+  const v1::Task a = TaskOf("a", 20, 10, {{30, 1, 1.30}});
+  const v1::Task b = TaskOf("b", 20, 10, {{30, 1, 1.35}});
+  const v1::Task c = TaskOf("c", 20, 10, {{30, 1, 2.5}});
+  CHECK(Choose({&a, &b}, "")->id() == "b");
+  CHECK(Choose({&a, &b}, "a")->id() == "a");
+  CHECK(Choose({&a, &b, &c}, "a")->id() == "c");
+  CHECK(Choose({}, "a") == nullptr);
+  const v1::Task spent = TaskOf("spent", 20, 10, {{60, 1, 3}});
+  CHECK(Choose({&spent}, "spent") == nullptr);
+}
+
+}  // namespace warpsmith::planner

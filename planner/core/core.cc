@@ -1,0 +1,251 @@
+#include "planner/core/core.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "planner/core/allocator.h"
+
+namespace warpsmith::planner {
+namespace {
+
+constexpr size_t kMaxNameLength = 200;
+
+// Names become parts of ids, paths and table cells.
+bool IsName(const std::string& text, size_t limit) {
+  return !text.empty() && text.size() <= limit && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '-';
+  });
+}
+
+absl::Status BadName(const std::string& what, const std::string& value) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " '", value, "': use 1 to ", kMaxNameLength,
+                                                 " letters, digits, '_', '.' and '-'"));
+}
+
+}  // namespace
+
+void Core::Emit(Context& context, v1::Event event) {
+  event.set_at_unix_ms(context.now.unix_ms);
+  state_.Apply(event);
+  context.events.push_back(std::move(event));
+}
+
+void Core::Move(Context& context, const std::string& task_id, v1::TaskState state,
+                std::string reason, double budget) {
+  v1::Event event;
+  v1::TaskMoved& moved = *event.mutable_task_moved();
+  moved.set_task_id(task_id);
+  moved.set_state(state);
+  moved.set_reason(std::move(reason));
+  moved.set_seconds_budget(budget);
+  Emit(context, std::move(event));
+}
+
+void Core::Start(Now now) {
+  const int64_t deadline = now.monotonic_ms + options_.failover_ttl_ms;
+  for (const auto& [id, record] : state_.tasks()) {
+    if (record.has_lease()) lease_deadline_[id] = deadline;
+  }
+  for (const auto& [id, record] : state_.workers()) {
+    if (!record.lost()) worker_deadline_[id] = deadline;
+  }
+}
+
+bool Core::HasWorkFor(const std::string& arch) const {
+  return !state_.Queued(arch).empty() || !state_.Queued("").empty();
+}
+
+v1::Task Core::View(const v1::TaskRecord& record) const {
+  v1::Task task = record.task();
+  const auto found = progress_.find(task.id());
+  if (!record.has_lease() || found == progress_.end()) return task;
+  task.set_seconds_spent(task.seconds_spent() + found->second.seconds);
+  if (!found->second.specialist.empty()) task.set_specialist(found->second.specialist);
+  return task;
+}
+
+v1::WorkerInfo Core::View(const v1::WorkerRecord& record) const {
+  v1::WorkerInfo worker = record.worker();
+  const std::set<std::string>& leased = state_.LeasedBy(worker.id());
+  if (!leased.empty()) {
+    worker.set_task_id(*leased.begin());
+    worker.set_lease_id(state_.FindTask(*leased.begin())->lease().id());
+  }
+  return worker;
+}
+
+// ---- Submit ------------------------------------------------------------------------------------
+
+absl::Status Core::CheckSubmit(const Submit& command) const {
+  if (command.problems.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the problem set '", command.name, "' is empty: nothing to do"));
+  }
+  const int count = static_cast<int>(command.problems.size());
+  if (count > kMaxTasksPerRun) {
+    return absl::InvalidArgumentError(absl::StrCat("the problem set '", command.name, "' has ",
+                                                   count, " problems: submit at most ",
+                                                   kMaxTasksPerRun, " at once"));
+  }
+  if (static_cast<int>(state_.tasks().size()) + count > kMaxTasks) {
+    return absl::ResourceExhaustedError(absl::StrCat("this planner holds ", state_.tasks().size(),
+                                                     " tasks and takes at most ", kMaxTasks,
+                                                     ": start another with a new --dir"));
+  }
+  if (!IsName(command.name, kMaxNameLength)) return BadName("the problem set", command.name);
+  if (!command.arch.empty() && !IsName(command.arch, kMaxNameLength)) {
+    return BadName("the architecture", command.arch);
+  }
+  if (!IsName(command.policy, kMaxNameLength)) return BadName("the policy", command.policy);
+  std::set<std::string> names;
+  for (const Submit::Problem& problem : command.problems) {
+    if (!IsName(problem.name, kMaxNameLength)) return BadName("the problem", problem.name);
+    if (!names.insert(problem.name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("the problem set '", command.name,
+                                                     "' has two problems '", problem.name,
+                                                     "': give each a name of its own"));
+    }
+  }
+  const double seconds = command.seconds_per_task;
+  if (!(seconds == 0 || (seconds >= kMinBudgetSeconds && seconds <= kMaxBudgetSeconds))) {
+    return absl::InvalidArgumentError(absl::StrCat("a budget of ", seconds,
+                                                   " seconds a task: give ", kMinBudgetSeconds,
+                                                   " to ", kMaxBudgetSeconds));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Core::ArchFor(const Submit& command) const {
+  if (!command.arch.empty()) return command.arch;
+  std::set<std::string> present;
+  for (const auto& [id, record] : state_.workers()) {
+    if (!record.lost()) present.insert(record.worker().arch());
+  }
+  if (present.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the workers present have several architectures (",
+                     absl::StrJoin(present, ", "), "): say which one with --arch"));
+  }
+  return present.empty() ? std::string() : *present.begin();
+}
+
+const v1::RunRecord* Core::FindRequest(const std::string& request_id) const {
+  if (request_id.empty()) return nullptr;
+  for (const auto& [number, run] : state_.runs()) {
+    if (run.request_id() == request_id) return &run;
+  }
+  return nullptr;
+}
+
+Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
+  if (absl::Status status = CheckSubmit(command); !status.ok()) return {{}, status};
+  if (const v1::RunRecord* run = FindRequest(command.request_id); run != nullptr) {
+    const bool same = run->run().task_ids_size() == static_cast<int>(command.problems.size()) &&
+                      run->run().name() == command.name;
+    if (same) return {{}, run->run()};
+    return {{},
+            absl::AlreadyExistsError(absl::StrCat("the request id '", command.request_id,
+                                                  "' was used for run ", run->run().id(),
+                                                  ", a different one: use a new id"))};
+  }
+  absl::StatusOr<std::string> arch = ArchFor(command);
+  if (!arch.ok()) return {{}, arch.status()};
+
+  v1::Event event;
+  v1::RunSubmitted& submitted = *event.mutable_run_submitted();
+  submitted.set_request_id(command.request_id);
+  v1::Run& run = *submitted.mutable_run();
+  const int64_t number = state_.runs().empty() ? 1 : state_.runs().rbegin()->first + 1;
+  run.set_id(absl::StrCat("r", number));
+  run.set_name(command.name);
+  run.set_submitted_unix_ms(now.unix_ms);
+  run.set_seconds_per_task(command.seconds_per_task == 0 ? kDefaultBudgetSeconds
+                                                         : command.seconds_per_task);
+  run.set_policy(command.policy);
+  for (const Submit::Problem& problem : command.problems) {
+    v1::Task& task = *submitted.add_tasks();
+    // A task that is not bound yet keeps "any" in its id; Task.arch says what it was bound to.
+    task.set_id(absl::StrCat(run.id(), "/", problem.name, "@", arch->empty() ? "any" : *arch));
+    task.set_run_id(run.id());
+    task.set_problem_name(problem.name);
+    task.set_problem_blob(problem.blob);
+    task.set_arch(*arch);
+    task.set_state(v1::QUEUED);
+    task.set_seconds_budget(run.seconds_per_task());
+    run.add_task_ids(task.id());
+  }
+  Context context{now, {}};
+  const v1::Run reply = run;
+  Emit(context, std::move(event));
+  return {std::move(context.events), reply};
+}
+
+// ---- SetTask -----------------------------------------------------------------------------------
+
+Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
+  const v1::TaskRecord* record = state_.FindTask(command.task_id);
+  if (record == nullptr) {
+    return {{},
+            absl::NotFoundError(absl::StrCat("there is no task '", command.task_id,
+                                             "': `warpsmith board` lists them"))};
+  }
+  if (command.state != v1::HELD && command.state != v1::QUEUED) {
+    return {{}, absl::InvalidArgumentError("a task can be set to HELD or QUEUED only")};
+  }
+  const v1::TaskState state = record->task().state();
+  Context context{now, {}};
+  const bool waits = state == v1::QUEUED || state == v1::LEASED;
+  if (command.state == v1::HELD && state != v1::HELD) {
+    if (record->has_lease()) {
+      v1::LeaseStatus status;
+      const auto progress = progress_.find(command.task_id);
+      if (progress != progress_.end()) {
+        status.set_seconds(progress->second.seconds);
+        status.set_specialist(progress->second.specialist);
+      }
+      EndLease(context, *record, status, false, "held by a person");
+    }
+    Move(context, command.task_id, v1::HELD,
+         command.reason.empty() ? "held by a person" : command.reason);
+  } else if (command.state == v1::QUEUED && !waits) {
+    // Whoever wants more work on a task that has spent its budget gives it a new one.
+    const v1::Task& task = record->task();
+    const v1::RunRecord* run = state_.FindRun(task.run_id());
+    const bool spent = NextSlice(task) <= 0;
+    Move(context, command.task_id, v1::QUEUED, command.reason,
+         spent ? task.seconds_spent() + run->run().seconds_per_task() : 0);
+  }
+  return {std::move(context.events), View(*state_.FindTask(command.task_id))};
+}
+
+// ---- Tick --------------------------------------------------------------------------------------
+
+Outcome<Done> Core::Handle(const Tick&, Now now) {
+  Context context{now, {}};
+  std::vector<std::string> silent;
+  for (const auto& [id, deadline] : worker_deadline_) {
+    if (deadline <= now.monotonic_ms) silent.push_back(id);
+  }
+  for (const std::string& id : silent) LoseWorker(context, id, "it fell silent");
+  std::vector<std::string> expired;
+  for (const auto& [id, deadline] : lease_deadline_) {
+    if (deadline <= now.monotonic_ms) expired.push_back(id);
+  }
+  for (const std::string& id : expired) {
+    const v1::TaskRecord* record = state_.FindTask(id);
+    if (record == nullptr || !record->has_lease()) {
+      lease_deadline_.erase(id);
+      continue;
+    }
+    EndLease(context, *record, v1::LeaseStatus(), true,
+             absl::StrCat("worker ", record->lease().worker_id(), " no longer speaks of it"));
+  }
+  return {std::move(context.events), Done{}};
+}
+
+}  // namespace warpsmith::planner

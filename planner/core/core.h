@@ -1,0 +1,219 @@
+// The planner's core: a state machine that decides everything and touches nothing.
+//
+//   Core core(CoreOptions{});
+//   core.Restore(snapshot); core.Replay(event); ...   // what the store holds
+//   core.Start(now);                                  // from here on time counts
+//   auto outcome = core.Handle(Synchronize{...}, now);
+//   // make outcome.events durable, in order, and only then answer outcome.reply
+//
+// Handle applies the events it returns at once, so the next command sees them. It reads no clock,
+// no file, no socket and no random source: the same commands at the same times give the same
+// events.
+//
+// Durable is what events say (state.h). Not durable are deadlines and progress reports: after a
+// restart every worker and lease gets the failover time before it counts as lost. Expiry uses the
+// planner's monotonic time alone; clocks of two hosts are never compared.
+//
+// Fences. Each grant of a task has a higher fence. A result carries the fence of its lease:
+//   current fence    recorded, also when the lease expired but nobody else was given the task;
+//                    the same content again changes nothing and is answered as recorded
+//   older fence      refused, harmless: the lease is in `drop`
+// A new incumbent must have a higher speedup than the task's, or be the task's incumbent measured
+// again (same trial id).
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "planner/core/state.h"
+#include "warpsmith/v1/events.pb.h"
+#include "warpsmith/v1/planner.pb.h"
+#include "warpsmith/v1/task.pb.h"
+
+namespace warpsmith::planner {
+
+// Limits; more is an error that names them.
+inline constexpr int kMaxTasksPerRun = 10'000;
+inline constexpr int kMaxTasks = 100'000;
+inline constexpr int kMaxSlots = 16;
+inline constexpr double kMinBudgetSeconds = 2;
+inline constexpr double kMaxBudgetSeconds = 7 * 86'400;
+inline constexpr double kDefaultBudgetSeconds = 60;
+// A task is set aside after so many workers in a row were lost, or gave it back, with it.
+inline constexpr int kMaxLosses = 3;
+inline constexpr int kMaxFailures = 3;
+// Nearer to the speed of light there is nothing to win.
+inline constexpr double kAtLight = 0.97;
+// A slice costs at least this much of the budget, so that every task ends.
+inline constexpr double kMinChargeSeconds = 1;
+
+struct CoreOptions {
+  int64_t lease_ttl_ms = 30'000;
+  // Longest that an idle worker's call is parked; such a worker may be silent for this and the TTL.
+  int64_t park_ms = 30'000;
+  // After a restart; at least twice the TTL.
+  int64_t failover_ttl_ms = 60'000;
+  // A busy worker calls at least this often, unless so many call that it must be stretched.
+  int64_t busy_sync_ms = 2'000;
+  double sync_calls_per_second = 500;
+  int max_workers = 10'000;
+};
+
+struct Now {
+  int64_t monotonic_ms = 0;
+  int64_t unix_ms = 0;
+};
+
+// ---- commands ----------------------------------------------------------------------------------
+
+struct Submit {
+  struct Problem {
+    std::string name;
+    std::string blob;  // digest
+  };
+  std::string request_id;  // "": not idempotent
+  std::string name;        // of the set
+  std::vector<Problem> problems;
+  // "": the one architecture of the workers present; with no worker present, that of the first
+  // worker that comes; with several architectures present, an error that lists them.
+  std::string arch;
+  double seconds_per_task = 0;  // 0: the default
+  std::string policy;
+};
+
+// A LeaseResult whose contents are stored as blobs.
+struct Result {
+  std::string lease_id;
+  std::string task_id;
+  int64_t fence = 0;
+  v1::ResultAccepted incumbent;  // incumbent_blob empty: none
+  v1::TrialsRecorded trials;     // batch_blob empty: none
+};
+
+struct Synchronize {
+  v1::WorkerInfo worker;
+  std::string session_id;
+  std::vector<v1::LeaseStatus> leases;
+  std::vector<Result> results;
+  int slots = 0;
+};
+
+struct SetTask {
+  std::string task_id;
+  v1::TaskState state = v1::TASK_STATE_UNSPECIFIED;  // HELD or QUEUED
+  std::string reason;
+};
+
+struct Tick {};
+
+// ---- replies -----------------------------------------------------------------------------------
+
+// A lease to start, by digests.
+struct Grant {
+  std::string lease_id;
+  std::string task_id;
+  int64_t fence = 0;
+  double seconds = 0;
+  std::string policy;
+  uint64_t seed = 0;
+  std::string problem_blob;
+  std::string incumbent_blob;            // "": none
+  std::vector<std::string> trial_blobs;  // of earlier slices
+};
+
+struct SynchronizeAnswer {
+  std::string session_id;
+  std::vector<Grant> start;
+  std::vector<std::string> drop;
+  std::vector<std::string> recorded;
+  int64_t next_sync_after_ms = 0;
+  int64_t lease_ttl_ms = 0;
+  bool park = false;  // nothing to say: hold the call until there is
+};
+
+template <typename Reply>
+struct Outcome {
+  std::vector<v1::Event> events;
+  absl::StatusOr<Reply> reply;
+};
+
+struct Done {};
+
+// What a worker last said of a lease; not durable.
+struct Progress {
+  double seconds = 0;
+  std::string specialist;
+};
+
+class Core {
+ public:
+  explicit Core(const CoreOptions& options) : options_(options) {}
+
+  void Restore(const v1::PlannerState& snapshot) { state_ = State::FromProto(snapshot); }
+  void Replay(const v1::Event& event) { state_.Apply(event); }
+  // After Restore and Replay, before the first Handle.
+  void Start(Now now);
+
+  Outcome<v1::Run> Handle(const Submit& command, Now now);
+  // InvalidArgument: the request is wrong. FailedPrecondition: the session has ended, join again.
+  // ResourceExhausted: too many workers.
+  Outcome<SynchronizeAnswer> Handle(const Synchronize& command, Now now);
+  Outcome<v1::Task> Handle(const SetTask& command, Now now);
+  Outcome<Done> Handle(const Tick& command, Now now);
+
+  const State& state() const { return state_; }
+  // Whether a worker of this architecture would be given something.
+  bool HasWorkFor(const std::string& arch) const;
+  // By task id, for tasks with a lease.
+  const std::map<std::string, Progress>& progress() const { return progress_; }
+  // The task as people see it: with what its worker last reported.
+  v1::Task View(const v1::TaskRecord& record) const;
+  v1::WorkerInfo View(const v1::WorkerRecord& record) const;
+
+ private:
+  struct Context {  // of one command
+    Now now;
+    std::vector<v1::Event> events;
+  };
+
+  void Emit(Context& context, v1::Event event);
+  void Move(Context& context, const std::string& task_id, v1::TaskState state, std::string reason,
+            double budget = 0);
+
+  absl::Status CheckSubmit(const Submit& command) const;
+  absl::StatusOr<std::string> ArchFor(const Submit& command) const;
+  const v1::RunRecord* FindRequest(const std::string& request_id) const;
+
+  // synchronize.cc
+  absl::Status Join(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
+  void Record(Context& context, const Result& result, const std::string& worker_id,
+              SynchronizeAnswer& answer);
+  void Update(Context& context, const v1::LeaseStatus& status, const std::string& worker_id,
+              SynchronizeAnswer& answer);
+  void GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
+  void BindRuns(Context& context, const std::string& arch);
+  bool GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer);
+  Grant MakeGrant(const v1::TaskRecord& record) const;
+  void EndLease(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,
+                bool lost, const std::string& reason);
+  void Settle(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status);
+  void LoseWorker(Context& context, const std::string& worker_id, const std::string& reason);
+  int64_t BusySyncMs() const;
+  int64_t LeaseTtlMs() const;
+
+  CoreOptions options_;
+  State state_;
+  // Not durable; monotonic milliseconds.
+  std::map<std::string, int64_t> lease_deadline_;   // by task
+  std::map<std::string, int64_t> worker_deadline_;  // by worker
+  std::map<std::string, Progress> progress_;        // by task
+  std::map<std::string, std::string> warm_task_;    // by worker: what it worked on last
+};
+
+}  // namespace warpsmith::planner

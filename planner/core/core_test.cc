@@ -1,0 +1,436 @@
+#include "planner/core/core.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "planner/core/testing.h"
+
+namespace warpsmith::planner {
+namespace {
+
+using testing::ResultOf;
+using testing::StatusOf;
+using testing::SubmitOf;
+using testing::SyncOf;
+
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+
+// A core, a clock and the reply of each command.
+class Bench {
+ public:
+  Core core{CoreOptions{}};
+  int64_t now_ms = 0;
+
+  template <typename Command>
+  auto Try(const Command& command) {
+    return core.Handle(command, {now_ms, now_ms}).reply;
+  }
+  // For what must succeed.
+  template <typename Command>
+  auto Do(const Command& command) {
+    auto reply = Try(command);
+    INFO(reply.status().ToString());
+    REQUIRE(reply.ok());
+    return *std::move(reply);
+  }
+  SynchronizeAnswer Sync(const Synchronize& command) { return Do(command); }
+  // Joins and takes the first lease.
+  Grant Take(const std::string& worker) {
+    const SynchronizeAnswer answer = Sync(SyncOf(worker, ""));
+    session[worker] = answer.session_id;
+    REQUIRE(answer.start.size() == 1);
+    return answer.start[0];
+  }
+  SynchronizeAnswer Report(const std::string& worker, std::vector<v1::LeaseStatus> leases,
+                           std::vector<Result> results = {}, int slots = 0) {
+    Synchronize sync = SyncOf(worker, session[worker], slots);
+    sync.leases = std::move(leases);
+    sync.results = std::move(results);
+    return Sync(sync);
+  }
+  const v1::Task& Task(const std::string& id) { return core.state().FindTask(id)->task(); }
+  bool RunDone() { return core.state().FindRun("r1")->run().done(); }
+  // As a restart does: state from the snapshot, nothing else.
+  void Restart() {
+    const v1::PlannerState snapshot = core.state().ToProto();
+    core = Core(CoreOptions{});
+    core.Restore(snapshot);
+    core.Start({now_ms, now_ms});
+  }
+
+  std::map<std::string, std::string> session;
+};
+
+}  // namespace
+
+TEST_CASE("submit makes a run of tasks, once for each request id") {
+  Bench bench;
+  Submit submit = SubmitOf({"a", "b"});
+  submit.request_id = "q1";
+  const auto run = bench.Try(submit);
+  REQUIRE(run.ok());
+  CHECK(run->id() == "r1");
+  CHECK(run->task_ids(1) == "r1/b@host");
+  CHECK(bench.Task("r1/a@host").state() == v1::QUEUED);
+  CHECK(bench.Try(submit)->id() == "r1");
+  CHECK(bench.core.state().runs().size() == 1);
+  submit.problems.pop_back();
+  CHECK(bench.Try(submit).status().code() == absl::StatusCode::kAlreadyExists);
+  submit.request_id = "q2";
+  CHECK(bench.Try(submit)->id() == "r2");
+}
+
+TEST_CASE("a submit that cannot be done is refused with what to do") {
+  const auto [submit, say] = GENERATE_COPY(table<Submit, const char*>({
+      {SubmitOf({}), "empty"},
+      {SubmitOf({"a", "a"}), "two problems 'a'"},
+      {SubmitOf({"a b"}), "letters, digits"},
+      {SubmitOf({"a"}, "sm 90"), "architecture"},
+      {SubmitOf({"a"}, "host", 1), "seconds a task"},
+      {SubmitOf({"a"}, "host", NAN), "seconds a task"},
+      {SubmitOf(std::vector<std::string>(kMaxTasksPerRun + 1, "a")), "at most 10000"},
+  }));
+  Bench bench;
+  const absl::Status status = bench.Try(submit).status();
+  CHECK(status.code() == kInvalid);
+  CHECK_THAT(std::string(status.message()), Catch::Contains(say));
+}
+
+TEST_CASE("without an architecture a run takes that of the workers, or of the first that comes") {
+  Bench bench;
+  REQUIRE(bench.Try(SubmitOf({"early"}, "")).ok());
+  CHECK(bench.Task("r1/early@any").arch().empty());
+  CHECK(bench.core.HasWorkFor("sm_90a"));
+  const SynchronizeAnswer answer = bench.Sync(SyncOf("w1", "", 1, "sm_90a"));
+  REQUIRE(answer.start.size() == 1);
+  CHECK(bench.Task("r1/early@any").arch() == "sm_90a");
+  CHECK(bench.Try(SubmitOf({"late"}, ""))->task_ids(0) == "r2/late@sm_90a");
+  bench.Sync(SyncOf("w2", "", 0, "host"));
+  const absl::Status several = bench.Try(SubmitOf({"x"}, "")).status();
+  CHECK(several.code() == kInvalid);
+  CHECK_THAT(std::string(several.message()), Catch::Contains("host, sm_90a"));
+}
+
+TEST_CASE("a task goes only to workers of its architecture") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}, "sm_90a"));
+  CHECK(bench.Sync(SyncOf("h", "", 4, "host")).start.empty());
+  CHECK(bench.Sync(SyncOf("g", "", 4, "sm_90a")).start.size() == 1);
+}
+
+TEST_CASE("a lease: granted, renewed, finished; then the next slice") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  CHECK(grant.fence == 1);
+  CHECK(grant.seconds == 20);
+  CHECK(grant.problem_blob == "blob of a");
+  CHECK(grant.policy == "rules");
+  for (int i = 0; i < 10; ++i) {
+    bench.now_ms += 20'000;
+    const SynchronizeAnswer answer = bench.Report("w", {StatusOf(grant, i)});
+    CHECK(answer.drop.empty());
+    CHECK_FALSE(answer.park);
+    bench.Do(Tick{});
+  }
+  CHECK(bench.Task("r1/a@host").state() == v1::LEASED);
+  const SynchronizeAnswer answer =
+      bench.Report("w", {StatusOf(grant, 20, true)}, {ResultOf(grant, "t1", 1.5)}, 1);
+  CHECK(answer.recorded == std::vector<std::string>{grant.lease_id, "t1"});
+  REQUIRE(answer.start.size() == 1);
+  CHECK(answer.start[0].fence == 2);
+  CHECK(answer.start[0].incumbent_blob == "t1=1.5");
+  CHECK(answer.start[0].seconds == 10);
+  CHECK(answer.start[0].seed != grant.seed);
+  const v1::Task& task = bench.Task("r1/a@host");
+  CHECK(task.slices() == 1);
+  CHECK(task.seconds_spent() == 20);
+  REQUIRE(task.gains_size() == 1);
+  CHECK(task.gains(0).speedup_before() == 1);
+  CHECK(task.gains(0).speedup_after() == 1.5);
+}
+
+TEST_CASE("a reply that was lost is said again, to the letter") {
+  Bench bench;
+  bench.Do(SubmitOf({"a", "b"}));
+  const Grant grant = bench.Take("w");
+  const SynchronizeAnswer again = bench.Report("w", {}, {}, 1);
+  REQUIRE(again.start.size() == 1);
+  CHECK(again.start[0].lease_id == grant.lease_id);
+  CHECK(again.start[0].fence == grant.fence);
+  CHECK(bench.Task("r1/b@host").state() == v1::QUEUED);
+
+  const std::vector<v1::LeaseStatus> finished = {StatusOf(grant, 5, true)};
+  const std::vector<Result> results = {ResultOf(grant, "t", 2)};
+  bench.Report("w", finished, results);
+  const int64_t revision = bench.core.state().revision();
+  const SynchronizeAnswer repeated = bench.Report("w", finished, results);
+  CHECK(repeated.recorded == std::vector<std::string>{grant.lease_id, "t"});
+  CHECK(repeated.drop.empty());
+  CHECK(bench.core.state().revision() == revision);
+}
+
+TEST_CASE("fences: an expired lease's result counts until the task is granted again") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant old_grant = bench.Take("slow");
+  bench.now_ms += 40'000;
+  bench.Do(Tick{});
+  CHECK(bench.Task("r1/a@host").state() == v1::QUEUED);
+  CHECK(bench.Task("r1/a@host").losses() == 1);
+
+  const SynchronizeAnswer kept =
+      bench.Report("slow", {StatusOf(old_grant, 9)}, {ResultOf(old_grant, "t1", 1.2)});
+  CHECK(kept.recorded == std::vector<std::string>{old_grant.lease_id, "t1"});
+  CHECK(kept.drop == std::vector<std::string>{old_grant.lease_id});
+  CHECK(bench.Task("r1/a@host").speedup() == 1.2);
+
+  const Grant new_grant = bench.Take("quick");
+  CHECK(new_grant.fence == 2);
+  CHECK(new_grant.incumbent_blob == "t1=1.2");
+  const int64_t revision = bench.core.state().revision();
+  const SynchronizeAnswer refused =
+      bench.Report("slow", {StatusOf(old_grant, 9, true)}, {ResultOf(old_grant, "t2", 9)});
+  CHECK(refused.recorded.empty());
+  CHECK(refused.drop == std::vector<std::string>{old_grant.lease_id});
+  CHECK(bench.core.state().revision() == revision);
+  CHECK(bench.Task("r1/a@host").speedup() == 1.2);
+
+  Result forged = ResultOf(new_grant, "t3", 9);
+  forged.fence = 7;
+  CHECK(bench.Report("slow", {}, {forged}).recorded.empty());
+  CHECK(bench.Task("r1/a@host").speedup() == 1.2);
+}
+
+TEST_CASE("an incumbent is replaced by a faster one, or by itself measured again") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  const std::vector<v1::LeaseStatus> running = {StatusOf(grant, 1)};
+  bench.Report("w", running, {ResultOf(grant, "t1", 1.5)});
+  // Slower: answered, so that the worker forgets it, and not taken.
+  CHECK(bench.Report("w", running, {ResultOf(grant, "t2", 1.4)}).recorded.back() == "t2");
+  CHECK(bench.Task("r1/a@host").speedup() == 1.5);
+  bench.Report("w", running, {ResultOf(grant, "t1", 1.45)});
+  CHECK(bench.Task("r1/a@host").speedup() == 1.45);
+  // The first measurement, come late, is known and does not come back.
+  bench.Report("w", running, {ResultOf(grant, "t1", 1.5)});
+  CHECK(bench.Task("r1/a@host").speedup() == 1.45);
+  CHECK(bench.core.state().FindTask("r1/a@host")->lessons_size() == 1);
+
+  Synchronize wrong = SyncOf("w", bench.session["w"]);
+  wrong.results = {ResultOf(grant, "t9", NAN)};
+  CHECK(bench.Try(wrong).status().code() == kInvalid);
+}
+
+TEST_CASE("trials are recorded once for each batch") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  Result batch;
+  batch.lease_id = grant.lease_id;
+  batch.task_id = grant.task_id;
+  batch.fence = grant.fence;
+  batch.trials.set_batch_blob("b1");
+  batch.trials.set_trials(10);
+  batch.trials.set_judged(4);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(bench.Report("w", {StatusOf(grant, 1)}, {batch}).recorded.at(0) == grant.lease_id);
+  }
+  CHECK(bench.Task("r1/a@host").trials() == 10);
+  CHECK(bench.Task("r1/a@host").trials_judged() == 4);
+}
+
+TEST_CASE("a task comes to rest for one of these reasons") {
+  struct Case {
+    const char* name;
+    double speedup;  // 0: no incumbent
+    double seconds;
+    bool converged;
+    const char* failure;
+    bool permanent;
+    v1::TaskState state;
+    const char* reason;
+  };
+  const Case c = GENERATE(values<Case>({
+      {"budget", 2, 40, false, "", false, v1::CONVERGED, "budget of 40 s spent"},
+      {"light", 9.9, 5, false, "", false, v1::CONVERGED, "99 % of the speed of light"},
+      {"nothing left", 2, 5, true, "", false, v1::CONVERGED, "nothing left to try"},
+      {"no candidate", 0, 40, false, "", false, v1::FAILED, "no candidate passed the judge"},
+      {"nothing at all", 0, 3, true, "", false, v1::FAILED, "nothing left to try, and no"},
+      {"permanent", 0, 1, false, "operator x is unknown", true, v1::FAILED,
+       "operator x is unknown"},
+      {"goes on", 2, 20, false, "", false, v1::QUEUED, ""},
+      {"failed once", 2, 5, false, "out of memory", false, v1::QUEUED, "out of memory"},
+  }));
+  INFO(c.name);
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  v1::LeaseStatus status = StatusOf(grant, c.seconds, std::string(c.failure).empty());
+  status.set_converged(c.converged);
+  status.set_failure(c.failure);
+  status.set_permanent(c.permanent);
+  std::vector<Result> results;
+  if (c.speedup > 0) results = {ResultOf(grant, "t", c.speedup)};
+  bench.Report("w", {status}, results);
+  CHECK(bench.Task("r1/a@host").state() == c.state);
+  CHECK_THAT(bench.Task("r1/a@host").reason(), Catch::Contains(c.reason));
+  CHECK(bench.RunDone() == (c.state != v1::QUEUED));
+}
+
+TEST_CASE("a task that loses three workers in a row is parked with what it did") {
+  Bench bench;
+  bench.Do(SubmitOf({"killer"}));
+  for (int i = 0; i < kMaxLosses; ++i) {
+    CHECK(bench.Task("r1/killer@host").state() == v1::QUEUED);
+    const std::string worker = absl::StrCat("w", i);
+    const Grant grant = bench.Take(worker);
+    bench.Report(worker, {StatusOf(grant, 1)});
+    bench.now_ms += 100'000;
+    bench.Do(Tick{});
+    CHECK(bench.core.state().FindWorker(worker)->lost());
+  }
+  const v1::Task& task = bench.Task("r1/killer@host");
+  CHECK(task.state() == v1::PARKED);
+  CHECK_THAT(task.reason(),
+             Catch::Contains("3 times") && Catch::Contains("w2") && Catch::Contains("memory"));
+  CHECK(bench.RunDone());
+  // A finished slice in between clears the count; so does a person.
+  CHECK(bench.Try(SetTask{"r1/killer@host", v1::QUEUED, ""})->losses() == 0);
+  CHECK_FALSE(bench.RunDone());
+}
+
+TEST_CASE("failures that are not permanent end after three in a row") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  Grant grant = bench.Take("w");
+  for (int i = 0; i < kMaxFailures; ++i) {
+    v1::LeaseStatus status = StatusOf(grant, 1);
+    status.set_failure("out of memory");
+    const SynchronizeAnswer answer = bench.Report("w", {status}, {}, 1);
+    if (!answer.start.empty()) grant = answer.start[0];
+  }
+  CHECK(bench.Task("r1/a@host").state() == v1::FAILED);
+  CHECK(bench.Task("r1/a@host").reason() == "out of memory (3 times in a row)");
+}
+
+TEST_CASE("a new session ends the old one, and keeps the leases it lists") {
+  Bench bench;
+  bench.Do(SubmitOf({"a", "b"}));
+  const Grant first = bench.Take("w");
+  const std::string old_session = bench.session["w"];
+  const bool keeps = GENERATE(true, false);
+  Synchronize join = SyncOf("w", "", 0);
+  if (keeps) join.leases = {StatusOf(first, 3)};
+  const SynchronizeAnswer answer = bench.Sync(join);
+  CHECK(answer.session_id != old_session);
+  CHECK(bench.Try(SyncOf("w", old_session)).status().code() ==
+        absl::StatusCode::kFailedPrecondition);
+  CHECK(bench.Task("r1/a@host").state() == (keeps ? v1::LEASED : v1::QUEUED));
+  CHECK(bench.Task("r1/a@host").losses() == (keeps ? 0 : 1));
+}
+
+TEST_CASE("after a restart workers have time to come back, with their session and lease") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  bench.Report("w", {StatusOf(grant, 4)});
+  bench.now_ms += 1'000'000;
+  bench.Restart();
+  bench.Do(Tick{});
+  bench.now_ms += CoreOptions{}.failover_ttl_ms - 1;
+  bench.Do(Tick{});
+  CHECK(bench.Task("r1/a@host").state() == v1::LEASED);
+  const SynchronizeAnswer answer =
+      bench.Report("w", {StatusOf(grant, 8)}, {ResultOf(grant, "t", 3)});
+  CHECK(answer.session_id == bench.session["w"]);
+  CHECK(answer.drop.empty());
+  CHECK(bench.Task("r1/a@host").speedup() == 3);
+
+  bench.Restart();
+  bench.now_ms += CoreOptions{}.failover_ttl_ms;
+  bench.Do(Tick{});
+  CHECK(bench.Task("r1/a@host").state() == v1::QUEUED);
+}
+
+TEST_CASE("an idle worker is parked, a busy, draining or sick one is told when to call") {
+  Bench bench;
+  SynchronizeAnswer answer = bench.Sync(SyncOf("w", ""));
+  CHECK_FALSE(answer.park);  // it learns its session first
+  const std::string session = answer.session_id;
+  CHECK(bench.Sync(SyncOf("w", session)).park);
+  Synchronize sick = SyncOf("w", session);
+  sick.worker.set_healthy(false);
+  bench.Do(SubmitOf({"a"}));
+  answer = bench.Sync(sick);
+  CHECK(answer.start.empty());
+  CHECK_FALSE(answer.park);
+  CHECK(answer.next_sync_after_ms > 0);
+  Synchronize leaving = SyncOf("w", session);
+  leaving.worker.set_draining(true);
+  CHECK(bench.Sync(leaving).start.empty());
+  CHECK(bench.core.state().FindWorker("w")->lost());
+}
+
+TEST_CASE("a draining worker leaves when it has finished") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  Synchronize draining = SyncOf("w", bench.session["w"]);
+  draining.worker.set_draining(true);
+  draining.leases = {StatusOf(grant, 4)};
+  CHECK(bench.Sync(draining).next_sync_after_ms > 0);
+  CHECK_FALSE(bench.core.state().FindWorker("w")->lost());
+  draining.leases = {StatusOf(grant, 5, true)};
+  CHECK(bench.Sync(draining).recorded.size() == 1);
+  CHECK(bench.core.state().FindWorker("w")->lost());
+  CHECK(bench.Task("r1/a@host").losses() == 0);
+}
+
+TEST_CASE("a person holds a task and releases it") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  CHECK(bench.Try(SetTask{"r1/a@host", v1::HELD, "wait for me"})->state() == v1::HELD);
+  CHECK(bench.RunDone());
+  const SynchronizeAnswer answer =
+      bench.Report("w", {StatusOf(grant, 5)}, {ResultOf(grant, "t", 2)}, 1);
+  CHECK(answer.drop == std::vector<std::string>{grant.lease_id});
+  CHECK(answer.start.empty());
+  CHECK(bench.Task("r1/a@host").speedup() == 2);  // what was found is kept
+  bench.Do(SetTask{"r1/a@host", v1::QUEUED, ""});
+  CHECK(bench.Report("w", {}, {}, 1).start.at(0).fence == 2);
+  CHECK(bench.Try(SetTask{"r1/x@host", v1::HELD, ""}).status().code() ==
+        absl::StatusCode::kNotFound);
+  CHECK(bench.Try(SetTask{"r1/a@host", v1::FAILED, ""}).status().code() == kInvalid);
+}
+
+TEST_CASE("a task queued again after its budget gets another") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  bench.Report("w", {StatusOf(grant, 40, true)}, {ResultOf(grant, "t", 2)});
+  CHECK(bench.Task("r1/a@host").state() == v1::CONVERGED);
+  CHECK(bench.Try(SetTask{"r1/a@host", v1::QUEUED, ""})->seconds_budget() == 80);
+  CHECK(bench.Report("w", {}, {}, 1).start.size() == 1);
+}
+
+TEST_CASE("requests outside the limits are refused") {
+  Bench bench;
+  CHECK(bench.Try(SyncOf("", "")).status().code() == kInvalid);
+  CHECK(bench.Try(SyncOf("a|b", "")).status().code() == kInvalid);
+  CHECK(bench.Try(SyncOf("w", "", kMaxSlots + 1)).status().code() == kInvalid);
+  CHECK(bench.Try(SyncOf("w", "none")).status().code() == absl::StatusCode::kFailedPrecondition);
+  CoreOptions small;
+  small.max_workers = 1;
+  Core core(small);
+  CHECK(core.Handle(SyncOf("w1", ""), {}).reply.ok());
+  CHECK(core.Handle(SyncOf("w1", ""), {}).reply.ok());
+  CHECK(core.Handle(SyncOf("w2", ""), {}).reply.status().code() ==
+        absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace warpsmith::planner

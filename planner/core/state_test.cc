@@ -1,0 +1,97 @@
+#include "planner/core/state.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "planner/core/core.h"
+#include "planner/core/testing.h"
+
+namespace warpsmith::planner {
+namespace {
+
+using testing::ResultOf;
+using testing::StatusOf;
+using testing::SubmitOf;
+using testing::SyncOf;
+
+std::string Bytes(const State& state) { return state.ToProto().SerializeAsString(); }
+
+// A core and the log it wrote.
+struct Logged {
+  Core core{CoreOptions{}};
+  std::vector<v1::Event> log;
+
+  template <typename Command>
+  auto Do(const Command& command, int64_t at_ms) {
+    auto outcome = core.Handle(command, {at_ms, 1'700'000'000'000 + at_ms});
+    log.insert(log.end(), outcome.events.begin(), outcome.events.end());
+    REQUIRE(outcome.reply.ok());
+    return *outcome.reply;
+  }
+};
+
+void Work(Logged& logged) {
+  logged.Do(SubmitOf({"a", "b", "c"}), 0);
+  auto joined = logged.Do(SyncOf("w1", ""), 1);
+  Grant grant = joined.start.at(0);
+  Synchronize sync = SyncOf("w1", joined.session_id);
+  sync.results = {ResultOf(grant, "t1", 1.5)};
+  sync.results[0].trials.set_batch_blob("batch");
+  sync.results[0].trials.set_trials(7);
+  v1::SpecialistCount& count = *sync.results[0].trials.add_counts();
+  count.set_specialist("memory");
+  count.set_trials(7);
+  sync.leases = {StatusOf(grant, 20, true)};
+  logged.Do(sync, 1000);
+  logged.Do(SyncOf("w2", ""), 2000);
+  logged.Do(SetTask{"r1/b@host", v1::HELD, "later"}, 3000);
+  logged.Do(Tick{}, 200'000);
+  logged.Do(SyncOf("w3", ""), 200'001);
+}
+
+}  // namespace
+
+TEST_CASE("the log applied again gives the same state, byte for byte") {
+  Logged logged;
+  Work(logged);
+  State replayed;
+  for (const v1::Event& event : logged.log) replayed.Apply(event);
+  CHECK(replayed.revision() == static_cast<int64_t>(logged.log.size()));
+  CHECK(Bytes(replayed) == Bytes(logged.core.state()));
+}
+
+TEST_CASE("a snapshot anywhere in the log and the rest of it give the same state and indexes") {
+  Logged logged;
+  Work(logged);
+  for (size_t cut = 0; cut <= logged.log.size(); ++cut) {
+    State before;
+    for (size_t i = 0; i < cut; ++i) before.Apply(logged.log[i]);
+    v1::PlannerState stored;
+    REQUIRE(stored.ParseFromString(Bytes(before)));
+    State after = State::FromProto(stored);
+    for (size_t i = cut; i < logged.log.size(); ++i) after.Apply(logged.log[i]);
+    const State& live = logged.core.state();
+    CHECK(Bytes(after) == Bytes(live));
+    CHECK(after.Queued("host") == live.Queued("host"));
+    CHECK(after.LeasedBy("w3") == live.LeasedBy("w3"));
+    CHECK(after.LiveWorkers() == live.LiveWorkers());
+  }
+}
+
+TEST_CASE("what is remembered of lost workers has a limit") {
+  State state;
+  for (int i = 0; i < 2 * kMaxLostWorkers; ++i) {
+    v1::Event joined;
+    joined.mutable_worker_joined()->mutable_worker()->set_id(absl::StrCat("w", i));
+    joined.mutable_worker_joined()->set_session_id(absl::StrCat("s", i));
+    state.Apply(joined);
+    v1::Event lost;
+    lost.mutable_worker_lost()->set_worker_id(absl::StrCat("w", i));
+    state.Apply(lost);
+  }
+  CHECK(state.workers().size() == kMaxLostWorkers);
+  CHECK(state.LiveWorkers() == 0);
+  CHECK(state.sessions() == 2 * kMaxLostWorkers);
+}
+
+}  // namespace warpsmith::planner

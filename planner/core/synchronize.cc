@@ -1,0 +1,354 @@
+// Core::Handle(Synchronize): the one call between worker and planner.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "planner/core/allocator.h"
+#include "planner/core/core.h"
+
+namespace warpsmith::planner {
+namespace {
+
+constexpr double kMaxReportedSeconds = 1e9;
+constexpr int64_t kDrainedSyncMs = 10'000;
+
+// Worker ids and architectures stand in tables and in session ids.
+bool IsPlain(const std::string& text) {
+  return !text.empty() && text.size() <= 200 && std::all_of(text.begin(), text.end(), [](char c) {
+    return c > ' ' && c < 127 && c != '|';
+  });
+}
+
+double Sane(double seconds) {
+  if (!(seconds > 0)) return 0;
+  return std::min(seconds, kMaxReportedSeconds);
+}
+
+bool SameWorker(const v1::WorkerInfo& a, const v1::WorkerInfo& b) {
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
+std::string LeaseId(const std::string& task_id, int64_t fence) {
+  return absl::StrCat(task_id, "#", fence);
+}
+
+// Equal for the same lease, different for different ones; the worker's search starts from it.
+uint64_t SeedOf(const std::string& lease_id) {
+  uint64_t hash = 14695981039346656037ull;  // FNV-1a
+  for (const char c : lease_id) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return hash;
+}
+
+template <typename List>
+bool Contains(const List& list, const std::string& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+absl::Status CheckRequest(const Synchronize& command) {
+  if (!IsPlain(command.worker.id()) || !IsPlain(command.worker.arch())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker id '", command.worker.id(), "' and architecture '", command.worker.arch(),
+        "' must be 1 to 200 printable characters without "
+        "spaces and '|'"));
+  }
+  if (command.slots < 0 || command.slots > kMaxSlots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(command.slots, " slots: a worker may have 0 to ", kMaxSlots));
+  }
+  for (const Result& result : command.results) {
+    if (result.incumbent.incumbent_blob().empty()) continue;
+    const double speedup = result.incumbent.speedup();
+    if (result.incumbent.trial_id().empty() || !std::isfinite(speedup) || speedup < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("worker ", command.worker.id(), ", lease ", result.lease_id,
+                       ": an incumbent needs a trial id and a finite speedup, not '",
+                       result.incumbent.trial_id(), "' and ", speedup));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t Core::BusySyncMs() const {
+  const double stretched = 1000.0 * state_.LiveWorkers() / options_.sync_calls_per_second;
+  return std::max(options_.busy_sync_ms, static_cast<int64_t>(stretched));
+}
+
+// Three calls fit into it.
+int64_t Core::LeaseTtlMs() const { return std::max(options_.lease_ttl_ms, 3 * BusySyncMs()); }
+
+absl::Status Core::Join(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
+  v1::WorkerInfo info = command.worker;
+  info.clear_lease_id();
+  info.clear_task_id();
+  const v1::WorkerRecord* known = state_.FindWorker(info.id());
+  const bool live = known != nullptr && !known->lost();
+  std::string session_id = command.session_id;
+  if (session_id.empty()) {
+    if (!live && state_.LiveWorkers() >= options_.max_workers) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("this planner has ", state_.LiveWorkers(), " workers, its limit"));
+    }
+    // The old session is dead. What it held goes on only if the new one lists it.
+    const std::set<std::string> held = state_.LeasedBy(info.id());
+    for (const std::string& task_id : held) {
+      const v1::TaskRecord& record = *state_.FindTask(task_id);
+      const bool listed = std::any_of(command.leases.begin(), command.leases.end(),
+                                      [&](const v1::LeaseStatus& status) {
+                                        return status.lease_id() == record.lease().id() &&
+                                               status.fence() == record.lease().fence();
+                                      });
+      if (!listed) {
+        EndLease(context, record, v1::LeaseStatus(), true,
+                 absl::StrCat("worker ", info.id(), " started anew"));
+      }
+    }
+    session_id = absl::StrCat(info.id(), "/", state_.sessions() + 1);
+  } else if (!live || known->session_id() != session_id) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("session '", session_id, "' of worker ", info.id(),
+                     " has ended: join again with an empty session id"));
+  }
+  known = state_.FindWorker(info.id());
+  if (command.session_id.empty() || !SameWorker(known->worker(), info)) {
+    v1::Event event;
+    *event.mutable_worker_joined()->mutable_worker() = info;
+    event.mutable_worker_joined()->set_session_id(session_id);
+    Emit(context, std::move(event));
+  }
+  worker_deadline_[info.id()] = context.now.monotonic_ms + LeaseTtlMs() + options_.park_ms;
+  answer.session_id = session_id;
+  return absl::OkStatus();
+}
+
+void Core::Record(Context& context, const Result& result, const std::string& worker_id,
+                  SynchronizeAnswer& answer) {
+  const v1::TaskRecord* record = state_.FindTask(result.task_id);
+  const bool granted = record != nullptr && result.fence > 0 &&
+                       result.fence == record->task().fence() &&
+                       result.lease_id == LeaseId(result.task_id, result.fence);
+  if (!granted) {
+    if (!Contains(answer.drop, result.lease_id)) answer.drop.push_back(result.lease_id);
+    return;
+  }
+  if (!result.trials.batch_blob().empty() &&
+      !Contains(record->task().trial_blobs(), result.trials.batch_blob())) {
+    v1::Event event;
+    v1::TrialsRecorded& trials = *event.mutable_trials_recorded();
+    trials = result.trials;
+    trials.set_task_id(result.task_id);
+    trials.set_fence(result.fence);
+    Emit(context, std::move(event));
+  }
+  if (!Contains(answer.recorded, result.lease_id)) answer.recorded.push_back(result.lease_id);
+  if (result.incumbent.incumbent_blob().empty()) return;
+  const v1::ResultAccepted& incumbent = result.incumbent;
+  const bool again = incumbent.trial_id() == record->incumbent_trial_id();
+  const bool better =
+      record->task().incumbent_blob().empty() || incumbent.speedup() > record->task().speedup();
+  if (!Contains(record->accepted_blobs(), incumbent.incumbent_blob()) && (again || better)) {
+    v1::Event event;
+    v1::ResultAccepted& accepted = *event.mutable_result_accepted();
+    accepted = incumbent;
+    accepted.set_task_id(result.task_id);
+    accepted.set_fence(result.fence);
+    accepted.set_worker_id(worker_id);
+    Emit(context, std::move(event));
+  }
+  answer.recorded.push_back(incumbent.trial_id());
+}
+
+void Core::Update(Context& context, const v1::LeaseStatus& status, const std::string& worker_id,
+                  SynchronizeAnswer& answer) {
+  const v1::TaskRecord* record = state_.FindTask(status.task_id());
+  const bool over = status.finished() || !status.failure().empty();
+  const bool current =
+      record != nullptr && record->has_lease() && record->lease().id() == status.lease_id() &&
+      record->lease().fence() == status.fence() && record->lease().worker_id() == worker_id;
+  if (current && !over) {
+    lease_deadline_[status.task_id()] = context.now.monotonic_ms + LeaseTtlMs();
+    progress_[status.task_id()] = {Sane(status.seconds()), status.specialist()};
+    return;
+  }
+  std::vector<std::string>* list = &answer.drop;
+  if (current) {
+    EndLease(context, *record, status, false, status.failure());
+    list = &answer.recorded;
+  } else if (record != nullptr && over && status.fence() == record->task().fence()) {
+    // Ended already, and nobody was given it since: the answer to the first time was lost.
+    list = &answer.recorded;
+  }
+  if (!Contains(*list, status.lease_id())) list->push_back(status.lease_id());
+}
+
+void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,
+                    bool lost, const std::string& reason) {
+  const std::string task_id = record.task().id();
+  const auto progress = progress_.find(task_id);
+  double seconds = Sane(status.seconds());
+  std::string specialist = status.specialist();
+  if (progress != progress_.end()) {
+    seconds = std::max(seconds, progress->second.seconds);
+    if (specialist.empty()) specialist = progress->second.specialist;
+  }
+  v1::Event event;
+  v1::LeaseEnded& ended = *event.mutable_lease_ended();
+  ended.set_task_id(task_id);
+  ended.set_lease_id(record.lease().id());
+  ended.set_fence(record.lease().fence());
+  ended.set_seconds(std::max(seconds, kMinChargeSeconds));
+  ended.set_lost(lost);
+  ended.set_failed(!status.failure().empty());
+  ended.set_reason(reason);
+  ended.set_specialist(specialist);
+  warm_task_[record.lease().worker_id()] = task_id;
+  progress_.erase(task_id);
+  lease_deadline_.erase(task_id);
+  Emit(context, std::move(event));
+  Settle(context, *state_.FindTask(task_id), status);
+}
+
+// Decides whether a task whose lease just ended goes on.
+void Core::Settle(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status) {
+  const v1::Task& task = record.task();
+  const std::string id = task.id();
+  if (!status.failure().empty() && (status.permanent() || record.failures() >= kMaxFailures)) {
+    const std::string times =
+        status.permanent() ? "" : absl::StrCat(" (", record.failures(), " times in a row)");
+    return Move(context, id, v1::FAILED, absl::StrCat(status.failure(), times));
+  }
+  if (task.losses() >= kMaxLosses) {
+    const std::string doing =
+        task.specialist().empty() ? "" : absl::StrCat("; last at work: ", task.specialist());
+    return Move(context, id, v1::PARKED,
+                absl::StrCat("it lost its worker ", task.losses(), " times in a row (",
+                             task.reason(), doing, ")"));
+  }
+  std::string reason;
+  const double light = task.best_us() > 0 ? task.light_us() / task.best_us() : 0;
+  if (light >= kAtLight) {
+    reason = absl::StrFormat("at %.0f %% of the speed of light", 100 * light);
+  } else if (status.converged()) {
+    reason = "nothing left to try";
+  } else if (NextSlice(task) <= 0) {
+    reason = absl::StrFormat("budget of %.0f s spent", task.seconds_budget());
+  } else {
+    return;
+  }
+  if (task.incumbent_blob().empty()) {
+    return Move(context, id, v1::FAILED,
+                absl::StrCat(reason, ", and no candidate passed the judge"));
+  }
+  Move(context, id, v1::CONVERGED, reason);
+}
+
+void Core::LoseWorker(Context& context, const std::string& worker_id, const std::string& reason) {
+  const std::set<std::string> held = state_.LeasedBy(worker_id);
+  for (const std::string& task_id : held) {
+    EndLease(context, *state_.FindTask(task_id), v1::LeaseStatus(), true,
+             absl::StrCat("worker ", worker_id, ": ", reason));
+  }
+  worker_deadline_.erase(worker_id);
+  warm_task_.erase(worker_id);
+  v1::Event event;
+  event.mutable_worker_lost()->set_worker_id(worker_id);
+  event.mutable_worker_lost()->set_reason(reason);
+  Emit(context, std::move(event));
+}
+
+// Runs that were submitted without an architecture, when no worker was there, get the first one's.
+void Core::BindRuns(Context& context, const std::string& arch) {
+  if (state_.Queued("").empty()) return;
+  std::vector<std::string> unbound;
+  for (const auto& [number, run] : state_.runs()) {
+    if (run.arch().empty()) unbound.push_back(run.run().id());
+  }
+  for (const std::string& run_id : unbound) {
+    v1::Event event;
+    event.mutable_run_bound()->set_run_id(run_id);
+    event.mutable_run_bound()->set_arch(arch);
+    Emit(context, std::move(event));
+  }
+}
+
+Grant Core::MakeGrant(const v1::TaskRecord& record) const {
+  const v1::Task& task = record.task();
+  return Grant{
+      .lease_id = record.lease().id(),
+      .task_id = task.id(),
+      .fence = record.lease().fence(),
+      .seconds = record.lease().seconds(),
+      .policy = record.policy(),
+      .seed = SeedOf(record.lease().id()),
+      .problem_blob = task.problem_blob(),
+      .incumbent_blob = task.incumbent_blob(),
+      .trial_blobs = {task.trial_blobs().begin(), task.trial_blobs().end()},
+  };
+}
+
+bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer) {
+  std::vector<const v1::Task*> candidates;
+  for (const std::string& id : state_.Queued(worker.arch())) {
+    candidates.push_back(&state_.FindTask(id)->task());
+  }
+  const auto warm = warm_task_.find(worker.id());
+  const v1::Task* task = Choose(candidates, warm == warm_task_.end() ? "" : warm->second);
+  if (task == nullptr) return false;
+  v1::Event event;
+  v1::LeaseGranted& granted = *event.mutable_lease_granted();
+  granted.set_task_id(task->id());
+  granted.set_fence(task->fence() + 1);
+  granted.set_lease_id(LeaseId(task->id(), granted.fence()));
+  granted.set_worker_id(worker.id());
+  granted.set_seconds(NextSlice(*task));
+  const std::string task_id = task->id();
+  Emit(context, std::move(event));
+  lease_deadline_[task_id] = context.now.monotonic_ms + LeaseTtlMs();
+  answer.start.push_back(MakeGrant(*state_.FindTask(task_id)));
+  return true;
+}
+
+void Core::GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
+  // What it was given and does not list: the reply was lost, and is said again.
+  for (const std::string& task_id : state_.LeasedBy(command.worker.id())) {
+    const v1::TaskRecord& record = *state_.FindTask(task_id);
+    const bool listed = std::any_of(
+        command.leases.begin(), command.leases.end(),
+        [&](const v1::LeaseStatus& status) { return status.lease_id() == record.lease().id(); });
+    if (!listed) answer.start.push_back(MakeGrant(record));
+  }
+  if (command.worker.draining() || !command.worker.healthy() || command.slots == 0) return;
+  BindRuns(context, command.worker.arch());
+  while (static_cast<int>(answer.start.size()) < command.slots &&
+         GrantOne(context, command.worker, answer)) {
+  }
+}
+
+Outcome<SynchronizeAnswer> Core::Handle(const Synchronize& command, Now now) {
+  if (absl::Status status = CheckRequest(command); !status.ok()) return {{}, status};
+  Context context{now, {}};
+  SynchronizeAnswer answer;
+  if (absl::Status status = Join(context, command, answer); !status.ok()) {
+    return {std::move(context.events), status};
+  }
+  const std::string& worker_id = command.worker.id();
+  for (const Result& result : command.results) Record(context, result, worker_id, answer);
+  for (const v1::LeaseStatus& status : command.leases) {
+    Update(context, status, worker_id, answer);
+  }
+  GrantLeases(context, command, answer);
+
+  const bool idle = state_.LeasedBy(worker_id).empty();
+  const bool takes = !command.worker.draining() && command.worker.healthy() && command.slots > 0;
+  answer.lease_ttl_ms = LeaseTtlMs();
+  answer.next_sync_after_ms = !idle ? BusySyncMs() : takes ? 0 : kDrainedSyncMs;
+  answer.park = idle && takes && !command.session_id.empty() && answer.drop.empty() &&
+                answer.recorded.empty();
+  if (idle && command.worker.draining()) LoseWorker(context, worker_id, "it left");
+  return {std::move(context.events), std::move(answer)};
+}
+
+}  // namespace warpsmith::planner
