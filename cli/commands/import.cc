@@ -40,7 +40,8 @@ void AddImport(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* bench = sub->add_subcommand("kernelbench", "From a checkout of KernelBench");
   bench->add_option("DIR", flags->options.dir, "folder with level1, level2, ...")->required();
   bench->add_option("--level", flags->options.level, "1 to 4")->check(CLI::Range(1, 4))->required();
-  bench->add_option("--only", flags->options.only, "problem numbers, e.g. 19,23-40; all if not given");
+  bench->add_option("--only", flags->options.only,
+                    "problem numbers, e.g. 19,23-40; all if not given");
   bench->add_option("--out", flags->out, "the problem set to write")->required();
   bench->add_option("--python", flags->options.python, "Python with PyTorch 2.8 or newer")
       ->capture_default_str();

@@ -9,6 +9,8 @@
 #include <memory>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
+
 namespace warpsmith::daemon {
 namespace {
 
@@ -94,15 +96,13 @@ class Fixture {
   // Drains, answering what is asked, and gives what Run returned.
   absl::Status Finish() {
     daemon_->Drain();
-    while (auto request = TakeWhileTimePasses(kDrainLimit * 2)) link.Answer(Settle(*request));
+    while (auto request = TakeWhileTimePasses()) link.Answer(Settle(*request));
     thread_.join();
     return result_;
   }
 
   // Lets time pass until the next request comes.
-  v1::SynchronizeRequest TakeAfter(absl::Duration at_most) {
-    return TakeWhileTimePasses(at_most).value();
-  }
+  v1::SynchronizeRequest Take() { return TakeWhileTimePasses().value(); }
 
   // A reply that records everything in the request.
   static v1::SynchronizeReply Settle(const v1::SynchronizeRequest& request) {
@@ -133,11 +133,10 @@ class Fixture {
   TestLink link;
 
  private:
-  std::optional<v1::SynchronizeRequest> TakeWhileTimePasses(absl::Duration at_most) {
+  std::optional<v1::SynchronizeRequest> TakeWhileTimePasses() {
     std::atomic<bool> came = false;
     std::thread time([&] {
-      const absl::Time end = clock.TimeNow() + at_most;
-      while (!came && clock.TimeNow() < end) {
+      while (!came) {
         if (clock.Waiters() > 0) clock.AdvanceTime(absl::Milliseconds(100));
         std::this_thread::yield();
       }
@@ -185,7 +184,7 @@ TEST_CASE("a lease is worked on, told of and ended") {
   int trials = 0, incumbents = 0;
   bool finished = false;
   while (!finished) {
-    request = fixture.TakeAfter(absl::Seconds(10));
+    request = fixture.Take());
     CHECK(request.session_id() == "s1");
     for (const auto& result : request.results()) {
       CHECK(result.fence() == 7);
@@ -203,26 +202,29 @@ TEST_CASE("a lease is worked on, told of and ended") {
   }
   CHECK(trials == 1);
   CHECK(incumbents == 1);
-  request = fixture.TakeAfter(absl::Seconds(10));
+  request = fixture.Take());
   CHECK(request.leases_size() == 0);
   CHECK(request.results_size() == 0);
   CHECK(fixture.Finish().ok());
 }
 
 TEST_CASE("results survive a planner that is away, and a session that it forgot") {
-  Fixture fixture([](agent::Reporter& reporter, const std::atomic<bool>&) {
+  absl::Notification found;
+  Fixture fixture([&](agent::Reporter& reporter, const std::atomic<bool>&) {
     reporter.OnTrial(MakeTrial("L1/0"));
     reporter.OnIncumbent(MakeIncumbent("L1/0"));
+    found.Notify();
     return agent::Outcome();
   });
   fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
+  found.WaitForNotification();
   for (int i = 0; i < 5; ++i) {
-    fixture.TakeAfter(kMaxBackoff * 2);
+    fixture.Take();
     fixture.link.Answer(absl::UnavailableError("connection refused"));
   }
-  fixture.TakeAfter(kMaxBackoff * 2);
+  fixture.Take();
   fixture.link.Answer(absl::FailedPreconditionError("no such session"));
-  v1::SynchronizeRequest request = fixture.TakeAfter(kMaxBackoff * 2);
+  v1::SynchronizeRequest request = fixture.Take();
   CHECK(request.session_id().empty());
   REQUIRE(request.results_size() >= 1);
   CHECK(request.results(0).trials().trials(0).id() == "L1/0");
@@ -241,12 +243,12 @@ absl::StatusOr<agent::Outcome> UntilStopped(agent::Reporter&, const std::atomic<
 TEST_CASE("work stops when the planner wants the lease back") {
   Fixture fixture(UntilStopped);
   fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
-  v1::SynchronizeRequest request = fixture.TakeAfter(absl::Seconds(10));
+  v1::SynchronizeRequest request = fixture.Take());
   v1::SynchronizeReply reply = Fixture::Settle(request);
   reply.add_drop("L1");
   fixture.link.Answer(reply);
   do {
-    request = fixture.TakeAfter(absl::Seconds(10));
+    request = fixture.Take());
     fixture.link.Answer(Fixture::Settle(request));
   } while (request.leases_size() > 0 && !request.leases(0).finished());
   CHECK(request.leases_size() == 1);
@@ -262,13 +264,29 @@ TEST_CASE("work stops before the lease can be another's, when no answer comes") 
   });
   fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
   const absl::Time granted = fixture.clock.TimeNow();
-  while (!stopped && fixture.clock.TimeNow() < granted + kTtl * 2) {
-    fixture.TakeAfter(kMaxBackoff * 2);
+  while (!stopped) {
+    fixture.Take();
     fixture.link.Answer(absl::UnavailableError("connection refused"));
   }
-  CHECK(stopped);
-  CHECK(fixture.clock.TimeNow() < granted + kTtl * 2);
-  CHECK(fixture.clock.TimeNow() > granted + kTtl / 2);
+  CHECK(fixture.clock.TimeNow() >= granted + kTtl - kFenceMargin);
+}
+
+TEST_CASE("a lease is fenced before its time is up, counted from the last call answered") {
+  const absl::Time start = absl::FromUnixSeconds(1'000'000);
+  std::string folder = std::filesystem::temp_directory_path() / "session_XXXXXX";
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  auto outbox = *Outbox::Open(folder + "/outbox");
+  Session session(v1::WorkerInfo(), *outbox);
+  CHECK(session.FenceAt() == absl::InfiniteFuture());
+  v1::SynchronizeRequest request = *session.Request();
+  REQUIRE(session.Take(Fixture::Grant(request, "L1"), start).ok());
+  CHECK(session.FenceAt() == start + kTtl - kFenceMargin);
+  request = *session.Request();
+  REQUIRE(session.Take(Fixture::Settle(request), start + absl::Seconds(10)).ok());
+  CHECK(session.FenceAt() == start + absl::Seconds(10) + kTtl - kFenceMargin);
+  session.End({});
+  CHECK(session.FenceAt() == absl::InfiniteFuture());
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a drain ends the parked call and says so once more") {
@@ -285,10 +303,10 @@ TEST_CASE("a worker on which every task fails ends with the reason") {
   v1::SynchronizeRequest request = fixture.link.Take();
   for (int i = 0; i < kMaxFailedTasks; ++i) {
     fixture.link.Answer(Fixture::Grant(request, "L" + std::to_string(i)));
-    request = fixture.TakeAfter(absl::Seconds(10));
+    request = fixture.Take());
     while (request.leases_size() == 0 || !request.leases(0).finished()) {
       fixture.link.Answer(Fixture::Settle(request));
-      request = fixture.TakeAfter(absl::Seconds(10));
+      request = fixture.Take());
     }
     CHECK(request.leases(0).failure() == "the judge does not start");
     CHECK_FALSE(request.leases(0).permanent());
