@@ -166,21 +166,25 @@ def results(program):
     return outputs, updates
 
 
-def dump_file(path):
-    with open(path) as file:
-        source = file.read()
-    module = modules.load_file(path)
+def dump_module(module):
+    """The row of a module that has Model, get_inputs and get_init_inputs, but for its path and source."""
     program, inputs, drawn, model = trace(module)
     weights = real_distributions(module, model)
     if any(isinstance(x, (list, tuple, dict)) for x in inputs):
         raise ValueError("an input is a list or a dictionary of tensors")
     outputs, updates = results(program)
     return {
-        "path": path, "source": source, "torch": torch.__version__,
+        "torch": torch.__version__,
         "placeholders": placeholders(program, inputs, drawn, weights),
         "nodes": [encode_node(n) for n in program.graph.nodes if n.op == "call_function"],
         "outputs": outputs, "updates": updates, "init": repr(modules.init_arguments(module)),
     }
+
+
+def dump_file(path):
+    with open(path) as file:
+        source = file.read()
+    return {"path": path, "source": source, **dump_module(modules.load_file(path))}
 
 
 def dump_or_error(path):

@@ -1,0 +1,161 @@
+#include "cli/import/aten.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/import/lowering.h"
+
+namespace warpsmith::import {
+namespace {
+
+using graph::Role;
+
+const OperatorTable& AllOperators() {
+  static const auto* const kTable = [] {
+    auto* table = new OperatorTable;
+    for (const OperatorTable* part :
+         {&PointwiseOperators(), &CreationOperators(), &ViewOperators(), &IndexingOperators(),
+          &ReductionOperators(), &NormOperators(), &PoolingOperators()}) {
+      table->insert(part->begin(), part->end());
+    }
+    return table;
+  }();
+  return *kTable;
+}
+
+absl::Status Refused(const std::string& why) { return absl::InvalidArgumentError(why); }
+
+// Elements of a constant of the module's code, as a chain of selects over the linear position.
+absl::Status AddConstant(Lowering& l, const Placeholder& placeholder) {
+  constexpr size_t kMaxElements = 64;
+  const nlohmann::json& values = placeholder.value;
+  if (!values.is_array() || values.empty() || values.size() > kMaxElements) {
+    return Refused(absl::StrCat("the constant tensor '", placeholder.name,
+                                "' is too large to be written out, or unknown"));
+  }
+  std::vector<double> numbers;
+  for (const nlohmann::json& value : values) {
+    if (!value.is_number() && !value.is_boolean()) {
+      return Refused(absl::StrCat("the constant tensor '", placeholder.name, "' is not finite"));
+    }
+    numbers.push_back(value.is_boolean() ? value.get<bool>() : value.get<double>());
+  }
+  const Meta& meta = placeholder.meta;
+  const int tensor = l.AddMap(l.FreeName(placeholder.name), meta.shape, [&](const Exprs& at) {
+    graph::ExprPtr linear = I(0);
+    for (size_t dim = 0; dim < at.size(); ++dim) {
+      linear = Add(Mul(linear, I(meta.shape[dim])), at[dim]);
+    }
+    graph::ExprPtr value = Literal(meta.type, numbers.back());
+    for (size_t k = numbers.size() - 1; k-- > 0;) {
+      value = graph::Select(Less(linear, I(k + 1)), Literal(meta.type, numbers[k]), value);
+    }
+    return value;
+  });
+  l.BindPlaceholder(placeholder.name, tensor);
+  return absl::OkStatus();
+}
+
+absl::Status AddPlaceholders(const Dump& dump, Lowering& l) {
+  std::set<std::string> mutated;
+  for (const Dump::Update& update : dump.updates) mutated.insert(update.state);
+  // Weights keep the names of the state dictionary, so they are named first; inputs come first.
+  std::set<std::string> state_names;
+  for (const Placeholder& p : dump.placeholders) {
+    if (!p.state.empty()) state_names.insert(StateName(p.state));
+  }
+  for (const Placeholder& p : dump.placeholders) {
+    if (p.kind != Placeholder::Kind::kInput) continue;
+    std::string name = p.name;
+    do {
+      name = l.FreeName(name);
+    } while (state_names.count(name) > 0 && !(name += "_").empty());
+    l.BindPlaceholder(
+        p.name, l.graph.AddInput(Role::kInput, name, p.meta.type, p.meta.shape, p.distribution));
+  }
+  for (const Placeholder& p : dump.placeholders) {
+    const bool param = p.kind == Placeholder::Kind::kParam;
+    if (!param && p.kind != Placeholder::Kind::kBuffer) continue;
+    if (l.graph.Find(StateName(p.state)) >= 0) {
+      return Refused(absl::StrCat("'", p.state, "' is there twice"));
+    }
+    const Role role = mutated.count(p.state) > 0 ? Role::kState : Role::kParam;
+    l.BindPlaceholder(p.name, l.graph.AddInput(role, StateName(p.state), p.meta.type, p.meta.shape,
+                                               p.distribution));
+  }
+  for (const Placeholder& p : dump.placeholders) {
+    if (p.kind != Placeholder::Kind::kConstant) continue;
+    const absl::Status status = AddConstant(l, p);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LowerNode(const AtenNode& node, Lowering& l) {
+  l.Begin(node);
+  if (node.op == "getitem") {
+    const absl::Status form = l.CheckArguments("index:i");
+    if (!form.ok()) return form;
+    const auto self = node.args.find("self");
+    if (self == node.args.end() || !self->second.contains("node")) {
+      return l.Unsupported("of something that is no operator's result");
+    }
+    l.Bind(l.Bound(self->second["node"].get<std::string>(), static_cast<int>(l.Int("index"))));
+    return absl::OkStatus();
+  }
+  const auto found = AllOperators().find(node.op);
+  if (found == AllOperators().end()) return Refused(node.op + " is not supported");
+  for (int output = 0; output < node.outputs.size(); ++output) {
+    const Meta& meta = node.outputs[output];
+    if (!meta.refusal.empty() && (output == 0 || l.Used(output))) {
+      return l.Unsupported(meta.refusal);
+    }
+  }
+  const absl::Status form = l.CheckArguments(found->second.arguments);
+  if (!form.ok()) return form;
+  return found->second.lower(l);
+}
+
+}  // namespace
+
+std::string StateName(const std::string& state) {
+  const bool letter =
+      !state.empty() && (isalpha(static_cast<unsigned char>(state[0])) != 0 || state[0] == '_');
+  return letter ? state : "_" + state;
+}
+
+std::vector<std::string> SupportedOperators() {
+  std::vector<std::string> names;
+  for (const auto& [name, op] : AllOperators()) names.push_back(name);
+  return names;
+}
+
+absl::StatusOr<graph::Graph> LowerAten(const Dump& dump) {
+  Lowering l(dump);
+  absl::Status status = AddPlaceholders(dump, l);
+  for (const AtenNode& node : dump.nodes) {
+    if (!status.ok()) return status;
+    status = LowerNode(node, l);
+  }
+  if (!status.ok()) return status;
+  for (const std::string& name : dump.outputs) {
+    const int tensor = l.Bound(name);
+    if (tensor < 0) return Refused(absl::StrCat("the output '", name, "' is no tensor"));
+    l.graph.outputs.push_back(tensor);
+  }
+  for (const Dump::Update& update : dump.updates) {
+    const int state = l.graph.Find(StateName(update.state)), value = l.Bound(update.node);
+    if (state < 0 || value < 0) {
+      return Refused(
+          absl::StrCat("forward changes '", update.state, "' in a way that is not seen"));
+    }
+    l.graph.updates.push_back({state, value});
+  }
+  graph::Graph pruned = graph::Prune(l.graph);
+  status = graph::Validate(pruned);
+  if (!status.ok()) return status;
+  return pruned;
+}
+
+}  // namespace warpsmith::import

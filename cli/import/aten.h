@@ -1,0 +1,30 @@
+// Core ATen to the graph language.
+//
+// Which operators are known: the tables in pointwise.cc, creation.cc, views.cc, indexing.cc,
+// reductions.cc, norms.cc and pooling.cc; lowering.h says how a row of one is written.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/import/dump.h"
+#include "common/graph/graph.h"
+
+namespace warpsmith::import {
+
+// The graph of a dumped module: inputs in forward's order, then the parameters and states that it
+// uses, by their names in the state dictionary. Pruned and valid.
+//
+// InvalidArgument names the operator or the input that cannot be had:
+// "aten.convolution.default is not supported".
+absl::StatusOr<graph::Graph> LowerAten(const Dump& dump);
+
+// The name a parameter or buffer has in the graph: its own, unless that does not begin as a name
+// must ("0.weight" becomes "_0.weight").
+std::string StateName(const std::string& state);
+
+// Names of all operators that can be lowered, sorted.
+std::vector<std::string> SupportedOperators();
+
+}  // namespace warpsmith::import

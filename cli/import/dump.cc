@@ -1,0 +1,154 @@
+#include "cli/import/dump.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace warpsmith::import {
+namespace {
+
+using nlohmann::json;
+
+absl::Status Malformed(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("the dump has no valid '", what, "'"));
+}
+
+std::string StringOf(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+double NumberOf(const json& object, const char* key, double fallback) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : fallback;
+}
+
+// The list under `key`, empty where there is none.
+const json& ListOf(const json& object, const char* key) {
+  static const json* const kNone = new json(json::array());
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? *found : *kNone;
+}
+
+absl::StatusOr<graph::DType> TypeOf(const std::string& name) {
+  using graph::DType;
+  for (DType type : {DType::kBool, DType::kI32, DType::kI64, DType::kF16, DType::kBF16, DType::kF32,
+                     DType::kF64}) {
+    if (name == graph::NameOf(type)) return type;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("tensors of type ", name, " are not supported"));
+}
+
+absl::StatusOr<Meta> MetaOf(const json& value) {
+  Meta meta;
+  if (value.is_null()) return meta;
+  if (!value.is_object()) return Malformed("outputs");
+  absl::StatusOr<graph::DType> type = TypeOf(StringOf(value, "dtype"));
+  if (!type.ok()) return type.status();
+  meta.present = true;
+  meta.type = *type;
+  for (const json& extent : ListOf(value, "shape")) {
+    if (!extent.is_number_integer()) return Malformed("shape");
+    if (extent.get<int64_t>() < 1) {
+      return absl::InvalidArgumentError("tensors without elements are not supported");
+    }
+    meta.shape.push_back(extent.get<int64_t>());
+  }
+  return meta;
+}
+
+graph::Distribution DistributionOf(const json& value) {
+  using Kind = graph::Distribution::Kind;
+  graph::Distribution distribution;
+  if (!value.is_object()) return distribution;
+  const std::string kind = StringOf(value, "kind");
+  distribution.kind = kind == "uniform"    ? Kind::kUniform
+                      : kind == "integers" ? Kind::kIntegers
+                      : kind == "constant" ? Kind::kConstant
+                                           : Kind::kNormal;
+  distribution.low = NumberOf(value, "low", 0);
+  distribution.high = NumberOf(value, "high", 1);
+  return distribution;
+}
+
+absl::StatusOr<Placeholder> PlaceholderOf(const json& value) {
+  if (!value.is_object()) return Malformed("placeholders");
+  Placeholder placeholder;
+  placeholder.name = StringOf(value, "name");
+  placeholder.state = StringOf(value, "state");
+  placeholder.position = static_cast<int>(NumberOf(value, "position", 0));
+  if (const auto found = value.find("value"); found != value.end()) placeholder.value = *found;
+  if (const auto found = value.find("distribution"); found != value.end()) {
+    placeholder.distribution = DistributionOf(*found);
+  }
+  using Kind = Placeholder::Kind;
+  const std::map<std::string, Kind> kinds = {{"input", Kind::kInput},
+                                             {"scalar", Kind::kScalar},
+                                             {"param", Kind::kParam},
+                                             {"buffer", Kind::kBuffer},
+                                             {"constant", Kind::kConstant}};
+  const auto kind = kinds.find(StringOf(value, "kind"));
+  if (placeholder.name.empty() || kind == kinds.end()) return Malformed("placeholders");
+  placeholder.kind = kind->second;
+  if (placeholder.kind == Kind::kScalar) return placeholder;
+  absl::StatusOr<Meta> meta = MetaOf(value);
+  if (!meta.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", placeholder.name, "': ", meta.status().message()));
+  }
+  placeholder.meta = *std::move(meta);
+  return placeholder;
+}
+
+absl::StatusOr<AtenNode> NodeOf(const json& value) {
+  if (!value.is_object()) return Malformed("nodes");
+  AtenNode node;
+  node.name = StringOf(value, "name");
+  node.op = StringOf(value, "op");
+  const auto args = value.find("args");
+  if (node.name.empty() || node.op.empty() || args == value.end() || !args->is_object()) {
+    return Malformed("nodes");
+  }
+  for (const auto& [name, argument] : args->items()) node.args[name] = argument;
+  for (const json& output : ListOf(value, "outputs")) {
+    absl::StatusOr<Meta> meta = MetaOf(output);
+    // It matters only if somebody uses it.
+    if (!meta.ok()) meta = Meta{.refusal = std::string(meta.status().message())};
+    node.outputs.push_back(*std::move(meta));
+  }
+  return node;
+}
+
+}  // namespace
+
+absl::StatusOr<Dump> ParseDump(std::string_view line) {
+  const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object()) return absl::InvalidArgumentError("the dump is not a JSON object");
+  Dump dump;
+  dump.path = StringOf(value, "path");
+  dump.source = StringOf(value, "source");
+  dump.torch = StringOf(value, "torch");
+  dump.error = StringOf(value, "error");
+  if (!dump.error.empty()) return dump;
+  for (const json& entry : ListOf(value, "placeholders")) {
+    absl::StatusOr<Placeholder> placeholder = PlaceholderOf(entry);
+    if (!placeholder.ok()) return placeholder.status();
+    dump.placeholders.push_back(*std::move(placeholder));
+  }
+  for (const json& entry : ListOf(value, "nodes")) {
+    absl::StatusOr<AtenNode> node = NodeOf(entry);
+    if (!node.ok()) return node.status();
+    dump.nodes.push_back(*std::move(node));
+  }
+  for (const json& entry : ListOf(value, "outputs")) {
+    dump.outputs.push_back(StringOf(entry, "node"));
+  }
+  for (const json& entry : ListOf(value, "updates")) {
+    dump.updates.push_back({StringOf(entry, "state"), StringOf(entry, "node")});
+  }
+  if (dump.outputs.empty()) return absl::InvalidArgumentError("forward gives no tensor");
+  return dump;
+}
+
+}  // namespace warpsmith::import

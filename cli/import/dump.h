@@ -1,0 +1,55 @@
+// One line of `python -m warpsmith_torch.dump`, read and checked for its form.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/graph/graph.h"
+
+namespace warpsmith::import {
+
+// What PyTorch says of a tensor.
+struct Meta {
+  bool present = false;  // false: the operator gave no tensor here, or one we cannot have
+  std::string refusal;   // why we cannot have it
+  graph::DType type = graph::DType::kF32;
+  std::vector<int64_t> shape;
+};
+
+struct Placeholder {
+  enum class Kind { kInput, kScalar, kParam, kBuffer, kConstant } kind = Kind::kInput;
+  std::string name;
+  std::string state;     // params and buffers: their name in the state dictionary
+  Meta meta;             // all but scalars
+  nlohmann::json value;  // scalars: the number; constants: the elements, or null if unknown
+  int position = 0;      // inputs and scalars: among forward's arguments
+  graph::Distribution distribution;
+};
+
+struct AtenNode {
+  std::string name;
+  std::string op;                              // "aten.relu.default", "getitem"
+  std::map<std::string, nlohmann::json> args;  // by parameter, defaults filled in
+  std::vector<Meta> outputs;
+};
+
+struct Dump {
+  std::string path, source, torch;
+  std::string error;  // not empty: PyTorch could not export it, and the rest is empty
+  std::vector<Placeholder> placeholders;
+  std::vector<AtenNode> nodes;
+  std::vector<std::string> outputs;  // names of nodes or placeholders
+  struct Update {
+    std::string state, node;
+  };
+  std::vector<Update> updates;
+};
+
+// InvalidArgument: not such a line, or a type or shape that the graph language does not have.
+absl::StatusOr<Dump> ParseDump(std::string_view line);
+
+}  // namespace warpsmith::import

@@ -1,0 +1,38 @@
+// KernelBench problems as a problem set.
+//
+// PyTorch only writes each file's core-ATen graph (python/warpsmith_torch/dump.py, one child for
+// all files); what operators mean is here, in C++.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/import/dump.h"
+#include "warpsmith/v1/problem.pb.h"
+
+namespace warpsmith::import {
+
+struct ImportOptions {
+  std::string python;     // interpreter that has PyTorch: "python3" or a path; empty: "python3"
+  std::string directory;  // a KernelBench checkout, or its folder with level1, level2, ...
+  int level = 1;
+  std::string only;         // "19,25-30": numbers of problems; empty: all of the level
+  std::string python_path;  // folder that has warpsmith_torch/; empty: Python finds it by itself
+};
+
+struct Imported {
+  v1::ProblemSet set;                // named "kernelbench-level1"; problems in the order of numbers
+  std::vector<std::string> skipped;  // "level1/50_conv: aten.convolution.default is not supported"
+};
+
+// NotFound: no such folder or level, or no problem of those numbers. InvalidArgument: `only` is
+// malformed. FailedPrecondition: Python or PyTorch is missing; the message says how to get it.
+// One problem that cannot be imported is skipped, and the rest goes on.
+absl::StatusOr<Imported> ImportKernelBench(const ImportOptions& options);
+
+// One dumped module as a problem. `path` is its name in the suite, "level1/25_Swish.py".
+absl::StatusOr<v1::Problem> ProblemOf(const Dump& dump, const std::string& suite,
+                                      const std::string& path);
+
+}  // namespace warpsmith::import

@@ -1,0 +1,431 @@
+// Pointwise operators. PyTorch computes f16 and bf16 in f32 and rounds the result once; formulas
+// are those of its CUDA kernels (aten/src/ATen/native/cuda/Activation*.cu, PowKernel.cu, ...).
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "cli/import/lowering.h"
+
+namespace warpsmith::import {
+namespace {
+
+using graph::Binary;
+using graph::Cast;
+using graph::DType;
+using graph::ExprPtr;
+using graph::Op;
+using graph::Select;
+using graph::Unary;
+
+// ---- promotion ------------------------------------------------------------------------------
+
+int CategoryOf(DType type) { return type == DType::kBool ? 0 : graph::IsInteger(type) ? 1 : 2; }
+
+DType PromoteTypes(DType a, DType b) {
+  if (a == b) return a;
+  const bool halves = OpMath(a) == DType::kF32 && OpMath(b) == DType::kF32;
+  if (halves && a != DType::kF32 && b != DType::kF32) return DType::kF32;  // f16 with bf16
+  return static_cast<int>(a) > static_cast<int>(b) ? a : b;  // DType is in promotion order
+}
+
+// torch.result_type of the named arguments: tensors with dimensions decide, unless a scalar tensor
+// or a number is of a higher category (bool, integer, float).
+DType ResultType(const Lowering& l, std::initializer_list<std::string_view> arguments) {
+  constexpr int kClasses = 3;  // dimensioned tensors, scalar tensors, numbers
+  bool present[kClasses] = {};
+  DType types[kClasses] = {};
+  for (std::string_view argument : arguments) {
+    int at = 2;
+    DType type = DType::kF32;
+    if (l.IsTensor(argument)) {
+      const int tensor = l.Tensor(argument);
+      at = l.ShapeOf(tensor).empty() ? 1 : 0;
+      type = l.TypeOf(tensor);
+    } else if (l.IsIntegral(argument)) {
+      type = DType::kI64;
+    }
+    types[at] = present[at] ? PromoteTypes(types[at], type) : type;
+    present[at] = true;
+  }
+  bool any = false;
+  DType result = DType::kF32;
+  for (int at = 0; at < kClasses; ++at) {
+    if (!present[at]) continue;
+    if (!any) {
+      result = types[at];
+    } else if (CategoryOf(types[at]) > CategoryOf(result)) {
+      result = PromoteTypes(result, types[at]);
+    }
+    any = true;
+  }
+  return result;
+}
+
+// What arithmetic on a result of this type is done in.
+DType ComputeType(DType type) { return type == DType::kBool ? DType::kI32 : OpMath(type); }
+
+// ---- how handlers are made ------------------------------------------------------------------
+
+absl::Status Emit(Lowering& l, const Lowering::Element& element) {
+  const Meta& out = l.Out();
+  l.Bind(l.AddMap(l.Name(), out.shape,
+                  [&](const Exprs& indexes) { return Cast(out.type, element(indexes)); }));
+  return absl::OkStatus();
+}
+
+using Formula1 = ExprPtr (*)(ExprPtr x);
+using Formula2 = ExprPtr (*)(ExprPtr a, ExprPtr b);
+
+// y = f(x), computed in the result's type.
+Operator Unary1(Formula1 formula) {
+  return {"self:t", [formula](Lowering& l) {
+            const DType type = ComputeType(l.Out().type);
+            return Emit(l, [&](const Exprs& at) { return formula(l.Operand("self", type, at)); });
+          }};
+}
+
+// A question about x, in x's own type.
+Operator Question(Formula1 formula) {
+  return {"self:t", [formula](Lowering& l) {
+            const DType type = ComputeType(l.TypeOf(l.Tensor("self")));
+            return Emit(l, [&](const Exprs& at) { return formula(l.Operand("self", type, at)); });
+          }};
+}
+
+Operator Binary2(Formula2 formula) {
+  return {"self:x other:x", [formula](Lowering& l) {
+            const DType type = ComputeType(l.Out().type);
+            return Emit(l, [&](const Exprs& at) {
+              return formula(l.Operand("self", type, at), l.Operand("other", type, at));
+            });
+          }};
+}
+
+Operator Comparison(Formula2 formula) {
+  return {"self:x other:x", [formula](Lowering& l) {
+            const DType type = ComputeType(ResultType(l, {"self", "other"}));
+            return Emit(l, [&](const Exprs& at) {
+              return formula(l.Operand("self", type, at), l.Operand("other", type, at));
+            });
+          }};
+}
+
+Operator Logical(Formula2 formula) {
+  return {"self:x other:x", [formula](Lowering& l) {
+            return Emit(l, [&](const Exprs& at) {
+              return formula(l.Operand("self", DType::kBool, at),
+                             l.Operand("other", DType::kBool, at));
+            });
+          }};
+}
+
+// Bitwise operators, which are logical ones on bool; the language has none on integers.
+Operator Bitwise(Formula2 formula) {
+  const Operator logical = Logical(formula);
+  return {logical.arguments, [logical](Lowering& l) {
+            if (l.Out().type != DType::kBool) return l.Unsupported("integers are not supported");
+            return logical.lower(l);
+          }};
+}
+
+// a + alpha * b and a - alpha * b.
+Operator Scaled(Op op, bool reversed = false) {
+  return {"self:x other:x alpha:n?", [op, reversed](Lowering& l) {
+            const DType type = ComputeType(l.Out().type);
+            const bool plain = !l.Has("alpha") || l.Number("alpha") == 1;
+            return Emit(l, [&](const Exprs& at) {
+              ExprPtr a = l.Operand(reversed ? "other" : "self", type, at);
+              ExprPtr b = l.Operand(reversed ? "self" : "other", type, at);
+              if (!plain) b = Mul(l.Operand("alpha", type, at), std::move(b));
+              return Binary(op, std::move(a), std::move(b));
+            });
+          }};
+}
+
+// ---- formulas -------------------------------------------------------------------------------
+
+ExprPtr Like(const ExprPtr& x, double value) { return Literal(x->type, value); }
+
+ExprPtr Sigmoid(ExprPtr x) {
+  return Div(Like(x, 1), Add(Like(x, 1), Unary(Op::kExp, Unary(Op::kNeg, x))));
+}
+
+ExprPtr Sinh(ExprPtr x) {  // without cancellation near 0: e = expm1(x), (e + e / (e + 1)) / 2
+  const ExprPtr e = Unary(Op::kExpm1, x);
+  const ExprPtr tame = Mul(Like(x, 0.5), Add(e, Div(e, Add(e, Like(x, 1)))));
+  const ExprPtr big = Unary(Op::kExp, Sub(Unary(Op::kAbs, x), Like(x, std::log(2.0))));
+  return Select(Less(Unary(Op::kAbs, x), Like(x, 20)), tame, Mul(Unary(Op::kSign, x), big));
+}
+
+ExprPtr Cosh(ExprPtr x) {
+  const ExprPtr half = Unary(Op::kExp, Sub(Unary(Op::kAbs, x), Like(x, std::log(2.0))));
+  return Add(half, Div(Like(x, 0.25), half));
+}
+
+// sqrt(1 - x^2), exact near 1.
+ExprPtr Cofactor(const ExprPtr& x) {
+  return Unary(Op::kSqrt, Mul(Sub(Like(x, 1), x), Add(Like(x, 1), x)));
+}
+
+ExprPtr Rounded(Op op, ExprPtr x) { return graph::IsFloat(x->type) ? Unary(op, x) : x; }
+
+ExprPtr Maximum(ExprPtr a, ExprPtr b) { return Binary(Op::kMax, std::move(a), std::move(b)); }
+ExprPtr Minimum(ExprPtr a, ExprPtr b) { return Binary(Op::kMin, std::move(a), std::move(b)); }
+
+// ---- operators with arguments of their own --------------------------------------------------
+
+absl::Status Hardtanh(Lowering& l) {
+  const DType type = ComputeType(l.Out().type);
+  return Emit(l, [&](const Exprs& at) {
+    return Minimum(Maximum(l.Operand("self", type, at), l.Operand("min_val", type, at)),
+                   l.Operand("max_val", type, at));
+  });
+}
+
+absl::Status Clamp(Lowering& l) {
+  const DType type = ComputeType(l.Out().type);
+  return Emit(l, [&](const Exprs& at) {
+    ExprPtr x = l.Operand("self", type, at);
+    if (l.Has("min")) x = Maximum(x, l.Operand("min", type, at));
+    if (l.Has("max")) x = Minimum(x, l.Operand("max", type, at));
+    return x;
+  });
+}
+
+absl::Status LeakyRelu(Lowering& l) {
+  const DType type = ComputeType(l.Out().type);
+  return Emit(l, [&](const Exprs& at) {
+    const ExprPtr x = l.Operand("self", type, at);
+    return Select(Less(Like(x, 0), x), x, Mul(x, l.Operand("negative_slope", type, at)));
+  });
+}
+
+absl::Status Elu(Lowering& l) {
+  const DType type = ComputeType(l.Out().type);
+  const double negative = l.Number("alpha") * l.Number("scale");
+  return Emit(l, [&](const Exprs& at) {
+    const ExprPtr x = l.Operand("self", type, at);
+    return Select(
+        Less(Like(x, 0), x), Mul(x, l.Operand("scale", type, at)),
+        Mul(Unary(Op::kExpm1, Mul(x, l.Operand("input_scale", type, at))), Like(x, negative)));
+  });
+}
+
+absl::Status Gelu(Lowering& l) {
+  const DType type = ComputeType(l.Out().type);
+  const bool by_tanh = l.String("approximate") == "tanh";
+  constexpr double kBeta = M_SQRT2 * M_2_SQRTPI * 0.5;
+  constexpr double kKappa = 0.044715;
+  return Emit(l, [&](const Exprs& at) {
+    const ExprPtr x = l.Operand("self", type, at);
+    if (!by_tanh) {
+      return Mul(Mul(x, Like(x, 0.5)),
+                 Add(Like(x, 1), Unary(Op::kErf, Mul(x, Like(x, M_SQRT1_2)))));
+    }
+    const ExprPtr cube = Mul(Mul(x, x), x);
+    const ExprPtr inner = Mul(Like(x, kBeta), Add(x, Mul(Like(x, kKappa), cube)));
+    return Mul(Mul(Like(x, 0.5), x), Add(Like(x, 1), Unary(Op::kTanh, inner)));
+  });
+}
+
+// x to a whole power by multiplication: exact in the same way for every sign of x.
+ExprPtr WholePower(const ExprPtr& x, int exponent) {
+  ExprPtr power = x;
+  for (int i = 1; i < exponent; ++i) power = Mul(power, x);
+  return power;
+}
+
+absl::Status PowScalar(Lowering& l) {
+  constexpr double kLargestInteger = 16;
+  const DType type = ComputeType(l.Out().type);
+  const double exponent = l.Number("exponent");
+  const bool whole = exponent == std::trunc(exponent);
+  if (!graph::IsFloat(type) && !(whole && exponent >= 0 && exponent <= kLargestInteger)) {
+    return l.Unsupported("integers to such a power are not supported");
+  }
+  return Emit(l, [&](const Exprs& at) {
+    const ExprPtr x = l.Operand("self", type, at);
+    if (exponent == 0) return Like(x, 1);
+    if (exponent == 1 || exponent == 2 || exponent == 3 || !graph::IsFloat(type)) {
+      return WholePower(x, static_cast<int>(exponent));
+    }
+    if (exponent == 0.5) return Unary(Op::kSqrt, x);
+    if (exponent == -0.5) return Unary(Op::kRsqrt, x);
+    if (exponent == -1) return Div(Like(x, 1), x);
+    if (exponent == -2) return Div(Like(x, 1), Mul(x, x));
+    return Binary(Op::kPow, x, Like(x, exponent));
+  });
+}
+
+absl::Status Pow(Lowering& l) {
+  const DType type = ComputeType(l.Out().type);
+  if (!graph::IsFloat(type)) return l.Unsupported("integers are not supported");
+  return Emit(l, [&](const Exprs& at) {
+    return Binary(Op::kPow, l.Operand("self", type, at), l.Operand("exponent", type, at));
+  });
+}
+
+// Quotients rounded towards zero (trunc) or down (floor).
+absl::Status DivMode(Lowering& l) {
+  const DType type = ComputeType(l.Out().type);
+  const std::string mode = l.Has("rounding_mode") ? l.String("rounding_mode") : "";
+  if (mode == "floor" && graph::IsFloat(type)) {
+    return l.Unsupported("floor division of floating-point numbers is not supported");
+  }
+  return Emit(l, [&](const Exprs& at) {
+    const ExprPtr a = l.Operand("self", type, at), b = l.Operand("other", type, at);
+    const ExprPtr quotient = Div(a, b);
+    if (mode != "trunc") return quotient;
+    if (graph::IsFloat(type)) return Unary(Op::kTrunc, quotient);
+    const ExprPtr uneven = Binary(Op::kNe, Mod(a, b), Like(a, 0));
+    const ExprPtr negative = Less(quotient, Like(a, 0));
+    return Select(And(uneven, negative), Add(quotient, Like(a, 1)), quotient);
+  });
+}
+
+absl::Status Remainder(Lowering& l) {
+  const DType type = ComputeType(l.Out().type);
+  if (graph::IsFloat(type)) return l.Unsupported("floating-point numbers are not supported");
+  return Emit(l, [&](const Exprs& at) {
+    return Mod(l.Operand("self", type, at), l.Operand("other", type, at));
+  });
+}
+
+absl::Status Where(Lowering& l) {
+  const DType type = l.Out().type;
+  return Emit(l, [&](const Exprs& at) {
+    return Select(l.Operand("condition", DType::kBool, at), l.Operand("self", type, at),
+                  l.Operand("other", type, at));
+  });
+}
+
+absl::Status ToCopy(Lowering& l) {
+  l.Bind(l.CastTensor(l.Tensor("self"), l.Out().type, l.Name()));
+  return absl::OkStatus();
+}
+
+absl::Status Copy(Lowering& l) {
+  return Emit(l, [&](const Exprs& at) { return l.LoadBroadcast(l.Tensor("src"), at); });
+}
+
+void AddUnary(OperatorTable& table) {
+  table["aten.neg.default"] = Unary1([](ExprPtr x) { return Unary(Op::kNeg, x); });
+  table["aten.abs.default"] = Unary1([](ExprPtr x) { return Unary(Op::kAbs, x); });
+  table["aten.sign.default"] = Unary1([](ExprPtr x) { return Unary(Op::kSign, x); });
+  table["aten.sgn.default"] = table["aten.sign.default"];
+  table["aten.sqrt.default"] = Unary1([](ExprPtr x) { return Unary(Op::kSqrt, x); });
+  table["aten.rsqrt.default"] = Unary1([](ExprPtr x) { return Unary(Op::kRsqrt, x); });
+  table["aten.reciprocal.default"] = Unary1([](ExprPtr x) { return Div(Like(x, 1), x); });
+  table["aten.exp.default"] = Unary1([](ExprPtr x) { return Unary(Op::kExp, x); });
+  table["aten.exp2.default"] = Unary1([](ExprPtr x) { return Unary(Op::kExp2, x); });
+  table["aten.expm1.default"] = Unary1([](ExprPtr x) { return Unary(Op::kExpm1, x); });
+  table["aten.log.default"] = Unary1([](ExprPtr x) { return Unary(Op::kLog, x); });
+  table["aten.log2.default"] = Unary1([](ExprPtr x) { return Unary(Op::kLog2, x); });
+  table["aten.log10.default"] =
+      Unary1([](ExprPtr x) { return Div(Unary(Op::kLog, x), Like(x, M_LN10)); });
+  table["aten.log1p.default"] = Unary1([](ExprPtr x) { return Unary(Op::kLog1p, x); });
+  table["aten.tanh.default"] = Unary1([](ExprPtr x) { return Unary(Op::kTanh, x); });
+  table["aten.sinh.default"] = Unary1(Sinh);
+  table["aten.cosh.default"] = Unary1(Cosh);
+  table["aten.atanh.default"] = Unary1([](ExprPtr x) {
+    return Mul(Like(x, 0.5), Sub(Unary(Op::kLog1p, x), Unary(Op::kLog1p, Unary(Op::kNeg, x))));
+  });
+  table["aten.sin.default"] = Unary1([](ExprPtr x) { return Unary(Op::kSin, x); });
+  table["aten.cos.default"] = Unary1([](ExprPtr x) { return Unary(Op::kCos, x); });
+  table["aten.tan.default"] =
+      Unary1([](ExprPtr x) { return Div(Unary(Op::kSin, x), Unary(Op::kCos, x)); });
+  table["aten.asin.default"] = Unary1([](ExprPtr x) { return Binary(Op::kAtan2, x, Cofactor(x)); });
+  table["aten.acos.default"] = Unary1([](ExprPtr x) { return Binary(Op::kAtan2, Cofactor(x), x); });
+  table["aten.atan.default"] = Unary1([](ExprPtr x) { return Binary(Op::kAtan2, x, Like(x, 1)); });
+  table["aten.erf.default"] = Unary1([](ExprPtr x) { return Unary(Op::kErf, x); });
+  table["aten.sigmoid.default"] = Unary1(Sigmoid);
+  table["aten.relu.default"] = Unary1([](ExprPtr x) { return Maximum(x, Like(x, 0)); });
+  table["aten.floor.default"] = Unary1([](ExprPtr x) { return Rounded(Op::kFloor, x); });
+  table["aten.ceil.default"] = Unary1([](ExprPtr x) { return Rounded(Op::kCeil, x); });
+  table["aten.round.default"] = Unary1([](ExprPtr x) { return Rounded(Op::kRound, x); });
+  table["aten.trunc.default"] = Unary1([](ExprPtr x) { return Rounded(Op::kTrunc, x); });
+  table["aten.isnan.default"] = Question([](ExprPtr x) {
+    return graph::IsFloat(x->type) ? Unary(Op::kIsNan, x) : graph::ConstInt(DType::kBool, 0);
+  });
+  table["aten.isinf.default"] = Question([](ExprPtr x) {
+    if (!graph::IsFloat(x->type)) return graph::ConstInt(DType::kBool, 0);
+    return Binary(Op::kEq, Unary(Op::kAbs, x), Like(x, std::numeric_limits<double>::infinity()));
+  });
+  table["aten.logical_not.default"] =
+      Question([](ExprPtr x) { return Unary(Op::kNot, Cast(DType::kBool, x)); });
+  table["aten.bitwise_not.default"] = {"self:t",
+                                       [not_ = table["aten.logical_not.default"]](Lowering& l) {
+                                         if (l.Out().type != DType::kBool)
+                                           return l.Unsupported("integers are not supported");
+                                         return not_.lower(l);
+                                       }};
+}
+
+void AddBinary(OperatorTable& table) {
+  table["aten.add.Tensor"] = table["aten.add.Scalar"] = Scaled(Op::kAdd);
+  table["aten.sub.Tensor"] = table["aten.sub.Scalar"] = Scaled(Op::kSub);
+  table["aten.rsub.Scalar"] = table["aten.rsub.Tensor"] = Scaled(Op::kSub, /*reversed=*/true);
+  table["aten.mul.Tensor"] = table["aten.mul.Scalar"] = Binary2(Mul);
+  table["aten.div.Tensor"] = table["aten.div.Scalar"] = Binary2(Div);
+  table["aten.div.Tensor_mode"] =
+      table["aten.div.Scalar_mode"] = {"self:x other:x rounding_mode:s?", DivMode};
+  table["aten.remainder.Scalar"] = table["aten.remainder.Tensor"] = {"self:x other:x", Remainder};
+  table["aten.maximum.default"] = Binary2(Maximum);
+  table["aten.minimum.default"] = Binary2(Minimum);
+  table["aten.atan2.default"] =
+      Binary2([](ExprPtr a, ExprPtr b) { return Binary(Op::kAtan2, a, b); });
+  table["aten.pow.Tensor_Scalar"] = {"self:t exponent:n", PowScalar};
+  table["aten.pow.Tensor_Tensor"] = table["aten.pow.Scalar"] = {"self:x exponent:x", Pow};
+
+  const std::pair<const char*, Formula2> comparisons[] = {
+      {"eq", [](ExprPtr a, ExprPtr b) { return Binary(Op::kEq, a, b); }},
+      {"ne", [](ExprPtr a, ExprPtr b) { return Binary(Op::kNe, a, b); }},
+      {"lt", Less},
+      {"le", LessEqual},
+      {"gt", [](ExprPtr a, ExprPtr b) { return Less(b, a); }},
+      {"ge", [](ExprPtr a, ExprPtr b) { return LessEqual(b, a); }},
+  };
+  for (const auto& [name, formula] : comparisons) {
+    for (const char* overload : {"Tensor", "Scalar"}) {
+      table[std::string("aten.") + name + "." + overload] = Comparison(formula);
+    }
+  }
+
+  const Formula2 conjunction = [](ExprPtr a, ExprPtr b) { return Binary(Op::kAnd, a, b); };
+  const Formula2 disjunction = [](ExprPtr a, ExprPtr b) { return Binary(Op::kOr, a, b); };
+  const Formula2 difference = [](ExprPtr a, ExprPtr b) {
+    return Binary(Op::kNe, Cast(DType::kI32, a), Cast(DType::kI32, b));
+  };
+  table["aten.logical_and.default"] = Logical(conjunction);
+  table["aten.logical_or.default"] = Logical(disjunction);
+  table["aten.logical_xor.default"] = Logical(difference);
+  for (const char* overload : {"Tensor", "Scalar"}) {
+    table[std::string("aten.bitwise_and.") + overload] = Bitwise(conjunction);
+    table[std::string("aten.bitwise_or.") + overload] = Bitwise(disjunction);
+    table[std::string("aten.bitwise_xor.") + overload] = Bitwise(difference);
+  }
+}
+
+OperatorTable Build() {
+  OperatorTable table;
+  AddUnary(table);
+  AddBinary(table);
+  table["aten.hardtanh.default"] = {"self:t min_val:n max_val:n", Hardtanh};
+  table["aten.clamp.default"] = table["aten.clamp.Tensor"] = {"self:t min:x? max:x?", Clamp};
+  table["aten.leaky_relu.default"] = {"self:t negative_slope:n", LeakyRelu};
+  table["aten.elu.default"] = {"self:t alpha:n scale:n input_scale:n", Elu};
+  table["aten.gelu.default"] = {"self:t approximate:s", Gelu};
+  table["aten.where.self"] = {"condition:t self:x other:x", Where};
+  table["aten._to_copy.default"] = {"self:t", ToCopy};
+  table["aten.copy.default"] = {"self:t src:t", Copy};
+  return table;
+}
+
+}  // namespace
+
+const OperatorTable& PointwiseOperators() {
+  static const auto* const kTable = new OperatorTable(Build());
+  return *kTable;
+}
+
+}  // namespace warpsmith::import

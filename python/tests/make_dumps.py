@@ -1,0 +1,337 @@
+"""Writes cli/import/testdata/*.jsonl: dumps of small modules with inputs and PyTorch's answers.
+
+  python python/tests/make_dumps.py [FOLDER]
+
+Together they use every operator that the import knows. Numbers are multiples of 1/16 so that the
+files stay small and every floating-point type holds them exactly. A line is {name, dump, values,
+answers, tolerance}: values of the graph's inputs, parameters and buffers in the dump's order
+(inputs first), answers in the order of outputs, then of updates.
+"""
+import copy
+import json
+import math
+import os
+import sys
+import types
+
+import numpy
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from warpsmith_torch import dump  # noqa: E402
+
+f16, bf16, f32, i32, i64 = torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64
+
+
+def normal(*shape, dtype=f32):
+    return lambda: torch.randn(shape).to(dtype)
+
+
+def positive(*shape):
+    return lambda: torch.rand(shape) + 0.125
+
+
+def integers(low, high, *shape, dtype=i64):
+    return lambda: torch.randint(low, high, shape).to(dtype)
+
+
+def flags(*shape):
+    return lambda: torch.randint(0, 2, shape).bool()
+
+
+def special(*shape, dtype=f32):
+    """Normal numbers with infinities, NaN and zeros among them."""
+    return lambda: torch.randn(shape).to(dtype)
+
+
+def binary(ops, *inputs):
+    return {name: (fn, inputs) for name, fn in ops.items()}
+
+
+X = (normal(3, 5),)
+XY = (normal(3, 5), normal(3, 5))
+BROADCAST = (normal(2, 3, 4), normal(3, 1))
+INTS = (integers(-9, 10, 4, 5), integers(1, 7, 4, 5))
+BOOLS = (flags(3, 4), flags(4))
+
+POINTWISE = {
+    **{name: (getattr(torch, name), X) for name in (
+        "neg abs sign exp exp2 expm1 tanh sinh cosh sin cos tan atan erf sigmoid relu floor ceil round trunc "
+        "reciprocal isnan isinf logical_not").split()},
+    **{name: (getattr(torch, name), (positive(3, 5),)) for name in "sqrt rsqrt log log2 log10 log1p".split()},
+    **{name: (lambda x, f=getattr(torch, name): f(x * 0.125), X) for name in "asin acos atanh".split()},
+    **{name + "_special": (getattr(torch, name), (special(24),)) for name in (
+        "abs sign relu isnan isinf floor sigmoid tanh logical_not").split()},
+    **{name + "_f16": (getattr(F, name), (normal(4, 6, dtype=f16),)) for name in
+       "gelu silu elu selu softplus leaky_relu hardswish mish".split()},
+    **{name + "_bf16": (getattr(torch, name), (normal(4, 6, dtype=bf16),)) for name in "exp tanh sigmoid".split()},
+    **{name: (getattr(F, name), X) for name in (
+        "gelu silu elu selu celu softplus leaky_relu hardswish hardsigmoid hardtanh mish softsign "
+        "logsigmoid relu6 tanhshrink softshrink hardshrink").split()},
+    "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), X),
+    "elu_alpha": (lambda x: F.elu(x, alpha=0.5), X),
+    "leaky_slope": (lambda x: F.leaky_relu(x, 0.25), X),
+    "softplus_threshold": (lambda x: F.softplus(x * 8, beta=2, threshold=4), X),
+    "hardtanh_bounds": (lambda x: F.hardtanh(x, -0.5, 0.25), X),
+    "clamp_special": (lambda x: x.clamp(-1, 1), (special(24),)),
+    "clamp_min": (lambda x: x.clamp(min=0.5), X),
+    "clamp_tensor": (lambda x, lo, hi: torch.clamp(x, lo, hi), (normal(3, 5), normal(5), normal(3, 1))),
+    **binary({
+        "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum,
+        "minimum": torch.minimum, "atan2": torch.atan2, "eq": torch.eq, "ne": torch.ne, "lt": torch.lt,
+        "le": torch.le, "gt": torch.gt, "ge": torch.ge, "logical_and": torch.logical_and,
+        "logical_or": torch.logical_or, "logical_xor": torch.logical_xor}, *XY),
+    "add_broadcast": (torch.add, BROADCAST), "div_broadcast": (torch.div, BROADCAST),
+    "add_alpha": (lambda a, b: torch.add(a, b, alpha=3), XY), "sub_alpha": (lambda a, b: torch.sub(a, b, alpha=0.5), XY),
+    "scalars": (lambda x: (2 - x) * 3 / 4 + 1, X), "rsub_int": (lambda x: 3 - x, (integers(-5, 6, 7),)),
+    "maximum_special": (torch.maximum, (special(24), normal(24))),
+    "minimum_special": (torch.minimum, (special(24), normal(24))),
+    "int_add_float": (lambda a, b: a + b, (integers(-4, 5, 6), normal(6))),
+    "int_add_int32": (lambda a, b: a + b, (integers(-4, 5, 6), integers(-4, 5, 6, dtype=i32))),
+    "int_div": (lambda a, b: a / b, INTS), "int_floor_div": (lambda a, b: a // b, INTS),
+    "int_trunc_div": (lambda a, b: torch.div(a, b, rounding_mode="trunc"), INTS),
+    "float_trunc_div": (lambda a, b: torch.div(a, b, rounding_mode="trunc"), (normal(20), positive(20))),
+    "int_remainder": (lambda a, b: a % b, INTS), "int_mul_scalar": (lambda a: a * 2 + 1, INTS[:1]),
+    "int_compare_float": (lambda a: a > 1.5, INTS[:1]), "int_sqrt": (lambda a: torch.sqrt(a.abs()), INTS[:1]),
+    "int_abs_neg": (lambda a: -a.abs(), INTS[:1]), "int_floor": (torch.floor, INTS[:1]),
+    "bool_ops": (lambda a, b: ((a & b) | ~a) ^ b, BOOLS), "bool_add": (lambda a, b: a + b, BOOLS),
+    "bool_mul_float": (lambda a, b: a * b, (flags(3, 4), normal(3, 4))),
+    "half_mix": (lambda a, b: a * b + 1, (normal(8, dtype=f16), normal(8))),
+    "scalar_tensor_mix": (lambda a, b: a * b, (normal(8, dtype=f16), normal())),
+    **{f"pow_{str(e).replace('.', '_').replace('-', 'm')}": (lambda x, e=e: x ** e, (positive(3, 5),))
+       for e in (0, 0.5, 1, 1.5, 2, 3, 4, -0.5, -1, -2, 2.25)},
+    "pow_negative_base": (lambda x: x ** 3 + x ** 4, X), "pow_int": (lambda a: a ** 3, INTS[:1]),
+    "pow_tensor": (torch.pow, (positive(3, 5), normal(3, 5))), "pow_scalar_base": (lambda x: 2 ** x, X),
+    "where": (torch.where, (flags(3, 5), normal(3, 5), normal(5))),
+    "where_scalar": (lambda x: torch.where(x > 0, x, -2.0), X),
+    "masked_fill": (lambda x, m: x.masked_fill(m, float("-inf")), (normal(3, 4), flags(3, 4))),
+    "to_half": (lambda x: x.half(), X), "to_int": (lambda x: (x * 4).int(), X), "to_bool": (lambda x: x.bool(), X),
+    "to_long_from_bool": (lambda x: x.long(), (flags(6),)),
+    "full": (lambda x: x + torch.full((5,), 2.5), X), "full_like": (lambda x: torch.full_like(x, 3) * x, X),
+    "zeros_ones": (lambda x: x * torch.ones(3, 5) + torch.zeros_like(x), X),
+    "arange": (lambda x: x + torch.arange(1, 11, 2), X), "arange_float": (lambda x: x + torch.arange(0.5, 3, 0.5), X),
+    "scalar_input": (lambda x, s: x * s, (normal(4), lambda: 3.25)),
+    "constant_tensor": (lambda x: x * torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]), X),
+    "fill": (lambda x: torch.fill(x, 2.0) + x, X), "copy": (lambda x, y: torch.add(x, y).copy_(y), (normal(3, 5), normal(5))),
+    "new_gelu": (lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0)))), X),
+}
+
+Z = (normal(2, 3, 4),)
+VIEWS = {
+    "view_merge": (lambda x: x.view(6, 4), Z), "view_split": (lambda x: x.view(2, 3, 2, 2), Z),
+    "view_flat": (lambda x: x.view(-1), Z), "view_mixed": (lambda x: x.view(4, 6), Z),
+    "view_ones": (lambda x: x.view(1, 2, 1, 12, 1), Z), "view_scalar": (lambda x: x.view(()), (normal(1, 1),)),
+    "view_uneven": (lambda x: x.view(3, 4, 2), Z), "view_from_scalar": (lambda x: x.view(1, 1), (normal(),)),
+    "reshape_after_permute": (lambda x: x.permute(2, 0, 1).reshape(8, 3), Z),
+    "permute": (lambda x: x.permute(2, 0, 1), Z), "permute_negative": (lambda x: x.permute(-1, 0, -2), Z),
+    "transpose": (lambda x: x.transpose(0, 2).contiguous(), Z), "t": (lambda x: x.t(), (normal(3, 5),)),
+    "unsqueeze": (lambda x: x.unsqueeze(1), Z), "squeeze": (lambda x: x.squeeze(1), (normal(3, 1, 2),)),
+    "squeeze_all": (lambda x: x.squeeze(), (normal(1, 3, 1),)),
+    "expand": (lambda x: x.expand(4, 3, 5), (normal(3, 1),)), "repeat": (lambda x: x.repeat(2, 3), (normal(2, 3),)),
+    "select": (lambda x: x.select(1, -2), Z), "slice": (lambda x: x[:, 1:3], Z),
+    "slice_step": (lambda x: x[..., 1::2], Z), "slice_negative": (lambda x: x[:, -2:], Z),
+    "slice_beyond": (lambda x: x[:, 1:100], Z), "slice_all": (lambda x: x[:], Z),
+    "split": (lambda x: torch.split(x, [1, 2], dim=1), Z), "split_unused": (lambda x: torch.split(x, [1, 2], dim=1)[1], Z),
+    "chunk": (lambda x: x.chunk(2, dim=-1), Z), "unbind": (lambda x: x.unbind(0)[1], Z),
+    "flip": (lambda x: x.flip(0, 2), Z), "roll": (lambda x: x.roll((1, -1), (0, 2)), Z),
+    "unfold": (lambda x: x.unfold(1, 3, 2), (normal(2, 7),)), "cat": (lambda a, b: torch.cat([a, b, a], dim=1), (normal(2, 3), normal(2, 2))),
+    "cat_mixed": (lambda a, b: torch.cat([a, b]), (normal(3), normal(2, dtype=f16))),
+    "cat_single": (lambda x: torch.cat([x]), Z), "stack": (lambda a, b: torch.stack([a, b], 1), XY),
+    "pad": (lambda x: F.pad(x, (1, 2, 0, 1)), Z), "pad_value": (lambda x: F.pad(x, (0, 1), value=2.5), Z),
+    "pad_negative": (lambda x: F.pad(x, (-1, 1)), Z), "pad_cut": (lambda x: F.pad(x, (-1, -1)), Z),
+    "reflect1": (lambda x: F.pad(x, (2, 1), mode="reflect"), Z),
+    "reflect2": (lambda x: F.pad(x, (1, 2, 1, 1), mode="reflect"), (normal(1, 2, 3, 4),)),
+    "replicate1": (lambda x: F.pad(x, (2, 3), mode="replicate"), Z),
+    "replicate2": (lambda x: F.pad(x, (1, 0, 2, 1), mode="replicate"), (normal(1, 2, 3, 4),)),
+    "identity": (lambda x: x.clone(), X), "input_is_output": (lambda x: (x, x + 1), X),
+    "diagonal_scale": (lambda a, b: a.unsqueeze(1) * b, (normal(3), normal(3, 4))),
+    "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 2), (normal(1, 4, 2, 3),)),
+    "channel_shuffle": (lambda x: x.view(1, 2, 3, 4).transpose(1, 2).reshape(1, 6, 4), (normal(1, 6, 4),)),
+}
+
+INDEXING = {
+    "gather": (lambda x, i: x.gather(1, i), (normal(3, 5), integers(0, 5, 3, 2))),
+    "index_select": (lambda x, i: x.index_select(1, i), (normal(3, 5), integers(0, 5, 4))),
+    "index_select_i32": (lambda x, i: x.index_select(0, i), (normal(3, 5), integers(0, 3, 4, dtype=i32))),
+    "embedding": (lambda w, i: F.embedding(i, w), (normal(7, 3), integers(0, 7, 2, 4))),
+    "index": (lambda x, i: x[i], (normal(5, 3), integers(-5, 5, 4))),
+    "index_two": (lambda x, i, j: x[i, j], (normal(5, 3, 2), integers(0, 5, 4), integers(0, 3, 4))),
+    "index_middle": (lambda x, i: x[:, i], (normal(2, 5, 3), integers(0, 5, 2, 2))),
+    "index_apart": (lambda x, i, j: x[i, :, j], (normal(4, 3, 5), integers(0, 4, 2), integers(0, 5, 2))),
+    "index_broadcast": (lambda x, i, j: x[i, j], (normal(5, 3), integers(0, 5, 4, 1), integers(0, 3, 2))),
+    "slice_scatter": (lambda x, y: torch.slice_scatter(x, y, 1, 1, 4), (normal(3, 5), normal(3, 3))),
+    "slice_scatter_step": (lambda x, y: torch.slice_scatter(x, y, 1, 0, 5, 2), (normal(3, 5), normal(3, 3))),
+    "select_scatter": (lambda x, y: torch.select_scatter(x, y, 1, 2), (normal(3, 5), normal(3))),
+}
+
+W = (normal(2, 3, 4),)
+REDUCTIONS = {
+    "sum": (lambda x: x.sum(), W), "sum_dim": (lambda x: x.sum(1), W), "sum_keep": (lambda x: x.sum(1, keepdim=True), W),
+    "sum_dims": (lambda x: x.sum((0, -1)), W), "sum_f16": (lambda x: x.sum(-1), (normal(3, 50, dtype=f16),)),
+    "sum_bf16": (lambda x: x.sum(-1), (normal(3, 50, dtype=bf16),)),
+    "sum_int": (lambda x: x.sum(0), (integers(-9, 9, 4, 3, dtype=i32),)), "sum_bool": (lambda x: x.sum(), (flags(9),)),
+    "sum_scalar": (lambda x: x.sum(), (normal(),)), "sum_of_one": (lambda x: x.sum(1), (normal(3, 1, 2),)),
+    "prod": (lambda x: x.prod(), W), "prod_dim": (lambda x: x.prod(1, keepdim=True), W),
+    "mean": (lambda x: x.mean(), W), "mean_dim": (lambda x: x.mean(1), W),
+    "mean_keep_f16": (lambda x: x.mean(-1, keepdim=True), (normal(3, 50, dtype=f16),)),
+    "amax": (lambda x: x.amax((0, 2)), W), "amin": (lambda x: x.amin(-1, keepdim=True), W),
+    "amax_int": (lambda x: x.amax(0), (integers(-9, 9, 4, 3),)), "max_all": (lambda x: x.max(), W), "min_all": (lambda x: x.min(), W),
+    "amax_special": (lambda x: x.amax(1), (special(4, 6),)),
+    "max_value": (lambda x: x.max(1)[0], W), "max_both": (lambda x: x.max(1), W), "min_both": (lambda x: x.min(-1, keepdim=True), W),
+    "max_index": (lambda x: x.max(0)[1], W), "min_value": (lambda x: x.min(0)[0], W),
+    "argmax": (lambda x: x.argmax(1), W), "argmin": (lambda x: x.argmin(-1, keepdim=True), W),
+    "argmax_all": (lambda x: x.argmax(), W), "argmax_ties": (lambda x: x.argmax(1), (integers(0, 3, 4, 9),)),
+    "argmin_ties": (lambda x: x.argmin(0), (integers(0, 3, 9, 4),)), "argmax_special": (lambda x: x.argmax(1), (special(4, 6),)),
+    "any": (lambda x: x.any(), (flags(3, 4),)), "any_dim": (lambda x: x.any(1), (flags(3, 4),)),
+    "all_dim": (lambda x: x.all(0), (flags(3, 4),)), "any_float": (lambda x: (x * 0).any(-1), X),
+    "var": (lambda x: x.var(1), W), "var_biased": (lambda x: x.var((0, 2), unbiased=False), W),
+    "var_keep": (lambda x: x.var(-1, keepdim=True, correction=2), W), "std": (lambda x: x.std(1), W),
+    "var_mean": (lambda x: torch.var_mean(x, 1), W),
+    **{f"norm_{name}": (lambda x, p=p: torch.linalg.vector_norm(x, p, dim=1), W) for name, p in (
+        ("1", 1), ("2", 2), ("3", 3), ("inf", math.inf), ("minf", -math.inf), ("0", 0), ("half", 0.5))},
+    "norm_fro": (lambda x: torch.norm(x, p="fro"), W), "norm_keep": (lambda x: torch.norm(x, p=2, dim=1, keepdim=True), W),
+    "norm_f16": (lambda x: torch.linalg.vector_norm(x, 2, dim=1), (normal(3, 20, dtype=f16),)),
+    "logsumexp": (lambda x: x.logsumexp(1), W), "logsumexp_keep": (lambda x: x.logsumexp((0, 2), keepdim=True), W),
+}
+
+LOSSES = {
+    "softmax": (lambda x: x.softmax(1), W), "softmax_last": (lambda x: x.softmax(-1), (normal(3, 9),)),
+    "softmax_f16": (lambda x: x.softmax(-1), (normal(3, 9, dtype=f16),)), "softmax_large": (lambda x: (x * 40).softmax(-1), X),
+    "log_softmax": (lambda x: x.log_softmax(1), W), "log_softmax_bf16": (lambda x: x.log_softmax(-1), (normal(3, 9, dtype=bf16),)),
+    "softmin": (lambda x: F.softmin(x, dim=1), X), "mse": (F.mse_loss, XY), "l1": (F.l1_loss, XY),
+    "smooth_l1": (F.smooth_l1_loss, XY), "huber": (F.huber_loss, XY),
+    "kl": (lambda p, q: F.kl_div(torch.log(p), q, reduction="batchmean"), (positive(3, 5), positive(3, 5))),
+    "cross_entropy": (F.cross_entropy, (normal(6, 5), integers(0, 5, 6))),
+    "cross_entropy_ignore": (lambda x, t: F.cross_entropy(x, t, ignore_index=2), (normal(6, 5), integers(0, 5, 6))),
+    "cross_entropy_smooth": (lambda x, t: F.cross_entropy(x, t, label_smoothing=0.25), (normal(6, 5), integers(0, 5, 6))),
+    "cross_entropy_image": (F.cross_entropy, (normal(2, 5, 3), integers(0, 5, 2, 3))),
+    "triplet": (lambda a, p, n: F.triplet_margin_loss(a, p, n), (normal(4, 6), normal(4, 6), normal(4, 6))),
+    "hinge": (lambda p, t: torch.mean(torch.clamp(1 - p * t, min=0)), (normal(4, 6), normal(6))),
+    "bce_logits": (F.binary_cross_entropy_with_logits, (normal(3, 5), positive(3, 5))),
+    "cosine": (lambda a, b: 1 - F.cosine_similarity(a, b, dim=1), XY),
+}
+
+
+def model(layer):
+    return lambda: layer()
+
+
+I4 = (normal(2, 4, 3, 5),)
+NORMS = {
+    "layer": (nn.LayerNorm([3, 5]), I4), "layer_plain": (nn.LayerNorm(5, elementwise_affine=False), (normal(3, 5),)),
+    "layer_f16": (nn.LayerNorm(16).half(), (normal(3, 16, dtype=f16),)),
+    "layer_outputs": (lambda x: torch.ops.aten.native_layer_norm(x, [5], None, None, 1e-5), (normal(2, 3, 5),)),
+    "layer_no_bias": (nn.LayerNorm(5, bias=False), (normal(3, 5),)),
+    "group": (nn.GroupNorm(2, 4), I4), "group_plain": (nn.GroupNorm(4, 4, affine=False), I4),
+    "group_outputs": (lambda x: torch.ops.aten.native_group_norm(x, None, None, 2, 4, 15, 2, 1e-5), I4),
+    "instance": (nn.InstanceNorm2d(4), I4), "instance_affine": (nn.InstanceNorm2d(4, affine=True), I4),
+    "batch": (nn.BatchNorm2d(4), I4), "batch_1d": (nn.BatchNorm1d(4), (normal(5, 4),)),
+    "batch_plain": (nn.BatchNorm2d(4, affine=False, momentum=0.25), I4),
+    "batch_untracked": (nn.BatchNorm2d(4, track_running_stats=False), I4),
+    "batch_eval": (nn.BatchNorm2d(4).eval(), I4),
+    "rms": (lambda x: x / torch.sqrt(torch.mean(x ** 2, dim=1, keepdim=True) + 1e-5), I4),
+    "rms_module": (nn.RMSNorm(5), (normal(3, 5),)),
+    "l1": (lambda x: x / torch.mean(torch.abs(x), dim=1, keepdim=True), X),
+    "l2": (lambda x: x / torch.norm(x, p=2, dim=1, keepdim=True), X),
+    "normalize": (lambda x: F.normalize(x, dim=1), X), "running": (nn.Sequential(nn.BatchNorm1d(4), nn.ReLU(), nn.BatchNorm1d(4)), (normal(5, 4),)),
+}
+
+I1, I2, I3 = (normal(2, 2, 11),), (normal(2, 2, 7, 8),), (normal(1, 2, 5, 6, 5),)
+POOLING = {
+    "max1": (nn.MaxPool1d(3, 2), I1), "max1_dilated": (nn.MaxPool1d(3, 1, 1, 2), I1),
+    "max2": (nn.MaxPool2d(2), I2), "max2_padded": (nn.MaxPool2d((3, 2), (2, 1), (1, 1)), I2),
+    "max2_ceil": (nn.MaxPool2d(3, 2, ceil_mode=True), I2), "max2_unbatched": (nn.MaxPool2d(2, 1), (normal(2, 5, 4),)),
+    "max2_indices": (nn.MaxPool2d(3, 2, 1, return_indices=True), I2),
+    "max2_dilated_indices": (nn.MaxPool2d(2, 2, 1, 3, return_indices=True), I2),
+    "max3": (nn.MaxPool3d(3, 2, 1, 2), I3), "max3_indices": (nn.MaxPool3d(2, 2, return_indices=True), I3),
+    "max_f16": (nn.MaxPool2d(2), (normal(1, 2, 4, 4, dtype=f16),)), "max_one": (nn.MaxPool2d(1, 2), I2),
+    "avg1": (nn.AvgPool1d(4, 1, 2), I1), "avg1_exclusive": (nn.AvgPool1d(4, 2, 2, count_include_pad=False), I1),
+    "avg2": (nn.AvgPool2d(3), I2), "avg2_padded": (nn.AvgPool2d(3, 2, 1), I2),
+    "avg2_ceil": (nn.AvgPool2d(3, 2, 1, ceil_mode=True), I2),
+    "avg2_ceil_exclusive": (nn.AvgPool2d((2, 3), 2, (1, 1), ceil_mode=True, count_include_pad=False), I2),
+    "avg2_divisor": (nn.AvgPool2d(2, divisor_override=3), I2), "avg3": (nn.AvgPool3d(3, 2, 1), I3),
+    "avg3_ceil": (nn.AvgPool3d(2, 2, ceil_mode=True), I3), "avg_bf16": (nn.AvgPool2d(2), (normal(1, 2, 4, 4, dtype=bf16),)),
+    "adaptive1": (nn.AdaptiveAvgPool1d(4), I1), "adaptive2": (nn.AdaptiveAvgPool2d((3, 4)), I2),
+    "adaptive_one": (nn.AdaptiveAvgPool2d(1), I2), "adaptive3": (nn.AdaptiveAvgPool3d((2, 3, 4)), I3),
+}
+
+GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "reductions": REDUCTIONS, "losses": LOSSES,
+          "norms": NORMS, "pooling": POOLING}
+TOLERANCE = {f16: 2e-3, bf16: 1.6e-2}
+SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
+
+
+def as_module(fn, inputs):
+    """What dump_module takes, for a function or a layer."""
+    if isinstance(fn, nn.Module):
+        make = lambda: copy.deepcopy(fn)
+    else:
+        class Model(nn.Module):
+            def forward(self, *args):
+                return fn(*args)
+        make = Model
+    return types.SimpleNamespace(Model=make, get_inputs=lambda: [i() for i in inputs], get_init_inputs=lambda: [])
+
+
+def coarse(x):
+    """Multiples of 1/16."""
+    return (x.float() * 16).round().div(16).to(x.dtype) if x.is_floating_point() else x
+
+
+def numbers(x):
+    found = []
+    for v in x.detach().reshape(-1):
+        v = v.item()
+        if isinstance(v, float) and x.dtype != torch.float64 and math.isfinite(v):
+            v = float(str(numpy.float32(v)))  # the shortest text that is this f32
+        found.append(dump.number(int(v) if isinstance(v, bool) else v))
+    return found
+
+
+def is_special(inputs):
+    return any(getattr(i, "__qualname__", "").startswith("special.") for i in inputs)
+
+
+def make_case(name, fn, inputs):
+    module = as_module(fn, inputs)
+    row = dump.dump_module(module)
+    torch.manual_seed(sum(map(ord, name)))
+    values = [coarse(v) if isinstance(v, torch.Tensor) else v for v in module.get_inputs()]
+    for maker, v in zip(inputs, values):
+        if is_special([maker]):
+            v.view(-1)[: len(SPECIAL)] = torch.tensor(SPECIAL, dtype=v.dtype)
+    real = module.Model()
+    state = real.state_dict()
+    for key, tensor in state.items():
+        if tensor.is_floating_point():
+            drawn = coarse(torch.randn(tensor.shape).to(tensor.dtype))
+            tensor.copy_(drawn.abs() + 0.5 if key.endswith("var") else drawn)
+    given = [copy.deepcopy(state[p["state"]]) for p in row["placeholders"] if p["kind"] in ("param", "buffer")]
+    with torch.no_grad():
+        result = real(*[v.clone() if isinstance(v, torch.Tensor) else v for v in values])
+    outputs = [o for o in torch.utils._pytree.tree_leaves(result) if isinstance(o, torch.Tensor)]
+    outputs += [real.state_dict()[u["state"]] for u in row["updates"]]
+    tensors = [v for v in values if isinstance(v, torch.Tensor)] + given
+    tolerance = max([2e-6] + [TOLERANCE.get(t.dtype, 0) for t in tensors + outputs])
+    return {"name": name, "dump": row, "values": [numbers(t) for t in tensors],
+            "answers": [numbers(o) for o in outputs], "tolerance": tolerance}
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "../../cli/import/testdata")
+    os.makedirs(folder, exist_ok=True)
+    for group, cases in GROUPS.items():
+        with open(os.path.join(folder, group + ".jsonl"), "w") as out:
+            for name, (fn, inputs) in cases.items():
+                try:
+                    row = make_case(name, fn, inputs)
+                except Exception as error:
+                    raise SystemExit(f"{group}/{name}: {type(error).__name__}: {error}")
+                out.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()
