@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -54,10 +55,10 @@ class Renumbering {
   std::unordered_map<const Expr*, ExprPtr> done_;
 };
 
-void MarkLoads(const ExprPtr& e, std::unordered_set<const Expr*>& seen, std::vector<bool>& needed) {
+void AddLoads(const ExprPtr& e, std::unordered_set<const Expr*>& seen, std::set<int>& tensors) {
   if (!seen.insert(e.get()).second) return;
-  if (e->op == Op::kLoad) needed[e->tensor] = true;
-  for (const ExprPtr& arg : e->args) MarkLoads(arg, seen, needed);
+  if (e->op == Op::kLoad) tensors.insert(e->tensor);
+  for (const ExprPtr& arg : e->args) AddLoads(arg, seen, tensors);
 }
 
 }  // namespace
@@ -133,6 +134,13 @@ int Graph::AddReduce(std::string name, Combiner combiner, std::vector<Axis> axes
   return id;
 }
 
+std::vector<int> LoadedTensors(const ExprPtr& e) {
+  std::unordered_set<const Expr*> seen;
+  std::set<int> tensors;
+  AddLoads(e, seen, tensors);
+  return std::vector<int>(tensors.begin(), tensors.end());
+}
+
 Graph Prune(const Graph& graph) {
   std::vector<bool> needed(graph.tensors.size(), false);
   for (int output : graph.outputs) needed[output] = true;
@@ -143,8 +151,7 @@ Graph Prune(const Graph& graph) {
                                   [&](int output) { return needed[output]; });
     if (!live) continue;
     for (int output : node.outputs) needed[output] = true;
-    std::unordered_set<const Expr*> seen;
-    MarkLoads(node.value, seen, needed);
+    for (int loaded : LoadedTensors(node.value)) needed[loaded] = true;
   }
   // Inputs stay, used or not: they are what the problem is called with.
   Graph result;

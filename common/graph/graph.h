@@ -98,6 +98,8 @@ ExprPtr Binary(Op op, ExprPtr a, ExprPtr b);
 ExprPtr Select(ExprPtr condition, ExprPtr a, ExprPtr b);
 ExprPtr Cast(DType type, ExprPtr a);
 bool Same(const ExprPtr& a, const ExprPtr& b);    // structural equality
+// The tensors it loads, each once, ascending.
+std::vector<int> LoadedTensors(const ExprPtr& e);
 // Replaces every index variable v with vars[v] (nullptr keeps it).
 ExprPtr Substitute(const ExprPtr& e, const std::vector<ExprPtr>& vars);
 
