@@ -26,10 +26,11 @@ int ExitCodeOf(const absl::Status& status);
 
 // What main() read from the environment and the flags before the sub-command.
 struct Context {
-  std::string dir;      // --dir, or the default
-  std::string planner;  // --planner HOST:PORT; empty: the one of `dir`
-  bool json = false;    // -o json
-  std::string bin_dir;  // where this program and its siblings are
+  std::string dir;          // --dir, or the default
+  std::string planner;      // --planner HOST:PORT; empty: the one of `dir`
+  bool json = false;        // -o json
+  std::string bin_dir;      // where this program and its siblings are
+  std::string python_path;  // folder that holds warpsmith_torch/
   bool stdout_terminal = false;
   bool stderr_terminal = false;
   bool colour = false;  // stderr may be coloured: a terminal, and no NO_COLOR

@@ -1,6 +1,7 @@
 #include "cli/import/import.h"
 
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "common/problem/problem.h"
@@ -15,20 +16,28 @@ struct Flags {
 
 absl::StatusOr<int> ImportFromKernelBench(const Context& context, const Flags& flags) {
   import::ImportOptions options = flags.options;
-  std::vector<std::string> left_out;
-  absl::StatusOr<v1::ProblemSet> set = import::ImportKernelBench(options, &left_out);
-  if (!set.ok()) return set.status();
-  for (const std::string& why : left_out) std::cerr << "warpsmith: left out: " << why << "\n";
-  if (absl::Status saved = problem::SaveSet(*set, flags.out); !saved.ok()) return saved;
-  std::cerr << "warpsmith: imported " << set->problems_size() << " problems, left out "
-            << left_out.size() << "; submit them with `warpsmith submit " << flags.out << "`\n";
+  options.python_path = context.python_path;
+  absl::StatusOr<import::Imported> imported = import::ImportKernelBench(options);
+  if (!imported.ok()) return imported.status();
+  for (const std::string& why : imported->skipped) {
+    std::cerr << "warpsmith: left out: " << why << "\n";
+  }
+  const int problems = imported->set.problems_size();
+  if (problems == 0) {
+    return absl::FailedPreconditionError("none of the problems could be imported");
+  }
+  if (absl::Status saved = problem::SaveSet(imported->set, flags.out); !saved.ok()) return saved;
+  std::cerr << "warpsmith: imported " << problems << " problems, left out "
+            << imported->skipped.size() << "; submit them with `warpsmith submit " << flags.out
+            << "`\n";
   if (context.json) {
-    std::cout << "{\"path\": \"" << flags.out << "\", \"problems\": " << set->problems_size()
-              << ", \"left_out\": " << left_out.size() << "}\n";
+    nlohmann::json json = {
+        {"path", flags.out}, {"problems", problems}, {"left_out", imported->skipped}};
+    std::cout << json.dump(2) << "\n";
   } else {
     std::cout << flags.out << "\n";
   }
-  return left_out.empty() ? kDone : kPartly;
+  return imported->skipped.empty() ? kDone : kPartly;
 }
 
 }  // namespace
@@ -38,13 +47,13 @@ void AddImport(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* sub = app.add_subcommand("import", "Make a problem set from PyTorch modules");
   sub->require_subcommand(1);
   CLI::App* bench = sub->add_subcommand("kernelbench", "From a checkout of KernelBench");
-  bench->add_option("DIR", flags->options.dir, "folder with level1, level2, ...")->required();
+  bench->add_option("DIR", flags->options.directory, "folder with level1, level2, ...")->required();
   bench->add_option("--level", flags->options.level, "1 to 4")->check(CLI::Range(1, 4))->required();
   bench->add_option("--only", flags->options.only,
                     "problem numbers, e.g. 19,23-40; all if not given");
   bench->add_option("--out", flags->out, "the problem set to write")->required();
-  bench->add_option("--python", flags->options.python, "Python with PyTorch 2.8 or newer")
-      ->capture_default_str();
+  bench->add_option("--python", flags->options.python,
+                    "Python with PyTorch 2.8 or newer; python3 if not given");
   bench->callback([&context, &chosen, flags] {
     chosen = [&context, flags] { return ImportFromKernelBench(context, *flags); };
   });

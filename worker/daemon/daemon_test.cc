@@ -184,7 +184,7 @@ TEST_CASE("a lease is worked on, told of and ended") {
   int trials = 0, incumbents = 0;
   bool finished = false;
   while (!finished) {
-    request = fixture.Take());
+    request = fixture.Take();
     CHECK(request.session_id() == "s1");
     for (const auto& result : request.results()) {
       CHECK(result.fence() == 7);
@@ -202,7 +202,7 @@ TEST_CASE("a lease is worked on, told of and ended") {
   }
   CHECK(trials == 1);
   CHECK(incumbents == 1);
-  request = fixture.Take());
+  request = fixture.Take();
   CHECK(request.leases_size() == 0);
   CHECK(request.results_size() == 0);
   CHECK(fixture.Finish().ok());
@@ -243,12 +243,12 @@ absl::StatusOr<agent::Outcome> UntilStopped(agent::Reporter&, const std::atomic<
 TEST_CASE("work stops when the planner wants the lease back") {
   Fixture fixture(UntilStopped);
   fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
-  v1::SynchronizeRequest request = fixture.Take());
+  v1::SynchronizeRequest request = fixture.Take();
   v1::SynchronizeReply reply = Fixture::Settle(request);
   reply.add_drop("L1");
   fixture.link.Answer(reply);
   do {
-    request = fixture.Take());
+    request = fixture.Take();
     fixture.link.Answer(Fixture::Settle(request));
   } while (request.leases_size() > 0 && !request.leases(0).finished());
   CHECK(request.leases_size() == 1);
@@ -303,10 +303,10 @@ TEST_CASE("a worker on which every task fails ends with the reason") {
   v1::SynchronizeRequest request = fixture.link.Take();
   for (int i = 0; i < kMaxFailedTasks; ++i) {
     fixture.link.Answer(Fixture::Grant(request, "L" + std::to_string(i)));
-    request = fixture.Take());
+    request = fixture.Take();
     while (request.leases_size() == 0 || !request.leases(0).finished()) {
       fixture.link.Answer(Fixture::Settle(request));
-      request = fixture.Take());
+      request = fixture.Take();
     }
     CHECK(request.leases(0).failure() == "the judge does not start");
     CHECK_FALSE(request.leases(0).permanent());
