@@ -137,6 +137,10 @@ absl::StatusOr<std::vector<std::string>> TensorArguments(const v1::TorchModule& 
           absl::StrCat("    _refuse(\"", parameter.name, "\", ", parameter.name, ", ", value, ")"));
     } else if (i < given) {
       names.push_back(parameter.name);
+    } else if (parameter.default_value.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the graph has nothing for forward's argument '", parameter.name,
+                       "'; import the problem again"));
     } else {
       // Not given when the graph was made: it had its default.
       const std::string& value = parameter.default_value;

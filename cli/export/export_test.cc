@@ -1,0 +1,340 @@
+// Structure of exported files; what Python makes of them (with WARPSMITH_PYTHON, as scripts/test.sh
+// sets it); and, where there is an nvcc, that they compile.
+#include "cli/export/export.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/export/cuda_source.h"
+#include "cli/export/python_module.h"
+#include "common/problem/problem.h"
+
+namespace warpsmith::exporter {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kModule[] = R"PY("""Not wanted: try: this, except that, pass."""
+import torch
+import torch.nn as nn
+from typing import (Optional,
+                    Tuple)
+
+DEFAULT_EPS = 1e-5  # wanted: the constructor refers to it
+batch_size = 8
+size = batch_size * 2
+
+
+def double(x):
+    return 2 * x
+
+
+class Model(nn.Module):
+    """
+    A norm with a scale. pass
+    """
+    def __init__(self, features: int, eps: float = DEFAULT_EPS, names: Tuple[str, ...] = ("a,b", ")")):
+        """Docs."""
+        super(Model, self).__init__()
+        self.norm = nn.BatchNorm1d(features, eps=eps)  # 'quoted'
+        # a comment
+        self.tail = nn.Sequential(nn.Identity(), nn.Linear(features, features, bias=False))
+
+    def forward(self, x: torch.Tensor,
+                scale: float, mask: Optional[torch.Tensor] = None) -> Tuple[torch.Tensor, torch.Tensor]:
+        """
+        Model (docs).
+        """
+        y = self.norm(x) * scale
+
+        # at the left edge of what is inside
+        return y, double(self.tail(y)).sum()
+
+
+def get_inputs():
+    return [torch.rand(batch_size, size), 3.0]
+
+
+def get_init_inputs():
+    return [size]
+
+
+if __name__ == "__main__":
+    print(Model(3))
+)PY";
+
+v1::Problem MadeProblem() {
+  v1::Problem problem;
+  problem.set_name("25_Norm");
+  problem.set_description("A norm with a scale.");
+  for (const char* line :
+       {"input x: f32[8, 16] ~ normal", "param norm.weight: f32[16] ~ normal",
+        "param tail.1.weight: f32[16, 16] ~ normal", "state norm.running_mean: f32[16] ~ normal",
+        "y: f32[a: 8, b: 16] = x[a, b] * norm.weight[b]",
+        "total: f32[] = sum[a: 8, b: 16](y[a, b] * tail.1.weight[b, b])",
+        "part: f32[b: 16] = sum[a: 8](x[a, b])",
+        "mean: f32[b: 16] = part[b] + norm.running_mean[b]", "output y", "output total",
+        "update norm.running_mean = mean"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  auto& torch = *problem.mutable_torch();
+  torch.set_path("level1/25_Norm.py");
+  torch.set_source(kModule);
+  auto& scalar = *torch.add_scalars();
+  scalar.set_position(1);
+  scalar.set_value(3);
+  return problem;
+}
+
+void AddBuffer(v1::Plan& plan, v1::Buffer::Kind kind, const std::string& tensor,
+               const std::vector<int64_t>& shape) {
+  auto& buffer = *plan.add_buffers();
+  buffer.set_kind(kind);
+  buffer.set_tensor(tensor);
+  buffer.set_dtype("f32");
+  int64_t bytes = 4;
+  for (int64_t extent : shape) {
+    buffer.add_shape(extent);
+    bytes *= extent;
+  }
+  buffer.set_bytes(bytes);
+}
+
+v1::Solution MadeSolution() {
+  v1::Solution solution;
+  solution.set_arch("sm_90a");
+  auto& plan = *solution.add_plans();
+  plan.set_source(R"(#include <warpsmith/map.cuh>
+#include <warpsmith/rows.cuh>
+#include <warpsmith/columns.cuh>
+struct G {
+  const float* x;
+  float* y;
+  using Index = int;
+  template <int V> struct Values { float x[V]; };
+  template <int V> WS_DEVICE void load(Index i, Values<V>& v) const { ws::load<V, float, 0>(x + i, v.x); }
+  template <int V> WS_DEVICE void emit(Index i, const Values<V>& v) const { ws::store<V, float, 1>(y + i, v.x); }
+};
+extern "C" __global__ void __launch_bounds__(32) launch(const float* x, float* y, long long n, float f) {
+  G g{x, y};
+  ws::map<G, 4, 1, false, false>(g, int(n));
+}
+WS_EXPORT(launch)
+)");
+  AddBuffer(plan, v1::Buffer::INPUT, "x", {8, 16});
+  AddBuffer(plan, v1::Buffer::PARAM, "norm.weight", {16});
+  AddBuffer(plan, v1::Buffer::PARAM, "tail.1.weight", {16, 16});
+  AddBuffer(plan, v1::Buffer::STATE, "norm.running_mean", {16});
+  AddBuffer(plan, v1::Buffer::OUTPUT, "y", {8, 16});
+  AddBuffer(plan, v1::Buffer::OUTPUT, "total", {});
+  AddBuffer(plan, v1::Buffer::WORKSPACE, "exchange", {3});
+  AddBuffer(plan, v1::Buffer::WORKSPACE, "partial", {3});
+  for (uint32_t pattern : {0u, 0x7fc00000u}) {
+    auto& fill = *plan.add_steps()->mutable_fill();
+    fill.set_buffer(7);
+    fill.set_pattern(pattern);
+    fill.set_bytes(12);
+  }
+  auto& launch = *plan.add_steps()->mutable_launch();
+  launch.set_entry("launch");
+  for (uint32_t n : {16u, 1u, 1u}) launch.add_grid(n);
+  for (uint32_t n : {32u, 1u, 1u}) launch.add_block(n);
+  for (uint32_t n : {16u, 1u, 1u}) launch.add_cluster(n);
+  launch.set_shared_bytes(100000);
+  launch.set_cooperative(true);
+  launch.set_programmatic(true);
+  launch.add_arguments()->set_buffer(0);
+  launch.add_arguments()->set_buffer(4);
+  launch.add_arguments()->set_i64(128);
+  launch.add_arguments()->set_f32(0.5f);
+  auto& copy = *plan.add_steps()->mutable_copy();
+  copy.set_from(6);
+  copy.set_to(5);
+  copy.set_bytes(4);
+  return solution;
+}
+
+std::string Read(const std::string& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A folder of its own for each test case.
+struct Folder {
+  explicit Folder(const std::string& name)
+      : path((fs::temp_directory_path() / ("warpsmith_export_" + name)).string()) {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~Folder() { fs::remove_all(path); }
+  const std::string path;
+};
+
+std::string Nvcc() {
+  for (const char* path : {"/usr/local/cuda/bin/nvcc", "/usr/bin/nvcc"}) {
+    if (fs::exists(path)) return path;
+  }
+  return "";
+}
+
+TEST_CASE("a module is taken apart", "[export]") {
+  const auto module = ReadModule(kModule);
+  REQUIRE(module.ok());
+  CHECK(module->class_line == "class ModelNew(nn.Module):");
+  CHECK(Has(module->preamble, "from typing import (Optional,"));
+  CHECK(Has(module->preamble, "DEFAULT_EPS = 1e-5"));
+  CHECK(Has(module->preamble, "def double(x):"));
+  CHECK_FALSE(Has(module->preamble, "batch_size"));
+  CHECK_FALSE(Has(module->preamble, "get_in"));
+  CHECK_FALSE(Has(module->preamble, "__main__"));
+  CHECK(Has(module->members, "super(ModelNew, self).__init__()"));
+  CHECK(Has(module->members, "# a comment"));
+  CHECK_FALSE(Has(module->members, "Docs"));
+  CHECK_FALSE(Has(module->members, "scale"));
+  REQUIRE(module->forward.size() == 3);
+  CHECK(module->forward[0].text == "x: torch.Tensor");
+  CHECK(module->forward[1].name == "scale");
+  CHECK(module->forward[2].default_value == "None");
+}
+
+TEST_CASE("modules that cannot be rewritten say why", "[export]") {
+  CHECK(
+      Has(std::string(ReadModule("class Net:\n  def forward(self): return 1\n").status().message()),
+          "no class Model"));
+  CHECK(Has(std::string(ReadModule("class Model:\n  x = 1\n").status().message()), "no forward"));
+  CHECK(
+      Has(std::string(
+              ReadModule("class Model:\n  def forward(self, *xs): return xs\n").status().message()),
+          "*xs"));
+  CHECK_FALSE(ReadModule("class Model(:\n'''").ok());
+}
+
+TEST_CASE("headers are written out once, for a card", "[export]") {
+  const auto text = ExpandHeaders("#include <warpsmith/map.cuh>\n#include <warpsmith/rows.cuh>\n");
+  REQUIRE(text.ok());
+  CHECK_FALSE(Has(*text, "#include"));
+  CHECK_FALSE(Has(*text, "WS_HOST"));
+  CHECK_FALSE(Has(*text, "#pragma once"));
+  CHECK(text->find("==== warpsmith/base.cuh") == text->rfind("==== warpsmith/base.cuh"));
+  CHECK_FALSE(ExpandHeaders("#include <vector>\n").ok());
+}
+
+TEST_CASE("workspace shares one aligned block", "[export]") {
+  const v1::Solution solution = MadeSolution();
+  const Layout layout = LayOut(solution.plans(0));
+  CHECK(layout.tensors == std::vector<int>{0, 1, 2, 3, 4, 5});
+  CHECK(layout.offsets[6] == 0);
+  CHECK(layout.offsets[7] == 256);
+  CHECK(layout.workspace_bytes == 512);
+  CHECK(layout.pointers() == 7);
+}
+
+TEST_CASE("plans that point nowhere are refused", "[export]") {
+  v1::Solution solution = MadeSolution();
+  solution.mutable_plans(0)->mutable_steps(0)->mutable_fill()->set_buffer(8);
+  CHECK_FALSE(CudaSource(solution.plans(0), "f").ok());
+  solution = MadeSolution();
+  solution.mutable_plans(0)->mutable_steps(2)->mutable_launch()->clear_grid();
+  CHECK_FALSE(CudaSource(solution.plans(0), "f").ok());
+}
+
+TEST_CASE("a KernelBench file", "[export]") {
+  const Folder folder("kernelbench");
+  const v1::Problem problem = MadeProblem();
+  const absl::Status valid = problem::Validate(problem);
+  INFO(valid.ToString());
+  REQUIRE(valid.ok());
+  const auto path = ExportKernelBench(problem, MadeSolution(), folder.path);
+  INFO(path.status().ToString());
+  REQUIRE(path.ok());
+  CHECK(*path == folder.path + "/level1/25_Norm.py");
+  const std::string text = Read(*path);
+  CHECK(Has(text, "class ModelNew(nn.Module):"));
+  CHECK(Has(text, "no_implicit_headers=True"));
+  CHECK(Has(text, "-gencode=arch=compute_90a,code=sm_90a"));
+  CHECK(Has(text, "getattr(self.tail, \"1\").weight"));
+  CHECK(Has(text, "if scale != 3:"));
+  CHECK(Has(text, "if mask is not None:"));
+  CHECK(Has(text, "if not self.training:"));
+  CHECK(Has(text, "return t4, t5"));
+  CHECK_FALSE(Has(text, "warpsmith/map.cuh>"));
+  // The same again, to the byte.
+  REQUIRE(ExportKernelBench(problem, MadeSolution(), folder.path).ok());
+  CHECK(Read(*path) == text);
+
+  if (const char* python = std::getenv("WARPSMITH_PYTHON")) {
+    const std::string reference = folder.path + "/reference.py";
+    std::ofstream(reference) << kModule;
+    const std::string command = std::string(python) + " " + WARPSMITH_SOURCE_DIR +
+                                "/cli/export/check_export.py " + reference + " " + *path + " " +
+                                Nvcc();
+    CHECK(std::system(command.c_str()) == 0);
+  } else {
+    WARN("WARPSMITH_PYTHON is not set: the exported module was not tried in Python");
+  }
+}
+
+TEST_CASE("what a KernelBench file cannot hold", "[export]") {
+  const Folder folder("refused");
+  v1::Problem problem = MadeProblem();
+  v1::Solution solution = MadeSolution();
+  const auto refused = [&] {
+    return std::string(ExportKernelBench(problem, solution, folder.path).status().message());
+  };
+  solution.set_arch("host");
+  CHECK(Has(refused(), "CUDA card"));
+  solution = MadeSolution();
+  solution.set_problem_digest("of another one");
+  CHECK(Has(refused(), "another version"));
+  solution = MadeSolution();
+  problem.mutable_torch()->set_path("../../etc/passwd");
+  CHECK(Has(refused(), "not a path within"));
+  problem = MadeProblem();
+  problem.mutable_torch()->clear_scalars();
+  CHECK(Has(refused(), "argument 'scale'"));
+  problem.clear_torch();
+  CHECK(Has(refused(), "--format plain"));
+}
+
+TEST_CASE("plain CUDA", "[export]") {
+  const Folder folder("plain");
+  const auto path = ExportPlain(MadeProblem(), MadeSolution(), folder.path);
+  REQUIRE(path.ok());
+  CHECK(*path == folder.path + "/k_25_Norm.cu");
+  const std::string text = Read(*path);
+  CHECK(Has(text, "//   3  norm.running_mean  f32[16]  state, read and written"));
+  CHECK(Has(text, "//   6  workspace, 512 bytes"));
+  CHECK(Has(text, "extern \"C\" int k_25_Norm_run(void* const* buffers, cudaStream_t stream"));
+  if (const std::string nvcc = Nvcc(); !nvcc.empty()) {
+    const std::string command = nvcc + " -std=c++17 -gencode=arch=compute_90a,code=sm_90a" +
+                                " --shared -Xcompiler -fPIC -o " + folder.path + "/lib.so " + *path;
+    CHECK(std::system(command.c_str()) == 0);
+  } else {
+    WARN("there is no nvcc: the exported source was not compiled");
+  }
+}
+
+TEST_CASE("one file a workload", "[export]") {
+  const Folder folder("workloads");
+  v1::Problem problem = MadeProblem();
+  problem.add_workloads()->set_name("large");
+  v1::Solution solution = MadeSolution();
+  *solution.add_plans() = solution.plans(0);
+  REQUIRE(ExportPlain(problem, solution, folder.path).ok());
+  CHECK(fs::exists(folder.path + "/k_25_Norm_default.cu"));
+  CHECK(fs::exists(folder.path + "/k_25_Norm_large.cu"));
+  CHECK_FALSE(ExportKernelBench(problem, solution, folder.path).ok());
+}
+
+}  // namespace
+}  // namespace warpsmith::exporter
