@@ -1,5 +1,6 @@
 #include "planner/core/simulation_checker.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -93,6 +94,7 @@ void Checker::Committed(const v1::Event& event) {
     }
     task->trial_id = result.trial_id();
     task->speedup = result.speedup();
+    task->highest = std::max(task->highest, task->speedup);
   } else if (event.has_trials_recorded()) {
     const v1::TrialsRecorded& trials = event.trials_recorded();
     Task* task = Find(trials.task_id(), "a batch");
@@ -120,8 +122,8 @@ void Checker::Committed(const v1::Event& event) {
 void Checker::ToldRecorded(const std::string& task_id, const std::string& blob, double speedup) {
   Task* task = Find(task_id, "a recorded incumbent");
   if (task == nullptr) return;
-  // Accepted, or not better than what was: either way nothing is lost.
-  if (task->accepted.count(blob) == 0 && task->speedup < speedup) {
+  // Accepted, or not better than what was (and may since have been measured again, lower).
+  if (task->accepted.count(blob) == 0 && task->highest < speedup) {
     Fail(Say(task_id, ": a worker was told that ", blob, " is recorded, and it is not"));
   }
 }

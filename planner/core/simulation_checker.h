@@ -52,6 +52,7 @@ class Checker {
     std::set<std::string> accepted;  // blobs
     std::string trial_id;
     double speedup = -1;  // of the incumbent; -1: none
+    double highest = -1;  // that it ever was
   };
   struct Worker {
     std::string arch;

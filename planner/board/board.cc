@@ -1,0 +1,264 @@
+#include "planner/board/board.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace warpsmith::board {
+namespace {
+
+using Tasks = std::vector<const v1::TaskRecord*>;
+
+constexpr size_t kMaxCell = 160;
+
+const char* StateWord(v1::TaskState state) {
+  switch (state) {
+    case v1::QUEUED:
+      return "queued";
+    case v1::LEASED:
+      return "leased";
+    case v1::CONVERGED:
+      return "converged";
+    case v1::PARKED:
+      return "parked";
+    case v1::FAILED:
+      return "failed";
+    case v1::HELD:
+      return "held";
+    default:
+      return "unknown";
+  }
+}
+
+// Text of others in a table cell or a line: no line breaks, no cell borders, no markup.
+std::string Plain(const std::string& text) {
+  std::string plain;
+  for (const char c : text) {
+    if (plain.size() >= kMaxCell) {
+      // Not in the middle of a UTF-8 character.
+      while (!plain.empty() && (plain.back() & 0xC0) == 0x80) plain.pop_back();
+      return plain + "...";
+    }
+    if (c == '\n' || c == '\r' || c == '\t') {
+      plain += ' ';
+    } else if (c == '|' || c == '*' || c == '`' || c == '<' || c == '[' || c == '\\') {
+      plain += '\\';
+      plain += c;
+    } else {
+      plain += c;
+    }
+  }
+  return plain;
+}
+
+std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
+
+std::string Microseconds(double us) {
+  if (us <= 0) return "-";
+  return us < 100 ? absl::StrFormat("%.2f", us) : absl::StrFormat("%.1f", us);
+}
+
+std::string Percent(double part, double whole) {
+  return part <= 0 || whole <= 0 ? "-" : absl::StrFormat("%.0f %%", 100 * part / whole);
+}
+
+Tasks TasksOf(const v1::PlannerState& state, const std::string& run_id) {
+  Tasks tasks;
+  for (const v1::TaskRecord& task : state.tasks()) {
+    if (task.task().run_id() == run_id) tasks.push_back(&task);
+  }
+  return tasks;
+}
+
+Score ScoreOf(const Tasks& tasks) {
+  Score score;
+  double sum = 0;
+  double sum_eager = 0;
+  int with_eager = 0;
+  for (const v1::TaskRecord* record : tasks) {
+    const v1::Task& task = record->task();
+    if (task.incumbent_blob().empty()) continue;
+    ++score.with_incumbent;
+    sum += std::log(std::max(1.0, task.speedup()));
+    if (task.speedup_eager() <= 0) continue;
+    ++with_eager;
+    sum_eager += std::log(task.speedup_eager());
+  }
+  if (score.with_incumbent > 0) score.speedup = std::exp(sum / tasks.size());
+  if (with_eager > 0) score.speedup_eager = std::exp(sum_eager / with_eager);
+  return score;
+}
+
+std::string CountsByState(const Tasks& tasks) {
+  std::map<v1::TaskState, int> counts;
+  for (const v1::TaskRecord* task : tasks) ++counts[task->task().state()];
+  std::vector<std::string> parts;
+  for (const v1::TaskState state :
+       {v1::LEASED, v1::QUEUED, v1::CONVERGED, v1::PARKED, v1::FAILED, v1::HELD}) {
+    if (counts[state] > 0) parts.push_back(absl::StrCat(counts[state], " ", StateWord(state)));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+std::string Headline(const v1::Run& run, const Tasks& tasks) {
+  const Score score = ScoreOf(tasks);
+  double seconds = 0;
+  int64_t trials = 0;
+  for (const v1::TaskRecord* task : tasks) {
+    seconds += task->task().seconds_spent();
+    trials += task->task().trials();
+  }
+  std::string text = absl::StrCat("## Run ", run.id(), ": ", Plain(run.name()),
+                                  run.done() ? " (done)" : "", "\n\n");
+  if (score.with_incumbent > 0) {
+    absl::StrAppend(&text, "**", Speedup(score.speedup), "** against the strongest baseline, ",
+                    Speedup(score.speedup_eager), " against eager (geometric means; ",
+                    score.with_incumbent, " of ", tasks.size(), " tasks have a kernel).\n");
+  } else {
+    absl::StrAppend(&text, "No kernel has passed the judge yet.\n");
+  }
+  absl::StrAppend(&text, tasks.size(),
+                  tasks.size() == 1 ? " task: " : " tasks: ", CountsByState(tasks), ". ", trials,
+                  " trials in ", absl::StrFormat("%.0f", seconds), " GPU seconds, budget ",
+                  absl::StrFormat("%.0f", run.seconds_per_task()), " s a task, policy ",
+                  Plain(run.policy()), ".\n\n");
+  return text;
+}
+
+std::string Row(const v1::Task& task) {
+  const std::vector<std::string> cells = {
+      Plain(task.problem_name()),
+      StateWord(task.state()),
+      OrDash(Plain(task.worker_id())),
+      Microseconds(task.best_us()),
+      Speedup(task.speedup()),
+      Speedup(task.speedup_eager()),
+      Percent(task.light_us(), task.best_us()),
+      OrDash(Plain(task.baseline_name())),
+      absl::StrCat(task.trials()),
+      absl::StrFormat("%.0f s", task.seconds_spent()),
+      OrDash(Plain(task.specialist())),
+      Plain(task.reason()),
+  };
+  return absl::StrCat("| ", absl::StrJoin(cells, " | "), " |\n");
+}
+
+std::string Table(const Tasks& tasks) {
+  std::string text =
+      "| task | state | worker | best µs | speedup | vs eager | of light | baseline | trials | "
+      "time | specialist | note |\n"
+      "|---|---|---|--:|--:|--:|--:|---|--:|--:|---|---|\n";
+  int rows = 0;
+  for (const v1::TaskRecord* task : tasks) {
+    if (++rows > kMaxRows) break;
+    text += Row(task->task());
+  }
+  if (static_cast<int>(tasks.size()) > kMaxRows) {
+    absl::StrAppend(&text, "\nand ", tasks.size() - kMaxRows, " more.\n");
+  }
+  return text + "\n";
+}
+
+std::string TaskLessons(const v1::TaskRecord& record) {
+  std::string text = absl::StrCat("**", Plain(record.task().problem_name()), "** (",
+                                  record.task().arch(), ")\n\n");
+  const int first = std::max(0, record.lessons_size() - kMaxLessonsShown);
+  if (first > 0) absl::StrAppend(&text, "- ", first, " earlier gains\n");
+  for (int i = first; i < record.lessons_size(); ++i) {
+    const v1::Lesson& lesson = record.lessons(i);
+    absl::StrAppend(&text, "- ", Speedup(lesson.speedup_before()), " to ",
+                    Speedup(lesson.speedup_after()), ": ", OrDash(Plain(lesson.specialist())), ", ",
+                    OrDash(Plain(lesson.action())), "\n");
+  }
+  std::vector<std::string> tried;
+  for (const v1::SpecialistCount& count : record.counts()) {
+    tried.push_back(absl::StrFormat("%s %d (%d paid)", OrDash(Plain(count.specialist())),
+                                    count.trials(), count.accepted()));
+  }
+  if (!tried.empty()) absl::StrAppend(&text, "- tried: ", absl::StrJoin(tried, ", "), "\n");
+  return text + "\n";
+}
+
+std::string Lessons(const Tasks& tasks) {
+  std::string text;
+  int shown = 0;
+  for (const v1::TaskRecord* task : tasks) {
+    if (task->lessons_size() == 0 && task->counts_size() == 0) continue;
+    if (++shown > kMaxLessonTasks) break;
+    text += TaskLessons(*task);
+  }
+  return text.empty() ? "" : absl::StrCat("### What was tried, and what paid\n\n", text);
+}
+
+std::string Workers(const v1::PlannerState& state) {
+  if (state.workers().empty()) {
+    return "## Workers\n\nNone yet: `warpsmith up` starts some, `warpsmith-worker` one.\n\n";
+  }
+  std::map<std::string, std::string> working;
+  for (const v1::TaskRecord& task : state.tasks()) {
+    if (task.has_lease()) working[task.lease().worker_id()] = task.task().problem_name();
+  }
+  std::string text =
+      "## Workers\n\n| worker | device | arch | state | task |\n|---|---|---|---|---|\n";
+  for (const v1::WorkerRecord& record : state.workers()) {
+    const v1::WorkerInfo& worker = record.worker();
+    std::string health = record.lost()       ? "lost"
+                         : !worker.healthy() ? "sick"
+                         : worker.draining() ? "draining"
+                                             : "up";
+    if (health != "up" && !worker.health_reason().empty()) {
+      absl::StrAppend(&health, ": ", Plain(worker.health_reason()));
+    }
+    const auto task = working.find(worker.id());
+    absl::StrAppend(&text, "| ", Plain(worker.id()), " | ", OrDash(Plain(worker.device_name())),
+                    " | ", Plain(worker.arch()), " | ", health, " | ",
+                    task == working.end() ? "-" : Plain(task->second), " |\n");
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string Speedup(double speedup) {
+  return speedup <= 0 ? "-" : absl::StrFormat("%.2fx", speedup);
+}
+
+Score ScoreOf(const v1::PlannerState& state, const std::string& run_id) {
+  return ScoreOf(TasksOf(state, run_id));
+}
+
+std::string Render(const v1::PlannerState& state) {
+  std::string page = "# Warpsmith board\n\n";
+  if (state.runs().empty()) {
+    page += "Nothing has been submitted yet: `warpsmith submit FILE` hands in a problem set.\n\n";
+  }
+  const int full = std::max(0, state.runs_size() - kRunsInFull);
+  for (int i = state.runs_size() - 1; i >= full; --i) {
+    const v1::Run& run = state.runs(i).run();
+    const Tasks tasks = TasksOf(state, run.id());
+    absl::StrAppend(&page, Headline(run, tasks), Table(tasks), Lessons(tasks));
+  }
+  if (full > 0) page += "## Earlier runs\n\n";
+  for (int i = full - 1; i >= std::max(0, full - kMaxLines); --i) {
+    const v1::Run& run = state.runs(i).run();
+    const Tasks tasks = TasksOf(state, run.id());
+    absl::StrAppend(&page, "- ", run.id(), ", ", Plain(run.name()), ": ",
+                    Speedup(ScoreOf(tasks).speedup), ", ", CountsByState(tasks), "\n");
+  }
+  if (full > kMaxLines) absl::StrAppend(&page, "- and ", full - kMaxLines, " before\n");
+  if (full > 0) page += "\n";
+  absl::StrAppend(&page, Workers(state));
+  absl::StrAppend(&page,
+                  "---\n\nSpeedups are against the fastest baseline of the same accuracy; a task "
+                  "without a faster kernel counts as 1.00x in the mean. Light: the least time the "
+                  "card's bandwidth and arithmetic allow. Revision ",
+                  state.revision(), ".\n");
+  return page;
+}
+
+}  // namespace warpsmith::board

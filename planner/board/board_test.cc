@@ -1,0 +1,124 @@
+#include "planner/board/board.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace warpsmith::board {
+namespace {
+
+using Catch::Contains;
+
+v1::TaskRecord& AddTask(v1::PlannerState& state, const std::string& name, v1::TaskState at,
+                        double speedup = 0, double eager = 0) {
+  if (state.runs().empty()) {
+    v1::Run& run = *state.add_runs()->mutable_run();
+    run.set_id("r1");
+    run.set_name("starter");
+    run.set_policy("rules");
+    run.set_seconds_per_task(60);
+  }
+  v1::TaskRecord& record = *state.add_tasks();
+  v1::Task& task = *record.mutable_task();
+  task.set_run_id("r1");
+  task.set_problem_name(name);
+  task.set_arch("sm_90a");
+  task.set_state(at);
+  if (speedup > 0) {
+    task.set_incumbent_blob("blob");
+    task.set_speedup(speedup);
+    task.set_speedup_eager(eager);
+    task.set_best_us(12.345);
+    task.set_light_us(10);
+    task.set_baseline_name("compile");
+  }
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("an empty board says what to do") {
+  const std::string page = Render({});
+  CHECK_THAT(page,
+             Contains("warpsmith submit") && Contains("warpsmith up") && Contains("Revision 0."));
+}
+
+TEST_CASE("the score falls back to the baseline where that is faster") {
+  v1::PlannerState state;
+  AddTask(state, "a", v1::CONVERGED, 4, 8);
+  AddTask(state, "b", v1::CONVERGED, 0.5, 2);
+  AddTask(state, "c", v1::FAILED);
+  const Score score = ScoreOf(state, "r1");
+  CHECK(score.speedup == Approx(std::cbrt(4.0)));
+  CHECK(score.speedup_eager == Approx(4));
+  CHECK(score.with_incumbent == 2);
+  CHECK(ScoreOf(state, "r2").speedup == 0);
+}
+
+TEST_CASE("a run's headline, table and lessons") {
+  v1::PlannerState state;
+  state.set_revision(77);
+  v1::TaskRecord& softmax = AddTask(state, "softmax", v1::LEASED, 1.5, 2.25);
+  softmax.mutable_task()->set_worker_id("w0");
+  softmax.mutable_task()->set_trials(42);
+  softmax.mutable_task()->set_seconds_spent(12.4);
+  softmax.mutable_task()->set_specialist("memory");
+  softmax.mutable_lease()->set_worker_id("w0");
+  v1::Lesson& lesson = *softmax.add_lessons();
+  lesson.set_specialist("memory");
+  lesson.set_action("group y: register_vectors 4 -> 8");
+  lesson.set_speedup_before(1);
+  lesson.set_speedup_after(1.5);
+  v1::SpecialistCount& count = *softmax.add_counts();
+  count.set_specialist("memory");
+  count.set_trials(12);
+  count.set_accepted(1);
+  AddTask(state, "loss", v1::FAILED).mutable_task()->set_reason("operator | is\nunknown");
+  v1::WorkerRecord& worker = *state.add_workers();
+  worker.mutable_worker()->set_id("w0");
+  worker.mutable_worker()->set_arch("sm_90a");
+  worker.mutable_worker()->set_device_name("NVIDIA H200");
+  worker.mutable_worker()->set_healthy(true);
+
+  const std::string page = Render(state);
+  CHECK_THAT(page, Contains("## Run r1: starter\n"));
+  CHECK_THAT(page, Contains("**1.22x** against the strongest baseline, 2.25x against eager"));
+  CHECK_THAT(page, Contains("2 tasks: 1 leased, 1 failed. 42 trials in 12 GPU seconds"));
+  CHECK_THAT(page, Contains("| softmax | leased | w0 | 12.35 | 1.50x | 2.25x | 81 % | compile | 42 "
+                            "| 12 s | memory |  |"));
+  CHECK_THAT(page, Contains("| loss | failed | - | - | - | - | - | - | 0 | 0 s | - | operator \\| "
+                            "is unknown |"));
+  CHECK_THAT(page, Contains("- 1.00x to 1.50x: memory, group y: register_vectors 4 -> 8\n"));
+  CHECK_THAT(page, Contains("- tried: memory 12 (1 paid)\n"));
+  CHECK_THAT(page, Contains("| w0 | NVIDIA H200 | sm_90a | up | softmax |"));
+  CHECK_THAT(page, Contains("Revision 77."));
+  CHECK(page == Render(state));
+}
+
+TEST_CASE("workers that are not up say why") {
+  v1::PlannerState state;
+  v1::WorkerRecord& worker = *state.add_workers();
+  worker.mutable_worker()->set_id("w0");
+  worker.mutable_worker()->set_health_reason("it fell silent");
+  CHECK_THAT(Render(state), Contains("| sick: it fell silent |"));
+  worker.set_lost(true);
+  CHECK_THAT(Render(state), Contains("| lost: it fell silent |"));
+}
+
+TEST_CASE("the page stays readable however much there is") {
+  v1::PlannerState state;
+  for (int i = 0; i < kMaxRows + 10; ++i) {
+    v1::TaskRecord& task = AddTask(state, absl::StrCat("t", i), v1::CONVERGED, 2, 2);
+    task.mutable_task()->set_reason(std::string(10000, 'x'));
+    for (int j = 0; j < 20; ++j) task.add_lessons()->set_action("a");
+  }
+  for (int i = 2; i < 200; ++i) state.add_runs()->mutable_run()->set_id(absl::StrCat("r", i));
+  std::swap(*state.mutable_runs(0), *state.mutable_runs(198));
+  const std::string page = Render(state);
+  CHECK(page.size() < 1'000'000);
+  CHECK_THAT(page, Contains("and 10 more.") && Contains("- 12 earlier gains") &&
+                       Contains("## Earlier runs") && Contains("- and 144 before"));
+}
+
+}  // namespace warpsmith::board
