@@ -40,7 +40,7 @@ int Main(int argc, char** argv) {
   context.colour = context.stderr_terminal && (no_colour == nullptr || *no_colour == '\0');
 
   CLI::App app("Warpsmith makes GPU kernels faster without anyone watching.", "warpsmith");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.fallthrough();
   app.set_help_all_flag("--help-all", "Print the help of all sub-commands");
   app.add_option("--dir", context.dir, "where the planner's state lives")->capture_default_str();
@@ -76,6 +76,10 @@ int Main(int argc, char** argv) {
   }
   context.dir = std::filesystem::absolute(context.dir).lexically_normal().string();
 
+  if (!chosen) {
+    std::cerr << app.help();
+    return kUsage;
+  }
   absl::StatusOr<int> code = chosen();
   if (code.ok()) return *code;
   std::cerr << "warpsmith: error: " << std::string(code.status().message()) << "\n";

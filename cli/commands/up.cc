@@ -295,10 +295,6 @@ absl::StatusOr<int> Detach(const Context& context, const Flags& flags) {
 }
 
 absl::StatusOr<int> RunUp(const Context& context, const Flags& flags) {
-  if (flags.workers > kMaxWorkers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--workers ", flags.workers, ": at most ", kMaxWorkers, " on one machine"));
-  }
   if (absl::Status made = MakeDir(context); !made.ok()) return made;
   if (flags.detach) return Detach(context, flags);
   return Up(context, flags).Run([] { std::cerr << "warpsmith: Ctrl-C ends it\n"; });
@@ -340,7 +336,7 @@ void AddUp(CLI::App& app, const Context& context, Command& chosen) {
       "up", "Start a planner and workers here and keep them running until Ctrl-C");
   sub->add_option("--workers", flags->workers,
                   "how many: 2 on the host, one for each card on a GPU machine, if not given")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMaxWorkers));
   sub->add_option("--device", flags->device, "auto, host, cuda, or cards: cuda:0,cuda:1")
       ->capture_default_str();
   sub->add_option("--python", flags->python,
