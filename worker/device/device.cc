@@ -4,17 +4,25 @@
 #include "absl/strings/str_cat.h"
 #include "worker/device/host_compiler.h"
 #include "worker/device/host_device.h"
+#include "worker/device/nvrtc_compiler.h"
 
 namespace warpsmith::device {
 
 absl::StatusOr<std::unique_ptr<Compiler>> MakeCompiler(const std::string& arch,
-                                                       const std::string& cache_dir) {
+                                                       const std::string& cache_dir,
+                                                       const std::string& nvrtc) {
   if (arch == "host") {
     auto compiler = HostCompiler::Make(cache_dir);
     if (!compiler.ok()) return compiler.status();
     return absl::StatusOr<std::unique_ptr<Compiler>>(*std::move(compiler));
   }
-  return absl::InvalidArgumentError(absl::StrCat("no compiler for architecture '", arch, "'"));
+  if (absl::StartsWith(arch, "sm_")) {
+    auto compiler = NvrtcCompiler::Make(arch, nvrtc);
+    if (!compiler.ok()) return compiler.status();
+    return absl::StatusOr<std::unique_ptr<Compiler>>(*std::move(compiler));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no compiler for architecture '", arch, "': it is \"host\" or \"sm_90a\", ..."));
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name) {

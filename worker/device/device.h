@@ -51,9 +51,11 @@ class Compiler {
   // Other codes: no compiler; the message says what to install.
   virtual absl::StatusOr<Binary> Compile(const std::string& source, absl::Duration limit) = 0;
 };
-// arch: "host" or "sm_90a", ... `cache_dir` keeps shared objects of the host compiler.
+// arch: "host" or "sm_90a", ... `cache_dir` keeps shared objects of the host compiler. `nvrtc` is
+// the path of libnvrtc.so; empty: it is looked for.
 absl::StatusOr<std::unique_ptr<Compiler>> MakeCompiler(const std::string& arch,
-                                                       const std::string& cache_dir);
+                                                       const std::string& cache_dir,
+                                                       const std::string& nvrtc = "");
 
 // Device memory of one tensor. Begins at a multiple of 256 bytes and ends as near as that allows to
 // an unmapped page; the bytes between are a guard band with a known pattern. Moving it changes its

@@ -1,0 +1,198 @@
+#include "worker/device/nvrtc_compiler.h"
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "worker/device/kernel_scan.h"
+#include "worker/device/plan_builder.h"
+#include "worker/device/report.h"
+#include "worker/kernels/headers.h"
+
+namespace warpsmith::device {
+namespace {
+
+constexpr absl::Duration kLimit = absl::Seconds(30);
+
+// Null where there is no NVRTC: those cases say so and end.
+Compiler* CompilerFor(const std::string& arch) {
+  static std::map<std::string, std::unique_ptr<Compiler>> compilers;
+  if (compilers.count(arch) == 0) {
+    auto made = NvrtcCompiler::Make(arch, "");
+    if (!made.ok()) {
+      WARN("not run: " << made.status());
+      return nullptr;
+    }
+    compilers[arch] = *std::move(made);
+  }
+  return compilers[arch].get();
+}
+
+TEST_CASE("kernels compile to cubin for each architecture") {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    INFO(arch);
+    Compiler* const compiler = CompilerFor(arch);
+    if (compiler == nullptr) return;
+    const auto binary = compiler->Compile(R"(
+__constant__ float table[4] = {1, 2, 3, 4};
+extern "C" __global__ void __launch_bounds__(256) f(const float* x, float* y) {
+  y[threadIdx.x] = x[threadIdx.x] * table[threadIdx.x % 4];
+}
+extern "C" __global__ void g(float* y, int n) {
+  float local[64];
+  for (int i = 0; i < 64; ++i) local[i * n & 63] = y[i];
+  for (int i = 0; i < 64; ++i) y[i] = local[i * n * 3 + 1 & 63];
+})",
+                                          kLimit);
+    INFO(binary.status());
+    REQUIRE(binary.ok());
+    REQUIRE(absl::StartsWith(binary->bytes, "\177ELF"));
+    REQUIRE(binary->report.kernels_size() == 2);
+    for (const auto& kernel : binary->report.kernels()) {
+      REQUIRE(kernel.registers() > 0);
+      REQUIRE(kernel.spill_bytes() == (kernel.entry() == "g" ? 256 : 0));
+    }
+    REQUIRE(binary->report.compile_ms() > 0);
+  }
+}
+
+TEST_CASE("every header of the skeletons compiles for the card") {
+  for (const auto& [name, text] : kernels::Headers()) {
+    if (absl::StartsWith(name, "warpsmith/host")) continue;
+    INFO(name);
+    Compiler* const compiler = CompilerFor("sm_90a");
+    if (compiler == nullptr) return;
+    const auto binary = compiler->Compile(
+        absl::StrCat("#include <", name, ">\nextern \"C\" __global__ void f() {}\n"), kLimit);
+    INFO(binary.status());
+    REQUIRE(binary.ok());
+  }
+}
+
+TEST_CASE("what NVRTC refuses says why") {
+  Compiler* const compiler = CompilerFor("sm_90a");
+  if (compiler == nullptr) return;
+  const auto wrong =
+      compiler->Compile("extern \"C\" __global__ void f(float* x) {\n  x[0] = nothing;\n}", kLimit);
+  REQUIRE(absl::IsInvalidArgument(wrong.status()));
+  INFO(wrong.status());
+  REQUIRE(absl::StrContains(wrong.status().message(), "kernel.cu(2): error"));
+  REQUIRE(absl::StrContains(wrong.status().message(), "nothing"));
+
+  for (const char* declaration : {"__device__ int calls;", "__device__ int calls = 7;",
+                                  "static __device__ int calls;", "__managed__ int calls;"}) {
+    INFO(declaration);
+    const auto global = compiler->Compile(
+        absl::StrCat(declaration,
+                     "extern \"C\" __global__ void f(int* x) { *x = calls; calls = *x + 1; }"),
+        kLimit);
+    INFO(global.status());
+    REQUIRE(absl::IsFailedPrecondition(global.status()));
+    REQUIRE(absl::StrContains(global.status().message(), "calls"));
+  }
+  const auto local = compiler->Compile(
+      "extern \"C\" __global__ void f(int* x) { static int calls; *x = ++calls; }", kLimit);
+  REQUIRE(absl::IsFailedPrecondition(local.status()));
+
+  // Constants do not count, nor does what nobody uses.
+  REQUIRE(compiler
+              ->Compile("namespace ws { constexpr int kTwo = 2; inline constexpr int kThree = 3; }"
+                        "__device__ int unused;"
+                        "extern \"C\" __global__ void f(int* x) { *x = ws::kTwo + ws::kThree; }",
+                        kLimit)
+              .ok());
+
+  auto unknown = NvrtcCompiler::Make("sm_1", "");
+  REQUIRE(unknown.ok());
+  REQUIRE_FALSE((*unknown)->Compile("", kLimit).ok());
+  REQUIRE(absl::IsNotFound(NvrtcCompiler::Make("sm_90a", "/nowhere/libnvrtc.so").status()));
+}
+
+TEST_CASE("the limit stops the front end") {
+  Compiler* const compiler = CompilerFor("sm_90a");
+  if (compiler == nullptr) return;
+  const auto endless = compiler->Compile(
+      "template <int N, long K> struct F { enum { v = F<N - 1, 2 * K>::v + F<N - 1, 2 * K + 1>::v "
+      "};"
+      "}; template <long K> struct F<0, K> { enum { v = 1 }; };"
+      "extern \"C\" __global__ void f(long* x) { *x = F<17, 0>::v; }",
+      absl::Milliseconds(100));
+  INFO(endless.status());
+  REQUIRE(absl::IsDeadlineExceeded(endless.status()));
+}
+
+TEST_CASE("several threads compile at once") {
+  Compiler* const compiler = CompilerFor("sm_90a");
+  if (compiler == nullptr) return;
+  std::vector<std::thread> threads;
+  std::vector<absl::Status> statuses(4);
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      statuses[i] = compiler
+                        ->Compile(absl::StrCat("extern \"C\" __global__ void f", i,
+                                               "(float* x) { x[", i, "] = 1; }"),
+                                  kLimit)
+                        .status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : statuses) CHECK(status.ok());
+}
+
+TEST_CASE("what ptxas says becomes a report") {
+  const v1::StaticReport report = ParsePtxasLog(
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'f' for 'sm_90a'\n"
+      "ptxas info    : Function properties for f\n"
+      "    16 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads\n"
+      "ptxas info    : Function properties for helper\n"
+      "    32 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 42 registers, used 1 barriers, 512 bytes smem\n");
+  REQUIRE(report.kernels_size() == 1);
+  REQUIRE(report.kernels(0).entry() == "f");
+  REQUIRE(report.kernels(0).registers() == 42);
+  REQUIRE(report.kernels(0).spill_bytes() == 16);
+  REQUIRE(report.kernels(0).shared_bytes() == 512);
+}
+
+TEST_CASE("occupancy follows from registers, threads and shared memory") {
+  DeviceInfo h200;
+  h200.kind = "cuda";
+  h200.shared_per_sm = 228 << 10;
+  h200.shared_per_block = 227 << 10;
+  const struct {
+    int registers, threads, shared, blocks;
+  } cases[] = {{32, 256, 0, 8},          {33, 256, 0, 6}, {64, 256, 0, 4},
+               {128, 512, 0, 1},         {16, 32, 0, 32}, {32, 256, 100 << 10, 2},
+               {32, 1024, 227 << 10, 1}, {255, 256, 0, 1}};
+  for (const auto& c : cases) {
+    INFO(c.registers << " registers, " << c.threads << " threads, " << c.shared << " bytes");
+    v1::StaticReport report;
+    report.add_kernels()->set_entry("f");
+    report.mutable_kernels(0)->set_registers(c.registers);
+    CompleteReport(PlanBuilder("").Launch("f", 1, c.threads, {}).Shared(c.shared).Build(), h200,
+                   &report);
+    REQUIRE(report.kernels(0).blocks_per_sm() == c.blocks);
+    REQUIRE(report.kernels(0).shared_bytes() == c.shared);
+  }
+}
+
+TEST_CASE("kernels are found in a source") {
+  const std::vector<std::string> names = KernelNames(R"x(
+// extern "C" __global__ void commented(int);
+/* extern "C" __global__ void commented_too(int); */
+const char* text = "extern \"C\" __global__ void quoted(int)";
+extern "C" __global__ void __launch_bounds__(256, (1 + 1)) first(const float* x) {}
+extern "C" __global__
+void second() {}
+extern "C" void __global__ __cluster_dims__(2, 1, 1) third(int) {}
+template <int N> __global__ void templated() {}
+extern "C" __device__ int helper();
+extern "C" __global__ void first(const float* x);
+)x");
+  REQUIRE(names == std::vector<std::string>{"first", "second", "third"});
+}
+
+}  // namespace
+}  // namespace warpsmith::device
