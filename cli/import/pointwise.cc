@@ -283,12 +283,22 @@ absl::Status DivMode(Lowering& l) {
   });
 }
 
-absl::Status Remainder(Lowering& l) {
-  const DType type = ComputeType(l.Out().type);
-  if (graph::IsFloat(type)) return l.Unsupported("floating-point numbers are not supported");
-  return Emit(l, [&](const Exprs& at) {
-    return Mod(l.Operand("self", type, at), l.Operand("other", type, at));
-  });
+// a % b with b's sign (remainder) or a's (fmod); the language has the former, of integers.
+Operator Remainder(bool dividends_sign) {
+  return {"self:x other:x", [dividends_sign](Lowering& l) {
+            const DType type = ComputeType(l.Out().type);
+            if (graph::IsFloat(type))
+              return l.Unsupported("floating-point numbers are not supported");
+            return Emit(l, [&](const Exprs& at) {
+              const ExprPtr a = l.Operand("self", type, at), b = l.Operand("other", type, at);
+              const ExprPtr rest = Mod(a, b);
+              if (!dividends_sign) return rest;
+              const ExprPtr uneven = Binary(Op::kNe, rest, Like(a, 0));
+              const ExprPtr apart = Binary(Op::kNe, Cast(DType::kI32, Less(a, Like(a, 0))),
+                                           Cast(DType::kI32, Less(b, Like(b, 0))));
+              return Select(And(uneven, apart), Sub(rest, b), rest);
+            });
+          }};
 }
 
 absl::Status Where(Lowering& l) {
@@ -363,13 +373,13 @@ void AddUnary(OperatorTable& table) {
 
 void AddBinary(OperatorTable& table) {
   table["aten.add.Tensor"] = table["aten.add.Scalar"] = Scaled(Op::kAdd);
-  table["aten.sub.Tensor"] = table["aten.sub.Scalar"] = Scaled(Op::kSub);
-  table["aten.rsub.Scalar"] = table["aten.rsub.Tensor"] = Scaled(Op::kSub, /*reversed=*/true);
+  table["aten.sub.Tensor"] = Scaled(Op::kSub);
+  table["aten.rsub.Scalar"] = Scaled(Op::kSub, /*reversed=*/true);
   table["aten.mul.Tensor"] = table["aten.mul.Scalar"] = Binary2(Mul);
-  table["aten.div.Tensor"] = table["aten.div.Scalar"] = Binary2(Div);
-  table["aten.div.Tensor_mode"] =
-      table["aten.div.Scalar_mode"] = {"self:x other:x rounding_mode:s?", DivMode};
-  table["aten.remainder.Scalar"] = table["aten.remainder.Tensor"] = {"self:x other:x", Remainder};
+  table["aten.div.Tensor"] = Binary2(Div);
+  table["aten.div.Tensor_mode"] = {"self:x other:x rounding_mode:s?", DivMode};
+  table["aten.remainder.Scalar"] = table["aten.remainder.Tensor"] = Remainder(false);
+  table["aten.fmod.Scalar"] = table["aten.fmod.Tensor"] = Remainder(true);
   table["aten.maximum.default"] = Binary2(Maximum);
   table["aten.minimum.default"] = Binary2(Minimum);
   table["aten.atan2.default"] =

@@ -38,6 +38,17 @@ Over OverOf(const Lowering& l) {
   return over;
 }
 
+// The index, with a 0 for each reduced dimension, of what has the index `at` in the result.
+Exprs KeptOf(const Over& over, const Exprs& at) {
+  Exprs kept;
+  size_t next = 0;
+  for (int dim = 0; dim < over.shape.size(); ++dim) {
+    kept.push_back(over.reduced[dim] ? I(0) : at[next]);
+    if (!over.reduced[dim] || over.keep) ++next;
+  }
+  return kept;
+}
+
 // The type sums and products are kept in.
 DType AccumulationType(DType out) { return out == DType::kBool ? DType::kI64 : OpMath(out); }
 
@@ -125,13 +136,12 @@ Operator WithIndex(const char* arguments, bool maximum, bool index_only) {
       }};
 }
 
-// sum((x - mean)^2) / max(n - correction, 0)
+// sum((x - mean)^2) / max(n - correction, 0), and the mean for var_mean.
 absl::Status Variance(Lowering& l) {
   const DType type = OpMath(l.Out().type);
   Over over = OverOf(l);
   double correction = 1;
   if (l.Has("correction")) correction = l.Number("correction");
-  if (l.Has("unbiased")) correction = l.Bool("unbiased") ? 1 : 0;
   const bool keep = std::exchange(over.keep, true);
   const int sum = Reduce(l, over, Combiner::kSum, type, l.Name("sum"), Itself);
   const Shape kept = l.ShapeOf(sum);
@@ -147,6 +157,13 @@ absl::Status Variance(Lowering& l) {
       });
   const double divisor = std::max(0.0, over.count - correction);
   l.Bind(Finish(l, squares, [&](ExprPtr x) { return Div(x, Literal(type, divisor)); }));
+  if (l.op() == "aten.var_mean.correction" && l.Used(1)) {
+    l.Bind(l.AddMap(l.Name("mean"), l.Out(1).shape,
+                    [&](const Exprs& at) {
+                      return Cast(l.Out(1).type, l.LoadBroadcast(mean, KeptOf(over, at)));
+                    }),
+           1);
+  }
   return absl::OkStatus();
 }
 
@@ -196,13 +213,9 @@ absl::Status LogSumExp(Lowering& l) {
         return Unary(Op::kExp,
                      Sub(Cast(type, Load(l.graph, over.self, at)), l.LoadBroadcast(shift, at)));
       });
+  over.keep = keep;
   l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
-    Exprs kept;
-    int next = 0;
-    for (int dim = 0; dim < over.shape.size(); ++dim) {
-      kept.push_back(over.reduced[dim] ? I(0) : at[next]);
-      next += !over.reduced[dim] || keep;
-    }
+    const Exprs kept = KeptOf(over, at);
     return Cast(l.Out().type,
                 Add(Unary(Op::kLog, l.LoadBroadcast(sum, kept)), l.LoadBroadcast(shift, kept)));
   }));
@@ -230,7 +243,7 @@ OperatorTable Build() {
   table["aten.argmax.default"] = WithIndex("self:t dim:i? keepdim:b", true, true);
   table["aten.argmin.default"] = WithIndex("self:t dim:i? keepdim:b", false, true);
   table["aten.var.correction"] = {"self:t dim:i*? correction:n? keepdim:b", Variance};
-  table["aten.var.dim"] = {"self:t dim:i*? unbiased:b keepdim:b", Variance};
+  table["aten.var_mean.correction"] = table["aten.var.correction"];
   table["aten.linalg_vector_norm.default"] = {"self:t ord:n dim:i*? keepdim:b", VectorNorm};
   table["aten.logsumexp.default"] = {"self:t dim:i* keepdim:b", LogSumExp};
   return table;

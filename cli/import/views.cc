@@ -299,7 +299,7 @@ absl::Status Nothing(Lowering&) { return absl::OkStatus(); }
 
 OperatorTable Build() {
   OperatorTable table;
-  for (const char* name : {"clone", "alias", "detach", "lift_fresh_copy", "contiguous"}) {
+  for (const char* name : {"clone", "alias", "detach", "lift_fresh_copy"}) {
     table[std::string("aten.") + name + ".default"] = {"self:t", Same};
   }
   for (const char* name : {"view.default", "_unsafe_view.default", "reshape.default",

@@ -23,6 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 from warpsmith_torch import dump  # noqa: E402
 
+A = torch.ops.aten
 f16, bf16, f32, i32, i64 = torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64
 
 
@@ -215,28 +216,31 @@ LOSSES = {
 }
 
 
-def model(layer):
-    return lambda: layer()
+class Layer:
+    """A layer with buffers that it changes: made anew each time, on the device at hand."""
+
+    def __init__(self, make):
+        self.make = make
 
 
 I4 = (normal(2, 4, 3, 5),)
 NORMS = {
     "layer": (nn.LayerNorm([3, 5]), I4), "layer_plain": (nn.LayerNorm(5, elementwise_affine=False), (normal(3, 5),)),
     "layer_f16": (nn.LayerNorm(16).half(), (normal(3, 16, dtype=f16),)),
-    "layer_outputs": (lambda x: torch.ops.aten.native_layer_norm(x, [5], None, None, 1e-5), (normal(2, 3, 5),)),
+    "layer_outputs": (lambda x: A.native_layer_norm(x, [5], None, None, 1e-5), (normal(2, 3, 5),)),
     "layer_no_bias": (nn.LayerNorm(5, bias=False), (normal(3, 5),)),
     "group": (nn.GroupNorm(2, 4), I4), "group_plain": (nn.GroupNorm(4, 4, affine=False), I4),
-    "group_outputs": (lambda x: torch.ops.aten.native_group_norm(x, None, None, 2, 4, 15, 2, 1e-5), I4),
+    "group_outputs": (lambda x: A.native_group_norm(x, None, None, 2, 4, 15, 2, 1e-5), I4),
     "instance": (nn.InstanceNorm2d(4), I4), "instance_affine": (nn.InstanceNorm2d(4, affine=True), I4),
-    "batch": (nn.BatchNorm2d(4), I4), "batch_1d": (nn.BatchNorm1d(4), (normal(5, 4),)),
-    "batch_plain": (nn.BatchNorm2d(4, affine=False, momentum=0.25), I4),
+    "batch": (Layer(lambda: nn.BatchNorm2d(4)), I4), "batch_1d": (Layer(lambda: nn.BatchNorm1d(4)), (normal(5, 4),)),
+    "batch_plain": (Layer(lambda: nn.BatchNorm2d(4, affine=False, momentum=0.25)), I4),
     "batch_untracked": (nn.BatchNorm2d(4, track_running_stats=False), I4),
-    "batch_eval": (nn.BatchNorm2d(4).eval(), I4),
+    "batch_eval": (Layer(lambda: nn.BatchNorm2d(4).eval()), I4),
     "rms": (lambda x: x / torch.sqrt(torch.mean(x ** 2, dim=1, keepdim=True) + 1e-5), I4),
     "rms_module": (nn.RMSNorm(5), (normal(3, 5),)),
     "l1": (lambda x: x / torch.mean(torch.abs(x), dim=1, keepdim=True), X),
     "l2": (lambda x: x / torch.norm(x, p=2, dim=1, keepdim=True), X),
-    "normalize": (lambda x: F.normalize(x, dim=1), X), "running": (nn.Sequential(nn.BatchNorm1d(4), nn.ReLU(), nn.BatchNorm1d(4)), (normal(5, 4),)),
+    "normalize": (lambda x: F.normalize(x, dim=1), X), "running": (Layer(lambda: nn.Sequential(nn.BatchNorm1d(4), nn.ReLU(), nn.BatchNorm1d(4))), (normal(5, 4),)),
 }
 
 I1, I2, I3 = (normal(2, 2, 11),), (normal(2, 2, 7, 8),), (normal(1, 2, 5, 6, 5),)
@@ -258,15 +262,41 @@ POOLING = {
     "adaptive_one": (nn.AdaptiveAvgPool2d(1), I2), "adaptive3": (nn.AdaptiveAvgPool3d((2, 3, 4)), I3),
 }
 
+# Operators that PyTorch decomposes, as they are before that.
+WHOLE = {
+    "reflect1": (lambda x: A.reflection_pad1d(x, [2, 1]), Z),
+    "reflect2": (lambda x: A.reflection_pad2d(x, [1, 2, 1, 1]), (normal(1, 2, 3, 4),)),
+    "reflect3": (lambda x: A.reflection_pad3d(x, [1, 0, 0, 1, 1, 1]), (normal(1, 2, 3, 2, 3),)),
+    "replicate1": (lambda x: A.replication_pad1d(x, [2, 3]), Z),
+    "replicate2": (lambda x: A.replication_pad2d(x, [1, 0, 2, 1]), (normal(1, 2, 3, 4),)),
+    "replicate3": (lambda x: A.replication_pad3d(x, [1, 0, 2, 1, 0, 1]), (normal(1, 2, 2, 3, 2),)),
+    "roll": (lambda x: x.roll((1, -1), (0, 2)), Z), "all_dim": (lambda x: x.all(0), (flags(3, 4),)),
+    "all": (lambda x: x.all(), (flags(3, 4),)), "any_dims": (lambda x: x.any((0, 1)), (flags(3, 4),)),
+    "transpose": (lambda x: x.transpose(0, 2), Z), "reshape": (lambda x: x.reshape(6, 4), Z),
+    "squeeze": (lambda x: (x.squeeze(), x.squeeze(0)), (normal(1, 3, 1),)),
+    "like": (lambda x: torch.zeros_like(x) + torch.ones_like(x), X),
+    "made": (lambda x: x * torch.ones(5) + torch.zeros(5), X), "filled": (lambda x: torch.fill(x, 2.0) + x, X),
+    "rsub": (lambda x: 3 - x, X), "sgn": (torch.sgn, X), "logsumexp": (lambda x: x.logsumexp(1), W),
+    "sum": (lambda x: x.sum(), W), "pool1": (nn.AvgPool1d(4, 1, 2), I1), "adaptive1": (nn.AdaptiveAvgPool1d(4), I1),
+    "detach": (lambda x: x.detach() + 1, X), "alias": (A.alias, X), "lift": (A.lift_fresh_copy, X),
+    "unsafe_view": (lambda x: A._unsafe_view(x, [6, 4]), Z), "all_dims": (lambda x: x.all((0, 1)), (flags(3, 4),)),
+    "bool_scalars": (lambda x: A.bitwise_xor(A.bitwise_or(A.bitwise_and(x, True), False), True), BOOLS[:1]), "compare_scalar": (lambda x: x >= 0.5, X),
+    "remainder_scalar": (lambda x: A.remainder(x, 4), INTS[:1]),
+    "select_scatter": (lambda x, y: torch.select_scatter(x, y, 1, 2), (normal(3, 5), normal(3))),
+    "fmod_int": (torch.fmod, INTS), "fmod_scalar": (lambda x: torch.fmod(x, 4), INTS[:1]),
+}
+
 GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "reductions": REDUCTIONS, "losses": LOSSES,
-          "norms": NORMS, "pooling": POOLING}
+          "norms": NORMS, "pooling": POOLING, "whole": WHOLE}
 TOLERANCE = {f16: 2e-3, bf16: 1.6e-2}
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
 
 
 def as_module(fn, inputs):
     """What dump_module takes, for a function or a layer."""
-    if isinstance(fn, nn.Module):
+    if isinstance(fn, Layer):
+        make = fn.make
+    elif isinstance(fn, nn.Module):
         make = lambda: copy.deepcopy(fn)
     else:
         class Model(nn.Module):
@@ -295,9 +325,9 @@ def is_special(inputs):
     return any(getattr(i, "__qualname__", "").startswith("special.") for i in inputs)
 
 
-def make_case(name, fn, inputs):
+def make_case(group, name, fn, inputs):
     module = as_module(fn, inputs)
-    row = dump.dump_module(module)
+    row = dump.dump_module(module, decompose=group != "whole")
     torch.manual_seed(sum(map(ord, name)))
     values = [coarse(v) if isinstance(v, torch.Tensor) else v for v in module.get_inputs()]
     for maker, v in zip(inputs, values):
@@ -327,7 +357,7 @@ def main():
         with open(os.path.join(folder, group + ".jsonl"), "w") as out:
             for name, (fn, inputs) in cases.items():
                 try:
-                    row = make_case(name, fn, inputs)
+                    row = make_case(group, name, fn, inputs)
                 except Exception as error:
                     raise SystemExit(f"{group}/{name}: {type(error).__name__}: {error}")
                 out.write(json.dumps(row, separators=(",", ":")) + "\n")

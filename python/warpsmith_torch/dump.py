@@ -111,7 +111,7 @@ def real_distributions(module, fake_model):
             for name, t in [*real.named_parameters(), *real.named_buffers()]}
 
 
-def trace(module):
+def trace(module, decompose):
     """(exported program, inputs, {id of input: distribution}, model)"""
     watch = distributions.Watch()
     with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True):
@@ -121,7 +121,9 @@ def trace(module):
         drawn = [watch.of(x) if isinstance(x, torch.Tensor) else None for x in inputs]
         model = modules.make_model(module)
         with torch.no_grad():
-            program = torch.export.export(model, tuple(inputs), strict=False).run_decompositions()
+            program = torch.export.export(model, tuple(inputs), strict=False)
+            if decompose:
+                program = program.run_decompositions()
     return program, inputs, drawn, model
 
 
@@ -166,9 +168,9 @@ def results(program):
     return outputs, updates
 
 
-def dump_module(module):
+def dump_module(module, decompose=True):
     """The row of a module that has Model, get_inputs and get_init_inputs, but for its path and source."""
-    program, inputs, drawn, model = trace(module)
+    program, inputs, drawn, model = trace(module, decompose)
     weights = real_distributions(module, model)
     if any(isinstance(x, (list, tuple, dict)) for x in inputs):
         raise ValueError("an input is a list or a dictionary of tensors")

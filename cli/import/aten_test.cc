@@ -1,0 +1,140 @@
+// Every case of testdata/ (python/tests/make_dumps.py): a small module's dump, values for what it
+// takes, and PyTorch's own answers on the processor.
+#include "cli/import/aten.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/import/dump.h"
+#include "common/graph/graph.h"
+#include "worker/oracle/oracle.h"
+
+namespace warpsmith::import {
+namespace {
+
+using nlohmann::json;
+
+std::vector<json> CasesOf(const std::string& group) {
+  std::ifstream file(std::string(WARPSMITH_TESTDATA) + "/" + group + ".jsonl");
+  std::vector<json> cases;
+  for (std::string line; std::getline(file, line);) cases.push_back(json::parse(line));
+  return cases;
+}
+
+double NumberOf(const json& value) {
+  if (!value.is_object()) return value.get<double>();
+  const std::string name = value["number"];
+  if (name == "nan") return std::numeric_limits<double>::quiet_NaN();
+  return name == "inf" ? std::numeric_limits<double>::infinity()
+                       : -std::numeric_limits<double>::infinity();
+}
+
+oracle::Values ValuesOf(const json& list) {
+  oracle::Values values;
+  for (const json& value : list) values.push_back(NumberOf(value));
+  return values;
+}
+
+// How far beyond the tolerance, as a text; empty if within it.
+std::string Difference(const oracle::Values& got, const oracle::Values& want, double tolerance) {
+  if (got.size() != want.size()) {
+    return std::to_string(got.size()) + " elements instead of " + std::to_string(want.size());
+  }
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(got[i]) && std::isnan(want[i])) continue;
+    if (got[i] == want[i]) continue;
+    if (std::abs(got[i] - want[i]) <= tolerance * std::max(1.0, std::abs(want[i]))) continue;
+    return "element " + std::to_string(i) + " is " + std::to_string(got[i]) + " instead of " +
+           std::to_string(want[i]);
+  }
+  return "";
+}
+
+void CheckCase(const json& row) {
+  INFO(row["name"].get<std::string>());
+  const absl::StatusOr<Dump> dump = ParseDump(row["dump"].dump());
+  REQUIRE(dump.status().message() == "");
+  const absl::StatusOr<graph::Graph> graph = LowerAten(*dump);
+  REQUIRE(graph.status().message() == "");
+  // The text is what is stored: what it is read back as must be what was meant.
+  const std::vector<std::string> text = graph::Print(*graph);
+  std::string all;
+  for (const std::string& line : text) all += line + "\n";
+  INFO(all);
+  const absl::StatusOr<graph::Graph> parsed = graph::Parse(text, {});
+  REQUIRE(parsed.status().message() == "");
+  CHECK(graph::Print(*parsed) == text);
+
+  std::vector<oracle::Values> inputs;
+  for (const json& value : row["values"]) inputs.push_back(ValuesOf(value));
+  const auto answers = oracle::EvaluateOnHost(*parsed, inputs, /*round_to_type=*/true);
+  REQUIRE(answers.status().message() == "");
+  REQUIRE(answers->size() == row["answers"].size());
+  for (size_t i = 0; i < answers->size(); ++i) {
+    INFO("answer " << i);
+    CHECK(Difference((*answers)[i], ValuesOf(row["answers"][i]), row["tolerance"]) == "");
+  }
+}
+
+TEST_CASE("imported operators give PyTorch's answers", "[aten]") {
+  for (const char* group :
+       {"pointwise", "views", "indexing", "reductions", "losses", "norms", "pooling", "whole"}) {
+    SECTION(group) {
+      const std::vector<json> cases = CasesOf(group);
+      REQUIRE(cases.size() > 5);
+      for (const json& row : cases) CheckCase(row);
+    }
+  }
+}
+
+json OneNode(const std::string& op, const json& args) {
+  const json x = {{"shape", {2, 3}}, {"dtype", "f32"}};
+  return {
+      {"placeholders", {{{"name", "x"}, {"kind", "input"}, {"shape", {2, 3}}, {"dtype", "f32"}}}},
+      {"nodes", {{{"name", "y"}, {"op", op}, {"args", args}, {"outputs", {x}}}}},
+      {"outputs", {{{"node", "y"}}}},
+      {"updates", json::array()}};
+}
+
+TEST_CASE("what cannot be had is named", "[aten]") {
+  const json self = {{"node", "x"}};
+  const auto refusal = [](const json& dump) {
+    const auto parsed = ParseDump(dump.dump());
+    return std::string(parsed.ok() ? LowerAten(*parsed).status().message()
+                                   : parsed.status().message());
+  };
+  CHECK(refusal(OneNode("aten.cumsum.default", {{"self", self}, {"dim", 0}})) ==
+        "aten.cumsum.default is not supported");
+  CHECK(refusal(OneNode("aten.relu.default", json::object())) ==
+        "aten.relu.default: argument 'self' is missing");
+  CHECK(refusal(OneNode("aten.relu.default", {{"self", {{"node", "nowhere"}}}})) ==
+        "aten.relu.default: argument 'self' is no tensor: 'nowhere'");
+  CHECK(refusal(OneNode("aten.flip.default", {{"self", self}, {"dims", 1.5}})) ==
+        "aten.flip.default: argument 'dims' is 1.5");
+  json complex = OneNode("aten.relu.default", {{"self", self}});
+  complex["placeholders"][0]["dtype"] = "complex64";
+  CHECK(refusal(complex) == "'x': tensors of type complex64 are not supported");
+  CHECK(refusal(json::array()) == "the dump is not a JSON object");
+}
+
+TEST_CASE("testdata covers every operator", "[aten]") {
+  std::set<std::string> seen;
+  for (const char* group :
+       {"pointwise", "views", "indexing", "reductions", "losses", "norms", "pooling", "whole"}) {
+    for (const json& row : CasesOf(group)) {
+      for (const json& node : row["dump"]["nodes"]) seen.insert(node["op"]);
+    }
+  }
+  std::string unseen;
+  for (const std::string& op : SupportedOperators()) {
+    if (seen.count(op) == 0) unseen += op + " ";
+  }
+  CHECK(unseen == "");
+}
+
+}  // namespace
+}  // namespace warpsmith::import
