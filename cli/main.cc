@@ -7,33 +7,17 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "common/base/install.h"
 #include "common/rpc/address.h"
 
 namespace warpsmith::cli {
 namespace {
 
-std::string FolderOfThisProgram() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
-}
-
-// The Python part lies beside the programs' folder, or in the source tree that they were built in.
-std::string PythonPath(const std::string& bin_dir) {
-  for (const char* path : {"/../python", "/../../../python"}) {
-    const std::filesystem::path folder = bin_dir + path;
-    std::error_code error;
-    if (std::filesystem::exists(folder / "warpsmith_torch", error)) {
-      return folder.lexically_normal().string();
-    }
-  }
-  return "";
-}
-
 int Main(int argc, char** argv) {
   Context context;
   context.dir = rpc::DefaultDir(getenv("XDG_DATA_HOME"), getenv("HOME"));
-  context.bin_dir = FolderOfThisProgram();
-  context.python_path = PythonPath(context.bin_dir);
+  context.bin_dir = base::ProgramFolder();
+  context.python_path = base::PythonFolder(context.bin_dir);
   context.stdout_terminal = isatty(STDOUT_FILENO);
   context.stderr_terminal = isatty(STDERR_FILENO);
   const char* no_colour = getenv("NO_COLOR");

@@ -22,6 +22,7 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/supervisor.h"
+#include "common/base/child.h"
 #include "common/base/file.h"
 #include "common/rpc/address.h"
 
@@ -31,8 +32,9 @@ namespace {
 constexpr int kDefaultHostWorkers = 2;
 constexpr int kMaxWorkers = 256;
 constexpr absl::Duration kStartLimit = absl::Seconds(30);  // of the planner
-constexpr absl::Duration kWorkerStopLimit = absl::Seconds(20);
+constexpr absl::Duration kWorkerStopLimit = absl::Seconds(25);
 constexpr absl::Duration kPlannerStopLimit = absl::Seconds(10);
+constexpr absl::Duration kListLimit = absl::Seconds(30);  // of the driver's start
 constexpr absl::Duration kTendInterval = absl::Milliseconds(100);
 
 struct Flags {
@@ -69,19 +71,19 @@ absl::Status TakeLock(const Context& context) {
 
 // Cards of this machine, as the worker sees them.
 absl::StatusOr<std::vector<std::string>> ListCards(const Context& context) {
-  const std::string command =
-      absl::StrCat("'", context.bin_dir, "/warpsmith-worker' --list-devices");
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return absl::InternalError("cannot start warpsmith-worker --list-devices");
-  std::string text;
-  char buffer[256];
-  while (size_t n = fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
-  if (pclose(pipe) != 0) {
-    return absl::InternalError(absl::StrCat("`", command, "` failed: is the installation whole?"));
-  }
+  const std::string program = context.bin_dir + "/warpsmith-worker";
+  auto child = base::Child::Start({program, "--list-devices"});
+  if (!child.ok()) return child.status();
+  (*child)->CloseInput();
   std::vector<std::string> cards;
-  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipWhitespace())) {
-    if (absl::StartsWith(line, "cuda:")) cards.emplace_back(line);
+  while (true) {
+    absl::StatusOr<std::string> line = (*child)->ReadLine(absl::Now() + kListLimit);
+    if (absl::IsOutOfRange(line.status())) break;
+    if (!line.ok()) {
+      return absl::InternalError(absl::StrCat("`", program, " --list-devices` does not answer: ",
+                                              std::string(line.status().message())));
+    }
+    if (absl::StartsWith(*line, "cuda:")) cards.push_back(*line);
   }
   return cards;
 }

@@ -1,0 +1,157 @@
+#include "tests/e2e/fleet.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "common/base/check.h"
+#include "common/rpc/address.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status.h"
+
+namespace warpsmith::e2e {
+namespace {
+
+constexpr int64_t kLogTail = 3000;
+
+template <class Request, class Reply>
+absl::StatusOr<Reply> Call(v1::PlannerService::Stub& stub,
+                           grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*,
+                                                                            const Request&, Reply*),
+                           const Request& request) {
+  grpc::ClientContext context;
+  rpc::SetDeadline(context, rpc::kCallTimeoutMs);
+  Reply reply;
+  grpc::Status status = (stub.*method)(&context, request, &reply);
+  if (!status.ok()) return rpc::FromGrpc(status);
+  return reply;
+}
+
+}  // namespace
+
+Folder::Folder() {
+  std::string name = std::filesystem::temp_directory_path() / "warpsmith_e2e_XXXXXX";
+  WS_CHECK(mkdtemp(name.data()) != nullptr, "cannot make a temporary folder");
+  path_ = name;
+}
+
+Folder::~Folder() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+Fleet::Fleet(std::string bin, int workers) : bin_(std::move(bin)), workers_(workers) {
+  up_ = std::make_unique<Process>(std::vector<std::string>{bin_ + "/warpsmith", "--dir", dir(),
+                                                           "up", "--device", "host", "--workers",
+                                                           std::to_string(workers)});
+}
+
+Fleet::~Fleet() {
+  if (up_->Running()) Down();
+}
+
+bool Fleet::Ready() {
+  return Eventually(absl::Seconds(60), [this] {
+    auto list = List();
+    return list.ok() && list->workers_size() >= workers_;
+  });
+}
+
+Finished Fleet::Warpsmith(std::vector<std::string> arguments, absl::Duration limit) const {
+  arguments.insert(arguments.begin(), {bin_ + "/warpsmith", "--dir", dir()});
+  return RunToEnd(arguments, limit);
+}
+
+absl::StatusOr<std::unique_ptr<v1::PlannerService::Stub>> Fleet::Dial() const {
+  auto address = rpc::ReadAddress(dir());
+  if (!address.ok()) return address.status();
+  return v1::PlannerService::NewStub(rpc::DialFresh(*address));
+}
+
+absl::StatusOr<v1::ListReply> Fleet::List(const std::string& run_id) const {
+  auto stub = Dial();
+  if (!stub.ok()) return stub.status();
+  v1::ListRequest request;
+  request.set_run_id(run_id);
+  return Call(**stub, &v1::PlannerService::Stub::List, request);
+}
+
+absl::StatusOr<v1::GetTaskReply> Fleet::GetTask(const std::string& task_id) const {
+  auto stub = Dial();
+  if (!stub.ok()) return stub.status();
+  v1::GetTaskRequest request;
+  request.set_task_id(task_id);
+  request.set_with_trials(true);
+  return Call(**stub, &v1::PlannerService::Stub::GetTask, request);
+}
+
+int Fleet::Down() {
+  up_->Signal(SIGTERM);
+  return up_->Wait(absl::Seconds(60)).code;
+}
+
+std::string Fleet::Logs() const {
+  std::string text;
+  std::error_code error;
+  for (const auto& log : std::filesystem::directory_iterator(dir() + "/logs", error)) {
+    std::ifstream file(log.path());
+    std::stringstream all;
+    all << file.rdbuf();
+    const std::string whole = all.str();
+    text += "== " + log.path().filename().string() + "\n" +
+            whole.substr(whole.size() > kLogTail ? whole.size() - kLogTail : 0);
+  }
+  return text;
+}
+
+std::string WriteSmallSet(const std::string& folder) {
+  const std::string path = folder + "/small.json";
+  std::ofstream(path) << R"({
+  "name": "small",
+  "version": "1",
+  "problems": [
+    {
+      "name": "swish",
+      "description": "x times its logistic function.",
+      "graph": [
+        "input x: f32[R, C] ~ normal",
+        "y: f32[r: R, c: C] = x[r, c] / (1 + exp(-x[r, c]))",
+        "output y"
+      ],
+      "workloads": [{"name": "default", "dims": {"R": 64, "C": 1000}}]
+},
+    {
+      "name": "softmax_rows",
+      "description": "Softmax over the last axis, for two shapes.",
+      "graph": [
+        "input x: f32[R, C] ~ normal",
+        "m: f32[r: R] = max[c: C](x[r, c])",
+        "e: f32[r: R, c: C] = exp(x[r, c] - m[r])",
+        "s: f32[r: R] = sum[c: C](e[r, c])",
+        "y: f32[r: R, c: C] = e[r, c] / s[r]",
+        "output y"
+      ],
+      "workloads": [
+        {"name": "narrow", "dims": {"R": 256, "C": 64}},
+        {"name": "wide", "dims": {"R": 16, "C": 3000}}
+      ]
+    },
+    {
+      "name": "column_sum",
+      "description": "Sum over the first axis.",
+      "graph": [
+        "input x: f32[R, C] ~ normal",
+        "y: f32[c: C] = sum[r: R](x[r, c])",
+        "output y"
+      ],
+      "workloads": [{"name": "default", "dims": {"R": 300, "C": 400}}]
+    }
+  ]
+})";
+  return path;
+}
+
+}  // namespace warpsmith::e2e

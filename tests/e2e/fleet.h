@@ -1,0 +1,58 @@
+// A planner and workers on the host device, in a folder that goes away with them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/process.h"
+#include "warpsmith/v1/planner.grpc.pb.h"
+
+namespace warpsmith::e2e {
+
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// `warpsmith up` on a folder of its own.
+class Fleet {
+ public:
+  // bin: folder of the programs.
+  Fleet(std::string bin, int workers);
+  ~Fleet();
+
+  const std::string& dir() const { return folder_.path(); }
+  Process& up() { return *up_; }
+
+  // The planner answers and all workers have joined.
+  bool Ready();
+  // warpsmith --dir DIR arguments...
+  Finished Warpsmith(std::vector<std::string> arguments,
+                     absl::Duration limit = absl::Seconds(30)) const;
+  // The planner's own answers; an error while it is away.
+  absl::StatusOr<v1::ListReply> List(const std::string& run_id = "") const;
+  absl::StatusOr<v1::GetTaskReply> GetTask(const std::string& task_id) const;
+  // Ends it with SIGTERM; its exit status.
+  int Down();
+  // The last lines of its logs, for a message.
+  std::string Logs() const;
+
+ private:
+  absl::StatusOr<std::unique_ptr<v1::PlannerService::Stub>> Dial() const;
+
+  const std::string bin_;
+  const int workers_;
+  Folder folder_;
+  std::unique_ptr<Process> up_;
+};
+
+// Writes a set of a few small problems of different kinds; gives its path.
+std::string WriteSmallSet(const std::string& folder);
+
+}  // namespace warpsmith::e2e

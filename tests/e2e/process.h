@@ -1,0 +1,62 @@
+// A program under test: its exit status and what it wrote.
+//
+//   Process up({bin + "/warpsmith", "up", "--dir", dir});
+//   Finished done = RunToEnd({bin + "/warpsmith", "workers", "--dir", dir});
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace warpsmith::e2e {
+
+struct Finished {
+  int code = -1;  // exit status; 128 + signal; -1: it did not end in time and was killed
+  std::string out, err;
+};
+
+class Process {
+ public:
+  // stdout and stderr go to files of a temporary folder.
+  explicit Process(const std::vector<std::string>& argv);
+  ~Process();  // kills it if it still runs
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  bool Running();
+  void Signal(int signal);
+  Finished Wait(absl::Duration limit);
+
+ private:
+  std::string folder_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+Finished RunToEnd(const std::vector<std::string>& argv, absl::Duration limit = absl::Seconds(30));
+
+// Processes below `pid` whose program is called `name`, e.g. "warpsmith-judge".
+std::vector<pid_t> Descendants(pid_t pid, const std::string& name);
+
+// Calls `condition` every few milliseconds until it is true; false: not within `limit`.
+template <class Condition>
+bool Eventually(absl::Duration limit, Condition condition);
+
+}  // namespace warpsmith::e2e
+
+#include "absl/time/clock.h"
+
+template <class Condition>
+bool warpsmith::e2e::Eventually(absl::Duration limit, Condition condition) {
+  const absl::Time deadline = absl::Now() + limit;
+  while (!condition()) {
+    if (absl::Now() > deadline) return false;
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  return true;
+}
