@@ -1,0 +1,27 @@
+// Random graphs, for tests that run what is generated from them against the oracle.
+//
+//   Graph graph = RandomGraph(seed);
+//
+// Every graph is valid, small, and well conditioned: values stay in the tens, and what is
+// discontinuous (rounding, comparisons, argmax) is only applied to values that every evaluation
+// gets exactly, so that a difference beyond rounding is a bug and not chance.
+#pragma once
+
+#include <cstdint>
+
+#include "common/graph/graph.h"
+
+namespace warpsmith::graph {
+
+struct RandomGraphOptions {
+  int64_t max_elements = 4096;  // of a tensor
+  int max_moves = 5;            // patterns put together; each makes 1 to 5 nodes
+  // No f64, f16, bf16, i32, i64 and bool tensors, but for the integers that argmax gives and
+  // gathers take.
+  bool only_f32 = false;
+};
+
+// The same seed and options give the same graph.
+Graph RandomGraph(uint64_t seed, const RandomGraphOptions& options = {});
+
+}  // namespace warpsmith::graph
