@@ -1,0 +1,235 @@
+#include "worker/judge/cheats.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/base/check.h"
+
+namespace warpsmith::judge {
+namespace {
+
+// Not a multiple of anything, so that there is a tail and room behind it.
+constexpr int64_t kElements = 65573;
+constexpr int64_t kRows = 96, kColumns = 1024;
+constexpr int kThreads = 256;
+
+struct Tensor {
+  v1::Buffer::Kind kind;
+  const char* name;
+  const char* dtype;
+  std::vector<int64_t> shape;
+  int element_bytes = 4;
+};
+
+std::vector<Tensor> TensorsOf(const std::string& problem) {
+  using B = v1::Buffer;
+  if (problem == "gate") {
+    return {{B::INPUT, "x", "f32", {kElements}},
+            {B::PARAM, "w", "f32", {kElements}},
+            {B::OUTPUT, "y", "f32", {kElements}}};
+  }
+  if (problem == "rows") {
+    return {{B::INPUT, "x", "f32", {kRows, kColumns}}, {B::OUTPUT, "s", "f32", {kRows}}};
+  }
+  if (problem == "running") {
+    return {{B::INPUT, "x", "f32", {kColumns}},
+            {B::STATE, "mean", "f32", {kColumns}},
+            {B::OUTPUT, "y", "f32", {kColumns}}};
+  }
+  WS_CHECK(problem == "largest", "no such problem");
+  return {{B::INPUT, "x", "f32", {kRows, kColumns}}, {B::OUTPUT, "at", "i64", {kRows}, 8}};
+}
+
+v1::Plan PlanOf(const std::string& problem, const std::string& source, int64_t threads,
+                int shared_bytes = 0) {
+  v1::Plan plan;
+  plan.set_workload("default");
+  plan.set_source(source);
+  v1::Launch* launch = plan.add_steps()->mutable_launch();
+  launch->set_entry("candidate");
+  launch->add_grid(static_cast<uint32_t>((threads + kThreads - 1) / kThreads));
+  launch->add_block(kThreads);
+  for (int i = 0; i < 2; ++i) launch->add_grid(1), launch->add_block(1);
+  launch->set_shared_bytes(static_cast<uint32_t>(shared_bytes));
+  for (const Tensor& tensor : TensorsOf(problem)) {
+    launch->add_arguments()->set_buffer(plan.buffers_size());
+    v1::Buffer* buffer = plan.add_buffers();
+    buffer->set_kind(tensor.kind);
+    buffer->set_tensor(tensor.name);
+    buffer->set_dtype(tensor.dtype);
+    int64_t bytes = tensor.element_bytes;
+    for (int64_t extent : tensor.shape) buffer->add_shape(extent), bytes *= extent;
+    buffer->set_bytes(bytes);
+  }
+  return plan;
+}
+
+// `body` sees i (its element), n (how many there are), x, w and y.
+std::string Gate(const std::string& body, const std::string& before = "") {
+  return absl::StrCat(before,
+                      "extern \"C\" __global__ void candidate(const float* x, const float* w, "
+                      "float* y) {\n  const int n = ",
+                      kElements,
+                      ";\n  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n  (void)n;\n",
+                      body, "\n}\n");
+}
+v1::Plan GatePlan(const std::string& body, const std::string& before = "") {
+  return PlanOf("gate", Gate(body, before), kElements);
+}
+
+// A block a row: each thread sums a stripe, the first adds up what all left in shared memory.
+v1::Plan RowsPlan(const std::string& barrier) {
+  return PlanOf("rows",
+                absl::StrReplaceAll(R"cuda(
+extern "C" __global__ void candidate(const float* x, float* s) {
+#ifdef WS_HOST
+  float* parts = (float*)ws::shared();
+#else
+  extern __shared__ float parts[];
+#endif
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int c = t; c < $columns; c += blockDim.x) sum += x[blockIdx.x * $columns + c];
+  parts[t] = sum;
+  $barrier
+  if (t == 0) {
+    float whole = 0;
+    for (int k = 0; k < blockDim.x; ++k) whole += parts[k];
+    s[blockIdx.x] = whole;
+  }
+}
+)cuda",
+                                    {{"$columns", absl::StrCat(kColumns)}, {"$barrier", barrier}}),
+                kRows * kThreads, kThreads * 4);
+}
+
+v1::Plan RunningPlan(const std::string& update) {
+  return PlanOf("running",
+                absl::StrCat("extern \"C\" __global__ void candidate(const float* x, float* mean, "
+                             "float* y) {\n  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                             "  if (i >= ",
+                             kColumns, ") return;\n  y[i] = x[i] - mean[i];\n  ", update, "\n}\n"),
+                kColumns);
+}
+
+v1::Plan LargestPlan(const std::string& better) {
+  return PlanOf(
+      "largest",
+      absl::StrCat("extern \"C\" __global__ void candidate(const float* x, long long* at)"
+                   " {\n  const int r = blockIdx.x * blockDim.x + threadIdx.x;\n  if (r >= ",
+                   kRows, ") return;\n  const float* row = x + r * ", kColumns,
+                   ";\n  long long best = 0;\n  for (int c = 1; c < ", kColumns,
+                   "; ++c) if (row[c] ", better, " row[best]) best = c;\n  at[r] = best;\n}\n"),
+      kRows);
+}
+
+constexpr char kGateHonest[] = "if (i < n) y[i] = fabsf(x[i]) * w[i];";
+
+}  // namespace
+
+v1::Problem CheatProblem(const std::string& name) {
+  v1::Problem problem;
+  problem.set_name(name);
+  problem.add_workloads()->set_name("default");
+  auto line = [&](const std::string& text) { problem.add_graph(text); };
+  if (name == "gate") {
+    line(absl::StrCat("input x: f32[", kElements, "] ~ uniform(0, 1)"));
+    line(absl::StrCat("param w: f32[", kElements, "] ~ normal"));
+    line(absl::StrCat("y: f32[i: ", kElements, "] = abs(x[i]) * w[i]"));
+    line("output y");
+  } else if (name == "rows") {
+    line(absl::StrCat("input x: f32[", kRows, ", ", kColumns, "] ~ uniform(0, 1)"));
+    line(absl::StrCat("s: f32[r: ", kRows, "] = sum[c: ", kColumns, "](x[r, c])"));
+    line("output s");
+  } else if (name == "running") {
+    line(absl::StrCat("input x: f32[", kColumns, "] ~ normal"));
+    line(absl::StrCat("state mean: f32[", kColumns, "] ~ normal"));
+    line(absl::StrCat("y: f32[i: ", kColumns, "] = x[i] - mean[i]"));
+    line(absl::StrCat("next: f32[i: ", kColumns, "] = mean[i] * 0.5 + x[i] * 0.5"));
+    line("output y");
+    line("update mean = next");
+  } else {
+    // Few distinct values, so that there are ties.
+    line(absl::StrCat("input x: f32[", kRows, ", ", kColumns, "] ~ integers(0, 64)"));
+    line(absl::StrCat("top, at: f32[r: ", kRows, "] = argmax[c: ", kColumns, "](x[r, c])"));
+    line("output at");
+  }
+  return problem;
+}
+
+v1::Plan HonestPlan(const std::string& problem, int work) {
+  if (problem == "rows") return RowsPlan("__syncthreads();");
+  if (problem == "running") return RunningPlan("mean[i] = 0.5f * mean[i] + 0.5f * x[i];");
+  if (problem == "largest") return LargestPlan(">");
+  if (work == 0) return GatePlan(kGateHonest);
+  // Steps that the compiler cannot leave out, and that change nothing.
+  return GatePlan(
+      absl::StrCat("if (i >= n) return;\n  float v = fabsf(x[i]);\n  for (int k = 0; k < ", work,
+                   "; ++k) v = v < -1.0f ? sqrtf(v + k) : v + 0.0f * k;\n  for (int k = 0; k < ",
+                   work, "; ++k) if (sinf(v + k) > 2.0f) v = 0;\n  y[i] = v * w[i];"));
+}
+
+std::vector<Cheat> Cheats() {
+  using v1::ACCEPTED;
+  const std::string trap =
+      "#ifdef WS_HOST\n#define TRAP() __builtin_trap()\n#else\n"
+      "#define TRAP() __trap()\n#endif\n";
+  std::vector<Cheat> cheats;
+  auto add = [&](std::string name, std::string problem, v1::Plan plan,
+                 std::vector<v1::Verdict> expected, std::string reason) {
+    cheats.push_back({std::move(name), std::move(problem), std::move(plan), std::move(expected),
+                      std::move(reason)});
+  };
+  auto gate = [&](std::string name, const std::string& body, std::vector<v1::Verdict> expected,
+                  std::string reason, const std::string& before = "") {
+    add(std::move(name), "gate", GatePlan(body, before), std::move(expected), std::move(reason));
+  };
+
+  gate("writes nothing", "(void)i;", {v1::WRONG}, "not written");
+  gate("keeps its old output", "if (i < n && y[i] != y[i]) y[i] = fabsf(x[i]) * w[i];",
+       {v1::WRONG, v1::UNSTABLE}, "elements");
+  gate("misses the tail", "if (i < n / 4 * 4 - 4) y[i] = fabsf(x[i]) * w[i];", {v1::WRONG},
+       "not written");
+  gate("writes just past the end", "if (i < n + 1) y[i] = i < n ? fabsf(x[i]) * w[i] : 1.0f;",
+       {v1::OUT_OF_BOUNDS}, "");
+  gate("writes far past the end",
+       "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 0) y[n + (1 << 26)] = 1.0f;",
+       {v1::OUT_OF_BOUNDS}, "");
+  gate("reads far past the end",
+       "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 0) y[0] = x[n + (1 << 26)] * 0.0f + "
+       "fabsf(x[0]) * w[0];",
+       {v1::OUT_OF_BOUNDS}, "");
+  gate("gives a NaN",
+       "if (i < n) y[i] = i == 777 ? sqrtf(-1.0f - fabsf(x[i])) : fabsf(x[i]) * w[i];", {v1::WRONG},
+       "not finite");
+  gate("wrong on negative inputs", "if (i < n) y[i] = x[i] * w[i];", {v1::WRONG}, "inputs");
+  gate("wrong on wide data", "if (i < n) y[i] = fminf(fabsf(x[i]), 16.0f) * w[i];",
+       {v1::WRONG, v1::INACCURATE}, "");
+  gate("computes in bf16", "if (i < n) y[i] = cut(fabsf(x[i])) * cut(w[i]);", {v1::WRONG},
+       "differ by more",
+       "static __device__ float cut(float v) { return __uint_as_float(__float_as_uint(v) & "
+       "0xffff0000u); }\n");
+  gate("computes with 15 bits", "if (i < n) y[i] = cut(fabsf(x[i]) * w[i]);", {v1::INACCURATE},
+       "what it replaces",
+       "static __device__ float cut(float v) { return __uint_as_float(__float_as_uint(v) & "
+       "0xffffff00u); }\n");
+  gate("changes its input", "if (i < n) { y[i] = fabsf(x[i]) * w[i]; ((float*)x)[i] = 0.0f; }",
+       {v1::OUT_OF_BOUNDS}, "read only");
+  gate("keeps a cache in a module global",
+       absl::StrCat("if (i < n) { if (cache[i] == 0.0f) cache[i] = fabsf(x[i]) * w[i]; y[i] = "
+                    "cache[i]; }"),
+       {v1::REFUSED}, "", absl::StrCat("__device__ float cache[", kElements, "];\n"));
+  gate("hangs",
+       "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 0) while (*(volatile const float*)x "
+       "> -1e30f) {}",
+       {v1::HANG}, "");
+  gate("traps", "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 5) TRAP();", {v1::CRASHED}, "",
+       trap);
+  add("has a race", "rows", RowsPlan(""), {v1::WRONG, v1::UNSTABLE}, "");
+  add("forgets its state", "running", RunningPlan(""), {v1::WRONG}, "state 'mean'");
+  add("takes the last of equals", "largest", LargestPlan(">="), {v1::WRONG}, "output 'at'");
+  return cheats;
+}
+
+}  // namespace warpsmith::judge

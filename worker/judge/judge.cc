@@ -1,0 +1,397 @@
+#include "worker/judge/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+
+namespace warpsmith::judge {
+namespace {
+
+constexpr int kWarmUps = 1;       // untimed replays of each, before a race
+constexpr int kQuickPairs = 2;    // after one check; then the rest of the checks
+constexpr int kPairsPerCase = 4;  // before the inputs change
+constexpr int kFewestInRace = 8;  // pairs, before a race may be ended by its time
+constexpr int kFewestAlone = 3;
+constexpr double kNarrow = 0.01;     // an interval this wide, of the median, is narrow enough
+constexpr double kFirstFactor = 20;  // of the op-by-op plan's time, while there is no incumbent
+constexpr double kConfidence = 0.95;
+constexpr int kRetries = 2;  // of a wrong run, to tell a race from a mistake
+
+Finding Against(v1::Verdict verdict, std::string reason) {
+  Finding finding;
+  finding.verdict = verdict;
+  finding.reason = std::move(reason);
+  return finding;
+}
+
+}  // namespace
+
+Judge::Judge(device::Device& device, device::Compiler& compiler, OracleFactory oracles,
+             Options options)
+    : device_(device),
+      compiler_(compiler),
+      oracles_(std::move(oracles)),
+      options_(std::move(options)) {}
+
+Judge::~Judge() = default;
+
+Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
+  const absl::Time start = absl::Now();
+  Judgement judgement;
+  v1::JudgeVerdict& verdict = judgement.verdict;
+  verdict.set_trial_id(request.trial_id());
+  peak_bytes_ = 0;
+  ++evaluations_;
+  ++since_redraw_;
+
+  auto entry = std::make_unique<Entry>();
+  Samples samples = NoSamples();
+  auto finding = Decide(request, entry.get(), &samples);
+  NotePeak();
+  if (!finding.ok()) {
+    verdict.set_verdict(v1::JUDGE_FAILED);
+    verdict.set_reason(std::string(finding.status().message()));
+    judgement.fatal = absl::IsDeadlineExceeded(finding.status()) ||
+                      absl::IsOutOfRange(finding.status()) || absl::IsAborted(finding.status());
+  } else {
+    verdict.set_verdict(finding->verdict);
+    verdict.set_reason(finding->reason);
+    judgement.fatal = finding->fatal;
+  }
+  if (!benches_.empty() && !samples.candidate[0].empty())
+    *verdict.mutable_timing() = TimingOf(samples);
+  *verdict.mutable_accuracy() = AccuracyOf(*entry);
+  if (verdict.verdict() == v1::ACCEPTED) {
+    incumbent_ = std::move(entry);
+    since_redraw_ = 0;
+  }
+  if (!judgement.fatal) {
+    for (size_t b = 0; b < benches_.size(); ++b) {
+      if (benches_[b]->pool_bytes() <= allowance_[b] && !tight_) continue;
+      benches_[b]->Trim(incumbent_ == nullptr ? nullptr : &incumbent_->plans[b]);
+    }
+  }
+  verdict.set_peak_bytes(peak_bytes_);
+  verdict.set_judge_seconds(absl::ToDoubleSeconds(absl::Now() - start));
+  return judgement;
+}
+
+absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* entry,
+                                      Samples* samples) {
+  if (benches_.empty()) return absl::FailedPreconditionError("no problem is open");
+  if (absl::Status s = RedrawIfDue(); !s.ok()) return s;
+  auto finding = LoadAll(request.plans(), entry);
+  if (!finding.ok() || !finding->ok()) return finding;
+  finding = Screen(*entry, 0);
+  if (!finding.ok() || !finding->ok()) return finding;
+
+  if (request.reinstall()) {
+    finding = TimeAlone(*entry, kFewestSamples, options_.race_limit, &samples->candidate);
+    if (!finding.ok() || !finding->ok()) return finding;
+    return Against(v1::ACCEPTED, "it was the incumbent before the judge started again");
+  }
+  std::optional<Race> race;
+  if (incumbent_ != nullptr) {
+    race.emplace(options_.race);
+    finding = RunRace(*entry, *race, kQuickPairs, samples);
+    if (!finding.ok() || !finding->ok()) return finding;
+  }
+  if (race && race->decision() == Decision::kSlower) {
+    return Against(v1::SLOWER, absl::StrFormat("%.2f times the incumbent's time", race->ratio()));
+  }
+  finding = Screen(*entry, 1);
+  if (!finding.ok() || !finding->ok()) return finding;
+  finding =
+      race ? RunRace(*entry, *race, options_.race.most, samples)
+           : TimeAlone(*entry, options_.first_samples, options_.race_limit, &samples->candidate);
+  if (!finding.ok() || !finding->ok()) return finding;
+  for (size_t b = 0; b < benches_.size(); ++b) entry->median[b] = Median(samples->candidate[b]);
+  Finding believed = Believe(*entry);
+  if (!believed.ok()) return believed;
+  if (race && race->decision() != Decision::kFaster) {
+    return Against(
+        v1::SLOWER,
+        absl::StrFormat("%.3f times the incumbent's time after %d pairs%s", race->ratio(),
+                        race->samples(),
+                        race->decision() == Decision::kSame ? ": no more than noise" : ""));
+  }
+  finding = Confirm(*entry, race ? &*race : nullptr, samples);
+  if (!finding.ok() || !finding->ok()) return finding;
+  if (!race) return Against(v1::ACCEPTED, "the first that is right");
+  return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
+}
+
+// ---- loading and checking -----------------------------------------------------------------------
+
+absl::StatusOr<Finding> Judge::LoadAll(
+    const google::protobuf::RepeatedPtrField<v1::CompiledPlan>& plans, Entry* entry) {
+  entry->median.assign(benches_.size(), 0);
+  entry->run_seconds.assign(benches_.size(), 0);
+  if (plans.size() != static_cast<int>(benches_.size())) {
+    return Against(v1::REFUSED,
+                   absl::StrCat("problem '", problem_.name(), "' has ", benches_.size(),
+                                " workloads; there are plans for ", plans.size()));
+  }
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    auto loaded = benches_[b]->Load(plans[static_cast<int>(b)], allowance_[b]);
+    if (!loaded.ok()) {
+      const absl::StatusCode code = loaded.status().code();
+      if (code == absl::StatusCode::kInvalidArgument ||
+          code == absl::StatusCode::kFailedPrecondition ||
+          code == absl::StatusCode::kResourceExhausted) {
+        return Against(v1::REFUSED, std::string(loaded.status().message()));
+      }
+      return loaded.status();
+    }
+    entry->plans.push_back(*std::move(loaded));
+  }
+  return Finding();
+}
+
+absl::StatusOr<Finding> Judge::Screen(Entry& entry, int round) {
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    const int slot = static_cast<int>((evaluations_ + round) % cases_);
+    auto finding = CheckOne(entry, b, slot, kPoisons[round % 3], Strictness::kElements);
+    if (!finding.ok() || !finding->ok()) return finding;
+  }
+  NotePeak();
+  return Finding();
+}
+
+absl::StatusOr<Finding> Judge::CheckOne(Entry& entry, size_t bench, int slot, uint32_t poison,
+                                        Strictness strictness) {
+  Workbench& workbench = *benches_[bench];
+  const absl::Duration limit = HangLimit(bench);
+  auto finding = workbench.Check(entry.plans[bench], slot, poison, limit, strictness);
+  if (!finding.ok()) return finding;
+  if (finding->verdict == v1::WRONG) {
+    for (int i = 0; i < kRetries; ++i) {
+      auto again = workbench.Check(entry.plans[bench], slot, poison, limit, strictness);
+      if (!again.ok() || again->fatal) return again;
+      if (again->ok()) {
+        return Against(v1::UNSTABLE,
+                       absl::StrCat("right in one run and wrong in another on the same input: ",
+                                    finding->reason));
+      }
+      if (again->verdict != v1::WRONG) return again;  // the case is spoilt
+    }
+    return finding;
+  }
+  if (!finding->ok()) return finding;
+  entry.run_seconds[bench] = std::max(entry.run_seconds[bench], finding->seconds);
+
+  const oracle::Case& drawn = workbench.at(slot);
+  const double reference = drawn.reference_max_error;
+  if (drawn.variation == oracle::Variation::kNone) {
+    entry.errors.max = std::max(entry.errors.max, finding->errors.max);
+    entry.errors.rms = std::max(entry.errors.rms, finding->errors.rms);
+    reference_max_error_ = std::max(reference_max_error_, reference);
+    if (problem_.accuracy().tolerance_only()) return finding;
+    std::string why = TooInaccurate(finding->errors.max, reference, kOrdinaryRatio);
+    if (!why.empty()) {
+      return Against(v1::INACCURATE, absl::StrCat(workbench.label(), ": ", why));
+    }
+  } else if (drawn.variation == oracle::Variation::kWide) {
+    double ratio = ErrorRatio(finding->errors.max, reference);
+    if (!std::isnan(ratio)) entry.wide_ratio = std::max(entry.wide_ratio, ratio);
+    if (problem_.accuracy().tolerance_only()) return finding;
+    std::string why = TooInaccurate(finding->errors.max, reference, kWideRatio);
+    if (!why.empty()) {
+      return Against(v1::INACCURATE,
+                     absl::StrCat(workbench.label(), ", data over several decades: ", why));
+    }
+  }
+  return finding;
+}
+
+// ---- timing -------------------------------------------------------------------------------------
+
+absl::StatusOr<Finding> Judge::TimeOnce(Entry& entry, size_t bench, int slot,
+                                        std::vector<std::vector<double>>* samples) {
+  auto finding = benches_[bench]->Time(entry.plans[bench], slot, HangLimit(bench));
+  if (!finding.ok() || !finding->ok()) return finding;
+  if (samples != nullptr) (*samples)[bench].push_back(std::max(finding->seconds, 1e-9));
+  return finding;
+}
+
+// One replay of each, of every workload, in an order that alternates.
+absl::StatusOr<Finding> Judge::AddPair(Entry& entry, Race& race, Samples* samples) {
+  const int round = race.samples();
+  const int slot = round / kPairsPerCase % cases_;
+  double log_ratio = 0;
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    for (int turn = 0; turn < 2; ++turn) {
+      const bool mine = (turn + round) % 2 == 0;
+      Entry& who = mine ? entry : *incumbent_;
+      auto finding = TimeOnce(who, b, slot, mine ? &samples->candidate : &samples->incumbent);
+      if (!finding.ok()) return finding;
+      if (!finding->ok()) {
+        if (mine) return finding;
+        return absl::InternalError(absl::StrCat("the incumbent failed: ", finding->reason));
+      }
+    }
+    log_ratio += std::log(samples->candidate[b].back() / samples->incumbent[b].back());
+  }
+  race.AddLog(log_ratio / static_cast<double>(benches_.size()));
+  return Finding();
+}
+
+// Goes on until the race is decided or has `most` pairs.
+absl::StatusOr<Finding> Judge::RunRace(Entry& entry, Race& race, int most, Samples* samples) {
+  if (race.samples() == 0) {
+    for (size_t b = 0; b < benches_.size(); ++b) {
+      for (int i = 0; i < kWarmUps; ++i) {
+        auto finding = TimeOnce(entry, b, 0, nullptr);
+        if (!finding.ok() || !finding->ok()) return finding;
+        auto theirs = TimeOnce(*incumbent_, b, 0, nullptr);
+        if (!theirs.ok()) return theirs;
+        if (!theirs->ok()) {
+          return absl::InternalError(absl::StrCat("the incumbent failed: ", theirs->reason));
+        }
+      }
+    }
+  }
+  const absl::Time start = absl::Now();
+  while (race.samples() < most && race.decision() == Decision::kContinue) {
+    auto finding = AddPair(entry, race, samples);
+    if (!finding.ok() || !finding->ok()) return finding;
+    if (race.samples() >= kFewestInRace && absl::Now() - start > options_.race_limit) race.Stop();
+  }
+  return Finding();
+}
+
+absl::StatusOr<Finding> Judge::TimeAlone(Entry& entry, int wanted, absl::Duration limit,
+                                         std::vector<std::vector<double>>* samples) {
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    std::vector<double>& mine = (*samples)[b];
+    auto warm = TimeOnce(entry, b, 0, nullptr);
+    if (!warm.ok() || !warm->ok()) return warm;
+    const absl::Time start = absl::Now();
+    while (static_cast<int>(mine.size()) < wanted) {
+      const int slot = static_cast<int>(mine.size()) / kPairsPerCase % cases_;
+      auto finding = TimeOnce(entry, b, slot, samples);
+      if (!finding.ok() || !finding->ok()) return finding;
+      if (static_cast<int>(mine.size()) >= kFewestAlone && absl::Now() - start > limit) break;
+      auto interval = MedianInterval(mine, kConfidence);
+      if (interval && interval->high - interval->low < kNarrow * Median(mine)) break;
+    }
+    entry.median[b] = Median(mine);
+  }
+  return Finding();
+}
+
+Finding Judge::Believe(const Entry& entry) const {
+  if (device_.info().kind == "host" && !options_.roof) return Finding();
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    if (entry.median[b] * options_.light_slack >= light_seconds_[b]) continue;
+    return Against(v1::IMPLAUSIBLE,
+                   absl::StrFormat("%s: %.3g us is %.2f times faster than the speed of light here "
+                                   "(%.3g us for the bytes and operations it has to do)",
+                                   benches_[b]->label(), entry.median[b] * 1e6,
+                                   light_seconds_[b] / entry.median[b], light_seconds_[b] * 1e6));
+  }
+  return Finding();
+}
+
+absl::Duration Judge::HangLimit(size_t bench) const {
+  double seconds = 0;
+  if (incumbent_ != nullptr) {
+    seconds =
+        options_.hang_factor * std::max(incumbent_->median[bench], incumbent_->run_seconds[bench]);
+  } else if (op_by_op_ != nullptr && op_by_op_->run_seconds[bench] > 0) {
+    seconds = kFirstFactor * std::max(op_by_op_->median[bench], op_by_op_->run_seconds[bench]);
+  } else {
+    return options_.first_limit;
+  }
+  return absl::Seconds(seconds) + options_.hang_floor;
+}
+
+// ---- cases --------------------------------------------------------------------------------------
+
+uint64_t Judge::NextSeed() {
+  seed_ += 0x9e3779b97f4a7c15ull;  // splitmix64
+  uint64_t z = (seed_ ^ (seed_ >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return (z ^ (z >> 31)) >> 2;  // fits what others call a seed
+}
+
+absl::Status Judge::Draw(size_t bench, int slot, oracle::Variation variation) {
+  Workbench& workbench = *benches_[bench];
+  if (tight_) workbench.Trim(nullptr);
+  absl::Status s = workbench.Draw(slot, NextSeed(), variation);
+  NotePeak(workbench.oracle().WorkingBytes());
+  return s;
+}
+
+// Slots that are empty or hold a variation get an ordinary case, and now and then one is renewed.
+absl::Status Judge::RedrawIfDue() {
+  const bool due = since_redraw_ > options_.redraw_after;
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    for (int slot = 0; slot < cases_; ++slot) {
+      const bool old = due && slot == static_cast<int>(evaluations_ % cases_);
+      const bool usable =
+          benches_[b]->Has(slot) && benches_[b]->at(slot).variation == oracle::Variation::kNone;
+      if (usable && !old) continue;
+      absl::Status s = Draw(b, slot, oracle::Variation::kNone);
+      if (!s.ok()) return s;
+    }
+  }
+  if (due) since_redraw_ = 0;
+  return absl::OkStatus();
+}
+
+void Judge::NotePeak(int64_t beside) {
+  peak_bytes_ = std::max(peak_bytes_, device_.allocated_bytes() + beside);
+}
+
+// ---- what the verdict says ----------------------------------------------------------------------
+
+Judge::Samples Judge::NoSamples() const {
+  return {std::vector<std::vector<double>>(benches_.size()),
+          std::vector<std::vector<double>>(benches_.size())};
+}
+
+v1::Timing Judge::TimingOf(const Samples& samples) const {
+  v1::Timing timing;
+  std::vector<double> medians, lows, highs, incumbents;
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    const std::vector<double>& mine = samples.candidate[b];
+    if (mine.empty()) return timing;
+    auto interval = MedianInterval(mine, kConfidence);
+    auto [least, most] = std::minmax_element(mine.begin(), mine.end());
+    medians.push_back(Median(mine));
+    lows.push_back(interval ? interval->low : *least);
+    highs.push_back(interval ? interval->high : *most);
+    if (!samples.incumbent[b].empty()) incumbents.push_back(Median(samples.incumbent[b]));
+  }
+  timing.set_median_us(GeometricMean(medians) * 1e6);
+  timing.set_low_us(GeometricMean(lows) * 1e6);
+  timing.set_high_us(GeometricMean(highs) * 1e6);
+  timing.set_samples(static_cast<int>(samples.candidate[0].size()));
+  if (incumbents.size() == benches_.size())
+    timing.set_incumbent_us(GeometricMean(incumbents) * 1e6);
+  timing.set_sm_clock_mhz(device_.SmClockMhz());
+  return timing;
+}
+
+v1::Accuracy Judge::AccuracyOf(const Entry& entry) const {
+  v1::Accuracy accuracy;
+  accuracy.set_max_error(entry.errors.max);
+  accuracy.set_rms_error(entry.errors.rms);
+  accuracy.set_reference_max_error(reference_max_error_);
+  accuracy.set_wide_ratio(entry.wide_ratio);
+  if (benches_.empty()) return accuracy;
+  accuracy.set_oracle(benches_[0]->oracle().name());
+  accuracy.set_accuracy_class(ErrorRatio(entry.errors.max, reference_max_error_) <=
+                                          kOrdinaryRatio &&
+                                      entry.wide_ratio <= kWideRatio
+                                  ? "no less accurate"
+                                  : "within tolerance");
+  return accuracy;
+}
+
+}  // namespace warpsmith::judge

@@ -1,0 +1,154 @@
+// The judge: whether a candidate is right, accurate, fast and believable, and whether it is the new
+// incumbent.
+//
+//   Judge judge(device, compiler, oracles, options);
+//   auto opened = judge.Open(request);
+//   Judgement j = judge.Evaluate(candidate);      // j.fatal: answer, then end the process
+//
+// The work is ordered so that a poor candidate costs little: one guarded run on a case at hand and
+// a comparison of every element; a race against the incumbent that stops as soon as the interval of
+// the ratio says enough; and only for who wins it, fresh inputs, all variations of them, the error
+// against fp64, repeated runs, and a last round of timing in which inputs change, workspace is
+// poisoned and the last timed output is checked.
+//
+// Belongs to the thread of its device. A Status from Open or Finalise is for the caller of the
+// request; what a candidate did is a verdict.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "warpsmith/v1/judge.pb.h"
+#include "worker/device/device.h"
+#include "worker/judge/stats.h"
+#include "worker/judge/workbench.h"
+#include "worker/oracle/compare.h"
+#include "worker/oracle/oracle.h"
+
+namespace warpsmith::judge {
+
+// Makes the oracle of one workload. use_torch: PyTorch's where the problem has a module.
+using OracleFactory = std::function<absl::StatusOr<std::unique_ptr<oracle::Oracle>>(
+    const v1::Problem& problem, const graph::Graph& graph, bool use_torch)>;
+
+struct Options {
+  Race::Rule race;
+  absl::Duration race_limit = absl::Milliseconds(400);  // of one race, if it has kFewest samples
+  int first_samples = 15;  // of a candidate that has no incumbent to race
+  int final_pairs = 5;     // of the last round, in which everything changes
+  int fresh_seeds = 3;     // of a would-be incumbent; at least as many as there are cases
+  int repeats = 3;         // runs on the same input that have to agree
+  int redraw_after = 32;   // evaluations
+  int final_samples = 21;  // of Finalise
+  absl::Duration final_limit = absl::Seconds(3);
+  // A run may take hang_factor times what the incumbent's did and hang_floor more; first_limit
+  // while there is no incumbent.
+  double hang_factor = 4;
+  absl::Duration hang_floor = absl::Seconds(1);
+  absl::Duration first_limit = absl::Seconds(20);
+  // Faster than the speed of light by more than this is not believed. On the host caches make the
+  // measured bandwidth no limit, so that the question is only asked of a card, or of a given roof.
+  double light_slack = 1.05;
+  std::optional<device::Device::Rates> roof;    // instead of measuring
+  int64_t least_workspace = int64_t{64} << 20;  // bytes that any candidate may take
+};
+
+struct Judgement {
+  v1::JudgeVerdict verdict;
+  bool fatal = false;  // the device is unusable
+};
+
+class Judge {
+ public:
+  // device, compiler outlive it.
+  Judge(device::Device& device, device::Compiler& compiler, OracleFactory oracles, Options options);
+  ~Judge();
+
+  // Frees what the last problem held. ResourceExhausted names the bytes that the problem needs and
+  // those that there are; nothing was allocated then.
+  absl::StatusOr<v1::JudgeOpened> Open(const v1::JudgeOpen& request);
+  Judgement Evaluate(const v1::JudgeEvaluate& request);
+  // Needs an incumbent.
+  absl::StatusOr<v1::JudgeFinal> Finalise();
+
+ private:
+  struct Entry {  // a candidate, loaded for every workload
+    std::vector<Loaded> plans;
+    std::vector<double> median;       // seconds, one a workload
+    std::vector<double> run_seconds;  // wall time of its slowest guarded run, one a workload
+    oracle::Errors errors;            // on ordinary data, the largest of all workloads and cases
+    double wide_ratio = 0;
+  };
+  struct Samples {  // seconds, by workload
+    std::vector<std::vector<double>> candidate, incumbent;
+  };
+
+  // ---- opening (judge_open.cc) ----
+  absl::Status MakeBenches(const v1::JudgeOpen& request);
+  absl::Status Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened);
+  absl::Status Baselines(const v1::JudgeOpen& request);
+  absl::StatusOr<v1::BaselineReport> TorchBaselines();
+  absl::Status LoadOpByOp(const v1::JudgeOpen& request);
+  absl::Status TimeOpByOp();
+  void Close();
+
+  // ---- evaluating; what speaks against the candidate is in the finding ----
+  absl::StatusOr<Finding> Decide(const v1::JudgeEvaluate& request, Entry* entry, Samples* samples);
+  absl::StatusOr<Finding> LoadAll(const google::protobuf::RepeatedPtrField<v1::CompiledPlan>& plans,
+                                  Entry* entry);
+  absl::StatusOr<Finding> Screen(Entry& entry, int round);
+  absl::StatusOr<Finding> CheckOne(Entry& entry, size_t bench, int slot, uint32_t poison,
+                                   Strictness strictness);
+  absl::StatusOr<Finding> RunRace(Entry& entry, Race& race, int most, Samples* samples);
+  absl::StatusOr<Finding> AddPair(Entry& entry, Race& race, Samples* samples);
+  absl::StatusOr<Finding> TimeAlone(Entry& entry, int wanted, absl::Duration limit,
+                                    std::vector<std::vector<double>>* samples);
+  absl::StatusOr<Finding> TimeOnce(Entry& entry, size_t bench, int slot,
+                                   std::vector<std::vector<double>>* samples);
+  Finding Believe(const Entry& entry) const;
+
+  // ---- a would-be incumbent (judge_confirm.cc) ----
+  absl::StatusOr<Finding> Confirm(Entry& entry, Race* race, Samples* samples);
+  absl::StatusOr<Finding> Vary(Entry& entry, size_t bench);
+  absl::StatusOr<Finding> Refresh(Entry& entry, size_t bench);
+  absl::StatusOr<Finding> Repeat(Entry& entry, size_t bench);
+  absl::StatusOr<Finding> LastRound(Entry& entry, Race* race, Samples* samples);
+
+  absl::Status Draw(size_t bench, int slot, oracle::Variation variation);
+  absl::Status RedrawIfDue();
+  absl::Duration HangLimit(size_t bench) const;
+  uint64_t NextSeed();
+  void NotePeak(int64_t beside = 0);
+  v1::Timing TimingOf(const Samples& samples) const;
+  v1::Accuracy AccuracyOf(const Entry& entry) const;
+  Samples NoSamples() const;
+
+  device::Device& device_;
+  device::Compiler& compiler_;
+  const OracleFactory oracles_;
+  const Options options_;
+  std::unique_ptr<oracle::Comparer> comparer_;
+  std::optional<device::Device::Rates> rates_;
+
+  // Of the current problem.
+  v1::Problem problem_;
+  std::vector<std::unique_ptr<Workbench>> benches_;
+  std::vector<int64_t> allowance_;     // workspace bytes, by workload
+  std::vector<double> light_seconds_;  // by workload
+  int cases_ = 0;                      // slots in use
+  bool tight_ = false;                 // workspace and the oracle's do not fit side by side
+  uint64_t seed_ = 0;
+  int64_t evaluations_ = 0, since_redraw_ = 0, peak_bytes_ = 0;
+  bool torch_ = false;  // baselines are PyTorch's
+  v1::BaselineReport baselines_;
+  std::unique_ptr<Entry> op_by_op_, incumbent_;
+  double reference_max_error_ = 0;  // largest of the ordinary cases so far
+};
+
+}  // namespace warpsmith::judge

@@ -1,0 +1,122 @@
+// What a would-be incumbent has to go through.
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "worker/judge/judge.h"
+
+namespace warpsmith::judge {
+namespace {
+
+constexpr oracle::Variation kVariations[] = {
+    oracle::Variation::kTimes3, oracle::Variation::kTimes001, oracle::Variation::kNegated,
+    oracle::Variation::kDense,  oracle::Variation::kWide,     oracle::Variation::kNewWeights};
+
+bool HasParams(const graph::Graph& graph) {
+  return std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const graph::Tensor& t) {
+    return t.role == graph::Role::kParam && graph::IsFloat(t.type);
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<Finding> Judge::Confirm(Entry& entry, Race* race, Samples* samples) {
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    for (auto step : {&Judge::Repeat, &Judge::Vary, &Judge::Refresh}) {
+      auto finding = (this->*step)(entry, b);
+      if (!finding.ok() || !finding->ok()) return finding;
+    }
+  }
+  return LastRound(entry, race, samples);
+}
+
+// Runs on one input have to agree.
+absl::StatusOr<Finding> Judge::Repeat(Entry& entry, size_t bench) {
+  for (int i = 0; i < options_.repeats; ++i) {
+    auto finding =
+        CheckOne(entry, bench, 0, kPoisons[i % std::size(kPoisons)], Strictness::kElements);
+    if (!finding.ok()) return finding;
+    if (finding->verdict == v1::WRONG) {
+      finding->verdict = v1::UNSTABLE;
+      finding->reason =
+          absl::StrCat("right at first, then wrong on the same input: ", finding->reason);
+    }
+    if (!finding->ok()) return finding;
+  }
+  return Finding();
+}
+
+// Inputs and weights other than the problem's own; they take the last slot for a while.
+absl::StatusOr<Finding> Judge::Vary(Entry& entry, size_t bench) {
+  const int slot = cases_ - 1;
+  for (oracle::Variation variation : kVariations) {
+    if (variation == oracle::Variation::kNewWeights && !HasParams(benches_[bench]->graph())) {
+      continue;
+    }
+    if (absl::Status s = Draw(bench, slot, variation); !s.ok()) return s;
+    auto finding = CheckOne(entry, bench, slot, kPoisons[0], Strictness::kVaried);
+    if (!finding.ok() || !finding->ok()) return finding;
+  }
+  return Finding();
+}
+
+// Fresh seeds and other addresses; what is drawn here serves the next evaluations.
+absl::StatusOr<Finding> Judge::Refresh(Entry& entry, size_t bench) {
+  const int rounds = std::max(options_.fresh_seeds, cases_);
+  for (int i = 0; i < rounds; ++i) {
+    const int slot = (cases_ - 1 + i) % cases_;
+    if (absl::Status s = Draw(bench, slot, oracle::Variation::kNone); !s.ok()) return s;
+    if (absl::Status s = benches_[bench]->Move(); !s.ok()) return s;
+    auto finding =
+        CheckOne(entry, bench, slot, kPoisons[i % std::size(kPoisons)], Strictness::kElements);
+    if (!finding.ok() || !finding->ok()) return finding;
+  }
+  return Finding();
+}
+
+// Timed once more, with other inputs, poisoned memory and other addresses from replay to replay.
+// The last timed output is checked.
+absl::StatusOr<Finding> Judge::LastRound(Entry& entry, Race* race, Samples* samples) {
+  for (int i = 0; i < options_.final_pairs; ++i) {
+    double log_ratio = 0;
+    for (size_t b = 0; b < benches_.size(); ++b) {
+      Workbench& workbench = *benches_[b];
+      const int slot = i % cases_;
+      if (race != nullptr) {
+        auto theirs = TimeOnce(*incumbent_, b, slot, &samples->incumbent);
+        if (!theirs.ok()) return theirs;
+        if (!theirs->ok()) {
+          return absl::InternalError(absl::StrCat("the incumbent failed: ", theirs->reason));
+        }
+      }
+      const uint32_t poison = kPoisons[i % std::size(kPoisons)];
+      absl::Status s = workbench.Poison(entry.plans[b], slot, poison);
+      if (!s.ok()) return s;
+      auto finding = TimeOnce(entry, b, slot, &samples->candidate);
+      if (!finding.ok() || !finding->ok()) return finding;
+      if (race != nullptr) {
+        log_ratio += std::log(samples->candidate[b].back() / samples->incumbent[b].back());
+      }
+      if (i + 1 < options_.final_pairs) continue;
+      finding = workbench.Inspect(entry.plans[b], slot, poison, Strictness::kElements);
+      if (!finding.ok()) return finding;
+      if (!finding->ok()) {
+        finding->reason = absl::StrCat("the last timed replay: ", finding->reason);
+        return finding;
+      }
+    }
+    if (race != nullptr) race->AddLog(log_ratio / static_cast<double>(benches_.size()));
+  }
+  for (size_t b = 0; b < benches_.size(); ++b) entry.median[b] = Median(samples->candidate[b]);
+  Finding believed = Believe(entry);
+  if (!believed.ok() || race == nullptr) return believed;
+  race->Stop();
+  if (race->decision() == Decision::kFaster) return Finding();
+  Finding slower;
+  slower.verdict = v1::SLOWER;
+  slower.reason = "faster at first, but not with inputs, memory and addresses changing";
+  return slower;
+}
+
+}  // namespace warpsmith::judge

@@ -1,0 +1,280 @@
+// Opening a problem: its workloads, what they need, what they are measured against; and the end.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/problem/problem.h"
+#include "worker/judge/judge.h"
+
+namespace warpsmith::judge {
+namespace {
+
+// Of a card's memory, beside what is counted: context, modules, graphs.
+constexpr int64_t kDeviceReserve = int64_t{768} << 20;
+constexpr int kBaselineSamples = 9;
+constexpr char kOpByOp[] = "op_by_op";
+constexpr char kEager[] = "eager";
+
+int64_t WorkspaceOf(const v1::Plan& plan) {
+  int64_t bytes = 0;
+  for (const v1::Buffer& buffer : plan.buffers()) {
+    if (buffer.kind() == v1::Buffer::WORKSPACE) bytes += buffer.bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void Judge::Close() {
+  incumbent_ = nullptr;
+  op_by_op_ = nullptr;
+  benches_.clear();
+  allowance_.clear();
+  light_seconds_.clear();
+  baselines_.Clear();
+  cases_ = 0;
+  evaluations_ = since_redraw_ = peak_bytes_ = 0;
+  reference_max_error_ = 0;
+  torch_ = tight_ = false;
+}
+
+absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
+  Close();
+  problem_ = request.problem();
+  seed_ = request.seed();
+  if (comparer_ == nullptr) {
+    auto comparer = oracle::Comparer::Make(device_, compiler_);
+    if (!comparer.ok()) return comparer.status();
+    comparer_ = *std::move(comparer);
+  }
+  if (!rates_) {
+    if (options_.roof) {
+      rates_ = options_.roof;
+    } else {
+      auto rates = device_.MeasureRates();
+      if (!rates.ok()) return rates.status();
+      rates_ = *rates;
+    }
+  }
+  v1::JudgeOpened opened;
+  auto steps = [&]() -> absl::Status {
+    if (absl::Status s = MakeBenches(request); !s.ok()) return s;
+    if (absl::Status s = Budget(request, &opened); !s.ok()) return s;
+    if (absl::Status s = RedrawIfDue(); !s.ok()) return s;
+    if (absl::Status s = LoadOpByOp(request); !s.ok()) return s;
+    return Baselines(request);
+  };
+  if (absl::Status s = steps(); !s.ok()) {
+    Close();
+    return s;
+  }
+  opened.set_light_us(GeometricMean(light_seconds_) * 1e6);
+  opened.set_oracle(benches_[0]->oracle().name());
+  *opened.mutable_baselines() = baselines_;
+  return opened;
+}
+
+absl::Status Judge::MakeBenches(const v1::JudgeOpen& request) {
+  if (absl::Status s = problem::Validate(request.problem()); !s.ok()) return s;
+  for (const v1::Workload& workload : request.problem().workloads()) {
+    const std::string label =
+        absl::StrCat("problem '", request.problem().name(), "', workload '", workload.name(), "'");
+    auto graph = problem::GraphOf(request.problem(), workload);
+    if (!graph.ok()) return graph.status();
+    auto oracle = oracles_(request.problem(), *graph, request.use_torch());
+    if (!oracle.ok()) {
+      return absl::Status(oracle.status().code(),
+                          absl::StrCat(label, ": ", std::string(oracle.status().message())));
+    }
+    const graph::Roof roof{rates_->bytes_per_second, rates_->operations_per_second};
+    light_seconds_.push_back(std::max(1e-9, graph::LightSeconds(graph::Count(*graph), roof)));
+    benches_.push_back(std::make_unique<Workbench>(
+        device_, *comparer_, *graph, label, request.problem().accuracy(), *std::move(oracle)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Judge::Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened) {
+  int64_t cases = 0, written = 0, workspace = 0, working = 0;
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    const Workbench& bench = *benches_[b];
+    int64_t allowance = options_.least_workspace + bench.case_bytes();
+    if (static_cast<int>(b) < request.op_by_op_size()) {
+      allowance = std::max(allowance, WorkspaceOf(request.op_by_op(static_cast<int>(b)).plan()));
+    }
+    allowance_.push_back(allowance);
+    cases += bench.case_bytes();
+    written += bench.written_bytes();
+    // One workload at a time is worked on: a candidate's workspace and the incumbent's.
+    workspace = std::max(workspace, 2 * allowance);
+    working = std::max(working, benches_[b]->oracle().WorkingBytes());
+  }
+  auto free = device_.FreeBytes();
+  if (!free.ok()) return free.status();
+  const int64_t available = *free - kDeviceReserve;
+  struct Choice {
+    int cases;
+    bool tight;
+    int64_t bytes;
+  };
+  const Choice choices[] = {{2, false, 2 * cases + written + workspace + working},
+                            {2, true, 2 * cases + written + std::max(workspace, working)},
+                            {1, false, cases + written + workspace + working},
+                            {1, true, cases + written + std::max(workspace, working)}};
+  opened->set_device_bytes(device_.info().memory_bytes);
+  for (const Choice& choice : choices) {
+    opened->set_needed_bytes(choice.bytes);
+    if (choice.bytes > available) continue;
+    cases_ = choice.cases;
+    tight_ = choice.tight;
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "problem '%s' needs %d bytes of device memory (%d of inputs and answers, %d that candidates "
+      "write, %d of workspace or for the oracle); %s has %d free",
+      problem_.name(), opened->needed_bytes(), cases, written, std::max(workspace, working),
+      device_.info().name, *free));
+}
+
+// ---- baselines ----------------------------------------------------------------------------------
+
+absl::Status Judge::LoadOpByOp(const v1::JudgeOpen& request) {
+  if (request.op_by_op_size() == 0) return absl::OkStatus();
+  auto entry = std::make_unique<Entry>();
+  auto finding = LoadAll(request.op_by_op(), entry.get());
+  if (!finding.ok()) return finding.status();
+  if (!finding->ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("the op-by-op plan: ", finding->reason));
+  }
+  op_by_op_ = std::move(entry);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::BaselineReport> Judge::TorchBaselines() {
+  v1::BaselineReport whole;
+  std::map<std::string, std::vector<v1::Baseline>> by_name;
+  for (const auto& bench : benches_) {
+    bench->Trim(nullptr);
+    auto report = bench->oracle().TimeBaselines(device_);
+    if (!report.ok()) return report.status();
+    whole = *report;
+    for (const v1::Baseline& baseline : report->baselines()) {
+      by_name[baseline.name()].push_back(baseline);
+    }
+  }
+  whole.clear_baselines();
+  for (const auto& [name, parts] : by_name) {
+    if (parts.size() != benches_.size()) continue;  // it failed for a workload
+    std::vector<double> times;
+    bool accurate = true;
+    for (const v1::Baseline& part : parts) {
+      times.push_back(part.median_us());
+      accurate = accurate && part.accurate();
+    }
+    v1::Baseline* baseline = whole.add_baselines();
+    baseline->set_name(name);
+    baseline->set_median_us(GeometricMean(times));
+    baseline->set_accurate(accurate);
+  }
+  return whole;
+}
+
+// Checks the op-by-op plan as a candidate, times it and puts it into the report.
+absl::Status Judge::TimeOpByOp() {
+  bool accurate = true;
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    auto finding = CheckOne(*op_by_op_, b, 0, kPoisons[0], Strictness::kElements);
+    if (!finding.ok()) return finding.status();
+    if (finding->fatal) {
+      return absl::AbortedError(absl::StrCat("the op-by-op plan: ", finding->reason));
+    }
+    accurate = accurate && finding->ok();
+  }
+  if (absl::Status s = RedrawIfDue(); !s.ok()) return s;
+  Samples samples = NoSamples();
+  auto finding = TimeAlone(*op_by_op_, kBaselineSamples, options_.race_limit, &samples.candidate);
+  if (!finding.ok()) return finding.status();
+  if (!finding->ok()) {
+    return absl::AbortedError(absl::StrCat("the op-by-op plan: ", finding->reason));
+  }
+  v1::Baseline* baseline = nullptr;
+  for (v1::Baseline& b : *baselines_.mutable_baselines()) {
+    if (b.name() == kOpByOp) baseline = &b;
+  }
+  if (baseline == nullptr) baseline = baselines_.add_baselines();
+  baseline->set_name(kOpByOp);
+  baseline->set_median_us(GeometricMean(op_by_op_->median) * 1e6);
+  baseline->set_accurate(accurate);
+  return absl::OkStatus();
+}
+
+absl::Status Judge::Baselines(const v1::JudgeOpen& request) {
+  baselines_ = request.cached_baselines();
+  if (baselines_.baselines_size() > 0) {
+    baselines_.set_from_cache(true);
+    torch_ = std::none_of(baselines_.baselines().begin(), baselines_.baselines().end(),
+                          [](const v1::Baseline& b) { return b.name() == kOpByOp; });
+  }
+  if (!request.measure_baselines()) return absl::OkStatus();
+  auto report = TorchBaselines();
+  if (!report.ok()) return report.status();
+  baselines_ = *report;
+  torch_ = baselines_.baselines_size() > 0;
+  if (torch_ || op_by_op_ == nullptr) return absl::OkStatus();
+  return TimeOpByOp();
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
+  if (incumbent_ == nullptr) {
+    return absl::FailedPreconditionError("there is no incumbent to time: nothing was accepted");
+  }
+  v1::JudgeFinal final;
+  v1::JudgeVerdict& verdict = *final.mutable_verdict();
+  peak_bytes_ = 0;
+  Samples samples = NoSamples();
+  auto check = [&]() -> absl::StatusOr<Finding> {
+    for (size_t b = 0; b < benches_.size(); ++b) {
+      auto finding = Refresh(*incumbent_, b);
+      if (!finding.ok() || !finding->ok()) return finding;
+    }
+    if (torch_) {
+      auto report = TorchBaselines();
+      if (!report.ok()) return report.status();
+      if (report->baselines_size() > 0) baselines_ = *report;
+    } else if (op_by_op_ != nullptr) {
+      if (absl::Status s = TimeOpByOp(); !s.ok()) return s;
+    }
+    return TimeAlone(*incumbent_, options_.final_samples, options_.final_limit, &samples.candidate);
+  };
+  auto finding = check();
+  if (!finding.ok()) return finding.status();
+  NotePeak();
+  verdict.set_verdict(finding->ok() ? v1::ACCEPTED : finding->verdict);
+  verdict.set_reason(finding->reason);
+  *verdict.mutable_timing() = TimingOf(samples);
+  *verdict.mutable_accuracy() = AccuracyOf(*incumbent_);
+  verdict.set_peak_bytes(peak_bytes_);
+  *final.mutable_baselines() = baselines_;
+  const double mine = verdict.timing().median_us();
+  if (!finding->ok() || mine <= 0) return final;
+
+  double fastest = 0, eager = 0;
+  for (const v1::Baseline& baseline : baselines_.baselines()) {
+    const double us = baseline.median_us();
+    if (us <= 0) continue;
+    if (baseline.accurate() && (fastest == 0 || us < fastest)) fastest = us;
+    if (baseline.name() == kEager || (baseline.name() == kOpByOp && eager == 0)) eager = us;
+  }
+  final.set_speedup(fastest / mine);
+  final.set_speedup_eager(eager / mine);
+  verdict.set_reason(fastest > 0
+                         ? absl::StrFormat("%.3gx the fastest accurate baseline", fastest / mine)
+                         : "no accurate baseline to compare with");
+  return final;
+}
+
+}  // namespace warpsmith::judge

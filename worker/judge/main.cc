@@ -1,0 +1,121 @@
+// warpsmith-judge: the process that runs candidates. Started by the worker with one end of a
+// socketpair; with --self-check it judges the built-in set of cheats and faults instead.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "worker/judge/self_check.h"
+#include "worker/judge/server.h"
+#include "worker/oracle/native_device.h"
+#ifdef WARPSMITH_TORCH
+#include "worker/oracle/torch_oracle.h"
+#endif
+
+namespace {
+
+using namespace warpsmith;
+
+struct Flags {
+  std::string device = "host";
+  int fd = -1;
+  bool self_check = false;
+  std::string python, python_path, cache_dir;
+};
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "warpsmith-judge: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+// PyTorch's oracle where it is asked for and can be had, else the native one.
+class Oracles {
+ public:
+  Oracles(const Flags& flags, device::Device& device, device::Compiler& compiler)
+      : flags_(flags), device_(device), compiler_(compiler) {}
+
+  absl::StatusOr<std::unique_ptr<oracle::Oracle>> Make(const v1::Problem& problem,
+                                                       const graph::Graph& graph, bool use_torch) {
+    if (use_torch && problem.has_torch()) {
+      auto torch = MakeTorch(problem, graph);
+      if (torch.ok()) return torch;
+      std::fprintf(stderr, "warpsmith-judge: problem '%s': the native oracle stands in: %s\n",
+                   problem.name().c_str(), std::string(torch.status().message()).c_str());
+    }
+    return oracle::MakeNativeOracle(graph, compiler_, device_.info());
+  }
+
+ private:
+#ifdef WARPSMITH_TORCH
+  absl::StatusOr<std::unique_ptr<oracle::Oracle>> MakeTorch(const v1::Problem& problem,
+                                                            const graph::Graph& graph) {
+    oracle::TorchOracleOptions options;
+    options.python = flags_.python;
+    options.python_path = flags_.python_path;
+    options.device = flags_.device == "host" ? "cpu" : flags_.device;
+    options.cache_dir = flags_.cache_dir;
+    if (flags_.python.empty()) return absl::FailedPreconditionError("no --python was given");
+    if (child_ == nullptr) {
+      if (!refused_.ok()) return refused_;
+      auto child = oracle::StartTorch(options);
+      if (!child.ok()) return refused_ = child.status();
+      child_ = *std::move(child);
+    }
+    options.child = child_;
+    return oracle::MakeTorchOracle(options, problem, graph);
+  }
+  std::shared_ptr<oracle::TorchChild> child_;
+  absl::Status refused_;
+#else
+  absl::StatusOr<std::unique_ptr<oracle::Oracle>> MakeTorch(const v1::Problem&,
+                                                            const graph::Graph&) {
+    return absl::UnimplementedError("this judge was built without the PyTorch oracle");
+  }
+#endif
+  const Flags& flags_;
+  device::Device& device_;
+  device::Compiler& compiler_;
+};
+
+int Run(const Flags& flags) {
+  auto device = device::MakeDevice(flags.device);
+  if (!device.ok()) return Fail(device.status());
+  auto compiler = device::MakeCompiler((*device)->info().arch, flags.cache_dir);
+  if (!compiler.ok()) return Fail(compiler.status());
+  Oracles oracles(flags, **device, **compiler);
+  judge::OracleFactory factory = [&](const v1::Problem& problem, const graph::Graph& graph,
+                                     bool use_torch) {
+    return oracles.Make(problem, graph, use_torch);
+  };
+  judge::Judge judge(**device, **compiler, factory, judge::Options());
+  judge::Channel channel(flags.fd);
+  judge::ExitWithParent(flags.fd);
+  const int code = judge::Serve(channel, judge);
+  // A device with a kernel that hangs cannot be taken down in an orderly way.
+  if (code != 0) _exit(code);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app{"Verifies and times candidates; started by warpsmith-worker."};
+  app.add_option("--device", flags.device, "host, cuda:0, ...")->capture_default_str();
+  app.add_option("--fd", flags.fd, "the worker's socket");
+  app.add_flag("--self-check", flags.self_check,
+               "judge a set of cheats and faults on the device and print what became of them");
+  app.add_option("--python", flags.python, "interpreter for the PyTorch oracle");
+  app.add_option("--python-path", flags.python_path, "folder that has warpsmith_torch/");
+  app.add_option("--cache-dir", flags.cache_dir, "for compiled host kernels and baselines");
+  CLI11_PARSE(app, argc, argv);
+  if (flags.self_check) return judge::SelfCheck(flags.device, flags.cache_dir);
+  if (flags.fd < 0) {
+    std::fprintf(stderr, "warpsmith-judge: needs --fd (the worker gives it) or --self-check\n");
+    return 2;
+  }
+  return Run(flags);
+}

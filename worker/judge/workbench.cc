@@ -1,0 +1,505 @@
+#include "worker/judge/workbench.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "common/base/check.h"
+
+namespace warpsmith::judge {
+
+using graph::Role;
+using graph::Tensor;
+
+std::string PositionText(int64_t position, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> indexes(shape.size());
+  for (int i = static_cast<int>(shape.size()) - 1; i >= 0; --i) {
+    indexes[i] = position % shape[i];
+    position /= shape[i];
+  }
+  return absl::StrCat("[", absl::StrJoin(indexes, ", "), "]");
+}
+
+absl::StatusOr<Finding> FindingOf(const absl::Status& run, const std::string& what) {
+  Finding finding;
+  if (run.ok()) return finding;
+  finding.fatal = true;
+  finding.reason = absl::StrCat(what, ": ", std::string(run.message()));
+  switch (run.code()) {
+    case absl::StatusCode::kDeadlineExceeded:
+      finding.verdict = v1::HANG;
+      return finding;
+    case absl::StatusCode::kOutOfRange:
+      finding.verdict = v1::OUT_OF_BOUNDS;
+      return finding;
+    case absl::StatusCode::kAborted:
+      finding.verdict = v1::CRASHED;
+      return finding;
+    default:
+      return absl::Status(run.code(), finding.reason);
+  }
+}
+
+Workbench::Workbench(device::Device& device, oracle::Comparer& comparer, graph::Graph graph,
+                     std::string label, v1::AccuracyRule accuracy,
+                     std::unique_ptr<oracle::Oracle> oracle)
+    : device_(device),
+      comparer_(comparer),
+      graph_(std::move(graph)),
+      label_(std::move(label)),
+      accuracy_(std::move(accuracy)),
+      oracle_(std::move(oracle)) {
+  for (size_t t = 0; t < graph_.tensors.size(); ++t) {
+    const Tensor& tensor = graph_.tensors[t];
+    if (tensor.role == Role::kIntermediate) continue;
+    inputs_.push_back(static_cast<int>(t));
+    case_bytes_ += tensor.bytes();
+    if (tensor.role == Role::kState) {
+      states_.push_back(static_cast<int>(t));
+      written_bytes_ += tensor.bytes();
+    }
+  }
+  for (int t : graph_.outputs) {
+    case_bytes_ += graph_.tensors[t].bytes();
+    written_bytes_ += graph_.tensors[t].bytes();
+  }
+  for (const auto& update : graph_.updates) case_bytes_ += graph_.tensors[update.state].bytes();
+}
+
+// ---- cases --------------------------------------------------------------------------------------
+
+absl::Status Workbench::Draw(int slot, uint64_t seed, oracle::Variation variation) {
+  Drop(slot);
+  ++generation_;
+  auto drawn = oracle_->Draw(device_, seed, variation);
+  if (!drawn.ok()) {
+    return absl::Status(drawn.status().code(),
+                        absl::StrCat(label_, ": drawing inputs (", oracle::NameOf(variation),
+                                     "): ", std::string(drawn.status().message())));
+  }
+  Held held;
+  held.drawn = *std::move(drawn);
+  for (const auto& answer : held.drawn.answers) {
+    if (absl::Status s = answer->Unmap(); !s.ok()) return s;
+  }
+  for (const auto& input : held.drawn.inputs) {
+    auto hash = comparer_.Hash(*input);
+    if (!hash.ok()) return hash.status();
+    held.hashes.push_back(*hash);
+  }
+  held.valid = true;
+  cases_[slot] = std::move(held);
+  return absl::OkStatus();
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+absl::Status Workbench::AllocateWritten() {
+  auto allocate = [&](const std::vector<int>& tensors, Memories& memories) {
+    memories.resize(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (memories[i] != nullptr) continue;
+      auto memory = device_.Allocate(graph_.tensors[tensors[i]].bytes());
+      if (!memory.ok()) return memory.status();
+      memories[i] = *std::move(memory);
+      ++generation_;
+    }
+    return absl::OkStatus();
+  };
+  absl::Status s = allocate(graph_.outputs, outputs_);
+  return s.ok() ? allocate(states_, state_memories_) : s;
+}
+
+// Workspace of exactly these sizes, so that each ends at its guard. Candidates share it.
+absl::StatusOr<std::vector<device::Memory*>> Workbench::Claim(const std::vector<int64_t>& sizes) {
+  std::vector<bool> taken(pool_.size(), false);
+  std::vector<device::Memory*> claimed;
+  for (int64_t bytes : sizes) {
+    size_t i = 0;
+    while (i < pool_.size() && (taken[i] || pool_[i]->bytes() != bytes)) ++i;
+    if (i == pool_.size()) {
+      auto memory = device_.Allocate(bytes);
+      if (!memory.ok()) return memory.status();
+      pool_.push_back(*std::move(memory));
+      taken.push_back(false);
+    }
+    taken[i] = true;
+    claimed.push_back(pool_[i].get());
+  }
+  return claimed;
+}
+
+void Workbench::Trim(const Loaded* kept) {
+  std::vector<int64_t> wanted = kept == nullptr ? std::vector<int64_t>() : kept->workspace_bytes_;
+  Memories left;
+  for (auto& memory : pool_) {
+    auto found = std::find(wanted.begin(), wanted.end(), memory->bytes());
+    if (found == wanted.end()) continue;
+    wanted.erase(found);
+    left.push_back(std::move(memory));
+  }
+  if (left.size() != pool_.size()) ++generation_;
+  pool_ = std::move(left);
+}
+
+int64_t Workbench::pool_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& memory : pool_) bytes += memory->bytes();
+  return bytes;
+}
+
+absl::Status Workbench::Move() {
+  auto move = [](Memories& memories) {
+    for (auto& memory : memories) {
+      if (memory == nullptr) continue;
+      if (absl::Status s = memory->Unmap(); !s.ok()) return s;
+      if (absl::Status s = memory->Map(); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  };
+  ++generation_;
+  for (Memories* memories : {&outputs_, &state_memories_, &pool_}) {
+    if (absl::Status s = move(*memories); !s.ok()) return s;
+  }
+  for (Held& held : cases_) {
+    if (absl::Status s = move(held.drawn.inputs); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+// ---- loading ------------------------------------------------------------------------------------
+
+absl::StatusOr<Loaded::Binding> Workbench::BindingOf(const v1::Buffer& buffer,
+                                                     std::vector<bool>& taken,
+                                                     int workspace) const {
+  auto refuse = [&](const std::string& why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(label_, ": the plan's buffer '", buffer.tensor(), "' ", why));
+  };
+  if (buffer.kind() == v1::Buffer::WORKSPACE) return Loaded::Binding{buffer.kind(), workspace};
+  Loaded::Binding binding{buffer.kind(), -1};
+  const Tensor* tensor = nullptr;
+  if (buffer.kind() == v1::Buffer::OUTPUT) {
+    for (size_t i = 0; i < graph_.outputs.size() && binding.index < 0; ++i) {
+      if (taken[i] || graph_.tensors[graph_.outputs[i]].name != buffer.tensor()) continue;
+      binding.index = static_cast<int>(i);
+      taken[i] = true;
+      tensor = &graph_.tensors[graph_.outputs[i]];
+    }
+    if (tensor == nullptr) return refuse("is no output of the problem");
+  } else {
+    const Role role = buffer.kind() == v1::Buffer::INPUT   ? Role::kInput
+                      : buffer.kind() == v1::Buffer::PARAM ? Role::kParam
+                                                           : Role::kState;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Tensor& candidate = graph_.tensors[inputs_[i]];
+      if (candidate.name != buffer.tensor() || candidate.role != role) continue;
+      binding.index = static_cast<int>(i);
+      tensor = &candidate;
+    }
+    if (tensor == nullptr) return refuse("is no input, weight or state of the problem");
+  }
+  if (buffer.bytes() != tensor->bytes() || buffer.dtype() != graph::NameOf(tensor->type)) {
+    return refuse(absl::StrCat("has ", buffer.bytes(), " bytes of ", buffer.dtype(),
+                               "; the tensor has ", tensor->bytes(), " of ",
+                               graph::NameOf(tensor->type)));
+  }
+  return binding;
+}
+
+absl::StatusOr<Loaded> Workbench::Load(const v1::CompiledPlan& plan, int64_t allowance) {
+  Loaded loaded;
+  std::vector<bool> taken(graph_.outputs.size(), false);
+  int64_t workspace = 0;
+  for (const v1::Buffer& buffer : plan.plan().buffers()) {
+    auto binding = BindingOf(buffer, taken, static_cast<int>(loaded.workspace_bytes_.size()));
+    if (!binding.ok()) return binding.status();
+    if (binding->kind == v1::Buffer::WORKSPACE) {
+      if (buffer.bytes() <= 0 || buffer.bytes() > allowance - workspace) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(label_, ": the plan's workspace takes more than the ", allowance,
+                         " bytes that there are for it"));
+      }
+      workspace += buffer.bytes();
+      loaded.workspace_bytes_.push_back(buffer.bytes());
+    }
+    loaded.bindings_.push_back(*binding);
+  }
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (taken[i]) continue;
+    return absl::InvalidArgumentError(absl::StrCat(label_, ": the plan has no buffer for output '",
+                                                   graph_.tensors[graph_.outputs[i]].name, "'"));
+  }
+  for (const auto& update : graph_.updates) {
+    auto writes = [&](const Loaded::Binding& b) {
+      return b.kind == v1::Buffer::STATE && inputs_[b.index] == update.state;
+    };
+    if (std::none_of(loaded.bindings_.begin(), loaded.bindings_.end(), writes)) {
+      return absl::InvalidArgumentError(absl::StrCat(label_, ": the plan has no buffer for state '",
+                                                     graph_.tensors[update.state].name,
+                                                     "', which has to be updated"));
+    }
+  }
+  device::Binary binary{plan.binary(), plan.report()};
+  auto program = device_.Load(plan.plan(), binary);
+  if (!program.ok()) return program.status();
+  loaded.program_ = *std::move(program);
+  return loaded;
+}
+
+int Workbench::StateMemory(int tensor) const {
+  auto found = std::find(states_.begin(), states_.end(), tensor);
+  WS_CHECK(found != states_.end(), "not a state");
+  return static_cast<int>(found - states_.begin());
+}
+
+absl::Status Workbench::Bind(Loaded& loaded, int slot) {
+  WS_CHECK(cases_[slot].valid, "no case in this slot");
+  if (absl::Status s = AllocateWritten(); !s.ok()) return s;
+  auto workspace = Claim(loaded.workspace_bytes_);
+  if (!workspace.ok()) return workspace.status();
+  if (loaded.bound_slot_ == slot && loaded.bound_generation_ == generation_) {
+    return absl::OkStatus();
+  }
+  std::vector<device::Memory*> bound;
+  for (const Loaded::Binding& b : loaded.bindings_) {
+    switch (b.kind) {
+      case v1::Buffer::OUTPUT:
+        bound.push_back(outputs_[b.index].get());
+        break;
+      case v1::Buffer::STATE:
+        bound.push_back(state_memories_[StateMemory(inputs_[b.index])].get());
+        break;
+      case v1::Buffer::WORKSPACE:
+        bound.push_back((*workspace)[b.index]);
+        break;
+      default:
+        bound.push_back(cases_[slot].drawn.inputs[b.index].get());
+    }
+  }
+  if (absl::Status s = loaded.program_->Bind(bound); !s.ok()) return s;
+  loaded.bound_slot_ = slot;
+  loaded.bound_generation_ = generation_;
+  return absl::OkStatus();
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+absl::Status Workbench::Poison(Loaded& loaded, int slot, uint32_t poison) {
+  if (absl::Status s = AllocateWritten(); !s.ok()) return s;
+  auto workspace = Claim(loaded.workspace_bytes_);
+  if (!workspace.ok()) return workspace.status();
+  for (const auto& memory : outputs_) {
+    if (absl::Status s = device_.Fill(*memory, poison); !s.ok()) return s;
+  }
+  for (device::Memory* memory : *workspace) {
+    if (absl::Status s = device_.Fill(*memory, poison); !s.ok()) return s;
+  }
+  for (size_t i = 0; i < states_.size(); ++i) {
+    auto at = std::find(inputs_.begin(), inputs_.end(), states_[i]) - inputs_.begin();
+    const device::Memory& from = *cases_[slot].drawn.inputs[at];
+    if (absl::Status s = device_.Copy(from, *state_memories_[i], from.bytes()); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Finding> Workbench::Check(Loaded& loaded, int slot, uint32_t poison,
+                                         absl::Duration limit, Strictness strictness) {
+  if (absl::Status s = Poison(loaded, slot, poison); !s.ok()) return s;
+  if (absl::Status s = Bind(loaded, slot); !s.ok()) return s;
+  absl::Time start = absl::Now();
+  absl::Status run = device_.Run(*loaded.program_, limit);
+  double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  auto finding = FindingOf(run, label_);
+  if (!finding.ok() || !finding->ok()) return finding;
+  finding = Inspect(loaded, slot, poison, strictness);
+  if (finding.ok()) finding->seconds = seconds;
+  return finding;
+}
+
+absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t poison,
+                                           Strictness strictness) {
+  auto finding = CheckGuards(loaded, slot);
+  if (!finding.ok() || !finding->ok()) return finding;
+  finding = CheckInputs(slot);
+  if (!finding.ok() || !finding->ok()) return finding;
+  Finding all;
+  for (int a = 0; a < answers(); ++a) {
+    finding = CompareAnswer(a, slot, poison, strictness);
+    if (!finding.ok() || !finding->ok()) return finding;
+    // Written so that a NaN stays.
+    if (!(finding->errors.max <= all.errors.max)) all.errors.max = finding->errors.max;
+    if (!(finding->errors.rms <= all.errors.rms)) all.errors.rms = finding->errors.rms;
+    if (std::isnan(all.errors.max)) break;
+  }
+  return all;
+}
+
+absl::StatusOr<Finding> Workbench::Time(Loaded& loaded, int slot, absl::Duration limit) {
+  if (absl::Status s = Bind(loaded, slot); !s.ok()) return s;
+  auto seconds = device_.Time(*loaded.program_, limit);
+  auto finding = FindingOf(seconds.status(), label_);
+  if (finding.ok() && finding->ok()) finding->seconds = *seconds;
+  return finding;
+}
+
+// ---- looking ------------------------------------------------------------------------------------
+
+absl::StatusOr<Finding> Workbench::CheckGuards(Loaded& loaded, int slot) {
+  Finding finding;
+  // A memory whose guard was written is replaced: its guard would accuse the next candidate.
+  auto look = [&](std::unique_ptr<device::Memory>& memory, const std::string& what) {
+    auto intact = memory->GuardIntact();
+    if (!intact.ok()) return intact.status();
+    if (*intact) return absl::OkStatus();
+    finding.verdict = v1::OUT_OF_BOUNDS;
+    finding.reason = absl::StrCat(label_, ": wrote outside of ", what);
+    memory = nullptr;
+    ++generation_;
+    return absl::OkStatus();
+  };
+  auto name = [&](const char* kind, int tensor) {
+    return absl::StrCat(kind, " '", graph_.tensors[tensor].name, "'");
+  };
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    absl::Status s = look(outputs_[i], name("output", graph_.outputs[i]));
+    if (!s.ok()) return s;
+  }
+  for (size_t i = 0; i < state_memories_.size(); ++i) {
+    absl::Status s = look(state_memories_[i], name("state", states_[i]));
+    if (!s.ok()) return s;
+  }
+  for (auto& memory : pool_) {
+    std::string what = absl::StrCat("a workspace of ", memory->bytes(), " bytes");
+    if (absl::Status s = look(memory, what); !s.ok()) return s;
+  }
+  pool_.erase(std::remove(pool_.begin(), pool_.end(), nullptr), pool_.end());
+  Held& held = cases_[slot];
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    auto intact = held.drawn.inputs[i]->GuardIntact();
+    if (!intact.ok()) return intact.status();
+    if (*intact) continue;
+    finding.verdict = v1::OUT_OF_BOUNDS;
+    finding.reason = absl::StrCat(label_, ": wrote outside of ", name("input", inputs_[i]));
+    held.valid = false;
+  }
+  loaded.bound_slot_ = finding.ok() ? loaded.bound_slot_ : -1;
+  return finding;
+}
+
+absl::StatusOr<Finding> Workbench::CheckInputs(int slot) {
+  Finding finding;
+  Held& held = cases_[slot];
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    auto hash = comparer_.Hash(*held.drawn.inputs[i]);
+    if (!hash.ok()) return hash.status();
+    if (*hash == held.hashes[i]) continue;
+    finding.verdict = v1::OUT_OF_BOUNDS;
+    finding.reason = absl::StrCat(label_, ": changed its input '", graph_.tensors[inputs_[i]].name,
+                                  "', which is read only");
+    held.valid = false;
+    return finding;
+  }
+  return finding;
+}
+
+Workbench::Answer Workbench::AnswerAt(int answer) const {
+  const int outputs = static_cast<int>(graph_.outputs.size());
+  if (answer < outputs) return {graph_.outputs[answer], outputs_[answer].get()};
+  int state = graph_.updates[answer - outputs].state;
+  return {state, state_memories_[StateMemory(state)].get()};
+}
+
+absl::StatusOr<std::string> Workbench::Describe(const Tensor& tensor, device::Memory& got,
+                                                device::Memory& want, int64_t position) {
+  auto mine = comparer_.Gather(tensor.type, got, {position});
+  if (!mine.ok()) return mine.status();
+  auto theirs = comparer_.Gather(tensor.type, want, {position});
+  if (!theirs.ok()) return theirs.status();
+  return absl::StrFormat("at %s it is %.9g and should be %.9g",
+                         PositionText(position, tensor.shape), (*mine)[0], (*theirs)[0]);
+}
+
+absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t poison,
+                                                 Strictness strictness) {
+  const Answer at = AnswerAt(answer);
+  const Tensor& tensor = graph_.tensors[at.tensor];
+  const oracle::Case& drawn = cases_[slot].drawn;
+  device::Memory& want = *drawn.answers[answer];
+  if (absl::Status s = want.Map(); !s.ok()) return s;
+  absl::Cleanup unmap = [&want] { want.Unmap().IgnoreError(); };
+  const Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
+  auto difference = comparer_.Compare(tensor.type, *at.memory, want, tensor.elements(),
+                                      tolerance.absolute, tolerance.relative, poison);
+  if (!difference.ok()) return difference.status();
+
+  Finding finding;
+  int64_t first = -1;
+  std::string what;
+  const std::string kind = answer < static_cast<int>(graph_.outputs.size()) ? "output" : "state";
+  const bool reference_overflows = std::isnan(drawn.reference_max_error);
+  if (difference->unwritten > 0 && poison == kPoisons[0]) {
+    first = difference->first_unwritten;
+    what = absl::StrCat(difference->unwritten, " of ", difference->elements,
+                        " elements were not written");
+  } else if (difference->disagree > 0 &&
+             !(strictness == Strictness::kVaried && reference_overflows)) {
+    first = difference->first_disagree;
+    what = absl::StrCat(difference->disagree, " of ", difference->elements,
+                        " elements are not finite where they should be, or the other way round");
+  } else if (difference->beyond > 0 &&
+             (strictness == Strictness::kElements || !graph::IsFloat(tensor.type))) {
+    first = difference->first_beyond;
+    what = absl::StrCat(difference->beyond, " of ", difference->elements, " elements differ by ",
+                        graph::IsFloat(tensor.type)
+                            ? absl::StrFormat("more than %g + %g of the reference",
+                                              tolerance.absolute, tolerance.relative)
+                            : "their value");
+  } else if (strictness == Strictness::kVaried && graph::IsFloat(tensor.type)) {
+    const double rms = difference->want_rms > 0 ? difference->want_rms : 1;
+    const double allowed =
+        std::max(kVariedError,
+                 reference_overflows ? kVariedError : kVariedRatio * drawn.reference_max_error);
+    if (difference->largest / rms >= allowed) {
+      finding.verdict = v1::WRONG;
+      finding.reason = absl::StrFormat(
+          "%s, %s inputs: %s '%s': the largest error is %.2g of the answer's rms; %.2g is allowed",
+          label_, oracle::NameOf(drawn.variation), kind, tensor.name, difference->largest / rms,
+          allowed);
+      return finding;
+    }
+  }
+  if (first >= 0) {
+    auto where = Describe(tensor, *at.memory, want, first);
+    if (!where.ok()) return where.status();
+    finding.verdict = v1::WRONG;
+    finding.reason =
+        absl::StrCat(label_,
+                     drawn.variation == oracle::Variation::kNone
+                         ? ""
+                         : absl::StrCat(", ", oracle::NameOf(drawn.variation), " inputs"),
+                     ": ", kind, " '", tensor.name, "': ", what, "; ", *where);
+    return finding;
+  }
+  if (absl::Status s = MeasureErrors(answer, slot, &finding); !s.ok()) return s;
+  return finding;
+}
+
+absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding) {
+  const oracle::Case& drawn = cases_[slot].drawn;
+  if (answer >= static_cast<int>(drawn.exact.size()) || drawn.exact[answer].empty()) {
+    return absl::OkStatus();
+  }
+  const Answer at = AnswerAt(answer);
+  auto values = comparer_.Gather(graph_.tensors[at.tensor].type, *at.memory, drawn.sample[answer]);
+  if (!values.ok()) return values.status();
+  finding->errors = oracle::ErrorsOf(*values, drawn.exact[answer]);
+  return absl::OkStatus();
+}
+
+}  // namespace warpsmith::judge

@@ -1,0 +1,157 @@
+// One workload of the current problem on the device: its cases (inputs and answers), the memory
+// that candidates write, and what is done with a candidate there: load, run under guard and
+// compare, time.
+//
+// Answers are unmapped except while they are compared, so that no candidate can read them. Nothing
+// here decides what counts: it finds, the judge decides.
+//
+// Belongs to the thread of its device. A Status is a failure of ours or of the device; what the
+// candidate did is in the Finding.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/graph/graph.h"
+#include "warpsmith/v1/judge.pb.h"
+#include "worker/device/device.h"
+#include "worker/judge/accuracy.h"
+#include "worker/oracle/compare.h"
+#include "worker/oracle/errors.h"
+#include "worker/oracle/oracle.h"
+
+namespace warpsmith::judge {
+
+// What memory holds before a candidate writes it: NaN (or -1, or true), then finite garbage.
+inline constexpr uint32_t kPoisons[] = {0xFFFFFFFFu, 0x42424242u, 0xC2C2C2C2u};
+
+// What was found out about a candidate; `verdict` is unspecified while nothing speaks against it.
+struct Finding {
+  v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
+  std::string reason;
+  bool fatal = false;     // the device is unusable now, the process has to end
+  oracle::Errors errors;  // against exact, the largest of its outputs
+  double seconds = 0;     // wall time of the run
+
+  bool ok() const { return verdict == v1::VERDICT_UNSPECIFIED; }
+};
+// A run that failed, as a finding; a failure that is not the candidate's stays a Status.
+absl::StatusOr<Finding> FindingOf(const absl::Status& run, const std::string& what);
+
+// How answers are compared.
+enum class Strictness {
+  kElements,  // every element within the problem's tolerance
+  kVaried,    // largest error over the answer's rms, for inputs that are not the problem's own
+};
+
+// A candidate's plan, ready to be run.
+class Loaded {
+ public:
+  const std::vector<int64_t>& workspace_bytes() const { return workspace_bytes_; }
+
+ private:
+  friend class Workbench;
+  struct Binding {
+    v1::Buffer::Kind kind;
+    int index;  // INPUT, PARAM, STATE: of the case's inputs; OUTPUT: of the outputs; else workspace
+  };
+  std::unique_ptr<device::Program> program_;
+  std::vector<Binding> bindings_;
+  std::vector<int64_t> workspace_bytes_;
+  int bound_slot_ = -1;
+  uint64_t bound_generation_ = 0;
+};
+
+class Workbench {
+ public:
+  // label: "problem 'softmax_rows', workload 'wide'". device and comparer outlive it.
+  Workbench(device::Device& device, oracle::Comparer& comparer, graph::Graph graph,
+            std::string label, v1::AccuracyRule accuracy, std::unique_ptr<oracle::Oracle> oracle);
+
+  const graph::Graph& graph() const { return graph_; }
+  oracle::Oracle& oracle() { return *oracle_; }
+  const std::string& label() const { return label_; }
+
+  int64_t case_bytes() const { return case_bytes_; }        // inputs and answers of one case
+  int64_t written_bytes() const { return written_bytes_; }  // outputs and states of candidates
+
+  // ---- cases: a few slots, each empty or with a case ----
+  absl::Status Draw(int slot, uint64_t seed, oracle::Variation variation);
+  void Drop(int slot) { cases_[slot] = Held(); }
+  bool Has(int slot) const { return cases_[slot].valid; }
+  const oracle::Case& at(int slot) const { return cases_[slot].drawn; }
+  static constexpr int kSlots = 2;
+
+  // ---- candidates ----
+  // InvalidArgument: the plan is not one for this graph (a buffer that is none of its tensors, or
+  // has another size), or the device refuses it. allowance: bytes its workspace may take.
+  absl::StatusOr<Loaded> Load(const v1::CompiledPlan& plan, int64_t allowance);
+  // Poisons what the candidate is to write, runs it once on the slot's case and looks at
+  // everything: guard bands, inputs, every element of every answer. errors is filled in unless the
+  // variation has no exact values.
+  absl::StatusOr<Finding> Check(Loaded& loaded, int slot, uint32_t poison, absl::Duration limit,
+                                Strictness strictness);
+  // The same without the run: what the last run (or timed replay) left.
+  absl::StatusOr<Finding> Inspect(Loaded& loaded, int slot, uint32_t poison, Strictness strictness);
+  // Seconds of one replay on the slot's case; `seconds` of the finding.
+  absl::StatusOr<Finding> Time(Loaded& loaded, int slot, absl::Duration limit);
+  // Poisons outputs and workspace, and puts the states back to the case's.
+  absl::Status Poison(Loaded& loaded, int slot, uint32_t poison);
+  // Gives everything that candidates use new addresses.
+  absl::Status Move();
+  // Frees the workspace that is not `kept`'s (null: all of it).
+  void Trim(const Loaded* kept);
+  int64_t pool_bytes() const;
+
+ private:
+  using Memories = std::vector<std::unique_ptr<device::Memory>>;
+  struct Held {
+    bool valid = false;
+    oracle::Case drawn;
+    std::vector<uint64_t> hashes;  // of the inputs
+  };
+  // An answer: an output, or a state after the run.
+  struct Answer {
+    int tensor;              // that has its type, shape and name
+    device::Memory* memory;  // where candidates leave it
+  };
+
+  absl::Status AllocateWritten();
+  absl::StatusOr<Loaded::Binding> BindingOf(const v1::Buffer& buffer, std::vector<bool>& taken,
+                                            int workspace) const;
+  absl::StatusOr<std::vector<device::Memory*>> Claim(const std::vector<int64_t>& sizes);
+  absl::Status Bind(Loaded& loaded, int slot);
+  Answer AnswerAt(int answer) const;
+  int answers() const { return static_cast<int>(graph_.outputs.size() + graph_.updates.size()); }
+  absl::StatusOr<Finding> CheckGuards(Loaded& loaded, int slot);
+  absl::StatusOr<Finding> CheckInputs(int slot);
+  absl::StatusOr<Finding> CompareAnswer(int answer, int slot, uint32_t poison,
+                                        Strictness strictness);
+  absl::StatusOr<std::string> Describe(const graph::Tensor& tensor, device::Memory& got,
+                                       device::Memory& want, int64_t position);
+  absl::Status MeasureErrors(int answer, int slot, Finding* finding);
+  int StateMemory(int tensor) const;  // its number among the states
+
+  device::Device& device_;
+  oracle::Comparer& comparer_;
+  const graph::Graph graph_;
+  const std::string label_;
+  const v1::AccuracyRule accuracy_;
+  std::unique_ptr<oracle::Oracle> oracle_;
+  std::vector<int> inputs_;  // tensors: inputs, params and states
+  std::vector<int> states_;  // tensors: states
+  int64_t case_bytes_ = 0, written_bytes_ = 0;
+
+  Held cases_[kSlots];
+  Memories outputs_, state_memories_, pool_;
+  uint64_t generation_ = 1;  // of addresses and cases: programs bound before are bound again
+};
+
+// "[3, 17]" of a linear position in a shape.
+std::string PositionText(int64_t position, const std::vector<int64_t>& shape);
+
+}  // namespace warpsmith::judge

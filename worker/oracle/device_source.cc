@@ -1,0 +1,751 @@
+#include "worker/oracle/device_source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+
+namespace warpsmith::oracle {
+namespace {
+
+using graph::Axis;
+using graph::Combiner;
+using graph::DType;
+using graph::Expr;
+using graph::ExprPtr;
+using graph::Graph;
+using graph::IsFloat;
+using graph::Node;
+using graph::Op;
+using graph::Tensor;
+
+// Threads below which a reduction is cut in parts, and what a joining kernel leaves to the last.
+constexpr int64_t kWantedThreads = int64_t{1} << 19;
+constexpr int64_t kFewestToSplit = 64;  // elements of a reduction
+constexpr int64_t kLastJoin = 512;
+constexpr int64_t kSumBlock = 64;  // elements added up before they are added to the rest
+
+// Type that arithmetic on `type` is done in.
+std::string Ctype(DType type, Pass pass) {
+  switch (type) {
+    case DType::kBool:
+      return "bool";
+    case DType::kI32:
+      return "int";
+    case DType::kI64:
+      return "i64";
+    case DType::kF64:
+      return "double";
+    default:
+      return pass == Pass::kExact ? "double" : "float";
+  }
+}
+
+bool HeldWide(const Tensor& tensor, Pass pass) {
+  return pass == Pass::kExact && IsFloat(tensor.type) && tensor.node >= 0;
+}
+
+std::string HeldType(const Tensor& tensor, Pass pass) {
+  return HeldWide(tensor, pass) ? "double" : StorageType(tensor.type);
+}
+
+std::string FloatText(double x, const std::string& type) {
+  if (std::isnan(x)) return absl::StrCat("(", type, ")not_a_number()");
+  if (std::isinf(x)) return absl::StrCat("(", type, ")(", x < 0 ? "-" : "", "infinity())");
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.17g", x);
+  return absl::StrCat("(", type, ")(", text, ")");
+}
+
+std::string IntegerText(int64_t x) {
+  if (x == INT64_MIN) return "(-9223372036854775807ll - 1)";
+  return absl::StrCat("(", x, "ll)");
+}
+
+int64_t Extent(const std::vector<Axis>& axes) {
+  int64_t n = 1;
+  for (const Axis& axis : axes) n *= axis.extent;
+  return n;
+}
+
+void Collect(const ExprPtr& e, std::set<const Expr*>& seen, std::vector<int>& tensors) {
+  if (!seen.insert(e.get()).second) return;
+  if (e->op == Op::kLoad && std::find(tensors.begin(), tensors.end(), e->tensor) == tensors.end()) {
+    tensors.push_back(e->tensor);
+  }
+  for (const ExprPtr& a : e->args) Collect(a, seen, tensors);
+}
+
+bool Mentions(const ExprPtr& e, int var) {
+  if (e->op == Op::kIndex) return e->var == var;
+  for (const ExprPtr& a : e->args) {
+    if (Mentions(a, var)) return true;
+  }
+  return false;
+}
+
+// Whether neighbours along the last reduce axis are neighbours in memory.
+bool ReducesContiguous(const Node& node) {
+  int last = static_cast<int>(node.axes.size() + node.reduce_axes.size()) - 1;
+  bool found = false;
+  std::set<const Expr*> seen;
+  std::function<void(const ExprPtr&)> walk = [&](const ExprPtr& e) {
+    if (!seen.insert(e.get()).second) return;
+    if (e->op == Op::kLoad && !e->args.empty() && Mentions(e->args.back(), last)) found = true;
+    for (const ExprPtr& a : e->args) walk(a);
+  };
+  walk(node.value);
+  return found;
+}
+
+// Writes an expression as statements, each subexpression once in the scope where it is needed.
+class ExprWriter {
+ public:
+  ExprWriter(const Graph& graph, Pass pass, std::string* out, int indent)
+      : graph_(graph), pass_(pass), out_(out), indent_(indent), scopes_(1) {}
+
+  // Gives the name or literal that holds the value.
+  std::string Write(const ExprPtr& e) {
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      auto found = scope->find(e.get());
+      if (found != scope->end()) return found->second;
+    }
+    std::string name = Compute(e);
+    scopes_.back()[e.get()] = name;
+    return name;
+  }
+
+ private:
+  void Line(const std::string& text) {
+    absl::StrAppend(out_, std::string(indent_, ' '), text, "\n");
+  }
+  std::string Fresh() { return absl::StrCat("x", next_++); }
+  std::string Define(DType type, const std::string& value) {
+    std::string name = Fresh();
+    Line(absl::StrCat("const ", Ctype(type, pass_), " ", name, " = ", value, ";"));
+    return name;
+  }
+
+  std::string Compute(const ExprPtr& e) {
+    switch (e->op) {
+      case Op::kConst:
+        if (IsFloat(e->type)) return FloatText(e->number, Ctype(e->type, pass_));
+        if (e->type == DType::kBool) return e->integer != 0 ? "true" : "false";
+        if (e->type == DType::kI32) return absl::StrCat("(int)", IntegerText(e->integer));
+        return IntegerText(e->integer);
+      case Op::kIndex:
+        return absl::StrCat("v", e->var);
+      case Op::kLoad:
+        return WriteLoad(e);
+      case Op::kSelect:
+        return Branch(e->type, Write(e->args[0]), e->args[1], e->args[2], "", "");
+      case Op::kAnd:
+        return Branch(e->type, Write(e->args[0]), e->args[1], nullptr, "", "false");
+      case Op::kOr:
+        return Branch(e->type, Write(e->args[0]), nullptr, e->args[1], "true", "");
+      case Op::kCast:
+        return Define(e->type, CastText(e->args[0]->type, e->type, Write(e->args[0])));
+      default:
+        break;
+    }
+    std::string a = Write(e->args[0]);
+    std::string b = e->args.size() > 1 ? Write(e->args[1]) : "";
+    return Define(e->type, OperatorText(e->op, e->args[0]->type, a, b));
+  }
+
+  std::string WriteLoad(const ExprPtr& e) {
+    const Tensor& tensor = graph_.tensors[e->tensor];
+    std::string index = "0ll";
+    for (size_t i = 0; i < e->args.size(); ++i) {
+      std::string part = Write(e->args[i]);
+      index = i == 0 ? part : absl::StrCat("(", index, ") * ", tensor.shape[i], "ll + ", part);
+    }
+    std::string pointer = absl::StrCat("t", e->tensor);
+    std::string value = HeldWide(tensor, pass_) ? absl::StrCat(pointer, "[", index, "]")
+                                                : LoadText(tensor.type, pointer, index);
+    return Define(e->type, value);
+  }
+
+  // Only the side that is taken is evaluated. A side is an expression or, if null, a text.
+  std::string Branch(DType type, const std::string& condition, const ExprPtr& then,
+                     const ExprPtr& otherwise, const std::string& then_text,
+                     const std::string& otherwise_text) {
+    std::string name = Fresh();
+    Line(absl::StrCat(Ctype(type, pass_), " ", name, ";"));
+    auto side = [&](const ExprPtr& e, const std::string& text) {
+      scopes_.emplace_back();
+      indent_ += 2;
+      std::string value = e == nullptr ? text : Write(e);
+      Line(absl::StrCat(name, " = ", value, ";"));
+      indent_ -= 2;
+      scopes_.pop_back();
+    };
+    Line(absl::StrCat("if (", condition, ") {"));
+    side(then, then_text);
+    Line("} else {");
+    side(otherwise, otherwise_text);
+    Line("}");
+    return name;
+  }
+
+  std::string CastText(DType from, DType to, const std::string& a) const {
+    if (to == DType::kBool) return absl::StrCat("(", a, " != 0)");
+    if (pass_ == Pass::kPlain && IsFloat(to)) {
+      if (to == DType::kF16 && from != to) return absl::StrCat("from_f16(to_f16((float)", a, "))");
+      if (to == DType::kBF16 && from != to) {
+        return absl::StrCat("from_bf16(to_bf16((float)", a, "))");
+      }
+    }
+    return absl::StrCat("(", Ctype(to, pass_), ")", a);
+  }
+
+  std::string OperatorText(Op op, DType type, const std::string& a, const std::string& b) const {
+    const bool floats = IsFloat(type);
+    auto infix = [&](const char* symbol) { return absl::StrCat("(", a, " ", symbol, " ", b, ")"); };
+    auto call = [&](const char* function) {
+      return b.empty() ? absl::StrCat(function, "(", a, ")")
+                       : absl::StrCat(function, "(", a, ", ", b, ")");
+    };
+    switch (op) {
+      case Op::kAdd:
+        return floats ? infix("+") : call("wrap_add");
+      case Op::kSub:
+        return floats ? infix("-") : call("wrap_sub");
+      case Op::kMul:
+        return floats ? infix("*") : call("wrap_mul");
+      case Op::kDiv:
+        return floats ? infix("/") : call("floor_div");
+      case Op::kMod:
+        return call("floor_mod");
+      case Op::kMin:
+        return call("smaller");
+      case Op::kMax:
+        return call("larger");
+      case Op::kPow:
+        return floats ? call("pow") : call("integer_power");
+      case Op::kAtan2:
+        return call("atan2");
+      case Op::kLt:
+        return infix("<");
+      case Op::kLe:
+        return infix("<=");
+      case Op::kEq:
+        return infix("==");
+      case Op::kNe:
+        return infix("!=");
+      case Op::kNeg:
+        return floats
+                   ? absl::StrCat("(-", a, ")")
+                   : absl::StrCat("wrap_mul(", a, ", ", type == DType::kI32 ? "-1" : "-1ll", ")");
+      case Op::kAbs:
+        return call("magnitude");
+      case Op::kSign:
+        return call("sign_of");
+      case Op::kSqrt:
+        return call("sqrt");
+      case Op::kRsqrt:
+        return absl::StrCat("(1 / sqrt(", a, "))");
+      case Op::kExp:
+        return call("exp");
+      case Op::kExp2:
+        return call("exp2");
+      case Op::kExpm1:
+        return call("expm1");
+      case Op::kLog:
+        return call("log");
+      case Op::kLog2:
+        return call("log2");
+      case Op::kLog1p:
+        return call("log1p");
+      case Op::kTanh:
+        return call("tanh");
+      case Op::kErf:
+        return call("erf");
+      case Op::kSin:
+        return call("sin");
+      case Op::kCos:
+        return call("cos");
+      case Op::kFloor:
+        return floats ? call("floor") : a;
+      case Op::kCeil:
+        return floats ? call("ceil") : a;
+      case Op::kRound:
+        return floats ? call("rint") : a;
+      case Op::kTrunc:
+        return floats ? call("trunc") : a;
+      case Op::kNot:
+        return absl::StrCat("(!", a, ")");
+      case Op::kIsNan:
+        return call("is_nan");
+      default:
+        WS_CHECK(false, "an operator that the oracle does not know");
+    }
+  }
+
+  const Graph& graph_;
+  const Pass pass_;
+  std::string* out_;
+  int indent_;
+  int next_ = 0;
+  std::vector<std::map<const Expr*, std::string>> scopes_;
+};
+
+// Statements that take the linear `from` apart into index variables first, first + 1, ...
+std::string Decode(const std::vector<Axis>& axes, int first, const std::string& from, int indent) {
+  const std::string pad(indent, ' ');
+  if (axes.empty()) return "";
+  const char* type = Extent(axes) < (int64_t{1} << 31) ? "unsigned" : "u64";
+  std::string rest = absl::StrCat("r", first), text;
+  absl::StrAppend(&text, pad, type, " ", rest, " = (", type, ")", from, ";\n");
+  for (int i = static_cast<int>(axes.size()) - 1; i >= 0; --i) {
+    std::string extent =
+        absl::StrCat(axes[i].extent, Extent(axes) < (int64_t{1} << 31) ? "u" : "ull");
+    if (i == 0) {
+      absl::StrAppend(&text, pad, "const i64 v", first, " = (i64)", rest, ";\n");
+    } else {
+      absl::StrAppend(&text, pad, "const i64 v", first + i, " = (i64)(", rest, " % ", extent, "); ",
+                      rest, " /= ", extent, ";\n");
+    }
+  }
+  return text;
+}
+
+std::string Begin(const std::string& name, const std::vector<std::string>& parameters,
+                  int64_t count) {
+  return absl::StrCat("extern \"C\" __global__ void ", name, "(", absl::StrJoin(parameters, ", "),
+                      ") {\n  const i64 stride = (i64)gridDim.x * blockDim.x;\n"
+                      "  for (i64 n = (i64)blockIdx.x * blockDim.x + threadIdx.x; n < ",
+                      count, "ll; n += stride) {\n");
+}
+constexpr char kEnd[] = "  }\n}\n";
+
+// Generates the kernels of one node for one destination.
+class NodeWriter {
+ public:
+  NodeWriter(const Graph& graph, int node, Pass pass, std::string name)
+      : graph_(graph), node_(graph.nodes[node]), pass_(pass), name_(std::move(name)) {
+    std::set<const Expr*> seen;
+    Collect(node_.value, seen, loads_);
+    count_ = Extent(node_.axes);
+  }
+
+  Code Whole(const std::vector<Target>& targets) {
+    targets_ = targets;
+    return Generate();
+  }
+  Code Sampled(int output, int answer, int64_t count) {
+    sampled_output_ = output;
+    answer_ = answer;
+    count_ = count;
+    return Generate();
+  }
+
+ private:
+  bool sampled() const { return answer_ >= 0; }
+  bool WithIndex() const {
+    return node_.reduce &&
+           (node_.combiner == Combiner::kArgMax || node_.combiner == Combiner::kArgMin);
+  }
+
+  Code Generate() {
+    if (!node_.reduce) {
+      WriteMap();
+    } else {
+      WriteReduce();
+    }
+    return std::move(code_);
+  }
+
+  // ---- parameters ----
+
+  void AddLoads(Kernel& kernel, std::vector<std::string>& parameters) const {
+    for (int t : loads_) {
+      kernel.operands.push_back({Operand::kTensor, t});
+      parameters.push_back(absl::StrCat("const ", HeldType(graph_.tensors[t], pass_), "* t", t));
+    }
+  }
+  void AddPositions(Kernel& kernel, std::vector<std::string>& parameters) const {
+    if (!sampled()) return;
+    kernel.operands.push_back({Operand::kPositions, answer_});
+    parameters.push_back("const i64* positions");
+  }
+  void AddDestinations(Kernel& kernel, std::vector<std::string>& parameters) const {
+    if (sampled()) {
+      kernel.operands.push_back({Operand::kSamples, answer_});
+      parameters.push_back("double* samples");
+      return;
+    }
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      const Tensor& tensor = graph_.tensors[node_.outputs[i]];
+      if (targets_[i].hold) {
+        kernel.operands.push_back({Operand::kTensor, node_.outputs[i]});
+        parameters.push_back(absl::StrCat(HeldType(tensor, pass_), "* held", i));
+      }
+      if (targets_[i].answer >= 0) {
+        kernel.operands.push_back({Operand::kAnswer, targets_[i].answer});
+        parameters.push_back(absl::StrCat(StorageType(tensor.type), "* answer", i));
+      }
+      if (targets_[i].samples >= 0) {
+        kernel.operands.push_back({Operand::kSamples, targets_[i].samples});
+        parameters.push_back(absl::StrCat("double* samples", i));
+      }
+    }
+  }
+  // Stores result `value` (and `at`, the index) of the element `position`.
+  std::string Store(const std::string& value, const std::string& at,
+                    const std::string& position) const {
+    const std::string results[] = {value, at};
+    if (sampled()) {
+      return absl::StrCat("    samples[", position, "] = (double)",
+                          Rounded(results[sampled_output_], sampled_output_), ";\n");
+    }
+    std::string text;
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      const Tensor& tensor = graph_.tensors[node_.outputs[i]];
+      std::string stored = StoreText(tensor.type, results[i]);
+      if (targets_[i].hold) {
+        absl::StrAppend(&text, "    held", i, "[", position,
+                        "] = ", HeldWide(tensor, pass_) ? results[i] : stored, ";\n");
+      }
+      if (targets_[i].answer >= 0) {
+        absl::StrAppend(&text, "    answer", i, "[", position, "] = ", stored, ";\n");
+      }
+      if (targets_[i].samples >= 0) {
+        absl::StrAppend(&text, "    samples", i, "[", position, "] = (double)",
+                        Rounded(results[i], static_cast<int>(i)), ";\n");
+      }
+    }
+    return text;
+  }
+  // In a plain evaluation a sampled value is what would have been stored.
+  std::string Rounded(const std::string& value, int output) const {
+    DType type = graph_.tensors[node_.outputs[output]].type;
+    if (pass_ == Pass::kExact) return value;
+    if (type == DType::kF16) return absl::StrCat("from_f16(to_f16(", value, "))");
+    if (type == DType::kBF16) return absl::StrCat("from_bf16(to_bf16(", value, "))");
+    return value;
+  }
+  std::string Element(const std::string& o) const {
+    return sampled() ? absl::StrCat("positions[", o, "]") : o;
+  }
+
+  // ---- maps ----
+
+  void WriteMap() {
+    Kernel kernel{name_, {}, count_};
+    std::vector<std::string> parameters;
+    AddLoads(kernel, parameters);
+    AddPositions(kernel, parameters);
+    AddDestinations(kernel, parameters);
+    std::string text = Begin(name_, parameters, count_);
+    absl::StrAppend(&text, "    const i64 e = ", Element("n"), ";\n");
+    text += Decode(node_.axes, 0, "e", 4);
+    if (node_.axes.empty()) text += "    (void)e;\n";
+    std::string value = ExprWriter(graph_, pass_, &text, 4).Write(node_.value);
+    text += Store(value, "0", "n");
+    Finish(std::move(kernel), text + kEnd);
+  }
+
+  // ---- reduces ----
+
+  void WriteReduce() {
+    const int64_t elements = Extent(node_.reduce_axes);
+    contiguous_ = ReducesContiguous(node_);
+    int64_t parts = 1;
+    if (elements >= kFewestToSplit && count_ < kWantedThreads) {
+      int64_t wanted = std::max<int64_t>(kWantedThreads / count_, contiguous_ ? 32 : 1);
+      while (parts * 2 <= std::min(wanted, elements / 2)) parts *= 2;
+    }
+    WriteParts(elements, parts);
+    for (int stage = 0; parts > 1; ++stage) {
+      int64_t next = parts > 2 * kLastJoin ? kLastJoin : 1;
+      WriteJoin(stage, parts, next);
+      parts = next;
+    }
+  }
+
+  std::string Where(int64_t parts, const std::string& o, const std::string& s) const {
+    return contiguous_ ? absl::StrCat(o, " * ", parts, "ll + ", s)
+                       : absl::StrCat(s, " * ", count_, "ll + ", o);
+  }
+  std::string Split(int64_t parts) const {
+    if (parts == 1) return "    const i64 o = n, s = 0;\n";
+    if (contiguous_) {
+      return absl::StrCat("    const i64 o = n / ", parts, "ll, s = n % ", parts, "ll;\n");
+    }
+    return absl::StrCat("    const i64 o = n % ", count_, "ll, s = n / ", count_, "ll;\n");
+  }
+  std::string ValueType() const { return Ctype(node_.value->type, pass_); }
+
+  // Room for one value (and index) for each part; gives the number of the first.
+  int AddPartials(int64_t parts) {
+    int first = static_cast<int>(code_.partial_bytes.size());
+    code_.partial_bytes.push_back(count_ * parts * 8);
+    if (WithIndex()) code_.partial_bytes.push_back(count_ * parts * 8);
+    return first;
+  }
+  void AddPartialOperands(Kernel& kernel, std::vector<std::string>& parameters, int first,
+                          const std::string& name, bool constant) const {
+    const char* prefix = constant ? "const " : "";
+    kernel.operands.push_back({Operand::kPartial, first});
+    parameters.push_back(absl::StrCat(prefix, ValueType(), "* ", name));
+    if (WithIndex()) {
+      kernel.operands.push_back({Operand::kPartial, first + 1});
+      parameters.push_back(absl::StrCat(prefix, "i64* ", name, "_at"));
+    }
+  }
+
+  // How `value` (at index `at`) enters the accumulator. `first`: nothing has.
+  std::string Combine(const std::string& value, const std::string& at, bool ordered) const {
+    const bool floats = IsFloat(node_.value->type);
+    switch (node_.combiner) {
+      case Combiner::kSum:
+        return floats ? absl::StrCat("acc += ", value, ";")
+                      : absl::StrCat("acc = wrap_add(acc, ", value, ");");
+      case Combiner::kProd:
+        return floats ? absl::StrCat("acc *= ", value, ";")
+                      : absl::StrCat("acc = wrap_mul(acc, ", value, ");");
+      case Combiner::kMax:
+        return absl::StrCat("if (first || above(", value, ", acc)) acc = ", value, ";");
+      case Combiner::kMin:
+        return absl::StrCat("if (first || below(", value, ", acc)) acc = ", value, ";");
+      case Combiner::kArgMax:
+      case Combiner::kArgMin: {
+        const char* better = node_.combiner == Combiner::kArgMax ? "above" : "below";
+        std::string tie =
+            ordered ? "" : absl::StrCat(" || (!", better, "(acc, ", value, ") && ", at, " < best)");
+        return absl::StrCat("if (first || ", better, "(", value, ", acc)", tie, ") { acc = ", value,
+                            "; best = ", at, "; }");
+      }
+    }
+    return "";
+  }
+  std::string Identity() const {
+    std::string zero = node_.combiner == Combiner::kProd ? "1" : "0";
+    return absl::StrCat("    ", ValueType(), " acc = ", zero,
+                        "; i64 best = 0; bool first = true; (void)best; (void)first;\n");
+  }
+  bool BlockedSum() const { return node_.combiner == Combiner::kSum && IsFloat(node_.value->type); }
+
+  // Each thread takes every parts-th element of a reduction.
+  void WriteParts(int64_t elements, int64_t parts) {
+    Kernel kernel{name_ + (parts > 1 ? "_parts" : ""), {}, count_ * parts};
+    std::vector<std::string> parameters;
+    AddLoads(kernel, parameters);
+    AddPositions(kernel, parameters);
+    if (parts > 1) {
+      partial_ = AddPartials(parts);
+      AddPartialOperands(kernel, parameters, partial_, "partial", false);
+    } else {
+      AddDestinations(kernel, parameters);
+    }
+    std::string text = Begin(kernel.name, parameters, count_ * parts);
+    text += Split(parts);
+    absl::StrAppend(&text, "    const i64 e = ", Element("o"), "; (void)e;\n");
+    text += Decode(node_.axes, 0, "e", 4);
+    text += Identity();
+    if (BlockedSum()) absl::StrAppend(&text, "    ", ValueType(), " total = 0; int held = 0;\n");
+    absl::StrAppend(&text, "    for (i64 k = s; k < ", elements, "ll; k += ", parts, "ll) {\n");
+    text += Decode(node_.reduce_axes, static_cast<int>(node_.axes.size()), "k", 6);
+    std::string value = ExprWriter(graph_, pass_, &text, 6).Write(node_.value);
+    absl::StrAppend(&text, "      ", Combine(value, "k", true), "\n      first = false;\n");
+    if (BlockedSum()) {
+      absl::StrAppend(&text, "      if (++held == ", kSumBlock,
+                      ") { total += acc; acc = 0; held = 0; }\n");
+    }
+    text += "    }\n";
+    if (BlockedSum()) text += "    acc += total;\n";
+    text += parts > 1 ? StorePartial("partial", parts) : Store("acc", "best", "o");
+    Finish(std::move(kernel), text + kEnd);
+  }
+
+  std::string StorePartial(const std::string& pointer, int64_t parts) const {
+    std::string where = Where(parts, "o", "s");
+    std::string text = absl::StrCat("    ", pointer, "[", where, "] = acc;\n");
+    if (WithIndex()) absl::StrAppend(&text, "    ", pointer, "_at[", where, "] = best;\n");
+    return text;
+  }
+
+  // From `parts` partial results of each output to `next`.
+  void WriteJoin(int stage, int64_t parts, int64_t next) {
+    Kernel kernel{absl::StrCat(name_, "_join", stage), {}, count_ * next};
+    std::vector<std::string> parameters;
+    AddPartialOperands(kernel, parameters, partial_, "from", true);
+    if (next > 1) {
+      partial_ = AddPartials(next);
+      AddPartialOperands(kernel, parameters, partial_, "to", false);
+    } else {
+      AddDestinations(kernel, parameters);
+    }
+    std::string text = Begin(kernel.name, parameters, count_ * next);
+    text += Split(next);
+    text += Identity();
+    absl::StrAppend(&text, "    for (i64 k = s; k < ", parts, "ll; k += ", next, "ll) {\n");
+    std::string where = Where(parts, "o", "k");
+    absl::StrAppend(&text, "      const ", ValueType(), " x = from[", where, "];\n");
+    if (WithIndex()) absl::StrAppend(&text, "      const i64 at = from_at[", where, "];\n");
+    absl::StrAppend(&text, "      ", Combine("x", "at", false), "\n      first = false;\n    }\n");
+    text += next > 1 ? StorePartial("to", next) : Store("acc", "best", "o");
+    Finish(std::move(kernel), text + kEnd);
+  }
+
+  void Finish(Kernel kernel, const std::string& text) {
+    code_.source += text;
+    code_.kernels.push_back(std::move(kernel));
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  const Pass pass_;
+  const std::string name_;
+  std::vector<int> loads_;
+  std::vector<Target> targets_;
+  int sampled_output_ = 0, answer_ = -1;
+  int64_t count_ = 0;
+  bool contiguous_ = false;
+  int partial_ = 0;
+  Code code_;
+};
+
+// What a param's values are about as large as, for perturbing it in proportion.
+double TypicalSize(const graph::Distribution& d) {
+  switch (d.kind) {
+    case graph::Distribution::Kind::kNormal:
+      return std::abs(d.low) + 0.8 * std::abs(d.high);
+    case graph::Distribution::Kind::kUniform:
+      return 0.5 * std::max(std::abs(d.low), std::abs(d.high));
+    default:
+      return std::abs(d.low);
+  }
+}
+
+}  // namespace
+
+std::string StorageType(DType type) {
+  switch (type) {
+    case DType::kBool:
+      return "unsigned char";
+    case DType::kI32:
+      return "int";
+    case DType::kI64:
+      return "i64";
+    case DType::kF16:
+    case DType::kBF16:
+      return "unsigned short";
+    case DType::kF32:
+      return "float";
+    case DType::kF64:
+      return "double";
+  }
+  return "";
+}
+
+std::string LoadText(DType type, const std::string& pointer, const std::string& index) {
+  std::string element = absl::StrCat(pointer, "[", index, "]");
+  if (type == DType::kBool) return absl::StrCat("(", element, " != 0)");
+  if (type == DType::kF16) return absl::StrCat("from_f16(", element, ")");
+  if (type == DType::kBF16) return absl::StrCat("from_bf16(", element, ")");
+  return element;
+}
+
+std::string StoreText(DType type, const std::string& value) {
+  if (type == DType::kF16) return absl::StrCat("to_f16(", value, ")");
+  if (type == DType::kBF16) return absl::StrCat("to_bf16(", value, ")");
+  return absl::StrCat("(", StorageType(type), ")(", value, ")");
+}
+
+int64_t HeldBytes(const Tensor& tensor, Pass pass) {
+  return tensor.elements() * (HeldWide(tensor, pass) ? 8 : graph::SizeOf(tensor.type));
+}
+
+Code NodeCode(const Graph& graph, int node, Pass pass, const std::string& name,
+              const std::vector<Target>& targets) {
+  return NodeWriter(graph, node, pass, name).Whole(targets);
+}
+
+Code SampleCode(const Graph& graph, int node, int output, Pass pass, const std::string& name,
+                int answer, int64_t count) {
+  return NodeWriter(graph, node, pass, name).Sampled(output, answer, count);
+}
+
+Code DrawCode(const Graph& graph, int tensor, const std::string& name) {
+  const Tensor& t = graph.tensors[tensor];
+  const graph::Distribution& d = t.distribution;
+  const int64_t count = t.elements();
+  Code code;
+  code.kernels.push_back({name, {{Operand::kControl, 0}, {Operand::kTensor, tensor}}, count});
+  std::string text = Begin(name, {"const i64* control", StorageType(t.type) + "* out"}, count);
+  absl::StrAppend(&text, "    const i64 variation = control[1]; (void)variation;\n",
+                  "    const uint4 r = philox((u64)control[0], ", tensor,
+                  "ull, (u64)n); (void)r;\n");
+  std::string low = FloatText(d.low, "double"), high = FloatText(d.high, "double");
+  std::string value;
+  switch (d.kind) {
+    case graph::Distribution::Kind::kNormal:
+      value = absl::StrCat(low, " + ", high, " * (double)normal(r.x, r.y)");
+      break;
+    case graph::Distribution::Kind::kUniform:
+      value = absl::StrCat(low, " + (", high, " - ", low, ") * unit(r.x, r.y)");
+      break;
+    case graph::Distribution::Kind::kIntegers:
+      value = absl::StrCat("floor(", low, " + (", high, " - ", low, ") * unit(r.x, r.y))");
+      break;
+    case graph::Distribution::Kind::kConstant:
+      value = low;
+      break;
+  }
+  absl::StrAppend(&text, "    double x = ", value, ";\n");
+  if (IsFloat(t.type) && t.role == graph::Role::kInput) {
+    // The numbers are those of Variation.
+    text +=
+        "    switch ((int)variation) {\n"
+        "      case 1: x *= 3; break;\n"
+        "      case 2: x *= 0.01; break;\n"
+        "      case 3: x = -x; break;\n"
+        "      case 4: x = (double)normal(r.z, r.w); break;\n"
+        "      case 5: x *= exp(2.0 * (double)normal(r.z, r.w)); break;\n"
+        "      default: break;\n"
+        "    }\n";
+  }
+  if (IsFloat(t.type) && t.role == graph::Role::kParam) {
+    double amount = 0.1 * std::max(0.05, TypicalSize(d));
+    absl::StrAppend(&text, "    if (variation == 6) x += ", FloatText(amount, "double"),
+                    " * (double)normal(r.z, r.w);\n");
+  }
+  absl::StrAppend(&text,
+                  "    out[n] = ", StoreText(t.type, t.type == DType::kBool ? "x != 0" : "x"),
+                  ";\n", kEnd);
+  code.source = text;
+  return code;
+}
+
+std::string ValueFunction(const Graph& graph, int node, const std::string& name,
+                          std::vector<int>* tensors) {
+  const Node& n = graph.nodes[node];
+  std::set<const Expr*> seen;
+  tensors->clear();
+  Collect(n.value, seen, *tensors);
+  std::vector<std::string> parameters;
+  for (int t : *tensors) {
+    parameters.push_back(
+        absl::StrCat("const ", HeldType(graph.tensors[t], Pass::kExact), "* t", t));
+  }
+  parameters.push_back("i64 e");
+  parameters.push_back("i64 k");
+  std::string text =
+      absl::StrCat("static __device__ ", Ctype(n.value->type, Pass::kExact), " ", name, "(",
+                   absl::StrJoin(parameters, ", "), ") {\n  (void)e; (void)k;\n");
+  text += Decode(n.axes, 0, "e", 2);
+  text += Decode(n.reduce_axes, static_cast<int>(n.axes.size()), "k", 2);
+  std::string value = ExprWriter(graph, Pass::kExact, &text, 2).Write(n.value);
+  absl::StrAppend(&text, "  return ", value, ";\n}\n");
+  return text;
+}
+
+}  // namespace warpsmith::oracle
