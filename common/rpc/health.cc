@@ -1,0 +1,52 @@
+#include "common/rpc/health.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status.h"
+
+namespace warpsmith::rpc {
+namespace {
+
+constexpr char kMethod[] = "/grpc.health.v1.Health/Check";
+// HealthCheckResponse{status: SERVING}: field 1, a varint, 1. Debian ships no stubs for it.
+constexpr char kServing[] = "\x08\x01";
+
+}  // namespace
+
+absl::Status CheckHealth(const std::string& address, int64_t timeout_ms) {
+  grpc::GenericStub stub(DialFresh(address));
+  grpc::ClientContext context;
+  SetDeadline(context, timeout_ms);
+  grpc::CompletionQueue queue;
+  const grpc::Slice nothing;
+  const grpc::ByteBuffer request(&nothing, 1);  // HealthCheckRequest{}: the whole server
+  auto call = stub.PrepareUnaryCall(&context, kMethod, request, &queue);
+  call->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  if (!status.ok()) return FromGrpc(status);
+  std::vector<grpc::Slice> slices;
+  std::string bytes;
+  if (reply.Dump(&slices).ok()) {
+    for (const grpc::Slice& slice : slices) {
+      bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+  }
+  if (bytes == kServing) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the server at ", address, " is not serving"));
+}
+
+}  // namespace warpsmith::rpc

@@ -1,0 +1,86 @@
+#include "planner/service/grpc_service.h"
+
+#include <utility>
+
+#include "common/rpc/status.h"
+
+namespace warpsmith::planner {
+namespace {
+
+// Finishes `reactor` with the planner's answer. The planner calls it once, from one of its threads;
+// `reply` lives until then.
+template <typename Reply, typename Reactor>
+Planner::Done<Reply> Finish(Reactor* reactor, Reply* reply) {
+  return [reactor, reply](absl::StatusOr<Reply> answer) {
+    if (answer.ok()) *reply = *std::move(answer);
+    reactor->Finish(rpc::ToGrpc(answer.status()));
+  };
+}
+
+// Lives from the call's start until gRPC is through with it, after OnCancel and Finish.
+class SynchronizeReactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit SynchronizeReactor(Planner* planner) : planner_(planner), call_(planner->NewCall()) {}
+
+  void Start(const v1::SynchronizeRequest& request, v1::SynchronizeReply* reply) {
+    planner_->Synchronize(call_, request, planner::Finish(this, reply));
+  }
+  void OnCancel() override { planner_->Cancel(call_); }
+  void OnDone() override { delete this; }
+
+ private:
+  Planner* const planner_;
+  const int64_t call_;
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* GrpcWorkerService::Synchronize(grpc::CallbackServerContext*,
+                                                         const v1::SynchronizeRequest* request,
+                                                         v1::SynchronizeReply* reply) {
+  auto* reactor = new SynchronizeReactor(planner_);
+  reactor->Start(*request, reply);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GrpcPlannerService::Submit(grpc::CallbackServerContext* context,
+                                                     const v1::SubmitRequest* request,
+                                                     v1::SubmitReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  planner_->Submit(*request, Finish(reactor, reply));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GrpcPlannerService::List(grpc::CallbackServerContext* context,
+                                                   const v1::ListRequest* request,
+                                                   v1::ListReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  planner_->List(*request, Finish(reactor, reply));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GrpcPlannerService::GetTask(grpc::CallbackServerContext* context,
+                                                      const v1::GetTaskRequest* request,
+                                                      v1::GetTaskReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  planner_->GetTask(*request, Finish(reactor, reply));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GrpcPlannerService::GetBoard(grpc::CallbackServerContext* context,
+                                                       const v1::GetBoardRequest*,
+                                                       v1::GetBoardReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  planner_->GetBoard(Finish(reactor, reply));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GrpcPlannerService::SetTask(grpc::CallbackServerContext* context,
+                                                      const v1::SetTaskRequest* request,
+                                                      v1::SetTaskReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  planner_->SetTask(*request, Finish(reactor, reply));
+  return reactor;
+}
+
+}  // namespace warpsmith::planner

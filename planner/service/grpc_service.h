@@ -1,0 +1,48 @@
+// The planner's two gRPC services, callback API. A reactor converts, hands on to the Planner and
+// returns; it never waits: two handlers that block stall a whole gRPC server.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include "planner/service/planner.h"
+#include "warpsmith/v1/planner.grpc.pb.h"
+
+namespace warpsmith::planner {
+
+class GrpcWorkerService final : public v1::WorkerService::CallbackService {
+ public:
+  // `planner` must outlive the server.
+  explicit GrpcWorkerService(Planner* planner) : planner_(planner) {}
+
+  grpc::ServerUnaryReactor* Synchronize(grpc::CallbackServerContext* context,
+                                        const v1::SynchronizeRequest* request,
+                                        v1::SynchronizeReply* reply) override;
+
+ private:
+  Planner* const planner_;
+};
+
+class GrpcPlannerService final : public v1::PlannerService::CallbackService {
+ public:
+  explicit GrpcPlannerService(Planner* planner) : planner_(planner) {}
+
+  grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
+                                   const v1::SubmitRequest* request,
+                                   v1::SubmitReply* reply) override;
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
+                                 const v1::ListRequest* request, v1::ListReply* reply) override;
+  grpc::ServerUnaryReactor* GetTask(grpc::CallbackServerContext* context,
+                                    const v1::GetTaskRequest* request,
+                                    v1::GetTaskReply* reply) override;
+  grpc::ServerUnaryReactor* GetBoard(grpc::CallbackServerContext* context,
+                                     const v1::GetBoardRequest* request,
+                                     v1::GetBoardReply* reply) override;
+  grpc::ServerUnaryReactor* SetTask(grpc::CallbackServerContext* context,
+                                    const v1::SetTaskRequest* request,
+                                    v1::SetTaskReply* reply) override;
+
+ private:
+  Planner* const planner_;
+};
+
+}  // namespace warpsmith::planner

@@ -1,0 +1,101 @@
+#include "planner/service/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/rpc/address.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/health.h"
+
+namespace warpsmith::planner {
+
+Server::Server(Planner* planner, const ServerOptions& options, OnDeaf on_deaf)
+    : planner_(planner),
+      options_(options),
+      on_deaf_(std::move(on_deaf)),
+      worker_service_(planner),
+      planner_service_(planner) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Planner* planner,
+                                                      const ServerOptions& options,
+                                                      OnDeaf on_deaf) {
+  if (absl::Status status = rpc::ValidateListenAddress(options.listen); !status.ok()) return status;
+  std::unique_ptr<Server> server(new Server(planner, options, std::move(on_deaf)));
+  if (absl::Status status = server->Listen(); !status.ok()) return status;
+  return server;
+}
+
+absl::Status Server::Listen() {
+  // Both are settings of the process, and must be made before the first server is built.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  rpc::ApplyServerSettings(builder);
+  grpc::ResourceQuota quota("planner");
+  quota.Resize(kMaxServerBytes);
+  builder.SetResourceQuota(quota);
+  int port = 0;
+  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&worker_service_);
+  builder.RegisterService(&planner_service_);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", options_.listen,
+                     ": is another process there? Port 0 picks a free one"));
+  }
+  address_ = options_.listen;
+  if (!absl::StartsWith(address_, "unix:")) {
+    address_ = absl::StrCat(address_.substr(0, address_.rfind(':')), ":", port);
+  }
+  server_->GetHealthCheckService()->SetServingStatus(true);
+  ticker_ = std::thread([this] { Repeat(options_.tick, [this] { planner_->Tick(); }); });
+  checker_ = std::thread([this] { Repeat(options_.check, [this] { CheckSelf(); }); });
+  return absl::OkStatus();
+}
+
+Server::~Server() { Shutdown(); }
+
+void Server::Repeat(absl::Duration period, const std::function<void()>& action) {
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), period)) return;
+    }
+    action();
+  }
+}
+
+void Server::CheckSelf() {
+  absl::Status status =
+      rpc::CheckHealth(address_, absl::ToInt64Milliseconds(options_.check_timeout));
+  if (status.ok()) {
+    deaf_checks_ = 0;
+    return;
+  }
+  spdlog::warn("the planner does not answer itself at {}: {}", address_, status.ToString());
+  if (++deaf_checks_ == kMaxDeafChecks) on_deaf_(status);
+}
+
+void Server::Shutdown() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return;
+    stopping_ = true;
+  }
+  if (ticker_.joinable()) ticker_.join();
+  if (checker_.joinable()) checker_.join();
+  planner_->Drain();
+  if (server_ == nullptr) return;
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kShutdownLimit));
+  server_->Wait();
+}
+
+}  // namespace warpsmith::planner

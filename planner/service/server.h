@@ -1,0 +1,78 @@
+// The planner on a socket: its services, the standard health service, reflection, a tick each
+// second, and a check that it still accepts connections.
+//
+//   auto server = *Server::Start(planner, {.listen = "127.0.0.1:0"}, on_deaf);
+//   server->address();    // "127.0.0.1:40123"
+//   server->Shutdown();   // parked polls are released, calls under way are finished
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "planner/service/grpc_service.h"
+#include "planner/service/planner.h"
+
+namespace warpsmith::planner {
+
+// Memory for requests under way; beyond it gRPC slows its callers down.
+inline constexpr size_t kMaxServerBytes = size_t{1} << 30;
+// Failures in a row after which the listener counts as deaf.
+inline constexpr int kMaxDeafChecks = 3;
+inline constexpr absl::Duration kShutdownLimit = absl::Seconds(5);
+
+struct ServerOptions {
+  std::string listen;  // as rpc::ValidateListenAddress; port 0 picks one
+  absl::Duration tick = absl::Seconds(1);
+  absl::Duration check = absl::Seconds(10);
+  absl::Duration check_timeout = absl::Seconds(5);
+};
+
+class Server {
+ public:
+  // gRPC's listener may go deaf for good when the process once ran out of file descriptors: the
+  // server dials itself, and `on_deaf` is called (from a thread of the server) when nobody answers.
+  using OnDeaf = std::function<void(const absl::Status&)>;
+
+  // `planner` must outlive the server. Unavailable: the address is taken.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Planner* planner,
+                                                       const ServerOptions& options,
+                                                       OnDeaf on_deaf);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  const std::string& address() const { return address_; }
+  // Drains the planner and ends the services. Blocks, at most a little over kShutdownLimit.
+  void Shutdown();
+
+ private:
+  Server(Planner* planner, const ServerOptions& options, OnDeaf on_deaf);
+  absl::Status Listen();
+  // Calls `action` each `period` until Shutdown.
+  void Repeat(absl::Duration period, const std::function<void()>& action);
+  void CheckSelf();
+
+  Planner* const planner_;
+  const ServerOptions options_;
+  const OnDeaf on_deaf_;
+  std::string address_;
+  GrpcWorkerService worker_service_;
+  GrpcPlannerService planner_service_;
+  std::unique_ptr<grpc::Server> server_;
+  int deaf_checks_ = 0;
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread ticker_;
+  std::thread checker_;
+};
+
+}  // namespace warpsmith::planner
