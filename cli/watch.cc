@@ -153,10 +153,11 @@ absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::
     absl::StatusOr<v1::ListReply> list = client.Run(run_id);
     const absl::Time now = absl::Now();
     if (!list.ok()) {
-      // A planner that is being started again is waited for.
+      // A planner that is being started again is waited for, wherever it listens then.
       const bool away = ExitCodeOf(list.status()) == kNoPlanner && before.runs_size() > 0;
       if (!away || now - last_answer > kWatchPatience) return list.status();
       absl::SleepFor(kWatchInterval);
+      if (absl::StatusOr<Client> again = Client::Of(context); again.ok()) client = *again;
       continue;
     }
     last_answer = now;

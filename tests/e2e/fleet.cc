@@ -109,7 +109,7 @@ std::string Fleet::Logs() const {
 
 std::string WriteSmallSet(const std::string& folder) {
   const std::string path = folder + "/small.json";
-  std::ofstream(path) << R"({
+  std::ofstream(path) << R"json({
   "name": "small",
   "version": "1",
   "problems": [
@@ -150,7 +150,7 @@ std::string WriteSmallSet(const std::string& folder) {
       "workloads": [{"name": "default", "dims": {"R": 300, "C": 400}}]
     }
   ]
-})";
+})json";
   return path;
 }
 

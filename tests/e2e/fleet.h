@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "tests/e2e/process.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
