@@ -69,11 +69,11 @@ ORACLE void note(i64& count, i64& first, i64 at) {
   ++count;
   if (first < 0 || at < first) first = at;
 }
-ORACLE bool finite(double x) { return x - x == 0; }
+ORACLE bool is_finite(double x) { return x - x == 0; }
 
 ORACLE void judge(Stats& s, double got, double want, double absolute, double relative, i64 at,
                   bool poisoned) {
-  if (finite(got) && finite(want)) {
+  if (is_finite(got) && is_finite(want)) {
     double difference = fabs(got - want);
     ++s.finite;
     s.squares += want * want;
