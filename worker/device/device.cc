@@ -1,7 +1,10 @@
 #include "worker/device/device.h"
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "worker/device/cuda_device.h"
 #include "worker/device/host_compiler.h"
 #include "worker/device/host_device.h"
 #include "worker/device/nvrtc_compiler.h"
@@ -25,9 +28,16 @@ absl::StatusOr<std::unique_ptr<Compiler>> MakeCompiler(const std::string& arch,
       absl::StrCat("no compiler for architecture '", arch, "': it is \"host\" or \"sm_90a\", ..."));
 }
 
-absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name) {
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name,
+                                                   const std::string& nvrtc) {
   if (name == "host") return MakeHostDevice();
-  return absl::InvalidArgumentError(absl::StrCat("no device '", name, "'"));
+  int ordinal = 0;
+  absl::string_view number = name;
+  if (absl::ConsumePrefix(&number, "cuda:") && absl::SimpleAtoi(number, &ordinal)) {
+    return MakeCudaDevice(ordinal, nvrtc);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no device '", name, "': it is \"host\" or \"cuda:0\", ..."));
 }
 
 }  // namespace warpsmith::device

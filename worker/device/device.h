@@ -109,8 +109,9 @@ class Device {
   struct Rates { double bytes_per_second = 0, operations_per_second = 0; };
   virtual absl::StatusOr<Rates> MeasureRates() = 0;
 };
-// "cuda:0", "host"
-absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name);
+// "cuda:0", "host". `nvrtc` as above: MeasureRates compiles.
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name,
+                                                   const std::string& nvrtc = "");
 // Devices that this machine has: {"cuda:0", "cuda:1"} or {}; the host is always possible.
 std::vector<std::string> ListCudaDevices();
 

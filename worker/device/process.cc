@@ -23,13 +23,14 @@ namespace {
 constexpr int kNoSuchProgram = 127;
 
 // In the child, between fork and exec: nothing here may allocate.
-[[noreturn]] void Become(char* const* arguments, int output, rlim_t cpu_seconds) {
+[[noreturn]] void Become(char* const* arguments, int output, rlim_t cpu_seconds,
+                         int64_t memory_bytes) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit cpu = {cpu_seconds, cpu_seconds};
   setrlimit(RLIMIT_CPU, &cpu);
-  const rlimit memory = {kMaxProcessMemory, kMaxProcessMemory};
-  setrlimit(RLIMIT_AS, &memory);
+  const rlimit memory = {static_cast<rlim_t>(memory_bytes), static_cast<rlim_t>(memory_bytes)};
+  if (memory_bytes > 0) setrlimit(RLIMIT_AS, &memory);
   const rlimit core = {0, 0};
   setrlimit(RLIMIT_CORE, &core);
   const int input = open("/dev/null", O_RDONLY);
@@ -62,7 +63,7 @@ bool ReadUntil(int fd, absl::Time deadline, std::string* output) {
 }  // namespace
 
 absl::StatusOr<ProcessResult> RunProcess(const std::vector<std::string>& arguments,
-                                         absl::Duration limit) {
+                                         absl::Duration limit, int64_t memory_bytes) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -74,7 +75,7 @@ absl::StatusOr<ProcessResult> RunProcess(const std::vector<std::string>& argumen
   const auto cpu_seconds =
       static_cast<rlim_t>(std::clamp(std::ceil(absl::ToDoubleSeconds(limit)) + 1, 1.0, 86400.0));
   const pid_t child = fork();
-  if (child == 0) Become(argv.data(), pipe_fds[1], cpu_seconds);
+  if (child == 0) Become(argv.data(), pipe_fds[1], cpu_seconds, memory_bytes);
   close(pipe_fds[1]);
   if (child < 0) {
     close(pipe_fds[0]);

@@ -1,0 +1,317 @@
+#include "worker/device/cuda_device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "worker/device/cuda_context.h"
+#include "worker/device/cuda_memory.h"
+#include "worker/device/cuda_program.h"
+#include "worker/device/cuda_rates.h"
+#include "worker/device/nvml.h"
+
+namespace warpsmith::device {
+namespace {
+
+// What is written to empty L2: more than twice the largest there is (126 MB on a B200), and long
+// enough (some 80 us) for the host to have everything in the stream before the measured work
+// starts.
+constexpr int64_t kFlushBytes = 256 << 20;
+// A wait that is longer than this need not be seen to the microsecond.
+constexpr absl::Duration kSpin = absl::Milliseconds(5);
+constexpr useconds_t kPollUs = 100;
+constexpr int kMaxCluster = 16;  // of Hopper and later, with the non-portable sizes
+
+// Two events of a device.
+struct Events {
+  cuda::Event start = nullptr, end = nullptr;
+};
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(std::shared_ptr<CudaContext> context, std::string nvrtc)
+      : context_(std::move(context)), nvrtc_(std::move(nvrtc)) {}
+  ~CudaDevice() override;
+  absl::Status Start();
+
+  const DeviceInfo& info() const override { return info_; }
+  int64_t allocated_bytes() const override { return context_->allocated_bytes; }
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(int64_t bytes) override;
+  absl::StatusOr<int64_t> FreeBytes() override;
+  absl::Status Write(Memory& to, const void* from, int64_t bytes, int64_t offset) override;
+  absl::Status Read(const Memory& from, void* to, int64_t bytes, int64_t offset) override;
+  absl::Status Fill(Memory& memory, uint32_t pattern) override;
+  absl::Status Copy(const Memory& from, Memory& to, int64_t bytes) override;
+  absl::Status CopyFromForeign(const std::string& handle, int64_t offset, Memory& to,
+                               int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Program>> Load(const v1::Plan& plan,
+                                                const Binary& binary) override;
+  absl::Status Run(Program& program, absl::Duration limit) override;
+  absl::StatusOr<double> Time(Program& program, absl::Duration limit) override;
+  double SmClockMhz() override { return nvml_ == nullptr ? 0 : nvml_->SmClockMhz(); }
+  absl::StatusOr<Rates> MeasureRates() override;
+
+ private:
+  absl::StatusOr<int> Attribute(cuda::DeviceAttribute attribute);
+  // The address of a range inside a mapped memory.
+  absl::StatusOr<cuda::Address> Range(const Memory& memory, int64_t offset, int64_t bytes) const;
+  absl::StatusOr<CudaProgram*> Own(Program& program) const;
+  // Waits for the end event; DeadlineExceeded loses the device.
+  absl::Status Await(absl::Duration limit);
+
+  const std::shared_ptr<CudaContext> context_;
+  const std::string nvrtc_;
+  DeviceInfo info_;
+  std::unique_ptr<Nvml> nvml_;
+  Events events_;
+  cuda::Address flush_ = 0;  // kFlushBytes, from the first Time on
+};
+
+CudaDevice::~CudaDevice() {
+  if (context_->lost()) return;
+  const cuda::Driver& driver = context_->driver();
+  if (flush_ != 0) driver.MemFree(flush_);
+  if (events_.start != nullptr) driver.EventDestroy(events_.start);
+  if (events_.end != nullptr) driver.EventDestroy(events_.end);
+}
+
+absl::StatusOr<int> CudaDevice::Attribute(cuda::DeviceAttribute attribute) {
+  int value = 0;
+  WS_CUDA(*context_, DeviceGetAttribute(&value, attribute, context_->ordinal()));
+  return value;
+}
+
+absl::Status CudaDevice::Start() {
+  CudaContext& cuda = *context_;
+  const cuda::Ordinal ordinal = cuda.ordinal();
+  WS_CUDA(cuda, EventCreate(&events_.start, 0));
+  WS_CUDA(cuda, EventCreate(&events_.end, 0));
+  char text[256] = {};
+  WS_CUDA(cuda, DeviceGetName(text, sizeof(text), ordinal));
+  info_.kind = "cuda";
+  info_.name = text;
+  WS_CUDA(cuda, DeviceGetPciBusId(text, sizeof(text), ordinal));
+  nvml_ = std::make_unique<Nvml>(text);
+  info_.driver = nvml_->DriverVersion();
+  if (info_.driver.empty()) {
+    int version = 0;
+    WS_CUDA(cuda, DriverGetVersion(&version));
+    info_.driver = absl::StrCat("CUDA ", version / 1000, ".", version % 1000 / 10);
+  }
+  size_t total = 0;
+  WS_CUDA(cuda, DeviceTotalMem(&total, ordinal));
+  info_.memory_bytes = static_cast<int64_t>(total);
+
+  int major = 0, minor = 0, cluster = 0;
+  const struct {
+    cuda::DeviceAttribute attribute;
+    int* value;
+  } ints[] = {{cuda::kMultiprocessors, &info_.sm_count},
+              {cuda::kThreadsPerMultiprocessor, &info_.max_threads_per_sm},
+              {cuda::kBlocksPerMultiprocessor, &info_.max_blocks_per_sm},
+              {cuda::kCapabilityMajor, &major},
+              {cuda::kCapabilityMinor, &minor},
+              {cuda::kClusterLaunch, &cluster}};
+  for (const auto& [attribute, value] : ints) {
+    auto got = Attribute(attribute);
+    if (!got.ok()) return got.status();
+    *value = *got;
+  }
+  const struct {
+    cuda::DeviceAttribute attribute;
+    int64_t* value;
+  } longs[] = {{cuda::kRegistersPerMultiprocessor, &info_.registers_per_sm},
+               {cuda::kSharedPerMultiprocessor, &info_.shared_per_sm},
+               {cuda::kSharedPerBlockOptIn, &info_.shared_per_block},
+               {cuda::kL2Bytes, &info_.l2_bytes}};
+  for (const auto& [attribute, value] : longs) {
+    auto got = Attribute(attribute);
+    if (!got.ok()) return got.status();
+    *value = *got;
+  }
+  // From Hopper on, instructions of one architecture alone are under its name with an "a".
+  info_.arch = absl::StrCat("sm_", major, minor, major >= 9 ? "a" : "");
+  info_.max_cluster = cluster != 0 ? kMaxCluster : 1;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Memory>> CudaDevice::Allocate(int64_t bytes) {
+  auto memory = CudaMemory::Make(context_, bytes);
+  if (!memory.ok()) return memory.status();
+  return absl::StatusOr<std::unique_ptr<Memory>>(*std::move(memory));
+}
+
+absl::StatusOr<int64_t> CudaDevice::FreeBytes() {
+  if (absl::Status status = context_->Usable(); !status.ok()) return status;
+  size_t free = 0, total = 0;
+  WS_CUDA(*context_, MemGetInfo(&free, &total));
+  return static_cast<int64_t>(free);
+}
+
+absl::StatusOr<cuda::Address> CudaDevice::Range(const Memory& memory, int64_t offset,
+                                                int64_t bytes) const {
+  if (absl::Status status = context_->Usable(); !status.ok()) return status;
+  if (memory.address() == 0) return absl::FailedPreconditionError("the memory is not mapped");
+  if (offset < 0 || bytes < 0 || offset > memory.bytes() || bytes > memory.bytes() - offset) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bytes, " bytes at ", offset, " of a memory of ", memory.bytes()));
+  }
+  return memory.address() + offset;
+}
+
+absl::Status CudaDevice::Write(Memory& to, const void* from, int64_t bytes, int64_t offset) {
+  auto address = Range(to, offset, bytes);
+  if (!address.ok() || bytes == 0) return address.status();
+  WS_CUDA(*context_, MemcpyHtoDAsync(*address, from, bytes, context_->stream()));
+  return context_->Synchronize();
+}
+
+absl::Status CudaDevice::Read(const Memory& from, void* to, int64_t bytes, int64_t offset) {
+  auto address = Range(from, offset, bytes);
+  if (!address.ok() || bytes == 0) return address.status();
+  WS_CUDA(*context_, MemcpyDtoHAsync(to, *address, bytes, context_->stream()));
+  return context_->Synchronize();
+}
+
+absl::Status CudaDevice::Fill(Memory& memory, uint32_t pattern) {
+  auto address = Range(memory, 0, memory.bytes());
+  if (!address.ok()) return address.status();
+  const int64_t words = memory.bytes() / 4;
+  if (words > 0) {
+    WS_CUDA(*context_, MemsetD32Async(*address, pattern, words, context_->stream()));
+  }
+  for (int64_t at = words * 4; at < memory.bytes(); ++at) {
+    const auto byte = static_cast<unsigned char>(pattern >> (8 * (at % 4)));
+    WS_CUDA(*context_, MemsetD8Async(*address + at, byte, 1, context_->stream()));
+  }
+  return context_->Synchronize();
+}
+
+absl::Status CudaDevice::Copy(const Memory& from, Memory& to, int64_t bytes) {
+  auto source = Range(from, 0, bytes);
+  auto target = Range(to, 0, bytes);
+  if (!source.ok()) return source.status();
+  if (!target.ok() || bytes == 0) return target.status();
+  WS_CUDA(*context_, MemcpyDtoDAsync(*target, *source, bytes, context_->stream()));
+  return context_->Synchronize();
+}
+
+absl::Status CudaDevice::CopyFromForeign(const std::string& handle, int64_t offset, Memory& to,
+                                         int64_t bytes) {
+  CudaContext& cuda = *context_;
+  auto target = Range(to, 0, bytes);
+  if (!target.ok()) return target.status();
+  cuda::IpcHandle ipc;
+  if (handle.size() != sizeof(ipc.bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an IPC handle has ", sizeof(ipc.bytes), " bytes, not ", handle.size()));
+  }
+  std::memcpy(ipc.bytes, handle.data(), sizeof(ipc.bytes));
+  cuda::Address source = 0;
+  WS_CUDA(cuda, IpcOpenMemHandle(&source, ipc, cuda::kIpcLazyPeerAccess));
+  const auto copy = [&]() -> absl::Status {
+    cuda::Address base = 0;
+    size_t size = 0;
+    WS_CUDA(cuda, MemGetAddressRange(&base, &size, source));
+    const auto behind = static_cast<int64_t>(base + size - source);
+    if (offset < 0 || offset > behind || bytes > behind - offset) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(bytes, " bytes at ", offset, " of a foreign allocation of ", behind));
+    }
+    if (bytes == 0) return absl::OkStatus();
+    WS_CUDA(cuda, MemcpyDtoDAsync(*target, source + offset, bytes, cuda.stream()));
+    return cuda.Synchronize();
+  };
+  absl::Status status = copy();
+  const absl::Status closed =
+      cuda.lost() ? absl::OkStatus()
+                  : cuda.Check(cuda.driver().IpcCloseMemHandle(source), "cuIpcCloseMemHandle");
+  return status.ok() ? closed : status;
+}
+
+absl::StatusOr<std::unique_ptr<Program>> CudaDevice::Load(const v1::Plan& plan,
+                                                          const Binary& binary) {
+  auto program = CudaProgram::Make(context_, info_, plan, binary.bytes);
+  if (!program.ok()) return program.status();
+  return absl::StatusOr<std::unique_ptr<Program>>(*std::move(program));
+}
+
+absl::StatusOr<CudaProgram*> CudaDevice::Own(Program& program) const {
+  if (absl::Status status = context_->Usable(); !status.ok()) return status;
+  auto* const own = dynamic_cast<CudaProgram*>(&program);
+  if (own == nullptr || own->context() != context_.get()) {
+    return absl::InvalidArgumentError("the program belongs to another device");
+  }
+  return own;
+}
+
+absl::Status CudaDevice::Await(absl::Duration limit) {
+  const absl::Time start = absl::Now();
+  for (;;) {
+    const cuda::Result result = context_->driver().EventQuery(events_.end);
+    if (result != cuda::kNotReady) return context_->Check(result, "a kernel of the plan");
+    const absl::Duration waited = absl::Now() - start;
+    if (waited > limit) {
+      absl::Status status = absl::DeadlineExceededError(
+          absl::StrCat("the plan ran longer than ", absl::FormatDuration(limit)));
+      context_->Lose(status);
+      return status;
+    }
+    if (waited > kSpin) usleep(kPollUs);
+  }
+}
+
+absl::Status CudaDevice::Run(Program& program, absl::Duration limit) {
+  auto own = Own(program);
+  if (!own.ok()) return own.status();
+  if (absl::Status status = (*own)->Launch(); !status.ok()) return status;
+  WS_CUDA(*context_, EventRecord(events_.end, context_->stream()));
+  return Await(limit);
+}
+
+absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit) {
+  CudaContext& cuda = *context_;
+  auto own = Own(program);
+  if (!own.ok()) return own.status();
+  if (flush_ == 0) WS_CUDA(cuda, MemAlloc(&flush_, kFlushBytes));
+  WS_CUDA(cuda, MemsetD32Async(flush_, 0, kFlushBytes / 4, cuda.stream()));
+  WS_CUDA(cuda, EventRecord(events_.start, cuda.stream()));
+  if (absl::Status status = (*own)->Launch(); !status.ok()) return status;
+  WS_CUDA(cuda, EventRecord(events_.end, cuda.stream()));
+  if (absl::Status status = Await(limit); !status.ok()) return status;
+  float milliseconds = 0;
+  WS_CUDA(cuda, EventElapsedTime(&milliseconds, events_.start, events_.end));
+  return milliseconds / 1e3;
+}
+
+absl::StatusOr<Device::Rates> CudaDevice::MeasureRates() {
+  auto compiler = MakeCompiler(info_.arch, "", nvrtc_);
+  if (!compiler.ok()) return compiler.status();
+  return MeasureCudaRates(*this, **compiler);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal, const std::string& nvrtc) {
+  auto context = CudaContext::Make(ordinal);
+  if (!context.ok()) return context.status();
+  auto device = std::make_unique<CudaDevice>(*std::move(context), nvrtc);
+  if (absl::Status status = device->Start(); !status.ok()) return status;
+  return absl::StatusOr<std::unique_ptr<Device>>(std::move(device));
+}
+
+std::vector<std::string> ListCudaDevices() {
+  std::vector<std::string> names;
+  const auto driver = cuda::LoadDriver();
+  int count = 0;
+  if (driver.ok() && (*driver)->DeviceGetCount(&count) == cuda::kSuccess) {
+    for (int i = 0; i < count; ++i) names.push_back(absl::StrCat("cuda:", i));
+  }
+  return names;
+}
+
+}  // namespace warpsmith::device

@@ -1,0 +1,17 @@
+// A card as a device.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/device/device.h"
+
+namespace warpsmith::device {
+
+// NotFound, Unavailable: no driver or no such card. `nvrtc`: path of libnvrtc.so, for MeasureRates;
+// empty: it is looked for.
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal, const std::string& nvrtc);
+
+}  // namespace warpsmith::device

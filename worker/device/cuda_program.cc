@@ -1,0 +1,255 @@
+#include "worker/device/cuda_program.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "worker/device/plan_check.h"
+
+namespace warpsmith::device {
+namespace {
+
+constexpr uint32_t kPortableShared = 48 << 10;  // more must be asked for
+constexpr int kPortableCluster = 8;             // likewise
+
+absl::Status In(const v1::Launch& launch, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat("kernel '", launch.entry(), "': ", status.message()));
+}
+
+int64_t Volume(const google::protobuf::RepeatedField<uint32_t>& sizes) {
+  int64_t volume = 1;
+  for (const uint32_t size : sizes) volume *= size;
+  return volume;
+}
+
+uint64_t ValueOf(const v1::Argument& argument) {
+  uint64_t value = 0;
+  const int32_t i32 = argument.i32();
+  const int64_t i64 = argument.i64();
+  const float f32 = argument.f32();
+  if (argument.has_i32()) std::memcpy(&value, &i32, sizeof(i32));
+  if (argument.has_i64()) std::memcpy(&value, &i64, sizeof(i64));
+  if (argument.has_f32()) std::memcpy(&value, &f32, sizeof(f32));
+  return value;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Make(std::shared_ptr<CudaContext> context,
+                                                               const DeviceInfo& info,
+                                                               const v1::Plan& plan,
+                                                               const std::string& cubin) {
+  if (absl::Status status = context->Usable(); !status.ok()) return status;
+  if (absl::Status status = CheckPlan(plan, info, info.max_cluster); !status.ok()) return status;
+  auto program = std::unique_ptr<CudaProgram>(new CudaProgram(std::move(context)));
+  program->plan_ = plan;
+  WS_CUDA(*program->context_, ModuleLoadData(&program->module_, cubin.data()));
+  bool follows_kernel = false;
+  for (const v1::Step& step : plan.steps()) {
+    if (step.has_launch()) {
+      auto kernel = program->Prepare(step.launch(), follows_kernel, info);
+      if (!kernel.ok()) return In(step.launch(), kernel.status());
+      program->kernels_.push_back(*std::move(kernel));
+    }
+    follows_kernel = step.has_launch();
+  }
+  return program;
+}
+
+CudaProgram::~CudaProgram() {
+  if (context_->lost()) return;
+  DropGraph();
+  if (module_ != nullptr) context_->driver().ModuleUnload(module_);
+}
+
+void CudaProgram::DropGraph() {
+  if (graph_ != nullptr) context_->driver().GraphExecDestroy(graph_);
+  graph_ = nullptr;
+}
+
+absl::StatusOr<CudaProgram::Kernel> CudaProgram::Prepare(const v1::Launch& launch,
+                                                         bool follows_kernel,
+                                                         const DeviceInfo& info) {
+  CudaContext& cuda = *context_;
+  Kernel kernel;
+  const cuda::Result found =
+      cuda.driver().ModuleGetFunction(&kernel.function, module_, launch.entry().c_str());
+  if (found == cuda::kNotFound) {
+    return absl::InvalidArgumentError("the source has no such extern \"C\" __global__ kernel");
+  }
+  if (absl::Status status = cuda.Check(found, "cuModuleGetFunction"); !status.ok()) return status;
+  if (absl::Status status = CheckParameters(launch, kernel.function); !status.ok()) return status;
+
+  for (int i = 0; i < 3; ++i) {
+    kernel.config.grid[i] = launch.grid(i);
+    kernel.config.block[i] = launch.block(i);
+  }
+  kernel.config.shared_bytes = launch.shared_bytes();
+  kernel.config.stream = cuda.stream();
+  if (launch.shared_bytes() > kPortableShared) {
+    WS_CUDA(cuda, FuncSetAttribute(kernel.function, cuda::kFunctionMaxDynamicShared,
+                                   static_cast<int>(launch.shared_bytes())));
+  }
+  const int64_t cluster = Volume(launch.cluster());
+  if (cluster > kPortableCluster) {
+    WS_CUDA(cuda, FuncSetAttribute(kernel.function, cuda::kFunctionNonPortableCluster, 1));
+  }
+  if (launch.cluster_size() == 3) {
+    cuda::LaunchAttribute attribute;
+    attribute.id = cuda::kLaunchClusterDimension;
+    attribute.value.cluster = {launch.cluster(0), launch.cluster(1), launch.cluster(2)};
+    kernel.attributes.push_back(attribute);
+  }
+  if (launch.cooperative()) {
+    cuda::LaunchAttribute attribute;
+    attribute.id = cuda::kLaunchCooperative;
+    attribute.value.cooperative = 1;
+    kernel.attributes.push_back(attribute);
+  }
+  // Overlap is defined between two kernels; behind a fill or a copy there is nothing to overlap
+  // with.
+  if (launch.programmatic() && follows_kernel && !launch.cooperative()) {
+    cuda::LaunchAttribute attribute;
+    attribute.id = cuda::kLaunchProgrammaticSerialization;
+    attribute.value.programmatic = 1;
+    kernel.attributes.push_back(attribute);
+  }
+  for (const v1::Argument& argument : launch.arguments()) {
+    kernel.values.push_back(ValueOf(argument));  // a buffer's comes with Bind
+  }
+  for (uint64_t& value : kernel.values) kernel.arguments.push_back(&value);
+  kernel.config.attributes = kernel.attributes.data();
+  kernel.config.attribute_count = static_cast<unsigned>(kernel.attributes.size());
+  if (absl::Status status = CheckResidency(launch, kernel, info); !status.ok()) return status;
+  return kernel;
+}
+
+absl::Status CudaProgram::CheckParameters(const v1::Launch& launch, cuda::Function function) {
+  const cuda::Driver& driver = context_->driver();
+  if (driver.FuncGetParamInfo == nullptr) return absl::OkStatus();
+  for (int i = 0; i <= launch.arguments_size(); ++i) {
+    size_t offset = 0, bytes = 0;
+    const cuda::Result result = driver.FuncGetParamInfo(function, i, &offset, &bytes);
+    const bool exists = result == cuda::kSuccess;
+    if (!exists && result != cuda::kInvalidValue) {
+      return context_->Check(result, "cuFuncGetParamInfo");
+    }
+    if (exists != (i < launch.arguments_size())) {
+      return absl::InvalidArgumentError(absl::StrCat("it takes ", exists ? "more" : "fewer",
+                                                     " arguments than the plan's ",
+                                                     launch.arguments_size()));
+    }
+    if (exists && static_cast<int>(bytes) != ArgumentBytes(launch.arguments(i))) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter ", i, " has ", bytes,
+                                                     " bytes, the plan's argument ",
+                                                     ArgumentBytes(launch.arguments(i))));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaProgram::CheckResidency(const v1::Launch& launch, const Kernel& kernel,
+                                         const DeviceInfo& info) {
+  CudaContext& cuda = *context_;
+  int blocks = 0;
+  const int64_t threads = Volume(launch.block());
+  WS_CUDA(cuda, OccupancyBlocks(&blocks, kernel.function, static_cast<int>(threads),
+                                launch.shared_bytes()));
+  if (blocks < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a block of ", threads, " threads with ", launch.shared_bytes(),
+                     " bytes of dynamic shared memory does not fit a multiprocessor"));
+  }
+  if (launch.cluster_size() == 3) {
+    int clusters = 0;
+    WS_CUDA(cuda, OccupancyClusters(&clusters, kernel.function, &kernel.config));
+    const int64_t cluster = Volume(launch.cluster());
+    if (clusters < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("no cluster of ", cluster, " such blocks fits the card"));
+    }
+    if (launch.cooperative() && clusters * cluster < Volume(launch.grid())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a cooperative grid of ", Volume(launch.grid()), " blocks in clusters of ",
+                       cluster, "; at once the card holds ", clusters, " such clusters"));
+    }
+  } else if (launch.cooperative() && int64_t{blocks} * info.sm_count < Volume(launch.grid())) {
+    return absl::InvalidArgumentError(absl::StrCat("a cooperative grid of ", Volume(launch.grid()),
+                                                   " blocks; at once the card holds ",
+                                                   int64_t{blocks} * info.sm_count));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaProgram::Bind(absl::Span<Memory* const> buffers) {
+  CudaContext& cuda = *context_;
+  if (absl::Status status = cuda.Usable(); !status.ok()) return status;
+  if (absl::Status status = CheckBinding(plan_, buffers); !status.ok()) return status;
+  DropGraph();
+  buffers_.assign(buffers.begin(), buffers.end());
+  addresses_.clear();
+  for (const Memory* buffer : buffers_) addresses_.push_back(buffer->address());
+  auto kernel = kernels_.begin();
+  for (const v1::Step& step : plan_.steps()) {
+    if (!step.has_launch()) continue;
+    for (int i = 0; i < step.launch().arguments_size(); ++i) {
+      const v1::Argument& argument = step.launch().arguments(i);
+      if (argument.has_buffer()) kernel->values[i] = addresses_[argument.buffer()];
+    }
+    ++kernel;
+  }
+
+  WS_CUDA(cuda, StreamBeginCapture(cuda.stream(), cuda::kCaptureThreadLocal));
+  const absl::Status enqueued = Enqueue();
+  // Whatever happened, the stream has to leave capture.
+  cuda::Graph graph = nullptr;
+  absl::Status status =
+      cuda.Check(cuda.driver().StreamEndCapture(cuda.stream(), &graph), "cuStreamEndCapture");
+  if (!enqueued.ok()) status = enqueued;
+  if (status.ok()) {
+    status = cuda.Check(cuda.driver().GraphInstantiate(&graph_, graph, 0),
+                        "cuGraphInstantiateWithFlags");
+  }
+  if (graph != nullptr) cuda.driver().GraphDestroy(graph);
+  if (!status.ok()) {
+    graph_ = nullptr;
+    return status;
+  }
+  WS_CUDA(cuda, GraphUpload(graph_, cuda.stream()));
+  return cuda.Synchronize();
+}
+
+absl::Status CudaProgram::Enqueue() {
+  CudaContext& cuda = *context_;
+  auto kernel = kernels_.begin();
+  for (const v1::Step& step : plan_.steps()) {
+    if (step.has_launch()) {
+      const cuda::Result result = cuda.driver().LaunchKernelEx(&kernel->config, kernel->function,
+                                                               kernel->arguments.data(), nullptr);
+      ++kernel;
+      absl::Status status = cuda.Check(result, "cuLaunchKernelEx");
+      if (!status.ok()) return In(step.launch(), status);
+    } else if (step.has_fill() && step.fill().bytes() > 0) {
+      WS_CUDA(cuda, MemsetD32Async(addresses_[step.fill().buffer()], step.fill().pattern(),
+                                   step.fill().bytes() / 4, cuda.stream()));
+    } else if (step.has_copy() && step.copy().bytes() > 0) {
+      WS_CUDA(cuda, MemcpyDtoDAsync(addresses_[step.copy().to()], addresses_[step.copy().from()],
+                                    step.copy().bytes(), cuda.stream()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaProgram::Launch() {
+  if (graph_ == nullptr) return absl::FailedPreconditionError("the program is not bound to memory");
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (buffers_[i]->address() != addresses_[i]) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("buffer ", i, " has moved since the program was bound"));
+    }
+  }
+  WS_CUDA(*context_, GraphLaunch(graph_, context_->stream()));
+  return absl::OkStatus();
+}
+
+}  // namespace warpsmith::device

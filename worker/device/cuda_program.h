@@ -1,0 +1,60 @@
+// A plan on a card: its cubin loaded, its steps captured as a CUDA graph.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/device/cuda_context.h"
+#include "worker/device/device.h"
+
+namespace warpsmith::device {
+
+class CudaProgram : public Program {
+ public:
+  // InvalidArgument: the plan does not fit the card or the cubin (a kernel that is missing, takes
+  // other parameters, or whose blocks, clusters or cooperative grid cannot be resident).
+  static absl::StatusOr<std::unique_ptr<CudaProgram>> Make(std::shared_ptr<CudaContext> context,
+                                                           const DeviceInfo& info,
+                                                           const v1::Plan& plan,
+                                                           const std::string& cubin);
+  ~CudaProgram() override;
+
+  absl::Status Bind(absl::Span<Memory* const> buffers) override;
+
+  // Puts one run of the plan into the stream. FailedPrecondition: not bound, or a buffer has moved
+  // since.
+  absl::Status Launch();
+
+  const CudaContext* context() const { return context_.get(); }
+
+ private:
+  struct Kernel {
+    cuda::Function function = nullptr;
+    cuda::LaunchConfig config;  // its attributes point into `attributes`
+    std::vector<cuda::LaunchAttribute> attributes;
+    std::vector<uint64_t> values;  // an argument each, in its lowest bytes
+    std::vector<void*> arguments;
+  };
+
+  explicit CudaProgram(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
+  absl::StatusOr<Kernel> Prepare(const v1::Launch& launch, bool follows_kernel,
+                                 const DeviceInfo& info);
+  absl::Status CheckParameters(const v1::Launch& launch, cuda::Function function);
+  absl::Status CheckResidency(const v1::Launch& launch, const Kernel& kernel,
+                              const DeviceInfo& info);
+  // Puts the steps into the stream, which is being captured.
+  absl::Status Enqueue();
+  void DropGraph();
+
+  const std::shared_ptr<CudaContext> context_;
+  v1::Plan plan_;
+  cuda::Module module_ = nullptr;
+  std::vector<Kernel> kernels_;  // of the launch steps, in order
+  std::vector<Memory*> buffers_;
+  std::vector<uint64_t> addresses_;
+  cuda::GraphExec graph_ = nullptr;
+};
+
+}  // namespace warpsmith::device

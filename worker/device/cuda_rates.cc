@@ -1,0 +1,100 @@
+#include "worker/device/cuda_rates.h"
+
+#include <algorithm>
+
+#include "worker/device/plan_builder.h"
+
+namespace warpsmith::device {
+namespace {
+
+constexpr int64_t kMaxCopyBytes = int64_t{2} << 30;  // large against L2, whose writes come late
+constexpr int kRounds = 10;
+constexpr absl::Duration kLimit = absl::Seconds(5);
+constexpr int kThreads = 256;
+constexpr int kVectorsPerBlock = 8 * kThreads;  // 16-byte vectors
+constexpr int kFmaSteps = 4096;
+constexpr int kAccumulators = 16;  // of a thread: hides the latency of four cycles
+constexpr int kFmaBlocksPerSm = 8;
+
+constexpr char kSource[] = R"(
+extern "C" __global__ void __launch_bounds__(256) copy(const uint4* from, uint4* to) {
+  const long long first = blockIdx.x * 2048ll + threadIdx.x;
+  uint4 values[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) values[i] = __ldcs(from + first + i * 256);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) __stcs(to + first + i * 256, values[i]);
+}
+extern "C" __global__ void __launch_bounds__(256) multiply(float* out, float scale, float offset) {
+  float sums[16];
+#pragma unroll
+  for (int i = 0; i < 16; ++i) sums[i] = threadIdx.x + i;
+#pragma unroll 4
+  for (int step = 0; step < 4096; ++step) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) sums[i] = fmaf(sums[i], scale, offset);
+  }
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) sum += sums[i];
+  if (sum == 12345.0f) out[0] = sum;   // the compiler cannot know that it never is
+}
+)";
+
+// Seconds of the fastest of kRounds runs.
+absl::StatusOr<double> Fastest(Device& device, const Binary& binary, const v1::Plan& plan) {
+  std::vector<std::unique_ptr<Memory>> memory;
+  std::vector<Memory*> buffers;
+  for (const v1::Buffer& buffer : plan.buffers()) {
+    auto allocated = device.Allocate(buffer.bytes());
+    if (!allocated.ok()) return allocated.status();
+    memory.push_back(*std::move(allocated));
+    buffers.push_back(memory.back().get());
+    if (absl::Status status = device.Fill(*memory.back(), 0); !status.ok()) return status;
+  }
+  auto program = device.Load(plan, binary);
+  if (!program.ok()) return program.status();
+  if (absl::Status status = (*program)->Bind(buffers); !status.ok()) return status;
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    auto seconds = device.Time(**program, kLimit);
+    if (!seconds.ok()) return seconds.status();
+    best = round == 0 ? *seconds : std::min(best, *seconds);
+  }
+  return best;
+}
+
+}  // namespace
+
+absl::StatusOr<Device::Rates> MeasureCudaRates(Device& device, Compiler& compiler) {
+  auto binary = compiler.Compile(kSource, absl::Seconds(30));
+  if (!binary.ok()) return binary.status();
+  auto free = device.FreeBytes();
+  if (!free.ok()) return free.status();
+  constexpr int64_t kBlockBytes = kVectorsPerBlock * 16;
+  const int64_t blocks = std::max<int64_t>(std::min(kMaxCopyBytes, *free / 4) / kBlockBytes, 1);
+  const int64_t bytes = blocks * kBlockBytes;
+
+  auto copy = Fastest(device, *binary,
+                      PlanBuilder("")
+                          .Buffer("from", bytes)
+                          .Buffer("to", bytes)
+                          .Launch("copy", static_cast<uint32_t>(blocks), kThreads, {Arg(0), Arg(1)})
+                          .Build());
+  if (!copy.ok()) return copy.status();
+  const int fma_blocks = device.info().sm_count * kFmaBlocksPerSm;
+  auto multiply =
+      Fastest(device, *binary,
+              PlanBuilder("")
+                  .Buffer("out", 256)
+                  .Launch("multiply", fma_blocks, kThreads, {Arg(0), ArgF(0.999f), ArgF(0.5f)})
+                  .Build());
+  if (!multiply.ok()) return multiply.status();
+  Device::Rates rates;
+  rates.bytes_per_second = 2.0 * static_cast<double>(bytes) / *copy;
+  rates.operations_per_second =
+      2.0 * kAccumulators * kFmaSteps * kThreads * static_cast<double>(fma_blocks) / *multiply;
+  return rates;
+}
+
+}  // namespace warpsmith::device
