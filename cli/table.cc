@@ -90,6 +90,10 @@ std::string Clock(double seconds) {
   return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
 }
 
+std::string Counted(int64_t n, const std::string& what) {
+  return absl::StrFormat("%d %s%s", n, what, n == 1 ? "" : "s");
+}
+
 std::string Percent(double share) {
   return share > 0 ? absl::StrFormat("%.0f %%", share * 100) : "-";
 }

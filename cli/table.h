@@ -5,6 +5,7 @@
 //   std::cout << table.Text();
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ std::string Bytes(double bytes);
 std::string Count(double n);
 // "0:42", "1:02:03".
 std::string Clock(double seconds);
+// "1 worker", "2 workers".
+std::string Counted(int64_t n, const std::string& what);
 // "42 %"; "-" for 0.
 std::string Percent(double share);
 

@@ -89,7 +89,7 @@ std::string ProgressPicture(const v1::ListReply& list, double elapsed_seconds, i
     head = absl::StrCat("run ", run.id(), " ", run.name(), "  ");
   }
   absl::StrAppend(&head, CountOver(list), "/", list.tasks_size(), " done  ",
-                  Speedup(GeomeanSpeedup(list)), "  ", list.workers_size(), " workers  ",
+                  Speedup(GeomeanSpeedup(list)), "  ", Counted(list.workers_size(), "worker"), "  ",
                   Clock(elapsed_seconds));
   std::string picture = Cut(head, columns - 1) + "\n";
 

@@ -17,11 +17,16 @@ std::string Lower(const std::string& name) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", " "}});
 }
 
-template <class Value>
-double Geomean(const v1::ListReply& list, Value value) {
+// Over eager only what has a kernel counts; the fallback is the strongest baseline, not eager.
+double GeomeanOverEager(const v1::ListReply& list) {
   double sum = 0;
-  for (const v1::Task& task : list.tasks()) sum += std::log(std::max(1.0, value(task)));
-  return list.tasks().empty() ? 0 : std::exp(sum / list.tasks_size());
+  int counted = 0;
+  for (const v1::Task& task : list.tasks()) {
+    if (task.speedup_eager() <= 0) continue;
+    sum += std::log(task.speedup_eager());
+    ++counted;
+  }
+  return counted == 0 ? 0 : std::exp(sum / counted);
 }
 
 }  // namespace
@@ -40,7 +45,9 @@ double Progress(const v1::Task& task) {
 }
 
 double GeomeanSpeedup(const v1::ListReply& list) {
-  return Geomean(list, [](const v1::Task& task) { return task.speedup(); });
+  double sum = 0;
+  for (const v1::Task& task : list.tasks()) sum += std::log(std::max(1.0, task.speedup()));
+  return list.tasks().empty() ? 0 : std::exp(sum / list.tasks_size());
 }
 
 std::string ResultsTable(const v1::ListReply& list) {
@@ -65,10 +72,10 @@ std::string ResultsTable(const v1::ListReply& list) {
                std::to_string(task.trials_judged()), state});
   }
   std::string text = table.Text();
-  absl::StrAppend(&text, "\n", list.tasks_size(), " problems, geometric mean ",
-                  Speedup(GeomeanSpeedup(list)), " over the strongest baseline, ",
-                  Speedup(Geomean(list, [](const v1::Task& task) { return task.speedup_eager(); })),
-                  " over eager (1 where there is nothing better)\n");
+  absl::StrAppend(&text, "\n", Counted(list.tasks_size(), "problem"), ", geometric mean ",
+                  Speedup(GeomeanSpeedup(list)),
+                  " over the strongest baseline (1 where nothing is better), ",
+                  Speedup(GeomeanOverEager(list)), " over eager\n");
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/table.h"
 #include "common/problem/problem.h"
 
 namespace warpsmith::cli {
@@ -27,7 +28,7 @@ absl::StatusOr<int> ImportFromKernelBench(const Context& context, const Flags& f
     return absl::FailedPreconditionError("none of the problems could be imported");
   }
   if (absl::Status saved = problem::SaveSet(imported->set, flags.out); !saved.ok()) return saved;
-  std::cerr << "warpsmith: imported " << problems << " problems, left out "
+  std::cerr << "warpsmith: imported " << Counted(problems, "problem") << ", left out "
             << imported->skipped.size() << "; submit them with `warpsmith submit " << flags.out
             << "`\n";
   if (context.json) {

@@ -61,7 +61,7 @@ absl::StatusOr<int> Problems(const Context& context, const Flags& flags) {
     std::cout << rows.dump(2) << "\n";
   } else {
     std::cout << table.Text();
-    std::cerr << set->problems_size() << " problems in " << set->name() << "; light: at "
+    std::cerr << Counted(set->problems_size(), "problem") << " in " << set->name() << "; light: at "
               << flags.gigabytes_per_second << " GB/s and " << flags.teraflops << " TFLOP/s\n";
   }
   return kDone;

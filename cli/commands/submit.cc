@@ -2,6 +2,7 @@
 
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/table.h"
 #include "cli/watch.h"
 #include "cli/words.h"
 #include "common/problem/problem.h"
@@ -34,7 +35,7 @@ absl::StatusOr<int> Submit(const Context& context, const Flags& flags) {
   if (!reply.ok()) return reply.status();
 
   const v1::Run& run = reply->run();
-  std::cerr << "submitted " << run.task_ids_size() << " problems as run " << run.id()
+  std::cerr << "submitted " << Counted(run.task_ids_size(), "problem") << " as run " << run.id()
             << "; follow it with `warpsmith watch " << run.id() << "`\n";
   if (flags.wait) return WatchRun(context, *client, run.id());
   if (context.json) {

@@ -22,6 +22,7 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/supervisor.h"
+#include "cli/table.h"
 #include "common/base/child.h"
 #include "common/base/file.h"
 #include "common/rpc/address.h"
@@ -90,6 +91,7 @@ absl::StatusOr<std::vector<std::string>> ListCards(const Context& context) {
 
 // The device of each worker.
 absl::StatusOr<std::vector<std::string>> Devices(const Context& context, const Flags& flags) {
+  if (flags.workers == 0) return std::vector<std::string>();
   std::vector<std::string> cards;
   if (flags.device == "auto" || flags.device == "cuda") {
     auto listed = ListCards(context);
@@ -156,8 +158,8 @@ class Up {
     if (absl::Status started = StartPlanner(ends); !started.ok()) return started;
     if (absl::Status started = StartWorkers(*devices); !started.ok()) return started;
     const std::string address = *rpc::ReadAddress(context_.dir);
-    std::cerr << "warpsmith: planner at " << address << ", " << devices->size() << " workers ("
-              << absl::StrJoin(*devices, ", ") << ")\n"
+    std::cerr << "warpsmith: planner at " << address << ", " << Counted(devices->size(), "worker")
+              << (devices->empty() ? "" : " on " + absl::StrJoin(*devices, ", ")) << "\n"
               << "warpsmith: board " << context_.dir << "/board.md, logs " << context_.dir
               << "/logs\n";
     ready();
