@@ -1,0 +1,111 @@
+// Integer index expressions in a canonical form, with the ranges of their variables.
+//
+// An Index is a sum of coefficient * atom, plus a constant. An atom is a variable, a floor division
+// or a remainder of a sum by a positive constant, or a value that only the running kernel knows (a
+// gathered index). Because sums are canonical, two expressions that are equal for every value of
+// their variables usually have the same form, so that a chain of reshapes becomes the identity and
+// the bounds predicate of an unpadded window becomes true:
+//
+//   (i / 6) * 6 + i % 6                  ->  i
+//   (4 * r + k / 8) % 12, k < 32, r < 6  ->  4 * (r % 3) + k / 8
+//
+// Simplifications hold for every value within the variables' ranges, not outside of them. Variables
+// may be known to be multiples of a number (the first element of an aligned vector).
+//
+// Immutable values; arithmetic on ranges saturates at +-kUnbounded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace warpsmith::codegen {
+
+inline constexpr int64_t kUnbounded = int64_t{1} << 62;
+
+struct Range {  // inclusive
+  int64_t low = -kUnbounded;
+  int64_t high = kUnbounded;
+  bool Within(int64_t from, int64_t to) const { return low >= from && high <= to; }
+};
+
+struct Variable {
+  int id = 0;            // 0 to kMaxVariables - 1, unique in a kernel
+  std::string name;      // as it is spelled in generated code
+  Range range;
+  int64_t multiple = 1;  // every value is a multiple of it
+};
+inline constexpr int kMaxVariables = 64;
+
+class Index;
+
+struct Atom {
+  enum class Kind { kVariable, kDiv, kMod, kOpaque };
+  Kind kind;
+  Variable variable;                    // kVariable
+  std::shared_ptr<const Index> inner;   // kDiv, kMod: what is divided
+  int64_t divisor = 1;                  // kDiv, kMod
+  int value = -1;                       // kOpaque: id of the value (value.h)
+  Range range;
+  int64_t multiple = 1;
+  uint64_t variables = 0;               // mask of the ids it depends on
+  std::string key;
+};
+using AtomPtr = std::shared_ptr<const Atom>;
+
+class Index {
+ public:
+  struct Term {
+    AtomPtr atom;
+    int64_t coefficient;
+  };
+
+  Index(int64_t constant = 0) : constant_(constant) {}  // NOLINT: a number is an index
+  static Index Of(const Variable& variable);
+  static Index Of(AtomPtr atom);
+  // A value that the simplifier knows nothing else about. `variables`: what it depends on.
+  static Index Opaque(int value, Range range, uint64_t variables);
+
+  const std::vector<Term>& terms() const { return terms_; }  // by key, no zero coefficients
+  int64_t constant() const { return constant_; }
+  bool is_constant() const { return terms_.empty(); }
+  Range range() const;
+  int64_t multiple() const;       // the value is a multiple of it; 0 for the constant 0
+  uint64_t variables() const;
+  bool has_opaque() const;
+  std::string key() const;        // equal forms have equal keys
+
+  // The coefficient of a variable in the sum (0 if it does not stand there by itself).
+  int64_t CoefficientOf(const Variable& variable) const;
+  // Without the variable's own term.
+  Index Without(const Variable& variable) const;
+
+  friend Index operator+(const Index& a, const Index& b);
+  friend Index operator-(const Index& a, const Index& b);
+  friend Index operator*(const Index& a, int64_t factor);
+  friend bool operator==(const Index& a, const Index& b) { return a.key() == b.key(); }
+
+ private:
+  friend Index FloorDiv(const Index&, int64_t);
+  friend Index FloorMod(const Index&, int64_t);
+  void AddTerm(const AtomPtr& atom, int64_t coefficient);  // keeps order, drops zeros
+  void Simplify();
+
+  std::vector<Term> terms_;
+  int64_t constant_ = 0;
+};
+
+Index operator+(const Index& a, const Index& b);
+Index operator-(const Index& a, const Index& b);
+Index operator*(const Index& a, int64_t factor);
+// Rounding towards minus infinity, and the remainder that goes with it; divisor > 0.
+Index FloorDiv(const Index& a, int64_t divisor);
+Index FloorMod(const Index& a, int64_t divisor);
+
+// Coordinates of the element at row-major position `linear` of a tensor of these extents.
+std::vector<Index> Unflatten(const Index& linear, const std::vector<int64_t>& extents);
+// Row-major position.
+Index Flatten(const std::vector<Index>& coordinates, const std::vector<int64_t>& extents);
+
+}  // namespace warpsmith::codegen

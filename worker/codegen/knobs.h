@@ -1,0 +1,35 @@
+// Knobs: defaults for those that a schedule leaves open, checks of those that it sets, and the
+// shared memory and residency that follow from them.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "worker/codegen/codegen.h"
+#include "worker/codegen/glue.h"
+
+namespace warpsmith::codegen {
+
+// What a default needs to know of a group before code is generated for it.
+struct GroupShape {
+  int width = 1;                 // elements of a vector, at most
+  int64_t stream_bytes = 4;      // bytes of one position of all streams
+  int streams = 1;
+  int64_t vectors = 1;           // of a row
+  bool emits = false;            // writes the full space
+  int acc_bytes = 4;             // rows of columns: largest stage
+};
+
+// Fills open knobs and checks all of them. InvalidArgument names the knob and its range.
+absl::StatusOr<v1::Group> ResolveKnobs(const graph::Graph& graph, const Space& space,
+                                       const GroupShape& shape, const v1::Group& group,
+                                       const Target& target);
+
+// Dynamic shared memory of a rows kernel, as rows.cuh states it.
+int64_t RowsSharedBytes(const v1::Group& knobs, int width, int stream_bytes);
+int64_t ColumnsSharedBytes(const v1::Group& knobs, int width, int acc_bytes);
+// Blocks that are resident on a multiprocessor at once if the compiler keeps to the launch bounds.
+absl::Status CheckResidency(const std::string& name, const v1::Group& knobs, int64_t shared_bytes,
+                            const Target& target);
+
+int64_t CeilDiv(int64_t a, int64_t b);
+
+}  // namespace warpsmith::codegen
