@@ -148,13 +148,24 @@ absl::Status Fetch(const Nvrtc& nvrtc, Nvrtc::Program program, const char* what,
       absl::StrCat("fetching NVRTC's ", what, ": ", nvrtc.GetErrorString(result)));
 }
 
+// Tables of the compiler's own mathematics (argument reduction of sine and cosine), which lie in
+// global memory too. A source that names one, or could by pasting tokens, is not trusted with it.
+bool IsMathTable(const std::string& source, const std::string& name) {
+  return (name == "__cudart_i2opi_f" || name == "__cudart_i2opi_d" ||
+          name == "__cudart_sin_cos_coeffs") &&
+         source.find("__cudart") == std::string::npos && source.find("##") == std::string::npos;
+}
+
 // NVRTC turns every constant at namespace scope into a variable of global memory, also where all
 // its uses were folded; what matters is what the code still reaches.
-absl::Status RefuseGlobals(const std::string& cubin, const std::string& ptx) {
+absl::Status RefuseGlobals(const std::string& source, const std::string& cubin,
+                           const std::string& ptx) {
   auto globals = WritableGlobals(cubin);
   if (!globals.ok()) return globals.status();
   globals->erase(std::remove_if(globals->begin(), globals->end(),
-                                [&](const std::string& name) { return !IsUsed(ptx, name); }),
+                                [&](const std::string& name) {
+                                  return !IsUsed(ptx, name) || IsMathTable(source, name);
+                                }),
                  globals->end());
   if (globals->empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -263,7 +274,7 @@ absl::StatusOr<Binary> NvrtcCompiler::Compile(const std::string& source, absl::D
         Fetch(*nvrtc_, scoped.program, "PTX", nvrtc_->GetPtxSize, nvrtc_->GetPtx, &ptx)}) {
     if (!status.ok()) return status;
   }
-  if (absl::Status status = RefuseGlobals(binary.bytes, ptx); !status.ok()) return status;
+  if (absl::Status status = RefuseGlobals(source, binary.bytes, ptx); !status.ok()) return status;
   binary.report = ParsePtxasLog(log);
   binary.report.set_compile_ms(absl::ToDoubleMilliseconds(absl::Now() - start));
   return binary;
