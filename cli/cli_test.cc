@@ -44,6 +44,7 @@ TEST_CASE("numbers for people") {
   CHECK(Speedup(1.234) == "1.23x");
   CHECK(Speedup(0) == "-");
   CHECK(Microseconds(12.34) == "12.3 us");
+  CHECK(Microseconds(0.06) == "60.0 ns");
   CHECK(Microseconds(1234) == "1.23 ms");
   CHECK(Microseconds(2.5e6) == "2.50 s");
   CHECK(Bytes(512) == "512 B");

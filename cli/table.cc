@@ -58,6 +58,7 @@ std::string Speedup(double ratio) { return ratio > 0 ? absl::StrFormat("%.2fx", 
 
 std::string Microseconds(double us) {
   if (us <= 0) return "-";
+  if (us < 1) return Short(us * 1e3) + " ns";
   if (us < 1e3) return Short(us) + " us";
   if (us < 1e6) return Short(us / 1e3) + " ms";
   return Short(us / 1e6) + " s";

@@ -35,7 +35,7 @@ int Width(const std::string& text);
 
 // "1.23x"; "-" for 0 (unknown).
 std::string Speedup(double ratio);
-// "12.3 us", "1.23 ms", "1.2 s"; "-" for 0.
+// "60.0 ns", "12.3 us", "1.23 ms", "1.20 s"; "-" for 0.
 std::string Microseconds(double us);
 // "512 B", "1.5 MiB".
 std::string Bytes(double bytes);

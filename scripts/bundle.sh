@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-PROGRAMS=(warpsmith warpsmith-planner warpsmith-worker warpsmith-judge)
+PROGRAMS=(warpsmith warpsmith-planner warpsmith-worker warpsmith-judge warpsmith-compile)
 # The C library belongs to the machine, as does the driver, which is loaded at run time.
 OF_THE_MACHINE='^(ld-linux.*|libc|libm|libpthread|libdl|librt|libresolv|libutil|libcuda|libnvidia.*)\.so'
 MAX_MIB=50

@@ -29,7 +29,7 @@ done
 scripts/install-deps.sh
 mkdir -p build
 cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.configure.log >&2; exit 1; }
-cmake --build build/release --target warpsmith warpsmith-planner warpsmith-worker warpsmith-judge
+cmake --build build/release --target warpsmith warpsmith-planner warpsmith-worker
 
 warpsmith() { build/release/bin/warpsmith --dir "$dir" "$@"; }
 workers=()

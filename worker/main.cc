@@ -1,0 +1,259 @@
+// warpsmith-worker: works for a planner on one device.
+//
+// Puts together: the device's compiler and judge, the agents on top of them, the outbox, and the
+// daemon that talks to the planner.
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "common/base/child.h"
+#include "common/base/clock.h"
+#include "common/base/install.h"
+#include "common/rpc/address.h"
+#include "common/telemetry/log.h"
+#include "worker/agent/device_evaluator.h"
+#include "worker/agent/optimiser.h"
+#include "worker/daemon/daemon.h"
+#include "worker/daemon/outbox.h"
+#include "worker/daemon/planner_link.h"
+#include "worker/device/compile_pool.h"
+#include "worker/device/device.h"
+#include "worker/judge/judge_client.h"
+
+namespace {
+
+using namespace warpsmith;
+
+// Importing PyTorch from a cold disk takes its time.
+constexpr absl::Duration kPythonLimit = absl::Minutes(2);
+// After the daemon's own limit for a drain: something does not end.
+constexpr absl::Duration kForcedEndAfter = absl::Seconds(5);
+
+constexpr int kUsage = 2;  // exit status, as of `warpsmith`
+
+struct Flags {
+  std::string dir, planner, device = "host", name, python, log_level = "info";
+  int compile_jobs = 0;
+  bool list_devices = false;
+};
+
+int Fail(const std::string& message, int code) {
+  std::fprintf(stderr, "warpsmith-worker: error: %s\n", message.c_str());
+  return code;
+}
+
+// "hostname-cuda0"
+std::string DefaultName(const std::string& device) {
+  char host[256] = "localhost";
+  gethostname(host, sizeof host - 1);
+  return absl::StrCat(host, "-", absl::StrReplaceAll(device, {{":", ""}}));
+}
+
+bool IsName(const std::string& name) {
+  return !name.empty() && name.size() <= 100 &&
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") ==
+             std::string::npos;
+}
+
+// The version of PyTorch that this interpreter has; an error says what is missing.
+absl::StatusOr<std::string> TorchVersion(const std::string& python) {
+  auto child = base::Child::Start({python, "-c", "import torch; print(torch.__version__)"});
+  if (!child.ok()) return child.status();
+  auto version = (*child)->ReadLine(absl::Now() + kPythonLimit);
+  if (version.ok()) return version;
+  return absl::FailedPreconditionError(
+      absl::StrCat(python, " has no PyTorch: ", (*child)->errors()));
+}
+
+codegen::Target TargetOf(const device::DeviceInfo& info) {
+  codegen::Target target;
+  target.arch = info.arch;
+  target.sm_count = info.sm_count;
+  target.max_threads_per_sm = info.max_threads_per_sm;
+  target.max_blocks_per_sm = info.max_blocks_per_sm;
+  target.registers_per_sm = info.registers_per_sm;
+  target.shared_per_sm = info.shared_per_sm;
+  target.shared_per_block = info.shared_per_block;
+  target.l2_bytes = info.l2_bytes;
+  target.max_cluster = info.max_cluster;
+  return target;
+}
+
+// The device is described and let go: it is the judge's.
+absl::StatusOr<device::DeviceInfo> DescribeDevice(const std::string& name) {
+  auto device = device::MakeDevice(name);
+  if (!device.ok()) return device.status();
+  return (*device)->info();
+}
+
+v1::WorkerInfo InfoOf(const Flags& flags, const device::DeviceInfo& device, bool torch) {
+  v1::WorkerInfo info;
+  info.set_id(flags.name);
+  info.set_arch(device.arch);
+  info.set_device_name(device.name);
+  info.set_version(WARPSMITH_VERSION);
+  info.set_device_bytes(device.memory_bytes);
+  info.set_torch(torch);
+  info.set_healthy(true);
+  return info;
+}
+
+// Turns SIGINT and SIGTERM into a drain; the second one, or a drain that takes too long, ends the
+// process at once. Made before any other thread, so that all of them leave the signals to it.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    sigemptyset(&signals_);
+    for (int s : {SIGINT, SIGTERM, kOver}) sigaddset(&signals_, s);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  }
+  void Start(daemon::Daemon& daemon) {
+    thread_ = std::thread([this, &daemon] {
+      int signal;
+      sigwait(&signals_, &signal);
+      if (signal == kOver) return;
+      spdlog::info("{}: telling the planner and ending", strsignal(signal));
+      daemon.Drain();
+      const timespec limit = absl::ToTimespec(daemon::kDrainLimit + kForcedEndAfter);
+      if (sigtimedwait(&signals_, nullptr, &limit) == kOver) return;
+      spdlog::warn("ending without waiting any longer");
+      _exit(1);
+    });
+  }
+  // Before the daemon goes.
+  void Stop() {
+    pthread_kill(thread_.native_handle(), kOver);
+    thread_.join();
+  }
+
+ private:
+  static constexpr int kOver = SIGUSR1;
+  sigset_t signals_;
+  std::thread thread_;
+};
+
+int Run(Flags flags) {
+  SignalWatch signals;
+  signal(SIGPIPE, SIG_IGN);
+
+  const std::string folder = absl::StrCat(flags.dir, "/worker-", flags.name);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Fail(absl::StrCat("cannot make ", folder, ": ", error.message()), kUsage);
+  auto outbox = daemon::Outbox::Open(folder + "/outbox");
+  if (!outbox.ok()) return Fail(std::string(outbox.status().message()), 1);
+
+  auto device = DescribeDevice(flags.device);
+  if (!device.ok()) {
+    return Fail(
+        absl::StrCat("--device ", flags.device, ": ", std::string(device.status().message())),
+        absl::IsInvalidArgument(device.status()) ? kUsage : 1);
+  }
+  if (!flags.python.empty()) {
+    auto torch = TorchVersion(flags.python);
+    if (!torch.ok()) {
+      return Fail(
+          absl::StrCat("--python ", flags.python, ": ", std::string(torch.status().message())),
+          kUsage);
+    }
+    spdlog::info("PyTorch {} at {}", *torch, flags.python);
+  }
+
+  const std::string cache = flags.dir + "/cache";
+  device::CompilePool::Options pool_options;
+  pool_options.processes = flags.compile_jobs;
+  pool_options.arch = device->arch;
+  pool_options.cache_dir = cache;
+  auto pool = device::CompilePool::Start(pool_options);
+  if (!pool.ok()) return Fail(std::string(pool.status().message()), 1);
+  judge::JudgeClient::Options judge_options;
+  judge_options.device = flags.device;
+  judge_options.arguments = {"--cache-dir", cache};
+  if (!flags.python.empty()) {
+    judge_options.arguments.insert(
+        judge_options.arguments.end(),
+        {"--python", flags.python, "--python-path", base::PythonFolder(base::ProgramFolder())});
+  }
+  judge::JudgeClient judge(judge_options);
+  agent::DeviceEvaluator::Settings settings;
+  settings.use_torch = !flags.python.empty();
+  agent::DeviceEvaluator evaluator(**pool, judge, settings);
+  agent::Options agent_options;
+  agent_options.target = TargetOf(*device);
+  agent::Optimiser optimiser(evaluator, agent_options);
+
+  daemon::GrpcPlannerLink link([&flags]() -> absl::StatusOr<std::string> {
+    return flags.planner.empty() ? rpc::ReadAddress(flags.dir) : flags.planner;
+  });
+  daemon::Daemon daemon(
+      InfoOf(flags, *device, !flags.python.empty()), **outbox, link,
+      [&](const v1::Lease& lease, agent::Reporter& reporter, const std::atomic<bool>& stop) {
+        return optimiser.Run(lease, reporter, stop);
+      },
+      base::Clock::Real(), std::random_device()());
+
+  spdlog::info("worker {} on {} ({}), {} compile jobs", flags.name, device->name, device->arch,
+               flags.compile_jobs);
+  signals.Start(daemon);
+  absl::Status ended = daemon.Run();
+  signals.Stop();
+  if (!ended.ok()) return Fail(std::string(ended.message()), 1);
+  spdlog::info("ended in good order");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags;
+  flags.dir = rpc::DefaultDir(getenv("XDG_DATA_HOME"), getenv("HOME"));
+  CLI::App app("Works for a Warpsmith planner on one device.", "warpsmith-worker");
+  app.add_option("--dir", flags.dir, "folder of state, as of the planner")->capture_default_str();
+  app.add_option("--planner", flags.planner, "planner's address, instead of that of --dir");
+  app.add_option("--device", flags.device, "host, cuda:0, ...")->capture_default_str();
+  app.add_option("--name", flags.name,
+                 "unique among a planner's workers; HOST-DEVICE if not given");
+  app.add_option("--python", flags.python, "Python with PyTorch, for the PyTorch oracle");
+  app.add_option("--compile-jobs", flags.compile_jobs, "processes; one a core if not given")
+      ->check(CLI::Range(1, device::kMaxCompileProcesses));
+  app.add_option("--log-level", flags.log_level, "trace, debug, info, warning, error, off")
+      ->capture_default_str();
+  app.add_flag("--list-devices", flags.list_devices, "print this machine's devices and end");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : kUsage;
+  }
+  if (flags.list_devices) {
+    for (const std::string& card : device::ListCudaDevices()) std::printf("%s\n", card.c_str());
+    std::printf("host\n");
+    return 0;
+  }
+  if (flags.name.empty()) flags.name = DefaultName(flags.device);
+  if (!IsName(flags.name)) {
+    return Fail(absl::StrCat("--name '", flags.name, "': use letters, digits, '.', '_', '-'"),
+                kUsage);
+  }
+  if (flags.compile_jobs == 0) {
+    flags.compile_jobs =
+        std::clamp<int>(std::thread::hardware_concurrency(), 1, device::kMaxCompileProcesses);
+  }
+  if (absl::Status started = telemetry::StartLog("worker " + flags.name, flags.log_level);
+      !started.ok()) {
+    return Fail(std::string(started.message()), kUsage);
+  }
+  return Run(std::move(flags));
+}
