@@ -1,0 +1,264 @@
+#include "worker/oracle/native_device.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "worker/oracle/compare.h"
+#include "worker/oracle/errors.h"
+
+namespace warpsmith::oracle {
+namespace {
+
+std::string CacheDir() {
+  return (std::filesystem::temp_directory_path() / "warpsmith_oracle_test").string();
+}
+
+struct Bench {
+  std::unique_ptr<device::Device> device = *device::MakeDevice("host");
+  std::unique_ptr<device::Compiler> compiler = *device::MakeCompiler("host", CacheDir());
+};
+Bench& Shared() {
+  static Bench bench;
+  return bench;
+}
+
+graph::Graph ParseOrDie(const std::vector<std::string>& lines) {
+  auto graph = graph::Parse(lines, {});
+  INFO(graph.status());
+  REQUIRE(graph.ok());
+  return *graph;
+}
+
+Values ReadAll(Comparer& comparer, graph::DType type, device::Memory& memory, int64_t elements) {
+  Values values;
+  for (int64_t from = 0; from < elements; from += kSampled) {
+    std::vector<int64_t> positions;
+    for (int64_t i = from; i < std::min(elements, from + kSampled); ++i) positions.push_back(i);
+    auto some = comparer.Gather(type, memory, positions);
+    REQUIRE(some.ok());
+    values.insert(values.end(), some->begin(), some->end());
+  }
+  return values;
+}
+
+bool Near(double a, double b, double tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b || std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b));
+}
+
+// Draws a case and compares its answers, and its exact values, with the evaluation in double on the
+// processor.
+void CheckGraph(const std::vector<std::string>& lines, Variation variation = Variation::kNone) {
+  INFO(lines.back() << " " << lines[1]);
+  Bench& bench = Shared();
+  graph::Graph graph = ParseOrDie(lines);
+  auto comparer = Comparer::Make(*bench.device, *bench.compiler);
+  REQUIRE(comparer.ok());
+  auto oracle = MakeNativeOracle(graph, *bench.compiler, bench.device->info());
+  INFO(oracle.status());
+  REQUIRE(oracle.ok());
+  auto drawn = (*oracle)->Draw(*bench.device, 11, variation);
+  INFO(drawn.status());
+  REQUIRE(drawn.ok());
+
+  std::vector<Values> inputs;
+  for (const graph::Tensor& tensor : graph.tensors) {
+    if (tensor.role == graph::Role::kIntermediate) continue;
+    inputs.push_back(
+        ReadAll(**comparer, tensor.type, *drawn->inputs[inputs.size()], tensor.elements()));
+  }
+  auto exact = EvaluateOnHost(graph, inputs, /*round_to_type=*/false);
+  INFO(exact.status());
+  REQUIRE(exact.ok());
+  REQUIRE(exact->size() == drawn->answers.size());
+  for (size_t a = 0; a < exact->size(); ++a) {
+    INFO("answer " << a);
+    const bool output = a < graph.outputs.size();
+    const graph::Tensor& tensor =
+        graph.tensors[output ? graph.outputs[a] : graph.updates[a - graph.outputs.size()].state];
+    const Values answer = ReadAll(**comparer, tensor.type, *drawn->answers[a], tensor.elements());
+    REQUIRE(answer.size() == (*exact)[a].size());
+    const double rounding = tensor.type == graph::DType::kF16    ? 6e-4
+                            : tensor.type == graph::DType::kBF16 ? 5e-3
+                            : tensor.type == graph::DType::kF64  ? 1e-12
+                                                                 : 1e-7;
+    int64_t wrong = 0;
+    for (size_t i = 0; i < answer.size(); ++i) wrong += !Near(answer[i], (*exact)[a][i], rounding);
+    CHECK(wrong == 0);
+    if (!graph::IsFloat(tensor.type)) {
+      CHECK(drawn->exact[a].empty());
+      continue;
+    }
+    REQUIRE(drawn->exact[a].size() == drawn->sample[a].size());
+    for (size_t i = 0; i < drawn->sample[a].size(); ++i) {
+      wrong += !Near(drawn->exact[a][i], (*exact)[a][drawn->sample[a][i]], 1e-12);
+    }
+    CHECK(wrong == 0);
+  }
+  CHECK(drawn->reference_max_error < 2e-2);
+}
+
+TEST_CASE("answers are those of the evaluation on the processor") {
+  SECTION("softmax") {
+    CheckGraph({"input x: f32[37, 1000] ~ normal", "m: f32[r: 37] = max[c: 1000](x[r, c])",
+                "e: f32[r: 37, c: 1000] = exp(x[r, c] - m[r])",
+                "s: f32[r: 37] = sum[c: 1000](e[r, c])", "y: f32[r: 37, c: 1000] = e[r, c] / s[r]",
+                "output y", "output m"});
+  }
+  SECTION("a large sum, in parts, and an answer that is sampled") {
+    CheckGraph({"input x: f32[300, 701] ~ uniform(-1, 2)",
+                "s: f32[] = sum[r: 300, c: 701](x[r, c] * x[r, c])",
+                "y: f32[r: 300, c: 701] = tanh(x[r, c]) / sqrt(s[])", "output s", "output y"});
+  }
+  SECTION("columns, extrema with NaN, indexes with ties") {
+    CheckGraph(
+        {"input x: f32[200, 33] ~ integers(0, 9)", "z: f32[r: 200, c: 33] = log(x[r, c] - 0.5)",
+         "a, i: f32[c: 33] = argmax[r: 200](x[r, c])", "b, j: f32[c: 33] = argmin[r: 200](z[r, c])",
+         "m: f32[r: 200] = min[c: 33](z[r, c])",
+         "p: f32[c: 33] = prod[r: 200](1 + x[r, c] * 0.001)", "output a", "output i", "output b",
+         "output j", "output m", "output p"});
+  }
+  SECTION("small types, casts, integers") {
+    CheckGraph(
+        {"input h: f16[4097] ~ normal", "input b: bf16[4097] ~ normal",
+         "input k: i64[4097] ~ integers(-9, 9)", "y: f16[i: 4097] = f16(f32(h[i]) * 2 + f32(b[i]))",
+         "z: bf16[i: 4097] = b[i] * b[i]", "q: i64[i: 4097] = k[i] / 4 + k[i] % 4 - abs(k[i])",
+         "t: i32[i: 4097] = i32(k[i]) * 1000000", "s: i64[] = sum[i: 4097](k[i] * k[i])",
+         "w: bool[i: 4097] = k[i] < 3 and not (f32(h[i]) < 0)", "output y", "output z", "output q",
+         "output t", "output s", "output w"});
+  }
+  SECTION("gather, bounds behind a select, states") {
+    CheckGraph({"input x: f32[50, 40] ~ normal", "input k: i64[50] ~ integers(0, 40)",
+                "state m: f32[40] ~ normal", "g: f32[r: 50] = x[r, k[r]]",
+                "p: f32[r: 50, c: 42] = select(c < 1 or c > 40, 0, x[r, c - 1])",
+                "a: f32[c: 40] = sum[r: 50](x[r, c] / 50)",
+                "n: f32[c: 40] = m[c] * 0.9 + a[c] * 0.1", "output g", "output p", "output x",
+                "update m = n"});
+  }
+  SECTION("varied inputs") {
+    for (Variation v : {Variation::kTimes3, Variation::kTimes001, Variation::kNegated,
+                        Variation::kDense, Variation::kWide, Variation::kNewWeights}) {
+      CheckGraph({"input x: f32[64, 65] ~ uniform(0, 1)", "param w: f32[65] ~ constant(1)",
+                  "y: f32[r: 64] = sum[c: 65](abs(x[r, c]) * w[c])", "output y"},
+                 v);
+    }
+  }
+}
+
+// Mean and standard deviation of an input of the graph.
+std::pair<double, double> Moments(const std::string& distribution, Variation variation,
+                                  const char* role = "input") {
+  Bench& bench = Shared();
+  auto comparer = Comparer::Make(*bench.device, *bench.compiler);
+  REQUIRE(comparer.ok());
+  graph::Graph graph = ParseOrDie({absl::StrCat(role, " x: f32[40000] ~ ", distribution),
+                                   "y: f32[i: 40000] = x[i]", "output y"});
+  auto oracle = MakeNativeOracle(graph, *bench.compiler, bench.device->info());
+  REQUIRE(oracle.ok());
+  auto drawn = (*oracle)->Draw(*bench.device, 3, variation);
+  REQUIRE(drawn.ok());
+  double sum = 0, squares = 0;
+  for (double x : ReadAll(**comparer, graph::DType::kF32, *drawn->inputs[0], 40000)) {
+    sum += x;
+    squares += x * x;
+  }
+  double mean = sum / 40000;
+  return {mean, std::sqrt(squares / 40000 - mean * mean)};
+}
+
+TEST_CASE("inputs follow their distributions") {
+  auto is = [](std::pair<double, double> got, double mean, double deviation) {
+    CHECK(got.first == Approx(mean).margin(0.03));
+    CHECK(got.second == Approx(deviation).margin(0.03));
+  };
+  is(Moments("normal", Variation::kNone), 0, 1);
+  is(Moments("uniform(0, 1)", Variation::kNone), 0.5, 0.2887);
+  is(Moments("uniform(0, 1)", Variation::kNegated), -0.5, 0.2887);
+  is(Moments("uniform(0, 1)", Variation::kTimes3), 1.5, 0.866);
+  is(Moments("uniform(0, 1)", Variation::kDense), 0, 1);
+  is(Moments("integers(0, 3)", Variation::kNone), 1, 0.8165);
+  is(Moments("constant(2)", Variation::kNone, "param"), 2, 0);
+  is(Moments("constant(2)", Variation::kNewWeights, "param"), 2, 0.2);
+  is(Moments("constant(2)", Variation::kNegated, "param"), 2, 0);
+  CHECK(Moments("normal", Variation::kWide).second > 5);
+}
+
+TEST_CASE("comparison counts, places and measures every difference") {
+  Bench& bench = Shared();
+  auto comparer = Comparer::Make(*bench.device, *bench.compiler);
+  REQUIRE(comparer.ok());
+  constexpr int kCount = 5003;
+  std::vector<float> want(kCount), got;
+  for (int i = 0; i < kCount; ++i) want[i] = static_cast<float>(i % 7) - 3;
+  want[100] = INFINITY;
+  got = want;
+  auto memory = [&](const std::vector<float>& values) {
+    auto m = *bench.device->Allocate(kCount * 4);
+    REQUIRE(bench.device->Write(*m, values.data(), kCount * 4).ok());
+    return m;
+  };
+  auto compare = [&] {
+    auto a = memory(got), b = memory(want);
+    auto d = (*comparer)->Compare(graph::DType::kF32, *a, *b, kCount, 1e-3, 1e-3, 0xFFFFFFFFu);
+    REQUIRE(d.ok());
+    return *d;
+  };
+  CHECK(compare().same());
+  CHECK(compare().want_rms == Approx(2).epsilon(0.01));
+  got[9] += 0.0005f;
+  CHECK(compare().same());
+  CHECK(compare().largest == Approx(0.0005).epsilon(0.01));
+  got[kCount - 1] += 1;
+  got[4000] += 1;
+  got[200] = NAN;
+  std::memset(&got[300], 0xFF, 4);
+  Difference d = compare();
+  CHECK(d.beyond == 2);
+  CHECK(d.first_beyond == 4000);
+  CHECK(d.disagree == 2);
+  CHECK(d.first_disagree == 200);
+  CHECK(d.unwritten == 1);
+  CHECK(d.first_unwritten == 300);
+
+  auto a = memory(want), b = memory(want);
+  auto hash = [&](device::Memory& m) { return *(*comparer)->Hash(m); };
+  CHECK(hash(*a) == hash(*b));
+  std::swap(want[17], want[18]);
+  auto c = memory(want);
+  CHECK(hash(*a) != hash(*c));
+}
+
+TEST_CASE("errors are relative to the answer's rms, and NaN where finiteness differs") {
+  CHECK(ErrorsOf({1, 2}, {1, 2}).max == 0);
+  CHECK(ErrorsOf({3, 4.5}, {3, 4}).max == Approx(0.5 / std::sqrt(12.5)));
+  CHECK(ErrorsOf({NAN, INFINITY, 1}, {NAN, INFINITY, 1}).max == 0);
+  CHECK(std::isnan(ErrorsOf({1.0}, {double{INFINITY}}).max));
+  CHECK(ErrorsOf({0.5}, {0}).max == 0.5);
+}
+
+TEST_CASE("its source compiles for a card") {
+  auto compiler = device::MakeCompiler("sm_90a", CacheDir());
+  if (!compiler.ok()) {
+    WARN("not run: " << compiler.status());
+    return;
+  }
+  device::DeviceInfo card;
+  card.sm_count = 132;
+  graph::Graph graph = ParseOrDie(
+      {"input x: f32[300, 701] ~ normal", "input h: f16[701] ~ uniform(0, 1)",
+       "input k: i64[300] ~ integers(0, 701)", "param w: bf16[701] ~ normal",
+       "g: f32[r: 300] = x[r, k[r]]", "a, i: f32[r: 300] = argmax[c: 701](erf(x[r, c]))",
+       "s: f64[] = sum[r: 300, c: 701](f64(x[r, c]) * f64(h[c]))",
+       "y: bf16[r: 300, c: 701] = select(x[r, c] < 0, bf16(pow(abs(x[r, c]), 1.5)), w[c])",
+       "z: f16[r: 300, c: 701] = f16(round(x[r, c]) / 3)", "output g", "output i", "output s",
+       "output y", "output z"});
+  auto binary = (*compiler)->Compile(NativeOracleSource(graph, card), absl::Seconds(60));
+  INFO(binary.status());
+  CHECK(binary.ok());
+}
+
+}  // namespace
+}  // namespace warpsmith::oracle
