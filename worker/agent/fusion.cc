@@ -19,11 +19,6 @@ constexpr char kName[] = "fusion";
 constexpr int kMaxMerges = 24;
 constexpr int kMaxSplits = 12;
 
-void Collect(const graph::ExprPtr& e, std::set<int>& tensors) {
-  if (e->op == graph::Op::kLoad) tensors.insert(e->tensor);
-  for (const auto& arg : e->args) Collect(arg, tensors);
-}
-
 // What the groups of a schedule compute and read.
 class Cover {
  public:
@@ -61,9 +56,9 @@ class Cover {
       return;
     }
     if (!inside.insert(tensor).second) return;
-    std::set<int> loads;
-    Collect(graph_.nodes[node].value, loads);
-    for (int load : loads) Walk(load, false, inside, read);
+    for (int load : graph::LoadedTensors(graph_.nodes[node].value)) {
+      Walk(load, false, inside, read);
+    }
   }
 
   const graph::Graph& graph_;

@@ -28,8 +28,9 @@ class Launch : public Specialist {
     action.key = now ? "programmatic=no" : "programmatic=yes";
     action.schedule = state.schedule;
     action.schedule.mutable_launch()->set_programmatic(!now);
-    const double time_us = std::max(state.time_us, kGapUs);
-    action.prior = now ? 0.005 : std::min(0.2, (kernels - 1) * kGapUs / time_us);
+    const double time_us = std::max(state.time_us, state.light_us);
+    const double hidden = (kernels - 1) * kGapUs / std::max(time_us, kGapUs);
+    action.prior = now || time_us == 0 ? 0.005 : std::min(0.2, hidden);
     return {action};
   }
 };

@@ -8,6 +8,7 @@ namespace warpsmith::agent {
 namespace {
 
 constexpr char kName[] = "memory";
+constexpr int64_t kMaxKeptVectors = 64;  // code generation's limit for either place
 
 void AddVectors(const State& state, int i, double room, std::vector<Action>& actions) {
   const auto& info = state.groups[i];
@@ -73,6 +74,7 @@ void AddRowStorage(const State& state, int i, double room, std::vector<Action>& 
     if (registers < 0 || shared < 0 || registers + shared > needs.vectors) return;
     // A little over what is estimated is left to the compiler's report: spills show there.
     if (registers > most_registers + 2 || shared > most_shared) return;
+    if (std::max(registers, shared) > kMaxKeptVectors) return;
     if (registers == memory.register_vectors() && shared == memory.shared_vectors()) return;
     // Zero means automatic: a row that is kept in one place only says so by filling that place.
     AddMove(
@@ -121,7 +123,7 @@ void AddColumnStorage(const State& state, int i, double room, std::vector<Action
       CapacityOf(state.target, occupancy.block_threads(), std::max(1, occupancy.blocks_per_sm()));
   const int now = info.resolved.memory().register_vectors();
   for (int64_t kept : {needed, needed / 2, int64_t{now} * 2, int64_t{now} / 2, int64_t{now} + 2}) {
-    if (kept < 1 || kept > needed || kept == now) continue;
+    if (kept < 1 || kept > std::min(needed, kMaxKeptVectors) || kept == now) continue;
     if (kept * vector_bytes > capacity.registers + 32) continue;
     AddMove(
         state, i, kName, "register_vectors", absl::StrCat(now), absl::StrCat(kept),

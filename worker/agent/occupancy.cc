@@ -95,11 +95,14 @@ class Layouts {
         if (blocks < 1) continue;
         auto knobs = current_;
         knobs.set_blocks_per_row(blocks);
+        // Columns that are needed again stay with one block.
+        if (columns && blocks > 1 && info_.stages + (info_.row_outputs ? 1 : 0) > 1) continue;
         if (rows && blocks > 1) knobs.set_threads_per_row(knobs.block_threads());
         if (blocks == 1) {
           knobs.set_meeting(v1::MEETING_AUTO);
         } else if (columns) {
           knobs.set_meeting(v1::MEETING_SECOND_PASS);
+          knobs.set_blocks_per_sm(0);
         } else if (knobs.meeting() == v1::MEETING_AUTO) {
           knobs.set_meeting(v1::MEETING_COUNTER);
         }
@@ -291,7 +294,7 @@ class Layouts {
     const int block = knobs.block_threads();
     if (block < kMinBlock || block > kMaxBlock || block % 32 != 0) return false;
     const int per_row = knobs.threads_per_row();
-    if (per_row < 0 || per_row > block) return false;
+    if (per_row < 0 || per_row > block || (per_row > 0 && block % per_row != 0)) return false;
     if (per_row > 0 && PowerOfTwoAtLeast(per_row) != per_row) return false;
     if (!info_.aligned && info_.skeleton == v1::SKELETON_ROWS && per_row > 0) {
       // Ragged rows: the single elements at both ends need a thread each.
@@ -313,7 +316,7 @@ class Layouts {
             return false;
           break;
         case v1::MEETING_SECOND_PASS:
-          if (!one_pass) return false;
+          if (!one_pass || sm != 0) return false;
           break;
         default:
           break;

@@ -22,9 +22,9 @@
 namespace warpsmith::agent {
 namespace {
 
-// Moves in a row that gave a source already judged, or that code generation refused, before the
-// loop takes a verdict from the judge again: keeps it from spinning where few sources differ.
-constexpr int kMaxIdleMoves = 256;
+// Moves in a row that never get to the judge (a source that was judged before, a schedule that code
+// generation refuses) before the loop looks at its budget again.
+constexpr int kMaxIdleMoves = 64;
 
 // What tells two candidates apart: what is compiled and how it is launched.
 std::string DigestOf(const std::vector<v1::Plan>& plans) {
@@ -134,11 +134,12 @@ class Slice {
         outcome_.converged = true;
       }
       if (over == nullptr) {
-        Fill();
+        const bool exhausted = Fill();
         if (!flights_.empty()) {
           if (auto status = Take(); !status.ok()) return status;
           continue;
         }
+        if (!exhausted) continue;
         over = "nothing left to try";
         outcome_.converged = true;
       }
@@ -179,15 +180,16 @@ class Slice {
     return absl::OkStatus();
   }
 
-  // Keeps `in_flight` candidates under way.
-  void Fill() {
+  // Keeps `in_flight` candidates under way. True: the policy has nothing more to propose.
+  bool Fill() {
     const int limit = std::clamp(options_.in_flight, 1, kMaxInFlight);
     int idle = 0;
     while (flights_.size() < limit && idle < kMaxIdleMoves) {
       auto proposal = policy_->Propose(history_);
-      if (!proposal.has_value()) return;
+      if (!proposal.has_value()) return true;
       if (!Try(*std::move(proposal))) ++idle;
     }
+    return false;
   }
 
   // False: it never got to the judge.

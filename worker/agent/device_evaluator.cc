@@ -1,0 +1,175 @@
+#include "worker/agent/device_evaluator.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+
+namespace warpsmith::agent {
+namespace {
+
+// A compiler's first errors are enough for a person; a trial is stored and sent.
+constexpr int kMaxReasonBytes = 2000;
+
+std::string Shortened(absl::string_view text) {
+  if (text.size() <= kMaxReasonBytes) return std::string(text);
+  return absl::StrCat(text.substr(0, kMaxReasonBytes), " ...");
+}
+
+// What a compiler's answer is as a verdict.
+v1::Verdict VerdictOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kDeadlineExceeded:
+      return v1::NOT_COMPILED;
+    case absl::StatusCode::kFailedPrecondition:
+      return v1::REFUSED;
+    default:
+      return v1::JUDGE_FAILED;
+  }
+}
+
+}  // namespace
+
+DeviceEvaluator::DeviceEvaluator(device::CompilePool& pool, judge::JudgeClient& judge,
+                                 Settings settings)
+    : pool_(pool), judge_(judge), settings_(settings), thread_([this] { Loop(); }) {}
+
+DeviceEvaluator::~DeviceEvaluator() {
+  Abandon();
+  {
+    absl::MutexLock lock(&mutex_);
+    ending_ = true;
+  }
+  thread_.join();
+}
+
+absl::StatusOr<v1::JudgeOpened> DeviceEvaluator::Open(const v1::Problem& problem, uint64_t seed,
+                                                      const std::vector<v1::Plan>& op_by_op) {
+  v1::JudgeOpen request;
+  *request.mutable_problem() = problem;
+  request.set_seed(seed);
+  request.set_use_torch(settings_.use_torch && problem.has_torch());
+  request.set_measure_baselines(settings_.measure_baselines);
+  auto binaries = Compile(op_by_op);
+  for (int i = 0; i < op_by_op.size(); ++i) {
+    Compiled binary = binaries[i].get();
+    if (!binary.ok()) {
+      // Without it there is no baseline, which the judge then says; with PyTorch nobody needs it.
+      request.clear_op_by_op();
+      break;
+    }
+    auto& compiled = *request.add_op_by_op();
+    *compiled.mutable_plan() = op_by_op[i];
+    compiled.set_binary(binary->bytes);
+    *compiled.mutable_report() = binary->report;
+  }
+  absl::StatusOr<v1::JudgeOpened> opened;
+  OnJudgeThread([&] { opened = judge_.Open(request); });
+  return opened;
+}
+
+std::future<Evaluated> DeviceEvaluator::Submit(Candidate candidate) {
+  auto job = std::make_unique<Job>();
+  job->binaries = Compile(candidate.plans);
+  job->candidate = std::move(candidate);
+  std::future<Evaluated> answer = job->answer.get_future();
+  absl::MutexLock lock(&mutex_);
+  jobs_.push_back(std::move(job));
+  return answer;
+}
+
+void DeviceEvaluator::Abandon() {
+  std::deque<std::unique_ptr<Job>> dropped;
+  absl::MutexLock lock(&mutex_);
+  dropped.swap(jobs_);
+  for (auto& job : dropped) job->answer.set_value({});
+  mutex_.Await(absl::Condition(
+      +[](bool* busy) { return !*busy; }, &busy_));
+}
+
+absl::StatusOr<v1::JudgeFinal> DeviceEvaluator::Finalise() {
+  absl::StatusOr<v1::JudgeFinal> final;
+  OnJudgeThread([&] { final = judge_.Finalise(); });
+  return final;
+}
+
+std::vector<std::future<DeviceEvaluator::Compiled>> DeviceEvaluator::Compile(
+    const std::vector<v1::Plan>& plans) {
+  std::vector<std::future<Compiled>> binaries;
+  for (const auto& plan : plans) binaries.push_back(pool_.Submit(plan.source()));
+  return binaries;
+}
+
+Evaluated DeviceEvaluator::Judge(Job& job) {
+  Evaluated evaluated;
+  v1::JudgeEvaluate request;
+  request.set_trial_id(job.candidate.trial_id);
+  for (int i = 0; i < job.binaries.size(); ++i) {
+    Compiled binary = job.binaries[i].get();
+    if (!binary.ok()) {
+      evaluated.verdict = VerdictOf(binary.status());
+      evaluated.reason = Shortened(binary.status().message());
+      return evaluated;
+    }
+    auto& compiled = *request.add_plans();
+    *compiled.mutable_plan() = std::move(job.candidate.plans[i]);
+    if (i == 0) evaluated.report = binary->report;
+    *compiled.mutable_report() = std::move(binary->report);
+    compiled.set_binary(std::move(binary->bytes));
+  }
+  auto verdict = judge_.Evaluate(request);
+  if (!verdict.ok()) {
+    evaluated.verdict = v1::JUDGE_FAILED;
+    evaluated.reason = Shortened(verdict.status().message());
+    return evaluated;
+  }
+  evaluated.verdict = verdict->verdict();
+  evaluated.reason = Shortened(verdict->reason());
+  evaluated.timing = verdict->timing();
+  evaluated.accuracy = verdict->accuracy();
+  evaluated.judge_seconds = verdict->judge_seconds();
+  evaluated.peak_bytes = verdict->peak_bytes();
+  return evaluated;
+}
+
+void DeviceEvaluator::OnJudgeThread(std::function<void()> call) {
+  absl::Notification done;
+  {
+    absl::MutexLock lock(&mutex_);
+    call_ = [&] {
+      call();
+      done.Notify();
+    };
+  }
+  done.WaitForNotification();
+}
+
+void DeviceEvaluator::Loop() {
+  while (true) {
+    std::function<void()> call;
+    std::unique_ptr<Job> job;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return ending_ || call_ != nullptr || !jobs_.empty();
+      };
+      mutex_.Await(absl::Condition(&work));
+      if (call_ != nullptr) {
+        call = std::exchange(call_, nullptr);
+      } else if (!jobs_.empty()) {
+        job = std::move(jobs_.front());
+        jobs_.pop_front();
+      } else {
+        return;  // ending
+      }
+      busy_ = true;
+    }
+    if (call != nullptr) call();
+    if (job != nullptr) job->answer.set_value(Judge(*job));
+    absl::MutexLock lock(&mutex_);
+    busy_ = false;
+  }
+}
+
+}  // namespace warpsmith::agent

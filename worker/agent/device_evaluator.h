@@ -1,0 +1,73 @@
+// The evaluator over the compile pool and the judge process of one device.
+//
+//   device::CompilePool pool(...);
+//   judge::JudgeClient judge(...);
+//   agent::DeviceEvaluator evaluator(pool, judge, settings);
+//
+// Sources compile on the pool's threads while one thread of its own talks to the judge, which
+// measures one candidate at a time, in the order of submission.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "worker/agent/evaluator.h"
+#include "worker/device/compile_pool.h"
+#include "worker/judge/judge_client.h"
+
+namespace warpsmith::agent {
+
+class DeviceEvaluator : public Evaluator {
+ public:
+  struct Settings {
+    bool use_torch = true;          // where the problem has a module and the worker a PyTorch
+    bool measure_baselines = true;  // false: only those that are cached
+  };
+
+  // `pool` and `judge` outlive the evaluator, which alone uses the judge meanwhile.
+  DeviceEvaluator(device::CompilePool& pool, judge::JudgeClient& judge, Settings settings);
+  ~DeviceEvaluator() override;
+
+  absl::StatusOr<v1::JudgeOpened> Open(const v1::Problem& problem, uint64_t seed,
+                                       const std::vector<v1::Plan>& op_by_op) override;
+  std::future<Evaluated> Submit(Candidate candidate) override;
+  void Abandon() override;
+  absl::StatusOr<v1::JudgeFinal> Finalise() override;
+
+ private:
+  using Compiled = absl::StatusOr<device::Binary>;
+  // A candidate whose sources compile, or are compiled.
+  struct Job {
+    Candidate candidate;
+    std::vector<std::future<Compiled>> binaries;  // one for each plan
+    std::promise<Evaluated> answer;
+  };
+
+  std::vector<std::future<Compiled>> Compile(const std::vector<v1::Plan>& plans);
+  Evaluated Judge(Job& job);
+  // Runs `call` on the judge's thread and waits for it.
+  void OnJudgeThread(std::function<void()> call);
+  void Loop();
+
+  device::CompilePool& pool_;
+  judge::JudgeClient& judge_;
+  const Settings settings_;
+
+  absl::Mutex mutex_;
+  std::deque<std::unique_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> call_ ABSL_GUARDED_BY(mutex_);  // null: none is waiting
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace warpsmith::agent

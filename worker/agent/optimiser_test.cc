@@ -1,0 +1,259 @@
+#include "worker/agent/optimiser.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "worker/agent/incumbent.h"
+#include "worker/agent/moves.h"
+#include "worker/agent/test_problems.h"
+
+namespace warpsmith::agent {
+namespace {
+
+struct Recorder : Reporter {
+  void OnTrial(const v1::Trial& trial) override { trials.push_back(trial); }
+  void OnIncumbent(const v1::Incumbent& incumbent) override { incumbents.push_back(incumbent); }
+  void OnProgress(const std::string& specialist) override { progress.push_back(specialist); }
+
+  std::vector<v1::Trial> trials;
+  std::vector<v1::Incumbent> incumbents;
+  std::vector<std::string> progress;
+};
+
+// One run of the optimiser on a synthetic landscape.
+struct Bench {
+  explicit Bench(v1::Problem problem, SyntheticEvaluator::Model model = Landscape())
+      : evaluator(target, std::move(model), &clock) {
+    lease.set_id("lease");
+    lease.set_task_id("task");
+    *lease.mutable_problem() = std::move(problem);
+    lease.set_seconds(40);
+    lease.set_policy("rules");
+    lease.set_seed(1);
+  }
+
+  absl::StatusOr<Outcome> Run() {
+    Options options;
+    options.target = target;
+    options.clock = &clock;
+    return Optimiser(evaluator, options).Run(lease, recorder, stop);
+  }
+  double best_us() const { return recorder.incumbents.back().trial().timing().median_us(); }
+
+  const codegen::Target target;
+  base::SimulatedClock clock{absl::UnixEpoch()};
+  SyntheticEvaluator evaluator;
+  v1::Lease lease;
+  Recorder recorder;
+  std::atomic<bool> stop{false};
+};
+
+TEST_CASE("a slice is recorded in full", "[agent]") {
+  Bench bench(Softmax(1024, 4096));
+  const auto outcome = bench.Run();
+  INFO(outcome.status().ToString());
+  REQUIRE(outcome.ok());
+  const auto& recorder = bench.recorder;
+  CHECK(outcome->trials == recorder.trials.size());
+  CHECK(outcome->judged > 50);
+  CHECK(outcome->seconds <= 45);
+  std::set<std::string> ids;
+  for (const auto& trial : recorder.trials) {
+    CHECK(ids.insert(trial.id()).second);
+    CHECK(trial.task_id() == "task");
+    CHECK(trial.policy() == "rules");
+    CHECK(trial.verdict() != v1::VERDICT_UNSPECIFIED);
+    if (trial.verdict() != v1::NOT_LOWERED) CHECK(trial.source_digest().size() == 64);
+    if (trial.id() == "lease/1") continue;  // the start
+    CHECK_FALSE(trial.specialist().empty());
+    CHECK_FALSE(trial.action().empty());
+    CHECK(trial.state().count("bytes_read") == 1);
+    // A parent is a trial that was recorded before; empty: the start while it was being judged.
+    if (!trial.parent_id().empty()) CHECK(ids.count(trial.parent_id()) == 1);
+  }
+  // Judged once each.
+  for (const auto& [digest, times] : bench.evaluator.digests) CHECK(times == 1);
+  // Incumbents only get faster, and the last is the final measurement of the one before.
+  REQUIRE(recorder.incumbents.size() >= 2);
+  for (size_t i = 1; i < recorder.incumbents.size(); ++i) {
+    CHECK(recorder.incumbents[i].trial().timing().median_us() <=
+          recorder.incumbents[i - 1].trial().timing().median_us());
+  }
+  const auto& last = recorder.incumbents.back();
+  CHECK(last.trial().id() == recorder.incumbents[recorder.incumbents.size() - 2].trial().id());
+  CHECK(bench.evaluator.finalised == 1);
+  CHECK(last.speedup() == Approx(1000 / bench.evaluator.best_us));
+  CHECK(last.solution().plans_size() == 1);
+  CHECK(last.solution().problem_digest() == problem::Digest(bench.lease.problem()));
+  CHECK(last.solution().generator() == codegen::kGeneratorVersion);
+  CHECK(recorder.progress.front() == "opening");
+  CHECK(recorder.progress.back() == "finalising");
+}
+
+TEST_CASE("the same seed and answers give the same run", "[agent]") {
+  for (const char* policy : {"rules", "random", "fixed"}) {
+    std::vector<std::string> digests[2];
+    for (auto& run : digests) {
+      Bench bench(Softmax(1024, 4096));
+      bench.lease.set_policy(policy);
+      bench.lease.set_seconds(8);
+      REQUIRE(bench.Run().ok());
+      for (const auto& trial : bench.recorder.trials) run.push_back(Bytes(trial));
+    }
+    CHECK(digests[0] == digests[1]);
+    CHECK(digests[0].size() > 10);
+  }
+}
+
+TEST_CASE("rules find the good region in a slice", "[agent]") {
+  struct Case {
+    v1::Problem problem;
+    Landscape landscape;
+  };
+  Landscape softmax;
+  softmax.block = 256, softmax.blocks_per_row = 16, softmax.blocks_per_sm = 3;
+  Landscape pointwise;
+  pointwise.block = 512, pointwise.blocks_per_sm = 4, pointwise.unroll = 2;
+  Landscape norm;
+  norm.block = 256, norm.blocks_per_row = 128, norm.blocks_per_sm = 2, norm.unroll = 1;
+  Landscape columns;
+  columns.block = 512, columns.unroll = 8;
+  for (auto& [problem, landscape] :
+       {Case{Softmax(4096, 393216), softmax}, Case{Gelu(1 << 28), pointwise},
+        Case{Softmax(16, 4194304), norm}, Case{ColumnSum(128, 4096, 4095), columns}}) {
+    Bench bench(problem, landscape);
+    const auto outcome = bench.Run();
+    REQUIRE(outcome.ok());
+    INFO(problem.name() << ": " << bench.best_us() << " us after " << outcome->judged << " judged, "
+                        << outcome->reason << ", "
+                        << bench.recorder.incumbents.back().trial().schedule().DebugString());
+    // The landscape's floor is 1.05 * 0.97 of light at the best knobs, which may not all be
+    // possible.
+    CHECK(bench.best_us() < 112);
+  }
+}
+
+TEST_CASE("a slice ends when it should", "[agent]") {
+  SECTION("budget") {
+    Bench bench(Softmax(1024, 4096));
+    bench.lease.set_seconds(3);
+    const auto outcome = bench.Run();
+    REQUIRE(outcome.ok());
+    CHECK(outcome->reason == "budget spent");
+    CHECK_FALSE(outcome->converged);
+    CHECK(outcome->search_seconds < 6);
+  }
+  SECTION("stopped") {
+    Bench bench(Softmax(1024, 4096));
+    bench.stop = true;
+    const auto outcome = bench.Run();
+    REQUIRE(outcome.ok());
+    CHECK(outcome->reason == "stopped");
+    CHECK(outcome->judged <= 1);
+  }
+  SECTION("speed of light") {
+    Bench bench(Softmax(1024, 4096));
+    bench.evaluator.light_us = 1e6;
+    const auto outcome = bench.Run();
+    REQUIRE(outcome.ok());
+    CHECK(outcome->converged);
+    CHECK(outcome->reason == "at the speed of light");
+  }
+  SECTION("nothing helps") {
+    Bench bench(Gelu(1 << 20), [](const auto&) { return 150.0; });
+    bench.lease.set_seconds(10000);
+    const auto outcome = bench.Run();
+    REQUIRE(outcome.ok());
+    CHECK(outcome->converged);
+    CHECK(outcome->judged < 200);
+  }
+}
+
+TEST_CASE("what goes wrong is recorded and the work goes on", "[agent]") {
+  SECTION("the default schedule is wrong") {
+    Bench bench(Softmax(1024, 4096));
+    bench.evaluator.forced[1] = v1::WRONG;
+    REQUIRE(bench.Run().ok());
+    CHECK(bench.recorder.trials.front().verdict() == v1::WRONG);
+    CHECK_FALSE(bench.recorder.incumbents.empty());
+  }
+  SECTION("nothing is ever right") {
+    Bench bench(Softmax(1024, 4096), [](const auto&) { return 100.0; });
+    for (int i = 1; i < 1000; ++i) bench.evaluator.forced[i] = v1::WRONG;
+    const auto outcome = bench.Run();
+    REQUIRE(outcome.ok());
+    CHECK(bench.recorder.incumbents.empty());
+    CHECK(bench.evaluator.finalised == 0);
+  }
+  SECTION("one failure of the judge") {
+    Bench bench(Softmax(1024, 4096));
+    bench.evaluator.forced[3] = v1::JUDGE_FAILED;
+    CHECK(bench.Run().ok());
+  }
+  SECTION("a judge that always fails") {
+    Bench bench(Softmax(1024, 4096));
+    for (int i = 1; i < 1000; ++i) bench.evaluator.forced[i] = v1::JUDGE_FAILED;
+    const auto outcome = bench.Run();
+    CHECK(absl::IsUnavailable(outcome.status()));
+  }
+  SECTION("an unknown policy") {
+    Bench bench(Softmax(1024, 4096));
+    bench.lease.set_policy("luck");
+    CHECK(absl::IsInvalidArgument(bench.Run().status()));
+  }
+}
+
+TEST_CASE("a second slice goes on from the first", "[agent]") {
+  Bench first(Softmax(4096, 393216));
+  first.lease.set_seconds(6);
+  REQUIRE(first.Run().ok());
+  Bench second(Softmax(4096, 393216));
+  second.lease.set_id("lease2");
+  *second.lease.mutable_incumbent() = first.recorder.incumbents.back();
+  std::set<std::string> before;
+  for (const auto& trial : first.recorder.trials) {
+    if (before.insert(trial.source_digest()).second) {
+      second.lease.add_judged_sources(trial.source_digest());
+    }
+  }
+  REQUIRE(second.Run().ok());
+  int starts = 0;
+  for (const auto& trial : second.recorder.trials) {
+    if (trial.specialist().empty()) {
+      // What there is already is judged again, here and now.
+      ++starts;
+      CHECK(Bytes(trial.schedule()) ==
+            Bytes(first.recorder.incumbents.back().solution().schedule()));
+    } else if (before.count(trial.source_digest()) > 0) {
+      CHECK(trial.verdict() == v1::DUPLICATE);
+    }
+  }
+  CHECK(starts == 1);
+  // What the first found is not news of the second.
+  for (const auto& incumbent : second.recorder.incumbents) {
+    CHECK(incumbent.trial().timing().median_us() < first.best_us());
+  }
+}
+
+TEST_CASE("speedups are over the fastest accurate baseline", "[agent]") {
+  v1::BaselineReport report;
+  const auto add = [&](const char* name, double us, bool accurate) {
+    auto& baseline = *report.add_baselines();
+    baseline.set_name(name);
+    baseline.set_median_us(us);
+    baseline.set_accurate(accurate);
+  };
+  add("eager", 300, true);
+  add("graph", 200, true);
+  add("compile", 100, false);
+  v1::Incumbent incumbent;
+  incumbent.mutable_trial()->mutable_timing()->set_median_us(50);
+  SetBaselines(report, incumbent);
+  CHECK(incumbent.speedup() == Approx(4));
+  CHECK(incumbent.speedup_eager() == Approx(6));
+  SetBaselines({}, incumbent);
+  CHECK(incumbent.speedup() == 0);
+}
+
+}  // namespace
+}  // namespace warpsmith::agent

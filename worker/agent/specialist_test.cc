@@ -1,0 +1,116 @@
+#include "worker/agent/specialist.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "worker/agent/moves.h"
+#include "worker/agent/test_problems.h"
+
+namespace warpsmith::agent {
+namespace {
+
+State StateOf(const v1::Problem& problem) {
+  const codegen::Target target;
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  auto shared = std::make_shared<const graph::Graph>(*std::move(graph));
+  auto state = MakeState(shared, codegen::DefaultSchedule(*shared, target), target);
+  INFO(state.status().ToString());
+  REQUIRE(state.ok());
+  return *std::move(state);
+}
+
+std::vector<v1::Problem> Problems() {
+  return {Softmax(4096, 393216), Softmax(1024, 100),  Gelu(int64_t{1} << 24),
+          RowSum(64, 1 << 20),   RowSum(100000, 32),  ColumnSum(128, 4096, 4095),
+          MaxPool(64, 512, 4),   Softmax(16, 4194304)};
+}
+
+// The schedule without what a specialist may change.
+std::string Rest(v1::Schedule schedule, const std::string& specialist) {
+  if (specialist == "launch") schedule.clear_launch();
+  for (auto& group : *schedule.mutable_groups()) {
+    if (specialist == "memory") group.clear_memory();
+    if (specialist == "compute") group.clear_compute();
+    if (specialist == "occupancy") group.clear_occupancy();
+    if (specialist == "precision") group.clear_precision();
+  }
+  return Bytes(schedule);
+}
+
+TEST_CASE("a move changes only what its specialist owns", "[agent]") {
+  for (const auto& problem : Problems()) {
+    const State state = StateOf(problem);
+    std::set<std::string> results;
+    for (const auto& specialist : MakeSpecialists()) {
+      const std::string name = specialist->name();
+      for (const auto& action : specialist->Actions(state)) {
+        INFO(problem.name() << ": " << name << ": " << action.name);
+        CHECK(action.specialist == name);
+        CHECK(Bytes(action.schedule) != Bytes(state.schedule));
+        CHECK_FALSE(action.kind.empty());
+        CHECK_FALSE(action.key.empty());
+        if (name == "algebra") continue;
+        CHECK(Bytes(action.schedule).size() > 0);
+        if (name == "fusion") {
+          // Knobs of groups that stay, and launch and rewrites.
+          CHECK(std::equal(action.schedule.rewrites().begin(), action.schedule.rewrites().end(),
+                           state.schedule.rewrites().begin(), state.schedule.rewrites().end()));
+          CHECK(Bytes(action.schedule.launch()) == Bytes(state.schedule.launch()));
+          continue;
+        }
+        CHECK(Rest(action.schedule, name) == Rest(state.schedule, name));
+      }
+    }
+  }
+}
+
+TEST_CASE("most moves lower", "[agent]") {
+  for (const auto& problem : Problems()) {
+    const State state = StateOf(problem);
+    int moves = 0, refused = 0;
+    std::string why;
+    for (const auto& specialist : MakeSpecialists()) {
+      for (const auto& action : specialist->Actions(state)) {
+        ++moves;
+        auto graph = codegen::Rewrite(*state.original, action.schedule.rewrites());
+        REQUIRE(graph.ok());
+        const auto plan = codegen::Lower(*graph, action.schedule, state.target);
+        if (plan.ok()) continue;
+        ++refused;
+        why += action.name + ": " + std::string(plan.status().message()) + "\n";
+      }
+    }
+    INFO(problem.name() << ": " << refused << " of " << moves << " refused:\n" << why);
+    CHECK(moves >= 12);
+    CHECK(refused <= moves / 10);
+  }
+}
+
+TEST_CASE("long rows are offered layouts that hold them", "[agent]") {
+  // 16 rows of 16 MiB: 128 blocks that meet at a counter, two of 256 threads a multiprocessor.
+  const State state = StateOf(Softmax(16, 4194304));
+  bool found = false;
+  for (const auto& action : MakeOccupancy()->Actions(state)) {
+    const auto& knobs = action.schedule.groups(0).occupancy();
+    found = found || (knobs.blocks_per_row() == 128 && knobs.meeting() == v1::MEETING_COUNTER &&
+                      knobs.block_threads() == 256 && knobs.blocks_per_sm() == 2);
+  }
+  CHECK(found);
+}
+
+TEST_CASE("nothing is offered twice", "[agent]") {
+  for (const auto& problem : Problems()) {
+    const State state = StateOf(problem);
+    for (const auto& specialist : MakeSpecialists()) {
+      std::set<std::string> seen;
+      for (const auto& action : specialist->Actions(state)) {
+        INFO(problem.name() << ": " << specialist->name() << ": " << action.name);
+        CHECK(seen.insert(Bytes(action.schedule)).second);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpsmith::agent

@@ -1,0 +1,176 @@
+// Problems, and an evaluator whose times are a pure function of the schedule, for the agents'
+// tests.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/problem/problem.h"
+#include "worker/agent/evaluator.h"
+#include "worker/agent/state.h"
+
+namespace warpsmith::agent {
+
+inline v1::Problem MakeProblem(const std::string& name, const std::vector<std::string>& graph) {
+  v1::Problem problem;
+  problem.set_name(name);
+  for (const auto& line : graph) problem.add_graph(line);
+  problem.add_workloads()->set_name("default");
+  return problem;
+}
+
+inline v1::Problem Softmax(int64_t rows, int64_t columns) {
+  const std::string r = std::to_string(rows), c = std::to_string(columns);
+  return MakeProblem("softmax",
+                     {"input x: f32[" + r + ", " + c + "] ~ normal",
+                      "m: f32[r: " + r + "] = max[c: " + c + "](x[r, c])",
+                      "e: f32[r: " + r + ", c: " + c + "] = exp(x[r, c] - m[r])",
+                      "s: f32[r: " + r + "] = sum[c: " + c + "](e[r, c])",
+                      "y: f32[r: " + r + ", c: " + c + "] = e[r, c] / s[r]", "output y"});
+}
+
+inline v1::Problem Gelu(int64_t n) {
+  const std::string size = std::to_string(n);
+  return MakeProblem(
+      "gelu", {"input x: f32[" + size + "] ~ normal",
+               "y: f32[i: " + size + "] = x[i] * 0.5 * (1.0 + erf(x[i] * 0.7071))", "output y"});
+}
+
+inline v1::Problem RowSum(int64_t rows, int64_t columns) {
+  const std::string r = std::to_string(rows), c = std::to_string(columns);
+  return MakeProblem("row_sum", {"input x: f32[" + r + ", " + c + "] ~ normal",
+                                 "y: f32[r: " + r + "] = sum[c: " + c + "](x[r, c])", "output y"});
+}
+
+inline v1::Problem ColumnSum(int64_t outer, int64_t reduced, int64_t columns) {
+  const std::string o = std::to_string(outer), k = std::to_string(reduced),
+                    c = std::to_string(columns);
+  return MakeProblem(
+      "column_sum",
+      {"input x: f32[" + o + ", " + k + ", " + c + "] ~ normal",
+       "y: f32[o: " + o + ", c: " + c + "] = sum[k: " + k + "](x[o, k, c])", "output y"});
+}
+
+inline v1::Problem MaxPool(int64_t planes, int64_t size, int64_t window) {
+  const std::string p = std::to_string(planes), n = std::to_string(size),
+                    w = std::to_string(window), o = std::to_string(size - window + 1);
+  return MakeProblem("max_pool", {"input x: f32[" + p + ", " + n + ", " + n + "] ~ normal",
+                                  "y: f32[p: " + p + ", i: " + o + ", j: " + o + "] = max[a: " + w +
+                                      ", b: " + w + "](x[p, i + a, j + b])",
+                                  "output y"});
+}
+
+// Answers at once and moves a simulated clock by what judging would take.
+class SyntheticEvaluator : public Evaluator {
+ public:
+  // Microseconds of a schedule, from what code generation resolves it to.
+  using Model = std::function<double(const std::vector<codegen::GroupInfo>& groups)>;
+
+  SyntheticEvaluator(codegen::Target target, Model model, base::SimulatedClock* clock)
+      : target_(std::move(target)), model_(std::move(model)), clock_(clock) {}
+
+  absl::StatusOr<v1::JudgeOpened> Open(const v1::Problem& problem, uint64_t,
+                                       const std::vector<v1::Plan>& op_by_op) override {
+    if (op_by_op.size() != problem.workloads_size()) return absl::InternalError("op by op");
+    auto graph = problem::GraphOf(problem, problem.workloads(0));
+    if (!graph.ok()) return graph.status();
+    graph_ = std::make_shared<const graph::Graph>(*std::move(graph));
+    opened_.set_light_us(light_us);
+    auto& baseline = *opened_.mutable_baselines()->add_baselines();
+    baseline.set_name("op_by_op");
+    baseline.set_median_us(1000);
+    baseline.set_accurate(true);
+    return opened_;
+  }
+
+  std::future<Evaluated> Submit(Candidate candidate) override {
+    clock_->AdvanceTime(judging);
+    Evaluated evaluated;
+    evaluated.verdict = Judge(candidate, evaluated);
+    ++digests[Concatenated(candidate.plans)];
+    std::promise<Evaluated> answer;
+    answer.set_value(std::move(evaluated));
+    return answer.get_future();
+  }
+
+  void Abandon() override {}
+  absl::StatusOr<v1::JudgeFinal> Finalise() override {
+    ++finalised;
+    v1::JudgeFinal final;
+    final.mutable_verdict()->set_verdict(v1::ACCEPTED);
+    final.mutable_verdict()->mutable_timing()->set_median_us(best_us);
+    final.set_speedup(1000 / best_us);
+    return final;
+  }
+
+  // How many of the sources that were submitted before it are the same.
+  std::map<std::string, int> digests;
+  absl::Duration judging = absl::Milliseconds(200);
+  double light_us = 100;
+  double best_us = 0;
+  int finalised = 0;
+  // By number of the candidate, from 1: verdicts other than what the model gives.
+  std::map<int, v1::Verdict> forced;
+  int submitted = 0;
+
+ private:
+  static std::string Concatenated(const std::vector<v1::Plan>& plans) {
+    std::string all;
+    for (const auto& plan : plans) all += plan.SerializeAsString();
+    return all;
+  }
+
+  v1::Verdict Judge(const Candidate& candidate, Evaluated& evaluated) {
+    ++submitted;
+    if (const auto verdict = forced.find(submitted); verdict != forced.end()) {
+      return verdict->second;
+    }
+    auto state = MakeState(graph_, candidate.schedule, target_);
+    if (!state.ok()) return v1::JUDGE_FAILED;
+    const double time_us = model_(state->groups);
+    evaluated.timing.set_median_us(time_us);
+    evaluated.timing.set_incumbent_us(best_us);
+    if (best_us > 0 && time_us > 0.995 * best_us) return v1::SLOWER;
+    best_us = time_us;
+    return v1::ACCEPTED;
+  }
+
+  const codegen::Target target_;
+  const Model model_;
+  base::SimulatedClock* const clock_;
+  std::shared_ptr<const graph::Graph> graph_;
+  v1::JudgeOpened opened_;
+};
+
+// A smooth landscape with one best place: each knob costs by its distance (in powers of two) from
+// where it is best.
+struct Landscape {
+  double light_us = 100;
+  double block = 256, blocks_per_row = 1, blocks_per_sm = 0, unroll = 4;
+  double register_share = 0.5;  // of the kept vectors
+
+  double operator()(const std::vector<codegen::GroupInfo>& groups) const {
+    double time_us = light_us * 1.05 + 5.0 * (groups.size() - 1);
+    const auto far = [](double a, double b) { return std::abs(std::log2((a + 1) / (b + 1))); };
+    for (const auto& info : groups) {
+      const auto& occupancy = info.resolved.occupancy();
+      const auto& memory = info.resolved.memory();
+      time_us *= 1 + 0.06 * far(occupancy.block_threads(), block);
+      time_us *= 1 + 0.08 * far(std::max(1, occupancy.blocks_per_row()), blocks_per_row);
+      time_us *= 1 + 0.08 * far(occupancy.blocks_per_sm(), blocks_per_sm);
+      time_us *= 1 + 0.03 * far(info.resolved.compute().unroll(), unroll);
+      const double kept = memory.register_vectors() + memory.shared_vectors();
+      if (kept > 0)
+        time_us *= 1 + 0.2 * std::abs(memory.register_vectors() / kept - register_share);
+      if (memory.store_hint() == v1::CACHE_STREAMING) time_us *= 0.97;
+    }
+    return time_us;
+  }
+};
+
+}  // namespace warpsmith::agent
