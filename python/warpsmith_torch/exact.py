@@ -1,0 +1,147 @@
+"""What the right answer is, in fp64, at sampled positions.
+
+The module is run in fp64 as a whole where that fits; otherwise, if it treats the first axis as a batch
+(checked, not assumed), on some entries of the batch, and only positions in those are sampled.
+"""
+import copy
+import math
+
+import torch
+
+# Of the batch, where not all of it fits.
+PART = 16
+# Largest difference, over the rms, at which a part of a batch counts as computed alike. Sums in another
+# order differ by less, and a module that mixes entries of its batch by far more.
+ALIKE = 1e-5
+# Errors below four ulp of fp32 are not told apart.
+FLOOR = 5e-7
+
+
+def flat(value):
+    return [t for t in torch.utils._pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]
+
+
+def is_float(value):
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def in_double(model, inputs):
+    """(outputs, buffers) of the module in fp64."""
+    exact = copy.deepcopy(model).double()
+    outputs = flat(exact(*[x.double() if is_float(x) else x for x in inputs]))
+    return outputs, dict(exact.named_buffers())
+
+
+def at(tensor, positions):
+    return tensor.reshape(-1)[positions.to(tensor.device)].double().cpu()
+
+
+def error(got, want):
+    """(largest, rms) of |got - want| over the rms of want, where both are finite; NaN if they disagree
+    about which are or what the others are. Takes values, in double."""
+    finite = got.isfinite() & want.isfinite()
+    if not bool((finite | (got == want) | (got.isnan() & want.isnan())).all()):
+        return math.nan, math.nan
+    if not bool(finite.any()):
+        return 0.0, 0.0
+    difference, want = (got - want)[finite], want[finite]
+    rms = want.square().mean().sqrt().item() or 1.0
+    return difference.abs().max().item() / rms, difference.square().mean().sqrt().item() / rms
+
+
+class Sample:
+    """Positions in a module's outputs at which exact values are wanted, on the processor.
+
+    rows: the entries of the batch that they are in; None: they may be anywhere.
+    """
+
+    def __init__(self, outputs, updates, count, seed):
+        self._generator = torch.Generator(device="cpu").manual_seed(seed)
+        self._count = count
+        self.rows = None
+        self.positions = [self._anywhere(t) for t in outputs]
+        self.update_positions = [self._anywhere(t) for t in updates]
+
+    @staticmethod
+    def _none():
+        return torch.empty(0, dtype=torch.int64, device="cpu")
+
+    def _spread(self, total):
+        """All positions of a few elements; else as many as asked for, each from its own stretch, with
+        the first and the last among them."""
+        if total <= self._count:
+            return torch.arange(total, device="cpu")
+        edges = torch.arange(self._count + 1, dtype=torch.int64, device="cpu") * total // self._count
+        random = torch.rand(self._count, generator=self._generator, dtype=torch.float64, device="cpu")
+        positions = edges[:-1] + (random * (edges[1:] - edges[:-1])).long()
+        positions[0], positions[-1] = 0, total - 1
+        return positions
+
+    def _anywhere(self, tensor):
+        return self._spread(tensor.numel()) if tensor.is_floating_point() else self._none()
+
+    def nowhere(self):
+        self.positions = [self._none() for _ in self.positions]
+        self.update_positions = [self._none() for _ in self.update_positions]
+
+    def restrict(self, outputs, batch):
+        """Only to some entries of a batch, spread over it; not to updates, which depend on all."""
+        part = max(1, batch // PART)
+        stretch = batch // part
+        first = int(torch.randint(0, stretch, (1,), generator=self._generator, device="cpu"))
+        self.rows = torch.arange(part, device="cpu") * stretch + first
+        self.positions = [self._in_rows(t, batch) for t in outputs]
+        self.update_positions = [self._none() for _ in self.update_positions]
+
+    def _in_rows(self, tensor, batch):
+        if not tensor.is_floating_point():
+            return self._none()
+        row = tensor.numel() // batch
+        within = self._spread(row * self.rows.numel())
+        return self.rows[within // row] * row + within % row
+
+    def in_part(self, positions, row):
+        """The same positions in a tensor that has only the chosen entries, of `row` elements each."""
+        return torch.searchsorted(self.rows, positions // row) * row + positions % row
+
+
+def batch_of(inputs, outputs):
+    """The extent of the axis that may be a batch; None if none can be."""
+    tensors = [x for x in inputs if isinstance(x, torch.Tensor) and x.dim()]
+    if not tensors:
+        return None
+    batch = tensors[0].shape[0]
+    return batch if all(o.dim() and o.shape[0] == batch for o in outputs) else None
+
+
+def part_of(inputs, rows, batch):
+    return [x.index_select(0, rows.to(x.device))
+            if isinstance(x, torch.Tensor) and x.dim() and x.shape[0] == batch else x for x in inputs]
+
+
+def treats_as_batch(model, inputs, outputs, rows, batch):
+    got = flat(model(*part_of(inputs, rows, batch)))
+    for g, o in zip(got, outputs):
+        want = o.index_select(0, rows.to(o.device))
+        if g.shape != want.shape:
+            return False
+        if not g.is_floating_point():
+            if not torch.equal(g, want):
+                return False
+        elif not error(g.double().reshape(-1), want.double().reshape(-1))[0] < ALIKE:
+            return False
+    return True
+
+
+def values(model, inputs, sample):
+    """(the outputs' values at the sample's positions, the buffers by name or None)"""
+    if sample.rows is None:
+        outputs, buffers = in_double(model, inputs)
+        return [at(o, p) for o, p in zip(outputs, sample.positions)], buffers
+    batch = batch_of(inputs, [])
+    outputs, _ = in_double(model, part_of(inputs, sample.rows, batch))
+    found = []
+    for output, positions in zip(outputs, sample.positions):
+        row = max(1, output.numel() // sample.rows.numel())
+        found.append(at(output, sample.in_part(positions, row)))
+    return found, None

@@ -1,0 +1,332 @@
+"""The PyTorch oracle: a long-lived child that owns a reference module and answers for it.
+
+  python -m warpsmith_torch.oracle
+
+One JSON object a line on standard input, one on standard output: {"command": ..., arguments} gives
+{"ok": {...}} or {"error": text, "kind": "invalid" | "memory" | "failed"}. Commands:
+
+  hello                                  version, cuda, card
+  load      source, device, tensors, outputs, updates
+                                         makes the module; tensors: [{name, role, dtype, shape}] of
+                                         inputs in forward's order, then params and states by name
+  draw      seed, variation              inputs, params and states: {tensors: [{handle, offset, bytes}]}
+  answer    sample, whole_bytes, budget_bytes
+                                         outputs, then updated states, the same way; those of draw
+                                         have been copied
+  exact                                  {answers: [{positions, values, reference}], unmeasured}: base64,
+                                         empty where nothing is known; those of answer have been copied
+  release                                frees what the draw holds
+  baselines names, seconds, seed, sample, whole_bytes, budget_bytes
+                                         {times_us, accurate, errors}
+  idle                                   frees everything but the module
+
+Nothing is held longer than the other side needs it: gigabytes are at stake.
+"""
+import base64
+import gc
+import json
+import os
+import sys
+import warnings
+
+import torch
+
+from warpsmith_torch import baselines, exact, handover, module as modules
+
+VARIATIONS = ("none", "times3", "times001", "negated", "dense", "wide", "new_weights")
+SCALES = {"times3": 3.0, "times001": 0.01, "negated": -1.0}
+FORWARD_SEED = 5
+
+
+class Invalid(Exception):
+    """The request, or the module, is not what was said."""
+
+
+def dtype_of(name):
+    names = {"bool": torch.bool, "i32": torch.int32, "i64": torch.int64, "f16": torch.float16,
+             "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+    return names[name]
+
+
+def expect(what, tensor, wanted):
+    """Raises unless the tensor has the type and shape that the graph says."""
+    if tensor.dtype != dtype_of(wanted["dtype"]) or list(tensor.shape) != wanted["shape"]:
+        raise Invalid(f"{what} is {tensor.dtype} {list(tensor.shape)}, and the graph says "
+                      f"{wanted['dtype']} {wanted['shape']}")
+
+
+def encoded(tensor):
+    return base64.b64encode(tensor.contiguous().numpy().tobytes()).decode()
+
+
+class Oracle:
+    def __init__(self):
+        self.model = None
+        self.source_path = None
+        self.first_states = {}
+        self._clear()
+
+    def _clear(self):
+        """Nothing drawn."""
+        self.inputs, self.sample, self.reference = None, None, None
+        self.given_states, self.saved_params, self.unmeasured = {}, {}, ""
+
+    def _free(self):
+        gc.collect()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+
+    # -- module ----------------------------------------------------------------------------------
+
+    def hello(self):
+        cuda = torch.cuda.is_available()
+        return {"version": torch.__version__, "cuda": cuda, "card": torch.cuda.get_device_name() if cuda else "cpu"}
+
+    def load(self, source, device, tensors, outputs, updates):
+        self.unload()
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise Invalid("PyTorch sees no card")
+        self.device = device
+        torch.set_default_device(device)
+        if device.startswith("cuda"):
+            torch.cuda.set_device(device)
+        self.handover = handover.for_device(device)
+        self.module, self.source_path = modules.load_source(source)
+        self.model = modules.make_model(self.module).to(device)
+        self.wanted_inputs = [t for t in tensors if t["role"] == "input"]
+        self.wanted_outputs, self.updates = outputs, [self._state_name(u) for u in updates]
+        self.weights = [self._state_name(t["name"]) for t in tensors if t["role"] != "input"]
+        own = self._tensors()
+        for name, wanted in zip(self.weights, [t for t in tensors if t["role"] != "input"]):
+            if name not in own:
+                raise Invalid(f"the module has no parameter or buffer '{name}'")
+            expect(f"'{name}'", own[name], wanted)
+        states = {self._state_name(t["name"]) for t in tensors if t["role"] == "state"}
+        self.first_states = {name: own[name].clone() for name in states}
+        return {}
+
+    def unload(self):
+        self.release()
+        self.model, self.module, self.first_states = None, None, {}
+        if self.source_path:
+            os.unlink(self.source_path)
+            self.source_path = None
+        self._free()
+
+    def _tensors(self):
+        return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+
+    def _state_name(self, name):
+        """The graph's name for a weight begins with a letter or an underscore; its own may not."""
+        return name[1:] if name[:1] == "_" and name[1:2].isdigit() else name
+
+    # -- one draw ----------------------------------------------------------------------------------
+
+    def _draw_inputs(self, seed):
+        torch.manual_seed(seed)
+        return [x.to(self.device) if isinstance(x, torch.Tensor) else x for x in self.module.get_inputs()]
+
+    def _vary(self, inputs, variation, seed):
+        if variation in SCALES:
+            change = lambda x: x * SCALES[variation]
+        elif variation == "dense":
+            torch.manual_seed(seed + 1)
+            change = torch.randn_like
+        elif variation == "wide":
+            torch.manual_seed(seed + 1)
+            change = lambda x: x * torch.exp(2 * torch.randn_like(x))
+        else:
+            return
+        for i, x in enumerate(inputs):
+            if exact.is_float(x):
+                inputs[i] = change(x)
+
+    def _perturb(self, seed):
+        """Other weights, and other states where the module keeps some."""
+        torch.manual_seed(seed + 2)
+        for name, p in self.model.named_parameters():
+            if p.is_floating_point():
+                self.saved_params[name] = p.detach().clone()
+                p.data.add_(0.1 * p.data.abs().mean().clamp_min(0.05) * torch.randn_like(p))
+        own = self._tensors()
+        for name in self.first_states:
+            state = own[name]
+            if not state.is_floating_point():
+                continue
+            if bool((state >= 0).all()) and bool((state > 0).any()):
+                state.mul_(torch.exp(0.2 * torch.randn_like(state)))  # a variance stays positive
+            else:
+                state.add_(0.1 * torch.randn_like(state))
+
+    def _restore(self):
+        own = self._tensors() if self.model is not None else {}
+        for name, value in [*self.saved_params.items(), *self.first_states.items()]:
+            own[name].data.copy_(value)
+        self.saved_params = {}
+
+    def _give(self, tensors):
+        given = [t.detach().contiguous() for t in tensors]
+        if self.device.startswith("cuda"):
+            torch.cuda.synchronize()
+        return {"tensors": [self.handover.give(t) for t in given]}
+
+    def draw(self, seed, variation):
+        if variation not in VARIATIONS:
+            raise Invalid(f"no variation '{variation}'")
+        self.release()
+        self.seed = seed
+        self.inputs = self._draw_inputs(seed)
+        self._vary(self.inputs, variation, seed)
+        if variation == "new_weights":
+            self._perturb(seed)
+        tensors = [x for x in self.inputs if isinstance(x, torch.Tensor)]
+        if len(tensors) != len(self.wanted_inputs):
+            raise Invalid(f"get_inputs() gives {len(tensors)} tensors, and the graph has {len(self.wanted_inputs)}")
+        for tensor, wanted in zip(tensors, self.wanted_inputs):
+            expect(f"input '{wanted['name']}'", tensor, wanted)
+        own = self._tensors()
+        self.given_states = {name: own[name].clone() for name in self.first_states}
+        return self._give(tensors + [own[name] for name in self.weights])
+
+    def answer(self, sample, whole_bytes, budget_bytes):
+        self.handover.release()
+        torch.manual_seed(FORWARD_SEED)
+        outputs = exact.flat(self.model(*self.inputs))
+        if len(outputs) != len(self.wanted_outputs):
+            raise Invalid(f"forward gives {len(outputs)} tensors, and the graph {len(self.wanted_outputs)}")
+        for i, (tensor, wanted) in enumerate(zip(outputs, self.wanted_outputs)):
+            expect(f"output {i}", tensor, wanted)
+        own = self._tensors()
+        updates = [own[name].clone() for name in self.updates]
+        self._plan(outputs, updates, sample, whole_bytes, budget_bytes)
+        self.reference = [exact.at(t, p) for t, p in zip(
+            outputs + updates, self.sample.positions + self.sample.update_positions)]
+        return self._give(outputs + updates)
+
+    def _plan(self, outputs, updates, count, whole_bytes, budget_bytes):
+        """Chooses positions, and whether fp64 is run on all or on a part."""
+        self.sample = exact.Sample(outputs, updates, count, self.seed)
+        if self.device.startswith("cuda"):
+            self._free()
+            budget_bytes = min(budget_bytes, int(0.9 * torch.cuda.mem_get_info()[0]))
+        self.unmeasured = ""
+        if whole_bytes > budget_bytes:
+            self._use_part(outputs)
+
+    def _use_part(self, outputs):
+        batch = exact.batch_of(self.inputs, outputs)
+        if batch is not None:
+            self.sample.restrict(outputs, batch)
+            self._set_states(self.given_states)
+            torch.manual_seed(FORWARD_SEED)
+            if exact.treats_as_batch(self.model, self.inputs, outputs, self.sample.rows, batch):
+                return
+        self.sample.nowhere()
+        self.unmeasured = "too large for fp64, and the module does not treat the first axis as a batch"
+
+    def _true_values(self):
+        """(outputs' values at the sample's positions, buffers or None); None: unmeasured."""
+        if self.unmeasured:
+            return None
+        self._set_states(self.given_states)
+        torch.manual_seed(FORWARD_SEED)
+        try:
+            return exact.values(self.model, self.inputs, self.sample)
+        except torch.cuda.OutOfMemoryError:
+            self.unmeasured = "not enough memory for fp64"
+        return None
+
+    def _set_states(self, states):
+        own = self._tensors()
+        for name, value in states.items():
+            own[name].data.copy_(value)
+
+    def exact(self):
+        self.handover.release()
+        self._free()
+        found = self._true_values()
+        if found is None:
+            self.sample.nowhere()
+            self.reference = [r[:0] for r in self.reference]
+        none = torch.empty(0, dtype=torch.float64, device="cpu")
+        values, buffers = found or ([none for _ in self.sample.positions], None)
+        for name, positions in zip(self.updates, self.sample.update_positions):
+            values.append(none if buffers is None else exact.at(buffers[name], positions))
+        positions = self.sample.positions + self.sample.update_positions
+        return {"unmeasured": self.unmeasured,
+                "answers": [{"positions": encoded(p), "values": encoded(v), "reference": encoded(r)}
+                            for p, v, r in zip(positions, values, self.reference)]}
+
+    def release(self):
+        if self.model is not None:
+            self.handover.release()
+            self._restore()
+        self._clear()
+        self._free()
+        return {}
+
+    # -- baselines -------------------------------------------------------------------------------
+
+    def baselines(self, names, seconds, seed, sample, whole_bytes, budget_bytes):
+        self.release()
+        kind = "cuda" if self.device.startswith("cuda") else "cpu"
+        names = [n for n in names or baselines.NAMES[kind] if n in baselines.NAMES[kind]]
+        self.seed, self.inputs = seed, self._draw_inputs(seed)
+        self.given_states = {name: self._tensors()[name].clone() for name in self.first_states}
+        outputs = exact.flat(self.model(*self.inputs))
+        self._plan(outputs, [], sample, whole_bytes, budget_bytes)
+        outputs = None
+        found = self._true_values()
+        values = found and found[0]
+        if values is None:  # held against eager instead, anywhere
+            self.sample = exact.Sample(exact.flat(self.model(*self.inputs)), [], sample, seed)
+        found = None
+        self._free()
+        calls, errors = baselines.build(self.model, self.inputs, names)
+        accurate = baselines.accuracy(calls, lambda: self._set_states(self.given_states), self.sample, values)
+        times = baselines.measure(calls, self.inputs, kind, seconds)
+        calls = None
+        torch._dynamo.reset()
+        self.release()
+        return {"times_us": times, "accurate": accurate, "errors": errors}
+
+    def idle(self):
+        return self.release()
+
+
+COMMANDS = ("hello", "load", "draw", "answer", "exact", "release", "baselines", "idle")
+
+
+def reply_to(oracle, request):
+    command = request.pop("command", "")
+    if command not in COMMANDS:
+        return {"error": f"no command '{command}'", "kind": "invalid"}
+    try:
+        with torch.no_grad():
+            return {"ok": getattr(oracle, command)(**request)}
+    except Invalid as error:
+        return {"error": str(error), "kind": "invalid"}
+    except torch.cuda.OutOfMemoryError as error:
+        oracle._free()
+        return {"error": str(error).splitlines()[0][:300], "kind": "memory"}
+    except Exception as error:  # whatever a module of somebody else's raises
+        text = f"{type(error).__name__}: {error}".strip().splitlines()
+        # a card after a fault is of no use: the parent starts a new process
+        kind = "lost" if "CUDA error" in str(error) else "failed"
+        return {"error": text[0][:300], "kind": kind}
+
+
+def main():
+    warnings.filterwarnings("ignore")
+    # what modules and compilers print must not get between the lines
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    oracle = Oracle()
+    for line in sys.stdin:
+        out.write(json.dumps(reply_to(oracle, json.loads(line))) + "\n")
+        out.flush()
+    oracle.unload()
+
+
+if __name__ == "__main__":
+    main()

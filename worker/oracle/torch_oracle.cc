@@ -1,0 +1,330 @@
+#include "worker/oracle/torch_oracle.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/check.h"
+#include "common/problem/problem.h"
+#include "worker/oracle/baseline_cache.h"
+#include "worker/oracle/errors.h"
+#include "worker/oracle/native_device.h"
+#include "worker/oracle/torch_child.h"
+
+namespace warpsmith::oracle {
+namespace {
+
+using device::Device;
+using device::Memory;
+using graph::DType;
+using graph::Graph;
+using graph::Role;
+using nlohmann::json;
+
+constexpr absl::Duration kLoadLimit = absl::Minutes(3);
+constexpr absl::Duration kDrawLimit = absl::Minutes(3);
+constexpr absl::Duration kExactLimit = absl::Minutes(4);
+constexpr absl::Duration kReleaseLimit = absl::Minutes(1);
+constexpr absl::Duration kBaselinesLimit = absl::Minutes(9);
+// How long the rounds of a baseline measurement go on.
+constexpr double kBaselineSeconds = 0.6;
+constexpr uint64_t kBaselineSeed = 7;
+// The child counts on from a seed; PyTorch takes those of 64 bits.
+constexpr uint64_t kSeeds = uint64_t{1} << 62;
+
+// What fp64 may take, beside the case, before only a part of a batch is run in it.
+constexpr int64_t kCudaBudget = int64_t{64} << 30;
+constexpr int64_t kHostBudget = int64_t{4} << 30;
+
+const char* WordOf(Variation variation) {
+  switch (variation) {
+    case Variation::kNone:
+      return "none";
+    case Variation::kTimes3:
+      return "times3";
+    case Variation::kTimes001:
+      return "times001";
+    case Variation::kNegated:
+      return "negated";
+    case Variation::kDense:
+      return "dense";
+    case Variation::kWide:
+      return "wide";
+    case Variation::kNewWeights:
+      return "new_weights";
+  }
+  return "none";
+}
+
+const char* WordOf(Role role) {
+  return role == Role::kInput ? "input" : role == Role::kState ? "state" : "param";
+}
+
+json Described(const graph::Tensor& tensor) {
+  return {{"name", tensor.name},
+          {"role", WordOf(tensor.role)},
+          {"dtype", graph::NameOf(tensor.type)},
+          {"shape", tensor.shape}};
+}
+
+// Little-endian numbers of 8 bytes, in base64.
+template <class Number>
+absl::StatusOr<std::vector<Number>> Decoded(const json& object, const char* key) {
+  static_assert(sizeof(Number) == 8);
+  std::string bytes;
+  const auto text = object.find(key);
+  if (text == object.end() || !text->is_string() ||
+      !absl::Base64Unescape(text->get<std::string>(), &bytes) || bytes.size() % 8 != 0) {
+    return absl::InternalError(absl::StrCat("PyTorch oracle: no valid '", key, "'"));
+  }
+  std::vector<Number> numbers(bytes.size() / 8);
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+class TorchOracle : public Oracle {
+ public:
+  TorchOracle(std::shared_ptr<TorchChild> child, const v1::Problem& problem, const Graph& graph)
+      : child_(std::move(child)),
+        graph_(graph),
+        source_(problem.torch().source()),
+        digest_(problem::Digest(problem)) {
+    for (const graph::Tensor& tensor : graph_.tensors) {
+      if (tensor.role != Role::kIntermediate) inputs_.push_back(&tensor);
+    }
+    // Inputs before weights, as PyTorch has them; the case is in the graph's order.
+    std::stable_sort(inputs_.begin(), inputs_.end(), [](const auto* a, const auto* b) {
+      return (a->role == Role::kInput) > (b->role == Role::kInput);
+    });
+    for (int output : graph_.outputs) answers_.push_back(&graph_.tensors[output]);
+    for (const Graph::Update& update : graph_.updates) {
+      answers_.push_back(&graph_.tensors[update.state]);
+    }
+  }
+
+  std::string name() const override { return absl::StrCat("torch ", child_->info().version); }
+
+  absl::Status Load() {
+    if (child_->loaded() == digest_) return absl::OkStatus();
+    json tensors = json::array(), outputs = json::array(), updates = json::array();
+    for (const graph::Tensor* tensor : inputs_) tensors.push_back(Described(*tensor));
+    for (int output : graph_.outputs) outputs.push_back(Described(graph_.tensors[output]));
+    for (const Graph::Update& update : graph_.updates) {
+      updates.push_back(graph_.tensors[update.state].name);
+    }
+    child_->set_loaded("");
+    auto loaded = child_->Call({{"command", "load"},
+                                {"source", source_},
+                                {"device", child_->options().device},
+                                {"tensors", std::move(tensors)},
+                                {"outputs", std::move(outputs)},
+                                {"updates", std::move(updates)}},
+                               kLoadLimit);
+    if (!loaded.ok()) return loaded.status();
+    child_->set_loaded(digest_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Case> Draw(Device& device, uint64_t seed, Variation variation) override {
+    absl::StatusOr<Case> drawn = TryDraw(device, seed, variation);
+    // Whatever happened, the child holds nothing while candidates run.
+    const auto released = child_->Call({{"command", "release"}}, kReleaseLimit);
+    if (drawn.ok() && !released.ok()) return released.status();
+    return drawn;
+  }
+
+  int64_t WorkingBytes() const override {
+    int64_t bytes = 0;
+    for (const graph::Tensor* tensor : inputs_) bytes += tensor->bytes();
+    for (const graph::Tensor* tensor : answers_) bytes += tensor->bytes();
+    return bytes + std::min(Budget(), WholeBytes());
+  }
+
+  absl::StatusOr<v1::BaselineReport> TimeBaselines(Device& device) override {
+    const BaselineCache cache(child_->options().cache_dir);
+    const BaselineKey key = {digest_, absl::StrCat(device.info().name, ", ", child_->info().card),
+                             device.info().driver, child_->info().version};
+    if (auto known = cache.Find(key)) return *std::move(known);
+    const absl::Status loaded = Load();
+    if (!loaded.ok()) return loaded;
+    json request = ExactArguments();
+    request["command"] = "baselines";
+    request["names"] = child_->options().baselines;
+    request["seconds"] = kBaselineSeconds;
+    request["seed"] = kBaselineSeed;
+    auto measured = child_->Call(request, kBaselinesLimit);
+    if (!measured.ok()) {
+      // It may have stopped with the card's memory in use.
+      const auto freed = child_->Call({{"command", "idle"}}, kReleaseLimit);
+      return freed.ok() ? measured.status() : freed.status();
+    }
+    v1::BaselineReport report;
+    report.set_card(device.info().name);
+    report.set_driver(device.info().driver);
+    report.set_oracle(name());
+    for (const auto& [baseline, time_us] : (*measured)["times_us"].items()) {
+      v1::Baseline& entry = *report.add_baselines();
+      entry.set_name(baseline);
+      entry.set_median_us(time_us.get<double>());
+      entry.set_accurate((*measured)["accurate"].value(baseline, false));
+    }
+    const absl::Status kept = cache.Store(key, report);
+    if (!kept.ok()) return kept;
+    return report;
+  }
+
+ private:
+  absl::StatusOr<Case> TryDraw(Device& device, uint64_t seed, Variation variation) {
+    const absl::Status loaded = Load();
+    if (!loaded.ok()) return loaded;
+    Case drawn;
+    drawn.variation = variation;
+    drawn.seed = seed;
+    auto inputs = child_->Call(
+        {{"command", "draw"}, {"seed", seed % kSeeds}, {"variation", WordOf(variation)}},
+        kDrawLimit);
+    if (!inputs.ok()) return inputs.status();
+    auto given = CopyIn(device, *inputs, inputs_);
+    if (!given.ok()) return given.status();
+    drawn.inputs = InGraphOrder(*std::move(given));
+
+    json request = ExactArguments();
+    request["command"] = "answer";
+    auto outputs = child_->Call(request, kDrawLimit);
+    if (!outputs.ok()) return outputs.status();
+    auto answers = CopyIn(device, *outputs, answers_);
+    if (!answers.ok()) return answers.status();
+    drawn.answers = *std::move(answers);
+
+    auto exact = child_->Call({{"command", "exact"}}, kExactLimit);
+    if (!exact.ok()) return exact.status();
+    const absl::Status taken = TakeExact(*exact, drawn);
+    if (!taken.ok()) return taken;
+    return drawn;
+  }
+
+  // Copies what the child handed over into memory of our own.
+  absl::StatusOr<std::vector<std::unique_ptr<Memory>>> CopyIn(
+      Device& device, const json& reply, const std::vector<const graph::Tensor*>& tensors) {
+    std::vector<std::unique_ptr<Memory>> copies;
+    const json& given = reply.contains("tensors") ? reply["tensors"] : reply;
+    if (!given.is_array() || given.size() != tensors.size()) {
+      return absl::InternalError("PyTorch oracle: not the tensors that were asked for");
+    }
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const int64_t bytes = tensors[i]->bytes();
+      if (given[i].value("bytes", int64_t{-1}) != bytes) {
+        return absl::InternalError(
+            absl::StrCat("PyTorch oracle: '", tensors[i]->name, "' is of another size"));
+      }
+      auto memory = device.Allocate(bytes);
+      if (!memory.ok()) return memory.status();
+      std::string handle = given[i].value("handle", "");
+      if (child_->options().device != "cpu") handle = absl::HexStringToBytes(handle);
+      const absl::Status copied =
+          device.CopyFromForeign(handle, given[i].value("offset", int64_t{0}), **memory, bytes);
+      if (!copied.ok()) return copied;
+      copies.push_back(*std::move(memory));
+    }
+    return copies;
+  }
+
+  std::vector<std::unique_ptr<Memory>> InGraphOrder(std::vector<std::unique_ptr<Memory>> given) {
+    std::vector<std::pair<const graph::Tensor*, std::unique_ptr<Memory>>> pairs;
+    for (size_t i = 0; i < given.size(); ++i) pairs.emplace_back(inputs_[i], std::move(given[i]));
+    std::sort(pairs.begin(), pairs.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<std::unique_ptr<Memory>> ordered;
+    for (auto& [tensor, memory] : pairs) ordered.push_back(std::move(memory));
+    return ordered;
+  }
+
+  absl::Status TakeExact(const json& reply, Case& drawn) {
+    const json& answers = reply.contains("answers") ? reply["answers"] : reply;
+    if (!answers.is_array() || answers.size() != answers_.size()) {
+      return absl::InternalError("PyTorch oracle: not the exact answers that were asked for");
+    }
+    for (const json& answer : answers) {
+      auto positions = Decoded<int64_t>(answer, "positions");
+      auto values = Decoded<double>(answer, "values");
+      auto reference = Decoded<double>(answer, "reference");
+      for (const absl::Status& status : {positions.status(), values.status(), reference.status()}) {
+        if (!status.ok()) return status;
+      }
+      if (positions->size() != values->size() || values->size() != reference->size()) {
+        return absl::InternalError("PyTorch oracle: not a value for each position");
+      }
+      const Errors errors = ErrorsOf(*reference, *values);
+      // Not std::max: a NaN must not be lost.
+      if (!(errors.max <= drawn.reference_max_error)) drawn.reference_max_error = errors.max;
+      if (!(errors.rms <= drawn.reference_rms_error)) drawn.reference_rms_error = errors.rms;
+      drawn.sample.push_back(*std::move(positions));
+      drawn.exact.push_back(*std::move(values));
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t Budget() const { return child_->options().device == "cpu" ? kHostBudget : kCudaBudget; }
+
+  // What fp64 of everything takes: inputs and answers, and one intermediate of the largest size.
+  int64_t WholeBytes() const {
+    const auto doubled = [](const graph::Tensor& tensor) {
+      return graph::IsFloat(tensor.type) ? tensor.elements() * 8 : tensor.bytes();
+    };
+    int64_t bytes = 0, largest = 0;
+    for (const graph::Tensor* tensor : inputs_) bytes += doubled(*tensor);
+    for (const graph::Tensor* tensor : answers_) bytes += doubled(*tensor);
+    for (const graph::Tensor& tensor : graph_.tensors) largest = std::max(largest, doubled(tensor));
+    return bytes + largest;
+  }
+
+  json ExactArguments() const {
+    return {{"sample", kSampled}, {"whole_bytes", WholeBytes()}, {"budget_bytes", Budget()}};
+  }
+
+  const std::shared_ptr<TorchChild> child_;
+  const Graph graph_;
+  const std::string source_, digest_;
+  std::vector<const graph::Tensor*> inputs_;   // inputs, then weights; into graph_
+  std::vector<const graph::Tensor*> answers_;  // outputs, then updated states
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<TorchChild>> StartTorch(const TorchOracleOptions& options) {
+  auto child = std::make_shared<TorchChild>(options);
+  auto info = child->Hello();
+  if (!info.ok()) return info.status();
+  if (options.device != "cpu" && !info->cuda) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("PyTorch ", info->version, " of '", options.python, "' sees no card"));
+  }
+  return child;
+}
+
+TorchInfo InfoOf(const TorchChild& child) { return child.info(); }
+
+absl::StatusOr<std::unique_ptr<Oracle>> MakeTorchOracle(const TorchOracleOptions& options,
+                                                        const v1::Problem& problem,
+                                                        const graph::Graph& graph) {
+  if (!problem.has_torch() || problem.torch().source().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("problem '", problem.name(), "' has no PyTorch module"));
+  }
+  std::shared_ptr<TorchChild> child = options.child;
+  if (child == nullptr) {
+    auto started = StartTorch(options);
+    if (!started.ok()) return started.status();
+    child = *std::move(started);
+  }
+  auto oracle = std::make_unique<TorchOracle>(std::move(child), problem, graph);
+  const absl::Status loaded = oracle->Load();
+  if (!loaded.ok()) return loaded;
+  return oracle;
+}
+
+}  // namespace warpsmith::oracle

@@ -1,0 +1,264 @@
+// Needs an interpreter with PyTorch, named by WARPSMITH_PYTHON; without one the cases that need it
+// say so and pass.
+#include "worker/oracle/torch_oracle.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/base/file.h"
+#include "common/graph/graph.h"
+#include "worker/oracle/baseline_cache.h"
+#include "worker/oracle/errors.h"
+
+namespace warpsmith::oracle {
+namespace {
+
+constexpr const char* kSource = R"(
+import torch, torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, channels, factor=1.0):
+        super().__init__()
+        self.bn = nn.BatchNorm1d(channels)
+        self.factor = factor
+        print("modules may print")
+
+    def forward(self, x, s, labels):
+        return self.bn(x) * self.factor * s, labels + 1
+
+def get_inputs():
+    return [torch.rand(6, 4), 0.5, torch.randint(0, 9, (6,))]
+
+def get_init_inputs():
+    return [[4], {"factor": 2.0}]
+)";
+
+v1::Problem BatchNormProblem() {
+  v1::Problem problem;
+  problem.set_name("batch_norm");
+  problem.mutable_torch()->set_source(kSource);
+  for (const char* line :
+       {"input x: f32[6, 4] ~ uniform(0, 1)", "input labels: i64[6] ~ integers(0, 9)",
+        "param bn.weight: f32[4] ~ constant(1)", "param bn.bias: f32[4] ~ constant(0)",
+        "state bn.running_mean: f32[4] ~ constant(0)",
+        "state bn.num_batches_tracked: i64 ~ constant(0)", "sum: f32[c: 4] = sum[r: 6](x[r, c])",
+        "mean: f32[c: 4] = sum[c] / 6",
+        "squares: f32[c: 4] = sum[r: 6]((x[r, c] - mean[c]) * (x[r, c] - mean[c]))",
+        "y: f32[r: 6, c: 4] = ((x[r, c] - mean[c]) * rsqrt(squares[c] / 6 + 1e-05) * bn.weight[c] "
+        "+ "
+        "bn.bias[c])",
+        "next: i64[r: 6] = labels[r] + 1",
+        "new_mean: f32[c: 4] = 0.1 * mean[c] + 0.9 * bn.running_mean[c]",
+        "count: i64 = bn.num_batches_tracked[] + 1", "output y", "output next",
+        "update bn.running_mean = new_mean", "update bn.num_batches_tracked = count"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  return problem;
+}
+
+graph::Graph GraphOf(const v1::Problem& problem) {
+  auto graph = graph::Parse({problem.graph().begin(), problem.graph().end()}, {});
+  INFO(graph.status().message());
+  REQUIRE(graph.ok());
+  return *std::move(graph);
+}
+
+TorchOracleOptions OptionsFor(const std::string& cache_dir = "") {
+  TorchOracleOptions options;
+  const char* python = std::getenv("WARPSMITH_PYTHON");
+  options.python = python == nullptr ? "" : python;
+  options.python_path = WARPSMITH_PYTHON_PATH;
+  options.device = "cpu";
+  options.cache_dir = cache_dir;
+  options.baselines = {"eager"};
+  return options;
+}
+
+bool NoPython(const TorchOracleOptions& options) {
+  if (!options.python.empty()) return false;
+  WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
+  return true;
+}
+
+template <class T>
+std::vector<T> Read(device::Device& device, const device::Memory& memory) {
+  std::vector<T> values(memory.bytes() / sizeof(T));
+  REQUIRE(device.Read(memory, values.data(), memory.bytes()).ok());
+  return values;
+}
+
+// What the graph gives for a case's inputs.
+std::vector<Values> Evaluated(device::Device& device, const graph::Graph& graph,
+                              const Case& drawn) {
+  std::vector<Values> inputs;
+  size_t next = 0;
+  for (const graph::Tensor& tensor : graph.tensors) {
+    if (tensor.role == graph::Role::kIntermediate) continue;
+    const device::Memory& memory = *drawn.inputs[next++];
+    Values values;
+    if (tensor.type == graph::DType::kI64) {
+      for (int64_t v : Read<int64_t>(device, memory)) values.push_back(static_cast<double>(v));
+    } else {
+      for (float v : Read<float>(device, memory)) values.push_back(v);
+    }
+    inputs.push_back(std::move(values));
+  }
+  auto answers = EvaluateOnHost(graph, inputs, /*round_to_type=*/false);
+  REQUIRE(answers.ok());
+  return *std::move(answers);
+}
+
+TEST_CASE("draws are those of the module, and answered by it", "[torch]") {
+  const TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  const v1::Problem problem = BatchNormProblem();
+  const graph::Graph graph = GraphOf(problem);
+  auto device = device::MakeDevice("host").value();
+  auto made = MakeTorchOracle(options, problem, graph);
+  REQUIRE(made.status().message() == "");
+  Oracle& oracle = **made;
+  CHECK(oracle.name().substr(0, 8) == "torch 2.");
+  CHECK(oracle.WorkingBytes() > 0);
+
+  std::vector<float> plain;
+  for (Variation variation :
+       {Variation::kNone, Variation::kTimes3, Variation::kTimes001, Variation::kNegated,
+        Variation::kDense, Variation::kWide, Variation::kNewWeights, Variation::kNone}) {
+    INFO("variation " << static_cast<int>(variation));
+    auto drawn = oracle.Draw(*device, 12, variation);
+    REQUIRE(drawn.status().message() == "");
+    REQUIRE(drawn->inputs.size() == 6);
+    REQUIRE(drawn->answers.size() == 4);
+    const auto x = Read<float>(*device, *drawn->inputs[0]);
+    if (variation == Variation::kNone && plain.empty()) plain = x;
+    const float scale = variation == Variation::kTimes3     ? 3
+                        : variation == Variation::kTimes001 ? 0.01f
+                        : variation == Variation::kNegated  ? -1
+                                                            : 1;
+    const bool other = variation == Variation::kDense || variation == Variation::kWide;
+    const bool same_shape = !other && variation != Variation::kNewWeights;
+    if (same_shape) CHECK(x[5] == scale * plain[5]);
+    if (other) CHECK(x[5] != plain[5]);
+    const auto weight = Read<float>(*device, *drawn->inputs[2]);
+    const auto running = Read<float>(*device, *drawn->inputs[4]);
+    // A draw leaves the module as it was: other weights and states are only this draw's.
+    CHECK((weight[0] != 1) == (variation == Variation::kNewWeights));
+    CHECK((running[0] != 0) == (variation == Variation::kNewWeights));
+
+    // The exact values are the graph's own, evaluated here, as far as the module's factor goes: it
+    // multiplies by 2 and by a half.
+    const std::vector<Values> answers = Evaluated(*device, graph, *drawn);
+    REQUIRE(drawn->sample.size() == 4);
+    CHECK(drawn->sample[0].size() == 24);
+    CHECK(drawn->exact[0].size() == 24);
+    CHECK(drawn->exact[1].empty());
+    CHECK(ErrorsOf(answers[0], drawn->exact[0]).max < 1e-6);
+    CHECK(ErrorsOf(answers[2], drawn->exact[2]).max < 1e-6);
+    CHECK(drawn->reference_max_error < 1e-4);
+    CHECK(drawn->reference_max_error >= drawn->reference_rms_error);
+    const auto labels = Read<int64_t>(*device, *drawn->inputs[1]);
+    CHECK(Read<int64_t>(*device, *drawn->answers[1])[3] == labels[3] + 1);
+    CHECK(Read<int64_t>(*device, *drawn->answers[3])[0] == 1);
+  }
+}
+
+TEST_CASE("baselines are measured once", "[torch]") {
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("warpsmith_torch_test_" + std::to_string(getpid()));
+  const TorchOracleOptions options = OptionsFor(folder);
+  if (NoPython(options)) return;
+  const v1::Problem problem = BatchNormProblem();
+  auto device = device::MakeDevice("host").value();
+  auto oracle = MakeTorchOracle(options, problem, GraphOf(problem));
+  REQUIRE(oracle.status().message() == "");
+  const auto first = (*oracle)->TimeBaselines(*device);
+  REQUIRE(first.status().message() == "");
+  REQUIRE(first->baselines_size() == 1);
+  CHECK(first->baselines(0).name() == "eager");
+  CHECK(first->baselines(0).accurate());
+  CHECK(first->baselines(0).median_us() > 0);
+  CHECK_FALSE(first->from_cache());
+  const auto again = (*oracle)->TimeBaselines(*device);
+  REQUIRE(again.ok());
+  CHECK(again->from_cache());
+  CHECK(again->baselines(0).median_us() == first->baselines(0).median_us());
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("one child serves several problems and comes back", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  auto child = StartTorch(options);
+  REQUIRE(child.status().message() == "");
+  options.child = *child;
+  CHECK(InfoOf(**child).version.substr(0, 2) == "2.");
+  auto device = device::MakeDevice("host").value();
+  v1::Problem problem = BatchNormProblem();
+  auto one = MakeTorchOracle(options, problem, GraphOf(problem));
+  REQUIRE(one.ok());
+  // Another problem in the same child; then a module that ends the process.
+  v1::Problem fatal = problem;
+  std::string source = kSource;
+  source.insert(source.find("    return [torch.rand"), "    import os; os._exit(3)\n");
+  fatal.mutable_torch()->set_source(source);
+  auto two = MakeTorchOracle(options, fatal, GraphOf(fatal));
+  REQUIRE(two.ok());
+  CHECK((*two)->Draw(*device, 1, Variation::kNone).status().code() ==
+        absl::StatusCode::kUnavailable);
+  CHECK((*one)->Draw(*device, 1, Variation::kNone).status().message() == "");
+}
+
+TEST_CASE("a module that is not the graph is refused", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  auto child = StartTorch(options);
+  REQUIRE(child.ok());
+  options.child = *child;
+  auto device = device::MakeDevice("host").value();
+  v1::Problem problem = BatchNormProblem();
+  problem.clear_torch();
+  CHECK(MakeTorchOracle(options, problem, GraphOf(problem)).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  problem = BatchNormProblem();
+  problem.set_graph(2, "param bn.weight: f32[4, 1] ~ constant(1)");
+  problem.set_graph(9, "y: f32[r: 6, c: 4] = x[r, c] * bn.weight[c, 0]");
+  const auto other_shape = MakeTorchOracle(options, problem, GraphOf(problem)).status();
+  CHECK(other_shape.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(other_shape.message().find("'bn.weight' is torch.float32 [4]") != std::string::npos);
+  problem = BatchNormProblem();
+  problem.mutable_torch()->set_source("raise RuntimeError('broken')");
+  CHECK(MakeTorchOracle(options, problem, GraphOf(problem)).status().message() ==
+        "PyTorch oracle, load: RuntimeError: broken");
+}
+
+TEST_CASE("without Python or PyTorch the reason is said", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  options.python = "no-such-python";
+  CHECK(StartTorch(options).status().code() == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("the baseline cache tells its keys apart", "[torch]") {
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("warpsmith_cache_test_" + std::to_string(getpid()));
+  const BaselineCache cache(folder);
+  v1::BaselineReport report;
+  report.add_baselines()->set_median_us(3.5);
+  const BaselineKey key = {"digest", "card", "driver", "2.8"};
+  CHECK_FALSE(cache.Find(key).has_value());
+  REQUIRE(cache.Store(key, report).ok());
+  REQUIRE(cache.Find(key).has_value());
+  CHECK(cache.Find(key)->baselines(0).median_us() == 3.5);
+  CHECK(cache.Find(key)->from_cache());
+  CHECK_FALSE(cache.Find({"digest", "card", "driver", "2.9"}).has_value());
+  CHECK_FALSE(cache.Find({"digest", "cardd", "river", "2.8"}).has_value());
+  CHECK_FALSE(BaselineCache("").Find(key).has_value());
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace warpsmith::oracle
