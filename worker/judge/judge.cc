@@ -12,7 +12,7 @@ namespace warpsmith::judge {
 namespace {
 
 constexpr int kWarmUps = 1;       // untimed replays of each, before a race
-constexpr int kQuickPairs = 2;    // after one check; then the rest of the checks
+constexpr int kQuickPairs = 3;    // after one check; then the rest of the checks
 constexpr int kPairsPerCase = 4;  // before the inputs change
 constexpr int kFewestInRace = 8;  // pairs, before a race may be ended by its time
 constexpr int kFewestAlone = 3;

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -112,6 +112,12 @@ int main(int argc, char** argv) {
   app.add_option("--python-path", flags.python_path, "folder that has warpsmith_torch/");
   app.add_option("--cache-dir", flags.cache_dir, "for compiled host kernels and baselines");
   CLI11_PARSE(app, argc, argv);
+  if (flags.cache_dir.empty()) {
+    std::error_code none;
+    flags.cache_dir = (std::filesystem::temp_directory_path(none) /
+                       ("warpsmith-judge-" + std::to_string(getuid())))
+                          .string();
+  }
   if (flags.self_check) return judge::SelfCheck(flags.device, flags.cache_dir);
   if (flags.fd < 0) {
     std::fprintf(stderr, "warpsmith-judge: needs --fd (the worker gives it) or --self-check\n");

@@ -26,16 +26,18 @@ class Checker {
     std::printf("%-34s %-14s %-6s %8s  %s\n", "candidate", "verdict", "", "seconds", "reason");
     for (const char* problem : {"gate", "rows", "running", "largest"}) {
       if (!Open(problem)) return 1;
-      if (std::string(problem) == "gate") {
-        Judge("honest, with needless work", HonestPlan(problem, kExtraWork), {v1::ACCEPTED}, "");
-      }
-      Judge(absl::StrCat("honest ", problem), HonestPlan(problem, 0), {v1::ACCEPTED}, "");
+      // Cheats race a plan that any of them outruns: what they leave out must not be what saves us.
+      const bool slow = std::string(problem) == "gate";
+      Judge(absl::StrCat("honest ", problem), HonestPlan(problem, slow ? kExtraWork : 0),
+            {v1::ACCEPTED}, "");
       for (const Cheat& cheat : Cheats()) {
         if (cheat.problem == problem) Judge(cheat.name, cheat.plan, cheat.expected, cheat.reason);
       }
-      // Still there after all of that.
-      Judge(absl::StrCat("honest ", problem, " again"), HonestPlan(problem, 0),
-            {v1::SLOWER, v1::ACCEPTED}, "");
+      if (slow) {
+        Judge(absl::StrCat("honest ", problem, ", faster"), HonestPlan(problem, 0), {v1::ACCEPTED},
+              "");
+      }
+      Judge(absl::StrCat("honest ", problem, " again"), HonestPlan(problem, 0), {v1::SLOWER}, "");
     }
     std::printf("%d of %d as they should be; %d judge processes were started\n", total_ - failures_,
                 total_, client_.starts());

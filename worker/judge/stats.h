@@ -35,7 +35,7 @@ class Race {
  public:
   struct Rule {
     double clearly_slower = 1.3;  // every ratio beyond this: no more samples
-    int fewest_clear = 2;         // samples for that
+    int fewest_clear = 3;         // samples for that
     double least_gain = 0.002;    // a win by less is none, in log time
     double win_confidence = 0.99;
     double lose_confidence = 0.95;

@@ -1,0 +1,205 @@
+#include "worker/judge/judge.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "worker/judge/cheats.h"
+#include "worker/oracle/native_device.h"
+
+namespace warpsmith::judge {
+namespace {
+
+std::string CacheDir() {
+  return (std::filesystem::temp_directory_path() / "warpsmith_judge_test").string();
+}
+
+// A judge of its own on the host device, with the native oracle.
+struct Court {
+  explicit Court(Options options = {})
+      : judge(
+            *device, *compiler,
+            [this](const v1::Problem&, const graph::Graph& graph, bool) {
+              return oracle::MakeNativeOracle(graph, *compiler, device->info());
+            },
+            options) {}
+
+  v1::CompiledPlan Compile(const v1::Plan& plan) {
+    v1::CompiledPlan compiled;
+    auto binary = compiler->Compile(plan.source(), absl::Minutes(1));
+    INFO(binary.status());
+    REQUIRE(binary.ok());
+    *compiled.mutable_plan() = plan;
+    compiled.set_binary(binary->bytes);
+    return compiled;
+  }
+  v1::JudgeOpened Open(v1::JudgeOpen open) {
+    auto opened = judge.Open(open);
+    INFO(opened.status());
+    REQUIRE(opened.ok());
+    return *opened;
+  }
+  v1::JudgeOpened Open(const std::string& problem) {
+    v1::JudgeOpen open;
+    *open.mutable_problem() = CheatProblem(problem);
+    open.set_seed(5);
+    return Open(open);
+  }
+  v1::JudgeVerdict Evaluate(const std::vector<v1::Plan>& plans) {
+    v1::JudgeEvaluate request;
+    request.set_trial_id("t");
+    for (const v1::Plan& plan : plans) *request.add_plans() = Compile(plan);
+    return judge.Evaluate(request).verdict;
+  }
+
+  std::unique_ptr<device::Device> device = *device::MakeDevice("host");
+  std::unique_ptr<device::Compiler> compiler = *device::MakeCompiler("host", CacheDir());
+  Judge judge;
+};
+
+constexpr int kWork = 64;
+
+TEST_CASE("the first right plan is accepted, a faster one replaces it, a slower one does not") {
+  Court court;
+  v1::JudgeOpened opened = court.Open("gate");
+  CHECK(opened.needed_bytes() > 0);
+  CHECK(opened.light_us() > 0);
+  CHECK(opened.oracle() == "native");
+  v1::JudgeVerdict slow = court.Evaluate({HonestPlan("gate", kWork)});
+  INFO(slow.ShortDebugString());
+  CHECK(slow.verdict() == v1::ACCEPTED);
+  CHECK(slow.peak_bytes() > 0);
+  v1::JudgeVerdict fast = court.Evaluate({HonestPlan("gate", 0)});
+  INFO(fast.ShortDebugString());
+  CHECK(fast.verdict() == v1::ACCEPTED);
+  CHECK(fast.timing().median_us() < slow.timing().median_us());
+  CHECK(fast.timing().incumbent_us() > fast.timing().median_us());
+  CHECK(fast.timing().low_us() <= fast.timing().median_us());
+  CHECK(fast.accuracy().max_error() < 1e-6);
+  CHECK(fast.accuracy().accuracy_class() == "no less accurate");
+  v1::JudgeVerdict again = court.Evaluate({HonestPlan("gate", kWork)});
+  CHECK(again.verdict() == v1::SLOWER);
+  CHECK(again.timing().samples() == 3);
+}
+
+TEST_CASE("faster than light is not believed") {
+  Options options;
+  options.roof = device::Device::Rates{1e6, 1e9};  // a megabyte a second
+  Court court(options);
+  court.Open("gate");
+  v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
+  INFO(verdict.ShortDebugString());
+  CHECK(verdict.verdict() == v1::IMPLAUSIBLE);
+  CHECK(absl::StrContains(verdict.reason(), "speed of light"));
+  CHECK_FALSE(court.judge.Finalise().ok());
+}
+
+TEST_CASE("without PyTorch the op-by-op plan is the baseline") {
+  Court court;
+  v1::JudgeOpen open;
+  *open.mutable_problem() = CheatProblem("gate");
+  open.set_measure_baselines(true);
+  *open.add_op_by_op() = court.Compile(HonestPlan("gate", kWork));
+  v1::JudgeOpened opened = court.Open(open);
+  REQUIRE(opened.baselines().baselines_size() == 1);
+  CHECK(opened.baselines().baselines(0).name() == "op_by_op");
+  CHECK(opened.baselines().baselines(0).accurate());
+  CHECK(opened.baselines().baselines(0).median_us() > 0);
+  CHECK(court.judge.Finalise().status().code() == absl::StatusCode::kFailedPrecondition);
+  REQUIRE(court.Evaluate({HonestPlan("gate", 0)}).verdict() == v1::ACCEPTED);
+  auto final = court.judge.Finalise();
+  REQUIRE(final.ok());
+  INFO(final->ShortDebugString());
+  CHECK(final->verdict().verdict() == v1::ACCEPTED);
+  CHECK(final->speedup() > 2);
+  CHECK(final->speedup_eager() == final->speedup());
+}
+
+TEST_CASE("what does not fit is refused with the figure before it is allocated") {
+  Court court;
+  v1::JudgeOpen open;
+  v1::Problem& problem = *open.mutable_problem();
+  problem.set_name("huge");
+  problem.add_workloads()->set_name("default");
+  problem.add_graph("input x: f32[68719476736] ~ normal");
+  problem.add_graph("y: f32[i: 68719476736] = x[i] + 1");
+  problem.add_graph("output y");
+  auto opened = court.judge.Open(open);
+  REQUIRE(opened.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(absl::StrContains(std::string(opened.status().message()), "needs"));
+  CHECK(absl::StrContains(std::string(opened.status().message()), "549755813888"));
+  court.Open("gate");  // and the judge goes on
+}
+
+// y = 2x, for two sizes.
+v1::Problem Doubling() {
+  v1::Problem problem;
+  problem.set_name("doubling");
+  for (const char* line : {"input x: f32[N] ~ normal", "y: f32[i: N] = x[i] * 2", "output y"}) {
+    problem.add_graph(line);
+  }
+  for (int64_t n : {1000, 3000}) {
+    v1::Workload* workload = problem.add_workloads();
+    workload->set_name(absl::StrCat("n", n));
+    (*workload->mutable_dims())["N"] = n;
+  }
+  return problem;
+}
+v1::Plan DoublingPlan(int64_t n, const std::string& factor) {
+  v1::Plan plan;
+  plan.set_source(absl::StrCat(
+      "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
+      "blockDim.x + threadIdx.x; if (i < ",
+      n, ") y[i] = x[i] * ", factor, "; }"));
+  for (auto [kind, name] : {std::pair(v1::Buffer::INPUT, "x"), {v1::Buffer::OUTPUT, "y"}}) {
+    v1::Buffer* buffer = plan.add_buffers();
+    buffer->set_kind(kind);
+    buffer->set_tensor(name);
+    buffer->set_dtype("f32");
+    buffer->add_shape(n);
+    buffer->set_bytes(4 * n);
+  }
+  v1::Launch* launch = plan.add_steps()->mutable_launch();
+  launch->set_entry("candidate");
+  for (uint32_t size : {32u, 1u, 1u}) launch->add_grid(size);
+  for (uint32_t size : {128u, 1u, 1u}) launch->add_block(size);
+  for (int i = 0; i < 2; ++i) launch->add_arguments()->set_buffer(i);
+  return plan;
+}
+
+TEST_CASE("a plan is right only if it is for every workload") {
+  Court court;
+  v1::JudgeOpen open;
+  *open.mutable_problem() = Doubling();
+  court.Open(open);
+  CHECK(court.Evaluate({DoublingPlan(1000, "2.0f")}).verdict() == v1::REFUSED);
+  v1::JudgeVerdict wrong = court.Evaluate({DoublingPlan(1000, "2.0f"), DoublingPlan(3000, "2.5f")});
+  CHECK(wrong.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(wrong.reason(), "workload 'n3000'"));
+  CHECK(absl::StrContains(wrong.reason(), "output 'y'"));
+  CHECK(absl::StrContains(wrong.reason(), "at [0]"));
+  CHECK(court.Evaluate({DoublingPlan(1000, "2.0f"), DoublingPlan(3000, "2.0f")}).verdict() ==
+        v1::ACCEPTED);
+}
+
+TEST_CASE("plans that are not for the problem are refused") {
+  Court court;
+  court.Open("gate");
+  v1::Plan plan = HonestPlan("gate", 0);
+  SECTION("a buffer that is no tensor") { plan.mutable_buffers(0)->set_tensor("z"); }
+  SECTION("another size") { plan.mutable_buffers(2)->set_bytes(16); }
+  SECTION("another type") { plan.mutable_buffers(1)->set_dtype("i32"); }
+  SECTION("no output") { plan.mutable_buffers(2)->set_kind(v1::Buffer::WORKSPACE); }
+  SECTION("endless workspace") {
+    v1::Buffer* more = plan.add_buffers();
+    more->set_kind(v1::Buffer::WORKSPACE);
+    more->set_bytes(int64_t{1} << 50);
+  }
+  v1::JudgeVerdict verdict = court.Evaluate({plan});
+  INFO(verdict.reason());
+  CHECK(verdict.verdict() == v1::REFUSED);
+}
+
+}  // namespace
+}  // namespace warpsmith::judge
