@@ -162,7 +162,9 @@ absl::Status CudaProgram::CheckResidency(const v1::Launch& launch, const Kernel&
   }
   if (launch.cluster_size() == 3) {
     int clusters = 0;
-    WS_CUDA(cuda, OccupancyClusters(&clusters, kernel.function, &kernel.config));
+    cuda::LaunchConfig config = kernel.config;
+    config.attribute_count = 1;  // the cluster's comes first; the others do not matter here
+    WS_CUDA(cuda, OccupancyClusters(&clusters, kernel.function, &config));
     const int64_t cluster = Volume(launch.cluster());
     if (clusters < 1) {
       return absl::InvalidArgumentError(
