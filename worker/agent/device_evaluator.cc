@@ -97,7 +97,9 @@ absl::StatusOr<v1::JudgeFinal> DeviceEvaluator::Finalise() {
 std::vector<std::future<DeviceEvaluator::Compiled>> DeviceEvaluator::Compile(
     const std::vector<v1::Plan>& plans) {
   std::vector<std::future<Compiled>> binaries;
-  for (const auto& plan : plans) binaries.push_back(pool_.Submit(plan.source()));
+  for (const auto& plan : plans) {
+    binaries.push_back(pool_.Submit(plan.source(), settings_.compile_limit));
+  }
   return binaries;
 }
 

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "worker/agent/evaluator.h"
 #include "worker/device/compile_pool.h"
 #include "worker/judge/judge_client.h"
@@ -31,6 +32,7 @@ class DeviceEvaluator : public Evaluator {
   struct Settings {
     bool use_torch = true;          // where the problem has a module and the worker a PyTorch
     bool measure_baselines = true;  // false: only those that are cached
+    absl::Duration compile_limit = absl::Seconds(30);  // of one source
   };
 
   // `pool` and `judge` outlive the evaluator, which alone uses the judge meanwhile.

@@ -175,6 +175,7 @@ class Slice {
     history_.Start(node);
     Flight flight;
     flight.trial = NewTrial(schedule, "", action);
+    node->state.trial_id = flight.trial.id();  // of moves that are tried while it is being judged
     flight.node = std::move(node);
     Launch(std::move(flight), *std::move(plans));
     return absl::OkStatus();

@@ -18,7 +18,7 @@ namespace warpsmith::agent {
 // A problem with several workloads has one schedule for all of them; knobs are chosen for the
 // workload that moves the most bytes.
 struct State {
-  std::string trial_id;  // of the trial that judged this schedule; empty: not judged
+  std::string trial_id;  // of the trial that judged this schedule, or judges it now
   v1::Schedule schedule;
   std::shared_ptr<const graph::Graph> original;  // main workload, before any rewrite
   graph::Graph graph;                            // after schedule.rewrites
