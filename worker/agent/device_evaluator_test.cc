@@ -1,0 +1,114 @@
+// The whole loop with nothing replaced: compile processes, the judge process, the host device.
+#include "worker/agent/device_evaluator.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "worker/agent/moves.h"
+#include "worker/agent/optimiser.h"
+#include "worker/agent/test_problems.h"
+
+namespace warpsmith::agent {
+namespace {
+
+struct Host {
+  Host() {
+    const std::string cache =
+        (std::filesystem::temp_directory_path() / "warpsmith_agent_test").string();
+    device::CompilePool::Options options;
+    options.processes = 2;
+    options.arch = "host";
+    options.cache_dir = cache;
+    auto started = device::CompilePool::Start(options);
+    INFO(started.status());
+    REQUIRE(started.ok());
+    pool = *std::move(started);
+    judge::JudgeClient::Options judging;
+    judging.arguments = {"--cache-dir", cache};
+    judge = std::make_unique<judge::JudgeClient>(judging);
+    evaluator = std::make_unique<DeviceEvaluator>(*pool, *judge,
+                                                  DeviceEvaluator::Settings{.use_torch = false});
+    target.arch = "host";
+    target.sm_count = 1;
+    target.max_cluster = 1;
+  }
+
+  codegen::Target target;
+  std::unique_ptr<device::CompilePool> pool;
+  std::unique_ptr<judge::JudgeClient> judge;
+  std::unique_ptr<DeviceEvaluator> evaluator;
+};
+
+struct Recorder : Reporter {
+  void OnTrial(const v1::Trial& trial) override { trials.push_back(trial); }
+  void OnIncumbent(const v1::Incumbent& incumbent) override { incumbents.push_back(incumbent); }
+  void OnProgress(const std::string&) override {}
+  std::vector<v1::Trial> trials;
+  std::vector<v1::Incumbent> incumbents;
+};
+
+TEST_CASE("softmax is made faster on this processor", "[agent][host]") {
+  Host host;
+  v1::Lease lease;
+  lease.set_id("lease");
+  lease.set_task_id("task");
+  *lease.mutable_problem() = Softmax(512, 1024);
+  lease.set_seconds(4);
+  lease.set_policy("rules");
+  lease.set_seed(3);
+  Recorder recorder;
+  const std::atomic<bool> stop{false};
+  Options options;
+  options.target = host.target;
+  options.in_flight = 4;
+  const auto outcome = Optimiser(*host.evaluator, options).Run(lease, recorder, stop);
+  INFO(outcome.status());
+  REQUIRE(outcome.ok());
+  CHECK(outcome->judged >= 1);
+  CHECK(outcome->first_plan_seconds > 0);
+  REQUIRE_FALSE(recorder.incumbents.empty());
+  const auto& best = recorder.incumbents.back();
+  CHECK(best.trial().verdict() == v1::ACCEPTED);
+  CHECK(best.baselines().baselines(0).name() == "op_by_op");
+  // One kernel where the baseline has four.
+  CHECK(best.speedup() > 1);
+  for (const auto& trial : recorder.trials) {
+    INFO(trial.action() << ": " << trial.reason());
+    CHECK(trial.verdict() != v1::WRONG);
+    CHECK(trial.verdict() != v1::OUT_OF_BOUNDS);
+    CHECK(trial.verdict() != v1::JUDGE_FAILED);
+  }
+}
+
+TEST_CASE("what does not compile is a verdict, and the order is kept", "[agent][host]") {
+  Host host;
+  const v1::Problem problem = Gelu(4096);
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  const auto schedule = codegen::DefaultSchedule(*graph, host.target);
+  auto plan = codegen::Lower(*graph, schedule, host.target);
+  REQUIRE(plan.ok());
+  plan->set_workload("default");
+  REQUIRE(host.evaluator->Open(problem, 1, {*plan}).ok());
+  v1::Plan broken = *plan;
+  broken.set_source(broken.source() + "\n#error this is not code\n");
+  auto first = host.evaluator->Submit({"1", schedule, {broken}});
+  auto second = host.evaluator->Submit({"2", schedule, {*plan}});
+  const Evaluated refused = first.get();
+  CHECK(refused.verdict == v1::NOT_COMPILED);
+  CHECK(refused.reason.find("this is not code") != std::string::npos);
+  CHECK(second.get().verdict == v1::ACCEPTED);
+
+  // What has not begun is dropped; nothing is left waiting.
+  std::vector<std::future<Evaluated>> dropped;
+  for (int i = 0; i < 4; ++i) dropped.push_back(host.evaluator->Submit({"3", schedule, {*plan}}));
+  host.evaluator->Abandon();
+  int unspecified = 0;
+  for (auto& answer : dropped) unspecified += answer.get().verdict == v1::VERDICT_UNSPECIFIED;
+  CHECK(unspecified >= 3);
+  CHECK(host.evaluator->Finalise().ok());
+}
+
+}  // namespace
+}  // namespace warpsmith::agent
