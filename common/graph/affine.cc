@@ -198,39 +198,39 @@ std::optional<Interval> BoundsOf(const ExprPtr& e, const std::vector<Interval>& 
   return a && b ? BoundsOfBinary(e->op, *a, *b) : std::nullopt;
 }
 
-std::optional<int64_t> EvaluateAt(const ExprPtr& e, const std::vector<int64_t>& point) {
-  if (IsFloat(e->type)) return std::nullopt;
-  switch (e->op) {
+std::optional<int64_t> EvaluateAt(const Expr& e, const std::vector<int64_t>& point) {
+  if (IsFloat(e.type)) return std::nullopt;
+  switch (e.op) {
     case Op::kConst:
-      return e->integer;
+      return e.integer;
     case Op::kIndex:
-      return point[e->var];
+      return point[e.var];
     case Op::kLoad:
       return std::nullopt;
     case Op::kSelect: {
-      const auto condition = EvaluateAt(e->args[0], point);
+      const auto condition = EvaluateAt(*e.args[0], point);
       if (!condition) return std::nullopt;
-      return EvaluateAt(e->args[*condition != 0 ? 1 : 2], point);
+      return EvaluateAt(*e.args[*condition != 0 ? 1 : 2], point);
     }
     case Op::kAnd:
     case Op::kOr: {
-      const auto a = EvaluateAt(e->args[0], point);
-      if (!a || (*a != 0) == (e->op == Op::kOr)) return a;
-      return EvaluateAt(e->args[1], point);
+      const auto a = EvaluateAt(*e.args[0], point);
+      if (!a || (*a != 0) == (e.op == Op::kOr)) return a;
+      return EvaluateAt(*e.args[1], point);
     }
     default:
       break;
   }
-  const auto a = EvaluateAt(e->args[0], point);
+  const auto a = EvaluateAt(*e.args[0], point);
   if (!a) return std::nullopt;
-  if (e->op == Op::kCast) return WrapTo(e->type, *a);
-  if (e->op == Op::kNot) return *a == 0;
-  if (e->args.size() == 1) return ApplyInteger(e->op, e->type, *a);
-  const auto b = EvaluateAt(e->args[1], point);
+  if (e.op == Op::kCast) return WrapTo(e.type, *a);
+  if (e.op == Op::kNot) return *a == 0;
+  if (e.args.size() == 1) return ApplyInteger(e.op, e.type, *a);
+  const auto b = EvaluateAt(*e.args[1], point);
   if (!b) return std::nullopt;
-  if (FindOp(e->op)->gives_bool) return CompareInteger(e->op, *a, *b);
-  if ((e->op == Op::kDiv || e->op == Op::kMod) && *b == 0) return std::nullopt;
-  return ApplyInteger(e->op, e->type, *a, *b);
+  if (FindOp(e.op)->gives_bool) return CompareInteger(e.op, *a, *b);
+  if ((e.op == Op::kDiv || e.op == Op::kMod) && *b == 0) return std::nullopt;
+  return ApplyInteger(e.op, e.type, *a, *b);
 }
 
 void Narrow(const ExprPtr& condition, bool value, std::vector<Interval>& ranges) {

@@ -34,7 +34,7 @@ std::optional<Interval> BoundsOf(const ExprPtr& e, const std::vector<Interval>& 
 
 // The value of an integer or bool expression at a point; nullopt if it loads, divides by zero or
 // has floats in it.
-std::optional<int64_t> EvaluateAt(const ExprPtr& e, const std::vector<int64_t>& point);
+std::optional<int64_t> EvaluateAt(const Expr& e, const std::vector<int64_t>& point);
 
 // Narrows `ranges` to points where `condition` can be `value`: comparisons of affine expressions of
 // one variable, and their conjunctions. An empty range means that there is no such point.

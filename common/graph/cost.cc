@@ -1,8 +1,11 @@
 // What a run must do at the least: the elements of inputs that decide the outputs, found by walking
 // the nodes backwards with the box of each tensor that is needed.
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "common/graph/affine.h"
 #include "common/graph/graph.h"
@@ -99,9 +102,15 @@ std::vector<Interval> Whole(const Tensor& tensor) {
   return box;
 }
 
-void MarkVariables(const ExprPtr& e, std::vector<bool>& used) {
-  if (e->op == Op::kIndex) used[e->var] = true;
-  for (const ExprPtr& arg : e->args) MarkVariables(arg, used);
+void MarkVariables(const Expr& e, std::set<const Expr*>& seen, std::vector<bool>& used) {
+  if (!seen.insert(&e).second) return;
+  if (e.op == Op::kIndex) used[e.var] = true;
+  for (const ExprPtr& arg : e.args) MarkVariables(*arg, seen, used);
+}
+
+void MarkVariables(const Expr& e, std::vector<bool>& used) {
+  std::set<const Expr*> seen;
+  MarkVariables(e, seen, used);
 }
 
 // Walks the expression of one node and adds what its loads need.
@@ -111,41 +120,55 @@ class LoadCounter {
   LoadCounter(const Graph& graph, const Node& node, std::vector<Interval> ranges, int64_t evaluated,
               std::vector<Need>& needs)
       : graph_(graph), node_(node), evaluated_(evaluated), needs_(needs) {
-    Walk(node.value, std::move(ranges), {});
+    contexts_.push_back({std::move(ranges), {}});
+    Walk(node.value, 0);
   }
 
  private:
   struct Condition {
-    ExprPtr e;
+    const Expr* e;
     bool value;
+    auto operator<=>(const Condition&) const = default;
+  };
+  // What holds where an expression is evaluated.
+  struct Context {
+    std::vector<Interval> ranges;
+    std::vector<Condition> conditions;
   };
 
-  void Walk(const ExprPtr& e, const std::vector<Interval>& ranges,
-            const std::vector<Condition>& conditions) {
-    if (Volume(ranges) == 0) return;  // no point comes here
-    const auto guarded = [&](const ExprPtr& side, bool value) {
-      auto narrowed = ranges;
-      Narrow(e->args[0], value, narrowed);
-      auto more = conditions;
-      more.push_back({e->args[0], value});
-      Walk(side, narrowed, more);
-    };
+  // The context of what is evaluated only where `condition` is `value`.
+  int Guarded(int context, const ExprPtr& condition, bool value) {
+    const auto [it, is_new] = guarded_.try_emplace({context, {condition.get(), value}},
+                                                   static_cast<int>(contexts_.size()));
+    if (is_new) {
+      Context inner = contexts_[context];
+      Narrow(condition, value, inner.ranges);
+      inner.conditions.push_back({condition.get(), value});
+      contexts_.push_back(std::move(inner));
+    }
+    return it->second;
+  }
+
+  void Walk(const ExprPtr& e, int context) {
+    // Shared parts once; and what no point comes to, not at all.
+    if (!walked_.insert({e.get(), context}).second) return;
+    if (Volume(contexts_[context].ranges) == 0) return;
     switch (e->op) {
       case Op::kSelect:
-        Walk(e->args[0], ranges, conditions);
-        guarded(e->args[1], true);
-        guarded(e->args[2], false);
+        Walk(e->args[0], context);
+        Walk(e->args[1], Guarded(context, e->args[0], true));
+        Walk(e->args[2], Guarded(context, e->args[0], false));
         return;
       case Op::kAnd:
       case Op::kOr:
-        Walk(e->args[0], ranges, conditions);
-        guarded(e->args[1], e->op == Op::kAnd);
+        Walk(e->args[0], context);
+        Walk(e->args[1], Guarded(context, e->args[0], e->op == Op::kAnd));
         return;
       default:
         break;
     }
-    for (const ExprPtr& arg : e->args) Walk(arg, ranges, conditions);
-    if (e->op == Op::kLoad) AddLoad(e, ranges, conditions);
+    for (const ExprPtr& arg : e->args) Walk(arg, context);
+    if (e->op == Op::kLoad) AddLoad(e, contexts_[context].ranges, contexts_[context].conditions);
   }
 
   void AddLoad(const ExprPtr& e, const std::vector<Interval>& ranges,
@@ -166,7 +189,7 @@ class LoadCounter {
     }
     // No more elements than there are points that load.
     std::vector<bool> used(ranges.size(), false);
-    MarkVariables(e, used);
+    MarkVariables(*e, used);
     int64_t points = 1, reduced = 1;
     for (size_t v = 0; v < ranges.size(); ++v) {
       if (used[v]) points *= Length(ranges[v]);
@@ -197,7 +220,7 @@ class LoadCounter {
       }
     } else {
       std::vector<bool> used(ranges.size(), false);
-      MarkVariables(e, used);
+      MarkVariables(*e, used);
       for (size_t v = 0; v < ranges.size(); ++v) {
         if (used[v]) points = std::min(kMaxElements, points * Length(ranges[v]));
       }
@@ -225,11 +248,11 @@ class LoadCounter {
         point.push_back(range.low + static_cast<int64_t>((state >> 33) % Length(range)));
       }
       inside += std::all_of(conditions.begin(), conditions.end(), [&](const Condition& c) {
-        const auto value = EvaluateAt(c.e, point);
+        const auto value = EvaluateAt(*c.e, point);
         return !value || (*value != 0) == c.value;  // what depends on data may be either
       });
     }
-    for (const Condition& c : conditions) MarkVariables(c.e, all_used);
+    for (const Condition& c : conditions) MarkVariables(*c.e, all_used);
     // A variable that the load does not use may still decide: then any of its values will do.
     if (all_used != used) return count;
     const double estimate = static_cast<double>(points) * inside / kSamples;
@@ -240,6 +263,9 @@ class LoadCounter {
   const Node& node_;
   const int64_t evaluated_;
   std::vector<Need>& needs_;
+  std::vector<Context> contexts_;
+  std::map<std::pair<int, Condition>, int> guarded_;
+  std::set<std::pair<const Expr*, int>> walked_;
   std::vector<std::pair<ExprPtr, std::vector<Interval>>> seen_;
 };
 

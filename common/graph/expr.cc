@@ -32,7 +32,10 @@ bool IsConstFloat(const ExprPtr& e, double value) {
 ExprPtr Bool(bool value) { return ConstInt(DType::kBool, value); }
 
 // Constants this small can be added and negated without thought of overflow.
-bool Small(int64_t value) { return std::abs(value) < (int64_t{1} << 62); }
+bool Small(int64_t value) {
+  constexpr int64_t kLimit = int64_t{1} << 62;
+  return -kLimit < value && value < kLimit;
+}
 
 // x + c for i64, gathering the constants of a chain of additions into one.
 ExprPtr AddConstant(const ExprPtr& x, int64_t c) {

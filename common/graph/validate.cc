@@ -195,7 +195,7 @@ class NodeValidator {
         where.push_back(
             absl::StrCat(PrintExpr(graph_, node_, Index(used[i])), " = ", point[used[i]]));
       }
-      const auto value = EvaluateAt(e, point);
+      const auto value = EvaluateAt(*e, point);
       if (!value || !wrong(*value)) continue;
       return Error(message(*value, where.empty()
                                        ? std::string()
