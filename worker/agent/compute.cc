@@ -31,20 +31,22 @@ class Compute : public Specialist {
       if (info.window) {
         for (int outputs : {8, 4, 16, 2, 1, kMaxWindowOutputs}) {
           if (outputs == now.window_outputs()) continue;
-          AddMove(
+          Action* action = AddMove(
               state, i, kName, "window_outputs", absl::StrCat(now.window_outputs()),
               absl::StrCat(outputs), (outputs == 8 || outputs == 16 ? 0.3 : 0.15) * room,
               [&](v1::Group& g) { g.mutable_compute()->set_window_outputs(outputs); }, actions);
+          if (action != nullptr) action->registers = outputs > now.window_outputs() ? 1 : -1;
         }
       }
       for (int unroll = 1; unroll <= kMaxUnroll; unroll *= 2) {
         if (unroll == now.unroll()) continue;
         // Neighbours first: too many loads in flight spill, too few wait.
         const bool near = unroll == 2 * now.unroll() || 2 * unroll == now.unroll();
-        AddMove(
+        Action* action = AddMove(
             state, i, kName, "unroll", absl::StrCat(now.unroll()), absl::StrCat(unroll),
             (near ? 0.08 : 0.03) * room,
             [&](v1::Group& g) { g.mutable_compute()->set_unroll(unroll); }, actions);
+        if (action != nullptr) action->registers = unroll > now.unroll() ? 1 : -1;
       }
     }
     return actions;

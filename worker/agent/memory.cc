@@ -1,5 +1,7 @@
 // Memory: how data moves. Vector width, cache hints, direction, and what is kept on chip.
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "worker/agent/moves.h"
@@ -10,16 +12,19 @@ namespace {
 constexpr char kName[] = "memory";
 constexpr int64_t kMaxKeptVectors = 64;  // code generation's limit for either place
 
+int Sign(int64_t n) { return n > 0 ? 1 : n < 0 ? -1 : 0; }
+
 void AddVectors(const State& state, int i, double room, std::vector<Action>& actions) {
   const auto& info = state.groups[i];
   const int now = info.resolved.memory().vector_bytes();
   for (int bytes : {16, 8, 4, 2}) {
     if (bytes < info.element_bytes || bytes == now) continue;
     // Narrower than what works costs instructions, but relieves registers and edges of short rows.
-    AddMove(
+    Action* action = AddMove(
         state, i, kName, "vector_bytes", absl::StrCat(now), absl::StrCat(bytes),
         (bytes > now ? 0.08 : 0.02) * room,
         [&](v1::Group& g) { g.mutable_memory()->set_vector_bytes(bytes); }, actions);
+    if (action != nullptr) action->registers = Sign(bytes - now);
   }
 }
 
@@ -70,6 +75,7 @@ void AddRowStorage(const State& state, int i, double room, std::vector<Action>& 
   const std::string now =
       absl::StrCat(memory.register_vectors(), " register + ", memory.shared_vectors(), " shared");
 
+  std::set<std::pair<int64_t, int64_t>> seen;
   auto add = [&](const char* kind, int64_t registers, int64_t shared, double prior) {
     if (registers < 0 || shared < 0 || registers + shared > needs.vectors) return;
     // A little over what is estimated is left to the compiler's report: spills show there.
@@ -77,7 +83,8 @@ void AddRowStorage(const State& state, int i, double room, std::vector<Action>& 
     if (std::max(registers, shared) > kMaxKeptVectors) return;
     if (registers == memory.register_vectors() && shared == memory.shared_vectors()) return;
     // Zero means automatic: a row that is kept in one place only says so by filling that place.
-    AddMove(
+    if (!seen.insert({registers, shared}).second) return;
+    Action* action = AddMove(
         state, i, kName, kind, now, absl::StrCat(registers, " register + ", shared, " shared"),
         prior * room,
         [&](v1::Group& g) {
@@ -85,6 +92,7 @@ void AddRowStorage(const State& state, int i, double room, std::vector<Action>& 
           g.mutable_memory()->set_shared_vectors(static_cast<int>(shared));
         },
         actions);
+    if (action != nullptr) action->registers = Sign(registers - memory.register_vectors());
   };
   const int64_t n = needs.vectors;
   if (needs.reread) {
@@ -125,11 +133,12 @@ void AddColumnStorage(const State& state, int i, double room, std::vector<Action
   for (int64_t kept : {needed, needed / 2, int64_t{now} * 2, int64_t{now} / 2, int64_t{now} + 2}) {
     if (kept < 1 || kept > std::min(needed, kMaxKeptVectors) || kept == now) continue;
     if (kept * vector_bytes > capacity.registers + 32) continue;
-    AddMove(
+    Action* action = AddMove(
         state, i, kName, "register_vectors", absl::StrCat(now), absl::StrCat(kept),
         (kept == needed ? 0.25 : 0.05) * room,
         [&](v1::Group& g) { g.mutable_memory()->set_register_vectors(static_cast<int>(kept)); },
         actions);
+    if (action != nullptr) action->registers = Sign(kept - now);
   }
 }
 

@@ -31,13 +31,13 @@ std::string Bytes(const google::protobuf::MessageLite& message) {
   return bytes;
 }
 
-void AddMove(const State& state, int index, const char* specialist, const std::string& kind,
-             const std::string& from, const std::string& to, double prior,
-             const std::function<void(v1::Group&)>& edit, std::vector<Action>& actions) {
+Action* AddMove(const State& state, int index, const char* specialist, const std::string& kind,
+                const std::string& from, const std::string& to, double prior,
+                const std::function<void(v1::Group&)>& edit, std::vector<Action>& actions) {
   const v1::Group& before = state.schedule.groups(index);
   v1::Group after = before;
   edit(after);
-  if (Bytes(after) == Bytes(before)) return;
+  if (Bytes(after) == Bytes(before)) return nullptr;
   Action action;
   action.specialist = specialist;
   action.kind = kind;
@@ -49,6 +49,7 @@ void AddMove(const State& state, int index, const char* specialist, const std::s
   *action.schedule.mutable_groups(index) = std::move(after);
   action.prior = prior;
   actions.push_back(std::move(action));
+  return &actions.back();
 }
 
 int VectorElements(const codegen::GroupInfo& info, const v1::Group& resolved) {

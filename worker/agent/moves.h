@@ -12,12 +12,13 @@ namespace warpsmith::agent {
 // The name by which people know a group: its first root.
 std::string GroupName(const v1::Group& group);
 
-// Appends the move that `edit` makes on group `index`, unless it changes nothing.
+// Appends the move that `edit` makes on group `index`, unless it changes nothing. Gives it, until
+// the next one is appended, or nullptr.
 //   kind "unroll", to "4": key "y unroll=4", name "group y: unroll 2 -> 4" if `from` is "2", and
 //   "group y: unroll 4" if it is empty.
-void AddMove(const State& state, int index, const char* specialist, const std::string& kind,
-             const std::string& from, const std::string& to, double prior,
-             const std::function<void(v1::Group&)>& edit, std::vector<Action>& actions);
+Action* AddMove(const State& state, int index, const char* specialist, const std::string& kind,
+                const std::string& from, const std::string& to, double prior,
+                const std::function<void(v1::Group&)>& edit, std::vector<Action>& actions);
 
 // Serialised so that equal schedules give equal bytes.
 std::string Bytes(const google::protobuf::MessageLite& message);

@@ -22,6 +22,8 @@ constexpr double kRunnerUpBehind = 0.06;
 // The same for the best of another structure, whose knobs have not been turned.
 constexpr int kMaxStructures = 3;
 constexpr double kStructureBehind = 0.35;
+// And for those that spilled: what they keep in registers was too much, not the rest of them.
+constexpr int kMaxSpilled = 3;
 // Weight of one observation of a move against its prior.
 constexpr double kObservationWeight = 2.0;
 // How fast a kind that does not pay loses credit.
@@ -49,6 +51,12 @@ std::string StructureOf(const v1::Schedule& schedule) {
   return structure;
 }
 
+int Spills(const State& state) {
+  int bytes = 0;
+  for (const auto& kernel : state.report.kernels()) bytes = std::max(bytes, kernel.spill_bytes());
+  return bytes;
+}
+
 }  // namespace
 
 int RulesPolicy::patience(const State& state) const {
@@ -69,13 +77,16 @@ std::vector<RulesPolicy::Base> RulesPolicy::Bases(const History& history) const 
   });
   const std::string structure = StructureOf(best->state.schedule);
   std::set<std::string> structures = {structure};
-  int runners_up = 0, different = 0;
+  int runners_up = 0, different = 0, spilled = 0;
   for (const auto& node : others) {
     const double behind = std::max(0.0, std::log(node->state.time_us / best_us));
     if (behind > kStructureBehind) break;
     const std::string own = StructureOf(node->state.schedule);
     if (own != structure && different < kMaxStructures && structures.insert(own).second) {
       ++different;
+      bases.push_back({node, behind / 2});
+    } else if (spilled < kMaxSpilled && Spills(node->state) > 0) {
+      ++spilled;
       bases.push_back({node, behind / 2});
     } else if (runners_up < kMaxRunnersUp && behind <= kRunnerUpBehind) {
       ++runners_up;
@@ -88,12 +99,11 @@ std::vector<RulesPolicy::Base> RulesPolicy::Bases(const History& history) const 
 double RulesPolicy::Expected(const State& state, const Action& action) const {
   double expected = action.prior;
   // Registers are what ran out.
-  int spills = 0, registers = 0;
+  int registers = 0;
   for (const auto& kernel : state.report.kernels()) {
-    spills = std::max(spills, kernel.spill_bytes());
     registers = std::max(registers, kernel.registers());
   }
-  if (spills > 0) {
+  if (Spills(state) > 0) {
     if (action.registers > 0) expected *= 0.2;
     if (action.registers < 0) expected = expected * 2 + 0.05;
   } else if (registers > 200 && action.registers > 0) {
