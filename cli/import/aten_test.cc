@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -18,11 +19,15 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<json> CasesOf(const std::string& group) {
-  std::ifstream file(std::string(WARPSMITH_TESTDATA) + "/" + group + ".jsonl");
+std::vector<json> CasesIn(const std::string& path) {
+  std::ifstream file(path);
   std::vector<json> cases;
   for (std::string line; std::getline(file, line);) cases.push_back(json::parse(line));
   return cases;
+}
+
+std::vector<json> CasesOf(const std::string& group) {
+  return CasesIn(std::string(WARPSMITH_TESTDATA) + "/" + group + ".jsonl");
 }
 
 double NumberOf(const json& value) {
@@ -89,6 +94,15 @@ TEST_CASE("imported operators give PyTorch's answers", "[aten]") {
       for (const json& row : cases) CheckCase(row);
     }
   }
+}
+
+// Cases of a file that somebody names, e.g. python/tests/check_kernelbench.py.
+TEST_CASE("cases of WARPSMITH_IMPORT_CASES", "[.cases]") {
+  const char* path = std::getenv("WARPSMITH_IMPORT_CASES");
+  REQUIRE(path != nullptr);
+  const std::vector<json> cases = CasesIn(path);
+  CHECK(!cases.empty());
+  for (const json& row : cases) CheckCase(row);
 }
 
 json OneNode(const std::string& op, const json& args) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
 
@@ -202,8 +203,14 @@ std::string Lowering::FreeName(std::string wanted) const {
 }
 
 std::string Lowering::Name(std::string_view part) const {
-  // PyTorch's private operators begin with an underscore; people need not see that.
-  std::string name = node_->name;
+  // What only matters inside PyTorch is left out: _native_batch_norm_legit_functional_1 is
+  // batch_norm_1.
+  std::string name = absl::StrReplaceAll(node_->name, {{"native_", ""},
+                                                       {"linalg_", ""},
+                                                       {"_legit_no_training", ""},
+                                                       {"_legit_functional", ""},
+                                                       {"_legit", ""},
+                                                       {"_with_indices", ""}});
   name.erase(0, name.find_first_not_of('_'));
   if (name.empty() || (name[0] >= '0' && name[0] <= '9')) name = "t" + name;
   return FreeName(part.empty() ? name : absl::StrCat(name, ".", std::string(part)));

@@ -126,12 +126,14 @@ Operator WithIndex(const char* arguments, bool maximum, bool index_only) {
         const Combiner combiner = index_used ? (maximum ? Combiner::kArgMax : Combiner::kArgMin)
                                              : (maximum ? Combiner::kMax : Combiner::kMin);
         const DType type = OrderedType(l.TypeOf(over.self));
+        const bool cast = !index_only && type != l.Out().type;
         const std::string index_name = !index_used ? "" : index_only ? l.Name() : l.Name("index");
-        int value = l.AddReduce(
-            l.Name("value"), combiner, over.shape, over.reduced, over.keep,
+        const std::string value_name = l.Name(index_only || cast ? "value" : "");
+        const int value = l.AddReduce(
+            value_name, combiner, over.shape, over.reduced, over.keep,
             [&](const Exprs& at) { return Cast(type, Load(l.graph, over.self, at)); }, index_name);
         if (index_used) l.Bind(value + 1, index_output);
-        if (!index_only) l.Bind(l.CastTensor(value, l.Out().type, l.Name()));
+        if (!index_only) l.Bind(cast ? l.CastTensor(value, l.Out().type, l.Name()) : value);
         return absl::OkStatus();
       }};
 }

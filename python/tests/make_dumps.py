@@ -311,18 +311,14 @@ def coarse(x):
     return (x.float() * 16).round().div(16).to(x.dtype) if x.is_floating_point() else x
 
 
-def numbers(x):
+def numbers(x, short=False):
     found = []
     for v in x.detach().reshape(-1):
         v = v.item()
         if isinstance(v, float) and x.dtype != torch.float64 and math.isfinite(v):
-            v = float(str(numpy.float32(v)))  # the shortest text that is this f32
+            v = float(str(numpy.float32(v))) if short else v  # the shortest text that is this f32
         found.append(dump.number(int(v) if isinstance(v, bool) else v))
     return found
-
-
-def is_special(inputs):
-    return any(getattr(i, "__qualname__", "").startswith("special.") for i in inputs)
 
 
 def make_case(group, name, fn, inputs):
@@ -331,9 +327,13 @@ def make_case(group, name, fn, inputs):
     torch.manual_seed(sum(map(ord, name)))
     values = [coarse(v) if isinstance(v, torch.Tensor) else v for v in module.get_inputs()]
     for maker, v in zip(inputs, values):
-        if is_special([maker]):
+        if getattr(maker, "__qualname__", "").startswith("special."):
             v.view(-1)[: len(SPECIAL)] = torch.tensor(SPECIAL, dtype=v.dtype)
-    real = module.Model()
+    return answered(name, row, module.Model(), values)
+
+
+def answered(name, row, real, values):
+    """The case: a dump with values for what it takes and the model's answers."""
     state = real.state_dict()
     for key, tensor in state.items():
         if tensor.is_floating_point():
@@ -347,7 +347,7 @@ def make_case(group, name, fn, inputs):
     tensors = [v for v in values if isinstance(v, torch.Tensor)] + given
     tolerance = max([2e-6] + [TOLERANCE.get(t.dtype, 0) for t in tensors + outputs])
     return {"name": name, "dump": row, "values": [numbers(t) for t in tensors],
-            "answers": [numbers(o) for o in outputs], "tolerance": tolerance}
+            "answers": [numbers(o, short=True) for o in outputs], "tolerance": tolerance}
 
 
 def main():
