@@ -1,9 +1,349 @@
+// First schedules: one kernel for each node, and greedy fusion by estimated time.
+//
+// Fusion starts from a group for each reduce, output and update; maps in between are inlined. The
+// pair of groups whose union saves most is merged, until none saves anything. The estimate counts
+// bytes, what is read again because a row does not fit on the card, launches, and work that would be
+// done several times.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
 #include "worker/codegen/codegen.h"
+#include "worker/codegen/group.h"
+
 namespace warpsmith::codegen {
+
+namespace {
+
+// Figures of the estimate, of an H200; only their ratios matter.
+constexpr double kBytesPerSecond = 4.0e12;
+constexpr double kStepsPerSecond = 1.2e13;      // simple operations of all threads
+constexpr double kTranscendentalSteps = 12;     // of those for one exponential
+constexpr double kLaunchSeconds = 2.5e-6;
+// Rows that blocks share run a little below the roof.
+constexpr double kMeetingFactor = 1.05;
+// Below this part of a row kept on the card, a second kernel does as well and is simpler.
+constexpr double kWorthKeeping = 0.25;
+// Limits on what is tried, for graphs of thousands of nodes.
+constexpr int kMaxTrials = 600;
+constexpr int kMaxParameters = 24;
+
+using Roots = std::vector<int>;
+
+struct Part {
+  Roots roots;
+  std::set<int> reads;      // tensors in memory
+  double seconds = 0;
+  v1::Skeleton skeleton = v1::SKELETON_AUTO;
+};
+
+double Steps(ValuePtr value, const Values& values, std::map<int, double>& memo) {
+  auto found = memo.find(value->id);
+  if (found != memo.end()) return found->second;
+  memo[value->id] = 0;   // shared values count once
+  double steps = 1;
+  if (value->kind == Value::Kind::kOp) {
+    switch (value->op) {
+      case graph::Op::kExp: case graph::Op::kLog: case graph::Op::kTanh: case graph::Op::kErf: case graph::Op::kPow:
+      case graph::Op::kSin: case graph::Op::kCos: case graph::Op::kLog1p: case graph::Op::kExpm1: case graph::Op::kDiv:
+        steps = kTranscendentalSteps;
+        break;
+      default:
+        break;
+    }
+  }
+  values.ForEachChild(value, [&](ValuePtr child) { steps += Steps(child, values, memo); });
+  for (const Variable& loop : value->loops) steps *= static_cast<double>(loop.range.high + 1);
+  return steps;
+}
+
+class Fusion {
+ public:
+  Fusion(const graph::Graph& graph, const Target& target) : graph_(graph), target_(target) {}
+
+  std::vector<Part> Run() {
+    Begin();
+    while (MergeBest()) {
+    }
+    Order();
+    return std::move(parts_);
+  }
+
+ private:
+  void Begin() {
+    for (int output : graph_.outputs) required_.insert(output);
+    for (const auto& update : graph_.updates) required_.insert(update.value);
+    std::vector<int> roots(required_.begin(), required_.end());
+    const auto inputs = [this](int t) { return graph_.tensors[t].node < 0; };
+    const std::vector<int> needed = NeededNodes(graph_, roots, inputs);
+    std::set<int> loaded;
+    for (int id : needed) {
+      for (int t : graph::LoadedTensors(graph_.nodes[id].value)) loaded.insert(t);
+    }
+    std::vector<Roots> starts;
+    for (int id : needed) {
+      const graph::Node& node = graph_.nodes[id];
+      Roots own;
+      for (int t : node.outputs) {
+        if (required_.count(t) > 0 || (node.reduce && loaded.count(t) > 0)) own.push_back(t);
+      }
+      if (!own.empty()) starts.push_back(own);
+    }
+    for (const Roots& start : starts) stored_.insert(start.begin(), start.end());
+    for (const Roots& start : starts) {
+      Part part;
+      part.roots = start;
+      part.reads = ReadsOf(start);
+      part.seconds = Estimate(start).value_or(1);
+      parts_.push_back(part);
+    }
+  }
+
+  // Whether `a` is computed from a tensor of `from`.
+  bool DependsOn(int a, const std::set<int>& from) {
+    std::set<int> seen;
+    std::vector<int> work = {a};
+    while (!work.empty()) {
+      const int t = work.back();
+      work.pop_back();
+      if (from.count(t) > 0) return true;
+      const int node = graph_.tensors[t].node;
+      if (node < 0 || !seen.insert(node).second) continue;
+      for (int u : graph::LoadedTensors(graph_.nodes[node].value)) work.push_back(u);
+    }
+    return false;
+  }
+
+  // Tensors that a group of these roots finds in memory.
+  std::set<int> MemoryFor(const Roots& roots) {
+    std::set<int> memory;
+    const std::set<int> own(roots.begin(), roots.end());
+    for (int t : stored_) {
+      if (own.count(t) == 0 && !DependsOn(t, own)) memory.insert(t);
+    }
+    return memory;
+  }
+
+  std::set<int> ReadsOf(const Roots& roots) {
+    const std::set<int> memory = MemoryFor(roots);
+    auto in_memory = [&](int t) { return graph_.tensors[t].node < 0 || memory.count(t) > 0; };
+    std::set<int> reads;
+    for (int id : NeededNodes(graph_, roots, in_memory)) {
+      for (int t : graph::LoadedTensors(graph_.nodes[id].value)) {
+        if (in_memory(t)) reads.insert(t);
+      }
+    }
+    return reads;
+  }
+
+  // Part of a row that stays in registers and shared memory between passes.
+  double KeptPart(const AnalysedGroup& group) const {
+    const Space& space = group.space;
+    const v1::Group& knobs = group.resolved;
+    if (space.skeleton == v1::SKELETON_COLUMNS) {
+      const double each = static_cast<double>(space.row_elements) / knobs.occupancy().threads_per_row();
+      return std::min(1.0, knobs.memory().register_vectors() / each);
+    }
+    const double kept = static_cast<double>(knobs.memory().register_vectors() + knobs.memory().shared_vectors()) *
+                        knobs.occupancy().threads_per_row() * knobs.occupancy().blocks_per_row() * group.source.width;
+    return std::min(1.0, kept / static_cast<double>(space.row_elements));
+  }
+
+  // Seconds of a kernel with these roots; nothing where it cannot be one.
+  std::optional<double> Estimate(const Roots& roots) {
+    const std::set<int> memory = MemoryFor(roots);
+    auto in_memory = [&](int t) { return graph_.tensors[t].node < 0 || memory.count(t) > 0; };
+    bool alias = true;
+    for (int root : roots) alias = alias && ReshapeOf(graph_, root, in_memory) >= 0;
+    if (alias) return 0.0;
+    auto group = AnalyseGroup(graph_, roots, in_memory, {}, 0, target_);
+    if (group.ok()) skeleton_ = group->space.skeleton;
+    if (!group.ok() || group->source.parameters.size() > kMaxParameters) return std::nullopt;
+    double bytes = 0;
+    for (const Parameter& p : group->source.parameters) bytes += static_cast<double>(graph_.tensors[p.tensor].bytes());
+    const Space& space = group->space;
+    double factor = 1;
+    if (space.skeleton != v1::SKELETON_MAP) {
+      const int passes = space.stages + (group->source.emits ? 1 : 0);
+      const double kept = KeptPart(*group);
+      const bool cached = space.skeleton == v1::SKELETON_COLUMNS;   // tiles are read again from L2
+      if (passes > 1) {
+        if (!cached && kept < kWorthKeeping && group->source.emits) return std::nullopt;
+        const double streams = static_cast<double>(space.rows) * static_cast<double>(space.row_elements) * group->source.stream_bytes;
+        bytes += (passes - 1) * (1 - kept) * streams * (cached ? 0.5 : 1.0);
+      }
+      if (passes > 1 && group->resolved.occupancy().blocks_per_row() > 1) factor = kMeetingFactor;
+    }
+    // Work, as a thread of one output element sees it.
+    auto kernel = BuildKernel(graph_, space, in_memory, 1, true);
+    double steps = 0;
+    if (kernel.ok()) {
+      std::map<int, double> memo;
+      for (ValuePtr target : TargetsOf(*kernel)) steps += Steps(target, *kernel->values, memo);
+    }
+    const double points = space.skeleton == v1::SKELETON_MAP ? static_cast<double>(space.elements)
+                                                             : static_cast<double>(space.rows) * static_cast<double>(space.row_elements);
+    const double launches = group->resolved.occupancy().meeting() == v1::MEETING_SECOND_PASS ? 2 : 1;
+    return std::max(bytes / kBytesPerSecond * factor, steps * points / kStepsPerSecond) + launches * kLaunchSeconds;
+  }
+
+  // Roots of the union that someone else needs.
+  Roots Union(const Part& a, const Part& b) {
+    Roots all = a.roots;
+    all.insert(all.end(), b.roots.begin(), b.roots.end());
+    Roots kept;
+    for (int t : all) {
+      bool needed = required_.count(t) > 0;
+      for (const Part& part : parts_) {
+        if (&part != &a && &part != &b) needed = needed || part.reads.count(t) > 0;
+      }
+      if (needed) kept.push_back(t);
+    }
+    // Nobody else needs any: they would not be there.
+    return kept.empty() ? all : kept;
+  }
+
+  bool Reaches(const std::set<int>& from, const Part& to) {
+    for (int t : to.roots) {
+      if (DependsOn(t, from)) return true;
+    }
+    return false;
+  }
+
+  // No third group lies between the two.
+  bool Convex(const Part& a, const Part& b) {
+    std::set<int> both(a.roots.begin(), a.roots.end());
+    both.insert(b.roots.begin(), b.roots.end());
+    for (const Part& part : parts_) {
+      if (&part == &a || &part == &b) continue;
+      const std::set<int> own(part.roots.begin(), part.roots.end());
+      const bool after = Reaches(both, part);
+      if (after && (Reaches(own, a) || Reaches(own, b))) return false;
+    }
+    return true;
+  }
+
+  bool Related(const Part& a, const Part& b) {
+    for (int t : a.roots) if (b.reads.count(t) > 0) return true;
+    for (int t : b.roots) if (a.reads.count(t) > 0) return true;
+    for (int t : a.reads) if (b.reads.count(t) > 0) return true;
+    return false;
+  }
+
+  bool MergeBest() {
+    double best = 0;
+    size_t best_a = 0, best_b = 0;
+    Roots best_roots;
+    for (size_t a = 0; a < parts_.size(); ++a) {
+      for (size_t b = a + 1; b < parts_.size(); ++b) {
+        const double saved = Saving(parts_[a], parts_[b]);
+        if (saved <= best) continue;
+        best = saved;
+        best_a = a;
+        best_b = b;
+        best_roots = Union(parts_[a], parts_[b]);
+      }
+    }
+    if (best <= 0) return false;
+    parts_.erase(parts_.begin() + best_b);
+    parts_.erase(parts_.begin() + best_a);
+    Part merged;
+    merged.roots = best_roots;
+    stored_.clear();
+    for (const Part& part : parts_) stored_.insert(part.roots.begin(), part.roots.end());
+    stored_.insert(best_roots.begin(), best_roots.end());
+    merged.seconds = Estimate(best_roots).value_or(1);
+    merged.reads = ReadsOf(best_roots);
+    parts_.insert(parts_.begin() + best_a, merged);
+    return true;
+  }
+
+  double Saving(const Part& a, const Part& b) {
+    const std::pair<Roots, Roots> key{a.roots, b.roots};
+    auto known = savings_.find(key);
+    if (known != savings_.end()) return known->second;
+    if (trials_ >= kMaxTrials || !Related(a, b) || !Convex(a, b)) return 0;
+    ++trials_;
+    const Roots merged = Union(a, b);
+    // Roots that vanish are in no memory.
+    const std::set<int> before = stored_;
+    for (const Part* part : {&a, &b}) {
+      for (int t : part->roots) stored_.erase(t);
+    }
+    stored_.insert(merged.begin(), merged.end());
+    const auto seconds = Estimate(merged);
+    stored_ = before;
+    const double saved = seconds.has_value() ? a.seconds + b.seconds - *seconds : 0;
+    savings_[key] = saved;
+    return saved;
+  }
+
+  // Each group after those it reads.
+  void Order() {
+    std::vector<Part> ordered;
+    std::vector<bool> done(parts_.size());
+    std::map<int, size_t> writer;
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      parts_[p].reads = ReadsOf(parts_[p].roots);
+      for (int t : parts_[p].roots) writer[t] = p;
+    }
+    std::function<void(size_t)> visit = [&](size_t p) {
+      if (done[p]) return;
+      done[p] = true;
+      for (int t : parts_[p].reads) {
+        auto from = writer.find(t);
+        if (from != writer.end()) visit(from->second);
+      }
+      ordered.push_back(parts_[p]);
+    };
+    for (size_t p = 0; p < parts_.size(); ++p) visit(p);
+    parts_ = std::move(ordered);
+    for (Part& part : parts_) {
+      skeleton_ = v1::SKELETON_AUTO;
+      (void)Estimate(part.roots);
+      part.skeleton = skeleton_;
+    }
+  }
+
+  const graph::Graph& graph_;
+  const Target& target_;
+  std::set<int> required_, stored_;
+  std::vector<Part> parts_;
+  std::map<std::pair<Roots, Roots>, double> savings_;
+  int trials_ = 0;
+  v1::Skeleton skeleton_ = v1::SKELETON_AUTO;   // of what was estimated last
+};
+
+}  // namespace
+
 v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target&) {
-  v1::Schedule s;
-  for (const auto& n : graph.nodes) { auto* g = s.add_groups(); for (int t : n.outputs) g->add_roots(graph.tensors[t].name); }
-  return s;
+  std::vector<int> roots = graph.outputs;
+  for (const auto& update : graph.updates) roots.push_back(update.value);
+  v1::Schedule schedule;
+  for (int id : NeededNodes(graph, roots, [&](int t) { return graph.tensors[t].node < 0; })) {
+    v1::Group* group = schedule.add_groups();
+    for (int t : graph.nodes[id].outputs) group->add_roots(graph.tensors[t].name);
+  }
+  return schedule;
 }
-v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) { return OpByOpSchedule(graph, target); }
+
+v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
+  v1::Schedule schedule;
+  std::set<int> seen;
+  for (const Part& part : Fusion(graph, target).Run()) {
+    v1::Group* group = schedule.add_groups();
+    for (int t : part.roots) group->add_roots(graph.tensors[t].name);
+    // What the group before read last is in L2 still: begin there.
+    for (int t : part.reads) {
+      if (part.skeleton == v1::SKELETON_MAP && seen.count(t) > 0 && graph.tensors[t].bytes() > target.l2_bytes) {
+        group->mutable_memory()->set_reverse(true);
+      }
+    }
+    seen.insert(part.reads.begin(), part.reads.end());
+  }
+  return schedule;
 }
+
+}  // namespace warpsmith::codegen

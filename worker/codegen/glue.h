@@ -45,6 +45,7 @@ struct GroupSource {
   int stream_bytes = 0;                 // of one element of all streams
   bool ragged = false;
   bool restrict = false;                // loads may move over stores
+  bool strips = false;                  // map: threads can take strips of windows
   bool emits = false, row_outputs = false;
 };
 

@@ -80,6 +80,8 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
   shape.streams = first->streams;
   shape.stream_bytes = first->stream_bytes;
   shape.vectors = CeilDiv(group.space.row_elements, std::max(1, first->width));
+  shape.edges = group.space.row_elements % std::max(1, first->width) != 0;
+  shape.strips = first->strips;
   shape.emits = first->emits;
   for (int bytes : first->acc_bytes) shape.acc_bytes = std::max(shape.acc_bytes, bytes);
   auto resolved = ResolveKnobs(graph, group.space, shape, knobs, target);

@@ -50,6 +50,15 @@ AtomPtr MakeMod(const Index& inner, int64_t divisor) {
   return atom;
 }
 
+// What a sum costs to compute and to understand: divisions above all.
+int64_t CostOf(const Index& index) {
+  int64_t cost = 0;
+  for (const Index::Term& term : index.terms()) {
+    cost += 1 + (term.atom->inner ? 4 + CostOf(*term.atom->inner) : 0);
+  }
+  return cost;
+}
+
 // What a term is a multiple of.
 int64_t MultipleOf(const Index::Term& term) {
   return Clamp(static_cast<__int128>(std::abs(term.coefficient)) * term.atom->multiple);
@@ -155,7 +164,7 @@ void Index::AddTerm(const AtomPtr& atom, int64_t coefficient) {
   }
 }
 
-// Rules over pairs of terms; each makes the sum shorter:
+// Rules over pairs of terms; each makes the sum cheaper:
 //   m * (e % c) + m * c * (e / c)               ->  m * e
 //   m * e - m * c * (e / c)                     ->  m * (e % c)
 //   m * c * ((e / c) % b) + m * (e % c)         ->  m * (e % (b * c))
@@ -177,7 +186,7 @@ void Index::Simplify() {
         const Index quotient = FloorDiv(e, c);
         add(quotient, -term.coefficient * c);
         add(e, term.coefficient);
-        if (candidate.terms_.size() < terms_.size()) {
+        if (CostOf(candidate) < CostOf(*this)) {
           *this = candidate;
           changed = true;
           continue;
@@ -199,7 +208,7 @@ void Index::Simplify() {
             merged.AddTerm(x.atom, x.coefficient * term.coefficient);
           }
           merged.constant_ += joined.constant_ * term.coefficient;
-          if (merged.terms_.size() < terms_.size()) {
+          if (CostOf(merged) < CostOf(*this)) {
             *this = merged;
             changed = true;
           }
@@ -209,7 +218,7 @@ void Index::Simplify() {
         const int64_t m = -term.coefficient / c;
         add(e, -m);
         candidate.AddTerm(MakeMod(e, c), m);
-        if (candidate.terms_.size() < terms_.size()) {
+        if (CostOf(candidate) < CostOf(*this)) {
           *this = candidate;
           changed = true;
         }
@@ -351,7 +360,7 @@ std::vector<Index> Unflatten(const Index& linear, const std::vector<int64_t>& ex
   std::vector<Index> coordinates(extents.size());
   Index rest = linear;
   for (int a = static_cast<int>(extents.size()) - 1; a >= 0; --a) {
-    coordinates[a] = a == 0 ? rest : FloorMod(rest, extents[a]);
+    coordinates[a] = extents[a] == 1 ? Index(0) : a == 0 ? rest : FloorMod(rest, extents[a]);
     rest = FloorDiv(rest, extents[a]);
   }
   return coordinates;

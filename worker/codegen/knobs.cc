@@ -57,7 +57,7 @@ void MapDefaults(const Space& space, const GroupShape& shape, const Target& targ
   if (occupancy->block_threads() == 0) occupancy->set_block_threads(256);
   const bool strips = space.window || space.primary >= 0;
   if (memory->vector_bytes() == 0) memory->set_vector_bytes(strips ? 1 : 16);
-  if (compute->window_outputs() == 0) compute->set_window_outputs(space.window ? 8 : 1);
+  if (compute->window_outputs() == 0) compute->set_window_outputs(shape.strips ? 8 : 1);
   if (compute->unroll() == 0) {
     int unroll = strips ? 1 : std::clamp(8 / std::max(1, shape.streams), 1, 4);
     // Small tensors: rather more blocks.
@@ -117,7 +117,7 @@ void RowsDefaults(const Space& space, const GroupShape& shape, const Target& tar
       while (most * 2 <= occupancy->block_threads() && occupancy->block_threads() % (most * 2) == 0) most *= 2;
       threads = std::min(threads, most);
     }
-    // Enough rows at once matter more than long threads.
+    if (shape.edges) threads = std::max<int64_t>(threads, 2 * PowerOfTwoAtLeast(shape.width));
     occupancy->set_threads_per_row(static_cast<int>(std::max<int64_t>(1, threads)));
   }
   if (occupancy->block_threads() == 0) {
@@ -198,8 +198,8 @@ void ColumnsDefaults(const Space& space, const GroupShape& shape, const Target& 
   }
 }
 
-void CheckMap(const Space& space, const v1::Group& g, Checker& check) {
-  check.Range("compute.window_outputs", g.compute().window_outputs(), 1, space.window ? kMaxWindowOutputs : 1);
+void CheckMap(const GroupShape& shape, const v1::Group& g, Checker& check) {
+  check.Range("compute.window_outputs", g.compute().window_outputs(), 1, shape.strips ? kMaxWindowOutputs : 1);
   check.Range("memory.register_vectors of a map", g.memory().register_vectors(), 0, 0);
   check.Range("memory.shared_vectors of a map", g.memory().shared_vectors(), 0, 0);
   check.Range("occupancy.threads_per_row of a map", g.occupancy().threads_per_row(), 0, 1);
@@ -218,6 +218,8 @@ void CheckRows(const Space& space, const GroupShape& shape, const v1::Group& g, 
   check.Range("occupancy.threads_per_row", row, 1, threads);
   check.That(IsPowerOfTwo(row), StrCat("occupancy.threads_per_row is ", row, "; it must be a power of two"));
   check.That(row <= 0 || threads % row == 0, StrCat("occupancy.threads_per_row is ", row, "; it must divide block_threads, ", threads));
+  check.That(!shape.edges || row >= 2 * shape.width,
+             StrCat("occupancy.threads_per_row is ", row, "; rows that are no whole number of vectors need at least ", 2 * shape.width));
   check.Range("occupancy.blocks_per_row", blocks, 1, kMaxBlocksPerRow);
   if (blocks <= 1) {
     check.That(occupancy.meeting() == v1::MEETING_AUTO, "occupancy.meeting must be AUTO where a row has one block");
@@ -325,7 +327,7 @@ absl::StatusOr<v1::Group> ResolveKnobs(const graph::Graph& graph, const Space& s
   switch (space.skeleton) {
     case v1::SKELETON_MAP:
       MapDefaults(space, shape, target, g);
-      CheckMap(space, g, check);
+      CheckMap(shape, g, check);
       break;
     case v1::SKELETON_ROWS:
       RowsDefaults(space, shape, target, g);

@@ -14,6 +14,8 @@ struct GroupShape {
   int64_t stream_bytes = 4;      // bytes of one position of all streams
   int streams = 1;
   int64_t vectors = 1;           // of a row
+  bool strips = false;           // map: threads can take strips of windows
+  bool edges = false;            // rows: single elements before the first or behind the last vector
   bool emits = false;            // writes the full space
   int acc_bytes = 4;             // rows of columns: largest stage
 };

@@ -17,6 +17,8 @@ using absl::StrCat;
 namespace {
 
 constexpr int kCombineThreads = 256;
+// What a block of a row with several exchanges with the others (RowsConfig::kExchangeBytes / blocks).
+constexpr int64_t kExchangeBytes = 2 * (kMaxAccBytes / 4) * 8;
 constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;
 
 std::string Identifier(const std::string& name) {
@@ -37,7 +39,7 @@ class GroupLowering {
     group_ = &group;
     const Space& space = group.space;
     base_name_ = StrCat("k", number_++, "_", Identifier(graph_.tensors[space.roots[0]].name));
-    absl::StrAppend(plan_.mutable_source(), "\n", group.source.text);
+    absl::StrAppend(plan_.mutable_source(), "\n", group.source.text, "\n");
     switch (space.skeleton) {
       case v1::SKELETON_MAP:
         return Map();
@@ -142,18 +144,18 @@ class GroupLowering {
     if (absl::Status s = CheckGrid(grid); !s.ok()) return s;
     std::vector<std::pair<std::string, int>> extra;
     if (counter) {
-      const int64_t groups = grid / blocks;
-      const int counters = storage_.AddWorkspace(StrCat(base_name_, "_counters"), "i32", groups * 4);
-      const int scratch = storage_.AddWorkspace(StrCat(base_name_, "_scratch"), "f32", groups * 2 * blocks * kMaxAccBytes);
+      // Zeros, by which blocks tell this run's partial results from none.
+      const int64_t bytes = grid * kExchangeBytes;
+      const int exchange = storage_.AddWorkspace(StrCat(base_name_, "_exchange"), "i32", bytes);
       v1::Fill* fill = plan_.add_steps()->mutable_fill();
-      fill->set_buffer(counters);
+      fill->set_buffer(exchange);
       fill->set_pattern(0);
-      fill->set_bytes(groups * 4);
-      extra = {{"unsigned* counters", counters}, {"void* scratch", scratch}};
+      fill->set_bytes(bytes);
+      extra = {{"void* exchange", exchange}};
     }
     v1::Launch* launch = Kernel("", threads, resident, grid, extra,
                                 StrCat("ws::rows<", glue(), ", ", config, ">(g, ", space.rows, ", ", space.row_elements, ", ",
-                                       counter ? "counters, scratch" : "nullptr, nullptr", ")"));
+                                       counter ? "exchange" : "nullptr", ")"));
     launch->set_shared_bytes(static_cast<uint32_t>(shared));
     if (counter) {
       launch->set_cooperative(true);

@@ -31,6 +31,12 @@ Shape ShapeOf(const Kernel& kernel, ValuePtr load) {
   return Shape::kLanes;
 }
 
+// A zero as it is in memory.
+std::string Zero(graph::DType type) {
+  const std::string storage = StorageType(type);
+  return storage == ComputeType(type) ? Literal(type, 0, 0) : StrCat(storage, "{}");
+}
+
 struct Bodies {
   std::string members, load, emit;
   int streams = 0, stream_bytes = 0;
@@ -70,7 +76,7 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
     } else {
       const std::string element = load.Element(value->tensor, value->index);
       load.Line(StrCat("values.", name, " = ",
-                       value->args.empty() ? element : StrCat(load.Use(value->args[0]), " ? ", element, " : ", type, "{}"), ";"));
+                       value->args.empty() ? element : StrCat(load.Use(value->args[0]), " ? ", element, " : ", Zero(value->type)), ";"));
     }
   }
   if (!lanes.empty()) {
@@ -78,7 +84,7 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
     for (const auto& [value, name] : lanes) {
       const std::string guard = value->args.empty() ? "" : load.Use(value->args[0]);
       const std::string element = load.Element(value->tensor, value->index);
-      load.Line(StrCat(name, " = ", guard.empty() ? element : StrCat(guard, " ? ", element, " : ", StorageType(value->type), "{}"), ";"));
+      load.Line(StrCat(name, " = ", guard.empty() ? element : StrCat(guard, " ? ", element, " : ", Zero(value->type)), ";"));
     }
     CloseLanes(load, frame);
   }

@@ -10,6 +10,9 @@ namespace {
 
 using absl::StrCat;
 
+// Rows that are no whole number of vectors are read by vectors from this many on.
+constexpr int64_t kMinRaggedVectors = 16;
+
 // Whether vectors that begin at `index` (lanes are neighbours) are aligned.
 struct Alignment {
   const Frame* frame;
@@ -75,7 +78,8 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
   source.width = WidthFor(context, context.knobs->memory().vector_bytes());
   for (;; source.width /= 2) {
     source.ragged = source.width > 1 && k % source.width != 0 && space.rows > 1;
-    if (source.width > 1 && source.width > k) continue;
+    // Short rows with edges would be mostly edges.
+    if (source.width > 1 && k % source.width != 0 && k < kMinRaggedVectors * source.width) continue;
     // One row begins where the tensor does: aligned, with a rest behind the last vector.
     wide = BuildKernel(graph, space, context.in_memory, source.width, !source.ragged);
     if (!wide.ok()) return wide.status();

@@ -168,22 +168,21 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   const Space& space = *context.space;
   const int outputs = std::max(1, context.knobs->compute().window_outputs());
   int width = WidthFor(context, context.knobs->memory().vector_bytes());
-  if (!space.window || (outputs == 1 && width == 1)) return GenerateMap(context);
   const graph::Node& node = graph.nodes[space.primary];
   const std::vector<int64_t> shape = graph.tensors[space.roots[0]].shape;
   std::vector<int64_t> extents;
   for (const graph::Axis& axis : node.axes) extents.push_back(axis.extent);
-  bool same = shape == extents && !shape.empty();
+  bool same = space.window && shape == extents && !shape.empty();
   for (int root : space.roots) same = same && graph.tensors[root].shape == shape;
   const std::vector<int> axes = same ? WindowAxes(graph, context) : std::vector<int>();
   int64_t elements = 1;
   for (const graph::Axis& axis : node.reduce_axes) elements *= axis.extent;
   const bool indexed = node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin;
-  if (axes.empty() || indexed || elements > kMaxWrittenOut) {
-    if (outputs == 1) return GenerateMap(context);
-    return absl::InvalidArgumentError(
-        StrCat("group '", graph.tensors[space.roots[0]].name, "': compute.window_outputs is ", outputs,
-               "; it must be 1 for a window that is ", axes.empty() ? "followed by a reshape" : indexed ? "an argmax" : "so large"));
+  const bool possible = !axes.empty() && !indexed && elements <= kMaxWrittenOut;
+  if (!possible || (outputs == 1 && width == 1)) {
+    auto source = GenerateMap(context);
+    if (source.ok()) source->strips = possible;
+    return source;
   }
   const int axis = axes[0];
   width = axis + 1 < static_cast<int>(shape.size()) ? static_cast<int>(std::min<int64_t>(width, shape.back())) : 1;
@@ -211,6 +210,7 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   source.emits = true;
   source.width = 1;
   source.restrict = true;
+  source.strips = true;
   source.parameters = ParametersOf(context, {&*whole});
   for (const Parameter& p : source.parameters) source.streams += p.written ? 0 : 1;
   source.stream_bytes = 4;
