@@ -19,10 +19,10 @@ namespace warpsmith::planner {
 
 // A worker is moved from the task it is warm on only to one that promises this much more.
 inline constexpr double kMoveMargin = 1.25;
-// Shares of a task's budget: the first slice finds the large gains, the later ones go where
-// they pay.
-inline constexpr double kFirstSlice = 0.5;
-inline constexpr double kNextSlice = 0.25;
+// Shares of a task's budget: the first slice finds the large gains, later ones go where they pay.
+// Few and long, since each opens the problem again (inputs, reference, baselines).
+inline constexpr double kFirstSlice = 0.7;
+inline constexpr double kNextSlice = 0.3;
 // A shorter slice would go into opening the problem. What would be left behind is added.
 inline constexpr double kMinSliceSeconds = 2;
 

@@ -39,13 +39,13 @@ TEST_CASE("a budget is cut into slices, the first one largest, and nothing is le
     task.add_gains()->set_seconds(slice);
     REQUIRE(slices.size() < 10);
   }
-  CHECK(slices == std::vector<double>{30, 15, 15});
+  CHECK(slices == std::vector<double>{42, 18});
   CHECK(task.seconds_spent() == task.seconds_budget());
 }
 
 TEST_CASE("a slice is never shorter than the least nor longer than what is left") {
   CHECK(NextSlice(TaskOf("a", 0, 0, {}, 2)) == 2);
-  CHECK(NextSlice(TaskOf("a", 0, 0, {}, 5)) == 2.5);
+  CHECK(NextSlice(TaskOf("a", 0, 0, {}, 5)) == 5);
   CHECK(NextSlice(TaskOf("a", 0, 0, {{2.5, 1, 1}}, 5)) == 2.5);
   CHECK(NextSlice(TaskOf("a", 0, 0, {{58, 1, 1}})) == 2);
   CHECK(NextSlice(TaskOf("a", 0, 0, {{59, 1, 1}})) == 0);

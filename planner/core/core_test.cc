@@ -125,7 +125,7 @@ TEST_CASE("a lease: granted, renewed, finished; then the next slice") {
   bench.Do(SubmitOf({"a"}));
   const Grant grant = bench.Take("w");
   CHECK(grant.fence == 1);
-  CHECK(grant.seconds == 20);
+  CHECK(grant.seconds == 28);
   CHECK(grant.problem_blob == "blob of a");
   CHECK(grant.policy == "rules");
   for (int i = 0; i < 10; ++i) {
@@ -142,7 +142,7 @@ TEST_CASE("a lease: granted, renewed, finished; then the next slice") {
   REQUIRE(answer.start.size() == 1);
   CHECK(answer.start[0].fence == 2);
   CHECK(answer.start[0].incumbent_blob == "t1=1.5");
-  CHECK(answer.start[0].seconds == 10);
+  CHECK(answer.start[0].seconds == 12);
   CHECK(answer.start[0].seed != grant.seed);
   const v1::Task& task = bench.Task("r1/a@host");
   CHECK(task.slices() == 1);
@@ -269,7 +269,7 @@ TEST_CASE("a task comes to rest for one of these reasons") {
   Bench bench;
   bench.Do(SubmitOf({"a"}));
   const Grant grant = bench.Take("w");
-  v1::LeaseStatus status = StatusOf(grant, c.seconds, std::string(c.failure).empty());
+  v1::LeaseStatus status = StatusOf(grant, c.seconds, true);
   status.set_converged(c.converged);
   status.set_failure(c.failure);
   status.set_permanent(c.permanent);
@@ -308,7 +308,7 @@ TEST_CASE("failures that are not permanent end after three in a row") {
   bench.Do(SubmitOf({"a"}));
   Grant grant = bench.Take("w");
   for (int i = 0; i < kMaxFailures; ++i) {
-    v1::LeaseStatus status = StatusOf(grant, 1);
+    v1::LeaseStatus status = StatusOf(grant, 1, true);
     status.set_failure("out of memory");
     const SynchronizeAnswer answer = bench.Report("w", {status}, {}, 1);
     if (!answer.start.empty()) grant = answer.start[0];

@@ -208,6 +208,7 @@ void Simulation::Work(Worker& worker, Held& held) {
   const double step = kStepMs / 1000.0;
   if (held.spent == 0 && Chance(nature.fails)) {
     held.over = true;
+    held.end.set_finished(true);
     held.end.set_failure("cannot work on it");
     held.end.set_permanent(nature.permanent);
     held.spent = 0.5;
@@ -346,8 +347,7 @@ void Simulation::Learn(Worker& worker, const Call& call, const SynchronizeAnswer
                  unsent.end());
   }
   for (const v1::LeaseStatus& sent : call.request.leases) {
-    const bool over = sent.finished() || !sent.failure().empty();
-    if (!over || !has(answer.recorded, sent.lease_id())) continue;
+    if (!sent.finished() || !has(answer.recorded, sent.lease_id())) continue;
     checker_.ToldFinished(sent.task_id(), sent.fence());
     worker.held.erase(sent.lease_id());
   }

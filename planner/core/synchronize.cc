@@ -164,7 +164,7 @@ void Core::Record(Context& context, const Result& result, const std::string& wor
 void Core::Update(Context& context, const v1::LeaseStatus& status, const std::string& worker_id,
                   SynchronizeAnswer& answer) {
   const v1::TaskRecord* record = state_.FindTask(status.task_id());
-  const bool over = status.finished() || !status.failure().empty();
+  const bool over = status.finished();
   const bool current =
       record != nullptr && record->has_lease() && record->lease().id() == status.lease_id() &&
       record->lease().fence() == status.fence() && record->lease().worker_id() == worker_id;
