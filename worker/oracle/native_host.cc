@@ -46,10 +46,10 @@ class Accumulator {
   void Add(T value) {
     switch (combiner_) {
       case Combiner::kSum:
-        sum_ = Plus(sum_, value);
+        AddToSum(value);
         break;
       case Combiner::kProd:
-        product_ = Times(product_, value);
+        product_ *= static_cast<Wide>(value);
         break;
       default:
         if (position_ == 0 || Beats(Largest(), value, best_)) {
@@ -64,31 +64,52 @@ class Accumulator {
   T Take(int64_t* index) {
     *index = index_;
     T result = best_;
-    if (combiner_ == Combiner::kSum) result = Finish(sum_);
-    if (combiner_ == Combiner::kProd) result = Finish(product_);
+    if (combiner_ == Combiner::kSum) result = Sum();
+    if (combiner_ == Combiner::kProd) result = Narrowed(product_);
     *this = Accumulator(combiner_, type_);
     return result;
   }
 
  private:
-  // Floats sum in 64 bits of mantissa, so that the exact answer is exact; integers wrap.
+  // Integers wrap, so they may as well do it without a sign.
   using Wide = std::conditional_t<std::is_same_v<T, double>, long double, uint64_t>;
 
-  static Wide Plus(Wide a, T b) { return a + static_cast<Wide>(b); }
-  static Wide Times(Wide a, T b) { return a * static_cast<Wide>(b); }
-  T Finish(Wide value) const {
+  // Floats keep what each addition rounds off (Knuth's two-sum), so that the sum is as good as
+  // exact.
+  void AddToSum(T value) {
+    if constexpr (std::is_same_v<T, double>) {
+      const double sum = sum_ + value;
+      const double added = sum - sum_;
+      lost_ += (sum_ - (sum - added)) + (value - added);
+      sum_ = sum;
+    } else {
+      sum_ = static_cast<int64_t>(static_cast<uint64_t>(sum_) + static_cast<uint64_t>(value));
+    }
+  }
+
+  T Sum() const {
+    if constexpr (std::is_same_v<T, double>) {
+      // What was lost of an infinity is NaN.
+      return std::isfinite(sum_) ? sum_ + lost_ : sum_;
+    } else {
+      return graph::WrapTo(type_, sum_);
+    }
+  }
+
+  T Narrowed(Wide value) const {
     if constexpr (std::is_same_v<T, double>) {
       return static_cast<double>(value);
     } else {
       return graph::WrapTo(type_, static_cast<int64_t>(value));
     }
   }
+
   bool Largest() const { return combiner_ == Combiner::kMax || combiner_ == Combiner::kArgMax; }
 
   Combiner combiner_;
   DType type_;
-  Wide sum_ = 0, product_ = 1;
-  T best_ = 0;
+  T sum_ = 0, lost_ = 0, best_ = 0;
+  Wide product_ = 1;
   int64_t index_ = 0, position_ = 0;
 };
 
