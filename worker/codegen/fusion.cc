@@ -39,11 +39,15 @@ struct Part {
   v1::Skeleton skeleton = v1::SKELETON_AUTO;
 };
 
-double Steps(ValuePtr value, const Values& values, std::map<int, double>& memo) {
+// Simple operations of a value, without those that depend on none of `variables`.
+double Steps(ValuePtr value, const Values& values, uint64_t variables, std::map<int, double>& memo) {
   auto found = memo.find(value->id);
   if (found != memo.end()) return found->second;
   memo[value->id] = 0;   // shared values count once
+  if ((value->variables & variables) == 0) return 0;
   double steps = 1;
+  uint64_t loops = 0;
+  for (const Variable& loop : value->loops) loops |= BitOf(loop);
   if (value->kind == Value::Kind::kOp) {
     switch (value->op) {
       case graph::Op::kExp: case graph::Op::kLog: case graph::Op::kTanh: case graph::Op::kErf: case graph::Op::kPow:
@@ -54,7 +58,7 @@ double Steps(ValuePtr value, const Values& values, std::map<int, double>& memo) 
         break;
     }
   }
-  values.ForEachChild(value, [&](ValuePtr child) { steps += Steps(child, values, memo); });
+  values.ForEachChild(value, [&](ValuePtr child) { steps += Steps(child, values, variables | loops, memo); });
   for (const Variable& loop : value->loops) steps *= static_cast<double>(loop.range.high + 1);
   return steps;
 }
@@ -181,7 +185,9 @@ class Fusion {
     double steps = 0;
     if (kernel.ok()) {
       std::map<int, double> memo;
-      for (ValuePtr target : TargetsOf(*kernel)) steps += Steps(target, *kernel->values, memo);
+      const Frame& frame = kernel->frame;
+      const uint64_t along = space.skeleton == v1::SKELETON_MAP ? BitOf(frame.element) : BitOf(frame.k);
+      for (ValuePtr target : TargetsOf(*kernel)) steps += Steps(target, *kernel->values, along, memo);
     }
     const double points = space.skeleton == v1::SKELETON_MAP ? static_cast<double>(space.elements)
                                                              : static_cast<double>(space.rows) * static_cast<double>(space.row_elements);
@@ -261,12 +267,13 @@ class Fusion {
   }
 
   double Saving(const Part& a, const Part& b) {
-    const std::pair<Roots, Roots> key{a.roots, b.roots};
+    const Roots merged = Union(a, b);
+    const std::vector<Roots> key = {a.roots, b.roots, merged, Roots(a.reads.begin(), a.reads.end()),
+                                    Roots(b.reads.begin(), b.reads.end())};
     auto known = savings_.find(key);
     if (known != savings_.end()) return known->second;
     if (trials_ >= kMaxTrials || !Related(a, b) || !Convex(a, b)) return 0;
     ++trials_;
-    const Roots merged = Union(a, b);
     // Roots that vanish are in no memory.
     const std::set<int> before = stored_;
     for (const Part* part : {&a, &b}) {
@@ -311,7 +318,7 @@ class Fusion {
   const Target& target_;
   std::set<int> required_, stored_;
   std::vector<Part> parts_;
-  std::map<std::pair<Roots, Roots>, double> savings_;
+  std::map<std::vector<Roots>, double> savings_;   // of a pair: both, their union, what they read
   int trials_ = 0;
   v1::Skeleton skeleton_ = v1::SKELETON_AUTO;   // of what was estimated last
 };
