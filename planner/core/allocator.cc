@@ -31,7 +31,8 @@ double Gain(const v1::SliceGain& slice) {
 double NextSlice(const v1::Task& task) {
   const double left = task.seconds_budget() - task.seconds_spent();
   if (left < kMinSliceSeconds) return 0;
-  const double share = task.gains_size() == 0 ? kFirstSlice : kNextSlice;
+  // Slices that ended early, lost or failed, do not count.
+  const double share = task.slices() == 0 ? kFirstSlice : kNextSlice;
   const double slice = std::max(kMinSliceSeconds, share * task.seconds_budget());
   return left - slice < kMinSliceSeconds ? left : slice;
 }
