@@ -13,6 +13,9 @@
 // group of BLOCKS_PER_ROW blocks in the grid. Partial results alternate between two places, so one
 // meeting a stage is enough.
 //
+// Loops over shared slots are hardly unrolled: there is nothing to keep in flight, and the compiler would
+// hold many slots' values at once and spill the registers that hold the row.
+//
 // Dynamic shared memory: RowsConfig::kScratchBytes + SHARED_VECTORS * THREADS * V * kStreamBytes.
 //
 // Rows that start anywhere (G::kRagged): head(row) elements before the first aligned vector and the
@@ -179,7 +182,7 @@ struct RowPart {
   }
   WS_DEVICE void load_all(const typename G::Row& row) {
     const int h = head(row);
-#pragma unroll
+#pragma unroll 1
     for (int j = 0; j < C::kShared; ++j) load_slot(row, h, j);
     if constexpr (C::kShared > 0) copy_commit();
 #pragma unroll
@@ -209,6 +212,13 @@ struct RowPart {
     }
   }
 
+  // What was computed from kept values in one stage is computed again in the next, not carried along:
+  // the compiler would otherwise trade the registers that hold the row for those results.
+  WS_DEVICE void forget() {
+#pragma unroll
+    for (int j = 0; j < C::kRegisters; ++j) opaque(kept[j]);
+  }
+
   template <int S>
   WS_DEVICE typename G::template Acc<S> accumulate(const typename G::Row& row) const {
     auto acc = g.template identity<S>();
@@ -219,7 +229,7 @@ struct RowPart {
       const Index v = Index(j) * T + t;
       if (full(j) || v < n) g.template accumulate<S, V>(row, h + v * V, kept[j], acc);
     }
-#pragma unroll
+#pragma unroll 2
     for (int j = 0; j < C::kShared; ++j) {
       const Index v = Index(C::kRegisters + j) * T + t;
       if (full(C::kRegisters + j) || v < n) {
@@ -241,7 +251,7 @@ struct RowPart {
     const int hn = REFILL ? head(next) : 0;
     const Index n = vectors(h);
     if constexpr (G::kEmits) rest(row, h, [&](Index k, const Vector& values) { g.template emit<V>(row, k, values); });
-#pragma unroll
+#pragma unroll 1
     for (int j = 0; j < C::kShared; ++j) {
       const Index v = Index(C::kRegisters + j) * T + t;
       if constexpr (G::kEmits) {
@@ -271,11 +281,12 @@ struct RowPart {
 };
 
 template <class G, class C, int S>
-WS_DEVICE void row_stages(const G& g, const RowPart<G, C>& part, RowGroup<G, C>& group, typename G::Row& row) {
+WS_DEVICE void row_stages(const G& g, RowPart<G, C>& part, RowGroup<G, C>& group, typename G::Row& row) {
   if constexpr (S < G::kStages) {
     auto acc = part.template accumulate<S>(row);
     group.template reduce<S>(acc);
     g.template finish<S>(row, acc);
+    part.forget();
     row_stages<G, C, S + 1>(g, part, group, row);
   }
 }
