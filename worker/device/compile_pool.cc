@@ -24,7 +24,7 @@ namespace {
 constexpr absl::Duration kGrace = absl::Milliseconds(500);
 // Time for a new process to load its compiler.
 constexpr absl::Duration kStartLimit = absl::Seconds(20);
-constexpr rlim_t kMemoryBytes = rlim_t{16} << 30;
+[[maybe_unused]] constexpr rlim_t kMemoryBytes = rlim_t{16} << 30;
 constexpr int kCannotStart = 127;
 
 // In the new process, between fork and exec: nothing here may allocate.
@@ -35,8 +35,10 @@ constexpr int kCannotStart = 127;
   sigprocmask(SIG_SETMASK, &none, nullptr);
   const rlimit core = {0, 0};
   setrlimit(RLIMIT_CORE, &core);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadows are larger
   const rlimit memory = {kMemoryBytes, kMemoryBytes};
   setrlimit(RLIMIT_AS, &memory);
+#endif
   dup2(socket, STDIN_FILENO);
   const int null = open("/dev/null", O_WRONLY);
   if (null >= 0) dup2(null, STDOUT_FILENO);

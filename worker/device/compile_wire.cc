@@ -128,7 +128,7 @@ absl::StatusOr<std::string> ReadFrame(int socket, absl::Time deadline) {
     const absl::Duration left = deadline - absl::Now();
     if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("no answer in time");
     pollfd poll_fd = {socket, POLLIN, 0};
-    const auto timeout_ms = std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 60'000);
+    const auto timeout_ms = std::min<int64_t>(absl::ToInt64Milliseconds(left), 60'000) + 1;
     const int ready = poll(&poll_fd, 1, static_cast<int>(timeout_ms));
     if (ready < 0 && errno != EINTR) return Gone();
     if (ready <= 0) continue;

@@ -49,7 +49,7 @@ bool ReadUntil(int fd, absl::Time deadline, std::string* output) {
     pollfd poll_fd = {fd, POLLIN, 0};
     const int ready =
         poll(&poll_fd, 1,
-             static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 60'000)));
+             static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(left), 60'000) + 1));
     if (ready < 0 && errno != EINTR) return true;
     if (ready <= 0) continue;
     char buffer[4096];
