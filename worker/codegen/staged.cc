@@ -368,6 +368,25 @@ std::string StagedGlue::FinishBody(int stage, bool results, int depth) {
     emitter.Line(StrCat(row_, ".", member->name, " = ", emitter.Use(member->value), ";"));
     emitter.Bind(member->value, StrCat(row_, ".", member->name));
   }
+  // What earlier passes computed from the row's values is not worth the registers that it takes to
+  // keep it until the next.
+  if (stage > 0) {
+    auto forget = [&](const std::string& name, bool each) {
+      for (int j = 0; j < (each ? frame.width : 1); ++j) {
+        emitter.Line(StrCat("ws::opaque(", row_, ".", name, each ? StrCat("[", j, "]") : "", ");"));
+      }
+    };
+    for (int s = 0; results && s < stage; ++s) {
+      for (const StageReduce& reduce : stages_[s]) {
+        forget(ResultName(reduce.reduce->node, 0), columns());
+        if (IsIndexed(reduce.reduction)) forget(ResultName(reduce.reduce->node, 1), columns());
+        if (reduce.online_node >= 0) forget(ResultName(reduce.online_node, 0), columns());
+      }
+    }
+    for (const RowMembers::Member& member : shared_.members) {
+      if (member.owner == this && member.stage < stage) forget(member.name, member.lanes);
+    }
+  }
   // Results come before what is made of them: in their own loop over lanes.
   std::string before;
   if (stage >= 0 && results) {
