@@ -44,7 +44,7 @@ constexpr absl::Duration kForcedEndAfter = absl::Seconds(5);
 constexpr int kUsage = 2;  // exit status, as of `warpsmith`
 
 struct Flags {
-  std::string dir, planner, device = "host", name, python, log_level = "info";
+  std::string dir, planner, device = "host", name, python, nvrtc, log_level = "info";
   int compile_jobs = 0;
   bool list_devices = false;
 };
@@ -68,14 +68,31 @@ bool IsName(const std::string& name) {
              std::string::npos;
 }
 
-// The version of PyTorch that this interpreter has; an error says what is missing.
-absl::StatusOr<std::string> TorchVersion(const std::string& python) {
-  auto child = base::Child::Start({python, "-c", "import torch; print(torch.__version__)"});
+// What an interpreter brings along.
+struct Torch {
+  std::string version;  // of PyTorch
+  std::string nvrtc;    // libnvrtc.so of its wheel; empty: it has none
+};
+
+constexpr char kAskPython[] = R"py(
+import glob, os, torch
+print(torch.__version__)
+root = os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "nvidia")
+found = sorted(glob.glob(root + "/*/lib/libnvrtc.so.1[23]"), reverse=True)
+print(found[0] if found else "")
+)py";
+
+absl::StatusOr<Torch> AskPython(const std::string& python) {
+  auto child = base::Child::Start({python, "-c", kAskPython});
   if (!child.ok()) return child.status();
-  auto version = (*child)->ReadLine(absl::Now() + kPythonLimit);
-  if (version.ok()) return version;
-  return absl::FailedPreconditionError(
-      absl::StrCat(python, " has no PyTorch: ", (*child)->errors()));
+  const absl::Time deadline = absl::Now() + kPythonLimit;
+  auto version = (*child)->ReadLine(deadline);
+  if (!version.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(python, " has no PyTorch: ", (*child)->errors()));
+  }
+  auto nvrtc = (*child)->ReadLine(deadline);
+  return Torch{*version, nvrtc.ok() ? *nvrtc : ""};
 }
 
 codegen::Target TargetOf(const device::DeviceInfo& info) {
@@ -163,13 +180,14 @@ int Run(Flags flags) {
         absl::IsInvalidArgument(device.status()) ? kUsage : 1);
   }
   if (!flags.python.empty()) {
-    auto torch = TorchVersion(flags.python);
+    auto torch = AskPython(flags.python);
     if (!torch.ok()) {
       return Fail(
           absl::StrCat("--python ", flags.python, ": ", std::string(torch.status().message())),
           kUsage);
     }
-    spdlog::info("PyTorch {} at {}", *torch, flags.python);
+    spdlog::info("PyTorch {} at {}", torch->version, flags.python);
+    if (flags.nvrtc.empty()) flags.nvrtc = torch->nvrtc;
   }
 
   const std::string cache = flags.dir + "/cache";
@@ -177,6 +195,7 @@ int Run(Flags flags) {
   pool_options.processes = flags.compile_jobs;
   pool_options.arch = device->arch;
   pool_options.cache_dir = cache;
+  pool_options.nvrtc = flags.nvrtc;
   auto pool = device::CompilePool::Start(pool_options);
   if (!pool.ok()) return Fail(std::string(pool.status().message()), 1);
   judge::JudgeClient::Options judge_options;
@@ -186,6 +205,9 @@ int Run(Flags flags) {
     judge_options.arguments.insert(
         judge_options.arguments.end(),
         {"--python", flags.python, "--python-path", base::PythonFolder(base::ProgramFolder())});
+  }
+  if (!flags.nvrtc.empty()) {
+    judge_options.arguments.insert(judge_options.arguments.end(), {"--nvrtc", flags.nvrtc});
   }
   judge::JudgeClient judge(judge_options);
   agent::DeviceEvaluator::Settings settings;
@@ -227,6 +249,8 @@ int main(int argc, char** argv) {
   app.add_option("--name", flags.name,
                  "unique among a planner's workers; HOST-DEVICE if not given");
   app.add_option("--python", flags.python, "Python with PyTorch, for the PyTorch oracle");
+  app.add_option("--nvrtc", flags.nvrtc,
+                 "path of libnvrtc.so; that of --python, or the system's, if not given");
   app.add_option("--compile-jobs", flags.compile_jobs, "processes; one a core if not given")
       ->check(CLI::Range(1, device::kMaxCompileProcesses));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warning, error, off")

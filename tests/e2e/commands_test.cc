@@ -84,42 +84,37 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   CHECK(bench.code == 5);
   CHECK_THAT(bench.err, Contains("swish is left out"));
 
-  SECTION("a second `up` on the same folder says what is the matter") {
-    Finished second = fleet.Warpsmith({"up", "--device", "host"});
-    CHECK(second.code == 1);
-    CHECK_THAT(second.err, Contains("already") && Contains("warpsmith down"));
+  // A second `up` on the same folder says what is the matter.
+  Finished second = fleet.Warpsmith({"up", "--device", "host"});
+  CHECK(second.code == 1);
+  CHECK_THAT(second.err, Contains("already") && Contains("warpsmith down"));
+  // What does not exist is named, with what does.
+  Finished none = fleet.Warpsmith({"show", "no_such_task"});
+  CHECK(none.code == 4);
+  CHECK_THAT(none.err, Contains("no_such_task") && Contains("r1/swish@host"));
+  CHECK(fleet.Warpsmith({"watch", "r77"}).code == 4);
+
+  // SIGTERM ends everything in good order.
+  const auto judges = Descendants(fleet.up().pid(), "warpsmith-judge");
+  CHECK(Descendants(fleet.up().pid(), "warpsmith-planner").size() == 1);
+  CHECK(fleet.Down() == 0);
+  for (pid_t pid : judges) CHECK_FALSE(std::filesystem::exists("/proc/" + std::to_string(pid)));
+  Finished after_down = fleet.Warpsmith({"workers"});
+  CHECK(after_down.code == 3);
+  CHECK_THAT(after_down.err, Contains("warpsmith up"));
+
+  // What was found is there again after a restart.
+  Process again({kBin + "/warpsmith", "--dir", fleet.dir(), "up", "--workers", "0"});
+  REQUIRE(Eventually(absl::Seconds(30), [&] { return fleet.List().ok(); }));
+  auto after = fleet.List("r1");
+  REQUIRE(after.ok());
+  REQUIRE(after->tasks_size() == 3);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(after->tasks(i).incumbent_blob() == list->tasks(i).incumbent_blob());
+    CHECK(after->tasks(i).trials() == list->tasks(i).trials());
   }
-  SECTION("what does not exist is named, with what does") {
-    Finished none = fleet.Warpsmith({"show", "no_such_task"});
-    CHECK(none.code == 4);
-    CHECK_THAT(none.err, Contains("no_such_task") && Contains("r1/swish@host"));
-    CHECK(fleet.Warpsmith({"watch", "r77"}).code == 4);
-  }
-  SECTION("SIGTERM ends everything in good order") {
-    const pid_t up = fleet.up().pid();
-    const auto planners = Descendants(up, "warpsmith-planner");
-    const auto judges = Descendants(up, "warpsmith-judge");
-    CHECK(planners.size() == 1);
-    CHECK(fleet.Down() == 0);
-    for (pid_t pid : judges) CHECK_FALSE(std::filesystem::exists("/proc/" + std::to_string(pid)));
-    Finished after = fleet.Warpsmith({"workers"});
-    CHECK(after.code == 3);
-    CHECK_THAT(after.err, Contains("warpsmith up"));
-  }
-  SECTION("what was found is there again after a restart") {
-    CHECK(fleet.Warpsmith({"down"}).code == 0);
-    Process again({kBin + "/warpsmith", "--dir", fleet.dir(), "up", "--workers", "0"});
-    REQUIRE(Eventually(absl::Seconds(30), [&] { return fleet.List().ok(); }));
-    auto before = *std::move(list);
-    auto after = fleet.List("r1");
-    REQUIRE(after.ok());
-    REQUIRE(after->tasks_size() == 3);
-    for (int i = 0; i < 3; ++i) {
-      CHECK(after->tasks(i).incumbent_blob() == before.tasks(i).incumbent_blob());
-      CHECK(after->tasks(i).trials() == before.tasks(i).trials());
-    }
-    CHECK(fleet.Warpsmith({"down"}).code == 0);
-  }
+  CHECK(fleet.Warpsmith({"down"}).code == 0);
+  CHECK(again.Wait(absl::Seconds(10)).code == 0);
 }
 
 TEST_CASE("up --detach comes back when it is up, and down ends it") {
