@@ -2,32 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/graph/random_terms.h"
+#include "common/graph/random_views.h"
 
 namespace warpsmith::graph {
 namespace {
 
-using Shape = std::vector<int64_t>;
-
-int64_t Product(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
-ExprPtr I(int64_t value) { return ConstInt(DType::kI64, value); }
 ExprPtr Add(const ExprPtr& a, const ExprPtr& b) { return Binary(Op::kAdd, a, b); }
 ExprPtr Sub(const ExprPtr& a, const ExprPtr& b) { return Binary(Op::kSub, a, b); }
 ExprPtr Mul(const ExprPtr& a, const ExprPtr& b) { return Binary(Op::kMul, a, b); }
 
-class Generator {
+class Generator : public RandomViews {
  public:
-  Generator(uint64_t seed, const RandomGraphOptions& options) : dice_(seed), options_(options) {}
+  Generator(uint64_t seed, const RandomGraphOptions& options) : RandomViews(seed, options) {}
 
   Graph Run() {
-    type_ = PickType();
     pool_.push_back(NewInput(RandomShape(), type_));
     const int64_t moves = dice_.Between(1, options_.max_moves);
     for (int64_t m = 0; m < moves; ++m) Move();
@@ -36,108 +27,6 @@ class Generator {
   }
 
  private:
-  // A tensor and what is known of its values.
-  struct Value {
-    int tensor;
-    double limit;
-    bool exact;
-  };
-
-  const Shape& ShapeOf(const Value& v) const { return graph_.tensors[v.tensor].shape; }
-  DType TypeOf(const Value& v) const { return graph_.tensors[v.tensor].type; }
-  std::string NewName(const char* stem) { return absl::StrCat(stem, names_++); }
-
-  DType PickType() {
-    if (options_.only_f32) return DType::kF32;
-    static const std::vector<DType> kTypes = {DType::kF32, DType::kF32,  DType::kF32, DType::kF32,
-                                              DType::kF32, DType::kF32,  DType::kF32, DType::kF64,
-                                              DType::kF16, DType::kBF16, DType::kI32, DType::kI64};
-    return dice_.Pick(kTypes);
-  }
-
-  // What is computed in: halves are stored only.
-  static DType Computed(DType type) {
-    return type == DType::kF16 || type == DType::kBF16 ? DType::kF32 : type;
-  }
-
-  Shape RandomShape() {
-    static const std::vector<int64_t> kExtents = {
-        1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 17, 24, 31, 32, 33, 48, 64, 100, 128, 129, 255, 512};
-    if (dice_.OneIn(12)) return {dice_.Between(1, options_.max_elements)};  // one long row
-    Shape shape;
-    const int64_t rank = dice_.Between(1, 4);
-    for (int64_t a = 0; a < rank; ++a) {
-      const int64_t room = options_.max_elements / Product(shape);
-      if (room == 1 && !dice_.OneIn(4)) break;  // few axes of one element
-      int64_t extent = dice_.Pick(kExtents);
-      while (extent > room) extent = dice_.Pick(kExtents);
-      shape.push_back(extent);
-    }
-    return shape;
-  }
-
-  Value NewInput(const Shape& shape, DType type) {
-    Distribution distribution;
-    double limit = 5;
-    if (!IsFloat(type)) {
-      distribution = {Distribution::Kind::kIntegers, -20, 20};
-      limit = 20;
-    } else if (dice_.OneIn(4)) {
-      distribution = {Distribution::Kind::kUniform, 0, 1};
-      limit = 1;
-    }
-    const Role role = dice_.OneIn(5) ? Role::kParam : Role::kInput;
-    return {graph_.AddInput(role, NewName("x"), type, shape, distribution), limit, true};
-  }
-
-  // ---- nodes ------------------------------------------------------------------------------------
-
-  std::vector<Axis> AxesOf(const Shape& shape, const char* stem) const {
-    std::vector<Axis> axes;
-    for (size_t a = 0; a < shape.size(); ++a) axes.push_back({absl::StrCat(stem, a), shape[a]});
-    return axes;
-  }
-
-  static std::vector<ExprPtr> Variables(int first, size_t count) {
-    std::vector<ExprPtr> vars;
-    for (size_t v = 0; v < count; ++v) vars.push_back(Index(first + static_cast<int>(v)));
-    return vars;
-  }
-
-  // An element, in the type that is computed in.
-  Term At(const Value& v, std::vector<ExprPtr> indexes) const {
-    return {Cast(Computed(TypeOf(v)), Load(graph_, v.tensor, std::move(indexes))), v.limit,
-            v.exact};
-  }
-
-  Value Map(const Shape& shape, const Term& term) {
-    const int id = graph_.AddMap(NewName("m"), AxesOf(shape, "i"), term.e);
-    return {id, term.limit, term.exact};
-  }
-
-  Value Reduce(Combiner combiner, const Shape& kept, const Shape& reduced, const Term& term) {
-    const int id =
-        graph_.AddReduce(NewName("r"), combiner, AxesOf(kept, "i"), AxesOf(reduced, "k"), term.e);
-    const bool is_float = IsFloat(term.e->type);
-    switch (combiner) {
-      case Combiner::kSum:
-        return {id, term.limit * Product(reduced), !is_float};
-      case Combiner::kProd:
-        return {id, term.limit, !is_float};
-      default:
-        return {id, term.limit, term.exact};
-    }
-  }
-
-  // A map that brings the magnitude down, if that is needed.
-  Value Tamed(const Value& v) {
-    const Term x = At(v, Variables(0, ShapeOf(v).size()));
-    const Term tame = Tame(x);
-    return tame.e == x.e ? v : Map(ShapeOf(v), tame);
-  }
-
-  const Value& PickValue() { return dice_.OneIn(2) ? pool_.back() : dice_.Pick(pool_); }
-
   // ---- moves ------------------------------------------------------------------------------------
 
   void Move() {
@@ -228,115 +117,6 @@ class Generator {
     return {Cast(type_, term.e), term.limit, false};
   }
 
-  Value View(const Value& x) {
-    switch (dice_.Below(9)) {
-      case 0:
-        return Permute(x);
-      case 1:
-        return Slice(x);
-      case 2:
-        return Flip(x);
-      case 3:
-        return Pad(x);
-      case 4:
-        return Concat(x);
-      case 5:
-        return Reshape(x);
-      case 6:
-        return Expand(x);
-      case 7:
-        return Triangle(x);
-      default:
-        return Roll(x);
-    }
-  }
-
-  Value Moved(const Value& x, const Shape& shape, std::vector<ExprPtr> indexes) {
-    const ExprPtr load = Load(graph_, x.tensor, std::move(indexes));
-    return Map(shape, {load, x.limit, x.exact});
-  }
-
-  Value Permute(const Value& x) {
-    const Shape from = ShapeOf(x);
-    std::vector<int> order(from.size());
-    std::iota(order.begin(), order.end(), 0);
-    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[dice_.Below(i)]);
-    Shape shape;
-    std::vector<ExprPtr> indexes(from.size());
-    for (size_t a = 0; a < order.size(); ++a) {
-      shape.push_back(from[order[a]]);
-      indexes[order[a]] = Index(static_cast<int>(a));
-    }
-    return Moved(x, shape, indexes);
-  }
-
-  // One axis replaced: the new extent, and the old index as a function of the new.
-  struct AxisChange {
-    size_t axis;
-    int64_t extent;
-    ExprPtr index;
-  };
-
-  Value Change(const Value& x, const AxisChange& change) {
-    Shape shape = ShapeOf(x);
-    std::vector<ExprPtr> indexes = Variables(0, shape.size());
-    shape[change.axis] = change.extent;
-    indexes[change.axis] = change.index;
-    return Moved(x, shape, indexes);
-  }
-
-  Value Slice(const Value& x) {
-    if (ShapeOf(x).empty()) return Expand(x);
-    const size_t axis = dice_.Below(ShapeOf(x).size());
-    const int64_t extent = ShapeOf(x)[axis], step = dice_.Between(1, 3);
-    const int64_t first = dice_.Below(extent);
-    const int64_t length = dice_.Between(1, (extent - first - 1) / step + 1);
-    const ExprPtr i = Index(static_cast<int>(axis));
-    return Change(x, {axis, length, Add(Mul(i, I(step)), I(first))});
-  }
-
-  Value Flip(const Value& x) {
-    if (ShapeOf(x).empty()) return Expand(x);
-    const size_t axis = dice_.Below(ShapeOf(x).size());
-    const int64_t extent = ShapeOf(x)[axis];
-    return Change(x, {axis, extent, Sub(I(extent - 1), Index(static_cast<int>(axis)))});
-  }
-
-  Value Roll(const Value& x) {
-    if (ShapeOf(x).empty()) return Expand(x);
-    const size_t axis = dice_.Below(ShapeOf(x).size());
-    const int64_t extent = ShapeOf(x)[axis];
-    const ExprPtr moved = Add(Index(static_cast<int>(axis)), I(dice_.Below(extent)));
-    return Change(x, {axis, extent, Binary(Op::kMod, moved, I(extent))});
-  }
-
-  Value Pad(const Value& x) {
-    Shape shape = ShapeOf(x);
-    if (shape.empty() || Product(shape) * 2 > options_.max_elements) return Flip(x);
-    const size_t axis = dice_.Below(shape.size());
-    const int64_t extent = shape[axis], before = dice_.Below(3), after = dice_.Below(3);
-    std::vector<ExprPtr> indexes = Variables(0, shape.size());
-    const ExprPtr i = Sub(indexes[axis], I(before));
-    indexes[axis] = i;
-    shape[axis] = extent + before + after;
-    const ExprPtr inside =
-        Binary(Op::kAnd, Binary(Op::kLe, I(0), i), Binary(Op::kLt, i, I(extent)));
-    const ExprPtr load = Load(graph_, x.tensor, indexes);
-    const ExprPtr zero = IsFloat(load->type) ? Const(load->type, 0) : ConstInt(load->type, 0);
-    return Map(shape, {Select(inside, load, zero), x.limit, x.exact});
-  }
-
-  // Keeps what is on or below a diagonal of the last two axes.
-  Value Triangle(const Value& x) {
-    const Shape& shape = ShapeOf(x);
-    if (shape.size() < 2) return Pad(x);
-    const std::vector<ExprPtr> indexes = Variables(0, shape.size());
-    const ExprPtr row = Add(indexes[shape.size() - 2], I(dice_.Between(0, 2)));
-    const ExprPtr load = Load(graph_, x.tensor, indexes);
-    const ExprPtr zero = IsFloat(load->type) ? Const(load->type, 0) : ConstInt(load->type, 0);
-    return Map(shape, {Select(Binary(Op::kLe, indexes.back(), row), load, zero), x.limit, x.exact});
-  }
-
   // A bool tensor, whether any of a row of it holds, and a select by it.
   void Mask(const Value& x) {
     if (!x.exact || ShapeOf(x).empty()) return Keep(Pointwise(x));
@@ -353,64 +133,6 @@ class Generator {
     const Term other = Broadcast(shape, element.e->type);
     Keep(Map(shape, {Select(Load(graph_, mask.tensor, indexes), element.e, other.e),
                      std::max(element.limit, other.limit), element.exact && other.exact}));
-  }
-
-  Value Concat(const Value& x) {
-    Shape shape = ShapeOf(x);
-    if (shape.empty() || Product(shape) * 3 > options_.max_elements) return Permute(x);
-    const size_t axis = dice_.Below(shape.size());
-    Shape theirs = shape;
-    theirs[axis] = dice_.Between(1, shape[axis] + 1);
-    const Value other = NewInput(theirs, TypeOf(x));
-    std::vector<ExprPtr> indexes = Variables(0, shape.size()), shifted = indexes;
-    const ExprPtr i = indexes[axis];
-    shifted[axis] = Sub(i, I(shape[axis]));
-    const ExprPtr joined =
-        Select(Binary(Op::kLt, i, I(shape[axis])), Load(graph_, x.tensor, indexes),
-               Load(graph_, other.tensor, shifted));
-    shape[axis] += theirs[axis];
-    return Map(shape, {joined, std::max(x.limit, other.limit), x.exact});
-  }
-
-  // Merges two axes, or splits one, written over the linear position.
-  Value Reshape(const Value& x) {
-    const Shape from = ShapeOf(x);
-    Shape to = from;
-    if (to.size() >= 2 && dice_.OneIn(2)) {
-      const size_t a = dice_.Below(to.size() - 1);
-      to[a] *= to[a + 1];
-      to.erase(to.begin() + a + 1);
-    } else if (!to.empty()) {
-      const size_t a = dice_.Below(to.size());
-      int64_t part = dice_.Between(1, std::min<int64_t>(to[a], 16));
-      while (to[a] % part != 0) --part;
-      to[a] /= part;
-      to.insert(to.begin() + a + 1, part);
-    }
-    ExprPtr linear = I(0);
-    for (size_t a = 0; a < to.size(); ++a) {
-      linear = Add(Mul(linear, I(to[a])), Index(static_cast<int>(a)));
-    }
-    std::vector<ExprPtr> indexes(from.size());
-    int64_t stride = 1;
-    for (size_t a = from.size(); a-- > 0;) {
-      indexes[a] = Binary(Op::kDiv, linear, I(stride));
-      if (a > 0) indexes[a] = Binary(Op::kMod, indexes[a], I(from[a]));
-      stride *= from[a];
-    }
-    return Moved(x, to, indexes);
-  }
-
-  // A new axis along which the value repeats.
-  Value Expand(const Value& x) {
-    Shape shape = ShapeOf(x);
-    const int64_t room = options_.max_elements / Product(shape);
-    const int64_t extent = dice_.Between(1, std::clamp<int64_t>(room, 1, 8));
-    const size_t at = dice_.Below(shape.size() + 1);
-    std::vector<ExprPtr> indexes = Variables(0, shape.size() + 1);
-    indexes.erase(indexes.begin() + at);
-    shape.insert(shape.begin() + at, extent);
-    return Moved(x, shape, indexes);
   }
 
   // ---- reductions -------------------------------------------------------------------------------
@@ -631,13 +353,6 @@ class Generator {
       if (!used[t] || dice_.OneIn(6)) graph_.outputs.push_back(static_cast<int>(t));
     }
   }
-
-  Dice dice_;
-  const RandomGraphOptions options_;
-  Graph graph_;
-  DType type_ = DType::kF32;
-  std::vector<Value> pool_;
-  int names_ = 0;
 };
 
 }  // namespace
