@@ -159,23 +159,11 @@ WS_DEVICE unsigned long long peek(const unsigned long long* place, unsigned) {
   return both;
 }
 
-// The same value, but the compiler no longer knows where it came from: what is computed from it again
-// is computed again, and not kept in registers from the first time.
-WS_DEVICE void opaque(float& x) { asm volatile("" : "+f"(x)); }
-WS_DEVICE void opaque(double& x) { asm volatile("" : "+d"(x)); }
-WS_DEVICE void opaque(int& x) { asm volatile("" : "+r"(x)); }
-WS_DEVICE void opaque(long long& x) { asm volatile("" : "+l"(x)); }
-WS_DEVICE void opaque(bool&) {}
-
 // With a programmatic launch: what the kernel before wrote is visible after this.
 WS_DEVICE void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 WS_DEVICE void grid_launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 #endif  // WS_HOST
-
-#ifdef WS_HOST
-template <class T> inline void opaque(T&) {}
-#endif
 
 // ---- 16-bit floats ----------------------------------------------------------------------------------
 
