@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -31,7 +33,7 @@ absl::StatusOr<std::set<int>> NumbersOf(const std::string& only) {
     const std::pair<absl::string_view, absl::string_view> range =
         absl::StrSplit(part, absl::MaxSplits('-', 1));
     int first = 0, last = 0;
-    const bool single = range.second.empty();
+    const bool single = !absl::StrContains(part, '-');
     if (!absl::SimpleAtoi(range.first, &first) ||
         !absl::SimpleAtoi(single ? range.first : range.second, &last) || first < 1 ||
         last < first || last - first > problem::kMaxProblems) {
@@ -80,19 +82,69 @@ absl::StatusOr<std::map<int, std::string>> FilesOf(const ImportOptions& options)
   return files;
 }
 
-absl::Status PythonFailed(const base::Child& child, const std::string& python,
-                          const absl::Status& status) {
-  if (child.errors().find("No module named 'torch'") != std::string::npos) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("'", python, "' has no PyTorch: install torch 2.8 or later for it"));
+using Files = std::map<int, std::string>;
+
+// The child that exports: one for all files, and another one for the rest where a file ends it.
+class Dumper {
+ public:
+  explicit Dumper(const ImportOptions& options)
+      : python_(options.python.empty() ? "python3" : options.python),
+        python_path_(options.python_path) {}
+
+  // The dump of `file`; `end` bounds the files that will be asked for after it. FailedPrecondition:
+  // there is no Python, or no PyTorch. Other errors are this file's alone.
+  absl::StatusOr<Dump> Next(Files::const_iterator file, Files::const_iterator end) {
+    if (child_ == nullptr) {
+      const absl::Status started = Start(file, end);
+      if (!started.ok()) return started;
+    }
+    const absl::StatusOr<std::string> line = child_->ReadLine(absl::Now() + kDumpLimit);
+    if (line.ok()) {
+      answered_ = true;
+      return ParseDump(*line);
+    }
+    const absl::Status failure = Failure(line.status());
+    child_.reset();
+    return failure;
   }
-  if (child.errors().find("No module named") != std::string::npos) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("'", python, "' does not find a module it needs: ", child.errors()));
+
+ private:
+  absl::Status Start(Files::const_iterator file, Files::const_iterator end) {
+    std::vector<std::pair<std::string, std::string>> environment;
+    if (!python_path_.empty()) environment.push_back({"PYTHONPATH", python_path_});
+    auto child = base::Child::Start({python_, "-m", "warpsmith_torch.dump"}, environment);
+    if (!child.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("no Python to read PyTorch modules with: ", child.status().message(),
+                       "; give one that has PyTorch 2.8 or later"));
+    }
+    child_ = *std::move(child);
+    std::string paths;
+    for (; file != end; ++file) absl::StrAppend(&paths, file->second, "\n");
+    // A child that cannot take them says why when it is read.
+    const absl::Status asked = child_->WriteLine(paths, absl::Now() + kDumpLimit);
+    child_->CloseInput();
+    return absl::IsDeadlineExceeded(asked) ? asked : absl::OkStatus();
   }
-  return absl::Status(status.code(), absl::StrCat("the dump of PyTorch's graphs: ",
-                                                  status.message(), "; it said: ", child.errors()));
-}
+
+  absl::Status Failure(const absl::Status& status) {
+    const std::string& said = child_->errors();
+    if (said.find("No module named 'torch'") != std::string::npos) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("'", python_, "' has no PyTorch: install torch 2.8 or later for it"));
+    }
+    if (absl::IsDeadlineExceeded(status)) {
+      return absl::DeadlineExceededError("exporting the module took too long");
+    }
+    if (answered_) return absl::AbortedError("PyTorch ended while it exported the module");
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", python_, "' cannot export PyTorch modules: ", said));
+  }
+
+  const std::string python_, python_path_;
+  std::unique_ptr<base::Child> child_;
+  bool answered_ = false;  // once: what fails then is a file, not the installation
+};
 
 // "GELU_" from "26_GELU_.py", as words.
 std::string Described(const std::string& path) {
@@ -145,31 +197,17 @@ absl::StatusOr<v1::Problem> ProblemOf(const Dump& dump, const std::string& suite
 }
 
 absl::StatusOr<Imported> ImportKernelBench(const ImportOptions& options) {
-  absl::StatusOr<std::map<int, std::string>> files = FilesOf(options);
+  absl::StatusOr<Files> files = FilesOf(options);
   if (!files.ok()) return files.status();
-  const std::string python = options.python.empty() ? "python3" : options.python;
-  std::vector<std::pair<std::string, std::string>> environment;
-  if (!options.python_path.empty()) environment.push_back({"PYTHONPATH", options.python_path});
-  auto child = base::Child::Start({python, "-m", "warpsmith_torch.dump"}, environment);
-  if (!child.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("no Python to read PyTorch modules with: ", child.status().message(),
-                     "; give one that has PyTorch 2.8 or later"));
-  }
-  std::vector<std::string> paths;
-  for (const auto& [number, file] : *files) paths.push_back(file);
-  const absl::Status asked =
-      (*child)->WriteLine(absl::StrJoin(paths, "\n"), absl::Now() + kDumpLimit);
-  (*child)->CloseInput();
   Imported imported;
   imported.set.set_name(absl::StrCat("kernelbench-level", options.level));
   imported.set.set_version("1");
-  for (const std::string& file : paths) {
-    absl::StatusOr<std::string> line = (*child)->ReadLine(absl::Now() + kDumpLimit);
-    if (!line.ok()) return PythonFailed(**child, python, asked.ok() ? line.status() : asked);
+  Dumper dumper(options);
+  for (auto file = files->begin(); file != files->end(); ++file) {
+    absl::StatusOr<Dump> dump = dumper.Next(file, files->end());
+    if (absl::IsFailedPrecondition(dump.status())) return dump.status();
     const std::string path =
-        absl::StrCat("level", options.level, "/", fs::path(file).filename().string());
-    absl::StatusOr<Dump> dump = ParseDump(*line);
+        absl::StrCat("level", options.level, "/", fs::path(file->second).filename().string());
     absl::StatusOr<v1::Problem> problem =
         dump.ok() ? ProblemOf(*dump, "kernelbench", path) : dump.status();
     if (problem.ok()) {

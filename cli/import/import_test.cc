@@ -1,0 +1,105 @@
+// What needs PyTorch asks WARPSMITH_PYTHON for an interpreter; without one it says so and passes.
+#include "cli/import/import.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/base/file.h"
+#include "common/problem/problem.h"
+
+namespace warpsmith::import {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own for each test, gone with it.
+class Checkout {
+ public:
+  Checkout() : path_(fs::temp_directory_path() / ("warpsmith_import_" + std::to_string(getpid()))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_ / "KernelBench" / "level1");
+  }
+  ~Checkout() { fs::remove_all(path_); }
+
+  void Add(const std::string& name, const std::string& forward, const std::string& inputs) const {
+    const std::string text =
+        "import torch, os\nprint('files may print')\n"
+        "class Model(torch.nn.Module):\n    def forward(self, x, *more):\n        " +
+        forward + "\ndef get_inputs():\n    return " + inputs + "\n";
+    const auto written =
+        base::WriteFileAtomically((path_ / "KernelBench" / "level1" / name).string(), text);
+    REQUIRE(written.ok());
+  }
+
+  ImportOptions options() const {
+    ImportOptions options;
+    const char* python = std::getenv("WARPSMITH_PYTHON");
+    options.python = python == nullptr ? "" : python;
+    options.python_path = WARPSMITH_PYTHON_PATH;
+    options.directory = path_.string();
+    return options;
+  }
+
+ private:
+  const fs::path path_;
+};
+
+TEST_CASE("what to import must be there", "[import]") {
+  const Checkout checkout;
+  ImportOptions options = checkout.options();
+  CHECK(ImportKernelBench(options).status().code() == absl::StatusCode::kNotFound);  // no problem
+  checkout.Add("1_Relu.py", "return torch.relu(x)", "[torch.rand(3)]");
+  options.only = "2-4";
+  CHECK(ImportKernelBench(options).status().code() == absl::StatusCode::kNotFound);
+  for (const char* only : {"x", "3-", "3-2", "-1", "1,,x"}) {
+    options.only = only;
+    CHECK(ImportKernelBench(options).status().code() == absl::StatusCode::kInvalidArgument);
+  }
+  options = checkout.options();
+  options.level = 2;
+  CHECK(ImportKernelBench(options).status().code() == absl::StatusCode::kNotFound);
+  options = checkout.options();
+  options.python = "no-such-python";
+  CHECK(ImportKernelBench(options).status().code() == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("one problem that cannot be imported does not stop the others", "[import]") {
+  const Checkout checkout;
+  const ImportOptions options = checkout.options();
+  if (options.python.empty()) {
+    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
+    return;
+  }
+  checkout.Add("1_Relu_of_x.py", "return torch.relu(x)", "[torch.rand(65536, 393216) * 2 - 1]");
+  checkout.Add("2_Product.py", "return x @ x", "[torch.rand(3, 3)]");
+  checkout.Add("3_Raises.py", "raise ValueError('no')", "[torch.rand(3)]");
+  checkout.Add("4_Dies.py", "os._exit(1)", "[torch.rand(3)]");
+  checkout.Add("10_Scaled.py", "return x * more[0]", "[torch.rand(3), 2.5]");
+  const auto imported = ImportKernelBench(options);
+  REQUIRE(imported.status().message() == "");
+  const v1::ProblemSet& set = imported->set;
+  CHECK(set.name() == "kernelbench-level1");
+  REQUIRE(set.problems_size() == 2);
+  CHECK(set.problems(0).name() == "1_Relu_of_x");
+  CHECK(set.problems(0).description() == "Relu of x of kernelbench level1/1_Relu_of_x.py.");
+  REQUIRE(set.problems(0).graph_size() == 3);
+  CHECK(set.problems(0).graph(0) == "input x: f32[65536, 393216] ~ uniform(-1, 1)");
+  CHECK(set.problems(0).torch().path() == "level1/1_Relu_of_x.py");
+  CHECK(set.problems(0).torch().source().find("torch.relu") != std::string::npos);
+  CHECK(set.problems(0).torch().exported_with().substr(0, 2) == "2.");
+  CHECK(set.problems(1).name() == "10_Scaled");
+  REQUIRE(set.problems(1).torch().scalars_size() == 1);
+  CHECK(set.problems(1).torch().scalars(0).position() == 1);
+  CHECK(set.problems(1).torch().scalars(0).value() == 2.5);
+  CHECK(problem::Validate(set).ok());
+  REQUIRE(imported->skipped.size() == 3);
+  CHECK(imported->skipped[0] == "level1/2_Product: aten.mm.default is not supported");
+  CHECK(imported->skipped[1] == "level1/3_Raises: ValueError: no");
+  CHECK(imported->skipped[2] == "level1/4_Dies: PyTorch ended while it exported the module");
+}
+
+}  // namespace
+}  // namespace warpsmith::import
