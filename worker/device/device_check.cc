@@ -272,16 +272,17 @@ extern "C" __global__ void reverse(int* y, int n) {
 }
 
 constexpr char kMeet[] = R"(#include <warpsmith/base.cuh>
-extern "C" __global__ void meet(int* data, int* y, unsigned* counter) {
+extern "C" __global__ void meet(unsigned long long* exchange, int* y) {
   if (ws::thread() == 0) {
-    data[ws::block()] = ws::block() + 1;
-    ws::arrive(counter, 1);
-    ws::wait_at_least(counter, ws::blocks());
+    ws::post(exchange + ws::block(), ws::block() + 1, 1);
+    int total = 0;
+    for (int i = 0; i < ws::blocks(); ++i) {
+      unsigned long long word;
+      do { word = ws::peek(exchange + i, 1); } while (word >> 32 != 1);
+      total += (int)word;
+    }
+    y[ws::block()] = total;
   }
-  ws::sync_block();
-  int total = 0;
-  for (int i = 0; i < ws::blocks(); ++i) total += ((volatile int*)data)[i];
-  if (ws::thread() == 0) y[ws::block()] = total;
 }
 extern "C" __global__ void rotate(int* y) {
   int* mine = (int*)ws::shared();
@@ -305,11 +306,10 @@ extern "C" __global__ void second(const int* x, int* y) {
 Result Cooperative(Bench& bench) {
   const int blocks = bench.device->info().kind == "host" ? 8 : bench.device->info().sm_count * 2;
   const PlanBuilder plan = PlanBuilder(kMeet)
-                               .Buffer("data", blocks * 4)
+                               .Buffer("exchange", blocks * 8)
                                .Buffer("y", blocks * 4)
-                               .Buffer("counter", 4)
-                               .Fill(2, 0, 4)
-                               .Launch("meet", blocks, 128, {Arg(0), Arg(1), Arg(2)})
+                               .Fill(0, 0, blocks * 8)
+                               .Launch("meet", blocks, 128, {Arg(0), Arg(1)})
                                .Cooperative();
   auto loaded = Load(bench, plan.Build());
   if (!loaded.ok()) return loaded.status();
