@@ -352,13 +352,13 @@ Result Clusters(Bench& bench) {
 }
 
 Result Programmatic(Bench& bench) {
-  constexpr int kBlocks = 512;
+  const int blocks = bench.device->info().kind == "host" ? 8 : 512;
   auto loaded = Load(bench, PlanBuilder(kMeet)
-                                .Buffer("x", kBlocks * 1024)
-                                .Buffer("y", kBlocks * 1024)
-                                .Fill(0, 0, kBlocks * 1024)
-                                .Launch("first", kBlocks, 256, {Arg(0)})
-                                .Launch("second", kBlocks, 256, {Arg(0), Arg(1)})
+                                .Buffer("x", blocks * 1024)
+                                .Buffer("y", blocks * 1024)
+                                .Fill(0, 0, blocks * 1024)
+                                .Launch("first", blocks, 256, {Arg(0)})
+                                .Launch("second", blocks, 256, {Arg(0), Arg(1)})
                                 .Programmatic()
                                 .Build());
   if (!loaded.ok()) return loaded.status();
