@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Importing PyTorch takes up to half a minute on a cold disk; one export is limited by the dump
-// itself, to two minutes.
+// itself, to a minute.
 constexpr absl::Duration kDumpLimit = absl::Minutes(3);
 
 absl::StatusOr<std::set<int>> NumbersOf(const std::string& only) {

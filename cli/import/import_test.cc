@@ -101,5 +101,43 @@ TEST_CASE("one problem that cannot be imported does not stop the others", "[impo
   CHECK(imported->skipped[2] == "level1/4_Dies: PyTorch ended while it exported the module");
 }
 
+TEST_CASE("inputs are drawn as the file draws them, near enough", "[import]") {
+  const std::pair<const char*, const char*> draws[] = {
+      {"torch.rand(3)", "f32[3] ~ uniform(0, 1)"},
+      {"torch.rand(3) * 2 - 1", "f32[3] ~ uniform(-1, 1)"},
+      {"1 - torch.rand(3) / 4", "f32[3] ~ uniform(0.75, 1)"},
+      {"torch.rand(3) * torch.rand(())", "f32[3] ~ uniform(0, 0.5)"},
+      {"torch.rand(()) * torch.rand(3)", "f32[3] ~ uniform(0, 0.5)"},
+      {"torch.rand(2, 3).view(6).half()", "f16[6] ~ uniform(0, 1)"},
+      {"torch.randn(3)", "f32[3] ~ normal"},
+      {"torch.randn(3) * 3 + 1", "f32[3] ~ normal(1, 3)"},
+      {"torch.empty(3).uniform_(-2, 5)", "f32[3] ~ uniform(-2, 5)"},
+      {"torch.randint(2, 9, (3,))", "i64[3] ~ integers(2, 9)"},
+      {"torch.randint(0, 2, (3,)).float() * 2 - 1", "f32[3] ~ integers(-1, 2)"},
+      {"torch.randint(0, 2, (3,)).bool()", "bool[3] ~ integers(0, 2)"},
+      {"torch.zeros(3)", "f32[3] ~ constant(0)"},
+      {"torch.full((3,), 2.5)", "f32[3] ~ constant(2.5)"},
+      {"torch.rand(3, 4).softmax(dim=-1)", "f32[3, 4] ~ uniform(0.125, 0.375)"},
+  };
+  const Checkout checkout;
+  const ImportOptions options = checkout.options();
+  if (options.python.empty()) {
+    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
+    return;
+  }
+  std::string inputs;
+  for (const auto& [code, text] : draws) inputs += std::string(inputs.empty() ? "[" : ", ") + code;
+  checkout.Add("1_Draws.py", "return x + 1", inputs + "]");
+  const auto imported = ImportKernelBench(options);
+  REQUIRE(imported.status().message() == "");
+  REQUIRE(imported->set.problems_size() == 1);
+  int line = 0;
+  for (const auto& [code, text] : draws) {
+    INFO(code);
+    const std::string& input = imported->set.problems(0).graph(line++);
+    CHECK(input.substr(input.find(": ") + 2) == text);
+  }
+}
+
 }  // namespace
 }  // namespace warpsmith::import

@@ -29,7 +29,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from warpsmith_torch import distributions, module as modules
 
-SECONDS_PER_FILE = 120
+SECONDS_PER_FILE = 60
 # Larger models are not built for real: their weights count as normal draws.
 REAL_MODEL_ELEMENTS = 64 << 20
 # Constant tensors of a module's code of up to so many elements are written out.

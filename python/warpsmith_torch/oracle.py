@@ -23,6 +23,7 @@ One JSON object a line on standard input, one on standard output: {"command": ..
 Nothing is held longer than the other side needs it: gigabytes are at stake.
 """
 import base64
+import ctypes
 import gc
 import json
 import os
@@ -56,7 +57,9 @@ def expect(what, tensor, wanted):
 
 
 def encoded(tensor):
-    return base64.b64encode(tensor.contiguous().numpy().tobytes()).decode()
+    """The bytes of a tensor on the processor, in base64."""
+    tensor = tensor.contiguous()
+    return base64.b64encode(ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())).decode()
 
 
 class Oracle:
@@ -186,6 +189,7 @@ class Oracle:
             expect(f"input '{wanted['name']}'", tensor, wanted)
         own = self._tensors()
         self.given_states = {name: own[name].clone() for name in self.first_states}
+        self._free()  # what making them took, before the other side needs room for its copy
         return self._give(tensors + [own[name] for name in self.weights])
 
     def answer(self, sample, whole_bytes, budget_bytes):

@@ -88,8 +88,12 @@ absl::StatusOr<std::vector<Number>> Decoded(const json& object, const char* key)
 
 class TorchOracle : public Oracle {
  public:
-  TorchOracle(std::shared_ptr<TorchChild> child, const v1::Problem& problem, const Graph& graph)
+  TorchOracle(std::shared_ptr<TorchChild> child, int64_t exact_bytes, const v1::Problem& problem,
+              const Graph& graph)
       : child_(std::move(child)),
+        budget_(exact_bytes > 0                     ? exact_bytes
+                : child_->options().device == "cpu" ? kHostBudget
+                                                    : kCudaBudget),
         graph_(graph),
         source_(problem.torch().source()),
         digest_(problem::Digest(problem)) {
@@ -141,7 +145,7 @@ class TorchOracle : public Oracle {
     int64_t bytes = 0;
     for (const graph::Tensor* tensor : inputs_) bytes += tensor->bytes();
     for (const graph::Tensor* tensor : answers_) bytes += tensor->bytes();
-    return bytes + std::min(Budget(), WholeBytes());
+    return bytes + std::min(budget_, WholeBytes());
   }
 
   absl::StatusOr<v1::BaselineReport> TimeBaselines(Device& device) override {
@@ -149,11 +153,26 @@ class TorchOracle : public Oracle {
     const BaselineKey key = {digest_, absl::StrCat(device.info().name, ", ", child_->info().card),
                              device.info().driver, child_->info().version};
     if (auto known = cache.Find(key)) return *std::move(known);
+    auto report = Measure(device, child_->options().baselines);
+    if (!report.ok()) return report;
+    const absl::Status kept = cache.Store(key, *report);
+    if (!kept.ok()) return kept;
+    return report;
+  }
+
+  absl::StatusOr<v1::BaselineReport> RetimeBaselines(
+      Device& device, const std::vector<std::string>& names) override {
+    return Measure(device, names);
+  }
+
+ private:
+  absl::StatusOr<v1::BaselineReport> Measure(Device& device,
+                                             const std::vector<std::string>& names) {
     const absl::Status loaded = Load();
     if (!loaded.ok()) return loaded;
     json request = ExactArguments();
     request["command"] = "baselines";
-    request["names"] = child_->options().baselines;
+    request["names"] = names;
     request["seconds"] = kBaselineSeconds;
     request["seed"] = kBaselineSeed;
     auto measured = child_->Call(request, kBaselinesLimit);
@@ -172,12 +191,9 @@ class TorchOracle : public Oracle {
       entry.set_median_us(time_us.get<double>());
       entry.set_accurate((*measured)["accurate"].value(baseline, false));
     }
-    const absl::Status kept = cache.Store(key, report);
-    if (!kept.ok()) return kept;
     return report;
   }
 
- private:
   absl::StatusOr<Case> TryDraw(Device& device, uint64_t seed, Variation variation) {
     const absl::Status loaded = Load();
     if (!loaded.ok()) return loaded;
@@ -268,8 +284,6 @@ class TorchOracle : public Oracle {
     return absl::OkStatus();
   }
 
-  int64_t Budget() const { return child_->options().device == "cpu" ? kHostBudget : kCudaBudget; }
-
   // What fp64 of everything takes: inputs and answers, and one intermediate of the largest size.
   int64_t WholeBytes() const {
     const auto doubled = [](const graph::Tensor& tensor) {
@@ -283,10 +297,11 @@ class TorchOracle : public Oracle {
   }
 
   json ExactArguments() const {
-    return {{"sample", kSampled}, {"whole_bytes", WholeBytes()}, {"budget_bytes", Budget()}};
+    return {{"sample", kSampled}, {"whole_bytes", WholeBytes()}, {"budget_bytes", budget_}};
   }
 
   const std::shared_ptr<TorchChild> child_;
+  const int64_t budget_;
   const Graph graph_;
   const std::string source_, digest_;
   std::vector<const graph::Tensor*> inputs_;   // inputs, then weights; into graph_
@@ -321,7 +336,8 @@ absl::StatusOr<std::unique_ptr<Oracle>> MakeTorchOracle(const TorchOracleOptions
     if (!started.ok()) return started.status();
     child = *std::move(started);
   }
-  auto oracle = std::make_unique<TorchOracle>(std::move(child), problem, graph);
+  auto oracle =
+      std::make_unique<TorchOracle>(std::move(child), options.exact_bytes, problem, graph);
   const absl::Status loaded = oracle->Load();
   if (!loaded.ok()) return loaded;
   return oracle;

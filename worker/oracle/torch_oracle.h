@@ -12,6 +12,7 @@
 // call; the call under way fails with Unavailable or DeadlineExceeded.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ struct TorchOracleOptions {
   std::string cache_dir;    // baselines of earlier runs; empty: no cache
   // Baselines to time, of eager, graph, compile, compile_graph; empty: all the device has.
   std::vector<std::string> baselines;
+  // Device memory that exact answers may take; beyond it only a part of a batch is run in fp64.
+  // 0: 64 GiB on a card, 4 GiB on the host.
+  int64_t exact_bytes = 0;
   // Where to go on from: one child serves many problems, one after the other. Null: one of its own.
   std::shared_ptr<TorchChild> child;
 };

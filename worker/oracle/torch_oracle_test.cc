@@ -236,6 +236,51 @@ TEST_CASE("a module that is not the graph is refused", "[torch]") {
         "PyTorch oracle, load: RuntimeError: broken");
 }
 
+TEST_CASE("what does not fit in fp64 is measured on a part of the batch, if it has one",
+          "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  auto child = StartTorch(options);
+  REQUIRE(child.ok());
+  options.child = *child;
+  options.exact_bytes = 1;
+  auto device = device::MakeDevice("host").value();
+  for (const bool batch : {true, false}) {
+    INFO("rows are independent: " << batch);
+    const std::string total = batch ? "x.sum(1, keepdim=True)" : "x.sum()";
+    v1::Problem problem;
+    problem.mutable_torch()->set_source(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x): return x / " +
+        total + "\ndef get_inputs(): return [torch.rand(64, 4096)]\n");
+    problem.add_graph("input x: f32[64, 4096] ~ uniform(0, 1)");
+    problem.add_graph(batch ? "s: f32[i: 64] = sum[r: 4096](x[i, r])"
+                            : "s: f32 = sum[q: 64, r: 4096](x[q, r])");
+    problem.add_graph(batch ? "y: f32[i: 64, j: 4096] = x[i, j] / s[i]"
+                            : "y: f32[i: 64, j: 4096] = x[i, j] / s[]");
+    problem.add_graph("output y");
+    problem.add_workloads()->set_name("default");
+    const graph::Graph graph = GraphOf(problem);
+    auto oracle = MakeTorchOracle(options, problem, graph);
+    REQUIRE(oracle.status().message() == "");
+    const auto drawn = (*oracle)->Draw(*device, 3, Variation::kNone);
+    REQUIRE(drawn.status().message() == "");
+    const std::vector<int64_t>& sample = drawn->sample[0];
+    const std::vector<double>& exact = drawn->exact[0];
+    REQUIRE(sample.size() == exact.size());
+    if (!batch) {
+      CHECK(sample.empty());
+      continue;
+    }
+    REQUIRE(sample.size() == 4 * 4096);  // a sixteenth
+    CHECK(sample.front() / 4096 != sample.back() / 4096);
+    const std::vector<Values> answers = Evaluated(*device, graph, *drawn);
+    std::vector<double> there;
+    for (int64_t position : sample) there.push_back(answers[0][position]);
+    CHECK(ErrorsOf(there, exact).max < 1e-12);
+    CHECK(drawn->reference_max_error > 0);
+  }
+}
+
 TEST_CASE("without Python or PyTorch the reason is said", "[torch]") {
   TorchOracleOptions options = OptionsFor();
   options.python = "no-such-python";
