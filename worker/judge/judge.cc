@@ -11,10 +11,10 @@
 namespace warpsmith::judge {
 namespace {
 
-constexpr int kWarmUps = 1;       // untimed replays of each, before a race
-constexpr int kQuickPairs = 3;    // after one check; then the rest of the checks
-constexpr int kPairsPerCase = 4;  // before the inputs change
-constexpr int kFewestInRace = 8;  // pairs, before a race may be ended by its time
+constexpr int kWarmUps = 1;        // untimed replays of each, before a race
+constexpr int kQuickPairs = 3;     // after one check; then the rest of the checks
+constexpr int kPairsPerCase = 4;   // before the inputs change
+constexpr int kFewestInRace = 10;  // pairs, before a race may be ended by its time
 constexpr int kFewestAlone = 3;
 constexpr double kNarrow = 0.01;     // an interval this wide, of the median, is narrow enough
 constexpr double kFirstFactor = 20;  // of the op-by-op plan's time, while there is no incumbent
@@ -322,7 +322,9 @@ uint64_t Judge::NextSeed() {
 absl::Status Judge::Draw(size_t bench, int slot, oracle::Variation variation) {
   Workbench& workbench = *benches_[bench];
   if (tight_) workbench.Trim(nullptr);
+  const absl::Time start = absl::Now();
   absl::Status s = workbench.Draw(slot, NextSeed(), variation);
+  draw_seconds_ = std::max(draw_seconds_, absl::ToDoubleSeconds(absl::Now() - start));
   NotePeak(workbench.oracle().WorkingBytes());
   return s;
 }

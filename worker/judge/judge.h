@@ -42,7 +42,10 @@ struct Options {
   absl::Duration race_limit = absl::Milliseconds(400);  // of one race, if it has kFewest samples
   int first_samples = 15;  // of a candidate that has no incumbent to race
   int final_pairs = 5;     // of the last round, in which everything changes
-  int fresh_seeds = 3;     // of a would-be incumbent; at least as many as there are cases
+  // Fresh seeds of a would-be incumbent, where a draw takes no longer than quick_draw; else only
+  // the cases at hand are renewed.
+  int fresh_seeds = 4;
+  absl::Duration quick_draw = absl::Milliseconds(50);
   int repeats = 3;         // runs on the same input that have to agree
   int redraw_after = 32;   // evaluations
   int final_samples = 21;  // of Finalise
@@ -93,9 +96,10 @@ class Judge {
   absl::Status MakeBenches(const v1::JudgeOpen& request);
   absl::Status Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened);
   absl::Status Baselines(const v1::JudgeOpen& request);
-  absl::StatusOr<v1::BaselineReport> TorchBaselines();
-  absl::Status LoadOpByOp(const v1::JudgeOpen& request);
+  absl::StatusOr<v1::BaselineReport> OracleBaselines(const std::vector<std::string>& names);
+  absl::Status OpByOp(const v1::JudgeOpen& request);
   absl::Status TimeOpByOp();
+  absl::Status TimeBaselinesAgain();
   void Close();
 
   // ---- evaluating; what speaks against the candidate is in the finding ----
@@ -145,8 +149,10 @@ class Judge {
   bool tight_ = false;                 // workspace and the oracle's do not fit side by side
   uint64_t seed_ = 0;
   int64_t evaluations_ = 0, since_redraw_ = 0, peak_bytes_ = 0;
-  bool torch_ = false;  // baselines are PyTorch's
+  bool native_ = false;      // the oracle is; the op-by-op plan is the baseline then
+  double draw_seconds_ = 0;  // of the slowest draw so far
   v1::BaselineReport baselines_;
+  std::string remark_;  // what could not be had
   std::unique_ptr<Entry> op_by_op_, incumbent_;
   double reference_max_error_ = 0;  // largest of the ordinary cases so far
 };

@@ -63,7 +63,8 @@ absl::StatusOr<Finding> Judge::Vary(Entry& entry, size_t bench) {
 
 // Fresh seeds and other addresses; what is drawn here serves the next evaluations.
 absl::StatusOr<Finding> Judge::Refresh(Entry& entry, size_t bench) {
-  const int rounds = std::max(options_.fresh_seeds, cases_);
+  const bool quick = draw_seconds_ <= absl::ToDoubleSeconds(options_.quick_draw);
+  const int rounds = quick ? std::max(options_.fresh_seeds, cases_) : cases_;
   for (int i = 0; i < rounds; ++i) {
     const int slot = (cases_ - 1 + i) % cases_;
     if (absl::Status s = Draw(bench, slot, oracle::Variation::kNone); !s.ok()) return s;

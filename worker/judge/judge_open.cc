@@ -14,8 +14,10 @@ namespace {
 // Of a card's memory, beside what is counted: context, modules, graphs.
 constexpr int64_t kDeviceReserve = int64_t{768} << 20;
 constexpr int kBaselineSamples = 9;
+constexpr int kBaselineTries = 2;
 constexpr char kOpByOp[] = "op_by_op";
 constexpr char kEager[] = "eager";
+constexpr char kNative[] = "native";
 
 int64_t WorkspaceOf(const v1::Plan& plan) {
   int64_t bytes = 0;
@@ -23,6 +25,16 @@ int64_t WorkspaceOf(const v1::Plan& plan) {
     if (buffer.kind() == v1::Buffer::WORKSPACE) bytes += buffer.bytes();
   }
   return bytes;
+}
+
+// The fastest that is accurate, or null.
+const v1::Baseline* Headline(const v1::BaselineReport& report) {
+  const v1::Baseline* fastest = nullptr;
+  for (const v1::Baseline& b : report.baselines()) {
+    if (!b.accurate() || b.median_us() <= 0) continue;
+    if (fastest == nullptr || b.median_us() < fastest->median_us()) fastest = &b;
+  }
+  return fastest;
 }
 
 }  // namespace
@@ -34,10 +46,12 @@ void Judge::Close() {
   allowance_.clear();
   light_seconds_.clear();
   baselines_.Clear();
+  remark_.clear();
   cases_ = 0;
   evaluations_ = since_redraw_ = peak_bytes_ = 0;
   reference_max_error_ = 0;
-  torch_ = tight_ = false;
+  native_ = tight_ = false;
+  draw_seconds_ = 0;
 }
 
 absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
@@ -62,9 +76,9 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
   auto steps = [&]() -> absl::Status {
     if (absl::Status s = MakeBenches(request); !s.ok()) return s;
     if (absl::Status s = Budget(request, &opened); !s.ok()) return s;
+    if (absl::Status s = Baselines(request); !s.ok()) return s;
     if (absl::Status s = RedrawIfDue(); !s.ok()) return s;
-    if (absl::Status s = LoadOpByOp(request); !s.ok()) return s;
-    return Baselines(request);
+    return native_ ? OpByOp(request) : absl::OkStatus();
   };
   if (absl::Status s = steps(); !s.ok()) {
     Close();
@@ -73,6 +87,7 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
   opened.set_light_us(GeometricMean(light_seconds_) * 1e6);
   opened.set_oracle(benches_[0]->oracle().name());
   *opened.mutable_baselines() = baselines_;
+  opened.set_remark(remark_);
   return opened;
 }
 
@@ -92,7 +107,9 @@ absl::Status Judge::MakeBenches(const v1::JudgeOpen& request) {
     light_seconds_.push_back(std::max(1e-9, graph::LightSeconds(graph::Count(*graph), roof)));
     benches_.push_back(std::make_unique<Workbench>(
         device_, *comparer_, *graph, label, request.problem().accuracy(), *std::move(oracle)));
+    if (absl::Status s = benches_.back()->Prepare(compiler_); !s.ok()) return s;
   }
+  native_ = benches_[0]->oracle().name() == kNative;
   return absl::OkStatus();
 }
 
@@ -101,7 +118,7 @@ absl::Status Judge::Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened
   for (size_t b = 0; b < benches_.size(); ++b) {
     const Workbench& bench = *benches_[b];
     int64_t allowance = options_.least_workspace + bench.case_bytes();
-    if (static_cast<int>(b) < request.op_by_op_size()) {
+    if (native_ && static_cast<int>(b) < request.op_by_op_size()) {
       allowance = std::max(allowance, WorkspaceOf(request.op_by_op(static_cast<int>(b)).plan()));
     }
     allowance_.push_back(allowance);
@@ -140,24 +157,14 @@ absl::Status Judge::Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened
 
 // ---- baselines ----------------------------------------------------------------------------------
 
-absl::Status Judge::LoadOpByOp(const v1::JudgeOpen& request) {
-  if (request.op_by_op_size() == 0) return absl::OkStatus();
-  auto entry = std::make_unique<Entry>();
-  auto finding = LoadAll(request.op_by_op(), entry.get());
-  if (!finding.ok()) return finding.status();
-  if (!finding->ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("the op-by-op plan: ", finding->reason));
-  }
-  op_by_op_ = std::move(entry);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<v1::BaselineReport> Judge::TorchBaselines() {
+// What PyTorch offers; names: only these, timed now.
+absl::StatusOr<v1::BaselineReport> Judge::OracleBaselines(const std::vector<std::string>& names) {
   v1::BaselineReport whole;
   std::map<std::string, std::vector<v1::Baseline>> by_name;
   for (const auto& bench : benches_) {
     bench->Trim(nullptr);
-    auto report = bench->oracle().TimeBaselines(device_);
+    auto report = names.empty() ? bench->oracle().TimeBaselines(device_)
+                                : bench->oracle().RetimeBaselines(device_, names);
     if (!report.ok()) return report.status();
     whole = *report;
     for (const v1::Baseline& baseline : report->baselines()) {
@@ -212,21 +219,62 @@ absl::Status Judge::TimeOpByOp() {
 
 absl::Status Judge::Baselines(const v1::JudgeOpen& request) {
   baselines_ = request.cached_baselines();
-  if (baselines_.baselines_size() > 0) {
-    baselines_.set_from_cache(true);
-    torch_ = std::none_of(baselines_.baselines().begin(), baselines_.baselines().end(),
-                          [](const v1::Baseline& b) { return b.name() == kOpByOp; });
+  baselines_.set_from_cache(baselines_.baselines_size() > 0);
+  if (!request.measure_baselines() || native_) return absl::OkStatus();
+  // Without baselines there is less to tell, but no less to do.
+  for (int i = 0; i < kBaselineTries; ++i) {
+    auto report = OracleBaselines({});
+    if (report.ok()) {
+      baselines_ = *report;
+      return absl::OkStatus();
+    }
+    remark_ =
+        absl::StrCat("baselines could not be timed: ", std::string(report.status().message()));
+    if (device_.FreeBytes().ok()) continue;
+    return report.status();
   }
-  if (!request.measure_baselines()) return absl::OkStatus();
-  auto report = TorchBaselines();
-  if (!report.ok()) return report.status();
-  baselines_ = *report;
-  torch_ = baselines_.baselines_size() > 0;
-  if (torch_ || op_by_op_ == nullptr) return absl::OkStatus();
-  return TimeOpByOp();
+  return absl::OkStatus();
+}
+
+// Loads the op-by-op plan and, if asked for, times it. A plan that does not do is no baseline; that
+// there is none the report says.
+absl::Status Judge::OpByOp(const v1::JudgeOpen& request) {
+  if (baselines_.oracle().empty()) {
+    baselines_.set_oracle(kNative);
+    baselines_.set_card(device_.info().name);
+    baselines_.set_driver(device_.info().driver);
+  }
+  if (request.op_by_op_size() == 0) return absl::OkStatus();
+  auto entry = std::make_unique<Entry>();
+  auto finding = LoadAll(request.op_by_op(), entry.get());
+  if (!finding.ok()) return finding.status();
+  if (!finding->ok()) return absl::OkStatus();
+  op_by_op_ = std::move(entry);
+  return request.measure_baselines() ? TimeOpByOp() : absl::OkStatus();
 }
 
 // ---- the end ------------------------------------------------------------------------------------
+
+// The baselines that the result is told against, beside it: the fastest accurate one and eager.
+absl::Status Judge::TimeBaselinesAgain() {
+  if (native_) return op_by_op_ != nullptr ? TimeOpByOp() : absl::OkStatus();
+  const v1::Baseline* headline = Headline(baselines_);
+  std::vector<std::string> names;
+  if (headline != nullptr && headline->name() != kEager) names.push_back(headline->name());
+  for (const v1::Baseline& b : baselines_.baselines()) {
+    if (b.name() == kEager) names.push_back(kEager);
+  }
+  if (names.empty()) return absl::OkStatus();
+  auto report = OracleBaselines(names);
+  if (!report.ok()) return device_.FreeBytes().ok() ? absl::OkStatus() : report.status();
+  for (const v1::Baseline& fresh : report->baselines()) {
+    for (v1::Baseline& b : *baselines_.mutable_baselines()) {
+      if (b.name() == fresh.name()) b = fresh;
+    }
+  }
+  baselines_.set_from_cache(false);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
   if (incumbent_ == nullptr) {
@@ -241,13 +289,7 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
       auto finding = Refresh(*incumbent_, b);
       if (!finding.ok() || !finding->ok()) return finding;
     }
-    if (torch_) {
-      auto report = TorchBaselines();
-      if (!report.ok()) return report.status();
-      if (report->baselines_size() > 0) baselines_ = *report;
-    } else if (op_by_op_ != nullptr) {
-      if (absl::Status s = TimeOpByOp(); !s.ok()) return s;
-    }
+    if (absl::Status s = TimeBaselinesAgain(); !s.ok()) return s;
     return TimeAlone(*incumbent_, options_.final_samples, options_.final_limit, &samples.candidate);
   };
   auto finding = check();
@@ -262,17 +304,17 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
   const double mine = verdict.timing().median_us();
   if (!finding->ok() || mine <= 0) return final;
 
-  double fastest = 0, eager = 0;
+  const v1::Baseline* headline = Headline(baselines_);
+  const double fastest = headline == nullptr ? 0 : headline->median_us();
+  double eager = 0;
   for (const v1::Baseline& baseline : baselines_.baselines()) {
-    const double us = baseline.median_us();
-    if (us <= 0) continue;
-    if (baseline.accurate() && (fastest == 0 || us < fastest)) fastest = us;
-    if (baseline.name() == kEager || (baseline.name() == kOpByOp && eager == 0)) eager = us;
+    if (baseline.name() == kEager || baseline.name() == kOpByOp) eager = baseline.median_us();
   }
   final.set_speedup(fastest / mine);
   final.set_speedup_eager(eager / mine);
-  verdict.set_reason(fastest > 0
-                         ? absl::StrFormat("%.3gx the fastest accurate baseline", fastest / mine)
+  verdict.set_reason(headline != nullptr
+                         ? absl::StrFormat("%.3gx the fastest accurate baseline, %s",
+                                           fastest / mine, headline->name())
                          : "no accurate baseline to compare with");
   return final;
 }

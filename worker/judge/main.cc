@@ -23,7 +23,7 @@ struct Flags {
   std::string device = "host";
   int fd = -1;
   bool self_check = false;
-  std::string python, python_path, cache_dir;
+  std::string python, python_path, cache_dir, nvrtc;
 };
 
 int Fail(const absl::Status& status) {
@@ -81,9 +81,9 @@ class Oracles {
 };
 
 int Run(const Flags& flags) {
-  auto device = device::MakeDevice(flags.device);
+  auto device = device::MakeDevice(flags.device, flags.nvrtc);
   if (!device.ok()) return Fail(device.status());
-  auto compiler = device::MakeCompiler((*device)->info().arch, flags.cache_dir);
+  auto compiler = device::MakeCompiler((*device)->info().arch, flags.cache_dir, flags.nvrtc);
   if (!compiler.ok()) return Fail(compiler.status());
   Oracles oracles(flags, **device, **compiler);
   judge::OracleFactory factory = [&](const v1::Problem& problem, const graph::Graph& graph,
@@ -111,6 +111,7 @@ int main(int argc, char** argv) {
   app.add_option("--python", flags.python, "interpreter for the PyTorch oracle");
   app.add_option("--python-path", flags.python_path, "folder that has warpsmith_torch/");
   app.add_option("--cache-dir", flags.cache_dir, "for compiled host kernels and baselines");
+  app.add_option("--nvrtc", flags.nvrtc, "path of libnvrtc.so, where it is not found by itself");
   CLI11_PARSE(app, argc, argv);
   if (flags.cache_dir.empty()) {
     std::error_code none;
@@ -118,7 +119,7 @@ int main(int argc, char** argv) {
                        ("warpsmith-judge-" + std::to_string(getuid())))
                           .string();
   }
-  if (flags.self_check) return judge::SelfCheck(flags.device, flags.cache_dir);
+  if (flags.self_check) return judge::SelfCheck(flags.device, flags.cache_dir, flags.nvrtc);
   if (flags.fd < 0) {
     std::fprintf(stderr, "warpsmith-judge: needs --fd (the worker gives it) or --self-check\n");
     return 2;

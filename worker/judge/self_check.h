@@ -5,7 +5,9 @@
 
 namespace warpsmith::judge {
 
-// 0: each was caught and each honest plan accepted; 1 otherwise. cache_dir: for host kernels.
-int SelfCheck(const std::string& device, const std::string& cache_dir);
+// 0: each was caught and each honest plan accepted; 1 otherwise. cache_dir: for host kernels;
+// nvrtc: as MakeCompiler takes it.
+int SelfCheck(const std::string& device, const std::string& cache_dir,
+              const std::string& nvrtc = "");
 
 }  // namespace warpsmith::judge

@@ -58,7 +58,6 @@ Decision Race::decision() const {
   if (plain) {
     if (plain->low > 0) return Decision::kSlower;
     if (plain->low > -rule_.least_gain) return Decision::kSame;  // no gain is left to find
-    if (last && plain->high < -rule_.least_gain) return Decision::kFaster;
   }
   return last ? Decision::kSame : Decision::kContinue;
 }

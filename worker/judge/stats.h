@@ -18,7 +18,7 @@ struct Interval {
 };
 // Order-statistic interval of the median: between two samples, chosen so that it covers the median
 // with at least `confidence`, whatever the distribution. None with fewer than kFewestSamples, or
-// than the confidence needs (6 for 0.95, 8 for 0.99).
+// than the confidence needs (6 for 0.95, 10 for 0.998).
 std::optional<Interval> MedianInterval(std::vector<double> values, double confidence);
 
 enum class Decision { kContinue, kFaster, kSlower, kSame };
@@ -37,9 +37,9 @@ class Race {
     double clearly_slower = 1.3;  // every ratio beyond this: no more samples
     int fewest_clear = 3;         // samples for that
     double least_gain = 0.002;    // a win by less is none, in log time
-    double win_confidence = 0.99;
+    double win_confidence = 0.998;
     double lose_confidence = 0.95;
-    int most = 41;  // then whoever is not faster with lose_confidence is the same
+    int most = 41;  // then whoever has not won is the same
   };
   explicit Race(const Rule& rule) : rule_(rule) {}
 

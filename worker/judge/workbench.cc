@@ -71,6 +71,20 @@ Workbench::Workbench(device::Device& device, oracle::Comparer& comparer, graph::
   for (const auto& update : graph_.updates) case_bytes_ += graph_.tensors[update.state].bytes();
 }
 
+absl::Status Workbench::Prepare(device::Compiler& compiler) {
+  for (int a = 0; a < answers(); ++a) {
+    const bool output = a < static_cast<int>(graph_.outputs.size());
+    if (!output) {
+      index_rules_.push_back(nullptr);
+      continue;
+    }
+    auto rule = comparer_.MakeIndexRule(graph_, graph_.outputs[a], compiler);
+    if (!rule.ok()) return rule.status();
+    index_rules_.push_back(*std::move(rule));
+  }
+  return absl::OkStatus();
+}
+
 // ---- cases --------------------------------------------------------------------------------------
 
 absl::Status Workbench::Draw(int slot, uint64_t seed, oracle::Variation variation) {
@@ -425,6 +439,27 @@ absl::StatusOr<std::string> Workbench::Describe(const Tensor& tensor, device::Me
                          PositionText(position, tensor.shape), (*mine)[0], (*theirs)[0]);
 }
 
+absl::StatusOr<oracle::Difference> Workbench::Compare(int answer, int slot, device::Memory& want,
+                                                      uint32_t poison) {
+  const Answer at = AnswerAt(answer);
+  const Tensor& tensor = graph_.tensors[at.tensor];
+  if (index_rules_[answer] == nullptr) {
+    const Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
+    return comparer_.Compare(tensor.type, *at.memory, want, tensor.elements(), tolerance.absolute,
+                             tolerance.relative, poison);
+  }
+  oracle::IndexRule& rule = *index_rules_[answer];
+  const graph::DType type = graph_.nodes[tensor.node].value->type;
+  const Tolerance tolerance = ToleranceOf(accuracy_, type);
+  std::vector<device::Memory*> memories;
+  for (int input : rule.inputs) {
+    auto found = std::find(inputs_.begin(), inputs_.end(), input) - inputs_.begin();
+    memories.push_back(cases_[slot].drawn.inputs[found].get());
+  }
+  return comparer_.CompareIndexes(rule, *at.memory, want, memories, tensor.elements(),
+                                  tolerance.absolute, tolerance.relative, poison);
+}
+
 absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t poison,
                                                  Strictness strictness) {
   const Answer at = AnswerAt(answer);
@@ -434,8 +469,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
   if (absl::Status s = want.Map(); !s.ok()) return s;
   absl::Cleanup unmap = [&want] { want.Unmap().IgnoreError(); };
   const Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
-  auto difference = comparer_.Compare(tensor.type, *at.memory, want, tensor.elements(),
-                                      tolerance.absolute, tolerance.relative, poison);
+  auto difference = Compare(answer, slot, want, poison);
   if (!difference.ok()) return difference.status();
 
   Finding finding;
@@ -459,7 +493,8 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
                         graph::IsFloat(tensor.type)
                             ? absl::StrFormat("more than %g + %g of the reference",
                                               tolerance.absolute, tolerance.relative)
-                            : "their value");
+                        : index_rules_[answer] != nullptr ? "the value they point at"
+                                                          : "their value");
   } else if (strictness == Strictness::kVaried && graph::IsFloat(tensor.type)) {
     const double rms = difference->want_rms > 0 ? difference->want_rms : 1;
     const double allowed =

@@ -72,6 +72,9 @@ class Workbench {
   Workbench(device::Device& device, oracle::Comparer& comparer, graph::Graph graph,
             std::string label, v1::AccuracyRule accuracy, std::unique_ptr<oracle::Oracle> oracle);
 
+  // Compiles what comparing this graph's answers takes. Call once, before anything else.
+  absl::Status Prepare(device::Compiler& compiler);
+
   const graph::Graph& graph() const { return graph_; }
   oracle::Oracle& oracle() { return *oracle_; }
   const std::string& label() const { return label_; }
@@ -129,6 +132,8 @@ class Workbench {
   int answers() const { return static_cast<int>(graph_.outputs.size() + graph_.updates.size()); }
   absl::StatusOr<Finding> CheckGuards(Loaded& loaded, int slot);
   absl::StatusOr<Finding> CheckInputs(int slot);
+  absl::StatusOr<oracle::Difference> Compare(int answer, int slot, device::Memory& want,
+                                             uint32_t poison);
   absl::StatusOr<Finding> CompareAnswer(int answer, int slot, uint32_t poison,
                                         Strictness strictness);
   absl::StatusOr<std::string> Describe(const graph::Tensor& tensor, device::Memory& got,
@@ -148,6 +153,7 @@ class Workbench {
 
   Held cases_[kSlots];
   Memories outputs_, state_memories_, pool_;
+  std::vector<std::unique_ptr<oracle::IndexRule>> index_rules_;  // one an answer; null: as it is
   uint64_t generation_ = 1;  // of addresses and cases: programs bound before are bound again
 };
 

@@ -32,6 +32,13 @@ struct Difference {
   bool same() const { return beyond == 0 && disagree == 0; }
 };
 
+// How indexes (outputs of argmax and argmin) are judged where rounding may decide between them: by
+// the value they point at.
+struct IndexRule {
+  std::unique_ptr<device::Program> program;
+  std::vector<int> inputs;  // tensors of the graph that the values are made from
+};
+
 class Comparer {
  public:
   // Compiles its kernels, once for the life of a judge. `device` outlives it.
@@ -42,6 +49,17 @@ class Comparer {
   absl::StatusOr<Difference> Compare(graph::DType type, device::Memory& got, device::Memory& want,
                                      int64_t elements, double absolute, double relative,
                                      uint32_t poison);
+  // The rule for an answer, or null where indexes have to be the same: it is no index, the values
+  // are those of an input as it is, or they are not to be had from the inputs alone.
+  absl::StatusOr<std::unique_ptr<IndexRule>> MakeIndexRule(const graph::Graph& graph, int tensor,
+                                                           device::Compiler& compiler);
+  // inputs: the memory of rule.inputs. An index that differs is right if the value it points at is
+  // within the tolerance of the answer's, in fp64.
+  absl::StatusOr<Difference> CompareIndexes(IndexRule& rule, device::Memory& got,
+                                            device::Memory& want,
+                                            absl::Span<device::Memory* const> inputs,
+                                            int64_t elements, double absolute, double relative,
+                                            uint32_t poison);
   // Depends on every byte and where it stands, not on the order in which they are visited.
   absl::StatusOr<uint64_t> Hash(device::Memory& memory);
   // Elements at the positions (at most kSampled of them), as double.
@@ -52,19 +70,21 @@ class Comparer {
   int64_t bytes() const;
 
  private:
-  struct Loaded {
-    v1::Plan plan;
-    std::unique_ptr<device::Program> program;
-  };
-
   Comparer(device::Device& device, device::Binary binary);
   absl::Status Allocate();
   absl::StatusOr<device::Program*> Get(const std::string& kernel, int pointers, bool merged);
+  // A program of one kernel over control and `pointers` more buffers, and the merging one after it.
+  absl::StatusOr<std::unique_ptr<device::Program>> LoadKernel(const device::Binary& binary,
+                                                              const std::string& kernel,
+                                                              int pointers, bool merged);
+  absl::StatusOr<Difference> RunComparison(device::Program& program,
+                                           std::vector<device::Memory*> compared, int64_t elements,
+                                           double absolute, double relative, uint32_t poison);
 
   device::Device& device_;
   device::Binary binary_;
   const int blocks_;
-  std::map<std::string, Loaded> loaded_;
+  std::map<std::string, std::unique_ptr<device::Program>> loaded_;
   std::unique_ptr<device::Memory> control_, stats_, merged_, positions_, values_;
 };
 

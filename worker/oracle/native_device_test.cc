@@ -231,6 +231,50 @@ TEST_CASE("comparison counts, places and measures every difference") {
   CHECK(hash(*a) != hash(*c));
 }
 
+TEST_CASE("an index is judged by the value it points at, where rounding may decide") {
+  Bench& bench = Shared();
+  auto comparer = Comparer::Make(*bench.device, *bench.compiler);
+  REQUIRE(comparer.ok());
+  graph::Graph plain = ParseOrDie(
+      {"input x: f32[4, 8] ~ normal", "a, i: f32[r: 4] = argmax[c: 8](x[r, c])", "output i"});
+  auto none = (*comparer)->MakeIndexRule(plain, plain.Find("i"), *bench.compiler);
+  REQUIRE(none.ok());
+  CHECK(*none == nullptr);
+
+  graph::Graph graph =
+      ParseOrDie({"input x: f32[2, 4] ~ normal", "input q: f32[2] ~ normal",
+                  "d: f32[r: 2, c: 4] = x[r, c] - q[r]",
+                  "a, i: f32[r: 2] = argmin[c: 4](d[r, c] * d[r, c])", "output i"});
+  auto rule = (*comparer)->MakeIndexRule(graph, graph.Find("i"), *bench.compiler);
+  INFO(rule.status());
+  REQUIRE(rule.ok());
+  REQUIRE(*rule != nullptr);
+  // Squares of the distances to 0: 1, 1.0000002, 4, 9 in both rows.
+  const std::vector<float> x = {-1, 1.0000001f, 2, 3, -1, 1.0000001f, 2, 3}, q = {0, 0};
+  auto memory = [&](const auto& values) {
+    const int64_t bytes = static_cast<int64_t>(values.size() * sizeof(values[0]));
+    auto m = *bench.device->Allocate(bytes);
+    REQUIRE(bench.device->Write(*m, values.data(), bytes).ok());
+    return m;
+  };
+  auto x_memory = memory(x), q_memory = memory(q);
+  std::vector<device::Memory*> inputs;
+  for (int t : (*rule)->inputs) {
+    inputs.push_back(graph.tensors[t].name == "x" ? x_memory.get() : q_memory.get());
+  }
+  auto compare = [&](std::vector<int64_t> got) {
+    auto mine = memory(got), want = memory(std::vector<int64_t>{0, 0});
+    auto d = (*comparer)->CompareIndexes(**rule, *mine, *want, inputs, 2, 1e-4, 1e-4, 0xFFFFFFFFu);
+    REQUIRE(d.ok());
+    return *d;
+  };
+  CHECK(compare({0, 0}).same());
+  CHECK(compare({0, 1}).same());
+  CHECK(compare({0, 2}).first_beyond == 1);
+  CHECK(compare({4, 0}).first_beyond == 0);
+  CHECK(compare({0, -1}).unwritten == 1);
+}
+
 TEST_CASE("errors are relative to the answer's rms, and NaN where finiteness differs") {
   CHECK(ErrorsOf({1, 2}, {1, 2}).max == 0);
   CHECK(ErrorsOf({3, 4.5}, {3, 4}).max == Approx(0.5 / std::sqrt(12.5)));

@@ -50,6 +50,13 @@ class Oracle {
   virtual int64_t WorkingBytes() const = 0;
   // Times what the user could have had for nothing; leaves the device idle and its caches empty.
   virtual absl::StatusOr<v1::BaselineReport> TimeBaselines(device::Device& device) = 0;
+  // Times the named ones now, whatever is remembered of them. An oracle that remembers nothing
+  // times all it has.
+  virtual absl::StatusOr<v1::BaselineReport> RetimeBaselines(
+      device::Device& device, const std::vector<std::string>& names) {
+    (void)names;
+    return TimeBaselines(device);
+  }
 };
 
 // ---- native -----------------------------------------------------------------------------------
