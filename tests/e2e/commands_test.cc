@@ -1,4 +1,6 @@
 // What a person does, from `up` to an exported kernel, and what they may get wrong.
+#include <stdlib.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -104,8 +106,7 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   CHECK_THAT(after_down.err, Contains("warpsmith up"));
 
   // What was found is there again after a restart.
-  Process again({kBin + "/warpsmith", "--dir", fleet.dir(), "up", "--workers", "0"});
-  REQUIRE(Eventually(absl::Seconds(30), [&] { return fleet.List().ok(); }));
+  REQUIRE(fleet.Warpsmith({"up", "--detach", "--workers", "0"}).code == 0);
   auto after = fleet.List("r1");
   REQUIRE(after.ok());
   REQUIRE(after->tasks_size() == 3);
@@ -114,7 +115,60 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
     CHECK(after->tasks(i).trials() == list->tasks(i).trials());
   }
   CHECK(fleet.Warpsmith({"down"}).code == 0);
-  CHECK(again.Wait(absl::Seconds(10)).code == 0);
+}
+
+// A folder like a KernelBench checkout, with one problem.
+std::string WriteBench(const std::string& folder) {
+  std::filesystem::create_directories(folder + "/level1");
+  std::ofstream(folder + "/level1/25_Swish.py") << R"py(import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.sigmoid(x)
+
+
+def get_inputs():
+    return [torch.randn(32, 1000)]
+
+
+def get_init_inputs():
+    return []
+)py";
+  return folder;
+}
+
+TEST_CASE("a PyTorch module is imported, and judged against PyTorch") {
+  const char* python = getenv("WARPSMITH_PYTHON");
+  if (python == nullptr) {
+    WARN("WARPSMITH_PYTHON is not set: no PyTorch to import with");
+    return;
+  }
+  Fleet fleet(kBin, 1, {"--python", python});
+  const std::string bench = WriteBench(fleet.dir() + "/bench");
+  const std::string set = fleet.dir() + "/level1.json";
+  Finished imported = fleet.Warpsmith({"import", "kernelbench", bench, "--level", "1", "--only",
+                                       "25", "--python", python, "--out", set},
+                                      absl::Minutes(2));
+  INFO(imported.err);
+  REQUIRE(imported.code == 0);
+  Finished listed = fleet.Warpsmith({"problems", set});
+  CHECK_THAT(listed.out, Contains("level1/25_Swish.py"));
+
+  REQUIRE(fleet.Ready());
+  REQUIRE(fleet.Warpsmith({"submit", set, "--seconds", "4"}).code == 0);
+  Finished watched = fleet.Warpsmith({"watch"}, absl::Minutes(4));
+  INFO(fleet.Logs());
+  REQUIRE(watched.code == 0);
+  auto list = fleet.List("r1");
+  REQUIRE(list.ok());
+  REQUIRE(list->tasks_size() == 1);
+  CHECK_THAT(list->tasks(0).oracle(), Contains("torch"));
+  CHECK_FALSE(list->tasks(0).incumbent_blob().empty());
 }
 
 TEST_CASE("up --detach comes back when it is up, and down ends it") {

@@ -43,10 +43,13 @@ Folder::~Folder() {
   std::filesystem::remove_all(path_, error);
 }
 
-Fleet::Fleet(std::string bin, int workers) : bin_(std::move(bin)), workers_(workers) {
-  up_ = std::make_unique<Process>(std::vector<std::string>{bin_ + "/warpsmith", "--dir", dir(),
-                                                           "up", "--device", "host", "--workers",
-                                                           std::to_string(workers)});
+Fleet::Fleet(std::string bin, int workers, const std::vector<std::string>& more)
+    : bin_(std::move(bin)), workers_(workers) {
+  std::vector<std::string> argv = {
+      bin_ + "/warpsmith", "--dir", dir(),       "up",
+      "--device",          "host",  "--workers", std::to_string(workers)};
+  argv.insert(argv.end(), more.begin(), more.end());
+  up_ = std::make_unique<Process>(argv);
 }
 
 Fleet::~Fleet() {

@@ -24,8 +24,8 @@ class Folder {
 // `warpsmith up` on a folder of its own.
 class Fleet {
  public:
-  // bin: folder of the programs.
-  Fleet(std::string bin, int workers);
+  // bin: folder of the programs; more: further flags of `up`.
+  Fleet(std::string bin, int workers, const std::vector<std::string>& more = {});
   ~Fleet();
 
   const std::string& dir() const { return folder_.path(); }
