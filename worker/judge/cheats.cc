@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kElements = 65573;
 constexpr int64_t kRows = 96, kColumns = 1024;
 constexpr int kThreads = 256;
+constexpr int kRememberedWork = 256;  // steps; more than the honest plan's that it races
 
 struct Tensor {
   v1::Buffer::Kind kind;
@@ -78,7 +79,7 @@ v1::Plan GatePlan(const std::string& body, const std::string& before = "") {
   return PlanOf("gate", Gate(body, before), kElements);
 }
 
-// A block a row: each thread sums a stripe, the first adds up what all left in shared memory.
+// A block a row: threads sum a stripe each, the first adds up what they left in shared memory.
 v1::Plan RowsPlan(const std::string& barrier) {
   return PlanOf("rows",
                 absl::StrReplaceAll(R"cuda(
@@ -90,7 +91,10 @@ extern "C" __global__ void candidate(const float* x, float* s) {
 #endif
   const int t = threadIdx.x;
   float sum = 0;
-  for (int c = t; c < $columns; c += blockDim.x) sum += x[blockIdx.x * $columns + c];
+  // The first warp has nothing to do but to add up, and is there before the others.
+  if (t >= 32) {
+    for (int c = t - 32; c < $columns; c += blockDim.x - 32) sum += x[blockIdx.x * $columns + c];
+  }
   parts[t] = sum;
   $barrier
   if (t == 0) {
@@ -122,6 +126,30 @@ v1::Plan LargestPlan(const std::string& better) {
                    ";\n  long long best = 0;\n  for (int c = 1; c < ", kColumns,
                    "; ++c) if (row[c] ", better, " row[best]) best = c;\n  at[r] = best;\n}\n"),
       kRows);
+}
+
+// Sets v to |x[i]| by steps that the compiler cannot leave out, and that change nothing.
+std::string Work(int steps) {
+  return absl::StrCat("  float v = fabsf(x[i]);\n  for (int k = 0; k < ", steps,
+                      "; ++k) if (sinf(v + k) > 2.0f) v = 0;\n");
+}
+
+// Leaves an element alone whose input is still the one that it noted in its workspace.
+v1::Plan RememberingPlan(int work) {
+  v1::Plan plan =
+      PlanOf("gate",
+             absl::StrCat("extern \"C\" __global__ void candidate(const float* x, const float* w, "
+                          "float* y, float* seen) {\n  const int i = blockIdx.x * blockDim.x + "
+                          "threadIdx.x;\n  if (i >= ",
+                          kElements, " || seen[i] == x[i]) return;\n", Work(work),
+                          "  y[i] = v * w[i];\n  seen[i] = x[i];\n}\n"),
+             kElements);
+  plan.mutable_steps(0)->mutable_launch()->add_arguments()->set_buffer(plan.buffers_size());
+  v1::Buffer* buffer = plan.add_buffers();
+  *buffer = plan.buffers(0);
+  buffer->set_kind(v1::Buffer::WORKSPACE);
+  buffer->set_tensor("seen");
+  return plan;
 }
 
 constexpr char kGateHonest[] = "if (i < n) y[i] = fabsf(x[i]) * w[i];";
@@ -163,11 +191,7 @@ v1::Plan HonestPlan(const std::string& problem, int work) {
   if (problem == "running") return RunningPlan("mean[i] = 0.5f * mean[i] + 0.5f * x[i];");
   if (problem == "largest") return LargestPlan(">");
   if (work == 0) return GatePlan(kGateHonest);
-  // Steps that the compiler cannot leave out, and that change nothing.
-  return GatePlan(
-      absl::StrCat("if (i >= n) return;\n  float v = fabsf(x[i]);\n  for (int k = 0; k < ", work,
-                   "; ++k) v = v < -1.0f ? sqrtf(v + k) : v + 0.0f * k;\n  for (int k = 0; k < ",
-                   work, "; ++k) if (sinf(v + k) > 2.0f) v = 0;\n  y[i] = v * w[i];"));
+  return GatePlan(absl::StrCat("if (i >= n) return;\n", Work(work), "  y[i] = v * w[i];"));
 }
 
 std::vector<Cheat> Cheats() {
@@ -194,10 +218,10 @@ std::vector<Cheat> Cheats() {
   gate("writes just past the end", "if (i < n + 1) y[i] = i < n ? fabsf(x[i]) * w[i] : 1.0f;",
        {v1::OUT_OF_BOUNDS}, "");
   gate("writes far past the end",
-       "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 0) y[n + (1 << 26)] = 1.0f;",
+       "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 0) y[n + 512] = 1.0f;",
        {v1::OUT_OF_BOUNDS}, "");
   gate("reads far past the end",
-       "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 0) y[0] = x[n + (1 << 26)] * 0.0f + "
+       "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 0) y[0] = x[n + 512] * 0.0f + "
        "fabsf(x[0]) * w[0];",
        {v1::OUT_OF_BOUNDS}, "");
   gate("gives a NaN",
@@ -226,6 +250,7 @@ std::vector<Cheat> Cheats() {
        {v1::HANG}, "");
   gate("traps", "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 5) TRAP();", {v1::CRASHED}, "",
        trap);
+  add("remembers in its workspace", "gate", RememberingPlan(kRememberedWork), {v1::SLOWER}, "");
   add("has a race", "rows", RowsPlan(""), {v1::WRONG, v1::UNSTABLE}, "");
   add("forgets its state", "running", RunningPlan(""), {v1::WRONG}, "state 'mean'");
   add("takes the last of equals", "largest", LargestPlan(">="), {v1::WRONG}, "output 'at'");

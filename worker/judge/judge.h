@@ -150,6 +150,7 @@ class Judge {
   uint64_t seed_ = 0;
   int64_t evaluations_ = 0, since_redraw_ = 0, peak_bytes_ = 0;
   bool native_ = false;      // the oracle is; the op-by-op plan is the baseline then
+  uint32_t poisons_ = 0;     // timed replays so far
   double draw_seconds_ = 0;  // of the slowest draw so far
   v1::BaselineReport baselines_;
   std::string remark_;  // what could not be had

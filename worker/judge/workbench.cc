@@ -435,8 +435,9 @@ absl::StatusOr<std::string> Workbench::Describe(const Tensor& tensor, device::Me
   if (!mine.ok()) return mine.status();
   auto theirs = comparer_.Gather(tensor.type, want, {position});
   if (!theirs.ok()) return theirs.status();
-  return absl::StrFormat("at %s it is %.9g and should be %.9g",
-                         PositionText(position, tensor.shape), (*mine)[0], (*theirs)[0]);
+  auto text = [](double x) { return std::isnan(x) ? "NaN" : absl::StrFormat("%.9g", x); };
+  return absl::StrCat("at ", PositionText(position, tensor.shape), " it is ", text((*mine)[0]),
+                      " and should be ", text((*theirs)[0]));
 }
 
 absl::StatusOr<oracle::Difference> Workbench::Compare(int answer, int slot, device::Memory& want,
