@@ -23,7 +23,7 @@ std::vector<ValuePtr> StreamsOf(const Kernel& kernel) {
   for (ValuePtr load : kernel.values->Closure(values)) {
     if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque()) continue;
     if ((load->variables & ~known) != 0 || (load->variables & BitOf(frame.k)) == 0) continue;
-    if (!IsContiguous(load->index, frame) || !IsAligned(load->index, frame)) continue;
+    if (!IsContiguous(load->index, frame) || !IsAligned(load->index, frame) || !FitsVector(load->type, frame.width)) continue;
     streams.push_back(load);
   }
   return streams;
@@ -33,7 +33,7 @@ bool Vectorises(const Kernel& kernel) {
   const Frame& frame = kernel.frame;
   for (ValuePtr load : LoadsOf(kernel)) {
     if (!load->args.empty() || load->index.has_opaque() || (load->variables & BitOf(frame.k)) == 0) continue;
-    if (IsContiguous(load->index, frame) && !IsAligned(load->index, frame)) return false;
+    if (FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) && !IsAligned(load->index, frame)) return false;
   }
   return !StreamsOf(kernel).empty();
 }

@@ -13,6 +13,11 @@ using absl::StrCat;
 
 namespace {
 
+// A tensor of at least this part of the largest one counts where the width of vectors is chosen.
+constexpr int64_t kLargePart = 16;
+// Widest access of a thread.
+constexpr int64_t kMaxVectorBytes = 16;
+
 std::string Identifier(const std::string& name) {
   std::string id;
   for (char c : name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -40,16 +45,29 @@ std::vector<ValuePtr> LoadsOf(const Kernel& kernel) {
 
 int WidthFor(const GroupContext& context, int64_t bytes) {
   const graph::Graph& graph = *context.graph;
-  int64_t widest = 1;
-  auto see = [&](int tensor) { widest = std::max(widest, graph::SizeOf(graph.tensors[tensor].type)); };
-  for (int root : context.space->roots) see(root);
+  // What moves most decides; small tensors of wider elements are read one by one.
+  std::vector<int> moved;
+  int64_t largest = 1;
+  auto see = [&](int tensor) {
+    moved.push_back(tensor);
+    largest = std::max(largest, graph.tensors[tensor].elements());
+  };
+  for (const RootPlan& plan : context.space->plans) see(plan.tensor);
   for (int node : NeededNodes(graph, context.space->roots, context.in_memory)) {
     for (int tensor : graph::LoadedTensors(graph.nodes[node].value)) {
-      if (context.in_memory(tensor) && graph.tensors[tensor].elements() > 1) see(tensor);
+      if (context.in_memory(tensor)) see(tensor);
+    }
+  }
+  int64_t widest = 1;
+  for (int tensor : moved) {
+    if (graph.tensors[tensor].elements() * kLargePart >= largest) {
+      widest = std::max(widest, graph::SizeOf(graph.tensors[tensor].type));
     }
   }
   return static_cast<int>(std::max<int64_t>(1, bytes / widest));
 }
+
+bool FitsVector(graph::DType type, int width) { return width * graph::SizeOf(type) <= kMaxVectorBytes; }
 
 std::vector<Parameter> ParametersOf(const GroupContext& context, const std::vector<const Kernel*>& kernels) {
   const graph::Graph& graph = *context.graph;
@@ -134,7 +152,7 @@ void LoadContiguous(Emitter& emitter, const Kernel& kernel, const std::vector<Va
   if (frame.width == 1) return;
   for (ValuePtr load : kernel.values->Closure(targets)) {
     if (load->kind != Value::Kind::kLoad || emitter.IsBound(load)) continue;
-    if (!IsContiguous(load->index, frame) || !aligned(load)) continue;
+    if (!IsContiguous(load->index, frame) || !aligned(load) || !FitsVector(load->type, frame.width)) continue;
     if (!load->args.empty() && (load->args[0]->variables & BitOf(frame.lane))) continue;
     const std::string array = emitter.NewName("w");
     emitter.Line(StrCat(StorageType(load->type), " ", array, "[", frame.width, "];"));
@@ -152,7 +170,7 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   std::vector<std::string> arrays;
   for (const Kernel::Root* root : roots) {
     const graph::DType type = graph.tensors[root->tensor].type;
-    const bool vector = width > 1 && IsContiguous(root->address, frame) && aligned(root->address);
+    const bool vector = width > 1 && FitsVector(type, width) && IsContiguous(root->address, frame) && aligned(root->address);
     arrays.push_back(vector || width == 1 ? emitter.NewName("y") : "");
     if (!arrays.back().empty()) {
       emitter.Line(StrCat(StorageType(type), " ", arrays.back(), "[", width, "];"));

@@ -52,6 +52,9 @@ struct GroupSource {
 // Widest vector in elements that `bytes` allow over all tensors that the kernel streams.
 int WidthFor(const GroupContext& context, int64_t bytes);
 
+// Whether that many elements are one access.
+bool FitsVector(graph::DType type, int width);
+
 std::vector<Parameter> ParametersOf(const GroupContext& context, const std::vector<const Kernel*>& kernels);
 const std::string& PointerOf(const std::vector<Parameter>& parameters, int tensor);
 // Every load that the kernel's reduces and roots need, arguments first.

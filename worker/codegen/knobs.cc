@@ -21,8 +21,10 @@ constexpr int kMaxColumnRegisters = 64;
 
 // Bytes of shared memory that a block uses beside what it asks for.
 constexpr int64_t kReservedShared = 1 << 10;
-// Data that a thread keeps: more than these vectors of 16 bytes spill.
+// Vectors of 16 bytes that a thread with 64 registers keeps: more spill.
 constexpr int kComfortableVectors = 8;
+// The same for a thread with 128 registers.
+constexpr int kManyVectors = 14;
 
 bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 int64_t PowerOfTwoAtLeast(int64_t n) {
@@ -67,7 +69,67 @@ void MapDefaults(const Space& space, const GroupShape& shape, const Target& targ
   }
 }
 
-// Rows of this many vectors for each thread are kept without trouble in registers and shared memory.
+// How the threads of the card share rows: what RowsDefaults starts from.
+struct RowLayout {
+  int threads = 128;        // of a block
+  int row_threads = 32;     // of a block, for one row
+  int blocks = 1;           // of a row
+  int resident = 0;         // blocks a multiprocessor, 0: not persistent
+  int registers = 0;        // vectors that a thread keeps there, at most
+};
+
+// Several passes: the row stays on the card. Short rows share a block, longer ones have a block or
+// several, with half of the vectors in registers and half in shared memory, and two blocks a
+// multiprocessor so that one's meeting hides behind the other's traffic.
+RowLayout LayoutOfPasses(const Space& space, int64_t vectors, int64_t slot, const Target& target) {
+  // Vectors that a thread of 64 registers keeps beside its work; one of 128.
+  const int few = static_cast<int>(std::max<int64_t>(1, kComfortableVectors * 16 / slot));
+  const int many = static_cast<int>(std::max<int64_t>(1, kManyVectors * 16 / slot));
+  RowLayout layout;
+  const int64_t most = std::max<int64_t>(1, 2 * target.sm_count);   // blocks at once
+  const int64_t block = int64_t{512} * 2 * few;                     // vectors that one keeps
+  if (vectors <= block) {
+    layout.row_threads = static_cast<int>(std::min<int64_t>(512, PowerOfTwoAtLeast(CeilDiv(vectors, few))));
+    layout.threads = std::max(layout.row_threads, 128);
+    layout.registers = few;
+    const int64_t jobs = CeilDiv(space.rows, layout.threads / layout.row_threads);
+    const int fit = std::max(1, std::min(target.max_threads_per_sm / 2 / layout.threads, target.max_blocks_per_sm));
+    if (layout.threads >= 128 && jobs > 2 * int64_t{fit} * target.sm_count) layout.resident = fit;
+    return layout;
+  }
+  layout.resident = 2;
+  if (vectors <= block * most) {
+    layout.threads = layout.row_threads = 512;
+    layout.registers = few;
+    const int64_t blocks = PowerOfTwoAtLeast(CeilDiv(vectors, block));
+    layout.blocks = static_cast<int>(blocks <= most ? blocks : most / 32 * 32);
+    if (layout.blocks < 1) layout.blocks = 1;
+    return layout;
+  }
+  // Not all of it fits: fewer threads with more registers each keep the most.
+  layout.threads = layout.row_threads = 256;
+  layout.registers = many;
+  layout.blocks = static_cast<int>(most >= 32 ? most / 32 * 32 : most);
+  while (layout.blocks < 32 && (layout.blocks & (layout.blocks - 1)) != 0) --layout.blocks;
+  return layout;
+}
+
+// One pass: enough loads in flight, enough blocks to fill the card.
+RowLayout LayoutOfOnePass(const Space& space, int64_t vectors, const Target& target) {
+  RowLayout layout;
+  if (space.rows < 2 * target.sm_count && vectors >= 4096) {
+    layout.threads = layout.row_threads = 256;
+    layout.blocks = static_cast<int>(std::clamp<int64_t>(
+        std::min(CeilDiv(8 * target.sm_count, space.rows), CeilDiv(vectors, 2048)), 1, kMaxBlocksPerRow));
+    return layout;
+  }
+  layout.row_threads = static_cast<int>(std::min<int64_t>(512, PowerOfTwoAtLeast(CeilDiv(vectors, 8))));
+  layout.threads = std::max(layout.row_threads, 128);
+  layout.registers = 8;
+  return layout;
+}
+
+// The layout, as far as knobs that are set already leave it open.
 void RowsDefaults(const Space& space, const GroupShape& shape, const Target& target, v1::Group& g) {
   auto* occupancy = g.mutable_occupancy();
   auto* compute = g.mutable_compute();
@@ -76,84 +138,61 @@ void RowsDefaults(const Space& space, const GroupShape& shape, const Target& tar
   const bool passes = space.stages + (shape.emits ? 1 : 0) > 1;   // the row is wanted again
   const int64_t vectors = shape.vectors;
   const int64_t slot = std::max<int64_t>(1, shape.width * shape.stream_bytes);   // bytes of a vector
-  // Vectors that a thread can keep when two blocks of 512 share a multiprocessor.
-  const int registers = std::max<int>(1, kComfortableVectors * 16 / slot);
+  const RowLayout layout = passes ? LayoutOfPasses(space, vectors, slot, target) : LayoutOfOnePass(space, vectors, target);
 
-  const bool open_threads = occupancy->block_threads() == 0;
   if (occupancy->blocks_per_row() == 0) {
-    int64_t blocks = 1;
-    const bool pinned = occupancy->threads_per_row() > 0 && occupancy->threads_per_row() < 512;
-    if (pinned) {
-      blocks = 1;
-    } else if (passes) {
-      // A row that one block cannot keep half in registers, half in shared memory.
-      const int64_t kept = int64_t{512} * 2 * registers;
-      if (vectors > kept) blocks = PowerOfTwoAtLeast(CeilDiv(vectors, kept));
-      const int64_t most = std::max<int64_t>(1, 2 * target.sm_count);
-      while (blocks > most) blocks /= 2;
-      if (blocks * 2 > most && blocks >= 32) blocks = most / 32 * 32;   // as many as there are
-      if (vectors <= kept * blocks) blocks = std::min(blocks, PowerOfTwoAtLeast(CeilDiv(vectors, kept)));
-    } else if (space.rows < 2 * target.sm_count && vectors >= 4096) {
-      // One pass over few rows: enough blocks to fill the card, each with some work.
-      blocks = std::min(CeilDiv(8 * target.sm_count, space.rows), CeilDiv(vectors, 2048));
-    }
-    occupancy->set_blocks_per_row(static_cast<int>(std::clamp<int64_t>(blocks, 1, kMaxBlocksPerRow)));
+    const bool shares_block = (occupancy->threads_per_row() > 0 && occupancy->threads_per_row() < layout.row_threads) ||
+                              (occupancy->block_threads() > 0 && occupancy->threads_per_row() > 0 &&
+                               occupancy->threads_per_row() < occupancy->block_threads());
+    occupancy->set_blocks_per_row(shares_block ? 1 : layout.blocks);
   }
   const int blocks = occupancy->blocks_per_row();
   if (occupancy->meeting() == v1::MEETING_AUTO && blocks > 1) {
     occupancy->set_meeting(passes ? v1::MEETING_COUNTER : v1::MEETING_SECOND_PASS);
   }
   if (blocks > 1) {
-    if (open_threads) {
-      const int64_t wanted = occupancy->threads_per_row() > 0 ? occupancy->threads_per_row() : passes ? 512 : 256;
-      occupancy->set_block_threads(static_cast<int>(wanted));
+    if (occupancy->block_threads() == 0) {
+      const int wanted = occupancy->threads_per_row() >= 32 ? occupancy->threads_per_row() : layout.blocks > 1 ? layout.threads : 512;
+      occupancy->set_block_threads(wanted);
     }
     if (occupancy->threads_per_row() == 0) occupancy->set_threads_per_row(occupancy->block_threads());
   } else if (occupancy->threads_per_row() == 0) {
-    int64_t threads = PowerOfTwoAtLeast(CeilDiv(vectors, passes ? registers : 8));
-    if (threads > 512) threads = 512;
-    if (!open_threads) {
-      int64_t most = 1;
-      while (most * 2 <= occupancy->block_threads() && occupancy->block_threads() % (most * 2) == 0) most *= 2;
-      threads = std::min(threads, most);
-    }
+    int64_t threads = layout.blocks > 1 ? 512 : layout.row_threads;
     if (shape.edges) threads = std::max<int64_t>(threads, 2 * PowerOfTwoAtLeast(shape.width));
-    occupancy->set_threads_per_row(static_cast<int>(std::max<int64_t>(1, threads)));
+    // Within a block whose size is given: its largest divisor that is a power of two.
+    const int block = occupancy->block_threads();
+    while (block > 0 && block % threads != 0) threads /= 2;
+    occupancy->set_threads_per_row(static_cast<int>(threads));
   }
-  if (occupancy->block_threads() == 0) {
-    occupancy->set_block_threads(std::max(occupancy->threads_per_row(), 128));
-  }
+  if (occupancy->block_threads() == 0) occupancy->set_block_threads(std::max(occupancy->threads_per_row(), 128));
   const int threads = occupancy->block_threads();
-  const int64_t row_threads = static_cast<int64_t>(occupancy->threads_per_row()) * blocks;
-  const int64_t each = CeilDiv(vectors, row_threads);
-  if (memory->register_vectors() == 0) {
-    int64_t kept = std::min<int64_t>(each, registers);
+  const int64_t each = CeilDiv(vectors, int64_t{occupancy->threads_per_row()} * blocks);
+  if (memory->register_vectors() == 0 && shape.streams > 0) {
     // One pass keeps nothing: registers only batch the loads of a short row.
-    if (!passes && each > 8) kept = 0;
-    if (slot == 0 || shape.streams == 0) kept = 0;
-    memory->set_register_vectors(static_cast<int>(kept));
+    const bool batch = !passes && each > 8;
+    const int most = layout.registers > 0 ? layout.registers : kComfortableVectors;
+    memory->set_register_vectors(batch ? 0 : static_cast<int>(std::min<int64_t>(each, most)));
   }
   const bool counter = blocks > 1 && occupancy->meeting() == v1::MEETING_COUNTER;
   int resident = occupancy->blocks_per_sm();
-  if (resident == 0) {
-    const int64_t jobs = CeilDiv(space.rows, std::max<int64_t>(1, blocks == 1 ? threads / occupancy->threads_per_row() : 1)) * blocks;
-    const int fit = std::max(1, std::min<int>(target.max_threads_per_sm / 2 / threads, target.max_blocks_per_sm));
-    if (counter) {
-      resident = std::max(1, std::min(2, fit));
-    } else if (passes && threads >= 128 && jobs > 2 * int64_t{fit} * target.sm_count && occupancy->meeting() != v1::MEETING_SECOND_PASS) {
-      resident = fit;
-    }
+  if (resident == 0 && occupancy->meeting() != v1::MEETING_SECOND_PASS) {
+    resident = layout.resident;
+    if (counter && resident == 0) resident = 1;
+    // A layout for other threads than these.
+    resident = std::min(resident, std::max(counter ? 1 : 0, target.max_threads_per_sm / threads));
   }
   if (memory->shared_vectors() == 0 && passes && shape.streams > 0) {
     const int64_t rest = each - memory->register_vectors();
-    const int at_once = std::max(resident, 1);
-    const int64_t scratch = 64 * (threads / 32) + 64 + kReservedShared;
-    const int64_t room = std::min(target.shared_per_block, target.shared_per_sm / at_once - kReservedShared) - scratch;
+    const int64_t scratch = 2 * kMaxAccBytes * (threads / 32) + 2 * kMaxAccBytes + kReservedShared;
+    const int64_t room = std::min(target.shared_per_block, target.shared_per_sm / std::max(resident, 1)) - scratch;
     const int64_t fit = std::max<int64_t>(0, room / (threads * slot));
     memory->set_shared_vectors(static_cast<int>(std::clamp<int64_t>(std::min(rest, fit), 0, kMaxKeptVectors)));
   }
   occupancy->set_blocks_per_sm(resident);
-  if (compute->unroll() == 0) compute->set_unroll(passes ? 4 : std::clamp<int>(static_cast<int>(8 * 16 / (slot * 2)), 1, 8));
+  // 64 bytes of a thread in flight while it reads again, 128 where that is all it does.
+  if (compute->unroll() == 0) {
+    compute->set_unroll(static_cast<int>(std::clamp<int64_t>((passes ? 64 : 128) / slot, 1, 8)));
+  }
 }
 
 void ColumnsDefaults(const Space& space, const GroupShape& shape, const Target& target, v1::Group& g) {

@@ -24,7 +24,7 @@ Shape ShapeOf(const Kernel& kernel, ValuePtr load) {
   const Frame& frame = kernel.frame;
   if (frame.width == 1 || (load->variables & BitOf(frame.lane)) == 0) return Shape::kScalar;
   const bool guarded_by_lane = !load->args.empty() && (load->args[0]->variables & BitOf(frame.lane));
-  if (!guarded_by_lane && IsContiguous(load->index, frame) &&
+  if (!guarded_by_lane && FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) &&
       load->index.Without(frame.lane).multiple() % frame.width == 0) {
     return Shape::kVector;
   }

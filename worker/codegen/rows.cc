@@ -43,7 +43,7 @@ std::vector<ValuePtr> StreamsOf(const GroupContext& context, const Kernel& kerne
   for (ValuePtr load : kernel.values->Closure(stage_values)) {
     if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque()) continue;
     if ((load->variables & ~known) != 0 || !DependsOnRowAndK(load, frame, context.space->rows)) continue;
-    if (!IsContiguous(load->index, frame) || !aligned(load->index)) continue;
+    if (!IsContiguous(load->index, frame) || !aligned(load->index) || !FitsVector(load->type, frame.width)) continue;
     streams.push_back(load);
   }
   std::stable_sort(streams.begin(), streams.end(), [](ValuePtr a, ValuePtr b) {
@@ -58,7 +58,7 @@ bool Vectorises(const GroupContext& context, const Kernel& kernel, const Alignme
   for (ValuePtr load : LoadsOf(kernel)) {
     if ((load->variables & BitOf(frame.lane)) == 0 || !DependsOnRowAndK(load, frame, context.space->rows)) continue;
     if (!load->args.empty() || load->index.has_opaque()) continue;
-    if (IsContiguous(load->index, frame) && !aligned(load->index)) return false;
+    if (FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) && !aligned(load->index)) return false;
   }
   for (const Kernel::Root& root : kernel.roots) {
     if (root.kind == RootPlan::Kind::kFull && IsContiguous(root.address, frame) && !aligned(root.address)) return false;

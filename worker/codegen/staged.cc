@@ -56,6 +56,10 @@ StagedGlue::StagedGlue(const GroupContext& context, const Kernel& kernel,
   };
 }
 
+void StagedGlue::ForgetPosition(Emitter& emitter) const {
+  if (divides_position_) emitter.Line("ws::opaque(k);");
+}
+
 void StagedGlue::SetIndexType(const std::string& type) { element_.index_type = type; }
 
 // The part of a position that is fixed for the row, and the rest.
@@ -96,6 +100,13 @@ bool StagedGlue::FitsInt() const {
 
 absl::Status StagedGlue::Prepare() {
   const Space& space = *context_.space;
+  auto divides = [&](const Index& position) {
+    for (const Index::Term& term : position.terms()) {
+      if (term.atom->inner && (term.atom->variables & BitOf(kernel_.frame.k)) != 0) divides_position_ = true;
+    }
+  };
+  for (ValuePtr load : LoadsOf(kernel_)) divides(load->index);
+  for (const Kernel::Root& root : kernel_.roots) divides(root.address);
   stages_.assign(space.stages, {});
   for (const Kernel::Reduce& reduce : kernel_.reduces) {
     const graph::Node& node = context_.graph->nodes[reduce.node];
@@ -239,6 +250,7 @@ std::vector<ValuePtr> StagedGlue::StageValues(int stage) const {
 
 std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams, int depth) {
   Emitter emitter(element_, ElementVariables(), depth);
+  ForgetPosition(emitter);
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
     emitter.LoadVector(streams[i], kernel_.frame.lane, kernel_.frame.width, StrCat("values.s", i));
@@ -249,6 +261,7 @@ std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams, int depth
 std::string StagedGlue::LoadSharedBody(const std::vector<ValuePtr>& streams,
                                        const std::vector<int>& offsets, int depth) {
   Emitter emitter(element_, ElementVariables(), depth);
+  ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
@@ -262,6 +275,7 @@ std::string StagedGlue::LoadSharedBody(const std::vector<ValuePtr>& streams,
 
 std::string StagedGlue::AccumulateBody(int stage, int depth) {
   Emitter emitter(element_, ElementVariables(), depth);
+  ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
   const std::vector<ValuePtr> targets = StageValues(stage);
   for (const auto& [load, element] : streams_) emitter.Bind(load, element);
@@ -317,6 +331,7 @@ std::string StagedGlue::AccumulateBody(int stage, int depth) {
 
 std::string StagedGlue::EmitBody(int depth) {
   Emitter emitter(element_, ElementVariables(), depth);
+  ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
   std::vector<const Kernel::Root*> roots;
   std::vector<ValuePtr> targets;

@@ -91,6 +91,9 @@ class StagedGlue {
   // Row variables as locals, where the text uses them.
   std::string WithLocals(const std::string& body, const std::string& type, int depth) const;
   uint64_t ElementVariables() const;
+  // Positions that are divided are the same for every row: without care the compiler computes those
+  // of all kept vectors beforehand and has no registers left for the vectors.
+  void ForgetPosition(Emitter& emitter) const;
   std::vector<ValuePtr> StageValues(int stage) const;
 
   const GroupContext& context_;
@@ -102,6 +105,7 @@ class StagedGlue {
   std::vector<std::vector<StageReduce>> stages_;
   std::vector<std::pair<ValuePtr, std::string>> streams_;
   std::function<bool(const Index&)> aligned_;
+  bool divides_position_ = false;
 };
 
 }  // namespace warpsmith::codegen
