@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "warpsmith/v1/trial.pb.h"
@@ -19,6 +20,8 @@ struct Node {
   // One list for each specialist, in the order of MakeSpecialists. Made once, when first wanted.
   std::vector<std::vector<Action>> moves;
   bool expanded = false;
+  // What was expected of the move that led here, in log time.
+  double promise = 0;
 };
 
 // A move that was, or is about to be, tried.
@@ -44,9 +47,13 @@ class History {
   // A right answer: a place that one can go on from.
   void Add(std::shared_ptr<Node> node, bool incumbent);
 
+  // It ran and would be right, but for its accuracy: a place for the precision specialist.
+  void AddInaccurate(std::shared_ptr<Node> node) { inaccurate_.push_back(std::move(node)); }
+
   // The incumbent, or what Start was given. Never null after Start.
   const std::shared_ptr<Node>& best() const { return best_; }
   const std::vector<std::shared_ptr<Node>>& nodes() const { return nodes_; }
+  const std::vector<std::shared_ptr<Node>>& inaccurate() const { return inaccurate_; }
 
   const std::vector<std::unique_ptr<Specialist>>& specialists() const { return specialists_; }
   // Moves from a node, by specialist.
@@ -59,7 +66,7 @@ class History {
  private:
   const std::vector<std::unique_ptr<Specialist>> specialists_;
   std::shared_ptr<Node> best_;
-  std::vector<std::shared_ptr<Node>> nodes_;
+  std::vector<std::shared_ptr<Node>> nodes_, inaccurate_;
   std::set<std::string> tried_;  // serialised schedules
 };
 

@@ -119,6 +119,20 @@ class Layouts {
     }
   }
 
+  // On a processor threads are fibers, and a meeting of them costs what hundreds of elements do: a
+  // row or a column of each thread's own needs none.
+  void AddAlone(double room) {
+    for (int block : {32, 64, 128, 256}) {
+      v1::OccupancyKnobs knobs;
+      knobs.set_block_threads(block);
+      knobs.set_threads_per_row(1);
+      Add("layout", knobs, (block == 32 ? 0.9 : 0.5) * room);
+      knobs.set_blocks_per_row(1);
+      knobs.set_blocks_per_sm(1);
+      Add("layout", knobs, 0.3 * room);
+    }
+  }
+
   void AddMap(double room) {
     for (int block : {128, 256, 512, 1024, 64}) {
       for (int blocks : {0, 2, 4, 8}) {
@@ -344,6 +358,11 @@ class Occupancy : public Specialist {
       const auto& info = state.groups[i];
       const double room = Room(state, i);
       Layouts layouts(state, i, actions);
+      if (state.target.arch == "host" && info.skeleton != v1::SKELETON_MAP) {
+        layouts.AddAlone(room);
+        layouts.AddSteps(room);
+        continue;
+      }
       switch (info.skeleton) {
         case v1::SKELETON_ROWS: {
           const bool reread = info.stages + (info.row_outputs ? 1 : 0) >= 2;

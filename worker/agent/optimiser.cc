@@ -287,11 +287,18 @@ class Slice {
     result.verdict = answer.verdict;
     result.right = IsRight(answer.verdict);
     result.accepted = answer.verdict == v1::ACCEPTED;
+    if (flight.proposal.has_value()) flight.node->promise = flight.proposal->action.prior;
+    flight.node->state.trial_id = flight.trial.id();
+    flight.node->state.report = answer.report;
+    if (answer.verdict == v1::INACCURATE) history_.AddInaccurate(flight.node);
     if (result.right) {
       State& state = flight.node->state;
-      state.trial_id = flight.trial.id();
-      state.report = answer.report;
+      // Times are compared over the whole slice: what was measured beside the incumbent is taken
+      // relative to it, so that a card that warms up does not count.
+      const double incumbent_us = answer.timing.incumbent_us();
+      const double known_us = history_.best()->state.time_us;
       state.time_us = answer.timing.median_us();
+      if (incumbent_us > 0 && known_us > 0) state.time_us *= known_us / incumbent_us;
       if (flight.proposal.has_value()) {
         const double before = flight.proposal->from->state.time_us;
         if (before > 0 && state.time_us > 0) result.gain = std::log(before / state.time_us);

@@ -203,6 +203,24 @@ TEST_CASE("what goes wrong is recorded and the work goes on", "[agent]") {
   }
 }
 
+TEST_CASE("what is not accurate enough is tried with other accumulators", "[agent]") {
+  Bench bench(Softmax(1024, 4096));
+  bench.evaluator.inaccurate = [](const v1::Schedule& schedule) {
+    for (const auto& group : schedule.groups()) {
+      if (group.precision().accumulator() != v1::ACCUMULATOR_F64) return true;
+    }
+    return false;
+  };
+  REQUIRE(bench.Run().ok());
+  REQUIRE_FALSE(bench.recorder.incumbents.empty());
+  int accepted = 0;
+  for (const auto& trial : bench.recorder.trials) {
+    if (++accepted > 24) break;
+    if (trial.verdict() == v1::ACCEPTED) break;
+  }
+  CHECK(accepted <= 24);
+}
+
 TEST_CASE("a second slice goes on from the first", "[agent]") {
   Bench first(Softmax(4096, 393216));
   first.lease.set_seconds(6);

@@ -24,6 +24,12 @@ constexpr int kMaxStructures = 3;
 constexpr double kStructureBehind = 0.35;
 // And for those that spilled: what they keep in registers was too much, not the rest of them.
 constexpr int kMaxSpilled = 3;
+// States that were not accurate enough, and how much of the promise that led there is left for
+// another accumulator.
+constexpr int kMaxInaccurate = 4;
+constexpr double kRescue = 0.7;
+// What a start that is not accurate enough promises.
+constexpr double kStartPromise = 1.0;
 // Weight of one observation of a move against its prior.
 constexpr double kObservationWeight = 2.0;
 // How fast a kind that does not pay loses credit.
@@ -66,6 +72,11 @@ int RulesPolicy::patience(const State& state) const {
 std::vector<RulesPolicy::Base> RulesPolicy::Bases(const History& history) const {
   const auto& best = history.best();
   std::vector<Base> bases = {{best, 0}};
+  std::vector<std::shared_ptr<Node>> inaccurate = history.inaccurate();
+  std::stable_sort(inaccurate.begin(), inaccurate.end(),
+                   [](const auto& a, const auto& b) { return a->promise > b->promise; });
+  if (inaccurate.size() > kMaxInaccurate) inaccurate.resize(kMaxInaccurate);
+  for (const auto& node : inaccurate) bases.push_back({node, 0, true});
   const double best_us = best->state.time_us;
   if (best_us <= 0) return bases;
   std::vector<std::shared_ptr<Node>> others;
@@ -131,7 +142,12 @@ std::optional<Proposal> RulesPolicy::Propose(const History& history) {
   for (const Base& base : Bases(history)) {
     for (const auto& moves : history.Moves(*base.node)) {
       for (const Action& action : moves) {
-        const double expected = Expected(base.node->state, action);
+        double expected = Expected(base.node->state, action);
+        if (base.inaccurate) {
+          if (action.kind != "accumulator") continue;
+          const double promise = base.node == history.best() ? kStartPromise : base.node->promise;
+          expected = kRescue * promise + action.prior;
+        }
         // 53 random bits in [0, 1), the same with every standard library.
         const double uniform = (random_() >> 11) * 0x1p-53;
         const double score = expected + kJitter * std::abs(expected) * uniform - base.behind;
@@ -155,6 +171,8 @@ void RulesPolicy::Learn(const Proposal& proposal, const Result& result) {
       result.verdict == v1::DUPLICATE) {
     return;
   }
+  // Not the move's fault: with another accumulator it may be as good as it promised.
+  if (result.verdict == v1::INACCURATE) return;
   const double gain = result.right ? std::max(result.gain, kLeastGain) : kWrongGain;
   ++move.tried;
   move.gain += gain;

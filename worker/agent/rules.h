@@ -6,7 +6,8 @@
 // moves that paid are trusted more and those that did not less, and the compiler's report of a
 // state damps moves that want registers where it spilled. Moves start from the incumbent, from its
 // nearest runners-up, and from the best schedule of every other structure (fusion, algebra), which
-// has not had its knobs turned yet.
+// has not had its knobs turned yet. From what was fast but not accurate enough, other accumulators
+// are tried.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ class RulesPolicy : public Policy {
   };
   struct Base {
     std::shared_ptr<Node> node;
-    double behind = 0;  // subtracted from what is expected of its moves
+    double behind = 0;        // subtracted from what is expected of its moves
+    bool inaccurate = false;  // only other accumulators can help it
   };
 
   std::vector<Base> Bases(const History& history) const;
