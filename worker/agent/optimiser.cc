@@ -26,6 +26,11 @@ namespace {
 // generation refuses) before the loop looks at its budget again.
 constexpr int kMaxIdleMoves = 64;
 
+// Options.in_flight where it is open. NVRTC takes tens of milliseconds and has many processors
+// beside it; the host's compiler takes a second and shares them with what is measured.
+constexpr int kCardInFlight = 8;
+constexpr int kHostInFlight = 3;
+
 // What tells two candidates apart: what is compiled and how it is launched.
 std::string DigestOf(const std::vector<v1::Plan>& plans) {
   std::string all;
@@ -183,7 +188,9 @@ class Slice {
 
   // Keeps `in_flight` candidates under way. True: the policy has nothing more to propose.
   bool Fill() {
-    const int limit = std::clamp(options_.in_flight, 1, kMaxInFlight);
+    const int automatic = options_.target.arch == "host" ? kHostInFlight : kCardInFlight;
+    const int limit =
+        options_.in_flight > 0 ? std::min(options_.in_flight, kMaxInFlight) : automatic;
     int idle = 0;
     while (flights_.size() < limit && idle < kMaxIdleMoves) {
       auto proposal = policy_->Propose(history_);

@@ -59,7 +59,9 @@ inline constexpr int kMaxInFlight = 64;
 
 struct Options {
   codegen::Target target;
-  int in_flight = 8;  // candidates lowered, compiling or being judged at once, 1..kMaxInFlight
+  // Candidates lowered, compiling or being judged at once, up to kMaxInFlight. 0: so many that the
+  // device need not wait for the compiler, and few enough that what is dropped costs little.
+  int in_flight = 0;
   base::Clock* clock = base::Clock::Real();  // budget and time stamps; never waits
 };
 
