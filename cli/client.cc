@@ -41,7 +41,8 @@ Client::Client(std::string address, std::string dir)
       stub_(v1::PlannerService::NewStub(rpc::Dial(address_))) {}
 
 absl::Status Client::Explain(const absl::Status& status) const {
-  if (absl::IsUnavailable(status)) {
+  // A planner that is ending cancels the calls that it has not answered.
+  if (absl::IsUnavailable(status) || absl::IsCancelled(status)) {
     return absl::UnavailableError(absl::StrCat("no planner answers at ", address_,
                                                ": start one with `warpsmith up` (",
                                                std::string(status.message()), ")"));

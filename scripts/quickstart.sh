@@ -6,13 +6,13 @@
 #
 #   --dir       where the state goes (default: ~/.local/share/warpsmith); what is there is kept
 #   --device    default: host, the processor, so that it is the same everywhere
-#   --seconds   device time for each problem (default: 12)
+#   --seconds   device time for each problem (default: 6)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 dir=${XDG_DATA_HOME:-$HOME/.local/share}/warpsmith
 device=host
-seconds=12
+seconds=6
 problems=problems/starter.json
 while [ $# -gt 0 ]; do
   case $1 in

@@ -33,6 +33,7 @@ namespace {
 constexpr int kDefaultHostWorkers = 2;
 constexpr int kMaxWorkers = 256;
 constexpr absl::Duration kStartLimit = absl::Seconds(30);  // of the planner
+constexpr absl::Duration kJoinLimit = absl::Seconds(60);   // of the workers
 constexpr absl::Duration kWorkerStopLimit = absl::Seconds(25);
 constexpr absl::Duration kPlannerStopLimit = absl::Seconds(10);
 constexpr absl::Duration kListLimit = absl::Seconds(30);  // of the driver's start
@@ -157,6 +158,7 @@ class Up {
     rpc::RemoveAddress(context_.dir);  // of a planner that was killed
     if (absl::Status started = StartPlanner(ends); !started.ok()) return started;
     if (absl::Status started = StartWorkers(*devices); !started.ok()) return started;
+    if (absl::Status joined = AwaitWorkers(devices->size(), ends); !joined.ok()) return joined;
     const std::string address = *rpc::ReadAddress(context_.dir);
     std::cerr << "warpsmith: planner at " << address << ", " << Counted(devices->size(), "worker")
               << (devices->empty() ? "" : " on " + absl::StrJoin(*devices, ", ")) << "\n"
@@ -218,6 +220,32 @@ class Up {
     return absl::OkStatus();
   }
 
+  // Until the planner knows all workers, so that what is submitted next finds them. One that takes
+  // its time (PyTorch on a cold disk) is not waited for longer than kJoinLimit.
+  absl::Status AwaitWorkers(size_t wanted, const sigset_t& ends) {
+    const absl::Time deadline = absl::Now() + kJoinLimit;
+    size_t joined = 0;
+    while (joined < wanted && supervisor_.alive() > 1) {
+      if (Signalled(ends, absl::Milliseconds(50))) return absl::CancelledError("interrupted");
+      supervisor_.Tend();
+      absl::StatusOr<Client> client = Client::Of(context_);
+      if (!client.ok()) continue;
+      absl::StatusOr<v1::ListReply> list = client->List("");
+      if (list.ok()) joined = list->workers_size();
+      if (absl::Now() > deadline) {
+        std::cerr << "warpsmith: " << joined << " of " << Counted(wanted, "worker")
+                  << " joined so far: see " << context_.dir << "/logs\n";
+        break;
+      }
+    }
+    return wanted > 0 && supervisor_.alive() == 1 ? NoWorker() : absl::OkStatus();
+  }
+
+  absl::Status NoWorker() const {
+    return absl::InternalError(
+        absl::StrCat("no worker can be kept running: see ", context_.dir, "/logs"));
+  }
+
   // Waits at most `limit` for a signal to end.
   static bool Signalled(const sigset_t& ends, absl::Duration limit) {
     const timespec wait = absl::ToTimespec(limit);
@@ -232,8 +260,7 @@ class Up {
         return absl::InternalError(absl::StrCat("the planner keeps ending: see ", Log("planner")));
       }
       if (all > 1 && supervisor_.alive() == 1) {
-        return absl::InternalError(
-            absl::StrCat("no worker can be kept running: see ", context_.dir, "/logs"));
+        return NoWorker();
       }
     }
     return absl::OkStatus();
