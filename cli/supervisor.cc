@@ -11,10 +11,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "cli/command.h"
 
 namespace warpsmith::cli {
 
@@ -25,6 +27,24 @@ std::string DescribeEnd(int wait_status) {
   }
   return absl::StrCat("exited with status ", WEXITSTATUS(wait_status));
 }
+
+namespace {
+
+constexpr int64_t kLastBytes = 4096;  // of a log, in which its last line is looked for
+
+std::string LastLine(const std::string& log) {
+  std::ifstream file(log, std::ios::ate | std::ios::binary);
+  if (!file) return "no log";
+  const int64_t size = file.tellg();
+  file.seekg(std::max<int64_t>(0, size - kLastBytes));
+  std::string line, last = "no word in its log";
+  while (std::getline(file, line)) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+}  // namespace
 
 Supervisor::~Supervisor() { Stop("", absl::Seconds(5)); }
 
@@ -84,14 +104,16 @@ void Supervisor::Ended(Child& child, int wait_status) {
     child.pause = kRestartMin;
   }
   ++child.quick_ends;
-  const std::string end = absl::StrCat(child.spec.name, " ", DescribeEnd(wait_status));
-  if (child.quick_ends >= kMaxQuickEnds) {
+  const std::string end = absl::StrCat(child.spec.name, " ", DescribeEnd(wait_status), " (",
+                                       LastLine(child.spec.log), ")");
+  const bool usage = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kUsage;
+  if (usage || child.quick_ends >= kMaxQuickEnds) {
     child.given_up = true;
-    say_(absl::StrCat(end, " for the ", child.quick_ends, "th time in a row; giving it up: see ",
-                      child.spec.log));
+    say_(absl::StrCat(end, usage ? "" : absl::StrCat(", ", child.quick_ends, " times in a row"),
+                      "; giving it up: see ", child.spec.log));
     return;
   }
-  say_(absl::StrCat(end, "; starting it again (", child.spec.log, ")"));
+  say_(absl::StrCat(end, "; starting it again"));
   child.restart_at = now + child.pause;
   child.pause = std::min(child.pause * 2, kRestartMax);
 }

@@ -6,8 +6,8 @@
 //   supervisor.Stop();
 //
 // A child that ends is started again after a pause that grows while it keeps ending quickly, and is
-// given up after kMaxQuickEnds. Children get SIGTERM when this process dies, however it dies. One
-// thread, the one that made the supervisor.
+// given up after kMaxQuickEnds, or when it says that its command line is wrong. Children get
+// SIGTERM when this process dies, however it dies. One thread, the one that made the supervisor.
 #pragma once
 
 #include <sys/types.h>
