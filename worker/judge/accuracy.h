@@ -15,7 +15,7 @@ inline constexpr double kErrorFloor = 5e-7;
 inline constexpr double kOrdinaryRatio = 2;
 inline constexpr double kWideRatio = 4;
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
-// kVariedRatio times the reference's own where that is more.
+// kVariedRatio times the reference's own on the problem's inputs where that is more.
 inline constexpr double kVariedError = 1e-3;
 inline constexpr double kVariedRatio = 3;
 

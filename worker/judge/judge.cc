@@ -254,6 +254,7 @@ absl::StatusOr<Finding> Judge::AddPair(Entry& entry, Race& race, Samples* sample
 // Goes on until the race is decided or has `most` pairs.
 absl::StatusOr<Finding> Judge::RunRace(Entry& entry, Race& race, int most, Samples* samples) {
   if (race.samples() == 0) {
+    if (absl::Status s = device_.Settle(kSettleLimit); !s.ok()) return s;
     for (size_t b = 0; b < benches_.size(); ++b) {
       for (int i = 0; i < kWarmUps; ++i) {
         auto finding = TimeOnce(entry, b, 0, nullptr);
@@ -277,6 +278,7 @@ absl::StatusOr<Finding> Judge::RunRace(Entry& entry, Race& race, int most, Sampl
 
 absl::StatusOr<Finding> Judge::TimeAlone(Entry& entry, int wanted, absl::Duration limit,
                                          std::vector<std::vector<double>>* samples) {
+  if (absl::Status s = device_.Settle(kSettleLimit); !s.ok()) return s;
   for (size_t b = 0; b < benches_.size(); ++b) {
     std::vector<double>& mine = (*samples)[b];
     auto warm = TimeOnce(entry, b, 0, nullptr);

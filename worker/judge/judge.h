@@ -37,9 +37,11 @@ namespace warpsmith::judge {
 using OracleFactory = std::function<absl::StatusOr<std::unique_ptr<oracle::Oracle>>(
     const v1::Problem& problem, const graph::Graph& graph, bool use_torch)>;
 
+inline constexpr absl::Duration kSettleLimit = absl::Seconds(1);  // after much memory was freed
+
 struct Options {
   Race::Rule race;
-  absl::Duration race_limit = absl::Milliseconds(400);  // of one race, if it has kFewest samples
+  absl::Duration race_limit = absl::Milliseconds(300);  // of one race, if it has kFewest samples
   int first_samples = 15;  // of a candidate that has no incumbent to race
   int final_pairs = 5;     // of the last round, in which everything changes
   // Fresh seeds of a would-be incumbent, where a draw takes no longer than quick_draw; else only

@@ -80,11 +80,15 @@ absl::StatusOr<Finding> Judge::Refresh(Entry& entry, size_t bench) {
 // output is checked, and the round has to say by itself what the race said.
 absl::StatusOr<Finding> Judge::LastRound(Entry& entry, Race* race, Samples* samples) {
   std::vector<double> ratios;
+  if (absl::Status s = device_.Settle(kSettleLimit); !s.ok()) return s;
   for (int i = 0; i < options_.final_pairs; ++i) {
     double log_ratio = 0;
     for (size_t b = 0; b < benches_.size(); ++b) {
       const int slot = i % cases_;
       if (absl::Status s = benches_[b]->Move(); !s.ok()) return s;
+      // The first run at new addresses walks the page tables: it is not timed.
+      auto first = TimeOnce(entry, b, slot, nullptr);
+      if (!first.ok() || !first->ok()) return first;
       if (race != nullptr) {
         auto theirs = TimeOnce(*incumbent_, b, slot, &samples->incumbent);
         if (!theirs.ok()) return theirs;

@@ -201,5 +201,24 @@ TEST_CASE("plans that are not for the problem are refused") {
   CHECK(verdict.verdict() == v1::REFUSED);
 }
 
+TEST_CASE("the cheats compile for a card, but for the one that is refused there too") {
+  auto compiler = device::MakeCompiler("sm_90a", CacheDir());
+  if (!compiler.ok()) {
+    WARN("not run: " << compiler.status());
+    return;
+  }
+  for (const Cheat& cheat : Cheats()) {
+    INFO(cheat.name);
+    auto binary = (*compiler)->Compile(cheat.plan.source(), absl::Minutes(1));
+    INFO(binary.status());
+    const bool refused = cheat.expected[0] == v1::REFUSED;
+    CHECK(binary.status().code() ==
+          (refused ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk));
+  }
+  for (const char* problem : {"gate", "rows", "running", "largest"}) {
+    CHECK((*compiler)->Compile(HonestPlan(problem, kWork).source(), absl::Minutes(1)).ok());
+  }
+}
+
 }  // namespace
 }  // namespace warpsmith::judge

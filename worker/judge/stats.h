@@ -30,7 +30,8 @@ enum class Decision { kContinue, kFaster, kSlower, kSame };
 //
 // What is looked at is the logarithm of each pair's ratio: what slows both (clocks, a neighbour)
 // drops out of it. Looking after every pair makes a wrong decision likelier than one look would, so
-// winning takes the stricter confidence; a loser was only unlucky, and may be tried again.
+// winning takes the stricter confidence. Losing takes little: most candidates do, and whether one
+// is slower or just not faster is not worth the time.
 class Race {
  public:
   struct Rule {
@@ -38,7 +39,7 @@ class Race {
     int fewest_clear = 3;         // samples for that
     double least_gain = 0.002;    // a win by less is none, in log time
     double win_confidence = 0.998;
-    double lose_confidence = 0.95;
+    double lose_confidence = 0.75;
     int most = 41;  // then whoever has not won is the same
   };
   explicit Race(const Rule& rule) : rule_(rule) {}

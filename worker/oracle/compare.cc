@@ -35,20 +35,6 @@ constexpr TypeName kTypes[] = {
     {graph::DType::kF64, "F64", "f64"},
 };
 
-std::string Source() {
-  std::string source = absl::StrCat(kDevicePrelude, kCompareText);
-  for (const TypeName& t : kTypes) {
-    absl::StrAppend(&source, "extern \"C\" __global__ void compare_", t.name,
-                    "(const i64* control, const ", t.element, "::T* got, const ", t.element,
-                    "::T* want, i64* stats) {\n  compare<", t.element,
-                    ">(control, got, want, stats);\n}\n", "extern \"C\" __global__ void gather_",
-                    t.name, "(const i64* control, const ", t.element,
-                    "::T* memory, const i64* positions, double* values) {\n  gather<", t.element,
-                    ">(control, memory, positions, values);\n}\n");
-  }
-  return source;
-}
-
 int64_t Bits(double x) {
   int64_t bits;
   std::memcpy(&bits, &x, sizeof(bits));
@@ -63,9 +49,23 @@ int64_t FirstOf(int64_t a, int64_t b) { return a < 0 ? b : b < 0 ? a : std::min(
 
 }  // namespace
 
+std::string ComparerSource() {
+  std::string source = absl::StrCat(kDevicePrelude, kCompareText);
+  for (const TypeName& t : kTypes) {
+    absl::StrAppend(&source, "extern \"C\" __global__ void compare_", t.name,
+                    "(const i64* control, const ", t.element, "::T* got, const ", t.element,
+                    "::T* want, i64* stats) {\n  compare<", t.element,
+                    ">(control, got, want, stats);\n}\n", "extern \"C\" __global__ void gather_",
+                    t.name, "(const i64* control, const ", t.element,
+                    "::T* memory, const i64* positions, double* values) {\n  gather<", t.element,
+                    ">(control, memory, positions, values);\n}\n");
+  }
+  return source;
+}
+
 absl::StatusOr<std::unique_ptr<Comparer>> Comparer::Make(device::Device& device,
                                                          device::Compiler& compiler) {
-  auto binary = compiler.Compile(Source(), kCompileLimit);
+  auto binary = compiler.Compile(ComparerSource(), kCompileLimit);
   if (!binary.ok()) {
     return absl::Status(
         binary.status().code(),

@@ -39,6 +39,9 @@ struct IndexRule {
   std::vector<int> inputs;  // tensors of the graph that the values are made from
 };
 
+// The source that Comparer compiles; for tests that compile without a device.
+std::string ComparerSource();
+
 class Comparer {
  public:
   // Compiles its kernels, once for the life of a judge. `device` outlives it.

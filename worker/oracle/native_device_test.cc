@@ -299,9 +299,11 @@ TEST_CASE("its source compiles for a card") {
        "y: bf16[r: 300, c: 701] = select(x[r, c] < 0, bf16(pow(abs(x[r, c]), 1.5)), w[c])",
        "z: f16[r: 300, c: 701] = f16(round(x[r, c]) / 3)", "output g", "output i", "output s",
        "output y", "output z"});
-  auto binary = (*compiler)->Compile(NativeOracleSource(graph, card), absl::Seconds(60));
-  INFO(binary.status());
-  CHECK(binary.ok());
+  for (const std::string& source : {NativeOracleSource(graph, card), ComparerSource()}) {
+    auto binary = (*compiler)->Compile(source, absl::Seconds(60));
+    INFO(binary.status());
+    CHECK(binary.ok());
+  }
 }
 
 }  // namespace
