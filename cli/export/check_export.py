@@ -132,8 +132,9 @@ def main(reference_path, exported_path, nvcc=None):
     assert pointers[0] == inputs[0].data_ptr()
 
     for i, value in enumerate(inputs):
-        others = [value[:-1], value.double(), value.to("meta")] if isinstance(value, torch.Tensor) else \
-            [value + 1]
+        others = [value[:-1], value.double()] if isinstance(value, torch.Tensor) else [value + 1]
+        if isinstance(value, torch.Tensor) and len(known) > 1 + len(outputs):
+            others.append(value.to("meta"))   # with other tensors elsewhere
         for other in others:
             refuses(model, *inputs[:i], other, *inputs[i + 1:])
     # A scattered input is made dense, an unaligned one is moved.

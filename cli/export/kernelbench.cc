@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -5,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -114,7 +116,14 @@ std::string Attribute(const std::string& state) {
 }
 
 std::string Number(double value) {
-  if (value == static_cast<int64_t>(value)) return absl::StrCat(static_cast<int64_t>(value));
+  if (std::abs(value) < 1e15 && value == std::trunc(value))
+    return absl::StrCat(static_cast<int64_t>(value));
+  // The shortest that reads back as the same number.
+  for (int digits = 6; digits < 17; ++digits) {
+    const std::string text = absl::StrFormat("%.*g", digits, value);
+    double back = 0;
+    if (absl::SimpleAtod(text, &back) && back == value) return text;
+  }
   return absl::StrFormat("%.17g", value);
 }
 
