@@ -501,9 +501,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
                                                           : "their value");
   } else if (strictness == Strictness::kVaried && graph::IsFloat(tensor.type)) {
     const double rms = difference->want_rms > 0 ? difference->want_rms : 1;
-    const double allowed =
-        std::max(kVariedError,
-                 reference_overflows ? kVariedError : kVariedRatio * drawn.reference_max_error);
+    const double allowed = std::max(kVariedError, kVariedRatio * ordinary_reference_);
     if (difference->largest / rms >= allowed) {
       finding.verdict = v1::WRONG;
       finding.reason = absl::StrFormat(
