@@ -118,6 +118,7 @@ std::string Attribute(const std::string& state) {
 std::string Number(double value) {
   if (std::abs(value) < 1e15 && value == std::trunc(value))
     return absl::StrCat(static_cast<int64_t>(value));
+  if (!std::isfinite(value)) return absl::StrCat("float(\"", value, "\")");
   // The shortest that reads back as the same number.
   for (int digits = 6; digits < 17; ++digits) {
     const std::string text = absl::StrFormat("%.*g", digits, value);

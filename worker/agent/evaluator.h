@@ -40,7 +40,7 @@ class Evaluator {
   virtual ~Evaluator() = default;
 
   // Makes `problem` the current one, measures or recalls its baselines. `op_by_op` stands in for
-  // PyTorch's baselines where there is no PyTorch: one plan for each workload.
+  // PyTorch's baselines where there is no PyTorch: one plan for each workload, or none.
   virtual absl::StatusOr<v1::JudgeOpened> Open(const v1::Problem& problem, uint64_t seed,
                                                const std::vector<v1::Plan>& op_by_op) = 0;
   // Starts to compile and judge and returns at once. Candidates are judged in the order of

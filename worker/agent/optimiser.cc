@@ -97,9 +97,10 @@ class Slice {
       return absl::InvalidArgumentError(
           absl::StrCat("problem '", problem.name(), "' has no workload"));
     }
+    // Where not every node lowers on its own there is no such baseline, which need not stop us.
     auto op_by_op = Lower(codegen::OpByOpSchedule(*main_, options_.target));
-    if (!op_by_op.ok()) return op_by_op.status();
-    auto opened = evaluator_.Open(problem, lease_.seed(), *op_by_op);
+    auto opened = evaluator_.Open(problem, lease_.seed(),
+                                  op_by_op.ok() ? *op_by_op : std::vector<v1::Plan>());
     if (!opened.ok()) return opened.status();
     opened_ = *std::move(opened);
     return absl::OkStatus();
