@@ -4,10 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 
@@ -15,15 +12,6 @@ namespace warpsmith::judge {
 
 using graph::Role;
 using graph::Tensor;
-
-std::string PositionText(int64_t position, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> indexes(shape.size());
-  for (int i = static_cast<int>(shape.size()) - 1; i >= 0; --i) {
-    indexes[i] = position % shape[i];
-    position /= shape[i];
-  }
-  return absl::StrCat("[", absl::StrJoin(indexes, ", "), "]");
-}
 
 absl::StatusOr<Finding> FindingOf(const absl::Status& run, const std::string& what) {
   Finding finding;
@@ -363,180 +351,6 @@ absl::StatusOr<Finding> Workbench::Time(Loaded& loaded, int slot, absl::Duration
   auto finding = FindingOf(seconds.status(), label_);
   if (finding.ok() && finding->ok()) finding->seconds = *seconds;
   return finding;
-}
-
-// ---- looking ------------------------------------------------------------------------------------
-
-absl::StatusOr<Finding> Workbench::CheckGuards(Loaded& loaded, int slot) {
-  Finding finding;
-  // A memory whose guard was written is replaced: its guard would accuse the next candidate.
-  auto look = [&](std::unique_ptr<device::Memory>& memory, const std::string& what) {
-    auto intact = memory->GuardIntact();
-    if (!intact.ok()) return intact.status();
-    if (*intact) return absl::OkStatus();
-    finding.verdict = v1::OUT_OF_BOUNDS;
-    finding.reason = absl::StrCat(label_, ": wrote outside of ", what);
-    memory = nullptr;
-    ++generation_;
-    return absl::OkStatus();
-  };
-  auto name = [&](const char* kind, int tensor) {
-    return absl::StrCat(kind, " '", graph_.tensors[tensor].name, "'");
-  };
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    absl::Status s = look(outputs_[i], name("output", graph_.outputs[i]));
-    if (!s.ok()) return s;
-  }
-  for (size_t i = 0; i < state_memories_.size(); ++i) {
-    absl::Status s = look(state_memories_[i], name("state", states_[i]));
-    if (!s.ok()) return s;
-  }
-  for (auto& memory : pool_) {
-    std::string what = absl::StrCat("a workspace of ", memory->bytes(), " bytes");
-    if (absl::Status s = look(memory, what); !s.ok()) return s;
-  }
-  pool_.erase(std::remove(pool_.begin(), pool_.end(), nullptr), pool_.end());
-  Held& held = cases_[slot];
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    auto intact = held.drawn.inputs[i]->GuardIntact();
-    if (!intact.ok()) return intact.status();
-    if (*intact) continue;
-    finding.verdict = v1::OUT_OF_BOUNDS;
-    finding.reason = absl::StrCat(label_, ": wrote outside of ", name("input", inputs_[i]));
-    held.valid = false;
-  }
-  loaded.bound_slot_ = finding.ok() ? loaded.bound_slot_ : -1;
-  return finding;
-}
-
-absl::StatusOr<Finding> Workbench::CheckInputs(int slot) {
-  Finding finding;
-  Held& held = cases_[slot];
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    auto hash = comparer_.Hash(*held.drawn.inputs[i]);
-    if (!hash.ok()) return hash.status();
-    if (*hash == held.hashes[i]) continue;
-    finding.verdict = v1::OUT_OF_BOUNDS;
-    finding.reason = absl::StrCat(label_, ": changed its input '", graph_.tensors[inputs_[i]].name,
-                                  "', which is read only");
-    held.valid = false;
-    return finding;
-  }
-  return finding;
-}
-
-Workbench::Answer Workbench::AnswerAt(int answer) const {
-  const int outputs = static_cast<int>(graph_.outputs.size());
-  if (answer < outputs) return {graph_.outputs[answer], outputs_[answer].get()};
-  int state = graph_.updates[answer - outputs].state;
-  return {state, state_memories_[StateMemory(state)].get()};
-}
-
-absl::StatusOr<std::string> Workbench::Describe(const Tensor& tensor, device::Memory& got,
-                                                device::Memory& want, int64_t position) {
-  auto mine = comparer_.Gather(tensor.type, got, {position});
-  if (!mine.ok()) return mine.status();
-  auto theirs = comparer_.Gather(tensor.type, want, {position});
-  if (!theirs.ok()) return theirs.status();
-  auto text = [](double x) { return std::isnan(x) ? "NaN" : absl::StrFormat("%.9g", x); };
-  return absl::StrCat("at ", PositionText(position, tensor.shape), " it is ", text((*mine)[0]),
-                      " and should be ", text((*theirs)[0]));
-}
-
-absl::StatusOr<oracle::Difference> Workbench::Compare(int answer, int slot, device::Memory& want,
-                                                      uint32_t poison) {
-  const Answer at = AnswerAt(answer);
-  const Tensor& tensor = graph_.tensors[at.tensor];
-  if (index_rules_[answer] == nullptr) {
-    const Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
-    return comparer_.Compare(tensor.type, *at.memory, want, tensor.elements(), tolerance.absolute,
-                             tolerance.relative, poison);
-  }
-  oracle::IndexRule& rule = *index_rules_[answer];
-  const graph::DType type = graph_.nodes[tensor.node].value->type;
-  const Tolerance tolerance = ToleranceOf(accuracy_, type);
-  std::vector<device::Memory*> memories;
-  for (int input : rule.inputs) {
-    auto found = std::find(inputs_.begin(), inputs_.end(), input) - inputs_.begin();
-    memories.push_back(cases_[slot].drawn.inputs[found].get());
-  }
-  return comparer_.CompareIndexes(rule, *at.memory, want, memories, tensor.elements(),
-                                  tolerance.absolute, tolerance.relative, poison);
-}
-
-absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t poison,
-                                                 Strictness strictness) {
-  const Answer at = AnswerAt(answer);
-  const Tensor& tensor = graph_.tensors[at.tensor];
-  const oracle::Case& drawn = cases_[slot].drawn;
-  device::Memory& want = *drawn.answers[answer];
-  if (absl::Status s = want.Map(); !s.ok()) return s;
-  absl::Cleanup unmap = [&want] { want.Unmap().IgnoreError(); };
-  const Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
-  auto difference = Compare(answer, slot, want, poison);
-  if (!difference.ok()) return difference.status();
-
-  Finding finding;
-  int64_t first = -1;
-  std::string what;
-  const std::string kind = answer < static_cast<int>(graph_.outputs.size()) ? "output" : "state";
-  const bool reference_overflows = std::isnan(drawn.reference_max_error);
-  if (difference->unwritten > 0 && poison == kPoisons[0]) {
-    first = difference->first_unwritten;
-    what = absl::StrCat(difference->unwritten, " of ", difference->elements,
-                        " elements were not written");
-  } else if (difference->disagree > 0 &&
-             !(strictness == Strictness::kVaried && reference_overflows)) {
-    first = difference->first_disagree;
-    what = absl::StrCat(difference->disagree, " of ", difference->elements,
-                        " elements are not finite where they should be, or the other way round");
-  } else if (difference->beyond > 0 &&
-             (strictness == Strictness::kElements || !graph::IsFloat(tensor.type))) {
-    first = difference->first_beyond;
-    what = absl::StrCat(difference->beyond, " of ", difference->elements, " elements differ by ",
-                        graph::IsFloat(tensor.type)
-                            ? absl::StrFormat("more than %g + %g of the reference",
-                                              tolerance.absolute, tolerance.relative)
-                        : index_rules_[answer] != nullptr ? "the value they point at"
-                                                          : "their value");
-  } else if (strictness == Strictness::kVaried && graph::IsFloat(tensor.type)) {
-    const double rms = difference->want_rms > 0 ? difference->want_rms : 1;
-    const double allowed = std::max(kVariedError, kVariedRatio * ordinary_reference_);
-    if (difference->largest / rms >= allowed) {
-      finding.verdict = v1::WRONG;
-      finding.reason = absl::StrFormat(
-          "%s, %s inputs: %s '%s': the largest error is %.2g of the answer's rms; %.2g is allowed",
-          label_, oracle::NameOf(drawn.variation), kind, tensor.name, difference->largest / rms,
-          allowed);
-      return finding;
-    }
-  }
-  if (first >= 0) {
-    auto where = Describe(tensor, *at.memory, want, first);
-    if (!where.ok()) return where.status();
-    finding.verdict = v1::WRONG;
-    finding.reason =
-        absl::StrCat(label_,
-                     drawn.variation == oracle::Variation::kNone
-                         ? ""
-                         : absl::StrCat(", ", oracle::NameOf(drawn.variation), " inputs"),
-                     ": ", kind, " '", tensor.name, "': ", what, "; ", *where);
-    return finding;
-  }
-  if (absl::Status s = MeasureErrors(answer, slot, &finding); !s.ok()) return s;
-  return finding;
-}
-
-absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding) {
-  const oracle::Case& drawn = cases_[slot].drawn;
-  if (answer >= static_cast<int>(drawn.exact.size()) || drawn.exact[answer].empty()) {
-    return absl::OkStatus();
-  }
-  const Answer at = AnswerAt(answer);
-  auto values = comparer_.Gather(graph_.tensors[at.tensor].type, *at.memory, drawn.sample[answer]);
-  if (!values.ok()) return values.status();
-  finding->errors = oracle::ErrorsOf(*values, drawn.exact[answer]);
-  return absl::OkStatus();
 }
 
 }  // namespace warpsmith::judge

@@ -10,23 +10,9 @@
 #include <vector>
 
 #include "common/graph/graph.h"
+#include "worker/oracle/device_expression.h"
 
 namespace warpsmith::oracle {
-
-// kExact: floats are double throughout and never rounded before an answer is stored.
-// kPlain: what a plain evaluation in the graph's own types gives: each stored tensor is rounded to
-// its type, sums of f32 (and less) are f32, in blocks.
-enum class Pass { kExact, kPlain };
-
-// C type in memory: "float", "unsigned short" (f16, bf16), "unsigned char" (bool), "long long", ...
-std::string StorageType(graph::DType type);
-// Expression that reads element `index` of `pointer` as a value for arithmetic, and one that turns
-// `value` into what is stored.
-std::string LoadText(graph::DType type, const std::string& pointer, const std::string& index);
-std::string StoreText(graph::DType type, const std::string& value);
-// Bytes of an element of a tensor as the pass holds it: floats that nodes give are double in
-// kExact.
-int64_t HeldBytes(const graph::Tensor& tensor, Pass pass);
 
 // What a kernel's argument points at.
 struct Operand {
