@@ -196,6 +196,8 @@ std::vector<std::string> MergeOnline(const Reduction& r, const std::string& acc,
 
 }  // namespace
 
+std::string JoinOf(const Reduction& r, const std::string& a, const std::string& b) { return Join(r, a, b); }
+
 std::vector<Field> FieldsOf(const Reduction& r) {
   if (r.online) return {{ComputeType(r.type), "v"}, {ComputeType(r.type), "s"}};
   if (IsIndexed(r)) return {{RunningType(r), "v"}, {IndexType(r), "i"}};

@@ -38,6 +38,8 @@ std::vector<std::string> Accumulate(const Reduction& r, const std::string& acc,
                                     const std::vector<std::string>& values,
                                     const std::vector<std::string>& positions);
 std::vector<std::string> Merge(const Reduction& r, const std::string& a, const std::string& b);
+// One expression for a combined with b, both of the compute type (not for argmax and argmin).
+std::string JoinOf(const Reduction& r, const std::string& a, const std::string& b);
 // The result as an expression of the compute type (output 1 of argmax: of long long).
 // Online: output 0 the maximum, output 1 the sum.
 std::string ResultOf(const Reduction& r, const std::string& acc, int output);

@@ -46,6 +46,8 @@ struct GroupSource {
   bool ragged = false;
   bool restrict = false;                // loads may move over stores
   bool strips = false;                  // map: threads can take strips of windows
+  bool lanes = false;                   // and lanes can share the elements of a row
+  int good_strip = 1;                   // outputs of a strip from which sharing pays
   bool emits = false, row_outputs = false;
 };
 

@@ -82,6 +82,8 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
   shape.vectors = CeilDiv(group.space.row_elements, std::max(1, first->width));
   shape.edges = group.space.row_elements % std::max(1, first->width) != 0;
   shape.strips = first->strips;
+  shape.lanes = first->lanes;
+  shape.good_strip = first->good_strip;
   shape.emits = first->emits;
   for (int bytes : first->acc_bytes) shape.acc_bytes = std::max(shape.acc_bytes, bytes);
   auto resolved = ResolveKnobs(graph, group.space, shape, knobs, target);

@@ -39,6 +39,13 @@ absl::StatusOr<ValuePtr> Inliner::Body(const graph::Node& node, const std::vecto
   return Build(node.value, env, {});
 }
 
+absl::StatusOr<ValuePtr> Inliner::BodyUnder(const graph::Node& node, const std::vector<Index>& env,
+                                            ValuePtr condition) {
+  Guard guard;
+  AddCondition(condition, guard);
+  return Build(node.value, env, guard);
+}
+
 ValuePtr Inliner::Integer(Op op, ValuePtr a, ValuePtr b) {
   if (!IsPure(a) || !IsPure(b)) return nullptr;
   const Index x = values_.AsIndex(a), y = values_.AsIndex(b);

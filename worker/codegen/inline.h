@@ -40,6 +40,8 @@ class Inliner {
   absl::StatusOr<ValuePtr> Element(int tensor, const std::vector<Index>& at);
   // A node's own expression under coordinates for its axes and reduce axes.
   absl::StatusOr<ValuePtr> Body(const graph::Node& node, const std::vector<Index>& env);
+  // The same where `condition` holds: loads happen under it, unless they are inside anyway.
+  absl::StatusOr<ValuePtr> BodyUnder(const graph::Node& node, const std::vector<Index>& env, ValuePtr condition);
 
  private:
   using Guard = std::vector<ValuePtr>;   // conditions that hold here, all of them

@@ -58,8 +58,8 @@ void MapDefaults(const Space& space, const GroupShape& shape, const Target& targ
   auto* memory = g.mutable_memory();
   if (occupancy->block_threads() == 0) occupancy->set_block_threads(256);
   const bool strips = space.window || space.primary >= 0;
-  if (memory->vector_bytes() == 0) memory->set_vector_bytes(strips ? 1 : 16);
-  if (compute->window_outputs() == 0) compute->set_window_outputs(shape.strips ? 8 : 1);
+  if (memory->vector_bytes() == 0) memory->set_vector_bytes(strips && !shape.lanes ? 1 : 16);
+  if (compute->window_outputs() == 0) compute->set_window_outputs(shape.strips ? shape.good_strip : 1);
   if (compute->unroll() == 0) {
     int unroll = strips ? 1 : std::clamp(8 / std::max(1, shape.streams), 1, 4);
     // Small tensors: rather more blocks.
@@ -348,6 +348,9 @@ absl::StatusOr<v1::Group> ResolveKnobs(const graph::Graph& graph, const Space& s
   before.That(g.occupancy().block_threads() % 32 == 0,
               StrCat("occupancy.block_threads is ", g.occupancy().block_threads(), "; it must be a multiple of 32"));
   before.Range("occupancy.threads_per_row", g.occupancy().threads_per_row(), 0, 1024);
+  before.That(g.occupancy().block_threads() == 0 || g.occupancy().threads_per_row() <= g.occupancy().block_threads(),
+              StrCat("occupancy.threads_per_row is ", g.occupancy().threads_per_row(), "; it must be at most block_threads, ",
+                     g.occupancy().block_threads()));
   before.Range("occupancy.blocks_per_row", g.occupancy().blocks_per_row(), 0, kMaxBlocksPerRow);
   before.Range("occupancy.blocks_per_sm", g.occupancy().blocks_per_sm(), 0, target.max_blocks_per_sm);
   before.Range("compute.unroll", g.compute().unroll(), 0, kMaxUnroll);

@@ -15,6 +15,8 @@ struct GroupShape {
   int streams = 1;
   int64_t vectors = 1;           // of a row
   bool strips = false;           // map: threads can take strips of windows
+  bool lanes = false;            // and lanes can share the elements of a row
+  int good_strip = 1;            // outputs of a strip from which sharing pays
   bool edges = false;            // rows: single elements before the first or behind the last vector
   bool emits = false;            // writes the full space
   int acc_bytes = 4;             // rows of columns: largest stage

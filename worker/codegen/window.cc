@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "worker/codegen/glue.h"
+#include "worker/codegen/window.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -17,6 +17,8 @@ using absl::StrCat;
 
 // Loads that one thread may write out.
 constexpr int64_t kMaxStripElements = 4096;
+// Loads saved by a strip, from which on it is worth its registers.
+constexpr double kWorthSharing = 1.25;
 
 // How a strip index becomes output coordinates.
 struct Strips {
@@ -37,40 +39,6 @@ Strips MakeStrips(const std::vector<int64_t>& shape, int axis, int outputs, int 
   for (int a = axis + 1; a + 1 < static_cast<int>(shape.size()); ++a) s.between *= shape[a];
   if (s.inner()) s.blocks = (shape.back() + width - 1) / width;
   return s;
-}
-
-// Axes of the output that windows move over, outermost first.
-std::vector<int> WindowAxes(const graph::Graph& graph, const GroupContext& context) {
-  const graph::Node& node = graph.nodes[context.space->primary];
-  std::vector<int> axes;
-  for (const graph::Axis& axis : node.axes) {
-    (void)axis;
-    axes.push_back(static_cast<int>(axes.size()));
-  }
-  // An axis counts where an index mixes it with a reduce axis.
-  std::vector<bool> mixed(node.axes.size());
-  const int kept = static_cast<int>(node.axes.size());
-  std::function<void(const graph::ExprPtr&, std::vector<bool>&)> variables = [&](const graph::ExprPtr& e, std::vector<bool>& seen) {
-    if (e->op == graph::Op::kIndex) seen[e->var] = true;
-    for (const graph::ExprPtr& arg : e->args) variables(arg, seen);
-  };
-  std::function<void(const graph::ExprPtr&)> visit = [&](const graph::ExprPtr& e) {
-    if (e->op == graph::Op::kLoad) {
-      for (const graph::ExprPtr& index : e->args) {
-        std::vector<bool> seen(kept + node.reduce_axes.size());
-        variables(index, seen);
-        const bool reduced = std::find(seen.begin() + kept, seen.end(), true) != seen.end();
-        for (int a = 0; a < kept; ++a) mixed[a] = mixed[a] || (seen[a] && reduced);
-      }
-    }
-    for (const graph::ExprPtr& arg : e->args) visit(arg);
-  };
-  visit(node.value);
-  std::vector<int> found;
-  for (int a : axes) {
-    if (mixed[a] && node.axes[a].extent > 1) found.push_back(a);
-  }
-  return found;
 }
 
 struct StripVariables {
@@ -107,32 +75,15 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s, 
         at.push_back(Index::Of(v.strip) + Index(t));
         at.insert(at.end(), between.begin(), between.end());
         if (s.inner()) at.push_back(Index::Of(v.last) + Index(j));
-        auto value = inliner.Element(tensor, at);
+        const std::vector<int64_t>& shape = graph.tensors[tensor].shape;
+        const std::vector<Index> matched = MatchAxes(at, s.shape, shape);
+        auto value = inliner.Element(tensor, matched);
         if (!value.ok()) return value.status();
-        kernel.roots.push_back({tensor, RootPlan::Kind::kElement, *value, Flatten(at, s.shape)});
+        kernel.roots.push_back({tensor, RootPlan::Kind::kElement, *value, Flatten(matched, shape)});
       }
     }
   }
   return kernel;
-}
-
-// Where every condition on the strip's position alone holds.
-Range Interior(const Kernel& kernel, const StripVariables& v) {
-  Range range = v.strip.range;
-  for (ValuePtr value : kernel.values->Closure(TargetsOf(kernel))) {
-    if (value->kind != Value::Kind::kCompare || value->op != graph::Op::kLe) continue;
-    const int64_t coefficient = value->index.CoefficientOf(v.strip);
-    if (coefficient == 0 || !value->index.Without(v.strip).is_constant()) continue;
-    const int64_t constant = value->index.constant();   // 0 <= coefficient * a + constant
-    if (coefficient > 0) {
-      range.low = std::max(range.low, constant >= 0 ? 0 : (-constant + coefficient - 1) / coefficient);
-    } else if (constant >= 0) {
-      range.high = std::min(range.high, constant / -coefficient);
-    } else {
-      range.high = -1;
-    }
-  }
-  return range;
 }
 
 void EmitStrip(Emitter& emitter, const Dialect& dialect, const GroupContext& context, const Kernel& kernel, const Strips& s) {
@@ -161,6 +112,121 @@ void EmitStrip(Emitter& emitter, const Dialect& dialect, const GroupContext& con
   }
 }
 
+// Which variables of a node stand in each index of its loads.
+void ForEachIndex(const graph::Node& node, const std::function<void(const std::vector<bool>&)>& f) {
+  std::function<void(const graph::ExprPtr&, std::vector<bool>&)> collect = [&](const graph::ExprPtr& e, std::vector<bool>& seen) {
+    if (e->op == graph::Op::kIndex) seen[e->var] = true;
+    for (const graph::ExprPtr& arg : e->args) collect(arg, seen);
+  };
+  std::function<void(const graph::ExprPtr&)> visit = [&](const graph::ExprPtr& e) {
+    if (e->op == graph::Op::kLoad) {
+      for (const graph::ExprPtr& index : e->args) {
+        std::vector<bool> seen(node.axes.size() + node.reduce_axes.size());
+        collect(index, seen);
+        f(seen);
+      }
+    }
+    for (const graph::ExprPtr& arg : e->args) visit(arg);
+  };
+  visit(node.value);
+}
+
+}  // namespace
+
+std::vector<int> TapsOf(const graph::Node& node, int axis) {
+  std::vector<bool> mixed(node.reduce_axes.size());
+  ForEachIndex(node, [&](const std::vector<bool>& seen) {
+    for (size_t r = 0; r < mixed.size(); ++r) {
+      if (seen[axis] && seen[node.axes.size() + r]) mixed[r] = true;
+    }
+  });
+  std::vector<int> taps;
+  for (size_t r = 0; r < mixed.size(); ++r) {
+    if (mixed[r]) taps.push_back(static_cast<int>(r));
+  }
+  return taps;
+}
+
+std::vector<int> WindowAxes(const graph::Node& node) {
+  std::vector<int> axes;
+  for (int a = 0; a < static_cast<int>(node.axes.size()); ++a) {
+    if (node.axes[a].extent > 1 && !TapsOf(node, a).empty()) axes.push_back(a);
+  }
+  return axes;
+}
+
+bool SameButOnes(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<int64_t> x, y;
+  std::copy_if(a.begin(), a.end(), std::back_inserter(x), [](int64_t e) { return e > 1; });
+  std::copy_if(b.begin(), b.end(), std::back_inserter(y), [](int64_t e) { return e > 1; });
+  return x == y;
+}
+
+std::vector<Index> MatchAxes(const std::vector<Index>& at, const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  std::vector<Index> matched;
+  size_t next = 0;
+  for (int64_t extent : to) {
+    if (extent == 1) {
+      matched.push_back(Index(0));
+      continue;
+    }
+    while (from[next] == 1) ++next;
+    matched.push_back(at[next++]);
+  }
+  return matched;
+}
+
+Range InteriorOf(const Values& values, const std::vector<ValuePtr>& roots, const Variable& variable) {
+  Range range = variable.range;
+  for (ValuePtr value : values.Closure(roots)) {
+    if (value->kind != Value::Kind::kCompare || value->op != graph::Op::kLe) continue;
+    const int64_t coefficient = value->index.CoefficientOf(variable);
+    if (coefficient == 0 || !value->index.Without(variable).is_constant()) continue;
+    const int64_t constant = value->index.constant();   // 0 <= coefficient * a + constant
+    if (coefficient > 0) {
+      range.low = std::max(range.low, constant >= 0 ? 0 : (-constant + coefficient - 1) / coefficient);
+    } else if (constant >= 0) {
+      range.high = std::min(range.high, constant / -coefficient);
+    } else {
+      range.high = -1;
+    }
+  }
+  return range;
+}
+
+std::string WindowStruct(const GroupContext& context, const GroupSource& source, const std::string& body) {
+  Text text;
+  text.Open(StrCat("struct ", context.name, " {"));
+  text.Line(StrCat("using Index = ", source.index_type, ";"));
+  for (const Parameter& p : source.parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
+  text.Line("template <int V> struct Values {};");
+  text.Line("template <int V>");
+  text.Line("WS_DEVICE void load(Index, Values<V>&) const {}");
+  text.Line("template <int V>");
+  text.Line("WS_DEVICE void emit(Index i, const Values<V>&) const {");
+  text.Append(body);
+  text.Line("}");
+  text.Close("};");
+  return text.str();
+}
+
+namespace {
+
+// Outputs of a strip that share enough: 1 where windows hardly overlap along the strip.
+int GoodStrip(const GroupContext& context, const std::vector<int64_t>& shape, int axis, bool lanes) {
+  constexpr int kOutputs = 4;
+  const bool inner = axis + 1 < static_cast<int>(shape.size()) &&
+                     std::any_of(shape.begin() + axis + 1, shape.end(), [](int64_t e) { return e > 1; });
+  if (!inner || shape[axis] < kOutputs) return 1;   // strips along the lanes' own axis scatter accesses
+  StripVariables v;
+  auto one = BuildStrip(context, MakeStrips(shape, axis, 1, 1), nullptr, v);
+  auto some = BuildStrip(context, MakeStrips(shape, axis, kOutputs, 1), nullptr, v);
+  if (!one.ok() || !some.ok()) return 1;
+  const double gain = static_cast<double>(kOutputs) * LoadsOf(*one).size() / LoadsOf(*some).size();
+  if (gain < kWorthSharing) return 1;
+  return lanes ? 2 * kOutputs : kOutputs;
+}
+
 }  // namespace
 
 absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
@@ -169,20 +235,26 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   const int outputs = std::max(1, context.knobs->compute().window_outputs());
   int width = WidthFor(context, context.knobs->memory().vector_bytes());
   const graph::Node& node = graph.nodes[space.primary];
-  const std::vector<int64_t> shape = graph.tensors[space.roots[0]].shape;
-  std::vector<int64_t> extents;
-  for (const graph::Axis& axis : node.axes) extents.push_back(axis.extent);
-  bool same = space.window && shape == extents && !shape.empty();
-  for (int root : space.roots) same = same && graph.tensors[root].shape == shape;
-  const std::vector<int> axes = same ? WindowAxes(graph, context) : std::vector<int>();
+  std::vector<int64_t> shape;
+  for (const graph::Axis& axis : node.axes) shape.push_back(axis.extent);
+  bool same = space.window && !shape.empty();
+  for (int root : space.roots) same = same && SameButOnes(graph.tensors[root].shape, shape);
+  const std::vector<int> axes = same ? WindowAxes(node) : std::vector<int>();
   int64_t elements = 1;
   for (const graph::Axis& axis : node.reduce_axes) elements *= axis.extent;
   const bool indexed = node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin;
   const bool possible = !axes.empty() && !indexed && elements <= kMaxWrittenOut;
   if (!possible || (outputs == 1 && width == 1)) {
     auto source = GenerateMap(context);
-    if (source.ok()) source->strips = possible;
+    if (!source.ok() || !possible) return source;
+    source->strips = true;
+    source->lanes = GenerateLanes(context, 1, 1).ok();
+    source->good_strip = GoodStrip(context, shape, source->lanes ? WindowAxes(node).front() : axes[0], source->lanes);
     return source;
+  }
+  if (width > 1) {
+    auto lanes = GenerateLanes(context, outputs, width);
+    if (lanes.status().code() != absl::StatusCode::kFailedPrecondition) return lanes;
   }
   const int axis = axes[0];
   width = axis + 1 < static_cast<int>(shape.size()) ? static_cast<int>(std::min<int64_t>(width, shape.back())) : 1;
@@ -197,7 +269,7 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   StripVariables v, vi;
   auto whole = BuildStrip(context, s, nullptr, v);
   if (!whole.ok()) return whole.status();
-  const Range inside = Interior(*whole, v);
+  const Range inside = InteriorOf(*whole->values, TargetsOf(*whole), v.strip);
   const bool split = inside.low <= inside.high && (inside.low != v.strip.range.low || inside.high != v.strip.range.high);
   absl::StatusOr<Kernel> interior = absl::InternalError("none");
   if (split) {
@@ -258,19 +330,7 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
     body.Append(write(*whole, 2));
   }
 
-  Text text;
-  text.Open(StrCat("struct ", context.name, " {"));
-  text.Line(StrCat("using Index = ", source.index_type, ";"));
-  for (const Parameter& p : source.parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
-  text.Line("template <int V> struct Values {};");
-  text.Line("template <int V>");
-  text.Line("WS_DEVICE void load(Index, Values<V>&) const {}");
-  text.Line("template <int V>");
-  text.Line("WS_DEVICE void emit(Index i, const Values<V>&) const {");
-  text.Append(body.str());
-  text.Line("}");
-  text.Close("};");
-  source.text = text.str();
+  source.text = WindowStruct(context, source, body.str());
   return source;
 }
 

@@ -124,6 +124,17 @@ WS_DEVICE T shuffle_xor(T value, int mask) {
   return value;
 }
 
+// The value of another lane of the warp; every lane of the warp comes here.
+template <class T>
+WS_DEVICE T shuffle(T value, int lane) {
+  Words<T> words;
+  memcpy(&words, &value, sizeof(T));
+#pragma unroll
+  for (int i = 0; i < int(sizeof(T) / 4); ++i) words.w[i] = __shfl_sync(0xffffffffu, words.w[i], lane);
+  memcpy(&value, &words, sizeof(T));
+  return value;
+}
+
 WS_DEVICE int cluster_rank() {
   int rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
