@@ -13,6 +13,8 @@ PART = 16
 # Largest difference, over the rms, at which a part of a batch counts as computed alike. Sums in another
 # order differ by less, and a module that mixes entries of its batch by far more.
 ALIKE = 1e-5
+# Stretches of an output whose largest magnitude is in the sample.
+EXTREMES = 256
 # Errors below four ulp of fp32 are not told apart.
 FLOOR = 5e-7
 
@@ -67,18 +69,31 @@ class Sample:
         return torch.empty(0, dtype=torch.int64, device="cpu")
 
     def _spread(self, total):
-        """All positions of a few elements; else as many as asked for, each from its own stretch, with
-        the first and the last among them."""
+        """All positions of a few elements; else as many as asked for less those of the extremes, each from
+        its own stretch, with the first and the last among them."""
         if total <= self._count:
             return torch.arange(total, device="cpu")
-        edges = torch.arange(self._count + 1, dtype=torch.int64, device="cpu") * total // self._count
-        random = torch.rand(self._count, generator=self._generator, dtype=torch.float64, device="cpu")
+        count = max(2, self._count - EXTREMES)
+        edges = torch.arange(count + 1, dtype=torch.int64, device="cpu") * total // count
+        random = torch.rand(count, generator=self._generator, dtype=torch.float64, device="cpu")
         positions = edges[:-1] + (random * (edges[1:] - edges[:-1])).long()
         positions[0], positions[-1] = 0, total - 1
         return positions
 
     def _anywhere(self, tensor):
-        return self._spread(tensor.numel()) if tensor.is_floating_point() else self._none()
+        if not tensor.is_floating_point():
+            return self._none()
+        positions = self._spread(tensor.numel())
+        if tensor.numel() == positions.numel():
+            return positions
+        return torch.unique(torch.cat([positions, self._extremes(tensor.reshape(-1))]))
+
+    def _extremes(self, flat):
+        """Where the largest magnitudes are, one of each stretch: the largest errors are found there."""
+        stretch = -(-flat.numel() // EXTREMES)
+        found = [first + int(part.abs().argmax()) for first in range(0, flat.numel(), stretch)
+                 for part in [flat[first:first + stretch]]]
+        return torch.tensor(found, dtype=torch.int64, device="cpu")
 
     def nowhere(self):
         self.positions = [self._none() for _ in self.positions]
@@ -98,7 +113,12 @@ class Sample:
             return self._none()
         row = tensor.numel() // batch
         within = self._spread(row * self.rows.numel())
-        return self.rows[within // row] * row + within % row
+        positions = self.rows[within // row] * row + within % row
+        if within.numel() == row * self.rows.numel():
+            return positions
+        chosen = tensor.reshape(batch, row).index_select(0, self.rows.to(tensor.device)).reshape(-1)
+        within = self._extremes(chosen)
+        return torch.unique(torch.cat([positions, self.rows[within // row] * row + within % row]))
 
     def in_part(self, positions, row):
         """The same positions in a tensor that has only the chosen entries, of `row` elements each."""

@@ -37,6 +37,8 @@ from warpsmith_torch import baselines, exact, handover, module as modules
 VARIATIONS = ("none", "times3", "times001", "negated", "dense", "wide", "new_weights")
 SCALES = {"times3": 3.0, "times001": 0.01, "negated": -1.0}
 FORWARD_SEED = 5
+# Of a card's memory: less than this free, and nothing is kept.
+KEEP_FREE = 0.35
 
 
 class Invalid(Exception):
@@ -74,9 +76,14 @@ class Oracle:
         self.inputs, self.sample, self.reference = None, None, None
         self.given_states, self.saved_params, self.unmeasured = {}, {}, ""
 
-    def _free(self):
+    def _free(self, all=False):
+        """Gives memory back. The driver scrubs what is freed in the background and slows down whatever
+        runs meanwhile, so while there is room for the other side it is kept for the next draw."""
         gc.collect()
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
+            return
+        free, total = torch.cuda.mem_get_info()
+        if all or free < KEEP_FREE * total:
             torch.cuda.empty_cache()
 
     # -- module ----------------------------------------------------------------------------------
@@ -114,7 +121,7 @@ class Oracle:
         if self.source_path:
             os.unlink(self.source_path)
             self.source_path = None
-        self._free()
+        self._free(all=True)
 
     def _tensors(self):
         return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
@@ -212,7 +219,8 @@ class Oracle:
         self.sample = exact.Sample(outputs, updates, count, self.seed)
         if self.device.startswith("cuda"):
             self._free()
-            budget_bytes = min(budget_bytes, int(0.9 * torch.cuda.mem_get_info()[0]))
+            kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+            budget_bytes = min(budget_bytes, int(0.9 * (torch.cuda.mem_get_info()[0] + kept)))
         self.unmeasured = ""
         if whole_bytes > budget_bytes:
             self._use_part(outputs)
@@ -292,10 +300,13 @@ class Oracle:
         calls = None
         torch._dynamo.reset()
         self.release()
+        self._free(all=True)
         return {"times_us": times, "accurate": accurate, "errors": errors}
 
     def idle(self):
-        return self.release()
+        self.release()
+        self._free(all=True)
+        return {}
 
 
 COMMANDS = ("hello", "load", "draw", "answer", "exact", "release", "baselines", "idle")

@@ -21,6 +21,10 @@ namespace {
 // enough (some 80 us) for the host to have everything in the stream before the measured work
 // starts.
 constexpr int64_t kFlushBytes = 256 << 20;
+// Probes of the memory's bandwidth: so many in a row have to be as quick as the quickest seen.
+constexpr int kProbeWrites = 4;
+constexpr int kQuietProbes = 3;
+constexpr double kQuietSlack = 1.03;
 // A wait that is longer than this need not be seen to the microsecond.
 constexpr absl::Duration kSpin = absl::Milliseconds(5);
 constexpr useconds_t kPollUs = 100;
@@ -52,6 +56,7 @@ class CudaDevice : public Device {
                                                 const Binary& binary) override;
   absl::Status Run(Program& program, absl::Duration limit) override;
   absl::StatusOr<double> Time(Program& program, absl::Duration limit) override;
+  absl::Status Settle(absl::Duration limit) override;
   double SmClockMhz() override { return nvml_ == nullptr ? 0 : nvml_->SmClockMhz(); }
   absl::StatusOr<Rates> MeasureRates() override;
 
@@ -68,7 +73,9 @@ class CudaDevice : public Device {
   DeviceInfo info_;
   std::unique_ptr<Nvml> nvml_;
   Events events_;
-  cuda::Address flush_ = 0;  // kFlushBytes, from the first Time on
+  absl::StatusOr<double> Probe();
+  double quiet_seconds_ = 0;  // the quickest probe so far
+  cuda::Address flush_ = 0;   // kFlushBytes, from the first Time on
 };
 
 CudaDevice::~CudaDevice() {
@@ -286,6 +293,33 @@ absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit) 
   float milliseconds = 0;
   WS_CUDA(cuda, EventElapsedTime(&milliseconds, events_.start, events_.end));
   return milliseconds / 1e3;
+}
+
+// Seconds of some writes past the L2 cache.
+absl::StatusOr<double> CudaDevice::Probe() {
+  CudaContext& cuda = *context_;
+  if (flush_ == 0) WS_CUDA(cuda, MemAlloc(&flush_, kFlushBytes));
+  WS_CUDA(cuda, MemsetD32Async(flush_, 0, kFlushBytes / 4, cuda.stream()));
+  WS_CUDA(cuda, EventRecord(events_.start, cuda.stream()));
+  for (int i = 0; i < kProbeWrites; ++i) {
+    WS_CUDA(cuda, MemsetD32Async(flush_, 0, kFlushBytes / 4, cuda.stream()));
+  }
+  WS_CUDA(cuda, EventRecord(events_.end, cuda.stream()));
+  if (absl::Status status = Await(absl::Seconds(10)); !status.ok()) return status;
+  float milliseconds = 0;
+  WS_CUDA(cuda, EventElapsedTime(&milliseconds, events_.start, events_.end));
+  return milliseconds / 1e3;
+}
+
+absl::Status CudaDevice::Settle(absl::Duration limit) {
+  const absl::Time end = absl::Now() + limit;
+  for (int quiet = 0; quiet < kQuietProbes && absl::Now() < end;) {
+    auto seconds = Probe();
+    if (!seconds.ok()) return seconds.status();
+    if (quiet_seconds_ == 0 || *seconds < quiet_seconds_) quiet_seconds_ = *seconds;
+    quiet = *seconds < kQuietSlack * quiet_seconds_ ? quiet + 1 : 0;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Device::Rates> CudaDevice::MeasureRates() {

@@ -103,6 +103,10 @@ class Device {
   virtual absl::Status Run(Program& program, absl::Duration limit) = 0;
   // Seconds of one replay (a CUDA graph of the whole plan), L2 flushed before. Same errors.
   virtual absl::StatusOr<double> Time(Program& program, absl::Duration limit) = 0;
+  // Waits until nothing else uses the memory's bandwidth, at most `limit`. A driver scrubs what any
+  // process frees in the background: on an H200 some 2.3 ms a GB, and kernels meanwhile run 12 %
+  // slower. To be called before timing whenever much was freed.
+  virtual absl::Status Settle(absl::Duration limit) = 0;
   virtual double SmClockMhz() = 0;               // 0 if unknown
 
   // Peak rates, measured once by a copy and an FMA kernel.

@@ -203,6 +203,7 @@ class HostDevice : public Device {
 
   const DeviceInfo& info() const override { return info_; }
   int64_t allocated_bytes() const override { return allocated_; }
+  absl::Status Settle(absl::Duration) override { return absl::OkStatus(); }
   double SmClockMhz() override { return 0; }
 
   absl::StatusOr<int64_t> FreeBytes() override {
