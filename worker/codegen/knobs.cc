@@ -23,7 +23,9 @@ constexpr int kMaxColumnRegisters = 64;
 constexpr int64_t kReservedShared = 1 << 10;
 // Vectors of 16 bytes that a thread with 64 registers keeps: more spill.
 constexpr int kComfortableVectors = 8;
-// The same for a thread with 128 registers.
+// Registers of a thread beside those vectors.
+constexpr int kWorkRegisters = 34;
+// Vectors for a thread with 128 registers.
 constexpr int kManyVectors = 14;
 
 bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
@@ -178,8 +180,13 @@ void RowsDefaults(const Space& space, const GroupShape& shape, const Target& tar
   if (resident == 0 && occupancy->meeting() != v1::MEETING_SECOND_PASS) {
     resident = layout.resident;
     if (counter && resident == 0) resident = 1;
-    // A layout for other threads than these.
-    resident = std::min(resident, std::max(counter ? 1 : 0, target.max_threads_per_sm / threads));
+    // No more than have registers for what they keep; a layout may be for other threads than these.
+    int64_t most = target.max_threads_per_sm / threads;
+    if (blocks == 1) {
+      const int64_t each_thread = kWorkRegisters + memory->register_vectors() * slot / 4;
+      most = std::min(most, target.registers_per_sm / (threads * each_thread));
+    }
+    resident = static_cast<int>(std::min<int64_t>(resident, std::max<int64_t>(counter ? 1 : 0, most)));
   }
   if (memory->shared_vectors() == 0 && passes && shape.streams > 0) {
     const int64_t rest = each - memory->register_vectors();
