@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
 #include "worker/oracle/compare_text.h"
 #include "worker/oracle/device_prelude.h"
 #include "worker/oracle/native_device.h"
@@ -195,10 +194,18 @@ absl::StatusOr<uint64_t> Comparer::Hash(device::Memory& memory) {
 
 absl::StatusOr<std::vector<double>> Comparer::Gather(graph::DType type, device::Memory& memory,
                                                      absl::Span<const int64_t> positions) {
-  const int64_t count = static_cast<int64_t>(positions.size());
-  WS_CHECK(count <= kSampled, "more positions than a sample has");
   std::vector<double> values(positions.size());
-  if (values.empty()) return values;
+  for (size_t from = 0; from < positions.size(); from += kSampled) {
+    const auto some = positions.subspan(from, kSampled);
+    absl::Status s = GatherSome(type, memory, some, values.data() + from);
+    if (!s.ok()) return s;
+  }
+  return values;
+}
+
+absl::Status Comparer::GatherSome(graph::DType type, device::Memory& memory,
+                                  absl::Span<const int64_t> positions, double* values) {
+  const int64_t count = static_cast<int64_t>(positions.size());
   auto program = Get(absl::StrCat("gather_", graph::NameOf(type)), 3, false);
   if (!program.ok()) return program.status();
   const int64_t control[5] = {count, 0, 0, 0, 0};
@@ -207,8 +214,7 @@ absl::StatusOr<std::vector<double>> Comparer::Gather(graph::DType type, device::
   device::Memory* const bound[] = {control_.get(), &memory, positions_.get(), values_.get()};
   if (absl::Status s = (*program)->Bind(bound); !s.ok()) return s;
   if (absl::Status s = device_.Run(**program, kRunLimit); !s.ok()) return s;
-  if (absl::Status s = device_.Read(*values_, values.data(), count * 8); !s.ok()) return s;
-  return values;
+  return device_.Read(*values_, values, count * 8);
 }
 
 }  // namespace warpsmith::oracle

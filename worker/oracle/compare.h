@@ -65,7 +65,7 @@ class Comparer {
                                             uint32_t poison);
   // Depends on every byte and where it stands, not on the order in which they are visited.
   absl::StatusOr<uint64_t> Hash(device::Memory& memory);
-  // Elements at the positions (at most kSampled of them), as double.
+  // Elements at the positions, as double.
   absl::StatusOr<std::vector<double>> Gather(graph::DType type, device::Memory& memory,
                                              absl::Span<const int64_t> positions);
 
@@ -80,6 +80,8 @@ class Comparer {
   absl::StatusOr<std::unique_ptr<device::Program>> LoadKernel(const device::Binary& binary,
                                                               const std::string& kernel,
                                                               int pointers, bool merged);
+  absl::Status GatherSome(graph::DType type, device::Memory& memory,
+                          absl::Span<const int64_t> positions, double* values);
   absl::StatusOr<Difference> RunComparison(device::Program& program,
                                            std::vector<device::Memory*> compared, int64_t elements,
                                            double absolute, double relative, uint32_t poison);

@@ -33,15 +33,11 @@ graph::Graph ParseOrDie(const std::vector<std::string>& lines) {
 }
 
 Values ReadAll(Comparer& comparer, graph::DType type, device::Memory& memory, int64_t elements) {
-  Values values;
-  for (int64_t from = 0; from < elements; from += kSampled) {
-    std::vector<int64_t> positions;
-    for (int64_t i = from; i < std::min(elements, from + kSampled); ++i) positions.push_back(i);
-    auto some = comparer.Gather(type, memory, positions);
-    REQUIRE(some.ok());
-    values.insert(values.end(), some->begin(), some->end());
-  }
-  return values;
+  std::vector<int64_t> positions(elements);
+  for (int64_t i = 0; i < elements; ++i) positions[i] = i;
+  auto values = comparer.Gather(type, memory, positions);
+  REQUIRE(values.ok());
+  return *values;
 }
 
 bool Near(double a, double b, double tolerance) {
