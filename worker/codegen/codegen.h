@@ -1,4 +1,5 @@
-// From a graph and a schedule to device code and a launch plan. Pure: no input, no output, no clock.
+// From a graph and a schedule to device code and a launch plan. Pure: no input, no output, no
+// clock.
 //
 //   auto graph = problem::GraphOf(problem, workload);
 //   auto rewritten = codegen::Rewrite(*graph, schedule.rewrites());
@@ -21,15 +22,15 @@ inline constexpr char kGeneratorVersion[] = "1";
 
 // What code generation needs to know of a card. Host: sm_count 1, cluster 1.
 struct Target {
-  std::string arch = "sm_90a";          // "sm_90a", "sm_100a", "host"
+  std::string arch = "sm_90a";  // "sm_90a", "sm_100a", "host"
   int sm_count = 132;
   int max_threads_per_sm = 2048;
   int max_blocks_per_sm = 32;
   int64_t registers_per_sm = 65536;
   int64_t shared_per_sm = 228 << 10;
-  int64_t shared_per_block = 227 << 10; // dynamic, opted in; 1 KiB a block is reserved beside it
+  int64_t shared_per_block = 227 << 10;  // dynamic, opted in; 1 KiB a block is reserved beside it
   int64_t l2_bytes = 50 << 20;
-  int max_cluster = 16;                 // with the non-portable size allowed
+  int max_cluster = 16;  // with the non-portable size allowed
 };
 
 // ---- algebra: rewrites that hold for every input ------------------------------------------------
@@ -38,8 +39,8 @@ struct Target {
 // "single_pass_variance:var", "separable_window:y". Deterministic order.
 std::vector<std::string> ApplicableRewrites(const graph::Graph& graph);
 // Applies them in order. InvalidArgument names one that does not apply.
-absl::StatusOr<graph::Graph> Rewrite(const graph::Graph& graph,
-                                     const google::protobuf::RepeatedPtrField<std::string>& rewrites);
+absl::StatusOr<graph::Graph> Rewrite(
+    const graph::Graph& graph, const google::protobuf::RepeatedPtrField<std::string>& rewrites);
 
 // ---- schedules ----------------------------------------------------------------------------------
 
@@ -50,24 +51,23 @@ v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target& target);
 
 // What a group is, for specialists that choose knobs and for reports.
 struct GroupInfo {
-  v1::Skeleton skeleton;          // never AUTO
-  int stages = 0;                 // dependent reduce passes over the row (softmax: 2); 0 for map
-  bool row_outputs = false;       // writes elements of the full space (softmax: yes, sum: no)
-  bool window = false;            // map skeleton with overlapping windows
-  int64_t rows = 0;               // independent reductions (map: output elements)
-  int64_t row_elements = 0;       // elements of one (map: 1)
-  int64_t columns = 0;            // columns skeleton: contiguous kept elements
-  int streams = 0;                // tensors read along the full space
-  int64_t element_bytes = 4;      // of the widest streamed element
-  int64_t bytes_read = 0, bytes_written = 0;   // once each
+  v1::Skeleton skeleton;      // never AUTO
+  int stages = 0;             // dependent reduce passes over the row (softmax: 2); 0 for map
+  bool row_outputs = false;   // writes elements of the full space (softmax: yes, sum: no)
+  bool window = false;        // map skeleton with overlapping windows
+  int64_t rows = 0;           // independent reductions (map: output elements)
+  int64_t row_elements = 0;   // elements of one (map: 1)
+  int64_t columns = 0;        // columns skeleton: contiguous kept elements
+  int streams = 0;            // tensors read along the full space
+  int64_t element_bytes = 4;  // of the widest streamed element
+  int64_t bytes_read = 0, bytes_written = 0;  // once each
   double operations = 0, transcendental = 0;
-  bool aligned = false;           // rows start at multiples of 16 bytes
-  bool can_online = false;        // has a max / sum-of-exp pair
-  v1::Group resolved;             // with every zero knob replaced by what is used
+  bool aligned = false;     // rows start at multiples of 16 bytes
+  bool can_online = false;  // has a max / sum-of-exp pair
+  v1::Group resolved;       // with every zero knob replaced by what is used
 };
 absl::StatusOr<std::vector<GroupInfo>> Describe(const graph::Graph& graph,
-                                                const v1::Schedule& schedule,
-                                                const Target& target);
+                                                const v1::Schedule& schedule, const Target& target);
 
 // Lowers. InvalidArgument: the schedule is not one for this graph, or a knob is outside what its
 // skeleton takes (the message says which and the allowed range). Never CHECK-fails on a schedule.

@@ -21,9 +21,12 @@ std::vector<ValuePtr> StreamsOf(const Kernel& kernel) {
   for (const Kernel::Reduce& reduce : kernel.reduces) values.push_back(reduce.value);
   const uint64_t known = frame.row_variables | BitOf(frame.k);
   for (ValuePtr load : kernel.values->Closure(values)) {
-    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque()) continue;
+    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque())
+      continue;
     if ((load->variables & ~known) != 0 || (load->variables & BitOf(frame.k)) == 0) continue;
-    if (!IsContiguous(load->index, frame) || !IsAligned(load->index, frame) || !FitsVector(load->type, frame.width)) continue;
+    if (!IsContiguous(load->index, frame) || !IsAligned(load->index, frame) ||
+        !FitsVector(load->type, frame.width))
+      continue;
     streams.push_back(load);
   }
   return streams;
@@ -32,8 +35,11 @@ std::vector<ValuePtr> StreamsOf(const Kernel& kernel) {
 bool Vectorises(const Kernel& kernel) {
   const Frame& frame = kernel.frame;
   for (ValuePtr load : LoadsOf(kernel)) {
-    if (!load->args.empty() || load->index.has_opaque() || (load->variables & BitOf(frame.k)) == 0) continue;
-    if (FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) && !IsAligned(load->index, frame)) return false;
+    if (!load->args.empty() || load->index.has_opaque() || (load->variables & BitOf(frame.k)) == 0)
+      continue;
+    if (FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) &&
+        !IsAligned(load->index, frame))
+      return false;
   }
   return !StreamsOf(kernel).empty();
 }
@@ -45,7 +51,8 @@ struct Parts {
   std::string values, accs, statics;
 };
 
-absl::StatusOr<Parts> Generate(const GroupContext& context, const Kernel& kernel, GroupSource& source) {
+absl::StatusOr<Parts> Generate(const GroupContext& context, const Kernel& kernel,
+                               GroupSource& source) {
   RowMembers members;
   StagedGlue glue(context, kernel, source.parameters, "column", members);
   if (absl::Status status = glue.Prepare(); !status.ok()) return status;
@@ -57,13 +64,15 @@ absl::StatusOr<Parts> Generate(const GroupContext& context, const Kernel& kernel
   Parts parts;
   Text values(2);
   for (size_t i = 0; i < streams.size(); ++i) {
-    glue.BindStream(streams[i], ToRegister(streams[i]->type, StrCat("values.s", i, "[", LaneName(frame), "]")));
+    glue.BindStream(streams[i],
+                    ToRegister(streams[i]->type, StrCat("values.s", i, "[", LaneName(frame), "]")));
     values.Line(StrCat(StorageType(streams[i]->type), " s", i, "[", frame.width, "];"));
   }
   parts.values = values.str();
   source.streams = static_cast<int>(streams.size());
   source.stream_bytes = 0;
-  for (ValuePtr stream : streams) source.stream_bytes += static_cast<int>(graph::SizeOf(stream->type));
+  for (ValuePtr stream : streams)
+    source.stream_bytes += static_cast<int>(graph::SizeOf(stream->type));
   source.stages = context.space->stages;
   source.emits = glue.HasRoots(RootPlan::Kind::kFull);
   source.row_outputs = glue.HasRoots(RootPlan::Kind::kRow);
@@ -121,9 +130,10 @@ absl::StatusOr<GroupSource> GenerateColumns(const GroupContext& context) {
   text.Open(StrCat("struct ", context.name, " {"));
   text.Line(StrCat("using Index = ", source.index_type, ";"));
   const int max_acc = *std::max_element(source.acc_bytes.begin(), source.acc_bytes.end());
-  text.Line(StrCat("static constexpr int kStages = ", space.stages, ", kMaxAccBytes = ", max_acc, ";"));
-  text.Line(StrCat("static constexpr bool kEmits = ", source.emits ? "true" : "false", ", kRowOutputs = ",
-                   source.row_outputs ? "true" : "false", ";"));
+  text.Line(
+      StrCat("static constexpr int kStages = ", space.stages, ", kMaxAccBytes = ", max_acc, ";"));
+  text.Line(StrCat("static constexpr bool kEmits = ", source.emits ? "true" : "false",
+                   ", kRowOutputs = ", source.row_outputs ? "true" : "false", ";"));
   for (const Parameter& p : source.parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
   auto structs = [&](const char* name, const std::string& a, const std::string& b) {
     text.Line(StrCat("template <int V, class = void> struct ", name, ";"));
@@ -138,7 +148,9 @@ absl::StatusOr<GroupSource> GenerateColumns(const GroupContext& context) {
   structs("Column", main->column_struct, single.column_struct);
   structs("Values", main->values, single.values);
   text.Append(main->accs);
-  auto by_width = [&](const std::string& a, const std::string& b) { return both ? ByWidth(source.width, a, b, 2) : a; };
+  auto by_width = [&](const std::string& a, const std::string& b) {
+    return both ? ByWidth(source.width, a, b, 2) : a;
+  };
   text.Line("template <int V>");
   text.Open("WS_DEVICE Column<V> column(Index o, Index c) const {");
   text.Line("Column<V> column;");
@@ -155,7 +167,9 @@ absl::StatusOr<GroupSource> GenerateColumns(const GroupContext& context) {
   text.Line("}");
   text.Append(main->statics);
   text.Line("template <int S, int V>");
-  text.Open("WS_DEVICE void accumulate(const Column<V>& column, Index k, const Values<V>& values, Acc<S> (&acc)[V]) const {");
+  text.Open(
+      "WS_DEVICE void accumulate(const Column<V>& column, Index k, const Values<V>& values, Acc<S> "
+      "(&acc)[V]) const {");
   for (int s = 0; s < space.stages; ++s) {
     text.Open(StrCat("if constexpr (S == ", s, ") {"));
     text.Append(by_width(main->accumulate[s], both ? single.accumulate[s] : ""));
@@ -167,7 +181,8 @@ absl::StatusOr<GroupSource> GenerateColumns(const GroupContext& context) {
   text.Append(by_width(main->finish, single.finish));
   text.Line("}");
   text.Line("template <int V>");
-  text.Line("WS_DEVICE void emit(const Column<V>& column, Index k, const Values<V>& values) const {");
+  text.Line(
+      "WS_DEVICE void emit(const Column<V>& column, Index k, const Values<V>& values) const {");
   text.Append(by_width(main->emit, single.emit));
   text.Line("}");
   text.Line("template <int V>");

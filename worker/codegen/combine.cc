@@ -98,9 +98,7 @@ std::string Unsigned(const std::string& type) {
   return type == "int" ? "unsigned" : "unsigned long long";
 }
 
-std::string IndexType(const Reduction& r) {
-  return r.elements < INT32_MAX ? "int" : "long long";
-}
+std::string IndexType(const Reduction& r) { return r.elements < INT32_MAX ? "int" : "long long"; }
 
 std::string Lowest(DType type, bool high) {
   const double infinity = std::numeric_limits<double>::infinity();
@@ -131,7 +129,8 @@ std::string Join(const Reduction& r, const std::string& a, const std::string& b)
 }
 
 // A tree over the expressions: short chains, and errors that grow with its depth.
-std::string Tree(const Reduction& r, const std::vector<std::string>& values, size_t from, size_t to) {
+std::string Tree(const Reduction& r, const std::vector<std::string>& values, size_t from,
+                 size_t to) {
   if (to - from == 1) {
     const std::string type = RunningType(r);
     return type == ComputeType(r.type) ? values[from]
@@ -148,19 +147,21 @@ std::string Take(const Reduction& r, const std::string& acc, const std::string& 
   const std::string v = StrCat(acc, "v"), i = StrCat(acc, "i");
   const std::string set = StrCat(" { ", v, " = ", value, "; ", i, " = ", position, "; }");
   if (!graph::IsFloat(r.type)) {
-    return StrCat("if (!(", value, worse, v, ") || (", value, " == ", v, " && ", position, " < ", i, "))", set);
+    return StrCat("if (!(", value, worse, v, ") || (", value, " == ", v, " && ", position, " < ", i,
+                  "))", set);
   }
   return StrCat("if ((!(", value, worse, v, ") && ", v, " == ", v, ") || (", position, " < ", i,
-                " && (", value, " == ", v, " || (", value, " != ", value, " && ", v, " != ", v, "))))", set);
+                " && (", value, " == ", v, " || (", value, " != ", value, " && ", v, " != ", v,
+                "))))", set);
 }
 
 std::vector<std::string> AddCompensated(const std::string& acc, const std::string& value,
                                         const std::string& correction) {
   const std::string v = StrCat(acc, "v"), c = StrCat(acc, "c");
-  std::vector<std::string> lines = {
-      StrCat("{ const float x = ", value, ", t = ", v, " + x;"),
-      StrCat("  ", c, " += ws::abs(", v, ") >= ws::abs(x) ? (", v, " - t) + x : (x - t) + ", v, ";"),
-      StrCat("  ", v, " = t; }")};
+  std::vector<std::string> lines = {StrCat("{ const float x = ", value, ", t = ", v, " + x;"),
+                                    StrCat("  ", c, " += ws::abs(", v, ") >= ws::abs(x) ? (", v,
+                                           " - t) + x : (x - t) + ", v, ";"),
+                                    StrCat("  ", v, " = t; }")};
   if (!correction.empty()) lines.push_back(StrCat(c, " += ", correction, ";"));
   return lines;
 }
@@ -169,13 +170,15 @@ std::vector<std::string> AddCompensated(const std::string& acc, const std::strin
 // exp(-inf - -inf) does; until then they count for nothing.
 std::vector<std::string> MergeOnline(const Reduction& r, const std::string& acc,
                                      const std::string& maximum,
-                                     const std::vector<std::string>& values, const std::string& sum) {
+                                     const std::vector<std::string>& values,
+                                     const std::string& sum) {
   const std::string exp = r.fast_math ? "ws::fast_exp" : "ws::exp";
   const std::string type = ComputeType(r.type);
   const std::string low = Lowest(r.type, false);
   const std::string v = StrCat(acc, "v"), s = StrCat(acc, "s");
-  std::vector<std::string> lines = {StrCat("{ const ", type, " m = ws::maximum(", v, ", ", maximum, ");"),
-                                    StrCat("  const ", type, " at = m == ", low, " ? ", Literal(r.type, 0, 0), " : m;")};
+  std::vector<std::string> lines = {
+      StrCat("{ const ", type, " m = ws::maximum(", v, ", ", maximum, ");"),
+      StrCat("  const ", type, " at = m == ", low, " ? ", Literal(r.type, 0, 0), " : m;")};
   std::string added = sum.empty() ? "" : StrCat(sum, " * ", exp, "(", maximum, " - at)");
   if (!sum.empty()) {
     // exp(m - m) for an infinite m would be NaN where the part has no NaN itself.
@@ -189,14 +192,17 @@ std::vector<std::string> MergeOnline(const Reduction& r, const std::string& acc,
     for (const std::string& value : values) terms.push_back(StrCat(exp, "(", value, " - at)"));
     added = Tree(plain, terms, 0, terms.size());
   }
-  lines.push_back(StrCat("  ", s, " = (", v, " == m ? ", s, " : ", s, " * ", exp, "(", v, " - at)) + ", added, ";"));
+  lines.push_back(StrCat("  ", s, " = (", v, " == m ? ", s, " : ", s, " * ", exp, "(", v,
+                         " - at)) + ", added, ";"));
   lines.push_back(StrCat("  ", v, " = m; }"));
   return lines;
 }
 
 }  // namespace
 
-std::string JoinOf(const Reduction& r, const std::string& a, const std::string& b) { return Join(r, a, b); }
+std::string JoinOf(const Reduction& r, const std::string& a, const std::string& b) {
+  return Join(r, a, b);
+}
 
 std::vector<Field> FieldsOf(const Reduction& r) {
   if (r.online) return {{ComputeType(r.type), "v"}, {ComputeType(r.type), "s"}};
@@ -220,7 +226,8 @@ std::vector<std::string> Identity(const Reduction& r, const std::string& acc) {
       return {StrCat(v, Lowest(r.type, true), ";")};
     default: {
       const std::string last = IndexType(r) == "int" ? "2147483647" : "9223372036854775807LL";
-      return {StrCat(v, Lowest(r.type, r.combiner == Combiner::kArgMin), ";"), StrCat(acc, "i = ", last, ";")};
+      return {StrCat(v, Lowest(r.type, r.combiner == Combiner::kArgMin), ";"),
+              StrCat(acc, "i = ", last, ";")};
     }
   }
 }
@@ -235,7 +242,8 @@ std::vector<std::string> Accumulate(const Reduction& r, const std::string& acc,
   }
   if (IsIndexed(r)) {
     std::vector<std::string> lines;
-    for (size_t j = 0; j < values.size(); ++j) lines.push_back(Take(r, acc, values[j], positions[j]));
+    for (size_t j = 0; j < values.size(); ++j)
+      lines.push_back(Take(r, acc, values[j], positions[j]));
     return lines;
   }
   if (Compensated(r)) {
@@ -268,7 +276,8 @@ std::string ResultOf(const Reduction& r, const std::string& acc, int output) {
   // An infinite sum has a correction that is no number.
   if (Compensated(r)) return StrCat("(", acc, "c == ", acc, "c ? ", v, " + ", acc, "c : ", v, ")");
   if (RunningType(r) == ComputeType(r.type)) return v;
-  return r.type == DType::kBool ? StrCat("(", v, " != 0)") : StrCat("static_cast<", ComputeType(r.type), ">(", v, ")");
+  return r.type == DType::kBool ? StrCat("(", v, " != 0)")
+                                : StrCat("static_cast<", ComputeType(r.type), ">(", v, ")");
 }
 
 }  // namespace warpsmith::codegen

@@ -13,21 +13,21 @@ namespace warpsmith::codegen {
 
 struct Reduction {
   graph::Combiner combiner = graph::Combiner::kSum;
-  graph::DType type = graph::DType::kF32;   // of what is combined
+  graph::DType type = graph::DType::kF32;  // of what is combined
   v1::Accumulator accumulator = v1::ACCUMULATOR_AUTO;
-  int64_t elements = 1;                     // positions of argmax and argmin are below this
-  bool online = false;                      // a maximum with the sum of exp(x - maximum)
+  int64_t elements = 1;  // positions of argmax and argmin are below this
+  bool online = false;   // a maximum with the sum of exp(x - maximum)
   bool fast_math = false;
 };
 
 struct Field {
-  std::string type;   // C++ type of 4 or 8 bytes
-  std::string name;   // suffix
+  std::string type;  // C++ type of 4 or 8 bytes
+  std::string name;  // suffix
 };
 
-bool IsIndexed(const Reduction& r);                    // argmax, argmin
-std::string ComputeType(graph::DType type);            // C++ type in registers
-std::string StorageType(graph::DType type);            // C++ type in memory
+bool IsIndexed(const Reduction& r);          // argmax, argmin
+std::string ComputeType(graph::DType type);  // C++ type in registers
+std::string StorageType(graph::DType type);  // C++ type in memory
 
 std::vector<Field> FieldsOf(const Reduction& r);
 // Statements, each on one line, without indentation.

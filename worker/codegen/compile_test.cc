@@ -21,56 +21,102 @@ constexpr int kMaxSpill = 48;
 struct Corner {
   const char* name;
   Lines graph;
-  std::vector<const char*> schedules;   // knobs in text format, merged into reductions and windows
+  std::vector<const char*> schedules;  // knobs in text format, merged into reductions and windows
 };
 
 std::vector<Corner> Corners() {
-  const Lines relu = {"input x: f32[65536, 1000] ~ normal", "y: f32[r: 65536, c: 1000] = max(x[r, c], 0)", "output y"};
-  const Lines big = {"input x: f32[65536, 65536] ~ normal", "y: f32[r: 65536, c: 65536] = 1 / (1 + exp(-x[r, c]))", "output y"};
-  const Lines gelu = {"input x: bf16[4096, 4096] ~ normal",
-                      "y: bf16[r: 4096, c: 4096] = bf16(f32(x[r, c]) * 0.5 * (1 + erf(f32(x[r, c]) * 0.70710677)))", "output y"};
+  const Lines relu = {"input x: f32[65536, 1000] ~ normal",
+                      "y: f32[r: 65536, c: 1000] = max(x[r, c], 0)", "output y"};
+  const Lines big = {"input x: f32[65536, 65536] ~ normal",
+                     "y: f32[r: 65536, c: 65536] = 1 / (1 + exp(-x[r, c]))", "output y"};
+  const Lines gelu = {
+      "input x: bf16[4096, 4096] ~ normal",
+      "y: bf16[r: 4096, c: 4096] = bf16(f32(x[r, c]) * 0.5 * (1 + erf(f32(x[r, c]) * 0.70710677)))",
+      "output y"};
   auto softmax = [](int64_t rows, int64_t k) {
-    return Lines{absl::StrCat("input x: f32[", rows, ", ", k, "] ~ normal"), absl::StrCat("m: f32[r: ", rows, "] = max[c: ", k, "](x[r, c])"),
+    return Lines{absl::StrCat("input x: f32[", rows, ", ", k, "] ~ normal"),
+                 absl::StrCat("m: f32[r: ", rows, "] = max[c: ", k, "](x[r, c])"),
                  absl::StrCat("s: f32[r: ", rows, "] = sum[c: ", k, "](exp(x[r, c] - m[r]))"),
-                 absl::StrCat("y: f32[r: ", rows, ", c: ", k, "] = exp(x[r, c] - m[r]) / s[r]"), "output y"};
+                 absl::StrCat("y: f32[r: ", rows, ", c: ", k, "] = exp(x[r, c] - m[r]) / s[r]"),
+                 "output y"};
   };
   auto norm = [](int64_t rows, int64_t k) {
-    return Lines{absl::StrCat("input x: f32[", rows, ", ", k, "] ~ normal"), absl::StrCat("param w: f32[", k, "] ~ normal"),
+    return Lines{absl::StrCat("input x: f32[", rows, ", ", k, "] ~ normal"),
+                 absl::StrCat("param w: f32[", k, "] ~ normal"),
                  absl::StrCat("t: f32[r: ", rows, "] = sum[c: ", k, "](x[r, c])"),
-                 absl::StrCat("q: f32[r: ", rows, "] = sum[c: ", k, "]((x[r, c] - t[r] / ", k, ") * (x[r, c] - t[r] / ", k, "))"),
-                 absl::StrCat("y: f32[r: ", rows, ", c: ", k, "] = (x[r, c] - t[r] / ", k, ") * rsqrt(q[r] / ", k, " + 1e-5) * w[c]"), "output y"};
+                 absl::StrCat("q: f32[r: ", rows, "] = sum[c: ", k, "]((x[r, c] - t[r] / ", k,
+                              ") * (x[r, c] - t[r] / ", k, "))"),
+                 absl::StrCat("y: f32[r: ", rows, ", c: ", k, "] = (x[r, c] - t[r] / ", k,
+                              ") * rsqrt(q[r] / ", k, " + 1e-5) * w[c]"),
+                 "output y"};
   };
-  const Lines total = {"input x: f32[268435456] ~ normal", "t: f32 = sum[k: 268435456](abs(x[k]))", "output t"};
-  const Lines argmax = {"input x: f32[128, 4096, 4096] ~ normal", "v, i: f32[a: 128, c: 4096] = argmax[k: 4096](x[a, k, c])", "output i"};
-  const Lines rms = {"input x: f32[16, 64, 65536] ~ normal", "s: f32[n: 16, p: 65536] = sum[c: 64](x[n, c, p] * x[n, c, p])",
-                     "y: f32[n: 16, c: 64, p: 65536] = x[n, c, p] / sqrt(s[n, p] / 64 + 1e-5)", "output y"};
+  const Lines total = {"input x: f32[268435456] ~ normal", "t: f32 = sum[k: 268435456](abs(x[k]))",
+                       "output t"};
+  const Lines argmax = {"input x: f32[128, 4096, 4096] ~ normal",
+                        "v, i: f32[a: 128, c: 4096] = argmax[k: 4096](x[a, k, c])", "output i"};
+  const Lines rms = {"input x: f32[16, 64, 65536] ~ normal",
+                     "s: f32[n: 16, p: 65536] = sum[c: 64](x[n, c, p] * x[n, c, p])",
+                     "y: f32[n: 16, c: 64, p: 65536] = x[n, c, p] / sqrt(s[n, p] / 64 + 1e-5)",
+                     "output y"};
   const Lines pool = {"input x: f32[32, 64, 512, 512] ~ normal",
-                      "y: f32[n: 32, c: 64, h: 511, w: 511] = max[p: 4, q: 4](select(0 <= h + p - 1 and h + p - 1 < 512 and 0 <= w + q - 1 and "
+                      "y: f32[n: 32, c: 64, h: 511, w: 511] = max[p: 4, q: 4](select(0 <= h + p - "
+                      "1 and h + p - 1 < 512 and 0 <= w + q - 1 and "
                       "w + q - 1 < 512, x[n, c, h + p - 1, w + q - 1], -inf))",
                       "output y"};
   const Lines pool3 = {"input x: f32[2, 32, 64, 64, 64] ~ normal",
-                       "y: f32[n: 2, c: 32, d: 31, h: 31, w: 31] = sum[i: 3, j: 3, k: 3](x[n, c, d * 2 + i, h * 2 + j, w * 2 + k])", "output y"};
-  const char* counter = "occupancy { block_threads: 512 threads_per_row: 512 blocks_per_row: 32 meeting: MEETING_COUNTER blocks_per_sm: 2 } "
-                        "memory { register_vectors: 8 shared_vectors: 8 }";
-  const char* cluster = "occupancy { block_threads: 256 threads_per_row: 256 blocks_per_row: 16 meeting: MEETING_CLUSTER blocks_per_sm: 2 } "
-                        "memory { register_vectors: 12 shared_vectors: 12 }";
+                       "y: f32[n: 2, c: 32, d: 31, h: 31, w: 31] = sum[i: 3, j: 3, k: 3](x[n, c, d "
+                       "* 2 + i, h * 2 + j, w * 2 + k])",
+                       "output y"};
+  const char* counter =
+      "occupancy { block_threads: 512 threads_per_row: 512 blocks_per_row: 32 meeting: "
+      "MEETING_COUNTER blocks_per_sm: 2 } "
+      "memory { register_vectors: 8 shared_vectors: 8 }";
+  const char* cluster =
+      "occupancy { block_threads: 256 threads_per_row: 256 blocks_per_row: 16 meeting: "
+      "MEETING_CLUSTER blocks_per_sm: 2 } "
+      "memory { register_vectors: 12 shared_vectors: 12 }";
   const char* online = "compute { online: true }";
-  const char* streaming = "memory { load_hint: CACHE_STREAMING store_hint: CACHE_STREAMING vector_bytes: 8 } compute { unroll: 8 }";
+  const char* streaming =
+      "memory { load_hint: CACHE_STREAMING store_hint: CACHE_STREAMING vector_bytes: 8 } compute { "
+      "unroll: 8 }";
   return {
-      {"pointwise", relu, {"", streaming, "occupancy { block_threads: 1024 blocks_per_sm: 2 } memory { reverse: true }"}},
+      {"pointwise",
+       relu,
+       {"", streaming,
+        "occupancy { block_threads: 1024 blocks_per_sm: 2 } memory { reverse: true }"}},
       {"more than 2^31 elements", big, {""}},
       {"bf16", gelu, {"", "precision { fast_math: true }"}},
-      {"softmax of short rows", softmax(65536, 512), {"", online, "occupancy { threads_per_row: 8 block_threads: 256 }"}},
+      {"softmax of short rows",
+       softmax(65536, 512),
+       {"", online, "occupancy { threads_per_row: 8 block_threads: 256 }"}},
       {"softmax of rows of a block", softmax(4096, 16384), {"", online, streaming}},
       {"softmax of long rows", softmax(4096, 393216), {"", counter, cluster, online}},
       {"ragged rows", softmax(4096, 65535), {"", counter}},
-      {"norm of rows of a block", norm(8192, 8192), {"", "precision { accumulator: ACCUMULATOR_COMPENSATED }"}},
-      {"norm of rows that fill the card", norm(16, 4194304), {"", counter, cluster, "precision { accumulator: ACCUMULATOR_F64 }"}},
-      {"whole tensor", total, {"", "precision { accumulator: ACCUMULATOR_F64 }", "compute { unroll: 16 }"}},
-      {"argmax of columns", argmax, {"", "occupancy { blocks_per_row: 4 }", "memory { vector_bytes: 4 } compute { unroll: 16 }"}},
-      {"norm of columns", rms, {"", "occupancy { block_threads: 512 threads_per_row: 16 }", "memory { register_vectors: 16 } occupancy { threads_per_row: 4 }"}},
-      {"pooling of two axes", pool, {"", "compute { window_outputs: 16 }", "memory { vector_bytes: 4 } compute { window_outputs: 8 }", "memory { vector_bytes: 4 } compute { window_outputs: 1 }"}},
-      {"pooling of three axes", pool3, {"", "compute { window_outputs: 2 } memory { vector_bytes: 8 }"}},
+      {"norm of rows of a block",
+       norm(8192, 8192),
+       {"", "precision { accumulator: ACCUMULATOR_COMPENSATED }"}},
+      {"norm of rows that fill the card",
+       norm(16, 4194304),
+       {"", counter, cluster, "precision { accumulator: ACCUMULATOR_F64 }"}},
+      {"whole tensor",
+       total,
+       {"", "precision { accumulator: ACCUMULATOR_F64 }", "compute { unroll: 16 }"}},
+      {"argmax of columns",
+       argmax,
+       {"", "occupancy { blocks_per_row: 4 }",
+        "memory { vector_bytes: 4 } compute { unroll: 16 }"}},
+      {"norm of columns",
+       rms,
+       {"", "occupancy { block_threads: 512 threads_per_row: 16 }",
+        "memory { register_vectors: 16 } occupancy { threads_per_row: 4 }"}},
+      {"pooling of two axes",
+       pool,
+       {"", "compute { window_outputs: 16 }",
+        "memory { vector_bytes: 4 } compute { window_outputs: 8 }",
+        "memory { vector_bytes: 4 } compute { window_outputs: 1 }"}},
+      {"pooling of three axes",
+       pool3,
+       {"", "compute { window_outputs: 2 } memory { vector_bytes: 8 }"}},
   };
 }
 
@@ -94,7 +140,8 @@ void CompileAll(const std::string& arch) {
       v1::Group merged;
       REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &merged));
       v1::Schedule schedule = first;
-      for (int g = 0; g < schedule.groups_size(); ++g) schedule.mutable_groups(g)->MergeFrom(merged);
+      for (int g = 0; g < schedule.groups_size(); ++g)
+        schedule.mutable_groups(g)->MergeFrom(merged);
       auto plan = Lower(*graph, schedule, target);
       INFO(plan.status().message());
       REQUIRE(plan.ok());
@@ -102,7 +149,8 @@ void CompileAll(const std::string& arch) {
       INFO(binary.status().message());
       REQUIRE(binary.ok());
       for (const auto& kernel : binary->report.kernels()) {
-        INFO(kernel.entry() << ": " << kernel.registers() << " registers, " << kernel.spill_bytes() << " bytes spilled");
+        INFO(kernel.entry() << ": " << kernel.registers() << " registers, " << kernel.spill_bytes()
+                            << " bytes spilled");
         CHECK(kernel.spill_bytes() <= kMaxSpill);
         CHECK(kernel.registers() > 0);
       }

@@ -25,11 +25,28 @@ Operations Count(const graph::ExprPtr& e) {
   }
   if (!graph::IsFloat(e->type)) return work;
   switch (e->op) {
-    case Op::kConst: case Op::kIndex: case Op::kLoad: case Op::kCast: case Op::kSelect: case Op::kNeg:
+    case Op::kConst:
+    case Op::kIndex:
+    case Op::kLoad:
+    case Op::kCast:
+    case Op::kSelect:
+    case Op::kNeg:
       return work;
-    case Op::kDiv: case Op::kPow: case Op::kAtan2: case Op::kSqrt: case Op::kRsqrt: case Op::kExp:
-    case Op::kExp2: case Op::kExpm1: case Op::kLog: case Op::kLog2: case Op::kLog1p: case Op::kTanh:
-    case Op::kErf: case Op::kSin: case Op::kCos:
+    case Op::kDiv:
+    case Op::kPow:
+    case Op::kAtan2:
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kExp:
+    case Op::kExp2:
+    case Op::kExpm1:
+    case Op::kLog:
+    case Op::kLog2:
+    case Op::kLog1p:
+    case Op::kTanh:
+    case Op::kErf:
+    case Op::kSin:
+    case Op::kCos:
       work.transcendental += 1;
       break;
     default:
@@ -41,7 +58,8 @@ Operations Count(const graph::ExprPtr& e) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<GroupInfo>> Describe(const graph::Graph& graph, const v1::Schedule& schedule,
+absl::StatusOr<std::vector<GroupInfo>> Describe(const graph::Graph& graph,
+                                                const v1::Schedule& schedule,
                                                 const Target& target) {
   auto work = ArrangeWork(graph, schedule);
   if (!work.ok()) return work.status();
@@ -73,7 +91,8 @@ absl::StatusOr<std::vector<GroupInfo>> Describe(const graph::Graph& graph, const
     for (const Parameter& p : group.source.parameters) {
       const graph::Tensor& t = graph.tensors[p.tensor];
       (p.written ? info.bytes_written : info.bytes_read) += t.bytes();
-      if (t.elements() > 1) info.element_bytes = std::max(info.element_bytes, graph::SizeOf(t.type));
+      if (t.elements() > 1)
+        info.element_bytes = std::max(info.element_bytes, graph::SizeOf(t.type));
     }
     const GroupWork& one = work->groups[group.work];
     auto in_memory = [&one](int tensor) { return one.in_memory.count(tensor) > 0; };

@@ -58,8 +58,10 @@ void Emitter::Expect(const std::vector<ValuePtr>& values) {
   for (ValuePtr value : dialect_.values->Closure(values)) {
     if (IsBound(value)) continue;
     // Spelled twice in the text.
-    const bool twice = value->kind == Value::Kind::kOp && (value->op == Op::kPow || value->op == Op::kSign);
-    dialect_.values->ForEachChild(value, [&](ValuePtr child) { uses_[child->id] += twice ? 2 : 1; });
+    const bool twice =
+        value->kind == Value::Kind::kOp && (value->op == Op::kPow || value->op == Op::kSign);
+    dialect_.values->ForEachChild(value,
+                                  [&](ValuePtr child) { uses_[child->id] += twice ? 2 : 1; });
   }
 }
 
@@ -102,7 +104,8 @@ std::string Emitter::Name(ValuePtr value) {
 std::string Emitter::Use(ValuePtr value, size_t depth) {
   auto bound = bound_.find(value->id);
   if (bound != bound_.end()) return bound->second;
-  if (value->kind == Value::Kind::kConst) return Literal(value->type, value->number, value->integer);
+  if (value->kind == Value::Kind::kConst)
+    return Literal(value->type, value->number, value->integer);
   for (size_t s = 0; s <= depth; ++s) {
     auto found = scopes_[s].names.find(value->id);
     if (found != scopes_[s].names.end()) return found->second;
@@ -118,7 +121,8 @@ std::string Emitter::Use(ValuePtr value, size_t depth) {
   const std::string text = Expression(value, home);
   const bool cheap = value->kind == Value::Kind::kIndex;
   if ((home == depth && uses_[value->id] <= 1 && text.size() <= kLongExpression &&
-       value->kind != Value::Kind::kLoad) || cheap) {
+       value->kind != Value::Kind::kLoad) ||
+      cheap) {
     return text;
   }
   const std::string name = NewName(value->kind == Value::Kind::kLoad ? "x" : "t");
@@ -143,9 +147,9 @@ std::string Emitter::UseAtom(const Atom& atom, size_t depth) {
     if (found != scopes_[s].atoms.end()) return found->second;
   }
   const size_t home = std::min(ScopeOf(atom.variables), depth);
-  const std::string text = Floor(Sum(*atom.inner, home, true), atom.divisor,
-                                 atom.kind == Atom::Kind::kDiv ? "/" : "%",
-                                 atom.inner->range().low >= 0, dialect_.index_type);
+  const std::string text =
+      Floor(Sum(*atom.inner, home, true), atom.divisor, atom.kind == Atom::Kind::kDiv ? "/" : "%",
+            atom.inner->range().low >= 0, dialect_.index_type);
   const std::string name = NewName("i");
   scopes_[home].text.Line(StrCat("const ", dialect_.index_type, " ", name, " = ", text, ";"));
   scopes_[home].atoms[atom.key] = name;
@@ -170,7 +174,8 @@ std::string Emitter::Sum(const Index& index, size_t depth, bool with_constant) {
       add(negative, factor == 1 ? atom : StrCat(atom, " * ", factor));
     }
   }
-  if (with_constant && index.constant() != 0) add(index.constant() < 0, StrCat(std::abs(index.constant())));
+  if (with_constant && index.constant() != 0)
+    add(index.constant() < 0, StrCat(std::abs(index.constant())));
   return text.empty() ? "0" : text;
 }
 
@@ -186,14 +191,16 @@ std::string Emitter::Expression(ValuePtr value, size_t depth) {
       if (value->op == Op::kEq) return StrCat("(", Sum(value->index, depth, true), " == 0)");
       // 0 <= x + c as x >= -c; 0 <= c - x as x <= c
       bool negative = true;
-      for (const Index::Term& term : value->index.terms()) negative = negative && term.coefficient < 0;
+      for (const Index::Term& term : value->index.terms())
+        negative = negative && term.coefficient < 0;
       const Index shown = negative ? value->index * -1 : value->index;
       return StrCat("(", Sum(shown, depth, false), negative ? " <= " : " >= ",
                     negative ? value->index.constant() : -value->index.constant(), ")");
     }
     case Value::Kind::kLoad: {
       const std::string guard = value->args.empty() ? "" : Use(value->args[0], depth);
-      const std::string element = ToRegister(value->type, Element(value->tensor, value->index, depth));
+      const std::string element =
+          ToRegister(value->type, Element(value->tensor, value->index, depth));
       if (guard.empty()) return element;
       return StrCat("(", guard, " ? ", element, " : ", Literal(value->type, 0, 0), ")");
     }
@@ -215,7 +222,8 @@ std::string Emitter::CastExpression(ValuePtr value, size_t depth) {
   if (to == DType::kBool) return StrCat("(", x, " != 0)");
   if (to == DType::kF16 || to == DType::kBF16) {
     const std::string storage = StorageType(to);
-    if (from->type == DType::kF64) return StrCat("ws::to_float(ws::from_double<", storage, ">(", x, "))");
+    if (from->type == DType::kF64)
+      return StrCat("ws::to_float(ws::from_double<", storage, ">(", x, "))");
     if (graph::IsInteger(from->type)) {
       return StrCat("ws::to_float(ws::from_double<", storage, ">(static_cast<double>(", x, ")))");
     }
@@ -260,59 +268,92 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
     return StrCat(text, ")");
   };
   switch (value->op) {
-    case Op::kAdd: return infix("+");
-    case Op::kSub: return infix("-");
-    case Op::kMul: return infix("*");
+    case Op::kAdd:
+      return infix("+");
+    case Op::kSub:
+      return infix("-");
+    case Op::kMul:
+      return infix("*");
     case Op::kDiv:
       if (integer) return call("floor_div");
       return fast ? call("fast_div") : infix("/");
-    case Op::kMod: return call("floor_mod");
+    case Op::kMod:
+      return call("floor_mod");
     case Op::kMin:
     case Op::kMax:
       if (type == DType::kBool) return infix(value->op == Op::kMin ? "&&" : "||");
       return call(value->op == Op::kMin ? "minimum" : "maximum");
-    case Op::kPow: return PowExpression(value, depth);
-    case Op::kAtan2: return call("atan2");
-    case Op::kLt: return infix("<");
-    case Op::kLe: return infix("<=");
-    case Op::kEq: return infix("==");
-    case Op::kNe: return infix("!=");
-    case Op::kAnd: return infix("&&");
-    case Op::kOr: return infix("||");
+    case Op::kPow:
+      return PowExpression(value, depth);
+    case Op::kAtan2:
+      return call("atan2");
+    case Op::kLt:
+      return infix("<");
+    case Op::kLe:
+      return infix("<=");
+    case Op::kEq:
+      return infix("==");
+    case Op::kNe:
+      return infix("!=");
+    case Op::kAnd:
+      return infix("&&");
+    case Op::kOr:
+      return infix("||");
     case Op::kNeg:
       if (integer) {
         const std::string u = type == DType::kI32 ? "unsigned" : "unsigned long long";
-        return StrCat("static_cast<", ComputeType(type), ">(0 - static_cast<", u, ">(", use(0), "))");
+        return StrCat("static_cast<", ComputeType(type), ">(0 - static_cast<", u, ">(", use(0),
+                      "))");
       }
       return StrCat("(-", use(0), ")");
-    case Op::kAbs: return call("abs");
+    case Op::kAbs:
+      return call("abs");
     case Op::kSign: {
       const std::string x = use(0);
       return StrCat("static_cast<", ComputeType(type), ">((", x, " > 0) - (", x, " < 0))");
     }
-    case Op::kSqrt: return call("sqrt");
-    case Op::kRsqrt: return call("rsqrt");
-    case Op::kExp: return call(fast ? "fast_exp" : "exp");
-    case Op::kExp2: return call("exp2");
-    case Op::kExpm1: return call("expm1");
-    case Op::kLog: return call(fast ? "fast_log" : "log");
-    case Op::kLog2: return call("log2");
-    case Op::kLog1p: return call("log1p");
-    case Op::kTanh: return call(fast ? "fast_tanh" : "tanh");
-    case Op::kErf: return call("erf");
-    case Op::kSin: return call("sin");
-    case Op::kCos: return call("cos");
-    case Op::kFloor: return call("floor");
-    case Op::kCeil: return call("ceil");
-    case Op::kRound: return call("round");
-    case Op::kTrunc: return call("trunc");
-    case Op::kNot: return StrCat("(!", use(0), ")");
-    case Op::kIsNan: return call("is_nan");
+    case Op::kSqrt:
+      return call("sqrt");
+    case Op::kRsqrt:
+      return call("rsqrt");
+    case Op::kExp:
+      return call(fast ? "fast_exp" : "exp");
+    case Op::kExp2:
+      return call("exp2");
+    case Op::kExpm1:
+      return call("expm1");
+    case Op::kLog:
+      return call(fast ? "fast_log" : "log");
+    case Op::kLog2:
+      return call("log2");
+    case Op::kLog1p:
+      return call("log1p");
+    case Op::kTanh:
+      return call(fast ? "fast_tanh" : "tanh");
+    case Op::kErf:
+      return call("erf");
+    case Op::kSin:
+      return call("sin");
+    case Op::kCos:
+      return call("cos");
+    case Op::kFloor:
+      return call("floor");
+    case Op::kCeil:
+      return call("ceil");
+    case Op::kRound:
+      return call("round");
+    case Op::kTrunc:
+      return call("trunc");
+    case Op::kNot:
+      return StrCat("(!", use(0), ")");
+    case Op::kIsNan:
+      return call("is_nan");
     case Op::kSelect: {
       const std::string c = use(0), a = use(1), b = use(2);
       return StrCat("(", c, " ? ", a, " : ", b, ")");
     }
-    case Op::kCast: return CastExpression(value, depth);
+    case Op::kCast:
+      return CastExpression(value, depth);
     default:
       WS_CHECK(false, StrCat("no code for operator ", static_cast<int>(value->op)));
       return "";
@@ -338,7 +379,7 @@ void Emitter::EmitReduce(ValuePtr value, size_t home) {
                            std::make_move_iterator(scopes_.end()));
   scopes_.resize(home + 1);
   Index position(0);
-  int64_t inside = steps;   // steps of this loop and those in it
+  int64_t inside = steps;  // steps of this loop and those in it
   for (size_t a = 0; a < value->loops.size(); ++a) {
     const Variable& loop = value->loops[a];
     position = position * node.reduce_axes[a].extent + Index::Of(loop);
@@ -351,7 +392,9 @@ void Emitter::EmitReduce(ValuePtr value, size_t home) {
   const size_t depth = scopes_.size() - 1;
   const std::string body = IsIndexed(r) ? Name(value->args[0]) : Use(value->args[0], depth);
   std::vector<std::string> positions;
-  if (IsIndexed(r)) positions.push_back(StrCat("static_cast<", FieldsOf(r)[1].type, ">(", Sum(position, depth, true), ")"));
+  if (IsIndexed(r))
+    positions.push_back(
+        StrCat("static_cast<", FieldsOf(r)[1].type, ">(", Sum(position, depth, true), ")"));
   for (const std::string& line : Accumulate(r, acc, {body}, positions)) Line(line);
   while (scopes_.size() > home + 1) Close();
   for (Scope& scope : inner) scopes_.push_back(std::move(scope));
@@ -360,7 +403,8 @@ void Emitter::EmitReduce(ValuePtr value, size_t home) {
   // The other output of the same loop.
   for (const auto& [id, count] : uses_) {
     ValuePtr other = dialect_.values->Get(id);
-    if (other->kind == Value::Kind::kReduce && other->node == value->node && other->args == value->args) {
+    if (other->kind == Value::Kind::kReduce && other->node == value->node &&
+        other->args == value->args) {
       scopes_[home].names[id] = ResultOf(r, acc, other->output);
     }
   }
@@ -379,9 +423,10 @@ std::string Emitter::Address(int tensor, const Index& position) {
 
 void Emitter::LoadVector(ValuePtr load, const Variable& lane, int width, const std::string& array) {
   const std::string guard = load->args.empty() ? "" : Use(load->args[0]);
-  const std::string call = StrCat("ws::load<", width, ", ", StorageType(load->type), ", ",
-                                  dialect_.load_hint, ">(", Address(load->tensor, width > 1 ? load->index.Without(lane) : load->index),
-                                  ", ", array, ");");
+  const std::string call =
+      StrCat("ws::load<", width, ", ", StorageType(load->type), ", ", dialect_.load_hint, ">(",
+             Address(load->tensor, width > 1 ? load->index.Without(lane) : load->index), ", ",
+             array, ");");
   if (guard.empty()) {
     Line(call);
     return;

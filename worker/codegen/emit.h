@@ -22,7 +22,7 @@ namespace warpsmith::codegen {
 struct Dialect {
   const graph::Graph* graph = nullptr;
   const Values* values = nullptr;
-  std::string index_type = "int";          // of positions and addresses
+  std::string index_type = "int";  // of positions and addresses
   bool fast_math = false;
   int load_hint = 0, store_hint = 0;
   v1::Accumulator accumulator = v1::ACCUMULATOR_AUTO;
@@ -34,8 +34,8 @@ struct Dialect {
 class Text {
  public:
   explicit Text(int depth = 0) : depth_(depth) {}
-  void Line(const std::string& line);      // one line; an empty one stays empty
-  void Open(const std::string& line);      // and indent
+  void Line(const std::string& line);  // one line; an empty one stays empty
+  void Open(const std::string& line);  // and indent
   void Close(const std::string& line = "}");
   void Append(const std::string& text) { text_ += text; }
   const std::string& str() const { return text_; }

@@ -2,8 +2,8 @@
 //
 // Fusion starts from a group for each reduce, output and update; maps in between are inlined. The
 // pair of groups whose union saves most is merged, until none saves anything. The estimate counts
-// bytes, what is read again because a row does not fit on the card, launches, and work that would be
-// done several times.
+// bytes, what is read again because a row does not fit on the card, launches, and work that would
+// be done several times.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -19,8 +19,8 @@ namespace {
 
 // Figures of the estimate, of an H200; only their ratios matter.
 constexpr double kBytesPerSecond = 4.0e12;
-constexpr double kStepsPerSecond = 1.2e13;      // simple operations of all threads
-constexpr double kTranscendentalSteps = 12;     // of those for one exponential
+constexpr double kStepsPerSecond = 1.2e13;   // simple operations of all threads
+constexpr double kTranscendentalSteps = 12;  // of those for one exponential
 constexpr double kLaunchSeconds = 2.5e-6;
 // Rows that blocks share run a little below the roof.
 constexpr double kMeetingFactor = 1.05;
@@ -34,31 +34,41 @@ using Roots = std::vector<int>;
 
 struct Part {
   Roots roots;
-  std::set<int> reads;      // tensors in memory
+  std::set<int> reads;  // tensors in memory
   double seconds = 0;
   v1::Skeleton skeleton = v1::SKELETON_AUTO;
 };
 
 // Simple operations of a value, without those that depend on none of `variables`.
-double Steps(ValuePtr value, const Values& values, uint64_t variables, std::map<int, double>& memo) {
+double Steps(ValuePtr value, const Values& values, uint64_t variables,
+             std::map<int, double>& memo) {
   auto found = memo.find(value->id);
   if (found != memo.end()) return found->second;
-  memo[value->id] = 0;   // shared values count once
+  memo[value->id] = 0;  // shared values count once
   if ((value->variables & variables) == 0) return 0;
   double steps = 1;
   uint64_t loops = 0;
   for (const Variable& loop : value->loops) loops |= BitOf(loop);
   if (value->kind == Value::Kind::kOp) {
     switch (value->op) {
-      case graph::Op::kExp: case graph::Op::kLog: case graph::Op::kTanh: case graph::Op::kErf: case graph::Op::kPow:
-      case graph::Op::kSin: case graph::Op::kCos: case graph::Op::kLog1p: case graph::Op::kExpm1: case graph::Op::kDiv:
+      case graph::Op::kExp:
+      case graph::Op::kLog:
+      case graph::Op::kTanh:
+      case graph::Op::kErf:
+      case graph::Op::kPow:
+      case graph::Op::kSin:
+      case graph::Op::kCos:
+      case graph::Op::kLog1p:
+      case graph::Op::kExpm1:
+      case graph::Op::kDiv:
         steps = kTranscendentalSteps;
         break;
       default:
         break;
     }
   }
-  values.ForEachChild(value, [&](ValuePtr child) { steps += Steps(child, values, variables | loops, memo); });
+  values.ForEachChild(
+      value, [&](ValuePtr child) { steps += Steps(child, values, variables | loops, memo); });
   for (const Variable& loop : value->loops) steps *= static_cast<double>(loop.range.high + 1);
   return steps;
 }
@@ -147,11 +157,14 @@ class Fusion {
     const Space& space = group.space;
     const v1::Group& knobs = group.resolved;
     if (space.skeleton == v1::SKELETON_COLUMNS) {
-      const double each = static_cast<double>(space.row_elements) / knobs.occupancy().threads_per_row();
+      const double each =
+          static_cast<double>(space.row_elements) / knobs.occupancy().threads_per_row();
       return std::min(1.0, knobs.memory().register_vectors() / each);
     }
-    const double kept = static_cast<double>(knobs.memory().register_vectors() + knobs.memory().shared_vectors()) *
-                        knobs.occupancy().threads_per_row() * knobs.occupancy().blocks_per_row() * group.source.width;
+    const double kept =
+        static_cast<double>(knobs.memory().register_vectors() + knobs.memory().shared_vectors()) *
+        knobs.occupancy().threads_per_row() * knobs.occupancy().blocks_per_row() *
+        group.source.width;
     return std::min(1.0, kept / static_cast<double>(space.row_elements));
   }
 
@@ -166,16 +179,18 @@ class Fusion {
     if (group.ok()) skeleton_ = group->space.skeleton;
     if (!group.ok() || group->source.parameters.size() > kMaxParameters) return std::nullopt;
     double bytes = 0;
-    for (const Parameter& p : group->source.parameters) bytes += static_cast<double>(graph_.tensors[p.tensor].bytes());
+    for (const Parameter& p : group->source.parameters)
+      bytes += static_cast<double>(graph_.tensors[p.tensor].bytes());
     const Space& space = group->space;
     double factor = 1;
     if (space.skeleton != v1::SKELETON_MAP) {
       const int passes = space.stages + (group->source.emits ? 1 : 0);
       const double kept = KeptPart(*group);
-      const bool cached = space.skeleton == v1::SKELETON_COLUMNS;   // tiles are read again from L2
+      const bool cached = space.skeleton == v1::SKELETON_COLUMNS;  // tiles are read again from L2
       if (passes > 1) {
         if (!cached && kept < kWorthKeeping && group->source.emits) return std::nullopt;
-        const double streams = static_cast<double>(space.rows) * static_cast<double>(space.row_elements) * group->source.stream_bytes;
+        const double streams = static_cast<double>(space.rows) *
+                               static_cast<double>(space.row_elements) * group->source.stream_bytes;
         bytes += (passes - 1) * (1 - kept) * streams * (cached ? 0.5 : 1.0);
       }
       if (passes > 1 && group->resolved.occupancy().blocks_per_row() > 1) factor = kMeetingFactor;
@@ -186,13 +201,19 @@ class Fusion {
     if (kernel.ok()) {
       std::map<int, double> memo;
       const Frame& frame = kernel->frame;
-      const uint64_t along = space.skeleton == v1::SKELETON_MAP ? BitOf(frame.element) : BitOf(frame.k);
-      for (ValuePtr target : TargetsOf(*kernel)) steps += Steps(target, *kernel->values, along, memo);
+      const uint64_t along =
+          space.skeleton == v1::SKELETON_MAP ? BitOf(frame.element) : BitOf(frame.k);
+      for (ValuePtr target : TargetsOf(*kernel))
+        steps += Steps(target, *kernel->values, along, memo);
     }
-    const double points = space.skeleton == v1::SKELETON_MAP ? static_cast<double>(space.elements)
-                                                             : static_cast<double>(space.rows) * static_cast<double>(space.row_elements);
-    const double launches = group->resolved.occupancy().meeting() == v1::MEETING_SECOND_PASS ? 2 : 1;
-    return std::max(bytes / kBytesPerSecond * factor, steps * points / kStepsPerSecond) + launches * kLaunchSeconds;
+    const double points =
+        space.skeleton == v1::SKELETON_MAP
+            ? static_cast<double>(space.elements)
+            : static_cast<double>(space.rows) * static_cast<double>(space.row_elements);
+    const double launches =
+        group->resolved.occupancy().meeting() == v1::MEETING_SECOND_PASS ? 2 : 1;
+    return std::max(bytes / kBytesPerSecond * factor, steps * points / kStepsPerSecond) +
+           launches * kLaunchSeconds;
   }
 
   // Roots of the union that someone else needs.
@@ -232,9 +253,12 @@ class Fusion {
   }
 
   bool Related(const Part& a, const Part& b) {
-    for (int t : a.roots) if (b.reads.count(t) > 0) return true;
-    for (int t : b.roots) if (a.reads.count(t) > 0) return true;
-    for (int t : a.reads) if (b.reads.count(t) > 0) return true;
+    for (int t : a.roots)
+      if (b.reads.count(t) > 0) return true;
+    for (int t : b.roots)
+      if (a.reads.count(t) > 0) return true;
+    for (int t : a.reads)
+      if (b.reads.count(t) > 0) return true;
     return false;
   }
 
@@ -318,9 +342,9 @@ class Fusion {
   const Target& target_;
   std::set<int> required_, stored_;
   std::vector<Part> parts_;
-  std::map<std::vector<Roots>, double> savings_;   // of a pair: both, their union, what they read
+  std::map<std::vector<Roots>, double> savings_;  // of a pair: both, their union, what they read
   int trials_ = 0;
-  v1::Skeleton skeleton_ = v1::SKELETON_AUTO;   // of what was estimated last
+  v1::Skeleton skeleton_ = v1::SKELETON_AUTO;  // of what was estimated last
 };
 
 }  // namespace
@@ -344,7 +368,8 @@ v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
     for (int t : part.roots) group->add_roots(graph.tensors[t].name);
     // What the group before read last is in L2 still: begin there.
     for (int t : part.reads) {
-      if (part.skeleton == v1::SKELETON_MAP && seen.count(t) > 0 && graph.tensors[t].bytes() > target.l2_bytes) {
+      if (part.skeleton == v1::SKELETON_MAP && seen.count(t) > 0 &&
+          graph.tensors[t].bytes() > target.l2_bytes) {
         group->mutable_memory()->set_reverse(true);
       }
     }

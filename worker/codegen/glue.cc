@@ -67,9 +67,12 @@ int WidthFor(const GroupContext& context, int64_t bytes) {
   return static_cast<int>(std::max<int64_t>(1, bytes / widest));
 }
 
-bool FitsVector(graph::DType type, int width) { return width * graph::SizeOf(type) <= kMaxVectorBytes; }
+bool FitsVector(graph::DType type, int width) {
+  return width * graph::SizeOf(type) <= kMaxVectorBytes;
+}
 
-std::vector<Parameter> ParametersOf(const GroupContext& context, const std::vector<const Kernel*>& kernels) {
+std::vector<Parameter> ParametersOf(const GroupContext& context,
+                                    const std::vector<const Kernel*>& kernels) {
   const graph::Graph& graph = *context.graph;
   std::set<int> read;
   for (const Kernel* kernel : kernels) {
@@ -84,7 +87,8 @@ std::vector<Parameter> ParametersOf(const GroupContext& context, const std::vect
       absl::StrAppend(&name, "_", tensor);
       names.insert(name);
     }
-    parameters.push_back({tensor, written, name, StrCat(written ? "" : "const ", StorageType(t.type), "*")});
+    parameters.push_back(
+        {tensor, written, name, StrCat(written ? "" : "const ", StorageType(t.type), "*")});
   };
   for (int tensor : read) add(tensor, false);
   for (int tensor : context.space->roots) add(tensor, true);
@@ -152,7 +156,8 @@ void LoadContiguous(Emitter& emitter, const Kernel& kernel, const std::vector<Va
   if (frame.width == 1) return;
   for (ValuePtr load : kernel.values->Closure(targets)) {
     if (load->kind != Value::Kind::kLoad || emitter.IsBound(load)) continue;
-    if (!IsContiguous(load->index, frame) || !aligned(load) || !FitsVector(load->type, frame.width)) continue;
+    if (!IsContiguous(load->index, frame) || !aligned(load) || !FitsVector(load->type, frame.width))
+      continue;
     if (!load->args.empty() && (load->args[0]->variables & BitOf(frame.lane))) continue;
     const std::string array = emitter.NewName("w");
     emitter.Line(StrCat(StorageType(load->type), " ", array, "[", frame.width, "];"));
@@ -170,7 +175,8 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   std::vector<std::string> arrays;
   for (const Kernel::Root* root : roots) {
     const graph::DType type = graph.tensors[root->tensor].type;
-    const bool vector = width > 1 && FitsVector(type, width) && IsContiguous(root->address, frame) && aligned(root->address);
+    const bool vector = width > 1 && FitsVector(type, width) &&
+                        IsContiguous(root->address, frame) && aligned(root->address);
     arrays.push_back(vector || width == 1 ? emitter.NewName("y") : "");
     if (!arrays.back().empty()) {
       emitter.Line(StrCat(StorageType(type), " ", arrays.back(), "[", width, "];"));
@@ -188,8 +194,9 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   for (size_t i = 0; i < roots.size(); ++i) {
     if (arrays[i].empty()) continue;
     const Index base = width > 1 ? roots[i]->address.Without(frame.lane) : roots[i]->address;
-    emitter.Line(StrCat("ws::store<", width, ", ", StorageType(graph.tensors[roots[i]->tensor].type), ", ",
-                        dialect.store_hint, ">(", emitter.Address(roots[i]->tensor, base), ", ", arrays[i], ");"));
+    emitter.Line(StrCat("ws::store<", width, ", ",
+                        StorageType(graph.tensors[roots[i]->tensor].type), ", ", dialect.store_hint,
+                        ">(", emitter.Address(roots[i]->tensor, base), ", ", arrays[i], ");"));
   }
 }
 

@@ -20,7 +20,7 @@ struct Parameter {
   int tensor = -1;
   bool written = false;
   std::string name;
-  std::string type;   // "const float*"
+  std::string type;  // "const float*"
 };
 
 // What all generators of one group share.
@@ -28,8 +28,8 @@ struct GroupContext {
   const graph::Graph* graph = nullptr;
   const Space* space = nullptr;
   InMemory in_memory;
-  const v1::Group* knobs = nullptr;     // resolved
-  std::string name;                     // of the struct
+  const v1::Group* knobs = nullptr;  // resolved
+  std::string name;                  // of the struct
 };
 
 // The generated struct and what its launch needs to know.
@@ -37,17 +37,17 @@ struct GroupSource {
   std::string text;
   std::vector<Parameter> parameters;
   std::string index_type = "int";
-  int width = 1;                        // V
-  int64_t count = 0;                    // map: elements, or strips of windows
+  int width = 1;      // V
+  int64_t count = 0;  // map: elements, or strips of windows
   int stages = 0;
-  std::vector<int> acc_bytes;           // of each stage
-  int streams = 0;                      // loads of whole vectors
-  int stream_bytes = 0;                 // of one element of all streams
+  std::vector<int> acc_bytes;  // of each stage
+  int streams = 0;             // loads of whole vectors
+  int stream_bytes = 0;        // of one element of all streams
   bool ragged = false;
-  bool restrict = false;                // loads may move over stores
-  bool strips = false;                  // map: threads can take strips of windows
-  bool lanes = false;                   // and lanes can share the elements of a row
-  int good_strip = 1;                   // outputs of a strip from which sharing pays
+  bool restrict = false;  // loads may move over stores
+  bool strips = false;    // map: threads can take strips of windows
+  bool lanes = false;     // and lanes can share the elements of a row
+  int good_strip = 1;     // outputs of a strip from which sharing pays
   bool emits = false, row_outputs = false;
 };
 
@@ -57,11 +57,12 @@ int WidthFor(const GroupContext& context, int64_t bytes);
 // Whether that many elements are one access.
 bool FitsVector(graph::DType type, int width);
 
-std::vector<Parameter> ParametersOf(const GroupContext& context, const std::vector<const Kernel*>& kernels);
+std::vector<Parameter> ParametersOf(const GroupContext& context,
+                                    const std::vector<const Kernel*>& kernels);
 const std::string& PointerOf(const std::vector<Parameter>& parameters, int tensor);
 // Every load that the kernel's reduces and roots need, arguments first.
 std::vector<ValuePtr> LoadsOf(const Kernel& kernel);
-std::vector<ValuePtr> TargetsOf(const Kernel& kernel);   // values of reduces, then roots
+std::vector<ValuePtr> TargetsOf(const Kernel& kernel);  // values of reduces, then roots
 // Whether all positions fit an int.
 bool FitsInt(const graph::Graph& graph, const Kernel& kernel);
 

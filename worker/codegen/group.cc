@@ -22,7 +22,8 @@ absl::StatusOr<GroupSource> Generate(const GroupContext& context) {
   }
 }
 
-std::set<std::pair<int, int>> ReadsWhereItWrites(const graph::Graph& graph, const Space& space, const InMemory& in_memory) {
+std::set<std::pair<int, int>> ReadsWhereItWrites(const graph::Graph& graph, const Space& space,
+                                                 const InMemory& in_memory) {
   std::set<std::pair<int, int>> pairs;
   auto kernel = BuildKernel(graph, space, in_memory, 1, true);
   if (!kernel.ok()) return pairs;
@@ -31,7 +32,8 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const graph::Graph& graph, cons
       if (graph.tensors[load->tensor].role != graph::Role::kState) continue;
       bool same = true;
       for (ValuePtr other : LoadsOf(*kernel)) {
-        if (other->tensor == load->tensor) same = same && other->index == root.address && other->stage < 0;
+        if (other->tensor == load->tensor)
+          same = same && other->index == root.address && other->stage < 0;
       }
       // Read by no other root: those may be written by other threads.
       for (const Kernel::Root& other : kernel->roots) {
@@ -50,18 +52,20 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const graph::Graph& graph, cons
 }  // namespace
 
 absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std::vector<int>& roots,
-                                           const InMemory& in_memory, const v1::Group& knobs, int number,
-                                           const Target& target) {
+                                           const InMemory& in_memory, const v1::Group& knobs,
+                                           int number, const Target& target) {
   AnalysedGroup group;
   group.name = StrCat("G", number);
-  if (!v1::Skeleton_IsValid(knobs.skeleton())) return absl::InvalidArgumentError("a group's skeleton is unknown");
+  if (!v1::Skeleton_IsValid(knobs.skeleton()))
+    return absl::InvalidArgumentError("a group's skeleton is unknown");
   auto space = FindSpace(graph, roots, in_memory, knobs.skeleton());
   if (!space.ok()) return space.status();
   group.space = std::move(*space);
   if (knobs.compute().online() && group.space.skeleton != v1::SKELETON_MAP) {
     if (group.space.online.empty()) {
-      return absl::InvalidArgumentError(StrCat("group '", graph.tensors[roots[0]].name,
-                                               "': compute.online needs a maximum and the sum of exp(x - maximum)"));
+      return absl::InvalidArgumentError(
+          StrCat("group '", graph.tensors[roots[0]].name,
+                 "': compute.online needs a maximum and the sum of exp(x - maximum)"));
     }
     MakeOnline(graph, in_memory, group.space);
   }
@@ -71,7 +75,8 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
     const bool strips = group.space.skeleton == v1::SKELETON_MAP && group.space.primary >= 0;
     provisional.mutable_memory()->set_vector_bytes(strips ? 1 : 16);
   }
-  if (provisional.compute().window_outputs() <= 0) provisional.mutable_compute()->set_window_outputs(1);
+  if (provisional.compute().window_outputs() <= 0)
+    provisional.mutable_compute()->set_window_outputs(1);
   GroupContext context{&graph, &group.space, in_memory, &provisional, group.name};
   auto first = Generate(context);
   if (!first.ok()) return first.status();
@@ -101,19 +106,24 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
   } else if (group.space.skeleton == v1::SKELETON_COLUMNS) {
     shared = ColumnsSharedBytes(group.resolved, group.source.width, max_acc);
   }
-  if (absl::Status s = CheckResidency(graph.tensors[roots[0]].name, group.resolved, shared, target); !s.ok()) return s;
-  if (!graph.updates.empty()) group.reads_where_it_writes = ReadsWhereItWrites(graph, group.space, in_memory);
+  if (absl::Status s = CheckResidency(graph.tensors[roots[0]].name, group.resolved, shared, target);
+      !s.ok())
+    return s;
+  if (!graph.updates.empty())
+    group.reads_where_it_writes = ReadsWhereItWrites(graph, group.space, in_memory);
   return group;
 }
 
-absl::StatusOr<std::vector<AnalysedGroup>> AnalyseGroups(const graph::Graph& graph, const v1::Schedule& schedule,
+absl::StatusOr<std::vector<AnalysedGroup>> AnalyseGroups(const graph::Graph& graph,
+                                                         const v1::Schedule& schedule,
                                                          const Work& work, const Target& target) {
   std::vector<AnalysedGroup> groups;
   for (size_t w = 0; w < work.groups.size(); ++w) {
     const GroupWork& one = work.groups[w];
     if (one.roots.empty()) continue;
     auto in_memory = [&one](int tensor) { return one.in_memory.count(tensor) > 0; };
-    auto group = AnalyseGroup(graph, one.roots, in_memory, schedule.groups(one.group), static_cast<int>(groups.size()), target);
+    auto group = AnalyseGroup(graph, one.roots, in_memory, schedule.groups(one.group),
+                              static_cast<int>(groups.size()), target);
     if (!group.ok()) return group.status();
     group->work = static_cast<int>(w);
     groups.push_back(std::move(*group));

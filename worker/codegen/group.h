@@ -14,8 +14,8 @@
 namespace warpsmith::codegen {
 
 struct AnalysedGroup {
-  int work = 0;                 // in Work.groups
-  std::string name;             // of its struct
+  int work = 0;      // in Work.groups
+  std::string name;  // of its struct
   Space space;
   v1::Group resolved;
   GroupSource source;
@@ -25,10 +25,11 @@ struct AnalysedGroup {
 
 // One group; `number` makes its struct's name.
 absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std::vector<int>& roots,
-                                           const InMemory& in_memory, const v1::Group& knobs, int number,
-                                           const Target& target);
+                                           const InMemory& in_memory, const v1::Group& knobs,
+                                           int number, const Target& target);
 // Every group of the schedule that has something to run.
-absl::StatusOr<std::vector<AnalysedGroup>> AnalyseGroups(const graph::Graph& graph, const v1::Schedule& schedule,
+absl::StatusOr<std::vector<AnalysedGroup>> AnalyseGroups(const graph::Graph& graph,
+                                                         const v1::Schedule& schedule,
                                                          const Work& work, const Target& target);
 
 }  // namespace warpsmith::codegen

@@ -154,8 +154,9 @@ Index Index::Without(const Variable& variable) const {
 }
 
 void Index::AddTerm(const AtomPtr& atom, int64_t coefficient) {
-  auto at = std::lower_bound(terms_.begin(), terms_.end(), atom->key,
-                             [](const Term& t, const std::string& key) { return t.atom->key < key; });
+  auto at =
+      std::lower_bound(terms_.begin(), terms_.end(), atom->key,
+                       [](const Term& t, const std::string& key) { return t.atom->key < key; });
   if (at != terms_.end() && at->atom->key == atom->key) {
     at->coefficient += coefficient;
     if (at->coefficient == 0) terms_.erase(at);
@@ -300,7 +301,8 @@ Index FloorDiv(const Index& a, int64_t c) {
   if (rest.terms_.size() == 1 && rest.terms_[0].coefficient == 1) {
     const Atom& atom = *rest.terms_[0].atom;
     if (atom.kind == Atom::Kind::kDiv) {  // (e / d + b) / c = (e + b * d) / (d * c)
-      return quotient + FloorDiv(*atom.inner + Index(rest.constant_ * atom.divisor), atom.divisor * c);
+      return quotient +
+             FloorDiv(*atom.inner + Index(rest.constant_ * atom.divisor), atom.divisor * c);
     }
     if (atom.kind == Atom::Kind::kMod && rest.constant_ == 0 && atom.divisor % c == 0) {
       return quotient + FloorMod(FloorDiv(*atom.inner, c), atom.divisor / c);

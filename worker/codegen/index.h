@@ -31,8 +31,8 @@ struct Range {  // inclusive
 };
 
 struct Variable {
-  int id = 0;            // 0 to kMaxVariables - 1, unique in a kernel
-  std::string name;      // as it is spelled in generated code
+  int id = 0;        // 0 to kMaxVariables - 1, unique in a kernel
+  std::string name;  // as it is spelled in generated code
   Range range;
   int64_t multiple = 1;  // every value is a multiple of it
 };
@@ -43,13 +43,13 @@ class Index;
 struct Atom {
   enum class Kind { kVariable, kDiv, kMod, kOpaque };
   Kind kind;
-  Variable variable;                    // kVariable
-  std::shared_ptr<const Index> inner;   // kDiv, kMod: what is divided
-  int64_t divisor = 1;                  // kDiv, kMod
-  int value = -1;                       // kOpaque: id of the value (value.h)
+  Variable variable;                   // kVariable
+  std::shared_ptr<const Index> inner;  // kDiv, kMod: what is divided
+  int64_t divisor = 1;                 // kDiv, kMod
+  int value = -1;                      // kOpaque: id of the value (value.h)
   Range range;
   int64_t multiple = 1;
-  uint64_t variables = 0;               // mask of the ids it depends on
+  uint64_t variables = 0;  // mask of the ids it depends on
   std::string key;
 };
 using AtomPtr = std::shared_ptr<const Atom>;
@@ -71,10 +71,10 @@ class Index {
   int64_t constant() const { return constant_; }
   bool is_constant() const { return terms_.empty(); }
   Range range() const;
-  int64_t multiple() const;       // the value is a multiple of it; 0 for the constant 0
+  int64_t multiple() const;  // the value is a multiple of it; 0 for the constant 0
   uint64_t variables() const;
   bool has_opaque() const;
-  std::string key() const;        // equal forms have equal keys
+  std::string key() const;  // equal forms have equal keys
 
   // The coefficient of a variable in the sum (0 if it does not stand there by itself).
   int64_t CoefficientOf(const Variable& variable) const;

@@ -46,7 +46,8 @@ TEST_CASE("sums become canonical", "[index]") {
       {"nested remainders", FloorMod(FloorMod(a, 20), 5), FloorMod(a, 5)},
       {"digits of a digit", FloorDiv(FloorMod(a, 20), 5), FloorMod(FloorDiv(a, 5), 4)},
       {"joined digits", FloorMod(FloorDiv(a, 5), 4) * 5 + FloorMod(a, 5), FloorMod(a, 20)},
-      {"(32 r + b) / 8 % 12", FloorMod(FloorDiv(r * 32 + b, 8), 12), FloorMod(r, 3) * 4 + FloorDiv(b, 8)},
+      {"(32 r + b) / 8 % 12", FloorMod(FloorDiv(r * 32 + b, 8), 12),
+       FloorMod(r, 3) * 4 + FloorDiv(b, 8)},
       {"a - (a / 7) * 7", a - FloorDiv(a, 7) * 7, FloorMod(a, 7)},
       {"negative constants", FloorDiv(b - Index(32), 32), Index(-1)},
       {"terms cancel", a + b - a, b},
@@ -98,20 +99,25 @@ TEST_CASE("simplification keeps values", "[index]") {
     using Function = std::function<int64_t(const std::map<int, int64_t>&)>;
     std::vector<std::pair<Index, Function>> pool;
     for (const Variable& v : variables) {
-      pool.push_back({Index::Of(v), [id = v.id](const std::map<int, int64_t>& at) { return at.at(id); }});
+      pool.push_back(
+          {Index::Of(v), [id = v.id](const std::map<int, int64_t>& at) { return at.at(id); }});
     }
     for (int step = 0; step < 12; ++step) {
-      const auto a = pool[pick(static_cast<int>(pool.size()))], b = pool[pick(static_cast<int>(pool.size()))];
+      const auto a = pool[pick(static_cast<int>(pool.size()))],
+                 b = pool[pick(static_cast<int>(pool.size()))];
       const int64_t c = 1 + pick(9);
       switch (pick(6)) {
         case 0:
-          pool.push_back({a.first + b.first, [a, b](const auto& at) { return a.second(at) + b.second(at); }});
+          pool.push_back(
+              {a.first + b.first, [a, b](const auto& at) { return a.second(at) + b.second(at); }});
           break;
         case 1:
-          pool.push_back({a.first - b.first * c, [a, b, c](const auto& at) { return a.second(at) - c * b.second(at); }});
+          pool.push_back({a.first - b.first * c,
+                          [a, b, c](const auto& at) { return a.second(at) - c * b.second(at); }});
           break;
         case 2:
-          pool.push_back({a.first * c + Index(c - 4), [a, c](const auto& at) { return a.second(at) * c + c - 4; }});
+          pool.push_back({a.first * c + Index(c - 4),
+                          [a, c](const auto& at) { return a.second(at) * c + c - 4; }});
           break;
         case 3:
         case 4:
@@ -121,14 +127,16 @@ TEST_CASE("simplification keeps values", "[index]") {
                           }});
           break;
         default:
-          pool.push_back({FloorMod(a.first, c), [a, c](const auto& at) { return ((a.second(at) % c) + c) % c; }});
+          pool.push_back({FloorMod(a.first, c),
+                          [a, c](const auto& at) { return ((a.second(at) % c) + c) % c; }});
           break;
       }
     }
     std::map<int, int64_t> at;
     std::function<void(size_t)> each = [&](size_t v) {
       if (v < variables.size()) {
-        for (int64_t x = variables[v].range.low; x <= variables[v].range.high; x += variables[v].multiple) {
+        for (int64_t x = variables[v].range.low; x <= variables[v].range.high;
+             x += variables[v].multiple) {
           if (x % variables[v].multiple != 0) continue;
           at[variables[v].id] = x;
           each(v + 1);
@@ -138,9 +146,11 @@ TEST_CASE("simplification keeps values", "[index]") {
       for (const auto& [index, function] : pool) {
         const int64_t want = function(at);
         if (Evaluate(index, at) != want || want < index.range().low || want > index.range().high) {
-          FAIL("round " << round << ": " << index.key() << " gives " << Evaluate(index, at) << ", not " << want);
+          FAIL("round " << round << ": " << index.key() << " gives " << Evaluate(index, at)
+                        << ", not " << want);
         }
-        if (index.multiple() > 1 && want % index.multiple() != 0) FAIL("round " << round << ": " << index.key() << " is no multiple");
+        if (index.multiple() > 1 && want % index.multiple() != 0)
+          FAIL("round " << round << ": " << index.key() << " is no multiple");
       }
     };
     each(0);

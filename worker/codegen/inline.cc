@@ -39,6 +39,13 @@ absl::StatusOr<ValuePtr> Inliner::Body(const graph::Node& node, const std::vecto
   return Build(node.value, env, {});
 }
 
+absl::StatusOr<ValuePtr> Inliner::ElementUnder(int tensor, const std::vector<Index>& at,
+                                               ValuePtr condition) {
+  Guard guard;
+  AddCondition(condition, guard);
+  return Get(tensor, at, guard);
+}
+
 absl::StatusOr<ValuePtr> Inliner::BodyUnder(const graph::Node& node, const std::vector<Index>& env,
                                             ValuePtr condition) {
   Guard guard;
@@ -58,9 +65,11 @@ ValuePtr Inliner::Integer(Op op, ValuePtr a, ValuePtr b) {
       if (y.is_constant()) return values_.OfIndex(x * y.constant());
       return x.is_constant() ? values_.OfIndex(y * x.constant()) : nullptr;
     case Op::kDiv:
-      return y.is_constant() && y.constant() > 0 ? values_.OfIndex(FloorDiv(x, y.constant())) : nullptr;
+      return y.is_constant() && y.constant() > 0 ? values_.OfIndex(FloorDiv(x, y.constant()))
+                                                 : nullptr;
     case Op::kMod:
-      return y.is_constant() && y.constant() > 0 ? values_.OfIndex(FloorMod(x, y.constant())) : nullptr;
+      return y.is_constant() && y.constant() > 0 ? values_.OfIndex(FloorMod(x, y.constant()))
+                                                 : nullptr;
     case Op::kMin:
     case Op::kMax: {
       const Range difference = (x - y).range();
@@ -142,7 +151,8 @@ absl::StatusOr<ValuePtr> Inliner::Build(const graph::ExprPtr& e, const std::vect
   return values_.Op(e->op, e->type, args);
 }
 
-absl::StatusOr<ValuePtr> Inliner::Get(int tensor, const std::vector<Index>& at, const Guard& guard) {
+absl::StatusOr<ValuePtr> Inliner::Get(int tensor, const std::vector<Index>& at,
+                                      const Guard& guard) {
   std::string key = std::to_string(tensor);
   for (const Index& index : at) absl::StrAppend(&key, ",", index.key());
   for (ValuePtr condition : guard) absl::StrAppend(&key, "?", condition->id);
@@ -179,8 +189,8 @@ absl::StatusOr<ValuePtr> Inliner::Serial(int id, int output, const std::vector<I
         absl::StrCat("reduce '", tensor.name, "' has ", elements, " elements, more than the ",
                      kMaxSerialElements, " that one thread takes; make it a group of its own"));
   }
-  const bool indexed = node.combiner == graph::Combiner::kArgMax ||
-                       node.combiner == graph::Combiner::kArgMin;
+  const bool indexed =
+      node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin;
   if (access_.write_out && !indexed && elements <= kMaxWrittenOut) {
     return WrittenOut(node, at, 0, guard);
   }
@@ -195,7 +205,8 @@ absl::StatusOr<ValuePtr> Inliner::Serial(int id, int output, const std::vector<I
   }
   for (const Variable& loop : loops) env.push_back(Index::Of(loop));
   if (values_.full()) {
-    return absl::InvalidArgumentError(absl::StrCat("reduce '", tensor.name, "' is nested too deeply "
+    return absl::InvalidArgumentError(absl::StrCat("reduce '", tensor.name,
+                                                   "' is nested too deeply "
                                                    "in one kernel; make it a group of its own"));
   }
   auto body = Build(node.value, env, guard);

@@ -41,15 +41,19 @@ class Inliner {
   // A node's own expression under coordinates for its axes and reduce axes.
   absl::StatusOr<ValuePtr> Body(const graph::Node& node, const std::vector<Index>& env);
   // The same where `condition` holds: loads happen under it, unless they are inside anyway.
-  absl::StatusOr<ValuePtr> BodyUnder(const graph::Node& node, const std::vector<Index>& env, ValuePtr condition);
+  absl::StatusOr<ValuePtr> ElementUnder(int tensor, const std::vector<Index>& at,
+                                        ValuePtr condition);
+  absl::StatusOr<ValuePtr> BodyUnder(const graph::Node& node, const std::vector<Index>& env,
+                                     ValuePtr condition);
 
  private:
-  using Guard = std::vector<ValuePtr>;   // conditions that hold here, all of them
+  using Guard = std::vector<ValuePtr>;  // conditions that hold here, all of them
 
   absl::StatusOr<ValuePtr> Build(const graph::ExprPtr& e, const std::vector<Index>& env,
                                  const Guard& guard);
   absl::StatusOr<ValuePtr> Get(int tensor, const std::vector<Index>& at, const Guard& guard);
-  absl::StatusOr<ValuePtr> GetUncached(int tensor, const std::vector<Index>& at, const Guard& guard);
+  absl::StatusOr<ValuePtr> GetUncached(int tensor, const std::vector<Index>& at,
+                                       const Guard& guard);
   absl::StatusOr<ValuePtr> Serial(int node, int output, const std::vector<Index>& at,
                                   const Guard& guard);
   absl::StatusOr<ValuePtr> WrittenOut(const graph::Node& node, std::vector<Index> env, size_t axis,
@@ -57,13 +61,13 @@ class Inliner {
   ValuePtr LoadFromMemory(int tensor, const std::vector<Index>& at, const Guard& guard);
   ValuePtr NeededGuard(const graph::Tensor& tensor, const std::vector<Index>& at,
                        const Guard& guard);
-  ValuePtr Integer(graph::Op op, ValuePtr a, ValuePtr b);   // i64 index arithmetic, or nullptr
+  ValuePtr Integer(graph::Op op, ValuePtr a, ValuePtr b);  // i64 index arithmetic, or nullptr
 
   const graph::Graph& graph_;
   Values& values_;
   TensorAccess access_;
   std::unordered_map<std::string, ValuePtr> memo_;
-  std::unordered_map<int, std::vector<Variable>> loops_;   // of reduces in the thread, by node
+  std::unordered_map<int, std::vector<Variable>> loops_;  // of reduces in the thread, by node
 };
 
 }  // namespace warpsmith::codegen

@@ -10,16 +10,16 @@ namespace warpsmith::codegen {
 
 // What a default needs to know of a group before code is generated for it.
 struct GroupShape {
-  int width = 1;                 // elements of a vector, at most
-  int64_t stream_bytes = 4;      // bytes of one position of all streams
+  int width = 1;             // elements of a vector, at most
+  int64_t stream_bytes = 4;  // bytes of one position of all streams
   int streams = 1;
-  int64_t vectors = 1;           // of a row
-  bool strips = false;           // map: threads can take strips of windows
-  bool lanes = false;            // and lanes can share the elements of a row
-  int good_strip = 1;            // outputs of a strip from which sharing pays
-  bool edges = false;            // rows: single elements before the first or behind the last vector
-  bool emits = false;            // writes the full space
-  int acc_bytes = 4;             // rows of columns: largest stage
+  int64_t vectors = 1;  // of a row
+  bool strips = false;  // map: threads can take strips of windows
+  bool lanes = false;   // and lanes can share the elements of a row
+  int good_strip = 1;   // outputs of a strip from which sharing pays
+  bool edges = false;   // rows: single elements before the first or behind the last vector
+  bool emits = false;   // writes the full space
+  int acc_bytes = 4;    // rows of columns: largest stage
 };
 
 // Fills open knobs and checks all of them. InvalidArgument names the knob and its range.

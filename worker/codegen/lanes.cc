@@ -1,11 +1,11 @@
 // Glue for windows that move by one element along the contiguous axis (most pooling, sliding sums):
 // neighbouring lanes own neighbouring outputs and take each other's elements by shuffles.
 //
-// A warp computes 32 * V consecutive outputs of a row (V chunks of 32), for `window_outputs` rows of
-// the outermost axis that the window moves over. Every element of an input row is loaded once, by
-// coalesced loads, and the window along the row is built by doubling: with x the elements and ^ the
-// maximum, y = x ^ shift(x, 1) holds windows of two, y ^ shift(y, 2) windows of four. What the rows
-// give is combined in registers; rows that several outputs share are loaded and reduced once.
+// A warp computes 32 * V consecutive outputs of a row (V chunks of 32), for `window_outputs` rows
+// of the outermost axis that the window moves over. Every element of an input row is loaded once,
+// by coalesced loads, and the window along the row is built by doubling: with x the elements and ^
+// the maximum, y = x ^ shift(x, 1) holds windows of two, y ^ shift(y, 2) windows of four. What the
+// rows give is combined in registers; rows that several outputs share are loaded and reduced once.
 //
 // Everything is verified on the values themselves: the expression at tap q must be that of tap 0
 // moved by q * dilation, or the group is lowered another way.
@@ -34,10 +34,10 @@ constexpr int64_t kMaxLoads = 512;
 struct LanePlan {
   const graph::Node* node = nullptr;
   int node_id = -1;
-  int row_axis = -1;           // innermost axis, along the lanes
-  int row_tap = -1;            // reduce axis that moves with it
-  int strip_axis = -1;         // outermost other axis that a window moves over, or -1
-  std::vector<int> taps;       // the other reduce axes
+  int row_axis = -1;      // innermost axis, along the lanes
+  int row_tap = -1;       // reduce axis that moves with it
+  int strip_axis = -1;    // outermost other axis that a window moves over, or -1
+  std::vector<int> taps;  // the other reduce axes
   int64_t dilation = 1, span = 0;
 };
 
@@ -45,25 +45,26 @@ namespace {
 
 struct LaneVariables {
   Variable before, strip, between;
-  std::vector<Variable> column;   // of each chunk
-  Variable output;                // one output: keeps what is made of its window's result apart
+  std::vector<Variable> column;  // of each chunk
+  Variable output;               // one output: keeps what is made of its window's result apart
 };
 
 // A row of the input as a thread sees it: the values of its chunks.
 struct InputRow {
   std::vector<ValuePtr> chunks;
-  std::vector<std::string> reduced;   // names, after the window along the row
+  std::vector<std::string> reduced;  // names, after the window along the row
 };
 
 struct LaneKernel {
   Kernel kernel;
   LaneVariables v;
   std::vector<InputRow> rows;
-  std::vector<std::vector<int>> rows_of;   // by output of the strip: its rows, in order of taps
+  std::vector<std::vector<int>> rows_of;  // by output of the strip: its rows, in order of taps
   Range interior;
 };
 
-std::vector<std::vector<int64_t>> Combinations(const graph::Node& node, const std::vector<int>& axes) {
+std::vector<std::vector<int64_t>> Combinations(const graph::Node& node,
+                                               const std::vector<int>& axes) {
   std::vector<std::vector<int64_t>> all = {{}};
   for (int axis : axes) {
     std::vector<std::vector<int64_t>> next;
@@ -100,7 +101,8 @@ class Lanes {
     if (!whole.ok()) return whole.status();
     const Range inside = whole->interior;
     const Range all = whole->v.strip.range;
-    const bool split = inside.low <= inside.high && (inside.low != all.low || inside.high != all.high);
+    const bool split =
+        inside.low <= inside.high && (inside.low != all.low || inside.high != all.high);
     absl::StatusOr<LaneKernel> interior = absl::InternalError("none");
     if (split) {
       interior = Build(&inside);
@@ -126,13 +128,15 @@ class Lanes {
     };
     digit("tile", tiles_);
     for (int c = 0; c < chunks_ + halo_; ++c) {
-      body.Line(StrCat("const Index w", c, " = tile * ", kLanes * chunks_, " + lane", c > 0 ? StrCat(" + ", kLanes * c) : "", ";"));
+      body.Line(StrCat("const Index w", c, " = tile * ", kLanes * chunks_, " + lane",
+                       c > 0 ? StrCat(" + ", kLanes * c) : "", ";"));
     }
     digit("m", Product(between_));
     digit("strip", strips_);
     const int64_t last = strip_extent_ - outputs_;
     body.Line(outputs_ == 1 ? "const Index a = strip;"
-                            : StrCat("const Index a = strip * ", outputs_, " < ", last, " ? strip * ", outputs_, " : ", last, ";"));
+                            : StrCat("const Index a = strip * ", outputs_, " < ", last,
+                                     " ? strip * ", outputs_, " : ", last, ";"));
     body.Line("const Index n = static_cast<Index>(rest);");
     if (split) {
       body.Line(StrCat("if (a >= ", inside.low, " && a <= ", inside.high, ") {"));
@@ -190,11 +194,13 @@ class Lanes {
     Values& values = *k.kernel.values;
     LaneVariables& v = k.v;
     v.before = values.NewVariable("n", {0, Product(before_) - 1});
-    v.strip = values.NewVariable("a", strip_range != nullptr ? *strip_range : Range{0, strip_extent_ - outputs_});
+    v.strip = values.NewVariable(
+        "a", strip_range != nullptr ? *strip_range : Range{0, strip_extent_ - outputs_});
     v.between = values.NewVariable("m", {0, Product(between_) - 1});
     const int64_t end = tiles_ * kLanes * chunks_;
     for (int c = 0; c < chunks_ + halo_; ++c) {
-      v.column.push_back(values.NewVariable(StrCat("w", c), {c * kLanes, end - kLanes * chunks_ + kLanes * (c + 1) - 1}));
+      v.column.push_back(values.NewVariable(
+          StrCat("w", c), {c * kLanes, end - kLanes * chunks_ + kLanes * (c + 1) - 1}));
     }
     v.output = values.NewVariable("output", {0, 1});
     TensorAccess access;
@@ -204,7 +210,8 @@ class Lanes {
       const graph::Tensor& t = graph_.tensors[tensor];
       if (t.node != plan_.node_id) return nullptr;
       for (size_t a = 0; a < at.size(); ++a) {
-        if (t.shape[a] > 1 && !(at[a] == expected_[a])) return absl::InvalidArgumentError("a window is read elsewhere");
+        if (t.shape[a] > 1 && !(at[a] == expected_[a]))
+          return absl::InvalidArgumentError("a window is read elsewhere");
       }
       return values.Result(t.node, 0, 0, t.type, BitOf(v.output));
     };
@@ -212,13 +219,15 @@ class Lanes {
     const auto combinations = Combinations(*plan_.node, plan_.taps);
     const int taps = static_cast<int>(plan_.node->reduce_axes[plan_.row_tap].extent);
     // The element that tap q of the window reads in chunk c; only what outputs need is loaded.
-    auto element = [&](int t, const std::vector<int64_t>& combination, int c, int64_t moved, int q) -> absl::StatusOr<ValuePtr> {
+    auto element = [&](int t, const std::vector<int64_t>& combination, int c, int64_t moved,
+                       int q) -> absl::StatusOr<ValuePtr> {
       const Index column = Index::Of(v.column[c]);
       std::vector<Index> env = Output(v, t, column + Index(moved));
       const size_t kept = env.size();
       env.resize(kept + plan_.node->reduce_axes.size());
       env[kept + plan_.row_tap] = Index(q);
-      for (size_t i = 0; i < combination.size(); ++i) env[kept + plan_.taps[i]] = Index(combination[i]);
+      for (size_t i = 0; i < combination.size(); ++i)
+        env[kept + plan_.taps[i]] = Index(combination[i]);
       const ValuePtr needed = values.Compare(graph::Op::kLe, Index(row_ - 1 + plan_.span) - column);
       return inliner.BodyUnder(*plan_.node, env, needed);
     };
@@ -240,10 +249,12 @@ class Lanes {
           row.chunks.push_back(*value);
         }
         for (int q = 1; q < taps; ++q) {
-          auto here = element(t, combination, 0, 0, q), moved = element(t, combination, 0, q * plan_.dilation, 0);
+          auto here = element(t, combination, 0, 0, q),
+               moved = element(t, combination, 0, q * plan_.dilation, 0);
           if (!here.ok()) return here.status();
           if (!moved.ok()) return moved.status();
-          if (*here != *moved) return absl::FailedPreconditionError("taps are no moves of each other");
+          if (*here != *moved)
+            return absl::FailedPreconditionError("taps are no moves of each other");
         }
         known[*first] = static_cast<int>(k.rows.size());
         k.rows_of[t].push_back(static_cast<int>(k.rows.size()));
@@ -259,15 +270,21 @@ class Lanes {
         for (int c = 0; c < chunks_; ++c) {
           expected_ = Output(v, t, Index::Of(v.column[c]));
           // A root's coordinates: the same axes, but for some of extent 1.
-          const std::vector<Index> at = MatchAxes(expected_, Extents(), graph_.tensors[tensor].shape);
-          auto value = inliner.Element(tensor, at);
+          const std::vector<Index> at =
+              MatchAxes(expected_, Extents(), graph_.tensors[tensor].shape);
+          // Lanes beyond the row compute nothing that is stored, and may read nothing.
+          const ValuePtr inside =
+              values.Compare(graph::Op::kLe, Index(row_ - 1) - Index::Of(v.column[c]));
+          auto value = inliner.ElementUnder(tensor, at, inside);
           if (!value.ok()) return value.status();
-          k.kernel.roots.push_back({tensor, RootPlan::Kind::kElement, *value, Flatten(at, graph_.tensors[tensor].shape)});
+          k.kernel.roots.push_back({tensor, RootPlan::Kind::kElement, *value,
+                                    Flatten(at, graph_.tensors[tensor].shape)});
         }
       }
     }
     for (const InputRow& row : k.rows) {
-      for (ValuePtr value : row.chunks) k.kernel.reduces.push_back({plan_.node_id, 0, value, nullptr});
+      for (ValuePtr value : row.chunks)
+        k.kernel.reduces.push_back({plan_.node_id, 0, value, nullptr});
     }
     if (values.full()) return absl::FailedPreconditionError("too many variables");
     return k;
@@ -281,7 +298,8 @@ class Lanes {
   }
 
   // Chunks moved by `shift` elements towards the first lane.
-  std::vector<std::string> Shifted(Emitter& e, const std::vector<std::string>& x, int64_t shift) const {
+  std::vector<std::string> Shifted(Emitter& e, const std::vector<std::string>& x,
+                                   int64_t shift) const {
     const std::string type = ComputeType(plan_.node->value->type);
     const int whole = static_cast<int>(shift / kLanes), part = static_cast<int>(shift % kLanes);
     std::vector<std::string> moved, turned;
@@ -291,23 +309,27 @@ class Lanes {
         continue;
       }
       turned.push_back(e.NewName("s"));
-      e.Line(StrCat("const ", type, " ", turned.back(), " = ws::shuffle(", x[c], ", (lane + ", part, ") & ", kLanes - 1, ");"));
+      e.Line(StrCat("const ", type, " ", turned.back(), " = ws::shuffle(", x[c], ", (lane + ", part,
+                    ") & ", kLanes - 1, ");"));
     }
     for (size_t c = 0; c < x.size(); ++c) {
       const size_t from = c + whole;
-      if (from >= x.size()) break;   // beyond what any output needs
+      if (from >= x.size()) break;  // beyond what any output needs
       moved.push_back(part == 0 || from + 1 >= x.size()
                           ? turned[from]
-                          : StrCat("(lane < ", kLanes - part, " ? ", turned[from], " : ", turned[from + 1], ")"));
+                          : StrCat("(lane < ", kLanes - part, " ? ", turned[from], " : ",
+                                   turned[from + 1], ")"));
     }
     return moved;
   }
 
-  std::vector<std::string> Combined(Emitter& e, const std::vector<std::string>& a, const std::vector<std::string>& b) const {
+  std::vector<std::string> Combined(Emitter& e, const std::vector<std::string>& a,
+                                    const std::vector<std::string>& b) const {
     std::vector<std::string> result;
     for (size_t c = 0; c < std::min(a.size(), b.size()); ++c) {
       result.push_back(e.NewName("r"));
-      e.Line(StrCat("const ", ComputeType(plan_.node->value->type), " ", result.back(), " = ", Join(a[c], b[c]), ";"));
+      e.Line(StrCat("const ", ComputeType(plan_.node->value->type), " ", result.back(), " = ",
+                    Join(a[c], b[c]), ";"));
     }
     return result;
   }
@@ -315,8 +337,9 @@ class Lanes {
   // The window along the row, by doubling.
   std::vector<std::string> RowWindow(Emitter& e, std::vector<std::string> x) const {
     const int64_t taps = plan_.node->reduce_axes[plan_.row_tap].extent, d = plan_.dilation;
-    const bool idempotent = plan_.node->combiner == graph::Combiner::kMax || plan_.node->combiner == graph::Combiner::kMin;
-    std::vector<std::string> total;   // of the taps below `covered`
+    const bool idempotent = plan_.node->combiner == graph::Combiner::kMax ||
+                            plan_.node->combiner == graph::Combiner::kMin;
+    std::vector<std::string> total;  // of the taps below `covered`
     int64_t covered = 0, length = 1;
     while (true) {
       if (idempotent) {
@@ -343,16 +366,18 @@ class Lanes {
     for (const Variable& column : k.v.column) known |= BitOf(column);
     Emitter e(dialect, known, depth);
     e.Expect(TargetsOf(k.kernel));
-    std::map<std::pair<std::string, std::string>, std::string> joined;   // what two outputs share
+    std::map<std::pair<std::string, std::string>, std::string> joined;  // what two outputs share
     auto join = [&](const std::string& a, const std::string& b) {
       auto [at, fresh] = joined.try_emplace({a, b}, "");
       if (fresh) {
         at->second = e.NewName("r");
-        e.Line(StrCat("const ", ComputeType(plan_.node->value->type), " ", at->second, " = ", Join(a, b), ";"));
+        e.Line(StrCat("const ", ComputeType(plan_.node->value->type), " ", at->second, " = ",
+                      Join(a, b), ";"));
       }
       return at->second;
     };
-    std::function<std::string(const std::vector<int>&, size_t, size_t, int)> tree = [&](const std::vector<int>& rows, size_t from, size_t to, int c) -> std::string {
+    std::function<std::string(const std::vector<int>&, size_t, size_t, int)> tree =
+        [&](const std::vector<int>& rows, size_t from, size_t to, int c) -> std::string {
       if (to - from == 1) return k.rows[rows[from]].reduced[c];
       size_t middle = 1;
       while (middle * 2 < to - from) middle *= 2;
@@ -375,7 +400,8 @@ class Lanes {
         if (k.rows[r].reduced.empty()) k.rows[r].reduced = RowWindow(e, loaded[r]);
       }
       std::vector<std::string> results;
-      for (int c = 0; c < chunks_; ++c) results.push_back(tree(k.rows_of[t], 0, k.rows_of[t].size(), c));
+      for (int c = 0; c < chunks_; ++c)
+        results.push_back(tree(k.rows_of[t], 0, k.rows_of[t].size(), c));
       for (size_t i = 0; i < context_.space->roots.size(); ++i) {
         for (int c = 0; c < chunks_; ++c, ++root) {
           const Kernel::Root& target = k.kernel.roots[root];
@@ -384,11 +410,13 @@ class Lanes {
           }
           const bool all = tiles_ * kLanes * chunks_ == row_;
           e.Open(all ? "{" : StrCat("if (w", c, " < ", row_, ") {"), BitOf(k.v.output));
-          const std::string value = ToMemory(graph_.tensors[target.tensor].type, e.Use(target.value));
+          const std::string value =
+              ToMemory(graph_.tensors[target.tensor].type, e.Use(target.value));
           const std::string type = StorageType(graph_.tensors[target.tensor].type);
           if (dialect.store_hint != 0) {
             e.Line(StrCat("const ", type, " y[1] = {", value, "};"));
-            e.Line(StrCat("ws::store<1, ", type, ", 1>(", e.Address(target.tensor, target.address), ", y);"));
+            e.Line(StrCat("ws::store<1, ", type, ", 1>(", e.Address(target.tensor, target.address),
+                          ", y);"));
           } else {
             e.Line(StrCat(e.Element(target.tensor, target.address), " = ", value, ";"));
           }
@@ -406,19 +434,23 @@ class Lanes {
   int chunks_, outputs_ = 1, halo_ = 0;
   int64_t row_ = 1, strip_extent_ = 1, tiles_ = 1, strips_ = 1;
   std::vector<int64_t> before_, between_;
-  std::vector<Index> expected_;   // where the window's result is being built
+  std::vector<Index> expected_;  // where the window's result is being built
 };
 
-// The plan for this group; FailedPrecondition: windows do not move by one along the contiguous axis.
+// The plan for this group; FailedPrecondition: windows do not move by one along the contiguous
+// axis.
 absl::StatusOr<LanePlan> FindLanes(const GroupContext& context) {
-  const absl::Status none = absl::FailedPreconditionError("windows do not move by one along the rows");
+  const absl::Status none =
+      absl::FailedPreconditionError("windows do not move by one along the rows");
   const graph::Graph& graph = *context.graph;
   LanePlan plan;
   plan.node_id = context.space->primary;
   const graph::Node& node = graph.nodes[plan.node_id];
   plan.node = &node;
   const graph::DType type = node.value->type;
-  if (type == graph::DType::kBool || node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin) return none;
+  if (type == graph::DType::kBool || node.combiner == graph::Combiner::kArgMax ||
+      node.combiner == graph::Combiner::kArgMin)
+    return none;
   for (int a = 0; a < static_cast<int>(node.axes.size()); ++a) {
     if (node.axes[a].extent > 1) plan.row_axis = a;
   }
@@ -451,7 +483,8 @@ absl::StatusOr<LanePlan> FindLanes(const GroupContext& context) {
   const Variable& tap = variables[node.axes.size() + plan.row_tap];
   const int64_t count = node.reduce_axes[plan.row_tap].extent;
   for (ValuePtr load : values.Closure({*value})) {
-    if (load->kind != Value::Kind::kLoad || (load->variables & (BitOf(row) | BitOf(tap))) == 0) continue;
+    if (load->kind != Value::Kind::kLoad || (load->variables & (BitOf(row) | BitOf(tap))) == 0)
+      continue;
     const int64_t step = load->index.CoefficientOf(tap);
     if (load->index.CoefficientOf(row) != 1 || step < 1) return none;
     plan.dilation = step;
@@ -469,8 +502,9 @@ absl::StatusOr<GroupSource> GenerateLanes(const GroupContext& context, int outpu
   Lanes lanes(context, *plan, outputs, chunks);
   if (lanes.Loads() > kMaxLoads) {
     return absl::InvalidArgumentError(
-        StrCat("group '", context.graph->tensors[context.space->roots[0]].name, "': a thread would load ", lanes.Loads(), " elements, at most ",
-               kMaxLoads, "; lower compute.window_outputs or memory.vector_bytes"));
+        StrCat("group '", context.graph->tensors[context.space->roots[0]].name,
+               "': a thread would load ", lanes.Loads(), " elements, at most ", kMaxLoads,
+               "; lower compute.window_outputs or memory.vector_bytes"));
   }
   return lanes.Generate();
 }

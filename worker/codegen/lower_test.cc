@@ -1,10 +1,10 @@
 // What is generated, run on the host device against the oracle: random graphs under default and
 // random schedules, and graphs that reach each skeleton's corners.
+#include <google/protobuf/text_format.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <random>
-
-#include <google/protobuf/text_format.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -35,7 +35,9 @@ struct Random {
   int Below(int n) { return static_cast<int>(engine() % n); }
   bool Coin(int of) { return Below(of) == 0; }
   template <class T>
-  T Of(std::initializer_list<T> values) { return values.begin()[Below(static_cast<int>(values.size()))]; }
+  T Of(std::initializer_list<T> values) {
+    return values.begin()[Below(static_cast<int>(values.size()))];
+  }
 };
 
 // Knobs that a policy might try; many are refused.
@@ -64,7 +66,8 @@ v1::Group RandomKnobs(const v1::Group& group, const GroupInfo& info, Random& ran
   if (info.skeleton == v1::SKELETON_ROWS) {
     memory->set_shared_vectors(random.Of({0, 1, 2}));
     if (occupancy->blocks_per_row() > 1) {
-      occupancy->set_meeting(random.Of({v1::MEETING_CLUSTER, v1::MEETING_COUNTER, v1::MEETING_SECOND_PASS}));
+      occupancy->set_meeting(
+          random.Of({v1::MEETING_CLUSTER, v1::MEETING_COUNTER, v1::MEETING_SECOND_PASS}));
       if (random.Coin(2)) occupancy->set_block_threads(64);
       occupancy->set_threads_per_row(occupancy->block_threads());
       if (occupancy->meeting() == v1::MEETING_COUNTER) occupancy->set_blocks_per_sm(2);
@@ -138,73 +141,148 @@ TEST_CASE("random graphs under random knobs and rewrites", "[codegen]") {
 struct Corner {
   const char* name;
   Lines graph;
-  std::vector<const char*> knobs;   // text format, merged into every group
+  std::vector<const char*> knobs;  // text format, merged into every group
 };
 
 TEST_CASE("corners of the skeletons", "[codegen]") {
   const Lines softmax = {"input x: f32[7, 1003] ~ normal", "m: f32[r: 7] = max[c: 1003](x[r, c])",
                          "s: f32[r: 7] = sum[c: 1003](exp(x[r, c] - m[r]))",
                          "y: f32[r: 7, c: 1003] = exp(x[r, c] - m[r]) / s[r]", "output y"};
-  const Lines norm = {"input x: f32[3, 4096] ~ normal(2, 1)", "param w: f32[4096] ~ normal",
-                      "t: f32[r: 3] = sum[c: 4096](x[r, c])", "mean: f32[r: 3] = t[r] / 4096",
-                      "q: f32[r: 3] = sum[c: 4096]((x[r, c] - mean[r]) * (x[r, c] - mean[r]))",
-                      "y: f32[r: 3, c: 4096] = (x[r, c] - mean[r]) * rsqrt(q[r] / 4096 + 1e-5) * w[c]", "output y, mean"};
-  const Lines group_norm = {"input x: f32[2, 12, 40] ~ normal", "param w: f32[12] ~ normal",
+  const Lines norm = {
+      "input x: f32[3, 4096] ~ normal(2, 1)",
+      "param w: f32[4096] ~ normal",
+      "t: f32[r: 3] = sum[c: 4096](x[r, c])",
+      "mean: f32[r: 3] = t[r] / 4096",
+      "q: f32[r: 3] = sum[c: 4096]((x[r, c] - mean[r]) * (x[r, c] - mean[r]))",
+      "y: f32[r: 3, c: 4096] = (x[r, c] - mean[r]) * rsqrt(q[r] / 4096 + 1e-5) * w[c]",
+      "output y, mean"};
+  const Lines group_norm = {"input x: f32[2, 12, 40] ~ normal",
+                            "param w: f32[12] ~ normal",
                             "t: f32[n: 2, g: 3] = sum[d: 4, p: 40](x[n, g * 4 + d, p])",
-                            "q: f32[n: 2, g: 3] = sum[d: 4, p: 40]((x[n, g * 4 + d, p] - t[n, g] / 160) * (x[n, g * 4 + d, p] - t[n, g] / 160))",
-                            "y: f32[n: 2, c: 12, p: 40] = (x[n, c, p] - t[n, c / 4] / 160) * rsqrt(q[n, c / 4] / 160 + 1e-5) * w[c]", "output y"};
-  const Lines batch_norm = {"input x: f32[5, 6, 36] ~ normal", "state running: f32[6] ~ normal", "state steps: i64 ~ constant(3)",
-                            "t: f32[c: 6] = sum[n: 5, p: 36](x[n, c, p])", "mean: f32[c: 6] = t[c] / 180",
+                            "q: f32[n: 2, g: 3] = sum[d: 4, p: 40]((x[n, g * 4 + d, p] - t[n, g] / "
+                            "160) * (x[n, g * 4 + d, p] - t[n, g] / 160))",
+                            "y: f32[n: 2, c: 12, p: 40] = (x[n, c, p] - t[n, c / 4] / 160) * "
+                            "rsqrt(q[n, c / 4] / 160 + 1e-5) * w[c]",
+                            "output y"};
+  const Lines batch_norm = {"input x: f32[5, 6, 36] ~ normal",
+                            "state running: f32[6] ~ normal",
+                            "state steps: i64 ~ constant(3)",
+                            "t: f32[c: 6] = sum[n: 5, p: 36](x[n, c, p])",
+                            "mean: f32[c: 6] = t[c] / 180",
                             "y: f32[n: 5, c: 6, p: 36] = x[n, c, p] - mean[c]",
-                            "now: f32[c: 6] = 0.9 * running[c] + 0.1 * mean[c]", "next: i64 = steps[] + 1", "output y",
-                            "update running = now", "update steps = next"};
-  const Lines columns = {"input x: f32[3, 50, 24] ~ normal", "m: f32[a: 3, c: 24] = max[k: 50](x[a, k, c])",
-                         "s: f32[a: 3, c: 24] = sum[k: 50](exp(x[a, k, c] - m[a, c]))",
-                         "y: f32[a: 3, k: 50, c: 24] = x[a, k, c] - m[a, c] - log(s[a, c])", "output y"};
-  const Lines column_sum = {"input x: f32[2, 300, 20] ~ normal", "v, i: f32[a: 2, c: 20] = argmax[k: 300](x[a, k, c])", "output v, i"};
-  const Lines total = {"input x: f32[50000] ~ normal", "t: f32 = sum[k: 50000](x[k] * x[k])", "y: f32 = sqrt(t[])", "output y"};
-  const Lines argmin = {"input x: f32[9, 513] ~ integers(0, 9)", "v, i: f32[r: 9] = argmin[c: 513](x[r, c])", "output i, v"};
-  const Lines ragged = {"input x: f32[37, 131] ~ normal", "s: f32[r: 37] = sum[c: 131](abs(x[r, c]))",
+                            "now: f32[c: 6] = 0.9 * running[c] + 0.1 * mean[c]",
+                            "next: i64 = steps[] + 1",
+                            "output y",
+                            "update running = now",
+                            "update steps = next"};
+  const Lines columns = {
+      "input x: f32[3, 50, 24] ~ normal", "m: f32[a: 3, c: 24] = max[k: 50](x[a, k, c])",
+      "s: f32[a: 3, c: 24] = sum[k: 50](exp(x[a, k, c] - m[a, c]))",
+      "y: f32[a: 3, k: 50, c: 24] = x[a, k, c] - m[a, c] - log(s[a, c])", "output y"};
+  const Lines column_sum = {"input x: f32[2, 300, 20] ~ normal",
+                            "v, i: f32[a: 2, c: 20] = argmax[k: 300](x[a, k, c])", "output v, i"};
+  const Lines total = {"input x: f32[50000] ~ normal", "t: f32 = sum[k: 50000](x[k] * x[k])",
+                       "y: f32 = sqrt(t[])", "output y"};
+  const Lines argmin = {"input x: f32[9, 513] ~ integers(0, 9)",
+                        "v, i: f32[r: 9] = argmin[c: 513](x[r, c])", "output i, v"};
+  const Lines ragged = {"input x: f32[37, 131] ~ normal",
+                        "s: f32[r: 37] = sum[c: 131](abs(x[r, c]))",
                         "y: f32[r: 37, c: 131] = x[r, c] / s[r]", "output y"};
   const Lines pool = {"input x: f32[2, 3, 19, 22] ~ normal",
-                      "y: f32[n: 2, c: 3, h: 18, w: 21] = max[p: 4, q: 4](select(0 <= h + p - 1 and h + p - 1 < 19 and 0 <= w + q - 1 and "
+                      "y: f32[n: 2, c: 3, h: 18, w: 21] = max[p: 4, q: 4](select(0 <= h + p - 1 "
+                      "and h + p - 1 < 19 and 0 <= w + q - 1 and "
                       "w + q - 1 < 22, x[n, c, h + p - 1, w + q - 1], -inf))",
                       "output y"};
   const Lines pool3 = {"input x: f32[1, 2, 9, 10, 12] ~ normal",
-                       "s: f32[n: 1, c: 2, d: 5, h: 5, w: 6] = sum[i: 3, j: 3, k: 3](select(0 <= d * 2 + i - 1 and d * 2 + i - 1 < 9 and 0 <= h * 2 + j - 1 "
-                       "and h * 2 + j - 1 < 10 and 0 <= w * 2 + k - 1 and w * 2 + k - 1 < 12, x[n, c, d * 2 + i - 1, h * 2 + j - 1, w * 2 + k - 1], 0))",
+                       "s: f32[n: 1, c: 2, d: 5, h: 5, w: 6] = sum[i: 3, j: 3, k: 3](select(0 <= d "
+                       "* 2 + i - 1 and d * 2 + i - 1 < 9 and 0 <= h * 2 + j - 1 "
+                       "and h * 2 + j - 1 < 10 and 0 <= w * 2 + k - 1 and w * 2 + k - 1 < 12, x[n, "
+                       "c, d * 2 + i - 1, h * 2 + j - 1, w * 2 + k - 1], 0))",
                        "y: f32[n: 1, c: 2, d: 5, h: 5, w: 6] = s[n, c, d, h, w] / 27", "output y"};
   const Lines pool1 = {"input x: f32[3, 90] ~ normal",
-                       "y: f32[r: 3, c: 77] = max[q: 8](select(0 <= c + q * 3 - 4 and c + q * 3 - 4 < 90, x[r, c + q * 3 - 4], -inf))", "output y"};
+                       "y: f32[r: 3, c: 77] = max[q: 8](select(0 <= c + q * 3 - 4 and c + q * 3 - "
+                       "4 < 90, x[r, c + q * 3 - 4], -inf))",
+                       "output y"};
+  const Lines pool_and_more = {
+      "input x: f32[2, 3, 20, 150] ~ normal",
+      "r: f32[n: 2, c: 3, h: 20, w: 150] = max(x[n, c, h, w], 0)",
+      "y: f32[n: 2, c: 3, h: 18, w: 143] = sum[p: 3, q: 4](r[n, c, h + p, w + q * 2 + 1])",
+      "z: f32[n: 2, c: 3, h: 18, w: 143] = y[n, c, h, w] / 12 + r[n, c, h, w]", "output z"};
+  const Lines pool_long = {"input x: f32[5, 1200] ~ normal",
+                           "y: f32[r: 5, c: 1175] = sum[q: 7](x[r, c + q * 4 + 1])", "output y"};
   const Lines half = {"input x: f16[6, 200] ~ normal", "m: f32[r: 6] = max[c: 200](f32(x[r, c]))",
                       "s: f32[r: 6] = sum[c: 200](exp(f32(x[r, c]) - m[r]))",
                       "y: f16[r: 6, c: 200] = f16(exp(f32(x[r, c]) - m[r]) / s[r])", "output y"};
   const Corner corners[] = {
-      {"softmax of ragged rows", softmax,
-       {"", "compute { online: true }", "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: MEETING_COUNTER blocks_per_sm: 2 } "
+      {"softmax of ragged rows",
+       softmax,
+       {"", "compute { online: true }",
+        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: "
+        "MEETING_COUNTER blocks_per_sm: 2 } "
         "memory { register_vectors: 1 shared_vectors: 1 }",
-        "occupancy { block_threads: 32 threads_per_row: 32 blocks_per_row: 2 meeting: MEETING_CLUSTER } compute { online: true }",
-        "occupancy { block_threads: 128 threads_per_row: 16 blocks_per_sm: 1 } memory { shared_vectors: 3 }",
+        "occupancy { block_threads: 32 threads_per_row: 32 blocks_per_row: 2 meeting: "
+        "MEETING_CLUSTER } compute { online: true }",
+        "occupancy { block_threads: 128 threads_per_row: 16 blocks_per_sm: 1 } memory { "
+        "shared_vectors: 3 }",
         "precision { accumulator: ACCUMULATOR_COMPENSATED } memory { vector_bytes: 4 }"}},
-      {"norm with weights along the row", norm,
-       {"", "occupancy { block_threads: 128 threads_per_row: 128 blocks_per_row: 8 meeting: MEETING_COUNTER blocks_per_sm: 2 }",
-        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: MEETING_CLUSTER blocks_per_sm: 1 } memory { shared_vectors: 2 }"}},
-      {"group norm by position", group_norm, {"", "occupancy { block_threads: 64 threads_per_row: 32 blocks_per_sm: 1 }"}},
+      {"norm with weights along the row",
+       norm,
+       {"",
+        "occupancy { block_threads: 128 threads_per_row: 128 blocks_per_row: 8 meeting: "
+        "MEETING_COUNTER blocks_per_sm: 2 }",
+        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: "
+        "MEETING_CLUSTER blocks_per_sm: 1 } memory { shared_vectors: 2 }"}},
+      {"group norm by position",
+       group_norm,
+       {"", "occupancy { block_threads: 64 threads_per_row: 32 blocks_per_sm: 1 }"}},
       {"batch norm with states", batch_norm, {"", "occupancy { block_threads: 32 }"}},
-      {"log softmax over columns", columns,
-       {"", "compute { online: true }", "occupancy { block_threads: 64 threads_per_row: 16 blocks_per_sm: 1 } memory { register_vectors: 2 }",
+      {"log softmax over columns",
+       columns,
+       {"", "compute { online: true }",
+        "occupancy { block_threads: 64 threads_per_row: 16 blocks_per_sm: 1 } memory { "
+        "register_vectors: 2 }",
         "memory { vector_bytes: 4 }"}},
-      {"argmax over columns, split", column_sum,
-       {"", "occupancy { block_threads: 64 threads_per_row: 8 blocks_per_row: 5 }", "occupancy { block_threads: 32 threads_per_row: 1 blocks_per_row: 1 }"}},
-      {"a whole tensor in two passes", total,
-       {"", "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 12 meeting: MEETING_SECOND_PASS } precision { accumulator: ACCUMULATOR_F64 }",
-        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 8 meeting: MEETING_COUNTER blocks_per_sm: 2 }"}},
-      {"argmin with ties", argmin, {"", "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 2 meeting: MEETING_SECOND_PASS }"}},
-      {"ragged rows", ragged, {"", "occupancy { block_threads: 64 threads_per_row: 8 }", "memory { vector_bytes: 8 }"}},
-      {"window of two axes", pool, {"", "compute { window_outputs: 5 }", "compute { window_outputs: 4 } memory { vector_bytes: 16 }", "compute { window_outputs: 1 } memory { vector_bytes: 8 }"}},
-      {"window of three axes", pool3, {"", "compute { window_outputs: 3 }", "compute { window_outputs: 2 } memory { vector_bytes: 8 }"}},
+      {"argmax over columns, split",
+       column_sum,
+       {"", "occupancy { block_threads: 64 threads_per_row: 8 blocks_per_row: 5 }",
+        "occupancy { block_threads: 32 threads_per_row: 1 blocks_per_row: 1 }"}},
+      {"a whole tensor in two passes",
+       total,
+       {"",
+        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 12 meeting: "
+        "MEETING_SECOND_PASS } precision { accumulator: ACCUMULATOR_F64 }",
+        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 8 meeting: "
+        "MEETING_COUNTER blocks_per_sm: 2 }"}},
+      {"argmin with ties",
+       argmin,
+       {"",
+        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 2 meeting: "
+        "MEETING_SECOND_PASS }"}},
+      {"ragged rows",
+       ragged,
+       {"", "occupancy { block_threads: 64 threads_per_row: 8 }", "memory { vector_bytes: 8 }"}},
+      {"window of two axes",
+       pool,
+       {"", "compute { window_outputs: 5 }",
+        "compute { window_outputs: 4 } memory { vector_bytes: 16 }",
+        "compute { window_outputs: 1 } memory { vector_bytes: 8 }"}},
+      {"window of three axes",
+       pool3,
+       {"", "compute { window_outputs: 3 }",
+        "compute { window_outputs: 2 } memory { vector_bytes: 8 }"}},
       {"window of one axis", pool1, {"", "compute { window_outputs: 6 }"}},
-      {"16-bit elements", half, {"", "memory { shared_vectors: 1 register_vectors: 1 } occupancy { block_threads: 32 threads_per_row: 8 }"}},
+      {"window with maps around it",
+       pool_and_more,
+       {"", "memory { vector_bytes: 8 } compute { window_outputs: 5 }",
+        "memory { vector_bytes: 4 } compute { window_outputs: 3 }"}},
+      {"long window of one axis",
+       pool_long,
+       {"", "memory { vector_bytes: 8 }", "memory { vector_bytes: 4 }"}},
+      {"16-bit elements",
+       half,
+       {"",
+        "memory { shared_vectors: 1 register_vectors: 1 } occupancy { block_threads: 32 "
+        "threads_per_row: 8 }"}},
   };
   for (const Corner& corner : corners) {
     const graph::Graph graph = ParseOrDie(corner.graph);
@@ -218,7 +296,8 @@ TEST_CASE("corners of the skeletons", "[codegen]") {
       REQUIRE(infos.ok());
       for (int g = 0; g < schedule.groups_size(); ++g) {
         const GroupInfo& info = (*infos)[g];
-        if (info.skeleton != v1::SKELETON_MAP || info.window) schedule.mutable_groups(g)->MergeFrom(merged);
+        if (info.skeleton != v1::SKELETON_MAP || info.window)
+          schedule.mutable_groups(g)->MergeFrom(merged);
       }
       Check(graph, schedule, 5);
     }
@@ -228,17 +307,25 @@ TEST_CASE("corners of the skeletons", "[codegen]") {
 TEST_CASE("maps: views, broadcasts, gathers, types", "[codegen]") {
   const Lines graphs[] = {
       {"input x: f32[6, 8] ~ normal", "y: f32[i: 8, j: 6] = x[j, i]", "output y"},
-      {"input x: f32[6, 8] ~ normal", "y: f32[i: 48] = x[i / 8, i % 8]", "z: f32[i: 48] = exp(y[i])", "output z, y"},
-      {"input x: f32[3, 7] ~ normal", "y: f32[i: 3, j: 9] = select(1 <= j and j < 8, x[i, j - 1], 0)", "output y"},
-      {"input x: f32[5, 12] ~ normal", "input w: f32[12] ~ normal", "y: f32[i: 5, j: 12] = x[i, 11 - j] * w[j]", "output y"},
-      {"input t: f32[20, 6] ~ normal", "input n: i64[9] ~ integers(0, 20)", "y: f32[i: 9, j: 6] = t[n[i], j]", "output y"},
-      {"input x: bf16[40] ~ normal", "y: f32[i: 40] = f32(x[i]) * 2", "b: bool[i: 40] = y[i] < 0", "output y, b"},
-      {"input x: f32[30] ~ normal", "k: i64[i: 30] = i * i % 7", "y: f32[i: 30] = x[k[i]] + f32(k[i])", "output y, k"},
-      {"input x: i32[16] ~ integers(-50, 50)", "y: i32[i: 16] = x[i] / 7 * 3 + x[i] % 7", "output y"},
+      {"input x: f32[6, 8] ~ normal", "y: f32[i: 48] = x[i / 8, i % 8]",
+       "z: f32[i: 48] = exp(y[i])", "output z, y"},
+      {"input x: f32[3, 7] ~ normal",
+       "y: f32[i: 3, j: 9] = select(1 <= j and j < 8, x[i, j - 1], 0)", "output y"},
+      {"input x: f32[5, 12] ~ normal", "input w: f32[12] ~ normal",
+       "y: f32[i: 5, j: 12] = x[i, 11 - j] * w[j]", "output y"},
+      {"input t: f32[20, 6] ~ normal", "input n: i64[9] ~ integers(0, 20)",
+       "y: f32[i: 9, j: 6] = t[n[i], j]", "output y"},
+      {"input x: bf16[40] ~ normal", "y: f32[i: 40] = f32(x[i]) * 2", "b: bool[i: 40] = y[i] < 0",
+       "output y, b"},
+      {"input x: f32[30] ~ normal", "k: i64[i: 30] = i * i % 7",
+       "y: f32[i: 30] = x[k[i]] + f32(k[i])", "output y, k"},
+      {"input x: i32[16] ~ integers(-50, 50)", "y: i32[i: 16] = x[i] / 7 * 3 + x[i] % 7",
+       "output y"},
       {"input x: f32[4, 4] ~ normal", "output x"},
-      {"input x: f32[33] ~ normal", "a: f32[i: 33] = pow(x[i], 2) + pow(abs(x[i]), 0.5) + pow(x[i], 3)", "output a"},
-      {"state a: f32[8] ~ normal", "state b: f32[8] ~ normal", "na: f32[i: 8] = b[i] * 2", "nb: f32[i: 8] = a[i] + 1", "output na",
-       "update a = na", "update b = nb"},
+      {"input x: f32[33] ~ normal",
+       "a: f32[i: 33] = pow(x[i], 2) + pow(abs(x[i]), 0.5) + pow(x[i], 3)", "output a"},
+      {"state a: f32[8] ~ normal", "state b: f32[8] ~ normal", "na: f32[i: 8] = b[i] * 2",
+       "nb: f32[i: 8] = a[i] + 1", "output na", "update a = na", "update b = nb"},
   };
   int number = 0;
   for (const Lines& lines : graphs) {
@@ -248,9 +335,13 @@ TEST_CASE("maps: views, broadcasts, gathers, types", "[codegen]") {
 }
 
 TEST_CASE("NaN and infinities go through reductions", "[codegen]") {
-  const Lines lines = {"input x: f32[4, 70] ~ normal", "z: f32[r: 4, c: 70] = select(r == 1 and c == 33, nan, select(r == 2, -inf, select(r == 3 and c == 5, inf, x[r, c])))",
-                       "m: f32[r: 4] = max[c: 70](z[r, c])", "v, i: f32[r: 4] = argmax[c: 70](z[r, c])",
-                       "s: f32[r: 4] = sum[c: 70](exp(z[r, c] - m[r]))", "output m, v, i, s"};
+  const Lines lines = {"input x: f32[4, 70] ~ normal",
+                       "z: f32[r: 4, c: 70] = select(r == 1 and c == 33, nan, select(r == 2, -inf, "
+                       "select(r == 3 and c == 5, inf, x[r, c])))",
+                       "m: f32[r: 4] = max[c: 70](z[r, c])",
+                       "v, i: f32[r: 4] = argmax[c: 70](z[r, c])",
+                       "s: f32[r: 4] = sum[c: 70](exp(z[r, c] - m[r]))",
+                       "output m, v, i, s"};
   const graph::Graph graph = ParseOrDie(lines);
   for (const char* knobs : {"", "compute { online: true }"}) {
     v1::Schedule schedule;
@@ -262,8 +353,9 @@ TEST_CASE("NaN and infinities go through reductions", "[codegen]") {
 }
 
 TEST_CASE("what a schedule may not say", "[codegen]") {
-  const graph::Graph graph = ParseOrDie({"input x: f32[64, 512] ~ normal", "s: f32[r: 64] = sum[c: 512](x[r, c])",
-                                         "y: f32[r: 64, c: 512] = x[r, c] / s[r]", "t: f32 = sum[r: 64](s[r])", "output y, t"});
+  const graph::Graph graph = ParseOrDie(
+      {"input x: f32[64, 512] ~ normal", "s: f32[r: 64] = sum[c: 512](x[r, c])",
+       "y: f32[r: 64, c: 512] = x[r, c] / s[r]", "t: f32 = sum[r: 64](s[r])", "output y, t"});
   struct Case {
     const char* schedule;
     const char* message;
@@ -274,20 +366,33 @@ TEST_CASE("what a schedule may not say", "[codegen]") {
       {"groups { roots: 'x' }", "is an input"},
       {"groups { roots: ['y', 't'] }", "give it a group of its own"},
       {"groups { roots: ['y', 's'] } groups { roots: ['s', 't'] }", "written by group 0 already"},
-      {"groups { roots: 'y' } groups { roots: 't' } groups { roots: 's' }", "put that group before it"},
-      {"groups { roots: ['y', 's'] memory { vector_bytes: 12 } } groups { roots: 't' }", "1, 2, 4, 8 or 16"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 100 } } groups { roots: 't' }", "multiple of 32"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 4096 } } groups { roots: 't' }", "0 to 1024"},
-      {"groups { roots: ['y', 's'] compute { unroll: -1 } } groups { roots: 't' }", "compute.unroll is -1"},
-      {"groups { roots: ['y', 's'] compute { online: true } } groups { roots: 't' }", "compute.online needs"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 2 meeting: MEETING_SECOND_PASS } } groups { roots: 't' }",
+      {"groups { roots: 'y' } groups { roots: 't' } groups { roots: 's' }",
+       "put that group before it"},
+      {"groups { roots: ['y', 's'] memory { vector_bytes: 12 } } groups { roots: 't' }",
+       "1, 2, 4, 8 or 16"},
+      {"groups { roots: ['y', 's'] occupancy { block_threads: 100 } } groups { roots: 't' }",
+       "multiple of 32"},
+      {"groups { roots: ['y', 's'] occupancy { block_threads: 4096 } } groups { roots: 't' }",
+       "0 to 1024"},
+      {"groups { roots: ['y', 's'] compute { unroll: -1 } } groups { roots: 't' }",
+       "compute.unroll is -1"},
+      {"groups { roots: ['y', 's'] compute { online: true } } groups { roots: 't' }",
+       "compute.online needs"},
+      {"groups { roots: ['y', 's'] occupancy { block_threads: 64 threads_per_row: 64 "
+       "blocks_per_row: 2 meeting: MEETING_SECOND_PASS } } groups { roots: 't' }",
        "SECOND_PASS is for one stage"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 9 meeting: MEETING_COUNTER blocks_per_sm: 4 } } groups { roots: 't' }",
+      {"groups { roots: ['y', 's'] occupancy { block_threads: 64 threads_per_row: 64 "
+       "blocks_per_row: 9 meeting: MEETING_COUNTER blocks_per_sm: 4 } } groups { roots: 't' }",
        "power of two or a multiple of 32"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 64 meeting: MEETING_COUNTER blocks_per_sm: 1 } } groups { roots: 't' }",
+      {"groups { roots: ['y', 's'] occupancy { block_threads: 64 threads_per_row: 64 "
+       "blocks_per_row: 64 meeting: MEETING_COUNTER blocks_per_sm: 1 } } groups { roots: 't' }",
        "2 to 4"},
-      {"groups { roots: ['y', 's'] memory { shared_vectors: 64 } occupancy { block_threads: 512 } } groups { roots: 't' }", "shared memory"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 1024 blocks_per_sm: 3 } } groups { roots: 't' }", "2048 threads"},
+      {"groups { roots: ['y', 's'] memory { shared_vectors: 64 } occupancy { block_threads: 512 } "
+       "} groups { roots: 't' }",
+       "shared memory"},
+      {"groups { roots: ['y', 's'] occupancy { block_threads: 1024 blocks_per_sm: 3 } } groups { "
+       "roots: 't' }",
+       "2048 threads"},
       {"groups { roots: ['y', 's'] skeleton: SKELETON_MAP } groups { roots: 't' }", "same number"},
       {"rewrites: 'fly:y' groups { roots: 'y' }", "unknown"},
       {"rewrites: 'single_pass_variance:s' groups { roots: 'y' }", "does not apply"},

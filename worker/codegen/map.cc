@@ -18,12 +18,13 @@ bool IsEarly(const Kernel& kernel, ValuePtr load) {
   return load->args.empty() || !load->args[0]->loads;
 }
 
-enum class Shape { kVector, kLanes, kScalar };   // of an early load: one access, one a lane, one
+enum class Shape { kVector, kLanes, kScalar };  // of an early load: one access, one a lane, one
 
 Shape ShapeOf(const Kernel& kernel, ValuePtr load) {
   const Frame& frame = kernel.frame;
   if (frame.width == 1 || (load->variables & BitOf(frame.lane)) == 0) return Shape::kScalar;
-  const bool guarded_by_lane = !load->args.empty() && (load->args[0]->variables & BitOf(frame.lane));
+  const bool guarded_by_lane =
+      !load->args.empty() && (load->args[0]->variables & BitOf(frame.lane));
   if (!guarded_by_lane && FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) &&
       load->index.Without(frame.lane).multiple() % frame.width == 0) {
     return Shape::kVector;
@@ -76,7 +77,10 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
     } else {
       const std::string element = load.Element(value->tensor, value->index);
       load.Line(StrCat("values.", name, " = ",
-                       value->args.empty() ? element : StrCat(load.Use(value->args[0]), " ? ", element, " : ", Zero(value->type)), ";"));
+                       value->args.empty() ? element
+                                           : StrCat(load.Use(value->args[0]), " ? ", element, " : ",
+                                                    Zero(value->type)),
+                       ";"));
     }
   }
   if (!lanes.empty()) {
@@ -84,7 +88,9 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
     for (const auto& [value, name] : lanes) {
       const std::string guard = value->args.empty() ? "" : load.Use(value->args[0]);
       const std::string element = load.Element(value->tensor, value->index);
-      load.Line(StrCat(name, " = ", guard.empty() ? element : StrCat(guard, " ? ", element, " : ", Zero(value->type)), ";"));
+      load.Line(StrCat(
+          name, " = ",
+          guard.empty() ? element : StrCat(guard, " ? ", element, " : ", Zero(value->type)), ";"));
     }
     CloseLanes(load, frame);
   }
@@ -116,7 +122,8 @@ absl::StatusOr<GroupSource> GenerateMap(const GroupContext& context) {
   auto narrow = BuildKernel(*context.graph, *context.space, context.in_memory, 1, true);
   if (!narrow.ok()) return narrow.status();
   source.parameters = ParametersOf(context, {&*wide, &*narrow});
-  const bool fits = FitsInt(*context.graph, *wide) && FitsInt(*context.graph, *narrow) && count <= kMaxIntPosition;
+  const bool fits = FitsInt(*context.graph, *wide) && FitsInt(*context.graph, *narrow) &&
+                    count <= kMaxIntPosition;
   source.index_type = fits ? "int" : "long long";
   const Bodies bodies = Generate(context, *wide, source.parameters, source.index_type);
   source.streams = bodies.streams;
@@ -141,8 +148,10 @@ absl::StatusOr<GroupSource> GenerateMap(const GroupContext& context) {
   }
   for (bool load : {true, false}) {
     text.Line("template <int V>");
-    text.Line(StrCat("WS_DEVICE void ", load ? "load" : "emit", "(Index i, ", load ? "" : "const ", "Values<V>& values) const {"));
-    text.Append(ByWidth(source.width, load ? bodies.load : bodies.emit, load ? single.load : single.emit, 2));
+    text.Line(StrCat("WS_DEVICE void ", load ? "load" : "emit", "(Index i, ", load ? "" : "const ",
+                     "Values<V>& values) const {"));
+    text.Append(ByWidth(source.width, load ? bodies.load : bodies.emit,
+                        load ? single.load : single.emit, 2));
     text.Line("}");
   }
   text.Close("};");

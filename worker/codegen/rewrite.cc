@@ -2,9 +2,9 @@
 //
 // single_pass_variance: sum((x - mean)^2), where mean is the mean of x over the same axes, becomes
 //   sum(x^2) - sum(x)^2 / n, both sums in f64, not below 0. The row is then read once. In f64 the
-//   cancellation costs less than the rounding of an f32 mean does in the two-pass form: the relative
-//   error is about (mean / deviation)^2 * 2^-52, and f32 data hold no deviation below mean * 2^-24.
-//   Infinities and NaN give NaN in both forms.
+//   cancellation costs less than the rounding of an f32 mean does in the two-pass form: the
+//   relative error is about (mean / deviation)^2 * 2^-52, and f32 data hold no deviation below mean
+//   * 2^-24. Infinities and NaN give NaN in both forms.
 //
 // Nodes that compute the same are computed once, always: the later one becomes a view of the first.
 #include <algorithm>
@@ -65,14 +65,16 @@ ExprPtr Inlined(const Graph& graph, const ExprPtr& e) {
 }
 
 struct Variance {
-  int sum = -1;       // node of sum(x)
-  int squares = -1;   // node of sum((x - mean)^2)
+  int sum = -1;      // node of sum(x)
+  int squares = -1;  // node of sum((x - mean)^2)
 };
 
 // A load of a sum at the node's own kept axes, divided by the number of elements: that sum's node.
 int MeanOf(const Graph& graph, const ExprPtr& e, const Node& node) {
   const int64_t count = Product(node.reduce_axes);
-  if ((e->op != Op::kDiv && e->op != Op::kMul) || e->args[1]->op != Op::kConst || e->args[0]->op != Op::kLoad) return -1;
+  if ((e->op != Op::kDiv && e->op != Op::kMul) || e->args[1]->op != Op::kConst ||
+      e->args[0]->op != Op::kLoad)
+    return -1;
   const double factor = e->args[1]->number;
   if (e->op == Op::kDiv ? factor != static_cast<double>(count)
                         : static_cast<float>(factor) != 1.0f / static_cast<float>(count)) {
@@ -82,8 +84,10 @@ int MeanOf(const Graph& graph, const ExprPtr& e, const Node& node) {
   const int producer = graph.tensors[load->tensor].node;
   if (producer < 0) return -1;
   const Node& sum = graph.nodes[producer];
-  if (!sum.reduce || sum.combiner != graph::Combiner::kSum || sum.value->type != DType::kF32) return -1;
-  if (sum.axes.size() != node.axes.size() || sum.reduce_axes.size() != node.reduce_axes.size()) return -1;
+  if (!sum.reduce || sum.combiner != graph::Combiner::kSum || sum.value->type != DType::kF32)
+    return -1;
+  if (sum.axes.size() != node.axes.size() || sum.reduce_axes.size() != node.reduce_axes.size())
+    return -1;
   for (size_t a = 0; a < node.axes.size(); ++a) {
     if (sum.axes[a].extent != node.axes[a].extent) return -1;
     const bool own = load->args[a]->op == Op::kIndex && load->args[a]->var == static_cast<int>(a);
@@ -97,16 +101,20 @@ int MeanOf(const Graph& graph, const ExprPtr& e, const Node& node) {
 
 std::optional<Variance> FindVariance(const Graph& graph, int id) {
   const Node& node = graph.nodes[id];
-  if (!node.reduce || node.combiner != graph::Combiner::kSum || node.value->type != DType::kF32) return std::nullopt;
+  if (!node.reduce || node.combiner != graph::Combiner::kSum || node.value->type != DType::kF32)
+    return std::nullopt;
   const ExprPtr value = Inlined(graph, node.value);
   ExprPtr difference;
-  if (value->op == Op::kMul && graph::Same(value->args[0], value->args[1])) difference = value->args[0];
-  if (value->op == Op::kPow && value->args[1]->op == Op::kConst && value->args[1]->number == 2) difference = value->args[0];
+  if (value->op == Op::kMul && graph::Same(value->args[0], value->args[1]))
+    difference = value->args[0];
+  if (value->op == Op::kPow && value->args[1]->op == Op::kConst && value->args[1]->number == 2)
+    difference = value->args[0];
   if (difference == nullptr || difference->op != Op::kSub) return std::nullopt;
-  for (int side : {0, 1}) {   // x - mean, or mean - x
+  for (int side : {0, 1}) {  // x - mean, or mean - x
     const int sum = MeanOf(graph, difference->args[1 - side], node);
     if (sum < 0 || sum == id) continue;
-    if (graph::Same(difference->args[side], Inlined(graph, graph.nodes[sum].value))) return Variance{sum, id};
+    if (graph::Same(difference->args[side], Inlined(graph, graph.nodes[sum].value)))
+      return Variance{sum, id};
   }
   return std::nullopt;
 }
@@ -131,7 +139,8 @@ Graph SinglePassVariance(const Graph& before, const Variance& variance) {
     return node;
   };
   const Node total = make(StrCat(graph.tensors[sum.outputs[0]].name, ".f64"), x);
-  const Node total_squares = make(StrCat(graph.tensors[squares.outputs[0]].name, ".f64"), graph::Binary(Op::kMul, x, x));
+  const Node total_squares =
+      make(StrCat(graph.tensors[squares.outputs[0]].name, ".f64"), graph::Binary(Op::kMul, x, x));
   auto load = [&](const Node& node) {
     return graph::Load(graph, node.outputs[0], Coordinates(node.axes.size()));
   };
@@ -143,17 +152,19 @@ Graph SinglePassVariance(const Graph& before, const Variance& variance) {
   squares_now.reduce = false;
   squares_now.reduce_axes.clear();
   const ExprPtr count = graph::Const(DType::kF64, static_cast<double>(Product(sum.reduce_axes)));
-  const ExprPtr square = graph::Binary(Op::kDiv, graph::Binary(Op::kMul, load(total), load(total)), count);
+  const ExprPtr square =
+      graph::Binary(Op::kDiv, graph::Binary(Op::kMul, load(total), load(total)), count);
   squares_now.value = graph::Cast(
-      DType::kF32, graph::Binary(Op::kMax, graph::Binary(Op::kSub, load(total_squares), square), graph::Const(DType::kF64, 0)));
+      DType::kF32, graph::Binary(Op::kMax, graph::Binary(Op::kSub, load(total_squares), square),
+                                 graph::Const(DType::kF64, 0)));
   graph.nodes.insert(graph.nodes.begin() + variance.sum, {total, total_squares});
   RenumberProducers(graph);
   return graph;
 }
 
 bool SameNode(const Node& a, const Node& b) {
-  if (a.reduce != b.reduce || (a.reduce && a.combiner != b.combiner) || a.axes.size() != b.axes.size() ||
-      a.reduce_axes.size() != b.reduce_axes.size()) {
+  if (a.reduce != b.reduce || (a.reduce && a.combiner != b.combiner) ||
+      a.axes.size() != b.axes.size() || a.reduce_axes.size() != b.reduce_axes.size()) {
     return false;
   }
   for (size_t i = 0; i < a.axes.size(); ++i) {
@@ -179,7 +190,7 @@ ExprPtr Renamed(const ExprPtr& e, const std::map<int, int>& to) {
 // Nodes stay, so that every name does: a repeated one becomes a view of the first.
 Graph ShareCommonNodes(const Graph& before) {
   Graph graph = before;
-  std::map<int, int> first;   // tensor -> the same one before
+  std::map<int, int> first;  // tensor -> the same one before
   std::map<size_t, std::vector<size_t>> by_shape;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& node = graph.nodes[n];
@@ -190,7 +201,7 @@ Graph ShareCommonNodes(const Graph& before) {
     for (size_t m : by_shape[key]) {
       const Node& other = graph.nodes[m];
       if (other.outputs.size() != node.outputs.size() || !SameNode(other, node)) continue;
-      if (node.outputs.size() > 1) break;   // argmax: two views would need two nodes
+      if (node.outputs.size() > 1) break;  // argmax: two views would need two nodes
       first[node.outputs[0]] = other.outputs[0];
       node.reduce = false;
       node.reduce_axes.clear();
@@ -208,27 +219,32 @@ std::vector<std::string> ApplicableRewrites(const Graph& graph) {
   std::vector<std::string> rules;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (FindVariance(graph, static_cast<int>(n)).has_value()) {
-      rules.push_back(StrCat(kSinglePassVariance, ":", graph.tensors[graph.nodes[n].outputs[0]].name));
+      rules.push_back(
+          StrCat(kSinglePassVariance, ":", graph.tensors[graph.nodes[n].outputs[0]].name));
     }
   }
   return rules;
 }
 
-absl::StatusOr<Graph> Rewrite(const Graph& graph, const google::protobuf::RepeatedPtrField<std::string>& rewrites) {
+absl::StatusOr<Graph> Rewrite(const Graph& graph,
+                              const google::protobuf::RepeatedPtrField<std::string>& rewrites) {
   Graph result = ShareCommonNodes(graph);
   for (const std::string& rewrite : rewrites) {
     const std::vector<std::string> parts = absl::StrSplit(rewrite, absl::MaxSplits(':', 1));
     if (parts.size() != 2 || parts[0] != kSinglePassVariance) {
-      return absl::InvalidArgumentError(StrCat("rewrite '", rewrite, "' is unknown; there is ", kSinglePassVariance, ":TENSOR"));
+      return absl::InvalidArgumentError(
+          StrCat("rewrite '", rewrite, "' is unknown; there is ", kSinglePassVariance, ":TENSOR"));
     }
     const int tensor = result.Find(parts[1]);
     if (tensor < 0 || result.tensors[tensor].node < 0) {
-      return absl::InvalidArgumentError(StrCat("rewrite '", rewrite, "': no node computes '", parts[1], "'"));
+      return absl::InvalidArgumentError(
+          StrCat("rewrite '", rewrite, "': no node computes '", parts[1], "'"));
     }
     const auto variance = FindVariance(result, result.tensors[tensor].node);
     if (!variance.has_value()) {
-      return absl::InvalidArgumentError(StrCat("rewrite '", rewrite, "' does not apply: '", parts[1],
-                                               "' is no sum of (x - mean of x)^2 over the mean's axes"));
+      return absl::InvalidArgumentError(
+          StrCat("rewrite '", rewrite, "' does not apply: '", parts[1],
+                 "' is no sum of (x - mean of x)^2 over the mean's axes"));
     }
     result = SinglePassVariance(result, *variance);
   }

@@ -34,16 +34,21 @@ bool DependsOnRowAndK(ValuePtr load, const Frame& frame, int64_t rows) {
 }
 
 // Loads of the stages that every pass reads vector by vector, largest elements first.
-std::vector<ValuePtr> StreamsOf(const GroupContext& context, const Kernel& kernel, const Alignment& aligned) {
+std::vector<ValuePtr> StreamsOf(const GroupContext& context, const Kernel& kernel,
+                                const Alignment& aligned) {
   std::vector<ValuePtr> stage_values, streams;
   for (const Kernel::Reduce& reduce : kernel.reduces) stage_values.push_back(reduce.value);
   const Frame& frame = kernel.frame;
   uint64_t known = BitOf(frame.row) | BitOf(frame.k);
   if (frame.width > 1) known |= BitOf(frame.lane);
   for (ValuePtr load : kernel.values->Closure(stage_values)) {
-    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque()) continue;
-    if ((load->variables & ~known) != 0 || !DependsOnRowAndK(load, frame, context.space->rows)) continue;
-    if (!IsContiguous(load->index, frame) || !aligned(load->index) || !FitsVector(load->type, frame.width)) continue;
+    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque())
+      continue;
+    if ((load->variables & ~known) != 0 || !DependsOnRowAndK(load, frame, context.space->rows))
+      continue;
+    if (!IsContiguous(load->index, frame) || !aligned(load->index) ||
+        !FitsVector(load->type, frame.width))
+      continue;
     streams.push_back(load);
   }
   std::stable_sort(streams.begin(), streams.end(), [](ValuePtr a, ValuePtr b) {
@@ -56,12 +61,18 @@ std::vector<ValuePtr> StreamsOf(const GroupContext& context, const Kernel& kerne
 bool Vectorises(const GroupContext& context, const Kernel& kernel, const Alignment& aligned) {
   const Frame& frame = kernel.frame;
   for (ValuePtr load : LoadsOf(kernel)) {
-    if ((load->variables & BitOf(frame.lane)) == 0 || !DependsOnRowAndK(load, frame, context.space->rows)) continue;
+    if ((load->variables & BitOf(frame.lane)) == 0 ||
+        !DependsOnRowAndK(load, frame, context.space->rows))
+      continue;
     if (!load->args.empty() || load->index.has_opaque()) continue;
-    if (FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) && !aligned(load->index)) return false;
+    if (FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) &&
+        !aligned(load->index))
+      return false;
   }
   for (const Kernel::Root& root : kernel.roots) {
-    if (root.kind == RootPlan::Kind::kFull && IsContiguous(root.address, frame) && !aligned(root.address)) return false;
+    if (root.kind == RootPlan::Kind::kFull && IsContiguous(root.address, frame) &&
+        !aligned(root.address))
+      return false;
   }
   return !StreamsOf(context, kernel, aligned).empty();
 }
@@ -108,21 +119,24 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
   std::vector<int> offsets;
   int bytes = 0, widest = 1;
   for (size_t i = 0; i < streams.size(); ++i) {
-    const std::string form = (both ? streams[i]->index.Without(wide->frame.lane) : streams[i]->index).key();
+    const std::string form =
+        (both ? streams[i]->index.Without(wide->frame.lane) : streams[i]->index).key();
     for (ValuePtr load : LoadsOf(*narrow)) {
-      if (load->tensor == streams[i]->tensor && load->args.empty() && load->index.key() == form) single[i] = load;
+      if (load->tensor == streams[i]->tensor && load->args.empty() && load->index.key() == form)
+        single[i] = load;
     }
     const int size = static_cast<int>(graph::SizeOf(streams[i]->type));
     offsets.push_back(bytes);
     bytes += size;
     widest = std::max(widest, size);
-    main.BindStream(streams[i], ToRegister(streams[i]->type, StrCat("values.s", i, "[", LaneName(wide->frame), "]")));
+    main.BindStream(streams[i], ToRegister(streams[i]->type,
+                                           StrCat("values.s", i, "[", LaneName(wide->frame), "]")));
     if (single[i] != nullptr) {
       edge.BindStream(single[i], ToRegister(streams[i]->type, StrCat("values.s", i, "[0]")));
     }
   }
   source.streams = static_cast<int>(streams.size());
-  source.stream_bytes = (bytes + widest - 1) / widest * widest;   // slots stay aligned
+  source.stream_bytes = (bytes + widest - 1) / widest * widest;  // slots stay aligned
   source.stages = space.stages;
   for (int s = 0; s < space.stages; ++s) source.acc_bytes.push_back(main.AccBytes(s));
   source.emits = main.HasRoots(RootPlan::Kind::kFull);
@@ -130,30 +144,38 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
 
   // Functions of the elements first: they say what a row has to keep.
   const int depth = 3;
-  auto by_width = [&](const std::string& a, const std::string& b) { return both ? ByWidth(source.width, a, b, 2) : a; };
+  auto by_width = [&](const std::string& a, const std::string& b) {
+    return both ? ByWidth(source.width, a, b, 2) : a;
+  };
   Text functions(1);
   functions.Line("template <int V>");
   functions.Line("WS_DEVICE void load(const Row& row, Index k, Values<V>& values) const {");
-  functions.Append(by_width(main.LoadBody(streams, depth), both ? edge.LoadBody(single, depth) : ""));
+  functions.Append(
+      by_width(main.LoadBody(streams, depth), both ? edge.LoadBody(single, depth) : ""));
   functions.Line("}");
   functions.Line("template <int V>");
   functions.Line("WS_DEVICE void load_shared(const Row& row, Index k, char* slot) const {");
-  functions.Append(by_width(main.LoadSharedBody(streams, offsets, depth), both ? edge.LoadSharedBody(single, offsets, depth) : ""));
+  functions.Append(by_width(main.LoadSharedBody(streams, offsets, depth),
+                            both ? edge.LoadSharedBody(single, offsets, depth) : ""));
   functions.Line("}");
   functions.Line("template <int V>");
   functions.Open("static WS_DEVICE void from_shared(const char* slot, Values<V>& values) {");
   for (size_t i = 0; i < streams.size(); ++i) {
     const std::string type = StorageType(streams[i]->type);
     functions.Line(StrCat("ws::load<V, ", type, ", 0>(reinterpret_cast<const ", type, "*>(slot",
-                          offsets[i] > 0 ? StrCat(" + V * ", offsets[i]) : "", "), values.s", i, ");"));
+                          offsets[i] > 0 ? StrCat(" + V * ", offsets[i]) : "", "), values.s", i,
+                          ");"));
   }
   functions.Close();
   functions.Append(main.StaticFunctions(1));
   functions.Line("template <int S, int V>");
-  functions.Open("WS_DEVICE void accumulate(const Row& row, Index k, const Values<V>& values, Acc<S>& acc) const {");
+  functions.Open(
+      "WS_DEVICE void accumulate(const Row& row, Index k, const Values<V>& values, Acc<S>& acc) "
+      "const {");
   for (int s = 0; s < space.stages; ++s) {
     functions.Open(StrCat("if constexpr (S == ", s, ") {"));
-    functions.Append(by_width(main.AccumulateBody(s, depth), both ? edge.AccumulateBody(s, depth) : ""));
+    functions.Append(
+        by_width(main.AccumulateBody(s, depth), both ? edge.AccumulateBody(s, depth) : ""));
     functions.Close();
   }
   functions.Close();
@@ -187,8 +209,8 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
   functions.Close();
   if (source.ragged) {
     functions.Line("WS_DEVICE int head(const Row& row) const {");
-    functions.Line(StrCat("  return static_cast<int>((0u - static_cast<unsigned>(row.r) * ", k % source.width, "u) & ",
-                          source.width - 1, "u);"));
+    functions.Line(StrCat("  return static_cast<int>((0u - static_cast<unsigned>(row.r) * ",
+                          k % source.width, "u) & ", source.width - 1, "u);"));
     functions.Line("}");
   } else {
     functions.Line("WS_DEVICE int head(const Row&) const { return 0; }");
@@ -197,15 +219,18 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
   Text text;
   text.Open(StrCat("struct ", context.name, " {"));
   text.Line(StrCat("using Index = ", source.index_type, ";"));
-  text.Line(StrCat("static constexpr int kStages = ", space.stages, ", kStreamBytes = ", source.stream_bytes, ";"));
-  text.Line(StrCat("static constexpr bool kEmits = ", source.emits ? "true" : "false", ", kRowOutputs = ",
-                   source.row_outputs ? "true" : "false", ", kRagged = ", source.ragged ? "true" : "false", ";"));
+  text.Line(StrCat("static constexpr int kStages = ", space.stages,
+                   ", kStreamBytes = ", source.stream_bytes, ";"));
+  text.Line(StrCat("static constexpr bool kEmits = ", source.emits ? "true" : "false",
+                   ", kRowOutputs = ", source.row_outputs ? "true" : "false",
+                   ", kRagged = ", source.ragged ? "true" : "false", ";"));
   for (const Parameter& p : source.parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
   text.Open("struct Row {");
   text.Append(main.RowStruct(2));
   text.Close("};");
   text.Open("template <int V> struct Values {");
-  for (size_t i = 0; i < streams.size(); ++i) text.Line(StrCat(StorageType(streams[i]->type), " s", i, "[V];"));
+  for (size_t i = 0; i < streams.size(); ++i)
+    text.Line(StrCat(StorageType(streams[i]->type), " s", i, "[V];"));
   text.Close("};");
   text.Append(main.AccStructs(1));
   text.Append(functions.str());

@@ -22,11 +22,12 @@ using graph::DType;
 
 constexpr absl::Duration kCompileLimit = absl::Seconds(60);
 constexpr absl::Duration kRunLimit = absl::Seconds(30);
-constexpr uint32_t kPoison = 0xffc0dead;   // a NaN as f32
+constexpr uint32_t kPoison = 0xffc0dead;  // a NaN as f32
 
 device::Compiler& HostCompiler() {
   static device::Compiler* const compiler = [] {
-    const auto dir = std::filesystem::temp_directory_path() / StrCat("warpsmith-codegen-test-", getuid());
+    const auto dir =
+        std::filesystem::temp_directory_path() / StrCat("warpsmith-codegen-test-", getuid());
     return device::MakeCompiler("host", dir.string()).value().release();
   }();
   return *compiler;
@@ -42,7 +43,8 @@ uint16_t Half(DType type, double value) {
   const double magnitude = std::abs(value);
   if (std::isnan(value)) return 0x7e00;
   if (std::isinf(value)) return static_cast<uint16_t>(sign | 0x7c00u);
-  if (magnitude < 0x1p-14) return static_cast<uint16_t>(sign | static_cast<uint32_t>(magnitude * 0x1p24));
+  if (magnitude < 0x1p-14)
+    return static_cast<uint16_t>(sign | static_cast<uint32_t>(magnitude * 0x1p24));
   return static_cast<uint16_t>(sign | (((u & 0x7fffffffu) - 0x38000000u) >> 13));
 }
 
@@ -56,7 +58,8 @@ double FromHalf(DType type, uint16_t bits) {
   const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
   const double sign = bits & 0x8000 ? -1 : 1;
   if (exponent == 31) return mantissa ? NAN : sign * INFINITY;
-  return exponent == 0 ? sign * std::ldexp(mantissa, -24) : sign * std::ldexp(1024 + mantissa, exponent - 25);
+  return exponent == 0 ? sign * std::ldexp(mantissa, -24)
+                       : sign * std::ldexp(1024 + mantissa, exponent - 25);
 }
 
 template <class T>
@@ -69,12 +72,24 @@ std::string Encode(DType type, const std::vector<double>& values) {
   std::string bytes;
   for (double v : values) {
     switch (type) {
-      case DType::kBool: Put<uint8_t>(v != 0, bytes); break;
-      case DType::kI32: Put<int32_t>(v, bytes); break;
-      case DType::kI64: Put<int64_t>(v, bytes); break;
-      case DType::kF32: Put<float>(v, bytes); break;
-      case DType::kF64: Put<double>(v, bytes); break;
-      default: Put<uint16_t>(Half(type, graph::RoundTo(type, v)), bytes); break;
+      case DType::kBool:
+        Put<uint8_t>(v != 0, bytes);
+        break;
+      case DType::kI32:
+        Put<int32_t>(v, bytes);
+        break;
+      case DType::kI64:
+        Put<int64_t>(v, bytes);
+        break;
+      case DType::kF32:
+        Put<float>(v, bytes);
+        break;
+      case DType::kF64:
+        Put<double>(v, bytes);
+        break;
+      default:
+        Put<uint16_t>(Half(type, graph::RoundTo(type, v)), bytes);
+        break;
     }
   }
   return bytes;
@@ -89,12 +104,18 @@ T Take(const std::string& bytes, size_t i) {
 
 double Decode(DType type, const std::string& bytes, size_t i) {
   switch (type) {
-    case DType::kBool: return Take<uint8_t>(bytes, i);
-    case DType::kI32: return Take<int32_t>(bytes, i);
-    case DType::kI64: return static_cast<double>(Take<int64_t>(bytes, i));
-    case DType::kF32: return Take<float>(bytes, i);
-    case DType::kF64: return Take<double>(bytes, i);
-    default: return FromHalf(type, Take<uint16_t>(bytes, i));
+    case DType::kBool:
+      return Take<uint8_t>(bytes, i);
+    case DType::kI32:
+      return Take<int32_t>(bytes, i);
+    case DType::kI64:
+      return static_cast<double>(Take<int64_t>(bytes, i));
+    case DType::kF32:
+      return Take<float>(bytes, i);
+    case DType::kF64:
+      return Take<double>(bytes, i);
+    default:
+      return FromHalf(type, Take<uint16_t>(bytes, i));
   }
 }
 
@@ -109,18 +130,22 @@ double ToleranceOf(const graph::Graph& graph) {
   return tolerance;
 }
 
-absl::Status Compare(const graph::Tensor& tensor, const std::string& bytes, const std::vector<double>& expected,
-                     double tolerance) {
+absl::Status Compare(const graph::Tensor& tensor, const std::string& bytes,
+                     const std::vector<double>& expected, double tolerance) {
   double largest = 1e-3;
   for (double e : expected) {
     if (std::isfinite(e)) largest = std::max(largest, std::abs(e));
   }
   const bool exact = !graph::IsFloat(tensor.type);
   for (size_t i = 0; i < expected.size(); ++i) {
-    const double got = Decode(tensor.type, bytes, i), want = exact ? expected[i] : graph::RoundTo(tensor.type, expected[i]);
+    const double got = Decode(tensor.type, bytes, i),
+                 want = exact ? expected[i] : graph::RoundTo(tensor.type, expected[i]);
     const bool same = got == want || (std::isnan(got) && std::isnan(want)) ||
-                      (!exact && std::isfinite(want) && std::abs(got - want) <= tolerance * (std::abs(want) + 0.1 * largest));
-    if (!same) return absl::InternalError(StrCat("'", tensor.name, "' element ", i, " of ", expected.size(), " is ", got, ", not ", want));
+                      (!exact && std::isfinite(want) &&
+                       std::abs(got - want) <= tolerance * (std::abs(want) + 0.1 * largest));
+    if (!same)
+      return absl::InternalError(StrCat("'", tensor.name, "' element ", i, " of ", expected.size(),
+                                        " is ", got, ", not ", want));
   }
   return absl::OkStatus();
 }
@@ -134,7 +159,8 @@ Target TestTarget() {
   return target;
 }
 
-absl::Status RunAndCompare(const graph::Graph& original, const v1::Schedule& schedule, uint64_t seed) {
+absl::Status RunAndCompare(const graph::Graph& original, const v1::Schedule& schedule,
+                           uint64_t seed) {
   auto rewritten = Rewrite(original, schedule.rewrites());
   if (!rewritten.ok()) return rewritten.status();
   const graph::Graph& graph = *rewritten;
@@ -150,7 +176,8 @@ absl::Status RunAndCompare(const graph::Graph& original, const v1::Schedule& sch
     if (original.tensors[t].node >= 0) continue;
     inputs.push_back(oracle::DrawOnHost(original.tensors[t], seed + t, oracle::Variation::kNone));
     for (double& v : inputs.back()) {
-      v = graph::IsFloat(original.tensors[t].type) ? graph::RoundTo(original.tensors[t].type, v) : v;
+      v = graph::IsFloat(original.tensors[t].type) ? graph::RoundTo(original.tensors[t].type, v)
+                                                   : v;
     }
     input_tensors.push_back(static_cast<int>(t));
   }
@@ -185,7 +212,9 @@ absl::Status RunAndCompare(const graph::Graph& original, const v1::Schedule& sch
         continue;
       }
       given.push_back(Encode(original.tensors[input_tensors[next_input]].type, inputs[next_input]));
-      if (absl::Status s = (*device)->Write(*memory[b], given.back().data(), given.back().size()); !s.ok()) return fail(s);
+      if (absl::Status s = (*device)->Write(*memory[b], given.back().data(), given.back().size());
+          !s.ok())
+        return fail(s);
       ++next_input;
     }
     if (absl::Status s = (*device)->Run(**program, kRunLimit); !s.ok()) return fail(s);
@@ -198,24 +227,31 @@ absl::Status RunAndCompare(const graph::Graph& original, const v1::Schedule& sch
     for (int b = 0; b < plan->buffers_size(); ++b) {
       if (plan->buffers(b).kind() != v1::Buffer::OUTPUT) continue;
       const graph::Tensor& tensor = original.tensors[original.outputs[answer]];
-      if (absl::Status s = Compare(tensor, read(b, tensor.bytes()), (*answers)[answer], tolerance); !s.ok()) return fail(s);
+      if (absl::Status s = Compare(tensor, read(b, tensor.bytes()), (*answers)[answer], tolerance);
+          !s.ok())
+        return fail(s);
       ++answer;
     }
     for (const auto& update : original.updates) {
       for (int b = 0; b < plan->buffers_size(); ++b) {
         const graph::Tensor& state = original.tensors[update.state];
-        if (plan->buffers(b).kind() != v1::Buffer::STATE || plan->buffers(b).tensor() != state.name) continue;
-        if (absl::Status s = Compare(state, read(b, state.bytes()), (*answers)[answer], tolerance); !s.ok()) return fail(s);
+        if (plan->buffers(b).kind() != v1::Buffer::STATE || plan->buffers(b).tensor() != state.name)
+          continue;
+        if (absl::Status s = Compare(state, read(b, state.bytes()), (*answers)[answer], tolerance);
+            !s.ok())
+          return fail(s);
       }
       ++answer;
     }
     for (int b = 0, i = 0; b < plan->buffers_size(); ++b) {
       auto intact = memory[b]->GuardIntact();
-      if (!intact.ok() || !*intact) return fail(absl::InternalError(StrCat("wrote beyond '", plan->buffers(b).tensor(), "'")));
+      if (!intact.ok() || !*intact)
+        return fail(absl::InternalError(StrCat("wrote beyond '", plan->buffers(b).tensor(), "'")));
       const auto kind = plan->buffers(b).kind();
       if (kind == v1::Buffer::OUTPUT || kind == v1::Buffer::WORKSPACE) continue;
       if (kind != v1::Buffer::STATE && read(b, given[i].size()) != given[i]) {
-        return fail(absl::InternalError(StrCat("changed the input '", plan->buffers(b).tensor(), "'")));
+        return fail(
+            absl::InternalError(StrCat("changed the input '", plan->buffers(b).tensor(), "'")));
       }
       ++i;
     }

@@ -44,8 +44,8 @@ struct Traced {
   std::vector<Index> env;
   ValuePtr value = nullptr;
   absl::Status status;
-  std::vector<std::pair<int, std::vector<Index>>> stage_reads;   // tensor, coordinates
-  std::map<int, std::vector<Index>> inlined;                     // tensor, first coordinates
+  std::vector<std::pair<int, std::vector<Index>>> stage_reads;  // tensor, coordinates
+  std::map<int, std::vector<Index>> inlined;                    // tensor, first coordinates
 };
 
 void Trace(const graph::Graph& graph, const InMemory& in_memory, const std::set<int>& stage_nodes,
@@ -53,12 +53,13 @@ void Trace(const graph::Graph& graph, const InMemory& in_memory, const std::set<
   std::vector<graph::Axis> axes = node.axes;
   axes.insert(axes.end(), node.reduce_axes.begin(), node.reduce_axes.end());
   for (const graph::Axis& axis : axes) {
-    traced.env.push_back(
-        Index::Of(traced.values.NewVariable(axis.name, {0, axis.extent - 1})));
+    traced.env.push_back(Index::Of(traced.values.NewVariable(axis.name, {0, axis.extent - 1})));
   }
   TensorAccess access;
   access.in_memory = in_memory;
-  access.observe = [&](int tensor, const std::vector<Index>& at) { traced.inlined.emplace(tensor, at); };
+  access.observe = [&](int tensor, const std::vector<Index>& at) {
+    traced.inlined.emplace(tensor, at);
+  };
   access.stage = [&](int tensor, const std::vector<Index>& at) -> absl::StatusOr<ValuePtr> {
     const int producer = graph.tensors[tensor].node;
     if (stage_nodes.count(producer) == 0) return nullptr;
@@ -74,9 +75,9 @@ void Trace(const graph::Graph& graph, const InMemory& in_memory, const std::set<
 
 // How a reduce reads memory.
 struct Reading {
-  bool guarded = false;          // bounds predicates
-  bool overlapping = false;      // windows that share elements
-  std::vector<int64_t> stride;   // of the main load: for each axis, then each reduce axis; 0: none
+  bool guarded = false;         // bounds predicates
+  bool overlapping = false;     // windows that share elements
+  std::vector<int64_t> stride;  // of the main load: for each axis, then each reduce axis; 0: none
   bool known = false;
 };
 
@@ -108,13 +109,15 @@ Reading ReadingOf(const Node& node, const Traced& traced, const graph::Graph& gr
   }
   if (!reading.known) return reading;
   // Windows overlap where strides are not those of a mixed radix.
-  std::vector<std::pair<int64_t, int64_t>> digits;   // stride, extent
+  std::vector<std::pair<int64_t, int64_t>> digits;  // stride, extent
   for (size_t a = 0; a < axes.size(); ++a) {
-    if (reading.stride[a] != 0 && axes[a].extent > 1) digits.push_back({std::abs(reading.stride[a]), axes[a].extent});
+    if (reading.stride[a] != 0 && axes[a].extent > 1)
+      digits.push_back({std::abs(reading.stride[a]), axes[a].extent});
   }
   std::sort(digits.begin(), digits.end());
   for (size_t d = 0; d + 1 < digits.size(); ++d) {
-    if (digits[d + 1].first < digits[d].first * (digits[d].second - 1) + 1) reading.overlapping = true;
+    if (digits[d + 1].first < digits[d].first * (digits[d].second - 1) + 1)
+      reading.overlapping = true;
   }
   return reading;
 }
@@ -142,7 +145,8 @@ v1::Skeleton Choose(const Node& node, const Reading& reading) {
   if (!reading.known) return k <= kMaxWrittenOut ? v1::SKELETON_MAP : v1::SKELETON_ROWS;
   if ((reading.guarded || reading.overlapping) && k <= kMaxSerialElements) return v1::SKELETON_MAP;
   const int64_t run = ReducedRun(node, reading);
-  if (run == k || run >= kContiguousRun || (run > 0 && k > kMaxSerialElements)) return v1::SKELETON_ROWS;
+  if (run == k || run >= kContiguousRun || (run > 0 && k > kMaxSerialElements))
+    return v1::SKELETON_ROWS;
   if (run > 0) return v1::SKELETON_MAP;
   for (size_t a = 0; a < node.axes.size(); ++a) {
     if (reading.stride[a] == 1 && node.axes[a].extent > 1) {
@@ -184,7 +188,7 @@ std::vector<int> ReduceOrder(const Node& node, const Reading& reading) {
 
 // Stages by dependency: one more than the latest stage that a reduce reads.
 void NumberStages(const graph::Graph& graph, const InMemory& in_memory, Space& space) {
-  std::map<int, int> last;   // node -> last stage it depends on, -1
+  std::map<int, int> last;  // node -> last stage it depends on, -1
   std::function<int(int)> visit = [&](int id) -> int {
     auto found = last.find(id);
     if (found != last.end()) return found->second;
@@ -194,7 +198,8 @@ void NumberStages(const graph::Graph& graph, const InMemory& in_memory, Space& s
       const int producer = graph.tensors[tensor].node;
       int depends = visit(producer);
       auto merged = space.online.find(id);
-      if (space.online_used && merged != space.online.end() && merged->second == producer) depends -= 1;
+      if (space.online_used && merged != space.online.end() && merged->second == producer)
+        depends -= 1;
       stage = std::max(stage, depends);
     }
     for (StageNode& node : space.nodes) {
@@ -210,7 +215,9 @@ void NumberStages(const graph::Graph& graph, const InMemory& in_memory, Space& s
   }
 }
 
-std::string NameOf(const graph::Graph& graph, int tensor) { return StrCat("'", graph.tensors[tensor].name, "'"); }
+std::string NameOf(const graph::Graph& graph, int tensor) {
+  return StrCat("'", graph.tensors[tensor].name, "'");
+}
 
 // The ways in which a root may lie in the space, the most telling first.
 std::vector<RootPlan> Candidates(const graph::Graph& graph, const InMemory& in_memory,
@@ -228,7 +235,7 @@ std::vector<RootPlan> Candidates(const graph::Graph& graph, const InMemory& in_m
     }
     if (rest == part) candidates.push_back({tensor, kind, false, axes});
   };
-  if (stage_nodes.count(t.node) > 0) {   // a stage's own result
+  if (stage_nodes.count(t.node) > 0) {  // a stage's own result
     std::vector<AxisSource> axes;
     for (size_t a = 0; a < t.shape.size(); ++a) axes.push_back({t.node, static_cast<int>(a)});
     offer(axes);
@@ -265,7 +272,8 @@ std::vector<RootPlan> Candidates(const graph::Graph& graph, const InMemory& in_m
     bool plain = true;
     for (size_t a = 0; a < t.shape.size(); ++a) {
       if (t.shape[a] == 1) continue;
-      const int axis = PlainAxis(found->second[a], static_cast<int>(reader.axes.size() + reader.reduce_axes.size()));
+      const int axis = PlainAxis(found->second[a],
+                                 static_cast<int>(reader.axes.size() + reader.reduce_axes.size()));
       plain = plain && axis >= 0 && used.insert(axis).second;
       if (plain) axes[a] = {stage.node, axis};
     }
@@ -288,9 +296,9 @@ absl::Status PlaceRoots(const graph::Graph& graph, const InMemory& in_memory,
     RootPlan::Kind kind = RootPlan::Kind::kRow;
     if (elements != space.rows) {
       if (elements != space.rows * space.row_elements) {
-        return absl::InvalidArgumentError(
-            StrCat("root ", NameOf(graph, tensor), " has ", elements, " elements, but its group works on ",
-                   space.rows, " rows of ", space.row_elements, "; give it a group of its own"));
+        return absl::InvalidArgumentError(StrCat(
+            "root ", NameOf(graph, tensor), " has ", elements, " elements, but its group works on ",
+            space.rows, " rows of ", space.row_elements, "; give it a group of its own"));
       }
       kind = RootPlan::Kind::kFull;
     }
@@ -317,9 +325,13 @@ absl::Status PlaceRoots(const graph::Graph& graph, const InMemory& in_memory,
 void FindOnline(const Kernel& kernel, Space& space) {
   for (const Kernel::Reduce& sum : kernel.reduces) {
     const ValuePtr v = sum.value;
-    if (v->kind != Value::Kind::kOp || v->op != graph::Op::kExp || (v->type != DType::kF32 && v->type != DType::kF64)) continue;
+    if (v->kind != Value::Kind::kOp || v->op != graph::Op::kExp ||
+        (v->type != DType::kF32 && v->type != DType::kF64))
+      continue;
     const ValuePtr d = v->args[0];
-    if (d->kind != Value::Kind::kOp || d->op != graph::Op::kSub || d->args[1]->kind != Value::Kind::kResult) continue;
+    if (d->kind != Value::Kind::kOp || d->op != graph::Op::kSub ||
+        d->args[1]->kind != Value::Kind::kResult)
+      continue;
     for (const Kernel::Reduce& max : kernel.reduces) {
       if (max.node == d->args[1]->node && max.value == d->args[0] && sum.stage == max.stage + 1) {
         space.online[sum.node] = max.node;
@@ -382,7 +394,8 @@ absl::StatusOr<Space> FindSpace(const graph::Graph& graph, const std::vector<int
     space.row_elements = Product(node.reduce_axes);
     for (int id : reduces) {
       const Node& other = graph.nodes[id];
-      if (Product(other.axes) == space.rows && Product(other.reduce_axes) == space.row_elements) stage_nodes.insert(id);
+      if (Product(other.axes) == space.rows && Product(other.reduce_axes) == space.row_elements)
+        stage_nodes.insert(id);
     }
     Traced traced;
     Trace(graph, in_memory, stage_nodes, node, traced);
@@ -403,8 +416,9 @@ absl::StatusOr<Space> FindSpace(const graph::Graph& graph, const std::vector<int
     for (int tensor : roots) {
       if (graph.tensors[tensor].elements() != space.elements) {
         return absl::InvalidArgumentError(
-            StrCat("roots ", NameOf(graph, roots[0]), " and ", NameOf(graph, tensor), " of a map group have ",
-                   space.elements, " and ", graph.tensors[tensor].elements(), " elements; they must have the same number"));
+            StrCat("roots ", NameOf(graph, roots[0]), " and ", NameOf(graph, tensor),
+                   " of a map group have ", space.elements, " and ",
+                   graph.tensors[tensor].elements(), " elements; they must have the same number"));
       }
       space.plans.push_back({tensor, RootPlan::Kind::kElement, true, {}});
     }
@@ -419,7 +433,8 @@ absl::StatusOr<Space> FindSpace(const graph::Graph& graph, const std::vector<int
     Traced traced;
     Trace(graph, in_memory, stage_nodes, graph.nodes[id], traced);
     if (!traced.status.ok()) return traced.status;
-    space.nodes.push_back({id, 0, ReduceOrder(graph.nodes[id], ReadingOf(graph.nodes[id], traced, graph))});
+    space.nodes.push_back(
+        {id, 0, ReduceOrder(graph.nodes[id], ReadingOf(graph.nodes[id], traced, graph))});
   }
   if (space.skeleton == v1::SKELETON_COLUMNS) {
     space.inner = InnerAxes(primary, reading);
@@ -443,7 +458,8 @@ void MakeOnline(const graph::Graph& graph, const InMemory& in_memory, Space& spa
 
 namespace {
 
-Frame MakeFrame(const graph::Graph& graph, const Space& space, int width, bool aligned, Values& values) {
+Frame MakeFrame(const graph::Graph& graph, const Space& space, int width, bool aligned,
+                Values& values) {
   Frame frame;
   frame.width = width;
   const int64_t multiple = aligned ? width : 1;
@@ -454,7 +470,8 @@ Frame MakeFrame(const graph::Graph& graph, const Space& space, int width, bool a
     return Index::Of(base) + Index::Of(frame.lane);
   };
   if (space.skeleton == v1::SKELETON_MAP) {
-    frame.element = values.NewVariable("i", {0, std::max<int64_t>(0, space.elements - width)}, multiple);
+    frame.element =
+        values.NewVariable("i", {0, std::max<int64_t>(0, space.elements - width)}, multiple);
     frame.linear = with_lane(frame.element);
     return frame;
   }
@@ -462,7 +479,8 @@ Frame MakeFrame(const graph::Graph& graph, const Space& space, int width, bool a
   const std::vector<int64_t> extents = Extents(primary.axes);
   if (space.skeleton == v1::SKELETON_ROWS) {
     frame.row = values.NewVariable("r", {0, space.rows - 1});
-    frame.k = values.NewVariable("k", {0, std::max<int64_t>(0, space.row_elements - width)}, multiple);
+    frame.k =
+        values.NewVariable("k", {0, std::max<int64_t>(0, space.row_elements - width)}, multiple);
     frame.kept = Unflatten(Index::Of(frame.row), extents);
     frame.position = with_lane(frame.k);
     frame.row_variables = bit(frame.row);
@@ -470,12 +488,14 @@ Frame MakeFrame(const graph::Graph& graph, const Space& space, int width, bool a
   }
   frame.outer = values.NewVariable("o", {0, space.outer - 1});
   frame.k = values.NewVariable("k", {0, space.row_elements - 1});
-  frame.column = values.NewVariable("c", {0, std::max<int64_t>(0, space.columns - width)}, multiple);
+  frame.column =
+      values.NewVariable("c", {0, std::max<int64_t>(0, space.columns - width)}, multiple);
   frame.position = Index::Of(frame.k);
   const Index column = with_lane(frame.column);
   frame.row_variables = bit(frame.outer) | bit(frame.column) | (width > 1 ? bit(frame.lane) : 0);
   std::vector<int64_t> outer_extents, inner_extents;
-  for (size_t a = 0; a < extents.size(); ++a) (space.inner[a] ? inner_extents : outer_extents).push_back(extents[a]);
+  for (size_t a = 0; a < extents.size(); ++a)
+    (space.inner[a] ? inner_extents : outer_extents).push_back(extents[a]);
   const std::vector<Index> outer = Unflatten(Index::Of(frame.outer), outer_extents);
   const std::vector<Index> inner = Unflatten(column, inner_extents);
   size_t at_outer = 0, at_inner = 0;
@@ -486,16 +506,18 @@ Frame MakeFrame(const graph::Graph& graph, const Space& space, int width, bool a
 }
 
 // Coordinates of a stage's axes, then of its reduce axes.
-std::vector<Index> NodeCoordinates(const graph::Graph& graph, const Space& space, const Frame& frame,
-                                   const StageNode& stage) {
+std::vector<Index> NodeCoordinates(const graph::Graph& graph, const Space& space,
+                                   const Frame& frame, const StageNode& stage) {
   const Node& node = graph.nodes[stage.node];
   const Node& primary = graph.nodes[space.primary];
   const std::vector<int64_t> extents = Extents(node.axes), main = Extents(primary.axes);
   std::vector<Index> env;
   // The same axes but for some of extent 1, or the same number of rows in row-major order.
   std::vector<int64_t> plain, main_plain;
-  for (int64_t e : extents) if (e > 1) plain.push_back(e);
-  for (int64_t e : main) if (e > 1) main_plain.push_back(e);
+  for (int64_t e : extents)
+    if (e > 1) plain.push_back(e);
+  for (int64_t e : main)
+    if (e > 1) main_plain.push_back(e);
   if (plain == main_plain) {
     size_t at = 0;
     for (int64_t e : extents) {
@@ -528,7 +550,8 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Space& space
   kernel.frame = MakeFrame(graph, space, width, aligned, values);
   const Frame& frame = kernel.frame;
   std::map<int, std::vector<Index>> coordinates;
-  for (const StageNode& stage : space.nodes) coordinates[stage.node] = NodeCoordinates(graph, space, frame, stage);
+  for (const StageNode& stage : space.nodes)
+    coordinates[stage.node] = NodeCoordinates(graph, space, frame, stage);
 
   TensorAccess access;
   access.in_memory = in_memory;
@@ -539,9 +562,9 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Space& space
     const std::vector<Index>& row = coordinates[t.node];
     for (size_t a = 0; a < at.size(); ++a) {
       if (t.shape[a] > 1 && !(at[a] == row[a])) {
-        return absl::InvalidArgumentError(
-            StrCat("a kernel over the rows of '", t.name, "' also needs other elements of it (axis ", a,
-                   "); put what uses them into another group"));
+        return absl::InvalidArgumentError(StrCat("a kernel over the rows of '", t.name,
+                                                 "' also needs other elements of it (axis ", a,
+                                                 "); put what uses them into another group"));
       }
     }
     const int output = graph.nodes[t.node].outputs[0] == tensor ? 0 : 1;
@@ -556,7 +579,8 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Space& space
     if (!value.ok()) return value.status();
     Kernel::Reduce reduce{stage.node, stage.stage, *value, nullptr};
     const size_t kept = node.axes.size();
-    const std::vector<Index> reduced(coordinates[stage.node].begin() + kept, coordinates[stage.node].end());
+    const std::vector<Index> reduced(coordinates[stage.node].begin() + kept,
+                                     coordinates[stage.node].end());
     reduce.position = values.OfIndex(Flatten(reduced, Extents(node.reduce_axes)));
     kernel.reduces.push_back(reduce);
   }
@@ -599,8 +623,8 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Space& space
     kernel.roots.push_back({plan.tensor, plan.kind, *value, Flatten(at, t.shape)});
   }
   if (values.full()) {
-    return absl::InvalidArgumentError(StrCat("a kernel may have ", kMaxVariables,
-                                             " loops; make smaller groups"));
+    return absl::InvalidArgumentError(
+        StrCat("a kernel may have ", kMaxVariables, " loops; make smaller groups"));
   }
   return kernel;
 }

@@ -1,5 +1,5 @@
-// The iteration space of a group: which reduces are stages of its skeleton, what a row is, and where
-// every element of its results lies in it.
+// The iteration space of a group: which reduces are stages of its skeleton, what a row is, and
+// where every element of its results lies in it.
 #pragma once
 
 #include <functional>
@@ -20,41 +20,41 @@ using InMemory = std::function<bool(int tensor)>;
 
 // Where a coordinate of a root comes from.
 struct AxisSource {
-  int node = -1;   // a stage's node: its axis (axes, then reduce axes); -1: a part of the position k
+  int node = -1;  // a stage's node: its axis (axes, then reduce axes); -1: a part of the position k
   int axis = 0;
 };
 
 struct RootPlan {
-  enum class Kind { kElement, kFull, kRow };   // map; (row, k); row
+  enum class Kind { kElement, kFull, kRow };  // map; (row, k); row
   int tensor = -1;
   Kind kind = Kind::kElement;
-  bool linear = true;                 // row-major over the whole space (or rows)
-  std::vector<AxisSource> axes;       // otherwise
+  bool linear = true;            // row-major over the whole space (or rows)
+  std::vector<AxisSource> axes;  // otherwise
 };
 
 struct StageNode {
   int node = -1;
   int stage = 0;
-  std::vector<int> reduce_order;      // reduce axes, outermost first, as k runs through them
+  std::vector<int> reduce_order;  // reduce axes, outermost first, as k runs through them
 };
 
 struct Space {
   v1::Skeleton skeleton = v1::SKELETON_MAP;
-  std::vector<int> roots;             // tensors that the kernel writes
-  std::vector<RootPlan> plans;        // one for each
+  std::vector<int> roots;       // tensors that the kernel writes
+  std::vector<RootPlan> plans;  // one for each
   // map
   int64_t elements = 0;
-  bool window = false;                // reduces in the thread overlap or are strided
+  bool window = false;  // reduces in the thread overlap or are strided
   // rows, columns
-  int primary = -1;                   // node whose kept and reduced axes make the space
-  std::vector<StageNode> nodes;       // in graph order
+  int primary = -1;              // node whose kept and reduced axes make the space
+  std::vector<StageNode> nodes;  // in graph order
   int stages = 0;
-  int64_t rows = 1;                   // kept elements
-  int64_t row_elements = 1;           // K
-  int64_t outer = 1, columns = 1;     // columns skeleton: rows = outer * columns
-  std::vector<bool> inner;            // columns skeleton: which kept axes of the primary are inner
-  std::map<int, int> online;          // sum of exp(x - max): its node -> the maximum's
-  bool online_used = false;           // they are one stage
+  int64_t rows = 1;                // kept elements
+  int64_t row_elements = 1;        // K
+  int64_t outer = 1, columns = 1;  // columns skeleton: rows = outer * columns
+  std::vector<bool> inner;         // columns skeleton: which kept axes of the primary are inner
+  std::map<int, int> online;       // sum of exp(x - max): its node -> the maximum's
+  bool online_used = false;        // they are one stage
 
   const StageNode* Find(int node) const;
 };
@@ -67,12 +67,12 @@ void MakeOnline(const graph::Graph& graph, const InMemory& in_memory, Space& spa
 
 // The variables of one vector width.
 struct Frame {
-  Variable element, row, outer, column, k, lane;   // those the skeleton has
+  Variable element, row, outer, column, k, lane;  // those the skeleton has
   int width = 1;
-  std::vector<Index> kept;                          // coordinates of the primary's kept axes
-  Index position;                                   // k, with the lane where lanes run along k
-  Index linear;                                     // map: the output element
-  uint64_t row_variables = 0;                       // what is fixed for a row (or V columns)
+  std::vector<Index> kept;     // coordinates of the primary's kept axes
+  Index position;              // k, with the lane where lanes run along k
+  Index linear;                // map: the output element
+  uint64_t row_variables = 0;  // what is fixed for a row (or V columns)
 };
 
 // The values of a group for one vector width.
@@ -83,7 +83,7 @@ struct Kernel {
     int node;
     int stage;
     ValuePtr value;
-    ValuePtr position;    // argmax, argmin: i64
+    ValuePtr position;  // argmax, argmin: i64
   };
   std::vector<Reduce> reduces;
   struct Root {

@@ -16,16 +16,21 @@ bool Wide(const Field& field) { return field.type == "double" || field.type == "
 
 // Whether `name` stands in C++ text as a word that is no member.
 bool UsesName(const std::string& text, const std::string& name) {
-  auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
+  auto word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+  };
   for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
     const bool before = at > 0 && word(text[at - 1]);
-    const bool after = at + name.size() < text.size() && word(text[at + name.size()]) && text[at + name.size()] != '.';
+    const bool after = at + name.size() < text.size() && word(text[at + name.size()]) &&
+                       text[at + name.size()] != '.';
     if (!before && !after) return true;
   }
   return false;
 }
 
-std::string ResultName(int node, int output) { return StrCat("result", node, output == 0 ? "" : "_index"); }
+std::string ResultName(int node, int output) {
+  return StrCat("result", node, output == 0 ? "" : "_index");
+}
 
 }  // namespace
 
@@ -43,11 +48,13 @@ StagedGlue::StagedGlue(const GroupContext& context, const Kernel& kernel,
     const auto [base, rest] = Split(position);
     const std::string& name = PointerOf(parameters_, tensor);
     if (base.is_constant()) return {name, position};
-    const std::string key = StrCat(tensor, "@", base.has_opaque() ? StrCat("w", kernel_.frame.width, ":") : "", base.key());
+    const std::string key = StrCat(
+        tensor, "@", base.has_opaque() ? StrCat("w", kernel_.frame.width, ":") : "", base.key());
     for (const RowMembers::Pointer& pointer : shared_.pointers) {
       if (pointer.key == key) return {StrCat(row_, ".", pointer.name), rest};
     }
-    RowMembers::Pointer pointer{key, "", StrCat("p", shared_.pointers.size(), "_", name), this, tensor, base};
+    RowMembers::Pointer pointer{key,  "",     StrCat("p", shared_.pointers.size(), "_", name),
+                                this, tensor, base};
     for (const Parameter& p : parameters_) {
       if (p.name == name) pointer.type = p.type;
     }
@@ -102,7 +109,8 @@ absl::Status StagedGlue::Prepare() {
   const Space& space = *context_.space;
   auto divides = [&](const Index& position) {
     for (const Index::Term& term : position.terms()) {
-      if (term.atom->inner && (term.atom->variables & BitOf(kernel_.frame.k)) != 0) divides_position_ = true;
+      if (term.atom->inner && (term.atom->variables & BitOf(kernel_.frame.k)) != 0)
+        divides_position_ = true;
     }
   };
   for (ValuePtr load : LoadsOf(kernel_)) divides(load->index);
@@ -156,7 +164,9 @@ std::string StagedGlue::Acc() const {
   return columns() ? StrCat("acc[", LaneName(kernel_.frame), "].") : "acc.";
 }
 
-std::string StagedGlue::Lane(bool lanes) const { return lanes ? StrCat("[", LaneName(kernel_.frame), "]") : ""; }
+std::string StagedGlue::Lane(bool lanes) const {
+  return lanes ? StrCat("[", LaneName(kernel_.frame), "]") : "";
+}
 
 uint64_t StagedGlue::ElementVariables() const {
   const Frame& frame = kernel_.frame;
@@ -166,9 +176,10 @@ uint64_t StagedGlue::ElementVariables() const {
 }
 
 std::string StagedGlue::FormOf(ValuePtr value) const {
-  std::string form = StrCat(static_cast<int>(value->kind), ".", static_cast<int>(value->type), ".",
-                            static_cast<int>(value->op), ".", value->number, ".", value->integer, ".",
-                            value->tensor, ".", value->node, ".", value->output, ".", value->index.key());
+  std::string form =
+      StrCat(static_cast<int>(value->kind), ".", static_cast<int>(value->type), ".",
+             static_cast<int>(value->op), ".", value->number, ".", value->integer, ".",
+             value->tensor, ".", value->node, ".", value->output, ".", value->index.key());
   // Values inside an index are numbered by kernel.
   if (value->index.has_opaque() || value->kind == Value::Kind::kReduce) {
     absl::StrAppend(&form, "#", value->id, "w", kernel_.frame.width);
@@ -223,7 +234,8 @@ void StagedGlue::BindRowValues(Emitter& emitter, const std::vector<ValuePtr>& ta
   for (ValuePtr target : targets) visit(target);
 }
 
-std::string StagedGlue::WithLocals(const std::string& body, const std::string& type, int depth) const {
+std::string StagedGlue::WithLocals(const std::string& body, const std::string& type,
+                                   int depth) const {
   Text text(depth);
   const Frame& frame = kernel_.frame;
   std::vector<std::string> names;
@@ -233,7 +245,8 @@ std::string StagedGlue::WithLocals(const std::string& body, const std::string& t
     names = {frame.row.name};
   }
   for (const std::string& name : names) {
-    if (UsesName(body, name)) text.Line(StrCat("const ", type, " ", name, " = ", row_, ".", name, ";"));
+    if (UsesName(body, name))
+      text.Line(StrCat("const ", type, " ", name, " = ", row_, ".", name, ";"));
   }
   text.Append(body);
   return text.str();
@@ -282,7 +295,8 @@ std::string StagedGlue::AccumulateBody(int stage, int depth) {
   BindRowValues(emitter, targets);
   emitter.Expect(targets);
   LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
-    return aligned_(load->index) && (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
+    return aligned_(load->index) &&
+           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
   });
   const std::vector<StageReduce>& reduces = stages_[stage];
   if (columns() || frame.width == 1) {
@@ -290,29 +304,34 @@ std::string StagedGlue::AccumulateBody(int stage, int depth) {
     for (const StageReduce& s : reduces) {
       const std::string acc = StrCat(Acc(), s.prefix);
       const bool indexed = IsIndexed(s.reduction);
-      const std::string value = indexed || s.reduction.online ? emitter.Name(s.reduce->value) : emitter.Use(s.reduce->value);
+      const std::string value = indexed || s.reduction.online ? emitter.Name(s.reduce->value)
+                                                              : emitter.Use(s.reduce->value);
       std::vector<std::string> positions;
       if (indexed) {
         positions.push_back(StrCat("static_cast<", FieldsOf(s.reduction)[1].type, ">(",
                                    emitter.Use(kernel_.values->AsIndex(s.reduce->position)), ")"));
       }
-      for (const std::string& line : Accumulate(s.reduction, acc, {value}, positions)) emitter.Line(line);
+      for (const std::string& line : Accumulate(s.reduction, acc, {value}, positions))
+        emitter.Line(line);
     }
     CloseLanes(emitter, frame);
     return WithLocals(emitter.Finish(), element_.index_type, depth);
   }
   // Lanes run along the row: all values first, then each reduce takes them together.
   for (size_t i = 0; i < reduces.size(); ++i) {
-    emitter.Line(StrCat(ComputeType(reduces[i].reduce->value->type), " e", i, "_[", frame.width, "];"));
+    emitter.Line(
+        StrCat(ComputeType(reduces[i].reduce->value->type), " e", i, "_[", frame.width, "];"));
     if (IsIndexed(reduces[i].reduction)) {
-      emitter.Line(StrCat(FieldsOf(reduces[i].reduction)[1].type, " q", i, "_[", frame.width, "];"));
+      emitter.Line(
+          StrCat(FieldsOf(reduces[i].reduction)[1].type, " q", i, "_[", frame.width, "];"));
     }
   }
   OpenLanes(emitter, frame);
   for (size_t i = 0; i < reduces.size(); ++i) {
     emitter.Line(StrCat("e", i, "_[j] = ", emitter.Use(reduces[i].reduce->value), ";"));
     if (IsIndexed(reduces[i].reduction)) {
-      emitter.Line(StrCat("q", i, "_[j] = ", emitter.Use(kernel_.values->AsIndex(reduces[i].reduce->position)), ";"));
+      emitter.Line(StrCat("q", i, "_[j] = ",
+                          emitter.Use(kernel_.values->AsIndex(reduces[i].reduce->position)), ";"));
     }
   }
   CloseLanes(emitter, frame);
@@ -322,7 +341,8 @@ std::string StagedGlue::AccumulateBody(int stage, int depth) {
       values.push_back(StrCat("e", i, "_[", j, "]"));
       positions.push_back(StrCat("q", i, "_[", j, "]"));
     }
-    for (const std::string& line : Accumulate(reduces[i].reduction, StrCat(Acc(), reduces[i].prefix), values, positions)) {
+    for (const std::string& line :
+         Accumulate(reduces[i].reduction, StrCat(Acc(), reduces[i].prefix), values, positions)) {
       emitter.Line(line);
     }
   }
@@ -345,7 +365,8 @@ std::string StagedGlue::EmitBody(int depth) {
   BindRowValues(emitter, targets);
   emitter.Expect(targets);
   LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
-    return aligned_(load->index) && (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
+    return aligned_(load->index) &&
+           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
   });
   StoreRoots(emitter, element_, context_, kernel_, roots, aligned_);
   return WithLocals(emitter.Finish(), element_.index_type, depth);
@@ -372,8 +393,8 @@ std::string StagedGlue::FinishBody(int stage, bool results, int depth) {
   if (stage < 0) {
     for (const RowMembers::Pointer& pointer : shared_.pointers) {
       if (pointer.owner != this) continue;
-      emitter.Line(StrCat(row_, ".", pointer.name, " = ", PointerOf(parameters_, pointer.tensor), " + (",
-                          emitter.Use(pointer.base), ");"));
+      emitter.Line(StrCat(row_, ".", pointer.name, " = ", PointerOf(parameters_, pointer.tensor),
+                          " + (", emitter.Use(pointer.base), ");"));
     }
   }
   bool lanes = stage >= 0 && columns();
@@ -413,7 +434,8 @@ std::string StagedGlue::FinishBody(int stage, bool results, int depth) {
     for (const StageReduce& s : stages_[stage]) {
       const std::string acc = StrCat(Acc(), s.prefix);
       auto set = [&](int node, int output, int from) {
-        text.Line(StrCat(row_, ".", ResultName(node, output), Lane(columns()), " = ", ResultOf(s.reduction, acc, from), ";"));
+        text.Line(StrCat(row_, ".", ResultName(node, output), Lane(columns()), " = ",
+                         ResultOf(s.reduction, acc, from), ";"));
       };
       set(s.reduce->node, 0, 0);
       if (IsIndexed(s.reduction)) set(s.reduce->node, 1, 1);
@@ -426,7 +448,8 @@ std::string StagedGlue::FinishBody(int stage, bool results, int depth) {
     OpenLanes(emitter, frame);
     for (const RowMembers::Member* member : mine) {
       if (!member->lanes) continue;
-      emitter.Line(StrCat(row_, ".", member->name, Lane(true), " = ", emitter.Use(member->value), ";"));
+      emitter.Line(
+          StrCat(row_, ".", member->name, Lane(true), " = ", emitter.Use(member->value), ";"));
     }
     CloseLanes(emitter, frame);
   }
@@ -440,7 +463,8 @@ std::string StagedGlue::EmitRowBody(int depth) {
   Emitter emitter(row_level_, known, depth);
   BindResults(emitter);
   for (const RowMembers::Member& member : shared_.members) {
-    if (member.owner == this) emitter.Bind(member.value, StrCat(row_, ".", member.name, Lane(member.lanes)));
+    if (member.owner == this)
+      emitter.Bind(member.value, StrCat(row_, ".", member.name, Lane(member.lanes)));
   }
   std::vector<const Kernel::Root*> roots;
   std::vector<ValuePtr> targets;
@@ -468,10 +492,11 @@ std::string StagedGlue::AccStructs(int depth) const {
   text.Line("template <int S, class = void> struct Acc;");
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
     std::string members;
-    for (bool wide : {true, false}) {   // no holes
+    for (bool wide : {true, false}) {  // no holes
       for (const StageReduce& s : stages_[stage]) {
         for (const Field& field : FieldsOf(s.reduction)) {
-          if (Wide(field) == wide) absl::StrAppend(&members, " ", field.type, " ", s.prefix, field.name, ";");
+          if (Wide(field) == wide)
+            absl::StrAppend(&members, " ", field.type, " ", s.prefix, field.name, ";");
         }
       }
     }
@@ -488,7 +513,8 @@ std::string StagedGlue::StaticFunctions(int depth) const {
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
     text.Open(StrCat("if constexpr (S == ", stage, ") {"));
     for (const StageReduce& s : stages_[stage]) {
-      for (const std::string& line : Identity(s.reduction, StrCat("acc.", s.prefix))) text.Line(line);
+      for (const std::string& line : Identity(s.reduction, StrCat("acc.", s.prefix)))
+        text.Line(line);
     }
     text.Close();
   }
@@ -499,7 +525,9 @@ std::string StagedGlue::StaticFunctions(int depth) const {
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
     text.Open(StrCat("if constexpr (S == ", stage, ") {"));
     for (const StageReduce& s : stages_[stage]) {
-      for (const std::string& line : Merge(s.reduction, StrCat("a.", s.prefix), StrCat("b.", s.prefix))) text.Line(line);
+      for (const std::string& line :
+           Merge(s.reduction, StrCat("a.", s.prefix), StrCat("b.", s.prefix)))
+        text.Line(line);
     }
     text.Close();
   }
@@ -516,7 +544,8 @@ std::string StagedGlue::RowStruct(int depth) const {
     text.Line(StrCat("Index ", frame.row.name, ";"));
   }
   const std::string lanes = StrCat("[", frame.width, "]");
-  for (const RowMembers::Pointer& pointer : shared_.pointers) text.Line(StrCat(pointer.type, " ", pointer.name, ";"));
+  for (const RowMembers::Pointer& pointer : shared_.pointers)
+    text.Line(StrCat(pointer.type, " ", pointer.name, ";"));
   for (const auto& stage : stages_) {
     for (const StageReduce& s : stage) {
       auto add = [&](int node, int output, const std::string& type) {

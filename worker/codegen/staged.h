@@ -20,18 +20,18 @@ inline constexpr int kMaxAccBytes = 32;
 struct StageReduce {
   const Kernel::Reduce* reduce = nullptr;
   Reduction reduction;
-  std::string prefix;        // "a0_"
-  int online_node = -1;      // node of the sum that is joined to this maximum
+  std::string prefix;    // "a0_"
+  int online_node = -1;  // node of the sum that is joined to this maximum
 };
 
 // What a row keeps beside its number: values of its own and pointers to where it begins. Two vector
 // widths of one kernel share them.
 struct RowMembers {
   struct Member {
-    std::string key;         // of the value's form
+    std::string key;  // of the value's form
     std::string type, name;
-    bool lanes = false;      // one for each lane
-    int stage = -1;          // after which it is known
+    bool lanes = false;  // one for each lane
+    int stage = -1;      // after which it is known
     const void* owner = nullptr;
     ValuePtr value = nullptr;
   };
@@ -51,14 +51,16 @@ class StagedGlue {
   StagedGlue(const GroupContext& context, const Kernel& kernel,
              const std::vector<Parameter>& parameters, const std::string& row, RowMembers& members);
 
-  absl::Status Prepare();   // accumulators; InvalidArgument: too many in a stage
+  absl::Status Prepare();  // accumulators; InvalidArgument: too many in a stage
   int AccBytes(int stage) const;
   // Whether positions within a row fit an int.
   bool FitsInt() const;
   void SetIndexType(const std::string& type);
 
   // A vector that was loaded before, as the element of a lane.
-  void BindStream(ValuePtr load, const std::string& element) { streams_.push_back({load, element}); }
+  void BindStream(ValuePtr load, const std::string& element) {
+    streams_.push_back({load, element});
+  }
   // Whether a position whose lanes are neighbours allows one access.
   void SetAligned(std::function<bool(const Index&)> aligned) { aligned_ = std::move(aligned); }
 
@@ -67,21 +69,21 @@ class StagedGlue {
   std::string LoadSharedBody(const std::vector<ValuePtr>& streams, const std::vector<int>& offsets,
                              int depth);
   std::string AccumulateBody(int stage, int depth);
-  std::string EmitBody(int depth);                   // roots of the full space
+  std::string EmitBody(int depth);  // roots of the full space
   // What follows ask for no more members. stage -1: what the row begins with.
   std::string FinishBody(int stage, bool results, int depth);
   std::string EmitRowBody(int depth);
 
   std::string AccStructs(int depth) const;
-  std::string StaticFunctions(int depth) const;      // identity and combine
-  std::string RowStruct(int depth) const;            // its members
+  std::string StaticFunctions(int depth) const;  // identity and combine
+  std::string RowStruct(int depth) const;        // its members
 
   bool HasRoots(RootPlan::Kind kind) const;
   ValuePtr ReduceValue(size_t i) const { return kernel_.reduces[i].value; }
 
  private:
   bool columns() const { return context_.space->skeleton == v1::SKELETON_COLUMNS; }
-  std::string Acc() const;                           // "acc" or "acc[j]"
+  std::string Acc() const;  // "acc" or "acc[j]"
   std::string Lane(bool lanes) const;
   std::pair<Index, Index> Split(const Index& position) const;
   std::string FormOf(ValuePtr value) const;

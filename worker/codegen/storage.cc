@@ -20,7 +20,8 @@ int ReshapeOf(const graph::Graph& graph, int tensor, const InMemory& in_memory) 
   if (!value.ok() || (*value)->kind != Value::Kind::kLoad) return -1;
   const ValuePtr load = *value;
   const graph::Tensor& from = graph.tensors[load->tensor];
-  const bool same = load->args.empty() && from.type == t.type && from.elements() == t.elements() && load->index == position;
+  const bool same = load->args.empty() && from.type == t.type && from.elements() == t.elements() &&
+                    load->index == position;
   return same ? load->tensor : -1;
 }
 
@@ -33,16 +34,21 @@ absl::StatusOr<Work> ArrangeWork(const graph::Graph& graph, const v1::Schedule& 
   std::map<int, int> group_of;
   for (int g = 0; g < schedule.groups_size(); ++g) {
     if (schedule.groups(g).roots_size() == 0) {
-      return absl::InvalidArgumentError(StrCat("group ", g, " has no roots; name the tensors that it writes"));
+      return absl::InvalidArgumentError(
+          StrCat("group ", g, " has no roots; name the tensors that it writes"));
     }
     for (const std::string& name : schedule.groups(g).roots()) {
       const int tensor = graph.Find(name);
-      if (tensor < 0) return absl::InvalidArgumentError(StrCat("group ", g, ": the graph has no tensor '", name, "'"));
+      if (tensor < 0)
+        return absl::InvalidArgumentError(
+            StrCat("group ", g, ": the graph has no tensor '", name, "'"));
       if (graph.tensors[tensor].node < 0) {
-        return absl::InvalidArgumentError(StrCat("group ", g, ": '", name, "' is an input; groups write results"));
+        return absl::InvalidArgumentError(
+            StrCat("group ", g, ": '", name, "' is an input; groups write results"));
       }
       if (!group_of.emplace(tensor, g).second) {
-        return absl::InvalidArgumentError(StrCat("group ", g, ": '", name, "' is written by group ", group_of[tensor], " already"));
+        return absl::InvalidArgumentError(StrCat("group ", g, ": '", name, "' is written by group ",
+                                                 group_of[tensor], " already"));
       }
     }
   }
@@ -52,7 +58,9 @@ absl::StatusOr<Work> ArrangeWork(const graph::Graph& graph, const v1::Schedule& 
     group.in_memory = in_memory;
     std::set<int> own;
     for (const std::string& name : schedule.groups(g).roots()) own.insert(graph.Find(name));
-    auto reachable = [&](int tensor) { return in_memory.count(tensor) > 0 || own.count(tensor) > 0; };
+    auto reachable = [&](int tensor) {
+      return in_memory.count(tensor) > 0 || own.count(tensor) > 0;
+    };
     for (const std::string& name : schedule.groups(g).roots()) {
       const int tensor = graph.Find(name);
       const int base = ReshapeOf(graph, tensor, reachable);
@@ -63,13 +71,15 @@ absl::StatusOr<Work> ArrangeWork(const graph::Graph& graph, const v1::Schedule& 
       }
     }
     // What a later group writes and this one computes again would be legal but for order.
-    for (int node : NeededNodes(graph, group.roots, [&](int t) { return in_memory.count(t) > 0; })) {
+    for (int node :
+         NeededNodes(graph, group.roots, [&](int t) { return in_memory.count(t) > 0; })) {
       for (int tensor : graph.nodes[node].outputs) {
         auto other = group_of.find(tensor);
         if (other != group_of.end() && other->second > g && graph.nodes[node].reduce) {
           return absl::InvalidArgumentError(
-              StrCat("group ", g, " of '", schedule.groups(g).roots(0), "' needs '", graph.tensors[tensor].name,
-                     "', which group ", other->second, " writes later; put that group before it"));
+              StrCat("group ", g, " of '", schedule.groups(g).roots(0), "' needs '",
+                     graph.tensors[tensor].name, "', which group ", other->second,
+                     " writes later; put that group before it"));
         }
       }
     }
@@ -78,7 +88,8 @@ absl::StatusOr<Work> ArrangeWork(const graph::Graph& graph, const v1::Schedule& 
   }
   auto needs = [&](int tensor, const char* what) -> absl::Status {
     if (in_memory.count(tensor) > 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(StrCat("no group writes ", what, " '", graph.tensors[tensor].name, "'"));
+    return absl::InvalidArgumentError(
+        StrCat("no group writes ", what, " '", graph.tensors[tensor].name, "'"));
   };
   for (int tensor : graph.outputs) {
     if (absl::Status s = needs(tensor, "output"); !s.ok()) return s;
@@ -90,13 +101,15 @@ absl::StatusOr<Work> ArrangeWork(const graph::Graph& graph, const v1::Schedule& 
 }
 
 int Storage::Base(int tensor) const {
-  for (auto alias = work_.alias.find(tensor); alias != work_.alias.end(); alias = work_.alias.find(tensor)) {
+  for (auto alias = work_.alias.find(tensor); alias != work_.alias.end();
+       alias = work_.alias.find(tensor)) {
     tensor = alias->second;
   }
   return tensor;
 }
 
-Storage::Storage(const graph::Graph& graph, const Work& work, const std::map<int, int>& in_place, v1::Plan& plan)
+Storage::Storage(const graph::Graph& graph, const Work& work, const std::map<int, int>& in_place,
+                 v1::Plan& plan)
     : graph_(graph), work_(work), plan_(plan) {
   auto add = [&](v1::Buffer::Kind kind, int tensor) {
     const graph::Tensor& t = graph.tensors[tensor];
@@ -120,9 +133,11 @@ Storage::Storage(const graph::Graph& graph, const Work& work, const std::map<int
   }
   for (int tensor : graph.outputs) {
     output_buffers_.push_back(add(v1::Buffer::OUTPUT, tensor));
-    buffers_.emplace(Base(tensor), output_buffers_.back());   // the first that shares it is written directly
+    buffers_.emplace(Base(tensor),
+                     output_buffers_.back());  // the first that shares it is written directly
   }
-  for (const auto& [tensor, state] : in_place) buffers_.emplace(Base(tensor), state_buffers_.at(state));
+  for (const auto& [tensor, state] : in_place)
+    buffers_.emplace(Base(tensor), state_buffers_.at(state));
   for (const GroupWork& group : work.groups) {
     for (int tensor : group.roots) {
       if (buffers_.count(tensor) == 0) buffers_[tensor] = add(v1::Buffer::WORKSPACE, tensor);
@@ -150,7 +165,8 @@ void Storage::AddFinalCopies() {
     step->set_bytes(bytes);
   };
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-    copy(BufferOf(graph_.outputs[i]), output_buffers_[i], graph_.tensors[graph_.outputs[i]].bytes());
+    copy(BufferOf(graph_.outputs[i]), output_buffers_[i],
+         graph_.tensors[graph_.outputs[i]].bytes());
   }
   // A state that another state's update still needs in its old form is saved first.
   std::map<int, int> from;
@@ -158,7 +174,8 @@ void Storage::AddFinalCopies() {
     int source = BufferOf(update.value);
     for (const auto& other : graph_.updates) {
       if (other.state != update.state && source == state_buffers_.at(other.state)) {
-        const int saved = AddWorkspace(StrCat("old_", graph_.tensors[other.state].name), "f32", graph_.tensors[update.value].bytes());
+        const int saved = AddWorkspace(StrCat("old_", graph_.tensors[other.state].name), "f32",
+                                       graph_.tensors[update.value].bytes());
         copy(source, saved, graph_.tensors[update.value].bytes());
         source = saved;
         break;

@@ -61,13 +61,15 @@ ValuePtr Values::Const(DType type, double number) {
   value.number = graph::RoundTo(type, number);
   uint64_t bits;
   std::memcpy(&bits, &value.number, sizeof(bits));
-  return Intern(std::move(value), "c" + std::to_string(static_cast<int>(type)) + "," + std::to_string(bits));
+  return Intern(std::move(value),
+                "c" + std::to_string(static_cast<int>(type)) + "," + std::to_string(bits));
 }
 
 ValuePtr Values::ConstInt(DType type, int64_t integer) {
   Value value{Value::Kind::kConst, type};
   value.integer = graph::WrapTo(type, integer);
-  return Intern(std::move(value), "i" + std::to_string(static_cast<int>(type)) + "," + std::to_string(value.integer));
+  return Intern(std::move(value),
+                "i" + std::to_string(static_cast<int>(type)) + "," + std::to_string(value.integer));
 }
 
 ValuePtr Values::OfIndex(const Index& index) {
@@ -129,9 +131,10 @@ ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
       break;
     case GraphOp::kNot:
       if (args[0]->kind == Value::Kind::kConst) return Bool(args[0]->integer == 0);
-      if (args[0]->kind == Value::Kind::kOp && args[0]->op == GraphOp::kNot) return args[0]->args[0];
+      if (args[0]->kind == Value::Kind::kOp && args[0]->op == GraphOp::kNot)
+        return args[0]->args[0];
       if (args[0]->kind == Value::Kind::kCompare && args[0]->op == GraphOp::kLe) {
-        return Compare(GraphOp::kLe, args[0]->index * -1 - Index(1));   // not 0 <= x: 0 <= -x - 1
+        return Compare(GraphOp::kLe, args[0]->index * -1 - Index(1));  // not 0 <= x: 0 <= -x - 1
       }
       break;
     case GraphOp::kSelect:
@@ -154,7 +157,8 @@ ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
   Value value{Value::Kind::kOp, type};
   value.op = op;
   value.args = std::move(args);
-  std::string key = "f" + std::to_string(static_cast<int>(op)) + "," + std::to_string(static_cast<int>(type));
+  std::string key =
+      "f" + std::to_string(static_cast<int>(op)) + "," + std::to_string(static_cast<int>(type));
   for (ValuePtr arg : value.args) key += "," + std::to_string(arg->id);
   return Intern(std::move(value), key);
 }
@@ -168,11 +172,13 @@ ValuePtr Values::Result(int node, int output, int stage, DType type, uint64_t va
   return Intern(std::move(value), "r" + std::to_string(node) + "," + std::to_string(output));
 }
 
-ValuePtr Values::Reduce(int node, int output, DType type, std::vector<Variable> loops, ValuePtr body) {
+ValuePtr Values::Reduce(int node, int output, DType type, std::vector<Variable> loops,
+                        ValuePtr body) {
   Value value{Value::Kind::kReduce, type};
   value.node = node;
   value.output = output;
-  std::string key = "s" + std::to_string(node) + "," + std::to_string(output) + "," + std::to_string(body->id);
+  std::string key =
+      "s" + std::to_string(node) + "," + std::to_string(output) + "," + std::to_string(body->id);
   for (const Variable& loop : loops) key += "," + std::to_string(loop.id);
   value.loops = std::move(loops);
   value.args = {body};

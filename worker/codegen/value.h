@@ -36,27 +36,27 @@ struct Value {
   Index index;
   int tensor = -1;
   int node = -1;
-  int output = 0;                 // kResult, kReduce: 0 value, 1 index of argmax and argmin
-  std::vector<Variable> loops;    // kReduce, outermost first
+  int output = 0;               // kResult, kReduce: 0 value, 1 index of argmax and argmin
+  std::vector<Variable> loops;  // kReduce, outermost first
   std::vector<const Value*> args;
 
   int id = 0;
-  uint64_t variables = 0;         // mask of free variables
-  int stage = -1;                 // last stage whose result it depends on, -1: none
-  bool loads = false;             // depends on memory
+  uint64_t variables = 0;  // mask of free variables
+  int stage = -1;          // last stage whose result it depends on, -1: none
+  bool loads = false;      // depends on memory
 };
 using ValuePtr = const Value*;
 
 class Values {
  public:
   Variable NewVariable(const std::string& name, Range range, int64_t multiple = 1);
-  bool full() const { return next_variable_ > kMaxVariables; }   // a value used too many variables
+  bool full() const { return next_variable_ > kMaxVariables; }  // a value used too many variables
 
   ValuePtr Const(graph::DType type, double number);
   ValuePtr ConstInt(graph::DType type, int64_t integer);
   ValuePtr Bool(bool b) { return ConstInt(graph::DType::kBool, b); }
   ValuePtr OfIndex(const Index& index);
-  ValuePtr Compare(graph::Op op, const Index& index);   // decided by the range where possible
+  ValuePtr Compare(graph::Op op, const Index& index);  // decided by the range where possible
   // `guard`: nullptr for none.
   ValuePtr Load(int tensor, graph::DType type, const Index& position, ValuePtr guard);
   ValuePtr Op(graph::Op op, graph::DType type, std::vector<ValuePtr> args);
@@ -65,7 +65,7 @@ class Values {
                   ValuePtr body);
 
   ValuePtr Get(int id) const { return values_[id].get(); }
-  Range RangeOf(ValuePtr value) const;   // of integers
+  Range RangeOf(ValuePtr value) const;  // of integers
   // The value as an index: itself if it is one, else as an opaque atom.
   Index AsIndex(ValuePtr value) const;
 
@@ -82,7 +82,7 @@ class Values {
   int next_variable_ = 0;
 };
 
-bool IsConst(ValuePtr value, int64_t integer);   // an integer or bool constant of this value
+bool IsConst(ValuePtr value, int64_t integer);  // an integer or bool constant of this value
 // Calls f for the id of every opaque value in an index.
 void ForEachOpaque(const Index& index, const std::function<void(int)>& f);
 

@@ -5,10 +5,11 @@
 // share (a row of the input reduced over the inner window axes, a loaded element) is one value of
 // the kernel, so it is loaded and reduced once. Strips whose rows are all inside the input need no
 // bounds tests along the strip; the last strip is moved back to end with the tensor.
+#include "worker/codegen/window.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "worker/codegen/window.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -22,10 +23,10 @@ constexpr double kWorthSharing = 1.25;
 
 // How a strip index becomes output coordinates.
 struct Strips {
-  std::vector<int64_t> shape;   // of the output
-  int axis = 0;                 // along which a strip runs
-  int outputs = 1;              // T
-  int width = 1;                // V
+  std::vector<int64_t> shape;  // of the output
+  int axis = 0;                // along which a strip runs
+  int outputs = 1;             // T
+  int width = 1;               // V
   int64_t before = 1, strips = 1, between = 1, blocks = 1;
 
   bool inner() const { return axis + 1 < static_cast<int>(shape.size()); }
@@ -46,8 +47,8 @@ struct StripVariables {
 };
 
 // Values of all outputs of a strip. `interior`: range of the strip's first output, if narrowed.
-absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s, const Range* interior,
-                                  StripVariables& v) {
+absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s,
+                                  const Range* interior, StripVariables& v) {
   const graph::Graph& graph = *context.graph;
   Kernel kernel;
   kernel.values = std::make_unique<Values>();
@@ -57,7 +58,8 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s, 
   if (interior != nullptr) range = *interior;
   v.strip = values.NewVariable("a", range, s.shape[s.axis] % s.outputs == 0 ? s.outputs : 1);
   v.between = values.NewVariable("m", {0, s.between - 1});
-  v.last = values.NewVariable("w", {0, s.inner() ? s.last() - s.width : 0}, s.inner() && s.last() % s.width == 0 ? s.width : 1);
+  v.last = values.NewVariable("w", {0, s.inner() ? s.last() - s.width : 0},
+                              s.inner() && s.last() % s.width == 0 ? s.width : 1);
   TensorAccess access;
   access.in_memory = context.in_memory;
   access.write_out = true;
@@ -66,7 +68,8 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s, 
   const std::vector<Index> before = Unflatten(Index::Of(v.before), outer);
   std::vector<Index> between;
   if (s.inner()) {
-    between = Unflatten(Index::Of(v.between), std::vector<int64_t>(s.shape.begin() + s.axis + 1, s.shape.end() - 1));
+    between = Unflatten(Index::Of(v.between),
+                        std::vector<int64_t>(s.shape.begin() + s.axis + 1, s.shape.end() - 1));
   }
   for (int t = 0; t < s.outputs; ++t) {
     for (int tensor : context.space->roots) {
@@ -86,7 +89,8 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s, 
   return kernel;
 }
 
-void EmitStrip(Emitter& emitter, const Dialect& dialect, const GroupContext& context, const Kernel& kernel, const Strips& s) {
+void EmitStrip(Emitter& emitter, const Dialect& dialect, const GroupContext& context,
+               const Kernel& kernel, const Strips& s) {
   std::vector<ValuePtr> targets = TargetsOf(kernel);
   emitter.Expect(targets);
   for (size_t r = 0; r < kernel.roots.size(); r += s.width) {
@@ -97,11 +101,13 @@ void EmitStrip(Emitter& emitter, const Dialect& dialect, const GroupContext& con
       const std::string array = emitter.NewName("y");
       std::string elements;
       for (int j = 0; j < s.width; ++j) {
-        absl::StrAppend(&elements, j == 0 ? "" : ", ", ToMemory(type, emitter.Use(kernel.roots[r + j].value)));
+        absl::StrAppend(&elements, j == 0 ? "" : ", ",
+                        ToMemory(type, emitter.Use(kernel.roots[r + j].value)));
       }
-      emitter.Line(StrCat("const ", StorageType(type), " ", array, "[", s.width, "] = {", elements, "};"));
-      emitter.Line(StrCat("ws::store<", s.width, ", ", StorageType(type), ", ", dialect.store_hint, ">(",
-                          emitter.Address(first.tensor, first.address), ", ", array, ");"));
+      emitter.Line(
+          StrCat("const ", StorageType(type), " ", array, "[", s.width, "] = {", elements, "};"));
+      emitter.Line(StrCat("ws::store<", s.width, ", ", StorageType(type), ", ", dialect.store_hint,
+                          ">(", emitter.Address(first.tensor, first.address), ", ", array, ");"));
       continue;
     }
     for (int j = 0; j < s.width; ++j) {
@@ -114,10 +120,11 @@ void EmitStrip(Emitter& emitter, const Dialect& dialect, const GroupContext& con
 
 // Which variables of a node stand in each index of its loads.
 void ForEachIndex(const graph::Node& node, const std::function<void(const std::vector<bool>&)>& f) {
-  std::function<void(const graph::ExprPtr&, std::vector<bool>&)> collect = [&](const graph::ExprPtr& e, std::vector<bool>& seen) {
-    if (e->op == graph::Op::kIndex) seen[e->var] = true;
-    for (const graph::ExprPtr& arg : e->args) collect(arg, seen);
-  };
+  std::function<void(const graph::ExprPtr&, std::vector<bool>&)> collect =
+      [&](const graph::ExprPtr& e, std::vector<bool>& seen) {
+        if (e->op == graph::Op::kIndex) seen[e->var] = true;
+        for (const graph::ExprPtr& arg : e->args) collect(arg, seen);
+      };
   std::function<void(const graph::ExprPtr&)> visit = [&](const graph::ExprPtr& e) {
     if (e->op == graph::Op::kLoad) {
       for (const graph::ExprPtr& index : e->args) {
@@ -162,7 +169,8 @@ bool SameButOnes(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   return x == y;
 }
 
-std::vector<Index> MatchAxes(const std::vector<Index>& at, const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+std::vector<Index> MatchAxes(const std::vector<Index>& at, const std::vector<int64_t>& from,
+                             const std::vector<int64_t>& to) {
   std::vector<Index> matched;
   size_t next = 0;
   for (int64_t extent : to) {
@@ -176,15 +184,17 @@ std::vector<Index> MatchAxes(const std::vector<Index>& at, const std::vector<int
   return matched;
 }
 
-Range InteriorOf(const Values& values, const std::vector<ValuePtr>& roots, const Variable& variable) {
+Range InteriorOf(const Values& values, const std::vector<ValuePtr>& roots,
+                 const Variable& variable) {
   Range range = variable.range;
   for (ValuePtr value : values.Closure(roots)) {
     if (value->kind != Value::Kind::kCompare || value->op != graph::Op::kLe) continue;
     const int64_t coefficient = value->index.CoefficientOf(variable);
     if (coefficient == 0 || !value->index.Without(variable).is_constant()) continue;
-    const int64_t constant = value->index.constant();   // 0 <= coefficient * a + constant
+    const int64_t constant = value->index.constant();  // 0 <= coefficient * a + constant
     if (coefficient > 0) {
-      range.low = std::max(range.low, constant >= 0 ? 0 : (-constant + coefficient - 1) / coefficient);
+      range.low =
+          std::max(range.low, constant >= 0 ? 0 : (-constant + coefficient - 1) / coefficient);
     } else if (constant >= 0) {
       range.high = std::min(range.high, constant / -coefficient);
     } else {
@@ -194,7 +204,8 @@ Range InteriorOf(const Values& values, const std::vector<ValuePtr>& roots, const
   return range;
 }
 
-std::string WindowStruct(const GroupContext& context, const GroupSource& source, const std::string& body) {
+std::string WindowStruct(const GroupContext& context, const GroupSource& source,
+                         const std::string& body) {
   Text text;
   text.Open(StrCat("struct ", context.name, " {"));
   text.Line(StrCat("using Index = ", source.index_type, ";"));
@@ -213,11 +224,14 @@ std::string WindowStruct(const GroupContext& context, const GroupSource& source,
 namespace {
 
 // Outputs of a strip that share enough: 1 where windows hardly overlap along the strip.
-int GoodStrip(const GroupContext& context, const std::vector<int64_t>& shape, int axis, bool lanes) {
+int GoodStrip(const GroupContext& context, const std::vector<int64_t>& shape, int axis,
+              bool lanes) {
   constexpr int kOutputs = 4;
-  const bool inner = axis + 1 < static_cast<int>(shape.size()) &&
-                     std::any_of(shape.begin() + axis + 1, shape.end(), [](int64_t e) { return e > 1; });
-  if (!inner || shape[axis] < kOutputs) return 1;   // strips along the lanes' own axis scatter accesses
+  const bool inner =
+      axis + 1 < static_cast<int>(shape.size()) &&
+      std::any_of(shape.begin() + axis + 1, shape.end(), [](int64_t e) { return e > 1; });
+  if (!inner || shape[axis] < kOutputs)
+    return 1;  // strips along the lanes' own axis scatter accesses
   StripVariables v;
   auto one = BuildStrip(context, MakeStrips(shape, axis, 1, 1), nullptr, v);
   auto some = BuildStrip(context, MakeStrips(shape, axis, kOutputs, 1), nullptr, v);
@@ -242,14 +256,16 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   const std::vector<int> axes = same ? WindowAxes(node) : std::vector<int>();
   int64_t elements = 1;
   for (const graph::Axis& axis : node.reduce_axes) elements *= axis.extent;
-  const bool indexed = node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin;
+  const bool indexed =
+      node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin;
   const bool possible = !axes.empty() && !indexed && elements <= kMaxWrittenOut;
   if (!possible || (outputs == 1 && width == 1)) {
     auto source = GenerateMap(context);
     if (!source.ok() || !possible) return source;
     source->strips = true;
     source->lanes = GenerateLanes(context, 1, 1).ok();
-    source->good_strip = GoodStrip(context, shape, source->lanes ? WindowAxes(node).front() : axes[0], source->lanes);
+    source->good_strip = GoodStrip(
+        context, shape, source->lanes ? WindowAxes(node).front() : axes[0], source->lanes);
     return source;
   }
   if (width > 1) {
@@ -257,20 +273,24 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
     if (lanes.status().code() != absl::StatusCode::kFailedPrecondition) return lanes;
   }
   const int axis = axes[0];
-  width = axis + 1 < static_cast<int>(shape.size()) ? static_cast<int>(std::min<int64_t>(width, shape.back())) : 1;
+  width = axis + 1 < static_cast<int>(shape.size())
+              ? static_cast<int>(std::min<int64_t>(width, shape.back()))
+              : 1;
   while (width & (width - 1)) width &= width - 1;
   const int taken = static_cast<int>(std::min<int64_t>(outputs, shape[axis]));
   if (elements * taken * width > kMaxStripElements) {
-    return absl::InvalidArgumentError(StrCat("group '", graph.tensors[space.roots[0]].name, "': compute.window_outputs is ", outputs,
-                                             "; a thread of ", width, " neighbours takes at most ",
-                                             kMaxStripElements / (elements * width), " windows of ", elements, " elements"));
+    return absl::InvalidArgumentError(
+        StrCat("group '", graph.tensors[space.roots[0]].name, "': compute.window_outputs is ",
+               outputs, "; a thread of ", width, " neighbours takes at most ",
+               kMaxStripElements / (elements * width), " windows of ", elements, " elements"));
   }
   const Strips s = MakeStrips(shape, axis, taken, width);
   StripVariables v, vi;
   auto whole = BuildStrip(context, s, nullptr, v);
   if (!whole.ok()) return whole.status();
   const Range inside = InteriorOf(*whole->values, TargetsOf(*whole), v.strip);
-  const bool split = inside.low <= inside.high && (inside.low != v.strip.range.low || inside.high != v.strip.range.high);
+  const bool split = inside.low <= inside.high &&
+                     (inside.low != v.strip.range.low || inside.high != v.strip.range.high);
   absl::StatusOr<Kernel> interior = absl::InternalError("none");
   if (split) {
     interior = BuildStrip(context, s, &inside, vi);
@@ -302,7 +322,8 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
     if (step == 1) {
       body.Line(StrCat("const Index ", name, " = ", name, "_block;"));
     } else {
-      body.Line(StrCat("const Index ", name, " = ", name, "_block * ", step, " < ", limit, " ? ", name, "_block * ", step, " : ", limit, ";"));
+      body.Line(StrCat("const Index ", name, " = ", name, "_block * ", step, " < ", limit, " ? ",
+                       name, "_block * ", step, " : ", limit, ";"));
     }
   };
   if (s.inner()) {
