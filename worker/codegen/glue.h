@@ -13,7 +13,7 @@
 namespace warpsmith::codegen {
 
 // Positions up to this fit an int with room for a tile beyond the end.
-inline constexpr int64_t kMaxIntPosition = (int64_t{1} << 31) - (int64_t{1} << 20);
+inline constexpr int64_t kMaxIntPosition = (int64_t{1} << 31) - (int64_t{1} << 22);
 
 // A pointer that a kernel takes; a member of its struct, in this order.
 struct Parameter {
@@ -48,6 +48,7 @@ struct GroupSource {
   bool strips = false;    // map: threads can take strips of windows
   bool lanes = false;     // and lanes can share the elements of a row
   int good_strip = 1;     // outputs of a strip from which sharing pays
+  bool heavy = false;     // map: exponentials and the like
   bool emits = false, row_outputs = false;
 };
 

@@ -86,6 +86,7 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
   shape.stream_bytes = first->stream_bytes;
   shape.vectors = CeilDiv(group.space.row_elements, std::max(1, first->width));
   shape.edges = group.space.row_elements % std::max(1, first->width) != 0;
+  shape.heavy = first->heavy;
   shape.strips = first->strips;
   shape.lanes = first->lanes;
   shape.good_strip = first->good_strip;

@@ -18,6 +18,7 @@ struct GroupShape {
   bool lanes = false;   // and lanes can share the elements of a row
   int good_strip = 1;   // outputs of a strip from which sharing pays
   bool edges = false;   // rows: single elements before the first or behind the last vector
+  bool heavy = false;   // map: exponentials and the like
   bool emits = false;   // writes the full space
   int acc_bytes = 4;    // rows of columns: largest stage
 };
@@ -33,6 +34,16 @@ int64_t ColumnsSharedBytes(const v1::Group& knobs, int width, int acc_bytes);
 // Blocks that are resident on a multiprocessor at once if the compiler keeps to the launch bounds.
 absl::Status CheckResidency(const std::string& name, const v1::Group& knobs, int64_t shared_bytes,
                             const Target& target);
+
+// Replaces knobs that are 0 (defaults.cc). Those that are set are within their own limits.
+void FillDefaults(const Space& space, const GroupShape& shape, const Target& target,
+                  v1::Group& group);
+
+// Limits that defaults keep to as well.
+inline constexpr int kMaxKeptVectors = 64;
+inline constexpr int kMaxBlocksPerRow = 4096;
+// Bytes of shared memory that a block uses beside what it asks for.
+inline constexpr int64_t kReservedShared = 1 << 10;
 
 int64_t CeilDiv(int64_t a, int64_t b);
 

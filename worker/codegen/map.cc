@@ -38,6 +38,31 @@ std::string Zero(graph::DType type) {
   return storage == ComputeType(type) ? Literal(type, 0, 0) : StrCat(storage, "{}");
 }
 
+bool IsHeavy(ValuePtr value) {
+  if (value->kind != Value::Kind::kOp || !graph::IsFloat(value->type)) return false;
+  switch (value->op) {
+    case graph::Op::kExp:
+    case graph::Op::kExp2:
+    case graph::Op::kExpm1:
+    case graph::Op::kLog:
+    case graph::Op::kLog2:
+    case graph::Op::kLog1p:
+    case graph::Op::kTanh:
+    case graph::Op::kErf:
+    case graph::Op::kSin:
+    case graph::Op::kCos:
+    case graph::Op::kAtan2:
+      return true;
+    case graph::Op::kPow: {  // small powers are products
+      const ValuePtr power = value->args[1];
+      return power->kind != Value::Kind::kConst || power->number < -1 || power->number > 3 ||
+             power->number != static_cast<int>(power->number);
+    }
+    default:
+      return false;
+  }
+}
+
 struct Bodies {
   std::string members, load, emit;
   int streams = 0, stream_bytes = 0;
@@ -129,6 +154,8 @@ absl::StatusOr<GroupSource> GenerateMap(const GroupContext& context) {
   source.streams = bodies.streams;
   source.stream_bytes = bodies.stream_bytes;
   source.emits = true;
+  for (ValuePtr value : narrow->values->Closure(TargetsOf(*narrow)))
+    source.heavy = source.heavy || IsHeavy(value);
   const bool both = source.width > 1;
   Bodies single;
   if (both) single = Generate(context, *narrow, source.parameters, source.index_type);
