@@ -51,6 +51,14 @@ def error(got, want):
     return difference.abs().max().item() / rms, difference.square().mean().sqrt().item() / rms
 
 
+def rms(tensor):
+    """Root of the mean square; 0 where that is not a number, or not of numbers."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return 0.0
+    value = (torch.linalg.vector_norm(tensor, dtype=torch.float64) / math.sqrt(tensor.numel())).item()
+    return value if math.isfinite(value) else 0.0
+
+
 class Sample:
     """Positions in a module's outputs at which exact values are wanted, on the processor.
 
@@ -61,6 +69,8 @@ class Sample:
         self._generator = torch.Generator(device="cpu").manual_seed(seed)
         self._count = count
         self.rows = None
+        # Of the whole: the sample holds more large values than there are.
+        self.rms = [rms(t) for t in outputs + updates]
         self.positions = [self._anywhere(t) for t in outputs]
         self.update_positions = [self._anywhere(t) for t in updates]
 

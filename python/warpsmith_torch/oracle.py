@@ -79,11 +79,13 @@ class Oracle:
     def _free(self, all=False):
         """Gives memory back. The driver scrubs what is freed in the background and slows down whatever
         runs meanwhile, so while there is room for the other side it is kept for the next draw."""
+        on_card = torch.cuda.is_available() and torch.cuda.is_initialized()
+        if on_card and not all:
+            free, total = torch.cuda.mem_get_info()
+            if free >= KEEP_FREE * total:
+                return
         gc.collect()
-        if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
-            return
-        free, total = torch.cuda.mem_get_info()
-        if all or free < KEEP_FREE * total:
+        if on_card:
             torch.cuda.empty_cache()
 
     # -- module ----------------------------------------------------------------------------------
@@ -266,8 +268,8 @@ class Oracle:
             values.append(none if buffers is None else exact.at(buffers[name], positions))
         positions = self.sample.positions + self.sample.update_positions
         return {"unmeasured": self.unmeasured,
-                "answers": [{"positions": encoded(p), "values": encoded(v), "reference": encoded(r)}
-                            for p, v, r in zip(positions, values, self.reference)]}
+                "answers": [{"positions": encoded(p), "values": encoded(v), "reference": encoded(r), "rms": m}
+                            for p, v, r, m in zip(positions, values, self.reference, self.sample.rms)]}
 
     def release(self):
         if self.model is not None:

@@ -155,7 +155,12 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
                                                           : "their value");
   } else if (strictness == Strictness::kVaried && graph::IsFloat(tensor.type)) {
     const double rms = difference->want_rms > 0 ? difference->want_rms : 1;
-    const double allowed = std::max(kVariedError, kVariedRatio * ordinary_reference_);
+    // Data over several decades is where the reference itself may be far off: it is held to the
+    // truth (kWideRatio), and here only to what that leaves room for.
+    const double reference = drawn.variation == oracle::Variation::kWide
+                                 ? std::max(ordinary_reference_, drawn.reference_max_error)
+                                 : ordinary_reference_;
+    const double allowed = std::max(kVariedError, kVariedRatio * reference);
     if (difference->largest / rms >= allowed) {
       finding.verdict = v1::WRONG;
       finding.reason = absl::StrFormat(
@@ -189,7 +194,8 @@ absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding) {
   const Answer at = AnswerAt(answer);
   auto values = comparer_.Gather(graph_.tensors[at.tensor].type, *at.memory, drawn.sample[answer]);
   if (!values.ok()) return values.status();
-  finding->errors = oracle::ErrorsOf(*values, drawn.exact[answer]);
+  finding->errors =
+      oracle::ErrorsOf(*values, drawn.exact[answer], drawn.rms.empty() ? 0 : drawn.rms[answer]);
   return absl::OkStatus();
 }
 

@@ -8,7 +8,7 @@
 
 namespace warpsmith::oracle {
 
-Errors ErrorsOf(absl::Span<const double> got, absl::Span<const double> exact) {
+Errors ErrorsOf(absl::Span<const double> got, absl::Span<const double> exact, double rms) {
   WS_CHECK(got.size() == exact.size(), "values and exact values are not as many");
   double largest = 0, squares = 0, total = 0;
   int64_t count = 0;
@@ -26,7 +26,7 @@ Errors ErrorsOf(absl::Span<const double> got, absl::Span<const double> exact) {
     ++count;
   }
   if (count == 0) return {};
-  double rms = total > 0 ? std::sqrt(total / count) : 1.0;
+  if (rms <= 0) rms = total > 0 ? std::sqrt(total / count) : 1.0;
   return {largest / rms, std::sqrt(squares / count) / rms};
 }
 

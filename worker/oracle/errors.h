@@ -12,6 +12,7 @@ struct Errors {
   double max = 0;
   double rms = 0;
 };
-Errors ErrorsOf(absl::Span<const double> got, absl::Span<const double> exact);
+// rms: that of the whole answer, of which these are a sample; 0: that of the finite exact values.
+Errors ErrorsOf(absl::Span<const double> got, absl::Span<const double> exact, double rms = 0);
 
 }  // namespace warpsmith::oracle

@@ -36,6 +36,7 @@ struct Case {
   std::vector<std::unique_ptr<device::Memory>> answers;
   std::vector<std::vector<int64_t>> sample;
   std::vector<std::vector<double>> exact;
+  std::vector<double> rms;   // of each whole answer, what errors are relative to; empty: of the sample
   double reference_max_error = 0;
   double reference_rms_error = 0;
 };

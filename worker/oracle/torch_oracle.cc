@@ -274,7 +274,8 @@ class TorchOracle : public Oracle {
       if (positions->size() != values->size() || values->size() != reference->size()) {
         return absl::InternalError("PyTorch oracle: not a value for each position");
       }
-      const Errors errors = ErrorsOf(*reference, *values);
+      drawn.rms.push_back(answer.value("rms", 0.0));
+      const Errors errors = ErrorsOf(*reference, *values, drawn.rms.back());
       // Not std::max: a NaN must not be lost.
       if (!(errors.max <= drawn.reference_max_error)) drawn.reference_max_error = errors.max;
       if (!(errors.rms <= drawn.reference_rms_error)) drawn.reference_rms_error = errors.rms;
