@@ -29,6 +29,11 @@ constexpr double kWorthKeeping = 0.25;
 // Limits on what is tried, for graphs of thousands of nodes.
 constexpr int kMaxTrials = 600;
 constexpr int kMaxParameters = 24;
+// A kernel's own limits: reduces of its rows, nodes, elements that one output loads.
+constexpr int kMaxReduces = 6;
+constexpr int kMaxGroupNodes = 48;
+constexpr int64_t kMaxLoadsOfOutput = 24;
+constexpr size_t kMaxKernelLoads = 128;
 
 using Roots = std::vector<int>;
 
@@ -96,12 +101,17 @@ class Fusion {
     for (int id : needed) {
       for (int t : graph::LoadedTensors(graph_.nodes[id].value)) loaded.insert(t);
     }
+    FindAncestors();
+    for (int t : required_) {
+      if (graph_.tensors[t].node >= 0) stored_.insert(t);
+    }
+    StoreRepeated(needed);
     std::vector<Roots> starts;
     for (int id : needed) {
       const graph::Node& node = graph_.nodes[id];
       Roots own;
       for (int t : node.outputs) {
-        if (required_.count(t) > 0 || (node.reduce && loaded.count(t) > 0)) own.push_back(t);
+        if (stored_.count(t) > 0 || (node.reduce && loaded.count(t) > 0)) own.push_back(t);
       }
       if (!own.empty()) starts.push_back(own);
     }
@@ -115,19 +125,87 @@ class Fusion {
     }
   }
 
-  // Whether `a` is computed from a tensor of `from`.
-  bool DependsOn(int a, const std::set<int>& from) {
-    std::set<int> seen;
-    std::vector<int> work = {a};
-    while (!work.empty()) {
-      const int t = work.back();
-      work.pop_back();
-      if (from.count(t) > 0) return true;
-      const int node = graph_.tensors[t].node;
-      if (node < 0 || !seen.insert(node).second) continue;
-      for (int u : graph::LoadedTensors(graph_.nodes[node].value)) work.push_back(u);
+  // Whether `a` is, or is computed from, a tensor of `from`.
+  bool DependsOn(int a, const std::set<int>& from) const {
+    for (int t : from) {
+      if (a == t || ancestors_[a][t]) return true;
     }
     return false;
+  }
+
+  void FindAncestors() {
+    const size_t n = graph_.tensors.size();
+    ancestors_.assign(n, std::vector<bool>(n));
+    for (const graph::Node& node : graph_.nodes) {
+      std::vector<bool> above(n);
+      for (int t : graph::LoadedTensors(node.value)) {
+        above[t] = true;
+        for (size_t u = 0; u < n; ++u) {
+          if (ancestors_[t][u]) above[u] = true;
+        }
+      }
+      for (int t : node.outputs) ancestors_[t] = above;
+    }
+  }
+
+  // Maps that had better be in memory: what loads them at many places would compute them as often.
+  void StoreRepeated(const std::vector<int>& needed) {
+    std::map<int, int64_t> loads;  // distinct elements that an element of a map loads
+    for (int id : needed) {
+      const graph::Node& node = graph_.nodes[id];
+      std::vector<graph::ExprPtr> distinct;
+      std::function<void(const graph::ExprPtr&)> visit = [&](const graph::ExprPtr& e) {
+        if (e->op == graph::Op::kLoad &&
+            std::none_of(distinct.begin(), distinct.end(),
+                         [&](const auto& d) { return graph::Same(d, e); })) {
+          distinct.push_back(e);
+        }
+        for (const graph::ExprPtr& arg : e->args) visit(arg);
+      };
+      visit(node.value);
+      int64_t elements = 1;
+      for (const graph::Axis& axis : node.reduce_axes) elements *= axis.extent;
+      const bool repeats = node.reduce && elements <= kMaxSerialElements;
+      auto inlined = [&](int t) {
+        const int producer = graph_.tensors[t].node;
+        return producer >= 0 && !graph_.nodes[producer].reduce && stored_.count(t) == 0;
+      };
+      int64_t total = 0;
+      for (const auto& e : distinct) {
+        if (repeats && inlined(e->tensor) && heavy_.count(e->tensor) > 0) stored_.insert(e->tensor);
+        total += inlined(e->tensor) ? loads[e->tensor] : 1;
+      }
+      if (total > kMaxLoadsOfOutput) {
+        for (const auto& e : distinct) {
+          if (inlined(e->tensor) && loads[e->tensor] > 1) stored_.insert(e->tensor);
+        }
+        total = static_cast<int64_t>(distinct.size());
+      }
+      for (int t : node.outputs) {
+        loads[t] = total;
+        bool heavy = IsHeavy(node.value);
+        for (const auto& e : distinct)
+          heavy = heavy || (inlined(e->tensor) && heavy_.count(e->tensor) > 0);
+        if (heavy) heavy_.insert(t);
+      }
+    }
+  }
+
+  static bool IsHeavy(const graph::ExprPtr& e) {
+    switch (e->op) {
+      case graph::Op::kExp:
+      case graph::Op::kExpm1:
+      case graph::Op::kLog:
+      case graph::Op::kLog1p:
+      case graph::Op::kTanh:
+      case graph::Op::kErf:
+      case graph::Op::kSin:
+      case graph::Op::kCos:
+        return true;
+      default:
+        return std::any_of(e->args.begin(), e->args.end(),
+                           [](const auto& arg) { return IsHeavy(arg); });
+    }
   }
 
   // Tensors that a group of these roots finds in memory.
@@ -175,6 +253,11 @@ class Fusion {
     bool alias = true;
     for (int root : roots) alias = alias && ReshapeOf(graph_, root, in_memory) >= 0;
     if (alias) return 0.0;
+    const std::vector<int> nodes = NeededNodes(graph_, roots, in_memory);
+    int reduces = 0;
+    for (int id : nodes) reduces += graph_.nodes[id].reduce;
+    if (reduces > kMaxReduces || (reduces > 1 && nodes.size() > kMaxGroupNodes))
+      return std::nullopt;
     auto group = AnalyseGroup(graph_, roots, in_memory, {}, 0, target_);
     if (group.ok()) skeleton_ = group->space.skeleton;
     if (!group.ok() || group->source.parameters.size() > kMaxParameters) return std::nullopt;
@@ -198,6 +281,7 @@ class Fusion {
     // Work, as a thread of one output element sees it.
     auto kernel = BuildKernel(graph_, space, in_memory, 1, true);
     double steps = 0;
+    if (kernel.ok() && LoadsOf(*kernel).size() > kMaxKernelLoads) return std::nullopt;
     if (kernel.ok()) {
       std::map<int, double> memo;
       const Frame& frame = kernel->frame;
@@ -341,6 +425,8 @@ class Fusion {
   const graph::Graph& graph_;
   const Target& target_;
   std::set<int> required_, stored_;
+  std::set<int> heavy_;                       // maps with exponentials and the like
+  std::vector<std::vector<bool>> ancestors_;  // of each tensor
   std::vector<Part> parts_;
   std::map<std::vector<Roots>, double> savings_;  // of a pair: both, their union, what they read
   int trials_ = 0;
