@@ -211,7 +211,7 @@ class Lanes {
       if (t.node != plan_.node_id) return nullptr;
       for (size_t a = 0; a < at.size(); ++a) {
         if (t.shape[a] > 1 && !(at[a] == expected_[a]))
-          return absl::InvalidArgumentError("a window is read elsewhere");
+          return absl::FailedPreconditionError("a window is read elsewhere");
       }
       return values.Result(t.node, 0, 0, t.type, BitOf(v.output));
     };

@@ -12,8 +12,6 @@ using absl::StrCat;
 
 namespace {
 
-bool Wide(const Field& field) { return field.type == "double" || field.type == "long long"; }
-
 // Whether `name` stands in C++ text as a word that is no member.
 bool UsesName(const std::string& text, const std::string& name) {
   auto word = [](char c) {
@@ -26,10 +24,6 @@ bool UsesName(const std::string& text, const std::string& name) {
     if (!before && !after) return true;
   }
   return false;
-}
-
-std::string ResultName(int node, int output) {
-  return StrCat("result", node, output == 0 ? "" : "_index");
 }
 
 }  // namespace
@@ -153,8 +147,8 @@ int StagedGlue::AccBytes(int stage) const {
   bool wide = false;
   for (const StageReduce& s : stages_[stage]) {
     for (const Field& field : FieldsOf(s.reduction)) {
-      bytes += Wide(field) ? 8 : 4;
-      wide = wide || Wide(field);
+      bytes += IsWide(field) ? 8 : 4;
+      wide = wide || IsWide(field);
     }
   }
   return wide ? (bytes + 7) / 8 * 8 : bytes;
@@ -485,82 +479,6 @@ std::string StagedGlue::EmitRowBody(int depth) {
     }
   }
   return WithLocals(emitter.Finish(), row_level_.index_type, depth);
-}
-
-std::string StagedGlue::AccStructs(int depth) const {
-  Text text(depth);
-  text.Line("template <int S, class = void> struct Acc;");
-  for (size_t stage = 0; stage < stages_.size(); ++stage) {
-    std::string members;
-    for (bool wide : {true, false}) {  // no holes
-      for (const StageReduce& s : stages_[stage]) {
-        for (const Field& field : FieldsOf(s.reduction)) {
-          if (Wide(field) == wide)
-            absl::StrAppend(&members, " ", field.type, " ", s.prefix, field.name, ";");
-        }
-      }
-    }
-    text.Line(StrCat("template <class Unused> struct Acc<", stage, ", Unused> {", members, " };"));
-  }
-  return text.str();
-}
-
-std::string StagedGlue::StaticFunctions(int depth) const {
-  Text text(depth);
-  text.Line("template <int S>");
-  text.Open("WS_DEVICE Acc<S> identity() const {");
-  text.Line("Acc<S> acc;");
-  for (size_t stage = 0; stage < stages_.size(); ++stage) {
-    text.Open(StrCat("if constexpr (S == ", stage, ") {"));
-    for (const StageReduce& s : stages_[stage]) {
-      for (const std::string& line : Identity(s.reduction, StrCat("acc.", s.prefix)))
-        text.Line(line);
-    }
-    text.Close();
-  }
-  text.Line("return acc;");
-  text.Close();
-  text.Line("template <int S>");
-  text.Open("static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) {");
-  for (size_t stage = 0; stage < stages_.size(); ++stage) {
-    text.Open(StrCat("if constexpr (S == ", stage, ") {"));
-    for (const StageReduce& s : stages_[stage]) {
-      for (const std::string& line :
-           Merge(s.reduction, StrCat("a.", s.prefix), StrCat("b.", s.prefix)))
-        text.Line(line);
-    }
-    text.Close();
-  }
-  text.Close();
-  return text.str();
-}
-
-std::string StagedGlue::RowStruct(int depth) const {
-  Text text(depth);
-  const Frame& frame = kernel_.frame;
-  if (columns()) {
-    text.Line(StrCat("Index ", frame.outer.name, ", ", frame.column.name, ";"));
-  } else {
-    text.Line(StrCat("Index ", frame.row.name, ";"));
-  }
-  const std::string lanes = StrCat("[", frame.width, "]");
-  for (const RowMembers::Pointer& pointer : shared_.pointers)
-    text.Line(StrCat(pointer.type, " ", pointer.name, ";"));
-  for (const auto& stage : stages_) {
-    for (const StageReduce& s : stage) {
-      auto add = [&](int node, int output, const std::string& type) {
-        text.Line(StrCat(type, " ", ResultName(node, output), columns() ? lanes : "", ";"));
-      };
-      const std::string type = ComputeType(s.reduction.type);
-      add(s.reduce->node, 0, type);
-      if (IsIndexed(s.reduction)) add(s.reduce->node, 1, "long long");
-      if (s.online_node >= 0) add(s.online_node, 0, type);
-    }
-  }
-  for (const RowMembers::Member& member : shared_.members) {
-    text.Line(StrCat(member.type, " ", member.name, member.lanes ? lanes : "", ";"));
-  }
-  return text.str();
 }
 
 bool StagedGlue::HasRoots(RootPlan::Kind kind) const {

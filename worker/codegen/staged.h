@@ -45,6 +45,10 @@ struct RowMembers {
   std::vector<Pointer> pointers;
 };
 
+bool IsWide(const Field& field);  // 8 bytes
+// The row's member that holds a stage's result.
+std::string ResultName(int node, int output);
+
 class StagedGlue {
  public:
   // `row`: how functions call the row ("row" or "column").

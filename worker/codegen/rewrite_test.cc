@@ -1,0 +1,100 @@
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_join.h"
+#include "worker/codegen/run_and_compare.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+TEST_CASE("single_pass_variance finds what is a variance and nothing else", "[rewrite]") {
+  const Lines head = {"input x: f32[6, 40] ~ normal(5, 2)", "input z: f32[6, 40] ~ normal",
+                      "t: f32[r: 6] = sum[c: 40](x[r, c])", "m: f32[r: 6] = t[r] / 40",
+                      "m2: f32[r: 6, k: 1] = t[r] * 0.025", "n: f32[r: 6] = t[r] / 39"};
+  struct Case {
+    const char* squares;
+    bool applies;
+  };
+  const Case cases[] = {
+      {"q: f32[r: 6] = sum[c: 40]((x[r, c] - m[r]) * (x[r, c] - m[r]))", true},
+      {"q: f32[r: 6] = sum[c: 40]((m[r] - x[r, c]) * (m[r] - x[r, c]))", true},
+      {"q: f32[r: 6] = sum[c: 40](pow(x[r, c] - m2[r, 0], 2))", true},
+      {"q: f32[r: 6] = sum[c: 40]((x[r, c] - n[r]) * (x[r, c] - n[r]))", false},
+      {"q: f32[r: 6] = sum[c: 40]((z[r, c] - m[r]) * (z[r, c] - m[r]))", false},
+      {"q: f32[r: 6] = sum[c: 40]((x[r, c] - m[r]) * (x[r, c] + m[r]))", false},
+      {"q: f32[r: 6] = sum[c: 40](abs(x[r, c] - m[r]))", false},
+      {"q: f32[r: 6] = max[c: 40]((x[r, c] - m[r]) * (x[r, c] - m[r]))", false},
+  };
+  for (const Case& c : cases) {
+    INFO(c.squares);
+    Lines lines = head;
+    lines.push_back(c.squares);
+    for (const char* line :
+         {"y: f32[r: 6, c: 40] = (x[r, c] - m[r]) * rsqrt(q[r] / 40 + 1e-5) + n[r] + m2[r, 0]",
+          "output y, q"})
+      lines.push_back(line);
+    const auto graph = graph::Parse(lines, {});
+    INFO(graph.status().message());
+    REQUIRE(graph.ok());
+    const std::vector<std::string> rules = ApplicableRewrites(*graph);
+    CHECK(rules == (c.applies ? std::vector<std::string>{"single_pass_variance:q"}
+                              : std::vector<std::string>{}));
+    if (!c.applies) continue;
+    v1::Schedule schedule;
+    schedule.add_rewrites(rules[0]);
+    const graph::Graph rewritten = Rewrite(*graph, schedule.rewrites()).value();
+    INFO(absl::StrJoin(graph::Print(rewritten), "\n"));
+    const absl::Status valid = graph::Validate(rewritten);
+    INFO(valid.message());
+    CHECK(valid.ok());
+    CHECK(ApplicableRewrites(rewritten).empty());
+    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
+    const auto infos = Describe(rewritten, schedule, TestTarget());
+    REQUIRE(infos.ok());
+    CHECK((*infos)[0].stages == 1);
+    const absl::Status status = RunAndCompare(*graph, schedule, 3);
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+}
+
+TEST_CASE("a variance far from zero keeps its digits", "[rewrite]") {
+  const auto graph =
+      graph::Parse({"input x: f32[3, 4096] ~ normal(1000, 0.01)",
+                    "t: f32[r: 3] = sum[c: 4096](x[r, c])", "m: f32[r: 3] = t[r] / 4096",
+                    "q: f32[r: 3] = sum[c: 4096]((x[r, c] - m[r]) * (x[r, c] - m[r]))", "output q"},
+                   {});
+  REQUIRE(graph.ok());
+  v1::Schedule schedule;
+  schedule.add_rewrites("single_pass_variance:q");
+  schedule.add_groups()->add_roots("q");
+  const absl::Status status = RunAndCompare(*graph, schedule, 3);
+  INFO(status.message());
+  CHECK(status.ok());
+}
+
+TEST_CASE("nodes that compute the same are computed once", "[rewrite]") {
+  const auto graph =
+      graph::Parse({"input x: f32[9, 30] ~ normal", "a: f32[r: 9] = sum[c: 30](exp(x[r, c]))",
+                    "b: f32[r: 9] = sum[k: 30](exp(x[r, k]))", "c: f32[r: 9] = log(b[r])",
+                    "d: f32[r: 9] = log(a[r])", "y: f32[r: 9] = c[r] + d[r]", "output y, b"},
+                   {});
+  REQUIRE(graph.ok());
+  const graph::Graph shared = Rewrite(*graph, {}).value();
+  INFO(absl::StrJoin(graph::Print(shared), "\n"));
+  CHECK(graph::Validate(shared).ok());
+  int reduces = 0;
+  for (const graph::Node& node : shared.nodes) reduces += node.reduce;
+  CHECK(reduces == 1);
+  CHECK(shared.Find("b") >= 0);  // names stay
+  for (const v1::Schedule& schedule :
+       {DefaultSchedule(shared, TestTarget()), OpByOpSchedule(shared, TestTarget())}) {
+    const absl::Status status = RunAndCompare(*graph, schedule, 3);
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+}
+
+}  // namespace
+}  // namespace warpsmith::codegen
