@@ -28,9 +28,10 @@ read(const uint4* from, unsigned* to, long long vectors) {
   const long long stride = gridDim.x * 1024ll;
   unsigned seen = 0;
   long long i = blockIdx.x * 1024ll + threadIdx.x;
-  for (; i + stride < vectors; i += 2 * stride) {
-    const uint4 a = from[i], b = from[i + stride];
+  for (; i + 3 * stride < vectors; i += 4 * stride) {
+    const uint4 a = from[i], b = from[i + stride], c = from[i + 2 * stride], d = from[i + 3 * stride];
     seen |= a.x | a.y | a.z | a.w | b.x | b.y | b.z | b.w;
+    seen |= c.x | c.y | c.z | c.w | d.x | d.y | d.z | d.w;
   }
   for (; i < vectors; i += stride) seen |= from[i].x;
   if (seen == 12345u) *to = seen;      // the compiler cannot know that it never is
