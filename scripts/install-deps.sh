@@ -82,8 +82,13 @@ install_python() {
   done
   say "making .cache/venv with ${PYTHON_PACKAGES[*]} (some minutes, once)"
   [ -x .cache/venv/bin/python ] || python3 -m venv .cache/venv
+  local index=()
+  if python3 -c "import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=10)" \
+    "$TORCH_INDEX/torch/" 2>/dev/null; then
+    index=(--extra-index-url "$TORCH_INDEX")
+  fi
   .cache/venv/bin/python -m pip install --quiet --disable-pip-version-check \
-    --extra-index-url "$TORCH_INDEX" "${PYTHON_PACKAGES[@]}"
+    "${index[@]}" "${PYTHON_PACKAGES[@]}"
   python_serves .cache/venv/bin/python || { say "the new .cache/venv does not work; remove it and try again"; exit 1; }
   realpath --no-symlinks .cache/venv/bin/python >.cache/python
 }
