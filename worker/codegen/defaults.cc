@@ -35,7 +35,10 @@ void MapDefaults(const Space& space, const GroupShape& shape, const Target& targ
   auto* compute = g.mutable_compute();
   auto* memory = g.mutable_memory();
   const bool strips = space.primary >= 0;
-  if (memory->vector_bytes() == 0) memory->set_vector_bytes(strips && !shape.lanes ? 1 : 16);
+  if (memory->vector_bytes() == 0) {
+    const int64_t bytes = strips ? shape.good_width * shape.element_bytes : 16;
+    memory->set_vector_bytes(static_cast<int>(std::min<int64_t>(16, bytes)));
+  }
   if (compute->window_outputs() == 0)
     compute->set_window_outputs(shape.strips ? shape.good_strip : 1);
   // One vector a thread and many blocks where threads only wait; more where they compute.

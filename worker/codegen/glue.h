@@ -47,6 +47,7 @@ struct GroupSource {
   bool restrict = false;  // loads may move over stores
   bool strips = false;    // map: threads can take strips of windows
   bool lanes = false;     // and lanes can share the elements of a row
+  int good_width = 1;     // neighbouring outputs of a thread that share most
   int good_strip = 1;     // outputs of a strip from which sharing pays
   bool heavy = false;     // map: exponentials and the like
   bool emits = false, row_outputs = false;

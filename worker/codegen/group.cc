@@ -90,6 +90,8 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
   shape.strips = first->strips;
   shape.lanes = first->lanes;
   shape.good_strip = first->good_strip;
+  shape.good_width = first->good_width;
+  shape.element_bytes = 16 / std::max(1, WidthFor(context, 16));
   shape.emits = first->emits;
   for (int bytes : first->acc_bytes) shape.acc_bytes = std::max(shape.acc_bytes, bytes);
   auto resolved = ResolveKnobs(graph, group.space, shape, knobs, target);

@@ -13,14 +13,16 @@ struct GroupShape {
   int width = 1;             // elements of a vector, at most
   int64_t stream_bytes = 4;  // bytes of one position of all streams
   int streams = 1;
-  int64_t vectors = 1;  // of a row
-  bool strips = false;  // map: threads can take strips of windows
-  bool lanes = false;   // and lanes can share the elements of a row
-  int good_strip = 1;   // outputs of a strip from which sharing pays
-  bool edges = false;   // rows: single elements before the first or behind the last vector
-  bool heavy = false;   // map: exponentials and the like
-  bool emits = false;   // writes the full space
-  int acc_bytes = 4;    // rows of columns: largest stage
+  int64_t vectors = 1;        // of a row
+  bool strips = false;        // map: threads can take strips of windows
+  bool lanes = false;         // and lanes can share the elements of a row
+  int64_t element_bytes = 4;  // of the widest element that moves
+  int good_width = 1;         // neighbouring outputs of a thread that share most
+  int good_strip = 1;         // outputs of a strip from which sharing pays
+  bool edges = false;         // rows: single elements before the first or behind the last vector
+  bool heavy = false;         // map: exponentials and the like
+  bool emits = false;         // writes the full space
+  int acc_bytes = 4;          // rows of columns: largest stage
 };
 
 // Fills open knobs and checks all of them. InvalidArgument names the knob and its range.

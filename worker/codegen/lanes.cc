@@ -85,15 +85,16 @@ class Lanes {
       : context_(context), graph_(*context.graph), plan_(plan), chunks_(chunks) {
     const auto& axes = plan.node->axes;
     row_ = axes[plan.row_axis].extent;
-    if (plan.strip_axis >= 0) strip_extent_ = axes[plan.strip_axis].extent;
-    outputs_ = static_cast<int>(std::min<int64_t>(outputs, strip_extent_));
+    if (plan.strip_axis >= 0) {
+      strip_ = StripAxis::Of(axes[plan.strip_axis].extent, outputs,
+                             StepOf(context, *plan.node, plan.strip_axis));
+    }
     for (int a = 0; a < static_cast<int>(axes.size()); ++a) {
       if (a == plan.row_axis || a == plan.strip_axis) continue;
       (a < plan.strip_axis ? before_ : between_).push_back(axes[a].extent);
     }
     halo_ = static_cast<int>((plan.span + kLanes - 1) / kLanes);
     tiles_ = (row_ + kLanes * chunks_ - 1) / (kLanes * chunks_);
-    strips_ = (strip_extent_ + outputs_ - 1) / outputs_;
   }
 
   absl::StatusOr<GroupSource> Generate() {
@@ -110,13 +111,13 @@ class Lanes {
     }
     GroupSource source;
     source.emits = source.restrict = source.strips = source.lanes = true;
-    source.count = Product(before_) * strips_ * Product(between_) * tiles_ * kLanes;
+    source.count = Product(before_) * strip_.strips() * Product(between_) * tiles_ * kLanes;
     source.parameters = ParametersOf(context_, {&whole->kernel});
     for (const Parameter& p : source.parameters) source.streams += p.written ? 0 : 1;
     source.stream_bytes = 4;
     const bool fits = FitsInt(graph_, whole->kernel) && source.count <= kMaxIntPosition;
     source.index_type = fits ? "int" : "long long";
-    const std::string u = fits ? "unsigned" : "unsigned long long";
+    const std::string u = source.count <= kMaxIntPosition ? "unsigned" : "unsigned long long";
 
     Text body(2);
     body.Line(StrCat(u, " rest = static_cast<", u, ">(i);"));
@@ -132,11 +133,8 @@ class Lanes {
                        c > 0 ? StrCat(" + ", kLanes * c) : "", ";"));
     }
     digit("m", Product(between_));
-    digit("strip", strips_);
-    const int64_t last = strip_extent_ - outputs_;
-    body.Line(outputs_ == 1 ? "const Index a = strip;"
-                            : StrCat("const Index a = strip * ", outputs_, " < ", last,
-                                     " ? strip * ", outputs_, " : ", last, ";"));
+    digit("strip", strip_.strips());
+    for (const std::string& line : strip_.Lines("strip", "a")) body.Line(line);
     body.Line("const Index n = static_cast<Index>(rest);");
     if (split) {
       body.Line(StrCat("if (a >= ", inside.low, " && a <= ", inside.high, ") {"));
@@ -152,7 +150,7 @@ class Lanes {
   }
 
   int64_t Loads() const {
-    int64_t rows = outputs_;
+    int64_t rows = strip_.outputs;
     for (int tap : plan_.taps) rows *= plan_.node->reduce_axes[tap].extent;
     return rows * (chunks_ + halo_);
   }
@@ -180,7 +178,7 @@ class Lanes {
       if (a == plan_.row_axis) {
         at.push_back(column);
       } else if (a == plan_.strip_axis) {
-        at.push_back(Index::Of(v.strip) + Index(t));
+        at.push_back(Index::Of(v.strip) + Index(t * strip_.step));
       } else {
         at.push_back(a < plan_.strip_axis ? before[b++] : between[m++]);
       }
@@ -194,8 +192,7 @@ class Lanes {
     Values& values = *k.kernel.values;
     LaneVariables& v = k.v;
     v.before = values.NewVariable("n", {0, Product(before_) - 1});
-    v.strip = values.NewVariable(
-        "a", strip_range != nullptr ? *strip_range : Range{0, strip_extent_ - outputs_});
+    v.strip = values.NewVariable("a", strip_range != nullptr ? *strip_range : strip_.range());
     v.between = values.NewVariable("m", {0, Product(between_) - 1});
     const int64_t end = tiles_ * kLanes * chunks_;
     for (int c = 0; c < chunks_ + halo_; ++c) {
@@ -232,8 +229,8 @@ class Lanes {
       return inliner.BodyUnder(*plan_.node, env, needed);
     };
     std::map<ValuePtr, int> known;
-    k.rows_of.resize(outputs_);
-    for (int t = 0; t < outputs_; ++t) {
+    k.rows_of.resize(strip_.outputs);
+    for (int t = 0; t < strip_.outputs; ++t) {
       for (const auto& combination : combinations) {
         auto first = element(t, combination, 0, 0, 0);
         if (!first.ok()) return first.status();
@@ -265,7 +262,7 @@ class Lanes {
     std::vector<ValuePtr> all;
     for (const InputRow& row : k.rows) all.insert(all.end(), row.chunks.begin(), row.chunks.end());
     k.interior = InteriorOf(values, all, v.strip);
-    for (int t = 0; t < outputs_; ++t) {
+    for (int t = 0; t < strip_.outputs; ++t) {
       for (int tensor : context_.space->roots) {
         for (int c = 0; c < chunks_; ++c) {
           expected_ = Output(v, t, Index::Of(v.column[c]));
@@ -394,8 +391,8 @@ class Lanes {
     };
     size_t root = 0;
     load(0);
-    for (int t = 0; t < outputs_; ++t) {
-      if (t + 1 < outputs_) load(t + 1);
+    for (int t = 0; t < strip_.outputs; ++t) {
+      if (t + 1 < strip_.outputs) load(t + 1);
       for (int r : k.rows_of[t]) {
         if (k.rows[r].reduced.empty()) k.rows[r].reduced = RowWindow(e, loaded[r]);
       }
@@ -431,8 +428,9 @@ class Lanes {
   const GroupContext& context_;
   const graph::Graph& graph_;
   const LanePlan& plan_;
-  int chunks_, outputs_ = 1, halo_ = 0;
-  int64_t row_ = 1, strip_extent_ = 1, tiles_ = 1, strips_ = 1;
+  int chunks_, halo_ = 0;
+  StripAxis strip_;
+  int64_t row_ = 1, tiles_ = 1;
   std::vector<int64_t> before_, between_;
   std::vector<Index> expected_;  // where the window's result is being built
 };
@@ -465,26 +463,13 @@ absl::StatusOr<LanePlan> FindLanes(const GroupContext& context) {
     if (r != plan.row_tap) plan.taps.push_back(r);
   }
   // Strides of the loads: one along the row, the same number of elements from tap to tap.
-  Values values;
-  std::vector<Index> env;
-  std::vector<Variable> variables;
-  for (const auto* axes : {&node.axes, &node.reduce_axes}) {
-    for (const graph::Axis& axis : *axes) {
-      variables.push_back(values.NewVariable(axis.name, {0, axis.extent - 1}));
-      env.push_back(Index::Of(variables.back()));
-    }
-  }
-  TensorAccess access;
-  access.in_memory = context.in_memory;
-  Inliner inliner(graph, values, access);
-  auto value = inliner.Body(node, env);
-  if (!value.ok()) return none;
-  const Variable& row = variables[plan.row_axis];
-  const Variable& tap = variables[node.axes.size() + plan.row_tap];
+  NodeLoads found;
+  if (!FindLoads(context, node, found)) return none;
+  const Variable& row = found.variables[plan.row_axis];
+  const Variable& tap = found.variables[node.axes.size() + plan.row_tap];
   const int64_t count = node.reduce_axes[plan.row_tap].extent;
-  for (ValuePtr load : values.Closure({*value})) {
-    if (load->kind != Value::Kind::kLoad || (load->variables & (BitOf(row) | BitOf(tap))) == 0)
-      continue;
+  for (ValuePtr load : found.loads) {
+    if ((load->variables & (BitOf(row) | BitOf(tap))) == 0) continue;
     const int64_t step = load->index.CoefficientOf(tap);
     if (load->index.CoefficientOf(row) != 1 || step < 1) return none;
     plan.dilation = step;

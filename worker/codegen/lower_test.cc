@@ -210,6 +210,15 @@ TEST_CASE("corners of the skeletons", "[codegen]") {
       "z: f32[n: 2, c: 3, h: 18, w: 143] = y[n, c, h, w] / 12 + r[n, c, h, w]", "output z"};
   const Lines pool_long = {"input x: f32[5, 1200] ~ normal",
                            "y: f32[r: 5, c: 1175] = sum[q: 7](x[r, c + q * 4 + 1])", "output y"};
+  const Lines dilated = {"input x: f32[1, 2, 27, 28, 40] ~ normal",
+                         "y: f32[n: 1, c: 2, d: 11, h: 11, w: 18] = max[i: 3, j: 3, k: 3](select(0 "
+                         "<= d * 2 + i * 3 - 1 and 0 <= h * 2 + j * 3 "
+                         "- 1 and 0 <= w * 2 + k * 3 - 1, x[n, c, d * 2 + i * 3 - 1, h * 2 + j * 3 "
+                         "- 1, w * 2 + k * 3 - 1], -inf))",
+                         "output y"};
+  const Lines halved = {"input x: f32[3, 24, 40] ~ normal",
+                        "y: f32[n: 3, h: 12, w: 20] = max[i: 2, j: 2](x[n, h * 2 + i, w * 2 + j])",
+                        "z: f32[n: 3, h: 12, w: 20] = y[n, h, w] * 2", "output z"};
   const Lines half = {"input x: f16[6, 200] ~ normal", "m: f32[r: 6] = max[c: 200](f32(x[r, c]))",
                       "s: f32[r: 6] = sum[c: 200](exp(f32(x[r, c]) - m[r]))",
                       "y: f16[r: 6, c: 200] = f16(exp(f32(x[r, c]) - m[r]) / s[r])", "output y"};

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/codegen/window.h"
 
 namespace warpsmith::codegen {
 
@@ -396,7 +397,7 @@ absl::StatusOr<Space> FindSpace(const graph::Graph& graph, const std::vector<int
     if (!traced.status.ok()) return traced.status;
     reading = ReadingOf(node, traced, graph);
     space.skeleton = wanted == v1::SKELETON_AUTO ? Choose(node, reading) : wanted;
-    space.window = reading.guarded || reading.overlapping;
+    space.window = reading.guarded || reading.overlapping || !WindowAxes(node).empty();
   } else {
     if (wanted != v1::SKELETON_AUTO && wanted != v1::SKELETON_MAP) {
       return absl::InvalidArgumentError(StrCat("group of ", NameOf(graph, roots[0]),

@@ -8,6 +8,9 @@
 #include "worker/codegen/window.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 
@@ -20,23 +23,25 @@ using absl::StrCat;
 constexpr int64_t kMaxStripElements = 4096;
 // Loads saved by a strip, from which on it is worth its registers.
 constexpr double kWorthSharing = 1.25;
+// Chunks of a warp that lanes share elements in.
+constexpr int kLaneChunks = 4;
 
 // How a strip index becomes output coordinates.
 struct Strips {
   std::vector<int64_t> shape;  // of the output
   int axis = 0;                // along which a strip runs
-  int outputs = 1;             // T
-  int width = 1;               // V
-  int64_t before = 1, strips = 1, between = 1, blocks = 1;
+  StripAxis strip;
+  int width = 1;  // V
+  int64_t before = 1, between = 1, blocks = 1;
 
   bool inner() const { return axis + 1 < static_cast<int>(shape.size()); }
   int64_t last() const { return shape.back(); }
 };
 
-Strips MakeStrips(const std::vector<int64_t>& shape, int axis, int outputs, int width) {
-  Strips s{shape, axis, outputs, width};
+Strips MakeStrips(const std::vector<int64_t>& shape, int axis, int outputs, int64_t step,
+                  int width) {
+  Strips s{shape, axis, StripAxis::Of(shape[axis], outputs, step), width};
   for (int a = 0; a < axis; ++a) s.before *= shape[a];
-  s.strips = (shape[axis] + outputs - 1) / outputs;
   for (int a = axis + 1; a + 1 < static_cast<int>(shape.size()); ++a) s.between *= shape[a];
   if (s.inner()) s.blocks = (shape.back() + width - 1) / width;
   return s;
@@ -54,9 +59,7 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s,
   kernel.values = std::make_unique<Values>();
   Values& values = *kernel.values;
   v.before = values.NewVariable("n", {0, s.before - 1});
-  Range range{0, s.shape[s.axis] - s.outputs};
-  if (interior != nullptr) range = *interior;
-  v.strip = values.NewVariable("a", range, s.shape[s.axis] % s.outputs == 0 ? s.outputs : 1);
+  v.strip = values.NewVariable("a", interior != nullptr ? *interior : s.strip.range());
   v.between = values.NewVariable("m", {0, s.between - 1});
   v.last = values.NewVariable("w", {0, s.inner() ? s.last() - s.width : 0},
                               s.inner() && s.last() % s.width == 0 ? s.width : 1);
@@ -71,11 +74,11 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s,
     between = Unflatten(Index::Of(v.between),
                         std::vector<int64_t>(s.shape.begin() + s.axis + 1, s.shape.end() - 1));
   }
-  for (int t = 0; t < s.outputs; ++t) {
+  for (int t = 0; t < s.strip.outputs; ++t) {
     for (int tensor : context.space->roots) {
       for (int j = 0; j < s.width; ++j) {
         std::vector<Index> at = before;
-        at.push_back(Index::Of(v.strip) + Index(t));
+        at.push_back(Index::Of(v.strip) + Index(t * s.strip.step));
         at.insert(at.end(), between.begin(), between.end());
         if (s.inner()) at.push_back(Index::Of(v.last) + Index(j));
         const std::vector<int64_t>& shape = graph.tensors[tensor].shape;
@@ -89,11 +92,85 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s,
   return kernel;
 }
 
+// Aligned vectors that lie within a row of their tensor and hold several of the elements that a
+// thread loads: one access instead of several.
+class SharedVectors {
+ public:
+  SharedVectors(const graph::Graph& graph, const Kernel& kernel) : kernel_(kernel) {
+    for (ValuePtr load : LoadsOf(kernel)) {
+      const graph::Tensor& tensor = graph.tensors[load->tensor];
+      if (tensor.shape.empty() || load->index.has_opaque()) continue;
+      for (int width : {4, 2}) {
+        if (!FitsVector(tensor.type, width)) continue;
+        // Where the load's vector begins.
+        const Index moving = load->index - Index(load->index.constant());
+        if (moving.multiple() % width != 0) continue;
+        const int64_t past = ((load->index.constant() % width) + width) % width;
+        const Index first = load->index - Index(past);
+        const Index column = FloorMod(first, tensor.shape.back());
+        if (!(FloorMod(first + Index(width - 1), tensor.shape.back()) == column + Index(width - 1)))
+          continue;
+        const std::string key =
+            absl::StrCat(load->tensor, "@", first.key(), "?",
+                         load->args.empty() ? -1 : load->args[0]->id, "x", width);
+        Vector& vector = vectors_[key];
+        vector.first = first;
+        vector.width = width;
+        vector.members.push_back({load, past});
+      }
+    }
+  }
+
+  // Loads the vectors that the target needs and that are not there yet.
+  void Load(Emitter& emitter, ValuePtr target, const Dialect& dialect) {
+    std::set<ValuePtr> needed;
+    for (ValuePtr value : kernel_.values->Closure({target})) needed.insert(value);
+    for (int width : {4, 2}) {
+      for (auto& [key, vector] : vectors_) {
+        if (vector.width != width) continue;
+        int open = 0;
+        bool wanted = false;
+        for (const auto& [load, lane] : vector.members) {
+          if (emitter.IsBound(load)) continue;
+          ++open;
+          wanted = wanted || needed.count(load) > 0;
+        }
+        if (!wanted || open < 2) continue;
+        const ValuePtr load = vector.members[0].first;
+        const std::string array = emitter.NewName("v"), type = StorageType(load->type);
+        emitter.Line(
+            StrCat(type, " ", array, "[", width, "]", load->args.empty() ? ";" : " = {};"));
+        const std::string guard = load->args.empty() ? "" : emitter.Use(load->args[0]);
+        const std::string call =
+            StrCat("ws::load<", width, ", ", type, ", ", dialect.load_hint, ">(",
+                   emitter.Address(load->tensor, vector.first), ", ", array, ");");
+        emitter.Line(guard.empty() ? call : StrCat("if (", guard, ") ", call));
+        for (const auto& [member, lane] : vector.members) {
+          if (!emitter.IsBound(member)) {
+            emitter.Bind(member, ToRegister(load->type, StrCat(array, "[", lane, "]")));
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  struct Vector {
+    Index first;
+    int width = 1;
+    std::vector<std::pair<ValuePtr, int64_t>> members;  // and their lanes
+  };
+  const Kernel& kernel_;
+  std::map<std::string, Vector> vectors_;
+};
+
 void EmitStrip(Emitter& emitter, const Dialect& dialect, const GroupContext& context,
                const Kernel& kernel, const Strips& s) {
   std::vector<ValuePtr> targets = TargetsOf(kernel);
   emitter.Expect(targets);
+  SharedVectors vectors(*context.graph, kernel);
   for (size_t r = 0; r < kernel.roots.size(); r += s.width) {
+    for (int j = 0; j < s.width; ++j) vectors.Load(emitter, kernel.roots[r + j].value, dialect);
     const Kernel::Root& first = kernel.roots[r];
     const graph::DType type = context.graph->tensors[first.tensor].type;
     const bool vector = s.width > 1 && first.address.multiple() % s.width == 0;
@@ -139,6 +216,62 @@ void ForEachIndex(const graph::Node& node, const std::function<void(const std::v
 }
 
 }  // namespace
+
+StripAxis StripAxis::Of(int64_t extent, int outputs, int64_t step) {
+  StripAxis axis{extent, static_cast<int>(std::min<int64_t>(outputs, extent)), step};
+  if (extent < step * axis.outputs) axis.step = 1;
+  return axis;
+}
+
+int64_t StripAxis::strips() const {
+  return step * ((extent + step * outputs - 1) / (step * outputs));
+}
+
+std::vector<std::string> StripAxis::Lines(const std::string& strip,
+                                          const std::string& first) const {
+  const int64_t block = step * outputs, last = extent - block;
+  if (block == 1) return {StrCat("const Index ", first, " = ", strip, ";")};
+  const std::string number = step == 1 ? strip : StrCat(strip, " / ", step);
+  std::vector<std::string> lines = {
+      StrCat("const Index ", first, "_block = ", number, " * ", block, ";")};
+  lines.push_back(StrCat("const Index ", first, " = (", first, "_block < ", last, " ? ", first,
+                         "_block : ", last, ")", step == 1 ? "" : StrCat(" + ", strip, " % ", step),
+                         ";"));
+  return lines;
+}
+
+bool FindLoads(const GroupContext& context, const graph::Node& node, NodeLoads& found) {
+  std::vector<Index> env;
+  for (const auto* axes : {&node.axes, &node.reduce_axes}) {
+    for (const graph::Axis& axis : *axes) {
+      found.variables.push_back(found.values.NewVariable(axis.name, {0, axis.extent - 1}));
+      env.push_back(Index::Of(found.variables.back()));
+    }
+  }
+  TensorAccess access;
+  access.in_memory = context.in_memory;
+  Inliner inliner(*context.graph, found.values, access);
+  auto value = inliner.Body(node, env);
+  if (!value.ok()) return false;
+  for (ValuePtr load : found.values.Closure({*value})) {
+    if (load->kind == Value::Kind::kLoad) found.loads.push_back(load);
+  }
+  return true;
+}
+
+int64_t StepOf(const GroupContext& context, const graph::Node& node, int axis) {
+  NodeLoads found;
+  if (!FindLoads(context, node, found)) return 1;
+  for (ValuePtr load : found.loads) {
+    const int64_t stride = std::abs(load->index.CoefficientOf(found.variables[axis]));
+    for (int tap : TapsOf(node, axis)) {
+      const Variable& variable = found.variables[node.axes.size() + tap];
+      const int64_t dilation = std::abs(load->index.CoefficientOf(variable));
+      if (stride > 0 && dilation > 0) return dilation / std::gcd(stride, dilation);
+    }
+  }
+  return 1;
+}
 
 std::vector<int> TapsOf(const graph::Node& node, int axis) {
   std::vector<bool> mixed(node.reduce_axes.size());
@@ -225,7 +358,7 @@ namespace {
 
 // Outputs of a strip that share enough: 1 where windows hardly overlap along the strip.
 int GoodStrip(const GroupContext& context, const std::vector<int64_t>& shape, int axis,
-              bool lanes) {
+              int64_t step, bool lanes) {
   constexpr int kOutputs = 4;
   const bool inner =
       axis + 1 < static_cast<int>(shape.size()) &&
@@ -233,12 +366,25 @@ int GoodStrip(const GroupContext& context, const std::vector<int64_t>& shape, in
   if (!inner || shape[axis] < kOutputs)
     return 1;  // strips along the lanes' own axis scatter accesses
   StripVariables v;
-  auto one = BuildStrip(context, MakeStrips(shape, axis, 1, 1), nullptr, v);
-  auto some = BuildStrip(context, MakeStrips(shape, axis, kOutputs, 1), nullptr, v);
+  auto one = BuildStrip(context, MakeStrips(shape, axis, 1, 1, 1), nullptr, v);
+  auto some = BuildStrip(context, MakeStrips(shape, axis, kOutputs, step, 1), nullptr, v);
   if (!one.ok() || !some.ok()) return 1;
   const double gain = static_cast<double>(kOutputs) * LoadsOf(*one).size() / LoadsOf(*some).size();
   if (gain < kWorthSharing) return 1;
   return lanes ? 2 * kOutputs : kOutputs;
+}
+
+// Neighbours along the contiguous axis that a thread had better take: two where the window moves by
+// several elements, so that what lies between is loaded by vectors.
+int GoodWidth(const GroupContext& context, const graph::Node& node) {
+  const int last = static_cast<int>(node.axes.size()) - 1;
+  if (last < 1 || node.axes[last].extent % 2 != 0) return 1;
+  NodeLoads found;
+  if (!FindLoads(context, node, found)) return 1;
+  for (ValuePtr load : found.loads) {
+    if (load->index.CoefficientOf(found.variables[last]) > 1 && FitsVector(load->type, 4)) return 2;
+  }
+  return 1;
 }
 
 }  // namespace
@@ -264,15 +410,19 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
     if (!source.ok() || !possible) return source;
     source->strips = true;
     source->lanes = GenerateLanes(context, 1, 1).ok();
-    source->good_strip = GoodStrip(
-        context, shape, source->lanes ? WindowAxes(node).front() : axes[0], source->lanes);
+    const int axis = source->lanes ? WindowAxes(node).front() : axes[0];
+    source->good_strip =
+        GoodStrip(context, shape, axis, StepOf(context, node, axis), source->lanes);
+    source->good_width = source->lanes ? kLaneChunks : GoodWidth(context, node);
     return source;
   }
   if (width > 1) {
     auto lanes = GenerateLanes(context, outputs, width);
     if (lanes.status().code() != absl::StatusCode::kFailedPrecondition) return lanes;
   }
-  const int axis = axes[0];
+  int axis = axes[0];
+  // Along the contiguous axis alone there are neighbours, no strips.
+  if (axis + 1 == static_cast<int>(shape.size()) && width > 1 && outputs == 1 && axis > 0) --axis;
   width = axis + 1 < static_cast<int>(shape.size())
               ? static_cast<int>(std::min<int64_t>(width, shape.back()))
               : 1;
@@ -284,7 +434,7 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
                outputs, "; a thread of ", width, " neighbours takes at most ",
                kMaxStripElements / (elements * width), " windows of ", elements, " elements"));
   }
-  const Strips s = MakeStrips(shape, axis, taken, width);
+  const Strips s = MakeStrips(shape, axis, taken, StepOf(context, node, axis), width);
   StripVariables v, vi;
   auto whole = BuildStrip(context, s, nullptr, v);
   if (!whole.ok()) return whole.status();
@@ -298,7 +448,7 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   }
 
   GroupSource source;
-  source.count = s.before * s.strips * s.between * s.blocks;
+  source.count = s.before * s.strip.strips() * s.between * s.blocks;
   source.emits = true;
   source.width = 1;
   source.restrict = true;
@@ -311,7 +461,7 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   const Dialect dialect = MakeDialect(context, *whole, source.parameters, source.index_type);
   const uint64_t known = BitOf(v.before) | BitOf(v.strip) | BitOf(v.between) | BitOf(v.last);
   Text body(2);
-  const std::string u = fits ? "unsigned" : "unsigned long long";
+  const std::string u = source.count <= kMaxIntPosition ? "unsigned" : "unsigned long long";
   // The strip's place, from the last axis to the first.
   body.Line(StrCat(u, " rest = static_cast<", u, ">(i);"));
   auto digit = [&](const std::string& name, int64_t extent) {
@@ -331,8 +481,8 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
     clamped("w", s.width, s.last() - s.width);
     digit("m", s.between);
   }
-  digit("a_block", s.strips);
-  clamped("a", s.outputs, shape[axis] - s.outputs);
+  digit("strip", s.strip.strips());
+  for (const std::string& line : s.strip.Lines("strip", "a")) body.Line(line);
   body.Line("const Index n = static_cast<Index>(rest);");
   auto write = [&](const Kernel& kernel, int depth) {
     Dialect own = dialect;
