@@ -73,9 +73,12 @@ class GroupLowering {
                      const std::string& body) {
     const std::string name = base_name_ + suffix;
     std::string parameters, members;
+    // A state may be overwritten through another parameter.
+    bool alone = group_->source.restrict;
     for (const Parameter& p : group_->source.parameters) {
-      const bool alone =
-          group_->source.restrict && graph_.tensors[p.tensor].role != graph::Role::kState;
+      alone = alone && graph_.tensors[p.tensor].role != graph::Role::kState;
+    }
+    for (const Parameter& p : group_->source.parameters) {
       absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", p.type,
                       alone ? " __restrict__ " : " ", p.name);
       absl::StrAppend(&members, members.empty() ? "" : ", ", p.name);

@@ -37,6 +37,7 @@ WS_DEVICE void load(const T* p, T (&out)[V]) {
   }
   memcpy(out, &w, sizeof(W));
 #else
+  host::check_aligned(p, sizeof(W));   // a card would fault
   memcpy(out, p, sizeof(W));
 #endif
 }
@@ -53,6 +54,7 @@ WS_DEVICE void store(T* p, const T (&in)[V]) {
     *reinterpret_cast<W*>(p) = w;
   }
 #else
+  host::check_aligned(p, sizeof(W));
   memcpy(p, in, sizeof(W));
 #endif
 }
