@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Warpsmith is built with, from Debian 12 (or Ubuntu 24.04). Idempotent, and quick when
+# Installs what Warpsmith is built with, from Debian 12. Idempotent, and quick when
 # nothing is missing.
 #
 #   scripts/install-deps.sh           the packages to build and run
