@@ -2,11 +2,12 @@
 # From a fresh Debian 12 to faster kernels: installs, builds, starts a planner and two workers with
 # an embedded store, makes the starter problems faster, and shows what came of it.
 #
-#   scripts/quickstart.sh [--dir DIR] [--device auto|host|cuda] [--seconds N] [--problems FILE]
+#   scripts/quickstart.sh [--dir DIR] [--device auto|host|cuda] [--seconds N] [--problems FILE] [--python PATH]
 #
 #   --dir       where the state goes (default: ~/.local/share/warpsmith); what is there is kept
 #   --device    default: host, the processor, so that it is the same everywhere
 #   --seconds   device time for each problem (default: 6)
+#   --python    a Python with PyTorch, for problems that came from it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,14 +15,15 @@ dir=${XDG_DATA_HOME:-$HOME/.local/share}/warpsmith
 device=host
 seconds=6
 problems=problems/starter.json
+python=
 while [ $# -gt 0 ]; do
   case $1 in
-    --dir | --device | --seconds | --problems)
+    --dir | --device | --seconds | --problems | --python)
       [ $# -ge 2 ] || { echo "quickstart: $1 needs a value" >&2; exit 2; }
       declare "${1#--}=$2"
       shift 2
       ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) echo "quickstart: unknown argument '$1'; --help lists them" >&2; exit 2 ;;
   esac
 done
@@ -32,9 +34,10 @@ cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.
 cmake --build build/release --target warpsmith warpsmith-planner warpsmith-worker
 
 warpsmith() { build/release/bin/warpsmith --dir "$dir" "$@"; }
-workers=()
-[ "$device" = host ] && workers=(--workers 2)
-warpsmith up --detach --device "$device" "${workers[@]}"
+flags=(--device "$device")
+[ "$device" != host ] || flags+=(--workers 2)
+[ -z "$python" ] || flags+=(--python "$python")
+warpsmith up --detach "${flags[@]}"
 trap 'warpsmith down' EXIT
 run=$(warpsmith submit --seconds "$seconds" "$problems")
 warpsmith watch "$run" || [ $? -eq 5 ]  # 5: a problem had to be given up; the table says which
