@@ -17,6 +17,8 @@ constexpr int kFewVectors = 8;
 constexpr int kPartVectors = 14;
 // Registers of a thread beside the vectors it keeps.
 constexpr int kWorkRegisters = 34;
+// Vectors of a row from which on several blocks and a second kernel beat one block.
+constexpr int64_t kWorthSplitting = 32768;
 // Largest unroll.
 constexpr int64_t kMostInFlight = 8;
 
@@ -99,13 +101,15 @@ RowLayout LayoutOfPasses(const Space& space, int64_t vectors, int64_t slot, cons
 RowLayout LayoutOfOnePass(const Space& space, int64_t vectors, const Target& target) {
   RowLayout layout;
   const int64_t blocks = std::min(CeilDiv(2 * target.sm_count, space.rows), vectors / (1024 * 8));
-  if (blocks > 1) {
+  if (blocks > 1 && vectors >= kWorthSplitting) {
     layout.threads = layout.row_threads = 1024;
     layout.blocks = static_cast<int>(std::min<int64_t>(blocks, kMaxBlocksPerRow));
     return layout;
   }
-  layout.row_threads =
-      static_cast<int>(std::min<int64_t>(512, PowerOfTwoAtLeast(CeilDiv(vectors, 8))));
+  // Few rows leave a multiprocessor to each: all its threads, with few rounds of loads.
+  const bool few = space.rows < target.sm_count;
+  layout.row_threads = static_cast<int>(
+      std::min<int64_t>(few ? 1024 : 512, PowerOfTwoAtLeast(CeilDiv(vectors, few ? 4 : 8))));
   layout.threads = std::max(layout.row_threads, 128);
   layout.registers = 8;
   return layout;

@@ -34,6 +34,8 @@ constexpr int kMaxReduces = 6;
 constexpr int kMaxGroupNodes = 48;
 constexpr int64_t kMaxLoadsOfOutput = 24;
 constexpr size_t kMaxKernelLoads = 128;
+// A tensor of at most this part of what it comes from is small.
+constexpr int64_t kSmallPart = 16;
 
 using Roots = std::vector<int>;
 
@@ -181,6 +183,7 @@ class Fusion {
         }
         total = static_cast<int64_t>(distinct.size());
       }
+      if (node.reduce) StoreSmallResults(distinct);
       for (int t : node.outputs) {
         loads[t] = total;
         bool heavy = IsHeavy(node.value);
@@ -188,6 +191,24 @@ class Fusion {
           heavy = heavy || (inlined(e->tensor) && heavy_.count(e->tensor) > 0);
         if (heavy) heavy_.insert(t);
       }
+    }
+  }
+
+  // What a reduce makes of the results of other reduces is small and belongs to the kernel of
+  // those: a loss of each row, say, and its mean.
+  void StoreSmallResults(const std::vector<graph::ExprPtr>& loads) {
+    for (const auto& e : loads) {
+      const int t = e->tensor, producer = graph_.tensors[t].node;
+      if (producer < 0 || graph_.nodes[producer].reduce) continue;
+      bool reduced = false;
+      int64_t largest = 0;
+      for (size_t u = 0; u < graph_.tensors.size(); ++u) {
+        if (!ancestors_[t][u]) continue;
+        const int node = graph_.tensors[u].node;
+        reduced = reduced || (node >= 0 && graph_.nodes[node].reduce);
+        largest = std::max(largest, graph_.tensors[u].elements());
+      }
+      if (reduced && graph_.tensors[t].elements() * kSmallPart <= largest) stored_.insert(t);
     }
   }
 
