@@ -6,7 +6,8 @@
 //   relative error is about (mean / deviation)^2 * 2^-52, and f32 data hold no deviation below mean
 //   * 2^-24. Infinities and NaN give NaN in both forms.
 //
-// Nodes that compute the same are computed once, always: the later one becomes a view of the first.
+// Reduces that compute the same are computed once, always: the later one becomes a view of the
+// first.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -162,7 +163,8 @@ Graph SinglePassVariance(const Graph& before, const Variance& variance) {
   return graph;
 }
 
-bool SameNode(const Node& a, const Node& b) {
+// But for what they compute: the same shape of work.
+bool SameShape(const Node& a, const Node& b) {
   if (a.reduce != b.reduce || (a.reduce && a.combiner != b.combiner) ||
       a.axes.size() != b.axes.size() || a.reduce_axes.size() != b.reduce_axes.size()) {
     return false;
@@ -173,7 +175,7 @@ bool SameNode(const Node& a, const Node& b) {
   for (size_t i = 0; i < a.reduce_axes.size(); ++i) {
     if (a.reduce_axes[i].extent != b.reduce_axes[i].extent) return false;
   }
-  return graph::Same(a.value, b.value);
+  return true;
 }
 
 ExprPtr Renamed(const ExprPtr& e, const std::map<int, int>& to) {
@@ -187,20 +189,23 @@ ExprPtr Renamed(const ExprPtr& e, const std::map<int, int>& to) {
   return copy;
 }
 
-// Nodes stay, so that every name does: a repeated one becomes a view of the first.
+// Nodes stay, and what reads them, so that a schedule made for the graph as it was still holds: a
+// repeated one becomes a view of the first.
 Graph ShareCommonNodes(const Graph& before) {
   Graph graph = before;
-  std::map<int, int> first;  // tensor -> the same one before
+  std::vector<ExprPtr> values(graph.nodes.size());  // with the first ones in place of the repeated
+  std::map<int, int> first;                         // tensor -> the same one before
   std::map<size_t, std::vector<size_t>> by_shape;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& node = graph.nodes[n];
-    if (!first.empty()) node.value = Renamed(node.value, first);
-    // Views of one tensor are no work to share.
-    if (!node.reduce && node.value->op == Op::kLoad) continue;
+    values[n] = first.empty() ? node.value : Renamed(node.value, first);
+    if (!node.reduce) continue;  // maps are inlined, and equal values are one there
     const size_t key = node.axes.size() * 64 + node.reduce_axes.size() * 2 + node.reduce;
     for (size_t m : by_shape[key]) {
       const Node& other = graph.nodes[m];
-      if (other.outputs.size() != node.outputs.size() || !SameNode(other, node)) continue;
+      if (other.outputs.size() != node.outputs.size() || !SameShape(other, node) ||
+          !graph::Same(values[m], values[n]))
+        continue;
       if (node.outputs.size() > 1) break;  // argmax: two views would need two nodes
       first[node.outputs[0]] = other.outputs[0];
       node.reduce = false;
