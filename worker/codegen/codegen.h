@@ -36,9 +36,10 @@ struct Target {
 // ---- algebra: rewrites that hold for every input ------------------------------------------------
 
 // Rewrites that apply to this graph, as the strings that Schedule.rewrites takes, e.g.
-// "single_pass_variance:var", "separable_window:y". Deterministic order.
+// "single_pass_variance:var". Deterministic order.
 std::vector<std::string> ApplicableRewrites(const graph::Graph& graph);
-// Applies them in order. InvalidArgument names one that does not apply.
+// Applies them in order; reduces that compute the same are computed once, always. Every tensor
+// keeps its name. InvalidArgument names one that does not apply.
 absl::StatusOr<graph::Graph> Rewrite(
     const graph::Graph& graph, const google::protobuf::RepeatedPtrField<std::string>& rewrites);
 
