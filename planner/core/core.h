@@ -49,7 +49,7 @@ inline constexpr double kDefaultBudgetSeconds = 60;
 inline constexpr int kMaxLosses = 3;
 inline constexpr int kMaxFailures = 3;
 // Nearer to the speed of light there is nothing to win.
-inline constexpr double kAtLight = 0.97;
+inline constexpr double kAtLight = 0.99;
 // A slice costs at least this much of the budget, so that every task ends.
 inline constexpr double kMinChargeSeconds = 1;
 

@@ -51,7 +51,7 @@ struct Outcome {
 };
 
 // A plan this near to the speed of light (light time over measured time) ends the search.
-inline constexpr double kLightReached = 0.97;
+inline constexpr double kLightReached = 0.99;
 // Judge failures in a row after which a lease is given up.
 inline constexpr int kMaxJudgeFailures = 5;
 // Bounds of Options.in_flight.
