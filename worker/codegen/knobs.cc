@@ -17,6 +17,9 @@ constexpr int kMaxWindowOutputs = 64;
 constexpr int kMaxSplit = 4096;
 constexpr int kMaxColumnRegisters = 64;
 
+// fp32 values that a thread adds up before fp64 is worth its conversions.
+constexpr int64_t kLongSum = 4096;
+
 bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
 class Checker {
@@ -39,6 +42,19 @@ class Checker {
   std::string group_;
   absl::Status status_;
 };
+
+// Whether a thread adds up so many fp32 values one after another that its sum loses digits.
+bool LongSums(const graph::Graph& graph, const Space& space, const v1::Group& g) {
+  int sums = 0;
+  for (const StageNode& stage : space.nodes) {
+    const graph::Node& node = graph.nodes[stage.node];
+    sums += node.combiner == graph::Combiner::kSum && graph::IsFloat(node.value->type);
+  }
+  if (sums == 0 || sums * 8 > kMaxAccBytes) return false;
+  const int64_t threads = int64_t{std::max(1, g.occupancy().threads_per_row())} *
+                          std::max(1, g.occupancy().blocks_per_row());
+  return space.row_elements / threads > kLongSum;
+}
 
 void CheckMap(const GroupShape& shape, const v1::Group& g, Checker& check) {
   check.Range("compute.window_outputs", g.compute().window_outputs(), 1,
@@ -207,8 +223,10 @@ absl::StatusOr<v1::Group> ResolveKnobs(const graph::Graph& graph, const Space& s
   }
   check.Range("occupancy.block_threads", g.occupancy().block_threads(), 32, 1024);
   check.Range("compute.unroll", g.compute().unroll(), 1, kMaxUnroll);
-  if (g.precision().accumulator() == v1::ACCUMULATOR_AUTO)
-    g.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
+  if (g.precision().accumulator() == v1::ACCUMULATOR_AUTO) {
+    g.mutable_precision()->set_accumulator(LongSums(graph, space, g) ? v1::ACCUMULATOR_F64
+                                                                     : v1::ACCUMULATOR_F32);
+  }
   check.That(v1::Accumulator_IsValid(g.precision().accumulator()),
              "precision.accumulator is unknown");
   check.That(v1::CacheHint_IsValid(g.memory().load_hint()) &&
