@@ -102,6 +102,9 @@ class Oracle:
         torch.set_default_device(device)
         if device.startswith("cuda"):
             torch.cuda.set_device(device)
+            # What is left for the processor is small, and waking a team of threads for each step of it takes
+            # milliseconds where many workers share many cores.
+            torch.set_num_threads(1)
         self.handover = handover.for_device(device)
         self.module, self.source_path = modules.load_source(source)
         self.model = modules.make_model(self.module).to(device)
