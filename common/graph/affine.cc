@@ -105,6 +105,8 @@ void NarrowCompare(Op op, const ExprPtr& left, const ExprPtr& right, bool value,
   const int variables = static_cast<int>(ranges.size());
   const auto a = AsAffine(left, variables), b = AsAffine(right, variables);
   if (!a || !b) return;
+  // Where a side could wrap, the comparison is of other numbers than those of its affine form.
+  if (!BoundsOfAffine(*a, ranges) || !BoundsOfAffine(*b, ranges)) return;
   switch (op) {
     case Op::kLt:
       return value ? NarrowLess(*a, *b, -1, ranges) : NarrowLess(*b, *a, 0, ranges);
@@ -184,6 +186,7 @@ std::optional<Interval> BoundsOf(const ExprPtr& e, const std::vector<Interval>& 
     }
     case Op::kAbs:
     case Op::kNeg: {
+      if (e->type != DType::kI64) return std::nullopt;  // the least i32 wraps
       const auto a = BoundsOf(e->args[0], ranges);
       if (!a) return std::nullopt;
       if (e->op == Op::kNeg) return Interval{-a->high, -a->low};

@@ -238,7 +238,10 @@ class LoadCounter {
     if (conditions.empty()) return count;
     constexpr int kSamples = 4096;
     constexpr double kClearlyLess = 0.9;
+    // A variable that the load does not use may still decide: then any of its values will do.
     std::vector<bool> all_used = used;
+    for (const Condition& c : conditions) MarkVariables(*c.e, all_used);
+    if (all_used != used) return count;
     int inside = 0;
     uint64_t state = 1;
     for (int s = 0; s < kSamples; ++s) {
@@ -252,9 +255,6 @@ class LoadCounter {
         return !value || (*value != 0) == c.value;  // what depends on data may be either
       });
     }
-    for (const Condition& c : conditions) MarkVariables(*c.e, all_used);
-    // A variable that the load does not use may still decide: then any of its values will do.
-    if (all_used != used) return count;
     const double estimate = static_cast<double>(points) * inside / kSamples;
     return estimate < kClearlyLess * count ? static_cast<int64_t>(estimate) : count;
   }

@@ -163,7 +163,8 @@ class Substitution {
 
 ExprPtr Const(DType type, double number) {
   if (!IsFloat(type)) {
-    WS_CHECK(std::trunc(number) == number, absl::StrCat(number, " is no ", NameOf(type)));
+    WS_CHECK(std::trunc(number) == number && number >= -0x1p63 && number < 0x1p63,
+             absl::StrCat(number, " is no ", NameOf(type)));
     return ConstInt(type, static_cast<int64_t>(number));
   }
   auto e = std::make_shared<Expr>();

@@ -161,6 +161,26 @@ TEST_CASE("affine forms and bounds of indexes") {
   CHECK(bounds(Select(Binary(Op::kLt, i, I(5)), i, I(0))) == Pair(0, 4));
 }
 
+TEST_CASE("bounds hold where arithmetic wraps") {
+  const ExprPtr i = Index(0);
+  const std::vector<Interval> ranges = {{0, 7}};
+  // i * (2^62 - 1) is negative for i = 3, though no multiple of a positive number is.
+  const ExprPtr wraps = Binary(Op::kMul, i, ConstInt(DType::kI64, (int64_t{1} << 62) - 1));
+  const ExprPtr zero = ConstInt(DType::kI64, 0);
+  const ExprPtr chosen =
+      Select(Binary(Op::kLt, wraps, zero), Binary(Op::kAdd, i, ConstInt(DType::kI64, 100)), zero);
+  CHECK(EvaluateAt(*chosen, {3}) == 103);
+  const auto bounds = BoundsOf(chosen, ranges);
+  CHECK((!bounds || bounds->high >= 103));
+  // -(-2^31) is itself in i32.
+  const ExprPtr least =
+      Select(Binary(Op::kLt, zero, i), ConstInt(DType::kI32, INT32_MIN), ConstInt(DType::kI32, 0));
+  const ExprPtr negated = Cast(DType::kI64, Unary(Op::kNeg, least));
+  CHECK(EvaluateAt(*negated, {3}) == INT32_MIN);
+  const auto negated_bounds = BoundsOf(negated, ranges);
+  CHECK((!negated_bounds || negated_bounds->low <= INT32_MIN));
+}
+
 TEST_CASE("conditions narrow ranges") {
   const ExprPtr i = Index(0), j = Index(1);
   const auto narrowed = [](const ExprPtr& condition, bool value) {

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/graph/ast.h"
+#include "common/graph/numeric.h"
 #include "common/graph/operators.h"
 
 namespace warpsmith::graph {
@@ -147,7 +148,9 @@ absl::StatusOr<ExprPtr> Build(const TokenReader& reader, const Scope& scope, con
 
 namespace {
 
-absl::StatusOr<ExprPtr> ParseConstant(TokenReader& reader, const Dims& dims, DType type) {
+// Reads a constant; also gives what it was read from.
+absl::StatusOr<ExprPtr> ParseConstant(TokenReader& reader, const Dims& dims, DType type,
+                                      AstPtr* read) {
   const Scope scope{nullptr, &dims, {}};
   const int column = reader.Peek().column;
   auto ast = ParseExpression(reader, scope);
@@ -155,19 +158,57 @@ absl::StatusOr<ExprPtr> ParseConstant(TokenReader& reader, const Dims& dims, DTy
   auto value = Build(reader, scope, **ast, type);
   if (!value.ok()) return value;
   if ((*value)->op != Op::kConst) return reader.ErrorAt(column, "division by zero");
+  *read = *std::move(ast);
   return value;
+}
+
+// Computes without wrapping. True: it is beyond i64 somewhere, where an extent that wrapped would
+// be a plausible wrong one, or it has more than numbers and arithmetic in it.
+bool Overflows(const Ast& ast, int64_t& value) {
+  value = ast.integer;
+  if (ast.kind == Ast::Kind::kInteger) return false;
+  if (ast.kind != Ast::Kind::kOp) return true;
+  int64_t a = 0, b = 0;
+  if (Overflows(*ast.args[0], a)) return true;
+  if (ast.args.size() == 2 && Overflows(*ast.args[1], b)) return true;
+  switch (ast.op) {
+    case Op::kAdd:
+      return __builtin_add_overflow(a, b, &value);
+    case Op::kSub:
+      return __builtin_sub_overflow(a, b, &value);
+    case Op::kMul:
+      return __builtin_mul_overflow(a, b, &value);
+    case Op::kNeg:
+      return __builtin_sub_overflow(int64_t{0}, a, &value);
+    case Op::kDiv:
+      if (b == -1) return __builtin_sub_overflow(int64_t{0}, a, &value);
+      value = b == 0 ? 0 : FloorDiv(a, b);
+      return false;
+    case Op::kMod:
+      value = b == 0 ? 0 : FloorMod(a, b);
+      return false;
+    default:
+      return true;
+  }
 }
 
 }  // namespace
 
 absl::StatusOr<int64_t> ParseInteger(TokenReader& reader, const Dims& dims) {
-  auto value = ParseConstant(reader, dims, DType::kI64);
+  const int column = reader.Peek().column;
+  AstPtr ast;
+  auto value = ParseConstant(reader, dims, DType::kI64, &ast);
   if (!value.ok()) return value.status();
-  return (*value)->integer;
+  int64_t exact = 0;
+  if (Overflows(*ast, exact)) {
+    return reader.ErrorAt(column, "beyond 64 bits, or not of numbers, dimensions and + - * / %");
+  }
+  return exact;
 }
 
 absl::StatusOr<double> ParseNumber(TokenReader& reader, const Dims& dims) {
-  auto value = ParseConstant(reader, dims, DType::kF64);
+  AstPtr ast;
+  auto value = ParseConstant(reader, dims, DType::kF64, &ast);
   if (!value.ok()) return value.status();
   return (*value)->number;
 }

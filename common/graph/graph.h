@@ -43,6 +43,8 @@ namespace warpsmith::graph {
 // Limits; a text or a graph beyond them is an InvalidArgument.
 inline constexpr int kMaxRank = 16;          // axes and reduce axes of a node together
 inline constexpr int64_t kMaxElements = int64_t{1} << 40;  // of a tensor, of a node's whole space
+inline constexpr int kMaxLines = 1 << 14;    // of a text
+inline constexpr int kMaxLineBytes = 1 << 16;
 inline constexpr int kMaxNesting = 256;      // of parentheses and calls in a line
 inline constexpr int kMaxDepth = 1024;       // of an expression; a + b + c has 3
 
@@ -163,7 +165,8 @@ struct Graph {
 using Dims = std::map<std::string, int64_t>;
 
 // Parses under a workload's dimensions. Extents and bounds in the text may use names of dims and
-// + - * / % ( ) on them. InvalidArgument names the line, the column and what was expected.
+// + - * / % ( ) on them, which must not go beyond i64. InvalidArgument names the line, the column
+// and what was expected.
 absl::StatusOr<Graph> Parse(const std::vector<std::string>& lines, const Dims& dims);
 // Canonical text, numbers in place of names. Parse(Print(g)) gives an equal graph.
 std::vector<std::string> Print(const Graph& graph);

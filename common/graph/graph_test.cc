@@ -94,6 +94,20 @@ TEST_CASE("validation finds what builders cannot prevent") {
              Catch::Contains("arguments"));
 }
 
+TEST_CASE("an expression whose shared parts hang deep is refused") {
+  // Two chains that end in the same third: first met at the shallow end of the short one.
+  Graph graph = MustParse({"input x: f32[8]", "a: f32[i: 8] = x[i]", "output a"});
+  const auto chain = [](ExprPtr e, int length) {
+    for (int i = 0; i < length; ++i) e = Unary(Op::kExp, e);
+    return e;
+  };
+  const ExprPtr shared = chain(graph.nodes[0].value, kMaxDepth - 100);
+  graph.nodes[0].value = Binary(Op::kAdd, shared, chain(shared, 90));
+  CHECK(ValidationError(graph) == "none");
+  graph.nodes[0].value = Binary(Op::kAdd, shared, chain(shared, 100));
+  CHECK_THAT(ValidationError(graph), Catch::Contains("deeper than 1024"));
+}
+
 TEST_CASE("pruning drops what nothing needs and renumbers the rest") {
   const Graph graph = MustParse({"input x: f32[8]", "state s: f32[8]", "a: f32[i: 8] = x[i] + 1",
                                  "b: f32[i: 8] = x[i] * 2", "v, i: f32 = argmax[k: 8](b[k])",

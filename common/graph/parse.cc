@@ -1,4 +1,5 @@
 // Statements: each line of graph text is an input, a map, a reduce, an output or an update.
+#include <cmath>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,11 @@ class Parser {
   explicit Parser(const Dims& dims) : dims_(dims) {}
 
   absl::Status Line(const std::string& text, int number) {
+    if (text.size() > kMaxLineBytes) {
+      return SyntaxError(number, 1,
+                         absl::StrCat("a line of ", text.size(), " bytes; the limit is ",
+                                      kMaxLineBytes, ": use a map for a part of it"));
+    }
     auto tokens = Tokenize(text, number);
     if (!tokens.ok()) return tokens.status();
     TokenReader reader(*std::move(tokens), number);
@@ -148,6 +154,9 @@ class Parser {
       d.high = *high;
     }
     if (auto status = reader.Expect(")"); !status.ok()) return status;
+    if (d.kind != Kind::kConstant && !(std::isfinite(d.low) && std::isfinite(d.high))) {
+      return reader.ErrorAt(column, "the numbers of a distribution are finite");
+    }
     if (d.kind == Kind::kNormal && !(d.high >= 0)) {
       return reader.ErrorAt(column, "a standard deviation is not negative");
     }
@@ -312,6 +321,10 @@ class Parser {
 }  // namespace
 
 absl::StatusOr<Graph> Parse(const std::vector<std::string>& lines, const Dims& dims) {
+  if (lines.size() > kMaxLines) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph has ", lines.size(), " lines; the limit is ", kMaxLines));
+  }
   Parser parser(dims);
   for (size_t i = 0; i < lines.size(); ++i) {
     if (auto status = parser.Line(lines[i], static_cast<int>(i) + 1); !status.ok()) return status;

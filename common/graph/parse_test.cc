@@ -191,6 +191,30 @@ TEST_CASE("wrong text is refused with its place and what was expected") {
   CHECK_THAT(ErrorOf({x, chain}), Catch::Contains("deeper than 1024"));
 }
 
+TEST_CASE("extents do not wrap") {
+  const auto error = [](const std::string& extent, const Dims& dims) {
+    const auto graph = Parse({"input x: f32[" + extent + "]"}, dims);
+    return graph.ok() ? "none" : std::string(graph.status().message());
+  };
+  const int64_t n = (int64_t{1} << 32) + 1;  // n * n is 2^33 + 1 modulo 2^64
+  CHECK_THAT(error("N * N", {{"N", n}}), Catch::Contains("line 1, column 14: beyond 64 bits"));
+  CHECK_THAT(error("N * N / N / N", {{"N", n}}), Catch::Contains("beyond 64 bits"));
+  CHECK_THAT(error("-N - 2 + 8", {{"N", INT64_MAX}}), Catch::Contains("beyond 64 bits"));
+  CHECK_THAT(error("select(true, 8, 9)", {}), Catch::Contains("not of numbers"));
+  CHECK_THAT(error("8 / 0 * 0", {}), Catch::Contains("less than 1"));
+  CHECK(error("(N - 3) / 2 + N % 4 - -1", {{"N", 9}}) == "none");
+}
+
+TEST_CASE("a text has limits") {
+  CHECK_THAT(ErrorOf(Lines(kMaxLines + 1, "# nothing")), Catch::Contains("the limit is 16384"));
+  CHECK(ErrorOf(Lines(kMaxLines, "# nothing")) == "none");
+  CHECK_THAT(ErrorOf({std::string(kMaxLineBytes + 1, ' ')}), Catch::Contains("limit is 65536"));
+  for (const char* bad : {"uniform(0, inf)", "normal(nan, 1)", "integers(-inf, 3)"}) {
+    CHECK_THAT(ErrorOf({std::string("input z: f32 ~ ") + bad}), Catch::Contains("finite"));
+  }
+  CHECK(ErrorOf({"input z: f32 ~ constant(inf)"}) == "none");
+}
+
 TEST_CASE("random graphs round-trip through their text") {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     INFO("seed " << seed);

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +24,7 @@ class NodeValidator {
     if (auto status = Shape(); !status.ok()) return status;
     if (node_.value == nullptr) return Error("has no expression");
     if (auto status = Types(node_.value, 1); !status.ok()) return status;
+    if (heights_[node_.value.get()] > kMaxDepth) return TooDeep();
     if (auto status = Outputs(); !status.ok()) return status;
     return Bounds(node_.value);
   }
@@ -78,13 +81,22 @@ class NodeValidator {
     return absl::OkStatus();
   }
 
+  absl::Status TooDeep() const {
+    return Error(absl::StrCat("an expression deeper than ", kMaxDepth));
+  }
+
+  // `depth` bounds the recursion; parts that are shared may hang deeper elsewhere, which only their
+  // heights tell.
   absl::Status Types(const ExprPtr& e, int depth) {
-    if (!typed_.insert(e.get()).second) return absl::OkStatus();
-    if (depth > kMaxDepth) return Error(absl::StrCat("an expression deeper than ", kMaxDepth));
+    if (heights_.count(e.get()) > 0) return absl::OkStatus();
+    if (depth > kMaxDepth) return TooDeep();
+    int height = 1;
     for (const ExprPtr& arg : e->args) {
       if (arg == nullptr) return Error("an argument is missing");
       if (auto status = Types(arg, depth + 1); !status.ok()) return status;
+      height = std::max(height, heights_[arg.get()] + 1);
     }
+    heights_[e.get()] = height;
     switch (e->op) {
       case Op::kConst:
         return Arguments(*e, 0);
@@ -217,7 +229,8 @@ class NodeValidator {
   const Graph& graph_;
   const Node& node_;
   const int index_;
-  std::unordered_set<const Expr*> typed_, bounded_;
+  std::unordered_map<const Expr*, int> heights_;  // of what was typed; a leaf has 1
+  std::unordered_set<const Expr*> bounded_;
 };
 
 absl::Status ValidateTensors(const Graph& graph) {

@@ -3,6 +3,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -34,9 +35,14 @@ absl::Status ValidateName(const std::string& name) {
 }
 
 absl::Status ValidateAccuracy(const v1::AccuracyRule& rule) {
-  // Also refuses NaN.
-  if (rule.absolute() >= 0 && rule.relative() >= 0) return absl::OkStatus();
-  return Wrong("accuracy: tolerances are not negative");
+  for (double tolerance : {rule.absolute(), rule.relative()}) {
+    // An infinite one would let everything pass.
+    if (!std::isfinite(tolerance) || tolerance < 0) {
+      return Wrong(
+          absl::StrCat("accuracy: a tolerance is finite and not negative, not ", tolerance));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& workload) {

@@ -89,6 +89,7 @@ TEST_CASE("bad files are refused with the place") {
       {"x[n] * 2", "x[n] *", "line 2, column 22: expected an expression"},
       {"0.001", "-1", "problem 'double': accuracy"},
       {"0.001", "\"NaN\"", "problem 'double': accuracy"},
+      {"0.001", "\"Infinity\"", "problem 'double': accuracy"},
   };
   ProblemFile file;
   for (const Case& c : cases) {
