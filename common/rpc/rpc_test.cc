@@ -5,6 +5,8 @@
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
+#include "common/rpc/text.h"
+#include "warpsmith/v1/trial.pb.h"
 
 namespace warpsmith::rpc {
 
@@ -43,6 +45,26 @@ TEST_CASE("only loopback and unix sockets may be listened on") {
   }));
   INFO(address);
   CHECK(ValidateListenAddress(address).ok() == good);
+}
+
+TEST_CASE("text that is not UTF-8 is made so, and only that") {
+  const char* whole[] = {"", "plain", "gr\u00f6\u00dfe \u2588 \U0001F600"};
+  for (const char* text : whole) CHECK(ToUtf8(text) == text);
+  const std::string bad = "\uFFFD";
+  CHECK(ToUtf8("a\xe2\x80") == "a" + bad + bad);
+  CHECK(ToUtf8("\xff!") == bad + "!");
+  CHECK(ToUtf8("\xc0\xaf") == bad + bad);                      // overlong
+  CHECK(ToUtf8("\xed\xa0\x80") == bad + bad + bad);            // a surrogate
+  CHECK(ToUtf8("\xf5\x80\x80\x80") == bad + bad + bad + bad);  // beyond Unicode
+
+  v1::TrialBatch batch;
+  batch.add_trials()->set_reason("a\xe2");
+  (*batch.add_trials()->mutable_state())["k\xff"] = 2;
+  RepairStrings(batch);
+  v1::TrialBatch back;
+  REQUIRE(back.ParseFromString(batch.SerializeAsString()));
+  CHECK(back.trials(0).reason() == "a" + bad);
+  CHECK(back.trials(1).state().at("k" + bad) == 2);
 }
 
 TEST_CASE("a status survives the wire") {

@@ -24,11 +24,6 @@ bool SessionIsGone(const absl::Status& status) {
          absl::IsUnauthenticated(status) || absl::IsAborted(status);
 }
 
-// A result that could not be written to disk is still in memory and will be told.
-void Warn(const absl::Status& written) {
-  if (!written.ok()) spdlog::warn("outbox: {}", std::string(written.message()));
-}
-
 }  // namespace
 
 // What the optimiser finds goes to the outbox at once; incumbents are told without delay.
@@ -38,11 +33,11 @@ class Daemon::LeaseReporter : public agent::Reporter {
 
   void OnTrial(const v1::Trial& trial) override {
     absl::MutexLock lock(&daemon_.mutex_);
-    Warn(daemon_.session_.OnTrial(trial));
+    daemon_.session_.OnTrial(trial);
   }
   void OnIncumbent(const v1::Incumbent& incumbent) override {
     absl::MutexLock lock(&daemon_.mutex_);
-    Warn(daemon_.session_.OnIncumbent(incumbent));
+    daemon_.session_.OnIncumbent(incumbent);
     daemon_.News();
   }
   void OnProgress(const std::string& specialist) override {
@@ -167,25 +162,21 @@ void Daemon::Communicate() {
       }
     }
     absl::Duration timeout;
-    absl::StatusOr<v1::SynchronizeRequest> request = NextRequest(&timeout);
-    if (!request.ok()) {
-      Answered(request.status(), clock_->TimeNow());
-      continue;
-    }
+    const v1::SynchronizeRequest request = NextRequest(&timeout);
     const absl::Time sent = clock_->TimeNow();
-    Answered(link_.Synchronize(*request, timeout), sent);
+    Answered(link_.Synchronize(request, timeout), sent);
   }
 }
 
-absl::StatusOr<v1::SynchronizeRequest> Daemon::NextRequest(absl::Duration* timeout) {
+v1::SynchronizeRequest Daemon::NextRequest(absl::Duration* timeout) {
   absl::MutexLock lock(&mutex_);
   news_ = false;
   const absl::Time now = clock_->TimeNow();
   last_sync_ = now;
-  auto request = session_.Request();
+  v1::SynchronizeRequest request = session_.Request();
   // Only a call without a lease is parked; any other must not outlast the lease.
   *timeout = absl::Milliseconds(rpc::kCallTimeoutMs);
-  if (request.ok() && request->slots() > 0) *timeout += absl::Milliseconds(rpc::kParkMs);
+  if (request.slots() > 0) *timeout += absl::Milliseconds(rpc::kParkMs);
   *timeout = std::max(std::min(*timeout, FenceAt() - now), kMinBackoff);
   if (draining_) *timeout = std::max(std::min(*timeout, drain_by_ - now), kMinBackoff);
   return request;
@@ -194,29 +185,38 @@ absl::StatusOr<v1::SynchronizeRequest> Daemon::NextRequest(absl::Duration* timeo
 void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, absl::Time sent) {
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_->TimeNow();
-  if (!reply.ok()) {
-    if (absl::IsCancelled(reply.status())) return;  // by Drain, which has set next_sync_
-    if (SessionIsGone(reply.status())) session_.Forget();
-    return Backoff(reply.status(), now);
-  }
+  if (!reply.ok()) return NotAnswered(reply.status());
   if (planner_away_) spdlog::info("the planner answers again");
   planner_away_ = false;
   backoff_ = kMinBackoff;
   told_draining_ = draining_ && !news_;
 
   const bool held = session_.holds_lease();
-  absl::StatusOr<Session::Orders> orders = session_.Take(*reply, sent);
-  if (!orders.ok()) return Fail(orders.status());
-  next_sync_ = now + std::min(orders->next_sync, kMaxSyncInterval);
-  if (held && orders->stop && !stop_lease_) {
+  Session::Orders orders = session_.Take(*reply, sent, now);
+  next_sync_ = now + std::min(orders.next_sync, kMaxSyncInterval);
+  if (held && orders.stop && !stop_lease_) {
     spdlog::info("the planner wants the lease back");
     stop_lease_ = true;
   }
-  if (orders->start) {
+  if (orders.start) {
     stop_lease_ = draining_;
-    to_start_ = std::move(orders->start);
+    to_start_ = std::move(orders.start);
   }
   if (news_ || session_.more_to_tell()) News();
+}
+
+void Daemon::NotAnswered(const absl::Status& status) {
+  if (absl::IsCancelled(status)) return;  // by Drain, which has set next_sync_
+  if (SessionIsGone(status)) session_.Forget();
+  if (absl::IsInvalidArgument(status)) {
+    // Said again it is as wrong. Without the results in it the worker can go on; if it is wrong
+    // without any, it cannot.
+    const int results = session_.Refused();
+    if (results == 0) return Fail(status);
+    spdlog::error("the planner refuses {} batches of results, which are lost: {}", results,
+                  std::string(status.message()));
+  }
+  Backoff(status, clock_->TimeNow());
 }
 
 void Daemon::Backoff(const absl::Status& status, absl::Time now) {

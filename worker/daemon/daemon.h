@@ -50,8 +50,8 @@ class Daemon {
   Daemon(v1::WorkerInfo worker, Outbox& outbox, PlannerLink& link, Work work, base::Clock* clock,
          uint64_t seed);
 
-  // Returns after Drain (OK), or with an error when it cannot go on: another worker has the name,
-  // the outbox cannot be written, too many tasks in a row failed. Call once.
+  // Returns after Drain (OK), or with an error when it cannot go on: the planner does not take what
+  // the worker says of itself, too many tasks in a row failed. Call once.
   absl::Status Run();
   // Ends the lease within about the time of one candidate, tells the planner all, and ends Run
   // within kDrainLimit. Any thread; returns at once.
@@ -63,8 +63,9 @@ class Daemon {
   void WorkOnLeases();  // the working thread
   void WorkOn(const v1::Lease& lease);
   void Communicate();  // the calling thread
-  absl::StatusOr<v1::SynchronizeRequest> NextRequest(absl::Duration* timeout);
+  v1::SynchronizeRequest NextRequest(absl::Duration* timeout);
   void Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, absl::Time sent);
+  void NotAnswered(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // There is something to tell at once.
   void News() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -278,15 +278,48 @@ TEST_CASE("a lease is fenced before its time is up, counted from the last call a
   auto outbox = *Outbox::Open(folder + "/outbox");
   Session session(v1::WorkerInfo(), *outbox);
   CHECK(session.FenceAt() == absl::InfiniteFuture());
-  v1::SynchronizeRequest request = *session.Request();
-  REQUIRE(session.Take(Fixture::Grant(request, "L1"), start).ok());
+  v1::SynchronizeRequest request = session.Request();
+  session.Take(Fixture::Grant(request, "L1"), start, start);
   CHECK(session.FenceAt() == start + kTtl - kFenceMargin);
-  request = *session.Request();
-  REQUIRE(session.Take(Fixture::Settle(request), start + absl::Seconds(10)).ok());
+  request = session.Request();
+  session.Take(Fixture::Settle(request), start + absl::Seconds(10), start + absl::Seconds(11));
   CHECK(session.FenceAt() == start + absl::Seconds(10) + kTtl - kFenceMargin);
   session.End({});
   CHECK(session.FenceAt() == absl::InfiniteFuture());
+  // A call that was parked until there was a lease to give: its sending says little.
+  request = session.Request();
+  const absl::Time sent = start + absl::Seconds(20), answered = sent + kTtl;
+  session.Take(Fixture::Grant(request, "L2"), sent, answered);
+  CHECK(session.FenceAt() == answered + kTtl / 2 - kFenceMargin);
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("results that the planner cannot take are given up, and the worker goes on") {
+  Fixture fixture([](agent::Reporter& reporter, const std::atomic<bool>&) {
+    reporter.OnIncumbent(MakeIncumbent("L1/0"));
+    return agent::Outcome();
+  });
+  fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
+  v1::SynchronizeRequest request = fixture.Take();
+  while (request.results_size() == 0) {
+    fixture.link.Answer(Fixture::Settle(request));
+    request = fixture.Take();
+  }
+  fixture.link.Answer(absl::InvalidArgumentError("an incumbent needs a finite speedup"));
+  do {
+    request = fixture.Take();
+    CHECK(request.results_size() == 0);
+    fixture.link.Answer(Fixture::Settle(request));
+  } while (request.leases_size() > 0);
+  CHECK(fixture.Finish().ok());
+}
+
+TEST_CASE("a worker whose name the planner refuses ends with the reason") {
+  Fixture fixture(UntilStopped);
+  fixture.link.Take();
+  fixture.link.Answer(absl::InvalidArgumentError("worker id 'w' must be printable"));
+  absl::Status ended = fixture.Finish();
+  CHECK(absl::IsInvalidArgument(ended));
 }
 
 TEST_CASE("a drain ends the parked call and says so once more") {

@@ -1,6 +1,7 @@
 #include "worker/daemon/outbox.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,13 +12,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/text.h"
 
 namespace warpsmith::daemon {
 namespace {
 
 // Kinds of records. T and I hold a LeaseResult with one trial or an incumbent; S and R the number
-// of the batch that was sealed or recorded.
-constexpr char kTrial = 'T', kIncumbent = 'I', kSealed = 'S', kRecorded = 'R';
+// of the batch that was sealed or recorded; B a whole sealed batch, of a file written anew.
+constexpr char kTrial = 'T', kIncumbent = 'I', kSealed = 'S', kRecorded = 'R', kWhole = 'B';
 
 struct Header {
   uint32_t bytes;  // of the payload
@@ -55,6 +57,33 @@ bool Names(const google::protobuf::RepeatedPtrField<std::string>& ids, const std
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
+// Whether `path` still names the file that is open.
+bool IsAt(int file, const std::string& path) {
+  struct stat open_one, named;
+  return fstat(file, &open_one) == 0 && stat(path.c_str(), &named) == 0 &&
+         open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+absl::Status Append(int file, const std::string& path, char kind, const std::string& payload) {
+  Header header{static_cast<uint32_t>(payload.size()), Check(kind, payload.data(), payload.size()),
+                kind};
+  const std::string record = Encode(header, payload);
+  const off_t end = lseek(file, 0, SEEK_END);
+  for (size_t at = 0; at < record.size();) {
+    ssize_t n = write(file, record.data() + at, record.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      absl::Status failed = FileError("cannot write", path);
+      // A part of a record would hide what is written after it.
+      if (ftruncate(file, end) != 0) return FileError("cannot write nor truncate", path);
+      return failed;
+    }
+    at += n;
+  }
+  if (kind == kIncumbent && fdatasync(file) != 0) return FileError("cannot flush", path);
+  return absl::OkStatus();
+}
+
 v1::LeaseResult Of(const v1::Lease& lease) {
   v1::LeaseResult one;
   one.set_lease_id(lease.id());
@@ -68,7 +97,7 @@ v1::LeaseResult Of(const v1::Lease& lease) {
 absl::StatusOr<std::unique_ptr<Outbox>> Outbox::Open(const std::string& path) {
   int file = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) return FileError("cannot open", path);
-  if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+  if (flock(file, LOCK_EX | LOCK_NB) != 0 || !IsAt(file, path)) {
     close(file);
     return absl::FailedPreconditionError(absl::StrCat(
         path, " is in use: a worker of this name runs already. Stop it or choose another --name"));
@@ -98,19 +127,7 @@ absl::Status Outbox::Replay() {
     if (log.size() - at - kHeaderBytes < header.bytes) break;
     const char* payload = log.data() + at + kHeaderBytes;
     if (Check(header.kind, payload, header.bytes) != header.check) break;
-    if (header.kind == kTrial || header.kind == kIncumbent) {
-      v1::LeaseResult one;
-      if (!one.ParseFromArray(payload, static_cast<int>(header.bytes))) break;
-      Put(header.kind, std::move(one));
-    } else {
-      if (header.bytes != sizeof(int64_t)) break;
-      int64_t number;
-      std::memcpy(&number, payload, sizeof number);
-      if (header.kind == kRecorded) Erase(number);
-      for (Batch& batch : batches_) {
-        if (header.kind == kSealed && batch.number == number) batch.sealed = true;
-      }
-    }
+    if (!ReplayRecord(header.kind, payload, header.bytes)) break;
     at += kHeaderBytes + header.bytes;
   }
   // What follows the last whole record was being written when the process died.
@@ -118,23 +135,67 @@ absl::Status Outbox::Replay() {
   return absl::OkStatus();
 }
 
-absl::Status Outbox::Append(char kind, const std::string& payload) {
-  Header header{static_cast<uint32_t>(payload.size()), Check(kind, payload.data(), payload.size()),
-                kind};
-  std::string record = Encode(header, payload);
-  const off_t end = lseek(file_, 0, SEEK_END);
-  for (size_t at = 0; at < record.size();) {
-    ssize_t n = write(file_, record.data() + at, record.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      // A part of a record would hide what is written after it.
-      absl::Status failed = FileError("cannot write", path_);
-      if (ftruncate(file_, end) != 0) return FileError("cannot write nor truncate", path_);
-      return failed;
+bool Outbox::ReplayRecord(char kind, const char* payload, size_t bytes) {
+  if (kind == kTrial || kind == kIncumbent || kind == kWhole) {
+    v1::LeaseResult one;
+    if (!one.ParseFromArray(payload, static_cast<int>(bytes))) return false;
+    if (kind == kWhole) {
+      PutWhole(std::move(one));
+    } else {
+      Put(kind, std::move(one));
     }
-    at += n;
+    return true;
   }
-  if (kind == kIncumbent && fdatasync(file_) != 0) return FileError("cannot flush", path_);
+  int64_t number;
+  if (bytes != sizeof number) return false;
+  std::memcpy(&number, payload, sizeof number);
+  if (kind == kRecorded) Erase(number);
+  for (Batch& batch : batches_) {
+    if (kind == kSealed && batch.number == number) batch.sealed = true;
+  }
+  return true;
+}
+
+void Outbox::Log(char kind, const std::string& payload) {
+  if (behind_) return;
+  absl::Status written = Append(file_, path_, kind, payload);
+  if (written.ok()) return;
+  behind_ = true;
+  spdlog::warn("outbox: {}; results are kept in memory until it can be written",
+               std::string(written.message()));
+}
+
+void Outbox::CatchUp() {
+  if (!behind_ || !Rewrite().ok()) return;
+  behind_ = false;
+  spdlog::info("outbox: {} is written again", path_);
+}
+
+// The file with what memory has, in place of the old one. All batches are sealed by it.
+absl::Status Outbox::Rewrite() {
+  const std::string path = path_ + ".new";
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  if (file < 0) return FileError("cannot open", path);
+  absl::Status status =
+      flock(file, LOCK_EX | LOCK_NB) == 0 ? absl::OkStatus() : FileError("cannot lock", path);
+  for (const Batch& batch : batches_) {
+    if (status.ok()) status = Append(file, path, kWhole, batch.result.SerializeAsString());
+  }
+  if (status.ok() && fdatasync(file) != 0) status = FileError("cannot flush", path);
+  if (status.ok() && rename(path.c_str(), path_.c_str()) != 0) {
+    status = FileError("cannot rename", path);
+  }
+  if (!status.ok()) {
+    close(file);
+    unlink(path.c_str());
+    return status;
+  }
+  close(std::exchange(file_, file));
+  next_number_ = 0;
+  for (Batch& batch : batches_) {
+    batch.number = next_number_++;
+    batch.sealed = true;
+  }
   return absl::OkStatus();
 }
 
@@ -180,27 +241,43 @@ void Outbox::Put(char kind, v1::LeaseResult&& one) {
   bytes_ += batch->bytes - before;
 }
 
-absl::Status Outbox::AddTrial(const v1::Lease& lease, const v1::Trial& trial) {
+void Outbox::PutWhole(v1::LeaseResult&& result) {
+  Batch& batch = batches_.emplace_back();
+  batch.number = next_number_++;
+  batch.sealed = true;
+  batch.bytes = result.trials().ByteSizeLong() + result.incumbent().ByteSizeLong();
+  bytes_ += batch.bytes;
+  batch.result = std::move(result);
+}
+
+void Outbox::Add(char kind, v1::LeaseResult&& one) {
+  // A string that is not UTF-8 could be read back neither from the file nor by the planner.
+  rpc::RepairStrings(one);
+  Log(kind, one.SerializeAsString());
+  Put(kind, std::move(one));
+}
+
+void Outbox::AddTrial(const v1::Lease& lease, const v1::Trial& trial) {
   if (bytes_ >= kMaxOutboxBytes) {
-    ++dropped_;
-    return absl::OkStatus();
+    if (dropped_++ == 0) {
+      spdlog::warn("outbox: {} bytes wait for the planner: no more trials are kept", bytes_);
+    }
+    return;
   }
   v1::LeaseResult one = Of(lease);
   *one.mutable_trials()->add_trials() = trial;
-  absl::Status written = Append(kTrial, one.SerializeAsString());
-  Put(kTrial, std::move(one));  // also if the disk is full: then memory alone keeps it
-  return written;
+  Add(kTrial, std::move(one));
 }
 
-absl::Status Outbox::AddIncumbent(const v1::Lease& lease, const v1::Incumbent& incumbent) {
+void Outbox::AddIncumbent(const v1::Lease& lease, const v1::Incumbent& incumbent) {
   v1::LeaseResult one = Of(lease);
   *one.mutable_incumbent() = incumbent;
-  absl::Status written = Append(kIncumbent, one.SerializeAsString());
-  Put(kIncumbent, std::move(one));
-  return written;
+  Add(kIncumbent, std::move(one));
+  CatchUp();
 }
 
-absl::StatusOr<std::vector<v1::LeaseResult>> Outbox::Next(int64_t max_bytes) {
+std::vector<v1::LeaseResult> Outbox::Next(int64_t max_bytes) {
+  CatchUp();
   std::vector<v1::LeaseResult> results;
   int64_t total = 0;
   more_ = false;
@@ -210,11 +287,8 @@ absl::StatusOr<std::vector<v1::LeaseResult>> Outbox::Next(int64_t max_bytes) {
       more_ = true;
       break;
     }
-    if (!batch.sealed) {
-      absl::Status written = Append(kSealed, EncodeNumber(batch.number));
-      if (!written.ok()) return written;
-      batch.sealed = true;
-    }
+    if (!batch.sealed) Log(kSealed, EncodeNumber(batch.number));
+    batch.sealed = true;
     batch.in_flight = true;
     total += batch.bytes;
     results.push_back(batch.result);
@@ -231,7 +305,18 @@ void Outbox::Erase(int64_t number) {
   }
 }
 
-absl::Status Outbox::Recorded(const v1::SynchronizeReply& reply) {
+void Outbox::Forget(const std::vector<int64_t>& numbers) {
+  if (numbers.empty()) return;
+  for (int64_t number : numbers) Erase(number);
+  if (!batches_.empty()) {
+    for (int64_t number : numbers) Log(kRecorded, EncodeNumber(number));
+    return;
+  }
+  next_number_ = 0;
+  behind_ = ftruncate(file_, 0) != 0;
+}
+
+void Outbox::Recorded(const v1::SynchronizeReply& reply) {
   std::vector<int64_t> gone;
   for (const Batch& batch : batches_) {
     const v1::LeaseResult& result = batch.result;
@@ -241,18 +326,16 @@ absl::Status Outbox::Recorded(const v1::SynchronizeReply& reply) {
     const bool refused = Names(reply.drop(), result.lease_id());
     if (batch.in_flight && (recorded || refused)) gone.push_back(batch.number);
   }
-  for (int64_t number : gone) Erase(number);
-  if (gone.empty()) return absl::OkStatus();
-  if (batches_.empty()) {
-    next_number_ = 0;
-    return ftruncate(file_, 0) == 0 ? absl::OkStatus() : FileError("cannot truncate", path_);
+  Forget(gone);
+}
+
+int Outbox::Discard() {
+  std::vector<int64_t> gone;
+  for (const Batch& batch : batches_) {
+    if (batch.in_flight) gone.push_back(batch.number);
   }
-  for (int64_t number : gone) {
-    if (absl::Status written = Append(kRecorded, EncodeNumber(number)); !written.ok()) {
-      return written;
-    }
-  }
-  return absl::OkStatus();
+  Forget(gone);
+  return static_cast<int>(gone.size());
 }
 
 bool Outbox::HasUnsent(const std::string& lease_id) const {

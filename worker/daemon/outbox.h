@@ -12,6 +12,10 @@
 // (a length, a checksum, a record), and is cut to nothing whenever the outbox is empty. Records
 // survive the death of the process; incumbents are also flushed to the disk.
 //
+// Where the file cannot be written (a full disk), memory alone keeps what comes, work and calls go
+// on, and the file is written anew from memory as soon as it can be; the log says so. What goes
+// wrong if the process dies meanwhile is that the results since are lost, or told twice.
+//
 // Not thread-safe. One process holds the file at a time (an exclusive lock).
 #pragma once
 
@@ -43,16 +47,18 @@ class Outbox {
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
 
-  absl::Status AddTrial(const v1::Lease& lease, const v1::Trial& trial);
+  void AddTrial(const v1::Lease& lease, const v1::Trial& trial);
   // Replaces an incumbent of the same lease that was not sent yet.
-  absl::Status AddIncumbent(const v1::Lease& lease, const v1::Incumbent& incumbent);
+  void AddIncumbent(const v1::Lease& lease, const v1::Incumbent& incumbent);
 
   // The oldest batches, at most `max_bytes` together but at least one. They are sent ones from now
   // on, also if the call fails.
-  absl::StatusOr<std::vector<v1::LeaseResult>> Next(int64_t max_bytes);
+  std::vector<v1::LeaseResult> Next(int64_t max_bytes);
   // Forgets the batches of the last Next that the reply settles: durable (`recorded` names the
   // lease and the incumbent's trial) or refused (`drop` names the lease).
-  absl::Status Recorded(const v1::SynchronizeReply& reply);
+  void Recorded(const v1::SynchronizeReply& reply);
+  // Forgets the batches of the last Next: the planner cannot take them. Gives how many they were.
+  int Discard();
 
   bool empty() const { return batches_.empty(); }
   // The last Next had to leave something out.
@@ -73,18 +79,27 @@ class Outbox {
 
   Outbox(int file, std::string path) : file_(file), path_(std::move(path)) {}
   absl::Status Replay();
-  absl::Status Append(char kind, const std::string& payload);
+  // Of one record of the log; false: a damaged one.
+  bool ReplayRecord(char kind, const char* payload, size_t bytes);
+  void Add(char kind, v1::LeaseResult&& one);
+  // Appends to the file, unless it is behind; it is from the first failure on.
+  void Log(char kind, const std::string& payload);
+  void CatchUp();
+  absl::Status Rewrite();
   void Put(char kind, v1::LeaseResult&& one);
+  void PutWhole(v1::LeaseResult&& result);
   Batch& OpenBatch(const v1::LeaseResult& one);
   void Erase(int64_t number);
+  void Forget(const std::vector<int64_t>& numbers);
 
-  const int file_;
+  int file_;
   const std::string path_;
   std::deque<Batch> batches_;  // oldest first
   int64_t next_number_ = 0;
   int64_t bytes_ = 0;
   int64_t dropped_ = 0;
   bool more_ = false;
+  bool behind_ = false;  // the file lacks something that memory has
 };
 
 }  // namespace warpsmith::daemon

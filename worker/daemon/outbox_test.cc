@@ -1,6 +1,8 @@
 #include "worker/daemon/outbox.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -53,9 +55,7 @@ v1::SynchronizeReply Names(const std::string& lease) {
 }
 
 std::vector<v1::LeaseResult> Next(Outbox& outbox, int64_t bytes = 1 << 20) {
-  auto results = outbox.Next(bytes);
-  REQUIRE(results.ok());
-  return *std::move(results);
+  return outbox.Next(bytes);
 }
 
 TEST_CASE("what was added comes back after a restart, and only until it is recorded") {
@@ -63,8 +63,8 @@ TEST_CASE("what was added comes back after a restart, and only until it is recor
   {
     auto outbox = Outbox::Open(folder.file());
     REQUIRE(outbox.ok());
-    for (int i = 0; i < 3; ++i) REQUIRE((*outbox)->AddTrial(MakeLease("L1"), MakeTrial(i)).ok());
-    REQUIRE((*outbox)->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.5)).ok());
+    for (int i = 0; i < 3; ++i) (*outbox)->AddTrial(MakeLease("L1"), MakeTrial(i));
+    (*outbox)->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.5));
   }
   auto outbox = *Outbox::Open(folder.file());
   auto results = Next(*outbox);
@@ -72,13 +72,13 @@ TEST_CASE("what was added comes back after a restart, and only until it is recor
   CHECK(results[0].trials().trials_size() == 3);
   CHECK(results[0].incumbent().speedup() == 1.5);
   CHECK(results[0].fence() == 1);
-  REQUIRE(outbox->Recorded(Names("another lease")).ok());
+  outbox->Recorded(Names("another lease"));
   CHECK_FALSE(outbox->empty());
-  REQUIRE(outbox->Recorded(Names("L1")).ok());
+  outbox->Recorded(Names("L1"));
   CHECK_FALSE(outbox->empty());  // nothing was said of the incumbent
   v1::SynchronizeReply reply = Names("L1");
   reply.add_recorded("L1/0");
-  REQUIRE(outbox->Recorded(reply).ok());
+  outbox->Recorded(reply);
   CHECK(outbox->empty());
   CHECK(outbox->bytes() == 0);
   CHECK(std::filesystem::file_size(folder.file()) == 0);
@@ -89,9 +89,9 @@ TEST_CASE("a batch that was sent does not change, also over a restart") {
   std::string sent;
   {
     auto outbox = *Outbox::Open(folder.file());
-    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(0)).ok());
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(0));
     sent = Next(*outbox)[0].SerializeAsString();
-    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(1)).ok());
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(1));
     CHECK(outbox->HasUnsent("L1"));
   }
   auto outbox = *Outbox::Open(folder.file());
@@ -106,10 +106,10 @@ TEST_CASE("what was recorded stays recorded over a restart while more is waiting
   Folder folder;
   {
     auto outbox = *Outbox::Open(folder.file());
-    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(0)).ok());
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(0));
     Next(*outbox);
-    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(1)).ok());
-    REQUIRE(outbox->Recorded(Names("L1")).ok());
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(1));
+    outbox->Recorded(Names("L1"));
   }
   auto outbox = *Outbox::Open(folder.file());
   auto results = Next(*outbox);
@@ -120,12 +120,12 @@ TEST_CASE("what was recorded stays recorded over a restart while more is waiting
 TEST_CASE("the last incumbent of a lease takes the place of one that waits, never of one sent") {
   Folder folder;
   auto outbox = *Outbox::Open(folder.file());
-  REQUIRE(outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.1)).ok());
-  REQUIRE(outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.2)).ok());
+  outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.1));
+  outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.2));
   auto results = Next(*outbox);
   REQUIRE(results.size() == 1);
   CHECK(results[0].incumbent().speedup() == 1.2);
-  REQUIRE(outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.3)).ok());
+  outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.3));
   results = Next(*outbox);
   REQUIRE(results.size() == 2);
   CHECK(results[0].incumbent().speedup() == 1.2);
@@ -137,7 +137,7 @@ TEST_CASE("requests are bounded and nothing is left behind") {
   auto outbox = *Outbox::Open(folder.file());
   constexpr int kTrials = 40;
   for (int i = 0; i < kTrials; ++i) {
-    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(i, kMaxBatchBytes / 4)).ok());
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(i, kMaxBatchBytes / 4));
   }
   int seen = 0;
   for (int calls = 0; !outbox->empty(); ++calls) {
@@ -150,7 +150,7 @@ TEST_CASE("requests are bounded and nothing is left behind") {
       }
     }
     CHECK(bytes <= 3 * kMaxBatchBytes);
-    REQUIRE(outbox->Recorded(Names("L1")).ok());
+    outbox->Recorded(Names("L1"));
   }
   CHECK(seen == kTrials);
 }
@@ -159,7 +159,7 @@ TEST_CASE("a torn tail is cut off and what stood before it is kept") {
   Folder folder;
   {
     auto outbox = *Outbox::Open(folder.file());
-    for (int i = 0; i < 4; ++i) REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(i, 100)).ok());
+    for (int i = 0; i < 4; ++i) outbox->AddTrial(MakeLease("L1"), MakeTrial(i, 100));
   }
   const auto whole = std::filesystem::file_size(folder.file());
   int cut = GENERATE(1, 60, 130);
@@ -175,7 +175,7 @@ TEST_CASE("a torn tail is cut off and what stood before it is kept") {
     before = Next(*outbox)[0].trials().trials_size();
     CHECK(before >= 2);
     CHECK(before < 4);
-    REQUIRE(outbox->AddTrial(MakeLease("L1"), MakeTrial(9)).ok());
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(9));
   }
   auto outbox = *Outbox::Open(folder.file());
   auto results = Next(*outbox);
@@ -187,12 +187,74 @@ TEST_CASE("a torn tail is cut off and what stood before it is kept") {
 TEST_CASE("what the planner refuses is forgotten") {
   Folder folder;
   auto outbox = *Outbox::Open(folder.file());
-  REQUIRE(outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.1)).ok());
+  outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.1));
   Next(*outbox);
   v1::SynchronizeReply reply;
   reply.add_drop("L1");
-  REQUIRE(outbox->Recorded(reply).ok());
+  outbox->Recorded(reply);
   CHECK(outbox->empty());
+}
+
+// While it lives files of this process cannot grow beyond `bytes`, as on a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST_CASE("a disk that is full for a while loses nothing and holds nothing up") {
+  Folder folder;
+  {
+    auto outbox = *Outbox::Open(folder.file());
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(0));
+    Next(*outbox);
+    {
+      FullDisk full(std::filesystem::file_size(folder.file()) + 20);
+      outbox->AddTrial(MakeLease("L1"), MakeTrial(1));
+      outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.5));
+      auto results = Next(*outbox);
+      REQUIRE(results.size() == 2);
+      CHECK(results[1].trials().trials(0).id() == "L1/1");
+      CHECK(results[1].incumbent().speedup() == 1.5);
+      outbox->AddTrial(MakeLease("L2"), MakeTrial(2));
+    }
+    // The first batch is recorded, the others wait: the next call writes them.
+    outbox->Recorded(Names("L1"));
+    CHECK(Next(*outbox).size() == 2);
+    outbox->AddTrial(MakeLease("L3"), MakeTrial(3));
+  }
+  auto outbox = *Outbox::Open(folder.file());
+  auto results = Next(*outbox);
+  REQUIRE(results.size() == 3);
+  CHECK(results[0].trials().trials(0).id() == "L1/1");
+  CHECK(results[0].incumbent().speedup() == 1.5);
+  CHECK(results[1].lease_id() == "L2");
+  CHECK(results[2].lease_id() == "L3");
+}
+
+TEST_CASE("a compiler's words that were cut within a character do no harm") {
+  Folder folder;
+  v1::Trial cut = MakeTrial(0);
+  cut.set_reason("error: \xe2\x80");
+  {
+    auto outbox = *Outbox::Open(folder.file());
+    outbox->AddTrial(MakeLease("L1"), cut);
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(1));
+  }
+  auto outbox = *Outbox::Open(folder.file());
+  auto results = Next(*outbox);
+  REQUIRE(results.size() == 1);
+  REQUIRE(results[0].trials().trials_size() == 2);
+  CHECK(results[0].trials().trials(0).reason().substr(0, 7) == "error: ");
 }
 
 TEST_CASE("one process holds the outbox") {

@@ -3,18 +3,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/rpc/text.h"
+
 namespace warpsmith::daemon {
 
 Session::Session(v1::WorkerInfo worker, Outbox& outbox)
     : worker_(std::move(worker)), outbox_(outbox) {}
 
-absl::StatusOr<v1::SynchronizeRequest> Session::Request() {
+v1::SynchronizeRequest Session::Request() {
   v1::SynchronizeRequest request;
   *request.mutable_worker() = worker_;
   request.set_session_id(session_id_);
-  auto results = outbox_.Next(kMaxRequestBytes);
-  if (!results.ok()) return results.status();
-  for (v1::LeaseResult& result : *results) *request.add_results() = std::move(result);
+  for (v1::LeaseResult& result : outbox_.Next(kMaxRequestBytes)) {
+    *request.add_results() = std::move(result);
+  }
   if (lease_) {
     request.mutable_worker()->set_lease_id(lease_->id());
     request.mutable_worker()->set_task_id(lease_->task_id());
@@ -31,11 +33,11 @@ absl::StatusOr<v1::SynchronizeRequest> Session::Request() {
   return request;
 }
 
-absl::StatusOr<Session::Orders> Session::Take(const v1::SynchronizeReply& reply, absl::Time sent) {
+Session::Orders Session::Take(const v1::SynchronizeReply& reply, absl::Time sent, absl::Time now) {
   session_id_ = reply.session_id();
   confirmed_ = sent;
   if (reply.lease_ttl_ms() > 0) ttl_ = absl::Milliseconds(reply.lease_ttl_ms());
-  if (absl::Status recorded = outbox_.Recorded(reply); !recorded.ok()) return recorded;
+  outbox_.Recorded(reply);
   auto named = [](const auto& ids, const std::string& id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
   };
@@ -54,6 +56,7 @@ absl::StatusOr<Session::Orders> Session::Take(const v1::SynchronizeReply& reply,
   }
   if (!lease_ && reply.start_size() > 0) {
     lease_ = reply.start(0);
+    confirmed_ = std::max(sent, now - ttl_ / 2);
     status_.Clear();
     status_.set_lease_id(lease_->id());
     status_.set_task_id(lease_->task_id());
@@ -73,7 +76,7 @@ void Session::End(const Ended& ended) {
   status_.set_seconds(ended.seconds);
   status_.set_converged(ended.converged);
   if (!ended.status.ok()) {
-    status_.set_failure(std::string(ended.status.message()));
+    status_.set_failure(rpc::ToUtf8(std::string(ended.status.message())));
     status_.set_permanent(ended.permanent);
   }
   ended_.push_back(status_);

@@ -8,7 +8,9 @@
 // Fencing: a lease is the worker's for as long as the planner said (lease_ttl_ms), counted from the
 // sending of the last request that was answered; the two clocks are never compared. Past that
 // (`FenceAt`) another worker may have the task, and this one stops. Its results still go to the
-// planner, which takes them if nobody else got the task meanwhile.
+// planner, which takes them if nobody else got the task meanwhile. The call that brought the lease
+// may have been parked for nearly all of that time before there was a lease to give: of a new one
+// half the time is left at least, and the next call settles it.
 #pragma once
 
 #include <optional>
@@ -16,7 +18,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "warpsmith/v1/planner.pb.h"
 #include "worker/daemon/outbox.h"
@@ -44,23 +45,23 @@ class Session {
   Session(v1::WorkerInfo worker, Outbox& outbox);
 
   // ---- towards the planner
-  absl::StatusOr<v1::SynchronizeRequest> Request();
+  v1::SynchronizeRequest Request();
   struct Orders {
     std::optional<v1::Lease> start;
     bool stop = false;  // the lease held is to be dropped
     absl::Duration next_sync;
   };
-  // The answer to the last Request, which was sent at `sent`.
-  absl::StatusOr<Orders> Take(const v1::SynchronizeReply& reply, absl::Time sent);
+  // The answer to the last Request, which was sent at `sent` and answered at `now`.
+  Orders Take(const v1::SynchronizeReply& reply, absl::Time sent, absl::Time now);
+  // The last Request is wrong: forgets the results that it carried, and gives how many they were.
+  int Refused() { return outbox_.Discard(); }
   // The planner does not know the session (any more): the next request begins a new one.
   void Forget() { session_id_.clear(); }
 
   // ---- from the lease's work
   void Progress(const std::string& specialist, double seconds);
-  absl::Status OnTrial(const v1::Trial& trial) { return outbox_.AddTrial(*lease_, trial); }
-  absl::Status OnIncumbent(const v1::Incumbent& incumbent) {
-    return outbox_.AddIncumbent(*lease_, incumbent);
-  }
+  void OnTrial(const v1::Trial& trial) { outbox_.AddTrial(*lease_, trial); }
+  void OnIncumbent(const v1::Incumbent& incumbent) { outbox_.AddIncumbent(*lease_, incumbent); }
   void End(const Ended& ended);
 
   // ---- state

@@ -1,0 +1,84 @@
+#include "common/rpc/text.h"
+
+#include <vector>
+
+namespace warpsmith::rpc {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Reflection;
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// Bytes of the character that `text` begins with; 0: it begins with none. RFC 3629: no overlong
+// forms, no surrogates, nothing beyond U+10FFFF.
+size_t CharacterBytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < size) return 0;
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const unsigned char second = byte(1);
+  if (first == 0xE0 && second < 0xA0) return 0;
+  if (first == 0xED && second > 0x9F) return 0;
+  if (first == 0xF0 && second < 0x90) return 0;
+  if (first == 0xF4 && second > 0x8F) return 0;
+  return size;
+}
+
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t size = CharacterBytes(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+void RepairField(google::protobuf::Message& message, const FieldDescriptor* field) {
+  const Reflection& reflection = *message.GetReflection();
+  const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+  for (int i = 0; i < count; ++i) {
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      RepairStrings(field->is_repeated() ? *reflection.MutableRepeatedMessage(&message, field, i)
+                                         : *reflection.MutableMessage(&message, field));
+      continue;
+    }
+    const std::string text = field->is_repeated() ? reflection.GetRepeatedString(message, field, i)
+                                                  : reflection.GetString(message, field);
+    if (IsUtf8(text)) continue;
+    if (field->is_repeated()) {
+      reflection.SetRepeatedString(&message, field, i, ToUtf8(text));
+    } else {
+      reflection.SetString(&message, field, ToUtf8(text));
+    }
+  }
+}
+
+}  // namespace
+
+std::string ToUtf8(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const size_t size = CharacterBytes(text);
+    valid += size == 0 ? kReplacement : text.substr(0, size);
+    text.remove_prefix(size == 0 ? 1 : size);
+  }
+  return valid;
+}
+
+void RepairStrings(google::protobuf::Message& message) {
+  std::vector<const FieldDescriptor*> present;
+  message.GetReflection()->ListFields(message, &present);
+  for (const FieldDescriptor* field : present) {
+    if (field->type() == FieldDescriptor::TYPE_STRING ||
+        field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      RepairField(message, field);
+    }
+  }
+}
+
+}  // namespace warpsmith::rpc
