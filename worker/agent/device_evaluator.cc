@@ -1,5 +1,6 @@
 #include "worker/agent/device_evaluator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,9 +12,42 @@ namespace {
 // A compiler's first errors are enough for a person; a trial is stored and sent.
 constexpr int kMaxReasonBytes = 2000;
 
+// Bytes of the UTF-8 character that `text` starts with; 0: it starts with none.
+size_t CharacterBytes(absl::string_view text) {
+  const unsigned char first = text[0];
+  const size_t bytes = first < 0x80                     ? 1
+                       : first >= 0xc2 && first < 0xe0  ? 2
+                       : first >= 0xe0 && first < 0xf0  ? 3
+                       : first >= 0xf0 && first <= 0xf4 ? 4
+                                                        : 0;
+  if (bytes > text.size()) return 0;
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates, and what is beyond the last code point.
+  const unsigned char second = bytes > 1 ? text[1] : 0;
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
+      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) {
+    return 0;
+  }
+  return bytes;
+}
+
+// Cut between characters, and with '?' for what is no UTF-8: compilers quote sources and speak the
+// language of their place, and a message with anything else in it cannot be read by who gets it.
 std::string Shortened(absl::string_view text) {
-  if (text.size() <= kMaxReasonBytes) return std::string(text);
-  return absl::StrCat(text.substr(0, kMaxReasonBytes), " ...");
+  std::string result;
+  while (!text.empty()) {
+    const size_t bytes = CharacterBytes(text);
+    if (result.size() + std::max<size_t>(1, bytes) > kMaxReasonBytes) return result + " ...";
+    if (bytes == 0) {
+      result += '?';
+    } else {
+      result.append(text.data(), bytes);
+    }
+    text.remove_prefix(std::max<size_t>(1, bytes));
+  }
+  return result;
 }
 
 // What a compiler's answer is as a verdict.

@@ -83,6 +83,12 @@ TEST_CASE("softmax is made faster on this processor", "[agent][host]") {
   }
 }
 
+std::string Repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 TEST_CASE("what does not compile is a verdict, and the order is kept", "[agent][host]") {
   Host host;
   const v1::Problem problem = Gelu(4096);
@@ -103,6 +109,17 @@ TEST_CASE("what does not compile is a verdict, and the order is kept", "[agent][
   const Evaluated accepted = second.get();
   INFO(accepted.reason);
   CHECK(accepted.verdict == v1::ACCEPTED);
+
+  // Reasons are stored and sent: they stay readable however a compiler quotes, and wherever they
+  // are cut.
+  for (const char* start : {"", "x"}) {
+    broken.set_source(plan->source() + "\n#error \xff" + start + Repeated("\u00e9", 2000) + "\n");
+    const Evaluated cut = host.evaluator->Submit({"4", schedule, {broken}}).get();
+    CHECK(cut.verdict == v1::NOT_COMPILED);
+    v1::Trial trial;
+    trial.set_reason(cut.reason);
+    CHECK(v1::Trial().ParseFromString(trial.SerializeAsString()));
+  }
 
   // What has not begun is dropped; nothing is left waiting.
   std::vector<std::future<Evaluated>> dropped;

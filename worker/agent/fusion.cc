@@ -118,7 +118,7 @@ class Fusion : public Specialist {
         }
         if (saved == 0) continue;
         for (const auto& root : groups[b].roots()) merged.add_roots(root);
-        if (groups[b].has_precision()) *merged.mutable_precision() = groups[b].precision();
+        KeepPrecision(groups[a], groups[b], merged);
         v1::Schedule schedule = state.schedule;
         schedule.clear_groups();
         // Where the first only feeds the second it moves there; siblings meet at the first.

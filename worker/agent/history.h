@@ -13,6 +13,8 @@
 
 namespace warpsmith::agent {
 
+inline constexpr double kStartPromise = 1.0;
+
 // A schedule that gave a right answer (or, for the first, one that is still being judged), with the
 // moves that lead on from it.
 struct Node {
@@ -20,8 +22,9 @@ struct Node {
   // One list for each specialist, in the order of MakeSpecialists. Made once, when first wanted.
   std::vector<std::vector<Action>> moves;
   bool expanded = false;
-  // What was expected of the move that led here, in log time.
-  double promise = 0;
+  // What was expected of the move that led here, in log time. No move led to a start, of which much
+  // is expected.
+  double promise = kStartPromise;
 };
 
 // A move that was, or is about to be, tried.

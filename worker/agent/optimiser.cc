@@ -26,6 +26,9 @@ namespace {
 // generation refuses) before the loop looks at its budget again.
 constexpr int kMaxIdleMoves = 64;
 
+// Times that a schedule to start from is submitted again because the judge failed on it.
+constexpr int kMaxStartFailures = 2;
+
 // Options.in_flight where it is open. NVRTC takes tens of milliseconds and has many processors
 // beside it; the host's compiler takes a second and shares them with what is measured.
 constexpr int kCardInFlight = 8;
@@ -56,7 +59,10 @@ class Slice {
     const absl::Time started = Now();
     if (auto status = Prepare(); !status.ok()) return status;
     search_started_ = Now();
-    if (auto status = Search(); !status.ok()) return status;
+    if (auto status = Search(); !status.ok()) {
+      evaluator_.Abandon();  // or what waits would be judged as candidates of the next lease
+      return status;
+    }
     outcome_.search_seconds = absl::ToDoubleSeconds(Now() - search_started_);
     if (auto status = Finish(); !status.ok()) return status;
     outcome_.seconds = absl::ToDoubleSeconds(Now() - started);
@@ -119,8 +125,7 @@ class Slice {
     return plans;
   }
 
-  // ---- the loop
-  // ----------------------------------------------------------------------------------
+  // ---- the loop ---------------------------------------------------------------------------------
 
   absl::Status Search() {
     if (auto status = SubmitFirst(); !status.ok()) return status;
@@ -281,11 +286,13 @@ class Slice {
       }
     } else {
       judge_failures_ = 0;
-      if (answer.verdict != v1::NOT_COMPILED) ++outcome_.judged;
-      ++since_incumbent_;
+      if (answer.verdict != v1::NOT_COMPILED) {
+        ++outcome_.judged;
+        ++since_incumbent_;
+      }
     }
     Conclude(flight, answer);
-    if (!flight.proposal.has_value() && !IsRight(answer.verdict)) return StartAgain(answer);
+    if (!flight.proposal.has_value() && !IsRight(answer.verdict)) StartAgain(flight, answer);
     return absl::OkStatus();
   }
 
@@ -341,15 +348,20 @@ class Slice {
     }
   }
 
-  // What the search was to start from is not right: the next simpler thing.
-  absl::Status StartAgain(const Evaluated& answer) {
-    if (best_.has_trial() || answer.verdict == v1::JUDGE_FAILED) return absl::OkStatus();
+  // What the search was to start from is not right: the next simpler thing. Where the judge failed,
+  // nothing was said of it, and what earlier slices found is not to be lost by that.
+  void StartAgain(const Flight& flight, const Evaluated& answer) {
+    if (best_.has_trial()) return;
+    if (answer.verdict == v1::JUDGE_FAILED && ++start_failures_ <= kMaxStartFailures) {
+      (void)SubmitStart(flight.trial.schedule(), "the start again, the judge had failed");
+      return;
+    }
     for (const auto& schedule : {codegen::DefaultSchedule(*main_, options_.target),
                                  codegen::OpByOpSchedule(*main_, options_.target)}) {
       if (history_.Tried(schedule)) continue;
-      if (SubmitStart(schedule, "after a start that was not right").ok()) return absl::OkStatus();
+      if (SubmitStart(schedule, "after a start that was not right").ok()) return;
     }
-    return absl::OkStatus();  // moves from the last start are still there to be tried
+    // Moves from the last start are still there to be tried.
   }
 
   // Gives up what is under way; what the judge has begun is still recorded.
@@ -366,7 +378,14 @@ class Slice {
     reporter_.OnProgress("finalising");
     auto final = evaluator_.Finalise();
     if (!final.ok()) return final.status();
-    if (IsRight(final->verdict().verdict()) && final->verdict().timing().median_us() > 0) {
+    if (!IsRight(final->verdict().verdict())) {
+      // The next slice starts from it, and judges it anew.
+      outcome_.converged = false;
+      outcome_.reason =
+          absl::StrCat("the incumbent did not pass again: ", final->verdict().reason());
+      return absl::OkStatus();
+    }
+    if (final->verdict().timing().median_us() > 0) {
       *best_.mutable_trial()->mutable_timing() = final->verdict().timing();
     }
     SetBaselines(final->baselines().baselines_size() > 0 ? final->baselines() : opened_.baselines(),
@@ -419,7 +438,8 @@ class Slice {
   v1::Incumbent best_;
   bool improved_ = false;  // best_ was found in this slice
   int since_incumbent_ = 0;
-  int judge_failures_ = 0;
+  int judge_failures_ = 0;  // in a row
+  int start_failures_ = 0;  // of the judge on schedules to start from
   int64_t trial_number_ = 0;
   absl::Time search_started_;
   Outcome outcome_;

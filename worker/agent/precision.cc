@@ -25,6 +25,31 @@ const char* NameOf(v1::Accumulator accumulator) {
   }
 }
 
+// How much an accumulator keeps.
+int RankOf(v1::Accumulator accumulator) {
+  switch (accumulator) {
+    case v1::ACCUMULATOR_COMPENSATED:
+      return 1;
+    case v1::ACCUMULATOR_F64:
+      return 2;
+    default:
+      return 0;
+  }
+}
+
+// What is expected of it: fp32 is the cheapest; fp64 is surer than compensation and needs fewer
+// operations.
+double PriorOf(v1::Accumulator accumulator) {
+  switch (accumulator) {
+    case v1::ACCUMULATOR_F32:
+      return 0.03;
+    case v1::ACCUMULATOR_F64:
+      return 0.004;
+    default:
+      return 0.002;
+  }
+}
+
 class Precision : public Specialist {
  public:
   const char* name() const override { return kName; }
@@ -39,19 +64,22 @@ class Precision : public Specialist {
       if (info.transcendental > 0) {
         const bool heavy =
             info.transcendental / bytes * 16 + info.operations / bytes > kArithmeticHeavy;
-        AddMove(
+        Action* action = AddMove(
             state, i, kName, "fast_math", now.fast_math() ? "yes" : "no",
             now.fast_math() ? "no" : "yes", (heavy ? 0.15 : 0.05) * room,
             [&](v1::Group& g) { g.mutable_precision()->set_fast_math(!now.fast_math()); }, actions);
+        if (action != nullptr) action->accuracy = now.fast_math() ? 1 : -1;
       }
       if (info.stages == 0 && !info.window) continue;
       for (auto accumulator :
            {v1::ACCUMULATOR_F32, v1::ACCUMULATOR_COMPENSATED, v1::ACCUMULATOR_F64}) {
         if (accumulator == now.accumulator()) continue;
-        AddMove(
+        Action* action = AddMove(
             state, i, kName, "accumulator", NameOf(now.accumulator()), NameOf(accumulator),
-            (accumulator == v1::ACCUMULATOR_F32 ? 0.03 : 0.002) * room,
+            PriorOf(accumulator) * room,
             [&](v1::Group& g) { g.mutable_precision()->set_accumulator(accumulator); }, actions);
+        if (action == nullptr) continue;
+        action->accuracy = RankOf(accumulator) > RankOf(now.accumulator()) ? 1 : -1;
       }
     }
     return actions;

@@ -1,5 +1,6 @@
 #include "worker/agent/regroup.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -29,6 +30,14 @@ void KeepKnobs(const v1::Schedule& from, v1::Schedule& to) {
   }
   *to.mutable_launch() = from.launch();
   if (!from.has_launch()) to.clear_launch();
+}
+
+void KeepPrecision(const v1::Group& a, const v1::Group& b, v1::Group& to) {
+  if (!a.has_precision() && !b.has_precision()) return;
+  v1::PrecisionKnobs& kept = *to.mutable_precision();
+  // The enumeration is in the order of what they keep; AUTO is no choice.
+  kept.set_accumulator(std::max(a.precision().accumulator(), b.precision().accumulator()));
+  kept.set_fast_math(a.precision().fast_math() && b.precision().fast_math());
 }
 
 }  // namespace warpsmith::agent

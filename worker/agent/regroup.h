@@ -9,4 +9,8 @@ namespace warpsmith::agent {
 // any other the precision of the first group of `from` that shares a root with it.
 void KeepKnobs(const v1::Schedule& from, v1::Schedule& to);
 
+// Gives `to` the precision that was chosen for what it computes, of `a` and of `b`: the more
+// accurate where both chose.
+void KeepPrecision(const v1::Group& a, const v1::Group& b, v1::Group& to);
+
 }  // namespace warpsmith::agent

@@ -25,11 +25,9 @@ constexpr double kStructureBehind = 0.35;
 // And for those that spilled: what they keep in registers was too much, not the rest of them.
 constexpr int kMaxSpilled = 3;
 // States that were not accurate enough, and how much of the promise that led there is left for
-// another accumulator.
+// what makes them more so.
 constexpr int kMaxInaccurate = 4;
 constexpr double kRescue = 0.7;
-// What a start that is not accurate enough promises.
-constexpr double kStartPromise = 1.0;
 // Weight of one observation of a move against its prior.
 constexpr double kObservationWeight = 2.0;
 // How fast a kind that does not pay loses credit.
@@ -144,13 +142,14 @@ std::optional<Proposal> RulesPolicy::Propose(const History& history) {
       for (const Action& action : moves) {
         double expected = Expected(base.node->state, action);
         if (base.inaccurate) {
-          if (action.kind != "accumulator") continue;
-          const double promise = base.node == history.best() ? kStartPromise : base.node->promise;
-          expected = kRescue * promise + action.prior;
+          if (action.accuracy <= 0) continue;
+          expected += kRescue * base.node->promise;
         }
         // 53 random bits in [0, 1), the same with every standard library.
         const double uniform = (random_() >> 11) * 0x1p-53;
-        const double score = expected + kJitter * std::abs(expected) * uniform - base.behind;
+        // The promise is the same for all that may rescue a state: their own order decides.
+        const double jitter = base.inaccurate ? 0 : kJitter * std::abs(expected) * uniform;
+        const double score = expected + jitter - base.behind;
         if (score <= most || history.Tried(action.schedule)) continue;
         most = score;
         chosen = &action;
@@ -171,8 +170,9 @@ void RulesPolicy::Learn(const Proposal& proposal, const Result& result) {
       result.verdict == v1::DUPLICATE) {
     return;
   }
-  // Not the move's fault: with another accumulator it may be as good as it promised.
-  if (result.verdict == v1::INACCURATE) return;
+  // Not the move's fault, unless it was to help: with another accumulator it may be as good as it
+  // promised.
+  if (result.verdict == v1::INACCURATE && proposal.action.accuracy == 0) return;
   const double gain = result.right ? std::max(result.gain, kLeastGain) : kWrongGain;
   ++move.tried;
   move.gain += gain;

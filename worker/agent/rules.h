@@ -6,8 +6,8 @@
 // moves that paid are trusted more and those that did not less, and the compiler's report of a
 // state damps moves that want registers where it spilled. Moves start from the incumbent, from its
 // nearest runners-up, and from the best schedule of every other structure (fusion, algebra), which
-// has not had its knobs turned yet. From what was fast but not accurate enough, other accumulators
-// are tried.
+// has not had its knobs turned yet. From what was promising but not accurate enough, more accurate
+// accumulators and functions are tried.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class RulesPolicy : public Policy {
   struct Base {
     std::shared_ptr<Node> node;
     double behind = 0;        // subtracted from what is expected of its moves
-    bool inaccurate = false;  // only other accumulators can help it
+    bool inaccurate = false;  // only what makes it more accurate can help it
   };
 
   std::vector<Base> Bases(const History& history) const;

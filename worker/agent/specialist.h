@@ -32,6 +32,7 @@ struct Action {
   // What the specialist's rules expect of it: gain in log time (0.1: ten per cent faster).
   double prior = 0;
   int registers = 0;  // what it does to registers a thread: +1 more, -1 fewer, 0 neither
+  int accuracy = 0;   // what it does to the answer's: +1 better, -1 worse, 0 nothing by intent
 };
 
 class Specialist {

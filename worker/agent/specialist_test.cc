@@ -4,6 +4,7 @@
 #include <set>
 
 #include "worker/agent/moves.h"
+#include "worker/agent/regroup.h"
 #include "worker/agent/test_problems.h"
 
 namespace warpsmith::agent {
@@ -100,6 +101,40 @@ TEST_CASE("long rows are offered layouts that hold them", "[agent]") {
     found = found || holds(action.schedule.groups(0).occupancy());
   }
   CHECK(found);
+}
+
+TEST_CASE("merged groups keep the more accurate precision", "[agent]") {
+  v1::Group careful, quick, none, merged;
+  careful.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F64);
+  quick.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
+  quick.mutable_precision()->set_fast_math(true);
+  KeepPrecision(careful, quick, merged);
+  CHECK(merged.precision().accumulator() == v1::ACCUMULATOR_F64);
+  CHECK_FALSE(merged.precision().fast_math());
+  v1::Group alone;
+  KeepPrecision(none, none, alone);
+  CHECK_FALSE(alone.has_precision());
+
+  // The first of two groups sums in f64; merging them must not take that back.
+  State state = StateOf(Softmax(1024, 4096));
+  const auto split = codegen::OpByOpSchedule(state.graph, state.target);
+  auto apart = MakeState(state.original, split, state.target);
+  REQUIRE(apart.ok());
+  for (int g = 0; g + 1 < apart->schedule.groups_size(); ++g) {
+    apart->schedule.mutable_groups(g)->mutable_precision()->set_accumulator(v1::ACCUMULATOR_F64);
+  }
+  int merges = 0;
+  for (const auto& action : MakeFusion()->Actions(*apart)) {
+    if (action.kind != "merge") continue;
+    ++merges;
+    for (const auto& group : action.schedule.groups()) {
+      const bool untouched =
+          group.roots_size() == 1 && group.roots(0) == "y" && !group.has_precision();
+      INFO(action.name << ": " << group.ShortDebugString());
+      CHECK((untouched || group.precision().accumulator() == v1::ACCUMULATOR_F64));
+    }
+  }
+  CHECK(merges > 0);
 }
 
 TEST_CASE("nothing is offered twice", "[agent]") {

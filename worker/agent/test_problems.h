@@ -98,11 +98,11 @@ class SyntheticEvaluator : public Evaluator {
     return answer.get_future();
   }
 
-  void Abandon() override {}
+  void Abandon() override { ++abandoned; }
   absl::StatusOr<v1::JudgeFinal> Finalise() override {
     ++finalised;
     v1::JudgeFinal final;
-    final.mutable_verdict()->set_verdict(v1::ACCEPTED);
+    final.mutable_verdict()->set_verdict(final_verdict);
     final.mutable_verdict()->mutable_timing()->set_median_us(best_us);
     final.set_speedup(1000 / best_us);
     return final;
@@ -113,7 +113,8 @@ class SyntheticEvaluator : public Evaluator {
   absl::Duration judging = absl::Milliseconds(200);
   double light_us = 100;
   double best_us = 0;
-  int finalised = 0;
+  int finalised = 0, abandoned = 0;
+  v1::Verdict final_verdict = v1::ACCEPTED;
   // By number of the candidate, from 1: verdicts other than what the model gives.
   std::map<int, v1::Verdict> forced;
   int submitted = 0;
