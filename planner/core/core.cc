@@ -49,7 +49,9 @@ void Core::Move(Context& context, const std::string& task_id, v1::TaskState stat
 void Core::Start(Now now) {
   const int64_t deadline = now.monotonic_ms + options_.failover_ttl_ms;
   for (const auto& [id, record] : state_.tasks()) {
-    if (record.has_lease()) lease_deadline_[id] = deadline;
+    if (!record.has_lease()) continue;
+    lease_deadline_[id] = deadline;
+    lease_overdue_[id] = OverdueAt(record, now);
   }
   for (const auto& [id, record] : state_.workers()) {
     if (!record.lost()) worker_deadline_[id] = deadline;
@@ -240,10 +242,14 @@ Outcome<Done> Core::Handle(const Tick&, Now now) {
     const v1::TaskRecord* record = state_.FindTask(id);
     if (record == nullptr || !record->has_lease()) {
       lease_deadline_.erase(id);
+      lease_overdue_.erase(id);
       continue;
     }
-    EndLease(context, *record, v1::LeaseStatus(), true,
-             absl::StrCat("worker ", record->lease().worker_id(), " no longer speaks of it"));
+    const bool overdue = lease_overdue_[id] <= now.monotonic_ms;
+    EndLease(
+        context, *record, v1::LeaseStatus(), true,
+        absl::StrCat("worker ", record->lease().worker_id(),
+                     overdue ? " does not come to an end with it" : " no longer speaks of it"));
   }
   return {std::move(context.events), Done{}};
 }

@@ -52,6 +52,11 @@ inline constexpr int kMaxFailures = 3;
 inline constexpr double kAtLight = 0.99;
 // A slice costs at least this much of the budget, so that every task ends.
 inline constexpr double kMinChargeSeconds = 1;
+// A lease that its worker still speaks of after kOverdueFactor times its seconds and kOverdueMs has
+// work that hangs. What a slice does beside its seconds (inputs, references, `torch.compile` of the
+// baselines) takes minutes.
+inline constexpr double kOverdueFactor = 3;
+inline constexpr int64_t kOverdueMs = 20 * 60'000;
 
 struct CoreOptions {
   int64_t lease_ttl_ms = 30'000;
@@ -206,11 +211,13 @@ class Core {
   void LoseWorker(Context& context, const std::string& worker_id, const std::string& reason);
   int64_t BusySyncMs() const;
   int64_t LeaseTtlMs() const;
+  int64_t OverdueAt(const v1::TaskRecord& record, Now now) const;
 
   CoreOptions options_;
   State state_;
   // Not durable; monotonic milliseconds.
   std::map<std::string, int64_t> lease_deadline_;   // by task
+  std::map<std::string, int64_t> lease_overdue_;    // by task: whatever its worker says
   std::map<std::string, int64_t> worker_deadline_;  // by worker
   std::map<std::string, Progress> progress_;        // by task
   std::map<std::string, std::string> warm_task_;    // by worker: what it worked on last

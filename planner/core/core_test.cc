@@ -303,6 +303,33 @@ TEST_CASE("a task that loses three workers in a row is parked with what it did")
   CHECK_FALSE(bench.RunDone());
 }
 
+TEST_CASE("a lease whose worker speaks of it for ever is taken from it") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w1");
+  bool dropped = false;
+  const int64_t most_ms = kOverdueMs + static_cast<int64_t>(1000 * kOverdueFactor * grant.seconds);
+  for (; bench.now_ms < 2 * most_ms && !dropped; bench.now_ms += 5'000) {
+    bench.Do(Tick{});
+    const auto answer = bench.Report("w1", {StatusOf(grant, 3, false)});
+    dropped = answer.drop == std::vector<std::string>{grant.lease_id};
+    if (bench.now_ms < most_ms) CHECK_FALSE(dropped);
+  }
+  REQUIRE(dropped);
+  CHECK(bench.Task("r1/a@host").losses() == 1);
+  CHECK_THAT(bench.Task("r1/a@host").reason(), Catch::Contains("w1 does not come to an end"));
+}
+
+TEST_CASE("a run is known by its id alone") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  CHECK(bench.core.state().FindRun("r1") != nullptr);
+  for (const char* id : {"r01", "r 1", "r+1", "r1 ", "r", "r0", ""}) {
+    INFO(id);
+    CHECK(bench.core.state().FindRun(id) == nullptr);
+  }
+}
+
 TEST_CASE("failures that are not permanent end after three in a row") {
   Bench bench;
   bench.Do(SubmitOf({"a"}));

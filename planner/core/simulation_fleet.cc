@@ -382,7 +382,8 @@ std::vector<std::string> Simulation::Run() {
   if (core_ != nullptr) {
     for (const auto& [id, record] : core_->state().tasks()) {
       const v1::Task& task = record.task();
-      finals[id] = {v1::TaskState_Name(task.state()), task.speedup(), task.fence(), task.seconds_spent()};
+      finals[id] = {v1::TaskState_Name(task.state()), task.speedup(), task.fence(),
+                    task.seconds_spent()};
     }
   }
   checker_.Ended(finals);

@@ -87,7 +87,9 @@ v1::PlannerState State::ToProto() const {
 }
 
 const v1::RunRecord* State::FindRun(const std::string& run_id) const {
-  return FindIn(runs_, RunNumber(run_id));
+  const v1::RunRecord* run = FindIn(runs_, RunNumber(run_id));
+  // "r01" has the number of r1 and is not its id.
+  return run != nullptr && run->run().id() == run_id ? run : nullptr;
 }
 const v1::TaskRecord* State::FindTask(const std::string& task_id) const {
   return FindIn(tasks_, task_id);

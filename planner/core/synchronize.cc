@@ -80,6 +80,11 @@ int64_t Core::BusySyncMs() const {
 // Three calls fit into it.
 int64_t Core::LeaseTtlMs() const { return std::max(options_.lease_ttl_ms, 3 * BusySyncMs()); }
 
+int64_t Core::OverdueAt(const v1::TaskRecord& record, Now now) const {
+  return now.monotonic_ms + kOverdueMs +
+         static_cast<int64_t>(1000 * kOverdueFactor * record.lease().seconds());
+}
+
 absl::Status Core::Join(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
   v1::WorkerInfo info = command.worker;
   info.clear_lease_id();
@@ -169,7 +174,8 @@ void Core::Update(Context& context, const v1::LeaseStatus& status, const std::st
       record != nullptr && record->has_lease() && record->lease().id() == status.lease_id() &&
       record->lease().fence() == status.fence() && record->lease().worker_id() == worker_id;
   if (current && !over) {
-    lease_deadline_[status.task_id()] = context.now.monotonic_ms + LeaseTtlMs();
+    lease_deadline_[status.task_id()] =
+        std::min(context.now.monotonic_ms + LeaseTtlMs(), lease_overdue_[status.task_id()]);
     progress_[status.task_id()] = {Sane(status.seconds()), status.specialist()};
     return;
   }
@@ -207,6 +213,7 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   warm_task_[record.lease().worker_id()] = task_id;
   progress_.erase(task_id);
   lease_deadline_.erase(task_id);
+  lease_overdue_.erase(task_id);
   Emit(context, std::move(event));
   Settle(context, *state_.FindTask(task_id), status);
 }
@@ -306,8 +313,10 @@ bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeA
   granted.set_seconds(NextSlice(*task));
   const std::string task_id = task->id();
   Emit(context, std::move(event));
+  const v1::TaskRecord& record = *state_.FindTask(task_id);
   lease_deadline_[task_id] = context.now.monotonic_ms + LeaseTtlMs();
-  answer.start.push_back(MakeGrant(*state_.FindTask(task_id)));
+  lease_overdue_[task_id] = OverdueAt(record, context.now);
+  answer.start.push_back(MakeGrant(record));
   return true;
 }
 

@@ -9,7 +9,8 @@
 //
 // A commit that cannot be made is the end: events were applied already and cannot be taken back, so
 // `on_fatal` is called, must not return to a planner that goes on, and no `done` runs any more. An
-// answer that was lost (Unavailable, DeadlineExceeded) is asked for again first.
+// answer that was lost (Unavailable, DeadlineExceeded) is asked for again first. A snapshot that
+// cannot be saved is only logged: the log has everything.
 #pragma once
 
 #include <cstdint>

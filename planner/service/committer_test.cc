@@ -111,6 +111,25 @@ TEST_CASE("a snapshot is of the events before it") {
   CHECK(*inner->LastRevision() == 3);
 }
 
+TEST_CASE("a snapshot that cannot be saved ends nothing") {
+  Folder folder;
+  auto inner = *store::SqliteStore::Open(folder.path());
+  store::FaultyStore store(inner.get(), [](absl::string_view call) {
+    return call == "SaveSnapshot" ? Fault::kUnavailable : Fault::kNone;
+  });
+  absl::Status fatal;
+  bool answered = false;
+  {
+    Committer committer(&store, *store.Lead(), 0, [&](const absl::Status& s) { fatal = s; });
+    committer.Enqueue({{"a"}, {}, nullptr});
+    committer.Enqueue({{}, {}, nullptr, store::Record{1, "state"}});
+    committer.Enqueue({{"b"}, {}, [&] { answered = true; }});
+  }
+  CHECK(fatal.ok());
+  CHECK(answered);
+  CHECK(*inner->LastRevision() == 2);
+}
+
 TEST_CASE("a commit that is refused, or stays unanswered, is fatal and nothing is answered") {
   Folder folder;
   auto inner = *store::SqliteStore::Open(folder.path());

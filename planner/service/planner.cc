@@ -264,7 +264,10 @@ void Planner::List(const v1::ListRequest& request, Done<v1::ListReply> done) {
       if (run_id.empty() || run.run().id() == run_id) *reply.add_runs() = run.run();
     }
     for (const auto& [id, task] : core_.state().tasks()) {
-      if (run_id.empty() || task.task().run_id() == run_id) *reply.add_tasks() = core_.View(task);
+      if (!run_id.empty() && task.task().run_id() != run_id) continue;
+      // Trials are of GetTask; thousands of digests of each task would outgrow a message.
+      v1::Task& listed = *reply.add_tasks() = core_.View(task);
+      listed.clear_trial_blobs();
     }
     for (const auto& [id, worker] : core_.state().workers()) {
       if (!worker.lost()) *reply.add_workers() = core_.View(worker);
@@ -305,9 +308,8 @@ void Planner::GetBoard(Done<v1::GetBoardReply> done) {
 void Planner::WriteBoard() {
   const int64_t revision = core_.state().revision();
   // Progress of leases is shown too, and is no event.
-  if (options_.board_path.empty() || (revision == board_revision_ && core_.progress().empty())) {
-    return;
-  }
+  const bool unchanged = revision == board_revision_ && core_.progress().empty();
+  if (options_.board_path.empty() || (unchanged && !board_failed_)) return;
   board_revision_ = revision;
   auto view = std::make_shared<v1::PlannerState>(View());
   Commit({}, {}, [this, view] {
@@ -315,9 +317,10 @@ void Planner::WriteBoard() {
       std::string page = board::Render(*view);
       if (page == board_) return;
       absl::Status status = base::WriteFileAtomically(options_.board_path, page);
-      // The board is a projection: the next change writes it whole again.
-      if (!status.ok()) return spdlog::error("the board: {}", status.ToString());
-      board_ = std::move(page);
+      // The board is a projection: the next tick writes it whole again.
+      if (!status.ok() && !board_failed_) spdlog::error("the board: {}", status.ToString());
+      board_failed_ = !status.ok();
+      if (status.ok()) board_ = std::move(page);
     });
   });
 }

@@ -120,6 +120,7 @@ class Planner {
   uint64_t jitter_ = 1;
   // Of the background thread.
   std::string board_;
+  std::atomic<bool> board_failed_{false};  // the last writing of it; the strand reads it
 
   // Last, so that they end first: their actions use what is above.
   Committer committer_;

@@ -116,6 +116,12 @@ TEST_CASE("from submit to result, board and restart, over a socket") {
           std::vector<std::string>{lease.id(), "t1"});
   }
 
+  const auto listed = client->List();
+  REQUIRE(listed.ok());
+  REQUIRE(listed->tasks_size() == 2);
+  CHECK(listed->tasks(0).trials() == 1);
+  CHECK(listed->tasks(0).trial_blobs().empty());  // there may be thousands
+
   served->Close();
   served = std::make_unique<Served>(folder, listen);
   client = std::make_unique<Client>(served->address());
@@ -288,6 +294,33 @@ TEST_CASE("a planner that another one has replaced in the store answers nobody")
   CHECK(fatal.get_future().get().code() == absl::StatusCode::kFailedPrecondition);
   planner->Stop();
   CHECK_FALSE(answered);
+}
+
+TEST_CASE("a board that could not be written is written when it can be") {
+  Folder folder;
+  const std::string board = folder.path() + "/board.md";
+  auto store = *store::SqliteStore::Open(folder.path());
+  PlannerOptions options;
+  options.board_path = board;
+  auto planner = *Planner::Start(
+      store.get(), options,
+      [] {
+        return Now{1, 1};
+      },
+      [](const absl::Status&) {});
+  // Its ticks are asynchronous: whoever asks for the board is answered after what was asked before.
+  const auto tick = [&] {
+    planner->Tick();
+    std::promise<void> done;
+    planner->GetBoard([&](auto) { done.set_value(); });
+    done.get_future().wait();
+  };
+  std::filesystem::create_directory(board);  // nothing can be renamed onto it
+  tick();
+  CHECK(std::filesystem::is_directory(board));
+  std::filesystem::remove(board);
+  tick();
+  CHECK(std::filesystem::is_regular_file(board));
 }
 
 TEST_CASE("a snapshot and the rest of the log make the state again") {
