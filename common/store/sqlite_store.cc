@@ -35,6 +35,10 @@ absl::Status SqliteError(sqlite3* db, const std::string& what) {
   }
   if (code == SQLITE_BUSY || code == SQLITE_LOCKED) return absl::UnavailableError(message);
   if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) return absl::DataLossError(message);
+  if (code == SQLITE_READONLY || code == SQLITE_PERM || code == SQLITE_CANTOPEN) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(message, "; make the folder writable, or use another --dir"));
+  }
   return absl::InternalError(message);
 }
 
@@ -95,10 +99,11 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
 };
 
-absl::Status Execute(sqlite3* db, const char* sql) {
-  if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return SqliteError(db, sql);
+absl::Status Execute(sqlite3* db, const char* sql, const char* what) {
+  if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return SqliteError(db, what);
   return absl::OkStatus();
 }
+absl::Status Execute(sqlite3* db, const char* sql) { return Execute(db, sql, sql); }
 
 absl::StatusOr<int64_t> QueryInt(sqlite3* db, const char* sql) {
   Statement statement(db, sql);
@@ -149,7 +154,11 @@ absl::Status SqliteStore::Lock() {
   if (lock_fd_ < 0) {
     return absl::InvalidArgumentError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
   }
-  if (flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+  const bool locked = flock(lock_fd_, LOCK_EX | LOCK_NB) == 0;
+  if (!locked && errno != EWOULDBLOCK) {
+    return absl::InternalError(absl::StrCat("cannot lock ", path, ": ", strerror(errno)));
+  }
+  if (!locked) {
     char pid[32] = {};
     const ssize_t size = pread(lock_fd_, pid, sizeof(pid) - 1, 0);
     close(lock_fd_);
@@ -161,7 +170,7 @@ absl::Status SqliteStore::Lock() {
   const std::string pid = absl::StrCat(getpid());
   if (ftruncate(lock_fd_, 0) != 0 ||
       pwrite(lock_fd_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
+    return absl::InternalError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
   }
   return absl::OkStatus();
 }
@@ -173,22 +182,37 @@ absl::Status SqliteStore::OpenDatabase() {
   absl::StatusOr<sqlite3*> writer = Connect(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!writer.ok()) return writer.status();
   writer_ = *writer;
-  for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL",
-                          "PRAGMA busy_timeout=5000", kSchema}) {
-    if (absl::Status status = Execute(writer_, sql); !status.ok()) return status;
-  }
-  absl::StatusOr<int64_t> schema =
-      QueryInt(writer_, "SELECT value FROM meta WHERE name = 'schema'");
-  if (!schema.ok()) return schema.status();
-  if (*schema != kSchemaVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " has schema ", *schema, ", this program knows ", kSchemaVersion,
-                     ": use the version of Warpsmith that wrote it, or another --dir"));
+  if (absl::Status status = PrepareDatabase(); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   }
   absl::StatusOr<sqlite3*> reader = Connect(path, SQLITE_OPEN_READONLY);
   if (!reader.ok()) return reader.status();
   reader_ = *reader;
   return Execute(reader_, "PRAGMA busy_timeout=5000");
+}
+
+// Nothing is written to a database of another version.
+absl::Status SqliteStore::PrepareDatabase() {
+  if (absl::Status status = Execute(writer_, "PRAGMA busy_timeout=5000"); !status.ok()) {
+    return status;
+  }
+  absl::StatusOr<int64_t> tables = QueryInt(
+      writer_, "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'");
+  if (!tables.ok()) return tables.status();
+  if (*tables > 0) {
+    absl::StatusOr<int64_t> schema =
+        QueryInt(writer_, "SELECT value FROM meta WHERE name = 'schema'");
+    if (!schema.ok()) return schema.status();
+    if (*schema != kSchemaVersion) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("it has schema ", *schema, ", this program knows ", kSchemaVersion,
+                       ": use the version of Warpsmith that wrote it, or another --dir"));
+    }
+  }
+  for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
+    if (absl::Status status = Execute(writer_, sql); !status.ok()) return status;
+  }
+  return Execute(writer_, kSchema, "making the tables");
 }
 
 absl::Status SqliteStore::CheckWriter() { return writer_ == nullptr ? Closed() : absl::OkStatus(); }

@@ -38,6 +38,7 @@ class SqliteStore final : public Store {
 
   absl::Status Lock();
   absl::Status OpenDatabase();
+  absl::Status PrepareDatabase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckWriter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // Runs `body` in a transaction; rolls back if it fails.
   template <typename Body>

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/file.h"
 #include "common/base/sha256.h"
 #include "common/store/conformance.h"
 
@@ -84,13 +85,33 @@ TEST_CASE("sqlite: a folder that cannot be made is named") {
   CHECK(std::string(status.message()).find("/proc/none") != std::string::npos);
 }
 
+TEST_CASE("sqlite: a database of another version is named and left as it was") {
+  TemporaryFolder folder;
+  const std::string path = folder.path() + "/warpsmith.db";
+  sqlite3* db = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &db) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(db,
+                       "CREATE TABLE meta (name TEXT, value INTEGER);"
+                       "INSERT INTO meta VALUES ('schema', 7)",
+                       nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(db);
+  const std::string before = *base::ReadFile(path);
+  const absl::Status status = SqliteStore::Open(folder.path()).status();
+  CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains(path) && Catch::Contains("schema 7") && Catch::Contains("--dir"));
+  CHECK(*base::ReadFile(path) == before);
+}
+
 TEST_CASE("sqlite: a file that is no database is an error, not an empty store") {
   TemporaryFolder folder;
   FILE* file = fopen((folder.path() + "/warpsmith.db").c_str(), "w");
   REQUIRE(file != nullptr);
   fputs(std::string(8192, 'x').c_str(), file);
   fclose(file);
-  CHECK(SqliteStore::Open(folder.path()).status().code() == absl::StatusCode::kDataLoss);
+  const absl::Status status = SqliteStore::Open(folder.path()).status();
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK_THAT(std::string(status.message()), Catch::Contains("/warpsmith.db: "));
 }
 
 }  // namespace warpsmith::store
