@@ -23,10 +23,10 @@
 namespace warpsmith::device {
 
 struct DeviceInfo {
-  std::string kind;             // "cuda", "host"
-  std::string name;             // "NVIDIA H200", "host: AMD EPYC ..."
-  std::string arch;             // "sm_90a", "host"
-  std::string driver;           // "580.159", compiler version on the host
+  std::string kind;    // "cuda", "host"
+  std::string name;    // "NVIDIA H200", "host: AMD EPYC ..."
+  std::string arch;    // "sm_90a", "host"
+  std::string driver;  // "580.159", compiler version on the host
   int sm_count = 1;
   int max_threads_per_sm = 2048;
   int max_blocks_per_sm = 32;
@@ -34,11 +34,11 @@ struct DeviceInfo {
   int64_t shared_per_sm = 0, shared_per_block = 0;
   int64_t l2_bytes = 0;
   int max_cluster = 1;
-  int64_t memory_bytes = 0;     // total
+  int64_t memory_bytes = 0;  // total
 };
 
 struct Binary {
-  std::string bytes;            // cubin; on the host the path of a shared object
+  std::string bytes;  // cubin; on the host the path of a shared object
   v1::StaticReport report;
 };
 
@@ -47,8 +47,8 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
   // InvalidArgument: the source does not compile; the message holds the compiler's first errors.
-  // DeadlineExceeded: longer than the limit. FailedPrecondition: refused (a writable module global).
-  // Other codes: no compiler; the message says what to install.
+  // DeadlineExceeded: longer than the limit. FailedPrecondition: refused (a writable module
+  // global). Other codes: no compiler; the message says what to install.
   virtual absl::StatusOr<Binary> Compile(const std::string& source, absl::Duration limit) = 0;
 };
 // arch: "host" or "sm_90a", ... `cache_dir` keeps shared objects of the host compiler. `nvrtc` is
@@ -64,9 +64,9 @@ class Memory {
  public:
   virtual ~Memory() = default;
   virtual int64_t bytes() const = 0;
-  virtual uint64_t address() const = 0;          // 0 while unmapped
+  virtual uint64_t address() const = 0;  // 0 while unmapped
   virtual absl::Status Unmap() = 0;
-  virtual absl::Status Map() = 0;                // at a new address where the device can
+  virtual absl::Status Map() = 0;                  // at a new address where the device can
   virtual absl::StatusOr<bool> GuardIntact() = 0;  // false: somebody wrote past the end (or before)
 };
 
@@ -84,11 +84,11 @@ class Device {
   virtual const DeviceInfo& info() const = 0;
 
   virtual absl::StatusOr<std::unique_ptr<Memory>> Allocate(int64_t bytes) = 0;
-  virtual int64_t allocated_bytes() const = 0;   // physical, now
+  virtual int64_t allocated_bytes() const = 0;  // physical, now
   virtual absl::StatusOr<int64_t> FreeBytes() = 0;
   virtual absl::Status Write(Memory& to, const void* from, int64_t bytes, int64_t offset = 0) = 0;
   virtual absl::Status Read(const Memory& from, void* to, int64_t bytes, int64_t offset = 0) = 0;
-  virtual absl::Status Fill(Memory& memory, uint32_t pattern) = 0;   // whole memory
+  virtual absl::Status Fill(Memory& memory, uint32_t pattern) = 0;  // whole memory
   virtual absl::Status Copy(const Memory& from, Memory& to, int64_t bytes) = 0;
   // Copies in from another process's device allocation (cuda: an IPC handle of 64 bytes, opened
   // and closed within the call; host: the name of a shared-memory object).
@@ -107,10 +107,12 @@ class Device {
   // process frees in the background: on an H200 some 2.3 ms a GB, and kernels meanwhile run 12 %
   // slower. To be called before timing whenever much was freed.
   virtual absl::Status Settle(absl::Duration limit) = 0;
-  virtual double SmClockMhz() = 0;               // 0 if unknown
+  virtual double SmClockMhz() = 0;  // 0 if unknown
 
   // Peak rates, measured once by a copy and an FMA kernel.
-  struct Rates { double bytes_per_second = 0, operations_per_second = 0; };
+  struct Rates {
+    double bytes_per_second = 0, operations_per_second = 0;
+  };
   virtual absl::StatusOr<Rates> MeasureRates() = 0;
 };
 // "cuda:0", "host". `nvrtc` as above: MeasureRates compiles.

@@ -34,50 +34,99 @@ std::string StringAt(const std::string& image, uint64_t table, uint64_t size, ui
 
 absl::Status Broken() { return absl::InvalidArgumentError("the compiler's output is not ELF"); }
 
-}  // namespace
+struct Symbol {
+  std::string name;
+  int type = STT_NOTYPE;
+  uint64_t bytes = 0;
+  int section = -1;  // index into Image::sections; -1: undefined, or of none
+  bool undefined = false;
+};
 
-absl::StatusOr<std::vector<std::string>> WritableGlobals(const std::string& image) {
-  const auto header = At<Elf64_Ehdr>(image, 0);
+struct Image {
+  bool cuda = false;
+  std::vector<Elf64_Shdr> sections;
+  std::vector<std::string> section_names;
+  bool has_symbols = false;
+  std::vector<Symbol> symbols;
+};
+
+absl::Status ReadSymbols(const std::string& bytes, const Elf64_Shdr& table, Image* image) {
+  const Elf64_Shdr& strings = image->sections[table.sh_link];
+  for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
+    const auto entry = At<Elf64_Sym>(bytes, table.sh_offset + at);
+    if (!entry) return Broken();
+    Symbol symbol;
+    symbol.name = StringAt(bytes, strings.sh_offset, strings.sh_size, entry->st_name);
+    symbol.type = ELF64_ST_TYPE(entry->st_info);
+    symbol.bytes = entry->st_size;
+    symbol.undefined = entry->st_shndx == SHN_UNDEF;
+    if (!symbol.undefined && entry->st_shndx < image->sections.size()) {
+      symbol.section = entry->st_shndx;
+    }
+    image->symbols.push_back(std::move(symbol));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Image> Read(const std::string& bytes) {
+  const auto header = At<Elf64_Ehdr>(bytes, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB) {
     return Broken();
   }
-  std::vector<Elf64_Shdr> sections;
+  Image image;
+  image.cuda = header->e_machine == EM_CUDA;
   for (int i = 0; i < header->e_shnum; ++i) {
-    const auto section = At<Elf64_Shdr>(image, header->e_shoff + uint64_t{header->e_shentsize} * i);
+    const auto section = At<Elf64_Shdr>(bytes, header->e_shoff + uint64_t{header->e_shentsize} * i);
     if (!section) return Broken();
-    sections.push_back(*section);
+    image.sections.push_back(*section);
   }
-  if (header->e_shstrndx >= sections.size()) return Broken();
-  const Elf64_Shdr& names = sections[header->e_shstrndx];
-  std::vector<std::string> section_names;
+  if (header->e_shstrndx >= image.sections.size()) return Broken();
+  const Elf64_Shdr& names = image.sections[header->e_shstrndx];
+  for (const Elf64_Shdr& section : image.sections) {
+    image.section_names.push_back(StringAt(bytes, names.sh_offset, names.sh_size, section.sh_name));
+  }
+  for (const Elf64_Shdr& section : image.sections) {
+    if (section.sh_type != SHT_SYMTAB || section.sh_link >= image.sections.size()) continue;
+    image.has_symbols = true;
+    if (absl::Status status = ReadSymbols(bytes, section, &image); !status.ok()) return status;
+  }
+  return image;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> WritableGlobals(const std::string& bytes) {
+  const auto image = Read(bytes);
+  if (!image.ok()) return image.status();
   std::vector<std::string> found;
-  bool has_symbols = false;
-  for (const Elf64_Shdr& section : sections) {
-    section_names.push_back(StringAt(image, names.sh_offset, names.sh_size, section.sh_name));
-    has_symbols |= section.sh_type == SHT_SYMTAB;
-  }
-  for (const Elf64_Shdr& section : sections) {
-    if (section.sh_type != SHT_SYMTAB || section.sh_link >= sections.size()) continue;
-    const Elf64_Shdr& strings = sections[section.sh_link];
-    for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= section.sh_size; at += sizeof(Elf64_Sym)) {
-      const auto symbol = At<Elf64_Sym>(image, section.sh_offset + at);
-      if (!symbol) return Broken();
-      if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= sections.size()) continue;
-      const int type = ELF64_ST_TYPE(symbol->st_info);
-      if ((type != STT_OBJECT && type != STT_TLS) || symbol->st_size == 0) continue;
-      const std::string& where = section_names[symbol->st_shndx];
-      std::string name = StringAt(image, strings.sh_offset, strings.sh_size, symbol->st_name);
-      const bool host_writable =
-          header->e_machine != EM_CUDA && (sections[symbol->st_shndx].sh_flags & SHF_WRITE) != 0 &&
-          where.rfind(".data.rel.ro", 0) != 0 && where != kHostConstants && name != kHostContext;
-      if (IsCudaGlobal(where) || host_writable) found.push_back(std::move(name));
-    }
+  for (const Symbol& symbol : image->symbols) {
+    if (symbol.section < 0 || symbol.bytes == 0) continue;
+    if (symbol.type != STT_OBJECT && symbol.type != STT_TLS) continue;
+    const std::string& where = image->section_names[symbol.section];
+    const bool host_writable = !image->cuda &&
+                               (image->sections[symbol.section].sh_flags & SHF_WRITE) != 0 &&
+                               where.rfind(".data.rel.ro", 0) != 0 && where != kHostConstants &&
+                               symbol.name != kHostContext;
+    if (IsCudaGlobal(where) || host_writable) found.push_back(symbol.name);
   }
   // Without symbols the sections alone have to do.
-  for (size_t i = 0; i < sections.size() && !has_symbols; ++i) {
-    if (IsCudaGlobal(section_names[i]) && sections[i].sh_size > 0)
-      found.push_back(section_names[i]);
+  for (size_t i = 0; i < image->sections.size() && !image->has_symbols; ++i) {
+    if (IsCudaGlobal(image->section_names[i]) && image->sections[i].sh_size > 0) {
+      found.push_back(image->section_names[i]);
+    }
+  }
+  return found;
+}
+
+absl::StatusOr<std::vector<std::string>> UndefinedFunctions(const std::string& bytes) {
+  const auto image = Read(bytes);
+  if (!image.ok()) return image.status();
+  std::vector<std::string> found;
+  for (const Symbol& symbol : image->symbols) {
+    // The linker of the host leaves the type of what it has not seen open.
+    const bool function = symbol.type == STT_FUNC || (!image->cuda && symbol.type == STT_NOTYPE);
+    if (symbol.undefined && function && !symbol.name.empty()) found.push_back(symbol.name);
   }
   return found;
 }

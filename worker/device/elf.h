@@ -14,4 +14,7 @@ namespace warpsmith::device {
 // little-endian ELF image, or a broken one.
 absl::StatusOr<std::vector<std::string>> WritableGlobals(const std::string& image);
 
+// Names of the functions that the image calls and does not have: whoever loads it finds them.
+absl::StatusOr<std::vector<std::string>> UndefinedFunctions(const std::string& image);
+
 }  // namespace warpsmith::device

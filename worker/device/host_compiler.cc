@@ -62,6 +62,29 @@ std::string Processor() {
   return found;
 }
 
+// What a card refuses as well (ptx_check.h): it has these from its driver.
+constexpr const char* kRefusedFunctions[] = {"malloc", "free", "printf", "vprintf"};
+
+// FailedPrecondition: the object keeps memory from one run to the next.
+absl::Status RefuseLastingMemory(const std::string& image) {
+  auto names = WritableGlobals(image);
+  if (!names.ok()) return names.status();
+  if (!names->empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "writable variables at module scope are refused: ", absl::StrJoin(*names, ", ")));
+  }
+  names = UndefinedFunctions(image);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    for (const char* refused : kRefusedFunctions) {
+      if (name.substr(0, name.find('@')) != refused) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "functions of the driver are refused (its heap and buffers outlive a run): ", refused));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // The lines that say what is wrong, at most kMaxErrorLines of them.
 std::string FirstErrors(const std::string& output) {
   std::vector<std::string> lines;
@@ -170,11 +193,8 @@ absl::StatusOr<Binary> HostCompiler::Compile(const std::string& source, absl::Du
     status = absl::InvalidArgumentError(FirstErrors(result->output));
   } else if (auto image = base::ReadFile(object_path); !image.ok()) {
     status = image.status();
-  } else if (auto globals = WritableGlobals(*image); !globals.ok()) {
-    status = globals.status();
-  } else if (!globals->empty()) {
-    status = absl::FailedPreconditionError(absl::StrCat(
-        "writable variables at module scope are refused: ", absl::StrJoin(*globals, ", ")));
+  } else if (status = RefuseLastingMemory(*image); !status.ok()) {
+    // refused
   } else if (fs::rename(object_path, binary.bytes, ignored); ignored) {
     status = absl::UnavailableError(absl::StrCat("cannot rename to ", binary.bytes));
   }

@@ -349,9 +349,8 @@ fcontext_t HostExecutor::Impl::FreeFiber() {
     fiber->stack = static_cast<char*>(stack);
     // Stacks begin at different places of their pages, or all would fight for the same cache lines.
     const size_t colour = fibers_.size() * 7 % 60 * 64;
-    fiber->context =
-        make_fcontext(fiber->stack + page_ + kFiberStackBytes - colour, kFiberStackBytes - colour,
-                      &FiberMain);
+    fiber->context = make_fcontext(fiber->stack + page_ + kFiberStackBytes - colour,
+                                   kFiberStackBytes - colour, &FiberMain);
     fibers_.push_back(fiber);
     free_.push_back(fiber);
   }

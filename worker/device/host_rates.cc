@@ -46,9 +46,7 @@ __attribute__((target("avx2,fma"), optimize("fp-contract=fast"))) void Fma256(fl
 }
 #endif
 using Floats4 [[gnu::vector_size(16)]] = float;
-void Fma128(float seed, float* out) {
-  FmaChain<Floats4>(seed, out);
-}
+void Fma128(float seed, float* out) { FmaChain<Floats4>(seed, out); }
 
 }  // namespace
 

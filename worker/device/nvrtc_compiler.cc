@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -13,8 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "worker/device/elf.h"
 #include "worker/device/library.h"
+#include "worker/device/ptx_check.h"
 #include "worker/kernels/headers.h"
 
 namespace warpsmith::device {
@@ -121,20 +120,6 @@ std::string FirstErrors(const std::string& log) {
   return lines.empty() ? log.substr(0, 1000) : absl::StrJoin(lines, "\n");
 }
 
-bool IsNameCharacter(char c) { return absl::ascii_isalnum(c) || c == '_' || c == '$'; }
-
-// Whether `name` stands in the PTX anywhere but in its own declaration.
-bool IsUsed(const std::string& ptx, const std::string& name) {
-  int mentions = 0;
-  for (size_t at = ptx.find(name); at != std::string::npos; at = ptx.find(name, at + 1)) {
-    const size_t end = at + name.size();
-    const bool whole = (at == 0 || !IsNameCharacter(ptx[at - 1])) &&
-                       (end == ptx.size() || !IsNameCharacter(ptx[end]));
-    mentions += whole;
-  }
-  return mentions > 1;
-}
-
 // One of NVRTC's results: its size, then its bytes.
 absl::Status Fetch(const Nvrtc& nvrtc, Nvrtc::Program program, const char* what,
                    Nvrtc::Result (*size_of)(Nvrtc::Program, size_t*),
@@ -146,32 +131,6 @@ absl::Status Fetch(const Nvrtc& nvrtc, Nvrtc::Program program, const char* what,
   if (result == 0) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat("fetching NVRTC's ", what, ": ", nvrtc.GetErrorString(result)));
-}
-
-// Tables of the compiler's own mathematics (argument reduction of sine and cosine), which lie in
-// global memory too. A source that names one, or could by pasting tokens, is not trusted with it.
-bool IsMathTable(const std::string& source, const std::string& name) {
-  return (name == "__cudart_i2opi_f" || name == "__cudart_i2opi_d" ||
-          name == "__cudart_sin_cos_coeffs") &&
-         source.find("__cudart") == std::string::npos && source.find("##") == std::string::npos;
-}
-
-// NVRTC turns every constant at namespace scope into a variable of global memory, also where all
-// its uses were folded; what matters is what the code still reaches.
-absl::Status RefuseGlobals(const std::string& source, const std::string& cubin,
-                           const std::string& ptx) {
-  auto globals = WritableGlobals(cubin);
-  if (!globals.ok()) return globals.status();
-  globals->erase(std::remove_if(globals->begin(), globals->end(),
-                                [&](const std::string& name) {
-                                  return !IsUsed(ptx, name) || IsMathTable(source, name);
-                                }),
-                 globals->end());
-  if (globals->empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "variables in global memory at module scope are refused (a table of constants is "
-      "__constant__): ",
-      absl::StrJoin(*globals, ", ")));
 }
 
 // The number in front of `unit`: NumberBefore("Used 12 registers", " registers") is 12.
@@ -274,7 +233,9 @@ absl::StatusOr<Binary> NvrtcCompiler::Compile(const std::string& source, absl::D
         Fetch(*nvrtc_, scoped.program, "PTX", nvrtc_->GetPtxSize, nvrtc_->GetPtx, &ptx)}) {
     if (!status.ok()) return status;
   }
-  if (absl::Status status = RefuseGlobals(source, binary.bytes, ptx); !status.ok()) return status;
+  if (absl::Status status = RefuseLastingMemory(source, binary.bytes, ptx); !status.ok()) {
+    return status;
+  }
   binary.report = ParsePtxasLog(log);
   binary.report.set_compile_ms(absl::ToDoubleMilliseconds(absl::Now() - start));
   return binary;

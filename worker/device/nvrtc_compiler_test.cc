@@ -109,6 +109,56 @@ TEST_CASE("what NVRTC refuses says why") {
   REQUIRE(absl::IsNotFound(NvrtcCompiler::Make("sm_90a", "/nowhere/libnvrtc.so").status()));
 }
 
+TEST_CASE("memory that outlives a launch is refused however it is come by") {
+  Compiler* const compiler = CompilerFor("sm_90a");
+  if (compiler == nullptr) return;
+  const auto kernel = [](const std::string& body) {
+    return absl::StrCat("extern \"C\" __global__ void f(unsigned* x) {\n", body, "\n}\n");
+  };
+  const std::string declares = "{ .global .u32 seen; ld.global.u32 %0, [seen]; ";
+  const std::string stores = "st.global.u32 [seen], 7; }\" : \"=r\"(v)); *x = v;";
+  const struct {
+    const char* what;
+    std::string source, reason;
+  } cases[] = {
+      {"a variable of inline PTX", kernel("unsigned v; asm volatile(\"" + declares + stores),
+       "global memory"},
+      {"the same with its name in a comment",
+       kernel("unsigned v; asm volatile(\"/* ; .global .u32 $__seen__27$1; */ // $__seen__27$1\\n" +
+              declares + stores),
+       "global memory"},
+      {"a table of the compiler's, by an assembled name",
+       kernel("unsigned* p; asm volatile(\"mov.u64 %0, __cud\" \"art_i2opi_f;\" : \"=l\"(p));"
+              "x[0] = __float_as_uint(sinf(x[1])) + p[0]; p[0] = 9;"),
+       "__cudart_i2opi_f"},
+      {"the heap", kernel("unsigned* p = (unsigned*)malloc(64); x[0] = p[1]; p[1] = 5; free(p);"),
+       "malloc"},
+      {"the driver's buffer", kernel("printf(\"%d\", x[0]);"), "vprintf"},
+      {"constants by a generic pointer",
+       kernel("unsigned v; asm volatile(\"{ .const .align 4 .b32 t[4] = {1, 2, 3, 4}; .reg .b64 a; "
+              "cvta/**/ .const.u64 a, t; ld.u32 %0, [a]; st.u32 [a], 5; }\" : \"=r\"(v)); *x = v;"),
+       "cvta.const"},
+  };
+  for (const auto& c : cases) {
+    INFO(c.what);
+    const auto binary = compiler->Compile(c.source, kLimit);
+    INFO(binary.status());
+    CHECK(absl::IsFailedPrecondition(binary.status()));
+    CHECK(absl::StrContains(binary.status().message(), c.reason));
+  }
+  // Sine, tables of constants and inline assembly are no reason by themselves.
+  for (const char* body :
+       {"x[0] = __float_as_uint(sinf(x[1]) + (float)cos((double)x[2]));",
+        "unsigned v; asm(\"mov.u32 %0, %laneid;\" : \"=r\"(v)); *x = table[v];"}) {
+    const auto binary = compiler->Compile(
+        "__constant__ unsigned table[32] = {1, 2}; constexpr int kUnused[2] = {1, 2};" +
+            kernel(body),
+        kLimit);
+    INFO(binary.status());
+    CHECK(binary.ok());
+  }
+}
+
 TEST_CASE("the limit stops the front end") {
   Compiler* const compiler = CompilerFor("sm_90a");
   if (compiler == nullptr) return;

@@ -1,0 +1,118 @@
+#include "worker/device/ptx_check.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "worker/device/elf.h"
+
+namespace warpsmith::device {
+namespace {
+
+bool IsNameCharacter(char c) { return absl::ascii_isalnum(c) || c == '_' || c == '$' || c == '%'; }
+
+// PTX with a blank in place of each comment: inline PTX writes what it likes into comments.
+std::string WithoutComments(const std::string& ptx) {
+  std::string text;
+  for (size_t i = 0; i < ptx.size();) {
+    size_t end = std::string::npos;
+    if (ptx.compare(i, 2, "//") == 0) {
+      end = ptx.find('\n', i);
+    } else if (ptx.compare(i, 2, "/*") == 0) {
+      end = ptx.find("*/", i + 2);
+      if (end != std::string::npos) end += 2;
+    } else {
+      text += ptx[i++];
+      continue;
+    }
+    text += ' ';
+    i = std::min(end, ptx.size());
+  }
+  return text;
+}
+
+// Where `name` stands as a whole word.
+std::vector<size_t> Mentions(const std::string& ptx, const std::string& name) {
+  std::vector<size_t> mentions;
+  for (size_t at = ptx.find(name); at != std::string::npos; at = ptx.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    const bool whole = (at == 0 || !IsNameCharacter(ptx[at - 1])) &&
+                       (end == ptx.size() || !IsNameCharacter(ptx[end]));
+    if (whole) mentions.push_back(at);
+  }
+  return mentions;
+}
+
+// Whether the PTX declares the variable and does nothing else with it. A variable of inline PTX has
+// another name in the cubin than in the PTX, so it is mentioned nowhere, or by a decoy.
+bool IsOnlyDeclared(const std::string& ptx, const std::string& name) {
+  const std::vector<size_t> mentions = Mentions(ptx, name);
+  if (mentions.size() != 1) return false;
+  const size_t before = ptx.find_last_of(";{}", mentions[0]);
+  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  return absl::StrContains(absl::string_view(ptx).substr(begin, mentions[0] - begin), ".global ");
+}
+
+// Tables of the compiler's own mathematics (argument reduction of sine and cosine), which lie in
+// global memory too. A source that could name one, in assembly or by pasting tokens, is not trusted
+// with it.
+bool IsMathTable(const std::string& source, const std::string& name) {
+  if (name != "__cudart_i2opi_f" && name != "__cudart_i2opi_d" &&
+      name != "__cudart_sin_cos_coeffs") {
+    return false;
+  }
+  const std::string joined = absl::StrReplaceAll(source, {{"\\\r\n", ""}, {"\\\n", ""}});
+  const char* const ways[] = {"__cudart", "asm", "##", "%:%:"};
+  return std::none_of(std::begin(ways), std::end(ways),
+                      [&](const char* way) { return absl::StrContains(joined, way); });
+}
+
+absl::Status Refused(absl::string_view what, const std::vector<std::string>& names) {
+  return absl::FailedPreconditionError(absl::StrCat(what, absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
+absl::Status RefuseLastingMemory(const std::string& source, const std::string& cubin,
+                                 const std::string& ptx) {
+  auto globals = WritableGlobals(cubin);
+  if (!globals.ok()) return globals.status();
+  auto functions = UndefinedFunctions(cubin);
+  if (!functions.ok()) return functions.status();
+  if (!functions->empty()) {
+    return Refused("functions of the driver are refused (its heap and buffers outlive a run): ",
+                   *functions);
+  }
+  const std::string text = WithoutComments(ptx);
+  // NVRTC turns every constant at namespace scope into a variable of global memory, also where all
+  // its uses were folded; what matters is what the code still reaches.
+  std::vector<std::string> reached;
+  for (const std::string& name : *globals) {
+    const bool unique = std::count(globals->begin(), globals->end(), name) == 1;
+    if (unique && (IsOnlyDeclared(text, name) || IsMathTable(source, name))) continue;
+    reached.push_back(name);
+  }
+  if (!reached.empty()) {
+    return Refused(
+        "variables in global memory at module scope are refused (a table of constants is "
+        "__constant__; sine and cosine bring tables of their own, which do not go with inline "
+        "assembly in the same source): ",
+        reached);
+  }
+  std::string dense = text;
+  dense.erase(std::remove_if(dense.begin(), dense.end(), absl::ascii_isspace), dense.end());
+  for (const char* way : {"cvta.const", "cvta.param", "generic("}) {
+    if (!absl::StrContains(dense, way)) continue;
+    return Refused(
+        "pointers to constants or parameters are refused, since these could be written through "
+        "them (index the array itself): ",
+        {way});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace warpsmith::device

@@ -1,0 +1,21 @@
+// What a compiled source of CUDA may not have: memory that outlives a launch, in which a kernel
+// could carry an answer from one run to the next.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace warpsmith::device {
+
+// FailedPrecondition names what is refused and what to do instead:
+//   * variables in global memory at module scope, also those that inline PTX declares inside of a
+//     function. Allowed are constants that were folded (declared and never mentioned again) and the
+//     tables of the compiler's own sine and cosine, unless the source could get at them;
+//   * functions that the driver provides: malloc, free, printf;
+//   * addresses of constants or of parameters as generic ones, through which they can be written.
+// InvalidArgument: the cubin is no ELF image. `ptx` is what the cubin was made from.
+absl::Status RefuseLastingMemory(const std::string& source, const std::string& cubin,
+                                 const std::string& ptx);
+
+}  // namespace warpsmith::device
