@@ -1,6 +1,6 @@
 # warpsmith_library(name SOURCES a.cc ... DEPS lib ...): a static library with our warnings.
 # warpsmith_binary(name SOURCES ... DEPS ...): an executable in build/*/bin.
-# warpsmith_test(name SOURCES a_test.cc ... DEPS ...): one Catch2 binary, its cases known to ctest.
+# warpsmith_test(name SOURCES a_test.cc ... DEPS ...): one Catch2 binary, which is one test of ctest.
 set(WARPSMITH_WARNINGS -Wall -Wextra -Werror -Wno-sign-compare -Wno-missing-field-initializers)
 
 function(warpsmith_library name)
@@ -20,7 +20,6 @@ function(warpsmith_binary name)
   set_target_properties(${name} PROPERTIES BUILD_RPATH_USE_ORIGIN ON INSTALL_RPATH "$ORIGIN/../lib")
 endfunction()
 
-include(/usr/lib/cmake/Catch2/ParseAndAddCatchTests.cmake OPTIONAL)
 function(warpsmith_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

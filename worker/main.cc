@@ -30,6 +30,7 @@
 #include "worker/daemon/planner_link.h"
 #include "worker/device/compile_pool.h"
 #include "worker/device/device.h"
+#include "worker/device/target.h"
 #include "worker/judge/judge_client.h"
 
 namespace {
@@ -93,20 +94,6 @@ absl::StatusOr<Torch> AskPython(const std::string& python) {
   }
   auto nvrtc = (*child)->ReadLine(deadline);
   return Torch{*version, nvrtc.ok() ? *nvrtc : ""};
-}
-
-codegen::Target TargetOf(const device::DeviceInfo& info) {
-  codegen::Target target;
-  target.arch = info.arch;
-  target.sm_count = info.sm_count;
-  target.max_threads_per_sm = info.max_threads_per_sm;
-  target.max_blocks_per_sm = info.max_blocks_per_sm;
-  target.registers_per_sm = info.registers_per_sm;
-  target.shared_per_sm = info.shared_per_sm;
-  target.shared_per_block = info.shared_per_block;
-  target.l2_bytes = info.l2_bytes;
-  target.max_cluster = info.max_cluster;
-  return target;
 }
 
 // The device is described and let go: it is the judge's.
@@ -214,7 +201,7 @@ int Run(Flags flags) {
   settings.use_torch = !flags.python.empty();
   agent::DeviceEvaluator evaluator(**pool, judge, settings);
   agent::Options agent_options;
-  agent_options.target = TargetOf(*device);
+  agent_options.target = device::TargetOf(*device);
   agent::Optimiser optimiser(evaluator, agent_options);
 
   daemon::GrpcPlannerLink link([&flags]() -> absl::StatusOr<std::string> {

@@ -4,70 +4,14 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "common/graph/affine.h"
 #include "common/graph/graph.h"
-#include "common/graph/operators.h"
+#include "common/graph/operations.h"
 
 namespace warpsmith::graph {
 namespace {
-
-bool IsTranscendental(Op op) {
-  switch (op) {
-    case Op::kDiv:
-    case Op::kPow:
-    case Op::kAtan2:
-    case Op::kSqrt:
-    case Op::kRsqrt:
-    case Op::kExp:
-    case Op::kExp2:
-    case Op::kExpm1:
-    case Op::kLog:
-    case Op::kLog2:
-    case Op::kLog1p:
-    case Op::kTanh:
-    case Op::kErf:
-    case Op::kSin:
-    case Op::kCos:
-      return true;
-    default:
-      return false;
-  }
-}
-
-struct Operations {
-  double all = 0;
-  double transcendental = 0;
-};
-
-// Of one evaluation, as written; of a select the dearer side.
-class OperationCounter {
- public:
-  Operations Of(const ExprPtr& e) {
-    if (auto it = done_.find(e.get()); it != done_.end()) return it->second;
-    Operations sum;
-    for (const ExprPtr& arg : e->args) {
-      const Operations inner = Of(arg);
-      sum.all += inner.all;
-      sum.transcendental += inner.transcendental;
-    }
-    if (e->op == Op::kSelect) {
-      const Operations a = Of(e->args[1]), b = Of(e->args[2]);
-      sum.all -= std::min(a.all, b.all);
-      sum.transcendental -= std::min(a.transcendental, b.transcendental);
-    }
-    if (FindOp(e->op) != nullptr && IsFloat(e->args[0]->type)) {
-      sum.all += 1;
-      sum.transcendental += IsTranscendental(e->op);
-    }
-    return done_[e.get()] = sum;
-  }
-
- private:
-  std::unordered_map<const Expr*, Operations> done_;
-};
 
 int64_t Length(const Interval& range) { return std::max<int64_t>(0, range.high - range.low + 1); }
 
@@ -294,7 +238,7 @@ Cost Count(const Graph& whole) {
       ranges.push_back({0, axis.extent - 1});
       points *= static_cast<double>(axis.extent);
     }
-    Operations operations = OperationCounter().Of(node.value);
+    Operations operations = OperationsOf(node.value);
     if (node.reduce && IsFloat(node.value->type)) operations.all += 1;
     cost.operations += points * operations.all;
     cost.transcendental += points * operations.transcendental;

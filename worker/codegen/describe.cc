@@ -2,61 +2,11 @@
 #include <algorithm>
 #include <map>
 
+#include "common/graph/operations.h"
 #include "worker/codegen/codegen.h"
 #include "worker/codegen/group.h"
 
 namespace warpsmith::codegen {
-
-namespace {
-
-using graph::Op;
-
-struct Operations {
-  double operations = 0, transcendental = 0;
-};
-
-// Operations of one evaluation of a node's expression.
-Operations Count(const graph::ExprPtr& e) {
-  Operations work;
-  for (const graph::ExprPtr& arg : e->args) {
-    const Operations inner = Count(arg);
-    work.operations += inner.operations;
-    work.transcendental += inner.transcendental;
-  }
-  if (!graph::IsFloat(e->type)) return work;
-  switch (e->op) {
-    case Op::kConst:
-    case Op::kIndex:
-    case Op::kLoad:
-    case Op::kCast:
-    case Op::kSelect:
-    case Op::kNeg:
-      return work;
-    case Op::kDiv:
-    case Op::kPow:
-    case Op::kAtan2:
-    case Op::kSqrt:
-    case Op::kRsqrt:
-    case Op::kExp:
-    case Op::kExp2:
-    case Op::kExpm1:
-    case Op::kLog:
-    case Op::kLog2:
-    case Op::kLog1p:
-    case Op::kTanh:
-    case Op::kErf:
-    case Op::kSin:
-    case Op::kCos:
-      work.transcendental += 1;
-      break;
-    default:
-      break;
-  }
-  work.operations += 1;
-  return work;
-}
-
-}  // namespace
 
 absl::StatusOr<std::vector<GroupInfo>> Describe(const graph::Graph& graph,
                                                 const v1::Schedule& schedule,
@@ -101,8 +51,8 @@ absl::StatusOr<std::vector<GroupInfo>> Describe(const graph::Graph& graph,
       double times = 1;
       for (const graph::Axis& axis : node.axes) times *= static_cast<double>(axis.extent);
       for (const graph::Axis& axis : node.reduce_axes) times *= static_cast<double>(axis.extent);
-      const Operations each = Count(node.value);
-      info.operations += times * (each.operations + (node.reduce ? 1 : 0));
+      const graph::Operations each = graph::OperationsOf(node.value);
+      info.operations += times * (each.all + (node.reduce ? 1 : 0));
       info.transcendental += times * each.transcendental;
     }
   }
