@@ -1,41 +1,82 @@
 #include "worker/device/cuda_rates.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "worker/device/plan_builder.h"
 
 namespace warpsmith::device {
 namespace {
 
-constexpr int64_t kMaxCopyBytes = int64_t{2} << 30;  // large against L2, whose writes come late
-constexpr int kRounds = 10;
+constexpr int64_t kMaxBytes = int64_t{2} << 30;  // large against L2, whose writes come late
+constexpr int kRounds = 8;
 constexpr absl::Duration kLimit = absl::Seconds(5);
-constexpr int kThreads = 256;
-constexpr int kVectorsPerBlock = kThreads;  // 16-byte vectors
-constexpr int kReadThreads = 1024;
-constexpr int kReadBlocksPerSm = 2;
+constexpr absl::Duration kSettleLimit = absl::Seconds(1);
+constexpr int64_t kVectorBytes = 16;
+// Buffers hold a whole number of every shape's tiles, also in their halves.
+constexpr int64_t kUnitBytes = 2 * 4096 * kVectorBytes;
+constexpr int kFmaThreads = 256;
 constexpr int kFmaSteps = 4096;
 constexpr int kAccumulators = 16;  // of a thread: hides the latency of four cycles
 constexpr int kFmaBlocksPerSm = 8;
 
+// A tile is what a block moves at once: V vectors a thread, each a block's width apart. A grid of
+// fewer blocks than tiles takes turns.
 constexpr char kSource[] = R"(
-extern "C" __global__ void __launch_bounds__(256) copy(const uint4* from, uint4* to) {
-  const long long i = blockIdx.x * 256ll + threadIdx.x;
-  to[i] = from[i];
-}
-extern "C" __global__ void __launch_bounds__(1024, 2)
-read(const uint4* from, unsigned* to, long long vectors) {
-  const long long stride = gridDim.x * 1024ll;
+template <int V>
+static __device__ unsigned seen_in(const uint4* p) {
+  uint4 v[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) v[j] = __ldg(p + j * blockDim.x);
   unsigned seen = 0;
-  long long i = blockIdx.x * 1024ll + threadIdx.x;
-  for (; i + 3 * stride < vectors; i += 4 * stride) {
-    const uint4 a = from[i], b = from[i + stride], c = from[i + 2 * stride], d = from[i + 3 * stride];
-    seen |= a.x | a.y | a.z | a.w | b.x | b.y | b.z | b.w;
-    seen |= c.x | c.y | c.z | c.w | d.x | d.y | d.z | d.w;
+#pragma unroll
+  for (int j = 0; j < V; ++j) seen |= v[j].x | v[j].y | v[j].z | v[j].w;
+  return seen;
+}
+template <int V, int STREAMS>
+static __device__ void read(const uint4* from, unsigned* to, long long vectors) {
+  const long long part = vectors / STREAMS, tile = (long long)blockDim.x * V;
+  unsigned seen = 0;
+  for (long long i = blockIdx.x * tile; i < part; i += gridDim.x * tile) {
+#pragma unroll
+    for (int s = 0; s < STREAMS; ++s) seen |= seen_in<V>(from + s * part + i + threadIdx.x);
   }
-  for (; i < vectors; i += stride) seen |= from[i].x;
   if (seen == 12345u) *to = seen;      // the compiler cannot know that it never is
 }
+extern "C" __global__ void __launch_bounds__(1024, 2)
+read4(const uint4* from, unsigned* to, long long n) { read<4, 1>(from, to, n); }
+extern "C" __global__ void __launch_bounds__(512, 2)
+read8(const uint4* from, unsigned* to, long long n) { read<8, 1>(from, to, n); }
+extern "C" __global__ void __launch_bounds__(256, 2)
+read16(const uint4* from, unsigned* to, long long n) { read<16, 1>(from, to, n); }
+extern "C" __global__ void __launch_bounds__(1024, 2)
+read2x2(const uint4* from, unsigned* to, long long n) { read<2, 2>(from, to, n); }
+extern "C" __global__ void __launch_bounds__(512, 2)
+read4x2(const uint4* from, unsigned* to, long long n) { read<4, 2>(from, to, n); }
+
+template <int V>
+static __device__ void copy(const uint4* from, uint4* to) {
+  const long long i = blockIdx.x * (long long)blockDim.x * V + threadIdx.x;
+  uint4 v[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) v[j] = from[i + j * blockDim.x];
+#pragma unroll
+  for (int j = 0; j < V; ++j) to[i + j * blockDim.x] = v[j];
+}
+extern "C" __global__ void __launch_bounds__(256) copy1(const uint4* from, uint4* to) { copy<1>(from, to); }
+extern "C" __global__ void __launch_bounds__(256) copy4(const uint4* from, uint4* to) { copy<4>(from, to); }
+
+template <int V>
+static __device__ void write(uint4* to) {
+  const long long i = blockIdx.x * (long long)blockDim.x * V + threadIdx.x;
+#pragma unroll
+  for (int j = 0; j < V; ++j) to[i + j * blockDim.x] = make_uint4(1, 2, 3, 4);
+}
+extern "C" __global__ void __launch_bounds__(256) write1(uint4* to) { write<1>(to); }
+extern "C" __global__ void __launch_bounds__(256) write4(uint4* to) { write<4>(to); }
+
 extern "C" __global__ void __launch_bounds__(256) multiply(float* out, float scale, float offset) {
   float sums[16];
 #pragma unroll
@@ -52,68 +93,116 @@ extern "C" __global__ void __launch_bounds__(256) multiply(float* out, float sca
 }
 )";
 
-// Seconds of the fastest of kRounds runs.
-absl::StatusOr<double> Fastest(Device& device, const Binary& binary, const v1::Plan& plan) {
-  std::vector<std::unique_ptr<Memory>> memory;
-  std::vector<Memory*> buffers;
-  for (const v1::Buffer& buffer : plan.buffers()) {
-    auto allocated = device.Allocate(buffer.bytes());
-    if (!allocated.ok()) return allocated.status();
-    memory.push_back(*std::move(allocated));
-    buffers.push_back(memory.back().get());
-    if (absl::Status status = device.Fill(*memory.back(), 0); !status.ok()) return status;
+// How a kernel goes over its memory. blocks_per_sm 0: a block for each tile.
+struct Shape {
+  const char* entry;
+  int threads, vectors, blocks_per_sm;
+};
+constexpr Shape kReads[] = {{"read4", 1024, 4, 2},  {"read8", 512, 8, 2}, {"read8", 256, 8, 0},
+                            {"read16", 256, 16, 2}, {"read4", 512, 4, 0}, {"read2x2", 1024, 2, 2},
+                            {"read4x2", 512, 4, 2}};
+constexpr Shape kCopies[] = {{"copy1", 256, 1, 0}, {"copy4", 256, 4, 0}};
+constexpr Shape kWrites[] = {{"write1", 256, 1, 0}, {"write4", 256, 4, 0}};
+
+// Runs plans over the same two buffers: memory that is freed in between would be scrubbed by the
+// driver while the next one is timed.
+class Stopwatch {
+ public:
+  Stopwatch(Device& device, Binary binary) : device_(device), binary_(std::move(binary)) {}
+
+  absl::Status Start() {
+    auto free = device_.FreeBytes();
+    if (!free.ok()) return free.status();
+    bytes_ = std::max<int64_t>(std::min(kMaxBytes, *free / 4) / kUnitBytes, 1) * kUnitBytes;
+    for (auto* memory : {&from_, &to_}) {
+      auto allocated = device_.Allocate(bytes_);
+      if (!allocated.ok()) return allocated.status();
+      *memory = *std::move(allocated);
+      if (absl::Status status = device_.Fill(**memory, 0); !status.ok()) return status;
+    }
+    return device_.Settle(kSettleLimit);
   }
-  auto program = device.Load(plan, binary);
-  if (!program.ok()) return program.status();
-  if (absl::Status status = (*program)->Bind(buffers); !status.ok()) return status;
-  double best = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    auto seconds = device.Time(**program, kLimit);
-    if (!seconds.ok()) return seconds.status();
-    best = round == 0 ? *seconds : std::min(best, *seconds);
+
+  int64_t bytes() const { return bytes_; }
+  // A plan over buffers 0 and 1, to be completed.
+  PlanBuilder Plan() const { return PlanBuilder("").Buffer("from", bytes_).Buffer("to", bytes_); }
+
+  // Seconds of the fastest of kRounds runs.
+  absl::StatusOr<double> Fastest(const v1::Plan& plan) {
+    auto program = device_.Load(plan, binary_);
+    if (!program.ok()) return program.status();
+    Memory* const bound[] = {from_.get(), to_.get()};
+    if (absl::Status status = (*program)->Bind(bound); !status.ok()) return status;
+    double best = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      auto seconds = device_.Time(**program, kLimit);
+      if (!seconds.ok()) return seconds.status();
+      best = round == 0 ? *seconds : std::min(best, *seconds);
+    }
+    return best;
   }
-  return best;
-}
+
+  // Of all shapes, and of what `best` says already (0: nothing yet).
+  template <size_t N>
+  absl::StatusOr<double> Fastest(const Shape (&shapes)[N],
+                                 const std::vector<v1::Argument>& arguments, double best) {
+    for (const Shape& shape : shapes) {
+      const int64_t tiles = bytes_ / (kVectorBytes * shape.vectors * shape.threads);
+      const int64_t blocks =
+          shape.blocks_per_sm == 0 ? tiles : device_.info().sm_count * shape.blocks_per_sm;
+      auto seconds = Fastest(Plan()
+                                 .Launch(shape.entry, static_cast<uint32_t>(blocks),
+                                         static_cast<uint32_t>(shape.threads), arguments)
+                                 .Build());
+      if (!seconds.ok()) return seconds;
+      best = best == 0 ? *seconds : std::min(best, *seconds);
+    }
+    return best;
+  }
+
+ private:
+  Device& device_;
+  const Binary binary_;
+  int64_t bytes_ = 0;
+  std::unique_ptr<Memory> from_, to_;
+};
 
 }  // namespace
+
+std::string CudaRatesSource() { return kSource; }
 
 absl::StatusOr<Device::Rates> MeasureCudaRates(Device& device, Compiler& compiler) {
   auto binary = compiler.Compile(kSource, absl::Seconds(30));
   if (!binary.ok()) return binary.status();
-  auto free = device.FreeBytes();
-  if (!free.ok()) return free.status();
-  constexpr int64_t kBlockBytes = kVectorsPerBlock * 16;
-  const int64_t blocks = std::max<int64_t>(std::min(kMaxCopyBytes, *free / 4) / kBlockBytes, 1);
-  const int64_t bytes = blocks * kBlockBytes;
+  Stopwatch watch(device, *std::move(binary));
+  if (absl::Status status = watch.Start(); !status.ok()) return status;
+  const int64_t bytes = watch.bytes();
 
-  auto copy = Fastest(device, *binary,
-                      PlanBuilder("")
-                          .Buffer("from", bytes)
-                          .Buffer("to", bytes)
-                          .Launch("copy", static_cast<uint32_t>(blocks), kThreads, {Arg(0), Arg(1)})
-                          .Build());
+  auto read = watch.Fastest(kReads, {Arg(0), Arg(1), Arg64(bytes / kVectorBytes)}, 0);
+  if (!read.ok()) return read.status();
+  // The driver's own copies and fills count as well.
+  auto copy = watch.Fastest(watch.Plan().Copy(0, 1, bytes).Build());
+  if (copy.ok()) copy = watch.Fastest(kCopies, {Arg(0), Arg(1)}, *copy);
   if (!copy.ok()) return copy.status();
-  // Reading alone is faster than reading and writing: the roof is the faster of the two.
-  auto only_read = Fastest(device, *binary,
-                           PlanBuilder("")
-                               .Buffer("from", bytes)
-                               .Buffer("to", 256)
-                               .Launch("read", device.info().sm_count * kReadBlocksPerSm,
-                                       kReadThreads, {Arg(0), Arg(1), Arg64(bytes / 16)})
-                               .Build());
-  if (!only_read.ok()) return only_read.status();
+  auto write = watch.Fastest(watch.Plan().Fill(1, 1, bytes).Build());
+  if (write.ok()) write = watch.Fastest(kWrites, {Arg(1)}, *write);
+  if (!write.ok()) return write.status();
+
   const int fma_blocks = device.info().sm_count * kFmaBlocksPerSm;
-  auto multiply =
-      Fastest(device, *binary,
-              PlanBuilder("")
-                  .Buffer("out", 256)
-                  .Launch("multiply", fma_blocks, kThreads, {Arg(0), ArgF(0.999f), ArgF(0.5f)})
-                  .Build());
+  auto multiply = watch.Fastest(watch.Plan()
+                                    .Launch("multiply", static_cast<uint32_t>(fma_blocks),
+                                            kFmaThreads, {Arg(1), ArgF(0.999f), ArgF(0.5f)})
+                                    .Build());
   if (!multiply.ok()) return multiply.status();
+
   Device::Rates rates;
-  rates.bytes_per_second = static_cast<double>(bytes) * std::max(2.0 / *copy, 1.0 / *only_read);
+  rates.read_bytes_per_second = static_cast<double>(bytes) / *read;
+  rates.copy_bytes_per_second = 2.0 * static_cast<double>(bytes) / *copy;
+  rates.write_bytes_per_second = static_cast<double>(bytes) / *write;
+  rates.bytes_per_second = std::max(
+      {rates.read_bytes_per_second, rates.copy_bytes_per_second, rates.write_bytes_per_second});
   rates.operations_per_second =
-      2.0 * kAccumulators * kFmaSteps * kThreads * static_cast<double>(fma_blocks) / *multiply;
+      2.0 * kAccumulators * kFmaSteps * kFmaThreads * static_cast<double>(fma_blocks) / *multiply;
   return rates;
 }
 

@@ -1,12 +1,17 @@
-// The peak rates of a card, by a copy and an FMA kernel.
+// The peak rates of a card: reading, writing, copying, and multiplying.
 #pragma once
+
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "worker/device/device.h"
 
 namespace warpsmith::device {
 
-// Takes up to 4 GiB of device memory for a moment and some 100 ms.
+// Takes up to 4 GiB of device memory for a moment and some 200 ms.
 absl::StatusOr<Device::Rates> MeasureCudaRates(Device& device, Compiler& compiler);
+
+// What it compiles; for tests that compile without a card.
+std::string CudaRatesSource();
 
 }  // namespace warpsmith::device

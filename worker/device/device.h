@@ -109,9 +109,18 @@ class Device {
   virtual absl::Status Settle(absl::Duration limit) = 0;
   virtual double SmClockMhz() = 0;  // 0 if unknown
 
-  // Peak rates, measured once by a copy and an FMA kernel.
+  // Peak rates, measured: the fastest of several kernels for each.
   struct Rates {
-    double bytes_per_second = 0, operations_per_second = 0;
+    double bytes_per_second = 0;  // the fastest of the three below, for who cannot tell them apart
+    double operations_per_second = 0;  // fp32
+    // 0: not known, bytes_per_second stands in. A copy counts what it reads and what it writes.
+    double read_bytes_per_second = 0, write_bytes_per_second = 0, copy_bytes_per_second = 0;
+
+    // The least time in which so many bytes are read and written. Memory that turns from reading to
+    // writing and back is slower than in either alone, and how often it has to turn grows with the
+    // smaller of the two: so much of both goes at a copy's rate, what is left at its own. Kernels
+    // that do one after the other come to the same.
+    double MemorySeconds(double read_bytes, double written_bytes) const;
   };
   virtual absl::StatusOr<Rates> MeasureRates() = 0;
 };

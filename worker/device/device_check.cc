@@ -122,8 +122,9 @@ Result Rates(Bench& bench) {
   if (!rates.ok()) return rates.status();
   RETURN_IF_ERROR(Expect(rates->bytes_per_second > 1e9 && rates->operations_per_second > 1e9,
                          "rates above 1e9"));
-  return absl::StrFormat("copy %.3f TB/s, fp32 %.1f TFLOP/s", rates->bytes_per_second / 1e12,
-                         rates->operations_per_second / 1e12);
+  return absl::StrFormat("read %.3f, write %.3f, copy %.3f TB/s; fp32 %.2f TFLOP/s",
+                         rates->read_bytes_per_second / 1e12, rates->write_bytes_per_second / 1e12,
+                         rates->copy_bytes_per_second / 1e12, rates->operations_per_second / 1e12);
 }
 
 Result MapFillCopy(Bench& bench) {

@@ -59,7 +59,7 @@ struct Options {
   absl::Duration first_limit = absl::Seconds(20);
   // Faster than the speed of light by more than this is not believed. On the host caches make the
   // measured bandwidth no limit, so that the question is only asked of a card, or of a given roof.
-  double light_slack = 1.08;
+  double light_slack = 1.05;
   std::optional<device::Device::Rates> roof;    // instead of measuring
   int64_t least_workspace = int64_t{64} << 20;  // bytes that any candidate may take
 };

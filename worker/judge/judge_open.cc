@@ -27,6 +27,21 @@ int64_t WorkspaceOf(const v1::Plan& plan) {
   return bytes;
 }
 
+// What no kernel can beat: every byte moved once, reads and writes at their own rates, or every
+// operation at the rate of the card's fp32 units.
+double LightSeconds(const graph::Graph& graph, const device::Device::Rates& rates) {
+  const graph::Cost cost = graph::Count(graph);
+  int64_t written = 0;
+  for (int t : graph.outputs) written += graph.tensors[t].bytes();
+  for (const graph::Graph::Update& update : graph.updates) {
+    written += graph.tensors[update.value].bytes();
+  }
+  const double memory =
+      rates.MemorySeconds(static_cast<double>(cost.bytes - written), static_cast<double>(written));
+  const graph::Roof operations{0, rates.operations_per_second};
+  return std::max(memory, graph::LightSeconds(cost, operations));
+}
+
 // The fastest that is accurate, or null.
 const v1::Baseline* Headline(const v1::BaselineReport& report) {
   const v1::Baseline* fastest = nullptr;
@@ -103,8 +118,7 @@ absl::Status Judge::MakeBenches(const v1::JudgeOpen& request) {
       return absl::Status(oracle.status().code(),
                           absl::StrCat(label, ": ", std::string(oracle.status().message())));
     }
-    const graph::Roof roof{rates_->bytes_per_second, rates_->operations_per_second};
-    light_seconds_.push_back(std::max(1e-9, graph::LightSeconds(graph::Count(*graph), roof)));
+    light_seconds_.push_back(std::max(1e-9, LightSeconds(*graph, *rates_)));
     benches_.push_back(std::make_unique<Workbench>(
         device_, *comparer_, *graph, label, request.problem().accuracy(), *std::move(oracle)));
     if (absl::Status s = benches_.back()->Prepare(compiler_); !s.ok()) return s;
