@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "absl/strings/str_split.h"
 #include "cli/client.h"
 #include "cli/completion.h"
 #include "cli/credits.h"
@@ -9,6 +10,7 @@
 #include "cli/table.h"
 #include "cli/watch.h"
 #include "cli/words.h"
+#include "common/rpc/text.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -58,11 +60,11 @@ TEST_CASE("numbers for people") {
 TEST_CASE("a table is as wide as its cells, in code points") {
   Table table({{"name"}, {"speedup", kRight}});
   table.Add({"größe", "1.00x"});
-  table.Add({"x", "12.00x"});
+  table.Add({"x\ny", "12.00x"});
   CHECK(table.Text() ==
         "name   speedup\n"
         "größe    1.00x\n"
-        "x       12.00x\n");
+        "x y     12.00x\n");
 }
 
 TEST_CASE("a task is found by as much of its id as makes it unique, in the last run that has it") {
@@ -153,6 +155,40 @@ TEST_CASE("progress fits the terminal, and plain lines tell only what is new") {
   CHECK_THAT(lines, Contains("task3 ") && Contains("does not fit") && Contains("7.00x"));
 }
 
+TEST_CASE("a line of progress is as wide as the terminal allows, in whole characters") {
+  v1::ListReply list;
+  list.add_runs()->set_id("r1");
+  AddTask(list, "r1", "a_name_that_is_longer_than_its_column", v1::CONVERGED, 12.34);
+  for (const int columns : {120, 80, 60, 30, 2}) {
+    INFO(columns);
+    const std::string picture = ProgressPicture(list, 65, columns, 24, false);
+    std::vector<std::string> lines = absl::StrSplit(picture, '\n', absl::SkipEmpty());
+    REQUIRE(lines.size() == 2);
+    for (const std::string& line : lines) {
+      CHECK(Width(line) < columns);
+      CHECK(rpc::ToUtf8(line) == line);
+    }
+    // What matters is there on a terminal of the usual width.
+    if (columns >= 80)
+      CHECK_THAT(lines[1], Contains("█") && Contains("12.34x") && Contains("converged"));
+  }
+  CHECK(Cut("größe", 5) == "größe");
+  CHECK(Cut("größe", 4) == "grö~");
+  CHECK(Fit("größe", 7) == "größe  ");
+}
+
+TEST_CASE("who waits for a run is told when no worker serves it") {
+  v1::ListReply list = TwoRuns();
+  CHECK(WaitsForWorker(list).empty());  // nothing is queued
+  list.mutable_tasks(2)->set_state(v1::QUEUED);
+  list.mutable_tasks(2)->set_arch("sm_90a");
+  CHECK_THAT(WaitsForWorker(list), Contains("'sm_90a'") && Contains("warpsmith up"));
+  list.add_workers()->set_arch("host");
+  CHECK_FALSE(WaitsForWorker(list).empty());
+  list.add_workers()->set_arch("sm_90a");
+  CHECK(WaitsForWorker(list).empty());
+}
+
 TEST_CASE("completion scripts know every sub-command and flag") {
   CLI::App app("", "warpsmith");
   app.add_option("--dir");
@@ -174,6 +210,15 @@ TEST_CASE("errors have the exit codes that the reference gives") {
   CHECK(ExitCodeOf(absl::InvalidArgumentError("")) == 2);
   CHECK(ExitCodeOf(absl::UnavailableError("")) == 3);
   CHECK(ExitCodeOf(absl::NotFoundError("")) == 4);
+}
+
+TEST_CASE("a folder is asked for only by what needs one") {
+  Context context;
+  auto client = Client::Of(context);
+  CHECK(ExitCodeOf(client.status()) == kUsage);
+  CHECK_THAT(std::string(client.status().message()), Contains("--dir"));
+  context.planner = "127.0.0.1:1";
+  CHECK(Client::Of(context).ok());
 }
 
 TEST_CASE("without a planner the error says how to start one") {

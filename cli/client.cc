@@ -28,6 +28,7 @@ std::string Some(const std::vector<std::string>& names) {
 
 absl::StatusOr<Client> Client::Of(const Context& context) {
   if (!context.planner.empty()) return Client(context.planner, context.dir);
+  if (absl::Status status = CheckDir(context); !status.ok()) return status;
   absl::StatusOr<std::string> address = rpc::ReadAddress(context.dir);
   if (address.ok()) return Client(*address, context.dir);
   return absl::UnavailableError(
@@ -95,13 +96,15 @@ absl::StatusOr<v1::Task> Client::SetTask(const v1::SetTaskRequest& request) {
 }
 
 absl::StatusOr<v1::ListReply> Client::Run(const std::string& run_id) {
-  if (!run_id.empty()) return List(run_id);
-  absl::StatusOr<v1::ListReply> all = List("");
-  if (!all.ok()) return all;
-  if (all->runs().empty()) {
-    return absl::NotFoundError("nothing was submitted yet: `warpsmith submit FILE`");
+  absl::StatusOr<v1::ListReply> list = List(run_id);
+  if (!list.ok()) return list;
+  if (list->runs().empty()) {
+    return absl::NotFoundError(run_id.empty() ? "nothing was submitted yet: `warpsmith submit FILE`"
+                                              : absl::StrCat("there is no run '", run_id,
+                                                             "': `warpsmith runs` lists them"));
   }
-  return List(all->runs(all->runs_size() - 1).id());
+  if (!run_id.empty()) return list;
+  return List(list->runs(list->runs_size() - 1).id());
 }
 
 absl::StatusOr<v1::Task> Client::FindTask(const std::string& name) {

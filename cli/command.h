@@ -24,9 +24,14 @@ inline constexpr int kInterrupted = 130;
 
 int ExitCodeOf(const absl::Status& status);
 
+struct Context;
+// InvalidArgument: there is no folder to work in, since neither --dir nor the environment names
+// one.
+absl::Status CheckDir(const Context& context);
+
 // What main() read from the environment and the flags before the sub-command.
 struct Context {
-  std::string dir;          // --dir, or the default
+  std::string dir;          // --dir, or the default; "": there is none
   std::string planner;      // --planner HOST:PORT; empty: the one of `dir`
   bool json = false;        // -o json
   std::string bin_dir;      // where this program and its siblings are

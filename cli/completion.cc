@@ -27,7 +27,7 @@ std::vector<std::string> Names(const std::vector<const CLI::App*>& apps) {
   return names;
 }
 
-// A line `case WORD) words=...` for each sub-command, which itself may have sub-commands.
+// A line `case WORD) choices=...` for each sub-command, which itself may have sub-commands.
 std::string WordCases(const CLI::App& app) {
   std::string cases;
   for (const CLI::App* sub : Subcommands(app)) {
@@ -37,7 +37,7 @@ std::string WordCases(const CLI::App& app) {
       for (const std::string& flag : LongFlags(*inner)) words.push_back(flag);
     }
     for (const std::string& flag : LongFlags(app)) words.push_back(flag);
-    absl::StrAppend(&cases, "    ", sub->get_name(), ") words=\"", absl::StrJoin(words, " "),
+    absl::StrAppend(&cases, "    ", sub->get_name(), ") choices=\"", absl::StrJoin(words, " "),
                     "\" ;;\n");
   }
   return cases;
@@ -46,7 +46,7 @@ std::string WordCases(const CLI::App& app) {
 std::string Bash(const CLI::App& app) {
   return absl::StrCat(
       "_warpsmith() {\n"
-      "  local word current=${COMP_WORDS[COMP_CWORD]} words=\"",
+      "  local word current=${COMP_WORDS[COMP_CWORD]} choices=\"",
       absl::StrJoin(Names(Subcommands(app)), " "), " ", absl::StrJoin(LongFlags(app), " "),
       "\"\n"
       "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
@@ -54,17 +54,18 @@ std::string Bash(const CLI::App& app) {
       WordCases(app),
       "    esac\n"
       "  done\n"
-      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+      "  mapfile -t COMPREPLY < <(compgen -W \"$choices\" -- \"$current\")\n"
       "}\n"
       "complete -o default -F _warpsmith warpsmith\n");
 }
 
-// zsh runs bash's completion functions.
+// zsh runs bash's completion functions (in which its own variable `words` must be left alone).
 std::string Zsh(const CLI::App& app) {
   return "autoload -U +X bashcompinit && bashcompinit\n" +
-         absl::StrReplaceAll(Bash(app), {{"mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
-                                          "\"$current\")",
-                                          "COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))"}});
+         absl::StrReplaceAll(Bash(app),
+                             {{"mapfile -t COMPREPLY < <(compgen -W \"$choices\" -- "
+                               "\"$current\")",
+                               "COMPREPLY=($(compgen -W \"$choices\" -- \"$current\"))"}});
 }
 
 std::string Quoted(const std::string& text) {

@@ -2,10 +2,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "common/base/install.h"
 #include "common/rpc/address.h"
@@ -54,17 +57,25 @@ int Main(int argc, char** argv) {
     return app.exit(error, std::cout, std::cerr) == 0 ? kDone : kUsage;
   }
   context.json = output == "json";
-  if (context.dir.empty()) {
-    std::cerr << "warpsmith: error: neither HOME nor XDG_DATA_HOME is set: give --dir\n";
-    return kUsage;
+  if (!context.dir.empty()) {
+    std::error_code error;
+    const std::filesystem::path dir = std::filesystem::absolute(context.dir, error);
+    if (error) {
+      std::cerr << "warpsmith: error: --dir " << context.dir << ": " << error.message() << "\n";
+      return kUsage;
+    }
+    context.dir = dir.lexically_normal().string();
   }
-  context.dir = std::filesystem::absolute(context.dir).lexically_normal().string();
 
   if (!chosen) {
     std::cerr << app.help();
     return kUsage;
   }
   absl::StatusOr<int> code = chosen();
+  // Data that did not arrive (a full disk) is no success.
+  if (code.ok() && !std::cout.flush()) {
+    code = absl::InternalError(absl::StrCat("cannot write to standard output: ", strerror(errno)));
+  }
   if (code.ok()) return *code;
   std::cerr << "warpsmith: error: " << std::string(code.status().message()) << "\n";
   return ExitCodeOf(code.status());

@@ -106,6 +106,7 @@ void Supervisor::Ended(Child& child, int wait_status) {
   ++child.quick_ends;
   const std::string end = absl::StrCat(child.spec.name, " ", DescribeEnd(wait_status), " (",
                                        LastLine(child.spec.log), ")");
+  child.last_end = End{wait_status, end};
   const bool usage = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kUsage;
   if (usage || child.quick_ends >= kMaxQuickEnds) {
     child.given_up = true;
@@ -139,6 +140,13 @@ int Supervisor::alive() const {
 bool Supervisor::GaveUp(const std::string& name) const {
   return std::any_of(children_.begin(), children_.end(),
                      [&](const Child& child) { return child.spec.name == name && child.given_up; });
+}
+
+std::optional<Supervisor::End> Supervisor::LastEnd(const std::string& name) const {
+  for (const Child& child : children_) {
+    if (child.last_end && (name.empty() || child.spec.name == name)) return child.last_end;
+  }
+  return std::nullopt;
 }
 
 void Supervisor::Stop(const std::string& prefix, absl::Duration limit) {

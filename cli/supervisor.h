@@ -1,9 +1,9 @@
 // Child processes that are kept running.
 //
-//   Supervisor supervisor(bin_dir + "...");
+//   Supervisor supervisor([](const std::string& what) { std::cerr << what << std::endl; });
 //   supervisor.Start({"planner", {path, "--dir", dir}, dir + "/logs/planner.log"});
-//   while (!stop) supervisor.Tend(absl::Milliseconds(200));
-//   supervisor.Stop();
+//   while (!stop) supervisor.Tend();   // some times a second
+//   supervisor.Stop("", limit);
 //
 // A child that ends is started again after a pause that grows while it keeps ending quickly, and is
 // given up after kMaxQuickEnds, or when it says that its command line is wrong. Children get
@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,13 @@ class Supervisor {
   int alive() const;
   // A child of this name was given up.
   bool GaveUp(const std::string& name) const;
+  // How the child of this name, or else any, ended last: its wait status and a sentence about it.
+  // Nothing: none did.
+  struct End {
+    int wait_status;
+    std::string sentence;
+  };
+  std::optional<End> LastEnd(const std::string& name = "") const;
   // SIGTERM to the children whose name starts with `prefix`, SIGKILL to those that have not ended
   // `limit` later. They are not started again.
   void Stop(const std::string& prefix, absl::Duration limit);
@@ -62,6 +70,7 @@ class Supervisor {
     absl::Duration pause = kRestartMin;
     int quick_ends = 0;
     bool given_up = false;
+    std::optional<End> last_end;
   };
   absl::Status Launch(Child& child);
   void Ended(Child& child, int wait_status);

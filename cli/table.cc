@@ -23,8 +23,29 @@ int Width(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
+std::string Cut(const std::string& text, int width) {
+  if (Width(text) <= width) return text;
+  size_t end = 0;
+  for (int left = width - 1; left > 0; --left) {
+    do {
+      ++end;
+    } while (end < text.size() && (text[end] & 0xc0) == 0x80);
+  }
+  return text.substr(0, end) + "~";
+}
+
+std::string Fit(const std::string& text, int width) {
+  const std::string cut = Cut(text, width);
+  return cut + std::string(width - Width(cut), ' ');
+}
+
 void Table::Add(std::vector<std::string> cells) {
   WS_CHECK(cells.size() == columns_.size(), "a row needs a cell for each column");
+  // A cell is one line, whatever a compiler or a judge said.
+  for (std::string& cell : cells) {
+    std::replace_if(
+        cell.begin(), cell.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  }
   rows_.push_back(std::move(cells));
 }
 

@@ -20,7 +20,7 @@ class Table {
     Align align = kLeft;
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  // As many cells as there are columns.
+  // As many cells as there are columns. Control characters in them become blanks.
   void Add(std::vector<std::string> cells);
   // Ends with a newline; no blanks at line ends.
   std::string Text() const;
@@ -32,6 +32,11 @@ class Table {
 
 // Code points of UTF-8 text: its width on a terminal for what we print.
 int Width(const std::string& text);
+
+// At most `width` code points of `text`; what is cut ends with '~'.
+std::string Cut(const std::string& text, int width);
+// As Cut, filled up with blanks to `width`.
+std::string Fit(const std::string& text, int width);
 
 // "1.23x"; "-" for 0 (unknown).
 std::string Speedup(double ratio);

@@ -17,19 +17,16 @@
 namespace warpsmith::cli {
 namespace {
 
-constexpr int kBarWidth = 20;
 constexpr int kNameWidth = 28;
+constexpr int kMinBarWidth = 6, kMaxBarWidth = 20;
+// Of a line, beside its bar: what is done included.
+constexpr int kLineWidth = 67;
 
-std::string Bar(double share) {
-  const int full = static_cast<int>(std::lround(share * kBarWidth));
+std::string Bar(double share, int width) {
+  const int full = static_cast<int>(std::lround(share * width));
   std::string bar;
-  for (int i = 0; i < kBarWidth; ++i) bar += i < full ? "█" : "·";
+  for (int i = 0; i < width; ++i) bar += i < full ? "█" : "·";
   return bar;
-}
-
-std::string Cut(const std::string& text, int width) {
-  return Width(text) <= width ? text + std::string(width - Width(text), ' ')
-                              : text.substr(0, width - 1) + "~";
 }
 
 const char* ColourOf(v1::TaskState state) {
@@ -91,7 +88,9 @@ std::string ProgressPicture(const v1::ListReply& list, double elapsed_seconds, i
   absl::StrAppend(&head, CountOver(list), "/", list.tasks_size(), " done  ",
                   Speedup(GeomeanSpeedup(list)), "  ", Counted(list.workers_size(), "worker"), "  ",
                   Clock(elapsed_seconds));
-  std::string picture = Cut(head, columns - 1) + "\n";
+  const int width = std::max(1, columns - 1);  // the last column may wrap
+  const int bar_width = std::clamp(width - kLineWidth, kMinBarWidth, kMaxBarWidth);
+  std::string picture = Cut(head, width) + "\n";
 
   // Where not all fit, what is being worked on matters most, then what waits.
   std::vector<const v1::Task*> tasks;
@@ -109,10 +108,10 @@ std::string ProgressPicture(const v1::ListReply& list, double elapsed_seconds, i
   }
   for (const v1::Task* task : tasks) {
     const std::string line =
-        absl::StrFormat("%s %s %7s %10s %5d  %s", Cut(task->problem_name(), kNameWidth),
-                        Bar(Progress(*task)), Speedup(task->speedup()),
+        absl::StrFormat("%s %s %7s %10s %5d  %s", Fit(task->problem_name(), kNameWidth),
+                        Bar(Progress(*task), bar_width), Speedup(task->speedup()),
                         Microseconds(task->best_us()), task->trials_judged(), Doing(*task));
-    std::string cut = Cut(line, std::max(columns - 1, kNameWidth + kBarWidth + 2));
+    std::string cut = Cut(line, width);
     if (colour) cut = absl::StrCat(ColourOf(task->state()), cut, "\x1b[0m");
     absl::StrAppend(&picture, cut, "\n");
   }
@@ -133,7 +132,7 @@ std::string ProgressLines(const v1::ListReply& before, const v1::ListReply& now,
     if (!better && !moved) continue;
     absl::StrAppend(&lines,
                     absl::StrFormat("%7s  %s  %s  %s", Clock(elapsed_seconds),
-                                    Cut(task.problem_name(), kNameWidth),
+                                    Fit(task.problem_name(), kNameWidth),
                                     absl::StrFormat("%7s", Speedup(task.speedup())), Doing(task)));
     if (IsOver(task.state())) {
       if (!task.reason().empty()) absl::StrAppend(&lines, ": ", task.reason());
@@ -144,13 +143,29 @@ std::string ProgressLines(const v1::ListReply& before, const v1::ListReply& now,
   return lines;
 }
 
+std::string WaitsForWorker(const v1::ListReply& list) {
+  for (const v1::Task& task : list.tasks()) {
+    if (task.state() != v1::QUEUED) continue;
+    const bool served = std::any_of(list.workers().begin(), list.workers().end(),
+                                    [&](const v1::WorkerInfo& worker) {
+                                      return task.arch().empty() || worker.arch() == task.arch();
+                                    });
+    if (served) continue;
+    return absl::StrCat("no worker ", task.arch().empty() ? "" : "for '" + task.arch() + "' ",
+                        "is connected: the run waits for one; `warpsmith up` or "
+                        "`warpsmith-worker --device DEVICE` starts it");
+  }
+  return "";
+}
+
 absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::string& run_id) {
   const absl::Time started = absl::Now();
   absl::Time last_answer = started;
   Screen screen;
   v1::ListReply before;
+  std::string followed = run_id;
   while (true) {
-    absl::StatusOr<v1::ListReply> list = client.Run(run_id);
+    absl::StatusOr<v1::ListReply> list = client.Run(followed);
     const absl::Time now = absl::Now();
     if (!list.ok()) {
       // A planner that is being started again is waited for, wherever it listens then.
@@ -160,6 +175,12 @@ absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::
       if (absl::StatusOr<Client> again = Client::Of(context); again.ok()) client = *again;
       continue;
     }
+    if (before.runs_size() == 0) {
+      // The last run stays the one that was the last, also if another is submitted.
+      followed = list->runs(0).id();
+      const std::string waits = WaitsForWorker(*list);
+      if (!waits.empty()) std::cerr << "warpsmith: " << waits << std::endl;
+    }
     last_answer = now;
     const double elapsed = absl::ToDoubleSeconds(now - started);
     if (context.stderr_terminal) {
@@ -168,7 +189,7 @@ absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::
     } else {
       std::cerr << ProgressLines(before, *list, elapsed) << std::flush;
     }
-    if (list->runs_size() > 0 && list->runs(0).done()) {
+    if (list->runs(0).done()) {
       std::cout << (context.json ? Json(*list) : ResultsTable(*list)) << std::flush;
       bool whole = true;
       for (const v1::Task& task : list->tasks()) {

@@ -1,5 +1,6 @@
 #include "cli/export/export.h"
 
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -21,6 +22,12 @@ absl::StatusOr<int> Export(const Context& context, const Flags& flags) {
   absl::StatusOr<v1::ListReply> list = client->Run(flags.run);
   if (!list.ok()) return list.status();
 
+  exporter::OutFolder out{flags.out, {}};
+  std::error_code error;
+  if (std::filesystem::exists(flags.out, error) && !std::filesystem::is_empty(flags.out, error)) {
+    std::cerr << "warpsmith: " << flags.out
+              << " is not empty: files of the same names are replaced, others stay\n";
+  }
   nlohmann::json files = nlohmann::json::array();
   int left_out = 0;
   auto leave_out = [&](const v1::Task& task, absl::string_view why) {
@@ -37,9 +44,8 @@ absl::StatusOr<int> Export(const Context& context, const Flags& flags) {
     if (!reply.ok()) return reply.status();
     const v1::Solution& solution = reply->incumbent().solution();
     absl::StatusOr<std::string> path =
-        flags.format == "kernelbench"
-            ? exporter::ExportKernelBench(reply->problem(), solution, flags.out)
-            : exporter::ExportPlain(reply->problem(), solution, flags.out);
+        flags.format == "kernelbench" ? exporter::ExportKernelBench(reply->problem(), solution, out)
+                                      : exporter::ExportPlain(reply->problem(), solution, out);
     if (!path.ok()) {
       leave_out(task, path.status().message());
       continue;

@@ -34,7 +34,8 @@ absl::StatusOr<int> ImportFromKernelBench(const Context& context, const Flags& f
   if (context.json) {
     nlohmann::json json = {
         {"path", flags.out}, {"problems", problems}, {"left_out", imported->skipped}};
-    std::cout << json.dump(2) << "\n";
+    // What Python said may have been cut within a character.
+    std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   } else {
     std::cout << flags.out << "\n";
   }

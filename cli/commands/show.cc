@@ -13,6 +13,8 @@
 namespace warpsmith::cli {
 namespace {
 
+constexpr int kReasonWidth = 100;
+
 std::string Heading(const std::string& title) { return absl::StrCat("\n", title, "\n"); }
 
 void PrintSummary(const v1::Task& task) {
@@ -90,12 +92,20 @@ void PrintVerdicts(const v1::TrialBatch& trials) {
   std::cout << Heading("verdicts");
   Table table({{"  verdict"}, {"trials", kRight}, {"for example"}});
   for (const auto& [verdict, count] : counts) {
-    table.Add({"  " + verdict, std::to_string(count), example[verdict].substr(0, 100)});
+    table.Add({"  " + verdict, std::to_string(count), Cut(example[verdict], kReasonWidth)});
   }
   std::cout << table.Text();
 }
 
-void PrintSource(const v1::Incumbent& incumbent) {
+void PrintSource(const v1::Incumbent& incumbent, bool json) {
+  if (json) {
+    nlohmann::json plans = nlohmann::json::array();
+    for (const v1::Plan& plan : incumbent.solution().plans()) {
+      plans.push_back({{"workload", plan.workload()}, {"source", plan.source()}});
+    }
+    std::cout << plans.dump(2) << "\n";
+    return;
+  }
   for (const v1::Plan& plan : incumbent.solution().plans()) {
     std::cout << "// workload " << plan.workload() << "\n" << plan.source() << "\n";
   }
@@ -118,7 +128,7 @@ absl::StatusOr<int> Show(const Context& context, const Flags& flags) {
     if (!reply->has_incumbent()) {
       return absl::NotFoundError(absl::StrCat(task->id(), " has no accepted kernel yet"));
     }
-    PrintSource(reply->incumbent());
+    PrintSource(reply->incumbent(), context.json);
     return kDone;
   }
   const Credits credits = CreditsOf(reply->trials());

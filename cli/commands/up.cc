@@ -38,6 +38,7 @@ constexpr absl::Duration kWorkerStopLimit = absl::Seconds(25);
 constexpr absl::Duration kPlannerStopLimit = absl::Seconds(10);
 constexpr absl::Duration kListLimit = absl::Seconds(30);  // of the driver's start
 constexpr absl::Duration kTendInterval = absl::Milliseconds(100);
+constexpr int kFolderInUse = 3;  // exit status of the planner
 
 struct Flags {
   int workers = -1;  // not given
@@ -110,6 +111,10 @@ absl::StatusOr<std::vector<std::string>> Devices(const Context& context, const F
         return absl::InvalidArgumentError(
             absl::StrCat("--device '", flags.device, "': use auto, host, cuda, or cuda:0,cuda:1"));
       }
+      if (std::count(cards.begin(), cards.end(), card) > 1) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "--device '", flags.device, "': ", card, " is there twice, and a card has one worker"));
+      }
     }
   }
   if (cards.empty()) {
@@ -159,8 +164,9 @@ class Up {
     if (absl::Status started = StartPlanner(ends); !started.ok()) return started;
     if (absl::Status started = StartWorkers(*devices); !started.ok()) return started;
     if (absl::Status joined = AwaitWorkers(devices->size(), ends); !joined.ok()) return joined;
-    const std::string address = *rpc::ReadAddress(context_.dir);
-    std::cerr << "warpsmith: planner at " << address << ", " << Counted(devices->size(), "worker")
+    // A planner that was just killed is being started again: then there is no address.
+    std::cerr << "warpsmith: planner at " << rpc::ReadAddress(context_.dir).value_or("?") << ", "
+              << Counted(devices->size(), "worker")
               << (devices->empty() ? "" : " on " + absl::StrJoin(*devices, ", ")) << "\n"
               << "warpsmith: board " << context_.dir << "/board.md, logs " << context_.dir
               << "/logs\n";
@@ -190,13 +196,23 @@ class Up {
     const absl::Time deadline = absl::Now() + kStartLimit;
     while (!PlannerAnswers(context_)) {
       supervisor_.Tend();
-      if (supervisor_.GaveUp("planner") || absl::Now() > deadline) {
+      if (CannotStart() || absl::Now() > deadline) {
+        const auto end = supervisor_.LastEnd("planner");
         return absl::InternalError(
-            absl::StrCat("the planner does not start: see ", Log("planner")));
+            absl::StrCat("the planner does not start: ", end ? end->sentence + "; " : "", "see ",
+                         Log("planner")));
       }
       if (Signalled(ends, absl::Milliseconds(50))) return absl::CancelledError("interrupted");
     }
     return absl::OkStatus();
+  }
+
+  // The planner has ended by itself, with a reason that does not pass. One that finds the folder in
+  // use may wait for the planner before it, which is about to end.
+  bool CannotStart() const {
+    if (supervisor_.GaveUp("planner")) return true;
+    const auto end = supervisor_.LastEnd("planner");
+    return end && WIFEXITED(end->wait_status) && WEXITSTATUS(end->wait_status) != kFolderInUse;
   }
 
   absl::Status StartWorkers(const std::vector<std::string>& devices) {
@@ -242,8 +258,10 @@ class Up {
   }
 
   absl::Status NoWorker() const {
+    const auto end = supervisor_.LastEnd();
     return absl::InternalError(
-        absl::StrCat("no worker can be kept running: see ", context_.dir, "/logs"));
+        absl::StrCat("no worker can be kept running: ", end ? end->sentence + "; " : "", "see ",
+                     context_.dir, "/logs"));
   }
 
   // Waits at most `limit` for a signal to end.
@@ -322,16 +340,23 @@ absl::StatusOr<int> Detach(const Context& context, const Flags& flags) {
   }
   int status = 0;
   waitpid(pid, &status, 0);
-  return absl::InternalError(answer.empty() ? "up ended: " + DescribeEnd(status) : answer);
+  if (answer.empty() || !WIFEXITED(status)) {
+    return absl::InternalError(
+        absl::StrCat("`up` ", DescribeEnd(status), ": see ", context.dir, "/logs/up.log"));
+  }
+  std::cerr << "warpsmith: error: " << answer << "\n";
+  return WEXITSTATUS(status);
 }
 
 absl::StatusOr<int> RunUp(const Context& context, const Flags& flags) {
+  if (absl::Status status = CheckDir(context); !status.ok()) return status;
   if (absl::Status made = MakeDir(context); !made.ok()) return made;
   if (flags.detach) return Detach(context, flags);
   return Up(context, flags).Run([] { std::cerr << "warpsmith: Ctrl-C ends it\n"; });
 }
 
 absl::StatusOr<int> Down(const Context& context) {
+  if (absl::Status status = CheckDir(context); !status.ok()) return status;
   const std::string path = PidFile(context);
   auto nothing = [&] {
     return absl::NotFoundError(absl::StrCat("nothing is up on ", context.dir));
@@ -345,7 +370,11 @@ absl::StatusOr<int> Down(const Context& context) {
     close(file);
     return nothing();
   }
-  kill(pid, SIGTERM);
+  if (kill(pid, SIGTERM) != 0 && errno != ESRCH) {
+    close(file);
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot end process ", pid, ": ", std::strerror(errno)));
+  }
   // The lock is free when the process has ended.
   const absl::Time deadline = absl::Now() + kWorkerStopLimit + 2 * kPlannerStopLimit;
   bool ended = false;
@@ -354,7 +383,9 @@ absl::StatusOr<int> Down(const Context& context) {
   }
   close(file);
   if (!ended) {
-    return absl::InternalError(absl::StrCat("process ", pid, " does not end: kill it"));
+    return absl::InternalError(absl::StrCat("process ", pid, " does not end: `kill -9 ", pid,
+                                            "` ends it, and loses nothing "
+                                            "that was recorded"));
   }
   return kDone;
 }

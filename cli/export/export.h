@@ -1,12 +1,14 @@
 // Writes solutions out as files that need nothing of Warpsmith.
 //
-//   ExportKernelBench(problem, solution, "out");   // out/level1/25_Swish.py: class ModelNew
-//   ExportPlain(problem, solution, "out");         // out/swish.cu: extern "C" int swish_run(...)
+//   OutFolder out{"out"};
+//   ExportKernelBench(problem, solution, out);   // out/level1/25_Swish.py: class ModelNew
+//   ExportPlain(problem, solution, out);         // out/swish.cu: extern "C" int swish_run(...)
 //
 // Files are written atomically; folders are made. The same problem and solution give the same file
 // to the byte.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,6 +17,12 @@
 #include "warpsmith/v1/solution.pb.h"
 
 namespace warpsmith::exporter {
+
+// Where one export goes. Files of earlier ones are replaced, its own never.
+struct OutFolder {
+  std::string path;
+  std::set<std::string> written;  // paths in it
+};
 
 // A KernelBench solution: `ModelNew` with the reference's constructor, parameters, buffers and
 // state-dict names, whose forward makes one call that launches the plan on the current stream. It
@@ -25,13 +33,12 @@ namespace warpsmith::exporter {
 // form that cannot be rewritten; the message says which. FailedPrecondition: the solution was made
 // for another problem, or not for a CUDA card. Gives the path of the file.
 absl::StatusOr<std::string> ExportKernelBench(const v1::Problem& problem,
-                                              const v1::Solution& solution,
-                                              const std::string& out_dir);
+                                              const v1::Solution& solution, OutFolder& out);
 
 // CUDA C++ with an extern "C" launcher, one file a workload: NAME.cu, or NAME_WORKLOAD.cu where
 // there are several. A comment at the top documents the buffers and how to compile it. Gives the
 // path of the first file.
 absl::StatusOr<std::string> ExportPlain(const v1::Problem& problem, const v1::Solution& solution,
-                                        const std::string& out_dir);
+                                        OutFolder& out);
 
 }  // namespace warpsmith::exporter

@@ -254,7 +254,8 @@ TEST_CASE("a KernelBench file", "[export]") {
   const absl::Status valid = problem::Validate(problem);
   INFO(valid.ToString());
   REQUIRE(valid.ok());
-  const auto path = ExportKernelBench(problem, MadeSolution(), folder.path);
+  OutFolder out{folder.path, {}};
+  const auto path = ExportKernelBench(problem, MadeSolution(), out);
   INFO(path.status().ToString());
   REQUIRE(path.ok());
   CHECK(*path == folder.path + "/level1/25_Norm.py");
@@ -269,7 +270,8 @@ TEST_CASE("a KernelBench file", "[export]") {
   CHECK(Has(text, "return t4, t5"));
   CHECK_FALSE(Has(text, "warpsmith/map.cuh>"));
   // The same again, to the byte.
-  REQUIRE(ExportKernelBench(problem, MadeSolution(), folder.path).ok());
+  OutFolder again{folder.path, {}};
+  REQUIRE(ExportKernelBench(problem, MadeSolution(), again).ok());
   CHECK(Read(*path) == text);
 
   if (const char* python = std::getenv("WARPSMITH_PYTHON")) {
@@ -289,7 +291,8 @@ TEST_CASE("what a KernelBench file cannot hold", "[export]") {
   v1::Problem problem = MadeProblem();
   v1::Solution solution = MadeSolution();
   const auto refused = [&] {
-    return std::string(ExportKernelBench(problem, solution, folder.path).status().message());
+    OutFolder out{folder.path, {}};
+    return std::string(ExportKernelBench(problem, solution, out).status().message());
   };
   solution.set_arch("host");
   CHECK(Has(refused(), "CUDA card"));
@@ -308,7 +311,8 @@ TEST_CASE("what a KernelBench file cannot hold", "[export]") {
 
 TEST_CASE("plain CUDA", "[export]") {
   const Folder folder("plain");
-  const auto path = ExportPlain(MadeProblem(), MadeSolution(), folder.path);
+  OutFolder out{folder.path, {}};
+  const auto path = ExportPlain(MadeProblem(), MadeSolution(), out);
   REQUIRE(path.ok());
   CHECK(*path == folder.path + "/k_25_Norm.cu");
   const std::string text = Read(*path);
@@ -330,10 +334,26 @@ TEST_CASE("one file a workload", "[export]") {
   problem.add_workloads()->set_name("large");
   v1::Solution solution = MadeSolution();
   *solution.add_plans() = solution.plans(0);
-  REQUIRE(ExportPlain(problem, solution, folder.path).ok());
+  OutFolder out{folder.path, {}};
+  REQUIRE(ExportPlain(problem, solution, out).ok());
   CHECK(fs::exists(folder.path + "/k_25_Norm_default.cu"));
   CHECK(fs::exists(folder.path + "/k_25_Norm_large.cu"));
-  CHECK_FALSE(ExportKernelBench(problem, solution, folder.path).ok());
+  CHECK_FALSE(ExportKernelBench(problem, solution, out).ok());
+}
+
+TEST_CASE("two problems never share a file", "[export]") {
+  const Folder folder("shared");
+  OutFolder out{folder.path, {}};
+  v1::Problem dot = MadeProblem(), dash = MadeProblem();
+  dot.set_name("row.sum");
+  dash.set_name("row-sum");
+  const auto first = ExportPlain(dot, MadeSolution(), out);
+  REQUIRE(first.ok());
+  const std::string text = Read(*first);
+  const auto second = ExportPlain(dash, MadeSolution(), out);
+  CHECK(second.status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK(Has(std::string(second.status().message()), "row_sum.cu"));
+  CHECK(Read(*first) == text);
 }
 
 }  // namespace

@@ -21,9 +21,13 @@ absl::Status CheckSolution(const v1::Problem& problem, const v1::Solution& solut
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> WriteOut(const std::string& out_dir, const std::string& path,
+absl::StatusOr<std::string> WriteOut(OutFolder& folder, const std::string& path,
                                      const std::string& text) {
-  const std::filesystem::path full = std::filesystem::path(out_dir) / path;
+  const std::filesystem::path full = std::filesystem::path(folder.path) / path;
+  if (!folder.written.insert(path).second) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("another problem of this run is in ", full.string(), ": rename one of them"));
+  }
   if (auto status = base::WriteFileAtomically(full.string(), text); !status.ok()) return status;
   return full.string();
 }

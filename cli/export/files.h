@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/export/export.h"
 #include "warpsmith/v1/problem.pb.h"
 #include "warpsmith/v1/solution.pb.h"
 
@@ -13,8 +14,9 @@ namespace warpsmith::exporter {
 // FailedPrecondition: not a solution of this problem.
 absl::Status CheckSolution(const v1::Problem& problem, const v1::Solution& solution);
 
-// Writes `text` to out_dir/path atomically, making folders. Gives the path.
-absl::StatusOr<std::string> WriteOut(const std::string& out_dir, const std::string& path,
+// Writes `text` to path in the folder, atomically, making folders. Gives the whole path.
+// AlreadyExists: another problem of this export was written there.
+absl::StatusOr<std::string> WriteOut(OutFolder& folder, const std::string& path,
                                      const std::string& text);
 
 }  // namespace warpsmith::exporter

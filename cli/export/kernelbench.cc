@@ -326,8 +326,7 @@ bool IsPlainPath(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::string> ExportKernelBench(const v1::Problem& problem,
-                                              const v1::Solution& solution,
-                                              const std::string& out_dir) {
+                                              const v1::Solution& solution, OutFolder& out) {
   const std::string who = absl::StrCat("problem '", problem.name(), "': ");
   if (problem.torch().source().empty()) {
     return absl::InvalidArgumentError(
@@ -351,7 +350,7 @@ absl::StatusOr<std::string> ExportKernelBench(const v1::Problem& problem,
   if (!text.ok()) {
     return absl::Status(text.status().code(), absl::StrCat(who, text.status().message()));
   }
-  return WriteOut(out_dir, problem.torch().path(), *text);
+  return WriteOut(out, problem.torch().path(), *text);
 }
 
 }  // namespace warpsmith::exporter

@@ -72,7 +72,7 @@ std::string Banner(const v1::Problem& problem, const v1::Solution& solution, con
 }  // namespace
 
 absl::StatusOr<std::string> ExportPlain(const v1::Problem& problem, const v1::Solution& solution,
-                                        const std::string& out_dir) {
+                                        OutFolder& out) {
   if (auto status = CheckSolution(problem, solution); !status.ok()) return status;
   std::string first;
   for (int i = 0; i < solution.plans_size(); ++i) {
@@ -85,8 +85,8 @@ absl::StatusOr<std::string> ExportPlain(const v1::Problem& problem, const v1::So
       return absl::Status(source.status().code(), absl::StrCat("problem '", problem.name(),
                                                                "': ", source.status().message()));
     }
-    auto path = WriteOut(out_dir, name + ".cu",
-                         Banner(problem, solution, solution.plans(i), name) + *source);
+    auto path =
+        WriteOut(out, name + ".cu", Banner(problem, solution, solution.plans(i), name) + *source);
     if (!path.ok()) return path.status();
     if (first.empty()) first = *path;
   }

@@ -19,7 +19,8 @@ constexpr size_t kMaxSocketPath = 107;
 }  // namespace
 
 std::string DefaultDir(const char* xdg_data_home, const char* home) {
-  if (xdg_data_home != nullptr && *xdg_data_home != '\0') {
+  // The XDG specification has a path that is not absolute ignored.
+  if (xdg_data_home != nullptr && *xdg_data_home == '/') {
     return absl::StrCat(xdg_data_home, "/warpsmith");
   }
   if (home != nullptr && *home != '\0') return absl::StrCat(home, "/.local/share/warpsmith");

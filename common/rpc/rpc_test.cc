@@ -12,6 +12,7 @@ namespace warpsmith::rpc {
 
 TEST_CASE("the default folder follows XDG, then home") {
   CHECK(DefaultDir("/x", "/home/a") == "/x/warpsmith");
+  CHECK(DefaultDir("x/y", "/home/a") == "/home/a/.local/share/warpsmith");
   CHECK(DefaultDir("", "/home/a") == "/home/a/.local/share/warpsmith");
   CHECK(DefaultDir(nullptr, "/home/a") == "/home/a/.local/share/warpsmith");
   CHECK(DefaultDir(nullptr, nullptr).empty());

@@ -1,5 +1,8 @@
 // What a person does, from `up` to an exported kernel, and what they may get wrong.
+#include <arpa/inet.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -66,6 +69,18 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   Finished source = fleet.Warpsmith({"show", "swish", "--source"});
   CHECK_THAT(source.out, Contains("__global__"));
 
+  Finished plans = fleet.Warpsmith({"show", "swish", "--source", "-o", "json"});
+  REQUIRE(plans.code == 0);
+  const auto plan = nlohmann::json::parse(plans.out);
+  REQUIRE(plan.size() == 1);
+  CHECK_THAT(std::string(plan[0]["source"]), Contains("__global__"));
+  for (const char* command : {"workers", "runs", "board", "version", "watch"}) {
+    Finished finished = fleet.Warpsmith({command, "-o", "json"});
+    INFO(command << ": " << finished.err);
+    CHECK(finished.code == 0);
+    CHECK(nlohmann::json::accept(finished.out));
+  }
+
   Finished board = fleet.Warpsmith({"board"});
   CHECK(board.code == 0);
   CHECK_THAT(board.out, Contains("softmax_rows"));
@@ -81,10 +96,11 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
     files += file.path().extension() == ".cu" ? 1 : 0;
   }
   CHECK(files == 4);  // one a workload
+  CHECK_THAT(exported.err, !Contains("not empty"));
   // No PyTorch module to write a ModelNew for: left out, by name.
   Finished bench = fleet.Warpsmith({"export", "r1", "--format", "kernelbench", "--out", out});
   CHECK(bench.code == 5);
-  CHECK_THAT(bench.err, Contains("swish is left out"));
+  CHECK_THAT(bench.err, Contains("swish is left out") && Contains("is not empty"));
 
   // A second `up` on the same folder says what is the matter.
   Finished second = fleet.Warpsmith({"up", "--device", "host"});
@@ -94,7 +110,10 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   Finished none = fleet.Warpsmith({"show", "no_such_task"});
   CHECK(none.code == 4);
   CHECK_THAT(none.err, Contains("no_such_task") && Contains("r1/swish@host"));
-  CHECK(fleet.Warpsmith({"watch", "r77"}).code == 4);
+  for (const char* run : {"r77", "r01"}) {
+    CHECK(fleet.Warpsmith({"watch", run}).code == 4);
+    CHECK(fleet.Warpsmith({"export", run}).code == 4);
+  }
 
   // SIGTERM ends everything in good order.
   const auto judges = Descendants(fleet.up().pid(), "warpsmith-judge");
@@ -240,6 +259,65 @@ TEST_CASE("wrong command lines and files say what is wrong, where, and what to d
     CHECK_THAT(finished.err, Contains(c.says));
     CHECK(finished.out.empty());
   }
+}
+
+Finished Shell(const std::string& command) {
+  return RunToEnd({"/bin/bash", "-c", "PATH=" + kBin + ":$PATH; " + command});
+}
+
+TEST_CASE("output that does not arrive is an error, a reader that goes early is none") {
+  Folder folder;
+  const std::string set = WriteSmallSet(folder.path());
+  Finished full = Shell("warpsmith problems " + set + " > /dev/full");
+  CHECK(full.code == 1);
+  CHECK_THAT(full.err, Contains("cannot write to standard output"));
+  Finished early = Shell("warpsmith problems " + set + " -o json | head -c 1");
+  CHECK(early.code == 0);
+  CHECK(early.err.empty());
+}
+
+TEST_CASE("what needs no state needs no folder for it") {
+  const std::string bare = "env -i " + kBin + "/warpsmith ";
+  CHECK(Shell(bare + "version").code == 0);
+  CHECK(Shell(bare + "completion bash").code == 0);
+  for (const char* command : {"up", "down", "board"}) {
+    Finished finished = Shell(bare + command);
+    CHECK(finished.code == 2);
+    CHECK_THAT(finished.err, Contains("--dir"));
+  }
+}
+
+TEST_CASE("a planner that cannot start says why, at once and with --detach too") {
+  Folder folder;
+  auto up = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {kBin + "/warpsmith", "--dir", folder.path(), "up", "--workers", "0"});
+    return RunToEnd(more, absl::Seconds(10));
+  };
+  // A port that is in use.
+  const int taken = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(bind(taken, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(taken, 1) == 0);
+  REQUIRE(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const std::string where = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  for (const bool detach : {false, true}) {
+    Finished finished = detach ? up({"--listen", where, "--detach"}) : up({"--listen", where});
+    CHECK(finished.code == 1);
+    CHECK_THAT(finished.err, Contains("cannot listen on " + where));
+  }
+  close(taken);
+  // A wrong command line is one with --detach as without it.
+  CHECK(up({"--device", "cuda:0,cuda:0", "--workers", "1"}).code == 2);
+  CHECK(up({"--device", "tpu", "--workers", "1", "--detach"}).code == 2);
+  // A state of another version.
+  std::ofstream(folder.path() + "/warpsmith.db") << std::string(8192, 'x');
+  Finished other = up({});
+  CHECK(other.code == 1);
+  CHECK_THAT(other.err, Contains("/warpsmith.db: ") && Contains("not a database"));
 }
 
 TEST_CASE("the worker's flags are checked") {

@@ -21,4 +21,10 @@ int ExitCodeOf(const absl::Status& status) {
   }
 }
 
+absl::Status CheckDir(const Context& context) {
+  if (!context.dir.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "neither HOME nor XDG_DATA_HOME is set: say with --dir where the state lives");
+}
+
 }  // namespace warpsmith::cli
