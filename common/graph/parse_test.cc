@@ -191,6 +191,22 @@ TEST_CASE("wrong text is refused with its place and what was expected") {
   CHECK_THAT(ErrorOf({x, chain}), Catch::Contains("deeper than 1024"));
 }
 
+TEST_CASE("numbers beyond 64 bits are printed as they can be read") {
+  // A double of 19 or 20 digits is shortest without an exponent.
+  for (const char* number : {"9223372036854775808.0", "-18446744073709551616.0", "1e20", "1e300"}) {
+    INFO(number);
+    const auto graph = Parse({std::string("input x: f64 ~ constant(") + number + ")",
+                              std::string("y: f64 = x[] + ") + number, "output y"},
+                             {});
+    REQUIRE(graph.ok());
+    const auto again = Parse(Print(*graph), {});
+    INFO(again.status().message());
+    REQUIRE(again.ok());
+    CHECK(again->tensors[0].distribution.low == graph->tensors[0].distribution.low);
+    CHECK(Same(again->nodes[0].value, graph->nodes[0].value));
+  }
+}
+
 TEST_CASE("extents do not wrap") {
   const auto error = [](const std::string& extent, const Dims& dims) {
     const auto graph = Parse({"input x: f32[" + extent + "]"}, dims);

@@ -31,6 +31,8 @@ std::string PrintNumber(DType type, double value) {
     text = Shortest(value);
   }
   if (value == 0 && std::signbit(value)) return "-0.0";  // -0 would be the integer 0
+  // Digits alone are an integer, which this would be too large for.
+  if (std::fabs(value) >= 0x1p63 && text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
 
