@@ -20,7 +20,7 @@ constexpr int kWorkRegisters = 34;
 // Vectors of a row from which on several blocks and a second kernel beat one block.
 constexpr int64_t kWorthSplitting = 32768;
 // Largest unroll.
-constexpr int64_t kMostInFlight = 8;
+constexpr int64_t kMostInFlight = 8, kFewInFlight = 2;
 
 int64_t PowerOfTwoAtLeast(int64_t n) {
   int64_t p = 1;
@@ -205,7 +205,9 @@ void RowsDefaults(const Space& space, const GroupShape& shape, const Target& tar
     occupancy->set_blocks_per_sm(resident);
   }
   if (compute->unroll() == 0) {
-    compute->set_unroll(static_cast<int>(std::clamp<int64_t>(64 / slot, 1, kMostInFlight)));
+    // What emitting reads takes registers from the row: fewer in flight.
+    const int64_t in_flight = passes && shape.emit_reads ? kFewInFlight : kMostInFlight;
+    compute->set_unroll(static_cast<int>(std::clamp<int64_t>(64 / slot, 1, in_flight)));
   }
 }
 

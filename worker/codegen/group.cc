@@ -93,6 +93,7 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
   shape.good_width = first->good_width;
   shape.element_bytes = 16 / std::max(1, WidthFor(context, 16));
   shape.emits = first->emits;
+  shape.emit_reads = first->emit_reads;
   for (int bytes : first->acc_bytes) shape.acc_bytes = std::max(shape.acc_bytes, bytes);
   auto resolved = ResolveKnobs(graph, group.space, shape, knobs, target);
   if (!resolved.ok()) return resolved.status();

@@ -22,6 +22,7 @@ struct GroupShape {
   bool edges = false;         // rows: single elements before the first or behind the last vector
   bool heavy = false;         // map: exponentials and the like
   bool emits = false;         // writes the full space
+  bool emit_reads = false;    // rows: and reads more for it than the row
   int acc_bytes = 4;          // rows of columns: largest stage
 };
 

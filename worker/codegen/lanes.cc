@@ -110,7 +110,7 @@ class Lanes {
       if (!interior.ok()) return interior.status();
     }
     GroupSource source;
-    source.emits = source.restrict = source.strips = source.lanes = true;
+    source.emits = source.strips = source.lanes = true;
     source.count = Product(before_) * strip_.strips() * Product(between_) * tiles_ * kLanes;
     source.parameters = ParametersOf(context_, {&whole->kernel});
     for (const Parameter& p : source.parameters) source.streams += p.written ? 0 : 1;

@@ -67,20 +67,25 @@ class GroupLowering {
                                              "; raise occupancy.block_threads or compute.unroll"));
   }
 
+  // Whether what the parameter points to stays as it is while the kernel runs, so that the compiler
+  // may move loads of it over stores. A state may be overwritten through another parameter, and
+  // what an earlier kernel writes is not there before a programmatic launch has waited for it.
+  bool LoadsMayMove(const Parameter& p) const {
+    if (p.written) return false;
+    const graph::Role role = graph_.tensors[p.tensor].role;
+    return role == graph::Role::kInput || role == graph::Role::kParam ||
+           (role == graph::Role::kIntermediate && !programmatic_);
+  }
+
   // A kernel that makes the group's struct and calls `body`. Returns the launch to fill in.
   v1::Launch* Kernel(const std::string& suffix, int threads, int blocks_per_sm, int64_t grid,
                      const std::vector<std::pair<std::string, int>>& extra,
                      const std::string& body) {
     const std::string name = base_name_ + suffix;
     std::string parameters, members;
-    // A state may be overwritten through another parameter.
-    bool alone = group_->source.restrict;
-    for (const Parameter& p : group_->source.parameters) {
-      alone = alone && graph_.tensors[p.tensor].role != graph::Role::kState;
-    }
     for (const Parameter& p : group_->source.parameters) {
       absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", p.type,
-                      alone ? " __restrict__ " : " ", p.name);
+                      LoadsMayMove(p) ? " __restrict__ " : " ", p.name);
       absl::StrAppend(&members, members.empty() ? "" : ", ", p.name);
     }
     for (const auto& [declaration, buffer] : extra) absl::StrAppend(&parameters, ", ", declaration);

@@ -140,6 +140,7 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
   source.stages = space.stages;
   for (int s = 0; s < space.stages; ++s) source.acc_bytes.push_back(main.AccBytes(s));
   source.emits = main.HasRoots(RootPlan::Kind::kFull);
+  source.emit_reads = main.EmitReads();
   source.row_outputs = main.HasRoots(RootPlan::Kind::kRow);
 
   // Functions of the elements first: they say what a row has to keep.
@@ -223,7 +224,8 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
                    ", kStreamBytes = ", source.stream_bytes, ";"));
   text.Line(StrCat("static constexpr bool kEmits = ", source.emits ? "true" : "false",
                    ", kRowOutputs = ", source.row_outputs ? "true" : "false",
-                   ", kRagged = ", source.ragged ? "true" : "false", ";"));
+                   ", kRagged = ", source.ragged ? "true" : "false",
+                   ", kEmitReads = ", source.emit_reads ? "true" : "false", ";"));
   for (const Parameter& p : source.parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
   text.Open("struct Row {");
   text.Append(main.RowStruct(2));

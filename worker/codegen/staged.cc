@@ -481,6 +481,20 @@ std::string StagedGlue::EmitRowBody(int depth) {
   return WithLocals(emitter.Finish(), row_level_.index_type, depth);
 }
 
+bool StagedGlue::EmitReads() const {
+  std::vector<ValuePtr> targets;
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (root.kind == RootPlan::Kind::kFull) targets.push_back(root.value);
+  }
+  for (ValuePtr value : kernel_.values->Closure(targets)) {
+    if (value->kind != Value::Kind::kLoad || (value->variables & ElementVariables()) == 0) continue;
+    const bool bound = std::any_of(streams_.begin(), streams_.end(),
+                                   [&](const auto& stream) { return stream.first == value; });
+    if (!bound) return true;
+  }
+  return false;
+}
+
 bool StagedGlue::HasRoots(RootPlan::Kind kind) const {
   for (const Kernel::Root& root : kernel_.roots) {
     if (root.kind == kind) return true;

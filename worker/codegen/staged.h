@@ -83,6 +83,8 @@ class StagedGlue {
   std::string RowStruct(int depth) const;        // its members
 
   bool HasRoots(RootPlan::Kind kind) const;
+  // Whether EmitBody reads memory beside the streams for each element (weights, say).
+  bool EmitReads() const;
   ValuePtr ReduceValue(size_t i) const { return kernel_.reduces[i].value; }
 
  private:

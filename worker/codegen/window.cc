@@ -451,7 +451,6 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   source.count = s.before * s.strip.strips() * s.between * s.blocks;
   source.emits = true;
   source.width = 1;
-  source.restrict = true;
   source.strips = true;
   source.parameters = ParametersOf(context, {&*whole});
   for (const Parameter& p : source.parameters) source.streams += p.written ? 0 : 1;

@@ -13,8 +13,9 @@
 // group of BLOCKS_PER_ROW blocks in the grid. Partial results alternate between two places, so one
 // meeting a stage is enough.
 //
-// Loops over shared slots are hardly unrolled: there is nothing to keep in flight, and the compiler would
-// hold many slots' values at once and spill the registers that hold the row.
+// Loops over shared slots are hardly unrolled, unless something else is read for each (G::kEmitReads):
+// there is nothing to keep in flight, and the compiler would hold many slots' values at once and spill
+// the registers that hold the row.
 //
 // Dynamic shared memory: RowsConfig::kScratchBytes + SHARED_VECTORS * THREADS * V * kStreamBytes.
 //
@@ -142,6 +143,8 @@ struct RowPart {
   using Vector = typename G::template Values<C::V>;
   static constexpr int V = C::V, T = C::kRowThreads;
   static constexpr int kKept = C::kRegisters + C::kShared;
+  // Shared slots that are written at once: as many as what is read for them is to be in flight.
+  static constexpr int kTogether = !G::kEmitReads ? 1 : C::kUnroll < C::kShared ? C::kUnroll : C::kShared > 0 ? C::kShared : 1;
 
   const G& g;
   const Index K;
@@ -252,16 +255,32 @@ struct RowPart {
     const Index n = vectors(h);
     if constexpr (G::kEmits) rest(row, h, [&](Index k, const Vector& values) { g.template emit<V>(row, k, values); });
 #pragma unroll 1
-    for (int j = 0; j < C::kShared; ++j) {
-      const Index v = Index(C::kRegisters + j) * T + t;
+    for (int j = 0; j < C::kShared; j += kTogether) {
       if constexpr (G::kEmits) {
-        if (full(C::kRegisters + j) || v < n) {
-          Vector values;
-          G::template from_shared<V>(slot(j), values);
-          g.template emit<V>(row, h + v * V, values);
+        if (full(C::kRegisters + j + kTogether - 1) && j + kTogether <= C::kShared) {
+#pragma unroll
+          for (int u = 0; u < kTogether; ++u) {
+            Vector values;
+            G::template from_shared<V>(slot(j + u), values);
+            g.template emit<V>(row, h + (Index(C::kRegisters + j + u) * T + t) * V, values);
+          }
+        } else {
+#pragma unroll 1
+          for (int u = 0; u < kTogether && j + u < C::kShared; ++u) {
+            const Index v = Index(C::kRegisters + j + u) * T + t;
+            if (!full(C::kRegisters + j + u) && v >= n) continue;
+            Vector values;
+            G::template from_shared<V>(slot(j + u), values);
+            g.template emit<V>(row, h + v * V, values);
+          }
         }
       }
-      if (REFILL && more) load_slot(next, hn, j);
+      if (REFILL && more) {
+#pragma unroll
+        for (int u = 0; u < kTogether; ++u) {
+          if (j + u < C::kShared) load_slot(next, hn, j + u);
+        }
+      }
     }
     if constexpr (REFILL && C::kShared > 0) copy_commit();
 #pragma unroll
