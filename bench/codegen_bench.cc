@@ -3,6 +3,12 @@
 // Answers are not checked here; that is the judge's work.
 //
 //   warpsmith-bench-codegen problems/starter.json --device cuda:0 --only softmax
+//
+// With --variants, a file of schedules as text, one a line ("rewrites: 'rule:tensor' groups {
+// compute { unroll: 2 } }"): each is timed beside the default, the knobs of its group merged into
+// all groups.
+#include <google/protobuf/text_format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -14,12 +20,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "common/graph/graph.h"
 #include "common/problem/problem.h"
 #include "warpsmith/v1/schedule.pb.h"
 #include "worker/codegen/codegen.h"
 #include "worker/device/device.h"
+#include "worker/device/target.h"
 
 namespace warpsmith {
 namespace {
@@ -29,24 +37,11 @@ struct Options {
   std::string device = "host";
   std::string only;
   std::string dump;  // folder for the sources
+  std::string variants;
   bool op_by_op = false;
   int samples = 9;
   int moves = 0;  // times that all memory is moved to other addresses and timed again
 };
-
-codegen::Target TargetOf(const device::DeviceInfo& info) {
-  codegen::Target target;
-  target.arch = info.arch;
-  target.sm_count = info.sm_count;
-  target.max_threads_per_sm = info.max_threads_per_sm;
-  target.max_blocks_per_sm = info.max_blocks_per_sm;
-  target.registers_per_sm = info.registers_per_sm;
-  target.shared_per_sm = info.shared_per_sm;
-  target.shared_per_block = info.shared_per_block;
-  target.l2_bytes = info.l2_bytes;
-  target.max_cluster = info.max_cluster;
-  return target;
-}
 
 struct Measured {
   double seconds = 0;
@@ -110,67 +105,118 @@ absl::StatusOr<Measured> Measure(device::Device& device, device::Compiler& compi
   return measured;
 }
 
+// Schedules of a file, a line each; the first is empty: the default.
+absl::StatusOr<std::vector<v1::Schedule>> ReadVariants(const std::string& path) {
+  std::vector<v1::Schedule> variants(1);
+  if (path.empty()) return variants;
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (line.empty() || line[0] == '#') continue;
+    v1::Schedule variant;
+    if (!google::protobuf::TextFormat::ParseFromString(line, &variant) ||
+        variant.groups_size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ":", number, ": not a schedule of at most one group: ", line));
+    }
+    variants.push_back(variant);
+  }
+  return variants;
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, device::Device& device, device::Compiler& compiler,
+        const device::Device::Rates& rates)
+      : options_(options),
+        device_(device),
+        compiler_(compiler),
+        roof_{rates.bytes_per_second, rates.operations_per_second},
+        target_(device::TargetOf(device.info())) {}
+
+  void Header() const {
+    std::printf("%s, %.2f TB/s, %.1f TFLOP/s fp32\n", device_.info().name.c_str(),
+                roof_.bytes_per_second / 1e12, roof_.operations_per_second / 1e12);
+    std::printf("%-36s %10s %10s %6s %4s %9s %5s %6s\n", "problem", "us", "light us", "share",
+                "kern", "compile", "regs", "spill");
+  }
+
+  absl::Status Time(const std::string& label, const graph::Graph& graph,
+                    const v1::Schedule& variant) const {
+    auto rewritten = codegen::Rewrite(graph, variant.rewrites());
+    if (!rewritten.ok()) return rewritten.status();
+    v1::Schedule schedule = options_.op_by_op ? codegen::OpByOpSchedule(*rewritten, target_)
+                                              : codegen::DefaultSchedule(*rewritten, target_);
+    *schedule.mutable_rewrites() = variant.rewrites();
+    *schedule.mutable_launch() = variant.launch();
+    for (int g = 0; variant.groups_size() > 0 && g < schedule.groups_size(); ++g) {
+      schedule.mutable_groups(g)->MergeFrom(variant.groups(0));
+    }
+    auto plan = codegen::Lower(*rewritten, schedule, target_);
+    if (!plan.ok()) return plan.status();
+    if (!options_.dump.empty()) {
+      const std::string file =
+          absl::StrCat(options_.dump, "/", absl::StrReplaceAll(label, {{"/", "."}}));
+      std::ofstream(file + ".cu") << plan->source();
+      std::ofstream(file + ".txt") << schedule.DebugString();
+    }
+    auto measured = Measure(device_, compiler_, *plan, options_.samples, options_.moves);
+    if (!measured.ok()) return measured.status();
+    const double light = graph::LightSeconds(graph::Count(graph), roof_);
+    std::printf("%-36s %10.1f %10.1f %6.2f %4d %6.0f ms %5d %6d\n", label.c_str(),
+                measured->seconds * 1e6, light * 1e6, light / measured->seconds, measured->launches,
+                measured->compile_ms, measured->registers, measured->spills);
+    for (double moved : measured->moved) {
+      std::printf("%36s %10.1f  moved\n", "", moved * 1e6);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const Options& options_;
+  device::Device& device_;
+  device::Compiler& compiler_;
+  const graph::Roof roof_;
+  const codegen::Target target_;
+};
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
+}
+
 int Run(const Options& options) {
+  auto variants = ReadVariants(options.variants);
+  if (!variants.ok()) return Fail(variants.status());
   auto set = problem::LoadSet(options.problems);
+  if (!set.ok()) return Fail(set.status());
   auto device = device::MakeDevice(options.device);
-  if (!set.ok() || !device.ok()) {
-    std::fprintf(stderr, "%s\n", (set.ok() ? device.status() : set.status()).ToString().c_str());
-    return 1;
-  }
+  if (!device.ok()) return Fail(device.status());
   auto compiler = device::MakeCompiler((*device)->info().arch, "/tmp/warpsmith-bench-cache");
+  if (!compiler.ok()) return Fail(compiler.status());
   auto rates = (*device)->MeasureRates();
-  if (!compiler.ok() || !rates.ok()) {
-    std::fprintf(stderr, "%s\n",
-                 (compiler.ok() ? rates.status() : compiler.status()).ToString().c_str());
-    return 1;
-  }
-  const graph::Roof roof{rates->bytes_per_second, rates->operations_per_second};
-  std::printf("%s, %.2f TB/s, %.1f TFLOP/s fp32\n", (*device)->info().name.c_str(),
-              roof.bytes_per_second / 1e12, roof.operations_per_second / 1e12);
-  std::printf("%-36s %10s %10s %6s %4s %9s %5s %6s\n", "problem", "us", "light us", "share", "kern",
-              "compile", "regs", "spill");
-  const codegen::Target target = TargetOf((*device)->info());
+  if (!rates.ok()) return Fail(rates.status());
+  const Bench bench(options, **device, **compiler, *rates);
+  bench.Header();
   int failures = 0;
   for (const auto& problem : set->problems()) {
     if (!options.only.empty() && !absl::StrContains(problem.name(), options.only)) continue;
     for (const auto& workload : problem.workloads()) {
-      const std::string label = absl::StrCat(problem.name(), "/", workload.name());
       auto graph = problem::GraphOf(problem, workload);
-      absl::Status status = graph.status();
-      if (graph.ok()) {
-        const v1::Schedule schedule = options.op_by_op ? codegen::OpByOpSchedule(*graph, target)
-                                                       : codegen::DefaultSchedule(*graph, target);
-        auto rewritten = codegen::Rewrite(*graph, schedule.rewrites());
-        auto plan = rewritten.ok() ? codegen::Lower(*rewritten, schedule, target)
-                                   : absl::StatusOr<v1::Plan>(rewritten.status());
-        status = plan.status();
-        if (plan.ok()) {
-          if (!options.dump.empty()) {
-            std::string file =
-                absl::StrCat(options.dump, "/", problem.name(), ".", workload.name());
-            std::ofstream(file + ".cu") << plan->source();
-            std::ofstream(file + ".txt") << schedule.DebugString();
-          }
-          auto measured = Measure(**device, **compiler, *plan, options.samples, options.moves);
-          status = measured.status();
-          if (measured.ok()) {
-            const double light = graph::LightSeconds(graph::Count(*graph), roof);
-            std::printf("%-36s %10.1f %10.1f %6.2f %4d %6.0f ms %5d %6d\n", label.c_str(),
-                        measured->seconds * 1e6, light * 1e6, light / measured->seconds,
-                        measured->launches, measured->compile_ms, measured->registers,
-                        measured->spills);
-            for (double moved : measured->moved) {
-              std::printf("%36s %10.1f  moved\n", "", moved * 1e6);
-            }
-          }
+      if (!graph.ok()) return Fail(graph.status());
+      for (size_t v = 0; v < variants->size(); ++v) {
+        const std::string label =
+            absl::StrCat(problem.name(), "/", workload.name(), v > 0 ? absl::StrCat(" #", v) : "");
+        const absl::Status status = bench.Time(label, *graph, (*variants)[v]);
+        if (!status.ok()) {
+          ++failures;
+          std::printf("%-36s %s\n", label.c_str(),
+                      std::string(status.message()).substr(0, 400).c_str());
         }
+        std::fflush(stdout);
       }
-      if (!status.ok()) {
-        ++failures;
-        std::printf("%-36s %s\n", label.c_str(),
-                    std::string(status.message()).substr(0, 400).c_str());
-      }
-      std::fflush(stdout);
     }
   }
   return failures > 0 ? 2 : 0;
@@ -186,6 +232,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "host or cuda:N")->capture_default_str();
   app.add_option("--only", options.only, "problems whose name contains this");
   app.add_option("--dump", options.dump, "existing folder for sources and schedules");
+  app.add_option("--variants", options.variants, "file of schedules to time beside the default");
   app.add_flag("--op-by-op", options.op_by_op, "one kernel for each node");
   app.add_option("--samples", options.samples, "timed runs")->capture_default_str();
   app.add_option("--moves", options.moves, "times again at other addresses")->capture_default_str();
