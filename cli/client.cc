@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/file.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
@@ -24,6 +26,21 @@ std::string Some(const std::vector<std::string>& names) {
   return text;
 }
 
+// What to do where no planner answers: nothing, if an `up` on the folder is at it.
+std::string Remedy(const std::string& dir) {
+  int pid = 0;
+  const auto text = base::ReadFile(absl::StrCat(dir, "/", kUpPidFile));
+  if (text.ok() && absl::SimpleAtoi(*text, &pid)) {
+    const auto program = base::ReadFile(absl::StrCat("/proc/", pid, "/comm"));
+    if (program.ok() && *program == "warpsmith\n") {
+      return absl::StrCat("`warpsmith up` (process ", pid,
+                          ") is starting it: try again in a moment, or see ", dir,
+                          "/logs/planner.log");
+    }
+  }
+  return "start one with `warpsmith up`, or name another with --dir or --planner";
+}
+
 }  // namespace
 
 absl::StatusOr<Client> Client::Of(const Context& context) {
@@ -32,8 +49,7 @@ absl::StatusOr<Client> Client::Of(const Context& context) {
   absl::StatusOr<std::string> address = rpc::ReadAddress(context.dir);
   if (address.ok()) return Client(*address, context.dir);
   return absl::UnavailableError(
-      absl::StrCat("no planner is running on ", context.dir,
-                   ": start one with `warpsmith up`, or name another with --dir or --planner"));
+      absl::StrCat("no planner is running on ", context.dir, ": ", Remedy(context.dir)));
 }
 
 Client::Client(std::string address, std::string dir)
@@ -44,9 +60,8 @@ Client::Client(std::string address, std::string dir)
 absl::Status Client::Explain(const absl::Status& status) const {
   // A planner that is ending cancels the calls that it has not answered.
   if (absl::IsUnavailable(status) || absl::IsCancelled(status)) {
-    return absl::UnavailableError(absl::StrCat("no planner answers at ", address_,
-                                               ": start one with `warpsmith up` (",
-                                               std::string(status.message()), ")"));
+    return absl::UnavailableError(absl::StrCat("no planner answers at ", address_, " (",
+                                               std::string(status.message()), "): ", Remedy(dir_)));
   }
   if (absl::IsDeadlineExceeded(status)) {
     return absl::DeadlineExceededError(absl::StrCat(

@@ -22,6 +22,9 @@ inline constexpr int kNotFound = 4;   // a run, task or file that does not exist
 inline constexpr int kPartly = 5;     // done, but something had to be left out; stderr says what
 inline constexpr int kInterrupted = 130;
 
+// In --dir: the process id of the `up` that runs there, which holds it locked.
+inline constexpr char kUpPidFile[] = "up.pid";
+
 int ExitCodeOf(const absl::Status& status);
 
 struct Context;

@@ -48,7 +48,7 @@ struct Flags {
   bool detach = false;
 };
 
-std::string PidFile(const Context& context) { return context.dir + "/up.pid"; }
+std::string PidFile(const Context& context) { return absl::StrCat(context.dir, "/", kUpPidFile); }
 
 // Locks DIR/up.pid for the life of the process and writes the process id there.
 absl::Status TakeLock(const Context& context) {

@@ -27,7 +27,9 @@ namespace warpsmith::planner {
 inline constexpr size_t kMaxServerBytes = size_t{1} << 30;
 // Failures in a row after which the listener counts as deaf.
 inline constexpr int kMaxDeafChecks = 3;
-inline constexpr absl::Duration kShutdownLimit = absl::Seconds(5);
+// Of calls under way when the planner ends. gRPC uses all of it where a client is connected and has
+// no call: such a client takes the farewell seconds later.
+inline constexpr absl::Duration kShutdownLimit = absl::Seconds(1);
 
 struct ServerOptions {
   std::string listen;  // as rpc::ValidateListenAddress; port 0 picks one

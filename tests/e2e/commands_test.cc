@@ -1,5 +1,6 @@
 // What a person does, from `up` to an exported kernel, and what they may get wrong.
 #include <arpa/inet.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -188,6 +189,25 @@ TEST_CASE("a PyTorch module is imported, and judged against PyTorch") {
   REQUIRE(list->tasks_size() == 1);
   CHECK_THAT(list->tasks(0).oracle(), Contains("torch"));
   CHECK_FALSE(list->tasks(0).incumbent_blob().empty());
+}
+
+TEST_CASE("while `up` is about to start a dead planner again, nobody is told to start one") {
+  Fleet fleet(kBin, 0);
+  REQUIRE(fleet.Ready());
+  const auto planners = Descendants(fleet.up().pid(), "warpsmith-planner");
+  REQUIRE(planners.size() == 1);
+  fleet.up().Signal(SIGSTOP);
+  kill(planners[0], SIGKILL);
+  const Finished away = fleet.Warpsmith({"workers"});
+  fleet.up().Signal(SIGCONT);
+  CHECK(away.code == 3);
+  CHECK_THAT(away.err, Contains("is starting it") && !Contains("start one"));
+  CHECK(fleet.Ready());
+  // Its end does not wait for a client that is connected and idle.
+  const absl::Time before = absl::Now();
+  fleet.Down();
+  CHECK(absl::Now() - before < absl::Seconds(5));
+  CHECK_THAT(fleet.Warpsmith({"workers"}).err, Contains("start one"));
 }
 
 TEST_CASE("up --detach comes back when it is up, and down ends it") {
