@@ -37,7 +37,7 @@ struct Proposal {
 struct Result {
   v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
   double gain = 0;        // log(time before / time after); 0 unless `right`
-  bool right = false;     // it ran, and the answer was right
+  bool right = false;     // it ran, and the answer was right; of a DUPLICATE: its source was
   bool accepted = false;  // it is the new incumbent
 };
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <future>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -259,7 +260,18 @@ class Slice {
     Report(flight.trial);
     Result result;
     result.verdict = verdict;
+    // What the same source took says what this move gives, which is nothing where it is the source
+    // of the state that the move starts from.
+    if (const auto known = times_us_.find(flight.trial.source_digest()); known != times_us_.end()) {
+      result.right = true;
+      result.gain = Gain(flight.proposal->from->state.time_us, known->second);
+    }
     policy_->Learn(*flight.proposal, result);
+  }
+
+  // In log time; 0 where one of the times is unknown.
+  static double Gain(double before_us, double after_us) {
+    return before_us > 0 && after_us > 0 ? std::log(before_us / after_us) : 0;
   }
 
   // Takes the oldest answer.
@@ -315,9 +327,9 @@ class Slice {
       state.time_us = answer.timing.median_us();
       if (incumbent_us > 0 && known_us > 0) state.time_us *= known_us / incumbent_us;
       if (flight.proposal.has_value()) {
-        const double before = flight.proposal->from->state.time_us;
-        if (before > 0 && state.time_us > 0) result.gain = std::log(before / state.time_us);
+        result.gain = Gain(flight.proposal->from->state.time_us, state.time_us);
       }
+      times_us_[flight.trial.source_digest()] = state.time_us;
       history_.Add(flight.node, result.accepted);
       if (outcome_.first_plan_seconds == 0) {
         outcome_.first_plan_seconds = absl::ToDoubleSeconds(Now() - search_started_);
@@ -432,8 +444,9 @@ class Slice {
   std::shared_ptr<const graph::Graph> main_;
   v1::JudgeOpened opened_;
   History history_;
-  std::deque<Flight> flights_;           // oldest first
-  std::set<std::string> judged_before_;  // source digests, those under way included
+  std::deque<Flight> flights_;              // oldest first
+  std::set<std::string> judged_before_;     // source digests, those under way included
+  std::map<std::string, double> times_us_;  // of right ones, by source digest
   std::string specialist_;
   v1::Incumbent best_;
   bool improved_ = false;  // best_ was found in this slice

@@ -50,12 +50,19 @@ double PriorOf(v1::Accumulator accumulator) {
   }
 }
 
+// Other combiners and integers have no accumulator to choose.
+bool Accumulates(const graph::Node& node) {
+  return node.reduce && graph::IsFloat(node.value->type) && node.combiner == graph::Combiner::kSum;
+}
+
 class Precision : public Specialist {
  public:
   const char* name() const override { return kName; }
 
   std::vector<Action> Actions(const State& state) const override {
     std::vector<Action> actions;
+    const auto& nodes = state.graph.nodes;
+    const bool accumulates = std::any_of(nodes.begin(), nodes.end(), Accumulates);
     for (int i = 0; i < state.groups.size(); ++i) {
       const auto& info = state.groups[i];
       const auto& now = info.resolved.precision();
@@ -70,7 +77,7 @@ class Precision : public Specialist {
             [&](v1::Group& g) { g.mutable_precision()->set_fast_math(!now.fast_math()); }, actions);
         if (action != nullptr) action->accuracy = now.fast_math() ? 1 : -1;
       }
-      if (info.stages == 0 && !info.window) continue;
+      if (!accumulates || (info.stages == 0 && !info.window)) continue;
       for (auto accumulator :
            {v1::ACCUMULATOR_F32, v1::ACCUMULATOR_COMPENSATED, v1::ACCUMULATOR_F64}) {
         if (accumulator == now.accumulator()) continue;

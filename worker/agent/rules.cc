@@ -165,9 +165,10 @@ std::optional<Proposal> RulesPolicy::Propose(const History& history) {
 void RulesPolicy::Learn(const Proposal& proposal, const Result& result) {
   Credit& move = moves_[proposal.action.key];
   move.pending = std::max(0, move.pending - 1);
-  // Nothing was learned of one that was judged before or that we failed to judge.
+  // Nothing was learned of one that we failed to judge, or whose source was judged before with a
+  // result that we do not know.
   if (result.verdict == v1::VERDICT_UNSPECIFIED || result.verdict == v1::JUDGE_FAILED ||
-      result.verdict == v1::DUPLICATE) {
+      (result.verdict == v1::DUPLICATE && !result.right)) {
     return;
   }
   // Not the move's fault, unless it was to help: with another accumulator it may be as good as it

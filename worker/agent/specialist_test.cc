@@ -3,7 +3,9 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "worker/agent/history.h"
 #include "worker/agent/moves.h"
+#include "worker/agent/policy.h"
 #include "worker/agent/regroup.h"
 #include "worker/agent/test_problems.h"
 
@@ -135,6 +137,37 @@ TEST_CASE("merged groups keep the more accurate precision", "[agent]") {
     }
   }
   CHECK(merges > 0);
+}
+
+TEST_CASE("accumulators are offered where something adds up", "[agent]") {
+  for (const auto& [problem, sums] :
+       {std::pair{RowSum(64, 1 << 20), true}, std::pair{MaxPool(64, 512, 4), false}}) {
+    bool offered = false;
+    for (const auto& action : MakePrecision()->Actions(StateOf(problem))) {
+      offered = offered || action.kind == "accumulator";
+    }
+    CHECK(offered == sums);
+  }
+}
+
+TEST_CASE("a move that changed nothing is not the next one elsewhere", "[agent]") {
+  auto policy = MakePolicy("rules", 1);
+  REQUIRE(policy.ok());
+  std::set<std::string> keys;
+  for (int i = 0; i < 12; ++i) {
+    // Nothing is tried yet in a history of its own; the policy remembers.
+    History history;
+    auto node = std::make_shared<Node>();
+    node->state = StateOf(Softmax(4096, 393216));
+    history.Start(node);
+    const auto proposal = (*policy)->Propose(history);
+    REQUIRE(proposal.has_value());
+    CHECK(keys.insert(proposal->action.key).second);
+    Result result;
+    result.verdict = v1::DUPLICATE;
+    result.right = true;
+    (*policy)->Learn(*proposal, result);
+  }
 }
 
 TEST_CASE("nothing is offered twice", "[agent]") {
