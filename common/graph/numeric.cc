@@ -1,5 +1,6 @@
 #include "common/graph/numeric.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -19,6 +20,22 @@ double RoundToBits(double value, int mantissa, int min_exponent, double largest)
 }
 
 uint64_t U(int64_t value) { return static_cast<uint64_t>(value); }
+
+template <class T>
+bool Compare(Op op, T a, T b) {
+  switch (op) {
+    case Op::kLt:
+      return a < b;
+    case Op::kLe:
+      return a <= b;
+    case Op::kEq:
+      return a == b;
+    case Op::kNe:
+      return a != b;
+    default:
+      WS_CHECK(false, "not a comparison");
+  }
+}
 
 }  // namespace
 
@@ -163,35 +180,9 @@ int64_t ApplyInteger(Op op, DType type, int64_t a) {
   }
 }
 
-bool CompareFloat(Op op, double a, double b) {
-  switch (op) {
-    case Op::kLt:
-      return a < b;
-    case Op::kLe:
-      return a <= b;
-    case Op::kEq:
-      return a == b;
-    case Op::kNe:
-      return a != b;
-    default:
-      WS_CHECK(false, "not a comparison");
-  }
-}
+bool CompareFloat(Op op, double a, double b) { return Compare(op, a, b); }
 
-bool CompareInteger(Op op, int64_t a, int64_t b) {
-  switch (op) {
-    case Op::kLt:
-      return a < b;
-    case Op::kLe:
-      return a <= b;
-    case Op::kEq:
-      return a == b;
-    case Op::kNe:
-      return a != b;
-    default:
-      WS_CHECK(false, "not a comparison");
-  }
-}
+bool CompareInteger(Op op, int64_t a, int64_t b) { return Compare(op, a, b); }
 
 int64_t FloatToInteger(DType type, double value) {
   if (type == DType::kBool) return value != 0;
