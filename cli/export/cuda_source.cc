@@ -218,11 +218,12 @@ std::string Preparation(const v1::Plan& plan) {
   return out;
 }
 
-constexpr char kHostPrologue[] = R"(
+constexpr char kHostBanner[] = R"(
 // ---- host side: the plan's steps on a stream ---------------------------------------------------
 
-#include <atomic>
-#include <cuda_runtime.h>
+)";
+
+constexpr char kHostPrologue[] = R"(#include <cuda_runtime.h>
 
 namespace host_side {
 namespace {
@@ -309,7 +310,9 @@ absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& 
     fills = fills || (step.has_fill() && !SameBytes(step.fill().pattern()));
   }
   const std::string preparation = Preparation(plan);
-  std::string out = absl::StrCat(*device, kHostPrologue, fills ? kFill : "");
+  std::string out =
+      absl::StrCat(*device, kHostBanner, preparation.empty() ? "" : "#include <atomic>\n",
+                   kHostPrologue, fills ? kFill : "");
   if (!preparation.empty()) {
     // Asked for once on each device; a second thread that asks meanwhile does no harm.
     absl::StrAppend(&out, "\ncudaError_t prepare() {\n",
@@ -320,11 +323,12 @@ absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& 
                     preparation, "  if (error == cudaSuccess) prepared.fetch_or(mine);\n",
                     "  return error;\n}\n");
   }
-  absl::StrAppend(
-      &out, "\n}  // namespace\n}  // namespace host_side\n\nextern \"C\" int ", name,
-      "_run(void* const* buffers, cudaStream_t stream, const char** where) {\n",
-      "  cudaError_t error = ", preparation.empty() ? "cudaSuccess" : "host_side::prepare()", ";\n",
-      "  if (error != cudaSuccess) return host_side::failed(error, \"preparation\", where);\n");
+  absl::StrAppend(&out, "\n}  // namespace\n}  // namespace host_side\n\nextern \"C\" int ", name,
+                  "_run(void* const* buffers, cudaStream_t stream, const char** where) {\n",
+                  preparation.empty() ? "  cudaError_t error = cudaSuccess;\n"
+                                      : "  cudaError_t error = host_side::prepare();\n"
+                                        "  if (error != cudaSuccess) return "
+                                        "host_side::failed(error, \"preparation\", where);\n");
   if (layout.workspace_bytes > 0) {
     absl::StrAppend(&out, "  char* const workspace = static_cast<char*>(buffers[",
                     layout.tensors.size(), "]);\n");

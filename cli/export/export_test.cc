@@ -268,6 +268,7 @@ TEST_CASE("a KernelBench file", "[export]") {
   CHECK(Has(text, "if mask is not None:"));
   CHECK(Has(text, "if not self.training:"));
   CHECK(Has(text, "return t4, t5"));
+  CHECK(text.find("import torch\n") == text.rfind("import torch\n"));
   CHECK_FALSE(Has(text, "warpsmith/map.cuh>"));
   // The same again, to the byte.
   OutFolder again{folder.path, {}};

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <set>
@@ -200,10 +201,16 @@ class Writer {
     absl::StripAsciiWhitespace(&preamble);
     std::string out = absl::StrCat(
         "\"\"\"", problem_.torch().path(), " for ", arch_, ", found by Warpsmith.\n\n",
-        "ModelNew takes what Model takes and has its parameters, buffers and state dict.\n",
-        "\"\"\"\n", preamble, "\n");
+        "ModelNew takes what Model takes and has its parameters, buffers and state dict. It is "
+        "made\n",
+        "for these shapes and for what the reference's get_init_inputs gives the constructor, "
+        "and\n",
+        "computes forward alone: there are no gradients.\n", "\"\"\"\n", preamble, "\n");
     // The reference may import torch under another name only.
-    absl::StrAppend(&out, "import torch\nfrom torch.utils.cpp_extension import load_inline\n\n");
+    const std::vector<std::string> lines = absl::StrSplit(preamble, '\n');
+    const bool has_torch = std::find(lines.begin(), lines.end(), "import torch") != lines.end();
+    absl::StrAppend(&out, has_torch ? "" : "import torch\n",
+                    "from torch.utils.cpp_extension import load_inline\n\n");
     absl::StrAppend(&out, "_CUDA = r", quotes, *cuda, quotes, "\n\n");
     absl::StrAppend(&out, "_BINDING = r", quotes, binding, quotes, "\n\n");
     absl::StrAppend(&out, "_solution = load_inline(\n    name=\"", name,
