@@ -47,3 +47,13 @@ echo
 echo "board:   $(warpsmith board --path)"
 echo "kernels: $out"
 warpsmith export "$run" --format plain --out "$out" | sed 's/^/  /'
+
+where=
+[ "$dir" = "${XDG_DATA_HOME:-$HOME/.local/share}/warpsmith" ] || where=" --dir $dir"
+cat <<EOF
+
+All of it is kept. To look closer:
+  export PATH=$PWD/build/release/bin:\$PATH
+  warpsmith$where up --detach --workers 0   # the planner alone; \`warpsmith$where down\` ends it
+  warpsmith$where show layer_norm           # who made it faster, by what
+EOF
