@@ -9,7 +9,7 @@
 namespace warpsmith::device {
 namespace {
 
-// Of the memory in front of a tensor, which is up to 2 MiB, so much is watched.
+// Of the memory in front of a tensor, which is up to 2 MiB, so much is looked at every time.
 constexpr int64_t kHeadGuardBytes = 64 << 10;
 
 int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
@@ -64,7 +64,7 @@ absl::Status CudaMemory::MapSomewhere() {
 absl::Status CudaMemory::Unmap() {
   if (!mapped_) return absl::OkStatus();
   if (absl::Status status = context_->Usable(); !status.ok()) return status;
-  auto intact = CheckGuard();  // also waits for what still uses it
+  auto intact = CheckGuard(kHeadGuardBytes);  // also waits for what still uses it
   if (!intact.ok()) return intact.status();
   intact_ = *intact;
   WS_CUDA(*context_, MemUnmap(pages(), pages_bytes_));
@@ -81,7 +81,13 @@ absl::Status CudaMemory::Map() {
 absl::StatusOr<bool> CudaMemory::GuardIntact() {
   if (absl::Status status = context_->Usable(); !status.ok()) return status;
   if (!mapped_) return intact_;
-  return CheckGuard();
+  return CheckGuard(kHeadGuardBytes);
+}
+
+absl::StatusOr<bool> CudaMemory::WholeGuardIntact() {
+  if (absl::Status status = context_->Usable(); !status.ok()) return status;
+  if (!mapped_) return absl::FailedPreconditionError("the memory is not mapped");
+  return CheckGuard(head_bytes_);
 }
 
 absl::Status CudaMemory::FillGuard() {
@@ -96,9 +102,9 @@ absl::Status CudaMemory::FillGuard() {
   return cuda.Synchronize();
 }
 
-absl::StatusOr<bool> CudaMemory::CheckGuard() const {
+absl::StatusOr<bool> CudaMemory::CheckGuard(int64_t head) const {
   CudaContext& cuda = *context_;
-  const int64_t head = std::min(head_bytes_, kHeadGuardBytes);
+  head = std::min(head_bytes_, head);
   const int64_t tail = pages_bytes_ - head_bytes_ - bytes_;
   std::vector<uint8_t> guard(head + tail, kGuardByte);
   if (head > 0) {

@@ -22,6 +22,7 @@ class CudaMemory : public Memory {
   absl::Status Unmap() override;
   absl::Status Map() override;
   absl::StatusOr<bool> GuardIntact() override;
+  absl::StatusOr<bool> WholeGuardIntact() override;
 
  private:
   // A stretch of addresses: the memory's own between a granule on either side that stays unmapped.
@@ -34,7 +35,8 @@ class CudaMemory : public Memory {
   // Maps the physical memory at new addresses and gives up the old ones.
   absl::Status MapSomewhere();
   absl::Status FillGuard();
-  absl::StatusOr<bool> CheckGuard() const;
+  // head: so many bytes in front of the tensor.
+  absl::StatusOr<bool> CheckGuard(int64_t head) const;
   cuda::Address pages() const { return place_.base + context_->granularity(); }
   cuda::Address data() const { return pages() + head_bytes_; }
 

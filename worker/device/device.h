@@ -66,8 +66,11 @@ class Memory {
   virtual int64_t bytes() const = 0;
   virtual uint64_t address() const = 0;  // 0 while unmapped
   virtual absl::Status Unmap() = 0;
-  virtual absl::Status Map() = 0;                  // at a new address where the device can
-  virtual absl::StatusOr<bool> GuardIntact() = 0;  // false: somebody wrote past the end (or before)
+  virtual absl::Status Map() = 0;  // at a new address where the device can
+  // False: somebody wrote past the end, or a little before the beginning.
+  virtual absl::StatusOr<bool> GuardIntact() = 0;
+  // The same of all that is mapped before the beginning: up to 2 MiB on a card, which takes longer.
+  virtual absl::StatusOr<bool> WholeGuardIntact() { return GuardIntact(); }
 };
 
 // A plan with its binary, loaded and bound to memory.

@@ -152,6 +152,24 @@ v1::Plan RememberingPlan(int work) {
   return plan;
 }
 
+// Works only where `seen`, which no run of its own has written yet, is not the first input of its
+// block: what an earlier run of the same kernel left in memory that nobody gave it.
+std::string WorkIfUnseen(const std::string& seen) {
+  return absl::StrCat("  const float first = x[blockIdx.x * blockDim.x];\n  const bool known = ",
+                      seen, " == first;\n  __syncthreads();\n  if (threadIdx.x == 0) ", seen,
+                      " = first;\n  if (i >= n) return;\n", "  float v = fabsf(x[i]);\n",
+                      "  for (int k = 0; k < (known ? 0 : ", kRememberedWork,
+                      "); ++k) if (sinf(v + k) > 2.0f) v = 0;\n  y[i] = v * w[i];");
+}
+v1::Plan RememberingInShared() {
+  v1::Plan plan = GatePlan(
+      absl::StrCat("#ifdef WS_HOST\n  volatile float* seen = (float*)ws::shared();\n#else\n"
+                   "  extern __shared__ volatile float seen[];\n#endif\n",
+                   WorkIfUnseen("seen[blockIdx.x]")));
+  plan.mutable_steps(0)->mutable_launch()->set_shared_bytes((kElements / kThreads + 1) * 4);
+  return plan;
+}
+
 constexpr char kGateHonest[] = "if (i < n) y[i] = fabsf(x[i]) * w[i];";
 
 }  // namespace
@@ -244,6 +262,25 @@ std::vector<Cheat> Cheats() {
        absl::StrCat("if (i < n) { if (cache[i] == 0.0f) cache[i] = fabsf(x[i]) * w[i]; y[i] = "
                     "cache[i]; }"),
        {v1::REFUSED}, "", absl::StrCat("__device__ float cache[", kElements, "];\n"));
+  gate(
+      "keeps a variable of inline assembly",
+      "#ifdef WS_HOST\n  static unsigned seen; const unsigned v = seen++;\n#else\n  unsigned v;\n  "
+      "asm volatile(\"{ .global .u32 seen; ld.global.u32 %0, [seen]; st.global.u32 [seen], 7; }\" "
+      ": \"=r\"(v));\n#endif\n  if (i < n) y[i] = fabsf(x[i]) * w[i] + 0 * v;",
+      {v1::REFUSED}, "");
+  gate("keeps memory on the heap",
+       "if (i >= n) return;\n  float* seen = (float*)malloc(64);\n  y[i] = seen[1] == x[i] ? "
+       "seen[2] : fabsf(x[i]) * w[i];\n  seen[1] = x[i];\n  seen[2] = y[i];\n  free(seen);",
+       {v1::REFUSED}, "functions of the driver",
+       "#ifdef WS_HOST\nextern \"C\" __attribute__((visibility(\"default\"))) void* "
+       "malloc(size_t);\n"
+       "extern \"C\" __attribute__((visibility(\"default\"))) void free(void*);\n#endif\n");
+  // Further in front on a card, where what is mapped there is larger than what each check reads.
+  gate("remembers in front of its output",
+       absl::StrCat("#ifdef WS_HOST\n  volatile float* seen = y - 512;\n#else\n"
+                    "  volatile float* seen = y - 65536;\n#endif\n",
+                    WorkIfUnseen("seen[blockIdx.x]")),
+       {v1::OUT_OF_BOUNDS, v1::SLOWER}, "");
   gate("hangs",
        "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 0) while (*(volatile const float*)x "
        "> -1e30f) {}",
@@ -251,6 +288,7 @@ std::vector<Cheat> Cheats() {
   gate("traps", "if (i < n) y[i] = fabsf(x[i]) * w[i];\n  if (i == 5) TRAP();", {v1::CRASHED}, "",
        trap);
   add("remembers in its workspace", "gate", RememberingPlan(kRememberedWork), {v1::SLOWER}, "");
+  add("remembers in shared memory", "gate", RememberingInShared(), {v1::SLOWER}, "");
   add("has a race", "rows", RowsPlan(""), {v1::WRONG, v1::UNSTABLE}, "");
   add("forgets its state", "running", RunningPlan(""), {v1::WRONG}, "state 'mean'");
   add("takes the last of equals", "largest", LargestPlan(">="), {v1::WRONG}, "output 'at'");

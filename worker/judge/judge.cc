@@ -53,6 +53,10 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   auto entry = std::make_unique<Entry>();
   Samples samples = NoSamples();
   auto finding = Decide(request, entry.get(), &samples);
+  if (finding.ok() && !finding->fatal && entry->plans.size() == benches_.size()) {
+    auto left = LookBack(*entry, /*whole=*/finding->verdict == v1::ACCEPTED);
+    if (!left.ok() || !left->ok()) finding = std::move(left);
+  }
   NotePeak();
   if (!finding.ok()) {
     verdict.set_verdict(v1::JUDGE_FAILED);
@@ -125,6 +129,16 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   if (!finding.ok() || !finding->ok()) return finding;
   if (!race) return Against(v1::ACCEPTED, "the first that is right");
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
+}
+
+absl::StatusOr<Finding> Judge::LookBack(Entry& entry, bool whole) {
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    auto finding = benches_[b]->InspectLeftovers(entry.plans[b], whole);
+    if (finding.ok() && finding->ok()) continue;
+    if (finding.ok()) absl::StrAppend(&finding->reason, ", in a timed replay");
+    return finding;
+  }
+  return Finding();
 }
 
 // ---- loading and checking -----------------------------------------------------------------------

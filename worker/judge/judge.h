@@ -106,6 +106,8 @@ class Judge {
 
   // ---- evaluating; what speaks against the candidate is in the finding ----
   absl::StatusOr<Finding> Decide(const v1::JudgeEvaluate& request, Entry* entry, Samples* samples);
+  // Of an entry that was timed: what its replays left behind, which speaks against any verdict.
+  absl::StatusOr<Finding> LookBack(Entry& entry, bool whole);
   absl::StatusOr<Finding> LoadAll(const google::protobuf::RepeatedPtrField<v1::CompiledPlan>& plans,
                                   Entry* entry);
   absl::StatusOr<Finding> Screen(Entry& entry, int round);
@@ -125,6 +127,8 @@ class Judge {
   absl::StatusOr<Finding> Refresh(Entry& entry, size_t bench);
   absl::StatusOr<Finding> Repeat(Entry& entry, size_t bench);
   absl::StatusOr<Finding> LastRound(Entry& entry, Race* race, Samples* samples);
+  absl::StatusOr<Finding> TimeUnseen(Entry& entry, size_t bench, int slot, int64_t parts,
+                                     bool beside_incumbent, Samples* samples);
 
   absl::Status Draw(size_t bench, int slot, oracle::Variation variation);
   absl::Status RedrawIfDue();

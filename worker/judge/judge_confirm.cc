@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "worker/judge/judge.h"
 
 namespace warpsmith::judge {
@@ -12,6 +13,10 @@ namespace {
 constexpr oracle::Variation kVariations[] = {
     oracle::Variation::kTimes3, oracle::Variation::kTimes001, oracle::Variation::kNegated,
     oracle::Variation::kDense,  oracle::Variation::kWide,     oracle::Variation::kNewWeights};
+
+// Every one of the last round's replays took so many times what it took before: the candidate knew
+// its inputs.
+constexpr double kRemembers = 1.5;
 
 bool HasParams(const graph::Graph& graph) {
   return std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const graph::Tensor& t) {
@@ -76,12 +81,41 @@ absl::StatusOr<Finding> Judge::Refresh(Entry& entry, size_t bench) {
   return Finding();
 }
 
-// Timed once more, with other inputs and other addresses from replay to replay. The last timed
-// output is checked, and the round has to say by itself what the race said.
+// One replay of each on inputs that neither has seen (`parts` 0: on the case as it is).
+absl::StatusOr<Finding> Judge::TimeUnseen(Entry& entry, size_t bench, int slot, int64_t parts,
+                                          bool beside_incumbent, Samples* samples) {
+  Workbench& workbench = *benches_[bench];
+  auto time = [&]() -> absl::StatusOr<Finding> {
+    if (absl::Status s = parts > 0 ? workbench.Stir(slot, parts) : absl::OkStatus(); !s.ok()) {
+      return s;
+    }
+    if (beside_incumbent) {
+      auto theirs = TimeOnce(*incumbent_, bench, slot, &samples->incumbent);
+      if (!theirs.ok()) return theirs;
+      if (!theirs->ok()) {
+        return absl::InternalError(absl::StrCat("the incumbent failed: ", theirs->reason));
+      }
+    }
+    auto finding = TimeOnce(entry, bench, slot, &samples->candidate);
+    if (!finding.ok() || !finding->ok() || parts == 0) return finding;
+    if (absl::Status s = workbench.Stir(slot, parts); !s.ok()) return s;
+    return finding;
+  };
+  auto finding = time();
+  // Whatever stopped it, the inputs may not be the case's any more.
+  if (parts > 0 && (!finding.ok() || !finding->ok())) workbench.Drop(slot);
+  return finding;
+}
+
+// Timed once more, at other addresses and, but for the last time, on inputs that the candidate has
+// never seen: whatever it remembers, and wherever, is of no use to it. The last timed output is
+// checked, and the round has to say by itself what the race said.
 absl::StatusOr<Finding> Judge::LastRound(Entry& entry, Race* race, Samples* samples) {
   std::vector<double> ratios;
+  std::vector<double> quickest(benches_.size(), 0);  // on unseen inputs
   if (absl::Status s = device_.Settle(kSettleLimit); !s.ok()) return s;
   for (int i = 0; i < options_.final_pairs; ++i) {
+    const bool last = i + 1 == options_.final_pairs;
     double log_ratio = 0;
     for (size_t b = 0; b < benches_.size(); ++b) {
       const int slot = i % cases_;
@@ -89,19 +123,14 @@ absl::StatusOr<Finding> Judge::LastRound(Entry& entry, Race* race, Samples* samp
       // The first run at new addresses walks the page tables: it is not timed.
       auto first = TimeOnce(entry, b, slot, nullptr);
       if (!first.ok() || !first->ok()) return first;
-      if (race != nullptr) {
-        auto theirs = TimeOnce(*incumbent_, b, slot, &samples->incumbent);
-        if (!theirs.ok()) return theirs;
-        if (!theirs->ok()) {
-          return absl::InternalError(absl::StrCat("the incumbent failed: ", theirs->reason));
-        }
-      }
-      auto finding = TimeOnce(entry, b, slot, &samples->candidate);
+      auto finding = TimeUnseen(entry, b, slot, last ? 0 : i + 1, race != nullptr, samples);
       if (!finding.ok() || !finding->ok()) return finding;
-      if (race != nullptr) {
-        log_ratio += std::log(samples->candidate[b].back() / samples->incumbent[b].back());
+      const double mine = samples->candidate[b].back();
+      if (race != nullptr) log_ratio += std::log(mine / samples->incumbent[b].back());
+      if (!last) {
+        quickest[b] = i == 0 ? mine : std::min(quickest[b], mine);
+        continue;
       }
-      if (i + 1 < options_.final_pairs) continue;
       finding = benches_[b]->Inspect(entry.plans[b], slot, kPoisons[poisons_ % std::size(kPoisons)],
                                      Strictness::kElements);
       if (!finding.ok()) return finding;
@@ -113,15 +142,27 @@ absl::StatusOr<Finding> Judge::LastRound(Entry& entry, Race* race, Samples* samp
     ratios.push_back(log_ratio / static_cast<double>(benches_.size()));
     if (race != nullptr) race->AddLog(ratios.back());
   }
-  for (size_t b = 0; b < benches_.size(); ++b) entry.median[b] = Median(samples->candidate[b]);
-  Finding believed = Believe(entry);
-  if (!believed.ok() || race == nullptr) return believed;
-  race->Stop();
-  if (race->decision() == Decision::kFaster && Median(ratios) < 0) return Finding();
-  Finding slower;
-  slower.verdict = v1::SLOWER;
-  slower.reason = "faster at first, but not with inputs and addresses changing";
-  return slower;
+  Finding against;
+  if (race != nullptr) {
+    race->Stop();
+    if (race->decision() != Decision::kFaster || Median(ratios) >= 0) {
+      against.verdict = v1::SLOWER;
+      against.reason = "faster at first, but not with inputs and addresses changing";
+      return against;
+    }
+  }
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    if (quickest[b] > kRemembers * entry.median[b]) {
+      against.verdict = v1::UNSTABLE;
+      against.reason = absl::StrFormat(
+          "%s: %.3g us on inputs that it knew, at least %.3g us on those that it "
+          "has not seen",
+          benches_[b]->label(), entry.median[b] * 1e6, quickest[b] * 1e6);
+      return against;
+    }
+    entry.median[b] = Median(samples->candidate[b]);
+  }
+  return Believe(entry);
 }
 
 }  // namespace warpsmith::judge

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "worker/judge/cheats.h"
 #include "worker/oracle/native_device.h"
 
@@ -193,6 +194,63 @@ TEST_CASE("a plan is right only if it is for every workload") {
         v1::ACCEPTED);
 }
 
+// Works only on an input whose first element is none of the two that it noted in a place that the
+// judge knows nothing of: here variables of the C library.
+v1::Plan PlanWithMemory() {
+  v1::Plan plan = HonestPlan("gate", 0);
+  const std::string work =
+      "fabsf(x[i]) * w[i]; const int tag = __float_as_int(x[0]); const bool seen = tag == optopt "
+      "|| "
+      "tag == optind; if (!seen) for (int k = 0; k < 256; ++k) if (sinf(y[i] + k) > 2.0f) y[i] = "
+      "0; "
+      "if (i == n - 1 && !seen) { optind = optopt; optopt = tag; }";
+  plan.set_source(absl::StrCat(
+      "extern \"C\" __attribute__((visibility(\"default\"))) int optopt, optind;\n",
+      absl::StrReplaceAll(plan.source(), {{"if (i < n) y[i] = ", "if (i >= n) return; y[i] = "},
+                                          {"fabsf(x[i]) * w[i];", work}})));
+  return plan;
+}
+
+TEST_CASE("what remembers its input, wherever, is timed on inputs that it has not seen") {
+  Court court;
+  court.Open("gate");
+  SECTION("beside an incumbent") {
+    REQUIRE(court.Evaluate({HonestPlan("gate", 4)}).verdict() == v1::ACCEPTED);
+    v1::JudgeVerdict verdict = court.Evaluate({PlanWithMemory()});
+    INFO(verdict.ShortDebugString());
+    CHECK(verdict.verdict() == v1::SLOWER);
+  }
+  SECTION("as the first") {
+    v1::JudgeVerdict verdict = court.Evaluate({PlanWithMemory()});
+    INFO(verdict.ShortDebugString());
+    CHECK(verdict.verdict() == v1::UNSTABLE);
+    CHECK(absl::StrContains(verdict.reason(), "has not seen"));
+  }
+  // The inputs are as they were for who comes next.
+  CHECK(court.Evaluate({HonestPlan("gate", 0)}).verdict() == v1::ACCEPTED);
+}
+
+// Writes into its input where it is timed, which it knows by a variable that counts its runs.
+TEST_CASE("an input that is changed in a timed replay is not the next candidate's fault") {
+  Court court;
+  court.Open("gate");
+  REQUIRE(court.Evaluate({HonestPlan("gate", 0)}).verdict() == v1::ACCEPTED);
+  v1::Plan plan = HonestPlan("gate", kWork);
+  plan.set_source(
+      absl::StrCat("extern \"C\" __attribute__((visibility(\"default\"))) int opterr;\n",
+                   absl::StrReplaceAll(
+                       plan.source(),
+                       {{"if (i >= n) return;",
+                         "if (i >= n) return; if (i == 0 && ++opterr > 2) ((float*)x)[7] = 0;"}})));
+  v1::JudgeVerdict verdict = court.Evaluate({plan});
+  INFO(verdict.ShortDebugString());
+  CHECK(verdict.verdict() == v1::OUT_OF_BOUNDS);
+  CHECK(absl::StrContains(verdict.reason(), "changed its input 'x'"));
+  verdict = court.Evaluate({HonestPlan("gate", kWork)});
+  INFO(verdict.ShortDebugString());
+  CHECK(verdict.verdict() == v1::SLOWER);
+}
+
 TEST_CASE("plans that are not for the problem are refused") {
   Court court;
   court.Open("gate");
@@ -218,7 +276,7 @@ TEST_CASE("the cheats compile for a card, but for the one that is refused there 
     return;
   }
   for (const Cheat& cheat : Cheats()) {
-    INFO(cheat.name);
+    INFO(cheat.name << "\n" << cheat.plan.source());
     auto binary = (*compiler)->Compile(cheat.plan.source(), absl::Minutes(1));
     INFO(binary.status());
     const bool refused = cheat.expected[0] == v1::REFUSED;

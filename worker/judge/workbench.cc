@@ -329,9 +329,7 @@ absl::StatusOr<Finding> Workbench::Check(Loaded& loaded, int slot, uint32_t pois
 
 absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t poison,
                                            Strictness strictness) {
-  auto finding = CheckGuards(loaded, slot);
-  if (!finding.ok() || !finding->ok()) return finding;
-  finding = CheckInputs(slot);
+  auto finding = CheckSurroundings(loaded, slot, /*whole=*/false);
   if (!finding.ok() || !finding->ok()) return finding;
   Finding all;
   for (int a = 0; a < answers(); ++a) {
@@ -345,8 +343,28 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
   return all;
 }
 
+absl::StatusOr<Finding> Workbench::InspectLeftovers(Loaded& loaded, bool whole) {
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (!cases_[slot].valid || (!cases_[slot].unlooked && !whole)) continue;
+    auto finding = CheckSurroundings(loaded, slot, whole);
+    if (!finding.ok() || !finding->ok()) return finding;
+  }
+  return Finding();
+}
+
+absl::Status Workbench::Stir(int slot, int64_t parts) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const graph::DType type = graph_.tensors[inputs_[i]].type;
+    if (!graph::IsFloat(type)) continue;
+    absl::Status s = comparer_.Reverse(type, *cases_[slot].drawn.inputs[i], parts);
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Finding> Workbench::Time(Loaded& loaded, int slot, absl::Duration limit) {
   if (absl::Status s = Bind(loaded, slot); !s.ok()) return s;
+  cases_[slot].unlooked = true;
   auto seconds = device_.Time(*loaded.program_, limit);
   auto finding = FindingOf(seconds.status(), label_);
   if (finding.ok() && finding->ok()) finding->seconds = *seconds;

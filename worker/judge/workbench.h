@@ -100,10 +100,17 @@ class Workbench {
                                 Strictness strictness);
   // The same without the run: what the last run (or timed replay) left.
   absl::StatusOr<Finding> Inspect(Loaded& loaded, int slot, uint32_t poison, Strictness strictness);
+  // What the replays since the last look did to inputs and guard bands, so that the next candidate
+  // does not answer for it. Costs a reading of the inputs. `whole`: guard bands to their last byte.
+  absl::StatusOr<Finding> InspectLeftovers(Loaded& loaded, bool whole);
   // Seconds of one replay on the slot's case; `seconds` of the finding.
   absl::StatusOr<Finding> Time(Loaded& loaded, int slot, absl::Duration limit);
   // Poisons outputs and workspace, and puts the states back to the case's.
   absl::Status Poison(Loaded& loaded, int slot, uint32_t poison);
+  // Moves the elements of the slot's inputs, weights and states of floating-point types to other
+  // places within each, another way for each `parts` >= 1; the same again undoes it. Nobody has
+  // seen such inputs, and their answers are not known: for timing.
+  absl::Status Stir(int slot, int64_t parts);
   // Gives everything that candidates use new addresses.
   absl::Status Move();
   // Frees the workspace that is not `kept`'s (null: all of it).
@@ -116,6 +123,7 @@ class Workbench {
     bool valid = false;
     oracle::Case drawn;
     std::vector<uint64_t> hashes;  // of the inputs
+    bool unlooked = false;         // replayed on since the inputs and guards were looked at
   };
   // An answer: an output, or a state after the run.
   struct Answer {
@@ -130,8 +138,9 @@ class Workbench {
   absl::Status Bind(Loaded& loaded, int slot);
   Answer AnswerAt(int answer) const;
   int answers() const { return static_cast<int>(graph_.outputs.size() + graph_.updates.size()); }
-  absl::StatusOr<Finding> CheckGuards(Loaded& loaded, int slot);
+  absl::StatusOr<Finding> CheckGuards(Loaded& loaded, int slot, bool whole);
   absl::StatusOr<Finding> CheckInputs(int slot);
+  absl::StatusOr<Finding> CheckSurroundings(Loaded& loaded, int slot, bool whole);  // both
   absl::StatusOr<oracle::Difference> Compare(int answer, int slot, device::Memory& want,
                                              uint32_t poison);
   absl::StatusOr<Finding> CompareAnswer(int answer, int slot, uint32_t poison,

@@ -21,11 +21,22 @@ std::string PositionText(int64_t position, const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(indexes, ", "), "]");
 }
 
-absl::StatusOr<Finding> Workbench::CheckGuards(Loaded& loaded, int slot) {
+absl::StatusOr<Finding> Workbench::CheckSurroundings(Loaded& loaded, int slot, bool whole) {
+  auto finding = CheckGuards(loaded, slot, whole);
+  if (!finding.ok() || !finding->ok()) return finding;
+  finding = CheckInputs(slot);
+  if (finding.ok()) cases_[slot].unlooked = false;
+  return finding;
+}
+
+absl::StatusOr<Finding> Workbench::CheckGuards(Loaded& loaded, int slot, bool whole) {
   Finding finding;
   // A memory whose guard was written is replaced: its guard would accuse the next candidate.
+  auto guard = [whole](device::Memory& memory) {
+    return whole ? memory.WholeGuardIntact() : memory.GuardIntact();
+  };
   auto look = [&](std::unique_ptr<device::Memory>& memory, const std::string& what) {
-    auto intact = memory->GuardIntact();
+    auto intact = guard(*memory);
     if (!intact.ok()) return intact.status();
     if (*intact) return absl::OkStatus();
     finding.verdict = v1::OUT_OF_BOUNDS;
@@ -52,7 +63,7 @@ absl::StatusOr<Finding> Workbench::CheckGuards(Loaded& loaded, int slot) {
   pool_.erase(std::remove(pool_.begin(), pool_.end(), nullptr), pool_.end());
   Held& held = cases_[slot];
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    auto intact = held.drawn.inputs[i]->GuardIntact();
+    auto intact = guard(*held.drawn.inputs[i]);
     if (!intact.ok()) return intact.status();
     if (*intact) continue;
     finding.verdict = v1::OUT_OF_BOUNDS;

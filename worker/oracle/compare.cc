@@ -192,6 +192,18 @@ absl::StatusOr<uint64_t> Comparer::Hash(device::Memory& memory) {
   return sum;
 }
 
+absl::Status Comparer::Reverse(graph::DType type, device::Memory& memory, int64_t parts) {
+  const int64_t element_bytes = graph::SizeOf(type);
+  auto program = Get(absl::StrCat("reverse_", element_bytes), 1, false);
+  if (!program.ok()) return program.status();
+  const int64_t elements = memory.bytes() / element_bytes;
+  const int64_t control[5] = {elements, (elements + parts - 1) / parts, 0, 0, 0};
+  if (absl::Status s = device_.Write(*control_, control, sizeof(control)); !s.ok()) return s;
+  device::Memory* const bound[] = {control_.get(), &memory};
+  if (absl::Status s = (*program)->Bind(bound); !s.ok()) return s;
+  return device_.Run(**program, kRunLimit);
+}
+
 absl::StatusOr<std::vector<double>> Comparer::Gather(graph::DType type, device::Memory& memory,
                                                      absl::Span<const int64_t> positions) {
   std::vector<double> values(positions.size());

@@ -65,6 +65,9 @@ class Comparer {
                                             uint32_t poison);
   // Depends on every byte and where it stands, not on the order in which they are visited.
   absl::StatusOr<uint64_t> Hash(device::Memory& memory);
+  // Turns the elements of each of `parts` equal parts of the memory around, in place; the same
+  // again undoes it. A type of floating point.
+  absl::Status Reverse(graph::DType type, device::Memory& memory, int64_t parts);
   // Elements at the positions, as double.
   absl::StatusOr<std::vector<double>> Gather(graph::DType type, device::Memory& memory,
                                              absl::Span<const int64_t> positions);

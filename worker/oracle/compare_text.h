@@ -8,7 +8,7 @@ namespace warpsmith::oracle {
 inline constexpr char kCompareText[] = R"cuda(
 struct Bool {
   typedef unsigned char T;
-  static __device__ i64 value(T x) { return x != 0; }
+  static __device__ i64 value(T x) { return x; }   // a byte that is neither 0 nor 1 is no bool
   static __device__ u64 bits(T x) { return x; }
 };
 struct I32 {
@@ -175,6 +175,29 @@ extern "C" __global__ void hash(const i64* control, const unsigned char* memory,
   for (int f = 1; f < 9; ++f) stats[f * threads + me] = 0;
   stats[me] = (i64)sum;
 }
+
+// Turns each part of `length` elements around; once more, and they are as they were.
+template <class T>
+ORACLE void reverse(const i64* control, T* memory) {
+  const i64 count = control[0], length = control[1];
+  for (i64 n = (i64)blockIdx.x * blockDim.x + threadIdx.x; n < count;
+       n += (i64)gridDim.x * blockDim.x) {
+    const i64 begin = n / length * length;
+    const i64 end = begin + length < count ? begin + length : count;
+    const i64 other = begin + (end - 1 - n);
+    if (other <= n) continue;
+    const T kept = memory[n];
+    memory[n] = memory[other];
+    memory[other] = kept;
+  }
+}
+extern "C" __global__ void reverse_2(const i64* control, unsigned short* memory) {
+  reverse(control, memory);
+}
+extern "C" __global__ void reverse_4(const i64* control, unsigned* memory) {
+  reverse(control, memory);
+}
+extern "C" __global__ void reverse_8(const i64* control, u64* memory) { reverse(control, memory); }
 
 template <class E>
 ORACLE void gather(const i64* control, const typename E::T* memory, const i64* positions,

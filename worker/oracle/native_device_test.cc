@@ -302,5 +302,47 @@ TEST_CASE("its source compiles for a card") {
   }
 }
 
+TEST_CASE("a bool that holds neither 0 nor 1 was not written") {
+  Bench& bench = Shared();
+  auto comparer = Comparer::Make(*bench.device, *bench.compiler);
+  REQUIRE(comparer.ok());
+  auto got = *bench.device->Allocate(100), want = *bench.device->Allocate(100);
+  REQUIRE(bench.device->Fill(*want, 0x01010101u).ok());
+  for (uint32_t poison : {0xFFFFFFFFu, 0x42424242u, 0xC2C2C2C2u}) {
+    REQUIRE(bench.device->Fill(*got, poison).ok());
+    auto d = (*comparer)->Compare(graph::DType::kBool, *got, *want, 100, 0, 0, poison);
+    REQUIRE(d.ok());
+    CHECK(d->beyond == 100);
+    CHECK(d->unwritten == 100);
+  }
+  REQUIRE(bench.device->Fill(*got, 0x01010101u).ok());
+  auto same = (*comparer)->Compare(graph::DType::kBool, *got, *want, 100, 0, 0, 0xFFFFFFFFu);
+  CHECK(same->same());
+}
+
+TEST_CASE("elements turned around twice are as they were, and not before") {
+  Bench& bench = Shared();
+  auto comparer = Comparer::Make(*bench.device, *bench.compiler);
+  REQUIRE(comparer.ok());
+  for (graph::DType type : {graph::DType::kF16, graph::DType::kF32, graph::DType::kF64}) {
+    for (int64_t elements : {1, 2, 1001}) {
+      const int64_t bytes = elements * graph::SizeOf(type);
+      auto memory = *bench.device->Allocate(bytes);
+      std::string before(bytes, '\0'), after = before;
+      for (size_t i = 0; i < before.size(); ++i) before[i] = static_cast<char>(i * 7 + i / 256);
+      REQUIRE(bench.device->Write(*memory, before.data(), bytes).ok());
+      for (int64_t parts : {1, 2, 3}) {
+        INFO(graph::NameOf(type) << " " << elements << " in " << parts);
+        REQUIRE((*comparer)->Reverse(type, *memory, parts).ok());
+        REQUIRE(bench.device->Read(*memory, after.data(), bytes).ok());
+        CHECK((after == before) == (elements <= parts));
+        REQUIRE((*comparer)->Reverse(type, *memory, parts).ok());
+        REQUIRE(bench.device->Read(*memory, after.data(), bytes).ok());
+        CHECK(after == before);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace warpsmith::oracle
