@@ -26,7 +26,22 @@ Channel::~Channel() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::Status Channel::Send(const google::protobuf::MessageLite& message) {
+absl::Status Channel::Await(short events, absl::Time deadline) {
+  for (;;) {
+    int wait_ms = -1;
+    if (deadline != absl::InfiniteFuture()) {
+      int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+      if (left <= 0) return absl::DeadlineExceededError("the judge did not answer in time");
+      wait_ms = static_cast<int>(std::min<int64_t>(left + 1, 1 << 30));
+    }
+    pollfd poller{fd_, events, 0};
+    int ready = poll(&poller, 1, wait_ms);
+    if (ready > 0) return absl::OkStatus();
+    if (ready < 0 && errno != EINTR) return Gone(std::strerror(errno));
+  }
+}
+
+absl::Status Channel::Send(const google::protobuf::MessageLite& message, absl::Time deadline) {
   const size_t bytes = message.ByteSizeLong();
   if (bytes > kMaxMessageBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -36,8 +51,9 @@ absl::Status Channel::Send(const google::protobuf::MessageLite& message) {
   for (int i = 0; i < 4; ++i) frame[i] = static_cast<char>(bytes >> (8 * i));
   if (!message.AppendToString(&frame)) return absl::InternalError("a message does not serialise");
   for (size_t sent = 0; sent < frame.size();) {
-    ssize_t n = send(fd_, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
+    if (absl::Status s = Await(POLLOUT, deadline); !s.ok()) return s;
+    ssize_t n = send(fd_, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n <= 0) return Gone("writing");
     sent += static_cast<size_t>(n);
   }
@@ -46,17 +62,7 @@ absl::Status Channel::Send(const google::protobuf::MessageLite& message) {
 
 absl::Status Channel::ReadAll(char* to, size_t bytes, absl::Time deadline) {
   for (size_t have = 0; have < bytes;) {
-    int wait_ms = -1;
-    if (deadline != absl::InfiniteFuture()) {
-      int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
-      if (left <= 0) return absl::DeadlineExceededError("the judge did not answer in time");
-      wait_ms = static_cast<int>(std::min<int64_t>(left + 1, 1 << 30));
-    }
-    pollfd poller{fd_, POLLIN, 0};
-    int ready = poll(&poller, 1, wait_ms);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) return Gone(std::strerror(errno));
-    if (ready == 0) continue;
+    if (absl::Status s = Await(POLLIN, deadline); !s.ok()) return s;
     ssize_t n = recv(fd_, to + have, bytes - have, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Gone("reading");

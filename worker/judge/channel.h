@@ -22,11 +22,15 @@ class Channel {
 
   int fd() const { return fd_; }
   // Unavailable: the other side is gone. ResourceExhausted: larger than kMaxMessageBytes.
-  absl::Status Send(const google::protobuf::MessageLite& message);
+  // DeadlineExceeded: the other side does not read.
+  absl::Status Send(const google::protobuf::MessageLite& message,
+                    absl::Time deadline = absl::InfiniteFuture());
   // Also DeadlineExceeded, and DataLoss: what came is not such a message.
   absl::Status Receive(google::protobuf::MessageLite* message, absl::Time deadline);
 
  private:
+  // Waits until one of the poll events comes.
+  absl::Status Await(short events, absl::Time deadline);
   absl::Status ReadAll(char* to, size_t bytes, absl::Time deadline);
 
   const int fd_;

@@ -136,10 +136,11 @@ int JudgeClient::Stop(bool kill_it) {
 absl::StatusOr<JudgeClient::Outcome> JudgeClient::Call(const v1::JudgeRequest& request,
                                                        absl::Duration limit) {
   Outcome outcome;
-  absl::Status s = channel_->Send(request);
+  const absl::Time deadline = absl::Now() + limit;
+  absl::Status s = channel_->Send(request, deadline);
   if (absl::IsResourceExhausted(s)) return s;
   v1::JudgeReply reply;
-  if (s.ok()) s = channel_->Receive(&reply, absl::Now() + limit);
+  if (s.ok()) s = channel_->Receive(&reply, deadline);
   if (s.ok()) {
     if (reply.exiting()) Stop(/*kill=*/false);
     outcome.reply = std::move(reply);

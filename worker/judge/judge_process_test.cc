@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "worker/device/device.h"
 #include "worker/judge/cheats.h"
 #include "worker/judge/judge_client.h"
@@ -127,11 +128,18 @@ TEST_CASE("messages cross the socket whole, late ones and wrong ones are errors"
   REQUIRE(b.Receive(&got, absl::InfiniteFuture()).ok());
   CHECK(got.SerializeAsString() == sent.SerializeAsString());
   CHECK(b.Receive(&got, absl::InfinitePast()).code() == absl::StatusCode::kDeadlineExceeded);
+  v1::JudgeRequest large;  // more than a socket holds, and nobody reads
+  large.mutable_evaluate()->set_trial_id(std::string(8 << 20, 'x'));
+  CHECK(a->Send(large, absl::Now() + absl::Milliseconds(50)).code() ==
+        absl::StatusCode::kDeadlineExceeded);
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);  // that stream is broken
+  Channel c(ends[1]);
+  a = std::make_unique<Channel>(ends[0]);
   REQUIRE(send(a->fd(), "\xff\xff\xff\xff", 4, 0) == 4);
-  CHECK(b.Receive(&got, absl::InfiniteFuture()).code() == absl::StatusCode::kDataLoss);
+  CHECK(c.Receive(&got, absl::InfiniteFuture()).code() == absl::StatusCode::kDataLoss);
   a = nullptr;
-  CHECK(b.Receive(&got, absl::InfiniteFuture()).code() == absl::StatusCode::kUnavailable);
-  CHECK(b.Send(sent).code() == absl::StatusCode::kUnavailable);
+  CHECK(c.Receive(&got, absl::InfiniteFuture()).code() == absl::StatusCode::kUnavailable);
+  CHECK(c.Send(sent).code() == absl::StatusCode::kUnavailable);
 }
 
 }  // namespace
