@@ -260,7 +260,15 @@ absl::Status CudaDevice::Await(absl::Duration limit) {
   const absl::Time start = absl::Now();
   for (;;) {
     const cuda::Result result = context_->driver().EventQuery(events_.end);
-    if (result != cuda::kNotReady) return context_->Check(result, "a kernel of the plan");
+    if (result == cuda::kSuccess) return absl::OkStatus();
+    if (result != cuda::kNotReady) {
+      absl::Status status = context_->Check(result, "a kernel of the plan");
+      if (context_->lost()) return status;
+      // An error that the list does not know comes with every later call just the same.
+      status = absl::AbortedError(status.message());
+      context_->Lose(status);
+      return status;
+    }
     const absl::Duration waited = absl::Now() - start;
     if (waited > limit) {
       absl::Status status = absl::DeadlineExceededError(

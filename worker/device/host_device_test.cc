@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/device/device.h"
 #include "worker/device/plan_builder.h"
+#include "worker/device/process.h"
 
 namespace warpsmith::device {
 namespace {
@@ -367,6 +368,16 @@ TEST_CASE("what does not compile says why") {
       "}; template <long K> struct F<0, K> { enum { v = 1 }; };"
       "extern \"C\" __global__ void f(long* x) { *x = F<30, 0>::v; }";
   REQUIRE(absl::IsDeadlineExceeded(compiler.Compile(endless, absl::Milliseconds(300)).status()));
+}
+
+TEST_CASE("a program that closes its output does not outlive its limit") {
+  const auto late =
+      RunProcess({"sh", "-c", "exec >&- 2>&-; exec sleep 100"}, absl::Milliseconds(50));
+  CHECK(absl::IsDeadlineExceeded(late.status()));
+  const auto ended = RunProcess({"sh", "-c", "echo said; exec >&- 2>&-; exit 3"}, kLimit);
+  REQUIRE(ended.ok());
+  CHECK(ended->exit_code == 3);
+  CHECK(ended->output == "said\n");
 }
 
 TEST_CASE("compiled objects are kept") {

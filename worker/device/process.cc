@@ -21,6 +21,7 @@ namespace warpsmith::device {
 namespace {
 
 constexpr int kNoSuchProgram = 127;
+constexpr useconds_t kEndPollUs = 200;
 
 // In the child, between fork and exec: nothing here may allocate.
 [[noreturn]] void Become(char* const* arguments, int output, rlim_t cpu_seconds,
@@ -60,6 +61,16 @@ bool ReadUntil(int fd, absl::Time deadline, std::string* output) {
   }
 }
 
+// Waits for a process that has closed its output, which does not mean that it ends.
+bool EndsUntil(pid_t child, absl::Time deadline, int* status) {
+  for (;;) {
+    const pid_t done = waitpid(child, status, WNOHANG);
+    if (done == child || (done < 0 && errno != EINTR)) return true;
+    if (absl::Now() > deadline) return false;
+    usleep(kEndPollUs);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ProcessResult> RunProcess(const std::vector<std::string>& arguments,
@@ -85,12 +96,12 @@ absl::StatusOr<ProcessResult> RunProcess(const std::vector<std::string>& argumen
   ProcessResult result;
   const bool ended = ReadUntil(pipe_fds[0], deadline, &result.output);
   close(pipe_fds[0]);
-  // A process that closed its output may still run: it has nothing left to tell.
-  if (!ended) kill(-child, SIGKILL);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!ended) {
+  const bool in_time = ended && EndsUntil(child, deadline, &status);
+  if (!in_time) {
+    kill(-child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
     return absl::DeadlineExceededError(
         absl::StrCat(arguments[0], " took longer than ", absl::FormatDuration(limit)));
   }
