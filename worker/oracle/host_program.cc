@@ -16,6 +16,31 @@ using graph::ExprPtr;
 using graph::IsFloat;
 using graph::Op;
 
+namespace {
+
+// False, and nothing done, where `op` is no comparison.
+template <class T>
+bool CompareLanes(Op op, const T* a, const T* b, int count, int64_t* result) {
+  switch (op) {
+    case Op::kLt:
+      for (int l = 0; l < count; ++l) result[l] = a[l] < b[l];
+      return true;
+    case Op::kLe:
+      for (int l = 0; l < count; ++l) result[l] = a[l] <= b[l];
+      return true;
+    case Op::kEq:
+      for (int l = 0; l < count; ++l) result[l] = a[l] == b[l];
+      return true;
+    case Op::kNe:
+      for (int l = 0; l < count; ++l) result[l] = a[l] != b[l];
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 HostProgram::HostProgram(const graph::Graph& graph, const graph::Node& node, bool round_casts)
     : graph_(graph), node_(node), round_casts_(round_casts) {
   for (const auto* axes : {&node.axes, &node.reduce_axes}) {
@@ -223,6 +248,7 @@ void HostProgram::Binary(const Instruction& i, int count) {
     const double* a = FloatRegister(i.args[0]);
     const double* b = FloatRegister(i.args[1]);
     double* out = FloatRegister(i.out);
+    if (CompareLanes(i.op, a, b, count, result)) return;
     switch (i.op) {
       case Op::kAdd:
         for (int l = 0; l < count; ++l) out[l] = a[l] + b[l];
@@ -236,18 +262,6 @@ void HostProgram::Binary(const Instruction& i, int count) {
       case Op::kDiv:
         for (int l = 0; l < count; ++l) out[l] = a[l] / b[l];
         return;
-      case Op::kLt:
-        for (int l = 0; l < count; ++l) result[l] = a[l] < b[l];
-        return;
-      case Op::kLe:
-        for (int l = 0; l < count; ++l) result[l] = a[l] <= b[l];
-        return;
-      case Op::kEq:
-        for (int l = 0; l < count; ++l) result[l] = a[l] == b[l];
-        return;
-      case Op::kNe:
-        for (int l = 0; l < count; ++l) result[l] = a[l] != b[l];
-        return;
       default:
         for (int l = 0; l < count; ++l) out[l] = graph::ApplyFloat(i.op, a[l], b[l]);
         return;
@@ -255,24 +269,13 @@ void HostProgram::Binary(const Instruction& i, int count) {
   }
   const int64_t* a = IntegerRegister(i.args[0]);
   const int64_t* b = IntegerRegister(i.args[1]);
+  if (CompareLanes(i.op, a, b, count, result)) return;
   switch (i.op) {
     case Op::kAnd:
       for (int l = 0; l < count; ++l) result[l] = a[l] & b[l];
       return;
     case Op::kOr:
       for (int l = 0; l < count; ++l) result[l] = a[l] | b[l];
-      return;
-    case Op::kLt:
-      for (int l = 0; l < count; ++l) result[l] = a[l] < b[l];
-      return;
-    case Op::kLe:
-      for (int l = 0; l < count; ++l) result[l] = a[l] <= b[l];
-      return;
-    case Op::kEq:
-      for (int l = 0; l < count; ++l) result[l] = a[l] == b[l];
-      return;
-    case Op::kNe:
-      for (int l = 0; l < count; ++l) result[l] = a[l] != b[l];
       return;
     case Op::kDiv:
     case Op::kMod:
