@@ -49,20 +49,31 @@ void RenumberProducers(Graph& graph) {
   }
 }
 
-// The expression with loads of maps replaced by what those compute, until loads are of inputs and
-// reduces.
-ExprPtr Inlined(const Graph& graph, const ExprPtr& e) {
+// Expression nodes that a sum's value may have once maps are written into it: each load of a map is
+// a copy of what it computes, so chains that read a map twice double at every link.
+constexpr int kMaxInlined = 4096;
+
+ExprPtr InlinedWithin(const Graph& graph, const ExprPtr& e, int& left) {
+  if (--left < 0) return e;
   if (e->op == Op::kLoad) {
     std::vector<ExprPtr> at;
-    for (const ExprPtr& arg : e->args) at.push_back(Inlined(graph, arg));
+    for (const ExprPtr& arg : e->args) at.push_back(InlinedWithin(graph, arg, left));
     const int node = graph.tensors[e->tensor].node;
     if (node < 0 || graph.nodes[node].reduce) return graph::Load(graph, e->tensor, at);
-    return Inlined(graph, graph::Substitute(graph.nodes[node].value, at));
+    return InlinedWithin(graph, graph::Substitute(graph.nodes[node].value, at), left);
   }
   if (e->args.empty()) return e;
   auto copy = std::make_shared<graph::Expr>(*e);
-  for (ExprPtr& arg : copy->args) arg = Inlined(graph, arg);
+  for (ExprPtr& arg : copy->args) arg = InlinedWithin(graph, arg, left);
   return copy;
+}
+
+// The expression with loads of maps replaced by what those compute, until loads are of inputs and
+// reduces; null if that is more than kMaxInlined nodes.
+ExprPtr Inlined(const Graph& graph, const ExprPtr& e) {
+  int left = kMaxInlined;
+  ExprPtr inlined = InlinedWithin(graph, e, left);
+  return left < 0 ? nullptr : inlined;
 }
 
 struct Variance {
@@ -105,6 +116,7 @@ std::optional<Variance> FindVariance(const Graph& graph, int id) {
   if (!node.reduce || node.combiner != graph::Combiner::kSum || node.value->type != DType::kF32)
     return std::nullopt;
   const ExprPtr value = Inlined(graph, node.value);
+  if (value == nullptr) return std::nullopt;
   ExprPtr difference;
   if (value->op == Op::kMul && graph::Same(value->args[0], value->args[1]))
     difference = value->args[0];
@@ -114,8 +126,8 @@ std::optional<Variance> FindVariance(const Graph& graph, int id) {
   for (int side : {0, 1}) {  // x - mean, or mean - x
     const int sum = MeanOf(graph, difference->args[1 - side], node);
     if (sum < 0 || sum == id) continue;
-    if (graph::Same(difference->args[side], Inlined(graph, graph.nodes[sum].value)))
-      return Variance{sum, id};
+    const ExprPtr summed = Inlined(graph, graph.nodes[sum].value);
+    if (summed != nullptr && graph::Same(difference->args[side], summed)) return Variance{sum, id};
   }
   return std::nullopt;
 }

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "worker/codegen/run_and_compare.h"
 
@@ -57,6 +58,22 @@ TEST_CASE("single_pass_variance finds what is a variance and nothing else", "[re
     INFO(status.message());
     CHECK(status.ok());
   }
+}
+
+TEST_CASE("long chains of maps that read a map twice end soon", "[rewrite]") {
+  Lines lines = {"input y0: f32[4, 8] ~ normal"};
+  for (int i = 1; i <= 60; ++i) {
+    lines.push_back(
+        absl::StrFormat("y%d: f32[r: 4, c: 8] = y%d[r, c] * tanh(y%d[r, c])", i, i - 1, i - 1));
+  }
+  lines.push_back("s: f32[r: 4] = sum[c: 8](y60[r, c] * y60[r, c])");
+  lines.push_back("output s");
+  const auto graph = graph::Parse(lines, {});
+  REQUIRE(graph.ok());
+  CHECK(ApplicableRewrites(*graph).empty());
+  const absl::Status status = RunAndCompare(*graph, DefaultSchedule(*graph, TestTarget()), 3);
+  INFO(status.message());
+  CHECK(status.ok());
 }
 
 TEST_CASE("a variance far from zero keeps its digits", "[rewrite]") {
