@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "common/problem/verdict.h"
+
 namespace warpsmith::cli {
-namespace {
-
-// The device was not asked about these.
-bool Unjudged(v1::Verdict verdict) {
-  return verdict == v1::VERDICT_UNSPECIFIED || verdict == v1::NOT_LOWERED ||
-         verdict == v1::NOT_COMPILED || verdict == v1::DUPLICATE || verdict == v1::JUDGE_FAILED;
-}
-
-}  // namespace
-
 Credits CreditsOf(const v1::TrialBatch& trials) {
   Credits credits;
   std::map<std::string, Share> shares;
@@ -22,7 +14,7 @@ Credits CreditsOf(const v1::TrialBatch& trials) {
     Share& share = shares[who];
     share.specialist = who;
     share.trials += 1;
-    share.judged += Unjudged(trial.verdict()) ? 0 : 1;
+    share.judged += problem::IsJudged(trial.verdict()) ? 1 : 0;
     share.seconds += trial.seconds();
     if (trial.verdict() != v1::ACCEPTED) continue;
     const v1::Timing& timing = trial.timing();

@@ -7,24 +7,12 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/sha256.h"
+#include "tests/support/temporary_folder.h"
 
 namespace warpsmith::base {
 namespace {
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "warpsmith.XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using support::TemporaryFolder;
 
 TEST_CASE("sha256 of known texts") {
   CHECK(Sha256Hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -53,7 +41,7 @@ TEST_CASE("file errors name the path and the reason") {
   const auto missing = ReadFile(folder / "missing");
   CHECK(missing.status().code() == absl::StatusCode::kNotFound);
   CHECK_THAT(std::string(missing.status().message()), Catch::Contains("missing"));
-  CHECK_FALSE(ReadFile(folder.path().string()).ok());
+  CHECK_FALSE(ReadFile(folder.path()).ok());
   REQUIRE(WriteFileAtomically(folder / "file", "x").ok());
   CHECK_FALSE(WriteFileAtomically(folder / "file/below", "x").ok());
 }

@@ -119,7 +119,11 @@ absl::StatusOr<v1::ProblemSet> LoadSet(const std::string& path) {
   v1::ProblemSet set;
   const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &set);
   if (!parsed.ok()) {
-    return In(path, Wrong(absl::StrCat("not a problem set: ", parsed.message().ToString())));
+    // The first line says what; the others show the place, which may be of any bytes.
+    const std::string what = parsed.message().ToString();
+    return In(path, Wrong(absl::StrCat("not a problem set: ", what.substr(0, what.find('\n')),
+                                       " (it must be whole JSON with the fields of "
+                                       "proto/warpsmith/v1/problem.proto)")));
   }
   if (auto status = In(path, Validate(set)); !status.ok()) return status;
   return set;

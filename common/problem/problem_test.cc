@@ -6,19 +6,14 @@
 #include <filesystem>
 
 #include "common/base/file.h"
+#include "tests/support/temporary_folder.h"
 
 namespace warpsmith::problem {
 namespace {
 
 class ProblemFile {
  public:
-  ProblemFile() {
-    std::string name = (std::filesystem::temp_directory_path() / "warpsmith.XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    folder_ = name;
-  }
-  ~ProblemFile() { std::filesystem::remove_all(folder_); }
-  std::string path() const { return (folder_ / "set.json").string(); }
+  std::string path() const { return folder_ / "set.json"; }
 
   absl::StatusOr<v1::ProblemSet> Load(const std::string& text) const {
     REQUIRE(base::WriteFileAtomically(path(), text).ok());
@@ -26,7 +21,7 @@ class ProblemFile {
   }
 
  private:
-  std::filesystem::path folder_;
+  support::TemporaryFolder folder_;
 };
 
 // A set of one problem that is right; pieces of it are replaced by what is wrong.
@@ -99,6 +94,7 @@ TEST_CASE("bad files are refused with the place") {
     CHECK(set.status().code() == absl::StatusCode::kInvalidArgument);
     CHECK_THAT(std::string(set.status().message()), Catch::Contains(c.message));
     CHECK_THAT(std::string(set.status().message()), Catch::Contains(file.path()));
+    CHECK_THAT(std::string(set.status().message()), !Catch::Contains("\n"));
   }
   CHECK(LoadSet(file.path() + ".none").status().code() == absl::StatusCode::kNotFound);
 }

@@ -6,6 +6,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
 #include "common/rpc/text.h"
+#include "tests/support/temporary_folder.h"
 #include "warpsmith/v1/trial.pb.h"
 
 namespace warpsmith::rpc {
@@ -19,8 +20,8 @@ TEST_CASE("the default folder follows XDG, then home") {
 }
 
 TEST_CASE("an address written is the address read; a missing one says what to do") {
-  std::string dir = "/tmp/warpsmith_rpc_XXXXXX";
-  REQUIRE(mkdtemp(dir.data()) != nullptr);
+  const support::TemporaryFolder folder;
+  const std::string& dir = folder.path();
   const auto none = ReadAddress(dir);
   CHECK(none.status().code() == absl::StatusCode::kNotFound);
   CHECK(std::string(none.status().message()).find("warpsmith up") != std::string::npos);

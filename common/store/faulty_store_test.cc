@@ -9,24 +9,18 @@
 #include "absl/strings/str_cat.h"
 #include "common/store/conformance.h"
 #include "common/store/sqlite_store.h"
+#include "tests/support/temporary_folder.h"
 
 namespace warpsmith::store {
 namespace {
 
 class TemporaryStore {
  public:
-  TemporaryStore() {
-    REQUIRE(mkdtemp(path_.data()) != nullptr);
-    store_ = *SqliteStore::Open(path_);
-  }
-  ~TemporaryStore() {
-    store_.reset();
-    std::filesystem::remove_all(path_);
-  }
+  TemporaryStore() : store_(*SqliteStore::Open(folder_.path())) {}
   Store* get() { return store_.get(); }
 
  private:
-  std::string path_ = "/tmp/warpsmith_faulty_XXXXXX";
+  support::TemporaryFolder folder_;
   std::unique_ptr<Store> store_;
 };
 

@@ -13,19 +13,12 @@
 #include "common/base/file.h"
 #include "common/base/sha256.h"
 #include "common/store/conformance.h"
+#include "tests/support/temporary_folder.h"
 
 namespace warpsmith::store {
 namespace {
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() { REQUIRE(mkdtemp(path_.data()) != nullptr); }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = "/tmp/warpsmith_store_XXXXXX";
-};
+using support::TemporaryFolder;
 
 }  // namespace
 

@@ -12,21 +12,14 @@
 #include "absl/synchronization/notification.h"
 #include "common/store/faulty_store.h"
 #include "common/store/sqlite_store.h"
+#include "tests/support/temporary_folder.h"
 
 namespace warpsmith::planner {
 namespace {
 
 using store::Fault;
 
-class Folder {
- public:
-  Folder() { REQUIRE(mkdtemp(path_.data()) != nullptr); }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = "/tmp/warpsmith_committer_XXXXXX";
-};
+using Folder = support::TemporaryFolder;
 
 }  // namespace
 

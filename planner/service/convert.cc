@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/sha256.h"
 #include "common/problem/problem.h"
+#include "common/problem/verdict.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -23,7 +24,7 @@ void Count(const v1::Trial& trial, v1::TrialsRecorded& recorded) {
     count = recorded.add_counts();
     count->set_specialist(trial.specialist());
   }
-  const bool judged = IsJudged(trial.verdict());
+  const bool judged = problem::IsJudged(trial.verdict());
   count->set_trials(count->trials() + 1);
   count->set_judged(count->judged() + judged);
   count->set_accepted(count->accepted() + (trial.verdict() == v1::ACCEPTED));
@@ -62,21 +63,6 @@ absl::Status TooMany(const char* what, int count, int limit) {
 }
 
 }  // namespace
-
-bool IsJudged(v1::Verdict verdict) {
-  switch (verdict) {
-    case v1::VERDICT_UNSPECIFIED:
-    case v1::NOT_LOWERED:
-    case v1::NOT_COMPILED:
-    case v1::DUPLICATE:
-    case v1::JUDGE_FAILED:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool IsKnown(v1::Verdict verdict) { return IsJudged(verdict) || verdict == v1::NOT_COMPILED; }
 
 std::string CanonicalBytes(const google::protobuf::Message& message) {
   std::string bytes;

@@ -34,10 +34,4 @@ absl::StatusOr<Submit> ToCommand(const v1::SubmitRequest& request, Blobs& blobs)
 std::vector<std::string> TakeNamed(const std::vector<v1::Event>& events, Blobs& blobs);
 std::vector<std::string> Serialize(const std::vector<v1::Event>& events);
 
-// A verdict on a source, that counts as one judged: not a duplicate, not one that never ran or that
-// we failed to judge.
-bool IsJudged(v1::Verdict verdict);
-// Whether the source need not be tried again.
-bool IsKnown(v1::Verdict verdict);
-
 }  // namespace warpsmith::planner

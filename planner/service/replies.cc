@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/problem/verdict.h"
 #include "planner/service/convert.h"
 
 namespace warpsmith::planner {
@@ -31,7 +32,7 @@ absl::Status AddJudgedSources(const std::vector<std::string>& trial_blobs, store
     if (absl::Status status = Read(store, *digest, batch); !status.ok()) return status;
     for (const v1::Trial& trial : batch.trials()) {
       if (known.size() >= kMaxJudgedSources) break;
-      if (trial.source_digest().empty() || !IsKnown(trial.verdict())) continue;
+      if (trial.source_digest().empty() || !problem::IsKnown(trial.verdict())) continue;
       known.insert(trial.source_digest());
     }
     if (known.size() >= kMaxJudgedSources) break;

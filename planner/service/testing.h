@@ -11,19 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
+#include "tests/support/temporary_folder.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
 namespace warpsmith::planner::testing {
 
-class Folder {
- public:
-  Folder() { REQUIRE(mkdtemp(path_.data()) != nullptr); }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = "/tmp/warpsmith_service_XXXXXX";
-};
+using Folder = support::TemporaryFolder;
 
 inline v1::ProblemSet SetOf(int problems) {
   v1::ProblemSet set;

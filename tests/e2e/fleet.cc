@@ -7,7 +7,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "common/base/check.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
@@ -31,17 +30,6 @@ absl::StatusOr<Reply> Call(v1::PlannerService::Stub& stub,
 }
 
 }  // namespace
-
-Folder::Folder() {
-  std::string name = std::filesystem::temp_directory_path() / "warpsmith_e2e_XXXXXX";
-  WS_CHECK(mkdtemp(name.data()) != nullptr, "cannot make a temporary folder");
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code error;
-  std::filesystem::remove_all(path_, error);
-}
 
 Fleet::Fleet(std::string bin, int workers, const std::vector<std::string>& more)
     : bin_(std::move(bin)), workers_(workers) {

@@ -7,19 +7,12 @@
 
 #include "absl/status/statusor.h"
 #include "tests/e2e/process.h"
+#include "tests/support/temporary_folder.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
 namespace warpsmith::e2e {
 
-class Folder {
- public:
-  Folder();
-  ~Folder();
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using Folder = support::TemporaryFolder;
 
 // `warpsmith up` on a folder of its own.
 class Fleet {

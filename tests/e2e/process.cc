@@ -26,13 +26,10 @@ std::string ReadAll(const std::string& path) {
 }  // namespace
 
 Process::Process(const std::vector<std::string>& argv) {
-  std::string name = std::filesystem::temp_directory_path() / "process_XXXXXX";
-  WS_CHECK(mkdtemp(name.data()) != nullptr, "cannot make a temporary folder");
-  folder_ = name;
   std::vector<char*> arguments;
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  const std::string out = folder_ + "/out", err = folder_ + "/err";
+  const std::string out = folder_ / "out", err = folder_ / "err";
   pid_ = fork();
   WS_CHECK(pid_ >= 0, "cannot fork");
   if (pid_ == 0) {
@@ -50,7 +47,6 @@ Process::~Process() {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  std::filesystem::remove_all(folder_);
 }
 
 bool Process::Running() {
@@ -69,8 +65,8 @@ Finished Process::Wait(absl::Duration limit) {
   } else {
     kill(pid_, SIGKILL);
   }
-  finished.out = ReadAll(folder_ + "/out");
-  finished.err = ReadAll(folder_ + "/err");
+  finished.out = ReadAll(folder_ / "out");
+  finished.err = ReadAll(folder_ / "err");
   return finished;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "tests/support/temporary_folder.h"
 
 namespace warpsmith::e2e {
 
@@ -32,7 +33,7 @@ class Process {
   Finished Wait(absl::Duration limit);
 
  private:
-  std::string folder_;
+  support::TemporaryFolder folder_;
   pid_t pid_ = -1;
   int status_ = 0;
   bool ended_ = false;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "tests/support/temporary_folder.h"
 
 namespace warpsmith::daemon {
 namespace {
@@ -72,9 +73,7 @@ constexpr absl::Duration kTtl = absl::Seconds(30);
 class Fixture {
  public:
   explicit Fixture(Step step) {
-    std::string name = std::filesystem::temp_directory_path() / "daemon_XXXXXX";
-    folder_ = mkdtemp(name.data());
-    outbox_ = *Outbox::Open(folder_ + "/outbox");
+    outbox_ = *Outbox::Open(folder_ / "outbox");
     v1::WorkerInfo info;
     info.set_id("w");
     daemon_ = std::make_unique<Daemon>(
@@ -90,7 +89,6 @@ class Fixture {
   }
   ~Fixture() {
     if (thread_.joinable()) (void)Finish();
-    std::filesystem::remove_all(folder_);
   }
 
   // Drains, answering what is asked, and gives what Run returned.
@@ -147,7 +145,7 @@ class Fixture {
     return request;
   }
 
-  std::string folder_;
+  support::TemporaryFolder folder_;
   std::unique_ptr<Outbox> outbox_;
   std::unique_ptr<Daemon> daemon_;
   absl::Status result_;
@@ -273,9 +271,8 @@ TEST_CASE("work stops before the lease can be another's, when no answer comes") 
 
 TEST_CASE("a lease is fenced before its time is up, counted from the last call answered") {
   const absl::Time start = absl::FromUnixSeconds(1'000'000);
-  std::string folder = std::filesystem::temp_directory_path() / "session_XXXXXX";
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
-  auto outbox = *Outbox::Open(folder + "/outbox");
+  const support::TemporaryFolder folder;
+  auto outbox = *Outbox::Open(folder / "outbox");
   Session session(v1::WorkerInfo(), *outbox);
   CHECK(session.FenceAt() == absl::InfiniteFuture());
   v1::SynchronizeRequest request = session.Request();
@@ -291,7 +288,6 @@ TEST_CASE("a lease is fenced before its time is up, counted from the last call a
   const absl::Time sent = start + absl::Seconds(20), answered = sent + kTtl;
   session.Take(Fixture::Grant(request, "L2"), sent, answered);
   CHECK(session.FenceAt() == answered + kTtl / 2 - kFenceMargin);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("results that the planner cannot take are given up, and the worker goes on") {

@@ -10,20 +10,13 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temporary_folder.h"
+
 namespace warpsmith::daemon {
 namespace {
 
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "outbox_XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file() const { return path_ + "/outbox"; }
-
- private:
-  std::string path_;
+struct Folder : support::TemporaryFolder {
+  std::string file() const { return *this / "outbox"; }
 };
 
 v1::Lease MakeLease(const std::string& id, int64_t fence = 1) {
