@@ -251,6 +251,24 @@ TEST_CASE("an input that is changed in a timed replay is not the next candidate'
   CHECK(verdict.verdict() == v1::SLOWER);
 }
 
+TEST_CASE("a state that the problem only reads stays as it is") {
+  Court court;
+  v1::JudgeOpen open;
+  v1::Problem& problem = *open.mutable_problem() = CheatProblem("running");
+  problem.mutable_graph()->RemoveLast();  // update mean = next
+  court.Open(open);
+  v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("running", 0)});  // which updates it
+  INFO(verdict.ShortDebugString());
+  CHECK(verdict.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(verdict.reason(), "state 'mean'"));
+  v1::Plan reads = HonestPlan("running", 0);
+  reads.set_source(
+      absl::StrReplaceAll(reads.source(), {{"mean[i] = 0.5f * mean[i] + 0.5f * x[i];", ""}}));
+  verdict = court.Evaluate({reads});
+  INFO(verdict.ShortDebugString());
+  CHECK(verdict.verdict() == v1::ACCEPTED);
+}
+
 TEST_CASE("plans that are not for the problem are refused") {
   Court court;
   court.Open("gate");

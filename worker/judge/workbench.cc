@@ -331,6 +331,8 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
                                            Strictness strictness) {
   auto finding = CheckSurroundings(loaded, slot, /*whole=*/false);
   if (!finding.ok() || !finding->ok()) return finding;
+  finding = CheckReadStates(slot);
+  if (!finding.ok() || !finding->ok()) return finding;
   Finding all;
   for (int a = 0; a < answers(); ++a) {
     finding = CompareAnswer(a, slot, poison, strictness);

@@ -140,6 +140,7 @@ class Workbench {
   int answers() const { return static_cast<int>(graph_.outputs.size() + graph_.updates.size()); }
   absl::StatusOr<Finding> CheckGuards(Loaded& loaded, int slot, bool whole);
   absl::StatusOr<Finding> CheckInputs(int slot);
+  absl::StatusOr<Finding> CheckReadStates(int slot);  // those that no update changes
   absl::StatusOr<Finding> CheckSurroundings(Loaded& loaded, int slot, bool whole);  // both
   absl::StatusOr<oracle::Difference> Compare(int answer, int slot, device::Memory& want,
                                              uint32_t poison);

@@ -90,6 +90,26 @@ absl::StatusOr<Finding> Workbench::CheckInputs(int slot) {
   return finding;
 }
 
+absl::StatusOr<Finding> Workbench::CheckReadStates(int slot) {
+  Finding finding;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const int state = states_[i];
+    if (std::any_of(graph_.updates.begin(), graph_.updates.end(),
+                    [&](const auto& update) { return update.state == state; })) {
+      continue;
+    }
+    auto hash = comparer_.Hash(*state_memories_[i]);
+    if (!hash.ok()) return hash.status();
+    const auto input = std::find(inputs_.begin(), inputs_.end(), state) - inputs_.begin();
+    if (*hash == cases_[slot].hashes[input]) continue;
+    finding.verdict = v1::WRONG;
+    finding.reason = absl::StrCat(label_, ": changed state '", graph_.tensors[state].name,
+                                  "', which the problem only reads");
+    return finding;
+  }
+  return finding;
+}
+
 Workbench::Answer Workbench::AnswerAt(int answer) const {
   const int outputs = static_cast<int>(graph_.outputs.size());
   if (answer < outputs) return {graph_.outputs[answer], outputs_[answer].get()};
