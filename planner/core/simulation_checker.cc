@@ -26,97 +26,128 @@ Checker::Task* Checker::Find(const std::string& task_id, const char* where) {
 }
 
 void Checker::Committed(const v1::Event& event) {
-  if (event.has_run_submitted()) {
-    const v1::RunSubmitted& submitted = event.run_submitted();
-    if (!runs_.insert(submitted.run().id()).second) Fail("a run's id is used twice");
-    for (const v1::Task& task : submitted.tasks()) {
-      if (tasks_.count(task.id()) > 0) Fail(Say("a task's id is used twice: ", task.id()));
-      Task& model = tasks_[task.id()];
-      model.arch = task.arch();
-      model.run_id = submitted.run().id();
-      model.budget = task.seconds_budget();
-    }
-  } else if (event.has_run_bound()) {
-    for (auto& [id, task] : tasks_) {
-      if (task.run_id != event.run_bound().run_id()) continue;
-      if (!task.arch.empty()) Fail(Say(id, " is bound twice"));
-      task.arch = event.run_bound().arch();
-    }
-  } else if (event.has_worker_joined()) {
-    const v1::WorkerInfo& worker = event.worker_joined().worker();
-    workers_[worker.id()] = {worker.arch(), true};
-  } else if (event.has_worker_lost()) {
-    workers_[event.worker_lost().worker_id()].live = false;
-    for (const auto& [id, task] : tasks_) {
-      if (task.live && task.granted.at(task.fence) == event.worker_lost().worker_id()) {
-        Fail(Say(id, " is still leased to a lost worker"));
-      }
-    }
-  } else if (event.has_lease_granted()) {
-    const v1::LeaseGranted& granted = event.lease_granted();
-    Task* task = Find(granted.task_id(), "a grant");
-    if (task == nullptr) return;
-    if (task->live) Fail(Say(granted.task_id(), " has two live leases"));
-    if (task->rest) Fail(Say(granted.task_id(), " is granted while at rest"));
-    if (granted.fence() <= task->fence) Fail(Say(granted.task_id(), ": its fence does not grow"));
-    if (task->spent + granted.seconds() > task->budget + 1e-6) {
-      Fail(Say(granted.task_id(), ": ", task->spent, " s spent and ", granted.seconds(),
-               " s granted of a budget of ", task->budget));
-    }
-    const Worker& worker = workers_[granted.worker_id()];
-    if (!worker.live) Fail(Say(granted.task_id(), " is granted to a worker that is not there"));
-    if (worker.arch != task->arch) Fail(Say(granted.task_id(), ": the worker's arch is another"));
-    task->live = true;
-    task->fence = granted.fence();
-    task->granted[granted.fence()] = granted.worker_id();
-  } else if (event.has_lease_ended()) {
-    const v1::LeaseEnded& ended = event.lease_ended();
-    Task* task = Find(ended.task_id(), "an end");
-    if (task == nullptr) return;
-    if (!task->live || ended.fence() != task->fence) {
-      Fail(Say(ended.task_id(), ": a lease ends that is not live"));
-    }
-    task->live = false;
-    task->spent += ended.seconds();
-    task->ended.insert(ended.fence());
-  } else if (event.has_result_accepted()) {
-    const v1::ResultAccepted& result = event.result_accepted();
-    Task* task = Find(result.task_id(), "a result");
-    if (task == nullptr) return;
-    ++accepted_count_;
-    if (result.fence() != task->fence) Fail(Say(result.task_id(), ": a result with an old fence"));
-    if (!task->accepted.insert(result.incumbent_blob()).second) {
-      Fail(Say(result.task_id(), ": ", result.incumbent_blob(), " is accepted twice"));
-    }
-    if (result.trial_id() != task->trial_id && result.speedup() <= task->speedup) {
-      Fail(Say(result.task_id(), ": the incumbent gets worse, ", task->speedup, " -> ",
-               result.speedup()));
-    }
-    task->trial_id = result.trial_id();
-    task->speedup = result.speedup();
-    task->highest = std::max(task->highest, task->speedup);
-  } else if (event.has_trials_recorded()) {
-    const v1::TrialsRecorded& trials = event.trials_recorded();
-    Task* task = Find(trials.task_id(), "a batch");
-    if (task == nullptr) return;
-    if (trials.fence() != task->fence) Fail(Say(trials.task_id(), ": a batch with an old fence"));
-    if (!task->batches.insert(trials.batch_blob()).second) {
-      Fail(Say(trials.task_id(), ": batch ", trials.batch_blob(), " is recorded twice"));
-    }
-  } else if (event.has_task_moved()) {
-    const v1::TaskMoved& moved = event.task_moved();
-    Task* task = Find(moved.task_id(), "a move");
-    if (task == nullptr) return;
-    if (task->live) Fail(Say(moved.task_id(), " moves while it is leased"));
-    task->rest = moved.state() != v1::QUEUED;
-    if (moved.seconds_budget() > 0) task->budget = moved.seconds_budget();
-    if (moved.state() == v1::CONVERGED && task->speedup < 0) {
-      Fail(Say(moved.task_id(), " converged without an incumbent"));
-    }
-    if (task->rest && moved.reason().empty()) Fail(Say(moved.task_id(), " rests for no reason"));
-  } else {
-    Fail("an event of no known kind");
+  switch (event.event_case()) {
+    case v1::Event::kRunSubmitted:
+      return On(event.run_submitted());
+    case v1::Event::kRunBound:
+      return On(event.run_bound());
+    case v1::Event::kWorkerJoined:
+      return On(event.worker_joined());
+    case v1::Event::kWorkerLost:
+      return On(event.worker_lost());
+    case v1::Event::kLeaseGranted:
+      return On(event.lease_granted());
+    case v1::Event::kLeaseEnded:
+      return On(event.lease_ended());
+    case v1::Event::kResultAccepted:
+      return On(event.result_accepted());
+    case v1::Event::kTrialsRecorded:
+      return On(event.trials_recorded());
+    case v1::Event::kTaskMoved:
+      return On(event.task_moved());
+    case v1::Event::EVENT_NOT_SET:
+      return Fail("an event of no known kind");
   }
+}
+
+void Checker::On(const v1::RunSubmitted& submitted) {
+  if (!runs_.insert(submitted.run().id()).second) Fail("a run's id is used twice");
+  for (const v1::Task& task : submitted.tasks()) {
+    if (tasks_.count(task.id()) > 0) Fail(Say("a task's id is used twice: ", task.id()));
+    Task& model = tasks_[task.id()];
+    model.arch = task.arch();
+    model.run_id = submitted.run().id();
+    model.budget = task.seconds_budget();
+  }
+}
+
+void Checker::On(const v1::RunBound& bound) {
+  for (auto& [id, task] : tasks_) {
+    if (task.run_id != bound.run_id()) continue;
+    if (!task.arch.empty()) Fail(Say(id, " is bound twice"));
+    task.arch = bound.arch();
+  }
+}
+
+void Checker::On(const v1::WorkerJoined& joined) {
+  const v1::WorkerInfo& worker = joined.worker();
+  workers_[worker.id()] = {worker.arch(), true};
+}
+
+void Checker::On(const v1::WorkerLost& lost) {
+  workers_[lost.worker_id()].live = false;
+  for (const auto& [id, task] : tasks_) {
+    if (task.live && task.granted.at(task.fence) == lost.worker_id()) {
+      Fail(Say(id, " is still leased to a lost worker"));
+    }
+  }
+}
+
+void Checker::On(const v1::LeaseGranted& granted) {
+  Task* task = Find(granted.task_id(), "a grant");
+  if (task == nullptr) return;
+  if (task->live) Fail(Say(granted.task_id(), " has two live leases"));
+  if (task->rest) Fail(Say(granted.task_id(), " is granted while at rest"));
+  if (granted.fence() <= task->fence) Fail(Say(granted.task_id(), ": its fence does not grow"));
+  if (task->spent + granted.seconds() > task->budget + 1e-6) {
+    Fail(Say(granted.task_id(), ": ", task->spent, " s spent and ", granted.seconds(),
+             " s granted of a budget of ", task->budget));
+  }
+  const Worker& worker = workers_[granted.worker_id()];
+  if (!worker.live) Fail(Say(granted.task_id(), " is granted to a worker that is not there"));
+  if (worker.arch != task->arch) Fail(Say(granted.task_id(), ": the worker's arch is another"));
+  task->live = true;
+  task->fence = granted.fence();
+  task->granted[granted.fence()] = granted.worker_id();
+}
+
+void Checker::On(const v1::LeaseEnded& ended) {
+  Task* task = Find(ended.task_id(), "an end");
+  if (task == nullptr) return;
+  if (!task->live || ended.fence() != task->fence) {
+    Fail(Say(ended.task_id(), ": a lease ends that is not live"));
+  }
+  task->live = false;
+  task->spent += ended.seconds();
+  task->ended.insert(ended.fence());
+}
+
+void Checker::On(const v1::ResultAccepted& result) {
+  Task* task = Find(result.task_id(), "a result");
+  if (task == nullptr) return;
+  ++accepted_count_;
+  if (result.fence() != task->fence) Fail(Say(result.task_id(), ": a result with an old fence"));
+  if (!task->accepted.insert(result.incumbent_blob()).second) {
+    Fail(Say(result.task_id(), ": ", result.incumbent_blob(), " is accepted twice"));
+  }
+  if (result.trial_id() != task->trial_id && result.speedup() <= task->speedup) {
+    Fail(Say(result.task_id(), ": the incumbent gets worse, ", task->speedup, " -> ",
+             result.speedup()));
+  }
+  task->trial_id = result.trial_id();
+  task->speedup = result.speedup();
+  task->highest = std::max(task->highest, task->speedup);
+}
+
+void Checker::On(const v1::TrialsRecorded& trials) {
+  Task* task = Find(trials.task_id(), "a batch");
+  if (task == nullptr) return;
+  if (trials.fence() != task->fence) Fail(Say(trials.task_id(), ": a batch with an old fence"));
+  if (!task->batches.insert(trials.batch_blob()).second) {
+    Fail(Say(trials.task_id(), ": batch ", trials.batch_blob(), " is recorded twice"));
+  }
+}
+
+void Checker::On(const v1::TaskMoved& moved) {
+  Task* task = Find(moved.task_id(), "a move");
+  if (task == nullptr) return;
+  if (task->live) Fail(Say(moved.task_id(), " moves while it is leased"));
+  task->rest = moved.state() != v1::QUEUED;
+  if (moved.seconds_budget() > 0) task->budget = moved.seconds_budget();
+  if (moved.state() == v1::CONVERGED && task->speedup < 0) {
+    Fail(Say(moved.task_id(), " converged without an incumbent"));
+  }
+  if (task->rest && moved.reason().empty()) Fail(Say(moved.task_id(), " rests for no reason"));
 }
 
 void Checker::ToldRecorded(const std::string& task_id, const std::string& blob, double speedup) {

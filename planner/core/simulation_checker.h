@@ -59,6 +59,16 @@ class Checker {
     bool live = false;
   };
 
+  void On(const v1::RunSubmitted& event);
+  void On(const v1::RunBound& event);
+  void On(const v1::WorkerJoined& event);
+  void On(const v1::WorkerLost& event);
+  void On(const v1::LeaseGranted& event);
+  void On(const v1::LeaseEnded& event);
+  void On(const v1::ResultAccepted& event);
+  void On(const v1::TrialsRecorded& event);
+  void On(const v1::TaskMoved& event);
+
   void Fail(const std::string& what);
   Task* Find(const std::string& task_id, const char* where);
 
