@@ -38,7 +38,7 @@ struct Context {
   std::string planner;      // --planner HOST:PORT; empty: the one of `dir`
   bool json = false;        // -o json
   std::string bin_dir;      // where this program and its siblings are
-  std::string python_path;  // folder that holds warpsmith_torch/
+  std::string python_path;  // PYTHONPATH with the folder that holds warpsmith_torch/ before it
   bool stdout_terminal = false;
   bool stderr_terminal = false;
   bool colour = false;  // stderr may be coloured: a terminal, and no NO_COLOR

@@ -21,6 +21,10 @@ int Main(int argc, char** argv) {
   context.dir = rpc::DefaultDir(getenv("XDG_DATA_HOME"), getenv("HOME"));
   context.bin_dir = base::ProgramFolder();
   context.python_path = base::PythonFolder(context.bin_dir);
+  const char* python_path = getenv("PYTHONPATH");
+  if (python_path != nullptr && *python_path != '\0') {
+    absl::StrAppend(&context.python_path, context.python_path.empty() ? "" : ":", python_path);
+  }
   context.stdout_terminal = isatty(STDOUT_FILENO);
   context.stderr_terminal = isatty(STDERR_FILENO);
   const char* no_colour = getenv("NO_COLOR");

@@ -22,7 +22,7 @@ struct Flags {
 absl::StatusOr<int> Problems(const Context& context, const Flags& flags) {
   absl::StatusOr<v1::ProblemSet> set = problem::LoadSet(flags.file);
   if (!set.ok()) return set.status();
-  const graph::Roof roof{flags.gigabytes_per_second * 1e9, flags.teraflops * 1e12};
+  const auto roof = graph::Roof::Of(flags.gigabytes_per_second * 1e9, flags.teraflops * 1e12);
 
   Table table({{"problem"},
                {"workload"},
@@ -46,12 +46,12 @@ absl::StatusOr<int> Problems(const Context& context, const Flags& flags) {
       const graph::Cost cost = graph::Count(*graph);
       const double light_us = graph::LightSeconds(cost, roof) * 1e6;
       table.Add({problem.name(), workload.name(), std::to_string(graph->nodes.size()),
-                 Bytes(static_cast<double>(cost.bytes)), Count(cost.operations),
+                 Bytes(static_cast<double>(cost.bytes())), Count(cost.operations),
                  Microseconds(light_us), from});
       rows.push_back({{"problem", problem.name()},
                       {"workload", workload.name()},
                       {"nodes", graph->nodes.size()},
-                      {"bytes", cost.bytes},
+                      {"bytes", cost.bytes()},
                       {"operations", cost.operations},
                       {"light_us", light_us},
                       {"from", from}});

@@ -307,6 +307,19 @@ TEST_CASE("what needs no state needs no folder for it") {
   }
 }
 
+TEST_CASE("Python finds what PYTHONPATH says, and the Python part") {
+  Folder folder;
+  std::filesystem::create_directories(folder / "bench/level1");
+  std::ofstream(folder / "bench/level1/1_x.py") << "\n";
+  const std::string python = folder / "python";
+  std::ofstream(python) << "#!/bin/sh\necho \"path $PYTHONPATH\" >&2\nexit 1\n";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  Finished finished = Shell("PYTHONPATH=/mine warpsmith import kernelbench " + (folder / "bench") +
+                            " --level 1 --out x.json --python " + python);
+  CHECK(finished.code == 1);
+  CHECK_THAT(finished.err, Contains("/python:/mine"));
+}
+
 TEST_CASE("a planner that cannot start says why, at once and with --detach too") {
   Folder folder;
   auto up = [&](std::vector<std::string> more) {
