@@ -54,6 +54,7 @@ cat <<EOF
 
 All of it is kept. To look closer:
   export PATH=$PWD/build/release/bin:\$PATH
-  warpsmith$where up --detach --workers 0   # the planner alone; \`warpsmith$where down\` ends it
-  warpsmith$where show layer_norm           # who made it faster, by what
+  warpsmith$where up --detach --workers 0
+  warpsmith$where show layer_norm
+  warpsmith$where down
 EOF

@@ -22,9 +22,9 @@ void PrintSummary(const v1::Task& task) {
   if (!task.reason().empty()) std::cout << ": " << task.reason();
   std::cout << "\n";
   std::cout << "  spent " << Clock(task.seconds_spent()) << " of " << Clock(task.seconds_budget())
-            << " in " << task.slices() << " slices, " << task.trials() << " trials, "
-            << task.trials_judged() << " judged";
-  if (task.losses() > 0) std::cout << ", " << task.losses() << " leases lost in a row";
+            << " in " << Counted(task.slices(), "slice") << ", " << Counted(task.trials(), "trial")
+            << ", " << task.trials_judged() << " judged";
+  if (task.losses() > 0) std::cout << ", " << Counted(task.losses(), "lease") << " lost in a row";
   std::cout << "\n";
 }
 
