@@ -129,16 +129,16 @@ absl::StatusOr<std::vector<v1::Schedule>> ReadVariants(const std::string& path) 
 class Bench {
  public:
   Bench(const Options& options, device::Device& device, device::Compiler& compiler,
-        const device::Device::Rates& rates)
+        const graph::Roof& roof)
       : options_(options),
         device_(device),
         compiler_(compiler),
-        roof_{rates.bytes_per_second, rates.operations_per_second},
+        roof_(roof),
         target_(device::TargetOf(device.info())) {}
 
   void Header() const {
-    std::printf("%s, %.2f TB/s, %.1f TFLOP/s fp32\n", device_.info().name.c_str(),
-                roof_.bytes_per_second / 1e12, roof_.operations_per_second / 1e12);
+    std::printf("%s, copies at %.2f TB/s, %.1f TFLOP/s fp32\n", device_.info().name.c_str(),
+                roof_.copy_bytes / 1e12, roof_.operations / 1e12);
     std::printf("%-36s %10s %10s %6s %4s %9s %5s %6s\n", "problem", "us", "light us", "share",
                 "kern", "compile", "regs", "spill");
   }
@@ -196,9 +196,9 @@ int Run(const Options& options) {
   if (!device.ok()) return Fail(device.status());
   auto compiler = device::MakeCompiler((*device)->info().arch, "/tmp/warpsmith-bench-cache");
   if (!compiler.ok()) return Fail(compiler.status());
-  auto rates = (*device)->MeasureRates();
-  if (!rates.ok()) return Fail(rates.status());
-  const Bench bench(options, **device, **compiler, *rates);
+  auto roof = (*device)->MeasureRoof();
+  if (!roof.ok()) return Fail(roof.status());
+  const Bench bench(options, **device, **compiler, *roof);
   bench.Header();
   int failures = 0;
   for (const auto& problem : set->problems()) {

@@ -221,7 +221,7 @@ Cost Count(const Graph& whole) {
   std::vector<Need> needs(graph.tensors.size());
   const auto write = [&](int tensor) {
     const Tensor& t = graph.tensors[tensor];
-    cost.bytes += t.bytes();
+    cost.written_bytes += t.bytes();
     Add(needs[tensor], Whole(t), t.elements());
   };
   for (int output : graph.outputs) write(output);
@@ -245,16 +245,10 @@ Cost Count(const Graph& whole) {
     LoadCounter(graph, node, std::move(ranges), need.count, needs);
   }
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
-    if (graph.tensors[t].node < 0) cost.bytes += needs[t].count * SizeOf(graph.tensors[t].type);
+    if (graph.tensors[t].node < 0)
+      cost.read_bytes += needs[t].count * SizeOf(graph.tensors[t].type);
   }
   return cost;
-}
-
-double LightSeconds(const Cost& cost, const Roof& roof) {
-  const double memory = roof.bytes_per_second > 0 ? cost.bytes / roof.bytes_per_second : 0;
-  const double compute =
-      roof.operations_per_second > 0 ? cost.operations / roof.operations_per_second : 0;
-  return std::max(memory, compute);
 }
 
 }  // namespace warpsmith::graph

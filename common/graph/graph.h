@@ -37,6 +37,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/graph/roof.h"
 
 namespace warpsmith::graph {
 
@@ -180,19 +181,6 @@ absl::Status Validate(const Graph& graph);
 Graph Prune(const Graph& graph);
 
 // What a run must do at the least.
-struct Cost {
-  int64_t bytes = 0;            // each needed input element once, each output element once; gathers and
-                                // strided windows count what they touch, at most the tensor
-  double operations = 0;        // floating-point operations of all nodes as written
-  double transcendental = 0;    // of them exp, log, tanh, erf, pow, sin, cos, sqrt, division
-};
 Cost Count(const Graph& graph);
-
-// Rates of a card, measured.
-struct Roof {
-  double bytes_per_second = 0;
-  double operations_per_second = 0;   // fp32
-};
-double LightSeconds(const Cost& cost, const Roof& roof);   // the larger of the two times
 
 }  // namespace warpsmith::graph

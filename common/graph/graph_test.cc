@@ -157,13 +157,15 @@ TEST_CASE("bytes are what a run must at least touch") {
     Lines lines = c.lines;
     lines.push_back("output y");
     INFO(lines[lines.size() - 2]);
-    CHECK(Count(MustParse(lines)).bytes == c.read + c.written);
+    const Cost cost = Count(MustParse(lines));
+    CHECK(cost.read_bytes == c.read);
+    CHECK(cost.written_bytes == c.written);
   }
   // About half of a triangle, never more than the whole.
   const int64_t triangle =
       Count(MustParse({"input x: f32[100, 100]",
                        "y: f32[r: 100] = sum[c: 100](select(c <= r, x[r, c], 0))", "output y"}))
-          .bytes;
+          .bytes();
   CHECK(triangle == Approx(5050 * 4 + 400).epsilon(0.05));
 }
 
@@ -171,7 +173,8 @@ TEST_CASE("an updated state is written, and read only where it is used") {
   const Graph graph =
       MustParse({"input x: f32[8]", "state s: f32[8]", "state t: f32[8]",
                  "a: f32[i: 8] = s[i] + x[i]", "output x", "update s = a", "update t = x"});
-  CHECK(Count(graph).bytes == 4 * (8 + 8 /* read x, s */ + 8 + 8 + 8 /* written */));
+  CHECK(Count(graph).read_bytes == 4 * (8 + 8));  // x, s
+  CHECK(Count(graph).written_bytes == 4 * (8 + 8 + 8));
 }
 
 TEST_CASE("operations are counted as written") {
@@ -180,8 +183,18 @@ TEST_CASE("operations are counted as written") {
                        "y: f32[r: 10] = select(s[r] < 1, s[r] / 3, 0)", "output y"}));
   CHECK(cost.operations == 10 * 4 * 3 + 10 * 2);
   CHECK(cost.transcendental == 10 * 4 + 10);
-  CHECK(LightSeconds(cost, {1e9, 1e6}) == Approx(140e-6));
-  CHECK(LightSeconds(cost, {1e6, 1e9}) == Approx(200e-6));
+  CHECK(LightSeconds(cost, Roof::Of(1e9, 1e6)) == Approx(140e-6));
+  CHECK(LightSeconds(cost, Roof::Of(1e6, 1e9)) == Approx(200e-6));
+}
+
+TEST_CASE("memory takes as long as its slowest mixture of reads and writes") {
+  const Roof roof{4.5e12, 4.4e12, 4.3e12, 0};
+  CHECK(roof.MemorySeconds(9e9, 0) == Approx(2e-3));              // reads alone
+  CHECK(roof.MemorySeconds(0, 8.8e9) == Approx(2e-3));            // writes alone
+  CHECK(roof.MemorySeconds(4.3e9, 4.3e9) == Approx(2e-3));        // a copy
+  CHECK(roof.MemorySeconds(4.3e9 + 9e9, 4.3e9) == Approx(4e-3));  // a copy, then reads
+  CHECK(Roof::Of(1e9, 1e9).MemorySeconds(3e9, 1e9) == Approx(4));
+  CHECK(Roof{}.MemorySeconds(3e9, 1e9) == 0);
 }
 
 TEST_CASE("counting is quick and within the tensors for random graphs") {
@@ -191,7 +204,7 @@ TEST_CASE("counting is quick and within the tensors for random graphs") {
     int64_t most = 0, written = 0;
     for (const Tensor& tensor : graph.tensors) most += tensor.node < 0 ? tensor.bytes() : 0;
     for (int output : graph.outputs) written += graph.tensors[output].bytes();
-    const int64_t bytes = Count(graph).bytes;
+    const int64_t bytes = Count(graph).bytes();
     CHECK(bytes >= written);
     CHECK(bytes <= most + written);
   }

@@ -94,7 +94,7 @@ class Slice {
       auto graph = problem::GraphOf(problem, workload);
       if (!graph.ok()) return graph.status();
       graphs_.push_back(std::make_shared<const graph::Graph>(*std::move(graph)));
-      const int64_t bytes = graph::Count(*graphs_.back()).bytes;
+      const int64_t bytes = graph::Count(*graphs_.back()).bytes();
       if (bytes > most_bytes) {
         most_bytes = bytes;
         main_ = graphs_.back();

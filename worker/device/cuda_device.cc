@@ -11,7 +11,7 @@
 #include "worker/device/cuda_context.h"
 #include "worker/device/cuda_memory.h"
 #include "worker/device/cuda_program.h"
-#include "worker/device/cuda_rates.h"
+#include "worker/device/cuda_roof.h"
 #include "worker/device/nvml.h"
 
 namespace warpsmith::device {
@@ -58,7 +58,7 @@ class CudaDevice : public Device {
   absl::StatusOr<double> Time(Program& program, absl::Duration limit) override;
   absl::Status Settle(absl::Duration limit) override;
   double SmClockMhz() override { return nvml_ == nullptr ? 0 : nvml_->SmClockMhz(); }
-  absl::StatusOr<Rates> MeasureRates() override;
+  absl::StatusOr<graph::Roof> MeasureRoof() override;
 
  private:
   absl::StatusOr<int> Attribute(cuda::DeviceAttribute attribute);
@@ -330,10 +330,10 @@ absl::Status CudaDevice::Settle(absl::Duration limit) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Device::Rates> CudaDevice::MeasureRates() {
+absl::StatusOr<graph::Roof> CudaDevice::MeasureRoof() {
   auto compiler = MakeCompiler(info_.arch, "", nvrtc_);
   if (!compiler.ok()) return compiler.status();
-  return MeasureCudaRates(*this, **compiler);
+  return MeasureCudaRoof(*this, **compiler);
 }
 
 }  // namespace

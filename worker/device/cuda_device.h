@@ -10,7 +10,7 @@
 
 namespace warpsmith::device {
 
-// NotFound, Unavailable: no driver or no such card. `nvrtc`: path of libnvrtc.so, for MeasureRates;
+// NotFound, Unavailable: no driver or no such card. `nvrtc`: path of libnvrtc.so, for MeasureRoof;
 // empty: it is looked for.
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal, const std::string& nvrtc);
 

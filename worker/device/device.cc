@@ -1,7 +1,5 @@
 #include "worker/device/device.h"
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -40,17 +38,6 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name,
   }
   return absl::InvalidArgumentError(
       absl::StrCat("no device '", name, "': it is \"host\" or \"cuda:0\", ..."));
-}
-
-double Device::Rates::MemorySeconds(double read_bytes, double written_bytes) const {
-  const auto seconds = [&](double bytes, double rate) {
-    if (rate <= 0) rate = bytes_per_second;
-    return rate > 0 ? bytes / rate : 0;
-  };
-  const double both = std::min(read_bytes, written_bytes);
-  return seconds(2 * both, copy_bytes_per_second) +
-         seconds(read_bytes - both, read_bytes_per_second) +
-         seconds(written_bytes - both, write_bytes_per_second);
 }
 
 }  // namespace warpsmith::device

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/graph/roof.h"
 #include "warpsmith/v1/solution.pb.h"
 #include "warpsmith/v1/trial.pb.h"
 
@@ -113,21 +114,9 @@ class Device {
   virtual double SmClockMhz() = 0;  // 0 if unknown
 
   // Peak rates, measured: the fastest of several kernels for each.
-  struct Rates {
-    double bytes_per_second = 0;  // the fastest of the three below, for who cannot tell them apart
-    double operations_per_second = 0;  // fp32
-    // 0: not known, bytes_per_second stands in. A copy counts what it reads and what it writes.
-    double read_bytes_per_second = 0, write_bytes_per_second = 0, copy_bytes_per_second = 0;
-
-    // The least time in which so many bytes are read and written. Memory that turns from reading to
-    // writing and back is slower than in either alone, and how often it has to turn grows with the
-    // smaller of the two: so much of both goes at a copy's rate, what is left at its own. Kernels
-    // that do one after the other come to the same.
-    double MemorySeconds(double read_bytes, double written_bytes) const;
-  };
-  virtual absl::StatusOr<Rates> MeasureRates() = 0;
+  virtual absl::StatusOr<graph::Roof> MeasureRoof() = 0;
 };
-// "cuda:0", "host". `nvrtc` as above: MeasureRates compiles.
+// "cuda:0", "host". `nvrtc` as above: MeasureRoof compiles.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name,
                                                    const std::string& nvrtc = "");
 // Devices that this machine has: {"cuda:0", "cuda:1"} or {}; the host is always possible.

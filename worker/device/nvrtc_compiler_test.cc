@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "worker/device/cuda_rates.h"
+#include "worker/device/cuda_roof.h"
 #include "worker/device/kernel_scan.h"
 #include "worker/device/plan_builder.h"
 #include "worker/device/report.h"
@@ -74,26 +74,13 @@ TEST_CASE("every header of the skeletons compiles for the card") {
 TEST_CASE("the kernels that measure a card's rates compile and keep what they load in registers") {
   Compiler* const compiler = CompilerFor("sm_90a");
   if (compiler == nullptr) return;
-  const auto binary = compiler->Compile(CudaRatesSource(), kLimit);
+  const auto binary = compiler->Compile(CudaRoofSource(), kLimit);
   INFO(binary.status());
   REQUIRE(binary.ok());
   for (const auto& kernel : binary->report.kernels()) {
     INFO(kernel.entry() << ": " << kernel.registers() << " registers");
     CHECK(kernel.spill_bytes() == 0);
   }
-}
-
-TEST_CASE("memory takes as long as its slowest mixture of reads and writes") {
-  Device::Rates rates;
-  rates.bytes_per_second = rates.read_bytes_per_second = 4.5e12;
-  rates.write_bytes_per_second = 4.4e12;
-  rates.copy_bytes_per_second = 4.3e12;
-  CHECK(rates.MemorySeconds(9e9, 0) == Approx(2e-3));              // reads alone
-  CHECK(rates.MemorySeconds(0, 8.8e9) == Approx(2e-3));            // writes alone
-  CHECK(rates.MemorySeconds(4.3e9, 4.3e9) == Approx(2e-3));        // a copy
-  CHECK(rates.MemorySeconds(4.3e9 + 9e9, 4.3e9) == Approx(4e-3));  // a copy, then reads
-  // Where one rate is all that is known it is everybody's.
-  CHECK((Device::Rates{1e9, 1e9}).MemorySeconds(3e9, 1e9) == Approx(4));
 }
 
 TEST_CASE("what NVRTC refuses says why") {

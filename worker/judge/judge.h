@@ -60,7 +60,7 @@ struct Options {
   // Faster than the speed of light by more than this is not believed. On the host caches make the
   // measured bandwidth no limit, so that the question is only asked of a card, or of a given roof.
   double light_slack = 1.05;
-  std::optional<device::Device::Rates> roof;    // instead of measuring
+  std::optional<graph::Roof> roof;              // instead of measuring
   int64_t least_workspace = int64_t{64} << 20;  // bytes that any candidate may take
 };
 
@@ -144,7 +144,7 @@ class Judge {
   const OracleFactory oracles_;
   const Options options_;
   std::unique_ptr<oracle::Comparer> comparer_;
-  std::optional<device::Device::Rates> rates_;
+  std::optional<graph::Roof> roof_;
 
   // Of the current problem.
   v1::Problem problem_;

@@ -27,21 +27,6 @@ int64_t WorkspaceOf(const v1::Plan& plan) {
   return bytes;
 }
 
-// What no kernel can beat: every byte moved once, reads and writes at their own rates, or every
-// operation at the rate of the card's fp32 units.
-double LightSeconds(const graph::Graph& graph, const device::Device::Rates& rates) {
-  const graph::Cost cost = graph::Count(graph);
-  int64_t written = 0;
-  for (int t : graph.outputs) written += graph.tensors[t].bytes();
-  for (const graph::Graph::Update& update : graph.updates) {
-    written += graph.tensors[update.value].bytes();
-  }
-  const double memory =
-      rates.MemorySeconds(static_cast<double>(cost.bytes - written), static_cast<double>(written));
-  const graph::Roof operations{0, rates.operations_per_second};
-  return std::max(memory, graph::LightSeconds(cost, operations));
-}
-
 // The fastest that is accurate, or null.
 const v1::Baseline* Headline(const v1::BaselineReport& report) {
   const v1::Baseline* fastest = nullptr;
@@ -78,13 +63,13 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
     if (!comparer.ok()) return comparer.status();
     comparer_ = *std::move(comparer);
   }
-  if (!rates_) {
+  if (!roof_) {
     if (options_.roof) {
-      rates_ = options_.roof;
+      roof_ = options_.roof;
     } else {
-      auto rates = device_.MeasureRates();
-      if (!rates.ok()) return rates.status();
-      rates_ = *rates;
+      auto roof = device_.MeasureRoof();
+      if (!roof.ok()) return roof.status();
+      roof_ = *roof;
     }
   }
   v1::JudgeOpened opened;
@@ -118,7 +103,7 @@ absl::Status Judge::MakeBenches(const v1::JudgeOpen& request) {
       return absl::Status(oracle.status().code(),
                           absl::StrCat(label, ": ", std::string(oracle.status().message())));
     }
-    light_seconds_.push_back(std::max(1e-9, LightSeconds(*graph, *rates_)));
+    light_seconds_.push_back(std::max(1e-9, graph::LightSeconds(graph::Count(*graph), *roof_)));
     benches_.push_back(std::make_unique<Workbench>(
         device_, *comparer_, *graph, label, request.problem().accuracy(), *std::move(oracle)));
     if (absl::Status s = benches_.back()->Prepare(compiler_); !s.ok()) return s;

@@ -87,15 +87,15 @@ TEST_CASE("the first right plan is accepted, a faster one replaces it, a slower 
 TEST_CASE("faster than light is not believed") {
   Options options;
   SECTION("at one rate for all bytes") {
-    options.roof = device::Device::Rates{1e6, 1e15};  // a megabyte a second
+    options.roof = graph::Roof::Of(1e6, 1e15);  // a megabyte a second
   }
   SECTION("at the rate of a copy, where it both reads and writes") {
-    options.roof = device::Device::Rates{1e15, 1e15};
-    options.roof->copy_bytes_per_second = 1e6;
+    options.roof = graph::Roof::Of(1e15, 1e15);
+    options.roof->copy_bytes = 1e6;
   }
   SECTION("at the rate of reading what it reads beyond what it writes") {
-    options.roof = device::Device::Rates{1e15, 1e15};
-    options.roof->read_bytes_per_second = 1e6;
+    options.roof = graph::Roof::Of(1e15, 1e15);
+    options.roof->read_bytes = 1e6;
   }
   Court court(options);
   court.Open("gate");

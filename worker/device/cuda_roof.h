@@ -9,9 +9,9 @@
 namespace warpsmith::device {
 
 // Takes up to 4 GiB of device memory for a moment and some 200 ms.
-absl::StatusOr<Device::Rates> MeasureCudaRates(Device& device, Compiler& compiler);
+absl::StatusOr<graph::Roof> MeasureCudaRoof(Device& device, Compiler& compiler);
 
 // What it compiles; for tests that compile without a card.
-std::string CudaRatesSource();
+std::string CudaRoofSource();
 
 }  // namespace warpsmith::device

@@ -1,4 +1,4 @@
-#include "worker/device/cuda_rates.h"
+#include "worker/device/cuda_roof.h"
 
 #include <algorithm>
 #include <string>
@@ -169,9 +169,9 @@ class Stopwatch {
 
 }  // namespace
 
-std::string CudaRatesSource() { return kSource; }
+std::string CudaRoofSource() { return kSource; }
 
-absl::StatusOr<Device::Rates> MeasureCudaRates(Device& device, Compiler& compiler) {
+absl::StatusOr<graph::Roof> MeasureCudaRoof(Device& device, Compiler& compiler) {
   auto binary = compiler.Compile(kSource, absl::Seconds(30));
   if (!binary.ok()) return binary.status();
   Stopwatch watch(device, *std::move(binary));
@@ -195,15 +195,13 @@ absl::StatusOr<Device::Rates> MeasureCudaRates(Device& device, Compiler& compile
                                     .Build());
   if (!multiply.ok()) return multiply.status();
 
-  Device::Rates rates;
-  rates.read_bytes_per_second = static_cast<double>(bytes) / *read;
-  rates.copy_bytes_per_second = 2.0 * static_cast<double>(bytes) / *copy;
-  rates.write_bytes_per_second = static_cast<double>(bytes) / *write;
-  rates.bytes_per_second = std::max(
-      {rates.read_bytes_per_second, rates.copy_bytes_per_second, rates.write_bytes_per_second});
-  rates.operations_per_second =
+  graph::Roof roof;
+  roof.read_bytes = static_cast<double>(bytes) / *read;
+  roof.copy_bytes = 2.0 * static_cast<double>(bytes) / *copy;
+  roof.write_bytes = static_cast<double>(bytes) / *write;
+  roof.operations =
       2.0 * kAccumulators * kFmaSteps * kFmaThreads * static_cast<double>(fma_blocks) / *multiply;
-  return rates;
+  return roof;
 }
 
 }  // namespace warpsmith::device
