@@ -11,6 +11,7 @@
 #include "cli/watch.h"
 #include "cli/words.h"
 #include "common/rpc/text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -202,6 +203,21 @@ TEST_CASE("completion scripts know every sub-command and flag") {
       CHECK_THAT(script, Contains(word));
     }
   }
+}
+
+TEST_CASE("a child's log does not grow without end, and nothing of it is in the way") {
+  const support::TemporaryFolder folder;
+  const std::string log = folder / "child.log";
+  Supervisor supervisor([](const std::string&) {});
+  REQUIRE(supervisor.Start({"child", {"/bin/sleep", "60"}, log}).ok());
+  std::filesystem::resize_file(log, kMaxLogBytes);
+  supervisor.Tend();
+  CHECK(std::filesystem::file_size(log) == kMaxLogBytes);
+  std::filesystem::resize_file(log, kMaxLogBytes + 1);
+  supervisor.Tend();
+  CHECK(std::filesystem::file_size(log) == 0);
+  CHECK(std::filesystem::file_size(log + ".old") == kMaxLogBytes + 1);
+  CHECK(supervisor.alive() == 1);
 }
 
 TEST_CASE("errors have the exit codes that the reference gives") {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/match.h"
@@ -44,15 +44,21 @@ std::string LastLine(const std::string& log) {
   return last;
 }
 
+// The child appends to the file that it has open, so that is emptied, and a copy is kept.
+void KeepSmall(const std::string& log) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(log, error);
+  if (error || size <= kMaxLogBytes) return;
+  std::filesystem::copy_file(log, log + ".old", std::filesystem::copy_options::overwrite_existing,
+                             error);
+  std::filesystem::resize_file(log, 0, error);
+}
+
 }  // namespace
 
 Supervisor::~Supervisor() { Stop("", absl::Seconds(5)); }
 
 absl::Status Supervisor::Start(ChildSpec spec) {
-  struct stat stat;
-  if (::stat(spec.log.c_str(), &stat) == 0 && stat.st_size > kMaxLogBytes) {
-    std::rename(spec.log.c_str(), (spec.log + ".old").c_str());
-  }
   Child child;
   child.spec = std::move(spec);
   absl::Status launched = Launch(child);
@@ -121,6 +127,7 @@ void Supervisor::Ended(Child& child, int wait_status) {
 
 void Supervisor::Tend() {
   for (Child& child : children_) {
+    KeepSmall(child.spec.log);
     int status;
     if (child.pid > 0 && waitpid(child.pid, &status, WNOHANG) == child.pid) Ended(child, status);
     if (child.pid < 0 && !child.given_up && absl::Now() >= child.restart_at) {

@@ -27,7 +27,7 @@ inline constexpr absl::Duration kRestartMax = absl::Seconds(30);
 // A child that lived this long was well.
 inline constexpr absl::Duration kWellAfter = absl::Seconds(60);
 inline constexpr int kMaxQuickEnds = 6;
-// A log that is larger when its child is first started is moved to NAME.old.
+// A log that has grown larger begins anew; what it held is in NAME.old.
 inline constexpr int64_t kMaxLogBytes = int64_t{64} << 20;
 
 struct ChildSpec {
@@ -45,7 +45,7 @@ class Supervisor {
   Supervisor& operator=(const Supervisor&) = delete;
 
   absl::Status Start(ChildSpec spec);
-  // Reaps and restarts.
+  // Reaps and restarts; keeps logs from growing without end.
   void Tend();
   // Children that run or will be started again.
   int alive() const;
