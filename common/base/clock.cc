@@ -1,5 +1,6 @@
 #include "common/base/clock.h"
 
+#include <chrono>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -10,12 +11,18 @@ namespace {
 
 class RealClock : public Clock {
  public:
-  absl::Time TimeNow() override { return absl::Now(); }
+  absl::Time TimeNow() override {
+    return start_ + absl::FromChrono(std::chrono::steady_clock::now() - steady_start_);
+  }
   void Sleep(absl::Duration duration) override { absl::SleepFor(duration); }
   bool AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition,
                          absl::Time deadline) override {
-    return mutex->AwaitWithDeadline(condition, deadline);
+    return mutex->AwaitWithTimeout(condition, deadline - TimeNow());
   }
+
+ private:
+  const absl::Time start_ = absl::Now();
+  const std::chrono::steady_clock::time_point steady_start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace

@@ -25,7 +25,8 @@ class Clock {
   // condition is true. The mutex is free while it waits, as with absl::Mutex::AwaitWithDeadline.
   virtual bool AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition,
                                  absl::Time deadline) = 0;
-  // The system's clock. Never destroyed.
+  // The system's time of day when it was first asked for, and from there on what has passed:
+  // whoever sets the machine's clock moves no deadline. Never destroyed.
   static Clock* Real();
 };
 
