@@ -57,7 +57,8 @@ class Comparer {
   absl::StatusOr<std::unique_ptr<IndexRule>> MakeIndexRule(const graph::Graph& graph, int tensor,
                                                            device::Compiler& compiler);
   // inputs: the memory of rule.inputs. An index that differs is right if the value it points at is
-  // within the tolerance of the answer's, in fp64.
+  // within the tolerance of the answer's, in fp64; of values below 1 the absolute tolerance is a
+  // share, or any index would do where all values are small.
   absl::StatusOr<Difference> CompareIndexes(IndexRule& rule, device::Memory& got,
                                             device::Memory& want,
                                             absl::Span<device::Memory* const> inputs,

@@ -60,7 +60,7 @@ extern "C" __global__ void indexes(const i64* control, const i64* got, const i64
     if (g >= 0 && g < $EXTENT) {
       const double mine = (double)value($ARGUMENTS, n, g), theirs = (double)value($ARGUMENTS, n, w);
       right = mine == theirs || (is_nan(mine) && is_nan(theirs)) ||
-              fabs(mine - theirs) <= absolute + relative * fabs(theirs);
+              fabs(mine - theirs) <= absolute * fmin(1.0, fabs(theirs)) + relative * fabs(theirs);
     }
     if (right) continue;
     note(s.beyond, s.first_beyond, n);

@@ -269,6 +269,12 @@ TEST_CASE("an index is judged by the value it points at, where rounding may deci
   CHECK(compare({0, 2}).first_beyond == 1);
   CHECK(compare({4, 0}).first_beyond == 0);
   CHECK(compare({0, -1}).unwritten == 1);
+  // The same a thousandth as large: all values are within the tolerance of 0, not of each other.
+  std::vector<float> small = x;
+  for (float& value : small) value *= 1e-3f;
+  REQUIRE(bench.device->Write(*x_memory, small.data(), 8 * 4).ok());
+  CHECK(compare({0, 1}).same());
+  CHECK(compare({0, 2}).first_beyond == 1);
 }
 
 TEST_CASE("errors are relative to the answer's rms, and NaN where finiteness differs") {
