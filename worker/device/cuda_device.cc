@@ -293,6 +293,8 @@ absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit) 
   auto own = Own(program);
   if (!own.ok()) return own.status();
   if (flush_ == 0) WS_CUDA(cuda, MemAlloc(&flush_, kFlushBytes));
+  // What a kernel asked the cache to keep would outlive the writes.
+  WS_CUDA(cuda, CtxResetPersistingL2Cache());
   WS_CUDA(cuda, MemsetD32Async(flush_, 0, kFlushBytes / 4, cuda.stream()));
   WS_CUDA(cuda, EventRecord(events_.start, cuda.stream()));
   if (absl::Status status = (*own)->Launch(); !status.ok()) return status;

@@ -162,6 +162,7 @@ struct IpcHandle {
   X(PrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context * context, Ordinal device))             \
   X(PrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (Ordinal device))                           \
   X(CtxSetCurrent, "cuCtxSetCurrent", (Context context))                                           \
+  X(CtxResetPersistingL2Cache, "cuCtxResetPersistingL2Cache", ())                                  \
   X(MemGetInfo, "cuMemGetInfo_v2", (size_t * free, size_t * total))                                \
   X(MemAlloc, "cuMemAlloc_v2", (Address * address, size_t bytes))                                  \
   X(MemFree, "cuMemFree_v2", (Address address))                                                    \

@@ -247,6 +247,57 @@ Result Timing(Bench& bench) {
       tiny_best * 1e6);
 }
 
+// A kernel may ask the L2 cache to keep what it reads; it must not find it there the next time.
+Result KeptLines(Bench& bench) {
+  if (bench.device->info().kind == "host") return std::string("not of a host");
+  constexpr int64_t kBytes = 32 << 20;
+  const auto median = [&](const char* entry) -> absl::StatusOr<double> {
+    auto loaded = Load(bench, PlanBuilder(R"(
+extern "C" __global__ void plain(const uint4* x, unsigned* y, long long n) {
+  unsigned sum = 0;
+  for (long long i = blockIdx.x * 256ll + threadIdx.x; i < n; i += gridDim.x * 256ll) {
+    const uint4 v = x[i];
+    sum += v.x ^ v.y ^ v.z ^ v.w;
+  }
+  if (sum == 1) *y = sum;
+}
+extern "C" __global__ void keep(const uint4* x, unsigned* y, long long n) {
+  unsigned long long policy;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+  unsigned sum = 0;
+  for (long long i = blockIdx.x * 256ll + threadIdx.x; i < n; i += gridDim.x * 256ll) {
+    uint4 v;
+    asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(x + i), "l"(policy));
+    sum += v.x ^ v.y ^ v.z ^ v.w;
+  }
+  if (sum == 1) *y = sum;
+})")
+                                  .Buffer("x", kBytes)
+                                  .Buffer("y", 4)
+                                  .Launch(entry, 1056, 256, {Arg(0), Arg(1), Arg64(kBytes / 16)})
+                                  .Build());
+    if (!loaded.ok()) return loaded.status();
+    std::vector<double> seconds;
+    for (int round = 0; round < 21; ++round) {
+      auto time = bench.device->Time(*loaded->program, kRunLimit);
+      if (!time.ok()) return time.status();
+      seconds.push_back(*time);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
+  };
+  const auto plain = median("plain"), keep = median("keep");
+  for (const auto& time : {plain, keep}) {
+    if (!time.ok()) return time.status();
+  }
+  RETURN_IF_ERROR(
+      Expect(*keep > 0.9 * *plain,
+             absl::StrFormat("%.1f us as without a hint, not %.1f", *plain * 1e6, *keep * 1e6)));
+  return absl::StrFormat("32 MiB read in %.1f us, with evict_last in %.1f", *plain * 1e6,
+                         *keep * 1e6);
+}
+
 Result BigSharedMemory(Bench& bench) {
   const auto bytes = static_cast<uint32_t>(bench.device->info().shared_per_block);
   auto loaded =
@@ -495,6 +546,7 @@ const struct {
     {"read of unmapped memory", ReadOfUnmapped},
     {"hang", Hang},
     {"graph timing", Timing},
+    {"kept lines", KeptLines},
     {"large shared memory", BigSharedMemory},
     {"cooperative launch", Cooperative},
     {"clusters", Clusters},
