@@ -24,6 +24,9 @@ void PrintSummary(const v1::Task& task) {
   std::cout << "  spent " << Clock(task.seconds_spent()) << " of " << Clock(task.seconds_budget())
             << " in " << Counted(task.slices(), "slice") << ", " << Counted(task.trials(), "trial")
             << ", " << task.trials_judged() << " judged";
+  if (task.seconds_spent() > 0) {
+    std::cout << absl::StrFormat(" (%.2g a second)", task.trials_judged() / task.seconds_spent());
+  }
   if (task.losses() > 0) std::cout << ", " << Counted(task.losses(), "lease") << " lost in a row";
   std::cout << "\n";
 }
