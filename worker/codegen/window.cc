@@ -93,13 +93,15 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s,
 }
 
 // Aligned vectors that lie within a row of their tensor and hold several of the elements that a
-// thread loads: one access instead of several.
+// thread loads: one access instead of several. `known`: variables that the thread's strip gives;
+// what a loop of the thread loads is not for these.
 class SharedVectors {
  public:
-  SharedVectors(const graph::Graph& graph, const Kernel& kernel) : kernel_(kernel) {
+  SharedVectors(const graph::Graph& graph, const Kernel& kernel, uint64_t known) : kernel_(kernel) {
     for (ValuePtr load : LoadsOf(kernel)) {
       const graph::Tensor& tensor = graph.tensors[load->tensor];
       if (tensor.shape.empty() || load->index.has_opaque()) continue;
+      if ((load->variables & ~known) != 0) continue;
       for (int width : {4, 2}) {
         if (!FitsVector(tensor.type, width)) continue;
         // Where the load's vector begins.
@@ -165,15 +167,16 @@ class SharedVectors {
 };
 
 void EmitStrip(Emitter& emitter, const Dialect& dialect, const GroupContext& context,
-               const Kernel& kernel, const Strips& s) {
+               const Kernel& kernel, const Strips& s, uint64_t known) {
   std::vector<ValuePtr> targets = TargetsOf(kernel);
   emitter.Expect(targets);
-  SharedVectors vectors(*context.graph, kernel);
+  SharedVectors vectors(*context.graph, kernel, known);
   for (size_t r = 0; r < kernel.roots.size(); r += s.width) {
     for (int j = 0; j < s.width; ++j) vectors.Load(emitter, kernel.roots[r + j].value, dialect);
     const Kernel::Root& first = kernel.roots[r];
     const graph::DType type = context.graph->tensors[first.tensor].type;
-    const bool vector = s.width > 1 && first.address.multiple() % s.width == 0;
+    const bool vector =
+        s.width > 1 && FitsVector(type, s.width) && first.address.multiple() % s.width == 0;
     if (vector) {
       const std::string array = emitter.NewName("y");
       std::string elements;
@@ -487,7 +490,7 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
     Dialect own = dialect;
     own.values = kernel.values.get();
     Emitter emitter(own, known, depth);
-    EmitStrip(emitter, own, context, kernel, s);
+    EmitStrip(emitter, own, context, kernel, s, known);
     return emitter.Finish();
   };
   if (split) {
