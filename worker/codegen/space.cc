@@ -188,14 +188,14 @@ void NumberStages(const graph::Graph& graph, const InMemory& in_memory, Space& s
     auto found = last.find(id);
     if (found != last.end()) return found->second;
     int stage = -1;
-    for (int tensor : graph::LoadedTensors(graph.nodes[id].value)) {
-      if (in_memory(tensor)) continue;
-      const int producer = graph.tensors[tensor].node;
-      int depends = visit(producer);
-      auto merged = space.online.find(id);
-      if (space.online_used && merged != space.online.end() && merged->second == producer)
-        depends -= 1;
-      stage = std::max(stage, depends);
+    auto joined = space.online.find(id);
+    if (space.online_used && joined != space.online.end()) {
+      // Of the stage of its maximum, which reads all that the sum reads beside it.
+      stage = visit(joined->second) - 1;
+    } else {
+      for (int tensor : graph::LoadedTensors(graph.nodes[id].value)) {
+        if (!in_memory(tensor)) stage = std::max(stage, visit(graph.tensors[tensor].node));
+      }
     }
     for (StageNode& node : space.nodes) {
       if (node.node != id) continue;
@@ -316,8 +316,9 @@ absl::Status PlaceRoots(const graph::Graph& graph, const InMemory& in_memory,
   return absl::OkStatus();
 }
 
-// Pairs of a maximum and the sum of exp(the same - that maximum).
+// Pairs of a maximum and the sum of exp(the same - that maximum); a maximum is in one pair.
 void FindOnline(const Kernel& kernel, Space& space) {
+  std::set<int> taken;
   for (const Kernel::Reduce& sum : kernel.reduces) {
     const ValuePtr v = sum.value;
     if (v->kind != Value::Kind::kOp || v->op != graph::Op::kExp ||
@@ -328,7 +329,8 @@ void FindOnline(const Kernel& kernel, Space& space) {
         d->args[1]->kind != Value::Kind::kResult)
       continue;
     for (const Kernel::Reduce& max : kernel.reduces) {
-      if (max.node == d->args[1]->node && max.value == d->args[0] && sum.stage == max.stage + 1) {
+      if (max.node == d->args[1]->node && max.value == d->args[0] && sum.stage == max.stage + 1 &&
+          taken.insert(max.node).second) {
         space.online[sum.node] = max.node;
       }
     }
