@@ -43,6 +43,18 @@ std::vector<ValuePtr> LoadsOf(const Kernel& kernel) {
   return loads;
 }
 
+std::vector<ValuePtr> IndexValuesOf(const Kernel& kernel) {
+  std::vector<ValuePtr> targets = TargetsOf(kernel), indexes;
+  for (const Kernel::Reduce& reduce : kernel.reduces) {
+    if (reduce.position != nullptr) targets.push_back(reduce.position);
+  }
+  for (ValuePtr value : kernel.values->Closure(targets)) {
+    if (value->kind == Value::Kind::kIndex || value->kind == Value::Kind::kCompare)
+      indexes.push_back(value);
+  }
+  return indexes;
+}
+
 int WidthFor(const GroupContext& context, int64_t bytes) {
   const graph::Graph& graph = *context.graph;
   // What moves most decides; small tensors of wider elements are read one by one.
@@ -103,16 +115,37 @@ const std::string& PointerOf(const std::vector<Parameter>& parameters, int tenso
   return parameters[0].name;
 }
 
+bool FitsInt(const Index& index) {
+  __int128 low = 0, high = 0, added = 0;  // added: the largest sum before anything is subtracted
+  for (const Index::Term& term : index.terms()) {
+    const Atom& atom = *term.atom;
+    if (atom.inner && (atom.divisor > kMaxIntPosition || !FitsInt(*atom.inner))) return false;
+    if (atom.kind == Atom::Kind::kOpaque) continue;
+    const __int128 a = static_cast<__int128>(atom.range.low) * term.coefficient,
+                   b = static_cast<__int128>(atom.range.high) * term.coefficient;
+    low += std::min(a, b);
+    high += std::max(a, b);
+    if (term.coefficient > 0) added += std::max<__int128>(b, -a);
+  }
+  low = std::min(low, low + index.constant());
+  high = std::max(high, high + index.constant());
+  return low >= -kMaxIntPosition && high <= kMaxIntPosition && added <= kMaxIntPosition;
+}
+
+bool AddressFitsInt(const graph::Graph& graph, int tensor, const Index& position) {
+  if (position.has_opaque() && graph.tensors[tensor].elements() > kMaxIntPosition) return false;
+  return FitsInt(position);
+}
+
 bool FitsInt(const graph::Graph& graph, const Kernel& kernel) {
-  auto fits = [&](int tensor, const Index& position) {
-    if (position.has_opaque()) return graph.tensors[tensor].elements() <= kMaxIntPosition;
-    return position.range().Within(-kMaxIntPosition, kMaxIntPosition);
-  };
+  for (ValuePtr value : IndexValuesOf(kernel)) {
+    if (!FitsInt(value->index)) return false;
+  }
   for (ValuePtr load : LoadsOf(kernel)) {
-    if (!fits(load->tensor, load->index)) return false;
+    if (!AddressFitsInt(graph, load->tensor, load->index)) return false;
   }
   for (const Kernel::Root& root : kernel.roots) {
-    if (!fits(root.tensor, root.address)) return false;
+    if (!AddressFitsInt(graph, root.tensor, root.address)) return false;
   }
   return true;
 }

@@ -12,8 +12,9 @@
 
 namespace warpsmith::codegen {
 
-// Positions up to this fit an int with room for a tile beyond the end.
-inline constexpr int64_t kMaxIntPosition = (int64_t{1} << 31) - (int64_t{1} << 22);
+// Positions up to this fit an int with room for what all threads of a row have in flight beyond its
+// end: twice kMaxBlocksPerRow blocks of 1024 threads with kMaxUnroll vectors each (knobs.h).
+inline constexpr int64_t kMaxIntPosition = (int64_t{1} << 31) - (int64_t{1} << 27);
 
 // A pointer that a kernel takes; a member of its struct, in this order.
 struct Parameter {
@@ -65,7 +66,14 @@ const std::string& PointerOf(const std::vector<Parameter>& parameters, int tenso
 // Every load that the kernel's reduces and roots need, arguments first.
 std::vector<ValuePtr> LoadsOf(const Kernel& kernel);
 std::vector<ValuePtr> TargetsOf(const Kernel& kernel);  // values of reduces, then roots
-// Whether all positions fit an int.
+// Values that are made of indexes alone: positions as numbers, and comparisons of them.
+std::vector<ValuePtr> IndexValuesOf(const Kernel& kernel);
+// Whether an int holds the sum and all that is computed on the way to it. What is gathered counts
+// for nothing: an index into a tensor is as small as the tensor.
+bool FitsInt(const Index& index);
+// The same of a position in a tensor.
+bool AddressFitsInt(const graph::Graph& graph, int tensor, const Index& position);
+// Whether all indexes of a kernel fit an int.
 bool FitsInt(const graph::Graph& graph, const Kernel& kernel);
 
 // The lanes of `index` are neighbours, and nothing else of it depends on the lane.

@@ -12,7 +12,6 @@ using absl::StrCat;
 namespace {
 
 // Limits of knobs.
-constexpr int kMaxUnroll = 16;
 constexpr int kMaxWindowOutputs = 64;
 constexpr int kMaxSplit = 4096;
 constexpr int kMaxColumnRegisters = 64;

@@ -45,6 +45,7 @@ void FillDefaults(const Space& space, const GroupShape& shape, const Target& tar
 // Limits that defaults keep to as well.
 inline constexpr int kMaxKeptVectors = 64;
 inline constexpr int kMaxBlocksPerRow = 4096;
+inline constexpr int kMaxUnroll = 16;
 // Bytes of shared memory that a block uses beside what it asks for.
 inline constexpr int64_t kReservedShared = 1 << 10;
 

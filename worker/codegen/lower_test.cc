@@ -361,6 +361,83 @@ TEST_CASE("NaN and infinities go through reductions", "[codegen]") {
   }
 }
 
+// Graphs whose indexes are larger than their tensors, whose maps stand between what is joined, and
+// whose windows are beside loops: each was wrong once.
+TEST_CASE("large indexes and joined reduces and windows beside loops", "[codegen]") {
+  const Corner cases[] = {
+      {"positions as numbers beyond an int",
+       {"input x: f32[30] ~ normal", "k: i64[i: 30] = i * 100000000",
+        "y: f32[i: 30] = f32(i * 100000000) / 1000000000 + x[i]",
+        "z: f32[i: 30] = select(i * 200000000 < 3000000000, x[i], 0)", "output k, y, z"},
+       {""}},
+      {"positions of rows as numbers beyond an int",
+       {"input x: f32[30, 64] ~ normal", "s: f32[r: 30] = sum[c: 64](x[r, c])",
+        "t: f32[r: 30] = s[r] + f32(r * 100000000) / 1000000000",
+        "y: f32[r: 30, c: 64] = x[r, c] - s[r] + f32(r * 100000000 + c) / 1000000000",
+        "output y, t"},
+       {""}},
+      {"positions of columns as numbers beyond an int",
+       {"input x: f32[30, 64] ~ normal", "s: f32[c: 64] = sum[r: 30](x[r, c])",
+        "y: f32[r: 30, c: 64] = x[r, c] - s[c] + f32(r * 100000000 + c * 100000000) / 1000000000",
+        "output y"},
+       {""}},
+      {"online with maps between the maximum and the sum",
+       {"input x: f32[9, 200] ~ normal", "m: f32[r: 9] = max[c: 200](x[r, c])",
+        "d: f32[r: 9, c: 200] = x[r, c] - m[r]", "e: f32[r: 9, c: 200] = exp(d[r, c])",
+        "s: f32[r: 9] = sum[c: 200](e[r, c])", "y: f32[r: 9, c: 200] = e[r, c] / s[r]", "output y"},
+       {"compute { online: true }"}},
+      {"online with two sums of one maximum",
+       {"input x: f32[9, 200] ~ normal", "m: f32[r: 9] = max[c: 200](x[r, c])",
+        "e: f32[r: 9, c: 200] = exp(x[r, c] - m[r])", "s: f32[r: 9] = sum[c: 200](e[r, c])",
+        "t: f32[r: 9] = sum[c: 200](exp(x[r, c] - m[r]))",
+        "y: f32[r: 9, c: 200] = e[r, c] / s[r] + t[r]", "output y"},
+       {"compute { online: true }"}},
+      {"a window beside loops over the same elements",
+       {"input x: f16[840] ~ normal",
+        "r: f32[i: 420] = max[k: 4](select(0 <= i * 2 + k - 1 and i * 2 + k - 1 < 840, f32(x[i * 2 "
+        "+ k - 1]), -inf))",
+        "t: f32 = max[k: 420](r[k])", "y: f32[i: 420] = r[i] - t[]", "output y"},
+       {"compute { window_outputs: 2 } memory { vector_bytes: 1 } skeleton: SKELETON_MAP"}},
+      {"a window with small results of wide elements",
+       {"input x: f32[4, 57, 113] ~ normal",
+        "p: f32[n: 4, h: 8, w: 16] = max[i: 8, j: 8](x[n, h * 7 + i, w * 7 + j])",
+        "y: f64[n: 4, h: 8, w: 16] = f64(p[n, h, w])", "output y"},
+       {"memory { vector_bytes: 16 } compute { window_outputs: 2 }"}},
+  };
+  for (const Corner& c : cases) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    for (const char* knobs : c.knobs) {
+      INFO(c.name << ": " << knobs);
+      v1::Group merged;
+      REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &merged));
+      v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+      if (merged.has_compute() && schedule.groups_size() > 1) {
+        schedule.clear_groups();
+        for (int output : graph.outputs)
+          schedule.add_groups()->add_roots(graph.tensors[output].name);
+      }
+      for (auto& group : *schedule.mutable_groups()) group.MergeFrom(merged);
+      Check(graph, schedule, 7);
+    }
+  }
+}
+
+// Each value of a row twice what it is made of, where it is spelled: work must not double with it.
+TEST_CASE("long chains of values of a row", "[codegen]") {
+  constexpr int kLinks = 40;
+  Lines lines = {"input x: f32[9, 200] ~ uniform(0, 0.01)", "a0: f32[r: 9] = sum[c: 200](x[r, c])"};
+  for (int i = 1; i <= kLinks; ++i) {
+    lines.push_back(absl::StrCat("a", i, ": f32[r: 9] = a", i - 1, "[r] * 0.5 + a", i - 1,
+                                 "[r] * a", i - 1, "[r] * 0.1"));
+  }
+  lines.push_back(absl::StrCat("y: f32[r: 9, c: 200] = x[r, c] - a", kLinks, "[r]"));
+  lines.push_back("output y");
+  const graph::Graph graph = ParseOrDie(lines);
+  v1::Schedule schedule;
+  schedule.add_groups()->add_roots("y");
+  Check(graph, schedule, 1);
+}
+
 TEST_CASE("what a schedule may not say", "[codegen]") {
   const graph::Graph graph = ParseOrDie(
       {"input x: f32[64, 512] ~ normal", "s: f32[r: 64] = sum[c: 512](x[r, c])",

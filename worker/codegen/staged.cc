@@ -33,11 +33,7 @@ StagedGlue::StagedGlue(const GroupContext& context, const Kernel& kernel,
                        RowMembers& members)
     : context_(context), kernel_(kernel), parameters_(parameters), row_(row), shared_(members) {
   element_ = MakeDialect(context, kernel, parameters, "int");
-  bool fits = true;
-  for (const Parameter& p : parameters) {
-    fits = fits && context.graph->tensors[p.tensor].elements() <= kMaxIntPosition;
-  }
-  row_level_ = MakeDialect(context, kernel, parameters, fits ? "int" : "long long");
+  row_level_ = MakeDialect(context, kernel, parameters, RowFitsInt() ? "int" : "long long");
   element_.locate = [this](int tensor, const Index& position) -> std::pair<std::string, Index> {
     const auto [base, rest] = Split(position);
     const std::string& name = PointerOf(parameters_, tensor);
@@ -84,19 +80,41 @@ std::pair<Index, Index> StagedGlue::Split(const Index& position) const {
   return {base + Index(position.constant()), rest};
 }
 
+bool StagedGlue::IsFixed(ValuePtr value) const {
+  return (value->variables & ~kernel_.frame.row_variables) == 0;
+}
+
 bool StagedGlue::FitsInt() const {
-  auto fits = [&](int tensor, const Index& position) {
-    const Index rest = Split(position).second;
-    if (rest.has_opaque()) return context_.graph->tensors[tensor].elements() <= kMaxIntPosition;
-    return rest.range().Within(-kMaxIntPosition, kMaxIntPosition);
-  };
+  const Space& space = *context_.space;
+  for (ValuePtr value : IndexValuesOf(kernel_)) {
+    if (!IsFixed(value) && !codegen::FitsInt(value->index)) return false;
+  }
   for (ValuePtr load : LoadsOf(kernel_)) {
-    if (!fits(load->tensor, load->index)) return false;
+    if (!AddressFitsInt(*context_.graph, load->tensor, Split(load->index).second)) return false;
   }
   for (const Kernel::Root& root : kernel_.roots) {
-    if (!fits(root.tensor, root.address)) return false;
+    if (!AddressFitsInt(*context_.graph, root.tensor, Split(root.address).second)) return false;
   }
-  return context_.space->rows <= kMaxIntPosition && context_.space->row_elements <= kMaxIntPosition;
+  // Partial results of a split: one for each of its parts.
+  const int64_t parts = columns() ? std::max(1, context_.knobs->occupancy().blocks_per_row()) : 1;
+  return space.rows <= kMaxIntPosition / parts && space.row_elements <= kMaxIntPosition;
+}
+
+// The same of what is computed once for a row: where it begins, and values of its own.
+bool StagedGlue::RowFitsInt() const {
+  for (const Parameter& p : parameters_) {
+    if (context_.graph->tensors[p.tensor].elements() > kMaxIntPosition) return false;
+  }
+  for (ValuePtr value : IndexValuesOf(kernel_)) {
+    if (IsFixed(value) && !codegen::FitsInt(value->index)) return false;
+  }
+  for (ValuePtr load : LoadsOf(kernel_)) {
+    if (!codegen::FitsInt(Split(load->index).first)) return false;
+  }
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (!codegen::FitsInt(Split(root.address).first)) return false;
+  }
+  return true;
 }
 
 absl::Status StagedGlue::Prepare() {
@@ -169,7 +187,9 @@ uint64_t StagedGlue::ElementVariables() const {
   return known;
 }
 
-std::string StagedGlue::FormOf(ValuePtr value) const {
+int StagedGlue::FormOf(ValuePtr value) {
+  auto known = forms_.find(value->id);
+  if (known != forms_.end()) return known->second;
   std::string form =
       StrCat(static_cast<int>(value->kind), ".", static_cast<int>(value->type), ".",
              static_cast<int>(value->op), ".", value->number, ".", value->integer, ".",
@@ -179,17 +199,18 @@ std::string StagedGlue::FormOf(ValuePtr value) const {
     absl::StrAppend(&form, "#", value->id, "w", kernel_.frame.width);
   }
   for (ValuePtr arg : value->args) absl::StrAppend(&form, "(", FormOf(arg), ")");
-  return form;
+  const int number = static_cast<int>(shared_.forms.size());
+  return forms_[value->id] = shared_.forms.emplace(form, number).first->second;
 }
 
 const RowMembers::Member& StagedGlue::MemberOf(ValuePtr value) {
-  const std::string key = FormOf(value);
+  const int form = FormOf(value);
   for (const RowMembers::Member& member : shared_.members) {
-    if (member.key == key) return member;
+    if (member.form == form) return member;
   }
   const Frame& frame = kernel_.frame;
   RowMembers::Member member;
-  member.key = key;
+  member.form = form;
   member.type = ComputeType(value->type);
   member.name = StrCat("c", shared_.members.size());
   member.lanes = columns() && (frame.width == 1 || (value->variables & BitOf(frame.lane)) != 0);
@@ -215,10 +236,9 @@ void StagedGlue::BindRowValues(Emitter& emitter, const std::vector<ValuePtr>& ta
     if (value->id >= static_cast<int>(seen.size())) seen.resize(value->id + 1);
     if (seen[value->id] || emitter.IsBound(value)) return;
     seen[value->id] = true;
-    const bool fixed = (value->variables & ~kernel_.frame.row_variables) == 0;
     const bool worth = value->kind == Value::Kind::kLoad || value->kind == Value::Kind::kOp ||
                        value->kind == Value::Kind::kReduce;
-    if (fixed && worth) {
+    if (IsFixed(value) && worth) {
       const RowMembers::Member member = MemberOf(value);
       emitter.Bind(value, StrCat(row_, ".", member.name, Lane(member.lanes)));
       return;

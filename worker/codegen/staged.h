@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ struct StageReduce {
 // widths of one kernel share them.
 struct RowMembers {
   struct Member {
-    std::string key;  // of the value's form
+    int form = -1;
     std::string type, name;
     bool lanes = false;  // one for each lane
     int stage = -1;      // after which it is known
@@ -43,6 +44,7 @@ struct RowMembers {
   };
   std::vector<Member> members;
   std::vector<Pointer> pointers;
+  std::map<std::string, int> forms;  // numbers of how values are made: the same in both kernels
 };
 
 bool IsWide(const Field& field);  // 8 bytes
@@ -57,7 +59,7 @@ class StagedGlue {
 
   absl::Status Prepare();  // accumulators; InvalidArgument: too many in a stage
   int AccBytes(int stage) const;
-  // Whether positions within a row fit an int.
+  // Whether indexes of a row's elements fit an int.
   bool FitsInt() const;
   void SetIndexType(const std::string& type);
 
@@ -92,7 +94,9 @@ class StagedGlue {
   std::string Acc() const;  // "acc" or "acc[j]"
   std::string Lane(bool lanes) const;
   std::pair<Index, Index> Split(const Index& position) const;
-  std::string FormOf(ValuePtr value) const;
+  int FormOf(ValuePtr value);
+  bool IsFixed(ValuePtr value) const;  // the same for the whole row
+  bool RowFitsInt() const;
   const RowMembers::Member& MemberOf(ValuePtr value);
   void BindRowValues(Emitter& emitter, const std::vector<ValuePtr>& targets);
   void BindResults(Emitter& emitter) const;
@@ -113,6 +117,7 @@ class StagedGlue {
   std::vector<std::vector<StageReduce>> stages_;
   std::vector<std::pair<ValuePtr, std::string>> streams_;
   std::function<bool(const Index&)> aligned_;
+  std::map<int, int> forms_;  // by the value's id
   bool divides_position_ = false;
 };
 

@@ -194,12 +194,18 @@ Range Values::RangeOf(ValuePtr value) const {
   if (value->kind == Value::Kind::kOp) {
     auto range = [&](int i) { return RangeOf(value->args[i]); };
     switch (value->op) {
-      case GraphOp::kMin:
-        return {std::min(range(0).low, range(1).low), std::min(range(0).high, range(1).high)};
-      case GraphOp::kMax:
-        return {std::max(range(0).low, range(1).low), std::max(range(0).high, range(1).high)};
-      case GraphOp::kSelect:
-        return {std::min(range(1).low, range(2).low), std::max(range(1).high, range(2).high)};
+      case GraphOp::kMin: {
+        const Range a = range(0), b = range(1);
+        return {std::min(a.low, b.low), std::min(a.high, b.high)};
+      }
+      case GraphOp::kMax: {
+        const Range a = range(0), b = range(1);
+        return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      }
+      case GraphOp::kSelect: {
+        const Range a = range(1), b = range(2);
+        return {std::min(a.low, b.low), std::max(a.high, b.high)};
+      }
       case GraphOp::kCast:
         if (value->type == DType::kI64 && !graph::IsFloat(value->args[0]->type)) return range(0);
         break;
