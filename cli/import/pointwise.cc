@@ -103,9 +103,13 @@ Operator Binary2(Formula2 formula) {
 
 Operator Comparison(Formula2 formula) {
   return {"self:x other:x", [formula](Lowering& l) {
-            const DType type = ComputeType(ResultType(l, {"self", "other"}));
+            // A number or scalar tensor is rounded to the common type before it is compared:
+            // with f16, 0.1 equals what 0.1 was stored as.
+            const DType common = ResultType(l, {"self", "other"});
+            const DType type = ComputeType(common);
             return Emit(l, [&](const Exprs& at) {
-              return formula(l.Operand("self", type, at), l.Operand("other", type, at));
+              return formula(Cast(type, l.Operand("self", common, at)),
+                             Cast(type, l.Operand("other", common, at)));
             });
           }};
 }
@@ -150,15 +154,23 @@ ExprPtr Sigmoid(ExprPtr x) {
   return Div(Like(x, 1), Add(Like(x, 1), Unary(Op::kExp, Unary(Op::kNeg, x))));
 }
 
-ExprPtr Sinh(ExprPtr x) {  // without cancellation near 0: e = expm1(x), (e + e / (e + 1)) / 2
-  const ExprPtr e = Unary(Op::kExpm1, x);
+// exp(x) / 2 for x >= 0, which overflows only where that does, and is exact to a few ulp where
+// exp(x - log(2)) is not.
+ExprPtr HalfExp(const ExprPtr& x) {
+  const ExprPtr root = Unary(Op::kExp, Mul(Like(x, 0.5), x));
+  return Mul(Mul(Like(x, 0.5), root), root);
+}
+
+// Without cancellation near 0 or far from it: for e = expm1(|x|), (e + e / (e + 1)) / 2.
+ExprPtr Sinh(ExprPtr x) {
+  const ExprPtr size = Unary(Op::kAbs, x);
+  const ExprPtr e = Unary(Op::kExpm1, size);
   const ExprPtr tame = Mul(Like(x, 0.5), Add(e, Div(e, Add(e, Like(x, 1)))));
-  const ExprPtr big = Unary(Op::kExp, Sub(Unary(Op::kAbs, x), Like(x, std::log(2.0))));
-  return Select(Less(Unary(Op::kAbs, x), Like(x, 20)), tame, Mul(Unary(Op::kSign, x), big));
+  return Mul(Unary(Op::kSign, x), Select(Less(size, Like(x, 20)), tame, HalfExp(size)));
 }
 
 ExprPtr Cosh(ExprPtr x) {
-  const ExprPtr half = Unary(Op::kExp, Sub(Unary(Op::kAbs, x), Like(x, std::log(2.0))));
+  const ExprPtr half = HalfExp(Unary(Op::kAbs, x));
   return Add(half, Div(Like(x, 0.25), half));
 }
 

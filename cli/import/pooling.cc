@@ -72,7 +72,8 @@ ExprPtr Element(Lowering& l, const Windows& w, DType type, const Exprs& at, cons
 // ---- maximum --------------------------------------------------------------------------------
 
 // PyTorch's index is the position in the plane (or volume) of the input; the reduce gives that in
-// the window.
+// the window. Where all of a window is -inf that is its first place, which may lie in the padding:
+// PyTorch's is the first one within the tensor.
 int PlaneIndex(Lowering& l, const Windows& w, int window_index) {
   return l.AddMap(l.Name("index"), w.out, [&](const Exprs& at) {
     const ExprPtr linear = Load(l.graph, window_index, at);
@@ -81,7 +82,13 @@ int PlaneIndex(Lowering& l, const Windows& w, int window_index) {
     for (size_t dim = 0; dim < w.kernel.size(); ++dim) {
       stride /= w.kernel[dim];
       const ExprPtr k = w.kernel[dim] == 1 ? I(0) : Mod(Div(linear, I(stride)), I(w.kernel[dim]));
-      index = Add(Mul(index, I(w.in[w.batch + dim])), Position(w, dim, at[w.batch + dim], k));
+      const int64_t step = w.dilation[dim];
+      ExprPtr position = Position(w, dim, at[w.batch + dim], k);
+      if (w.padding[dim] > 0 && step == 1) position = Binary(Op::kMax, position, I(0));
+      if (w.padding[dim] > 0 && step > 1) {
+        position = graph::Select(Less(position, I(0)), Mod(position, I(step)), position);
+      }
+      index = Add(Mul(index, I(w.in[w.batch + dim])), position);
     }
     return index;
   });

@@ -104,7 +104,10 @@ Operator Extreme(const char* arguments, Combiner combiner) {
 // any and all: the maximum and the minimum of x != 0.
 Operator Truth(const char* arguments, Combiner combiner) {
   return {arguments, [combiner](Lowering& l) {
-            const Over over = OverOf(l);
+            Over over = OverOf(l);
+            // Unlike all other reductions, these take an empty list of dimensions for none.
+            if (l.Has("dim") && l.Ints("dim").empty())
+              over.reduced.assign(over.shape.size(), false);
             const int extreme = l.AddReduce(
                 l.Name("i32"), combiner, over.shape, over.reduced, over.keep, [&](const Exprs& at) {
                   return Cast(DType::kI32, Cast(DType::kBool, Load(l.graph, over.self, at)));

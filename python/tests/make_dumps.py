@@ -24,7 +24,8 @@ sys.path.insert(0, os.path.dirname(HERE))
 from warpsmith_torch import dump  # noqa: E402
 
 A = torch.ops.aten
-f16, bf16, f32, i32, i64 = torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64
+f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
+i32, i64 = torch.int32, torch.int64
 
 
 def normal(*shape, dtype=f32):
@@ -96,6 +97,11 @@ POINTWISE = {
     "int_trunc_div": (lambda a, b: torch.div(a, b, rounding_mode="trunc"), INTS),
     "float_trunc_div": (lambda a, b: torch.div(a, b, rounding_mode="trunc"), (normal(20), positive(20))),
     "int_remainder": (lambda a, b: a % b, INTS), "int_mul_scalar": (lambda a: a * 2 + 1, INTS[:1]),
+    **{f"{name}_rounded_{kind}": (lambda x, f=getattr(torch, name): f(torch.full_like(x, 0.1), 0.1), (normal(2, dtype=dtype),))
+       for name in "eq lt ge".split() for kind, dtype in (("f16", f16), ("bf16", bf16), ("f32", f32))},
+    "eq_scalar_tensor_f16": (lambda x, s: torch.full_like(x, 0.3) == s + 0.3, (normal(2, dtype=f16), lambda: torch.zeros(()))),
+    "sinh_wide": (lambda x: torch.sinh(x * 8), (normal(40, dtype=f64),)),
+    "cosh_wide": (lambda x: torch.cosh(x * 99), (normal(40, dtype=f64),)),
     "int_compare_float": (lambda a: a > 1.5, INTS[:1]), "int_sqrt": (lambda a: torch.sqrt(a.abs()), INTS[:1]),
     "int_abs_neg": (lambda a: -a.abs(), INTS[:1]), "int_floor": (torch.floor, INTS[:1]),
     "bool_ops": (lambda a, b: ((a & b) | ~a) ^ b, BOOLS), "bool_add": (lambda a, b: a + b, BOOLS),
@@ -187,7 +193,9 @@ REDUCTIONS = {
     "argmax_all": (lambda x: x.argmax(), W), "argmax_ties": (lambda x: x.argmax(1), (integers(0, 3, 4, 9),)),
     "argmin_ties": (lambda x: x.argmin(0), (integers(0, 3, 9, 4),)), "argmax_special": (lambda x: x.argmax(1), (special(4, 6),)),
     "any": (lambda x: x.any(), (flags(3, 4),)), "any_dim": (lambda x: x.any(1), (flags(3, 4),)),
-    "all_dim": (lambda x: x.all(0), (flags(3, 4),)), "any_float": (lambda x: (x * 0).any(-1), X),
+    "all_dim": (lambda x: x.all(0), (flags(3, 4),)),
+    "any_no_dims": (lambda x: A.any.dims(x, []), (flags(3, 4),)), "all_no_dims": (lambda x: A.all.dims(x, [], True), (special(8),)),
+    "sum_no_dims": (lambda x: x.sum(()), W), "any_float": (lambda x: (x * 0).any(-1), X),
     "var": (lambda x: x.var(1), W), "var_biased": (lambda x: x.var((0, 2), unbiased=False), W),
     "var_keep": (lambda x: x.var(-1, keepdim=True, correction=2), W), "std": (lambda x: x.std(1), W),
     "var_mean": (lambda x: torch.var_mean(x, 1), W),
@@ -250,6 +258,8 @@ POOLING = {
     "max2_ceil": (nn.MaxPool2d(3, 2, ceil_mode=True), I2), "max2_unbatched": (nn.MaxPool2d(2, 1), (normal(2, 5, 4),)),
     "max2_indices": (nn.MaxPool2d(3, 2, 1, return_indices=True), I2),
     "max2_dilated_indices": (nn.MaxPool2d(2, 2, 1, 3, return_indices=True), I2),
+    "max2_nothing_indices": (lambda x: F.max_pool2d(x.masked_fill(x < 1, -math.inf), 2, 2, 1, return_indices=True), I2),
+    "max2_nothing_dilated": (lambda x: F.max_pool2d(x.masked_fill(x < 2, -math.inf), 3, 2, 1, 2, return_indices=True), I2),
     "max3": (nn.MaxPool3d(3, 2, 1, 2), I3), "max3_indices": (nn.MaxPool3d(2, 2, return_indices=True), I3),
     "max_f16": (nn.MaxPool2d(2), (normal(1, 2, 4, 4, dtype=f16),)), "max_one": (nn.MaxPool2d(1, 2), I2),
     "avg1": (nn.AvgPool1d(4, 1, 2), I1), "avg1_exclusive": (nn.AvgPool1d(4, 2, 2, count_include_pad=False), I1),
@@ -288,7 +298,7 @@ WHOLE = {
 
 GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "reductions": REDUCTIONS, "losses": LOSSES,
           "norms": NORMS, "pooling": POOLING, "whole": WHOLE}
-TOLERANCE = {f16: 2e-3, bf16: 1.6e-2}
+TOLERANCE = {f64: 1e-12, f16: 2e-3, bf16: 1.6e-2}
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
 
 
@@ -345,7 +355,7 @@ def answered(name, row, real, values):
     outputs = [o for o in torch.utils._pytree.tree_leaves(result) if isinstance(o, torch.Tensor)]
     outputs += [real.state_dict()[u["state"]] for u in row["updates"]]
     tensors = [v for v in values if isinstance(v, torch.Tensor)] + given
-    tolerance = max([2e-6] + [TOLERANCE.get(t.dtype, 0) for t in tensors + outputs])
+    tolerance = max(TOLERANCE.get(t.dtype, 2e-6) for t in tensors + outputs)
     return {"name": name, "dump": row, "values": [numbers(t) for t in tensors],
             "answers": [numbers(o, short=True) for o in outputs], "tolerance": tolerance}
 
