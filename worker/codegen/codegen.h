@@ -18,7 +18,7 @@
 
 namespace warpsmith::codegen {
 
-inline constexpr char kGeneratorVersion[] = "1";
+inline constexpr char kGeneratorVersion[] = "2";
 
 // What code generation needs to know of a card. Host: sm_count 1, cluster 1.
 struct Target {

@@ -62,7 +62,7 @@ absl::StatusOr<Parts> Generate(const GroupContext& context, const Kernel& kernel
   glue.SetAligned([&frame](const Index& index) { return IsAligned(index, frame); });
   const std::vector<ValuePtr> streams = StreamsOf(kernel);
   Parts parts;
-  Text values(2);
+  Text values;
   for (size_t i = 0; i < streams.size(); ++i) {
     glue.BindStream(streams[i],
                     ToRegister(streams[i]->type, StrCat("values.s", i, "[", LaneName(frame), "]")));
@@ -78,21 +78,21 @@ absl::StatusOr<Parts> Generate(const GroupContext& context, const Kernel& kernel
   source.row_outputs = glue.HasRoots(RootPlan::Kind::kRow);
   source.acc_bytes.clear();
   for (int s = 0; s < source.stages; ++s) source.acc_bytes.push_back(glue.AccBytes(s));
-  parts.load = glue.LoadBody(streams, 3);
-  for (int s = 0; s < source.stages; ++s) parts.accumulate.push_back(glue.AccumulateBody(s, 3));
-  parts.emit = glue.EmitBody(3);
-  parts.emit_row = glue.EmitRowBody(3);
-  Text finish(2);
+  parts.load = glue.LoadBody(streams);
+  for (int s = 0; s < source.stages; ++s) parts.accumulate.push_back(glue.AccumulateBody(s));
+  parts.emit = glue.EmitBody();
+  parts.emit_row = glue.EmitRowBody();
+  Text finish;
   for (int s = 0; s < source.stages; ++s) {
     finish.Open(StrCat("if constexpr (S == ", s, ") {"));
-    finish.Append(glue.FinishBody(s, true, 3));
+    finish.Append(glue.FinishBody(s, true));
     finish.Close();
   }
   parts.finish = finish.str();
-  parts.column = glue.FinishBody(-1, false, 3);
-  parts.column_struct = glue.RowStruct(2);
-  parts.accs = glue.AccStructs(1);
-  parts.statics = glue.StaticFunctions(1);
+  parts.column = glue.FinishBody(-1, false);
+  parts.column_struct = glue.RowStruct();
+  parts.accs = glue.AccStructs();
+  parts.statics = glue.StaticFunctions();
   return parts;
 }
 
@@ -149,7 +149,7 @@ absl::StatusOr<GroupSource> GenerateColumns(const GroupContext& context) {
   structs("Values", main->values, single.values);
   text.Append(main->accs);
   auto by_width = [&](const std::string& a, const std::string& b) {
-    return both ? ByWidth(source.width, a, b, 2) : a;
+    return both ? ByWidth(source.width, a, b) : a;
   };
   text.Line("template <int V>");
   text.Open("WS_DEVICE Column<V> column(Index o, Index c) const {");

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/base/check.h"
 
 namespace warpsmith::codegen {
@@ -30,25 +34,23 @@ std::string Floor(const std::string& a, int64_t divisor, const char* op, bool po
 
 }  // namespace
 
-void Text::Line(const std::string& line) {
-  if (!line.empty() && line[0] != '#') text_.append(2 * depth_, ' ');
-  text_ += line;
-  text_ += '\n';
+std::string Indented(const std::string& code) {
+  std::string indented;
+  int depth = 0;
+  for (absl::string_view line : absl::StrSplit(absl::StripSuffix(code, "\n"), '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    const bool closes = absl::StartsWith(line, "}");
+    if (!line.empty() && line[0] != '#') indented.append(2 * std::max(0, depth - closes), ' ');
+    absl::StrAppend(&indented, line, "\n");
+    depth += static_cast<int>(std::count(line.begin(), line.end(), '{') -
+                              std::count(line.begin(), line.end(), '}'));
+  }
+  return indented;
 }
 
-void Text::Open(const std::string& line) {
-  Line(line);
-  ++depth_;
-}
-
-void Text::Close(const std::string& line) {
-  --depth_;
-  Line(line);
-}
-
-Emitter::Emitter(const Dialect& dialect, uint64_t variables, int depth)
+Emitter::Emitter(const Dialect& dialect, uint64_t variables)
     : dialect_(dialect), given_(variables) {
-  scopes_.push_back({"", false, variables, Text(depth), {}, {}});
+  scopes_.push_back({"", false, variables, {}, {}, {}});
 }
 
 std::string Emitter::NewName(const std::string& prefix) { return StrCat(prefix, names_++); }
@@ -68,8 +70,7 @@ void Emitter::Expect(const std::vector<ValuePtr>& values) {
 void Emitter::Open(const std::string& header, uint64_t variables, bool unroll) {
   const Scope& outer = scopes_.back();
   const uint64_t known = outer.variables | variables;
-  const int depth = outer.text.depth() + 1;
-  scopes_.push_back({header, unroll, known, Text(depth), {}, {}});
+  scopes_.push_back({header, unroll, known, {}, {}, {}});
 }
 
 void Emitter::Close() {

@@ -30,26 +30,27 @@ struct Dialect {
   std::function<std::pair<std::string, Index>(int tensor, const Index& position)> locate;
 };
 
-// Text with two-space indentation.
+// Lines of code. How far each is indented follows from the braces around it (Indented).
 class Text {
  public:
-  explicit Text(int depth = 0) : depth_(depth) {}
-  void Line(const std::string& line);  // one line; an empty one stays empty
-  void Open(const std::string& line);  // and indent
-  void Close(const std::string& line = "}");
+  void Line(const std::string& line) { text_ += line + "\n"; }
+  void Open(const std::string& line) { Line(line); }
+  void Close(const std::string& line = "}") { Line(line); }
   void Append(const std::string& text) { text_ += text; }
   const std::string& str() const { return text_; }
-  int depth() const { return depth_; }
 
  private:
   std::string text_;
-  int depth_;
 };
+
+// The code with every line two spaces further in for each brace that is open; lines of the
+// preprocessor at the margin.
+std::string Indented(const std::string& code);
 
 class Emitter {
  public:
   // `variables`: what the function's parameters give.
-  Emitter(const Dialect& dialect, uint64_t variables, int depth);
+  Emitter(const Dialect& dialect, uint64_t variables);
 
   void Bind(ValuePtr value, const std::string& text) { bound_[value->id] = text; }
   bool IsBound(ValuePtr value) const { return bound_.count(value->id) > 0; }

@@ -233,9 +233,9 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   }
 }
 
-std::string ByWidth(int width, const std::string& wide, const std::string& narrow, int depth) {
+std::string ByWidth(int width, const std::string& wide, const std::string& narrow) {
   if (width == 1) return wide;
-  Text text(depth);
+  Text text;
   text.Line(StrCat("if constexpr (V == ", width, ") {"));
   text.Append(wide);
   if (!narrow.empty()) {

@@ -91,7 +91,7 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
                 const std::function<bool(const Index&)>& aligned);
 
 // `if constexpr` over the vector widths for which there is code: first the wide one.
-std::string ByWidth(int width, const std::string& wide, const std::string& narrow, int depth);
+std::string ByWidth(int width, const std::string& wide, const std::string& narrow);
 
 // Opens the loop over lanes if there is more than one.
 void OpenLanes(Emitter& emitter, const Frame& frame);

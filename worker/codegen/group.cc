@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/knobs.h"
 
@@ -49,6 +50,14 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const graph::Graph& graph, cons
   return pairs;
 }
 
+// A refusal that says of which group it is.
+absl::Status OfGroup(const graph::Graph& graph, const std::vector<int>& roots,
+                     const absl::Status& status) {
+  if (absl::StartsWith(status.message(), "group '")) return status;
+  return absl::Status(status.code(),
+                      StrCat("group '", graph.tensors[roots[0]].name, "': ", status.message()));
+}
+
 }  // namespace
 
 absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std::vector<int>& roots,
@@ -57,9 +66,9 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
   AnalysedGroup group;
   group.name = StrCat("G", number);
   if (!v1::Skeleton_IsValid(knobs.skeleton()))
-    return absl::InvalidArgumentError("a group's skeleton is unknown");
+    return OfGroup(graph, roots, absl::InvalidArgumentError("its skeleton is unknown"));
   auto space = FindSpace(graph, roots, in_memory, knobs.skeleton());
-  if (!space.ok()) return space.status();
+  if (!space.ok()) return OfGroup(graph, roots, space.status());
   group.space = std::move(*space);
   if (knobs.compute().online() && group.space.skeleton != v1::SKELETON_MAP) {
     if (group.space.online.empty()) {
@@ -79,7 +88,7 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
     provisional.mutable_compute()->set_window_outputs(1);
   GroupContext context{&graph, &group.space, in_memory, &provisional, group.name};
   auto first = Generate(context);
-  if (!first.ok()) return first.status();
+  if (!first.ok()) return OfGroup(graph, roots, first.status());
   GroupShape shape;
   shape.width = first->width;
   shape.streams = first->streams;
@@ -100,8 +109,9 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
   group.resolved = std::move(*resolved);
   context.knobs = &group.resolved;
   auto source = Generate(context);
-  if (!source.ok()) return source.status();
+  if (!source.ok()) return OfGroup(graph, roots, source.status());
   group.source = std::move(*source);
+  group.source.text = Indented(group.source.text);
   int64_t shared = 0;
   int max_acc = 4;
   for (int bytes : group.source.acc_bytes) max_acc = std::max(max_acc, bytes);

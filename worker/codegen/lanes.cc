@@ -119,7 +119,7 @@ class Lanes {
     source.index_type = fits ? "int" : "long long";
     const std::string u = source.count <= kMaxIntPosition ? "unsigned" : "unsigned long long";
 
-    Text body(2);
+    Text body;
     body.Line(StrCat(u, " rest = static_cast<", u, ">(i);"));
     body.Line(StrCat("const int lane = static_cast<int>(rest % ", kLanes, "u);"));
     body.Line(StrCat("rest /= ", kLanes, "u;"));
@@ -138,12 +138,12 @@ class Lanes {
     body.Line("const Index n = static_cast<Index>(rest);");
     if (split) {
       body.Line(StrCat("if (a >= ", inside.low, " && a <= ", inside.high, ") {"));
-      body.Append(Write(*interior, source, 3));
+      body.Append(Write(*interior, source));
       body.Line("} else {");
-      body.Append(Write(*whole, source, 3));
+      body.Append(Write(*whole, source));
       body.Line("}");
     } else {
-      body.Append(Write(*whole, source, 2));
+      body.Append(Write(*whole, source));
     }
     source.text = WindowStruct(context_, source, body.str());
     return source;
@@ -357,11 +357,11 @@ class Lanes {
     }
   }
 
-  std::string Write(LaneKernel& k, const GroupSource& source, int depth) const {
+  std::string Write(LaneKernel& k, const GroupSource& source) const {
     Dialect dialect = MakeDialect(context_, k.kernel, source.parameters, source.index_type);
     uint64_t known = BitOf(k.v.before) | BitOf(k.v.strip) | BitOf(k.v.between);
     for (const Variable& column : k.v.column) known |= BitOf(column);
-    Emitter e(dialect, known, depth);
+    Emitter e(dialect, known);
     e.Expect(TargetsOf(k.kernel));
     std::map<std::pair<std::string, std::string>, std::string> joined;  // what two outputs share
     auto join = [&](const std::string& a, const std::string& b) {

@@ -46,6 +46,8 @@ v1::Group RandomKnobs(const v1::Group& group, const GroupInfo& info, Random& ran
   auto* memory = g.mutable_memory();
   auto* compute = g.mutable_compute();
   auto* occupancy = g.mutable_occupancy();
+  if (random.Coin(6))
+    g.set_skeleton(random.Of({v1::SKELETON_MAP, v1::SKELETON_ROWS, v1::SKELETON_COLUMNS}));
   memory->set_vector_bytes(random.Of({0, 4, 8, 16, 16}));
   memory->set_load_hint(random.Of({v1::CACHE_DEFAULT, v1::CACHE_STREAMING}));
   memory->set_store_hint(random.Of({v1::CACHE_DEFAULT, v1::CACHE_STREAMING}));
@@ -479,7 +481,10 @@ TEST_CASE("what a schedule may not say", "[codegen]") {
       {"groups { roots: ['y', 's'] occupancy { block_threads: 1024 blocks_per_sm: 3 } } groups { "
        "roots: 't' }",
        "2048 threads"},
-      {"groups { roots: ['y', 's'] skeleton: SKELETON_MAP } groups { roots: 't' }", "same number"},
+      {"groups { roots: ['y', 's'] skeleton: SKELETON_MAP } groups { roots: 't' }",
+       "group 'y': roots 'y' and 's' of a map group have"},
+      {"groups { roots: 's' } groups { roots: 'y' skeleton: SKELETON_ROWS } groups { roots: 't' }",
+       "group 'y': it has no reduce"},
       {"rewrites: 'fly:y' groups { roots: 'y' }", "unknown"},
       {"rewrites: 'single_pass_variance:s' groups { roots: 'y' }", "does not apply"},
   };

@@ -76,9 +76,9 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   for (ValuePtr load : LoadsOf(kernel)) {
     if (IsEarly(kernel, load)) early.push_back(load);
   }
-  Text members(2);
-  Emitter load(dialect, BitOf(frame.element), 3);
-  Emitter emit(dialect, BitOf(frame.element), 3);
+  Text members;
+  Emitter load(dialect, BitOf(frame.element));
+  Emitter emit(dialect, BitOf(frame.element));
   std::vector<ValuePtr> guards;
   for (ValuePtr value : early) guards.insert(guards.end(), value->args.begin(), value->args.end());
   load.Expect(guards);
@@ -177,8 +177,8 @@ absl::StatusOr<GroupSource> GenerateMap(const GroupContext& context) {
     text.Line("template <int V>");
     text.Line(StrCat("WS_DEVICE void ", load ? "load" : "emit", "(Index i, ", load ? "" : "const ",
                      "Values<V>& values) const {"));
-    text.Append(ByWidth(source.width, load ? bodies.load : bodies.emit,
-                        load ? single.load : single.emit, 2));
+    text.Append(
+        ByWidth(source.width, load ? bodies.load : bodies.emit, load ? single.load : single.emit));
     text.Line("}");
   }
   text.Close("};");

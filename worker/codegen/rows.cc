@@ -144,20 +144,18 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
   source.row_outputs = main.HasRoots(RootPlan::Kind::kRow);
 
   // Functions of the elements first: they say what a row has to keep.
-  const int depth = 3;
   auto by_width = [&](const std::string& a, const std::string& b) {
-    return both ? ByWidth(source.width, a, b, 2) : a;
+    return both ? ByWidth(source.width, a, b) : a;
   };
-  Text functions(1);
+  Text functions;
   functions.Line("template <int V>");
   functions.Line("WS_DEVICE void load(const Row& row, Index k, Values<V>& values) const {");
-  functions.Append(
-      by_width(main.LoadBody(streams, depth), both ? edge.LoadBody(single, depth) : ""));
+  functions.Append(by_width(main.LoadBody(streams), both ? edge.LoadBody(single) : ""));
   functions.Line("}");
   functions.Line("template <int V>");
   functions.Line("WS_DEVICE void load_shared(const Row& row, Index k, char* slot) const {");
-  functions.Append(by_width(main.LoadSharedBody(streams, offsets, depth),
-                            both ? edge.LoadSharedBody(single, offsets, depth) : ""));
+  functions.Append(by_width(main.LoadSharedBody(streams, offsets),
+                            both ? edge.LoadSharedBody(single, offsets) : ""));
   functions.Line("}");
   functions.Line("template <int V>");
   functions.Open("static WS_DEVICE void from_shared(const char* slot, Values<V>& values) {");
@@ -168,42 +166,41 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
                           ");"));
   }
   functions.Close();
-  functions.Append(main.StaticFunctions(1));
+  functions.Append(main.StaticFunctions());
   functions.Line("template <int S, int V>");
   functions.Open(
       "WS_DEVICE void accumulate(const Row& row, Index k, const Values<V>& values, Acc<S>& acc) "
       "const {");
   for (int s = 0; s < space.stages; ++s) {
     functions.Open(StrCat("if constexpr (S == ", s, ") {"));
-    functions.Append(
-        by_width(main.AccumulateBody(s, depth), both ? edge.AccumulateBody(s, depth) : ""));
+    functions.Append(by_width(main.AccumulateBody(s), both ? edge.AccumulateBody(s) : ""));
     functions.Close();
   }
   functions.Close();
   functions.Line("template <int V>");
   functions.Line("WS_DEVICE void emit(const Row& row, Index k, const Values<V>& values) const {");
-  functions.Append(by_width(main.EmitBody(depth), both ? edge.EmitBody(depth) : ""));
+  functions.Append(by_width(main.EmitBody(), both ? edge.EmitBody() : ""));
   functions.Line("}");
   functions.Line("WS_DEVICE void emit_row(const Row& row) const {");
-  functions.Append(main.EmitRowBody(2));
+  functions.Append(main.EmitRowBody());
   functions.Line("}");
   functions.Line("template <int S>");
   functions.Open("WS_DEVICE void finish(Row& row, const Acc<S>& acc) const {");
   for (int s = 0; s < space.stages; ++s) {
     functions.Open(StrCat("if constexpr (S == ", s, ") {"));
-    functions.Append(main.FinishBody(s, true, depth));
-    if (both) functions.Append(edge.FinishBody(s, false, depth));
+    functions.Append(main.FinishBody(s, true));
+    if (both) functions.Append(edge.FinishBody(s, false));
     functions.Close();
   }
   functions.Close();
   functions.Open("WS_DEVICE Row row(Index number) const {");
   functions.Line("Row row;");
   functions.Line("row.r = number;");
-  functions.Append(main.FinishBody(-1, false, 2));
+  functions.Append(main.FinishBody(-1, false));
   if (both) {
     // A scope of its own: both may spell the row's number.
     functions.Line("{");
-    functions.Append(edge.FinishBody(-1, false, 3));
+    functions.Append(edge.FinishBody(-1, false));
     functions.Line("}");
   }
   functions.Line("return row;");
@@ -228,13 +225,13 @@ absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
                    ", kEmitReads = ", source.emit_reads ? "true" : "false", ";"));
   for (const Parameter& p : source.parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
   text.Open("struct Row {");
-  text.Append(main.RowStruct(2));
+  text.Append(main.RowStruct());
   text.Close("};");
   text.Open("template <int V> struct Values {");
   for (size_t i = 0; i < streams.size(); ++i)
     text.Line(StrCat(StorageType(streams[i]->type), " s", i, "[V];"));
   text.Close("};");
-  text.Append(main.AccStructs(1));
+  text.Append(main.AccStructs());
   text.Append(functions.str());
   text.Close("};");
   source.text = text.str();

@@ -402,8 +402,7 @@ absl::StatusOr<Space> FindSpace(const graph::Graph& graph, const std::vector<int
     space.window = reading.guarded || reading.overlapping || !WindowAxes(node).empty();
   } else {
     if (wanted != v1::SKELETON_AUTO && wanted != v1::SKELETON_MAP) {
-      return absl::InvalidArgumentError(StrCat("group of ", NameOf(graph, roots[0]),
-                                               " has no reduce: its skeleton can only be map"));
+      return absl::InvalidArgumentError("it has no reduce; its skeleton can only be map");
     }
     space.skeleton = v1::SKELETON_MAP;
   }

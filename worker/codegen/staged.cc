@@ -248,9 +248,8 @@ void StagedGlue::BindRowValues(Emitter& emitter, const std::vector<ValuePtr>& ta
   for (ValuePtr target : targets) visit(target);
 }
 
-std::string StagedGlue::WithLocals(const std::string& body, const std::string& type,
-                                   int depth) const {
-  Text text(depth);
+std::string StagedGlue::WithLocals(const std::string& body, const std::string& type) const {
+  Text text;
   const Frame& frame = kernel_.frame;
   std::vector<std::string> names;
   if (columns()) {
@@ -275,19 +274,19 @@ std::vector<ValuePtr> StagedGlue::StageValues(int stage) const {
   return values;
 }
 
-std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams, int depth) {
-  Emitter emitter(element_, ElementVariables(), depth);
+std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams) {
+  Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
     emitter.LoadVector(streams[i], kernel_.frame.lane, kernel_.frame.width, StrCat("values.s", i));
   }
-  return WithLocals(emitter.Finish(), element_.index_type, depth);
+  return WithLocals(emitter.Finish(), element_.index_type);
 }
 
 std::string StagedGlue::LoadSharedBody(const std::vector<ValuePtr>& streams,
-                                       const std::vector<int>& offsets, int depth) {
-  Emitter emitter(element_, ElementVariables(), depth);
+                                       const std::vector<int>& offsets) {
+  Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
   for (size_t i = 0; i < streams.size(); ++i) {
@@ -297,11 +296,11 @@ std::string StagedGlue::LoadSharedBody(const std::vector<ValuePtr>& streams,
                         offsets[i] > 0 ? StrCat(" + ", offsets[i] * frame.width) : "", ", ",
                         emitter.Address(streams[i]->tensor, base), ");"));
   }
-  return WithLocals(emitter.Finish(), element_.index_type, depth);
+  return WithLocals(emitter.Finish(), element_.index_type);
 }
 
-std::string StagedGlue::AccumulateBody(int stage, int depth) {
-  Emitter emitter(element_, ElementVariables(), depth);
+std::string StagedGlue::AccumulateBody(int stage) {
+  Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
   const std::vector<ValuePtr> targets = StageValues(stage);
@@ -329,7 +328,7 @@ std::string StagedGlue::AccumulateBody(int stage, int depth) {
         emitter.Line(line);
     }
     CloseLanes(emitter, frame);
-    return WithLocals(emitter.Finish(), element_.index_type, depth);
+    return WithLocals(emitter.Finish(), element_.index_type);
   }
   // Lanes run along the row: all values first, then each reduce takes them together.
   for (size_t i = 0; i < reduces.size(); ++i) {
@@ -360,11 +359,11 @@ std::string StagedGlue::AccumulateBody(int stage, int depth) {
       emitter.Line(line);
     }
   }
-  return WithLocals(emitter.Finish(), element_.index_type, depth);
+  return WithLocals(emitter.Finish(), element_.index_type);
 }
 
-std::string StagedGlue::EmitBody(int depth) {
-  Emitter emitter(element_, ElementVariables(), depth);
+std::string StagedGlue::EmitBody() {
+  Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
   std::vector<const Kernel::Root*> roots;
@@ -383,14 +382,14 @@ std::string StagedGlue::EmitBody(int depth) {
            (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
   });
   StoreRoots(emitter, element_, context_, kernel_, roots, aligned_);
-  return WithLocals(emitter.Finish(), element_.index_type, depth);
+  return WithLocals(emitter.Finish(), element_.index_type);
 }
 
-std::string StagedGlue::FinishBody(int stage, bool results, int depth) {
+std::string StagedGlue::FinishBody(int stage, bool results) {
   const Frame& frame = kernel_.frame;
   uint64_t known = frame.row_variables;
   if (frame.width > 1) known &= ~BitOf(frame.lane);
-  Emitter emitter(row_level_, known, depth);
+  Emitter emitter(row_level_, known);
   BindResults(emitter);
   std::vector<const RowMembers::Member*> mine;
   std::vector<ValuePtr> targets;
@@ -440,7 +439,7 @@ std::string StagedGlue::FinishBody(int stage, bool results, int depth) {
   // Results come before what is made of them: in their own loop over lanes.
   std::string before;
   if (stage >= 0 && results) {
-    Text text(depth);
+    Text text;
     if (columns() && frame.width > 1) {
       text.Line("#pragma unroll");
       text.Open(StrCat("for (int j = 0; j < ", frame.width, "; ++j) {"));
@@ -467,14 +466,14 @@ std::string StagedGlue::FinishBody(int stage, bool results, int depth) {
     }
     CloseLanes(emitter, frame);
   }
-  return WithLocals(before + emitter.Finish(), row_level_.index_type, depth);
+  return WithLocals(before + emitter.Finish(), row_level_.index_type);
 }
 
-std::string StagedGlue::EmitRowBody(int depth) {
+std::string StagedGlue::EmitRowBody() {
   const Frame& frame = kernel_.frame;
   uint64_t known = frame.row_variables;
   if (frame.width > 1) known &= ~BitOf(frame.lane);
-  Emitter emitter(row_level_, known, depth);
+  Emitter emitter(row_level_, known);
   BindResults(emitter);
   for (const RowMembers::Member& member : shared_.members) {
     if (member.owner == this)
@@ -498,7 +497,7 @@ std::string StagedGlue::EmitRowBody(int depth) {
       emitter.Line(StrCat(emitter.Element(root->tensor, root->address), " = ", value, ";"));
     }
   }
-  return WithLocals(emitter.Finish(), row_level_.index_type, depth);
+  return WithLocals(emitter.Finish(), row_level_.index_type);
 }
 
 bool StagedGlue::EmitReads() const {

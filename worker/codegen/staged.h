@@ -71,18 +71,17 @@ class StagedGlue {
   void SetAligned(std::function<bool(const Index&)> aligned) { aligned_ = std::move(aligned); }
 
   // Bodies of the functions.
-  std::string LoadBody(const std::vector<ValuePtr>& streams, int depth);
-  std::string LoadSharedBody(const std::vector<ValuePtr>& streams, const std::vector<int>& offsets,
-                             int depth);
-  std::string AccumulateBody(int stage, int depth);
-  std::string EmitBody(int depth);  // roots of the full space
+  std::string LoadBody(const std::vector<ValuePtr>& streams);
+  std::string LoadSharedBody(const std::vector<ValuePtr>& streams, const std::vector<int>& offsets);
+  std::string AccumulateBody(int stage);
+  std::string EmitBody();  // roots of the full space
   // What follows ask for no more members. stage -1: what the row begins with.
-  std::string FinishBody(int stage, bool results, int depth);
-  std::string EmitRowBody(int depth);
+  std::string FinishBody(int stage, bool results);
+  std::string EmitRowBody();
 
-  std::string AccStructs(int depth) const;
-  std::string StaticFunctions(int depth) const;  // identity and combine
-  std::string RowStruct(int depth) const;        // its members
+  std::string AccStructs() const;
+  std::string StaticFunctions() const;  // identity and combine
+  std::string RowStruct() const;        // its members
 
   bool HasRoots(RootPlan::Kind kind) const;
   // Whether EmitBody reads memory beside the streams for each element (weights, say).
@@ -101,7 +100,7 @@ class StagedGlue {
   void BindRowValues(Emitter& emitter, const std::vector<ValuePtr>& targets);
   void BindResults(Emitter& emitter) const;
   // Row variables as locals, where the text uses them.
-  std::string WithLocals(const std::string& body, const std::string& type, int depth) const;
+  std::string WithLocals(const std::string& body, const std::string& type) const;
   uint64_t ElementVariables() const;
   // Positions that are divided are the same for every row: without care the compiler computes those
   // of all kept vectors beforehand and has no registers left for the vectors.

@@ -12,8 +12,8 @@ std::string ResultName(int node, int output) {
   return StrCat("result", node, output == 0 ? "" : "_index");
 }
 
-std::string StagedGlue::AccStructs(int depth) const {
-  Text text(depth);
+std::string StagedGlue::AccStructs() const {
+  Text text;
   text.Line("template <int S, class = void> struct Acc;");
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
     std::string members;
@@ -30,8 +30,8 @@ std::string StagedGlue::AccStructs(int depth) const {
   return text.str();
 }
 
-std::string StagedGlue::StaticFunctions(int depth) const {
-  Text text(depth);
+std::string StagedGlue::StaticFunctions() const {
+  Text text;
   text.Line("template <int S>");
   text.Open("WS_DEVICE Acc<S> identity() const {");
   text.Line("Acc<S> acc;");
@@ -60,8 +60,8 @@ std::string StagedGlue::StaticFunctions(int depth) const {
   return text.str();
 }
 
-std::string StagedGlue::RowStruct(int depth) const {
-  Text text(depth);
+std::string StagedGlue::RowStruct() const {
+  Text text;
   const Frame& frame = kernel_.frame;
   if (columns()) {
     text.Line(StrCat("Index ", frame.outer.name, ", ", frame.column.name, ";"));

@@ -462,7 +462,7 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   source.index_type = fits ? "int" : "long long";
   const Dialect dialect = MakeDialect(context, *whole, source.parameters, source.index_type);
   const uint64_t known = BitOf(v.before) | BitOf(v.strip) | BitOf(v.between) | BitOf(v.last);
-  Text body(2);
+  Text body;
   const std::string u = source.count <= kMaxIntPosition ? "unsigned" : "unsigned long long";
   // The strip's place, from the last axis to the first.
   body.Line(StrCat(u, " rest = static_cast<", u, ">(i);"));
@@ -486,21 +486,21 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   digit("strip", s.strip.strips());
   for (const std::string& line : s.strip.Lines("strip", "a")) body.Line(line);
   body.Line("const Index n = static_cast<Index>(rest);");
-  auto write = [&](const Kernel& kernel, int depth) {
+  auto write = [&](const Kernel& kernel) {
     Dialect own = dialect;
     own.values = kernel.values.get();
-    Emitter emitter(own, known, depth);
+    Emitter emitter(own, known);
     EmitStrip(emitter, own, context, kernel, s, known);
     return emitter.Finish();
   };
   if (split) {
     body.Line(StrCat("if (a >= ", inside.low, " && a <= ", inside.high, ") {"));
-    body.Append(write(*interior, 3));
+    body.Append(write(*interior));
     body.Line("} else {");
-    body.Append(write(*whole, 3));
+    body.Append(write(*whole));
     body.Line("}");
   } else {
-    body.Append(write(*whole, 2));
+    body.Append(write(*whole));
   }
 
   source.text = WindowStruct(context, source, body.str());
