@@ -295,7 +295,6 @@ WS_DEVICE float pow(float x, float y) { return ::powf(x, y); }
 WS_DEVICE double pow(double x, double y) { return ::pow(x, y); }
 WS_DEVICE float atan2(float x, float y) { return ::atan2f(x, y); }
 WS_DEVICE double atan2(double x, double y) { return ::atan2(x, y); }
-template <class T> WS_DEVICE T sign(T x) { return x != x ? x : static_cast<T>((x > T(0)) - (x < T(0))); }
 template <class T> WS_DEVICE bool is_nan(T x) { return x != x; }
 
 // Approximations of a few ulp to 2^-11 relative (tanh), for where the accuracy rule leaves room.

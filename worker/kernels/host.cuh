@@ -183,13 +183,6 @@ inline T shuffle_up(T value, int delta) {
   int lane = host::context.thread_in_block & 31;
   return shuffle(value, lane < delta ? lane : lane - delta);
 }
-// True for every thread of the warp if it is for one.
-inline bool any(bool value) {
-  int found = value;
-  for (int mask = 16; mask > 0; mask /= 2) found |= shuffle_xor(found, mask);
-  return found != 0;
-}
-
 inline int cluster_rank() { return host::context.cluster_rank; }
 inline int cluster_size() { return host::context.cluster_size; }
 // The same place in the shared memory of another block of the cluster.
@@ -218,16 +211,6 @@ inline void post(unsigned long long* place, unsigned word, unsigned tag) {
 inline unsigned long long peek(const unsigned long long* place, unsigned tag) {
   host::context.runtime.wait(reinterpret_cast<const unsigned*>(place) + 1, tag);
   return *place;
-}
-
-// Values that other blocks exchange through global memory.
-template <class T>
-inline T load_shared_value(const T* p) {
-  return *p;
-}
-template <class T>
-inline void store_shared_value(T* p, const T& value) {
-  *p = value;
 }
 
 // Kernels follow each other here: the one before has ended.
