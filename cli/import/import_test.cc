@@ -77,6 +77,10 @@ TEST_CASE("one problem that cannot be imported does not stop the others", "[impo
   checkout.Add("2_Product.py", "return x @ x", "[torch.rand(3, 3)]");
   checkout.Add("3_Raises.py", "raise ValueError('no')", "[torch.rand(3)]");
   checkout.Add("4_Dies.py", "os._exit(1)", "[torch.rand(3)]");
+  checkout.Add("5_Counts.py",
+               "return x * self.Count()\n    n = 0\n    def Count(self):\n"
+               "        self.n += 1\n        return self.n",
+               "[torch.rand(3)]");
   checkout.Add("10_Scaled.py", "return x * more[0]", "[torch.rand(3), 2.5]");
   const auto imported = ImportKernelBench(options);
   REQUIRE(imported.status().message() == "");
@@ -95,10 +99,12 @@ TEST_CASE("one problem that cannot be imported does not stop the others", "[impo
   CHECK(set.problems(1).torch().scalars(0).position() == 1);
   CHECK(set.problems(1).torch().scalars(0).value() == 2.5);
   CHECK(problem::Validate(set).ok());
-  REQUIRE(imported->skipped.size() == 3);
+  REQUIRE(imported->skipped.size() == 4);
   CHECK(imported->skipped[0] == "level1/2_Product: aten.mm.default is not supported");
   CHECK(imported->skipped[1] == "level1/3_Raises: ValueError: no");
   CHECK(imported->skipped[2] == "level1/4_Dies: PyTorch ended while it exported the module");
+  CHECK(imported->skipped[3] ==
+        "level1/5_Counts: ValueError: forward changes 'n', which is no buffer");
 }
 
 TEST_CASE("inputs are drawn as the file draws them, near enough", "[import]") {
@@ -116,6 +122,7 @@ TEST_CASE("inputs are drawn as the file draws them, near enough", "[import]") {
       {"torch.randint(0, 2, (3,)).float() * 2 - 1", "f32[3] ~ integers(-1, 2)"},
       {"torch.randint(0, 2, (3,)).bool()", "bool[3] ~ integers(0, 2)"},
       {"torch.zeros(3)", "f32[3] ~ constant(0)"},
+      {"torch.normal(torch.zeros(3), torch.rand(()))", "f32[3] ~ normal"},
       {"torch.full((3,), 2.5)", "f32[3] ~ constant(2.5)"},
       {"torch.rand(3, 4).softmax(dim=-1)", "f32[3, 4] ~ uniform(0.125, 0.375)"},
   };

@@ -1,4 +1,5 @@
 // Operators that read at indexes found in other tensors.
+#include <algorithm>
 #include <utility>
 
 #include "cli/import/lowering.h"
@@ -94,6 +95,7 @@ absl::Status SliceScatter(Lowering& l) {
   const int64_t step = l.Has("step") ? l.Int("step") : 1;
   int64_t start = l.Has("start") ? l.Int("start") : 0;
   if (start < 0) start += shape[dim];
+  start = std::clamp<int64_t>(start, 0, shape[dim]);
   const int64_t count = l.ShapeOf(src)[dim];
   l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
     const ExprPtr offset = Sub(at[dim], I(start));

@@ -171,6 +171,7 @@ INDEXING = {
     "index_broadcast": (lambda x, i, j: x[i, j], (normal(5, 3), integers(0, 5, 4, 1), integers(0, 3, 2))),
     "slice_scatter": (lambda x, y: torch.slice_scatter(x, y, 1, 1, 4), (normal(3, 5), normal(3, 3))),
     "slice_scatter_step": (lambda x, y: torch.slice_scatter(x, y, 1, 0, 5, 2), (normal(3, 5), normal(3, 3))),
+    "slice_scatter_before": (lambda x, y: A.slice_scatter(x, y, 1, -9, 3), (normal(3, 5), normal(3, 3))),
     "select_scatter": (lambda x, y: torch.select_scatter(x, y, 1, 2), (normal(3, 5), normal(3))),
 }
 

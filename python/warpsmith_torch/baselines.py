@@ -81,10 +81,12 @@ def build(model, inputs, names):
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             calls[name] = call
+            return
         except Exception as error:  # a baseline that cannot run is not a baseline
             errors[name] = str(error).strip()[:200]
-            gc.collect()
-            torch.cuda.empty_cache()
+        # only here, where the frames that the error came through hold no tensors any more
+        gc.collect()
+        torch.cuda.empty_cache()
 
     def compiled():
         torch._dynamo.reset()

@@ -102,13 +102,41 @@ def constant_values(tensor):
 
 def real_distributions(module, fake_model):
     """{state-dict name: distribution} from a real model, where that is small enough to build."""
-    tensors = {**dict(fake_model.named_parameters()), **dict(fake_model.named_buffers())}
+    tensors = modules.tensors_of(fake_model)
     if not tensors or sum(t.numel() for t in tensors.values()) > REAL_MODEL_ELEMENTS:
         return {}
     with torch.device("cpu"):
         real = modules.make_model(module)
-    return {name: distributions.of_values(t)
-            for name, t in [*real.named_parameters(), *real.named_buffers()]}
+    return {name: distributions.of_values(t) for name, t in modules.tensors_of(real).items()}
+
+
+def beside_buffers(model):
+    """{attribute: what tells whether it changed} of what the model's modules keep beside parameters and
+    buffers."""
+    found = {}
+    for name, part in model.named_modules():
+        for key, value in {**vars(type(part)), **vars(part)}.items():
+            where = f"{name}.{key}" if name else key
+            if isinstance(value, (bool, int, float, str, type(None))):
+                found[where] = repr(value)
+            elif isinstance(value, torch.Tensor):
+                found[where] = id(value)
+            elif isinstance(value, (list, dict, set)):
+                found[where] = len(value)
+    return found
+
+
+def watch_state(model):
+    """Has forward raise if it changes what is no buffer: export would take the first call for them all,
+    and put everything back."""
+    def compare(*_):
+        for where, value in beside_buffers(model).items():
+            if before.get(where, value) != value:
+                raise ValueError(f"forward changes '{where}', which is no buffer")
+
+    hook = model.register_forward_hook(compare)
+    before = beside_buffers(model)
+    return hook
 
 
 def trace(module, decompose):
@@ -120,8 +148,10 @@ def trace(module, decompose):
             inputs = list(module.get_inputs())
         drawn = [watch.of(x) if isinstance(x, torch.Tensor) else None for x in inputs]
         model = modules.make_model(module)
+        hook = watch_state(model)
         with torch.no_grad():
             program = torch.export.export(model, tuple(inputs), strict=False)
+            hook.remove()
             if decompose:
                 program = program.run_decompositions()
     return program, inputs, drawn, model

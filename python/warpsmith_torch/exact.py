@@ -31,7 +31,7 @@ def in_double(model, inputs):
     """(outputs, buffers) of the module in fp64."""
     exact = copy.deepcopy(model).double()
     outputs = flat(exact(*[x.double() if is_float(x) else x for x in inputs]))
-    return outputs, dict(exact.named_buffers())
+    return outputs, dict(exact.named_buffers(remove_duplicate=False))
 
 
 def at(tensor, positions):

@@ -79,8 +79,12 @@ class SharedHandover(Handover):
         name = f"{PREFIX}{os.getpid()}-{self._count}"
         self._kept.append(name)
         size = tensor.numel() * tensor.element_size()
-        with open(os.path.join(SHARED, name), "xb") as file:
-            file.write((ctypes.c_char * size).from_address(tensor.data_ptr()))
+        try:
+            with open(os.path.join(SHARED, name), "xb") as file:
+                file.write((ctypes.c_char * size).from_address(tensor.data_ptr()))
+        except OSError as error:
+            raise RuntimeError(f"{SHARED} does not take {size} bytes ({error.strerror}): give it more room, "
+                               "with docker run --shm-size") from error
         return {"handle": "/" + name, "offset": 0, "bytes": size}
 
     def release(self):

@@ -29,7 +29,11 @@ def load_source(source, directory=None):
     handle, path = tempfile.mkstemp(suffix=".py", prefix="warpsmith_module_", dir=directory)
     with os.fdopen(handle, "w") as file:
         file.write(source)
-    return load_file(path), path
+    try:
+        return load_file(path), path
+    except BaseException:
+        os.unlink(path)
+        raise
 
 
 def init_arguments(module):
@@ -38,6 +42,12 @@ def init_arguments(module):
     if len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict):
         return list(init[0]), dict(init[1])
     return list(init), {}
+
+
+def tensors_of(model):
+    """{name: parameter or buffer}; a shared one is there under each of its names."""
+    return {**dict(model.named_parameters(remove_duplicate=False)),
+            **dict(model.named_buffers(remove_duplicate=False))}
 
 
 def make_model(module):

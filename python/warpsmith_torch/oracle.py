@@ -39,6 +39,7 @@ SCALES = {"times3": 3.0, "times001": 0.01, "negated": -1.0}
 FORWARD_SEED = 5
 # Of a card's memory: less than this free, and nothing is kept.
 KEEP_FREE = 0.35
+ERROR_CHARACTERS = 300
 
 
 class Invalid(Exception):
@@ -111,7 +112,7 @@ class Oracle:
         self.wanted_inputs = [t for t in tensors if t["role"] == "input"]
         self.wanted_outputs, self.updates = outputs, [self._state_name(u) for u in updates]
         self.weights = [self._state_name(t["name"]) for t in tensors if t["role"] != "input"]
-        own = self._tensors()
+        own = modules.tensors_of(self.model)
         for name, wanted in zip(self.weights, [t for t in tensors if t["role"] != "input"]):
             if name not in own:
                 raise Invalid(f"the module has no parameter or buffer '{name}'")
@@ -127,9 +128,6 @@ class Oracle:
             os.unlink(self.source_path)
             self.source_path = None
         self._free(all=True)
-
-    def _tensors(self):
-        return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
 
     def _state_name(self, name):
         """The graph's name for a weight begins with a letter or an underscore; its own may not."""
@@ -163,7 +161,7 @@ class Oracle:
             if p.is_floating_point():
                 self.saved_params[name] = p.detach().clone()
                 p.data.add_(0.1 * p.data.abs().mean().clamp_min(0.05) * torch.randn_like(p))
-        own = self._tensors()
+        own = modules.tensors_of(self.model)
         for name in self.first_states:
             state = own[name]
             if not state.is_floating_point():
@@ -174,7 +172,7 @@ class Oracle:
                 state.add_(0.1 * torch.randn_like(state))
 
     def _restore(self):
-        own = self._tensors() if self.model is not None else {}
+        own = modules.tensors_of(self.model) if self.model is not None else {}
         for name, value in [*self.saved_params.items(), *self.first_states.items()]:
             own[name].data.copy_(value)
         self.saved_params = {}
@@ -199,7 +197,7 @@ class Oracle:
             raise Invalid(f"get_inputs() gives {len(tensors)} tensors, and the graph has {len(self.wanted_inputs)}")
         for tensor, wanted in zip(tensors, self.wanted_inputs):
             expect(f"input '{wanted['name']}'", tensor, wanted)
-        own = self._tensors()
+        own = modules.tensors_of(self.model)
         self.given_states = {name: own[name].clone() for name in self.first_states}
         self._free()  # what making them took, before the other side needs room for its copy
         return self._give(tensors + [own[name] for name in self.weights])
@@ -212,7 +210,7 @@ class Oracle:
             raise Invalid(f"forward gives {len(outputs)} tensors, and the graph {len(self.wanted_outputs)}")
         for i, (tensor, wanted) in enumerate(zip(outputs, self.wanted_outputs)):
             expect(f"output {i}", tensor, wanted)
-        own = self._tensors()
+        own = modules.tensors_of(self.model)
         updates = [own[name].clone() for name in self.updates]
         self._plan(outputs, updates, sample, whole_bytes, budget_bytes)
         self.reference = [exact.at(t, p) for t, p in zip(
@@ -254,7 +252,7 @@ class Oracle:
         return None
 
     def _set_states(self, states):
-        own = self._tensors()
+        own = modules.tensors_of(self.model)
         for name, value in states.items():
             own[name].data.copy_(value)
 
@@ -289,7 +287,7 @@ class Oracle:
         kind = "cuda" if self.device.startswith("cuda") else "cpu"
         names = [n for n in names or baselines.NAMES[kind] if n in baselines.NAMES[kind]]
         self.seed, self.inputs = seed, self._draw_inputs(seed)
-        self.given_states = {name: self._tensors()[name].clone() for name in self.first_states}
+        self.given_states = {name: modules.tensors_of(self.model)[name].clone() for name in self.first_states}
         outputs = exact.flat(self.model(*self.inputs))
         self._plan(outputs, [], sample, whole_bytes, budget_bytes)
         outputs = None
@@ -325,26 +323,35 @@ def reply_to(oracle, request):
         with torch.no_grad():
             return {"ok": getattr(oracle, command)(**request)}
     except Invalid as error:
-        return {"error": str(error), "kind": "invalid"}
+        reply = {"error": str(error), "kind": "invalid"}
     except torch.cuda.OutOfMemoryError as error:
-        oracle._free()
-        return {"error": str(error).splitlines()[0][:300], "kind": "memory"}
-    except Exception as error:  # whatever a module of somebody else's raises
-        text = f"{type(error).__name__}: {error}".strip().splitlines()
+        reply = {"error": shortened(error), "kind": "memory"}
+    except (Exception, SystemExit) as error:  # whatever a module of somebody else's raises
         # a card after a fault is of no use: the parent starts a new process
         kind = "lost" if "CUDA error" in str(error) else "failed"
-        return {"error": text[0][:300], "kind": kind}
+        return {"error": f"{type(error).__name__}: {shortened(error)}", "kind": kind}
+    oracle._free()  # only here, where the frames that the error came through hold no tensors any more
+    return reply
+
+
+def shortened(error):
+    """The first line of an error's text that says anything."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:ERROR_CHARACTERS] if lines else "it says no more"
 
 
 def main():
     warnings.filterwarnings("ignore")
-    # what modules and compilers print must not get between the lines
-    out = os.fdopen(os.dup(1), "w")
+    # What modules and compilers print must not get between the answers, and no input() of theirs may take
+    # a request.
+    requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     oracle = Oracle()
-    for line in sys.stdin:
-        out.write(json.dumps(reply_to(oracle, json.loads(line))) + "\n")
-        out.flush()
+    for line in requests:
+        answers.write(json.dumps(reply_to(oracle, json.loads(line))) + "\n")
+        answers.flush()
     oracle.unload()
 
 

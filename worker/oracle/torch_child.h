@@ -26,6 +26,8 @@ class TorchChild {
   //   DeadlineExceeded, Unavailable, Aborted (the card is lost)   the child is gone
   absl::StatusOr<nlohmann::json> Call(const nlohmann::json& request, absl::Duration limit);
 
+  // Whether there is a process: none before the first call, and none after an error that ended it.
+  bool running() const { return child_ != nullptr; }
   // What is loaded, by the loader's own name for it; empty after the child was started.
   const std::string& loaded() const { return loaded_; }
   void set_loaded(std::string name) { loaded_ = std::move(name); }

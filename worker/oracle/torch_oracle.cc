@@ -135,7 +135,9 @@ class TorchOracle : public Oracle {
 
   absl::StatusOr<Case> Draw(Device& device, uint64_t seed, Variation variation) override {
     absl::StatusOr<Case> drawn = TryDraw(device, seed, variation);
-    // Whatever happened, the child holds nothing while candidates run.
+    // Whatever happened, the child holds nothing while candidates run. One that ended holds
+    // nothing.
+    if (!child_->running()) return drawn;
     const auto released = child_->Call({{"command", "release"}}, kReleaseLimit);
     if (drawn.ok() && !released.ok()) return released.status();
     return drawn;
@@ -177,9 +179,10 @@ class TorchOracle : public Oracle {
     request["seed"] = kBaselineSeed;
     auto measured = child_->Call(request, kBaselinesLimit);
     if (!measured.ok()) {
-      // It may have stopped with the card's memory in use.
-      const auto freed = child_->Call({{"command", "idle"}}, kReleaseLimit);
-      return freed.ok() ? measured.status() : freed.status();
+      // It may have stopped with the card's memory in use; if it cannot even free that, it is
+      // ended.
+      if (child_->running()) (void)child_->Call({{"command", "idle"}}, kReleaseLimit).status();
+      return measured.status();
     }
     v1::BaselineReport report;
     report.set_card(device.info().name);

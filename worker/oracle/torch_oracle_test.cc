@@ -231,9 +231,55 @@ TEST_CASE("a module that is not the graph is refused", "[torch]") {
   CHECK(other_shape.code() == absl::StatusCode::kInvalidArgument);
   CHECK(other_shape.message().find("'bn.weight' is torch.float32 [4]") != std::string::npos);
   problem = BatchNormProblem();
-  problem.mutable_torch()->set_source("raise RuntimeError('broken')");
-  CHECK(MakeTorchOracle(options, problem, GraphOf(problem)).status().message() ==
-        "PyTorch oracle, load: RuntimeError: broken");
+  const std::pair<const char*, const char*> broken[] = {
+      {"raise RuntimeError('broken')", "RuntimeError: broken"},
+      {"raise RuntimeError('\\n\\n  broken\\nin two')", "RuntimeError: broken"},
+      {"raise RuntimeError()", "RuntimeError: it says no more"},
+      {"import sys; sys.exit(3)", "SystemExit: 3"},
+      {"input()", "EOFError: EOF when reading a line"},  // not the next request
+  };
+  for (const auto& [source, message] : broken) {
+    problem.mutable_torch()->set_source(source);
+    CHECK(MakeTorchOracle(options, problem, GraphOf(problem)).status().message() ==
+          std::string("PyTorch oracle, load: ") + message);
+  }
+}
+
+TEST_CASE("a parameter that modules share has each of its names", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  auto device = device::MakeDevice("host").value();
+  v1::Problem problem;
+  problem.mutable_torch()->set_source(R"(import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.PReLU(), torch.nn.PReLU()
+        self.b.weight = self.a.weight
+    def forward(self, x): return x * self.a.weight + self.b.weight
+def get_inputs(): return [torch.rand(4)]
+)");
+  for (const char* line :
+       {"input x: f32[4] ~ uniform(0, 1)", "param a.weight: f32[1] ~ constant(0.25)",
+        "param b.weight: f32[1] ~ constant(0.25)",
+        "y: f32[i: 4] = x[i] * a.weight[0] + b.weight[0]", "output y"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  const graph::Graph graph = GraphOf(problem);
+  auto oracle = MakeTorchOracle(options, problem, graph);
+  REQUIRE(oracle.status().message() == "");
+  for (const Variation variation : {Variation::kNewWeights, Variation::kNone}) {
+    const auto drawn = (*oracle)->Draw(*device, 3, variation);
+    REQUIRE(drawn.status().message() == "");
+    const float weight = Read<float>(*device, *drawn->inputs[1])[0];
+    CHECK(weight == Read<float>(*device, *drawn->inputs[2])[0]);
+    CHECK((weight == 0.25f) == (variation == Variation::kNone));
+    const std::vector<Values> answers = Evaluated(*device, graph, *drawn);
+    std::vector<double> there;
+    for (int64_t position : drawn->sample[0]) there.push_back(answers[0][position]);
+    CHECK(ErrorsOf(there, drawn->exact[0]).max < 1e-12);
+  }
 }
 
 TEST_CASE("what does not fit in fp64 is measured on a part of the batch, if it has one",
