@@ -45,11 +45,12 @@ struct GroupSource {
   int streams = 0;             // loads of whole vectors
   int stream_bytes = 0;        // of one element of all streams
   bool ragged = false;
-  bool strips = false;  // map: threads can take strips of windows
-  bool lanes = false;   // and lanes can share the elements of a row
-  int good_width = 1;   // neighbouring outputs of a thread that share most
-  int good_strip = 1;   // outputs of a strip from which sharing pays
-  bool heavy = false;   // map: exponentials and the like
+  bool strips = false;   // map: threads can take strips of windows
+  bool lanes = false;    // and lanes can share the elements of a row
+  int good_width = 1;    // neighbouring outputs of a thread that share most
+  int good_strip = 1;    // outputs of a strip from which sharing pays
+  bool repeats = false;  // map: two threads may compute the same element
+  bool heavy = false;    // map: exponentials and the like
   bool emits = false, row_outputs = false;
   bool emit_reads = false;  // rows: emitting reads memory beside the row
 };

@@ -123,7 +123,7 @@ absl::StatusOr<AnalysedGroup> AnalyseGroup(const graph::Graph& graph, const std:
   if (absl::Status s = CheckResidency(graph.tensors[roots[0]].name, group.resolved, shared, target);
       !s.ok())
     return s;
-  if (!graph.updates.empty())
+  if (!graph.updates.empty() && !group.source.repeats)
     group.reads_where_it_writes = ReadsWhereItWrites(graph, group.space, in_memory);
   return group;
 }

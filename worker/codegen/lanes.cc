@@ -111,6 +111,7 @@ class Lanes {
     }
     GroupSource source;
     source.emits = source.strips = source.lanes = true;
+    source.repeats = true;  // strips that end with their axis are moved back over their neighbours
     source.count = Product(before_) * strip_.strips() * Product(between_) * tiles_ * kLanes;
     source.parameters = ParametersOf(context_, {&whole->kernel});
     for (const Parameter& p : source.parameters) source.streams += p.written ? 0 : 1;

@@ -424,6 +424,25 @@ TEST_CASE("large indexes and joined reduces and windows beside loops", "[codegen
   }
 }
 
+// The last strips of an axis are moved back over the ones before: what two threads compute may not
+// be updated in place.
+TEST_CASE("a state that strips of windows update", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input x: f32[3, 60, 90] ~ normal", "state s: f32[3, 58, 87] ~ normal",
+                  "u: f32[r: 3, h: 58, c: 87] = max[p: 3, q: 4](x[r, h + p, c + q])",
+                  "now: f32[r: 3, h: 58, c: 87] = s[r, h, c] * 0.5 + u[r, h, c]",
+                  "z: f32[r: 3] = s[r, 0, 0]", "output z", "update s = now"});
+  for (int bytes : {4, 8}) {
+    v1::Schedule schedule;
+    schedule.add_groups()->add_roots("z");
+    v1::Group* windows = schedule.add_groups();
+    windows->add_roots("now");
+    windows->mutable_memory()->set_vector_bytes(bytes);
+    windows->mutable_compute()->set_window_outputs(4);
+    Check(graph, schedule, 1);
+  }
+}
+
 // Each value of a row twice what it is made of, where it is spelled: work must not double with it.
 TEST_CASE("long chains of values of a row", "[codegen]") {
   constexpr int kLinks = 40;

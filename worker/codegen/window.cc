@@ -455,6 +455,7 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
   source.emits = true;
   source.width = 1;
   source.strips = true;
+  source.repeats = true;  // what ends with an axis is moved back over its neighbour
   source.parameters = ParametersOf(context, {&*whole});
   for (const Parameter& p : source.parameters) source.streams += p.written ? 0 : 1;
   source.stream_bytes = 4;
