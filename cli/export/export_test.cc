@@ -187,6 +187,21 @@ std::string Nvcc() {
   return "";
 }
 
+// Runs check_export.py, where there is a Python with PyTorch.
+void TryInPython(const Folder& folder, const std::string& source, const std::string& exported) {
+  const char* python = std::getenv("WARPSMITH_PYTHON");
+  if (python == nullptr) {
+    WARN("WARPSMITH_PYTHON is not set: the exported module was not tried in Python");
+    return;
+  }
+  const std::string reference = folder.path + "/reference.py";
+  std::ofstream(reference) << source;
+  const std::string command = std::string(python) + " " + WARPSMITH_SOURCE_DIR +
+                              "/cli/export/check_export.py " + reference + " " + exported + " " +
+                              Nvcc();
+  CHECK(std::system(command.c_str()) == 0);
+}
+
 TEST_CASE("a module is taken apart", "[export]") {
   const auto module = ReadModule(kModule);
   REQUIRE(module.ok());
@@ -275,16 +290,57 @@ TEST_CASE("a KernelBench file", "[export]") {
   REQUIRE(ExportKernelBench(problem, MadeSolution(), again).ok());
   CHECK(Read(*path) == text);
 
-  if (const char* python = std::getenv("WARPSMITH_PYTHON")) {
-    const std::string reference = folder.path + "/reference.py";
-    std::ofstream(reference) << kModule;
-    const std::string command = std::string(python) + " " + WARPSMITH_SOURCE_DIR +
-                                "/cli/export/check_export.py " + reference + " " + *path + " " +
-                                Nvcc();
-    CHECK(std::system(command.c_str()) == 0);
-  } else {
-    WARN("WARPSMITH_PYTHON is not set: the exported module was not tried in Python");
+  TryInPython(folder, kModule, *path);
+}
+
+TEST_CASE("names of a module's own do not get in the way", "[export]") {
+  constexpr char kSource[] = R"PY(import torch
+import torch.nn as nn
+
+
+class Model(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.LayerNorm(16))
+
+    def forward(self, t1, t0, device):
+        return t1 * getattr(self, "0").weight - t0 * device
+
+
+def get_inputs():
+    return [torch.rand(8, 16), torch.rand(8, 16), torch.rand(8, 16)]
+
+
+def get_init_inputs():
+    return []
+)PY";
+  v1::Problem problem;
+  problem.set_name("1_Names");
+  for (const char* line :
+       {"input t1: f32[8, 16] ~ normal", "input t0: f32[8, 16] ~ normal",
+        "input device: f32[8, 16] ~ normal", "param _0.weight: f32[16] ~ normal",
+        "y: f32[a: 8, b: 16] = t1[a, b] * _0.weight[b] - t0[a, b] * device[a, b]", "output y"}) {
+    problem.add_graph(line);
   }
+  problem.add_workloads()->set_name("default");
+  problem.mutable_torch()->set_path("level1/1_Names.py");
+  problem.mutable_torch()->set_source(kSource);
+  REQUIRE(problem::Validate(problem).message() == "");
+  v1::Solution solution;
+  solution.set_arch("sm_90a");
+  v1::Plan& plan = *solution.add_plans();
+  plan.set_source("extern \"C\" __global__ void launch() {}\n");
+  for (const char* name : {"t1", "t0", "device"}) AddBuffer(plan, v1::Buffer::INPUT, name, {8, 16});
+  AddBuffer(plan, v1::Buffer::PARAM, "_0.weight", {16});
+  AddBuffer(plan, v1::Buffer::OUTPUT, "y", {8, 16});
+  v1::Launch& launch = *plan.add_steps()->mutable_launch();
+  launch.set_entry("launch");
+  for (int i = 0; i < 3; ++i) launch.add_grid(1), launch.add_block(1);
+  const Folder folder("names");
+  OutFolder out{folder.path, {}};
+  const auto path = ExportKernelBench(problem, solution, out);
+  REQUIRE(path.status().message() == "");
+  CHECK(Has(Read(*path), "getattr(self, \"0\").weight"));
+  TryInPython(folder, kSource, *path);
 }
 
 TEST_CASE("what a KernelBench file cannot hold", "[export]") {

@@ -102,9 +102,11 @@ std::string Tuple(const Numbers& numbers) {
   return absl::StrCat("(", absl::StrJoin(numbers, ", "), numbers.size() == 1 ? ",)" : ")");
 }
 
-// The attribute of a state-dict name: `bn.weight` -> self.bn.weight, `layers.0.weight` ->
-// getattr(self.layers, "0").weight.
-std::string Attribute(const std::string& state) {
+// The attribute of a graph's name for a weight: `bn.weight` -> self.bn.weight, `layers.0.weight` ->
+// getattr(self.layers, "0").weight. The graph writes `_0.weight` for `0.weight`.
+std::string Attribute(const std::string& name) {
+  absl::string_view state = name;
+  if (state.size() > 1 && state[0] == '_' && absl::ascii_isdigit(state[1])) state.remove_prefix(1);
   std::string expression = "self";
   for (absl::string_view part : absl::StrSplit(state, '.')) {
     if (!part.empty() && absl::ascii_isdigit(part[0])) {
@@ -168,6 +170,21 @@ absl::StatusOr<std::vector<std::string>> TensorArguments(const v1::TorchModule& 
   }
   return names;
 }
+
+// Names of forward's own variables, which must not be those of its parameters.
+class Locals {
+ public:
+  explicit Locals(const PythonModule& module) {
+    for (const Parameter& parameter : module.forward) parameters_.insert(parameter.name);
+  }
+  std::string Name(std::string wanted) const {
+    while (parameters_.count(wanted) > 0) wanted += "_";
+    return wanted;
+  }
+
+ private:
+  std::set<std::string> parameters_;
+};
 
 class Writer {
  public:
@@ -236,41 +253,45 @@ class Writer {
       body.push_back("    _refuse(\"the module\", \"eval()\", \"train()\")");
     }
     const Layout layout = LayOut(plan_);
-    const std::string device = names->empty()
-                                   ? "torch.device(\"cuda\", torch.cuda.current_device())"
-                                   : names->at(0) + ".device";
-    body.push_back("device = " + device);
-    body.push_back("if device.type != \"cuda\" or device.index != torch.cuda.current_device():");
-    body.push_back("    _refuse(\"tensors\", f\"{device}\", \"the current CUDA device\")");
+    const Locals locals(module);
+    const std::string device = locals.Name("device"), workspace = locals.Name("workspace");
+    body.push_back(absl::StrCat(device, " = ",
+                                names->empty()
+                                    ? "torch.device(\"cuda\", torch.cuda.current_device())"
+                                    : names->at(0) + ".device"));
+    body.push_back(absl::StrCat("if ", device, ".type != \"cuda\" or ", device,
+                                ".index != torch.cuda.current_device():"));
+    body.push_back(
+        absl::StrCat("    _refuse(\"tensors\", f\"{", device, "}\", \"the current CUDA device\")"));
 
     std::vector<std::string> pointers, outputs;
     std::vector<std::string> output_tensors;
     int next_input = 0, tensors = 0;
     for (int i : layout.tensors) {
       const auto& buffer = plan_.buffers(i);
-      const std::string local = absl::StrCat("t", tensors++);
+      const std::string local = locals.Name(absl::StrCat("t", tensors++));
       const std::string type = TorchType(buffer.dtype()), shape = Tuple(buffer.shape());
       switch (buffer.kind()) {
         case v1::Buffer::INPUT: {
           const std::string& name = names->at(next_input++);
           body.push_back(absl::StrCat(local, " = _checked(\"", name, "\", ", name, ", ", shape,
-                                      ", ", type, ", device)"));
+                                      ", ", type, ", ", device, ")"));
           break;
         }
         case v1::Buffer::PARAM:
           body.push_back(absl::StrCat(local, " = _checked(\"", buffer.tensor(), "\", ",
-                                      Attribute(buffer.tensor()), ", ", shape, ", ", type,
-                                      ", device)"));
+                                      Attribute(buffer.tensor()), ", ", shape, ", ", type, ", ",
+                                      device, ")"));
           break;
         case v1::Buffer::STATE:
           has_states_ = true;
           body.push_back(absl::StrCat(local, " = _checked_state(\"", buffer.tensor(), "\", ",
-                                      Attribute(buffer.tensor()), ", ", shape, ", ", type,
-                                      ", device)"));
+                                      Attribute(buffer.tensor()), ", ", shape, ", ", type, ", ",
+                                      device, ")"));
           break;
         case v1::Buffer::OUTPUT:
-          body.push_back(
-              absl::StrCat(local, " = torch.empty(", shape, ", dtype=", type, ", device=device)"));
+          body.push_back(absl::StrCat(local, " = torch.empty(", shape, ", dtype=", type,
+                                      ", device=", device, ")"));
           outputs.push_back(local);
           output_tensors.push_back(buffer.tensor());
           break;
@@ -281,11 +302,13 @@ class Writer {
       pointers.push_back(local + ".data_ptr()");
     }
     if (layout.workspace_bytes > 0) {
-      body.push_back(absl::StrCat("workspace = torch.empty(", layout.workspace_bytes,
-                                  ", dtype=torch.uint8, device=device)"));
-      pointers.push_back("workspace.data_ptr()");
+      body.push_back(absl::StrCat(workspace, " = torch.empty(", layout.workspace_bytes,
+                                  ", dtype=torch.uint8, device=", device, ")"));
+      pointers.push_back(workspace + ".data_ptr()");
     }
-    pointers.push_back("torch.cuda.current_stream(device).cuda_stream");
+    // What torch.cuda.current_stream(device).cuda_stream is, without the microseconds that its
+    // object takes; Triton's launchers ask the same way.
+    pointers.push_back(absl::StrCat("torch._C._cuda_getCurrentRawStream(", device, ".index)"));
     body.push_back("_solution.run(");
     for (const auto& pointer : pointers) body.push_back(absl::StrCat("    ", pointer, ","));
     body.push_back(")");

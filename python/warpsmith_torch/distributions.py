@@ -65,7 +65,7 @@ class Watch(TorchFunctionMode):
         if isinstance(result, torch.Tensor):
             try:
                 found = self._infer(func, args, kwargs, result)
-            except (TypeError, ValueError, IndexError, KeyError, RuntimeError):  # the last: numbers in fake tensors
+            except (TypeError, ValueError, IndexError, KeyError):
                 found = None
             if found is not None:
                 self._known[result] = found
