@@ -424,6 +424,47 @@ TEST_CASE("large indexes and joined reduces and windows beside loops", "[codegen
   }
 }
 
+// Too large to run here: what must not be computed in an int.
+TEST_CASE("indexes that an int does not hold", "[codegen]") {
+  struct Case {
+    Lines graph;
+    const char* knobs;
+    bool wide;
+  };
+  const Case cases[] = {
+      {{"input x: f32[4294967296] ~ normal", "y: f32[i: 4294967296] = x[i] * 2", "output y"},
+       "",
+       true},
+      {{"input x: f32[2000, 1000000] ~ normal", "s: f32[c: 1000000] = sum[k: 2000](x[k, c])",
+        "output s"},
+       "occupancy { blocks_per_row: 1000 }",
+       false},
+      // Partial results: 4096 for each column.
+      {{"input x: f32[2000, 1000000] ~ normal", "s: f32[c: 1000000] = sum[k: 2000](x[k, c])",
+        "output s"},
+       "occupancy { blocks_per_row: 4096 }",
+       true},
+      // Small once it is divided.
+      {{"input x: f32[70000, 40000] ~ normal", "input q: f32[5] ~ normal",
+        "s: f32[r: 70000] = sum[k: 40000](x[r, k])",
+        "y: f32[r: 70000, k: 40000] = x[r, k] - s[r] * q[(r * 40000 + k) / 7 % 5]", "output y"},
+       "",
+       true},
+  };
+  for (const Case& c : cases) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    v1::Schedule schedule = DefaultSchedule(graph, Target{});
+    v1::Group merged;
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(c.knobs, &merged));
+    schedule.mutable_groups(0)->MergeFrom(merged);
+    const auto plan = Lower(graph, schedule, Target{});
+    INFO(plan.status().message());
+    REQUIRE(plan.ok());
+    INFO(plan->source());
+    CHECK(absl::StrContains(plan->source(), "using Index = long long;") == c.wide);
+  }
+}
+
 // The last strips of an axis are moved back over the ones before: what two threads compute may not
 // be updated in place.
 TEST_CASE("a state that strips of windows update", "[codegen]") {
