@@ -18,13 +18,13 @@ constexpr int64_t kLargePart = 16;
 // Widest access of a thread.
 constexpr int64_t kMaxVectorBytes = 16;
 
+}  // namespace
+
 std::string Identifier(const std::string& name) {
   std::string id;
   for (char c : name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return id;
 }
-
-}  // namespace
 
 uint64_t BitOf(const Variable& variable) { return uint64_t{1} << variable.id; }
 

@@ -16,6 +16,9 @@ namespace warpsmith::codegen {
 // end: twice kMaxBlocksPerRow blocks of 1024 threads with kMaxUnroll vectors each (knobs.h).
 inline constexpr int64_t kMaxIntPosition = (int64_t{1} << 31) - (int64_t{1} << 27);
 
+// A tensor's name as C++ takes it.
+std::string Identifier(const std::string& name);
+
 // A pointer that a kernel takes; a member of its struct, in this order.
 struct Parameter {
   int tensor = -1;

@@ -1,6 +1,5 @@
 // Lowering: each group's glue, its kernels and their launches.
 #include <algorithm>
-#include <cctype>
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/codegen.h"
@@ -21,12 +20,6 @@ constexpr int kCombineThreads = 256;
 // blocks).
 constexpr int64_t kExchangeBytes = 2 * (kMaxAccBytes / 4) * 8;
 constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;
-
-std::string Identifier(const std::string& name) {
-  std::string id;
-  for (char c : name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return id;
-}
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
