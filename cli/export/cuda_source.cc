@@ -1,6 +1,7 @@
 #include "cli/export/cuda_source.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -104,6 +105,13 @@ absl::Status CheckBuffer(const v1::Plan& plan, int buffer) {
       absl::StrCat("the plan has no buffer ", buffer, ", it has ", plan.buffers_size()));
 }
 
+// A C++ expression for a number, which "3f" and "inff" would not be.
+std::string FloatLiteral(float value) {
+  if (std::isnan(value)) return "NAN";
+  if (std::isinf(value)) return value < 0 ? "-INFINITY" : "INFINITY";
+  return absl::StrFormat("static_cast<float>(%.9g)", value);
+}
+
 absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Launch& launch,
                        std::string& out) {
   if (launch.grid_size() != 3 || launch.block_size() != 3 ||
@@ -128,7 +136,7 @@ absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Lau
         absl::StrAppend(&out, "    int ", name, " = ", argument.i32(), ";\n");
         break;
       case v1::Argument::kF32:
-        absl::StrAppendFormat(&out, "    float %s = %.9gf;\n", name, argument.f32());
+        absl::StrAppend(&out, "    float ", name, " = ", FloatLiteral(argument.f32()), ";\n");
         break;
       default:
         return absl::InvalidArgumentError(

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "cli/export/cuda_source.h"
@@ -119,9 +120,10 @@ struct G {
   template <int V> WS_DEVICE void load(Index i, Values<V>& v) const { ws::load<V, float, 0>(x + i, v.x); }
   template <int V> WS_DEVICE void emit(Index i, const Values<V>& v) const { ws::store<V, float, 1>(y + i, v.x); }
 };
-extern "C" __global__ void __launch_bounds__(32) launch(const float* x, float* y, long long n, float f) {
-  G g{x, y};
-  ws::map<G, 4, 1, false, false>(g, int(n));
+extern "C" __global__ void __launch_bounds__(32) launch(const float* x, float* y, long long n, float f, float g,
+                                                        float h) {
+  G glue{x, y};
+  ws::map<G, 4, 1, false, false>(glue, int(n));
 }
 WS_EXPORT(launch)
 )");
@@ -150,7 +152,9 @@ WS_EXPORT(launch)
   launch.add_arguments()->set_buffer(0);
   launch.add_arguments()->set_buffer(4);
   launch.add_arguments()->set_i64(128);
-  launch.add_arguments()->set_f32(0.5f);
+  for (float value : {0.5f, 3.0f, -std::numeric_limits<float>::infinity()}) {
+    launch.add_arguments()->set_f32(value);
+  }
   auto& copy = *plan.add_steps()->mutable_copy();
   copy.set_from(6);
   copy.set_to(5);
@@ -375,6 +379,8 @@ TEST_CASE("plain CUDA", "[export]") {
   const std::string text = Read(*path);
   CHECK(Has(text, "//   3  norm.running_mean  f32[16]  state, read and written"));
   CHECK(Has(text, "//   6  workspace, 512 bytes"));
+  CHECK(Has(text, "float a4 = static_cast<float>(3);"));
+  CHECK(Has(text, "float a5 = -INFINITY;"));
   CHECK(Has(text, "extern \"C\" int k_25_Norm_run(void* const* buffers, cudaStream_t stream"));
   if (const std::string nvcc = Nvcc(); !nvcc.empty()) {
     const std::string command = nvcc + " -std=c++17 -gencode=arch=compute_90a,code=sm_90a" +
