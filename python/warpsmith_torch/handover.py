@@ -5,6 +5,7 @@ tensor must live until the other side has copied it. On the processor it is writ
 shared-memory object. `release` ends all that was handed over.
 """
 import ctypes
+import errno
 import os
 import re
 
@@ -83,8 +84,9 @@ class SharedHandover(Handover):
             with open(os.path.join(SHARED, name), "xb") as file:
                 file.write((ctypes.c_char * size).from_address(tensor.data_ptr()))
         except OSError as error:
-            raise RuntimeError(f"{SHARED} does not take {size} bytes ({error.strerror}): give it more room, "
-                               "with docker run --shm-size") from error
+            if error.errno != errno.ENOSPC:
+                raise
+            raise RuntimeError(f"{SHARED} has no room for {size} bytes: enlarge it (docker run --shm-size)") from error
         return {"handle": "/" + name, "offset": 0, "bytes": size}
 
     def release(self):
