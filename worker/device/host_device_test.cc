@@ -196,30 +196,29 @@ extern "C" __global__ void rotate(int* y) {
   REQUIRE(absl::IsOutOfRange(status));
 }
 
-constexpr char kCounter[] = R"(
-extern "C" __global__ void meet(int* data, int* y, unsigned* counter, int target) {
-  if (ws::thread() == 0) {
-    data[ws::block()] = ws::block() + 1;
-    ws::arrive(counter, 1);
-    ws::wait_at_least(counter, target);
-  }
-  ws::sync_block();
+constexpr char kMeet[] = R"(
+extern "C" __global__ void meet(unsigned long long* places, int* y, int count) {
+  if (ws::thread() == 0) ws::post(places + ws::block(), ws::block() + 1, 1);
   int total = 0;
-  for (int i = 0; i < ws::blocks(); ++i) total += data[i];
+  for (int i = 0; i < count; ++i) {
+    unsigned long long got;
+    do got = ws::peek(places + i, 1); while (got >> 32 != 1);
+    total += static_cast<int>(got);
+  }
   y[ws::block() * 32 + ws::thread()] = total;
 })";
 
-PlanBuilder CounterPlan(int target) {
-  return PlanBuilder(kCounter)
-      .Buffer("data", 6 * 4)
+// Six blocks, each waiting for the words of the first `count`.
+PlanBuilder MeetPlan(int count) {
+  return PlanBuilder(kMeet)
+      .Buffer("places", 7 * 8)
       .Buffer("y", 6 * 32 * 4)
-      .Buffer("counter", 4)
-      .Fill(2, 0, 4)
-      .Launch("meet", 6, 32, {Arg(0), Arg(1), Arg(2), Arg32(target)});
+      .Fill(0, 0, 7 * 8)
+      .Launch("meet", 6, 32, {Arg(0), Arg(1), Arg32(count)});
 }
 
-TEST_CASE("blocks of a cooperative launch meet at a counter") {
-  Bench bench(CounterPlan(6).Cooperative().Build());
+TEST_CASE("blocks of a cooperative launch exchange words in global memory") {
+  Bench bench(MeetPlan(6).Cooperative().Build());
   for (int run = 0; run < 10; ++run) {
     REQUIRE(bench.Run().ok());
     for (int value : bench.Read<int>(1)) REQUIRE(value == 21);
@@ -232,8 +231,8 @@ TEST_CASE("what waits for ever is a hang") {
     v1::Plan plan;
     const char* message;
   } cases[] = {
-      {"a counter", CounterPlan(7).Cooperative().Build(), "nobody adds to"},
-      {"blocks that are not resident together", CounterPlan(6).Build(), "nobody adds to"},
+      {"a word that nobody posts", MeetPlan(7).Cooperative().Build(), "nobody writes"},
+      {"blocks that are not resident together", MeetPlan(6).Build(), "nobody writes"},
       {"a barrier that some threads skip", SumPlan("if (ws::thread() != 7) ws::sync_block();"),
        "255 of 256 threads of a block"},
       {"a warp that is not complete", SumPlan("if (ws::thread() > 7) ws::sync_warp();"),

@@ -192,16 +192,6 @@ inline T* peer(T* pointer, int rank) {
                               (rank - host::context.cluster_rank) * host::context.shared_stride);
 }
 
-// Release: what this thread wrote before is seen by whoever waits for the counter.
-inline void arrive(unsigned* counter, unsigned add) {
-  *counter += add;
-  host::context.runtime.arrived(counter);
-}
-// The counter may wrap around: it is waited for a difference that is not negative.
-inline void wait_at_least(unsigned* counter, unsigned value) {
-  host::context.runtime.wait(counter, value);
-}
-
 // A word and the tag of the meeting it is of, in one access; the waiting is done here, so that what
 // peek gives always shows the tag.
 inline void post(unsigned long long* place, unsigned word, unsigned tag) {
