@@ -58,6 +58,9 @@ void PrintIncumbent(const v1::Incumbent& incumbent) {
                    baseline.accurate() ? "yes" : "no"});
   }
   std::cout << baselines.Text();
+  for (const auto& [name, why] : incumbent.baselines().missing()) {
+    std::cout << "  " << name << " could not be timed: " << why << "\n";
+  }
   std::cout << "  on " << incumbent.baselines().card() << "\n";
 }
 

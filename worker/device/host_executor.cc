@@ -279,7 +279,8 @@ absl::Status HostExecutor::Impl::RunGang() {
 std::string HostExecutor::Impl::DescribeDeadlock() const {
   std::string text = absl::StrCat("kernel '", launch_->kernel->name, "' hangs: ");
   if (!waiters_.empty()) {
-    return absl::StrCat(text, waiters_.size(), " threads wait for a word in memory that nobody writes");
+    return absl::StrCat(text, waiters_.size(),
+                        " threads wait for a word in memory that nobody writes");
   }
   for (const Block& block : blocks_) {
     const auto say = [&](const Meeting& meeting, const char* what) {

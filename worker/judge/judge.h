@@ -159,7 +159,6 @@ class Judge {
   uint32_t poisons_ = 0;     // timed replays so far
   double draw_seconds_ = 0;  // of the slowest draw so far
   v1::BaselineReport baselines_;
-  std::string remark_;  // what could not be had
   std::unique_ptr<Entry> op_by_op_, incumbent_;
   double reference_max_error_ = 0;  // largest of the ordinary cases so far
 };

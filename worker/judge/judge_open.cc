@@ -46,7 +46,6 @@ void Judge::Close() {
   allowance_.clear();
   light_seconds_.clear();
   baselines_.Clear();
-  remark_.clear();
   cases_ = 0;
   evaluations_ = since_redraw_ = peak_bytes_ = 0;
   reference_max_error_ = 0;
@@ -87,7 +86,6 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
   opened.set_light_us(GeometricMean(light_seconds_) * 1e6);
   opened.set_oracle(benches_[0]->oracle().name());
   *opened.mutable_baselines() = baselines_;
-  opened.set_remark(remark_);
   return opened;
 }
 
@@ -160,17 +158,20 @@ absl::Status Judge::Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened
 absl::StatusOr<v1::BaselineReport> Judge::OracleBaselines(const std::vector<std::string>& names) {
   v1::BaselineReport whole;
   std::map<std::string, std::vector<v1::Baseline>> by_name;
+  google::protobuf::Map<std::string, std::string> missing;
   for (const auto& bench : benches_) {
     bench->Trim(nullptr);
     auto report = names.empty() ? bench->oracle().TimeBaselines(device_)
                                 : bench->oracle().RetimeBaselines(device_, names);
     if (!report.ok()) return report.status();
     whole = *report;
+    missing.insert(report->missing().begin(), report->missing().end());
     for (const v1::Baseline& baseline : report->baselines()) {
       by_name[baseline.name()].push_back(baseline);
     }
   }
   whole.clear_baselines();
+  *whole.mutable_missing() = std::move(missing);
   for (const auto& [name, parts] : by_name) {
     if (parts.size() != benches_.size()) continue;  // it failed for a workload
     std::vector<double> times;
@@ -227,8 +228,7 @@ absl::Status Judge::Baselines(const v1::JudgeOpen& request) {
       baselines_ = *report;
       return absl::OkStatus();
     }
-    remark_ =
-        absl::StrCat("baselines could not be timed: ", std::string(report.status().message()));
+    (*baselines_.mutable_missing())["all"] = std::string(report.status().message());
     if (device_.FreeBytes().ok()) continue;
     return report.status();
   }

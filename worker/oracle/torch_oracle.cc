@@ -157,6 +157,7 @@ class TorchOracle : public Oracle {
     if (auto known = cache.Find(key)) return *std::move(known);
     auto report = Measure(device, child_->options().baselines);
     if (!report.ok()) return report;
+    if (!report->missing().empty()) return report;  // perhaps it can be timed the next time
     const absl::Status kept = cache.Store(key, *report);
     if (!kept.ok()) return kept;
     return report;
@@ -193,6 +194,9 @@ class TorchOracle : public Oracle {
       entry.set_name(baseline);
       entry.set_median_us(time_us.get<double>());
       entry.set_accurate((*measured)["accurate"].value(baseline, false));
+    }
+    for (const auto& [baseline, why] : (*measured)["errors"].items()) {
+      (*report.mutable_missing())[baseline] = why.get<std::string>();
     }
     return report;
   }

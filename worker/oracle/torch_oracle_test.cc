@@ -190,6 +190,31 @@ TEST_CASE("baselines are measured once", "[torch]") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a baseline that cannot be timed is named with the reason, and tried again", "[torch]") {
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("warpsmith_torch_test_" + std::to_string(getpid()));
+  TorchOracleOptions options = OptionsFor(folder);
+  if (NoPython(options)) return;
+  options.baselines = {"eager", "compile"};
+  v1::Problem problem = BatchNormProblem();
+  problem.mutable_torch()->set_source(problem.torch().source() + R"(
+def refuse(*arguments, **options):
+    raise RuntimeError("no compiler here")
+torch.compile = refuse
+)");
+  auto device = device::MakeDevice("host").value();
+  auto oracle = MakeTorchOracle(options, problem, GraphOf(problem));
+  REQUIRE(oracle.status().message() == "");
+  for (int i = 0; i < 2; ++i) {
+    const auto report = (*oracle)->TimeBaselines(*device);
+    REQUIRE(report.status().message() == "");
+    CHECK(report->baselines_size() == 1);
+    CHECK(report->missing().at("compile") == "no compiler here");
+    CHECK_FALSE(report->from_cache());
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("one child serves several problems and comes back", "[torch]") {
   TorchOracleOptions options = OptionsFor();
   if (NoPython(options)) return;
