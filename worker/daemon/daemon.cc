@@ -17,8 +17,8 @@ bool IsPermanent(const absl::Status& status) {
          absl::IsUnimplemented(status);
 }
 
-// The planner lives and says that it does not know this session: it was started anew without it, or
-// it gave the worker up.
+// The planner answers that it does not know the worker: it has lost what it knew of it, or has given
+// it up.
 bool SessionIsGone(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
          absl::IsUnauthenticated(status) || absl::IsAborted(status);
