@@ -1,0 +1,488 @@
+// First schedules: one kernel for each node, and greedy fusion by estimated time.
+//
+// Fusion starts from a group for each reduce, output and update; maps in between are inlined. The
+// pair of groups whose union saves most is merged, until none saves anything. The estimate counts
+// bytes, what is read again because a row does not fit on the card, launches, and work that would
+// be done several times.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "worker/codegen/codegen.h"
+#include "worker/codegen/group/group.h"
+
+namespace warpsmith::codegen {
+
+namespace {
+
+// Figures of the estimate, of an H200; only their ratios matter.
+constexpr double kBytesPerSecond = 4.0e12;
+constexpr double kStepsPerSecond = 1.2e13;   // simple operations of all threads
+constexpr double kTranscendentalSteps = 12;  // of those for one exponential
+constexpr double kLaunchSeconds = 2.5e-6;
+// Rows that blocks share run a little below the roof.
+constexpr double kMeetingFactor = 1.05;
+// Below this part of a row kept on the card, a second kernel does as well and is simpler.
+constexpr double kWorthKeeping = 0.25;
+// Limits on what is tried, for graphs of thousands of nodes.
+constexpr int kMaxTrials = 600;
+constexpr int kMaxParameters = 24;
+// A kernel's own limits: reduces of its rows, nodes, elements that one output loads.
+constexpr int kMaxReduces = 6;
+constexpr int kMaxGroupNodes = 48;
+constexpr int64_t kMaxLoadsOfOutput = 24;
+constexpr size_t kMaxKernelLoads = 128;
+// A tensor of at most this part of what it comes from is small.
+constexpr int64_t kSmallPart = 16;
+
+using Roots = std::vector<int>;
+
+struct Part {
+  Roots roots;
+  std::set<int> reads;  // tensors in memory
+  double seconds = 0;
+  v1::Skeleton skeleton = v1::SKELETON_AUTO;
+};
+
+// Simple operations of a value, without those that depend on none of `variables`.
+double Steps(ValuePtr value, const Values& values, uint64_t variables,
+             std::map<int, double>& memo) {
+  auto found = memo.find(value->id);
+  if (found != memo.end()) return found->second;
+  memo[value->id] = 0;  // shared values count once
+  if ((value->variables & variables) == 0) return 0;
+  double steps = 1;
+  uint64_t loops = 0;
+  for (const Variable& loop : value->loops) loops |= BitOf(loop);
+  if (value->kind == Value::Kind::kOp) {
+    switch (value->op) {
+      case graph::Op::kExp:
+      case graph::Op::kLog:
+      case graph::Op::kTanh:
+      case graph::Op::kErf:
+      case graph::Op::kPow:
+      case graph::Op::kSin:
+      case graph::Op::kCos:
+      case graph::Op::kLog1p:
+      case graph::Op::kExpm1:
+      case graph::Op::kDiv:
+        steps = kTranscendentalSteps;
+        break;
+      default:
+        break;
+    }
+  }
+  values.ForEachChild(
+      value, [&](ValuePtr child) { steps += Steps(child, values, variables | loops, memo); });
+  for (const Variable& loop : value->loops) steps *= static_cast<double>(loop.range.high + 1);
+  return steps;
+}
+
+class Fusion {
+ public:
+  Fusion(const graph::Graph& graph, const Target& target) : graph_(graph), target_(target) {}
+
+  std::vector<Part> Run() {
+    Begin();
+    while (MergeBest()) {
+    }
+    Order();
+    return std::move(parts_);
+  }
+
+ private:
+  void Begin() {
+    for (int output : graph_.outputs) required_.insert(output);
+    for (const auto& update : graph_.updates) required_.insert(update.value);
+    std::vector<int> roots(required_.begin(), required_.end());
+    const auto inputs = [this](int t) { return graph_.tensors[t].node < 0; };
+    const std::vector<int> needed = NeededNodes(graph_, roots, inputs);
+    std::set<int> loaded;
+    for (int id : needed) {
+      for (int t : graph::LoadedTensors(graph_.nodes[id].value)) loaded.insert(t);
+    }
+    FindAncestors();
+    for (int t : required_) {
+      if (graph_.tensors[t].node >= 0) stored_.insert(t);
+    }
+    StoreRepeated(needed);
+    std::vector<Roots> starts;
+    for (int id : needed) {
+      const graph::Node& node = graph_.nodes[id];
+      Roots own;
+      for (int t : node.outputs) {
+        if (stored_.count(t) > 0 || (node.reduce && loaded.count(t) > 0)) own.push_back(t);
+      }
+      if (!own.empty()) starts.push_back(own);
+    }
+    for (const Roots& start : starts) stored_.insert(start.begin(), start.end());
+    for (const Roots& start : starts) {
+      Part part;
+      part.roots = start;
+      part.reads = ReadsOf(start);
+      part.seconds = Estimate(start).value_or(1);
+      parts_.push_back(part);
+    }
+  }
+
+  // Whether `a` is, or is computed from, a tensor of `from`.
+  bool DependsOn(int a, const std::set<int>& from) const {
+    for (int t : from) {
+      if (a == t || ancestors_[a][t]) return true;
+    }
+    return false;
+  }
+
+  void FindAncestors() {
+    const size_t n = graph_.tensors.size();
+    ancestors_.assign(n, std::vector<bool>(n));
+    for (const graph::Node& node : graph_.nodes) {
+      std::vector<bool> above(n);
+      for (int t : graph::LoadedTensors(node.value)) {
+        above[t] = true;
+        for (size_t u = 0; u < n; ++u) {
+          if (ancestors_[t][u]) above[u] = true;
+        }
+      }
+      for (int t : node.outputs) ancestors_[t] = above;
+    }
+  }
+
+  // Maps that had better be in memory: what loads them at many places would compute them as often.
+  void StoreRepeated(const std::vector<int>& needed) {
+    std::map<int, int64_t> loads;  // distinct elements that an element of a map loads
+    for (int id : needed) {
+      const graph::Node& node = graph_.nodes[id];
+      std::vector<graph::ExprPtr> distinct;
+      std::function<void(const graph::ExprPtr&)> visit = [&](const graph::ExprPtr& e) {
+        if (e->op == graph::Op::kLoad &&
+            std::none_of(distinct.begin(), distinct.end(),
+                         [&](const auto& d) { return graph::Same(d, e); })) {
+          distinct.push_back(e);
+        }
+        for (const graph::ExprPtr& arg : e->args) visit(arg);
+      };
+      visit(node.value);
+      int64_t elements = 1;
+      for (const graph::Axis& axis : node.reduce_axes) elements *= axis.extent;
+      const bool repeats = node.reduce && elements <= kMaxSerialElements;
+      auto inlined = [&](int t) {
+        const int producer = graph_.tensors[t].node;
+        return producer >= 0 && !graph_.nodes[producer].reduce && stored_.count(t) == 0;
+      };
+      int64_t total = 0;
+      for (const auto& e : distinct) {
+        if (repeats && inlined(e->tensor) && heavy_.count(e->tensor) > 0) stored_.insert(e->tensor);
+        total += inlined(e->tensor) ? loads[e->tensor] : 1;
+      }
+      if (total > kMaxLoadsOfOutput) {
+        for (const auto& e : distinct) {
+          if (inlined(e->tensor) && loads[e->tensor] > 1) stored_.insert(e->tensor);
+        }
+        total = static_cast<int64_t>(distinct.size());
+      }
+      if (node.reduce) StoreSmallResults(distinct);
+      for (int t : node.outputs) {
+        loads[t] = total;
+        bool heavy = IsHeavy(node.value);
+        for (const auto& e : distinct)
+          heavy = heavy || (inlined(e->tensor) && heavy_.count(e->tensor) > 0);
+        if (heavy) heavy_.insert(t);
+      }
+    }
+  }
+
+  // What a reduce makes of the results of other reduces is small and belongs to the kernel of
+  // those: a loss of each row, say, and its mean.
+  void StoreSmallResults(const std::vector<graph::ExprPtr>& loads) {
+    for (const auto& e : loads) {
+      const int t = e->tensor, producer = graph_.tensors[t].node;
+      if (producer < 0 || graph_.nodes[producer].reduce) continue;
+      bool reduced = false;
+      int64_t largest = 0;
+      for (size_t u = 0; u < graph_.tensors.size(); ++u) {
+        if (!ancestors_[t][u]) continue;
+        const int node = graph_.tensors[u].node;
+        reduced = reduced || (node >= 0 && graph_.nodes[node].reduce);
+        largest = std::max(largest, graph_.tensors[u].elements());
+      }
+      if (reduced && graph_.tensors[t].elements() * kSmallPart <= largest) stored_.insert(t);
+    }
+  }
+
+  static bool IsHeavy(const graph::ExprPtr& e) {
+    switch (e->op) {
+      case graph::Op::kExp:
+      case graph::Op::kExpm1:
+      case graph::Op::kLog:
+      case graph::Op::kLog1p:
+      case graph::Op::kTanh:
+      case graph::Op::kErf:
+      case graph::Op::kSin:
+      case graph::Op::kCos:
+        return true;
+      default:
+        return std::any_of(e->args.begin(), e->args.end(),
+                           [](const auto& arg) { return IsHeavy(arg); });
+    }
+  }
+
+  // Tensors that a group of these roots finds in memory.
+  std::set<int> MemoryFor(const Roots& roots) {
+    std::set<int> memory;
+    const std::set<int> own(roots.begin(), roots.end());
+    for (int t : stored_) {
+      if (own.count(t) == 0 && !DependsOn(t, own)) memory.insert(t);
+    }
+    return memory;
+  }
+
+  std::set<int> ReadsOf(const Roots& roots) {
+    const std::set<int> memory = MemoryFor(roots);
+    auto in_memory = [&](int t) { return graph_.tensors[t].node < 0 || memory.count(t) > 0; };
+    std::set<int> reads;
+    for (int id : NeededNodes(graph_, roots, in_memory)) {
+      for (int t : graph::LoadedTensors(graph_.nodes[id].value)) {
+        if (in_memory(t)) reads.insert(t);
+      }
+    }
+    return reads;
+  }
+
+  // Part of a row that stays in registers and shared memory between passes.
+  double KeptPart(const AnalysedGroup& group) const {
+    const Space& space = group.space;
+    const v1::Group& knobs = group.resolved;
+    if (space.skeleton == v1::SKELETON_COLUMNS) {
+      const double each =
+          static_cast<double>(space.row_elements) / knobs.occupancy().threads_per_row();
+      return std::min(1.0, knobs.memory().register_vectors() / each);
+    }
+    const double kept =
+        static_cast<double>(knobs.memory().register_vectors() + knobs.memory().shared_vectors()) *
+        knobs.occupancy().threads_per_row() * knobs.occupancy().blocks_per_row() *
+        group.source.width;
+    return std::min(1.0, kept / static_cast<double>(space.row_elements));
+  }
+
+  // Seconds of a kernel with these roots; nothing where it cannot be one.
+  std::optional<double> Estimate(const Roots& roots) {
+    const std::set<int> memory = MemoryFor(roots);
+    auto in_memory = [&](int t) { return graph_.tensors[t].node < 0 || memory.count(t) > 0; };
+    bool alias = true;
+    for (int root : roots) alias = alias && ReshapeOf(graph_, root, in_memory) >= 0;
+    if (alias) return 0.0;
+    const std::vector<int> nodes = NeededNodes(graph_, roots, in_memory);
+    int reduces = 0;
+    for (int id : nodes) reduces += graph_.nodes[id].reduce;
+    if (reduces > kMaxReduces || (reduces > 1 && nodes.size() > kMaxGroupNodes))
+      return std::nullopt;
+    auto group = AnalyseGroup(graph_, roots, in_memory, {}, 0, target_);
+    if (group.ok()) skeleton_ = group->space.skeleton;
+    if (!group.ok() || group->source.parameters.size() > kMaxParameters) return std::nullopt;
+    double bytes = 0;
+    for (const Parameter& p : group->source.parameters)
+      bytes += static_cast<double>(graph_.tensors[p.tensor].bytes());
+    const Space& space = group->space;
+    double factor = 1;
+    if (space.skeleton != v1::SKELETON_MAP) {
+      const int passes = space.stages + (group->source.emits ? 1 : 0);
+      const double kept = KeptPart(*group);
+      const bool cached = space.skeleton == v1::SKELETON_COLUMNS;  // tiles are read again from L2
+      if (passes > 1) {
+        if (!cached && kept < kWorthKeeping && group->source.emits) return std::nullopt;
+        const double streams = static_cast<double>(space.rows) *
+                               static_cast<double>(space.row_elements) * group->source.stream_bytes;
+        bytes += (passes - 1) * (1 - kept) * streams * (cached ? 0.5 : 1.0);
+      }
+      if (passes > 1 && group->resolved.occupancy().blocks_per_row() > 1) factor = kMeetingFactor;
+    }
+    // Work, as a thread of one output element sees it.
+    auto kernel = BuildKernel(graph_, space, in_memory, 1, true);
+    double steps = 0;
+    if (kernel.ok() && LoadsOf(*kernel).size() > kMaxKernelLoads) return std::nullopt;
+    if (kernel.ok()) {
+      std::map<int, double> memo;
+      const Frame& frame = kernel->frame;
+      const uint64_t along =
+          space.skeleton == v1::SKELETON_MAP ? BitOf(frame.element) : BitOf(frame.k);
+      for (ValuePtr target : TargetsOf(*kernel))
+        steps += Steps(target, *kernel->values, along, memo);
+    }
+    const double points =
+        space.skeleton == v1::SKELETON_MAP
+            ? static_cast<double>(space.elements)
+            : static_cast<double>(space.rows) * static_cast<double>(space.row_elements);
+    const double launches =
+        group->resolved.occupancy().meeting() == v1::MEETING_SECOND_PASS ? 2 : 1;
+    return std::max(bytes / kBytesPerSecond * factor, steps * points / kStepsPerSecond) +
+           launches * kLaunchSeconds;
+  }
+
+  // Roots of the union that someone else needs.
+  Roots Union(const Part& a, const Part& b) {
+    Roots all = a.roots;
+    all.insert(all.end(), b.roots.begin(), b.roots.end());
+    Roots kept;
+    for (int t : all) {
+      bool needed = required_.count(t) > 0;
+      for (const Part& part : parts_) {
+        if (&part != &a && &part != &b) needed = needed || part.reads.count(t) > 0;
+      }
+      if (needed) kept.push_back(t);
+    }
+    // Nobody else needs any: they would not be there.
+    return kept.empty() ? all : kept;
+  }
+
+  bool Reaches(const std::set<int>& from, const Part& to) {
+    for (int t : to.roots) {
+      if (DependsOn(t, from)) return true;
+    }
+    return false;
+  }
+
+  // No third group lies between the two.
+  bool Convex(const Part& a, const Part& b) {
+    std::set<int> both(a.roots.begin(), a.roots.end());
+    both.insert(b.roots.begin(), b.roots.end());
+    for (const Part& part : parts_) {
+      if (&part == &a || &part == &b) continue;
+      const std::set<int> own(part.roots.begin(), part.roots.end());
+      const bool after = Reaches(both, part);
+      if (after && (Reaches(own, a) || Reaches(own, b))) return false;
+    }
+    return true;
+  }
+
+  bool Related(const Part& a, const Part& b) {
+    for (int t : a.roots)
+      if (b.reads.count(t) > 0) return true;
+    for (int t : b.roots)
+      if (a.reads.count(t) > 0) return true;
+    for (int t : a.reads)
+      if (b.reads.count(t) > 0) return true;
+    return false;
+  }
+
+  bool MergeBest() {
+    double best = 0;
+    size_t best_a = 0, best_b = 0;
+    Roots best_roots;
+    for (size_t a = 0; a < parts_.size(); ++a) {
+      for (size_t b = a + 1; b < parts_.size(); ++b) {
+        const double saved = Saving(parts_[a], parts_[b]);
+        if (saved <= best) continue;
+        best = saved;
+        best_a = a;
+        best_b = b;
+        best_roots = Union(parts_[a], parts_[b]);
+      }
+    }
+    if (best <= 0) return false;
+    parts_.erase(parts_.begin() + best_b);
+    parts_.erase(parts_.begin() + best_a);
+    Part merged;
+    merged.roots = best_roots;
+    stored_.clear();
+    for (const Part& part : parts_) stored_.insert(part.roots.begin(), part.roots.end());
+    stored_.insert(best_roots.begin(), best_roots.end());
+    merged.seconds = Estimate(best_roots).value_or(1);
+    merged.reads = ReadsOf(best_roots);
+    parts_.insert(parts_.begin() + best_a, merged);
+    return true;
+  }
+
+  double Saving(const Part& a, const Part& b) {
+    const Roots merged = Union(a, b);
+    const std::vector<Roots> key = {a.roots, b.roots, merged, Roots(a.reads.begin(), a.reads.end()),
+                                    Roots(b.reads.begin(), b.reads.end())};
+    auto known = savings_.find(key);
+    if (known != savings_.end()) return known->second;
+    if (trials_ >= kMaxTrials || !Related(a, b) || !Convex(a, b)) return 0;
+    ++trials_;
+    // Roots that vanish are in no memory.
+    const std::set<int> before = stored_;
+    for (const Part* part : {&a, &b}) {
+      for (int t : part->roots) stored_.erase(t);
+    }
+    stored_.insert(merged.begin(), merged.end());
+    const auto seconds = Estimate(merged);
+    stored_ = before;
+    const double saved = seconds.has_value() ? a.seconds + b.seconds - *seconds : 0;
+    savings_[key] = saved;
+    return saved;
+  }
+
+  // Each group after those it reads.
+  void Order() {
+    std::vector<Part> ordered;
+    std::vector<bool> done(parts_.size());
+    std::map<int, size_t> writer;
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      parts_[p].reads = ReadsOf(parts_[p].roots);
+      for (int t : parts_[p].roots) writer[t] = p;
+    }
+    std::function<void(size_t)> visit = [&](size_t p) {
+      if (done[p]) return;
+      done[p] = true;
+      for (int t : parts_[p].reads) {
+        auto from = writer.find(t);
+        if (from != writer.end()) visit(from->second);
+      }
+      ordered.push_back(parts_[p]);
+    };
+    for (size_t p = 0; p < parts_.size(); ++p) visit(p);
+    parts_ = std::move(ordered);
+    for (Part& part : parts_) {
+      skeleton_ = v1::SKELETON_AUTO;
+      (void)Estimate(part.roots);
+      part.skeleton = skeleton_;
+    }
+  }
+
+  const graph::Graph& graph_;
+  const Target& target_;
+  std::set<int> required_, stored_;
+  std::set<int> heavy_;                       // maps with exponentials and the like
+  std::vector<std::vector<bool>> ancestors_;  // of each tensor
+  std::vector<Part> parts_;
+  std::map<std::vector<Roots>, double> savings_;  // of a pair: both, their union, what they read
+  int trials_ = 0;
+  v1::Skeleton skeleton_ = v1::SKELETON_AUTO;  // of what was estimated last
+};
+
+}  // namespace
+
+v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target&) {
+  std::vector<int> roots = graph.outputs;
+  for (const auto& update : graph.updates) roots.push_back(update.value);
+  v1::Schedule schedule;
+  for (int id : NeededNodes(graph, roots, [&](int t) { return graph.tensors[t].node < 0; })) {
+    v1::Group* group = schedule.add_groups();
+    for (int t : graph.nodes[id].outputs) group->add_roots(graph.tensors[t].name);
+  }
+  return schedule;
+}
+
+v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
+  v1::Schedule schedule;
+  std::set<int> seen;
+  for (const Part& part : Fusion(graph, target).Run()) {
+    v1::Group* group = schedule.add_groups();
+    for (int t : part.roots) group->add_roots(graph.tensors[t].name);
+    // What the group before read last is in L2 still: begin there.
+    for (int t : part.reads) {
+      if (part.skeleton == v1::SKELETON_MAP && seen.count(t) > 0 &&
+          graph.tensors[t].bytes() > target.l2_bytes) {
+        group->mutable_memory()->set_reverse(true);
+      }
+    }
+    seen.insert(part.reads.begin(), part.reads.end());
+  }
+  return schedule;
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,442 @@
+#include "worker/codegen/ir/emit.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/check.h"
+
+namespace warpsmith::codegen {
+
+using absl::StrCat;
+using graph::DType;
+using graph::Op;
+
+namespace {
+
+// Loops of up to this many steps in all are unrolled by the compiler.
+constexpr int64_t kUnrolledSteps = 32;
+// Expressions longer than this get a name even if they are used once.
+constexpr size_t kLongExpression = 90;
+
+std::string Floor(const std::string& a, int64_t divisor, const char* op, bool positive,
+                  const std::string& type) {
+  if (!positive) {
+    const char* f = op[0] == '/' ? "ws::floor_div" : "ws::floor_mod";
+    return StrCat(f, "<", type, ">(", a, ", ", divisor, ")");
+  }
+  const std::string u = type == "int" ? "unsigned" : "unsigned long long";
+  return StrCat("static_cast<", type, ">(static_cast<", u, ">(", a, ") ", op, " ", divisor, "u)");
+}
+
+}  // namespace
+
+std::string Indented(const std::string& code) {
+  std::string indented;
+  int depth = 0;
+  for (absl::string_view line : absl::StrSplit(absl::StripSuffix(code, "\n"), '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    const bool closes = absl::StartsWith(line, "}");
+    if (!line.empty() && line[0] != '#') indented.append(2 * std::max(0, depth - closes), ' ');
+    absl::StrAppend(&indented, line, "\n");
+    depth += static_cast<int>(std::count(line.begin(), line.end(), '{') -
+                              std::count(line.begin(), line.end(), '}'));
+  }
+  return indented;
+}
+
+Emitter::Emitter(const Dialect& dialect, uint64_t variables)
+    : dialect_(dialect), given_(variables) {
+  scopes_.push_back({"", false, variables, {}, {}, {}});
+}
+
+std::string Emitter::NewName(const std::string& prefix) { return StrCat(prefix, names_++); }
+
+void Emitter::Expect(const std::vector<ValuePtr>& values) {
+  for (ValuePtr value : values) ++uses_[value->id];
+  for (ValuePtr value : dialect_.values->Closure(values)) {
+    if (IsBound(value)) continue;
+    // Spelled twice in the text.
+    const bool twice =
+        value->kind == Value::Kind::kOp && (value->op == Op::kPow || value->op == Op::kSign);
+    dialect_.values->ForEachChild(value,
+                                  [&](ValuePtr child) { uses_[child->id] += twice ? 2 : 1; });
+  }
+}
+
+void Emitter::Open(const std::string& header, uint64_t variables, bool unroll) {
+  const Scope& outer = scopes_.back();
+  const uint64_t known = outer.variables | variables;
+  scopes_.push_back({header, unroll, known, {}, {}, {}});
+}
+
+void Emitter::Close() {
+  WS_CHECK(scopes_.size() > 1, "no scope to close");
+  Scope inner = std::move(scopes_.back());
+  scopes_.pop_back();
+  Text& text = scopes_.back().text;
+  if (inner.unroll) text.Line("#pragma unroll");
+  text.Line(inner.header);
+  text.Append(inner.text.str());
+  text.Line("}");
+}
+
+std::string Emitter::Finish() {
+  while (scopes_.size() > 1) Close();
+  return scopes_[0].text.str();
+}
+
+size_t Emitter::ScopeOf(uint64_t variables) const {
+  for (size_t s = 0; s < scopes_.size(); ++s) {
+    if ((variables & ~scopes_[s].variables) == 0) return s;
+  }
+  WS_CHECK(false, "a value needs a variable that no open scope has");
+  return 0;
+}
+
+std::string Emitter::Name(ValuePtr value) {
+  uses_[value->id] += 2;
+  return Use(value);
+}
+
+std::string Emitter::Use(ValuePtr value, size_t depth) {
+  auto bound = bound_.find(value->id);
+  if (bound != bound_.end()) return bound->second;
+  if (value->kind == Value::Kind::kConst)
+    return Literal(value->type, value->number, value->integer);
+  for (size_t s = 0; s <= depth; ++s) {
+    auto found = scopes_[s].names.find(value->id);
+    if (found != scopes_[s].names.end()) return found->second;
+  }
+  WS_CHECK(value->kind != Value::Kind::kResult, "a stage's result is not at hand here");
+  const size_t home = ScopeOf(value->variables);
+  WS_CHECK(home <= depth, "a value is used outside of its variables' scope");
+  if (value->kind == Value::Kind::kReduce) {
+    EmitReduce(value, home);
+    return scopes_[home].names.at(value->id);
+  }
+  // Without variables or cheap: in place.
+  const std::string text = Expression(value, home);
+  const bool cheap = value->kind == Value::Kind::kIndex;
+  if ((home == depth && uses_[value->id] <= 1 && text.size() <= kLongExpression &&
+       value->kind != Value::Kind::kLoad) ||
+      cheap) {
+    return text;
+  }
+  const std::string name = NewName(value->kind == Value::Kind::kLoad ? "x" : "t");
+  scopes_[home].text.Line(StrCat("const ", ComputeType(value->type), " ", name, " = ", text, ";"));
+  scopes_[home].names[value->id] = name;
+  return name;
+}
+
+std::string Emitter::UseAtom(const Atom& atom, size_t depth) {
+  switch (atom.kind) {
+    case Atom::Kind::kVariable:
+      return atom.variable.name;
+    case Atom::Kind::kOpaque: {
+      const std::string value = Use(dialect_.values->Get(atom.value), depth);
+      return StrCat("static_cast<", dialect_.index_type, ">(", value, ")");
+    }
+    default:
+      break;
+  }
+  for (size_t s = 0; s <= depth; ++s) {
+    auto found = scopes_[s].atoms.find(atom.key);
+    if (found != scopes_[s].atoms.end()) return found->second;
+  }
+  const size_t home = std::min(ScopeOf(atom.variables), depth);
+  const std::string text =
+      Floor(Sum(*atom.inner, home, true), atom.divisor, atom.kind == Atom::Kind::kDiv ? "/" : "%",
+            atom.inner->range().low >= 0, dialect_.index_type);
+  const std::string name = NewName("i");
+  scopes_[home].text.Line(StrCat("const ", dialect_.index_type, " ", name, " = ", text, ";"));
+  scopes_[home].atoms[atom.key] = name;
+  return name;
+}
+
+std::string Emitter::Sum(const Index& index, size_t depth, bool with_constant) {
+  std::string text;
+  auto add = [&text](bool negative, const std::string& part) {
+    if (text.empty()) {
+      text = negative ? StrCat("-", part) : part;
+    } else {
+      absl::StrAppend(&text, negative ? " - " : " + ", part);
+    }
+  };
+  // Positive terms first: a leading minus is hard to read.
+  for (bool negative : {false, true}) {
+    for (const Index::Term& term : index.terms()) {
+      if ((term.coefficient < 0) != negative) continue;
+      const int64_t factor = std::abs(term.coefficient);
+      const std::string atom = UseAtom(*term.atom, depth);
+      add(negative, factor == 1 ? atom : StrCat(atom, " * ", factor));
+    }
+  }
+  if (with_constant && index.constant() != 0)
+    add(index.constant() < 0, StrCat(std::abs(index.constant())));
+  return text.empty() ? "0" : text;
+}
+
+std::string Emitter::Use(const Index& index, size_t depth) { return Sum(index, depth, true); }
+
+std::string Emitter::Expression(ValuePtr value, size_t depth) {
+  switch (value->kind) {
+    case Value::Kind::kIndex: {
+      const std::string sum = Sum(value->index, depth, true);
+      return StrCat("static_cast<long long>(", sum, ")");
+    }
+    case Value::Kind::kCompare: {
+      if (value->op == Op::kEq) return StrCat("(", Sum(value->index, depth, true), " == 0)");
+      // 0 <= x + c as x >= -c; 0 <= c - x as x <= c
+      bool negative = true;
+      for (const Index::Term& term : value->index.terms())
+        negative = negative && term.coefficient < 0;
+      const Index shown = negative ? value->index * -1 : value->index;
+      return StrCat("(", Sum(shown, depth, false), negative ? " <= " : " >= ",
+                    negative ? value->index.constant() : -value->index.constant(), ")");
+    }
+    case Value::Kind::kLoad: {
+      const std::string guard = value->args.empty() ? "" : Use(value->args[0], depth);
+      const std::string element =
+          ToRegister(value->type, Element(value->tensor, value->index, depth));
+      if (guard.empty()) return element;
+      return StrCat("(", guard, " ? ", element, " : ", Literal(value->type, 0, 0), ")");
+    }
+    case Value::Kind::kOp:
+      return OpExpression(value, depth);
+    default:
+      WS_CHECK(false, "no expression for this value");
+      return "";
+  }
+}
+
+std::string Emitter::CastExpression(ValuePtr value, size_t depth) {
+  const ValuePtr from = value->args[0];
+  const DType to = value->type;
+  // An index need not be widened only to be converted.
+  const std::string x = from->kind == Value::Kind::kIndex && !IsBound(from)
+                            ? Sum(from->index, depth, true)
+                            : Use(from, depth);
+  if (to == DType::kBool) return StrCat("(", x, " != 0)");
+  if (to == DType::kF16 || to == DType::kBF16) {
+    const std::string storage = StorageType(to);
+    if (from->type == DType::kF64)
+      return StrCat("ws::to_float(ws::from_double<", storage, ">(", x, "))");
+    if (graph::IsInteger(from->type)) {
+      return StrCat("ws::to_float(ws::from_double<", storage, ">(static_cast<double>(", x, ")))");
+    }
+    if (from->type == DType::kBool) return StrCat("static_cast<float>(", x, ")");
+    return StrCat("ws::to_float(ws::from_float<", storage, ">(", x, "))");
+  }
+  const std::string type = ComputeType(to);
+  if (type == ComputeType(from->type) && from->kind != Value::Kind::kIndex) return x;
+  return StrCat("static_cast<", type, ">(", x, ")");
+}
+
+// Powers that are products are written so: exact to an ulp, and a tenth of the work.
+std::string Emitter::PowExpression(ValuePtr value, size_t depth) {
+  const std::string x = Use(value->args[0], depth);
+  if (value->args[1]->kind == Value::Kind::kConst) {
+    const double power = value->args[1]->number;
+    if (power == 1) return x;
+    if (power == 2) return StrCat("(", x, " * ", x, ")");
+    if (power == 3) return StrCat("(", x, " * ", x, " * ", x, ")");
+    if (power == -1) return StrCat("(", Literal(value->type, 1, 0), " / ", x, ")");
+  }
+  return StrCat("ws::pow(", x, ", ", Use(value->args[1], depth), ")");
+}
+
+std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
+  const DType type = value->type;
+  const bool integer = type == DType::kI32 || type == DType::kI64;
+  const bool fast = dialect_.fast_math && type != DType::kF64;
+  auto use = [&](int i) { return Use(value->args[i], depth); };
+  auto infix = [&](const char* op) {
+    if (integer && (op[0] == '+' || op[0] == '-' || op[0] == '*')) {  // wraps
+      const std::string u = type == DType::kI32 ? "unsigned" : "unsigned long long";
+      return StrCat("static_cast<", ComputeType(type), ">(static_cast<", u, ">(", use(0), ") ", op,
+                    " static_cast<", u, ">(", use(1), "))");
+    }
+    const std::string a = use(0), b = use(1);
+    return StrCat("(", a, " ", op, " ", b, ")");
+  };
+  auto call = [&](const char* f) {
+    std::string text = StrCat("ws::", f, "(", use(0));
+    if (value->args.size() > 1) absl::StrAppend(&text, ", ", use(1));
+    return StrCat(text, ")");
+  };
+  switch (value->op) {
+    case Op::kAdd:
+      return infix("+");
+    case Op::kSub:
+      return infix("-");
+    case Op::kMul:
+      return infix("*");
+    case Op::kDiv:
+      if (integer) return call("floor_div");
+      return fast ? call("fast_div") : infix("/");
+    case Op::kMod:
+      return call("floor_mod");
+    case Op::kMin:
+    case Op::kMax:
+      if (type == DType::kBool) return infix(value->op == Op::kMin ? "&&" : "||");
+      return call(value->op == Op::kMin ? "minimum" : "maximum");
+    case Op::kPow:
+      return PowExpression(value, depth);
+    case Op::kAtan2:
+      return call("atan2");
+    case Op::kLt:
+      return infix("<");
+    case Op::kLe:
+      return infix("<=");
+    case Op::kEq:
+      return infix("==");
+    case Op::kNe:
+      return infix("!=");
+    case Op::kAnd:
+      return infix("&&");
+    case Op::kOr:
+      return infix("||");
+    case Op::kNeg:
+      if (integer) {
+        const std::string u = type == DType::kI32 ? "unsigned" : "unsigned long long";
+        return StrCat("static_cast<", ComputeType(type), ">(0 - static_cast<", u, ">(", use(0),
+                      "))");
+      }
+      return StrCat("(-", use(0), ")");
+    case Op::kAbs:
+      return call("abs");
+    case Op::kSign: {
+      const std::string x = use(0);
+      return StrCat("static_cast<", ComputeType(type), ">((", x, " > 0) - (", x, " < 0))");
+    }
+    case Op::kSqrt:
+      return call("sqrt");
+    case Op::kRsqrt:
+      return call("rsqrt");
+    case Op::kExp:
+      return call(fast ? "fast_exp" : "exp");
+    case Op::kExp2:
+      return call("exp2");
+    case Op::kExpm1:
+      return call("expm1");
+    case Op::kLog:
+      return call(fast ? "fast_log" : "log");
+    case Op::kLog2:
+      return call("log2");
+    case Op::kLog1p:
+      return call("log1p");
+    case Op::kTanh:
+      return call(fast ? "fast_tanh" : "tanh");
+    case Op::kErf:
+      return call("erf");
+    case Op::kSin:
+      return call("sin");
+    case Op::kCos:
+      return call("cos");
+    case Op::kFloor:
+      return call("floor");
+    case Op::kCeil:
+      return call("ceil");
+    case Op::kRound:
+      return call("round");
+    case Op::kTrunc:
+      return call("trunc");
+    case Op::kNot:
+      return StrCat("(!", use(0), ")");
+    case Op::kIsNan:
+      return call("is_nan");
+    case Op::kSelect: {
+      const std::string c = use(0), a = use(1), b = use(2);
+      return StrCat("(", c, " ? ", a, " : ", b, ")");
+    }
+    case Op::kCast:
+      return CastExpression(value, depth);
+    default:
+      WS_CHECK(false, StrCat("no code for operator ", static_cast<int>(value->op)));
+      return "";
+  }
+}
+
+void Emitter::EmitReduce(ValuePtr value, size_t home) {
+  const graph::Node& node = dialect_.graph->nodes[value->node];
+  Reduction r;
+  r.combiner = node.combiner;
+  r.type = value->args[0]->type;
+  r.accumulator = dialect_.accumulator;
+  int64_t steps = 1;
+  for (const graph::Axis& axis : node.reduce_axes) steps *= axis.extent;
+  r.elements = steps;
+  const std::string name = NewName("a"), acc = StrCat(name, "_");
+  Text& text = scopes_[home].text;
+  for (const Field& field : FieldsOf(r)) text.Line(StrCat(field.type, " ", acc, field.name, ";"));
+  for (const std::string& line : Identity(r, acc)) text.Line(line);
+
+  // The loops stand in the value's own scope, whatever is open inside it.
+  std::vector<Scope> inner(std::make_move_iterator(scopes_.begin() + home + 1),
+                           std::make_move_iterator(scopes_.end()));
+  scopes_.resize(home + 1);
+  Index position(0);
+  int64_t inside = steps;  // steps of this loop and those in it
+  for (size_t a = 0; a < value->loops.size(); ++a) {
+    const Variable& loop = value->loops[a];
+    position = position * node.reduce_axes[a].extent + Index::Of(loop);
+    if (node.reduce_axes[a].extent == 1) continue;
+    Open(StrCat("for (", dialect_.index_type, " ", loop.name, " = 0; ", loop.name, " < ",
+                node.reduce_axes[a].extent, "; ++", loop.name, ") {"),
+         uint64_t{1} << loop.id, inside <= kUnrolledSteps);
+    inside /= node.reduce_axes[a].extent;
+  }
+  const size_t depth = scopes_.size() - 1;
+  const std::string body = IsIndexed(r) ? Name(value->args[0]) : Use(value->args[0], depth);
+  std::vector<std::string> positions;
+  if (IsIndexed(r))
+    positions.push_back(
+        StrCat("static_cast<", FieldsOf(r)[1].type, ">(", Sum(position, depth, true), ")"));
+  for (const std::string& line : Accumulate(r, acc, {body}, positions)) Line(line);
+  while (scopes_.size() > home + 1) Close();
+  for (Scope& scope : inner) scopes_.push_back(std::move(scope));
+
+  scopes_[home].names[value->id] = ResultOf(r, acc, value->output);
+  // The other output of the same loop.
+  for (const auto& [id, count] : uses_) {
+    ValuePtr other = dialect_.values->Get(id);
+    if (other->kind == Value::Kind::kReduce && other->node == value->node &&
+        other->args == value->args) {
+      scopes_[home].names[id] = ResultOf(r, acc, other->output);
+    }
+  }
+}
+
+std::string Emitter::Element(int tensor, const Index& position, size_t depth) {
+  const auto [pointer, rest] = dialect_.locate(tensor, position);
+  return StrCat(pointer, "[", Sum(rest, depth, true), "]");
+}
+
+std::string Emitter::Address(int tensor, const Index& position) {
+  const auto [pointer, rest] = dialect_.locate(tensor, position);
+  if (rest.is_constant() && rest.constant() == 0) return pointer;
+  return StrCat(pointer, " + ", Sum(rest, scopes_.size() - 1, true));
+}
+
+void Emitter::LoadVector(ValuePtr load, const Variable& lane, int width, const std::string& array) {
+  const std::string guard = load->args.empty() ? "" : Use(load->args[0]);
+  const std::string call =
+      StrCat("ws::load<", width, ", ", StorageType(load->type), ", ", dialect_.load_hint, ">(",
+             Address(load->tensor, width > 1 ? load->index.Without(lane) : load->index), ", ",
+             array, ");");
+  if (guard.empty()) {
+    Line(call);
+    return;
+  }
+  Line(StrCat("if (", guard, ") {"));
+  Line(StrCat("  ", call));
+  Line("} else {");
+  for (int j = 0; j < width; ++j) Line(StrCat("  ", array, "[", j, "] = {};"));
+  Line("}");
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,381 @@
+#include "worker/codegen/ir/index.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/base/check.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+int64_t Clamp(__int128 x) {
+  if (x > kUnbounded) return kUnbounded;
+  if (x < -kUnbounded) return -kUnbounded;
+  return static_cast<int64_t>(x);
+}
+int64_t AddSaturating(int64_t a, int64_t b) { return Clamp(static_cast<__int128>(a) + b); }
+int64_t MulSaturating(int64_t a, int64_t b) { return Clamp(static_cast<__int128>(a) * b); }
+
+int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+int64_t FloorRemainder(int64_t a, int64_t b) { return a - FloorDivide(a, b) * b; }
+
+Range Scaled(Range r, int64_t factor) {
+  const int64_t a = MulSaturating(r.low, factor), b = MulSaturating(r.high, factor);
+  return {std::min(a, b), std::max(a, b)};
+}
+
+AtomPtr MakeDiv(const Index& inner, int64_t divisor) {
+  auto atom = std::make_shared<Atom>();
+  atom->kind = Atom::Kind::kDiv;
+  atom->inner = std::make_shared<Index>(inner);
+  atom->divisor = divisor;
+  const Range r = inner.range();
+  atom->range = {FloorDivide(r.low, divisor), FloorDivide(r.high, divisor)};
+  const int64_t multiple = inner.multiple();
+  atom->multiple = multiple % divisor == 0 ? std::max<int64_t>(1, multiple / divisor) : 1;
+  atom->variables = inner.variables();
+  atom->key = "(" + inner.key() + "/" + std::to_string(divisor) + ")";
+  return atom;
+}
+
+AtomPtr MakeMod(const Index& inner, int64_t divisor) {
+  auto atom = std::make_shared<Atom>();
+  atom->kind = Atom::Kind::kMod;
+  atom->inner = std::make_shared<Index>(inner);
+  atom->divisor = divisor;
+  atom->multiple = std::max<int64_t>(1, std::gcd(inner.multiple(), divisor));
+  atom->range = {0, divisor - atom->multiple};
+  atom->variables = inner.variables();
+  atom->key = "(" + inner.key() + "%" + std::to_string(divisor) + ")";
+  return atom;
+}
+
+// What a sum costs to compute and to understand: divisions above all.
+int64_t CostOf(const Index& index) {
+  int64_t cost = 0;
+  for (const Index::Term& term : index.terms()) {
+    cost += 1 + (term.atom->inner ? 4 + CostOf(*term.atom->inner) : 0);
+  }
+  return cost;
+}
+
+// What a term is a multiple of.
+int64_t MultipleOf(const Index::Term& term) {
+  return Clamp(static_cast<__int128>(std::abs(term.coefficient)) * term.atom->multiple);
+}
+
+}  // namespace
+
+Index Index::Of(const Variable& variable) {
+  WS_CHECK(variable.id >= 0 && variable.id < kMaxVariables, "too many variables in a kernel");
+  if (variable.range.low == variable.range.high) return Index(variable.range.low);
+  auto atom = std::make_shared<Atom>();
+  atom->kind = Atom::Kind::kVariable;
+  atom->variable = variable;
+  atom->range = variable.range;
+  atom->multiple = std::max<int64_t>(1, variable.multiple);
+  atom->variables = uint64_t{1} << variable.id;
+  const std::string number = std::to_string(variable.id);
+  atom->key = (number.size() < 2 ? "v0" : "v") + number;
+  return Of(AtomPtr(atom));
+}
+
+Index Index::Opaque(int value, Range range, uint64_t variables) {
+  auto atom = std::make_shared<Atom>();
+  atom->kind = Atom::Kind::kOpaque;
+  atom->value = value;
+  atom->range = range;
+  atom->variables = variables;
+  atom->key = "o" + std::to_string(value);
+  return Of(AtomPtr(atom));
+}
+
+Index Index::Of(AtomPtr atom) {
+  Index index;
+  index.terms_.push_back({std::move(atom), 1});
+  return index;
+}
+
+Range Index::range() const {
+  Range r{constant_, constant_};
+  for (const Term& term : terms_) {
+    const Range t = Scaled(term.atom->range, term.coefficient);
+    r = {AddSaturating(r.low, t.low), AddSaturating(r.high, t.high)};
+  }
+  return r;
+}
+
+int64_t Index::multiple() const {
+  int64_t m = std::abs(constant_);
+  for (const Term& term : terms_) m = std::gcd(m, MultipleOf(term));
+  return m;
+}
+
+uint64_t Index::variables() const {
+  uint64_t mask = 0;
+  for (const Term& term : terms_) mask |= term.atom->variables;
+  return mask;
+}
+
+bool Index::has_opaque() const {
+  for (const Term& term : terms_) {
+    if (term.atom->kind == Atom::Kind::kOpaque) return true;
+    if (term.atom->inner && term.atom->inner->has_opaque()) return true;
+  }
+  return false;
+}
+
+std::string Index::key() const {
+  std::string key;
+  for (const Term& term : terms_) {
+    if (term.coefficient != 1) key += std::to_string(term.coefficient) + "*";
+    key += term.atom->key + "+";
+  }
+  return key + std::to_string(constant_);
+}
+
+int64_t Index::CoefficientOf(const Variable& variable) const {
+  for (const Term& term : terms_) {
+    if (term.atom->kind == Atom::Kind::kVariable && term.atom->variable.id == variable.id) {
+      return term.coefficient;
+    }
+  }
+  return 0;
+}
+
+Index Index::Without(const Variable& variable) const {
+  Index rest(constant_);
+  for (const Term& term : terms_) {
+    if (term.atom->kind != Atom::Kind::kVariable || term.atom->variable.id != variable.id) {
+      rest.terms_.push_back(term);
+    }
+  }
+  return rest;
+}
+
+void Index::AddTerm(const AtomPtr& atom, int64_t coefficient) {
+  auto at =
+      std::lower_bound(terms_.begin(), terms_.end(), atom->key,
+                       [](const Term& t, const std::string& key) { return t.atom->key < key; });
+  if (at != terms_.end() && at->atom->key == atom->key) {
+    at->coefficient += coefficient;
+    if (at->coefficient == 0) terms_.erase(at);
+  } else if (coefficient != 0) {
+    terms_.insert(at, {atom, coefficient});
+  }
+}
+
+// Rules over pairs of terms; each makes the sum cheaper:
+//   m * (e % c) + m * c * (e / c)               ->  m * e
+//   m * e - m * c * (e / c)                     ->  m * (e % c)
+//   m * c * ((e / c) % b) + m * (e % c)         ->  m * (e % (b * c))
+void Index::Simplify() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t t = 0; t < terms_.size() && !changed; ++t) {
+      const Term term = terms_[t];
+      if (term.atom->kind != Atom::Kind::kMod && term.atom->kind != Atom::Kind::kDiv) continue;
+      const Index& e = *term.atom->inner;
+      const int64_t c = term.atom->divisor;
+      Index candidate = *this;
+      candidate.AddTerm(term.atom, -term.coefficient);
+      auto add = [&candidate](const Index& what, int64_t factor) {
+        for (const Term& x : what.terms_) candidate.AddTerm(x.atom, x.coefficient * factor);
+        candidate.constant_ += what.constant_ * factor;
+      };
+      if (term.atom->kind == Atom::Kind::kMod) {
+        const Index quotient = FloorDiv(e, c);
+        add(quotient, -term.coefficient * c);
+        add(e, term.coefficient);
+        if (CostOf(candidate) < CostOf(*this)) {
+          *this = candidate;
+          changed = true;
+          continue;
+        }
+        if (quotient.terms_.size() != 1 || quotient.constant_ != 0 ||
+            quotient.terms_[0].coefficient != 1) {
+          continue;
+        }
+        for (const Term& other : terms_) {
+          if (other.atom->kind != Atom::Kind::kMod || other.coefficient != term.coefficient * c ||
+              !(*other.atom->inner == quotient)) {
+            continue;
+          }
+          Index merged = *this;
+          merged.AddTerm(term.atom, -term.coefficient);
+          merged.AddTerm(other.atom, -other.coefficient);
+          const Index joined = FloorMod(e, other.atom->divisor * c);
+          for (const Term& x : joined.terms_) {
+            merged.AddTerm(x.atom, x.coefficient * term.coefficient);
+          }
+          merged.constant_ += joined.constant_ * term.coefficient;
+          if (CostOf(merged) < CostOf(*this)) {
+            *this = merged;
+            changed = true;
+          }
+          break;
+        }
+      } else if (term.coefficient % c == 0) {
+        const int64_t m = -term.coefficient / c;
+        add(e, -m);
+        candidate.AddTerm(MakeMod(e, c), m);
+        if (CostOf(candidate) < CostOf(*this)) {
+          *this = candidate;
+          changed = true;
+        }
+      }
+    }
+  }
+}
+
+Index operator+(const Index& a, const Index& b) {
+  Index sum = a;
+  for (const Index::Term& term : b.terms_) sum.AddTerm(term.atom, term.coefficient);
+  sum.constant_ += b.constant_;
+  if (!a.is_constant() && !b.is_constant()) sum.Simplify();
+  return sum;
+}
+
+Index operator*(const Index& a, int64_t factor) {
+  if (factor == 0) return Index(0);
+  Index product = a;
+  for (Index::Term& term : product.terms_) term.coefficient *= factor;
+  product.constant_ *= factor;
+  return product;
+}
+
+Index operator-(const Index& a, const Index& b) { return a + b * -1; }
+
+namespace {
+
+// Divisors that split a sum into multiples of g and a small rest, largest first.
+std::vector<int64_t> SplitCandidates(const Index& sum, int64_t divisor) {
+  std::vector<int64_t> candidates;
+  for (const Index::Term& term : sum.terms()) {
+    const int64_t g = std::gcd(divisor, MultipleOf(term));
+    if (g > 1) candidates.push_back(g);
+  }
+  std::sort(candidates.rbegin(), candidates.rend());
+  candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+  return candidates;
+}
+
+}  // namespace
+
+Index FloorDiv(const Index& a, int64_t c) {
+  WS_CHECK(c > 0, "division by " + std::to_string(c));
+  if (c == 1) return a;
+  // What divides evenly leaves the division.
+  Index quotient(FloorDivide(a.constant_, c)), rest(FloorRemainder(a.constant_, c));
+  for (const Index::Term& term : a.terms_) {
+    if (term.coefficient % c == 0) {
+      quotient.AddTerm(term.atom, term.coefficient / c);
+    } else {
+      rest.AddTerm(term.atom, term.coefficient);
+    }
+  }
+  if (!quotient.is_constant()) quotient.Simplify();
+  const Range range = rest.range();
+  if (FloorDivide(range.low, c) == FloorDivide(range.high, c)) {
+    return quotient + Index(FloorDivide(range.low, c));
+  }
+  // (g * s + b) / (g * d) with 0 <= b < g is s / d.
+  for (int64_t g : SplitCandidates(rest, c)) {
+    Index multiples(rest.constant_ - FloorRemainder(rest.constant_, g));
+    Index small(FloorRemainder(rest.constant_, g));
+    for (const Index::Term& term : rest.terms_) {
+      (MultipleOf(term) % g == 0 ? multiples : small).AddTerm(term.atom, term.coefficient);
+    }
+    if (small.is_constant() && small.constant_ == 0) continue;
+    if (small.range().Within(0, g - 1)) return quotient + FloorDiv(multiples, c);
+  }
+  int64_t g = std::gcd(c, rest.constant_);
+  for (const Index::Term& term : rest.terms_) g = std::gcd(g, std::abs(term.coefficient));
+  if (g > 1) {
+    Index smaller(rest.constant_ / g);
+    for (const Index::Term& term : rest.terms_) {
+      smaller.AddTerm(term.atom, term.coefficient / g);
+    }
+    return quotient + FloorDiv(smaller, c / g);
+  }
+  if (rest.terms_.size() == 1 && rest.terms_[0].coefficient == 1) {
+    const Atom& atom = *rest.terms_[0].atom;
+    if (atom.kind == Atom::Kind::kDiv) {  // (e / d + b) / c = (e + b * d) / (d * c)
+      return quotient +
+             FloorDiv(*atom.inner + Index(rest.constant_ * atom.divisor), atom.divisor * c);
+    }
+    if (atom.kind == Atom::Kind::kMod && rest.constant_ == 0 && atom.divisor % c == 0) {
+      return quotient + FloorMod(FloorDiv(*atom.inner, c), atom.divisor / c);
+    }
+  }
+  return quotient + Index::Of(MakeDiv(rest, c));
+}
+
+Index FloorMod(const Index& a, int64_t c) {
+  WS_CHECK(c > 0, "remainder by " + std::to_string(c));
+  if (c == 1) return Index(0);
+  Index rest(FloorRemainder(a.constant_, c));
+  bool opened = false;
+  for (const Index::Term& term : a.terms_) {
+    if (MultipleOf(term) % c == 0) continue;
+    if (term.atom->kind == Atom::Kind::kMod &&
+        Clamp(static_cast<__int128>(term.coefficient) * term.atom->divisor) % c == 0) {
+      // coefficient * (e % d) and coefficient * e differ by a multiple of c
+      for (const Index::Term& x : term.atom->inner->terms_) {
+        rest.AddTerm(x.atom, x.coefficient * term.coefficient);
+      }
+      rest.constant_ += term.atom->inner->constant_ * term.coefficient;
+      opened = true;
+      continue;
+    }
+    rest.AddTerm(term.atom, term.coefficient % c);
+  }
+  if (opened) {
+    rest.Simplify();
+    return FloorMod(rest, c);
+  }
+  const Range range = rest.range();
+  const int64_t period = FloorDivide(range.low, c);
+  if (period == FloorDivide(range.high, c)) return rest - Index(period * c);
+  for (int64_t g : SplitCandidates(rest, c)) {
+    Index multiples(rest.constant_ - FloorRemainder(rest.constant_, g));
+    Index small(FloorRemainder(rest.constant_, g));
+    for (const Index::Term& term : rest.terms_) {
+      (MultipleOf(term) % g == 0 ? multiples : small).AddTerm(term.atom, term.coefficient);
+    }
+    if (small.is_constant() && small.constant_ == 0) continue;
+    if (small.range().Within(0, g - 1)) return FloorMod(multiples, c) + small;
+  }
+  int64_t g = std::gcd(c, rest.constant_);
+  for (const Index::Term& term : rest.terms_) g = std::gcd(g, std::abs(term.coefficient));
+  if (g > 1) {
+    Index smaller(rest.constant_ / g);
+    for (const Index::Term& term : rest.terms_) {
+      smaller.AddTerm(term.atom, term.coefficient / g);
+    }
+    return FloorMod(smaller, c / g) * g;
+  }
+  return Index::Of(MakeMod(rest, c));
+}
+
+std::vector<Index> Unflatten(const Index& linear, const std::vector<int64_t>& extents) {
+  std::vector<Index> coordinates(extents.size());
+  Index rest = linear;
+  for (int a = static_cast<int>(extents.size()) - 1; a >= 0; --a) {
+    coordinates[a] = extents[a] == 1 ? Index(0) : a == 0 ? rest : FloorMod(rest, extents[a]);
+    rest = FloorDiv(rest, extents[a]);
+  }
+  return coordinates;
+}
+
+Index Flatten(const std::vector<Index>& coordinates, const std::vector<int64_t>& extents) {
+  Index linear(0);
+  int64_t stride = 1;
+  for (int a = static_cast<int>(extents.size()) - 1; a >= 0; --a) {
+    linear = linear + coordinates[a] * stride;
+    stride *= extents[a];
+  }
+  return linear;
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,244 @@
+#include "worker/codegen/ir/value.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/check.h"
+#include "common/graph/numeric.h"
+
+namespace warpsmith::codegen {
+
+using graph::DType;
+using GraphOp = graph::Op;
+
+bool IsConst(ValuePtr value, int64_t integer) {
+  return value->kind == Value::Kind::kConst && !graph::IsFloat(value->type) &&
+         value->integer == integer;
+}
+
+void ForEachOpaque(const Index& index, const std::function<void(int)>& f) {
+  for (const Index::Term& term : index.terms()) {
+    if (term.atom->kind == Atom::Kind::kOpaque) f(term.atom->value);
+    if (term.atom->inner) ForEachOpaque(*term.atom->inner, f);
+  }
+}
+
+Variable Values::NewVariable(const std::string& name, Range range, int64_t multiple) {
+  Variable variable;
+  // One too many is noticed by full(); ids stay in range until then.
+  variable.id = std::min(next_variable_, kMaxVariables - 1);
+  ++next_variable_;
+  variable.name = name;
+  variable.range = range;
+  variable.multiple = multiple;
+  return variable;
+}
+
+ValuePtr Values::Intern(Value value, const std::string& key) {
+  auto found = interned_.find(key);
+  if (found != interned_.end()) return found->second;
+  value.id = static_cast<int>(values_.size());
+  for (ValuePtr arg : value.args) {
+    value.variables |= arg->variables;
+    value.stage = std::max(value.stage, arg->stage);
+    value.loads |= arg->loads;
+  }
+  value.variables |= value.index.variables();
+  ForEachOpaque(value.index, [&](int id) {
+    value.stage = std::max(value.stage, Get(id)->stage);
+    value.loads |= Get(id)->loads;
+  });
+  for (const Variable& loop : value.loops) value.variables &= ~(uint64_t{1} << loop.id);
+  if (value.kind == Value::Kind::kLoad) value.loads = true;
+  values_.push_back(std::make_unique<Value>(std::move(value)));
+  interned_[key] = values_.back().get();
+  return values_.back().get();
+}
+
+ValuePtr Values::Const(DType type, double number) {
+  if (!graph::IsFloat(type)) return ConstInt(type, static_cast<int64_t>(number));
+  Value value{Value::Kind::kConst, type};
+  value.number = graph::RoundTo(type, number);
+  uint64_t bits;
+  std::memcpy(&bits, &value.number, sizeof(bits));
+  return Intern(std::move(value),
+                "c" + std::to_string(static_cast<int>(type)) + "," + std::to_string(bits));
+}
+
+ValuePtr Values::ConstInt(DType type, int64_t integer) {
+  Value value{Value::Kind::kConst, type};
+  value.integer = graph::WrapTo(type, integer);
+  return Intern(std::move(value),
+                "i" + std::to_string(static_cast<int>(type)) + "," + std::to_string(value.integer));
+}
+
+ValuePtr Values::OfIndex(const Index& index) {
+  if (index.is_constant()) return ConstInt(DType::kI64, index.constant());
+  if (index.terms().size() == 1 && index.constant() == 0 && index.terms()[0].coefficient == 1 &&
+      index.terms()[0].atom->kind == Atom::Kind::kOpaque) {
+    ValuePtr value = Get(index.terms()[0].atom->value);
+    if (value->type == DType::kI64) return value;
+  }
+  Value value{Value::Kind::kIndex, DType::kI64};
+  value.index = index;
+  return Intern(std::move(value), "x" + index.key());
+}
+
+ValuePtr Values::Compare(GraphOp op, const Index& index) {
+  const Range range = index.range();
+  if (op == GraphOp::kLe) {
+    if (range.low >= 0) return Bool(true);
+    if (range.high < 0) return Bool(false);
+  } else {
+    if (range.low == 0 && range.high == 0) return Bool(true);
+    if (range.low > 0 || range.high < 0) return Bool(false);
+    const int64_t multiple = Index(index - Index(index.constant())).multiple();
+    if (multiple > 1 && index.constant() % multiple != 0) return Bool(false);
+  }
+  Value value{Value::Kind::kCompare, DType::kBool};
+  value.op = op;
+  value.index = index;
+  return Intern(std::move(value), (op == GraphOp::kLe ? "ge" : "eq") + index.key());
+}
+
+ValuePtr Values::Load(int tensor, DType type, const Index& position, ValuePtr guard) {
+  Value value{Value::Kind::kLoad, type};
+  value.tensor = tensor;
+  value.index = position;
+  std::string key = "l" + std::to_string(tensor) + "@" + position.key();
+  // A load that happens anyway serves those that need a condition.
+  auto plain = interned_.find(key);
+  if (plain != interned_.end()) return plain->second;
+  if (guard != nullptr) {
+    value.args.push_back(guard);
+    key += "?" + std::to_string(guard->id);
+  }
+  return Intern(std::move(value), key);
+}
+
+ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
+  // Conditions become constants when ranges decide comparisons; what hangs on them folds.
+  switch (op) {
+    case GraphOp::kAnd:
+      if (IsConst(args[0], 0) || IsConst(args[1], 1)) return args[0];
+      if (IsConst(args[1], 0) || IsConst(args[0], 1)) return args[1];
+      if (args[0] == args[1]) return args[0];
+      break;
+    case GraphOp::kOr:
+      if (IsConst(args[0], 1) || IsConst(args[1], 0)) return args[0];
+      if (IsConst(args[1], 1) || IsConst(args[0], 0)) return args[1];
+      if (args[0] == args[1]) return args[0];
+      break;
+    case GraphOp::kNot:
+      if (args[0]->kind == Value::Kind::kConst) return Bool(args[0]->integer == 0);
+      if (args[0]->kind == Value::Kind::kOp && args[0]->op == GraphOp::kNot)
+        return args[0]->args[0];
+      if (args[0]->kind == Value::Kind::kCompare && args[0]->op == GraphOp::kLe) {
+        return Compare(GraphOp::kLe, args[0]->index * -1 - Index(1));  // not 0 <= x: 0 <= -x - 1
+      }
+      break;
+    case GraphOp::kSelect:
+      if (args[0]->kind == Value::Kind::kConst) return args[0]->integer ? args[1] : args[2];
+      if (args[1] == args[2]) return args[1];
+      break;
+    case GraphOp::kCast:
+      if (args[0]->type == type) return args[0];
+      if (args[0]->kind == Value::Kind::kConst) {
+        const bool from_float = graph::IsFloat(args[0]->type);
+        if (graph::IsFloat(type)) {
+          return Const(type, from_float ? args[0]->number : static_cast<double>(args[0]->integer));
+        }
+        if (!from_float) return ConstInt(type, args[0]->integer);
+      }
+      break;
+    default:
+      break;
+  }
+  Value value{Value::Kind::kOp, type};
+  value.op = op;
+  value.args = std::move(args);
+  std::string key =
+      "f" + std::to_string(static_cast<int>(op)) + "," + std::to_string(static_cast<int>(type));
+  for (ValuePtr arg : value.args) key += "," + std::to_string(arg->id);
+  return Intern(std::move(value), key);
+}
+
+ValuePtr Values::Result(int node, int output, int stage, DType type, uint64_t variables) {
+  Value value{Value::Kind::kResult, type};
+  value.node = node;
+  value.output = output;
+  value.stage = stage;
+  value.variables = variables;
+  return Intern(std::move(value), "r" + std::to_string(node) + "," + std::to_string(output));
+}
+
+ValuePtr Values::Reduce(int node, int output, DType type, std::vector<Variable> loops,
+                        ValuePtr body) {
+  Value value{Value::Kind::kReduce, type};
+  value.node = node;
+  value.output = output;
+  std::string key =
+      "s" + std::to_string(node) + "," + std::to_string(output) + "," + std::to_string(body->id);
+  for (const Variable& loop : loops) key += "," + std::to_string(loop.id);
+  value.loops = std::move(loops);
+  value.args = {body};
+  return Intern(std::move(value), key);
+}
+
+Range Values::RangeOf(ValuePtr value) const {
+  if (value->kind == Value::Kind::kConst && !graph::IsFloat(value->type)) {
+    return {value->integer, value->integer};
+  }
+  if (value->kind == Value::Kind::kIndex) return value->index.range();
+  if (value->type == DType::kBool) return {0, 1};
+  if (value->kind == Value::Kind::kOp) {
+    auto range = [&](int i) { return RangeOf(value->args[i]); };
+    switch (value->op) {
+      case GraphOp::kMin: {
+        const Range a = range(0), b = range(1);
+        return {std::min(a.low, b.low), std::min(a.high, b.high)};
+      }
+      case GraphOp::kMax: {
+        const Range a = range(0), b = range(1);
+        return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      }
+      case GraphOp::kSelect: {
+        const Range a = range(1), b = range(2);
+        return {std::min(a.low, b.low), std::max(a.high, b.high)};
+      }
+      case GraphOp::kCast:
+        if (value->type == DType::kI64 && !graph::IsFloat(value->args[0]->type)) return range(0);
+        break;
+      default:
+        break;
+    }
+  }
+  if (value->type == DType::kI32) return {INT32_MIN, INT32_MAX};
+  return {};
+}
+
+Index Values::AsIndex(ValuePtr value) const {
+  if (value->kind == Value::Kind::kConst) return Index(value->integer);
+  if (value->kind == Value::Kind::kIndex) return value->index;
+  return Index::Opaque(value->id, RangeOf(value), value->variables);
+}
+
+void Values::ForEachChild(ValuePtr value, const std::function<void(ValuePtr)>& f) const {
+  for (ValuePtr arg : value->args) f(arg);
+  ForEachOpaque(value->index, [&](int id) { f(Get(id)); });
+}
+
+std::vector<ValuePtr> Values::Closure(const std::vector<ValuePtr>& roots) const {
+  std::vector<ValuePtr> order;
+  std::vector<bool> seen(values_.size());
+  std::function<void(ValuePtr)> visit = [&](ValuePtr value) {
+    if (seen[value->id]) return;
+    seen[value->id] = true;
+    ForEachChild(value, visit);
+    order.push_back(value);
+  };
+  for (ValuePtr root : roots) visit(root);
+  return order;
+}
+
+}  // namespace warpsmith::codegen

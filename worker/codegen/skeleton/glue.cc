@@ -1,0 +1,249 @@
+#include "worker/codegen/skeleton/glue.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace warpsmith::codegen {
+
+using absl::StrCat;
+
+namespace {
+
+// A tensor of at least this part of the largest one counts where the width of vectors is chosen.
+constexpr int64_t kLargePart = 16;
+// Widest access of a thread.
+constexpr int64_t kMaxVectorBytes = 16;
+
+}  // namespace
+
+std::string Identifier(const std::string& name) {
+  std::string id;
+  for (char c : name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return id;
+}
+
+uint64_t BitOf(const Variable& variable) { return uint64_t{1} << variable.id; }
+
+std::vector<ValuePtr> TargetsOf(const Kernel& kernel) {
+  std::vector<ValuePtr> targets;
+  for (const Kernel::Reduce& reduce : kernel.reduces) targets.push_back(reduce.value);
+  for (const Kernel::Root& root : kernel.roots) targets.push_back(root.value);
+  return targets;
+}
+
+std::vector<ValuePtr> LoadsOf(const Kernel& kernel) {
+  std::vector<ValuePtr> loads;
+  for (ValuePtr value : kernel.values->Closure(TargetsOf(kernel))) {
+    if (value->kind == Value::Kind::kLoad) loads.push_back(value);
+  }
+  return loads;
+}
+
+std::vector<ValuePtr> IndexValuesOf(const Kernel& kernel) {
+  std::vector<ValuePtr> targets = TargetsOf(kernel), indexes;
+  for (const Kernel::Reduce& reduce : kernel.reduces) {
+    if (reduce.position != nullptr) targets.push_back(reduce.position);
+  }
+  for (ValuePtr value : kernel.values->Closure(targets)) {
+    if (value->kind == Value::Kind::kIndex || value->kind == Value::Kind::kCompare)
+      indexes.push_back(value);
+  }
+  return indexes;
+}
+
+int WidthFor(const GroupContext& context, int64_t bytes) {
+  const graph::Graph& graph = *context.graph;
+  // What moves most decides; small tensors of wider elements are read one by one.
+  std::vector<int> moved;
+  int64_t largest = 1;
+  auto see = [&](int tensor) {
+    moved.push_back(tensor);
+    largest = std::max(largest, graph.tensors[tensor].elements());
+  };
+  for (const RootPlan& plan : context.space->plans) see(plan.tensor);
+  for (int node : NeededNodes(graph, context.space->roots, context.in_memory)) {
+    for (int tensor : graph::LoadedTensors(graph.nodes[node].value)) {
+      if (context.in_memory(tensor)) see(tensor);
+    }
+  }
+  int64_t widest = 1;
+  for (int tensor : moved) {
+    if (graph.tensors[tensor].elements() * kLargePart >= largest) {
+      widest = std::max(widest, graph::SizeOf(graph.tensors[tensor].type));
+    }
+  }
+  return static_cast<int>(std::max<int64_t>(1, bytes / widest));
+}
+
+bool FitsVector(graph::DType type, int width) {
+  return width * graph::SizeOf(type) <= kMaxVectorBytes;
+}
+
+std::vector<Parameter> ParametersOf(const GroupContext& context,
+                                    const std::vector<const Kernel*>& kernels) {
+  const graph::Graph& graph = *context.graph;
+  std::set<int> read;
+  for (const Kernel* kernel : kernels) {
+    for (ValuePtr load : LoadsOf(*kernel)) read.insert(load->tensor);
+  }
+  std::vector<Parameter> parameters;
+  std::set<std::string> names;
+  auto add = [&](int tensor, bool written) {
+    const graph::Tensor& t = graph.tensors[tensor];
+    std::string name = StrCat(written ? "out_" : "in_", Identifier(t.name));
+    if (!names.insert(name).second) {
+      absl::StrAppend(&name, "_", tensor);
+      names.insert(name);
+    }
+    parameters.push_back(
+        {tensor, written, name, StrCat(written ? "" : "const ", StorageType(t.type), "*")});
+  };
+  for (int tensor : read) add(tensor, false);
+  for (int tensor : context.space->roots) add(tensor, true);
+  return parameters;
+}
+
+const std::string& PointerOf(const std::vector<Parameter>& parameters, int tensor) {
+  for (const Parameter& parameter : parameters) {
+    if (parameter.tensor == tensor) return parameter.name;
+  }
+  WS_CHECK(false, "a kernel uses a tensor that is none of its parameters");
+  return parameters[0].name;
+}
+
+bool FitsInt(const Index& index) {
+  __int128 low = 0, high = 0, added = 0;  // added: the largest sum before anything is subtracted
+  for (const Index::Term& term : index.terms()) {
+    const Atom& atom = *term.atom;
+    if (atom.inner && (atom.divisor > kMaxIntPosition || !FitsInt(*atom.inner))) return false;
+    if (atom.kind == Atom::Kind::kOpaque) continue;
+    const __int128 a = static_cast<__int128>(atom.range.low) * term.coefficient,
+                   b = static_cast<__int128>(atom.range.high) * term.coefficient;
+    low += std::min(a, b);
+    high += std::max(a, b);
+    if (term.coefficient > 0) added += std::max<__int128>(b, -a);
+  }
+  low = std::min(low, low + index.constant());
+  high = std::max(high, high + index.constant());
+  return low >= -kMaxIntPosition && high <= kMaxIntPosition && added <= kMaxIntPosition;
+}
+
+bool AddressFitsInt(const graph::Graph& graph, int tensor, const Index& position) {
+  if (position.has_opaque() && graph.tensors[tensor].elements() > kMaxIntPosition) return false;
+  return FitsInt(position);
+}
+
+bool FitsInt(const graph::Graph& graph, const Kernel& kernel) {
+  for (ValuePtr value : IndexValuesOf(kernel)) {
+    if (!FitsInt(value->index)) return false;
+  }
+  for (ValuePtr load : LoadsOf(kernel)) {
+    if (!AddressFitsInt(graph, load->tensor, load->index)) return false;
+  }
+  for (const Kernel::Root& root : kernel.roots) {
+    if (!AddressFitsInt(graph, root.tensor, root.address)) return false;
+  }
+  return true;
+}
+
+bool IsContiguous(const Index& index, const Frame& frame) {
+  if (frame.width == 1) return true;
+  return index.CoefficientOf(frame.lane) == 1 &&
+         (index.Without(frame.lane).variables() & BitOf(frame.lane)) == 0;
+}
+
+Dialect MakeDialect(const GroupContext& context, const Kernel& kernel,
+                    const std::vector<Parameter>& parameters, const std::string& index_type) {
+  Dialect dialect;
+  dialect.graph = context.graph;
+  dialect.values = kernel.values.get();
+  dialect.index_type = index_type;
+  dialect.fast_math = context.knobs->precision().fast_math();
+  dialect.load_hint = context.knobs->memory().load_hint() == v1::CACHE_STREAMING;
+  dialect.store_hint = context.knobs->memory().store_hint() == v1::CACHE_STREAMING;
+  dialect.accumulator = context.knobs->precision().accumulator();
+  dialect.locate = [parameters](int tensor, const Index& position) {
+    return std::make_pair(PointerOf(parameters, tensor), position);
+  };
+  return dialect;
+}
+
+std::string LaneName(const Frame& frame) { return frame.width > 1 ? "j" : "0"; }
+
+void OpenLanes(Emitter& emitter, const Frame& frame) {
+  if (frame.width == 1) return;
+  emitter.Open(StrCat("for (int j = 0; j < ", frame.width, "; ++j) {"), BitOf(frame.lane), true);
+}
+
+void CloseLanes(Emitter& emitter, const Frame& frame) {
+  if (frame.width > 1) emitter.Close();
+}
+
+void LoadContiguous(Emitter& emitter, const Kernel& kernel, const std::vector<ValuePtr>& targets,
+                    const std::function<bool(ValuePtr)>& aligned) {
+  const Frame& frame = kernel.frame;
+  if (frame.width == 1) return;
+  for (ValuePtr load : kernel.values->Closure(targets)) {
+    if (load->kind != Value::Kind::kLoad || emitter.IsBound(load)) continue;
+    if (!IsContiguous(load->index, frame) || !aligned(load) || !FitsVector(load->type, frame.width))
+      continue;
+    if (!load->args.empty() && (load->args[0]->variables & BitOf(frame.lane))) continue;
+    const std::string array = emitter.NewName("w");
+    emitter.Line(StrCat(StorageType(load->type), " ", array, "[", frame.width, "];"));
+    emitter.LoadVector(load, frame.lane, frame.width, array);
+    emitter.Bind(load, ToRegister(load->type, StrCat(array, "[j]")));
+  }
+}
+
+void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& context,
+                const Kernel& kernel, const std::vector<const Kernel::Root*>& roots,
+                const std::function<bool(const Index&)>& aligned) {
+  const graph::Graph& graph = *context.graph;
+  const Frame& frame = kernel.frame;
+  const int width = frame.width;
+  std::vector<std::string> arrays;
+  for (const Kernel::Root* root : roots) {
+    const graph::DType type = graph.tensors[root->tensor].type;
+    const bool vector = width > 1 && FitsVector(type, width) &&
+                        IsContiguous(root->address, frame) && aligned(root->address);
+    arrays.push_back(vector || width == 1 ? emitter.NewName("y") : "");
+    if (!arrays.back().empty()) {
+      emitter.Line(StrCat(StorageType(type), " ", arrays.back(), "[", width, "];"));
+    }
+  }
+  OpenLanes(emitter, frame);
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const graph::DType type = graph.tensors[roots[i]->tensor].type;
+    const std::string value = ToMemory(type, emitter.Use(roots[i]->value));
+    const std::string to = arrays[i].empty() ? emitter.Element(roots[i]->tensor, roots[i]->address)
+                                             : StrCat(arrays[i], "[", LaneName(frame), "]");
+    emitter.Line(StrCat(to, " = ", value, ";"));
+  }
+  CloseLanes(emitter, frame);
+  for (size_t i = 0; i < roots.size(); ++i) {
+    if (arrays[i].empty()) continue;
+    const Index base = width > 1 ? roots[i]->address.Without(frame.lane) : roots[i]->address;
+    emitter.Line(StrCat("ws::store<", width, ", ",
+                        StorageType(graph.tensors[roots[i]->tensor].type), ", ", dialect.store_hint,
+                        ">(", emitter.Address(roots[i]->tensor, base), ", ", arrays[i], ");"));
+  }
+}
+
+std::string ByWidth(int width, const std::string& wide, const std::string& narrow) {
+  if (width == 1) return wide;
+  Text text;
+  text.Line(StrCat("if constexpr (V == ", width, ") {"));
+  text.Append(wide);
+  if (!narrow.empty()) {
+    text.Line("} else {");
+    text.Append(narrow);
+  }
+  text.Line("}");
+  return text.str();
+}
+
+}  // namespace warpsmith::codegen

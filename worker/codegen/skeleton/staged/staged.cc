@@ -1,0 +1,524 @@
+#include "worker/codegen/skeleton/staged/staged.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace warpsmith::codegen {
+
+using absl::StrCat;
+
+namespace {
+
+// Whether `name` stands in C++ text as a word that is no member.
+bool UsesName(const std::string& text, const std::string& name) {
+  auto word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+  };
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+    const bool before = at > 0 && word(text[at - 1]);
+    const bool after = at + name.size() < text.size() && word(text[at + name.size()]) &&
+                       text[at + name.size()] != '.';
+    if (!before && !after) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+StagedGlue::StagedGlue(const GroupContext& context, const Kernel& kernel,
+                       const std::vector<Parameter>& parameters, const std::string& row,
+                       RowMembers& members)
+    : context_(context), kernel_(kernel), parameters_(parameters), row_(row), shared_(members) {
+  element_ = MakeDialect(context, kernel, parameters, "int");
+  row_level_ = MakeDialect(context, kernel, parameters, RowFitsInt() ? "int" : "long long");
+  element_.locate = [this](int tensor, const Index& position) -> std::pair<std::string, Index> {
+    const auto [base, rest] = Split(position);
+    const std::string& name = PointerOf(parameters_, tensor);
+    if (base.is_constant()) return {name, position};
+    const std::string key = StrCat(
+        tensor, "@", base.has_opaque() ? StrCat("w", kernel_.frame.width, ":") : "", base.key());
+    for (const RowMembers::Pointer& pointer : shared_.pointers) {
+      if (pointer.key == key) return {StrCat(row_, ".", pointer.name), rest};
+    }
+    RowMembers::Pointer pointer{key,  "",     StrCat("p", shared_.pointers.size(), "_", name),
+                                this, tensor, base};
+    for (const Parameter& p : parameters_) {
+      if (p.name == name) pointer.type = p.type;
+    }
+    shared_.pointers.push_back(pointer);
+    return {StrCat(row_, ".", pointer.name), rest};
+  };
+}
+
+void StagedGlue::ForgetPosition(Emitter& emitter) const {
+  if (divides_position_) emitter.Line("ws::opaque(k);");
+}
+
+void StagedGlue::SetIndexType(const std::string& type) { element_.index_type = type; }
+
+// The part of a position that is fixed for the row, and the rest.
+std::pair<Index, Index> StagedGlue::Split(const Index& position) const {
+  const Frame& frame = kernel_.frame;
+  uint64_t fixed = frame.row_variables;
+  if (frame.width > 1) fixed &= ~BitOf(frame.lane);
+  Index base(0), rest(0);
+  for (const Index::Term& term : position.terms()) {
+    bool early = (term.atom->variables & ~fixed) == 0;
+    if (early) {
+      bool staged = false;
+      auto look = [&](int id) { staged = staged || kernel_.values->Get(id)->stage >= 0; };
+      if (term.atom->kind == Atom::Kind::kOpaque) look(term.atom->value);
+      if (term.atom->inner) ForEachOpaque(*term.atom->inner, look);
+      early = !staged;
+    }
+    (early ? base : rest) = (early ? base : rest) + Index::Of(term.atom) * term.coefficient;
+  }
+  if (base.is_constant()) return {Index(0), position};
+  return {base + Index(position.constant()), rest};
+}
+
+bool StagedGlue::IsFixed(ValuePtr value) const {
+  return (value->variables & ~kernel_.frame.row_variables) == 0;
+}
+
+bool StagedGlue::FitsInt() const {
+  const Space& space = *context_.space;
+  for (ValuePtr value : IndexValuesOf(kernel_)) {
+    if (!IsFixed(value) && !codegen::FitsInt(value->index)) return false;
+  }
+  for (ValuePtr load : LoadsOf(kernel_)) {
+    if (!AddressFitsInt(*context_.graph, load->tensor, Split(load->index).second)) return false;
+  }
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (!AddressFitsInt(*context_.graph, root.tensor, Split(root.address).second)) return false;
+  }
+  // Partial results of a split: one for each of its parts.
+  const int64_t parts = columns() ? std::max(1, context_.knobs->occupancy().blocks_per_row()) : 1;
+  return space.rows <= kMaxIntPosition / parts && space.row_elements <= kMaxIntPosition;
+}
+
+// The same of what is computed once for a row: where it begins, and values of its own.
+bool StagedGlue::RowFitsInt() const {
+  for (const Parameter& p : parameters_) {
+    if (context_.graph->tensors[p.tensor].elements() > kMaxIntPosition) return false;
+  }
+  for (ValuePtr value : IndexValuesOf(kernel_)) {
+    if (IsFixed(value) && !codegen::FitsInt(value->index)) return false;
+  }
+  for (ValuePtr load : LoadsOf(kernel_)) {
+    if (!codegen::FitsInt(Split(load->index).first)) return false;
+  }
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (!codegen::FitsInt(Split(root.address).first)) return false;
+  }
+  return true;
+}
+
+absl::Status StagedGlue::Prepare() {
+  const Space& space = *context_.space;
+  auto divides = [&](const Index& position) {
+    for (const Index::Term& term : position.terms()) {
+      if (term.atom->inner && (term.atom->variables & BitOf(kernel_.frame.k)) != 0)
+        divides_position_ = true;
+    }
+  };
+  for (ValuePtr load : LoadsOf(kernel_)) divides(load->index);
+  for (const Kernel::Root& root : kernel_.roots) divides(root.address);
+  stages_.assign(space.stages, {});
+  for (const Kernel::Reduce& reduce : kernel_.reduces) {
+    const graph::Node& node = context_.graph->nodes[reduce.node];
+    if (space.online_used && space.online.count(reduce.node) > 0) continue;
+    StageReduce s;
+    s.reduce = &reduce;
+    s.reduction.combiner = node.combiner;
+    s.reduction.type = reduce.value->type;
+    s.reduction.accumulator = context_.knobs->precision().accumulator();
+    s.reduction.elements = space.row_elements;
+    s.reduction.fast_math = context_.knobs->precision().fast_math();
+    if (space.online_used) {
+      for (const auto& [sum, maximum] : space.online) {
+        if (maximum == reduce.node) {
+          s.online_node = sum;
+          s.reduction.online = true;
+        }
+      }
+    }
+    s.prefix = StrCat("a", stages_[reduce.stage].size(), "_");
+    stages_[reduce.stage].push_back(s);
+  }
+  for (int stage = 0; stage < space.stages; ++stage) {
+    if (AccBytes(stage) > kMaxAccBytes) {
+      return absl::InvalidArgumentError(
+          StrCat("group of '", context_.graph->tensors[space.roots[0]].name, "': stage ", stage,
+                 " has accumulators of ", AccBytes(stage), " bytes, at most ", kMaxAccBytes,
+                 "; give some of its reduces a group of their own"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int StagedGlue::AccBytes(int stage) const {
+  int bytes = 0;
+  bool wide = false;
+  for (const StageReduce& s : stages_[stage]) {
+    for (const Field& field : FieldsOf(s.reduction)) {
+      bytes += IsWide(field) ? 8 : 4;
+      wide = wide || IsWide(field);
+    }
+  }
+  return wide ? (bytes + 7) / 8 * 8 : bytes;
+}
+
+std::string StagedGlue::Acc() const {
+  return columns() ? StrCat("acc[", LaneName(kernel_.frame), "].") : "acc.";
+}
+
+std::string StagedGlue::Lane(bool lanes) const {
+  return lanes ? StrCat("[", LaneName(kernel_.frame), "]") : "";
+}
+
+uint64_t StagedGlue::ElementVariables() const {
+  const Frame& frame = kernel_.frame;
+  uint64_t known = frame.row_variables | BitOf(frame.k);
+  if (frame.width > 1) known &= ~BitOf(frame.lane);
+  return known;
+}
+
+int StagedGlue::FormOf(ValuePtr value) {
+  auto known = forms_.find(value->id);
+  if (known != forms_.end()) return known->second;
+  std::string form =
+      StrCat(static_cast<int>(value->kind), ".", static_cast<int>(value->type), ".",
+             static_cast<int>(value->op), ".", value->number, ".", value->integer, ".",
+             value->tensor, ".", value->node, ".", value->output, ".", value->index.key());
+  // Values inside an index are numbered by kernel.
+  if (value->index.has_opaque() || value->kind == Value::Kind::kReduce) {
+    absl::StrAppend(&form, "#", value->id, "w", kernel_.frame.width);
+  }
+  for (ValuePtr arg : value->args) absl::StrAppend(&form, "(", FormOf(arg), ")");
+  const int number = static_cast<int>(shared_.forms.size());
+  return forms_[value->id] = shared_.forms.emplace(form, number).first->second;
+}
+
+const RowMembers::Member& StagedGlue::MemberOf(ValuePtr value) {
+  const int form = FormOf(value);
+  for (const RowMembers::Member& member : shared_.members) {
+    if (member.form == form) return member;
+  }
+  const Frame& frame = kernel_.frame;
+  RowMembers::Member member;
+  member.form = form;
+  member.type = ComputeType(value->type);
+  member.name = StrCat("c", shared_.members.size());
+  member.lanes = columns() && (frame.width == 1 || (value->variables & BitOf(frame.lane)) != 0);
+  member.stage = value->stage;
+  member.owner = this;
+  member.value = value;
+  shared_.members.push_back(member);
+  return shared_.members.back();
+}
+
+void StagedGlue::BindResults(Emitter& emitter) const {
+  for (ValuePtr value : kernel_.values->Closure(TargetsOf(kernel_))) {
+    if (value->kind != Value::Kind::kResult) continue;
+    emitter.Bind(value, StrCat(row_, ".", ResultName(value->node, value->output), Lane(columns())));
+  }
+}
+
+// What the targets need of the row's own values is taken from the row.
+void StagedGlue::BindRowValues(Emitter& emitter, const std::vector<ValuePtr>& targets) {
+  BindResults(emitter);
+  std::vector<bool> seen;
+  std::function<void(ValuePtr)> visit = [&](ValuePtr value) {
+    if (value->id >= static_cast<int>(seen.size())) seen.resize(value->id + 1);
+    if (seen[value->id] || emitter.IsBound(value)) return;
+    seen[value->id] = true;
+    const bool worth = value->kind == Value::Kind::kLoad || value->kind == Value::Kind::kOp ||
+                       value->kind == Value::Kind::kReduce;
+    if (IsFixed(value) && worth) {
+      const RowMembers::Member member = MemberOf(value);
+      emitter.Bind(value, StrCat(row_, ".", member.name, Lane(member.lanes)));
+      return;
+    }
+    kernel_.values->ForEachChild(value, visit);
+  };
+  for (ValuePtr target : targets) visit(target);
+}
+
+std::string StagedGlue::WithLocals(const std::string& body, const std::string& type) const {
+  Text text;
+  const Frame& frame = kernel_.frame;
+  std::vector<std::string> names;
+  if (columns()) {
+    names = {frame.outer.name, frame.column.name};
+  } else {
+    names = {frame.row.name};
+  }
+  for (const std::string& name : names) {
+    if (UsesName(body, name))
+      text.Line(StrCat("const ", type, " ", name, " = ", row_, ".", name, ";"));
+  }
+  text.Append(body);
+  return text.str();
+}
+
+std::vector<ValuePtr> StagedGlue::StageValues(int stage) const {
+  std::vector<ValuePtr> values;
+  for (const StageReduce& s : stages_[stage]) {
+    values.push_back(s.reduce->value);
+    if (IsIndexed(s.reduction)) values.push_back(s.reduce->position);
+  }
+  return values;
+}
+
+std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams) {
+  Emitter emitter(element_, ElementVariables());
+  ForgetPosition(emitter);
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i] == nullptr) continue;
+    emitter.LoadVector(streams[i], kernel_.frame.lane, kernel_.frame.width, StrCat("values.s", i));
+  }
+  return WithLocals(emitter.Finish(), element_.index_type);
+}
+
+std::string StagedGlue::LoadSharedBody(const std::vector<ValuePtr>& streams,
+                                       const std::vector<int>& offsets) {
+  Emitter emitter(element_, ElementVariables());
+  ForgetPosition(emitter);
+  const Frame& frame = kernel_.frame;
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i] == nullptr) continue;
+    const Index base = frame.width > 1 ? streams[i]->index.Without(frame.lane) : streams[i]->index;
+    emitter.Line(StrCat("ws::copy_async<", frame.width, ">(slot",
+                        offsets[i] > 0 ? StrCat(" + ", offsets[i] * frame.width) : "", ", ",
+                        emitter.Address(streams[i]->tensor, base), ");"));
+  }
+  return WithLocals(emitter.Finish(), element_.index_type);
+}
+
+std::string StagedGlue::AccumulateBody(int stage) {
+  Emitter emitter(element_, ElementVariables());
+  ForgetPosition(emitter);
+  const Frame& frame = kernel_.frame;
+  const std::vector<ValuePtr> targets = StageValues(stage);
+  for (const auto& [load, element] : streams_) emitter.Bind(load, element);
+  BindRowValues(emitter, targets);
+  emitter.Expect(targets);
+  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
+    return aligned_(load->index) &&
+           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
+  });
+  const std::vector<StageReduce>& reduces = stages_[stage];
+  if (columns() || frame.width == 1) {
+    OpenLanes(emitter, frame);
+    for (const StageReduce& s : reduces) {
+      const std::string acc = StrCat(Acc(), s.prefix);
+      const bool indexed = IsIndexed(s.reduction);
+      const std::string value = indexed || s.reduction.online ? emitter.Name(s.reduce->value)
+                                                              : emitter.Use(s.reduce->value);
+      std::vector<std::string> positions;
+      if (indexed) {
+        positions.push_back(StrCat("static_cast<", FieldsOf(s.reduction)[1].type, ">(",
+                                   emitter.Use(kernel_.values->AsIndex(s.reduce->position)), ")"));
+      }
+      for (const std::string& line : Accumulate(s.reduction, acc, {value}, positions))
+        emitter.Line(line);
+    }
+    CloseLanes(emitter, frame);
+    return WithLocals(emitter.Finish(), element_.index_type);
+  }
+  // Lanes run along the row: all values first, then each reduce takes them together.
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    emitter.Line(
+        StrCat(ComputeType(reduces[i].reduce->value->type), " e", i, "_[", frame.width, "];"));
+    if (IsIndexed(reduces[i].reduction)) {
+      emitter.Line(
+          StrCat(FieldsOf(reduces[i].reduction)[1].type, " q", i, "_[", frame.width, "];"));
+    }
+  }
+  OpenLanes(emitter, frame);
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    emitter.Line(StrCat("e", i, "_[j] = ", emitter.Use(reduces[i].reduce->value), ";"));
+    if (IsIndexed(reduces[i].reduction)) {
+      emitter.Line(StrCat("q", i, "_[j] = ",
+                          emitter.Use(kernel_.values->AsIndex(reduces[i].reduce->position)), ";"));
+    }
+  }
+  CloseLanes(emitter, frame);
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    std::vector<std::string> values, positions;
+    for (int j = 0; j < frame.width; ++j) {
+      values.push_back(StrCat("e", i, "_[", j, "]"));
+      positions.push_back(StrCat("q", i, "_[", j, "]"));
+    }
+    for (const std::string& line :
+         Accumulate(reduces[i].reduction, StrCat(Acc(), reduces[i].prefix), values, positions)) {
+      emitter.Line(line);
+    }
+  }
+  return WithLocals(emitter.Finish(), element_.index_type);
+}
+
+std::string StagedGlue::EmitBody() {
+  Emitter emitter(element_, ElementVariables());
+  ForgetPosition(emitter);
+  const Frame& frame = kernel_.frame;
+  std::vector<const Kernel::Root*> roots;
+  std::vector<ValuePtr> targets;
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (root.kind != RootPlan::Kind::kFull) continue;
+    roots.push_back(&root);
+    targets.push_back(root.value);
+  }
+  if (roots.empty()) return "";
+  for (const auto& [load, element] : streams_) emitter.Bind(load, element);
+  BindRowValues(emitter, targets);
+  emitter.Expect(targets);
+  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
+    return aligned_(load->index) &&
+           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
+  });
+  StoreRoots(emitter, element_, context_, kernel_, roots, aligned_);
+  return WithLocals(emitter.Finish(), element_.index_type);
+}
+
+std::string StagedGlue::FinishBody(int stage, bool results) {
+  const Frame& frame = kernel_.frame;
+  uint64_t known = frame.row_variables;
+  if (frame.width > 1) known &= ~BitOf(frame.lane);
+  Emitter emitter(row_level_, known);
+  BindResults(emitter);
+  std::vector<const RowMembers::Member*> mine;
+  std::vector<ValuePtr> targets;
+  for (const RowMembers::Member& member : shared_.members) {
+    if (member.owner != this) continue;
+    if (member.stage == stage) {
+      mine.push_back(&member);
+      targets.push_back(member.value);
+    } else if (member.stage < stage) {
+      emitter.Bind(member.value, StrCat(row_, ".", member.name, Lane(member.lanes)));
+    }
+  }
+  emitter.Expect(targets);
+  if (stage < 0) {
+    for (const RowMembers::Pointer& pointer : shared_.pointers) {
+      if (pointer.owner != this) continue;
+      emitter.Line(StrCat(row_, ".", pointer.name, " = ", PointerOf(parameters_, pointer.tensor),
+                          " + (", emitter.Use(pointer.base), ");"));
+    }
+  }
+  bool lanes = stage >= 0 && columns();
+  for (const RowMembers::Member* member : mine) {
+    lanes = lanes || member->lanes;
+    if (member->lanes) continue;
+    emitter.Line(StrCat(row_, ".", member->name, " = ", emitter.Use(member->value), ";"));
+    emitter.Bind(member->value, StrCat(row_, ".", member->name));
+  }
+  // What earlier passes computed from the row's values is not worth the registers that it takes to
+  // keep it until the next.
+  if (stage > 0) {
+    auto forget = [&](const std::string& name, bool each) {
+      for (int j = 0; j < (each ? frame.width : 1); ++j) {
+        emitter.Line(StrCat("ws::opaque(", row_, ".", name, each ? StrCat("[", j, "]") : "", ");"));
+      }
+    };
+    for (int s = 0; results && s < stage; ++s) {
+      for (const StageReduce& reduce : stages_[s]) {
+        forget(ResultName(reduce.reduce->node, 0), columns());
+        if (IsIndexed(reduce.reduction)) forget(ResultName(reduce.reduce->node, 1), columns());
+        if (reduce.online_node >= 0) forget(ResultName(reduce.online_node, 0), columns());
+      }
+    }
+    for (const RowMembers::Member& member : shared_.members) {
+      if (member.owner == this && member.stage < stage) forget(member.name, member.lanes);
+    }
+  }
+  // Results come before what is made of them: in their own loop over lanes.
+  std::string before;
+  if (stage >= 0 && results) {
+    Text text;
+    if (columns() && frame.width > 1) {
+      text.Line("#pragma unroll");
+      text.Open(StrCat("for (int j = 0; j < ", frame.width, "; ++j) {"));
+    }
+    for (const StageReduce& s : stages_[stage]) {
+      const std::string acc = StrCat(Acc(), s.prefix);
+      auto set = [&](int node, int output, int from) {
+        text.Line(StrCat(row_, ".", ResultName(node, output), Lane(columns()), " = ",
+                         ResultOf(s.reduction, acc, from), ";"));
+      };
+      set(s.reduce->node, 0, 0);
+      if (IsIndexed(s.reduction)) set(s.reduce->node, 1, 1);
+      if (s.online_node >= 0) set(s.online_node, 0, 1);
+    }
+    if (columns() && frame.width > 1) text.Close();
+    before = text.str();
+  }
+  if (lanes && !mine.empty()) {
+    OpenLanes(emitter, frame);
+    for (const RowMembers::Member* member : mine) {
+      if (!member->lanes) continue;
+      emitter.Line(
+          StrCat(row_, ".", member->name, Lane(true), " = ", emitter.Use(member->value), ";"));
+    }
+    CloseLanes(emitter, frame);
+  }
+  return WithLocals(before + emitter.Finish(), row_level_.index_type);
+}
+
+std::string StagedGlue::EmitRowBody() {
+  const Frame& frame = kernel_.frame;
+  uint64_t known = frame.row_variables;
+  if (frame.width > 1) known &= ~BitOf(frame.lane);
+  Emitter emitter(row_level_, known);
+  BindResults(emitter);
+  for (const RowMembers::Member& member : shared_.members) {
+    if (member.owner == this)
+      emitter.Bind(member.value, StrCat(row_, ".", member.name, Lane(member.lanes)));
+  }
+  std::vector<const Kernel::Root*> roots;
+  std::vector<ValuePtr> targets;
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (root.kind != RootPlan::Kind::kRow) continue;
+    roots.push_back(&root);
+    targets.push_back(root.value);
+  }
+  if (roots.empty()) return "";
+  emitter.Expect(targets);
+  if (columns()) {
+    StoreRoots(emitter, row_level_, context_, kernel_, roots, aligned_);
+  } else {
+    for (const Kernel::Root* root : roots) {
+      const graph::DType type = context_.graph->tensors[root->tensor].type;
+      const std::string value = ToMemory(type, emitter.Use(root->value));
+      emitter.Line(StrCat(emitter.Element(root->tensor, root->address), " = ", value, ";"));
+    }
+  }
+  return WithLocals(emitter.Finish(), row_level_.index_type);
+}
+
+bool StagedGlue::EmitReads() const {
+  std::vector<ValuePtr> targets;
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (root.kind == RootPlan::Kind::kFull) targets.push_back(root.value);
+  }
+  for (ValuePtr value : kernel_.values->Closure(targets)) {
+    if (value->kind != Value::Kind::kLoad || (value->variables & ElementVariables()) == 0) continue;
+    const bool bound = std::any_of(streams_.begin(), streams_.end(),
+                                   [&](const auto& stream) { return stream.first == value; });
+    if (!bound) return true;
+  }
+  return false;
+}
+
+bool StagedGlue::HasRoots(RootPlan::Kind kind) const {
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (root.kind == kind) return true;
+  }
+  return false;
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,123 @@
+// What rows and columns have in common: stages with accumulators, results that belong to a row (or
+// to V columns), and values of a row that are computed once and kept with it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/codegen/ir/combine.h"
+#include "worker/codegen/skeleton/glue.h"
+
+namespace warpsmith::codegen {
+
+// Bytes that the accumulators of a stage may have (ws::kMaxAcc).
+inline constexpr int kMaxAccBytes = 32;
+
+// One member of a stage's accumulator.
+struct StageReduce {
+  const Kernel::Reduce* reduce = nullptr;
+  Reduction reduction;
+  std::string prefix;    // "a0_"
+  int online_node = -1;  // node of the sum that is joined to this maximum
+};
+
+// What a row keeps beside its number: values of its own and pointers to where it begins. Two vector
+// widths of one kernel share them.
+struct RowMembers {
+  struct Member {
+    int form = -1;
+    std::string type, name;
+    bool lanes = false;  // one for each lane
+    int stage = -1;      // after which it is known
+    const void* owner = nullptr;
+    ValuePtr value = nullptr;
+  };
+  struct Pointer {
+    std::string key, type, name;
+    const void* owner = nullptr;
+    int tensor = -1;
+    Index base;
+  };
+  std::vector<Member> members;
+  std::vector<Pointer> pointers;
+  std::map<std::string, int> forms;  // numbers of how values are made: the same in both kernels
+};
+
+bool IsWide(const Field& field);  // 8 bytes
+// The row's member that holds a stage's result.
+std::string ResultName(int node, int output);
+
+class StagedGlue {
+ public:
+  // `row`: how functions call the row ("row" or "column").
+  StagedGlue(const GroupContext& context, const Kernel& kernel,
+             const std::vector<Parameter>& parameters, const std::string& row, RowMembers& members);
+
+  absl::Status Prepare();  // accumulators; InvalidArgument: too many in a stage
+  int AccBytes(int stage) const;
+  // Whether indexes of a row's elements fit an int.
+  bool FitsInt() const;
+  void SetIndexType(const std::string& type);
+
+  // A vector that was loaded before, as the element of a lane.
+  void BindStream(ValuePtr load, const std::string& element) {
+    streams_.push_back({load, element});
+  }
+  // Whether a position whose lanes are neighbours allows one access.
+  void SetAligned(std::function<bool(const Index&)> aligned) { aligned_ = std::move(aligned); }
+
+  // Bodies of the functions.
+  std::string LoadBody(const std::vector<ValuePtr>& streams);
+  std::string LoadSharedBody(const std::vector<ValuePtr>& streams, const std::vector<int>& offsets);
+  std::string AccumulateBody(int stage);
+  std::string EmitBody();  // roots of the full space
+  // What follows ask for no more members. stage -1: what the row begins with.
+  std::string FinishBody(int stage, bool results);
+  std::string EmitRowBody();
+
+  std::string AccStructs() const;
+  std::string StaticFunctions() const;  // identity and combine
+  std::string RowStruct() const;        // its members
+
+  bool HasRoots(RootPlan::Kind kind) const;
+  // Whether EmitBody reads memory beside the streams for each element (weights, say).
+  bool EmitReads() const;
+  ValuePtr ReduceValue(size_t i) const { return kernel_.reduces[i].value; }
+
+ private:
+  bool columns() const { return context_.space->skeleton == v1::SKELETON_COLUMNS; }
+  std::string Acc() const;  // "acc" or "acc[j]"
+  std::string Lane(bool lanes) const;
+  std::pair<Index, Index> Split(const Index& position) const;
+  int FormOf(ValuePtr value);
+  bool IsFixed(ValuePtr value) const;  // the same for the whole row
+  bool RowFitsInt() const;
+  const RowMembers::Member& MemberOf(ValuePtr value);
+  void BindRowValues(Emitter& emitter, const std::vector<ValuePtr>& targets);
+  void BindResults(Emitter& emitter) const;
+  // Row variables as locals, where the text uses them.
+  std::string WithLocals(const std::string& body, const std::string& type) const;
+  uint64_t ElementVariables() const;
+  // Positions that are divided are the same for every row: without care the compiler computes those
+  // of all kept vectors beforehand and has no registers left for the vectors.
+  void ForgetPosition(Emitter& emitter) const;
+  std::vector<ValuePtr> StageValues(int stage) const;
+
+  const GroupContext& context_;
+  const Kernel& kernel_;
+  const std::vector<Parameter>& parameters_;
+  const std::string row_;
+  RowMembers& shared_;
+  Dialect element_, row_level_;
+  std::vector<std::vector<StageReduce>> stages_;
+  std::vector<std::pair<ValuePtr, std::string>> streams_;
+  std::function<bool(const Index&)> aligned_;
+  std::map<int, int> forms_;  // by the value's id
+  bool divides_position_ = false;
+};
+
+}  // namespace warpsmith::codegen
