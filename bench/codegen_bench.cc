@@ -70,7 +70,8 @@ absl::StatusOr<Measured> Measure(device::Device& device, device::Compiler& compi
     auto one = device.Allocate(buffer.bytes());
     if (!one.ok()) return one.status();
     // 1.0 in fp32 and small positive numbers in other types; indexes stay inside (zero).
-    const bool integer = buffer.dtype() == "i64" || buffer.dtype() == "i32";
+    const bool integer = buffer.dtype() == "i64" || buffer.dtype() == "i32" ||
+                         buffer.dtype() == "i8" || buffer.dtype() == "u8";
     if (auto s = device.Fill(**one, integer ? 0u : 0x3f800000u); !s.ok()) return s;
     bound.push_back(one->get());
     memory.push_back(std::move(*one));

@@ -91,6 +91,8 @@ std::string TorchType(const std::string& dtype) {
   if (dtype == "bf16") return "torch.bfloat16";
   if (dtype == "f32") return "torch.float32";
   if (dtype == "f64") return "torch.float64";
+  if (dtype == "i8") return "torch.int8";
+  if (dtype == "u8") return "torch.uint8";
   if (dtype == "i32") return "torch.int32";
   if (dtype == "i64") return "torch.int64";
   return "torch.bool";

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/graph/operators.h"
 
 namespace warpsmith::import {
 namespace {
@@ -32,11 +33,7 @@ const json& ListOf(const json& object, const char* key) {
 }
 
 absl::StatusOr<graph::DType> TypeOf(const std::string& name) {
-  using graph::DType;
-  for (DType type : {DType::kBool, DType::kI32, DType::kI64, DType::kF16, DType::kBF16, DType::kF32,
-                     DType::kF64}) {
-    if (name == graph::NameOf(type)) return type;
-  }
+  if (const auto type = graph::FindType(name)) return *type;
   return absl::InvalidArgumentError(absl::StrCat("tensors of type ", name, " are not supported"));
 }
 

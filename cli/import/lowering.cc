@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
+#include "common/graph/operators.h"
 
 namespace warpsmith::import {
 namespace {
@@ -138,12 +139,7 @@ std::string Lowering::String(std::string_view argument) const {
 }
 
 DType Lowering::Type(std::string_view argument) const {
-  const std::string name = Get(argument)["dtype"].get<std::string>();
-  for (DType type :
-       {DType::kBool, DType::kI32, DType::kI64, DType::kF16, DType::kBF16, DType::kF32}) {
-    if (name == graph::NameOf(type)) return type;
-  }
-  return DType::kF64;
+  return graph::FindType(Get(argument)["dtype"].get<std::string>()).value_or(DType::kF64);
 }
 
 const Meta& Lowering::Out(int output) const {

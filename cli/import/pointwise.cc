@@ -25,7 +25,8 @@ DType PromoteTypes(DType a, DType b) {
   if (a == b) return a;
   const bool halves = OpMath(a) == DType::kF32 && OpMath(b) == DType::kF32;
   if (halves && a != DType::kF32 && b != DType::kF32) return DType::kF32;  // f16 with bf16
-  return static_cast<int>(a) > static_cast<int>(b) ? a : b;  // DType is in promotion order
+  if (graph::IsNarrow(a) && graph::IsNarrow(b)) return DType::kI32;  // for the i16 that is missing
+  return static_cast<int>(a) > static_cast<int>(b) ? a : b;          // DType is in promotion order
 }
 
 // torch.result_type of the named arguments: tensors with dimensions decide, unless a scalar tensor

@@ -57,6 +57,15 @@ TEST_CASE("integers wrap, and division rounds down") {
   CHECK(FloatToInteger(DType::kI32, 1e20) == INT32_MAX);
   CHECK(FloatToInteger(DType::kI64, NAN) == 0);
   CHECK(FloatToInteger(DType::kBool, 0.1) == 1);
+  CHECK(ApplyInteger(Op::kAdd, DType::kI8, 127, 1) == -128);
+  CHECK(ApplyInteger(Op::kNeg, DType::kI8, -128) == -128);
+  CHECK(ApplyInteger(Op::kSub, DType::kU8, 3, 4) == 255);
+  CHECK(ApplyInteger(Op::kMul, DType::kU8, 16, 17) == 16);
+  CHECK(FloatToInteger(DType::kI8, -128.9) == -128);
+  CHECK(FloatToInteger(DType::kI8, 1e9) == 127);
+  CHECK(FloatToInteger(DType::kU8, -0.5) == 0);
+  CHECK(FloatToInteger(DType::kU8, 255.5) == 255);
+  CHECK(FloatToInteger(DType::kI8, NAN) == 0);
 }
 
 TEST_CASE("min and max propagate NaN from either side") {

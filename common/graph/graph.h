@@ -49,16 +49,17 @@ inline constexpr int kMaxLineBytes = 1 << 16;
 inline constexpr int kMaxNesting = 256;      // of parentheses and calls in a line
 inline constexpr int kMaxDepth = 1024;       // of an expression; a + b + c has 3
 
-enum class DType { kBool, kI32, kI64, kF16, kBF16, kF32, kF64 };
+enum class DType { kBool, kI8, kU8, kI32, kI64, kF16, kBF16, kF32, kF64 };
 
 // [A-Za-z_][A-Za-z0-9_.]*, and none of and, or, not, inf, nan, true, false: what tensors and axes
 // may be called.
 bool IsName(const std::string& text);
 
 int64_t SizeOf(DType type);          // bytes in memory; bool is 1
-const char* NameOf(DType type);      // "bool", "i32", "i64", "f16", "bf16", "f32", "f64"
+const char* NameOf(DType type);      // "bool", "i8", "u8", "i32", "i64", "f16", "bf16", "f32", "f64"
 bool IsFloat(DType type);
-bool IsInteger(DType type);          // i32, i64
+bool IsInteger(DType type);          // i8, u8, i32, i64
+bool IsNarrow(DType type);           // i8, u8: integers of a byte
 
 enum class Op {
   kConst,   // `number` (floats) or `integer` (integers, bool)
@@ -73,7 +74,8 @@ enum class Op {
   kNot, kIsNan,                             // kNot: bool
   // other
   kSelect,  // args: bool, then, else
-  kCast,    // args[0] to `type`; float to integer truncates; to bool is != 0
+  kCast,    // args[0] to `type`; float to integer truncates, what is beyond it is its end, NaN is 0;
+            // integer to integer wraps; to bool is != 0
 };
 
 struct Expr;
@@ -93,7 +95,7 @@ struct Expr {
 // constants simplify; nothing that could change a floating-point result does (so x + 0 stays where
 // x is a float, which might be -0). Floating-point constants are rounded to their type.
 ExprPtr Const(DType type, double number);
-ExprPtr ConstInt(DType type, int64_t integer);   // kI32, kI64, kBool
+ExprPtr ConstInt(DType type, int64_t integer);   // integers, kBool
 ExprPtr Index(int var);
 ExprPtr Load(const struct Graph& graph, int tensor, std::vector<ExprPtr> indexes);
 ExprPtr Unary(Op op, ExprPtr a);

@@ -60,6 +60,10 @@ int64_t WrapTo(DType type, int64_t value) {
       return value;
     case DType::kI32:
       return static_cast<int32_t>(static_cast<uint32_t>(U(value)));
+    case DType::kI8:
+      return static_cast<int8_t>(static_cast<uint8_t>(U(value)));
+    case DType::kU8:
+      return static_cast<uint8_t>(U(value));
     case DType::kBool:
       return value != 0;
     default:
@@ -184,16 +188,40 @@ bool CompareFloat(Op op, double a, double b) { return Compare(op, a, b); }
 
 bool CompareInteger(Op op, int64_t a, int64_t b) { return Compare(op, a, b); }
 
+int64_t LowestOf(DType type) {
+  switch (type) {
+    case DType::kI8:
+      return std::numeric_limits<int8_t>::min();
+    case DType::kI32:
+      return std::numeric_limits<int32_t>::min();
+    case DType::kI64:
+      return std::numeric_limits<int64_t>::min();
+    default:
+      return 0;
+  }
+}
+
+int64_t HighestOf(DType type) {
+  switch (type) {
+    case DType::kI8:
+      return std::numeric_limits<int8_t>::max();
+    case DType::kU8:
+      return std::numeric_limits<uint8_t>::max();
+    case DType::kI32:
+      return std::numeric_limits<int32_t>::max();
+    case DType::kI64:
+      return std::numeric_limits<int64_t>::max();
+    default:
+      return 1;
+  }
+}
+
 int64_t FloatToInteger(DType type, double value) {
   if (type == DType::kBool) return value != 0;
   if (std::isnan(value)) return 0;
-  using I32 = std::numeric_limits<int32_t>;
-  using I64 = std::numeric_limits<int64_t>;
-  const bool narrow = type == DType::kI32;
-  if (value <= (narrow ? I32::min() : static_cast<double>(I64::min()))) {
-    return narrow ? I32::min() : I64::min();
-  }
-  if (value >= (narrow ? I32::max() : 0x1p63)) return narrow ? I32::max() : I64::max();
+  const int64_t low = LowestOf(type), high = HighestOf(type);
+  if (value <= static_cast<double>(low)) return low;
+  if (value >= static_cast<double>(high)) return high;  // for i64: 2^63
   return static_cast<int64_t>(value);
 }
 

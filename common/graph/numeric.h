@@ -9,7 +9,7 @@ namespace warpsmith::graph {
 
 // The nearest value of a floating-point type, ties to even; beyond its range infinity.
 double RoundTo(DType type, double value);
-// The value modulo 2^32 or 2^64, as a signed number; bool: whether it is not 0.
+// The value modulo 2^8, 2^32 or 2^64, as a number of the type; bool: whether it is not 0.
 int64_t WrapTo(DType type, int64_t value);
 
 // Rounding towards minus infinity; the divisor is not 0.
@@ -25,6 +25,9 @@ int64_t ApplyInteger(Op op, DType type, int64_t a);
 // kLt, kLe, kEq, kNe.
 bool CompareFloat(Op op, double a, double b);
 bool CompareInteger(Op op, int64_t a, int64_t b);
+// The least and the largest number of an integer type, or of bool.
+int64_t LowestOf(DType type);
+int64_t HighestOf(DType type);
 // Truncates; beyond the range the nearest end of it, NaN to 0; to bool: is not 0.
 int64_t FloatToInteger(DType type, double value);
 

@@ -42,8 +42,8 @@ constexpr OpInfo kOps[] = {
     {Op::kIsNan, "isnan", 1, 0, Accepts::kFloat, true},
 };
 
-constexpr DType kTypes[] = {DType::kBool, DType::kI32, DType::kI64, DType::kF16,
-                            DType::kBF16, DType::kF32, DType::kF64};
+constexpr DType kTypes[] = {DType::kBool, DType::kI8,   DType::kU8,  DType::kI32, DType::kI64,
+                            DType::kF16,  DType::kBF16, DType::kF32, DType::kF64};
 constexpr Combiner kCombiners[] = {Combiner::kSum, Combiner::kProd,   Combiner::kMax,
                                    Combiner::kMin, Combiner::kArgMax, Combiner::kArgMin};
 
@@ -98,6 +98,8 @@ const char* NameOf(Accepts accepts) {
 int64_t SizeOf(DType type) {
   switch (type) {
     case DType::kBool:
+    case DType::kI8:
+    case DType::kU8:
       return 1;
     case DType::kF16:
     case DType::kBF16:
@@ -116,6 +118,10 @@ const char* NameOf(DType type) {
   switch (type) {
     case DType::kBool:
       return "bool";
+    case DType::kI8:
+      return "i8";
+    case DType::kU8:
+      return "u8";
     case DType::kI32:
       return "i32";
     case DType::kI64:
@@ -136,7 +142,9 @@ bool IsFloat(DType type) {
   return type == DType::kF16 || type == DType::kBF16 || type == DType::kF32 || type == DType::kF64;
 }
 
-bool IsInteger(DType type) { return type == DType::kI32 || type == DType::kI64; }
+bool IsInteger(DType type) { return type == DType::kI32 || type == DType::kI64 || IsNarrow(type); }
+
+bool IsNarrow(DType type) { return type == DType::kI8 || type == DType::kU8; }
 
 std::optional<DType> FindType(std::string_view name) {
   for (DType type : kTypes) {

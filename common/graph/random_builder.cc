@@ -19,9 +19,9 @@ std::string RandomBuilder::NewName(const char* stem) { return absl::StrCat(stem,
 
 DType RandomBuilder::PickType() {
   if (options_.only_f32) return DType::kF32;
-  static const std::vector<DType> kTypes = {DType::kF32, DType::kF32,  DType::kF32, DType::kF32,
-                                            DType::kF32, DType::kF32,  DType::kF32, DType::kF64,
-                                            DType::kF16, DType::kBF16, DType::kI32, DType::kI64};
+  static const std::vector<DType> kTypes = {
+      DType::kF32, DType::kF32, DType::kF32,  DType::kF32, DType::kF32, DType::kF32, DType::kF32,
+      DType::kF64, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kI8,  DType::kU8};
   return dice_.Pick(kTypes);
 }
 

@@ -157,7 +157,8 @@ Term RandomBinary(Dice& dice, const Term& a, const Term& b) {
       if (is_float) {
         return Tame({Div(a.e, Add(Magnitude(b), Number(b, 0.5))), a.limit * 2, false});
       }
-      return {Div(a.e, Add(Magnitude(b), ConstInt(b.e->type, 1))), a.limit, true};
+      // Not |b| + 1: 255 + 1 is 0 in a byte.
+      return {Div(a.e, Binary(Op::kMax, Magnitude(b), ConstInt(b.e->type, 1))), a.limit, true};
     case 6:
       return {Select(RandomCondition(dice, a), a.e, b.e), larger, true};
     default:

@@ -36,8 +36,8 @@ REAL_MODEL_ELEMENTS = 64 << 20
 CONSTANT_ELEMENTS = 1024
 
 DTYPES = {
-    torch.bool: "bool", torch.int32: "i32", torch.int64: "i64", torch.float16: "f16", torch.bfloat16: "bf16",
-    torch.float32: "f32", torch.float64: "f64",
+    torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int32: "i32", torch.int64: "i64",
+    torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
 }
 
 

@@ -47,8 +47,8 @@ class Invalid(Exception):
 
 
 def dtype_of(name):
-    names = {"bool": torch.bool, "i32": torch.int32, "i64": torch.int64, "f16": torch.float16,
-             "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+    names = {"bool": torch.bool, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64,
+             "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
     return names[name]
 
 

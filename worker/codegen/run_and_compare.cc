@@ -75,6 +75,12 @@ std::string Encode(DType type, const std::vector<double>& values) {
       case DType::kBool:
         Put<uint8_t>(v != 0, bytes);
         break;
+      case DType::kI8:
+        Put<int8_t>(v, bytes);
+        break;
+      case DType::kU8:
+        Put<uint8_t>(v, bytes);
+        break;
       case DType::kI32:
         Put<int32_t>(v, bytes);
         break;
@@ -105,6 +111,10 @@ T Take(const std::string& bytes, size_t i) {
 double Decode(DType type, const std::string& bytes, size_t i) {
   switch (type) {
     case DType::kBool:
+      return Take<uint8_t>(bytes, i);
+    case DType::kI8:
+      return Take<int8_t>(bytes, i);
+    case DType::kU8:
       return Take<uint8_t>(bytes, i);
     case DType::kI32:
       return Take<int32_t>(bytes, i);

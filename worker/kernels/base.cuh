@@ -316,6 +316,12 @@ WS_DEVICE double fast_log(double x) { return ::log(x); }
 WS_DEVICE double fast_div(double a, double b) { return a / b; }
 WS_DEVICE double fast_tanh(double x) { return ::tanh(x); }
 
+// Truncated, within the range of an integer of one byte; NaN is 0.
+template <class S, class T> WS_DEVICE int saturate(T x) {
+  constexpr int kLow = S(-1) < S(0) ? -128 : 0, kHigh = kLow + 255;
+  return x != x ? 0 : x <= T(kLow) ? kLow : x >= T(kHigh) ? kHigh : static_cast<int>(x);
+}
+
 // Floor division and the remainder with the divisor's sign; b != 0.
 template <class T> WS_DEVICE T floor_div(T a, T b) {
   const T q = a / b;

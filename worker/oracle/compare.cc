@@ -28,7 +28,8 @@ struct TypeName {
   const char* name;
 };
 constexpr TypeName kTypes[] = {
-    {graph::DType::kBool, "Bool", "bool"}, {graph::DType::kI32, "I32", "i32"},
+    {graph::DType::kBool, "Bool", "bool"}, {graph::DType::kI8, "I8", "i8"},
+    {graph::DType::kU8, "U8", "u8"},       {graph::DType::kI32, "I32", "i32"},
     {graph::DType::kI64, "I64", "i64"},    {graph::DType::kF16, "F16", "f16"},
     {graph::DType::kBF16, "BF16", "bf16"}, {graph::DType::kF32, "F32", "f32"},
     {graph::DType::kF64, "F64", "f64"},

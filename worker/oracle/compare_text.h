@@ -11,6 +11,16 @@ struct Bool {
   static __device__ i64 value(T x) { return x; }   // a byte that is neither 0 nor 1 is no bool
   static __device__ u64 bits(T x) { return x; }
 };
+struct I8 {
+  typedef signed char T;
+  static __device__ i64 value(T x) { return x; }
+  static __device__ u64 bits(T x) { return (unsigned char)x; }
+};
+struct U8 {
+  typedef unsigned char T;
+  static __device__ i64 value(T x) { return x; }
+  static __device__ u64 bits(T x) { return x; }
+};
 struct I32 {
   typedef int T;
   static __device__ i64 value(T x) { return x; }

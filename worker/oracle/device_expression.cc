@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/graph/numeric.h"
 
 namespace warpsmith::oracle {
 
@@ -20,6 +21,11 @@ namespace {
 std::string IntegerText(int64_t x) {
   if (x == INT64_MIN) return "(-9223372036854775807ll - 1)";
   return absl::StrCat("(", x, "ll)");
+}
+
+// An int modulo 2^8, in the range of a type of one byte.
+std::string WrapText(DType type, const std::string& value) {
+  return absl::StrCat("(int)(", StorageType(type), ")(", value, ")");
 }
 
 std::string OperatorText(Op op, DType type, const std::string& a, const std::string& b) {
@@ -58,7 +64,7 @@ std::string OperatorText(Op op, DType type, const std::string& a, const std::str
       return infix("!=");
     case Op::kNeg:
       return floats ? absl::StrCat("(-", a, ")")
-                    : absl::StrCat("wrap_mul(", a, ", ", type == DType::kI32 ? "-1" : "-1ll", ")");
+                    : absl::StrCat("wrap_mul(", a, ", ", type == DType::kI64 ? "-1ll" : "-1", ")");
     case Op::kAbs:
       return call("magnitude");
     case Op::kSign:
@@ -111,7 +117,10 @@ std::string OperatorText(Op op, DType type, const std::string& a, const std::str
 std::string StorageType(DType type) {
   switch (type) {
     case DType::kBool:
+    case DType::kU8:
       return "unsigned char";
+    case DType::kI8:
+      return "signed char";
     case DType::kI32:
       return "int";
     case DType::kI64:
@@ -146,6 +155,8 @@ std::string ComputeType(DType type, Pass pass) {
   switch (type) {
     case DType::kBool:
       return "bool";
+    case DType::kI8:
+    case DType::kU8:
     case DType::kI32:
       return "int";
     case DType::kI64:
@@ -177,6 +188,22 @@ std::string FloatText(double x, const std::string& type) {
   return absl::StrCat("(", type, ")(", text, ")");
 }
 
+std::string CastText(DType from, DType to, Pass pass, const std::string& a) {
+  if (to == DType::kBool) return absl::StrCat("(", a, " != 0)");
+  if (graph::IsNarrow(to)) {
+    return IsFloat(from) ? absl::StrCat("saturate((double)", a, ", ", graph::LowestOf(to), ", ",
+                                        graph::HighestOf(to), ")")
+                         : WrapText(to, a);
+  }
+  if (pass == Pass::kPlain && IsFloat(to)) {
+    if (to == DType::kF16 && from != to) return absl::StrCat("from_f16(to_f16((float)", a, "))");
+    if (to == DType::kBF16 && from != to) {
+      return absl::StrCat("from_bf16(to_bf16((float)", a, "))");
+    }
+  }
+  return absl::StrCat("(", ComputeType(to, pass), ")", a);
+}
+
 // ---- expressions ----
 
 std::string ExprWriter::Write(const ExprPtr& e) {
@@ -204,8 +231,8 @@ std::string ExprWriter::Compute(const ExprPtr& e) {
     case Op::kConst:
       if (IsFloat(e->type)) return FloatText(e->number, ComputeType(e->type, pass_));
       if (e->type == DType::kBool) return e->integer != 0 ? "true" : "false";
-      if (e->type == DType::kI32) return absl::StrCat("(int)", IntegerText(e->integer));
-      return IntegerText(e->integer);
+      if (e->type == DType::kI64) return IntegerText(e->integer);
+      return absl::StrCat("(int)", IntegerText(e->integer));
     case Op::kIndex:
       return absl::StrCat("v", e->var);
     case Op::kLoad:
@@ -217,13 +244,14 @@ std::string ExprWriter::Compute(const ExprPtr& e) {
     case Op::kOr:
       return Branch(e->type, Write(e->args[0]), nullptr, e->args[1], "true", "");
     case Op::kCast:
-      return Define(e->type, CastText(e->args[0]->type, e->type, Write(e->args[0])));
+      return Define(e->type, CastText(e->args[0]->type, e->type, pass_, Write(e->args[0])));
     default:
       break;
   }
   std::string a = Write(e->args[0]);
   std::string b = e->args.size() > 1 ? Write(e->args[1]) : "";
-  return Define(e->type, OperatorText(e->op, e->args[0]->type, a, b));
+  const std::string result = OperatorText(e->op, e->args[0]->type, a, b);
+  return Define(e->type, graph::IsNarrow(e->type) ? WrapText(e->type, result) : result);
 }
 
 std::string ExprWriter::WriteLoad(const ExprPtr& e) {
@@ -259,17 +287,6 @@ std::string ExprWriter::Branch(DType type, const std::string& condition, const E
   side(otherwise, otherwise_text);
   Line("}");
   return name;
-}
-
-std::string ExprWriter::CastText(DType from, DType to, const std::string& a) const {
-  if (to == DType::kBool) return absl::StrCat("(", a, " != 0)");
-  if (pass_ == Pass::kPlain && IsFloat(to)) {
-    if (to == DType::kF16 && from != to) return absl::StrCat("from_f16(to_f16((float)", a, "))");
-    if (to == DType::kBF16 && from != to) {
-      return absl::StrCat("from_bf16(to_bf16((float)", a, "))");
-    }
-  }
-  return absl::StrCat("(", ComputeType(to, pass_), ")", a);
 }
 
 }  // namespace warpsmith::oracle

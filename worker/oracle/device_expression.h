@@ -25,6 +25,8 @@ std::string ComputeType(graph::DType type, Pass pass);
 std::string LoadText(graph::DType type, const std::string& pointer, const std::string& index);
 std::string StoreText(graph::DType type, const std::string& value);
 std::string FloatText(double x, const std::string& type);
+// Value `a` of type `from` as one of type `to`; both as they are computed with.
+std::string CastText(graph::DType from, graph::DType to, Pass pass, const std::string& a);
 
 // How a pass holds a tensor: floats that nodes give are double in kExact.
 bool HeldWide(const graph::Tensor& tensor, Pass pass);
@@ -51,7 +53,6 @@ class ExprWriter {
   std::string Branch(graph::DType type, const std::string& condition, const graph::ExprPtr& then,
                      const graph::ExprPtr& otherwise, const std::string& then_text,
                      const std::string& otherwise_text);
-  std::string CastText(graph::DType from, graph::DType to, const std::string& a) const;
 
   const graph::Graph& graph_;
   const Pass pass_;

@@ -95,6 +95,12 @@ template <class T> ORACLE T integer_power(T a, T b) {
   return r;
 }
 
+// Truncated, within [low, high], both small; NaN is 0.
+ORACLE int saturate(double x, int low, int high) {
+  if (is_nan(x)) return 0;
+  return x <= low ? low : x >= high ? high : (int)x;
+}
+
 // ---- random numbers: Philox 4x32-10 (Salmon et al., SC11) ----
 ORACLE uint4 philox(u64 seed, u64 stream, u64 index) {
   unsigned k0 = (unsigned)seed, k1 = (unsigned)(seed >> 32);

@@ -394,6 +394,12 @@ double TypicalSize(const graph::Distribution& d) {
   }
 }
 
+// The drawn number `x`, a double, in the type.
+std::string Drawn(DType type) {
+  if (type == DType::kBool) return "x != 0";
+  return graph::IsNarrow(type) ? CastText(DType::kF64, type, Pass::kExact, "x") : "x";
+}
+
 }  // namespace
 
 Code NodeCode(const Graph& graph, int node, Pass pass, const std::string& name,
@@ -450,9 +456,7 @@ Code DrawCode(const Graph& graph, int tensor, const std::string& name) {
     absl::StrAppend(&text, "    if (variation == 6) x += ", FloatText(amount, "double"),
                     " * (double)normal(r.z, r.w);\n");
   }
-  absl::StrAppend(&text,
-                  "    out[n] = ", StoreText(t.type, t.type == DType::kBool ? "x != 0" : "x"),
-                  ";\n", kEnd);
+  absl::StrAppend(&text, "    out[n] = ", StoreText(t.type, Drawn(t.type)), ";\n", kEnd);
   code.source = text;
   return code;
 }

@@ -126,6 +126,19 @@ TEST_CASE("answers are those of the evaluation on the processor") {
          "w: bool[i: 4097] = k[i] < 3 and not (f32(h[i]) < 0)", "output y", "output z", "output q",
          "output t", "output s", "output w"});
   }
+  SECTION("integers of a byte: wrapped, and converted to their ends") {
+    CheckGraph({"input a: i8[4097] ~ integers(-128, 128)", "input b: u8[4097] ~ integers(0, 256)",
+                "input x: f32[4097] ~ normal(0, 200)", "input k: i8[4097] ~ normal(0, 90)",
+                "w: i8[i: 4097] = a[i] * a[i] + 100 - abs(a[i]) / -3 % 5",
+                "v: u8[i: 4097] = b[i] * b[i] - 7 + max(b[i], 3) / 2 + -b[i]",
+                "q: i8[i: 4097] = i8(round(x[i]))", "r: u8[i: 4097] = u8(log(x[i]) * 50)",
+                "t: i8[i: 4097] = i8(b[i]) + i8(i)", "y: f32[i: 4097] = f32(a[i]) * 0.5 + f32(b[i])",
+                "s: i8[] = sum[i: 4097](a[i])", "p: u8[] = prod[i: 4097](b[i] * 2 + 1)",
+                "m, n: i8[] = argmin[i: 4097](a[i])", "g: f32[i: 4097] = x[i64(b[i])]",
+                "z: i8[i: 4097] = k[i]", "output w", "output v", "output q", "output r", "output t",
+                "output y", "output s", "output p", "output m", "output n", "output g",
+                "output z"});
+  }
   SECTION("gather, bounds behind a select, states") {
     CheckGraph({"input x: f32[50, 40] ~ normal", "input k: i64[50] ~ integers(0, 40)",
                 "state m: f32[40] ~ normal", "g: f32[r: 50] = x[r, k[r]]",

@@ -207,9 +207,10 @@ class Plain {
     switch (node.combiner) {
       case Combiner::kSum:
         for (double v : all) result += v;
+        result = InByte(node.value->type, result);
         break;
       case Combiner::kProd:
-        for (double v : all) result *= v;
+        for (double v : all) result = InByte(node.value->type, result * v);
         break;
       default: {
         const bool largest = node.combiner == Combiner::kMax || node.combiner == Combiner::kArgMax;
@@ -224,8 +225,18 @@ class Plain {
     if (node.outputs.size() > 1) values_[node.outputs[1]].push_back(static_cast<double>(at));
   }
 
-  // Integers fit doubles here: the graphs keep them small.
+  // Integers fit doubles here: the graphs keep those of more than a byte small.
   double Eval(const Expr& e, const std::vector<double>& point) const {
+    return InByte(e.type, EvalExactly(e, point));
+  }
+
+  static double InByte(DType type, double value) {
+    if (!graph::IsNarrow(type)) return value;
+    const double low = type == DType::kI8 ? -128 : 0;
+    return value - std::floor((value - low) / 256) * 256;
+  }
+
+  double EvalExactly(const Expr& e, const std::vector<double>& point) const {
     const auto arg = [&](int i) { return Eval(*e.args[i], point); };
     switch (e.op) {
       case Op::kConst:
@@ -262,6 +273,10 @@ class Plain {
         return arg(0) != arg(1);
       case Op::kCast: {
         if (e.type == DType::kBool) return arg(0) != 0;
+        if (graph::IsNarrow(e.type) && IsFloat(e.args[0]->type)) {
+          const double low = e.type == DType::kI8 ? -128 : 0;
+          return std::isnan(arg(0)) ? 0 : std::trunc(std::clamp(arg(0), low, low + 255));
+        }
         return IsFloat(e.type) ? arg(0) : std::trunc(arg(0));
       }
       case Op::kDiv:

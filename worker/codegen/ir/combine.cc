@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/graph/numeric.h"
 
 namespace warpsmith::codegen {
 
@@ -17,6 +18,8 @@ std::string ComputeType(DType type) {
   switch (type) {
     case DType::kBool:
       return "bool";
+    case DType::kI8:
+    case DType::kU8:
     case DType::kI32:
       return "int";
     case DType::kI64:
@@ -31,22 +34,30 @@ std::string ComputeType(DType type) {
 std::string StorageType(DType type) {
   if (type == DType::kF16) return "ws::f16";
   if (type == DType::kBF16) return "ws::bf16";
+  if (type == DType::kI8) return "signed char";
+  if (type == DType::kU8) return "unsigned char";
   return ComputeType(type);
 }
 
 std::string ToRegister(DType type, const std::string& text) {
+  if (graph::IsNarrow(type)) return StrCat("static_cast<int>(", text, ")");
   return type == DType::kF16 || type == DType::kBF16 ? StrCat("ws::to_float(", text, ")") : text;
 }
 
 std::string ToMemory(DType type, const std::string& text) {
+  if (graph::IsNarrow(type)) return StrCat("static_cast<", StorageType(type), ">(", text, ")");
   return type == DType::kF16 || type == DType::kBF16
              ? StrCat("ws::from_float<", StorageType(type), ">(", text, ")")
              : text;
 }
 
+std::string Wrapped(DType type, const std::string& text) {
+  return graph::IsNarrow(type) ? ToRegister(type, ToMemory(type, text)) : text;
+}
+
 std::string Literal(DType type, double number, int64_t integer) {
   if (type == DType::kBool) return integer ? "true" : "false";
-  if (type == DType::kI32) {
+  if (type == DType::kI32 || graph::IsNarrow(type)) {
     if (integer == INT32_MIN) return "(-2147483647 - 1)";
     return integer < 0 ? StrCat("(", integer, ")") : StrCat(integer);
   }
@@ -104,8 +115,7 @@ std::string Lowest(DType type, bool high) {
   const double infinity = std::numeric_limits<double>::infinity();
   if (graph::IsFloat(type)) return Literal(type, high ? infinity : -infinity, 0);
   if (type == DType::kBool) return high ? "1" : "0";
-  if (type == DType::kI32) return Literal(type, 0, high ? INT32_MAX : INT32_MIN);
-  return Literal(type, 0, high ? INT64_MAX : INT64_MIN);
+  return Literal(type, 0, high ? graph::HighestOf(type) : graph::LowestOf(type));
 }
 
 // One expression for a op b.
@@ -275,6 +285,9 @@ std::string ResultOf(const Reduction& r, const std::string& acc, int output) {
   if (IsIndexed(r) && output == 1) return StrCat("static_cast<long long>(", acc, "i)");
   // An infinite sum has a correction that is no number.
   if (Compensated(r)) return StrCat("(", acc, "c == ", acc, "c ? ", v, " + ", acc, "c : ", v, ")");
+  if (r.combiner == Combiner::kSum || r.combiner == Combiner::kProd) {
+    if (graph::IsNarrow(r.type)) return Wrapped(r.type, v);
+  }
   if (RunningType(r) == ComputeType(r.type)) return v;
   return r.type == DType::kBool ? StrCat("(", v, " != 0)")
                                 : StrCat("static_cast<", ComputeType(r.type), ">(", v, ")");

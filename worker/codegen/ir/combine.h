@@ -48,6 +48,9 @@ std::string ResultOf(const Reduction& r, const std::string& acc, int output);
 std::string ToRegister(graph::DType type, const std::string& text);
 std::string ToMemory(graph::DType type, const std::string& text);
 
+// An int within the range of a type of one byte, modulo 2^8; other types: as it is.
+std::string Wrapped(graph::DType type, const std::string& text);
+
 // A number as C++ of a compute type.
 std::string Literal(graph::DType type, double number, int64_t integer);
 

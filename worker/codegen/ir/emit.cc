@@ -221,6 +221,10 @@ std::string Emitter::CastExpression(ValuePtr value, size_t depth) {
                             ? Sum(from->index, depth, true)
                             : Use(from, depth);
   if (to == DType::kBool) return StrCat("(", x, " != 0)");
+  if (graph::IsNarrow(to)) {
+    return graph::IsFloat(from->type) ? StrCat("ws::saturate<", StorageType(to), ">(", x, ")")
+                                      : Wrapped(to, x);
+  }
   if (to == DType::kF16 || to == DType::kBF16) {
     const std::string storage = StorageType(to);
     if (from->type == DType::kF64)
@@ -251,14 +255,14 @@ std::string Emitter::PowExpression(ValuePtr value, size_t depth) {
 
 std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
   const DType type = value->type;
-  const bool integer = type == DType::kI32 || type == DType::kI64;
+  const bool integer = graph::IsInteger(type);
   const bool fast = dialect_.fast_math && type != DType::kF64;
   auto use = [&](int i) { return Use(value->args[i], depth); };
   auto infix = [&](const char* op) {
     if (integer && (op[0] == '+' || op[0] == '-' || op[0] == '*')) {  // wraps
-      const std::string u = type == DType::kI32 ? "unsigned" : "unsigned long long";
-      return StrCat("static_cast<", ComputeType(type), ">(static_cast<", u, ">(", use(0), ") ", op,
-                    " static_cast<", u, ">(", use(1), "))");
+      const std::string u = type == DType::kI64 ? "unsigned long long" : "unsigned";
+      return Wrapped(type, StrCat("static_cast<", ComputeType(type), ">(static_cast<", u, ">(",
+                                  use(0), ") ", op, " static_cast<", u, ">(", use(1), "))"));
     }
     const std::string a = use(0), b = use(1);
     return StrCat("(", a, " ", op, " ", b, ")");
@@ -276,7 +280,7 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
     case Op::kMul:
       return infix("*");
     case Op::kDiv:
-      if (integer) return call("floor_div");
+      if (integer) return Wrapped(type, call("floor_div"));
       return fast ? call("fast_div") : infix("/");
     case Op::kMod:
       return call("floor_mod");
@@ -302,13 +306,13 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
       return infix("||");
     case Op::kNeg:
       if (integer) {
-        const std::string u = type == DType::kI32 ? "unsigned" : "unsigned long long";
-        return StrCat("static_cast<", ComputeType(type), ">(0 - static_cast<", u, ">(", use(0),
-                      "))");
+        const std::string u = type == DType::kI64 ? "unsigned long long" : "unsigned";
+        return Wrapped(type, StrCat("static_cast<", ComputeType(type), ">(0 - static_cast<", u,
+                                    ">(", use(0), "))"));
       }
       return StrCat("(-", use(0), ")");
     case Op::kAbs:
-      return call("abs");
+      return Wrapped(type, call("abs"));
     case Op::kSign: {
       const std::string x = use(0);
       return StrCat("static_cast<", ComputeType(type), ">((", x, " > 0) - (", x, " < 0))");

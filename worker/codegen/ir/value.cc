@@ -213,7 +213,9 @@ Range Values::RangeOf(ValuePtr value) const {
         break;
     }
   }
-  if (value->type == DType::kI32) return {INT32_MIN, INT32_MAX};
+  if (value->type == DType::kI32 || graph::IsNarrow(value->type)) {
+    return {graph::LowestOf(value->type), graph::HighestOf(value->type)};
+  }
   return {};
 }
 

@@ -447,8 +447,8 @@ absl::StatusOr<LanePlan> FindLanes(const GroupContext& context) {
   const graph::Node& node = graph.nodes[plan.node_id];
   plan.node = &node;
   const graph::DType type = node.value->type;
-  if (type == graph::DType::kBool || node.combiner == graph::Combiner::kArgMax ||
-      node.combiner == graph::Combiner::kArgMin)
+  if (type == graph::DType::kBool || graph::IsNarrow(type) ||
+      node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin)
     return none;
   for (int a = 0; a < static_cast<int>(node.axes.size()); ++a) {
     if (node.axes[a].extent > 1) plan.row_axis = a;
