@@ -213,6 +213,30 @@ class LoadCounter {
   std::vector<std::pair<ExprPtr, std::vector<Interval>>> seen_;
 };
 
+// What a scan has to go over for the part of its result that is needed: everything before it, in
+// its direction. Where only some of the box is needed, as much more of it as of the whole box.
+Need ToScan(const Node& node, Need need) {
+  if (need.count == 0) return need;
+  Interval& along = need.box[node.scan->axis];
+  const int64_t asked = Length(along), own = node.scan->exclusive ? 1 : 0;
+  if (node.scan->reverse) {
+    along = {along.low + own, node.axes[node.scan->axis].extent - 1};
+  } else {
+    along = {0, along.high - own};
+  }
+  const double share = static_cast<double>(Length(along)) / static_cast<double>(asked);
+  need.count = std::min(Volume(need.box),
+                        static_cast<int64_t>(share * static_cast<double>(need.count) + 0.5));
+  return need;
+}
+
+// Adds what it takes to combine one more value.
+void Combine(Combiner combiner, Operations& operations) {
+  const bool exponential = combiner == Combiner::kLogSumExp;  // log(exp(a - m) + exp(b - m)) + m
+  operations.all += exponential ? 4 : 1;
+  operations.transcendental += exponential ? 2 : 0;
+}
+
 }  // namespace
 
 Cost Count(const Graph& whole) {
@@ -231,6 +255,7 @@ Cost Count(const Graph& whole) {
     const Node& node = graph.nodes[n];
     Need need;
     for (int output : node.outputs) Add(need, needs[output].box, needs[output].count);
+    if (node.scan) need = ToScan(node, std::move(need));
     if (need.count == 0) continue;
     double points = static_cast<double>(need.count);
     std::vector<Interval> ranges = need.box;
@@ -239,7 +264,7 @@ Cost Count(const Graph& whole) {
       points *= static_cast<double>(axis.extent);
     }
     Operations operations = OperationsOf(node.value);
-    if (node.reduce && IsFloat(node.value->type)) operations.all += 1;
+    if (!node.map() && IsFloat(node.value->type)) Combine(node.combiner, operations);
     cost.operations += points * operations.all;
     cost.transcendental += points * operations.transcendental;
     LoadCounter(graph, node, std::move(ranges), need.count, needs);

@@ -38,6 +38,23 @@ int AddOutput(Graph& graph, std::string name, DType type, const std::vector<Axis
   return AddTensor(graph, std::move(tensor));
 }
 
+// Gives `node`, a reduce or a scan that lacks only these, its outputs and appends it.
+int AddCombined(Graph& graph, Node node, std::string name, std::vector<Axis> axes, ExprPtr value,
+                std::string index_name) {
+  WS_CHECK(HasIndex(node.combiner) || index_name.empty(),
+           absl::StrCat(NameOf(node.combiner), " gives no index"));
+  if (index_name.empty()) index_name = name + "_index";
+  const int id = AddOutput(graph, std::move(name), value->type, axes);
+  node.outputs = {id};
+  if (HasIndex(node.combiner)) {
+    node.outputs.push_back(AddOutput(graph, std::move(index_name), DType::kI64, axes));
+  }
+  node.axes = std::move(axes);
+  node.value = std::move(value);
+  graph.nodes.push_back(std::move(node));
+  return id;
+}
+
 // Replaces tensor ids in loads. Shared parts stay shared.
 class Renumbering {
  public:
@@ -116,22 +133,28 @@ int Graph::AddReduce(std::string name, Combiner combiner, std::vector<Axis> axes
   WS_CHECK(!reduce_axes.empty(), absl::StrCat("'", name, "' reduces over no axis"));
   WS_CHECK(Takes(combiner, value->type),
            absl::StrCat(NameOf(combiner), " of ", NameOf(value->type)));
-  WS_CHECK(HasIndex(combiner) || index_name.empty(),
-           absl::StrCat(NameOf(combiner), " gives no index"));
-  if (index_name.empty()) index_name = name + "_index";
-  const int id = AddOutput(*this, std::move(name), value->type, axes);
+  WS_CHECK(combiner != Combiner::kLogSumExp, absl::StrCat("'", name, "': logsumexp is for scans"));
   Node node;
-  node.outputs = {id};
-  if (HasIndex(combiner)) {
-    node.outputs.push_back(AddOutput(*this, std::move(index_name), DType::kI64, axes));
-  }
   node.reduce = true;
   node.combiner = combiner;
-  node.axes = std::move(axes);
   node.reduce_axes = std::move(reduce_axes);
-  node.value = std::move(value);
-  nodes.push_back(std::move(node));
-  return id;
+  return AddCombined(*this, std::move(node), std::move(name), std::move(axes), std::move(value),
+                     std::move(index_name));
+}
+
+int Graph::AddScan(std::string name, Combiner combiner, std::vector<Axis> axes, Scan scan,
+                   ExprPtr value, std::string index_name) {
+  WS_CHECK(scan.axis >= 0 && scan.axis < static_cast<int>(axes.size()),
+           absl::StrCat("'", name, "' scans along no axis"));
+  WS_CHECK(Takes(combiner, value->type),
+           absl::StrCat(ScanNameOf(combiner), " of ", NameOf(value->type)));
+  WS_CHECK(!HasIndex(combiner) || !scan.exclusive,
+           absl::StrCat("'", name, "': the first of an exclusive scan has no index"));
+  Node node;
+  node.scan = scan;
+  node.combiner = combiner;
+  return AddCombined(*this, std::move(node), std::move(name), std::move(axes), std::move(value),
+                     std::move(index_name));
 }
 
 std::vector<int> LoadedTensors(const ExprPtr& e) {

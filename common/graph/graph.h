@@ -1,8 +1,9 @@
 // The graph language: what is to be computed, independent of how.
 //
-// A graph has typed tensors with static shapes and nodes of two kinds. A `map` gives each element
+// A graph has typed tensors with static shapes and nodes of three kinds. A `map` gives each element
 // of its output as an expression over elements of other tensors; a `reduce` combines such an
-// expression over axes. Both are written the way one writes them on paper, a line each:
+// expression over axes; a `scan` combines it along an axis up to each element. They are written the
+// way one writes them on paper, a line each:
 //
 //   input x: f32[R, C] ~ normal
 //   m: f32[r: R] = max[c: C](x[r, c])
@@ -10,6 +11,12 @@
 //   s: f32[r: R] = sum[c: C](e[r, c])
 //   y: f32[r: R, c: C] = e[r, c] / s[r]
 //   output y
+//
+// and scans, forwards or in reverse, each element with or without its own value:
+//
+//   a: f32[r: R, c: C] = cumsum[c](x[r, c])
+//   b: f32[r: R, c: C] = cumprod[r, reverse, exclusive](x[r, c])
+//   v, i: f32[r: R, c: C] = cumargmax[c](x[r, c])
 //
 // The text is also the stored form (Problem.graph). It is parsed under one workload's values for
 // the named dimensions, so a Graph has only numbers in it; `Print` gives the canonical text.
@@ -20,6 +27,12 @@
 //    floating-point sum are free.) A bare literal takes the type of what it is combined with.
 //  * min, max, clamp and the max/min/argmax/argmin reduces propagate NaN; ties of argmax and argmin go
 //    to the first element in row-major order of the reduce axes; the index is its linear position.
+//  * A scan goes along its axis from 0 to the end, in reverse from the end to 0, and gives at each
+//    place what its combiner makes of the values from the start to there; an exclusive one leaves
+//    that place's own value out, so that the first is what nothing combines to: 0 of a sum, 1 of a
+//    product, the type's infinity (or end, or bool) that loses of max and min, -inf of logsumexp.
+//    cumargmax and cumargmin give the *last* met of equals, as PyTorch's cummax does, and of NaNs;
+//    the index is the position on the axis, whichever way the scan goes.
 //  * Integers wrap; integer / is floor division and % has the divisor's sign. Indexes are i64.
 //    Integer division by zero is an error of the graph. sign(NaN) is 0, as in PyTorch.
 //  * select(c, a, b) evaluates only the side it takes, and `and`/`or` short-circuit, so an
@@ -32,6 +45,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -133,10 +147,22 @@ struct Tensor {
   int64_t bytes() const;
 };
 
-enum class Combiner { kSum, kProd, kMax, kMin, kArgMax, kArgMin };
+// kLogSumExp, log(sum(exp(x))) without overflow, is for scans of floats: a reduce of it is three
+// nodes.
+enum class Combiner { kSum, kProd, kMax, kMin, kArgMax, kArgMin, kLogSumExp };
 
+// How a scan goes.
+struct Scan {
+  int axis = 0;            // of the node's axes
+  bool reverse = false;    // from the last element to the first
+  bool exclusive = false;  // without the element's own value
+  bool operator==(const Scan&) const = default;
+};
+
+// A map if it is neither a reduce nor a scan.
 struct Node {
   bool reduce = false;
+  std::optional<Scan> scan;        // a scan; not with `reduce`
   std::vector<Axis> axes;          // of the output, in its order
   std::vector<Axis> reduce_axes;   // reduce only; at least one
   Combiner combiner = Combiner::kSum;
@@ -144,6 +170,8 @@ struct Node {
   // One tensor; argmax and argmin have two: the value (of value's type) and the index (i64).
   // Text: `v, i: f32[r: R] = argmax[c: C](x[r, c])`. The value of argmax is what max gives.
   std::vector<int> outputs;
+
+  bool map() const { return !reduce && !scan; }
 };
 
 struct Graph {
@@ -162,6 +190,9 @@ struct Graph {
   int AddMap(std::string name, std::vector<Axis> axes, ExprPtr value);
   int AddReduce(std::string name, Combiner combiner, std::vector<Axis> axes,
                 std::vector<Axis> reduce_axes, ExprPtr value, std::string index_name = "");
+  // As AddReduce; `value` is over `axes`. No index of an exclusive scan.
+  int AddScan(std::string name, Combiner combiner, std::vector<Axis> axes, Scan scan, ExprPtr value,
+              std::string index_name = "");
 };
 
 // Dimension values by name, as in Workload.dims.

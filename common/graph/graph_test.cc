@@ -84,6 +84,18 @@ TEST_CASE("validation finds what builders cannot prevent") {
   CHECK_THAT(broken([](Graph& g) { g.nodes[0].value = nullptr; }), Catch::Contains("expression"));
   CHECK_THAT(broken([](Graph& g) { g.nodes[0].outputs = {2}; }), Catch::Contains("outputs"));
   CHECK_THAT(broken([](Graph& g) { g.nodes[0].reduce = true; }), Catch::Contains("no axis"));
+  CHECK_THAT(broken([](Graph& g) { g.nodes[0].scan = Scan{1}; }), Catch::Contains("along no axis"));
+  CHECK_THAT(broken([](Graph& g) {
+               g.nodes[0].scan = Scan{0};
+               g.nodes[0].reduce = true;
+               g.nodes[0].reduce_axes = {{"k", 2}};
+             }),
+             Catch::Contains("a reduce and a scan"));
+  CHECK_THAT(broken([](Graph& g) {
+               g.nodes[0].scan = Scan{0};
+               g.nodes[0].combiner = Combiner::kArgMax;
+             }),
+             Catch::Contains("outputs"));
   CHECK_THAT(broken([](Graph& g) { g.nodes[0].axes[0].name = "a b"; }), Catch::Contains("no name"));
   CHECK_THAT(broken([](Graph& g) { g.updates = {{0, 1}}; }), Catch::Contains("no state"));
   CHECK_THAT(broken([](Graph& g) {
@@ -141,6 +153,21 @@ TEST_CASE("bytes are what a run must at least touch") {
       {{x, "m: f32[r: 8] = max[c: 6](x[r, c])", "y: f32[r: 8, c: 6] = x[r, c] - m[r]"},
        48 * 4,
        48 * 4},
+      // a scan needs what stands before, in its direction; whole rows of few rows
+      {{x, "y: f32[r: 8, c: 6] = cumsum[c](x[r, c])"}, 48 * 4, 48 * 4},
+      {{x, "a: f32[r: 8, c: 6] = cumsum[c](x[r, c])", "y: f32[r: 8] = a[r, 2]"}, 24 * 4, 8 * 4},
+      {{x, "a: f32[r: 8, c: 6] = cumsum[c, exclusive](x[r, c])", "y: f32[r: 8] = a[r, 2]"},
+       16 * 4,
+       8 * 4},
+      {{x, "a: f32[r: 8, c: 6] = cumsum[c, exclusive](x[r, c])", "y: f32[r: 8] = a[r, 0]"},
+       0,
+       8 * 4},
+      {{x, "a: f32[r: 8, c: 6] = cummax[r, reverse](x[r, c])", "y: f32[c: 6] = a[6, c]"},
+       12 * 4,
+       6 * 4},
+      {{x, "a: f32[r: 8, c: 6] = cumsum[c](x[r, c])", "y: f32[r: 2, c: 6] = a[r * 4, c]"},
+       12 * 4,
+       12 * 4},
       // windows: overlapping, apart
       {{x, "y: f32[r: 8, c: 4] = sum[k: 3](x[r, c + k])"}, 48 * 4, 32 * 4},
       {{x, "y: f32[r: 8, c: 2] = sum[k: 2](x[r, c * 3 + k])"}, 32 * 4, 16 * 4},
@@ -187,6 +214,17 @@ TEST_CASE("operations are counted as written") {
   CHECK(LightSeconds(cost, Roof::Of(1e6, 1e9)) == Approx(200e-6));
 }
 
+TEST_CASE("a scan combines each element once, a cumulative logsumexp with an exp and a log") {
+  const Cost sum = Count(
+      MustParse({"input x: f32[10, 4]", "y: f32[r: 10, c: 4] = cumsum[c](x[r, c])", "output y"}));
+  CHECK(sum.operations == 40);
+  CHECK(sum.transcendental == 0);
+  const Cost log = Count(MustParse(
+      {"input x: f32[10, 4]", "y: f32[r: 10, c: 4] = cumlogsumexp[c](x[r, c])", "output y"}));
+  CHECK(log.operations == 160);
+  CHECK(log.transcendental == 80);
+}
+
 TEST_CASE("memory takes as long as its slowest mixture of reads and writes") {
   const Roof roof{4.5e12, 4.4e12, 4.3e12, 0};
   CHECK(roof.MemorySeconds(9e9, 0) == Approx(2e-3));              // reads alone
@@ -200,7 +238,7 @@ TEST_CASE("memory takes as long as its slowest mixture of reads and writes") {
 TEST_CASE("counting is quick and within the tensors for random graphs") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed " << seed);
-    const Graph graph = RandomGraph(seed);
+    const Graph graph = RandomGraph(seed, {.scans = seed % 2 == 1});
     int64_t most = 0, written = 0;
     for (const Tensor& tensor : graph.tensors) most += tensor.node < 0 ? tensor.bytes() : 0;
     for (int output : graph.outputs) written += graph.tensors[output].bytes();

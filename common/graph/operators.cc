@@ -44,8 +44,10 @@ constexpr OpInfo kOps[] = {
 
 constexpr DType kTypes[] = {DType::kBool, DType::kI8,   DType::kU8,  DType::kI32, DType::kI64,
                             DType::kF16,  DType::kBF16, DType::kF32, DType::kF64};
-constexpr Combiner kCombiners[] = {Combiner::kSum, Combiner::kProd,   Combiner::kMax,
-                                   Combiner::kMin, Combiner::kArgMax, Combiner::kArgMin};
+constexpr Combiner kCombiners[] = {Combiner::kSum,      Combiner::kProd,   Combiner::kMax,
+                                   Combiner::kMin,      Combiner::kArgMax, Combiner::kArgMin,
+                                   Combiner::kLogSumExp};
+constexpr std::string_view kScanPrefix = "cum";
 
 }  // namespace
 
@@ -167,6 +169,8 @@ const char* NameOf(Combiner combiner) {
       return "argmax";
     case Combiner::kArgMin:
       return "argmin";
+    case Combiner::kLogSumExp:
+      return "logsumexp";
   }
   return "";
 }
@@ -178,11 +182,19 @@ std::optional<Combiner> FindCombiner(std::string_view name) {
   return std::nullopt;
 }
 
+std::string ScanNameOf(Combiner combiner) { return std::string(kScanPrefix) + NameOf(combiner); }
+
+std::optional<Combiner> FindScan(std::string_view name) {
+  if (name.substr(0, kScanPrefix.size()) != kScanPrefix) return std::nullopt;
+  return FindCombiner(name.substr(kScanPrefix.size()));
+}
+
 bool HasIndex(Combiner combiner) {
   return combiner == Combiner::kArgMax || combiner == Combiner::kArgMin;
 }
 
 bool Takes(Combiner combiner, DType type) {
+  if (combiner == Combiner::kLogSumExp) return IsFloat(type);
   const bool arithmetic = combiner == Combiner::kSum || combiner == Combiner::kProd;
   return !arithmetic || type != DType::kBool;
 }

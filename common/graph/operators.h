@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "common/graph/graph.h"
@@ -38,8 +39,11 @@ const char* NameOf(Accepts accepts);  // "numbers", "floats", ...
 std::optional<DType> FindType(std::string_view name);
 const char* NameOf(Combiner combiner);  // "sum", "argmax", ...
 std::optional<Combiner> FindCombiner(std::string_view name);
+// Of a scan: "cumsum", "cumargmax", "cumlogsumexp", ...
+std::string ScanNameOf(Combiner combiner);
+std::optional<Combiner> FindScan(std::string_view name);
 bool HasIndex(Combiner combiner);  // argmax, argmin
-// sum and prod take numbers, the others bool too.
+// sum and prod take numbers, logsumexp floats, the others bool too.
 bool Takes(Combiner combiner, DType type);
 
 }  // namespace warpsmith::graph

@@ -1,4 +1,4 @@
-// Statements: each line of graph text is an input, a map, a reduce, an output or an update.
+// Statements: each line of graph text is an input, a map, a reduce, a scan, an output or an update.
 #include <cmath>
 #include <set>
 
@@ -222,8 +222,13 @@ class Parser {
     const auto combiner = FindCombiner(reader.Peek().text);
     const bool reduce = combiner && reader.At("[", 1) && reader.At(":", 3);
     if (!reduce) {
+      if (const auto scanned = FindScan(reader.Peek().text); scanned && AtScan(reader)) {
+        return ScanOf(reader, name->text, index_name, *type, *std::move(axes), *scanned);
+      }
       if (!index_name.empty()) {
-        return reader.ErrorHere("two outputs need argmax[...](...) or argmin[...](...)");
+        return reader.ErrorHere(
+            "two outputs need argmax[...](...), argmin[...](...), cumargmax[...](...) or "
+            "cumargmin[...](...)");
       }
       if (auto status = CheckAxes(reader, *axes, {}); !status.ok()) return status;
       auto value = Value(reader, *axes, {}, *type);
@@ -237,28 +242,103 @@ class Parser {
   absl::Status ReduceOf(TokenReader& reader, const std::string& name, const std::string& index_name,
                         DType type, AxisList axes, int64_t elements, Combiner combiner) {
     const int column = reader.Next().column;
-    if (HasIndex(combiner) != !index_name.empty()) {
-      return reader.ErrorAt(
-          column, HasIndex(combiner)
-                      ? absl::StrCat(NameOf(combiner), " gives two outputs: `value, index: ...`")
-                      : absl::StrCat(NameOf(combiner), " gives one output"));
+    if (combiner == Combiner::kLogSumExp) {
+      return reader.ErrorAt(column,
+                            "logsumexp is for scans: write max, sum[...](exp(...)) and log");
     }
-    if (!Takes(combiner, type)) {
-      return reader.ErrorAt(column, absl::StrCat(NameOf(combiner), " of ", NameOf(type)));
+    if (auto status = CheckCombiner(reader, column, NameOf(combiner), combiner, index_name, type);
+        !status.ok()) {
+      return status;
     }
     auto reduced = Axes(reader, elements);
     if (!reduced.ok()) return reduced.status();
     if (auto status = CheckAxes(reader, axes, *reduced); !status.ok()) return status;
-    if (auto status = reader.Expect("("); !status.ok()) return status;
-    auto value = Value(reader, axes, *reduced, type);
+    auto value = CombinedValue(reader, axes, *reduced, type, "reduce");
     if (!value.ok()) return value.status();
+    graph_.AddReduce(name, combiner, std::move(axes.axes), std::move(reduced->axes),
+                     *std::move(value), index_name);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCombiner(const TokenReader& reader, int column, const std::string& called,
+                             Combiner combiner, const std::string& index_name, DType type) {
+    if (HasIndex(combiner) != !index_name.empty()) {
+      return reader.ErrorAt(column,
+                            HasIndex(combiner)
+                                ? absl::StrCat(called, " gives two outputs: `value, index: ...`")
+                                : absl::StrCat(called, " gives one output"));
+    }
+    if (!Takes(combiner, type)) {
+      return reader.ErrorAt(column, absl::StrCat(called, " of ", NameOf(type)));
+    }
+    return absl::OkStatus();
+  }
+
+  // The `(expression)` that ends a reduce or a scan.
+  absl::StatusOr<ExprPtr> CombinedValue(TokenReader& reader, const AxisList& axes,
+                                        const AxisList& reduced, DType type, const char* kind) {
+    if (auto status = reader.Expect("("); !status.ok()) return status;
+    auto value = Value(reader, axes, reduced, type);
+    if (!value.ok()) return value;
     if (auto status = reader.Expect(")"); !status.ok()) return status;
     if (reader.Peek().kind != Token::Kind::kEnd) {
       return reader.ErrorHere(
-          "a reduce stands alone, go on in a map: expected the end of the line");
+          absl::StrCat("a ", kind, " stands alone, go on in a map: expected the end of the line"));
     }
-    graph_.AddReduce(name, combiner, std::move(axes.axes), std::move(reduced->axes),
-                     *std::move(value), index_name);
+    return value;
+  }
+
+  // Whether `cumsum[...](` stands here: `cumsum[r]` alone loads a tensor that is called cumsum.
+  static bool AtScan(const TokenReader& reader) {
+    if (!reader.At("[", 1)) return false;
+    int at = 2;
+    while (reader.Peek(at).kind == Token::Kind::kName || reader.At(",", at)) ++at;
+    return reader.At("]", at) && reader.At("(", at + 1);
+  }
+
+  // `[axis, reverse, exclusive]`; the words in either order or not at all.
+  absl::StatusOr<Scan> ScanAlong(TokenReader& reader, const std::vector<Axis>& axes) {
+    if (auto status = reader.Expect("["); !status.ok()) return status;
+    const Token axis = reader.Next();
+    Scan scan;
+    scan.axis = -1;
+    for (size_t a = 0; a < axes.size(); ++a) {
+      if (axes[a].name == axis.text) scan.axis = static_cast<int>(a);
+    }
+    if (scan.axis < 0) {
+      return reader.ErrorAt(axis.column,
+                            absl::StrCat("'", axis.text, "' is no axis of the output"));
+    }
+    while (reader.Take(",")) {
+      bool& word = reader.At("reverse") ? scan.reverse : scan.exclusive;
+      if (word || !(reader.Take("reverse") || reader.Take("exclusive"))) {
+        return reader.ErrorHere("expected reverse or exclusive, each once");
+      }
+      word = true;
+    }
+    if (auto status = reader.Expect("]"); !status.ok()) return status;
+    return scan;
+  }
+
+  absl::Status ScanOf(TokenReader& reader, const std::string& name, const std::string& index_name,
+                      DType type, AxisList axes, Combiner combiner) {
+    const int column = reader.Next().column;
+    const std::string called = ScanNameOf(combiner);
+    if (auto status = CheckAxes(reader, axes, {}); !status.ok()) return status;
+    if (auto status = CheckCombiner(reader, column, called, combiner, index_name, type);
+        !status.ok()) {
+      return status;
+    }
+    auto scan = ScanAlong(reader, axes.axes);
+    if (!scan.ok()) return scan.status();
+    if (scan->exclusive && HasIndex(combiner)) {
+      return reader.ErrorAt(
+          column,
+          absl::StrCat(called, " is not exclusive: where nothing was met there is no index"));
+    }
+    auto value = CombinedValue(reader, axes, {}, type, "scan");
+    if (!value.ok()) return value.status();
+    graph_.AddScan(name, combiner, std::move(axes.axes), *scan, *std::move(value), index_name);
     return absl::OkStatus();
   }
 

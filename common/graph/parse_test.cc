@@ -109,6 +109,13 @@ TEST_CASE("statements and their canonical text") {
                        "v, at: f16[i: 2] = argmin[j: 3](x[i, j])",
                        "next: i32[i: 1] = count[i] + 1",
                        "any: bool = max[i: 2](mask[i])",
+                       "c: f64[i: 2, j: 3] = cumsum[j](f64(x[i, j]) * scale[])",
+                       "p: i32[i: 1] = cumprod[i, exclusive](count[i])",
+                       "l: f16[i: 2, j: 3] = cumlogsumexp[i, reverse](x[i, j])",
+                       "e: bool[i: 2] = cummax[i, reverse, exclusive](mask[i])",
+                       "far, where: f16[i: 2, j: 3] = cumargmin[j](x[i, j])",
+                       "cumsum: f32[i: 2] = 1",
+                       "loaded: f32[i: 2] = cumsum[i]",
                        "output s",
                        "output at",
                        "output x",
@@ -121,6 +128,18 @@ TEST_CASE("statements and their canonical text") {
   CHECK(Print(*graph) == lines);
   CHECK(graph->nodes[1].outputs.size() == 2);
   CHECK(graph->tensors[graph->nodes[1].outputs[1]].type == DType::kI64);
+  CHECK_FALSE(graph->nodes[4].map());
+  CHECK(graph->nodes[4].scan == Scan{1, false, false});
+  CHECK(graph->nodes[7].scan == Scan{0, true, true});
+  CHECK(graph->tensors[graph->Find("where")].type == DType::kI64);
+  CHECK(graph->nodes.back().map());
+}
+
+TEST_CASE("the words of a scan may stand in either order") {
+  const auto graph = Parse(
+      {"input x: f32[R]", "y: f32[r: R] = cumsum[r, exclusive, reverse](x[r])", "output y"}, kDims);
+  REQUIRE(graph.ok());
+  CHECK(Print(*graph)[1] == "y: f32[r: 4] = cumsum[r, reverse, exclusive](x[r])");
 }
 
 TEST_CASE("wrong text is refused with its place and what was expected") {
@@ -157,6 +176,16 @@ TEST_CASE("wrong text is refused with its place and what was expected") {
       {{x, "y: f32[r: R] = foo(x[r, 0])"}, "unknown function 'foo'"},
       {{x, "y: f32[r: R] = 1 + sum(x[r, 0])"}, "a reduce names its axes"},
       {{x, "y: f32[r: R] = sum[c: C](x[r, c]) / C"}, "a reduce stands alone"},
+      {{x, "y: f32[r: R] = logsumexp[c: C](x[r, c])"}, "logsumexp is for scans"},
+      {{x, "y: f32[r: R] = cumsum[c](x[r, 0])"}, "column 23: 'c' is no axis of the output"},
+      {{x, "y: f32[r: R] = cumsum[r](x[r, 0]) / C"}, "a scan stands alone"},
+      {{x, "y: f32[r: R] = cumsum[r, back](x[r, 0])"}, "expected reverse or exclusive, each once"},
+      {{x, "y: f32[r: R] = cumsum[r, reverse, reverse](x[r, 0])"}, "each once but found 'reverse'"},
+      {{x, "y: f32[r: R] = cumargmax[r](x[r, 0])"}, "cumargmax gives two outputs"},
+      {{x, "y, z: f32[r: R] = cummax[r](x[r, 0])"}, "cummax gives one output"},
+      {{x, "y, z: f32[r: R] = cumargmax[r, exclusive](x[r, 0])"}, "cumargmax is not exclusive"},
+      {{x, "y: bool[r: R] = cumprod[r](x[r, 0] > 0)"}, "cumprod of bool"},
+      {{x, "y: i64[r: R] = cumlogsumexp[r](r)"}, "cumlogsumexp of i64"},
       {{x, "y: f32[r: R] = argmax[c: C](x[r, c])"}, "argmax gives two outputs"},
       {{x, "y, z: f32[r: R] = max[c: C](x[r, c])"}, "max gives one output"},
       {{x, "y, z: f32[r: R] = x[r, 0]"}, "two outputs need argmax"},
@@ -234,7 +263,8 @@ TEST_CASE("a text has limits") {
 TEST_CASE("random graphs round-trip through their text") {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     INFO("seed " << seed);
-    const Graph graph = RandomGraph(seed);
+    const RandomGraphOptions options{.scans = seed % 2 == 1};
+    const Graph graph = RandomGraph(seed, options);
     const Lines text = Print(graph);
     const auto again = Parse(text, {});
     INFO(again.status().message());
@@ -243,9 +273,10 @@ TEST_CASE("random graphs round-trip through their text") {
     REQUIRE(again->nodes.size() == graph.nodes.size());
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       CHECK(Same(again->nodes[n].value, graph.nodes[n].value));
+      CHECK(again->nodes[n].scan == graph.nodes[n].scan);
     }
     CHECK(again->outputs == graph.outputs);
-    CHECK(Print(RandomGraph(seed)) == text);
+    CHECK(Print(RandomGraph(seed, options)) == text);
   }
 }
 

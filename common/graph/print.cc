@@ -162,6 +162,11 @@ std::string PrintNode(const Graph& graph, const Node& node) {
   const std::string head = absl::StrCat(absl::StrJoin(names, ", "), ": ", NameOf(node.value->type),
                                         PrintAxes(node.axes), " = ");
   const std::string value = PrintExpr(graph, node, node.value);
+  if (node.scan) {
+    return absl::StrCat(head, ScanNameOf(node.combiner), "[", node.axes[node.scan->axis].name,
+                        node.scan->reverse ? ", reverse" : "",
+                        node.scan->exclusive ? ", exclusive" : "", "](", value, ")");
+  }
   if (!node.reduce) return head + value;
   return absl::StrCat(head, NameOf(node.combiner), PrintAxes(node.reduce_axes), "(", value, ")");
 }

@@ -95,6 +95,14 @@ Value RandomBuilder::Reduce(Combiner combiner, const Shape& kept, const Shape& r
   }
 }
 
+Value RandomBuilder::ScanOf(Combiner combiner, const Shape& shape, const Scan& scan,
+                            const Term& term) {
+  const int id = graph_.AddScan(NewName("c"), combiner, AxesOf(shape, "i"), scan, term.e);
+  const bool arithmetic = combiner == Combiner::kSum || combiner == Combiner::kProd;
+  const double limit = combiner == Combiner::kSum ? term.limit * shape[scan.axis] : term.limit;
+  return {id, limit, arithmetic ? !IsFloat(term.e->type) : term.exact};
+}
+
 Value RandomBuilder::Tamed(const Value& v) {
   const Term x = At(v, Variables(0, ShapeOf(v).size()));
   const Term tame = Tame(x);

@@ -44,6 +44,7 @@ class RandomBuilder {
   Term At(const Value& v, std::vector<ExprPtr> indexes) const;
   Value Map(const Shape& shape, const Term& term);
   Value Reduce(Combiner combiner, const Shape& kept, const Shape& reduced, const Term& term);
+  Value ScanOf(Combiner combiner, const Shape& shape, const Scan& scan, const Term& term);
   // A map that brings the magnitude down, if that is needed.
   Value Tamed(const Value& v);
 

@@ -31,6 +31,7 @@ class Generator : public RandomViews {
 
   void Move() {
     const Value x = PickValue();
+    if (options_.scans && dice_.OneIn(4)) return Keep(ScanAxis(x));
     switch (dice_.Below(options_.only_f32 ? 14 : 15)) {
       case 0:
       case 1:
@@ -280,6 +281,56 @@ class Generator : public RandomViews {
     // Both outputs; the index is an integer tensor that later moves may use.
     pool_.push_back({value.tensor + 1, last, true});
     pool_.push_back(Tamed(value));
+  }
+
+  // Along any axis, the last as often as all others.
+  Value ScanAxis(const Value& x) {
+    const Shape shape = ShapeOf(x);
+    if (shape.empty()) return Expand(x);
+    const int last = static_cast<int>(shape.size()) - 1;
+    Scan scan;
+    scan.axis = dice_.OneIn(2) ? last : static_cast<int>(dice_.Below(last + 1));
+    scan.reverse = dice_.OneIn(3);
+    scan.exclusive = dice_.OneIn(3);
+    Term term = At(x, Variables(0, shape.size()));
+    if (dice_.OneIn(2)) term = RandomUnary(dice_, term);
+    const int64_t count = shape[scan.axis];
+    const bool is_float = IsFloat(term.e->type);
+    switch (dice_.Below(8)) {
+      case 0:
+      case 1:
+        scan.exclusive = false;  // it would begin with the largest there is
+        return ScanOf(dice_.OneIn(2) ? Combiner::kMax : Combiner::kMin, shape, scan, term);
+      case 2:
+        return ArgScan(x, shape, scan);
+      case 3:
+        if (!is_float) break;
+        scan.exclusive = false;
+        return ScanOf(Combiner::kLogSumExp, shape, scan,
+                      {term.e, term.limit + std::log(static_cast<double>(count)), false});
+      case 4:
+        // As in a reduce.
+        if (is_float && count <= 64) {
+          const ExprPtr small = Mul(Unary(Op::kTanh, term.e), Const(term.e->type, 0.05));
+          return ScanOf(Combiner::kProd, shape, scan,
+                        {Add(Const(term.e->type, 1), small), 23, false});
+        }
+        break;
+      default:
+        break;
+    }
+    return ScanOf(Combiner::kSum, shape, scan, term);
+  }
+
+  Value ArgScan(const Value& x, const Shape& shape, Scan scan) {
+    if (!x.exact) return Pointwise(x);
+    scan.exclusive = false;
+    Term term = At(x, Variables(0, shape.size()));
+    if (IsFloat(term.e->type) && dice_.OneIn(3)) term.e = Unary(Op::kRound, term.e);  // many ties
+    const Combiner combiner = dice_.OneIn(2) ? Combiner::kArgMax : Combiner::kArgMin;
+    const Value value = ScanOf(combiner, shape, scan, term);
+    pool_.push_back({value.tensor + 1, static_cast<double>(shape[scan.axis] - 1), true});
+    return value;
   }
 
   // Pooling over the last one or two axes.

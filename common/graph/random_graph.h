@@ -19,6 +19,7 @@ struct RandomGraphOptions {
   // No f64, f16, bf16, i32, i64 and bool tensors, but for the integers that argmax gives and
   // gathers take.
   bool only_f32 = false;
+  bool scans = false;
 };
 
 // The same seed and options give the same graph.

@@ -38,12 +38,13 @@ class NodeValidator {
   }
 
   absl::Status Shape() const {
-    if (node_.outputs.size() != (node_.reduce && HasIndex(node_.combiner) ? 2 : 1)) {
+    if (node_.outputs.size() != (!node_.map() && HasIndex(node_.combiner) ? 2 : 1)) {
       return Error("has the wrong number of outputs");
     }
     if (node_.reduce == node_.reduce_axes.empty()) {
-      return Error(node_.reduce ? "reduces over no axis" : "is a map with reduce axes");
+      return Error(node_.reduce ? "reduces over no axis" : "has reduce axes but is no reduce");
     }
+    if (auto status = Combination(); !status.ok()) return status;
     std::set<std::string> names;
     int64_t elements = 1;
     for (const auto* axes : {&node_.axes, &node_.reduce_axes}) {
@@ -63,6 +64,21 @@ class NodeValidator {
     return absl::OkStatus();
   }
 
+  absl::Status Combination() const {
+    if (node_.reduce && node_.scan) return Error("is a reduce and a scan");
+    if (node_.reduce && node_.combiner == Combiner::kLogSumExp) {
+      return Error("logsumexp is for scans");
+    }
+    if (!node_.scan) return absl::OkStatus();
+    if (node_.scan->axis < 0 || node_.scan->axis >= node_.axes.size()) {
+      return Error("scans along no axis");
+    }
+    if (node_.scan->exclusive && HasIndex(node_.combiner)) {
+      return Error("the first of an exclusive scan has no index");
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Outputs() const {
     for (size_t i = 0; i < node_.outputs.size(); ++i) {
       const Tensor& tensor = graph_.tensors[node_.outputs[i]];
@@ -75,7 +91,7 @@ class NodeValidator {
       }
       if (!same) return Error("shape differs from the axes");
     }
-    if (node_.reduce && !Takes(node_.combiner, node_.value->type)) {
+    if (!node_.map() && !Takes(node_.combiner, node_.value->type)) {
       return Error(absl::StrCat(NameOf(node_.combiner), " of ", NameOf(node_.value->type)));
     }
     return absl::OkStatus();

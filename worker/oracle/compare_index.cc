@@ -21,7 +21,7 @@ constexpr absl::Duration kCompileLimit = absl::Minutes(1);
 constexpr int kMostInlined = 10000;  // expressions; beyond, indexes have to be the same
 
 // The expression with every tensor that a map gives replaced by that map, or null where a reduce
-// stands behind it.
+// or a scan stands behind it.
 ExprPtr Inlined(const Graph& graph, const ExprPtr& e, int* left) {
   if (--*left < 0) return nullptr;
   auto copy = std::make_shared<Expr>(*e);
@@ -31,7 +31,7 @@ ExprPtr Inlined(const Graph& graph, const ExprPtr& e, int* left) {
   }
   if (e->op != Op::kLoad || graph.tensors[e->tensor].node < 0) return copy;
   const Node& from = graph.nodes[graph.tensors[e->tensor].node];
-  if (from.reduce) return nullptr;
+  if (!from.map()) return nullptr;
   return Inlined(graph, graph::Substitute(from.value, copy->args), left);
 }
 
@@ -57,7 +57,7 @@ extern "C" __global__ void indexes(const i64* control, const i64* got, const i64
     ++s.finite;
     if (g == w) continue;
     bool right = false;
-    if (g >= 0 && g < $EXTENT) {
+    if ($MAY_BE) {
       const double mine = (double)value($ARGUMENTS, n, g), theirs = (double)value($ARGUMENTS, n, w);
       right = mine == theirs || (is_nan(mine) && is_nan(theirs)) ||
               fabs(mine - theirs) <= absolute * fmin(1.0, fabs(theirs)) + relative * fabs(theirs);
@@ -69,6 +69,16 @@ extern "C" __global__ void indexes(const i64* control, const i64* got, const i64
   keep(s, stats, threads, me);
 }
 )cuda";
+
+// Whether the index `g` is of an element that the result at position `n` was combined from.
+std::string MayBe(const Node& node) {
+  if (node.reduce) return absl::StrCat("g >= 0 && g < ", Extent(node.reduce_axes), "ll");
+  const int axis = node.scan->axis;
+  const int64_t inner = Extent({node.axes.begin() + axis + 1, node.axes.end()});
+  const std::string own = absl::StrCat("n / ", inner, "ll % ", node.axes[axis].extent, "ll");
+  if (!node.scan->reverse) return absl::StrCat("g >= 0 && g <= ", own);
+  return absl::StrCat("g >= ", own, " && g < ", node.axes[axis].extent, "ll");
+}
 
 std::string Replaced(std::string text, const std::string& what, const std::string& by) {
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
@@ -104,7 +114,7 @@ absl::StatusOr<std::unique_ptr<IndexRule>> Comparer::MakeIndexRule(const Graph& 
   }
   std::string kernel = Replaced(kIndexText, "$PARAMETERS", parameters);
   kernel = Replaced(kernel, "$ARGUMENTS", arguments);
-  kernel = Replaced(kernel, "$EXTENT", absl::StrCat(Extent(node.reduce_axes), "ll"));
+  kernel = Replaced(kernel, "$MAY_BE", MayBe(node));
   auto binary =
       compiler.Compile(absl::StrCat(kDevicePrelude, kCompareText, function, kernel), kCompileLimit);
   if (!binary.ok()) {

@@ -84,6 +84,12 @@ template <class T> ORACLE bool above(T a, T b) { return a > b || (is_nan(a) && !
 template <class T> ORACLE bool below(T a, T b) { return a < b || (is_nan(a) && !is_nan(b)); }
 template <class T> ORACLE T larger(T a, T b) { return above(b, a) ? b : a; }
 template <class T> ORACLE T smaller(T a, T b) { return below(b, a) ? b : a; }
+// log(exp(a) + exp(b)).
+template <class T> ORACLE T log_add(T a, T b) {
+  if (is_nan(a) || is_nan(b)) return a + b;
+  const T most = a > b ? a : b, least = a > b ? b : a;
+  return most == least && most - most != 0 ? most : most + log1p(exp(least - most));
+}
 template <class T> ORACLE T sign_of(T a) { return (T)((a > (T)0) - (a < (T)0)); }
 template <class T> ORACLE T magnitude(T a) { return a < (T)0 ? wrap_sub((T)0, a) : a; }
 ORACLE float magnitude(float a) { return fabs(a); }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
+#include "common/graph/numeric.h"
 
 namespace warpsmith::oracle {
 namespace {
@@ -28,6 +29,9 @@ constexpr int64_t kWantedThreads = int64_t{1} << 19;
 constexpr int64_t kFewestToSplit = 64;  // elements of a reduction
 constexpr int64_t kLastJoin = 512;
 constexpr int64_t kSumBlock = 64;  // elements added up before they are added to the rest
+// What one thread of a scan goes over; and at once, where that makes no further kernels.
+constexpr int64_t kScanPart = 64;
+constexpr int64_t kMostAtOnce = 256;
 
 int64_t Extent(const std::vector<Axis>& axes) {
   int64_t n = 1;
@@ -118,15 +122,17 @@ class NodeWriter {
  private:
   bool sampled() const { return answer_ >= 0; }
   bool WithIndex() const {
-    return node_.reduce &&
+    return !node_.map() &&
            (node_.combiner == Combiner::kArgMax || node_.combiner == Combiner::kArgMin);
   }
 
   Code Generate() {
-    if (!node_.reduce) {
-      WriteMap();
-    } else {
+    if (node_.reduce) {
       WriteReduce();
+    } else if (node_.scan) {
+      WriteScan();
+    } else {
+      WriteMap();
     }
     return std::move(code_);
   }
@@ -164,6 +170,10 @@ class NodeWriter {
         kernel.operands.push_back({Operand::kSamples, targets_[i].samples});
         parameters.push_back(absl::StrCat("double* samples", i));
       }
+      if (targets_[i].sampled > 0) {
+        kernel.operands.push_back({Operand::kPositions, targets_[i].samples});
+        parameters.push_back(absl::StrCat("const i64* positions", i));
+      }
     }
   }
   // Stores result `value` (and `at`, the index) of the element `position`.
@@ -186,8 +196,20 @@ class NodeWriter {
         absl::StrAppend(&text, "    answer", i, "[", position, "] = ", stored, ";\n");
       }
       if (targets_[i].samples >= 0) {
-        absl::StrAppend(&text, "    samples", i, "[", position, "] = (double)",
-                        Rounded(results[i], static_cast<int>(i)), ";\n");
+        const std::string sample =
+            absl::StrCat("] = (double)", Rounded(results[i], static_cast<int>(i)), ";\n");
+        if (targets_[i].sampled == 0) {
+          absl::StrAppend(&text, "    samples", i, "[", position, sample);
+        } else {
+          // The part that an element is in begins at its share rounded down, so it is this or the
+          // next.
+          const int64_t count = targets_[i].sampled;
+          absl::StrAppend(&text, "    { const i64 q = (i64)((u64)(", position, ") * ", count,
+                          "ull / ", tensor.elements(), "ull);\n      if (positions", i,
+                          "[q] == ", position, ") samples", i, "[q", sample,
+                          "      else if (q + 1 < ", count, " && positions", i,
+                          "[q + 1] == ", position, ") samples", i, "[q + 1", sample, "    }\n");
+        }
       }
     }
     return text;
@@ -284,6 +306,8 @@ class NodeWriter {
         return absl::StrCat("if (first || above(", value, ", acc)) acc = ", value, ";");
       case Combiner::kMin:
         return absl::StrCat("if (first || below(", value, ", acc)) acc = ", value, ";");
+      case Combiner::kLogSumExp:
+        return "";  // of scans only
       case Combiner::kArgMax:
       case Combiner::kArgMin: {
         const char* better = node_.combiner == Combiner::kArgMax ? "above" : "below";
@@ -361,6 +385,167 @@ class NodeWriter {
     if (WithIndex()) absl::StrAppend(&text, "      const i64 at = from_at[", where, "];\n");
     absl::StrAppend(&text, "      ", Combine("x", "at", false), "\n      first = false;\n    }\n");
     text += next > 1 ? StorePartial("to", next) : Store("acc", "best", "o");
+    Finish(std::move(kernel), text + kEnd);
+  }
+
+  // ---- scans ----
+  //
+  // A scan of K elements for each of `outer` * `inner` sequences. Where that is long, each thread
+  // combines kScanPart of them, what they give is scanned in turn, and each goes over its part
+  // again from what stands before it. Parts are counted in the scan's own direction.
+
+  struct Sequences {
+    int64_t outer = 1, elements = 1, inner = 1;
+    int64_t count() const { return outer * inner; }
+  };
+
+  void WriteScan() {
+    Sequences all;
+    all.elements = node_.axes[node_.scan->axis].extent;
+    for (int a = 0; a < static_cast<int>(node_.axes.size()); ++a) {
+      if (a < node_.scan->axis) all.outer *= node_.axes[a].extent;
+      if (a > node_.scan->axis) all.inner *= node_.axes[a].extent;
+    }
+    if (all.elements <= kMostAtOnce || (all.inner > 1 && all.count() >= kWantedThreads)) {
+      return WriteScanned(all, all.elements, -1);
+    }
+    Sequences parts = all;
+    parts.elements = (all.elements + kScanPart - 1) / kScanPart;
+    count_ = parts.count();
+    const int totals = AddPartials(parts.elements);
+    WriteTotals(all, parts, totals);
+    ScanTotals(parts, totals, 0);
+    WriteScanned(all, kScanPart, totals);
+  }
+
+  // Thread n's part c of sequence (o, i), its elements p of the scan's direction.
+  static std::string PartOf(const Sequences& parts) {
+    return absl::StrCat("    const i64 i = n % ", parts.inner, "ll, c = n / ", parts.inner, "ll % ",
+                        parts.elements, "ll, o = n / ", parts.inner * parts.elements,
+                        "ll; (void)i; (void)c; (void)o;\n");
+  }
+  static std::string EachElement(const Sequences& all, int64_t length) {
+    return absl::StrCat("    for (i64 p = c * ", length, "ll; p < ", all.elements,
+                        "ll && p < (c + 1) * ", length, "ll; ++p) {\n");
+  }
+  // Position `e` of element p, its place k on the axis, and the value there as `x`.
+  std::string ElementOf(const Sequences& all) {
+    std::string text = absl::StrCat(
+        "      const i64 k = ",
+        node_.scan->reverse ? absl::StrCat(all.elements - 1, "ll - p") : std::string("p"),
+        ", e = (o * ", all.elements, "ll + k) * ", all.inner, "ll + i; (void)k;\n");
+    text += Decode(node_.axes, 0, "e", 6);
+    const std::string value = ExprWriter(graph_, pass_, &text, 6).Write(node_.value);
+    absl::StrAppend(&text, "      const ", ValueType(), " x = ", value, ";\n");
+    return text;
+  }
+
+  std::string Start() const {
+    return absl::StrCat("    ", ValueType(), " acc = ", Nothing(), "; i64 best = 0; (void)best;\n");
+  }
+  // What a scan of nothing gives.
+  std::string Nothing() const {
+    const DType type = node_.value->type;
+    const bool largest = node_.combiner == Combiner::kMax || node_.combiner == Combiner::kArgMax;
+    if (node_.combiner == Combiner::kSum) return "0";
+    if (node_.combiner == Combiner::kProd) return "1";
+    if (node_.combiner == Combiner::kLogSumExp)
+      return absl::StrCat("(", ValueType(), ")-infinity()");
+    if (IsFloat(type)) {
+      return absl::StrCat("(", ValueType(), ")", largest ? "-infinity()" : "infinity()");
+    }
+    if (type == DType::kBool) return largest ? "false" : "true";
+    const int64_t end = largest ? graph::LowestOf(type) : graph::HighestOf(type);
+    // The lowest i64 is no literal.
+    return end < 0 ? absl::StrCat("(", end + 1, "ll - 1)") : absl::StrCat(end, "ll");
+  }
+  // How `x` (from `at`) follows what has been combined: of equals and of NaNs the latest counts.
+  std::string Follow(const std::string& at) const {
+    switch (node_.combiner) {
+      case Combiner::kMax:
+        return "if (!above(acc, x)) acc = x;";
+      case Combiner::kMin:
+        return "if (!below(acc, x)) acc = x;";
+      case Combiner::kArgMax:
+        return absl::StrCat("if (!above(acc, x)) { acc = x; best = ", at, "; }");
+      case Combiner::kArgMin:
+        return absl::StrCat("if (!below(acc, x)) { acc = x; best = ", at, "; }");
+      case Combiner::kLogSumExp:
+        return "acc = log_add(acc, x);";
+      default:
+        return Combine("x", at, true);
+    }
+  }
+
+  // The scan itself, `length` elements a thread; those of a part begin with what `before` holds.
+  void WriteScanned(const Sequences& all, int64_t length, int before) {
+    Sequences parts = all;
+    parts.elements = (all.elements + length - 1) / length;
+    Kernel kernel{name_, {}, parts.count() * parts.elements};
+    std::vector<std::string> parameters;
+    AddLoads(kernel, parameters);
+    AddDestinations(kernel, parameters);
+    if (before >= 0) AddPartialOperands(kernel, parameters, before, "before", true);
+    std::string text = Begin(kernel.name, parameters, kernel.threads) + PartOf(parts) + Start();
+    if (before >= 0) text += "    acc = before[n];\n";
+    if (before >= 0 && WithIndex()) text += "    best = before_at[n];\n";
+    absl::StrAppend(&text, EachElement(all, length), ElementOf(all));
+    const std::string follow = absl::StrCat("      ", Follow("k"), "\n");
+    const std::string store = Store("acc", "best", "e");
+    text += node_.scan->exclusive ? store + follow : follow + store;
+    Finish(std::move(kernel), text + "    }\n" + kEnd);
+  }
+
+  void WriteTotals(const Sequences& all, const Sequences& parts, int totals) {
+    Kernel kernel{name_ + "_totals", {}, parts.count() * parts.elements};
+    std::vector<std::string> parameters;
+    AddLoads(kernel, parameters);
+    AddPartialOperands(kernel, parameters, totals, "total", false);
+    std::string text = Begin(kernel.name, parameters, kernel.threads) + PartOf(parts) + Start();
+    absl::StrAppend(&text, EachElement(all, kScanPart), ElementOf(all), "      ", Follow("k"),
+                    "\n    }\n    total[n] = acc;\n");
+    if (WithIndex()) text += "    total_at[n] = best;\n";
+    Finish(std::move(kernel), text + kEnd);
+  }
+
+  // Replaces each total by what the ones before it combine to.
+  void ScanTotals(const Sequences& totals, int partial, int level) {
+    if (totals.elements <= kMostAtOnce) {
+      return WriteBefore(totals, totals.elements, partial, -1, level);
+    }
+    Sequences parts = totals;
+    parts.elements = (totals.elements + kScanPart - 1) / kScanPart;
+    const int next = AddPartials(parts.elements);
+    Kernel kernel{absl::StrCat(name_, "_totals", level), {}, parts.count() * parts.elements};
+    std::vector<std::string> parameters;
+    AddPartialOperands(kernel, parameters, partial, "from", true);
+    AddPartialOperands(kernel, parameters, next, "total", false);
+    std::string text = Begin(kernel.name, parameters, kernel.threads) + PartOf(parts) + Start();
+    absl::StrAppend(&text, EachElement(totals, kScanPart), TotalOf(totals), "      ", Follow("at"),
+                    "\n    }\n    total[n] = acc;\n");
+    if (WithIndex()) text += "    total_at[n] = best;\n";
+    Finish(std::move(kernel), text + kEnd);
+    ScanTotals(parts, next, level + 1);
+    WriteBefore(totals, kScanPart, partial, next, level);
+  }
+  std::string TotalOf(const Sequences& totals) const {
+    return absl::StrCat("      const i64 e = (o * ", totals.elements, "ll + p) * ", totals.inner,
+                        "ll + i;\n      const ", ValueType(), " x = from[e];\n",
+                        WithIndex() ? "      const i64 at = from_at[e];\n" : "");
+  }
+  void WriteBefore(const Sequences& totals, int64_t length, int partial, int before, int level) {
+    Sequences parts = totals;
+    parts.elements = (totals.elements + length - 1) / length;
+    Kernel kernel{absl::StrCat(name_, "_before", level), {}, parts.count() * parts.elements};
+    std::vector<std::string> parameters;
+    AddPartialOperands(kernel, parameters, partial, "from", false);
+    if (before >= 0) AddPartialOperands(kernel, parameters, before, "before", true);
+    std::string text = Begin(kernel.name, parameters, kernel.threads) + PartOf(parts) + Start();
+    if (before >= 0) text += "    acc = before[n];\n";
+    if (before >= 0 && WithIndex()) text += "    best = before_at[n];\n";
+    absl::StrAppend(&text, EachElement(totals, length), TotalOf(totals), "      from[e] = acc;\n");
+    if (WithIndex()) text += "      from_at[e] = best;\n";
+    absl::StrAppend(&text, "      ", Follow("at"), "\n    }\n");
     Finish(std::move(kernel), text + kEnd);
   }
 
@@ -477,6 +662,12 @@ std::string ValueFunction(const Graph& graph, int node, const std::string& name,
   std::string text =
       absl::StrCat("static __device__ ", ComputeType(n.value->type, Pass::kExact), " ", name, "(",
                    absl::StrJoin(parameters, ", "), ") {\n  (void)e; (void)k;\n");
+  if (n.scan) {
+    int64_t inner = 1;
+    for (size_t a = n.scan->axis + 1; a < n.axes.size(); ++a) inner *= n.axes[a].extent;
+    absl::StrAppend(&text, "  e += (k - e / ", inner, "ll % ", n.axes[n.scan->axis].extent,
+                    "ll) * ", inner, "ll;\n");
+  }
   text += Decode(n.axes, 0, "e", 2);
   text += Decode(n.reduce_axes, static_cast<int>(n.axes.size()), "k", 2);
   std::string value = ExprWriter(graph, Pass::kExact, &text, 2).Write(n.value);

@@ -149,8 +149,10 @@ class Stager {
         target.hold = last_use_[t] > static_cast<int>(n);
         int answer = AnswerOf(t);
         if (pass == Pass::kExact) target.answer = answer;
-        if (answer >= 0 && p_.sampled[answer] && Count(answer) == Elements(t)) {
-          target.samples = answer;
+        if (answer >= 0 && p_.sampled[answer]) {
+          const bool all = Count(answer) == Elements(t);
+          if (all || node.scan) target.samples = answer;
+          if (!all && node.scan) target.sampled = Count(answer);
         }
         if (target.hold) slot_of_[t] = slots_.Acquire(HeldBytes(p_.graph.tensors[t], pass));
         whole = whole || target.hold || target.answer >= 0 || target.samples >= 0;
@@ -269,7 +271,8 @@ class Stager {
   Staged staged_;
 };
 
-// Positions in increasing order, spread over the whole, the first and the last among them.
+// Positions in increasing order, one in each of as many equal parts (Target::sampled relies on it),
+// the first and the last among them.
 std::vector<int64_t> SamplePositions(int64_t elements, uint64_t seed) {
   int64_t count = std::min(kSampled, elements);
   std::vector<int64_t> positions(count);

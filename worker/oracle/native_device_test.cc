@@ -117,6 +117,25 @@ TEST_CASE("answers are those of the evaluation on the processor") {
          "p: f32[c: 33] = prod[r: 200](1 + x[r, c] * 0.001)", "output a", "output i", "output b",
          "output j", "output m", "output p"});
   }
+  SECTION("scans: short and long, along rows and columns, both ways") {
+    CheckGraph({"input x: f32[3, 70, 5] ~ normal",
+                "a: f32[i: 3, j: 70, k: 5] = cumsum[j, reverse](x[i, j, k])",
+                "b: f32[i: 3, j: 70, k: 5] = cumprod[k, exclusive](a[i, j, k])",
+                "c: f32[i: 3, j: 70, k: 5] = cumlogsumexp[i](x[i, j, k] * 2)", "output a, b, c"});
+    CheckGraph({"input x: f32[2, 20000] ~ integers(-9, 9)",
+                "a: f32[i: 2, j: 20000] = cumsum[j, exclusive](x[i, j] * 0.5)",
+                "m, at: f32[i: 2, j: 20000] = cumargmax[j](x[i, j] - f32(j) * 0.01)",
+                "n, of: f32[i: 2, j: 20000] = cumargmin[j, reverse](x[i, j])",
+                "l: f32[i: 2, j: 20000] = cumlogsumexp[j, reverse](x[i, j])",
+                "y: bf16[i: 2, j: 20000] = bf16(a[i, j] + m[i, j])",
+                "output a, m, at, n, of, l, y"});
+    CheckGraph({"input x: f32[70000] ~ normal", "input k: i64[70000] ~ integers(-5, 9)",
+                "y: f64[i: 70000] = cumsum[i](f64(x[i]))", "z: i64[i: 70000] = cumprod[i](k[i])",
+                "w: i64[i: 70000] = cummax[i, reverse, exclusive](k[i])",
+                "b: bool[i: 70000] = cummax[i](k[i] > 7 and i > 30000)", "output y, z, w, b"});
+    CheckGraph({"input x: f32[600, 301] ~ uniform(0.9, 1.1)",
+                "y: f32[i: 600, j: 301] = cumprod[i](x[i, j])", "output y"});
+  }
   SECTION("small types, casts, integers") {
     CheckGraph(
         {"input h: f16[4097] ~ normal", "input b: bf16[4097] ~ normal",

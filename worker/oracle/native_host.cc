@@ -26,22 +26,24 @@ int64_t Points(const std::vector<graph::Axis>& axes) {
   return n;
 }
 
-// Whether `value` takes the place of `best` in a search for the first largest (or smallest): a NaN
-// beats everything but an earlier NaN.
+// Whether `value` takes the place of `best` in a search for the largest (or smallest): a NaN beats
+// everything but another NaN; of equals the earlier stays, or the latest counts.
 template <class T>
-bool Beats(bool largest, T value, T best) {
+bool Beats(bool largest, bool latest, T value, T best) {
   if constexpr (std::is_same_v<T, double>) {
+    if (std::isnan(value)) return latest || !std::isnan(best);
     if (std::isnan(best)) return false;
-    if (std::isnan(value)) return true;
   }
-  return largest ? value > best : value < best;
+  return (largest ? value > best : value < best) || (latest && value == best);
 }
 
-// Combines the values of one output element, in the order of the reduce axes. T: double or int64_t.
+// Combines values in the order in which they are added. T: double or int64_t.
 template <class T>
 class Accumulator {
  public:
-  Accumulator(Combiner combiner, DType type) : combiner_(combiner), type_(type) {}
+  // latest: of equal extremes and of NaNs the index is the last one's, not the first one's.
+  Accumulator(Combiner combiner, DType type, bool latest)
+      : combiner_(combiner), type_(type), latest_(latest) {}
 
   void Add(T value) {
     switch (combiner_) {
@@ -51,24 +53,34 @@ class Accumulator {
       case Combiner::kProd:
         product_ *= static_cast<Wide>(value);
         break;
+      case Combiner::kLogSumExp:
+        AddExponential(value);
+        break;
       default:
-        if (position_ == 0 || Beats(Largest(), value, best_)) {
+        if (count_ == 0 || Beats(Largest(), latest_, value, best_)) {
           best_ = value;
-          index_ = position_;
+          index_ = count_;
         }
     }
-    ++position_;
+    ++count_;
   }
 
-  // The value, and a fresh start. `index`: where it was found.
-  T Take(int64_t* index) {
-    *index = index_;
-    T result = best_;
-    if (combiner_ == Combiner::kSum) result = Sum();
-    if (combiner_ == Combiner::kProd) result = Narrowed(product_);
-    *this = Accumulator(combiner_, type_);
-    return result;
+  T Value() const {
+    switch (combiner_) {
+      case Combiner::kSum:
+        return Sum();
+      case Combiner::kProd:
+        return Narrowed(product_);
+      case Combiner::kLogSumExp:
+        return Narrowed(log_sum_);
+      default:
+        return count_ == 0 ? LosesToAll() : best_;
+    }
   }
+  // Of argmax and argmin: how many were added before the one that is the value.
+  int64_t Index() const { return index_; }
+
+  void Clear() { *this = Accumulator(combiner_, type_, latest_); }
 
  private:
   // Integers wrap, so they may as well do it without a sign.
@@ -104,13 +116,39 @@ class Accumulator {
     }
   }
 
+  void AddExponential(T value) {
+    if constexpr (std::is_same_v<T, double>) {
+      const Wide a = log_sum_, b = value, larger = a > b ? a : b;
+      if (std::isnan(a) || std::isnan(b)) {
+        log_sum_ = a + b;
+      } else if (std::isinf(larger)) {
+        log_sum_ = larger;
+      } else {
+        log_sum_ = larger + std::log1p(std::exp((a > b ? b : a) - larger));
+      }
+    }
+  }
+
+  // What max and min give of nothing.
+  T LosesToAll() const {
+    if constexpr (std::is_same_v<T, double>) {
+      return Largest() ? -INFINITY : INFINITY;
+    } else {
+      if (type_ == DType::kBool) return !Largest();
+      return Largest() ? graph::LowestOf(type_) : graph::HighestOf(type_);
+    }
+  }
+
   bool Largest() const { return combiner_ == Combiner::kMax || combiner_ == Combiner::kArgMax; }
 
   Combiner combiner_;
   DType type_;
+  bool latest_;
   T sum_ = 0, lost_ = 0, best_ = 0;
   Wide product_ = 1;
-  int64_t index_ = 0, position_ = 0;
+  // Of floats; there is no cumulative exponential of integers.
+  Wide log_sum_ = std::is_same_v<T, double> ? static_cast<Wide>(-INFINITY) : Wide{0};
+  int64_t index_ = 0, count_ = 0;
 };
 
 class Evaluator {
@@ -207,7 +245,7 @@ class Evaluator {
     std::vector<int64_t>* indexes =
         node.outputs.size() > 1 ? &tensors_[node.outputs[1]].integers : nullptr;
     // The value and the index of an integer argmax are vectors of two tensors, never of one.
-    Accumulator<T> accumulator(node.combiner, type);
+    Accumulator<T> accumulator(node.combiner, type, /*latest=*/false);
     int64_t filled = 0;
     for (int64_t first = 0; first < elements * reduced; first += HostProgram::kLanes) {
       const int count =
@@ -220,19 +258,51 @@ class Evaluator {
         values = program.integers();
       }
       if (!node.reduce) {
-        for (int l = 0; l < count; ++l) out.push_back(Rounded(type, values[l]));
+        // A scan's are rounded once they are combined.
+        for (int l = 0; l < count; ++l) {
+          out.push_back(node.scan ? values[l] : Rounded(type, values[l]));
+        }
         continue;
       }
       for (int l = 0; l < count; ++l) {
         accumulator.Add(values[l]);
         if (++filled < reduced) continue;
         filled = 0;
-        int64_t index;
-        out.push_back(Rounded(type, accumulator.Take(&index)));
-        if (indexes != nullptr) indexes->push_back(index);
+        out.push_back(Rounded(type, accumulator.Value()));
+        if (indexes != nullptr) indexes->push_back(accumulator.Index());
+        accumulator.Clear();
       }
     }
+    if (node.scan) RunScan(node, out, indexes);
     return absl::OkStatus();
+  }
+
+  // Combines the values of a scan in place. Neighbours along its axis are `stride` elements apart.
+  template <class T>
+  void RunScan(const Node& node, std::vector<T>& out, std::vector<int64_t>* indexes) {
+    const DType type = node.value->type;
+    const graph::Scan& scan = *node.scan;
+    const int64_t extent = node.axes[scan.axis].extent;
+    int64_t stride = 1;
+    for (size_t a = scan.axis + 1; a < node.axes.size(); ++a) stride *= node.axes[a].extent;
+    if (indexes != nullptr) indexes->resize(out.size());
+    Accumulator<T> accumulator(node.combiner, type, /*latest=*/true);
+    for (size_t first = 0; first < out.size(); first += extent * stride) {
+      for (int64_t lane = 0; lane < stride; ++lane) {
+        accumulator.Clear();
+        for (int64_t k = 0; k < extent; ++k) {
+          const int64_t place = scan.reverse ? extent - 1 - k : k;
+          T& value = out[first + place * stride + lane];
+          const T own = value;
+          if (!scan.exclusive) accumulator.Add(own);
+          value = Rounded(type, accumulator.Value());
+          if (scan.exclusive) accumulator.Add(own);
+          if (indexes == nullptr) continue;
+          const int64_t met = accumulator.Index();
+          (*indexes)[first + place * stride + lane] = scan.reverse ? extent - 1 - met : met;
+        }
+      }
+    }
   }
 
   const Graph& graph_;

@@ -169,7 +169,12 @@ absl::StatusOr<ValuePtr> Inliner::GetUncached(int tensor, const std::vector<Inde
   const int id = graph_.tensors[tensor].node;
   const graph::Node& node = graph_.nodes[id];
   if (access_.observe) access_.observe(tensor, at);
-  if (!node.reduce) return Build(node.value, at, guard);
+  if (node.map()) return Build(node.value, at, guard);
+  if (node.scan) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("scan '", graph_.tensors[tensor].name,
+                     "' cannot be computed where it is used; make it a group"));
+  }
   if (access_.stage) {
     auto result = access_.stage(tensor, at);
     if (!result.ok()) return result;

@@ -10,7 +10,7 @@ using absl::StrCat;
 
 int ReshapeOf(const graph::Graph& graph, int tensor, const InMemory& in_memory) {
   const graph::Tensor& t = graph.tensors[tensor];
-  if (t.node < 0 || graph.nodes[t.node].reduce) return -1;
+  if (t.node < 0 || !graph.nodes[t.node].map()) return -1;
   Values values;
   const Index position = Index::Of(values.NewVariable("i", {0, t.elements() - 1}));
   TensorAccess access;
@@ -26,6 +26,11 @@ int ReshapeOf(const graph::Graph& graph, int tensor, const InMemory& in_memory) 
 }
 
 absl::StatusOr<Work> ArrangeWork(const graph::Graph& graph, const v1::Schedule& schedule) {
+  for (const graph::Node& node : graph.nodes) {
+    if (!node.scan) continue;
+    return absl::UnimplementedError(StrCat("'", graph.tensors[node.outputs[0]].name,
+                                           "' is a scan, for which there is no skeleton yet"));
+  }
   Work work;
   std::set<int> in_memory;
   for (size_t t = 0; t < graph.tensors.size(); ++t) {

@@ -59,7 +59,7 @@ ExprPtr InlinedWithin(const Graph& graph, const ExprPtr& e, int& left) {
     std::vector<ExprPtr> at;
     for (const ExprPtr& arg : e->args) at.push_back(InlinedWithin(graph, arg, left));
     const int node = graph.tensors[e->tensor].node;
-    if (node < 0 || graph.nodes[node].reduce) return graph::Load(graph, e->tensor, at);
+    if (node < 0 || !graph.nodes[node].map()) return graph::Load(graph, e->tensor, at);
     return InlinedWithin(graph, graph::Substitute(graph.nodes[node].value, at), left);
   }
   if (e->args.empty()) return e;
@@ -68,8 +68,8 @@ ExprPtr InlinedWithin(const Graph& graph, const ExprPtr& e, int& left) {
   return copy;
 }
 
-// The expression with loads of maps replaced by what those compute, until loads are of inputs and
-// reduces; null if that is more than kMaxInlined nodes.
+// The expression with loads of maps replaced by what those compute, until loads are of inputs,
+// reduces and scans; null if that is more than kMaxInlined nodes.
 ExprPtr Inlined(const Graph& graph, const ExprPtr& e) {
   int left = kMaxInlined;
   ExprPtr inlined = InlinedWithin(graph, e, left);
