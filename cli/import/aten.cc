@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/import/lowering.h"
+#include "cli/import/scans.h"
 
 namespace warpsmith::import {
 namespace {
@@ -16,7 +17,7 @@ const OperatorTable& AllOperators() {
     auto* table = new OperatorTable;
     for (const OperatorTable* part :
          {&PointwiseOperators(), &CreationOperators(), &ViewOperators(), &IndexingOperators(),
-          &ReductionOperators(), &NormOperators(), &PoolingOperators()}) {
+          &ReductionOperators(), &ScanOperators(), &NormOperators(), &PoolingOperators()}) {
       table->insert(part->begin(), part->end());
     }
     return table;
@@ -152,6 +153,7 @@ absl::StatusOr<graph::Graph> LowerAten(const Dump& dump) {
     }
     l.graph.updates.push_back({state, value});
   }
+  FoldScans(l.graph);
   graph::Graph pruned = graph::Prune(l.graph);
   status = graph::Validate(pruned);
   if (!status.ok()) return status;

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "cli/import/dump.h"
+#include "cli/import/scans.h"
 #include "common/graph/graph.h"
 #include "worker/oracle/oracle.h"
 
@@ -86,8 +87,8 @@ void CheckCase(const json& row) {
 }
 
 TEST_CASE("imported operators give PyTorch's answers", "[aten]") {
-  for (const char* group :
-       {"pointwise", "views", "indexing", "reductions", "losses", "norms", "pooling", "whole"}) {
+  for (const char* group : {"pointwise", "views", "indexing", "reductions", "scans", "losses",
+                            "norms", "pooling", "whole"}) {
     SECTION(group) {
       const std::vector<json> cases = CasesOf(group);
       REQUIRE(cases.size() > 5);
@@ -121,8 +122,8 @@ TEST_CASE("what cannot be had is named", "[aten]") {
     return std::string(parsed.ok() ? LowerAten(*parsed).status().message()
                                    : parsed.status().message());
   };
-  CHECK(refusal(OneNode("aten.cumsum.default", {{"self", self}, {"dim", 0}})) ==
-        "aten.cumsum.default is not supported");
+  CHECK(refusal(OneNode("aten.sort.default", {{"self", self}, {"dim", 0}})) ==
+        "aten.sort.default is not supported");
   CHECK(refusal(OneNode("aten.relu.default", json::object())) ==
         "aten.relu.default: argument 'self' is missing");
   CHECK(refusal(OneNode("aten.relu.default", {{"self", {{"node", "nowhere"}}}})) ==
@@ -135,10 +136,52 @@ TEST_CASE("what cannot be had is named", "[aten]") {
   CHECK(refusal(json::array()) == "the dump is not a JSON object");
 }
 
+TEST_CASE("scans that are written with other operators become one node", "[aten]") {
+  struct Case {
+    std::vector<std::string> lines;
+    const char* folded;
+  };
+  const std::string x = "input x: f32[3, 8] ~ normal", zeros = "z: f32[i: 3, j: 1] = 0";
+  const Case cases[] = {
+      {{x, "f: f32[i: 3, j: 8] = x[i, 7 - j]", "c: f32[i: 3, j: 8] = cumsum[j](f[i, j])",
+        "y: f32[i: 3, j: 8] = c[i, 7 - j]", "output y"},
+       "y: f32[i: 3, j: 8] = cumsum[j, reverse](x[i, j])"},
+      {{x, "c: f32[i: 3, j: 8] = cumprod[i, reverse](exp(x[2 - i, j]))",
+        "y: f32[i: 3, j: 8] = c[2 - i, j]", "output y"},
+       "y: f32[i: 3, j: 8] = cumprod[i](exp(x[i, j]))"},
+      {{x, "n: f32[i: 3, j: 7] = x[i, j]", "c: f32[i: 3, j: 7] = cumsum[j](n[i, j])", zeros,
+        "y: f32[i: 3, j: 8] = select(j < 1, z[i, j], c[i, j - 1])", "output y"},
+       "y: f32[i: 3, j: 8] = cumsum[j, exclusive](x[i, j])"},
+      // one longer than what there is to read
+      {{x, "c: f32[i: 3, j: 8] = cumsum[j](x[i, j])",
+        "y: f32[i: 3, j: 9] = select(j < 1, 0, c[i, j - 1])", "output y"},
+       "y: f32[i: 3, j: 9] = cumsum[j, exclusive](select(j < 8, x[i, j], 0))"},
+      // not the same: another axis, another shift, another first value
+      {{x, "c: f32[i: 3, j: 8] = cumsum[j](x[i, j])", "y: f32[i: 3, j: 8] = c[2 - i, j]",
+        "output y"},
+       "y: f32[i: 3, j: 8] = c[2 - i, j]"},
+      {{x, "c: f32[i: 3, j: 8] = cumsum[j](x[i, j])",
+        "y: f32[i: 3, j: 7] = select(j < 1, 0, c[i, j - 1])", "output y"},
+       "y: f32[i: 3, j: 7] = select(j < 1, 0, c[i, j - 1])"},
+      {{x, "c: f32[i: 3, j: 7] = cumprod[j](x[i, j])",
+        "y: f32[i: 3, j: 8] = select(j < 1, 0, c[i, j - 1])", "output y"},
+       "y: f32[i: 3, j: 8] = select(j < 1, 0, c[i, j - 1])"},
+  };
+  for (const Case& c : cases) {
+    INFO(c.folded);
+    absl::StatusOr<graph::Graph> graph = graph::Parse(c.lines, {});
+    REQUIRE(graph.status().message() == "");
+    FoldScans(*graph);
+    CHECK(graph::Validate(*graph).message() == "");
+    const std::vector<std::string> text = graph::Print(graph::Prune(*graph));
+    CHECK(text[text.size() - 2] == c.folded);
+  }
+}
+
 TEST_CASE("testdata covers every operator", "[aten]") {
   std::set<std::string> seen;
-  for (const char* group :
-       {"pointwise", "views", "indexing", "reductions", "losses", "norms", "pooling", "whole"}) {
+  for (const char* group : {"pointwise", "views", "indexing", "reductions", "scans", "losses",
+                            "norms", "pooling", "whole"}) {
     for (const json& row : CasesOf(group)) {
       for (const json& node : row["dump"]["nodes"]) seen.insert(node["op"]);
     }

@@ -229,14 +229,29 @@ std::vector<Axis> Lowering::NameAxes(const Shape& extents, const char* letters,
   return axes;
 }
 
-int Lowering::AddMap(std::string name, const Shape& shape, const Element& element) {
-  std::set<std::string> taken;
-  std::vector<Axis> axes = NameAxes(shape, "ijklmn", &taken);
+// The index variables of a node's axes; 0 for those of one element.
+static Exprs Indexes(const std::vector<Axis>& axes) {
   Exprs indexes;
   for (int axis = 0; axis < axes.size(); ++axis) {
     indexes.push_back(axes[axis].extent == 1 ? I(0) : graph::Index(axis));
   }
-  return graph.AddMap(std::move(name), std::move(axes), element(indexes));
+  return indexes;
+}
+
+int Lowering::AddMap(std::string name, const Shape& shape, const Element& element) {
+  std::set<std::string> taken;
+  std::vector<Axis> axes = NameAxes(shape, "ijklmn", &taken);
+  ExprPtr value = element(Indexes(axes));
+  return graph.AddMap(std::move(name), std::move(axes), std::move(value));
+}
+
+int Lowering::AddScan(std::string name, graph::Combiner combiner, const Shape& shape, int64_t dim,
+                      const Element& element, std::string index_name) {
+  std::set<std::string> taken;
+  std::vector<Axis> axes = NameAxes(shape, "ijklmn", &taken);
+  ExprPtr value = element(Indexes(axes));
+  return graph.AddScan(std::move(name), combiner, std::move(axes), {.axis = static_cast<int>(dim)},
+                       std::move(value), std::move(index_name));
 }
 
 int Lowering::AddReduce(std::string name, graph::Combiner combiner, const Shape& shape,

@@ -81,6 +81,10 @@ class Lowering {
   int AddReduce(std::string name, graph::Combiner combiner, const Shape& shape,
                 const std::vector<bool>& reduced, bool keep, const Element& element,
                 std::string index_name = "");
+  // A scan of `element` along dimension `dim` of `shape`, from its first element on. For argmax and
+  // argmin the index is the tensor after the result.
+  int AddScan(std::string name, graph::Combiner combiner, const Shape& shape, int64_t dim,
+              const Element& element, std::string index_name = "");
   // A reduce over axes of the output and a window beside them.
   int AddWindow(std::string name, graph::Combiner combiner, const Shape& shape, const Shape& window,
                 const std::function<graph::ExprPtr(const Exprs& at, const Exprs& in)>& element,
@@ -116,6 +120,7 @@ const OperatorTable& CreationOperators();
 const OperatorTable& ViewOperators();
 const OperatorTable& IndexingOperators();
 const OperatorTable& ReductionOperators();
+const OperatorTable& ScanOperators();
 const OperatorTable& NormOperators();
 const OperatorTable& PoolingOperators();
 

@@ -207,6 +207,37 @@ REDUCTIONS = {
     "logsumexp": (lambda x: x.logsumexp(1), W), "logsumexp_keep": (lambda x: x.logsumexp((0, 2), keepdim=True), W),
 }
 
+def exclusive(scan, start, x, dim):
+    head = start(x.select(dim, 0).unsqueeze(dim))
+    return torch.cat((head, scan(x.narrow(dim, 0, x.size(dim) - 1), dim)), dim)
+
+
+SCANS = {
+    "sum": (lambda x: x.cumsum(1), W), "sum_last": (lambda x: torch.cumsum(x, -1), W),
+    "sum_one": (lambda x: x.cumsum(0), (normal(1, 4),)), "sum_scalar": (lambda x: x.cumsum(0), (normal(),)),
+    "sum_f16": (lambda x: x.cumsum(-1), (normal(3, 50, dtype=f16),)), "sum_bf16": (lambda x: x.cumsum(0), (normal(50, 3, dtype=bf16),)),
+    "sum_i32": (lambda x: x.cumsum(0), (integers(-9, 9, 7, 3, dtype=i32),)), "sum_bool": (lambda x: x.cumsum(1), (flags(3, 9),)),
+    "sum_as_f64": (lambda x: x.cumsum(1, dtype=f64), W), "sum_as_i64": (lambda x: x.cumsum(1, dtype=i64), W),
+    "sum_special": (lambda x: x.cumsum(1), (special(4, 9),)),
+    "prod": (lambda x: x.cumprod(2), W), "prod_int": (lambda x: x.cumprod(0), (integers(-3, 4, 8, 2),)),
+    "max": (lambda x: x.cummax(1), W), "max_value": (lambda x: x.cummax(2)[0], W), "max_index": (lambda x: x.cummax(0)[1], W),
+    "max_ties": (lambda x: x.cummax(1), (integers(0, 3, 4, 9),)), "max_special": (lambda x: x.cummax(1), (special(4, 9),)),
+    "max_bool": (lambda x: x.cummax(0), (flags(5, 3),)), "min": (lambda x: x.cummin(-1), W),
+    "min_ties": (lambda x: x.cummin(0), (integers(0, 3, 9, 4),)), "min_special": (lambda x: x.cummin(0), (special(9, 4),)),
+    "max_scalar": (lambda x: x.cummax(0)[0], (normal(),)),
+    "logsumexp": (lambda x: x.logcumsumexp(1), W), "logsumexp_large": (lambda x: (x * 100).logcumsumexp(0), X),
+    "logsumexp_special": (lambda x: x.logcumsumexp(1), (special(4, 9),)),
+    "logsumexp_bf16": (lambda x: x.logcumsumexp(-1), (normal(3, 20, dtype=bf16),)),
+    "reverse": (lambda x: x.flip(1).cumsum(1).flip(1), W), "reverse_prod": (lambda x: torch.cumprod(x.flip(0), 0).flip(0), X),
+    "reverse_max": (lambda x: [y.flip(1) for y in x.flip(1).cummax(1)], W),
+    "exclusive": (lambda x: exclusive(torch.cumsum, torch.zeros_like, x, 1), W),
+    "exclusive_prod": (lambda x: exclusive(torch.cumprod, torch.ones_like, x, 0), X),
+    "exclusive_reverse": (lambda x: exclusive(torch.cumsum, torch.zeros_like, x.flip(-1), -1).flip(-1), (normal(3, 7),)),
+    "exclusive_no_identity": (lambda x: exclusive(torch.cumsum, torch.ones_like, x, 1), X),
+    "masked": (lambda x, m: torch.cumsum(x * m, 1), (normal(3, 9), flags(3, 9))),
+    "shifted": (lambda x: torch.cat((torch.zeros_like(x.select(1, 0).unsqueeze(1)), x), 1)[:-1].cumsum(1), X),
+}
+
 LOSSES = {
     "softmax": (lambda x: x.softmax(1), W), "softmax_last": (lambda x: x.softmax(-1), (normal(3, 9),)),
     "softmax_f16": (lambda x: x.softmax(-1), (normal(3, 9, dtype=f16),)), "softmax_large": (lambda x: (x * 40).softmax(-1), X),
@@ -297,7 +328,7 @@ WHOLE = {
     "fmod_int": (torch.fmod, INTS), "fmod_scalar": (lambda x: torch.fmod(x, 4), INTS[:1]),
 }
 
-GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "reductions": REDUCTIONS, "losses": LOSSES,
+GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "reductions": REDUCTIONS, "scans": SCANS, "losses": LOSSES,
           "norms": NORMS, "pooling": POOLING, "whole": WHOLE}
 TOLERANCE = {f64: 1e-12, f16: 2e-3, bf16: 1.6e-2}
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
