@@ -258,7 +258,7 @@ ExprPtr Cast(DType type, ExprPtr a) {
     if (IsFloat(type)) {
       return Const(type, IsFloat(a->type) ? a->number : static_cast<double>(a->integer));
     }
-    return ConstInt(type, IsFloat(a->type) ? FloatToInteger(type, a->number) : a->integer);
+    return ConstInt(type, IsFloat(a->type) ? FloatToInteger(a->type, type, a->number) : a->integer);
   }
   return Make(Op::kCast, type, {std::move(a)});
 }

@@ -53,19 +53,52 @@ TEST_CASE("integers wrap, and division rounds down") {
   CHECK(FloorMod(INT64_MIN, -1) == 0);
   CHECK(ApplyInteger(Op::kAdd, DType::kI32, INT32_MAX, 1) == INT32_MIN);
   CHECK(ApplyInteger(Op::kMul, DType::kI64, INT64_MAX, 2) == -2);
-  CHECK(FloatToInteger(DType::kI32, -2.9) == -2);
-  CHECK(FloatToInteger(DType::kI32, 1e20) == INT32_MAX);
-  CHECK(FloatToInteger(DType::kI64, NAN) == 0);
-  CHECK(FloatToInteger(DType::kBool, 0.1) == 1);
   CHECK(ApplyInteger(Op::kAdd, DType::kI8, 127, 1) == -128);
   CHECK(ApplyInteger(Op::kNeg, DType::kI8, -128) == -128);
   CHECK(ApplyInteger(Op::kSub, DType::kU8, 3, 4) == 255);
   CHECK(ApplyInteger(Op::kMul, DType::kU8, 16, 17) == 16);
-  CHECK(FloatToInteger(DType::kI8, -128.9) == -128);
-  CHECK(FloatToInteger(DType::kI8, 1e9) == 127);
-  CHECK(FloatToInteger(DType::kU8, -0.5) == 0);
-  CHECK(FloatToInteger(DType::kU8, 255.5) == 255);
-  CHECK(FloatToInteger(DType::kI8, NAN) == 0);
+}
+
+TEST_CASE("floats become integers as on a card") {
+  const DType f16 = DType::kF16, bf16 = DType::kBF16, f32 = DType::kF32, f64 = DType::kF64;
+  const DType i32 = DType::kI32, i64 = DType::kI64, boolean = DType::kBool;
+  const DType i8 = DType::kI8, u8 = DType::kU8;
+  struct Case {
+    DType from, to;
+    double value;
+    int64_t integer;
+  };
+  const Case cases[] = {
+      {f32, i32, -2.9, -2},
+      {f32, i32, 1e20, INT32_MAX},
+      {f32, i32, -INFINITY, INT32_MIN},
+      {f32, i32, NAN, 0},
+      {f16, i32, NAN, 0},
+      {bf16, i32, NAN, 0},
+      {f64, i32, NAN, INT32_MIN},
+      {f64, i32, 2147483647.5, INT32_MAX},
+      {f32, i64, NAN, INT64_MIN},
+      {f64, i64, NAN, INT64_MIN},
+      {f32, i64, INFINITY, INT64_MAX},
+      {f64, i64, -0x1p63, INT64_MIN},
+      {f64, i64, 0x1p63, INT64_MAX},
+      {f64, i64, 0x1p53, int64_t{1} << 53},
+      {f32, i8, -128.9, -128},
+      {f32, i8, 1e9, 127},
+      {f32, i8, NAN, 0},
+      {f64, i8, NAN, 0},
+      {f32, u8, -0.5, 0},
+      {f32, u8, 255.5, 255},
+      {f64, u8, -INFINITY, 0},
+      {f32, boolean, 0.1, 1},
+      {f32, boolean, -0.0, 0},
+      {f16, boolean, NAN, 1},
+  };
+  for (const Case& c : cases) {
+    INFO(NameOf(c.from) << " " << c.value << " to " << NameOf(c.to));
+    CHECK(FloatToInteger(c.from, c.to, c.value) == c.integer);
+    CHECK(Cast(c.to, Const(c.from, c.value))->integer == c.integer);
+  }
 }
 
 TEST_CASE("min and max propagate NaN from either side") {

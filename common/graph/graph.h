@@ -35,6 +35,11 @@
 //    the index is the position on the axis, whichever way the scan goes.
 //  * Integers wrap; integer / is floor division and % has the divisor's sign. Indexes are i64.
 //    Integer division by zero is an error of the graph. sign(NaN) is 0, as in PyTorch.
+//  * A float cast to an integer is truncated; what lies beyond the integer's range, infinities
+//    included, becomes the nearest end of it. NaN becomes 0, but the smallest integer where f64
+//    becomes i32 and where anything becomes i64: what the conversions of a CUDA card give (PTX ISA,
+//    cvt), and PyTorch there (whose casts to bytes wrap instead). To bool everything but 0 is true,
+//    NaN too.
 //  * select(c, a, b) evaluates only the side it takes, and `and`/`or` short-circuit, so an
 //    out-of-bounds load behind a false condition does not happen. Any other is an error of the graph.
 //  * An index may be any i64 expression, loads included (gather).
@@ -88,8 +93,8 @@ enum class Op {
   kNot, kIsNan,                             // kNot: bool
   // other
   kSelect,  // args: bool, then, else
-  kCast,    // args[0] to `type`; float to integer truncates, what is beyond it is its end, NaN is 0;
-            // integer to integer wraps; to bool is != 0
+  kCast,    // args[0] to `type`; float to integer truncates (above); integer to integer wraps;
+            // to bool is != 0
 };
 
 struct Expr;

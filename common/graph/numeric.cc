@@ -216,10 +216,13 @@ int64_t HighestOf(DType type) {
   }
 }
 
-int64_t FloatToInteger(DType type, double value) {
-  if (type == DType::kBool) return value != 0;
-  if (std::isnan(value)) return 0;
-  const int64_t low = LowestOf(type), high = HighestOf(type);
+int64_t FloatToInteger(DType from, DType to, double value) {
+  if (to == DType::kBool) return value != 0;
+  const int64_t low = LowestOf(to), high = HighestOf(to);
+  if (std::isnan(value)) {
+    const bool smallest = to == DType::kI64 || (to == DType::kI32 && from == DType::kF64);
+    return smallest ? low : 0;
+  }
   if (value <= static_cast<double>(low)) return low;
   if (value >= static_cast<double>(high)) return high;  // for i64: 2^63
   return static_cast<int64_t>(value);

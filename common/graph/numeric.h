@@ -28,7 +28,8 @@ bool CompareInteger(Op op, int64_t a, int64_t b);
 // The least and the largest number of an integer type, or of bool.
 int64_t LowestOf(DType type);
 int64_t HighestOf(DType type);
-// Truncates; beyond the range the nearest end of it, NaN to 0; to bool: is not 0.
-int64_t FloatToInteger(DType type, double value);
+// What a cast of a value of floating-point type `from` gives (graph.h): truncated, beyond the range
+// the nearest end of it, NaN 0 or the smallest; to bool: whether it is not 0.
+int64_t FloatToInteger(DType from, DType to, double value);
 
 }  // namespace warpsmith::graph

@@ -282,8 +282,8 @@ WS_MATH1(round, ::rintf, ::rint)
 WS_MATH1(trunc, ::truncf, ::trunc)
 WS_MATH1(abs, ::fabsf, ::fabs)
 #undef WS_MATH1
-WS_DEVICE int abs(int x) { return x < 0 ? -x : x; }
-WS_DEVICE long long abs(long long x) { return x < 0 ? -x : x; }
+WS_DEVICE int abs(int x) { return x < 0 ? static_cast<int>(0u - static_cast<unsigned>(x)) : x; }   // wraps
+WS_DEVICE long long abs(long long x) { return x < 0 ? static_cast<long long>(0ull - static_cast<unsigned long long>(x)) : x; }
 #ifndef WS_HOST
 WS_DEVICE float rsqrt(float x) { return ::rsqrtf(x); }
 WS_DEVICE double rsqrt(double x) { return ::rsqrt(x); }
@@ -316,18 +316,38 @@ WS_DEVICE double fast_log(double x) { return ::log(x); }
 WS_DEVICE double fast_div(double a, double b) { return a / b; }
 WS_DEVICE double fast_tanh(double x) { return ::tanh(x); }
 
-// Truncated, within the range of an integer of one byte; NaN is 0.
+// Casts to integers: truncated, what is beyond the range to the nearest end of it, NaN to what the
+// instruction gives: 0 from float to int, the smallest number else. A plain cast leaves both to the
+// compiler.
+#ifndef WS_HOST
+WS_DEVICE int to_int(float x) { int i; asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(i) : "f"(x)); return i; }
+WS_DEVICE int to_int(double x) { int i; asm("cvt.rzi.s32.f64 %0, %1;" : "=r"(i) : "d"(x)); return i; }
+WS_DEVICE long long to_long(float x) { long long i; asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(i) : "f"(x)); return i; }
+WS_DEVICE long long to_long(double x) { long long i; asm("cvt.rzi.s64.f64 %0, %1;" : "=l"(i) : "d"(x)); return i; }
+#else
+inline int to_int(float x) { return x != x ? 0 : x >= 0x1p31f ? 2147483647 : x <= -0x1p31f ? -2147483647 - 1 : static_cast<int>(x); }
+inline int to_int(double x) { return x >= 0x1p31 ? 2147483647 : x > -0x1p31 ? static_cast<int>(x) : -2147483647 - 1; }
+inline long long to_long(double x) {
+  return x >= 0x1p63 ? 9223372036854775807LL : x > -0x1p63 ? static_cast<long long>(x) : -9223372036854775807LL - 1;
+}
+inline long long to_long(float x) { return to_long(static_cast<double>(x)); }
+#endif
+
+// The same to an integer of one byte; NaN is 0.
 template <class S, class T> WS_DEVICE int saturate(T x) {
   constexpr int kLow = S(-1) < S(0) ? -128 : 0, kHigh = kLow + 255;
   return x != x ? 0 : x <= T(kLow) ? kLow : x >= T(kHigh) ? kHigh : static_cast<int>(x);
 }
 
-// Floor division and the remainder with the divisor's sign; b != 0.
+// Floor division and the remainder with the divisor's sign; b != 0. The smallest number divided by -1
+// wraps.
 template <class T> WS_DEVICE T floor_div(T a, T b) {
+  if (b == -1) return static_cast<T>(0 - static_cast<unsigned long long>(a));
   const T q = a / b;
   return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 template <class T> WS_DEVICE T floor_mod(T a, T b) {
+  if (b == -1) return 0;
   const T r = a % b;
   return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
 }

@@ -195,6 +195,10 @@ std::string CastText(DType from, DType to, Pass pass, const std::string& a) {
                                         graph::HighestOf(to), ")")
                          : WrapText(to, a);
   }
+  if (IsFloat(from) && to == DType::kI64) return absl::StrCat("to_i64(", a, ")");
+  if (IsFloat(from) && to == DType::kI32) {
+    return absl::StrCat("to_i32(", a, ", ", from == DType::kF64 ? "-2147483647 - 1" : "0", ")");
+  }
   if (pass == Pass::kPlain && IsFloat(to)) {
     if (to == DType::kF16 && from != to) return absl::StrCat("from_f16(to_f16((float)", a, "))");
     if (to == DType::kBF16 && from != to) {

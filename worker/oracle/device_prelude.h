@@ -64,11 +64,25 @@ ORACLE int wrap_mul(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
 ORACLE i64 wrap_add(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
 ORACLE i64 wrap_sub(i64 a, i64 b) { return (i64)((u64)a - (u64)b); }
 ORACLE i64 wrap_mul(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
+// Casts to integers: truncated, clamped; `nan` is what NaN gives.
+ORACLE int to_i32(double x, int nan) {
+  if (x != x) return nan;
+  if (x >= 2147483647.0) return 2147483647;
+  if (x <= -2147483648.0) return -2147483647 - 1;
+  return (int)x;
+}
+ORACLE i64 to_i64(double x) {
+  if (x >= 9223372036854775808.0) return 9223372036854775807ll;
+  if (!(x > -9223372036854775808.0)) return -9223372036854775807ll - 1;   // NaN too
+  return (i64)x;
+}
 template <class T> ORACLE T floor_div(T a, T b) {
+  if (b == -1) return wrap_sub((T)0, a);   // the smallest wraps
   T q = a / b;
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
 template <class T> ORACLE T floor_mod(T a, T b) {
+  if (b == -1) return 0;
   T r = a % b;
   return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;
 }

@@ -71,7 +71,7 @@ double DrawOne(const Distribution& d, Stream& stream) {
 double ToType(DType type, double value) {
   if (graph::IsFloat(type)) return graph::RoundTo(type, value);
   if (type == DType::kBool) return value > 0;  // normal: one in two
-  return static_cast<double>(graph::FloatToInteger(type, std::nearbyint(value)));
+  return static_cast<double>(graph::FloatToInteger(DType::kF64, type, std::nearbyint(value)));
 }
 
 void VaryInput(const graph::Tensor& tensor, uint64_t seed, Variation variation, Values& values) {

@@ -323,8 +323,8 @@ void HostProgram::Cast(const Instruction& i, int count) {
   if (!IsFloat(i.to)) {
     int64_t* out = IntegerRegister(i.out);
     for (int l = 0; l < count; ++l) {
-      out[l] =
-          from_float ? graph::FloatToInteger(i.to, floats[l]) : graph::WrapTo(i.to, integers[l]);
+      out[l] = from_float ? graph::FloatToInteger(i.type, i.to, floats[l])
+                          : graph::WrapTo(i.to, integers[l]);
     }
     return;
   }

@@ -171,7 +171,7 @@ class Evaluator {
         tensors_[t].floats = values;
       } else {
         for (double v : values) {
-          tensors_[t].integers.push_back(graph::FloatToInteger(tensor.type, v));
+          tensors_[t].integers.push_back(graph::FloatToInteger(graph::DType::kF64, tensor.type, v));
         }
       }
     }

@@ -89,6 +89,11 @@ bool IsIndexed(const Reduction& r) {
   return r.combiner == Combiner::kArgMax || r.combiner == Combiner::kArgMin;
 }
 
+bool IsRunningSum(const Reduction& r) {
+  return r.combiner == Combiner::kSum && graph::IsFloat(r.type) && !r.online &&
+         r.accumulator == v1::ACCUMULATOR_AUTO;
+}
+
 namespace {
 
 bool Compensated(const Reduction& r) {

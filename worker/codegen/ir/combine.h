@@ -25,7 +25,9 @@ struct Field {
   std::string name;  // suffix
 };
 
-bool IsIndexed(const Reduction& r);          // argmax, argmin
+bool IsIndexed(const Reduction& r);  // argmax, argmin
+// A sum of floats that each addition rounds to its own type: long ones are better cut into several.
+bool IsRunningSum(const Reduction& r);
 std::string ComputeType(graph::DType type);  // C++ type in registers
 std::string StorageType(graph::DType type);  // C++ type in memory
 

@@ -19,6 +19,9 @@ namespace {
 
 // Loops of up to this many steps in all are unrolled by the compiler.
 constexpr int64_t kUnrolledSteps = 32;
+// A float's running sum takes this many terms before it is added to the sum above it, so that
+// errors grow with the root of a sum's length at most.
+constexpr int64_t kChain = 32;
 // Expressions longer than this get a name even if they are used once.
 constexpr size_t kLongExpression = 90;
 
@@ -235,6 +238,9 @@ std::string Emitter::CastExpression(ValuePtr value, size_t depth) {
     if (from->type == DType::kBool) return StrCat("static_cast<float>(", x, ")");
     return StrCat("ws::to_float(ws::from_float<", storage, ">(", x, "))");
   }
+  if (graph::IsFloat(from->type) && graph::IsInteger(to)) {
+    return StrCat(to == DType::kI32 ? "ws::to_int(" : "ws::to_long(", x, ")");
+  }
   const std::string type = ComputeType(to);
   if (type == ComputeType(from->type) && from->kind != Value::Kind::kIndex) return x;
   return StrCat("static_cast<", type, ">(", x, ")");
@@ -365,6 +371,12 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
   }
 }
 
+void Emitter::StartAccumulator(const Reduction& r, const std::string& acc, size_t home) {
+  Text& text = scopes_[home].text;
+  for (const Field& field : FieldsOf(r)) text.Line(StrCat(field.type, " ", acc, field.name, ";"));
+  for (const std::string& line : Identity(r, acc)) text.Line(line);
+}
+
 void Emitter::EmitReduce(ValuePtr value, size_t home) {
   const graph::Node& node = dialect_.graph->nodes[value->node];
   Reduction r;
@@ -375,33 +387,57 @@ void Emitter::EmitReduce(ValuePtr value, size_t home) {
   for (const graph::Axis& axis : node.reduce_axes) steps *= axis.extent;
   r.elements = steps;
   const std::string name = NewName("a"), acc = StrCat(name, "_");
-  Text& text = scopes_[home].text;
-  for (const Field& field : FieldsOf(r)) text.Line(StrCat(field.type, " ", acc, field.name, ";"));
-  for (const std::string& line : Identity(r, acc)) text.Line(line);
+  StartAccumulator(r, acc, home);
 
   // The loops stand in the value's own scope, whatever is open inside it.
   std::vector<Scope> inner(std::make_move_iterator(scopes_.begin() + home + 1),
                            std::make_move_iterator(scopes_.end()));
   scopes_.resize(home + 1);
+  const bool chained = steps > kChain && IsRunningSum(r);
+  std::vector<std::string> sums;  // of the open loops; a sum of its own is added at the loop's end
+  auto open = [&](const std::string& header, uint64_t variables, bool unroll) {
+    const bool own = chained && !sums.empty();
+    sums.push_back(own ? StrCat(name, "_", sums.size(), "_") : acc);
+    if (own) StartAccumulator(r, sums.back(), scopes_.size() - 1);
+    Open(header, variables, unroll);
+  };
   Index position(0);
   int64_t inside = steps;  // steps of this loop and those in it
   for (size_t a = 0; a < value->loops.size(); ++a) {
     const Variable& loop = value->loops[a];
-    position = position * node.reduce_axes[a].extent + Index::Of(loop);
-    if (node.reduce_axes[a].extent == 1) continue;
-    Open(StrCat("for (", dialect_.index_type, " ", loop.name, " = 0; ", loop.name, " < ",
-                node.reduce_axes[a].extent, "; ++", loop.name, ") {"),
+    const int64_t extent = node.reduce_axes[a].extent;
+    position = position * extent + Index::Of(loop);
+    if (extent == 1) continue;
+    std::string from = "0", to = StrCat(extent);
+    if (chained && extent > 2 * kChain) {
+      from = StrCat(loop.name, "_from");
+      to = StrCat(from, " + ", kChain);
+      if (extent % kChain != 0)
+        to = StrCat("ws::minimum(", to, ", static_cast<", dialect_.index_type, ">(", extent, "))");
+      open(StrCat("for (", dialect_.index_type, " ", from, " = 0; ", from, " < ", extent, "; ",
+                  from, " += ", kChain, ") {"),
+           0, false);
+    }
+    open(StrCat("for (", dialect_.index_type, " ", loop.name, " = ", from, "; ", loop.name, " < ",
+                to, "; ++", loop.name, ") {"),
          uint64_t{1} << loop.id, inside <= kUnrolledSteps);
-    inside /= node.reduce_axes[a].extent;
+    inside /= extent;
   }
+  if (sums.empty()) sums.push_back(acc);
   const size_t depth = scopes_.size() - 1;
   const std::string body = IsIndexed(r) ? Name(value->args[0]) : Use(value->args[0], depth);
   std::vector<std::string> positions;
   if (IsIndexed(r))
     positions.push_back(
         StrCat("static_cast<", FieldsOf(r)[1].type, ">(", Sum(position, depth, true), ")"));
-  for (const std::string& line : Accumulate(r, acc, {body}, positions)) Line(line);
-  while (scopes_.size() > home + 1) Close();
+  for (const std::string& line : Accumulate(r, sums.back(), {body}, positions)) Line(line);
+  while (scopes_.size() > home + 1) {
+    Close();
+    const std::string done = sums.back();
+    sums.pop_back();
+    if (done == acc) continue;
+    for (const std::string& line : Merge(r, sums.back(), done)) Line(line);
+  }
   for (Scope& scope : inner) scopes_.push_back(std::move(scope));
 
   scopes_[home].names[value->id] = ResultOf(r, acc, value->output);

@@ -101,6 +101,7 @@ class Emitter {
   std::string CastExpression(ValuePtr value, size_t depth);
   std::string PowExpression(ValuePtr value, size_t depth);
   void EmitReduce(ValuePtr value, size_t depth);
+  void StartAccumulator(const Reduction& r, const std::string& acc, size_t home);
 
   const Dialect& dialect_;
   uint64_t given_;

@@ -148,7 +148,9 @@ ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
         if (graph::IsFloat(type)) {
           return Const(type, from_float ? args[0]->number : static_cast<double>(args[0]->integer));
         }
-        if (!from_float) return ConstInt(type, args[0]->integer);
+        return ConstInt(type, from_float
+                                  ? graph::FloatToInteger(args[0]->type, type, args[0]->number)
+                                  : args[0]->integer);
       }
       break;
     default:
