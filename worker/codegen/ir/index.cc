@@ -16,12 +16,27 @@ int64_t Clamp(__int128 x) {
 int64_t AddSaturating(int64_t a, int64_t b) { return Clamp(static_cast<__int128>(a) + b); }
 int64_t MulSaturating(int64_t a, int64_t b) { return Clamp(static_cast<__int128>(a) * b); }
 
+// Constants that a graph loads at, behind conditions that never hold, may be any.
+int64_t AddWrapped(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t MulWrapped(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 int64_t FloorRemainder(int64_t a, int64_t b) { return a - FloorDivide(a, b) * b; }
 
 Range Scaled(Range r, int64_t factor) {
   const int64_t a = MulSaturating(r.low, factor), b = MulSaturating(r.high, factor);
   return {std::min(a, b), std::max(a, b)};
+}
+
+bool IsExact(const Index& index) { return Magnitude(index) <= kExactMagnitude; }
+// Whether a * b is small enough to be a coefficient, a constant or a divisor.
+bool IsExact(int64_t a, int64_t b) {
+  const __int128 product = static_cast<__int128>(a) * b;
+  return product >= -kExactMagnitude && product <= kExactMagnitude;
 }
 
 AtomPtr MakeDiv(const Index& inner, int64_t divisor) {
@@ -61,7 +76,8 @@ int64_t CostOf(const Index& index) {
 
 // What a term is a multiple of.
 int64_t MultipleOf(const Index::Term& term) {
-  return Clamp(static_cast<__int128>(std::abs(term.coefficient)) * term.atom->multiple);
+  const __int128 m = static_cast<__int128>(std::abs(term.coefficient)) * term.atom->multiple;
+  return m <= kUnbounded ? static_cast<int64_t>(m) : std::abs(term.coefficient);
 }
 
 }  // namespace
@@ -158,11 +174,21 @@ void Index::AddTerm(const AtomPtr& atom, int64_t coefficient) {
       std::lower_bound(terms_.begin(), terms_.end(), atom->key,
                        [](const Term& t, const std::string& key) { return t.atom->key < key; });
   if (at != terms_.end() && at->atom->key == atom->key) {
-    at->coefficient += coefficient;
+    at->coefficient = AddWrapped(at->coefficient, coefficient);
     if (at->coefficient == 0) terms_.erase(at);
   } else if (coefficient != 0) {
     terms_.insert(at, {atom, coefficient});
   }
+}
+
+bool Index::AddScaled(const Index& what, int64_t factor) {
+  for (const Term& term : what.terms_) {
+    if (!IsExact(term.coefficient, factor)) return false;
+    AddTerm(term.atom, term.coefficient * factor);
+  }
+  if (!IsExact(what.constant_, factor)) return false;
+  constant_ += what.constant_ * factor;
+  return IsExact(*this);
 }
 
 // Rules over pairs of terms; each makes the sum cheaper:
@@ -179,15 +205,12 @@ void Index::Simplify() {
       const int64_t c = term.atom->divisor;
       Index candidate = *this;
       candidate.AddTerm(term.atom, -term.coefficient);
-      auto add = [&candidate](const Index& what, int64_t factor) {
-        for (const Term& x : what.terms_) candidate.AddTerm(x.atom, x.coefficient * factor);
-        candidate.constant_ += what.constant_ * factor;
-      };
       if (term.atom->kind == Atom::Kind::kMod) {
+        if (!IsExact(term.coefficient, c)) continue;
         const Index quotient = FloorDiv(e, c);
-        add(quotient, -term.coefficient * c);
-        add(e, term.coefficient);
-        if (CostOf(candidate) < CostOf(*this)) {
+        if (candidate.AddScaled(e, term.coefficient) &&
+            candidate.AddScaled(quotient, -term.coefficient * c) &&
+            CostOf(candidate) < CostOf(*this)) {
           *this = candidate;
           changed = true;
           continue;
@@ -198,18 +221,14 @@ void Index::Simplify() {
         }
         for (const Term& other : terms_) {
           if (other.atom->kind != Atom::Kind::kMod || other.coefficient != term.coefficient * c ||
-              !(*other.atom->inner == quotient)) {
+              !IsExact(other.atom->divisor, c) || !(*other.atom->inner == quotient)) {
             continue;
           }
           Index merged = *this;
           merged.AddTerm(term.atom, -term.coefficient);
           merged.AddTerm(other.atom, -other.coefficient);
           const Index joined = FloorMod(e, other.atom->divisor * c);
-          for (const Term& x : joined.terms_) {
-            merged.AddTerm(x.atom, x.coefficient * term.coefficient);
-          }
-          merged.constant_ += joined.constant_ * term.coefficient;
-          if (CostOf(merged) < CostOf(*this)) {
+          if (merged.AddScaled(joined, term.coefficient) && CostOf(merged) < CostOf(*this)) {
             *this = merged;
             changed = true;
           }
@@ -217,9 +236,8 @@ void Index::Simplify() {
         }
       } else if (term.coefficient % c == 0) {
         const int64_t m = -term.coefficient / c;
-        add(e, -m);
-        candidate.AddTerm(MakeMod(e, c), m);
-        if (CostOf(candidate) < CostOf(*this)) {
+        if (candidate.AddScaled(e, -m) && candidate.AddScaled(Index::Of(MakeMod(e, c)), m) &&
+            CostOf(candidate) < CostOf(*this)) {
           *this = candidate;
           changed = true;
         }
@@ -231,7 +249,7 @@ void Index::Simplify() {
 Index operator+(const Index& a, const Index& b) {
   Index sum = a;
   for (const Index::Term& term : b.terms_) sum.AddTerm(term.atom, term.coefficient);
-  sum.constant_ += b.constant_;
+  sum.constant_ = AddWrapped(sum.constant_, b.constant_);
   if (!a.is_constant() && !b.is_constant()) sum.Simplify();
   return sum;
 }
@@ -239,12 +257,26 @@ Index operator+(const Index& a, const Index& b) {
 Index operator*(const Index& a, int64_t factor) {
   if (factor == 0) return Index(0);
   Index product = a;
-  for (Index::Term& term : product.terms_) term.coefficient *= factor;
-  product.constant_ *= factor;
+  for (Index::Term& term : product.terms_) {
+    term.coefficient = MulWrapped(term.coefficient, factor);
+  }
+  product.constant_ = MulWrapped(product.constant_, factor);
   return product;
 }
 
 Index operator-(const Index& a, const Index& b) { return a + b * -1; }
+
+int64_t Magnitude(const Index& index) {
+  int64_t sum = Clamp(index.constant() < 0 ? -static_cast<__int128>(index.constant())
+                                           : static_cast<__int128>(index.constant()));
+  int64_t inner = 0;
+  for (const Index::Term& term : index.terms()) {
+    const Range r = Scaled(term.atom->range, term.coefficient);
+    sum = AddSaturating(sum, std::max(std::abs(r.low), std::abs(r.high)));
+    if (term.atom->inner) inner = std::max(inner, Magnitude(*term.atom->inner));
+  }
+  return std::max(sum, inner);
+}
 
 namespace {
 
@@ -300,7 +332,9 @@ Index FloorDiv(const Index& a, int64_t c) {
   }
   if (rest.terms_.size() == 1 && rest.terms_[0].coefficient == 1) {
     const Atom& atom = *rest.terms_[0].atom;
-    if (atom.kind == Atom::Kind::kDiv) {  // (e / d + b) / c = (e + b * d) / (d * c)
+    // (e / d + b) / c = (e + b * d) / (d * c)
+    if (atom.kind == Atom::Kind::kDiv && IsExact(atom.divisor, c) && IsExact(*atom.inner) &&
+        IsExact(rest.constant_, atom.divisor)) {
       return quotient +
              FloorDiv(*atom.inner + Index(rest.constant_ * atom.divisor), atom.divisor * c);
     }
@@ -318,15 +352,15 @@ Index FloorMod(const Index& a, int64_t c) {
   bool opened = false;
   for (const Index::Term& term : a.terms_) {
     if (MultipleOf(term) % c == 0) continue;
-    if (term.atom->kind == Atom::Kind::kMod &&
-        Clamp(static_cast<__int128>(term.coefficient) * term.atom->divisor) % c == 0) {
+    if (term.atom->kind == Atom::Kind::kMod && IsExact(term.coefficient, term.atom->divisor) &&
+        term.coefficient * term.atom->divisor % c == 0) {
       // coefficient * (e % d) and coefficient * e differ by a multiple of c
-      for (const Index::Term& x : term.atom->inner->terms_) {
-        rest.AddTerm(x.atom, x.coefficient * term.coefficient);
+      Index open = rest;
+      if (open.AddScaled(*term.atom->inner, term.coefficient)) {
+        rest = open;
+        opened = true;
+        continue;
       }
-      rest.constant_ += term.atom->inner->constant_ * term.coefficient;
-      opened = true;
-      continue;
     }
     rest.AddTerm(term.atom, term.coefficient % c);
   }

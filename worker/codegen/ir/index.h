@@ -12,6 +12,12 @@
 // Simplifications hold for every value within the variables' ranges, not outside of them. Variables
 // may be known to be multiples of a number (the first element of an aligned vector).
 //
+// An Index is a number of mathematics, while i64 arithmetic wraps. The two agree where nothing on
+// the way to a result can leave i64: Magnitude says how far the ranges allow it to go, and the
+// arithmetic of a graph is only written as an Index where that is at most kExactMagnitude
+// (Inliner); otherwise it stays what it is, operators that wrap. Simplifying never raises the
+// magnitude beyond that. Positions in tensors are far below it by the limits of a graph.
+//
 // Immutable values; arithmetic on ranges saturates at +-kUnbounded.
 #pragma once
 
@@ -23,6 +29,7 @@
 namespace warpsmith::codegen {
 
 inline constexpr int64_t kUnbounded = int64_t{1} << 62;
+inline constexpr int64_t kExactMagnitude = int64_t{1} << 60;
 
 struct Range {  // inclusive
   int64_t low = -kUnbounded;
@@ -90,6 +97,7 @@ class Index {
   friend Index FloorDiv(const Index&, int64_t);
   friend Index FloorMod(const Index&, int64_t);
   void AddTerm(const AtomPtr& atom, int64_t coefficient);  // keeps order, drops zeros
+  bool AddScaled(const Index& what, int64_t factor);       // false: too large for it
   void Simplify();
 
   std::vector<Term> terms_;
@@ -99,6 +107,9 @@ class Index {
 Index operator+(const Index& a, const Index& b);
 Index operator-(const Index& a, const Index& b);
 Index operator*(const Index& a, int64_t factor);
+// What no partial sum of the index, nor of a sum that is divided in it, exceeds in size; saturates
+// at kUnbounded.
+int64_t Magnitude(const Index& index);
 // Rounding towards minus infinity, and the remainder that goes with it; divisor > 0.
 Index FloorDiv(const Index& a, int64_t divisor);
 Index FloorMod(const Index& a, int64_t divisor);

@@ -158,5 +158,17 @@ TEST_CASE("simplification keeps values", "[index]") {
   SUCCEED();
 }
 
+TEST_CASE("a magnitude counts every step on the way", "[index]") {
+  const Index a = Index::Of(Var(0, 8));
+  CHECK(Magnitude(a * 5 - Index(3)) == 38);
+  CHECK(Magnitude(FloorMod(a * 5 - Index(3), 4)) == 8);  // a + 1 is divided
+  CHECK(Magnitude(a * (int64_t{1} << 61)) > kExactMagnitude);
+  // Nothing is opened up or joined that would leave i64.
+  const int64_t large = int64_t{1} << 50;
+  const Index e = FloorMod(a * 3, 7) * large;
+  CHECK(Magnitude(FloorMod(e, 7 * large)) <= kExactMagnitude);
+  CHECK(Magnitude(FloorDiv(FloorDiv(Index::Opaque(0, {}, 0), large), large)) <= kUnbounded);
+}
+
 }  // namespace
 }  // namespace warpsmith::codegen

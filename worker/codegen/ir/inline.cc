@@ -53,9 +53,15 @@ absl::StatusOr<ValuePtr> Inliner::BodyUnder(const graph::Node& node, const std::
   return Build(node.value, env, guard);
 }
 
+// Only what certainly does not wrap; other arithmetic stays operators on numbers.
 ValuePtr Inliner::Integer(Op op, ValuePtr a, ValuePtr b) {
   if (!IsPure(a) || !IsPure(b)) return nullptr;
   const Index x = values_.AsIndex(a), y = values_.AsIndex(b);
+  const int64_t mx = Magnitude(x), my = Magnitude(y);
+  if (mx > kExactMagnitude || my > kExactMagnitude) return nullptr;
+  const bool product = op == Op::kMul;
+  const __int128 result = product ? static_cast<__int128>(mx) * my : static_cast<__int128>(mx) + my;
+  if (result > kExactMagnitude) return nullptr;
   switch (op) {
     case Op::kAdd:
       return values_.OfIndex(x + y);
@@ -144,7 +150,7 @@ absl::StatusOr<ValuePtr> Inliner::Build(const graph::ExprPtr& e, const std::vect
   }
   // The divisor of a division that is not reached may be zero.
   if ((e->op == Op::kDiv || e->op == Op::kMod) && !graph::IsFloat(e->type) && !guard.empty() &&
-      args[1]->kind != Value::Kind::kConst) {
+      (args[1]->kind != Value::Kind::kConst || args[1]->integer == 0)) {
     ValuePtr zero = values_.Op(Op::kEq, DType::kBool, {args[1], values_.ConstInt(e->type, 0)});
     args[1] = values_.Op(Op::kSelect, e->type, {zero, values_.ConstInt(e->type, 1), args[1]});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -24,6 +25,13 @@ bool UsesName(const std::string& text, const std::string& name) {
     if (!before && !after) return true;
   }
   return false;
+}
+
+// StrCat writes six digits of a number: too few to tell two apart.
+uint64_t BitsOf(double number) {
+  uint64_t bits;
+  std::memcpy(&bits, &number, sizeof(bits));
+  return bits;
 }
 
 }  // namespace
@@ -192,7 +200,7 @@ int StagedGlue::FormOf(ValuePtr value) {
   if (known != forms_.end()) return known->second;
   std::string form =
       StrCat(static_cast<int>(value->kind), ".", static_cast<int>(value->type), ".",
-             static_cast<int>(value->op), ".", value->number, ".", value->integer, ".",
+             static_cast<int>(value->op), ".", BitsOf(value->number), ".", value->integer, ".",
              value->tensor, ".", value->node, ".", value->output, ".", value->index.key());
   // Values inside an index are numbered by kernel.
   if (value->index.has_opaque() || value->kind == Value::Kind::kReduce) {

@@ -229,32 +229,34 @@ class Lanes {
       const ValuePtr needed = values.Compare(graph::Op::kLe, Index(row_ - 1 + plan_.span) - column);
       return inliner.BodyUnder(*plan_.node, env, needed);
     };
-    std::map<ValuePtr, int> known;
+    std::map<std::vector<ValuePtr>, int> known;  // by what all chunks read
     k.rows_of.resize(strip_.outputs);
     for (int t = 0; t < strip_.outputs; ++t) {
       for (const auto& combination : combinations) {
-        auto first = element(t, combination, 0, 0, 0);
-        if (!first.ok()) return first.status();
-        auto found = known.find(*first);
-        if (found != known.end()) {
-          k.rows_of[t].push_back(found->second);
-          continue;
-        }
         InputRow row;
         for (int c = 0; c < chunks_ + halo_; ++c) {
           auto value = element(t, combination, c, 0, 0);
           if (!value.ok()) return value.status();
           row.chunks.push_back(*value);
         }
-        for (int q = 1; q < taps; ++q) {
-          auto here = element(t, combination, 0, 0, q),
-               moved = element(t, combination, 0, q * plan_.dilation, 0);
-          if (!here.ok()) return here.status();
-          if (!moved.ok()) return moved.status();
-          if (*here != *moved)
-            return absl::FailedPreconditionError("taps are no moves of each other");
+        auto found = known.find(row.chunks);
+        if (found != known.end()) {
+          k.rows_of[t].push_back(found->second);
+          continue;
         }
-        known[*first] = static_cast<int>(k.rows.size());
+        // Ranges differ from chunk to chunk, so that a condition may be decided in one and not in
+        // another: every chunk of outputs is looked at.
+        for (int c = 0; c < chunks_; ++c) {
+          for (int q = 1; q < taps; ++q) {
+            auto here = element(t, combination, c, 0, q),
+                 moved = element(t, combination, c, q * plan_.dilation, 0);
+            if (!here.ok()) return here.status();
+            if (!moved.ok()) return moved.status();
+            if (*here != *moved)
+              return absl::FailedPreconditionError("taps are no moves of each other");
+          }
+        }
+        known[row.chunks] = static_cast<int>(k.rows.size());
         k.rows_of[t].push_back(static_cast<int>(k.rows.size()));
         k.rows.push_back(row);
       }

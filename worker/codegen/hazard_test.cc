@@ -1,0 +1,75 @@
+// Graphs on which generated code once was wrong, each with schedules that showed it.
+#include <google/protobuf/text_format.h>
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/run_and_compare.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+struct Hazard {
+  const char* name;
+  std::vector<std::string> graph;
+  std::vector<const char*> knobs;  // text format, merged into every group of the default schedule
+};
+
+const Hazard kHazards[] = {
+    {"constants that differ in the seventh digit are two values of a row",
+     {"input x: f64[6, 40] ~ normal", "s: f64[r: 6] = sum[c: 40](x[r, c])",
+      "y: f64[r: 6, c: 40] = x[r, c] * (s[r] * 1000.001 - s[r] * 1000)", "output y"},
+     {""}},
+    {"a window's condition that the first chunk of lanes decides and the second does not",
+     {"input x: f32[4, 122] ~ normal",
+      "y: f32[r: 4, c: 120] = sum[q: 3](select(c < 70, x[r, c + q], x[r, c + q] * 2))", "output y"},
+     {"memory { vector_bytes: 8 }", "memory { vector_bytes: 16 }",
+      "memory { vector_bytes: 16 } compute { window_outputs: 2 }"}},
+    {"products of indexes wrap",
+     {"input x: f32[8] ~ normal", "y: i64[i: 8] = i * 4611686018427387905 % 3",
+      "z: i64[i: 8] = (i * 3000000000000000000 + 5) / 7",
+      "u: bool[i: 8] = i + 9223372036854775805 < i",
+      "v: f32[i: 8] = x[i * 2305843009213693953 * 8 % 8]",
+      "w: i64[i: 8] = i % 7 * 1317624576693539401 % 9007199254740993", "output y, z, u, v, w"},
+     {""}},
+    {"the smallest integer divided by -1 wraps",
+     {"input a: i32[4] ~ constant(-2147483648)", "input b: i32[4] ~ constant(-1)",
+      "q: i32[i: 4] = a[i] / b[i]", "r: i32[i: 4] = a[i] % b[i]", "m: i32[i: 4] = abs(a[i])",
+      "output q, r, m"},
+     {""}},
+    {"a division by nought that does not happen",
+     {"input x: i32[9] ~ integers(0, 3)", "y: i32[i: 9] = select(x[i] < 5, x[i], 7 / 0)",
+      "output y"},
+     {""}},
+    {"what is no number, infinite or too large becomes an integer as on a card",
+     {"input x: f32[9] ~ integers(-4, 5)", "input d: f64[9] ~ integers(-4, 5)",
+      "input h: f16[9] ~ integers(-4, 5)", "a: i32[i: 9] = i32(sqrt(x[i]))",
+      "b: i64[i: 9] = i64(sqrt(x[i]))", "c: i32[i: 9] = i32(sqrt(d[i]))",
+      "e: i64[i: 9] = i64(sqrt(d[i]))", "f: i32[i: 9] = i32(f16(sqrt(f32(h[i]))))",
+      "g: bool[i: 9] = bool(sqrt(x[i]))", "k: i32[i: 9] = i32(x[i] / 0)",
+      "l: i64[i: 9] = i64(x[i] * 1e30)", "m: i32[i: 9] = i32(d[i] * 1e12)",
+      "n: i64[i: 9] = i64(d[i] / 0)",
+      "o: i32[i: 9] = i32(f32(nan)) + i32(f64(nan)) + i32(i64(f32(inf)))",
+      "output a, b, c, e, f, g, k, l, m, n, o"},
+     {""}},
+};
+
+TEST_CASE("what once was wrong is right", "[codegen]") {
+  for (const Hazard& hazard : kHazards) {
+    const auto graph = graph::Parse(hazard.graph, {});
+    INFO(hazard.name << ": " << graph.status().message());
+    REQUIRE(graph.ok());
+    for (const char* knobs : hazard.knobs) {
+      v1::Group merged;
+      REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &merged));
+      v1::Schedule schedule = DefaultSchedule(*graph, TestTarget());
+      for (v1::Group& group : *schedule.mutable_groups()) group.MergeFrom(merged);
+      const absl::Status status = RunAndCompare(*graph, schedule, 1);
+      INFO(knobs << "\n" << status.message());
+      CHECK(status.ok());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpsmith::codegen
