@@ -19,7 +19,7 @@ class Algebra : public Specialist {
 
   std::vector<Action> Actions(const State& state) const override {
     std::vector<Action> actions;
-    for (const auto& rewrite : codegen::ApplicableRewrites(state.graph)) {
+    for (const auto& rewrite : codegen::ApplicableRewrites(state.graph())) {
       auto rewrites = state.schedule.rewrites();
       *rewrites.Add() = rewrite;
       Add(state, rewrites, RuleOf(rewrite), absl::StrCat("apply ", rewrite), 0.3, actions);

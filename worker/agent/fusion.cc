@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/regroup.h"
+#include "worker/codegen/knob/knob.h"
 
 namespace warpsmith::agent {
 namespace {
@@ -22,7 +23,7 @@ constexpr int kMaxSplits = 12;
 // What the groups of a schedule compute and read.
 class Cover {
  public:
-  explicit Cover(const State& state) : graph_(state.graph) {
+  explicit Cover(const State& state) : graph_(state.graph()) {
     for (const auto& group : state.schedule.groups()) {
       for (const auto& root : group.roots()) stored_.insert(graph_.Find(root));
     }
@@ -82,7 +83,7 @@ class Fusion : public Specialist {
  private:
   static void Add(const State& state, v1::Schedule schedule, const std::string& kind,
                   const std::string& name, double prior, std::vector<Action>& actions) {
-    if (!codegen::Describe(state.graph, schedule, state.target).ok()) return;
+    if (!MakeState(state, schedule).ok()) return;
     Action action;
     action.specialist = kName;
     action.kind = kind;
@@ -102,19 +103,19 @@ class Fusion : public Specialist {
         bool feeds = false;
         v1::Group merged;
         for (const auto& root : groups[a].roots()) {
-          const int tensor = state.graph.Find(root);
+          const int tensor = state.graph().Find(root);
           const bool passed = cover.read(b).count(tensor) > 0;
           feeds = feeds || passed;
-          if (passed) saved += state.graph.tensors[tensor].bytes();
+          if (passed) saved += state.graph().tensors[tensor].bytes();
           // What only the second group reads need not reach memory any more.
           if (!passed || cover.IsOutput(tensor) || cover.ReadElsewhere(tensor, a, b)) {
             merged.add_roots(root);
           } else {
-            saved += state.graph.tensors[tensor].bytes();
+            saved += state.graph().tensors[tensor].bytes();
           }
         }
         for (int tensor : cover.read(a)) {
-          if (cover.read(b).count(tensor) > 0) saved += state.graph.tensors[tensor].bytes();
+          if (cover.read(b).count(tensor) > 0) saved += state.graph().tensors[tensor].bytes();
         }
         if (saved == 0) continue;
         for (const auto& root : groups[b].roots()) merged.add_roots(root);
@@ -173,14 +174,14 @@ class Fusion : public Specialist {
       for (int reduces : {1, 0}) {
         for (int tensor : cover.inside(g)) {
           if (cover.IsStored(tensor)) continue;
-          if (state.graph.nodes[state.graph.tensors[tensor].node].reduce != (reduces == 1))
+          if (state.graph().nodes[state.graph().tensors[tensor].node].reduce != (reduces == 1))
             continue;
           inner.push_back(tensor);
         }
       }
       if (inner.size() > kMaxSplits) inner.resize(kMaxSplits);
       for (int tensor : inner) {
-        const auto& t = state.graph.tensors[tensor];
+        const auto& t = state.graph().tensors[tensor];
         v1::Schedule schedule = state.schedule;
         schedule.clear_groups();
         for (int i = 0; i < groups.size(); ++i) {
@@ -198,7 +199,7 @@ class Fusion : public Specialist {
             *schedule.add_groups() = groups[i];
           }
         }
-        const bool reduce = state.graph.nodes[t.node].reduce;
+        const bool reduce = state.graph().nodes[t.node].reduce;
         const double moved = 2.0 * t.bytes();
         const double bytes =
             std::max<double>(1, state.groups[g].bytes_read + state.groups[g].bytes_written);
@@ -211,21 +212,17 @@ class Fusion : public Specialist {
 
   static void AddSkeletons(const State& state, std::vector<Action>& actions) {
     for (int g = 0; g < state.groups.size(); ++g) {
-      if (state.groups[g].stages == 0 && !state.groups[g].window) continue;
-      for (auto [skeleton, name] :
-           {std::pair{v1::SKELETON_ROWS, "rows"}, std::pair{v1::SKELETON_COLUMNS, "columns"},
-            std::pair{v1::SKELETON_MAP, "map"}}) {
-        if (skeleton == state.groups[g].skeleton) continue;
+      for (const auto skeleton : state.groups[g].others) {
         v1::Schedule schedule = state.schedule;
         auto& group = *schedule.mutable_groups(g);
         v1::Group fresh;
         *fresh.mutable_roots() = group.roots();
-        fresh.set_skeleton(skeleton);
+        codegen::SetSkeleton(fresh, skeleton);
         if (group.has_precision()) *fresh.mutable_precision() = group.precision();
         group = fresh;
         Add(state, std::move(schedule), "skeleton",
-            absl::StrCat("group ", GroupName(group), ": skeleton ", name), 0.03 * Room(state, g),
-            actions);
+            absl::StrCat("group ", GroupName(group), ": skeleton ", codegen::NameOf(skeleton)),
+            0.03 * Room(state, g), actions);
       }
     }
   }

@@ -17,7 +17,7 @@ class Launch : public Specialist {
   std::vector<Action> Actions(const State& state) const override {
     int kernels = std::max<int>(state.groups.size(), state.report.kernels_size());
     for (const auto& info : state.groups) {
-      if (info.resolved.occupancy().meeting() == v1::MEETING_SECOND_PASS) ++kernels;
+      kernels += info.launches - 1;
     }
     if (kernels < 2) return {};
     const bool now = state.schedule.launch().programmatic();

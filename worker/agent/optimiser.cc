@@ -163,7 +163,9 @@ class Slice {
   // The incumbent of earlier slices if it still lowers, or what code generation thinks best.
   absl::Status SubmitFirst() {
     absl::Status refused;
-    if (lease_.incumbent().has_solution()) {
+    // One of another generator may mean something else by its schedule.
+    if (lease_.incumbent().has_solution() &&
+        lease_.incumbent().solution().generator() == codegen::kGeneratorVersion) {
       refused =
           SubmitStart(lease_.incumbent().solution().schedule(), "the incumbent of earlier slices");
       if (refused.ok()) return refused;
@@ -224,7 +226,8 @@ class Slice {
     flight.proposal = std::move(proposal);
     auto plans = Lower(flight.trial.schedule());
     absl::StatusOr<State> state =
-        plans.ok() ? MakeState(main_, flight.trial.schedule(), options_.target) : plans.status();
+        plans.ok() ? MakeState(flight.proposal->from->state, flight.trial.schedule())
+                   : plans.status();
     if (!state.ok()) {
       Refuse(flight, v1::NOT_LOWERED, std::string(state.status().message()));
       return false;

@@ -262,6 +262,7 @@ TEST_CASE("what is not accurate enough is made more accurate, never less", "[age
   auto graph = problem::GraphOf(bench.lease.problem(), bench.lease.problem().workloads(0));
   REQUIRE(graph.ok());
   incumbent = codegen::DefaultSchedule(*graph, bench.target);
+  bench.lease.mutable_incumbent()->mutable_solution()->set_generator(codegen::kGeneratorVersion);
   auto& precision = *incumbent.mutable_groups(0)->mutable_precision();
   precision.set_accumulator(v1::ACCUMULATOR_COMPENSATED);
   precision.set_fast_math(true);
@@ -275,6 +276,18 @@ TEST_CASE("what is not accurate enough is made more accurate, never less", "[age
   REQUIRE(moves.size() >= 2);
   CHECK_THAT(moves[0] + moves[1], Catch::Contains("-> f64"));
   CHECK_THAT(moves[0] + moves[1], Catch::Contains("fast_math yes -> no"));
+}
+
+TEST_CASE("a schedule of another generator is not gone on from", "[agent]") {
+  Bench bench(Softmax(1024, 4096));
+  auto& solution = *bench.lease.mutable_incumbent()->mutable_solution();
+  auto graph = problem::GraphOf(bench.lease.problem(), bench.lease.problem().workloads(0));
+  REQUIRE(graph.ok());
+  *solution.mutable_schedule() = codegen::OpByOpSchedule(*graph, bench.target);
+  solution.set_generator("2");
+  bench.lease.set_seconds(1);
+  REQUIRE(bench.Run().ok());
+  CHECK(bench.recorder.trials.front().action() == "the default schedule");
 }
 
 TEST_CASE("a second slice goes on from the first", "[agent]") {

@@ -49,7 +49,7 @@ std::string StructureOf(const v1::Schedule& schedule) {
   std::string structure;
   for (const auto& rewrite : schedule.rewrites()) absl::StrAppend(&structure, rewrite, ";");
   for (const auto& group : schedule.groups()) {
-    absl::StrAppend(&structure, "|", group.skeleton(), ":");
+    absl::StrAppend(&structure, "|", group.skeleton_case(), ":");
     for (const auto& root : group.roots()) absl::StrAppend(&structure, root, ",");
   }
   return structure;

@@ -1,11 +1,9 @@
 // Specialists propose actions on a schedule. Each knob of the schedule belongs to exactly one:
 //
 //   algebra     Schedule.rewrites
-//   fusion      Schedule.groups: which tensors are roots of which group, and Group.skeleton
-//   memory      Group.memory
-//   compute     Group.compute
-//   occupancy   Group.occupancy
-//   precision   Group.precision
+//   fusion      Schedule.groups: which tensors are roots of which group, and its skeleton
+//   memory, compute, occupancy, precision
+//               the knobs that schedule.proto says are theirs
 //   launch      Schedule.launch
 //
 // Algebra and fusion change which groups there are. Groups that both schedules have keep every
@@ -46,10 +44,8 @@ class Specialist {
 
 std::unique_ptr<Specialist> MakeAlgebra();
 std::unique_ptr<Specialist> MakeFusion();
-std::unique_ptr<Specialist> MakeMemory();
-std::unique_ptr<Specialist> MakeCompute();
-std::unique_ptr<Specialist> MakeOccupancy();
-std::unique_ptr<Specialist> MakePrecision();
+// Of knobs: steps of single ones from the table, and the joint moves that skeletons know of.
+std::unique_ptr<Specialist> MakeKnobs(v1::Specialist owner);
 std::unique_ptr<Specialist> MakeLaunch();
 // All of them, in the order of the fixed policy: from the decisions that change most to those that
 // change least.

@@ -3,11 +3,13 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "worker/agent/history.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/policy.h"
 #include "worker/agent/regroup.h"
 #include "worker/agent/test_problems.h"
+#include "worker/codegen/knob/knob.h"
 
 namespace warpsmith::agent {
 namespace {
@@ -29,13 +31,16 @@ std::vector<v1::Problem> Problems() {
           MaxPool(64, 512, 4),   Softmax(16, 4194304)};
 }
 
-// The schedule without what a specialist may change.
-std::string Rest(v1::Schedule schedule, const std::string& specialist) {
+// The schedule without what a specialist may change; groups as those of the skeletons they run on.
+std::string Rest(v1::Schedule schedule, const State& state, const std::string& specialist) {
   if (specialist == "launch") schedule.clear_launch();
-  for (auto& group : *schedule.mutable_groups()) {
-    if (specialist == "memory") group.clear_memory();
-    if (specialist == "compute") group.clear_compute();
-    if (specialist == "occupancy") group.clear_occupancy();
+  for (int g = 0; g < schedule.groups_size(); ++g) {
+    auto& group = *schedule.mutable_groups(g);
+    codegen::SetSkeleton(group, state.groups[g].skeleton);
+    for (const auto& row : codegen::KnobsOf(group.skeleton_case())) {
+      if (absl::AsciiStrToLower(v1::Specialist_Name(row.owner)) == specialist)
+        codegen::SetValue(group, row, 0);
+    }
     if (specialist == "precision") group.clear_precision();
   }
   return Bytes(schedule);
@@ -62,7 +67,7 @@ TEST_CASE("a move changes only what its specialist owns", "[agent]") {
           CHECK(Bytes(action.schedule.launch()) == Bytes(state.schedule.launch()));
           continue;
         }
-        CHECK(Rest(action.schedule, name) == Rest(state.schedule, name));
+        CHECK(Rest(action.schedule, state, name) == Rest(state.schedule, state, name));
       }
     }
   }
@@ -94,13 +99,13 @@ TEST_CASE("long rows are offered layouts that hold them", "[agent]") {
   // 16 rows of 16 MiB: 128 blocks that meet at a counter, two of 256 threads a multiprocessor.
   // It may be the first schedule already; then it is no action.
   const State state = StateOf(Softmax(16, 4194304));
-  const auto holds = [](const v1::OccupancyKnobs& knobs) {
+  const auto holds = [](const v1::RowsKnobs& knobs) {
     return knobs.blocks_per_row() == 128 && knobs.meeting() == v1::MEETING_COUNTER &&
            knobs.block_threads() == 256 && knobs.blocks_per_sm() == 2;
   };
-  bool found = holds(state.groups[0].resolved.occupancy());
-  for (const auto& action : MakeOccupancy()->Actions(state)) {
-    found = found || holds(action.schedule.groups(0).occupancy());
+  bool found = holds(state.groups[0].resolved.rows());
+  for (const auto& action : MakeKnobs(v1::OCCUPANCY)->Actions(state)) {
+    found = found || holds(action.schedule.groups(0).rows());
   }
   CHECK(found);
 }
@@ -119,7 +124,7 @@ TEST_CASE("merged groups keep the more accurate precision", "[agent]") {
 
   // The first of two groups sums in f64; merging them must not take that back.
   State state = StateOf(Softmax(1024, 4096));
-  const auto split = codegen::OpByOpSchedule(state.graph, state.target);
+  const auto split = codegen::OpByOpSchedule(state.graph(), state.target);
   auto apart = MakeState(state.original, split, state.target);
   REQUIRE(apart.ok());
   for (int g = 0; g + 1 < apart->schedule.groups_size(); ++g) {
@@ -143,7 +148,7 @@ TEST_CASE("accumulators are offered where something adds up", "[agent]") {
   for (const auto& [problem, sums] :
        {std::pair{RowSum(64, 1 << 20), true}, std::pair{MaxPool(64, 512, 4), false}}) {
     bool offered = false;
-    for (const auto& action : MakePrecision()->Actions(StateOf(problem))) {
+    for (const auto& action : MakeKnobs(v1::PRECISION)->Actions(StateOf(problem))) {
       offered = offered || action.kind == "accumulator";
     }
     CHECK(offered == sums);

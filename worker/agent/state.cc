@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/knob/knob.h"
+
 namespace warpsmith::agent {
 namespace {
 
@@ -14,18 +17,45 @@ int64_t BytesOf(const codegen::GroupInfo& info) { return info.bytes_read + info.
 
 }  // namespace
 
+const graph::Graph& State::graph() const { return described->graph; }
+
+std::vector<codegen::Layout> State::Layouts(int group) const {
+  return described->describer.Layouts(schedule, group);
+}
+
+bool State::Resolves(const v1::Schedule& other, int group) const {
+  return described->describer.Check(other, group).ok();
+}
+
 absl::StatusOr<State> MakeState(std::shared_ptr<const graph::Graph> original,
                                 const v1::Schedule& schedule, const codegen::Target& target) {
   auto rewritten = codegen::Rewrite(*original, schedule.rewrites());
   if (!rewritten.ok()) return rewritten.status();
-  auto groups = codegen::Describe(*rewritten, schedule, target);
+  State state;
+  state.original = std::move(original);
+  state.described = std::make_shared<Described>(*std::move(rewritten), target);
+  state.target = target;
+  state.schedule = schedule;
+  auto groups = state.described->describer.Describe(schedule);
+  if (!groups.ok()) return groups.status();
+  state.groups = *std::move(groups);
+  return state;
+}
+
+absl::StatusOr<State> MakeState(const State& from, const v1::Schedule& schedule) {
+  const auto& rewrites = from.schedule.rewrites();
+  if (!std::equal(rewrites.begin(), rewrites.end(), schedule.rewrites().begin(),
+                  schedule.rewrites().end())) {
+    return MakeState(from.original, schedule, from.target);
+  }
+  auto groups = from.described->describer.Describe(schedule);
   if (!groups.ok()) return groups.status();
   State state;
+  state.original = from.original;
+  state.described = from.described;
+  state.target = from.target;
   state.schedule = schedule;
-  state.original = std::move(original);
-  state.graph = *std::move(rewritten);
   state.groups = *std::move(groups);
-  state.target = target;
   return state;
 }
 
@@ -66,25 +96,21 @@ std::map<std::string, double> Features(const State& state) {
   features["light_share"] = state.time_us > 0 ? state.light_us / state.time_us : 0;
   if (!state.groups.empty()) {
     const auto& info = state.groups[main];
-    const auto& resolved = info.resolved;
     features["main.share"] = Share(state, main);
     features["main.skeleton"] = info.skeleton;
     features["main.stages"] = info.stages;
     features["main.row_outputs"] = info.row_outputs;
-    features["main.window"] = info.window;
     features["main.rows"] = info.rows;
     features["main.row_elements"] = info.row_elements;
-    features["main.columns"] = info.columns;
+    features["main.width"] = info.width;
+    features["main.blocks"] = info.blocks;
+    features["main.estimated_us"] = info.seconds * 1e6;
     features["main.streams"] = info.streams;
     features["main.aligned"] = info.aligned;
-    features["main.vector_bytes"] = resolved.memory().vector_bytes();
-    features["main.register_vectors"] = resolved.memory().register_vectors();
-    features["main.shared_vectors"] = resolved.memory().shared_vectors();
-    features["main.unroll"] = resolved.compute().unroll();
-    features["main.block_threads"] = resolved.occupancy().block_threads();
-    features["main.threads_per_row"] = resolved.occupancy().threads_per_row();
-    features["main.blocks_per_row"] = resolved.occupancy().blocks_per_row();
-    features["main.blocks_per_sm"] = resolved.occupancy().blocks_per_sm();
+    if (info.resolved.skeleton_case() != v1::Group::SKELETON_NOT_SET) {
+      for (const auto& row : codegen::KnobsOf(info.skeleton))
+        features[absl::StrCat("main.", row.name)] = codegen::ValueOf(info.resolved, row);
+    }
   }
   int registers = 0, spills = 0, shared = 0, resident = 0;
   for (const auto& kernel : state.report.kernels()) {

@@ -21,17 +21,33 @@ struct State {
   std::string trial_id;  // of the trial that judged this schedule, or judges it now
   v1::Schedule schedule;
   std::shared_ptr<const graph::Graph> original;  // main workload, before any rewrite
-  graph::Graph graph;                            // after schedule.rewrites
+  std::shared_ptr<struct Described> described;   // the graph after schedule.rewrites
   std::vector<codegen::GroupInfo> groups;        // parallel to schedule.groups
   codegen::Target target;
   v1::StaticReport report;  // empty until it was compiled
   double time_us = 0;       // 0 until it was measured
   double light_us = 0;      // speed of light on this device; 0: unknown
+
+  const graph::Graph& graph() const;
+  // Joint moves of a group.
+  std::vector<codegen::Layout> Layouts(int group) const;
+  // Whether that group's knobs are ones that its kernel can have.
+  bool Resolves(const v1::Schedule& schedule, int group) const;
+};
+
+// A rewritten graph and what is known of schedules of it. States of one graph share it.
+struct Described {
+  Described(graph::Graph rewritten, const codegen::Target& target)
+      : graph(std::move(rewritten)), describer(graph, target) {}
+  const graph::Graph graph;
+  codegen::Describer describer;
 };
 
 // InvalidArgument: the schedule is not one for this graph.
 absl::StatusOr<State> MakeState(std::shared_ptr<const graph::Graph> original,
                                 const v1::Schedule& schedule, const codegen::Target& target);
+// The same problem under another schedule; cheap where it has the same rewrites.
+absl::StatusOr<State> MakeState(const State& from, const v1::Schedule& schedule);
 
 // Fraction of the bytes of all groups that group `index` moves, 0..1.
 double Share(const State& state, int index);

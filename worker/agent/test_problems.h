@@ -13,6 +13,7 @@
 #include "common/problem/problem.h"
 #include "worker/agent/evaluator.h"
 #include "worker/agent/state.h"
+#include "worker/codegen/knob/knob.h"
 
 namespace warpsmith::agent {
 
@@ -162,16 +163,19 @@ struct Landscape {
     double time_us = light_us * 1.05 + 5.0 * (groups.size() - 1);
     const auto far = [](double a, double b) { return std::abs(std::log2((a + 1) / (b + 1))); };
     for (const auto& info : groups) {
-      const auto& occupancy = info.resolved.occupancy();
-      const auto& memory = info.resolved.memory();
-      time_us *= 1 + 0.06 * far(occupancy.block_threads(), block);
-      time_us *= 1 + 0.08 * far(std::max(1, occupancy.blocks_per_row()), blocks_per_row);
-      time_us *= 1 + 0.08 * far(occupancy.blocks_per_sm(), blocks_per_sm);
-      time_us *= 1 + 0.03 * far(info.resolved.compute().unroll(), unroll);
-      const double kept = memory.register_vectors() + memory.shared_vectors();
-      if (kept > 0)
-        time_us *= 1 + 0.2 * std::abs(memory.register_vectors() / kept - register_share);
-      if (memory.store_hint() == v1::CACHE_STREAMING) time_us *= 0.97;
+      const auto knob = [&](const std::string& name) -> double {
+        for (const auto& row : codegen::KnobsOf(info.skeleton)) {
+          if (row.name == name) return codegen::ValueOf(info.resolved, row);
+        }
+        return 0;
+      };
+      time_us *= 1 + 0.06 * far(knob("block_threads"), block);
+      time_us *= 1 + 0.08 * far(std::max(1.0, knob("blocks_per_row")), blocks_per_row);
+      time_us *= 1 + 0.08 * far(knob("blocks_per_sm"), blocks_per_sm);
+      time_us *= 1 + 0.03 * far(knob("unroll"), unroll);
+      const double kept = knob("register_vectors") + knob("shared_vectors");
+      if (kept > 0) time_us *= 1 + 0.2 * std::abs(knob("register_vectors") / kept - register_share);
+      if (knob("store_hint") > 0) time_us *= 0.97;
     }
     return time_us;
   }

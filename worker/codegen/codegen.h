@@ -8,7 +8,9 @@
 // Graph, schedule, kGeneratorVersion and target determine the source to the byte.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,7 +20,7 @@
 
 namespace warpsmith::codegen {
 
-inline constexpr char kGeneratorVersion[] = "2";
+inline constexpr char kGeneratorVersion[] = "3";
 
 // What code generation needs to know of a card. Host: sm_count 1, cluster 1.
 struct Target {
@@ -31,6 +33,10 @@ struct Target {
   int64_t shared_per_block = 227 << 10;  // dynamic, opted in; 1 KiB a block is reserved beside it
   int64_t l2_bytes = 50 << 20;
   int max_cluster = 16;  // with the non-portable size allowed
+  // Rates that estimates are made of; only their ratios matter.
+  double bytes_per_second = 4.0e12;       // of memory
+  double operations_per_second = 1.2e13;  // simple ones of all threads
+  double launch_seconds = 2.5e-6;         // of one kernel after another
 };
 
 // ---- algebra: rewrites that hold for every input ------------------------------------------------
@@ -52,21 +58,56 @@ v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target& target);
 
 // What a group is, for specialists that choose knobs and for reports.
 struct GroupInfo {
-  v1::Skeleton skeleton;      // never AUTO
-  int stages = 0;             // dependent reduce passes over the row (softmax: 2); 0 for map
-  bool row_outputs = false;   // writes elements of the full space (softmax: yes, sum: no)
-  bool window = false;        // map skeleton with overlapping windows
-  int64_t rows = 0;           // independent reductions (map: output elements)
-  int64_t row_elements = 0;   // elements of one (map: 1)
-  int64_t columns = 0;        // columns skeleton: contiguous kept elements
-  int streams = 0;            // tensors read along the full space
-  int64_t element_bytes = 4;  // of the widest streamed element
+  v1::Group::SkeletonCase skeleton = v1::Group::SKELETON_NOT_SET;  // never NOT_SET
+  std::vector<v1::Group::SkeletonCase> others;  // skeletons that it could run on as well
+  int stages = 0;            // dependent reduce passes over the row (softmax: 2); 0 as elements
+  bool row_outputs = false;  // stages: writes elements of the full space (softmax: yes, sum: no)
+  int64_t rows = 0;          // independent reductions (as elements: output elements)
+  int64_t row_elements = 0;  // elements of one (as elements: 1)
+  bool reduces = false;      // there is a reduce in it
   int64_t bytes_read = 0, bytes_written = 0;  // once each
   double operations = 0, transcendental = 0;
-  bool aligned = false;     // rows start at multiples of 16 bytes
   bool can_online = false;  // has a max / sum-of-exp pair
-  v1::Group resolved;       // with every zero knob replaced by what is used
+  // What the resolved knobs make of it (skeleton/skeleton.h, Usage).
+  int streams = 0;           // tensors read along the full space
+  int64_t stream_bytes = 0;  // of a point of all of them
+  int width = 1;             // elements of an access
+  bool aligned = false;      // rows begin where accesses may
+  int launches = 1;
+  int64_t blocks = 0;
+  int64_t workspace_bytes = 0;
+  double seconds = 0;  // estimated
+  v1::Group resolved;  // with every open knob replaced by what is used; none set where nothing runs
 };
+
+// Several knobs of one owner set together: a place that steps of single knobs do not reach.
+struct Layout {
+  v1::Specialist owner = v1::OCCUPANCY;
+  std::string kind;  // "layout", "keep"
+  std::string name;  // for people: "256 threads, 8 blocks a row by counter"
+  std::vector<std::pair<std::string, int64_t>> knobs;  // by name; 0 leaves one open
+  double prior = 0;   // part of the group's room that is expected of it
+  int registers = 0;  // +1: more a thread, -1: fewer
+};
+
+// Describes schedules of one graph. What does not depend on knobs is kept from one to the next, so
+// that schedules which differ in knobs cost microseconds. Not thread-safe; `graph` outlives it.
+class Describer {
+ public:
+  Describer(const graph::Graph& graph, const Target& target);
+  ~Describer();
+  // One description for each group. InvalidArgument: as Lower.
+  absl::StatusOr<std::vector<GroupInfo>> Describe(const v1::Schedule& schedule);
+  // Whether one group of a schedule resolves; what Describe would say of it.
+  absl::Status Check(const v1::Schedule& schedule, int group);
+  // Joint moves of a group of a schedule that was described.
+  std::vector<Layout> Layouts(const v1::Schedule& schedule, int group);
+
+ private:
+  struct Kept;
+  std::unique_ptr<Kept> kept_;
+};
+// The same once.
 absl::StatusOr<std::vector<GroupInfo>> Describe(const graph::Graph& graph,
                                                 const v1::Schedule& schedule, const Target& target);
 

@@ -68,27 +68,25 @@ std::vector<Corner> Corners() {
                        "* 2 + i, h * 2 + j, w * 2 + k])",
                        "output y"};
   const char* counter =
-      "occupancy { block_threads: 512 threads_per_row: 512 blocks_per_row: 32 meeting: "
-      "MEETING_COUNTER blocks_per_sm: 2 } "
-      "memory { register_vectors: 8 shared_vectors: 8 }";
+      "rows { block_threads: 512 threads_per_row: 512 blocks_per_row: 32 meeting: MEETING_COUNTER "
+      "blocks_per_sm: 2 register_vectors: 8 shared_vectors: 8 }";
   const char* cluster =
-      "occupancy { block_threads: 256 threads_per_row: 256 blocks_per_row: 16 meeting: "
-      "MEETING_CLUSTER blocks_per_sm: 2 } "
-      "memory { register_vectors: 12 shared_vectors: 12 }";
-  const char* online = "compute { online: true }";
+      "rows { block_threads: 256 threads_per_row: 256 blocks_per_row: 16 meeting: MEETING_CLUSTER "
+      "blocks_per_sm: 2 register_vectors: 12 shared_vectors: 12 }";
+  const char* online = "rows { online: true }";
   const char* streaming =
-      "memory { load_hint: CACHE_STREAMING store_hint: CACHE_STREAMING vector_bytes: 8 } compute { "
-      "unroll: 8 }";
+      "rows { load_hint: CACHE_STREAMING store_hint: CACHE_STREAMING vector_bytes: 8 unroll: 8 }";
+  const char* streaming_map =
+      "map { load_hint: CACHE_STREAMING store_hint: CACHE_STREAMING vector_bytes: 8 unroll: 8 }";
   return {
       {"pointwise",
        relu,
-       {"", streaming,
-        "occupancy { block_threads: 1024 blocks_per_sm: 2 } memory { reverse: true }"}},
+       {"", streaming_map, "map { block_threads: 1024 blocks_per_sm: 2 reverse: true }"}},
       {"more than 2^31 elements", big, {""}},
       {"bf16", gelu, {"", "precision { fast_math: true }"}},
       {"softmax of short rows",
        softmax(65536, 512),
-       {"", online, "occupancy { threads_per_row: 8 block_threads: 256 }"}},
+       {"", online, "rows { threads_per_row: 8 block_threads: 256 }"}},
       {"softmax of rows of a block", softmax(4096, 16384), {"", online, streaming}},
       {"softmax of long rows", softmax(4096, 393216), {"", counter, cluster, online}},
       {"ragged rows", softmax(4096, 65535), {"", counter}},
@@ -100,23 +98,19 @@ std::vector<Corner> Corners() {
        {"", counter, cluster, "precision { accumulator: ACCUMULATOR_F64 }"}},
       {"whole tensor",
        total,
-       {"", "precision { accumulator: ACCUMULATOR_F64 }", "compute { unroll: 16 }"}},
+       {"", "precision { accumulator: ACCUMULATOR_F64 }", "rows { unroll: 16 }"}},
       {"argmax of columns",
        argmax,
-       {"", "occupancy { blocks_per_row: 4 }",
-        "memory { vector_bytes: 4 } compute { unroll: 16 }"}},
+       {"", "columns { split: 4 }", "columns { vector_bytes: 4 unroll: 16 }"}},
       {"norm of columns",
        rms,
-       {"", "occupancy { block_threads: 512 threads_per_row: 16 }",
-        "memory { register_vectors: 16 } occupancy { threads_per_row: 4 }"}},
+       {"", "columns { block_threads: 512 thread_rows: 16 }",
+        "columns { register_vectors: 16 thread_rows: 4 }"}},
       {"pooling of two axes",
        pool,
-       {"", "compute { window_outputs: 16 }",
-        "memory { vector_bytes: 4 } compute { window_outputs: 8 }",
-        "memory { vector_bytes: 4 } compute { window_outputs: 1 }"}},
-      {"pooling of three axes",
-       pool3,
-       {"", "compute { window_outputs: 2 } memory { vector_bytes: 8 }"}},
+       {"", "window { outputs: 16 }", "window { vector_bytes: 4 outputs: 8 }",
+        "window { vector_bytes: 4 outputs: 1 }"}},
+      {"pooling of three axes", pool3, {"", "window { outputs: 2 vector_bytes: 8 }"}},
   };
 }
 

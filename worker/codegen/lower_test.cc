@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/graph/random_graph.h"
+#include "worker/codegen/knob/knob.h"
 #include "worker/codegen/run_and_compare.h"
 
 namespace warpsmith::codegen {
@@ -43,38 +44,28 @@ struct Random {
 // Knobs that a policy might try; many are refused.
 v1::Group RandomKnobs(const v1::Group& group, const GroupInfo& info, Random& random) {
   v1::Group g = group;
-  auto* memory = g.mutable_memory();
-  auto* compute = g.mutable_compute();
-  auto* occupancy = g.mutable_occupancy();
-  if (random.Coin(6))
-    g.set_skeleton(random.Of({v1::SKELETON_MAP, v1::SKELETON_ROWS, v1::SKELETON_COLUMNS}));
-  memory->set_vector_bytes(random.Of({0, 4, 8, 16, 16}));
-  memory->set_load_hint(random.Of({v1::CACHE_DEFAULT, v1::CACHE_STREAMING}));
-  memory->set_store_hint(random.Of({v1::CACHE_DEFAULT, v1::CACHE_STREAMING}));
-  memory->set_reverse(random.Coin(3));
-  compute->set_unroll(random.Of({0, 1, 2, 4}));
-  occupancy->set_block_threads(random.Of({0, 32, 64, 128}));
-  occupancy->set_blocks_per_sm(random.Of({0, 0, 1, 2}));
-  g.mutable_precision()->set_accumulator(
-      random.Of({v1::ACCUMULATOR_AUTO, v1::ACCUMULATOR_F64, v1::ACCUMULATOR_COMPENSATED}));
-  if (info.skeleton == v1::SKELETON_MAP) {
-    if (info.window) compute->set_window_outputs(random.Of({0, 1, 2, 3, 5}));
-    return g;
+  SkeletonCase skeleton = info.skeleton;
+  if (random.Coin(6) && !info.others.empty())
+    skeleton = info.others[random.Below(static_cast<int>(info.others.size()))];
+  SetSkeleton(g, skeleton);
+  for (const KnobRow& row : KnobsOf(skeleton)) {
+    if (random.Coin(2)) continue;
+    const std::vector<int64_t> values =
+        ValuesOf(row, info.resolved.skeleton_case() == skeleton ? ValueOf(info.resolved, row) : 0);
+    int64_t value = values[random.Below(static_cast<int>(values.size()))];
+    if (row.name == "block_threads") value = random.Of({0, 32, 64, 128});  // fibers are slow
+    if (row.name == "blocks_per_sm") value = random.Of({0, 0, 1, 2});
+    SetValue(g, row, value);
   }
-  compute->set_online(info.can_online && random.Coin(2));
-  memory->set_register_vectors(random.Of({0, 1, 2, 4}));
-  occupancy->set_threads_per_row(random.Of({0, 1, 4, 8, 32, 64}));
-  occupancy->set_blocks_per_row(random.Of({0, 1, 2, 4}));
-  if (info.skeleton == v1::SKELETON_ROWS) {
-    memory->set_shared_vectors(random.Of({0, 1, 2}));
-    if (occupancy->blocks_per_row() > 1) {
-      occupancy->set_meeting(
-          random.Of({v1::MEETING_CLUSTER, v1::MEETING_COUNTER, v1::MEETING_SECOND_PASS}));
-      if (random.Coin(2)) occupancy->set_block_threads(64);
-      occupancy->set_threads_per_row(occupancy->block_threads());
-      if (occupancy->meeting() == v1::MEETING_COUNTER) occupancy->set_blocks_per_sm(2);
-      if (occupancy->meeting() == v1::MEETING_SECOND_PASS) occupancy->set_blocks_per_sm(0);
-    }
+  // Rows of several blocks need several knobs to agree.
+  if (skeleton == v1::Group::kRows && random.Coin(3)) {
+    v1::RowsKnobs& rows = *g.mutable_rows();
+    rows.set_blocks_per_row(random.Of({2, 4}));
+    rows.set_meeting(
+        random.Of({v1::MEETING_CLUSTER, v1::MEETING_COUNTER, v1::MEETING_SECOND_PASS}));
+    rows.set_block_threads(64);
+    rows.set_threads_per_row(64);
+    rows.set_blocks_per_sm(rows.meeting() == v1::MEETING_COUNTER ? 2 : 0);
   }
   return g;
 }
@@ -243,73 +234,65 @@ TEST_CASE("corners of the skeletons", "[codegen]") {
   const Corner corners[] = {
       {"softmax of ragged rows",
        softmax,
-       {"", "compute { online: true }",
-        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: "
-        "MEETING_COUNTER blocks_per_sm: 2 } "
-        "memory { register_vectors: 1 shared_vectors: 1 }",
-        "occupancy { block_threads: 32 threads_per_row: 32 blocks_per_row: 2 meeting: "
-        "MEETING_CLUSTER } compute { online: true }",
-        "occupancy { block_threads: 128 threads_per_row: 16 blocks_per_sm: 1 } memory { "
-        "shared_vectors: 3 }",
-        "precision { accumulator: ACCUMULATOR_COMPENSATED } memory { vector_bytes: 4 }"}},
+       {"", "rows { online: true }",
+        "rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: MEETING_COUNTER "
+        "blocks_per_sm: 2 register_vectors: 1 shared_vectors: 1 }",
+        "rows { block_threads: 32 threads_per_row: 32 blocks_per_row: 2 meeting: MEETING_CLUSTER "
+        "online: true }",
+        "rows { block_threads: 128 threads_per_row: 16 blocks_per_sm: 1 shared_vectors: 3 }",
+        "rows { vector_bytes: 4 } precision { accumulator: ACCUMULATOR_COMPENSATED }"}},
       {"norm with weights along the row",
        norm,
        {"",
-        "occupancy { block_threads: 128 threads_per_row: 128 blocks_per_row: 8 meeting: "
-        "MEETING_COUNTER blocks_per_sm: 2 }",
-        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: "
-        "MEETING_CLUSTER blocks_per_sm: 1 } memory { shared_vectors: 2 }"}},
+        "rows { block_threads: 128 threads_per_row: 128 blocks_per_row: 8 meeting: MEETING_COUNTER "
+        "blocks_per_sm: 2 }",
+        "rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: MEETING_CLUSTER "
+        "blocks_per_sm: 1 shared_vectors: 2 }"}},
       {"group norm by position",
        group_norm,
-       {"", "occupancy { block_threads: 64 threads_per_row: 32 blocks_per_sm: 1 }"}},
-      {"batch norm with states", batch_norm, {"", "occupancy { block_threads: 32 }"}},
+       {"", "rows { block_threads: 64 threads_per_row: 32 blocks_per_sm: 1 }"}},
+      {"batch norm with states", batch_norm, {"", "rows { block_threads: 32 }"}},
       {"log softmax over columns",
        columns,
-       {"", "compute { online: true }",
-        "occupancy { block_threads: 64 threads_per_row: 16 blocks_per_sm: 1 } memory { "
-        "register_vectors: 2 }",
-        "memory { vector_bytes: 4 }"}},
+       {"", "columns { online: true }",
+        "columns { block_threads: 64 thread_rows: 16 blocks_per_sm: 1 register_vectors: 2 }",
+        "columns { vector_bytes: 4 }"}},
       {"argmax over columns, split",
        column_sum,
-       {"", "occupancy { block_threads: 64 threads_per_row: 8 blocks_per_row: 5 }",
-        "occupancy { block_threads: 32 threads_per_row: 1 blocks_per_row: 1 }"}},
+       {"", "columns { block_threads: 64 thread_rows: 8 split: 5 }",
+        "columns { block_threads: 32 thread_rows: 1 split: 1 }"}},
       {"a whole tensor in two passes",
        total,
        {"",
-        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 12 meeting: "
+        "rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 12 meeting: "
         "MEETING_SECOND_PASS } precision { accumulator: ACCUMULATOR_F64 }",
-        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 8 meeting: "
-        "MEETING_COUNTER blocks_per_sm: 2 }"}},
+        "rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 8 meeting: MEETING_COUNTER "
+        "blocks_per_sm: 2 }"}},
       {"argmin with ties",
        argmin,
        {"",
-        "occupancy { block_threads: 64 threads_per_row: 64 blocks_per_row: 2 meeting: "
+        "rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 2 meeting: "
         "MEETING_SECOND_PASS }"}},
       {"ragged rows",
        ragged,
-       {"", "occupancy { block_threads: 64 threads_per_row: 8 }", "memory { vector_bytes: 8 }"}},
+       {"", "rows { block_threads: 64 threads_per_row: 8 }", "rows { vector_bytes: 8 }"}},
       {"window of two axes",
        pool,
-       {"", "compute { window_outputs: 5 }",
-        "compute { window_outputs: 4 } memory { vector_bytes: 16 }",
-        "compute { window_outputs: 1 } memory { vector_bytes: 8 }"}},
+       {"", "window { outputs: 5 }", "window { outputs: 4 vector_bytes: 16 }",
+        "window { outputs: 1 vector_bytes: 8 }"}},
       {"window of three axes",
        pool3,
-       {"", "compute { window_outputs: 3 }",
-        "compute { window_outputs: 2 } memory { vector_bytes: 8 }"}},
-      {"window of one axis", pool1, {"", "compute { window_outputs: 6 }"}},
+       {"", "window { outputs: 3 }", "window { outputs: 2 vector_bytes: 8 }"}},
+      {"window of one axis", pool1, {"", "window { outputs: 6 }"}},
       {"window with maps around it",
        pool_and_more,
-       {"", "memory { vector_bytes: 8 } compute { window_outputs: 5 }",
-        "memory { vector_bytes: 4 } compute { window_outputs: 3 }"}},
+       {"", "window { vector_bytes: 8 outputs: 5 }", "window { vector_bytes: 4 outputs: 3 }"}},
       {"long window of one axis",
        pool_long,
-       {"", "memory { vector_bytes: 8 }", "memory { vector_bytes: 4 }"}},
+       {"", "window { vector_bytes: 8 }", "window { vector_bytes: 4 }"}},
       {"16-bit elements",
        half,
-       {"",
-        "memory { shared_vectors: 1 register_vectors: 1 } occupancy { block_threads: 32 "
-        "threads_per_row: 8 }"}},
+       {"", "rows { shared_vectors: 1 register_vectors: 1 block_threads: 32 threads_per_row: 8 }"}},
   };
   for (const Corner& corner : corners) {
     const graph::Graph graph = ParseOrDie(corner.graph);
@@ -323,8 +306,7 @@ TEST_CASE("corners of the skeletons", "[codegen]") {
       REQUIRE(infos.ok());
       for (int g = 0; g < schedule.groups_size(); ++g) {
         const GroupInfo& info = (*infos)[g];
-        if (info.skeleton != v1::SKELETON_MAP || info.window)
-          schedule.mutable_groups(g)->MergeFrom(merged);
+        if (info.reduces) schedule.mutable_groups(g)->MergeFrom(merged);
       }
       Check(graph, schedule, 5);
     }
@@ -383,7 +365,7 @@ TEST_CASE("NaN and infinities go through reductions", "[codegen]") {
                        "s: f32[r: 4] = sum[c: 70](exp(z[r, c] - m[r]))",
                        "output m, v, i, s"};
   const graph::Graph graph = ParseOrDie(lines);
-  for (const char* knobs : {"", "compute { online: true }"}) {
+  for (const char* knobs : {"", "rows { online: true }"}) {
     v1::Schedule schedule;
     v1::Group* group = schedule.add_groups();
     REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, group));
@@ -416,24 +398,24 @@ TEST_CASE("large indexes and joined reduces and windows beside loops", "[codegen
        {"input x: f32[9, 200] ~ normal", "m: f32[r: 9] = max[c: 200](x[r, c])",
         "d: f32[r: 9, c: 200] = x[r, c] - m[r]", "e: f32[r: 9, c: 200] = exp(d[r, c])",
         "s: f32[r: 9] = sum[c: 200](e[r, c])", "y: f32[r: 9, c: 200] = e[r, c] / s[r]", "output y"},
-       {"compute { online: true }"}},
+       {"rows { online: true }"}},
       {"online with two sums of one maximum",
        {"input x: f32[9, 200] ~ normal", "m: f32[r: 9] = max[c: 200](x[r, c])",
         "e: f32[r: 9, c: 200] = exp(x[r, c] - m[r])", "s: f32[r: 9] = sum[c: 200](e[r, c])",
         "t: f32[r: 9] = sum[c: 200](exp(x[r, c] - m[r]))",
         "y: f32[r: 9, c: 200] = e[r, c] / s[r] + t[r]", "output y"},
-       {"compute { online: true }"}},
+       {"rows { online: true }"}},
       {"a window beside loops over the same elements",
        {"input x: f16[840] ~ normal",
         "r: f32[i: 420] = max[k: 4](select(0 <= i * 2 + k - 1 and i * 2 + k - 1 < 840, f32(x[i * 2 "
         "+ k - 1]), -inf))",
         "t: f32 = max[k: 420](r[k])", "y: f32[i: 420] = r[i] - t[]", "output y"},
-       {"compute { window_outputs: 2 } memory { vector_bytes: 1 } skeleton: SKELETON_MAP"}},
+       {"window { outputs: 2 vector_bytes: 1 }"}},
       {"a window with small results of wide elements",
        {"input x: f32[4, 57, 113] ~ normal",
         "p: f32[n: 4, h: 8, w: 16] = max[i: 8, j: 8](x[n, h * 7 + i, w * 7 + j])",
         "y: f64[n: 4, h: 8, w: 16] = f64(p[n, h, w])", "output y"},
-       {"memory { vector_bytes: 16 } compute { window_outputs: 2 }"}},
+       {"window { vector_bytes: 16 outputs: 2 }"}},
   };
   for (const Corner& c : cases) {
     const graph::Graph graph = ParseOrDie(c.graph);
@@ -442,7 +424,7 @@ TEST_CASE("large indexes and joined reduces and windows beside loops", "[codegen
       v1::Group merged;
       REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &merged));
       v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
-      if (merged.has_compute() && schedule.groups_size() > 1) {
+      if (merged.skeleton_case() != v1::Group::SKELETON_NOT_SET && schedule.groups_size() > 1) {
         schedule.clear_groups();
         for (int output : graph.outputs)
           schedule.add_groups()->add_roots(graph.tensors[output].name);
@@ -466,12 +448,12 @@ TEST_CASE("indexes that an int does not hold", "[codegen]") {
        true},
       {{"input x: f32[2000, 1000000] ~ normal", "s: f32[c: 1000000] = sum[k: 2000](x[k, c])",
         "output s"},
-       "occupancy { blocks_per_row: 1000 }",
+       "columns { split: 1000 }",
        false},
       // Partial results: 4096 for each column.
       {{"input x: f32[2000, 1000000] ~ normal", "s: f32[c: 1000000] = sum[k: 2000](x[k, c])",
         "output s"},
-       "occupancy { blocks_per_row: 4096 }",
+       "columns { split: 4096 }",
        true},
       // Small once it is divided.
       {{"input x: f32[70000, 40000] ~ normal", "input q: f32[5] ~ normal",
@@ -507,8 +489,8 @@ TEST_CASE("a state that strips of windows update", "[codegen]") {
     schedule.add_groups()->add_roots("z");
     v1::Group* windows = schedule.add_groups();
     windows->add_roots("now");
-    windows->mutable_memory()->set_vector_bytes(bytes);
-    windows->mutable_compute()->set_window_outputs(4);
+    windows->mutable_window()->set_vector_bytes(bytes);
+    windows->mutable_window()->set_outputs(4);
     Check(graph, schedule, 1);
   }
 }
@@ -545,34 +527,33 @@ TEST_CASE("what a schedule may not say", "[codegen]") {
       {"groups { roots: ['y', 's'] } groups { roots: ['s', 't'] }", "written by group 0 already"},
       {"groups { roots: 'y' } groups { roots: 't' } groups { roots: 's' }",
        "put that group before it"},
-      {"groups { roots: ['y', 's'] memory { vector_bytes: 12 } } groups { roots: 't' }",
+      {"groups { roots: ['y', 's'] rows { vector_bytes: 12 } } groups { roots: 't' }",
        "1, 2, 4, 8 or 16"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 100 } } groups { roots: 't' }",
+      {"groups { roots: ['y', 's'] rows { block_threads: 100 } } groups { roots: 't' }",
        "multiple of 32"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 4096 } } groups { roots: 't' }",
-       "0 to 1024"},
-      {"groups { roots: ['y', 's'] compute { unroll: -1 } } groups { roots: 't' }",
-       "compute.unroll is -1"},
-      {"groups { roots: ['y', 's'] compute { online: true } } groups { roots: 't' }",
-       "compute.online needs"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 64 threads_per_row: 64 "
-       "blocks_per_row: 2 meeting: MEETING_SECOND_PASS } } groups { roots: 't' }",
+      {"groups { roots: ['y', 's'] rows { block_threads: 4096 } } groups { roots: 't' }",
+       "32 to 1024"},
+      {"groups { roots: ['y', 's'] rows { unroll: -1 } } groups { roots: 't' }",
+       "rows.unroll is -1"},
+      {"groups { roots: ['y', 's'] rows { online: true } } groups { roots: 't' }", "online needs"},
+      {"groups { roots: ['y', 's'] rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 2 "
+       "meeting: MEETING_SECOND_PASS } } groups { roots: 't' }",
        "SECOND_PASS is for one stage"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 64 threads_per_row: 64 "
-       "blocks_per_row: 9 meeting: MEETING_COUNTER blocks_per_sm: 4 } } groups { roots: 't' }",
+      {"groups { roots: ['y', 's'] rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 9 "
+       "meeting: MEETING_COUNTER blocks_per_sm: 4 } } groups { roots: 't' }",
        "power of two or a multiple of 32"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 64 threads_per_row: 64 "
-       "blocks_per_row: 64 meeting: MEETING_COUNTER blocks_per_sm: 1 } } groups { roots: 't' }",
+      {"groups { roots: ['y', 's'] rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 64 "
+       "meeting: MEETING_COUNTER blocks_per_sm: 1 } } groups { roots: 't' }",
        "2 to 4"},
-      {"groups { roots: ['y', 's'] memory { shared_vectors: 64 } occupancy { block_threads: 512 } "
-       "} groups { roots: 't' }",
-       "shared memory"},
-      {"groups { roots: ['y', 's'] occupancy { block_threads: 1024 blocks_per_sm: 3 } } groups { "
+      {"groups { roots: ['y', 's'] rows { shared_vectors: 64 block_threads: 512 } } groups { "
        "roots: 't' }",
+       "shared memory"},
+      {"groups { roots: ['y', 's'] rows { block_threads: 1024 blocks_per_sm: 3 } } groups { roots: "
+       "'t' }",
        "2048 threads"},
-      {"groups { roots: ['y', 's'] skeleton: SKELETON_MAP } groups { roots: 't' }",
+      {"groups { roots: ['y', 's'] map {} } groups { roots: 't' }",
        "group 'y': roots 'y' and 's' of a map group have"},
-      {"groups { roots: 's' } groups { roots: 'y' skeleton: SKELETON_ROWS } groups { roots: 't' }",
+      {"groups { roots: 's' } groups { roots: 'y' rows {} } groups { roots: 't' }",
        "group 'y': it has no reduce"},
       {"rewrites: 'fly:y' groups { roots: 'y' }", "unknown"},
       {"rewrites: 'single_pass_variance:s' groups { roots: 'y' }", "does not apply"},

@@ -1,62 +1,115 @@
 // What groups are, for those who choose knobs and for reports.
-#include <algorithm>
 #include <map>
 
-#include "common/graph/operations.h"
 #include "worker/codegen/codegen.h"
-#include "worker/codegen/group/group.h"
+#include "worker/codegen/cost/cost.h"
+#include "worker/codegen/group/structure.h"
 
 namespace warpsmith::codegen {
+
+namespace {
+
+// Structures kept at once; beyond it the oldest go.
+constexpr size_t kMaxStructures = 64;
+
+absl::StatusOr<GroupInfo> Info(const Analysis& group, const v1::Group& knobs,
+                               const Target& target) {
+  auto resolved = ResolveGroup(group, knobs, target);
+  if (!resolved.ok()) return resolved.status();
+  const Skeleton& skeleton = *FindSkeleton(resolved->skeleton_case());
+  auto use = skeleton.Use(group, *resolved, target);
+  if (!use.ok()) return OfGroup(group, use.status());
+  auto matched = skeleton.Matches(group);
+  if (!matched.ok()) return OfGroup(group, matched.status());
+  const Domain& domain = **matched;
+  const Demand& demand = group.demand();
+  GroupInfo info;
+  info.skeleton = skeleton.id();
+  for (const Skeleton* other : Skeletons()) {
+    if (other != &skeleton && other->Matches(group).ok()) info.others.push_back(other->id());
+  }
+  info.stages = domain.stages;
+  info.row_outputs = !domain.elements() && use->passes > domain.stages;
+  info.rows = domain.kept();
+  info.row_elements = domain.reduced();
+  info.reduces = group.largest_reduce() >= 0;
+  info.bytes_read = demand.bytes_read;
+  info.bytes_written = demand.bytes_written;
+  info.operations = demand.operations;
+  info.transcendental = demand.transcendental;
+  info.can_online = !domain.online.empty();
+  info.streams = use->streams;
+  info.stream_bytes = use->stream_bytes;
+  info.width = use->width;
+  info.aligned = use->aligned;
+  info.launches = use->launches;
+  info.blocks = use->blocks;
+  info.workspace_bytes = use->workspace_bytes;
+  info.seconds = SecondsOf(group, domain, *use, target);
+  info.resolved = *std::move(resolved);
+  return info;
+}
+
+}  // namespace
+
+struct Describer::Kept {
+  const graph::Graph& graph;
+  const Target target;
+  std::map<std::string, std::shared_ptr<const Structure>> structures;
+
+  absl::StatusOr<std::shared_ptr<const Structure>> Find(const v1::Schedule& schedule) {
+    const std::string key = StructureKey(schedule);
+    auto known = structures.find(key);
+    if (known != structures.end()) return known->second;
+    auto made = StructureOf(graph, schedule);
+    if (!made.ok()) return made.status();
+    if (structures.size() >= kMaxStructures) structures.clear();
+    return structures[key] = std::make_shared<const Structure>(*std::move(made));
+  }
+};
+
+Describer::Describer(const graph::Graph& graph, const Target& target)
+    : kept_(new Kept{graph, target, {}}) {}
+Describer::~Describer() = default;
+
+absl::StatusOr<std::vector<GroupInfo>> Describer::Describe(const v1::Schedule& schedule) {
+  auto structure = kept_->Find(schedule);
+  if (!structure.ok()) return structure.status();
+  // One description a group of the schedule; what only reshapes runs nothing.
+  std::vector<GroupInfo> infos(schedule.groups_size());
+  for (const GroupWork& work : (*structure)->groups) {
+    infos[work.group].resolved = schedule.groups(work.group);
+    infos[work.group].skeleton = v1::Group::kMap;
+    if (work.analysis == nullptr) continue;
+    auto info = Info(*work.analysis, schedule.groups(work.group), kept_->target);
+    if (!info.ok()) return info.status();
+    infos[work.group] = *std::move(info);
+  }
+  return infos;
+}
+
+absl::Status Describer::Check(const v1::Schedule& schedule, int group) {
+  auto structure = kept_->Find(schedule);
+  if (!structure.ok()) return structure.status();
+  const Analysis* analysis = (*structure)->groups[group].analysis.get();
+  if (analysis == nullptr) return absl::OkStatus();
+  return ResolveGroup(*analysis, schedule.groups(group), kept_->target).status();
+}
+
+std::vector<Layout> Describer::Layouts(const v1::Schedule& schedule, int group) {
+  auto structure = kept_->Find(schedule);
+  if (!structure.ok()) return {};
+  const Analysis* analysis = (*structure)->groups[group].analysis.get();
+  if (analysis == nullptr) return {};
+  auto resolved = ResolveGroup(*analysis, schedule.groups(group), kept_->target);
+  if (!resolved.ok()) return {};
+  return FindSkeleton(resolved->skeleton_case())->Layouts(*analysis, *resolved, kept_->target);
+}
 
 absl::StatusOr<std::vector<GroupInfo>> Describe(const graph::Graph& graph,
                                                 const v1::Schedule& schedule,
                                                 const Target& target) {
-  auto work = ArrangeWork(graph, schedule);
-  if (!work.ok()) return work.status();
-  auto groups = AnalyseGroups(graph, schedule, *work, target);
-  if (!groups.ok()) return groups.status();
-  // One description a group of the schedule; what only reshapes runs nothing.
-  std::vector<GroupInfo> infos(schedule.groups_size());
-  for (int g = 0; g < schedule.groups_size(); ++g) {
-    infos[g].skeleton = v1::SKELETON_MAP;
-    infos[g].resolved = schedule.groups(g);
-    infos[g].resolved.set_skeleton(v1::SKELETON_MAP);
-  }
-  for (const AnalysedGroup& group : *groups) {
-    GroupInfo& info = infos[work->groups[group.work].group];
-    const Space& space = group.space;
-    info.skeleton = space.skeleton;
-    info.stages = space.skeleton == v1::SKELETON_MAP ? 0 : space.stages;
-    info.row_outputs = group.source.emits && space.skeleton != v1::SKELETON_MAP;
-    info.window = space.skeleton == v1::SKELETON_MAP && space.window;
-    info.rows = space.skeleton == v1::SKELETON_MAP ? space.elements : space.rows;
-    info.row_elements = space.skeleton == v1::SKELETON_MAP ? 1 : space.row_elements;
-    info.columns = space.skeleton == v1::SKELETON_COLUMNS ? space.columns : 0;
-    info.streams = group.source.streams;
-    info.aligned = !group.source.ragged && group.source.width * 4 >= 16;
-    info.can_online = !space.online.empty();
-    // Schedules name the roots; aliases among them stay in the description.
-    info.resolved = group.resolved;
-    info.element_bytes = 1;
-    for (const Parameter& p : group.source.parameters) {
-      const graph::Tensor& t = graph.tensors[p.tensor];
-      (p.written ? info.bytes_written : info.bytes_read) += t.bytes();
-      if (t.elements() > 1)
-        info.element_bytes = std::max(info.element_bytes, graph::SizeOf(t.type));
-    }
-    const GroupWork& one = work->groups[group.work];
-    auto in_memory = [&one](int tensor) { return one.in_memory.count(tensor) > 0; };
-    for (int id : NeededNodes(graph, one.roots, in_memory)) {
-      const graph::Node& node = graph.nodes[id];
-      double times = 1;
-      for (const graph::Axis& axis : node.axes) times *= static_cast<double>(axis.extent);
-      for (const graph::Axis& axis : node.reduce_axes) times *= static_cast<double>(axis.extent);
-      const graph::Operations each = graph::OperationsOf(node.value);
-      info.operations += times * (each.all + (node.reduce ? 1 : 0));
-      info.transcendental += times * each.transcendental;
-    }
-  }
-  return infos;
+  return Describer(graph, target).Describe(schedule);
 }
 
 }  // namespace warpsmith::codegen

@@ -11,29 +11,23 @@
 #include <set>
 
 #include "worker/codegen/codegen.h"
-#include "worker/codegen/group/group.h"
+#include "worker/codegen/cost/cost.h"
+#include "worker/codegen/group/structure.h"
 
 namespace warpsmith::codegen {
 
 namespace {
 
-// Figures of the estimate, of an H200; only their ratios matter.
-constexpr double kBytesPerSecond = 4.0e12;
-constexpr double kStepsPerSecond = 1.2e13;   // simple operations of all threads
-constexpr double kTranscendentalSteps = 12;  // of those for one exponential
-constexpr double kLaunchSeconds = 2.5e-6;
-// Rows that blocks share run a little below the roof.
-constexpr double kMeetingFactor = 1.05;
 // Below this part of a row kept on the card, a second kernel does as well and is simpler.
 constexpr double kWorthKeeping = 0.25;
 // Limits on what is tried, for graphs of thousands of nodes.
 constexpr int kMaxTrials = 600;
-constexpr int kMaxParameters = 24;
+constexpr size_t kMaxParameters = 24;
 // A kernel's own limits: reduces of its rows, nodes, elements that one output loads.
 constexpr int kMaxReduces = 6;
 constexpr int kMaxGroupNodes = 48;
 constexpr int64_t kMaxLoadsOfOutput = 24;
-constexpr size_t kMaxKernelLoads = 128;
+constexpr int64_t kMaxKernelLoads = 128;
 // A tensor of at most this part of what it comes from is small.
 constexpr int64_t kSmallPart = 16;
 
@@ -43,42 +37,8 @@ struct Part {
   Roots roots;
   std::set<int> reads;  // tensors in memory
   double seconds = 0;
-  v1::Skeleton skeleton = v1::SKELETON_AUTO;
+  SkeletonCase skeleton = v1::Group::SKELETON_NOT_SET;
 };
-
-// Simple operations of a value, without those that depend on none of `variables`.
-double Steps(ValuePtr value, const Values& values, uint64_t variables,
-             std::map<int, double>& memo) {
-  auto found = memo.find(value->id);
-  if (found != memo.end()) return found->second;
-  memo[value->id] = 0;  // shared values count once
-  if ((value->variables & variables) == 0) return 0;
-  double steps = 1;
-  uint64_t loops = 0;
-  for (const Variable& loop : value->loops) loops |= BitOf(loop);
-  if (value->kind == Value::Kind::kOp) {
-    switch (value->op) {
-      case graph::Op::kExp:
-      case graph::Op::kLog:
-      case graph::Op::kTanh:
-      case graph::Op::kErf:
-      case graph::Op::kPow:
-      case graph::Op::kSin:
-      case graph::Op::kCos:
-      case graph::Op::kLog1p:
-      case graph::Op::kExpm1:
-      case graph::Op::kDiv:
-        steps = kTranscendentalSteps;
-        break;
-      default:
-        break;
-    }
-  }
-  values.ForEachChild(
-      value, [&](ValuePtr child) { steps += Steps(child, values, variables | loops, memo); });
-  for (const Variable& loop : value->loops) steps *= static_cast<double>(loop.range.high + 1);
-  return steps;
-}
 
 class Fusion {
  public:
@@ -251,26 +211,14 @@ class Fusion {
     return reads;
   }
 
-  // Part of a row that stays in registers and shared memory between passes.
-  double KeptPart(const AnalysedGroup& group) const {
-    const Space& space = group.space;
-    const v1::Group& knobs = group.resolved;
-    if (space.skeleton == v1::SKELETON_COLUMNS) {
-      const double each =
-          static_cast<double>(space.row_elements) / knobs.occupancy().threads_per_row();
-      return std::min(1.0, knobs.memory().register_vectors() / each);
-    }
-    const double kept =
-        static_cast<double>(knobs.memory().register_vectors() + knobs.memory().shared_vectors()) *
-        knobs.occupancy().threads_per_row() * knobs.occupancy().blocks_per_row() *
-        group.source.width;
-    return std::min(1.0, kept / static_cast<double>(space.row_elements));
-  }
-
   // Seconds of a kernel with these roots; nothing where it cannot be one.
   std::optional<double> Estimate(const Roots& roots) {
     const std::set<int> memory = MemoryFor(roots);
-    auto in_memory = [&](int t) { return graph_.tensors[t].node < 0 || memory.count(t) > 0; };
+    std::set<int> readable = memory;
+    for (size_t t = 0; t < graph_.tensors.size(); ++t) {
+      if (graph_.tensors[t].node < 0) readable.insert(static_cast<int>(t));
+    }
+    auto in_memory = [&](int t) { return readable.count(t) > 0; };
     bool alias = true;
     for (int root : roots) alias = alias && ReshapeOf(graph_, root, in_memory) >= 0;
     if (alias) return 0.0;
@@ -279,46 +227,20 @@ class Fusion {
     for (int id : nodes) reduces += graph_.nodes[id].reduce;
     if (reduces > kMaxReduces || (reduces > 1 && nodes.size() > kMaxGroupNodes))
       return std::nullopt;
-    auto group = AnalyseGroup(graph_, roots, in_memory, {}, 0, target_);
-    if (group.ok()) skeleton_ = group->space.skeleton;
-    if (!group.ok() || group->source.parameters.size() > kMaxParameters) return std::nullopt;
-    double bytes = 0;
-    for (const Parameter& p : group->source.parameters)
-      bytes += static_cast<double>(graph_.tensors[p.tensor].bytes());
-    const Space& space = group->space;
-    double factor = 1;
-    if (space.skeleton != v1::SKELETON_MAP) {
-      const int passes = space.stages + (group->source.emits ? 1 : 0);
-      const double kept = KeptPart(*group);
-      const bool cached = space.skeleton == v1::SKELETON_COLUMNS;  // tiles are read again from L2
-      if (passes > 1) {
-        if (!cached && kept < kWorthKeeping && group->source.emits) return std::nullopt;
-        const double streams = static_cast<double>(space.rows) *
-                               static_cast<double>(space.row_elements) * group->source.stream_bytes;
-        bytes += (passes - 1) * (1 - kept) * streams * (cached ? 0.5 : 1.0);
-      }
-      if (passes > 1 && group->resolved.occupancy().blocks_per_row() > 1) factor = kMeetingFactor;
-    }
-    // Work, as a thread of one output element sees it.
-    auto kernel = BuildKernel(graph_, space, in_memory, 1, true);
-    double steps = 0;
-    if (kernel.ok() && LoadsOf(*kernel).size() > kMaxKernelLoads) return std::nullopt;
-    if (kernel.ok()) {
-      std::map<int, double> memo;
-      const Frame& frame = kernel->frame;
-      const uint64_t along =
-          space.skeleton == v1::SKELETON_MAP ? BitOf(frame.element) : BitOf(frame.k);
-      for (ValuePtr target : TargetsOf(*kernel))
-        steps += Steps(target, *kernel->values, along, memo);
-    }
-    const double points =
-        space.skeleton == v1::SKELETON_MAP
-            ? static_cast<double>(space.elements)
-            : static_cast<double>(space.rows) * static_cast<double>(space.row_elements);
-    const double launches =
-        group->resolved.occupancy().meeting() == v1::MEETING_SECOND_PASS ? 2 : 1;
-    return std::max(bytes / kBytesPerSecond * factor, steps * points / kStepsPerSecond) +
-           launches * kLaunchSeconds;
+    const Analysis group(graph_, roots, readable);
+    if (group.demand().reads.size() + roots.size() > kMaxParameters) return std::nullopt;
+    auto resolved = ResolveGroup(group, {}, target_);
+    if (!resolved.ok()) return std::nullopt;
+    const Skeleton* skeleton = FindSkeleton(resolved->skeleton_case());
+    skeleton_ = skeleton->id();
+    auto domain = skeleton->Matches(group);
+    auto use = skeleton->Use(group, *resolved, target_);
+    if (!domain.ok() || !use.ok()) return std::nullopt;
+    // A row that hardly stays on the card is as well read again by a second, simpler kernel.
+    const bool emits = use->passes > (*domain)->stages && !(*domain)->elements();
+    if (use->passes > 1 && !use->cached && use->kept < kWorthKeeping && emits) return std::nullopt;
+    if (LoadsOfPoint(group, **domain) > kMaxKernelLoads) return std::nullopt;
+    return SecondsOf(group, **domain, *use, target_);
   }
 
   // Roots of the union that someone else needs.
@@ -437,7 +359,7 @@ class Fusion {
     for (size_t p = 0; p < parts_.size(); ++p) visit(p);
     parts_ = std::move(ordered);
     for (Part& part : parts_) {
-      skeleton_ = v1::SKELETON_AUTO;
+      skeleton_ = v1::Group::SKELETON_NOT_SET;
       (void)Estimate(part.roots);
       part.skeleton = skeleton_;
     }
@@ -451,7 +373,7 @@ class Fusion {
   std::vector<Part> parts_;
   std::map<std::vector<Roots>, double> savings_;  // of a pair: both, their union, what they read
   int trials_ = 0;
-  v1::Skeleton skeleton_ = v1::SKELETON_AUTO;  // of what was estimated last
+  SkeletonCase skeleton_ = v1::Group::SKELETON_NOT_SET;  // of what was estimated last
 };
 
 }  // namespace
@@ -475,9 +397,9 @@ v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
     for (int t : part.roots) group->add_roots(graph.tensors[t].name);
     // What the group before read last is in L2 still: begin there.
     for (int t : part.reads) {
-      if (part.skeleton == v1::SKELETON_MAP && seen.count(t) > 0 &&
+      if (part.skeleton == v1::Group::kMap && seen.count(t) > 0 &&
           graph.tensors[t].bytes() > target.l2_bytes) {
-        group->mutable_memory()->set_reverse(true);
+        group->mutable_map()->set_reverse(true);
       }
     }
     seen.insert(part.reads.begin(), part.reads.end());

@@ -37,6 +37,12 @@ std::string Floor(const std::string& a, int64_t divisor, const char* op, bool po
 
 }  // namespace
 
+std::string Identifier(const std::string& name) {
+  std::string id;
+  for (char c : name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return id;
+}
+
 std::string Indented(const std::string& code) {
   std::string indented;
   int depth = 0;

@@ -47,6 +47,9 @@ class Text {
 // preprocessor at the margin.
 std::string Indented(const std::string& code);
 
+// A tensor's name as C++ takes it.
+std::string Identifier(const std::string& name);
+
 class Emitter {
  public:
   // `variables`: what the function's parameters give.

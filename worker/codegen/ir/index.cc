@@ -392,6 +392,28 @@ Index FloorMod(const Index& a, int64_t c) {
   return Index::Of(MakeMod(rest, c));
 }
 
+Index Substitute(const Index& index, const std::vector<Index>& by) {
+  Index result(index.constant());
+  for (const Index::Term& term : index.terms()) {
+    const Atom& atom = *term.atom;
+    switch (atom.kind) {
+      case Atom::Kind::kVariable:
+        result = result + by[atom.variable.id] * term.coefficient;
+        break;
+      case Atom::Kind::kDiv:
+        result = result + FloorDiv(Substitute(*atom.inner, by), atom.divisor) * term.coefficient;
+        break;
+      case Atom::Kind::kMod:
+        result = result + FloorMod(Substitute(*atom.inner, by), atom.divisor) * term.coefficient;
+        break;
+      case Atom::Kind::kOpaque:
+        result = result + Index::Of(term.atom) * term.coefficient;
+        break;
+    }
+  }
+  return result;
+}
+
 std::vector<Index> Unflatten(const Index& linear, const std::vector<int64_t>& extents) {
   std::vector<Index> coordinates(extents.size());
   Index rest = linear;

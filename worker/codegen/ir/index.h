@@ -114,6 +114,9 @@ int64_t Magnitude(const Index& index);
 Index FloorDiv(const Index& a, int64_t divisor);
 Index FloorMod(const Index& a, int64_t divisor);
 
+// The expression with `by[id]` in place of the variable with that id; every variable has one.
+Index Substitute(const Index& index, const std::vector<Index>& by);
+
 // Coordinates of the element at row-major position `linear` of a tensor of these extents.
 std::vector<Index> Unflatten(const Index& linear, const std::vector<int64_t>& extents);
 // Row-major position.

@@ -4,54 +4,48 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "warpsmith/v1/schedule.pb.h"
 #include "warpsmith/v1/solution.pb.h"
-#include "worker/codegen/group/space.h"
+#include "worker/codegen/group/structure.h"
 
 namespace warpsmith::codegen {
 
-// A schedule's groups as work: what each computes and what is in memory before it.
-struct GroupWork {
-  int group = 0;            // in the schedule
-  std::vector<int> roots;   // that it computes; without aliases. Empty: nothing to run
-  std::set<int> in_memory;  // tensors that it may read
-};
-
-struct Work {
-  std::vector<GroupWork> groups;
-  std::map<int, int> alias;  // a root that is a reshape: the tensor whose memory it shares
-};
-
-// Checks a schedule against a graph: roots exist once, order, nothing missing. InvalidArgument.
-absl::StatusOr<Work> ArrangeWork(const graph::Graph& graph, const v1::Schedule& schedule);
-
-// The tensor among `in_memory` whose elements in order are exactly those of `tensor`; -1: none.
-int ReshapeOf(const graph::Graph& graph, int tensor, const InMemory& in_memory);
-
 // Buffers of a plan: inputs, params and states as the graph lists them, outputs, then workspace.
+// Tensors between groups that do not live together share a buffer.
 class Storage {
  public:
   // `in_place`: states that the kernel of this tensor may overwrite: tensor -> state.
-  Storage(const graph::Graph& graph, const Work& work, const std::map<int, int>& in_place,
+  Storage(const graph::Graph& graph, const Structure& structure, const std::map<int, int>& in_place,
           v1::Plan& plan);
 
   int BufferOf(int tensor) const { return buffers_.at(Base(tensor)); }
-  int AddWorkspace(const std::string& name, const std::string& dtype, int64_t bytes);
+  // The group (of the structure) whose kernels are written next.
+  void Begin(int group) { now_ = group; }
+  // Memory that lives as long as the group that is being written.
+  int AddWorkspace(const std::string& name, int64_t bytes);
   // Outputs and states that are not where they belong yet.
   void AddFinalCopies();
 
  private:
+  struct Life {  // groups, both ends inclusive
+    int from = 0, to = 0;
+  };
+
   int Base(int tensor) const;
+  int AddBuffer(v1::Buffer::Kind kind, int tensor);
+  void PlaceBetweenGroups(const Structure& structure);
+  int Claim(const std::string& name, int64_t bytes, Life life);
 
   const graph::Graph& graph_;
-  const Work& work_;
+  const Structure& structure_;
   v1::Plan& plan_;
+  int now_ = 0;
   std::map<int, int> buffers_;       // base tensor -> buffer
   std::vector<int> output_buffers_;  // by position in graph.outputs
   std::map<int, int> state_buffers_;
+  std::map<int, std::vector<Life>> lives_;  // of what workspace buffers hold
 };
 
 }  // namespace warpsmith::codegen

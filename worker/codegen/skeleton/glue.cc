@@ -20,29 +20,6 @@ constexpr int64_t kMaxVectorBytes = 16;
 
 }  // namespace
 
-std::string Identifier(const std::string& name) {
-  std::string id;
-  for (char c : name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return id;
-}
-
-uint64_t BitOf(const Variable& variable) { return uint64_t{1} << variable.id; }
-
-std::vector<ValuePtr> TargetsOf(const Kernel& kernel) {
-  std::vector<ValuePtr> targets;
-  for (const Kernel::Reduce& reduce : kernel.reduces) targets.push_back(reduce.value);
-  for (const Kernel::Root& root : kernel.roots) targets.push_back(root.value);
-  return targets;
-}
-
-std::vector<ValuePtr> LoadsOf(const Kernel& kernel) {
-  std::vector<ValuePtr> loads;
-  for (ValuePtr value : kernel.values->Closure(TargetsOf(kernel))) {
-    if (value->kind == Value::Kind::kLoad) loads.push_back(value);
-  }
-  return loads;
-}
-
 std::vector<ValuePtr> IndexValuesOf(const Kernel& kernel) {
   std::vector<ValuePtr> targets = TargetsOf(kernel), indexes;
   for (const Kernel::Reduce& reduce : kernel.reduces) {
@@ -55,8 +32,13 @@ std::vector<ValuePtr> IndexValuesOf(const Kernel& kernel) {
   return indexes;
 }
 
-int WidthFor(const GroupContext& context, int64_t bytes) {
-  const graph::Graph& graph = *context.graph;
+GroupContext ContextOf(const Analysis& group, const Domain& domain, const Style& style,
+                       const std::string& name) {
+  return {&group.graph(), &domain, group.in_memory(), style, name};
+}
+
+int WidthFor(const Analysis& group, int64_t bytes) {
+  const graph::Graph& graph = group.graph();
   // What moves most decides; small tensors of wider elements are read one by one.
   std::vector<int> moved;
   int64_t largest = 1;
@@ -64,12 +46,8 @@ int WidthFor(const GroupContext& context, int64_t bytes) {
     moved.push_back(tensor);
     largest = std::max(largest, graph.tensors[tensor].elements());
   };
-  for (const RootPlan& plan : context.space->plans) see(plan.tensor);
-  for (int node : NeededNodes(graph, context.space->roots, context.in_memory)) {
-    for (int tensor : graph::LoadedTensors(graph.nodes[node].value)) {
-      if (context.in_memory(tensor)) see(tensor);
-    }
-  }
+  for (int tensor : group.roots()) see(tensor);
+  for (int tensor : group.demand().reads) see(tensor);
   int64_t widest = 1;
   for (int tensor : moved) {
     if (graph.tensors[tensor].elements() * kLargePart >= largest) {
@@ -103,7 +81,7 @@ std::vector<Parameter> ParametersOf(const GroupContext& context,
         {tensor, written, name, StrCat(written ? "" : "const ", StorageType(t.type), "*")});
   };
   for (int tensor : read) add(tensor, false);
-  for (int tensor : context.space->roots) add(tensor, true);
+  for (const RootPlace& root : context.domain->roots) add(root.tensor, true);
   return parameters;
 }
 
@@ -162,10 +140,10 @@ Dialect MakeDialect(const GroupContext& context, const Kernel& kernel,
   dialect.graph = context.graph;
   dialect.values = kernel.values.get();
   dialect.index_type = index_type;
-  dialect.fast_math = context.knobs->precision().fast_math();
-  dialect.load_hint = context.knobs->memory().load_hint() == v1::CACHE_STREAMING;
-  dialect.store_hint = context.knobs->memory().store_hint() == v1::CACHE_STREAMING;
-  dialect.accumulator = context.knobs->precision().accumulator();
+  dialect.fast_math = context.style.fast_math;
+  dialect.load_hint = context.style.load_hint;
+  dialect.store_hint = context.style.store_hint;
+  dialect.accumulator = context.style.accumulator;
   dialect.locate = [parameters](int tensor, const Index& position) {
     return std::make_pair(PointerOf(parameters, tensor), position);
   };

@@ -7,59 +7,42 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/codegen/group/analysis.h"
 #include "worker/codegen/ir/emit.h"
-#include "worker/codegen/group/space.h"
+#include "worker/codegen/plan/writer.h"
 
 namespace warpsmith::codegen {
 
 // Positions up to this fit an int with room for what all threads of a row have in flight beyond its
-// end: twice kMaxBlocksPerRow blocks of 1024 threads with kMaxUnroll vectors each (knobs.h).
+// end: twice 4096 blocks of a row of 1024 threads with 16 vectors each (schedule.proto).
 inline constexpr int64_t kMaxIntPosition = (int64_t{1} << 31) - (int64_t{1} << 27);
 
-// A tensor's name as C++ takes it.
-std::string Identifier(const std::string& name);
-
-// A pointer that a kernel takes; a member of its struct, in this order.
-struct Parameter {
-  int tensor = -1;
-  bool written = false;
-  std::string name;
-  std::string type;  // "const float*"
+// How code is written, whatever it computes.
+struct Style {
+  int load_hint = 0, store_hint = 0;  // 1: streaming
+  bool fast_math = false;
+  v1::Accumulator accumulator = v1::ACCUMULATOR_F32;  // of sums that a thread adds up
 };
+// Of resolved knobs; `knobs` are those of the group's skeleton.
+template <class Knobs>
+Style StyleOf(const v1::Group& resolved, const Knobs& knobs) {
+  return {knobs.load_hint() == v1::CACHE_STREAMING, knobs.store_hint() == v1::CACHE_STREAMING,
+          resolved.precision().fast_math(), resolved.precision().accumulator()};
+}
 
 // What all generators of one group share.
 struct GroupContext {
   const graph::Graph* graph = nullptr;
-  const Space* space = nullptr;
+  const Domain* domain = nullptr;
   InMemory in_memory;
-  const v1::Group* knobs = nullptr;  // resolved
-  std::string name;                  // of the struct
+  Style style;
+  std::string name;  // of the struct
 };
+GroupContext ContextOf(const Analysis& group, const Domain& domain, const Style& style,
+                       const std::string& name);
 
-// The generated struct and what its launch needs to know.
-struct GroupSource {
-  std::string text;
-  std::vector<Parameter> parameters;
-  std::string index_type = "int";
-  int width = 1;      // V
-  int64_t count = 0;  // map: elements, or strips of windows
-  int stages = 0;
-  std::vector<int> acc_bytes;  // of each stage
-  int streams = 0;             // loads of whole vectors
-  int stream_bytes = 0;        // of one element of all streams
-  bool ragged = false;
-  bool strips = false;   // map: threads can take strips of windows
-  bool lanes = false;    // and lanes can share the elements of a row
-  int good_width = 1;    // neighbouring outputs of a thread that share most
-  int good_strip = 1;    // outputs of a strip from which sharing pays
-  bool repeats = false;  // map: two threads may compute the same element
-  bool heavy = false;    // map: exponentials and the like
-  bool emits = false, row_outputs = false;
-  bool emit_reads = false;  // rows: emitting reads memory beside the row
-};
-
-// Widest vector in elements that `bytes` allow over all tensors that the kernel streams.
-int WidthFor(const GroupContext& context, int64_t bytes);
+// Widest vector in elements that `bytes` allow over all tensors that the group streams.
+int WidthFor(const Analysis& group, int64_t bytes);
 
 // Whether that many elements are one access.
 bool FitsVector(graph::DType type, int width);
@@ -67,9 +50,6 @@ bool FitsVector(graph::DType type, int width);
 std::vector<Parameter> ParametersOf(const GroupContext& context,
                                     const std::vector<const Kernel*>& kernels);
 const std::string& PointerOf(const std::vector<Parameter>& parameters, int tensor);
-// Every load that the kernel's reduces and roots need, arguments first.
-std::vector<ValuePtr> LoadsOf(const Kernel& kernel);
-std::vector<ValuePtr> TargetsOf(const Kernel& kernel);  // values of reduces, then roots
 // Values that are made of indexes alone: positions as numbers, and comparisons of them.
 std::vector<ValuePtr> IndexValuesOf(const Kernel& kernel);
 // Whether an int holds the sum and all that is computed on the way to it. What is gathered counts
@@ -102,11 +82,5 @@ void OpenLanes(Emitter& emitter, const Frame& frame);
 void CloseLanes(Emitter& emitter, const Frame& frame);
 // "j" or "0"
 std::string LaneName(const Frame& frame);
-uint64_t BitOf(const Variable& variable);
-
-absl::StatusOr<GroupSource> GenerateMap(const GroupContext& context);
-absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context);
-absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context);
-absl::StatusOr<GroupSource> GenerateColumns(const GroupContext& context);
 
 }  // namespace warpsmith::codegen

@@ -1,5 +1,6 @@
-// Glue of the map skeleton: pointwise operations, broadcasts and views, and reduces as loops of the
-// thread.
+// Skeleton map: pointwise operations, broadcasts and views, and reduces as loops of the thread.
+#include "worker/codegen/skeleton/map/map.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +36,8 @@ Shape ShapeOf(const Kernel& kernel, ValuePtr load) {
 // A zero as it is in memory.
 std::string Zero(graph::DType type) {
   const std::string storage = StorageType(type);
-  return storage == ComputeType(type) ? Literal(type, 0, 0) : StrCat(storage, "{}");
+  if (storage == ComputeType(type)) return Literal(type, 0, 0);
+  return graph::IsNarrow(type) ? StrCat("static_cast<", storage, ">(0)") : StrCat(storage, "{}");
 }
 
 bool IsHeavy(ValuePtr value) {
@@ -65,7 +67,6 @@ bool IsHeavy(ValuePtr value) {
 
 struct Bodies {
   std::string members, load, emit;
-  int streams = 0, stream_bytes = 0;
 };
 
 Bodies Generate(const GroupContext& context, const Kernel& kernel,
@@ -82,7 +83,7 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   std::vector<ValuePtr> guards;
   for (ValuePtr value : early) guards.insert(guards.end(), value->args.begin(), value->args.end());
   load.Expect(guards);
-  int number = 0, streams = 0, stream_bytes = 0;
+  int number = 0;
   std::vector<std::pair<ValuePtr, std::string>> lanes;
   for (ValuePtr value : early) {
     const std::string name = StrCat("x", number++);
@@ -91,10 +92,6 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
     const bool array = shape != Shape::kScalar;
     members.Line(StrCat(type, " ", name, array ? StrCat("[", frame.width, "]") : "", ";"));
     emit.Bind(value, ToRegister(value->type, StrCat("values.", name, array ? "[j]" : "")));
-    if (value->variables != 0) {
-      ++streams;
-      stream_bytes += static_cast<int>(graph::SizeOf(value->type));
-    }
     if (shape == Shape::kVector) {
       load.LoadVector(value, frame.lane, frame.width, StrCat("values.", name));
     } else if (shape == Shape::kLanes) {
@@ -131,59 +128,211 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   StoreRoots(emit, dialect, context, kernel, roots, [&](const Index& address) {
     return frame.width == 1 || address.Without(frame.lane).multiple() % frame.width == 0;
   });
-  return {members.str(), load.Finish(), emit.Finish(), streams, stream_bytes};
+  return {members.str(), load.Finish(), emit.Finish()};
 }
+
+FrameMaker ElementFrame(const Domain& domain, int width) {
+  return [&domain, width](Values& values) {
+    Frame frame;
+    frame.width = width;
+    frame.element =
+        values.NewVariable("i", {0, std::max<int64_t>(0, domain.kept() - width)}, width);
+    Index linear = Index::Of(frame.element);
+    if (width > 1) {
+      frame.lane = values.NewVariable("j", {0, width - 1});
+      linear = linear + Index::Of(frame.lane);
+    }
+    frame.axes = Unflatten(linear, domain.Extents(Role::kKept));
+    return frame;
+  };
+}
+
+absl::StatusOr<Kernel> BuildElements(const Analysis& group, const Domain& domain, int width) {
+  return BuildKernel(group.graph(), domain, group.in_memory(), ElementFrame(domain, width));
+}
+
+int WidthOf(const Analysis& group, const Domain& domain, int bytes) {
+  int width = WidthFor(group, bytes);
+  while (width > 1 && domain.kept() < width) width /= 2;
+  return width;
+}
+
+// What defaults and usage follow from.
+struct Form {
+  absl::Status status;
+  int width = 1, streams = 0;
+  int64_t stream_bytes = 0;
+  bool heavy = false;  // exponentials and the like
+};
+
+Form FormOf(const Analysis& group, const Domain& domain, int bytes) {
+  return group.Derived<Form>(StrCat("map ", bytes), std::function<Form()>([&] {
+                               Form form;
+                               form.width = WidthOf(group, domain, bytes);
+                               auto kernel = BuildElements(group, domain, form.width);
+                               form.status = kernel.status();
+                               if (!kernel.ok()) return form;
+                               for (ValuePtr load : LoadsOf(*kernel)) {
+                                 if (!IsEarly(*kernel, load) || load->variables == 0) continue;
+                                 ++form.streams;
+                                 form.stream_bytes += graph::SizeOf(load->type);
+                               }
+                               for (ValuePtr value : kernel->values->Closure(TargetsOf(*kernel)))
+                                 form.heavy = form.heavy || IsHeavy(value);
+                               return form;
+                             }));
+}
+
+// Elements that a thread adds up in its longest loop.
+int64_t ReducedBy(const Analysis& group) {
+  if (group.largest_reduce() < 0) return 1;
+  return Product(group.graph().nodes[group.largest_reduce()].reduce_axes);
+}
+
+class Map : public Skeleton {
+ public:
+  SkeletonCase id() const override { return v1::Group::kMap; }
+  const char* header() const override { return "map"; }
+
+  absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
+    if (!group.elements().ok()) return group.elements().status();
+    return &*group.elements();
+  }
+
+  double Suits(const Analysis& group, const Target&) const override {
+    if (group.largest_reduce() < 0) return 0.5;
+    const auto& stages = group.stages();
+    return !stages.ok() || WalkOf(*stages) == Walk::kAlone ? 0.5 : 0.0;
+  }
+
+  absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,
+                                    const Target& target) const override {
+    auto domain = Matches(group);
+    if (!domain.ok()) return domain.status();
+    v1::Group resolved = knobs;
+    v1::MapKnobs& map = *resolved.mutable_map();
+    if (map.vector_bytes() == 0) map.set_vector_bytes(group.largest_reduce() < 0 ? 16 : 1);
+    const Form form = FormOf(group, **domain, map.vector_bytes());
+    if (!form.status.ok()) return form.status;
+    // One vector a thread and many blocks where threads only wait; more where they compute.
+    const bool busy = form.heavy && group.largest_reduce() < 0;
+    if (map.block_threads() == 0) map.set_block_threads(busy ? 512 : 256);
+    if (map.unroll() == 0) {
+      int unroll = busy ? std::clamp(4 / std::max(1, form.streams), 1, 4) : 1;
+      // Small tensors: rather more blocks.
+      const int64_t vectors = (*domain)->kept() / std::max(1, form.width);
+      while (unroll > 1 && vectors / (unroll * map.block_threads()) < 4 * target.sm_count)
+        unroll /= 2;
+      map.set_unroll(PowerOfTwoAtLeast(unroll));
+    }
+    if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO) {
+      resolved.mutable_precision()->set_accumulator(
+          AccumulatorFor(group, **domain, ReducedBy(group)));
+    }
+    Checker check(group.name());
+    CheckResidency("map", map.block_threads(), map.blocks_per_sm(), 0, target, check);
+    if (!check.status().ok()) return check.status();
+    return resolved;
+  }
+
+  absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
+                            const Target& target) const override {
+    auto domain = Matches(group);
+    if (!domain.ok()) return domain.status();
+    const v1::MapKnobs& map = resolved.map();
+    const Form form = FormOf(group, **domain, map.vector_bytes());
+    if (!form.status.ok()) return form.status;
+    Usage use;
+    use.threads = map.block_threads();
+    use.blocks_per_sm = map.blocks_per_sm();
+    use.blocks = GridOf((*domain)->kept(), form.width, map, target);
+    use.streams = form.streams;
+    use.stream_bytes = form.stream_bytes;
+    use.width = form.width;
+    return use;
+  }
+
+  std::vector<Layout> Layouts(const Analysis&, const v1::Group&,
+                              const Target& target) const override {
+    return ThreadLayouts(target);
+  }
+
+  absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target& target,
+                    KernelWriter& writer) const override {
+    auto domain = Matches(group);
+    if (!domain.ok()) return domain.status();
+    const v1::MapKnobs& map = resolved.map();
+    const GroupContext context = ContextOf(group, **domain, StyleOf(resolved, map), writer.glue());
+    const int64_t count = (*domain)->kept();
+    const int width = WidthOf(group, **domain, map.vector_bytes());
+    if (absl::Status s = WriteStruct(group, context, width, writer); !s.ok()) return s;
+    const bool persistent = map.blocks_per_sm() > 0;
+    const KernelShape shape{map.block_threads(), map.blocks_per_sm(),
+                            GridOf(count, width, map, target), 0};
+    return writer
+        .Kernel("", shape, {},
+                StrCat("ws::map<", writer.glue(), ", ", width, ", ", map.unroll(), ", ",
+                       persistent ? "true" : "false", ", ", map.reverse() ? "true" : "false",
+                       ">(g, ", count, ")"))
+        .status();
+  }
+
+ private:
+  static int64_t GridOf(int64_t count, int width, const v1::MapKnobs& map, const Target& target) {
+    const int64_t tiles =
+        std::max<int64_t>(1, CeilDiv(count / width, int64_t{map.block_threads()} * map.unroll()));
+    const int64_t resident = map.blocks_per_sm();
+    return resident > 0 ? std::min(tiles, resident * target.sm_count) : tiles;
+  }
+
+  static absl::Status WriteStruct(const Analysis& group, const GroupContext& context, int width,
+                                  KernelWriter& writer) {
+    const Domain& domain = *context.domain;
+    auto wide = BuildElements(group, domain, width);
+    if (!wide.ok()) return wide.status();
+    auto narrow = BuildElements(group, domain, 1);
+    if (!narrow.ok()) return narrow.status();
+    const std::vector<Parameter> parameters = ParametersOf(context, {&*wide, &*narrow});
+    const bool fits = FitsInt(group.graph(), *wide) && FitsInt(group.graph(), *narrow) &&
+                      domain.kept() <= kMaxIntPosition;
+    const std::string index_type = fits ? "int" : "long long";
+    const Bodies bodies = Generate(context, *wide, parameters, index_type);
+    const bool both = width > 1;
+    Bodies single;
+    if (both) single = Generate(context, *narrow, parameters, index_type);
+
+    Text text;
+    text.Open(StrCat("struct ", context.name, " {"));
+    text.Line(StrCat("using Index = ", index_type, ";"));
+    for (const Parameter& p : parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
+    text.Line("template <int V, class = void> struct Values;");
+    text.Line(StrCat("template <class Unused> struct Values<", width, ", Unused> {"));
+    text.Append(bodies.members);
+    text.Line("};");
+    if (both) {
+      text.Line("template <class Unused> struct Values<1, Unused> {");
+      text.Append(single.members);
+      text.Line("};");
+    }
+    for (bool load : {true, false}) {
+      text.Line("template <int V>");
+      text.Line(StrCat("WS_DEVICE void ", load ? "load" : "emit", "(Index i, ",
+                       load ? "" : "const ", "Values<V>& values) const {"));
+      text.Append(
+          ByWidth(width, load ? bodies.load : bodies.emit, load ? single.load : single.emit));
+      text.Line("}");
+    }
+    text.Close("};");
+    writer.Struct(text.str(), parameters);
+    return absl::OkStatus();
+  }
+};
 
 }  // namespace
 
-absl::StatusOr<GroupSource> GenerateMap(const GroupContext& context) {
-  GroupSource source;
-  const int64_t count = context.space->elements;
-  source.count = count;
-  source.width = WidthFor(context, context.knobs->memory().vector_bytes());
-  while (source.width > 1 && count < source.width) source.width /= 2;
-  auto wide = BuildKernel(*context.graph, *context.space, context.in_memory, source.width, true);
-  if (!wide.ok()) return wide.status();
-  auto narrow = BuildKernel(*context.graph, *context.space, context.in_memory, 1, true);
-  if (!narrow.ok()) return narrow.status();
-  source.parameters = ParametersOf(context, {&*wide, &*narrow});
-  const bool fits = FitsInt(*context.graph, *wide) && FitsInt(*context.graph, *narrow) &&
-                    count <= kMaxIntPosition;
-  source.index_type = fits ? "int" : "long long";
-  const Bodies bodies = Generate(context, *wide, source.parameters, source.index_type);
-  source.streams = bodies.streams;
-  source.stream_bytes = bodies.stream_bytes;
-  source.emits = true;
-  for (ValuePtr value : narrow->values->Closure(TargetsOf(*narrow)))
-    source.heavy = source.heavy || IsHeavy(value);
-  const bool both = source.width > 1;
-  Bodies single;
-  if (both) single = Generate(context, *narrow, source.parameters, source.index_type);
-
-  Text text;
-  text.Open(StrCat("struct ", context.name, " {"));
-  text.Line(StrCat("using Index = ", source.index_type, ";"));
-  for (const Parameter& p : source.parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
-  text.Line("template <int V, class = void> struct Values;");
-  text.Line(StrCat("template <class Unused> struct Values<", source.width, ", Unused> {"));
-  text.Append(bodies.members);
-  text.Line("};");
-  if (both) {
-    text.Line("template <class Unused> struct Values<1, Unused> {");
-    text.Append(single.members);
-    text.Line("};");
-  }
-  for (bool load : {true, false}) {
-    text.Line("template <int V>");
-    text.Line(StrCat("WS_DEVICE void ", load ? "load" : "emit", "(Index i, ", load ? "" : "const ",
-                     "Values<V>& values) const {"));
-    text.Append(
-        ByWidth(source.width, load ? bodies.load : bodies.emit, load ? single.load : single.emit));
-    text.Line("}");
-  }
-  text.Close("};");
-  source.text = text.str();
-  return source;
+const Skeleton* MapSkeleton() {
+  static const Map skeleton;
+  return &skeleton;
 }
 
 }  // namespace warpsmith::codegen

@@ -1,241 +1,194 @@
-// Glue of the rows skeleton.
+#include "worker/codegen/skeleton/rows/rows.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "worker/codegen/skeleton/glue.h"
-#include "worker/codegen/skeleton/staged/staged.h"
 
 namespace warpsmith::codegen {
 namespace {
 
 using absl::StrCat;
 
-// Rows that are no whole number of vectors are read by vectors from this many on.
-constexpr int64_t kMinRaggedVectors = 16;
+constexpr int kCombineThreads = 256;
 
-// Whether vectors that begin at `index` (lanes are neighbours) are aligned.
-struct Alignment {
-  const Frame* frame;
-  int64_t row_elements;
-  bool ragged;
+const char* Bool(bool b) { return b ? "true" : "false"; }
 
-  bool operator()(const Index& index) const {
-    if (frame->width == 1) return true;
-    Index base = index.Without(frame->lane);
-    // Ragged rows: whatever r * K + k is, k is chosen so that it is a multiple of the width.
-    if (ragged) base = base - Index::Of(frame->row) * row_elements - Index::Of(frame->k);
-    return base.multiple() % frame->width == 0;
+class Rows : public Skeleton {
+ public:
+  SkeletonCase id() const override { return v1::Group::kRows; }
+  const char* header() const override { return "rows"; }
+
+  absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
+    if (!group.stages().ok()) return group.stages().status();
+    return &*group.stages();
+  }
+
+  double Suits(const Analysis& group, const Target&) const override {
+    return WalkOf(*group.stages()) == Walk::kAlong ? 0.6 : 0.2;
+  }
+
+  absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,
+                                    const Target& target) const override {
+    auto domain = DomainOf(group, knobs.rows());
+    if (!domain.ok()) return domain.status();
+    v1::Group wide = knobs;
+    if (wide.rows().vector_bytes() == 0) wide.mutable_rows()->set_vector_bytes(16);
+    const RowsForm& form = FormOf(group, **domain, wide);
+    if (!form.status.ok()) return form.status;
+    auto resolved = ResolveRows(group, **domain, form, wide, target);
+    if (!resolved.ok()) return resolved;
+    // With the accumulators that were chosen.
+    if (const absl::Status& s = FormOf(group, **domain, *resolved).status; !s.ok()) return s;
+    return resolved;
+  }
+
+  absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
+                            const Target& target) const override {
+    const v1::RowsKnobs& rows = resolved.rows();
+    auto domain = DomainOf(group, rows);
+    if (!domain.ok()) return domain.status();
+    const RowsForm& form = FormOf(group, **domain, resolved);
+    if (!form.status.ok()) return form.status;
+    Usage use;
+    use.threads = rows.block_threads();
+    use.shared_bytes = RowsSharedBytes(rows, form);
+    use.registers = kWorkRegisters + rows.register_vectors() * form.width * form.stream_bytes / 4;
+    use.blocks_per_sm = rows.blocks_per_sm();
+    use.blocks = GridOf(**domain, rows, target);
+    use.width = form.width;
+    use.streams = static_cast<int>(form.streams.size());
+    use.stream_bytes = form.stream_bytes;
+    use.aligned = !form.ragged && form.width * 4 >= 16;
+    use.passes = (*domain)->stages + (form.emits ? 1 : 0);
+    const double kept = static_cast<double>(rows.register_vectors() + rows.shared_vectors()) *
+                        rows.threads_per_row() * rows.blocks_per_row() * form.width;
+    use.kept = std::min(1.0, kept / static_cast<double>(form.row_elements));
+    if (rows.meeting() == v1::MEETING_SECOND_PASS) {
+      use.launches = 2;
+      use.workspace_bytes = (*domain)->kept() * rows.blocks_per_row() * form.acc_bytes[0];
+    } else if (rows.meeting() == v1::MEETING_COUNTER) {
+      use.workspace_bytes = use.blocks * kExchangeBytes;
+    }
+    return use;
+  }
+
+  std::vector<Layout> Layouts(const Analysis& group, const v1::Group& resolved,
+                              const Target& target) const override {
+    auto domain = DomainOf(group, resolved.rows());
+    if (!domain.ok()) return {};
+    const RowsForm& form = FormOf(group, **domain, resolved);
+    return form.status.ok() ? RowsLayouts(**domain, form, resolved, target) : std::vector<Layout>();
+  }
+
+  absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target& target,
+                    KernelWriter& writer) const override {
+    const v1::RowsKnobs& rows = resolved.rows();
+    auto domain = DomainOf(group, rows);
+    if (!domain.ok()) return domain.status();
+    const RowsForm& form = FormOf(group, **domain, resolved);
+    if (!form.status.ok()) return form.status;
+    if (absl::Status s = WriteRows(group, **domain, resolved, form, writer); !s.ok()) return s;
+    return rows.meeting() == v1::MEETING_SECOND_PASS
+               ? EmitTwoKernels(**domain, rows, form, writer)
+               : EmitOneKernel(**domain, rows, form, target, writer);
+  }
+
+ private:
+  // What a block of a row with several exchanges with the others (RowsConfig::kExchangeBytes /
+  // blocks).
+  static constexpr int64_t kExchangeBytes = 2 * (kMaxAccBytes / 4) * 8;
+
+  static absl::StatusOr<const Domain*> DomainOf(const Analysis& group, const v1::RowsKnobs& rows) {
+    const auto& domain = rows.online() ? group.online() : group.stages();
+    if (!domain.ok()) return domain.status();
+    return &*domain;
+  }
+
+  static const RowsForm& FormOf(const Analysis& group, const Domain& domain,
+                                const v1::Group& knobs) {
+    const int bytes = knobs.rows().vector_bytes();
+    const v1::Accumulator accumulator = knobs.precision().accumulator();
+    return group.Derived<RowsForm>(
+        StrCat("rows ", bytes, " ", accumulator, knobs.rows().online() ? " online" : ""),
+        std::function<RowsForm()>([&] { return FormRows(group, domain, bytes, accumulator); }));
+  }
+
+  static int64_t GridOf(const Domain& domain, const v1::RowsKnobs& rows, const Target& target) {
+    const int64_t blocks = rows.blocks_per_row(), resident = rows.blocks_per_sm();
+    const int64_t jobs =
+        blocks > 1 ? domain.kept()
+                   : CeilDiv(domain.kept(), rows.block_threads() / rows.threads_per_row());
+    if (resident == 0) return jobs * blocks;
+    return std::min(jobs, std::max<int64_t>(1, resident * target.sm_count / blocks)) * blocks;
+  }
+
+  static std::string ConfigOf(const v1::RowsKnobs& rows, const RowsForm& form) {
+    const bool several = rows.blocks_per_row() > 1;
+    const char* meeting = several && rows.meeting() == v1::MEETING_COUNTER   ? "ws::kCounter"
+                          : several && rows.meeting() == v1::MEETING_CLUSTER ? "ws::kCluster"
+                                                                             : "ws::kAlone";
+    return StrCat("ws::RowsConfig<", form.width, ", ", rows.block_threads(), ", ",
+                  rows.threads_per_row(), ", ", rows.blocks_per_row(), ", ", meeting, ", ",
+                  rows.register_vectors(), ", ", rows.shared_vectors(), ", ", rows.unroll(), ", ",
+                  Bool(rows.blocks_per_sm() > 0), ">");
+  }
+
+  static absl::Status EmitTwoKernels(const Domain& domain, const v1::RowsKnobs& rows,
+                                     const RowsForm& form, KernelWriter& writer) {
+    const int blocks = rows.blocks_per_row();
+    const int partial = writer.Workspace("_partial", domain.kept() * blocks * form.acc_bytes[0]);
+    const std::string type = StrCat(writer.glue(), "::Acc<0>");
+    auto first = writer.Kernel(
+        "_partial", {rows.block_threads(), 0, domain.kept() * blocks, RowsSharedBytes(rows, form)},
+        {{StrCat(type, "* partial"), partial}},
+        StrCat("ws::rows_partial<", writer.glue(), ", ", ConfigOf(rows, form), ">(g, ",
+               form.row_elements, ", partial)"));
+    if (!first.ok()) return first.status();
+    v1::RowsKnobs ends;
+    ends.set_block_threads(32);
+    while (ends.block_threads() < kCombineThreads && ends.block_threads() < blocks)
+      ends.set_block_threads(ends.block_threads() * 2);
+    return writer
+        .Kernel("_combine", {ends.block_threads(), 0, domain.kept(), RowsSharedBytes(ends, form)},
+                {{StrCat("const ", type, "* partial"), partial}},
+                StrCat("ws::rows_combine<", writer.glue(), ", ", ends.block_threads(), ">(g, ",
+                       blocks, ", partial)"))
+        .status();
+  }
+
+  static absl::Status EmitOneKernel(const Domain& domain, const v1::RowsKnobs& rows,
+                                    const RowsForm& form, const Target& target,
+                                    KernelWriter& writer) {
+    const int64_t grid = GridOf(domain, rows, target);
+    const bool counter = rows.blocks_per_row() > 1 && rows.meeting() == v1::MEETING_COUNTER;
+    std::vector<std::pair<std::string, int>> extra;
+    if (counter) {
+      // Zeros, by which blocks tell this run's partial results from none.
+      const int exchange = writer.Workspace("_exchange", grid * kExchangeBytes);
+      writer.Zero(exchange, grid * kExchangeBytes);
+      extra = {{"void* exchange", exchange}};
+    }
+    auto launch = writer.Kernel(
+        "", {rows.block_threads(), rows.blocks_per_sm(), grid, RowsSharedBytes(rows, form)}, extra,
+        StrCat("ws::rows<", writer.glue(), ", ", ConfigOf(rows, form), ">(g, ", domain.kept(), ", ",
+               form.row_elements, ", ", counter ? "exchange" : "nullptr", ")"));
+    if (!launch.ok()) return launch.status();
+    if (counter) {
+      (*launch)->set_cooperative(true);
+      (*launch)->set_programmatic(false);
+    }
+    if (rows.blocks_per_row() > 1 && rows.meeting() == v1::MEETING_CLUSTER) {
+      for (int n : {rows.blocks_per_row(), 1, 1}) (*launch)->add_cluster(n);
+    }
+    return absl::OkStatus();
   }
 };
 
-bool DependsOnRowAndK(ValuePtr load, const Frame& frame, int64_t rows) {
-  const bool on_row = rows == 1 || (load->variables & BitOf(frame.row)) != 0;
-  return on_row && (load->variables & BitOf(frame.k)) != 0;
-}
-
-// Loads of the stages that every pass reads vector by vector, largest elements first.
-std::vector<ValuePtr> StreamsOf(const GroupContext& context, const Kernel& kernel,
-                                const Alignment& aligned) {
-  std::vector<ValuePtr> stage_values, streams;
-  for (const Kernel::Reduce& reduce : kernel.reduces) stage_values.push_back(reduce.value);
-  const Frame& frame = kernel.frame;
-  uint64_t known = BitOf(frame.row) | BitOf(frame.k);
-  if (frame.width > 1) known |= BitOf(frame.lane);
-  for (ValuePtr load : kernel.values->Closure(stage_values)) {
-    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque())
-      continue;
-    if ((load->variables & ~known) != 0 || !DependsOnRowAndK(load, frame, context.space->rows))
-      continue;
-    if (!IsContiguous(load->index, frame) || !aligned(load->index) ||
-        !FitsVector(load->type, frame.width))
-      continue;
-    streams.push_back(load);
-  }
-  std::stable_sort(streams.begin(), streams.end(), [](ValuePtr a, ValuePtr b) {
-    return graph::SizeOf(a->type) > graph::SizeOf(b->type);
-  });
-  return streams;
-}
-
-// Everything that runs along rows is contiguous and aligned at this width.
-bool Vectorises(const GroupContext& context, const Kernel& kernel, const Alignment& aligned) {
-  const Frame& frame = kernel.frame;
-  for (ValuePtr load : LoadsOf(kernel)) {
-    if ((load->variables & BitOf(frame.lane)) == 0 ||
-        !DependsOnRowAndK(load, frame, context.space->rows))
-      continue;
-    if (!load->args.empty() || load->index.has_opaque()) continue;
-    if (FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) &&
-        !aligned(load->index))
-      return false;
-  }
-  for (const Kernel::Root& root : kernel.roots) {
-    if (root.kind == RootPlan::Kind::kFull && IsContiguous(root.address, frame) &&
-        !aligned(root.address))
-      return false;
-  }
-  return !StreamsOf(context, kernel, aligned).empty();
-}
-
 }  // namespace
 
-absl::StatusOr<GroupSource> GenerateRows(const GroupContext& context) {
-  const graph::Graph& graph = *context.graph;
-  const Space& space = *context.space;
-  const int64_t k = space.row_elements;
-  GroupSource source;
-  // The widest vectors that fit.
-  absl::StatusOr<Kernel> wide = absl::InternalError("no kernel");
-  source.width = WidthFor(context, context.knobs->memory().vector_bytes());
-  for (;; source.width /= 2) {
-    source.ragged = source.width > 1 && k % source.width != 0 && space.rows > 1;
-    // Short rows with edges would be mostly edges.
-    if (source.width > 1 && k % source.width != 0 && k < kMinRaggedVectors * source.width) continue;
-    // One row begins where the tensor does: aligned, with a rest behind the last vector.
-    wide = BuildKernel(graph, space, context.in_memory, source.width, !source.ragged);
-    if (!wide.ok()) return wide.status();
-    if (source.width == 1 || Vectorises(context, *wide, {&wide->frame, k, source.ragged})) break;
-  }
-  const Alignment aligned{&wide->frame, k, source.ragged};
-  const bool both = source.width > 1;
-  auto narrow = BuildKernel(graph, space, context.in_memory, 1, true);
-  if (!narrow.ok()) return narrow.status();
-  source.parameters = ParametersOf(context, {&*wide, &*narrow});
-
-  RowMembers members;
-  StagedGlue main(context, *wide, source.parameters, "row", members);
-  StagedGlue edge(context, *narrow, source.parameters, "row", members);
-  if (absl::Status status = main.Prepare(); !status.ok()) return status;
-  if (absl::Status status = edge.Prepare(); !status.ok()) return status;
-  source.index_type = main.FitsInt() && edge.FitsInt() ? "int" : "long long";
-  main.SetIndexType(source.index_type);
-  edge.SetIndexType(source.index_type);
-  main.SetAligned(aligned);
-  edge.SetAligned([](const Index&) { return true; });
-
-  // Streams, and the same loads of the narrow kernel.
-  const std::vector<ValuePtr> streams = StreamsOf(context, *wide, aligned);
-  std::vector<ValuePtr> single(streams.size(), nullptr);
-  std::vector<int> offsets;
-  int bytes = 0, widest = 1;
-  for (size_t i = 0; i < streams.size(); ++i) {
-    const std::string form =
-        (both ? streams[i]->index.Without(wide->frame.lane) : streams[i]->index).key();
-    for (ValuePtr load : LoadsOf(*narrow)) {
-      if (load->tensor == streams[i]->tensor && load->args.empty() && load->index.key() == form)
-        single[i] = load;
-    }
-    const int size = static_cast<int>(graph::SizeOf(streams[i]->type));
-    offsets.push_back(bytes);
-    bytes += size;
-    widest = std::max(widest, size);
-    main.BindStream(streams[i], ToRegister(streams[i]->type,
-                                           StrCat("values.s", i, "[", LaneName(wide->frame), "]")));
-    if (single[i] != nullptr) {
-      edge.BindStream(single[i], ToRegister(streams[i]->type, StrCat("values.s", i, "[0]")));
-    }
-  }
-  source.streams = static_cast<int>(streams.size());
-  source.stream_bytes = (bytes + widest - 1) / widest * widest;  // slots stay aligned
-  source.stages = space.stages;
-  for (int s = 0; s < space.stages; ++s) source.acc_bytes.push_back(main.AccBytes(s));
-  source.emits = main.HasRoots(RootPlan::Kind::kFull);
-  source.emit_reads = main.EmitReads();
-  source.row_outputs = main.HasRoots(RootPlan::Kind::kRow);
-
-  // Functions of the elements first: they say what a row has to keep.
-  auto by_width = [&](const std::string& a, const std::string& b) {
-    return both ? ByWidth(source.width, a, b) : a;
-  };
-  Text functions;
-  functions.Line("template <int V>");
-  functions.Line("WS_DEVICE void load(const Row& row, Index k, Values<V>& values) const {");
-  functions.Append(by_width(main.LoadBody(streams), both ? edge.LoadBody(single) : ""));
-  functions.Line("}");
-  functions.Line("template <int V>");
-  functions.Line("WS_DEVICE void load_shared(const Row& row, Index k, char* slot) const {");
-  functions.Append(by_width(main.LoadSharedBody(streams, offsets),
-                            both ? edge.LoadSharedBody(single, offsets) : ""));
-  functions.Line("}");
-  functions.Line("template <int V>");
-  functions.Open("static WS_DEVICE void from_shared(const char* slot, Values<V>& values) {");
-  for (size_t i = 0; i < streams.size(); ++i) {
-    const std::string type = StorageType(streams[i]->type);
-    functions.Line(StrCat("ws::load<V, ", type, ", 0>(reinterpret_cast<const ", type, "*>(slot",
-                          offsets[i] > 0 ? StrCat(" + V * ", offsets[i]) : "", "), values.s", i,
-                          ");"));
-  }
-  functions.Close();
-  functions.Append(main.StaticFunctions());
-  functions.Line("template <int S, int V>");
-  functions.Open(
-      "WS_DEVICE void accumulate(const Row& row, Index k, const Values<V>& values, Acc<S>& acc) "
-      "const {");
-  for (int s = 0; s < space.stages; ++s) {
-    functions.Open(StrCat("if constexpr (S == ", s, ") {"));
-    functions.Append(by_width(main.AccumulateBody(s), both ? edge.AccumulateBody(s) : ""));
-    functions.Close();
-  }
-  functions.Close();
-  functions.Line("template <int V>");
-  functions.Line("WS_DEVICE void emit(const Row& row, Index k, const Values<V>& values) const {");
-  functions.Append(by_width(main.EmitBody(), both ? edge.EmitBody() : ""));
-  functions.Line("}");
-  functions.Line("WS_DEVICE void emit_row(const Row& row) const {");
-  functions.Append(main.EmitRowBody());
-  functions.Line("}");
-  functions.Line("template <int S>");
-  functions.Open("WS_DEVICE void finish(Row& row, const Acc<S>& acc) const {");
-  for (int s = 0; s < space.stages; ++s) {
-    functions.Open(StrCat("if constexpr (S == ", s, ") {"));
-    functions.Append(main.FinishBody(s, true));
-    if (both) functions.Append(edge.FinishBody(s, false));
-    functions.Close();
-  }
-  functions.Close();
-  functions.Open("WS_DEVICE Row row(Index number) const {");
-  functions.Line("Row row;");
-  functions.Line("row.r = number;");
-  functions.Append(main.FinishBody(-1, false));
-  if (both) {
-    // A scope of its own: both may spell the row's number.
-    functions.Line("{");
-    functions.Append(edge.FinishBody(-1, false));
-    functions.Line("}");
-  }
-  functions.Line("return row;");
-  functions.Close();
-  if (source.ragged) {
-    functions.Line("WS_DEVICE int head(const Row& row) const {");
-    functions.Line(StrCat("  return static_cast<int>((0u - static_cast<unsigned>(row.r) * ",
-                          k % source.width, "u) & ", source.width - 1, "u);"));
-    functions.Line("}");
-  } else {
-    functions.Line("WS_DEVICE int head(const Row&) const { return 0; }");
-  }
-
-  Text text;
-  text.Open(StrCat("struct ", context.name, " {"));
-  text.Line(StrCat("using Index = ", source.index_type, ";"));
-  text.Line(StrCat("static constexpr int kStages = ", space.stages,
-                   ", kStreamBytes = ", source.stream_bytes, ";"));
-  text.Line(StrCat("static constexpr bool kEmits = ", source.emits ? "true" : "false",
-                   ", kRowOutputs = ", source.row_outputs ? "true" : "false",
-                   ", kRagged = ", source.ragged ? "true" : "false",
-                   ", kEmitReads = ", source.emit_reads ? "true" : "false", ";"));
-  for (const Parameter& p : source.parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
-  text.Open("struct Row {");
-  text.Append(main.RowStruct());
-  text.Close("};");
-  text.Open("template <int V> struct Values {");
-  for (size_t i = 0; i < streams.size(); ++i)
-    text.Line(StrCat(StorageType(streams[i]->type), " s", i, "[V];"));
-  text.Close("};");
-  text.Append(main.AccStructs());
-  text.Append(functions.str());
-  text.Close("};");
-  source.text = text.str();
-  return source;
+const Skeleton* RowsSkeleton() {
+  static const Rows skeleton;
+  return &skeleton;
 }
 
 }  // namespace warpsmith::codegen

@@ -38,8 +38,13 @@ uint64_t BitsOf(double number) {
 
 StagedGlue::StagedGlue(const GroupContext& context, const Kernel& kernel,
                        const std::vector<Parameter>& parameters, const std::string& row,
-                       RowMembers& members)
-    : context_(context), kernel_(kernel), parameters_(parameters), row_(row), shared_(members) {
+                       int64_t parts, RowMembers& members)
+    : context_(context),
+      kernel_(kernel),
+      parameters_(parameters),
+      row_(row),
+      parts_(parts),
+      shared_(members) {
   element_ = MakeDialect(context, kernel, parameters, "int");
   row_level_ = MakeDialect(context, kernel, parameters, RowFitsInt() ? "int" : "long long");
   element_.locate = [this](int tensor, const Index& position) -> std::pair<std::string, Index> {
@@ -93,7 +98,7 @@ bool StagedGlue::IsFixed(ValuePtr value) const {
 }
 
 bool StagedGlue::FitsInt() const {
-  const Space& space = *context_.space;
+  const Domain& domain = *context_.domain;
   for (ValuePtr value : IndexValuesOf(kernel_)) {
     if (!IsFixed(value) && !codegen::FitsInt(value->index)) return false;
   }
@@ -103,9 +108,7 @@ bool StagedGlue::FitsInt() const {
   for (const Kernel::Root& root : kernel_.roots) {
     if (!AddressFitsInt(*context_.graph, root.tensor, Split(root.address).second)) return false;
   }
-  // Partial results of a split: one for each of its parts.
-  const int64_t parts = columns() ? std::max(1, context_.knobs->occupancy().blocks_per_row()) : 1;
-  return space.rows <= kMaxIntPosition / parts && space.row_elements <= kMaxIntPosition;
+  return domain.kept() <= kMaxIntPosition / parts_ && domain.reduced() <= kMaxIntPosition;
 }
 
 // The same of what is computed once for a row: where it begins, and values of its own.
@@ -126,7 +129,7 @@ bool StagedGlue::RowFitsInt() const {
 }
 
 absl::Status StagedGlue::Prepare() {
-  const Space& space = *context_.space;
+  const Domain& domain = *context_.domain;
   auto divides = [&](const Index& position) {
     for (const Index::Term& term : position.terms()) {
       if (term.atom->inner && (term.atom->variables & BitOf(kernel_.frame.k)) != 0)
@@ -135,19 +138,19 @@ absl::Status StagedGlue::Prepare() {
   };
   for (ValuePtr load : LoadsOf(kernel_)) divides(load->index);
   for (const Kernel::Root& root : kernel_.roots) divides(root.address);
-  stages_.assign(space.stages, {});
+  stages_.assign(domain.stages, {});
   for (const Kernel::Reduce& reduce : kernel_.reduces) {
     const graph::Node& node = context_.graph->nodes[reduce.node];
-    if (space.online_used && space.online.count(reduce.node) > 0) continue;
+    if (domain.online_used && domain.online.count(reduce.node) > 0) continue;
     StageReduce s;
     s.reduce = &reduce;
     s.reduction.combiner = node.combiner;
     s.reduction.type = reduce.value->type;
-    s.reduction.accumulator = context_.knobs->precision().accumulator();
-    s.reduction.elements = space.row_elements;
-    s.reduction.fast_math = context_.knobs->precision().fast_math();
-    if (space.online_used) {
-      for (const auto& [sum, maximum] : space.online) {
+    s.reduction.accumulator = context_.style.accumulator;
+    s.reduction.elements = domain.reduced();
+    s.reduction.fast_math = context_.style.fast_math;
+    if (domain.online_used) {
+      for (const auto& [sum, maximum] : domain.online) {
         if (maximum == reduce.node) {
           s.online_node = sum;
           s.reduction.online = true;
@@ -157,11 +160,11 @@ absl::Status StagedGlue::Prepare() {
     s.prefix = StrCat("a", stages_[reduce.stage].size(), "_");
     stages_[reduce.stage].push_back(s);
   }
-  for (int stage = 0; stage < space.stages; ++stage) {
+  for (int stage = 0; stage < domain.stages; ++stage) {
     if (AccBytes(stage) > kMaxAccBytes) {
       return absl::InvalidArgumentError(
-          StrCat("group of '", context_.graph->tensors[space.roots[0]].name, "': stage ", stage,
-                 " has accumulators of ", AccBytes(stage), " bytes, at most ", kMaxAccBytes,
+          StrCat("group of '", context_.graph->tensors[domain.roots[0].tensor].name, "': stage ",
+                 stage, " has accumulators of ", AccBytes(stage), " bytes, at most ", kMaxAccBytes,
                  "; give some of its reduces a group of their own"));
     }
   }
@@ -377,7 +380,7 @@ std::string StagedGlue::EmitBody() {
   std::vector<const Kernel::Root*> roots;
   std::vector<ValuePtr> targets;
   for (const Kernel::Root& root : kernel_.roots) {
-    if (root.kind != RootPlan::Kind::kFull) continue;
+    if (root.row) continue;
     roots.push_back(&root);
     targets.push_back(root.value);
   }
@@ -490,7 +493,7 @@ std::string StagedGlue::EmitRowBody() {
   std::vector<const Kernel::Root*> roots;
   std::vector<ValuePtr> targets;
   for (const Kernel::Root& root : kernel_.roots) {
-    if (root.kind != RootPlan::Kind::kRow) continue;
+    if (!root.row) continue;
     roots.push_back(&root);
     targets.push_back(root.value);
   }
@@ -511,7 +514,7 @@ std::string StagedGlue::EmitRowBody() {
 bool StagedGlue::EmitReads() const {
   std::vector<ValuePtr> targets;
   for (const Kernel::Root& root : kernel_.roots) {
-    if (root.kind == RootPlan::Kind::kFull) targets.push_back(root.value);
+    if (!root.row) targets.push_back(root.value);
   }
   for (ValuePtr value : kernel_.values->Closure(targets)) {
     if (value->kind != Value::Kind::kLoad || (value->variables & ElementVariables()) == 0) continue;
@@ -522,9 +525,9 @@ bool StagedGlue::EmitReads() const {
   return false;
 }
 
-bool StagedGlue::HasRoots(RootPlan::Kind kind) const {
+bool StagedGlue::HasRoots(bool row) const {
   for (const Kernel::Root& root : kernel_.roots) {
-    if (root.kind == kind) return true;
+    if (root.row == row) return true;
   }
   return false;
 }

@@ -53,9 +53,11 @@ std::string ResultName(int node, int output);
 
 class StagedGlue {
  public:
-  // `row`: how functions call the row ("row" or "column").
+  // `row`: how functions call the row ("row", or "column" where lanes run across rows, V of them to
+  // a thread). `parts`: partial results that a row is split into.
   StagedGlue(const GroupContext& context, const Kernel& kernel,
-             const std::vector<Parameter>& parameters, const std::string& row, RowMembers& members);
+             const std::vector<Parameter>& parameters, const std::string& row, int64_t parts,
+             RowMembers& members);
 
   absl::Status Prepare();  // accumulators; InvalidArgument: too many in a stage
   int AccBytes(int stage) const;
@@ -83,13 +85,13 @@ class StagedGlue {
   std::string StaticFunctions() const;  // identity and combine
   std::string RowStruct() const;        // its members
 
-  bool HasRoots(RootPlan::Kind kind) const;
+  bool HasRoots(bool row) const;
   // Whether EmitBody reads memory beside the streams for each element (weights, say).
   bool EmitReads() const;
   ValuePtr ReduceValue(size_t i) const { return kernel_.reduces[i].value; }
 
  private:
-  bool columns() const { return context_.space->skeleton == v1::SKELETON_COLUMNS; }
+  bool columns() const { return row_ == "column"; }
   std::string Acc() const;  // "acc" or "acc[j]"
   std::string Lane(bool lanes) const;
   std::pair<Index, Index> Split(const Index& position) const;
@@ -111,6 +113,7 @@ class StagedGlue {
   const Kernel& kernel_;
   const std::vector<Parameter>& parameters_;
   const std::string row_;
+  const int64_t parts_;
   RowMembers& shared_;
   Dialect element_, row_level_;
   std::vector<std::vector<StageReduce>> stages_;

@@ -81,7 +81,7 @@ std::vector<std::vector<int64_t>> Combinations(const graph::Node& node,
 
 class Lanes {
  public:
-  Lanes(const GroupContext& context, const LanePlan& plan, int outputs, int chunks)
+  Lanes(const WindowContext& context, const LanePlan& plan, int outputs, int chunks)
       : context_(context), graph_(*context.graph), plan_(plan), chunks_(chunks) {
     const auto& axes = plan.node->axes;
     row_ = axes[plan.row_axis].extent;
@@ -97,7 +97,7 @@ class Lanes {
     tiles_ = (row_ + kLanes * chunks_ - 1) / (kLanes * chunks_);
   }
 
-  absl::StatusOr<GroupSource> Generate() {
+  absl::StatusOr<WindowSource> Generate() {
     auto whole = Build(nullptr);
     if (!whole.ok()) return whole.status();
     const Range inside = whole->interior;
@@ -109,13 +109,9 @@ class Lanes {
       interior = Build(&inside);
       if (!interior.ok()) return interior.status();
     }
-    GroupSource source;
-    source.emits = source.strips = source.lanes = true;
-    source.repeats = true;  // strips that end with their axis are moved back over their neighbours
+    WindowSource source;
     source.count = Product(before_) * strip_.strips() * Product(between_) * tiles_ * kLanes;
     source.parameters = ParametersOf(context_, {&whole->kernel});
-    for (const Parameter& p : source.parameters) source.streams += p.written ? 0 : 1;
-    source.stream_bytes = 4;
     const bool fits = FitsInt(graph_, whole->kernel) && source.count <= kMaxIntPosition;
     source.index_type = fits ? "int" : "long long";
     const std::string u = source.count <= kMaxIntPosition ? "unsigned" : "unsigned long long";
@@ -149,6 +145,9 @@ class Lanes {
     source.text = WindowStruct(context_, source, body.str());
     return source;
   }
+
+  // Whether windows are what was taken for granted of them.
+  absl::Status Check() { return Build(nullptr).status(); }
 
   int64_t Loads() const {
     int64_t rows = strip_.outputs;
@@ -266,7 +265,8 @@ class Lanes {
     for (const InputRow& row : k.rows) all.insert(all.end(), row.chunks.begin(), row.chunks.end());
     k.interior = InteriorOf(values, all, v.strip);
     for (int t = 0; t < strip_.outputs; ++t) {
-      for (int tensor : context_.space->roots) {
+      for (const RootPlace& place : context_.domain->roots) {
+        const int tensor = place.tensor;
         for (int c = 0; c < chunks_; ++c) {
           expected_ = Output(v, t, Index::Of(v.column[c]));
           // A root's coordinates: the same axes, but for some of extent 1.
@@ -277,8 +277,8 @@ class Lanes {
               values.Compare(graph::Op::kLe, Index(row_ - 1) - Index::Of(v.column[c]));
           auto value = inliner.ElementUnder(tensor, at, inside);
           if (!value.ok()) return value.status();
-          k.kernel.roots.push_back({tensor, RootPlan::Kind::kElement, *value,
-                                    Flatten(at, graph_.tensors[tensor].shape)});
+          k.kernel.roots.push_back(
+              {tensor, false, *value, Flatten(at, graph_.tensors[tensor].shape)});
         }
       }
     }
@@ -360,7 +360,7 @@ class Lanes {
     }
   }
 
-  std::string Write(LaneKernel& k, const GroupSource& source) const {
+  std::string Write(LaneKernel& k, const WindowSource& source) const {
     Dialect dialect = MakeDialect(context_, k.kernel, source.parameters, source.index_type);
     uint64_t known = BitOf(k.v.before) | BitOf(k.v.strip) | BitOf(k.v.between);
     for (const Variable& column : k.v.column) known |= BitOf(column);
@@ -402,7 +402,7 @@ class Lanes {
       std::vector<std::string> results;
       for (int c = 0; c < chunks_; ++c)
         results.push_back(tree(k.rows_of[t], 0, k.rows_of[t].size(), c));
-      for (size_t i = 0; i < context_.space->roots.size(); ++i) {
+      for (size_t i = 0; i < context_.domain->roots.size(); ++i) {
         for (int c = 0; c < chunks_; ++c, ++root) {
           const Kernel::Root& target = k.kernel.roots[root];
           for (ValuePtr value : k.kernel.values->Closure({target.value})) {
@@ -428,7 +428,7 @@ class Lanes {
     return e.Finish();
   }
 
-  const GroupContext& context_;
+  const WindowContext& context_;
   const graph::Graph& graph_;
   const LanePlan& plan_;
   int chunks_, halo_ = 0;
@@ -440,12 +440,12 @@ class Lanes {
 
 // The plan for this group; FailedPrecondition: windows do not move by one along the contiguous
 // axis.
-absl::StatusOr<LanePlan> FindLanes(const GroupContext& context) {
+absl::StatusOr<LanePlan> FindLanes(const WindowContext& context) {
   const absl::Status none =
       absl::FailedPreconditionError("windows do not move by one along the rows");
   const graph::Graph& graph = *context.graph;
   LanePlan plan;
-  plan.node_id = context.space->primary;
+  plan.node_id = context.reduce;
   const graph::Node& node = graph.nodes[plan.node_id];
   plan.node = &node;
   const graph::DType type = node.value->type;
@@ -484,15 +484,23 @@ absl::StatusOr<LanePlan> FindLanes(const GroupContext& context) {
 
 }  // namespace
 
-absl::StatusOr<GroupSource> GenerateLanes(const GroupContext& context, int outputs, int chunks) {
+absl::StatusOr<int64_t> LoadsOfLanes(const WindowContext& context, int outputs, int chunks) {
+  auto plan = FindLanes(context);
+  if (!plan.ok()) return plan.status();
+  Lanes lanes(context, *plan, outputs, chunks);
+  if (absl::Status s = lanes.Check(); !s.ok()) return s;
+  return lanes.Loads();
+}
+
+absl::StatusOr<WindowSource> GenerateLanes(const WindowContext& context, int outputs, int chunks) {
   auto plan = FindLanes(context);
   if (!plan.ok()) return plan.status();
   Lanes lanes(context, *plan, outputs, chunks);
   if (lanes.Loads() > kMaxLoads) {
     return absl::InvalidArgumentError(
-        StrCat("group '", context.graph->tensors[context.space->roots[0]].name,
+        StrCat("group '", context.graph->tensors[context.domain->roots[0].tensor].name,
                "': a thread would load ", lanes.Loads(), " elements, at most ", kMaxLoads,
-               "; lower compute.window_outputs or memory.vector_bytes"));
+               "; lower window.outputs or window.vector_bytes"));
   }
   return lanes.Generate();
 }

@@ -52,7 +52,7 @@ struct StripVariables {
 };
 
 // Values of all outputs of a strip. `interior`: range of the strip's first output, if narrowed.
-absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s,
+absl::StatusOr<Kernel> BuildStrip(const WindowContext& context, const Strips& s,
                                   const Range* interior, StripVariables& v) {
   const graph::Graph& graph = *context.graph;
   Kernel kernel;
@@ -75,7 +75,8 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s,
                         std::vector<int64_t>(s.shape.begin() + s.axis + 1, s.shape.end() - 1));
   }
   for (int t = 0; t < s.strip.outputs; ++t) {
-    for (int tensor : context.space->roots) {
+    for (const RootPlace& place : context.domain->roots) {
+      const int tensor = place.tensor;
       for (int j = 0; j < s.width; ++j) {
         std::vector<Index> at = before;
         at.push_back(Index::Of(v.strip) + Index(t * s.strip.step));
@@ -85,7 +86,7 @@ absl::StatusOr<Kernel> BuildStrip(const GroupContext& context, const Strips& s,
         const std::vector<Index> matched = MatchAxes(at, s.shape, shape);
         auto value = inliner.Element(tensor, matched);
         if (!value.ok()) return value.status();
-        kernel.roots.push_back({tensor, RootPlan::Kind::kElement, *value, Flatten(matched, shape)});
+        kernel.roots.push_back({tensor, false, *value, Flatten(matched, shape)});
       }
     }
   }
@@ -166,7 +167,7 @@ class SharedVectors {
   std::map<std::string, Vector> vectors_;
 };
 
-void EmitStrip(Emitter& emitter, const Dialect& dialect, const GroupContext& context,
+void EmitStrip(Emitter& emitter, const Dialect& dialect, const WindowContext& context,
                const Kernel& kernel, const Strips& s, uint64_t known) {
   std::vector<ValuePtr> targets = TargetsOf(kernel);
   emitter.Expect(targets);
@@ -243,7 +244,7 @@ std::vector<std::string> StripAxis::Lines(const std::string& strip,
   return lines;
 }
 
-bool FindLoads(const GroupContext& context, const graph::Node& node, NodeLoads& found) {
+bool FindLoads(const WindowContext& context, const graph::Node& node, NodeLoads& found) {
   std::vector<Index> env;
   for (const auto* axes : {&node.axes, &node.reduce_axes}) {
     for (const graph::Axis& axis : *axes) {
@@ -262,7 +263,7 @@ bool FindLoads(const GroupContext& context, const graph::Node& node, NodeLoads& 
   return true;
 }
 
-int64_t StepOf(const GroupContext& context, const graph::Node& node, int axis) {
+int64_t StepOf(const WindowContext& context, const graph::Node& node, int axis) {
   NodeLoads found;
   if (!FindLoads(context, node, found)) return 1;
   for (ValuePtr load : found.loads) {
@@ -340,7 +341,7 @@ Range InteriorOf(const Values& values, const std::vector<ValuePtr>& roots,
   return range;
 }
 
-std::string WindowStruct(const GroupContext& context, const GroupSource& source,
+std::string WindowStruct(const WindowContext& context, const WindowSource& source,
                          const std::string& body) {
   Text text;
   text.Open(StrCat("struct ", context.name, " {"));
@@ -360,7 +361,7 @@ std::string WindowStruct(const GroupContext& context, const GroupSource& source,
 namespace {
 
 // Outputs of a strip that share enough: 1 where windows hardly overlap along the strip.
-int GoodStrip(const GroupContext& context, const std::vector<int64_t>& shape, int axis,
+int GoodStrip(const WindowContext& context, const std::vector<int64_t>& shape, int axis,
               int64_t step, bool lanes) {
   constexpr int kOutputs = 4;
   const bool inner =
@@ -379,7 +380,7 @@ int GoodStrip(const GroupContext& context, const std::vector<int64_t>& shape, in
 
 // Neighbours along the contiguous axis that a thread had better take: two where the window moves by
 // several elements, so that what lies between is loaded by vectors.
-int GoodWidth(const GroupContext& context, const graph::Node& node) {
+int GoodWidth(const WindowContext& context, const graph::Node& node) {
   const int last = static_cast<int>(node.axes.size()) - 1;
   if (last < 1 || node.axes[last].extent % 2 != 0) return 1;
   NodeLoads found;
@@ -390,54 +391,52 @@ int GoodWidth(const GroupContext& context, const graph::Node& node) {
   return 1;
 }
 
-}  // namespace
+// Which way a group's windows are written, and how many outputs and neighbours a thread has.
+struct Way {
+  bool lanes = false;
+  int outputs = 1, width = 1;  // lanes: width is chunks
+  int axis = 0;                // of a strip
+};
 
-absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
-  const graph::Graph& graph = *context.graph;
-  const Space& space = *context.space;
-  const int outputs = std::max(1, context.knobs->compute().window_outputs());
-  int width = WidthFor(context, context.knobs->memory().vector_bytes());
-  const graph::Node& node = graph.nodes[space.primary];
-  std::vector<int64_t> shape;
-  for (const graph::Axis& axis : node.axes) shape.push_back(axis.extent);
-  bool same = space.window && !shape.empty();
-  for (int root : space.roots) same = same && SameButOnes(graph.tensors[root].shape, shape);
-  const std::vector<int> axes = same ? WindowAxes(node) : std::vector<int>();
-  int64_t elements = 1;
-  for (const graph::Axis& axis : node.reduce_axes) elements *= axis.extent;
-  const bool indexed =
-      node.combiner == graph::Combiner::kArgMax || node.combiner == graph::Combiner::kArgMin;
-  const bool possible = !axes.empty() && !indexed && elements <= kMaxWrittenOut;
-  if (!possible || (outputs == 1 && width == 1)) {
-    auto source = GenerateMap(context);
-    if (!source.ok() || !possible) return source;
-    source->strips = true;
-    source->lanes = GenerateLanes(context, 1, 1).ok();
-    const int axis = source->lanes ? WindowAxes(node).front() : axes[0];
-    source->good_strip =
-        GoodStrip(context, shape, axis, StepOf(context, node, axis), source->lanes);
-    source->good_width = source->lanes ? kLaneChunks : GoodWidth(context, node);
-    return source;
-  }
+absl::StatusOr<Way> WayOf(const WindowContext& context, const std::vector<int64_t>& shape,
+                          int outputs, int width) {
+  const graph::Node& node = context.graph->nodes[context.reduce];
+  const int64_t elements = Product(node.reduce_axes);
+  Way way;
   if (width > 1) {
-    auto lanes = GenerateLanes(context, outputs, width);
-    if (lanes.status().code() != absl::StatusCode::kFailedPrecondition) return lanes;
+    auto loads = LoadsOfLanes(context, outputs, width);
+    if (loads.ok()) {
+      way.lanes = true;
+      way.outputs = outputs;
+      way.width = width;
+      return way;
+    }
+    if (loads.status().code() != absl::StatusCode::kFailedPrecondition) return loads.status();
   }
-  int axis = axes[0];
+  const std::vector<int> axes = WindowAxes(node);
+  way.axis = axes[0];
   // Along the contiguous axis alone there are neighbours, no strips.
-  if (axis + 1 == static_cast<int>(shape.size()) && width > 1 && outputs == 1 && axis > 0) --axis;
-  width = axis + 1 < static_cast<int>(shape.size())
-              ? static_cast<int>(std::min<int64_t>(width, shape.back()))
-              : 1;
-  while (width & (width - 1)) width &= width - 1;
-  const int taken = static_cast<int>(std::min<int64_t>(outputs, shape[axis]));
-  if (elements * taken * width > kMaxStripElements) {
-    return absl::InvalidArgumentError(
-        StrCat("group '", graph.tensors[space.roots[0]].name, "': compute.window_outputs is ",
-               outputs, "; a thread of ", width, " neighbours takes at most ",
-               kMaxStripElements / (elements * width), " windows of ", elements, " elements"));
+  if (way.axis + 1 == static_cast<int>(shape.size()) && width > 1 && outputs == 1 && way.axis > 0)
+    --way.axis;
+  way.width = way.axis + 1 < static_cast<int>(shape.size())
+                  ? static_cast<int>(std::min<int64_t>(width, shape.back()))
+                  : 1;
+  while (way.width & (way.width - 1)) way.width &= way.width - 1;
+  way.outputs = static_cast<int>(std::min<int64_t>(outputs, shape[way.axis]));
+  if (elements * way.outputs * way.width > kMaxStripElements) {
+    return absl::InvalidArgumentError(StrCat(
+        "window.outputs is ", outputs, "; a thread of ", way.width, " neighbours takes at most ",
+        kMaxStripElements / (elements * way.width), " windows of ", elements, " elements"));
   }
-  const Strips s = MakeStrips(shape, axis, taken, StepOf(context, node, axis), width);
+  return way;
+}
+
+absl::StatusOr<WindowSource> GenerateStrips(const WindowContext& context,
+                                            const std::vector<int64_t>& shape, const Way& way) {
+  const graph::Graph& graph = *context.graph;
+  const graph::Node& node = graph.nodes[context.reduce];
+  const Strips s =
+      MakeStrips(shape, way.axis, way.outputs, StepOf(context, node, way.axis), way.width);
   StripVariables v, vi;
   auto whole = BuildStrip(context, s, nullptr, v);
   if (!whole.ok()) return whole.status();
@@ -450,15 +449,9 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
     if (!interior.ok()) return interior.status();
   }
 
-  GroupSource source;
+  WindowSource source;
   source.count = s.before * s.strip.strips() * s.between * s.blocks;
-  source.emits = true;
-  source.width = 1;
-  source.strips = true;
-  source.repeats = true;  // what ends with an axis is moved back over its neighbour
   source.parameters = ParametersOf(context, {&*whole});
-  for (const Parameter& p : source.parameters) source.streams += p.written ? 0 : 1;
-  source.stream_bytes = 4;
   const bool fits = FitsInt(graph, *whole) && source.count <= kMaxIntPosition;
   source.index_type = fits ? "int" : "long long";
   const Dialect dialect = MakeDialect(context, *whole, source.parameters, source.index_type);
@@ -506,6 +499,156 @@ absl::StatusOr<GroupSource> GenerateWindow(const GroupContext& context) {
 
   source.text = WindowStruct(context, source, body.str());
   return source;
+}
+
+// Measures of the group that defaults follow from.
+struct Form {
+  bool lanes = false;
+  int good_strip = 1;  // outputs of a strip from which sharing pays
+  int good_width = 1;  // neighbouring outputs of a thread that share most
+};
+
+class Window : public Skeleton {
+ public:
+  SkeletonCase id() const override { return v1::Group::kWindow; }
+  const char* header() const override { return "map"; }
+
+  absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
+    if (!group.elements().ok()) return group.elements().status();
+    const absl::Status none = absl::InvalidArgumentError(
+        "it has no overlapping windows of at most 64 elements whose outputs are its roots");
+    if (group.largest_reduce() < 0) return none;
+    const graph::Node& node = group.graph().nodes[group.largest_reduce()];
+    const std::vector<int64_t> shape = ExtentsOf(node.axes);
+    bool fits = !shape.empty() && node.combiner != graph::Combiner::kArgMax &&
+                node.combiner != graph::Combiner::kArgMin &&
+                Product(node.reduce_axes) <= kMaxWrittenOut && !WindowAxes(node).empty();
+    for (int root : group.roots())
+      fits = fits && SameButOnes(group.graph().tensors[root].shape, shape);
+    if (!fits) return none;
+    return &*group.elements();
+  }
+
+  double Suits(const Analysis& group, const Target&) const override {
+    const auto& stages = group.stages();
+    if (stages.ok() && WalkOf(*stages) != Walk::kAlone) return 0.1;
+    const Form form = FormOf(group);
+    return form.good_strip > 1 || form.good_width > 1 ? 0.8 : 0.3;
+  }
+
+  absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,
+                                    const Target& target) const override {
+    auto domain = Matches(group);
+    if (!domain.ok()) return domain.status();
+    v1::Group resolved = knobs;
+    v1::WindowKnobs& window = *resolved.mutable_window();
+    const Form form = FormOf(group);
+    if (window.vector_bytes() == 0) {
+      const int64_t bytes = form.good_width * (16 / std::max(1, WidthFor(group, 16)));
+      window.set_vector_bytes(static_cast<int>(std::clamp<int64_t>(bytes, 1, 16)));
+    }
+    if (window.outputs() == 0) window.set_outputs(form.good_strip);
+    if (window.block_threads() == 0) window.set_block_threads(256);
+    if (window.unroll() == 0) window.set_unroll(1);
+    if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO)
+      resolved.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
+    const WindowContext context = ContextFor(group, **domain, resolved, "");
+    if (auto way = WayFor(context, group, window); !way.ok()) return way.status();
+    Checker check(group.name());
+    CheckResidency("window", window.block_threads(), window.blocks_per_sm(), 0, target, check);
+    if (!check.status().ok()) return check.status();
+    return resolved;
+  }
+
+  absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
+                            const Target&) const override {
+    Usage use;
+    use.threads = resolved.window().block_threads();
+    use.blocks_per_sm = resolved.window().blocks_per_sm();
+    use.width = WidthFor(group, resolved.window().vector_bytes());
+    use.streams = static_cast<int>(group.demand().reads.size());
+    use.recomputes = true;  // what ends with an axis is moved back over its neighbour
+    const int64_t threads = Product(ShapeOf(group)) / resolved.window().outputs() / use.width;
+    use.blocks = CeilDiv(threads, use.threads * int64_t{resolved.window().unroll()});
+    return use;
+  }
+
+  std::vector<Layout> Layouts(const Analysis&, const v1::Group&,
+                              const Target& target) const override {
+    return ThreadLayouts(target);
+  }
+
+  absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target& target,
+                    KernelWriter& writer) const override {
+    auto domain = Matches(group);
+    if (!domain.ok()) return domain.status();
+    const v1::WindowKnobs& window = resolved.window();
+    const WindowContext context = ContextFor(group, **domain, resolved, writer.glue());
+    auto way = WayFor(context, group, window);
+    if (!way.ok()) return way.status();
+    auto source = way->lanes ? GenerateLanes(context, way->outputs, way->width)
+                             : GenerateStrips(context, ShapeOf(group), *way);
+    if (!source.ok()) return source.status();
+    writer.Struct(source->text, source->parameters);
+    const bool persistent = window.blocks_per_sm() > 0;
+    int64_t grid = std::max<int64_t>(
+        1, CeilDiv(source->count, int64_t{window.block_threads()} * window.unroll()));
+    if (persistent) grid = std::min(grid, int64_t{window.blocks_per_sm()} * target.sm_count);
+    return writer
+        .Kernel("", {window.block_threads(), window.blocks_per_sm(), grid, 0}, {},
+                StrCat("ws::map<", writer.glue(), ", 1, ", window.unroll(), ", ",
+                       persistent ? "true" : "false", ", ", window.reverse() ? "true" : "false",
+                       ">(g, ", source->count, ")"))
+        .status();
+  }
+
+ private:
+  static std::vector<int64_t> ShapeOf(const Analysis& group) {
+    return ExtentsOf(group.graph().nodes[group.largest_reduce()].axes);
+  }
+
+  static WindowContext ContextFor(const Analysis& group, const Domain& domain,
+                                  const v1::Group& resolved, const std::string& name) {
+    WindowContext context;
+    static_cast<GroupContext&>(context) =
+        ContextOf(group, domain, StyleOf(resolved, resolved.window()), name);
+    context.reduce = group.largest_reduce();
+    return context;
+  }
+
+  static absl::StatusOr<Way> WayFor(const WindowContext& context, const Analysis& group,
+                                    const v1::WindowKnobs& window) {
+    const int width = WidthFor(group, window.vector_bytes());
+    return group.Derived<absl::StatusOr<Way>>(
+        StrCat("window way ", width, " ", window.outputs()),
+        std::function<absl::StatusOr<Way>()>(
+            [&] { return WayOf(context, ShapeOf(group), window.outputs(), width); }));
+  }
+
+  static Form FormOf(const Analysis& group) {
+    return group.Derived<Form>(
+        "window", std::function<Form()>([&] {
+          v1::Group open;
+          open.mutable_window();
+          const WindowContext context = ContextFor(group, *group.elements(), open, "");
+          const graph::Node& node = group.graph().nodes[group.largest_reduce()];
+          const std::vector<int64_t> shape = ShapeOf(group);
+          Form form;
+          form.lanes = LoadsOfLanes(context, 1, 1).ok();
+          const int axis = WindowAxes(node).front();
+          form.good_strip =
+              GoodStrip(context, shape, axis, StepOf(context, node, axis), form.lanes);
+          form.good_width = form.lanes ? kLaneChunks : GoodWidth(context, node);
+          return form;
+        }));
+  }
+};
+
+}  // namespace
+
+const Skeleton* WindowSkeleton() {
+  static const Window skeleton;
+  return &skeleton;
 }
 
 }  // namespace warpsmith::codegen

@@ -1,4 +1,5 @@
-// What the two ways of lowering windows share.
+// Skeleton window: overlapping windows (pooling, sliding sums), and what its two ways of writing
+// them share.
 #pragma once
 
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/codegen/skeleton/glue.h"
+#include "worker/codegen/skeleton/skeleton.h"
 
 namespace warpsmith::codegen {
 
@@ -27,6 +29,18 @@ struct StripAxis {
   // the axis.
   std::vector<std::string> Lines(const std::string& strip, const std::string& first) const;
 };
+struct WindowContext : GroupContext {
+  int reduce = -1;  // the node whose windows these are
+};
+
+// The generated struct and what its launch needs to know.
+struct WindowSource {
+  std::string text;
+  std::vector<Parameter> parameters;
+  std::string index_type = "int";
+  int64_t count = 0;  // strips
+};
+
 // What a node loads, over variables for its axes and reduce axes.
 struct NodeLoads {
   Values values;
@@ -34,10 +48,10 @@ struct NodeLoads {
   std::vector<ValuePtr> loads;
 };
 // False where its expression cannot be built.
-bool FindLoads(const GroupContext& context, const graph::Node& node, NodeLoads& found);
+bool FindLoads(const WindowContext& context, const graph::Node& node, NodeLoads& found);
 
 // The step that suits a window along an output axis of its node.
-int64_t StepOf(const GroupContext& context, const graph::Node& node, int axis);
+int64_t StepOf(const WindowContext& context, const graph::Node& node, int axis);
 
 // Output axes that windows move over, outermost first: indexes mix them with a reduce axis.
 std::vector<int> WindowAxes(const graph::Node& node);
@@ -52,11 +66,15 @@ std::vector<Index> MatchAxes(const std::vector<Index>& at, const std::vector<int
 Range InteriorOf(const Values& values, const std::vector<ValuePtr>& roots,
                  const Variable& variable);
 // The struct around emit's body; nothing is loaded beforehand.
-std::string WindowStruct(const GroupContext& context, const GroupSource& source,
+std::string WindowStruct(const WindowContext& context, const WindowSource& source,
                          const std::string& body);
 
 // Windows that move by one along the contiguous axis: lanes share elements by shuffles (lanes.cc).
 // FailedPrecondition: this group is none.
-absl::StatusOr<GroupSource> GenerateLanes(const GroupContext& context, int outputs, int chunks);
+absl::StatusOr<WindowSource> GenerateLanes(const WindowContext& context, int outputs, int chunks);
+// Whether it is one, and elements that a thread would load.
+absl::StatusOr<int64_t> LoadsOfLanes(const WindowContext& context, int outputs, int chunks);
+
+const Skeleton* WindowSkeleton();
 
 }  // namespace warpsmith::codegen

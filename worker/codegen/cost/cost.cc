@@ -1,0 +1,106 @@
+#include "worker/codegen/cost/cost.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace warpsmith::codegen {
+
+namespace {
+
+constexpr double kTranscendentalSteps = 12;  // simple operations for one exponential
+// Rows that blocks share run a little below the roof.
+constexpr double kMeetingFactor = 1.05;
+// What is read again from L2 costs this part of what memory would.
+constexpr double kCachedPart = 0.5;
+
+// Simple operations of a value, without those that depend on none of `variables`.
+double Steps(ValuePtr value, const Values& values, uint64_t variables,
+             std::map<int, double>& memo) {
+  auto found = memo.find(value->id);
+  if (found != memo.end()) return found->second;
+  memo[value->id] = 0;  // shared values count once
+  if ((value->variables & variables) == 0) return 0;
+  double steps = 1;
+  uint64_t loops = 0;
+  for (const Variable& loop : value->loops) loops |= BitOf(loop);
+  if (value->kind == Value::Kind::kOp) {
+    switch (value->op) {
+      case graph::Op::kExp:
+      case graph::Op::kLog:
+      case graph::Op::kTanh:
+      case graph::Op::kErf:
+      case graph::Op::kPow:
+      case graph::Op::kSin:
+      case graph::Op::kCos:
+      case graph::Op::kLog1p:
+      case graph::Op::kExpm1:
+      case graph::Op::kDiv:
+        steps = kTranscendentalSteps;
+        break;
+      default:
+        break;
+    }
+  }
+  values.ForEachChild(
+      value, [&](ValuePtr child) { steps += Steps(child, values, variables | loops, memo); });
+  for (const Variable& loop : value->loops) steps *= static_cast<double>(loop.range.high + 1);
+  return steps;
+}
+
+struct Point {
+  double steps = 0;
+  int64_t loads = 0;
+};
+
+Point PointOf(const Analysis& group, const Domain& domain) {
+  const std::string key = absl::StrCat("point", domain.elements() ? "" : " stages",
+                                       domain.online_used ? " online" : "");
+  return group.Derived<Point>(key, std::function<Point()>([&] {
+                                Point point;
+                                auto kernel = BuildKernel(
+                                    group.graph(), domain, group.in_memory(),
+                                    [&](Values& values) { return PointFrame(domain, values); });
+                                if (!kernel.ok()) return point;
+                                // As a thread of one element sees it that moves along what is not
+                                // fixed for its row.
+                                uint64_t along = 0;
+                                for (const DomainAxis& axis : domain.axes) {
+                                  if (domain.elements() || axis.role == Role::kReduced)
+                                    along |= BitOf(axis.variable);
+                                }
+                                std::map<int, double> memo;
+                                for (ValuePtr target : TargetsOf(*kernel))
+                                  point.steps += Steps(target, *kernel->values, along, memo);
+                                point.loads = static_cast<int64_t>(LoadsOf(*kernel).size());
+                                return point;
+                              }));
+}
+
+}  // namespace
+
+double StepsOfPoint(const Analysis& group, const Domain& domain) {
+  return PointOf(group, domain).steps;
+}
+
+int64_t LoadsOfPoint(const Analysis& group, const Domain& domain) {
+  return PointOf(group, domain).loads;
+}
+
+double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
+                 const Target& target) {
+  const Demand& demand = group.demand();
+  const double points = static_cast<double>(domain.kept()) * static_cast<double>(domain.reduced());
+  double bytes = static_cast<double>(demand.bytes_read + demand.bytes_written);
+  if (use.passes > 1) {
+    bytes += (use.passes - 1) * (1 - use.kept) * points * use.stream_bytes *
+             (use.cached ? kCachedPart : 1.0);
+  }
+  const bool meets = use.passes > 1 && use.workspace_bytes > 0;
+  const double memory = bytes / target.bytes_per_second * (meets ? kMeetingFactor : 1.0);
+  const double compute = StepsOfPoint(group, domain) * points / target.operations_per_second;
+  return std::max(memory, compute) + use.launches * target.launch_seconds;
+}
+
+}  // namespace warpsmith::codegen

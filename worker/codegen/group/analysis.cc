@@ -1,0 +1,151 @@
+#include "worker/codegen/group/analysis.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/graph/operations.h"
+
+namespace warpsmith::codegen {
+
+namespace {
+
+Access AccessOf(const Domain& domain, int tensor, bool write, const Index& index) {
+  Access access;
+  access.tensor = tensor;
+  access.write = write;
+  access.index = index;
+  access.affine = true;
+  access.stride.resize(domain.axes.size());
+  for (const Index::Term& term : index.terms()) {
+    const bool axis = term.atom->kind == Atom::Kind::kVariable &&
+                      term.atom->variable.id < static_cast<int>(domain.axes.size());
+    if (axis) access.stride[term.atom->variable.id] = term.coefficient;
+    access.affine = access.affine && axis;
+  }
+  return access;
+}
+
+Demand DemandOf(const graph::Graph& graph, const std::vector<int>& roots,
+                const InMemory& in_memory) {
+  Demand demand;
+  std::set<int> reads;
+  for (int id : NeededNodes(graph, roots, in_memory)) {
+    const graph::Node& node = graph.nodes[id];
+    for (int tensor : graph::LoadedTensors(node.value)) {
+      if (in_memory(tensor)) reads.insert(tensor);
+    }
+    const double times =
+        static_cast<double>(Product(node.axes)) * static_cast<double>(Product(node.reduce_axes));
+    const graph::Operations each = graph::OperationsOf(node.value);
+    demand.operations += times * (each.all + (node.reduce ? 1 : 0));
+    demand.transcendental += times * each.transcendental;
+  }
+  auto widen = [&](const graph::Tensor& t) {
+    if (t.elements() > 1)
+      demand.element_bytes = std::max(demand.element_bytes, graph::SizeOf(t.type));
+  };
+  for (int tensor : reads) {
+    demand.bytes_read += graph.tensors[tensor].bytes();
+    widen(graph.tensors[tensor]);
+  }
+  for (int tensor : roots) {
+    demand.bytes_written += graph.tensors[tensor].bytes();
+    widen(graph.tensors[tensor]);
+  }
+  demand.reads.assign(reads.begin(), reads.end());
+  return demand;
+}
+
+}  // namespace
+
+Analysis::Analysis(const graph::Graph& graph, std::vector<int> roots, std::set<int> in_memory)
+    : graph_(graph),
+      roots_(std::move(roots)),
+      memory_(std::move(in_memory)),
+      in_memory_([this](int tensor) { return memory_.count(tensor) > 0; }),
+      largest_reduce_(LargestReduce(graph_, roots_, in_memory_)),
+      demand_(DemandOf(graph_, roots_, in_memory_)) {}
+
+const absl::StatusOr<Domain>& Analysis::elements() const {
+  if (elements_ == nullptr)
+    elements_ = std::make_unique<absl::StatusOr<Domain>>(ElementsOf(graph_, roots_, in_memory_));
+  return *elements_;
+}
+
+const absl::StatusOr<Domain>& Analysis::stages() const {
+  if (stages_ == nullptr)
+    stages_ = std::make_unique<absl::StatusOr<Domain>>(StagesOf(graph_, roots_, in_memory_));
+  return *stages_;
+}
+
+const absl::StatusOr<Domain>& Analysis::online() const {
+  if (online_ == nullptr) {
+    absl::StatusOr<Domain> domain = stages();
+    if (domain.ok() && domain->online.empty()) {
+      domain = absl::InvalidArgumentError(
+          "online needs a maximum and the sum of exp(x - maximum) over the same elements");
+    } else if (domain.ok()) {
+      MakeOnline(graph_, in_memory_, *domain);
+    }
+    online_ = std::make_unique<absl::StatusOr<Domain>>(std::move(domain));
+  }
+  return *online_;
+}
+
+const std::vector<Access>& Analysis::AccessesOf(const Domain& domain) const {
+  auto known = accesses_.find(&domain);
+  if (known != accesses_.end()) return known->second;
+  std::vector<Access>& accesses = accesses_[&domain];
+  auto kernel = BuildKernel(graph_, domain, in_memory_,
+                            [&](Values& values) { return PointFrame(domain, values); });
+  if (!kernel.ok()) return accesses;  // a domain was built from its kernel: it is
+  uint64_t axes = 0;
+  for (const DomainAxis& axis : domain.axes) axes |= BitOf(axis.variable);
+  for (ValuePtr load : LoadsOf(*kernel)) {
+    accesses.push_back(AccessOf(domain, load->tensor, false, load->index));
+    accesses.back().guarded = !load->args.empty();
+    accesses.back().in_loop = (load->variables & ~axes) != 0;
+  }
+  for (const Kernel::Root& root : kernel->roots)
+    accesses.push_back(AccessOf(domain, root.tensor, true, root.address));
+  return accesses;
+}
+
+absl::Status OfGroup(const Analysis& group, const absl::Status& status) {
+  if (status.ok() || absl::StartsWith(status.message(), "group '")) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("group '", group.name(), "': ", status.message()));
+}
+
+std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Domain& domain) {
+  const graph::Graph& graph = group.graph();
+  std::set<std::pair<int, int>> pairs;
+  auto kernel = BuildKernel(graph, domain, group.in_memory(),
+                            [&](Values& values) { return PointFrame(domain, values); });
+  if (!kernel.ok()) return pairs;
+  auto needs = [&](ValuePtr value, ValuePtr load) {
+    const std::vector<ValuePtr> all = kernel->values->Closure({value});
+    return std::find(all.begin(), all.end(), load) != all.end();
+  };
+  const std::vector<ValuePtr> loads = LoadsOf(*kernel);
+  for (const Kernel::Root& root : kernel->roots) {
+    for (ValuePtr load : loads) {
+      if (graph.tensors[load->tensor].role != graph::Role::kState) continue;
+      bool same = true;
+      for (ValuePtr other : loads) {
+        if (other->tensor == load->tensor)
+          same = same && other->index == root.address && other->stage < 0;
+      }
+      // Read by nobody else: other threads may do that.
+      for (const Kernel::Root& other : kernel->roots)
+        same = same && (&other == &root || !needs(other.value, load));
+      for (const Kernel::Reduce& reduce : kernel->reduces)
+        same = same && !needs(reduce.value, load);
+      if (same) pairs.insert({load->tensor, root.tensor});
+    }
+  }
+  return pairs;
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,114 @@
+// The domain of a group: axes with roles, and where the group's tensors lie in it.
+//
+//   y[r, c] = exp(x[r, c] - m[r]) / s[r]      axes: r kept, c reduced
+//     nodes  m, s at (r; c)                    each computes an element for each kept point
+//     roots  y at (r, c), full
+//
+// A group can be seen in two ways. As elements: every axis of its first root is kept, and reduces
+// inside are loops of the thread. As stages: the axes of its largest reduce, kept and reduced, and
+// reduces over the same axes are stages, each of which may read the results of those before it.
+//
+// A placement says for each coordinate of a tensor which expression over the domain's axes it is.
+// Wherever it comes from, it is checked before anything is made of it: roots are written exactly
+// once in every element, at the points of the domain that they belong to, and results of a stage
+// are read at the point's own coordinates.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/graph/graph.h"
+#include "worker/codegen/ir/index.h"
+
+namespace warpsmith::codegen {
+
+using InMemory = std::function<bool(int tensor)>;
+
+// kKept: of the result. kReduced: combined over.
+enum class Role { kKept, kReduced };
+
+struct DomainAxis {
+  Variable variable;  // its id is the axis' number; range: its extent
+  Role role = Role::kKept;
+  int64_t extent() const { return variable.range.high + 1; }
+};
+
+// A reduce that is computed over the domain.
+struct StageNode {
+  int node = -1;
+  int stage = 0;          // one more than the latest whose result it reads
+  std::vector<Index> at;  // its axes, then its reduce axes
+};
+
+// A tensor that the group writes.
+struct RootPlace {
+  int tensor = -1;
+  bool row = false;       // an element for each kept point; otherwise one for each point
+  std::vector<Index> at;  // its axes
+};
+
+// How the largest reduce (as elements: the first root) reads or writes memory along the axes.
+struct Pattern {
+  bool known = false;           // there is such an access
+  bool guarded = false;         // under bounds predicates
+  bool overlapping = false;     // windows that share elements
+  std::vector<int64_t> stride;  // of the main access, one for each axis; 0: none, or not affine
+};
+
+struct Domain {
+  std::vector<DomainAxis> axes;  // kept ones first, each role from the outermost to the innermost
+  int primary = -1;              // the reduce that gave the axes; -1: as elements
+  std::vector<StageNode> nodes;  // in graph order; empty as elements
+  int stages = 0;
+  std::vector<RootPlace> roots;
+  Pattern pattern;
+  std::map<int, int> online;  // sum of exp(x - max): its node -> the maximum's
+  bool online_used = false;   // they are one stage
+
+  bool elements() const { return primary < 0; }
+  int64_t kept() const { return Points(Role::kKept); }
+  int64_t reduced() const { return Points(Role::kReduced); }
+  // Extents of the axes of a role.
+  std::vector<int64_t> Extents(Role role) const;
+  const StageNode* Find(int node) const;
+
+ private:
+  int64_t Points(Role role) const;
+};
+
+// The group as elements. InvalidArgument: roots of different sizes, or a reduce that no thread can
+// do alone.
+absl::StatusOr<Domain> ElementsOf(const graph::Graph& graph, const std::vector<int>& roots,
+                                  const InMemory& in_memory);
+// The group as stages. InvalidArgument says why it cannot be seen so.
+absl::StatusOr<Domain> StagesOf(const graph::Graph& graph, const std::vector<int>& roots,
+                                const InMemory& in_memory);
+// Joins every maximum with its sum of exponentials into one stage.
+void MakeOnline(const graph::Graph& graph, const InMemory& in_memory, Domain& domain);
+
+// Whether positions given by `at` in a tensor of this shape hold every element exactly once while
+// the axes of `over` run through their extents and all others stand still.
+bool IsBijection(const std::vector<Index>& at, const std::vector<int64_t>& shape,
+                 const std::vector<DomainAxis>& over);
+
+// Kept axes that follow each other in memory from stride 1 upwards, by the pattern.
+std::vector<bool> InnerAxes(const Domain& domain);
+// Contiguous elements that the reduced axes run through, from stride 1 up; 0 if none.
+int64_t ReducedRun(const Domain& domain);
+// The reduce of the group that combines most elements, a node; -1: it has none.
+int LargestReduce(const graph::Graph& graph, const std::vector<int>& roots,
+                  const InMemory& in_memory);
+
+// Nodes that must be computed for `roots` where `in_memory` tensors are there, in graph order.
+std::vector<int> NeededNodes(const graph::Graph& graph, const std::vector<int>& roots,
+                             const InMemory& in_memory);
+
+int64_t Product(const std::vector<graph::Axis>& axes);
+int64_t Product(const std::vector<int64_t>& extents);
+std::vector<int64_t> ExtentsOf(const std::vector<graph::Axis>& axes);
+
+}  // namespace warpsmith::codegen

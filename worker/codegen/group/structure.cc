@@ -1,0 +1,117 @@
+#include "worker/codegen/group/structure.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace warpsmith::codegen {
+
+using absl::StrCat;
+
+int ReshapeOf(const graph::Graph& graph, int tensor, const InMemory& in_memory) {
+  const graph::Tensor& t = graph.tensors[tensor];
+  if (t.node < 0 || !graph.nodes[t.node].map()) return -1;
+  Values values;
+  const Index position = Index::Of(values.NewVariable("i", {0, t.elements() - 1}));
+  TensorAccess access;
+  access.in_memory = [&](int other) { return other != tensor && in_memory(other); };
+  Inliner inliner(graph, values, access);
+  auto value = inliner.Element(tensor, Unflatten(position, t.shape));
+  if (!value.ok() || (*value)->kind != Value::Kind::kLoad) return -1;
+  const ValuePtr load = *value;
+  const graph::Tensor& from = graph.tensors[load->tensor];
+  const bool same = load->args.empty() && from.type == t.type && from.elements() == t.elements() &&
+                    load->index == position;
+  return same ? load->tensor : -1;
+}
+
+std::string StructureKey(const v1::Schedule& schedule) {
+  std::string key;
+  for (const v1::Group& group : schedule.groups()) {
+    for (const std::string& root : group.roots()) absl::StrAppend(&key, root, ",");
+    key += "|";
+  }
+  return key;
+}
+
+absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Schedule& schedule) {
+  for (const graph::Node& node : graph.nodes) {
+    if (!node.scan) continue;
+    return absl::UnimplementedError(StrCat("'", graph.tensors[node.outputs[0]].name,
+                                           "' is a scan, for which there is no skeleton yet"));
+  }
+  Structure structure;
+  std::set<int> in_memory;
+  for (size_t t = 0; t < graph.tensors.size(); ++t) {
+    if (graph.tensors[t].node < 0) in_memory.insert(static_cast<int>(t));
+  }
+  std::map<int, int> group_of;
+  for (int g = 0; g < schedule.groups_size(); ++g) {
+    if (schedule.groups(g).roots_size() == 0) {
+      return absl::InvalidArgumentError(
+          StrCat("group ", g, " has no roots; name the tensors that it writes"));
+    }
+    for (const std::string& name : schedule.groups(g).roots()) {
+      const int tensor = graph.Find(name);
+      if (tensor < 0)
+        return absl::InvalidArgumentError(
+            StrCat("group ", g, ": the graph has no tensor '", name, "'"));
+      if (graph.tensors[tensor].node < 0) {
+        return absl::InvalidArgumentError(
+            StrCat("group ", g, ": '", name, "' is an input; groups write results"));
+      }
+      if (!group_of.emplace(tensor, g).second) {
+        return absl::InvalidArgumentError(StrCat("group ", g, ": '", name, "' is written by group ",
+                                                 group_of[tensor], " already"));
+      }
+    }
+  }
+  for (int g = 0; g < schedule.groups_size(); ++g) {
+    GroupWork group;
+    group.group = g;
+    std::vector<int> roots;
+    std::set<int> own;
+    for (const std::string& name : schedule.groups(g).roots()) own.insert(graph.Find(name));
+    auto reachable = [&](int tensor) {
+      return in_memory.count(tensor) > 0 || own.count(tensor) > 0;
+    };
+    for (const std::string& name : schedule.groups(g).roots()) {
+      const int tensor = graph.Find(name);
+      const int base = ReshapeOf(graph, tensor, reachable);
+      if (base >= 0) {
+        structure.alias[tensor] = base;
+      } else {
+        roots.push_back(tensor);
+      }
+    }
+    // What a later group writes and this one computes again would be legal but for order.
+    for (int node : NeededNodes(graph, roots, [&](int t) { return in_memory.count(t) > 0; })) {
+      for (int tensor : graph.nodes[node].outputs) {
+        auto other = group_of.find(tensor);
+        if (other != group_of.end() && other->second > g && graph.nodes[node].reduce) {
+          return absl::InvalidArgumentError(
+              StrCat("group ", g, " of '", schedule.groups(g).roots(0), "' needs '",
+                     graph.tensors[tensor].name, "', which group ", other->second,
+                     " writes later; put that group before it"));
+        }
+      }
+    }
+    if (!roots.empty()) group.analysis = std::make_unique<Analysis>(graph, roots, in_memory);
+    structure.groups.push_back(std::move(group));
+    in_memory.insert(own.begin(), own.end());
+  }
+  auto needs = [&](int tensor, const char* what) -> absl::Status {
+    if (in_memory.count(tensor) > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        StrCat("no group writes ", what, " '", graph.tensors[tensor].name, "'"));
+  };
+  for (int tensor : graph.outputs) {
+    if (absl::Status s = needs(tensor, "output"); !s.ok()) return s;
+  }
+  for (const auto& update : graph.updates) {
+    if (absl::Status s = needs(update.value, "update"); !s.ok()) return s;
+  }
+  return structure;
+}
+
+}  // namespace warpsmith::codegen

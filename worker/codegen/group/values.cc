@@ -1,0 +1,103 @@
+#include "worker/codegen/group/values.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace warpsmith::codegen {
+
+using absl::StrCat;
+
+namespace {
+
+std::vector<Index> InFrame(const std::vector<Index>& at, const Frame& frame) {
+  std::vector<Index> moved;
+  for (const Index& index : at) moved.push_back(Substitute(index, frame.axes));
+  return moved;
+}
+
+}  // namespace
+
+uint64_t BitOf(const Variable& variable) { return uint64_t{1} << variable.id; }
+
+std::vector<ValuePtr> TargetsOf(const Kernel& kernel) {
+  std::vector<ValuePtr> targets;
+  for (const Kernel::Reduce& reduce : kernel.reduces) targets.push_back(reduce.value);
+  for (const Kernel::Root& root : kernel.roots) targets.push_back(root.value);
+  return targets;
+}
+
+std::vector<ValuePtr> LoadsOf(const Kernel& kernel) {
+  std::vector<ValuePtr> loads;
+  for (ValuePtr value : kernel.values->Closure(TargetsOf(kernel))) {
+    if (value->kind == Value::Kind::kLoad) loads.push_back(value);
+  }
+  return loads;
+}
+
+Frame PointFrame(const Domain& domain, Values& values) {
+  Frame frame;
+  for (const DomainAxis& axis : domain.axes) {
+    const Variable variable = values.NewVariable(axis.variable.name, axis.variable.range);
+    frame.axes.push_back(Index::Of(variable));
+    if (axis.role == Role::kKept) frame.row_variables |= uint64_t{1} << variable.id;
+  }
+  return frame;
+}
+
+absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& domain,
+                                   const InMemory& in_memory, const FrameMaker& make_frame) {
+  Kernel kernel;
+  kernel.values = std::make_unique<Values>();
+  Values& values = *kernel.values;
+  kernel.frame = make_frame(values);
+  const Frame& frame = kernel.frame;
+  std::map<int, std::vector<Index>> coordinates;
+  for (const StageNode& stage : domain.nodes) coordinates[stage.node] = InFrame(stage.at, frame);
+
+  TensorAccess access;
+  access.in_memory = in_memory;
+  access.stage = [&](int tensor, const std::vector<Index>& at) -> absl::StatusOr<ValuePtr> {
+    const graph::Tensor& t = graph.tensors[tensor];
+    const StageNode* stage = domain.Find(t.node);
+    if (stage == nullptr) return nullptr;
+    const std::vector<Index>& own = coordinates[t.node];
+    for (size_t a = 0; a < at.size(); ++a) {
+      if (t.shape[a] > 1 && !(at[a] == own[a])) {
+        return absl::InvalidArgumentError(StrCat("a kernel over the rows of '", t.name,
+                                                 "' also needs other elements of it (axis ", a,
+                                                 "); put what uses them into another group"));
+      }
+    }
+    const int output = graph.nodes[t.node].outputs[0] == tensor ? 0 : 1;
+    return values.Result(t.node, output, stage->stage, t.type, frame.row_variables);
+  };
+  access.write_out = domain.elements();
+  Inliner inliner(graph, values, access);
+
+  for (const StageNode& stage : domain.nodes) {
+    const graph::Node& node = graph.nodes[stage.node];
+    const std::vector<Index>& at = coordinates[stage.node];
+    auto value = inliner.Body(node, at);
+    if (!value.ok()) return value.status();
+    Kernel::Reduce reduce{stage.node, stage.stage, *value, nullptr};
+    const std::vector<Index> reduced(at.begin() + node.axes.size(), at.end());
+    reduce.position = values.OfIndex(Flatten(reduced, ExtentsOf(node.reduce_axes)));
+    kernel.reduces.push_back(reduce);
+  }
+  for (const RootPlace& root : domain.roots) {
+    const std::vector<Index> at = InFrame(root.at, frame);
+    auto value = inliner.Element(root.tensor, at);
+    if (!value.ok()) return value.status();
+    kernel.roots.push_back(
+        {root.tensor, root.row, *value, Flatten(at, graph.tensors[root.tensor].shape)});
+  }
+  if (values.full()) {
+    return absl::InvalidArgumentError(
+        StrCat("a kernel may have ", kMaxVariables, " loops; make smaller groups"));
+  }
+  return kernel;
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,59 @@
+// The values of a group for one way of running through its domain: a frame says which variables a
+// skeleton has and what each axis of the domain is in them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/graph/graph.h"
+#include "worker/codegen/group/domain.h"
+#include "worker/codegen/ir/inline.h"
+#include "worker/codegen/ir/value.h"
+
+namespace warpsmith::codegen {
+
+struct Frame {
+  std::vector<Index> axes;  // each axis of the domain, in the variables of the skeleton
+  Variable element, row, outer, column, k, lane;  // those the skeleton has
+  int width = 1;                                  // lanes
+  uint64_t row_variables = 0;  // what is fixed for a kept point (columns: for V of them)
+};
+// Makes the variables of a kernel and says what the axes are in them.
+using FrameMaker = std::function<Frame(Values& values)>;
+
+// What a kernel computes.
+struct Kernel {
+  std::unique_ptr<Values> values;
+  Frame frame;
+  struct Reduce {
+    int node;
+    int stage;
+    ValuePtr value;
+    ValuePtr position;  // argmax, argmin: i64
+  };
+  std::vector<Reduce> reduces;
+  struct Root {
+    int tensor;
+    bool row;
+    ValuePtr value;
+    Index address;
+  };
+  std::vector<Root> roots;
+};
+
+// InvalidArgument: a stage's result is needed elsewhere than at the point's own coordinates, or
+// there are more variables than a kernel may have.
+absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& domain,
+                                   const InMemory& in_memory, const FrameMaker& make_frame);
+
+// Every axis of the domain a variable of its own, with the axis' number: what analysis looks at.
+Frame PointFrame(const Domain& domain, Values& values);
+
+uint64_t BitOf(const Variable& variable);
+// Every load that the kernel's reduces and roots need, arguments first.
+std::vector<ValuePtr> LoadsOf(const Kernel& kernel);
+std::vector<ValuePtr> TargetsOf(const Kernel& kernel);  // values of reduces, then roots
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,90 @@
+#include "worker/codegen/plan/writer.h"
+
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/ir/emit.h"
+
+namespace warpsmith::codegen {
+
+using absl::StrCat;
+
+namespace {
+
+constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;
+
+}  // namespace
+
+KernelWriter::KernelWriter(const graph::Graph& graph, int root, bool programmatic, Storage& storage,
+                           v1::Plan& plan)
+    : graph_(graph),
+      root_(graph.tensors[root].name),
+      base_(StrCat("k", root, "_", Identifier(root_))),
+      glue_(StrCat("G", root)),
+      programmatic_(programmatic),
+      storage_(storage),
+      plan_(plan) {}
+
+void KernelWriter::Struct(const std::string& text, std::vector<Parameter> parameters) {
+  parameters_ = std::move(parameters);
+  absl::StrAppend(plan_.mutable_source(), "\n", Indented(text), "\n");
+}
+
+int KernelWriter::Workspace(const std::string& suffix, int64_t bytes) {
+  return storage_.AddWorkspace(StrCat(base_, suffix), bytes);
+}
+
+void KernelWriter::Zero(int buffer, int64_t bytes) {
+  v1::Fill* fill = plan_.add_steps()->mutable_fill();
+  fill->set_buffer(buffer);
+  fill->set_pattern(0);
+  fill->set_bytes(bytes);
+}
+
+// Whether what the parameter points to stays as it is while the kernel runs, so that the compiler
+// may move loads of it over stores. A state may be overwritten through another parameter, and what
+// an earlier kernel writes is not there before a programmatic launch has waited for it.
+bool KernelWriter::LoadsMayMove(const Parameter& p) const {
+  if (p.written) return false;
+  const graph::Role role = graph_.tensors[p.tensor].role;
+  return role == graph::Role::kInput || role == graph::Role::kParam ||
+         (role == graph::Role::kIntermediate && !programmatic_);
+}
+
+absl::StatusOr<v1::Launch*> KernelWriter::Kernel(
+    const std::string& suffix, const KernelShape& shape,
+    const std::vector<std::pair<std::string, int>>& extra, const std::string& body) {
+  if (shape.grid > kMaxGrid) {
+    return absl::InvalidArgumentError(StrCat("group '", root_, "': a grid of ", shape.grid,
+                                             " blocks, at most ", kMaxGrid,
+                                             "; raise block_threads or unroll"));
+  }
+  const std::string name = base_ + suffix;
+  std::string parameters, members;
+  for (const Parameter& p : parameters_) {
+    absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", p.type,
+                    LoadsMayMove(p) ? " __restrict__ " : " ", p.name);
+    absl::StrAppend(&members, members.empty() ? "" : ", ", p.name);
+  }
+  for (const auto& [declaration, buffer] : extra)
+    absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", declaration);
+  absl::StrAppend(plan_.mutable_source(), "extern \"C\" __global__ void __launch_bounds__(",
+                  shape.threads, shape.blocks_per_sm > 0 ? StrCat(", ", shape.blocks_per_sm) : "",
+                  ") ", name, "(", parameters, ") {\n",
+                  programmatic_ ? "  ws::grid_launch_dependents();\n  ws::grid_wait();\n" : "",
+                  "  const ", glue_, " g{", members, "};\n  ", body, ";\n}\n");
+
+  const bool after_launch = plan_.steps_size() > 0 &&
+                            plan_.steps(plan_.steps_size() - 1).has_launch() &&
+                            !plan_.steps(plan_.steps_size() - 1).launch().cooperative();
+  v1::Launch* launch = plan_.add_steps()->mutable_launch();
+  launch->set_entry(name);
+  for (int64_t n : {shape.grid, int64_t{1}, int64_t{1}}) launch->add_grid(static_cast<uint32_t>(n));
+  for (int n : {shape.threads, 1, 1}) launch->add_block(n);
+  launch->set_shared_bytes(static_cast<uint32_t>(shape.shared_bytes));
+  launch->set_programmatic(programmatic_ && after_launch);
+  for (const Parameter& p : parameters_)
+    launch->add_arguments()->set_buffer(storage_.BufferOf(p.tensor));
+  for (const auto& [declaration, buffer] : extra) launch->add_arguments()->set_buffer(buffer);
+  return launch;
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,61 @@
+// Writes the kernels of one group and their launches into a plan.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "warpsmith/v1/solution.pb.h"
+#include "worker/codegen/plan/storage.h"
+
+namespace warpsmith::codegen {
+
+// A pointer that a kernel takes; a member of its struct, in this order.
+struct Parameter {
+  int tensor = -1;
+  bool written = false;
+  std::string name;
+  std::string type;  // "const float*"
+};
+
+struct KernelShape {
+  int threads = 0;
+  int blocks_per_sm = 0;  // that the compiler is told of; 0: none
+  int64_t grid = 1;
+  int64_t shared_bytes = 0;
+};
+
+class KernelWriter {
+ public:
+  // `root`: the group's first root, of which kernels and structs have their names. `programmatic`:
+  // kernels may start before the one before has ended.
+  KernelWriter(const graph::Graph& graph, int root, bool programmatic, Storage& storage,
+               v1::Plan& plan);
+
+  // The struct's name; it holds the parameters.
+  const std::string& glue() const { return glue_; }
+  // The text of the struct, once, before any kernel.
+  void Struct(const std::string& text, std::vector<Parameter> parameters);
+  // Memory of the kernels' own; a buffer's number.
+  int Workspace(const std::string& suffix, int64_t bytes);
+  void Zero(int buffer, int64_t bytes);
+  // A kernel that makes the struct and calls `body`, and its launch, to be filled in further.
+  // `extra`: further parameters ("float* partial") and their buffers. InvalidArgument: the grid is
+  // too large.
+  absl::StatusOr<v1::Launch*> Kernel(const std::string& suffix, const KernelShape& shape,
+                                     const std::vector<std::pair<std::string, int>>& extra,
+                                     const std::string& body);
+
+ private:
+  bool LoadsMayMove(const Parameter& p) const;
+
+  const graph::Graph& graph_;
+  const std::string root_, base_, glue_;
+  const bool programmatic_;
+  Storage& storage_;
+  v1::Plan& plan_;
+  std::vector<Parameter> parameters_;
+};
+
+}  // namespace warpsmith::codegen

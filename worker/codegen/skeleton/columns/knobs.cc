@@ -1,0 +1,178 @@
+// Defaults and checks of the columns skeleton's knobs, and places to try beside them. The figures
+// behind the defaults were measured on an H200.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/skeleton/columns/columns.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+using absl::StrCat;
+
+// Vectors of 16 bytes that a thread keeps in registers.
+constexpr int kManyVectors = 16;
+constexpr int kMaxSplit = 4096;
+constexpr int64_t kMostInFlight = 8;
+
+bool Passes(const Domain& domain, const ColumnsForm& form) {
+  return domain.stages + (form.emits ? 1 : 0) > 1;
+}
+
+// Thread rows of a block. Several passes: as many as keep all of the column in registers. One:
+// eight.
+int ThreadRows(const Domain& domain, const ColumnsForm& form, bool passes, int many,
+               int64_t block) {
+  const int64_t groups = CeilDiv(form.sizes.columns, form.width);  // of columns, one a thread
+  const int64_t wanted = passes ? PowerOfTwoAtLeast(CeilDiv(domain.reduced(), many)) : 8;
+  if (block == 0) block = 512;
+  int64_t rows = std::min(wanted, std::max<int64_t>(1, block / 32));
+  while (rows > 1 && rows > domain.reduced()) rows /= 2;
+  // Few columns: more threads along the reduced axis.
+  while (rows * 2 <= block && block / rows > std::max<int64_t>(8, PowerOfTwoAtLeast(groups)) &&
+         rows * 2 <= domain.reduced())
+    rows *= 2;
+  while (block % rows != 0) rows /= 2;
+  return static_cast<int>(rows);
+}
+
+void FillOpen(const Domain& domain, const ColumnsForm& form, const Target& target,
+              v1::ColumnsKnobs& columns) {
+  const bool passes = Passes(domain, form);
+  const int64_t slot = std::max(1, form.width * form.stream_bytes);
+  const int many = static_cast<int>(std::max<int64_t>(1, kManyVectors * 16 / slot));
+  const int64_t groups = CeilDiv(form.sizes.columns, form.width);
+  if (columns.thread_rows() == 0)
+    columns.set_thread_rows(ThreadRows(domain, form, passes, many, columns.block_threads()));
+  const int rows = columns.thread_rows();
+  if (columns.block_threads() == 0) {
+    const int64_t across = std::clamp<int64_t>(PowerOfTwoAtLeast(groups), 8, passes ? 32 : 64);
+    columns.set_block_threads(
+        static_cast<int>(std::clamp<int64_t>(rows * across, std::max(32, rows), 512)));
+    columns.set_block_threads(std::max(columns.block_threads(), rows));
+  }
+  const int threads = columns.block_threads();
+  const int64_t tiles =
+      form.sizes.outer * CeilDiv(form.sizes.columns, std::max(1, threads / rows) * form.width);
+  if (columns.split() == 0) {
+    int64_t split = 1;
+    if (!passes && tiles < 2 * target.sm_count) {
+      split =
+          std::min(CeilDiv(4 * target.sm_count, tiles), domain.reduced() / (int64_t{rows} * 16));
+    }
+    columns.set_split(static_cast<int>(std::clamp<int64_t>(split, 1, kMaxSplit)));
+  }
+  if (columns.register_vectors() == 0 && passes && form.streams > 0) {
+    columns.set_register_vectors(
+        static_cast<int>(std::min<int64_t>(CeilDiv(domain.reduced(), rows), many)));
+  }
+  if (columns.blocks_per_sm() == 0 && passes && tiles > 8 * target.sm_count) {
+    const int64_t registers = kWorkRegisters + columns.register_vectors() * slot / 4;
+    const int64_t fit = std::min(target.registers_per_sm / (threads * registers),
+                                 int64_t{target.max_threads_per_sm} / threads);
+    columns.set_blocks_per_sm(static_cast<int>(std::clamp<int64_t>(fit, 1, 4)));
+  }
+  if (columns.unroll() == 0) {
+    columns.set_unroll(
+        static_cast<int>(PowerOfTwoAtLeast(std::clamp<int64_t>(64 / slot, 1, kMostInFlight))));
+  }
+}
+
+void AddLayout(int block, int rows, int64_t split, int blocks_per_sm, double prior,
+               std::vector<Layout>& layouts) {
+  Layout layout;
+  layout.kind = "layout";
+  layout.name = StrCat(block, " threads, ", rows, " rows of them");
+  if (split > 1) absl::StrAppend(&layout.name, ", ", split, " blocks a column");
+  if (blocks_per_sm > 0) absl::StrAppend(&layout.name, ", ", blocks_per_sm, " blocks an SM");
+  layout.knobs = {{"block_threads", block},
+                  {"thread_rows", rows},
+                  {"split", split},
+                  {"blocks_per_sm", blocks_per_sm}};
+  layout.prior = prior;
+  layouts.push_back(layout);
+}
+
+// How much of the column stays in registers between passes.
+void AddKept(const Domain& domain, const v1::ColumnsKnobs& now, std::vector<Layout>& layouts) {
+  const int64_t needed = CeilDiv(domain.reduced(), now.thread_rows());
+  for (int64_t kept : {needed, needed / 2}) {
+    if (kept < 1 || kept > 64 || kept == now.register_vectors()) continue;
+    Layout layout;
+    layout.owner = v1::MEMORY;
+    layout.kind = "keep";
+    layout.name = StrCat(kept, " register");
+    layout.knobs = {{"register_vectors", kept}};
+    layout.prior = kept == needed ? 0.25 : 0.05;
+    layout.registers = kept > now.register_vectors() ? 1 : -1;
+    layouts.push_back(layout);
+  }
+}
+
+}  // namespace
+
+int64_t ColumnsSharedBytes(const v1::ColumnsKnobs& columns, const ColumnsForm& form) {
+  if (columns.thread_rows() <= 1) return 0;
+  return int64_t{2} * columns.block_threads() * form.width * form.max_acc_bytes;
+}
+
+absl::StatusOr<v1::Group> ResolveColumns(const Analysis& group, const Domain& domain,
+                                         const ColumnsForm& form, const v1::Group& knobs,
+                                         const Target& target) {
+  v1::Group resolved = knobs;
+  v1::ColumnsKnobs& columns = *resolved.mutable_columns();
+  FillOpen(domain, form, target, columns);
+  Checker check(group.name());
+  const int threads = columns.block_threads(), rows = columns.thread_rows();
+  check.That(rows <= threads && threads % rows == 0,
+             StrCat("columns.thread_rows is ", rows, "; it must divide block_threads, ", threads));
+  check.Range("columns.split", columns.split(), 1, Passes(domain, form) ? 1 : kMaxSplit);
+  CheckResidency("columns", threads, columns.blocks_per_sm(), ColumnsSharedBytes(columns, form),
+                 target, check);
+  if (!check.status().ok()) return check.status();
+  if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO) {
+    resolved.mutable_precision()->set_accumulator(
+        AccumulatorFor(group, domain, domain.reduced() / rows / columns.split()));
+  }
+  return resolved;
+}
+
+std::vector<Layout> ColumnsLayouts(const Domain& domain, const ColumnsForm& form,
+                                   const v1::Group& resolved, const Target& target) {
+  std::vector<Layout> layouts;
+  const bool passes = Passes(domain, form);
+  if (target.arch == "host") {
+    // Threads are fibers: a column of each thread's own needs no meeting.
+    for (int block : {32, 64, 128, 256})
+      AddLayout(block, 1, 1, 0, block == 32 ? 0.9 : 0.5, layouts);
+  }
+  const int64_t columns = form.sizes.columns;
+  for (int block : {256, 512, 128, 1024}) {
+    for (int rows : {8, 16, 4, 32, 1, 2}) {
+      // A block whose columns nobody has is a block that idles.
+      const int64_t covered = int64_t{block} / rows * form.width;
+      if (covered > 2 * PowerOfTwoAtLeast(columns) || rows > domain.reduced()) continue;
+      const int64_t blocks = CeilDiv(columns, covered) * form.sizes.outer;
+      const double fills = blocks >= 2 * target.sm_count ? 1.0 : 0.4;
+      AddLayout(block, rows, 1, 0, 0.12 * fills, layouts);
+      if (passes) {
+        // Kept in registers between stages: fewer, persistent blocks leave room for that.
+        for (int resident : {4, 2, 8}) {
+          if (resident * block > target.max_threads_per_sm) continue;
+          AddLayout(block, rows, 1, resident, (block <= 256 ? 0.15 : 0.08) * fills, layouts);
+        }
+        continue;
+      }
+      const int64_t wanted = CeilDiv(int64_t{target.sm_count} * 4, std::max<int64_t>(1, blocks));
+      for (int64_t split = PowerOfTwoAtLeast(wanted); split <= PowerOfTwoAtLeast(wanted) * 4;
+           split *= 2) {
+        if (split < 2 || split * rows * 2 > domain.reduced() || split > 1024) continue;
+        AddLayout(block, rows, split, 0, 0.15 * (wanted > 1 ? 1.5 : 0.4), layouts);
+      }
+    }
+  }
+  if (passes) AddKept(domain, resolved.columns(), layouts);
+  return layouts;
+}
+
+}  // namespace warpsmith::codegen

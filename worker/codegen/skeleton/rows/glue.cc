@@ -1,0 +1,290 @@
+// Glue of the rows skeleton.
+#include "worker/codegen/skeleton/glue.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/skeleton/rows/rows.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+using absl::StrCat;
+
+// Rows that are no whole number of vectors are read by vectors from this many on.
+constexpr int64_t kMinRaggedVectors = 16;
+
+// Whether vectors that begin at `index` (lanes are neighbours) are aligned.
+struct Alignment {
+  const Frame* frame;
+  int64_t row_elements;
+  bool ragged;
+
+  bool operator()(const Index& index) const {
+    if (frame->width == 1) return true;
+    Index base = index.Without(frame->lane);
+    // Ragged rows: whatever r * K + k is, k is chosen so that it is a multiple of the width.
+    if (ragged) base = base - Index::Of(frame->row) * row_elements - Index::Of(frame->k);
+    return base.multiple() % frame->width == 0;
+  }
+};
+
+bool DependsOnRowAndK(ValuePtr load, const Frame& frame, int64_t rows) {
+  const bool on_row = rows == 1 || (load->variables & BitOf(frame.row)) != 0;
+  return on_row && (load->variables & BitOf(frame.k)) != 0;
+}
+
+// Loads of the stages that every pass reads vector by vector, largest elements first.
+std::vector<ValuePtr> StreamsOf(const Domain& domain, const Kernel& kernel,
+                                const Alignment& aligned) {
+  std::vector<ValuePtr> stage_values, streams;
+  for (const Kernel::Reduce& reduce : kernel.reduces) stage_values.push_back(reduce.value);
+  const Frame& frame = kernel.frame;
+  uint64_t known = BitOf(frame.row) | BitOf(frame.k);
+  if (frame.width > 1) known |= BitOf(frame.lane);
+  for (ValuePtr load : kernel.values->Closure(stage_values)) {
+    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque())
+      continue;
+    if ((load->variables & ~known) != 0 || !DependsOnRowAndK(load, frame, domain.kept())) continue;
+    if (!IsContiguous(load->index, frame) || !aligned(load->index) ||
+        !FitsVector(load->type, frame.width))
+      continue;
+    streams.push_back(load);
+  }
+  std::stable_sort(streams.begin(), streams.end(), [](ValuePtr a, ValuePtr b) {
+    return graph::SizeOf(a->type) > graph::SizeOf(b->type);
+  });
+  return streams;
+}
+
+// Everything that runs along rows is contiguous and aligned at this width.
+bool Vectorises(const Domain& domain, const Kernel& kernel, const Alignment& aligned) {
+  const Frame& frame = kernel.frame;
+  for (ValuePtr load : LoadsOf(kernel)) {
+    if ((load->variables & BitOf(frame.lane)) == 0 || !DependsOnRowAndK(load, frame, domain.kept()))
+      continue;
+    if (!load->args.empty() || load->index.has_opaque()) continue;
+    if (FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) &&
+        !aligned(load->index))
+      return false;
+  }
+  for (const Kernel::Root& root : kernel.roots) {
+    if (!root.row && IsContiguous(root.address, frame) && !aligned(root.address)) return false;
+  }
+  return !StreamsOf(domain, kernel, aligned).empty();
+}
+
+// A row's number r, and the position k within it, V neighbours at once.
+FrameMaker RowsFrame(const Domain& domain, int width, bool aligned) {
+  return [&domain, width, aligned](Values& values) {
+    Frame frame;
+    frame.width = width;
+    frame.row = values.NewVariable("r", {0, domain.kept() - 1});
+    frame.k = values.NewVariable("k", {0, std::max<int64_t>(0, domain.reduced() - width)},
+                                 aligned ? width : 1);
+    Index position = Index::Of(frame.k);
+    if (width > 1) {
+      frame.lane = values.NewVariable("j", {0, width - 1});
+      position = position + Index::Of(frame.lane);
+    }
+    frame.axes = Unflatten(Index::Of(frame.row), domain.Extents(Role::kKept));
+    for (const Index& index : Unflatten(position, domain.Extents(Role::kReduced)))
+      frame.axes.push_back(index);
+    frame.row_variables = BitOf(frame.row);
+    return frame;
+  };
+}
+
+// Streams of the wide kernel, the same loads of the narrow one, and where each lies in a slot.
+void FindStreams(const Domain& domain, const Alignment& aligned, RowsForm& form) {
+  form.streams = StreamsOf(domain, form.wide, aligned);
+  form.single.assign(form.streams.size(), nullptr);
+  int bytes = 0, widest = 1;
+  for (size_t i = 0; i < form.streams.size(); ++i) {
+    const ValuePtr stream = form.streams[i];
+    const Index base = form.width > 1 ? stream->index.Without(form.wide.frame.lane) : stream->index;
+    for (ValuePtr load : LoadsOf(form.narrow)) {
+      if (load->tensor == stream->tensor && load->args.empty() && load->index.key() == base.key())
+        form.single[i] = load;
+    }
+    const int size = static_cast<int>(graph::SizeOf(stream->type));
+    form.offsets.push_back(bytes);
+    bytes += size;
+    widest = std::max(widest, size);
+  }
+  form.stream_bytes = (bytes + widest - 1) / widest * widest;  // slots stay aligned
+}
+
+// The two glues of a form: whole vectors, and single elements.
+struct Glues {
+  std::vector<Parameter> parameters;
+  RowMembers members;
+  StagedGlue main, edge;
+
+  Glues(const GroupContext& context, const RowsForm& form)
+      : parameters(ParametersOf(context, {&form.wide, &form.narrow})),
+        main(context, form.wide, parameters, "row", 1, members),
+        edge(context, form.narrow, parameters, "row", 1, members) {
+    for (size_t i = 0; i < form.streams.size(); ++i) {
+      const graph::DType type = form.streams[i]->type;
+      main.BindStream(form.streams[i],
+                      ToRegister(type, StrCat("values.s", i, "[", LaneName(form.wide.frame), "]")));
+      if (form.single[i] != nullptr)
+        edge.BindStream(form.single[i], ToRegister(type, StrCat("values.s", i, "[0]")));
+    }
+  }
+};
+
+}  // namespace
+
+RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
+                  v1::Accumulator accumulator) {
+  RowsForm form;
+  form.row_elements = domain.reduced();
+  const int64_t k = form.row_elements;
+  for (form.width = WidthFor(group, bytes);; form.width /= 2) {
+    form.ragged = form.width > 1 && k % form.width != 0 && domain.kept() > 1;
+    // Short rows with edges would be mostly edges.
+    if (form.width > 1 && k % form.width != 0 && k < kMinRaggedVectors * form.width) continue;
+    // One row begins where the tensor does: aligned, with a rest behind the last vector.
+    auto wide = BuildKernel(group.graph(), domain, group.in_memory(),
+                            RowsFrame(domain, form.width, !form.ragged));
+    form.status = wide.status();
+    if (!wide.ok()) return form;
+    form.wide = *std::move(wide);
+    if (form.width == 1 || Vectorises(domain, form.wide, {&form.wide.frame, k, form.ragged})) break;
+  }
+  auto narrow = BuildKernel(group.graph(), domain, group.in_memory(), RowsFrame(domain, 1, true));
+  form.status = narrow.status();
+  if (!narrow.ok()) return form;
+  form.narrow = *std::move(narrow);
+  FindStreams(domain, {&form.wide.frame, k, form.ragged}, form);
+  Style style;
+  style.accumulator = accumulator;
+  const GroupContext context = ContextOf(group, domain, style, "");
+  Glues glues(context, form);
+  form.status = glues.main.Prepare();
+  if (!form.status.ok()) return form;
+  for (int s = 0; s < domain.stages; ++s) {
+    form.acc_bytes.push_back(glues.main.AccBytes(s));
+    form.max_acc_bytes = std::max(form.max_acc_bytes, form.acc_bytes.back());
+  }
+  form.emits = glues.main.HasRoots(false);
+  form.row_outputs = glues.main.HasRoots(true);
+  form.emit_reads = glues.main.EmitReads();
+  return form;
+}
+
+absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Group& resolved,
+                       const RowsForm& form, KernelWriter& writer) {
+  const GroupContext context =
+      ContextOf(group, domain, StyleOf(resolved, resolved.rows()), writer.glue());
+  Glues glues(context, form);
+  StagedGlue &main = glues.main, &edge = glues.edge;
+  const std::vector<Parameter>& parameters = glues.parameters;
+  const bool both = form.width > 1;
+  const int64_t k = form.row_elements;
+  if (absl::Status status = main.Prepare(); !status.ok()) return status;
+  if (absl::Status status = edge.Prepare(); !status.ok()) return status;
+  const std::string index_type = main.FitsInt() && edge.FitsInt() ? "int" : "long long";
+  main.SetIndexType(index_type);
+  edge.SetIndexType(index_type);
+  main.SetAligned(Alignment{&form.wide.frame, k, form.ragged});
+  edge.SetAligned([](const Index&) { return true; });
+
+  // Functions of the elements first: they say what a row has to keep.
+  auto by_width = [&](const std::string& a, const std::string& b) {
+    return both ? ByWidth(form.width, a, b) : a;
+  };
+  Text functions;
+  functions.Line("template <int V>");
+  functions.Line("WS_DEVICE void load(const Row& row, Index k, Values<V>& values) const {");
+  functions.Append(by_width(main.LoadBody(form.streams), both ? edge.LoadBody(form.single) : ""));
+  functions.Line("}");
+  functions.Line("template <int V>");
+  functions.Line("WS_DEVICE void load_shared(const Row& row, Index k, char* slot) const {");
+  functions.Append(by_width(main.LoadSharedBody(form.streams, form.offsets),
+                            both ? edge.LoadSharedBody(form.single, form.offsets) : ""));
+  functions.Line("}");
+  functions.Line("template <int V>");
+  functions.Open("static WS_DEVICE void from_shared(const char* slot, Values<V>& values) {");
+  for (size_t i = 0; i < form.streams.size(); ++i) {
+    const std::string type = StorageType(form.streams[i]->type);
+    functions.Line(StrCat("ws::load<V, ", type, ", 0>(reinterpret_cast<const ", type, "*>(slot",
+                          form.offsets[i] > 0 ? StrCat(" + V * ", form.offsets[i]) : "",
+                          "), values.s", i, ");"));
+  }
+  functions.Close();
+  functions.Append(main.StaticFunctions());
+  functions.Line("template <int S, int V>");
+  functions.Open(
+      "WS_DEVICE void accumulate(const Row& row, Index k, const Values<V>& values, Acc<S>& acc) "
+      "const {");
+  for (int s = 0; s < domain.stages; ++s) {
+    functions.Open(StrCat("if constexpr (S == ", s, ") {"));
+    functions.Append(by_width(main.AccumulateBody(s), both ? edge.AccumulateBody(s) : ""));
+    functions.Close();
+  }
+  functions.Close();
+  functions.Line("template <int V>");
+  functions.Line("WS_DEVICE void emit(const Row& row, Index k, const Values<V>& values) const {");
+  functions.Append(by_width(main.EmitBody(), both ? edge.EmitBody() : ""));
+  functions.Line("}");
+  functions.Line("WS_DEVICE void emit_row(const Row& row) const {");
+  functions.Append(main.EmitRowBody());
+  functions.Line("}");
+  functions.Line("template <int S>");
+  functions.Open("WS_DEVICE void finish(Row& row, const Acc<S>& acc) const {");
+  for (int s = 0; s < domain.stages; ++s) {
+    functions.Open(StrCat("if constexpr (S == ", s, ") {"));
+    functions.Append(main.FinishBody(s, true));
+    if (both) functions.Append(edge.FinishBody(s, false));
+    functions.Close();
+  }
+  functions.Close();
+  functions.Open("WS_DEVICE Row row(Index number) const {");
+  functions.Line("Row row;");
+  functions.Line("row.r = number;");
+  functions.Append(main.FinishBody(-1, false));
+  if (both) {
+    // A scope of its own: both may spell the row's number.
+    functions.Line("{");
+    functions.Append(edge.FinishBody(-1, false));
+    functions.Line("}");
+  }
+  functions.Line("return row;");
+  functions.Close();
+  if (form.ragged) {
+    functions.Line("WS_DEVICE int head(const Row& row) const {");
+    functions.Line(StrCat("  return static_cast<int>((0u - static_cast<unsigned>(row.r) * ",
+                          k % form.width, "u) & ", form.width - 1, "u);"));
+    functions.Line("}");
+  } else {
+    functions.Line("WS_DEVICE int head(const Row&) const { return 0; }");
+  }
+
+  Text text;
+  text.Open(StrCat("struct ", context.name, " {"));
+  text.Line(StrCat("using Index = ", index_type, ";"));
+  text.Line(StrCat("static constexpr int kStages = ", domain.stages,
+                   ", kStreamBytes = ", form.stream_bytes, ";"));
+  text.Line(StrCat("static constexpr bool kEmits = ", form.emits ? "true" : "false",
+                   ", kRowOutputs = ", form.row_outputs ? "true" : "false",
+                   ", kRagged = ", form.ragged ? "true" : "false",
+                   ", kEmitReads = ", form.emit_reads ? "true" : "false", ";"));
+  for (const Parameter& p : parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
+  text.Open("struct Row {");
+  text.Append(main.RowStruct());
+  text.Close("};");
+  text.Open("template <int V> struct Values {");
+  for (size_t i = 0; i < form.streams.size(); ++i)
+    text.Line(StrCat(StorageType(form.streams[i]->type), " s", i, "[V];"));
+  text.Close("};");
+  text.Append(main.AccStructs());
+  text.Append(functions.str());
+  text.Close("};");
+  writer.Struct(text.str(), parameters);
+  return absl::OkStatus();
+}
+
+}  // namespace warpsmith::codegen

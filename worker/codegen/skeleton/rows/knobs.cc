@@ -1,0 +1,272 @@
+// Defaults and checks of the rows skeleton's knobs. The figures behind the defaults were measured
+// on an H200; what is for other cards follows from their registers and shared memory.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/skeleton/rows/rows.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+using absl::StrCat;
+
+constexpr int kMaxKeptVectors = 64;
+constexpr int kMaxBlocksPerRow = 4096;
+
+// Vectors of 16 bytes that a thread keeps in registers, and as many in shared memory: threads of
+// blocks that share a multiprocessor with few others, and of blocks that fill it.
+constexpr int kManyVectors = 16;
+constexpr int kFewVectors = 8;
+// The same where shared memory holds more than half, because not all of a row fits.
+constexpr int kPartVectors = 14;
+// Vectors of a row from which on several blocks and a second kernel beat one block.
+constexpr int64_t kWorthSplitting = 32768;
+// Largest unroll.
+constexpr int64_t kMostInFlight = 8, kFewInFlight = 2;
+
+int Scaled(int vectors, int64_t slot) {
+  return static_cast<int>(std::max<int64_t>(1, vectors * 16 / slot));
+}
+
+// How the threads of the card share rows.
+struct RowLayout {
+  int threads = 128;     // of a block
+  int row_threads = 32;  // of a block, for one row
+  int blocks = 1;        // of a row
+  int registers = 0;     // vectors that a thread keeps there, at most
+  bool persistent = false;
+};
+
+// Several passes: the row stays on the card. A short row takes part of a block, a longer one a
+// block with half of its vectors in registers and half in shared memory, then several blocks that
+// meet.
+RowLayout LayoutOfPasses(const Domain& domain, int64_t vectors, int64_t slot,
+                         const Target& target) {
+  const int few = Scaled(kFewVectors, slot), many = Scaled(kManyVectors, slot);
+  RowLayout layout;
+  if (vectors <= int64_t{1024} * 2 * few) {
+    const int64_t threads =
+        PowerOfTwoAtLeast(CeilDiv(vectors, vectors <= int64_t{256} * few ? few : 2 * few));
+    layout.row_threads = static_cast<int>(std::min<int64_t>(1024, threads));
+    layout.threads = std::max(layout.row_threads, 128);
+    layout.registers = few;
+    const int64_t jobs = CeilDiv(domain.kept(), layout.threads / layout.row_threads);
+    layout.persistent = jobs > 2 * int64_t{target.sm_count} *
+                                   std::max(1, target.max_threads_per_sm / 2 / layout.threads);
+    return layout;
+  }
+  layout.persistent = true;
+  layout.threads = layout.row_threads = 256;
+  const int64_t most = std::max<int64_t>(1, 2 * target.sm_count);  // blocks at once
+  int64_t blocks = PowerOfTwoAtLeast(CeilDiv(vectors, int64_t{256} * 2 * many));
+  layout.registers = many;
+  if (blocks > most) {
+    // As many as there are; a power of two or a multiple of a warp's lanes.
+    blocks = most >= 32 ? most / 32 * 32 : most;
+    while (blocks < 32 && (blocks & (blocks - 1)) != 0) --blocks;
+    if (vectors > blocks * 256 * 2 * many) layout.registers = Scaled(kPartVectors, slot);
+  }
+  layout.blocks = static_cast<int>(blocks);
+  return layout;
+}
+
+// One pass: enough loads in flight, enough blocks to fill the card.
+RowLayout LayoutOfOnePass(const Domain& domain, int64_t vectors, const Target& target) {
+  RowLayout layout;
+  const int64_t blocks =
+      std::min(CeilDiv(2 * target.sm_count, domain.kept()), vectors / (1024 * 8));
+  if (blocks > 1 && vectors >= kWorthSplitting) {
+    layout.threads = layout.row_threads = 1024;
+    layout.blocks = static_cast<int>(std::min<int64_t>(blocks, kMaxBlocksPerRow));
+    return layout;
+  }
+  // Few rows leave a multiprocessor to each: all its threads, with few rounds of loads.
+  const bool few = domain.kept() < target.sm_count;
+  layout.row_threads = static_cast<int>(
+      std::min<int64_t>(few ? 1024 : 512, PowerOfTwoAtLeast(CeilDiv(vectors, few ? 4 : 8))));
+  layout.threads = std::max(layout.row_threads, 128);
+  layout.registers = 8;
+  return layout;
+}
+
+// Blocks that registers and shared memory let a multiprocessor have.
+int ResidentBlocks(const v1::RowsKnobs& rows, int64_t slot, const Target& target) {
+  const int64_t threads = rows.block_threads();
+  const int64_t registers = kWorkRegisters + rows.register_vectors() * slot / 4;
+  int64_t blocks = std::min<int64_t>(target.max_threads_per_sm / threads, target.max_blocks_per_sm);
+  // The compiler is told the number; near the limit a few registers less do no harm.
+  blocks = std::min(blocks, std::max<int64_t>(1, (target.registers_per_sm + 4 * threads) /
+                                                     (threads * registers)));
+  const int64_t shared = 2 * kMaxAccBytes * (threads / 32 + 1) + kReservedShared +
+                         rows.shared_vectors() * threads * slot;
+  blocks = std::min(blocks, std::max<int64_t>(1, target.shared_per_sm / shared));
+  return static_cast<int>(std::max<int64_t>(1, blocks));
+}
+
+// Blocks and threads of a row, as far as the schedule leaves them open.
+void ShareRows(const RowLayout& layout, const RowsForm& form, bool passes, v1::RowsKnobs& rows) {
+  if (rows.blocks_per_row() == 0) {
+    const int block = rows.block_threads(), row = rows.threads_per_row();
+    const bool part_of_block = row > 0 && (row < 32 || (block > 0 && row < block));
+    rows.set_blocks_per_row(part_of_block ? 1 : layout.blocks);
+  }
+  const int blocks = rows.blocks_per_row();
+  if (rows.meeting() == v1::MEETING_AUTO && blocks > 1)
+    rows.set_meeting(passes ? v1::MEETING_COUNTER : v1::MEETING_SECOND_PASS);
+  if (blocks > 1) {
+    if (rows.block_threads() == 0) {
+      rows.set_block_threads(rows.threads_per_row() >= 32 ? rows.threads_per_row()
+                             : layout.blocks > 1          ? layout.threads
+                                                          : 256);
+    }
+    if (rows.threads_per_row() == 0) rows.set_threads_per_row(rows.block_threads());
+  } else if (rows.threads_per_row() == 0) {
+    int64_t threads = layout.blocks > 1 ? 1024 : layout.row_threads;
+    if (form.edges()) threads = std::max<int64_t>(threads, 2 * PowerOfTwoAtLeast(form.width));
+    // Within a block whose size is given: its largest divisor that is a power of two.
+    const int block = rows.block_threads();
+    while (block > 0 && block % threads != 0) threads /= 2;
+    rows.set_threads_per_row(static_cast<int>(threads));
+  }
+  if (rows.block_threads() == 0) rows.set_block_threads(std::max(rows.threads_per_row(), 128));
+}
+
+// Vectors in shared memory: two blocks a multiprocessor, unless what they keep takes the registers
+// of one.
+int SharedVectors(const v1::RowsKnobs& rows, int64_t rest, int64_t slot, bool resident_open,
+                  const Target& target) {
+  const int64_t threads = rows.block_threads();
+  const int64_t together = rows.blocks_per_sm() > 0          ? rows.blocks_per_sm()
+                           : threads > 512 || !resident_open ? 1
+                                                             : 2;
+  const int64_t scratch = 2 * kMaxAccBytes * (threads / 32 + 1) + kReservedShared;
+  const int64_t room = std::min(target.shared_per_block, target.shared_per_sm / together) - scratch;
+  const int64_t fit = std::max<int64_t>(0, room / (threads * slot));
+  return static_cast<int>(std::clamp<int64_t>(std::min(rest, fit), 0, kMaxKeptVectors));
+}
+
+void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
+              v1::RowsKnobs& rows) {
+  const bool passes = domain.stages + (form.emits ? 1 : 0) > 1;      // the row is wanted again
+  const int64_t slot = std::max(1, form.width * form.stream_bytes);  // bytes of a vector
+  const RowLayout layout = passes ? LayoutOfPasses(domain, form.vectors(), slot, target)
+                                  : LayoutOfOnePass(domain, form.vectors(), target);
+  ShareRows(layout, form, passes, rows);
+  const int blocks = rows.blocks_per_row(), threads = rows.block_threads();
+  const int64_t each = CeilDiv(form.vectors(), int64_t{rows.threads_per_row()} * blocks);
+  const int most = layout.registers > 0 ? layout.registers : kFewVectors;
+  const bool streams = !form.streams.empty();
+  if (rows.register_vectors() == 0 && streams) {
+    // One pass keeps nothing: registers only batch the loads of a short row. Else a row that needs
+    // shared memory has half of it there.
+    int64_t kept = passes && each > most ? std::min<int64_t>(most, CeilDiv(each, 2)) : each;
+    if (!passes && each > 8) kept = 0;
+    rows.set_register_vectors(static_cast<int>(std::min<int64_t>(kept, kMaxKeptVectors)));
+  }
+  const bool counter = blocks > 1 && rows.meeting() == v1::MEETING_COUNTER;
+  const bool resident_open = rows.blocks_per_sm() == 0 &&
+                             rows.meeting() != v1::MEETING_SECOND_PASS &&
+                             (layout.persistent || counter);
+  if (rows.shared_vectors() == 0 && passes && streams) {
+    rows.set_shared_vectors(
+        SharedVectors(rows, each - rows.register_vectors(), slot, resident_open, target));
+  }
+  if (resident_open) {
+    int resident = ResidentBlocks(rows, slot, target);
+    // More than four do not help, and a row's blocks must all be there at once.
+    if (threads >= 256) resident = std::min(resident, 4);
+    if (counter) resident = std::max(resident, static_cast<int>(CeilDiv(blocks, target.sm_count)));
+    rows.set_blocks_per_sm(resident);
+  }
+  if (rows.unroll() == 0) {
+    // What emitting reads takes registers from the row: fewer in flight.
+    const int64_t in_flight = passes && form.emit_reads ? kFewInFlight : kMostInFlight;
+    rows.set_unroll(
+        static_cast<int>(PowerOfTwoAtLeast(std::clamp<int64_t>(64 / slot, 1, in_flight))));
+  }
+}
+
+void CheckMeeting(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
+                  const Target& target, Checker& check) {
+  const bool passes = domain.stages + (form.emits ? 1 : 0) > 1;
+  const int blocks = rows.blocks_per_row(), threads = rows.block_threads();
+  check.That(rows.threads_per_row() == threads,
+             StrCat("rows.threads_per_row is ", rows.threads_per_row(),
+                    "; a row of several blocks has all their threads: ", threads));
+  switch (rows.meeting()) {
+    case v1::MEETING_CLUSTER:
+      check.Range("rows.blocks_per_row of a cluster", blocks, 2, target.max_cluster);
+      check.That(IsPowerOfTwo(blocks), StrCat("rows.blocks_per_row is ", blocks,
+                                              "; a cluster has a power of two of blocks"));
+      break;
+    case v1::MEETING_COUNTER:
+      check.Range("rows.blocks_per_sm with a counter", rows.blocks_per_sm(), 1,
+                  target.max_blocks_per_sm);
+      check.Range("rows.blocks_per_row with a counter", blocks, 2,
+                  int64_t{rows.blocks_per_sm()} * target.sm_count);
+      check.That(blocks < 32 ? IsPowerOfTwo(blocks) : blocks % 32 == 0,
+                 StrCat("rows.blocks_per_row is ", blocks,
+                        "; with a counter it must be a power of two or a multiple of 32"));
+      break;
+    case v1::MEETING_SECOND_PASS:
+      check.That(!passes, StrCat("rows.meeting SECOND_PASS is for one stage without outputs of the "
+                                 "full space; this group has ",
+                                 domain.stages, " stages", form.emits ? " and such outputs" : ""));
+      check.That(rows.blocks_per_sm() == 0, "rows.blocks_per_sm must be 0 with a second pass");
+      break;
+    default:
+      break;
+  }
+}
+
+void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
+           const Target& target, Checker& check) {
+  const int threads = rows.block_threads(), row = rows.threads_per_row();
+  check.That(!form.streams.empty() || rows.shared_vectors() == 0,
+             "rows.shared_vectors must be 0: nothing is streamed along the rows");
+  check.Range("rows.threads_per_row", row, 1, threads);
+  check.That(threads % row == 0,
+             StrCat("rows.threads_per_row is ", row, "; it must divide block_threads, ", threads));
+  check.That(!form.edges() || row >= 2 * form.width,
+             StrCat("rows.threads_per_row is ", row,
+                    "; rows that are no whole number of vectors need at least ", 2 * form.width));
+  check.Range("rows.blocks_per_row", rows.blocks_per_row(), 1, kMaxBlocksPerRow);
+  if (rows.blocks_per_row() > 1) {
+    CheckMeeting(domain, form, rows, target, check);
+  } else {
+    check.That(rows.meeting() == v1::MEETING_AUTO,
+               "rows.meeting must be AUTO where a row has one block");
+  }
+  CheckResidency("rows", threads, rows.blocks_per_sm(), RowsSharedBytes(rows, form), target, check);
+}
+
+}  // namespace
+
+int64_t RowsSharedBytes(const v1::RowsKnobs& rows, const RowsForm& form) {
+  const int64_t threads = rows.block_threads();
+  const int64_t scratch = 2 * kMaxAccBytes * (threads / 32) + 2 * kMaxAccBytes;
+  return scratch + rows.shared_vectors() * threads * form.width * form.stream_bytes;
+}
+
+absl::StatusOr<v1::Group> ResolveRows(const Analysis& group, const Domain& domain,
+                                      const RowsForm& form, const v1::Group& knobs,
+                                      const Target& target) {
+  v1::Group resolved = knobs;
+  v1::RowsKnobs& rows = *resolved.mutable_rows();
+  Checker check(group.name());
+  check.That(rows.block_threads() == 0 || rows.threads_per_row() <= rows.block_threads(),
+             StrCat("rows.threads_per_row is ", rows.threads_per_row(),
+                    "; it must be at most block_threads, ", rows.block_threads()));
+  if (!check.status().ok()) return check.status();
+  FillOpen(domain, form, target, rows);
+  Check(domain, form, rows, target, check);
+  if (!check.status().ok()) return check.status();
+  if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO) {
+    const int64_t threads = int64_t{rows.threads_per_row()} * rows.blocks_per_row();
+    resolved.mutable_precision()->set_accumulator(
+        AccumulatorFor(group, domain, domain.reduced() / threads));
+  }
+  return resolved;
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,47 @@
+// Reductions over the contiguous axes, in as many dependent stages as needed, with maps before,
+// between and after (sums, softmax, norms, losses, argmax). worker/kernels/rows.cuh runs them.
+#pragma once
+
+#include "worker/codegen/skeleton/skeleton.h"
+#include "worker/codegen/skeleton/staged/staged.h"
+
+namespace warpsmith::codegen {
+
+// What vectors of a row are, before any text.
+struct RowsForm {
+  absl::Status status;
+  Kernel wide, narrow;                    // V lanes, and one
+  int width = 1;                          // V
+  bool ragged = false;                    // rows begin anywhere
+  std::vector<ValuePtr> streams, single;  // loads of every pass, in wide and in narrow
+  std::vector<int> offsets;               // bytes of each in a slot
+  int stream_bytes = 0;                   // of a position of all of them
+  int max_acc_bytes = 4;                  // of the largest stage
+  std::vector<int> acc_bytes;
+  bool emits = false;  // writes elements of the whole row
+  bool row_outputs = false;
+  bool emit_reads = false;  // and reads more for it than the row
+  int64_t row_elements = 1;
+  bool edges() const { return row_elements % width != 0; }  // single elements at an end
+  int64_t vectors() const { return CeilDiv(row_elements, width); }
+};
+
+// The widest vectors of up to `bytes` that fit.
+RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
+                  v1::Accumulator accumulator);
+// The struct that rows.cuh asks for.
+absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Group& resolved,
+                       const RowsForm& form, KernelWriter& writer);
+
+// Defaults and checks of the knobs (knobs.cc), and places to try beside them (layouts.cc).
+absl::StatusOr<v1::Group> ResolveRows(const Analysis& group, const Domain& domain,
+                                      const RowsForm& form, const v1::Group& knobs,
+                                      const Target& target);
+std::vector<Layout> RowsLayouts(const Domain& domain, const RowsForm& form,
+                                const v1::Group& resolved, const Target& target);
+// Dynamic shared memory of a block, as rows.cuh states it.
+int64_t RowsSharedBytes(const v1::RowsKnobs& knobs, const RowsForm& form);
+
+const Skeleton* RowsSkeleton();
+
+}  // namespace warpsmith::codegen
