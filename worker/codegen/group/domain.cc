@@ -430,6 +430,53 @@ std::optional<Digit> DigitOf(const Atom& atom) {
   return digit;
 }
 
+// The digits of which positions are sums, and how far apart neighbours of each lie.
+class Places {
+ public:
+  void Add(const Index& index, int64_t stride) {
+    known_ = known_ && index.constant() == 0;
+    for (const Index::Term& term : index.terms()) {
+      const auto digit = DigitOf(*term.atom);
+      known_ = known_ && digit.has_value() && term.coefficient > 0;
+      if (!known_) return;
+      of_axis_[digit->axis].push_back(*digit);
+      places_.push_back({term.coefficient * stride, digit->high / digit->low});
+    }
+  }
+
+  // Every axis once: its digits follow each other from 1 to its extent. Every element once: places
+  // follow each other from 1 to the number of elements.
+  bool Cover(const std::vector<DomainAxis>& over, int64_t elements) {
+    if (!known_) return false;
+    size_t used = 0;
+    for (const DomainAxis& axis : over) {
+      int64_t next = 1;
+      std::vector<Digit>& digits = of_axis_[axis.variable.id];
+      std::sort(digits.begin(), digits.end(),
+                [](const Digit& a, const Digit& b) { return a.low < b.low; });
+      for (const Digit& digit : digits) {
+        if (digit.low != next) return false;
+        next = digit.high;
+      }
+      if (next != axis.extent()) return false;
+      used += digits.size();
+    }
+    if (used != places_.size()) return false;
+    std::sort(places_.begin(), places_.end());
+    int64_t next = 1;
+    for (const auto& [place, extent] : places_) {
+      if (place != next) return false;
+      next *= extent;
+    }
+    return next == elements;
+  }
+
+ private:
+  bool known_ = true;
+  std::map<int, std::vector<Digit>> of_axis_;
+  std::vector<std::pair<int64_t, int64_t>> places_;  // how far apart, how many
+};
+
 }  // namespace
 
 int64_t Product(const std::vector<graph::Axis>& axes) { return Product(ExtentsOf(axes)); }
@@ -465,41 +512,16 @@ int64_t Domain::Points(Role role) const { return Product(Extents(role)); }
 
 bool IsBijection(const std::vector<Index>& at, const std::vector<int64_t>& shape,
                  const std::vector<DomainAxis>& over) {
-  for (size_t a = 0; a < at.size(); ++a) {
+  int64_t stride = 1;
+  Places apart;  // as the coordinates spell it, and as the position does: either may be plainer
+  for (int a = static_cast<int>(at.size()) - 1; a >= 0; --a) {
     if (!at[a].range().Within(0, shape[a] - 1)) return false;
+    apart.Add(at[a], stride);
+    stride *= shape[a];
   }
-  const Index address = Flatten(at, shape);
-  std::map<int, std::vector<Digit>> of_axis;
-  std::vector<std::pair<int64_t, int64_t>> places;  // coefficient, extent
-  for (const Index::Term& term : address.terms()) {
-    const auto digit = DigitOf(*term.atom);
-    if (!digit.has_value() || term.coefficient < 0) return false;
-    of_axis[digit->axis].push_back(*digit);
-    places.push_back({term.coefficient, digit->high / digit->low});
-  }
-  // Every axis once: its digits follow each other from 1 to its extent.
-  size_t used = 0;
-  for (const DomainAxis& axis : over) {
-    int64_t next = 1;
-    std::vector<Digit>& digits = of_axis[axis.variable.id];
-    std::sort(digits.begin(), digits.end(),
-              [](const Digit& a, const Digit& b) { return a.low < b.low; });
-    for (const Digit& digit : digits) {
-      if (digit.low != next) return false;
-      next = digit.high;
-    }
-    if (next != axis.extent()) return false;
-    used += digits.size();
-  }
-  if (used != places.size() || address.constant() != 0) return false;
-  // Every element once: places follow each other from 1 to the number of elements.
-  std::sort(places.begin(), places.end());
-  int64_t next = 1;
-  for (const auto& [coefficient, extent] : places) {
-    if (coefficient != next) return false;
-    next *= extent;
-  }
-  return next == Product(shape);
+  Places together;
+  together.Add(Flatten(at, shape), 1);
+  return apart.Cover(over, Product(shape)) || together.Cover(over, Product(shape));
 }
 
 std::vector<bool> InnerAxes(const Domain& domain) {

@@ -62,11 +62,11 @@ TEST_CASE("a placement holds every element exactly once", "[codegen]") {
 TEST_CASE("a tensor of the rows' size is no value of the row", "[codegen]") {
   for (int64_t b : {64, 16}) {
     const std::string n = absl::StrCat(b);
-    const graph::Graph graph = ParseOrDie(
-        {"input x: f32[" + n + ", 64] ~ normal", "param w: f32[64, 64] ~ normal",
-         "h: f32[b: " + n + ", k: 64] = tanh(x[b, k])",
-         "y: f32[b: " + n + ", i: 64] = sum[k: 64](w[i, k] * h[b, k])",
-         "z: f32[b: " + n + ", i: 64] = y[b, i] + h[b, i]", "output z, h"});
+    const graph::Graph graph =
+        ParseOrDie({"input x: f32[" + n + ", 64] ~ normal", "param w: f32[64, 64] ~ normal",
+                    "h: f32[b: " + n + ", k: 64] = tanh(x[b, k])",
+                    "y: f32[b: " + n + ", i: 64] = sum[k: 64](w[i, k] * h[b, k])",
+                    "z: f32[b: " + n + ", i: 64] = y[b, i] + h[b, i]", "output z, h"});
     v1::Schedule together;
     for (const char* root : {"h", "z"}) {
       if (together.groups_size() == 0) together.add_groups();
@@ -75,8 +75,8 @@ TEST_CASE("a tensor of the rows' size is no value of the row", "[codegen]") {
     v1::Schedule apart;
     apart.add_groups()->add_roots("h");
     apart.add_groups()->add_roots("z");
-    for (const v1::Schedule& schedule :
-         {together, apart, DefaultSchedule(graph, TestTarget()), OpByOpSchedule(graph, TestTarget())}) {
+    for (const v1::Schedule& schedule : {together, apart, DefaultSchedule(graph, TestTarget()),
+                                         OpByOpSchedule(graph, TestTarget())}) {
       const absl::Status status = RunAndCompare(graph, schedule, 1);
       INFO(schedule.DebugString() << status.message());
       // Right, or refused by name; never wrong, never the end of the process.
