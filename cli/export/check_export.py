@@ -1,152 +1,138 @@
 """Tries an exported KernelBench file without a card.
 
-    python check_export.py REFERENCE.py EXPORTED.py [NVCC]
+    python check_export.py REFERENCE.py EXPORTED.py
 
-The file must read as Python, pass the patterns that KernelBench's static check refuses, and define a
-ModelNew with the constructor, parameters, buffers and state dict of the reference's Model. Its
-forward is run on the CPU with what needs a card replaced (the extension, the device test), to see
-which pointers it hands over and in which order. With NVCC the extension's sources are also compiled.
+The file must read as Python, stand KernelBench's static check, and define a ModelNew with the constructor,
+parameters, buffers and state dict of the reference's Model. Its forward is run on the CPU with the processor in
+place of the card, to see which addresses kernels get and in which order.
 """
 import inspect
 import os
 import re
-import subprocess
 import sys
-import sysconfig
-import tempfile
 import types
 
 import torch
-import torch.utils.cpp_extension
 
-REFUSED = [r"\btry\s*:", r"\bexcept\s*:", r"\bexcept\s+\w+", r"\bpass\b", r"torch\.cuda\.Stream\s*\(",
-           r"import\s+threading", r"_make_subclass"]
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "python", "tests"))
+from host_card import HostCard, Launched  # noqa: E402
+
+REFUSED = [r"\btry\s*:", r"\bexcept\s*:", r"\bexcept\s+\w+", r"\bpass\b", r"cuda\.Stream\s*\(",
+           r"with\s+torch\.cuda\.stream", r"\.wait_stream\s*\(", r"\.record_stream\s*\(", r"import\s+threading",
+           r"from\s+threading\s+import", r"multiprocessing", r"concurrent\.futures", r"_make_subclass",
+           r"class\s+\w+.*\(torch\.Tensor\)", r"class\s+\w+.*\(Tensor\)", r"torch\.Tensor\.__new__",
+           r"(torch\.cuda\.Event|synchronize|perf_counter|time\.time)\s*="]
 
 
 def without_comments(text):
     return "\n".join(line.split("#")[0].split("//")[0] for line in text.splitlines())
 
 
-def load(path, name, change=lambda text: text):
+def load(path, name):
     module = types.ModuleType(name)
     with open(path) as file:
-        text = change(file.read())
-    exec(compile(text, path, "exec"), module.__dict__)
+        exec(compile(file.read(), path, "exec"), module.__dict__)
     return module
 
 
-def check_build(built, nvcc):
-    """Compiles both sources the way load_inline does, with the headers it would have."""
-    with tempfile.TemporaryDirectory() as folder:
-        sources = {"main.cpp": built["cpp_sources"], "cuda.cu": built["cuda_sources"]}
-        for name, parts in sources.items():
-            with open(os.path.join(folder, name), "w") as file:
-                file.write("\n".join(parts))
-        define = "-DTORCH_EXTENSION_NAME=" + built["name"]
-        include = "-I" + sysconfig.get_path("include")
-        subprocess.run(["c++", "-std=c++17", "-fPIC", define, include, "-c", "main.cpp", "-o", "main.o"],
-                       cwd=folder, check=True)
-        subprocess.run([nvcc, define, "--expt-relaxed-constexpr", "-Xcompiler", "-fPIC", "-std=c++17",
-                        *built["extra_cuda_cflags"], "-c", "cuda.cu", "-o", "cuda.o"],
-                       cwd=folder, check=True)
-        subprocess.run([nvcc, "--shared", "main.o", "cuda.o", "-o", built["name"] + ".so"],
-                       cwd=folder, check=True)
-        # The module loads, and counts its arguments before it touches a card.
-        subprocess.run([sys.executable, "-c", f"""
-import sys
-sys.path.insert(0, {folder!r})
-import {built["name"]} as solution
-for arguments in [(), ("x",) * {len(built["pointers"])}]:
-    try:
-        solution.run(*arguments)
-    except TypeError:
-        continue
-    sys.exit("run took anything")
-"""], check=True)
+def tuple_of(value):
+    return value if isinstance(value, tuple) else (value,)
 
 
-def main(reference_path, exported_path, nvcc=None):
+def addresses(card):
+    """What each call was given, of one run."""
+    found = [call.parameters if isinstance(call, Launched) else call[1:3] for call in card.driver.calls]
+    card.driver.calls.clear()
+    return found
+
+
+def main(reference_path, exported_path):
     with open(exported_path) as file:
         text = without_comments(file.read())
     for pattern in REFUSED:
-        assert not re.search(pattern, text), f"KernelBench refuses {pattern}"
+        found = re.search(pattern, text)
+        assert not found, f"KernelBench refuses {pattern}: {text[found.start() - 80:found.end() + 20]}"
     assert "__global__" in text and "load_inline" in text
 
-    built, calls = {}, []
-
-    def load_inline(**arguments):
-        built.update(arguments)
-        return types.SimpleNamespace(run=lambda *pointers: calls.append(pointers))
-
-    torch.utils.cpp_extension.load_inline = load_inline
-    reference = load(reference_path, "reference")
-    strict = load(exported_path, "strict")
-    lenient = load(exported_path, "lenient", lambda text: re.sub(
-        r'if device_?.type != "cuda" or device_?.index != torch.cuda.current_device\(\)', "if False", text))
-    torch._C._cuda_getCurrentRawStream = lambda index: 77
-
+    reference, exported = load(reference_path, "reference"), load(exported_path, "exported")
     initial = reference.get_init_inputs()
-    assert (str(inspect.signature(strict.ModelNew.__init__)) ==
+    assert (str(inspect.signature(exported.ModelNew.__init__)) ==
             str(inspect.signature(reference.Model.__init__)))
-    assert (list(inspect.signature(strict.ModelNew.forward).parameters) ==
+    assert (list(inspect.signature(exported.ModelNew.forward).parameters) ==
             list(inspect.signature(reference.Model.forward).parameters))
     models = []
-    for made in (reference.Model, strict.ModelNew, lenient.ModelNew):
+    for made in (reference.Model, exported.ModelNew):
         torch.manual_seed(42)
         models.append(made(*initial))
-    want, refusing, model = models
+    want, model = models
     assert not isinstance(model, reference.Model)
     assert list(model.state_dict()) == list(want.state_dict())
     for name, value in want.state_dict().items():
         assert torch.equal(value, model.state_dict()[name]), name
     model.load_state_dict(want.state_dict())
-
     inputs = reference.get_inputs()
+    card = HostCard()
 
-    def refuses(module, *arguments):
-        count = len(calls)
+    def refuses(*arguments):
         try:
-            module(*arguments)
+            model(*arguments)
         except ValueError as error:
             print("refuses:", error)
-            assert len(calls) == count
+            assert not card.driver.calls
             return
         raise AssertionError("it took what it was not made for")
 
-    refuses(refusing, *inputs)   # they are on the CPU
-    outputs = model(*inputs)
-    pointers = calls[-1]
-    built["pointers"] = pointers
+    refuses(*inputs)  # they are on the CPU
+    exported._solution._card = card
+    outputs = tuple_of(model(*inputs))
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     known = {tensor.data_ptr(): name for name, tensor in tensors.items()}
     known.update({tensor.data_ptr(): f"input {i}" for i, tensor in enumerate(inputs)
                   if isinstance(tensor, torch.Tensor)})
-    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     known.update({tensor.data_ptr(): f"output {i}" for i, tensor in enumerate(outputs)})
-    print("pointers:", [known.get(pointer, "?") for pointer in pointers])
-    expected = want(*inputs)
-    expected = expected if isinstance(expected, tuple) else (expected,)
+    for call in card.driver.calls:
+        if isinstance(call, Launched):
+            assert call.stream == 77
+            print(call.entry, call.grid, call.block, call.attributes, [known.get(p, p) for p in call.parameters])
+    given = [tensor.data_ptr() for tensor in inputs if isinstance(tensor, torch.Tensor)]
+    launches = [call for call in card.driver.calls if isinstance(call, Launched)]
+    inputs_of = [[p for p in call.parameters if str(known.get(p)).startswith("input")] for call in launches]
+    assert next(found for found in inputs_of if found) == given
+    addresses(card)
+    expected = tuple_of(want(*inputs))
     assert ([(o.shape, o.dtype, o.stride()) for o in outputs] ==
             [(o.shape, o.dtype, o.stride()) for o in expected])
-    assert pointers[-1] == 77
-    given = [tensor.data_ptr() for tensor in inputs if isinstance(tensor, torch.Tensor)]
-    assert list(pointers[:len(given)]) == given
 
     for i, value in enumerate(inputs):
-        others = [value[:-1], value.double()] if isinstance(value, torch.Tensor) else [value + 1]
-        if isinstance(value, torch.Tensor) and len(known) > 1 + len(outputs):
-            others.append(value.to("meta"))   # with other tensors elsewhere
-        for other in others:
-            refuses(model, *inputs[:i], other, *inputs[i + 1:])
-    # A scattered input is made dense, an unaligned one is moved.
+        is_tensor = isinstance(value, torch.Tensor)
+        for other in ([value[:-1], value.double(), 3.5, None] if is_tensor else [value + 1]):
+            refuses(*inputs[:i], other, *inputs[i + 1:])
+    # A scattered input is made dense, an unaligned one is moved; neither is changed.
     for i, value in enumerate(inputs):
         if isinstance(value, torch.Tensor) and value.dim() > 1:
-            model(*inputs[:i], value.transpose(0, 1).contiguous().transpose(0, 1), *inputs[i + 1:])
+            scattered = value.transpose(0, 1).contiguous().transpose(0, 1)
             shifted = torch.empty(value.numel() + 1, dtype=value.dtype)[1:].view(value.shape)
-            model(*inputs[:i], shifted, *inputs[i + 1:])
-            assert all(pointer % 16 == 0 for pointer in calls[-1][:-1])
-    if nvcc:
-        check_build(built, nvcc)
+            for other in (scattered, shifted):
+                model(*inputs[:i], other, *inputs[i + 1:])
+                assert all(other.data_ptr() not in row for row in addresses(card))
+    states = [buffer[1] for buffer in exported._PLANS[0]["buffers"] if buffer[0] == "state"]
+    for name, buffer in model.named_buffers():
+        if name in states and buffer.dim() == 1:
+            owner = model.get_submodule(name.rpartition(".")[0])
+            setattr(owner, name.rpartition(".")[2], torch.empty(2 * len(buffer))[::2])
+            refuses(*inputs)
+            setattr(owner, name.rpartition(".")[2], buffer)
+    # Weights that were replaced are seen.
+    for name, old in model.named_parameters():
+        owner = model.get_submodule(name.rpartition(".")[0])
+        setattr(owner, name.rpartition(".")[2], torch.nn.Parameter(old.detach().clone()))
+        model(*inputs)
+        assert all(old.data_ptr() not in row for row in addresses(card))
+    # A default device, which looks at every call of PyTorch's, changes nothing.
+    torch.set_default_device("cpu")
+    model(*inputs)
+    assert len(addresses(card)) > 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,15 +26,22 @@ struct OutFolder {
 };
 
 // A KernelBench solution: `ModelNew` with the reference's constructor, parameters, buffers and
-// state-dict names, whose forward makes one call that launches the plan on the current stream. It
-// is built by load_inline when it is imported. Refuses, when it is called: other shapes, types or
-// devices than it was made for, and other numbers where forward takes numbers.
+// state-dict names, whose forward launches the plan for the shapes that it is given on the current
+// stream (python/warpsmith_torch/launcher.py, which is written into the file). It refuses, when it
+// is called: other shapes, types or devices than it was made for, and other numbers where forward
+// takes numbers.
 //
-// InvalidArgument: the problem has no PyTorch module, has several workloads, or its source has a
-// form that cannot be rewritten; the message says which. FailedPrecondition: the solution was made
-// for another problem, or not for a CUDA card. Gives the path of the file.
+// `cubins`: what a compiler made of each plan's source, in the plans' order, for the solution's
+// architecture; empty, or empty strings: the file compiles the source when it is first called.
+//
+// InvalidArgument: the problem has no PyTorch module, its workloads differ in more than shapes and
+// types, or its source has a form that cannot be rewritten; the message says which.
+// FailedPrecondition: the solution was made for another problem, or not for a CUDA card. Gives the
+// path of the file.
 absl::StatusOr<std::string> ExportKernelBench(const v1::Problem& problem,
-                                              const v1::Solution& solution, OutFolder& out);
+                                              const v1::Solution& solution,
+                                              const std::vector<std::string>& cubins,
+                                              OutFolder& out);
 
 // CUDA C++ with an extern "C" launcher, one file a workload: NAME.cu, or NAME_WORKLOAD.cu where
 // there are several. A comment at the top documents the buffers and how to compile it. Gives the

@@ -9,6 +9,7 @@
 #include <limits>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "cli/export/cuda_source.h"
 #include "cli/export/python_module.h"
 #include "common/problem/problem.h"
@@ -201,8 +202,7 @@ void TryInPython(const Folder& folder, const std::string& source, const std::str
   const std::string reference = folder.path + "/reference.py";
   std::ofstream(reference) << source;
   const std::string command = std::string(python) + " " + WARPSMITH_SOURCE_DIR +
-                              "/cli/export/check_export.py " + reference + " " + exported + " " +
-                              Nvcc();
+                              "/cli/export/check_export.py " + reference + " " + exported;
   CHECK(std::system(command.c_str()) == 0);
 }
 
@@ -274,24 +274,24 @@ TEST_CASE("a KernelBench file", "[export]") {
   INFO(valid.ToString());
   REQUIRE(valid.ok());
   OutFolder out{folder.path, {}};
-  const auto path = ExportKernelBench(problem, MadeSolution(), out);
+  const auto path = ExportKernelBench(problem, MadeSolution(), {"a cubin"}, out);
   INFO(path.status().ToString());
   REQUIRE(path.ok());
   CHECK(*path == folder.path + "/level1/25_Norm.py");
   const std::string text = Read(*path);
   CHECK(Has(text, "class ModelNew(nn.Module):"));
-  CHECK(Has(text, "no_implicit_headers=True"));
-  CHECK(Has(text, "-gencode=arch=compute_90a,code=sm_90a"));
-  CHECK(Has(text, "getattr(self.tail, \"1\").weight"));
+  CHECK(Has(text, "[\"param\", \"tail.1.weight\", \"f32\", [16, 16]]"));
+  CHECK(Has(text, "  default: x f32[8, 16], 3\n"));
   CHECK(Has(text, "if scale != 3:"));
   CHECK(Has(text, "if mask is not None:"));
   CHECK(Has(text, "if not self.training:"));
-  CHECK(Has(text, "return t4, t5"));
-  CHECK(text.find("import torch\n") == text.rfind("import torch\n"));
+  CHECK(Has(text, "return _solution.call(self, x)\n"));
+  CHECK(Has(text, "\"ModelNew\", \"sm_90a\", _PLANS"));
+  CHECK(text.find("\nimport torch\n") == text.rfind("\nimport torch\n"));
   CHECK_FALSE(Has(text, "warpsmith/map.cuh>"));
   // The same again, to the byte.
   OutFolder again{folder.path, {}};
-  REQUIRE(ExportKernelBench(problem, MadeSolution(), again).ok());
+  REQUIRE(ExportKernelBench(problem, MadeSolution(), {"a cubin"}, again).ok());
   CHECK(Read(*path) == text);
 
   TryInPython(folder, kModule, *path);
@@ -339,11 +339,12 @@ def get_init_inputs():
   v1::Launch& launch = *plan.add_steps()->mutable_launch();
   launch.set_entry("launch");
   for (int i = 0; i < 3; ++i) launch.add_grid(1), launch.add_block(1);
+  for (int i = 0; i < 5; ++i) launch.add_arguments()->set_buffer(i);
   const Folder folder("names");
   OutFolder out{folder.path, {}};
-  const auto path = ExportKernelBench(problem, solution, out);
+  const auto path = ExportKernelBench(problem, solution, {}, out);
   REQUIRE(path.status().message() == "");
-  CHECK(Has(Read(*path), "getattr(self, \"0\").weight"));
+  CHECK(Has(Read(*path), "[\"param\", \"0.weight\", \"f32\", [16]]"));
   TryInPython(folder, kSource, *path);
 }
 
@@ -353,7 +354,7 @@ TEST_CASE("what a KernelBench file cannot hold", "[export]") {
   v1::Solution solution = MadeSolution();
   const auto refused = [&] {
     OutFolder out{folder.path, {}};
-    return std::string(ExportKernelBench(problem, solution, out).status().message());
+    return std::string(ExportKernelBench(problem, solution, {}, out).status().message());
   };
   solution.set_arch("host");
   CHECK(Has(refused(), "CUDA card"));
@@ -401,7 +402,59 @@ TEST_CASE("one file a workload", "[export]") {
   REQUIRE(ExportPlain(problem, solution, out).ok());
   CHECK(fs::exists(folder.path + "/k_25_Norm_default.cu"));
   CHECK(fs::exists(folder.path + "/k_25_Norm_large.cu"));
-  CHECK_FALSE(ExportKernelBench(problem, solution, out).ok());
+}
+
+TEST_CASE("one KernelBench file for all workloads", "[export]") {
+  constexpr char kSource[] = R"PY(import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+def get_inputs():
+    return [torch.rand(32, 16)]
+
+
+def get_init_inputs():
+    return []
+)PY";
+  v1::Problem problem;
+  problem.set_name("1_Double");
+  for (const char* line :
+       {"input x: f32[rows, 16] ~ normal", "y: f32[a: rows, b: 16] = x[a, b] * 2.0", "output y"}) {
+    problem.add_graph(line);
+  }
+  problem.mutable_torch()->set_path("level1/1_Double.py");
+  problem.mutable_torch()->set_source(kSource);
+  v1::Solution solution;
+  solution.set_arch("sm_90a");
+  for (const int64_t rows : {8, 32}) {
+    v1::Workload& workload = *problem.add_workloads();
+    workload.set_name(absl::StrCat("of ", rows));
+    (*workload.mutable_dims())["rows"] = rows;
+    v1::Plan& plan = *solution.add_plans();
+    plan.set_source(absl::StrCat("extern \"C\" __global__ void rows", rows, "() {}\n"));
+    AddBuffer(plan, v1::Buffer::INPUT, "x", {rows, 16});
+    AddBuffer(plan, v1::Buffer::OUTPUT, "y", {rows, 16});
+    v1::Launch& launch = *plan.add_steps()->mutable_launch();
+    launch.set_entry(absl::StrCat("rows", rows));
+    for (int i = 0; i < 3; ++i) launch.add_grid(1), launch.add_block(1);
+    for (int i = 0; i < 2; ++i) launch.add_arguments()->set_buffer(i);
+  }
+  const Folder folder("dispatch");
+  OutFolder out{folder.path, {}};
+  const auto path = ExportKernelBench(problem, solution, {}, out);
+  REQUIRE(path.status().message() == "");
+  CHECK(Has(Read(*path), "  of 8: x f32[8, 16]\n  of 32: x f32[32, 16]\n"));
+  TryInPython(folder, kSource, *path);
+
+  solution.mutable_plans(1)->mutable_buffers(0)->set_tensor("z");
+  OutFolder again{folder.path, {}};
+  CHECK(Has(std::string(ExportKernelBench(problem, solution, {}, again).status().message()),
+            "workload 'of 32' has other tensors"));
 }
 
 TEST_CASE("two problems never share a file", "[export]") {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -16,109 +17,13 @@
 #include "cli/export/export.h"
 #include "cli/export/files.h"
 #include "cli/export/python_module.h"
-#include "common/base/sha256.h"
 #include "common/graph/graph.h"
+#include "common/launcher/plan_text.h"
+#include "common/launcher/source.h"
 #include "common/problem/problem.h"
 
 namespace warpsmith::exporter {
 namespace {
-
-// The binding: plain CPython, no PyTorch and no pybind11 header, which would take most of a minute
-// to compile. @N@ is the number of pointers.
-constexpr char kBinding[] = R"TEXT(#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-extern "C" int solution_run(void* const* buffers, void* stream, const char** where);
-extern "C" const char* solution_error(int code);
-
-// run(pointer, ..., stream): everything as integers.
-static PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  constexpr Py_ssize_t kPointers = @N@;
-  if (count != kPointers + 1) {
-    return PyErr_Format(PyExc_TypeError, "run takes %zd integers, not %zd", kPointers + 1, count);
-  }
-  void* buffers[kPointers + 1];
-  for (Py_ssize_t i = 0; i < count; ++i) buffers[i] = PyLong_AsVoidPtr(arguments[i]);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  const char* where = "";
-  const int error = solution_run(buffers, buffers[kPointers], &where);
-  if (error != 0) return PyErr_Format(PyExc_RuntimeError, "%s: %s", where, solution_error(error));
-  Py_RETURN_NONE;
-}
-
-static PyMethodDef methods[] = {
-    {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)(void)>(run)), METH_FASTCALL,
-     "Launches the kernels on a stream."},
-    {nullptr, nullptr, 0, nullptr}};
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "solution", nullptr, -1, methods,
-                                 nullptr, nullptr, nullptr, nullptr};
-
-#define CONCATENATE(a, b) a##b
-#define INIT(name) CONCATENATE(PyInit_, name)
-PyMODINIT_FUNC INIT(TORCH_EXTENSION_NAME)(void) { return PyModule_Create(&definition); }
-)TEXT";
-
-// Python that every file has. Vector accesses of kernels need storage at multiples of 16 bytes.
-constexpr char kHelpers[] = R"TEXT(
-def _refuse(name, what, want):
-    raise ValueError(f"ModelNew was made for {name} with {want}, not {what}")
-
-
-def _checked(name, tensor, shape, dtype, device):
-    if tensor.shape != shape:
-        _refuse(name, f"shape {tuple(tensor.shape)}", f"shape {tuple(shape)}")
-    if tensor.dtype is not dtype:
-        _refuse(name, tensor.dtype, dtype)
-    if tensor.device != device:
-        _refuse(name, f"it on {tensor.device}", f"everything on one CUDA device ({device})")
-    if not tensor.is_contiguous():
-        tensor = tensor.contiguous()
-    if tensor.data_ptr() % 16:
-        tensor = tensor.clone()
-    return tensor
-)TEXT";
-
-constexpr char kStateHelper[] = R"TEXT(
-
-def _checked_state(name, tensor, shape, dtype, device):
-    if _checked(name, tensor, shape, dtype, device) is not tensor:
-        _refuse(name, "a buffer that is scattered or unaligned", "a dense buffer")
-    return tensor
-)TEXT";
-
-std::string TorchType(const std::string& dtype) {
-  if (dtype == "f16") return "torch.float16";
-  if (dtype == "bf16") return "torch.bfloat16";
-  if (dtype == "f32") return "torch.float32";
-  if (dtype == "f64") return "torch.float64";
-  if (dtype == "i8") return "torch.int8";
-  if (dtype == "u8") return "torch.uint8";
-  if (dtype == "i32") return "torch.int32";
-  if (dtype == "i64") return "torch.int64";
-  return "torch.bool";
-}
-
-// "(4, 5)", "(4,)", "()".
-template <class Numbers>
-std::string Tuple(const Numbers& numbers) {
-  return absl::StrCat("(", absl::StrJoin(numbers, ", "), numbers.size() == 1 ? ",)" : ")");
-}
-
-// The attribute of a graph's name for a weight: `bn.weight` -> self.bn.weight, `layers.0.weight` ->
-// getattr(self.layers, "0").weight. The graph writes `_0.weight` for `0.weight`.
-std::string Attribute(const std::string& name) {
-  absl::string_view state = name;
-  if (state.size() > 1 && state[0] == '_' && absl::ascii_isdigit(state[1])) state.remove_prefix(1);
-  std::string expression = "self";
-  for (absl::string_view part : absl::StrSplit(state, '.')) {
-    if (!part.empty() && absl::ascii_isdigit(part[0])) {
-      expression = absl::StrCat("getattr(", expression, ", \"", part, "\")");
-    } else {
-      absl::StrAppend(&expression, ".", part);
-    }
-  }
-  return expression;
-}
 
 std::string Number(double value) {
   if (std::abs(value) < 1e15 && value == std::trunc(value))
@@ -148,8 +53,8 @@ absl::StatusOr<std::vector<std::string>> TensorArguments(const v1::TorchModule& 
     if (scalar != nullptr) {
       const std::string value = Number(scalar->value());
       checks.push_back(absl::StrCat("if ", parameter.name, " != ", value, ":"));
-      checks.push_back(
-          absl::StrCat("    _refuse(\"", parameter.name, "\", ", parameter.name, ", ", value, ")"));
+      checks.push_back(absl::StrCat("    _solution.refuse(\"", parameter.name, "\", ",
+                                    parameter.name, ", ", value, ")"));
     } else if (i < given) {
       names.push_back(parameter.name);
     } else if (parameter.default_value.empty()) {
@@ -161,8 +66,8 @@ absl::StatusOr<std::vector<std::string>> TensorArguments(const v1::TorchModule& 
       const std::string& value = parameter.default_value;
       const bool none = value == "None" || value == "True" || value == "False";
       checks.push_back(absl::StrCat("if ", parameter.name, none ? " is not " : " != ", value, ":"));
-      checks.push_back(
-          absl::StrCat("    _refuse(\"", parameter.name, "\", ", parameter.name, ", ", value, ")"));
+      checks.push_back(absl::StrCat("    _solution.refuse(\"", parameter.name, "\", ",
+                                    parameter.name, ", ", value, ")"));
     }
   }
   if (names.size() != tensors) {
@@ -173,165 +78,197 @@ absl::StatusOr<std::vector<std::string>> TensorArguments(const v1::TorchModule& 
   return names;
 }
 
-// Names of forward's own variables, which must not be those of its parameters.
-class Locals {
- public:
-  explicit Locals(const PythonModule& module) {
-    for (const Parameter& parameter : module.forward) parameters_.insert(parameter.name);
-  }
-  std::string Name(std::string wanted) const {
-    while (parameters_.count(wanted) > 0) wanted += "_";
-    return wanted;
-  }
+// A name for forward's own variable, which must not be that of a parameter.
+std::string LocalName(const PythonModule& module, std::string wanted) {
+  const auto taken = [&] {
+    return std::any_of(module.forward.begin(), module.forward.end(),
+                       [&](const Parameter& parameter) { return parameter.name == wanted; });
+  };
+  while (taken()) wanted += "_";
+  return wanted;
+}
 
- private:
-  std::set<std::string> parameters_;
-};
+// "x f32[8, 16], scale = 3": what forward takes in a workload.
+std::string Describe(const v1::Plan& plan, const v1::TorchModule& torch) {
+  std::vector<std::string> parts;
+  for (const v1::Buffer& buffer : plan.buffers()) {
+    if (buffer.kind() != v1::Buffer::INPUT) continue;
+    parts.push_back(absl::StrCat(buffer.tensor(), " ", buffer.dtype(), "[",
+                                 absl::StrJoin(buffer.shape(), ", "), "]"));
+  }
+  for (const auto& scalar : torch.scalars()) parts.push_back(Number(scalar.value()));
+  return absl::StrJoin(parts, ", ");
+}
+
+// Everything under `def name():`, so that none of its names meets one of the module's.
+std::string AsFunction(const std::string& name, const std::string& text,
+                       const std::string& result) {
+  std::string out = absl::StrCat("def ", name, "():\n");
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    absl::StrAppend(&out, line.empty() ? "" : "    ", line, "\n");
+  }
+  return absl::StrCat(out, "    return ", result, "\n");
+}
 
 class Writer {
  public:
-  Writer(const v1::Problem& problem, const v1::Solution& solution)
-      : problem_(problem), plan_(solution.plans(0)), arch_(solution.arch()) {}
+  Writer(const v1::Problem& problem, const v1::Solution& solution,
+         const std::vector<std::string>& cubins)
+      : problem_(problem), solution_(solution), cubins_(cubins) {}
 
   absl::StatusOr<std::string> Write() {
     auto module = ReadModule(problem_.torch().source());
     if (!module.ok()) return module.status();
-    auto graph = problem::GraphOf(problem_, problem_.workloads(0));
-    if (!graph.ok()) return graph.status();
-    auto cuda = CudaSource(plan_, "solution");
-    if (!cuda.ok()) return cuda.status();
-    auto flags = NvccFlags(arch_);
-    if (!flags.ok()) return flags.status();
-    const std::string quotes = "'''";
-    if (absl::StrContains(*cuda, quotes)) {
-      return absl::InvalidArgumentError("the device code contains ''' and cannot be quoted");
-    }
-    auto forward = Forward(*module, *graph);
+    auto plans = Plans();
+    if (!plans.ok()) return plans.status();
+    auto forward = Forward(*module);
     if (!forward.ok()) return forward.status();
-
-    const Layout layout = LayOut(plan_);
-    std::string binding = kBinding;
-    binding.replace(binding.find("@N@"), 3, absl::StrCat(layout.pointers()));
-    const std::string name = absl::StrCat(
-        "warpsmith_",
-        base::Sha256Hex(absl::StrCat(*cuda, binding, absl::StrJoin(*flags, " "))).substr(0, 16));
 
     std::string preamble = module->preamble;
     absl::StripAsciiWhitespace(&preamble);
-    std::string out = absl::StrCat(
-        "\"\"\"", problem_.torch().path(), " for ", arch_, ", found by Warpsmith.\n\n",
-        "ModelNew takes what Model takes and has its parameters, buffers and state dict. It is "
-        "made\n",
-        "for these shapes and for what the reference's get_init_inputs gives the constructor, "
-        "and\n",
-        "computes forward alone: there are no gradients.\n", "\"\"\"\n", preamble, "\n");
     // The reference may import torch under another name only.
     const std::vector<std::string> lines = absl::StrSplit(preamble, '\n');
     const bool has_torch = std::find(lines.begin(), lines.end(), "import torch") != lines.end();
-    absl::StrAppend(&out, has_torch ? "" : "import torch\n",
-                    "from torch.utils.cpp_extension import load_inline\n\n");
-    absl::StrAppend(&out, "_CUDA = r", quotes, *cuda, quotes, "\n\n");
-    absl::StrAppend(&out, "_BINDING = r", quotes, binding, quotes, "\n\n");
-    absl::StrAppend(&out, "_solution = load_inline(\n    name=\"", name,
-                    "\",\n    cpp_sources=[_BINDING],\n    cuda_sources=[_CUDA],\n",
-                    "    extra_cuda_cflags=[\"", absl::StrJoin(*flags, "\", \""),
-                    "\"],\n    no_implicit_headers=True,\n)\n\n");
-    absl::StrAppend(&out, kHelpers, has_states_ ? kStateHelper : "", "\n\n");
-    absl::StrAppend(&out, module->class_line, "\n", module->members, "\n", *forward);
-    return out;
+    std::string launcher = launcher::Files().at("launcher.py");
+    absl::StripAsciiWhitespace(&launcher);
+    return absl::StrCat(Banner(), preamble, "\n", has_torch ? "" : "import torch\n", "\n\n",
+                        module->class_line, "\n", module->members, "\n", *forward, "\n\n",
+                        AsFunction("_launcher", launcher, "Solution"), "\n\n", *plans);
   }
 
  private:
-  absl::StatusOr<std::string> Forward(const PythonModule& module, const graph::Graph& graph) {
-    std::vector<int> inputs;
-    for (int i = 0; i < plan_.buffers_size(); ++i) {
-      if (plan_.buffers(i).kind() == v1::Buffer::INPUT) inputs.push_back(i);
+  std::string Banner() const {
+    std::string out = absl::StrCat(
+        "\"\"\"", problem_.torch().path(), " for ", solution_.arch(), ", found by Warpsmith.\n\n",
+        "ModelNew takes what Model takes and has its parameters, buffers and state dict. It "
+        "computes\n"
+        "forward alone, without gradients, for what the reference's get_init_inputs gives the\n"
+        "constructor, and for\n\n");
+    for (int i = 0; i < solution_.plans_size(); ++i) {
+      absl::StrAppend(&out, "  ", problem_.workloads(i).name(), ": ",
+                      Describe(solution_.plans(i), problem_.torch()), "\n");
     }
-    std::vector<std::string> body;
-    auto names = TensorArguments(problem_.torch(), module, static_cast<int>(inputs.size()), body);
-    if (!names.ok()) return names.status();
-    if (!graph.updates.empty()) {
-      body.push_back("if not self.training:");
-      body.push_back("    _refuse(\"the module\", \"eval()\", \"train()\")");
-    }
-    const Layout layout = LayOut(plan_);
-    const Locals locals(module);
-    const std::string device = locals.Name("device"), workspace = locals.Name("workspace");
-    body.push_back(absl::StrCat(device, " = ",
-                                names->empty()
-                                    ? "torch.device(\"cuda\", torch.cuda.current_device())"
-                                    : names->at(0) + ".device"));
-    body.push_back(absl::StrCat("if ", device, ".type != \"cuda\" or ", device,
-                                ".index != torch.cuda.current_device():"));
-    body.push_back(
-        absl::StrCat("    _refuse(\"tensors\", f\"{", device, "}\", \"the current CUDA device\")"));
+    return absl::StrCat(
+        out,
+        "\nThe kernels are at the end: a plan of launches, their CUDA C++, and what a compiler "
+        "made of "
+        "it.\nThat takes PyTorch and the card's driver, and no cpp_extension, load_inline or C++ "
+        "compiler.\n\"\"\"\n");
+  }
 
-    std::vector<std::string> pointers, outputs;
-    std::vector<std::string> output_tensors;
-    int next_input = 0, tensors = 0;
-    for (int i : layout.tensors) {
-      const auto& buffer = plan_.buffers(i);
-      const std::string local = locals.Name(absl::StrCat("t", tensors++));
-      const std::string type = TorchType(buffer.dtype()), shape = Tuple(buffer.shape());
-      switch (buffer.kind()) {
-        case v1::Buffer::INPUT: {
-          const std::string& name = names->at(next_input++);
-          body.push_back(absl::StrCat(local, " = _checked(\"", name, "\", ", name, ", ", shape,
-                                      ", ", type, ", ", device, ")"));
-          break;
-        }
-        case v1::Buffer::PARAM:
-          body.push_back(absl::StrCat(local, " = _checked(\"", buffer.tensor(), "\", ",
-                                      Attribute(buffer.tensor()), ", ", shape, ", ", type, ", ",
-                                      device, ")"));
-          break;
-        case v1::Buffer::STATE:
-          has_states_ = true;
-          body.push_back(absl::StrCat(local, " = _checked_state(\"", buffer.tensor(), "\", ",
-                                      Attribute(buffer.tensor()), ", ", shape, ", ", type, ", ",
-                                      device, ")"));
-          break;
-        case v1::Buffer::OUTPUT:
-          body.push_back(absl::StrCat(local, " = torch.empty(", shape, ", dtype=", type,
-                                      ", device=", device, ")"));
-          outputs.push_back(local);
-          output_tensors.push_back(buffer.tensor());
-          break;
-        default:
-          return absl::InvalidArgumentError(
-              absl::StrCat("buffer '", buffer.tensor(), "' has no kind"));
+  // The plans, sources and binaries, and the solution made of them.
+  absl::StatusOr<std::string> Plans() const {
+    std::vector<std::string> plans, sources, binaries;
+    for (int i = 0; i < solution_.plans_size(); ++i) {
+      v1::Plan plan = solution_.plans(i);
+      plan.set_workload(problem_.workloads(i).name());
+      auto text = launcher::PlanText(plan);
+      if (!text.ok()) return text.status();
+      auto source = ExpandHeaders(plan.source());
+      if (!source.ok()) return source.status();
+      if (absl::StrContains(*source, "'''")) {
+        return absl::InvalidArgumentError("the device code contains ''' and cannot be quoted");
       }
-      pointers.push_back(local + ".data_ptr()");
+      plans.push_back(*std::move(text));
+      sources.push_back(absl::StrCat("r'''", *source, "'''"));
+      const std::string binary = i < cubins_.size() ? launcher::BinaryText(cubins_[i]) : "";
+      binaries.push_back(binary.empty() ? "\"\"" : absl::StrCat("\"\"\"\n", binary, "\n\"\"\""));
     }
-    if (layout.workspace_bytes > 0) {
-      body.push_back(absl::StrCat(workspace, " = torch.empty(", layout.workspace_bytes,
-                                  ", dtype=torch.uint8, device=", device, ")"));
-      pointers.push_back(workspace + ".data_ptr()");
-    }
-    // What torch.cuda.current_stream(device).cuda_stream is, without the microseconds that its
-    // object takes; Triton's launchers ask the same way.
-    pointers.push_back(absl::StrCat("torch._C._cuda_getCurrentRawStream(", device, ".index)"));
-    body.push_back("_solution.run(");
-    for (const auto& pointer : pointers) body.push_back(absl::StrCat("    ", pointer, ","));
-    body.push_back(")");
+    return absl::StrCat("_PLANS = [", absl::StrJoin(plans, ", "), "]\n\n_SOURCES = [",
+                        absl::StrJoin(sources, ", "), "]\n\n_BINARIES = [",
+                        absl::StrJoin(binaries, ", "),
+                        "]\n\n_solution = _launcher()(\"ModelNew\", \"", solution_.arch(),
+                        "\", _PLANS, _SOURCES, _BINARIES)\n");
+  }
 
-    // What forward gives, in the graph's order; a tensor may be given twice.
-    std::vector<std::string> results;
+  // Indexes into a plan's outputs: what forward gives, in the graph's order. A tensor may be given
+  // twice.
+  absl::StatusOr<std::vector<int>> Results(int workload) const {
+    auto graph = problem::GraphOf(problem_, problem_.workloads(workload));
+    if (!graph.ok()) return graph.status();
+    std::vector<std::string> outputs;
+    for (const v1::Buffer& buffer : solution_.plans(workload).buffers()) {
+      if (buffer.kind() == v1::Buffer::OUTPUT) outputs.push_back(buffer.tensor());
+    }
+    std::vector<int> results;
     std::set<int> used;
-    for (int output : graph.outputs) {
-      const std::string& name = graph.tensors[output].name;
+    for (const int output : graph->outputs) {
+      const std::string& name = graph->tensors[output].name;
       int found = -1;
       for (int o = 0; o < outputs.size(); ++o) {
-        if (output_tensors[o] == name && (found < 0 || used.count(found) > 0)) found = o;
+        if (outputs[o] == name && (found < 0 || used.count(found) > 0)) found = o;
       }
       if (found < 0) {
         return absl::InvalidArgumentError(absl::StrCat("the plan has no output '", name, "'"));
       }
       used.insert(found);
-      results.push_back(outputs[found]);
+      results.push_back(found);
     }
-    body.push_back(absl::StrCat("return ", absl::StrJoin(results, ", ")));
+    return results;
+  }
 
+  // Names of what a plan is given, and what forward makes of its outputs, which all share.
+  struct Interface {
+    std::vector<std::string> tensors;
+    std::vector<int> results;
+    int inputs = 0, outputs = 0;
+    bool operator==(const Interface& other) const {
+      return tensors == other.tensors && results == other.results;
+    }
+  };
+  absl::StatusOr<Interface> InterfaceOf(int workload) const {
+    Interface interface;
+    for (const v1::Buffer& buffer : solution_.plans(workload).buffers()) {
+      interface.inputs += buffer.kind() == v1::Buffer::INPUT;
+      interface.outputs += buffer.kind() == v1::Buffer::OUTPUT;
+      if (buffer.kind() == v1::Buffer::WORKSPACE) continue;
+      interface.tensors.push_back(absl::StrCat(buffer.kind(), " ", buffer.tensor()));
+    }
+    auto results = Results(workload);
+    if (!results.ok()) return results.status();
+    interface.results = *std::move(results);
+    return interface;
+  }
+
+  absl::StatusOr<std::string> Forward(const PythonModule& module) const {
+    auto interface = InterfaceOf(0);
+    if (!interface.ok()) return interface.status();
+    for (int i = 1; i < solution_.plans_size(); ++i) {
+      auto other = InterfaceOf(i);
+      if (!other.ok()) return other.status();
+      if (!(*other == *interface)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("workload '", problem_.workloads(i).name(),
+                         "' has other tensors than the first, and one module cannot hold both"));
+      }
+    }
+    std::vector<std::string> body;
+    auto names = TensorArguments(problem_.torch(), module, interface->inputs, body);
+    if (!names.ok()) return names.status();
+    auto graph = problem::GraphOf(problem_, problem_.workloads(0));
+    if (!graph.ok()) return graph.status();
+    if (!graph->updates.empty()) {
+      body.push_back("if not self.training:");
+      body.push_back("    _solution.refuse(\"the module\", \"eval()\", \"train()\")");
+    }
+    std::vector<std::string> given = {"self"};
+    given.insert(given.end(), names->begin(), names->end());
+    const std::string call = absl::StrCat("_solution.call(", absl::StrJoin(given, ", "), ")");
+    std::vector<int> all(interface->outputs);
+    std::iota(all.begin(), all.end(), 0);
+    if (interface->results.size() == 1) {
+      body.push_back(absl::StrCat("return ", call, "[", interface->results[0], "]"));
+    } else if (interface->results == all) {
+      body.push_back(absl::StrCat("return ", call));
+    } else {
+      const std::string outputs = LocalName(module, "outputs");
+      std::vector<std::string> results;
+      for (const int o : interface->results) {
+        results.push_back(absl::StrCat(outputs, "[", o, "]"));
+      }
+      body.push_back(absl::StrCat(outputs, " = ", call));
+      body.push_back(absl::StrCat("return ", absl::StrJoin(results, ", ")));
+    }
     std::vector<std::string> parameters = {"self"};
     for (const auto& parameter : module.forward) parameters.push_back(parameter.text);
     std::string out =
@@ -341,9 +278,8 @@ class Writer {
   }
 
   const v1::Problem& problem_;
-  const v1::Plan& plan_;
-  const std::string arch_;
-  bool has_states_ = false;
+  const v1::Solution& solution_;
+  const std::vector<std::string>& cubins_;
 };
 
 // Paths come with problem sets that others made.
@@ -358,7 +294,9 @@ bool IsPlainPath(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::string> ExportKernelBench(const v1::Problem& problem,
-                                              const v1::Solution& solution, OutFolder& out) {
+                                              const v1::Solution& solution,
+                                              const std::vector<std::string>& cubins,
+                                              OutFolder& out) {
   const std::string who = absl::StrCat("problem '", problem.name(), "': ");
   if (problem.torch().source().empty()) {
     return absl::InvalidArgumentError(
@@ -369,16 +307,12 @@ absl::StatusOr<std::string> ExportKernelBench(const v1::Problem& problem,
         absl::StrCat(who, "'", problem.torch().path(), "' is not a path within a suite"));
   }
   if (auto status = CheckSolution(problem, solution); !status.ok()) return status;
-  if (solution.plans_size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        who, "a KernelBench file holds one workload, this has ", solution.plans_size()));
-  }
   if (!absl::StartsWith(solution.arch(), "sm_")) {
     return absl::FailedPreconditionError(
         absl::StrCat(who, "the solution was made for '", solution.arch(),
                      "', and KernelBench wants a CUDA card; export it with --format plain"));
   }
-  auto text = Writer(problem, solution).Write();
+  auto text = Writer(problem, solution, cubins).Write();
   if (!text.ok()) {
     return absl::Status(text.status().code(), absl::StrCat(who, text.status().message()));
   }

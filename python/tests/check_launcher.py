@@ -1,0 +1,212 @@
+"""The launcher without a card: plans that are run on the processor, and what is refused.
+
+  python python/tests/check_launcher.py
+"""
+import ctypes
+import sys
+import threading
+import time
+
+import torch
+
+from host_card import HostCard, Launched, launcher
+
+ROWS, WIDTH = 4, 16
+
+
+def plan(rows=ROWS, **changes):
+    """y = x * w + sums of x, mean = x's, through a workspace that is filled and a copy."""
+    size = rows * WIDTH
+    made = {
+        "workload": f"of {rows}",
+        "buffers": [["output", "y", "f32", [rows, WIDTH]], ["input", "x", "f32", [rows, WIDTH]],
+                    ["workspace", "sums", 4 * WIDTH], ["state", "norm.mean", "f32", [WIDTH]],
+                    ["param", "w", "f32", [WIDTH]], ["workspace", "other", 4 * WIDTH],
+                    ["output", "copied", "f32", [rows, WIDTH]]],
+        "steps": [
+            {"fill": 2, "pattern": 0, "bytes": 4 * WIDTH},
+            {"fill": 5, "pattern": 0, "bytes": 0},
+            launch("sum", [["buffer", 1], ["buffer", 2], ["i64", size]], programmatic=1),
+            launch("scale", [["buffer", 1], ["buffer", 4], ["buffer", 2], ["buffer", 0], ["buffer", 3], ["i32", -size],
+                             ["f32", 0x3f000000]], programmatic=1),
+            {"copy": 0, "to": 6, "bytes": 4 * size}]}
+    made.update(changes)
+    return made
+
+
+def launch(entry, arguments, **changes):
+    return {"launch": entry, "grid": [3, 2, 1], "block": [32, 1, 1], "cluster": [], "shared": 0, "cooperative": 0,
+            "programmatic": 0, "arguments": arguments, **changes}
+
+
+def floats(address, count):
+    return torch.frombuffer((ctypes.c_float * count).from_address(address), dtype=torch.float32)
+
+
+def sum_kernel(x, sums, size):
+    time.sleep(0)  # lets another thread in
+    floats(sums, WIDTH).add_(floats(x, size).view(-1, WIDTH).sum(0))
+
+
+def scale_kernel(x, w, sums, y, mean, negative, half):
+    size = -negative
+    assert half == 0.5
+    time.sleep(0)
+    floats(mean, WIDTH).copy_(floats(sums, WIDTH) / (size // WIDTH))
+    floats(y, size).copy_((floats(x, size).view(-1, WIDTH) * floats(w, WIDTH) + floats(sums, WIDTH)).view(-1))
+
+
+KERNELS = {"sum": sum_kernel, "scale": scale_kernel}
+
+
+class Module(torch.nn.Module):
+    def __init__(self, solution):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(WIDTH))
+        self.norm = torch.nn.Module()
+        self.norm.register_buffer("mean", torch.zeros(WIDTH))
+        self.solution = solution
+
+    def forward(self, x):
+        return self.solution.call(self, x)
+
+
+def solution_of(*plans, card=None):
+    card = card or HostCard(KERNELS)
+    return launcher.Solution("It", "sm_90a", list(plans), [""] * len(plans), [""] * len(plans), card), card
+
+
+def check_answer(module, x, outputs):
+    want = x * module.w + x.sum(0)
+    for output in outputs:
+        assert torch.allclose(output, want, atol=1e-5), (output - want).abs().max()
+    assert torch.allclose(module.norm.mean, x.mean(0), atol=1e-5)
+
+
+def raises(kind, text, call):
+    try:
+        call()
+    except kind as error:
+        assert text in str(error), f"'{error}' and not '{text}'"
+        return
+    raise AssertionError(f"no '{text}'")
+
+
+def test_runs_in_order():
+    solution, card = solution_of(plan())
+    module, x = Module(solution), torch.randn(ROWS, WIDTH)
+    outputs = module(x)
+    check_answer(module, x, outputs)
+    assert [call.entry if isinstance(call, Launched) else call[0] for call in card.driver.calls] == [
+        "fill", "sum", "scale", "copy"]
+    first, second = (call for call in card.driver.calls if isinstance(call, Launched))
+    assert (first.grid, first.block, first.stream) == ([3, 2, 1], [32, 1, 1], 77)
+    # Behind a fill there is nothing to overlap with.
+    assert first.attributes == {} and second.attributes == {launcher.PROGRAMMATIC: [1, 0, 0]}
+    again = module(x)
+    assert again[0].data_ptr() != outputs[0].data_ptr()
+    check_answer(module, x, again)
+
+
+def test_attributes():
+    steps = [launch("sum", [["buffer", 1]], cluster=[4, 1, 1], shared=100, cooperative=1),
+             launch("sum", [["buffer", 1]], cooperative=1, programmatic=1)]
+    solution, card = solution_of(plan(steps=steps), card=HostCard())
+    Module(solution)(torch.randn(ROWS, WIDTH))
+    first, second = card.driver.calls
+    assert first.attributes == {launcher.CLUSTER: [4, 1, 1], launcher.COOPERATIVE: [1, 0, 0]} and first.shared == 100
+    assert second.attributes == {launcher.COOPERATIVE: [1, 0, 0]}
+
+
+def test_dispatches_on_shapes():
+    solution, card = solution_of(plan(4), plan(8))
+    module = Module(solution)
+    for rows in (4, 8, 4):
+        x = torch.randn(rows, WIDTH)
+        check_answer(module, x, module(x))
+    raises(ValueError, "It was made for x with shape (4, 16) or shape (8, 16), not shape (5, 16)",
+           lambda: module(torch.randn(5, WIDTH)))
+    raises(ValueError, "type torch.float32, not type torch.float64", lambda: module(torch.randn(8, WIDTH).double()))
+    raises(ValueError, "a tensor, not a list", lambda: module([1]))
+    count = len(card.driver.calls)
+    x = torch.randn(WIDTH, 8).t()
+    check_answer(module, x, module(x))  # scattered
+    assert len(card.driver.calls) > count
+
+
+def test_subclasses_are_tensors_too():
+    class Mine(torch.Tensor):
+        ...
+
+    solution, _ = solution_of(plan())
+    module, x = Module(solution), torch.randn(ROWS, WIDTH)
+    check_answer(module, x, module(x.as_subclass(Mine)))
+
+
+def test_streams():
+    current = [5]
+    solution, card = solution_of(plan())
+    card.stream = lambda device: current[0]
+    module, x = Module(solution), torch.randn(ROWS, WIDTH)
+    for current[0] in (5, 9, 0, 9):
+        card.driver.calls.clear()
+        module(x)
+        assert {call.stream if isinstance(call, Launched) else call[-1] for call in card.driver.calls} == {current[0]}
+
+
+def test_errors():
+    solution, card = solution_of(plan())
+    module, x = Module(solution), torch.randn(ROWS, WIDTH)
+    # A thread without a context gets one, once.
+    card.driver.errors = [launcher.INVALID_CONTEXT]
+    check_answer(module, x, module(x))
+    assert card.entered == 1
+    card.driver.errors = [0, 0, 719]
+    raises(RuntimeError, "scale: unknown (CUDA error 719)", lambda: module(x))
+    card.driver.errors = [launcher.INVALID_CONTEXT, launcher.INVALID_CONTEXT]
+    raises(RuntimeError, "filling or copying to sums", lambda: module(x))
+    check_answer(module, x, module(x))
+
+
+def test_threads():
+    solution, _ = solution_of(plan(4), plan(8))
+    failures = []
+
+    def work(seed):
+        try:
+            generator = torch.Generator().manual_seed(seed)
+            module = Module(solution)
+            for i in range(100):
+                x = torch.randn(4 + 4 * (i % 2), WIDTH, generator=generator)
+                check_answer(module, x, module(x))
+        except BaseException as error:
+            failures.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.setswitchinterval(before)
+    assert not failures, failures
+
+
+def test_compiles():
+    cubin = launcher.compiled('extern "C" __global__ void k(float* x) { *x = 1; }', "sm_90a")
+    assert cubin[:4] == b"\x7fELF" and b"k" in cubin
+    raises(RuntimeError, "identifier \"y\" is undefined",
+           lambda: launcher.compiled('extern "C" __global__ void k(float* x) { *x = y; }', "sm_90a"))
+    raises(RuntimeError, "NVRTC for sm_12: ", lambda: launcher.compiled("", "sm_12"))
+
+
+def main():
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            test()
+            print("passed", name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,411 @@
+"""Runs plans of CUDA kernels on PyTorch's tensors. Needs PyTorch and the card's driver, and no C++ compiler.
+
+    solution = Solution("ModelNew", "sm_90a", PLANS, SOURCES, BINARIES)
+    y, total = solution.call(module, x)
+
+A plan is data. There is one for each set of shapes; the first that fits the tensors is run.
+
+  workload  a name for people
+  buffers   [kind, name, type, shape]: "input", what the caller gives, in order; "param" and "state", the
+            module's own, by their names in its state dict; "output", made anew by every call.
+            ["workspace", name, bytes]: made by every call, and holds anything when it starts.
+  steps     in order, on the caller's current stream:
+            {"launch": entry, "grid": [x, y, z], "block": [x, y, z], "cluster": [x, y, z] or [], "shared": bytes,
+             "cooperative": 0 or 1, "programmatic": 0 or 1, "arguments": [[kind, value], ...]}
+               an argument is ["buffer", its index], ["i32", number], ["i64", number] or ["f32", its 32 bits];
+            {"fill": buffer, "pattern": 32 bits, "bytes": multiple of 4}; {"copy": buffer, "to": buffer, "bytes": n}
+
+SOURCES has the CUDA C++ of each plan, BINARIES what a compiler made of it for the named architecture (a cubin,
+compressed by zlib, in base64), or "". On another card, or without a binary, the source is compiled by the NVRTC that
+comes with PyTorch, once, when it is first called.
+
+A call checks the type, shape and place of every tensor each time, gives no gradients, waits for nothing, and may be
+captured in a CUDA graph. Any number of threads may call one solution at once.
+
+Microseconds count here: what a call does is written out as Python for each plan when it is first called (Plan.writing,
+Solution.writing), without loops over tensors.
+"""
+import base64
+import ctypes
+import glob
+import os
+import struct
+import zlib
+from _thread import get_ident
+
+import torch
+
+ALIGNMENT = 16  # of a tensor's storage: kernels access vectors of so many bytes
+WORKSPACE_ALIGNMENT = 256
+PLAIN_SHARED = 48 << 10  # bytes of shared memory that a block has without asking
+PLAIN_CLUSTER = 8  # blocks of a cluster, likewise
+MOST_RECORDS = 256  # threads whose arguments are kept
+# Of the driver's interface.
+MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
+CLUSTER, COOPERATIVE, PROGRAMMATIC = 4, 2, 6
+INVALID_CONTEXT, INVALID_HANDLE = 201, 400
+RELAXED_CAPTURE = 2
+
+PLAIN = {torch.Tensor, torch.nn.Parameter}  # subclasses may be anything
+TYPES = {"bool": torch.bool, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64,
+         "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+
+
+class LaunchConfig(ctypes.Structure):
+    """The driver's CUlaunchConfig."""
+    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+                ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint)]
+
+
+class LaunchAttribute(ctypes.Structure):
+    """The driver's CUlaunchAttribute."""
+    _fields_ = [("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16)]
+
+
+def compiled(source, architecture):
+    """The cubin that the NVRTC of this PyTorch makes of it."""
+    root = os.path.dirname(os.path.dirname(torch.__file__))
+    version = (torch.version.cuda or "").split(".")[0]
+    folders = [root + "/nvidia/*/lib", root + "/torch/lib", os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/lib64",
+               "/usr/local/cuda*/lib64"]
+    found = [path for wanted in (version + "*", "*") for folder in folders
+             for path in sorted(glob.glob(f"{folder}/libnvrtc[.-]*so*"))
+             if "builtins" not in path and path.split(".so.")[-1].startswith(wanted.rstrip("*"))]
+    if not found:
+        raise RuntimeError(f"there is no binary for {architecture} here, and no NVRTC to make one: install the Python "
+                           "package nvidia-cuda-nvrtc, or the CUDA toolkit, of PyTorch's CUDA version")
+    for builtins in sorted(glob.glob(os.path.dirname(found[0]) + "/libnvrtc-builtins*.so*")):
+        ctypes.CDLL(builtins, ctypes.RTLD_GLOBAL)  # which NVRTC asks for by name
+    nvrtc = ctypes.CDLL(found[0])
+    nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
+    program = ctypes.c_void_p()
+
+    def check(result):
+        if result:
+            raise RuntimeError(f"NVRTC for {architecture}: {nvrtc.nvrtcGetErrorString(result).decode()}\n{fetch('ProgramLog')}")
+
+    def fetch(what):
+        size = ctypes.c_size_t()
+        getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        getattr(nvrtc, f"nvrtcGet{what}")(program, text)
+        return text.raw.rstrip(b"\0").decode(errors="replace") if what == "ProgramLog" else text.raw
+
+    options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
+    check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"solution.cu", 0, None, None))
+    check(nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)))
+    binary = fetch("CUBIN")
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return binary
+
+
+class OutsideCapture:
+    """What is done inside may be done while a stream is being captured, and is no part of the graph."""
+
+    def __init__(self, driver):
+        self._driver, self._mode = driver, ctypes.c_int(RELAXED_CAPTURE)
+
+    def __enter__(self):
+        self._driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode))
+
+    def __exit__(self, *error):
+        self._driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode))
+
+
+class Card:
+    """What a call needs of the machine: the current device and stream, memory, and the driver."""
+
+    def __init__(self):
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.device = torch._C._cuda_getDevice
+        self.stream = torch._C._cuda_getCurrentRawStream
+        # As compiled graphs of PyTorch's own take their memory: from its caching allocator, without dispatch.
+        self.empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", self._empty)
+
+    @staticmethod
+    def _empty(shape, strides, dtype):
+        return torch.empty_strided(shape, strides, dtype=dtype, device="cuda")
+
+    def check(self, error, what):
+        if error:
+            text = ctypes.c_char_p()
+            self.driver.cuGetErrorString(error, ctypes.byref(text))
+            raise RuntimeError(f"{what}: {(text.value or b'unknown').decode()} (CUDA error {error})")
+
+    def enter(self, device):
+        """Makes PyTorch's context of the device the thread's: a new thread has none."""
+        context = ctypes.c_void_p()
+        self.check(self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "the device's context")
+        self.check(self.driver.cuCtxSetCurrent(context), "the device's context")
+
+    def again(self, error, device, function, arguments):
+        """The result of a launch that failed, tried once more where all that it lacked was a context."""
+        if error not in (INVALID_CONTEXT, INVALID_HANDLE):
+            return error
+        self.enter(device)
+        return function(*arguments)
+
+    def load(self, plan, device):
+        """{entry: function} of the plan's kernels."""
+        self.enter(device)
+        major, minor = torch.cuda.get_device_capability(device)
+        here = f"sm_{major}{minor}"
+        if plan.binary and plan.architecture.rstrip("af") == here:
+            binary = zlib.decompress(base64.b64decode(plan.binary))
+        else:
+            binary = compiled(plan.source, here + ("a" if major >= 9 else ""))
+        module = ctypes.c_void_p()
+        with OutsideCapture(self.driver):
+            self.check(self.driver.cuModuleLoadData(ctypes.byref(module), binary), "loading the kernels")
+            return {step["launch"]: self._function(module, step["launch"], plan)
+                    for step in plan.steps if "launch" in step}
+
+    def _function(self, module, entry, plan):
+        function = ctypes.c_void_p()
+        self.check(self.driver.cuModuleGetFunction(ctypes.byref(function), module, entry.encode()), entry)
+        launches = [step for step in plan.steps if step.get("launch") == entry]
+        shared = max(step["shared"] for step in launches)
+        if shared > PLAIN_SHARED:
+            self.check(self.driver.cuFuncSetAttribute(function, MAX_DYNAMIC_SHARED, shared), entry)
+        if any(volume(step["cluster"]) > PLAIN_CLUSTER for step in launches):
+            self.check(self.driver.cuFuncSetAttribute(function, NON_PORTABLE_CLUSTER, 1), entry)
+        return function
+
+
+def volume(numbers):
+    product = 1
+    for number in numbers:
+        product *= number
+    return product
+
+
+def dense_strides(shape):
+    return tuple(volume(max(1, n) for n in shape[axis + 1:]) for axis in range(len(shape)))
+
+
+def written(name, parameters, lines, names):
+    """The function of that text, in which `names` mean what they say."""
+    text = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
+    scope = dict(names)
+    exec(compile(text, f"<{name} of a plan>", "exec"), scope)
+    return scope[name]
+
+
+class Record:
+    """The driver's arguments of one run of a plan, used by one thread at a time.
+
+    All that changes is a row of words: the stream, the tensors' addresses, those of workspace. Kernels' parameters
+    point into it. `store` writes it, then `calls` are made in order.
+    """
+
+    def __init__(self, plan, card, functions):
+        words = 1 + len(plan.order)
+        constants = [value for step in plan.steps for kind, value in step.get("arguments", ()) if kind != "buffer"]
+        self.row = (ctypes.c_uint64 * (words + len(constants)))()
+        self.store = struct.Struct(f"={words}Q").pack_into
+        self.configs, self.calls, self.kept = [], [], []
+        self.stream = None
+        self._place = {buffer: 1 + i for i, buffer in enumerate(plan.order)}
+        self._next = words
+        follows_kernel = False
+        for step in plan.steps:
+            if "launch" in step:
+                self._add_launch(step, follows_kernel, card, functions)
+            elif step["bytes"] > 0:
+                self._add_memory(step, plan, card)
+            follows_kernel = "launch" in step
+
+    def _add_launch(self, step, follows_kernel, card, functions):
+        parameters = (ctypes.c_void_p * max(1, len(step["arguments"])))()
+        for i, (kind, value) in enumerate(step["arguments"]):
+            place = self._place[value] if kind == "buffer" else self._next
+            if kind != "buffer":
+                self.row[place] = value & 0xFFFFFFFFFFFFFFFF  # the low bytes come first
+                self._next += 1
+            parameters[i] = ctypes.addressof(self.row) + 8 * place
+        attributes = (LaunchAttribute * 3)()
+        config = LaunchConfig(tuple(step["grid"]), tuple(step["block"]), step["shared"], None,
+                              ctypes.addressof(attributes), 0)
+        # Overlap is defined between two kernels; behind a fill or a copy there is nothing to overlap with.
+        overlaps = step["programmatic"] and follows_kernel and not step["cooperative"]
+        for kind, value in ((CLUSTER, step["cluster"]), (COOPERATIVE, [1] * step["cooperative"]),
+                            (PROGRAMMATIC, [1] if overlaps else [])):
+            if value:
+                attribute = attributes[config.attribute_count]
+                attribute.id, attribute.value[:len(value)] = kind, value
+                config.attribute_count += 1
+        arguments = (ctypes.c_void_p(ctypes.addressof(config)), functions[step["launch"]],
+                     ctypes.c_void_p(ctypes.addressof(parameters)), None)
+        self.kept += [parameters, attributes]
+        self.configs.append(config)
+        self.calls.append((card.driver.cuLaunchKernelEx, arguments, step["launch"]))
+
+    def _add_memory(self, step, plan, card):
+        def word(place):  # passed by the value that it has when the call is made
+            return ctypes.c_uint64.from_buffer(self.row, 8 * place)
+
+        count = ctypes.c_size_t(step["bytes"])
+        if "fill" in step:
+            target = step["fill"]
+            count = ctypes.c_size_t(step["bytes"] // 4)
+            arguments = (word(self._place[target]), ctypes.c_uint(step["pattern"]), count, word(0))
+            call = card.driver.cuMemsetD32Async
+        else:
+            target = step["to"]
+            arguments = (word(self._place[target]), word(self._place[step["copy"]]), count, word(0))
+            call = card.driver.cuMemcpyDtoDAsync_v2
+        self.calls.append((call, arguments, f"filling or copying to {plan.buffers[target][1]}"))
+
+    def set_stream(self, stream):
+        self.stream = stream
+        for config in self.configs:
+            config.stream = stream
+
+
+class Plan:
+    def __init__(self, architecture, plan, source, binary):
+        self.architecture, self.source, self.binary = architecture, source, binary
+        self.workload, self.buffers, self.steps = plan["workload"], plan["buffers"], plan["steps"]
+        kinds = ("input", "param", "state", "output", "workspace")
+        of_kind = {kind: [i for i, buffer in enumerate(self.buffers) if buffer[0] == kind] for kind in kinds}
+        taken = of_kind["input"] + of_kind["param"] + of_kind["state"]
+        self.names = [self.buffers[i][1] for i in taken]
+        self.wanted = [self._form(i) for i in taken]
+        self.states = set(range(len(taken) - len(of_kind["state"]), len(taken)))
+        self.outputs = [(shape, dense_strides(shape), dtype) for shape, dtype in map(self._form, of_kind["output"])]
+        self.offsets, end = [], 0
+        for i in of_kind["workspace"]:
+            self.offsets.append(end)
+            end += -(-self.buffers[i][2] // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+        self.workspace = ((end,), (1,), torch.uint8)
+        # Buffers in the order in which a run has their addresses.
+        self.order = taken + of_kind["output"] + of_kind["workspace"]
+
+    def _form(self, buffer):
+        return tuple(self.buffers[buffer][3]), TYPES[self.buffers[buffer][2]]
+
+    def writing(self, card):
+        """run(tensor, ...): the outputs, or None where a tensor is not just as wanted, on the current device."""
+        tensors = [f"t{i}" for i in range(len(self.wanted))]
+        addresses = [f"a{i}" for i in range(len(self.wanted))]
+        outputs = [f"y{i}" for i in range(len(self.outputs))]
+        names = {"PLAIN": PLAIN, "current_device": card.device, "current_stream": card.stream, "empty": card.empty,
+                 "get_ident": get_ident, "card": card, "Record": Record, "plan": self,
+                 "functions": {},  # by device
+                 "loaded": {}}  # by device: {thread: its record, while it is not used}
+        lines = ["device = current_device()"]
+        for i, (t, a, (shape, dtype)) in enumerate(zip(tensors, addresses, self.wanted)):
+            names[f"shape{i}"], names[f"type{i}"] = shape, dtype
+            lines += [f"if ({t}.__class__ not in PLAIN or {t}.shape != shape{i} or {t}.dtype is not type{i}",
+                      f"        or {t}.get_device() != device or not {t}.is_contiguous()):",
+                      "    return None",
+                      f"{a} = {t}.data_ptr()"]
+        if addresses:
+            lines += [f"if ({' | '.join(addresses)}) % {ALIGNMENT}:", "    return None"]
+        for i, (y, form) in enumerate(zip(outputs, self.outputs)):
+            names[f"form{i}"] = form
+            lines.append(f"{y} = empty(*form{i})")
+            addresses.append(f"{y}.data_ptr()")
+        if self.offsets:
+            names["block_form"] = self.workspace
+            lines += ["block = empty(*block_form)", "base = block.data_ptr()"]
+            addresses += [f"base + {offset}" for offset in self.offsets]
+        lines += ["records = loaded.get(device)",
+                  "if records is None:",
+                  "    functions[device] = card.load(plan, device)",
+                  "    records = loaded.setdefault(device, {})",
+                  "me = get_ident()",
+                  "record = records.pop(me, None)",
+                  "if record is None:",
+                  "    record = Record(plan, card, functions[device])",
+                  "stream = current_stream(device)",
+                  "if stream != record.stream:",
+                  "    record.set_stream(stream)",
+                  f"record.store(record.row, 0, stream, {', '.join(addresses)})",
+                  "for function, arguments, what in record.calls:",
+                  "    error = function(*arguments)",
+                  "    if error:",
+                  "        card.check(card.again(error, device, function, arguments), what)",
+                  f"if len(records) < {MOST_RECORDS}:",
+                  "    records[me] = record",
+                  f"return ({''.join(y + ', ' for y in outputs)})"]
+        return written("run", tensors, lines, names)
+
+
+def tensor_of(owner, name):
+    """A module's parameter, buffer or attribute."""
+    found = owner._parameters.get(name)
+    if found is None:
+        found = owner._buffers.get(name)
+    return getattr(owner, name) if found is None else found
+
+
+class Solution:
+    """Plans for one computation, a set of shapes each. `call` takes the module that has the parameters, and the
+    inputs; it gives a tuple of the plan's outputs, in its order. ValueError names the tensor that no plan is for."""
+
+    def __init__(self, name, architecture, plans, sources, binaries, card=None):
+        self.name = name
+        self.plans = [Plan(architecture, *given) for given in zip(plans, sources, binaries)]
+        self._card, self._runs = card, []
+        self.call = self._first_call
+
+    def refuse(self, name, what, want):
+        raise ValueError(f"{self.name} was made for {name} with {want}, not {what}")
+
+    def _first_call(self, module, *inputs):
+        if self._card is None:
+            if not torch.cuda.is_available():
+                self.refuse("a machine", "this one, where PyTorch sees none", "a CUDA device")
+            self._card = Card()
+        call = self._writing()
+        self.call = call
+        return call(module, *inputs)
+
+    def _writing(self):
+        """call(module, input, ...)"""
+        plan = self.plans[0]
+        given = sum(buffer[0] == "input" for buffer in plan.buffers)
+        inputs = [f"x{i}" for i in range(given)]
+        tensors = list(inputs)
+        # Modes, such as a default device, make each look at a tensor slow.
+        lines = ["with no_modes():"]
+        for i, name in enumerate(plan.names[given:]):
+            *path, leaf = name.split(".")
+            owner = "module" + "".join(f"._modules[{part!r}]" for part in path)
+            lines += [f"    w{i} = {owner}._parameters.get({leaf!r})",
+                      f"    if w{i} is None:",
+                      f"        w{i} = tensor_of({owner}, {leaf!r})"]
+            tensors.append(f"w{i}")
+        self._runs = [one.writing(self._card) for one in self.plans]
+        names = {"no_modes": torch._C.DisableTorchFunction, "tensor_of": tensor_of, "adapt": self._adapt}
+        for i, run in enumerate(self._runs):
+            names[f"run{i}"] = run
+            lines += [f"    outputs = run{i}({', '.join(tensors)})",
+                      "    if outputs is not None:",
+                      "        return outputs"]
+        lines.append(f"    return adapt([{', '.join(tensors)}])")
+        return written("call", ["module"] + inputs, lines, names)
+
+    def _adapt(self, tensors):
+        """What is not just as wanted is refused by name, or made dense and aligned, and run."""
+        device = self._card.device()
+        fitting, adapted = list(range(len(self.plans))), []
+        for i, tensor in enumerate(tensors):
+            name = self.plans[0].names[i]
+            if not isinstance(tensor, torch.Tensor):
+                self.refuse(name, f"a {type(tensor).__name__}", "a tensor")
+            for column, (what, is_it) in enumerate((("shape", tuple(tensor.shape)), ("type", tensor.dtype))):
+                wanted = [self.plans[plan].wanted[i][column] for plan in fitting]
+                if is_it not in wanted:
+                    self.refuse(name, f"{what} {is_it}", " or ".join(f"{what} {w}" for w in dict.fromkeys(wanted)))
+                fitting = [plan for plan, w in zip(fitting, wanted) if w == is_it]
+            if tensor.get_device() != device:
+                self.refuse(name, f"it on {tensor.device}", f"everything on the current CUDA device (cuda:{device})")
+            dense = tensor.as_subclass(torch.Tensor).contiguous()
+            if dense.data_ptr() % ALIGNMENT:
+                dense = dense.clone()
+            if i in self.plans[0].states and dense.data_ptr() != tensor.data_ptr():
+                self.refuse(name, "a buffer that is scattered or unaligned", "a dense buffer")
+            adapted.append(dense)
+        return self._runs[fitting[0]](*adapted)
