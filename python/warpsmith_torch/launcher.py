@@ -184,10 +184,11 @@ def dense_strides(shape):
 
 
 def written(name, parameters, lines, names):
-    """The function of that text, in which `names` mean what they say."""
+    """The function of that text, which is its docstring too; `names` are its globals."""
     text = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
     scope = dict(names)
     exec(compile(text, f"<{name} of a plan>", "exec"), scope)
+    scope[name].__doc__ = text
     return scope[name]
 
 
