@@ -134,6 +134,54 @@ def test_dispatches_on_shapes():
     assert len(card.driver.calls) > count
 
 
+def test_what_was_seen_is_looked_at_again():
+    solution, _ = solution_of(plan())
+    module, x = Module(solution), torch.randn(ROWS, WIDTH)
+    for _ in range(3):
+        check_answer(module, x, module(x))
+    # A tensor may change in place, and keep its address.
+    x.t_()
+    raises(ValueError, "not shape (16, 4)", lambda: module(x))
+    x.t_()
+    x.resize_(ROWS - 1, WIDTH)
+    raises(ValueError, "not shape (3, 16)", lambda: module(x))
+    x.resize_(ROWS, WIDTH)
+    check_answer(module, x, module(x))
+    x.data = x.data.view(torch.int32)
+    raises(ValueError, "not type torch.int32", lambda: module(x))
+    x = torch.randn(WIDTH, ROWS).t()
+    check_answer(module, x, module(x))
+    module.w.data = torch.randn(WIDTH * 2)[::2]
+    check_answer(module, x, module(x))
+    module.w.data = torch.randn(WIDTH + 1)
+    raises(ValueError, "w with shape (16,)", lambda: module(x))
+
+
+def test_grad_modes_in_turn():
+    solution, _ = solution_of(plan())
+    module = Module(solution)
+    for i in range(3 * launcher.MOST_SEEN):
+        x = torch.randn(ROWS, WIDTH, requires_grad=i % 3 == 0)
+        with torch.set_grad_enabled(i % 2 == 0):
+            outputs = module(x)
+        assert not outputs[0].requires_grad
+        check_answer(module, x, outputs)
+
+
+def test_one_tensor_twice():
+    steps = [launch("add", [["buffer", 0], ["buffer", 1], ["buffer", 2]])]
+    buffers = [["input", "a", "f32", [8]], ["input", "b", "f32", [8]], ["output", "y", "f32", [8]]]
+
+    def add(a, b, y):
+        floats(y, 8).copy_(floats(a, 8) + floats(b, 8))
+
+    solution, _ = solution_of({"workload": "", "buffers": buffers, "steps": steps}, card=HostCard({"add": add}))
+    x = torch.randn(8)
+    for _ in range(3):
+        assert torch.equal(solution.call(None, x, x)[0], 2 * x)
+        assert torch.equal(solution.call(None, x, x + 1)[0], 2 * x + 1)
+
+
 def test_subclasses_are_tensors_too():
     class Mine(torch.Tensor):
         ...

@@ -19,7 +19,7 @@ SOURCES has the CUDA C++ of each plan, BINARIES what a compiler made of it for t
 compressed by zlib, in base64), or "". On another card, or without a binary, the source is compiled by the NVRTC that
 comes with PyTorch, once, when it is first called.
 
-A call checks the type, shape and place of every tensor each time, gives no gradients, waits for nothing, and may be
+A call checks type, shape, strides and place of every tensor each time, gives no gradients, waits for nothing, and may be
 captured in a CUDA graph. Any number of threads may call one solution at once.
 
 Microseconds count here: what a call does is written out as Python for each plan when it is first called (Plan.writing,
@@ -40,6 +40,7 @@ WORKSPACE_ALIGNMENT = 256
 PLAIN_SHARED = 48 << 10  # bytes of shared memory that a block has without asking
 PLAIN_CLUSTER = 8  # blocks of a cluster, likewise
 MOST_RECORDS = 256  # threads whose arguments are kept
+MOST_SEEN = 64  # times that the form of a plan's tensors is noted
 # Of the driver's interface.
 MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER, COOPERATIVE, PROGRAMMATIC = 4, 2, 6
@@ -192,6 +193,24 @@ def written(name, parameters, lines, names):
     return scope[name]
 
 
+class Seen:
+    """The form of the tensors that were last found to be as wanted, so that more of the same are known by one look of
+    PyTorch's own (which compiled graphs of its guard their inputs by) instead of five at each. `form` is (device,
+    function of the tensors: are they of that form). Where PyTorch has no such thing, nothing is ever the same."""
+
+    def __init__(self):
+        self.form = (None, None)
+        self._left = MOST_SEEN if hasattr(torch._C._dynamo.guards, "TensorGuards") else 0
+
+    def remember(self, device, *tensors):
+        if self._left > 0:
+            self._left -= 1
+            # the sizes and strides that it is to see
+            sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+            self.form = (device, torch._C._dynamo.guards.TensorGuards(
+                *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check)
+
+
 class Record:
     """The driver's arguments of one run of a plan, used by one thread at a time.
 
@@ -291,17 +310,20 @@ class Plan:
         addresses = [f"a{i}" for i in range(len(self.wanted))]
         outputs = [f"y{i}" for i in range(len(self.outputs))]
         names = {"PLAIN": PLAIN, "current_device": card.device, "current_stream": card.stream, "empty": card.empty,
-                 "get_ident": get_ident, "card": card, "Record": Record, "plan": self,
+                 "get_ident": get_ident, "card": card, "Record": Record, "plan": self, "seen": Seen(),
                  "functions": {},  # by device
                  "loaded": {}}  # by device: {thread: its record, while it is not used}
         lines = ["device = current_device()"]
-        for i, (t, a, (shape, dtype)) in enumerate(zip(tensors, addresses, self.wanted)):
-            names[f"shape{i}"], names[f"type{i}"] = shape, dtype
-            lines += [f"if ({t}.__class__ not in PLAIN or {t}.shape != shape{i} or {t}.dtype is not type{i}",
-                      f"        or {t}.get_device() != device or not {t}.is_contiguous()):",
-                      "    return None",
-                      f"{a} = {t}.data_ptr()"]
-        if addresses:
+        if tensors:
+            lines += ["seen_on, same = seen.form",
+                      f"if device != seen_on or not same({', '.join(tensors)}):"]
+            for i, (t, (shape, dtype)) in enumerate(zip(tensors, self.wanted)):
+                names[f"shape{i}"], names[f"type{i}"] = shape, dtype
+                lines += [f"    if ({t}.__class__ not in PLAIN or {t}.shape != shape{i} or {t}.dtype is not type{i}",
+                          f"            or {t}.get_device() != device or not {t}.is_contiguous()):",
+                          "        return None"]
+            lines.append(f"    seen.remember(device, {', '.join(tensors)})")
+            lines += [f"{a} = {t}.data_ptr()" for t, a in zip(tensors, addresses)]
             lines += [f"if ({' | '.join(addresses)}) % {ALIGNMENT}:", "    return None"]
         for i, (y, form) in enumerate(zip(outputs, self.outputs)):
             names[f"form{i}"] = form
