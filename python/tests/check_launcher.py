@@ -176,7 +176,7 @@ def test_one_tensor_twice():
         floats(y, 8).copy_(floats(a, 8) + floats(b, 8))
 
     solution, _ = solution_of({"workload": "", "buffers": buffers, "steps": steps}, card=HostCard({"add": add}))
-    x = torch.randn(8)
+    x = torch.arange(8.0)
     for _ in range(3):
         assert torch.equal(solution.call(None, x, x)[0], 2 * x)
         assert torch.equal(solution.call(None, x, x + 1)[0], 2 * x + 1)
@@ -252,6 +252,7 @@ def test_compiles():
 def main():
     for name, test in list(globals().items()):
         if name.startswith("test_"):
+            torch.manual_seed(3)
             test()
             print("passed", name)
 
