@@ -3,6 +3,8 @@
 A Distribution is {"kind": normal | uniform | integers | constant, "low", "high"}, with the meaning
 of common/graph/graph.h. What has no exact counterpart gets one with about the same range.
 """
+import math
+
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
@@ -12,6 +14,9 @@ SOFTMAX_LOW, SOFTMAX_HIGH = 0.5, 1.5
 
 
 def distribution(kind, low, high):
+    """ValueError: there is none, of numbers that are not finite."""
+    if not math.isfinite(low) or not math.isfinite(high):
+        raise ValueError("not finite")
     return {"kind": kind, "low": float(low), "high": float(high)}
 
 
@@ -151,6 +156,9 @@ def of_values(tensor):
     if tensor.numel() == 0:
         return NORMAL
     data = tensor.detach().double()
+    data = data[data.isfinite()]
+    if data.numel() == 0:
+        return NORMAL
     low, high = data.min().item(), data.max().item()
     if low == high:
         return distribution("constant", low, 0)

@@ -11,6 +11,10 @@ No data is made: inputs and large models are fake tensors. A line has either "er
   outputs                       [{node}], tensors only, in forward's order
   updates                       [{state, node}]: buffers that forward changes
   init                          the constructor's arguments, for people
+  description                   the first line of the file's docstring, or ""
+
+A file for several workloads (module.py) has `workloads` in place of placeholders to init: a list of what
+these say for each, with its name and its dims.
 
 A value is null, a bool, a number, a string, a list, {"node": name}, {"dtype": name} or
 {"number": "inf" | "-inf" | "nan"}. Arguments are complete: defaults are filled in.
@@ -100,13 +104,13 @@ def constant_values(tensor):
     return [number(v) for v in tensor.detach().reshape(-1).tolist()]
 
 
-def real_distributions(module, fake_model):
+def real_distributions(module, fake_model, dims):
     """{state-dict name: distribution} from a real model, where that is small enough to build."""
     tensors = modules.tensors_of(fake_model)
     if not tensors or sum(t.numel() for t in tensors.values()) > REAL_MODEL_ELEMENTS:
         return {}
     with torch.device("cpu"):
-        real = modules.make_model(module)
+        real = modules.make_model(module, dims)
     return {name: distributions.of_values(t) for name, t in modules.tensors_of(real).items()}
 
 
@@ -139,15 +143,15 @@ def watch_state(model):
     return hook
 
 
-def trace(module, decompose):
+def trace(module, decompose, dims):
     """(exported program, inputs, {id of input: distribution}, model)"""
     watch = distributions.Watch()
     with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True):
         torch.manual_seed(modules.SEED)
         with watch:
-            inputs = list(module.get_inputs())
+            inputs = list(module.get_inputs(**dims))
         drawn = [watch.of(x) if isinstance(x, torch.Tensor) else None for x in inputs]
-        model = modules.make_model(module)
+        model = modules.make_model(module, dims)
         hook = watch_state(model)
         with torch.no_grad():
             program = torch.export.export(model, tuple(inputs), strict=False)
@@ -198,10 +202,11 @@ def results(program):
     return outputs, updates
 
 
-def dump_module(module, decompose=True):
-    """The row of a module that has Model, get_inputs and get_init_inputs, but for its path and source."""
-    program, inputs, drawn, model = trace(module, decompose)
-    weights = real_distributions(module, model)
+def dump_module(module, decompose=True, dims=None):
+    """What a row says of a module that has Model, get_inputs and get_init_inputs, under one workload."""
+    dims = dims or {}
+    program, inputs, drawn, model = trace(module, decompose, dims)
+    weights = real_distributions(module, model, dims)
     if any(isinstance(x, (list, tuple, dict)) for x in inputs):
         raise ValueError("an input is a list or a dictionary of tensors")
     outputs, updates = results(program)
@@ -209,14 +214,20 @@ def dump_module(module, decompose=True):
         "torch": torch.__version__,
         "placeholders": placeholders(program, inputs, drawn, weights),
         "nodes": [encode_node(n) for n in program.graph.nodes if n.op == "call_function"],
-        "outputs": outputs, "updates": updates, "init": repr(modules.init_arguments(module)),
+        "outputs": outputs, "updates": updates, "init": repr(modules.init_arguments(module, dims)),
     }
 
 
 def dump_file(path):
     with open(path) as file:
         source = file.read()
-    return {"path": path, "source": source, **dump_module(modules.load_file(path))}
+    module = modules.load_file(path)
+    description = (module.__doc__ or "").strip().partition("\n")[0]
+    row = {"path": path, "source": source, "description": description}
+    if not hasattr(module, "WORKLOADS"):
+        return {**row, **dump_module(module)}
+    return {**row, "torch": torch.__version__, "workloads": [{"name": name, "dims": dims, **dump_module(module, dims=dims)}
+                                 for name, dims in modules.workloads_of(module).items()]}
 
 
 def dump_or_error(path):

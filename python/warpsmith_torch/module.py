@@ -1,4 +1,8 @@
-"""A KernelBench-style file: class Model, get_inputs() and get_init_inputs()."""
+"""A KernelBench-style file: class Model, get_inputs() and get_init_inputs().
+
+A file for several workloads also has WORKLOADS = {name: {dimension: int}}, and both functions take the
+dimensions by name; with defaults for them it is a KernelBench file too, for one of them.
+"""
 import importlib.util
 import os
 import re
@@ -36,9 +40,14 @@ def load_source(source, directory=None):
         raise
 
 
-def init_arguments(module):
+def workloads_of(module):
+    """{name: dimensions}; one without dimensions where the file says nothing of workloads."""
+    return getattr(module, "WORKLOADS", None) or {"default": {}}
+
+
+def init_arguments(module, dims=None):
     """(args, kwargs) of the constructor: a list, or a list and a dictionary."""
-    init = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
+    init = module.get_init_inputs(**(dims or {})) if hasattr(module, "get_init_inputs") else []
     if len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict):
         return list(init[0]), dict(init[1])
     return list(init), {}
@@ -50,11 +59,13 @@ def tensors_of(model):
             **dict(model.named_buffers(remove_duplicate=False))}
 
 
-def make_model(module):
-    """The model with the weights KernelBench gives it, in train() mode, on the default device."""
+def make_model(module, dims=None):
+    """The model with the weights KernelBench gives it, in train() mode, on the default device.
+
+    dims: of a workload; its inputs are get_inputs(**dims)."""
     import torch
 
     torch.manual_seed(SEED)
-    args, kwargs = init_arguments(module)
+    args, kwargs = init_arguments(module, dims)
     torch.manual_seed(SEED)
     return module.Model(*args, **kwargs)
