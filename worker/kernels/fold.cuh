@@ -1,0 +1,337 @@
+// Skeleton `fold`: one reduction over any subset of the axes, in whatever order kept and summed axes
+// follow each other in memory. Every byte is read once, by vectors, wherever it lies.
+//
+//   struct G {                                       // y[b, c] = sum of x[b, h, c, w] over h and w
+//     using Index = int;
+//     template <int S> struct Acc { float sum; };
+//     template <int S> static WS_DEVICE Acc<S> identity() { return {0}; }
+//     template <int S> static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) { a.sum += b.sum; }
+//     template <int V> struct Values { float s0[V]; };
+//     const float* x; float* y;
+//     template <int V> WS_DEVICE void load(const Index (&c)[4], Values<V>& values) const;
+//     template <int S, int V> WS_DEVICE void accumulate(const Index (&c)[4], const Values<V>& values, Acc<S> (&acc)[V]) const;
+//     WS_DEVICE void emit(const Index (&c)[4], const Acc<0>& acc) const { y[c[0] * 7 + c[2]] = acc.sum; }
+//   };
+//   using C = ws::FoldConfig<256, 4, 4, 1, 1, ws::Axes<64, 500, 7, 20>, ws::Axes<1, 0, 1, 0>, ws::Axes<1, 25, 7, 20>>;
+//   ws::fold<G, C>(G{x, y}, nullptr);
+//
+// Axes are those of the input, in the order in which they lie in its memory, fastest last; KEPT says which
+// stay. A block covers a box of at most THREADS * V * U elements, numbered in memory order: vector
+// u * THREADS + t is thread t's. Boxes that differ in summed axes are steps: each thread adds what it has at
+// the same place of all of them up in registers, in UNROLL sums that take turns; then the block combines
+// in shared memory, once, what belongs to one output. Boxes that differ in kept axes are jobs: one a block,
+// or SPLIT blocks that share the job's steps and leave partial results for `fold_combine`.
+//
+// `c` are coordinates of a vector's first element; a vector may go on over the end of an axis that the box
+// has whole. emit ends one output: kept coordinates in their places, zero in the others'.
+//
+// Wanted of the caller (worker/kernels/fold_rule.h finds such boxes): V divides the length of each line
+// of the box and the address where it begins.
+//
+// Grid: jobs * SPLIT blocks. Dynamic shared memory: kSharedBytes<G>().
+#pragma once
+#include <warpsmith/axes.cuh>
+
+namespace ws {
+
+template <int THREADS, int V_, int U, int UNROLL, int SPLIT, class EXTENTS, class KEPT, class BOX>
+struct FoldConfig {
+  static constexpr int kThreads = THREADS, V = V_, kVectors = U, kUnroll = UNROLL, kSplit = SPLIT;
+  static constexpr int kRank = EXTENTS::kRank;
+  static constexpr int kElements = int(BOX::product());
+  static_assert(kElements % V == 0 && kElements <= THREADS * V * U, "a box is at most U vectors for each thread");
+
+  template <int D> static WS_DEVICE constexpr long long extent() { return EXTENTS::template at<D>(); }
+  template <int D> static WS_DEVICE constexpr int box() { return int(BOX::template at<D>()); }
+  template <int D> static WS_DEVICE constexpr bool kept() { return KEPT::template at<D>() != 0; }
+  template <int D> static WS_DEVICE constexpr long long boxes() { return (extent<D>() + box<D>() - 1) / box<D>(); }
+
+  // Products over the kept or the summed axes.
+  template <bool WHICH, int D = 0> static WS_DEVICE constexpr long long count() {
+    if constexpr (D == kRank) return 1;
+    else return (kept<D>() == WHICH ? boxes<D>() : 1) * count<WHICH, D + 1>();
+  }
+  template <bool WHICH, int D = 0> static WS_DEVICE constexpr int inside() {
+    if constexpr (D == kRank) return 1;
+    else return (kept<D>() == WHICH ? box<D>() : 1) * inside<WHICH, D + 1>();
+  }
+  template <int D = 0> static WS_DEVICE constexpr long long outputs() {
+    if constexpr (D == kRank) return 1;
+    else return (kept<D>() ? extent<D>() : 1) * outputs<D + 1>();
+  }
+  static constexpr long long kSteps = count<false>();
+
+  // All lanes of a vector belong to one output: they are combined before they are put anywhere.
+  static constexpr int kFolded = !kept<kRank - 1>() && box<kRank - 1>() % V == 0 ? V : 1;
+  static constexpr int kStored = kElements / kFolded;
+  // Threads that combine one output.
+  static WS_DEVICE constexpr int lanes() {
+    int n = 1;
+    while (n < 32 && n * 2 <= inside<false>() / kFolded && n * 2 * inside<true>() <= THREADS) n *= 2;
+    return n;
+  }
+  // Where stored value i is: powers of two apart would be one bank.
+  static WS_DEVICE constexpr int place(int i) { return i + i / 32; }
+  template <class G> static WS_DEVICE constexpr int kSharedBytes() {
+    return place(kStored) * int(sizeof(typename G::template Acc<0>));
+  }
+};
+
+template <class G, class C>
+struct Fold {
+  using Index = typename G::Index;
+  using Acc = typename G::template Acc<0>;
+  using Vector = typename G::template Values<C::V>;
+  static constexpr int kRank = C::kRank, V = C::V, U = C::kVectors;
+
+  const G& g;
+  Index origin[kRank];         // of the job's boxes along kept axes
+  int at[U][kRank];            // of this thread's vectors in the box
+  Acc acc[C::kUnroll][U][V];
+
+  WS_DEVICE Fold(const G& g, int job) : g(g) {
+    Index rest = job;
+    each<kRank>([&](auto k) {
+      constexpr int d = kRank - 1 - decltype(k)::value;
+      origin[d] = 0;
+      if constexpr (C::template kept<d>()) {
+        constexpr Index n = Index(C::template boxes<d>());
+        origin[d] = rest % n * C::template box<d>();
+        rest /= n;
+      }
+    });
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      int number = (u * C::kThreads + thread()) * V;
+      each<kRank>([&](auto k) {
+        constexpr int d = kRank - 1 - decltype(k)::value;
+        if constexpr (d == 0) {
+          at[u][d] = number;     // beyond the box for a thread that has nothing to do
+        } else {
+          at[u][d] = number % C::template box<d>();
+          number /= C::template box<d>();
+        }
+      });
+    }
+#pragma unroll
+    for (int i = 0; i < C::kUnroll; ++i) {
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) acc[i][u][v] = g.template identity<0>();
+      }
+    }
+  }
+
+  WS_DEVICE bool works(int u) const {
+    return C::kElements == C::kThreads * V * U || (u * C::kThreads + thread()) * V < C::kElements;
+  }
+  // Coordinates of vector u in a step, and whether they exist.
+  WS_DEVICE bool coordinates(Index step, int u, Index (&c)[kRank]) const {
+    bool inside = works(u);
+    each<kRank>([&](auto k) {
+      constexpr int d = kRank - 1 - decltype(k)::value;
+      c[d] = origin[d] + at[u][d];
+      if constexpr (!C::template kept<d>()) {
+        constexpr Index n = Index(C::template boxes<d>());
+        if constexpr (n > 1) {
+          c[d] += step % n * C::template box<d>();
+          step /= n;
+        }
+      }
+      if constexpr (C::template extent<d>() % C::template box<d>() != 0) {
+        inside = inside && c[d] < Index(C::template extent<d>());
+      }
+    });
+    return inside;
+  }
+
+  template <int COUNT>
+  WS_DEVICE void steps(Index first) {
+    Vector values[COUNT][U];
+    bool there[COUNT][U];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+        Index c[kRank];
+        there[i][u] = coordinates(first + i, u, c);
+        if (there[i][u]) g.template load<V>(c, values[i][u]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+        Index c[kRank];
+        coordinates(first + i, u, c);
+        if (there[i][u]) g.template accumulate<0, V>(c, values[i][u], acc[i][u]);
+      }
+    }
+  }
+
+  WS_DEVICE void run(Index first, Index end) {
+    for (; first + (C::kUnroll - 1) < end; first += C::kUnroll) steps<C::kUnroll>(first);
+    if constexpr (C::kUnroll > 1) {
+      for (; first < end; ++first) steps<1>(first);
+    }
+#pragma unroll
+    for (int i = 1; i < C::kUnroll; ++i) {
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) G::template combine<0>(acc[0][u][v], acc[i][u][v]);
+      }
+    }
+  }
+
+  // Calls done(c, acc) once for each output of the box.
+  template <class F>
+  WS_DEVICE void finish(F&& done) {
+    Acc* const stored = reinterpret_cast<Acc*>(shared());
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      if (!works(u)) continue;
+      const int first = (u * C::kThreads + thread()) * (V / C::kFolded);
+      if constexpr (C::kFolded > 1) {
+#pragma unroll
+        for (int v = 1; v < V; ++v) G::template combine<0>(acc[0][u][0], acc[0][u][v]);
+        stored[C::place(first)] = acc[0][u][0];
+      } else {
+#pragma unroll
+        for (int v = 0; v < V; ++v) stored[C::place(first + v)] = acc[0][u][v];
+      }
+    }
+    sync_block();
+    constexpr int kOutputs = C::template inside<true>(), kSummed = C::template inside<false>() / C::kFolded;
+    constexpr int kLanes = C::lanes(), kAtOnce = C::kThreads / kLanes;
+    for (int begin = 0; begin < kOutputs; begin += kAtOnce) {
+      const int output = begin + thread() / kLanes;
+      Acc total = g.template identity<0>();
+      Index c[kRank];
+      const int base = base_of(output < kOutputs ? output : 0, c);
+      for (int r = thread() % kLanes; r < kSummed; r += kLanes) {
+        G::template combine<0>(total, stored[C::place(base + offset_of(r))]);
+      }
+#pragma unroll
+      for (int mask = kLanes / 2; mask > 0; mask /= 2) G::template combine<0>(total, shuffle_xor(total, mask));
+      bool inside = output < kOutputs && thread() % kLanes == 0;
+      each<kRank>([&](auto k) {
+        constexpr int d = decltype(k)::value;
+        if constexpr (C::template kept<d>() && C::template extent<d>() % C::template box<d>() != 0) {
+          inside = inside && c[d] < Index(C::template extent<d>());
+        }
+      });
+      if (inside) done(c, total);
+    }
+  }
+  // Stored number of an output's first value, and its coordinates.
+  WS_DEVICE int base_of(int output, Index (&c)[kRank]) const {
+    int base = 0, stride = 1;
+    each<kRank>([&](auto k) {
+      constexpr int d = kRank - 1 - decltype(k)::value;
+      constexpr int n = C::template box<d>();
+      c[d] = 0;
+      if constexpr (C::template kept<d>()) {
+        const int x = output % n;
+        output /= n;
+        base += x * stride;
+        c[d] = origin[d] + x;
+      }
+      stride *= d == kRank - 1 ? n / C::kFolded : n;
+    });
+    return base;
+  }
+  static WS_DEVICE int offset_of(int r) {
+    int offset = 0, stride = 1;
+    each<kRank>([&](auto k) {
+      constexpr int d = kRank - 1 - decltype(k)::value;
+      constexpr int n = d == kRank - 1 ? C::template box<d>() / C::kFolded : C::template box<d>();
+      if constexpr (!C::template kept<d>() && n > 0) {
+        offset += r % n * stride;
+        r /= n;
+      }
+      stride *= n > 0 ? n : 1;
+    });
+    return offset;
+  }
+};
+
+// The row-major number of an output.
+template <class C, class Index>
+WS_DEVICE Index fold_output(const Index (&c)[C::kRank]) {
+  Index i = 0;
+  each<C::kRank>([&](auto k) {
+    constexpr int d = decltype(k)::value;
+    if constexpr (C::template kept<d>()) i = i * Index(C::template extent<d>()) + c[d];
+  });
+  return i;
+}
+
+// Partial results: [SPLIT][outputs], or [outputs][SPLIT] where several threads of `fold_combine` share an
+// output (LANES > 1).
+template <class G, class C, int LANES = 1>
+WS_DEVICE void fold(const G& g, typename G::template Acc<0>* partial) {
+  using Index = typename G::Index;
+  constexpr int kJobs = int(C::template count<true>());
+  Fold<G, C> box(g, block() % kJobs);
+  if constexpr (C::kSplit == 1) {
+    box.run(0, Index(C::kSteps));
+    box.finish([&](const Index (&c)[C::kRank], const typename G::template Acc<0>& acc) { g.emit(c, acc); });
+  } else {
+    // Shares differ by one step at most.
+    const Index split = block() / kJobs;
+    constexpr Index kShare = Index(C::kSteps / C::kSplit), kMore = Index(C::kSteps % C::kSplit);
+    const Index first = split * kShare + (split < kMore ? split : kMore);
+    box.run(first, first + kShare + (split < kMore));
+    box.finish([&](const Index (&c)[C::kRank], const typename G::template Acc<0>& acc) {
+      const Index output = fold_output<C>(c);
+      if constexpr (LANES > 1) partial[output * C::kSplit + split] = acc;
+      else partial[split * Index(C::template outputs<>()) + output] = acc;
+    });
+  }
+}
+
+// Ends a split fold: LANES threads (a power of two, at most THREADS) for each output. Grid: outputs * LANES
+// threads. Dynamic shared memory: THREADS / 32 accumulators if LANES > 32.
+template <class G, class C, int THREADS, int LANES>
+WS_DEVICE void fold_combine(const G& g, const typename G::template Acc<0>* partial) {
+  using Index = typename G::Index;
+  using Acc = typename G::template Acc<0>;
+  constexpr Index kOutputs = Index(C::template outputs<>());
+  const int lane = thread() % LANES;
+  const Index output = Index(block()) * (THREADS / LANES) + thread() / LANES;
+  const bool mine = output < kOutputs;
+  Acc total = g.template identity<0>();
+  if (mine) {
+#pragma unroll 4
+    for (int s = lane; s < C::kSplit; s += LANES) {
+      G::template combine<0>(total, LANES > 1 ? partial[output * C::kSplit + s] : partial[s * kOutputs + output]);
+    }
+  }
+  constexpr int kWarpLanes = LANES < 32 ? LANES : 32;
+#pragma unroll
+  for (int mask = kWarpLanes / 2; mask > 0; mask /= 2) G::template combine<0>(total, shuffle_xor(total, mask));
+  if constexpr (LANES > 32) {
+    Acc* const slots = reinterpret_cast<Acc*>(shared());
+    if (thread() % 32 == 0) slots[thread() / 32] = total;
+    sync_block();
+    constexpr int kWarps = LANES / 32;
+    total = slots[thread() / LANES * kWarps];
+    for (int w = 1; w < kWarps; ++w) G::template combine<0>(total, slots[thread() / LANES * kWarps + w]);
+  }
+  if (!mine || lane != 0) return;
+  Index c[C::kRank];
+  Index rest = output;
+  each<C::kRank>([&](auto k) {
+    constexpr int d = C::kRank - 1 - decltype(k)::value;
+    c[d] = 0;
+    if constexpr (C::template kept<d>()) {
+      c[d] = rest % Index(C::template extent<d>());
+      rest /= Index(C::template extent<d>());
+    }
+  });
+  g.emit(c, total);
+}
+
+}  // namespace ws

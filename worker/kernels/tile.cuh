@@ -1,0 +1,309 @@
+// Skeleton `tile`: a map whose inputs do not lie in the order of its output (transposes, permutations,
+// views that change the fastest axis), so that reading and writing in one order would leave most of each
+// memory transaction unused. Values go through shared memory.
+//
+//   struct G {
+//     using Index = int;
+//     static constexpr int kStreams = 1;                          // what goes through shared memory
+//     template <int S> using Element = float;                     // 1, 2, 4 or 8 bytes
+//     template <int V> struct Staged { float s0[V]; };
+//     template <int S, int V> static WS_DEVICE auto& of(Staged<V>& staged) { return staged.s0; }
+//     const float* x; float* y;
+//     template <int S, int V> WS_DEVICE void load(const Index (&c)[2], float (&out)[V]) const {
+//       ws::load<V, float, 0>(x + c[1] * 4096 + c[0], out);
+//     }
+//     template <int V> WS_DEVICE void emit(const Index (&c)[2], Index i, const Staged<V>& staged) const {
+//       ws::store<V, float, 0>(y + i, staged.s0);
+//     }
+//   };
+//   extern "C" __global__ void __launch_bounds__(256) transpose(const float* x, float* y) {
+//     using C = ws::TileConfig<256, 4, ws::Axes<4096, 4096>, ws::Axes<64, 64>, ws::Axes<1, 0>>;
+//     ws::tile<G, C, ws::TileStream<4, 1, 0, ws::Axes<0, 1>, ws::Axes<1, 65>>>(G{x, y});
+//   }
+//
+// Axes are the output's, outermost first; extents may be any, also where a tile does not divide them. A
+// block moves one box of TILE elements. `c` are output coordinates and i is the element's row-major number.
+//
+// load<S, V>(c, out) gives V values from c on, in stream S's own order (neighbours in its memory, or what
+// a map makes of them); emit<V>(c, i, staged) writes outputs [i, i + V). A vector may run over the end of
+// an axis where the tile has that axis whole: then its neighbours in memory go on with the next one.
+//
+// A stream has V elements an access; ORDER, its axes from the fastest in its memory on; and PLACE, how far
+// apart neighbours on each axis lie in shared memory, in elements. PACK elements along the output's
+// fastest axis are put together in registers into one word of shared memory (1- and 2-byte types): their
+// place is PACK wide, the fastest axis' PLACE holds for PACK of them, and its tile is a multiple of PACK.
+//
+// Wanted of the caller (worker/kernels/tile_rule.h finds such tiles): V divides the length of each line
+// of the tile and the address where it begins.
+//
+// Dynamic shared memory: the end of the last stream's bytes (OFFSET + its elements' places).
+#pragma once
+#include <warpsmith/axes.cuh>
+
+namespace ws {
+
+// WRITE: elements an output access; EXTENTS, TILE by axis; RASTER: axes in which neighbouring blocks
+// differ, first the fastest.
+template <int THREADS, int WRITE, class EXTENTS, class TILE, class RASTER>
+struct TileConfig {
+  static constexpr int kThreads = THREADS, kWrite = WRITE, kRank = EXTENTS::kRank;
+  using Extents = EXTENTS;
+  using Tile = TILE;
+  using Raster = RASTER;
+  static constexpr int kElements = int(TILE::product());
+  template <int D> static WS_DEVICE constexpr long long tiles() {
+    return (EXTENTS::template at<D>() + TILE::template at<D>() - 1) / TILE::template at<D>();
+  }
+};
+
+template <int V_, int PACK_, int OFFSET_, class ORDER, class PLACE>
+struct TileStream {
+  static constexpr int V = V_, kPack = PACK_, kOffset = OFFSET_;
+  using Order = ORDER;
+  using Place = PLACE;
+};
+
+// The box in the order of one side: from a number of an element to its coordinates in the box. Axis
+// GROUPED is counted in groups of GROUP.
+template <class C, class ORDER, int GROUPED, int GROUP>
+struct TileOrder {
+  template <int D> static WS_DEVICE constexpr int radix() {
+    return int(C::Tile::template at<D>()) / (D == GROUPED ? GROUP : 1);
+  }
+  static constexpr int kCount = C::kElements / GROUP;
+  static constexpr int kFastest = int(ORDER::template at<0>());
+  static WS_DEVICE void at(int number, int (&x)[C::kRank]) {
+    each<C::kRank>([&](auto k) {
+      constexpr int d = int(ORDER::template at<decltype(k)::value>());
+      constexpr int n = radix<d>();
+      if constexpr (decltype(k)::value == C::kRank - 1) {
+        x[d] = number;
+      } else {
+        x[d] = number % n;
+        number /= n;
+      }
+      if constexpr (d == GROUPED) x[d] *= GROUP;
+    });
+  }
+};
+
+template <int RANK, int I = 0, long long... N>
+WS_DEVICE constexpr auto row_major() {
+  if constexpr (I == RANK) return Axes<N...>{};
+  else return row_major<RANK, I + 1, I, N...>();
+}
+
+template <class C, class G>
+struct TileBox {
+  using Index = typename G::Index;
+  static constexpr int kRank = C::kRank;
+  Index origin[kRank];
+
+  WS_DEVICE void place(int number) {
+    each<kRank>([&](auto k) {
+      constexpr int d = int(C::Raster::template at<decltype(k)::value>());
+      constexpr int n = int(C::template tiles<d>());
+      if constexpr (decltype(k)::value == kRank - 1) {
+        origin[d] = Index(number) * int(C::Tile::template at<d>());
+      } else {
+        origin[d] = Index(number % n) * int(C::Tile::template at<d>());
+        number /= n;
+      }
+    });
+  }
+  // Output coordinates of a place in the box, and whether they exist.
+  WS_DEVICE bool coordinates(const int (&x)[kRank], Index (&c)[kRank]) const {
+    bool inside = true;
+    each<kRank>([&](auto k) {
+      constexpr int d = decltype(k)::value;
+      c[d] = origin[d] + x[d];
+      if constexpr (C::Extents::template at<d>() % C::Tile::template at<d>() != 0) {
+        inside = inside && c[d] < Index(C::Extents::template at<d>());
+      }
+    });
+    return inside;
+  }
+  static WS_DEVICE Index linear(const Index (&c)[kRank]) {
+    Index i = c[0];
+    each<kRank - 1>([&](auto k) {
+      constexpr int d = decltype(k)::value + 1;
+      i = i * Index(C::Extents::template at<d>()) + c[d];
+    });
+    return i;
+  }
+};
+
+// One stream of the box.
+template <class G, class C, class ST, int S>
+struct TileStage {
+  using Index = typename G::Index;
+  using Element = typename G::template Element<S>;
+  static constexpr int kRank = C::kRank, V = ST::V, P = ST::kPack, kLast = C::kRank - 1;
+  using Order = TileOrder<C, typename ST::Order, kLast, P>;
+  static constexpr int kVectors = Order::kCount / V;
+  static constexpr int kTurns = (kVectors + C::kThreads - 1) / C::kThreads;
+  static_assert(Order::kCount % V == 0, "lines of a tile are whole vectors");
+  static_assert(P == 1 || C::Tile::template at<kLast>() % P == 0, "words are whole");
+
+  static WS_DEVICE Element* shared_stream() { return reinterpret_cast<Element*>(shared() + ST::kOffset); }
+  static WS_DEVICE int position(const int (&x)[kRank]) {
+    int p = 0;
+    each<kRank>([&](auto k) {
+      constexpr int d = decltype(k)::value;
+      constexpr int place = int(ST::Place::template at<d>());
+      if constexpr (d == kLast && P > 1) p += x[d] / P * place + x[d] % P;
+      else p += x[d] * place;
+    });
+    return p;
+  }
+  // How many of W neighbours on axis FAST are neighbours in shared memory too, aligned to each other, when
+  // one of them is UNIT elements.
+  template <int FAST, int W, int UNIT>
+  static WS_DEVICE constexpr int together() {
+    int k = ST::Place::template at<FAST>() == UNIT ? W : 1;
+    while (k > 1 && !fits<FAST, UNIT>(k)) k /= 2;
+    return k;
+  }
+  template <int FAST, int UNIT, int D = 0>
+  static WS_DEVICE constexpr bool fits(int k) {
+    if constexpr (D == kRank) {
+      return k * UNIT * int(sizeof(Element)) <= 16 && int(C::Tile::template at<FAST>()) % k == 0;
+    } else {
+      return (D == FAST || ST::Place::template at<D>() % (k * UNIT) == 0 || C::Tile::template at<D>() == 1) &&
+             fits<FAST, UNIT, D + 1>(k);
+    }
+  }
+
+  static WS_DEVICE void put(int number, const int (&x)[kRank], const Element (&values)[P][V]) {
+    constexpr int kFast = Order::kFastest;
+    constexpr int K = together<kFast, V, P>();
+    constexpr bool kStraight = Order::template radix<kFast>() % V == 0;   // a vector stays on one axis
+    int p = position(x);
+#pragma unroll
+    for (int v = 0; v < V; v += K) {
+      if constexpr (!kStraight) {
+        if (v > 0) {
+          int y[kRank];
+          Order::at(number + v, y);
+          p = position(y);
+        }
+      }
+      Element word[K * P];
+#pragma unroll
+      for (int k = 0; k < K; ++k) {
+#pragma unroll
+        for (int q = 0; q < P; ++q) word[k * P + q] = values[q][v + k];
+      }
+      store<K * P, Element, 0>(shared_stream() + p + (kStraight ? v * int(ST::Place::template at<kFast>()) : 0), word);
+    }
+  }
+
+  static WS_DEVICE void bring(const G& g, const TileBox<C, G>& box) {
+    // In flight together: up to 64 bytes a thread, or all words of a pack.
+    constexpr int kBytes = V * P * int(sizeof(Element));
+    constexpr int kWanted = kBytes >= 64 ? 1 : 64 / kBytes;
+    constexpr int kTogether = kWanted < kTurns ? kWanted : kTurns;
+#pragma unroll 1
+    for (int turn = 0; turn < kTurns; turn += kTogether) {
+      Element values[kTogether][P][V];
+      bool there[kTogether];
+#pragma unroll
+      for (int u = 0; u < kTogether; ++u) {
+        const int vector = (turn + u) * C::kThreads + thread();
+        int x[kRank];
+        Index c[kRank];
+        Order::at(vector * V, x);
+        there[u] = box.coordinates(x, c);
+        if (kVectors % (C::kThreads * kTogether) != 0) there[u] = there[u] && vector < kVectors;
+        if (there[u]) {
+#pragma unroll
+          for (int q = 0; q < P; ++q) {
+            if constexpr (P > 1 && C::Extents::template at<kLast>() % P != 0) {
+              if (q > 0 && c[kLast] + 1 >= Index(C::Extents::template at<kLast>())) break;
+            }
+            if (q > 0) c[kLast] += 1;
+            g.template load<S, V>(c, values[u][q]);
+          }
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < kTogether; ++u) {
+        const int vector = (turn + u) * C::kThreads + thread();
+        int x[kRank];
+        Order::at(vector * V, x);
+        if (there[u]) put(vector * V, x, values[u]);
+      }
+    }
+  }
+
+  // W values from a place of the box on, in the output's order.
+  template <int W, class WRITE_ORDER>
+  static WS_DEVICE void take(int number, const int (&x)[kRank], Element (&values)[W]) {
+    constexpr bool kStraight = C::Tile::template at<kLast>() % W == 0;
+    constexpr int K = P > 1 ? (kStraight && W % P == 0 ? P : 1) : together<kLast, W, 1>();
+    const Element* const from = shared_stream();
+    int p = position(x);
+#pragma unroll
+    for (int w = 0; w < W; w += K) {
+      if constexpr (!kStraight) {
+        if (w > 0) {
+          int y[kRank];
+          WRITE_ORDER::at(number + w, y);
+          p = position(y);
+        }
+      }
+      constexpr int kPlace = int(ST::Place::template at<kLast>());
+      Element word[K];
+      load<K, Element, 0>(from + p + (kStraight ? (P > 1 ? w / P * kPlace + w % P : w * kPlace) : 0), word);
+#pragma unroll
+      for (int k = 0; k < K; ++k) values[w + k] = word[k];
+    }
+  }
+};
+
+template <class G, class C, int S, class... STREAMS>
+struct TileStages {
+  static WS_DEVICE void bring(const G&, const TileBox<C, G>&) {}
+  template <class WRITE_ORDER>
+  static WS_DEVICE void take(int, const int (&)[C::kRank], typename G::template Staged<C::kWrite>&) {}
+};
+template <class G, class C, int S, class FIRST, class... REST>
+struct TileStages<G, C, S, FIRST, REST...> {
+  static WS_DEVICE void bring(const G& g, const TileBox<C, G>& box) {
+    TileStage<G, C, FIRST, S>::bring(g, box);
+    TileStages<G, C, S + 1, REST...>::bring(g, box);
+  }
+  template <class WRITE_ORDER>
+  static WS_DEVICE void take(int number, const int (&x)[C::kRank], typename G::template Staged<C::kWrite>& staged) {
+    TileStage<G, C, FIRST, S>::template take<C::kWrite, WRITE_ORDER>(number, x, G::template of<S, C::kWrite>(staged));
+    TileStages<G, C, S + 1, REST...>::template take<WRITE_ORDER>(number, x, staged);
+  }
+};
+
+// Grid: a block for each box.
+template <class G, class C, class... STREAMS>
+WS_DEVICE void tile(const G& g) {
+  using Index = typename G::Index;
+  constexpr int W = C::kWrite, kRank = C::kRank;
+  static_assert(C::kElements % W == 0, "lines of a tile are whole vectors");
+  TileBox<C, G> box;
+  box.place(block());
+  TileStages<G, C, 0, STREAMS...>::bring(g, box);
+  sync_block();
+  using Order = TileOrder<C, decltype(row_major<kRank>()), -1, 1>;
+  constexpr int kVectors = C::kElements / W;
+#pragma unroll 4
+  for (int turn = 0; turn < (kVectors + C::kThreads - 1) / C::kThreads; ++turn) {
+    const int vector = turn * C::kThreads + thread();
+    if (kVectors % C::kThreads != 0 && vector >= kVectors) break;
+    int x[kRank];
+    Index c[kRank];
+    Order::at(vector * W, x);
+    if (!box.coordinates(x, c)) continue;
+    typename G::template Staged<W> staged;
+    TileStages<G, C, 0, STREAMS...>::template take<Order>(vector * W, x, staged);
+    g.template emit<W>(c, TileBox<C, G>::linear(c), staged);
+  }
+}
+
+}  // namespace ws

@@ -1,0 +1,74 @@
+// Which boxes the skeleton `tile` (tile.cuh) should move, and how they lie in shared memory. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace warpsmith::kernels {
+
+inline constexpr int kMaxTileRank = 8;
+
+// An input that is read in another order than the output is written.
+struct TileInput {
+  std::vector<int64_t> strides;  // elements, by output axis; 0 and negative ones as well
+  int64_t offset = 0;            // elements, of output element 0
+  int bytes = 4;                 // of an element: 1, 2, 4, 8
+  // False: its elements are not read as neighbours (gathered, or behind a predicate).
+  bool vectors = true;
+};
+
+struct TileProblem {
+  std::vector<int64_t> extents;  // of the output, outermost first, each > 1; written densely
+  std::vector<TileInput> inputs;
+  int write_bytes = 4;  // of an output element
+};
+
+// Drops axes of one element and joins neighbours that are neighbours in every input: never more
+// axes than before, at least one.
+TileProblem MergeAxes(const TileProblem& problem);
+
+struct TileKnobs {
+  int threads = 256;
+  int line_bytes = 256;      // wanted of each line of a box, on both sides
+  int box_bytes = 32 << 10;  // of all streams together, at most
+  int vector_bytes = 16;     // of an access
+  bool raster_input =
+      false;  // neighbouring blocks are neighbours in the first input, not in the output
+};
+
+struct TileStreamChoice {
+  int vector = 1;  // elements of an access
+  int pack = 1;
+  int offset = 0;  // bytes, in shared memory
+  std::vector<int> order;
+  std::vector<int64_t> place;
+};
+
+struct TileChoice {
+  int threads = 256, write = 1;
+  std::vector<int64_t> extents, tile;
+  std::vector<int> raster;
+  std::vector<TileStreamChoice> streams;
+  int64_t boxes = 0;
+  int shared_bytes = 0;
+  // Of one box: passes that shared memory makes for it, and the fewest that its bytes need.
+  int64_t passes = 0, fewest_passes = 0;
+  // Elements of all boxes over those of the tensor: >= 1.
+  double covered = 1;
+};
+
+// InvalidArgument: no axes, too many, no inputs, or strides that do not match.
+absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnobs& knobs);
+
+// "ws::TileConfig<...>, ws::TileStream<...>, ...": the arguments of ws::tile behind the functor.
+std::string TileArguments(const TileChoice& choice);
+
+// The kernel `name(const T* x0, ..., T* y)` that writes the sum (one input: a copy) of its inputs,
+// all unsigned integers of write_bytes; for tests and benchmarks.
+std::string TileCopySource(const TileProblem& problem, const TileChoice& choice,
+                           const std::string& name);
+
+}  // namespace warpsmith::kernels

@@ -1,0 +1,173 @@
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <random>
+
+#include "worker/kernels/kernel_testing.h"
+#include "worker/kernels/tile_rule.h"
+
+namespace warpsmith::kernels {
+namespace {
+
+int64_t Product(const std::vector<int64_t>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), int64_t{1}, std::multiplies<>());
+}
+
+// y = x.permute(axes) of a dense x: output axis d is input axis axes[d].
+TileInput Permuted(const std::vector<int64_t>& output, const std::vector<int>& axes, int bytes) {
+  std::vector<int64_t> input(output.size()), strides(output.size(), 1);
+  for (size_t d = 0; d < axes.size(); ++d) input[axes[d]] = output[d];
+  TileInput result;
+  result.bytes = bytes;
+  for (int axis : axes) {
+    result.strides.push_back(Product({input.begin() + axis + 1, input.end()}));
+  }
+  return result;
+}
+
+struct Case {
+  std::string what;
+  TileProblem problem;
+  TileKnobs knobs;
+};
+
+TileKnobs Small(int threads, int line_bytes, int box_bytes) {
+  TileKnobs knobs;
+  knobs.threads = threads;
+  knobs.line_bytes = line_bytes;
+  knobs.box_bytes = box_bytes;
+  return knobs;
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  const auto add = [&](const std::string& what, std::vector<int64_t> extents,
+                       std::vector<TileInput> inputs, TileKnobs knobs) {
+    const int bytes = inputs[0].bytes;
+    cases.push_back({what, {std::move(extents), std::move(inputs), bytes}, knobs});
+  };
+  add("matrix", {64, 96}, {Permuted({64, 96}, {1, 0}, 4)}, Small(64, 128, 4096));
+  add("odd matrix", {67, 45}, {Permuted({67, 45}, {1, 0}, 4)}, Small(64, 64, 4096));
+  add("bytes", {128, 96}, {Permuted({128, 96}, {1, 0}, 1)}, Small(64, 64, 4096));
+  add("odd bytes", {61, 99}, {Permuted({61, 99}, {1, 0}, 1)}, Small(32, 64, 4096));
+  add("halves with a rest", {80, 72}, {Permuted({80, 72}, {1, 0}, 2)}, Small(64, 64, 2048));
+  add("innermost 2 goes out", {2, 5, 60}, {Permuted({2, 5, 60}, {2, 0, 1}, 4)},
+      Small(32, 64, 1024));
+  add("innermost 3 stays", {7, 24, 3}, {Permuted({7, 24, 3}, {1, 0, 2}, 2)}, Small(32, 64, 1024));
+  add("innermost 3 stays, doubles", {7, 24, 3}, {Permuted({7, 24, 3}, {1, 0, 2}, 8)},
+      Small(32, 64, 2048));
+  add("all of 2", {2, 2, 2, 2, 2, 2}, {Permuted({2, 2, 2, 2, 2, 2}, {5, 3, 1, 0, 2, 4}, 1)},
+      Small(32, 64, 2048));
+  {
+    TileInput flipped = Permuted({30, 40}, {1, 0}, 4);
+    flipped.offset = 29;
+    flipped.strides[0] = -1;
+    add("flipped", {30, 40}, {flipped}, Small(32, 64, 2048));
+    TileInput slice = Permuted({32, 64}, {1, 0}, 2);  // columns 8.. of a wider input
+    slice.strides = {1, 48};
+    slice.offset = 8;
+    add("a slice", {32, 64}, {slice}, Small(32, 64, 2048));
+    TileInput repeated = Permuted({32, 64}, {1, 0}, 4);
+    repeated.strides = {1, 0};
+    add("a column for all", {32, 64}, {repeated, Permuted({32, 64}, {1, 0}, 4)},
+        Small(32, 64, 4096));
+  }
+  add("three orders", {12, 20, 28},
+      {Permuted({12, 20, 28}, {2, 1, 0}, 4), Permuted({12, 20, 28}, {1, 2, 0}, 4)},
+      Small(64, 64, 16384));
+  std::mt19937 random(20261121);
+  for (int i = 0; i < 24; ++i) {
+    const int rank = 2 + static_cast<int>(random() % 5);
+    std::vector<int64_t> extents;
+    std::vector<int> axes(rank);
+    std::iota(axes.begin(), axes.end(), 0);
+    std::shuffle(axes.begin(), axes.end(), random);
+    for (int d = 0; d < rank; ++d) {
+      const int most = rank == 2 ? 150 : rank == 3 ? 30 : rank == 4 ? 12 : 7;
+      int64_t n = 2 + static_cast<int64_t>(random() % most);
+      if (random() % 2 == 0 && n > 4) n = n / 4 * 4;
+      extents.push_back(n);
+    }
+    const int bytes = 1 << random() % 4;
+    add(absl::StrCat("random ", i), extents, {Permuted(extents, axes, bytes)},
+        Small(32 << random() % 3, 32 << random() % 3, 1 << (10 + random() % 3)));
+  }
+  return cases;
+}
+
+int64_t At(const TileInput& input, const std::vector<int64_t>& extents, int64_t i) {
+  int64_t address = input.offset;
+  for (int d = static_cast<int>(extents.size()) - 1; d >= 0; --d) {
+    address += i % extents[d] * input.strides[d];
+    i /= extents[d];
+  }
+  return address;
+}
+
+int64_t InputElements(const TileInput& input, const std::vector<int64_t>& extents) {
+  int64_t last = input.offset;
+  for (size_t d = 0; d < extents.size(); ++d)
+    last += std::max<int64_t>(0, input.strides[d]) * (extents[d] - 1);
+  return last + 1;
+}
+
+TEST_CASE("a tile writes every element where it belongs") {
+  // One translation unit for all: compiling is what takes the time.
+  const std::vector<Case> cases = Cases();
+  std::string source;
+  std::vector<TileProblem> problems;
+  std::vector<TileChoice> choices;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    INFO(cases[i].what);
+    problems.push_back(MergeAxes(cases[i].problem));
+    const auto choice = ChooseTile(problems[i], cases[i].knobs);
+    INFO(choice.status());
+    REQUIRE(choice.ok());
+    choices.push_back(*choice);
+    source += TileCopySource(problems[i], *choice, absl::StrCat("k", i));
+  }
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const TileProblem& problem = problems[i];
+    const int bytes = problem.write_bytes;
+    INFO(cases[i].what << ": " << TileArguments(choices[i]));
+    const int64_t count = Product(problem.extents);
+    device::PlanBuilder builder(source);
+    std::vector<v1::Argument> arguments;
+    for (size_t s = 0; s < problem.inputs.size(); ++s) {
+      builder.Buffer(absl::StrCat("x", s),
+                     InputElements(problem.inputs[s], problem.extents) * bytes);
+      arguments.push_back(device::Arg(static_cast<int>(s)));
+    }
+    const int y = static_cast<int>(problem.inputs.size());
+    builder.Buffer("y", count * bytes);
+    arguments.push_back(device::Arg(y));
+    TestRun run(builder
+                    .Launch(absl::StrCat("k", i), static_cast<uint32_t>(choices[i].boxes),
+                            static_cast<uint32_t>(choices[i].threads), arguments)
+                    .Shared(static_cast<uint32_t>(choices[i].shared_bytes))
+                    .Build());
+    std::mt19937 random(7);
+    std::vector<std::vector<uint8_t>> x;
+    for (int s = 0; s < y; ++s) {
+      x.emplace_back(InputElements(problem.inputs[s], problem.extents) * bytes);
+      for (uint8_t& byte : x[s]) byte = static_cast<uint8_t>(random());
+      run.Write(s, x[s]);
+    }
+    run.Run();
+    const std::vector<uint8_t> got = run.Read<uint8_t>(y);
+    for (int64_t e = 0; e < count; ++e) {
+      uint64_t wanted = 0, value = 0;
+      for (int s = 0; s < y; ++s) {
+        uint64_t one = 0;
+        memcpy(&one, x[s].data() + At(problem.inputs[s], problem.extents, e) * bytes, bytes);
+        wanted += one;
+      }
+      memcpy(&value, got.data() + e * bytes, bytes);
+      if (bytes < 8) wanted &= (uint64_t{1} << (8 * bytes)) - 1;
+      INFO("element " << e);
+      REQUIRE(value == wanted);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpsmith::kernels
