@@ -24,7 +24,8 @@ template <> struct Word<8> { using Type = uint2; };
 template <> struct Word<16> { using Type = uint4; };
 
 // V consecutive elements in one access of V * sizeof(T) <= 16 bytes; p aligned to that.
-// Hint 1: evict first.
+// Hint 1: evict first. Hint 2: nobody writes it while the kernel runs (weights); the compiler may then load
+// it once for several rows, or before a loop.
 template <int V, class T, int Hint>
 WS_DEVICE void load(const T* p, T (&out)[V]) {
   using W = typename Word<V * sizeof(T)>::Type;
@@ -32,6 +33,8 @@ WS_DEVICE void load(const T* p, T (&out)[V]) {
   W w;
   if constexpr (Hint == 1) {
     w = __ldcs(reinterpret_cast<const W*>(p));
+  } else if constexpr (Hint == 2) {
+    w = __ldg(reinterpret_cast<const W*>(p));
   } else {
     w = *reinterpret_cast<const W*>(p);
   }

@@ -388,4 +388,73 @@ WS_DEVICE void rows_combine(const G& g, typename G::Index blocks_per_row, const 
   }
 }
 
+// R rows that are worked on together, as one row of `rows<RowsAtOnce<G, R>, Config>`: what all rows share
+// and G loads with hint 2 (weights) is read once for R of them, and they meet together. Rows in groups of
+// R, (ROWS + R - 1) / R of them: pass that as `rows`. Behind the last row it is done again, with the
+// same result.
+//
+// The registers and shared memory of a vector, its bytes and those of accumulators count R times: R * V *
+// kStreamBytes of a shared slot, R * sizeof(Acc) <= kMaxAcc. Not for ragged rows: each begins elsewhere.
+template <class G, int R, long long ROWS>
+struct RowsAtOnce {
+  static_assert(!G::kRagged || R == 1, "ragged rows begin anywhere: one at a time");
+  using Index = typename G::Index;
+  static constexpr int kStages = G::kStages, kStreamBytes = R * G::kStreamBytes;
+  static constexpr bool kEmits = G::kEmits, kRowOutputs = G::kRowOutputs, kRagged = false, kEmitReads = G::kEmitReads;
+  struct Row { typename G::Row r[R]; };
+  template <int V> struct Values { typename G::template Values<V> r[R]; };
+  template <int S> struct Acc { typename G::template Acc<S> r[R]; };
+
+  G g;
+
+  WS_DEVICE Row row(Index number) const {
+    Row rows;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      const Index r = number * R + i;
+      rows.r[i] = g.row(ROWS % R == 0 || r < Index(ROWS) ? r : Index(ROWS) - 1);
+    }
+    return rows;
+  }
+  WS_DEVICE int head(const Row&) const { return 0; }
+  template <int V> WS_DEVICE void load(const Row& row, Index k, Values<V>& values) const {
+#pragma unroll
+    for (int i = 0; i < R; ++i) g.template load<V>(row.r[i], k, values.r[i]);
+  }
+  template <int V> WS_DEVICE void load_shared(const Row& row, Index k, char* slot) const {
+#pragma unroll
+    for (int i = 0; i < R; ++i) g.template load_shared<V>(row.r[i], k, slot + i * (V * G::kStreamBytes));
+  }
+  template <int V> static WS_DEVICE void from_shared(const char* slot, Values<V>& values) {
+#pragma unroll
+    for (int i = 0; i < R; ++i) G::template from_shared<V>(slot + i * (V * G::kStreamBytes), values.r[i]);
+  }
+  template <int S> static WS_DEVICE Acc<S> identity() {
+    Acc<S> acc;
+#pragma unroll
+    for (int i = 0; i < R; ++i) acc.r[i] = G::template identity<S>();
+    return acc;
+  }
+  template <int S> static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) {
+#pragma unroll
+    for (int i = 0; i < R; ++i) G::template combine<S>(a.r[i], b.r[i]);
+  }
+  template <int S, int V> WS_DEVICE void accumulate(const Row& row, Index k, const Values<V>& values, Acc<S>& acc) const {
+#pragma unroll
+    for (int i = 0; i < R; ++i) g.template accumulate<S, V>(row.r[i], k, values.r[i], acc.r[i]);
+  }
+  template <int S> WS_DEVICE void finish(Row& row, const Acc<S>& acc) const {
+#pragma unroll
+    for (int i = 0; i < R; ++i) g.template finish<S>(row.r[i], acc.r[i]);
+  }
+  template <int V> WS_DEVICE void emit(const Row& row, Index k, const Values<V>& values) const {
+#pragma unroll
+    for (int i = 0; i < R; ++i) g.template emit<V>(row.r[i], k, values.r[i]);
+  }
+  WS_DEVICE void emit_row(const Row& row) const {
+#pragma unroll
+    for (int i = 0; i < R; ++i) g.emit_row(row.r[i]);
+  }
+};
+
 }  // namespace ws

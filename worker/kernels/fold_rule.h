@@ -1,0 +1,67 @@
+// Which boxes the skeleton `fold` (fold.cuh) should reduce at a time, and over how many blocks.
+// Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace warpsmith::kernels {
+
+inline constexpr int kMaxFoldRank = 8;
+
+struct FoldAxis {
+  int64_t extent = 1;
+  bool kept = false;
+  int64_t stride = 1;  // elements, in the input that is read by vectors
+};
+
+struct FoldProblem {
+  std::vector<FoldAxis> axes;  // in the order in which they lie in memory, fastest last
+  int64_t offset = 0;          // elements, where the first element lies
+  int bytes = 4;               // of an element
+  int acc_bytes = 4;           // of an accumulator
+};
+
+// Axes of a dense tensor, outermost first.
+FoldProblem DenseFold(const std::vector<int64_t>& extents, const std::vector<bool>& kept,
+                      int bytes);
+// Drops axes of one element and joins neighbours of one kind that are neighbours in memory.
+FoldProblem MergeAxes(const FoldProblem& problem);
+
+struct FoldKnobs {
+  int threads = 256;
+  int vector_bytes = 16;
+  int flight_bytes = 64;    // that a thread has in flight
+  int resident_blocks = 8;  // of a multiprocessor, wanted
+  int split = 0;            // blocks that share a job; 0: chosen
+};
+
+struct FoldChoice {
+  int threads = 256, vector = 1, vectors = 1, unroll = 1, split = 1;
+  std::vector<FoldAxis> axes;
+  std::vector<int64_t> box;
+  int64_t jobs = 1, steps = 1, outputs = 1;
+  int shared_bytes = 0;
+  // With a split: bytes of partial results, and the shape of the second kernel.
+  int64_t partial_bytes = 0;
+  int combine_lanes = 1, combine_threads = 128, combine_shared_bytes = 0;
+  int64_t combine_blocks = 0;
+};
+
+// InvalidArgument: no or too many axes, or a box that does not fit shared memory.
+absl::StatusOr<FoldChoice> ChooseFold(const FoldProblem& problem, const FoldKnobs& knobs,
+                                      int sm_count);
+
+// "ws::FoldConfig<...>"
+std::string FoldConfigText(const FoldChoice& choice);
+
+// Kernels `name(const T* x, float* y)`, or with a split `name(x, y, partial)` and `name_combine`,
+// that sum fp32 (4 bytes), bf16 (2) or unsigned char (1) over the axes that are not kept; for tests
+// and benchmarks.
+std::string FoldSumSource(const FoldProblem& problem, const FoldChoice& choice,
+                          const std::string& name);
+
+}  // namespace warpsmith::kernels
