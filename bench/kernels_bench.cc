@@ -6,8 +6,8 @@
 //   warpsmith-bench-kernels permute --device cuda:0 --count 40 --bytes 1073741824
 //   warpsmith-bench-kernels fold --device cuda:0 --variant threads=256 --variant threads=512
 //
-// Answers of permuted copies are checked; those of sums with --check (slow: a thread for each
-// output).
+// With `norm`, norms with several rows at once, each with the same list of knobs. Answers of
+// permuted copies are checked; those of sums with --check (slow: a thread for each output).
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -28,6 +28,7 @@
 #include "worker/device/device.h"
 #include "worker/device/plan_builder.h"
 #include "worker/kernels/fold_rule.h"
+#include "worker/kernels/norm_example.h"
 #include "worker/kernels/tile_rule.h"
 
 namespace warpsmith {
@@ -37,7 +38,7 @@ constexpr absl::Duration kLimit = absl::Seconds(60);
 constexpr int kCompilers = 16;
 
 struct Options {
-  std::string what, device = "host", cache = "/tmp/warpsmith-bench-cache", dump;
+  std::string what, device = "host", compile, nvrtc, cache = "/tmp/warpsmith-bench-cache", dump;
   std::vector<std::string> variants;
   std::vector<int> sizes = {1, 2, 4, 8};  // bytes of an element
   int64_t bytes = 1 << 24;                // of the input
@@ -78,14 +79,16 @@ extern "C" __global__ void __launch_bounds__(256) plain_copy(const uint4* x, uin
 }
 )";
 
+// Odd shapes come out a little larger than asked for.
+int64_t Capacity(const Options& options) { return options.bytes + options.bytes / 8 + (1 << 20); }
+
 class Bench {
  public:
   Bench(const Options& options, device::Device& device) : options_(options), device_(device) {}
 
   absl::Status Start() {
-    // Odd shapes come out a little larger than asked for.
-    capacity_ = options_.bytes + options_.bytes / 8 + (1 << 20);
-    for (int64_t bytes : {capacity_, capacity_, kScratchBytes}) {
+    capacity_ = Capacity(options_);
+    for (int64_t bytes : {capacity_, capacity_, kScratchBytes, kWeightBytes, kWeightBytes}) {
       auto memory = device_.Allocate(bytes);
       if (!memory.ok()) return memory.status();
       memory_.push_back(*std::move(memory));
@@ -97,9 +100,12 @@ class Bench {
     return device::PlanBuilder(source)
         .Buffer("x", capacity_)
         .Buffer("y", capacity_)
-        .Buffer("scratch", kScratchBytes);
+        .Buffer("scratch", kScratchBytes)
+        .Buffer("weight", kWeightBytes)
+        .Buffer("bias", kWeightBytes);
   }
   int64_t capacity() const { return capacity_; }
+  static constexpr int64_t kWeightBytes = int64_t{16} << 20;
   static constexpr int64_t kScratchBytes = int64_t{256} << 20;
 
   // Runs a plan once, or gives the median seconds of several.
@@ -231,6 +237,7 @@ Job PermuteJob(const kernels::TileProblem& problem, const std::string& variant) 
   Set(numbers, "line", knobs.line_bytes);
   Set(numbers, "box", knobs.box_bytes);
   Set(numbers, "vector", knobs.vector_bytes);
+  if (numbers.count("anywhere")) knobs.anywhere = numbers.at("anywhere") != 0;
   if (numbers.count("raster")) knobs.raster_input = numbers.at("raster") != 0;
   Job job;
   auto choice = kernels::ChooseTile(problem, knobs);
@@ -242,8 +249,9 @@ Job PermuteJob(const kernels::TileProblem& problem, const std::string& variant) 
   job.group = absl::StrCat(problem.write_bytes, " B");
   job.label = absl::StrCat(
       absl::StrJoin(problem.extents, "x"), " from ", absl::StrJoin(problem.inputs[0].strides, ","),
-      " | ", absl::StrJoin(choice->tile, "x"), " v", choice->streams[0].vector, " w", choice->write,
-      " p", choice->streams[0].pack, " passes ", choice->passes, "/", choice->fewest_passes);
+      " | ", absl::StrJoin(choice->tile, "x"), " v", choice->streams[0].vector,
+      choice->streams[0].anywhere ? "a" : "", " w", choice->write, choice->run > 0 ? "a" : "", " p",
+      choice->streams[0].pack, " passes ", choice->passes, "/", choice->fewest_passes);
   const kernels::TileChoice c = *choice;
   job.steps = [c](device::PlanBuilder& plan) {
     plan.Launch("permute", static_cast<uint32_t>(c.boxes), static_cast<uint32_t>(c.threads),
@@ -349,6 +357,84 @@ Job FoldJob(const kernels::FoldProblem& problem, const std::string& variant, int
   return job;
 }
 
+// ---- norms, several rows at once ----------------------------------------------------------------
+
+struct NormCase {
+  const char* what;
+  kernels::NormProblem problem;
+  std::vector<kernels::NormKnobs> knobs;
+};
+
+std::vector<NormCase> NormCases() {
+  std::vector<NormCase> cases;
+  // vector, threads, threads a row, blocks a row, meeting, registers, shared, unroll, persistent,
+  // together, hint
+  std::vector<kernels::NormKnobs> huge = {{4, 512, 512, 128, 2, 8, 8, 4, true, 1, 0, 0},
+                                          {4, 512, 512, 128, 2, 8, 8, 4, true, 1, 2, 0},
+                                          {4, 512, 512, 128, 2, 8, 8, 4, true, 1, 2, 1},
+                                          {4, 512, 512, 128, 2, 8, 8, 4, true, 1, 3, 1},
+                                          {4, 512, 512, 128, 2, 8, 8, 8, true, 1, 3, 1},
+                                          {4, 512, 512, 128, 2, 6, 10, 4, true, 1, 3, 1},
+                                          {4, 512, 512, 256, 2, 4, 4, 2, true, 2, 2, 0},
+                                          {4, 512, 512, 256, 2, 4, 4, 2, true, 2, 3, 1},
+                                          {4, 512, 512, 256, 2, 3, 5, 4, true, 2, 3, 1},
+                                          {4, 512, 512, 256, 2, 4, 4, 4, true, 2, 3, 1},
+                                          {4, 1024, 1024, 128, 2, 4, 4, 4, true, 2, 3, 1},
+                                          {4, 1024, 1024, 64, 2, 8, 8, 4, true, 1, 3, 1}};
+  cases.push_back({"layer norm 16 x 4,194,304", {16, 4194304, 1, 0, 4, true, false}, huge});
+  cases.push_back({"the same, one meeting", {16, 4194304, 1, 0, 4, true, true}, huge});
+  for (int bytes : {2, 4}) {
+    for (int64_t head : {64, 128, 256}) {
+      std::vector<kernels::NormKnobs> knobs;
+      const int v = 16 / bytes, lanes = static_cast<int>(head) / v;
+      for (int together : {1, 2, 4}) {
+        for (bool persistent : {false, true})
+          knobs.push_back({v, 256, lanes, 1, 0, 1, 0, 1, persistent, together, 2});
+      }
+      knobs.push_back({v, 256, lanes, 1, 0, 1, 0, 1, false, 1, 0});
+      knobs.push_back({v, 128, lanes, 1, 0, 1, 0, 1, false, 2, 2});
+      knobs.push_back({v / 2, 256, lanes * 2 > 32 ? 32 : lanes * 2, 1, 0,
+                       lanes * 2 > 32 ? lanes * 2 / 32 : 1, 0, 1, false, 2, 2});
+      // The query heads of a layout [tokens, 3 * 16 heads, head].
+      const int64_t rows = (int64_t{1} << 28) / head / bytes;
+      cases.push_back(
+          {"RMS norm of heads", {rows, head, 16, 48 * head, bytes, false, true}, knobs});
+    }
+  }
+  return cases;
+}
+
+Job NormJob(const NormCase& one, const kernels::NormKnobs& knobs, int sm_count, int64_t capacity) {
+  Job job;
+  const kernels::NormProblem& p = one.problem;
+  const kernels::NormLaunch launch = kernels::LaunchOf(p, knobs);
+  const int64_t pitch = p.pitch > 0 ? p.pitch : p.heads * p.elements;
+  if (p.rows / p.heads * pitch * p.bytes > capacity)
+    job.status = absl::InvalidArgumentError("more than --bytes");
+  const int64_t resident =
+      int64_t{sm_count} * (knobs.blocks_per_row > 1 ? 1024 / knobs.threads : 2048 / knobs.threads);
+  const int64_t groups =
+      knobs.persistent ? std::min(launch.groups, resident / launch.blocks_per_wave) : launch.groups;
+  job.source = kernels::NormSource(p, knobs, "norm");
+  job.bytes = 2.0 * static_cast<double>(p.rows * p.elements * p.bytes) +
+              static_cast<double>(p.elements) * 4 * (p.centred ? 2 : 1);
+  job.group = one.what;
+  job.label = absl::StrCat(one.what, " ", p.elements, " of ", p.bytes, " B | v", knobs.vector,
+                           " threads ", knobs.threads, " a row ", knobs.threads_per_row, " x ",
+                           knobs.blocks_per_row, " kept ", knobs.registers, "+", knobs.shared,
+                           knobs.persistent ? " persistent" : "", " together ", knobs.rows_at_once,
+                           " hints ", knobs.weight_hint, knobs.stream_hint);
+  const uint32_t blocks = static_cast<uint32_t>(groups * launch.blocks_per_wave);
+  job.steps = [=](device::PlanBuilder& plan) {
+    if (knobs.blocks_per_row > 1) plan.Fill(2, 0, groups * launch.exchange_bytes);
+    plan.Launch("norm", blocks, static_cast<uint32_t>(knobs.threads),
+                {device::Arg(0), device::Arg(3), device::Arg(4), device::Arg(1), device::Arg(2)})
+        .Shared(static_cast<uint32_t>(launch.shared_bytes));
+    if (knobs.blocks_per_row > 1) plan.Cooperative();
+  };
+  return job;
+}
+
 // ---- all of it ----------------------------------------------------------------------------------
 
 void CompileAll(device::Compiler& compiler, std::vector<Job>& jobs) {
@@ -382,16 +468,104 @@ absl::StatusOr<double> TimeJob(Bench& bench, const Options& options, const Job& 
   return bench.Time(timed.Build(), *job.binary, options.samples);
 }
 
+int Registers(const Job& job, int& spills) {
+  int registers = 0;
+  spills = 0;
+  if (!job.binary.ok()) return 0;
+  for (const auto& kernel : job.binary->report.kernels()) {
+    if (kernel.entry() == "compare") continue;
+    registers = std::max(registers, kernel.registers());
+    spills = std::max(spills, kernel.spill_bytes());
+  }
+  return registers;
+}
+
+std::vector<std::string> VariantsOf(const Options& options) {
+  return options.variants.empty() ? std::vector<std::string>{""} : options.variants;
+}
+
+// Every problem with every variant.
+std::vector<Job> DrawJobs(const Options& options, int sm_count) {
+  std::vector<Job> jobs;
+  if (options.what == "norm") {
+    for (const NormCase& one : NormCases()) {
+      for (const auto& knobs : one.knobs)
+        jobs.push_back(NormJob(one, knobs, sm_count, Capacity(options)));
+    }
+    return jobs;
+  }
+  const bool fold = options.what == "fold";
+  for (int bytes : options.sizes) {
+    if (fold && bytes == 8) continue;
+    std::mt19937 random(static_cast<unsigned>(options.seed * 16 + bytes));
+    for (int i = 0; i < options.count; ++i) {
+      if (fold) {
+        const auto problem = DrawFold(options, bytes, random);
+        for (const auto& variant : VariantsOf(options))
+          jobs.push_back(FoldJob(problem, variant, sm_count));
+      } else {
+        const auto problem = DrawPermutation(options, bytes, random);
+        for (const auto& variant : VariantsOf(options))
+          jobs.push_back(PermuteJob(problem, variant));
+      }
+    }
+  }
+  return jobs;
+}
+
+// Without a device: what the compiler says of each kernel.
+absl::Status CompileOnly(const Options& options) {
+  auto compiler = device::MakeCompiler(options.compile, options.cache, options.nvrtc);
+  if (!compiler.ok()) return compiler.status();
+  std::vector<Job> jobs = DrawJobs(options, 132);
+  CompileAll(**compiler, jobs);
+  int failures = 0;
+  for (const Job& job : jobs) {
+    const absl::Status status = job.status.ok() ? job.binary.status() : job.status;
+    failures += !status.ok();
+    int spills = 0;
+    const int registers = Registers(job, spills);
+    std::printf("%s %3d regs %d spilled %5.0f ms  %s%s\n", job.group.c_str(), registers, spills,
+                job.binary.ok() ? job.binary->report.compile_ms() : 0.0, job.label.c_str(),
+                status.ok() ? "" : std::string(status.message()).substr(0, 600).c_str());
+  }
+  return failures > 0 ? absl::InternalError(absl::StrCat(failures, " do not compile"))
+                      : absl::OkStatus();
+}
+
+absl::Status RunNorms(Bench& bench, device::Compiler& compiler, const Options& options) {
+  std::vector<Job> jobs = DrawJobs(options, bench.device().info().sm_count);
+  CompileAll(compiler, jobs);
+  for (const Job& job : jobs) {
+    auto seconds = TimeJob(bench, options, job, false);
+    int spills = 0;
+    const int registers = Registers(job, spills);
+    if (seconds.ok()) {
+      std::printf("%8.1f us %6.3f %4d regs%s  %s\n", *seconds * 1e6,
+                  job.bytes / *seconds / options.roof, registers, spills > 0 ? "!" : " ",
+                  job.label.c_str());
+    } else {
+      std::printf("FAILED %s: %s\n", job.label.c_str(),
+                  std::string(seconds.status().message()).substr(0, 300).c_str());
+      if (absl::IsOutOfRange(seconds.status()) || absl::IsAborted(seconds.status()))
+        return seconds.status();
+    }
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Options& options) {
+  if (!options.compile.empty()) return CompileOnly(options);
   auto device = device::MakeDevice(options.device);
   if (!device.ok()) return device.status();
-  auto compiler = device::MakeCompiler((*device)->info().arch, options.cache);
+  auto compiler = device::MakeCompiler((*device)->info().arch, options.cache, options.nvrtc);
   if (!compiler.ok()) return compiler.status();
   Bench bench(options, **device);
   if (auto s = bench.Start(); !s.ok()) return s;
   auto common = (*compiler)->Compile(kCommon, kLimit);
   if (!common.ok()) return common.status();
-  const bool fold = options.what == "fold";
+  const bool fold = options.what != "permute";
   const int64_t words = bench.capacity() / 4, vectors = options.bytes / 16;
   auto init = bench.Plan(kCommon).Launch(
       "init", 4096, 256, {device::Arg(0), device::Arg64(words), device::Arg32(fold)});
@@ -408,24 +582,10 @@ absl::Status Run(const Options& options) {
               (*device)->info().name.c_str(), static_cast<long long>(options.bytes >> 20),
               *copy * 1e6, copy_bytes / *copy / options.roof);
 
-  std::vector<std::string> variants = options.variants;
-  if (variants.empty()) variants.push_back("");
-  std::vector<Job> jobs;
-  std::vector<int> sizes = options.sizes;
-  if (fold) sizes.erase(std::remove(sizes.begin(), sizes.end(), 8), sizes.end());
-  for (int bytes : sizes) {
-    std::mt19937 random(static_cast<unsigned>(options.seed * 16 + bytes));
-    for (int i = 0; i < options.count; ++i) {
-      if (fold) {
-        const auto problem = DrawFold(options, bytes, random);
-        for (const auto& variant : variants)
-          jobs.push_back(FoldJob(problem, variant, (*device)->info().sm_count));
-      } else {
-        const auto problem = DrawPermutation(options, bytes, random);
-        for (const auto& variant : variants) jobs.push_back(PermuteJob(problem, variant));
-      }
-    }
-  }
+  if (options.what == "norm") return RunNorms(bench, **compiler, options);
+
+  const std::vector<std::string> variants = VariantsOf(options);
+  std::vector<Job> jobs = DrawJobs(options, (*device)->info().sm_count);
   CompileAll(**compiler, jobs);
   std::map<std::string, std::vector<std::vector<double>>> shares;  // by size, then variant
   int failures = 0;
@@ -449,14 +609,8 @@ absl::Status Run(const Options& options) {
       }
       group[v].push_back(share);
       best = std::max(best, share);
-      int registers = 0, spills = 0;
-      if (job.binary.ok()) {
-        for (const auto& kernel : job.binary->report.kernels()) {
-          if (kernel.entry() == "compare") continue;
-          registers = std::max(registers, kernel.registers());
-          spills = std::max(spills, kernel.spill_bytes());
-        }
-      }
+      int spills = 0;
+      const int registers = Registers(job, spills);
       absl::StrAppend(&line, "  ", absl::StrCat(static_cast<int>(share * 1000 + 0.5)),
                       spills > 0 ? "!" : "");
       if (v == 0) absl::StrAppend(&line, " (", registers, " regs)");
@@ -492,10 +646,12 @@ absl::Status Run(const Options& options) {
 int main(int argc, char** argv) {
   warpsmith::Options options;
   CLI::App app("Times permuted copies and sums over any axes, drawn at random");
-  app.add_option("what", options.what, "permute or fold")
+  app.add_option("what", options.what, "permute, fold or norm")
       ->required()
-      ->check(CLI::IsMember({"permute", "fold"}));
+      ->check(CLI::IsMember({"permute", "fold", "norm"}));
   app.add_option("--device", options.device, "host or cuda:N")->capture_default_str();
+  app.add_option("--compile", options.compile, "compile for this architecture and run nothing");
+  app.add_option("--nvrtc", options.nvrtc, "path of libnvrtc.so, where it is not found");
   app.add_option("--variant", options.variants,
                  "knobs to time, as 'line=256 box=32768'; may be repeated");
   app.add_option("--sizes", options.sizes, "bytes of an element")->capture_default_str();

@@ -25,7 +25,8 @@ template <> struct Word<16> { using Type = uint4; };
 
 // V consecutive elements in one access of V * sizeof(T) <= 16 bytes; p aligned to that.
 // Hint 1: evict first. Hint 2: nobody writes it while the kernel runs (weights); the compiler may then load
-// it once for several rows, or before a loop.
+// it once for several rows, or before a loop. Hint 3: the same, and the second-level cache keeps it while
+// what passes by once goes first (16 bytes; others as hint 2).
 template <int V, class T, int Hint>
 WS_DEVICE void load(const T* p, T (&out)[V]) {
   using W = typename Word<V * sizeof(T)>::Type;
@@ -33,7 +34,12 @@ WS_DEVICE void load(const T* p, T (&out)[V]) {
   W w;
   if constexpr (Hint == 1) {
     w = __ldcs(reinterpret_cast<const W*>(p));
-  } else if constexpr (Hint == 2) {
+  } else if constexpr (Hint == 3 && sizeof(W) == 16) {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+        : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(p), "l"(policy));
+  } else if constexpr (Hint >= 2) {
     w = __ldg(reinterpret_cast<const W*>(p));
   } else {
     w = *reinterpret_cast<const W*>(p);
@@ -59,6 +65,32 @@ WS_DEVICE void store(T* p, const T (&in)[V]) {
 #else
   host::check_aligned(p, sizeof(W));
   memcpy(p, in, sizeof(W));
+#endif
+}
+
+// V consecutive elements that begin anywhere: V * sizeof(T) is 4 or 8 bytes, by two or three accesses of
+// words. Nothing is touched behind the word that holds the element before `end`; what would lie there
+// is undefined.
+template <int V, class T>
+WS_DEVICE void load_anywhere(const T* p, const T* end, T (&out)[V]) {
+#ifndef WS_HOST
+  constexpr int kWords = V * sizeof(T) / 4;
+  static_assert(V * sizeof(T) % 4 == 0, "whole words");
+  const unsigned long long at = reinterpret_cast<unsigned long long>(p);
+  const unsigned long long last = (reinterpret_cast<unsigned long long>(end) - 1) & ~3ull;
+  const unsigned shift = static_cast<unsigned>(at & 3) * 8;
+  unsigned words[kWords + 1], shifted[kWords];
+#pragma unroll
+  for (int i = 0; i <= kWords; ++i) {
+    unsigned long long word = (at + 4 * i - (i == kWords)) & ~3ull;   // of the last byte
+    if (word > last) word = last;
+    words[i] = *reinterpret_cast<const unsigned*>(word);
+  }
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) shifted[i] = __funnelshift_r(words[i], words[i + 1], shift);
+  memcpy(out, shifted, sizeof(shifted));
+#else
+  for (int i = 0; i < V && p + i < end; ++i) out[i] = p[i];
 #endif
 }
 
@@ -101,6 +133,17 @@ WS_DEVICE void copy_async(char* slot, const T* p) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(slot)), "l"(p), "n"(kBytes) : "memory");
   } else {
     memcpy(slot, p, kBytes);
+  }
+}
+// The same, and it goes first when the second-level cache needs room.
+template <int V, int Hint, class T>
+WS_DEVICE void copy_async(char* slot, const T* p) {
+  if constexpr (Hint == 1 && V * sizeof(T) == 16) {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address(slot)), "l"(p), "l"(policy) : "memory");
+  } else {
+    copy_async<V>(slot, p);
   }
 }
 WS_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -12,6 +12,8 @@ namespace {
 
 using absl::StrCat;
 
+// Positions up to this fit an int, with room for what lies behind the last box.
+constexpr int64_t kMaxInt = (int64_t{1} << 31) - (int64_t{1} << 27);
 constexpr int kMaxSharedBytes = 64 << 10;
 constexpr int kMaxVectors = 16;
 // A thread adds up no more values in one sum than this, where several blocks can share the work.
@@ -235,7 +237,7 @@ std::string FoldSumSource(const FoldProblem& problem, const FoldChoice& choice,
   const size_t rank = choice.axes.size();
   std::string text =
       StrCat("#include <warpsmith/fold.cuh>\nstruct G_", name,
-             " {\n  using Index = ", elements >= int64_t{1} << 30 ? "long long" : "int",
+             " {\n  using Index = ", elements >= kMaxInt ? "long long" : "int",
              ";\n  using C = ", FoldConfigText(choice), R"(;
   template <int S> struct Acc { float sum; };
   template <int S> static WS_DEVICE Acc<S> identity() { return {0}; }

@@ -213,6 +213,10 @@ inline void copy_async(char* to, const T* from) {
   host::check_aligned(to, V * sizeof(T));
   __builtin_memcpy(to, from, V * sizeof(T));
 }
+template <int V, int Hint, class T>
+inline void copy_async(char* to, const T* from) {
+  copy_async<V>(to, from);
+}
 inline void copy_commit() {}
 template <int N>
 inline void copy_wait() {}

@@ -32,10 +32,10 @@ struct G_@name {
   }
   WS_DEVICE int head(const Row&) const { return 0; }
   template <int V> WS_DEVICE void load(const Row& row, Index k, Values<V>& values) const {
-    ws::load<V, @type, 0>(row.x + k, values.s);
+    ws::load<V, @type, @stream>(row.x + k, values.s);
   }
   template <int V> WS_DEVICE void load_shared(const Row& row, Index k, char* slot) const {
-    ws::copy_async<V>(slot, row.x + k);
+    ws::copy_async<V, @stream>(slot, row.x + k);
   }
   template <int V> static WS_DEVICE void from_shared(const char* slot, Values<V>& values) {
     ws::load<V, @type, 0>(reinterpret_cast<const @type*>(slot), values.s);
@@ -74,7 +74,7 @@ struct G_@name {
     }
 #pragma unroll
     for (int v = 0; v < V; ++v) put((value(values.s[v]) - row.mean) * row.scale * w[v] + b[v], out[v]);
-    ws::store<V, @type, 0>(row.y + k, out);
+    ws::store<V, @type, @stream>(row.y + k, out);
   }
   WS_DEVICE void emit_row(const Row&) const {}
 };
@@ -88,12 +88,13 @@ extern "C" __global__ void __launch_bounds__(@threads, @resident)
 
 }  // namespace
 
-std::string NormSource(const NormProblem& problem, const NormKnobs& knobs, const std::string& name) {
+std::string NormSource(const NormProblem& problem, const NormKnobs& knobs,
+                       const std::string& name) {
   const int64_t pitch = problem.pitch > 0 ? problem.pitch : problem.heads * problem.elements;
   const std::string config =
-      absl::StrCat(knobs.vector, ", ", knobs.threads, ", ", knobs.threads_per_row, ", ", knobs.blocks_per_row, ", ",
-                   knobs.meeting, ", ", knobs.registers, ", ", knobs.shared, ", ", knobs.unroll, ", ",
-                   knobs.persistent ? "true" : "false");
+      absl::StrCat(knobs.vector, ", ", knobs.threads, ", ", knobs.threads_per_row, ", ",
+                   knobs.blocks_per_row, ", ", knobs.meeting, ", ", knobs.registers, ", ",
+                   knobs.shared, ", ", knobs.unroll, ", ", knobs.persistent ? "true" : "false");
   return absl::StrReplaceAll(
       kText, {{"@name", name},
               {"@type", problem.bytes == 4 ? "float" : "ws::bf16"},
@@ -104,6 +105,7 @@ std::string NormSource(const NormProblem& problem, const NormKnobs& knobs, const
               {"@pitch", absl::StrCat(pitch, "ll")},
               {"@elements", absl::StrCat(problem.elements)},
               {"@hint", absl::StrCat(knobs.weight_hint)},
+              {"@stream", absl::StrCat(knobs.stream_hint)},
               {"@threads", absl::StrCat(knobs.threads)},
               {"@resident", absl::StrCat(knobs.blocks_per_row > 1 ? 1024 / knobs.threads : 1)},
               {"@config", config},
@@ -117,8 +119,9 @@ NormLaunch LaunchOf(const NormProblem& problem, const NormKnobs& knobs) {
   launch.rows_per_block = knobs.blocks_per_row > 1 ? 1 : knobs.threads / knobs.threads_per_row;
   launch.groups = (together + launch.rows_per_block - 1) / launch.rows_per_block;
   launch.blocks_per_wave = knobs.blocks_per_row;
-  launch.shared_bytes = 2 * kMaxAcc * (knobs.threads / 32) + 2 * kMaxAcc +
-                        knobs.shared * knobs.threads * knobs.vector * problem.bytes * knobs.rows_at_once;
+  launch.shared_bytes =
+      2 * kMaxAcc * (knobs.threads / 32) + 2 * kMaxAcc +
+      knobs.shared * knobs.threads * knobs.vector * problem.bytes * knobs.rows_at_once;
   launch.exchange_bytes = 2 * knobs.blocks_per_row * (kMaxAcc / 4) * 8;
   return launch;
 }

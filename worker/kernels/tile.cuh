@@ -42,11 +42,12 @@
 
 namespace ws {
 
-// WRITE: elements an output access; EXTENTS, TILE by axis; RASTER: axes in which neighbouring blocks
+// WRITE: elements an output access. RUN > 0: lines of the output begin anywhere, and are the last RUN axes of
+// a box; the vectors of each are those of its memory, single elements at its ends. EXTENTS, TILE by axis; RASTER: axes in which neighbouring blocks
 // differ, first the fastest.
-template <int THREADS, int WRITE, class EXTENTS, class TILE, class RASTER>
+template <int THREADS, int WRITE, class EXTENTS, class TILE, class RASTER, int RUN = 0>
 struct TileConfig {
-  static constexpr int kThreads = THREADS, kWrite = WRITE, kRank = EXTENTS::kRank;
+  static constexpr int kThreads = THREADS, kWrite = WRITE, kRank = EXTENTS::kRank, kRun = RUN;
   using Extents = EXTENTS;
   using Tile = TILE;
   using Raster = RASTER;
@@ -259,13 +260,48 @@ struct TileStage {
       for (int k = 0; k < K; ++k) values[w + k] = word[k];
     }
   }
+  // The same from a number that is no multiple of W.
+  template <int W, class WRITE_ORDER>
+  static WS_DEVICE void take_anywhere(int number, Element (&values)[W]) {
+    const Element* const from = shared_stream();
+    int x[kRank];
+    WRITE_ORDER::at(number, x);
+    if constexpr (P > 1 && W == P && C::kRun == 1) {
+      // Two words that are neighbours along the line hold the values.
+      constexpr int kPlace = int(ST::Place::template at<kLast>());
+      const int skip = x[kLast] % P;
+      x[kLast] -= skip;
+      const Element* const word = from + position(x);
+      values_between(word, word + (skip > 0 ? kPlace : 0), skip, values);
+    } else {
+#pragma unroll
+      for (int w = 0; w < W; ++w) {
+        if (w > 0) WRITE_ORDER::at(number + w, x);
+        values[w] = from[position(x)];
+      }
+    }
+  }
+  // P elements behind the first `skip` of two words.
+  static WS_DEVICE void values_between(const Element* low, const Element* high, int skip, Element (&values)[P]) {
+    Element both[2][P];
+    load<P, Element, 0>(low, both[0]);
+    load<P, Element, 0>(high, both[1]);
+    unsigned words[2];
+    memcpy(words, both, sizeof(words));
+    const unsigned shift = unsigned(skip) * sizeof(Element) * 8;
+    const unsigned word = static_cast<unsigned>(((static_cast<unsigned long long>(words[1]) << 32) | words[0]) >> shift);
+    memcpy(values, &word, sizeof(word));
+  }
 };
 
+// All of them.
 template <class G, class C, int S, class... STREAMS>
 struct TileStages {
   static WS_DEVICE void bring(const G&, const TileBox<C, G>&) {}
-  template <class WRITE_ORDER>
-  static WS_DEVICE void take(int, const int (&)[C::kRank], typename G::template Staged<C::kWrite>&) {}
+  template <int W, class ORDER>
+  static WS_DEVICE void take(int, const int (&)[C::kRank], typename G::template Staged<W>&) {}
+  template <int W, class ORDER>
+  static WS_DEVICE void take_anywhere(int, typename G::template Staged<W>&) {}
 };
 template <class G, class C, int S, class FIRST, class... REST>
 struct TileStages<G, C, S, FIRST, REST...> {
@@ -273,37 +309,88 @@ struct TileStages<G, C, S, FIRST, REST...> {
     TileStage<G, C, FIRST, S>::bring(g, box);
     TileStages<G, C, S + 1, REST...>::bring(g, box);
   }
-  template <class WRITE_ORDER>
-  static WS_DEVICE void take(int number, const int (&x)[C::kRank], typename G::template Staged<C::kWrite>& staged) {
-    TileStage<G, C, FIRST, S>::template take<C::kWrite, WRITE_ORDER>(number, x, G::template of<S, C::kWrite>(staged));
-    TileStages<G, C, S + 1, REST...>::template take<WRITE_ORDER>(number, x, staged);
+  template <int W, class ORDER>
+  static WS_DEVICE void take(int number, const int (&x)[C::kRank], typename G::template Staged<W>& staged) {
+    TileStage<G, C, FIRST, S>::template take<W, ORDER>(number, x, G::template of<S, W>(staged));
+    TileStages<G, C, S + 1, REST...>::template take<W, ORDER>(number, x, staged);
+  }
+  template <int W, class ORDER>
+  static WS_DEVICE void take_anywhere(int number, typename G::template Staged<W>& staged) {
+    TileStage<G, C, FIRST, S>::template take_anywhere<W, ORDER>(number, G::template of<S, W>(staged));
+    TileStages<G, C, S + 1, REST...>::template take_anywhere<W, ORDER>(number, staged);
   }
 };
 
-// Grid: a block for each box.
-template <class G, class C, class... STREAMS>
-WS_DEVICE void tile(const G& g) {
+// Writes a box whose lines are whole vectors.
+template <class G, class C, class ORDER, class STAGES>
+WS_DEVICE void tile_write(const G& g, const TileBox<C, G>& box) {
   using Index = typename G::Index;
-  constexpr int W = C::kWrite, kRank = C::kRank;
+  constexpr int W = C::kWrite, kVectors = C::kElements / W;
   static_assert(C::kElements % W == 0, "lines of a tile are whole vectors");
-  TileBox<C, G> box;
-  box.place(block());
-  TileStages<G, C, 0, STREAMS...>::bring(g, box);
-  sync_block();
-  using Order = TileOrder<C, decltype(row_major<kRank>()), -1, 1>;
-  constexpr int kVectors = C::kElements / W;
 #pragma unroll 4
   for (int turn = 0; turn < (kVectors + C::kThreads - 1) / C::kThreads; ++turn) {
     const int vector = turn * C::kThreads + thread();
     if (kVectors % C::kThreads != 0 && vector >= kVectors) break;
-    int x[kRank];
-    Index c[kRank];
-    Order::at(vector * W, x);
+    int x[C::kRank];
+    Index c[C::kRank];
+    ORDER::at(vector * W, x);
     if (!box.coordinates(x, c)) continue;
     typename G::template Staged<W> staged;
-    TileStages<G, C, 0, STREAMS...>::template take<Order>(vector * W, x, staged);
+    STAGES::template take<W, ORDER>(vector * W, x, staged);
     g.template emit<W>(c, TileBox<C, G>::linear(c), staged);
   }
+}
+
+// Writes a box whose lines begin anywhere.
+template <class G, class C, class ORDER, class STAGES>
+WS_DEVICE void tile_write_anywhere(const G& g, const TileBox<C, G>& box) {
+  using Index = typename G::Index;
+  constexpr int W = C::kWrite, kFirst = C::kRank - C::kRun;   // the run's slowest axis: boxes may cut it
+  constexpr int kInner = int(C::Tile::template product<kFirst + 1>()), kLine = kInner * int(C::Tile::template at<kFirst>());
+  constexpr int kInLine = (kLine + W - 2) / W + 1, kVectors = C::kElements / kLine * kInLine;
+  const Index left = Index(C::Extents::template at<kFirst>()) - box.origin[kFirst];
+  const int length = left < Index(C::Tile::template at<kFirst>()) ? int(left) * kInner : kLine;
+#pragma unroll 4
+  for (int turn = 0; turn < (kVectors + C::kThreads - 1) / C::kThreads; ++turn) {
+    const int vector = turn * C::kThreads + thread();
+    if (kVectors % C::kThreads != 0 && vector >= kVectors) break;
+    const int line = vector / kInLine * kLine;
+    int x[C::kRank];
+    Index c[C::kRank];
+    ORDER::at(line, x);
+    if (!box.coordinates(x, c)) continue;
+    const Index begin = TileBox<C, G>::linear(c);
+    const int at = vector % kInLine * W - int(begin % W);     // in the line
+    if (at >= 0 && at + W <= length) {
+      ORDER::at(line + at, x);
+      box.coordinates(x, c);
+      typename G::template Staged<W> staged;
+      STAGES::template take_anywhere<W, ORDER>(line + at, staged);
+      g.template emit<W>(c, begin + at, staged);
+    } else {
+#pragma unroll 1
+      for (int v = at < 0 ? 0 : at; v < at + W && v < length; ++v) {
+        ORDER::at(line + v, x);
+        box.coordinates(x, c);
+        typename G::template Staged<1> staged;
+        STAGES::template take_anywhere<1, ORDER>(line + v, staged);
+        g.template emit<1>(c, begin + v, staged);
+      }
+    }
+  }
+}
+
+// Grid: a block for each box.
+template <class G, class C, class... STREAMS>
+WS_DEVICE void tile(const G& g) {
+  using Stages = TileStages<G, C, 0, STREAMS...>;
+  using Order = TileOrder<C, decltype(row_major<C::kRank>()), -1, 1>;
+  TileBox<C, G> box;
+  box.place(block());
+  Stages::bring(g, box);
+  sync_block();
+  if constexpr (C::kRun > 0) tile_write_anywhere<G, C, Order, Stages>(g, box);
+  else tile_write<G, C, Order, Stages>(g, box);
 }
 
 }  // namespace ws

@@ -13,6 +13,8 @@ namespace {
 
 using absl::StrCat;
 
+// Positions up to this fit an int, with room for what lies behind the last box.
+constexpr int64_t kMaxInt = (int64_t{1} << 31) - (int64_t{1} << 27);
 constexpr int kSmallestBoxBytes = 8 << 10;  // less leaves a block too little to do
 constexpr int kMaxSharedBytes = 96 << 10;
 constexpr int kWordBytes = 4;
@@ -97,6 +99,19 @@ int VectorOf(const std::vector<int64_t>& extents, const Side& side,
     }
   }
   return static_cast<int>(std::gcd(common, run));
+}
+
+// Elements of a box that lie in one line of the side's memory; 1 where it is not read so.
+int64_t LineOf(const Side& side, const std::vector<int64_t>& tile,
+               const std::vector<int64_t>& extents) {
+  int64_t run = 1;
+  if (!side.vectors) return run;
+  for (int d : side.order) {
+    if (side.strides[d] != run) break;
+    run *= tile[d];
+    if (tile[d] < extents[d]) break;
+  }
+  return run;
 }
 
 // Numbers elements of a box in an order, axis `grouped` in groups.
@@ -335,6 +350,13 @@ absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnob
   choice.extents = problem.extents;
   choice.tile = ChooseBox(problem, knobs, sides);
   choice.write = VectorOf(problem.extents, output, choice.tile, knobs.vector_bytes);
+  if (knobs.anywhere && choice.write * problem.write_bytes < kWordBytes) {
+    choice.write = kWordBytes / problem.write_bytes;
+    for (int d = rank - 1; d >= 0; --d) {
+      choice.run = rank - d;
+      if (choice.tile[d] < problem.extents[d]) break;
+    }
+  }
   choice.raster = knobs.raster_input ? sides[0].order : output.order;
   choice.boxes = 1;
   for (int d = 0; d < rank; ++d) choice.boxes *= CeilDiv(problem.extents[d], choice.tile[d]);
@@ -344,6 +366,11 @@ absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnob
     TileStreamChoice stream;
     stream.order = sides[i].order;
     stream.vector = VectorOf(problem.extents, sides[i], choice.tile, knobs.vector_bytes);
+    if (knobs.anywhere && stream.vector * sides[i].bytes < kWordBytes &&
+        LineOf(sides[i], choice.tile, problem.extents) % (kWordBytes / sides[i].bytes) == 0) {
+      stream.vector = kWordBytes / sides[i].bytes;
+      stream.anywhere = true;
+    }
     stream.pack = PackOf(sides[i], choice.tile, stream.vector);
     stream.offset = choice.shared_bytes;
     choice.passes += PlaceStream(sides[i], choice.tile, choice.write, stream);
@@ -369,7 +396,8 @@ std::string AxesText(const std::vector<T>& numbers) {
 std::string TileArguments(const TileChoice& choice) {
   std::string text =
       StrCat("ws::TileConfig<", choice.threads, ", ", choice.write, ", ", AxesText(choice.extents),
-             ", ", AxesText(choice.tile), ", ", AxesText(choice.raster), ">");
+             ", ", AxesText(choice.tile), ", ", AxesText(choice.raster),
+             choice.run > 0 ? StrCat(", ", choice.run) : "", ">");
   for (const TileStreamChoice& stream : choice.streams) {
     absl::StrAppend(&text, ", ws::TileStream<", stream.vector, ", ", stream.pack, ", ",
                     stream.offset, ", ", AxesText(stream.order), ", ", AxesText(stream.place), ">");
@@ -382,7 +410,7 @@ std::string TileCopySource(const TileProblem& problem, const TileChoice& choice,
   const char* const types[] = {"", "unsigned char",     "unsigned short", "", "unsigned", "", "",
                                "", "unsigned long long"};
   const std::string type = types[problem.write_bytes];
-  const bool wide = Product(problem.extents) >= int64_t{1} << 30;
+  const bool wide = Product(problem.extents) >= kMaxInt;
   std::string text = StrCat("#include <warpsmith/tile.cuh>\nstruct G_", name, " {\n");
   absl::StrAppend(&text, "  using Index = ", wide ? "long long" : "int",
                   ";\n  template <int S> using Element = ", type,
@@ -399,12 +427,19 @@ std::string TileCopySource(const TileProblem& problem, const TileChoice& choice,
                   "* y;\n  template <int S, int V> WS_DEVICE void load(const Index (&c)[",
                   problem.extents.size(), "], ", type, " (&out)[V]) const {\n");
   for (size_t i = 0; i < problem.inputs.size(); ++i) {
-    absl::StrAppend(&text, "    if constexpr (S == ", i, ") ws::load<V, ", type, ", 0>(x", i,
-                    " + (Index(", problem.inputs[i].offset, ")");
+    const TileInput& input = problem.inputs[i];
+    std::string at = StrCat("Index(", input.offset, ")");
+    int64_t end = input.offset + 1;
     for (size_t d = 0; d < problem.extents.size(); ++d) {
-      absl::StrAppend(&text, " + c[", d, "] * Index(", problem.inputs[i].strides[d], ")");
+      absl::StrAppend(&at, " + c[", d, "] * Index(", input.strides[d], ")");
+      end += std::max<int64_t>(0, input.strides[d]) * (problem.extents[d] - 1);
     }
-    absl::StrAppend(&text, "), out);\n");
+    absl::StrAppend(&text, "    if constexpr (S == ", i, ") ws::",
+                    choice.streams[i].anywhere
+                        ? StrCat("load_anywhere<V, ", type, ">(x", i, " + (", at, "), x", i,
+                                 " + Index(", end, ")")
+                        : StrCat("load<V, ", type, ", 0>(x", i, " + (", at, ")"),
+                    ", out);\n");
   }
   absl::StrAppend(&text, "  }\n  template <int V> WS_DEVICE void emit(const Index (&)[",
                   problem.extents.size(), "], Index i, const Staged<V>& staged) const {\n    ",

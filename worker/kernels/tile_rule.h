@@ -35,12 +35,14 @@ struct TileKnobs {
   int line_bytes = 256;      // wanted of each line of a box, on both sides
   int box_bytes = 32 << 10;  // of all streams together, at most
   int vector_bytes = 16;     // of an access
+  bool anywhere = true;      // accesses of words where lines of small elements begin anywhere
   bool raster_input =
       false;  // neighbouring blocks are neighbours in the first input, not in the output
 };
 
 struct TileStreamChoice {
-  int vector = 1;  // elements of an access
+  int vector = 1;         // elements of an access
+  bool anywhere = false;  // which begin anywhere: ws::load_anywhere
   int pack = 1;
   int offset = 0;  // bytes, in shared memory
   std::vector<int> order;
@@ -49,6 +51,7 @@ struct TileStreamChoice {
 
 struct TileChoice {
   int threads = 256, write = 1;
+  int run = 0;  // > 0: lines of the output are its last `run` axes and begin anywhere
   std::vector<int64_t> extents, tile;
   std::vector<int> raster;
   std::vector<TileStreamChoice> streams;

@@ -48,6 +48,12 @@ std::vector<Case> Cases() {
   add("matrix", {64, 96}, {Permuted({64, 96}, {1, 0}, 4)}, Small(64, 128, 4096));
   add("odd matrix", {67, 45}, {Permuted({67, 45}, {1, 0}, 4)}, Small(64, 64, 4096));
   add("bytes", {128, 96}, {Permuted({128, 96}, {1, 0}, 1)}, Small(64, 64, 4096));
+  add("odd bytes in several boxes", {261, 199}, {Permuted({261, 199}, {1, 0}, 1)},
+      Small(64, 64, 4096));
+  add("odd halves in several boxes", {131, 99}, {Permuted({131, 99}, {1, 0}, 2)},
+      Small(64, 64, 2048));
+  add("odd lines of two axes", {9, 5, 77}, {Permuted({9, 5, 77}, {2, 0, 1}, 1)},
+      Small(32, 64, 2048));
   add("odd bytes", {61, 99}, {Permuted({61, 99}, {1, 0}, 1)}, Small(32, 64, 4096));
   add("halves with a rest", {80, 72}, {Permuted({80, 72}, {1, 0}, 2)}, Small(64, 64, 2048));
   add("innermost 2 goes out", {2, 5, 60}, {Permuted({2, 5, 60}, {2, 0, 1}, 4)},
