@@ -226,7 +226,7 @@ kernels::TileProblem DrawPermutation(const Options& options, int bytes, std::mt1
       problem.inputs[0].strides.push_back(Product({input.begin() + axis + 1, input.end()}));
     }
     problem = kernels::MergeAxes(problem);
-    if (problem.extents.size() > 1) return problem;
+    if (problem.extents.size() > 1 && Product(input) * bytes <= Capacity(options)) return problem;
   }
 }
 
@@ -277,7 +277,8 @@ kernels::FoldProblem DrawFold(const Options& options, int bytes, std::mt19937& r
       kept.push_back(random() % 2 == 0);
       sums = sums || !kept.back();
     }
-    if (sums) return kernels::MergeAxes(kernels::DenseFold(extents, kept, bytes));
+    if (sums && Product(extents) * bytes <= Capacity(options))
+      return kernels::MergeAxes(kernels::DenseFold(extents, kept, bytes));
   }
 }
 
@@ -389,7 +390,7 @@ std::vector<NormCase> NormCases() {
       const int v = 16 / bytes, lanes = static_cast<int>(head) / v;
       for (int together : {1, 2, 4}) {
         for (bool persistent : {false, true})
-          knobs.push_back({v, 256, lanes, 1, 0, 1, 0, 1, persistent, together, 2});
+          knobs.push_back({v, 256, lanes, 1, 0, 1, 0, 1, persistent, together, 2, 0, persistent});
       }
       knobs.push_back({v, 256, lanes, 1, 0, 1, 0, 1, false, 1, 0});
       knobs.push_back({v, 128, lanes, 1, 0, 1, 0, 1, false, 2, 2});
@@ -419,11 +420,12 @@ Job NormJob(const NormCase& one, const kernels::NormKnobs& knobs, int sm_count, 
   job.bytes = 2.0 * static_cast<double>(p.rows * p.elements * p.bytes) +
               static_cast<double>(p.elements) * 4 * (p.centred ? 2 : 1);
   job.group = one.what;
-  job.label = absl::StrCat(one.what, " ", p.elements, " of ", p.bytes, " B | v", knobs.vector,
-                           " threads ", knobs.threads, " a row ", knobs.threads_per_row, " x ",
-                           knobs.blocks_per_row, " kept ", knobs.registers, "+", knobs.shared,
-                           knobs.persistent ? " persistent" : "", " together ", knobs.rows_at_once,
-                           " hints ", knobs.weight_hint, knobs.stream_hint);
+  job.label =
+      absl::StrCat(one.what, " ", p.elements, " of ", p.bytes, " B | v", knobs.vector, " threads ",
+                   knobs.threads, " a row ", knobs.threads_per_row, " x ", knobs.blocks_per_row,
+                   " kept ", knobs.registers, "+", knobs.shared,
+                   knobs.persistent ? " persistent" : "", " together ", knobs.rows_at_once,
+                   " hints ", knobs.weight_hint, knobs.stream_hint, knobs.keep ? " kept" : "");
   const uint32_t blocks = static_cast<uint32_t>(groups * launch.blocks_per_wave);
   job.steps = [=](device::PlanBuilder& plan) {
     if (knobs.blocks_per_row > 1) plan.Fill(2, 0, groups * launch.exchange_bytes);

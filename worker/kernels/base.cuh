@@ -24,9 +24,8 @@ template <> struct Word<8> { using Type = uint2; };
 template <> struct Word<16> { using Type = uint4; };
 
 // V consecutive elements in one access of V * sizeof(T) <= 16 bytes; p aligned to that.
-// Hint 1: evict first. Hint 2: nobody writes it while the kernel runs (weights); the compiler may then load
-// it once for several rows, or before a loop. Hint 3: the same, and the second-level cache keeps it while
-// what passes by once goes first (16 bytes; others as hint 2).
+// Hint 1: evict first. Hint 2: nobody writes it while the kernel runs (weights). Hint 3: the same, and the
+// second-level cache keeps it while what passes by once goes first (16 bytes; others as hint 2).
 template <int V, class T, int Hint>
 WS_DEVICE void load(const T* p, T (&out)[V]) {
   using W = typename Word<V * sizeof(T)>::Type;

@@ -28,53 +28,57 @@
 // Wanted of the caller (worker/kernels/fold_rule.h finds such boxes): V divides the length of each line
 // of the box and the address where it begins.
 //
-// Grid: jobs * SPLIT blocks. Dynamic shared memory: kSharedBytes<G>().
+// Grid: jobs * SPLIT blocks. Dynamic shared memory: place(kStored) accumulators.
 #pragma once
 #include <warpsmith/axes.cuh>
 
 namespace ws {
 
-template <int THREADS, int V_, int U, int UNROLL, int SPLIT, class EXTENTS, class KEPT, class BOX>
-struct FoldConfig {
-  static constexpr int kThreads = THREADS, V = V_, kVectors = U, kUnroll = UNROLL, kSplit = SPLIT;
+template <class EXTENTS, class KEPT, class BOX>
+struct FoldAxes {
   static constexpr int kRank = EXTENTS::kRank;
+  static WS_DEVICE constexpr long long extent(int d) { return EXTENTS::at(d); }
+  static WS_DEVICE constexpr int box(int d) { return int(BOX::at(d)); }
+  static WS_DEVICE constexpr bool kept(int d) { return KEPT::at(d) != 0; }
+  static WS_DEVICE constexpr long long boxes(int d) { return (extent(d) + box(d) - 1) / box(d); }
+  // Products over the kept or the summed axes: boxes, and elements of a box.
+  static WS_DEVICE constexpr long long count(bool which) {
+    long long product = 1;
+    for (int d = 0; d < kRank; ++d) product *= kept(d) == which ? boxes(d) : 1;
+    return product;
+  }
+  static WS_DEVICE constexpr int inside(bool which) {
+    int product = 1;
+    for (int d = 0; d < kRank; ++d) product *= kept(d) == which ? box(d) : 1;
+    return product;
+  }
+  static WS_DEVICE constexpr long long outputs() {
+    long long product = 1;
+    for (int d = 0; d < kRank; ++d) product *= kept(d) ? extent(d) : 1;
+    return product;
+  }
+};
+
+template <int THREADS, int V_, int U, int UNROLL, int SPLIT, class EXTENTS, class KEPT, class BOX>
+struct FoldConfig : FoldAxes<EXTENTS, KEPT, BOX> {
+  using Axes = FoldAxes<EXTENTS, KEPT, BOX>;
+  static constexpr int kThreads = THREADS, V = V_, kVectors = U, kUnroll = UNROLL, kSplit = SPLIT;
+  static constexpr int kRank = Axes::kRank;
   static constexpr int kElements = int(BOX::product());
   static_assert(kElements % V == 0 && kElements <= THREADS * V * U, "a box is at most U vectors for each thread");
-
-  template <int D> static WS_DEVICE constexpr long long extent() { return EXTENTS::template at<D>(); }
-  template <int D> static WS_DEVICE constexpr int box() { return int(BOX::template at<D>()); }
-  template <int D> static WS_DEVICE constexpr bool kept() { return KEPT::template at<D>() != 0; }
-  template <int D> static WS_DEVICE constexpr long long boxes() { return (extent<D>() + box<D>() - 1) / box<D>(); }
-
-  // Products over the kept or the summed axes.
-  template <bool WHICH, int D = 0> static WS_DEVICE constexpr long long count() {
-    if constexpr (D == kRank) return 1;
-    else return (kept<D>() == WHICH ? boxes<D>() : 1) * count<WHICH, D + 1>();
-  }
-  template <bool WHICH, int D = 0> static WS_DEVICE constexpr int inside() {
-    if constexpr (D == kRank) return 1;
-    else return (kept<D>() == WHICH ? box<D>() : 1) * inside<WHICH, D + 1>();
-  }
-  template <int D = 0> static WS_DEVICE constexpr long long outputs() {
-    if constexpr (D == kRank) return 1;
-    else return (kept<D>() ? extent<D>() : 1) * outputs<D + 1>();
-  }
-  static constexpr long long kSteps = count<false>();
+  static constexpr long long kSteps = Axes::count(false), kOutputs = Axes::outputs();
 
   // All lanes of a vector belong to one output: they are combined before they are put anywhere.
-  static constexpr int kFolded = !kept<kRank - 1>() && box<kRank - 1>() % V == 0 ? V : 1;
+  static constexpr int kFolded = !Axes::kept(kRank - 1) && Axes::box(kRank - 1) % V == 0 ? V : 1;
   static constexpr int kStored = kElements / kFolded;
   // Threads that combine one output.
   static WS_DEVICE constexpr int lanes() {
     int n = 1;
-    while (n < 32 && n * 2 <= inside<false>() / kFolded && n * 2 * inside<true>() <= THREADS) n *= 2;
+    while (n < 32 && n * 2 <= Axes::inside(false) / kFolded && n * 2 * Axes::inside(true) <= THREADS) n *= 2;
     return n;
   }
   // Where stored value i is: powers of two apart would be one bank.
   static WS_DEVICE constexpr int place(int i) { return i + i / 32; }
-  template <class G> static WS_DEVICE constexpr int kSharedBytes() {
-    return place(kStored) * int(sizeof(typename G::template Acc<0>));
-  }
 };
 
 template <class G, class C>
@@ -91,27 +95,29 @@ struct Fold {
 
   WS_DEVICE Fold(const G& g, int job) : g(g) {
     Index rest = job;
-    each<kRank>([&](auto k) {
-      constexpr int d = kRank - 1 - decltype(k)::value;
+#pragma unroll
+    for (int k = 0; k < kRank; ++k) {
+      const int d = kRank - 1 - k;
       origin[d] = 0;
-      if constexpr (C::template kept<d>()) {
-        constexpr Index n = Index(C::template boxes<d>());
-        origin[d] = rest % n * C::template box<d>();
+      if (C::kept(d)) {
+        const Index n = Index(C::boxes(d));
+        origin[d] = rest % n * C::box(d);
         rest /= n;
       }
-    });
+    }
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       int number = (u * C::kThreads + thread()) * V;
-      each<kRank>([&](auto k) {
-        constexpr int d = kRank - 1 - decltype(k)::value;
-        if constexpr (d == 0) {
+#pragma unroll
+      for (int k = 0; k < kRank; ++k) {
+        const int d = kRank - 1 - k;
+        if (d == 0) {
           at[u][d] = number;     // beyond the box for a thread that has nothing to do
         } else {
-          at[u][d] = number % C::template box<d>();
-          number /= C::template box<d>();
+          at[u][d] = number % C::box(d);
+          number /= C::box(d);
         }
-      });
+      }
     }
 #pragma unroll
     for (int i = 0; i < C::kUnroll; ++i) {
@@ -129,20 +135,21 @@ struct Fold {
   // Coordinates of vector u in a step, and whether they exist.
   WS_DEVICE bool coordinates(Index step, int u, Index (&c)[kRank]) const {
     bool inside = works(u);
-    each<kRank>([&](auto k) {
-      constexpr int d = kRank - 1 - decltype(k)::value;
+#pragma unroll
+    for (int k = 0; k < kRank; ++k) {
+      const int d = kRank - 1 - k;
       c[d] = origin[d] + at[u][d];
-      if constexpr (!C::template kept<d>()) {
-        constexpr Index n = Index(C::template boxes<d>());
-        if constexpr (n > 1) {
-          c[d] += step % n * C::template box<d>();
+      if (!C::kept(d)) {
+        const Index n = Index(C::boxes(d));
+        if (n > 1) {
+          c[d] += step % n * C::box(d);
           step /= n;
         }
       }
-      if constexpr (C::template extent<d>() % C::template box<d>() != 0) {
-        inside = inside && c[d] < Index(C::template extent<d>());
+      if (C::extent(d) % C::box(d) != 0) {
+        inside = inside && c[d] < Index(C::extent(d));
       }
-    });
+    }
     return inside;
   }
 
@@ -203,7 +210,7 @@ struct Fold {
       }
     }
     sync_block();
-    constexpr int kOutputs = C::template inside<true>(), kSummed = C::template inside<false>() / C::kFolded;
+    constexpr int kOutputs = C::inside(true), kSummed = C::inside(false) / C::kFolded;
     constexpr int kLanes = C::lanes(), kAtOnce = C::kThreads / kLanes;
     for (int begin = 0; begin < kOutputs; begin += kAtOnce) {
       const int output = begin + thread() / kLanes;
@@ -216,43 +223,46 @@ struct Fold {
 #pragma unroll
       for (int mask = kLanes / 2; mask > 0; mask /= 2) G::template combine<0>(total, shuffle_xor(total, mask));
       bool inside = output < kOutputs && thread() % kLanes == 0;
-      each<kRank>([&](auto k) {
-        constexpr int d = decltype(k)::value;
-        if constexpr (C::template kept<d>() && C::template extent<d>() % C::template box<d>() != 0) {
-          inside = inside && c[d] < Index(C::template extent<d>());
+#pragma unroll
+      for (int k = 0; k < kRank; ++k) {
+        const int d = k;
+        if (C::kept(d) && C::extent(d) % C::box(d) != 0) {
+          inside = inside && c[d] < Index(C::extent(d));
         }
-      });
+      }
       if (inside) done(c, total);
     }
   }
   // Stored number of an output's first value, and its coordinates.
   WS_DEVICE int base_of(int output, Index (&c)[kRank]) const {
     int base = 0, stride = 1;
-    each<kRank>([&](auto k) {
-      constexpr int d = kRank - 1 - decltype(k)::value;
-      constexpr int n = C::template box<d>();
+#pragma unroll
+    for (int k = 0; k < kRank; ++k) {
+      const int d = kRank - 1 - k;
+      const int n = C::box(d);
       c[d] = 0;
-      if constexpr (C::template kept<d>()) {
+      if (C::kept(d)) {
         const int x = output % n;
         output /= n;
         base += x * stride;
         c[d] = origin[d] + x;
       }
       stride *= d == kRank - 1 ? n / C::kFolded : n;
-    });
+    }
     return base;
   }
   static WS_DEVICE int offset_of(int r) {
     int offset = 0, stride = 1;
-    each<kRank>([&](auto k) {
-      constexpr int d = kRank - 1 - decltype(k)::value;
-      constexpr int n = d == kRank - 1 ? C::template box<d>() / C::kFolded : C::template box<d>();
-      if constexpr (!C::template kept<d>() && n > 0) {
+#pragma unroll
+    for (int k = 0; k < kRank; ++k) {
+      const int d = kRank - 1 - k;
+      const int n = d == kRank - 1 ? C::box(d) / C::kFolded : C::box(d);
+      if (!C::kept(d) && n > 0) {
         offset += r % n * stride;
         r /= n;
       }
       stride *= n > 0 ? n : 1;
-    });
+    }
     return offset;
   }
 };
@@ -261,10 +271,11 @@ struct Fold {
 template <class C, class Index>
 WS_DEVICE Index fold_output(const Index (&c)[C::kRank]) {
   Index i = 0;
-  each<C::kRank>([&](auto k) {
-    constexpr int d = decltype(k)::value;
-    if constexpr (C::template kept<d>()) i = i * Index(C::template extent<d>()) + c[d];
-  });
+#pragma unroll
+  for (int k = 0; k < C::kRank; ++k) {
+    const int d = k;
+    if (C::kept(d)) i = i * Index(C::extent(d)) + c[d];
+  }
   return i;
 }
 
@@ -273,7 +284,7 @@ WS_DEVICE Index fold_output(const Index (&c)[C::kRank]) {
 template <class G, class C, int LANES = 1>
 WS_DEVICE void fold(const G& g, typename G::template Acc<0>* partial) {
   using Index = typename G::Index;
-  constexpr int kJobs = int(C::template count<true>());
+  constexpr int kJobs = int(C::count(true));
   Fold<G, C> box(g, block() % kJobs);
   if constexpr (C::kSplit == 1) {
     box.run(0, Index(C::kSteps));
@@ -287,7 +298,7 @@ WS_DEVICE void fold(const G& g, typename G::template Acc<0>* partial) {
     box.finish([&](const Index (&c)[C::kRank], const typename G::template Acc<0>& acc) {
       const Index output = fold_output<C>(c);
       if constexpr (LANES > 1) partial[output * C::kSplit + split] = acc;
-      else partial[split * Index(C::template outputs<>()) + output] = acc;
+      else partial[split * Index(C::kOutputs) + output] = acc;
     });
   }
 }
@@ -298,7 +309,7 @@ template <class G, class C, int THREADS, int LANES>
 WS_DEVICE void fold_combine(const G& g, const typename G::template Acc<0>* partial) {
   using Index = typename G::Index;
   using Acc = typename G::template Acc<0>;
-  constexpr Index kOutputs = Index(C::template outputs<>());
+  constexpr Index kOutputs = Index(C::kOutputs);
   const int lane = thread() % LANES;
   const Index output = Index(block()) * (THREADS / LANES) + thread() / LANES;
   const bool mine = output < kOutputs;
@@ -323,14 +334,15 @@ WS_DEVICE void fold_combine(const G& g, const typename G::template Acc<0>* parti
   if (!mine || lane != 0) return;
   Index c[C::kRank];
   Index rest = output;
-  each<C::kRank>([&](auto k) {
-    constexpr int d = C::kRank - 1 - decltype(k)::value;
+#pragma unroll
+  for (int k = 0; k < C::kRank; ++k) {
+    const int d = C::kRank - 1 - k;
     c[d] = 0;
-    if constexpr (C::template kept<d>()) {
-      c[d] = rest % Index(C::template extent<d>());
-      rest /= Index(C::template extent<d>());
+    if (C::kept(d)) {
+      c[d] = rest % Index(C::extent(d));
+      rest /= Index(C::extent(d));
     }
-  });
+  }
   g.emit(c, total);
 }
 

@@ -16,6 +16,7 @@ using absl::StrCat;
 constexpr int64_t kMaxInt = (int64_t{1} << 31) - (int64_t{1} << 27);
 constexpr int kMaxSharedBytes = 64 << 10;
 constexpr int kMaxVectors = 16;
+constexpr int kMaxAccumulators = 32;  // of a thread, in registers
 // A thread adds up no more values in one sum than this, where several blocks can share the work.
 constexpr int64_t kMaxChain = 512;
 // Of the bytes read, what partial results may cost.
@@ -67,6 +68,13 @@ bool Aligned(const FoldProblem& problem, const std::vector<int64_t>& box, int ve
   return run % vector == 0;
 }
 
+// Of the values that are combined in shared memory.
+int64_t SharedBytes(const FoldProblem& problem, const std::vector<int64_t>& box, int vector) {
+  const bool folded = !problem.axes.back().kept && box.back() % vector == 0;
+  const int64_t stored = Elements(box) / (folded ? vector : 1);
+  return (stored + stored / 32) * problem.acc_bytes;
+}
+
 struct Candidate {
   int vector = 1, vectors = 1, unroll = 1;
   std::vector<int64_t> box;
@@ -87,8 +95,10 @@ void Score(const FoldProblem& problem, const FoldKnobs& knobs, Candidate& candid
   const int access = candidate.vector * problem.bytes;
   const int64_t capacity = int64_t{knobs.threads} * candidate.vector * candidate.vectors;
   const int64_t steps = StepsOf(problem, candidate.box, false);
-  candidate.unroll = static_cast<int>(std::clamp<int64_t>(
-      knobs.flight_bytes / (access * candidate.vectors), 1, std::min<int64_t>(steps, kMaxVectors)));
+  candidate.unroll = static_cast<int>(
+      std::clamp<int64_t>(std::min(knobs.flight_bytes / (access * candidate.vectors),
+                                   kMaxAccumulators / (candidate.vector * candidate.vectors)),
+                          1, std::min<int64_t>(steps, kMaxVectors)));
   double covered = 1;
   for (size_t d = 0; d < candidate.box.size(); ++d) {
     const int64_t extent = problem.axes[d].extent;
@@ -171,13 +181,21 @@ absl::StatusOr<FoldChoice> ChooseFold(const FoldProblem& problem, const FoldKnob
   Candidate best;
   for (int vector = std::max(1, knobs.vector_bytes / problem.bytes); vector >= 1; vector /= 2) {
     for (int vectors = 1; vectors <= kMaxVectors; vectors *= 2) {
-      if (vectors > 1 && vectors * vector * problem.bytes > knobs.flight_bytes) break;
+      if (vectors > 1 && (vectors * vector * problem.bytes > knobs.flight_bytes ||
+                          vectors * vector > kMaxAccumulators))
+        break;
       Candidate candidate{vector, vectors, 1, {}, -1};
       candidate.box = Grow(problem, int64_t{knobs.threads} * vector * vectors, vector);
-      if (!Aligned(problem, candidate.box, vector)) continue;
+      if (!Aligned(problem, candidate.box, vector) ||
+          SharedBytes(problem, candidate.box, vector) > kMaxSharedBytes)
+        continue;
       Score(problem, knobs, candidate);
       if (candidate.score > best.score) best = candidate;
     }
+  }
+  if (best.box.empty()) {
+    return absl::InvalidArgumentError(
+        StrCat("fold: no box fits ", kMaxSharedBytes, " bytes of shared memory: fewer threads"));
   }
   FoldChoice choice;
   choice.axes = problem.axes;
@@ -191,14 +209,7 @@ absl::StatusOr<FoldChoice> ChooseFold(const FoldProblem& problem, const FoldKnob
   choice.steps = StepsOf(problem, best.box, false);
   for (const FoldAxis& axis : problem.axes) choice.outputs *= axis.kept ? axis.extent : 1;
   choice.split = SplitOf(problem, knobs, choice, sm_count);
-  const bool folded = !problem.axes.back().kept && best.box.back() % best.vector == 0;
-  const int64_t stored = Elements(best.box) / (folded ? best.vector : 1);
-  choice.shared_bytes = static_cast<int>((stored + stored / 32) * problem.acc_bytes);
-  if (choice.shared_bytes > kMaxSharedBytes) {
-    return absl::InvalidArgumentError(StrCat("fold: ", choice.shared_bytes,
-                                             " bytes of shared memory, more than ", kMaxSharedBytes,
-                                             ": fewer threads or bytes in flight"));
-  }
+  choice.shared_bytes = static_cast<int>(SharedBytes(problem, best.box, best.vector));
   if (choice.split > 1) {
     choice.partial_bytes = choice.outputs * choice.split * problem.acc_bytes;
     // As many threads for an output as there are partial results, until all outputs fill the card.
@@ -235,10 +246,9 @@ std::string FoldSumSource(const FoldProblem& problem, const FoldChoice& choice,
   int64_t elements = 1;
   for (const FoldAxis& axis : choice.axes) elements *= axis.extent;
   const size_t rank = choice.axes.size();
-  std::string text =
-      StrCat("#include <warpsmith/fold.cuh>\nstruct G_", name,
-             " {\n  using Index = ", elements >= kMaxInt ? "long long" : "int",
-             ";\n  using C = ", FoldConfigText(choice), R"(;
+  std::string text = StrCat("#include <warpsmith/fold.cuh>\nstruct G_", name,
+                            " {\n  using Index = ", elements >= kMaxInt ? "long long" : "int",
+                            ";\n  using C = ", FoldConfigText(choice), R"(;
   template <int S> struct Acc { float sum; };
   template <int S> static WS_DEVICE Acc<S> identity() { return {0}; }
   template <int S> static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) { a.sum += b.sum; }

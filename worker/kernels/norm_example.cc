@@ -58,22 +58,24 @@ struct G_@name {
       row.scale = ws::rsqrt(acc.squares * kOver - left + 1e-5f);
     }
   }
-  template <int V> WS_DEVICE void emit(const Row& row, Index k, const Values<V>& values) const {
-    float w[V], b[V];
-    @type out[V];
+  template <int V> struct Common { float w[V], b[V]; };
+  template <int V> WS_DEVICE void common(Index k, Common<V>& common) const {
     constexpr int P = V * 4 > 16 ? 4 : V;
 #pragma unroll
     for (int p = 0; p < V; p += P) {
       float part[P];
       ws::load<P, float, @hint>(weight + k + p, part);
 #pragma unroll
-      for (int i = 0; i < P; ++i) w[p + i] = part[i];
+      for (int i = 0; i < P; ++i) common.w[p + i] = part[i];
       if constexpr (@centred) ws::load<P, float, @hint>(bias + k + p, part);
 #pragma unroll
-      for (int i = 0; i < P; ++i) b[p + i] = @centred ? part[i] : 0.0f;
+      for (int i = 0; i < P; ++i) common.b[p + i] = @centred ? part[i] : 0.0f;
     }
+  }
+  template <int V> WS_DEVICE void emit(const Row& row, Index k, const Values<V>& values, const Common<V>& common) const {
+    @type out[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) put((value(values.s[v]) - row.mean) * row.scale * w[v] + b[v], out[v]);
+    for (int v = 0; v < V; ++v) put((value(values.s[v]) - row.mean) * row.scale * common.w[v] + common.b[v], out[v]);
     ws::store<V, @type, @stream>(row.y + k, out);
   }
   WS_DEVICE void emit_row(const Row&) const {}
@@ -81,8 +83,10 @@ struct G_@name {
 extern "C" __global__ void __launch_bounds__(@threads, @resident)
 @name(const @type* x, const float* weight, const float* bias, @type* y, void* exchange) {
   using C = ws::RowsConfig<@config>;
-  using R = ws::RowsAtOnce<G_@name, @together, @rows>;
-  ws::rows<R, C>(R{{x, weight, bias, y}}, (@rows + @together - 1) / @together, @elements, exchange);
+  using R = ws::RowsAtOnce<G_@name, @together, @rows, @keep>;
+  R rows{{x, weight, bias, y}, {}};
+  if constexpr (@keep > 0) rows.template keep<C>(@elements);
+  ws::rows<R, C>(rows, (@rows + @together - 1) / @together, @elements, exchange);
 }
 )";
 
@@ -105,6 +109,7 @@ std::string NormSource(const NormProblem& problem, const NormKnobs& knobs,
               {"@pitch", absl::StrCat(pitch, "ll")},
               {"@elements", absl::StrCat(problem.elements)},
               {"@hint", absl::StrCat(knobs.weight_hint)},
+              {"@keep", absl::StrCat(knobs.keep ? knobs.vector : 0)},
               {"@stream", absl::StrCat(knobs.stream_hint)},
               {"@threads", absl::StrCat(knobs.threads)},
               {"@resident", absl::StrCat(knobs.blocks_per_row > 1 ? 1024 / knobs.threads : 1)},

@@ -25,6 +25,7 @@ struct NormKnobs {
   int rows_at_once = 1;
   int weight_hint = 2;  // of ws::load
   int stream_hint = 0;  // of what passes by once
+  bool keep = false;    // the weights of a thread's one vector stay in registers
 };
 
 // The kernel name(const T* x, const float* weight, const float* bias, T* y, void* exchange).

@@ -388,14 +388,20 @@ WS_DEVICE void rows_combine(const G& g, typename G::Index blocks_per_row, const 
   }
 }
 
-// R rows that are worked on together, as one row of `rows<RowsAtOnce<G, R>, Config>`: what all rows share
-// and G loads with hint 2 (weights) is read once for R of them, and they meet together. Rows in groups of
-// R, (ROWS + R - 1) / R of them: pass that as `rows`. Behind the last row it is done again, with the
-// same result.
+// R rows that are worked on together, as one row of `rows<RowsAtOnce<G, R, ROWS>, Config>`: what all rows
+// share (weights) is read once for R of them, and they meet together. Rows in groups of R, (ROWS + R - 1) / R
+// of them: pass that as `rows`. Behind the last row it is done again, with the same result.
+//
+// G gives what all rows share at k as `Common<V>`, `common<V>(k, common)`, and `emit<V>(row, k, values,
+// common)`. With KEEP each thread reads it once for all of its rows: call keep<Config>(K) first; for rows
+// of which a thread has one vector.
 //
 // The registers and shared memory of a vector, its bytes and those of accumulators count R times: R * V *
 // kStreamBytes of a shared slot, R * sizeof(Acc) <= kMaxAcc. Not for ragged rows: each begins elsewhere.
-template <class G, int R, long long ROWS>
+template <class G, int V, bool KEEP> struct KeptCommon { typename G::template Common<V> common; };
+template <class G, int V> struct KeptCommon<G, V, false> {};
+
+template <class G, int R, long long ROWS, int KEEP = 0>   // KEEP: the width V of what is kept, or 0
 struct RowsAtOnce {
   static_assert(!G::kRagged || R == 1, "ragged rows begin anywhere: one at a time");
   using Index = typename G::Index;
@@ -406,7 +412,13 @@ struct RowsAtOnce {
   template <int S> struct Acc { typename G::template Acc<S> r[R]; };
 
   G g;
+  KeptCommon<G, KEEP, (KEEP > 0)> kept;
 
+  template <class C> WS_DEVICE void keep(Index K) {
+    static_assert(KEEP == C::V && C::kRegisters == 1 && C::kShared == 0 && C::kBlocksPerRow == 1, "one vector a thread");
+    const Index k = Index(thread() % C::kThreadsPerRow) * C::V;
+    if (k < K) g.template common<C::V>(k, kept.common);
+  }
   WS_DEVICE Row row(Index number) const {
     Row rows;
 #pragma unroll
@@ -448,8 +460,18 @@ struct RowsAtOnce {
     for (int i = 0; i < R; ++i) g.template finish<S>(row.r[i], acc.r[i]);
   }
   template <int V> WS_DEVICE void emit(const Row& row, Index k, const Values<V>& values) const {
+    if constexpr (KEEP == V) {
+      emit_with<V>(row, k, values, kept.common);
+    } else {
+      typename G::template Common<V> common;
+      g.template common<V>(k, common);
+      emit_with<V>(row, k, values, common);
+    }
+  }
+  template <int V>
+  WS_DEVICE void emit_with(const Row& row, Index k, const Values<V>& values, const typename G::template Common<V>& common) const {
 #pragma unroll
-    for (int i = 0; i < R; ++i) g.template emit<V>(row.r[i], k, values.r[i]);
+    for (int i = 0; i < R; ++i) g.template emit<V>(row.r[i], k, values.r[i], common);
   }
   WS_DEVICE void emit_row(const Row& row) const {
 #pragma unroll

@@ -30,7 +30,7 @@ TEST_CASE("rows that are worked on together are what they are alone") {
     }
     cases.push_back({"heads of a larger layout",
                      {20, 64, 4, 768, 2, false, false},
-                     {8, 64, 8, 1, 0, 1, 0, 1, true, together, 2}});
+                     {8, 64, 8, 1, 0, 1, 0, 1, true, together, 2, 0, together > 1}});
     cases.push_back({"several blocks",
                      {5, 1024, 1, 0, 4, true, false},
                      {4, 64, 64, 2, 2, 1, 1, 1, true, together, 2}});

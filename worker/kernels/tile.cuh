@@ -52,8 +52,8 @@ struct TileConfig {
   using Tile = TILE;
   using Raster = RASTER;
   static constexpr int kElements = int(TILE::product());
-  template <int D> static WS_DEVICE constexpr long long tiles() {
-    return (EXTENTS::template at<D>() + TILE::template at<D>() - 1) / TILE::template at<D>();
+  static WS_DEVICE constexpr long long tiles(int d) {
+    return (EXTENTS::at(d) + TILE::at(d) - 1) / TILE::at(d);
   }
 };
 
@@ -68,23 +68,24 @@ struct TileStream {
 // GROUPED is counted in groups of GROUP.
 template <class C, class ORDER, int GROUPED, int GROUP>
 struct TileOrder {
-  template <int D> static WS_DEVICE constexpr int radix() {
-    return int(C::Tile::template at<D>()) / (D == GROUPED ? GROUP : 1);
+  static WS_DEVICE constexpr int radix(int d) {
+    return int(C::Tile::at(d)) / (d == GROUPED ? GROUP : 1);
   }
   static constexpr int kCount = C::kElements / GROUP;
-  static constexpr int kFastest = int(ORDER::template at<0>());
+  static constexpr int kFastest = int(ORDER::at(0));
   static WS_DEVICE void at(int number, int (&x)[C::kRank]) {
-    each<C::kRank>([&](auto k) {
-      constexpr int d = int(ORDER::template at<decltype(k)::value>());
-      constexpr int n = radix<d>();
-      if constexpr (decltype(k)::value == C::kRank - 1) {
+#pragma unroll
+    for (int k = 0; k < C::kRank; ++k) {
+      const int d = int(ORDER::at(k));
+      const int n = radix(d);
+      if (k == C::kRank - 1) {
         x[d] = number;
       } else {
         x[d] = number % n;
         number /= n;
       }
-      if constexpr (d == GROUPED) x[d] *= GROUP;
-    });
+      if (d == GROUPED) x[d] *= GROUP;
+    }
   }
 };
 
@@ -101,35 +102,38 @@ struct TileBox {
   Index origin[kRank];
 
   WS_DEVICE void place(int number) {
-    each<kRank>([&](auto k) {
-      constexpr int d = int(C::Raster::template at<decltype(k)::value>());
-      constexpr int n = int(C::template tiles<d>());
-      if constexpr (decltype(k)::value == kRank - 1) {
-        origin[d] = Index(number) * int(C::Tile::template at<d>());
+#pragma unroll
+    for (int k = 0; k < kRank; ++k) {
+      const int d = int(C::Raster::at(k));
+      const int n = int(C::tiles(d));
+      if (k == kRank - 1) {
+        origin[d] = Index(number) * int(C::Tile::at(d));
       } else {
-        origin[d] = Index(number % n) * int(C::Tile::template at<d>());
+        origin[d] = Index(number % n) * int(C::Tile::at(d));
         number /= n;
       }
-    });
+    }
   }
   // Output coordinates of a place in the box, and whether they exist.
   WS_DEVICE bool coordinates(const int (&x)[kRank], Index (&c)[kRank]) const {
     bool inside = true;
-    each<kRank>([&](auto k) {
-      constexpr int d = decltype(k)::value;
+#pragma unroll
+    for (int k = 0; k < kRank; ++k) {
+      const int d = k;
       c[d] = origin[d] + x[d];
-      if constexpr (C::Extents::template at<d>() % C::Tile::template at<d>() != 0) {
-        inside = inside && c[d] < Index(C::Extents::template at<d>());
+      if (C::Extents::at(d) % C::Tile::at(d) != 0) {
+        inside = inside && c[d] < Index(C::Extents::at(d));
       }
-    });
+    }
     return inside;
   }
   static WS_DEVICE Index linear(const Index (&c)[kRank]) {
     Index i = c[0];
-    each<kRank - 1>([&](auto k) {
-      constexpr int d = decltype(k)::value + 1;
-      i = i * Index(C::Extents::template at<d>()) + c[d];
-    });
+#pragma unroll
+    for (int k = 0; k < kRank - 1; ++k) {
+      const int d = k + 1;
+      i = i * Index(C::Extents::at(d)) + c[d];
+    }
     return i;
   }
 };
@@ -144,41 +148,38 @@ struct TileStage {
   static constexpr int kVectors = Order::kCount / V;
   static constexpr int kTurns = (kVectors + C::kThreads - 1) / C::kThreads;
   static_assert(Order::kCount % V == 0, "lines of a tile are whole vectors");
-  static_assert(P == 1 || C::Tile::template at<kLast>() % P == 0, "words are whole");
+  static_assert(P == 1 || C::Tile::at(kLast) % P == 0, "words are whole");
 
   static WS_DEVICE Element* shared_stream() { return reinterpret_cast<Element*>(shared() + ST::kOffset); }
   static WS_DEVICE int position(const int (&x)[kRank]) {
     int p = 0;
-    each<kRank>([&](auto k) {
-      constexpr int d = decltype(k)::value;
-      constexpr int place = int(ST::Place::template at<d>());
-      if constexpr (d == kLast && P > 1) p += x[d] / P * place + x[d] % P;
+#pragma unroll
+    for (int k = 0; k < kRank; ++k) {
+      const int d = k;
+      const int place = int(ST::Place::at(d));
+      if (d == kLast && P > 1) p += x[d] / P * place + x[d] % P;
       else p += x[d] * place;
-    });
+    }
     return p;
   }
-  // How many of W neighbours on axis FAST are neighbours in shared memory too, aligned to each other, when
-  // one of them is UNIT elements.
-  template <int FAST, int W, int UNIT>
-  static WS_DEVICE constexpr int together() {
-    int k = ST::Place::template at<FAST>() == UNIT ? W : 1;
-    while (k > 1 && !fits<FAST, UNIT>(k)) k /= 2;
-    return k;
-  }
-  template <int FAST, int UNIT, int D = 0>
-  static WS_DEVICE constexpr bool fits(int k) {
-    if constexpr (D == kRank) {
-      return k * UNIT * int(sizeof(Element)) <= 16 && int(C::Tile::template at<FAST>()) % k == 0;
-    } else {
-      return (D == FAST || ST::Place::template at<D>() % (k * UNIT) == 0 || C::Tile::template at<D>() == 1) &&
-             fits<FAST, UNIT, D + 1>(k);
+  // How many of `width` neighbours on axis `fast` are neighbours in shared memory too, and aligned, when one
+  // of them is `unit` elements.
+  static WS_DEVICE constexpr int together(int fast, int width, int unit) {
+    if (ST::Place::at(fast) != unit) return 1;
+    for (int n = width; n > 1; n /= 2) {
+      bool fits = n * unit * int(sizeof(Element)) <= 16 && C::Tile::at(fast) % n == 0;
+      for (int d = 0; d < kRank; ++d) {
+        fits = fits && (d == fast || C::Tile::at(d) == 1 || ST::Place::at(d) % (n * unit) == 0);
+      }
+      if (fits) return n;
     }
+    return 1;
   }
 
   static WS_DEVICE void put(int number, const int (&x)[kRank], const Element (&values)[P][V]) {
     constexpr int kFast = Order::kFastest;
-    constexpr int K = together<kFast, V, P>();
-    constexpr bool kStraight = Order::template radix<kFast>() % V == 0;   // a vector stays on one axis
+    constexpr int K = together(kFast, V, P);
+    constexpr bool kStraight = Order::radix(kFast) % V == 0;   // a vector stays on one axis
     int p = position(x);
 #pragma unroll
     for (int v = 0; v < V; v += K) {
@@ -195,14 +196,15 @@ struct TileStage {
 #pragma unroll
         for (int q = 0; q < P; ++q) word[k * P + q] = values[q][v + k];
       }
-      store<K * P, Element, 0>(shared_stream() + p + (kStraight ? v * int(ST::Place::template at<kFast>()) : 0), word);
+      store<K * P, Element, 0>(shared_stream() + p + (kStraight ? v * int(ST::Place::at(kFast)) : 0), word);
     }
   }
 
   static WS_DEVICE void bring(const G& g, const TileBox<C, G>& box) {
-    // In flight together: up to 64 bytes a thread, or all words of a pack.
+    // In flight together: up to 64 bytes a thread, in at most 16 accesses.
     constexpr int kBytes = V * P * int(sizeof(Element));
-    constexpr int kWanted = kBytes >= 64 ? 1 : 64 / kBytes;
+    constexpr int kByBytes = kBytes >= 64 ? 1 : 64 / kBytes;
+    constexpr int kWanted = kByBytes * P <= 16 ? kByBytes : 16 / P;
     constexpr int kTogether = kWanted < kTurns ? kWanted : kTurns;
 #pragma unroll 1
     for (int turn = 0; turn < kTurns; turn += kTogether) {
@@ -219,8 +221,8 @@ struct TileStage {
         if (there[u]) {
 #pragma unroll
           for (int q = 0; q < P; ++q) {
-            if constexpr (P > 1 && C::Extents::template at<kLast>() % P != 0) {
-              if (q > 0 && c[kLast] + 1 >= Index(C::Extents::template at<kLast>())) break;
+            if constexpr (P > 1 && C::Extents::at(kLast) % P != 0) {
+              if (q > 0 && c[kLast] + 1 >= Index(C::Extents::at(kLast))) break;
             }
             if (q > 0) c[kLast] += 1;
             g.template load<S, V>(c, values[u][q]);
@@ -240,8 +242,8 @@ struct TileStage {
   // W values from a place of the box on, in the output's order.
   template <int W, class WRITE_ORDER>
   static WS_DEVICE void take(int number, const int (&x)[kRank], Element (&values)[W]) {
-    constexpr bool kStraight = C::Tile::template at<kLast>() % W == 0;
-    constexpr int K = P > 1 ? (kStraight && W % P == 0 ? P : 1) : together<kLast, W, 1>();
+    constexpr bool kStraight = C::Tile::at(kLast) % W == 0;
+    constexpr int K = P > 1 ? (kStraight && W % P == 0 ? P : 1) : together(kLast, W, 1);
     const Element* const from = shared_stream();
     int p = position(x);
 #pragma unroll
@@ -253,7 +255,7 @@ struct TileStage {
           p = position(y);
         }
       }
-      constexpr int kPlace = int(ST::Place::template at<kLast>());
+      constexpr int kPlace = int(ST::Place::at(kLast));
       Element word[K];
       load<K, Element, 0>(from + p + (kStraight ? (P > 1 ? w / P * kPlace + w % P : w * kPlace) : 0), word);
 #pragma unroll
@@ -268,16 +270,22 @@ struct TileStage {
     WRITE_ORDER::at(number, x);
     if constexpr (P > 1 && W == P && C::kRun == 1) {
       // Two words that are neighbours along the line hold the values.
-      constexpr int kPlace = int(ST::Place::template at<kLast>());
+      constexpr int kPlace = int(ST::Place::at(kLast));
       const int skip = x[kLast] % P;
       x[kLast] -= skip;
       const Element* const word = from + position(x);
       values_between(word, word + (skip > 0 ? kPlace : 0), skip, values);
     } else {
+      // A run of one axis: neighbours lie a constant apart.
+      constexpr bool kStraight = P == 1 && C::kRun == 1;
+      int p = position(x);
 #pragma unroll
       for (int w = 0; w < W; ++w) {
-        if (w > 0) WRITE_ORDER::at(number + w, x);
-        values[w] = from[position(x)];
+        if (w > 0 && !kStraight) {
+          WRITE_ORDER::at(number + w, x);
+          p = position(x);
+        }
+        values[w] = from[p + (kStraight ? w * int(ST::Place::at(kLast)) : 0)];
       }
     }
   }
@@ -346,10 +354,10 @@ template <class G, class C, class ORDER, class STAGES>
 WS_DEVICE void tile_write_anywhere(const G& g, const TileBox<C, G>& box) {
   using Index = typename G::Index;
   constexpr int W = C::kWrite, kFirst = C::kRank - C::kRun;   // the run's slowest axis: boxes may cut it
-  constexpr int kInner = int(C::Tile::template product<kFirst + 1>()), kLine = kInner * int(C::Tile::template at<kFirst>());
+  constexpr int kInner = int(C::Tile::product(kFirst + 1)), kLine = kInner * int(C::Tile::at(kFirst));
   constexpr int kInLine = (kLine + W - 2) / W + 1, kVectors = C::kElements / kLine * kInLine;
-  const Index left = Index(C::Extents::template at<kFirst>()) - box.origin[kFirst];
-  const int length = left < Index(C::Tile::template at<kFirst>()) ? int(left) * kInner : kLine;
+  const Index left = Index(C::Extents::at(kFirst)) - box.origin[kFirst];
+  const int length = left < Index(C::Tile::at(kFirst)) ? int(left) * kInner : kLine;
 #pragma unroll 4
   for (int turn = 0; turn < (kVectors + C::kThreads - 1) / C::kThreads; ++turn) {
     const int vector = turn * C::kThreads + thread();

@@ -18,6 +18,7 @@ constexpr int64_t kMaxInt = (int64_t{1} << 31) - (int64_t{1} << 27);
 constexpr int kSmallestBoxBytes = 8 << 10;  // less leaves a block too little to do
 constexpr int kMaxSharedBytes = 96 << 10;
 constexpr int kWordBytes = 4;
+constexpr int kMinVectorsOfLine = 8;  // of a line that begins anywhere: its ends go one by one
 constexpr int kBanks = 32;
 constexpr int kLanes = 32;
 constexpr int kSampledWarps = 8;  // of a box, when passes are counted
@@ -350,8 +351,13 @@ absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnob
   choice.extents = problem.extents;
   choice.tile = ChooseBox(problem, knobs, sides);
   choice.write = VectorOf(problem.extents, output, choice.tile, knobs.vector_bytes);
-  if (knobs.anywhere && choice.write * problem.write_bytes < kWordBytes) {
-    choice.write = kWordBytes / problem.write_bytes;
+  // Stores that begin between two sectors of memory leave both half written.
+  const int wide = problem.write_bytes < kWordBytes
+                       ? kWordBytes / problem.write_bytes
+                       : std::max(1, knobs.vector_bytes / problem.write_bytes);
+  if (knobs.anywhere && choice.write < wide &&
+      LineOf(output, choice.tile, problem.extents) >= int64_t{kMinVectorsOfLine} * wide) {
+    choice.write = wide;
     for (int d = rank - 1; d >= 0; --d) {
       choice.run = rank - d;
       if (choice.tile[d] < problem.extents[d]) break;

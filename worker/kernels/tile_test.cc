@@ -54,6 +54,10 @@ std::vector<Case> Cases() {
       Small(64, 64, 2048));
   add("odd lines of two axes", {9, 5, 77}, {Permuted({9, 5, 77}, {2, 0, 1}, 1)},
       Small(32, 64, 2048));
+  add("odd words", {131, 99}, {Permuted({131, 99}, {1, 0}, 4)}, Small(64, 128, 8192));
+  add("odd doubles", {131, 99}, {Permuted({131, 99}, {1, 0}, 8)}, Small(64, 256, 8192));
+  add("odd lines of two axes, words", {9, 5, 77}, {Permuted({9, 5, 77}, {2, 0, 1}, 4)},
+      Small(32, 256, 8192));
   add("odd bytes", {61, 99}, {Permuted({61, 99}, {1, 0}, 1)}, Small(32, 64, 4096));
   add("halves with a rest", {80, 72}, {Permuted({80, 72}, {1, 0}, 2)}, Small(64, 64, 2048));
   add("innermost 2 goes out", {2, 5, 60}, {Permuted({2, 5, 60}, {2, 0, 1}, 4)},
