@@ -52,6 +52,13 @@ struct FoldAxes {
     for (int d = 0; d < kRank; ++d) product *= kept(d) == which ? box(d) : 1;
     return product;
   }
+  // Whether no axis before d of its kind has more than one element in a box.
+  static WS_DEVICE constexpr bool outermost(bool which, int d) {
+    for (int e = 0; e < d; ++e) {
+      if (kept(e) == which && box(e) > 1) return false;
+    }
+    return true;
+  }
   static WS_DEVICE constexpr long long outputs() {
     long long product = 1;
     for (int d = 0; d < kRank; ++d) product *= kept(d) ? extent(d) : 1;
@@ -217,6 +224,7 @@ struct Fold {
       Acc total = g.template identity<0>();
       Index c[kRank];
       const int base = base_of(output < kOutputs ? output : 0, c);
+#pragma unroll 4
       for (int r = thread() % kLanes; r < kSummed; r += kLanes) {
         G::template combine<0>(total, stored[C::place(base + offset_of(r))]);
       }
@@ -242,7 +250,7 @@ struct Fold {
       const int n = C::box(d);
       c[d] = 0;
       if (C::kept(d)) {
-        const int x = output % n;
+        const int x = C::outermost(true, d) ? output : output % n;
         output /= n;
         base += x * stride;
         c[d] = origin[d] + x;
@@ -258,7 +266,7 @@ struct Fold {
       const int d = kRank - 1 - k;
       const int n = d == kRank - 1 ? C::box(d) / C::kFolded : C::box(d);
       if (!C::kept(d) && n > 0) {
-        offset += r % n * stride;
+        offset += (C::outermost(false, d) ? r : r % n) * stride;
         r /= n;
       }
       stride *= n > 0 ? n : 1;

@@ -21,6 +21,7 @@ constexpr int kMaxAccumulators = 32;  // of a thread, in registers
 constexpr int64_t kMaxChain = 512;
 // Of the bytes read, what partial results may cost.
 constexpr double kMaxPartialShare = 0.02;
+constexpr int64_t kMinBlockBytes = 32 << 10;  // that a block reads where several share a job
 constexpr double kFullWaves = 0.92;  // of the blocks' last wave and those before it together
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -123,8 +124,9 @@ int SplitOf(const FoldProblem& problem, const FoldKnobs& knobs, const FoldChoice
   const int64_t total = choice.steps * choice.jobs * Elements(choice.box);
   const double partial = 2.0 * static_cast<double>(choice.outputs * problem.acc_bytes) /
                          (static_cast<double>(total) * problem.bytes);
-  const int64_t most = std::min<int64_t>(
-      choice.steps, std::max<int64_t>(1, static_cast<int64_t>(kMaxPartialShare / partial)));
+  const int64_t most =
+      std::max<int64_t>(1, std::min({choice.steps, static_cast<int64_t>(kMaxPartialShare / partial),
+                                     total * problem.bytes / (choice.jobs * kMinBlockBytes)}));
   const int64_t chain = CeilDiv(choice.steps, int64_t{choice.unroll} * kMaxChain);
   int64_t best = 1;
   double best_full = 0;

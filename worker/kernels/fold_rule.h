@@ -32,7 +32,7 @@ FoldProblem DenseFold(const std::vector<int64_t>& extents, const std::vector<boo
 FoldProblem MergeAxes(const FoldProblem& problem);
 
 struct FoldKnobs {
-  int threads = 256;
+  int threads = 128;
   int vector_bytes = 16;
   int flight_bytes = 64;    // that a thread has in flight
   int resident_blocks = 8;  // of a multiprocessor, wanted

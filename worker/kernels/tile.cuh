@@ -87,6 +87,24 @@ struct TileOrder {
       if (d == GROUPED) x[d] *= GROUP;
     }
   }
+  // From one element to the next, whose place in shared memory is p (axes in groups have no such place).
+  template <class PLACE>
+  static WS_DEVICE void next(int (&x)[C::kRank], int& p) {
+    bool carry = true;
+#pragma unroll
+    for (int k = 0; k < C::kRank; ++k) {
+      const int d = int(ORDER::at(k));
+      if (carry) {
+        x[d] += 1;
+        p += int(PLACE::at(d));
+        carry = k < C::kRank - 1 && x[d] == radix(d);
+        if (carry) {
+          x[d] = 0;
+          p -= radix(d) * int(PLACE::at(d));
+        }
+      }
+    }
+  }
 };
 
 template <int RANK, int I = 0, long long... N>
@@ -176,14 +194,14 @@ struct TileStage {
     return 1;
   }
 
-  static WS_DEVICE void put(int number, const int (&x)[kRank], const Element (&values)[P][V]) {
+  static WS_DEVICE void put(int number, int (&x)[kRank], const Element (&values)[P][V]) {
     constexpr int kFast = Order::kFastest;
     constexpr int K = together(kFast, V, P);
     constexpr bool kStraight = Order::radix(kFast) % V == 0;   // a vector stays on one axis
     int p = position(x);
 #pragma unroll
     for (int v = 0; v < V; v += K) {
-      if constexpr (!kStraight) {
+      if constexpr (!kStraight && P > 1) {
         if (v > 0) {
           int y[kRank];
           Order::at(number + v, y);
@@ -197,14 +215,18 @@ struct TileStage {
         for (int q = 0; q < P; ++q) word[k * P + q] = values[q][v + k];
       }
       store<K * P, Element, 0>(shared_stream() + p + (kStraight ? v * int(ST::Place::at(kFast)) : 0), word);
+      if constexpr (!kStraight && P == 1) {
+#pragma unroll
+        for (int k = 0; k < K; ++k) Order::template next<typename ST::Place>(x, p);
+      }
     }
   }
 
   static WS_DEVICE void bring(const G& g, const TileBox<C, G>& box) {
-    // In flight together: up to 64 bytes a thread, in at most 16 accesses.
+    // In flight together: up to 64 bytes a thread, in at most 8 accesses.
     constexpr int kBytes = V * P * int(sizeof(Element));
     constexpr int kByBytes = kBytes >= 64 ? 1 : 64 / kBytes;
-    constexpr int kWanted = kByBytes * P <= 16 ? kByBytes : 16 / P;
+    constexpr int kWanted = kByBytes * P <= 8 ? kByBytes : P < 8 ? 8 / P : 1;
     constexpr int kTogether = kWanted < kTurns ? kWanted : kTurns;
 #pragma unroll 1
     for (int turn = 0; turn < kTurns; turn += kTogether) {
@@ -245,12 +267,14 @@ struct TileStage {
     constexpr bool kStraight = C::Tile::at(kLast) % W == 0;
     constexpr int K = P > 1 ? (kStraight && W % P == 0 ? P : 1) : together(kLast, W, 1);
     const Element* const from = shared_stream();
+    int y[kRank];
+#pragma unroll
+    for (int d = 0; d < kRank; ++d) y[d] = x[d];
     int p = position(x);
 #pragma unroll
     for (int w = 0; w < W; w += K) {
-      if constexpr (!kStraight) {
+      if constexpr (!kStraight && P > 1) {
         if (w > 0) {
-          int y[kRank];
           WRITE_ORDER::at(number + w, y);
           p = position(y);
         }
@@ -260,6 +284,10 @@ struct TileStage {
       load<K, Element, 0>(from + p + (kStraight ? (P > 1 ? w / P * kPlace + w % P : w * kPlace) : 0), word);
 #pragma unroll
       for (int k = 0; k < K; ++k) values[w + k] = word[k];
+      if constexpr (!kStraight && P == 1) {
+#pragma unroll
+        for (int k = 0; k < K; ++k) WRITE_ORDER::template next<typename ST::Place>(y, p);
+      }
     }
   }
   // The same from a number that is no multiple of W.
@@ -281,11 +309,12 @@ struct TileStage {
       int p = position(x);
 #pragma unroll
       for (int w = 0; w < W; ++w) {
-        if (w > 0 && !kStraight) {
+        if (w > 0 && !kStraight && P > 1) {
           WRITE_ORDER::at(number + w, x);
           p = position(x);
         }
         values[w] = from[p + (kStraight ? w * int(ST::Place::at(kLast)) : 0)];
+        if constexpr (!kStraight && P == 1) WRITE_ORDER::template next<typename ST::Place>(x, p);
       }
     }
   }

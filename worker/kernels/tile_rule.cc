@@ -326,13 +326,18 @@ TileProblem MergeAxes(const TileProblem& problem) {
   return merged;
 }
 
-absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnobs& knobs) {
+absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnobs& wanted) {
   const int rank = static_cast<int>(problem.extents.size());
   if (rank < 1 || rank > kMaxTileRank) {
     return absl::InvalidArgumentError(
         StrCat("tile: ", rank, " axes, wanted 1 to ", kMaxTileRank, " after joining"));
   }
   if (problem.inputs.empty()) return absl::InvalidArgumentError("tile: no input to turn");
+  TileKnobs knobs = wanted;
+  const bool narrow = problem.write_bytes < kWordBytes;
+  if (knobs.line_bytes == 0) knobs.line_bytes = narrow ? 256 : 128;
+  if (knobs.box_bytes == 0)
+    knobs.box_bytes = static_cast<int>(problem.inputs.size()) * (narrow ? 32 << 10 : 16 << 10);
   std::vector<Side> sides;
   for (const TileInput& input : problem.inputs) {
     if (static_cast<int>(input.strides.size()) != rank) {

@@ -32,10 +32,11 @@ TileProblem MergeAxes(const TileProblem& problem);
 
 struct TileKnobs {
   int threads = 256;
-  int line_bytes = 256;      // wanted of each line of a box, on both sides
-  int box_bytes = 32 << 10;  // of all streams together, at most
-  int vector_bytes = 16;     // of an access
-  bool anywhere = true;      // accesses of words where lines of small elements begin anywhere
+  int line_bytes =
+      0;              // wanted of each line of a box, on both sides; 0: 128, for small elements 256
+  int box_bytes = 0;  // of all streams together, at most; 0: 16 KiB a stream, for small elements 32
+  int vector_bytes = 16;  // of an access
+  bool anywhere = true;   // accesses of words where lines of small elements begin anywhere
   bool raster_input =
       false;  // neighbouring blocks are neighbours in the first input, not in the output
 };
