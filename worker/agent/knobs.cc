@@ -25,9 +25,9 @@ struct Expectation {
 
 Expectation ExpectationOf(const std::string& knob) {
   static const auto* known = new std::map<std::string, Expectation>{
-      {"vector_bytes", {0.08, 0.03}}, {"load_hint", {0.04, 0.04}}, {"store_hint", {0.04, 0.04}},
-      {"unroll", {0.08, 0.03}},       {"outputs", {0.2, 0.2}},     {"online", {0.08, 0.08}},
-      {"reverse", {0.03, 0.03}}};
+      {"vector_bytes", {0.08, 0.03}}, {"load_hint", {0.04, 0.04}},  {"store_hint", {0.04, 0.04}},
+      {"unroll", {0.08, 0.03}},       {"outputs", {0.2, 0.2}},      {"online", {0.08, 0.08}},
+      {"reverse", {0.03, 0.03}},      {"rows_at_once", {0.1, 0.05}}};
   const auto found = known->find(knob);
   return found == known->end() ? Expectation{0.05, 0.02} : found->second;
 }
@@ -35,7 +35,7 @@ Expectation ExpectationOf(const std::string& knob) {
 // Whether more of the knob takes registers of a thread.
 bool TakesRegisters(const std::string& knob) {
   return knob == "vector_bytes" || knob == "unroll" || knob == "outputs" ||
-         knob == "register_vectors";
+         knob == "register_vectors" || knob == "rows_at_once";
 }
 
 class Knobs : public Specialist {

@@ -247,7 +247,11 @@ TEST_CASE("corners of the skeletons", "[codegen]") {
         "rows { block_threads: 128 threads_per_row: 128 blocks_per_row: 8 meeting: MEETING_COUNTER "
         "blocks_per_sm: 2 }",
         "rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: MEETING_CLUSTER "
-        "blocks_per_sm: 1 shared_vectors: 2 }"}},
+        "blocks_per_sm: 1 shared_vectors: 2 }",
+        "rows { block_threads: 64 threads_per_row: 64 rows_at_once: 2 register_vectors: 2 "
+        "shared_vectors: 2 }",
+        "rows { rows_at_once: 2 block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: "
+        "MEETING_COUNTER blocks_per_sm: 2 }"}},
       {"group norm by position",
        group_norm,
        {"", "rows { block_threads: 64 threads_per_row: 32 blocks_per_sm: 1 }"}},

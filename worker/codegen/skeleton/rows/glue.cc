@@ -177,8 +177,9 @@ RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
 
 absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Group& resolved,
                        const RowsForm& form, KernelWriter& writer) {
-  const GroupContext context =
-      ContextOf(group, domain, StyleOf(resolved, resolved.rows()), writer.glue());
+  Style style = StyleOf(resolved, resolved.rows());
+  style.rows_share = resolved.rows().rows_at_once() > 1;
+  const GroupContext context = ContextOf(group, domain, style, writer.glue());
   Glues glues(context, form);
   StagedGlue &main = glues.main, &edge = glues.edge;
   const std::vector<Parameter>& parameters = glues.parameters;

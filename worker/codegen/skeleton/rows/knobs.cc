@@ -147,8 +147,10 @@ int SharedVectors(const v1::RowsKnobs& rows, int64_t rest, int64_t slot, bool re
 
 void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
               v1::RowsKnobs& rows) {
-  const bool passes = domain.stages + (form.emits ? 1 : 0) > 1;      // the row is wanted again
-  const int64_t slot = std::max(1, form.width * form.stream_bytes);  // bytes of a vector
+  const bool passes = domain.stages + (form.emits ? 1 : 0) > 1;  // the row is wanted again
+  if (rows.rows_at_once() == 0) rows.set_rows_at_once(1);
+  // Bytes of a vector of all rows that are worked on together.
+  const int64_t slot = std::max(1, form.width * form.stream_bytes * rows.rows_at_once());
   const RowLayout layout = passes ? LayoutOfPasses(domain, form.vectors(), slot, target)
                                   : LayoutOfOnePass(domain, form.vectors(), target);
   ShareRows(layout, form, passes, rows);
@@ -231,6 +233,17 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
              StrCat("rows.threads_per_row is ", row,
                     "; rows that are no whole number of vectors need at least ", 2 * form.width));
   check.Range("rows.blocks_per_row", rows.blocks_per_row(), 1, kMaxBlocksPerRow);
+  if (const int together = rows.rows_at_once(); together > 1) {
+    check.That(!form.ragged, StrCat("rows.rows_at_once is ", together,
+                                    "; rows that begin anywhere are worked on one at a time"));
+    check.That(rows.meeting() != v1::MEETING_SECOND_PASS,
+               StrCat("rows.rows_at_once is ", together, "; it must be 1 with a second pass"));
+    check.That(together * form.max_acc_bytes <= kMaxAccBytes,
+               StrCat("rows.rows_at_once is ", together, "; accumulators of ", form.max_acc_bytes,
+                      " bytes leave room for ", kMaxAccBytes / form.max_acc_bytes));
+    check.That(together <= domain.kept(),
+               StrCat("rows.rows_at_once is ", together, "; there are ", domain.kept(), " rows"));
+  }
   if (rows.blocks_per_row() > 1) {
     CheckMeeting(domain, form, rows, target, check);
   } else {
@@ -245,7 +258,8 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
 int64_t RowsSharedBytes(const v1::RowsKnobs& rows, const RowsForm& form) {
   const int64_t threads = rows.block_threads();
   const int64_t scratch = 2 * kMaxAccBytes * (threads / 32) + 2 * kMaxAccBytes;
-  return scratch + rows.shared_vectors() * threads * form.width * form.stream_bytes;
+  return scratch + rows.shared_vectors() * threads * form.width * form.stream_bytes *
+                       std::max(1, rows.rows_at_once());
 }
 
 absl::StatusOr<v1::Group> ResolveRows(const Analysis& group, const Domain& domain,

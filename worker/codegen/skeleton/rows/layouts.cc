@@ -133,7 +133,8 @@ class Places {
     static constexpr Shape kShapes[] = {{256, 3, 0.50},  {512, 2, 0.55},  {256, 2, 0.40},
                                         {1024, 1, 0.25}, {512, 1, 0.25},  {256, 4, 0.35},
                                         {512, 3, 0.35},  {1024, 2, 0.25}, {128, 4, 0.20}};
-    const int64_t row_bytes = form_.row_elements * std::max(1, form_.stream_bytes);
+    const int64_t row_bytes =
+        form_.row_elements * std::max(1, form_.stream_bytes) * now_.rows_at_once();
     for (const Shape& shape : kShapes) {
       if (shape.threads * shape.blocks > target_.max_threads_per_sm) continue;
       const Capacity capacity = CapacityOf(target_, shape.threads, shape.blocks);
@@ -216,7 +217,7 @@ class Places {
   std::pair<int64_t, int64_t> Most() const {
     const Capacity capacity =
         CapacityOf(target_, now_.block_threads(), std::max(1, now_.blocks_per_sm()));
-    const int64_t vector = std::max(1, form_.width * form_.stream_bytes);
+    const int64_t vector = std::max(1, form_.width * form_.stream_bytes * now_.rows_at_once());
     return {capacity.registers / vector, capacity.shared / (vector * now_.block_threads())};
   }
 

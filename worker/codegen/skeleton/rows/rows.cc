@@ -52,7 +52,8 @@ class Rows : public Skeleton {
     Usage use;
     use.threads = rows.block_threads();
     use.shared_bytes = RowsSharedBytes(rows, form);
-    use.registers = kWorkRegisters + rows.register_vectors() * form.width * form.stream_bytes / 4;
+    use.registers = kWorkRegisters + rows.register_vectors() * form.width * form.stream_bytes *
+                                         rows.rows_at_once() / 4;
     use.blocks_per_sm = rows.blocks_per_sm();
     use.blocks = GridOf(**domain, rows, target);
     use.width = form.width;
@@ -115,9 +116,9 @@ class Rows : public Skeleton {
 
   static int64_t GridOf(const Domain& domain, const v1::RowsKnobs& rows, const Target& target) {
     const int64_t blocks = rows.blocks_per_row(), resident = rows.blocks_per_sm();
+    const int64_t together = CeilDiv(domain.kept(), rows.rows_at_once());
     const int64_t jobs =
-        blocks > 1 ? domain.kept()
-                   : CeilDiv(domain.kept(), rows.block_threads() / rows.threads_per_row());
+        blocks > 1 ? together : CeilDiv(together, rows.block_threads() / rows.threads_per_row());
     if (resident == 0) return jobs * blocks;
     return std::min(jobs, std::max<int64_t>(1, resident * target.sm_count / blocks)) * blocks;
   }
@@ -168,10 +169,15 @@ class Rows : public Skeleton {
       writer.Zero(exchange, grid * kExchangeBytes);
       extra = {{"void* exchange", exchange}};
     }
+    const int together = rows.rows_at_once();
+    const std::string glue = together == 1 ? writer.glue()
+                                           : StrCat("ws::RowsAtOnce<", writer.glue(), ", ",
+                                                    together, ", ", domain.kept(), ">");
     auto launch = writer.Kernel(
         "", {rows.block_threads(), rows.blocks_per_sm(), grid, RowsSharedBytes(rows, form)}, extra,
-        StrCat("ws::rows<", writer.glue(), ", ", ConfigOf(rows, form), ">(g, ", domain.kept(), ", ",
-               form.row_elements, ", ", counter ? "exchange" : "nullptr", ")"));
+        StrCat("ws::rows<", glue, ", ", ConfigOf(rows, form), ">(", together == 1 ? "g" : "{g}",
+               ", ", CeilDiv(domain.kept(), together), ", ", form.row_elements, ", ",
+               counter ? "exchange" : "nullptr", ")"));
     if (!launch.ok()) return launch.status();
     if (counter) {
       (*launch)->set_cooperative(true);

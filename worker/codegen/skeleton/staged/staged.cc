@@ -47,6 +47,13 @@ StagedGlue::StagedGlue(const GroupContext& context, const Kernel& kernel,
       shared_(members) {
   element_ = MakeDialect(context, kernel, parameters, "int");
   row_level_ = MakeDialect(context, kernel, parameters, RowFitsInt() ? "int" : "long long");
+  if (context.style.rows_share) {
+    element_.shared = [this](ValuePtr load) {
+      const graph::Role role = context_.graph->tensors[load->tensor].role;
+      return (role == graph::Role::kInput || role == graph::Role::kParam) &&
+             (load->variables & kernel_.frame.row_variables) == 0;
+    };
+  }
   element_.locate = [this](int tensor, const Index& position) -> std::pair<std::string, Index> {
     const auto [base, rest] = Split(position);
     const std::string& name = PointerOf(parameters_, tensor);
