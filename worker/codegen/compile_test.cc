@@ -96,8 +96,8 @@ std::vector<Corner> Corners() {
       {"norm of rows that fill the card",
        norm(16, 4194304),
        {"", counter, cluster, "precision { accumulator: ACCUMULATOR_F64 }",
-        "rows { block_threads: 512 threads_per_row: 512 blocks_per_row: 64 meeting: "
-        "MEETING_COUNTER blocks_per_sm: 1 register_vectors: 16 shared_vectors: 16 rows_at_once: 2 "
+        "rows { block_threads: 512 threads_per_row: 512 blocks_per_row: 128 meeting: "
+        "MEETING_COUNTER blocks_per_sm: 1 register_vectors: 8 shared_vectors: 8 rows_at_once: 2 "
         "}"}},
       {"whole tensor",
        total,

@@ -33,7 +33,7 @@ std::string StagedGlue::AccStructs() const {
 std::string StagedGlue::StaticFunctions() const {
   Text text;
   text.Line("template <int S>");
-  text.Open("WS_DEVICE Acc<S> identity() const {");
+  text.Open("static WS_DEVICE Acc<S> identity() {");
   text.Line("Acc<S> acc;");
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
     text.Open(StrCat("if constexpr (S == ", stage, ") {"));
