@@ -7,6 +7,7 @@
 #include "worker/codegen/skeleton/map/map.h"
 #include "worker/codegen/skeleton/rows/rows.h"
 #include "worker/codegen/skeleton/skeleton.h"
+#include "worker/codegen/skeleton/tile/tile.h"
 #include "worker/codegen/skeleton/window/window.h"
 
 namespace warpsmith::codegen {
@@ -14,7 +15,7 @@ namespace warpsmith::codegen {
 const std::vector<const Skeleton*>& Skeletons() {
   static const auto* all = new std::vector<const Skeleton*>{MapSkeleton(), WindowSkeleton(),
                                                             RowsSkeleton(), ColumnsSkeleton(),
-                                                            FoldSkeleton()};
+                                                            FoldSkeleton(), TileSkeleton()};
   return *all;
 }
 
