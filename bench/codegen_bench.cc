@@ -4,8 +4,8 @@
 //
 //   warpsmith-bench-codegen problems/starter.json --device cuda:0 --only softmax
 //
-// With --variants, a file of schedules as text, one a line ("rewrites: 'rule:tensor' groups {
-// compute { unroll: 2 } }"): each is timed beside the default, the knobs of its group merged into
+// With --variants, a file of schedules as text, one a line ("rewrites: 'rule:tensor' groups { rows {
+// unroll: 2 } }"): each is timed beside the default, the knobs of its group merged into
 // all groups.
 #include <google/protobuf/text_format.h>
 

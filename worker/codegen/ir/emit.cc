@@ -471,8 +471,7 @@ std::string Emitter::Address(int tensor, const Index& position) {
 void Emitter::LoadVector(ValuePtr load, const Variable& lane, int width, const std::string& array) {
   const std::string guard = load->args.empty() ? "" : Use(load->args[0]);
   const std::string call =
-      StrCat("ws::load<", width, ", ", StorageType(load->type), ", ",
-             dialect_.shared && dialect_.shared(load) ? 2 : dialect_.load_hint, ">(",
+      StrCat("ws::load<", width, ", ", StorageType(load->type), ", ", dialect_.load_hint, ">(",
              Address(load->tensor, width > 1 ? load->index.Without(lane) : load->index), ", ",
              array, ");");
   if (guard.empty()) {

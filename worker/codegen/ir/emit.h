@@ -25,8 +25,6 @@ struct Dialect {
   std::string index_type = "int";  // of positions and addresses
   bool fast_math = false;
   int load_hint = 0, store_hint = 0;
-  // Loads that several rows share and that nobody writes meanwhile; null: none.
-  std::function<bool(ValuePtr load)> shared;
   v1::Accumulator accumulator = v1::ACCUMULATOR_AUTO;
   // Where an element is: a pointer's name and what is left of the position.
   std::function<std::pair<std::string, Index>(int tensor, const Index& position)> locate;

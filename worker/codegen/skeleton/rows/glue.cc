@@ -227,8 +227,16 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
     functions.Close();
   }
   functions.Close();
+  const bool share = context.style.rows_share;
+  if (share) {
+    functions.Line("template <int V>");
+    functions.Line("WS_DEVICE void common(Index k, Common<V>& common) const {");
+    functions.Append(by_width(main.CommonBody(), both ? edge.CommonBody() : ""));
+    functions.Line("}");
+  }
   functions.Line("template <int V>");
-  functions.Line("WS_DEVICE void emit(const Row& row, Index k, const Values<V>& values) const {");
+  functions.Line(StrCat("WS_DEVICE void emit(const Row& row, Index k, const Values<V>& values",
+                        share ? ", const Common<V>& common" : "", ") const {"));
   functions.Append(by_width(main.EmitBody(), both ? edge.EmitBody() : ""));
   functions.Line("}");
   functions.Line("WS_DEVICE void emit_row(const Row& row) const {");
@@ -281,6 +289,17 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
   for (size_t i = 0; i < form.streams.size(); ++i)
     text.Line(StrCat(StorageType(form.streams[i]->type), " s", i, "[V];"));
   text.Close("};");
+  if (share) {
+    text.Line("template <int V, class = void> struct Common;");
+    text.Line(StrCat("template <class Unused> struct Common<", form.width, ", Unused> {"));
+    text.Append(main.CommonMembers());
+    text.Line("};");
+    if (both) {
+      text.Line("template <class Unused> struct Common<1, Unused> {");
+      text.Append(edge.CommonMembers());
+      text.Line("};");
+    }
+  }
   text.Append(main.AccStructs());
   text.Append(functions.str());
   text.Close("};");

@@ -47,13 +47,6 @@ StagedGlue::StagedGlue(const GroupContext& context, const Kernel& kernel,
       shared_(members) {
   element_ = MakeDialect(context, kernel, parameters, "int");
   row_level_ = MakeDialect(context, kernel, parameters, RowFitsInt() ? "int" : "long long");
-  if (context.style.rows_share) {
-    element_.shared = [this](ValuePtr load) {
-      const graph::Role role = context_.graph->tensors[load->tensor].role;
-      return (role == graph::Role::kInput || role == graph::Role::kParam) &&
-             (load->variables & kernel_.frame.row_variables) == 0;
-    };
-  }
   element_.locate = [this](int tensor, const Index& position) -> std::pair<std::string, Index> {
     const auto [base, rest] = Split(position);
     const std::string& name = PointerOf(parameters_, tensor);
@@ -380,6 +373,46 @@ std::string StagedGlue::AccumulateBody(int stage) {
   return WithLocals(emitter.Finish(), element_.index_type);
 }
 
+// Vectors that every row reads alike where it is written, and that nobody writes meanwhile.
+std::vector<ValuePtr> StagedGlue::CommonLoads() const {
+  const Frame& frame = kernel_.frame;
+  std::vector<ValuePtr> targets, common;
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (!root.row) targets.push_back(root.value);
+  }
+  uint64_t along = BitOf(frame.k);
+  if (frame.width > 1) along |= BitOf(frame.lane);
+  for (ValuePtr load : kernel_.values->Closure(targets)) {
+    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque())
+      continue;
+    const graph::Role role = context_.graph->tensors[load->tensor].role;
+    if ((role != graph::Role::kInput && role != graph::Role::kParam) ||
+        (load->variables & ~along) != 0 || (load->variables & BitOf(frame.k)) == 0)
+      continue;
+    if (IsContiguous(load->index, frame) && aligned_(load->index) &&
+        FitsVector(load->type, frame.width))
+      common.push_back(load);
+  }
+  return common;
+}
+
+std::string StagedGlue::CommonMembers() const {
+  Text text;
+  const std::vector<ValuePtr> loads = CommonLoads();
+  for (size_t i = 0; i < loads.size(); ++i)
+    text.Line(StrCat(StorageType(loads[i]->type), " w", i, "[", kernel_.frame.width, "];"));
+  return text.str();
+}
+
+std::string StagedGlue::CommonBody() {
+  Dialect dialect = MakeDialect(context_, kernel_, parameters_, element_.index_type);
+  Emitter emitter(dialect, BitOf(kernel_.frame.k));
+  const std::vector<ValuePtr> loads = CommonLoads();
+  for (size_t i = 0; i < loads.size(); ++i)
+    emitter.LoadVector(loads[i], kernel_.frame.lane, kernel_.frame.width, StrCat("common.w", i));
+  return emitter.Finish();
+}
+
 std::string StagedGlue::EmitBody() {
   Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
@@ -393,6 +426,14 @@ std::string StagedGlue::EmitBody() {
   }
   if (roots.empty()) return "";
   for (const auto& [load, element] : streams_) emitter.Bind(load, element);
+  if (context_.style.rows_share) {
+    const std::vector<ValuePtr> common = CommonLoads();
+    for (size_t i = 0; i < common.size(); ++i) {
+      if (emitter.IsBound(common[i])) continue;
+      emitter.Bind(common[i],
+                   ToRegister(common[i]->type, StrCat("common.w", i, "[", LaneName(frame), "]")));
+    }
+  }
   BindRowValues(emitter, targets);
   emitter.Expect(targets);
   LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {

@@ -77,6 +77,10 @@ class StagedGlue {
   std::string LoadSharedBody(const std::vector<ValuePtr>& streams, const std::vector<int>& offsets);
   std::string AccumulateBody(int stage);
   std::string EmitBody();  // roots of the full space
+  // What rows that are worked on together share, with Style.rows_share: members of their struct,
+  // and the loads.
+  std::string CommonMembers() const;
+  std::string CommonBody();
   // What follows ask for no more members. stage -1: what the row begins with.
   std::string FinishBody(int stage, bool results);
   std::string EmitRowBody();
@@ -108,6 +112,7 @@ class StagedGlue {
   // of all kept vectors beforehand and has no registers left for the vectors.
   void ForgetPosition(Emitter& emitter) const;
   std::vector<ValuePtr> StageValues(int stage) const;
+  std::vector<ValuePtr> CommonLoads() const;
 
   const GroupContext& context_;
   const Kernel& kernel_;
