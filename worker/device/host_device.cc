@@ -148,6 +148,7 @@ absl::Status HostProgram::Prepare(const v1::Launch& step, ws::host::Context* con
   }
   launch->launch.shared_bytes = step.shared_bytes();
   launch->launch.cooperative = step.cooperative();
+  launch->launch.programmatic = step.programmatic();
   return absl::OkStatus();
 }
 

@@ -160,6 +160,82 @@ TEST_CASE("a missing barrier shows") {
   REQUIRE(wrong > 10);
 }
 
+// Two rows of 64 values a warp pass through shared memory twice: each lane reads what its neighbour
+// copied or wrote.
+constexpr char kPipeline[] = R"(
+extern "C" __global__ void pipeline(const float* x, float* y) {
+  float* slots = (float*)ws::shared();
+  const int t = ws::thread();
+  for (int g = 0; g < 2; ++g) {
+    ws::copy_async<1>((char*)(slots + g * 32 + t), x + g * 32 + t);
+    COMMIT
+  }
+  for (int g = 0; g < 2; ++g) {
+    WAIT
+    SYNC_WARP
+    const float next = slots[g * 32 + (t + 1) % 32];
+    y[g * 32 + t] = next;
+  }
+})";
+
+TEST_CASE("a missing primitive shows, each on its own") {
+  struct Case {
+    const char* what;
+    const char *commit, *wait, *sync_warp;
+    bool right;
+  };
+  const char* const commit = "ws::copy_commit();";
+  const char* const wait = "if (g == 0) ws::copy_wait<1>(); else ws::copy_wait<0>();";
+  const char* const sync = "ws::sync_warp();";
+  const Case cases[] = {
+      {"nothing is missing", commit, wait, sync, true},
+      {"no copy_wait", commit, "", sync, false},
+      {"a copy_wait that lets one group too many go on", commit, "ws::copy_wait<1>();", sync,
+       false},
+      {"no copy_commit", "", wait, sync, false},
+      {"no sync_warp between who writes and who reads", commit, wait, "", false},
+  };
+  for (const Case& c : cases) {
+    INFO(c.what);
+    std::string source = kPipeline;
+    for (const auto& [name, text] : {std::pair{"COMMIT", c.commit}, std::pair{"WAIT", c.wait},
+                                     std::pair{"SYNC_WARP", c.sync_warp}}) {
+      source.replace(source.find(name), std::string(name).size(), text);
+    }
+    Bench bench(PlanBuilder(source)
+                    .Buffer("x", 64 * 4)
+                    .Buffer("y", 64 * 4)
+                    .Launch("pipeline", 1, 32, {Arg(0), Arg(1)})
+                    .Shared(256)
+                    .Build());
+    bench.Write(0, Ramp(64));
+    int wrong = 0;
+    for (int run = 0; run < 10; ++run) {
+      REQUIRE(bench.Run().ok());
+      const auto y = bench.Read<float>(1);
+      bool same = true;
+      for (int i = 0; i < 64; ++i) same = same && y[i] == i / 32 * 32 + (i % 32 + 1) % 32;
+      wrong += !same;
+    }
+    CHECK((c.right ? wrong == 0 : wrong >= 8));
+    REQUIRE(bench.device->Time(*bench.program, kLimit).ok());
+  }
+}
+
+TEST_CASE("a kernel that starts early waits for the one before it") {
+  for (const bool waits : {true, false}) {
+    std::string source = kScale;
+    if (waits) source.insert(source.find("  long long i"), "  ws::grid_wait();\n");
+    Bench bench(PlanBuilder(source)
+                    .Buffer("x", 4000)
+                    .Buffer("y", 4000)
+                    .Launch("scale", 4, 256, {Arg(0), Arg(1), ArgF(2), Arg64(1000)})
+                    .Programmatic()
+                    .Build());
+    CHECK(bench.Run().code() == (waits ? absl::StatusCode::kOk : absl::StatusCode::kAborted));
+  }
+}
+
 TEST_CASE("clusters see each other's shared memory") {
   const std::string source = R"(
 extern "C" __global__ void rotate(int* y) {
@@ -189,6 +265,27 @@ extern "C" __global__ void rotate(int* y) {
       REQUIRE(y[i] == peer * 100 + i % 64);
     }
   }
+  // A block that reads before its peer has written.
+  std::string unmet = source;
+  unmet.replace(unmet.find("  ws::sync_cluster();"), 21, "");
+  Bench torn(PlanBuilder(unmet.replace(unmet.find("SYNC"), 4, "ws::sync_cluster();"))
+                 .Buffer("y", 8 * 64 * 4)
+                 .Launch("rotate", 8, 64, {Arg(0)})
+                 .Cluster(4)
+                 .Shared(256)
+                 .Build());
+  int wrong = 0;
+  for (int run = 0; run < 10; ++run) {
+    REQUIRE(torn.Run().ok());
+    const auto y = torn.Read<int>(0);
+    bool same = true;
+    for (int i = 0; i < 8 * 64; ++i) {
+      const int block = i / 64, peer = block / 4 * 4 + (block + 1) % 4;
+      same = same && y[i] == peer * 100 + i % 64;
+    }
+    wrong += !same;
+  }
+  CHECK(wrong >= 8);
   // A block that ends while another still reads its shared memory.
   Bench early(plan(""));
   absl::Status status;
@@ -223,6 +320,19 @@ TEST_CASE("blocks of a cooperative launch exchange words in global memory") {
     REQUIRE(bench.Run().ok());
     for (int value : bench.Read<int>(1)) REQUIRE(value == 21);
   }
+  // Without waiting for the words some are not there yet.
+  v1::Plan plan = MeetPlan(6).Cooperative().Build();
+  std::string source = kMeet;
+  const std::string wait = "do got = ws::peek(places + i, 1); while (got >> 32 != 1);";
+  source.replace(source.find(wait), wait.size(), "got = places[i];");
+  plan.set_source(source);
+  Bench hasty(plan);
+  int wrong = 0;
+  for (int run = 0; run < 10; ++run) {
+    REQUIRE(hasty.Run().ok());
+    for (int value : hasty.Read<int>(1)) wrong += value != 21;
+  }
+  CHECK(wrong > 10);
 }
 
 TEST_CASE("what waits for ever is a hang") {

@@ -49,11 +49,20 @@ struct Warp {
   char values[2][kWarpThreads][ws::host::kMaxShuffleBytes];
 };
 
+// A copy that has begun and not arrived.
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+  int group;
+};
+
 struct Block {
   Index3 index;
-  int rank = 0;     // in its cluster
-  int cluster = 0;  // in the gang
-  int running = 0;  // threads that have not ended
+  int rank = 0;         // in its cluster
+  int cluster = 0;      // in the gang
+  int running = 0;      // threads that have not ended
+  bool waited = false;  // for the kernel before
   char* shared = nullptr;
   int first_warp = 0;
   Meeting meeting;
@@ -67,6 +76,8 @@ struct Thread {
   fcontext_t context = nullptr;  // while it does not run
   const unsigned* counter = nullptr;
   unsigned awaited = 0;
+  std::vector<Copy> copies;  // oldest first
+  int groups = 0;            // that were ended
 };
 
 struct Fiber {
@@ -142,6 +153,10 @@ class HostExecutor::Impl {
   static void Shuffle(void* value, int bytes, int lane);
   static void Wait(const unsigned* counter, unsigned value);
   static void Arrived(const unsigned* counter);
+  static void BeginCopy(void* to, const void* from, int bytes);
+  static void CommitCopies();
+  static void WaitForCopies(int groups);
+  static void WaitForGrid() { active_->current_->block->waited = true; }
   void Arrive(Meeting* meeting);
 
   uint64_t Random() {  // xorshift64*, Vigna 2014
@@ -219,7 +234,8 @@ absl::Status HostExecutor::Impl::Run(const HostLaunch& launch, uint64_t seed, Ke
   context.blocks = launch.grid;
   context.cluster_size = cluster_blocks_;
   context.shared_stride = shared_.stride();
-  context.runtime = {&Meet, &Shuffle, &Wait, &Arrived};
+  context.runtime = {&Meet,      &Shuffle,      &Wait,          &Arrived,
+                     &BeginCopy, &CommitCopies, &WaitForCopies, &WaitForGrid};
 
   const uint64_t gangs = grid_blocks / gang_blocks_;
   gangs_ = Order(gangs, permuted_ ? Random() : 0);
@@ -249,6 +265,7 @@ void HostExecutor::Impl::SetUpGang(uint64_t gang) {
     block.index = {corner.x * cluster.x + inside.x, corner.y * cluster.y + inside.y,
                    corner.z * cluster.z + inside.z};
     block.running = block_threads_;
+    block.waited = false;
     block.shared = shared_.block(b);
     block.first_warp = b * block_warps;
     block.meeting.Reset(block_threads_);
@@ -262,6 +279,10 @@ void HostExecutor::Impl::SetUpGang(uint64_t gang) {
     warps_[w].turn = 0;
   }
   if (permuted_) shared_.Poison();
+  for (Thread& thread : threads_) {
+    thread.copies.clear();
+    thread.groups = 0;
+  }
   ready_.clear();
   waiters_.clear();
   pending_left_ = alive_ = static_cast<int>(threads_.size());
@@ -405,9 +426,16 @@ void HostExecutor::Impl::MakeCurrent(Thread* thread) {
 
 void HostExecutor::Impl::ThreadEnded() {
   --alive_;
-  if (--current_->block->running == 0 && permuted_ && cluster_blocks_ > 1) {
-    shared_.Protect(static_cast<int>(current_->block - blocks_.data()));
+  const Block& block = *current_->block;
+  if (--current_->block->running > 0 || !permuted_) return;
+  if (launch_->programmatic && !block.waited && !failed_) {
+    failed_ = true;
+    failure_ = absl::AbortedError(
+        absl::StrCat("kernel '", launch_->kernel->name,
+                     "' may start before the kernel before it has ended and never waits for it; "
+                     "call ws::grid_wait() before reading what that one writes"));
   }
+  if (cluster_blocks_ > 1) shared_.Protect(static_cast<int>(&block - blocks_.data()));
 }
 
 // ---- meeting
@@ -490,6 +518,37 @@ void HostExecutor::Impl::Arrived(const unsigned*) {
   if (self.waiters_.empty()) return;
   self.guard_->LeaveKernel();
   self.WakeWaiters();
+  self.guard_->EnterKernel();
+}
+
+// Memory is the kernel's and touched as such; the list of copies is ours.
+void HostExecutor::Impl::BeginCopy(void* to, const void* from, int bytes) {
+  Impl& self = *active_;
+  if (!self.permuted_) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  std::memset(to, 0xff, bytes);
+  self.guard_->LeaveKernel();
+  Thread& thread = *self.current_;
+  thread.copies.push_back({to, from, bytes, thread.groups});
+  self.guard_->EnterKernel();
+}
+
+void HostExecutor::Impl::CommitCopies() { ++active_->current_->groups; }
+
+void HostExecutor::Impl::WaitForCopies(int groups) {
+  Impl& self = *active_;
+  Thread& thread = *self.current_;
+  size_t arrived = 0;
+  for (; arrived < thread.copies.size(); ++arrived) {
+    const Copy& copy = thread.copies[arrived];
+    if (copy.group >= thread.groups - groups) break;
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  }
+  if (arrived == 0) return;
+  self.guard_->LeaveKernel();
+  thread.copies.erase(thread.copies.begin(), thread.copies.begin() + arrived);
   self.guard_->EnterKernel();
 }
 

@@ -8,8 +8,9 @@
 //
 // In permuted order (a seed other than 0) threads and gangs start, and ready threads go on, in an
 // order that the seed decides, shared memory begins as NaN, and that of a block of a cluster is out
-// of reach once the block has ended. What works only in one order fails sooner or later. In natural
-// order, for timing, nothing is added.
+// of reach once the block has ended. What is copied asynchronously is NaN until its group has been
+// waited for, and it is read as late as that. What works only in one order fails sooner or later. In
+// natural order, for timing, nothing is added.
 //
 // A gang in which every thread waits is a deadlock and reported at once.
 #pragma once
@@ -34,6 +35,7 @@ struct HostLaunch {
   ws::host::Index3 grid = {1, 1, 1}, block = {1, 1, 1}, cluster = {1, 1, 1};
   unsigned shared_bytes = 0;
   bool cooperative = false;
+  bool programmatic = false;  // may start before the kernel before it has ended
 };
 
 class HostExecutor {
@@ -42,7 +44,8 @@ class HostExecutor {
   ~HostExecutor();
 
   // Within `guard->Run`. DeadlineExceeded: a deadlock, or the guard's limit has passed. Aborted:
-  // threads of a warp met in different shuffles. InvalidArgument: more threads at once than
+  // threads of a warp met in different shuffles, or (in permuted order) a block of a programmatic
+  // launch never waited for the kernel before it. InvalidArgument: more threads at once than
   // kMaxGangThreads. After an error (also one that the guard reports) it takes no other launch.
   absl::Status Run(const HostLaunch& launch, uint64_t seed, KernelGuard* guard);
 

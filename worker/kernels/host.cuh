@@ -203,23 +203,32 @@ inline unsigned long long peek(const unsigned long long* place, unsigned tag) {
   return *place;
 }
 
-// Kernels follow each other here: the one before has ended.
-inline void grid_wait() {}
+// Kernels follow each other here: the one before has ended. A kernel that may start earlier and
+// never says this is refused.
+inline void grid_wait() { host::context.runtime.grid_wait(); }
 inline void grid_launch_dependents() {}
 
+// What is copied arrives when its group is waited for and not before; until then there are NaNs.
 template <int V, class T>
 inline void copy_async(char* to, const T* from) {
-  host::check_aligned(from, V * sizeof(T));
-  host::check_aligned(to, V * sizeof(T));
-  __builtin_memcpy(to, from, V * sizeof(T));
+  constexpr int kBytes = V * sizeof(T);
+  host::check_aligned(from, kBytes);
+  host::check_aligned(to, kBytes);
+  if (kBytes < 4) {  // a card has no such copies and copies at once
+    __builtin_memcpy(to, from, kBytes);
+  } else {
+    host::context.runtime.copy(to, from, kBytes);
+  }
 }
 template <int V, int Hint, class T>
 inline void copy_async(char* to, const T* from) {
   copy_async<V>(to, from);
 }
-inline void copy_commit() {}
+inline void copy_commit() { host::context.runtime.copy_commit(); }
 template <int N>
-inline void copy_wait() {}
+inline void copy_wait() {
+  host::context.runtime.copy_wait(N);
+}
 
 }  // namespace ws
 

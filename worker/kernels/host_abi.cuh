@@ -9,7 +9,7 @@ namespace ws {
 namespace host {
 
 // Bumped whenever anything below changes; the device refuses a shared object of another version.
-constexpr int kAbiVersion = 1;
+constexpr int kAbiVersion = 2;
 
 // Largest value that a shuffle exchanges.
 constexpr int kMaxShuffleBytes = 64;
@@ -30,6 +30,13 @@ struct Runtime {
   void (*wait)(const unsigned* counter, unsigned value);
   // Says that *counter grew.
   void (*arrived)(const unsigned* counter);
+  // Asynchronous copies of the running thread: begin one, end a group of them, wait until at most
+  // `groups` of the groups are still under way.
+  void (*copy)(void* to, const void* from, int bytes);
+  void (*copy_commit)();
+  void (*copy_wait)(int groups);
+  // The running thread waits for the kernels before its own.
+  void (*grid_wait)();
 };
 
 struct Context {
