@@ -2,15 +2,24 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <random>
+#include <set>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "common/graph/numeric.h"
 #include "worker/device/device.h"
+#include "worker/device/host_compiler.h"
 #include "worker/oracle/oracle.h"
 
 namespace warpsmith::codegen {
@@ -20,17 +29,20 @@ namespace {
 using absl::StrCat;
 using graph::DType;
 
-constexpr absl::Duration kCompileLimit = absl::Seconds(60);
+constexpr absl::Duration kCompileLimit = absl::Seconds(240);  // others compile as well
 constexpr absl::Duration kRunLimit = absl::Seconds(30);
-constexpr uint32_t kPoison = 0xffc0dead;  // a NaN as f32
+constexpr uint32_t kPoison = 0xffc0dead;        // a NaN as f32
+constexpr uint32_t kFinitePoison = 0x4b4c4d4e;  // a number in every type
 
-device::Compiler& HostCompiler() {
-  static device::Compiler* const compiler = [] {
-    const auto dir =
-        std::filesystem::temp_directory_path() / StrCat("warpsmith-codegen-test-", getuid());
-    return device::MakeCompiler("host", dir.string()).value().release();
-  }();
-  return *compiler;
+// `quick`: quick to compile instead of quick to run.
+device::Compiler& HostCompiler(bool quick) {
+  static const auto make = [](const char* name, const std::vector<std::string>& flags) {
+    const auto dir = std::filesystem::temp_directory_path() / StrCat(name, getuid());
+    return device::HostCompiler::Make(dir.string(), flags).value().release();
+  };
+  static device::Compiler* const plain = make("warpsmith-codegen-test-", {});
+  static device::Compiler* const quickly = make("warpsmith-codegen-test-quick-", {"-O0"});
+  return quick ? *quickly : *plain;
 }
 
 // The bits of a value of a 16-bit type that represents it exactly.
@@ -129,15 +141,54 @@ double Decode(DType type, const std::string& bytes, size_t i) {
   }
 }
 
-// Relative to the largest magnitude of the answer: graphs mix types, so what a tensor of few bits
-// loses on the way shows in the end.
-double ToleranceOf(const graph::Graph& graph) {
-  double tolerance = 2e-5;
-  for (const graph::Tensor& t : graph.tensors) {
-    if (t.type == DType::kF16) tolerance = std::max(tolerance, 2e-2);
-    if (t.type == DType::kBF16) tolerance = std::max(tolerance, 1e-1);
+// What rounding of a type may leave, relative to the largest magnitude of an answer.
+double ToleranceOf(DType type) {
+  switch (type) {
+    case DType::kF64:
+      return 1e-11;
+    case DType::kF16:
+      return 2e-3;  // the neighbour
+    case DType::kBF16:
+      return 1.6e-2;
+    default:
+      return 2e-5;
   }
-  return tolerance;
+}
+
+// Of each tensor: its own type's and those of what was computed on the way to it.
+std::vector<double> TolerancesOf(const graph::Graph& graph) {
+  std::vector<double> tolerances(graph.tensors.size());
+  for (const graph::Node& node : graph.nodes) {
+    double worst = 0;
+    for (int loaded : graph::LoadedTensors(node.value)) {
+      worst = std::max(worst, tolerances[loaded]);
+    }
+    // Casts within the expression count too.
+    std::set<const graph::Expr*> seen;
+    std::function<void(const graph::ExprPtr&)> visit = [&](const graph::ExprPtr& e) {
+      if (!seen.insert(e.get()).second) return;
+      if (graph::IsFloat(e->type) && e->op != graph::Op::kLoad && e->op != graph::Op::kConst) {
+        worst = std::max(worst, ToleranceOf(e->type));
+      }
+      for (const graph::ExprPtr& arg : e->args) visit(arg);
+    };
+    visit(node.value);
+    for (int output : node.outputs) {
+      const DType type = graph.tensors[output].type;
+      tolerances[output] = graph::IsFloat(type) ? std::max(worst, ToleranceOf(type)) : worst;
+    }
+  }
+  return tolerances;
+}
+
+// A few elements that are no numbers, or infinite.
+void Sprinkle(uint64_t seed, oracle::Values& values) {
+  std::mt19937_64 random(seed);
+  if (random() % 2 == 0) return;
+  for (uint64_t n = 1 + random() % 3; n > 0; --n) {
+    const double special[] = {NAN, INFINITY, -INFINITY};
+    values[random() % values.size()] = special[random() % 3];
+  }
 }
 
 absl::Status Compare(const graph::Tensor& tensor, const std::string& bytes,
@@ -169,104 +220,231 @@ Target TestTarget() {
   return target;
 }
 
-absl::Status RunAndCompare(const graph::Graph& original, const v1::Schedule& schedule,
-                           uint64_t seed) {
-  auto rewritten = Rewrite(original, schedule.rewrites());
+namespace {
+
+absl::StatusOr<v1::Plan> LowerTrial(const Trial& trial) {
+  auto rewritten = Rewrite(trial.graph, trial.schedule.rewrites());
   if (!rewritten.ok()) return rewritten.status();
-  const graph::Graph& graph = *rewritten;
-  auto plan = Lower(graph, schedule, TestTarget());
-  if (!plan.ok()) return plan.status();
-  auto fail = [&](const absl::Status& status) {
-    return absl::InternalError(StrCat(status.message(), "\n", plan->source()));
-  };
+  return Lower(*rewritten, trial.schedule, TestTarget());
+}
 
-  std::vector<oracle::Values> inputs;
-  std::vector<int> input_tensors;
-  for (size_t t = 0; t < original.tensors.size(); ++t) {
-    if (original.tensors[t].node >= 0) continue;
-    inputs.push_back(oracle::DrawOnHost(original.tensors[t], seed + t, oracle::Variation::kNone));
-    for (double& v : inputs.back()) {
-      v = graph::IsFloat(original.tensors[t].type) ? graph::RoundTo(original.tensors[t].type, v)
-                                                   : v;
+// The inputs of a trial, in order of tensors.
+struct Drawn {
+  std::vector<int> tensors;
+  std::vector<oracle::Values> values;
+};
+Drawn Draw(const Trial& trial) {
+  Drawn drawn;
+  for (size_t t = 0; t < trial.graph.tensors.size(); ++t) {
+    const graph::Tensor& tensor = trial.graph.tensors[t];
+    if (tensor.node >= 0) continue;
+    drawn.tensors.push_back(static_cast<int>(t));
+    drawn.values.push_back(oracle::DrawOnHost(tensor, trial.seed + t, oracle::Variation::kNone));
+    if (!graph::IsFloat(tensor.type)) continue;
+    if (trial.special) Sprinkle(trial.seed * 1000 + t, drawn.values.back());
+    for (double& v : drawn.values.back()) v = graph::RoundTo(tensor.type, v);
+  }
+  return drawn;
+}
+
+// A plan with its program and memory on a host device of its own.
+class Bench {
+ public:
+  static absl::StatusOr<std::unique_ptr<Bench>> Make(const v1::Plan& plan,
+                                                     const device::Binary& binary) {
+    auto bench = std::make_unique<Bench>();
+    bench->plan_ = plan;
+    auto device = device::MakeDevice("host");
+    if (!device.ok()) return device.status();
+    bench->device_ = *std::move(device);
+    std::vector<device::Memory*> bound;
+    for (const v1::Buffer& buffer : plan.buffers()) {
+      auto allocated = bench->device_->Allocate(buffer.bytes());
+      if (!allocated.ok()) return allocated.status();
+      bound.push_back(allocated->get());
+      bench->memory_.push_back(*std::move(allocated));
     }
-    input_tensors.push_back(static_cast<int>(t));
+    auto program = bench->device_->Load(plan, binary);
+    if (!program.ok()) return program.status();
+    bench->program_ = *std::move(program);
+    if (absl::Status s = bench->program_->Bind(bound); !s.ok()) return s;
+    return bench;
   }
-  auto answers = oracle::EvaluateOnHost(original, inputs, false);
-  if (!answers.ok()) return fail(answers.status());
 
-  auto device = device::MakeDevice("host");
-  if (!device.ok()) return fail(device.status());
-  auto binary = HostCompiler().Compile(plan->source(), kCompileLimit);
-  if (!binary.ok()) return fail(binary.status());
-  std::vector<std::unique_ptr<device::Memory>> memory;
-  std::vector<device::Memory*> bound;
-  for (const v1::Buffer& buffer : plan->buffers()) {
-    auto allocated = (*device)->Allocate(buffer.bytes());
-    if (!allocated.ok()) return fail(allocated.status());
-    memory.push_back(std::move(*allocated));
-    bound.push_back(memory.back().get());
-  }
-  auto program = (*device)->Load(*plan, *binary);
-  if (!program.ok()) return fail(program.status());
-  if (absl::Status s = (*program)->Bind(bound); !s.ok()) return fail(s);
-
-  const double tolerance = ToleranceOf(original);
-  // Twice: workspace of the first run must not matter to the second.
-  for (int run = 0; run < 2; ++run) {
-    size_t next_input = 0;
-    std::vector<std::string> given;
-    for (int b = 0; b < plan->buffers_size(); ++b) {
-      const auto kind = plan->buffers(b).kind();
-      if (kind == v1::Buffer::OUTPUT || kind == v1::Buffer::WORKSPACE) {
-        if (absl::Status s = (*device)->Fill(*memory[b], kPoison); !s.ok()) return fail(s);
-        continue;
+  // Writes the inputs, `poison` everywhere else, and runs.
+  absl::Status Run(const Trial& trial, const Drawn& inputs, uint32_t poison) {
+    given_.clear();
+    for (int b = 0; b < plan_.buffers_size(); ++b) {
+      absl::Status status;
+      if (IsGiven(b)) {
+        const size_t i = given_.size();
+        given_.push_back(Encode(trial.graph.tensors[inputs.tensors[i]].type, inputs.values[i]));
+        status = device_->Write(*memory_[b], given_[i].data(), given_[i].size());
+      } else {
+        status = device_->Fill(*memory_[b], poison);
       }
-      given.push_back(Encode(original.tensors[input_tensors[next_input]].type, inputs[next_input]));
-      if (absl::Status s = (*device)->Write(*memory[b], given.back().data(), given.back().size());
-          !s.ok())
-        return fail(s);
-      ++next_input;
+      if (!status.ok()) return status;
     }
-    if (absl::Status s = (*device)->Run(**program, kRunLimit); !s.ok()) return fail(s);
-    auto read = [&](int b, int64_t bytes) {
-      std::string data(bytes, '\0');
-      (void)(*device)->Read(*memory[b], data.data(), bytes);
-      return data;
-    };
+    return device_->Run(*program_, kRunLimit);
+  }
+
+  // Outputs and updated states against the answers, in their order.
+  absl::Status Check(const Trial& trial, const std::vector<oracle::Values>& answers,
+                     const std::vector<double>& tolerances) {
+    const graph::Graph& graph = trial.graph;
     size_t answer = 0;
-    for (int b = 0; b < plan->buffers_size(); ++b) {
-      if (plan->buffers(b).kind() != v1::Buffer::OUTPUT) continue;
-      const graph::Tensor& tensor = original.tensors[original.outputs[answer]];
-      if (absl::Status s = Compare(tensor, read(b, tensor.bytes()), (*answers)[answer], tolerance);
-          !s.ok())
-        return fail(s);
+    for (int b = 0; b < plan_.buffers_size(); ++b) {
+      if (plan_.buffers(b).kind() != v1::Buffer::OUTPUT) continue;
+      const int tensor = graph.outputs[answer];
+      if (absl::Status s = Compare(graph.tensors[tensor], Read(b, graph.tensors[tensor].bytes()),
+                                   answers[answer], tolerances[tensor]);
+          !s.ok()) {
+        return s;
+      }
       ++answer;
     }
-    for (const auto& update : original.updates) {
-      for (int b = 0; b < plan->buffers_size(); ++b) {
-        const graph::Tensor& state = original.tensors[update.state];
-        if (plan->buffers(b).kind() != v1::Buffer::STATE || plan->buffers(b).tensor() != state.name)
+    for (const auto& update : graph.updates) {
+      const graph::Tensor& state = graph.tensors[update.state];
+      for (int b = 0; b < plan_.buffers_size(); ++b) {
+        if (plan_.buffers(b).kind() != v1::Buffer::STATE || plan_.buffers(b).tensor() != state.name)
           continue;
-        if (absl::Status s = Compare(state, read(b, state.bytes()), (*answers)[answer], tolerance);
-            !s.ok())
-          return fail(s);
+        if (absl::Status s =
+                Compare(state, Read(b, state.bytes()), answers[answer], tolerances[update.value]);
+            !s.ok()) {
+          return s;
+        }
       }
       ++answer;
     }
-    for (int b = 0, i = 0; b < plan->buffers_size(); ++b) {
-      auto intact = memory[b]->GuardIntact();
+    return CheckUntouched(graph);
+  }
+
+ private:
+  bool IsGiven(int b) const {
+    const auto kind = plan_.buffers(b).kind();
+    return kind != v1::Buffer::OUTPUT && kind != v1::Buffer::WORKSPACE;
+  }
+  std::string Read(int b, int64_t bytes) {
+    std::string data(bytes, '\0');
+    (void)device_->Read(*memory_[b], data.data(), bytes);
+    return data;
+  }
+  // Guard bands, inputs, and states that nothing updates.
+  absl::Status CheckUntouched(const graph::Graph& graph) {
+    for (int b = 0, i = 0; b < plan_.buffers_size(); ++b) {
+      const v1::Buffer& buffer = plan_.buffers(b);
+      auto intact = memory_[b]->GuardIntact();
       if (!intact.ok() || !*intact)
-        return fail(absl::InternalError(StrCat("wrote beyond '", plan->buffers(b).tensor(), "'")));
-      const auto kind = plan->buffers(b).kind();
-      if (kind == v1::Buffer::OUTPUT || kind == v1::Buffer::WORKSPACE) continue;
-      if (kind != v1::Buffer::STATE && read(b, given[i].size()) != given[i]) {
-        return fail(
-            absl::InternalError(StrCat("changed the input '", plan->buffers(b).tensor(), "'")));
-      }
+        return absl::InternalError(StrCat("wrote beyond '", buffer.tensor(), "'"));
+      if (!IsGiven(b)) continue;
+      const bool updated = std::any_of(graph.updates.begin(), graph.updates.end(),
+                                       [&](const graph::Graph::Update& update) {
+                                         return graph.tensors[update.state].name == buffer.tensor();
+                                       });
+      if (!updated && Read(b, given_[i].size()) != given_[i])
+        return absl::InternalError(StrCat("changed the input '", buffer.tensor(), "'"));
       ++i;
     }
+    return absl::OkStatus();
+  }
+
+  v1::Plan plan_;
+  std::unique_ptr<device::Device> device_;
+  std::vector<std::unique_ptr<device::Memory>> memory_;
+  std::unique_ptr<device::Program> program_;
+  std::vector<std::string> given_;
+};
+
+absl::Status RunCompiled(const Trial& trial, const v1::Plan& plan, const device::Binary& binary) {
+  const Drawn inputs = Draw(trial);
+  auto answers = oracle::EvaluateOnHost(trial.graph, inputs.values, false);
+  if (!answers.ok()) return answers.status();
+  std::vector<double> tolerances = TolerancesOf(trial.graph);
+  if (trial.tolerance > 0) std::fill(tolerances.begin(), tolerances.end(), trial.tolerance);
+  auto bench = Bench::Make(plan, binary);
+  if (!bench.ok()) return bench.status();
+  // Twice: workspace of the first run must not matter to the second. A NaN that was asked for may
+  // be the poison that nobody wrote over, so the second is a number.
+  for (const uint32_t poison : {kPoison, kFinitePoison}) {
+    if (absl::Status s = (*bench)->Run(trial, inputs, poison); !s.ok()) return s;
+    if (absl::Status s = (*bench)->Check(trial, *answers, tolerances); !s.ok()) return s;
   }
   return absl::OkStatus();
+}
+
+// Anything that is wrong once code was generated, with the code.
+absl::Status WithSource(const absl::Status& status, const v1::Plan& plan) {
+  if (status.ok()) return status;
+  return absl::InternalError(StrCat(status.message(), "\n", plan.source()));
+}
+
+absl::Status RunAlone(const Trial& trial, const v1::Plan& plan, bool quick) {
+  auto binary = HostCompiler(quick).Compile(plan.source(), kCompileLimit);
+  return WithSource(binary.ok() ? RunCompiled(trial, plan, *binary) : binary.status(), plan);
+}
+
+// Plans in one source: each in a namespace of its own, its kernels under names of their own.
+class Together {
+ public:
+  // The plan with its kernels' new names.
+  v1::Plan Add(const v1::Plan& plan) {
+    v1::Plan renamed = plan;
+    const std::string name = StrCat("p", plans_++);
+    std::vector<std::pair<std::string, std::string>> names;
+    for (v1::Step& step : *renamed.mutable_steps()) {
+      if (!step.has_launch()) continue;
+      const std::string entry = step.launch().entry();
+      names.push_back({StrCat(" ", entry, "("), StrCat(" ", name, "_", entry, "(")});
+      step.mutable_launch()->set_entry(StrCat(name, "_", entry));
+    }
+    std::string body;
+    for (absl::string_view line : absl::StrSplit(plan.source(), '\n')) {
+      if (absl::StartsWith(line, "#include")) {
+        includes_.insert(std::string(line));
+      } else {
+        absl::StrAppend(&body, line, "\n");
+      }
+    }
+    absl::StrAppend(&bodies_, "namespace ", name, " {\n", absl::StrReplaceAll(body, names),
+                    "}\nusing namespace ", name, ";\n");
+    return renamed;
+  }
+  std::string Source() const { return StrCat(absl::StrJoin(includes_, "\n"), "\n", bodies_); }
+
+ private:
+  int plans_ = 0;
+  std::set<std::string> includes_;
+  std::string bodies_;
+};
+
+}  // namespace
+
+absl::Status RunAndCompare(const graph::Graph& graph, const v1::Schedule& schedule, uint64_t seed) {
+  const Trial trial{graph, schedule, seed};
+  auto plan = LowerTrial(trial);
+  if (!plan.ok()) return plan.status();
+  return RunAlone(trial, *plan, false);
+}
+
+std::vector<absl::Status> RunAndCompareAll(const std::vector<Trial>& trials) {
+  std::vector<absl::Status> statuses(trials.size());
+  std::vector<std::pair<size_t, v1::Plan>> alone, together;
+  Together source;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    auto plan = LowerTrial(trials[i]);
+    statuses[i] = plan.status();
+    if (!plan.ok()) continue;
+    together.push_back({i, source.Add(*plan)});
+    alone.push_back({i, *std::move(plan)});
+  }
+  auto binary = HostCompiler(true).Compile(source.Source(), kCompileLimit);
+  for (size_t n = 0; n < alone.size(); ++n) {
+    const auto& [i, plan] = alone[n];
+    statuses[i] = binary.ok()
+                      ? WithSource(RunCompiled(trials[i], together[n].second, *binary), plan)
+                      : RunAlone(trials[i], plan, true);
+  }
+  return statuses;
 }
 
 }  // namespace warpsmith::codegen

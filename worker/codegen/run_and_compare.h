@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/graph/graph.h"
@@ -18,5 +19,17 @@ Target TestTarget();
 // `seed`, and compares every output and updated state with the evaluation of the graph as it was.
 // InvalidArgument: not lowered. Any other error: the code does not compile, fails, or is wrong.
 absl::Status RunAndCompare(const graph::Graph& graph, const v1::Schedule& schedule, uint64_t seed);
+
+struct Trial {
+  graph::Graph graph;
+  v1::Schedule schedule;
+  uint64_t seed = 1;
+  bool special = false;  // a few NaNs and infinities among the inputs
+  double tolerance = 0;  // of the answers, relative; 0: what fits their types
+};
+
+// The same of many, compiled together and hardly optimised: a fraction of the time. An answer for
+// each. Where the whole does not compile, each is compiled alone.
+std::vector<absl::Status> RunAndCompareAll(const std::vector<Trial>& trials);
 
 }  // namespace warpsmith::codegen

@@ -111,7 +111,8 @@ void RemoveOldObjects(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HostCompiler>> HostCompiler::Make(const std::string& cache_dir) {
+absl::StatusOr<std::unique_ptr<HostCompiler>> HostCompiler::Make(
+    const std::string& cache_dir, const std::vector<std::string>& flags) {
   auto compiler = std::unique_ptr<HostCompiler>(new HostCompiler());
   for (const char* program : kCompilers) {
     auto version = RunProcess({program, "--version"}, kProbeLimit);
@@ -130,6 +131,7 @@ absl::StatusOr<std::unique_ptr<HostCompiler>> HostCompiler::Make(const std::stri
   } else {
     compiler->flags_.insert(compiler->flags_.end(), {"-fmax-errors=5", "-fno-gnu-unique"});
   }
+  compiler->flags_.insert(compiler->flags_.end(), flags.begin(), flags.end());
   std::string headers;
   for (const auto& [name, text] : kernels::Headers()) absl::StrAppend(&headers, name, "\n", text);
   const std::string headers_digest = base::Sha256Hex(headers);

@@ -17,7 +17,9 @@ inline constexpr int kMaxCachedObjects = 4096;
 // several processes may share it. NotFound: no C++ compiler in PATH.
 class HostCompiler : public Compiler {
  public:
-  static absl::StatusOr<std::unique_ptr<HostCompiler>> Make(const std::string& cache_dir);
+  // `flags` come behind the compiler's own (tests: -O0).
+  static absl::StatusOr<std::unique_ptr<HostCompiler>> Make(
+      const std::string& cache_dir, const std::vector<std::string>& flags = {});
 
   // Binary.bytes is the path of the shared object.
   absl::StatusOr<Binary> Compile(const std::string& source, absl::Duration limit) override;

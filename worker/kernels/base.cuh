@@ -14,6 +14,10 @@
 
 namespace ws {
 
+// A thread's accumulator takes this many vectors of a long reduction before it is merged into one
+// above it: the error of a long sum grows with the length of these chains, not with its own.
+inline constexpr int kChain = 32;
+
 // ---- memory ---------------------------------------------------------------------------------------
 
 template <int Bytes> struct Word;

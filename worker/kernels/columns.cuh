@@ -46,22 +46,28 @@ struct ColumnPart {
       if (k < K) g.template load<V>(column, k, kept[j]);
     }
   }
-  // f(k, values) for each of the thread's k.
-  template <class F>
-  WS_DEVICE void each(const Column& column, F&& f) const {
+  // f(k, values) for each of the thread's k, and pause() after every kChain of a long loop.
+  template <class F, class P>
+  WS_DEVICE void each(const Column& column, F&& f, P&& pause) const {
     if (!inside) return;
+    constexpr int kRounds = C::kUnroll < kChain ? kChain / C::kUnroll : 1;
 #pragma unroll
     for (int j = 0; j < C::kRegisters; ++j) {
       const Index k = first + Index(j) * C::kThreadRows;
       if (k < K) f(k, kept[j]);
     }
     Index k = first + Index(C::kRegisters) * C::kThreadRows;
-    for (; k + Index(C::kUnroll - 1) * C::kThreadRows < K; k += Index(C::kUnroll) * C::kThreadRows) {
-      Vector values[C::kUnroll];
+    while (k + Index(C::kUnroll - 1) * C::kThreadRows < K) {
+#pragma unroll 1
+      for (int round = 0; round < kRounds && k + Index(C::kUnroll - 1) * C::kThreadRows < K; ++round) {
+        Vector values[C::kUnroll];
 #pragma unroll
-      for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(column, k + Index(u) * C::kThreadRows, values[u]);
+        for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(column, k + Index(u) * C::kThreadRows, values[u]);
 #pragma unroll
-      for (int u = 0; u < C::kUnroll; ++u) f(k + Index(u) * C::kThreadRows, values[u]);
+        for (int u = 0; u < C::kUnroll; ++u) f(k + Index(u) * C::kThreadRows, values[u]);
+        k += Index(C::kUnroll) * C::kThreadRows;
+      }
+      pause();
     }
     if constexpr (C::kUnroll > 1) {
       for (; k < K; k += C::kThreadRows) {
@@ -71,6 +77,30 @@ struct ColumnPart {
       }
     }
   }
+  // What the thread's elements of a stage give. `span`: of the reduced axis that all thread rows share.
+  template <int S>
+  WS_DEVICE void accumulate(const Column& column, Index span, typename G::template Acc<S> (&acc)[V]) const {
+    auto take = [&](Index k, const Vector& values) { g.template accumulate<S, V>(column, k, values, acc); };
+#pragma unroll
+    for (int v = 0; v < V; ++v) acc[v] = g.template identity<S>();
+    if (span <= Index(C::kRegisters + 2 * kChain) * C::kThreadRows) {
+      each(column, take, [] {});
+      return;
+    }
+    typename G::template Acc<S> total[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) total[v] = acc[v];
+    each(column, take, [&] {
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        G::template combine<S>(total[v], acc[v]);
+        acc[v] = g.template identity<S>();
+      }
+    });
+#pragma unroll
+    for (int v = 0; v < V; ++v) G::template combine<S>(acc[v], total[v]);
+  }
+
   // Combines the thread rows' accumulators; every thread has the result.
   template <int S>
   WS_DEVICE void meet(typename G::template Acc<S> (&acc)[V]) {
@@ -98,11 +128,7 @@ WS_DEVICE void column_stages(const G& g, ColumnPart<G, C>& part, typename G::tem
   if constexpr (S < G::kStages) {
     constexpr int V = C::V;
     typename G::template Acc<S> acc[V];
-#pragma unroll
-    for (int v = 0; v < V; ++v) acc[v] = g.template identity<S>();
-    part.each(column, [&](typename G::Index k, const typename G::template Values<V>& values) {
-      g.template accumulate<S, V>(column, k, values, acc);
-    });
+    part.template accumulate<S>(column, part.K, acc);
     part.template meet<S>(acc);
     g.template finish<S, V>(column, acc);
     column_stages<G, C, S + 1>(g, part, column);
@@ -132,11 +158,7 @@ WS_DEVICE void columns(const G& g, typename G::Index outer, typename G::Index K,
     part.load_kept(column);
     if constexpr (C::kSplit > 1) {
       typename G::template Acc<0> acc[V];
-#pragma unroll
-      for (int v = 0; v < V; ++v) acc[v] = g.template identity<0>();
-      part.each(column, [&](Index k, const typename G::template Values<V>& values) {
-        g.template accumulate<0, V>(column, k, values, acc);
-      });
+      part.template accumulate<0>(column, span, acc);
       part.template meet<0>(acc);
       if (part.inside && line == 0) {
 #pragma unroll
@@ -148,7 +170,7 @@ WS_DEVICE void columns(const G& g, typename G::Index outer, typename G::Index K,
         if (part.inside && line == 0) g.template emit_row<V>(column);
       }
       if constexpr (G::kEmits) {
-        part.each(column, [&](Index k, const typename G::template Values<V>& values) { g.template emit<V>(column, k, values); });
+        part.each(column, [&](Index k, const typename G::template Values<V>& values) { g.template emit<V>(column, k, values); }, [] {});
       }
     }
     if constexpr (!C::kPersistent) break;

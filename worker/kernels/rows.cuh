@@ -193,18 +193,25 @@ struct RowPart {
     load_edge(row, h);
   }
 
-  // Calls f(k, values) for the vectors that are read again, and f1 for none: edges are kept.
-  template <class F>
-  WS_DEVICE void rest(const typename G::Row& row, int head, F&& f) const {
+  // Calls f(k, values) for the vectors that are read again (edges are kept), and pause() after every
+  // kChain of them.
+  template <class F, class P>
+  WS_DEVICE void rest(const typename G::Row& row, int head, F&& f, P&& pause) const {
     const Index n = vectors(head);
     if (Index(kKept) * T >= (G::kRagged ? K / V : n)) return;
+    constexpr int kRounds = C::kUnroll < kChain ? kChain / C::kUnroll : 1;
     Index v = Index(kKept) * T + t;
-    for (; v + Index(C::kUnroll - 1) * T < n; v += Index(C::kUnroll) * T) {
-      Vector values[C::kUnroll];
+    while (v + Index(C::kUnroll - 1) * T < n) {
+#pragma unroll 1
+      for (int round = 0; round < kRounds && v + Index(C::kUnroll - 1) * T < n; ++round) {
+        Vector values[C::kUnroll];
 #pragma unroll
-      for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(row, head + (v + Index(u) * T) * V, values[u]);
+        for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(row, head + (v + Index(u) * T) * V, values[u]);
 #pragma unroll
-      for (int u = 0; u < C::kUnroll; ++u) f(head + (v + Index(u) * T) * V, values[u]);
+        for (int u = 0; u < C::kUnroll; ++u) f(head + (v + Index(u) * T) * V, values[u]);
+        v += Index(C::kUnroll) * T;
+      }
+      pause();
     }
     if constexpr (C::kUnroll > 1) {
       for (; v < n; v += T) {
@@ -241,7 +248,18 @@ struct RowPart {
         g.template accumulate<S, V>(row, h + v * V, values, acc);
       }
     }
-    rest(row, h, [&](Index k, const Vector& values) { g.template accumulate<S, V>(row, k, values, acc); });
+    auto take = [&](Index k, const Vector& values) { g.template accumulate<S, V>(row, k, values, acc); };
+    if (K / V <= Index(kKept + 2 * kChain) * T) {
+      rest(row, h, take, [] {});
+    } else {
+      auto total = acc;
+      acc = g.template identity<S>();
+      rest(row, h, take, [&] {
+        G::template combine<S>(total, acc);
+        acc = g.template identity<S>();
+      });
+      G::template combine<S>(acc, total);
+    }
     const Index k = edge_position(h);
     if (k >= 0) g.template accumulate<S, 1>(row, k, edge, acc);
     return acc;
@@ -253,7 +271,7 @@ struct RowPart {
     const int h = head(row);
     const int hn = REFILL ? head(next) : 0;
     const Index n = vectors(h);
-    if constexpr (G::kEmits) rest(row, h, [&](Index k, const Vector& values) { g.template emit<V>(row, k, values); });
+    if constexpr (G::kEmits) rest(row, h, [&](Index k, const Vector& values) { g.template emit<V>(row, k, values); }, [] {});
 #pragma unroll 1
     for (int j = 0; j < C::kShared; j += kTogether) {
       if constexpr (G::kEmits) {

@@ -91,7 +91,7 @@ bool IsIndexed(const Reduction& r) {
 
 bool IsRunningSum(const Reduction& r) {
   return r.combiner == Combiner::kSum && graph::IsFloat(r.type) && !r.online &&
-         r.accumulator == v1::ACCUMULATOR_AUTO;
+         r.accumulator != v1::ACCUMULATOR_F64 && r.accumulator != v1::ACCUMULATOR_COMPENSATED;
 }
 
 namespace {
