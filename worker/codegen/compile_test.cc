@@ -67,6 +67,22 @@ std::vector<Corner> Corners() {
                        "y: f32[n: 2, c: 32, d: 31, h: 31, w: 31] = sum[i: 3, j: 3, k: 3](x[n, c, d "
                        "* 2 + i, h * 2 + j, w * 2 + k])",
                        "output y"};
+  const Lines masked = {
+      "input x: f32[32768, 32768] ~ normal", "input m: bool[32768, 32768] ~ integers(0, 2)",
+      "y: f32[r: 32768, k: 32768] = cumsum[k](x[r, k] * f32(m[r, k]))", "output y"};
+  const Lines halves = {"input x: bf16[32768, 32768] ~ normal",
+                        "w: f32[r: 32768, k: 32768] = cumprod[k, reverse, exclusive](f32(x[r, k]))",
+                        "y: bf16[r: 32768, k: 32768] = bf16(w[r, k])", "output y"};
+  const Lines long_scan = {"input x: f32[1073741824] ~ normal",
+                           "y: f32[k: 1073741824] = cumsum[k](x[k])", "output y"};
+  const Lines indexed = {"input x: f32[4194304, 65] ~ normal",
+                         "v, i: f32[r: 4194304, k: 65] = cumargmax[k](x[r, k])", "output v, i"};
+  const Lines middle = {"input x: f32[4096, 4096, 16] ~ normal",
+                        "y: f32[o: 4096, k: 4096, c: 16] = cumlogsumexp[k](x[o, k, c])",
+                        "output y"};
+  const Lines few_columns = {"input x: bf16[1048576, 64] ~ normal",
+                             "w: f32[k: 1048576, c: 64] = cumsum[k](f32(x[k, c]))",
+                             "y: bf16[k: 1048576, c: 64] = bf16(w[k, c])", "output y"};
   const char* counter =
       "rows { block_threads: 512 threads_per_row: 512 blocks_per_row: 32 meeting: MEETING_COUNTER "
       "blocks_per_sm: 2 register_vectors: 8 shared_vectors: 8 }";
@@ -114,6 +130,17 @@ std::vector<Corner> Corners() {
        {"", "window { outputs: 16 }", "window { vector_bytes: 4 outputs: 8 }",
         "window { vector_bytes: 4 outputs: 1 }"}},
       {"pooling of three axes", pool3, {"", "window { outputs: 2 vector_bytes: 8 }"}},
+      {"scan of masked rows",
+       masked,
+       {"", "scan { load_hint: CACHE_STREAMING store_hint: CACHE_STREAMING chunks: 2 }",
+        "scan { block_threads: 1024 }"}},
+      {"scan of halves", halves, {"", "scan { vectors: 4 blocks_per_sm: 1 }"}},
+      {"scan of one row that all blocks share",
+       long_scan,
+       {"", "scan { block_threads: 512 vectors: 2 }"}},
+      {"scan with an index, of short rows", indexed, {""}},
+      {"scan along a middle axis", middle, {"", "precision { fast_math: true }"}},
+      {"scan of few columns", few_columns, {""}},
   };
 }
 

@@ -84,22 +84,6 @@ TEST_CASE("random graphs under the default schedule", "[codegen]") {
   }
 }
 
-TEST_CASE("a scan is refused by name", "[codegen]") {
-  for (int seed = 1; seed <= 60; ++seed) {
-    const graph::Graph graph = graph::RandomGraph(seed, {.scans = true});
-    if (std::none_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const graph::Node& node) { return node.scan.has_value(); })) {
-      continue;
-    }
-    INFO(seed);
-    for (const v1::Schedule& schedule :
-         {DefaultSchedule(graph, TestTarget()), OpByOpSchedule(graph, TestTarget())}) {
-      const auto plan = Lower(graph, schedule, TestTarget());
-      CHECK_THAT(std::string(plan.status().message()), Catch::Contains("is a scan"));
-    }
-  }
-}
-
 TEST_CASE("random graphs node by node", "[codegen]") {
   for (int seed = 1001; seed <= 1000 + Cases(6); ++seed) {
     const graph::Graph graph = graph::RandomGraph(seed);

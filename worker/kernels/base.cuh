@@ -186,6 +186,17 @@ WS_DEVICE T shuffle(T value, int lane) {
   return value;
 }
 
+// The value of the lane `delta` below, one's own where there is none; every lane of the warp comes here.
+template <class T>
+WS_DEVICE T shuffle_up(T value, int delta) {
+  Words<T> words;
+  memcpy(&words, &value, sizeof(T));
+#pragma unroll
+  for (int i = 0; i < int(sizeof(T) / 4); ++i) words.w[i] = __shfl_up_sync(0xffffffffu, words.w[i], delta);
+  memcpy(&value, &words, sizeof(T));
+  return value;
+}
+
 WS_DEVICE int cluster_rank() {
   int rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

@@ -55,8 +55,8 @@ struct Point {
 };
 
 Point PointOf(const Analysis& group, const Domain& domain) {
-  const std::string key = absl::StrCat("point", domain.elements() ? "" : " stages",
-                                       domain.online_used ? " online" : "");
+  const std::string key =
+      absl::StrCat("point ", domain.primary, domain.online_used ? " online" : "");
   return group.Derived<Point>(key, std::function<Point()>([&] {
                                 Point point;
                                 auto kernel = BuildKernel(
@@ -67,7 +67,7 @@ Point PointOf(const Analysis& group, const Domain& domain) {
                                 // fixed for its row.
                                 uint64_t along = 0;
                                 for (const DomainAxis& axis : domain.axes) {
-                                  if (domain.elements() || axis.role == Role::kReduced)
+                                  if (domain.elements() || axis.role != Role::kKept)
                                     along |= BitOf(axis.variable);
                                 }
                                 std::map<int, double> memo;
@@ -91,7 +91,8 @@ int64_t LoadsOfPoint(const Analysis& group, const Domain& domain) {
 double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
                  const Target& target) {
   const Demand& demand = group.demand();
-  const double points = static_cast<double>(domain.kept()) * static_cast<double>(domain.reduced());
+  const double points = static_cast<double>(domain.kept()) * static_cast<double>(domain.reduced()) *
+                        static_cast<double>(domain.carried());
   double bytes = static_cast<double>(demand.bytes_read + demand.bytes_written);
   if (use.passes > 1) {
     bytes += (use.passes - 1) * (1 - use.kept) * points * use.stream_bytes *

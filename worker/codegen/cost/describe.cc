@@ -31,7 +31,7 @@ absl::StatusOr<GroupInfo> Info(const Analysis& group, const v1::Group& knobs,
   info.stages = domain.stages;
   info.row_outputs = !domain.elements() && use->passes > domain.stages;
   info.rows = domain.kept();
-  info.row_elements = domain.reduced();
+  info.row_elements = domain.reduced() * domain.carried();
   info.reduces = group.largest_reduce() >= 0;
   info.bytes_read = demand.bytes_read;
   info.bytes_written = demand.bytes_written;

@@ -73,7 +73,7 @@ class Fusion {
       const graph::Node& node = graph_.nodes[id];
       Roots own;
       for (int t : node.outputs) {
-        if (stored_.count(t) > 0 || (node.reduce && loaded.count(t) > 0)) own.push_back(t);
+        if (stored_.count(t) > 0 || (!node.map() && loaded.count(t) > 0)) own.push_back(t);
       }
       if (!own.empty()) starts.push_back(own);
     }
@@ -130,7 +130,7 @@ class Fusion {
       const bool repeats = node.reduce && elements <= kMaxSerialElements;
       auto inlined = [&](int t) {
         const int producer = graph_.tensors[t].node;
-        return producer >= 0 && !graph_.nodes[producer].reduce && stored_.count(t) == 0;
+        return producer >= 0 && graph_.nodes[producer].map() && stored_.count(t) == 0;
       };
       int64_t total = 0;
       for (const auto& e : distinct) {
@@ -159,7 +159,7 @@ class Fusion {
   void StoreSmallResults(const std::vector<graph::ExprPtr>& loads) {
     for (const auto& e : loads) {
       const int t = e->tensor, producer = graph_.tensors[t].node;
-      if (producer < 0 || graph_.nodes[producer].reduce) continue;
+      if (producer < 0 || !graph_.nodes[producer].map()) continue;
       bool reduced = false;
       int64_t largest = 0;
       for (size_t u = 0; u < graph_.tensors.size(); ++u) {

@@ -38,7 +38,7 @@ Demand DemandOf(const graph::Graph& graph, const std::vector<int>& roots,
     const double times =
         static_cast<double>(Product(node.axes)) * static_cast<double>(Product(node.reduce_axes));
     const graph::Operations each = graph::OperationsOf(node.value);
-    demand.operations += times * (each.all + (node.reduce ? 1 : 0));
+    demand.operations += times * (each.all + (node.map() ? 0 : 1));
     demand.transcendental += times * each.transcendental;
   }
   auto widen = [&](const graph::Tensor& t) {
@@ -91,6 +91,12 @@ const absl::StatusOr<Domain>& Analysis::online() const {
     online_ = std::make_unique<absl::StatusOr<Domain>>(std::move(domain));
   }
   return *online_;
+}
+
+const absl::StatusOr<Domain>& Analysis::scan() const {
+  if (scan_ == nullptr)
+    scan_ = std::make_unique<absl::StatusOr<Domain>>(ScanOf(graph_, roots_, in_memory_));
+  return *scan_;
 }
 
 const std::vector<Access>& Analysis::AccessesOf(const Domain& domain) const {

@@ -57,6 +57,7 @@ class Analysis {
   const absl::StatusOr<Domain>& stages() const;
   // The same with every softmax-like pair as one stage; InvalidArgument where there is none.
   const absl::StatusOr<Domain>& online() const;
+  const absl::StatusOr<Domain>& scan() const;
 
   // Loads and stores of the points of a domain of this analysis.
   const std::vector<Access>& AccessesOf(const Domain& domain) const;
@@ -76,7 +77,7 @@ class Analysis {
   const InMemory in_memory_;
   int largest_reduce_ = -1;
   Demand demand_;
-  mutable std::unique_ptr<absl::StatusOr<Domain>> elements_, stages_, online_;
+  mutable std::unique_ptr<absl::StatusOr<Domain>> elements_, stages_, online_, scan_;
   mutable std::map<const Domain*, std::vector<Access>> accesses_;
   mutable std::map<std::string, std::any> derived_;
 };

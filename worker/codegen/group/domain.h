@@ -8,6 +8,9 @@
 // inside are loops of the thread. As stages: the axes of its largest reduce, kept and reduced, and
 // reduces over the same axes are stages, each of which may read the results of those before it.
 //
+// A group with a scan is seen as one: the scan's axes, one of which is carried, its node in each
+// point, and maps after it that use it point by point.
+//
 // A placement says for each coordinate of a tensor which expression over the domain's axes it is.
 // Wherever it comes from, it is checked before anything is made of it: roots are written exactly
 // once in every element, at the points of the domain that they belong to, and results of a stage
@@ -28,8 +31,9 @@ namespace warpsmith::codegen {
 
 using InMemory = std::function<bool(int tensor)>;
 
-// kKept: of the result. kReduced: combined over.
-enum class Role { kKept, kReduced };
+// kKept: of the result. kReduced: combined over. kCarried: combined along, with a result at each
+// point.
+enum class Role { kKept, kReduced, kCarried };
 
 struct DomainAxis {
   Variable variable;  // its id is the axis' number; range: its extent
@@ -37,7 +41,7 @@ struct DomainAxis {
   int64_t extent() const { return variable.range.high + 1; }
 };
 
-// A reduce that is computed over the domain.
+// A reduce or a scan that is computed over the domain.
 struct StageNode {
   int node = -1;
   int stage = 0;          // one more than the latest whose result it reads
@@ -61,9 +65,9 @@ struct Pattern {
 
 struct Domain {
   std::vector<DomainAxis> axes;  // kept ones first, each role from the outermost to the innermost
-  int primary = -1;              // the reduce that gave the axes; -1: as elements
+  int primary = -1;              // the reduce or scan that gave the axes; -1: as elements
   std::vector<StageNode> nodes;  // in graph order; empty as elements
-  int stages = 0;
+  int stages = 0;                // of reduces
   std::vector<RootPlace> roots;
   Pattern pattern;
   std::map<int, int> online;  // sum of exp(x - max): its node -> the maximum's
@@ -72,6 +76,7 @@ struct Domain {
   bool elements() const { return primary < 0; }
   int64_t kept() const { return Points(Role::kKept); }
   int64_t reduced() const { return Points(Role::kReduced); }
+  int64_t carried() const { return Points(Role::kCarried); }
   // Extents of the axes of a role.
   std::vector<int64_t> Extents(Role role) const;
   const StageNode* Find(int node) const;
@@ -87,6 +92,10 @@ absl::StatusOr<Domain> ElementsOf(const graph::Graph& graph, const std::vector<i
 // The group as stages. InvalidArgument says why it cannot be seen so.
 absl::StatusOr<Domain> StagesOf(const graph::Graph& graph, const std::vector<int>& roots,
                                 const InMemory& in_memory);
+// The group round its scan. InvalidArgument: it has none, or something else that combines, or a
+// root that does not use the scan point by point.
+absl::StatusOr<Domain> ScanOf(const graph::Graph& graph, const std::vector<int>& roots,
+                              const InMemory& in_memory);
 // Joins every maximum with its sum of exponentials into one stage.
 void MakeOnline(const graph::Graph& graph, const InMemory& in_memory, Domain& domain);
 

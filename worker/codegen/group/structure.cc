@@ -35,11 +35,6 @@ std::string StructureKey(const v1::Schedule& schedule) {
 }
 
 absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Schedule& schedule) {
-  for (const graph::Node& node : graph.nodes) {
-    if (!node.scan) continue;
-    return absl::UnimplementedError(StrCat("'", graph.tensors[node.outputs[0]].name,
-                                           "' is a scan, for which there is no skeleton yet"));
-  }
   Structure structure;
   std::set<int> in_memory;
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
@@ -88,7 +83,7 @@ absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Sched
     for (int node : NeededNodes(graph, roots, [&](int t) { return in_memory.count(t) > 0; })) {
       for (int tensor : graph.nodes[node].outputs) {
         auto other = group_of.find(tensor);
-        if (other != group_of.end() && other->second > g && graph.nodes[node].reduce) {
+        if (other != group_of.end() && other->second > g && !graph.nodes[node].map()) {
           return absl::InvalidArgumentError(
               StrCat("group ", g, " of '", schedule.groups(g).roots(0), "' needs '",
                      graph.tensors[tensor].name, "', which group ", other->second,

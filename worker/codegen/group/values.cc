@@ -53,6 +53,8 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
   Values& values = *kernel.values;
   kernel.frame = make_frame(values);
   const Frame& frame = kernel.frame;
+  uint64_t everything = frame.row_variables;
+  for (const Index& axis : frame.axes) everything |= axis.variables();
   std::map<int, std::vector<Index>> coordinates;
   for (const StageNode& stage : domain.nodes) coordinates[stage.node] = InFrame(stage.at, frame);
 
@@ -71,7 +73,8 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
       }
     }
     const int output = graph.nodes[t.node].outputs[0] == tensor ? 0 : 1;
-    return values.Result(t.node, output, stage->stage, t.type, frame.row_variables);
+    return values.Result(t.node, output, stage->stage, t.type,
+                         graph.nodes[t.node].scan ? everything : frame.row_variables);
   };
   access.write_out = domain.elements();
   Inliner inliner(graph, values, access);
@@ -83,7 +86,8 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
     if (!value.ok()) return value.status();
     Kernel::Reduce reduce{stage.node, stage.stage, *value, nullptr};
     const std::vector<Index> reduced(at.begin() + node.axes.size(), at.end());
-    reduce.position = values.OfIndex(Flatten(reduced, ExtentsOf(node.reduce_axes)));
+    reduce.position = values.OfIndex(node.scan ? at[node.scan->axis]
+                                               : Flatten(reduced, ExtentsOf(node.reduce_axes)));
     kernel.reduces.push_back(reduce);
   }
   for (const RootPlace& root : domain.roots) {

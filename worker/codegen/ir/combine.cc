@@ -239,6 +239,8 @@ std::vector<std::string> Identity(const Reduction& r, const std::string& acc) {
       return {StrCat(v, Lowest(r.type, false), ";")};
     case Combiner::kMin:
       return {StrCat(v, Lowest(r.type, true), ";")};
+    case Combiner::kLogSumExp:
+      return {StrCat(v, Lowest(r.type, false), ";")};
     default: {
       const std::string last = IndexType(r) == "int" ? "2147483647" : "9223372036854775807LL";
       return {StrCat(v, Lowest(r.type, r.combiner == Combiner::kArgMin), ";"),

@@ -176,15 +176,15 @@ absl::StatusOr<ValuePtr> Inliner::GetUncached(int tensor, const std::vector<Inde
   const graph::Node& node = graph_.nodes[id];
   if (access_.observe) access_.observe(tensor, at);
   if (node.map()) return Build(node.value, at, guard);
-  if (node.scan) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("scan '", graph_.tensors[tensor].name,
-                     "' cannot be computed where it is used; make it a group"));
-  }
   if (access_.stage) {
     auto result = access_.stage(tensor, at);
     if (!result.ok()) return result;
     if (*result != nullptr) return *result;
+  }
+  if (node.scan) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("scan '", graph_.tensors[tensor].name,
+                     "' cannot be computed where it is used; make it a group"));
   }
   return Serial(id, node.outputs[0] == tensor ? 0 : 1, at, guard);
 }

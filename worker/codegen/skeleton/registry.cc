@@ -6,6 +6,7 @@
 #include "worker/codegen/skeleton/fold/fold.h"
 #include "worker/codegen/skeleton/map/map.h"
 #include "worker/codegen/skeleton/rows/rows.h"
+#include "worker/codegen/skeleton/scan/scan.h"
 #include "worker/codegen/skeleton/skeleton.h"
 #include "worker/codegen/skeleton/tile/tile.h"
 #include "worker/codegen/skeleton/window/window.h"
@@ -15,8 +16,16 @@ namespace warpsmith::codegen {
 const std::vector<const Skeleton*>& Skeletons() {
   static const auto* all = new std::vector<const Skeleton*>{MapSkeleton(), WindowSkeleton(),
                                                             RowsSkeleton(), ColumnsSkeleton(),
-                                                            FoldSkeleton(), TileSkeleton()};
+                                                            FoldSkeleton(), TileSkeleton(),
+                                                            ScanSkeleton()};
   return *all;
+}
+
+static bool HasScan(const Analysis& group) {
+  for (int id : NeededNodes(group.graph(), group.roots(), group.in_memory())) {
+    if (group.graph().nodes[id].scan) return true;
+  }
+  return false;
 }
 
 const Skeleton* FindSkeleton(SkeletonCase id) {
@@ -34,14 +43,15 @@ absl::StatusOr<const Skeleton*> ChooseSkeleton(const Analysis& group, const v1::
       return OfGroup(group, domain.status());
     return skeleton;
   }
+  const SkeletonCase telling = HasScan(group) ? v1::Group::kScan : v1::Group::kRows;
   const Skeleton* best = nullptr;
   double most = -1;
   absl::Status why;
   for (const Skeleton* skeleton : Skeletons()) {
     auto domain = skeleton->Matches(group);
     if (!domain.ok()) {
-      // Of a group with a reduce, what stands in the way of running it as one tells most.
-      if (why.ok() || skeleton->id() == v1::Group::kRows) why = domain.status();
+      // Of a group with a scan or a reduce, what stands in the way of running it as one tells most.
+      if (why.ok() || skeleton->id() == telling) why = domain.status();
       continue;
     }
     const double suits = skeleton->Suits(group, target);

@@ -108,7 +108,8 @@ bool StagedGlue::FitsInt() const {
   for (const Kernel::Root& root : kernel_.roots) {
     if (!AddressFitsInt(*context_.graph, root.tensor, Split(root.address).second)) return false;
   }
-  return domain.kept() <= kMaxIntPosition / parts_ && domain.reduced() <= kMaxIntPosition;
+  return domain.kept() <= kMaxIntPosition / parts_ && domain.reduced() <= kMaxIntPosition &&
+         domain.carried() <= kMaxIntPosition;
 }
 
 // The same of what is computed once for a row: where it begins, and values of its own.
@@ -139,6 +140,7 @@ absl::Status StagedGlue::Prepare() {
   for (ValuePtr load : LoadsOf(kernel_)) divides(load->index);
   for (const Kernel::Root& root : kernel_.roots) divides(root.address);
   stages_.assign(domain.stages, {});
+  if (domain.stages == 0) return absl::OkStatus();  // a scan's accumulators are its skeleton's
   for (const Kernel::Reduce& reduce : kernel_.reduces) {
     const graph::Node& node = context_.graph->nodes[reduce.node];
     if (domain.online_used && domain.online.count(reduce.node) > 0) continue;
@@ -235,6 +237,10 @@ const RowMembers::Member& StagedGlue::MemberOf(ValuePtr value) {
 void StagedGlue::BindResults(Emitter& emitter) const {
   for (ValuePtr value : kernel_.values->Closure(TargetsOf(kernel_))) {
     if (value->kind != Value::Kind::kResult) continue;
+    if (scan_) {
+      emitter.Bind(value, ResultOf(*scan_, StrCat("result", Lane(true), "."), value->output));
+      continue;
+    }
     emitter.Bind(value, StrCat(row_, ".", ResultName(value->node, value->output), Lane(columns())));
   }
 }
@@ -411,6 +417,31 @@ std::string StagedGlue::CommonBody() {
   for (size_t i = 0; i < loads.size(); ++i)
     emitter.LoadVector(loads[i], kernel_.frame.lane, kernel_.frame.width, StrCat("common.w", i));
   return emitter.Finish();
+}
+
+std::string StagedGlue::ScanElementsBody() {
+  Emitter emitter(element_, ElementVariables());
+  ForgetPosition(emitter);
+  const Frame& frame = kernel_.frame;
+  const Kernel::Reduce& scan = kernel_.reduces[0];
+  std::vector<ValuePtr> targets = {scan.value};
+  if (IsIndexed(*scan_)) targets.push_back(scan.position);
+  for (const auto& [load, element] : streams_) emitter.Bind(load, element);
+  BindRowValues(emitter, targets);
+  emitter.Expect(targets);
+  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
+    return aligned_(load->index) &&
+           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
+  });
+  OpenLanes(emitter, frame);
+  const std::string element = StrCat("element", Lane(true), ".");
+  emitter.Line(StrCat(element, "v = ", emitter.Use(scan.value), ";"));
+  if (IsIndexed(*scan_)) {
+    emitter.Line(StrCat(element, "i = static_cast<", FieldsOf(*scan_)[1].type, ">(",
+                        emitter.Use(kernel_.values->AsIndex(scan.position)), ");"));
+  }
+  CloseLanes(emitter, frame);
+  return WithLocals(emitter.Finish(), element_.index_type);
 }
 
 std::string StagedGlue::EmitBody() {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,8 @@ class StagedGlue {
   void BindStream(ValuePtr load, const std::string& element) {
     streams_.push_back({load, element});
   }
+  // Results of the scan are those of the array `result`, an element a lane.
+  void BindScan(const Reduction& reduction) { scan_ = reduction; }
   // Whether a position whose lanes are neighbours allows one access.
   void SetAligned(std::function<bool(const Index&)> aligned) { aligned_ = std::move(aligned); }
 
@@ -81,6 +84,7 @@ class StagedGlue {
   // and the loads.
   std::string CommonMembers() const;
   std::string CommonBody();
+  std::string ScanElementsBody();  // `element[lane]`: what is scanned
   // What follows ask for no more members. stage -1: what the row begins with.
   std::string FinishBody(int stage, bool results);
   std::string EmitRowBody();
@@ -123,6 +127,7 @@ class StagedGlue {
   Dialect element_, row_level_;
   std::vector<std::vector<StageReduce>> stages_;
   std::vector<std::pair<ValuePtr, std::string>> streams_;
+  std::optional<Reduction> scan_;
   std::function<bool(const Index&)> aligned_;
   std::map<int, int> forms_;  // by the value's id
   bool divides_position_ = false;

@@ -1,0 +1,178 @@
+// Scans on the host device, against the oracle: what they combine, where their axes lie, maps
+// around them, and every knob.
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/graph/graph.h"
+#include "common/graph/random_graph.h"
+#include "worker/codegen/codegen.h"
+#include "worker/codegen/run_and_compare.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+graph::Graph MustParse(const Lines& lines) {
+  auto graph = graph::Parse(lines, {});
+  INFO(graph.status().message());
+  REQUIRE(graph.ok());
+  INFO(graph::Validate(*graph).message());
+  REQUIRE(graph::Validate(*graph).ok());
+  return *std::move(graph);
+}
+
+// Right, or refused where that is allowed.
+bool Check(const graph::Graph& graph, const v1::Schedule& schedule, uint64_t seed,
+           bool may_refuse) {
+  const absl::Status status = RunAndCompare(graph, schedule, seed);
+  INFO(absl::StrJoin(graph::Print(graph), "\n") << "\n" << schedule.DebugString());
+  INFO(status.message());
+  if (may_refuse && absl::IsInvalidArgument(status)) return false;
+  CHECK(status.ok());
+  return true;
+}
+
+const Lines kGraphs[] = {
+    {"input x: f32[5, 300] ~ normal", "y: f32[r: 5, k: 300] = cumsum[k](x[r, k])", "output y"},
+    {"input x: f32[5, 300] ~ normal", "y: f32[r: 5, k: 300] = cumsum[k, reverse](x[r, k])",
+     "output y"},
+    {"input x: f32[5, 300] ~ normal", "y: f32[r: 5, k: 300] = cumsum[k, exclusive](x[r, k])",
+     "output y"},
+    {"input x: f32[5, 37] ~ uniform(0.9, 1.1)",
+     "y: f32[r: 5, k: 37] = cumprod[k, reverse, exclusive](x[r, k])", "output y"},
+    {"input x: f32[3, 1] ~ normal", "y: f32[r: 3, k: 1] = cumsum[k](x[r, k])", "output y"},
+    // one long row
+    {"input x: f32[20011] ~ normal", "y: f32[k: 20011] = cumsum[k](x[k])", "output y"},
+    {"input x: f32[20000] ~ normal", "y: f32[k: 20000] = cumlogsumexp[k, reverse](x[k])",
+     "output y"},
+    {"input x: f32[2, 10000] ~ integers(0, 9)", "v, i: f32[r: 2, k: 10000] = cumargmax[k](x[r, k])",
+     "output v, i"},
+    // many short rows, several in a warp
+    {"input x: f32[200, 12] ~ normal", "y: f32[r: 200, k: 12] = cummax[k](x[r, k])", "output y"},
+    // halves, kept in f32 and rounded once
+    {"input x: bf16[6, 256] ~ normal", "w: f32[r: 6, k: 256] = cumsum[k](f32(x[r, k]))",
+     "y: bf16[r: 6, k: 256] = bf16(w[r, k])", "output y"},
+    {"input x: f64[4, 130] ~ normal", "v, i: f64[r: 4, k: 130] = cumargmin[k, reverse](x[r, k])",
+     "output v, i"},
+    {"input x: i64[3, 40] ~ integers(-4, 5)", "y: i64[r: 3, k: 40] = cumprod[k](x[r, k])",
+     "z: i64[r: 3, k: 40] = cummax[r, reverse, exclusive](x[r, k])", "output y, z"},
+    {"input b: bool[9, 64] ~ integers(0, 2)", "y: bool[r: 9, k: 64] = cummax[k](b[r, k])",
+     "output y"},
+    {"input x: i8[9, 64] ~ integers(-9, 9)", "y: i8[r: 9, k: 64] = cumsum[k](x[r, k])", "output y"},
+    // maps before and after, a mask, weights that rows share
+    {"input x: f32[7, 96] ~ normal", "input m: bool[7, 96] ~ integers(0, 2)",
+     "input w: f32[96] ~ normal", "input q: f32[7] ~ normal",
+     "a: f32[r: 7, k: 96] = select(m[r, k], tanh(x[r, k]) * q[r], 0)",
+     "c: f32[r: 7, k: 96] = cumsum[k](a[r, k])",
+     "y: f32[r: 7, k: 96] = c[r, k] * w[k] + x[r, k] - q[r]", "output y, c"},
+    // read elsewhere: shifted, flipped, transposed, padded
+    {"input x: f32[6, 100] ~ normal",
+     "y: f32[r: 6, k: 101] = cumsum[k](select(k < 1, 0, x[r, k - 1]))", "output y"},
+    {"input x: f32[6, 100] ~ normal", "y: f32[r: 6, k: 100] = cumsum[k](x[5 - r, 99 - k])",
+     "output y"},
+    {"input x: f32[100, 8] ~ normal", "y: f32[r: 8, k: 100] = cumsum[k](x[k, r])", "output y"},
+    // outer axes
+    {"input x: f32[3, 70, 20] ~ normal", "y: f32[o: 3, k: 70, c: 20] = cumsum[k](x[o, k, c])",
+     "output y"},
+    {"input x: f32[300, 5] ~ normal", "y: f32[k: 300, c: 5] = cumsum[k, reverse](x[k, c])",
+     "output y"},
+    {"input x: f32[4, 33, 2, 3] ~ normal",
+     "y: f32[o: 4, k: 33, a: 2, b: 3] = cumlogsumexp[k, exclusive](x[o, k, a, b] * 2)",
+     "z: f32[o: 4, k: 33, a: 2, b: 3] = exp(y[o, k, a, b])", "output z"},
+    // few columns of a long axis
+    {"input x: f32[5000, 4] ~ normal", "y: f32[k: 5000, c: 4] = cumsum[k](x[k, c])", "output y"},
+    {"input x: bf16[900, 24] ~ normal", "v, i: bf16[k: 900, c: 24] = cumargmax[k](x[k, c])",
+     "output i, v"},
+    {"state s: f32[6, 64]", "n: f32[r: 6, k: 64] = cumsum[k](s[r, k])", "output s", "update s = n"},
+    // from one scan to the next, over the other axis
+    {"input x: f32[12, 40] ~ normal", "a: f32[r: 12, k: 40] = cumsum[k](x[r, k])",
+     "m: f32[r: 12] = max[k: 40](a[r, k])", "y: f32[r: 12, k: 40] = cumsum[r](a[r, k] - m[r])",
+     "output y"},
+};
+
+TEST_CASE("scans under the default schedule", "[codegen]") {
+  int seed = 1;
+  for (const Lines& lines : kGraphs) {
+    const graph::Graph graph = MustParse(lines);
+    Check(graph, DefaultSchedule(graph, TestTarget()), seed++, false);
+    Check(graph, OpByOpSchedule(graph, TestTarget()), seed++, false);
+  }
+}
+
+TEST_CASE("scans under random knobs", "[codegen]") {
+  std::mt19937 random(7);
+  const auto pick = [&](std::initializer_list<int> values) {
+    return values.begin()[random() % values.size()];
+  };
+  int right = 0, refused = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    const graph::Graph graph = MustParse(kGraphs[random() % std::size(kGraphs)]);
+    v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+    const auto infos = Describe(graph, schedule, TestTarget());
+    REQUIRE(infos.ok());
+    for (int g = 0; g < schedule.groups_size(); ++g) {
+      if ((*infos)[g].skeleton != v1::Group::kScan) continue;
+      v1::ScanKnobs& scan = *schedule.mutable_groups(g)->mutable_scan();
+      scan.set_block_threads(pick({0, 32, 64, 128, 256}));
+      scan.set_threads_per_row(pick({0, 0, 2, 8, 32, 64, 128}));
+      scan.set_blocks(pick({0, 1, 2, 3, 4}));
+      scan.set_blocks_per_sm(pick({0, 1, 2}));
+      scan.set_vectors(pick({0, 1, 2, 3, 5}));
+      scan.set_chunks(pick({0, 1, 2, 4}));
+      scan.set_vector_bytes(pick({0, 4, 8, 16}));
+      if (pick({0, 1})) {
+        schedule.mutable_groups(g)->mutable_precision()->set_accumulator(v1::ACCUMULATOR_F64);
+      }
+    }
+    ++(Check(graph, schedule, 100 + seed, true) ? right : refused);
+  }
+  CHECK(right > 15);
+  INFO(refused << " refused");
+}
+
+TEST_CASE("random graphs with scans", "[codegen]") {
+  for (int seed = 1; seed <= 25; ++seed) {
+    const graph::Graph graph = graph::RandomGraph(seed, {.scans = true});
+    Check(graph, DefaultSchedule(graph, TestTarget()), seed, false);
+  }
+}
+
+TEST_CASE("what a scan's kernel cannot be is refused by name", "[codegen]") {
+  const graph::Graph graph =
+      MustParse({"input x: f32[4, 64] ~ normal", "a: f32[r: 4, k: 64] = cumsum[k](x[r, k])",
+                 "y: f32[r: 4, k: 64] = a[r, 63 - k]", "output y"});
+  const auto refusal = [&](auto change) {
+    v1::Schedule schedule;
+    schedule.add_groups()->add_roots("a");
+    schedule.add_groups()->add_roots("y");
+    change(schedule);
+    return std::string(Lower(graph, schedule, TestTarget()).status().message());
+  };
+  CHECK(refusal([](v1::Schedule&) {}) == "");
+  CHECK_THAT(refusal([](v1::Schedule& s) { s.mutable_groups()->DeleteSubrange(0, 1); }),
+             Catch::Contains("needs other elements of it"));
+  CHECK_THAT(refusal([](v1::Schedule& s) { s.mutable_groups(0)->mutable_rows(); }),
+             Catch::Contains("group 'a': "));
+  CHECK_THAT(refusal([](v1::Schedule& s) { s.mutable_groups(1)->mutable_scan(); }),
+             Catch::Contains("it has no scan"));
+  CHECK_THAT(refusal([](v1::Schedule& s) { s.mutable_groups(0)->mutable_scan()->set_chunks(99); }),
+             Catch::Contains("group 'a': scan.chunks is 99; it must be 1 to 8"));
+  CHECK_THAT(refusal([](v1::Schedule& s) {
+               s.mutable_groups(0)->mutable_scan()->set_block_threads(32);
+               s.mutable_groups(0)->mutable_scan()->set_threads_per_row(64);
+             }),
+             Catch::Contains("it must be at most block_threads, 32"));
+  CHECK_THAT(
+      refusal([](v1::Schedule& s) {
+        s.mutable_groups(0)->mutable_precision()->set_accumulator(v1::ACCUMULATOR_COMPENSATED);
+      }),
+      Catch::Contains("F32 or F64"));
+}
+
+}  // namespace
+}  // namespace warpsmith::codegen
