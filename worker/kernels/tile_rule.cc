@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 
@@ -15,7 +16,7 @@ using absl::StrCat;
 
 // Positions up to this fit an int, with room for what lies behind the last box.
 constexpr int64_t kMaxInt = (int64_t{1} << 31) - (int64_t{1} << 27);
-constexpr int kSmallestBoxBytes = 8 << 10;  // less leaves a block too little to do
+constexpr int kSectorBytes = 32;  // that memory is read and written in
 constexpr int kMaxSharedBytes = 96 << 10;
 constexpr int kWordBytes = 4;
 constexpr int kMinVectorsOfLine = 8;  // of a line that begins anywhere: its ends go one by one
@@ -266,32 +267,60 @@ int PackOf(const Side& side, const std::vector<int64_t>& tile, int vector) {
   return before > 1 && before % vector == 0 ? kWordBytes / side.bytes : 1;
 }
 
+// How much of the memory's speed a box promises: of each side the length of its lines, how much of
+// their ends is left to neighbours, and the width of an access; of the box its size and what of it
+// exists.
+double Score(const TileProblem& problem, const TileKnobs& knobs, const std::vector<Side>& sides,
+             const std::vector<int64_t>& tile, int64_t bytes) {
+  double score = std::pow(std::min(1.0, static_cast<double>(bytes) / knobs.box_bytes), 0.15);
+  for (size_t d = 0; d < tile.size(); ++d) {
+    const int64_t extent = problem.extents[d];
+    score *= std::sqrt(static_cast<double>(extent) /
+                       static_cast<double>(CeilDiv(extent, tile[d]) * tile[d]));
+  }
+  for (const Side& side : sides) {
+    const auto line = static_cast<double>(LineOf(side, tile, problem.extents) * side.bytes);
+    const int access = VectorOf(problem.extents, side, tile, knobs.vector_bytes) * side.bytes;
+    score *= std::pow(std::min(1.0, line / knobs.line_bytes), 0.4);
+    if (access < kSectorBytes / 2) score *= line / (line + 2.0 * kSectorBytes);
+    score *= 1 - 0.04 * std::log2(16.0 / access);
+    // Without words of neighbours each element goes through shared memory alone.
+    const bool input = &side != &sides.back();
+    if (input && side.bytes < kWordBytes && PackOf(side, tile, access / side.bytes) == 1)
+      score *= 0.7;
+  }
+  return score;
+}
+
+// The best of boxes with lines from a quarter to four times as long as wanted.
 std::vector<int64_t> ChooseBox(const TileProblem& problem, const TileKnobs& knobs,
                                const std::vector<Side>& sides) {
   int bytes = 0;
   for (const TileInput& input : problem.inputs) bytes += input.bytes;
-  std::vector<int64_t> tile;
-  // Lines as long as wanted, then shorter ones until the box fits; longer ones if it is small.
-  const auto grow = [&](int64_t line_bytes, size_t short_sides) {
-    tile.assign(problem.extents.size(), 1);
-    for (int round = 0; round < 2; ++round) {
-      for (size_t s = 0; s < sides.size(); ++s) {
-        const int64_t line = s < short_sides ? line_bytes / 2 : line_bytes;
-        Grow(problem.extents, sides[s], std::max<int64_t>(1, line / sides[s].bytes),
-             std::max(1, knobs.vector_bytes / sides[s].bytes), tile);
+  std::vector<int64_t> best(problem.extents.size(), 1);
+  double best_score = -1;
+  for (int64_t in = knobs.line_bytes / 4; in <= 4 * knobs.line_bytes; in *= 2) {
+    for (int64_t out = knobs.line_bytes / 4; out <= 4 * knobs.line_bytes; out *= 2) {
+      for (const bool whole : {true, false}) {
+        std::vector<int64_t> tile(problem.extents.size(), 1);
+        for (int round = 0; round < 2; ++round) {
+          for (size_t s = 0; s < sides.size(); ++s) {
+            const int64_t line = s + 1 < sides.size() ? in : out;
+            Grow(problem.extents, sides[s], std::max<int64_t>(1, line / sides[s].bytes),
+                 whole ? std::max(1, knobs.vector_bytes / sides[s].bytes) : 1, tile);
+          }
+        }
+        const int64_t box = Product(tile) * bytes;
+        if (box > knobs.box_bytes) continue;
+        const double score = Score(problem, knobs, sides, tile, box);
+        if (score > best_score * 1.001) {
+          best_score = score;
+          best = tile;
+        }
       }
     }
-    return Product(tile) * bytes;
-  };
-  int64_t line = knobs.line_bytes;
-  const int64_t whole = Product(problem.extents) * bytes;
-  while (grow(line, 0) < std::min<int64_t>(kSmallestBoxBytes, whole) && line < whole) line *= 2;
-  for (; line > 1; line /= 2) {
-    for (size_t s = 0; s < sides.size(); ++s) {
-      if (grow(line, s) <= knobs.box_bytes) return tile;
-    }
   }
-  return tile;
+  return best;
 }
 
 }  // namespace
