@@ -13,7 +13,10 @@ int64_t Product(const Shape& shape) {
 ExprPtr I(int64_t value) { return ConstInt(DType::kI64, value); }
 
 RandomBuilder::RandomBuilder(uint64_t seed, const RandomGraphOptions& options)
-    : dice_(seed), options_(options), type_(PickType()) {}
+    : dice_(seed), options_(options), type_(PickType()) {
+  static const std::vector<int64_t> kCommon = {2, 3, 4, 7, 8, 12, 16, 32, 64};
+  if (options_.equal_extents) common_extent_ = dice_.Pick(kCommon);
+}
 
 std::string RandomBuilder::NewName(const char* stem) { return absl::StrCat(stem, names_++); }
 
@@ -40,6 +43,7 @@ Shape RandomBuilder::RandomShape() {
     if (room == 1 && !dice_.OneIn(4)) break;  // few axes of one element
     int64_t extent = dice_.Pick(kExtents);
     while (extent > room) extent = dice_.Pick(kExtents);
+    if (common_extent_ > 0 && common_extent_ <= room && !dice_.OneIn(4)) extent = common_extent_;
     shape.push_back(extent);
   }
   return shape;
@@ -55,7 +59,8 @@ Value RandomBuilder::NewInput(const Shape& shape, DType type) {
     distribution = {Distribution::Kind::kUniform, 0, 1};
     limit = 1;
   }
-  const Role role = dice_.OneIn(5) ? Role::kParam : Role::kInput;
+  Role role = dice_.OneIn(5) ? Role::kParam : Role::kInput;
+  if (options_.states && dice_.OneIn(4)) role = Role::kState;
   return {graph_.AddInput(role, NewName("x"), type, shape, distribution), limit, true};
 }
 

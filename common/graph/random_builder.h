@@ -57,6 +57,7 @@ class RandomBuilder {
  private:
   DType PickType();
 
+  int64_t common_extent_ = 0;  // that most axes have; 0: none
   int names_ = 0;
 };
 

@@ -22,6 +22,7 @@ class Generator : public RandomViews {
     pool_.push_back(NewInput(RandomShape(), type_));
     const int64_t moves = dice_.Between(1, options_.max_moves);
     for (int64_t m = 0; m < moves; ++m) Move();
+    if (options_.states) UpdateStates();
     ChooseOutputs();
     return Prune(graph_);
   }
@@ -89,6 +90,18 @@ class Generator : public RandomViews {
       const Value other = PickValue();
       const Shape& theirs = ShapeOf(other);
       if (Computed(TypeOf(other)) != type || theirs.size() > shape.size()) continue;
+      if (options_.equal_extents && dice_.OneIn(2)) {
+        // Along any axes that happen to be as long, the same one twice too.
+        std::vector<ExprPtr> any;
+        for (int64_t extent : theirs) {
+          std::vector<ExprPtr> fitting;
+          for (size_t a = 0; a < shape.size(); ++a) {
+            if (shape[a] == extent) fitting.push_back(Index(static_cast<int>(a)));
+          }
+          if (!fitting.empty()) any.push_back(dice_.Pick(fitting));
+        }
+        if (any.size() == theirs.size()) return At(other, any);
+      }
       const size_t skipped = shape.size() - theirs.size();
       std::vector<ExprPtr> indexes;
       for (size_t a = 0; a < theirs.size(); ++a) {
@@ -392,6 +405,36 @@ class Generator : public RandomViews {
 
   // ---- end --------------------------------------------------------------------------------------
 
+  // Most states take what was computed in their shape and type, or a step from their own value.
+  void UpdateStates() {
+    const size_t inputs = graph_.tensors.size();
+    for (size_t s = 0; s < inputs; ++s) {
+      if (graph_.tensors[s].role != Role::kState || dice_.OneIn(4)) continue;
+      const Value state{static_cast<int>(s), 5, true};
+      std::vector<Value> fitting;
+      for (const Value& v : pool_) {
+        if (graph_.tensors[v.tensor].node >= 0 && TypeOf(v) == TypeOf(state) &&
+            ShapeOf(v) == ShapeOf(state)) {
+          fitting.push_back(v);
+        }
+      }
+      int next = -1;
+      if (!fitting.empty() && !dice_.OneIn(3)) {
+        next = dice_.Pick(fitting).tensor;
+      } else {
+        const Term own = At(state, Variables(0, ShapeOf(state).size()));
+        Term step = RandomUnary(dice_, own);
+        if (!fitting.empty()) {
+          const Value& with = dice_.Pick(fitting);
+          step = RandomBinary(dice_, step, At(with, Variables(0, ShapeOf(with).size())));
+        }
+        step.e = Cast(TypeOf(state), step.e);
+        next = Map(ShapeOf(state), step).tensor;
+      }
+      graph_.updates.push_back({state.tensor, next});
+    }
+  }
+
   // What nothing uses, so that no move was for nothing, and now and then one that is used.
   void ChooseOutputs() {
     constexpr size_t kMaxOutputs = 6;
@@ -399,6 +442,7 @@ class Generator : public RandomViews {
     for (const Node& node : graph_.nodes) {
       for (int loaded : LoadedTensors(node.value)) used[loaded] = true;
     }
+    for (const Graph::Update& update : graph_.updates) used[update.value] = true;
     for (size_t t = graph_.tensors.size(); t-- > 0;) {
       if (graph_.tensors[t].node < 0 || graph_.outputs.size() == kMaxOutputs) continue;
       if (!used[t] || dice_.OneIn(6)) graph_.outputs.push_back(static_cast<int>(t));

@@ -20,6 +20,10 @@ struct RandomGraphOptions {
   // gathers take.
   bool only_f32 = false;
   bool scans = false;
+  bool states = false;  // inputs that are states, some of them updated
+  // Most axes have one extent, and axes of equal extent change places: sizes agree that mean
+  // nothing.
+  bool equal_extents = false;
 };
 
 // The same seed and options give the same graph.

@@ -1,0 +1,212 @@
+// Properties of code generation over random graphs: every legal schedule of a graph gives the same
+// answer, and lowering ends with a plan or an error whatever the schedule.
+//
+// Graphs come by number. A failure says the number, the graph and the schedule;
+//   WARPSMITH_PROPERTY_GRAPH=17 bin/codegen_property_test
+// does it alone again. WARPSMITH_PROPERTY_GRAPHS says how many (scripts/test.sh --thorough: 3000),
+// and WARPSMITH_PROPERTY_PROCESSES by how many processes.
+//
+// Graphs are worked on in processes of their own, so that an abort is a failure like any other.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/graph/random_graph.h"
+#include "worker/codegen/random_schedule.h"
+#include "worker/codegen/run_and_compare.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+constexpr int kQuickGraphs = 200;
+constexpr int kTogether = 24;  // graphs compiled at once
+constexpr int kMutations = 4;  // of a graph's schedule
+constexpr int kMaxShown = 12;  // failures
+constexpr size_t kNoteBytes = 1 << 16;
+
+// Graphs that are wrong, and why they are skipped until that is put right.
+const std::map<int, const char*> kKnown = {};
+
+int FromEnvironment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+graph::Graph GraphOf(int number) {
+  graph::RandomGraphOptions options;
+  options.states = number % 3 == 0;
+  options.equal_extents = number % 2 == 0;
+  options.max_elements = number % 8 == 0 ? 4096 : 1024;  // the host is slow
+  return graph::RandomGraph(number, options);
+}
+
+std::string TextOf(int number, const graph::Graph& graph, const v1::Schedule& schedule) {
+  return absl::StrCat("graph ", number, ":\n", absl::StrJoin(graph::Print(graph), "\n"), "\n",
+                      schedule.DebugString());
+}
+
+// What a process does and has found, in memory that it shares with the one that started it.
+struct Board {
+  int at = 0;  // the graph it works on
+  int done = 0, lowered = 0, refused = 0, failed = 0;
+  size_t used = 0;  // of failures
+  char now[kNoteBytes];
+  char failures[16 * kNoteBytes];
+
+  void Note(const std::string& text) {
+    const size_t n = std::min(text.size(), kNoteBytes - 1);
+    std::memcpy(now, text.data(), n);
+    now[n] = 0;
+  }
+  void Fail(const std::string& text) {
+    if (++failed > kMaxShown) return;
+    const size_t n = std::min({text.size(), kNoteBytes, sizeof(failures) - 1 - used});
+    std::memcpy(failures + used, text.data(), n);
+    used += n;
+  }
+};
+
+// Schedules of one graph: a random one, and what mutations of it are taken.
+std::vector<Trial> TrialsOf(int number, Board& board) {
+  const graph::Graph graph = GraphOf(number);
+  Random random(number);
+  board.Note(absl::StrCat("choosing a schedule of graph ", number, "\n",
+                          absl::StrJoin(graph::Print(graph), "\n")));
+  const v1::Schedule schedule = RandomSchedule(graph, TestTarget(), random);
+  const bool special = number % 4 == 1;
+  std::vector<Trial> trials = {{graph, schedule, static_cast<uint64_t>(number), special}};
+  const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
+  for (int m = 0; m < kMutations; ++m) {
+    const v1::Schedule mutated = Mutated(schedule, rewritten, random);
+    board.Note(absl::StrCat("lowering a mutated schedule of ", TextOf(number, graph, mutated)));
+    const auto plan = Lower(rewritten, mutated, TestTarget());
+    if (plan.ok()) {
+      ++board.lowered;
+      if (trials.size() < 2 && number % 2 == 0)
+        trials.push_back({graph, mutated, trials[0].seed, special});
+    } else {
+      ++board.refused;
+      if (plan.status().code() != absl::StatusCode::kInvalidArgument) {
+        board.Fail(absl::StrCat(plan.status().ToString(), "\n", board.now, "\n"));
+      }
+    }
+  }
+  return trials;
+}
+
+void Work(const std::vector<int>& numbers, Board& board) {
+  for (size_t first = 0; first < numbers.size(); first += kTogether) {
+    std::vector<Trial> trials;
+    std::vector<int> of;
+    const size_t end = std::min(numbers.size(), first + kTogether);
+    for (size_t i = first; i < end; ++i) {
+      board.at = numbers[i];
+      for (Trial& trial : TrialsOf(numbers[i], board)) {
+        trials.push_back(std::move(trial));
+        of.push_back(numbers[i]);
+      }
+    }
+    board.Note("running what was lowered");
+    const std::vector<absl::Status> statuses = RunAndCompareAll(trials);
+    for (size_t t = 0; t < trials.size(); ++t) {
+      if (statuses[t].ok()) continue;
+      board.Fail(absl::StrCat(statuses[t].message().substr(0, statuses[t].message().find('\n')),
+                              "\n", TextOf(of[t], trials[t].graph, trials[t].schedule), "\n"));
+    }
+    board.done += static_cast<int>(end - first);
+  }
+}
+
+// Works on the numbers in a process of its own; after an abort, on what is left of them.
+struct Worker {
+  std::vector<int> numbers;
+  Board* board = nullptr;
+  pid_t pid = -1;
+
+  void Start() {
+    pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid > 0) return;
+    for (int s : {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTERM}) std::signal(s, SIG_DFL);
+    Work(numbers, *board);
+    _exit(0);
+  }
+  // Whether there is more to do.
+  bool Ended(int status) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return false;
+    board->Fail(absl::StrCat(WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "ended", " while ",
+                             board->now, "\n"));
+    const auto at = std::find(numbers.begin(), numbers.end(), board->at);
+    numbers.erase(numbers.begin(), at == numbers.end() ? at : at + 1);
+    return !numbers.empty();
+  }
+};
+
+Board* NewBoard() {
+  void* memory =
+      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  return new (memory) Board;
+}
+
+TEST_CASE("every legal schedule gives the same answer, and none makes lowering abort",
+          "[codegen]") {
+  const int one = FromEnvironment("WARPSMITH_PROPERTY_GRAPH", 0);
+  const int count = FromEnvironment("WARPSMITH_PROPERTY_GRAPHS", kQuickGraphs);
+  const int processes = one > 0 ? 1 : FromEnvironment("WARPSMITH_PROPERTY_PROCESSES", 1);
+  std::vector<Worker> workers(processes);
+  for (int number = 1; number <= count; ++number) {
+    if (one == 0 && kKnown.count(number) == 0)
+      workers[number % processes].numbers.push_back(number);
+  }
+  if (one > 0) workers[0].numbers = {one};
+  for (const auto& [number, why] : kKnown) WARN("graph " << number << " is skipped: " << why);
+  for (Worker& worker : workers) {
+    worker.board = NewBoard();
+    worker.Start();
+  }
+  for (int running = processes; running > 0;) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, 0);
+    REQUIRE(pid > 0);
+    for (Worker& worker : workers) {
+      if (worker.pid != pid) continue;
+      if (worker.Ended(status)) {
+        worker.Start();
+      } else {
+        --running;
+      }
+    }
+  }
+  int done = 0, lowered = 0, refused = 0;
+  for (const Worker& worker : workers) {
+    const Board& board = *worker.board;
+    done += board.done;
+    lowered += board.lowered;
+    refused += board.refused;
+    INFO(board.failed << " failures; the first are\n"
+                      << std::string_view(board.failures, board.used));
+    CHECK(board.failed == 0);
+  }
+  UNSCOPED_INFO(done << " graphs; mutated schedules: " << lowered << " lowered, " << refused
+                     << " refused");
+  CHECK(done + static_cast<int>(kKnown.size()) >= (one > 0 ? 1 : count));
+  if (one == 0) {
+    CHECK(lowered > 0);
+    CHECK(refused > 0);
+  }
+}
+
+}  // namespace
+}  // namespace warpsmith::codegen
