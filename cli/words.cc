@@ -54,8 +54,9 @@ std::string ResultsTable(const v1::ListReply& list) {
   Table table({{"problem"},
                {"speedup", kRight},
                {"over eager", kRight},
-               {"time", kRight},
+               {"graph", kRight},
                {"strongest baseline"},
+               {"device", kRight},
                {"of light", kRight},
                {"judged", kRight},
                {"state"}});
@@ -67,7 +68,7 @@ std::string ResultsTable(const v1::ListReply& list) {
     std::string state = Word(task.state());
     if (!task.reason().empty()) absl::StrAppend(&state, ": ", task.reason());
     table.Add({task.problem_name(), Speedup(task.speedup()), Speedup(task.speedup_eager()),
-               Microseconds(task.best_us()), baseline,
+               Microseconds(task.graph_us()), baseline, Microseconds(task.best_us()),
                Percent(task.best_us() > 0 ? task.light_us() / task.best_us() : 0),
                std::to_string(task.trials_judged()), state});
   }

@@ -23,7 +23,7 @@ out=dist/warpsmith
 scripts/install-deps.sh
 mkdir -p build
 cmake --preset "$preset" >"$build.configure.log" 2>&1 || { cat "$build.configure.log" >&2; exit 1; }
-cmake --build "$build" --target "${PROGRAMS[@]}"
+cmake --build "$build" --target "${PROGRAMS[@]}" warpsmith_clock
 
 rm -rf "$out"
 mkdir -p "$out"/{bin,lib,python,problems}
@@ -37,6 +37,7 @@ done
 missing=$(for program in "${PROGRAMS[@]}"; do ldd "$build/bin/$program"; done | grep 'not found' || true)
 [ -z "$missing" ] || { echo "bundle: not found: $missing" >&2; exit 1; }
 
+install -m 755 "$build/bin/libwarpsmith_clock.so" "$out/bin/"  # loaded by the PyTorch oracle
 strip --strip-unneeded "$out"/bin/* "$out"/lib/*
 # RPATH, not RUNPATH, on the programs: it also holds for what their libraries need. What is loaded
 # at run time (the driver, NVRTC) finds its own.

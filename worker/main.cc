@@ -47,6 +47,7 @@ constexpr int kUsage = 2;  // exit status, as of `warpsmith`
 struct Flags {
   std::string dir, planner, device = "host", name, python, nvrtc, log_level = "info";
   int compile_jobs = 0;
+  std::string memory_budget;
   bool list_devices = false;
 };
 
@@ -196,6 +197,10 @@ int Run(Flags flags) {
   if (!flags.nvrtc.empty()) {
     judge_options.arguments.insert(judge_options.arguments.end(), {"--nvrtc", flags.nvrtc});
   }
+  if (!flags.memory_budget.empty()) {
+    judge_options.arguments.insert(judge_options.arguments.end(),
+                                   {"--memory-budget", flags.memory_budget});
+  }
   judge::JudgeClient judge(judge_options);
   agent::DeviceEvaluator::Settings settings;
   settings.use_torch = !flags.python.empty();
@@ -238,6 +243,9 @@ int main(int argc, char** argv) {
   app.add_option("--python", flags.python, "Python with PyTorch, for the PyTorch oracle");
   app.add_option("--nvrtc", flags.nvrtc,
                  "path of libnvrtc.so; that of --python, or the system's, if not given");
+  app.add_option("--memory-budget", flags.memory_budget,
+                 "as if the device had only so much, e.g. 80GB; all it has if not given")
+      ->check(CLI::AsSizeValue(/*kb_is_1000=*/true));
   app.add_option("--compile-jobs", flags.compile_jobs, "processes; one a core if not given")
       ->check(CLI::Range(1, device::kMaxCompileProcesses));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warning, error, off")

@@ -13,6 +13,7 @@ namespace {
 struct Flags {
   import::ImportOptions options;
   std::string out;
+  std::vector<std::string> baselines;
 };
 
 absl::StatusOr<int> ImportFromKernelBench(const Context& context, const Flags& flags) {
@@ -26,6 +27,9 @@ absl::StatusOr<int> ImportFromKernelBench(const Context& context, const Flags& f
   const int problems = imported->set.problems_size();
   if (problems == 0) {
     return absl::FailedPreconditionError("none of the problems could be imported");
+  }
+  for (v1::Problem& problem : *imported->set.mutable_problems()) {
+    for (const std::string& name : flags.baselines) problem.mutable_torch()->add_baselines(name);
   }
   if (absl::Status saved = problem::SaveSet(imported->set, flags.out); !saved.ok()) return saved;
   std::cerr << "warpsmith: imported " << Counted(problems, "problem") << ", left out "
@@ -54,6 +58,14 @@ void AddImport(CLI::App& app, const Context& context, Command& chosen) {
   bench->add_option("--only", flags->options.only,
                     "problem numbers, e.g. 19,23-40; all if not given");
   bench->add_option("--out", flags->out, "the problem set to write")->required();
+  bench
+      ->add_option(
+          "--baselines", flags->baselines,
+          "what is timed beside eager, e.g. compile,graph,max: compile, max (torch.compile "
+          "with max-autotune, up to a minute a problem), and graph (each as a CUDA graph "
+          "too); compile,graph if not given")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"eager", "compile", "graph", "max"}));
   bench->add_option("--python", flags->options.python,
                     "Python with PyTorch 2.8 or newer; python3 if not given");
   bench->callback([&context, &chosen, flags] {

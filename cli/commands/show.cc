@@ -31,13 +31,39 @@ void PrintSummary(const v1::Task& task) {
   std::cout << "\n";
 }
 
+// The candidate's times above those of what it is compared with, each kind in its column.
+void PrintTimes(const v1::Incumbent& incumbent) {
+  Table table(
+      {{"  what"}, {"device", kRight}, {"graph", kRight}, {"call", kRight}, {"as accurate"}});
+  const auto add = [&](const std::string& name, const v1::Times& times,
+                       const std::string& accurate) {
+    table.Add({"  " + name, Microseconds(times.device_us()), Microseconds(times.graph_us()),
+               Microseconds(times.call_us()), accurate});
+  };
+  add("best", incumbent.times(), "");
+  for (const v1::Baseline& baseline : incumbent.baselines().baselines()) {
+    add(baseline.name(), baseline.times(), baseline.accurate() ? "yes" : "no");
+  }
+  std::cout << table.Text();
+  for (const v1::Baseline& baseline : incumbent.baselines().baselines()) {
+    if (baseline.median_us() <= 0) continue;
+    std::cout << "  " << baseline.name() << " was " << Microseconds(baseline.median_us())
+              << " by an earlier protocol, in which its launching counted and the best's did not\n";
+  }
+  for (const auto& [name, why] : incumbent.baselines().missing()) {
+    std::cout << "  " << name << " could not be timed: " << why << "\n";
+  }
+  std::cout << "  on " << incumbent.baselines().card() << "\n";
+}
+
 void PrintIncumbent(const v1::Incumbent& incumbent) {
   const v1::Timing& timing = incumbent.trial().timing();
-  std::cout << Heading("best") << "  " << Microseconds(timing.median_us()) << "  (95 % "
+  std::cout << Heading("best") << "  " << Speedup(incumbent.speedup())
+            << " over the strongest baseline (graphs), " << Speedup(incumbent.speedup_eager())
+            << " over eager (" << (incumbent.times().call_us() > 0 ? "calls" : "graphs") << ")\n"
+            << "  " << Microseconds(timing.median_us()) << " of the device (95 % "
             << Microseconds(timing.low_us()) << " to " << Microseconds(timing.high_us()) << ", "
-            << timing.samples() << " samples), " << Speedup(incumbent.speedup())
-            << " over the strongest baseline, " << Speedup(incumbent.speedup_eager())
-            << " over eager\n";
+            << timing.samples() << " samples)\n";
   if (incumbent.light_us() > 0 && timing.median_us() > 0) {
     std::cout << "  " << Percent(incumbent.light_us() / timing.median_us())
               << " of the speed of light (" << Microseconds(incumbent.light_us()) << ")\n";
@@ -51,17 +77,8 @@ void PrintIncumbent(const v1::Incumbent& incumbent) {
             << absl::StrFormat("%.2g", accuracy.reference_max_error()) << "; oracle "
             << accuracy.oracle() << "\n";
 
-  std::cout << Heading("baselines");
-  Table baselines({{"  name"}, {"time", kRight}, {"accurate"}});
-  for (const v1::Baseline& baseline : incumbent.baselines().baselines()) {
-    baselines.Add({"  " + baseline.name(), Microseconds(baseline.median_us()),
-                   baseline.accurate() ? "yes" : "no"});
-  }
-  std::cout << baselines.Text();
-  for (const auto& [name, why] : incumbent.baselines().missing()) {
-    std::cout << "  " << name << " could not be timed: " << why << "\n";
-  }
-  std::cout << "  on " << incumbent.baselines().card() << "\n";
+  std::cout << Heading("times of a run");
+  PrintTimes(incumbent);
 }
 
 void PrintCredits(const Credits& credits) {

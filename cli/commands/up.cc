@@ -44,6 +44,7 @@ struct Flags {
   int workers = -1;  // not given
   std::string device = "auto";
   std::string python;
+  std::string memory_budget;
   std::string listen;
   bool detach = false;
 };
@@ -231,6 +232,9 @@ class Up {
       if (!flags_.python.empty()) {
         worker.argv.insert(worker.argv.end(), {"--python", flags_.python});
       }
+      if (!flags_.memory_budget.empty()) {
+        worker.argv.insert(worker.argv.end(), {"--memory-budget", flags_.memory_budget});
+      }
       if (absl::Status started = supervisor_.Start(worker); !started.ok()) return started;
     }
     return absl::OkStatus();
@@ -403,6 +407,8 @@ void AddUp(CLI::App& app, const Context& context, Command& chosen) {
       ->capture_default_str();
   sub->add_option("--python", flags->python,
                   "Python with PyTorch, for problems that came from it and their baselines");
+  sub->add_option("--memory-budget", flags->memory_budget,
+                  "as if each device had only so much memory, e.g. 80GB");
   sub->add_option("--listen", flags->listen, "the planner's address, HOST:PORT or unix:/path");
   sub->add_flag("--detach", flags->detach, "go to the background; `warpsmith down` ends it");
   sub->callback([&context, &chosen, flags] {

@@ -45,6 +45,15 @@ absl::Status ValidateAccuracy(const v1::AccuracyRule& rule) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateBaselines(const v1::TorchModule& torch) {
+  for (const std::string& name : torch.baselines()) {
+    if (name == "eager" || name == "compile" || name == "max" || name == "graph") continue;
+    return Wrong(absl::StrCat("torch.baselines: there is no '", name,
+                              "'; there are eager, compile, max and graph"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& workload) {
   for (const auto& [name, value] : workload.dims()) {
     if (!graph::IsName(name)) return Wrong(absl::StrCat("'", name, "' is no name for a dimension"));
@@ -61,6 +70,7 @@ absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& wo
 
 absl::Status ValidateContents(const v1::Problem& problem) {
   if (auto status = ValidateAccuracy(problem.accuracy()); !status.ok()) return status;
+  if (auto status = ValidateBaselines(problem.torch()); !status.ok()) return status;
   if (problem.graph().empty()) return Wrong("has no graph");
   if (problem.workloads().empty()) return Wrong("has no workload");
   if (problem.workloads_size() > kMaxWorkloads) {

@@ -136,6 +136,7 @@ std::string Row(const v1::Task& task) {
       StateWord(task.state()),
       OrDash(Plain(task.worker_id())),
       Microseconds(task.best_us()),
+      Microseconds(task.graph_us()),
       Speedup(task.speedup()),
       Speedup(task.speedup_eager()),
       Percent(task.light_us(), task.best_us()),
@@ -150,9 +151,10 @@ std::string Row(const v1::Task& task) {
 
 std::string Table(const Tasks& tasks) {
   std::string text =
-      "| task | state | worker | best µs | speedup | vs eager | of light | baseline | trials | "
+      "| task | state | worker | device µs | graph µs | speedup | vs eager | of light | baseline | "
+      "trials | "
       "time | specialist | note |\n"
-      "|---|---|---|--:|--:|--:|--:|---|--:|--:|---|---|\n";
+      "|---|---|---|--:|--:|--:|--:|--:|---|--:|--:|---|---|\n";
   int rows = 0;
   for (const v1::TaskRecord* task : tasks) {
     if (++rows > kMaxRows) break;

@@ -30,6 +30,7 @@ v1::TaskRecord& AddTask(v1::PlannerState& state, const std::string& name, v1::Ta
     task.set_speedup(speedup);
     task.set_speedup_eager(eager);
     task.set_best_us(12.345);
+    task.set_graph_us(15.5);
     task.set_light_us(10);
     task.set_baseline_name("compile");
   }
@@ -85,10 +86,13 @@ TEST_CASE("a run's headline, table and lessons") {
   CHECK_THAT(page, Contains("## Run r1: starter\n"));
   CHECK_THAT(page, Contains("**1.22x** against the strongest baseline, 2.25x against eager"));
   CHECK_THAT(page, Contains("2 tasks: 1 leased, 1 failed. 42 trials in 12 GPU seconds"));
-  CHECK_THAT(page, Contains("| softmax | leased | w0 | 12.35 | 1.50x | 2.25x | 81 % | compile | 42 "
-                            "| 12 s | memory |  |"));
-  CHECK_THAT(page, Contains("| loss | failed | - | - | - | - | - | - | 0 | 0 s | - | operator \\| "
-                            "is unknown |"));
+  CHECK_THAT(
+      page,
+      Contains("| softmax | leased | w0 | 12.35 | 15.50 | 1.50x | 2.25x | 81 % | compile | 42 "
+               "| 12 s | memory |  |"));
+  CHECK_THAT(page,
+             Contains("| loss | failed | - | - | - | - | - | - | - | 0 | 0 s | - | operator \\| "
+                      "is unknown |"));
   CHECK_THAT(page, Contains("- 1.00x to 1.50x: memory, group y: register_vectors 4 -> 8\n"));
   CHECK_THAT(page, Contains("- tried: memory 12 (1 paid)\n"));
   CHECK_THAT(page, Contains("| w0 | NVIDIA H200 | sm_90a | up | softmax |"));

@@ -273,6 +273,7 @@ void State::On(const v1::ResultAccepted& event) {
   task.set_speedup(event.speedup());
   task.set_speedup_eager(event.speedup_eager());
   task.set_best_us(event.best_us());
+  task.set_graph_us(event.graph_us());
   task.set_light_us(event.light_us());
   task.set_baseline_us(event.baseline_us());
   task.set_baseline_name(event.baseline_name());

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/sha256.h"
 #include "common/problem/problem.h"
+#include "common/problem/speedup.h"
 #include "common/problem/verdict.h"
 
 namespace warpsmith::planner {
@@ -42,17 +43,16 @@ v1::ResultAccepted Summary(const v1::Incumbent& incumbent) {
   summary.set_speedup(incumbent.speedup());
   summary.set_speedup_eager(incumbent.speedup_eager());
   summary.set_best_us(trial.timing().median_us());
+  summary.set_graph_us(incumbent.times().graph_us());
   summary.set_light_us(incumbent.light_us());
   summary.set_peak_bytes(incumbent.peak_bytes());
   summary.set_oracle(trial.accuracy().oracle().empty() ? incumbent.baselines().oracle()
                                                        : trial.accuracy().oracle());
   summary.set_specialist(trial.specialist());
   summary.set_action(trial.action());
-  for (const v1::Baseline& baseline : incumbent.baselines().baselines()) {
-    if (!baseline.accurate() || baseline.median_us() <= 0) continue;
-    if (summary.baseline_us() > 0 && baseline.median_us() >= summary.baseline_us()) continue;
-    summary.set_baseline_us(baseline.median_us());
-    summary.set_baseline_name(baseline.name());
+  if (const v1::Baseline* strongest = problem::Strongest(incumbent.baselines())) {
+    summary.set_baseline_us(problem::QuickestUs(*strongest));
+    summary.set_baseline_name(problem::QuickestName(*strongest));
   }
   return summary;
 }

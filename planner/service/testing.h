@@ -68,7 +68,7 @@ inline void AddResult(const v1::Lease& lease, const std::string& trial_id, doubl
   incumbent.set_light_us(1);
   v1::Baseline& baseline = *incumbent.mutable_baselines()->add_baselines();
   baseline.set_name("op_by_op");
-  baseline.set_median_us(100);
+  baseline.mutable_times()->set_graph_us(100);
   baseline.set_accurate(true);
   v1::Trial& trial = *incumbent.mutable_trial();
   trial.set_id(trial_id);

@@ -13,9 +13,13 @@ PART = 16
 # Largest difference, over the rms, at which a part of a batch counts as computed alike. Sums in another
 # order differ by less, and a module that mixes entries of its batch by far more.
 ALIKE = 1e-5
+# Elements that are worked on at a time where that takes memory.
+PIECE = 1 << 27
 # Places in the sample for the largest and smallest values of stretches of an output.
 EXTREMES = 256
-# Errors below four ulp of fp32 are not told apart.
+# Errors below these, over the rms, are not told apart: four ulp of fp32, and one of the types of 16 bits,
+# whose rounding is all that most of their errors are.
+FLOORS = {torch.float16: 2.0 ** -10, torch.bfloat16: 2.0 ** -7}
 FLOOR = 5e-7
 
 
@@ -38,9 +42,23 @@ def at(tensor, positions):
     return tensor.reshape(-1)[positions.to(tensor.device)].double().cpu()
 
 
-def error(got, want):
+def floor(dtype):
+    return FLOORS.get(dtype, FLOOR)
+
+
+def _rank(values, dtype):
+    """Values as the type has them, numbered in their order; neighbours differ by one. Not of NaN."""
+    bits = values.to(dtype).view(torch.int16).int()
+    return torch.where(bits < 0, -(bits & 0x7FFF), bits)
+
+
+def error(got, want, dtype=None):
     """(largest, rms) of |got - want| over the rms of want, where both are finite; NaN if they disagree
-    about which are or what the others are. Takes values, in double."""
+    about which are or what the others are. Takes values, in double. dtype: the type that `got` was stored
+    in; of 16 bits, what `want` rounds to and its neighbours are as good as `want`."""
+    if dtype in FLOORS:
+        near = (_rank(got, dtype) - _rank(want, dtype)).abs() <= 1
+        got = torch.where(near & ~got.isnan() & ~want.isnan(), want, got)
     finite = got.isfinite() & want.isfinite()
     if not bool((finite | (got == want) | (got.isnan() & want.isnan())).all()):
         return math.nan, math.nan
@@ -55,7 +73,9 @@ def rms(tensor):
     """Root of the mean square; 0 where that is not a number, or not of numbers."""
     if not tensor.is_floating_point() or not tensor.numel():
         return 0.0
-    value = (torch.linalg.vector_norm(tensor, dtype=torch.float64) / math.sqrt(tensor.numel())).item()
+    # in pieces: each is copied in fp64
+    norms = [torch.linalg.vector_norm(piece, dtype=torch.float64) for piece in tensor.reshape(-1).split(PIECE)]
+    value = (torch.linalg.vector_norm(torch.stack(norms)) / math.sqrt(tensor.numel())).item()
     return value if math.isfinite(value) else 0.0
 
 

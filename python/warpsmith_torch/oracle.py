@@ -6,18 +6,20 @@ One JSON object a line on standard input, one on standard output: {"command": ..
 {"ok": {...}} or {"error": text, "kind": "invalid" | "memory" | "failed"}. Commands:
 
   hello                                  version, cuda, card
-  load      source, device, tensors, outputs, updates
+  load      source, device, tensors, outputs, updates, memory_bytes
                                          makes the module; tensors: [{name, role, dtype, shape}] of
-                                         inputs in forward's order, then params and states by name
+                                         inputs in forward's order, then params and states by name;
+                                         memory_bytes: as if the card had only so many (0: all)
   draw      seed, variation              inputs, params and states: {tensors: [{handle, offset, bytes}]}
   answer    sample, whole_bytes, budget_bytes
                                          outputs, then updated states, the same way; those of draw
                                          have been copied
   exact                                  {answers: [{positions, values, reference}], unmeasured}: base64,
                                          empty where nothing is known; those of answer have been copied
-  release                                frees what the draw holds
-  baselines names, seconds, seed, sample, whole_bytes, budget_bytes
-                                         {times_us, accurate, errors}
+  release   keep                         frees what the draw holds, and gives it back unless some may be kept;
+                                         {peak_bytes} since the last one
+  baselines names, graph, clock, seconds, seed, sample, whole_bytes, budget_bytes
+                                         {times: {name: {device_us, graph_us, call_us}}, accurate, errors}
   idle                                   frees everything but the module
 
 Nothing is held longer than the other side needs it: gigabytes are at stake.
@@ -70,6 +72,7 @@ class Oracle:
         self.model = None
         self.source_path = None
         self.first_states = {}
+        self.memory_bytes, self.keep = 0, True
         self._clear()
 
     def _clear(self):
@@ -81,13 +84,25 @@ class Oracle:
         """Gives memory back. The driver scrubs what is freed in the background and slows down whatever
         runs meanwhile, so while there is room for the other side it is kept for the next draw."""
         on_card = torch.cuda.is_available() and torch.cuda.is_initialized()
-        if on_card and not all:
-            free, total = torch.cuda.mem_get_info()
+        if on_card and self.keep and not all:
+            free, total = self._memory()
             if free >= KEEP_FREE * total:
                 return
         gc.collect()
         if on_card:
             torch.cuda.empty_cache()
+
+    def _memory(self):
+        """(free, total) bytes of the card, as far as it may be used."""
+        free, total = torch.cuda.mem_get_info()
+        withheld = max(0, total - self.memory_bytes) if self.memory_bytes else 0
+        return max(0, free - withheld), total - withheld
+
+    def _limit(self):
+        """Holds PyTorch to what is left of the memory that may be used."""
+        if self.memory_bytes and self.device.startswith("cuda"):
+            usable = torch.cuda.memory_reserved() + self._memory()[0]
+            torch.cuda.set_per_process_memory_fraction(min(1.0, usable / torch.cuda.mem_get_info()[1]))
 
     # -- module ----------------------------------------------------------------------------------
 
@@ -95,8 +110,9 @@ class Oracle:
         cuda = torch.cuda.is_available()
         return {"version": torch.__version__, "cuda": cuda, "card": torch.cuda.get_device_name() if cuda else "cpu"}
 
-    def load(self, source, device, tensors, outputs, updates):
+    def load(self, source, device, tensors, outputs, updates, memory_bytes=0):
         self.unload()
+        self.memory_bytes = memory_bytes
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise Invalid("PyTorch sees no card")
         self.device = device
@@ -122,7 +138,7 @@ class Oracle:
         return {}
 
     def unload(self):
-        self.release()
+        self.release(self.keep)
         self.model, self.module, self.first_states = None, None, {}
         if self.source_path:
             os.unlink(self.source_path)
@@ -147,7 +163,7 @@ class Oracle:
             change = torch.randn_like
         elif variation == "wide":
             torch.manual_seed(seed + 1)
-            change = lambda x: x * torch.exp(2 * torch.randn_like(x))
+            change = lambda x: torch.randn_like(x).mul_(2).exp_().mul_(x)
         else:
             return
         for i, x in enumerate(inputs):
@@ -186,7 +202,8 @@ class Oracle:
     def draw(self, seed, variation):
         if variation not in VARIATIONS:
             raise Invalid(f"no variation '{variation}'")
-        self.release()
+        self.release(self.keep)
+        self._limit()
         self.seed = seed
         self.inputs = self._draw_inputs(seed)
         self._vary(self.inputs, variation, seed)
@@ -204,6 +221,7 @@ class Oracle:
 
     def answer(self, sample, whole_bytes, budget_bytes):
         self.handover.release()
+        self._limit()
         torch.manual_seed(FORWARD_SEED)
         outputs = exact.flat(self.model(*self.inputs))
         if len(outputs) != len(self.wanted_outputs):
@@ -223,7 +241,7 @@ class Oracle:
         if self.device.startswith("cuda"):
             self._free()
             kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-            budget_bytes = min(budget_bytes, int(0.9 * (torch.cuda.mem_get_info()[0] + kept)))
+            budget_bytes = min(budget_bytes, int(0.9 * (self._memory()[0] + kept)))
         self.unmeasured = ""
         if whole_bytes > budget_bytes:
             self._use_part(outputs)
@@ -259,6 +277,7 @@ class Oracle:
     def exact(self):
         self.handover.release()
         self._free()
+        self._limit()
         found = self._true_values()
         if found is None:
             self.sample.nowhere()
@@ -272,20 +291,25 @@ class Oracle:
                 "answers": [{"positions": encoded(p), "values": encoded(v), "reference": encoded(r), "rms": m}
                             for p, v, r, m in zip(positions, values, self.reference, self.sample.rms)]}
 
-    def release(self):
+    def release(self, keep=True):
+        self.keep = keep
         if self.model is not None:
             self.handover.release()
             self._restore()
         self._clear()
         self._free()
-        return {}
+        peak = 0
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            peak = torch.cuda.max_memory_reserved()
+            torch.cuda.reset_peak_memory_stats()
+        return {"peak_bytes": peak}
 
     # -- baselines -------------------------------------------------------------------------------
 
-    def baselines(self, names, seconds, seed, sample, whole_bytes, budget_bytes):
-        self.release()
+    def baselines(self, names, graph, clock, seconds, seed, sample, whole_bytes, budget_bytes):
+        self.release(self.keep)
+        self._limit()
         kind = "cuda" if self.device.startswith("cuda") else "cpu"
-        names = [n for n in names or baselines.NAMES[kind] if n in baselines.NAMES[kind]]
         self.seed, self.inputs = seed, self._draw_inputs(seed)
         self.given_states = {name: modules.tensors_of(self.model)[name].clone() for name in self.first_states}
         outputs = exact.flat(self.model(*self.inputs))
@@ -296,18 +320,21 @@ class Oracle:
         if values is None:  # held against eager instead, anywhere
             self.sample = exact.Sample(exact.flat(self.model(*self.inputs)), [], sample, seed)
         found = None
-        self._free()
-        calls, errors = baselines.build(self.model, self.inputs, names)
-        accurate = baselines.accuracy(calls, lambda: self._set_states(self.given_states), self.sample, values)
-        times = baselines.measure(calls, self.inputs, kind, seconds)
-        calls = None
-        torch._dynamo.reset()
-        self.release()
         self._free(all=True)
-        return {"times_us": times, "accurate": accurate, "errors": errors}
+        timed = baselines.Baselines(self.model, self.inputs, kind, clock,
+                                    lambda: self._set_states(self.given_states), self.sample, values)
+        try:
+            for name in names:
+                timed.time(name, graph, seconds)
+        finally:
+            timed.close()
+        torch._dynamo.reset()
+        self.release(self.keep)
+        self._free(all=True)
+        return {"times": timed.times, "accurate": timed.accurate, "errors": timed.errors}
 
     def idle(self):
-        self.release()
+        self.release(self.keep)
         self._free(all=True)
         return {}
 

@@ -163,6 +163,7 @@ Evaluated DeviceEvaluator::Judge(Job& job) {
   evaluated.verdict = verdict->verdict();
   evaluated.reason = Shortened(verdict->reason());
   evaluated.timing = verdict->timing();
+  evaluated.times = verdict->times();
   evaluated.accuracy = verdict->accuracy();
   evaluated.judge_seconds = verdict->judge_seconds();
   evaluated.peak_bytes = verdict->peak_bytes();

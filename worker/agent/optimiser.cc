@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/sha256.h"
 #include "common/problem/problem.h"
+#include "common/problem/workspace.h"
 #include "worker/agent/history.h"
 #include "worker/agent/incumbent.h"
 #include "worker/agent/moves.h"
@@ -126,6 +127,18 @@ class Slice {
     return plans;
   }
 
+  // What the judge would refuse for its workspace need not be compiled to be told so.
+  absl::Status Fits(const std::vector<v1::Plan>& plans) const {
+    for (int i = 0; i < plans.size() && i < opened_.allowance_bytes_size(); ++i) {
+      const int64_t bytes = problem::WorkspaceBytes(plans[i]);
+      if (bytes <= opened_.allowance_bytes(i)) continue;
+      return absl::ResourceExhaustedError(
+          absl::StrCat("workload '", plans[i].workload(), "': the plan's workspace takes ", bytes,
+                       " bytes; there are ", opened_.allowance_bytes(i), " for it"));
+    }
+    return absl::OkStatus();
+  }
+
   // ---- the loop ---------------------------------------------------------------------------------
 
   absl::Status Search() {
@@ -225,6 +238,9 @@ class Slice {
     }
     flight.proposal = std::move(proposal);
     auto plans = Lower(flight.trial.schedule());
+    if (plans.ok()) {
+      if (absl::Status fits = Fits(*plans); !fits.ok()) plans = fits;
+    }
     absl::StatusOr<State> state =
         plans.ok() ? MakeState(flight.proposal->from->state, flight.trial.schedule())
                    : plans.status();
@@ -353,6 +369,7 @@ class Slice {
     *solution.mutable_schedule() = flight.trial.schedule();
     for (const auto& plan : flight.plans) *solution.add_plans() = plan;
     *best_.mutable_trial() = flight.trial;
+    *best_.mutable_times() = answer.times;
     best_.set_light_us(opened_.light_us());
     best_.set_peak_bytes(answer.peak_bytes);
     SetBaselines(opened_.baselines(), best_);
@@ -403,11 +420,11 @@ class Slice {
     if (final->verdict().timing().median_us() > 0) {
       *best_.mutable_trial()->mutable_timing() = final->verdict().timing();
     }
+    if (final->verdict().times().graph_us() > 0) {
+      *best_.mutable_times() = final->verdict().times();
+    }
     SetBaselines(final->baselines().baselines_size() > 0 ? final->baselines() : opened_.baselines(),
                  best_);
-    // Measured side by side, these are better than quotients of two medians.
-    if (final->speedup() > 0) best_.set_speedup(final->speedup());
-    if (final->speedup_eager() > 0) best_.set_speedup_eager(final->speedup_eager());
     best_.set_peak_bytes(std::max(best_.peak_bytes(), final->verdict().peak_bytes()));
     reporter_.OnIncumbent(best_);
     return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "worker/agent/optimiser.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -322,22 +323,37 @@ TEST_CASE("a second slice goes on from the first", "[agent]") {
   }
 }
 
-TEST_CASE("speedups are over the fastest accurate baseline", "[agent]") {
+TEST_CASE("what the judge would refuse for its workspace is not submitted", "[agent]") {
+  for (const bool limited : {false, true}) {
+    Bench bench(Softmax(1024, 4096));
+    if (limited) bench.evaluator.allowance = 4096;
+    REQUIRE(bench.Run().ok());
+    const auto& workspaces = bench.evaluator.workspaces;
+    CHECK((*std::max_element(workspaces.begin() + 1, workspaces.end()) > 4096) == !limited);
+    int refused = 0;
+    for (const auto& trial : bench.recorder.trials) {
+      refused += trial.reason().find("there are 4096 for it") != std::string::npos;
+      if (refused > 0 && trial.reason().find("workspace") != std::string::npos) {
+        CHECK(trial.verdict() == v1::NOT_LOWERED);
+      }
+    }
+    CHECK((refused > 0) == limited);
+  }
+}
+
+TEST_CASE("speedups are of calls, not of the device's times that the search races on", "[agent]") {
   v1::BaselineReport report;
-  const auto add = [&](const char* name, double us, bool accurate) {
-    auto& baseline = *report.add_baselines();
-    baseline.set_name(name);
-    baseline.set_median_us(us);
-    baseline.set_accurate(accurate);
-  };
-  add("eager", 300, true);
-  add("graph", 200, true);
-  add("compile", 100, false);
+  auto& baseline = *report.add_baselines();
+  baseline.set_name("eager");
+  baseline.mutable_times()->set_device_us(2);
+  baseline.mutable_times()->set_graph_us(200);
+  baseline.set_accurate(true);
   v1::Incumbent incumbent;
-  incumbent.mutable_trial()->mutable_timing()->set_median_us(50);
+  incumbent.mutable_trial()->mutable_timing()->set_median_us(1);
+  incumbent.mutable_times()->set_graph_us(50);
   SetBaselines(report, incumbent);
   CHECK(incumbent.speedup() == Approx(4));
-  CHECK(incumbent.speedup_eager() == Approx(6));
+  CHECK(incumbent.speedup_eager() == Approx(4));
   SetBaselines({}, incumbent);
   CHECK(incumbent.speedup() == 0);
 }

@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/problem/problem.h"
+#include "common/problem/workspace.h"
 #include "worker/agent/evaluator.h"
 #include "worker/agent/state.h"
 #include "worker/codegen/knob/knob.h"
@@ -82,9 +83,10 @@ class SyntheticEvaluator : public Evaluator {
     if (!graph.ok()) return graph.status();
     graph_ = std::make_shared<const graph::Graph>(*std::move(graph));
     opened_.set_light_us(light_us);
+    if (allowance >= 0) opened_.add_allowance_bytes(allowance);
     auto& baseline = *opened_.mutable_baselines()->add_baselines();
     baseline.set_name("op_by_op");
-    baseline.set_median_us(1000);
+    baseline.mutable_times()->set_graph_us(1000);
     baseline.set_accurate(true);
     return opened_;
   }
@@ -94,6 +96,7 @@ class SyntheticEvaluator : public Evaluator {
     Evaluated evaluated;
     evaluated.verdict = Judge(candidate, evaluated);
     ++digests[Concatenated(candidate.plans)];
+    workspaces.push_back(problem::WorkspaceBytes(candidate.plans[0]));
     std::promise<Evaluated> answer;
     answer.set_value(std::move(evaluated));
     return answer.get_future();
@@ -105,7 +108,7 @@ class SyntheticEvaluator : public Evaluator {
     v1::JudgeFinal final;
     final.mutable_verdict()->set_verdict(final_verdict);
     final.mutable_verdict()->mutable_timing()->set_median_us(best_us);
-    final.set_speedup(1000 / best_us);
+    final.mutable_verdict()->mutable_times()->set_graph_us(best_us);
     return final;
   }
 
@@ -113,6 +116,8 @@ class SyntheticEvaluator : public Evaluator {
   std::map<std::string, int> digests;
   absl::Duration judging = absl::Milliseconds(200);
   double light_us = 100;
+  int64_t allowance = -1;  // of workspace, for the first workload; -1: nothing is said of it
+  std::vector<int64_t> workspaces;  // of the first workload's plan, one a candidate
   double best_us = 0;
   int finalised = 0, abandoned = 0;
   v1::Verdict final_verdict = v1::ACCEPTED;
@@ -140,6 +145,7 @@ class SyntheticEvaluator : public Evaluator {
     const double time_us = model_(state->groups);
     evaluated.timing.set_median_us(time_us);
     evaluated.timing.set_incumbent_us(best_us);
+    evaluated.times.set_graph_us(time_us);
     if (best_us > 0 && time_us > 0.995 * best_us) return v1::SLOWER;
     best_us = time_us;
     return v1::ACCEPTED;

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "worker/device/cuda_clock.h"
 #include "worker/device/cuda_context.h"
 #include "worker/device/cuda_memory.h"
 #include "worker/device/cuda_program.h"
@@ -17,34 +18,28 @@
 namespace warpsmith::device {
 namespace {
 
-// What is written to empty L2: more than twice the largest there is (126 MB on a B200), and long
-// enough (some 80 us) for the host to have everything in the stream before the measured work
-// starts.
-constexpr int64_t kFlushBytes = 256 << 20;
-// Probes of the memory's bandwidth: so many in a row have to be as quick as the quickest seen.
-constexpr int kProbeWrites = 4;
-constexpr int kQuietProbes = 3;
-constexpr double kQuietSlack = 1.03;
-// A wait that is longer than this need not be seen to the microsecond.
-constexpr absl::Duration kSpin = absl::Milliseconds(5);
-constexpr useconds_t kPollUs = 100;
 constexpr int kMaxCluster = 16;  // of Hopper and later, with the non-portable sizes
 
-// Two events of a device.
-struct Events {
-  cuda::Event start = nullptr, end = nullptr;
-};
+// As WS_CUDA, of the device's clock.
+#define WS_CLOCK(call)                                                                   \
+  do {                                                                                   \
+    ::absl::Status ws_clock_status = context_->Check(clock_.call, "the clock's " #call); \
+    if (!ws_clock_status.ok()) return ws_clock_status;                                   \
+  } while (false)
 
 class CudaDevice : public Device {
  public:
   CudaDevice(std::shared_ptr<CudaContext> context, std::string nvrtc)
-      : context_(std::move(context)), nvrtc_(std::move(nvrtc)) {}
+      : context_(std::move(context)),
+        nvrtc_(std::move(nvrtc)),
+        clock_(context_->driver(), context_->stream()) {}
   ~CudaDevice() override;
   absl::Status Start();
 
   const DeviceInfo& info() const override { return info_; }
   int64_t allocated_bytes() const override { return context_->allocated_bytes; }
   absl::StatusOr<std::unique_ptr<Memory>> Allocate(int64_t bytes) override;
+  void LimitMemory(int64_t bytes) override;
   absl::StatusOr<int64_t> FreeBytes() override;
   absl::Status Write(Memory& to, const void* from, int64_t bytes, int64_t offset) override;
   absl::Status Read(const Memory& from, void* to, int64_t bytes, int64_t offset) override;
@@ -55,7 +50,7 @@ class CudaDevice : public Device {
   absl::StatusOr<std::unique_ptr<Program>> Load(const v1::Plan& plan,
                                                 const Binary& binary) override;
   absl::Status Run(Program& program, absl::Duration limit) override;
-  absl::StatusOr<double> Time(Program& program, absl::Duration limit) override;
+  absl::StatusOr<double> Time(Program& program, absl::Duration limit, Launching how) override;
   absl::Status Settle(absl::Duration limit) override;
   double SmClockMhz() override { return nvml_ == nullptr ? 0 : nvml_->SmClockMhz(); }
   absl::StatusOr<graph::Roof> MeasureRoof() override;
@@ -65,25 +60,19 @@ class CudaDevice : public Device {
   // The address of a range inside a mapped memory.
   absl::StatusOr<cuda::Address> Range(const Memory& memory, int64_t offset, int64_t bytes) const;
   absl::StatusOr<CudaProgram*> Own(Program& program) const;
-  // Waits for the end event; DeadlineExceeded loses the device.
+  // Waits for the clock's end event; DeadlineExceeded loses the device.
   absl::Status Await(absl::Duration limit);
 
   const std::shared_ptr<CudaContext> context_;
   const std::string nvrtc_;
   DeviceInfo info_;
   std::unique_ptr<Nvml> nvml_;
-  Events events_;
-  absl::StatusOr<double> Probe();
-  double quiet_seconds_ = 0;  // the quickest probe so far
-  cuda::Address flush_ = 0;   // kFlushBytes, from the first Time on
+  cuda::Clock clock_;
+  int64_t total_bytes_ = 0;  // that the card has, limited or not
 };
 
 CudaDevice::~CudaDevice() {
-  if (context_->lost()) return;
-  const cuda::Driver& driver = context_->driver();
-  if (flush_ != 0) driver.MemFree(flush_);
-  if (events_.start != nullptr) driver.EventDestroy(events_.start);
-  if (events_.end != nullptr) driver.EventDestroy(events_.end);
+  if (!context_->lost()) clock_.Close();
 }
 
 absl::StatusOr<int> CudaDevice::Attribute(cuda::DeviceAttribute attribute) {
@@ -95,8 +84,6 @@ absl::StatusOr<int> CudaDevice::Attribute(cuda::DeviceAttribute attribute) {
 absl::Status CudaDevice::Start() {
   CudaContext& cuda = *context_;
   const cuda::Ordinal ordinal = cuda.ordinal();
-  WS_CUDA(cuda, EventCreate(&events_.start, 0));
-  WS_CUDA(cuda, EventCreate(&events_.end, 0));
   char text[256] = {};
   WS_CUDA(cuda, DeviceGetName(text, sizeof(text), ordinal));
   info_.kind = "cuda";
@@ -111,7 +98,7 @@ absl::Status CudaDevice::Start() {
   }
   size_t total = 0;
   WS_CUDA(cuda, DeviceTotalMem(&total, ordinal));
-  info_.memory_bytes = static_cast<int64_t>(total);
+  info_.memory_bytes = total_bytes_ = static_cast<int64_t>(total);
 
   int major = 0, minor = 0, cluster = 0;
   const struct {
@@ -146,7 +133,20 @@ absl::Status CudaDevice::Start() {
   return absl::OkStatus();
 }
 
+void CudaDevice::LimitMemory(int64_t bytes) {
+  info_.memory_bytes = bytes <= 0 ? total_bytes_ : std::min(bytes, total_bytes_);
+}
+
 absl::StatusOr<std::unique_ptr<Memory>> CudaDevice::Allocate(int64_t bytes) {
+  if (info_.memory_bytes < total_bytes_) {
+    auto free = FreeBytes();
+    if (!free.ok()) return free.status();
+    if (bytes > *free) {
+      return absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes of memory wanted, ", *free,
+                                                       " are free of the ", info_.memory_bytes,
+                                                       " that may be used"));
+    }
+  }
   auto memory = CudaMemory::Make(context_, bytes);
   if (!memory.ok()) return memory.status();
   return absl::StatusOr<std::unique_ptr<Memory>>(*std::move(memory));
@@ -156,7 +156,7 @@ absl::StatusOr<int64_t> CudaDevice::FreeBytes() {
   if (absl::Status status = context_->Usable(); !status.ok()) return status;
   size_t free = 0, total = 0;
   WS_CUDA(*context_, MemGetInfo(&free, &total));
-  return static_cast<int64_t>(free);
+  return static_cast<int64_t>(free) - (total_bytes_ - info_.memory_bytes);
 }
 
 absl::StatusOr<cuda::Address> CudaDevice::Range(const Memory& memory, int64_t offset,
@@ -257,78 +257,44 @@ absl::StatusOr<CudaProgram*> CudaDevice::Own(Program& program) const {
 }
 
 absl::Status CudaDevice::Await(absl::Duration limit) {
-  const absl::Time start = absl::Now();
-  for (;;) {
-    const cuda::Result result = context_->driver().EventQuery(events_.end);
-    if (result == cuda::kSuccess) return absl::OkStatus();
-    if (result != cuda::kNotReady) {
-      absl::Status status = context_->Check(result, "a kernel of the plan");
-      if (context_->lost()) return status;
-      // An error that the list does not know comes with every later call just the same.
-      status = absl::AbortedError(status.message());
-      context_->Lose(status);
-      return status;
-    }
-    const absl::Duration waited = absl::Now() - start;
-    if (waited > limit) {
-      absl::Status status = absl::DeadlineExceededError(
-          absl::StrCat("the plan ran longer than ", absl::FormatDuration(limit)));
-      context_->Lose(status);
-      return status;
-    }
-    if (waited > kSpin) usleep(kPollUs);
+  const cuda::Result result = clock_.Wait(absl::ToDoubleSeconds(limit));
+  if (result == cuda::kSuccess) return absl::OkStatus();
+  absl::Status status;
+  if (result == cuda::kNotReady) {
+    status = absl::DeadlineExceededError(
+        absl::StrCat("the plan ran longer than ", absl::FormatDuration(limit)));
+  } else {
+    status = context_->Check(result, "a kernel of the plan");
+    if (context_->lost()) return status;
+    // An error that the list does not know comes with every later call just the same.
+    status = absl::AbortedError(status.message());
   }
+  context_->Lose(status);
+  return status;
 }
 
 absl::Status CudaDevice::Run(Program& program, absl::Duration limit) {
   auto own = Own(program);
   if (!own.ok()) return own.status();
   if (absl::Status status = (*own)->Launch(); !status.ok()) return status;
-  WS_CUDA(*context_, EventRecord(events_.end, context_->stream()));
+  WS_CLOCK(End());
   return Await(limit);
 }
 
-absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit) {
-  CudaContext& cuda = *context_;
+absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit, Launching how) {
   auto own = Own(program);
   if (!own.ok()) return own.status();
-  if (flush_ == 0) WS_CUDA(cuda, MemAlloc(&flush_, kFlushBytes));
-  // What a kernel asked the cache to keep would outlive the writes.
-  WS_CUDA(cuda, CtxResetPersistingL2Cache());
-  WS_CUDA(cuda, MemsetD32Async(flush_, 0, kFlushBytes / 4, cuda.stream()));
-  WS_CUDA(cuda, EventRecord(events_.start, cuda.stream()));
+  WS_CLOCK(Begin(how));
   if (absl::Status status = (*own)->Launch(); !status.ok()) return status;
-  WS_CUDA(cuda, EventRecord(events_.end, cuda.stream()));
+  WS_CLOCK(End());
   if (absl::Status status = Await(limit); !status.ok()) return status;
-  float milliseconds = 0;
-  WS_CUDA(cuda, EventElapsedTime(&milliseconds, events_.start, events_.end));
-  return milliseconds / 1e3;
-}
-
-// Seconds of some writes past the L2 cache.
-absl::StatusOr<double> CudaDevice::Probe() {
-  CudaContext& cuda = *context_;
-  if (flush_ == 0) WS_CUDA(cuda, MemAlloc(&flush_, kFlushBytes));
-  WS_CUDA(cuda, MemsetD32Async(flush_, 0, kFlushBytes / 4, cuda.stream()));
-  WS_CUDA(cuda, EventRecord(events_.start, cuda.stream()));
-  for (int i = 0; i < kProbeWrites; ++i) {
-    WS_CUDA(cuda, MemsetD32Async(flush_, 0, kFlushBytes / 4, cuda.stream()));
-  }
-  WS_CUDA(cuda, EventRecord(events_.end, cuda.stream()));
-  if (absl::Status status = Await(absl::Seconds(10)); !status.ok()) return status;
-  float milliseconds = 0;
-  WS_CUDA(cuda, EventElapsedTime(&milliseconds, events_.start, events_.end));
-  return milliseconds / 1e3;
+  double seconds = 0;
+  WS_CLOCK(Seconds(&seconds));
+  return seconds;
 }
 
 absl::Status CudaDevice::Settle(absl::Duration limit) {
-  const absl::Time end = absl::Now() + limit;
-  for (int quiet = 0; quiet < kQuietProbes && absl::Now() < end;) {
-    auto seconds = Probe();
-    if (!seconds.ok()) return seconds.status();
-    if (quiet_seconds_ == 0 || *seconds < quiet_seconds_) quiet_seconds_ = *seconds;
-    quiet = *seconds < kQuietSlack * quiet_seconds_ ? quiet + 1 : 0;
-  }
+  WS_CLOCK(Settle(absl::ToDoubleSeconds(limit)));
   return absl::OkStatus();
 }
 

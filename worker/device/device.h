@@ -20,6 +20,7 @@
 #include "common/graph/roof.h"
 #include "warpsmith/v1/solution.pb.h"
 #include "warpsmith/v1/trial.pb.h"
+#include "worker/device/launching.h"
 
 namespace warpsmith::device {
 
@@ -89,6 +90,9 @@ class Device {
 
   virtual absl::StatusOr<std::unique_ptr<Memory>> Allocate(int64_t bytes) = 0;
   virtual int64_t allocated_bytes() const = 0;  // physical, now
+  // Behaves as if the device had only so many bytes: those that are missing count as not free, and
+  // Allocate does not give them out (ResourceExhausted). 0: all there are.
+  virtual void LimitMemory(int64_t bytes) = 0;
   virtual absl::StatusOr<int64_t> FreeBytes() = 0;
   virtual absl::Status Write(Memory& to, const void* from, int64_t bytes, int64_t offset = 0) = 0;
   virtual absl::Status Read(const Memory& from, void* to, int64_t bytes, int64_t offset = 0) = 0;
@@ -105,8 +109,10 @@ class Device {
   // else gets a kernel off the card). OutOfRange: it touched memory that is not its own.
   // Aborted: it killed the context. After any of these the device is unusable.
   virtual absl::Status Run(Program& program, absl::Duration limit) = 0;
-  // Seconds of one replay (a CUDA graph of the whole plan), L2 flushed before. Same errors.
-  virtual absl::StatusOr<double> Time(Program& program, absl::Duration limit) = 0;
+  // Seconds of one replay (a CUDA graph of the whole plan), caches flushed before. Same errors.
+  // Where there is no launching (the host), both ways are the same.
+  virtual absl::StatusOr<double> Time(Program& program, absl::Duration limit,
+                                      Launching how = Launching::kHidden) = 0;
   // Waits until nothing else uses the memory's bandwidth, at most `limit`. A driver scrubs what any
   // process frees in the background: on an H200 some 2.3 ms a GB, and kernels meanwhile run 12 %
   // slower. To be called before timing whenever much was freed.

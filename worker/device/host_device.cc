@@ -207,6 +207,8 @@ class HostDevice : public Device {
   absl::Status Settle(absl::Duration) override { return absl::OkStatus(); }
   double SmClockMhz() override { return 0; }
 
+  void LimitMemory(int64_t bytes) override { limit_ = bytes; }
+
   absl::StatusOr<int64_t> FreeBytes() override {
     int64_t kilobytes = 0;
     std::string field = ProcField("/proc/meminfo", "MemAvailable");
@@ -214,7 +216,8 @@ class HostDevice : public Device {
     if (!absl::SimpleAtoi(field, &kilobytes)) {
       return absl::UnavailableError("/proc/meminfo does not say MemAvailable");
     }
-    return kilobytes * 1024;
+    const int64_t free = kilobytes * 1024;
+    return limit_ > 0 ? std::min(free, limit_ - allocated_) : free;
   }
 
   absl::StatusOr<std::unique_ptr<Memory>> Allocate(int64_t bytes) override {
@@ -266,7 +269,7 @@ class HostDevice : public Device {
     return RunProgram(program, limit, ++runs_);
   }
 
-  absl::StatusOr<double> Time(Program& program, absl::Duration limit) override {
+  absl::StatusOr<double> Time(Program& program, absl::Duration limit, Launching) override {
     FlushCaches();
     const auto start = std::chrono::steady_clock::now();
     absl::Status status = RunProgram(program, limit, /*seed=*/0);
@@ -297,6 +300,7 @@ class HostDevice : public Device {
 
   DeviceInfo info_;
   int64_t allocated_ = 0;
+  int64_t limit_ = 0;  // of memory; 0: what there is
   KernelGuard guard_;
   HostExecutor executor_;
   uint64_t runs_ = 0;

@@ -9,8 +9,6 @@
 
 namespace warpsmith::judge {
 
-// Errors below four ulp of fp32 are not told apart.
-inline constexpr double kErrorFloor = 5e-7;
 // How much larger than the reference's a candidate's largest error may be.
 inline constexpr double kOrdinaryRatio = 2;
 inline constexpr double kWideRatio = 4;
@@ -27,11 +25,12 @@ struct Tolerance {
 // ulp of f16 and bf16), narrower for f64.
 Tolerance ToleranceOf(const v1::AccuracyRule& rule, graph::DType type);
 
-// max(error, floor) over max(reference, floor); NaN if either is.
-double ErrorRatio(double error, double reference);
+// max(error, floor) over max(reference, floor), the floor being the type's (oracle::ErrorFloor). A
+// reference that cannot say (NaN: it overflows itself) allows anything: 0. Infinite for an error
+// that is NaN beside one that is not.
+double ErrorRatio(graph::DType type, double error, double reference);
 
-// Why an error is too large beside the reference's, or empty. A reference that cannot say (NaN: it
-// overflows itself) allows anything.
-std::string TooInaccurate(double error, double reference, double allowed_ratio);
+// "output 'y': its largest error is 1.2e-06 of the answer's rms, that of what it replaces 5.1e-08".
+std::string DescribeErrors(const std::string& output, double error, double reference);
 
 }  // namespace warpsmith::judge

@@ -68,8 +68,10 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
     verdict.set_reason(finding->reason);
     judgement.fatal = finding->fatal;
   }
-  if (!benches_.empty() && !samples.candidate[0].empty())
+  if (!benches_.empty() && !samples.candidate[0].empty()) {
     *verdict.mutable_timing() = TimingOf(samples);
+    if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_times() = TimesOf(samples);
+  }
   *verdict.mutable_accuracy() = AccuracyOf(*entry);
   if (verdict.verdict() == v1::ACCEPTED) {
     incumbent_ = std::move(entry);
@@ -97,6 +99,9 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
 
   if (request.reinstall()) {
     finding = TimeAlone(*entry, kFewestSamples, options_.race_limit, &samples->candidate);
+    if (finding.ok() && finding->ok()) {
+      finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
+    }
     if (!finding.ok() || !finding->ok()) return finding;
     return Against(v1::ACCEPTED, "it was the incumbent before the judge started again");
   }
@@ -126,6 +131,8 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
                         race->decision() == Decision::kSame ? ": no more than noise" : ""));
   }
   finding = Confirm(*entry, race ? &*race : nullptr, samples);
+  if (!finding.ok() || !finding->ok()) return finding;
+  finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
   if (!finding.ok() || !finding->ok()) return finding;
   if (!race) return Against(v1::ACCEPTED, "the first that is right");
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
@@ -201,25 +208,23 @@ absl::StatusOr<Finding> Judge::CheckOne(Entry& entry, size_t bench, int slot, ui
   entry.run_seconds[bench] = std::max(entry.run_seconds[bench], finding->seconds);
 
   const oracle::Case& drawn = workbench.at(slot);
-  const double reference = drawn.reference_max_error;
+  const auto too_inaccurate = [&](double allowed, const char* data) {
+    if (problem_.accuracy().tolerance_only() || finding->error_ratio <= allowed) return Finding();
+    return Against(v1::INACCURATE,
+                   absl::StrFormat("%s%s: %s; at most %g times as much is allowed",
+                                   workbench.label(), data, finding->worst, allowed));
+  };
   if (drawn.variation == oracle::Variation::kNone) {
     entry.errors.max = std::max(entry.errors.max, finding->errors.max);
     entry.errors.rms = std::max(entry.errors.rms, finding->errors.rms);
-    reference_max_error_ = std::max(reference_max_error_, reference);
-    if (problem_.accuracy().tolerance_only()) return finding;
-    std::string why = TooInaccurate(finding->errors.max, reference, kOrdinaryRatio);
-    if (!why.empty()) {
-      return Against(v1::INACCURATE, absl::StrCat(workbench.label(), ": ", why));
-    }
+    entry.ratio = std::max(entry.ratio, finding->error_ratio);
+    reference_max_error_ = std::max(reference_max_error_, drawn.reference_max_error);
+    Finding against = too_inaccurate(kOrdinaryRatio, "");
+    if (!against.ok()) return against;
   } else if (drawn.variation == oracle::Variation::kWide) {
-    double ratio = ErrorRatio(finding->errors.max, reference);
-    if (!std::isnan(ratio)) entry.wide_ratio = std::max(entry.wide_ratio, ratio);
-    if (problem_.accuracy().tolerance_only()) return finding;
-    std::string why = TooInaccurate(finding->errors.max, reference, kWideRatio);
-    if (!why.empty()) {
-      return Against(v1::INACCURATE,
-                     absl::StrCat(workbench.label(), ", data over several decades: ", why));
-    }
+    entry.wide_ratio = std::max(entry.wide_ratio, finding->error_ratio);
+    Finding against = too_inaccurate(kWideRatio, ", data over several decades");
+    if (!against.ok()) return against;
   }
   return finding;
 }
@@ -229,7 +234,8 @@ absl::StatusOr<Finding> Judge::CheckOne(Entry& entry, size_t bench, int slot, ui
 // What the replay is to write is poisoned before, so that nothing lives on from the last one. An
 // incumbent is trusted, and gets the same where that costs little, for the sake of fairness.
 absl::StatusOr<Finding> Judge::TimeOnce(Entry& entry, size_t bench, int slot,
-                                        std::vector<std::vector<double>>* samples) {
+                                        std::vector<std::vector<double>>* samples,
+                                        device::Launching how) {
   Workbench& workbench = *benches_[bench];
   const int64_t poisoned = workbench.written_bytes() + workbench.pool_bytes();
   if (&entry != incumbent_.get() || poisoned <= kCheapPoison) {
@@ -237,7 +243,7 @@ absl::StatusOr<Finding> Judge::TimeOnce(Entry& entry, size_t bench, int slot,
     absl::Status s = workbench.Poison(entry.plans[bench], slot, poison);
     if (!s.ok()) return s;
   }
-  auto finding = benches_[bench]->Time(entry.plans[bench], slot, HangLimit(bench));
+  auto finding = benches_[bench]->Time(entry.plans[bench], slot, HangLimit(bench), how);
   if (!finding.ok() || !finding->ok()) return finding;
   if (samples != nullptr) (*samples)[bench].push_back(std::max(finding->seconds, 1e-9));
   return finding;
@@ -291,23 +297,36 @@ absl::StatusOr<Finding> Judge::RunRace(Entry& entry, Race& race, int most, Sampl
 }
 
 absl::StatusOr<Finding> Judge::TimeAlone(Entry& entry, int wanted, absl::Duration limit,
-                                         std::vector<std::vector<double>>* samples) {
+                                         std::vector<std::vector<double>>* samples,
+                                         device::Launching how) {
   if (absl::Status s = device_.Settle(kSettleLimit); !s.ok()) return s;
   for (size_t b = 0; b < benches_.size(); ++b) {
-    std::vector<double>& mine = (*samples)[b];
-    auto warm = TimeOnce(entry, b, 0, nullptr);
+    auto warm = TimeOnce(entry, b, 0, nullptr, how);
     if (!warm.ok() || !warm->ok()) return warm;
+    std::vector<std::vector<double>> taken(benches_.size());
+    std::vector<double>& mine = taken[b];
     const absl::Time start = absl::Now();
     while (static_cast<int>(mine.size()) < wanted) {
       const int slot = static_cast<int>(mine.size()) / kPairsPerCase % cases_;
-      auto finding = TimeOnce(entry, b, slot, samples);
+      auto finding = TimeOnce(entry, b, slot, &taken, how);
       if (!finding.ok() || !finding->ok()) return finding;
       if (static_cast<int>(mine.size()) >= kFewestAlone && absl::Now() - start > limit) break;
       auto interval = MedianInterval(mine, kConfidence);
       if (interval && interval->high - interval->low < kNarrow * Median(mine)) break;
     }
-    entry.median[b] = Median(mine);
+    std::vector<double>& all = (*samples)[b];
+    all.insert(all.end(), mine.begin(), mine.end());
+    if (how == device::Launching::kHidden) entry.median[b] = Median(all);
   }
+  return Finding();
+}
+
+absl::StatusOr<Finding> Judge::TimeCalls(Entry& entry, int wanted, absl::Duration limit,
+                                         Samples* samples) {
+  if (device_.info().kind != "host") {
+    return TimeAlone(entry, wanted, limit, &samples->called, device::Launching::kCounted);
+  }
+  samples->called = samples->candidate;
   return Finding();
 }
 
@@ -348,12 +367,34 @@ uint64_t Judge::NextSeed() {
 
 absl::Status Judge::Draw(size_t bench, int slot, oracle::Variation variation) {
   Workbench& workbench = *benches_[bench];
-  if (tight_) workbench.Trim(nullptr);
+  if (tight_) Shed();
   const absl::Time start = absl::Now();
   absl::Status s = workbench.Draw(slot, NextSeed(), variation);
+  if (absl::IsResourceExhausted(s) && !tight_) {
+    // Running the problem itself takes more than was left for it.
+    Tighten();
+    for (int other = 0; other < Workbench::kSlots; ++other) {
+      if (other != slot) workbench.Drop(other);
+    }
+    s = workbench.Draw(slot, NextSeed(), variation);
+  }
   draw_seconds_ = std::max(draw_seconds_, absl::ToDoubleSeconds(absl::Now() - start));
-  NotePeak(workbench.oracle().WorkingBytes());
+  NotePeak(workbench.oracle().PeakBytes());
   return s;
+}
+
+void Judge::Shed() {
+  for (const auto& bench : benches_) {
+    bench->Shed();
+    for (int slot = cases_; slot < Workbench::kSlots; ++slot) bench->Drop(slot);
+  }
+}
+
+void Judge::Tighten() {
+  tight_ = true;
+  cases_ = 1;
+  Shed();
+  for (const auto& bench : benches_) bench->oracle().SetRoom({tight_room_, /*keep=*/false});
 }
 
 // Slots that are empty or hold a variation get an ordinary case, and now and then one is renewed.
@@ -380,8 +421,23 @@ void Judge::NotePeak(int64_t beside) {
 // ---- what the verdict says ----------------------------------------------------------------------
 
 Judge::Samples Judge::NoSamples() const {
-  return {std::vector<std::vector<double>>(benches_.size()),
-          std::vector<std::vector<double>>(benches_.size())};
+  const std::vector<std::vector<double>> none(benches_.size());
+  return {none, none, none};
+}
+
+v1::Times Judge::TimesOf(const Samples& samples) const {
+  v1::Times times;
+  std::vector<double> device, graph;
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    if (samples.candidate[b].empty() || samples.called[b].empty()) return times;
+    device.push_back(Median(samples.candidate[b]));
+    graph.push_back(Median(samples.called[b]));
+  }
+  times.set_device_us(GeometricMean(device) * 1e6);
+  times.set_graph_us(GeometricMean(graph) * 1e6);
+  // On the host a run is a call, and there are no graphs to be told apart from it.
+  if (device_.info().kind == "host") times.set_call_us(times.graph_us());
+  return times;
 }
 
 v1::Timing Judge::TimingOf(const Samples& samples) const {
@@ -415,9 +471,7 @@ v1::Accuracy Judge::AccuracyOf(const Entry& entry) const {
   accuracy.set_wide_ratio(entry.wide_ratio);
   if (benches_.empty()) return accuracy;
   accuracy.set_oracle(benches_[0]->oracle().name());
-  accuracy.set_accuracy_class(ErrorRatio(entry.errors.max, reference_max_error_) <=
-                                          kOrdinaryRatio &&
-                                      entry.wide_ratio <= kWideRatio
+  accuracy.set_accuracy_class(entry.ratio <= kOrdinaryRatio && entry.wide_ratio <= kWideRatio
                                   ? "no less accurate"
                                   : "within tolerance");
   return accuracy;

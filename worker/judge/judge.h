@@ -50,7 +50,9 @@ struct Options {
   absl::Duration quick_draw = absl::Milliseconds(50);
   int repeats = 3;         // runs on the same input that have to agree
   int redraw_after = 32;   // evaluations
-  int final_samples = 21;  // of Finalise
+  int final_samples = 22;  // of Finalise, half before and half after the baselines
+  int call_samples = 21;   // of the calls of one that is accepted
+  absl::Duration call_limit = absl::Milliseconds(100);
   absl::Duration final_limit = absl::Seconds(3);
   // A run may take hang_factor times what the incumbent's did and hang_floor more; first_limit
   // while there is no incumbent.
@@ -62,6 +64,8 @@ struct Options {
   double light_slack = 1.05;
   std::optional<graph::Roof> roof;              // instead of measuring
   int64_t least_workspace = int64_t{64} << 20;  // bytes that any candidate may take
+  // Bytes of the device's memory that are left for what is not counted; by the device if not given.
+  std::optional<int64_t> reserve;
 };
 
 struct Judgement {
@@ -85,13 +89,14 @@ class Judge {
  private:
   struct Entry {  // a candidate, loaded for every workload
     std::vector<Loaded> plans;
-    std::vector<double> median;       // seconds, one a workload
-    std::vector<double> run_seconds;  // wall time of its slowest guarded run, one a workload
-    oracle::Errors errors;            // on ordinary data, the largest of all workloads and cases
-    double wide_ratio = 0;
+    std::vector<double> median;        // seconds, one a workload
+    std::vector<double> run_seconds;   // wall time of its slowest guarded run, one a workload
+    oracle::Errors errors;             // on ordinary data, the largest of all workloads and cases
+    double ratio = 0, wide_ratio = 0;  // of errors to the reference's, ordinary and wide data
   };
   struct Samples {  // seconds, by workload
-    std::vector<std::vector<double>> candidate, incumbent;
+    // Of the device, in the race or alone; and of the candidate's calls on an idle device.
+    std::vector<std::vector<double>> candidate, incumbent, called;
   };
 
   // ---- opening (judge_open.cc) ----
@@ -102,6 +107,7 @@ class Judge {
   absl::Status OpByOp(const v1::JudgeOpen& request);
   absl::Status TimeOpByOp();
   absl::Status TimeBaselinesAgain();
+  absl::StatusOr<Finding> TimeHalf(Samples* samples);
   void Close();
 
   // ---- evaluating; what speaks against the candidate is in the finding ----
@@ -115,10 +121,17 @@ class Judge {
                                    Strictness strictness);
   absl::StatusOr<Finding> RunRace(Entry& entry, Race& race, int most, Samples* samples);
   absl::StatusOr<Finding> AddPair(Entry& entry, Race& race, Samples* samples);
+  // Adds to the samples, at most as many as are wanted, of every workload.
   absl::StatusOr<Finding> TimeAlone(Entry& entry, int wanted, absl::Duration limit,
-                                    std::vector<std::vector<double>>* samples);
+                                    std::vector<std::vector<double>>* samples,
+                                    device::Launching how = device::Launching::kHidden);
+  // What the candidate's timing becomes complete with; where the device has no launching, both
+  // times are one.
+  absl::StatusOr<Finding> TimeCalls(Entry& entry, int wanted, absl::Duration limit,
+                                    Samples* samples);
   absl::StatusOr<Finding> TimeOnce(Entry& entry, size_t bench, int slot,
-                                   std::vector<std::vector<double>>* samples);
+                                   std::vector<std::vector<double>>* samples,
+                                   device::Launching how = device::Launching::kHidden);
   Finding Believe(const Entry& entry) const;
 
   // ---- a would-be incumbent (judge_confirm.cc) ----
@@ -131,11 +144,16 @@ class Judge {
                                      bool beside_incumbent, Samples* samples);
 
   absl::Status Draw(size_t bench, int slot, oracle::Variation variation);
+  // Frees all that candidates write, which a draw has no use for, and cases beyond those in use.
+  void Shed();
+  // From now on one case, and nothing else while the oracle draws.
+  void Tighten();
   absl::Status RedrawIfDue();
   absl::Duration HangLimit(size_t bench) const;
   uint64_t NextSeed();
   void NotePeak(int64_t beside = 0);
   v1::Timing TimingOf(const Samples& samples) const;
+  v1::Times TimesOf(const Samples& samples) const;
   v1::Accuracy AccuracyOf(const Entry& entry) const;
   Samples NoSamples() const;
 
@@ -152,7 +170,8 @@ class Judge {
   std::vector<int64_t> allowance_;     // workspace bytes, by workload
   std::vector<double> light_seconds_;  // by workload
   int cases_ = 0;                      // slots in use
-  bool tight_ = false;                 // workspace and the oracle's do not fit side by side
+  bool tight_ = false;                 // what candidates write and the oracle's do not fit together
+  int64_t tight_room_ = 0;             // bytes for the oracle's, where that is so
   uint64_t seed_ = 0;
   int64_t evaluations_ = 0, since_redraw_ = 0, peak_bytes_ = 0;
   bool native_ = false;      // the oracle is; the op-by-op plan is the baseline then

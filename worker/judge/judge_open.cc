@@ -6,35 +6,38 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/problem/problem.h"
+#include "common/problem/speedup.h"
+#include "common/problem/workspace.h"
 #include "worker/judge/judge.h"
 
 namespace warpsmith::judge {
 namespace {
 
-// Of a card's memory, beside what is counted: context, modules, graphs.
-constexpr int64_t kDeviceReserve = int64_t{768} << 20;
+// Of a device's memory, beside what is counted: modules, graphs, what is flushed; on both sides.
+int64_t ReserveOf(const device::DeviceInfo& info) {
+  return int64_t{info.kind == "host" ? 768 : 1536} << 20;
+}
 constexpr int kBaselineSamples = 9;
 constexpr int kBaselineTries = 2;
-constexpr char kOpByOp[] = "op_by_op";
-constexpr char kEager[] = "eager";
+constexpr absl::Duration kBaselineCallLimit = absl::Milliseconds(100);
 constexpr char kNative[] = "native";
 
-int64_t WorkspaceOf(const v1::Plan& plan) {
-  int64_t bytes = 0;
-  for (const v1::Buffer& buffer : plan.buffers()) {
-    if (buffer.kind() == v1::Buffer::WORKSPACE) bytes += buffer.bytes();
-  }
-  return bytes;
-}
-
-// The fastest that is accurate, or null.
-const v1::Baseline* Headline(const v1::BaselineReport& report) {
-  const v1::Baseline* fastest = nullptr;
-  for (const v1::Baseline& b : report.baselines()) {
-    if (!b.accurate() || b.median_us() <= 0) continue;
-    if (fastest == nullptr || b.median_us() < fastest->median_us()) fastest = &b;
-  }
-  return fastest;
+// A baseline's times on several workloads as one: of each kind the geometric mean, where every
+// workload has it.
+v1::Times MeanOf(const std::vector<v1::Times>& parts) {
+  const auto mean = [&](double (v1::Times::*of)() const) {
+    std::vector<double> times;
+    for (const v1::Times& part : parts) {
+      if ((part.*of)() <= 0) return 0.0;
+      times.push_back((part.*of)());
+    }
+    return GeometricMean(times);
+  };
+  v1::Times all;
+  all.set_device_us(mean(&v1::Times::device_us));
+  all.set_graph_us(mean(&v1::Times::graph_us));
+  all.set_call_us(mean(&v1::Times::call_us));
+  return all;
 }
 
 }  // namespace
@@ -50,6 +53,7 @@ void Judge::Close() {
   evaluations_ = since_redraw_ = peak_bytes_ = 0;
   reference_max_error_ = 0;
   native_ = tight_ = false;
+  tight_room_ = 0;
   draw_seconds_ = 0;
 }
 
@@ -72,6 +76,7 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
     }
   }
   v1::JudgeOpened opened;
+  opened.set_device_bytes(device_.info().memory_bytes);
   auto steps = [&]() -> absl::Status {
     if (absl::Status s = MakeBenches(request); !s.ok()) return s;
     if (absl::Status s = Budget(request, &opened); !s.ok()) return s;
@@ -110,46 +115,53 @@ absl::Status Judge::MakeBenches(const v1::JudgeOpen& request) {
   return absl::OkStatus();
 }
 
+// At the least, judging takes four times a problem's inputs and answers (twice those and what
+// running the problem takes, where that is more): a case, what candidates write, and two
+// workspaces; or a case and what the oracle needs, with nothing that candidates write.
 absl::Status Judge::Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened) {
-  int64_t cases = 0, written = 0, workspace = 0, working = 0;
+  int64_t cases = 0, written = 0, workspace = 0, working = 0, least = 0;
   for (size_t b = 0; b < benches_.size(); ++b) {
     const Workbench& bench = *benches_[b];
-    int64_t allowance = options_.least_workspace + bench.case_bytes();
+    int64_t allowance =
+        options_.least_workspace + (3 * bench.case_bytes() - bench.written_bytes()) / 2;
     if (native_ && static_cast<int>(b) < request.op_by_op_size()) {
-      allowance = std::max(allowance, WorkspaceOf(request.op_by_op(static_cast<int>(b)).plan()));
+      allowance = std::max(allowance,
+                           problem::WorkspaceBytes(request.op_by_op(static_cast<int>(b)).plan()));
     }
     allowance_.push_back(allowance);
+    opened->add_allowance_bytes(allowance);
     cases += bench.case_bytes();
     written += bench.written_bytes();
     // One workload at a time is worked on: a candidate's workspace and the incumbent's.
     workspace = std::max(workspace, 2 * allowance);
     working = std::max(working, benches_[b]->oracle().WorkingBytes());
+    least = std::max(least, benches_[b]->oracle().LeastBytes());
   }
   auto free = device_.FreeBytes();
   if (!free.ok()) return free.status();
-  const int64_t available = *free - kDeviceReserve;
+  const int64_t available = *free - options_.reserve.value_or(ReserveOf(device_.info()));
+  tight_room_ = std::max(least, std::min(working, written + workspace));
   struct Choice {
     int cases;
     bool tight;
     int64_t bytes;
   };
   const Choice choices[] = {{2, false, 2 * cases + written + workspace + working},
-                            {2, true, 2 * cases + written + std::max(workspace, working)},
                             {1, false, cases + written + workspace + working},
-                            {1, true, cases + written + std::max(workspace, working)}};
-  opened->set_device_bytes(device_.info().memory_bytes);
+                            {1, true, cases + std::max(written + workspace, tight_room_)}};
   for (const Choice& choice : choices) {
     opened->set_needed_bytes(choice.bytes);
     if (choice.bytes > available) continue;
     cases_ = choice.cases;
     tight_ = choice.tight;
+    if (tight_) Tighten();
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(absl::StrFormat(
       "problem '%s' needs %d bytes of device memory (%d of inputs and answers, %d that candidates "
       "write, %d of workspace or for the oracle); %s has %d free",
-      problem_.name(), opened->needed_bytes(), cases, written, std::max(workspace, working),
-      device_.info().name, *free));
+      problem_.name(), opened->needed_bytes(), cases, written,
+      std::max(workspace, tight_room_ - written), device_.info().name, available));
 }
 
 // ---- baselines ----------------------------------------------------------------------------------
@@ -159,8 +171,8 @@ absl::StatusOr<v1::BaselineReport> Judge::OracleBaselines(const std::vector<std:
   v1::BaselineReport whole;
   std::map<std::string, std::vector<v1::Baseline>> by_name;
   google::protobuf::Map<std::string, std::string> missing;
+  Shed();
   for (const auto& bench : benches_) {
-    bench->Trim(nullptr);
     auto report = names.empty() ? bench->oracle().TimeBaselines(device_)
                                 : bench->oracle().RetimeBaselines(device_, names);
     if (!report.ok()) return report.status();
@@ -174,15 +186,15 @@ absl::StatusOr<v1::BaselineReport> Judge::OracleBaselines(const std::vector<std:
   *whole.mutable_missing() = std::move(missing);
   for (const auto& [name, parts] : by_name) {
     if (parts.size() != benches_.size()) continue;  // it failed for a workload
-    std::vector<double> times;
+    std::vector<v1::Times> times;
     bool accurate = true;
     for (const v1::Baseline& part : parts) {
-      times.push_back(part.median_us());
+      times.push_back(part.times());
       accurate = accurate && part.accurate();
     }
     v1::Baseline* baseline = whole.add_baselines();
     baseline->set_name(name);
-    baseline->set_median_us(GeometricMean(times));
+    *baseline->mutable_times() = MeanOf(times);
     baseline->set_accurate(accurate);
   }
   return whole;
@@ -202,17 +214,20 @@ absl::Status Judge::TimeOpByOp() {
   if (absl::Status s = RedrawIfDue(); !s.ok()) return s;
   Samples samples = NoSamples();
   auto finding = TimeAlone(*op_by_op_, kBaselineSamples, options_.race_limit, &samples.candidate);
+  if (finding.ok() && finding->ok()) {
+    finding = TimeCalls(*op_by_op_, kBaselineSamples, kBaselineCallLimit, &samples);
+  }
   if (!finding.ok()) return finding.status();
   if (!finding->ok()) {
     return absl::AbortedError(absl::StrCat("the op-by-op plan: ", finding->reason));
   }
   v1::Baseline* baseline = nullptr;
   for (v1::Baseline& b : *baselines_.mutable_baselines()) {
-    if (b.name() == kOpByOp) baseline = &b;
+    if (b.name() == problem::kOpByOp) baseline = &b;
   }
   if (baseline == nullptr) baseline = baselines_.add_baselines();
-  baseline->set_name(kOpByOp);
-  baseline->set_median_us(GeometricMean(op_by_op_->median) * 1e6);
+  baseline->set_name(problem::kOpByOp);
+  *baseline->mutable_times() = TimesOf(samples);
   baseline->set_accurate(accurate);
   return absl::OkStatus();
 }
@@ -257,11 +272,13 @@ absl::Status Judge::OpByOp(const v1::JudgeOpen& request) {
 // The baselines that the result is told against, beside it: the fastest accurate one and eager.
 absl::Status Judge::TimeBaselinesAgain() {
   if (native_) return op_by_op_ != nullptr ? TimeOpByOp() : absl::OkStatus();
-  const v1::Baseline* headline = Headline(baselines_);
+  const v1::Baseline* headline = problem::Strongest(baselines_);
   std::vector<std::string> names;
-  if (headline != nullptr && headline->name() != kEager) names.push_back(headline->name());
+  if (headline != nullptr && headline->name() != problem::kEager) {
+    names.push_back(headline->name());
+  }
   for (const v1::Baseline& b : baselines_.baselines()) {
-    if (b.name() == kEager) names.push_back(kEager);
+    if (b.name() == problem::kEager) names.push_back(b.name());
   }
   if (names.empty()) return absl::OkStatus();
   auto report = OracleBaselines(names);
@@ -273,6 +290,15 @@ absl::Status Judge::TimeBaselinesAgain() {
   }
   baselines_.set_from_cache(false);
   return absl::OkStatus();
+}
+
+// Half of the incumbent's last measurement; the baselines are between the two, so that what drifts
+// drifts for both.
+absl::StatusOr<Finding> Judge::TimeHalf(Samples* samples) {
+  const int wanted = options_.final_samples / 2;
+  auto finding = TimeAlone(*incumbent_, wanted, options_.final_limit / 4, &samples->candidate);
+  if (!finding.ok() || !finding->ok()) return finding;
+  return TimeCalls(*incumbent_, wanted, options_.final_limit / 4, samples);
 }
 
 absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
@@ -288,8 +314,10 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
       auto finding = Refresh(*incumbent_, b);
       if (!finding.ok() || !finding->ok()) return finding;
     }
+    auto before = TimeHalf(&samples);
+    if (!before.ok() || !before->ok()) return before;
     if (absl::Status s = TimeBaselinesAgain(); !s.ok()) return s;
-    return TimeAlone(*incumbent_, options_.final_samples, options_.final_limit, &samples.candidate);
+    return TimeHalf(&samples);
   };
   auto finding = check();
   if (!finding.ok()) return finding.status();
@@ -297,23 +325,18 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
   verdict.set_verdict(finding->ok() ? v1::ACCEPTED : finding->verdict);
   verdict.set_reason(finding->reason);
   *verdict.mutable_timing() = TimingOf(samples);
+  *verdict.mutable_times() = TimesOf(samples);
   *verdict.mutable_accuracy() = AccuracyOf(*incumbent_);
   verdict.set_peak_bytes(peak_bytes_);
   *final.mutable_baselines() = baselines_;
-  const double mine = verdict.timing().median_us();
-  if (!finding->ok() || mine <= 0) return final;
-
-  const v1::Baseline* headline = Headline(baselines_);
-  const double fastest = headline == nullptr ? 0 : headline->median_us();
-  double eager = 0;
-  for (const v1::Baseline& baseline : baselines_.baselines()) {
-    if (baseline.name() == kEager || baseline.name() == kOpByOp) eager = baseline.median_us();
-  }
-  final.set_speedup(fastest / mine);
-  final.set_speedup_eager(eager / mine);
+  if (!finding->ok()) return final;
+  const problem::Speedups speedups = problem::SpeedupsOf(verdict.times(), baselines_);
+  final.set_speedup(speedups.strongest);
+  final.set_speedup_eager(speedups.eager);
+  const v1::Baseline* headline = problem::Strongest(baselines_);
   verdict.set_reason(headline != nullptr
-                         ? absl::StrFormat("%.3gx the fastest accurate baseline, %s",
-                                           fastest / mine, headline->name())
+                         ? absl::StrFormat("%.3gx the strongest accurate baseline, %s",
+                                           speedups.strongest, problem::QuickestName(*headline))
                          : "no accurate baseline to compare with");
   return final;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "worker/judge/cheats.h"
+#include "worker/judge/time_check.h"
 #include "worker/oracle/native_device.h"
 
 namespace warpsmith::judge {
@@ -18,11 +19,16 @@ std::string CacheDir() {
 
 // A judge of its own on the host device, with the native oracle.
 struct Court {
-  explicit Court(Options options = {})
+  using Wrap = std::function<std::unique_ptr<oracle::Oracle>(std::unique_ptr<oracle::Oracle>)>;
+
+  explicit Court(Options options = {}, Wrap wrap = nullptr)
       : judge(
             *device, *compiler,
-            [this](const v1::Problem&, const graph::Graph& graph, bool) {
-              return oracle::MakeNativeOracle(graph, *compiler, device->info());
+            [this, wrap](const v1::Problem&, const graph::Graph& graph,
+                         bool) -> absl::StatusOr<std::unique_ptr<oracle::Oracle>> {
+              auto native = oracle::MakeNativeOracle(graph, *compiler, device->info());
+              if (!native.ok() || wrap == nullptr) return native;
+              return wrap(*std::move(native));
             },
             options) {}
 
@@ -71,6 +77,8 @@ TEST_CASE("the first right plan is accepted, a faster one replaces it, a slower 
   INFO(slow.ShortDebugString());
   CHECK(slow.verdict() == v1::ACCEPTED);
   CHECK(slow.peak_bytes() > 0);
+  CHECK(slow.times().device_us() == slow.timing().median_us());
+  CHECK(slow.times().graph_us() > 0);
   v1::JudgeVerdict fast = court.Evaluate({HonestPlan("gate", 0)});
   INFO(fast.ShortDebugString());
   CHECK(fast.verdict() == v1::ACCEPTED);
@@ -116,13 +124,17 @@ TEST_CASE("without PyTorch the op-by-op plan is the baseline") {
   REQUIRE(opened.baselines().baselines_size() == 1);
   CHECK(opened.baselines().baselines(0).name() == "op_by_op");
   CHECK(opened.baselines().baselines(0).accurate());
-  CHECK(opened.baselines().baselines(0).median_us() > 0);
+  CHECK(opened.baselines().baselines(0).times().device_us() > 0);
+  CHECK(opened.baselines().baselines(0).times().graph_us() > 0);
   CHECK(court.judge.Finalise().status().code() == absl::StatusCode::kFailedPrecondition);
   REQUIRE(court.Evaluate({HonestPlan("gate", 0)}).verdict() == v1::ACCEPTED);
   auto final = court.judge.Finalise();
   REQUIRE(final.ok());
   INFO(final->ShortDebugString());
   CHECK(final->verdict().verdict() == v1::ACCEPTED);
+  CHECK(final->verdict().times().device_us() == final->verdict().timing().median_us());
+  CHECK(final->speedup() == Approx(final->baselines().baselines(0).times().graph_us() /
+                                   final->verdict().times().graph_us()));
   CHECK(final->speedup() > 2);
   CHECK(final->speedup_eager() == final->speedup());
 }
@@ -143,20 +155,7 @@ TEST_CASE("what does not fit is refused with the figure before it is allocated")
   court.Open("gate");  // and the judge goes on
 }
 
-// y = 2x, for two sizes.
-v1::Problem Doubling() {
-  v1::Problem problem;
-  problem.set_name("doubling");
-  for (const char* line : {"input x: f32[N] ~ normal", "y: f32[i: N] = x[i] * 2", "output y"}) {
-    problem.add_graph(line);
-  }
-  for (int64_t n : {1000, 3000}) {
-    v1::Workload* workload = problem.add_workloads();
-    workload->set_name(absl::StrCat("n", n));
-    (*workload->mutable_dims())["N"] = n;
-  }
-  return problem;
-}
+// y = factor * x.
 v1::Plan DoublingPlan(int64_t n, const std::string& factor) {
   v1::Plan plan;
   plan.set_source(absl::StrCat(
@@ -173,12 +172,133 @@ v1::Plan DoublingPlan(int64_t n, const std::string& factor) {
   }
   v1::Launch* launch = plan.add_steps()->mutable_launch();
   launch->set_entry("candidate");
-  for (uint32_t size : {32u, 1u, 1u}) launch->add_grid(size);
+  for (uint32_t size : {static_cast<uint32_t>((n + 127) / 128), 1u, 1u}) launch->add_grid(size);
   for (uint32_t size : {128u, 1u, 1u}) launch->add_block(size);
   for (int i = 0; i < 2; ++i) launch->add_arguments()->set_buffer(i);
   return plan;
 }
 
+// A map of many inputs and outputs, beside which all else is small.
+v1::JudgeOpen OpenOf(int64_t elements) {
+  v1::JudgeOpen open;
+  v1::Problem& problem = *open.mutable_problem();
+  problem.set_name("large");
+  problem.add_workloads()->set_name("default");
+  const std::string n = absl::StrCat(elements);
+  for (const std::string& line : {"input x: f32[" + n + "] ~ normal",
+                                  "y: f32[i: " + n + "] = x[i] * 2", std::string("output y")}) {
+    problem.add_graph(line);
+  }
+  return open;
+}
+
+// Stands for PyTorch's: says what it needs, and notes what it may take.
+class Frugal : public oracle::Oracle {
+ public:
+  Frugal(std::unique_ptr<oracle::Oracle> oracle, int64_t bytes, Room* room, int* failures)
+      : oracle_(std::move(oracle)), bytes_(bytes), room_(room), failures_(failures) {}
+  std::string name() const override { return "frugal"; }
+  absl::StatusOr<oracle::Case> Draw(device::Device& device, uint64_t seed,
+                                    oracle::Variation variation) override {
+    if (*failures_ > 0) {
+      --*failures_;
+      return absl::ResourceExhaustedError("the module takes more than it seemed");
+    }
+    return oracle_->Draw(device, seed, variation);
+  }
+  int64_t WorkingBytes() const override { return 6 * bytes_; }
+  int64_t LeastBytes() const override { return bytes_; }
+  int64_t PeakBytes() const override { return 0; }
+  void SetRoom(const Room& room) override { *room_ = room; }
+  absl::StatusOr<v1::BaselineReport> TimeBaselines(device::Device& device) override {
+    return oracle_->TimeBaselines(device);
+  }
+
+ private:
+  std::unique_ptr<oracle::Oracle> oracle_;
+  const int64_t bytes_;
+  Room* const room_;
+  int* const failures_;
+};
+
+TEST_CASE("judging takes four times inputs and outputs, and no more under a budget") {
+  constexpr int64_t kElements = 1 << 20;
+  constexpr int64_t kBytes = 8 * kElements;  // of a case
+  Options options;
+  options.reserve = 0;
+  options.least_workspace = 0;
+  oracle::Oracle::Room room;
+  int failures = 0;
+  Court court(options, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<Frugal>(std::move(native), kBytes, &room, &failures);
+  });
+  REQUIRE_FALSE(court.judge.Open(OpenOf(int64_t{1} << 36)).ok());
+  const int64_t own = court.device->allocated_bytes();  // what the judge has for every problem
+  auto open = [&](int64_t budget) {
+    court.device->LimitMemory(budget == 0 ? 0 : own + budget);
+    return court.judge.Open(OpenOf(kElements));
+  };
+  SECTION("with plenty there are two cases, and the oracle may keep what it has") {
+    auto opened = open(0);
+    REQUIRE(opened.ok());
+    CHECK(opened->needed_bytes() == 2 * kBytes + 3 * kBytes + 6 * kBytes);
+    CHECK(room.bytes == 0);
+  }
+  SECTION("at the least") {
+    auto opened = open(4 * kBytes);
+    INFO(opened.status());
+    REQUIRE(opened.ok());
+    CHECK(opened->needed_bytes() == 4 * kBytes);
+    CHECK(room.bytes == 3 * kBytes);
+    CHECK_FALSE(room.keep);
+    // What is said of the workspace holds: that much is taken, a byte more refused.
+    REQUIRE(opened->allowance_bytes_size() == 1);
+    const int64_t allowance = opened->allowance_bytes(0);
+    CHECK(allowance == kBytes + kBytes / 4);
+    v1::Plan plan = DoublingPlan(kElements, "2.0f");
+    v1::Buffer* workspace = plan.add_buffers();
+    workspace->set_kind(v1::Buffer::WORKSPACE);
+    workspace->set_tensor("w");
+    workspace->set_dtype("f32");
+    workspace->add_shape(allowance / 4);
+    workspace->set_bytes(allowance);
+    CHECK(court.Evaluate({plan}).verdict() == v1::ACCEPTED);
+    plan.mutable_buffers(2)->set_bytes(allowance + 4);
+    plan.mutable_buffers(2)->set_shape(0, allowance / 4 + 1);
+    const v1::JudgeVerdict refused = court.Evaluate({plan});
+    CHECK(refused.verdict() == v1::REFUSED);
+    CHECK(absl::StrContains(refused.reason(), "workspace"));
+    CHECK(court.judge.Finalise().ok());
+  }
+  SECTION("less is refused, with the figure") {
+    auto opened = open(4 * kBytes - 1);
+    CHECK(opened.status().code() == absl::StatusCode::kResourceExhausted);
+    CHECK(absl::StrContains(std::string(opened.status().message()), absl::StrCat(4 * kBytes)));
+  }
+  SECTION("a module that takes more than it seemed gets the room of all but one case") {
+    failures = 1;
+    auto opened = open(0);
+    INFO(opened.status());
+    REQUIRE(opened.ok());
+    CHECK_FALSE(room.keep);
+    CHECK(court.Evaluate({DoublingPlan(kElements, "2.0f")}).verdict() == v1::ACCEPTED);
+  }
+}
+
+// y = 2x, for two sizes.
+v1::Problem Doubling() {
+  v1::Problem problem;
+  problem.set_name("doubling");
+  for (const char* line : {"input x: f32[N] ~ normal", "y: f32[i: N] = x[i] * 2", "output y"}) {
+    problem.add_graph(line);
+  }
+  for (int64_t n : {1000, 3000}) {
+    v1::Workload* workload = problem.add_workloads();
+    workload->set_name(absl::StrCat("n", n));
+    (*workload->mutable_dims())["N"] = n;
+  }
+  return problem;
+}
 TEST_CASE("a plan is right only if it is for every workload") {
   Court court;
   v1::JudgeOpen open;
@@ -285,6 +405,18 @@ TEST_CASE("plans that are not for the problem are refused") {
   v1::JudgeVerdict verdict = court.Evaluate({plan});
   INFO(verdict.reason());
   CHECK(verdict.verdict() == v1::REFUSED);
+}
+
+TEST_CASE("two times are the same within 3 % or 0.3 us") {
+  struct Case {
+    double a, b;
+    bool same;
+  };
+  for (const Case& c :
+       {Case{1, 1.29, true}, {1, 1.31, false}, {100, 102.9, true}, {100, 104, false}}) {
+    CHECK(SameTime(c.a, c.b) == c.same);
+    CHECK(SameTime(c.b, c.a) == c.same);
+  }
 }
 
 TEST_CASE("the cheats compile for a card, but for the one that is refused there too") {

@@ -8,8 +8,10 @@
 #include <memory>
 #include <string>
 
+#include "common/base/install.h"
 #include "worker/judge/self_check.h"
 #include "worker/judge/server.h"
+#include "worker/judge/time_check.h"
 #include "worker/oracle/native_device.h"
 #ifdef WARPSMITH_TORCH
 #include "worker/oracle/torch_oracle.h"
@@ -23,6 +25,7 @@ struct Flags {
   std::string device = "host";
   int fd = -1;
   bool self_check = false;
+  int64_t memory_budget = 0;
   std::string python, python_path, cache_dir, nvrtc;
 };
 
@@ -57,6 +60,8 @@ class Oracles {
     options.python_path = flags_.python_path;
     options.device = flags_.device == "host" ? "cpu" : flags_.device;
     options.cache_dir = flags_.cache_dir;
+    options.memory_bytes = flags_.memory_budget;
+    options.clock = base::ProgramFolder() + "/libwarpsmith_clock.so";
     if (flags_.python.empty()) return absl::FailedPreconditionError("no --python was given");
     if (child_ == nullptr) {
       if (!refused_.ok()) return refused_;
@@ -80,17 +85,43 @@ class Oracles {
   device::Compiler& compiler_;
 };
 
+// The device with all that a judge needs, in this process.
+struct Bench {
+  static absl::StatusOr<std::unique_ptr<Bench>> Make(const Flags& flags) {
+    auto bench = std::make_unique<Bench>();
+    auto device = device::MakeDevice(flags.device, flags.nvrtc);
+    if (!device.ok()) return device.status();
+    bench->device = *std::move(device);
+    bench->device->LimitMemory(flags.memory_budget);
+    auto compiler = device::MakeCompiler(bench->device->info().arch, flags.cache_dir, flags.nvrtc);
+    if (!compiler.ok()) return compiler.status();
+    bench->compiler = *std::move(compiler);
+    bench->oracles = std::make_unique<Oracles>(flags, *bench->device, *bench->compiler);
+    return bench;
+  }
+  judge::OracleFactory factory() {
+    return [this](const v1::Problem& problem, const graph::Graph& graph, bool use_torch) {
+      return oracles->Make(problem, graph, use_torch);
+    };
+  }
+
+  std::unique_ptr<device::Device> device;
+  std::unique_ptr<device::Compiler> compiler;
+  std::unique_ptr<Oracles> oracles;
+};
+
+int SelfCheck(const Flags& flags) {
+  const int cheats = judge::SelfCheck(flags.device, flags.cache_dir, flags.nvrtc);
+  auto bench = Bench::Make(flags);
+  if (!bench.ok()) return Fail(bench.status());
+  const int differ = judge::CheckTimes(*(*bench)->device, *(*bench)->compiler, (*bench)->factory());
+  return cheats == 0 && differ == 0 ? 0 : 1;
+}
+
 int Run(const Flags& flags) {
-  auto device = device::MakeDevice(flags.device, flags.nvrtc);
-  if (!device.ok()) return Fail(device.status());
-  auto compiler = device::MakeCompiler((*device)->info().arch, flags.cache_dir, flags.nvrtc);
-  if (!compiler.ok()) return Fail(compiler.status());
-  Oracles oracles(flags, **device, **compiler);
-  judge::OracleFactory factory = [&](const v1::Problem& problem, const graph::Graph& graph,
-                                     bool use_torch) {
-    return oracles.Make(problem, graph, use_torch);
-  };
-  judge::Judge judge(**device, **compiler, factory, judge::Options());
+  auto bench = Bench::Make(flags);
+  if (!bench.ok()) return Fail(bench.status());
+  judge::Judge judge(*(*bench)->device, *(*bench)->compiler, (*bench)->factory(), judge::Options());
   judge::Channel channel(flags.fd);
   judge::ExitWithParent(flags.fd);
   const int code = judge::Serve(channel, judge);
@@ -107,9 +138,13 @@ int main(int argc, char** argv) {
   app.add_option("--device", flags.device, "host, cuda:0, ...")->capture_default_str();
   app.add_option("--fd", flags.fd, "the worker's socket");
   app.add_flag("--self-check", flags.self_check,
-               "judge a set of cheats and faults on the device and print what became of them");
+               "judge a set of cheats and faults on the device, time the same work as baseline "
+               "and as candidate, and print what became of them");
   app.add_option("--python", flags.python, "interpreter for the PyTorch oracle");
   app.add_option("--python-path", flags.python_path, "folder that has warpsmith_torch/");
+  app.add_option("--memory-budget", flags.memory_budget,
+                 "as if the device had only so much, e.g. 80GB; all it has if not given")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
   app.add_option("--cache-dir", flags.cache_dir, "for compiled host kernels and baselines");
   app.add_option("--nvrtc", flags.nvrtc, "path of libnvrtc.so, where it is not found by itself");
   CLI11_PARSE(app, argc, argv);
@@ -119,7 +154,7 @@ int main(int argc, char** argv) {
                        ("warpsmith-judge-" + std::to_string(getuid())))
                           .string();
   }
-  if (flags.self_check) return judge::SelfCheck(flags.device, flags.cache_dir, flags.nvrtc);
+  if (flags.self_check) return SelfCheck(flags);
   if (flags.fd < 0) {
     std::fprintf(stderr, "warpsmith-judge: needs --fd (the worker gives it) or --self-check\n");
     return 2;

@@ -152,6 +152,13 @@ void Workbench::Trim(const Loaded* kept) {
   pool_ = std::move(left);
 }
 
+void Workbench::Shed() {
+  Trim(nullptr);
+  outputs_.clear();
+  state_memories_.clear();
+  ++generation_;
+}
+
 int64_t Workbench::pool_bytes() const {
   int64_t bytes = 0;
   for (const auto& memory : pool_) bytes += memory->bytes();
@@ -340,6 +347,10 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
     // Written so that a NaN stays.
     if (!(finding->errors.max <= all.errors.max)) all.errors.max = finding->errors.max;
     if (!(finding->errors.rms <= all.errors.rms)) all.errors.rms = finding->errors.rms;
+    if (finding->error_ratio > all.error_ratio) {
+      all.error_ratio = finding->error_ratio;
+      all.worst = finding->worst;
+    }
     if (std::isnan(all.errors.max)) break;
   }
   return all;
@@ -364,10 +375,11 @@ absl::Status Workbench::Stir(int slot, int64_t parts) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Finding> Workbench::Time(Loaded& loaded, int slot, absl::Duration limit) {
+absl::StatusOr<Finding> Workbench::Time(Loaded& loaded, int slot, absl::Duration limit,
+                                        device::Launching how) {
   if (absl::Status s = Bind(loaded, slot); !s.ok()) return s;
   cases_[slot].unlooked = true;
-  auto seconds = device_.Time(*loaded.program_, limit);
+  auto seconds = device_.Time(*loaded.program_, limit, how);
   auto finding = FindingOf(seconds.status(), label_);
   if (finding.ok() && finding->ok()) finding->seconds = *seconds;
   return finding;

@@ -35,7 +35,10 @@ struct Finding {
   std::string reason;
   bool fatal = false;     // the device is unusable now, the process has to end
   oracle::Errors errors;  // against exact, the largest of its outputs
-  double seconds = 0;     // wall time of the run
+  // The largest of max error over the reference's (ErrorRatio) of any output, and which.
+  double error_ratio = 0;
+  std::string worst;
+  double seconds = 0;  // wall time of the run
 
   bool ok() const { return verdict == v1::VERDICT_UNSPECIFIED; }
 };
@@ -104,7 +107,8 @@ class Workbench {
   // does not answer for it. Costs a reading of the inputs. `whole`: guard bands to their last byte.
   absl::StatusOr<Finding> InspectLeftovers(Loaded& loaded, bool whole);
   // Seconds of one replay on the slot's case; `seconds` of the finding.
-  absl::StatusOr<Finding> Time(Loaded& loaded, int slot, absl::Duration limit);
+  absl::StatusOr<Finding> Time(Loaded& loaded, int slot, absl::Duration limit,
+                               device::Launching how);
   // Poisons outputs and workspace, and puts the states back to the case's.
   absl::Status Poison(Loaded& loaded, int slot, uint32_t poison);
   // Moves the elements of the slot's inputs, weights and states of floating-point types to other
@@ -113,6 +117,8 @@ class Workbench {
   absl::Status Stir(int slot, int64_t parts);
   // Gives everything that candidates use new addresses.
   absl::Status Move();
+  // Frees everything that candidates write; it comes back with the next run.
+  void Shed();
   // Frees the workspace that is not `kept`'s (null: all of it).
   void Trim(const Loaded* kept);
   int64_t pool_bytes() const;

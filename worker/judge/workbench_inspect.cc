@@ -226,8 +226,12 @@ absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding) {
   const Answer at = AnswerAt(answer);
   auto values = comparer_.Gather(graph_.tensors[at.tensor].type, *at.memory, drawn.sample[answer]);
   if (!values.ok()) return values.status();
-  finding->errors =
-      oracle::ErrorsOf(*values, drawn.exact[answer], drawn.rms.empty() ? 0 : drawn.rms[answer]);
+  const Tensor& tensor = graph_.tensors[at.tensor];
+  finding->errors = oracle::ErrorsOf(tensor.type, *values, drawn.exact[answer],
+                                     drawn.rms.empty() ? 0 : drawn.rms[answer]);
+  const double reference = drawn.reference[answer].max;
+  finding->error_ratio = ErrorRatio(tensor.type, finding->errors.max, reference);
+  finding->worst = DescribeErrors(tensor.name, finding->errors.max, reference);
   return absl::OkStatus();
 }
 

@@ -15,7 +15,7 @@ BaselineCache::BaselineCache(std::string directory) : directory_(std::move(direc
 std::string BaselineCache::PathOf(const BaselineKey& key) const {
   // The separator is in none of the parts, so that no two keys are one text.
   const std::string text = absl::StrCat(key.problem_digest, "\n", key.card, "\n", key.driver, "\n",
-                                        key.torch_version, "\n");
+                                        key.torch_version, "\n", key.protocol, "\n");
   return absl::StrCat(directory_, "/baselines/", base::Sha256Hex(text), ".json");
 }
 

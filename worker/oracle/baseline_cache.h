@@ -16,6 +16,7 @@ struct BaselineKey {
   std::string card;
   std::string driver;
   std::string torch_version;
+  std::string protocol;  // and what was asked for
 };
 
 // Safe to share between processes.

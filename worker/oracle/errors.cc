@@ -8,11 +8,69 @@
 
 namespace warpsmith::oracle {
 
-Errors ErrorsOf(absl::Span<const double> got, absl::Span<const double> exact, double rms) {
+namespace {
+
+// A type of 16 bits: sign, exponent, mantissa.
+struct Half {
+  int mantissa_bits;
+  int least_exponent;  // of a normal number
+  int greatest_exponent;
+};
+constexpr Half kF16 = {10, -14, 15};
+constexpr Half kBF16 = {7, -126, 127};
+
+bool IsHalf(graph::DType type) { return type == graph::DType::kF16 || type == graph::DType::kBF16; }
+
+// The number of the value among those of the type, in their order: neighbours differ by one, an
+// infinity is the largest's. Rounds to nearest, ties to even. Not of NaN.
+int64_t RankOf(const Half& half, double value) {
+  const int64_t per_exponent = int64_t{1} << half.mantissa_bits;
+  const int exponents = half.greatest_exponent - half.least_exponent + 1;
+  const int64_t infinity = (exponents + 1) * per_exponent;
+  const double magnitude = std::abs(value);
+  int64_t rank = infinity;
+  if (std::isfinite(magnitude)) {
+    const int exponent =
+        magnitude > 0 ? std::max(std::ilogb(magnitude), half.least_exponent) : half.least_exponent;
+    // In units of the last place; subnormal numbers have the least exponent's, and no leading one.
+    const auto units =
+        static_cast<int64_t>(std::nearbyint(std::ldexp(magnitude, half.mantissa_bits - exponent)));
+    rank = std::min(infinity, (exponent - half.least_exponent) * per_exponent + units);
+  }
+  return value < 0 ? -rank : rank;
+}
+
+}  // namespace
+
+double ErrorFloor(graph::DType type) {
+  switch (type) {
+    case graph::DType::kF16:
+      return std::ldexp(1.0, -kF16.mantissa_bits);
+    case graph::DType::kBF16:
+      return std::ldexp(1.0, -kBF16.mantissa_bits);
+    default:
+      return 5e-7;
+  }
+}
+
+bool IsNearest(graph::DType type, double got, double exact) {
+  if (std::isnan(got) || std::isnan(exact)) return false;
+  const Half& half = type == graph::DType::kF16 ? kF16 : kBF16;
+  return std::abs(RankOf(half, got) - RankOf(half, exact)) <= 1;
+}
+
+Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> exact,
+                double rms) {
   WS_CHECK(got.size() == exact.size(), "values and exact values are not as many");
   double largest = 0, squares = 0, total = 0;
   int64_t count = 0;
   for (size_t i = 0; i < got.size(); ++i) {
+    if (IsHalf(type) && IsNearest(type, got[i], exact[i])) {
+      if (!std::isfinite(exact[i])) continue;
+      total += exact[i] * exact[i];
+      ++count;
+      continue;
+    }
     if (!std::isfinite(got[i]) || !std::isfinite(exact[i])) {
       bool same = got[i] == exact[i] || (std::isnan(got[i]) && std::isnan(exact[i]));
       if (same) continue;

@@ -2,9 +2,13 @@
 #pragma once
 
 #include "absl/types/span.h"
+#include "common/graph/graph.h"
 
 namespace warpsmith::oracle {
 
+// Errors count in the type that the answer is stored in. Of a type of 16 bits, what the exact value
+// rounds to and its two neighbours are as good as the exact value: rounding may go either way.
+//
 // Largest and root mean square of |got - exact| over the rms of `exact`, over the positions where
 // both are finite. Both are NaN where got and exact disagree about which are finite, or about what
 // the others are (NaN matches NaN, an infinity itself). An rms of 0 counts as 1.
@@ -13,6 +17,15 @@ struct Errors {
   double rms = 0;
 };
 // rms: that of the whole answer, of which these are a sample; 0: that of the finite exact values.
-Errors ErrorsOf(absl::Span<const double> got, absl::Span<const double> exact, double rms = 0);
+Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> exact,
+                double rms = 0);
+
+// Errors below this, over the rms, are not told apart: four ulp of fp32 for all types but those of
+// 16 bits, where it is one ulp.
+double ErrorFloor(graph::DType type);
+
+// Whether `got`, a value of the type f16 or bf16, is what `exact` rounds to (to nearest, ties to
+// even), or one of its neighbours. False if either is NaN.
+bool IsNearest(graph::DType type, double got, double exact);
 
 }  // namespace warpsmith::oracle

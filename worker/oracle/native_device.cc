@@ -345,11 +345,7 @@ class NativeDeviceOracle final : public Oracle {
     std::vector<std::vector<double>> plain;
     if (absl::Status s = ReadSamples(device, scratch, &plain); !s.ok()) return s;
     for (size_t a = 0; a < plain.size(); ++a) {
-      Errors errors = ErrorsOf(plain[a], drawn.exact[a]);
-      // Written so that a NaN, an evaluation that overflows, stays.
-      if (!(errors.max <= drawn.reference_max_error)) drawn.reference_max_error = errors.max;
-      if (!(errors.rms <= drawn.reference_rms_error)) drawn.reference_rms_error = errors.rms;
-      if (std::isnan(errors.max)) break;
+      drawn.AddReference(ErrorsOf(p_.graph.tensors[p_.answers[a]].type, plain[a], drawn.exact[a]));
     }
     return drawn;
   }

@@ -146,16 +146,32 @@ TEST_CASE("answers are those of the evaluation on the processor") {
          "output t", "output s", "output w"});
   }
   SECTION("integers of a byte: wrapped, and converted to their ends") {
-    CheckGraph({"input a: i8[4097] ~ integers(-128, 128)", "input b: u8[4097] ~ integers(0, 256)",
-                "input x: f32[4097] ~ normal(0, 200)", "input k: i8[4097] ~ normal(0, 90)",
+    CheckGraph({"input a: i8[4097] ~ integers(-128, 128)",
+                "input b: u8[4097] ~ integers(0, 256)",
+                "input x: f32[4097] ~ normal(0, 200)",
+                "input k: i8[4097] ~ normal(0, 90)",
                 "w: i8[i: 4097] = a[i] * a[i] + 100 - abs(a[i]) / -3 % 5",
                 "v: u8[i: 4097] = b[i] * b[i] - 7 + max(b[i], 3) / 2 + -b[i]",
-                "q: i8[i: 4097] = i8(round(x[i]))", "r: u8[i: 4097] = u8(log(x[i]) * 50)",
-                "t: i8[i: 4097] = i8(b[i]) + i8(i)", "y: f32[i: 4097] = f32(a[i]) * 0.5 + f32(b[i])",
-                "s: i8[] = sum[i: 4097](a[i])", "p: u8[] = prod[i: 4097](b[i] * 2 + 1)",
-                "m, n: i8[] = argmin[i: 4097](a[i])", "g: f32[i: 4097] = x[i64(b[i])]",
-                "z: i8[i: 4097] = k[i]", "output w", "output v", "output q", "output r", "output t",
-                "output y", "output s", "output p", "output m", "output n", "output g",
+                "q: i8[i: 4097] = i8(round(x[i]))",
+                "r: u8[i: 4097] = u8(log(x[i]) * 50)",
+                "t: i8[i: 4097] = i8(b[i]) + i8(i)",
+                "y: f32[i: 4097] = f32(a[i]) * 0.5 + f32(b[i])",
+                "s: i8[] = sum[i: 4097](a[i])",
+                "p: u8[] = prod[i: 4097](b[i] * 2 + 1)",
+                "m, n: i8[] = argmin[i: 4097](a[i])",
+                "g: f32[i: 4097] = x[i64(b[i])]",
+                "z: i8[i: 4097] = k[i]",
+                "output w",
+                "output v",
+                "output q",
+                "output r",
+                "output t",
+                "output y",
+                "output s",
+                "output p",
+                "output m",
+                "output n",
+                "output g",
                 "output z"});
   }
   SECTION("gather, bounds behind a select, states") {
@@ -310,11 +326,52 @@ TEST_CASE("an index is judged by the value it points at, where rounding may deci
 }
 
 TEST_CASE("errors are relative to the answer's rms, and NaN where finiteness differs") {
-  CHECK(ErrorsOf({1, 2}, {1, 2}).max == 0);
-  CHECK(ErrorsOf({3, 4.5}, {3, 4}).max == Approx(0.5 / std::sqrt(12.5)));
-  CHECK(ErrorsOf({NAN, INFINITY, 1}, {NAN, INFINITY, 1}).max == 0);
-  CHECK(std::isnan(ErrorsOf({1.0}, {double{INFINITY}}).max));
-  CHECK(ErrorsOf({0.5}, {0}).max == 0.5);
+  CHECK(ErrorsOf(graph::DType::kF32, {1, 2}, {1, 2}).max == 0);
+  CHECK(ErrorsOf(graph::DType::kF32, {3, 4.5}, {3, 4}).max == Approx(0.5 / std::sqrt(12.5)));
+  CHECK(ErrorsOf(graph::DType::kF32, {NAN, INFINITY, 1}, {NAN, INFINITY, 1}).max == 0);
+  CHECK(std::isnan(ErrorsOf(graph::DType::kF32, {1.0}, {double{INFINITY}}).max));
+  CHECK(ErrorsOf(graph::DType::kF32, {0.5}, {0}).max == 0.5);
+}
+
+TEST_CASE("errors count in the type that the answer is stored in") {
+  using graph::DType;
+  struct Case {
+    DType type;
+    double got, exact;
+    bool nearest;
+  };
+  const double up = 1 + 0x1p-7, down = 1 - 0x1p-8;  // of 1, in bf16
+  const double inf = INFINITY;
+  const Case cases[] = {
+      {DType::kBF16, 1, 1.003, true},     // what it rounds to
+      {DType::kBF16, up, 1.003, true},    // the one above
+      {DType::kBF16, down, 1.003, true},  // the one below, half as far as the type is wide there
+      {DType::kBF16, 1 + 0x1p-6, 1.003, false},
+      {DType::kBF16, up, 1 + 0x1p-8, true},  // a tie goes to even, which is 1
+      {DType::kBF16, 1 + 0x1p-6, 1 + 0x1p-8, false},
+      {DType::kBF16, -1, 1, false},
+      {DType::kBF16, 0x1p-133, -0x1p-140, true},  // the least subnormal, and zero
+      {DType::kBF16, 0x1p-132, 0, false},
+      {DType::kF16, 1 + 0x1p-10, 1, true},
+      {DType::kF16, 1 + 0x1p-9, 1, false},
+      {DType::kF16, inf, 65520, true},  // rounds to infinity
+      {DType::kF16, 65504, 1e9, true},  // which is the largest's neighbour
+      {DType::kF16, 65472, 1e9, false},
+      {DType::kF16, inf, inf, true},
+      {DType::kF16, NAN, 1, false},
+  };
+  for (const Case& c : cases) {
+    INFO(graph::NameOf(c.type) << ": " << c.got << " for " << c.exact);
+    CHECK(IsNearest(c.type, c.got, c.exact) == c.nearest);
+    CHECK(IsNearest(c.type, -c.got, -c.exact) == c.nearest);
+  }
+  CHECK(ErrorsOf(DType::kBF16, {up, 2}, {1.003, 2}).max == 0);
+  CHECK(ErrorsOf(DType::kF32, {up, 2}, {1.003, 2}).max > 3e-3);
+  CHECK(ErrorsOf(DType::kBF16, {1 + 0x1p-6, 2}, {1.003, 2}).max ==
+        Approx(0.012625 / 1.5811).epsilon(1e-2));
+  CHECK(ErrorsOf(DType::kF16, {inf}, {65520.0}).max == 0);
+  CHECK(ErrorFloor(DType::kF32) == 5e-7);
+  CHECK(ErrorFloor(DType::kBF16) == 0x1p-7);
 }
 
 TEST_CASE("its source compiles for a card") {

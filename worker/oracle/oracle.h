@@ -18,6 +18,7 @@
 #include "warpsmith/v1/problem.pb.h"
 #include "warpsmith/v1/trial.pb.h"
 #include "worker/device/device.h"
+#include "worker/oracle/errors.h"
 
 namespace warpsmith::oracle {
 
@@ -28,7 +29,8 @@ const char* NameOf(Variation variation);
 // Inputs, params and states as the graph lists them, and the answer for them, in device memory.
 // `answers`: outputs, then updated states, in the graph's order, in their own types.
 // `exact`: for floating-point answers fp64 values at `sample` (element positions; all of them where
-// the answer is small), else empty. `reference_*_error`: the error of `answers` against `exact`.
+// the answer is small), else empty. `reference`: the errors of `answers` against `exact`, one each,
+// and `reference_*_error` the largest of them.
 struct Case {
   Variation variation = Variation::kNone;
   uint64_t seed = 0;
@@ -36,19 +38,39 @@ struct Case {
   std::vector<std::unique_ptr<device::Memory>> answers;
   std::vector<std::vector<int64_t>> sample;
   std::vector<std::vector<double>> exact;
-  std::vector<double> rms;   // of each whole answer, what errors are relative to; empty: of the sample
-  double reference_max_error = 0;
+  std::vector<double>
+      rms;  // of each whole answer, what errors are relative to; empty: of the sample
+  std::vector<Errors> reference;
+  double reference_max_error = 0;  // NaN stays
   double reference_rms_error = 0;
+
+  // Of the next answer.
+  void AddReference(const Errors& errors) {
+    reference.push_back(errors);
+    // Not std::max: a NaN must not be lost.
+    if (!(errors.max <= reference_max_error)) reference_max_error = errors.max;
+    if (!(errors.rms <= reference_rms_error)) reference_rms_error = errors.rms;
+  }
 };
 
 class Oracle {
  public:
   virtual ~Oracle() = default;
-  virtual std::string name() const = 0;   // "torch 2.11.0+cu130", "native"
+  virtual std::string name() const = 0;  // "torch 2.11.0+cu130", "native"
   // Fresh inputs for the seed and their answers. Memory is the device's.
   virtual absl::StatusOr<Case> Draw(device::Device& device, uint64_t seed, Variation variation) = 0;
-  // Peak device bytes beside the case itself, while drawing.
+  // Peak device bytes beside the case itself, while drawing: with as much as it likes, and at the
+  // least (without what running the problem itself takes, which nobody knows before).
   virtual int64_t WorkingBytes() const = 0;
+  virtual int64_t LeastBytes() const { return WorkingBytes(); }
+  // What it may take from now on, and whether it may keep memory between draws.
+  struct Room {
+    int64_t bytes = 0;  // beside the case; 0: WorkingBytes
+    bool keep = true;
+  };
+  virtual void SetRoom(const Room&) {}
+  // Bytes that the last draw took, or may have taken.
+  virtual int64_t PeakBytes() const { return WorkingBytes(); }
   // Times what the user could have had for nothing; leaves the device idle and its caches empty.
   virtual absl::StatusOr<v1::BaselineReport> TimeBaselines(device::Device& device) = 0;
   // Times the named ones now, whatever is remembered of them. An oracle that remembers nothing
@@ -64,9 +86,9 @@ class Oracle {
 
 // Tensor values on the host, in double (integers exactly up to 2^53).
 using Values = std::vector<double>;
-// Evaluates every output, then every update, of `graph`. inputs: one for each input, param and state,
-// in tensor order. `round_to_type`: each stored tensor is rounded to its type, as PyTorch would;
-// otherwise floats stay double throughout (the exact answer). Cost grows with the graph's
+// Evaluates every output, then every update, of `graph`. inputs: one for each input, param and
+// state, in tensor order. `round_to_type`: each stored tensor is rounded to its type, as PyTorch
+// would; otherwise floats stay double throughout (the exact answer). Cost grows with the graph's
 // operations: for shapes of up to some 10^7.
 absl::StatusOr<std::vector<Values>> EvaluateOnHost(const graph::Graph& graph,
                                                    const std::vector<Values>& inputs,

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
 #include "common/problem/problem.h"
@@ -30,8 +33,12 @@ constexpr absl::Duration kDrawLimit = absl::Minutes(3);
 constexpr absl::Duration kExactLimit = absl::Minutes(4);
 constexpr absl::Duration kReleaseLimit = absl::Minutes(1);
 constexpr absl::Duration kBaselinesLimit = absl::Minutes(9);
-// How long the rounds of a baseline measurement go on.
-constexpr double kBaselineSeconds = 0.6;
+// How long the rounds of a baseline's calls go on, and of its graph's replays.
+constexpr double kBaselineSeconds = 0.25;
+constexpr char kEager[] = "eager";
+constexpr char kGraph[] = "graph";
+// Of what a cached report was measured by.
+constexpr char kProtocol[] = "three times";
 constexpr uint64_t kBaselineSeed = 7;
 // The child counts on from a seed; PyTorch takes those of 64 bits.
 constexpr uint64_t kSeeds = uint64_t{1} << 62;
@@ -96,7 +103,8 @@ class TorchOracle : public Oracle {
                                                     : kCudaBudget),
         graph_(graph),
         source_(problem.torch().source()),
-        digest_(problem::Digest(problem)) {
+        digest_(problem::Digest(problem)),
+        wanted_(WantedOf(problem, child_->options())) {
     for (const graph::Tensor& tensor : graph_.tensors) {
       if (tensor.role != Role::kIntermediate) inputs_.push_back(&tensor);
     }
@@ -126,7 +134,8 @@ class TorchOracle : public Oracle {
                                 {"device", child_->options().device},
                                 {"tensors", std::move(tensors)},
                                 {"outputs", std::move(outputs)},
-                                {"updates", std::move(updates)}},
+                                {"updates", std::move(updates)},
+                                {"memory_bytes", child_->options().memory_bytes}},
                                kLoadLimit);
     if (!loaded.ok()) return loaded.status();
     child_->set_loaded(digest_);
@@ -138,24 +147,28 @@ class TorchOracle : public Oracle {
     // Whatever happened, the child holds nothing while candidates run. One that ended holds
     // nothing.
     if (!child_->running()) return drawn;
-    const auto released = child_->Call({{"command", "release"}}, kReleaseLimit);
+    const auto released =
+        child_->Call({{"command", "release"}, {"keep", room_.keep}}, kReleaseLimit);
     if (drawn.ok() && !released.ok()) return released.status();
+    if (released.ok()) peak_bytes_ = released->value("peak_bytes", int64_t{0});
     return drawn;
   }
 
-  int64_t WorkingBytes() const override {
-    int64_t bytes = 0;
-    for (const graph::Tensor* tensor : inputs_) bytes += tensor->bytes();
-    for (const graph::Tensor* tensor : answers_) bytes += tensor->bytes();
-    return bytes + std::min(budget_, WholeBytes());
-  }
+  int64_t WorkingBytes() const override { return LeastBytes() + std::min(budget_, WholeBytes()); }
+  int64_t LeastBytes() const override { return InputBytes() + BytesOf(answers_); }
+  void SetRoom(const Room& room) override { room_ = room; }
+  int64_t PeakBytes() const override { return peak_bytes_; }
 
   absl::StatusOr<v1::BaselineReport> TimeBaselines(Device& device) override {
     const BaselineCache cache(child_->options().cache_dir);
     const BaselineKey key = {digest_, absl::StrCat(device.info().name, ", ", child_->info().card),
-                             device.info().driver, child_->info().version};
+                             device.info().driver, child_->info().version,
+                             absl::StrCat(kProtocol, ": ", absl::StrJoin(wanted_, ","))};
     if (auto known = cache.Find(key)) return *std::move(known);
-    auto report = Measure(device, child_->options().baselines);
+    std::vector<std::string> names = {kEager};
+    std::copy_if(wanted_.begin(), wanted_.end(), std::back_inserter(names),
+                 [](const std::string& name) { return name != kGraph && name != kEager; });
+    auto report = Measure(device, names);
     if (!report.ok()) return report;
     if (!report->missing().empty()) return report;  // perhaps it can be timed the next time
     const absl::Status kept = cache.Store(key, *report);
@@ -176,6 +189,8 @@ class TorchOracle : public Oracle {
     json request = ExactArguments();
     request["command"] = "baselines";
     request["names"] = names;
+    request["graph"] = wanted_.count(kGraph) > 0;
+    request["clock"] = child_->options().clock;
     request["seconds"] = kBaselineSeconds;
     request["seed"] = kBaselineSeed;
     auto measured = child_->Call(request, kBaselinesLimit);
@@ -189,10 +204,12 @@ class TorchOracle : public Oracle {
     report.set_card(device.info().name);
     report.set_driver(device.info().driver);
     report.set_oracle(name());
-    for (const auto& [baseline, time_us] : (*measured)["times_us"].items()) {
+    for (const auto& [baseline, times] : (*measured)["times"].items()) {
       v1::Baseline& entry = *report.add_baselines();
       entry.set_name(baseline);
-      entry.set_median_us(time_us.get<double>());
+      entry.mutable_times()->set_device_us(times.value("device_us", 0.0));
+      entry.mutable_times()->set_graph_us(times.value("graph_us", 0.0));
+      entry.mutable_times()->set_call_us(times.value("call_us", 0.0));
       entry.set_accurate((*measured)["accurate"].value(baseline, false));
     }
     for (const auto& [baseline, why] : (*measured)["errors"].items()) {
@@ -282,10 +299,8 @@ class TorchOracle : public Oracle {
         return absl::InternalError("PyTorch oracle: not a value for each position");
       }
       drawn.rms.push_back(answer.value("rms", 0.0));
-      const Errors errors = ErrorsOf(*reference, *values, drawn.rms.back());
-      // Not std::max: a NaN must not be lost.
-      if (!(errors.max <= drawn.reference_max_error)) drawn.reference_max_error = errors.max;
-      if (!(errors.rms <= drawn.reference_rms_error)) drawn.reference_rms_error = errors.rms;
+      const DType type = answers_[drawn.reference.size()]->type;
+      drawn.AddReference(ErrorsOf(type, *reference, *values, drawn.rms.back()));
       drawn.sample.push_back(*std::move(positions));
       drawn.exact.push_back(*std::move(values));
     }
@@ -304,14 +319,36 @@ class TorchOracle : public Oracle {
     return bytes + largest;
   }
 
+  static int64_t BytesOf(const std::vector<const graph::Tensor*>& tensors) {
+    int64_t bytes = 0;
+    for (const graph::Tensor* tensor : tensors) bytes += tensor->bytes();
+    return bytes;
+  }
+  int64_t InputBytes() const { return BytesOf(inputs_); }
+
+  // While fp64 is run the inputs are still there, and the answers are not any more.
   json ExactArguments() const {
-    return {{"sample", kSampled}, {"whole_bytes", WholeBytes()}, {"budget_bytes", budget_}};
+    const int64_t room =
+        room_.bytes > 0 ? std::max<int64_t>(0, room_.bytes - InputBytes()) : budget_;
+    return {{"sample", kSampled},
+            {"whole_bytes", WholeBytes()},
+            {"budget_bytes", std::min(budget_, room)}};
+  }
+
+  static std::set<std::string> WantedOf(const v1::Problem& problem,
+                                        const TorchOracleOptions& options) {
+    const auto& asked = problem.torch().baselines();
+    if (!asked.empty()) return {asked.begin(), asked.end()};
+    return {options.baselines.begin(), options.baselines.end()};
   }
 
   const std::shared_ptr<TorchChild> child_;
   const int64_t budget_;
   const Graph graph_;
   const std::string source_, digest_;
+  const std::set<std::string> wanted_;  // baselines beside eager, and "graph"
+  Room room_;
+  int64_t peak_bytes_ = 0;
   std::vector<const graph::Tensor*> inputs_;   // inputs, then weights; into graph_
   std::vector<const graph::Tensor*> answers_;  // outputs, then updated states
 };

@@ -32,8 +32,11 @@ struct TorchOracleOptions {
   std::string python_path;  // folder that has warpsmith_torch/
   std::string device;       // "cuda:0", or "cpu" for the host device
   std::string cache_dir;    // baselines of earlier runs; empty: no cache
-  // Baselines to time, of eager, graph, compile, compile_graph; empty: all the device has.
-  std::vector<std::string> baselines;
+  // Baselines to time beside eager where the problem does not say: compile, max (max-autotune), and
+  // graph (each as a CUDA graph too).
+  std::vector<std::string> baselines = {"compile", "graph"};
+  std::string clock;         // libwarpsmith_clock.so; needed on a card
+  int64_t memory_bytes = 0;  // as if the card had only so many; 0: all
   // Device memory that exact answers may take; beyond it only a part of a batch is run in fp64.
   // 0: 64 GiB on a card, 4 GiB on the host.
   int64_t exact_bytes = 0;

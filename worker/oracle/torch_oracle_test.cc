@@ -76,6 +76,7 @@ TorchOracleOptions OptionsFor(const std::string& cache_dir = "") {
   options.device = "cpu";
   options.cache_dir = cache_dir;
   options.baselines = {"eager"};
+  options.clock = "none, on the processor";
   return options;
 }
 
@@ -157,8 +158,8 @@ TEST_CASE("draws are those of the module, and answered by it", "[torch]") {
     CHECK(drawn->sample[0].size() == 24);
     CHECK(drawn->exact[0].size() == 24);
     CHECK(drawn->exact[1].empty());
-    CHECK(ErrorsOf(answers[0], drawn->exact[0]).max < 1e-6);
-    CHECK(ErrorsOf(answers[2], drawn->exact[2]).max < 1e-6);
+    CHECK(ErrorsOf(graph::DType::kF32, answers[0], drawn->exact[0]).max < 1e-6);
+    CHECK(ErrorsOf(graph::DType::kF32, answers[2], drawn->exact[2]).max < 1e-6);
     CHECK(drawn->reference_max_error < 1e-4);
     CHECK(drawn->reference_max_error >= drawn->reference_rms_error);
     const auto labels = Read<int64_t>(*device, *drawn->inputs[1]);
@@ -181,12 +182,22 @@ TEST_CASE("baselines are measured once", "[torch]") {
   REQUIRE(first->baselines_size() == 1);
   CHECK(first->baselines(0).name() == "eager");
   CHECK(first->baselines(0).accurate());
-  CHECK(first->baselines(0).median_us() > 0);
+  CHECK(first->baselines(0).times().call_us() > 0);
+  CHECK(first->baselines(0).times().graph_us() == 0);  // there are none on the processor
   CHECK_FALSE(first->from_cache());
   const auto again = (*oracle)->TimeBaselines(*device);
   REQUIRE(again.ok());
   CHECK(again->from_cache());
-  CHECK(again->baselines(0).median_us() == first->baselines(0).median_us());
+  CHECK(again->baselines(0).times().call_us() == first->baselines(0).times().call_us());
+  // What was asked for is a part of the key.
+  v1::Problem more = problem;
+  more.mutable_torch()->add_baselines("eager");
+  more.mutable_torch()->add_baselines("graph");
+  auto asked = MakeTorchOracle(options, more, GraphOf(more));
+  REQUIRE(asked.ok());
+  const auto other = (*asked)->TimeBaselines(*device);
+  REQUIRE(other.status().message() == "");
+  CHECK_FALSE(other->from_cache());
   std::filesystem::remove_all(folder);
 }
 
@@ -195,7 +206,7 @@ TEST_CASE("a baseline that cannot be timed is named with the reason, and tried a
       std::filesystem::temp_directory_path() / ("warpsmith_torch_test_" + std::to_string(getpid()));
   TorchOracleOptions options = OptionsFor(folder);
   if (NoPython(options)) return;
-  options.baselines = {"eager", "compile"};
+  options.baselines = {"compile", "max"};
   v1::Problem problem = BatchNormProblem();
   problem.mutable_torch()->set_source(problem.torch().source() + R"(
 def refuse(*arguments, **options):
@@ -210,6 +221,7 @@ torch.compile = refuse
     REQUIRE(report.status().message() == "");
     CHECK(report->baselines_size() == 1);
     CHECK(report->missing().at("compile") == "no compiler here");
+    CHECK(report->missing().at("max") == "no compiler here");
     CHECK_FALSE(report->from_cache());
   }
   std::filesystem::remove_all(folder);
@@ -303,7 +315,7 @@ def get_inputs(): return [torch.rand(4)]
     const std::vector<Values> answers = Evaluated(*device, graph, *drawn);
     std::vector<double> there;
     for (int64_t position : drawn->sample[0]) there.push_back(answers[0][position]);
-    CHECK(ErrorsOf(there, drawn->exact[0]).max < 1e-12);
+    CHECK(ErrorsOf(graph::DType::kF32, there, drawn->exact[0]).max < 1e-12);
   }
 }
 
@@ -347,7 +359,7 @@ TEST_CASE("what does not fit in fp64 is measured on a part of the batch, if it h
     const std::vector<Values> answers = Evaluated(*device, graph, *drawn);
     std::vector<double> there;
     for (int64_t position : sample) there.push_back(answers[0][position]);
-    CHECK(ErrorsOf(there, exact).max < 1e-12);
+    CHECK(ErrorsOf(graph::DType::kF32, there, exact).max < 1e-12);
     CHECK(drawn->reference_max_error > 0);
   }
 }
@@ -363,15 +375,16 @@ TEST_CASE("the baseline cache tells its keys apart", "[torch]") {
       std::filesystem::temp_directory_path() / ("warpsmith_cache_test_" + std::to_string(getpid()));
   const BaselineCache cache(folder);
   v1::BaselineReport report;
-  report.add_baselines()->set_median_us(3.5);
-  const BaselineKey key = {"digest", "card", "driver", "2.8"};
+  report.add_baselines()->mutable_times()->set_graph_us(3.5);
+  const BaselineKey key = {"digest", "card", "driver", "2.8", "graph"};
   CHECK_FALSE(cache.Find(key).has_value());
   REQUIRE(cache.Store(key, report).ok());
   REQUIRE(cache.Find(key).has_value());
-  CHECK(cache.Find(key)->baselines(0).median_us() == 3.5);
+  CHECK(cache.Find(key)->baselines(0).times().graph_us() == 3.5);
   CHECK(cache.Find(key)->from_cache());
-  CHECK_FALSE(cache.Find({"digest", "card", "driver", "2.9"}).has_value());
-  CHECK_FALSE(cache.Find({"digest", "cardd", "river", "2.8"}).has_value());
+  CHECK_FALSE(cache.Find({"digest", "card", "driver", "2.9", "graph"}).has_value());
+  CHECK_FALSE(cache.Find({"digest", "cardd", "river", "2.8", "graph"}).has_value());
+  CHECK_FALSE(cache.Find({"digest", "card", "driver", "2.8", "compile,graph"}).has_value());
   CHECK_FALSE(BaselineCache("").Find(key).has_value());
   std::filesystem::remove_all(folder);
 }
