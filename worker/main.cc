@@ -25,6 +25,7 @@
 #include "common/telemetry/log.h"
 #include "worker/agent/device_evaluator.h"
 #include "worker/agent/optimiser.h"
+#include "worker/call/call_timer.h"
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/outbox.h"
 #include "worker/daemon/planner_link.h"
@@ -204,7 +205,15 @@ int Run(Flags flags) {
   judge::JudgeClient judge(judge_options);
   agent::DeviceEvaluator::Settings settings;
   settings.use_torch = !flags.python.empty();
-  agent::DeviceEvaluator evaluator(**pool, judge, settings);
+  call::CallTimer::Options timer_options;
+  timer_options.python = flags.python;
+  timer_options.python_path = base::PythonFolder(base::ProgramFolder());
+  timer_options.device = flags.device;
+  timer_options.arch = device->arch;
+  timer_options.clock = base::ProgramFolder() + "/libwarpsmith_clock.so";
+  const call::CallTimer timer(timer_options);
+  agent::DeviceEvaluator evaluator(**pool, judge, settings,
+                                   device->kind == "cuda" ? &timer : nullptr);
   agent::Options agent_options;
   agent_options.target = device::TargetOf(*device);
   agent::Optimiser optimiser(evaluator, agent_options);

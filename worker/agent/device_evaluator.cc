@@ -66,8 +66,12 @@ v1::Verdict VerdictOf(const absl::Status& status) {
 }  // namespace
 
 DeviceEvaluator::DeviceEvaluator(device::CompilePool& pool, judge::JudgeClient& judge,
-                                 Settings settings)
-    : pool_(pool), judge_(judge), settings_(settings), thread_([this] { Loop(); }) {}
+                                 Settings settings, const call::CallTimer* timer)
+    : pool_(pool),
+      judge_(judge),
+      settings_(settings),
+      timer_(timer),
+      thread_([this] { Loop(); }) {}
 
 DeviceEvaluator::~DeviceEvaluator() {
   Abandon();
@@ -99,7 +103,11 @@ absl::StatusOr<v1::JudgeOpened> DeviceEvaluator::Open(const v1::Problem& problem
     *compiled.mutable_report() = binary->report;
   }
   absl::StatusOr<v1::JudgeOpened> opened;
-  OnJudgeThread([&] { opened = judge_.Open(request); });
+  OnJudgeThread([&] {
+    plans_.clear();
+    cubins_.clear();
+    opened = judge_.Open(request);
+  });
   return opened;
 }
 
@@ -126,6 +134,20 @@ absl::StatusOr<v1::JudgeFinal> DeviceEvaluator::Finalise() {
   absl::StatusOr<v1::JudgeFinal> final;
   OnJudgeThread([&] { final = judge_.Finalise(); });
   return final;
+}
+
+Exported DeviceEvaluator::TimeExport() {
+  Exported exported;
+  if (timer_ == nullptr || plans_.empty()) return exported;
+  exported.cubins = cubins_;
+  const auto times = timer_->Time(plans_, cubins_);
+  if (times.ok()) {
+    exported.call_us = times->call_us;
+    exported.graph_us = times->graph_us;
+  } else {
+    exported.missing = Shortened(times.status().message());
+  }
+  return exported;
 }
 
 std::vector<std::future<DeviceEvaluator::Compiled>> DeviceEvaluator::Compile(
@@ -159,6 +181,14 @@ Evaluated DeviceEvaluator::Judge(Job& job) {
     evaluated.verdict = v1::JUDGE_FAILED;
     evaluated.reason = Shortened(verdict.status().message());
     return evaluated;
+  }
+  if (verdict->verdict() == v1::ACCEPTED) {
+    plans_.clear();
+    cubins_.clear();
+    for (v1::CompiledPlan& compiled : *request.mutable_plans()) {
+      plans_.push_back(std::move(*compiled.mutable_plan()));
+      cubins_.push_back(std::move(*compiled.mutable_binary()));
+    }
   }
   evaluated.verdict = verdict->verdict();
   evaluated.reason = Shortened(verdict->reason());

@@ -22,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "worker/agent/evaluator.h"
+#include "worker/call/call_timer.h"
 #include "worker/device/compile_pool.h"
 #include "worker/judge/judge_client.h"
 
@@ -35,8 +36,10 @@ class DeviceEvaluator : public Evaluator {
     absl::Duration compile_limit = absl::Seconds(30);  // of one source
   };
 
-  // `pool` and `judge` outlive the evaluator, which alone uses the judge meanwhile.
-  DeviceEvaluator(device::CompilePool& pool, judge::JudgeClient& judge, Settings settings);
+  // `pool`, `judge` and `timer` outlive the evaluator, which alone uses the judge meanwhile.
+  // `timer`: of exported calls; null: the device is no card.
+  DeviceEvaluator(device::CompilePool& pool, judge::JudgeClient& judge, Settings settings,
+                  const call::CallTimer* timer = nullptr);
   ~DeviceEvaluator() override;
 
   absl::StatusOr<v1::JudgeOpened> Open(const v1::Problem& problem, uint64_t seed,
@@ -44,6 +47,7 @@ class DeviceEvaluator : public Evaluator {
   std::future<Evaluated> Submit(Candidate candidate) override;
   void Abandon() override;
   absl::StatusOr<v1::JudgeFinal> Finalise() override;
+  Exported TimeExport() override;
 
  private:
   using Compiled = absl::StatusOr<device::Binary>;
@@ -63,6 +67,10 @@ class DeviceEvaluator : public Evaluator {
   device::CompilePool& pool_;
   judge::JudgeClient& judge_;
   const Settings settings_;
+  const call::CallTimer* const timer_;
+  // Of the incumbent. The judge's thread writes it, TimeExport reads it while that is idle.
+  std::vector<v1::Plan> plans_;
+  std::vector<std::string> cubins_;
 
   absl::Mutex mutex_;
   std::deque<std::unique_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);

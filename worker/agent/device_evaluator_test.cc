@@ -28,13 +28,15 @@ struct Host {
     judging.arguments = {"--cache-dir", cache};
     judge = std::make_unique<judge::JudgeClient>(judging);
     evaluator = std::make_unique<DeviceEvaluator>(*pool, *judge,
-                                                  DeviceEvaluator::Settings{.use_torch = false});
+                                                  DeviceEvaluator::Settings{.use_torch = false},
+                                                  &timer);
     target.arch = "host";
     target.sm_count = 1;
     target.max_cluster = 1;
   }
 
   codegen::Target target;
+  const call::CallTimer timer{{}};  // without a Python
   std::unique_ptr<device::CompilePool> pool;
   std::unique_ptr<judge::JudgeClient> judge;
   std::unique_ptr<DeviceEvaluator> evaluator;
@@ -75,6 +77,8 @@ TEST_CASE("softmax is made faster on this processor", "[agent][host]") {
   // One kernel where the baseline has four. What it gains depends on who else is at work here.
   CHECK(best.speedup() > 0);
   CHECK(best.solution().plans(0).steps_size() == 1);
+  CHECK(best.cubins_size() == 1);
+  CHECK(best.call_missing() == "the worker has no Python with PyTorch");
   for (const auto& trial : recorder.trials) {
     INFO(trial.action() << ": " << trial.reason());
     CHECK(trial.verdict() != v1::WRONG);

@@ -35,6 +35,13 @@ struct Evaluated {
   int64_t peak_bytes = 0;
 };
 
+// The incumbent as a user runs it: exported.
+struct Exported {
+  std::vector<std::string> cubins;   // one for each plan; none: the device has no such thing
+  double call_us = 0, graph_us = 0;  // of a plain call, and as a CUDA graph; 0: not timed
+  std::string missing;               // why not
+};
+
 // Used by one thread.
 class Evaluator {
  public:
@@ -52,6 +59,9 @@ class Evaluator {
   virtual void Abandon() = 0;
   // Times the incumbent beside the baselines again. Nothing may be under way.
   virtual absl::StatusOr<v1::JudgeFinal> Finalise() = 0;
+  // Times the incumbent's exported call, in a process of its own. Nothing may be under way. Empty
+  // for a device that is no card.
+  virtual Exported TimeExport() { return {}; }
 };
 
 }  // namespace warpsmith::agent

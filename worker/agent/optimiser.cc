@@ -423,11 +423,19 @@ class Slice {
     if (final->verdict().times().graph_us() > 0) {
       *best_.mutable_times() = final->verdict().times();
     }
+    AddExport(evaluator_.TimeExport());
     SetBaselines(final->baselines().baselines_size() > 0 ? final->baselines() : opened_.baselines(),
                  best_);
     best_.set_peak_bytes(std::max(best_.peak_bytes(), final->verdict().peak_bytes()));
     reporter_.OnIncumbent(best_);
     return absl::OkStatus();
+  }
+
+  void AddExport(const Exported& exported) {
+    for (const std::string& cubin : exported.cubins) best_.add_cubins(cubin);
+    best_.mutable_times()->set_call_us(exported.call_us);
+    best_.set_call_graph_us(exported.graph_us);
+    best_.set_call_missing(exported.missing);
   }
 
   bool AtLight() const {

@@ -1,0 +1,48 @@
+// What a user's call of the exported kernels takes: timed by a Python process of its own, which has
+// neither the reference nor answers, over the launcher that exports carry.
+//
+//   CallTimer timer({.python = "python3", .python_path = folder, .device = "cuda:0", ...});
+//   auto times = timer.Time(plans, cubins);
+//
+// The device must be idle meanwhile. The process is started for each call and ends with it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "warpsmith/v1/solution.pb.h"
+
+namespace warpsmith::call {
+
+// Geometric means over plans, in microseconds, on an idle device with L2 flushed.
+struct CallTimes {
+  double call_us = 0;
+  double graph_us = 0;  // of the same call, replayed as a CUDA graph by the same process
+};
+
+class CallTimer {
+ public:
+  struct Options {
+    std::string python;                       // with PyTorch; empty: there is none
+    std::string python_path;                  // the folder that holds warpsmith_torch/
+    std::string device;                       // "cuda:0"
+    std::string arch;                         // "sm_90a"
+    std::string clock;                        // path of libwarpsmith_clock.so
+    double seconds = 0.3;                     // of timing, a plan
+    absl::Duration limit = absl::Minutes(2);  // of all of it; importing PyTorch is most
+  };
+
+  explicit CallTimer(Options options) : options_(std::move(options)) {}
+
+  // `cubins`: one for each plan. FailedPrecondition: there is no Python with PyTorch. Internal:
+  // what the process said. DeadlineExceeded: it was killed.
+  absl::StatusOr<CallTimes> Time(const std::vector<v1::Plan>& plans,
+                                 const std::vector<std::string>& cubins) const;
+
+ private:
+  const Options options_;
+};
+
+}  // namespace warpsmith::call

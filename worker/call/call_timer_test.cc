@@ -1,0 +1,74 @@
+#include "worker/call/call_timer.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace warpsmith::call {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder with a warpsmith_torch/call_time.py that answers with what the test says.
+class Python {
+ public:
+  explicit Python(const std::string& program)
+      : folder_((fs::temp_directory_path() / "warpsmith_call_timer_test").string()) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ + "/warpsmith_torch");
+    std::ofstream(folder_ + "/warpsmith_torch/__init__.py") << "\n";
+    std::ofstream(folder_ + "/warpsmith_torch/call_time.py")
+        << "import json, sys\nrequest = json.loads(sys.stdin.readline())\n"
+        << program << "\n";
+  }
+  ~Python() { fs::remove_all(folder_); }
+
+  absl::StatusOr<CallTimes> Time(const std::vector<std::string>& cubins = {"one", "two"}) const {
+    CallTimer::Options options;
+    options.python = "python3";
+    options.python_path = folder_;
+    options.device = "cuda:0";
+    options.arch = "sm_90a";
+    options.limit = absl::Seconds(30);
+    v1::Plan plan;
+    plan.set_workload("w");
+    return CallTimer(options).Time({plan, plan}, cubins);
+  }
+
+ private:
+  const std::string folder_;
+};
+
+std::string Refusal(const absl::StatusOr<CallTimes>& times) {
+  return std::string(times.status().message());
+}
+
+TEST_CASE("times are geometric means over plans", "[call]") {
+  const Python python(R"(
+assert request["architecture"] == "sm_90a" and len(request["plans"]) == 2
+assert request["plans"][0]["workload"] == "w" and request["binaries"][0] != request["binaries"][1]
+print(json.dumps({"call_us": [10, 40], "graph_us": [8, 2]})))");
+  const auto times = python.Time();
+  REQUIRE(Refusal(times) == "");
+  CHECK(times->call_us == Approx(20));
+  CHECK(times->graph_us == Approx(4));
+}
+
+TEST_CASE("what goes wrong is said", "[call]") {
+  const auto fails = [](const std::string& program, const std::string& text) {
+    const std::string refusal = Refusal(Python(program).Time());
+    INFO(refusal);
+    CHECK(refusal.find(text) != std::string::npos);
+  };
+  fails("print(json.dumps({'error': 'CUDA out of memory'}))", "CUDA out of memory");
+  fails("print(json.dumps({'call_us': [1], 'graph_us': [1, 1]}))", "not a time a plan");
+  fails("print(json.dumps({'call_us': [1, 0], 'graph_us': [1, 1]}))", "a time that is none");
+  fails("print('hello')", "an answer that is none");
+  fails("sys.exit('no such module')", "no such module");
+  CHECK(Refusal(Python("").Time({"one"})) == "there is not a binary for each plan");
+  CHECK(Refusal(CallTimer({}).Time({}, {})) == "the worker has no Python with PyTorch");
+}
+
+}  // namespace
+}  // namespace warpsmith::call
