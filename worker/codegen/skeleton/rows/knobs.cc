@@ -244,6 +244,10 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
     check.That(together <= domain.kept(),
                StrCat("rows.rows_at_once is ", together, "; there are ", domain.kept(), " rows"));
   }
+  // A block without a vector of its own has nothing to do.
+  check.That(rows.blocks_per_row() <= std::max<int64_t>(1, form.vectors()),
+             StrCat("rows.blocks_per_row is ", rows.blocks_per_row(), "; a row has ",
+                    form.vectors(), " vectors"));
   if (rows.blocks_per_row() > 1) {
     CheckMeeting(domain, form, rows, target, check);
   } else {
