@@ -59,7 +59,7 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
 
   Finished shown = fleet.Warpsmith({"show", "softmax_rows"});
   CHECK(shown.code == 0);
-  CHECK_THAT(shown.out, Contains("r1/softmax_rows@host") && Contains("baselines") &&
+  CHECK_THAT(shown.out, Contains("r1/softmax_rows@host") && Contains("times of a run") &&
                             Contains("specialists") && Contains("accuracy"));
   Finished json = fleet.Warpsmith({"show", "swish", "-o", "json"});
   REQUIRE(json.code == 0);

@@ -126,8 +126,7 @@ absl::StatusOr<v1::Group> ResolveColumns(const Analysis& group, const Domain& do
   const int threads = columns.block_threads(), rows = columns.thread_rows();
   check.That(rows <= threads && threads % rows == 0,
              StrCat("columns.thread_rows is ", rows, "; it must divide block_threads, ", threads));
-  check.Range("columns.split", columns.split(), 1,
-              Passes(domain, form) ? 1 : std::min<int64_t>(kMaxSplit, domain.reduced()));
+  check.Range("columns.split", columns.split(), 1, Passes(domain, form) ? 1 : kMaxSplit);
   CheckResidency("columns", threads, columns.blocks_per_sm(), ColumnsSharedBytes(columns, form),
                  target, check);
   if (!check.status().ok()) return check.status();
