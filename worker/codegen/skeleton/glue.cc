@@ -57,6 +57,22 @@ int WidthFor(const Analysis& group, int64_t bytes) {
   return static_cast<int>(std::max<int64_t>(1, bytes / widest));
 }
 
+FrameMaker ElementFrame(const Domain& domain, int width) {
+  return [&domain, width](Values& values) {
+    Frame frame;
+    frame.width = width;
+    frame.element =
+        values.NewVariable("i", {0, std::max<int64_t>(0, domain.kept() - width)}, width);
+    Index linear = Index::Of(frame.element);
+    if (width > 1) {
+      frame.lane = values.NewVariable("j", {0, width - 1});
+      linear = linear + Index::Of(frame.lane);
+    }
+    frame.axes = Unflatten(linear, domain.Extents(Role::kKept));
+    return frame;
+  };
+}
+
 bool FitsVector(graph::DType type, int width) {
   return width * graph::SizeOf(type) <= kMaxVectorBytes;
 }

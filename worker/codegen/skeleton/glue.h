@@ -22,7 +22,8 @@ struct Style {
   int load_hint = 0, store_hint = 0;  // 1: streaming
   bool fast_math = false;
   v1::Accumulator accumulator = v1::ACCUMULATOR_F32;  // of sums that a thread adds up
-  bool rows_share = false;  // rows are worked on together: what does not depend on the row is shared
+  bool rows_share =
+      false;  // rows are worked on together: what does not depend on the row is shared
 };
 // Of resolved knobs; `knobs` are those of the group's skeleton.
 template <class Knobs>
@@ -44,6 +45,9 @@ GroupContext ContextOf(const Analysis& group, const Domain& domain, const Style&
 
 // Widest vector in elements that `bytes` allow over all tensors that the group streams.
 int WidthFor(const Analysis& group, int64_t bytes);
+
+// Elements in row-major order: the number of the first of `width` neighbours, a multiple of it.
+FrameMaker ElementFrame(const Domain& domain, int width);
 
 // Whether that many elements are one access.
 bool FitsVector(graph::DType type, int width);

@@ -131,22 +131,6 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   return {members.str(), load.Finish(), emit.Finish()};
 }
 
-FrameMaker ElementFrame(const Domain& domain, int width) {
-  return [&domain, width](Values& values) {
-    Frame frame;
-    frame.width = width;
-    frame.element =
-        values.NewVariable("i", {0, std::max<int64_t>(0, domain.kept() - width)}, width);
-    Index linear = Index::Of(frame.element);
-    if (width > 1) {
-      frame.lane = values.NewVariable("j", {0, width - 1});
-      linear = linear + Index::Of(frame.lane);
-    }
-    frame.axes = Unflatten(linear, domain.Extents(Role::kKept));
-    return frame;
-  };
-}
-
 absl::StatusOr<Kernel> BuildElements(const Analysis& group, const Domain& domain, int width) {
   return BuildKernel(group.graph(), domain, group.in_memory(), ElementFrame(domain, width));
 }

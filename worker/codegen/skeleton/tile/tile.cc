@@ -58,22 +58,6 @@ struct Form {
   kernels::TileChoice choice;
 };
 
-FrameMaker ElementFrame(const Domain& domain, int width) {
-  return [&domain, width](Values& values) {
-    Frame frame;
-    frame.width = width;
-    frame.element =
-        values.NewVariable("i", {0, std::max<int64_t>(0, domain.kept() - width)}, width);
-    Index linear = Index::Of(frame.element);
-    if (width > 1) {
-      frame.lane = values.NewVariable("j", {0, width - 1});
-      linear = linear + Index::Of(frame.lane);
-    }
-    frame.axes = Unflatten(linear, domain.Extents(Role::kKept));
-    return frame;
-  };
-}
-
 class Writer {
  public:
   Writer(const Analysis& group, const Domain& domain, const Form& form, const Style& style,
