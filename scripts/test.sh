@@ -5,7 +5,7 @@
 #   scripts/test.sh [--thorough] [PRESET] [ctest arguments]
 #
 # PRESET: release (default), dev, asan, tsan. --thorough: 3,000 random graphs instead of some hundred;
-# it takes 40 minutes on two processors instead of 15.
+# six minutes more on two processors.
 #
 # WARPSMITH_PYTHON names an interpreter with PyTorch and NVRTC (see scripts/install-deps.sh).
 set -euo pipefail

@@ -447,6 +447,9 @@ class Generator : public RandomViews {
       if (graph_.tensors[t].node < 0 || graph_.outputs.size() == kMaxOutputs) continue;
       if (!used[t] || dice_.OneIn(6)) graph_.outputs.push_back(static_cast<int>(t));
     }
+    // Where updates use everything.
+    if (graph_.outputs.empty() && !graph_.nodes.empty())
+      graph_.outputs.push_back(graph_.nodes.back().outputs[0]);
   }
 };
 
