@@ -127,12 +127,7 @@ TEST_CASE("without PyTorch the op-by-op plan is the baseline") {
   CHECK(opened.baselines().baselines(0).times().device_us() > 0);
   CHECK(opened.baselines().baselines(0).times().graph_us() > 0);
   CHECK(court.judge.Finalise().status().code() == absl::StatusCode::kFailedPrecondition);
-  // Replays on a busy machine may look as if they depended on what inputs were seen.
-  v1::JudgeVerdict verdict;
-  for (int i = 0; i < 4 && verdict.verdict() != v1::ACCEPTED; ++i)
-    verdict = court.Evaluate({HonestPlan("gate", 0)});
-  INFO(verdict.reason());
-  REQUIRE(verdict.verdict() == v1::ACCEPTED);
+  REQUIRE(court.Evaluate({HonestPlan("gate", 0)}).verdict() == v1::ACCEPTED);
   auto final = court.judge.Finalise();
   REQUIRE(final.ok());
   INFO(final->ShortDebugString());
