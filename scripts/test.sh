@@ -6,7 +6,7 @@
 #
 # PRESET: release (default), dev, asan, tsan. --thorough: 3,000 random graphs instead of some hundred;
 # six minutes more on two processors.
-#
+# WARPSMITH_TEST_THOROUGH=1 (set by it): cases that take a sample otherwise take everything.
 # WARPSMITH_PYTHON names an interpreter with PyTorch and NVRTC (see scripts/install-deps.sh).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,7 +15,7 @@ limit=600
 if [[ "${1:-}" == --thorough ]]; then
   shift
   limit=1500
-  export WARPSMITH_PROPERTY_GRAPHS=3000 WARPSMITH_PROPERTY_PROCESSES=2
+  export WARPSMITH_TEST_THOROUGH=1 WARPSMITH_PROPERTY_GRAPHS=3000 WARPSMITH_PROPERTY_PROCESSES=2
 fi
 preset=release
 case "${1:-}" in release | dev | asan | tsan) preset=$1; shift ;; esac

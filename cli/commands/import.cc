@@ -16,10 +16,12 @@ struct Flags {
   std::vector<std::string> baselines;
 };
 
-absl::StatusOr<int> ImportFromKernelBench(const Context& context, const Flags& flags) {
+using Importer = absl::StatusOr<import::Imported>(const import::ImportOptions&);
+
+absl::StatusOr<int> ImportFrom(Importer importer, const Context& context, const Flags& flags) {
   import::ImportOptions options = flags.options;
   options.python_path = context.python_path;
-  absl::StatusOr<import::Imported> imported = import::ImportKernelBench(options);
+  absl::StatusOr<import::Imported> imported = importer(options);
   if (!imported.ok()) return imported.status();
   for (const std::string& why : imported->skipped) {
     std::cerr << "warpsmith: left out: " << why << "\n";
@@ -57,20 +59,27 @@ void AddImport(CLI::App& app, const Context& context, Command& chosen) {
   bench->add_option("--level", flags->options.level, "1 to 4")->check(CLI::Range(1, 4))->required();
   bench->add_option("--only", flags->options.only,
                     "problem numbers, e.g. 19,23-40; all if not given");
-  bench->add_option("--out", flags->out, "the problem set to write")->required();
-  bench
-      ->add_option(
-          "--baselines", flags->baselines,
-          "what is timed beside eager, e.g. compile,graph,max: compile, max (torch.compile "
-          "with max-autotune, up to a minute a problem), and graph (each as a CUDA graph "
-          "too); compile,graph if not given")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"eager", "compile", "graph", "max"}));
-  bench->add_option("--python", flags->options.python,
-                    "Python with PyTorch 2.8 or newer; python3 if not given");
-  bench->callback([&context, &chosen, flags] {
-    chosen = [&context, flags] { return ImportFromKernelBench(context, *flags); };
-  });
+  CLI::App* modules = sub->add_subcommand(
+      "modules", "From a folder of files like KernelBench's, each perhaps for several workloads");
+  modules->add_option("DIR", flags->options.directory, "folder with NAME.py, ...")->required();
+  modules->add_option("--only", flags->options.only, "names, e.g. gelu,rms_norm; all if not given");
+  const std::pair<CLI::App*, Importer*> importers[] = {{bench, import::ImportKernelBench},
+                                                       {modules, import::ImportModules}};
+  for (const auto& [from, importer] : importers) {
+    from->add_option("--out", flags->out, "the problem set to write")->required();
+    from->add_option(
+            "--baselines", flags->baselines,
+            "what is timed beside eager, e.g. compile,graph,max: compile, max (torch.compile "
+            "with max-autotune, up to a minute a problem), and graph (each as a CUDA graph "
+            "too); compile,graph if not given")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"eager", "compile", "graph", "max"}));
+    from->add_option("--python", flags->options.python,
+                     "Python with PyTorch 2.8 or newer; python3 if not given");
+    from->callback([&context, &chosen, flags, importer = importer] {
+      chosen = [&context, flags, importer] { return ImportFrom(importer, context, *flags); };
+    });
+  }
 }
 
 }  // namespace warpsmith::cli

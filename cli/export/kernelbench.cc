@@ -50,7 +50,12 @@ absl::StatusOr<std::vector<std::string>> TensorArguments(const v1::TorchModule& 
     for (const auto& candidate : torch.scalars()) {
       if (candidate.position() == i) scalar = &candidate;
     }
-    if (scalar != nullptr) {
+    if (scalar != nullptr && scalar->empty_shape_size() > 0) {
+      const std::string shape = Tuple(scalar->empty_shape());
+      checks.push_back(absl::StrCat("if tuple(", parameter.name, ".shape) != ", shape, ":"));
+      checks.push_back(absl::StrCat("    _refuse(\"", parameter.name, "\", tuple(", parameter.name,
+                                    ".shape), ", shape, ")"));
+    } else if (scalar != nullptr) {
       const std::string value = Number(scalar->value());
       checks.push_back(absl::StrCat("if ", parameter.name, " != ", value, ":"));
       checks.push_back(absl::StrCat("    _solution.refuse(\"", parameter.name, "\", ",
@@ -204,7 +209,15 @@ class Writer {
       used.insert(found);
       results.push_back(found);
     }
-    return results;
+    if (problem_.torch().outputs().empty()) return results;
+    std::vector<int> given;
+    for (const int output : problem_.torch().outputs()) {
+      if (output < 0 || output >= results.size()) {
+        return absl::InvalidArgumentError(absl::StrCat("the graph has no output ", output));
+      }
+      given.push_back(results[output]);
+    }
+    return given;
   }
 
   // Names of what a plan is given, and what forward makes of its outputs, which all share.

@@ -1,5 +1,7 @@
 #include "cli/import/aten.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -76,6 +78,9 @@ absl::Status AddPlaceholders(const Dump& dump, Lowering& l) {
         p.name, l.graph.AddInput(Role::kInput, name, p.meta.type, p.meta.shape, p.distribution));
   }
   for (const Placeholder& p : dump.placeholders) {
+    if (p.kind == Placeholder::Kind::kEmpty) l.BindPlaceholder(p.name, kEmpty);
+  }
+  for (const Placeholder& p : dump.placeholders) {
     const bool param = p.kind == Placeholder::Kind::kParam;
     if (!param && p.kind != Placeholder::Kind::kBuffer) continue;
     if (l.graph.Find(StateName(p.state)) >= 0) {
@@ -105,11 +110,17 @@ absl::Status LowerNode(const AtenNode& node, Lowering& l) {
     l.Bind(l.Bound(self->second["node"].get<std::string>(), static_cast<int>(l.Int("index"))));
     return absl::OkStatus();
   }
+  bool any = node.outputs.empty();
+  for (int output = 0; output < node.outputs.size(); ++output) {
+    if (node.outputs[output].empty) l.Bind(kEmpty, output);
+    any = any || !node.outputs[output].empty;
+  }
+  if (!any) return absl::OkStatus();
   const auto found = AllOperators().find(node.op);
   if (found == AllOperators().end()) return Refused(node.op + " is not supported");
   for (int output = 0; output < node.outputs.size(); ++output) {
     const Meta& meta = node.outputs[output];
-    if (!meta.refusal.empty() && (output == 0 || l.Used(output))) {
+    if (!meta.refusal.empty() && !meta.empty && (output == 0 || l.Used(output))) {
       return l.Unsupported(meta.refusal);
     }
   }
@@ -119,6 +130,15 @@ absl::Status LowerNode(const AtenNode& node, Lowering& l) {
 }
 
 }  // namespace
+
+std::vector<int> OutputsOf(const Dump& dump) {
+  std::map<std::string, int> known;
+  std::vector<int> places;
+  for (const std::string& name : dump.outputs) {
+    places.push_back(known.emplace(name, static_cast<int>(known.size())).first->second);
+  }
+  return places;
+}
 
 std::string StateName(const std::string& state) {
   const bool letter =
@@ -140,9 +160,24 @@ absl::StatusOr<graph::Graph> LowerAten(const Dump& dump) {
     status = LowerNode(node, l);
   }
   if (!status.ok()) return status;
+  const std::vector<int> places = OutputsOf(dump);
+  std::vector<int> outputs;  // of forward
   for (const std::string& name : dump.outputs) {
     const int tensor = l.Bound(name);
+    if (tensor == kEmpty) return Refused(absl::StrCat("the output '", name, "' has no elements"));
     if (tensor < 0) return Refused(absl::StrCat("the output '", name, "' is no tensor"));
+    outputs.push_back(tensor);
+  }
+  for (int output = 0; output < outputs.size(); ++output) {
+    if (places[output] < l.graph.outputs.size()) continue;  // given before
+    int tensor = outputs[output];
+    const auto& given = l.graph.outputs;
+    if (std::find(given.begin(), given.end(), tensor) != given.end()) {
+      // Another tensor to PyTorch, though of the same elements.
+      const Shape shape = l.ShapeOf(tensor);
+      tensor = l.AddMap(l.FreeName(dump.outputs[output] + ".copy"), shape,
+                        [&](const Exprs& at) { return graph::Load(l.graph, tensor, at); });
+    }
     l.graph.outputs.push_back(tensor);
   }
   for (const Dump::Update& update : dump.updates) {

@@ -20,6 +20,10 @@ namespace warpsmith::import {
 // "aten.convolution.default is not supported".
 absl::StatusOr<graph::Graph> LowerAten(const Dump& dump);
 
+// For each tensor that forward gives, which of the graph's outputs it is: the same where forward
+// gives one twice.
+std::vector<int> OutputsOf(const Dump& dump);
+
 // The name a parameter or buffer has in the graph: its own, unless that does not begin as a name
 // must ("0.weight" becomes "_0.weight").
 std::string StateName(const std::string& state);

@@ -44,6 +44,9 @@ const OperatorTable& CreationOperators() {
       {"aten.fill.Scalar", Filled("value:n", "value")},
       {"aten.zeros.default", FilledWith(0)},
       {"aten.zeros_like.default", FilledWith(0)},
+      // Any value will do: nothing may depend on it.
+      {"aten.empty.memory_format", FilledWith(0)},
+      {"aten.empty_permuted.default", FilledWith(0)},
       {"aten.ones.default", FilledWith(1)},
       {"aten.ones_like.default", FilledWith(1)},
       {"aten.arange.start_step", {"start:n end:n step:n?", Arange}},

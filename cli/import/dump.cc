@@ -46,11 +46,13 @@ absl::StatusOr<Meta> MetaOf(const json& value) {
   meta.present = true;
   meta.type = *type;
   for (const json& extent : ListOf(value, "shape")) {
-    if (!extent.is_number_integer()) return Malformed("shape");
-    if (extent.get<int64_t>() < 1) {
-      return absl::InvalidArgumentError("tensors without elements are not supported");
-    }
+    if (!extent.is_number_integer() || extent.get<int64_t>() < 0) return Malformed("shape");
     meta.shape.push_back(extent.get<int64_t>());
+    meta.empty = meta.empty || meta.shape.back() == 0;
+  }
+  if (meta.empty) {
+    meta.present = false;
+    meta.refusal = "tensors without elements are not supported";
   }
   return meta;
 }
@@ -95,6 +97,11 @@ absl::StatusOr<Placeholder> PlaceholderOf(const json& value) {
         absl::StrCat("'", placeholder.name, "': ", meta.status().message()));
   }
   placeholder.meta = *std::move(meta);
+  if (placeholder.meta.empty && placeholder.kind != Kind::kInput) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", placeholder.name, "': ", placeholder.meta.refusal));
+  }
+  if (placeholder.meta.empty) placeholder.kind = Kind::kEmpty;
   return placeholder;
 }
 
@@ -117,15 +124,13 @@ absl::StatusOr<AtenNode> NodeOf(const json& value) {
   return node;
 }
 
-}  // namespace
-
-absl::StatusOr<Dump> ParseDump(std::string_view line) {
-  const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
+absl::StatusOr<Dump> DumpOf(const json& value) {
   if (!value.is_object()) return absl::InvalidArgumentError("the dump is not a JSON object");
   Dump dump;
   dump.path = StringOf(value, "path");
   dump.source = StringOf(value, "source");
   dump.torch = StringOf(value, "torch");
+  dump.description = StringOf(value, "description");
   dump.error = StringOf(value, "error");
   if (!dump.error.empty()) return dump;
   for (const json& entry : ListOf(value, "placeholders")) {
@@ -146,6 +151,45 @@ absl::StatusOr<Dump> ParseDump(std::string_view line) {
   }
   if (dump.outputs.empty()) return absl::InvalidArgumentError("forward gives no tensor");
   return dump;
+}
+
+}  // namespace
+
+absl::StatusOr<Dump> ParseDump(std::string_view line) {
+  return DumpOf(json::parse(line, nullptr, /*allow_exceptions=*/false));
+}
+
+absl::StatusOr<std::vector<Dump>> ParseDumps(std::string_view line) {
+  const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto listed = value.find("workloads");
+  if (!value.is_object() || listed == value.end()) {
+    absl::StatusOr<Dump> dump = DumpOf(value);
+    if (!dump.ok()) return dump.status();
+    return std::vector<Dump>{*std::move(dump)};
+  }
+  if (!listed->is_array() || listed->empty()) return Malformed("workloads");
+  std::vector<Dump> dumps;
+  for (json part : *listed) {
+    if (!part.is_object()) return Malformed("workloads");
+    const std::string name = StringOf(part, "name");
+    for (const char* shared : {"path", "source", "torch", "description"}) {
+      part[shared] = StringOf(value, shared);
+    }
+    absl::StatusOr<Dump> dump = DumpOf(part);
+    if (!dump.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("workload '", name, "': ", dump.status().message()));
+    }
+    dump->workload = name;
+    const auto dims = part.find("dims");
+    if (dims == part.end() || !dims->is_object()) return Malformed("dims");
+    for (const auto& [dim, extent] : dims->items()) {
+      if (!extent.is_number_integer()) return Malformed("dims");
+      dump->dims[dim] = extent.get<int64_t>();
+    }
+    dumps.push_back(*std::move(dump));
+  }
+  return dumps;
 }
 
 }  // namespace warpsmith::import

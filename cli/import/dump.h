@@ -15,18 +15,20 @@ namespace warpsmith::import {
 // What PyTorch says of a tensor.
 struct Meta {
   bool present = false;  // false: the operator gave no tensor here, or one we cannot have
+  bool empty = false;    // it has no elements, and is not present: there is nothing to compute
   std::string refusal;   // why we cannot have it
   graph::DType type = graph::DType::kF32;
   std::vector<int64_t> shape;
 };
 
 struct Placeholder {
-  enum class Kind { kInput, kScalar, kParam, kBuffer, kConstant } kind = Kind::kInput;
+  // kEmpty: an input that has no elements; its meta has only a shape.
+  enum class Kind { kInput, kEmpty, kScalar, kParam, kBuffer, kConstant } kind = Kind::kInput;
   std::string name;
   std::string state;     // params and buffers: their name in the state dictionary
   Meta meta;             // all but scalars
   nlohmann::json value;  // scalars: the number; constants: the elements, or null if unknown
-  int position = 0;      // inputs and scalars: among forward's arguments
+  int position = 0;      // inputs, empty ones and scalars: among forward's arguments
   graph::Distribution distribution;
 };
 
@@ -39,6 +41,9 @@ struct AtenNode {
 
 struct Dump {
   std::string path, source, torch;
+  std::string description;              // the file's own, perhaps empty
+  std::string workload = "default";     // what the rest is for
+  std::map<std::string, int64_t> dims;  // as the file names them
   std::string error;  // not empty: PyTorch could not export it, and the rest is empty
   std::vector<Placeholder> placeholders;
   std::vector<AtenNode> nodes;
@@ -51,5 +56,9 @@ struct Dump {
 
 // InvalidArgument: not such a line, or a type or shape that the graph language does not have.
 absl::StatusOr<Dump> ParseDump(std::string_view line);
+
+// The same of a line for a file with several workloads: one for each, at least one. A file that
+// could not be exported, or says nothing of workloads, gives one.
+absl::StatusOr<std::vector<Dump>> ParseDumps(std::string_view line);
 
 }  // namespace warpsmith::import

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "cli/import/aten.h"
+#include "cli/import/workloads.h"
 #include "common/base/child.h"
 #include "common/problem/problem.h"
 
@@ -45,8 +46,10 @@ absl::StatusOr<std::set<int>> NumbersOf(const std::string& only) {
   return numbers;
 }
 
-// {number: file} of a level.
-absl::StatusOr<std::map<int, std::string>> FilesOf(const ImportOptions& options) {
+// Files in the order in which they are imported.
+using Files = std::vector<std::string>;
+
+absl::StatusOr<Files> KernelBenchFiles(const ImportOptions& options) {
   const std::string level = absl::StrCat("level", options.level);
   std::error_code error;
   fs::path folder;
@@ -79,10 +82,30 @@ absl::StatusOr<std::map<int, std::string>> FilesOf(const ImportOptions& options)
     return absl::NotFoundError(
         absl::StrCat(folder.string(), " has no problem of number ", options.only));
   }
-  return files;
+  Files ordered;
+  for (const auto& [number, file] : files) ordered.push_back(file);
+  return ordered;
 }
 
-using Files = std::map<int, std::string>;
+absl::StatusOr<Files> ModuleFiles(const ImportOptions& options) {
+  const std::vector<std::string> only = absl::StrSplit(options.only, ',', absl::SkipWhitespace());
+  const std::set<std::string> wanted(only.begin(), only.end());
+  std::error_code error;
+  Files files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(options.directory, error)) {
+    const fs::path& path = entry.path();
+    if (path.extension() != ".py") continue;
+    if (wanted.empty() || wanted.count(path.stem().string()) > 0) files.push_back(path.string());
+  }
+  if (error) return absl::NotFoundError(absl::StrCat(options.directory, ": ", error.message()));
+  if (files.size() < std::max<size_t>(1, wanted.size())) {
+    return absl::NotFoundError(absl::StrCat(
+        "'", options.directory, "' has ", files.empty() ? "no module" : "not all the modules",
+        wanted.empty() ? "" : absl::StrCat(" of ", options.only)));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
 
 // The child that exports: one for all files, and another one for the rest where a file ends it.
 class Dumper {
@@ -91,9 +114,9 @@ class Dumper {
       : python_(options.python.empty() ? "python3" : options.python),
         python_path_(options.python_path) {}
 
-  // The dump of `file`; `end` bounds the files that will be asked for after it. FailedPrecondition:
-  // there is no Python, or no PyTorch. Other errors are this file's alone.
-  absl::StatusOr<Dump> Next(Files::const_iterator file, Files::const_iterator end) {
+  // The dumps of `file`; `end` bounds the files that will be asked for after it.
+  // FailedPrecondition: there is no Python, or no PyTorch. Other errors are this file's alone.
+  absl::StatusOr<std::vector<Dump>> Next(Files::const_iterator file, Files::const_iterator end) {
     if (child_ == nullptr) {
       const absl::Status started = Start(file, end);
       if (!started.ok()) return started;
@@ -101,7 +124,7 @@ class Dumper {
     const absl::StatusOr<std::string> line = child_->ReadLine(absl::Now() + kDumpLimit);
     if (line.ok()) {
       answered_ = true;
-      return ParseDump(*line);
+      return ParseDumps(*line);
     }
     const absl::Status failure = Failure(line.status());
     child_.reset();
@@ -120,7 +143,7 @@ class Dumper {
     }
     child_ = *std::move(child);
     std::string paths;
-    for (; file != end; ++file) absl::StrAppend(&paths, file->second, "\n");
+    for (; file != end; ++file) absl::StrAppend(&paths, *file, "\n");
     // A child that cannot take them says why when it is read.
     const absl::Status asked = child_->WriteLine(paths, absl::Now() + kDumpLimit);
     child_->CloseInput();
@@ -164,24 +187,47 @@ std::string NameOf(const std::string& path) {
   return name;
 }
 
-}  // namespace
+// Draws that are fitted to a workload's own weights differ a little: those of the first will do.
+// Bounds of integers are kept, since they may be indexes.
+void ShareDistributions(const Dump& first, Dump& dump) {
+  for (Placeholder& placeholder : dump.placeholders) {
+    for (const Placeholder& other : first.placeholders) {
+      if (other.name == placeholder.name && other.kind == placeholder.kind &&
+          placeholder.distribution.kind != graph::Distribution::Kind::kIntegers) {
+        placeholder.distribution = other.distribution;
+      }
+    }
+  }
+}
 
-absl::StatusOr<v1::Problem> ProblemOf(const Dump& dump, const std::string& suite,
-                                      const std::string& path) {
-  if (!dump.error.empty()) return absl::InvalidArgumentError(dump.error);
-  absl::StatusOr<graph::Graph> graph = LowerAten(dump);
-  if (!graph.ok()) return graph.status();
-  v1::Problem problem;
-  problem.set_name(NameOf(path));
-  problem.set_description(absl::StrCat(Described(path), " of ", suite, " ", path, "."));
-  for (std::string& line : graph::Print(*graph)) problem.add_graph(std::move(line));
-  problem.add_workloads()->set_name("default");
-  v1::TorchModule& torch = *problem.mutable_torch();
-  torch.set_suite(suite);
-  torch.set_path(path);
-  torch.set_source(dump.source);
-  torch.set_exported_with(dump.torch);
+// The graph of the dumps, in one text, and the workloads.
+absl::Status AddGraphs(const std::vector<Dump>& dumps, v1::Problem& problem) {
+  std::vector<WorkloadText> texts;
+  for (Dump dump : dumps) {
+    ShareDistributions(dumps.front(), dump);
+    absl::StatusOr<graph::Graph> graph = LowerAten(dump);
+    if (!graph.ok()) return graph.status();
+    texts.push_back({dump.workload, dump.dims, graph::Print(*graph)});
+  }
+  absl::StatusOr<MergedText> merged = MergeTexts(texts);
+  if (!merged.ok()) return merged.status();
+  for (std::string& line : merged->lines) problem.add_graph(std::move(line));
+  for (size_t w = 0; w < texts.size(); ++w) {
+    v1::Workload& workload = *problem.add_workloads();
+    workload.set_name(texts[w].workload);
+    workload.mutable_dims()->insert(merged->dims[w].begin(), merged->dims[w].end());
+  }
+  return absl::OkStatus();
+}
+
+// Forward's arguments that are no tensors of the graph.
+absl::Status AddScalars(const Dump& dump, v1::TorchModule& torch) {
   for (const Placeholder& placeholder : dump.placeholders) {
+    if (placeholder.kind == Placeholder::Kind::kEmpty) {
+      v1::ScalarInput& empty = *torch.add_scalars();
+      empty.set_position(placeholder.position);
+      for (int64_t extent : placeholder.meta.shape) empty.add_empty_shape(extent);
+    }
     if (placeholder.kind != Placeholder::Kind::kScalar) continue;
     if (!placeholder.value.is_number()) {
       return absl::InvalidArgumentError(absl::StrCat("forward's argument '", placeholder.name,
@@ -191,25 +237,20 @@ absl::StatusOr<v1::Problem> ProblemOf(const Dump& dump, const std::string& suite
     scalar.set_position(placeholder.position);
     scalar.set_value(placeholder.value.get<double>());
   }
-  const absl::Status valid = problem::Validate(problem);
-  if (!valid.ok()) return valid;
-  return problem;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Imported> ImportKernelBench(const ImportOptions& options) {
-  absl::StatusOr<Files> files = FilesOf(options);
-  if (!files.ok()) return files.status();
+// Every file as a problem of `set`. `folder`: before a file's name in its path in the suite.
+absl::StatusOr<Imported> ImportFiles(const ImportOptions& options, const Files& files,
+                                     const std::string& suite, const std::string& folder) {
   Imported imported;
-  imported.set.set_name(absl::StrCat("kernelbench-level", options.level));
-  imported.set.set_version("1");
   Dumper dumper(options);
-  for (auto file = files->begin(); file != files->end(); ++file) {
-    absl::StatusOr<Dump> dump = dumper.Next(file, files->end());
-    if (absl::IsFailedPrecondition(dump.status())) return dump.status();
-    const std::string path =
-        absl::StrCat("level", options.level, "/", fs::path(file->second).filename().string());
+  for (auto file = files.begin(); file != files.end(); ++file) {
+    absl::StatusOr<std::vector<Dump>> dumps = dumper.Next(file, files.end());
+    if (absl::IsFailedPrecondition(dumps.status())) return dumps.status();
+    const std::string path = folder + fs::path(*file).filename().string();
     absl::StatusOr<v1::Problem> problem =
-        dump.ok() ? ProblemOf(*dump, "kernelbench", path) : dump.status();
+        dumps.ok() ? ProblemOf(*dumps, suite, path) : dumps.status();
     if (problem.ok()) {
       *imported.set.add_problems() = *std::move(problem);
     } else {
@@ -217,6 +258,67 @@ absl::StatusOr<Imported> ImportKernelBench(const ImportOptions& options) {
           absl::StrCat(path.substr(0, path.size() - 3), ": ", problem.status().message()));
     }
   }
+  imported.set.set_version("1");
+  return imported;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Problem> ProblemOf(const std::vector<Dump>& dumps, const std::string& suite,
+                                      const std::string& path) {
+  const Dump& first = dumps.front();
+  if (!first.error.empty()) return absl::InvalidArgumentError(first.error);
+  v1::Problem problem;
+  problem.set_name(NameOf(path));
+  problem.set_description(first.description.empty()
+                              ? absl::StrCat(Described(path), " of ", suite, " ", path, ".")
+                              : first.description);
+  v1::TorchModule& torch = *problem.mutable_torch();
+  torch.set_suite(suite);
+  torch.set_path(path);
+  torch.set_source(first.source);
+  torch.set_exported_with(first.torch);
+  const std::vector<int> outputs = OutputsOf(first);
+  if (std::set<int>(outputs.begin(), outputs.end()).size() < outputs.size()) {
+    torch.mutable_outputs()->Add(outputs.begin(), outputs.end());
+  }
+  for (const absl::Status& status : {AddGraphs(dumps, problem), AddScalars(first, torch)}) {
+    if (!status.ok()) return status;
+  }
+  for (const Dump& dump : dumps) {
+    v1::TorchModule other;
+    const absl::Status status = AddScalars(dump, other);
+    if (!status.ok()) return status;
+    if (!std::equal(torch.scalars().begin(), torch.scalars().end(), other.scalars().begin(),
+                    other.scalars().end(), [](const auto& a, const auto& b) {
+                      return a.SerializeAsString() == b.SerializeAsString();
+                    })) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "workload '", dump.workload,
+          "': forward's arguments that are no tensors must be those of '", first.workload, "'"));
+    }
+  }
+  const absl::Status valid = problem::Validate(problem);
+  if (!valid.ok()) return valid;
+  return problem;
+}
+
+absl::StatusOr<Imported> ImportKernelBench(const ImportOptions& options) {
+  absl::StatusOr<Files> files = KernelBenchFiles(options);
+  if (!files.ok()) return files.status();
+  const std::string level = absl::StrCat("level", options.level);
+  absl::StatusOr<Imported> imported = ImportFiles(options, *files, "kernelbench", level + "/");
+  if (imported.ok()) imported->set.set_name("kernelbench-" + level);
+  return imported;
+}
+
+absl::StatusOr<Imported> ImportModules(const ImportOptions& options) {
+  absl::StatusOr<Files> files = ModuleFiles(options);
+  if (!files.ok()) return files.status();
+  absl::StatusOr<Imported> imported = ImportFiles(options, *files, "modules", "");
+  if (!imported.ok()) return imported;
+  imported->set.set_name(
+      NameOf(fs::absolute(fs::path(options.directory) / ".").parent_path().string()));
   return imported;
 }
 

@@ -1,4 +1,4 @@
-// KernelBench problems as a problem set.
+// PyTorch modules as a problem set: KernelBench's problems, or a folder of files of their form.
 //
 // PyTorch only writes each file's core-ATen graph (python/warpsmith_torch/dump.py, one child for
 // all files); what operators mean is here, in C++.
@@ -31,8 +31,14 @@ struct Imported {
 // One problem that cannot be imported is skipped, and the rest goes on.
 absl::StatusOr<Imported> ImportKernelBench(const ImportOptions& options);
 
-// One dumped module as a problem. `path` is its name in the suite, "level1/25_Swish.py".
-absl::StatusOr<v1::Problem> ProblemOf(const Dump& dump, const std::string& suite,
+// The same of every file NAME.py in a folder, in the order of names; `level` does not matter, and
+// `only` is a list of names. The set is called as the folder is. A file may be for several
+// workloads (python/warpsmith_torch/module.py): they become those of one problem.
+absl::StatusOr<Imported> ImportModules(const ImportOptions& options);
+
+// One dumped module, under each of its workloads, as a problem. `path` is its name in the suite,
+// "level1/25_Swish.py". InvalidArgument: it cannot be had, or its workloads are not alike.
+absl::StatusOr<v1::Problem> ProblemOf(const std::vector<Dump>& dumps, const std::string& suite,
                                       const std::string& path);
 
 }  // namespace warpsmith::import

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/import/workloads.h"
 #include "common/base/file.h"
 #include "common/problem/problem.h"
 
@@ -105,6 +106,90 @@ TEST_CASE("one problem that cannot be imported does not stop the others", "[impo
   CHECK(imported->skipped[2] == "level1/4_Dies: PyTorch ended while it exported the module");
   CHECK(imported->skipped[3] ==
         "level1/5_Counts: ValueError: forward changes 'n', which is no buffer");
+}
+
+TEST_CASE("graphs of several workloads become one text", "[import]") {
+  const WorkloadText small{"small", {{"R", 3}, {"C", 8}, {"unused", 1}}, {}};
+  const WorkloadText large{"large", {{"R", 5}, {"C", 9}, {"unused", 2}}, {}};
+  struct Case {
+    std::vector<std::string> small, large, merged;
+    graph::Dims first, second;
+    const char* error;
+  };
+  const Case cases[] = {
+      {{"input x: f32[3, 8]", "y: f32[i: 3] = sum[j: 8](x[i, j]) / 8"},
+       {"input x: f32[5, 9]", "y: f32[i: 5] = sum[j: 9](x[i, j]) / 9"},
+       {"input x: f32[R, C]", "y: f32[i: R] = sum[j: C](x[i, j]) / C"},
+       {{"R", 3}, {"C", 8}},
+       {{"R", 5}, {"C", 9}},
+       ""},
+      // a number of no dimension's, one that is the same, one with an exponent, one of two names
+      {{"y: f32[i: 24, j: 2] = x[i] * 100000 + 8"},
+       {"y: f32[i: 45, j: 2] = x[i] * 1e+06 + 9"},
+       {"y: f32[i: N0, j: 2] = x[i] * N1 + C"},
+       {{"N0", 24}, {"N1", 100000}, {"C", 8}},
+       {{"N0", 45}, {"N1", 1000000}, {"C", 9}},
+       ""},
+      // a name that is taken
+      {{"input C: f32[8]"},
+       {"input C: f32[9]"},
+       {"input C: f32[C_]"},
+       {{"C_", 8}},
+       {{"C_", 9}},
+       ""},
+      {{"y: f32[i: 3] = x[i] * 0.5"}, {"y: f32[i: 5] = x[i] * 0.25"}, {}, {}, {}, "0.25"},
+      {{"y: f32[i: 3] = x[i]"}, {"y: f32[i: 5] = x[i] + 1"}, {}, {}, {}, "more than sizes"},
+      {{"y: f32[i: 3] = x[i]"}, {}, {}, {}, {}, "a graph of 0 lines, and 'small' one of 1"},
+  };
+  for (const Case& c : cases) {
+    WorkloadText first = small, second = large;
+    first.lines = c.small, second.lines = c.large;
+    const auto merged = MergeTexts({first, second});
+    if (*c.error != 0) {
+      CHECK_THAT(std::string(merged.status().message()), Catch::Contains(c.error));
+      continue;
+    }
+    REQUIRE(merged.status().message() == "");
+    CHECK(merged->lines == c.merged);
+    CHECK(merged->dims == std::vector<graph::Dims>{c.first, c.second});
+  }
+  CHECK(MergeTexts({{"default", {}, {"input x: f32[3]"}}})->lines[0] == "input x: f32[3]");
+}
+
+TEST_CASE("a file of several workloads is one problem", "[import]") {
+  const Checkout checkout;
+  ImportOptions options = checkout.options();
+  options.directory += "/KernelBench/level1";
+  if (options.python.empty()) {
+    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
+    return;
+  }
+  const std::string several = "[torch.rand(R, 4)]\nWORKLOADS = {'a': {'R': 3}, 'b': {'R': 70}}\n";
+  checkout.Add("scaled.py", "return x * 2", several + "get_inputs = lambda R: [torch.rand(R, 4)]");
+  checkout.Add("differs.py", "return x * 2 if x.shape[0] < 9 else x + 1",
+               several + "get_inputs = lambda R: [torch.rand(R, 4)]");
+  checkout.Add("empty.py", "return torch.cat([more[0], x * 2])",
+               "[torch.rand(3, 4), torch.rand(0, 4)]");
+  checkout.Add("twice.py", "y = x * 2\n        return y, x + 1, y, y.clone()", "[torch.rand(3)]");
+  const auto imported = ImportModules(options);
+  REQUIRE(imported.status().message() == "");
+  const v1::ProblemSet& set = imported->set;
+  CHECK(set.name() == "level1");
+  REQUIRE(set.problems_size() == 3);
+  const auto& given = set.problems(2).torch().outputs();
+  CHECK(std::vector<int>(given.begin(), given.end()) == std::vector<int>{0, 1, 0, 2});
+  CHECK(set.problems(2).graph(set.problems(2).graph_size() - 1) == "output clone.copy");
+  CHECK(set.problems(0).torch().scalars(0).empty_shape_size() == 2);
+  CHECK(set.problems(0).torch().scalars(0).position() == 1);
+  CHECK(set.problems(1).name() == "scaled");
+  CHECK(set.problems(1).graph(0) == "input x: f32[R, 4] ~ uniform(0, 1)");
+  REQUIRE(set.problems(1).workloads_size() == 2);
+  CHECK(set.problems(1).workloads(1).name() == "b");
+  CHECK(set.problems(1).workloads(1).dims().at("R") == 70);
+  REQUIRE(imported->skipped.size() == 1);
+  CHECK_THAT(imported->skipped[0], Catch::StartsWith("differs: workloads 'a' and 'b' give graphs"));
+  options.only = "scaled,missing";
+  CHECK(ImportModules(options).status().code() == absl::StatusCode::kNotFound);
 }
 
 TEST_CASE("inputs are drawn as the file draws them, near enough", "[import]") {

@@ -49,38 +49,62 @@ absl::Status Embedding(Lowering& l) {
   return absl::OkStatus();
 }
 
-// self[a, :, b]: the index tensors broadcast with each other; their dimensions take the place of
-// the first one if they stand together, and go to the front otherwise.
-absl::Status IndexTensor(Lowering& l) {
-  const int self = l.Tensor("self");
-  const Shape& shape = l.ShapeOf(self);
-  const std::vector<int> given = l.Tensors("indices");
+// The index tensors of self[a, :, b]: they broadcast with each other; their dimensions take the
+// place of the first one if they stand together, and go to the front otherwise.
+struct Indexes {
+  std::vector<int> tensors;  // for each dimension of self, as far as given; -1: all of it
+  Shape broadcast;           // what they broadcast to
+  size_t place = 0;          // where these dimensions are among those of the elements
+
+  // The index into dimension `dim` of self, at an element of `broadcast`. Negative ones count from
+  // the end.
+  ExprPtr At(const Lowering& l, int dim, const Exprs& at) const {
+    const ExprPtr index = AsIndex(l.LoadBroadcast(tensors[dim], at));
+    const int64_t extent = l.ShapeOf(l.Tensor("self"))[dim];
+    return graph::Select(Less(index, I(0)), Add(index, I(extent)), index);
+  }
+};
+
+absl::StatusOr<Indexes> GivenIndexes(const Lowering& l) {
+  Indexes given;
+  given.tensors = l.Tensors("indices");
   int first = -1, last = -1, count = 0;
-  size_t broadcast_rank = 0;
-  for (int dim = 0; dim < given.size(); ++dim) {
-    if (given[dim] < 0) continue;
-    if (!graph::IsInteger(l.TypeOf(given[dim]))) return l.Unsupported("masks are not supported");
+  for (int dim = 0; dim < given.tensors.size(); ++dim) {
+    const int tensor = given.tensors[dim];
+    if (tensor < 0) continue;
+    if (!graph::IsInteger(l.TypeOf(tensor))) return l.Unsupported("masks are not supported");
     if (first < 0) first = dim;
     last = dim;
     ++count;
-    broadcast_rank = std::max(broadcast_rank, l.ShapeOf(given[dim]).size());
+    const Shape& shape = l.ShapeOf(tensor);
+    if (shape.size() > given.broadcast.size()) {
+      given.broadcast.insert(given.broadcast.begin(), shape.size() - given.broadcast.size(), 1);
+    }
+    const size_t skip = given.broadcast.size() - shape.size();
+    for (size_t d = 0; d < shape.size(); ++d) {
+      given.broadcast[skip + d] = std::max(given.broadcast[skip + d], shape[d]);
+    }
   }
   if (count == 0) return l.Unsupported("without an index is not supported");
-  const size_t place = last - first + 1 == count ? first : 0;
+  given.place = last - first + 1 == count ? first : 0;
+  return given;
+}
+
+absl::Status IndexTensor(Lowering& l) {
+  const int self = l.Tensor("self");
+  const Shape& shape = l.ShapeOf(self);
+  const auto given = GivenIndexes(l);
+  if (!given.ok()) return given.status();
   l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
-    const Exprs gathered(at.begin() + place, at.begin() + place + broadcast_rank);
-    Exprs others(at.begin(), at.begin() + place);
-    others.insert(others.end(), at.begin() + place + broadcast_rank, at.end());
+    const auto begin = at.begin() + given->place, end = begin + given->broadcast.size();
+    const Exprs gathered(begin, end);
+    Exprs others(at.begin(), begin);
+    others.insert(others.end(), end, at.end());
     Exprs indexes;
     size_t next = 0;
     for (int dim = 0; dim < shape.size(); ++dim) {
-      if (dim >= given.size() || given[dim] < 0) {
-        indexes.push_back(others[next++]);
-        continue;
-      }
-      const ExprPtr index = AsIndex(l.LoadBroadcast(given[dim], gathered));
-      // Negative ones count from the end.
-      indexes.push_back(graph::Select(Less(index, I(0)), Add(index, I(shape[dim])), index));
+      const bool is_given = dim < given->tensors.size() && given->tensors[dim] >= 0;
+      indexes.push_back(is_given ? given->At(l, dim, gathered) : others[next++]);
     }
     return Load(l.graph, self, indexes);
   }));
@@ -124,6 +148,102 @@ absl::Status SelectScatter(Lowering& l) {
   return absl::OkStatus();
 }
 
+// ---- writes at indexes ----------------------------------------------------------------------
+
+// The last of `candidates` for each element of `shape`, as a linear position among them, that
+// `hits`; -1 where none does. PyTorch leaves open which of several writes to a place stays; on the
+// processor it is the last.
+int LastHit(Lowering& l, const Shape& shape, const Shape& candidates,
+            const std::function<ExprPtr(const Exprs& at, const Exprs& candidate)>& hits) {
+  return l.AddWindow(l.Name("last"), graph::Combiner::kMax, shape, candidates,
+                     [&](const Exprs& at, const Exprs& candidate) {
+                       ExprPtr linear = I(0);
+                       for (size_t dim = 0; dim < candidate.size(); ++dim) {
+                         linear = Add(Mul(linear, I(candidates[dim])), candidate[dim]);
+                       }
+                       return graph::Select(hits(at, candidate), linear, I(-1));
+                     });
+}
+
+// Indexes into `shape` of the element at a linear position.
+Exprs Unravelled(ExprPtr linear, const Shape& shape) {
+  Exprs indexes(shape.size());
+  for (size_t dim = shape.size(); dim-- > 0;) {
+    indexes[dim] = dim == 0 ? linear : Mod(linear, I(shape[dim]));
+    linear = Div(linear, I(shape[dim]));
+  }
+  return indexes;
+}
+
+// self[a, :, b] = values, the other way round from index.Tensor.
+absl::Status IndexPut(Lowering& l) {
+  const int self = l.Tensor("self"), values = l.Tensor("values");
+  if (l.Has("accumulate") && l.Bool("accumulate")) {
+    return l.Unsupported("with accumulate is not supported");
+  }
+  const Shape shape = l.ShapeOf(self);
+  const auto given = GivenIndexes(l);
+  if (!given.ok()) return given.status();
+  Shape indexed;  // the extents of self that are indexed
+  std::vector<int> dims;
+  for (int dim = 0; dim < given->tensors.size(); ++dim) {
+    if (given->tensors[dim] < 0) continue;
+    indexed.push_back(shape[dim]);
+    dims.push_back(dim);
+  }
+  const int last = LastHit(l, indexed, given->broadcast, [&](const Exprs& at, const Exprs& from) {
+    ExprPtr hit;
+    for (size_t k = 0; k < dims.size(); ++k) {
+      const ExprPtr index = given->At(l, dims[k], from);
+      hit = And(hit, Binary(graph::Op::kEq, index, at[k]));
+    }
+    return hit;
+  });
+  l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
+    Exprs place, others;
+    for (int dim = 0; dim < shape.size(); ++dim) {
+      const bool is_indexed = std::find(dims.begin(), dims.end(), dim) != dims.end();
+      (is_indexed ? place : others).push_back(at[dim]);
+    }
+    const ExprPtr found = Load(l.graph, last, place);
+    Exprs from = Unravelled(found, given->broadcast);
+    from.insert(from.end(), others.begin() + given->place, others.end());
+    from.insert(from.begin(), others.begin(), others.begin() + given->place);
+    return graph::Select(LessEqual(I(0), found),
+                         graph::Cast(l.Out().type, l.LoadBroadcast(values, from)),
+                         Load(l.graph, self, at));
+  }));
+  return absl::OkStatus();
+}
+
+// self[..., index[i], ...] = src[i]; src may be a number.
+absl::Status Scatter(Lowering& l) {
+  const int self = l.Tensor("self"), index = l.Tensor("index");
+  const Shape shape = l.ShapeOf(self), from = l.ShapeOf(index);
+  if (shape.empty()) return l.Unsupported("scalars are not supported");
+  const int64_t dim = Wrap(l.Int("dim"), shape.size());
+  const bool is_number = !l.Has("src");
+  const int last = LastHit(l, shape, {from[dim]}, [&](const Exprs& at, const Exprs& candidate) {
+    Exprs source = at;
+    source[dim] = candidate[0];
+    ExprPtr inside;
+    for (int d = 0; d < shape.size(); ++d) {
+      if (d != dim && from[d] < shape[d]) inside = And(inside, Less(at[d], I(from[d])));
+    }
+    const ExprPtr hit = Binary(graph::Op::kEq, AsIndex(Load(l.graph, index, source)), at[dim]);
+    return And(inside, hit);
+  });
+  l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
+    const ExprPtr found = Load(l.graph, last, at);
+    Exprs source = at;
+    source[dim] = found;
+    const ExprPtr value =
+        is_number ? l.Operand("value", l.Out().type, at) : Load(l.graph, l.Tensor("src"), source);
+    return graph::Select(LessEqual(I(0), found), value, Load(l.graph, self, at));
+  }));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const OperatorTable& IndexingOperators() {
@@ -133,6 +253,9 @@ const OperatorTable& IndexingOperators() {
       {"aten.embedding.default", {"weight:t indices:t", Embedding}},
       {"aten.index.Tensor", {"self:t indices:t*?", IndexTensor}},
       {"aten.slice_scatter.default", {"self:t src:t dim:i? start:i? step:i?", SliceScatter}},
+      {"aten.index_put.default", {"self:t indices:t*? values:t accumulate:b?", IndexPut}},
+      {"aten.scatter.src", {"self:t dim:i index:t src:t", Scatter}},
+      {"aten.scatter.value", {"self:t dim:i index:t value:n", Scatter}},
       {"aten.select_scatter.default", {"self:t src:t dim:i index:i", SelectScatter}},
   };
   return *kTable;

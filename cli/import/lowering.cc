@@ -41,6 +41,7 @@ double NumberOf(const json& value) {
 bool IsKind(char kind, const json& value) {
   switch (kind) {
     case 't':
+    case 'e':
       return IsNode(value);
     case 'i':
       return value.is_number_integer();
@@ -183,7 +184,11 @@ absl::Status Lowering::CheckArguments(std::string_view declared) const {
     std::set<std::string> nodes;
     CollectUses(*value, &nodes);
     for (const std::string& node : nodes) {
-      if (Bound(node) < 0) {
+      const int bound = Bound(node);
+      if (bound == kEmpty && kind[0] != 'e') {
+        return Unsupported(absl::StrCat("argument '", name, "' has no elements"));
+      }
+      if (bound == -1) {
         return Unsupported(absl::StrCat("argument '", name, "' is no tensor: '", node, "'"));
       }
     }

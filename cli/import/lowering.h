@@ -6,7 +6,8 @@
 //
 //   {"aten.flip.default", {"self:t dims:i*", Flip}},
 //
-// Arguments are declared as name:kind with the kinds t tensor, i integer, n number, b bool, d type,
+// An operator that gives only tensors without elements is not asked: they are bound to kEmpty.
+// Arguments are declared as name:kind with the kinds t tensor, e tensor that may be empty, i integer, n number, b bool, d type,
 // s string, x a tensor or a number; `*` a list of them, `?` may be null or absent (a list: also its
 // elements). The walk checks them first, so that a function may take them for granted: a wrong
 // access is a bug.
@@ -30,6 +31,9 @@ namespace warpsmith::import {
 using Shape = std::vector<int64_t>;
 using Exprs = std::vector<graph::ExprPtr>;
 
+// What a tensor without elements is bound to.
+inline constexpr int kEmpty = -2;
+
 class Lowering {
  public:
   explicit Lowering(const Dump& dump);
@@ -42,7 +46,7 @@ class Lowering {
   bool Has(std::string_view argument) const;  // it is not null
   bool IsTensor(std::string_view argument) const;
   int Tensor(std::string_view argument) const;
-  std::vector<int> Tensors(std::string_view argument) const;  // -1: null
+  std::vector<int> Tensors(std::string_view argument) const;  // -1: null, kEmpty: no elements
   int64_t Int(std::string_view argument) const;
   std::vector<int64_t> Ints(std::string_view argument) const;  // an integer is a list of one
   double Number(std::string_view argument) const;              // bools are 0 and 1
@@ -55,7 +59,7 @@ class Lowering {
   bool Used(int output) const;            // by anything; the others need no binding
   void Bind(int tensor, int output = 0) { bound_[{node_->name, output}] = tensor; }
   void BindPlaceholder(const std::string& name, int tensor) { bound_[{name, 0}] = tensor; }
-  // The tensor an earlier node's output was bound to; -1 if there is none.
+  // The tensor an earlier node's output was bound to, or kEmpty; -1 if there is none.
   int Bound(const std::string& node, int output = 0) const;
 
   // InvalidArgument "aten.mean.dim: integer tensors are not supported".

@@ -189,15 +189,16 @@ absl::Status GroupNorm(Lowering& l) {
 
 // ---- batch norm -----------------------------------------------------------------------------
 
-// momentum * new + (1 - momentum) * old, in the old one's type.
-int Blended(Lowering& l, const char* running, int fresh, double factor, const char* name) {
+// momentum * new + (1 - momentum) * old, in the old one's type. count: of elements, where the new
+// one is a biased variance of them and the old one is not; otherwise 0.
+int Blended(Lowering& l, const char* running, int fresh, double count, const char* name) {
   const int old = l.Tensor(running);
   const DType type = OpMath(l.TypeOf(old));
   const double momentum = l.Number("momentum");
   const Shape shape = l.ShapeOf(old);
   return l.AddMap(l.Name(name), shape, [&](const Exprs& at) {
     ExprPtr value = Cast(type, Load(l.graph, fresh, at));
-    if (factor != 1) value = Mul(value, Literal(type, factor));
+    if (count > 0) value = Div(Mul(value, Literal(type, count)), Literal(type, count - 1));
     return Cast(l.TypeOf(old),
                 Add(Mul(Literal(type, momentum), value),
                     Mul(Literal(type, 1 - momentum), Cast(type, Load(l.graph, old, at)))));
@@ -247,9 +248,9 @@ absl::Status BatchNorm(Lowering& l) {
   if (functional && l.Has("running_mean")) {
     // The running variance is the unbiased one.
     const double count = Product(rows.columns);
-    if (l.Used(3)) l.Bind(Blended(l, "running_mean", moments.mean, 1, "running_mean"), 3);
+    if (l.Used(3)) l.Bind(Blended(l, "running_mean", moments.mean, 0, "running_mean"), 3);
     if (l.Used(4)) {
-      l.Bind(Blended(l, "running_var", moments.variance, count / (count - 1), "running_var"), 4);
+      l.Bind(Blended(l, "running_var", moments.variance, count, "running_var"), 4);
     }
   }
   return absl::OkStatus();

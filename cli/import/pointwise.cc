@@ -124,7 +124,59 @@ Operator Logical(Formula2 formula) {
           }};
 }
 
-// Bitwise operators, which are logical ones on bool; the language has none on integers.
+// The type in which 2^exponent is there, and arithmetic modulo 2^n of `type` can be done.
+DType RoomFor(int64_t exponent, DType type) {
+  constexpr int64_t kInI32 = 30;
+  return exponent <= kInI32 && type != DType::kI64 ? DType::kI32 : DType::kI64;
+}
+constexpr int64_t kLargestShift = 62;
+
+// 2^other in `type`, an i64 where other is a tensor.
+ExprPtr PowerOfTwo(const Lowering& l, DType type, const Exprs& at) {
+  if (!l.IsTensor("other")) return graph::ConstInt(type, int64_t{1} << l.Int("other"));
+  const ExprPtr exponent = Binary(Op::kMin, l.Operand("other", DType::kI64, at), I(kLargestShift));
+  return Cast(DType::kI64, Unary(Op::kExp2, Cast(DType::kF64, exponent)));
+}
+
+// x << n and x >> n: a product and a floor division, which is what an arithmetic shift is.
+Operator Shift(bool left) {
+  return {"self:x other:x", [left](Lowering& l) {
+            const DType out = l.Out().type;
+            const bool known = !l.IsTensor("other");
+            if (known &&
+                (!l.IsIntegral("other") || l.Int("other") < 0 || l.Int("other") > kLargestShift)) {
+              return l.Unsupported("shifts by more than 62, or by less than 0, are not supported");
+            }
+            if (left && !known && out == DType::kI64) {
+              return l.Unsupported("i64 shifted by a tensor is not supported");
+            }
+            const DType type = known ? RoomFor(l.Int("other"), out) : DType::kI64;
+            return Emit(l, [&](const Exprs& at) {
+              const ExprPtr x = l.Operand("self", type, at), power = PowerOfTwo(l, type, at);
+              return left ? Mul(x, power) : Div(x, power);
+            });
+          }};
+}
+
+// x & mask where the bits of the mask are neighbours, as they are where integers are unpacked.
+absl::Status MaskBits(Lowering& l) {
+  const bool known = !l.IsTensor("other") && l.IsIntegral("other");
+  const int64_t mask = known ? l.Int("other") : -1;
+  const int64_t lowest = mask & -mask,
+                end = mask + lowest;  // of the run of bits, and the one after
+  if (mask <= 0 || (end & mask) != 0 || end <= 0) {
+    return l.Unsupported("of integers takes a number whose bits are neighbours");
+  }
+  const DType type = RoomFor(end > (1 << 30) ? 31 : 0, l.Out().type);
+  return Emit(l, [&](const Exprs& at) {
+    const ExprPtr x = l.Operand("self", type, at);
+    const auto below = [&](int64_t power) { return Mod(x, graph::ConstInt(type, power)); };
+    return lowest == 1 ? below(end) : Sub(below(end), below(lowest));
+  });
+}
+
+// Bitwise operators, which are logical ones on bool; of integers there is what shifts and products
+// can say.
 Operator Bitwise(Formula2 formula) {
   const Operator logical = Logical(formula);
   return {logical.arguments, [logical](Lowering& l) {
@@ -423,7 +475,12 @@ void AddBinary(OperatorTable& table) {
   table["aten.logical_or.default"] = Logical(disjunction);
   table["aten.logical_xor.default"] = Logical(difference);
   for (const char* overload : {"Tensor", "Scalar"}) {
-    table[std::string("aten.bitwise_and.") + overload] = Bitwise(conjunction);
+    const Operator both = Bitwise(conjunction);
+    table[std::string("aten.bitwise_and.") + overload] = {
+        both.arguments,
+        [both](Lowering& l) { return l.Out().type == DType::kBool ? both.lower(l) : MaskBits(l); }};
+    table[std::string("aten.__rshift__.") + overload] = Shift(/*left=*/false);
+    table[std::string("aten.__lshift__.") + overload] = Shift(/*left=*/true);
     table[std::string("aten.bitwise_or.") + overload] = Bitwise(disjunction);
     table[std::string("aten.bitwise_xor.") + overload] = Bitwise(difference);
   }

@@ -205,8 +205,7 @@ absl::Status Cat(Lowering& l) {
   const Meta& out = l.Out();
   std::vector<int> parts;
   for (int tensor : l.Tensors("tensors")) {
-    // An empty tensor of one dimension is allowed there and counts for nothing; ours never are.
-    if (l.ShapeOf(tensor).size() == out.shape.size()) parts.push_back(tensor);
+    if (tensor != kEmpty) parts.push_back(tensor);  // what is empty counts for nothing
   }
   const int64_t dim = Wrap(l.Has("dim") ? l.Int("dim") : 0, out.shape.size());
   if (parts.size() == 1 && l.ShapeOf(parts[0]) == out.shape && l.TypeOf(parts[0]) == out.type) {
@@ -316,7 +315,7 @@ OperatorTable Build() {
   table["aten.flip.default"] = {"self:t dims:i*", Flip};
   table["aten.roll.default"] = {"self:t shifts:i* dims:i*?", Roll};
   table["aten.unfold.default"] = {"self:t dimension:i size:i step:i", Unfold};
-  table["aten.cat.default"] = {"tensors:t* dim:i?", Cat};
+  table["aten.cat.default"] = {"tensors:e* dim:i?", Cat};
   table["aten.constant_pad_nd.default"] = {"self:t pad:i* value:n", ConstantPad};
   for (const char* rank : {"1d", "2d", "3d"}) {
     table[absl::StrCat("aten.reflection_pad", rank, ".default")] = {"self:t padding:i*",

@@ -25,7 +25,7 @@ from warpsmith_torch import dump  # noqa: E402
 
 A = torch.ops.aten
 f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
-i32, i64 = torch.int32, torch.int64
+i8, u8, i32, i64 = torch.int8, torch.uint8, torch.int32, torch.int64
 
 
 def normal(*shape, dtype=f32):
@@ -159,6 +159,21 @@ VIEWS = {
     "channel_shuffle": (lambda x: x.view(1, 2, 3, 4).transpose(1, 2).reshape(1, 6, 4), (normal(1, 6, 4),)),
 }
 
+
+def put(x, index, value):
+    """x with some places written, in place on a copy."""
+    x = x.clone()
+    x[index] = value
+    return x
+
+
+def write_window(x, part):
+    x = x.clone()
+    x[:, 1:5:2] = part
+    x[:, -1] += 1
+    return x
+
+
 INDEXING = {
     "gather": (lambda x, i: x.gather(1, i), (normal(3, 5), integers(0, 5, 3, 2))),
     "index_select": (lambda x, i: x.index_select(1, i), (normal(3, 5), integers(0, 5, 4))),
@@ -173,6 +188,41 @@ INDEXING = {
     "slice_scatter_step": (lambda x, y: torch.slice_scatter(x, y, 1, 0, 5, 2), (normal(3, 5), normal(3, 3))),
     "slice_scatter_before": (lambda x, y: A.slice_scatter(x, y, 1, -9, 3), (normal(3, 5), normal(3, 3))),
     "select_scatter": (lambda x, y: torch.select_scatter(x, y, 1, 2), (normal(3, 5), normal(3))),
+    "index_put": (lambda x, i, v: put(x, (i,), v), (normal(7, 3), integers(-7, 7, 4), normal(4, 3))),
+    "index_put_middle": (lambda x, i, v: put(x, (slice(None), i), v), (normal(2, 7, 3), integers(0, 7, 2, 2), normal(2, 2, 2, 3))),
+    "index_put_two": (lambda x, i, j, v: put(x, (i, j), v), (normal(5, 3, 2), integers(0, 5, 9, 1), integers(0, 3, 2), normal(2))),
+    "index_put_apart": (lambda x, i, j, v: put(x, (i, slice(None), j), v), (normal(4, 3, 5), integers(0, 4, 3), integers(0, 5, 3), normal(3, 3))),
+    "index_put_one": (lambda x, v: put(x, (torch.tensor(2),), v), (normal(5, 2), normal())),
+    "slots": (lambda x, v, i: put(x.view(-1, 2), (i,), v).view(3, 4, 2), (normal(3, 4, 2), normal(5, 2), integers(0, 12, 5))),
+    "scatter": (lambda x, i, v: x.scatter(1, i, v), (normal(3, 5), integers(0, 5, 2, 4), normal(3, 4))),
+    "scatter_first": (lambda x, i, v: x.scatter(0, i, v), (normal(6, 4, dtype=f16), integers(0, 6, 1, 3), normal(2, 3, dtype=f16))),
+    "one_hot": (lambda x, i: torch.zeros_like(x).scatter(-1, i.unsqueeze(-1), 1.0) - x, (normal(4, 6), integers(0, 6, 4))),
+    "made_empty": (lambda x: torch.empty(3, 2).copy_(x) + torch.empty_like(x).fill_(2), (normal(3, 2),)),
+    "window_write": (write_window, (normal(2, 6, 3), normal(2, 2, 3))),
+    "cache_grows": (lambda old, new: torch.cat([old, new * 2], dim=1), (lambda: torch.zeros(2, 0, 3), normal(2, 4, 3))),
+    "cache_part": (lambda old, new: torch.cat([old[:, :0], new.half()], dim=1).float(), (normal(2, 3, 3), normal(2, 4, 3))),
+}
+
+ROWS8 = (integers(-128, 128, 4, 6, dtype=i8),)
+IMAGE8 = (integers(0, 256, 2, 3, 4, dtype=u8),)
+BYTES = {
+    "quantise": (lambda x: (x / (x.abs().amax(-1, keepdim=True) / 127)).round().clamp(-128, 127).to(i8), (normal(4, 6),)),
+    "dequantise": (lambda q, s: q.to(f16) * s, (*ROWS8, normal(4, 1, dtype=f16))),
+    "image": (lambda x: x.float() / 255, IMAGE8), "to_image": (lambda x: (x * 64 + 128).clamp(0, 255).to(u8), (normal(3, 5),)),
+    "wraps_i8": (lambda a: a * 3 + 100, ROWS8), "wraps_u8": (lambda a: a - 200, IMAGE8), "neg_i8": (lambda a: -a.abs(), ROWS8),
+    "sum_i8": (lambda a: a.sum(-1), ROWS8), "mean_i8": (lambda a: a.float().mean(), ROWS8), "amax_u8": (lambda a: a.amax(1), IMAGE8),
+    "argmax_i8": (lambda a: a.max(1), ROWS8), "i8_to_u8": (lambda a: a.to(u8), ROWS8), "i8_to_i32": (lambda a: a.int() * 1000, ROWS8),
+    "i32_to_i8": (lambda a: (a.int() * 1000).to(i8), ROWS8), "compare_u8_i8": (lambda a, b: a > b, (integers(0, 256, 9, dtype=u8), integers(-128, 128, 9, dtype=i8))),
+    "add_i8_i32": (lambda a, b: a + b, (integers(-128, 128, 9, dtype=i8), integers(-500, 500, 9, dtype=i32))),
+    "add_i8_float": (lambda a, b: a + b, (integers(-128, 128, 9, dtype=i8), normal(9, dtype=bf16))),
+    "nibbles": (lambda p: torch.stack([p & 15, p >> 4], dim=-1).view(4, 12), (integers(0, 256, 4, 6, dtype=u8),)),
+    "nibbles_i8": (lambda p: torch.stack([(p << 4) >> 4, p >> 4], dim=-1).float(), ROWS8),
+    "shifts_i32": (lambda p: ((p >> 3) & 7, p << 5, (p >> 31) & 1), (integers(-(1 << 30), 1 << 30, 8, dtype=i32),)),
+    "mask_inside": (lambda p: (p & 0x70, p & 0x7fffff00), (integers(-(1 << 30), 1 << 30, 8, dtype=i32),)),
+    "shift_left_by": (lambda p, n: p << n, (integers(0, 256, 8, dtype=u8), integers(0, 8, 8, dtype=u8))),
+    "unpack_i32": (lambda p: (p.unsqueeze(-1) >> torch.arange(0, 32, 4)) & 15, (integers(-(1 << 30), 1 << 30, 3, dtype=i32),)),
+    "mask_u8": (lambda m, x: torch.where(m.bool(), x, 0.0), (integers(0, 2, 3, 5, dtype=u8), normal(3, 5))),
+    "gather_u8": (lambda t, i: t[i.long()], (normal(256, 3), integers(0, 256, 7, dtype=u8))),
 }
 
 W = (normal(2, 3, 4),)
@@ -328,7 +378,7 @@ WHOLE = {
     "fmod_int": (torch.fmod, INTS), "fmod_scalar": (lambda x: torch.fmod(x, 4), INTS[:1]),
 }
 
-GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "reductions": REDUCTIONS, "scans": SCANS, "losses": LOSSES,
+GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "bytes": BYTES, "reductions": REDUCTIONS, "scans": SCANS, "losses": LOSSES,
           "norms": NORMS, "pooling": POOLING, "whole": WHOLE}
 TOLERANCE = {f64: 1e-12, f16: 2e-3, bf16: 1.6e-2}
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
@@ -386,7 +436,7 @@ def answered(name, row, real, values):
         result = real(*[v.clone() if isinstance(v, torch.Tensor) else v for v in values])
     outputs = [o for o in torch.utils._pytree.tree_leaves(result) if isinstance(o, torch.Tensor)]
     outputs += [real.state_dict()[u["state"]] for u in row["updates"]]
-    tensors = [v for v in values if isinstance(v, torch.Tensor)] + given
+    tensors = [v for v in values if isinstance(v, torch.Tensor) and v.numel()] + given
     tolerance = max(TOLERANCE.get(t.dtype, 2e-6) for t in tensors + outputs)
     return {"name": name, "dump": row, "values": [numbers(t) for t in tensors],
             "answers": [numbers(o, short=True) for o in outputs], "tolerance": tolerance}

@@ -6,10 +6,13 @@ One JSON object a line on standard input, one on standard output: {"command": ..
 {"ok": {...}} or {"error": text, "kind": "invalid" | "memory" | "failed"}. Commands:
 
   hello                                  version, cuda, card
-  load      source, device, tensors, outputs, updates, memory_bytes
-                                         makes the module; tensors: [{name, role, dtype, shape}] of
-                                         inputs in forward's order, then params and states by name;
-                                         memory_bytes: as if the card had only so many (0: all)
+  load      source, device, tensors, outputs, updates, workload, given, memory_bytes
+                                         makes the module, for the workload of that name if it has
+                                         several (module.py); given: which of the outputs each tensor
+                                         of forward's is, [] if they are the same; tensors: [{name,
+                                         role, dtype, shape}] of inputs in forward's order, then
+                                         params and states by name; memory_bytes: as if the card had
+                                         only so many (0: all)
   draw      seed, variation              inputs, params and states: {tensors: [{handle, offset, bytes}]}
   answer    sample, whole_bytes, budget_bytes
                                          outputs, then updated states, the same way; those of draw
@@ -67,6 +70,16 @@ def encoded(tensor):
     return base64.b64encode(ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())).decode()
 
 
+def give_once(model, given):
+    """Has forward give each tensor once, that it gives several times. given: see load."""
+    class Once(type(model)):
+        def forward(self, *inputs):
+            outputs = exact.flat(super().forward(*inputs))
+            return [outputs[given.index(k)] for k in range(max(given) + 1)]
+
+    model.__class__ = Once
+
+
 class Oracle:
     def __init__(self):
         self.model = None
@@ -110,7 +123,7 @@ class Oracle:
         cuda = torch.cuda.is_available()
         return {"version": torch.__version__, "cuda": cuda, "card": torch.cuda.get_device_name() if cuda else "cpu"}
 
-    def load(self, source, device, tensors, outputs, updates, memory_bytes=0):
+    def load(self, source, device, tensors, outputs, updates, workload="", given=(), memory_bytes=0):
         self.unload()
         self.memory_bytes = memory_bytes
         if device.startswith("cuda") and not torch.cuda.is_available():
@@ -124,7 +137,13 @@ class Oracle:
             torch.set_num_threads(1)
         self.handover = handover.for_device(device)
         self.module, self.source_path = modules.load_source(source)
-        self.model = modules.make_model(self.module).to(device)
+        workloads = modules.workloads_of(self.module)
+        if hasattr(self.module, "WORKLOADS") and workload not in workloads:
+            raise Invalid(f"the module has no workload '{workload}'; it has {', '.join(workloads)}")
+        self.dims = workloads.get(workload, {})
+        self.model = modules.make_model(self.module, self.dims).to(device)
+        if given:
+            give_once(self.model, given)
         self.wanted_inputs = [t for t in tensors if t["role"] == "input"]
         self.wanted_outputs, self.updates = outputs, [self._state_name(u) for u in updates]
         self.weights = [self._state_name(t["name"]) for t in tensors if t["role"] != "input"]
@@ -153,7 +172,7 @@ class Oracle:
 
     def _draw_inputs(self, seed):
         torch.manual_seed(seed)
-        return [x.to(self.device) if isinstance(x, torch.Tensor) else x for x in self.module.get_inputs()]
+        return [x.to(self.device) if isinstance(x, torch.Tensor) else x for x in self.module.get_inputs(**self.dims)]
 
     def _vary(self, inputs, variation, seed):
         if variation in SCALES:
@@ -209,7 +228,7 @@ class Oracle:
         self._vary(self.inputs, variation, seed)
         if variation == "new_weights":
             self._perturb(seed)
-        tensors = [x for x in self.inputs if isinstance(x, torch.Tensor)]
+        tensors = [x for x in self.inputs if isinstance(x, torch.Tensor) and x.numel()]
         if len(tensors) != len(self.wanted_inputs):
             raise Invalid(f"get_inputs() gives {len(tensors)} tensors, and the graph has {len(self.wanted_inputs)}")
         for tensor, wanted in zip(tensors, self.wanted_inputs):

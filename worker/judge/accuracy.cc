@@ -22,6 +22,23 @@ Tolerance ToleranceOf(const v1::AccuracyRule& rule, graph::DType type) {
   }
 }
 
+namespace {
+
+bool ValueRoundsFloats(const graph::Graph& graph, const graph::ExprPtr& e) {
+  if (!graph::IsNarrow(e->type)) return false;
+  if (e->op == graph::Op::kCast) return graph::IsFloat(e->args[0]->type);
+  if (e->op == graph::Op::kLoad) return RoundsFloats(graph, e->tensor);
+  return std::any_of(e->args.begin(), e->args.end(),
+                     [&](const graph::ExprPtr& arg) { return ValueRoundsFloats(graph, arg); });
+}
+
+}  // namespace
+
+bool RoundsFloats(const graph::Graph& graph, int tensor) {
+  const graph::Tensor& t = graph.tensors[tensor];
+  return t.node >= 0 && ValueRoundsFloats(graph, graph.nodes[t.node].value);
+}
+
 double ErrorRatio(graph::DType type, double error, double reference) {
   if (std::isnan(reference)) return 0;
   if (std::isnan(error)) return std::numeric_limits<double>::infinity();

@@ -25,6 +25,11 @@ struct Tolerance {
 // ulp of f16 and bf16), narrower for f64.
 Tolerance ToleranceOf(const v1::AccuracyRule& rule, graph::DType type);
 
+// An integer of a byte that floats were rounded to: where rounding in fp32 decides between two
+// neighbours, either is right. So it may be off by one, in one of kMostlyExact elements.
+inline constexpr int64_t kMostlyExact = 1000;
+bool RoundsFloats(const graph::Graph& graph, int tensor);
+
 // max(error, floor) over max(reference, floor), the floor being the type's (oracle::ErrorFloor). A
 // reference that cannot say (NaN: it overflows itself) allows anything: 0. Infinite for an error
 // that is NaN beside one that is not.

@@ -35,7 +35,8 @@ namespace warpsmith::judge {
 
 // Makes the oracle of one workload. use_torch: PyTorch's where the problem has a module.
 using OracleFactory = std::function<absl::StatusOr<std::unique_ptr<oracle::Oracle>>(
-    const v1::Problem& problem, const graph::Graph& graph, bool use_torch)>;
+    const v1::Problem& problem, const v1::Workload& workload, const graph::Graph& graph,
+    bool use_torch)>;
 
 inline constexpr absl::Duration kSettleLimit = absl::Seconds(1);  // after much memory was freed
 

@@ -101,7 +101,7 @@ absl::Status Judge::MakeBenches(const v1::JudgeOpen& request) {
         absl::StrCat("problem '", request.problem().name(), "', workload '", workload.name(), "'");
     auto graph = problem::GraphOf(request.problem(), workload);
     if (!graph.ok()) return graph.status();
-    auto oracle = oracles_(request.problem(), *graph, request.use_torch());
+    auto oracle = oracles_(request.problem(), workload, *graph, request.use_torch());
     if (!oracle.ok()) {
       return absl::Status(oracle.status().code(),
                           absl::StrCat(label, ": ", std::string(oracle.status().message())));

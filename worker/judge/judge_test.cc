@@ -24,8 +24,8 @@ struct Court {
   explicit Court(Options options = {}, Wrap wrap = nullptr)
       : judge(
             *device, *compiler,
-            [this, wrap](const v1::Problem&, const graph::Graph& graph,
-                         bool) -> absl::StatusOr<std::unique_ptr<oracle::Oracle>> {
+            [this, wrap](const v1::Problem&, const v1::Workload&,
+                         const graph::Graph& graph, bool) -> absl::StatusOr<std::unique_ptr<oracle::Oracle>> {
               auto native = oracle::MakeNativeOracle(graph, *compiler, device->info());
               if (!native.ok() || wrap == nullptr) return native;
               return wrap(*std::move(native));
@@ -312,6 +312,39 @@ TEST_CASE("a plan is right only if it is for every workload") {
   CHECK(absl::StrContains(wrong.reason(), "at [0]"));
   CHECK(court.Evaluate({DoublingPlan(1000, "2.0f"), DoublingPlan(3000, "2.0f")}).verdict() ==
         v1::ACCEPTED);
+}
+
+TEST_CASE("what is rounded to a byte may be its neighbour where rounding decides, and rarely") {
+  Court court;
+  v1::JudgeOpen open;
+  v1::Problem& problem = *open.mutable_problem();
+  problem.set_name("quantise");
+  for (const char* line :
+       {"input x: f32[4096] ~ normal(0, 30)",
+        "q: i8[i: 4096] = i8(min(max(round(x[i] / 0.3), -127), 127))", "output q"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  court.Open(open);
+  const auto plan = [](const std::string& value) {
+    v1::Plan quantise = DoublingPlan(4096, "2.0f");
+    quantise.mutable_buffers(1)->set_tensor("q");
+    quantise.mutable_buffers(1)->set_dtype("i8");
+    quantise.mutable_buffers(1)->set_bytes(4096);
+    quantise.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, signed char* q) { int i = "
+        "blockIdx.x * blockDim.x + threadIdx.x; if (i >= 4096) return; float v = rintf(x[i] / "
+        "0.3f); v = v < -127.0f ? -127.0f : v > 127.0f ? 127.0f : v; int c = (int)v; q[i] = ",
+        value, "; }"));
+    return quantise;
+  };
+  const auto often = court.Evaluate({plan("c == 5 ? 4 : c")});
+  CHECK(often.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(often.reason(), "off by one"));
+  CHECK(court.Evaluate({plan("i == 9 ? (c > 0 ? c - 2 : c + 2) : c")}).verdict() == v1::WRONG);
+  const auto rarely = court.Evaluate({plan("i == 9 ? (c > 0 ? c - 1 : c + 1) : c")});
+  INFO(rarely.reason());
+  CHECK(rarely.verdict() == v1::ACCEPTED);
 }
 
 // Works only on an input whose first element is none of the two that it noted in a place that the

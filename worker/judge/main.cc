@@ -41,9 +41,10 @@ class Oracles {
       : flags_(flags), device_(device), compiler_(compiler) {}
 
   absl::StatusOr<std::unique_ptr<oracle::Oracle>> Make(const v1::Problem& problem,
+                                                       const v1::Workload& workload,
                                                        const graph::Graph& graph, bool use_torch) {
     if (use_torch && problem.has_torch()) {
-      auto torch = MakeTorch(problem, graph);
+      auto torch = MakeTorch(problem, workload, graph);
       if (torch.ok()) return torch;
       std::fprintf(stderr, "warpsmith-judge: problem '%s': the native oracle stands in: %s\n",
                    problem.name().c_str(), std::string(torch.status().message()).c_str());
@@ -54,8 +55,10 @@ class Oracles {
  private:
 #ifdef WARPSMITH_TORCH
   absl::StatusOr<std::unique_ptr<oracle::Oracle>> MakeTorch(const v1::Problem& problem,
+                                                            const v1::Workload& workload,
                                                             const graph::Graph& graph) {
     oracle::TorchOracleOptions options;
+    options.workload = workload.name();
     options.python = flags_.python;
     options.python_path = flags_.python_path;
     options.device = flags_.device == "host" ? "cpu" : flags_.device;
@@ -75,7 +78,7 @@ class Oracles {
   std::shared_ptr<oracle::TorchChild> child_;
   absl::Status refused_;
 #else
-  absl::StatusOr<std::unique_ptr<oracle::Oracle>> MakeTorch(const v1::Problem&,
+  absl::StatusOr<std::unique_ptr<oracle::Oracle>> MakeTorch(const v1::Problem&, const v1::Workload&,
                                                             const graph::Graph&) {
     return absl::UnimplementedError("this judge was built without the PyTorch oracle");
   }
@@ -100,8 +103,9 @@ struct Bench {
     return bench;
   }
   judge::OracleFactory factory() {
-    return [this](const v1::Problem& problem, const graph::Graph& graph, bool use_torch) {
-      return oracles->Make(problem, graph, use_torch);
+    return [this](const v1::Problem& problem, const v1::Workload& workload,
+                  const graph::Graph& graph, bool use_torch) {
+      return oracles->Make(problem, workload, graph, use_torch);
     };
   }
 

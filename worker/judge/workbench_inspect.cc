@@ -133,7 +133,8 @@ absl::StatusOr<oracle::Difference> Workbench::Compare(int answer, int slot, devi
   const Answer at = AnswerAt(answer);
   const Tensor& tensor = graph_.tensors[at.tensor];
   if (index_rules_[answer] == nullptr) {
-    const Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
+    Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
+    if (!graph::IsFloat(tensor.type)) tolerance = {RoundsFloats(graph_, at.tensor) ? 1.0 : 0.0, 0};
     return comparer_.Compare(tensor.type, *at.memory, want, tensor.elements(), tolerance.absolute,
                              tolerance.relative, poison);
   }
@@ -184,6 +185,13 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
                                               tolerance.absolute, tolerance.relative)
                         : index_rules_[answer] != nullptr ? "the value they point at"
                                                           : "their value");
+  } else if (RoundsFloats(graph_, at.tensor) &&
+             difference->differing > 1 + difference->elements / kMostlyExact) {
+    finding.verdict = v1::WRONG;
+    finding.reason = absl::StrCat(label_, ": ", kind, " '", tensor.name,
+                                  "': ", difference->differing, " of ", difference->elements,
+                                  " elements are off by one; of ", kMostlyExact, " one may be");
+    return finding;
   } else if (strictness == Strictness::kVaried && graph::IsFloat(tensor.type)) {
     const double rms = difference->want_rms > 0 ? difference->want_rms : 1;
     // Data over several decades is where the reference itself may be far off: it is held to the

@@ -173,6 +173,7 @@ absl::StatusOr<Difference> Comparer::RunComparison(device::Program& program,
     d.largest = std::max(d.largest, FromBits(field(7)));
     squares += FromBits(field(8));
   }
+  d.differing = static_cast<int64_t>(squares);
   d.want_rms = finite > 0 ? std::sqrt(squares / finite) : 0;
   return d;
 }

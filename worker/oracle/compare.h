@@ -20,7 +20,7 @@ namespace warpsmith::oracle {
 // What a comparison of every element found. Positions are linear; -1: none.
 struct Difference {
   int64_t elements = 0;
-  // Both finite and |got - want| > absolute + relative * |want|; integers: different.
+  // Both finite and |got - want| > absolute + relative * |want|; integers: |got - want| > absolute.
   int64_t beyond = 0, first_beyond = -1;
   // One is not finite and the other is not the same (NaN matches NaN).
   int64_t disagree = 0, first_disagree = -1;
@@ -28,6 +28,7 @@ struct Difference {
   int64_t unwritten = 0, first_unwritten = -1;
   double largest = 0;   // |got - want| where both are finite
   double want_rms = 0;  // over the same elements
+  int64_t differing = 0;  // integers: at all
 
   bool same() const { return beyond == 0 && disagree == 0; }
 };

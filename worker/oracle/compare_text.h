@@ -96,9 +96,11 @@ ORACLE void judge(Stats& s, double got, double want, double absolute, double rel
     if (poisoned) note(s.unwritten, s.first_unwritten, at);
   }
 }
-ORACLE void judge(Stats& s, i64 got, i64 want, double, double, i64 at, bool poisoned) {
+ORACLE void judge(Stats& s, i64 got, i64 want, double absolute, double, i64 at, bool poisoned) {
   ++s.finite;
   if (got == want) return;
+  s.squares += 1;   // of integers: how many differ
+  if (fabs((double)got - (double)want) <= absolute) return;
   note(s.beyond, s.first_beyond, at);
   if (poisoned) note(s.unwritten, s.first_unwritten, at);
 }

@@ -581,7 +581,7 @@ double TypicalSize(const graph::Distribution& d) {
 
 // The drawn number `x`, a double, in the type.
 std::string Drawn(DType type) {
-  if (type == DType::kBool) return "x != 0";
+  if (type == DType::kBool) return "x > 0";  // normal: one in two
   return graph::IsNarrow(type) ? CastText(DType::kF64, type, Pass::kExact, "x") : "x";
 }
 

@@ -96,14 +96,18 @@ absl::StatusOr<std::vector<Number>> Decoded(const json& object, const char* key)
 class TorchOracle : public Oracle {
  public:
   TorchOracle(std::shared_ptr<TorchChild> child, int64_t exact_bytes, const v1::Problem& problem,
-              const Graph& graph)
+              const std::string& workload, const Graph& graph)
       : child_(std::move(child)),
         budget_(exact_bytes > 0                     ? exact_bytes
                 : child_->options().device == "cpu" ? kHostBudget
                                                     : kCudaBudget),
         graph_(graph),
         source_(problem.torch().source()),
-        digest_(problem::Digest(problem)),
+        workload_(workload),
+        given_(problem.torch().outputs().begin(), problem.torch().outputs().end()),
+        digest_(problem.workloads_size() > 1
+                    ? absl::StrCat(problem::Digest(problem), ":", workload_)
+                    : problem::Digest(problem)),
         wanted_(WantedOf(problem, child_->options())) {
     for (const graph::Tensor& tensor : graph_.tensors) {
       if (tensor.role != Role::kIntermediate) inputs_.push_back(&tensor);
@@ -135,6 +139,8 @@ class TorchOracle : public Oracle {
                                 {"tensors", std::move(tensors)},
                                 {"outputs", std::move(outputs)},
                                 {"updates", std::move(updates)},
+                                {"workload", workload_},
+                                {"given", given_},
                                 {"memory_bytes", child_->options().memory_bytes}},
                                kLoadLimit);
     if (!loaded.ok()) return loaded.status();
@@ -345,8 +351,10 @@ class TorchOracle : public Oracle {
   const std::shared_ptr<TorchChild> child_;
   const int64_t budget_;
   const Graph graph_;
-  const std::string source_, digest_;
-  const std::set<std::string> wanted_;  // baselines beside eager, and "graph"
+  const std::string source_, workload_;
+  const std::vector<int> given_;               // TorchModule.outputs
+  const std::string digest_;                   // of the problem and the workload
+  const std::set<std::string> wanted_;         // baselines beside eager, and "graph"
   Room room_;
   int64_t peak_bytes_ = 0;
   std::vector<const graph::Tensor*> inputs_;   // inputs, then weights; into graph_
@@ -381,8 +389,11 @@ absl::StatusOr<std::unique_ptr<Oracle>> MakeTorchOracle(const TorchOracleOptions
     if (!started.ok()) return started.status();
     child = *std::move(started);
   }
-  auto oracle =
-      std::make_unique<TorchOracle>(std::move(child), options.exact_bytes, problem, graph);
+  const std::string workload = !options.workload.empty()      ? options.workload
+                               : problem.workloads_size() > 0 ? problem.workloads(0).name()
+                                                              : "";
+  auto oracle = std::make_unique<TorchOracle>(std::move(child), options.exact_bytes, problem,
+                                              workload, graph);
   const absl::Status loaded = oracle->Load();
   if (!loaded.ok()) return loaded;
   return oracle;

@@ -40,6 +40,7 @@ struct TorchOracleOptions {
   // Device memory that exact answers may take; beyond it only a part of a batch is run in fp64.
   // 0: 64 GiB on a card, 4 GiB on the host.
   int64_t exact_bytes = 0;
+  std::string workload;  // of the problem; empty: its first
   // Where to go on from: one child serves many problems, one after the other. Null: one of its own.
   std::shared_ptr<TorchChild> child;
 };
@@ -55,8 +56,8 @@ struct TorchInfo {
 absl::StatusOr<std::shared_ptr<TorchChild>> StartTorch(const TorchOracleOptions& options);
 TorchInfo InfoOf(const TorchChild& child);
 
-// `graph` is the problem's under its one workload. InvalidArgument: the problem has no module, or
-// the module's inputs, weights or outputs are not those of the graph.
+// `graph` is the problem's under options.workload. InvalidArgument: the problem has no module, or
+// the module has no such workload, or its inputs, weights or outputs are not those of the graph.
 absl::StatusOr<std::unique_ptr<Oracle>> MakeTorchOracle(const TorchOracleOptions& options,
                                                         const v1::Problem& problem,
                                                         const graph::Graph& graph);

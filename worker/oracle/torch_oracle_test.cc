@@ -114,6 +114,55 @@ std::vector<Values> Evaluated(device::Device& device, const graph::Graph& graph,
   return *std::move(answers);
 }
 
+TEST_CASE("each workload of a module is served, one after the other by one child", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  v1::Problem problem;
+  problem.set_name("scaled");
+  for (int place : {0, 0}) problem.mutable_torch()->add_outputs(place);  // one tensor, twice
+  problem.mutable_torch()->set_source(
+      "import torch\nWORKLOADS = {'a': {'R': 3, 'C': 2}, 'b': {'R': 7, 'C': 5}}\n"
+      "class Model(torch.nn.Module):\n"
+      "    def __init__(self, C):\n        super().__init__()\n"
+      "        self.w = torch.nn.Parameter(torch.randn(C))\n"
+      "    def forward(self, x):\n        y = x * self.w\n        return y, y\n"
+      "def get_inputs(R, C):\n    return [torch.randn(R, C)]\n"
+      "def get_init_inputs(R, C):\n    return [C]\n");
+  for (const char* line : {"input x: f32[R, C] ~ normal", "param w: f32[C] ~ normal",
+                           "y: f32[r: R, c: C] = x[r, c] * w[c]", "output y"}) {
+    problem.add_graph(line);
+  }
+  const graph::Dims dims[] = {{{"R", 3}, {"C", 2}}, {{"R", 7}, {"C", 5}}};
+  for (int w = 0; w < 2; ++w) {
+    v1::Workload& workload = *problem.add_workloads();
+    workload.set_name(w == 0 ? "a" : "b");
+    workload.mutable_dims()->insert(dims[w].begin(), dims[w].end());
+  }
+  auto device = device::MakeDevice("host").value();
+  options.child = StartTorch(options).value();
+  std::vector<graph::Graph> graphs;
+  std::vector<std::unique_ptr<Oracle>> oracles;
+  for (int w = 0; w < 2; ++w) {
+    graphs.push_back(
+        graph::Parse({problem.graph().begin(), problem.graph().end()}, dims[w]).value());
+    options.workload = problem.workloads(w).name();
+    auto made = MakeTorchOracle(options, problem, graphs[w]);
+    REQUIRE(made.status().message() == "");
+    oracles.push_back(*std::move(made));
+  }
+  for (int w : {0, 1, 0}) {
+    auto drawn = oracles[w]->Draw(*device, 5, Variation::kNone);
+    REQUIRE(drawn.status().message() == "");
+    const std::vector<float> y = Read<float>(*device, *drawn->answers[0]);
+    const std::vector<Values> expected = Evaluated(*device, graphs[w], *drawn);
+    REQUIRE(y.size() == expected[0].size());
+    for (size_t i = 0; i < y.size(); ++i) CHECK(std::fabs(y[i] - expected[0][i]) < 1e-6);
+  }
+  options.workload = "c";
+  CHECK_THAT(std::string(MakeTorchOracle(options, problem, graphs[0]).status().message()),
+             Catch::Contains("no workload 'c'; it has a, b"));
+}
+
 TEST_CASE("draws are those of the module, and answered by it", "[torch]") {
   const TorchOracleOptions options = OptionsFor();
   if (NoPython(options)) return;
