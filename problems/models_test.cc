@@ -57,7 +57,8 @@ TEST_CASE("every problem of the models has three sizes") {
 }
 
 TEST_CASE("every workload of the models is lowered") {
-  for (const v1::Problem& problem : Models().problems()) {
+  const v1::ProblemSet set = Models();
+  for (const v1::Problem& problem : set.problems()) {
     for (const v1::Workload& workload : problem.workloads()) {
       INFO(problem.name() << ", " << workload.name());
       const graph::Graph graph = problem::GraphOf(problem, workload).value();

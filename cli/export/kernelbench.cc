@@ -38,6 +38,11 @@ std::string Number(double value) {
   return absl::StrFormat("%.17g", value);
 }
 
+// A tuple in Python: "(3,)".
+std::string Tuple(const google::protobuf::RepeatedField<int64_t>& values) {
+  return absl::StrCat("(", absl::StrJoin(values, ", "), values.size() == 1 ? ",)" : ")");
+}
+
 // forward's parameters that are tensors, in order; lines that refuse other values of the rest.
 absl::StatusOr<std::vector<std::string>> TensorArguments(const v1::TorchModule& torch,
                                                          const PythonModule& module, int tensors,
@@ -53,8 +58,8 @@ absl::StatusOr<std::vector<std::string>> TensorArguments(const v1::TorchModule& 
     if (scalar != nullptr && scalar->empty_shape_size() > 0) {
       const std::string shape = Tuple(scalar->empty_shape());
       checks.push_back(absl::StrCat("if tuple(", parameter.name, ".shape) != ", shape, ":"));
-      checks.push_back(absl::StrCat("    _refuse(\"", parameter.name, "\", tuple(", parameter.name,
-                                    ".shape), ", shape, ")"));
+      checks.push_back(absl::StrCat("    _solution.refuse(\"", parameter.name, "\", tuple(",
+                                    parameter.name, ".shape), ", shape, ")"));
     } else if (scalar != nullptr) {
       const std::string value = Number(scalar->value());
       checks.push_back(absl::StrCat("if ", parameter.name, " != ", value, ":"));

@@ -3,10 +3,12 @@
 The module is run in fp64 as a whole where that fits; otherwise, if it treats the first axis as a batch
 (checked, not assumed), on some entries of the batch, and only positions in those are sampled.
 """
+import contextlib
 import copy
 import math
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 # Of the batch, where not all of it fits.
 PART = 16
@@ -31,10 +33,39 @@ def is_float(value):
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
+class _Widened(TorchFunctionMode):
+    """Inside, whatever asks for a floating type is given fp64: a module that rounds on its way (`.half()`,
+    `dtype=torch.bfloat16`) or widens too little (`.float()`) still gives the right answer."""
+
+    _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+    _ASIS = (torch.finfo, torch.Tensor.dtype.__get__)  # they ask which type it is
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in self._CASTS:
+            return args[0].double()
+        if func in self._ASIS:
+            return func(*args, **kwargs)
+        wide = lambda a: torch.float64 if isinstance(a, torch.dtype) and a.is_floating_point else a
+        return func(*[wide(a) for a in args], **{name: wide(a) for name, a in kwargs.items()})
+
+
+@contextlib.contextmanager
+def _widened():
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Widened():
+            yield
+    finally:
+        torch.set_default_dtype(usual)
+
+
 def in_double(model, inputs):
     """(outputs, buffers) of the module in fp64."""
     exact = copy.deepcopy(model).double()
-    outputs = flat(exact(*[x.double() if is_float(x) else x for x in inputs]))
+    with _widened():
+        outputs = flat(exact(*[x.double() if is_float(x) else x for x in inputs]))
     return outputs, dict(exact.named_buffers(remove_duplicate=False))
 
 

@@ -24,8 +24,8 @@ struct Court {
   explicit Court(Options options = {}, Wrap wrap = nullptr)
       : judge(
             *device, *compiler,
-            [this, wrap](const v1::Problem&, const v1::Workload&,
-                         const graph::Graph& graph, bool) -> absl::StatusOr<std::unique_ptr<oracle::Oracle>> {
+            [this, wrap](const v1::Problem&, const v1::Workload&, const graph::Graph& graph,
+                         bool) -> absl::StatusOr<std::unique_ptr<oracle::Oracle>> {
               auto native = oracle::MakeNativeOracle(graph, *compiler, device->info());
               if (!native.ok() || wrap == nullptr) return native;
               return wrap(*std::move(native));

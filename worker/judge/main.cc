@@ -103,10 +103,9 @@ struct Bench {
     return bench;
   }
   judge::OracleFactory factory() {
-    return [this](const v1::Problem& problem, const v1::Workload& workload,
-                  const graph::Graph& graph, bool use_torch) {
-      return oracles->Make(problem, workload, graph, use_torch);
-    };
+    return
+        [this](const v1::Problem& problem, const v1::Workload& workload, const graph::Graph& graph,
+               bool use_torch) { return oracles->Make(problem, workload, graph, use_torch); };
   }
 
   std::unique_ptr<device::Device> device;

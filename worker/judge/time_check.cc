@@ -120,7 +120,7 @@ absl::StatusOr<v1::Times> TimesOfTorch(device::Device& device, const Work& work,
   const v1::Problem problem = ProblemOf(work);
   auto graph = problem::GraphOf(problem, problem.workloads(0));
   if (!graph.ok()) return graph.status();
-  auto oracle = oracles(problem, *graph, /*use_torch=*/true);
+  auto oracle = oracles(problem, problem.workloads(0), *graph, /*use_torch=*/true);
   if (!oracle.ok()) return oracle.status();
   auto report = (*oracle)->RetimeBaselines(device, {"eager"});
   if (!report.ok()) return report.status();

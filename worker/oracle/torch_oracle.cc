@@ -352,9 +352,9 @@ class TorchOracle : public Oracle {
   const int64_t budget_;
   const Graph graph_;
   const std::string source_, workload_;
-  const std::vector<int> given_;               // TorchModule.outputs
-  const std::string digest_;                   // of the problem and the workload
-  const std::set<std::string> wanted_;         // baselines beside eager, and "graph"
+  const std::vector<int> given_;        // TorchModule.outputs
+  const std::string digest_;            // of the problem and the workload
+  const std::set<std::string> wanted_;  // baselines beside eager, and "graph"
   Room room_;
   int64_t peak_bytes_ = 0;
   std::vector<const graph::Tensor*> inputs_;   // inputs, then weights; into graph_

@@ -163,6 +163,33 @@ TEST_CASE("each workload of a module is served, one after the other by one child
              Catch::Contains("no workload 'c'; it has a, b"));
 }
 
+TEST_CASE("what is exact is rounded nowhere, whatever the module casts to", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  v1::Problem problem;
+  problem.set_name("narrow");
+  problem.mutable_torch()->set_source(
+      "import torch\nclass Model(torch.nn.Module):\n"
+      "    def forward(self, x):\n"
+      "        h = (x.half() / 3).to(torch.bfloat16).float()\n"
+      "        return h + torch.full((8,), 0.1, dtype=torch.float16) + torch.finfo(x.dtype).tiny\n"
+      "def get_inputs():\n    return [torch.randn(8)]\n");
+  const graph::Graph graph =
+      graph::Parse({"input x: f32[8] ~ normal", "y: f32[i: 8] = x[i] / 3 + 0.1", "output y"}, {})
+          .value();
+  options.child = StartTorch(options).value();
+  auto oracle = MakeTorchOracle(options, problem, graph);
+  REQUIRE(oracle.status().message() == "");
+  auto device = device::MakeDevice("host").value();
+  auto drawn = (*oracle)->Draw(*device, 5, Variation::kNone);
+  REQUIRE(drawn.status().message() == "");
+  const std::vector<float> x = Read<float>(*device, *drawn->inputs[0]);
+  REQUIRE(drawn->exact[0].size() == x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    CHECK(std::fabs(drawn->exact[0][i] - (static_cast<double>(x[i]) / 3 + 0.1)) < 1e-15);
+  }
+}
+
 TEST_CASE("draws are those of the module, and answered by it", "[torch]") {
   const TorchOracleOptions options = OptionsFor();
   if (NoPython(options)) return;
