@@ -4,9 +4,9 @@
 //
 //   warpsmith-bench-codegen problems/starter.json --device cuda:0 --only softmax
 //
-// With --variants, a file of schedules as text, one a line ("rewrites: 'rule:tensor' groups { rows {
-// unroll: 2 } }"): each is timed beside the default, the knobs of its group merged into
-// all groups.
+// With --variants, a file of schedules as text, one a line ("rewrites: 'rule:tensor' groups { rows
+// { unroll: 2 } }"): each is timed beside the default, the knobs of its group merged into all
+// groups.
 #include <google/protobuf/text_format.h>
 
 #include <CLI/CLI.hpp>
@@ -50,7 +50,8 @@ struct Measured {
   int registers = 0, spills = 0, launches = 0;
 };
 
-absl::StatusOr<Measured> Measure(device::Device& device, device::Compiler& compiler,
+// Without a device: compiled, not run.
+absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compiler,
                                  const v1::Plan& plan, int samples, int moves) {
   const absl::Time start = absl::Now();
   auto binary = compiler.Compile(plan.source(), absl::Seconds(60));
@@ -62,26 +63,27 @@ absl::StatusOr<Measured> Measure(device::Device& device, device::Compiler& compi
     measured.spills = std::max(measured.spills, kernel.spill_bytes());
   }
   for (const auto& step : plan.steps()) measured.launches += step.has_launch();
-  auto program = device.Load(plan, *binary);
+  if (device == nullptr) return measured;
+  auto program = device->Load(plan, *binary);
   if (!program.ok()) return program.status();
   std::vector<std::unique_ptr<device::Memory>> memory;
   std::vector<device::Memory*> bound;
   for (const auto& buffer : plan.buffers()) {
-    auto one = device.Allocate(buffer.bytes());
+    auto one = device->Allocate(buffer.bytes());
     if (!one.ok()) return one.status();
     // 1.0 in fp32 and small positive numbers in other types; indexes stay inside (zero).
     const bool integer = buffer.dtype() == "i64" || buffer.dtype() == "i32" ||
                          buffer.dtype() == "i8" || buffer.dtype() == "u8";
-    if (auto s = device.Fill(**one, integer ? 0u : 0x3f800000u); !s.ok()) return s;
+    if (auto s = device->Fill(**one, integer ? 0u : 0x3f800000u); !s.ok()) return s;
     bound.push_back(one->get());
     memory.push_back(std::move(*one));
   }
   if (auto s = (*program)->Bind(bound); !s.ok()) return s;
-  if (auto s = device.Run(**program, absl::Seconds(20)); !s.ok()) return s;
+  if (auto s = device->Run(**program, absl::Seconds(20)); !s.ok()) return s;
   const auto median = [&]() -> absl::StatusOr<double> {
     std::vector<double> times;
     for (int i = 0; i < samples; ++i) {
-      auto seconds = device.Time(**program, absl::Seconds(20));
+      auto seconds = device->Time(**program, absl::Seconds(20));
       if (!seconds.ok()) return seconds.status();
       times.push_back(*seconds);
     }
@@ -129,17 +131,18 @@ absl::StatusOr<std::vector<v1::Schedule>> ReadVariants(const std::string& path) 
 
 class Bench {
  public:
-  Bench(const Options& options, device::Device& device, device::Compiler& compiler,
-        const graph::Roof& roof)
-      : options_(options),
-        device_(device),
-        compiler_(compiler),
-        roof_(roof),
-        target_(device::TargetOf(device.info())) {}
+  // `device` may be null: then plans are for `target` and are not run.
+  Bench(const Options& options, device::Device* device, device::Compiler& compiler,
+        const graph::Roof& roof, const codegen::Target& target)
+      : options_(options), device_(device), compiler_(compiler), roof_(roof), target_(target) {}
 
   void Header() const {
-    std::printf("%s, copies at %.2f TB/s, %.1f TFLOP/s fp32\n", device_.info().name.c_str(),
-                roof_.copy_bytes / 1e12, roof_.operations / 1e12);
+    if (device_ == nullptr) {
+      std::printf("compiled for %s, not run\n", target_.arch.c_str());
+    } else {
+      std::printf("%s, copies at %.2f TB/s, %.1f TFLOP/s fp32\n", device_->info().name.c_str(),
+                  roof_.copy_bytes / 1e12, roof_.operations / 1e12);
+    }
     std::printf("%-36s %10s %10s %6s %4s %9s %5s %6s\n", "problem", "us", "light us", "share",
                 "kern", "compile", "regs", "spill");
   }
@@ -165,10 +168,11 @@ class Bench {
     }
     auto measured = Measure(device_, compiler_, *plan, options_.samples, options_.moves);
     if (!measured.ok()) return measured.status();
-    const double light = graph::LightSeconds(graph::Count(graph), roof_);
+    const bool ran = device_ != nullptr;
+    const double light = ran ? graph::LightSeconds(graph::Count(graph), roof_) : 0;
     std::printf("%-36s %10.1f %10.1f %6.2f %4d %6.0f ms %5d %6d\n", label.c_str(),
-                measured->seconds * 1e6, light * 1e6, light / measured->seconds, measured->launches,
-                measured->compile_ms, measured->registers, measured->spills);
+                measured->seconds * 1e6, light * 1e6, ran ? light / measured->seconds : 0,
+                measured->launches, measured->compile_ms, measured->registers, measured->spills);
     for (double moved : measured->moved) {
       std::printf("%36s %10.1f  moved\n", "", moved * 1e6);
     }
@@ -177,7 +181,7 @@ class Bench {
 
  private:
   const Options& options_;
-  device::Device& device_;
+  device::Device* const device_;
   device::Compiler& compiler_;
   const graph::Roof roof_;
   const codegen::Target target_;
@@ -193,13 +197,23 @@ int Run(const Options& options) {
   if (!variants.ok()) return Fail(variants.status());
   auto set = problem::LoadSet(options.problems);
   if (!set.ok()) return Fail(set.status());
-  auto device = device::MakeDevice(options.device);
-  if (!device.ok()) return Fail(device.status());
-  auto compiler = device::MakeCompiler((*device)->info().arch, "/tmp/warpsmith-bench-cache");
+  codegen::Target target;
+  graph::Roof roof;
+  std::unique_ptr<device::Device> device;
+  if (absl::StartsWith(options.device, "sm_")) {
+    target.arch = options.device;
+  } else {
+    auto made = device::MakeDevice(options.device);
+    if (!made.ok()) return Fail(made.status());
+    device = *std::move(made);
+    auto measured = device->MeasureRoof();
+    if (!measured.ok()) return Fail(measured.status());
+    roof = *measured;
+    target = device::TargetOf(device->info());
+  }
+  auto compiler = device::MakeCompiler(target.arch, "/tmp/warpsmith-bench-cache");
   if (!compiler.ok()) return Fail(compiler.status());
-  auto roof = (*device)->MeasureRoof();
-  if (!roof.ok()) return Fail(roof.status());
-  const Bench bench(options, **device, **compiler, *roof);
+  const Bench bench(options, device.get(), **compiler, roof, target);
   bench.Header();
   int failures = 0;
   for (const auto& problem : set->problems()) {
@@ -230,7 +244,9 @@ int main(int argc, char** argv) {
   warpsmith::Options options;
   CLI::App app("Times what code generation makes of a problem set without search");
   app.add_option("problems", options.problems, "problem set (JSON)")->required();
-  app.add_option("--device", options.device, "host or cuda:N")->capture_default_str();
+  app.add_option("--device", options.device,
+                 "host, cuda:N, or an architecture (sm_90a): compiled, not run")
+      ->capture_default_str();
   app.add_option("--only", options.only, "problems whose name contains this");
   app.add_option("--dump", options.dump, "existing folder for sources and schedules");
   app.add_option("--variants", options.variants, "file of schedules to time beside the default");

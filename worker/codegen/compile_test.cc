@@ -70,6 +70,8 @@ std::vector<Corner> Corners() {
   const Lines masked = {
       "input x: f32[32768, 32768] ~ normal", "input m: bool[32768, 32768] ~ integers(0, 2)",
       "y: f32[r: 32768, k: 32768] = cumsum[k](x[r, k] * f32(m[r, k]))", "output y"};
+  const Lines products = {"input x: f32[32768, 32768] ~ uniform(0, 1)",
+                          "y: f32[r: 32768, k: 32768] = cumprod[k](x[r, k])", "output y"};
   const Lines halves = {"input x: bf16[32768, 32768] ~ normal",
                         "w: f32[r: 32768, k: 32768] = cumprod[k, reverse, exclusive](f32(x[r, k]))",
                         "y: bf16[r: 32768, k: 32768] = bf16(w[r, k])", "output y"};
@@ -134,6 +136,7 @@ std::vector<Corner> Corners() {
        masked,
        {"", "scan { load_hint: CACHE_STREAMING store_hint: CACHE_STREAMING chunks: 2 }",
         "scan { block_threads: 1024 }"}},
+      {"scan of products", products, {"", "scan { block_threads: 256 threads_per_row: 16 }"}},
       {"scan of halves", halves, {"", "scan { vectors: 4 blocks_per_sm: 1 }"}},
       {"scan of one row that all blocks share",
        long_scan,

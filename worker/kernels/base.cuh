@@ -11,6 +11,7 @@
 #endif
 
 #define WS_DEVICE __device__ __forceinline__
+#define WS_RARELY __device__ __noinline__   // code that seldom runs, once in the kernel
 
 namespace ws {
 

@@ -28,6 +28,7 @@
 #define __device__
 #define __host__
 #define __global__ __attribute__((visibility("hidden")))
+#define __noinline__ inline
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)

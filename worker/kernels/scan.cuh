@@ -21,7 +21,8 @@
 //
 // G gives the kernels meaning: kReverse (the axis is gone through from its end), kExclusive, Acc with
 // identity() and combine(acc, next) (acc becomes acc, then next), loads, elements (the values that are
-// combined) and emit (what is stored). Loads go to slots of shared memory: of the N vectors of a chunk
+// combined: Element, no_element() where there is none) and emit (what is stored). Element is Acc, but
+// for products of floats (kProduct): a float there, and Acc is Gain. Loads go to slots of shared memory: of the N vectors of a chunk
 // each stream has its own array.
 //
 // Dynamic shared memory: kScratchBytes + STAGES * VECTORS * THREADS * V * G::kStreamBytes.
@@ -140,6 +141,92 @@ WS_DEVICE T log_add(T a, T b) {
   return most - most != 0 ? most : most + log1p(exp(least - most));   // NaN and infinity stay
 }
 
+// ---- products of floats -------------------------------------------------------------------------------
+//
+// One element after the other, a product that has left the range of its type stays there: infinity
+// until a zero makes it NaN, zero until an infinity does. Parts of the axis that are multiplied on their
+// own know nothing of that: 1e-30 * (1e20 * 1e20) would be infinite, and 0 times that no number. So what
+// a part does to a product that comes in is kept with the range in which that product survives it:
+// |x| > over becomes infinite on the way, |x| <= under zero, others x * m * 2^e, of any magnitude. What
+// left the range meets the part's own zeros and infinities in m. All x go through the same ups and
+// downs in the same order, so that no larger x becomes zero where a smaller one becomes infinite: two
+// bounds say it all.
+struct Gain {
+  float m;       // 1 <= |m| < 2; zero, infinite or NaN where the part's elements make it so
+  int e;
+  float over;    // infinity: nothing finite becomes infinite
+  float under;   // of numbers that come in as denormals it is as coarse as they are
+};
+
+inline constexpr int kMaxGain = 1 << 20;   // exponents are cut here, far beyond what anything survives
+inline constexpr float kLargest = 3.402823466e+38f, kNormal = 1.175494351e-38f;
+inline constexpr float kTame = 1.1529215e+18f;   // 2^60: products of two such, and of their inverses, are far from the ends
+
+WS_DEVICE float infinity() { return bits_float(0x7f800000u); }
+WS_DEVICE bool is_special(float m) { return m == 0 || m - m != 0; }
+
+// x * 2^e, saturated.
+WS_DEVICE float scaled(float x, int e) {
+  e = e < -360 ? -360 : e > 360 ? 360 : e;
+  const int third = e / 3;
+  const float by = bits_float(static_cast<unsigned>(127 + third) << 23);
+  return x * bits_float(static_cast<unsigned>(127 + e - 2 * third) << 23) * by * by;
+}
+
+// m is a normal number, or special.
+WS_DEVICE void normalise(Gain& gain) {
+  if (is_special(gain.m)) return;
+  const unsigned bits = float_bits(gain.m);
+  gain.e += static_cast<int>(bits >> 23 & 255) - 127;
+  gain.e = gain.e < -kMaxGain ? -kMaxGain : gain.e > kMaxGain ? kMaxGain : gain.e;
+  gain.m = bits_float((bits & 0x807fffffu) | 0x3f800000u);
+}
+
+// Of elements that multiply to `product`, a normal number or special, and on the way there to
+// magnitudes of `least` to `most`.
+WS_DEVICE Gain gain_of(float product, float least, float most) {
+  Gain gain = {product, 0, infinity(), 0};
+  if (is_special(product)) return gain;
+  normalise(gain);
+  gain.over = kLargest / most;
+  gain.under = 1.401298464e-45f / least * 0.5f;   // 2^-150 rounds to zero
+  return gain;
+}
+WS_DEVICE Gain no_gain() { return {1, 0, infinity(), 0}; }
+
+// First `gain`, then `next`.
+WS_DEVICE void follow(Gain& gain, const Gain& next) {
+  if (!is_special(gain.m)) {
+    const float back = 1 / abs(gain.m);
+    gain.over = minimum(gain.over, maximum(gain.under, scaled(next.over * back, -gain.e)));
+    gain.under = maximum(gain.under, minimum(gain.over, scaled(next.under * back, -gain.e)));
+  }
+  gain.m *= next.m;
+  gain.e += next.e;
+  normalise(gain);
+}
+WS_RARELY Gain followed(Gain gain, Gain next) {
+  follow(gain, next);
+  return gain;
+}
+WS_RARELY Gain followed(Gain gain, float x) {
+  const float size = abs(x);
+  Gain next = gain_of(size > 0 && size < kNormal ? x * 16777216.0f : x, size, size);
+  if (size > 0 && size < kNormal) next.e -= 24;
+  follow(gain, next);
+  return gain;
+}
+
+// What becomes of x.
+WS_DEVICE float through(const Gain& gain, float x) {
+  const float size = abs(x);
+  if (size > gain.over) x *= infinity();
+  if (size <= gain.under && size <= kLargest) x *= 0.0f;
+  if (is_special(gain.m)) return x * gain.m;
+  return size > 1 ? scaled(x * (0.5f * gain.m), gain.e + 1) : scaled(x * gain.m, gain.e);
+}
+WS_RARELY float through_rarely(Gain gain, float x) { return through(gain, x); }
+
 // Elements of a vector in the scan's direction.
 template <class G, int V>
 WS_DEVICE constexpr int in_order(int i) { return G::kReverse ? V - 1 - i : i; }
@@ -179,24 +266,22 @@ struct ScanCursor {
   }
 };
 
-// A thread's part of a chunk.
+// A thread's part of a chunk: where it is, and what it holds.
 template <class G, class C>
-struct ScanPart {
+struct ScanElements {
   using Index = typename G::Index;
-  using Acc = typename G::Acc;
   using Cursor = ScanCursor<G, C>;
   static constexpr int V = C::V, J = C::kVectors, L = C::kLanes;
   static constexpr Index kPart = Index(J) * C::kThreadsPerRow, kChunk = kPart * C::kBlocks;   // vectors
-  static_assert(sizeof(Acc) <= kMaxScanned, "the accumulator is too large");
+  static_assert(sizeof(typename G::Acc) <= kMaxScanned, "the accumulator is too large");
 
   const G& g;
   const Index N;     // vectors of a row
   const Index own;   // the thread's first of a chunk, in the scan's direction; its others follow L apart
   typename G::template Values<V> values[J];
-  Acc upto[J][V];    // of the thread's own vector
-  Acc before[J];     // in the warp's part of the chunk
+  typename G::Element element[J][V];
 
-  WS_DEVICE ScanPart(const G& g, Index K, int rank)
+  WS_DEVICE ScanElements(const G& g, Index K, int rank)
       : g(g),
         N(K / V),
         own(rank * kPart + Index(thread() % C::kThreadsPerRow / L) * (J * L) + thread() % C::kThreadsPerRow % L) {}
@@ -218,18 +303,38 @@ struct ScanPart {
       if (s < N) g.template load_shared<V, kSlots>(at.row, position(s), slots(stage), slot(j));
     }
   }
-  // Reads a chunk that has arrived, and combines each vector.
+  // Reads a chunk that has arrived.
   WS_DEVICE void read(const Cursor& at, int stage) {
 #pragma unroll
     for (int j = 0; j < J; ++j) {
       const Index s = vector(at, j);
       if (at.mine && s < N) {
         G::template from_shared<V, kSlots>(slots(stage), slot(j), values[j]);
-        g.template elements<V>(at.row, position(s), values[j], upto[j]);
+        g.template elements<V>(at.row, position(s), values[j], element[j]);
       } else {
 #pragma unroll
-        for (int i = 0; i < V; ++i) upto[j][i] = G::identity();
+        for (int i = 0; i < V; ++i) element[j][i] = G::no_element();
       }
+    }
+  }
+};
+
+// How chunks of it are combined; `upto`, its elements, become what the vector combines to up to each.
+template <class G, class C>
+struct ScanPart : ScanElements<G, C> {
+  using Base = ScanElements<G, C>;
+  using Acc = typename G::Acc;
+  using typename Base::Cursor;
+  using typename Base::Index;
+  using Base::Base, Base::J, Base::L, Base::V;
+
+  Acc before[J];     // in the warp's part of the chunk
+
+  WS_DEVICE void read(const Cursor& at, int stage) {
+    Base::read(at, stage);
+    auto& upto = this->element;
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
 #pragma unroll
       for (int i = 1; i < V; ++i) {
         upto[j][in_order<G, V>(i)] = joined<G>(upto[j][in_order<G, V>(i - 1)], upto[j][in_order<G, V>(i)]);
@@ -241,7 +346,7 @@ struct ScanPart {
     Acc warp = G::identity();
 #pragma unroll
     for (int j = 0; j < J; ++j) {
-      Acc through = upto[j][in_order<G, V>(V - 1)];
+      Acc through = this->element[j][in_order<G, V>(V - 1)];
       scan_lanes<G, L>(through);
       before[j] = joined<G>(warp, before_lane<G, L>(through));
       G::combine(warp, shuffle(through, thread() % 32 / L * L + L - 1));
@@ -250,10 +355,11 @@ struct ScanPart {
   }
   // Stores the chunk, `base` being what stands before the warp's part.
   WS_DEVICE void store(const Cursor& at, const Acc& base) const {
+    const auto& upto = this->element;
 #pragma unroll
     for (int j = 0; j < J; ++j) {
-      const Index s = vector(at, j);
-      if (!at.mine || s >= N) continue;
+      const Index s = this->vector(at, j);
+      if (!at.mine || s >= this->N) continue;
       const Acc running = joined<G>(base, before[j]);
       Acc result[V];
 #pragma unroll
@@ -265,7 +371,122 @@ struct ScanPart {
           result[v] = joined<G>(running, upto[j][v]);
         }
       }
-      g.template emit<V>(at.row, position(s), values[j], result);
+      this->g.template emit<V>(at.row, this->position(s), this->values[j], result);
+    }
+  }
+};
+
+// The same for products of floats: their accumulator is a Gain. Lanes are combined as plain floats
+// where nothing in the warp's part comes near the ends of the range, or all of it can only shrink;
+// where elements or what stands before them say otherwise, as gains.
+template <class G, class C>
+struct ScanProductPart : ScanElements<G, C> {
+  using Base = ScanElements<G, C>;
+  using typename Base::Cursor;
+  using typename Base::Index;
+  using Base::Base, Base::J, Base::L, Base::V;
+
+  float before[J];     // in the warp's part, as a plain product
+  float least, most;   // magnitudes of plain products there, of the row's lanes
+  bool tame, shrinks;  // of the whole warp: all are between 1 / kTame and kTame; no element is beyond 1
+
+  WS_DEVICE float factor(int j, int i) const { return this->element[j][in_order<G, V>(i)].v; }
+
+  WS_DEVICE Gain order() {
+    float running = 1;
+    bool own_shrink = true;
+    least = most = 1;
+    Gain total = no_gain();
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      float upto[V];
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        upto[i] = i == 0 ? factor(j, 0) : upto[i > 0 ? i - 1 : 0] * factor(j, i);
+        own_shrink &= abs(factor(j, i)) <= 1;
+      }
+      own_shrink &= abs(upto[V - 1]) >= kNormal;
+      total.m *= upto[V - 1];
+      if (own_shrink) normalise(total);
+      float until = upto[V - 1];
+#pragma unroll
+      for (int d = 1; d < L; d *= 2) {
+        const float earlier = shuffle_up(until, d);
+        if (thread() % 32 % L >= d) until *= earlier;
+      }
+      const float previous = shuffle_up(until, 1);
+      before[j] = thread() % L > 0 && L > 1 ? running * previous : running;
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        const float size = abs(before[j] * upto[i]);
+        least = minimum(least, size);
+        most = maximum(most, size);
+      }
+      running *= shuffle(until, thread() % 32 / L * L + L - 1);
+    }
+#pragma unroll
+    for (int d = 1; d < L; d *= 2) {
+      least = minimum(least, shuffle_xor(least, d));
+      most = maximum(most, shuffle_xor(most, d));
+    }
+    int wild = (least >= 1 / kTame && most <= kTame ? 0 : 1) + (own_shrink ? 0 : 2);
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) wild |= shuffle_xor(wild, d);
+    tame = (wild & 1) == 0;
+    shrinks = (wild & 2) == 0;
+    if (tame) return gain_of(running, least, most);
+    if (shrinks) {
+#pragma unroll
+      for (int d = 1; d < L; d *= 2) {
+        total.m *= shuffle_xor(total.m, d);
+        total.e += shuffle_xor(total.e, d);
+      }
+      normalise(total);
+      total.under = scaled(1 / abs(total.m), -150 - total.e);
+      return total;
+    }
+    total = no_gain();
+#pragma unroll
+    for (int j = 0; j < J; ++j) total = followed(total, shuffle(lanes(j), thread() % 32 / L * L + L - 1));
+    return total;
+  }
+  // What the lanes up to this one make of a product.
+  WS_DEVICE Gain lanes(int j) const {
+    Gain until = no_gain();
+#pragma unroll
+    for (int i = 0; i < V; ++i) until = followed(until, factor(j, i));
+#pragma unroll 1
+    for (int d = 1; d < L; d *= 2) {
+      const Gain earlier = shuffle_up(until, d);
+      if (thread() % 32 % L >= d) until = followed(earlier, until);
+    }
+    return until;
+  }
+
+  WS_DEVICE void store(const Cursor& at, const Gain& base) const {
+    float x = through(base, 1);
+    const float size = abs(x);
+    int wild = tame ? !(is_special(x) || (size <= kLargest / most && size * least >= kNormal)) : !shrinks || size > 1;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) wild |= shuffle_xor(wild, d);
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      float running = x * before[j];
+      if (wild) {
+        const Gain until = lanes(j), previous = shuffle_up(until, 1);
+        running = thread() % L > 0 && L > 1 ? through_rarely(previous, x) : x;
+        x = through_rarely(shuffle(until, thread() % 32 / L * L + L - 1), x);
+      }
+      const Index s = this->vector(at, j);
+      if (!at.mine || s >= this->N) continue;
+      typename G::Element result[V];
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        if constexpr (G::kExclusive) result[in_order<G, V>(i)].v = running;
+        running *= factor(j, i);
+        if constexpr (!G::kExclusive) result[in_order<G, V>(i)].v = running;
+      }
+      this->g.template emit<V>(at.row, this->position(s), this->values[j], result);
     }
   }
 };
@@ -282,8 +503,8 @@ WS_DEVICE void order_warps(const typename G::Acc* totals, typename G::Acc& befor
 }
 
 // Rows that have a block, or a part of one, to themselves.
-template <class G, class C>
-WS_DEVICE void scan_rows_alone(ScanPart<G, C>& part, ScanCursor<G, C> at) {
+template <class G, class C, class Part>
+WS_DEVICE void scan_rows_alone(Part& part, ScanCursor<G, C> at) {
   using Acc = typename G::Acc;
   ScanCursor<G, C> ahead = at;
 #pragma unroll 1
@@ -336,8 +557,8 @@ WS_DEVICE void gather_blocks(const unsigned long long* slots, int rank, unsigned
 }
 
 // Rows that blocks share. Chunk i is read and posted kAhead chunks before it is stored, and read again then.
-template <class G, class C>
-WS_DEVICE void scan_rows_shared(ScanPart<G, C>& part, ScanCursor<G, C> at, int rank, unsigned long long* exchange) {
+template <class G, class C, class Part>
+WS_DEVICE void scan_rows_shared(Part& part, ScanCursor<G, C> at, int rank, unsigned long long* exchange) {
   using Acc = typename G::Acc;
   constexpr int kPlace = C::kBlocks * (kMaxScanned / 4);
   ScanCursor<G, C> ahead = at, posted = at;
@@ -389,10 +610,13 @@ WS_DEVICE void scan_rows_shared(ScanPart<G, C>& part, ScanCursor<G, C> at, int r
   }
 }
 
+template <class G, class C, bool PRODUCT> struct ScanPartOf { using Type = ScanPart<G, C>; };
+template <class G, class C> struct ScanPartOf<G, C, true> { using Type = ScanProductPart<G, C>; };
+
 template <class G, class C>
 WS_DEVICE void scan_rows(const G& g, typename G::Index rows, typename G::Index K, void* exchange) {
   using Index = typename G::Index;
-  using Part = ScanPart<G, C>;
+  using Part = typename ScanPartOf<G, C, G::kProduct>::Type;
   const int rank = C::kBlocks > 1 ? block() % C::kBlocks : 0;
   Part part(g, K, rank);
   const ScanCursor<G, C> start(g, rows, (part.N + Part::kChunk - 1) / Part::kChunk);
@@ -502,6 +726,43 @@ struct ScanColumnMeeting {
   }
 };
 
+// What a thread's places of column v combine to.
+template <class G, int J, int V>
+WS_DEVICE typename G::Acc column_total(const typename G::Element (&upto)[J][V], int v) {
+  if constexpr (G::kProduct) {
+    float product = 1, least = 1, most = 1;
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      product *= upto[j][v].v;
+      least = minimum(least, abs(product));
+      most = maximum(most, abs(product));
+    }
+    if (least >= 1 / kTame && most <= kTame) return gain_of(product, least, most);
+    Gain gain = no_gain();
+#pragma unroll
+    for (int j = 0; j < J; ++j) gain = followed(gain, upto[j][v].v);
+    return gain;
+  } else {
+    return upto[J - 1][v];
+  }
+}
+// The result at place j, asked for in order; `before` is what stands before the thread's places.
+template <class G, int J, int V>
+WS_DEVICE typename G::Element column_result(typename G::Acc& before, const typename G::Element (&upto)[J][V], int j, int v) {
+  if constexpr (G::kProduct) {
+    // What stands before is a product that begins at 1: from here on the number itself.
+    if (j == 0) before.m = through(before, 1);
+    const float product = before.m * upto[j][v].v;
+    const float result = G::kExclusive ? before.m : product;
+    before.m = product;
+    return {result};
+  } else if constexpr (G::kExclusive) {
+    return j == 0 ? before : joined<G>(before, upto[j > 0 ? j - 1 : 0][v]);
+  } else {
+    return joined<G>(before, upto[j][v]);
+  }
+}
+
 template <class G, class C>
 WS_DEVICE void scan_columns(const G& g, typename G::Index outer, typename G::Index K, typename G::Index columns,
                             void* exchange) {
@@ -562,7 +823,7 @@ WS_DEVICE void scan_columns(const G& g, typename G::Index outer, typename G::Ind
       const Index first = chunk * kChunk + own;
       copy_wait<C::kStages - 1>();
       typename G::template Values<V> values[J];
-      Acc upto[J][V];   // of the thread's own places
+      typename G::Element upto[J][V];   // of the thread's own places; of products the elements
 #pragma unroll
       for (int j = 0; j < J; ++j) {
         if (mine && first + j < K) {
@@ -570,18 +831,20 @@ WS_DEVICE void scan_columns(const G& g, typename G::Index outer, typename G::Ind
           g.template elements<V>(column, position(first + j), values[j], upto[j]);
         } else {
 #pragma unroll
-          for (int v = 0; v < V; ++v) upto[j][v] = G::identity();
+          for (int v = 0; v < V; ++v) upto[j][v] = G::no_element();
         }
-        if (j > 0) {
+        if constexpr (!G::kProduct) {
 #pragma unroll
-          for (int v = 0; v < V; ++v) upto[j][v] = joined<G>(upto[j - 1][v], upto[j][v]);
+          for (int v = 0; v < V; ++v) upto[j][v] = j > 0 ? joined<G>(upto[j > 0 ? j - 1 : 0][v], upto[j][v]) : upto[j][v];
         }
       }
       load_next(stage);
       stage = stage + 1 == C::kStages ? 0 : stage + 1;
 
-      Acc before[V], all[V];
-      meeting.meet(upto[J - 1], before, all);
+      Acc mine_all[V], before[V], all[V];
+#pragma unroll
+      for (int v = 0; v < V; ++v) mine_all[v] = column_total<G>(upto, v);
+      meeting.meet(mine_all, before, all);
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         before[v] = joined<G>(carry[v], before[v]);
@@ -591,15 +854,9 @@ WS_DEVICE void scan_columns(const G& g, typename G::Index outer, typename G::Ind
 #pragma unroll
       for (int j = 0; j < J; ++j) {
         if (first + j >= K) continue;
-        Acc result[V];
+        typename G::Element result[V];
 #pragma unroll
-        for (int v = 0; v < V; ++v) {
-          if constexpr (G::kExclusive) {
-            result[v] = j == 0 ? before[v] : joined<G>(before[v], upto[j > 0 ? j - 1 : 0][v]);
-          } else {
-            result[v] = joined<G>(before[v], upto[j][v]);
-          }
-        }
+        for (int v = 0; v < V; ++v) result[v] = column_result<G>(before[v], upto, j, v);
         g.template emit<V>(column, position(first + j), values[j], result);
       }
     }

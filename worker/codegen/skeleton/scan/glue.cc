@@ -112,9 +112,25 @@ ScanSizes SizesOf(const graph::Graph& graph, const Domain& domain) {
   return sizes;
 }
 
-// Acc, identity and combine. Wide fields first, so that there are no holes.
+// Products of floats keep where they leave the range of float (ws::Gain).
+bool IsGain(const Reduction& r) {
+  return r.combiner == Combiner::kProd && ComputeType(r.type) == "float";
+}
+
+// Acc, identity and combine, and Element. Wide fields first, so that there are no holes.
 std::string Accumulators(const Reduction& r) {
   Text text;
+  if (IsGain(r)) {
+    text.Line("static constexpr bool kProduct = true;");
+    text.Line("using Acc = ws::Gain;");
+    text.Line("struct Element { float v; };");
+    text.Line("static WS_DEVICE Acc identity() { return ws::no_gain(); }");
+    text.Line("static WS_DEVICE Element no_element() { return {1.0f}; }");
+    text.Line(
+        "static WS_DEVICE void combine(Acc& acc, const Acc& next) { ws::follow(acc, next); }");
+    return text.str();
+  }
+  text.Line("static constexpr bool kProduct = false;");
   std::string members;
   for (bool wide : {true, false}) {
     for (const Field& field : FieldsOf(r)) {
@@ -127,6 +143,8 @@ std::string Accumulators(const Reduction& r) {
   for (const std::string& line : Identity(r, "acc.")) text.Line(line);
   text.Line("return acc;");
   text.Close();
+  text.Line("using Element = Acc;");
+  text.Line("static WS_DEVICE Element no_element() { return identity(); }");
   text.Open("static WS_DEVICE void combine(Acc& acc, const Acc& next) {");
   if (IsIndexed(r)) {
     // Of equals and of NaNs the latest stays.
@@ -174,12 +192,12 @@ std::string Functions(StagedGlue& glue, const ScanForm& form) {
   text.Close();
   text.Line("template <int V>");
   text.Line(StrCat("WS_DEVICE void elements(", place,
-                   ", const Values<V>& values, Acc (&element)[V]) const {"));
+                   ", const Values<V>& values, Element (&element)[V]) const {"));
   text.Append(glue.ScanElementsBody());
   text.Line("}");
   text.Line("template <int V>");
   text.Line(StrCat("WS_DEVICE void emit(", place,
-                   ", const Values<V>& values, const Acc (&result)[V]) const {"));
+                   ", const Values<V>& values, const Element (&result)[V]) const {"));
   text.Append(glue.EmitBody());
   text.Line("}");
   if (rows) {
@@ -225,7 +243,7 @@ ScanForm FormScan(const Analysis& group, const Domain& domain, int bytes,
   form.reduction.elements = domain.carried();
   form.acc_bytes = 0;
   for (const Field& field : FieldsOf(form.reduction)) form.acc_bytes += IsWide(field) ? 8 : 4;
-  if (form.acc_bytes > 8) form.acc_bytes = 16;
+  if (form.acc_bytes > 8 || IsGain(form.reduction)) form.acc_bytes = 16;
   form.streams = StreamsOf(domain, form.kernel);
   for (ValuePtr stream : form.streams) {
     form.offsets.push_back(form.stream_bytes);

@@ -1,16 +1,23 @@
 // Scans on the host device, against the oracle: what they combine, where their axes lie, maps
 // around them, and every knob.
+#include <google/protobuf/text_format.h>
+
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/graph/graph.h"
 #include "common/graph/random_graph.h"
 #include "worker/codegen/codegen.h"
 #include "worker/codegen/run_and_compare.h"
+#include "worker/kernels/kernel_testing.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -133,6 +140,116 @@ TEST_CASE("scans under random knobs", "[codegen]") {
   }
   CHECK(right > 15);
   INFO(refused << " refused");
+}
+
+// Sequences whose products leave the range of float, one element after the other or only in parts.
+// Powers of two where the range ends matter, so that rounding decides nothing.
+using Sequence = std::function<float(int k, std::mt19937& random)>;
+const std::pair<const char*, Sequence> kSequences[] = {
+    {"three times uniform",
+     [](int, auto& r) { return 3 * std::uniform_real_distribution<float>(1e-6f, 1)(r); }},
+    {"uniform", [](int, auto& r) { return std::uniform_real_distribution<float>(0, 1)(r); }},
+    {"near one", [](int, auto& r) { return std::uniform_real_distribution<float>(0.9f, 1.1f)(r); }},
+    {"up and down",
+     [](int, auto& r) { return std::exp(3 * std::normal_distribution<float>()(r)); }},
+    {"signs", [](int, auto& r) { return std::normal_distribution<float>(0, 2)(r); }},
+    {"small, then a part beyond the range",
+     [](int k, auto&) { return k < 100   ? 0.5f
+                               : k < 300 ? 2.0f
+                                         : 0.9f; }},
+    {"large, then a part below the range",
+     [](int k, auto&) { return k < 100   ? 2.0f
+                               : k < 300 ? 0.5f
+                                         : 1.1f; }},
+    {"infinite, and back", [](int k, auto&) { return k < 200 ? -2.0f : 0.5f; }},
+    {"zero, and back", [](int k, auto&) { return k < 200 ? 0.5f : 2.0f; }},
+    {"a zero, then beyond the range", [](int k, auto&) { return k == 50 ? 0.0f : 2.0f; }},
+    {"beyond the range, then a zero", [](int k, auto&) { return k == 700 ? 0.0f : 2.0f; }},
+    {"zeros late", [](int k, auto&) { return k % 300 == 299 ? -0.0f : 1.5f; }},
+    {"an infinity after zero", [](int k, auto&) { return k == 800 ? INFINITY : 0.5f; }},
+    {"an infinity early", [](int k, auto&) { return k == 3 ? -INFINITY : 0.5f; }},
+    {"a NaN", [](int k, auto&) { return k == 777 ? NAN : 1.001f; }},
+    {"both ends in a part",
+     [](int k, auto&) { return k % 600 < 300 ? (k % 2 ? 1e30f : 1.0f) : 1e-30f; }},
+    {"denormal", [](int k, auto&) { return k == 5    ? 3e-42f
+                                           : k < 400 ? 1.5f
+                                                     : 0.75f; }},
+};
+
+TEST_CASE("a product that leaves the range of float is what one element after the other makes it",
+          "[codegen]") {
+  constexpr int kRows = std::size(kSequences), kLength = 1500;
+  struct Case {
+    const char* scan;
+    const char* knobs;
+    bool columns;
+  };
+  const Case cases[] = {
+      {"cumprod[k]", "", false},
+      {"cumprod[k]", "block_threads: 64 vectors: 2", false},
+      {"cumprod[k, reverse]", "block_threads: 32 vectors: 1 vector_bytes: 4", false},
+      {"cumprod[k, exclusive]", "block_threads: 128 vectors: 3 threads_per_row: 8", false},
+      {"cumprod[k]", "block_threads: 32 threads_per_row: 32 blocks: 3 vectors: 2 vector_bytes: 8",
+       false},
+      {"cumprod[k]", "", true},
+      {"cumprod[k, reverse, exclusive]", "block_threads: 128 threads_per_row: 16 vectors: 3", true},
+      {"cumprod[k]", "block_threads: 64 threads_per_row: 16 blocks: 2 vectors: 2", true},
+  };
+  for (const Case& c : cases) {
+    const std::string axes = c.columns ? absl::StrCat("k: ", kLength, ", r: ", kRows)
+                                       : absl::StrCat("r: ", kRows, ", k: ", kLength);
+    const std::string type = c.columns ? absl::StrCat("f32[", kLength, ", ", kRows, "]")
+                                       : absl::StrCat("f32[", kRows, ", ", kLength, "]");
+    const graph::Graph graph = MustParse(
+        {absl::StrCat("input x: ", type, " ~ normal"),
+         absl::StrCat("y: f32[", axes, "] = ", c.scan, c.columns ? "(x[k, r])" : "(x[r, k])"),
+         "output y"});
+    v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(
+        c.knobs, schedule.mutable_groups(0)->mutable_scan()));
+    const auto plan = Lower(graph, schedule, TestTarget());
+    INFO(c.scan << " " << c.knobs << (c.columns ? " columns" : " rows"));
+    INFO(plan.status().message());
+    REQUIRE(plan.ok());
+    const bool reverse = absl::StrContains(c.scan, "reverse"),
+               exclusive = absl::StrContains(c.scan, "exclusive");
+    std::vector<float> x(kRows * kLength), want(kRows * kLength);
+    for (int r = 0; r < kRows; ++r) {
+      std::mt19937 random(r);
+      float product = 1;
+      for (int k = 0; k < kLength; ++k) {
+        const int place = reverse ? kLength - 1 - k : k;
+        const int at = c.columns ? place * kRows + r : r * kLength + place;
+        x[at] = kSequences[r].second(k, random);
+        if (exclusive) want[at] = product;
+        product *= x[at];
+        if (!exclusive) want[at] = product;
+      }
+    }
+    kernels::TestRun run(*plan);
+    for (int b = 0; b < plan->buffers_size(); ++b) {
+      if (plan->buffers(b).kind() == v1::Buffer::INPUT) run.Write(b, x);
+    }
+    run.Run();
+    for (int b = 0; b < plan->buffers_size(); ++b) {
+      if (plan->buffers(b).kind() != v1::Buffer::OUTPUT) continue;
+      const std::vector<float> got = run.Read<float>(b);
+      for (int r = 0; r < kRows; ++r) {
+        int wrong = 0;
+        std::string first;
+        for (int k = 0; k < kLength; ++k) {
+          const int at = c.columns ? k * kRows + r : r * kLength + k;
+          const float g = got[at], w = want[at];
+          const bool right = std::isnan(w)   ? std::isnan(g)
+                             : std::isinf(w) ? g == w
+                                             : std::abs(g - w) <= 1e-4f * std::abs(w) + 1e-37f;
+          if (!right && wrong++ == 0) first = absl::StrCat("at ", k, ": ", g, " in place of ", w);
+        }
+        INFO(kSequences[r].first << ", " << first);
+        CHECK(wrong == 0);
+      }
+    }
+  }
 }
 
 TEST_CASE("random graphs with scans", "[codegen]") {
