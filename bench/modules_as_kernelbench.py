@@ -11,24 +11,38 @@ problem; it is copied to OUT/solutions/level1 once for each.
 """
 import argparse
 import os
+import re
 import runpy
 import shutil
 
 TAIL = '''
 
 # ---- workload {workload!r} ----
-_workload = WORKLOADS[{workload!r}]
-_draw, _init = get_inputs, globals().get("get_init_inputs", lambda **_: [])
+_dims = WORKLOADS[{workload!r}]
+del WORKLOADS
 
 
 def get_inputs():
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        return _draw(**_workload)
+        return _inputs_of(**_dims)
 
 
 def get_init_inputs():
-    return _init(**_workload)
+    return _init_inputs_of(**_dims)
 '''
+HEAD = '''
+
+def _init_inputs_of(**_):
+    return []
+'''
+
+
+def as_kernelbench(text, workload):
+    """The module's text as one of KernelBench's, for one workload."""
+    head = "" if re.search(r"^import torch$", text, re.M) else "import torch\n"
+    text = re.sub(r"^def get_inputs\(", "def _inputs_of(", text, flags=re.M)
+    text, renamed = re.subn(r"^def get_init_inputs\(", "def _init_inputs_of(", text, flags=re.M)
+    return head + text + ("" if renamed else HEAD) + TAIL.format(workload=workload)
 
 
 def main():
@@ -55,7 +69,7 @@ def main():
                 continue
             as_problem = f"{number}_{name}_{workload}.py"
             with open(os.path.join(problems, as_problem), "w") as out:
-                out.write(("" if "\nimport torch\n" in text else "import torch\n") + text + TAIL.format(workload=workload))
+                out.write(as_kernelbench(text, workload))
             if args.solutions:
                 exported = [os.path.join(folder, file) for folder, _, files in os.walk(args.solutions) if file in files]
                 if exported:

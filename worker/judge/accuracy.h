@@ -13,7 +13,8 @@ namespace warpsmith::judge {
 inline constexpr double kOrdinaryRatio = 2;
 inline constexpr double kWideRatio = 4;
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
-// kVariedRatio times the reference's own on the problem's inputs where that is more.
+// kVariedRatio times the reference's own on the problem's inputs where that is more: with the
+// rounding of a type of 16 bits counted, since the answer is compared with what is rounded too.
 inline constexpr double kVariedError = 1e-3;
 inline constexpr double kVariedRatio = 3;
 

@@ -347,6 +347,37 @@ TEST_CASE("what is rounded to a byte may be its neighbour where rounding decides
   CHECK(rarely.verdict() == v1::ACCEPTED);
 }
 
+TEST_CASE("on other inputs an answer of 16 bits may round the other way") {
+  Court court;
+  v1::JudgeOpen open;
+  v1::Problem& problem = *open.mutable_problem();
+  problem.set_name("third");
+  for (const char* line :
+       {"input x: f32[4096] ~ normal", "y: bf16[i: 4096] = bf16(x[i] * 0.3333333)", "output y"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  court.Open(open);
+  // Rounds x by fp32's bits: a little more makes some round up that the reference rounds down.
+  const auto plan = [](const std::string& factor) {
+    v1::Plan third = DoublingPlan(4096, "2.0f");
+    third.mutable_buffers(1)->set_dtype("bf16");
+    third.mutable_buffers(1)->set_bytes(8192);
+    third.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, unsigned short* y) { int i = "
+        "blockIdx.x * blockDim.x + threadIdx.x; if (i >= 4096) return; float v = x[i] * 0.3333333f "
+        "* ",
+        factor,
+        "; unsigned u = __float_as_uint(v); y[i] = (unsigned short)((u + 0x7fffu + ((u >> 16) & "
+        "1u)) >> 16); }"));
+    return third;
+  };
+  const auto near = court.Evaluate({plan("1.0003f")});
+  INFO(near.reason());
+  CHECK(near.verdict() == v1::ACCEPTED);
+  CHECK(court.Evaluate({plan("1.03f")}).verdict() != v1::ACCEPTED);
+}
+
 // Works only on an input whose first element is none of the two that it noted in a place that the
 // judge knows nothing of: here variables of the C library.
 v1::Plan PlanWithMemory() {

@@ -87,7 +87,7 @@ absl::Status Workbench::Draw(int slot, uint64_t seed, oracle::Variation variatio
   Held held;
   held.drawn = *std::move(drawn);
   if (variation == oracle::Variation::kNone && !std::isnan(held.drawn.reference_max_error)) {
-    ordinary_reference_ = std::max(ordinary_reference_, held.drawn.reference_max_error);
+    ordinary_reference_ = std::max(ordinary_reference_, held.drawn.reference_plain_error);
   }
   for (const auto& answer : held.drawn.answers) {
     if (absl::Status s = answer->Unmap(); !s.ok()) return s;

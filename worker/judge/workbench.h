@@ -168,7 +168,7 @@ class Workbench {
   int64_t case_bytes_ = 0, written_bytes_ = 0;
 
   Held cases_[kSlots];
-  double ordinary_reference_ = 0;  // largest error of the reference on the problem's own inputs
+  double ordinary_reference_ = 0;  // the reference's plain error on the problem's own inputs
   Memories outputs_, state_memories_, pool_;
   std::vector<std::unique_ptr<oracle::IndexRule>> index_rules_;  // one an answer; null: as it is
   uint64_t generation_ = 1;  // of addresses and cases: programs bound before are bound again

@@ -197,7 +197,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
     // Data over several decades is where the reference itself may be far off: it is held to the
     // truth (kWideRatio), and here only to what that leaves room for.
     const double reference = drawn.variation == oracle::Variation::kWide
-                                 ? std::max(ordinary_reference_, drawn.reference_max_error)
+                                 ? std::max(ordinary_reference_, drawn.reference_plain_error)
                                  : ordinary_reference_;
     const double allowed = std::max(kVariedError, kVariedRatio * reference);
     if (difference->largest / rms >= allowed) {

@@ -26,8 +26,8 @@ struct Difference {
   int64_t disagree = 0, first_disagree = -1;
   // Of the two above: the element still holds the poison.
   int64_t unwritten = 0, first_unwritten = -1;
-  double largest = 0;   // |got - want| where both are finite
-  double want_rms = 0;  // over the same elements
+  double largest = 0;     // |got - want| where both are finite
+  double want_rms = 0;    // over the same elements
   int64_t differing = 0;  // integers: at all
 
   bool same() const { return beyond == 0 && disagree == 0; }

@@ -62,11 +62,12 @@ bool IsNearest(graph::DType type, double got, double exact) {
 Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> exact,
                 double rms) {
   WS_CHECK(got.size() == exact.size(), "values and exact values are not as many");
-  double largest = 0, squares = 0, total = 0;
+  double largest = 0, plain = 0, squares = 0, total = 0;
   int64_t count = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     if (IsHalf(type) && IsNearest(type, got[i], exact[i])) {
       if (!std::isfinite(exact[i])) continue;
+      if (std::isfinite(got[i])) plain = std::max(plain, std::abs(got[i] - exact[i]));
       total += exact[i] * exact[i];
       ++count;
       continue;
@@ -75,7 +76,7 @@ Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<cons
       bool same = got[i] == exact[i] || (std::isnan(got[i]) && std::isnan(exact[i]));
       if (same) continue;
       double nan = std::numeric_limits<double>::quiet_NaN();
-      return {nan, nan};
+      return {nan, nan, nan};
     }
     double difference = std::abs(got[i] - exact[i]);
     largest = std::max(largest, difference);
@@ -85,7 +86,7 @@ Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<cons
   }
   if (count == 0) return {};
   if (rms <= 0) rms = total > 0 ? std::sqrt(total / count) : 1.0;
-  return {largest / rms, std::sqrt(squares / count) / rms};
+  return {largest / rms, std::sqrt(squares / count) / rms, std::max(largest, plain) / rms};
 }
 
 }  // namespace warpsmith::oracle

@@ -10,11 +10,13 @@ namespace warpsmith::oracle {
 // rounds to and its two neighbours are as good as the exact value: rounding may go either way.
 //
 // Largest and root mean square of |got - exact| over the rms of `exact`, over the positions where
-// both are finite. Both are NaN where got and exact disagree about which are finite, or about what
-// the others are (NaN matches NaN, an infinity itself). An rms of 0 counts as 1.
+// both are finite; `plain` is the largest with the rounding of the type counted, too. All are NaN
+// where got and exact disagree about which are finite, or about what the others are (NaN matches
+// NaN, an infinity itself). An rms of 0 counts as 1.
 struct Errors {
   double max = 0;
   double rms = 0;
+  double plain = 0;
 };
 // rms: that of the whole answer, of which these are a sample; 0: that of the finite exact values.
 Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> exact,

@@ -366,6 +366,7 @@ TEST_CASE("errors count in the type that the answer is stored in") {
     CHECK(IsNearest(c.type, -c.got, -c.exact) == c.nearest);
   }
   CHECK(ErrorsOf(DType::kBF16, {up, 2}, {1.003, 2}).max == 0);
+  CHECK(ErrorsOf(DType::kBF16, {up, 2}, {1.003, 2}).plain > 3e-3);
   CHECK(ErrorsOf(DType::kF32, {up, 2}, {1.003, 2}).max > 3e-3);
   CHECK(ErrorsOf(DType::kBF16, {1 + 0x1p-6, 2}, {1.003, 2}).max ==
         Approx(0.012625 / 1.5811).epsilon(1e-2));

@@ -30,7 +30,7 @@ const char* NameOf(Variation variation);
 // `answers`: outputs, then updated states, in the graph's order, in their own types.
 // `exact`: for floating-point answers fp64 values at `sample` (element positions; all of them where
 // the answer is small), else empty. `reference`: the errors of `answers` against `exact`, one each,
-// and `reference_*_error` the largest of them.
+// and `reference_*_error` the largest of them (plain: Errors::plain).
 struct Case {
   Variation variation = Variation::kNone;
   uint64_t seed = 0;
@@ -43,6 +43,7 @@ struct Case {
   std::vector<Errors> reference;
   double reference_max_error = 0;  // NaN stays
   double reference_rms_error = 0;
+  double reference_plain_error = 0;
 
   // Of the next answer.
   void AddReference(const Errors& errors) {
@@ -50,6 +51,7 @@ struct Case {
     // Not std::max: a NaN must not be lost.
     if (!(errors.max <= reference_max_error)) reference_max_error = errors.max;
     if (!(errors.rms <= reference_rms_error)) reference_rms_error = errors.rms;
+    if (!(errors.plain <= reference_plain_error)) reference_plain_error = errors.plain;
   }
 };
 
