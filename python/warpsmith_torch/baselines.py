@@ -79,10 +79,13 @@ class Captured:
         torch.cuda.synchronize()
         torch.cuda.empty_cache()  # what the calls took, before the graph takes as much for itself
         self._graph = torch.cuda.CUDAGraph(keep_graph=True)
+        usual = torch.cuda.current_stream()
         try:
             with torch.cuda.graph(self._graph):
                 self.outputs = call()
         except Exception:
+            # a capture that fails at its end leaves its own stream the current one
+            torch.cuda.set_stream(usual)
             # the random generator believes that it is still being captured: give it a state of its own
             fresh = torch.Generator(device="cuda").graphsafe_get_state()
             torch.cuda.default_generators[torch.cuda.current_device()].graphsafe_set_state(fresh)

@@ -40,6 +40,8 @@ class Clock:
 
     def call(self, call):
         """Microseconds of one plain call on an idle device, L2 flushed."""
+        if torch.cuda.current_stream() != torch.cuda.default_stream():
+            raise RuntimeError("the current stream is not the one that the clock watches")
         seconds = ctypes.c_double()
         self._check(self._library.warpsmith_clock_begin(self._watch, ctypes.c_int(1)), "start")
         call()
