@@ -30,6 +30,7 @@ absl::StatusOr<v1::Solution> DefaultSolution(const v1::Problem& problem,
                                            : codegen::DefaultSchedule(*rewritten, target);
     auto plan = codegen::Lower(*rewritten, schedule, target);
     if (!plan.ok()) return plan.status();
+    plan->set_workload(workload.name());
     *solution.add_plans() = *std::move(plan);
   }
   return solution;
@@ -42,7 +43,9 @@ absl::StatusOr<std::string> Export(const v1::Problem& problem, const codegen::Ta
   if (!solution.ok()) return solution.status();
   auto cubins = exporter::CompileCubins(*solution, nvrtc);
   if (!cubins.ok()) return cubins.status();
-  return exporter::ExportKernelBench(problem, *solution, *cubins, out);
+  auto kernels = exporter::Gather(problem, {{*solution, *cubins}});
+  if (!kernels.ok()) return kernels.status();
+  return exporter::ExportKernelBench(*kernels, out);
 }
 
 int Run(const std::string& problems, const std::string& arch, bool op_by_op,

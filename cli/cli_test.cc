@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/client.h"
 #include "cli/completion.h"
@@ -68,28 +69,66 @@ TEST_CASE("a table is as wide as its cells, in code points") {
         "x y     12.00x\n");
 }
 
-TEST_CASE("a task is found by as much of its id as makes it unique, in the last run that has it") {
-  const v1::ListReply list = TwoRuns();
-  const char* names[][2] = {{"r1/softmax@host", "r1/softmax@host"},
-                            {"softmax", "r2/softmax@host"},
-                            {"softmax@host", "r2/softmax@host"},
-                            {"r1/softmax", "r1/softmax@host"},
-                            {"relu", "r1/relu@host"}};
-  for (const auto& [name, id] : names) {
-    auto task = MatchTask(list, name);
-    REQUIRE(task.ok());
-    CHECK(task->id() == id);
+TEST_CASE("tasks are found by as much of their ids as is wanted, in the last run that has them") {
+  v1::ListReply list = TwoRuns();
+  for (const char* workload : {"narrow", "wide"}) {
+    v1::Task* task = AddTask(list, "r1", std::string("norm:") + workload, v1::QUEUED, 0);
+    task->set_problem_name("norm");
+    task->set_workload(workload);
   }
-  auto none = MatchTask(list, "soft");
-  CHECK(absl::IsNotFound(none.status()));
-  CHECK_THAT(std::string(none.status().message()), Contains("r1/relu@host"));
+  const std::string both = "r1/norm:narrow@host r1/norm:wide@host";
+  const std::pair<const char*, std::string> cases[] = {
+      {"r1/softmax@host", "r1/softmax@host"},
+      {"softmax", "r2/softmax@host"},
+      {"softmax@host", "r2/softmax@host"},
+      {"r1/softmax", "r1/softmax@host"},
+      {"relu", "r1/relu@host"},
+      {"norm", both},
+      {"r1/norm", both},
+      {"norm@host", both},
+      {"norm:wide", "r1/norm:wide@host"},
+      {"r1/norm:wide", "r1/norm:wide@host"},
+      {"norm:wide@host", "r1/norm:wide@host"},
+      {"r1/norm:wide@host", "r1/norm:wide@host"},
+  };
+  for (const auto& [name, ids] : cases) {
+    INFO(name);
+    auto tasks = MatchTasks(list, name);
+    REQUIRE(tasks.ok());
+    CHECK(absl::StrJoin(*tasks, " ",
+                        [](std::string* out, const v1::Task& task) { *out += task.id(); }) == ids);
+  }
+  for (const char* name :
+       {"soft", "norm:wid", "r2/norm", "softmax:wide", "relu@sm_90a", "r1", "r1/", ""}) {
+    INFO(name);
+    auto none = MatchTasks(list, name);
+    CHECK(absl::IsNotFound(none.status()));
+    CHECK_THAT(std::string(none.status().message()), Contains("r1/relu@host"));
+  }
 
   v1::ListReply two = list;
   two.add_tasks()->CopyFrom(two.tasks(2));
-  two.mutable_tasks(3)->set_id("r2/softmax@sm_90a");
-  CHECK(absl::IsInvalidArgument(MatchTask(two, "softmax").status()));
-  CHECK(MatchTask(two, "softmax@sm_90a").ok());
-  CHECK_THAT(std::string(MatchTask({}, "x").status().message()), Contains("warpsmith submit"));
+  two.mutable_tasks(5)->set_id("r2/softmax@sm_90a");
+  CHECK(absl::IsInvalidArgument(MatchTasks(two, "softmax").status()));
+  CHECK(MatchTasks(two, "softmax@sm_90a")->size() == 1);
+  CHECK_THAT(std::string(MatchTasks({}, "x").status().message()), Contains("warpsmith submit"));
+}
+
+TEST_CASE("a workload is named where its problem has several, and stays readable") {
+  v1::ListReply list;
+  list.add_runs()->set_id("r1");
+  for (const char* workload : {"large", "small"}) {
+    AddTask(list, "r1", "cross_entropy_smooth_backward_bf16", v1::LEASED, 2)
+        ->set_workload(workload);
+  }
+  AddTask(list, "r1", "relu", v1::CONVERGED, 2);
+  CHECK_THAT(ProgressPicture(list, 65, 80, 10, false),
+             Contains("cross_entropy_smooth_~:large") && Contains("cross_entropy_smooth_~:small") &&
+                 Contains("relu "));
+  list.mutable_tasks(0)->set_workload(std::string(100, 'w'));
+  CHECK_THAT(ProgressPicture(list, 65, 80, 10, false), Contains("cross_entropy_smooth_backwa~"));
+  CHECK_THAT(ResultsTable(list), Contains("cross_entropy_smooth_backward_bf16:small ") &&
+                                     Contains("2 problems of 3 workloads, geometric mean 2.00x"));
 }
 
 TEST_CASE("the geometric mean falls back to 1 where nothing better was found") {

@@ -4,11 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/base/file.h"
+#include "common/problem/task_name.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
@@ -25,6 +26,38 @@ std::string Some(const std::vector<std::string>& names) {
   if (names.size() > shown.size()) absl::StrAppend(&text, ", ...");
   return text;
 }
+
+// RUN/PROBLEM:WORKLOAD@ARCH taken apart; what is not there is empty. None of the marks stands in a
+// name.
+struct TaskName {
+  absl::string_view run, problem, workload, arch;
+
+  static TaskName Of(absl::string_view text) {
+    TaskName name;
+    if (const size_t at = text.find('/'); at != text.npos) {
+      name.run = text.substr(0, at);
+      text.remove_prefix(at + 1);
+    }
+    if (const size_t at = text.find('@'); at != text.npos) {
+      name.arch = text.substr(at + 1);
+      text = text.substr(0, at);
+    }
+    if (const size_t at = text.find(problem::kWorkloadMark); at != text.npos) {
+      name.workload = text.substr(at + 1);
+      text = text.substr(0, at);
+    }
+    name.problem = text;
+    return name;
+  }
+
+  bool Means(const TaskName& other) const {
+    const auto same = [](absl::string_view wanted, absl::string_view is) {
+      return wanted.empty() || wanted == is;
+    };
+    return problem == other.problem && same(run, other.run) && same(workload, other.workload) &&
+           same(arch, other.arch);
+  }
+};
 
 // What to do where no planner answers: nothing, if an `up` on the folder is at it.
 std::string Remedy(const std::string& dir) {
@@ -122,32 +155,30 @@ absl::StatusOr<v1::ListReply> Client::Run(const std::string& run_id) {
   return List(list->runs(list->runs_size() - 1).id());
 }
 
-absl::StatusOr<v1::Task> Client::FindTask(const std::string& name) {
+absl::StatusOr<std::vector<v1::Task>> Client::FindTasks(const std::string& name) {
   absl::StatusOr<v1::ListReply> all = List("");
   if (!all.ok()) return all.status();
-  return MatchTask(*all, name);
+  return MatchTasks(*all, name);
 }
 
-absl::StatusOr<v1::Task> MatchTask(const v1::ListReply& list, const std::string& name) {
+absl::StatusOr<std::vector<v1::Task>> MatchTasks(const v1::ListReply& list,
+                                                 const std::string& name) {
+  const TaskName wanted = TaskName::Of(name);
   std::vector<std::string> known;
   for (int r = list.runs_size() - 1; r >= 0; --r) {
-    std::vector<const v1::Task*> matches;
+    std::vector<v1::Task> matches;
     for (const v1::Task& task : list.tasks()) {
       if (task.run_id() != list.runs(r).id()) continue;
-      if (task.id() == name) return task;
       known.push_back(task.id());
-      const std::string within =
-          task.id().substr(std::min(task.id().size(), task.run_id().size() + 1));
-      if (within == name || absl::StartsWith(task.id(), name + "@") ||
-          absl::StartsWith(within, name + "@")) {
-        matches.push_back(&task);
-      }
+      if (wanted.Means(TaskName::Of(task.id()))) matches.push_back(task);
     }
-    if (matches.size() == 1) return *matches[0];
-    if (matches.size() > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("'", name, "' may be ", matches[0]->id(),
-                                                     " or ", matches[1]->id(), ": give the whole"));
+    if (matches.empty()) continue;
+    for (const v1::Task& task : matches) {
+      if (TaskName::Of(task.id()).arch == TaskName::Of(matches[0].id()).arch) continue;
+      return absl::InvalidArgumentError(absl::StrCat("'", name, "' may be ", matches[0].id(),
+                                                     " or ", task.id(), ": give the whole"));
     }
+    return matches;
   }
   if (known.empty()) {
     return absl::NotFoundError("there are no tasks yet: `warpsmith submit FILE`");

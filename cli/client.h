@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,9 +28,10 @@ class Client {
   // The run of that id, with its tasks; "" is the last one submitted. NotFound names the runs there
   // are.
   absl::StatusOr<v1::ListReply> Run(const std::string& run_id);
-  // The one task that `name` means: an id, or as much of RUN/PROBLEM@ARCH as makes it unique, in
-  // which no RUN means the last one that has such a problem.
-  absl::StatusOr<v1::Task> FindTask(const std::string& name);
+  // The tasks that `name` means: an id, or as much of RUN/PROBLEM:WORKLOAD@ARCH as is wanted. No
+  // RUN means the last one that has such a problem, no WORKLOAD every one of the problem's. At
+  // least one task.
+  absl::StatusOr<std::vector<v1::Task>> FindTasks(const std::string& name);
 
  private:
   Client(std::string address, std::string dir);
@@ -45,7 +47,8 @@ class Client {
   std::shared_ptr<v1::PlannerService::Stub> stub_;
 };
 
-// The task of `tasks` (of runs in order of submission) that `name` means; see Client::FindTask.
-absl::StatusOr<v1::Task> MatchTask(const v1::ListReply& list, const std::string& name);
+// The tasks of `list` (of runs in order of submission) that `name` means; see Client::FindTasks.
+absl::StatusOr<std::vector<v1::Task>> MatchTasks(const v1::ListReply& list,
+                                                 const std::string& name);
 
 }  // namespace warpsmith::cli

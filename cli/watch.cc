@@ -13,11 +13,13 @@
 #include "absl/time/clock.h"
 #include "cli/table.h"
 #include "cli/words.h"
+#include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
 namespace {
 
 constexpr int kNameWidth = 28;
+constexpr int kLeastProblemWidth = 8;  // of it, where a name is too long
 constexpr int kMinBarWidth = 6, kMaxBarWidth = 20;
 // Of a line, beside its bar: what is done included.
 constexpr int kLineWidth = 67;
@@ -52,6 +54,15 @@ int CountOver(const v1::ListReply& list) {
 std::string Doing(const v1::Task& task) {
   if (task.state() == v1::LEASED && !task.specialist().empty()) return task.specialist();
   return Word(task.state());
+}
+
+// As Fit; where a name is cut, its workload stays readable if it can.
+std::string FitName(const v1::Task& task, int width) {
+  const std::string name = problem::NameOf(task);
+  const std::string workload = name.substr(task.problem_name().size());
+  const int room = width - Width(workload);
+  if (Width(name) <= width || room < kLeastProblemWidth) return Fit(name, width);
+  return Cut(task.problem_name(), room) + workload;
 }
 
 struct Size {
@@ -108,7 +119,7 @@ std::string ProgressPicture(const v1::ListReply& list, double elapsed_seconds, i
   }
   for (const v1::Task* task : tasks) {
     const std::string line =
-        absl::StrFormat("%s %s %7s %10s %5d  %s", Fit(task->problem_name(), kNameWidth),
+        absl::StrFormat("%s %s %7s %10s %5d  %s", FitName(*task, kNameWidth),
                         Bar(Progress(*task), bar_width), Speedup(task->speedup()),
                         Microseconds(task->best_us()), task->trials_judged(), Doing(*task));
     std::string cut = Cut(line, width);
@@ -130,10 +141,10 @@ std::string ProgressLines(const v1::ListReply& before, const v1::ListReply& now,
     const bool moved =
         was != old.end() && task.state() != was->second->state() && task.state() != v1::QUEUED;
     if (!better && !moved) continue;
-    absl::StrAppend(&lines,
-                    absl::StrFormat("%7s  %s  %s  %s", Clock(elapsed_seconds),
-                                    Fit(task.problem_name(), kNameWidth),
-                                    absl::StrFormat("%7s", Speedup(task.speedup())), Doing(task)));
+    absl::StrAppend(
+        &lines,
+        absl::StrFormat("%7s  %s  %s  %s", Clock(elapsed_seconds), FitName(task, kNameWidth),
+                        absl::StrFormat("%7s", Speedup(task.speedup())), Doing(task)));
     if (IsOver(task.state())) {
       if (!task.reason().empty()) absl::StrAppend(&lines, ": ", task.reason());
       absl::StrAppend(&lines, "  (", CountOver(now), "/", now.tasks_size(), " done)");

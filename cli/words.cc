@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cli/table.h"
+#include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -27,6 +30,15 @@ double GeomeanOverEager(const v1::ListReply& list) {
     ++counted;
   }
   return counted == 0 ? 0 : std::exp(sum / counted);
+}
+
+// "28 problems"; "28 problems of 59 workloads" where a task is one of several.
+std::string ProblemsOf(const v1::ListReply& list) {
+  std::set<std::pair<std::string, std::string>> problems;
+  for (const v1::Task& task : list.tasks()) problems.insert({task.run_id(), task.problem_name()});
+  const std::string counted = Counted(static_cast<int64_t>(problems.size()), "problem");
+  if (list.tasks_size() == static_cast<int>(problems.size())) return counted;
+  return absl::StrCat(counted, " of ", Counted(list.tasks_size(), "workload"));
 }
 
 }  // namespace
@@ -67,14 +79,13 @@ std::string ResultsTable(const v1::ListReply& list) {
             : "-";
     std::string state = Word(task.state());
     if (!task.reason().empty()) absl::StrAppend(&state, ": ", task.reason());
-    table.Add({task.problem_name(), Speedup(task.speedup()), Speedup(task.speedup_eager()),
+    table.Add({problem::NameOf(task), Speedup(task.speedup()), Speedup(task.speedup_eager()),
                Microseconds(task.graph_us()), baseline, Microseconds(task.best_us()),
                Percent(task.best_us() > 0 ? task.light_us() / task.best_us() : 0),
                std::to_string(task.trials_judged()), state});
   }
   std::string text = table.Text();
-  absl::StrAppend(&text, "\n", Counted(list.tasks_size(), "problem"), ", geometric mean ",
-                  Speedup(GeomeanSpeedup(list)),
+  absl::StrAppend(&text, "\n", ProblemsOf(list), ", geometric mean ", Speedup(GeomeanSpeedup(list)),
                   " over the strongest baseline (1 where nothing is better), ",
                   Speedup(GeomeanOverEager(list)), " over eager\n");
   return text;

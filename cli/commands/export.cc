@@ -1,12 +1,16 @@
 #include "cli/export/export.h"
 
+#include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/export/cubins.h"
+#include "cli/table.h"
+#include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -18,71 +22,127 @@ struct Flags {
   std::string nvrtc;
 };
 
-// The incumbent's cubins; what was stored without them is compiled. None where it cannot be: then
-// the file compiles its source when it is first called, which is worth a note.
-std::vector<std::string> CubinsOf(const v1::Incumbent& incumbent, const Flags& flags,
-                                  std::string& note) {
-  if (incumbent.cubins_size() > 0) {
-    return {incumbent.cubins().begin(), incumbent.cubins().end()};
+// Tasks of one problem, one a workload.
+struct OfProblem {
+  std::string name;
+  std::vector<const v1::Task*> tasks;
+};
+
+// In the order of the list.
+std::vector<OfProblem> ByProblem(const v1::ListReply& list) {
+  std::vector<OfProblem> problems;
+  std::map<std::string, size_t> place;
+  for (const v1::Task& task : list.tasks()) {
+    const auto [found, is_new] = place.emplace(task.problem_name(), problems.size());
+    if (is_new) problems.push_back({task.problem_name(), {}});
+    problems[found->second].tasks.push_back(&task);
   }
-  absl::StatusOr<std::vector<std::string>> cubins =
-      exporter::CompileCubins(incumbent.solution(), flags.nvrtc);
-  if (cubins.ok()) return *std::move(cubins);
-  note = std::string(cubins.status().message());
-  return {};
+  return problems;
 }
+
+// Exports a run's problems one by one.
+class Exporting {
+ public:
+  Exporting(Client& client, const Flags& flags)
+      : client_(client), flags_(flags), out_{flags.out, {}} {}
+
+  // The error of a planner that does not answer; whatever else is wrong is said and left out.
+  absl::Status Add(const OfProblem& problem, bool print) {
+    v1::Problem whole;
+    std::vector<exporter::Part> parts;
+    nlohmann::json speedups = nlohmann::json::object();
+    double log_sum = 0;
+    for (const v1::Task* task : problem.tasks) {
+      if (task->incumbent_blob().empty()) {
+        LeaveOut(problem::NameOf(*task), "it has no accepted kernel");
+        continue;
+      }
+      absl::StatusOr<v1::GetTaskReply> reply = client_.GetTask(task->id(), /*with_trials=*/false);
+      if (!reply.ok()) return reply.status();
+      whole = reply->problem();
+      parts.push_back({reply->incumbent().solution(), CubinsOf(reply->incumbent())});
+      if (!task->workload().empty()) speedups[task->workload()] = task->speedup();
+      log_sum += std::log(task->speedup());
+    }
+    if (parts.empty()) return absl::OkStatus();
+    absl::StatusOr<std::string> path = Write(whole, parts);
+    if (!path.ok()) {
+      LeaveOut(problem.name, path.status().message());
+      return absl::OkStatus();
+    }
+    const double speedup = std::exp(log_sum / static_cast<double>(parts.size()));
+    files_.push_back({{"problem", problem.name}, {"path", *path}, {"speedup", speedup}});
+    if (!speedups.empty()) files_.back()["workloads"] = speedups;
+    if (print) std::cout << *path << "\n";
+    return absl::OkStatus();
+  }
+
+  const nlohmann::json& files() const { return files_; }
+  int left_out() const { return left_out_; }
+  // Why a file has no cubin; "": all have.
+  const std::string& uncompiled() const { return uncompiled_; }
+
+ private:
+  void LeaveOut(const std::string& what, absl::string_view why) {
+    ++left_out_;
+    std::cerr << "warpsmith: " << what << " is left out: " << std::string(why) << "\n";
+  }
+
+  absl::StatusOr<std::string> Write(const v1::Problem& problem,
+                                    const std::vector<exporter::Part>& parts) {
+    absl::StatusOr<exporter::Kernels> kernels = exporter::Gather(problem, parts);
+    if (!kernels.ok()) return kernels.status();
+    return flags_.format == "kernelbench" ? exporter::ExportKernelBench(*kernels, out_)
+                                          : exporter::ExportPlain(*kernels, out_);
+  }
+
+  // The incumbent's cubins; what was stored without them is compiled. None where it cannot be: then
+  // the file compiles its source when it is first called, which is worth a note. Plain files have
+  // no use for them.
+  std::vector<std::string> CubinsOf(const v1::Incumbent& incumbent) {
+    if (flags_.format != "kernelbench") return {};
+    if (incumbent.cubins_size() > 0) {
+      return {incumbent.cubins().begin(), incumbent.cubins().end()};
+    }
+    absl::StatusOr<std::vector<std::string>> cubins =
+        exporter::CompileCubins(incumbent.solution(), flags_.nvrtc);
+    if (cubins.ok()) return *std::move(cubins);
+    uncompiled_ = std::string(cubins.status().message());
+    return {};
+  }
+
+  Client& client_;
+  const Flags& flags_;
+  exporter::OutFolder out_;
+  nlohmann::json files_ = nlohmann::json::array();
+  int left_out_ = 0;
+  std::string uncompiled_;
+};
 
 absl::StatusOr<int> Export(const Context& context, const Flags& flags) {
   absl::StatusOr<Client> client = Client::Of(context);
   if (!client.ok()) return client.status();
   absl::StatusOr<v1::ListReply> list = client->Run(flags.run);
   if (!list.ok()) return list.status();
-
-  exporter::OutFolder out{flags.out, {}};
   std::error_code error;
   if (std::filesystem::exists(flags.out, error) && !std::filesystem::is_empty(flags.out, error)) {
     std::cerr << "warpsmith: " << flags.out
               << " is not empty: files of the same names are replaced, others stay\n";
   }
-  nlohmann::json files = nlohmann::json::array();
-  int left_out = 0;
-  std::string uncompiled;  // why a file has no cubin
-  auto leave_out = [&](const v1::Task& task, absl::string_view why) {
-    ++left_out;
-    std::cerr << "warpsmith: " << task.problem_name() << " is left out: " << std::string(why)
-              << "\n";
-  };
-  for (const v1::Task& task : list->tasks()) {
-    if (task.incumbent_blob().empty()) {
-      leave_out(task, "it has no accepted kernel");
-      continue;
-    }
-    absl::StatusOr<v1::GetTaskReply> reply = client->GetTask(task.id(), /*with_trials=*/false);
-    if (!reply.ok()) return reply.status();
-    const v1::Solution& solution = reply->incumbent().solution();
-    absl::StatusOr<std::string> path;
-    if (flags.format == "kernelbench") {
-      path = exporter::ExportKernelBench(reply->problem(), solution,
-                                         CubinsOf(reply->incumbent(), flags, uncompiled), out);
-    } else {
-      path = exporter::ExportPlain(reply->problem(), solution, out);
-    }
-    if (!path.ok()) {
-      leave_out(task, path.status().message());
-      continue;
-    }
-    files.push_back(
-        {{"problem", task.problem_name()}, {"path", *path}, {"speedup", task.speedup()}});
-    if (!context.json) std::cout << *path << "\n";
+  const std::vector<OfProblem> problems = ByProblem(*list);
+  Exporting exporting(*client, flags);
+  for (const OfProblem& problem : problems) {
+    if (absl::Status status = exporting.Add(problem, !context.json); !status.ok()) return status;
   }
-  if (context.json) std::cout << files.dump(2) << "\n";
-  if (!uncompiled.empty()) {
+  if (context.json) std::cout << exporting.files().dump(2) << "\n";
+  if (!exporting.uncompiled().empty()) {
     std::cerr << "warpsmith: kernels without a binary are compiled when they are first called: "
-              << uncompiled << "\n";
+              << exporting.uncompiled() << "\n";
   }
-  std::cerr << "warpsmith: exported " << files.size() << " of " << list->tasks_size() << " to "
-            << flags.out << "\n";
-  return left_out == 0 ? kDone : kPartly;
+  std::cerr << "warpsmith: exported " << exporting.files().size() << " of "
+            << Counted(static_cast<int64_t>(problems.size()), "problem") << " to " << flags.out
+            << "\n";
+  return exporting.left_out() == 0 ? kDone : kPartly;
 }
 
 }  // namespace

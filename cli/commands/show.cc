@@ -9,6 +9,7 @@
 #include "cli/credits.h"
 #include "cli/table.h"
 #include "cli/words.h"
+#include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -120,16 +121,16 @@ void PrintVerdicts(const v1::TrialBatch& trials) {
   std::cout << table.Text();
 }
 
-void PrintSource(const v1::Incumbent& incumbent, bool json) {
+void PrintSources(const std::vector<v1::Plan>& plans, bool json) {
   if (json) {
-    nlohmann::json plans = nlohmann::json::array();
-    for (const v1::Plan& plan : incumbent.solution().plans()) {
-      plans.push_back({{"workload", plan.workload()}, {"source", plan.source()}});
+    nlohmann::json sources = nlohmann::json::array();
+    for (const v1::Plan& plan : plans) {
+      sources.push_back({{"workload", plan.workload()}, {"source", plan.source()}});
     }
-    std::cout << plans.dump(2) << "\n";
+    std::cout << sources.dump(2) << "\n";
     return;
   }
-  for (const v1::Plan& plan : incumbent.solution().plans()) {
+  for (const v1::Plan& plan : plans) {
     std::cout << "// workload " << plan.workload() << "\n" << plan.source() << "\n";
   }
 }
@@ -139,21 +140,45 @@ struct Flags {
   bool source = false;
 };
 
+absl::StatusOr<int> ShowSources(const Context& context, Client& client,
+                                const std::vector<v1::Task>& tasks) {
+  std::vector<v1::Plan> plans;
+  for (const v1::Task& task : tasks) {
+    absl::StatusOr<v1::GetTaskReply> reply = client.GetTask(task.id(), /*with_trials=*/false);
+    if (!reply.ok()) return reply.status();
+    const auto& found = reply->incumbent().solution().plans();
+    plans.insert(plans.end(), found.begin(), found.end());
+    if (found.empty()) std::cerr << "warpsmith: " << task.id() << " has no accepted kernel yet\n";
+  }
+  if (plans.empty()) return absl::NotFoundError("there is no kernel to show yet");
+  PrintSources(plans, context.json);
+  return kDone;
+}
+
+// A line for each of a problem's workloads.
+int ShowSeveral(const Context& context, const std::vector<v1::Task>& tasks) {
+  v1::ListReply list;
+  list.mutable_tasks()->Add(tasks.begin(), tasks.end());
+  if (context.json) {
+    std::cout << Json(list);
+    return kDone;
+  }
+  std::cout << ResultsTable(list);
+  std::cerr << "one of them, in full: `warpsmith show " << tasks[0].run_id() << "/"
+            << problem::NameOf(tasks[0]) << "`\n";
+  return kDone;
+}
+
 absl::StatusOr<int> Show(const Context& context, const Flags& flags) {
   absl::StatusOr<Client> client = Client::Of(context);
   if (!client.ok()) return client.status();
-  absl::StatusOr<v1::Task> task = client->FindTask(flags.task);
-  if (!task.ok()) return task.status();
-  absl::StatusOr<v1::GetTaskReply> reply = client->GetTask(task->id(), !flags.source);
+  absl::StatusOr<std::vector<v1::Task>> tasks = client->FindTasks(flags.task);
+  if (!tasks.ok()) return tasks.status();
+  if (flags.source) return ShowSources(context, *client, *tasks);
+  if (tasks->size() > 1) return ShowSeveral(context, *tasks);
+  absl::StatusOr<v1::GetTaskReply> reply = client->GetTask((*tasks)[0].id(), /*with_trials=*/true);
   if (!reply.ok()) return reply.status();
 
-  if (flags.source) {
-    if (!reply->has_incumbent()) {
-      return absl::NotFoundError(absl::StrCat(task->id(), " has no accepted kernel yet"));
-    }
-    PrintSource(reply->incumbent(), context.json);
-    return kDone;
-  }
   const Credits credits = CreditsOf(reply->trials());
   if (context.json) {
     nlohmann::json json = nlohmann::json::parse(Json(*reply));
@@ -184,8 +209,9 @@ void AddShow(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* sub =
       app.add_subcommand("show",
                          "Show a task: its best kernel, baselines, accuracy, and who made "
-                         "it faster by what");
-  sub->add_option("TASK", flags->task, "task id (RUN/PROBLEM@ARCH), or the problem's name")
+                         "it faster by what; or a line for each of a problem's workloads");
+  sub->add_option("TASK", flags->task,
+                  "task id (RUN/PROBLEM:WORKLOAD@ARCH), or as much of it as is wanted")
       ->required();
   sub->add_flag("--source", flags->source, "print the best kernel's device code instead");
   sub->callback(

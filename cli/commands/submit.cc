@@ -35,8 +35,12 @@ absl::StatusOr<int> Submit(const Context& context, const Flags& flags) {
   if (!reply.ok()) return reply.status();
 
   const v1::Run& run = reply->run();
-  std::cerr << "submitted " << Counted(run.task_ids_size(), "problem") << " as run " << run.id()
-            << "; follow it with `warpsmith watch " << run.id() << "`\n";
+  const int problems_count = request.problems().problems_size();
+  std::cerr << "submitted " << Counted(problems_count, "problem");
+  if (run.task_ids_size() != problems_count) {
+    std::cerr << " of " << Counted(run.task_ids_size(), "workload") << ", a task each,";
+  }
+  std::cerr << " as run " << run.id() << "; follow it with `warpsmith watch " << run.id() << "`\n";
   if (flags.wait) return WatchRun(context, *client, run.id());
   if (context.json) {
     std::cout << Json(run);
@@ -53,7 +57,8 @@ void AddSubmit(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* sub = app.add_subcommand("submit", "Submit a problem set; prints the run's id");
   sub->add_option("FILE", flags->file, "problem set, e.g. problems/starter.json")->required();
   sub->add_option("--seconds", flags->seconds,
-                  "budget of device time for each problem; the planner's default if not given")
+                  "budget of device time for each workload of each problem; the planner's default "
+                  "if not given")
       ->check(CLI::PositiveNumber);
   sub->add_option("--policy", flags->policy, "who chooses what to try next")
       ->check(CLI::IsMember({"random", "fixed", "rules"}))

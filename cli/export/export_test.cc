@@ -13,6 +13,7 @@
 #include "cli/export/cuda_source.h"
 #include "cli/export/python_module.h"
 #include "common/problem/problem.h"
+#include "worker/codegen/codegen.h"
 
 namespace warpsmith::exporter {
 namespace {
@@ -110,6 +111,7 @@ v1::Solution MadeSolution() {
   v1::Solution solution;
   solution.set_arch("sm_90a");
   auto& plan = *solution.add_plans();
+  plan.set_workload("default");
   plan.set_source(R"(#include <warpsmith/map.cuh>
 #include <warpsmith/rows.cuh>
 #include <warpsmith/columns.cuh>
@@ -161,6 +163,15 @@ WS_EXPORT(launch)
   copy.set_to(5);
   copy.set_bytes(4);
   return solution;
+}
+
+// What a format gives for one solution: its path, or why there is none.
+template <class Format>
+absl::StatusOr<std::string> Exported(Format format, const v1::Problem& problem,
+                                     const std::vector<Part>& parts, OutFolder& out) {
+  auto kernels = Gather(problem, parts);
+  if (!kernels.ok()) return kernels.status();
+  return format(*kernels, out);
 }
 
 std::string Read(const std::string& path) {
@@ -274,7 +285,8 @@ TEST_CASE("a KernelBench file", "[export]") {
   INFO(valid.ToString());
   REQUIRE(valid.ok());
   OutFolder out{folder.path, {}};
-  const auto path = ExportKernelBench(problem, MadeSolution(), {"a cubin"}, out);
+  const std::vector<Part> parts = {{MadeSolution(), {"a cubin"}}};
+  const auto path = Exported(ExportKernelBench, problem, parts, out);
   INFO(path.status().ToString());
   REQUIRE(path.ok());
   CHECK(*path == folder.path + "/level1/25_Norm.py");
@@ -291,7 +303,7 @@ TEST_CASE("a KernelBench file", "[export]") {
   CHECK_FALSE(Has(text, "warpsmith/map.cuh>"));
   // The same again, to the byte.
   OutFolder again{folder.path, {}};
-  REQUIRE(ExportKernelBench(problem, MadeSolution(), {"a cubin"}, again).ok());
+  REQUIRE(Exported(ExportKernelBench, problem, parts, again).ok());
   CHECK(Read(*path) == text);
 
   TryInPython(folder, kModule, *path);
@@ -332,6 +344,7 @@ def get_init_inputs():
   v1::Solution solution;
   solution.set_arch("sm_90a");
   v1::Plan& plan = *solution.add_plans();
+  plan.set_workload("default");
   plan.set_source("extern \"C\" __global__ void launch() {}\n");
   for (const char* name : {"t1", "t0", "device"}) AddBuffer(plan, v1::Buffer::INPUT, name, {8, 16});
   AddBuffer(plan, v1::Buffer::PARAM, "_0.weight", {16});
@@ -342,7 +355,7 @@ def get_init_inputs():
   for (int i = 0; i < 5; ++i) launch.add_arguments()->set_buffer(i);
   const Folder folder("names");
   OutFolder out{folder.path, {}};
-  const auto path = ExportKernelBench(problem, solution, {}, out);
+  const auto path = Exported(ExportKernelBench, problem, {{solution, {}}}, out);
   REQUIRE(path.status().message() == "");
   CHECK(Has(Read(*path), "[\"param\", \"0.weight\", \"f32\", [16]]"));
   TryInPython(folder, kSource, *path);
@@ -354,7 +367,8 @@ TEST_CASE("what a KernelBench file cannot hold", "[export]") {
   v1::Solution solution = MadeSolution();
   const auto refused = [&] {
     OutFolder out{folder.path, {}};
-    return std::string(ExportKernelBench(problem, solution, {}, out).status().message());
+    return std::string(
+        Exported(ExportKernelBench, problem, {{solution, {}}}, out).status().message());
   };
   solution.set_arch("host");
   CHECK(Has(refused(), "CUDA card"));
@@ -374,7 +388,7 @@ TEST_CASE("what a KernelBench file cannot hold", "[export]") {
 TEST_CASE("plain CUDA", "[export]") {
   const Folder folder("plain");
   OutFolder out{folder.path, {}};
-  const auto path = ExportPlain(MadeProblem(), MadeSolution(), out);
+  const auto path = Exported(ExportPlain, MadeProblem(), {{MadeSolution(), {}}}, out);
   REQUIRE(path.ok());
   CHECK(*path == folder.path + "/k_25_Norm.cu");
   const std::string text = Read(*path);
@@ -398,10 +412,17 @@ TEST_CASE("one file a workload", "[export]") {
   problem.add_workloads()->set_name("large");
   v1::Solution solution = MadeSolution();
   *solution.add_plans() = solution.plans(0);
+  solution.mutable_plans(1)->set_workload("large");
   OutFolder out{folder.path, {}};
-  REQUIRE(ExportPlain(problem, solution, out).ok());
+  REQUIRE(Exported(ExportPlain, problem, {{solution, {}}}, out).ok());
   CHECK(fs::exists(folder.path + "/k_25_Norm_default.cu"));
   CHECK(fs::exists(folder.path + "/k_25_Norm_large.cu"));
+  // The same names where one of them has no kernel.
+  const Folder some("some_workloads");
+  OutFolder into{some.path, {}};
+  const auto path = Exported(ExportPlain, problem, {{MadeSolution(), {}}}, into);
+  REQUIRE(path.ok());
+  CHECK(*path == some.path + "/k_25_Norm_default.cu");
 }
 
 TEST_CASE("one KernelBench file for all workloads", "[export]") {
@@ -436,6 +457,7 @@ def get_init_inputs():
     workload.set_name(absl::StrCat("of ", rows));
     (*workload.mutable_dims())["rows"] = rows;
     v1::Plan& plan = *solution.add_plans();
+    plan.set_workload(workload.name());
     plan.set_source(absl::StrCat("extern \"C\" __global__ void rows", rows, "() {}\n"));
     AddBuffer(plan, v1::Buffer::INPUT, "x", {rows, 16});
     AddBuffer(plan, v1::Buffer::OUTPUT, "y", {rows, 16});
@@ -446,15 +468,140 @@ def get_init_inputs():
   }
   const Folder folder("dispatch");
   OutFolder out{folder.path, {}};
-  const auto path = ExportKernelBench(problem, solution, {}, out);
+  const auto path = Exported(ExportKernelBench, problem, {{solution, {}}}, out);
   REQUIRE(path.status().message() == "");
   CHECK(Has(Read(*path), "  of 8: x f32[8, 16]\n  of 32: x f32[32, 16]\n"));
   TryInPython(folder, kSource, *path);
 
+  const auto refused = [&] {
+    OutFolder again{folder.path, {}};
+    return std::string(
+        Exported(ExportKernelBench, problem, {{solution, {}}}, again).status().message());
+  };
   solution.mutable_plans(1)->mutable_buffers(0)->set_tensor("z");
-  OutFolder again{folder.path, {}};
-  CHECK(Has(std::string(ExportKernelBench(problem, solution, {}, again).status().message()),
-            "workload 'of 32' has other tensors"));
+  CHECK(Has(refused(), "workload 'of 32' has other tensors"));
+  solution.mutable_plans(1)->mutable_buffers(0)->set_tensor("x");
+  solution.mutable_plans(1)->mutable_buffers(0)->set_shape(0, 8);
+  CHECK(Has(refused(), "workloads 'of 8' and 'of 32' have the same shapes"));
+}
+
+// Softmax over rows, for three shapes: a task each.
+v1::Problem SoftmaxProblem() {
+  v1::Problem problem;
+  problem.set_name("23_Softmax");
+  for (const char* line :
+       {"input x: f32[R, C] ~ normal", "param w: f32[C] ~ normal",
+        "m: f32[r: R] = max[c: C](x[r, c])", "e: f32[r: R, c: C] = exp(x[r, c] - m[r])",
+        "s: f32[r: R] = sum[c: C](e[r, c])", "y: f32[r: R, c: C] = e[r, c] / s[r] * w[c]",
+        "output y", "output s"}) {
+    problem.add_graph(line);
+  }
+  for (const auto& [name, rows, columns] :
+       {std::tuple("narrow", 64, 16), {"wide", 2, 16}, {"never", 5, 16}}) {
+    v1::Workload& workload = *problem.add_workloads();
+    workload.set_name(name);
+    (*workload.mutable_dims())["R"] = rows;
+    (*workload.mutable_dims())["C"] = columns;
+  }
+  problem.mutable_torch()->set_path("level1/23_Softmax.py");
+  problem.mutable_torch()->set_source(R"PY(import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(16))
+
+    def forward(self, x):
+        e = (x - x.max(1, keepdim=True).values).exp()
+        s = e.sum(1)
+        return e / s[:, None] * self.w, s
+
+
+def get_inputs():
+    return [torch.rand(2, 16)]
+
+
+def get_init_inputs():
+    return []
+)PY");
+  return problem;
+}
+
+// As a worker that was given that workload alone makes it.
+Part PartOf(const v1::Problem& problem, int workload, bool op_by_op) {
+  codegen::Target target;
+  target.arch = "sm_90a";
+  const auto graph = problem::GraphOf(problem, problem.workloads(workload));
+  REQUIRE(graph.ok());
+  const std::string& name = problem.workloads(workload).name();
+  Part part{{}, {"cubin of " + name}};
+  part.solution.set_arch(target.arch);
+  part.solution.set_problem_digest(problem::Digest(*problem::WithWorkloads(problem, {name})));
+  *part.solution.mutable_schedule() =
+      op_by_op ? codegen::OpByOpSchedule(*graph, target) : codegen::DefaultSchedule(*graph, target);
+  auto plan = codegen::Lower(*graph, part.solution.schedule(), target);
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  plan->set_workload(name);
+  *part.solution.add_plans() = *plan;
+  return part;
+}
+
+TEST_CASE("solutions of several tasks, each with its own schedule, become one file", "[export]") {
+  const v1::Problem problem = SoftmaxProblem();
+  REQUIRE(problem::Validate(problem).message() == "");
+  // In another order than the problem's; nothing was found for the third.
+  const std::vector<Part> parts = {PartOf(problem, 1, true), PartOf(problem, 0, false)};
+  REQUIRE(parts[0].solution.plans(0).steps_size() > parts[1].solution.plans(0).steps_size());
+  const auto kernels = Gather(problem, parts);
+  REQUIRE(kernels.status().message() == "");
+  REQUIRE(kernels->workloads.size() == 2);
+  CHECK(kernels->workloads[0].workload.name() == "narrow");
+  CHECK(kernels->workloads[0].cubin == "cubin of narrow");
+  CHECK(kernels->workloads[1].workload.name() == "wide");
+  CHECK(kernels->workloads[1].cubin == "cubin of wide");
+  CHECK(kernels->missing == std::vector<std::string>{"never"});
+
+  const Folder folder("gathered");
+  OutFolder out{folder.path, {}};
+  const auto path = ExportKernelBench(*kernels, out);
+  REQUIRE(path.status().message() == "");
+  const std::string text = Read(*path);
+  CHECK(Has(text,
+            "  narrow: x f32[64, 16]\n  wide: x f32[2, 16]\n\nThere is no kernel for: never\n"));
+  TryInPython(folder, problem.torch().source(), *path);
+  OutFolder plain{folder.path, {}};
+  REQUIRE(ExportPlain(*kernels, plain).ok());
+  CHECK(plain.written == std::set<std::string>{"k_23_Softmax_narrow.cu", "k_23_Softmax_wide.cu"});
+}
+
+TEST_CASE("solutions that do not belong together say why", "[export]") {
+  const v1::Problem problem = SoftmaxProblem();
+  const Part narrow = PartOf(problem, 0, false);
+  const auto refused = [&](std::vector<Part> parts) {
+    return std::string(Gather(problem, parts).status().message());
+  };
+  CHECK(refused({narrow}).empty());
+  CHECK(Has(refused({}), "no plan"));
+  CHECK(Has(refused({narrow, narrow}), "two plans for workload 'narrow'"));
+  Part other = PartOf(problem, 1, false);
+  other.solution.set_arch("sm_100a");
+  CHECK(Has(refused({narrow, other}), "for 'sm_90a' and for 'sm_100a'"));
+  other = narrow;
+  other.solution.mutable_plans(0)->set_workload("wide");  // its digest says narrow
+  CHECK(Has(refused({other}), "another version"));
+  other.solution.clear_problem_digest();
+  CHECK(refused({other}).empty());
+  other.solution.mutable_plans(0)->set_workload("of no such name");
+  CHECK(Has(refused({other}), "another version"));
+  // One solution for all, as runs stored before have it: the digest is the problem's.
+  Part whole = narrow;
+  for (const int workload : {1, 2}) {
+    *whole.solution.add_plans() = PartOf(problem, workload, false).solution.plans(0);
+  }
+  whole.solution.set_problem_digest(problem::Digest(problem));
+  CHECK(Gather(problem, {whole})->missing.empty());
 }
 
 TEST_CASE("two problems never share a file", "[export]") {
@@ -463,10 +610,10 @@ TEST_CASE("two problems never share a file", "[export]") {
   v1::Problem dot = MadeProblem(), dash = MadeProblem();
   dot.set_name("row.sum");
   dash.set_name("row-sum");
-  const auto first = ExportPlain(dot, MadeSolution(), out);
+  const auto first = Exported(ExportPlain, dot, {{MadeSolution(), {}}}, out);
   REQUIRE(first.ok());
   const std::string text = Read(*first);
-  const auto second = ExportPlain(dash, MadeSolution(), out);
+  const auto second = Exported(ExportPlain, dash, {{MadeSolution(), {}}}, out);
   CHECK(second.status().code() == absl::StatusCode::kAlreadyExists);
   CHECK(Has(std::string(second.status().message()), "row_sum.cu"));
   CHECK(Read(*first) == text);

@@ -6,13 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/export/export.h"
-#include "warpsmith/v1/problem.pb.h"
-#include "warpsmith/v1/solution.pb.h"
 
 namespace warpsmith::exporter {
-
-// FailedPrecondition: not a solution of this problem.
-absl::Status CheckSolution(const v1::Problem& problem, const v1::Solution& solution);
 
 // Writes `text` to path in the folder, atomically, making folders. Gives the whole path.
 // AlreadyExists: another problem of this export was written there.

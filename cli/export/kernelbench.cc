@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -110,6 +111,16 @@ std::string Describe(const v1::Plan& plan, const v1::TorchModule& torch) {
   return absl::StrJoin(parts, ", ");
 }
 
+// Types and shapes of what a plan is given, by which a call chooses it.
+std::string FormOf(const v1::Plan& plan) {
+  std::string form;
+  for (const v1::Buffer& buffer : plan.buffers()) {
+    if (buffer.kind() == v1::Buffer::OUTPUT || buffer.kind() == v1::Buffer::WORKSPACE) continue;
+    absl::StrAppend(&form, buffer.dtype(), "[", absl::StrJoin(buffer.shape(), ","), "]");
+  }
+  return form;
+}
+
 // Everything under `def name():`, so that none of its names meets one of the module's.
 std::string AsFunction(const std::string& name, const std::string& text,
                        const std::string& result) {
@@ -122,9 +133,7 @@ std::string AsFunction(const std::string& name, const std::string& text,
 
 class Writer {
  public:
-  Writer(const v1::Problem& problem, const v1::Solution& solution,
-         const std::vector<std::string>& cubins)
-      : problem_(problem), solution_(solution), cubins_(cubins) {}
+  explicit Writer(const Kernels& kernels) : problem_(kernels.problem), kernels_(kernels) {}
 
   absl::StatusOr<std::string> Write() {
     auto module = ReadModule(problem_.torch().source());
@@ -149,14 +158,18 @@ class Writer {
  private:
   std::string Banner() const {
     std::string out = absl::StrCat(
-        "\"\"\"", problem_.torch().path(), " for ", solution_.arch(), ", found by Warpsmith.\n\n",
+        "\"\"\"", problem_.torch().path(), " for ", kernels_.arch, ", found by Warpsmith.\n\n",
         "ModelNew takes what Model takes and has its parameters, buffers and state dict. It "
         "computes\n"
         "forward alone, without gradients, for what the reference's get_init_inputs gives the\n"
         "constructor, and for\n\n");
-    for (int i = 0; i < solution_.plans_size(); ++i) {
-      absl::StrAppend(&out, "  ", problem_.workloads(i).name(), ": ",
-                      Describe(solution_.plans(i), problem_.torch()), "\n");
+    for (const Kernels::One& one : kernels_.workloads) {
+      absl::StrAppend(&out, "  ", one.workload.name(), ": ", Describe(one.plan, problem_.torch()),
+                      "\n");
+    }
+    if (!kernels_.missing.empty()) {
+      absl::StrAppend(&out, "\nThere is no kernel for: ", absl::StrJoin(kernels_.missing, ", "),
+                      "\n");
     }
     return absl::StrCat(
         out,
@@ -169,35 +182,33 @@ class Writer {
   // The plans, sources and binaries, and the solution made of them.
   absl::StatusOr<std::string> Plans() const {
     std::vector<std::string> plans, sources, binaries;
-    for (int i = 0; i < solution_.plans_size(); ++i) {
-      v1::Plan plan = solution_.plans(i);
-      plan.set_workload(problem_.workloads(i).name());
-      auto text = launcher::PlanText(plan);
+    for (const Kernels::One& one : kernels_.workloads) {
+      auto text = launcher::PlanText(one.plan);
       if (!text.ok()) return text.status();
-      auto source = ExpandHeaders(plan.source());
+      auto source = ExpandHeaders(one.plan.source());
       if (!source.ok()) return source.status();
       if (absl::StrContains(*source, "'''")) {
         return absl::InvalidArgumentError("the device code contains ''' and cannot be quoted");
       }
       plans.push_back(*std::move(text));
       sources.push_back(absl::StrCat("r'''", *source, "'''"));
-      const std::string binary = i < cubins_.size() ? launcher::BinaryText(cubins_[i]) : "";
+      const std::string binary = launcher::BinaryText(one.cubin);
       binaries.push_back(binary.empty() ? "\"\"" : absl::StrCat("\"\"\"\n", binary, "\n\"\"\""));
     }
     return absl::StrCat("_PLANS = [", absl::StrJoin(plans, ", "), "]\n\n_SOURCES = [",
                         absl::StrJoin(sources, ", "), "]\n\n_BINARIES = [",
                         absl::StrJoin(binaries, ", "),
-                        "]\n\n_solution = _launcher()(\"ModelNew\", \"", solution_.arch(),
+                        "]\n\n_solution = _launcher()(\"ModelNew\", \"", kernels_.arch,
                         "\", _PLANS, _SOURCES, _BINARIES)\n");
   }
 
   // Indexes into a plan's outputs: what forward gives, in the graph's order. A tensor may be given
   // twice.
-  absl::StatusOr<std::vector<int>> Results(int workload) const {
-    auto graph = problem::GraphOf(problem_, problem_.workloads(workload));
+  absl::StatusOr<std::vector<int>> Results(const Kernels::One& one) const {
+    auto graph = problem::GraphOf(problem_, one.workload);
     if (!graph.ok()) return graph.status();
     std::vector<std::string> outputs;
-    for (const v1::Buffer& buffer : solution_.plans(workload).buffers()) {
+    for (const v1::Buffer& buffer : one.plan.buffers()) {
       if (buffer.kind() == v1::Buffer::OUTPUT) outputs.push_back(buffer.tensor());
     }
     std::vector<int> results;
@@ -234,36 +245,50 @@ class Writer {
       return tensors == other.tensors && results == other.results;
     }
   };
-  absl::StatusOr<Interface> InterfaceOf(int workload) const {
+  absl::StatusOr<Interface> InterfaceOf(const Kernels::One& one) const {
     Interface interface;
-    for (const v1::Buffer& buffer : solution_.plans(workload).buffers()) {
+    for (const v1::Buffer& buffer : one.plan.buffers()) {
       interface.inputs += buffer.kind() == v1::Buffer::INPUT;
       interface.outputs += buffer.kind() == v1::Buffer::OUTPUT;
       if (buffer.kind() == v1::Buffer::WORKSPACE) continue;
       interface.tensors.push_back(absl::StrCat(buffer.kind(), " ", buffer.tensor()));
     }
-    auto results = Results(workload);
+    auto results = Results(one);
     if (!results.ok()) return results.status();
     interface.results = *std::move(results);
     return interface;
   }
 
-  absl::StatusOr<std::string> Forward(const PythonModule& module) const {
-    auto interface = InterfaceOf(0);
+  // That of all workloads, if calls for them can be told apart.
+  absl::StatusOr<Interface> SharedInterface() const {
+    auto interface = InterfaceOf(kernels_.workloads[0]);
     if (!interface.ok()) return interface.status();
-    for (int i = 1; i < solution_.plans_size(); ++i) {
-      auto other = InterfaceOf(i);
+    std::map<std::string, std::string> by_form;
+    for (const Kernels::One& one : kernels_.workloads) {
+      auto other = InterfaceOf(one);
       if (!other.ok()) return other.status();
       if (!(*other == *interface)) {
         return absl::InvalidArgumentError(
-            absl::StrCat("workload '", problem_.workloads(i).name(),
+            absl::StrCat("workload '", one.workload.name(),
                          "' has other tensors than the first, and one module cannot hold both"));
       }
+      const auto [same, is_new] = by_form.emplace(FormOf(one.plan), one.workload.name());
+      if (is_new) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "workloads '", same->second, "' and '", one.workload.name(),
+          "' have the same shapes and types, and a call could not tell them apart; export it with "
+          "--format plain"));
     }
+    return interface;
+  }
+
+  absl::StatusOr<std::string> Forward(const PythonModule& module) const {
+    auto interface = SharedInterface();
+    if (!interface.ok()) return interface.status();
     std::vector<std::string> body;
     auto names = TensorArguments(problem_.torch(), module, interface->inputs, body);
     if (!names.ok()) return names.status();
-    auto graph = problem::GraphOf(problem_, problem_.workloads(0));
+    auto graph = problem::GraphOf(problem_, kernels_.workloads[0].workload);
     if (!graph.ok()) return graph.status();
     if (!graph->updates.empty()) {
       body.push_back("if not self.training:");
@@ -296,8 +321,7 @@ class Writer {
   }
 
   const v1::Problem& problem_;
-  const v1::Solution& solution_;
-  const std::vector<std::string>& cubins_;
+  const Kernels& kernels_;
 };
 
 // Paths come with problem sets that others made.
@@ -311,10 +335,8 @@ bool IsPlainPath(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ExportKernelBench(const v1::Problem& problem,
-                                              const v1::Solution& solution,
-                                              const std::vector<std::string>& cubins,
-                                              OutFolder& out) {
+absl::StatusOr<std::string> ExportKernelBench(const Kernels& kernels, OutFolder& out) {
+  const v1::Problem& problem = kernels.problem;
   const std::string who = absl::StrCat("problem '", problem.name(), "': ");
   if (problem.torch().source().empty()) {
     return absl::InvalidArgumentError(
@@ -324,13 +346,12 @@ absl::StatusOr<std::string> ExportKernelBench(const v1::Problem& problem,
     return absl::InvalidArgumentError(
         absl::StrCat(who, "'", problem.torch().path(), "' is not a path within a suite"));
   }
-  if (auto status = CheckSolution(problem, solution); !status.ok()) return status;
-  if (!absl::StartsWith(solution.arch(), "sm_")) {
+  if (!absl::StartsWith(kernels.arch, "sm_")) {
     return absl::FailedPreconditionError(
-        absl::StrCat(who, "the solution was made for '", solution.arch(),
+        absl::StrCat(who, "the solution was made for '", kernels.arch,
                      "', and KernelBench wants a CUDA card; export it with --format plain"));
   }
-  auto text = Writer(problem, solution, cubins).Write();
+  auto text = Writer(kernels).Write();
   if (!text.ok()) {
     return absl::Status(text.status().code(), absl::StrCat(who, text.status().message()));
   }

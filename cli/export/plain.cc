@@ -32,7 +32,7 @@ const char* NameOf(v1::Buffer::Kind kind) {
   }
 }
 
-std::string Banner(const v1::Problem& problem, const v1::Solution& solution, const v1::Plan& plan,
+std::string Banner(const v1::Problem& problem, const std::string& arch, const v1::Plan& plan,
                    const std::string& name) {
   const Layout layout = LayOut(plan);
   std::string out = absl::StrCat("// ", problem.name());
@@ -55,13 +55,13 @@ std::string Banner(const v1::Problem& problem, const v1::Solution& solution, con
     absl::StrAppend(&out, "//   ", number, "  workspace, ", layout.workspace_bytes,
                     " bytes, of any content\n");
   }
-  const auto flags = NvccFlags(solution.arch());
+  const auto flags = NvccFlags(arch);
   absl::StrAppend(&out, "//\n");
   if (flags.ok()) {
     absl::StrAppend(&out, "// nvcc -std=c++17 ", absl::StrJoin(*flags, " "),
                     " --shared -Xcompiler -fPIC -o lib", name, ".so ", name, ".cu\n");
   } else {
-    absl::StrAppend(&out, "// Tuned on '", solution.arch(),
+    absl::StrAppend(&out, "// Tuned on '", arch,
                     "', not on a card: it runs on one, but not as fast as it could.\n",
                     "// nvcc -std=c++17 -O3 -arch=native --shared -Xcompiler -fPIC -o lib", name,
                     ".so ", name, ".cu\n");
@@ -71,22 +71,19 @@ std::string Banner(const v1::Problem& problem, const v1::Solution& solution, con
 
 }  // namespace
 
-absl::StatusOr<std::string> ExportPlain(const v1::Problem& problem, const v1::Solution& solution,
-                                        OutFolder& out) {
-  if (auto status = CheckSolution(problem, solution); !status.ok()) return status;
+absl::StatusOr<std::string> ExportPlain(const Kernels& kernels, OutFolder& out) {
+  const v1::Problem& problem = kernels.problem;
   std::string first;
-  for (int i = 0; i < solution.plans_size(); ++i) {
+  for (const Kernels::One& one : kernels.workloads) {
     std::string name = Identifier(problem.name());
-    if (solution.plans_size() > 1) {
-      name += "_" + Identifier(problem.workloads(i).name());
-    }
-    auto source = CudaSource(solution.plans(i), name);
+    if (problem.workloads_size() > 1) name += "_" + Identifier(one.workload.name());
+    auto source = CudaSource(one.plan, name);
     if (!source.ok()) {
       return absl::Status(source.status().code(), absl::StrCat("problem '", problem.name(),
                                                                "': ", source.status().message()));
     }
     auto path =
-        WriteOut(out, name + ".cu", Banner(problem, solution, solution.plans(i), name) + *source);
+        WriteOut(out, name + ".cu", Banner(problem, kernels.arch, one.plan, name) + *source);
     if (!path.ok()) return path.status();
     if (first.empty()) first = *path;
   }

@@ -89,6 +89,19 @@ absl::Status ValidateContents(const v1::Problem& problem) {
 
 }  // namespace
 
+absl::StatusOr<v1::Problem> WithWorkloads(const v1::Problem& problem,
+                                          const std::vector<std::string>& names) {
+  std::set<std::string> wanted(names.begin(), names.end());
+  v1::Problem part = problem;
+  part.clear_workloads();
+  for (const v1::Workload& workload : problem.workloads()) {
+    if (wanted.erase(workload.name()) > 0) *part.add_workloads() = workload;
+  }
+  if (wanted.empty()) return part;
+  return Wrong(
+      absl::StrCat("problem '", problem.name(), "' has no workload '", *wanted.begin(), "'"));
+}
+
 absl::StatusOr<graph::Graph> GraphOf(const v1::Problem& problem, const v1::Workload& workload) {
   const std::vector<std::string> lines(problem.graph().begin(), problem.graph().end());
   return graph::Parse(lines, graph::Dims(workload.dims().begin(), workload.dims().end()));

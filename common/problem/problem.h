@@ -25,6 +25,11 @@ absl::Status SaveSet(const v1::ProblemSet& set, const std::string& path);
 absl::Status Validate(const v1::ProblemSet& set);
 absl::Status Validate(const v1::Problem& problem);
 
+// The problem with these of its workloads alone, in its own order. InvalidArgument: it has none of
+// that name.
+absl::StatusOr<v1::Problem> WithWorkloads(const v1::Problem& problem,
+                                          const std::vector<std::string>& names);
+
 // The workload's graph. The problem must be valid for OK.
 absl::StatusOr<graph::Graph> GraphOf(const v1::Problem& problem, const v1::Workload& workload);
 

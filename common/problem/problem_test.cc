@@ -136,6 +136,25 @@ TEST_CASE("limits and missing parts") {
              Catch::Contains("10001 problems; the limit is 10000"));
 }
 
+TEST_CASE("some of a problem's workloads, in its own order") {
+  ProblemFile file;
+  const v1::Problem good = file.Load(kGood).value().problems(0);
+  REQUIRE(good.workloads_size() == 2);
+  const std::string first = good.workloads(0).name(), second = good.workloads(1).name();
+  const auto both = WithWorkloads(good, {second, first});
+  REQUIRE(both.ok());
+  CHECK(both->SerializeAsString() == good.SerializeAsString());
+  const auto one = WithWorkloads(good, {second});
+  REQUIRE(one.ok());
+  REQUIRE(one->workloads_size() == 1);
+  CHECK(one->workloads(0).name() == second);
+  CHECK(one->graph_size() == good.graph_size());
+  CHECK(Validate(*one).ok());
+  CHECK(Digest(*one) != Digest(good));
+  CHECK_THAT(std::string(WithWorkloads(good, {first, "none"}).status().message()),
+             Catch::Contains("problem 'double' has no workload 'none'"));
+}
+
 TEST_CASE("the digest is of what decides the answer") {
   ProblemFile file;
   const v1::Problem good = file.Load(kGood).value().problems(0);
