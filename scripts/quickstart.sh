@@ -6,14 +6,14 @@
 #
 #   --dir       where the state goes (default: ~/.local/share/warpsmith); what is there is kept
 #   --device    default: host, the processor, so that it is the same everywhere
-#   --seconds   device time for each problem (default: 6)
+#   --seconds   device time for each workload of each problem (default: 3)
 #   --python    a Python with PyTorch, for problems that came from it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 dir=${XDG_DATA_HOME:-$HOME/.local/share}/warpsmith
 device=host
-seconds=6
+seconds=3
 problems=problems/starter.json
 python=
 while [ $# -gt 0 ]; do
@@ -55,6 +55,6 @@ cat <<EOF
 All of it is kept. To look closer:
   export PATH=$PWD/build/release/bin:\$PATH
   warpsmith$where up --detach --workers 0
-  warpsmith$where show layer_norm
+  warpsmith$where show layer_norm:large
   warpsmith$where down
 EOF

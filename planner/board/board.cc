@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/problem/task_name.h"
 
 namespace warpsmith::board {
 namespace {
@@ -132,7 +133,7 @@ std::string Headline(const v1::Run& run, const Tasks& tasks) {
 
 std::string Row(const v1::Task& task) {
   const std::vector<std::string> cells = {
-      Plain(task.problem_name()),
+      Plain(problem::NameOf(task)),
       StateWord(task.state()),
       OrDash(Plain(task.worker_id())),
       Microseconds(task.best_us()),
@@ -167,7 +168,7 @@ std::string Table(const Tasks& tasks) {
 }
 
 std::string TaskLessons(const v1::TaskRecord& record) {
-  std::string text = absl::StrCat("**", Plain(record.task().problem_name()), "** (",
+  std::string text = absl::StrCat("**", Plain(problem::NameOf(record.task())), "** (",
                                   record.task().arch(), ")\n\n");
   const int first = std::max(0, record.lessons_size() - kMaxLessonsShown);
   if (first > 0) absl::StrAppend(&text, "- ", first, " earlier gains\n");
@@ -203,7 +204,7 @@ std::string Workers(const v1::PlannerState& state) {
   }
   std::map<std::string, std::string> working;
   for (const v1::TaskRecord& task : state.tasks()) {
-    if (task.has_lease()) working[task.lease().worker_id()] = task.task().problem_name();
+    if (task.has_lease()) working[task.lease().worker_id()] = problem::NameOf(task.task());
   }
   std::string text =
       "## Workers\n\n| worker | device | arch | state | task |\n|---|---|---|---|---|\n";

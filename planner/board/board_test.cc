@@ -75,6 +75,7 @@ TEST_CASE("a run's headline, table and lessons") {
   count.set_specialist("memory");
   count.set_trials(12);
   count.set_accepted(1);
+  softmax.mutable_task()->set_workload("wide");
   AddTask(state, "loss", v1::FAILED).mutable_task()->set_reason("operator | is\nunknown");
   v1::WorkerRecord& worker = *state.add_workers();
   worker.mutable_worker()->set_id("w0");
@@ -88,14 +89,15 @@ TEST_CASE("a run's headline, table and lessons") {
   CHECK_THAT(page, Contains("2 tasks: 1 leased, 1 failed. 42 trials in 12 GPU seconds"));
   CHECK_THAT(
       page,
-      Contains("| softmax | leased | w0 | 12.35 | 15.50 | 1.50x | 2.25x | 81 % | compile | 42 "
+      Contains("| softmax:wide | leased | w0 | 12.35 | 15.50 | 1.50x | 2.25x | 81 % | compile | 42 "
                "| 12 s | memory |  |"));
   CHECK_THAT(page,
              Contains("| loss | failed | - | - | - | - | - | - | - | 0 | 0 s | - | operator \\| "
                       "is unknown |"));
+  CHECK_THAT(page, Contains("**softmax:wide** (sm_90a)"));
   CHECK_THAT(page, Contains("- 1.00x to 1.50x: memory, group y: register_vectors 4 -> 8\n"));
   CHECK_THAT(page, Contains("- tried: memory 12 (1 paid)\n"));
-  CHECK_THAT(page, Contains("| w0 | NVIDIA H200 | sm_90a | up | softmax |"));
+  CHECK_THAT(page, Contains("| w0 | NVIDIA H200 | sm_90a | up | softmax:wide |"));
   CHECK_THAT(page, Contains("Revision 77."));
   CHECK(page == Render(state));
 }

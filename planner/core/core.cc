@@ -2,18 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/problem/task_name.h"
 #include "planner/core/allocator.h"
 
 namespace warpsmith::planner {
 namespace {
 
 constexpr size_t kMaxNameLength = 200;
+
+// Of the run that it would make.
+int TasksOf(const Submit& command) {
+  size_t count = 0;
+  for (const Submit::Problem& problem : command.problems) count += problem.workloads.size();
+  return static_cast<int>(std::min<size_t>(count, std::numeric_limits<int>::max()));
+}
 
 // Names become parts of ids, paths and table cells.
 bool IsName(const std::string& text, size_t limit) {
@@ -25,6 +34,43 @@ bool IsName(const std::string& text, size_t limit) {
 absl::Status BadName(const std::string& what, const std::string& value) {
   return absl::InvalidArgumentError(absl::StrCat(what, " '", value, "': use 1 to ", kMaxNameLength,
                                                  " letters, digits, '_', '.' and '-'"));
+}
+
+absl::Status CheckWorkloads(const Submit::Problem& problem) {
+  if (problem.workloads.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the problem '", problem.name, "' has no workload: nothing to do"));
+  }
+  std::set<std::string> names;
+  for (const std::string& name : problem.workloads) {
+    if (!IsName(name, kMaxNameLength)) return BadName("the workload", name);
+    if (names.insert(name).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the problem '", problem.name,
+                                                   "' has two workloads '", name,
+                                                   "': give each a name of its own"));
+  }
+  return absl::OkStatus();
+}
+
+// A task for each workload. The problem's blob stays whole; a task says which workload it is only
+// where there are several.
+void AddTasks(const Submit::Problem& problem, const std::string& arch,
+              v1::RunSubmitted& submitted) {
+  v1::Run& run = *submitted.mutable_run();
+  for (const std::string& workload : problem.workloads) {
+    v1::Task& task = *submitted.add_tasks();
+    task.set_run_id(run.id());
+    task.set_problem_name(problem.name);
+    task.set_problem_blob(problem.blob);
+    if (problem.workloads.size() > 1) task.set_workload(workload);
+    task.set_arch(arch);
+    // A task that is not bound yet keeps "any" in its id; Task.arch says what it was bound to.
+    task.set_id(
+        absl::StrCat(run.id(), "/", problem::NameOf(task), "@", arch.empty() ? "any" : arch));
+    task.set_state(v1::QUEUED);
+    task.set_seconds_budget(run.seconds_per_task());
+    run.add_task_ids(task.id());
+  }
 }
 
 }  // namespace
@@ -88,11 +134,11 @@ absl::Status Core::CheckSubmit(const Submit& command) const {
     return absl::InvalidArgumentError(
         absl::StrCat("the problem set '", command.name, "' is empty: nothing to do"));
   }
-  const int count = static_cast<int>(command.problems.size());
+  const int count = TasksOf(command);
   if (count > kMaxTasksPerRun) {
-    return absl::InvalidArgumentError(absl::StrCat("the problem set '", command.name, "' has ",
-                                                   count, " problems: submit at most ",
-                                                   kMaxTasksPerRun, " at once"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the problem set '", command.name, "' makes ", count,
+        " tasks, one for each workload: submit at most ", kMaxTasksPerRun, " at once"));
   }
   if (static_cast<int>(state_.tasks().size()) + count > kMaxTasks) {
     return absl::ResourceExhaustedError(absl::StrCat("this planner holds ", state_.tasks().size(),
@@ -112,6 +158,7 @@ absl::Status Core::CheckSubmit(const Submit& command) const {
                                                      "' has two problems '", problem.name,
                                                      "': give each a name of its own"));
     }
+    if (absl::Status status = CheckWorkloads(problem); !status.ok()) return status;
   }
   const double seconds = command.seconds_per_task;
   if (!(seconds == 0 || (seconds >= kMinBudgetSeconds && seconds <= kMaxBudgetSeconds))) {
@@ -144,12 +191,21 @@ const v1::RunRecord* Core::FindRequest(const std::string& request_id) const {
   return nullptr;
 }
 
+// Whether the run was made of this set. (Of runs stored before, a problem had one task.)
+bool Core::IsRunOf(const v1::Run& run, const Submit& command) const {
+  std::vector<std::string> made, wanted;
+  for (const std::string& id : run.task_ids()) {
+    const std::string& blob = state_.FindTask(id)->task().problem_blob();
+    if (made.empty() || made.back() != blob) made.push_back(blob);
+  }
+  for (const Submit::Problem& problem : command.problems) wanted.push_back(problem.blob);
+  return run.name() == command.name && made == wanted;
+}
+
 Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   if (absl::Status status = CheckSubmit(command); !status.ok()) return {{}, status};
   if (const v1::RunRecord* run = FindRequest(command.request_id); run != nullptr) {
-    const bool same = run->run().task_ids_size() == static_cast<int>(command.problems.size()) &&
-                      run->run().name() == command.name;
-    if (same) return {{}, run->run()};
+    if (IsRunOf(run->run(), command)) return {{}, run->run()};
     return {{},
             absl::AlreadyExistsError(absl::StrCat("the request id '", command.request_id,
                                                   "' was used for run ", run->run().id(),
@@ -169,18 +225,7 @@ Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   run.set_seconds_per_task(command.seconds_per_task == 0 ? kDefaultBudgetSeconds
                                                          : command.seconds_per_task);
   run.set_policy(command.policy);
-  for (const Submit::Problem& problem : command.problems) {
-    v1::Task& task = *submitted.add_tasks();
-    // A task that is not bound yet keeps "any" in its id; Task.arch says what it was bound to.
-    task.set_id(absl::StrCat(run.id(), "/", problem.name, "@", arch->empty() ? "any" : *arch));
-    task.set_run_id(run.id());
-    task.set_problem_name(problem.name);
-    task.set_problem_blob(problem.blob);
-    task.set_arch(*arch);
-    task.set_state(v1::QUEUED);
-    task.set_seconds_budget(run.seconds_per_task());
-    run.add_task_ids(task.id());
-  }
+  for (const Submit::Problem& problem : command.problems) AddTasks(problem, *arch, submitted);
   Context context{now, {}};
   const v1::Run reply = run;
   Emit(context, std::move(event));

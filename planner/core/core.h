@@ -80,7 +80,8 @@ struct Now {
 struct Submit {
   struct Problem {
     std::string name;
-    std::string blob;  // digest
+    std::string blob;                    // digest, of all of it
+    std::vector<std::string> workloads;  // names; a task for each
   };
   std::string request_id;  // "": not idempotent
   std::string name;        // of the set
@@ -128,6 +129,7 @@ struct Grant {
   std::string policy;
   uint64_t seed = 0;
   std::string problem_blob;
+  std::string workload;                  // which of the problem's; "": all it has
   std::string incumbent_blob;            // "": none
   std::vector<std::string> trial_blobs;  // of earlier slices
 };
@@ -192,6 +194,7 @@ class Core {
             double budget = 0);
 
   absl::Status CheckSubmit(const Submit& command) const;
+  bool IsRunOf(const v1::Run& run, const Submit& command) const;
   absl::StatusOr<std::string> ArchFor(const Submit& command) const;
   const v1::RunRecord* FindRequest(const std::string& request_id) const;
 

@@ -82,6 +82,70 @@ TEST_CASE("submit makes a run of tasks, once for each request id") {
   CHECK(bench.Try(submit)->id() == "r2");
 }
 
+TEST_CASE("a task is one workload of one problem") {
+  Bench bench;
+  Submit submit = SubmitOf({"one", "several"}, "host", 20);
+  submit.problems[1].workloads = {"small", "large"};
+  submit.request_id = "q";
+  const v1::Run run = bench.Do(submit);
+  CHECK(std::vector<std::string>(run.task_ids().begin(), run.task_ids().end()) ==
+        std::vector<std::string>{"r1/one@host", "r1/several:small@host", "r1/several:large@host"});
+  CHECK(bench.Task("r1/one@host").workload().empty());
+  const v1::Task& large = bench.Task("r1/several:large@host");
+  CHECK(large.problem_name() == "several");
+  CHECK(large.problem_blob() == "blob of several");
+  CHECK(large.workload() == "large");
+  CHECK(large.seconds_budget() == 20);
+
+  // Each has a lease, an incumbent and an end of its own, after a restart too.
+  bench.Restart();
+  const SynchronizeAnswer answer = bench.Sync(SyncOf("w", "", 3));
+  bench.session["w"] = answer.session_id;
+  REQUIRE(answer.start.size() == 3);
+  std::vector<std::string> work;
+  for (const Grant& grant : answer.start) {
+    work.push_back(grant.problem_blob + ", " + grant.workload);
+  }
+  CHECK(work == std::vector<std::string>{"blob of one, ", "blob of several, large",
+                                         "blob of several, small"});
+  const Grant& found = answer.start[1];
+  bench.Report("w", {StatusOf(found, 20, true)}, {ResultOf(found, "t", 2)});
+  CHECK(bench.Task("r1/several:large@host").state() == v1::CONVERGED);
+  CHECK(bench.Task("r1/several:large@host").speedup() == 2);
+  CHECK(bench.Task("r1/several:small@host").speedup() == 0);
+  CHECK_FALSE(bench.RunDone());
+
+  // Said again it is the same run; with other contents it is not.
+  CHECK(bench.Do(submit).id() == "r1");
+  submit.problems[1].blob = "another";
+  CHECK(bench.Try(submit).status().code() == absl::StatusCode::kAlreadyExists);
+}
+
+TEST_CASE("a run stored when a problem was one task goes on as it was") {
+  Bench bench;
+  bench.Do(SubmitOf({"a", "b"}));
+  v1::PlannerState stored = bench.core.state().ToProto();
+  stored.mutable_runs(0)->set_request_id("q");
+  bench.core = Core(CoreOptions{});
+  bench.core.Restore(stored);
+  bench.core.Start({0, 0});
+  Submit again = SubmitOf({"a", "b"});
+  again.problems[0].workloads = {"small", "large"};  // which the one task has, all of them
+  again.request_id = "q";
+  CHECK(bench.Do(again).id() == "r1");
+  CHECK(bench.core.state().tasks().size() == 2);
+  const Grant grant = bench.Take("w");
+  CHECK(grant.task_id == "r1/a@host");
+  CHECK(grant.workload.empty());
+}
+
+// The set with that problem alone.
+Submit WithWorkloads(std::vector<std::string> workloads) {
+  Submit submit = SubmitOf({"a"});
+  submit.problems[0].workloads = std::move(workloads);
+  return submit;
+}
+
 TEST_CASE("a submit that cannot be done is refused with what to do") {
   const auto [submit, say] = GENERATE_COPY(table<Submit, const char*>({
       {SubmitOf({}), "empty"},
@@ -91,6 +155,10 @@ TEST_CASE("a submit that cannot be done is refused with what to do") {
       {SubmitOf({"a"}, "host", 1), "seconds a task"},
       {SubmitOf({"a"}, "host", NAN), "seconds a task"},
       {SubmitOf(std::vector<std::string>(kMaxTasksPerRun + 1, "a")), "at most 10000"},
+      {WithWorkloads({}), "'a' has no workload"},
+      {WithWorkloads({"x", "x"}), "two workloads 'x'"},
+      {WithWorkloads({"x", "y:z"}), "the workload 'y:z'"},
+      {WithWorkloads(std::vector<std::string>(kMaxTasksPerRun + 1, "x")), "at most 10000"},
   }));
   Bench bench;
   const absl::Status status = bench.Try(submit).status();

@@ -14,6 +14,12 @@ constexpr int64_t kLimitMs = 20'000'000;  // by then all must be at rest
 constexpr int64_t kStepMs = 250;          // of a worker's work
 constexpr int64_t kCallTimeoutMs = 40'000;
 
+// What a lease is about, by what its worker is told of it.
+std::string WorkOf(const std::string& problem_blob, const std::string& workload) {
+  return absl::StrCat(problem_blob, ":", workload);
+}
+std::string WorkOf(const Grant& grant) { return WorkOf(grant.problem_blob, grant.workload); }
+
 }  // namespace
 
 Simulation::Simulation(uint64_t seed) : random_(seed) {
@@ -162,14 +168,12 @@ void Simulation::SubmitSet() {
   const int count = static_cast<int>(Between(1, 8));
   for (int i = 0; i < count; ++i) {
     const std::string name = absl::StrCat("p", submits_left_, "_", i);
-    submit.problems.push_back({name, name});
-    Nature& nature = natures_[name];
-    nature.light_us = 10;
-    nature.best_speedup = Chance(0.1) ? 0 : std::uniform_real_distribution<>(0.5, 10)(random_);
-    nature.find_rate = std::uniform_real_distribution<>(0.05, 1)(random_);
-    nature.kills = Chance(0.15) ? 0.5 : 0;
-    nature.fails = Chance(0.15) ? 0.7 : 0;
-    nature.permanent = Chance(0.5);
+    Submit::Problem& problem = submit.problems.emplace_back(Submit::Problem{name, name, {}});
+    const int workloads = i % 3 == 2 ? 3 : 1;  // the same each time that it is said
+    for (int w = 0; w < workloads; ++w) {
+      problem.workloads.push_back(absl::StrCat("w", w));
+      natures_[WorkOf(name, workloads > 1 ? problem.workloads[w] : "")] = DrawNature();
+    }
   }
   auto outcome = core_->Handle(submit, {now_ms_ + clock_offset_ms_, now_ms_});
   if (!outcome.reply.ok()) return;  // several architectures: say it with one next time
@@ -180,6 +184,17 @@ void Simulation::SubmitSet() {
                         if (!Chance(faults_.lost_message)) --submits_left_;
                       }});
   ScheduleCommit();
+}
+
+Simulation::Nature Simulation::DrawNature() {
+  Nature nature;
+  nature.light_us = 10;
+  nature.best_speedup = Chance(0.1) ? 0 : std::uniform_real_distribution<>(0.5, 10)(random_);
+  nature.find_rate = std::uniform_real_distribution<>(0.05, 1)(random_);
+  nature.kills = Chance(0.15) ? 0.5 : 0;
+  nature.fails = Chance(0.15) ? 0.7 : 0;
+  nature.permanent = Chance(0.5);
+  return nature;
 }
 
 bool Simulation::AllAtRest() const {
@@ -203,8 +218,7 @@ void Simulation::Die(Worker& worker) {
 }
 
 void Simulation::Work(Worker& worker, Held& held) {
-  const std::string problem = held.grant.problem_blob;
-  const Nature& nature = natures_.at(problem);
+  const Nature& nature = natures_.at(WorkOf(held.grant));
   const double step = kStepMs / 1000.0;
   if (held.spent == 0 && Chance(nature.fails)) {
     held.over = true;
@@ -263,7 +277,7 @@ void Simulation::TickWorker(Worker& worker) {
   bool news = false;
   for (auto& [id, held] : worker.held) {
     if (held.over) continue;
-    if (Chance(natures_.at(held.grant.problem_blob).kills * seconds)) return Die(worker);
+    if (Chance(natures_.at(WorkOf(held.grant)).kills * seconds)) return Die(worker);
     Work(worker, held);
     news = news || held.over;
   }

@@ -109,6 +109,7 @@ class Simulation {
   void WakeParked();
   void TickPlanner();
   void SubmitSet();
+  Nature DrawNature();
   bool AllAtRest() const;
 
   // workers
@@ -140,7 +141,7 @@ class Simulation {
   int submits_left_ = 0;
 
   std::vector<Worker> workers_;
-  std::map<std::string, Nature> natures_;  // by problem name
+  std::map<std::string, Nature> natures_;  // by problem and workload
   int64_t calls_ = 0;
   int64_t trials_ = 0;
   int crashes_ = 0;

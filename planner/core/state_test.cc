@@ -31,7 +31,9 @@ struct Logged {
 };
 
 void Work(Logged& logged) {
-  logged.Do(SubmitOf({"a", "b", "c"}), 0);
+  Submit submit = SubmitOf({"a", "b", "c"});
+  submit.problems[2].workloads = {"small", "large"};
+  logged.Do(submit, 0);
   auto joined = logged.Do(SyncOf("w1", ""), 1);
   Grant grant = joined.start.at(0);
   Synchronize sync = SyncOf("w1", joined.session_id);

@@ -291,6 +291,7 @@ Grant Core::MakeGrant(const v1::TaskRecord& record) const {
       .policy = record.policy(),
       .seed = SeedOf(record.lease().id()),
       .problem_blob = task.problem_blob(),
+      .workload = task.workload(),
       .incumbent_blob = task.incumbent_blob(),
       .trial_blobs = {task.trial_blobs().begin(), task.trial_blobs().end()},
   };

@@ -13,7 +13,9 @@ inline Submit SubmitOf(const std::vector<std::string>& names, const std::string&
                        double seconds = 40) {
   Submit submit;
   submit.name = "set";
-  for (const std::string& name : names) submit.problems.push_back({name, "blob of " + name});
+  for (const std::string& name : names) {
+    submit.problems.push_back({name, "blob of " + name, {"default"}});
+  }
   submit.arch = arch;
   submit.seconds_per_task = seconds;
   submit.policy = "rules";

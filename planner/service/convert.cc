@@ -123,7 +123,12 @@ absl::StatusOr<Submit> ToCommand(const v1::SubmitRequest& request, Blobs& blobs)
   command.seconds_per_task = request.seconds_per_task();
   command.policy = request.policy().empty() ? kDefaultPolicy : request.policy();
   for (const v1::Problem& problem : request.problems().problems()) {
-    command.problems.push_back({problem.name(), AddBlob(problem, blobs)});
+    Submit::Problem& submitted = command.problems.emplace_back();
+    submitted.name = problem.name();
+    submitted.blob = AddBlob(problem, blobs);
+    for (const v1::Workload& workload : problem.workloads()) {
+      submitted.workloads.push_back(workload.name());
+    }
   }
   return command;
 }

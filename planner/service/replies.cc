@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/problem/problem.h"
 #include "common/problem/verdict.h"
 #include "planner/service/convert.h"
 
@@ -52,6 +53,11 @@ absl::Status AddLease(const Grant& grant, store::Store& store, v1::SynchronizeRe
   if (absl::Status status = Read(store, grant.problem_blob, *lease.mutable_problem());
       !status.ok()) {
     return status;
+  }
+  if (!grant.workload.empty()) {
+    auto part = problem::WithWorkloads(lease.problem(), {grant.workload});
+    if (!part.ok()) return part.status();
+    *lease.mutable_problem() = *std::move(part);
   }
   if (!grant.incumbent_blob.empty()) {
     absl::Status status = Read(store, grant.incumbent_blob, *lease.mutable_incumbent());

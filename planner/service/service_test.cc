@@ -156,6 +156,33 @@ TEST_CASE("from submit to result, board and restart, over a socket") {
   CHECK(*base::ReadFile(folder.path() + "/board.md") == board->markdown());
 }
 
+TEST_CASE("a lease carries its workload alone, and the problem is kept whole") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  v1::SubmitRequest request;
+  *request.mutable_problems() = testing::SetOf(1);
+  v1::Problem& problem = *request.mutable_problems()->mutable_problems(0);
+  problem.mutable_workloads(0)->set_name("small");
+  *problem.add_workloads() = problem.workloads(0);
+  problem.mutable_workloads(1)->set_name("large");
+  (*problem.mutable_workloads(1)->mutable_dims())["N"] = 4096;
+  request.set_arch("host");
+  REQUIRE(client.Submit(request)->run().task_ids_size() == 2);
+
+  const auto reply = client.Synchronize(SyncOf("w", "", 2));
+  REQUIRE(reply.ok());
+  REQUIRE(reply->start_size() == 2);
+  for (const v1::Lease& lease : reply->start()) {
+    REQUIRE(lease.problem().workloads_size() == 1);
+    const std::string& workload = lease.problem().workloads(0).name();
+    CHECK(lease.task_id() == "r1/p0:" + workload + "@host");
+    CHECK(lease.problem().workloads(0).dims().at("N") == (workload == "large" ? 4096 : 64));
+  }
+  CHECK(client.GetTask("r1/p0:large@host")->problem().workloads_size() == 2);
+  CHECK_THAT(client.GetBoard()->markdown(), Catch::Contains("| p0:small | leased | w |"));
+}
+
 TEST_CASE("an idle worker's call is parked until there is work") {
   Folder folder;
   Served served(folder);

@@ -46,7 +46,7 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
 
   auto list = fleet.List("r1");
   REQUIRE(list.ok());
-  REQUIRE(list->tasks_size() == 3);
+  REQUIRE(list->tasks_size() == 4);  // one a workload
   CHECK(list->runs(0).done());
   for (const v1::Task& task : list->tasks()) {
     INFO(task.ShortDebugString());
@@ -57,10 +57,15 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
     CHECK(task.trials_judged() > 0);
   }
 
-  Finished shown = fleet.Warpsmith({"show", "softmax_rows"});
+  Finished shown = fleet.Warpsmith({"show", "softmax_rows:wide"});
   CHECK(shown.code == 0);
-  CHECK_THAT(shown.out, Contains("r1/softmax_rows@host") && Contains("times of a run") &&
+  CHECK_THAT(shown.out, Contains("r1/softmax_rows:wide@host") && Contains("times of a run") &&
                             Contains("specialists") && Contains("accuracy"));
+  Finished several = fleet.Warpsmith({"show", "r1/softmax_rows"});
+  CHECK(several.code == 0);
+  CHECK_THAT(several.out, Contains("softmax_rows:narrow ") && Contains("softmax_rows:wide ") &&
+                              Contains("1 problem of 2 workloads"));
+  CHECK_THAT(several.err, Contains("warpsmith show r1/softmax_rows:"));
   Finished json = fleet.Warpsmith({"show", "swish", "-o", "json"});
   REQUIRE(json.code == 0);
   const auto task = nlohmann::json::parse(json.out);
@@ -75,6 +80,8 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   const auto plan = nlohmann::json::parse(plans.out);
   REQUIRE(plan.size() == 1);
   CHECK_THAT(std::string(plan[0]["source"]), Contains("__global__"));
+  plans = fleet.Warpsmith({"show", "softmax_rows", "--source", "-o", "json"});
+  CHECK(nlohmann::json::parse(plans.out).size() == 2);
   for (const char* command : {"workers", "runs", "board", "version", "watch"}) {
     Finished finished = fleet.Warpsmith({command, "-o", "json"});
     INFO(command << ": " << finished.err);
@@ -84,7 +91,7 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
 
   Finished board = fleet.Warpsmith({"board"});
   CHECK(board.code == 0);
-  CHECK_THAT(board.out, Contains("softmax_rows"));
+  CHECK_THAT(board.out, Contains("| softmax_rows:wide |"));
   Finished path = fleet.Warpsmith({"board", "--path"});
   CHECK(path.out == fleet.dir() + "/board.md\n");
   CHECK(std::filesystem::exists(fleet.dir() + "/board.md"));
@@ -97,7 +104,7 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
     files += file.path().extension() == ".cu" ? 1 : 0;
   }
   CHECK(files == 4);  // one a workload
-  CHECK_THAT(exported.err, !Contains("not empty"));
+  CHECK_THAT(exported.err, !Contains("not empty") && Contains("exported 3 of 3 problems"));
   // No PyTorch module to write a ModelNew for: left out, by name.
   Finished bench = fleet.Warpsmith({"export", "r1", "--format", "kernelbench", "--out", out});
   CHECK(bench.code == 5);
@@ -129,8 +136,8 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   REQUIRE(fleet.Warpsmith({"up", "--detach", "--workers", "0"}).code == 0);
   auto after = fleet.List("r1");
   REQUIRE(after.ok());
-  REQUIRE(after->tasks_size() == 3);
-  for (int i = 0; i < 3; ++i) {
+  REQUIRE(after->tasks_size() == 4);
+  for (int i = 0; i < 4; ++i) {
     CHECK(after->tasks(i).incumbent_blob() == list->tasks(i).incumbent_blob());
     CHECK(after->tasks(i).trials() == list->tasks(i).trials());
   }

@@ -111,7 +111,7 @@ TEST_CASE("planner, worker and judge may be killed at any moment") {
   INFO(fleet.Logs());
   REQUIRE(ended);
   witness.LookClosely();
-  CHECK(witness.tasks() == 3);
+  CHECK(witness.tasks() == 4);
 
   auto list = fleet.List("r1");
   REQUIRE(list.ok());
