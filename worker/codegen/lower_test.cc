@@ -483,6 +483,60 @@ TEST_CASE("a state that strips of windows update", "[codegen]") {
   }
 }
 
+// A step of an optimiser: what the next forward reads is made of what the update writes, at the
+// same place.
+TEST_CASE("states that a kernel updates where it reads them need no copies", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input g: bf16[1000] ~ normal", "state p: f32[1000] ~ normal",
+                  "state m: f32[1000] ~ normal", "nm: f32[i: 1000] = m[i] * 0.9 + f32(g[i]) * 0.1",
+                  "np: f32[i: 1000] = p[i] * 0.99 - nm[i] * 0.01", "w: bf16[i: 1000] = bf16(np[i])",
+                  "output w", "update p = np", "update m = nm"});
+  const v1::Schedule schedule = DefaultSchedule(graph, Target{});
+  CHECK(schedule.groups_size() == 1);
+  const auto plan = Lower(graph, schedule, Target{});
+  REQUIRE(plan.status().message() == "");
+  CHECK(plan->steps_size() == 1);
+  CHECK(plan->buffers_size() == 4);
+  Check(graph, schedule, 1);
+  // Another element of it is read: the new values have a place of their own.
+  const graph::Graph shifted =
+      ParseOrDie({"state p: f32[1000] ~ normal", "np: f32[i: 1000] = p[i] * 0.99",
+                  "w: f32[i: 1000] = np[i] + p[999 - i]", "output w", "update p = np"});
+  const v1::Schedule both = DefaultSchedule(shifted, Target{});
+  CHECK(Lower(shifted, both, Target{})->steps_size() > both.groups_size());
+  Check(shifted, both, 1);
+}
+
+TEST_CASE("maps read and write neighbours in few accesses", "[codegen]") {
+  struct Case {
+    const char* what;
+    Lines lines;
+    std::vector<const char*> has;
+  };
+  const Case cases[] = {
+      {"halves of a row, rotated",
+       {"input x: bf16[64, 128] ~ normal", "input c: f32[128] ~ normal",
+        "r: f32[i: 64, j: 128] = select(j < 64, -f32(x[i, j + 64]), f32(x[i, j - 64]))",
+        "y: bf16[i: 64, j: 128] = bf16(r[i, j] * c[j])", "output y"},
+       {"ws::load<8, ws::bf16", "ws::load<8, float", "ws::store<8, ws::bf16"}},
+      {"two values a byte, side by side",
+       {"input x: u8[64, 64] ~ integers(0, 256)",
+        "y: bf16[i: 64, j: 128] = bf16(f32(select(j % 2 == 0, i64(x[i, j / 2]) % 16, i64(x[i, j / "
+        "2]) / 16)))",
+        "output y"},
+       {"ws::load<4, unsigned char", "ws::store<8, ws::bf16"}},
+  };
+  for (const Case& c : cases) {
+    const graph::Graph graph = ParseOrDie(c.lines);
+    const v1::Schedule schedule = DefaultSchedule(graph, Target{});
+    const auto plan = Lower(graph, schedule, Target{});
+    REQUIRE(plan.status().message() == "");
+    INFO(c.what << "\n" << plan->source());
+    for (const char* text : c.has) CHECK(absl::StrContains(plan->source(), text));
+    Check(graph, schedule, 1);
+  }
+}
+
 // Each value of a row twice what it is made of, where it is spelled: work must not double with it.
 TEST_CASE("long chains of values of a row", "[codegen]") {
   constexpr int kLinks = 40;

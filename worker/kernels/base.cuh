@@ -32,7 +32,7 @@ template <> struct Word<16> { using Type = uint4; };
 // Hint 1: evict first. Hint 2: nobody writes it while the kernel runs (weights). Hint 3: the same, and the
 // second-level cache keeps it while what passes by once goes first (16 bytes; others as hint 2).
 template <int V, class T, int Hint>
-WS_DEVICE void load(const T* p, T (&out)[V]) {
+WS_DEVICE void load_once(const T* p, T (&out)[V]) {
   using W = typename Word<V * sizeof(T)>::Type;
 #ifndef WS_HOST
   W w;
@@ -56,7 +56,7 @@ WS_DEVICE void load(const T* p, T (&out)[V]) {
 }
 
 template <int V, class T, int Hint>
-WS_DEVICE void store(T* p, const T (&in)[V]) {
+WS_DEVICE void store_once(T* p, const T (&in)[V]) {
   using W = typename Word<V * sizeof(T)>::Type;
 #ifndef WS_HOST
   W w;
@@ -70,6 +70,37 @@ WS_DEVICE void store(T* p, const T (&in)[V]) {
   host::check_aligned(p, sizeof(W));
   memcpy(p, in, sizeof(W));
 #endif
+}
+
+// The same in as many accesses of 16 bytes as it takes.
+template <int V, class T, int Hint>
+WS_DEVICE void load(const T* p, T (&out)[V]) {
+  if constexpr (V * sizeof(T) <= 16) {
+    load_once<V, T, Hint>(p, out);
+  } else {
+    constexpr int kOnce = 16 / sizeof(T);
+#pragma unroll
+    for (int v = 0; v < V; v += kOnce) {
+      T part[kOnce];
+      load_once<kOnce, T, Hint>(p + v, part);
+      memcpy(out + v, part, sizeof(part));
+    }
+  }
+}
+
+template <int V, class T, int Hint>
+WS_DEVICE void store(T* p, const T (&in)[V]) {
+  if constexpr (V * sizeof(T) <= 16) {
+    store_once<V, T, Hint>(p, in);
+  } else {
+    constexpr int kOnce = 16 / sizeof(T);
+#pragma unroll
+    for (int v = 0; v < V; v += kOnce) {
+      T part[kOnce];
+      memcpy(part, in + v, sizeof(part));
+      store_once<kOnce, T, Hint>(p + v, part);
+    }
+  }
 }
 
 // V consecutive elements that begin anywhere: V * sizeof(T) is 4 or 8 bytes, by two or three accesses of

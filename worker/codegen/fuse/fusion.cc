@@ -389,6 +389,18 @@ v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target&) {
   return schedule;
 }
 
+namespace {
+
+// Approximate functions are off by some 2^-21, which types of 16 bits do not tell.
+bool RoundsAway(const graph::Graph& graph, const Roots& roots) {
+  return std::all_of(roots.begin(), roots.end(), [&](int t) {
+    const graph::DType type = graph.tensors[t].type;
+    return type == graph::DType::kF16 || type == graph::DType::kBF16;
+  });
+}
+
+}  // namespace
+
 v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
   v1::Schedule schedule;
   std::set<int> seen;
@@ -402,6 +414,7 @@ v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
         group->mutable_map()->set_reverse(true);
       }
     }
+    if (RoundsAway(graph, part.roots)) group->mutable_precision()->set_fast_math(true);
     seen.insert(part.reads.begin(), part.reads.end());
   }
   return schedule;

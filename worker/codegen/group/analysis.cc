@@ -143,9 +143,11 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Do
         if (other->tensor == load->tensor)
           same = same && other->index == root.address && other->stage < 0;
       }
-      // Read by nobody else: other threads may do that.
+      // Read by nobody else: other threads may do that. What lies at the same place is made by the
+      // same thread, of what it has loaded.
       for (const Kernel::Root& other : kernel->roots)
-        same = same && (&other == &root || !needs(other.value, load));
+        same = same && ((other.address == root.address && other.row == root.row) ||
+                        !needs(other.value, load));
       for (const Kernel::Reduce& reduce : kernel->reduces)
         same = same && !needs(reduce.value, load);
       if (same) pairs.insert({load->tensor, root.tensor});

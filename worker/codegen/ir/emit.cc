@@ -468,12 +468,20 @@ std::string Emitter::Address(int tensor, const Index& position) {
   return StrCat(pointer, " + ", Sum(rest, scopes_.size() - 1, true));
 }
 
-void Emitter::LoadVector(ValuePtr load, const Variable& lane, int width, const std::string& array) {
+std::string Emitter::Stored(ValuePtr value) {
+  // Rounded once, and not widened in between.
+  const bool rounds = value->kind == Value::Kind::kOp && value->op == Op::kCast &&
+                      (value->type == DType::kF16 || value->type == DType::kBF16) &&
+                      value->args[0]->type == DType::kF32;
+  if (rounds && !IsBound(value)) return ToMemory(value->type, Use(value->args[0]));
+  return ToMemory(value->type, Use(value));
+}
+
+void Emitter::LoadVector(ValuePtr load, const Index& base, int width, const std::string& array) {
   const std::string guard = load->args.empty() ? "" : Use(load->args[0]);
   const std::string call =
       StrCat("ws::load<", width, ", ", StorageType(load->type), ", ", dialect_.load_hint, ">(",
-             Address(load->tensor, width > 1 ? load->index.Without(lane) : load->index), ", ",
-             array, ");");
+             Address(load->tensor, base), ", ", array, ");");
   if (guard.empty()) {
     Line(call);
     return;

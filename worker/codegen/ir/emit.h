@@ -71,8 +71,11 @@ class Emitter {
   void Close();
   void Line(const std::string& line) { scopes_.back().text.Line(line); }
 
-  // Contiguous elements along `lane` (V of them, from lane 0) into an array, by one access.
-  void LoadVector(ValuePtr load, const Variable& lane, int width, const std::string& array);
+  // That many contiguous elements of the load's tensor, from `base` on, into an array; under the
+  // load's guard.
+  void LoadVector(ValuePtr load, const Index& base, int width, const std::string& array);
+  // The value as it is in memory, of its own type.
+  std::string Stored(ValuePtr value);
   // "pointer[position]"
   std::string Element(int tensor, const Index& position) {
     return Element(tensor, position, scopes_.size() - 1);

@@ -236,7 +236,8 @@ void Index::Simplify() {
         }
       } else if (term.coefficient % c == 0) {
         const int64_t m = -term.coefficient / c;
-        if (candidate.AddScaled(e, -m) && candidate.AddScaled(Index::Of(MakeMod(e, c)), m) &&
+        const Index rest = e.multiple() % c == 0 ? Index(0) : Index::Of(MakeMod(e, c));
+        if (candidate.AddScaled(e, -m) && candidate.AddScaled(rest, m) &&
             CostOf(candidate) < CostOf(*this)) {
           *this = candidate;
           changed = true;
@@ -342,6 +343,14 @@ Index FloorDiv(const Index& a, int64_t c) {
       return quotient + FloorMod(FloorDiv(*atom.inner, c), atom.divisor / c);
     }
   }
+  // (e + b) / c is e / c + b / c where e is a multiple of c: the lanes of a vector.
+  Index even, odd(rest.constant_);
+  for (const Index::Term& term : rest.terms_) {
+    (MultipleOf(term) % c == 0 ? even : odd).AddTerm(term.atom, term.coefficient);
+  }
+  if (!even.terms_.empty() && !odd.terms_.empty()) {
+    return quotient + FloorDiv(even, c) + FloorDiv(odd, c);
+  }
   return quotient + Index::Of(MakeDiv(rest, c));
 }
 
@@ -390,6 +399,21 @@ Index FloorMod(const Index& a, int64_t c) {
     return FloorMod(smaller, c / g) * g;
   }
   return Index::Of(MakeMod(rest, c));
+}
+
+Index WithoutLanes(const Index& a) {
+  for (const Index::Term& one : a.terms()) {
+    const int64_t g = MultipleOf(one);
+    if (g <= 1 || g > kExactMagnitude) continue;
+    Index multiples(a.constant() - FloorRemainder(a.constant(), g));
+    Index small(FloorRemainder(a.constant(), g));
+    for (const Index::Term& term : a.terms()) {
+      Index& part = MultipleOf(term) % g == 0 ? multiples : small;
+      part = part + Index::Of(term.atom) * term.coefficient;
+    }
+    if (!small.is_constant() && small.range().Within(0, g - 1)) return multiples;
+  }
+  return a;
 }
 
 Index Substitute(const Index& index, const std::vector<Index>& by) {

@@ -114,6 +114,10 @@ int64_t Magnitude(const Index& index);
 Index FloorDiv(const Index& a, int64_t divisor);
 Index FloorMod(const Index& a, int64_t divisor);
 
+// Without terms that never decide whether it is negative: 0 <= 8 * i - j + 7, j < 8, is 0 <= 8 * i.
+// So what all lanes of a vector agree about does not depend on the lane.
+Index WithoutLanes(const Index& a);
+
 // The expression with `by[id]` in place of the variable with that id; every variable has one.
 Index Substitute(const Index& index, const std::vector<Index>& by);
 

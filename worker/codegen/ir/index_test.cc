@@ -81,6 +81,25 @@ TEST_CASE("an aligned vector stays in its row", "[index]") {
   CHECK_FALSE(FloorDiv(i + j, 6) == FloorDiv(i, 6));
 }
 
+TEST_CASE("what the lanes of a vector share does not depend on the lane", "[index]") {
+  const Index i = Index::Of(Var(0, 4096, 8)), j = Index::Of(Var(1, 8));
+  CHECK(FloorDiv(i + j, 2) == FloorDiv(i, 2) + FloorDiv(j, 2));
+  CHECK(FloorDiv(i + j, 2) * 2 + FloorMod(i + j, 2) == i + j);
+  CHECK(FloorDiv(i + j, 16) == FloorDiv(i, 16));
+  CHECK(FloorMod(FloorDiv(i + j, 4), 2) == FloorDiv(j, 4));
+  const Index at = FloorMod(i, 128);
+  CHECK(WithoutLanes(Index(63) - at - j) == Index(56) - at);
+  CHECK(WithoutLanes(at + j - Index(64)) == at - Index(64));
+  CHECK(WithoutLanes(at + j - Index(60)) == at + j - Index(60));
+  for (int64_t x = 0; x < 128; ++x) {
+    const std::map<int, int64_t> values = {{0, x / 8 * 8}, {1, x % 8}};
+    for (int64_t limit : {-9, -8, 0, 1, 55, 56, 63, 64}) {
+      const Index rest = Index(limit) - at - j;
+      CHECK((Evaluate(rest, values) >= 0) == (Evaluate(WithoutLanes(rest), values) >= 0));
+    }
+  }
+}
+
 TEST_CASE("simplification keeps values", "[index]") {
   std::mt19937 random(7);
   auto pick = [&](int n) { return static_cast<int>(random() % n); };

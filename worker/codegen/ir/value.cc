@@ -84,6 +84,16 @@ ValuePtr Values::OfIndex(const Index& index) {
   return Intern(std::move(value), "x" + index.key());
 }
 
+namespace {
+
+// Every value of the narrow type is one of the wide type.
+bool HoldsAll(DType wide, DType narrow) {
+  return graph::IsFloat(wide) && graph::IsFloat(narrow) &&
+         graph::SizeOf(wide) > graph::SizeOf(narrow);
+}
+
+}  // namespace
+
 ValuePtr Values::Compare(GraphOp op, const Index& index) {
   const Range range = index.range();
   if (op == GraphOp::kLe) {
@@ -97,8 +107,9 @@ ValuePtr Values::Compare(GraphOp op, const Index& index) {
   }
   Value value{Value::Kind::kCompare, DType::kBool};
   value.op = op;
-  value.index = index;
-  return Intern(std::move(value), (op == GraphOp::kLe ? "ge" : "eq") + index.key());
+  value.index = op == GraphOp::kLe ? WithoutLanes(index) : index;
+  const std::string key = (op == GraphOp::kLe ? "ge" : "eq") + value.index.key();
+  return Intern(std::move(value), key);
 }
 
 ValuePtr Values::Load(int tensor, DType type, const Index& position, ValuePtr guard) {
@@ -143,6 +154,11 @@ ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
       break;
     case GraphOp::kCast:
       if (args[0]->type == type) return args[0];
+      // There and back through a wider type.
+      if (args[0]->kind == Value::Kind::kOp && args[0]->op == GraphOp::kCast &&
+          args[0]->args[0]->type == type && HoldsAll(args[0]->type, type)) {
+        return args[0]->args[0];
+      }
       if (args[0]->kind == Value::Kind::kConst) {
         const bool from_float = graph::IsFloat(args[0]->type);
         if (graph::IsFloat(type)) {

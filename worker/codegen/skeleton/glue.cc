@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kLargePart = 16;
 // Widest access of a thread.
 constexpr int64_t kMaxVectorBytes = 16;
+constexpr int64_t kMaxAccesses = 4;
 
 }  // namespace
 
@@ -75,6 +76,10 @@ FrameMaker ElementFrame(const Domain& domain, int width) {
 
 bool FitsVector(graph::DType type, int width) {
   return width * graph::SizeOf(type) <= kMaxVectorBytes;
+}
+
+bool FitsAccesses(graph::DType type, int width) {
+  return width * graph::SizeOf(type) <= kMaxAccesses * kMaxVectorBytes;
 }
 
 std::vector<Parameter> ParametersOf(const GroupContext& context,
@@ -150,6 +155,25 @@ bool IsContiguous(const Index& index, const Frame& frame) {
          (index.Without(frame.lane).variables() & BitOf(frame.lane)) == 0;
 }
 
+Index LaneBase(const Index& index, const Frame& frame) {
+  return frame.width > 1 ? index.Without(frame.lane) : index;
+}
+
+SharedLanes SharedLanesOf(const Index& index, const Frame& frame) {
+  SharedLanes shared;
+  if (frame.width == 1) return shared;
+  const Index lane = Index::Of(frame.lane);
+  for (const Index::Term& term : index.terms()) {
+    const Atom& atom = *term.atom;
+    if (atom.kind != Atom::Kind::kDiv || term.coefficient != 1 || !(*atom.inner == lane)) continue;
+    const Index base = index - Index::Of(term.atom);
+    if ((base.variables() & BitOf(frame.lane)) != 0 || frame.width % atom.divisor != 0) continue;
+    shared.base = base;
+    shared.lanes = static_cast<int>(atom.divisor);
+  }
+  return shared;
+}
+
 Dialect MakeDialect(const GroupContext& context, const Kernel& kernel,
                     const std::vector<Parameter>& parameters, const std::string& index_type) {
   Dialect dialect;
@@ -183,12 +207,13 @@ void LoadContiguous(Emitter& emitter, const Kernel& kernel, const std::vector<Va
   if (frame.width == 1) return;
   for (ValuePtr load : kernel.values->Closure(targets)) {
     if (load->kind != Value::Kind::kLoad || emitter.IsBound(load)) continue;
-    if (!IsContiguous(load->index, frame) || !aligned(load) || !FitsVector(load->type, frame.width))
+    if (!IsContiguous(load->index, frame) || !aligned(load) ||
+        !FitsAccesses(load->type, frame.width))
       continue;
     if (!load->args.empty() && (load->args[0]->variables & BitOf(frame.lane))) continue;
     const std::string array = emitter.NewName("w");
     emitter.Line(StrCat(StorageType(load->type), " ", array, "[", frame.width, "];"));
-    emitter.LoadVector(load, frame.lane, frame.width, array);
+    emitter.LoadVector(load, LaneBase(load->index, frame), frame.width, array);
     emitter.Bind(load, ToRegister(load->type, StrCat(array, "[j]")));
   }
 }
@@ -202,7 +227,7 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   std::vector<std::string> arrays;
   for (const Kernel::Root* root : roots) {
     const graph::DType type = graph.tensors[root->tensor].type;
-    const bool vector = width > 1 && FitsVector(type, width) &&
+    const bool vector = width > 1 && FitsAccesses(type, width) &&
                         IsContiguous(root->address, frame) && aligned(root->address);
     arrays.push_back(vector || width == 1 ? emitter.NewName("y") : "");
     if (!arrays.back().empty()) {
@@ -211,8 +236,7 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   }
   OpenLanes(emitter, frame);
   for (size_t i = 0; i < roots.size(); ++i) {
-    const graph::DType type = graph.tensors[roots[i]->tensor].type;
-    const std::string value = ToMemory(type, emitter.Use(roots[i]->value));
+    const std::string value = emitter.Stored(roots[i]->value);
     const std::string to = arrays[i].empty() ? emitter.Element(roots[i]->tensor, roots[i]->address)
                                              : StrCat(arrays[i], "[", LaneName(frame), "]");
     emitter.Line(StrCat(to, " = ", value, ";"));

@@ -51,6 +51,8 @@ FrameMaker ElementFrame(const Domain& domain, int width);
 
 // Whether that many elements are one access.
 bool FitsVector(graph::DType type, int width);
+// Whether they are a few, side by side.
+bool FitsAccesses(graph::DType type, int width);
 
 std::vector<Parameter> ParametersOf(const GroupContext& context,
                                     const std::vector<const Kernel*>& kernels);
@@ -67,6 +69,14 @@ bool FitsInt(const graph::Graph& graph, const Kernel& kernel);
 
 // The lanes of `index` are neighbours, and nothing else of it depends on the lane.
 bool IsContiguous(const Index& index, const Frame& frame);
+// Where the lanes begin: the index at lane 0.
+Index LaneBase(const Index& index, const Frame& frame);
+// Lanes that read neighbours in twos, fours, ...: lane j the element base + j / lanes.
+struct SharedLanes {
+  Index base;
+  int lanes = 1;  // that read one element; 1: it is not such an index
+};
+SharedLanes SharedLanesOf(const Index& index, const Frame& frame);
 
 Dialect MakeDialect(const GroupContext& context, const Kernel& kernel,
                     const std::vector<Parameter>& parameters, const std::string& index_type);

@@ -231,7 +231,8 @@ class Writer {
     text.Close("};");
     Emitter load(dialect, KnownOf(kernel, rank_));
     for (size_t i = 0; i < streams.size(); ++i)
-      load.LoadVector(streams[i], frame.lane, frame.width, StrCat("values.s", i));
+      load.LoadVector(streams[i], LaneBase(streams[i]->index, frame), frame.width,
+                      StrCat("values.s", i));
     text.Line("template <int V>");
     text.Open(
         StrCat("WS_DEVICE void load(const Index (&c)[", rank_, "], Values<V>& values) const {"));
@@ -289,8 +290,7 @@ class Writer {
     }
     emit.Expect(targets);
     for (const Kernel::Root& root : kernel.roots) {
-      const graph::DType type = group_.graph().tensors[root.tensor].type;
-      const std::string value = ToMemory(type, emit.Use(root.value));
+      const std::string value = emit.Stored(root.value);
       emit.Line(StrCat(emit.Element(root.tensor, root.address), " = ", value, ";"));
     }
     text.Open(

@@ -19,18 +19,25 @@ bool IsEarly(const Kernel& kernel, ValuePtr load) {
   return load->args.empty() || !load->args[0]->loads;
 }
 
-enum class Shape { kVector, kLanes, kScalar };  // of an early load: one access, one a lane, one
+// Of lanes that are neighbours in memory, from a vector's first element on.
+bool IsNeighbours(const Index& index, const Frame& frame) {
+  return IsContiguous(index, frame) && LaneBase(index, frame).multiple() % frame.width == 0;
+}
+
+// Of an early load: accesses of neighbours, one for several lanes each, one a lane, one.
+enum class Shape { kVector, kShared, kLanes, kScalar };
 
 Shape ShapeOf(const Kernel& kernel, ValuePtr load) {
   const Frame& frame = kernel.frame;
   if (frame.width == 1 || (load->variables & BitOf(frame.lane)) == 0) return Shape::kScalar;
   const bool guarded_by_lane =
       !load->args.empty() && (load->args[0]->variables & BitOf(frame.lane));
-  if (!guarded_by_lane && FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) &&
-      load->index.Without(frame.lane).multiple() % frame.width == 0) {
-    return Shape::kVector;
-  }
-  return Shape::kLanes;
+  if (guarded_by_lane || !FitsAccesses(load->type, frame.width)) return Shape::kLanes;
+  if (IsNeighbours(load->index, frame)) return Shape::kVector;
+  const SharedLanes shared = SharedLanesOf(load->index, frame);
+  return shared.lanes > 1 && shared.base.multiple() % (frame.width / shared.lanes) == 0
+             ? Shape::kShared
+             : Shape::kLanes;
 }
 
 // A zero as it is in memory.
@@ -89,11 +96,17 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
     const std::string name = StrCat("x", number++);
     const std::string type = StorageType(value->type);
     const Shape shape = ShapeOf(kernel, value);
+    const int sharing = shape == Shape::kShared ? SharedLanesOf(value->index, frame).lanes : 1;
+    const int count = shape == Shape::kScalar ? 1 : frame.width / sharing;
     const bool array = shape != Shape::kScalar;
-    members.Line(StrCat(type, " ", name, array ? StrCat("[", frame.width, "]") : "", ";"));
-    emit.Bind(value, ToRegister(value->type, StrCat("values.", name, array ? "[j]" : "")));
+    members.Line(StrCat(type, " ", name, array ? StrCat("[", count, "]") : "", ";"));
+    const std::string at = sharing > 1 ? StrCat("[j / ", sharing, "]") : array ? "[j]" : "";
+    emit.Bind(value, ToRegister(value->type, StrCat("values.", name, at)));
     if (shape == Shape::kVector) {
-      load.LoadVector(value, frame.lane, frame.width, StrCat("values.", name));
+      load.LoadVector(value, LaneBase(value->index, frame), count, StrCat("values.", name));
+    } else if (shape == Shape::kShared) {
+      load.LoadVector(value, SharedLanesOf(value->index, frame).base, count,
+                      StrCat("values.", name));
     } else if (shape == Shape::kLanes) {
       lanes.push_back({value, StrCat("values.", name, "[j]")});
     } else {
@@ -125,9 +138,8 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
     return (value->variables & ~(BitOf(frame.element) | BitOf(frame.lane))) == 0 &&
            value->index.Without(frame.lane).multiple() % frame.width == 0;
   });
-  StoreRoots(emit, dialect, context, kernel, roots, [&](const Index& address) {
-    return frame.width == 1 || address.Without(frame.lane).multiple() % frame.width == 0;
-  });
+  StoreRoots(emit, dialect, context, kernel, roots,
+             [&](const Index& address) { return IsNeighbours(address, frame); });
   return {members.str(), load.Finish(), emit.Finish()};
 }
 
@@ -146,8 +158,22 @@ struct Form {
   absl::Status status;
   int width = 1, streams = 0;
   int64_t stream_bytes = 0;
-  bool heavy = false;  // exponentials and the like
+  bool heavy = false;   // exponentials and the like
+  double accesses = 0;  // of memory, an element: whole vectors count once
 };
+
+double AccessesOf(const Kernel& kernel) {
+  const int width = kernel.frame.width;
+  double accesses = 0;
+  for (ValuePtr load : LoadsOf(kernel)) {
+    const Shape shape = IsEarly(kernel, load) ? ShapeOf(kernel, load) : Shape::kLanes;
+    accesses += shape == Shape::kLanes ? 1.0 : 1.0 / width;
+  }
+  for (const Kernel::Root& root : kernel.roots) {
+    accesses += IsNeighbours(root.address, kernel.frame) ? 1.0 / width : 1.0;
+  }
+  return accesses;
+}
 
 Form FormOf(const Analysis& group, const Domain& domain, int bytes) {
   return group.Derived<Form>(StrCat("map ", bytes), std::function<Form()>([&] {
@@ -156,6 +182,7 @@ Form FormOf(const Analysis& group, const Domain& domain, int bytes) {
                                auto kernel = BuildElements(group, domain, form.width);
                                form.status = kernel.status();
                                if (!kernel.ok()) return form;
+                               form.accesses = AccessesOf(*kernel);
                                for (ValuePtr load : LoadsOf(*kernel)) {
                                  if (!IsEarly(*kernel, load) || load->variables == 0) continue;
                                  ++form.streams;
@@ -165,6 +192,19 @@ Form FormOf(const Analysis& group, const Domain& domain, int bytes) {
                                  form.heavy = form.heavy || IsHeavy(value);
                                return form;
                              }));
+}
+
+// The widest vectors, unless narrower ones take fewer accesses: rows that whole ones would cross.
+int BytesFor(const Analysis& group, const Domain& domain) {
+  if (group.largest_reduce() >= 0) return 1;
+  constexpr double kFewer = 0.9;
+  int best = 16;
+  for (int bytes : {8, 4}) {
+    const Form form = FormOf(group, domain, best);
+    if (!form.status.ok() || form.width < 2) break;
+    if (FormOf(group, domain, bytes).accesses < kFewer * form.accesses) best = bytes;
+  }
+  return best;
 }
 
 // Elements that a thread adds up in its longest loop.
@@ -195,7 +235,7 @@ class Map : public Skeleton {
     if (!domain.ok()) return domain.status();
     v1::Group resolved = knobs;
     v1::MapKnobs& map = *resolved.mutable_map();
-    if (map.vector_bytes() == 0) map.set_vector_bytes(group.largest_reduce() < 0 ? 16 : 1);
+    if (map.vector_bytes() == 0) map.set_vector_bytes(BytesFor(group, **domain));
     const Form form = FormOf(group, **domain, map.vector_bytes());
     if (!form.status.ok()) return form.status;
     // One vector a thread and many blocks where threads only wait; more where they compute.

@@ -296,7 +296,8 @@ std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams) {
   ForgetPosition(emitter);
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
-    emitter.LoadVector(streams[i], kernel_.frame.lane, kernel_.frame.width, StrCat("values.s", i));
+    emitter.LoadVector(streams[i], LaneBase(streams[i]->index, kernel_.frame), kernel_.frame.width,
+                       StrCat("values.s", i));
   }
   return WithLocals(emitter.Finish(), element_.index_type);
 }
@@ -415,7 +416,8 @@ std::string StagedGlue::CommonBody() {
   Emitter emitter(dialect, BitOf(kernel_.frame.k));
   const std::vector<ValuePtr> loads = CommonLoads();
   for (size_t i = 0; i < loads.size(); ++i)
-    emitter.LoadVector(loads[i], kernel_.frame.lane, kernel_.frame.width, StrCat("common.w", i));
+    emitter.LoadVector(loads[i], LaneBase(loads[i]->index, kernel_.frame), kernel_.frame.width,
+                       StrCat("common.w", i));
   return emitter.Finish();
 }
 
@@ -582,8 +584,7 @@ std::string StagedGlue::EmitRowBody() {
     StoreRoots(emitter, row_level_, context_, kernel_, roots, aligned_);
   } else {
     for (const Kernel::Root* root : roots) {
-      const graph::DType type = context_.graph->tensors[root->tensor].type;
-      const std::string value = ToMemory(type, emitter.Use(root->value));
+      const std::string value = emitter.Stored(root->value);
       emitter.Line(StrCat(emitter.Element(root->tensor, root->address), " = ", value, ";"));
     }
   }

@@ -410,8 +410,7 @@ class Lanes {
           }
           const bool all = tiles_ * kLanes * chunks_ == row_;
           e.Open(all ? "{" : StrCat("if (w", c, " < ", row_, ") {"), BitOf(k.v.output));
-          const std::string value =
-              ToMemory(graph_.tensors[target.tensor].type, e.Use(target.value));
+          const std::string value = e.Stored(target.value);
           const std::string type = StorageType(graph_.tensors[target.tensor].type);
           if (dialect.store_hint != 0) {
             e.Line(StrCat("const ", type, " y[1] = {", value, "};"));

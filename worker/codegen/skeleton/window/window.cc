@@ -182,8 +182,7 @@ void EmitStrip(Emitter& emitter, const Dialect& dialect, const WindowContext& co
       const std::string array = emitter.NewName("y");
       std::string elements;
       for (int j = 0; j < s.width; ++j) {
-        absl::StrAppend(&elements, j == 0 ? "" : ", ",
-                        ToMemory(type, emitter.Use(kernel.roots[r + j].value)));
+        absl::StrAppend(&elements, j == 0 ? "" : ", ", emitter.Stored(kernel.roots[r + j].value));
       }
       emitter.Line(
           StrCat("const ", StorageType(type), " ", array, "[", s.width, "] = {", elements, "};"));
@@ -193,7 +192,7 @@ void EmitStrip(Emitter& emitter, const Dialect& dialect, const WindowContext& co
     }
     for (int j = 0; j < s.width; ++j) {
       const Kernel::Root& root = kernel.roots[r + j];
-      const std::string value = ToMemory(type, emitter.Use(root.value));
+      const std::string value = emitter.Stored(root.value);
       emitter.Line(StrCat(emitter.Element(root.tensor, root.address), " = ", value, ";"));
     }
   }
