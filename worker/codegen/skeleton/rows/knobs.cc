@@ -21,6 +21,9 @@ constexpr int kFewVectors = 8;
 constexpr int kPartVectors = 14;
 // Vectors of a row from which on several blocks and a second kernel beat one block.
 constexpr int64_t kWorthSplitting = 32768;
+// What more lanes than kFewLanes take beside the row, and what is read for emitting then.
+constexpr int kFewLanes = 4;
+constexpr int64_t kManyLanesRegisters = 20, kEmitReadsRegisters = 16;
 // Largest unroll.
 constexpr int64_t kMostInFlight = 8, kFewInFlight = 2;
 
@@ -48,6 +51,11 @@ RowLayout LayoutOfPasses(const Domain& domain, int64_t vectors, int64_t slot,
     const int64_t threads =
         PowerOfTwoAtLeast(CeilDiv(vectors, vectors <= int64_t{256} * few ? few : 2 * few));
     layout.row_threads = static_cast<int>(std::min<int64_t>(1024, threads));
+    // The lanes of a warp read neighbours, where a lane alone would step from row to row.
+    if (target.arch != "host") {
+      layout.row_threads = std::max<int>(
+          layout.row_threads, static_cast<int>(std::min<int64_t>(32, PowerOfTwoAtLeast(vectors))));
+    }
     layout.threads = std::max(layout.row_threads, 128);
     layout.registers = few;
     const int64_t jobs = CeilDiv(domain.kept(), layout.threads / layout.row_threads);
@@ -90,9 +98,10 @@ RowLayout LayoutOfOnePass(const Domain& domain, int64_t vectors, const Target& t
 }
 
 // Blocks that registers and shared memory let a multiprocessor have.
-int ResidentBlocks(const v1::RowsKnobs& rows, int64_t slot, const Target& target) {
+int ResidentBlocks(const v1::RowsKnobs& rows, const RowsForm& form, int64_t slot,
+                   const Target& target) {
   const int64_t threads = rows.block_threads();
-  const int64_t registers = kWorkRegisters + rows.register_vectors() * slot / 4;
+  const int64_t registers = form.Registers(int64_t{rows.register_vectors()} * rows.rows_at_once());
   int64_t blocks = std::min<int64_t>(target.max_threads_per_sm / threads, target.max_blocks_per_sm);
   // The compiler is told the number; near the limit a few registers less do no harm.
   blocks = std::min(blocks, std::max<int64_t>(1, (target.registers_per_sm + 4 * threads) /
@@ -174,7 +183,7 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
         SharedVectors(rows, each - rows.register_vectors(), slot, resident_open, target));
   }
   if (resident_open) {
-    int resident = ResidentBlocks(rows, slot, target);
+    int resident = ResidentBlocks(rows, form, slot, target);
     // More than four do not help, and a row's blocks must all be there at once.
     if (threads >= 256) resident = std::min(resident, 4);
     if (counter) resident = std::max(resident, static_cast<int>(CeilDiv(blocks, target.sm_count)));
@@ -187,6 +196,17 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
         static_cast<int>(PowerOfTwoAtLeast(std::clamp<int64_t>(64 / slot, 1, in_flight))));
   }
 }
+
+}  // namespace
+
+int64_t RowsForm::Registers(int64_t kept) const {
+  const int64_t row = kept * width * stream_bytes / 4;
+  if (width <= kFewLanes) return kWorkRegisters + row;
+  return kWorkRegisters + kManyLanesRegisters + (emit_reads ? kEmitReadsRegisters : 0) +
+         row * 5 / 4;
+}
+
+namespace {
 
 void CheckMeeting(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
                   const Target& target, Checker& check) {

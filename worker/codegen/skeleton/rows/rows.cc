@@ -52,8 +52,8 @@ class Rows : public Skeleton {
     Usage use;
     use.threads = rows.block_threads();
     use.shared_bytes = RowsSharedBytes(rows, form);
-    use.registers = kWorkRegisters + rows.register_vectors() * form.width * form.stream_bytes *
-                                         rows.rows_at_once() / 4;
+    use.registers =
+        static_cast<int>(form.Registers(int64_t{rows.register_vectors()} * rows.rows_at_once()));
     use.blocks_per_sm = rows.blocks_per_sm();
     use.blocks = GridOf(**domain, rows, target);
     use.width = form.width;

@@ -24,6 +24,9 @@ struct RowsForm {
   int64_t row_elements = 1;
   bool edges() const { return row_elements % width != 0; }  // single elements at an end
   int64_t vectors() const { return CeilDiv(row_elements, width); }
+  // Registers of a thread that keeps so many vectors of the row, as compilers were seen to take
+  // them: more lanes are more values under way, and 16 bits are widened where they are used.
+  int64_t Registers(int64_t kept) const;
 };
 
 // The widest vectors of up to `bytes` that fit.
