@@ -12,6 +12,8 @@ namespace {
 constexpr double kTranscendentalSteps = 12;  // simple operations for one exponential
 // Rows that blocks share run a little below the roof.
 constexpr double kMeetingFactor = 1.05;
+// An element of a loop of a thread, whose loads wait for each other: a few in flight.
+constexpr double kSerialSeconds = 8e-9;
 // What is read again from L2 costs this part of what memory would.
 constexpr double kCachedPart = 0.5;
 
@@ -49,33 +51,52 @@ double Steps(ValuePtr value, const Values& values, uint64_t variables,
   return steps;
 }
 
+// Elements of the longest chain of loops in a thread that load something.
+double SerialElements(ValuePtr value, const Values& values, std::map<int, double>& memo) {
+  auto found = memo.find(value->id);
+  if (found != memo.end()) return found->second;
+  double longest = 0;
+  values.ForEachChild(value, [&](ValuePtr child) {
+    longest = std::max(longest, SerialElements(child, values, memo));
+  });
+  if (value->kind == Value::Kind::kReduce && value->loads) {
+    double elements = 1;
+    for (const Variable& loop : value->loops) {
+      elements *= static_cast<double>(loop.range.high + 1);
+    }
+    longest = std::max(1.0, longest) * elements;
+  }
+  return memo[value->id] = longest;
+}
+
 struct Point {
-  double steps = 0;
+  double steps = 0, serial = 0;
   int64_t loads = 0;
 };
 
 Point PointOf(const Analysis& group, const Domain& domain) {
   const std::string key =
       absl::StrCat("point ", domain.primary, domain.online_used ? " online" : "");
-  return group.Derived<Point>(key, std::function<Point()>([&] {
-                                Point point;
-                                auto kernel = BuildKernel(
-                                    group.graph(), domain, group.in_memory(),
-                                    [&](Values& values) { return PointFrame(domain, values); });
-                                if (!kernel.ok()) return point;
-                                // As a thread of one element sees it that moves along what is not
-                                // fixed for its row.
-                                uint64_t along = 0;
-                                for (const DomainAxis& axis : domain.axes) {
-                                  if (domain.elements() || axis.role != Role::kKept)
-                                    along |= BitOf(axis.variable);
-                                }
-                                std::map<int, double> memo;
-                                for (ValuePtr target : TargetsOf(*kernel))
-                                  point.steps += Steps(target, *kernel->values, along, memo);
-                                point.loads = static_cast<int64_t>(LoadsOf(*kernel).size());
-                                return point;
-                              }));
+  return group.Derived<Point>(
+      key, std::function<Point()>([&] {
+        Point point;
+        auto kernel = BuildKernel(group.graph(), domain, group.in_memory(),
+                                  [&](Values& values) { return PointFrame(domain, values); });
+        if (!kernel.ok()) return point;
+        // As a thread of one element sees it that moves along what is not
+        // fixed for its row.
+        uint64_t along = 0;
+        for (const DomainAxis& axis : domain.axes) {
+          if (domain.elements() || axis.role != Role::kKept) along |= BitOf(axis.variable);
+        }
+        std::map<int, double> memo, loops;
+        for (ValuePtr target : TargetsOf(*kernel)) {
+          point.steps += Steps(target, *kernel->values, along, memo);
+          point.serial = std::max(point.serial, SerialElements(target, *kernel->values, loops));
+        }
+        point.loads = static_cast<int64_t>(LoadsOf(*kernel).size());
+        return point;
+      }));
 }
 
 }  // namespace
@@ -101,7 +122,8 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
   const bool meets = use.passes > 1 && use.workspace_bytes > 0;
   const double memory = bytes / target.bytes_per_second * (meets ? kMeetingFactor : 1.0);
   const double compute = StepsOfPoint(group, domain) * points / target.operations_per_second;
-  return std::max(memory, compute) + use.launches * target.launch_seconds;
+  const double serial = PointOf(group, domain).serial * kSerialSeconds;
+  return std::max({memory, compute, serial}) + use.launches * target.launch_seconds;
 }
 
 }  // namespace warpsmith::codegen

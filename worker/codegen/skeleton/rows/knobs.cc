@@ -38,6 +38,7 @@ struct RowLayout {
   int blocks = 1;        // of a row
   int registers = 0;     // vectors that a thread keeps there, at most
   bool persistent = false;
+  bool cluster = false;  // the blocks of a row are one
 };
 
 // Several passes: the row stays on the card. A short row takes part of a block, a longer one a
@@ -58,6 +59,16 @@ RowLayout LayoutOfPasses(const Domain& domain, int64_t vectors, int64_t slot,
     }
     layout.threads = std::max(layout.row_threads, 128);
     layout.registers = few;
+    // Few rows, longer than a warp can hold: the multiprocessors of a cluster share one.
+    const int64_t most = std::min<int64_t>(
+        {8, target.max_cluster, target.sm_count / domain.kept(), vectors / (256 * 2)});
+    if (target.arch != "host" && most > 1) {
+      while (layout.blocks * 2 <= most) layout.blocks *= 2;
+      layout.threads = layout.row_threads = static_cast<int>(std::clamp<int64_t>(
+          PowerOfTwoAtLeast(CeilDiv(vectors, int64_t{layout.blocks} * few)), 256, 1024));
+      layout.cluster = true;
+      return layout;
+    }
     const int64_t jobs = CeilDiv(domain.kept(), layout.threads / layout.row_threads);
     layout.persistent = jobs > 2 * int64_t{target.sm_count} *
                                    std::max(1, target.max_threads_per_sm / 2 / layout.threads);
@@ -81,10 +92,12 @@ RowLayout LayoutOfPasses(const Domain& domain, int64_t vectors, int64_t slot,
 // One pass: enough loads in flight, enough blocks to fill the card.
 RowLayout LayoutOfOnePass(const Domain& domain, int64_t vectors, const Target& target) {
   RowLayout layout;
-  const int64_t blocks =
-      std::min(CeilDiv(2 * target.sm_count, domain.kept()), vectors / (1024 * 8));
+  const int64_t wanted = CeilDiv(2 * target.sm_count, domain.kept());
+  int threads = 1024;
+  while (threads > 256 && vectors / (threads * 8) < wanted) threads /= 2;
+  const int64_t blocks = std::min(wanted, vectors / (threads * 8));
   if (blocks > 1 && vectors >= kWorthSplitting) {
-    layout.threads = layout.row_threads = 1024;
+    layout.threads = layout.row_threads = threads;
     layout.blocks = static_cast<int>(std::min<int64_t>(blocks, kMaxBlocksPerRow));
     return layout;
   }
@@ -121,7 +134,9 @@ void ShareRows(const RowLayout& layout, const RowsForm& form, bool passes, v1::R
   }
   const int blocks = rows.blocks_per_row();
   if (rows.meeting() == v1::MEETING_AUTO && blocks > 1)
-    rows.set_meeting(passes ? v1::MEETING_COUNTER : v1::MEETING_SECOND_PASS);
+    rows.set_meeting(layout.cluster && blocks == layout.blocks ? v1::MEETING_CLUSTER
+                     : passes                                  ? v1::MEETING_COUNTER
+                                                               : v1::MEETING_SECOND_PASS);
   if (blocks > 1) {
     if (rows.block_threads() == 0) {
       rows.set_block_threads(rows.threads_per_row() >= 32 ? rows.threads_per_row()

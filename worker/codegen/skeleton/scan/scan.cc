@@ -28,10 +28,14 @@ class Scan : public Skeleton {
                                     const Target& target) const override {
     if (!group.scan().ok()) return group.scan().status();
     v1::Group wide = knobs;
-    if (wide.scan().vector_bytes() == 0) wide.mutable_scan()->set_vector_bytes(16);
+    const bool open = wide.scan().vector_bytes() == 0;
+    if (open) wide.mutable_scan()->set_vector_bytes(16);
     if (wide.precision().accumulator() == v1::ACCUMULATOR_AUTO) {
       wide.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
     }
+    // More lanes are longer chains in a thread, and more that waits for them.
+    constexpr int kMostLanes = 4;
+    if (open && FormOf(group, wide).width > kMostLanes) wide.mutable_scan()->set_vector_bytes(4);
     const ScanForm& form = FormOf(group, wide);
     if (!form.status.ok()) return form.status;
     return ResolveScan(group, form, wide, target);
