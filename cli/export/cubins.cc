@@ -1,7 +1,6 @@
 #include "cli/export/cubins.h"
 
 #include "absl/time/time.h"
-#include "cli/export/cuda_source.h"
 #include "worker/device/nvrtc_compiler.h"
 
 namespace warpsmith::exporter {
@@ -17,9 +16,9 @@ absl::StatusOr<std::vector<std::string>> CompileCubins(const v1::Solution& solut
   if (!compiler.ok()) return compiler.status();
   std::vector<std::string> cubins;
   for (const v1::Plan& plan : solution.plans()) {
-    auto source = ExpandHeaders(plan.source());
-    if (!source.ok()) return source.status();
-    auto binary = (*compiler)->Compile(*source, kCompileLimit);
+    // Not with the headers written out, as it is exported: their assembly would be taken for the
+    // source's own (device/ptx_check.h).
+    auto binary = (*compiler)->Compile(plan.source(), kCompileLimit);
     if (!binary.ok()) return binary.status();
     cubins.push_back(std::move(binary->bytes));
   }

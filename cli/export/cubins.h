@@ -9,7 +9,7 @@
 
 namespace warpsmith::exporter {
 
-// What NVRTC makes of each plan's source, as it is exported, for the solution's architecture.
+// What NVRTC makes of each plan's source for the solution's architecture.
 // `nvrtc`: path of libnvrtc.so; empty: it is looked for. NotFound: there is no NVRTC here. Other
 // errors: it does not compile.
 absl::StatusOr<std::vector<std::string>> CompileCubins(const v1::Solution& solution,

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "cli/export/cubins.h"
 #include "cli/export/cuda_source.h"
 #include "cli/export/python_module.h"
 #include "common/problem/problem.h"
@@ -574,6 +575,25 @@ TEST_CASE("solutions of several tasks, each with its own schedule, become one fi
   OutFolder plain{folder.path, {}};
   REQUIRE(ExportPlain(*kernels, plain).ok());
   CHECK(plain.written == std::set<std::string>{"k_23_Softmax_narrow.cu", "k_23_Softmax_wide.cu"});
+}
+
+TEST_CASE("what was stored without binaries is compiled, sines beside assembly too", "[export]") {
+  v1::Solution solution;
+  solution.set_arch("sm_90a");
+  for (const char* value : {"x[i]", "sinf(x[i])"}) {
+    solution.add_plans()->set_source(
+        absl::StrCat("#include <warpsmith/map.cuh>\nextern \"C\" __global__ void f(const float* x, "
+                     "float* y, int i) { y[i] = ",
+                     value, "; }\n"));
+  }
+  const auto cubins = CompileCubins(solution, "");
+  if (absl::IsNotFound(cubins.status())) {
+    WARN("not run: " << cubins.status().ToString());
+    return;
+  }
+  REQUIRE(cubins.status().message() == "");
+  REQUIRE(cubins->size() == 2);
+  for (const std::string& cubin : *cubins) CHECK(Has(cubin, "ELF"));
 }
 
 TEST_CASE("solutions that do not belong together say why", "[export]") {
