@@ -55,6 +55,6 @@ cat <<EOF
 All of it is kept. To look closer:
   export PATH=$PWD/build/release/bin:\$PATH
   warpsmith$where up --detach --workers 0
-  warpsmith$where show layer_norm:large
+  warpsmith$where show batch_norm:large
   warpsmith$where down
 EOF
