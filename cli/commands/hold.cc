@@ -1,11 +1,19 @@
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/words.h"
 
 namespace warpsmith::cli {
 namespace {
+
+// Of a problem's workloads: whether holding or releasing all of them means this one too. One that
+// is named is held or released whatever it is.
+bool Means(v1::TaskState to, v1::TaskState now) {
+  if (to == v1::HELD) return now == v1::QUEUED || now == v1::LEASED;
+  return now == v1::HELD || now == v1::PARKED || now == v1::FAILED;
+}
 
 void AddMove(CLI::App& app, const Context& context, Command& chosen, const char* verb,
              const char* what, v1::TaskState state) {
@@ -17,14 +25,15 @@ void AddMove(CLI::App& app, const Context& context, Command& chosen, const char*
   sub->add_option("TASK", flags->task, "task id, or the problem's name: then all of its workloads")
       ->required();
   sub->add_option("--reason", flags->reason, "one sentence, for the board");
-  sub->callback([&context, &chosen, flags, state] {
-    chosen = [&context, flags, state]() -> absl::StatusOr<int> {
+  sub->callback([&context, &chosen, flags, verb, state] {
+    chosen = [&context, flags, verb, state]() -> absl::StatusOr<int> {
       absl::StatusOr<Client> client = Client::Of(context);
       if (!client.ok()) return client.status();
       absl::StatusOr<std::vector<v1::Task>> tasks = client->FindTasks(flags->task);
       if (!tasks.ok()) return tasks.status();
       v1::ListReply moved;
       for (const v1::Task& task : *tasks) {
+        if (tasks->size() > 1 && !Means(state, task.state())) continue;
         v1::SetTaskRequest request;
         request.set_task_id(task.id());
         request.set_state(state);
@@ -33,6 +42,10 @@ void AddMove(CLI::App& app, const Context& context, Command& chosen, const char*
         if (!now.ok()) return now.status();
         std::cerr << now->id() << " is " << Word(now->state()) << "\n";
         *moved.add_tasks() = *std::move(now);
+      }
+      if (moved.tasks().empty()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("no workload of '", flags->task, "' is there to ", verb));
       }
       if (context.json) std::cout << (tasks->size() == 1 ? Json(moved.tasks(0)) : Json(moved));
       return kDone;

@@ -144,6 +144,41 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   CHECK(fleet.Warpsmith({"down"}).code == 0);
 }
 
+TEST_CASE("a problem's workloads are held, released and exported each for itself") {
+  Fleet fleet(kBin, 0);
+  REQUIRE(fleet.Ready());
+  const std::string set = WriteSmallSet(fleet.dir());
+  REQUIRE(fleet.Warpsmith({"submit", set, "--seconds", "2", "--arch", "host"}).code == 0);
+  for (const char* task : {"column_sum", "softmax_rows:narrow", "swish"}) {
+    CHECK(fleet.Warpsmith({"hold", task}).code == 0);
+  }
+  // Only now is there somebody to work on what is left.
+  Process worker({kBin + "/warpsmith-worker", "--dir", fleet.dir(), "--device", "host"});
+  REQUIRE(fleet.Warpsmith({"watch", "r1"}, absl::Minutes(2)).code == 0);
+
+  const std::string out = fleet.dir() + "/export";
+  Finished exported = fleet.Warpsmith({"export", "r1", "--out", out});
+  CHECK(exported.code == 5);
+  CHECK(exported.out == out + "/softmax_rows_wide.cu\n");
+  CHECK_THAT(exported.err, Contains("softmax_rows:narrow is left out: it has no accepted kernel") &&
+                               Contains("exported 1 of 3 problems"));
+  Finished source = fleet.Warpsmith({"show", "softmax_rows", "--source"});
+  CHECK(source.code == 0);
+  CHECK_THAT(source.out, Contains("// workload wide"));
+  CHECK_THAT(source.err, Contains("softmax_rows:narrow@host has no accepted kernel"));
+
+  // The problem's name releases what is held of it, and leaves what has ended.
+  Finished released = fleet.Warpsmith({"release", "softmax_rows"});
+  CHECK(released.code == 0);
+  CHECK(released.err == "r1/softmax_rows:narrow@host is queued\n");
+  CHECK(fleet.Warpsmith({"hold", "softmax_rows"}).code == 0);
+  Finished again = fleet.Warpsmith({"hold", "softmax_rows"});
+  CHECK(again.code == 1);
+  CHECK_THAT(again.err, Contains("no workload of 'softmax_rows' is there to hold"));
+  worker.Signal(SIGTERM);
+  CHECK(worker.Wait(absl::Seconds(30)).code == 0);
+}
+
 // A folder like a KernelBench checkout, with one problem.
 std::string WriteBench(const std::string& folder) {
   std::filesystem::create_directories(folder + "/level1");
