@@ -9,6 +9,7 @@
 #include "cli/credits.h"
 #include "cli/supervisor.h"
 #include "cli/table.h"
+#include "cli/trials.h"
 #include "cli/watch.h"
 #include "cli/words.h"
 #include "common/rpc/text.h"
@@ -169,6 +170,41 @@ TEST_CASE("gains are credited to the specialist and action that made them") {
   for (const Share& share : credits.shares) {
     if (share.specialist == "compute") CHECK(share.judged == 0);
   }
+}
+
+TEST_CASE("trials and kernels are told") {
+  v1::TrialBatch trials;
+  v1::Trial& trial = *trials.add_trials();
+  trial.set_id("r1/a@sm_90a#2/17");
+  trial.set_parent_id("r1/a@sm_90a#2/3");
+  trial.set_specialist("compute");
+  trial.mutable_move()->set_kind("unroll");
+  trial.mutable_move()->set_group("y");
+  trial.mutable_move()->set_skeleton("map");
+  trial.mutable_move()->set_from("2");
+  trial.mutable_move()->set_to("4");
+  trial.set_probability(0.125);
+  trial.mutable_before()->set_waves(12);
+  trial.mutable_after()->set_waves(6);
+  trial.set_verdict(v1::SLOWER);
+  trial.mutable_timing()->set_median_us(12.3);
+  const std::string table = TrialsTable(trials);
+  CHECK_THAT(table, Contains("17") && Contains("2 -> 4") && Contains("0.125") &&
+                        Contains("12.00") && Contains("slower") && Contains("12.3 us"));
+
+  v1::Profile profile;
+  CHECK(KernelsTable(profile).empty());
+  profile.set_times_by("events");
+  profile.set_counters_missing("CUPTI was not found");
+  auto& kernel = *profile.add_kernels();
+  kernel.set_entry("k3_y");
+  kernel.set_us(12.3);
+  CHECK_THAT(KernelsTable(profile), Contains("k3_y") && Contains("times by events") &&
+                                        Contains("no counters: CUPTI was not found") &&
+                                        !Contains("L2 hits"));
+  kernel.mutable_counters()->set_dram_read_bytes(1 << 20);
+  kernel.mutable_counters()->set_issue_active(0.42);
+  CHECK_THAT(KernelsTable(profile), Contains("1.0 MiB") && Contains("42 %"));
 }
 
 TEST_CASE("progress fits the terminal, and plain lines tell only what is new") {

@@ -216,6 +216,7 @@ int Run(Flags flags) {
                                    device->kind == "cuda" ? &timer : nullptr);
   agent::Options agent_options;
   agent_options.target = device::TargetOf(*device);
+  agent_options.card = device->name;
   agent::Optimiser optimiser(evaluator, agent_options);
 
   daemon::GrpcPlannerLink link([&flags]() -> absl::StatusOr<std::string> {

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/credits.h"
 #include "cli/table.h"
+#include "cli/trials.h"
 #include "cli/words.h"
 #include "common/problem/task_name.h"
 
@@ -80,6 +81,8 @@ void PrintIncumbent(const v1::Incumbent& incumbent) {
 
   std::cout << Heading("times of a run");
   PrintTimes(incumbent);
+  const std::string kernels = KernelsTable(incumbent.trial().profile());
+  if (!kernels.empty()) std::cout << Heading("kernels") << kernels;
 }
 
 void PrintCredits(const Credits& credits) {
@@ -138,6 +141,7 @@ void PrintSources(const std::vector<v1::Plan>& plans, bool json) {
 struct Flags {
   std::string task;
   bool source = false;
+  bool trials = false;
 };
 
 absl::StatusOr<int> ShowSources(const Context& context, Client& client,
@@ -193,6 +197,10 @@ absl::StatusOr<int> Show(const Context& context, const Flags& flags) {
     std::cout << json.dump(2) << "\n";
     return kDone;
   }
+  if (flags.trials) {
+    std::cout << TrialsTable(reply->trials());
+    return kDone;
+  }
   PrintSummary(reply->task());
   if (reply->has_incumbent()) PrintIncumbent(reply->incumbent());
   if (!reply->trials().trials().empty()) {
@@ -214,6 +222,8 @@ void AddShow(CLI::App& app, const Context& context, Command& chosen) {
                   "task id (RUN/PROBLEM:WORKLOAD@ARCH), or as much of it as is wanted")
       ->required();
   sub->add_flag("--source", flags->source, "print the best kernel's device code instead");
+  sub->add_flag("--trials", flags->trials, "print every trial instead: its move, and what it gave")
+      ->excludes("--source");
   sub->callback(
       [&context, &chosen, flags] { chosen = [&context, flags] { return Show(context, *flags); }; });
 }

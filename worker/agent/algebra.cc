@@ -22,7 +22,7 @@ class Algebra : public Specialist {
     for (const auto& rewrite : codegen::ApplicableRewrites(state.graph())) {
       auto rewrites = state.schedule.rewrites();
       *rewrites.Add() = rewrite;
-      Add(state, rewrites, RuleOf(rewrite), absl::StrCat("apply ", rewrite), 0.3, actions);
+      Add(state, rewrites, RuleOf(rewrite), "", rewrite, 0.3, actions);
     }
     for (int drop = 0; drop < state.schedule.rewrites_size(); ++drop) {
       google::protobuf::RepeatedPtrField<std::string> rewrites;
@@ -30,7 +30,7 @@ class Algebra : public Specialist {
         if (i != drop) *rewrites.Add() = state.schedule.rewrites(i);
       }
       const std::string& rewrite = state.schedule.rewrites(drop);
-      Add(state, rewrites, RuleOf(rewrite), absl::StrCat("take back ", rewrite), 0.02, actions);
+      Add(state, rewrites, RuleOf(rewrite), rewrite, "", 0.02, actions);
     }
     return actions;
   }
@@ -38,15 +38,17 @@ class Algebra : public Specialist {
  private:
   static void Add(const State& state,
                   const google::protobuf::RepeatedPtrField<std::string>& rewrites,
-                  const std::string& kind, const std::string& name, double prior,
-                  std::vector<Action>& actions) {
+                  const std::string& kind, const std::string& from, const std::string& to,
+                  double prior, std::vector<Action>& actions) {
     auto graph = codegen::Rewrite(*state.original, rewrites);
     if (!graph.ok()) return;  // a later rewrite needs the one that is taken back
     Action action;
     action.specialist = kName;
     action.kind = kind;
-    action.name = name;
-    action.key = name;
+    action.name = from.empty() ? absl::StrCat("apply ", to) : absl::StrCat("take back ", from);
+    action.key = action.name;
+    action.from = from;
+    action.to = to;
     action.schedule = codegen::DefaultSchedule(*graph, state.target);
     *action.schedule.mutable_rewrites() = rewrites;
     KeepKnobs(state.schedule, action.schedule);

@@ -67,11 +67,7 @@ v1::Verdict VerdictOf(const absl::Status& status) {
 
 DeviceEvaluator::DeviceEvaluator(device::CompilePool& pool, judge::JudgeClient& judge,
                                  Settings settings, const call::CallTimer* timer)
-    : pool_(pool),
-      judge_(judge),
-      settings_(settings),
-      timer_(timer),
-      thread_([this] { Loop(); }) {}
+    : pool_(pool), judge_(judge), settings_(settings), timer_(timer), thread_([this] { Loop(); }) {}
 
 DeviceEvaluator::~DeviceEvaluator() {
   Abandon();
@@ -194,6 +190,7 @@ Evaluated DeviceEvaluator::Judge(Job& job) {
   evaluated.reason = Shortened(verdict->reason());
   evaluated.timing = verdict->timing();
   evaluated.times = verdict->times();
+  evaluated.profile = verdict->profile();
   evaluated.accuracy = verdict->accuracy();
   evaluated.judge_seconds = verdict->judge_seconds();
   evaluated.peak_bytes = verdict->peak_bytes();

@@ -29,7 +29,8 @@ struct Evaluated {
   std::string reason;
   v1::StaticReport report;  // of the first workload's plan; empty if it did not compile
   v1::Timing timing;
-  v1::Times times;  // of one that is accepted
+  v1::Times times;      // of one that is accepted
+  v1::Profile profile;  // of one that is accepted
   v1::Accuracy accuracy;
   double judge_seconds = 0;
   int64_t peak_bytes = 0;

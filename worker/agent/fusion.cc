@@ -81,14 +81,22 @@ class Fusion : public Specialist {
   }
 
  private:
-  static void Add(const State& state, v1::Schedule schedule, const std::string& kind,
-                  const std::string& name, double prior, std::vector<Action>& actions) {
+  // What a move does to the group of that name.
+  struct Move {
+    std::string kind, name;
+    std::string group, from, to;
+  };
+  static void Add(const State& state, v1::Schedule schedule, const Move& move, double prior,
+                  std::vector<Action>& actions) {
     if (!MakeState(state, schedule).ok()) return;
     Action action;
     action.specialist = kName;
-    action.kind = kind;
-    action.name = name;
-    action.key = name;
+    action.kind = move.kind;
+    action.name = move.name;
+    action.key = move.name;
+    action.group = move.group;
+    action.from = move.from;
+    action.to = move.to;
     action.schedule = std::move(schedule);
     action.prior = prior;
     actions.push_back(std::move(action));
@@ -134,8 +142,9 @@ class Fusion : public Specialist {
         double bytes = 0;
         for (const auto& info : state.groups) bytes += info.bytes_read + info.bytes_written;
         ++merges;
-        Add(state, std::move(schedule), "merge",
-            absl::StrCat("merge groups ", GroupName(groups[a]), " and ", GroupName(groups[b])),
+        const std::string first = GroupName(groups[a]), second = GroupName(groups[b]);
+        Add(state, std::move(schedule),
+            {"merge", absl::StrCat("merge groups ", first, " and ", second), first, first, second},
             std::min(0.5, saved / std::max(1.0, bytes)), actions);
       }
     }
@@ -164,9 +173,10 @@ class Fusion : public Specialist {
               *schedule.add_groups() = *part;
             }
           }
-          Add(state, std::move(schedule), "split",
-              absl::StrCat("split ", root, " from group ", GroupName(groups[g])), 0.03 * room,
-              actions);
+          const std::string name = GroupName(groups[g]);
+          Add(state, std::move(schedule),
+              {"split", absl::StrCat("split ", root, " from group ", name), name, name, root},
+              0.03 * room, actions);
         }
       }
       // Results of reduces first: behind them the space changes.
@@ -203,8 +213,9 @@ class Fusion : public Specialist {
         const double moved = 2.0 * t.bytes();
         const double bytes =
             std::max<double>(1, state.groups[g].bytes_read + state.groups[g].bytes_written);
-        Add(state, std::move(schedule), "split",
-            absl::StrCat("split ", t.name, " out of group ", GroupName(groups[g])),
+        const std::string name = GroupName(groups[g]);
+        Add(state, std::move(schedule),
+            {"split", absl::StrCat("split ", t.name, " out of group ", name), name, name, t.name},
             (reduce ? 0.1 : 0.02) * room - std::min(0.5, moved / bytes), actions);
       }
     }
@@ -220,8 +231,10 @@ class Fusion : public Specialist {
         codegen::SetSkeleton(fresh, skeleton);
         if (group.has_precision()) *fresh.mutable_precision() = group.precision();
         group = fresh;
-        Add(state, std::move(schedule), "skeleton",
-            absl::StrCat("group ", GroupName(group), ": skeleton ", codegen::NameOf(skeleton)),
+        const std::string name = GroupName(group), to = codegen::NameOf(skeleton);
+        Add(state, std::move(schedule),
+            {"skeleton", absl::StrCat("group ", name, ": skeleton ", to), name,
+             codegen::NameOf(state.groups[g].skeleton), to},
             0.03 * Room(state, g), actions);
       }
     }

@@ -31,12 +31,15 @@ struct Node {
 struct Proposal {
   std::shared_ptr<Node> from;
   Action action;
+  // With which the policy would propose it, knowing what it knew: over its own draws alone. 1: it
+  // could have been no other.
+  double probability = 1;
 };
 
 // What became of it.
 struct Result {
-  v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
-  double gain = 0;        // log(time before / time after); 0 unless `right`
+  v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;  // UNSPECIFIED: abandoned before it was judged
+  double gain = 0;                                // log(time before / time after); 0 unless `right`
   bool right = false;     // it ran, and the answer was right; of a DUPLICATE: its source was
   bool accepted = false;  // it is the new incumbent
 };

@@ -26,6 +26,8 @@ class Launch : public Specialist {
     action.kind = "programmatic";
     action.name = now ? "programmatic launch: yes -> no" : "programmatic launch: no -> yes";
     action.key = now ? "programmatic=no" : "programmatic=yes";
+    action.from = now ? "yes" : "no";
+    action.to = now ? "no" : "yes";
     action.schedule = state.schedule;
     action.schedule.mutable_launch()->set_programmatic(!now);
     const double time_us = std::max(state.time_us, state.light_us);

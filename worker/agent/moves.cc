@@ -38,6 +38,9 @@ Action* AddMove(const State& state, int index, const char* specialist, const std
   action.name =
       absl::StrCat("group ", group, ": ", kind, " ", from, from.empty() ? "" : " -> ", to);
   action.key = absl::StrCat(group, " ", kind, "=", to);
+  action.group = group;
+  action.from = from;
+  action.to = to;
   action.schedule = state.schedule;
   *action.schedule.mutable_groups(index) = std::move(after);
   if (!state.Resolves(action.schedule, index)) return nullptr;

@@ -14,12 +14,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/sha256.h"
+#include "common/graph/signature.h"
 #include "common/problem/problem.h"
 #include "common/problem/workspace.h"
 #include "worker/agent/history.h"
 #include "worker/agent/incumbent.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/policy.h"
+#include "worker/agent/record.h"
 
 namespace warpsmith::agent {
 namespace {
@@ -63,6 +65,7 @@ class Slice {
     search_started_ = Now();
     if (auto status = Search(); !status.ok()) {
       evaluator_.Abandon();  // or what waits would be judged as candidates of the next lease
+      for (Flight& flight : flights_) Tell(flight, Result());
       return status;
     }
     outcome_.search_seconds = absl::ToDoubleSeconds(Now() - search_started_);
@@ -79,13 +82,14 @@ class Slice {
     std::optional<Proposal> proposal;  // absent for schedules to start from
     std::vector<v1::Plan> plans;
     absl::Time proposed;
-    std::future<Evaluated> answer;
+    std::future<Evaluated> answer;  // or it was never submitted:
+    std::optional<v1::Verdict> refused;
   };
 
   absl::Time Now() const { return options_.clock->TimeNow(); }
 
   absl::Status Prepare() {
-    auto policy = MakePolicy(lease_.policy(), lease_.seed());
+    auto policy = options_.make_policy(lease_.policy(), lease_.seed());
     if (!policy.ok()) return policy.status();
     policy_ = *std::move(policy);
     reporter_.OnProgress("opening");
@@ -111,6 +115,9 @@ class Slice {
                                   op_by_op.ok() ? *op_by_op : std::vector<v1::Plan>());
     if (!opened.ok()) return opened.status();
     opened_ = *std::move(opened);
+    const v1::Roof& roof = opened_.roof();
+    roof_ = {roof.read_bytes(), roof.write_bytes(), roof.copy_bytes(), roof.operations()};
+    signature_ = graph::Signature(*main_);
     return absl::OkStatus();
   }
 
@@ -198,10 +205,14 @@ class Slice {
     auto node = std::make_shared<Node>();
     node->state = *std::move(state);
     node->state.light_us = opened_.light_us();
+    node->state.roof = roof_;
     history_.Claim(schedule);
     history_.Start(node);
     Flight flight;
-    flight.trial = NewTrial(schedule, "", action);
+    flight.trial = NewTrial(schedule);
+    flight.trial.set_action(action);
+    flight.trial.mutable_move()->set_kind("start");
+    flight.trial.set_probability(1);
     node->state.trial_id = flight.trial.id();  // of moves that are tried while it is being judged
     flight.node = std::move(node);
     Launch(std::move(flight), *std::move(plans));
@@ -214,12 +225,19 @@ class Slice {
     const int limit =
         options_.in_flight > 0 ? std::min(options_.in_flight, kMaxInFlight) : automatic;
     int idle = 0;
-    while (flights_.size() < limit && idle < kMaxIdleMoves) {
+    while (UnderWay() < limit && idle < kMaxIdleMoves) {
       auto proposal = policy_->Propose(history_);
       if (!proposal.has_value()) return true;
       if (!Try(*std::move(proposal))) ++idle;
+      // Behind others it waits for its turn.
+      while (!flights_.empty() && flights_.front().refused) TakeRefused();
     }
     return false;
+  }
+
+  int UnderWay() const {
+    return static_cast<int>(std::count_if(flights_.begin(), flights_.end(),
+                                          [](const Flight& flight) { return !flight.refused; }));
   }
 
   // False: it never got to the judge.
@@ -231,11 +249,9 @@ class Slice {
     }
     history_.Claim(action.schedule);
     Flight flight;
-    flight.trial = NewTrial(action.schedule, action.specialist, action.name);
-    flight.trial.set_parent_id(proposal.from->state.trial_id);
-    for (const auto& [name, value] : Features(proposal.from->state)) {
-      (*flight.trial.mutable_state())[name] = value;
-    }
+    flight.trial = NewTrial(action.schedule);
+    flight.trial.set_probability(proposal.probability);
+    RecordProposal(proposal.from->state, action, flight.trial);
     flight.proposal = std::move(proposal);
     auto plans = Lower(flight.trial.schedule());
     if (plans.ok()) {
@@ -245,16 +261,15 @@ class Slice {
         plans.ok() ? MakeState(flight.proposal->from->state, flight.trial.schedule())
                    : plans.status();
     if (!state.ok()) {
-      Refuse(flight, v1::NOT_LOWERED, std::string(state.status().message()));
+      Refuse(std::move(flight), v1::NOT_LOWERED, std::string(state.status().message()));
       return false;
     }
     flight.node = std::make_shared<Node>();
     flight.node->state = *std::move(state);
-    flight.node->state.light_us = opened_.light_us();
     const std::string digest = DigestOf(*plans);
     if (judged_before_.count(digest) > 0) {
       flight.trial.set_source_digest(digest);
-      Refuse(flight, v1::DUPLICATE, "the same source was judged before");
+      Refuse(std::move(flight), v1::DUPLICATE, "the same source was judged before");
       return false;
     }
     Launch(std::move(flight), *std::move(plans));
@@ -272,20 +287,32 @@ class Slice {
     flights_.push_back(std::move(flight));
   }
 
-  // Ends a candidate that was never submitted.
-  void Refuse(Flight& flight, v1::Verdict verdict, const std::string& reason) {
+  // A candidate that is never submitted.
+  void Refuse(Flight flight, v1::Verdict verdict, const std::string& reason) {
+    flight.refused = verdict;
     flight.trial.set_verdict(verdict);
     flight.trial.set_reason(reason);
-    Report(flight.trial);
+    flights_.push_back(std::move(flight));
+  }
+
+  // The oldest, which was refused.
+  void TakeRefused() {
+    Flight flight = std::move(flights_.front());
+    flights_.pop_front();
+    Report(flight);
     Result result;
-    result.verdict = verdict;
+    result.verdict = *flight.refused;
     // What the same source took says what this move gives, which is nothing where it is the source
     // of the state that the move starts from.
     if (const auto known = times_us_.find(flight.trial.source_digest()); known != times_us_.end()) {
       result.right = true;
       result.gain = Gain(flight.proposal->from->state.time_us, known->second);
     }
-    policy_->Learn(*flight.proposal, result);
+    Tell(flight, result);
+  }
+
+  void Tell(const Flight& flight, const Result& result) {
+    if (flight.proposal.has_value()) policy_->Learn(*flight.proposal, result);
   }
 
   // In log time; 0 where one of the times is unknown.
@@ -295,23 +322,33 @@ class Slice {
 
   // Takes the oldest answer.
   absl::Status Take() {
+    if (flights_.front().refused) {
+      TakeRefused();
+      return absl::OkStatus();
+    }
     Flight flight = std::move(flights_.front());
     flights_.pop_front();
     Evaluated answer = flight.answer.get();
-    if (answer.verdict == v1::VERDICT_UNSPECIFIED) return absl::OkStatus();  // abandoned
+    if (answer.verdict == v1::VERDICT_UNSPECIFIED) {
+      Tell(flight, Result());
+      return absl::OkStatus();
+    }
     v1::Trial& trial = flight.trial;
     trial.set_verdict(answer.verdict);
     trial.set_reason(answer.reason);
     *trial.mutable_report() = answer.report;
     *trial.mutable_timing() = answer.timing;
     *trial.mutable_accuracy() = answer.accuracy;
+    *trial.mutable_profile() = answer.profile;
     trial.set_judge_seconds(answer.judge_seconds);
     trial.set_seconds(absl::ToDoubleSeconds(Now() - flight.proposed));
     trial.set_at_unix_ms(absl::ToUnixMillis(Now()));
-    Report(trial);
+    flight.node->state.report = answer.report;
+    Report(flight);
 
     if (answer.verdict == v1::JUDGE_FAILED) {
       if (++judge_failures_ >= kMaxJudgeFailures) {
+        Tell(flight, {.verdict = v1::JUDGE_FAILED});
         return absl::UnavailableError(absl::StrCat("the judge failed ", judge_failures_,
                                                    " times in a row, last: ", answer.reason));
       }
@@ -335,7 +372,6 @@ class Slice {
     result.accepted = answer.verdict == v1::ACCEPTED;
     if (flight.proposal.has_value()) flight.node->promise = flight.proposal->action.prior;
     flight.node->state.trial_id = flight.trial.id();
-    flight.node->state.report = answer.report;
     if (answer.verdict == v1::INACCURATE) history_.AddInaccurate(flight.node);
     if (result.right) {
       State& state = flight.node->state;
@@ -354,7 +390,7 @@ class Slice {
         outcome_.first_plan_seconds = absl::ToDoubleSeconds(Now() - search_started_);
       }
     }
-    if (flight.proposal.has_value()) policy_->Learn(*flight.proposal, result);
+    Tell(flight, result);
     if (result.accepted) Crown(flight, answer);
   }
 
@@ -443,22 +479,27 @@ class Slice {
     return light_us > 0 && time_us > 0 && light_us >= kLightReached * time_us;
   }
 
-  v1::Trial NewTrial(const v1::Schedule& schedule, const std::string& specialist,
-                     const std::string& action) {
+  v1::Trial NewTrial(const v1::Schedule& schedule) {
     v1::Trial trial;
     trial.set_id(absl::StrCat(lease_.id(), "/", ++trial_number_));
     trial.set_task_id(lease_.task_id());
-    trial.set_specialist(specialist);
-    trial.set_action(action);
     trial.set_policy(lease_.policy().empty() ? "rules" : lease_.policy());
     *trial.mutable_schedule() = schedule;
+    trial.set_generator(codegen::kGeneratorVersion);
+    trial.set_arch(options_.target.arch);
+    trial.set_card(options_.card);
+    trial.set_signature(signature_);
     trial.set_at_unix_ms(absl::ToUnixMillis(Now()));
     return trial;
   }
 
-  void Report(const v1::Trial& trial) {
+  void Report(Flight& flight) {
+    if (flight.node != nullptr) {
+      RecordResult(flight.proposal.has_value() ? &flight.proposal->from->state : nullptr,
+                   flight.node->state, flight.trial);
+    }
     ++outcome_.trials;
-    reporter_.OnTrial(trial);
+    reporter_.OnTrial(flight.trial);
   }
 
   Evaluator& evaluator_;
@@ -470,7 +511,9 @@ class Slice {
   std::unique_ptr<Policy> policy_;
   std::vector<std::shared_ptr<const graph::Graph>> graphs_;  // one for each workload
   std::shared_ptr<const graph::Graph> main_;
+  std::string signature_;  // of main_
   v1::JudgeOpened opened_;
+  graph::Roof roof_;
   History history_;
   std::deque<Flight> flights_;              // oldest first
   std::set<std::string> judged_before_;     // source digests, those under way included

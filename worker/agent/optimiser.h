@@ -8,11 +8,14 @@
 // specialist proposes an action on the schedule, codegen lowers it, the evaluator compiles and
 // judges it, the reward is the gain in log time, and everything is reported. Several candidates are
 // under way at once; their answers are taken in the order they were submitted, so that the same
-// seed and the same answers give the same run.
+// seed and the same answers give the same run; the policy is told of each, the refused and the
+// abandoned included, in that order.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -21,6 +24,7 @@
 #include "warpsmith/v1/planner.pb.h"
 #include "warpsmith/v1/trial.pb.h"
 #include "worker/agent/evaluator.h"
+#include "worker/agent/policy.h"
 #include "worker/codegen/codegen.h"
 
 namespace warpsmith::agent {
@@ -59,10 +63,14 @@ inline constexpr int kMaxInFlight = 64;
 
 struct Options {
   codegen::Target target;
+  std::string card;  // its name, for the record: "NVIDIA H200"
   // Candidates lowered, compiling or being judged at once, up to kMaxInFlight. 0: so many that the
   // device need not wait for the compiler, and few enough that what is dropped costs little.
   int in_flight = 0;
   base::Clock* clock = base::Clock::Real();  // budget and time stamps; never waits
+  // Of a lease's policy, by name.
+  std::function<absl::StatusOr<std::unique_ptr<Policy>>(const std::string& name, uint64_t seed)>
+      make_policy = MakePolicy;
 };
 
 class Optimiser {

@@ -43,7 +43,8 @@ class RandomPolicy : public Policy {
     }
     if (able.empty()) return std::nullopt;
     const auto& moves = able[random_() % able.size()];
-    return Proposal{node, *moves[random_() % moves.size()]};
+    const Action& move = *moves[random_() % moves.size()];
+    return Proposal{node, move, 1.0 / static_cast<double>(able.size() * moves.size())};
   }
 
   std::mt19937_64 random_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -134,10 +135,11 @@ double RulesPolicy::Expected(const State& state, const Action& action) const {
 }
 
 std::optional<Proposal> RulesPolicy::Propose(const History& history) {
-  const Action* chosen = nullptr;
-  std::shared_ptr<Node> from;
+  std::vector<Contender> contenders;
+  const auto bases = Bases(history);
+  int chosen = -1;
   double most = kNegligible;
-  for (const Base& base : Bases(history)) {
+  for (const Base& base : bases) {
     for (const auto& moves : history.Moves(*base.node)) {
       for (const Action& action : moves) {
         double expected = Expected(base.node->state, action);
@@ -148,18 +150,46 @@ std::optional<Proposal> RulesPolicy::Propose(const History& history) {
         // 53 random bits in [0, 1), the same with every standard library.
         const double uniform = (random_() >> 11) * 0x1p-53;
         // The promise is the same for all that may rescue a state: their own order decides.
-        const double jitter = base.inaccurate ? 0 : kJitter * std::abs(expected) * uniform;
-        const double score = expected + jitter - base.behind;
+        const double jitter = base.inaccurate ? 0 : kJitter * std::abs(expected);
+        contenders.push_back({&action, &base, {expected - base.behind, jitter}});
+        const double score = expected + jitter * uniform - base.behind;
         if (score <= most || history.Tried(action.schedule)) continue;
         most = score;
-        chosen = &action;
-        from = base.node;
+        chosen = static_cast<int>(contenders.size()) - 1;
       }
     }
   }
-  if (chosen == nullptr) return std::nullopt;
-  ++moves_[chosen->key].pending;
-  return Proposal{from, *chosen};
+  if (chosen < 0) return std::nullopt;
+  const Contender& winner = contenders[chosen];
+  ++moves_[winner.action->key].pending;
+  return Proposal{winner.base->node, *winner.action, ProbabilityOf(history, contenders, chosen)};
+}
+
+double RulesPolicy::ProbabilityOf(const History& history, const std::vector<Contender>& all,
+                                  int chosen) {
+  // Only what may come above the highest of the lower ends can win.
+  std::vector<int> order(all.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return all[a].score.low > all[b].score.low; });
+  double floor = kNegligible;
+  for (const int i : order) {
+    if (all[i].score.low <= floor) break;
+    if (!history.Tried(all[i].action->schedule)) floor = all[i].score.low;
+  }
+  std::vector<Uniform> draws;
+  int which = 0;
+  for (int i = 0; i < static_cast<int>(all.size()); ++i) {
+    const Uniform& score = all[i].score;
+    if (i != chosen) {
+      if (score.low + score.width < floor || score.low + score.width <= kNegligible) continue;
+      if (history.Tried(all[i].action->schedule)) continue;
+    } else {
+      which = static_cast<int>(draws.size());
+    }
+    draws.push_back(score);
+  }
+  return ProbabilityOfLargest(draws, which);
 }
 
 void RulesPolicy::Learn(const Proposal& proposal, const Result& result) {

@@ -7,14 +7,17 @@
 // state damps moves that want registers where it spilled. Moves start from the incumbent, from its
 // nearest runners-up, and from the best schedule of every other structure (fusion, algebra), which
 // has not had its knobs turned yet. From what was promising but not accurate enough, more accurate
-// accumulators and functions are tried.
+// accumulators and functions are tried. A small random part of what is expected breaks ties; with
+// which probability a move was proposed follows from it.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <random>
 #include <string>
+#include <vector>
 
+#include "worker/agent/draw.h"
 #include "worker/agent/policy.h"
 
 namespace warpsmith::agent {
@@ -38,8 +41,16 @@ class RulesPolicy : public Policy {
     bool inaccurate = false;  // only what makes it more accurate can help it
   };
 
+  struct Contender {
+    const Action* action;
+    const Base* base;
+    Uniform score;  // the largest that was not tried yet is proposed
+  };
+
   std::vector<Base> Bases(const History& history) const;
   double Expected(const State& state, const Action& action) const;
+  static double ProbabilityOf(const History& history, const std::vector<Contender>& all,
+                              int chosen);
 
   std::mt19937_64 random_;
   std::map<std::string, Credit> kinds_;  // by "specialist kind"

@@ -4,9 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "worker/codegen/knob/knob.h"
-
 namespace warpsmith::agent {
 namespace {
 
@@ -46,7 +43,11 @@ absl::StatusOr<State> MakeState(const State& from, const v1::Schedule& schedule)
   const auto& rewrites = from.schedule.rewrites();
   if (!std::equal(rewrites.begin(), rewrites.end(), schedule.rewrites().begin(),
                   schedule.rewrites().end())) {
-    return MakeState(from.original, schedule, from.target);
+    auto state = MakeState(from.original, schedule, from.target);
+    if (!state.ok()) return state.status();
+    state->light_us = from.light_us;
+    state->roof = from.roof;
+    return state;
   }
   auto groups = from.described->describer.Describe(schedule);
   if (!groups.ok()) return groups.status();
@@ -56,6 +57,8 @@ absl::StatusOr<State> MakeState(const State& from, const v1::Schedule& schedule)
   state.target = from.target;
   state.schedule = schedule;
   state.groups = *std::move(groups);
+  state.light_us = from.light_us;
+  state.roof = from.roof;
   return state;
 }
 
@@ -73,58 +76,12 @@ double Room(const State& state, int index) {
   return room * Share(state, index);
 }
 
-std::map<std::string, double> Features(const State& state) {
-  std::map<std::string, double> features;
-  double read = 0, written = 0, operations = 0, transcendental = 0;
-  int main = 0;
+int LargestGroup(const State& state) {
+  int largest = -1;
   for (int i = 0; i < state.groups.size(); ++i) {
-    const auto& info = state.groups[i];
-    read += info.bytes_read;
-    written += info.bytes_written;
-    operations += info.operations;
-    transcendental += info.transcendental;
-    if (BytesOf(info) > BytesOf(state.groups[main])) main = i;
+    if (largest < 0 || BytesOf(state.groups[i]) > BytesOf(state.groups[largest])) largest = i;
   }
-  features["groups"] = state.groups.size();
-  features["bytes_read"] = read;
-  features["bytes_written"] = written;
-  features["operations"] = operations;
-  features["transcendental"] = transcendental;
-  features["operations_per_byte"] = read + written > 0 ? operations / (read + written) : 0;
-  features["time_us"] = state.time_us;
-  features["light_us"] = state.light_us;
-  features["light_share"] = state.time_us > 0 ? state.light_us / state.time_us : 0;
-  if (!state.groups.empty()) {
-    const auto& info = state.groups[main];
-    features["main.share"] = Share(state, main);
-    features["main.skeleton"] = info.skeleton;
-    features["main.stages"] = info.stages;
-    features["main.row_outputs"] = info.row_outputs;
-    features["main.rows"] = info.rows;
-    features["main.row_elements"] = info.row_elements;
-    features["main.width"] = info.width;
-    features["main.blocks"] = info.blocks;
-    features["main.estimated_us"] = info.seconds * 1e6;
-    features["main.streams"] = info.streams;
-    features["main.aligned"] = info.aligned;
-    if (info.resolved.skeleton_case() != v1::Group::SKELETON_NOT_SET) {
-      for (const auto& row : codegen::KnobsOf(info.skeleton))
-        features[absl::StrCat("main.", row.name)] = codegen::ValueOf(info.resolved, row);
-    }
-  }
-  int registers = 0, spills = 0, shared = 0, resident = 0;
-  for (const auto& kernel : state.report.kernels()) {
-    registers = std::max(registers, kernel.registers());
-    spills = std::max(spills, kernel.spill_bytes());
-    shared = std::max(shared, kernel.shared_bytes());
-    resident = resident == 0 ? kernel.blocks_per_sm() : std::min(resident, kernel.blocks_per_sm());
-  }
-  features["kernels"] = state.report.kernels_size();
-  features["registers"] = registers;
-  features["spill_bytes"] = spills;
-  features["shared_bytes"] = shared;
-  features["resident_blocks"] = resident;
-  return features;
+  return largest;
 }
 
 }  // namespace warpsmith::agent

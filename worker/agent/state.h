@@ -2,7 +2,6 @@
 // measured.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +26,7 @@ struct State {
   v1::StaticReport report;  // empty until it was compiled
   double time_us = 0;       // 0 until it was measured
   double light_us = 0;      // speed of light on this device; 0: unknown
+  graph::Roof roof;         // of this device, measured
 
   const graph::Graph& graph() const;
   // Joint moves of a group.
@@ -46,7 +46,7 @@ struct Described {
 // InvalidArgument: the schedule is not one for this graph.
 absl::StatusOr<State> MakeState(std::shared_ptr<const graph::Graph> original,
                                 const v1::Schedule& schedule, const codegen::Target& target);
-// The same problem under another schedule; cheap where it has the same rewrites.
+// The same problem on the same card under another schedule; cheap where it has the same rewrites.
 absl::StatusOr<State> MakeState(const State& from, const v1::Schedule& schedule);
 
 // Fraction of the bytes of all groups that group `index` moves, 0..1.
@@ -56,8 +56,7 @@ double Share(const State& state, int index);
 // was measured half of that range is assumed.
 double Room(const State& state, int index);
 
-// The state as named numbers, as trials record it: sizes, counts, distance to light, what the
-// compiler said. Keys are stable: learning is made from them.
-std::map<std::string, double> Features(const State& state);
+// The group that moves most bytes; -1: there is none.
+int LargestGroup(const State& state);
 
 }  // namespace warpsmith::agent

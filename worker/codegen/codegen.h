@@ -75,6 +75,11 @@ struct GroupInfo {
   bool aligned = false;      // rows begin where accesses may
   int launches = 1;
   int64_t blocks = 0;
+  int threads = 0;           // of a block
+  int64_t shared_bytes = 0;  // of a block, dynamic
+  int64_t registers = 0;     // of a thread, estimated; 0: not
+  int passes = 1;            // over what is streamed
+  double kept = 1;           // part of it that stays on chip from one pass to the next
   int64_t workspace_bytes = 0;
   double seconds = 0;  // estimated
   v1::Group resolved;  // with every open knob replaced by what is used; none set where nothing runs

@@ -89,6 +89,11 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
     return s;
   }
   opened.set_light_us(GeometricMean(light_seconds_) * 1e6);
+  v1::Roof& roof = *opened.mutable_roof();
+  roof.set_read_bytes(roof_->read_bytes);
+  roof.set_write_bytes(roof_->write_bytes);
+  roof.set_copy_bytes(roof_->copy_bytes);
+  roof.set_operations(roof_->operations);
   opened.set_oracle(benches_[0]->oracle().name());
   *opened.mutable_baselines() = baselines_;
   return opened;

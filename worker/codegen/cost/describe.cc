@@ -44,6 +44,11 @@ absl::StatusOr<GroupInfo> Info(const Analysis& group, const v1::Group& knobs,
   info.aligned = use->aligned;
   info.launches = use->launches;
   info.blocks = use->blocks;
+  info.threads = use->threads;
+  info.shared_bytes = use->shared_bytes;
+  info.registers = use->registers;
+  info.passes = use->passes;
+  info.kept = use->kept;
   info.workspace_bytes = use->workspace_bytes;
   info.seconds = SecondsOf(group, domain, *use, target);
   info.resolved = *std::move(resolved);

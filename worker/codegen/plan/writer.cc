@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/ir/emit.h"
+#include "worker/codegen/plan/entry.h"
 
 namespace warpsmith::codegen {
 
@@ -13,11 +14,13 @@ constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;
 
 }  // namespace
 
+std::string EntryPrefix(int root) { return StrCat("k", root, "_"); }
+
 KernelWriter::KernelWriter(const graph::Graph& graph, int root, bool programmatic, Storage& storage,
                            v1::Plan& plan)
     : graph_(graph),
       root_(graph.tensors[root].name),
-      base_(StrCat("k", root, "_", Identifier(root_))),
+      base_(StrCat(EntryPrefix(root), Identifier(root_))),
       glue_(StrCat("G", root)),
       programmatic_(programmatic),
       storage_(storage),
