@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "worker/device/cuda_clock.h"
 #include "worker/device/cuda_context.h"
+#include "worker/device/cuda_counters.h"
 #include "worker/device/cuda_memory.h"
 #include "worker/device/cuda_program.h"
 #include "worker/device/cuda_roof.h"
@@ -18,7 +19,8 @@
 namespace warpsmith::device {
 namespace {
 
-constexpr int kMaxCluster = 16;  // of Hopper and later, with the non-portable sizes
+constexpr int kMaxCluster = 16;     // of Hopper and later, with the non-portable sizes
+constexpr int kLaunchesAFlush = 6;  // with their events, while one flush runs
 
 // As WS_CUDA, of the device's clock.
 #define WS_CLOCK(call)                                                                   \
@@ -51,6 +53,9 @@ class CudaDevice : public Device {
                                                 const Binary& binary) override;
   absl::Status Run(Program& program, absl::Duration limit) override;
   absl::StatusOr<double> Time(Program& program, absl::Duration limit, Launching how) override;
+  absl::StatusOr<std::vector<double>> TimeLaunches(Program& program, absl::Duration limit) override;
+  absl::StatusOr<std::vector<std::optional<v1::Counters>>> Count(Program& program,
+                                                                 absl::Duration limit) override;
   absl::Status Settle(absl::Duration limit) override;
   double SmClockMhz() override { return nvml_ == nullptr ? 0 : nvml_->SmClockMhz(); }
   absl::StatusOr<graph::Roof> MeasureRoof() override;
@@ -62,17 +67,24 @@ class CudaDevice : public Device {
   absl::StatusOr<CudaProgram*> Own(Program& program) const;
   // Waits for the clock's end event; DeadlineExceeded loses the device.
   absl::Status Await(absl::Duration limit);
+  // As many events as are wanted, kept for the next time.
+  absl::Status MakeEvents(size_t count);
 
   const std::shared_ptr<CudaContext> context_;
   const std::string nvrtc_;
   DeviceInfo info_;
   std::unique_ptr<Nvml> nvml_;
   cuda::Clock clock_;
-  int64_t total_bytes_ = 0;  // that the card has, limited or not
+  std::vector<cuda::Event> events_;  // between launches
+  std::unique_ptr<CudaCounters> counters_;
+  absl::Status no_counters_;  // why there are none; asked once
+  int64_t total_bytes_ = 0;   // that the card has, limited or not
 };
 
 CudaDevice::~CudaDevice() {
-  if (!context_->lost()) clock_.Close();
+  if (context_->lost()) return;
+  clock_.Close();
+  for (cuda::Event event : events_) context_->driver().EventDestroy(event);
 }
 
 absl::StatusOr<int> CudaDevice::Attribute(cuda::DeviceAttribute attribute) {
@@ -291,6 +303,70 @@ absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit, 
   double seconds = 0;
   WS_CLOCK(Seconds(&seconds));
   return seconds;
+}
+
+absl::Status CudaDevice::MakeEvents(size_t count) {
+  while (events_.size() < count) {
+    cuda::Event event = nullptr;
+    WS_CUDA(*context_, EventCreate(&event, 0));
+    events_.push_back(event);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<double>> CudaDevice::TimeLaunches(Program& program,
+                                                             absl::Duration limit) {
+  auto own = Own(program);
+  if (!own.ok()) return own.status();
+  const auto& steps = (*own)->plan().steps();
+  const auto launches = static_cast<size_t>(std::count_if(
+      steps.begin(), steps.end(), [](const v1::Step& step) { return step.has_launch(); }));
+  if (absl::Status status = MakeEvents(2 * launches); !status.ok()) return status;
+  WS_CLOCK(Begin(Launching::kHidden));
+  // Launching stays hidden as long as the flushes take.
+  for (size_t i = 0; i < launches / kLaunchesAFlush; ++i) WS_CLOCK(Flush());
+  absl::Status status = (*own)->LaunchApart([&](int kernel, const auto& launch) -> absl::Status {
+    WS_CUDA(*context_, EventRecord(events_[2 * kernel], context_->stream()));
+    if (absl::Status launched = launch(); !launched.ok()) return launched;
+    WS_CUDA(*context_, EventRecord(events_[2 * kernel + 1], context_->stream()));
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  WS_CLOCK(End());
+  if (absl::Status ended = Await(limit); !ended.ok()) return ended;
+  std::vector<double> seconds(launches, 0);
+  for (size_t i = 0; i < launches; ++i) {
+    float milliseconds = 0;
+    WS_CUDA(*context_, EventElapsedTime(&milliseconds, events_[2 * i], events_[2 * i + 1]));
+    seconds[i] = milliseconds / 1e3;
+  }
+  return seconds;
+}
+
+absl::StatusOr<std::vector<std::optional<v1::Counters>>> CudaDevice::Count(Program& program,
+                                                                           absl::Duration limit) {
+  auto own = Own(program);
+  if (!own.ok()) return own.status();
+  if (!no_counters_.ok()) return no_counters_;
+  if (counters_ == nullptr) {
+    auto counters = CudaCounters::Make(context_, nvrtc_);
+    if (!counters.ok()) return no_counters_ = counters.status();
+    counters_ = *std::move(counters);
+  }
+  std::vector<bool> counted;
+  for (const v1::Step& step : (*own)->plan().steps()) {
+    if (step.has_launch()) counted.push_back(!step.launch().cooperative());
+  }
+  return counters_->Read(counted, [&](const CudaCounters::Around& around) -> absl::Status {
+    WS_CLOCK(Flush());
+    return (*own)->LaunchApart([&](int kernel, const auto& launch) {
+      return around(kernel, [&]() -> absl::Status {
+        if (absl::Status launched = launch(); !launched.ok()) return launched;
+        WS_CLOCK(End());
+        return Await(limit);
+      });
+    });
+  });
 }
 
 absl::Status CudaDevice::Settle(absl::Duration limit) {

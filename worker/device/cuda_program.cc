@@ -221,16 +221,27 @@ absl::Status CudaProgram::Bind(absl::Span<Memory* const> buffers) {
   return cuda.Synchronize();
 }
 
-absl::Status CudaProgram::Enqueue() {
+absl::Status CudaProgram::Enqueue(const Around* around) {
   CudaContext& cuda = *context_;
   auto kernel = kernels_.begin();
   for (const v1::Step& step : plan_.steps()) {
     if (step.has_launch()) {
-      const cuda::Result result = cuda.driver().LaunchKernelEx(&kernel->config, kernel->function,
-                                                               kernel->arguments.data(), nullptr);
-      ++kernel;
-      absl::Status status = cuda.Check(result, "cuLaunchKernelEx");
+      cuda::LaunchConfig config = kernel->config;
+      // Its last attribute lets it begin before the kernel before it has ended.
+      if (around != nullptr && config.attribute_count > 0 &&
+          kernel->attributes.back().id == cuda::kLaunchProgrammaticSerialization) {
+        --config.attribute_count;
+      }
+      const auto launch = [&] {
+        return cuda.Check(cuda.driver().LaunchKernelEx(&config, kernel->function,
+                                                       kernel->arguments.data(), nullptr),
+                          "cuLaunchKernelEx");
+      };
+      absl::Status status = around == nullptr
+                                ? launch()
+                                : (*around)(static_cast<int>(kernel - kernels_.begin()), launch);
       if (!status.ok()) return In(step.launch(), status);
+      ++kernel;
     } else if (step.has_fill() && step.fill().bytes() > 0) {
       WS_CUDA(cuda, MemsetD32Async(addresses_[step.fill().buffer()], step.fill().pattern(),
                                    step.fill().bytes() / 4, cuda.stream()));
@@ -242,7 +253,7 @@ absl::Status CudaProgram::Enqueue() {
   return absl::OkStatus();
 }
 
-absl::Status CudaProgram::Launch() {
+absl::Status CudaProgram::CheckBound() const {
   if (graph_ == nullptr) return absl::FailedPreconditionError("the program is not bound to memory");
   for (size_t i = 0; i < buffers_.size(); ++i) {
     if (buffers_[i]->address() != addresses_[i]) {
@@ -250,8 +261,18 @@ absl::Status CudaProgram::Launch() {
           absl::StrCat("buffer ", i, " has moved since the program was bound"));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status CudaProgram::Launch() {
+  if (absl::Status status = CheckBound(); !status.ok()) return status;
   WS_CUDA(*context_, GraphLaunch(graph_, context_->stream()));
   return absl::OkStatus();
+}
+
+absl::Status CudaProgram::LaunchApart(const Around& around) {
+  if (absl::Status status = CheckBound(); !status.ok()) return status;
+  return Enqueue(&around);
 }
 
 }  // namespace warpsmith::device

@@ -1,6 +1,7 @@
 // A plan on a card: its cubin loaded, its steps captured as a CUDA graph.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,11 @@ class CudaProgram : public Program {
   // Puts one run of the plan into the stream. FailedPrecondition: not bound, or a buffer has moved
   // since.
   absl::Status Launch();
+  // The same step by step, each kernel's launch within `around`, none before the last has ended.
+  using Around =
+      std::function<absl::Status(int kernel, const std::function<absl::Status()>& launch)>;
+  absl::Status LaunchApart(const Around& around);
+  const v1::Plan& plan() const { return plan_; }
 
   const CudaContext* context() const { return context_.get(); }
 
@@ -44,8 +50,9 @@ class CudaProgram : public Program {
   absl::Status CheckParameters(const v1::Launch& launch, cuda::Function function);
   absl::Status CheckResidency(const v1::Launch& launch, const Kernel& kernel,
                               const DeviceInfo& info);
-  // Puts the steps into the stream, which is being captured.
-  absl::Status Enqueue();
+  absl::Status CheckBound() const;
+  // Puts the steps into the stream, each kernel's launch within `around`; null: as they are.
+  absl::Status Enqueue(const Around* around = nullptr);
   void DropGraph();
 
   const std::shared_ptr<CudaContext> context_;

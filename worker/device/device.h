@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,15 @@ class Device {
   // Where there is no launching (the host), both ways are the same.
   virtual absl::StatusOr<double> Time(Program& program, absl::Duration limit,
                                       Launching how = Launching::kHidden) = 0;
+  // Seconds of each launch of the plan, in order, in one run with caches flushed before it: from
+  // the end of what was before it to its own end. Same errors.
+  virtual absl::StatusOr<std::vector<double>> TimeLaunches(Program& program,
+                                                           absl::Duration limit) = 0;
+  // What the device's counters say of each launch, in order; nothing of kernels whose blocks wait
+  // for each other. Runs the plan a few times, and nothing may be timed meanwhile. Unimplemented,
+  // NotFound, PermissionDenied, Internal: there are none, and the message says why. Else as Run.
+  virtual absl::StatusOr<std::vector<std::optional<v1::Counters>>> Count(Program& program,
+                                                                         absl::Duration limit) = 0;
   // Waits until nothing else uses the memory's bandwidth, at most `limit`. A driver scrubs what any
   // process frees in the background: on an H200 some 2.3 ms a GB, and kernels meanwhile run 12 %
   // slower. To be called before timing whenever much was freed.

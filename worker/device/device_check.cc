@@ -247,6 +247,66 @@ Result Timing(Bench& bench) {
       tiny_best * 1e6);
 }
 
+absl::StatusOr<double> MedianSeconds(Bench& bench, Program& program) {
+  std::vector<double> seconds;
+  for (int round = 0; round < 41; ++round) {
+    auto time = bench.device->Time(program, kRunLimit);
+    if (!time.ok()) return time.status();
+    seconds.push_back(*time);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + 20, seconds.end());
+  return seconds[20];
+}
+
+// Where a plan's time goes, and that asking does not change what is timed afterwards.
+Result Counting(Bench& bench) {
+  const int64_t ints = bench.device->info().kind == "host" ? 1 << 16 : 64 << 20;
+  const auto blocks = static_cast<uint32_t>(ints / 256);
+  auto loaded = Load(bench, PlanBuilder(kWrite)
+                                .Buffer("y", ints * 4)
+                                .Buffer("z", 1024)
+                                .Launch("write", blocks, 256, {Arg(0), Arg64(0), Arg64(ints)})
+                                .Launch("read", 1, 256, {Arg(0), Arg(1)})
+                                .Build());
+  if (!loaded.ok()) return loaded.status();
+  auto tiny = Load(bench, WritePlan(256, 0, 256).Build());
+  if (!tiny.ok()) return tiny.status();
+  RETURN_IF_ERROR(loaded->Run());
+  auto before = MedianSeconds(bench, *loaded->program);
+  auto tiny_before = MedianSeconds(bench, *tiny->program);
+  auto launches = bench.device->TimeLaunches(*loaded->program, kRunLimit);
+  for (const absl::Status& status : {before.status(), tiny_before.status(), launches.status()}) {
+    RETURN_IF_ERROR(status);
+  }
+  RETURN_IF_ERROR(Expect(launches->size() == 2 && (*launches)[1] > 0, "a time for each launch"));
+  std::string text = absl::StrFormat("%.2f us: %.2f and %.2f us", *before * 1e6,
+                                     (*launches)[0] * 1e6, (*launches)[1] * 1e6);
+  absl::Time start = absl::Now();
+  auto first = bench.device->Count(*loaded->program, kRunLimit);
+  if (!first.ok()) return absl::StrCat(text, "; no counters: ", first.status().message());
+  const double first_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+  start = absl::Now();
+  auto counters = bench.device->Count(*loaded->program, kRunLimit);
+  if (!counters.ok()) return counters.status();
+  const double again_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+  RETURN_IF_ERROR(
+      Expect(counters->size() == 2 && (*counters)[0] && (*counters)[1], "counters of each launch"));
+  const v1::Counters& c = *(*counters)[0];
+  RETURN_IF_ERROR(
+      Expect(c.dram_written_bytes() > 2.0 * static_cast<double>(ints) &&
+                 c.dram_written_bytes() < 6.0 * static_cast<double>(ints),
+             absl::StrCat("as many bytes written as there are, got ", c.ShortDebugString())));
+  auto after = MedianSeconds(bench, *loaded->program);
+  auto tiny_after = MedianSeconds(bench, *tiny->program);
+  for (const absl::Status& status : {after.status(), tiny_after.status()}) RETURN_IF_ERROR(status);
+  return absl::StrFormat(
+      "%s; counting %.0f ms, again %.0f ms: %s; read: %s; timed before and after: %.2f and %.2f "
+      "us, "
+      "1 KiB %.2f and %.2f us",
+      text, first_ms, again_ms, c.ShortDebugString(), (*counters)[1]->ShortDebugString(),
+      *before * 1e6, *after * 1e6, *tiny_before * 1e6, *tiny_after * 1e6);
+}
+
 // A kernel may ask the L2 cache to keep what it reads; it must not find it there the next time. The
 // same kernel reads memory that it has read before, and memory that it has not.
 Result KeptLines(Bench& bench) {
@@ -544,6 +604,7 @@ const struct {
     {"read of unmapped memory", ReadOfUnmapped},
     {"hang", Hang},
     {"graph timing", Timing},
+    {"launches and counters", Counting},
     {"kept lines", KeptLines},
     {"large shared memory", BigSharedMemory},
     {"cooperative launch", Cooperative},

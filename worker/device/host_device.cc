@@ -53,7 +53,9 @@ class HostProgram : public Program {
   }
 
   absl::Status Bind(absl::Span<Memory* const> buffers) override;
-  absl::Status Run(HostExecutor* executor, uint64_t seed, KernelGuard* guard) const;
+  // `launches`: takes the seconds of each; null: nobody asks.
+  absl::Status Run(HostExecutor* executor, uint64_t seed, KernelGuard* guard,
+                   std::vector<double>* launches) const;
 
   const Device* device() const { return device_; }
   const v1::Plan& plan() const { return plan_; }
@@ -167,15 +169,19 @@ absl::Status HostProgram::Bind(absl::Span<Memory* const> buffers) {
   return absl::OkStatus();
 }
 
-absl::Status HostProgram::Run(HostExecutor* executor, uint64_t seed, KernelGuard* guard) const {
+absl::Status HostProgram::Run(HostExecutor* executor, uint64_t seed, KernelGuard* guard,
+                              std::vector<double>* launches) const {
   const auto data = [&](int buffer) {
     return reinterpret_cast<char*>(buffers_[buffer]->address());
   };
   auto launch = launches_.begin();
   for (const v1::Step& step : plan_.steps()) {
     if (step.has_launch()) {
+      const auto start = std::chrono::steady_clock::now();
       absl::Status status = executor->Run((launch++)->launch, seed, guard);
       if (!status.ok()) return status;
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      if (launches != nullptr) launches->push_back(taken.count());
     } else if (step.has_fill()) {
       const uint32_t pattern = step.fill().pattern();
       char* const to = data(step.fill().buffer());
@@ -278,13 +284,29 @@ class HostDevice : public Device {
     return seconds.count();
   }
 
+  absl::StatusOr<std::vector<double>> TimeLaunches(Program& program,
+                                                   absl::Duration limit) override {
+    FlushCaches();
+    std::vector<double> seconds;
+    absl::Status status = RunProgram(program, limit, /*seed=*/0, &seconds);
+    if (!status.ok()) return status;
+    return seconds;
+  }
+
+  absl::StatusOr<std::vector<std::optional<v1::Counters>>> Count(Program&,
+                                                                 absl::Duration) override {
+    return absl::UnimplementedError("on the host nothing is counted");
+  }
+
   absl::StatusOr<graph::Roof> MeasureRoof() override {
     // Caches make it a copy in them: the fastest that there is, and of no use to tell apart.
     return graph::Roof::Of(HostCopyRate(), HostFmaRate());
   }
 
  private:
-  absl::Status RunProgram(Program& program, absl::Duration limit, uint64_t seed);
+  // `launches`: takes the seconds of each; null: nobody asks.
+  absl::Status RunProgram(Program& program, absl::Duration limit, uint64_t seed,
+                          std::vector<double>* launches = nullptr);
   // "8 bytes behind the end of buffer 2 ('y')", if that is near a buffer.
   std::string WhereIs(const HostProgram& program, uint64_t address) const;
   void FlushCaches();
@@ -308,7 +330,8 @@ class HostDevice : public Device {
   std::vector<char> flush_;
 };
 
-absl::Status HostDevice::RunProgram(Program& program, absl::Duration limit, uint64_t seed) {
+absl::Status HostDevice::RunProgram(Program& program, absl::Duration limit, uint64_t seed,
+                                    std::vector<double>* launches) {
   if (!lost_.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the device is lost since: ", lost_.message()));
@@ -322,7 +345,8 @@ absl::Status HostDevice::RunProgram(Program& program, absl::Duration limit, uint
   }
   // Memory may have been moved since.
   if (absl::Status status = loaded->Bind(loaded->buffers()); !status.ok()) return status;
-  absl::Status status = guard_.Run(limit, [&] { return loaded->Run(&executor_, seed, &guard_); });
+  absl::Status status =
+      guard_.Run(limit, [&] { return loaded->Run(&executor_, seed, &guard_, launches); });
   if (absl::IsOutOfRange(status)) {
     status = absl::OutOfRangeError(
         absl::StrCat(status.message(), WhereIs(*loaded, guard_.fault_address())));

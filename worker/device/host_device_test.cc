@@ -131,6 +131,12 @@ TEST_CASE("a kernel without synchronisation runs, and its fills and copies") {
   const auto seconds = bench.device->Time(*bench.program, kLimit);
   REQUIRE(seconds.ok());
   REQUIRE(*seconds > 0);
+  // Launches alone; there is one.
+  const auto launches = bench.device->TimeLaunches(*bench.program, kLimit);
+  REQUIRE(launches.ok());
+  REQUIRE(launches->size() == 1);
+  CHECK((*launches)[0] > 0);
+  CHECK(absl::IsUnimplemented(bench.device->Count(*bench.program, kLimit).status()));
 }
 
 TEST_CASE("barriers and shuffles meet in every order") {

@@ -21,6 +21,8 @@ constexpr int64_t kCheapPoison = int64_t{256} << 20;
 constexpr double kNarrow = 0.01;     // an interval this wide, of the median, is narrow enough
 constexpr double kFirstFactor = 20;  // of the op-by-op plan's time, while there is no incumbent
 constexpr double kConfidence = 0.95;
+constexpr char kCountersBy[] = "CUPTI range profiler";
+constexpr char kTooDear[] = "reading them took too much of the time since the problem was opened";
 constexpr int kRetries = 2;  // of a wrong run, to tell a race from a mistake
 
 Finding Against(v1::Verdict verdict, std::string reason) {
@@ -72,6 +74,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
     *verdict.mutable_timing() = TimingOf(samples);
     if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_times() = TimesOf(samples);
   }
+  if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_profile() = entry->profile;
   *verdict.mutable_accuracy() = AccuracyOf(*entry);
   if (verdict.verdict() == v1::ACCEPTED) {
     incumbent_ = std::move(entry);
@@ -133,6 +136,9 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   finding = Confirm(*entry, race ? &*race : nullptr, samples);
   if (!finding.ok() || !finding->ok()) return finding;
   finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
+  if (!finding.ok() || !finding->ok()) return finding;
+  const double since = absl::ToDoubleSeconds(absl::Now() - opened_at_);
+  finding = AddProfile(*entry, counter_seconds_ <= options_.counter_share * since);
   if (!finding.ok() || !finding->ok()) return finding;
   if (!race) return Against(v1::ACCEPTED, "the first that is right");
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
@@ -327,6 +333,32 @@ absl::StatusOr<Finding> Judge::TimeCalls(Entry& entry, int wanted, absl::Duratio
     return TimeAlone(entry, wanted, limit, &samples->called, device::Launching::kCounted);
   }
   samples->called = samples->candidate;
+  return Finding();
+}
+
+absl::StatusOr<Finding> Judge::AddProfile(Entry& entry, bool counters) {
+  v1::Profile profile;
+  profile.set_times_by(device_.info().kind == "host" ? "wall clock" : "events");
+  std::string missing = counters ? "" : kTooDear;
+  const absl::Time start = absl::Now();
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    std::vector<v1::Profile::Kernel> kernels;
+    auto finding =
+        benches_[b]->Profile(entry.plans[b], 0, HangLimit(b), counters, &kernels, &missing);
+    if (!finding.ok() || !finding->ok()) return finding;
+    for (v1::Profile::Kernel& kernel : kernels) {
+      kernel.set_workload(static_cast<int>(b));
+      if (kernel.has_counters()) {
+        profile.set_counters_by(kCountersBy);
+      } else if (missing.empty()) {
+        missing = absl::StrCat("kernel '", kernel.entry(), "': its blocks wait for each other");
+      }
+      *profile.add_kernels() = std::move(kernel);
+    }
+  }
+  profile.set_counters_missing(missing);
+  if (counters) counter_seconds_ += absl::ToDoubleSeconds(absl::Now() - start);
+  entry.profile = std::move(profile);
   return Finding();
 }
 

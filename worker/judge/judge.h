@@ -63,7 +63,10 @@ struct Options {
   // Faster than the speed of light by more than this is not believed. On the host caches make the
   // measured bandwidth no limit, so that the question is only asked of a card, or of a given roof.
   double light_slack = 1.05;
-  std::optional<graph::Roof> roof;              // instead of measuring
+  std::optional<graph::Roof> roof;  // instead of measuring
+  // Counters of a new incumbent's kernels are read while that took no more than this part of the
+  // time since the problem was opened; those of the last one are read in any case.
+  double counter_share = 0.1;
   int64_t least_workspace = int64_t{64} << 20;  // bytes that any candidate may take
   // Bytes of the device's memory that are left for what is not counted; by the device if not given.
   std::optional<int64_t> reserve;
@@ -94,6 +97,7 @@ class Judge {
     std::vector<double> run_seconds;   // wall time of its slowest guarded run, one a workload
     oracle::Errors errors;             // on ordinary data, the largest of all workloads and cases
     double ratio = 0, wide_ratio = 0;  // of errors to the reference's, ordinary and wide data
+    v1::Profile profile;               // of one that is accepted
   };
   struct Samples {  // seconds, by workload
     // Of the device, in the race or alone; and of the candidate's calls on an idle device.
@@ -134,6 +138,8 @@ class Judge {
                                    std::vector<std::vector<double>>* samples,
                                    device::Launching how = device::Launching::kHidden);
   Finding Believe(const Entry& entry) const;
+  // Where its time goes: kernel by kernel, with counters if they are affordable or wanted.
+  absl::StatusOr<Finding> AddProfile(Entry& entry, bool counters);
 
   // ---- a would-be incumbent (judge_confirm.cc) ----
   absl::StatusOr<Finding> Confirm(Entry& entry, Race* race, Samples* samples);
@@ -178,6 +184,8 @@ class Judge {
   bool native_ = false;      // the oracle is; the op-by-op plan is the baseline then
   uint32_t poisons_ = 0;     // timed replays so far
   double draw_seconds_ = 0;  // of the slowest draw so far
+  absl::Time opened_at_;
+  double counter_seconds_ = 0;  // since then
   v1::BaselineReport baselines_;
   std::unique_ptr<Entry> op_by_op_, incumbent_;
   double reference_max_error_ = 0;  // largest of the ordinary cases so far

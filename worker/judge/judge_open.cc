@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "common/problem/problem.h"
 #include "common/problem/speedup.h"
 #include "common/problem/workspace.h"
@@ -75,6 +76,8 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
       roof_ = *roof;
     }
   }
+  opened_at_ = absl::Now();
+  counter_seconds_ = 0;
   v1::JudgeOpened opened;
   opened.set_device_bytes(device_.info().memory_bytes);
   auto steps = [&]() -> absl::Status {
@@ -322,7 +325,9 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
     auto before = TimeHalf(&samples);
     if (!before.ok() || !before->ok()) return before;
     if (absl::Status s = TimeBaselinesAgain(); !s.ok()) return s;
-    return TimeHalf(&samples);
+    auto after = TimeHalf(&samples);
+    if (!after.ok() || !after->ok() || !incumbent_->profile.counters_by().empty()) return after;
+    return AddProfile(*incumbent_, /*counters=*/true);
   };
   auto finding = check();
   if (!finding.ok()) return finding.status();
@@ -332,6 +337,7 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
   *verdict.mutable_timing() = TimingOf(samples);
   *verdict.mutable_times() = TimesOf(samples);
   *verdict.mutable_accuracy() = AccuracyOf(*incumbent_);
+  *verdict.mutable_profile() = incumbent_->profile;
   verdict.set_peak_bytes(peak_bytes_);
   *final.mutable_baselines() = baselines_;
   if (!finding->ok()) return final;

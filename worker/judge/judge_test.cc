@@ -92,6 +92,35 @@ TEST_CASE("the first right plan is accepted, a faster one replaces it, a slower 
   CHECK(again.timing().samples() == 3);
 }
 
+TEST_CASE("what is accepted says where its time goes") {
+  Court court;
+  court.Open("gate");
+  const v1::Plan plan = HonestPlan("gate", kWork);
+  const v1::JudgeVerdict verdict = court.Evaluate({plan});
+  REQUIRE(verdict.verdict() == v1::ACCEPTED);
+  const v1::Profile& profile = verdict.profile();
+  INFO(profile.ShortDebugString());
+  int launches = 0;
+  for (const v1::Step& step : plan.steps()) {
+    if (!step.has_launch()) continue;
+    REQUIRE(launches < profile.kernels_size());
+    CHECK(profile.kernels(launches).entry() == step.launch().entry());
+    CHECK(profile.kernels(launches).us() > 0);
+    CHECK(profile.kernels(launches).workload() == 0);
+    CHECK_FALSE(profile.kernels(launches).has_counters());
+    ++launches;
+  }
+  CHECK(profile.kernels_size() == launches);
+  CHECK(profile.times_by() == "wall clock");
+  CHECK(profile.counters_by().empty());
+  CHECK(profile.counters_missing() == "on the host nothing is counted");
+  // What is not accepted says nothing, and the last incumbent says it once more.
+  CHECK_FALSE(court.Evaluate({HonestPlan("gate", 4 * kWork)}).has_profile());
+  const auto final = court.judge.Finalise();
+  REQUIRE(final.ok());
+  CHECK(final->verdict().profile().kernels_size() == launches);
+}
+
 TEST_CASE("faster than light is not believed") {
   Options options;
   SECTION("at one rate for all bytes") {

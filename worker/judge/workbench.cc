@@ -7,8 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
+#include "worker/judge/stats.h"
 
 namespace warpsmith::judge {
+
+// Of which a kernel's time is the median, as many as there is time for.
+constexpr int kProfileRuns = 5;
+constexpr absl::Duration kProfileLimit = absl::Milliseconds(100);
 
 using graph::Role;
 using graph::Tensor;
@@ -261,6 +266,9 @@ absl::StatusOr<Loaded> Workbench::Load(const v1::CompiledPlan& plan, int64_t all
   auto program = device_.Load(plan.plan(), binary);
   if (!program.ok()) return program.status();
   loaded.program_ = *std::move(program);
+  for (const v1::Step& step : plan.plan().steps()) {
+    if (step.has_launch()) loaded.entries_.push_back(step.launch().entry());
+  }
   return loaded;
 }
 
@@ -383,6 +391,41 @@ absl::StatusOr<Finding> Workbench::Time(Loaded& loaded, int slot, absl::Duration
   auto finding = FindingOf(seconds.status(), label_);
   if (finding.ok() && finding->ok()) finding->seconds = *seconds;
   return finding;
+}
+
+absl::StatusOr<Finding> Workbench::Profile(Loaded& loaded, int slot, absl::Duration limit,
+                                           bool counted, std::vector<v1::Profile::Kernel>* kernels,
+                                           std::string* missing) {
+  if (absl::Status s = Poison(loaded, slot, kPoisons[0]); !s.ok()) return s;
+  if (absl::Status s = Bind(loaded, slot); !s.ok()) return s;
+  cases_[slot].unlooked = true;
+  const size_t launches = loaded.entries_.size();
+  std::vector<std::vector<double>> samples(launches);
+  const absl::Time start = absl::Now();
+  for (int run = 0; run < kProfileRuns; ++run) {
+    if (run > 0 && absl::Now() - start > kProfileLimit) break;
+    auto seconds = device_.TimeLaunches(*loaded.program_, limit);
+    if (!seconds.ok()) return FindingOf(seconds.status(), label_);
+    for (size_t k = 0; k < launches; ++k) samples[k].push_back((*seconds)[k]);
+  }
+  std::vector<std::optional<v1::Counters>> counters(launches);
+  if (counted) {
+    auto read = device_.Count(*loaded.program_, limit);
+    if (read.ok()) {
+      counters = *std::move(read);
+    } else {
+      auto finding = FindingOf(read.status(), label_);
+      if (finding.ok()) return finding;  // the run's own fault
+      *missing = std::string(read.status().message());
+    }
+  }
+  for (size_t k = 0; k < launches; ++k) {
+    v1::Profile::Kernel& kernel = kernels->emplace_back();
+    kernel.set_entry(loaded.entries_[k]);
+    kernel.set_us(Median(samples[k]) * 1e6);
+    if (counters[k]) *kernel.mutable_counters() = *std::move(counters[k]);
+  }
+  return Finding();
 }
 
 }  // namespace warpsmith::judge

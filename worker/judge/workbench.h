@@ -63,6 +63,7 @@ class Loaded {
     int index;  // INPUT, PARAM, STATE: of the case's inputs; OUTPUT: of the outputs; else workspace
   };
   std::unique_ptr<device::Program> program_;
+  std::vector<std::string> entries_;  // of its launches
   std::vector<Binding> bindings_;
   std::vector<int64_t> workspace_bytes_;
   int bound_slot_ = -1;
@@ -109,6 +110,10 @@ class Workbench {
   // Seconds of one replay on the slot's case; `seconds` of the finding.
   absl::StatusOr<Finding> Time(Loaded& loaded, int slot, absl::Duration limit,
                                device::Launching how);
+  // Adds what the plan's kernels take one by one on the slot's case, medians of a few runs, and
+  // what their counters say where `counted`. Where there are no counters, `missing` says why.
+  absl::StatusOr<Finding> Profile(Loaded& loaded, int slot, absl::Duration limit, bool counted,
+                                  std::vector<v1::Profile::Kernel>* kernels, std::string* missing);
   // Poisons outputs and workspace, and puts the states back to the case's.
   absl::Status Poison(Loaded& loaded, int slot, uint32_t poison);
   // Moves the elements of the slot's inputs, weights and states of floating-point types to other
