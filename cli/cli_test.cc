@@ -172,6 +172,18 @@ TEST_CASE("gains are credited to the specialist and action that made them") {
   }
 }
 
+TEST_CASE("alarms are told and counted") {
+  v1::ListReply list;
+  AddTask(list, "r1", "a", v1::CONVERGED, 4);
+  CHECK_THAT(ResultsTable(list), !Contains("larm"));
+  list.mutable_tasks(0)->set_reason("nothing left to try");
+  list.mutable_tasks(0)->set_alarm("far from the speed of light");
+  CHECK_THAT(ResultsTable(list),
+             Contains("converged: ALARM (far from the speed of light): nothing left to try") &&
+                 Contains("1 alarm: a search has ended"));
+  CHECK_THAT(ProgressPicture(list, 1, 120, 10, false), Contains("converged, ALARM"));
+}
+
 TEST_CASE("trials and kernels are told") {
   v1::TrialBatch trials;
   v1::Trial& trial = *trials.add_trials();

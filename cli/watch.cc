@@ -53,7 +53,7 @@ int CountOver(const v1::ListReply& list) {
 // One unit of what a task is doing, for people.
 std::string Doing(const v1::Task& task) {
   if (task.state() == v1::LEASED && !task.specialist().empty()) return task.specialist();
-  return Word(task.state());
+  return task.alarm().empty() ? Word(task.state()) : Word(task.state()) + ", ALARM";
 }
 
 // As Fit; where a name is cut, its workload stays readable if it can.
@@ -146,7 +146,7 @@ std::string ProgressLines(const v1::ListReply& before, const v1::ListReply& now,
         absl::StrFormat("%7s  %s  %s  %s", Clock(elapsed_seconds), FitName(task, kNameWidth),
                         absl::StrFormat("%7s", Speedup(task.speedup())), Doing(task)));
     if (IsOver(task.state())) {
-      if (!task.reason().empty()) absl::StrAppend(&lines, ": ", task.reason());
+      if (!Note(task).empty()) absl::StrAppend(&lines, ": ", Note(task));
       absl::StrAppend(&lines, "  (", CountOver(now), "/", now.tasks_size(), " done)");
     }
     lines += "\n";

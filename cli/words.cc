@@ -46,6 +46,11 @@ std::string ProblemsOf(const v1::ListReply& list) {
 std::string Word(v1::TaskState state) { return Lower(v1::TaskState_Name(state)); }
 std::string Word(v1::Verdict verdict) { return Lower(v1::Verdict_Name(verdict)); }
 
+std::string Note(const v1::Task& task) {
+  if (task.alarm().empty()) return task.reason();
+  return absl::StrCat("ALARM (", task.alarm(), "): ", task.reason());
+}
+
 bool IsOver(v1::TaskState state) {
   return state == v1::CONVERGED || state == v1::PARKED || state == v1::FAILED;
 }
@@ -78,7 +83,7 @@ std::string ResultsTable(const v1::ListReply& list) {
             ? absl::StrCat(Microseconds(task.baseline_us()), " ", task.baseline_name())
             : "-";
     std::string state = Word(task.state());
-    if (!task.reason().empty()) absl::StrAppend(&state, ": ", task.reason());
+    if (!Note(task).empty()) absl::StrAppend(&state, ": ", Note(task));
     table.Add({problem::NameOf(task), Speedup(task.speedup()), Speedup(task.speedup_eager()),
                Microseconds(task.graph_us()), baseline, Microseconds(task.best_us()),
                Percent(task.best_us() > 0 ? task.light_us() / task.best_us() : 0),
@@ -88,6 +93,12 @@ std::string ResultsTable(const v1::ListReply& list) {
   absl::StrAppend(&text, "\n", ProblemsOf(list), ", geometric mean ", Speedup(GeomeanSpeedup(list)),
                   " over the strongest baseline (1 where nothing is better), ",
                   Speedup(GeomeanOverEager(list)), " over eager\n");
+  const auto alarms = std::count_if(list.tasks().begin(), list.tasks().end(),
+                                    [](const v1::Task& task) { return !task.alarm().empty(); });
+  if (alarms > 0) {
+    absl::StrAppend(&text, Counted(alarms, "alarm"),
+                    ": a search has ended, and what it found is poor\n");
+  }
   return text;
 }
 

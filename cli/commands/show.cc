@@ -21,7 +21,7 @@ std::string Heading(const std::string& title) { return absl::StrCat("\n", title,
 
 void PrintSummary(const v1::Task& task) {
   std::cout << task.id() << "  " << Word(task.state());
-  if (!task.reason().empty()) std::cout << ": " << task.reason();
+  if (!Note(task).empty()) std::cout << ": " << Note(task);
   std::cout << "\n";
   std::cout << "  spent " << Clock(task.seconds_spent()) << " of " << Clock(task.seconds_budget())
             << " in " << Counted(task.slices(), "slice") << ", " << Counted(task.trials(), "trial")
@@ -68,7 +68,9 @@ void PrintIncumbent(const v1::Incumbent& incumbent) {
             << timing.samples() << " samples)\n";
   if (incumbent.light_us() > 0 && timing.median_us() > 0) {
     std::cout << "  " << Percent(incumbent.light_us() / timing.median_us())
-              << " of the speed of light (" << Microseconds(incumbent.light_us()) << ")\n";
+              << " of the speed of light (" << Microseconds(incumbent.light_us()) << ")";
+    if (!incumbent.held_by().empty()) std::cout << ", held by " << incumbent.held_by();
+    std::cout << "\n";
   }
   std::cout << "  peak memory " << Bytes(static_cast<double>(incumbent.peak_bytes())) << ", trial "
             << incumbent.trial().id() << "\n";

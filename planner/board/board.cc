@@ -127,7 +127,12 @@ std::string Headline(const v1::Run& run, const Tasks& tasks) {
                   tasks.size() == 1 ? " task: " : " tasks: ", CountsByState(tasks), ". ", trials,
                   " trials in ", absl::StrFormat("%.0f", seconds), " GPU seconds, budget ",
                   absl::StrFormat("%.0f", run.seconds_per_task()), " s a task, policy ",
-                  Plain(run.policy()), ".\n\n");
+                  Plain(run.policy()), ".\n");
+  if (run.alarms() > 0) {
+    absl::StrAppend(&text, "**", run.alarms(), run.alarms() == 1 ? " alarm**" : " alarms**",
+                    ": a search has ended, and what it found is poor; the note says why.\n");
+  }
+  text += "\n";
   return text;
 }
 
@@ -145,7 +150,8 @@ std::string Row(const v1::Task& task) {
       absl::StrCat(task.trials()),
       absl::StrFormat("%.0f s", task.seconds_spent()),
       OrDash(Plain(task.specialist())),
-      Plain(task.reason()),
+      absl::StrCat(task.alarm().empty() ? "" : "**alarm** (" + Plain(task.alarm()) + "): ",
+                   Plain(task.reason())),
   };
   return absl::StrCat("| ", absl::StrJoin(cells, " | "), " |\n");
 }

@@ -102,6 +102,18 @@ TEST_CASE("a run's headline, table and lessons") {
   CHECK(page == Render(state));
 }
 
+TEST_CASE("alarms stand in the headline and in the note") {
+  v1::PlannerState state;
+  v1::TaskRecord& poor = AddTask(state, "poor", v1::CONVERGED, 1.5, 2.25);
+  poor.mutable_task()->set_reason("nothing left to try, at 28 % of the speed of light");
+  CHECK_THAT(Render(state), !Contains("alarm"));
+  poor.mutable_task()->set_alarm("far from the speed of light");
+  state.mutable_runs(0)->mutable_run()->set_alarms(1);
+  CHECK_THAT(Render(state),
+             Contains("**1 alarm**: a search has ended") &&
+                 Contains("| **alarm** (far from the speed of light): nothing left to try, at"));
+}
+
 TEST_CASE("workers that are not up say why") {
   v1::PlannerState state;
   v1::WorkerRecord& worker = *state.add_workers();

@@ -82,13 +82,14 @@ void Core::Emit(Context& context, v1::Event event) {
 }
 
 void Core::Move(Context& context, const std::string& task_id, v1::TaskState state,
-                std::string reason, double budget) {
+                std::string reason, double budget, std::string alarm) {
   v1::Event event;
   v1::TaskMoved& moved = *event.mutable_task_moved();
   moved.set_task_id(task_id);
   moved.set_state(state);
   moved.set_reason(std::move(reason));
   moved.set_seconds_budget(budget);
+  moved.set_alarm(std::move(alarm));
   Emit(context, std::move(event));
 }
 

@@ -50,6 +50,10 @@ inline constexpr int kMaxLosses = 3;
 inline constexpr int kMaxFailures = 3;
 // Nearer to the speed of light there is nothing to win.
 inline constexpr double kAtLight = 0.99;
+// A search on a card that ends by itself below this share of the speed of light raises an alarm;
+// and any that ends with something slower than the strongest baseline by more than noise.
+inline constexpr double kPoorLight = 0.6;
+inline constexpr double kPoorSpeedup = 0.97;
 // A slice costs at least this much of the budget, so that every task ends.
 inline constexpr double kMinChargeSeconds = 1;
 // A lease that its worker still speaks of after kOverdueFactor times its seconds and kOverdueMs has
@@ -191,7 +195,7 @@ class Core {
 
   void Emit(Context& context, v1::Event event);
   void Move(Context& context, const std::string& task_id, v1::TaskState state, std::string reason,
-            double budget = 0);
+            double budget = 0, std::string alarm = "");
 
   absl::Status CheckSubmit(const Submit& command) const;
   bool IsRunOf(const v1::Run& run, const Submit& command) const;

@@ -37,15 +37,16 @@ class Bench {
   }
   SynchronizeAnswer Sync(const Synchronize& command) { return Do(command); }
   // Joins and takes the first lease.
-  Grant Take(const std::string& worker) {
-    const SynchronizeAnswer answer = Sync(SyncOf(worker, ""));
+  Grant Take(const std::string& worker, const std::string& arch = "host") {
+    const SynchronizeAnswer answer = Sync(SyncOf(worker, "", 1, arch));
     session[worker] = answer.session_id;
     REQUIRE(answer.start.size() == 1);
     return answer.start[0];
   }
   SynchronizeAnswer Report(const std::string& worker, std::vector<v1::LeaseStatus> leases,
-                           std::vector<Result> results = {}, int slots = 0) {
-    Synchronize sync = SyncOf(worker, session[worker], slots);
+                           std::vector<Result> results = {}, int slots = 0,
+                           const std::string& arch = "host") {
+    Synchronize sync = SyncOf(worker, session[worker], slots, arch);
     sync.leases = std::move(leases);
     sync.results = std::move(results);
     return Sync(sync);
@@ -347,6 +348,61 @@ TEST_CASE("a task comes to rest for one of these reasons") {
   CHECK(bench.Task("r1/a@host").state() == c.state);
   CHECK_THAT(bench.Task("r1/a@host").reason(), Catch::Contains(c.reason));
   CHECK(bench.RunDone() == (c.state != v1::QUEUED));
+}
+
+TEST_CASE("a search that ends with something poor raises an alarm") {
+  struct Case {
+    const char* name;
+    const char* arch;
+    double speedup;  // times a tenth of the speed of light
+    bool converged;
+    double seconds;
+    const char* reason;
+    const char* alarm;  // nullptr: none
+  };
+  const Case c = GENERATE(values<Case>({
+      {"near the light", "sm_90a", 7, true, 5,
+       "no gain for long, at 70 % of the speed of light; held by launches", nullptr},
+      {"far from it", "sm_90a", 2.8, true, 5,
+       "no gain for long, at 28 % of the speed of light; held by launches",
+       "far from the speed of light"},
+      {"its budget ended it", "sm_90a", 2.8, false, 40,
+       "budget of 40 s spent, at 28 % of the speed of light", nullptr},
+      {"slower than what there is", "sm_90a", 0.5, false, 40, "budget of 40 s spent",
+       "0.50x the strongest baseline, compile"},
+      {"slower, by noise", "sm_90a", 0.98, false, 40, "budget", nullptr},
+      {"both", "sm_90a", 0.5, true, 5, "no gain for long",
+       "0.50x the strongest baseline, compile, far from the speed of light"},
+      {"the host has no light", "host", 2.8, true, 5, "no gain for long", nullptr},
+      {"slower on the host", "host", 0.5, true, 5, "no gain", "0.50x the strongest baseline"},
+  }));
+  INFO(c.name);
+  Bench bench;
+  bench.Do(SubmitOf({"a", "b"}, c.arch));
+  const std::string id = absl::StrCat("r1/a@", c.arch);
+  const Grant grant = bench.Take("w", c.arch);
+  REQUIRE(grant.task_id == id);
+  v1::LeaseStatus status = StatusOf(grant, c.seconds, true);
+  status.set_converged(c.converged);
+  if (c.converged) status.set_reason("no gain for long");
+  Result result = ResultOf(grant, "t", c.speedup);
+  result.incumbent.set_baseline_name("compile");
+  result.incumbent.set_held_by("launches");
+  bench.Report("w", {status}, {result}, 0, c.arch);
+  CHECK(bench.Task(id).state() == v1::CONVERGED);
+  CHECK_THAT(bench.Task(id).reason(), Catch::StartsWith(c.reason));
+  CHECK(bench.Task(id).held_by() == "launches");
+  const bool alarm = c.alarm != nullptr;
+  CHECK(bench.Task(id).alarm().empty() == !alarm);
+  if (alarm) CHECK_THAT(bench.Task(id).alarm(), Catch::StartsWith(c.alarm));
+  CHECK(bench.core.state().FindRun("r1")->run().alarms() == (alarm ? 1 : 0));
+  // A snapshot holds it, and a person who queues the task again clears it.
+  const v1::PlannerState snapshot = bench.core.state().ToProto();
+  CHECK(State::FromProto(snapshot).ToProto().SerializeAsString() == snapshot.SerializeAsString());
+  bench.Do(SetTask{id, v1::HELD, ""});
+  bench.Do(SetTask{id, v1::QUEUED, ""});
+  CHECK(bench.Task(id).alarm().empty());
+  CHECK(bench.core.state().FindRun("r1")->run().alarms() == 0);
 }
 
 TEST_CASE("a task that loses three workers in a row is parked with what it did") {

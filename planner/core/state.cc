@@ -63,6 +63,7 @@ State State::FromProto(const v1::PlannerState& snapshot) {
   state.sessions_ = snapshot.sessions();
   for (const v1::RunRecord& run : snapshot.runs()) {
     state.runs_[RunNumber(run.run().id())] = run;
+    state.runs_[RunNumber(run.run().id())].mutable_run()->set_alarms(0);  // counted below
     state.unfinished_[run.run().id()] = 0;
   }
   for (const v1::TaskRecord& task : snapshot.tasks()) {
@@ -152,7 +153,9 @@ void State::Index(const v1::TaskRecord& record, bool present) {
   }
   int& unfinished = unfinished_[task.run_id()];
   if (!IsAtRest(task.state())) unfinished += present ? 1 : -1;
-  runs_[RunNumber(task.run_id())].mutable_run()->set_done(unfinished == 0);
+  v1::Run& run = *runs_[RunNumber(task.run_id())].mutable_run();
+  run.set_done(unfinished == 0);
+  if (!task.alarm().empty()) run.set_alarms(run.alarms() + (present ? 1 : -1));
 }
 
 void State::Move(v1::TaskRecord& task, v1::TaskState state, const std::string& reason) {
@@ -279,6 +282,7 @@ void State::On(const v1::ResultAccepted& event) {
   task.set_baseline_name(event.baseline_name());
   task.set_peak_bytes(event.peak_bytes());
   task.set_oracle(event.oracle());
+  task.set_held_by(event.held_by());
 }
 
 void State::On(const v1::TrialsRecorded& event) {
@@ -302,6 +306,9 @@ void State::On(const v1::TaskMoved& event) {
     record.mutable_task()->set_losses(0);
     record.set_failures(0);
   }
+  Index(record, false);
+  record.mutable_task()->set_alarm(event.alarm());
+  Index(record, true);
   Move(record, event.state(), event.reason());
 }
 

@@ -46,6 +46,20 @@ bool Contains(const List& list, const std::string& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+// Why what a search ended with is poor; empty: it is not. `by_itself`: not for its budget.
+std::string AlarmOf(const v1::Task& task, double light, bool by_itself) {
+  std::string alarm;
+  if (task.speedup() > 0 && task.speedup() < kPoorSpeedup) {
+    alarm =
+        absl::StrFormat("%.2fx the strongest baseline, %s", task.speedup(), task.baseline_name());
+  }
+  // On the host caches make the measured bandwidth no limit, and its light no aim.
+  if (by_itself && light > 0 && light < kPoorLight && task.arch() != "host") {
+    absl::StrAppend(&alarm, alarm.empty() ? "" : ", ", "far from the speed of light");
+  }
+  return alarm;
+}
+
 absl::Status CheckRequest(const Synchronize& command) {
   if (!IsPlain(command.worker.id()) || !IsPlain(command.worker.arch())) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -239,7 +253,7 @@ void Core::Settle(Context& context, const v1::TaskRecord& record, const v1::Leas
   if (light >= kAtLight) {
     reason = absl::StrFormat("at %.0f %% of the speed of light", 100 * light);
   } else if (status.converged()) {
-    reason = "nothing left to try";
+    reason = status.reason().empty() ? "nothing left to try" : status.reason();
   } else if (NextSlice(task) <= 0) {
     reason = absl::StrFormat("budget of %.0f s spent", task.seconds_budget());
   } else {
@@ -249,7 +263,12 @@ void Core::Settle(Context& context, const v1::TaskRecord& record, const v1::Leas
     return Move(context, id, v1::FAILED,
                 absl::StrCat(reason, ", and no candidate passed the judge"));
   }
-  Move(context, id, v1::CONVERGED, reason);
+  const std::string alarm = AlarmOf(task, light, status.converged());
+  if (light > 0 && light < kAtLight) {
+    absl::StrAppendFormat(&reason, ", at %.0f %% of the speed of light", 100 * light);
+    if (!task.held_by().empty()) absl::StrAppend(&reason, "; held by ", task.held_by());
+  }
+  Move(context, id, v1::CONVERGED, reason, 0, alarm);
 }
 
 void Core::LoseWorker(Context& context, const std::string& worker_id, const std::string& reason) {

@@ -45,6 +45,7 @@ v1::ResultAccepted Summary(const v1::Incumbent& incumbent) {
   summary.set_best_us(trial.timing().median_us());
   summary.set_graph_us(incumbent.times().graph_us());
   summary.set_light_us(incumbent.light_us());
+  summary.set_held_by(incumbent.held_by());
   summary.set_peak_bytes(incumbent.peak_bytes());
   summary.set_oracle(trial.accuracy().oracle().empty() ? incumbent.baselines().oracle()
                                                        : trial.accuracy().oracle());

@@ -17,6 +17,7 @@
 #include "common/graph/signature.h"
 #include "common/problem/problem.h"
 #include "common/problem/workspace.h"
+#include "worker/agent/held_by.h"
 #include "worker/agent/history.h"
 #include "worker/agent/incumbent.h"
 #include "worker/agent/moves.h"
@@ -103,6 +104,7 @@ class Slice {
       if (bytes > most_bytes) {
         most_bytes = bytes;
         main_ = graphs_.back();
+        main_workload_ = static_cast<int>(graphs_.size()) - 1;
       }
     }
     if (graphs_.empty()) {
@@ -409,6 +411,7 @@ class Slice {
     best_.set_light_us(opened_.light_us());
     best_.set_peak_bytes(answer.peak_bytes);
     SetBaselines(opened_.baselines(), best_);
+    Explain();
     // What earlier slices found is not news.
     if (flight.proposal.has_value() || !lease_.incumbent().has_solution()) {
       improved_ = true;
@@ -442,6 +445,7 @@ class Slice {
   }
 
   absl::Status Finish() {
+    if (best_.has_trial()) Explain();
     if (!improved_) return absl::OkStatus();
     reporter_.OnProgress("finalising");
     auto final = evaluator_.Finalise();
@@ -463,8 +467,19 @@ class Slice {
     SetBaselines(final->baselines().baselines_size() > 0 ? final->baselines() : opened_.baselines(),
                  best_);
     best_.set_peak_bytes(std::max(best_.peak_bytes(), final->verdict().peak_bytes()));
+    if (final->verdict().profile().kernels_size() > 0) {
+      *best_.mutable_trial()->mutable_profile() = final->verdict().profile();
+    }
+    Explain();
     reporter_.OnIncumbent(best_);
     return absl::OkStatus();
+  }
+
+  // What holds the best, so far as it is known now.
+  void Explain() {
+    best_.set_held_by(HeldBy(history_.best()->state, best_.trial().timing().median_us(),
+                             best_.trial().profile(), main_workload_));
+    outcome_.held_by = best_.held_by();
   }
 
   void AddExport(const Exported& exported) {
@@ -511,6 +526,7 @@ class Slice {
   std::unique_ptr<Policy> policy_;
   std::vector<std::shared_ptr<const graph::Graph>> graphs_;  // one for each workload
   std::shared_ptr<const graph::Graph> main_;
+  int main_workload_ = 0;
   std::string signature_;  // of main_
   v1::JudgeOpened opened_;
   graph::Roof roof_;

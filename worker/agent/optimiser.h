@@ -46,6 +46,7 @@ class Reporter {
 struct Outcome {
   bool converged = false;     // nothing left to try, or at the speed of light
   std::string reason;         // one phrase: "budget spent", "at the speed of light", ...
+  std::string held_by;        // what is believed to keep the best from it (held_by.h)
   int64_t trials = 0;         // candidates reported
   int64_t judged = 0;         // of them distinct sources that the device gave a verdict on
   double seconds = 0;         // wall time of the slice, the opening included

@@ -17,8 +17,8 @@ bool IsPermanent(const absl::Status& status) {
          absl::IsUnimplemented(status);
 }
 
-// The planner answers that it does not know the worker: it has lost what it knew of it, or has given
-// it up.
+// The planner answers that it does not know the worker: it has lost what it knew of it, or has
+// given it up.
 bool SessionIsGone(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
          absl::IsUnauthenticated(status) || absl::IsAborted(status);
@@ -115,10 +115,12 @@ void Daemon::WorkOn(const v1::Lease& lease) {
   ended.seconds = absl::ToDoubleSeconds(clock_->TimeNow() - started);
   if (outcome.ok()) {
     ended.converged = outcome->converged;
+    ended.reason = outcome->reason;
     failed_tasks_.clear();
-    spdlog::info("lease {}: {} after {:.1f} s, {} trials, {} judged, first plan after {:.1f} s",
-                 lease.id(), outcome->reason, ended.seconds, outcome->trials, outcome->judged,
-                 outcome->first_plan_seconds);
+    spdlog::info(
+        "lease {}: {} after {:.1f} s, {} trials, {} judged, first plan after {:.1f} s; held by {}",
+        lease.id(), outcome->reason, ended.seconds, outcome->trials, outcome->judged,
+        outcome->first_plan_seconds, outcome->held_by);
   } else {
     ended.status = outcome.status();
     ended.permanent = IsPermanent(outcome.status());

@@ -75,6 +75,7 @@ void Session::End(const Ended& ended) {
   status_.set_finished(true);
   status_.set_seconds(ended.seconds);
   status_.set_converged(ended.converged);
+  status_.set_reason(rpc::ToUtf8(ended.reason));
   if (!ended.status.ok()) {
     status_.set_failure(rpc::ToUtf8(std::string(ended.status.message())));
     status_.set_permanent(ended.permanent);

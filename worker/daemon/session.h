@@ -35,6 +35,7 @@ struct Ended {
   absl::Status status;     // not OK: `failure`
   bool permanent = false;  // of a failure: will fail here and elsewhere
   bool converged = false;
+  std::string reason;  // why the slice ended
   double seconds = 0;
 };
 
