@@ -216,7 +216,7 @@ TEST_CASE("trials and kernels are told") {
                                         !Contains("L2 hits"));
   kernel.mutable_counters()->set_dram_read_bytes(1 << 20);
   kernel.mutable_counters()->set_issue_active(0.42);
-  CHECK_THAT(KernelsTable(profile), Contains("1.0 MiB") && Contains("42 %"));
+  CHECK_THAT(KernelsTable(profile), Contains("1.00 MiB") && Contains("42 %"));
 }
 
 TEST_CASE("progress fits the terminal, and plain lines tell only what is new") {
