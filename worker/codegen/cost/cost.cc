@@ -99,6 +99,26 @@ Point PointOf(const Analysis& group, const Domain& domain) {
       }));
 }
 
+// Bytes of the sectors that elements are written to one by one, beyond their own: where neighbours
+// in what is read are far apart in what is written, and no skeleton of boxes puts that right.
+double ScatteredBytes(const Analysis& group, const Domain& domain) {
+  constexpr double kSector = 32;
+  if (domain.elements() || !domain.pattern.known) return 0;
+  const auto& main = domain.pattern.stride;
+  const auto lanes = std::find(main.begin(), main.end(), 1) - main.begin();
+  double bytes = 0;
+  for (const Access& access : group.AccessesOf(domain)) {
+    if (!access.write || !access.affine || lanes >= static_cast<int64_t>(access.stride.size()))
+      continue;
+    const graph::Tensor& tensor = group.graph().tensors[access.tensor];
+    const bool whole = tensor.elements() >= domain.kept() * domain.reduced();
+    if (whole && access.stride[lanes] > 1) {
+      bytes += static_cast<double>(tensor.elements()) * (kSector - graph::SizeOf(tensor.type));
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
 
 double StepsOfPoint(const Analysis& group, const Domain& domain) {
@@ -114,7 +134,8 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
   const Demand& demand = group.demand();
   const double points = static_cast<double>(domain.kept()) * static_cast<double>(domain.reduced()) *
                         static_cast<double>(domain.carried());
-  double bytes = static_cast<double>(demand.bytes_read + demand.bytes_written);
+  double bytes =
+      static_cast<double>(demand.bytes_read + demand.bytes_written) + ScatteredBytes(group, domain);
   if (use.passes > 1) {
     bytes += (use.passes - 1) * (1 - use.kept) * points * use.stream_bytes *
              (use.cached ? kCachedPart : 1.0);
