@@ -427,7 +427,9 @@ class Slice {
       (void)SubmitStart(flight.trial.schedule(), "the start again, the judge had failed");
       return;
     }
-    for (const auto& schedule : {codegen::DefaultSchedule(*main_, options_.target),
+    v1::Schedule exact = codegen::DefaultSchedule(*main_, options_.target);
+    for (v1::Group& group : *exact.mutable_groups()) group.clear_precision();
+    for (const auto& schedule : {codegen::DefaultSchedule(*main_, options_.target), exact,
                                  codegen::OpByOpSchedule(*main_, options_.target)}) {
       if (history_.Tried(schedule)) continue;
       if (SubmitStart(schedule, "after a start that was not right").ok()) return;
