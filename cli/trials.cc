@@ -62,9 +62,8 @@ std::string KernelsTable(const v1::Profile& profile) {
                                    [](const auto& kernel) { return kernel.has_counters(); });
   std::vector<Table::Column> columns = {{"  kernel"}, {"time", kRight}};
   if (counted) {
-    for (const char* title :
-         {"own time", "read", "written", "of DRAM", "L2 hits", "SM active", "issuing", "warps",
-          "load/store", "conflicts", "tensor", "fp64", "special"}) {
+    for (const char* title : {"read", "written", "of DRAM", "L2 hits", "SM active", "issuing",
+                              "warps", "load/store", "conflicts", "tensor", "fp64", "special"}) {
       columns.push_back({title, kRight});
     }
   }
@@ -78,11 +77,10 @@ std::string KernelsTable(const v1::Profile& profile) {
       const v1::Counters& c = kernel.counters();
       cells.insert(
           cells.end(),
-          {Microseconds(c.gpu_us()), Bytes(c.dram_read_bytes()), Bytes(c.dram_written_bytes()),
-           Percent(c.dram_throughput()), Percent(c.l2_hit_rate()), Percent(c.sm_active()),
-           Percent(c.issue_active()), Percent(c.warps_active()), Percent(c.lsu_throughput()),
-           Percent(c.bank_conflicts()), Percent(c.tensor_active()), Percent(c.fp64_active()),
-           Percent(c.special_active())});
+          {Bytes(c.dram_read_bytes()), Bytes(c.dram_written_bytes()), Percent(c.dram_throughput()),
+           Percent(c.l2_hit_rate()), Percent(c.sm_active()), Percent(c.issue_active()),
+           Percent(c.warps_active()), Percent(c.lsu_throughput()), Percent(c.bank_conflicts()),
+           Percent(c.tensor_active()), Percent(c.fp64_active()), Percent(c.special_active())});
     }
     table.Add(std::move(cells));
   }

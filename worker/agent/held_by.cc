@@ -16,8 +16,8 @@ namespace {
 using absl::StrCat;
 using absl::StrFormat;
 
-// Part of a plan's time between kernels from which on launching is what holds it.
-constexpr double kMuchLaunching = 0.3;
+// Part of a plan's time that as many empty kernels would take, from which on launching holds it.
+constexpr double kMuchLaunching = 0.4;
 // A unit that does so much of what it could is what holds the kernel.
 constexpr double kBusy = 0.7;
 constexpr double kBusyPipe = 0.5;  // of instructions of one kind
@@ -40,10 +40,6 @@ struct Kernel {
   int spill_bytes = 0;
 };
 
-double OwnUs(const v1::Profile::Kernel& kernel) {
-  return kernel.counters().gpu_us() > 0 ? kernel.counters().gpu_us() : kernel.us();
-}
-
 std::vector<const v1::Profile::Kernel*> KernelsOf(const v1::Profile& profile, int workload) {
   std::vector<const v1::Profile::Kernel*> kernels;
   for (const auto& kernel : profile.kernels()) {
@@ -55,24 +51,15 @@ std::vector<const v1::Profile::Kernel*> KernelsOf(const v1::Profile& profile, in
 std::string Percent(double share) { return StrFormat("%.0f %%", 100 * share); }
 
 // Launching, or an empty text.
-std::string ByLaunching(const State& state, double time_us,
-                        const std::vector<const v1::Profile::Kernel*>& kernels) {
+std::string ByLaunching(const State& state, double time_us, size_t kernels) {
   const double launch_us = state.target.launch_seconds * 1e6;
-  const auto count = static_cast<double>(kernels.size());
-  if (kernels.size() == 1 && time_us < 2 * launch_us) {
-    return StrFormat("launch: one kernel of %.1f us, where an empty one takes about %.1f us",
-                     time_us, launch_us);
+  const std::string empty = StrFormat("where an empty one takes about %.1f us", launch_us);
+  if (kernels == 1 && time_us < 2 * launch_us) {
+    return StrFormat("launch: one kernel of %.1f us, %s", time_us, empty);
   }
-  double own_us = 0;
-  bool counted = true;
-  for (const auto* kernel : kernels) {
-    own_us += OwnUs(*kernel);
-    counted = counted && kernel->counters().gpu_us() > 0;
-  }
-  const double between_us = counted ? time_us - own_us : (count - 1) * launch_us;
-  if (kernels.size() < 2 || between_us < kMuchLaunching * time_us) return "";
-  return StrFormat("launches: between %d kernels go %s%.1f of %.1f us",
-                   static_cast<int>(kernels.size()), counted ? "" : "about ", between_us, time_us);
+  if (kernels < 2 || static_cast<double>(kernels) * launch_us < kMuchLaunching * time_us) return "";
+  return StrFormat("launches: %d kernels in %.1f us, %s", static_cast<int>(kernels), time_us,
+                   empty);
 }
 
 Kernel Longest(const State& state, double time_us,
@@ -83,12 +70,12 @@ Kernel Longest(const State& state, double time_us,
   const v1::Profile::Kernel* chosen = nullptr;
   double all_us = 0;
   for (const auto* kernel : kernels) {
-    all_us += OwnUs(*kernel);
-    if (chosen == nullptr || OwnUs(*kernel) > OwnUs(*chosen)) chosen = kernel;
+    all_us += kernel->us();
+    if (chosen == nullptr || kernel->us() > chosen->us()) chosen = kernel;
   }
   if (chosen != nullptr) {
     longest.name = chosen->entry();
-    longest.us = OwnUs(*chosen);
+    longest.us = chosen->us();
     longest.share = all_us > 0 ? longest.us / all_us : 1;
     if (chosen->has_counters()) longest.counters = &chosen->counters();
     for (int g = 0; g < state.schedule.groups_size(); ++g) {
@@ -207,7 +194,8 @@ std::string ByFeatures(const Kernel& kernel) {
 std::string HeldBy(const State& state, double time_us, const v1::Profile& profile, int workload) {
   if (time_us <= 0) return "";
   const auto kernels = KernelsOf(profile, workload);
-  if (const std::string launching = ByLaunching(state, time_us, kernels); !launching.empty()) {
+  if (const std::string launching = ByLaunching(state, time_us, kernels.size());
+      !launching.empty()) {
     return launching;
   }
   const Kernel kernel = Longest(state, time_us, kernels);

@@ -92,6 +92,24 @@ TEST_CASE("values become counters, whichever of them there are") {
   CHECK(few.bank_conflicts() == 0);
 }
 
+TEST_CASE("shares of a range's time become shares of its kernel's") {
+  v1::Counters counters;
+  counters.set_gpu_us(28);
+  counters.set_dram_throughput(0.06);
+  counters.set_sm_active(0.11);
+  counters.set_lsu_throughput(0.5);
+  counters.set_issue_active(0.13);
+  RelateToKernel(7, counters);
+  CHECK(counters.dram_throughput() == Approx(0.24));
+  CHECK(counters.sm_active() == Approx(0.44));
+  CHECK(counters.lsu_throughput() == 1);
+  CHECK(counters.issue_active() == 0.13);  // of cycles in which it was active
+  RelateToKernel(40, counters);
+  CHECK(counters.sm_active() == Approx(0.44));
+  // More sectors hit in one run than were asked for in the other.
+  CHECK(CountersOf({"lts__t_sector_hit_rate.pct"}, {172}).l2_hit_rate() == 1);
+}
+
 TEST_CASE("chips have the counters that are read, in few passes") {
   const auto library = cupti::Load(cupti::Candidates(""));
   if (!library.ok()) {

@@ -72,11 +72,22 @@ v1::Counters CountersOf(const std::vector<std::string>& metrics,
   v1::Counters counters;
   for (const Field& field : Fields()) {
     const auto found = by_name.find(field.metric);
-    if (found != by_name.end()) (counters.*field.set)(found->second / field.divisor);
+    if (found == by_name.end()) continue;
+    const double value = found->second / field.divisor;
+    // Parts of a ratio may come from different runs.
+    (counters.*field.set)(field.divisor == kPercent ? std::min(value, 1.0) : value);
   }
   const double wavefronts = by_name[kSharedWavefronts];
   if (wavefronts > 0) counters.set_bank_conflicts(by_name[kConflicts] / wavefronts);
   return counters;
+}
+
+void RelateToKernel(double us, v1::Counters& counters) {
+  if (us <= 0 || counters.gpu_us() <= us) return;
+  const double longer = counters.gpu_us() / us;
+  counters.set_dram_throughput(std::min(1.0, counters.dram_throughput() * longer));
+  counters.set_sm_active(std::min(1.0, counters.sm_active() * longer));
+  counters.set_lsu_throughput(std::min(1.0, counters.lsu_throughput() * longer));
 }
 
 absl::StatusOr<std::unique_ptr<CudaCounters>> CudaCounters::Make(

@@ -30,6 +30,9 @@ namespace warpsmith::device {
 std::vector<std::string> CounterMetrics();
 // From the values of those metrics, as CUPTI gives them, in any order; what is missing stays 0.
 v1::Counters CountersOf(const std::vector<std::string>& metrics, const std::vector<double>& values);
+// A range is longer than its kernel, by some 20 us: what is told of the range's time is told of the
+// kernel's, which takes `us`.
+void RelateToKernel(double us, v1::Counters& counters);
 
 class CudaCounters {
  public:

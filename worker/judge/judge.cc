@@ -22,7 +22,8 @@ constexpr double kNarrow = 0.01;     // an interval this wide, of the median, is
 constexpr double kFirstFactor = 20;  // of the op-by-op plan's time, while there is no incumbent
 constexpr double kConfidence = 0.95;
 constexpr char kCountersBy[] = "CUPTI range profiler";
-constexpr char kTooDear[] = "reading them took too much of the time since the problem was opened";
+constexpr char kTooDear[] =
+    "reading them would take more than a tenth of the time since the problem was opened";
 constexpr int kRetries = 2;  // of a wrong run, to tell a race from a mistake
 
 Finding Against(v1::Verdict verdict, std::string reason) {
@@ -138,7 +139,9 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
   if (!finding.ok() || !finding->ok()) return finding;
   const double since = absl::ToDoubleSeconds(absl::Now() - opened_at_);
-  finding = AddProfile(*entry, counter_seconds_ <= options_.counter_share * since);
+  const bool affordable =
+      counter_seconds_ + next_counter_seconds_ <= options_.counter_share * since;
+  finding = AddProfile(*entry, affordable);
   if (!finding.ok() || !finding->ok()) return finding;
   if (!race) return Against(v1::ACCEPTED, "the first that is right");
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
@@ -357,7 +360,10 @@ absl::StatusOr<Finding> Judge::AddProfile(Entry& entry, bool counters) {
     }
   }
   profile.set_counters_missing(missing);
-  if (counters) counter_seconds_ += absl::ToDoubleSeconds(absl::Now() - start);
+  if (counters) {
+    next_counter_seconds_ = absl::ToDoubleSeconds(absl::Now() - start);
+    counter_seconds_ += next_counter_seconds_;
+  }
   entry.profile = std::move(profile);
   return Finding();
 }

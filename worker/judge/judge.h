@@ -185,7 +185,9 @@ class Judge {
   uint32_t poisons_ = 0;     // timed replays so far
   double draw_seconds_ = 0;  // of the slowest draw so far
   absl::Time opened_at_;
-  double counter_seconds_ = 0;  // since then
+  double counter_seconds_ = 0;       // that counters took since then
+  double next_counter_seconds_ = 1;  // that they are expected to take: what they took last; the
+                                     // first time CUPTI starts
   v1::BaselineReport baselines_;
   std::unique_ptr<Entry> op_by_op_, incumbent_;
   double reference_max_error_ = 0;  // largest of the ordinary cases so far

@@ -93,7 +93,9 @@ TEST_CASE("the first right plan is accepted, a faster one replaces it, a slower 
 }
 
 TEST_CASE("what is accepted says where its time goes") {
-  Court court;
+  Options options;
+  options.counter_share = 1e9;
+  Court court(options);
   court.Open("gate");
   const v1::Plan plan = HonestPlan("gate", kWork);
   const v1::JudgeVerdict verdict = court.Evaluate({plan});
@@ -119,6 +121,19 @@ TEST_CASE("what is accepted says where its time goes") {
   const auto final = court.judge.Finalise();
   REQUIRE(final.ok());
   CHECK(final->verdict().profile().kernels_size() == launches);
+}
+
+TEST_CASE("counters are not read where that costs too much, but for the last incumbent") {
+  Options options;
+  options.counter_share = 0;
+  Court court(options);
+  court.Open("gate");
+  const v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", kWork)});
+  REQUIRE(verdict.verdict() == v1::ACCEPTED);
+  CHECK(absl::StrContains(verdict.profile().counters_missing(), "more than a tenth"));
+  const auto final = court.judge.Finalise();
+  REQUIRE(final.ok());
+  CHECK(final->verdict().profile().counters_missing() == "on the host nothing is counted");
 }
 
 TEST_CASE("faster than light is not believed") {

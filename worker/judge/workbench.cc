@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
+#include "worker/device/cuda_counters.h"
 #include "worker/judge/stats.h"
 
 namespace warpsmith::judge {
@@ -423,7 +424,9 @@ absl::StatusOr<Finding> Workbench::Profile(Loaded& loaded, int slot, absl::Durat
     v1::Profile::Kernel& kernel = kernels->emplace_back();
     kernel.set_entry(loaded.entries_[k]);
     kernel.set_us(Median(samples[k]) * 1e6);
-    if (counters[k]) *kernel.mutable_counters() = *std::move(counters[k]);
+    if (!counters[k]) continue;
+    *kernel.mutable_counters() = *std::move(counters[k]);
+    device::RelateToKernel(kernel.us(), *kernel.mutable_counters());
   }
   return Finding();
 }
