@@ -6,6 +6,7 @@
 // next. The thread rows meet in shared memory, one barrier a stage (two places take turns).
 // With SPLIT > 1 that many blocks share the reduced axis and leave partial results
 // [SPLIT][outer][C] for `columns_combine`.
+// chained<S>() says that a stage adds up floats: a long sum is then cut into chains (kChain).
 //
 // V divides C. Dynamic shared memory: 2 * THREADS * V * (bytes of the largest stage's accumulators)
 // if THREAD_ROWS > 1, else none.
@@ -46,29 +47,39 @@ struct ColumnPart {
       if (k < K) g.template load<V>(column, k, kept[j]);
     }
   }
-  // f(k, values) for each of the thread's k, and pause() after every kChain of a long loop.
-  template <class F, class P>
+  // ROUNDS times UNROLL of the thread's k from `k` on, which all exist.
+  template <int ROUNDS, class F>
+  WS_DEVICE void rounds(const Column& column, Index k, F&& f) const {
+    // Two rounds' loads may be in flight together.
+#pragma unroll 2
+    for (int round = 0; round < ROUNDS; ++round, k += Index(C::kUnroll) * C::kThreadRows) {
+      Vector values[C::kUnroll];
+#pragma unroll
+      for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(column, k + Index(u) * C::kThreadRows, values[u]);
+#pragma unroll
+      for (int u = 0; u < C::kUnroll; ++u) f(k + Index(u) * C::kThreadRows, values[u]);
+    }
+  }
+  // f(k, values) for each of the thread's k. With CHAINED also pause() after every kChain of them.
+  template <bool CHAINED, class F, class P>
   WS_DEVICE void each(const Column& column, F&& f, P&& pause) const {
     if (!inside) return;
-    constexpr int kRounds = C::kUnroll < kChain ? kChain / C::kUnroll : 1;
+    constexpr Index kStep = Index(C::kUnroll) * C::kThreadRows;
 #pragma unroll
     for (int j = 0; j < C::kRegisters; ++j) {
       const Index k = first + Index(j) * C::kThreadRows;
       if (k < K) f(k, kept[j]);
     }
     Index k = first + Index(C::kRegisters) * C::kThreadRows;
-    while (k + Index(C::kUnroll - 1) * C::kThreadRows < K) {
+    if constexpr (CHAINED) {
+      constexpr int kRounds = C::kUnroll < kChain ? kChain / C::kUnroll : 1;
 #pragma unroll 1
-      for (int round = 0; round < kRounds && k + Index(C::kUnroll - 1) * C::kThreadRows < K; ++round) {
-        Vector values[C::kUnroll];
-#pragma unroll
-        for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(column, k + Index(u) * C::kThreadRows, values[u]);
-#pragma unroll
-        for (int u = 0; u < C::kUnroll; ++u) f(k + Index(u) * C::kThreadRows, values[u]);
-        k += Index(C::kUnroll) * C::kThreadRows;
+      for (; k + (kRounds * kStep - C::kThreadRows) < K; k += kRounds * kStep) {
+        rounds<kRounds>(column, k, f);
+        pause();
       }
-      pause();
     }
+    for (; k + (kStep - C::kThreadRows) < K; k += kStep) rounds<1>(column, k, f);
     if constexpr (C::kUnroll > 1) {
       for (; k < K; k += C::kThreadRows) {
         Vector values;
@@ -83,14 +94,14 @@ struct ColumnPart {
     auto take = [&](Index k, const Vector& values) { g.template accumulate<S, V>(column, k, values, acc); };
 #pragma unroll
     for (int v = 0; v < V; ++v) acc[v] = g.template identity<S>();
-    if (span <= Index(C::kRegisters + 2 * kChain) * C::kThreadRows) {
-      each(column, take, [] {});
+    if (!G::template chained<S>() || span <= Index(C::kRegisters + 2 * kChain) * C::kThreadRows) {
+      each<false>(column, take, [] {});
       return;
     }
     typename G::template Acc<S> total[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) total[v] = acc[v];
-    each(column, take, [&] {
+    each<G::template chained<S>()>(column, take, [&] {
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         G::template combine<S>(total[v], acc[v]);
@@ -170,7 +181,7 @@ WS_DEVICE void columns(const G& g, typename G::Index outer, typename G::Index K,
         if (part.inside && line == 0) g.template emit_row<V>(column);
       }
       if constexpr (G::kEmits) {
-        part.each(column, [&](Index k, const typename G::template Values<V>& values) { g.template emit<V>(column, k, values); }, [] {});
+        part.template each<false>(column, [&](Index k, const typename G::template Values<V>& values) { g.template emit<V>(column, k, values); }, [] {});
       }
     }
     if constexpr (!C::kPersistent) break;

@@ -40,6 +40,7 @@ struct G_@name {
   template <int V> static WS_DEVICE void from_shared(const char* slot, Values<V>& values) {
     ws::load<V, @type, 0>(reinterpret_cast<const @type*>(slot), values.s);
   }
+  template <int S> static WS_DEVICE constexpr bool chained() { return true; }
   template <int S> static WS_DEVICE Acc<S> identity() { return {0, 0}; }
   template <int S> static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) { a.sum += b.sum; a.squares += b.squares; }
   template <int S, int V> WS_DEVICE void accumulate(const Row& row, Index, const Values<V>& values, Acc<S>& acc) const {

@@ -19,6 +19,8 @@
 //
 // Dynamic shared memory: RowsConfig::kScratchBytes + SHARED_VECTORS * THREADS * V * kStreamBytes.
 //
+// chained<S>() says that a stage adds up floats: a long sum is then cut into chains (kChain).
+//
 // Rows that start anywhere (G::kRagged): head(row) elements before the first aligned vector and the
 // elements behind the last are single elements of the first 2 * V threads of the row.
 #pragma once
@@ -193,26 +195,36 @@ struct RowPart {
     load_edge(row, h);
   }
 
-  // Calls f(k, values) for the vectors that are read again (edges are kept), and pause() after every
-  // kChain of them.
-  template <class F, class P>
+  // ROUNDS times UNROLL of the thread's vectors from number v on, which all exist.
+  template <int ROUNDS, class F>
+  WS_DEVICE void rounds(const typename G::Row& row, int head, Index v, F&& f) const {
+    // Two rounds' loads may be in flight together.
+#pragma unroll 2
+    for (int round = 0; round < ROUNDS; ++round, v += Index(C::kUnroll) * T) {
+      Vector values[C::kUnroll];
+#pragma unroll
+      for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(row, head + (v + Index(u) * T) * V, values[u]);
+#pragma unroll
+      for (int u = 0; u < C::kUnroll; ++u) f(head + (v + Index(u) * T) * V, values[u]);
+    }
+  }
+  // Calls f(k, values) for the vectors that are read again (edges are kept). With CHAINED also pause()
+  // after every kChain of them.
+  template <bool CHAINED, class F, class P>
   WS_DEVICE void rest(const typename G::Row& row, int head, F&& f, P&& pause) const {
     const Index n = vectors(head);
     if (Index(kKept) * T >= (G::kRagged ? K / V : n)) return;
-    constexpr int kRounds = C::kUnroll < kChain ? kChain / C::kUnroll : 1;
+    constexpr Index kStep = Index(C::kUnroll) * T;
     Index v = Index(kKept) * T + t;
-    while (v + Index(C::kUnroll - 1) * T < n) {
+    if constexpr (CHAINED) {
+      constexpr int kRounds = C::kUnroll < kChain ? kChain / C::kUnroll : 1;
 #pragma unroll 1
-      for (int round = 0; round < kRounds && v + Index(C::kUnroll - 1) * T < n; ++round) {
-        Vector values[C::kUnroll];
-#pragma unroll
-        for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(row, head + (v + Index(u) * T) * V, values[u]);
-#pragma unroll
-        for (int u = 0; u < C::kUnroll; ++u) f(head + (v + Index(u) * T) * V, values[u]);
-        v += Index(C::kUnroll) * T;
+      for (; v + (kRounds * kStep - T) < n; v += kRounds * kStep) {
+        rounds<kRounds>(row, head, v, f);
+        pause();
       }
-      pause();
     }
+    for (; v + (kStep - T) < n; v += kStep) rounds<1>(row, head, v, f);
     if constexpr (C::kUnroll > 1) {
       for (; v < n; v += T) {
         Vector values;
@@ -249,12 +261,12 @@ struct RowPart {
       }
     }
     auto take = [&](Index k, const Vector& values) { g.template accumulate<S, V>(row, k, values, acc); };
-    if (K / V <= Index(kKept + 2 * kChain) * T) {
-      rest(row, h, take, [] {});
+    if (!G::template chained<S>() || K / V <= Index(kKept + 2 * kChain) * T) {
+      rest<false>(row, h, take, [] {});
     } else {
       auto total = acc;
       acc = g.template identity<S>();
-      rest(row, h, take, [&] {
+      rest<G::template chained<S>()>(row, h, take, [&] {
         G::template combine<S>(total, acc);
         acc = g.template identity<S>();
       });
@@ -271,7 +283,7 @@ struct RowPart {
     const int h = head(row);
     const int hn = REFILL ? head(next) : 0;
     const Index n = vectors(h);
-    if constexpr (G::kEmits) rest(row, h, [&](Index k, const Vector& values) { g.template emit<V>(row, k, values); }, [] {});
+    if constexpr (G::kEmits) rest<false>(row, h, [&](Index k, const Vector& values) { g.template emit<V>(row, k, values); }, [] {});
 #pragma unroll 1
     for (int j = 0; j < C::kShared; j += kTogether) {
       if constexpr (G::kEmits) {
@@ -459,6 +471,7 @@ struct RowsAtOnce {
 #pragma unroll
     for (int i = 0; i < R; ++i) G::template from_shared<V>(slot + i * (V * G::kStreamBytes), values.r[i]);
   }
+  template <int S> static WS_DEVICE constexpr bool chained() { return G::template chained<S>(); }
   template <int S> static WS_DEVICE Acc<S> identity() {
     Acc<S> acc;
 #pragma unroll

@@ -90,7 +90,7 @@ class StagedGlue {
   std::string EmitRowBody();
 
   std::string AccStructs() const;
-  std::string StaticFunctions() const;  // identity and combine
+  std::string StaticFunctions() const;  // chained, identity and combine
   std::string RowStruct() const;        // its members
 
   bool HasRoots(bool row) const;

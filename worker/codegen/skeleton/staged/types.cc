@@ -32,6 +32,14 @@ std::string StagedGlue::AccStructs() const {
 
 std::string StagedGlue::StaticFunctions() const {
   Text text;
+  unsigned chained = 0;
+  for (size_t stage = 0; stage < stages_.size(); ++stage) {
+    for (const StageReduce& s : stages_[stage]) {
+      if (IsRunningSum(s.reduction) || s.reduction.online) chained |= 1u << stage;
+    }
+  }
+  text.Line(StrCat("template <int S> static WS_DEVICE constexpr bool chained() { return ", chained,
+                   "u >> S & 1; }"));
   text.Line("template <int S>");
   text.Open("static WS_DEVICE Acc<S> identity() {");
   text.Line("Acc<S> acc;");
