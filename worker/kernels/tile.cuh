@@ -87,6 +87,29 @@ struct TileOrder {
       if (d == GROUPED) x[d] *= GROUP;
     }
   }
+  // How much further than straight on the next line's first element lies in shared memory behind the last
+  // of the fastest axis. Not beyond an axis in groups.
+  template <class PLACE>
+  static WS_DEVICE int jump(const int (&x)[C::kRank]) {
+    int p = -radix(kFastest) * int(PLACE::at(kFastest));
+    bool carry = true;
+#pragma unroll
+    for (int k = 1; k < C::kRank; ++k) {
+      const int d = int(ORDER::at(k));
+      if (radix(d) == 1 && k < C::kRank - 1) continue;
+      if (carry) p += int(PLACE::at(d));
+      carry = carry && k < C::kRank - 1 && x[d] + 1 == radix(d);
+      if (carry) p -= radix(d) * int(PLACE::at(d));
+    }
+    return p;
+  }
+  // Places of N neighbours from x on, whose first is p: straight on, and once around a corner.
+  template <class PLACE>
+  struct Around {
+    int p, left, further;
+    WS_DEVICE Around(const int (&x)[C::kRank], int p) : p(p), left(radix(kFastest) - x[kFastest]), further(jump<PLACE>(x)) {}
+    WS_DEVICE int at(int n) const { return p + n * int(PLACE::at(kFastest)) + (n >= left ? further : 0); }
+  };
   // From one element to the next, whose place in shared memory is p (axes in groups have no such place).
   template <class PLACE>
   static WS_DEVICE void next(int (&x)[C::kRank], int& p) {
@@ -198,10 +221,13 @@ struct TileStage {
     constexpr int kFast = Order::kFastest;
     constexpr int K = together(kFast, V, P);
     constexpr bool kStraight = Order::radix(kFast) % V == 0;   // a vector stays on one axis
+    constexpr bool kOnce = !kStraight && Order::radix(kFast) >= V && kFast != kLast;   // or leaves it once
     int p = position(x);
+    const typename Order::template Around<typename ST::Place> around(x, p);
 #pragma unroll
     for (int v = 0; v < V; v += K) {
-      if constexpr (!kStraight && P > 1) {
+      if constexpr (kOnce) p = around.at(v);
+      if constexpr (!kStraight && !kOnce && P > 1) {
         if (v > 0) {
           int y[kRank];
           Order::at(number + v, y);
@@ -215,7 +241,7 @@ struct TileStage {
         for (int q = 0; q < P; ++q) word[k * P + q] = values[q][v + k];
       }
       store<K * P, Element, 0>(shared_stream() + p + (kStraight ? v * int(ST::Place::at(kFast)) : 0), word);
-      if constexpr (!kStraight && P == 1) {
+      if constexpr (!kStraight && !kOnce && P == 1) {
 #pragma unroll
         for (int k = 0; k < K; ++k) Order::template next<typename ST::Place>(x, p);
       }
@@ -271,8 +297,11 @@ struct TileStage {
 #pragma unroll
     for (int d = 0; d < kRank; ++d) y[d] = x[d];
     int p = position(x);
+    constexpr bool kOnce = !kStraight && P == 1 && C::Tile::at(kLast) >= W;   // a vector leaves its axis once
+    const typename WRITE_ORDER::template Around<typename ST::Place> around(x, p);
 #pragma unroll
     for (int w = 0; w < W; w += K) {
+      if constexpr (kOnce) p = around.at(w);
       if constexpr (!kStraight && P > 1) {
         if (w > 0) {
           WRITE_ORDER::at(number + w, y);
@@ -284,7 +313,7 @@ struct TileStage {
       load<K, Element, 0>(from + p + (kStraight ? (P > 1 ? w / P * kPlace + w % P : w * kPlace) : 0), word);
 #pragma unroll
       for (int k = 0; k < K; ++k) values[w + k] = word[k];
-      if constexpr (!kStraight && P == 1) {
+      if constexpr (!kStraight && !kOnce && P == 1) {
 #pragma unroll
         for (int k = 0; k < K; ++k) WRITE_ORDER::template next<typename ST::Place>(y, p);
       }
@@ -306,15 +335,18 @@ struct TileStage {
     } else {
       // A run of one axis: neighbours lie a constant apart.
       constexpr bool kStraight = P == 1 && C::kRun == 1;
+      constexpr bool kOnce = !kStraight && P == 1 && C::Tile::at(kLast) >= W;
       int p = position(x);
+      const typename WRITE_ORDER::template Around<typename ST::Place> around(x, p);
 #pragma unroll
       for (int w = 0; w < W; ++w) {
+        if constexpr (kOnce) p = around.at(w);
         if (w > 0 && !kStraight && P > 1) {
           WRITE_ORDER::at(number + w, x);
           p = position(x);
         }
         values[w] = from[p + (kStraight ? w * int(ST::Place::at(kLast)) : 0)];
-        if constexpr (!kStraight && P == 1) WRITE_ORDER::template next<typename ST::Place>(x, p);
+        if constexpr (!kStraight && !kOnce && P == 1) WRITE_ORDER::template next<typename ST::Place>(x, p);
       }
     }
   }
@@ -378,44 +410,68 @@ WS_DEVICE void tile_write(const G& g, const TileBox<C, G>& box) {
   }
 }
 
-// Writes a box whose lines begin anywhere.
+// A box whose lines begin anywhere: the last RUN axes of the box are a line, and boxes may cut its slowest.
 template <class G, class C, class ORDER, class STAGES>
-WS_DEVICE void tile_write_anywhere(const G& g, const TileBox<C, G>& box) {
+struct TileLines {
   using Index = typename G::Index;
-  constexpr int W = C::kWrite, kFirst = C::kRank - C::kRun;   // the run's slowest axis: boxes may cut it
-  constexpr int kInner = int(C::Tile::product(kFirst + 1)), kLine = kInner * int(C::Tile::at(kFirst));
-  constexpr int kInLine = (kLine + W - 2) / W + 1, kVectors = C::kElements / kLine * kInLine;
-  const Index left = Index(C::Extents::at(kFirst)) - box.origin[kFirst];
-  const int length = left < Index(C::Tile::at(kFirst)) ? int(left) * kInner : kLine;
-#pragma unroll 4
-  for (int turn = 0; turn < (kVectors + C::kThreads - 1) / C::kThreads; ++turn) {
-    const int vector = turn * C::kThreads + thread();
-    if (kVectors % C::kThreads != 0 && vector >= kVectors) break;
-    const int line = vector / kInLine * kLine;
+  static constexpr int W = C::kWrite, kFirst = C::kRank - C::kRun;
+  static constexpr int kInner = int(C::Tile::product(kFirst + 1)), kLine = kInner * int(C::Tile::at(kFirst));
+  static constexpr int kLines = C::kElements / kLine;
+  const G& g;
+  const TileBox<C, G>& box;
+  int length;   // of a line that is there
+
+  WS_DEVICE TileLines(const G& g, const TileBox<C, G>& box) : g(g), box(box) {
+    const Index left = Index(C::Extents::at(kFirst)) - box.origin[kFirst];
+    length = left < Index(C::Tile::at(kFirst)) ? int(left) * kInner : kLine;
+  }
+  // The number of a line's first output; false if it does not exist.
+  WS_DEVICE bool begins(int line, Index& begin) const {
     int x[C::kRank];
     Index c[C::kRank];
-    ORDER::at(line, x);
-    if (!box.coordinates(x, c)) continue;
-    const Index begin = TileBox<C, G>::linear(c);
-    const int at = vector % kInLine * W - int(begin % W);     // in the line
-    if (at >= 0 && at + W <= length) {
-      ORDER::at(line + at, x);
-      box.coordinates(x, c);
-      typename G::template Staged<W> staged;
-      STAGES::template take_anywhere<W, ORDER>(line + at, staged);
-      g.template emit<W>(c, begin + at, staged);
-    } else {
-#pragma unroll 1
-      for (int v = at < 0 ? 0 : at; v < at + W && v < length; ++v) {
-        ORDER::at(line + v, x);
-        box.coordinates(x, c);
-        typename G::template Staged<1> staged;
-        STAGES::template take_anywhere<1, ORDER>(line + v, staged);
-        g.template emit<1>(c, begin + v, staged);
-      }
+    ORDER::at(line * kLine, x);
+    const bool there = box.coordinates(x, c);
+    begin = TileBox<C, G>::linear(c);
+    return there;
+  }
+  // N outputs from place `at` of the line on.
+  template <int N>
+  WS_DEVICE void write(int line, int at, Index begin) const {
+    int x[C::kRank];
+    Index c[C::kRank];
+    ORDER::at(line * kLine + at, x);
+    box.coordinates(x, c);
+    typename G::template Staged<N> staged;
+    STAGES::template take_anywhere<N, ORDER>(line * kLine + at, staged);
+    g.template emit<N>(c, begin + at, staged);
+  }
+  // Vectors of memory that lie within a line.
+  WS_DEVICE void vectors() const {
+    constexpr int kInLine = kLine / W, kVectors = kLines * kInLine;
+#pragma unroll 4
+    for (int turn = 0; turn < (kVectors + C::kThreads - 1) / C::kThreads; ++turn) {
+      const int vector = turn * C::kThreads + thread(), line = vector / kInLine;
+      if (kVectors % C::kThreads != 0 && vector >= kVectors) break;
+      Index begin;
+      if (!begins(line, begin)) continue;
+      const int at = vector % kInLine * W + int((W - begin % W) % W);
+      if (at + W <= length) write<W>(line, at, begin);
     }
   }
-}
+  // What is left of lines at their ends: single elements, of threads that have nothing else to do then.
+  WS_DEVICE void ends() const {
+    constexpr int kEnds = 2 * (W - 1);
+#pragma unroll 1
+    for (int number = thread(); number < kLines * kEnds; number += C::kThreads) {
+      const int line = number / kEnds, end = number % kEnds;
+      Index begin;
+      if (!begins(line, begin)) continue;
+      const int head = int((W - begin % W) % W), whole = length > head ? (length - head) / W * W : 0;
+      const int at = end < W - 1 ? end : end - (W - 1) + head + whole;
+      if (end < W - 1 ? end < head && end < length : at < length) write<1>(line, at, begin);
+    }
+  }
+};
 
 // Grid: a block for each box.
 template <class G, class C, class... STREAMS>
@@ -426,8 +482,13 @@ WS_DEVICE void tile(const G& g) {
   box.place(block());
   Stages::bring(g, box);
   sync_block();
-  if constexpr (C::kRun > 0) tile_write_anywhere<G, C, Order, Stages>(g, box);
-  else tile_write<G, C, Order, Stages>(g, box);
+  if constexpr (C::kRun > 0) {
+    const TileLines<G, C, Order, Stages> lines(g, box);
+    lines.vectors();
+    lines.ends();
+  } else {
+    tile_write<G, C, Order, Stages>(g, box);
+  }
 }
 
 }  // namespace ws

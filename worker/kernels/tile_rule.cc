@@ -292,15 +292,17 @@ double Score(const TileProblem& problem, const TileKnobs& knobs, const std::vect
   return score;
 }
 
-// The best of boxes with lines from a quarter to four times as long as wanted.
+// The best of boxes with lines from a quarter as long as wanted to as long as a box holds: where an
+// axis of few elements ends a line, all lines of a box are one run of memory.
 std::vector<int64_t> ChooseBox(const TileProblem& problem, const TileKnobs& knobs,
                                const std::vector<Side>& sides) {
   int bytes = 0;
   for (const TileInput& input : problem.inputs) bytes += input.bytes;
   std::vector<int64_t> best(problem.extents.size(), 1);
   double best_score = -1;
-  for (int64_t in = knobs.line_bytes / 4; in <= 4 * knobs.line_bytes; in *= 2) {
-    for (int64_t out = knobs.line_bytes / 4; out <= 4 * knobs.line_bytes; out *= 2) {
+  const int64_t longest = std::max(4 * knobs.line_bytes, knobs.box_bytes);
+  for (int64_t in = knobs.line_bytes / 4; in <= longest; in *= 2) {
+    for (int64_t out = knobs.line_bytes / 4; out <= longest; out *= 2) {
       for (const bool whole : {true, false}) {
         std::vector<int64_t> tile(problem.extents.size(), 1);
         for (int round = 0; round < 2; ++round) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "common/base/check.h"
 
@@ -191,10 +192,34 @@ bool Index::AddScaled(const Index& what, int64_t factor) {
   return IsExact(*this);
 }
 
+// Where m * c * (f / c), or that modulo something, stands beside m * (e % c), and e and f differ by
+// a multiple of c: what both make together, else nothing.
+std::optional<Index> JoinRemainder(const Index::Term& remainder, const Index::Term& other) {
+  const Index& e = *remainder.atom->inner;
+  const int64_t c = remainder.atom->divisor;
+  if (!IsExact(remainder.coefficient, c) || other.coefficient != remainder.coefficient * c)
+    return std::nullopt;
+  const Atom* quotient = other.atom.get();
+  int64_t modulus = 0;
+  if (quotient->kind == Atom::Kind::kMod) {
+    const Index& inner = *quotient->inner;
+    modulus = quotient->divisor;
+    if (inner.terms().size() != 1 || inner.constant() != 0 || inner.terms()[0].coefficient != 1 ||
+        !IsExact(modulus, c))
+      return std::nullopt;
+    quotient = inner.terms()[0].atom.get();
+  }
+  if (quotient->kind != Atom::Kind::kDiv || quotient->divisor != c ||
+      (*quotient->inner - e).multiple() % c != 0)
+    return std::nullopt;
+  return modulus > 0 ? FloorMod(*quotient->inner, modulus * c) : *quotient->inner;
+}
+
 // Rules over pairs of terms; each makes the sum cheaper:
 //   m * (e % c) + m * c * (e / c)               ->  m * e
 //   m * e - m * c * (e / c)                     ->  m * (e % c)
 //   m * c * ((e / c) % b) + m * (e % c)         ->  m * (e % (b * c))
+// In the first and the last what is divided may differ from e by a multiple of c.
 void Index::Simplify() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -215,6 +240,18 @@ void Index::Simplify() {
           changed = true;
           continue;
         }
+        for (size_t o = 0; o < terms_.size() && !changed; ++o) {
+          const auto joined = JoinRemainder(term, terms_[o]);
+          if (!joined.has_value()) continue;
+          Index merged = *this;
+          merged.AddTerm(term.atom, -term.coefficient);
+          merged.AddTerm(terms_[o].atom, -terms_[o].coefficient);
+          if (merged.AddScaled(*joined, term.coefficient) && CostOf(merged) < CostOf(*this)) {
+            *this = merged;
+            changed = true;
+          }
+        }
+        if (changed) continue;
         if (quotient.terms_.size() != 1 || quotient.constant_ != 0 ||
             quotient.terms_[0].coefficient != 1) {
           continue;

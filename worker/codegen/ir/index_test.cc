@@ -70,6 +70,16 @@ TEST_CASE("reshapes of row-major tensors are the identity", "[index]") {
   }
 }
 
+TEST_CASE("a vector over several lines that it holds whole is one run", "[index]") {
+  // i + j of lines of 4, and of 2 in 2: what (i + j) % 4 is does not depend on i.
+  const Index i = Index::Of(Var(0, 4000, 8)), j = Index::Of(Var(1, 8)), at = i + j;
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1000, 4}, {1000, 2, 2}}) {
+    const Index linear = Flatten(Unflatten(at, shape), shape);
+    INFO(linear.key());
+    CHECK(linear == at);
+  }
+}
+
 TEST_CASE("an aligned vector stays in its row", "[index]") {
   // i is a multiple of 4, j a lane: both lie in the same row of 8.
   const Index i = Index::Of({0, "i", {0, 60}, 4}), j = Index::Of({1, "j", {0, 3}, 1});

@@ -13,6 +13,8 @@ using absl::StrCat;
 
 // Bytes that lie together on both sides, from which on reading in the output's order wastes little.
 constexpr int64_t kWholeSectors = 64;
+// The least vector of small elements that is worth it.
+constexpr int64_t kVectorBytes = 4;
 // A tensor of less than this part of the largest one is read from caches, in whatever order.
 constexpr int64_t kSmallPart = 16;
 
@@ -37,7 +39,11 @@ bool IsTurned(const Analysis& group, const Domain& domain, const Access& access)
     if (access.stride[a] != run) break;
     run *= domain.axes[a].extent();
   }
-  return run * graph::SizeOf(tensor.type) < kWholeSectors;
+  if (run == domain.kept()) return false;
+  const int64_t bytes = graph::SizeOf(tensor.type);
+  if (run * bytes < kWholeSectors) return true;
+  // Longer lines that no vector divides: a map would read them element by element.
+  return bytes < 8 && run % std::max<int64_t>(2, kVectorBytes / bytes) != 0;
 }
 
 std::vector<Stream> StreamsOf(const Analysis& group, const Domain& domain) {
@@ -74,8 +80,7 @@ class Writer {
     auto narrow = Build(1);
     if (!narrow.ok()) return narrow.status();
     parameters_ = ParametersOf(context_, {&*wide, &*narrow});
-    bool fits = FitsInt(group_.graph(), *wide) && FitsInt(group_.graph(), *narrow) &&
-                domain_.kept() <= kMaxIntPosition;
+    bool fits = Fits(*wide) && Fits(*narrow) && domain_.kept() <= kMaxIntPosition;
     for (const Stream& stream : form_.streams)
       fits = fits && group_.graph().tensors[stream.tensor].elements() <= kMaxIntPosition;
     index_type_ = fits ? "int" : "long long";
@@ -118,6 +123,31 @@ class Writer {
   }
 
  private:
+  // Whether a load is a stream: its element comes through shared memory, from coordinates.
+  int StreamOf(ValuePtr load, const Frame& frame) const {
+    for (size_t s = 0; s < form_.streams.size(); ++s) {
+      if (load->tensor == form_.streams[s].tensor && load->args.empty() &&
+          load->index == Substitute(form_.streams[s].index, frame.axes))
+        return static_cast<int>(s);
+    }
+    return -1;
+  }
+  // Whether positions of all that is read and written otherwise fit an int.
+  bool Fits(const Kernel& kernel) const {
+    const graph::Graph& graph = group_.graph();
+    for (ValuePtr value : IndexValuesOf(kernel)) {
+      if (!FitsInt(value->index)) return false;
+    }
+    for (ValuePtr load : LoadsOf(kernel)) {
+      if (StreamOf(load, kernel.frame) < 0 && !AddressFitsInt(graph, load->tensor, load->index))
+        return false;
+    }
+    for (const Kernel::Root& root : kernel.roots) {
+      if (!AddressFitsInt(graph, root.tensor, root.address)) return false;
+    }
+    return true;
+  }
+
   absl::StatusOr<Kernel> Build(int width) const {
     return BuildKernel(group_.graph(), domain_, group_.in_memory(), ElementFrame(domain_, width));
   }
@@ -148,12 +178,8 @@ class Writer {
     const Dialect dialect = MakeDialect(context_, kernel, parameters_, index_type_);
     Emitter emit(dialect, BitOf(frame.element));
     for (ValuePtr load : LoadsOf(kernel)) {
-      for (size_t s = 0; s < form_.streams.size(); ++s) {
-        if (load->tensor != form_.streams[s].tensor || !load->args.empty() ||
-            !(load->index == Substitute(form_.streams[s].index, frame.axes)))
-          continue;
+      if (const int s = StreamOf(load, frame); s >= 0)
         emit.Bind(load, ToRegister(load->type, StrCat("staged.s", s, "[", LaneName(frame), "]")));
-      }
     }
     auto aligned = [&](const Index& index) {
       return frame.width == 1 || index.Without(frame.lane).multiple() % frame.width == 0;
