@@ -50,8 +50,8 @@ struct ColumnPart {
   // ROUNDS times UNROLL of the thread's k from `k` on, which all exist.
   template <int ROUNDS, class F>
   WS_DEVICE void rounds(const Column& column, Index k, F&& f) const {
-    // Two rounds' loads may be in flight together.
-#pragma unroll 2
+    // UNROLL loads are in flight and no more: lines of memory that lie far apart are better opened few at a time.
+#pragma unroll 1
     for (int round = 0; round < ROUNDS; ++round, k += Index(C::kUnroll) * C::kThreadRows) {
       Vector values[C::kUnroll];
 #pragma unroll
@@ -79,6 +79,7 @@ struct ColumnPart {
         pause();
       }
     }
+#pragma unroll 1
     for (; k + (kStep - C::kThreadRows) < K; k += kStep) rounds<1>(column, k, f);
     if constexpr (C::kUnroll > 1) {
       for (; k < K; k += C::kThreadRows) {

@@ -185,6 +185,8 @@ struct Fold {
   }
 
   WS_DEVICE void run(Index first, Index end) {
+    // Not unrolled further: the compiler would rather load one after the other than use more registers.
+#pragma unroll 1
     for (; first + (C::kUnroll - 1) < end; first += C::kUnroll) steps<C::kUnroll>(first);
     if constexpr (C::kUnroll > 1) {
       for (; first < end; ++first) steps<1>(first);

@@ -17,6 +17,9 @@ constexpr int64_t kMaxInt = (int64_t{1} << 31) - (int64_t{1} << 27);
 constexpr int kMaxSharedBytes = 64 << 10;
 constexpr int kMaxVectors = 16;
 constexpr int kMaxAccumulators = 32;  // of a thread, in registers
+// Steps that a thread has in flight, and accesses of 8 bytes and more: with more, more lines of
+// memory are open at once, and more registers taken, than pays.
+constexpr int kMostAccesses = 4;
 // A thread adds up no more values in one sum than this, where several blocks can share the work.
 constexpr int64_t kMaxChain = 512;
 // Of the bytes read, what partial results may cost.
@@ -90,6 +93,13 @@ int64_t StepsOf(const FoldProblem& problem, const std::vector<int64_t>& box, boo
   return count;
 }
 
+int MostSteps(const FoldKnobs& knobs) { return std::max(kMostAccesses, knobs.flight_bytes / 16); }
+// Accesses of `access` bytes that a thread has in flight, at most.
+int InFlight(const FoldKnobs& knobs, int access) {
+  const int wanted = std::max(1, knobs.flight_bytes / access);
+  return access >= 8 ? std::min(wanted, MostSteps(knobs)) : wanted;
+}
+
 // How much of the memory's speed a box promises: threads with work, width of an access, bytes in
 // flight.
 void Score(const FoldProblem& problem, const FoldKnobs& knobs, Candidate& candidate) {
@@ -97,9 +107,9 @@ void Score(const FoldProblem& problem, const FoldKnobs& knobs, Candidate& candid
   const int64_t capacity = int64_t{knobs.threads} * candidate.vector * candidate.vectors;
   const int64_t steps = StepsOf(problem, candidate.box, false);
   candidate.unroll = static_cast<int>(
-      std::clamp<int64_t>(std::min(knobs.flight_bytes / (access * candidate.vectors),
+      std::clamp<int64_t>(std::min(InFlight(knobs, access) / candidate.vectors,
                                    kMaxAccumulators / (candidate.vector * candidate.vectors)),
-                          1, std::min<int64_t>(steps, kMaxVectors)));
+                          1, std::min<int64_t>(steps, MostSteps(knobs))));
   double covered = 1;
   for (size_t d = 0; d < candidate.box.size(); ++d) {
     const int64_t extent = problem.axes[d].extent;
@@ -108,11 +118,11 @@ void Score(const FoldProblem& problem, const FoldKnobs& knobs, Candidate& candid
   }
   const double used =
       covered * static_cast<double>(Elements(candidate.box)) / static_cast<double>(capacity);
-  const double flight =
-      std::min(1.0, used * access * candidate.vectors * candidate.unroll / knobs.flight_bytes);
+  const double flight = std::min(1.0, used * candidate.vectors * candidate.unroll /
+                                          std::min(InFlight(knobs, access), MostSteps(knobs)));
   candidate.score = (0.5 + 0.5 * std::sqrt(flight)) * (0.8 + 0.2 * used) *
                         std::pow(0.94, std::log2(16.0 / access)) -
-                    0.01 * candidate.vectors / kMaxVectors;
+                    0.06 * candidate.vectors / kMaxVectors;
 }
 
 // Blocks that share a job: enough to fill the card in whole waves, as few partial results as that
@@ -183,7 +193,7 @@ absl::StatusOr<FoldChoice> ChooseFold(const FoldProblem& problem, const FoldKnob
   Candidate best;
   for (int vector = std::max(1, knobs.vector_bytes / problem.bytes); vector >= 1; vector /= 2) {
     for (int vectors = 1; vectors <= kMaxVectors; vectors *= 2) {
-      if (vectors > 1 && (vectors * vector * problem.bytes > knobs.flight_bytes ||
+      if (vectors > 1 && (vectors > InFlight(knobs, vector * problem.bytes) ||
                           vectors * vector > kMaxAccumulators))
         break;
       Candidate candidate{vector, vectors, 1, {}, -1};

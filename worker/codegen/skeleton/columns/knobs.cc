@@ -13,7 +13,7 @@ using absl::StrCat;
 // Vectors of 16 bytes that a thread keeps in registers.
 constexpr int kManyVectors = 16;
 constexpr int kMaxSplit = 4096;
-constexpr int64_t kMostInFlight = 8;
+constexpr int64_t kMostInFlight = 4;
 
 bool Passes(const Domain& domain, const ColumnsForm& form) {
   return domain.stages + (form.emits ? 1 : 0) > 1;

@@ -207,9 +207,16 @@ class Writer {
     const bool fits = FitsInt(group_.graph(), *wide) && FitsInt(group_.graph(), *narrow) &&
                       domain_.kept() * domain_.reduced() <= kMaxIntPosition;
     index_type_ = fits ? "int" : "long long";
+    const std::string coordinate_type = CoordinatesFit() ? "int" : "long long";
+    if (coordinate_type != index_type_) {
+      // Positions of more than 32 bits from coordinates of 32, which take half the registers.
+      widen_ = StrCat("const ", index_type_, " c[", rank_, "] = {at[0]");
+      for (size_t d = 1; d < rank_; ++d) absl::StrAppend(&widen_, ", at[", d, "]");
+      widen_ += "};";
+    }
     Text text;
     text.Open(StrCat("struct ", context_.name, " {"));
-    text.Line(StrCat("using Index = ", index_type_, ";"));
+    text.Line(StrCat("using Index = ", coordinate_type, ";"));
     for (const Parameter& p : parameters_) text.Line(StrCat(p.type, " ", p.name, ";"));
     text.Append(AccText(MembersOf(group_, domain_, *wide, context_.style)));
     AddElements(*wide, text);
@@ -220,6 +227,21 @@ class Writer {
   }
 
  private:
+  // Whether all that is counted fits an int: coordinates, and partial results.
+  bool CoordinatesFit() const {
+    const kernels::FoldChoice& choice = form_.choice;
+    bool fit = choice.steps <= kMaxIntPosition && choice.outputs * choice.split <= kMaxIntPosition;
+    for (const kernels::FoldAxis& axis : choice.axes) fit = fit && axis.extent <= kMaxIntPosition;
+    return fit;
+  }
+  std::string Coordinates() const {
+    return StrCat("const Index (&", widen_.empty() ? "c" : "at", ")[", rank_, "]");
+  }
+  void OpenFunction(const std::string& signature, Text& text) const {
+    text.Open(signature);
+    if (!widen_.empty()) text.Line(widen_);
+  }
+
   // load and accumulate, of V elements.
   void AddElements(const Kernel& kernel, Text& text) {
     const Frame& frame = kernel.frame;
@@ -234,8 +256,8 @@ class Writer {
       load.LoadVector(streams[i], LaneBase(streams[i]->index, frame), frame.width,
                       StrCat("values.s", i));
     text.Line("template <int V>");
-    text.Open(
-        StrCat("WS_DEVICE void load(const Index (&c)[", rank_, "], Values<V>& values) const {"));
+    OpenFunction(StrCat("WS_DEVICE void load(", Coordinates(), ", Values<V>& values) const {"),
+                 text);
     text.Append(load.Finish());
     text.Close();
 
@@ -267,8 +289,9 @@ class Writer {
     }
     CloseLanes(emit, frame);
     text.Line("template <int S, int V>");
-    text.Open(StrCat("WS_DEVICE void accumulate(const Index (&c)[", rank_,
-                     "], const Values<V>& values, Acc<S> (&acc)[V]) const {"));
+    OpenFunction(StrCat("WS_DEVICE void accumulate(", Coordinates(),
+                        ", const Values<V>& values, Acc<S> (&acc)[V]) const {"),
+                 text);
     text.Append(emit.Finish());
     text.Close();
   }
@@ -293,8 +316,8 @@ class Writer {
       const std::string value = emit.Stored(root.value);
       emit.Line(StrCat(emit.Element(root.tensor, root.address), " = ", value, ";"));
     }
-    text.Open(
-        StrCat("WS_DEVICE void emit(const Index (&c)[", rank_, "], const Acc<0>& acc) const {"));
+    OpenFunction(StrCat("WS_DEVICE void emit(", Coordinates(), ", const Acc<0>& acc) const {"),
+                 text);
     text.Append(emit.Finish());
     text.Close();
   }
@@ -331,6 +354,7 @@ class Writer {
   const size_t rank_;
   std::vector<Parameter> parameters_;
   std::string index_type_;
+  std::string widen_;  // a line, where bodies compute with more bits than coordinates have
 };
 
 class Fold : public Skeleton {
@@ -368,6 +392,8 @@ class Fold : public Skeleton {
     for (size_t a = 0; a < inner.size(); ++a) {
       if (inner[a]) kept *= domain.axes[a].extent();
     }
+    // A thread of the columns skeleton would have little to do.
+    if (domain.reduced() <= kFewSummed) return 0.7;
     return WalkOf(domain) == Walk::kAcross && kept >= kLongRun ? 0.4 : 0.7;
   }
 
@@ -477,6 +503,8 @@ class Fold : public Skeleton {
  private:
   // Elements of one run of memory.
   static constexpr int64_t kLongRun = 1024;
+  // Elements of a sum that leave the threads of other skeletons idle.
+  static constexpr int64_t kFewSummed = 16;
   static constexpr int64_t kMostSplit = 4096;
 
   static const Form& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs,
