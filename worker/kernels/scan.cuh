@@ -159,50 +159,64 @@ struct Gain {
 };
 
 inline constexpr int kMaxGain = 1 << 20;   // exponents are cut here, far beyond what anything survives
-inline constexpr float kLargest = 3.402823466e+38f, kNormal = 1.175494351e-38f;
+inline constexpr float kLargest = 3.402823466e+38f, kNormal = 1.175494351e-38f, kLeast = 1.401298464e-45f;
+inline constexpr float kHalfLeastOfNormal = 5.9604645e-8f;   // 2^-150, which rounds to zero, of 2^-126
 inline constexpr float kTame = 1.1529215e+18f;   // 2^60: products of two such, and of their inverses, are far from the ends
 
 WS_DEVICE float infinity() { return bits_float(0x7f800000u); }
-WS_DEVICE bool is_special(float m) { return m == 0 || m - m != 0; }
+WS_DEVICE bool is_special(float m) { return (float_bits(m) & 0x7f800000u) != 0x3f800000u; }   // of a Gain's m
+WS_DEVICE float power_of_two(int e) { return bits_float(static_cast<unsigned>(127 + e) << 23); }   // of normal ones
 
-// x * 2^e, saturated.
-WS_DEVICE float scaled(float x, int e) {
-  e = e < -360 ? -360 : e > 360 ? 360 : e;
-  const int third = e / 3;
-  const float by = bits_float(static_cast<unsigned>(127 + third) << 23);
-  return x * bits_float(static_cast<unsigned>(127 + e - 2 * third) << 23) * by * by;
-}
+// What takes a number to the e-th power of two of it, saturated.
+struct Scaling {
+  float some, rest;
+  WS_DEVICE explicit Scaling(int e) {
+    e = e < -360 ? -360 : e > 360 ? 360 : e;
+    const int third = e * 171 >> 9;   // so that none of the three leaves the range
+    some = power_of_two(third);
+    rest = power_of_two(e - 2 * third);
+  }
+  WS_DEVICE float of(float x) const { return x * rest * some * some; }
+};
 
-// m is a normal number, or special.
+// m is a normal number, or zero, infinite or NaN.
 WS_DEVICE void normalise(Gain& gain) {
-  if (is_special(gain.m)) return;
-  const unsigned bits = float_bits(gain.m);
-  gain.e += static_cast<int>(bits >> 23 & 255) - 127;
-  gain.e = gain.e < -kMaxGain ? -kMaxGain : gain.e > kMaxGain ? kMaxGain : gain.e;
+  const unsigned bits = float_bits(gain.m), exponent = bits >> 23 & 255;
+  if (exponent == 0 || exponent == 255) return;
+  gain.e += static_cast<int>(exponent) - 127;
   gain.m = bits_float((bits & 0x807fffffu) | 0x3f800000u);
 }
 
-// Of elements that multiply to `product`, a normal number or special, and on the way there to
-// magnitudes of `least` to `most`.
-WS_DEVICE Gain gain_of(float product, float least, float most) {
+// Of elements that multiply to `product`, a normal number or zero, infinite or NaN. Bounds count for the first.
+WS_DEVICE Gain gain_of(float product, float over, float under) {
   Gain gain = {product, 0, infinity(), 0};
-  if (is_special(product)) return gain;
   normalise(gain);
-  gain.over = kLargest / most;
-  gain.under = 1.401298464e-45f / least * 0.5f;   // 2^-150 rounds to zero
+  if (is_special(gain.m)) return gain;
+  gain.over = over;
+  gain.under = under;
   return gain;
 }
 WS_DEVICE Gain no_gain() { return {1, 0, infinity(), 0}; }
+// The same of elements that stay within kTame.
+WS_DEVICE Gain gain_of_tame(float product, float least, float most) {
+  return gain_of(product, fast_div(kLargest, most), fast_div(kNormal, least) * kHalfLeastOfNormal);
+}
 
+WS_DEVICE bool changes(const Gain& gain) {
+  return gain.m != 1 || gain.e != 0 || gain.over != infinity() || gain.under != 0;
+}
 // First `gain`, then `next`.
 WS_DEVICE void follow(Gain& gain, const Gain& next) {
+  if (!changes(next)) return;
   if (!is_special(gain.m)) {
-    const float back = 1 / abs(gain.m);
-    gain.over = minimum(gain.over, maximum(gain.under, scaled(next.over * back, -gain.e)));
-    gain.under = maximum(gain.under, minimum(gain.over, scaled(next.under * back, -gain.e)));
+    const float back = fast_div(1.0f, abs(gain.m));
+    const Scaling scaling(-gain.e);
+    gain.over = minimum(gain.over, maximum(gain.under, scaling.of(next.over * back)));
+    gain.under = maximum(gain.under, minimum(gain.over, scaling.of(next.under * back)));
   }
   gain.m *= next.m;
   gain.e += next.e;
+  gain.e = gain.e < -kMaxGain ? -kMaxGain : gain.e > kMaxGain ? kMaxGain : gain.e;
   normalise(gain);
 }
 WS_RARELY Gain followed(Gain gain, Gain next) {
@@ -211,8 +225,9 @@ WS_RARELY Gain followed(Gain gain, Gain next) {
 }
 WS_RARELY Gain followed(Gain gain, float x) {
   const float size = abs(x);
-  Gain next = gain_of(size > 0 && size < kNormal ? x * 16777216.0f : x, size, size);
-  if (size > 0 && size < kNormal) next.e -= 24;
+  const bool denormal = size > 0 && size < kNormal;
+  Gain next = gain_of(denormal ? x * 16777216.0f : x, kLargest / size, kLeast / size * 0.5f);
+  if (denormal) next.e -= 24;
   follow(gain, next);
   return gain;
 }
@@ -223,9 +238,25 @@ WS_DEVICE float through(const Gain& gain, float x) {
   if (size > gain.over) x *= infinity();
   if (size <= gain.under && size <= kLargest) x *= 0.0f;
   if (is_special(gain.m)) return x * gain.m;
-  return size > 1 ? scaled(x * (0.5f * gain.m), gain.e + 1) : scaled(x * gain.m, gain.e);
+  return size > 1 ? Scaling(gain.e + 1).of(x * (0.5f * gain.m)) : Scaling(gain.e).of(x * gain.m);
 }
+// Whether no factor but zero and infinity changes it.
+WS_DEVICE bool stays(float x) { return x == 0 || x - x != 0; }
 WS_RARELY float through_rarely(Gain gain, float x) { return through(gain, x); }
+
+// What stands before a place of the axis: of products the number, else an accumulator.
+template <class G, bool PRODUCT = G::kProduct>
+struct ScanState {
+  using Type = typename G::Acc;
+  static WS_DEVICE Type start() { return G::identity(); }
+  static WS_DEVICE Type after(const Type& before, const typename G::Acc& next) { return joined<G>(before, next); }
+};
+template <class G>
+struct ScanState<G, true> {
+  using Type = float;
+  static WS_DEVICE Type start() { return 1; }
+  static WS_DEVICE Type after(Type before, const Gain& next) { return changes(next) ? through(next, before) : before; }
+};
 
 // Elements of a vector in the scan's direction.
 template <class G, int V>
@@ -342,7 +373,7 @@ struct ScanPart : ScanElements<G, C> {
     }
   }
   // Fills `before`, and gives the warp's whole part, in every lane.
-  WS_DEVICE Acc order() {
+  WS_DEVICE Acc order(const Acc*) {
     Acc warp = G::identity();
 #pragma unroll
     for (int j = 0; j < J; ++j) {
@@ -388,11 +419,16 @@ struct ScanProductPart : ScanElements<G, C> {
 
   float before[J];     // in the warp's part, as a plain product
   float least, most;   // magnitudes of plain products there, of the row's lanes
-  bool tame, shrinks;  // of the whole warp: all are between 1 / kTame and kTame; no element is beyond 1
+  // Of the whole warp: what stands before a row's chunk stays as it is; all products are between 1 / kTame
+  // and kTame; no element is beyond 1.
+  bool lost, tame, shrinks;
 
   WS_DEVICE float factor(int j, int i) const { return this->element[j][in_order<G, V>(i)].v; }
 
-  WS_DEVICE Gain order() {
+  // Of the chunk at `carry`, what stands before it; nullptr: not known yet.
+  WS_DEVICE Gain order(const float* carry) {
+    lost = carry != nullptr && is_lost(*carry);
+    if (lost) return no_gain();
     float running = 1;
     bool own_shrink = true;
     least = most = 1;
@@ -434,7 +470,7 @@ struct ScanProductPart : ScanElements<G, C> {
     for (int d = 1; d < 32; d *= 2) wild |= shuffle_xor(wild, d);
     tame = (wild & 1) == 0;
     shrinks = (wild & 2) == 0;
-    if (tame) return gain_of(running, least, most);
+    if (tame) return gain_of_tame(running, least, most);
     if (shrinks) {
 #pragma unroll
       for (int d = 1; d < L; d *= 2) {
@@ -442,13 +478,28 @@ struct ScanProductPart : ScanElements<G, C> {
         total.e += shuffle_xor(total.e, d);
       }
       normalise(total);
-      total.under = scaled(1 / abs(total.m), -150 - total.e);
+      total.under = Scaling(-150 - total.e).of(fast_div(1.0f, abs(total.m)));
       return total;
     }
     total = no_gain();
 #pragma unroll
     for (int j = 0; j < J; ++j) total = followed(total, shuffle(lanes(j), thread() % 32 / L * L + L - 1));
     return total;
+  }
+  // Whether a product x is zero or no number, or infinite with its sign, after each of the warp's elements.
+  WS_DEVICE bool is_lost(float x) const {
+    int differs = !stays(x);
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        const float f = factor(j, i), size = x - x == 0 ? abs(f) : f;
+        differs |= !(size > 0 && size <= kLargest);
+      }
+    }
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) differs |= shuffle_xor(differs, d);
+    return differs == 0;
   }
   // What the lanes up to this one make of a product.
   WS_DEVICE Gain lanes(int j) const {
@@ -463,15 +514,15 @@ struct ScanProductPart : ScanElements<G, C> {
     return until;
   }
 
-  WS_DEVICE void store(const Cursor& at, const Gain& base) const {
-    float x = through(base, 1);
+  // Stores the chunk, x being what stands before the warp's part.
+  WS_DEVICE void store(const Cursor& at, float x) const {
     const float size = abs(x);
-    int wild = tame ? !(is_special(x) || (size <= kLargest / most && size * least >= kNormal)) : !shrinks || size > 1;
+    int wild = lost ? 0 : tame ? !(stays(x) || (size <= kLargest / most && size * least >= kNormal)) : !shrinks || size > 1;
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) wild |= shuffle_xor(wild, d);
 #pragma unroll
     for (int j = 0; j < J; ++j) {
-      float running = x * before[j];
+      float running = lost ? x : x * before[j];
       if (wild) {
         const Gain until = lanes(j), previous = shuffle_up(until, 1);
         running = thread() % L > 0 && L > 1 ? through_rarely(previous, x) : x;
@@ -496,6 +547,15 @@ template <class G, class C>
 WS_DEVICE void order_warps(const typename G::Acc* totals, typename G::Acc& before, typename G::Acc& all) {
   const int warp = thread() / 32, in_row = warp % C::kWarps;
   typename G::Acc through = totals[warp - in_row + thread() % 32 % C::kWarps];
+  if constexpr (G::kProduct) {
+    int differs = changes(through);
+#pragma unroll
+    for (int d = 1; d < C::kWarps; d *= 2) differs |= shuffle_xor(differs, d);
+    if (differs == 0) {
+      before = all = G::identity();
+      return;
+    }
+  }
   scan_lanes<G, C::kWarps>(through);
   all = shuffle(through, C::kWarps - 1);
   const typename G::Acc previous = shuffle(through, in_row > 0 ? in_row - 1 : 0);
@@ -506,6 +566,7 @@ WS_DEVICE void order_warps(const typename G::Acc* totals, typename G::Acc& befor
 template <class G, class C, class Part>
 WS_DEVICE void scan_rows_alone(Part& part, ScanCursor<G, C> at) {
   using Acc = typename G::Acc;
+  using State = ScanState<G>;
   ScanCursor<G, C> ahead = at;
 #pragma unroll 1
   for (int stage = 0; stage < C::kStages; ++stage, ahead.next()) {
@@ -513,16 +574,16 @@ WS_DEVICE void scan_rows_alone(Part& part, ScanCursor<G, C> at) {
     copy_commit();
   }
   int stage = 0, parity = 0;
-  Acc carry = G::identity();
+  typename State::Type carry = State::start();
   for (; !at.done(); at.next()) {
-    if (at.chunk == 0) carry = G::identity();
+    if (at.chunk == 0) carry = State::start();
     copy_wait<C::kStages - 1>();
     part.read(at, stage);
     part.load(ahead, stage);
     copy_commit();
     ahead.next();
     stage = stage + 1 == C::kStages ? 0 : stage + 1;
-    const Acc warp = part.order();
+    const Acc warp = part.order(&carry);
     Acc before = G::identity(), all = warp;
     if constexpr (C::kWarps > 1) {
       Acc* const totals = reinterpret_cast<Acc*>(shared() + parity * (kMaxScanned * C::kBlockWarps));
@@ -531,8 +592,8 @@ WS_DEVICE void scan_rows_alone(Part& part, ScanCursor<G, C> at) {
       order_warps<G, C>(totals, before, all);
       parity ^= 1;
     }
-    part.store(at, joined<G>(carry, before));
-    G::combine(carry, all);
+    part.store(at, State::after(carry, before));
+    carry = State::after(carry, all);
   }
 }
 
@@ -560,6 +621,7 @@ WS_DEVICE void gather_blocks(const unsigned long long* slots, int rank, unsigned
 template <class G, class C, class Part>
 WS_DEVICE void scan_rows_shared(Part& part, ScanCursor<G, C> at, int rank, unsigned long long* exchange) {
   using Acc = typename G::Acc;
+  using State = ScanState<G>;
   constexpr int kPlace = C::kBlocks * (kMaxScanned / 4);
   ScanCursor<G, C> ahead = at, posted = at;
 #pragma unroll 1
@@ -571,7 +633,7 @@ WS_DEVICE void scan_rows_shared(Part& part, ScanCursor<G, C> at, int rank, unsig
     return reinterpret_cast<Acc*>(shared() + chunk % C::kKept * (kMaxScanned * C::kBlockWarps));
   };
   const auto place_of = [&](unsigned chunk) { return exchange + chunk % C::kPlaces * kPlace; };
-  Acc carry = G::identity();
+  typename State::Type carry = State::start();
   for (unsigned chunk = 0; !at.done(); ++chunk) {
     const bool posts = !posted.done(), stores = chunk >= C::kAhead;
     const unsigned stored = chunk - C::kAhead;
@@ -580,7 +642,7 @@ WS_DEVICE void scan_rows_shared(Part& part, ScanCursor<G, C> at, int rank, unsig
     copy_wait<C::kStages - C::kAhead - 1>();
     if (posts) {
       part.read(posted, chunk % C::kStages);
-      const Acc warp = part.order();
+      const Acc warp = part.order(nullptr);
       if (thread() % 32 == 0) totals_of(chunk)[thread() / 32] = warp;
       posted.next();
     }
@@ -594,14 +656,14 @@ WS_DEVICE void scan_rows_shared(Part& part, ScanCursor<G, C> at, int rank, unsig
       if (stores) gather_blocks<G, C>(place_of(stored), rank, stored + 1, result);
     }
     if (stores) {
-      if (at.chunk == 0) carry = G::identity();
+      if (at.chunk == 0) carry = State::start();
       part.read(at, stored % C::kStages);
-      part.order();
+      part.order(nullptr);
       sync_block();
       Acc before, all;
       order_warps<G, C>(totals_of(stored), before, all);
-      part.store(at, joined<G>(joined<G>(carry, result[0]), before));
-      G::combine(carry, result[1]);
+      part.store(at, State::after(State::after(carry, result[0]), before));
+      carry = State::after(carry, result[1]);
       part.load(ahead, stored % C::kStages);
       ahead.next();
       at.next();
@@ -737,7 +799,7 @@ WS_DEVICE typename G::Acc column_total(const typename G::Element (&upto)[J][V], 
       least = minimum(least, abs(product));
       most = maximum(most, abs(product));
     }
-    if (least >= 1 / kTame && most <= kTame) return gain_of(product, least, most);
+    if (least >= 1 / kTame && most <= kTame) return gain_of_tame(product, least, most);
     Gain gain = no_gain();
 #pragma unroll
     for (int j = 0; j < J; ++j) gain = followed(gain, upto[j][v].v);
@@ -748,13 +810,11 @@ WS_DEVICE typename G::Acc column_total(const typename G::Element (&upto)[J][V], 
 }
 // The result at place j, asked for in order; `before` is what stands before the thread's places.
 template <class G, int J, int V>
-WS_DEVICE typename G::Element column_result(typename G::Acc& before, const typename G::Element (&upto)[J][V], int j, int v) {
+WS_DEVICE typename G::Element column_result(typename ScanState<G>::Type& before, const typename G::Element (&upto)[J][V], int j, int v) {
   if constexpr (G::kProduct) {
-    // What stands before is a product that begins at 1: from here on the number itself.
-    if (j == 0) before.m = through(before, 1);
-    const float product = before.m * upto[j][v].v;
-    const float result = G::kExclusive ? before.m : product;
-    before.m = product;
+    const float product = before * upto[j][v].v;
+    const float result = G::kExclusive ? before : product;
+    before = product;
     return {result};
   } else if constexpr (G::kExclusive) {
     return j == 0 ? before : joined<G>(before, upto[j > 0 ? j - 1 : 0][v]);
@@ -816,9 +876,9 @@ WS_DEVICE void scan_columns(const G& g, typename G::Index outer, typename G::Ind
   for (Index job = group; job < jobs; job += groups) {
     const bool mine = column_of(job) < columns;
     const typename G::template Column<V> column = column_at(job);
-    Acc carry[V];
+    typename ScanState<G>::Type carry[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) carry[v] = G::identity();
+    for (int v = 0; v < V; ++v) carry[v] = ScanState<G>::start();
     for (Index chunk = 0; chunk < chunks; ++chunk) {
       const Index first = chunk * kChunk + own;
       copy_wait<C::kStages - 1>();
@@ -845,10 +905,11 @@ WS_DEVICE void scan_columns(const G& g, typename G::Index outer, typename G::Ind
 #pragma unroll
       for (int v = 0; v < V; ++v) mine_all[v] = column_total<G>(upto, v);
       meeting.meet(mine_all, before, all);
+      typename ScanState<G>::Type running[V];
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        before[v] = joined<G>(carry[v], before[v]);
-        G::combine(carry[v], all[v]);
+        running[v] = ScanState<G>::after(carry[v], before[v]);
+        carry[v] = ScanState<G>::after(carry[v], all[v]);
       }
       if (!mine) continue;
 #pragma unroll
@@ -856,7 +917,7 @@ WS_DEVICE void scan_columns(const G& g, typename G::Index outer, typename G::Ind
         if (first + j >= K) continue;
         typename G::Element result[V];
 #pragma unroll
-        for (int v = 0; v < V; ++v) result[v] = column_result<G>(before[v], upto, j, v);
+        for (int v = 0; v < V; ++v) result[v] = column_result<G>(running[v], upto, j, v);
         g.template emit<V>(column, position(first + j), values[j], result);
       }
     }

@@ -243,7 +243,8 @@ ScanForm FormScan(const Analysis& group, const Domain& domain, int bytes,
   form.reduction.elements = domain.carried();
   form.acc_bytes = 0;
   for (const Field& field : FieldsOf(form.reduction)) form.acc_bytes += IsWide(field) ? 8 : 4;
-  if (form.acc_bytes > 8 || IsGain(form.reduction)) form.acc_bytes = 16;
+  form.gains = IsGain(form.reduction);
+  if (form.acc_bytes > 8 || form.gains) form.acc_bytes = 16;
   form.streams = StreamsOf(domain, form.kernel);
   for (ValuePtr stream : form.streams) {
     form.offsets.push_back(form.stream_bytes);

@@ -16,6 +16,9 @@ constexpr int kBlockThreads = 512, kMeetingThreads = 1024, kShortThreads = 256;
 constexpr int kMeetingColumnThreads = 512;  // and a multiprocessor's: they need many registers
 constexpr int kThreadsPerSm = 1024;
 constexpr int kThreadElements = 16;
+// Of products of floats (ws::Gain), which need more registers and more work for each meeting:
+// elements of a thread, and threads of a multiprocessor.
+constexpr int kGainElements = 32, kGainThreadsPerSm = 512;
 constexpr int64_t kBytesInFlight = 192 << 10;
 constexpr int64_t kThreadColumns = 32;
 // Blocks whose posts a thread of a column's block reads, at most.
@@ -53,7 +56,8 @@ int ThreadsPerRow(const v1::ScanKnobs& scan, const ScanForm& form) {
 }
 
 int Vectors(const ScanForm& form) {
-  int64_t vectors = std::max(1, kThreadElements / form.width);
+  const int elements = form.gains && form.sizes.rows() ? kGainElements : kThreadElements;
+  int64_t vectors = std::max(1, elements / form.width);
   while (vectors > 1 && vectors >= form.length) vectors /= 2;
   // A short row is shared by at least as many lanes as make one access of memory.
   while (vectors > 1 && form.sizes.rows() && form.length <= 32 * (vectors / 2)) vectors /= 2;
@@ -83,12 +87,13 @@ void FillOpen(const ScanForm& form, const Target& target, v1::ScanKnobs& scan) {
   if (scan.block_threads() == 0) {
     const bool many = rows && form.length * form.width >= int64_t{kBlockThreads} * kThreadElements;
     const int threads = few ? (rows ? kMeetingThreads : kMeetingColumnThreads)
-                            : (many ? kBlockThreads : kShortThreads);
+                            : (many && !form.gains ? kBlockThreads : kShortThreads);
     scan.set_block_threads(std::max(threads, scan.threads_per_row()));
   }
   if (scan.vectors() == 0) scan.set_vectors(Vectors(form));
   if (scan.threads_per_row() == 0) scan.set_threads_per_row(ThreadsPerRow(scan, form));
-  const int64_t on_sm = few ? 1 : std::max(1, kThreadsPerSm / scan.block_threads());
+  const int most = form.gains && rows ? kGainThreadsPerSm : kThreadsPerSm;
+  const int64_t on_sm = few ? 1 : std::max(1, most / scan.block_threads());
   if (scan.chunks() == 0) {
     const int64_t chunk = std::max<int64_t>(1, ChunkBytes(scan, form));
     scan.set_chunks(static_cast<int>(

@@ -30,6 +30,7 @@ struct ScanForm {
   std::vector<int> offsets;       // of each array of a chunk, bytes a position
   int stream_bytes = 0;           // of a position of all of them
   int acc_bytes = 4;
+  bool gains = false;  // products of floats: ws::Gain
 };
 
 // The widest vectors of up to `bytes` that fit.
