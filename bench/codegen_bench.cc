@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -40,7 +41,8 @@ struct Options {
   std::string variants;
   bool op_by_op = false;
   int samples = 9;
-  int moves = 0;  // times that all memory is moved to other addresses and timed again
+  float fill = 1;  // every element of fp32 buffers
+  int moves = 0;   // times that all memory is moved to other addresses and timed again
 };
 
 struct Measured {
@@ -52,7 +54,7 @@ struct Measured {
 
 // Without a device: compiled, not run.
 absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compiler,
-                                 const v1::Plan& plan, int samples, int moves) {
+                                 const v1::Plan& plan, float fill, int samples, int moves) {
   const absl::Time start = absl::Now();
   auto binary = compiler.Compile(plan.source(), absl::Seconds(60));
   if (!binary.ok()) return binary.status();
@@ -71,10 +73,11 @@ absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compi
   for (const auto& buffer : plan.buffers()) {
     auto one = device->Allocate(buffer.bytes());
     if (!one.ok()) return one.status();
-    // 1.0 in fp32 and small positive numbers in other types; indexes stay inside (zero).
+    // `fill` in fp32 and its bits in other types; indexes stay inside (zero).
     const bool integer = buffer.dtype() == "i64" || buffer.dtype() == "i32" ||
                          buffer.dtype() == "i8" || buffer.dtype() == "u8";
-    if (auto s = device->Fill(**one, integer ? 0u : 0x3f800000u); !s.ok()) return s;
+    if (auto s = device->Fill(**one, integer ? 0u : absl::bit_cast<uint32_t>(fill)); !s.ok())
+      return s;
     bound.push_back(one->get());
     memory.push_back(std::move(*one));
   }
@@ -155,8 +158,14 @@ class Bench {
                                               : codegen::DefaultSchedule(*rewritten, target_);
     *schedule.mutable_rewrites() = variant.rewrites();
     *schedule.mutable_launch() = variant.launch();
+    const auto infos = codegen::Describe(*rewritten, schedule, target_);
+    if (!infos.ok()) return infos.status();
     for (int g = 0; variant.groups_size() > 0 && g < schedule.groups_size(); ++g) {
-      schedule.mutable_groups(g)->MergeFrom(variant.groups(0));
+      const auto& others = (*infos)[g].others;
+      const auto wanted = variant.groups(0).skeleton_case();
+      if (wanted == v1::Group::SKELETON_NOT_SET || wanted == (*infos)[g].skeleton ||
+          std::find(others.begin(), others.end(), wanted) != others.end())
+        schedule.mutable_groups(g)->MergeFrom(variant.groups(0));
     }
     auto plan = codegen::Lower(*rewritten, schedule, target_);
     if (!plan.ok()) return plan.status();
@@ -166,7 +175,8 @@ class Bench {
       std::ofstream(file + ".cu") << plan->source();
       std::ofstream(file + ".txt") << schedule.DebugString();
     }
-    auto measured = Measure(device_, compiler_, *plan, options_.samples, options_.moves);
+    auto measured =
+        Measure(device_, compiler_, *plan, options_.fill, options_.samples, options_.moves);
     if (!measured.ok()) return measured.status();
     const bool ran = device_ != nullptr;
     const double light = ran ? graph::LightSeconds(graph::Count(graph), roof_) : 0;
@@ -252,6 +262,7 @@ int main(int argc, char** argv) {
   app.add_option("--variants", options.variants, "file of schedules to time beside the default");
   app.add_flag("--op-by-op", options.op_by_op, "one kernel for each node");
   app.add_option("--samples", options.samples, "timed runs")->capture_default_str();
+  app.add_option("--fill", options.fill, "value of every element")->capture_default_str();
   app.add_option("--moves", options.moves, "times again at other addresses")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   return warpsmith::Run(options);
