@@ -91,6 +91,48 @@ TEST_CASE("a variance far from zero keeps its digits", "[rewrite]") {
   CHECK(status.ok());
 }
 
+// A softmax with a value behind its scores that only takes part of the sum.
+TEST_CASE("split_concatenation reduces the parts of what is concatenated", "[rewrite]") {
+  struct Case {
+    const char* what;
+    Lines lines;
+    bool applies;
+  };
+  const Case cases[] = {
+      {"a softmax with a sink",
+       {"input x: f32[6, 40] ~ normal", "input s: f32[6] ~ normal",
+        "c: f32[r: 6, k: 41] = select(k < 40, x[r, k], s[r])", "m: f32[r: 6] = max[k: 41](c[r, k])",
+        "e: f32[r: 6, k: 41] = exp(c[r, k] - m[r])", "t: f32[r: 6] = sum[k: 41](e[r, k])",
+        "y: f32[r: 6, k: 40] = e[r, k] / t[r]", "output y"},
+       true},
+      {"halves, the second one turned",
+       {"input x: f32[6, 10] ~ normal", "input z: f32[7, 6] ~ normal",
+        "c: f32[r: 6, k: 17] = select(k < 10, x[r, k], z[k - 10, r])",
+        "y: f32[r: 6] = min[k: 17](c[r, k] * 2)", "output y"},
+       true},
+      {"a mask of columns that are kept",
+       {"input x: f32[6, 40] ~ normal", "c: f32[r: 6, k: 40] = select(r < 3, x[r, k], 0)",
+        "y: f32[r: 6] = sum[k: 40](c[r, k])", "output y"},
+       false},
+  };
+  for (const Case& c : cases) {
+    INFO(c.what);
+    const auto graph = graph::Parse(c.lines, {});
+    REQUIRE(graph.status().message() == "");
+    const std::vector<std::string> rules = ApplicableRewrites(*graph);
+    REQUIRE(rules.size() == (c.applies ? 1 : 0));
+    if (!c.applies) continue;
+    v1::Schedule schedule;
+    schedule.add_rewrites(rules[0]);
+    const graph::Graph rewritten = Rewrite(*graph, schedule.rewrites()).value();
+    INFO(absl::StrJoin(graph::Print(rewritten), "\n"));
+    CHECK(graph::Validate(rewritten).message() == "");
+    CHECK(ApplicableRewrites(rewritten).empty());
+    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
+    CHECK(RunAndCompare(*graph, schedule, 3).message() == "");
+  }
+}
+
 TEST_CASE("nodes that compute the same are computed once", "[rewrite]") {
   const auto graph =
       graph::Parse({"input x: f32[9, 30] ~ normal", "a: f32[r: 9] = sum[c: 30](exp(x[r, c]))",

@@ -242,12 +242,18 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
   functions.Line("WS_DEVICE void emit_row(const Row& row) const {");
   functions.Append(main.EmitRowBody());
   functions.Line("}");
+  // In a scope of its own: both may spell the row's number, and loops of a row alike.
+  const auto append_edge = [&](int stage) {
+    functions.Line("{");
+    functions.Append(edge.FinishBody(stage, false));
+    functions.Line("}");
+  };
   functions.Line("template <int S>");
   functions.Open("WS_DEVICE void finish(Row& row, const Acc<S>& acc) const {");
   for (int s = 0; s < domain.stages; ++s) {
     functions.Open(StrCat("if constexpr (S == ", s, ") {"));
     functions.Append(main.FinishBody(s, true));
-    if (both) functions.Append(edge.FinishBody(s, false));
+    if (both) append_edge(s);
     functions.Close();
   }
   functions.Close();
@@ -255,12 +261,7 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
   functions.Line("Row row;");
   functions.Line("row.r = number;");
   functions.Append(main.FinishBody(-1, false));
-  if (both) {
-    // A scope of its own: both may spell the row's number.
-    functions.Line("{");
-    functions.Append(edge.FinishBody(-1, false));
-    functions.Line("}");
-  }
+  if (both) append_edge(-1);
   functions.Line("return row;");
   functions.Close();
   if (form.ragged) {

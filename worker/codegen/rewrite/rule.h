@@ -1,0 +1,35 @@
+// A rewrite rule: algebra on graphs that holds for every input. Each has a file of its own;
+// rewrite.cc alone lists them. And what rules are made with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/graph/graph.h"
+
+namespace warpsmith::codegen {
+
+struct Rule {
+  const char* name;
+  const char* wants;  // "a sum of ...": what a node has to be
+  bool (*applies)(const graph::Graph& graph, int node);
+  // The graph with the node rewritten, where it applies; its tensors keep their names.
+  graph::Graph (*apply)(const graph::Graph& graph, int node);
+};
+
+const Rule& SinglePassVariance();
+const Rule& SplitConcatenation();
+
+// Elements that the axes span.
+int64_t Span(const std::vector<graph::Axis>& axes);
+// A node's own coordinates: its first `count` index variables.
+std::vector<graph::ExprPtr> Coordinates(size_t count);
+// A tensor's name that the graph has not.
+std::string Fresh(const graph::Graph& graph, std::string name);
+// Says for every tensor anew which node makes it.
+void RenumberProducers(graph::Graph& graph);
+// The expression with loads of maps replaced by what those compute, until loads are of inputs,
+// reduces and scans; null if that is too much.
+graph::ExprPtr Inlined(const graph::Graph& graph, const graph::ExprPtr& e);
+
+}  // namespace warpsmith::codegen
