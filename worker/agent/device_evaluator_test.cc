@@ -42,14 +42,6 @@ struct Host {
   std::unique_ptr<DeviceEvaluator> evaluator;
 };
 
-struct Recorder : Reporter {
-  void OnTrial(const v1::Trial& trial) override { trials.push_back(trial); }
-  void OnIncumbent(const v1::Incumbent& incumbent) override { incumbents.push_back(incumbent); }
-  void OnProgress(const std::string&) override {}
-  std::vector<v1::Trial> trials;
-  std::vector<v1::Incumbent> incumbents;
-};
-
 TEST_CASE("softmax is made faster on this processor", "[agent][host]") {
   Host host;
   v1::Lease lease;

@@ -11,16 +11,6 @@
 namespace warpsmith::agent {
 namespace {
 
-struct Recorder : Reporter {
-  void OnTrial(const v1::Trial& trial) override { trials.push_back(trial); }
-  void OnIncumbent(const v1::Incumbent& incumbent) override { incumbents.push_back(incumbent); }
-  void OnProgress(const std::string& specialist) override { progress.push_back(specialist); }
-
-  std::vector<v1::Trial> trials;
-  std::vector<v1::Incumbent> incumbents;
-  std::vector<std::string> progress;
-};
-
 // One run of the optimiser on a synthetic landscape.
 struct Bench {
   explicit Bench(v1::Problem problem, SyntheticEvaluator::Model model = Landscape())

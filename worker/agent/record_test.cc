@@ -15,14 +15,6 @@ namespace {
 // A row's trial at most.
 constexpr int kMostBytes = 4096;
 
-struct Recorder : Reporter {
-  void OnTrial(const v1::Trial& trial) override { trials.push_back(trial); }
-  void OnIncumbent(const v1::Incumbent& incumbent) override { incumbents.push_back(incumbent); }
-  void OnProgress(const std::string&) override {}
-  std::vector<v1::Trial> trials;
-  std::vector<v1::Incumbent> incumbents;
-};
-
 std::vector<v1::Trial> TrialsOf(const v1::Problem& problem, const std::string& policy) {
   base::SimulatedClock clock{absl::UnixEpoch()};
   Options options;

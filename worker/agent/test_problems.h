@@ -13,6 +13,7 @@
 #include "common/problem/problem.h"
 #include "common/problem/workspace.h"
 #include "worker/agent/evaluator.h"
+#include "worker/agent/optimiser.h"
 #include "worker/agent/state.h"
 #include "worker/codegen/knob/knob.h"
 
@@ -185,6 +186,17 @@ struct Landscape {
     }
     return time_us;
   }
+};
+
+// Keeps what it is told.
+struct Recorder : Reporter {
+  void OnTrial(const v1::Trial& trial) override { trials.push_back(trial); }
+  void OnIncumbent(const v1::Incumbent& incumbent) override { incumbents.push_back(incumbent); }
+  void OnProgress(const std::string& specialist) override { progress.push_back(specialist); }
+
+  std::vector<v1::Trial> trials;
+  std::vector<v1::Incumbent> incumbents;
+  std::vector<std::string> progress;
 };
 
 }  // namespace warpsmith::agent

@@ -4,13 +4,12 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/graph/random_graph.h"
-#include "worker/codegen/knob/knob.h"
+#include "worker/codegen/random_schedule.h"
 #include "worker/codegen/run_and_compare.h"
 
 namespace warpsmith::codegen {
@@ -29,45 +28,6 @@ graph::Graph ParseOrDie(const Lines& lines) {
 int Cases(int n) {
   const char* more = std::getenv("WARPSMITH_CODEGEN_CASES");
   return more != nullptr ? n * std::atoi(more) : n;
-}
-
-struct Random {
-  std::mt19937 engine;
-  int Below(int n) { return static_cast<int>(engine() % n); }
-  bool Coin(int of) { return Below(of) == 0; }
-  template <class T>
-  T Of(std::initializer_list<T> values) {
-    return values.begin()[Below(static_cast<int>(values.size()))];
-  }
-};
-
-// Knobs that a policy might try; many are refused.
-v1::Group RandomKnobs(const v1::Group& group, const GroupInfo& info, Random& random) {
-  v1::Group g = group;
-  SkeletonCase skeleton = info.skeleton;
-  if (random.Coin(6) && !info.others.empty())
-    skeleton = info.others[random.Below(static_cast<int>(info.others.size()))];
-  SetSkeleton(g, skeleton);
-  for (const KnobRow& row : KnobsOf(skeleton)) {
-    if (random.Coin(2)) continue;
-    const std::vector<int64_t> values =
-        ValuesOf(row, info.resolved.skeleton_case() == skeleton ? ValueOf(info.resolved, row) : 0);
-    int64_t value = values[random.Below(static_cast<int>(values.size()))];
-    if (row.name == "block_threads") value = random.Of({0, 32, 64, 128});  // fibers are slow
-    if (row.name == "blocks_per_sm") value = random.Of({0, 0, 1, 2});
-    SetValue(g, row, value);
-  }
-  // Rows of several blocks need several knobs to agree.
-  if (skeleton == v1::Group::kRows && random.Coin(3)) {
-    v1::RowsKnobs& rows = *g.mutable_rows();
-    rows.set_blocks_per_row(random.Of({2, 4}));
-    rows.set_meeting(
-        random.Of({v1::MEETING_CLUSTER, v1::MEETING_COUNTER, v1::MEETING_SECOND_PASS}));
-    rows.set_block_threads(64);
-    rows.set_threads_per_row(64);
-    rows.set_blocks_per_sm(rows.meeting() == v1::MEETING_COUNTER ? 2 : 0);
-  }
-  return g;
 }
 
 void Check(const graph::Graph& graph, const v1::Schedule& schedule, uint64_t seed) {
@@ -94,15 +54,15 @@ TEST_CASE("random graphs node by node", "[codegen]") {
 TEST_CASE("random graphs under random knobs and rewrites", "[codegen]") {
   int lowered = 0, refused = 0;
   for (int seed = 2001; lowered < Cases(40); ++seed) {
-    Random random{std::mt19937(seed)};
+    Random random(seed);
     const graph::Graph graph = graph::RandomGraph(seed);
     v1::Schedule schedule;
     for (const std::string& rewrite : ApplicableRewrites(graph)) {
-      if (random.Coin(2)) schedule.add_rewrites(rewrite);
+      if (random.OneIn(2)) schedule.add_rewrites(rewrite);
     }
     const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
     *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
-    schedule.mutable_launch()->set_programmatic(random.Coin(2));
+    schedule.mutable_launch()->set_programmatic(random.OneIn(2));
     const auto infos = Describe(rewritten, schedule, TestTarget());
     INFO(infos.status().message());
     REQUIRE(infos.ok());

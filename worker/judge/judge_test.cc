@@ -358,18 +358,21 @@ TEST_CASE("a plan is right only if it is for every workload") {
         v1::ACCEPTED);
 }
 
-TEST_CASE("what is rounded to a byte may be its neighbour where rounding decides, and rarely") {
-  Court court;
+// A problem of one workload.
+v1::JudgeOpen ProblemOf(const std::string& name, const std::vector<std::string>& graph) {
   v1::JudgeOpen open;
   v1::Problem& problem = *open.mutable_problem();
-  problem.set_name("quantise");
-  for (const char* line :
-       {"input x: f32[4096] ~ normal(0, 30)",
-        "q: i8[i: 4096] = i8(min(max(round(x[i] / 0.3), -127), 127))", "output q"}) {
-    problem.add_graph(line);
-  }
+  problem.set_name(name);
+  for (const std::string& line : graph) problem.add_graph(line);
   problem.add_workloads()->set_name("default");
-  court.Open(open);
+  return open;
+}
+
+TEST_CASE("what is rounded to a byte may be its neighbour where rounding decides, and rarely") {
+  Court court;
+  court.Open(ProblemOf(
+      "quantise", {"input x: f32[4096] ~ normal(0, 30)",
+                   "q: i8[i: 4096] = i8(min(max(round(x[i] / 0.3), -127), 127))", "output q"}));
   const auto plan = [](const std::string& value) {
     v1::Plan quantise = DoublingPlan(4096, "2.0f");
     quantise.mutable_buffers(1)->set_tensor("q");
@@ -393,15 +396,8 @@ TEST_CASE("what is rounded to a byte may be its neighbour where rounding decides
 
 TEST_CASE("on other inputs an answer of 16 bits may round the other way") {
   Court court;
-  v1::JudgeOpen open;
-  v1::Problem& problem = *open.mutable_problem();
-  problem.set_name("third");
-  for (const char* line :
-       {"input x: f32[4096] ~ normal", "y: bf16[i: 4096] = bf16(x[i] * 0.3333333)", "output y"}) {
-    problem.add_graph(line);
-  }
-  problem.add_workloads()->set_name("default");
-  court.Open(open);
+  court.Open(ProblemOf("third", {"input x: f32[4096] ~ normal",
+                                 "y: bf16[i: 4096] = bf16(x[i] * 0.3333333)", "output y"}));
   // Rounds x by fp32's bits: a little more makes some round up that the reference rounds down.
   const auto plan = [](const std::string& factor) {
     v1::Plan third = DoublingPlan(4096, "2.0f");

@@ -197,36 +197,32 @@ WS_DEVICE int blocks() { return gridDim.x; }
 WS_DEVICE void sync_block() { __syncthreads(); }
 WS_DEVICE void sync_warp() { __syncwarp(); }
 
-template <class T>
-WS_DEVICE T shuffle_xor(T value, int mask) {
+// The value with each of its words put through f.
+template <class T, class F>
+WS_DEVICE T by_words(T value, F f) {
   Words<T> words;
   memcpy(&words, &value, sizeof(T));
 #pragma unroll
-  for (int i = 0; i < int(sizeof(T) / 4); ++i) words.w[i] = __shfl_xor_sync(0xffffffffu, words.w[i], mask);
+  for (int i = 0; i < int(sizeof(T) / 4); ++i) words.w[i] = f(words.w[i]);
   memcpy(&value, &words, sizeof(T));
   return value;
+}
+
+template <class T>
+WS_DEVICE T shuffle_xor(T value, int mask) {
+  return by_words(value, [mask](unsigned word) { return __shfl_xor_sync(0xffffffffu, word, mask); });
 }
 
 // The value of another lane of the warp; every lane of the warp comes here.
 template <class T>
 WS_DEVICE T shuffle(T value, int lane) {
-  Words<T> words;
-  memcpy(&words, &value, sizeof(T));
-#pragma unroll
-  for (int i = 0; i < int(sizeof(T) / 4); ++i) words.w[i] = __shfl_sync(0xffffffffu, words.w[i], lane);
-  memcpy(&value, &words, sizeof(T));
-  return value;
+  return by_words(value, [lane](unsigned word) { return __shfl_sync(0xffffffffu, word, lane); });
 }
 
 // The value of the lane `delta` below, one's own where there is none; every lane of the warp comes here.
 template <class T>
 WS_DEVICE T shuffle_up(T value, int delta) {
-  Words<T> words;
-  memcpy(&words, &value, sizeof(T));
-#pragma unroll
-  for (int i = 0; i < int(sizeof(T) / 4); ++i) words.w[i] = __shfl_up_sync(0xffffffffu, words.w[i], delta);
-  memcpy(&value, &words, sizeof(T));
-  return value;
+  return by_words(value, [delta](unsigned word) { return __shfl_up_sync(0xffffffffu, word, delta); });
 }
 
 WS_DEVICE int cluster_rank() {
