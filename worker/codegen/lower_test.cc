@@ -467,6 +467,22 @@ TEST_CASE("states that a kernel updates where it reads them need no copies", "[c
   Check(shifted, both, 1);
 }
 
+// What is stored first may be what the next root reads, in every skeleton that has rows.
+TEST_CASE("a state that another root of its row reads", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input x: f32[24, 64] ~ normal", "state p: f32[24] ~ normal",
+                  "np: f32[r: 24] = sum[k: 64](x[r, k])", "w: f32[r: 24] = p[r] * 2 + np[r]",
+                  "output w", "update p = np"});
+  for (const char* skeleton : {"map {}", "rows {}", "fold {}"}) {
+    v1::Schedule schedule;
+    v1::Group& group = *schedule.add_groups();
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(
+        absl::StrCat("roots: ['np', 'w'] ", skeleton), &group));
+    INFO(skeleton);
+    Check(graph, schedule, 1);
+  }
+}
+
 TEST_CASE("maps read and write neighbours in few accesses", "[codegen]") {
   struct Case {
     const char* what;

@@ -391,12 +391,11 @@ v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target&) {
 
 namespace {
 
-// Approximate functions are off by some 2^-21, which types of 16 bits do not tell, and of bytes one
-// value in thousands.
+// Approximate functions are off by some 2^-21 of their values, which types of 16 bits do not tell.
 bool RoundsAway(const graph::Graph& graph, const Roots& roots) {
   return std::all_of(roots.begin(), roots.end(), [&](int t) {
     const graph::DType type = graph.tensors[t].type;
-    return type == graph::DType::kF16 || type == graph::DType::kBF16 || graph::IsNarrow(type);
+    return type == graph::DType::kF16 || type == graph::DType::kBF16;
   });
 }
 

@@ -124,7 +124,8 @@ absl::Status OfGroup(const Analysis& group, const absl::Status& status) {
                       absl::StrCat("group '", group.name(), "': ", status.message()));
 }
 
-std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Domain& domain) {
+std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Domain& domain,
+                                                 bool reads_first) {
   const graph::Graph& graph = group.graph();
   std::set<std::pair<int, int>> pairs;
   auto kernel = BuildKernel(graph, domain, group.in_memory(),
@@ -143,10 +144,9 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Do
         if (other->tensor == load->tensor)
           same = same && other->index == root.address && other->stage < 0;
       }
-      // Read by nobody else: other threads may do that. What lies at the same place is made by the
-      // same thread, of what it has loaded.
+      // Read by nobody else: other threads may do that, or this one after it has written.
       for (const Kernel::Root& other : kernel->roots)
-        same = same && ((other.address == root.address && other.row == root.row) ||
+        same = same && (&other == &root || (reads_first && other.address == root.address) ||
                         !needs(other.value, load));
       for (const Kernel::Reduce& reduce : kernel->reduces)
         same = same && !needs(reduce.value, load);

@@ -340,7 +340,7 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
     case Op::kExpm1:
       return call("expm1");
     case Op::kLog:
-      return call(fast ? "fast_log" : "log");
+      return call("log");
     case Op::kLog2:
       return call("log2");
     case Op::kLog1p:

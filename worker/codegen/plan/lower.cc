@@ -42,7 +42,7 @@ bool WritesWhereItReads(const Ready& one, int state, int value, const Target& ta
   auto use = one.skeleton->Use(*one.group, one.resolved, target);
   auto domain = one.skeleton->Matches(*one.group);
   if (!use.ok() || !domain.ok() || use->recomputes) return false;
-  return ReadsWhereItWrites(*one.group, **domain).count({state, value}) > 0;
+  return ReadsWhereItWrites(*one.group, **domain, use->reads_first).count({state, value}) > 0;
 }
 
 // States that the group which makes their new value may overwrite at once: nobody reads the old

@@ -225,25 +225,30 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   const Frame& frame = kernel.frame;
   const int width = frame.width;
   std::vector<std::string> arrays;
+  std::vector<bool> vectors;
   for (const Kernel::Root* root : roots) {
     const graph::DType type = graph.tensors[root->tensor].type;
     const bool vector = width > 1 && FitsAccesses(type, width) &&
                         IsContiguous(root->address, frame) && aligned(root->address);
-    arrays.push_back(vector || width == 1 ? emitter.NewName("y") : "");
-    if (!arrays.back().empty()) {
-      emitter.Line(StrCat(StorageType(type), " ", arrays.back(), "[", width, "];"));
-    }
+    vectors.push_back(vector || width == 1);
+    arrays.push_back(emitter.NewName("y"));
+    emitter.Line(StrCat(StorageType(type), " ", arrays.back(), "[", width, "];"));
   }
+  // All of them are made before the first is stored: it may overwrite what another is made of.
   OpenLanes(emitter, frame);
   for (size_t i = 0; i < roots.size(); ++i) {
     const std::string value = emitter.Stored(roots[i]->value);
-    const std::string to = arrays[i].empty() ? emitter.Element(roots[i]->tensor, roots[i]->address)
-                                             : StrCat(arrays[i], "[", LaneName(frame), "]");
-    emitter.Line(StrCat(to, " = ", value, ";"));
+    emitter.Line(StrCat(arrays[i], "[", LaneName(frame), "] = ", value, ";"));
   }
   CloseLanes(emitter, frame);
   for (size_t i = 0; i < roots.size(); ++i) {
-    if (arrays[i].empty()) continue;
+    if (!vectors[i]) {
+      OpenLanes(emitter, frame);
+      emitter.Line(StrCat(emitter.Element(roots[i]->tensor, roots[i]->address), " = ", arrays[i],
+                          "[", LaneName(frame), "];"));
+      CloseLanes(emitter, frame);
+      continue;
+    }
     const Index base = width > 1 ? roots[i]->address.Without(frame.lane) : roots[i]->address;
     emitter.Line(StrCat("ws::store<", width, ", ",
                         StorageType(graph.tensors[roots[i]->tensor].type), ", ", dialect.store_hint,

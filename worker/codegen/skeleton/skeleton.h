@@ -43,6 +43,7 @@ struct Usage {
   bool aligned = true;       // rows begin where accesses may
   bool cached = false;       // what is read again comes from L2
   bool recomputes = false;   // two threads may compute, and write, the same element
+  bool reads_first = false;  // a thread reads all that a place is made of before it writes there
 };
 
 class Skeleton {

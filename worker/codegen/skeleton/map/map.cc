@@ -267,6 +267,7 @@ class Map : public Skeleton {
     const Form form = FormOf(group, **domain, map.vector_bytes());
     if (!form.status.ok()) return form.status;
     Usage use;
+    use.reads_first = true;
     use.threads = map.block_threads();
     use.blocks_per_sm = map.blocks_per_sm();
     use.blocks = GridOf((*domain)->kept(), form.width, map, target);
