@@ -99,11 +99,6 @@ absl::StatusOr<Domain> ScanOf(const graph::Graph& graph, const std::vector<int>&
 // Joins every maximum with its sum of exponentials into one stage.
 void MakeOnline(const graph::Graph& graph, const InMemory& in_memory, Domain& domain);
 
-// Whether positions given by `at` in a tensor of this shape hold every element exactly once while
-// the axes of `over` run through their extents and all others stand still.
-bool IsBijection(const std::vector<Index>& at, const std::vector<int64_t>& shape,
-                 const std::vector<DomainAxis>& over);
-
 // Kept axes that follow each other in memory from stride 1 upwards, by the pattern.
 std::vector<bool> InnerAxes(const Domain& domain);
 // Contiguous elements that the reduced axes run through, from stride 1 up; 0 if none.

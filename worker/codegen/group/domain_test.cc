@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/graph/random_graph.h"
+#include "worker/codegen/group/bijection.h"
 #include "worker/codegen/group/structure.h"
 #include "worker/codegen/run_and_compare.h"
 
