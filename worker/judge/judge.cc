@@ -403,7 +403,7 @@ uint64_t Judge::NextSeed() {
   return (z ^ (z >> 31)) >> 2;  // fits what others call a seed
 }
 
-absl::Status Judge::Draw(size_t bench, int slot, oracle::Variation variation) {
+absl::StatusOr<int> Judge::Draw(size_t bench, int slot, oracle::Variation variation) {
   Workbench& workbench = *benches_[bench];
   if (tight_) Shed();
   const absl::Time start = absl::Now();
@@ -411,14 +411,13 @@ absl::Status Judge::Draw(size_t bench, int slot, oracle::Variation variation) {
   if (absl::IsResourceExhausted(s) && !tight_) {
     // Running the problem itself takes more than was left for it.
     Tighten();
-    for (int other = 0; other < Workbench::kSlots; ++other) {
-      if (other != slot) workbench.Drop(other);
-    }
+    slot = 0;
     s = workbench.Draw(slot, NextSeed(), variation);
   }
   draw_seconds_ = std::max(draw_seconds_, absl::ToDoubleSeconds(absl::Now() - start));
   NotePeak(workbench.oracle().PeakBytes());
-  return s;
+  if (!s.ok()) return s;
+  return slot;
 }
 
 void Judge::Shed() {
@@ -444,8 +443,8 @@ absl::Status Judge::RedrawIfDue() {
       const bool usable =
           benches_[b]->Has(slot) && benches_[b]->at(slot).variation == oracle::Variation::kNone;
       if (usable && !old) continue;
-      absl::Status s = Draw(b, slot, oracle::Variation::kNone);
-      if (!s.ok()) return s;
+      const auto drawn = Draw(b, slot, oracle::Variation::kNone);
+      if (!drawn.ok()) return drawn.status();
     }
   }
   if (due) since_redraw_ = 0;

@@ -150,7 +150,9 @@ class Judge {
   absl::StatusOr<Finding> TimeUnseen(Entry& entry, size_t bench, int slot, int64_t parts,
                                      bool beside_incumbent, Samples* samples);
 
-  absl::Status Draw(size_t bench, int slot, oracle::Variation variation);
+  // Into this slot, or into the one that is left where the draw leaves room for one case alone:
+  // gives which.
+  absl::StatusOr<int> Draw(size_t bench, int slot, oracle::Variation variation);
   // Frees all that candidates write, which a draw has no use for, and cases beyond those in use.
   void Shed();
   // From now on one case, and nothing else while the oracle draws.

@@ -54,13 +54,13 @@ absl::StatusOr<Finding> Judge::Repeat(Entry& entry, size_t bench) {
 
 // Inputs and weights other than the problem's own; they take the last slot for a while.
 absl::StatusOr<Finding> Judge::Vary(Entry& entry, size_t bench) {
-  const int slot = cases_ - 1;
   for (oracle::Variation variation : kVariations) {
     if (variation == oracle::Variation::kNewWeights && !HasParams(benches_[bench]->graph())) {
       continue;
     }
-    if (absl::Status s = Draw(bench, slot, variation); !s.ok()) return s;
-    auto finding = CheckOne(entry, bench, slot, kPoisons[0], Strictness::kVaried);
+    const auto slot = Draw(bench, cases_ - 1, variation);
+    if (!slot.ok()) return slot.status();
+    auto finding = CheckOne(entry, bench, *slot, kPoisons[0], Strictness::kVaried);
     if (!finding.ok() || !finding->ok()) return finding;
   }
   return Finding();
@@ -71,11 +71,11 @@ absl::StatusOr<Finding> Judge::Refresh(Entry& entry, size_t bench) {
   const bool quick = draw_seconds_ <= absl::ToDoubleSeconds(options_.quick_draw);
   const int rounds = quick ? std::max(options_.fresh_seeds, cases_) : cases_;
   for (int i = 0; i < rounds; ++i) {
-    const int slot = (cases_ - 1 + i) % cases_;
-    if (absl::Status s = Draw(bench, slot, oracle::Variation::kNone); !s.ok()) return s;
+    const auto slot = Draw(bench, (cases_ - 1 + i) % cases_, oracle::Variation::kNone);
+    if (!slot.ok()) return slot.status();
     if (absl::Status s = benches_[bench]->Move(); !s.ok()) return s;
     auto finding =
-        CheckOne(entry, bench, slot, kPoisons[i % std::size(kPoisons)], Strictness::kElements);
+        CheckOne(entry, bench, *slot, kPoisons[i % std::size(kPoisons)], Strictness::kElements);
     if (!finding.ok() || !finding->ok()) return finding;
   }
   return Finding();

@@ -121,7 +121,9 @@ ORACLE void judge(Stats& s, i64 got, i64 want, double absolute, double, i64 at, 
   ++s.finite;
   if (got == want) return;
   s.squares += 1;   // of integers: how many differ
-  if (fabs((double)got - (double)want) <= absolute) return;
+  // By the difference: beyond 2^53 a double does not tell an integer from the next.
+  const u64 difference = got > want ? (u64)got - (u64)want : (u64)want - (u64)got;
+  if ((double)difference <= absolute) return;
   note(s.beyond, s.first_beyond, at);
   if (poisoned) note(s.unwritten, s.first_unwritten, at);
 }

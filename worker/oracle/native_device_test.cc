@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "worker/oracle/compare.h"
@@ -395,6 +396,34 @@ TEST_CASE("its source compiles for a card") {
     auto binary = (*compiler)->Compile(source, absl::Seconds(60));
     INFO(binary.status());
     CHECK(binary.ok());
+  }
+}
+
+TEST_CASE("integers that a double would take for the same are told apart") {
+  Bench& bench = Shared();
+  auto comparer = Comparer::Make(*bench.device, *bench.compiler);
+  REQUIRE(comparer.ok());
+  constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
+  struct Pair {
+    int64_t got, want;
+    double absolute;
+    bool same;
+  };
+  for (const Pair& pair : {Pair{int64_t{1} << 53, (int64_t{1} << 53) + 1, 0, false},
+                           {int64_t{1} << 53, (int64_t{1} << 53) + 1, 1, true},
+                           {kHighest, kHighest - 2, 1, false},
+                           {kHighest, kHighest, 0, true},
+                           {kLowest, kHighest, 1, false},
+                           {kLowest, kLowest + 1, 0, false}}) {
+    auto got = *bench.device->Allocate(8), want = *bench.device->Allocate(8);
+    REQUIRE(bench.device->Write(*got, &pair.got, 8).ok());
+    REQUIRE(bench.device->Write(*want, &pair.want, 8).ok());
+    const auto d = (*comparer)->Compare(graph::DType::kI64, *got, *want, 1, pair.absolute, 0, 0);
+    REQUIRE(d.ok());
+    INFO(pair.got << " and " << pair.want << " within " << pair.absolute);
+    CHECK(d->same() == pair.same);
+    CHECK(d->differing == (pair.got == pair.want ? 0 : 1));
   }
 }
 
