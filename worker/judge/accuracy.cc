@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "absl/strings/str_format.h"
 
@@ -24,19 +25,29 @@ Tolerance ToleranceOf(const v1::AccuracyRule& rule, graph::DType type) {
 
 namespace {
 
-bool ValueRoundsFloats(const graph::Graph& graph, const graph::ExprPtr& e) {
+// `tensors`: of those that it may load. `known`: parts are shared, and looked at once.
+bool RoundsFloats(const graph::ExprPtr& e, const std::vector<bool>& tensors,
+                  std::map<const graph::Expr*, bool>& known) {
   if (!graph::IsNarrow(e->type)) return false;
   if (e->op == graph::Op::kCast) return graph::IsFloat(e->args[0]->type);
-  if (e->op == graph::Op::kLoad) return RoundsFloats(graph, e->tensor);
-  return std::any_of(e->args.begin(), e->args.end(),
-                     [&](const graph::ExprPtr& arg) { return ValueRoundsFloats(graph, arg); });
+  if (e->op == graph::Op::kLoad) return tensors[e->tensor];
+  if (const auto found = known.find(e.get()); found != known.end()) return found->second;
+  const bool rounds = std::any_of(e->args.begin(), e->args.end(), [&](const graph::ExprPtr& arg) {
+    return RoundsFloats(arg, tensors, known);
+  });
+  return known[e.get()] = rounds;
 }
 
 }  // namespace
 
-bool RoundsFloats(const graph::Graph& graph, int tensor) {
-  const graph::Tensor& t = graph.tensors[tensor];
-  return t.node >= 0 && ValueRoundsFloats(graph, graph.nodes[t.node].value);
+std::vector<bool> RoundedFloats(const graph::Graph& graph) {
+  std::vector<bool> rounded(graph.tensors.size(), false);
+  std::map<const graph::Expr*, bool> known;
+  for (const graph::Node& node : graph.nodes) {
+    if (!RoundsFloats(node.value, rounded, known)) continue;
+    for (int output : node.outputs) rounded[output] = graph::IsNarrow(graph.tensors[output].type);
+  }
+  return rounded;
 }
 
 double ErrorRatio(graph::DType type, double error, double reference) {

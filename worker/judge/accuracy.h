@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/graph/graph.h"
 #include "warpsmith/v1/problem.pb.h"
@@ -29,7 +30,8 @@ Tolerance ToleranceOf(const v1::AccuracyRule& rule, graph::DType type);
 // An integer of a byte that floats were rounded to: where rounding in fp32 decides between two
 // neighbours, either is right. So it may be off by one, in one of kMostlyExact elements.
 inline constexpr int64_t kMostlyExact = 1000;
-bool RoundsFloats(const graph::Graph& graph, int tensor);
+// Which tensors are such, one for each of the graph's: also what is made of such bytes alone.
+std::vector<bool> RoundedFloats(const graph::Graph& graph);
 
 // max(error, floor) over max(reference, floor), the floor being the type's (oracle::ErrorFloor). A
 // reference that cannot say (NaN: it overflows itself) allows anything: 0. Infinite for an error

@@ -410,6 +410,38 @@ TEST_CASE("what is rounded to a byte may be its neighbour where rounding decides
   CHECK(rarely.verdict() == v1::ACCEPTED);
 }
 
+TEST_CASE("a state that is updated with what is rounded to a byte may be its neighbour, too") {
+  Court court;
+  court.Open(ProblemOf("kept", {"input x: f32[4096] ~ normal(0, 30)",
+                                "state q: i8[4096] ~ integers(-9, 9)", "y: f32[i: 4096] = x[i] * 2",
+                                "n: i8[i: 4096] = i8(min(max(round(x[i] / 0.3), -127), 127))",
+                                "output y", "update q = n"}));
+  const auto plan = [](const std::string& value) {
+    v1::Plan kept = DoublingPlan(4096, "2.0f");
+    v1::Buffer* state = kept.add_buffers();
+    state->set_kind(v1::Buffer::STATE);
+    state->set_tensor("q");
+    state->set_dtype("i8");
+    state->add_shape(4096);
+    state->set_bytes(4096);
+    kept.mutable_steps(0)->mutable_launch()->add_arguments()->set_buffer(2);
+    kept.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, float* y, signed char* q) { int i "
+        "= blockIdx.x * blockDim.x + threadIdx.x; if (i >= 4096) return; y[i] = x[i] * 2.0f; float "
+        "v = rintf(x[i] / 0.3f); v = v < -127.0f ? -127.0f : v > 127.0f ? 127.0f : v; int c = "
+        "(int)v; q[i] = ",
+        value, "; }"));
+    return kept;
+  };
+  const auto often = court.Evaluate({plan("c == 5 ? 4 : c")});
+  CHECK(often.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(often.reason(), "state 'q'"));
+  CHECK(absl::StrContains(often.reason(), "off by one"));
+  const auto rarely = court.Evaluate({plan("i == 9 ? (c > 0 ? c - 1 : c + 1) : c")});
+  INFO(rarely.reason());
+  CHECK(rarely.verdict() == v1::ACCEPTED);
+}
+
 TEST_CASE("on other inputs an answer of 16 bits may round the other way") {
   Court court;
   court.Open(ProblemOf("third", {"input x: f32[4096] ~ normal",

@@ -66,7 +66,9 @@ Workbench::Workbench(device::Device& device, oracle::Comparer& comparer, graph::
 }
 
 absl::Status Workbench::Prepare(device::Compiler& compiler) {
+  const std::vector<bool> rounded = RoundedFloats(graph_);
   for (int a = 0; a < answers(); ++a) {
+    rounded_.push_back(rounded[ValueOf(a)]);
     const bool output = a < static_cast<int>(graph_.outputs.size());
     if (!output) {
       index_rules_.push_back(nullptr);

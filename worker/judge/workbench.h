@@ -148,6 +148,7 @@ class Workbench {
   absl::StatusOr<std::vector<device::Memory*>> Claim(const std::vector<int64_t>& sizes);
   absl::Status Bind(Loaded& loaded, int slot);
   Answer AnswerAt(int answer) const;
+  int ValueOf(int answer) const;  // the tensor that the answer is, or is updated with
   int answers() const { return static_cast<int>(graph_.outputs.size() + graph_.updates.size()); }
   absl::StatusOr<Finding> CheckGuards(Loaded& loaded, int slot, bool whole);
   absl::StatusOr<Finding> CheckInputs(int slot);
@@ -176,7 +177,8 @@ class Workbench {
   double ordinary_reference_ = 0;  // the reference's plain error on the problem's own inputs
   Memories outputs_, state_memories_, pool_;
   std::vector<std::unique_ptr<oracle::IndexRule>> index_rules_;  // one an answer; null: as it is
-  uint64_t generation_ = 1;  // of addresses and cases: programs bound before are bound again
+  std::vector<bool> rounded_;  // answers that floats were rounded to (RoundedFloats)
+  uint64_t generation_ = 1;    // of addresses and cases: programs bound before are bound again
 };
 
 // "[3, 17]" of a linear position in a shape.

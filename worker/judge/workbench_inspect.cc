@@ -117,6 +117,11 @@ Workbench::Answer Workbench::AnswerAt(int answer) const {
   return {state, state_memories_[StateMemory(state)].get()};
 }
 
+int Workbench::ValueOf(int answer) const {
+  const int outputs = static_cast<int>(graph_.outputs.size());
+  return answer < outputs ? graph_.outputs[answer] : graph_.updates[answer - outputs].value;
+}
+
 absl::StatusOr<std::string> Workbench::Describe(const Tensor& tensor, device::Memory& got,
                                                 device::Memory& want, int64_t position) {
   auto mine = comparer_.Gather(tensor.type, got, {position});
@@ -134,7 +139,7 @@ absl::StatusOr<oracle::Difference> Workbench::Compare(int answer, int slot, devi
   const Tensor& tensor = graph_.tensors[at.tensor];
   if (index_rules_[answer] == nullptr) {
     Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
-    if (!graph::IsFloat(tensor.type)) tolerance = {RoundsFloats(graph_, at.tensor) ? 1.0 : 0.0, 0};
+    if (!graph::IsFloat(tensor.type)) tolerance = {rounded_[answer] ? 1.0 : 0.0, 0};
     return comparer_.Compare(tensor.type, *at.memory, want, tensor.elements(), tolerance.absolute,
                              tolerance.relative, poison);
   }
@@ -185,8 +190,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
                                               tolerance.absolute, tolerance.relative)
                         : index_rules_[answer] != nullptr ? "the value they point at"
                                                           : "their value");
-  } else if (RoundsFloats(graph_, at.tensor) &&
-             difference->differing > 1 + difference->elements / kMostlyExact) {
+  } else if (rounded_[answer] && difference->differing > 1 + difference->elements / kMostlyExact) {
     finding.verdict = v1::WRONG;
     finding.reason = absl::StrCat(label_, ": ", kind, " '", tensor.name,
                                   "': ", difference->differing, " of ", difference->elements,
