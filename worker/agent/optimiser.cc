@@ -65,8 +65,7 @@ class Slice {
     if (auto status = Prepare(); !status.ok()) return status;
     search_started_ = Now();
     if (auto status = Search(); !status.ok()) {
-      evaluator_.Abandon();  // or what waits would be judged as candidates of the next lease
-      for (Flight& flight : flights_) Tell(flight, Result());
+      Forget();
       return status;
     }
     outcome_.search_seconds = absl::ToDoubleSeconds(Now() - search_started_);
@@ -446,6 +445,20 @@ class Slice {
     return absl::OkStatus();
   }
 
+  // Gives up what is under way in a search that failed: what was refused before is still recorded,
+  // and the policy told of each in its turn.
+  void Forget() {
+    evaluator_.Abandon();  // or what waits would be judged as candidates of the next lease
+    while (!flights_.empty()) {
+      if (flights_.front().refused) {
+        TakeRefused();
+        continue;
+      }
+      Tell(flights_.front(), Result());
+      flights_.pop_front();
+    }
+  }
+
   absl::Status Finish() {
     if (best_.has_trial()) Explain();
     if (!improved_) return absl::OkStatus();
@@ -486,7 +499,8 @@ class Slice {
 
   void AddExport(const Exported& exported) {
     for (const std::string& cubin : exported.cubins) best_.add_cubins(cubin);
-    best_.mutable_times()->set_call_us(exported.call_us);
+    // On the host the judge has said it.
+    if (exported.call_us > 0) best_.mutable_times()->set_call_us(exported.call_us);
     best_.set_call_graph_us(exported.graph_us);
     best_.set_call_missing(exported.missing);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 
 #include "worker/agent/incumbent.h"
@@ -23,8 +24,7 @@ struct Bench {
     lease.set_seed(1);
   }
 
-  absl::StatusOr<Outcome> Run() {
-    Options options;
+  absl::StatusOr<Outcome> Run(Options options = {}) {
     options.target = target;
     options.clock = &clock;
     return Optimiser(evaluator, options).Run(lease, recorder, stop);
@@ -223,6 +223,60 @@ TEST_CASE("what goes wrong is recorded and the work goes on", "[agent]") {
     Bench bench(Softmax(1024, 4096));
     bench.lease.set_policy("luck");
     CHECK(absl::IsInvalidArgument(bench.Run().status()));
+  }
+}
+
+// Counts what a policy is told.
+class Witness : public Policy {
+ public:
+  Witness(std::unique_ptr<Policy> policy, std::map<v1::Verdict, int>* told)
+      : policy_(std::move(policy)), told_(told) {}
+  std::optional<Proposal> Propose(const History& history) override {
+    return policy_->Propose(history);
+  }
+  void Learn(const Proposal& proposal, const Result& result) override {
+    ++(*told_)[result.verdict];
+    policy_->Learn(proposal, result);
+  }
+  int patience(const State& state) const override { return policy_->patience(state); }
+
+ private:
+  const std::unique_ptr<Policy> policy_;
+  std::map<v1::Verdict, int>* const told_;
+};
+
+TEST_CASE("a search that fails still says what was refused", "[agent]") {
+  Bench bench(Softmax(1024, 4096));
+  bench.evaluator.allowance = 4096;
+  for (int i = 3; i < 1000; ++i) bench.evaluator.forced[i] = v1::JUDGE_FAILED;
+  std::map<v1::Verdict, int> told;
+  Options options;
+  options.make_policy = [&](const std::string& name, uint64_t seed) {
+    return absl::StatusOr<std::unique_ptr<Policy>>(
+        std::make_unique<Witness>(*MakePolicy(name, seed), &told));
+  };
+  CHECK(absl::IsUnavailable(bench.Run(options).status()));
+  int judged = 0, refused = 0;
+  for (const auto& trial : bench.recorder.trials) {
+    const bool never = trial.verdict() == v1::NOT_LOWERED || trial.verdict() == v1::DUPLICATE;
+    ++(never ? refused : judged);
+  }
+  CHECK(refused > 0);
+  CHECK(told[v1::NOT_LOWERED] + told[v1::DUPLICATE] == refused);
+  // Nothing is said only of what was submitted and not answered.
+  CHECK(told[v1::VERDICT_UNSPECIFIED] + judged == bench.evaluator.submitted);
+}
+
+TEST_CASE("the time of a call is the export's, or what the judge says where there is none",
+          "[agent]") {
+  for (const double exported_us : {0.0, 70.0}) {
+    Bench bench(Softmax(1024, 4096));
+    bench.lease.set_seconds(3);
+    bench.evaluator.call_us = 50;
+    bench.evaluator.exported.call_us = exported_us;
+    REQUIRE(bench.Run().ok());
+    CHECK(bench.recorder.incumbents.back().times().call_us() ==
+          (exported_us > 0 ? exported_us : 50));
   }
 }
 
