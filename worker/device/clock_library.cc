@@ -78,7 +78,11 @@ __attribute__((visibility("default"))) int warpsmith_clock_instantiate(void* wat
   if (result != cuda::kSuccess) return result;
   result = Driver()->GraphUpload(ready, made->stream);
   if (result == cuda::kSuccess) result = Driver()->StreamSynchronize(made->stream);
-  *exec = ready;
+  if (result == cuda::kSuccess) {
+    *exec = ready;
+  } else {
+    Driver()->GraphExecDestroy(ready);
+  }
   return result;
 }
 

@@ -33,7 +33,11 @@ class Clock {
   static constexpr size_t kFlushBytes = size_t{256} << 20;
 
   // `stream` is not taken over.
-  Clock(const Driver& driver, Stream stream) : driver_(driver), stream_(stream) {}
+  // kNotReady of Begin and Settle: what is before it in the stream, or a flush, takes longer than
+  // this.
+  static constexpr double kLimitSeconds = 60;
+  Clock(const Driver& driver, Stream stream, double limit_seconds = kLimitSeconds)
+      : driver_(driver), stream_(stream), limit_seconds_(limit_seconds) {}
   Clock(const Clock&) = delete;
   Clock& operator=(const Clock&) = delete;
   // Not where the context is lost: Close then never comes back.
@@ -50,15 +54,13 @@ class Clock {
     if (result == kSuccess) result = Flush();
     if (result == kSuccess && how == Launching::kCounted) {
       result = End();
-      if (result == kSuccess) result = Wait(kFlushLimit);
+      if (result == kSuccess) result = Wait(limit_seconds_);
     }
     if (result == kSuccess) result = Start();
     if (how == Launching::kHidden || result != kSuccess) return result;
     // Only once the card has seen it: a driver may hold it back until the launch comes, and then
     // launching would not count.
-    while ((result = driver_.EventQuery(start_)) == kNotReady) {
-    }
-    return result;
+    return WaitFor(start_, limit_seconds_);
   }
 
   Result Flush() {
@@ -71,16 +73,7 @@ class Clock {
   Result End() { return Record(end_); }
   // Waits for what was in the stream at End, with an eye always open while it may be short.
   // kNotReady: it took longer than the limit.
-  Result Wait(double limit_seconds) {
-    const double begun = Now();
-    for (;;) {
-      const Result result = driver_.EventQuery(end_);
-      if (result != kNotReady) return result;
-      const double waited = Now() - begun;
-      if (waited > limit_seconds) return kNotReady;
-      if (waited > kSpinSeconds) usleep(kPollUs);
-    }
-  }
+  Result Wait(double limit_seconds) { return WaitFor(end_, limit_seconds); }
   // Waits until nothing else uses the memory's bandwidth, at most so long: until several probes in
   // a row are as quick as the quickest that this clock has seen.
   Result Settle(double limit_seconds) {
@@ -103,7 +96,6 @@ class Clock {
   }
 
  private:
-  static constexpr double kFlushLimit = 60;  // other work may be before it in the stream
   static constexpr int kProbeWrites = 4, kQuietProbes = 3;
   static constexpr double kQuietSlack = 1.03;
   static constexpr double kSpinSeconds = 5e-3;  // longer waits need not be seen to the microsecond
@@ -114,13 +106,23 @@ class Clock {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
   }
+  Result WaitFor(Event event, double limit_seconds) {
+    const double begun = Now();
+    for (;;) {
+      const Result result = driver_.EventQuery(event);
+      if (result != kNotReady) return result;
+      const double waited = Now() - begun;
+      if (waited > limit_seconds) return kNotReady;
+      if (waited > kSpinSeconds) usleep(kPollUs);
+    }
+  }
   // Seconds of some writes past the L2 cache.
   Result Probe(double* seconds) {
     Result result = Flush();
     if (result == kSuccess) result = Start();
     for (int i = 0; i < kProbeWrites && result == kSuccess; ++i) result = Flush();
     if (result == kSuccess) result = End();
-    if (result == kSuccess) result = Wait(kFlushLimit);
+    if (result == kSuccess) result = Wait(limit_seconds_);
     return result == kSuccess ? Seconds(seconds) : result;
   }
   Result Record(Event& event) {
@@ -131,6 +133,7 @@ class Clock {
 
   const Driver& driver_;
   const Stream stream_;
+  const double limit_seconds_;
   Event start_ = nullptr, end_ = nullptr;
   Address flush_ = 0;
   double quickest_probe_ = 0;

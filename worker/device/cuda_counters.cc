@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 
 namespace warpsmith::device {
@@ -114,16 +113,22 @@ absl::StatusOr<std::unique_ptr<CudaCounters>> CudaCounters::Make(
 absl::StatusOr<std::vector<std::optional<v1::Counters>>> CudaCounters::Read(
     const std::vector<bool>& counted, const Run& run) {
   const auto kernels = static_cast<size_t>(std::count(counted.begin(), counted.end(), true));
-  std::vector<std::optional<v1::Counters>> read(counted.size());
-  if (kernels == 0) return read;
+  if (kernels == 0) return std::vector<std::optional<v1::Counters>>(counted.size());
   auto enable = cupti::Make<cupti::RangeEnable>();
   WS_CUPTI(RangeEnable(&enable));
-  const cupti::RangeObject ranges = enable.ranges;
-  absl::Cleanup disable = [&] {
-    auto call = cupti::Make<cupti::RangeCall>();
-    call.ranges = ranges;
-    if (!context_->lost()) cupti_.RangeDisable(&call);
-  };
+  auto read = ReadEnabled(enable.ranges, counted, kernels, run);
+  if (context_->lost()) return read;
+  auto disable = cupti::Make<cupti::RangeCall>();
+  disable.ranges = enable.ranges;
+  const absl::Status off = ToStatus(cupti_, cupti_.RangeDisable(&disable), "CUPTI RangeDisable");
+  if (off.ok()) return read;
+  // All that is timed from now on would be timed with it.
+  context_->Lose(absl::AbortedError(off.message()));
+  return absl::AbortedError(off.message());
+}
+
+absl::StatusOr<std::vector<std::optional<v1::Counters>>> CudaCounters::ReadEnabled(
+    cupti::RangeObject ranges, const std::vector<bool>& counted, size_t kernels, const Run& run) {
   auto data = MakeData(ranges, kernels);
   if (!data.ok()) return data.status();
   auto config = cupti::Make<cupti::RangeConfig>();
@@ -137,6 +142,7 @@ absl::StatusOr<std::vector<std::optional<v1::Counters>>> CudaCounters::Read(
   if (absl::Status status = RunPasses(ranges, counted, run); !status.ok()) return status;
   auto counters = Decode(ranges, *data, kernels);
   if (!counters.ok()) return counters.status();
+  std::vector<std::optional<v1::Counters>> read(counted.size());
   size_t next = 0;
   for (size_t i = 0; i < counted.size(); ++i) {
     if (counted[i]) read[i] = (*counters)[next++];

@@ -47,6 +47,7 @@ class CudaCounters {
   // Runs the plan once, each kernel's launch within `around`.
   using Run = std::function<absl::Status(const Around& around)>;
   // One for each kernel; none of those that are not `counted`. Errors of `run` are passed on.
+  // Aborted: CUPTI cannot be turned off again, and the context is lost.
   absl::StatusOr<std::vector<std::optional<v1::Counters>>> Read(const std::vector<bool>& counted,
                                                                 const Run& run);
 
@@ -57,6 +58,8 @@ class CudaCounters {
         cupti_(cupti),
         availability_(std::move(availability)),
         schedule_(std::move(schedule)) {}
+  absl::StatusOr<std::vector<std::optional<v1::Counters>>> ReadEnabled(
+      cupti::RangeObject ranges, const std::vector<bool>& counted, size_t kernels, const Run& run);
   absl::Status RunPasses(cupti::RangeObject ranges, const std::vector<bool>& counted,
                          const Run& run);
   absl::StatusOr<std::string> MakeData(cupti::RangeObject ranges, size_t kernels);

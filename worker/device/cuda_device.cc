@@ -23,10 +23,10 @@ constexpr int kMaxCluster = 16;     // of Hopper and later, with the non-portabl
 constexpr int kLaunchesAFlush = 6;  // with their events, while one flush runs
 
 // As WS_CUDA, of the device's clock.
-#define WS_CLOCK(call)                                                                   \
-  do {                                                                                   \
-    ::absl::Status ws_clock_status = context_->Check(clock_.call, "the clock's " #call); \
-    if (!ws_clock_status.ok()) return ws_clock_status;                                   \
+#define WS_CLOCK(call)                                                              \
+  do {                                                                              \
+    ::absl::Status ws_clock_status = CheckClock(clock_.call, "the clock's " #call); \
+    if (!ws_clock_status.ok()) return ws_clock_status;                              \
   } while (false)
 
 class CudaDevice : public Device {
@@ -65,6 +65,9 @@ class CudaDevice : public Device {
   // The address of a range inside a mapped memory.
   absl::StatusOr<cuda::Address> Range(const Memory& memory, int64_t offset, int64_t bytes) const;
   absl::StatusOr<CudaProgram*> Own(Program& program) const;
+  // As the context's Check; what did not come to an end in its time is DeadlineExceeded, and loses
+  // the device.
+  absl::Status CheckClock(cuda::Result result, absl::string_view what);
   // Waits for the clock's end event; DeadlineExceeded loses the device.
   absl::Status Await(absl::Duration limit);
   // As many events as are wanted, kept for the next time.
@@ -266,6 +269,14 @@ absl::StatusOr<CudaProgram*> CudaDevice::Own(Program& program) const {
     return absl::InvalidArgumentError("the program belongs to another device");
   }
   return own;
+}
+
+absl::Status CudaDevice::CheckClock(cuda::Result result, absl::string_view what) {
+  if (result != cuda::kNotReady) return context_->Check(result, what);
+  const absl::Status status = absl::DeadlineExceededError(absl::StrCat(
+      what, ": the card did not come to it within ", cuda::Clock::kLimitSeconds, " s"));
+  context_->Lose(status);
+  return status;
 }
 
 absl::Status CudaDevice::Await(absl::Duration limit) {

@@ -24,6 +24,7 @@
 #include "worker/device/device.h"
 #include "worker/device/plan_builder.h"
 #include "worker/device/process.h"
+#include "worker/device/same_time.h"
 #include "worker/kernels/headers.h"
 
 namespace warpsmith::device {
@@ -299,6 +300,11 @@ Result Counting(Bench& bench) {
   auto after = MedianSeconds(bench, *loaded->program);
   auto tiny_after = MedianSeconds(bench, *tiny->program);
   for (const absl::Status& status : {after.status(), tiny_after.status()}) RETURN_IF_ERROR(status);
+  for (const auto& [then, now] : {std::pair(*before, *after), {*tiny_before, *tiny_after}}) {
+    RETURN_IF_ERROR(Expect(SameTime(then * 1e6, now * 1e6),
+                           absl::StrFormat("the times of before the counting: %.2f us, got %.2f us",
+                                           then * 1e6, now * 1e6)));
+  }
   return absl::StrFormat(
       "%s; counting %.0f ms, again %.0f ms: %s; read: %s; timed before and after: %.2f and %.2f "
       "us, "

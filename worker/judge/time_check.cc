@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/problem/problem.h"
+#include "worker/device/same_time.h"
 #include "worker/judge/stats.h"
 
 namespace warpsmith::judge {
@@ -146,10 +147,6 @@ absl::StatusOr<Pair> Measure(device::Device& device, device::Compiler& compiler,
 
 }  // namespace
 
-bool SameTime(double a_us, double b_us) {
-  return std::abs(a_us - b_us) <= std::max(kSameUs, kSameShare * std::max(a_us, b_us));
-}
-
 int CheckTimes(device::Device& device, device::Compiler& compiler, const OracleFactory& oracles) {
   const bool host = device.info().kind == "host";
   int differ = 0, compared = 0;
@@ -165,7 +162,7 @@ int CheckTimes(device::Device& device, device::Compiler& compiler, const OracleF
     }
     const auto line = [&](const char* what, double baseline_us, double candidate_us) {
       const bool both = baseline_us > 0 && candidate_us > 0;
-      const bool same = SameTime(baseline_us, candidate_us);
+      const bool same = device::SameTime(baseline_us, candidate_us);
       compared += both;
       differ += both && !same;
       std::printf("%-14s %-8s %12.3f %12.3f  %s\n", work.name, what, baseline_us, candidate_us,
@@ -181,7 +178,7 @@ int CheckTimes(device::Device& device, device::Compiler& compiler, const OracleF
     std::fflush(stdout);
   }
   std::printf("%d of %d times as they should be: within %g %% or %g us%s\n", compared - differ,
-              compared, 100 * kSameShare, kSameUs,
+              compared, 100 * device::kSameShare, device::kSameUs,
               compared > 0 ? ""
               : host       ? "; there are no graphs on the host"
                            : "; give --python to compare with PyTorch's");

@@ -1,16 +1,11 @@
-// Whether a baseline and a candidate of the same work are told the same time: nothing at all, and
-// copies of 4 KiB, 1 MiB and 1 GiB, as PyTorch's CUDA graph and as a plan of our own.
+// Whether a baseline and a candidate of the same work are told the same time (same_time.h): nothing
+// at all, and copies of 4 KiB, 1 MiB and 1 GiB, as PyTorch's CUDA graph and as a plan of our own.
 #pragma once
 
 #include "worker/device/device.h"
 #include "worker/judge/judge.h"
 
 namespace warpsmith::judge {
-
-// Two times agree if they differ by no more than either of these.
-inline constexpr double kSameShare = 0.03;
-inline constexpr double kSameUs = 0.3;
-bool SameTime(double a_us, double b_us);
 
 // Prints a table and gives the number of pairs that differ. Without PyTorch's oracle, or on the
 // host, where PyTorch's side is a call from Python, nothing is held against anything: 0. A failure
