@@ -64,8 +64,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   if (!finding.ok()) {
     verdict.set_verdict(v1::JUDGE_FAILED);
     verdict.set_reason(std::string(finding.status().message()));
-    judgement.fatal = absl::IsDeadlineExceeded(finding.status()) ||
-                      absl::IsOutOfRange(finding.status()) || absl::IsAborted(finding.status());
+    judgement.fatal = IsFatal(finding.status());
   } else {
     verdict.set_verdict(finding->verdict);
     verdict.set_reason(finding->reason);
@@ -87,6 +86,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
       benches_[b]->Trim(incumbent_ == nullptr ? nullptr : &incumbent_->plans[b]);
     }
   }
+  lost_ = lost_ || judgement.fatal;
   verdict.set_peak_bytes(peak_bytes_);
   verdict.set_judge_seconds(absl::ToDoubleSeconds(absl::Now() - start));
   return judgement;
@@ -141,8 +141,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   const double since = absl::ToDoubleSeconds(absl::Now() - opened_at_);
   const bool affordable =
       counter_seconds_ + next_counter_seconds_ <= options_.counter_share * since;
-  finding = AddProfile(*entry, affordable);
-  if (!finding.ok() || !finding->ok()) return finding;
+  if (absl::Status s = AddProfile(*entry, affordable); !s.ok()) return s;
   if (!race) return Against(v1::ACCEPTED, "the first that is right");
   return Against(v1::ACCEPTED, absl::StrFormat("%.3f times the incumbent's time", race->ratio()));
 }
@@ -339,7 +338,7 @@ absl::StatusOr<Finding> Judge::TimeCalls(Entry& entry, int wanted, absl::Duratio
   return Finding();
 }
 
-absl::StatusOr<Finding> Judge::AddProfile(Entry& entry, bool counters) {
+absl::Status Judge::AddProfile(Entry& entry, bool counters) {
   v1::Profile profile;
   profile.set_times_by(device_.info().kind == "host" ? "wall clock" : "events");
   std::string missing = counters ? "" : kTooDear;
@@ -348,7 +347,14 @@ absl::StatusOr<Finding> Judge::AddProfile(Entry& entry, bool counters) {
     std::vector<v1::Profile::Kernel> kernels;
     auto finding =
         benches_[b]->Profile(entry.plans[b], 0, HangLimit(b), counters, &kernels, &missing);
-    if (!finding.ok() || !finding->ok()) return finding;
+    if (!finding.ok() || !finding->ok()) {
+      const std::string reason =
+          finding.ok() ? finding->reason : std::string(finding.status().message());
+      entry.profile.set_counters_missing(reason);
+      if (finding.ok() ? !finding->fatal : !IsFatal(finding.status())) return absl::OkStatus();
+      lost_ = true;
+      return absl::AbortedError(absl::StrCat("the device was lost in profiling: ", reason));
+    }
     for (v1::Profile::Kernel& kernel : kernels) {
       kernel.set_workload(static_cast<int>(b));
       if (kernel.has_counters()) {
@@ -365,7 +371,7 @@ absl::StatusOr<Finding> Judge::AddProfile(Entry& entry, bool counters) {
     counter_seconds_ += next_counter_seconds_;
   }
   entry.profile = std::move(profile);
-  return Finding();
+  return absl::OkStatus();
 }
 
 Finding Judge::Believe(const Entry& entry) const {

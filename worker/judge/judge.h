@@ -87,8 +87,10 @@ class Judge {
   // those that there are; nothing was allocated then.
   absl::StatusOr<v1::JudgeOpened> Open(const v1::JudgeOpen& request);
   Judgement Evaluate(const v1::JudgeEvaluate& request);
-  // Needs an incumbent.
+  // Needs an incumbent. The device may be lost by it though there is an answer: see lost().
   absl::StatusOr<v1::JudgeFinal> Finalise();
+  // The device is unusable: after an answer, end the process.
+  bool lost() const { return lost_; }
 
  private:
   struct Entry {  // a candidate, loaded for every workload
@@ -138,8 +140,10 @@ class Judge {
                                    std::vector<std::vector<double>>* samples,
                                    device::Launching how = device::Launching::kHidden);
   Finding Believe(const Entry& entry) const;
-  // Where its time goes: kernel by kernel, with counters if they are affordable or wanted.
-  absl::StatusOr<Finding> AddProfile(Entry& entry, bool counters);
+  // Where its time goes: kernel by kernel, with counters if they are affordable or wanted. It says
+  // nothing of whether the entry is right: what goes wrong here is counters_missing, beside what
+  // was known before. Aborted: the device was lost.
+  absl::Status AddProfile(Entry& entry, bool counters);
 
   // ---- a would-be incumbent (judge_confirm.cc) ----
   absl::StatusOr<Finding> Confirm(Entry& entry, Race* race, Samples* samples);
@@ -179,6 +183,7 @@ class Judge {
   std::vector<int64_t> allowance_;     // workspace bytes, by workload
   std::vector<double> light_seconds_;  // by workload
   int cases_ = 0;                      // slots in use
+  bool lost_ = false;                  // the device
   bool tight_ = false;                 // what candidates write and the oracle's do not fit together
   int64_t tight_room_ = 0;             // bytes for the oracle's, where that is so
   uint64_t seed_ = 0;

@@ -269,7 +269,10 @@ absl::StatusOr<v1::JudgeReply> JudgeClient::Insist(const v1::JudgeRequest& reque
     if (absl::Status s = MakeReady(); !s.ok()) return s;
     auto outcome = Call(request, limit);
     if (!outcome.ok()) return outcome.status();
-    if (outcome->reply && !outcome->reply->exiting()) return *std::move(outcome->reply);
+    // One that is its last may be an answer all the same.
+    if (outcome->reply && (!outcome->reply->exiting() || outcome->reply->error().empty())) {
+      return *std::move(outcome->reply);
+    }
     last = outcome->reply       ? outcome->reply->error()
            : outcome->timed_out ? absl::StrCat("no answer within ", absl::FormatDuration(limit))
                                 : DeathText(outcome->wait_status);

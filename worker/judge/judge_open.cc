@@ -325,12 +325,15 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
     auto before = TimeHalf(&samples);
     if (!before.ok() || !before->ok()) return before;
     if (absl::Status s = TimeBaselinesAgain(); !s.ok()) return s;
-    auto after = TimeHalf(&samples);
-    if (!after.ok() || !after->ok() || !incumbent_->profile.counters_by().empty()) return after;
-    return AddProfile(*incumbent_, /*counters=*/true);
+    return TimeHalf(&samples);
   };
   auto finding = check();
   if (!finding.ok()) return finding.status();
+  lost_ = lost_ || finding->fatal;
+  // Last of all, since the device may not outlive it; the times are known by then.
+  if (finding->ok() && incumbent_->profile.counters_by().empty()) {
+    AddProfile(*incumbent_, /*counters=*/true).IgnoreError();
+  }
   NotePeak();
   verdict.set_verdict(finding->ok() ? v1::ACCEPTED : finding->verdict);
   verdict.set_reason(finding->reason);

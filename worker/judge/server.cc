@@ -27,8 +27,7 @@ void SetError(const absl::Status& status, v1::JudgeReply* reply) {
   reply->set_error(std::string(status.message()));
   reply->set_error_code(static_cast<int>(status.code()));
   // What these say of a device, it says once: nothing else runs on it afterwards.
-  reply->set_exiting(absl::IsDeadlineExceeded(status) || absl::IsOutOfRange(status) ||
-                     absl::IsAborted(status));
+  reply->set_exiting(IsFatal(status));
 }
 
 // Gives the exit code, 0 to go on.
@@ -53,6 +52,7 @@ int Answer(const v1::JudgeRequest& request, Judge& judge, v1::JudgeReply* reply)
       auto final = judge.Finalise();
       if (final.ok()) {
         *reply->mutable_final() = *std::move(final);
+        reply->set_exiting(judge.lost());
       } else {
         SetError(final.status(), reply);
       }

@@ -19,6 +19,10 @@ constexpr absl::Duration kProfileLimit = absl::Milliseconds(100);
 using graph::Role;
 using graph::Tensor;
 
+bool IsFatal(const absl::Status& status) {
+  return absl::IsDeadlineExceeded(status) || absl::IsOutOfRange(status) || absl::IsAborted(status);
+}
+
 absl::StatusOr<Finding> FindingOf(const absl::Status& run, const std::string& what) {
   Finding finding;
   if (run.ok()) return finding;

@@ -42,6 +42,8 @@ struct Finding {
 
   bool ok() const { return verdict == v1::VERDICT_UNSPECIFIED; }
 };
+// Whether an error of a device's call loses it.
+bool IsFatal(const absl::Status& status);
 // A run that failed, as a finding; a failure that is not the candidate's stays a Status.
 absl::StatusOr<Finding> FindingOf(const absl::Status& run, const std::string& what);
 
