@@ -17,7 +17,6 @@ WARM_UPS = 3
 MOST_ROUNDS, LEAST_ROUNDS = 100, 9
 PARTS = 16  # of an input; one is changed before each round
 SETTLE_SECONDS = 1
-NAMES = {"cuda": ("eager", "compile", "max"), "cpu": ("eager", "compile", "max")}
 HOST_FLUSH_BYTES = 64 << 20
 # A baseline is accurate if its error is at most so many times eager's.
 AS_ACCURATE = 2.0

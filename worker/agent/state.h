@@ -14,12 +14,12 @@
 
 namespace warpsmith::agent {
 
-// A problem with several workloads has one schedule for all of them; knobs are chosen for the
-// workload that moves the most bytes.
+// A lease has one workload. One of a task that was stored before each workload had its own has
+// several, and one schedule for all; knobs are chosen for the one that moves the most bytes.
 struct State {
   std::string trial_id;  // of the trial that judged this schedule, or judges it now
   v1::Schedule schedule;
-  std::shared_ptr<const graph::Graph> original;  // main workload, before any rewrite
+  std::shared_ptr<const graph::Graph> original;  // that workload's, before any rewrite
   std::shared_ptr<struct Described> described;   // the graph after schedule.rewrites
   std::vector<codegen::GroupInfo> groups;        // parallel to schedule.groups
   codegen::Target target;

@@ -2,8 +2,8 @@
 // range profiling and the host profiling interfaces, which CUDA 12.6 brought. Without it, or where
 // it refuses, there are no counters and somebody says why; nothing else needs it.
 //
-//   auto cupti = LoadCupti("/usr/local/cuda/lib64/libnvrtc.so.13");   // looks beside it, too
-//   auto schedule = Schedule(**cupti, "GH100", metrics, "");          // no card needed
+//   auto cupti = Load(Candidates("/usr/local/cuda/lib64/libnvrtc.so.13"));  // beside it, too
+//   auto schedule = Plan(**cupti, "GH100", metrics, "");                    // no card needed
 //
 // Types and numbers are CUPTI's C interface as of CUDA 12.6 to 13; every structure begins with its
 // size, so that a newer library knows what it is given.

@@ -22,8 +22,6 @@ constexpr double kNarrow = 0.01;     // an interval this wide, of the median, is
 constexpr double kFirstFactor = 20;  // of the op-by-op plan's time, while there is no incumbent
 constexpr double kConfidence = 0.95;
 constexpr char kCountersBy[] = "CUPTI range profiler";
-constexpr char kTooDear[] =
-    "reading them would take more than a tenth of the time since the problem was opened";
 constexpr int kRetries = 2;  // of a wrong run, to tell a race from a mistake
 
 Finding Against(v1::Verdict verdict, std::string reason) {
@@ -341,7 +339,12 @@ absl::StatusOr<Finding> Judge::TimeCalls(Entry& entry, int wanted, absl::Duratio
 absl::Status Judge::AddProfile(Entry& entry, bool counters) {
   v1::Profile profile;
   profile.set_times_by(device_.info().kind == "host" ? "wall clock" : "events");
-  std::string missing = counters ? "" : kTooDear;
+  std::string missing;
+  if (!counters) {
+    missing = absl::StrFormat(
+        "reading them would take more than %g %% of the time since the problem was opened",
+        100 * options_.counter_share);
+  }
   const absl::Time start = absl::Now();
   for (size_t b = 0; b < benches_.size(); ++b) {
     std::vector<v1::Profile::Kernel> kernels;
