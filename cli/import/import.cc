@@ -28,8 +28,16 @@ namespace fs = std::filesystem;
 // itself, to a minute.
 constexpr absl::Duration kDumpLimit = absl::Minutes(3);
 
-absl::StatusOr<std::set<int>> NumbersOf(const std::string& only) {
-  std::set<int> numbers;
+constexpr size_t kMaxNamesInMessage = 12;
+
+// Numbers of problems, from first to last, and how they were asked for.
+struct Numbers {
+  int first, last;
+  std::string text;
+};
+
+absl::StatusOr<std::vector<Numbers>> NumbersOf(const std::string& only) {
+  std::vector<Numbers> numbers;
   for (absl::string_view part : absl::StrSplit(only, ',', absl::SkipWhitespace())) {
     const std::pair<absl::string_view, absl::string_view> range =
         absl::StrSplit(part, absl::MaxSplits('-', 1));
@@ -41,7 +49,7 @@ absl::StatusOr<std::set<int>> NumbersOf(const std::string& only) {
       return absl::InvalidArgumentError(absl::StrCat(
           "'", part, "' is no number of a problem and no range of them (19 or 19-30)"));
     }
-    for (int number = first; number <= last; ++number) numbers.insert(number);
+    numbers.push_back({first, last, std::string(part)});
   }
   return numbers;
 }
@@ -65,7 +73,7 @@ absl::StatusOr<Files> KernelBenchFiles(const ImportOptions& options) {
                                             level, " nor ", level,
                                             ": give a checkout of KernelBench"));
   }
-  absl::StatusOr<std::set<int>> wanted = NumbersOf(options.only);
+  const absl::StatusOr<std::vector<Numbers>> wanted = NumbersOf(options.only);
   if (!wanted.ok()) return wanted.status();
   std::map<int, std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
@@ -75,36 +83,65 @@ absl::StatusOr<Files> KernelBenchFiles(const ImportOptions& options) {
         !absl::SimpleAtoi(name.substr(0, name.find('_')), &number)) {
       continue;
     }
-    if (wanted->empty() || wanted->count(number) > 0) files[number] = entry.path().string();
+    files[number] = entry.path().string();
   }
   if (error) return absl::NotFoundError(absl::StrCat(folder.string(), ": ", error.message()));
   if (files.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(folder.string(), " has no problem of number ", options.only));
+    return absl::NotFoundError(absl::StrCat("'", folder.string(),
+                                            "' has no file like 19_ReLU.py: give a checkout of "
+                                            "KernelBench"));
+  }
+  std::map<int, std::string> chosen;
+  for (const Numbers& some : *wanted) {
+    const auto begin = files.lower_bound(some.first), end = files.upper_bound(some.last);
+    if (begin == end) {
+      return absl::NotFoundError(absl::StrCat("--only ", some.text, ": '", folder.string(),
+                                              "' has no such problem; its numbers are from ",
+                                              files.begin()->first, " to ", files.rbegin()->first));
+    }
+    chosen.insert(begin, end);
   }
   Files ordered;
-  for (const auto& [number, file] : files) ordered.push_back(file);
+  for (const auto& [number, file] : wanted->empty() ? files : chosen) ordered.push_back(file);
   return ordered;
 }
 
+absl::Status NoModule(const std::string& folder, const std::string& name,
+                      const std::map<std::string, std::string>& files) {
+  std::vector<std::string> known;
+  for (const auto& [other, file] : files) {
+    known.push_back(known.size() == kMaxNamesInMessage ? "..." : other);
+    if (known.size() > kMaxNamesInMessage) break;
+  }
+  return absl::NotFoundError(absl::StrCat("--only ", name, ": '", folder, "' has no ", name,
+                                          ".py; it has ", absl::StrJoin(known, ", ")));
+}
+
 absl::StatusOr<Files> ModuleFiles(const ImportOptions& options) {
-  const std::vector<std::string> only = absl::StrSplit(options.only, ',', absl::SkipWhitespace());
-  const std::set<std::string> wanted(only.begin(), only.end());
   std::error_code error;
-  Files files;
+  std::map<std::string, std::string> files;  // by name
   for (const fs::directory_entry& entry : fs::directory_iterator(options.directory, error)) {
     const fs::path& path = entry.path();
-    if (path.extension() != ".py") continue;
-    if (wanted.empty() || wanted.count(path.stem().string()) > 0) files.push_back(path.string());
+    if (path.extension() == ".py") files[path.stem().string()] = path.string();
   }
-  if (error) return absl::NotFoundError(absl::StrCat(options.directory, ": ", error.message()));
-  if (files.size() < std::max<size_t>(1, wanted.size())) {
-    return absl::NotFoundError(absl::StrCat(
-        "'", options.directory, "' has ", files.empty() ? "no module" : "not all the modules",
-        wanted.empty() ? "" : absl::StrCat(" of ", options.only)));
+  if (error) {
+    return absl::NotFoundError(absl::StrCat("'", options.directory, "': ", error.message(),
+                                            ": give a folder of PyTorch modules, NAME.py"));
   }
-  std::sort(files.begin(), files.end());
-  return files;
+  if (files.empty()) {
+    return absl::NotFoundError(absl::StrCat("'", options.directory,
+                                            "' has no file NAME.py: give a folder of PyTorch "
+                                            "modules"));
+  }
+  const std::set<std::string> wanted = absl::StrSplit(options.only, ',', absl::SkipWhitespace());
+  for (const std::string& name : wanted) {
+    if (files.count(name) == 0) return NoModule(options.directory, name, files);
+  }
+  Files chosen;
+  for (const auto& [name, file] : files) {
+    if (wanted.empty() || wanted.count(name) > 0) chosen.push_back(file);
+  }
+  return chosen;
 }
 
 // The child that exports: one for all files, and another one for the rest where a file ends it.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "cli/import/workloads.h"
 #include "common/base/file.h"
 #include "common/problem/problem.h"
@@ -59,6 +60,22 @@ TEST_CASE("what to import must be there", "[import]") {
     options.only = only;
     CHECK(ImportKernelBench(options).status().code() == absl::StatusCode::kInvalidArgument);
   }
+  const auto message = [](const absl::StatusOr<Imported>& imported) {
+    CHECK(imported.status().code() == absl::StatusCode::kNotFound);
+    return std::string(imported.status().message());
+  };
+  options.only = "1,7-9";
+  CHECK_THAT(message(ImportKernelBench(options)),
+             Catch::StartsWith("--only 7-9: ") && Catch::Contains("from 1 to 1"));
+  options.directory += "/KernelBench/level1";
+  options.only = "1_Relu,gelu";
+  CHECK_THAT(message(ImportModules(options)),
+             Catch::StartsWith("--only gelu: ") && Catch::EndsWith("it has 1_Relu"));
+  options.only = "";
+  options.directory += "/..";
+  CHECK_THAT(message(ImportModules(options)), Catch::Contains("has no file NAME.py"));
+  options.directory += "/nowhere";
+  CHECK_THAT(message(ImportModules(options)), Catch::Contains("give a folder"));
   options = checkout.options();
   options.level = 2;
   CHECK(ImportKernelBench(options).status().code() == absl::StatusCode::kNotFound);
@@ -190,6 +207,54 @@ TEST_CASE("a file of several workloads is one problem", "[import]") {
   CHECK_THAT(imported->skipped[0], Catch::StartsWith("differs: workloads 'a' and 'b' give graphs"));
   options.only = "scaled,missing";
   CHECK(ImportModules(options).status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("what a file says of its workloads is checked", "[import]") {
+  const Checkout checkout;
+  ImportOptions options = checkout.options();
+  options.directory += "/KernelBench/level1";
+  if (options.python.empty()) {
+    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
+    return;
+  }
+  struct Case {
+    const char* workloads;
+    const char* get_inputs;
+    const char* why;  // that it is left out
+  };
+  const Case cases[] = {
+      {"['a', 'b']", "lambda: []", "WORKLOADS is ['a', 'b']: it must be {name: {dimension: size}}"},
+      {"{}", "lambda: []", "WORKLOADS is {}: it must be"},
+      {"{3: {}}", "lambda: []", "WORKLOADS: 3 is no name of a workload"},
+      {"{'a': 4096}", "lambda: []", "WORKLOADS: 'a' is 4096: it must be {dimension: size}"},
+      {"{'a': {'R C': 3}}", "lambda: []", "WORKLOADS: 'a': 'R C' is no name for an argument"},
+      {"{'a': {'R': 3}, 'b': {'R': 2.5}}", "lambda R: []",
+       "WORKLOADS: 'b': dimension 'R' is 2.5: it must be a whole number above 0"},
+      {"{'a': {'R': 0}}", "lambda R: []", "dimension 'R' is 0"},
+      {"{'a': {'R': True}}", "lambda R: []", "dimension 'R' is True"},
+      {"{'a': {'R': 3}, 'b': {'C': 3}}", "lambda R=1, C=1: []",
+       "WORKLOADS: 'b' has the dimensions C, and the first workload R"},
+      {"{'a': {'R': 3, 'C': 4}}", "lambda R: []",
+       "workload 'a': get_inputs(R): got an unexpected keyword argument 'C'; it must take all"},
+      {"{'a': {'R': 3}}", "lambda R, C: []",
+       "workload 'a': get_inputs(R, C): missing a required argument: 'C'; it must take all"},
+      {nullptr, "lambda R: []",
+       "get_inputs(R): missing a required argument: 'R'; give its parameters defaults"},
+  };
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    const std::string workloads =
+        cases[i].workloads == nullptr ? "" : absl::StrCat("\nWORKLOADS = ", cases[i].workloads);
+    checkout.Add(absl::StrCat("m", i + 10, ".py"), "return x",
+                 absl::StrCat("[]", workloads, "\nget_inputs = ", cases[i].get_inputs));
+  }
+  const auto imported = ImportModules(options);
+  REQUIRE(imported.status().message() == "");
+  REQUIRE(imported->skipped.size() == std::size(cases));
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    CHECK_THAT(imported->skipped[i],
+               Catch::StartsWith(absl::StrCat("m", i + 10, ": ValueError: ")) &&
+                   Catch::Contains(cases[i].why));
+  }
 }
 
 TEST_CASE("inputs are drawn as the file draws them, near enough", "[import]") {

@@ -224,10 +224,12 @@ def dump_file(path):
     module = modules.load_file(path)
     description = (module.__doc__ or "").strip().partition("\n")[0]
     row = {"path": path, "source": source, "description": description}
+    workloads = modules.workloads_of(module)
     if not hasattr(module, "WORKLOADS"):
         return {**row, **dump_module(module)}
-    return {**row, "torch": torch.__version__, "workloads": [{"name": name, "dims": dims, **dump_module(module, dims=dims)}
-                                 for name, dims in modules.workloads_of(module).items()]}
+    return {**row, "torch": torch.__version__,
+            "workloads": [{"name": name, "dims": dims, **dump_module(module, dims=dims)}
+                          for name, dims in workloads.items()]}
 
 
 def dump_or_error(path):
