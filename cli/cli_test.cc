@@ -1,7 +1,12 @@
 // The parts of the command line that need no planner.
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/client.h"
@@ -12,6 +17,7 @@
 #include "cli/trials.h"
 #include "cli/watch.h"
 #include "cli/words.h"
+#include "common/base/file.h"
 #include "common/rpc/text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -19,6 +25,7 @@ namespace warpsmith::cli {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
 v1::Task* AddTask(v1::ListReply& list, const std::string& run, const std::string& name,
@@ -99,12 +106,25 @@ TEST_CASE("tasks are found by as much of their ids as is wanted, in the last run
     CHECK(absl::StrJoin(*tasks, " ",
                         [](std::string* out, const v1::Task& task) { *out += task.id(); }) == ids);
   }
-  for (const char* name :
-       {"soft", "norm:wid", "r2/norm", "softmax:wide", "relu@sm_90a", "r1", "r1/", ""}) {
+  const std::string all =
+      "there are r2/softmax@host, r1/softmax@host, r1/relu@host, r1/norm:narrow@host, "
+      "r1/norm:wide@host";
+  const std::string norms = "there are r1/norm:narrow@host, r1/norm:wide@host";
+  const std::pair<const char*, std::string> nearest[] = {
+      {"soft", "there are r2/softmax@host, r1/softmax@host"},
+      {"norm:wid", norms},
+      {"r2/norm", norms},
+      {"softmax:wide", "there are r2/softmax@host, r1/softmax@host"},
+      {"relu@sm_90a", "there are r1/relu@host"},
+      {"r1", all},
+      {"r1/", all},
+      {"", all},
+  };
+  for (const auto& [name, ids] : nearest) {
     INFO(name);
     auto none = MatchTasks(list, name);
     CHECK(absl::IsNotFound(none.status()));
-    CHECK_THAT(std::string(none.status().message()), Contains("r1/relu@host"));
+    CHECK_THAT(std::string(none.status().message()), EndsWith(ids));
   }
 
   v1::ListReply two = list;
@@ -330,6 +350,31 @@ TEST_CASE("without a planner the error says how to start one") {
   auto client = Client::Of(context);
   CHECK(ExitCodeOf(client.status()) == kNoPlanner);
   CHECK_THAT(std::string(client.status().message()), Contains("warpsmith up"));
+}
+
+TEST_CASE("who has just ended `up` is not told that it is starting a planner") {
+  const support::TemporaryFolder folder;
+  Context context;
+  context.dir = folder.path();
+  const auto told = [&] { return std::string(Client::Of(context).status().message()); };
+  int alive[2];
+  REQUIRE(pipe(alive) == 0);
+  const pid_t up = fork();
+  if (up == 0) {
+    close(alive[1]);
+    prctl(PR_SET_NAME, "warpsmith");
+    char end;
+    _exit(static_cast<int>(read(alive[0], &end, 1)));
+  }
+  REQUIRE(base::WriteFileAtomically(folder / kUpPidFile, absl::StrCat(up, "\n")).ok());
+  while (base::ReadFile(absl::StrCat("/proc/", up, "/comm")).value_or("") != "warpsmith\n") {
+  }
+  CHECK_THAT(told(), Contains("is starting it"));
+  close(alive[1]);
+  siginfo_t ended;
+  REQUIRE(waitid(P_PID, up, &ended, WEXITED | WNOWAIT) == 0);  // it stays, as a zombie
+  CHECK_THAT(told(), Contains("start one"));
+  CHECK(waitpid(up, nullptr, 0) == up);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -59,25 +60,45 @@ struct TaskName {
   }
 };
 
-// What to do where no planner answers: nothing, if an `up` on the folder is at it.
-std::string Remedy(const std::string& dir) {
+// The `warpsmith up` that runs on the folder; 0: none does.
+int UpOn(const std::string& dir) {
   int pid = 0;
   const auto text = base::ReadFile(absl::StrCat(dir, "/", kUpPidFile));
-  if (text.ok() && absl::SimpleAtoi(*text, &pid)) {
-    const auto program = base::ReadFile(absl::StrCat("/proc/", pid, "/comm"));
-    if (program.ok() && *program == "warpsmith\n") {
-      return absl::StrCat("`warpsmith up` (process ", pid,
-                          ") is starting it: try again in a moment, or see ", dir,
-                          "/logs/planner.log");
-    }
+  if (!text.ok() || !absl::SimpleAtoi(*text, &pid)) return 0;
+  // One that has ended stays a process (Z) for as long as nobody has asked how it ended.
+  const auto process = base::ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+  if (!process.ok() || !absl::StrContains(*process, " (warpsmith) ")) return 0;
+  return absl::StrContains(*process, " (warpsmith) Z ") ? 0 : pid;
+}
+
+// What to do where no planner answers: nothing, if an `up` on the folder is at it. `dir` is empty
+// where the planner was named by its address.
+std::string Remedy(const std::string& dir) {
+  if (dir.empty())
+    return "is that its address, and does it run? Without --planner the one of --dir is asked";
+  const int pid = UpOn(dir);
+  if (pid == 0) return "start one with `warpsmith up`, or name another with --dir or --planner";
+  return absl::StrCat("`warpsmith up` (process ", pid,
+                      ") is starting it, or ends: try again in a moment, or see ", dir,
+                      "/logs/planner.log");
+}
+
+// Those of `ids` that `wanted` may have meant: of the same problem, else of one whose name holds
+// what was given, else all.
+std::vector<std::string> Nearest(const std::vector<std::string>& ids, const TaskName& wanted) {
+  std::vector<std::string> same, alike;
+  for (const std::string& id : ids) {
+    const absl::string_view problem = TaskName::Of(id).problem;
+    if (problem == wanted.problem) same.push_back(id);
+    if (!wanted.problem.empty() && absl::StrContains(problem, wanted.problem)) alike.push_back(id);
   }
-  return "start one with `warpsmith up`, or name another with --dir or --planner";
+  return !same.empty() ? same : !alike.empty() ? alike : ids;
 }
 
 }  // namespace
 
 absl::StatusOr<Client> Client::Of(const Context& context) {
-  if (!context.planner.empty()) return Client(context.planner, context.dir);
+  if (!context.planner.empty()) return Client(context.planner, "");
   if (absl::Status status = CheckDir(context); !status.ok()) return status;
   absl::StatusOr<std::string> address = rpc::ReadAddress(context.dir);
   if (address.ok()) return Client(*address, context.dir);
@@ -98,8 +119,10 @@ absl::Status Client::Explain(const absl::Status& status) const {
   }
   if (absl::IsDeadlineExceeded(status)) {
     return absl::DeadlineExceededError(absl::StrCat(
-        "the planner at ", address_, " did not answer within ", rpc::kCallTimeoutMs / 1000,
-        " s: look at ", dir_, "/logs/planner.log, and start it again with `warpsmith up`"));
+        "the planner at ", address_, " did not answer within ", rpc::kCallTimeoutMs / 1000, " s: ",
+        dir_.empty() ? "look at its log, and start it again where it runs"
+                     : absl::StrCat("look at ", dir_,
+                                    "/logs/planner.log, and start it again with `warpsmith up`")));
   }
   return status;
 }
@@ -184,7 +207,7 @@ absl::StatusOr<std::vector<v1::Task>> MatchTasks(const v1::ListReply& list,
     return absl::NotFoundError("there are no tasks yet: `warpsmith submit FILE`");
   }
   return absl::NotFoundError(
-      absl::StrCat("there is no task '", name, "'; there are ", Some(known)));
+      absl::StrCat("there is no task '", name, "'; there are ", Some(Nearest(known, wanted))));
 }
 
 }  // namespace warpsmith::cli

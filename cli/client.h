@@ -18,7 +18,7 @@ class Client {
   // there is no address to connect to.
   static absl::StatusOr<Client> Of(const Context& context);
 
-  // Unavailable reads: no planner answers at ADDRESS, start one with `warpsmith up`.
+  // Unavailable reads: no planner answers at ADDRESS, and what to do.
   absl::StatusOr<v1::SubmitReply> Submit(const v1::SubmitRequest& request);
   absl::StatusOr<v1::ListReply> List(const std::string& run_id);
   absl::StatusOr<v1::GetTaskReply> GetTask(const std::string& task_id, bool with_trials);
@@ -43,11 +43,12 @@ class Client {
                              const Request& request);
 
   std::string address_;
-  std::string dir_;
+  std::string dir_;  // that the planner runs on; empty: it was named by its address
   std::shared_ptr<v1::PlannerService::Stub> stub_;
 };
 
 // The tasks of `list` (of runs in order of submission) that `name` means; see Client::FindTasks.
+// NotFound names those that may have been meant.
 absl::StatusOr<std::vector<v1::Task>> MatchTasks(const v1::ListReply& list,
                                                  const std::string& name);
 

@@ -1,9 +1,11 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/words.h"
+#include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -44,8 +46,15 @@ void AddMove(CLI::App& app, const Context& context, Command& chosen, const char*
         *moved.add_tasks() = *std::move(now);
       }
       if (moved.tasks().empty()) {
+        std::vector<std::string> states;
+        for (const v1::Task& task : *tasks) {
+          states.push_back(absl::StrCat(problem::NameOf(task), " is ", Word(task.state())));
+        }
         return absl::FailedPreconditionError(
-            absl::StrCat("no workload of '", flags->task, "' is there to ", verb));
+            absl::StrCat("of several workloads `", verb, "` takes those that are ",
+                         state == v1::HELD ? "queued or leased" : "held, parked or failed",
+                         ", and there is none: ", absl::StrJoin(states, ", "),
+                         "; one that is named is taken whatever it is"));
       }
       if (context.json) std::cout << (tasks->size() == 1 ? Json(moved.tasks(0)) : Json(moved));
       return kDone;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/credits.h"
@@ -175,12 +176,22 @@ int ShowSeveral(const Context& context, const std::vector<v1::Task>& tasks) {
   return kDone;
 }
 
+absl::Status TrialsOfOne(const Flags& flags, const std::vector<v1::Task>& tasks) {
+  std::vector<std::string> workloads;
+  for (const v1::Task& task : tasks) workloads.push_back(task.workload());
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", flags.task, "' has the workloads ", absl::StrJoin(workloads, ", "),
+                   ", with trials of their own: name one, as in `warpsmith show ",
+                   tasks[0].run_id(), "/", problem::NameOf(tasks[0]), " --trials`"));
+}
+
 absl::StatusOr<int> Show(const Context& context, const Flags& flags) {
   absl::StatusOr<Client> client = Client::Of(context);
   if (!client.ok()) return client.status();
   absl::StatusOr<std::vector<v1::Task>> tasks = client->FindTasks(flags.task);
   if (!tasks.ok()) return tasks.status();
   if (flags.source) return ShowSources(context, *client, *tasks);
+  if (tasks->size() > 1 && flags.trials) return TrialsOfOne(flags, *tasks);
   if (tasks->size() > 1) return ShowSeveral(context, *tasks);
   absl::StatusOr<v1::GetTaskReply> reply = client->GetTask((*tasks)[0].id(), /*with_trials=*/true);
   if (!reply.ok()) return reply.status();
@@ -224,7 +235,8 @@ void AddShow(CLI::App& app, const Context& context, Command& chosen) {
                   "task id (RUN/PROBLEM:WORKLOAD@ARCH), or as much of it as is wanted")
       ->required();
   sub->add_flag("--source", flags->source, "print the best kernel's device code instead");
-  sub->add_flag("--trials", flags->trials, "print every trial instead: its move, and what it gave")
+  sub->add_flag("--trials", flags->trials,
+                "print every trial instead, of one workload: its move, and what it gave")
       ->excludes("--source");
   sub->callback(
       [&context, &chosen, flags] { chosen = [&context, flags] { return Show(context, *flags); }; });

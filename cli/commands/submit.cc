@@ -1,10 +1,12 @@
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "cli/watch.h"
 #include "cli/words.h"
+#include "common/problem/budget.h"
 #include "common/problem/problem.h"
 
 namespace warpsmith::cli {
@@ -57,9 +59,10 @@ void AddSubmit(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* sub = app.add_subcommand("submit", "Submit a problem set; prints the run's id");
   sub->add_option("FILE", flags->file, "problem set, e.g. problems/starter.json")->required();
   sub->add_option("--seconds", flags->seconds,
-                  "budget of device time for each workload of each problem; the planner's default "
-                  "if not given")
-      ->check(CLI::PositiveNumber);
+                  absl::StrCat("budget of device time for each workload of each problem: ",
+                               problem::kMinBudgetSeconds, " to ", problem::kMaxBudgetSeconds, "; ",
+                               problem::kDefaultBudgetSeconds, " if not given"))
+      ->check(CLI::Range(problem::kMinBudgetSeconds, problem::kMaxBudgetSeconds));
   sub->add_option("--policy", flags->policy, "who chooses what to try next")
       ->check(CLI::IsMember({"random", "fixed", "rules"}))
       ->capture_default_str();

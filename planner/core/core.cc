@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/problem/budget.h"
 #include "common/problem/task_name.h"
 #include "planner/core/allocator.h"
 
@@ -162,10 +163,11 @@ absl::Status Core::CheckSubmit(const Submit& command) const {
     if (absl::Status status = CheckWorkloads(problem); !status.ok()) return status;
   }
   const double seconds = command.seconds_per_task;
-  if (!(seconds == 0 || (seconds >= kMinBudgetSeconds && seconds <= kMaxBudgetSeconds))) {
-    return absl::InvalidArgumentError(absl::StrCat("a budget of ", seconds,
-                                                   " seconds a task: give ", kMinBudgetSeconds,
-                                                   " to ", kMaxBudgetSeconds));
+  if (!(seconds == 0 ||
+        (seconds >= problem::kMinBudgetSeconds && seconds <= problem::kMaxBudgetSeconds))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a budget of ", seconds, " seconds a task: give ", problem::kMinBudgetSeconds,
+                     " to ", problem::kMaxBudgetSeconds));
   }
   return absl::OkStatus();
 }
@@ -223,7 +225,7 @@ Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   run.set_id(absl::StrCat("r", number));
   run.set_name(command.name);
   run.set_submitted_unix_ms(now.unix_ms);
-  run.set_seconds_per_task(command.seconds_per_task == 0 ? kDefaultBudgetSeconds
+  run.set_seconds_per_task(command.seconds_per_task == 0 ? problem::kDefaultBudgetSeconds
                                                          : command.seconds_per_task);
   run.set_policy(command.policy);
   for (const Submit::Problem& problem : command.problems) AddTasks(problem, *arch, submitted);

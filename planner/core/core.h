@@ -42,9 +42,6 @@ namespace warpsmith::planner {
 inline constexpr int kMaxTasksPerRun = 10'000;
 inline constexpr int kMaxTasks = 100'000;
 inline constexpr int kMaxSlots = 16;
-inline constexpr double kMinBudgetSeconds = 2;
-inline constexpr double kMaxBudgetSeconds = 7 * 86'400;
-inline constexpr double kDefaultBudgetSeconds = 60;
 // A task is set aside after so many workers in a row were lost, or gave it back, with it.
 inline constexpr int kMaxLosses = 3;
 inline constexpr int kMaxFailures = 3;

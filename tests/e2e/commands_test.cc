@@ -66,6 +66,9 @@ TEST_CASE("up, submit, watch, show, board, export, down") {
   CHECK_THAT(several.out, Contains("softmax_rows:narrow ") && Contains("softmax_rows:wide ") &&
                               Contains("1 problem of 2 workloads"));
   CHECK_THAT(several.err, Contains("warpsmith show r1/softmax_rows:"));
+  Finished trials = fleet.Warpsmith({"show", "r1/softmax_rows", "--trials"});
+  CHECK(trials.code == 2);
+  CHECK_THAT(trials.err, Contains("narrow, wide") && Contains("r1/softmax_rows:narrow --trials"));
   Finished json = fleet.Warpsmith({"show", "swish", "-o", "json"});
   REQUIRE(json.code == 0);
   const auto task = nlohmann::json::parse(json.out);
@@ -174,7 +177,7 @@ TEST_CASE("a problem's workloads are held, released and exported each for itself
   CHECK(fleet.Warpsmith({"hold", "softmax_rows"}).code == 0);
   Finished again = fleet.Warpsmith({"hold", "softmax_rows"});
   CHECK(again.code == 1);
-  CHECK_THAT(again.err, Contains("no workload of 'softmax_rows' is there to hold"));
+  CHECK_THAT(again.err, Contains("narrow is held, softmax_rows:wide is converged"));
   worker.Signal(SIGTERM);
   CHECK(worker.Wait(absl::Seconds(30)).code == 0);
 }
@@ -289,6 +292,7 @@ TEST_CASE("wrong command lines and files say what is wrong, where, and what to d
       {{"frobnicate"}, 2, "frobnicate"},
       {{"submit"}, 2, "FILE is required"},
       {{"submit", "--seconds", "-3", "x.json"}, 2, "--seconds"},
+      {{"submit", "--seconds", "0", "x.json"}, 2, "[2 - 604800]"},
       {{"submit", "--policy", "magic", "x.json"}, 2, "magic"},
       {{"submit", "no_such_file.json"}, 4, "no_such_file.json"},
       {{"problems", write("empty.json", "")}, 2, "empty.json"},
@@ -299,6 +303,7 @@ TEST_CASE("wrong command lines and files say what is wrong, where, and what to d
       {{"watch"}, 3, "warpsmith up"},
       {{"show", "x"}, 3, "warpsmith up"},
       {{"--planner", "127.0.0.1:1", "board"}, 3, "127.0.0.1:1"},
+      {{"--planner", "127.0.0.1:1", "board"}, 3, "Without --planner"},
       {{"up", "--workers", "many"}, 2, "--workers"},
       {{"up", "--device", "tpu"}, 2, "--device 'tpu'"},
       {{"down"}, 4, "nothing is up"},
