@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/client.h"
 #include "cli/command.h"
@@ -20,6 +21,17 @@ struct Flags {
   double seconds = 0;
   bool wait = false;
 };
+
+// "": a budget that a task may have; else why it is none.
+std::string CheckBudget(const std::string& text) {
+  double seconds = 0;
+  if (absl::SimpleAtod(text, &seconds) && seconds >= problem::kMinBudgetSeconds &&
+      seconds <= problem::kMaxBudgetSeconds) {
+    return "";
+  }
+  return absl::StrCat("'", text, "' is no budget of a task: give ", problem::kMinBudgetSeconds,
+                      " to ", problem::kMaxBudgetSeconds, " seconds");
+}
 
 absl::StatusOr<int> Submit(const Context& context, const Flags& flags) {
   absl::StatusOr<v1::ProblemSet> problems = problem::LoadSet(flags.file);
@@ -62,7 +74,7 @@ void AddSubmit(CLI::App& app, const Context& context, Command& chosen) {
                   absl::StrCat("budget of device time for each workload of each problem: ",
                                problem::kMinBudgetSeconds, " to ", problem::kMaxBudgetSeconds, "; ",
                                problem::kDefaultBudgetSeconds, " if not given"))
-      ->check(CLI::Range(problem::kMinBudgetSeconds, problem::kMaxBudgetSeconds));
+      ->check(CheckBudget);
   sub->add_option("--policy", flags->policy, "who chooses what to try next")
       ->check(CLI::IsMember({"random", "fixed", "rules"}))
       ->capture_default_str();

@@ -292,7 +292,7 @@ TEST_CASE("wrong command lines and files say what is wrong, where, and what to d
       {{"frobnicate"}, 2, "frobnicate"},
       {{"submit"}, 2, "FILE is required"},
       {{"submit", "--seconds", "-3", "x.json"}, 2, "--seconds"},
-      {{"submit", "--seconds", "0", "x.json"}, 2, "[2 - 604800]"},
+      {{"submit", "--seconds", "0", "x.json"}, 2, "give 2 to 604800 seconds"},
       {{"submit", "--policy", "magic", "x.json"}, 2, "magic"},
       {{"submit", "no_such_file.json"}, 4, "no_such_file.json"},
       {{"problems", write("empty.json", "")}, 2, "empty.json"},
