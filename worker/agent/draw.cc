@@ -34,7 +34,7 @@ double ProbabilityOfLargest(const std::vector<Uniform>& draws, int which) {
   if (step <= 0) return 0;
   double sum = 0;
   for (int i = 0; i < kSteps; ++i) sum += AllBelow(draws, which, from + (i + 0.5) * step);
-  return sum * step / width;
+  return std::min(1.0, sum * step / width);  // rounding may take it beyond
 }
 
 }  // namespace warpsmith::agent

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <map>
 #include <set>
 
 #include "worker/agent/incumbent.h"
@@ -226,34 +225,15 @@ TEST_CASE("what goes wrong is recorded and the work goes on", "[agent]") {
   }
 }
 
-// Counts what a policy is told.
-class Witness : public Policy {
- public:
-  Witness(std::unique_ptr<Policy> policy, std::map<v1::Verdict, int>* told)
-      : policy_(std::move(policy)), told_(told) {}
-  std::optional<Proposal> Propose(const History& history) override {
-    return policy_->Propose(history);
-  }
-  void Learn(const Proposal& proposal, const Result& result) override {
-    ++(*told_)[result.verdict];
-    policy_->Learn(proposal, result);
-  }
-  int patience(const State& state) const override { return policy_->patience(state); }
-
- private:
-  const std::unique_ptr<Policy> policy_;
-  std::map<v1::Verdict, int>* const told_;
-};
-
 TEST_CASE("a search that fails still says what was refused", "[agent]") {
   Bench bench(Softmax(1024, 4096));
   bench.evaluator.allowance = 4096;
   for (int i = 3; i < 1000; ++i) bench.evaluator.forced[i] = v1::JUDGE_FAILED;
-  std::map<v1::Verdict, int> told;
+  Spy::Log log;
   Options options;
   options.make_policy = [&](const std::string& name, uint64_t seed) {
     return absl::StatusOr<std::unique_ptr<Policy>>(
-        std::make_unique<Witness>(*MakePolicy(name, seed), &told));
+        std::make_unique<Spy>(*MakePolicy(name, seed), &log));
   };
   CHECK(absl::IsUnavailable(bench.Run(options).status()));
   int judged = 0, refused = 0;
@@ -261,10 +241,13 @@ TEST_CASE("a search that fails still says what was refused", "[agent]") {
     const bool never = trial.verdict() == v1::NOT_LOWERED || trial.verdict() == v1::DUPLICATE;
     ++(never ? refused : judged);
   }
+  const auto told = [&](v1::Verdict verdict) {
+    return std::count(log.verdicts.begin(), log.verdicts.end(), verdict);
+  };
   CHECK(refused > 0);
-  CHECK(told[v1::NOT_LOWERED] + told[v1::DUPLICATE] == refused);
+  CHECK(told(v1::NOT_LOWERED) + told(v1::DUPLICATE) == refused);
   // Nothing is said only of what was submitted and not answered.
-  CHECK(told[v1::VERDICT_UNSPECIFIED] + judged == bench.evaluator.submitted);
+  CHECK(told(v1::VERDICT_UNSPECIFIED) + judged == bench.evaluator.submitted);
 }
 
 TEST_CASE("the time of a call is the export's, or what the judge says where there is none",

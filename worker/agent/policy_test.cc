@@ -119,33 +119,8 @@ TEST_CASE("the probability of the largest of several draws", "[agent]") {
             Approx(c.expected[i]).margin(1e-3));
     }
   }
+  for (int i = 0; i < 100; ++i) CHECK(ProbabilityOfLargest({{0.01 * i, 0.05}}, 0) <= 1);
 }
-
-// Passes everything on, and remembers.
-class Spy : public Policy {
- public:
-  struct Log {
-    std::vector<std::string> proposed, learned;
-    std::vector<v1::Verdict> verdicts;
-  };
-  Spy(std::unique_ptr<Policy> policy, Log* log) : policy_(std::move(policy)), log_(log) {}
-
-  std::optional<Proposal> Propose(const History& history) override {
-    auto proposal = policy_->Propose(history);
-    if (proposal) log_->proposed.push_back(Bytes(proposal->action.schedule));
-    return proposal;
-  }
-  void Learn(const Proposal& proposal, const Result& result) override {
-    log_->learned.push_back(Bytes(proposal.action.schedule));
-    log_->verdicts.push_back(result.verdict);
-    policy_->Learn(proposal, result);
-  }
-  int patience(const State& state) const override { return policy_->patience(state); }
-
- private:
-  const std::unique_ptr<Policy> policy_;
-  Log* const log_;
-};
 
 struct Silent : Reporter {
   void OnTrial(const v1::Trial&) override { ++trials; }

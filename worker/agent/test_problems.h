@@ -13,7 +13,9 @@
 #include "common/problem/problem.h"
 #include "common/problem/workspace.h"
 #include "worker/agent/evaluator.h"
+#include "worker/agent/moves.h"
 #include "worker/agent/optimiser.h"
+#include "worker/agent/policy.h"
 #include "worker/agent/state.h"
 #include "worker/codegen/knob/knob.h"
 
@@ -190,6 +192,32 @@ struct Landscape {
     }
     return time_us;
   }
+};
+
+// A policy that passes everything on, and remembers.
+class Spy : public Policy {
+ public:
+  struct Log {
+    std::vector<std::string> proposed, learned;
+    std::vector<v1::Verdict> verdicts;
+  };
+  Spy(std::unique_ptr<Policy> policy, Log* log) : policy_(std::move(policy)), log_(log) {}
+
+  std::optional<Proposal> Propose(const History& history) override {
+    auto proposal = policy_->Propose(history);
+    if (proposal) log_->proposed.push_back(Bytes(proposal->action.schedule));
+    return proposal;
+  }
+  void Learn(const Proposal& proposal, const Result& result) override {
+    log_->learned.push_back(Bytes(proposal.action.schedule));
+    log_->verdicts.push_back(result.verdict);
+    policy_->Learn(proposal, result);
+  }
+  int patience(const State& state) const override { return policy_->patience(state); }
+
+ private:
+  const std::unique_ptr<Policy> policy_;
+  Log* const log_;
 };
 
 // Keeps what it is told.
