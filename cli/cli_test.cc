@@ -116,7 +116,7 @@ TEST_CASE("tasks are found by as much of their ids as is wanted, in the last run
       {"r2/norm", norms},
       {"softmax:wide", "there are r2/softmax@host, r1/softmax@host"},
       {"relu@sm_90a", "there are r1/relu@host"},
-      {"r1", all},
+      {"r1", "'r1' is a run: `warpsmith runs r1` lists its tasks"},
       {"r1/", all},
       {"", all},
   };

@@ -206,6 +206,11 @@ absl::StatusOr<std::vector<v1::Task>> MatchTasks(const v1::ListReply& list,
   if (known.empty()) {
     return absl::NotFoundError("there are no tasks yet: `warpsmith submit FILE`");
   }
+  for (const v1::Run& run : list.runs()) {
+    if (run.id() != name) continue;
+    return absl::NotFoundError(
+        absl::StrCat("'", name, "' is a run: `warpsmith runs ", name, "` lists its tasks"));
+  }
   return absl::NotFoundError(
       absl::StrCat("there is no task '", name, "'; there are ", Some(Nearest(known, wanted))));
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/export/cubins.h"
@@ -98,9 +99,10 @@ class Exporting {
 
   // The incumbent's cubins; what was stored without them is compiled. None where it cannot be: then
   // the file compiles its source when it is first called, which is worth a note. Plain files have
-  // no use for them.
+  // no use for them, and what was made for the host has none.
   std::vector<std::string> CubinsOf(const v1::Incumbent& incumbent) {
-    if (flags_.format != "kernelbench") return {};
+    const bool of_card = absl::StartsWith(incumbent.solution().arch(), "sm_");
+    if (flags_.format != "kernelbench" || !of_card) return {};
     if (incumbent.cubins_size() > 0) {
       return {incumbent.cubins().begin(), incumbent.cubins().end()};
     }

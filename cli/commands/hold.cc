@@ -24,7 +24,8 @@ void AddMove(CLI::App& app, const Context& context, Command& chosen, const char*
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* sub = app.add_subcommand(verb, what);
-  sub->add_option("TASK", flags->task, "task id, or the problem's name: then all of its workloads")
+  sub->add_option("TASK", flags->task,
+                  "task id, or the problem's name: then those of its workloads that it is for")
       ->required();
   sub->add_option("--reason", flags->reason, "one sentence, for the board");
   sub->callback([&context, &chosen, flags, verb, state] {

@@ -125,7 +125,7 @@ std::string Headline(const v1::Run& run, const Tasks& tasks) {
   }
   absl::StrAppend(&text, tasks.size(),
                   tasks.size() == 1 ? " task: " : " tasks: ", CountsByState(tasks), ". ", trials,
-                  " trials in ", absl::StrFormat("%.0f", seconds), " GPU seconds, budget ",
+                  " trials in ", absl::StrFormat("%.0f", seconds), " device seconds, budget ",
                   absl::StrFormat("%.0f", run.seconds_per_task()), " s a task, policy ",
                   Plain(run.policy()), ".\n");
   if (run.alarms() > 0) {

@@ -86,7 +86,7 @@ TEST_CASE("a run's headline, table and lessons") {
   const std::string page = Render(state);
   CHECK_THAT(page, Contains("## Run r1: starter\n"));
   CHECK_THAT(page, Contains("**1.22x** against the strongest baseline, 2.25x against eager"));
-  CHECK_THAT(page, Contains("2 tasks: 1 leased, 1 failed. 42 trials in 12 GPU seconds"));
+  CHECK_THAT(page, Contains("2 tasks: 1 leased, 1 failed. 42 trials in 12 device seconds"));
   CHECK_THAT(
       page,
       Contains("| softmax:wide | leased | w0 | 12.35 | 15.50 | 1.50x | 2.25x | 81 % | compile | 42 "
