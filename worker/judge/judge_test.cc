@@ -1,12 +1,17 @@
 #include "worker/judge/judge.h"
 
+#include <sys/socket.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "worker/judge/channel.h"
 #include "worker/judge/cheats.h"
+#include "worker/judge/server.h"
 #include "worker/judge/time_check.h"
 #include "worker/oracle/native_device.h"
 
@@ -237,6 +242,35 @@ TEST_CASE("what goes wrong in profiling says nothing of the candidate") {
     CHECK(absl::StrContains(final->verdict().profile().counters_missing(), "CUPTI RangeDisable"));
     CHECK(court.judge.lost());
   }
+}
+
+TEST_CASE("a final that lost the device is answered before the judge ends") {
+  Options options;
+  options.counter_share = 0;  // counters at the end alone
+  options.final_pairs = 1;
+  auto owned = std::make_unique<FailingProfile>();
+  owned->counters = absl::AbortedError("CUPTI RangeDisable");
+  Court court(options, nullptr, std::move(owned));
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  Channel worker(ends[0]), judge(ends[1]);
+  v1::JudgeRequest open, evaluate, finalise;
+  *open.mutable_open()->mutable_problem() = CheatProblem("gate");
+  *evaluate.mutable_evaluate()->add_plans() = court.Compile(HonestPlan("gate", kWork));
+  finalise.mutable_finalise();
+  for (const v1::JudgeRequest& request : {open, evaluate, finalise}) {
+    REQUIRE(worker.Send(request).ok());
+  }
+  CHECK(Serve(judge, court.judge) == kExitDeviceLost);
+  v1::JudgeReply opened, judged, last;
+  for (v1::JudgeReply* reply : {&opened, &judged, &last}) {
+    REQUIRE(worker.Receive(reply, absl::Now() + absl::Seconds(10)).ok());
+  }
+  CHECK_FALSE(judged.exiting());
+  CHECK(judged.verdict().verdict() == v1::ACCEPTED);
+  CHECK(last.exiting());
+  CHECK(last.error().empty());
+  CHECK(last.final().verdict().verdict() == v1::ACCEPTED);
 }
 
 TEST_CASE("counters are not read where that costs too much, but for the last incumbent") {
@@ -557,6 +591,40 @@ TEST_CASE("a state that is updated with what is rounded to a byte may be its nei
   const auto rarely = court.Evaluate({plan("i == 9 ? (c > 0 ? c - 1 : c + 1) : c")});
   INFO(rarely.reason());
   CHECK(rarely.verdict() == v1::ACCEPTED);
+}
+
+TEST_CASE("an index that a state is updated with is judged by the value it points at, too") {
+  Court court;
+  court.Open(ProblemOf(
+      "crest", {"input x: f32[8, 4096] ~ normal", "state at: i64[8] ~ constant(0)",
+                "v, i: f32[r: 8] = argmax[c: 4096](sin(x[r, c]))", "output v", "update at = i"}));
+  // The last whose value is within so much of the largest.
+  const auto plan = [](const std::string& within) {
+    v1::Plan crest = DoublingPlan(8, "2.0f");
+    crest.mutable_buffers(0)->set_bytes(4 * 8 * 4096);
+    crest.mutable_buffers(1)->set_tensor("v");
+    v1::Buffer* state = crest.add_buffers();
+    state->set_kind(v1::Buffer::STATE);
+    state->set_tensor("at");
+    state->set_dtype("i64");
+    state->add_shape(8);
+    state->set_bytes(64);
+    crest.mutable_steps(0)->mutable_launch()->add_arguments()->set_buffer(2);
+    crest.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, float* v, long long* at) { int r = "
+        "blockIdx.x * blockDim.x + threadIdx.x; if (r >= 8) return; x += r * 4096; float m = "
+        "sinf(x[0]); for (int c = 1; c < 4096; ++c) if (sinf(x[c]) > m) m = sinf(x[c]); for (int c "
+        "= 0; c < 4096; ++c) if (sinf(x[c]) >= m - m * ",
+        within, ") at[r] = c; v[r] = m; }"));
+    return crest;
+  };
+  const auto far = court.Evaluate({plan("1e-2f")});
+  CHECK(far.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(far.reason(), "state 'at'"));
+  CHECK(absl::StrContains(far.reason(), "the value they point at"));
+  const auto near = court.Evaluate({plan("2e-5f")});
+  INFO(near.reason());
+  CHECK(near.verdict() == v1::ACCEPTED);
 }
 
 TEST_CASE("on other inputs an answer of 16 bits may round the other way") {

@@ -73,12 +73,7 @@ absl::Status Workbench::Prepare(device::Compiler& compiler) {
   const std::vector<bool> rounded = RoundedFloats(graph_);
   for (int a = 0; a < answers(); ++a) {
     rounded_.push_back(rounded[ValueOf(a)]);
-    const bool output = a < static_cast<int>(graph_.outputs.size());
-    if (!output) {
-      index_rules_.push_back(nullptr);
-      continue;
-    }
-    auto rule = comparer_.MakeIndexRule(graph_, graph_.outputs[a], compiler);
+    auto rule = comparer_.MakeIndexRule(graph_, ValueOf(a), compiler);
     if (!rule.ok()) return rule.status();
     index_rules_.push_back(*std::move(rule));
   }

@@ -144,7 +144,7 @@ absl::StatusOr<oracle::Difference> Workbench::Compare(int answer, int slot, devi
                              tolerance.relative, poison);
   }
   oracle::IndexRule& rule = *index_rules_[answer];
-  const graph::DType type = graph_.nodes[tensor.node].value->type;
+  const graph::DType type = graph_.nodes[graph_.tensors[ValueOf(answer)].node].value->type;
   const Tolerance tolerance = ToleranceOf(accuracy_, type);
   std::vector<device::Memory*> memories;
   for (int input : rule.inputs) {
