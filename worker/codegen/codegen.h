@@ -37,6 +37,9 @@ struct Target {
   double bytes_per_second = 4.0e12;       // of memory
   double operations_per_second = 1.2e13;  // simple ones of all threads
   double launch_seconds = 2.5e-6;         // of one kernel after another
+  // Threads of a block are fibers of one processor: neighbours in a warp gain nothing by reading
+  // neighbours, and every meeting of threads is slow.
+  bool fibers() const { return arch == "host"; }
 };
 
 // ---- algebra: rewrites that hold for every input ------------------------------------------------

@@ -14,10 +14,9 @@
 namespace warpsmith::codegen {
 
 const std::vector<const Skeleton*>& Skeletons() {
-  static const auto* all = new std::vector<const Skeleton*>{MapSkeleton(), WindowSkeleton(),
-                                                            RowsSkeleton(), ColumnsSkeleton(),
-                                                            FoldSkeleton(), TileSkeleton(),
-                                                            ScanSkeleton()};
+  static const auto* all = new std::vector<const Skeleton*>{
+      MapSkeleton(),  WindowSkeleton(), RowsSkeleton(), ColumnsSkeleton(),
+      FoldSkeleton(), TileSkeleton(),   ScanSkeleton()};
   return *all;
 }
 
@@ -137,12 +136,11 @@ std::vector<Layout> ThreadLayouts(const Target& target) {
 }
 
 void CheckResidency(const char* skeleton, int64_t threads, int64_t blocks, int64_t shared_bytes,
-                    const Target& target, Checker& check) {
+                    const char* cure, const Target& target, Checker& check) {
   using absl::StrCat;
-  check.That(
-      shared_bytes <= target.shared_per_block,
-      StrCat("needs ", shared_bytes, " bytes of shared memory a block, the card has ",
-             target.shared_per_block, "; lower ", skeleton, ".shared_vectors or block_threads"));
+  check.That(shared_bytes <= target.shared_per_block,
+             StrCat("needs ", shared_bytes, " bytes of shared memory a block, the card has ",
+                    target.shared_per_block, "; lower ", cure));
   if (blocks == 0) return;
   check.That(blocks <= target.max_blocks_per_sm,
              StrCat(skeleton, ".blocks_per_sm is ", blocks, "; a multiprocessor has at most ",
@@ -153,7 +151,7 @@ void CheckResidency(const char* skeleton, int64_t threads, int64_t blocks, int64
   check.That(blocks * (shared_bytes + kReservedShared) <= target.shared_per_sm,
              StrCat(skeleton, ".blocks_per_sm ", blocks, " with ", shared_bytes,
                     " bytes of shared memory each: a multiprocessor has ", target.shared_per_sm,
-                    "; lower shared memory or blocks"));
+                    "; lower ", skeleton, ".blocks_per_sm, ", cure));
 }
 
 }  // namespace warpsmith::codegen

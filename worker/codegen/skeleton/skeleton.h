@@ -99,9 +99,10 @@ v1::Accumulator AccumulatorFor(const Analysis& group, const Domain& domain, int6
 // Blocks of these sizes, persistent or not: for skeletons whose threads meet nobody.
 std::vector<Layout> ThreadLayouts(const Target& target);
 
-// Limits that the card sets, with a message that names the knobs.
+// Limits that the card sets, with a message that names the knobs; `cure`: those that make
+// shared_bytes less, "scan.vectors or scan.chunks".
 void CheckResidency(const char* skeleton, int64_t threads, int64_t blocks_per_sm,
-                    int64_t shared_bytes, const Target& target, Checker& check);
+                    int64_t shared_bytes, const char* cure, const Target& target, Checker& check);
 
 // Registers that a thread of a skeleton needs beside the vectors it keeps.
 inline constexpr int kWorkRegisters = 34;

@@ -128,7 +128,7 @@ absl::StatusOr<v1::Group> ResolveColumns(const Analysis& group, const Domain& do
              StrCat("columns.thread_rows is ", rows, "; it must divide block_threads, ", threads));
   check.Range("columns.split", columns.split(), 1, Passes(domain, form) ? 1 : kMaxSplit);
   CheckResidency("columns", threads, columns.blocks_per_sm(), ColumnsSharedBytes(columns, form),
-                 target, check);
+                 "columns.block_threads or columns.vector_bytes", target, check);
   if (!check.status().ok()) return check.status();
   if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO) {
     resolved.mutable_precision()->set_accumulator(
@@ -141,8 +141,8 @@ std::vector<Layout> ColumnsLayouts(const Domain& domain, const ColumnsForm& form
                                    const v1::Group& resolved, const Target& target) {
   std::vector<Layout> layouts;
   const bool passes = Passes(domain, form);
-  if (target.arch == "host") {
-    // Threads are fibers: a column of each thread's own needs no meeting.
+  if (target.fibers()) {
+    // A column of each thread's own needs no meeting.
     for (int block : {32, 64, 128, 256})
       AddLayout(block, 1, 1, 0, block == 32 ? 0.9 : 0.5, layouts);
   }

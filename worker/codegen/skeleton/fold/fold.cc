@@ -382,7 +382,7 @@ class Fold : public Skeleton {
   // an H200: sums over the middle of 128 x 4096 x 4095 at 0.76 of the roof, against 1.0); anything
   // else it does best.
   double Suits(const Analysis& group, const Target& target) const override {
-    if (target.arch == "host") return 0.05;  // threads that meet are slow there
+    if (target.fibers()) return 0.05;
     const Domain& domain = *group.stages();
     if (WalkOf(domain) == Walk::kAlong && ReducedRun(domain) == domain.reduced() &&
         domain.reduced() >= kLongRun)
@@ -420,7 +420,8 @@ class Fold : public Skeleton {
     if (!form.status.ok()) return form.status;
     fold.set_split(form.choice.split);
     Checker check(group.name());
-    CheckResidency("fold", fold.block_threads(), 0, form.choice.shared_bytes, target, check);
+    CheckResidency("fold", fold.block_threads(), 0, form.choice.shared_bytes, "fold.block_threads",
+                   target, check);
     if (!check.status().ok()) return check.status();
     return resolved;
   }

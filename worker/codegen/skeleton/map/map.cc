@@ -254,7 +254,7 @@ class Map : public Skeleton {
           AccumulatorFor(group, **domain, ReducedBy(group)));
     }
     Checker check(group.name());
-    CheckResidency("map", map.block_threads(), map.blocks_per_sm(), 0, target, check);
+    CheckResidency("map", map.block_threads(), map.blocks_per_sm(), 0, "", target, check);
     if (!check.status().ok()) return check.status();
     return resolved;
   }

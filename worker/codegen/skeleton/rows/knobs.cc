@@ -53,7 +53,7 @@ RowLayout LayoutOfPasses(const Domain& domain, int64_t vectors, int64_t slot,
         PowerOfTwoAtLeast(CeilDiv(vectors, vectors <= int64_t{256} * few ? few : 2 * few));
     layout.row_threads = static_cast<int>(std::min<int64_t>(1024, threads));
     // The lanes of a warp read neighbours, where a lane alone would step from row to row.
-    if (target.arch != "host") {
+    if (!target.fibers()) {
       layout.row_threads = std::max<int>(
           layout.row_threads, static_cast<int>(std::min<int64_t>(32, PowerOfTwoAtLeast(vectors))));
     }
@@ -62,7 +62,7 @@ RowLayout LayoutOfPasses(const Domain& domain, int64_t vectors, int64_t slot,
     // Few rows, longer than a warp can hold: the multiprocessors of a cluster share one.
     const int64_t most = std::min<int64_t>(
         {8, target.max_cluster, target.sm_count / domain.kept(), vectors / (256 * 2)});
-    if (target.arch != "host" && most > 1) {
+    if (!target.fibers() && most > 1) {
       while (layout.blocks * 2 <= most) layout.blocks *= 2;
       layout.threads = layout.row_threads = static_cast<int>(std::clamp<int64_t>(
           PowerOfTwoAtLeast(CeilDiv(vectors, int64_t{layout.blocks} * few)), 256, 1024));
@@ -289,7 +289,8 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
     check.That(rows.meeting() == v1::MEETING_AUTO,
                "rows.meeting must be AUTO where a row has one block");
   }
-  CheckResidency("rows", threads, rows.blocks_per_sm(), RowsSharedBytes(rows, form), target, check);
+  CheckResidency("rows", threads, rows.blocks_per_sm(), RowsSharedBytes(rows, form),
+                 "rows.shared_vectors or rows.block_threads", target, check);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ class Places {
         passes_(domain.stages + (form.emits ? 1 : 0) > 1) {}
 
   std::vector<Layout> All() {
-    if (target_.arch == "host") {
+    if (target_.fibers()) {
       AddAlone();
     } else {
       if (form_.row_elements <= kShortRow) AddShort();

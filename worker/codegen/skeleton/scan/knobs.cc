@@ -75,6 +75,40 @@ int64_t Blocks(const v1::ScanKnobs& scan, const ScanForm& form, const Target& ta
   return std::clamp<int64_t>(blocks, 1, kMaxBlocks);
 }
 
+// Shared memory that a block may have where a multiprocessor holds the blocks asked for, or one.
+int64_t RoomOf(const v1::ScanKnobs& scan, const Target& target) {
+  const int64_t blocks = std::max(1, scan.blocks_per_sm());
+  return std::min(target.shared_per_block, target.shared_per_sm / blocks - kReservedShared);
+}
+
+// Threads of a block (`threads`, where that is open), how they share rows, and vectors of each,
+// such that at least one chunk fits: fewer vectors at first, then fewer threads.
+void FillChunk(const ScanForm& form, const Target& target, int threads, v1::ScanKnobs& scan) {
+  threads = scan.block_threads() > 0 ? scan.block_threads() : threads;
+  threads = std::max(threads, scan.threads_per_row());
+  int vectors = scan.vectors() > 0 ? scan.vectors() : Vectors(form);
+  v1::ScanKnobs filled;
+  for (;;) {
+    filled = scan;
+    filled.set_block_threads(threads);
+    filled.set_vectors(vectors);
+    if (scan.threads_per_row() == 0) filled.set_threads_per_row(ThreadsPerRow(filled, form));
+    v1::ScanKnobs least = filled;
+    if (scan.chunks() == 0) least.set_chunks(1);
+    if (ScratchBytes(least, form, true) + least.chunks() * ChunkBytes(least, form) <=
+        RoomOf(scan, target))
+      break;
+    if (scan.vectors() == 0 && vectors > 1) {
+      vectors /= 2;
+    } else if (scan.block_threads() == 0 && threads / 2 >= std::max(32, scan.threads_per_row())) {
+      threads /= 2;
+    } else {
+      break;  // what is set does not fit
+    }
+  }
+  scan = filled;
+}
+
 void FillOpen(const ScanForm& form, const Target& target, v1::ScanKnobs& scan) {
   const bool rows = form.sizes.rows();
   // Rows (or columns) of their own for each block would leave most of the card idle: then blocks
@@ -84,14 +118,10 @@ void FillOpen(const ScanForm& form, const Target& target, v1::ScanKnobs& scan) {
   const bool few = scan.blocks() != 1 &&
                    sets * kMeetingThreads < int64_t{kThreadsPerSm} * target.sm_count &&
                    form.length > int64_t{kMeetingThreads} * kThreadElements / form.width;
-  if (scan.block_threads() == 0) {
-    const bool many = rows && form.length * form.width >= int64_t{kBlockThreads} * kThreadElements;
-    const int threads = few ? (rows ? kMeetingThreads : kMeetingColumnThreads)
-                            : (many && !form.gains ? kBlockThreads : kShortThreads);
-    scan.set_block_threads(std::max(threads, scan.threads_per_row()));
-  }
-  if (scan.vectors() == 0) scan.set_vectors(Vectors(form));
-  if (scan.threads_per_row() == 0) scan.set_threads_per_row(ThreadsPerRow(scan, form));
+  const bool many = rows && form.length * form.width >= int64_t{kBlockThreads} * kThreadElements;
+  const int threads = few ? (rows ? kMeetingThreads : kMeetingColumnThreads)
+                          : (many && !form.gains ? kBlockThreads : kShortThreads);
+  FillChunk(form, target, threads, scan);
   const int most = form.gains && rows ? kGainThreadsPerSm : kThreadsPerSm;
   const int64_t on_sm = few ? 1 : std::max(1, most / scan.block_threads());
   if (scan.chunks() == 0) {
@@ -99,7 +129,7 @@ void FillOpen(const ScanForm& form, const Target& target, v1::ScanKnobs& scan) {
     scan.set_chunks(static_cast<int>(
         std::clamp<int64_t>(kBytesInFlight / (chunk * on_sm), kMinChunks, kMaxChunks)));
     while (scan.chunks() > 1 &&
-           ScratchBytes(scan, form, true) + scan.chunks() * chunk > target.shared_per_block) {
+           ScratchBytes(scan, form, true) + scan.chunks() * chunk > RoomOf(scan, target)) {
       scan.set_chunks(scan.chunks() - 1);
     }
   }
@@ -123,6 +153,13 @@ int64_t ScanSets(const v1::ScanKnobs& scan, const ScanForm& form) {
 
 int64_t ScanSharedBytes(const v1::ScanKnobs& scan, const ScanForm& form) {
   return ScratchBytes(scan, form, scan.blocks() > 1) + scan.chunks() * ChunkBytes(scan, form);
+}
+
+int64_t ScanExchangeBytes(const v1::ScanKnobs& scan, const ScanForm& form, int64_t grid) {
+  if (scan.blocks() <= 1) return 0;
+  const int64_t columns = int64_t{scan.block_threads()} / scan.threads_per_row() * form.width;
+  if (!form.sizes.rows()) return grid * 2 * (columns * form.acc_bytes / 4) * 8;
+  return grid * (2 * (scan.chunks() / 2) + 2) * (kMaxScanned / 4) * 8;  // ScanRowsConfig::kPlaces
 }
 
 absl::StatusOr<v1::Group> ResolveScan(const Analysis& group, const ScanForm& form,
@@ -151,7 +188,8 @@ absl::StatusOr<v1::Group> ResolveScan(const Analysis& group, const ScanForm& for
   }
   check.Range("scan.blocks", blocks, 1,
               std::max<int64_t>(1, int64_t{scan.blocks_per_sm()} * target.sm_count));
-  CheckResidency("scan", threads, scan.blocks_per_sm(), ScanSharedBytes(scan, form), target, check);
+  CheckResidency("scan", threads, scan.blocks_per_sm(), ScanSharedBytes(scan, form),
+                 "scan.vectors, scan.chunks or scan.block_threads", target, check);
   if (!check.status().ok()) return check.status();
   return resolved;
 }

@@ -10,7 +10,9 @@ namespace {
 
 using absl::StrCat;
 
-constexpr int kMaxScanned = 16;  // ws::kMaxScanned
+// An access of a scan has 16 bytes, or one word where that would be more lanes than this: halves go
+// by twos, bytes by fours. Lanes are a chain in each thread that others wait for.
+constexpr int kMostLanes = 4;
 
 class Scan : public Skeleton {
  public:
@@ -33,8 +35,6 @@ class Scan : public Skeleton {
     if (wide.precision().accumulator() == v1::ACCUMULATOR_AUTO) {
       wide.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
     }
-    // More lanes are longer chains in a thread, and more that waits for them.
-    constexpr int kMostLanes = 4;
     if (open && FormOf(group, wide).width > kMostLanes) wide.mutable_scan()->set_vector_bytes(4);
     const ScanForm& form = FormOf(group, wide);
     if (!form.status.ok()) return form.status;
@@ -53,7 +53,7 @@ class Scan : public Skeleton {
     use.registers = kWorkRegisters + int64_t{scan.vectors()} * form.width * form.acc_bytes / 4;
     use.blocks_per_sm = scan.blocks_per_sm();
     use.blocks = GridOf(scan, form, target);
-    use.workspace_bytes = ExchangeBytes(scan, form, use.blocks);
+    use.workspace_bytes = ScanExchangeBytes(scan, form, use.blocks);
     use.streams = static_cast<int>(form.streams.size());
     use.stream_bytes = form.stream_bytes;
     use.width = form.width;
@@ -76,7 +76,7 @@ class Scan : public Skeleton {
     if (!form.status.ok()) return form.status;
     if (absl::Status s = WriteScan(group, domain, resolved, form, writer); !s.ok()) return s;
     const v1::ScanKnobs& scan = resolved.scan();
-    const int64_t grid = GridOf(scan, form, target), bytes = ExchangeBytes(scan, form, grid);
+    const int64_t grid = GridOf(scan, form, target), bytes = ScanExchangeBytes(scan, form, grid);
     std::vector<std::pair<std::string, int>> extra;
     if (bytes > 0) {
       // Zeros, by which blocks tell this run's words from none.
@@ -117,13 +117,6 @@ class Scan : public Skeleton {
   static int64_t GridOf(const v1::ScanKnobs& scan, const ScanForm& form, const Target& target) {
     const int64_t groups = int64_t{scan.blocks_per_sm()} * target.sm_count / scan.blocks();
     return std::min(ScanSets(scan, form), std::max<int64_t>(1, groups)) * scan.blocks();
-  }
-
-  static int64_t ExchangeBytes(const v1::ScanKnobs& scan, const ScanForm& form, int64_t grid) {
-    if (scan.blocks() <= 1) return 0;
-    const int64_t columns = int64_t{scan.block_threads()} / scan.threads_per_row() * form.width;
-    if (!form.sizes.rows()) return grid * 2 * (columns * form.acc_bytes / 4) * 8;
-    return grid * (2 * (scan.chunks() / 2) + 2) * (kMaxScanned / 4) * 8;  // ScanRowsConfig::kPlaces
   }
 };
 

@@ -47,6 +47,8 @@ std::vector<Layout> ScanLayouts(const ScanForm& form, const v1::Group& resolved,
                                 const Target& target);
 // Dynamic shared memory of a block, as scan.cuh states it.
 int64_t ScanSharedBytes(const v1::ScanKnobs& knobs, const ScanForm& form);
+// What a grid of this many blocks exchanges words in, as scan.cuh states it; 0: none meet.
+int64_t ScanExchangeBytes(const v1::ScanKnobs& knobs, const ScanForm& form, int64_t grid);
 // Rows (or tiles of columns) that groups of blocks take one after the other.
 int64_t ScanSets(const v1::ScanKnobs& knobs, const ScanForm& form);
 

@@ -220,7 +220,7 @@ class Tile : public Skeleton {
   }
 
   double Suits(const Analysis&, const Target& target) const override {
-    return target.arch == "host" ? 0.1 : 0.7;  // threads that meet are slow there
+    return target.fibers() ? 0.1 : 0.7;
   }
 
   absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,
@@ -238,7 +238,8 @@ class Tile : public Skeleton {
     const Form& form = FormOf(group, **domain, tile);
     if (!form.status.ok()) return form.status;
     Checker check(group.name());
-    CheckResidency("tile", tile.block_threads(), 0, form.choice.shared_bytes, target, check);
+    CheckResidency("tile", tile.block_threads(), 0, form.choice.shared_bytes, "tile.box_bytes",
+                   target, check);
     if (!check.status().ok()) return check.status();
     return resolved;
   }

@@ -554,7 +554,7 @@ class Window : public Skeleton {
     const WindowContext context = ContextFor(group, **domain, resolved, "");
     if (auto way = WayFor(context, group, window); !way.ok()) return way.status();
     Checker check(group.name());
-    CheckResidency("window", window.block_threads(), window.blocks_per_sm(), 0, target, check);
+    CheckResidency("window", window.block_threads(), window.blocks_per_sm(), 0, "", target, check);
     if (!check.status().ok()) return check.status();
     return resolved;
   }

@@ -1,0 +1,168 @@
+// What a skeleton that matches a group chooses by itself fits the card, whatever the card: knobs
+// that nobody set are never what a refusal is about.
+#include <catch2/catch.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "common/graph/random_graph.h"
+#include "worker/codegen/group/structure.h"
+#include "worker/codegen/run_and_compare.h"
+#include "worker/codegen/skeleton/skeleton.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+constexpr int kRandomGraphs = 60;
+
+Target Card(const char* arch, int sm_count, int threads, int blocks, int64_t shared_per_sm,
+            int64_t shared_per_block, int cluster) {
+  Target target;
+  target.arch = arch;
+  target.sm_count = sm_count;
+  target.max_threads_per_sm = threads;
+  target.max_blocks_per_sm = blocks;
+  target.shared_per_sm = shared_per_sm << 10;
+  target.shared_per_block = shared_per_block << 10;
+  target.max_cluster = cluster;
+  return target;
+}
+
+// By the CUDA programming guide's table of compute capabilities.
+std::vector<Target> Targets() {
+  return {Card("sm_90a", 132, 2048, 32, 228, 227, 16),
+          Card("sm_100a", 148, 2048, 32, 228, 227, 16),
+          Card("sm_86", 84, 1536, 16, 100, 99, 1),
+          Card("sm_80", 108, 2048, 32, 164, 163, 1),
+          Card("sm_75", 40, 1024, 16, 64, 64, 1),
+          Card("sm_75", 14, 1024, 16, 64, 48, 1),
+          TestTarget()};
+}
+
+struct Kind {
+  const char* what;
+  std::vector<std::string> lines;  // $T: the type, $R rows, $K the row's length
+};
+
+const Kind kKinds[] = {
+    {"a sum along rows of a product",
+     {"input a: $T[$R, $K] ~ normal", "input b: $T[$R, $K] ~ normal",
+      "y: $T[r: $R, k: $K] = cumsum[k](a[r, k] * b[r, k])", "output y"}},
+    {"a product along rows of four",
+     {"input a: $T[$R, $K] ~ normal", "input b: $T[$R, $K] ~ normal",
+      "input c: $T[$R, $K] ~ normal", "input d: $T[$R, $K] ~ normal",
+      "y: $T[r: $R, k: $K] = cumprod[k](a[r, k] * b[r, k] + c[r, k] * d[r, k])", "output y"}},
+    {"a scan over rows",
+     {"input a: $T[$R, $K] ~ normal", "input b: $T[$R, $K] ~ normal",
+      "y: $T[r: $R, k: $K] = cumprod[r](a[r, k] * b[r, k])", "output y"}},
+    {"a running maximum and where it is",
+     {"input a: $T[$R, $K] ~ normal", "v, i: $T[r: $R, k: $K] = cumargmax[k](a[r, k])",
+      "output v, i"}},
+    {"a softmax of a sum",
+     {"input a: $T[$R, $K] ~ normal", "input b: $T[$R, $K] ~ normal",
+      "x: $T[r: $R, k: $K] = a[r, k] + b[r, k]", "m: $T[r: $R] = max[k: $K](x[r, k])",
+      "s: $T[r: $R] = sum[k: $K](exp(x[r, k] - m[r]))",
+      "y: $T[r: $R, k: $K] = exp(x[r, k] - m[r]) / s[r]", "output y"}},
+    {"a norm of columns",
+     {"input a: $T[$K, $R] ~ normal", "s: $T[r: $R] = sum[k: $K](a[k, r] * a[k, r])",
+      "y: $T[k: $K, r: $R] = a[k, r] / (1 + s[r])", "output y"}},
+    {"sums", {"input a: $T[$R, $K] ~ normal", "y: $T[r: $R] = sum[k: $K](a[r, k])", "output y"}},
+    {"sums over the outer axis",
+     {"input a: $T[$K, $R] ~ normal", "y: $T[r: $R] = sum[k: $K](a[k, r])", "output y"}},
+    {"sums of two axes of three",
+     {"input a: $T[$R, $K, 3] ~ normal", "y: $T[r: $R] = sum[k: $K, c: 3](a[r, k, c])",
+      "output y"}},
+    {"the place of the largest",
+     {"input a: $T[$R, $K] ~ normal", "v, i: $T[r: $R] = argmax[k: $K](a[r, k])", "output v, i"}},
+    {"pooling",
+     {"input a: $T[$R, $K] ~ normal",
+      "y: $T[r: $R, k: $K] = max[i: 3](select(k + i < $K, a[r, k + i], 0))", "output y"}},
+    {"turned", {"input a: $T[$R, $K] ~ normal", "y: $T[k: $K, r: $R] = a[r, k]", "output y"}},
+    {"turned and added",
+     {"input a: $T[$R, $K] ~ normal", "input b: $T[$K, $R] ~ normal",
+      "input c: $T[$R, $K] ~ normal", "y: $T[k: $K, r: $R] = a[r, k] + b[k, r] * c[r, k]",
+      "output y"}},
+    {"point by point",
+     {"input a: $T[$R, $K] ~ normal", "input b: $T[$K] ~ normal",
+      "y: $T[r: $R, k: $K] = a[r, k] * b[k]", "output y"}},
+};
+
+graph::Graph Made(const Kind& kind, const char* type, int64_t rows, int64_t length) {
+  std::vector<std::string> lines;
+  for (const std::string& line : kind.lines) {
+    lines.push_back(absl::StrReplaceAll(
+        line, {{"$T", type}, {"$R", absl::StrCat(rows)}, {"$K", absl::StrCat(length)}}));
+  }
+  auto graph = graph::Parse(lines, {});
+  INFO(kind.what << ": " << graph.status().message());
+  REQUIRE(graph.ok());
+  return *graph;
+}
+
+// Every skeleton that matches a group of the schedule, with all knobs open.
+void CheckAll(const graph::Graph& graph, const v1::Schedule& schedule, const Target& target) {
+  auto structure = StructureOf(graph, schedule);
+  REQUIRE(structure.ok());
+  for (const GroupWork& work : structure->groups) {
+    if (work.analysis == nullptr) continue;
+    for (const Skeleton* skeleton : Skeletons()) {
+      if (!skeleton->Matches(*work.analysis).ok()) continue;
+      v1::Group open;
+      SetSkeleton(open, skeleton->id());
+      const auto resolved = ResolveGroup(*work.analysis, open, target);
+      if (resolved.ok()) continue;
+      INFO(target.arch << " with " << (target.shared_per_block >> 10) << " KiB, "
+                       << NameOf(skeleton->id()) << ": " << resolved.status().message() << "\n"
+                       << absl::StrJoin(graph::Print(graph), "\n"));
+      CHECK(resolved.ok());
+    }
+  }
+}
+
+TEST_CASE("what skeletons choose by themselves fits every card", "[codegen]") {
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1 << 24},   {2, 7'654'321}, {3, 100'003},
+                                               {4096, 4096},   {65'537, 129},  {131, 65'536},
+                                               {1'000'003, 5}, {8, 16},        {1 << 20, 1}};
+  for (const Target& target : Targets()) {
+    for (const Kind& kind : kKinds) {
+      for (const char* type : {"f32", "f64", "bf16"}) {
+        for (const auto& [rows, length] : sizes) {
+          const graph::Graph graph = Made(kind, type, rows, length);
+          CheckAll(graph, DefaultSchedule(graph, target), target);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what skeletons choose for random graphs fits every card", "[codegen]") {
+  for (const Target& target : Targets()) {
+    for (int number = 1; number <= kRandomGraphs; ++number) {
+      graph::RandomGraphOptions options;
+      options.scans = number % 2 == 0;
+      options.max_elements = 1 << 14;
+      const graph::Graph graph = graph::RandomGraph(number, options);
+      CheckAll(graph, DefaultSchedule(graph, target), target);
+      CheckAll(graph, OpByOpSchedule(graph, target), target);
+    }
+  }
+}
+
+// A refusal for room says which knobs of this skeleton take it.
+TEST_CASE("a refusal names knobs that there are", "[codegen]") {
+  const graph::Graph graph = Made(kKinds[1], "f64", 1, 1 << 20);
+  v1::Schedule schedule;
+  v1::Group* group = schedule.add_groups();
+  group->add_roots("y");
+  group->mutable_scan()->set_vectors(16);
+  group->mutable_scan()->set_block_threads(1024);
+  const auto plan = Lower(graph, schedule, Target());
+  REQUIRE(!plan.ok());
+  INFO(plan.status().message());
+  CHECK(absl::StrContains(plan.status().message(), "scan.vectors"));
+  CHECK(!absl::StrContains(plan.status().message(), "shared_vectors"));
+}
+
+}  // namespace
+}  // namespace warpsmith::codegen
