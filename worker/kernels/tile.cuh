@@ -33,6 +33,13 @@
 // fastest axis are put together in registers into one word of shared memory (1- and 2-byte types): their
 // place is PACK wide, the fastest axis' PLACE holds for PACK of them, and its tile is a multiple of PACK.
 //
+// LINE > 0: the first LINE axes of ORDER are a line of the stream's memory, which is copied as it lies there, in
+// aligned pieces of 16 bytes whose ends may belong to others; at<S>(c), the address of an element, is asked
+// for in place of load. PLACE is then the same as in memory modulo 16 bytes, so that all pieces stay
+// aligned wherever a line begins; between lines there are at least 15 bytes, and behind the last and before
+// the first 15. V and PACK are 1. UNIT neighbours along the output's fastest axis are neighbours in memory,
+// and lie at whole multiples of UNIT, wherever they are.
+//
 // Wanted of the caller (worker/kernels/tile_rule.h finds such tiles): V divides the length of each line
 // of the tile and the address where it begins.
 //
@@ -42,24 +49,40 @@
 
 namespace ws {
 
-// WRITE: elements an output access. RUN > 0: lines of the output begin anywhere, and are the last RUN axes of
-// a box; the vectors of each are those of its memory, single elements at its ends. EXTENTS, TILE by axis; RASTER: axes in which neighbouring blocks
-// differ, first the fastest.
-template <int THREADS, int WRITE, class EXTENTS, class TILE, class RASTER, int RUN = 0>
+// WRITE: elements an output access. EXTENTS, TILE by axis; RASTER: axes in which neighbouring blocks differ,
+// first the fastest.
+//
+// RUN > 0: lines of the output begin anywhere, and are the last RUN axes of a box; the vectors of each are
+// those of its memory, single elements at its ends. OVERLAP > 0: so many steps of the line's slowest axis
+// (axis kRank - RUN) are in the next box as well, so that a box ends with a whole piece of ALIGN elements of
+// memory, and single elements are left at the ends of the tensor's own lines alone. They are at least
+// ALIGN - 1 elements; ALIGN is a power of two, and WRITE of them or more.
+//
+// BESIDE > 1: a warp writes pieces of BESIDE lines, WRITE lines from each other, where a line alone would
+// have its lanes in few banks.
+template <int THREADS, int WRITE, class EXTENTS, class TILE, class RASTER, int RUN = 0, int OVERLAP = 0,
+          int ALIGN = WRITE, int BESIDE = 1>
 struct TileConfig {
   static constexpr int kThreads = THREADS, kWrite = WRITE, kRank = EXTENTS::kRank, kRun = RUN;
+  static constexpr int kOverlap = OVERLAP, kAlign = ALIGN, kBeside = BESIDE;
   using Extents = EXTENTS;
   using Tile = TILE;
   using Raster = RASTER;
   static constexpr int kElements = int(TILE::product());
-  static WS_DEVICE constexpr long long tiles(int d) {
-    return (EXTENTS::at(d) + TILE::at(d) - 1) / TILE::at(d);
+  // From a box to the next.
+  static WS_DEVICE constexpr long long step(int d) {
+    return TILE::at(d) - (d == kRank - RUN ? OVERLAP : 0);
+  }
+  static WS_DEVICE constexpr long long tiles(int d) { return (EXTENTS::at(d) + step(d) - 1) / step(d); }
+  // Whether boxes reach beyond the axis.
+  static WS_DEVICE constexpr bool beyond(int d) {
+    return (tiles(d) - 1) * step(d) + TILE::at(d) > EXTENTS::at(d);
   }
 };
 
-template <int V_, int PACK_, int OFFSET_, class ORDER, class PLACE>
+template <int V_, int PACK_, int OFFSET_, class ORDER, class PLACE, int LINE = 0, int UNIT = 1>
 struct TileStream {
-  static constexpr int V = V_, kPack = PACK_, kOffset = OFFSET_;
+  static constexpr int V = V_, kPack = PACK_, kOffset = OFFSET_, kLine = LINE, kUnit = UNIT;
   using Order = ORDER;
   using Place = PLACE;
 };
@@ -73,12 +96,16 @@ struct TileOrder {
   }
   static constexpr int kCount = C::kElements / GROUP;
   static constexpr int kFastest = int(ORDER::at(0));
+  // FIRST: the faster axes stay at 0, and the number is of what is left.
+  template <int FIRST = 0>
   static WS_DEVICE void at(int number, int (&x)[C::kRank]) {
 #pragma unroll
     for (int k = 0; k < C::kRank; ++k) {
       const int d = int(ORDER::at(k));
       const int n = radix(d);
-      if (k == C::kRank - 1) {
+      if (k < FIRST) {
+        x[d] = 0;
+      } else if (k == C::kRank - 1) {
         x[d] = number;
       } else {
         x[d] = number % n;
@@ -110,16 +137,17 @@ struct TileOrder {
     WS_DEVICE Around(const int (&x)[C::kRank], int p) : p(p), left(radix(kFastest) - x[kFastest]), further(jump<PLACE>(x)) {}
     WS_DEVICE int at(int n) const { return p + n * int(PLACE::at(kFastest)) + (n >= left ? further : 0); }
   };
-  // From one element to the next, whose place in shared memory is p (axes in groups have no such place).
-  template <class PLACE>
+  // From one element to the one BY places further along the fastest axis, or at the next one's beginning;
+  // its place in shared memory is p (axes in groups have no such place).
+  template <class PLACE, int BY = 1>
   static WS_DEVICE void next(int (&x)[C::kRank], int& p) {
     bool carry = true;
 #pragma unroll
     for (int k = 0; k < C::kRank; ++k) {
       const int d = int(ORDER::at(k));
       if (carry) {
-        x[d] += 1;
-        p += int(PLACE::at(d));
+        x[d] += k == 0 ? BY : 1;
+        p += (k == 0 ? BY : 1) * int(PLACE::at(d));
         carry = k < C::kRank - 1 && x[d] == radix(d);
         if (carry) {
           x[d] = 0;
@@ -148,9 +176,9 @@ struct TileBox {
       const int d = int(C::Raster::at(k));
       const int n = int(C::tiles(d));
       if (k == kRank - 1) {
-        origin[d] = Index(number) * int(C::Tile::at(d));
+        origin[d] = Index(number) * int(C::step(d));
       } else {
-        origin[d] = Index(number % n) * int(C::Tile::at(d));
+        origin[d] = Index(number % n) * int(C::step(d));
         number /= n;
       }
     }
@@ -162,7 +190,7 @@ struct TileBox {
     for (int k = 0; k < kRank; ++k) {
       const int d = k;
       c[d] = origin[d] + x[d];
-      if (C::Extents::at(d) % C::Tile::at(d) != 0) {
+      if (C::beyond(d)) {
         inside = inside && c[d] < Index(C::Extents::at(d));
       }
     }
@@ -191,6 +219,18 @@ struct TileStage {
   static_assert(Order::kCount % V == 0, "lines of a tile are whole vectors");
   static_assert(P == 1 || C::Tile::at(kLast) % P == 0, "words are whole");
 
+  // Elements between the stream's first byte of shared memory, which is aligned, and the box's first element.
+  static WS_DEVICE int skew(const G& g, const TileBox<C, G>& box) {
+    if constexpr (ST::kLine > 0) {
+#ifdef WS_HOST
+      const auto at = reinterpret_cast<unsigned long>(g.template at<S>(box.origin));
+#else
+      const auto at = static_cast<unsigned>(reinterpret_cast<unsigned long long>(g.template at<S>(box.origin)));
+#endif
+      return int(at % 16 / sizeof(Element));
+    }
+    return 0;
+  }
   static WS_DEVICE Element* shared_stream() { return reinterpret_cast<Element*>(shared() + ST::kOffset); }
   static WS_DEVICE int position(const int (&x)[kRank]) {
     int p = 0;
@@ -206,6 +246,7 @@ struct TileStage {
   // How many of `width` neighbours on axis `fast` are neighbours in shared memory too, and aligned, when one
   // of them is `unit` elements.
   static WS_DEVICE constexpr int together(int fast, int width, int unit) {
+    if (ST::kLine > 0) return ST::kUnit < width ? ST::kUnit : width;
     if (ST::Place::at(fast) != unit) return 1;
     for (int n = width; n > 1; n /= 2) {
       bool fits = n * unit * int(sizeof(Element)) <= 16 && C::Tile::at(fast) % n == 0;
@@ -248,7 +289,41 @@ struct TileStage {
     }
   }
 
+  // Lines as they lie in memory.
+  static WS_DEVICE void copy_lines(const G& g, const TileBox<C, G>& box) {
+    constexpr int kPiece = 16 / int(sizeof(Element)), kSlow = int(ST::Order::at(ST::kLine - 1));
+    constexpr int kInner = line(ST::kLine - 1), kLine = kInner * int(C::Tile::at(kSlow));
+    constexpr int kPieces = (kLine + 2 * (kPiece - 1)) / kPiece;   // that a line may touch
+    constexpr int kCount = C::kElements / kLine * kPieces;
+    const int before = skew(g, box);
+    const Index left = Index(C::Extents::at(kSlow)) - box.origin[kSlow];
+    const int length = left < Index(C::Tile::at(kSlow)) ? int(left) * kInner : kLine;
+    char* const to = reinterpret_cast<char*>(shared_stream());
+#pragma unroll 4
+    for (int turn = 0; turn < (kCount + C::kThreads - 1) / C::kThreads; ++turn) {
+      const int number = turn * C::kThreads + thread(), piece = number % kPieces;
+      if (kCount % C::kThreads != 0 && number >= kCount) break;
+      int x[kRank];
+      Index c[kRank];
+      Order::template at<ST::kLine>(number / kPieces, x);
+      const bool there = box.coordinates(x, c);
+      const int p = before + position(x), begin = p % kPiece, at = piece * kPiece - begin;
+      if (there && at < length) copy_async<kPiece>(to + (p + at) * int(sizeof(Element)), g.template at<S>(c) + at);
+    }
+    copy_commit();
+  }
+  // Elements of the first axes of the order.
+  static WS_DEVICE constexpr int line(int axes) {
+    int n = 1;
+    for (int k = 0; k < axes; ++k) n *= int(C::Tile::at(int(ST::Order::at(k))));
+    return n;
+  }
+
   static WS_DEVICE void bring(const G& g, const TileBox<C, G>& box) {
+    if constexpr (ST::kLine > 0) copy_lines(g, box);
+    else load_and_put(g, box);
+  }
+  static WS_DEVICE void load_and_put(const G& g, const TileBox<C, G>& box) {
     // In flight together: up to 64 bytes a thread, in at most 8 accesses.
     constexpr int kBytes = V * P * int(sizeof(Element));
     constexpr int kByBytes = kBytes >= 64 ? 1 : 64 / kBytes;
@@ -289,10 +364,10 @@ struct TileStage {
 
   // W values from a place of the box on, in the output's order.
   template <int W, class WRITE_ORDER>
-  static WS_DEVICE void take(int number, const int (&x)[kRank], Element (&values)[W]) {
+  static WS_DEVICE void take(const G& g, const TileBox<C, G>& box, int number, const int (&x)[kRank], Element (&values)[W]) {
     constexpr bool kStraight = C::Tile::at(kLast) % W == 0;
     constexpr int K = P > 1 ? (kStraight && W % P == 0 ? P : 1) : together(kLast, W, 1);
-    const Element* const from = shared_stream();
+    const Element* const from = shared_stream() + skew(g, box);
     int y[kRank];
 #pragma unroll
     for (int d = 0; d < kRank; ++d) y[d] = x[d];
@@ -313,18 +388,18 @@ struct TileStage {
       load<K, Element, 0>(from + p + (kStraight ? (P > 1 ? w / P * kPlace + w % P : w * kPlace) : 0), word);
 #pragma unroll
       for (int k = 0; k < K; ++k) values[w + k] = word[k];
-      if constexpr (!kStraight && !kOnce && P == 1) {
-#pragma unroll
-        for (int k = 0; k < K; ++k) WRITE_ORDER::template next<typename ST::Place>(y, p);
-      }
+      if constexpr (!kStraight && !kOnce && P == 1) WRITE_ORDER::template next<typename ST::Place, K>(y, p);
     }
   }
-  // The same from a number that is no multiple of W.
+  // The same from a number that is no multiple of W. The line's RUN axes in x may be beyond the box where
+  // values are not used.
   template <int W, class WRITE_ORDER>
-  static WS_DEVICE void take_anywhere(int number, Element (&values)[W]) {
-    const Element* const from = shared_stream();
+  static WS_DEVICE void take_anywhere(const G& g, const TileBox<C, G>& box, int number, const int (&at)[kRank],
+                                      Element (&values)[W]) {
+    const Element* const from = shared_stream() + skew(g, box);
     int x[kRank];
-    WRITE_ORDER::at(number, x);
+#pragma unroll
+    for (int d = 0; d < kRank; ++d) x[d] = at[d];
     if constexpr (P > 1 && W == P && C::kRun == 1) {
       // Two words that are neighbours along the line hold the values.
       constexpr int kPlace = int(ST::Place::at(kLast));
@@ -338,15 +413,19 @@ struct TileStage {
       constexpr bool kOnce = !kStraight && P == 1 && C::Tile::at(kLast) >= W;
       int p = position(x);
       const typename WRITE_ORDER::template Around<typename ST::Place> around(x, p);
+      constexpr int K = ST::kLine > 0 ? together(kLast, W, 1) : 1;
 #pragma unroll
-      for (int w = 0; w < W; ++w) {
+      for (int w = 0; w < W; w += K) {
         if constexpr (kOnce) p = around.at(w);
         if (w > 0 && !kStraight && P > 1) {
           WRITE_ORDER::at(number + w, x);
           p = position(x);
         }
-        values[w] = from[p + (kStraight ? w * int(ST::Place::at(kLast)) : 0)];
-        if constexpr (!kStraight && !kOnce && P == 1) WRITE_ORDER::template next<typename ST::Place>(x, p);
+        Element word[K];
+        load<K, Element, 0>(from + p + (kStraight ? w * int(ST::Place::at(kLast)) : 0), word);
+#pragma unroll
+        for (int k = 0; k < K; ++k) values[w + k] = word[k];
+        if constexpr (!kStraight && !kOnce && P == 1) WRITE_ORDER::template next<typename ST::Place, K>(x, p);
       }
     }
   }
@@ -368,9 +447,10 @@ template <class G, class C, int S, class... STREAMS>
 struct TileStages {
   static WS_DEVICE void bring(const G&, const TileBox<C, G>&) {}
   template <int W, class ORDER>
-  static WS_DEVICE void take(int, const int (&)[C::kRank], typename G::template Staged<W>&) {}
+  static WS_DEVICE void take(const G&, const TileBox<C, G>&, int, const int (&)[C::kRank], typename G::template Staged<W>&) {}
   template <int W, class ORDER>
-  static WS_DEVICE void take_anywhere(int, typename G::template Staged<W>&) {}
+  static WS_DEVICE void take_anywhere(const G&, const TileBox<C, G>&, int, const int (&)[C::kRank],
+                                      typename G::template Staged<W>&) {}
 };
 template <class G, class C, int S, class FIRST, class... REST>
 struct TileStages<G, C, S, FIRST, REST...> {
@@ -379,14 +459,16 @@ struct TileStages<G, C, S, FIRST, REST...> {
     TileStages<G, C, S + 1, REST...>::bring(g, box);
   }
   template <int W, class ORDER>
-  static WS_DEVICE void take(int number, const int (&x)[C::kRank], typename G::template Staged<W>& staged) {
-    TileStage<G, C, FIRST, S>::template take<W, ORDER>(number, x, G::template of<S, W>(staged));
-    TileStages<G, C, S + 1, REST...>::template take<W, ORDER>(number, x, staged);
+  static WS_DEVICE void take(const G& g, const TileBox<C, G>& box, int number, const int (&x)[C::kRank],
+                             typename G::template Staged<W>& staged) {
+    TileStage<G, C, FIRST, S>::template take<W, ORDER>(g, box, number, x, G::template of<S, W>(staged));
+    TileStages<G, C, S + 1, REST...>::template take<W, ORDER>(g, box, number, x, staged);
   }
   template <int W, class ORDER>
-  static WS_DEVICE void take_anywhere(int number, typename G::template Staged<W>& staged) {
-    TileStage<G, C, FIRST, S>::template take_anywhere<W, ORDER>(number, G::template of<S, W>(staged));
-    TileStages<G, C, S + 1, REST...>::template take_anywhere<W, ORDER>(number, staged);
+  static WS_DEVICE void take_anywhere(const G& g, const TileBox<C, G>& box, int number, const int (&x)[C::kRank],
+                                      typename G::template Staged<W>& staged) {
+    TileStage<G, C, FIRST, S>::template take_anywhere<W, ORDER>(g, box, number, x, G::template of<S, W>(staged));
+    TileStages<G, C, S + 1, REST...>::template take_anywhere<W, ORDER>(g, box, number, x, staged);
   }
 };
 
@@ -405,7 +487,7 @@ WS_DEVICE void tile_write(const G& g, const TileBox<C, G>& box) {
     ORDER::at(vector * W, x);
     if (!box.coordinates(x, c)) continue;
     typename G::template Staged<W> staged;
-    STAGES::template take<W, ORDER>(vector * W, x, staged);
+    STAGES::template take<W, ORDER>(g, box, vector * W, x, staged);
     g.template emit<W>(c, TileBox<C, G>::linear(c), staged);
   }
 }
@@ -414,61 +496,102 @@ WS_DEVICE void tile_write(const G& g, const TileBox<C, G>& box) {
 template <class G, class C, class ORDER, class STAGES>
 struct TileLines {
   using Index = typename G::Index;
-  static constexpr int W = C::kWrite, kFirst = C::kRank - C::kRun;
-  static constexpr int kInner = int(C::Tile::product(kFirst + 1)), kLine = kInner * int(C::Tile::at(kFirst));
-  static constexpr int kLines = C::kElements / kLine;
+  static constexpr int W = C::kWrite, A = C::kAlign, kFirst = C::kRank - C::kRun;
+  static constexpr int kInner = int(C::Tile::product(kFirst + 1));
+  static constexpr int kLine = kInner * int(C::Tile::at(kFirst)), kLines = C::kElements / kLine;
+  static constexpr int kStep = kInner * int(C::step(kFirst));
+  static_assert(C::kOverlap == 0 || kLine >= kStep + A - 1, "a box has the whole of its last piece");
   const G& g;
   const TileBox<C, G>& box;
   int length;   // of a line that is there
+  bool first, last;   // no box before writes these lines, none behind
+  bool ends_here;     // lines may be at their end
 
   WS_DEVICE TileLines(const G& g, const TileBox<C, G>& box) : g(g), box(box) {
     const Index left = Index(C::Extents::at(kFirst)) - box.origin[kFirst];
     length = left < Index(C::Tile::at(kFirst)) ? int(left) * kInner : kLine;
+    first = C::kOverlap == 0 || box.origin[kFirst] == 0;
+    last = C::kOverlap == 0 || left <= Index(C::step(kFirst));
+    ends_here = C::kOverlap == 0 || left <= Index(C::Tile::at(kFirst));
   }
-  // The number of a line's first output; false if it does not exist.
-  WS_DEVICE bool begins(int line, Index& begin) const {
-    int x[C::kRank];
+  // Elements before the first whole piece of a line that begins at output `begin`.
+  static WS_DEVICE int head(Index begin) { return int(Index(0) - begin & Index(A - 1)); }
+  // How far the box writes the line, in whole pieces where it goes on in the next.
+  WS_DEVICE int end(Index begin) const {
+    const int piece = kStep + (kStep % A == 0 ? head(begin) : head(begin + kStep));
+    return last || length < piece ? length : piece;
+  }
+  // A line's place in the box and the number of its first output; false if it does not exist.
+  WS_DEVICE bool begins(int line, int (&x)[C::kRank], Index& begin) const {
+    ORDER::template at<C::kRun>(line, x);
     Index c[C::kRank];
-    ORDER::at(line * kLine, x);
     const bool there = box.coordinates(x, c);
     begin = TileBox<C, G>::linear(c);
     return there;
   }
-  // N outputs from place `at` of the line on.
+  // N outputs from place `at` of the line on, which lies at x.
   template <int N>
-  WS_DEVICE void write(int line, int at, Index begin) const {
-    int x[C::kRank];
+  WS_DEVICE void write(int line, int (&x)[C::kRank], int at, Index begin) const {
+    int rest = at;
+#pragma unroll
+    for (int d = C::kRank - 1; d >= kFirst; --d) {
+      x[d] = d == kFirst ? rest : rest % int(C::Tile::at(d));
+      rest /= int(C::Tile::at(d));
+    }
     Index c[C::kRank];
-    ORDER::at(line * kLine + at, x);
     box.coordinates(x, c);
     typename G::template Staged<N> staged;
-    STAGES::template take_anywhere<N, ORDER>(line * kLine + at, staged);
+    STAGES::template take_anywhere<N, ORDER>(g, box, line * kLine + at, x, staged);
     g.template emit<N>(c, begin + at, staged);
   }
   // Vectors of memory that lie within a line.
   WS_DEVICE void vectors() const {
-    constexpr int kInLine = kLine / W, kVectors = kLines * kInLine;
+    constexpr int kOwn = C::kOverlap == 0 ? kLine : kStep % A == 0 ? kStep : kStep + A - 1;
+    constexpr int kInLine = kOwn / W, kVectors = kLines * kInLine;
+    if constexpr (C::kBeside > 1 || (kInLine >= 32 && C::kRun == 1)) {
+      // A warp for a line or several: their places are found once.
+      constexpr int kLanes = 32 / C::kBeside, kGroup = C::kBeside * W;
+      constexpr int kItems = C::kBeside > 1 ? (kLines + kGroup - 1) / kGroup * W : kLines;
+      const int lane = thread() % 32;
+      for (int item = thread() / 32; item < kItems; item += C::kThreads / 32) {
+        const int line = C::kBeside > 1 ? item / W * kGroup + lane / kLanes * W + item % W : item;
+        int x[C::kRank];
+        Index begin;
+        if ((kLines % kGroup != 0 && line >= kLines) || !begins(line, x, begin)) continue;
+        const int before = head(begin), stop = end(begin);
+#pragma unroll 4
+        for (int vector = 0; vector < kInLine; vector += kLanes) {
+          const int at = before + (vector + lane % kLanes) * W;
+          if (at + W <= stop) write<W>(line, x, at, begin);
+        }
+      }
+      return;
+    }
 #pragma unroll 4
     for (int turn = 0; turn < (kVectors + C::kThreads - 1) / C::kThreads; ++turn) {
       const int vector = turn * C::kThreads + thread(), line = vector / kInLine;
       if (kVectors % C::kThreads != 0 && vector >= kVectors) break;
+      int x[C::kRank];
       Index begin;
-      if (!begins(line, begin)) continue;
-      const int at = vector % kInLine * W + int((W - begin % W) % W);
-      if (at + W <= length) write<W>(line, at, begin);
+      if (!begins(line, x, begin)) continue;
+      const int at = vector % kInLine * W + head(begin);
+      if (at + W <= end(begin)) write<W>(line, x, at, begin);
     }
   }
   // What is left of lines at their ends: single elements, of threads that have nothing else to do then.
   WS_DEVICE void ends() const {
-    constexpr int kEnds = 2 * (W - 1);
+    constexpr int kEnds = A + W - 2;
+    if (!first && !ends_here) return;
 #pragma unroll 1
     for (int number = thread(); number < kLines * kEnds; number += C::kThreads) {
-      const int line = number / kEnds, end = number % kEnds;
+      const int line = number / kEnds, place = number % kEnds;
+      int x[C::kRank];
       Index begin;
-      if (!begins(line, begin)) continue;
-      const int head = int((W - begin % W) % W), whole = length > head ? (length - head) / W * W : 0;
-      const int at = end < W - 1 ? end : end - (W - 1) + head + whole;
-      if (end < W - 1 ? end < head && end < length : at < length) write<1>(line, at, begin);
+      if (!begins(line, x, begin)) continue;
+      const int before = head(begin), stop = end(begin), whole = stop > before ? (stop - before) / W * W : 0;
+      const bool of_head = place < A - 1;
+      const int at = of_head ? place : place - (A - 1) + before + whole;
+      if (at < stop && (!of_head || (first && at < before))) write<1>(line, x, at, begin);
     }
   }
 };
@@ -481,6 +604,7 @@ WS_DEVICE void tile(const G& g) {
   TileBox<C, G> box;
   box.place(block());
   Stages::bring(g, box);
+  if constexpr (((STREAMS::kLine > 0) || ...)) copy_wait<0>();
   sync_block();
   if constexpr (C::kRun > 0) {
     const TileLines<G, C, Order, Stages> lines(g, box);

@@ -22,7 +22,17 @@ constexpr int kWordBytes = 4;
 constexpr int kMinVectorsOfLine = 8;  // of a line that begins anywhere: its ends go one by one
 constexpr int kBanks = 32;
 constexpr int kLanes = 32;
-constexpr int kSampledWarps = 8;  // of a box, when passes are counted
+constexpr int kPieceBytes = 16;  // that lines are copied in
+constexpr int kPiecesOfPass = kBanks * kWordBytes / kPieceBytes;
+constexpr int64_t kLeastLineBytes = 48;  // of a line that is copied in pieces
+constexpr double kPassesOfCorner = 0.75, kPassesOfCorners = 2, kPassesOfSearch = 4;
+// A store of several lines; and what vectors put by registers wait, which copies do not.
+constexpr double kPassesOfBeside = 0.65, kVectorsCost = 1.3;
+constexpr double kPassesOfAccess = 5;   // some 20 instructions, four a cycle
+constexpr double kPassesOfAxis = 2;     // more of an access, of each axis beyond two
+constexpr int64_t kLeastOfOverlap = 6;  // boxes overlap by at most this part
+constexpr int kLinesBeside = 4;         // of a warp, or one
+constexpr int kSampledWarps = 8;        // of a box, when passes are counted
 
 int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -122,12 +132,12 @@ struct BoxOrder {
   std::vector<int64_t> tile;
   int grouped = -1, group = 1;
 
-  int64_t Radix(int d) const { return d == grouped ? tile[d] / group : tile[d]; }
+  int64_t Group(int d) const { return d == grouped ? group : 1; }
+  int64_t Radix(int d) const { return tile[d] / Group(d); }
   void At(int64_t number, std::array<int64_t, kMaxTileRank>& x) const {
     for (int d : order) {
-      x[d] = number % Radix(d);
+      x[d] = number % Radix(d) * Group(d);
       number /= Radix(d);
-      if (d == grouped) x[d] *= group;
     }
   }
 };
@@ -198,6 +208,41 @@ int64_t SidePasses(const TileStreamChoice& stream, const BoxOrder& order, int wi
   return sampled == 0 ? 0 : passes * warps / sampled;
 }
 
+// The same of an output whose lines begin anywhere, from single elements: the lanes of a warp are
+// along one line, or along several beside each other (ws::TileConfig).
+int64_t LinePasses(const TileStreamChoice& stream, const BoxOrder& order, const TileChoice& choice,
+                   int bytes) {
+  const int rank = static_cast<int>(order.tile.size()), width = choice.write;
+  int64_t line = 1, inner = 1;
+  for (int d = rank - choice.run; d < rank; ++d) line *= order.tile[d];
+  inner = line / order.tile[rank - choice.run];
+  const int64_t lines = Product(order.tile) / line;
+  const int64_t in_line = std::max<int64_t>(1, (line - choice.overlap * inner) / width);
+  const int lanes = kLanes / choice.beside, step = std::min(stream.unit, width);
+  const int64_t groups = CeilDiv(lines, int64_t{choice.beside} * width) * width;
+  const int64_t items = choice.beside > 1 ? groups : lines, parts = CeilDiv(in_line, lanes);
+  const int64_t skip = std::max<int64_t>(1, items * parts / kSampledWarps);
+  int64_t passes = 0, sampled = 0;
+  for (int64_t number = 0; number < items * parts; number += skip, ++sampled) {
+    const int64_t item = number / parts, part = number % parts;
+    for (int v = 0; v < width; v += step) {
+      std::array<int64_t, kLanes> addresses{};
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const int64_t of = choice.beside > 1 ? item / width * choice.beside * width +
+                                                   lane / lanes * width + item % width
+                                             : item;
+        std::array<int64_t, kMaxTileRank> x{};
+        order.At(std::min(of, lines - 1) * line +
+                     std::min(part * lanes + lane % lanes, in_line - 1) * width + v,
+                 x);
+        addresses[lane] = Position(stream, x) * bytes;
+      }
+      passes += Passes(addresses, kLanes, step * bytes);
+    }
+  }
+  return sampled == 0 ? 0 : passes * items * parts / sampled;
+}
+
 // Places of the axes in `order`, one behind the other, with `pad` elements where a level begins.
 void Place(const BoxOrder& order, int unit, int level, int64_t pad, TileStreamChoice& stream) {
   int64_t place = unit;
@@ -254,6 +299,72 @@ int64_t PlaceStream(const Side& side, const std::vector<int64_t>& tile, int writ
   return fewest;
 }
 
+// How many axes of the side's order are a line of its memory within the box.
+int LineAxes(const Side& side, const std::vector<int64_t>& tile,
+             const std::vector<int64_t>& extents) {
+  int64_t run = 1;
+  int axes = 0;
+  if (!side.vectors) return 0;
+  for (int d : side.order) {
+    if (side.strides[d] != run) break;
+    ++axes;
+    run *= tile[d];
+    if (tile[d] < extents[d]) break;
+  }
+  return axes;
+}
+
+// Passes and layout of a stream whose lines are copied as they lie in memory: places between lines
+// are those of memory modulo 16 bytes, with room for what the first and last piece of a line bring
+// along.
+int64_t PlaceLines(const Side& side, const TileChoice& choice, const std::vector<int64_t>& extents,
+                   TileStreamChoice& stream) {
+  const std::vector<int64_t>& tile = choice.tile;
+  const int rank = static_cast<int>(tile.size()), last = rank - 1;
+  const int64_t piece = kPieceBytes / side.bytes;
+  stream.place.assign(rank, 1);
+  int64_t span = 1, lines = 1, line = 1;
+  for (int k = 0; k < stream.line; ++k) {
+    const int d = stream.order[k];
+    stream.place[d] = side.strides[d];
+    span += (tile[d] - 1) * stream.place[d];
+    line *= tile[d];
+  }
+  // What lies together on both sides, everywhere.
+  for (int unit = kPieceBytes / side.bytes; unit > 1 && stream.unit == 1; unit /= 2) {
+    bool whole = side.strides[last] == 1 && side.offset % unit == 0 && tile[last] % unit == 0 &&
+                 extents[last] % unit == 0;
+    for (int d = 0; d < last; ++d) whole = whole && side.strides[d] % unit == 0;
+    if (whole) stream.unit = unit;
+  }
+  BoxOrder written{{}, tile, -1, 1};
+  for (int d = last; d >= 0; --d) written.order.push_back(d);
+  TileStreamChoice best;
+  int64_t fewest = INT64_MAX;
+  for (int64_t pad = 0; pad < kBanks * kWordBytes / kPieceBytes; ++pad) {
+    int64_t have = span;
+    lines = 1;
+    for (int k = stream.line; k < rank; ++k) {
+      const int d = stream.order[k];
+      const int64_t least = have + piece - 1 + (k == stream.line ? pad * piece : 0);
+      const int64_t wanted = ((side.strides[d] - least) % piece + piece) % piece;
+      stream.place[d] = least + wanted;
+      have += (tile[d] - 1) * stream.place[d];
+      lines *= tile[d];
+    }
+    const int64_t passes =
+        lines * ((line + 2 * (piece - 1)) / piece) / kPiecesOfPass +
+        (choice.run > 0 ? LinePasses(stream, written, choice, side.bytes)
+                        : SidePasses(stream, written, choice.write,
+                                     std::min(stream.unit, choice.write), 1, side.bytes));
+    if (passes >= fewest) continue;
+    fewest = passes;
+    best = stream;
+  }
+  stream = best;
+  return fewest;
+}
+
 // Words of shared memory hold neighbours of the output's fastest axis, if that is not the input's
 // too.
 int PackOf(const Side& side, const std::vector<int64_t>& tile, int vector) {
@@ -265,6 +376,27 @@ int PackOf(const Side& side, const std::vector<int64_t>& tile, int vector) {
     before *= tile[d];
   }
   return before > 1 && before % vector == 0 ? kWordBytes / side.bytes : 1;
+}
+
+// The output's line in a box: its slowest axis, elements of those within it, and whether the box
+// cuts it.
+struct OutputLine {
+  int slowest = 0;
+  int64_t inner = 1;
+  bool cut = false;
+};
+OutputLine LineOfBox(const std::vector<int64_t>& tile, const std::vector<int64_t>& extents) {
+  OutputLine line;
+  line.slowest = static_cast<int>(tile.size()) - 1;
+  while (line.slowest > 0 && tile[line.slowest] == extents[line.slowest])
+    line.inner *= tile[line.slowest--];
+  line.cut = tile[line.slowest] < extents[line.slowest];
+  return line;
+}
+
+// Steps of the slowest axis that boxes share, so that each has the whole of its last `piece`.
+int64_t OverlapOf(const OutputLine& line, int64_t piece) {
+  return line.inner == 1 ? piece : CeilDiv(piece - 1, line.inner);
 }
 
 // How much of the memory's speed a box promises: of each side the length of its lines, how much of
@@ -284,16 +416,22 @@ double Score(const TileProblem& problem, const TileKnobs& knobs, const std::vect
     score *= std::pow(std::min(1.0, line / knobs.line_bytes), 0.4);
     if (access < kSectorBytes / 2) score *= line / (line + 2.0 * kSectorBytes);
     score *= 1 - 0.04 * std::log2(16.0 / access);
-    // Without words of neighbours each element goes through shared memory alone.
+    // What the next box has as well.
     const bool input = &side != &sides.back();
-    if (input && side.bytes < kWordBytes && PackOf(side, tile, access / side.bytes) == 1)
-      score *= 0.7;
+    if (!input && VectorOf(problem.extents, side, tile, kSectorBytes) * side.bytes < kSectorBytes) {
+      score *= line / (line + kSectorBytes);
+      // Boxes that cannot overlap leave sectors half written.
+      const OutputLine of_box = LineOfBox(tile, problem.extents);
+      const int64_t more = OverlapOf(of_box, kSectorBytes / side.bytes);
+      if (of_box.cut && more * kLeastOfOverlap > tile[of_box.slowest])
+        score *= std::pow(line / (line + 4.0 * kSectorBytes), 2);
+    }
   }
   return score;
 }
 
-// The best of boxes with lines from a quarter as long as wanted to as long as a box holds: where an
-// axis of few elements ends a line, all lines of a box are one run of memory.
+// The best of boxes with lines from one element to as long as a box holds: where an axis of few
+// elements ends a line, all lines of a box are one run of memory.
 std::vector<int64_t> ChooseBox(const TileProblem& problem, const TileKnobs& knobs,
                                const std::vector<Side>& sides) {
   int bytes = 0;
@@ -301,8 +439,8 @@ std::vector<int64_t> ChooseBox(const TileProblem& problem, const TileKnobs& knob
   std::vector<int64_t> best(problem.extents.size(), 1);
   double best_score = -1;
   const int64_t longest = std::max(4 * knobs.line_bytes, knobs.box_bytes);
-  for (int64_t in = knobs.line_bytes / 4; in <= longest; in *= 2) {
-    for (int64_t out = knobs.line_bytes / 4; out <= longest; out *= 2) {
+  for (int64_t in = sides.front().bytes; in <= longest; in *= 2) {
+    for (int64_t out = sides.back().bytes; out <= longest; out *= 2) {
       for (const bool whole : {true, false}) {
         std::vector<int64_t> tile(problem.extents.size(), 1);
         for (int round = 0; round < 2; ++round) {
@@ -323,6 +461,134 @@ std::vector<int64_t> ChooseBox(const TileProblem& problem, const TileKnobs& knob
     }
   }
   return best;
+}
+
+// How the output is written: the width of an access, and where its lines allow less than `wide`
+// elements, as lines that begin anywhere.
+void SetWrite(const TileProblem& problem, const TileKnobs& knobs, const Side& output, int wide,
+              TileChoice& choice) {
+  const int rank = static_cast<int>(problem.extents.size()), bytes = problem.write_bytes;
+  choice.write = choice.align = VectorOf(problem.extents, output, choice.tile, knobs.vector_bytes);
+  // Stores that begin between two sectors of memory leave both half written: the box ends with a
+  // whole one, or at least its accesses are those of memory.
+  const int sector = std::max(wide, knobs.align_bytes / bytes);
+  const int64_t line = LineOf(output, choice.tile, problem.extents);
+  if (!knobs.anywhere || line < int64_t{kMinVectorsOfLine} * wide) return;
+  const OutputLine of_box = LineOfBox(choice.tile, problem.extents);
+  const int slowest = of_box.slowest;
+  const int64_t more = OverlapOf(of_box, sector);
+  const bool overlap = knobs.overlap && of_box.cut &&
+                       more * kLeastOfOverlap <= choice.tile[slowest] &&
+                       VectorOf(problem.extents, output, choice.tile, sector * bytes) < sector;
+  if (!overlap && choice.write >= wide && choice.beside == 1) return;
+  choice.run = rank - slowest;
+  choice.write = choice.align = choice.beside > 1 ? wide : std::max(choice.write, wide);
+  if (!overlap) return;
+  choice.align = std::max(choice.write, sector);
+  // What the next box has as well.
+  choice.overlap = static_cast<int>(more);
+  choice.tile[slowest] += more;
+  if (choice.tile[slowest] < problem.extents[slowest]) return;
+  choice.tile[slowest] = problem.extents[slowest];
+  choice.overlap = 0;
+}
+
+// Where axes beyond the box's step must be whole vectors of an input, too.
+int64_t StepOf(const TileChoice& choice, size_t axis) {
+  return choice.tile[axis] -
+         (axis + choice.run == choice.tile.size() ? int64_t{choice.overlap} : int64_t{0});
+}
+
+// An input read by vectors and put where the fewest passes are made.
+int64_t LayVectors(const TileProblem& problem, const TileKnobs& knobs, const Side& side,
+                   const TileChoice& choice, TileStreamChoice& stream) {
+  int64_t vector = VectorOf(problem.extents, side, choice.tile, knobs.vector_bytes);
+  for (size_t d = 0; d < choice.tile.size(); ++d) {
+    if (StepOf(choice, d) == choice.tile[d]) continue;
+    vector = std::gcd(vector, side.strides[d] * StepOf(choice, d));
+    vector = std::gcd(vector, side.strides[d] * problem.extents[d]);
+  }
+  stream.vector = static_cast<int>(vector);
+  if (knobs.anywhere && stream.vector * side.bytes < kWordBytes &&
+      LineOf(side, choice.tile, problem.extents) % (kWordBytes / side.bytes) == 0) {
+    stream.vector = kWordBytes / side.bytes;
+    stream.anywhere = true;
+  }
+  stream.pack = PackOf(side, choice.tile, stream.vector);
+  return PlaceStream(side, choice.tile, choice.write, stream);
+}
+
+// All streams of a box, their lines copied as they lie in memory or put by vectors, and the output
+// written by vectors of `wide` elements where lines begin anywhere, and at most `most` elsewhere.
+TileChoice Laid(const TileProblem& problem, const TileKnobs& knobs, const std::vector<Side>& sides,
+                const std::vector<int64_t>& tile, bool lines, int wide, int most, int beside) {
+  const int rank = static_cast<int>(problem.extents.size());
+  const Side& output = sides.back();
+  TileChoice choice;
+  choice.threads = knobs.threads;
+  choice.extents = problem.extents;
+  choice.tile = tile;
+  choice.beside = beside;
+  SetWrite(problem, knobs, output, wide, choice);
+  choice.write = std::min(choice.write, most);
+  if (choice.run == 0) choice.beside = 1;
+  choice.raster = knobs.raster_input ? sides[0].order : output.order;
+  choice.boxes = 1;
+  double moved = 1;
+  for (int d = 0; d < rank; ++d) {
+    const int64_t boxes = CeilDiv(problem.extents[d], StepOf(choice, d));
+    choice.boxes *= boxes;
+    moved *= static_cast<double>(boxes * choice.tile[d]) / static_cast<double>(problem.extents[d]);
+  }
+  choice.covered = moved;
+  const int64_t elements = Product(choice.tile);
+  choice.accesses = elements / choice.write;
+  for (size_t i = 0; i < problem.inputs.size(); ++i) {
+    const Side& side = sides[i];
+    TileStreamChoice stream;
+    stream.order = side.order;
+    const int64_t line = LineOf(side, choice.tile, problem.extents) * side.bytes;
+    int64_t shared = 0;
+    if (lines && line >= kLeastLineBytes) {
+      stream.line = LineAxes(side, choice.tile, problem.extents);
+      choice.passes += PlaceLines(side, choice, problem.extents, stream);
+      choice.accesses += elements * side.bytes / line * CeilDiv(line + kPieceBytes, kPieceBytes);
+      shared = SharedElements(stream, choice.tile) * side.bytes + 2 * kPieceBytes;
+    } else {
+      choice.passes += LayVectors(problem, knobs, side, choice, stream);
+      choice.accesses += elements / stream.vector * (stream.anywhere ? 2 : 1);
+      shared = SharedElements(stream, choice.tile) * side.bytes;
+    }
+    stream.offset = choice.shared_bytes;
+    choice.fewest_passes += CeilDiv(2 * elements * side.bytes, kBanks * kWordBytes);
+    choice.shared_bytes += static_cast<int>(RoundUp(shared, 16));
+    choice.streams.push_back(std::move(stream));
+  }
+  return choice;
+}
+
+// Passes of shared memory, and what finding places takes in their time: of each access, and of its
+// elements where they turn round corners of the box, at most once or anywhere.
+double CostOf(const TileChoice& choice) {
+  const auto corners = [&](int64_t fastest, int vector) {
+    return fastest % vector == 0 ? 0 : fastest >= vector ? kPassesOfCorner : kPassesOfCorners;
+  };
+  const auto elements = static_cast<double>(Product(choice.tile)) / kLanes;
+  const auto axes = std::count_if(choice.tile.begin(), choice.tile.end(),
+                                  [](int64_t extent) { return extent > 1; });
+  const double access = kPassesOfAccess + kPassesOfAxis * std::max<double>(0, axes - 2.0);
+  double cost = static_cast<double>(choice.passes) +
+                access * static_cast<double>(choice.accesses) / kLanes +
+                elements * corners(choice.tile.back(), choice.write) +
+                (choice.beside > 1 ? elements * kPassesOfBeside : 0);
+  for (const TileStreamChoice& stream : choice.streams) {
+    // Words of neighbours that lines beginning anywhere do not end with: each element is looked
+    // for.
+    if (stream.pack > 1 && choice.run > 0 && (choice.run > 1 || choice.write != stream.pack))
+      cost += elements * kPassesOfSearch;
+    if (stream.line == 0) cost += elements * corners(choice.tile[stream.order[0]], stream.vector);
+  }
+  return cost;
 }
 
 }  // namespace
@@ -382,44 +648,30 @@ absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnob
   output.order = OrderOf(output.strides);
   sides.push_back(output);
 
-  TileChoice choice;
-  choice.threads = knobs.threads;
-  choice.extents = problem.extents;
-  choice.tile = ChooseBox(problem, knobs, sides);
-  choice.write = VectorOf(problem.extents, output, choice.tile, knobs.vector_bytes);
-  // Stores that begin between two sectors of memory leave both half written.
-  const int wide = problem.write_bytes < kWordBytes
-                       ? kWordBytes / problem.write_bytes
-                       : std::max(1, knobs.vector_bytes / problem.write_bytes);
-  if (knobs.anywhere && choice.write < wide &&
-      LineOf(output, choice.tile, problem.extents) >= int64_t{kMinVectorsOfLine} * wide) {
-    choice.write = wide;
-    for (int d = rank - 1; d >= 0; --d) {
-      choice.run = rank - d;
-      if (choice.tile[d] < problem.extents[d]) break;
-    }
-  }
-  choice.raster = knobs.raster_input ? sides[0].order : output.order;
-  choice.boxes = 1;
-  for (int d = 0; d < rank; ++d) choice.boxes *= CeilDiv(problem.extents[d], choice.tile[d]);
-  choice.covered = static_cast<double>(choice.boxes) * static_cast<double>(Product(choice.tile)) /
-                   static_cast<double>(Product(problem.extents));
-  for (size_t i = 0; i < problem.inputs.size(); ++i) {
-    TileStreamChoice stream;
-    stream.order = sides[i].order;
-    stream.vector = VectorOf(problem.extents, sides[i], choice.tile, knobs.vector_bytes);
-    if (knobs.anywhere && stream.vector * sides[i].bytes < kWordBytes &&
-        LineOf(sides[i], choice.tile, problem.extents) % (kWordBytes / sides[i].bytes) == 0) {
-      stream.vector = kWordBytes / sides[i].bytes;
-      stream.anywhere = true;
-    }
-    stream.pack = PackOf(sides[i], choice.tile, stream.vector);
-    stream.offset = choice.shared_bytes;
-    choice.passes += PlaceStream(sides[i], choice.tile, choice.write, stream);
-    const int64_t bytes = SharedElements(stream, choice.tile) * sides[i].bytes;
-    choice.fewest_passes += CeilDiv(2 * Product(choice.tile) * sides[i].bytes, kBanks * kWordBytes);
-    choice.shared_bytes += static_cast<int>(RoundUp(bytes, 16));
-    choice.streams.push_back(std::move(stream));
+  const std::vector<int64_t> tile =
+      knobs.box.empty() ? ChooseBox(problem, knobs, sides) : knobs.box;
+  const int widest = std::max(1, knobs.vector_bytes / problem.write_bytes);
+  const int word = narrow ? kWordBytes / problem.write_bytes : widest;
+  TileChoice choice = Laid(problem, knobs, sides, tile, false, word, widest, 1);
+  if (knobs.lines != TileKnobs::Lines::kNever) {
+    // Elements are taken one by one: narrow vectors have their lanes in more banks, and so have
+    // several lines beside each other.
+    TileChoice lines = Laid(problem, knobs, sides, tile, true, widest, widest, 1);
+    const auto consider = [&](TileChoice other) {
+      if (other.shared_bytes <= kMaxSharedBytes && CostOf(other) < CostOf(lines))
+        lines = std::move(other);
+    };
+    for (int most = widest / 2; most * problem.write_bytes >= kWordBytes; most /= 2)
+      consider(Laid(problem, knobs, sides, tile, true, most, most, 1));
+    consider(Laid(problem, knobs, sides, tile, true, std::max(1, kWordBytes / problem.write_bytes),
+                  std::max(1, kWordBytes / problem.write_bytes), kLinesBeside));
+    const bool any = std::any_of(lines.streams.begin(), lines.streams.end(),
+                                 [](const TileStreamChoice& stream) { return stream.line > 0; });
+    const bool better =
+        CostOf(lines) < kVectorsCost * CostOf(choice) || choice.shared_bytes > kMaxSharedBytes;
+    if (any && lines.shared_bytes <= kMaxSharedBytes &&
+        (better || knobs.lines == TileKnobs::Lines::kAlways))
+      choice = std::move(lines);
   }
   if (choice.shared_bytes > kMaxSharedBytes) {
     return absl::InvalidArgumentError(StrCat(
@@ -433,16 +685,27 @@ template <class T>
 std::string AxesText(const std::vector<T>& numbers) {
   return StrCat("ws::Axes<", absl::StrJoin(numbers, ", "), ">");
 }
+
+std::string PositionText(const TileInput& input) {
+  std::string at = StrCat("Index(", input.offset, ")");
+  for (size_t d = 0; d < input.strides.size(); ++d)
+    absl::StrAppend(&at, " + c[", d, "] * Index(", input.strides[d], ")");
+  return at;
+}
 }  // namespace
 
 std::string TileArguments(const TileChoice& choice) {
-  std::string text =
-      StrCat("ws::TileConfig<", choice.threads, ", ", choice.write, ", ", AxesText(choice.extents),
-             ", ", AxesText(choice.tile), ", ", AxesText(choice.raster),
-             choice.run > 0 ? StrCat(", ", choice.run) : "", ">");
+  std::string text = StrCat(
+      "ws::TileConfig<", choice.threads, ", ", choice.write, ", ", AxesText(choice.extents), ", ",
+      AxesText(choice.tile), ", ", AxesText(choice.raster),
+      choice.run > 0
+          ? StrCat(", ", choice.run, ", ", choice.overlap, ", ", choice.align, ", ", choice.beside)
+          : "",
+      ">");
   for (const TileStreamChoice& stream : choice.streams) {
     absl::StrAppend(&text, ", ws::TileStream<", stream.vector, ", ", stream.pack, ", ",
-                    stream.offset, ", ", AxesText(stream.order), ", ", AxesText(stream.place), ">");
+                    stream.offset, ", ", AxesText(stream.order), ", ", AxesText(stream.place),
+                    stream.line > 0 ? StrCat(", ", stream.line, ", ", stream.unit) : "", ">");
   }
   return text;
 }
@@ -465,15 +728,21 @@ std::string TileCopySource(const TileProblem& problem, const TileChoice& choice,
     absl::StrAppend(&parameters, "const ", type, "* x", i, ", ");
     absl::StrAppend(&members, "x", i, ", ");
   }
+  absl::StrAppend(&text, "  template <int S> WS_DEVICE const ", type, "* at(const Index (&c)[",
+                  problem.extents.size(), "]) const {\n");
+  for (size_t i = 0; i < problem.inputs.size(); ++i) {
+    absl::StrAppend(&text, "    if constexpr (S == ", i, ") return x", i, " + (",
+                    PositionText(problem.inputs[i]), ");\n");
+  }
+  absl::StrAppend(&text, "  }\n");
   absl::StrAppend(&text, "  ", type,
                   "* y;\n  template <int S, int V> WS_DEVICE void load(const Index (&c)[",
                   problem.extents.size(), "], ", type, " (&out)[V]) const {\n");
   for (size_t i = 0; i < problem.inputs.size(); ++i) {
     const TileInput& input = problem.inputs[i];
-    std::string at = StrCat("Index(", input.offset, ")");
+    const std::string at = PositionText(input);
     int64_t end = input.offset + 1;
     for (size_t d = 0; d < problem.extents.size(); ++d) {
-      absl::StrAppend(&at, " + c[", d, "] * Index(", input.strides[d], ")");
       end += std::max<int64_t>(0, input.strides[d]) * (problem.extents[d] - 1);
     }
     absl::StrAppend(&text, "    if constexpr (S == ", i, ") ws::",

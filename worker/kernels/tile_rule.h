@@ -37,6 +37,12 @@ struct TileKnobs {
   int box_bytes = 0;  // of all streams together, at most; 0: 16 KiB a stream, for small elements 32
   int vector_bytes = 16;  // of an access
   bool anywhere = true;   // accesses of words where lines of small elements begin anywhere
+  // Lines of an input are copied as they lie in memory where that takes less (ChooseTile), never or
+  // always.
+  enum class Lines { kWhereBetter, kNever, kAlways } lines = Lines::kWhereBetter;
+  int align_bytes = 32;      // pieces of the output that boxes share no part of: sectors of memory
+  bool overlap = true;       // boxes may overlap for that
+  std::vector<int64_t> box;  // instead of the rule's, for tests and benchmarks; empty: the rule's
   bool raster_input =
       false;  // neighbouring blocks are neighbours in the first input, not in the output
 };
@@ -48,11 +54,14 @@ struct TileStreamChoice {
   int offset = 0;  // bytes, in shared memory
   std::vector<int> order;
   std::vector<int64_t> place;
+  int unit = 1;  // of a line: as ws::TileStream
+  int line = 0;  // > 0: its first axes in `order` are a line that is copied as it lies in memory
 };
 
 struct TileChoice {
   int threads = 256, write = 1;
   int run = 0;  // > 0: lines of the output are its last `run` axes and begin anywhere
+  int overlap = 0, align = 1, beside = 1;  // as ws::TileConfig
   std::vector<int64_t> extents, tile;
   std::vector<int> raster;
   std::vector<TileStreamChoice> streams;
@@ -60,6 +69,7 @@ struct TileChoice {
   int shared_bytes = 0;
   // Of one box: passes that shared memory makes for it, and the fewest that its bytes need.
   int64_t passes = 0, fewest_passes = 0;
+  int64_t accesses = 0;  // of memory, of one box: each has its place found
   // Elements of all boxes over those of the tensor: >= 1.
   double covered = 1;
 };

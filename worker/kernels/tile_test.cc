@@ -84,6 +84,15 @@ std::vector<Case> Cases() {
   add("three orders", {12, 20, 28},
       {Permuted({12, 20, 28}, {2, 1, 0}, 4), Permuted({12, 20, 28}, {1, 2, 0}, 4)},
       Small(64, 64, 16384));
+  add("bytes of an odd line, in lines of an even one", {264, 199},
+      {Permuted({264, 199}, {1, 0}, 1)}, Small(64, 64, 8192));
+  add("bytes whose boxes overlap by words", {150, 1023}, {Permuted({150, 1023}, {1, 0}, 1)},
+      Small(64, 128, 8192));
+  add("bytes that end in a word of two boxes", {70, 257}, {Permuted({70, 257}, {1, 0}, 1)},
+      Small(64, 128, 8192));
+  add("planes of halves", {513, 25}, {Permuted({513, 25}, {1, 0}, 2)}, Small(64, 256, 8192));
+  add("a run of odd bytes", {5, 7, 1001}, {Permuted({5, 7, 1001}, {1, 0, 2}, 1)},
+      Small(64, 256, 2048));
   std::mt19937 random(20261121);
   for (int i = 0; i < 24; ++i) {
     const int rank = 2 + static_cast<int>(random() % 5);
@@ -120,9 +129,23 @@ int64_t InputElements(const TileInput& input, const std::vector<int64_t>& extent
   return last + 1;
 }
 
+// Each case as the rule has it, with lines copied as they lie in memory and without, and with boxes
+// that share no sector.
+std::vector<Case> Everything() {
+  std::vector<Case> all;
+  for (const Case& one : Cases()) {
+    for (const auto lines : {TileKnobs::Lines::kAlways, TileKnobs::Lines::kNever}) {
+      all.push_back(one);
+      all.back().knobs.lines = lines;
+      all.back().knobs.align_bytes = lines == TileKnobs::Lines::kAlways ? 32 : 4;
+    }
+  }
+  return all;
+}
+
 TEST_CASE("a tile writes every element where it belongs") {
   // One translation unit for all: compiling is what takes the time.
-  const std::vector<Case> cases = Cases();
+  const std::vector<Case> cases = Everything();
   std::string source;
   std::vector<TileProblem> problems;
   std::vector<TileChoice> choices;

@@ -15,6 +15,8 @@ using absl::StrCat;
 constexpr int64_t kWholeSectors = 64;
 // The least vector of small elements that is worth it.
 constexpr int64_t kVectorBytes = 4;
+// Boxes that a multiprocessor should have at once, at least.
+constexpr int64_t kManyBoxes = 3;
 // A tensor of less than this part of the largest one is read from caches, in whatever order.
 constexpr int64_t kSmallPart = 16;
 
@@ -55,6 +57,14 @@ std::vector<Stream> StreamsOf(const Analysis& group, const Domain& domain) {
     if (!known && IsTurned(group, domain, access)) streams.push_back({access.tensor, access.index});
   }
   return streams;
+}
+
+// Of an element of the widest root.
+int WriteBytes(const Analysis& group) {
+  int64_t bytes = 1;
+  for (int root : group.roots())
+    bytes = std::max(bytes, graph::SizeOf(group.graph().tensors[root].type));
+  return static_cast<int>(bytes);
 }
 
 struct Form {
@@ -112,6 +122,14 @@ class Writer {
     for (size_t s = 0; s < count; ++s)
       text.Line(StrCat(s > 0 ? "else " : "", "if constexpr (S == ", s, ") ", LoadOf(s)));
     text.Close();
+    text.Line("template <int S>");
+    text.Open(StrCat("WS_DEVICE const Element<S>* at(const Index (&c)[", rank, "]) const {"));
+    for (size_t s = 0; s < count; ++s) {
+      text.Line(StrCat(s > 0 ? "else " : "", "if constexpr (S == ", s, ") return ",
+                       PointerOf(parameters_, form_.streams[s].tensor), " + (", PositionOf(s),
+                       ");"));
+    }
+    text.Close();
     text.Line("template <int V>");
     text.Open(StrCat("WS_DEVICE void emit(const Index (&)[", rank,
                      "], Index i, const Staged<V>& staged) const {"));
@@ -156,14 +174,20 @@ class Writer {
     return StorageType(group_.graph().tensors[form_.streams[s].tensor].type);
   }
 
-  // V neighbours of stream s from output coordinates c on.
-  std::string LoadOf(size_t s) const {
+  // Where stream s has the element of output coordinates c.
+  std::string PositionOf(size_t s) const {
     const kernels::TileInput& input = form_.problem.inputs[s];
     std::string position = StrCat("Index(", input.offset, ")");
     for (size_t m = 0; m < input.strides.size(); ++m) {
       if (input.strides[m] != 0)
         absl::StrAppend(&position, " + c[", m, "] * Index(", input.strides[m], ")");
     }
+    return position;
+  }
+
+  // V neighbours of stream s from output coordinates c on.
+  std::string LoadOf(size_t s) const {
+    const std::string position = PositionOf(s);
     const std::string& pointer = PointerOf(parameters_, form_.streams[s].tensor);
     if (form_.choice.streams[s].anywhere) {
       return StrCat("ws::load_anywhere<V>(", pointer, " + (", position, "), ", pointer, " + ",
@@ -231,8 +255,10 @@ class Tile : public Skeleton {
     v1::TileKnobs& tile = *resolved.mutable_tile();
     if (tile.vector_bytes() == 0) tile.set_vector_bytes(16);
     if (tile.line_bytes() == 0) tile.set_line_bytes(256);
-    if (tile.box_bytes() == 0) tile.set_box_bytes(32 << 10);
-    if (tile.block_threads() == 0) tile.set_block_threads(256);
+    // Bytes have the smallest boxes in elements, whose ends are the largest part of them.
+    const bool bytes = WriteBytes(group) == 1 && target.shared_per_block >= kManyBoxes * (64 << 10);
+    if (tile.box_bytes() == 0) tile.set_box_bytes(bytes ? 64 << 10 : 32 << 10);
+    if (tile.block_threads() == 0) tile.set_block_threads(tile.box_bytes() > 32 << 10 ? 512 : 256);
     if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO)
       resolved.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
     const Form& form = FormOf(group, **domain, tile);
@@ -305,12 +331,7 @@ class Tile : public Skeleton {
         std::function<Form()>([&] {
           Form form;
           form.streams = StreamsOf(group, domain);
-          form.problem.write_bytes = 1;
-          for (int root : group.roots()) {
-            form.problem.write_bytes =
-                std::max(form.problem.write_bytes,
-                         static_cast<int>(graph::SizeOf(group.graph().tensors[root].type)));
-          }
+          form.problem.write_bytes = WriteBytes(group);
           form.problem.extents = domain.Extents(Role::kKept);
           for (const Stream& stream : form.streams) {
             kernels::TileInput input;
