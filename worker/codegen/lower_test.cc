@@ -556,7 +556,7 @@ TEST_CASE("what a schedule may not say", "[codegen]") {
       {"groups { roots: ['y', 's'] rows { online: true } } groups { roots: 't' }", "online needs"},
       {"groups { roots: ['y', 's'] rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 2 "
        "meeting: MEETING_SECOND_PASS } } groups { roots: 't' }",
-       "SECOND_PASS is for one stage"},
+       "SECOND_PASS is for one meeting"},
       {"groups { roots: ['y', 's'] rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 9 "
        "meeting: MEETING_COUNTER blocks_per_sm: 4 } } groups { roots: 't' }",
        "power of two or a multiple of 32"},

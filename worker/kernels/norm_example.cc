@@ -43,6 +43,7 @@ struct G_@name {
   template <int S> static WS_DEVICE constexpr bool chained() { return true; }
   template <int S> static WS_DEVICE Acc<S> identity() { return {0, 0}; }
   template <int S> static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) { a.sum += b.sum; a.squares += b.squares; }
+  template <int S> static WS_DEVICE constexpr bool joined() { return false; }
   template <int S, int V> WS_DEVICE void accumulate(const Row& row, Index, const Values<V>& values, Acc<S>& acc) const {
 #pragma unroll
     for (int v = 0; v < V; ++v) {

@@ -21,6 +21,11 @@
 //
 // chained<S>() says that a stage adds up floats: a long sum is then cut into chains (kChain).
 //
+// joined<S>() says that stage S sums and stage S + 1 sums the squares around the means of just that. They
+// then meet once: `deviate` adds up how far a few vectors lie from the first element of them, and the squares
+// of that (a Part<S>), `gather` adds such a part to a Joined<S>, which holds sums and sums of squares around 0
+// in fp64; those merge by addition, and `split` makes of them what each stage would have given.
+//
 // Rows that start anywhere (G::kRagged): head(row) elements before the first aligned vector and the
 // elements behind the last are single elements of the first 2 * V threads of the row.
 #pragma once
@@ -45,6 +50,28 @@ struct RowsConfig {
   static_assert(BLOCKS_PER_ROW_ == 1 || THREADS_PER_ROW_ == THREADS_, "a row of several blocks has them whole");
 };
 
+// What a part of a row gives at the meeting that begins with stage S.
+template <class G, int S, bool JOINED = G::template joined<S>()>
+struct MeetingOf {
+  using Acc = typename G::template Acc<S>;
+  static WS_DEVICE Acc nothing() { return G::template identity<S>(); }
+  static WS_DEVICE void merge(Acc& a, const Acc& b) { G::template combine<S>(a, b); }
+  static WS_DEVICE void finish(const G& g, typename G::Row& row, const Acc& acc) { g.template finish<S>(row, acc); }
+};
+template <class G, int S>
+struct MeetingOf<G, S, true> {
+  using Acc = typename G::template Joined<S>;
+  static WS_DEVICE Acc nothing() { return G::template identity_joined<S>(); }
+  static WS_DEVICE void merge(Acc& a, const Acc& b) { G::template combine_joined<S>(a, b); }
+  static WS_DEVICE void finish(const G& g, typename G::Row& row, const Acc& acc) {
+    typename G::template Acc<S> sums;
+    typename G::template Acc<S + 1> squares;
+    G::template split<S>(acc, sums, squares);
+    g.template finish<S>(row, sums);
+    g.template finish<S + 1>(row, squares);
+  }
+};
+
 // The meetings of one row's threads. `reduce` leaves the combined value in every thread.
 template <class G, class C>
 struct RowGroup {
@@ -55,12 +82,12 @@ struct RowGroup {
   unsigned long long* exchange = nullptr;
 
   template <int S>
-  WS_DEVICE void reduce(typename G::template Acc<S>& acc) {
-    using Acc = typename G::template Acc<S>;
+  WS_DEVICE void reduce(typename MeetingOf<G, S>::Acc& acc) {
+    using Acc = typename MeetingOf<G, S>::Acc;
     static_assert(sizeof(Acc) <= kMaxAcc, "a stage has too many accumulators");
     constexpr int kWarpLanes = C::kThreadsPerRow < 32 ? C::kThreadsPerRow : 32;
 #pragma unroll
-    for (int mask = kWarpLanes / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+    for (int mask = kWarpLanes / 2; mask > 0; mask /= 2) MeetingOf<G, S>::merge(acc, shuffle_xor(acc, mask));
     if constexpr (C::kThreadsPerRow > 32 || C::kBlocksPerRow > 1) {
       constexpr int kWarps = (C::kThreadsPerRow + 31) / 32;
       char* const slots = shared() + parity * kMaxAcc * (C::kThreads / 32);
@@ -71,7 +98,7 @@ struct RowGroup {
         const int first = warp / kWarps * kWarps;
         acc = *reinterpret_cast<const Acc*>(slots + (first + thread() % kWarps) * kMaxAcc);
 #pragma unroll
-        for (int mask = kWarps / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+        for (int mask = kWarps / 2; mask > 0; mask /= 2) MeetingOf<G, S>::merge(acc, shuffle_xor(acc, mask));
       }
       if constexpr (C::kBlocksPerRow > 1) meet<S>(acc);
       parity ^= 1;
@@ -79,8 +106,8 @@ struct RowGroup {
   }
 
   template <int S>
-  WS_DEVICE void meet(typename G::template Acc<S>& acc) {
-    using Acc = typename G::template Acc<S>;
+  WS_DEVICE void meet(typename MeetingOf<G, S>::Acc& acc) {
+    using Acc = typename MeetingOf<G, S>::Acc;
     constexpr int kLanes = C::kBlocksPerRow < 32 ? C::kBlocksPerRow : 32;
     if constexpr (C::kMeeting == kCluster) {
       char* const mine = shared() + 2 * kMaxAcc * (C::kThreads / 32) + parity * kMaxAcc;
@@ -88,7 +115,7 @@ struct RowGroup {
       sync_cluster();
       acc = *reinterpret_cast<const Acc*>(peer(mine, thread() % kLanes));
 #pragma unroll
-      for (int mask = kLanes / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+      for (int mask = kLanes / 2; mask > 0; mask /= 2) MeetingOf<G, S>::merge(acc, shuffle_xor(acc, mask));
     } else if constexpr (C::kMeeting == kCounter) {
       // Each word travels with the number of the meeting, so that no counter, fence or second read is needed.
       tag += 1;
@@ -126,10 +153,10 @@ struct RowGroup {
           for (int w = 0; w < kWords; ++w) words.w[w] = static_cast<unsigned>(got[i][w]);
           Acc theirs;
           memcpy(&theirs, &words, sizeof(Acc));
-          if (i == 0) acc = theirs; else G::template combine<S>(acc, theirs);
+          if (i == 0) acc = theirs; else MeetingOf<G, S>::merge(acc, theirs);
         }
 #pragma unroll
-        for (int mask = kLanes / 2; mask > 0; mask /= 2) G::template combine<S>(acc, shuffle_xor(acc, mask));
+        for (int mask = kLanes / 2; mask > 0; mask /= 2) MeetingOf<G, S>::merge(acc, shuffle_xor(acc, mask));
         if (thread() == 0) *result = acc;
       }
       sync_block();
@@ -147,6 +174,14 @@ struct RowPart {
   static constexpr int kKept = C::kRegisters + C::kShared;
   // Shared slots that are written at once: as many as what is read for them is to be in flight.
   static constexpr int kTogether = !G::kEmitReads ? 1 : C::kUnroll < C::kShared ? C::kUnroll : C::kShared > 0 ? C::kShared : 1;
+
+  // Vectors that are worked on together where they only are combined.
+  static constexpr int kTaken = sizeof(Vector) <= 32 ? 2 : 1;
+  // Slots arrive in groups of kGroup, the first of which is worked on while others are on their way.
+  static constexpr int kStep = kTogether > kTaken ? kTogether : kTaken;   // powers of two, or one group
+  static constexpr int kQuarter = (C::kShared + 3) / 4;
+  static constexpr int kGroup = C::kShared <= kStep ? kStep : (kQuarter + kStep - 1) / kStep * kStep;
+  static constexpr int kGroups = (C::kShared + kGroup - 1) / kGroup;
 
   const G& g;
   const Index K;
@@ -181,6 +216,7 @@ struct RowPart {
     const Index v = Index(C::kRegisters + j) * T + t;
     if (full(C::kRegisters + j) || v < vectors(head)) g.template load_shared<V>(row, head + v * V, slot(j));
   }
+  static WS_DEVICE constexpr bool ends_group(int slots) { return slots % kGroup == 0 || slots >= C::kShared; }
   WS_DEVICE void load_edge(const typename G::Row& row, int head) {
     const Index k = edge_position(head);
     if (k >= 0) g.template load<1>(row, k, edge);
@@ -188,11 +224,101 @@ struct RowPart {
   WS_DEVICE void load_all(const typename G::Row& row) {
     const int h = head(row);
 #pragma unroll 1
-    for (int j = 0; j < C::kShared; ++j) load_slot(row, h, j);
-    if constexpr (C::kShared > 0) copy_commit();
+    for (int j = 0; j < C::kShared; ++j) {
+      load_slot(row, h, j);
+      if (ends_group(j + 1)) copy_commit();
+    }
 #pragma unroll
     for (int j = 0; j < C::kRegisters; ++j) load_register(row, h, j);
     load_edge(row, h);
+  }
+
+  // What is done with N vectors at once, T * V elements apart, the first of which begins at k. (No lambdas:
+  // NVRTC takes a generic one for code of the host.)
+  template <int S>
+  struct Accumulates {
+    const G& g;
+    const typename G::Row& row;
+    typename G::template Acc<S>& acc;
+    template <int N>
+    WS_DEVICE void operator()(Index k, const Vector (&values)[N]) const {
+#pragma unroll
+      for (int u = 0; u < N; ++u) g.template accumulate<S, V>(row, k + Index(u) * (T * V), values[u], acc);
+    }
+  };
+  template <int S>
+  struct Gathers {
+    const G& g;
+    const typename G::Row& row;
+    typename MeetingOf<G, S>::Acc& all;
+    template <int N>
+    WS_DEVICE void operator()(Index k, const Vector (&values)[N]) const {
+      auto some = G::template part<S>();
+#pragma unroll
+      for (int u = 0; u < N; ++u) g.template deviate<S, V>(row, k + Index(u) * (T * V), values[u], u == 0, some);
+      G::template gather<S>(all, some, N * V);
+    }
+  };
+  struct Emits {
+    const G& g;
+    const typename G::Row& row;
+    template <int N>
+    WS_DEVICE void operator()(Index k, const Vector (&values)[N]) const {
+#pragma unroll
+      for (int u = 0; u < N; ++u) g.template emit<V>(row, k + Index(u) * (T * V), values[u]);
+    }
+  };
+
+  // f of the slots from j to `end`, N at once and the rest by fewer.
+  template <int N, class F>
+  WS_DEVICE void take_slots(int h, int j, int end, const F& f) const {
+#pragma unroll 1
+    for (; j + N <= end; j += N) {
+      const Index v = Index(C::kRegisters + j) * T + t;
+      if (N > 1 ? full(C::kRegisters + j + N - 1) : full(C::kRegisters + j) || v < vectors(h)) {
+        Vector values[N];
+#pragma unroll
+        for (int u = 0; u < N; ++u) G::template from_shared<V>(slot(j + u), values[u]);
+        f(h + v * V, values);
+      } else if constexpr (N > 1) {
+        take_slots<1>(h, j, j + N, f);
+      }
+    }
+    if constexpr (N > 1) take_slots<N / 2>(h, j, end, f);
+  }
+  // The same of slots as they arrive.
+  template <bool ARRIVE, int GROUP, class F>
+  WS_DEVICE void take_groups(int h, const F& f) const {
+    if constexpr (GROUP < kGroups) {
+      if constexpr (ARRIVE) copy_wait<kGroups - 1 - GROUP>();
+      take_slots<kTaken>(h, GROUP * kGroup, (GROUP + 1) * kGroup < C::kShared ? (GROUP + 1) * kGroup : C::kShared, f);
+      take_groups<ARRIVE, GROUP + 1>(h, f);
+    }
+  }
+  template <int N, class F>
+  WS_DEVICE void take_registers(int h, const F& f) const {
+#pragma unroll
+    for (int j = 0; j < C::kRegisters; j += N) {
+      if (j + N <= C::kRegisters && full(j + N - 1)) {
+        Vector values[N];
+#pragma unroll
+        for (int u = 0; u < N; ++u) values[u] = kept[j + u < C::kRegisters ? j + u : 0];
+        f(h + (Index(j) * T + t) * V, values);
+        continue;
+      }
+#pragma unroll
+      for (int u = 0; u < N && j + u < C::kRegisters; ++u) {
+        const Index v = Index(j + u) * T + t;
+        Vector values[1] = {kept[j + u]};
+        if (full(j + u) || v < vectors(h)) f(h + v * V, values);
+      }
+    }
+  }
+  // f of what the thread keeps, the edge aside. Slots were asked for first, so they come first.
+  template <bool ARRIVE, class F>
+  WS_DEVICE void take_kept(int h, const F& f) const {
+    take_groups<ARRIVE, 0>(h, f);
+    take_registers<kTaken>(h, f);
   }
 
   // ROUNDS times UNROLL of the thread's vectors from number v on, which all exist.
@@ -204,12 +330,11 @@ struct RowPart {
       Vector values[C::kUnroll];
 #pragma unroll
       for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(row, head + (v + Index(u) * T) * V, values[u]);
-#pragma unroll
-      for (int u = 0; u < C::kUnroll; ++u) f(head + (v + Index(u) * T) * V, values[u]);
+      f(head + v * V, values);
     }
   }
-  // Calls f(k, values) for the vectors that are read again (edges are kept). With CHAINED also pause()
-  // after every kChain of them.
+  // Calls f(k, values) for the vectors that are read again (edges are kept), as many at once as are in
+  // flight. With CHAINED also pause() after every kChain of them.
   template <bool CHAINED, class F, class P>
   WS_DEVICE void rest(const typename G::Row& row, int head, F&& f, P&& pause) const {
     const Index n = vectors(head);
@@ -227,8 +352,8 @@ struct RowPart {
     for (; v + (kStep - T) < n; v += kStep) rounds<1>(row, head, v, f);
     if constexpr (C::kUnroll > 1) {
       for (; v < n; v += T) {
-        Vector values;
-        g.template load<V>(row, head + v * V, values);
+        Vector values[1];
+        g.template load<V>(row, head + v * V, values[0]);
         f(head + v * V, values);
       }
     }
@@ -241,40 +366,42 @@ struct RowPart {
     for (int j = 0; j < C::kRegisters; ++j) opaque(kept[j]);
   }
 
+  // What the row's elements give at the meeting that begins with stage S.
   template <int S>
-  WS_DEVICE typename G::template Acc<S> accumulate(const typename G::Row& row) const {
-    auto acc = g.template identity<S>();
-    const int h = head(row);
-    const Index n = vectors(h);
-#pragma unroll
-    for (int j = 0; j < C::kRegisters; ++j) {
-      const Index v = Index(j) * T + t;
-      if (full(j) || v < n) g.template accumulate<S, V>(row, h + v * V, kept[j], acc);
-    }
-#pragma unroll 2
-    for (int j = 0; j < C::kShared; ++j) {
-      const Index v = Index(C::kRegisters + j) * T + t;
-      if (full(C::kRegisters + j) || v < n) {
-        Vector values;
-        G::template from_shared<V>(slot(j), values);
-        g.template accumulate<S, V>(row, h + v * V, values, acc);
+  WS_DEVICE typename MeetingOf<G, S>::Acc accumulate(const typename G::Row& row) const {
+    if constexpr (G::template joined<S>()) {
+      auto acc = MeetingOf<G, S>::nothing();
+      take_all<S, false>(row, Gathers<S>{g, row, acc}, [] {});
+      if (const Index k = edge_position(head(row)); k >= 0) {
+        auto some = G::template part<S>();
+        g.template deviate<S, 1>(row, k, edge, true, some);
+        G::template gather<S>(acc, some, 1);
       }
-    }
-    auto take = [&](Index k, const Vector& values) { g.template accumulate<S, V>(row, k, values, acc); };
-    if (!G::template chained<S>() || K / V <= Index(kKept + 2 * kChain) * T) {
-      rest<false>(row, h, take, [] {});
+      return acc;
     } else {
-      auto total = acc;
-      acc = g.template identity<S>();
-      rest<G::template chained<S>()>(row, h, take, [&] {
+      auto acc = G::template identity<S>(), total = acc;
+      // Long sums in chains.
+      const bool many = G::template chained<S>() && K / V > Index(kKept + 2 * kChain) * T;
+      const auto pause = [&] {
         G::template combine<S>(total, acc);
-        acc = g.template identity<S>();
-      });
-      G::template combine<S>(acc, total);
+        acc = G::template identity<S>();
+      };
+      const Accumulates<S> take{g, row, acc};
+      if (many) {
+        take_all<S, G::template chained<S>()>(row, take, pause);
+        G::template combine<S>(acc, total);
+      } else {
+        take_all<S, false>(row, take, [] {});
+      }
+      if (const Index k = edge_position(head(row)); k >= 0) g.template accumulate<S, 1>(row, k, edge, acc);
+      return acc;
     }
-    const Index k = edge_position(h);
-    if (k >= 0) g.template accumulate<S, 1>(row, k, edge, acc);
-    return acc;
+  }
+  template <int S, bool CHAINED, class F, class P>
+  WS_DEVICE void take_all(const typename G::Row& row, const F& f, P&& pause) const {
+    const int h = head(row);
+    take_kept<S == 0>(h, f);
+    rest<CHAINED>(row, h, f, pause);
   }
 
   // Writes the row's elements; behind each kept vector its slot takes up the next row's.
@@ -283,7 +410,7 @@ struct RowPart {
     const int h = head(row);
     const int hn = REFILL ? head(next) : 0;
     const Index n = vectors(h);
-    if constexpr (G::kEmits) rest<false>(row, h, [&](Index k, const Vector& values) { g.template emit<V>(row, k, values); }, [] {});
+    if constexpr (G::kEmits) rest<false>(row, h, Emits{g, row}, [] {});
 #pragma unroll 1
     for (int j = 0; j < C::kShared; j += kTogether) {
       if constexpr (G::kEmits) {
@@ -311,8 +438,8 @@ struct RowPart {
           if (j + u < C::kShared) load_slot(next, hn, j + u);
         }
       }
+      if (REFILL && ends_group(j + kTogether)) copy_commit();
     }
-    if constexpr (REFILL && C::kShared > 0) copy_commit();
 #pragma unroll
     for (int j = 0; j < C::kRegisters; ++j) {
       const Index v = Index(j) * T + t;
@@ -334,9 +461,9 @@ WS_DEVICE void row_stages(const G& g, RowPart<G, C>& part, RowGroup<G, C>& group
   if constexpr (S < G::kStages) {
     auto acc = part.template accumulate<S>(row);
     group.template reduce<S>(acc);
-    g.template finish<S>(row, acc);
+    MeetingOf<G, S>::finish(g, row, acc);
     part.forget();
-    row_stages<G, C, S + 1>(g, part, group, row);
+    row_stages<G, C, S + (G::template joined<S>() ? 2 : 1)>(g, part, group, row);
   }
 }
 
@@ -359,7 +486,6 @@ WS_DEVICE void rows(const G& g, typename G::Index rows, typename G::Index K, voi
   typename G::Row row = g.row(r < rows ? r : rows - 1);
   part.load_all(row);
   for (Index step = first_group; step < steps; step += groups) {
-    if constexpr (C::kShared > 0) copy_wait<0>();
     row_stages<G, C, 0>(g, part, group, row);
     const bool mine = C::kRowsPerBlock == 1 || r < rows;
     const Index next_r = r + groups * C::kRowsPerBlock;
@@ -385,7 +511,7 @@ struct Unmet : C {
 
 // First of two kernels: BLOCKS_PER_ROW blocks each leave a partial result of a row.
 template <class G, class C>
-WS_DEVICE void rows_partial(const G& g, typename G::Index K, typename G::template Acc<0>* partial) {
+WS_DEVICE void rows_partial(const G& g, typename G::Index K, typename MeetingOf<G, 0>::Acc* partial) {
   using Index = typename G::Index;
   const int rank = block() % C::kBlocksPerRow;
   const Index r = block() / C::kBlocksPerRow;
@@ -394,7 +520,6 @@ WS_DEVICE void rows_partial(const G& g, typename G::Index K, typename G::templat
   group.lane = thread();
   const typename G::Row row = g.row(r);
   part.load_all(row);
-  if constexpr (C::kShared > 0) copy_wait<0>();
   auto acc = part.template accumulate<0>(row);
   group.template reduce<0>(acc);
   if (thread() == 0) partial[r * Index(C::kBlocksPerRow) + rank] = acc;
@@ -402,17 +527,17 @@ WS_DEVICE void rows_partial(const G& g, typename G::Index K, typename G::templat
 
 // Second: a block of THREADS for each row combines them and ends the row.
 template <class G, int THREADS>
-WS_DEVICE void rows_combine(const G& g, typename G::Index blocks_per_row, const typename G::template Acc<0>* partial) {
+WS_DEVICE void rows_combine(const G& g, typename G::Index blocks_per_row, const typename MeetingOf<G, 0>::Acc* partial) {
   using Index = typename G::Index;
   using C = RowsConfig<1, THREADS, THREADS, 1, kAlone, 0, 0, 1, false>;
   const Index r = block();
   typename G::Row row = g.row(r);
-  auto acc = g.template identity<0>();
-  for (Index i = thread(); i < blocks_per_row; i += THREADS) G::template combine<0>(acc, partial[r * blocks_per_row + i]);
+  auto acc = MeetingOf<G, 0>::nothing();
+  for (Index i = thread(); i < blocks_per_row; i += THREADS) MeetingOf<G, 0>::merge(acc, partial[r * blocks_per_row + i]);
   RowGroup<G, C> group;
   group.lane = thread();
   group.template reduce<0>(acc);
-  g.template finish<0>(row, acc);
+  MeetingOf<G, 0>::finish(g, row, acc);
   if constexpr (G::kRowOutputs) {
     if (thread() == 0) g.emit_row(row);
   }
@@ -481,6 +606,38 @@ struct RowsAtOnce {
   template <int S> static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) {
 #pragma unroll
     for (int i = 0; i < R; ++i) G::template combine<S>(a.r[i], b.r[i]);
+  }
+  template <int S> struct Joined { typename G::template Joined<S> r[R]; };
+  template <int S> static WS_DEVICE constexpr bool joined() { return G::template joined<S>(); }
+  template <int S> static WS_DEVICE Joined<S> identity_joined() {
+    Joined<S> all;
+#pragma unroll
+    for (int i = 0; i < R; ++i) all.r[i] = G::template identity_joined<S>();
+    return all;
+  }
+  template <int S> static WS_DEVICE void combine_joined(Joined<S>& a, const Joined<S>& b) {
+#pragma unroll
+    for (int i = 0; i < R; ++i) G::template combine_joined<S>(a.r[i], b.r[i]);
+  }
+  template <int S> struct Part { typename G::template Part<S> r[R]; };
+  template <int S> static WS_DEVICE Part<S> part() {
+    Part<S> some;
+#pragma unroll
+    for (int i = 0; i < R; ++i) some.r[i] = G::template part<S>();
+    return some;
+  }
+  template <int S, int V>
+  WS_DEVICE void deviate(const Row& row, Index k, const Values<V>& values, bool first, Part<S>& some) const {
+#pragma unroll
+    for (int i = 0; i < R; ++i) g.template deviate<S, V>(row.r[i], k, values.r[i], first, some.r[i]);
+  }
+  template <int S> static WS_DEVICE void gather(Joined<S>& all, const Part<S>& some, int count) {
+#pragma unroll
+    for (int i = 0; i < R; ++i) G::template gather<S>(all.r[i], some.r[i], count);
+  }
+  template <int S> static WS_DEVICE void split(const Joined<S>& all, Acc<S>& sums, Acc<S + 1>& squares) {
+#pragma unroll
+    for (int i = 0; i < R; ++i) G::template split<S>(all.r[i], sums.r[i], squares.r[i]);
   }
   template <int S, int V> WS_DEVICE void accumulate(const Row& row, Index k, const Values<V>& values, Acc<S>& acc) const {
 #pragma unroll

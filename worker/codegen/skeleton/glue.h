@@ -22,14 +22,14 @@ struct Style {
   int load_hint = 0, store_hint = 0;  // 1: streaming
   bool fast_math = false;
   v1::Accumulator accumulator = v1::ACCUMULATOR_F32;  // of sums that a thread adds up
-  bool rows_share =
-      false;  // rows are worked on together: what does not depend on the row is shared
+  bool rows_share = false;   // what does not depend on the row is read apart from what does
+  bool one_meeting = false;  // for sums and the squares around their means (group/centred.h)
 };
 // Of resolved knobs; `knobs` are those of the group's skeleton.
 template <class Knobs>
 Style StyleOf(const v1::Group& resolved, const Knobs& knobs) {
   return {knobs.load_hint() == v1::CACHE_STREAMING, knobs.store_hint() == v1::CACHE_STREAMING,
-          resolved.precision().fast_math(), resolved.precision().accumulator(), false};
+          resolved.precision().fast_math(), resolved.precision().accumulator()};
 }
 
 // What all generators of one group share.

@@ -138,7 +138,7 @@ struct Glues {
 }  // namespace
 
 RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
-                  v1::Accumulator accumulator) {
+                  v1::Accumulator accumulator, bool one_meeting) {
   RowsForm form;
   form.row_elements = domain.reduced();
   const int64_t k = form.row_elements;
@@ -159,15 +159,25 @@ RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
   if (!narrow.ok()) return form;
   form.narrow = *std::move(narrow);
   FindStreams(domain, {&form.wide.frame, k, form.ragged}, form);
+  form.could_join = !JoinedStages(group.graph(), domain, form.narrow).empty();
   Style style;
   style.accumulator = accumulator;
+  style.one_meeting = one_meeting;
   const GroupContext context = ContextOf(group, domain, style, "");
   Glues glues(context, form);
   form.status = glues.main.Prepare();
   if (!form.status.ok()) return form;
   for (int s = 0; s < domain.stages; ++s) {
-    form.acc_bytes.push_back(glues.main.AccBytes(s));
+    const bool joined = glues.main.IsJoined(s);
+    form.acc_bytes.push_back(joined ? glues.main.JoinedBytes(s) : glues.main.AccBytes(s));
     form.max_acc_bytes = std::max(form.max_acc_bytes, form.acc_bytes.back());
+    if (joined) form.joined.push_back(s++);  // the next stage meets with it
+  }
+  if (form.max_acc_bytes > kMaxAccBytes) {
+    form.status = absl::InvalidArgumentError(
+        StrCat("group of '", group.name(), "': a mean and the squares around it meet as ",
+               form.max_acc_bytes, " bytes, at most ", kMaxAccBytes, "; set rows.meet_twice"));
+    return form;
   }
   form.emits = glues.main.HasRoots(false);
   form.row_outputs = glues.main.HasRoots(true);
@@ -179,6 +189,7 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
                        const RowsForm& form, KernelWriter& writer) {
   Style style = StyleOf(resolved, resolved.rows());
   style.rows_share = resolved.rows().rows_at_once() > 1;
+  style.one_meeting = !form.joined.empty();
   const GroupContext context = ContextOf(group, domain, style, writer.glue());
   Glues glues(context, form);
   StagedGlue &main = glues.main, &edge = glues.edge;
@@ -227,6 +238,19 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
     functions.Close();
   }
   functions.Close();
+  if (!form.joined.empty()) {
+    functions.Line("template <int S, int V>");
+    functions.Open(
+        "WS_DEVICE void deviate(const Row& row, Index k, const Values<V>& values, bool first, "
+        "Part<S>& acc) const {");
+    for (int s : form.joined) {
+      functions.Open(StrCat("if constexpr (S == ", s, ") {"));
+      functions.Append(
+          by_width(main.AccumulateBody(s, true), both ? edge.AccumulateBody(s, true) : ""));
+      functions.Close();
+    }
+    functions.Close();
+  }
   const bool share = context.style.rows_share;
   if (share) {
     functions.Line("template <int V>");

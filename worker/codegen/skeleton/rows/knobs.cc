@@ -171,7 +171,7 @@ int SharedVectors(const v1::RowsKnobs& rows, int64_t rest, int64_t slot, bool re
 
 void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
               v1::RowsKnobs& rows) {
-  const bool passes = domain.stages + (form.emits ? 1 : 0) > 1;  // the row is wanted again
+  const bool passes = form.passes() > 1;  // the row is wanted again
   if (rows.rows_at_once() == 0) rows.set_rows_at_once(1);
   // Bytes of a vector of all rows that are worked on together.
   const int64_t slot = std::max(1, form.width * form.stream_bytes * rows.rows_at_once());
@@ -223,9 +223,9 @@ int64_t RowsForm::Registers(int64_t kept) const {
 
 namespace {
 
-void CheckMeeting(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
-                  const Target& target, Checker& check) {
-  const bool passes = domain.stages + (form.emits ? 1 : 0) > 1;
+void CheckMeeting(const RowsForm& form, const v1::RowsKnobs& rows, const Target& target,
+                  Checker& check) {
+  const bool passes = form.passes() > 1;
   const int blocks = rows.blocks_per_row(), threads = rows.block_threads();
   check.That(rows.threads_per_row() == threads,
              StrCat("rows.threads_per_row is ", rows.threads_per_row(),
@@ -246,9 +246,10 @@ void CheckMeeting(const Domain& domain, const RowsForm& form, const v1::RowsKnob
                         "; with a counter it must be a power of two or a multiple of 32"));
       break;
     case v1::MEETING_SECOND_PASS:
-      check.That(!passes, StrCat("rows.meeting SECOND_PASS is for one stage without outputs of the "
-                                 "full space; this group has ",
-                                 domain.stages, " stages", form.emits ? " and such outputs" : ""));
+      check.That(!passes,
+                 StrCat("rows.meeting SECOND_PASS is for one meeting without outputs of the "
+                        "full space; this group has ",
+                        form.acc_bytes.size(), " meetings", form.emits ? " and such outputs" : ""));
       check.That(rows.blocks_per_sm() == 0, "rows.blocks_per_sm must be 0 with a second pass");
       break;
     default:
@@ -279,12 +280,14 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
     check.That(together <= domain.kept(),
                StrCat("rows.rows_at_once is ", together, "; there are ", domain.kept(), " rows"));
   }
+  check.That(!rows.meet_twice() || form.could_join,
+             "rows.meet_twice is set; no stage sums squares around means of the one before");
   // A block without a vector of its own has nothing to do.
   check.That(rows.blocks_per_row() <= std::max<int64_t>(1, form.vectors()),
              StrCat("rows.blocks_per_row is ", rows.blocks_per_row(), "; a row has ",
                     form.vectors(), " vectors"));
   if (rows.blocks_per_row() > 1) {
-    CheckMeeting(domain, form, rows, target, check);
+    CheckMeeting(form, rows, target, check);
   } else {
     check.That(rows.meeting() == v1::MEETING_AUTO,
                "rows.meeting must be AUTO where a row has one block");

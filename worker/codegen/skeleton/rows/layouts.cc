@@ -40,11 +40,7 @@ Capacity CapacityOf(const Target& target, int threads, int blocks) {
 class Places {
  public:
   Places(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& now, const Target& target)
-      : domain_(domain),
-        form_(form),
-        now_(now),
-        target_(target),
-        passes_(domain.stages + (form.emits ? 1 : 0) > 1) {}
+      : domain_(domain), form_(form), now_(now), target_(target), passes_(form.passes() > 1) {}
 
   std::vector<Layout> All() {
     if (target_.fibers()) {

@@ -60,7 +60,7 @@ class Rows : public Skeleton {
     use.streams = static_cast<int>(form.streams.size());
     use.stream_bytes = form.stream_bytes;
     use.aligned = !form.ragged && form.width * 4 >= 16;
-    use.passes = (*domain)->stages + (form.emits ? 1 : 0);
+    use.passes = form.passes();
     const double kept = static_cast<double>(rows.register_vectors() + rows.shared_vectors()) *
                         rows.threads_per_row() * rows.blocks_per_row() * form.width;
     use.kept = std::min(1.0, kept / static_cast<double>(form.row_elements));
@@ -109,9 +109,14 @@ class Rows : public Skeleton {
                                 const v1::Group& knobs) {
     const int bytes = knobs.rows().vector_bytes();
     const v1::Accumulator accumulator = knobs.precision().accumulator();
+    // Compensated sums have no mean until the end.
+    const bool one_meeting =
+        !knobs.rows().meet_twice() && accumulator != v1::ACCUMULATOR_COMPENSATED;
     return group.Derived<RowsForm>(
-        StrCat("rows ", bytes, " ", accumulator, knobs.rows().online() ? " online" : ""),
-        std::function<RowsForm()>([&] { return FormRows(group, domain, bytes, accumulator); }));
+        StrCat("rows ", bytes, " ", accumulator, knobs.rows().online() ? " online" : "",
+               one_meeting ? " joined" : ""),
+        std::function<RowsForm()>(
+            [&] { return FormRows(group, domain, bytes, accumulator, one_meeting); }));
   }
 
   static int64_t GridOf(const Domain& domain, const v1::RowsKnobs& rows, const Target& target) {
@@ -138,7 +143,8 @@ class Rows : public Skeleton {
                                      const RowsForm& form, KernelWriter& writer) {
     const int blocks = rows.blocks_per_row();
     const int partial = writer.Workspace("_partial", domain.kept() * blocks * form.acc_bytes[0]);
-    const std::string type = StrCat(writer.glue(), "::Acc<0>");
+    const std::string type = form.joined.empty() ? StrCat(writer.glue(), "::Acc<0>")
+                                                 : StrCat(writer.glue(), "::Joined<0>");
     auto first = writer.Kernel(
         "_partial", {rows.block_threads(), 0, domain.kept() * blocks, RowsSharedBytes(rows, form)},
         {{StrCat(type, "* partial"), partial}},

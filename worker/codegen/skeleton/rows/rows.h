@@ -17,11 +17,15 @@ struct RowsForm {
   std::vector<int> offsets;               // bytes of each in a slot
   int stream_bytes = 0;                   // of a position of all of them
   int max_acc_bytes = 4;                  // of the largest stage
-  std::vector<int> acc_bytes;
-  bool emits = false;  // writes elements of the whole row
+  std::vector<int> acc_bytes;             // of each meeting
+  std::vector<int> joined;                // stages that meet with the next (group/centred.h)
+  bool could_join = false;                // there are such stages
+  bool emits = false;                     // writes elements of the whole row
   bool row_outputs = false;
   bool emit_reads = false;  // and reads more for it than the row
   int64_t row_elements = 1;
+  // Times that a row is gone through: once a meeting, and to write it.
+  int passes() const { return static_cast<int>(acc_bytes.size()) + (emits ? 1 : 0); }
   bool edges() const { return row_elements % width != 0; }  // single elements at an end
   int64_t vectors() const { return CeilDiv(row_elements, width); }
   // Registers of a thread that keeps so many vectors of the row, as compilers were seen to take
@@ -29,9 +33,10 @@ struct RowsForm {
   int64_t Registers(int64_t kept) const;
 };
 
-// The widest vectors of up to `bytes` that fit.
+// The widest vectors of up to `bytes` that fit. With `one_meeting`, sums and the squares around
+// their means are of one meeting where the group has such stages.
 RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
-                  v1::Accumulator accumulator);
+                  v1::Accumulator accumulator, bool one_meeting);
 // The struct that rows.cuh asks for.
 absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Group& resolved,
                        const RowsForm& form, KernelWriter& writer);

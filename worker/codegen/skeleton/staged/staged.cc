@@ -162,6 +162,11 @@ absl::Status StagedGlue::Prepare() {
     s.prefix = StrCat("a", stages_[reduce.stage].size(), "_");
     stages_[reduce.stage].push_back(s);
   }
+  centred_.assign(domain.stages, {});
+  if (context_.style.one_meeting) {
+    for (int stage : JoinedStages(*context_.graph, domain, kernel_))
+      centred_[stage] = CentredSquaresOf(*context_.graph, domain, kernel_, stage + 1);
+  }
   for (int stage = 0; stage < domain.stages; ++stage) {
     if (AccBytes(stage) > kMaxAccBytes) {
       return absl::InvalidArgumentError(
@@ -183,6 +188,35 @@ int StagedGlue::AccBytes(int stage) const {
     }
   }
   return wide ? (bytes + 7) / 8 * 8 : bytes;
+}
+
+int StagedGlue::JoinedBytes(int stage) const {
+  int bytes = 0;
+  for (const StageReduce& s : stages_[stage]) {
+    if (SquaresOf(stage, s) != nullptr) {
+      bytes += 16;
+      continue;
+    }
+    for (const Field& field : FieldsOf(s.reduction)) bytes += IsWide(field) ? 8 : 4;
+  }
+  return (bytes + 7) / 8 * 8;
+}
+
+const StageReduce* StagedGlue::SquaresOf(int stage, const StageReduce& sum) const {
+  for (const CentredSquares& pair : centred_[stage]) {
+    if (&kernel_.reduces[pair.sum] == sum.reduce) return &StageOf(pair.squares);
+  }
+  return nullptr;
+}
+
+const StageReduce& StagedGlue::StageOf(int reduce) const {
+  for (const auto& stage : stages_) {
+    for (const StageReduce& s : stage) {
+      if (s.reduce == &kernel_.reduces[reduce]) return s;
+    }
+  }
+  WS_CHECK(false, "a reduce has no stage");
+  return stages_[0][0];
 }
 
 std::string StagedGlue::Acc() const {
@@ -317,7 +351,30 @@ std::string StagedGlue::LoadSharedBody(const std::vector<ValuePtr>& streams,
   return WithLocals(emitter.Finish(), element_.index_type);
 }
 
-std::string StagedGlue::AccumulateBody(int stage) {
+// Of what a part of a joined stage has, from its first element on: that is near enough to the mean
+// of a few that the squares keep their digits, whatever the elements. Not where it is no number,
+// which would be lost in the sum.
+std::vector<std::string> StagedGlue::Deviate(const std::string& acc,
+                                             const std::vector<std::string>& values) const {
+  const std::string p = StrCat(acc, "p"), from = values[0];
+  std::vector<std::string> lines = {
+      StrCat("if (first) ", p, " = ", from, " - ", from, " == 0 ? ", from, " : 0.0f;"), "{"};
+  std::vector<std::string> apart, squares;
+  for (size_t j = 0; j < values.size(); ++j) {
+    apart.push_back(StrCat("d", j));
+    squares.push_back(StrCat("d", j, " * d", j));
+    lines.push_back(StrCat("const float d", j, " = ", values[j], " - ", p, ";"));
+  }
+  const Reduction plain;
+  for (const std::string& line : Accumulate(plain, StrCat(acc, "r_"), apart, {}))
+    lines.push_back(line);
+  for (const std::string& line : Accumulate(plain, StrCat(acc, "q_"), squares, {}))
+    lines.push_back(line);
+  lines.push_back("}");
+  return lines;
+}
+
+std::string StagedGlue::AccumulateBody(int stage, bool joined) {
   Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
@@ -342,7 +399,9 @@ std::string StagedGlue::AccumulateBody(int stage) {
         positions.push_back(StrCat("static_cast<", FieldsOf(s.reduction)[1].type, ">(",
                                    emitter.Use(kernel_.values->AsIndex(s.reduce->position)), ")"));
       }
-      for (const std::string& line : Accumulate(s.reduction, acc, {value}, positions))
+      const bool deviates = joined && SquaresOf(stage, s) != nullptr;
+      for (const std::string& line : deviates ? Deviate(acc, {emitter.Name(s.reduce->value)})
+                                              : Accumulate(s.reduction, acc, {value}, positions))
         emitter.Line(line);
     }
     CloseLanes(emitter, frame);
@@ -372,10 +431,11 @@ std::string StagedGlue::AccumulateBody(int stage) {
       values.push_back(StrCat("e", i, "_[", j, "]"));
       positions.push_back(StrCat("q", i, "_[", j, "]"));
     }
+    const std::string acc = StrCat(Acc(), reduces[i].prefix);
+    const bool deviates = joined && SquaresOf(stage, reduces[i]) != nullptr;
     for (const std::string& line :
-         Accumulate(reduces[i].reduction, StrCat(Acc(), reduces[i].prefix), values, positions)) {
+         deviates ? Deviate(acc, values) : Accumulate(reduces[i].reduction, acc, values, positions))
       emitter.Line(line);
-    }
   }
   return WithLocals(emitter.Finish(), element_.index_type);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/codegen/group/centred.h"
 #include "worker/codegen/ir/combine.h"
 #include "worker/codegen/skeleton/glue.h"
 
@@ -62,6 +63,9 @@ class StagedGlue {
 
   absl::Status Prepare();  // accumulators; InvalidArgument: too many in a stage
   int AccBytes(int stage) const;
+  // Whether the stage and the next, of squares around its means, meet as one; bytes of both.
+  bool IsJoined(int stage) const { return !centred_[stage].empty(); }
+  int JoinedBytes(int stage) const;
   // Whether indexes of a row's elements fit an int.
   bool FitsInt() const;
   void SetIndexType(const std::string& type);
@@ -78,7 +82,8 @@ class StagedGlue {
   // Bodies of the functions.
   std::string LoadBody(const std::vector<ValuePtr>& streams);
   std::string LoadSharedBody(const std::vector<ValuePtr>& streams, const std::vector<int>& offsets);
-  std::string AccumulateBody(int stage);
+  // joined: of a stage that meets with the next, into a Part; `first` says that it is its first.
+  std::string AccumulateBody(int stage, bool joined = false);
   std::string EmitBody();  // roots of the full space
   // What rows that are worked on together share, with Style.rows_share: members of their struct,
   // and the loads.
@@ -89,8 +94,8 @@ class StagedGlue {
   std::string FinishBody(int stage, bool results);
   std::string EmitRowBody();
 
-  std::string AccStructs() const;
-  std::string StaticFunctions() const;  // chained, identity and combine
+  std::string AccStructs() const;       // Part and Joined among them
+  std::string StaticFunctions() const;  // chained, identity, combine; of joined stages
   std::string RowStruct() const;        // its members
 
   bool HasRoots(bool row) const;
@@ -100,6 +105,7 @@ class StagedGlue {
 
  private:
   bool columns() const { return row_ == "column"; }
+  std::string JoinedFunctions() const;
   std::string Acc() const;  // "acc" or "acc[j]"
   std::string Lane(bool lanes) const;
   std::pair<Index, Index> Split(const Index& position) const;
@@ -116,6 +122,11 @@ class StagedGlue {
   // of all kept vectors beforehand and has no registers left for the vectors.
   void ForgetPosition(Emitter& emitter) const;
   std::vector<ValuePtr> StageValues(int stage) const;
+  std::vector<std::string> Deviate(const std::string& acc,
+                                   const std::vector<std::string>& values) const;
+  const StageReduce& StageOf(int reduce) const;  // of Kernel::reduces
+  // The squares around the mean of a sum of a joined stage; nullptr.
+  const StageReduce* SquaresOf(int stage, const StageReduce& sum) const;
   std::vector<ValuePtr> CommonLoads() const;
 
   const GroupContext& context_;
@@ -126,6 +137,7 @@ class StagedGlue {
   RowMembers& shared_;
   Dialect element_, row_level_;
   std::vector<std::vector<StageReduce>> stages_;
+  std::vector<std::vector<CentredSquares>> centred_;  // of the stage after; empty: meets alone
   std::vector<std::pair<ValuePtr, std::string>> streams_;
   std::optional<Reduction> scan_;
   std::function<bool(const Index&)> aligned_;

@@ -1,0 +1,185 @@
+// Means and the squares around them in one meeting, on the host device against the oracle.
+#include <google/protobuf/text_format.h>
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "common/graph/graph.h"
+#include "worker/codegen/run_and_compare.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+graph::Graph ParseOrDie(const Lines& lines) {
+  auto graph = graph::Parse(lines, {});
+  INFO(absl::StrJoin(lines, "\n") << "\n" << graph.status().message());
+  REQUIRE(graph.ok());
+  return *graph;
+}
+
+// A layer norm of R rows of K elements; `x` is its input's line after the type and shape, `v` what
+// is normalised.
+Lines LayerNorm(int rows, int k, const std::string& type, const std::string& x,
+                const std::string& v, const std::string& outputs) {
+  const std::string text =
+      "input x: @T[@R, @K] ~ @X\n"
+      "input u: @T[@R, @K] ~ normal\n"
+      "input w: f32[@K] ~ normal\n"
+      "v: f32[r: @R, k: @K] = @V\n"
+      "s: f32[r: @R] = sum[k: @K](v[r, k])\n"
+      "mean: f32[r: @R] = s[r] / @K\n"
+      "q: f32[r: @R] = sum[k: @K]((v[r, k] - mean[r]) * (v[r, k] - mean[r]))\n"
+      "var: f32[r: @R] = q[r] / @K\n"
+      "y: @T[r: @R, k: @K] = @T((v[r, k] - mean[r]) * rsqrt(var[r] + 0.00001) * w[k])\n"
+      "output @O";
+  const std::string filled = absl::StrReplaceAll(text, {{"@T", type},
+                                                        {"@R", absl::StrCat(rows)},
+                                                        {"@K", absl::StrCat(k)},
+                                                        {"@X", x},
+                                                        {"@V", v},
+                                                        {"@O", outputs}});
+  Lines lines;
+  for (size_t at = 0; at < filled.size();) {
+    const size_t end = std::min(filled.find('\n', at), filled.size());
+    lines.push_back(filled.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+v1::Schedule ScheduleOf(const graph::Graph& graph, const std::string& knobs) {
+  v1::Schedule schedule;
+  v1::Group* group = schedule.add_groups();
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, group));
+  for (int output : graph.outputs) group->add_roots(graph.tensors[output].name);
+  return schedule;
+}
+
+struct Case {
+  const char* what;
+  Lines graph;
+  double tolerance = 0;
+};
+
+std::vector<Case> Cases() {
+  const std::string f32 = "f32(x[r, k])", sum = "f32(x[r, k]) + f32(u[r, k])";
+  const std::string all = "y, mean, var";
+  std::vector<Case> cases;
+  for (int k : {2, 31, 64, 257, 1000, 4099})
+    cases.push_back({"rows", LayerNorm(5, k, "f32", "normal", "x[r, k]", all)});
+  cases.push_back({"one row", LayerNorm(1, 5000, "f32", "normal", "x[r, k]", all)});
+  cases.push_back({"a residual", LayerNorm(4, 600, "f32", "normal", "x[r, k] + u[r, k]", all)});
+  cases.push_back({"bf16 and a residual", LayerNorm(3, 1024, "bf16", "normal", sum, "y")});
+  cases.push_back({"f16, odd rows", LayerNorm(3, 515, "f16", "normal", f32, "y")});
+  cases.push_back({"statistics alone", LayerNorm(7, 900, "f32", "normal", "x[r, k]", "mean, var")});
+  cases.push_back(
+      {"rows of one value", LayerNorm(3, 520, "f32", "constant(0.1)", "x[r, k]", "var")});
+  // Half an ulp of the mean is 5e-4 of the deviation.
+  cases.push_back(
+      {"a large mean", LayerNorm(3, 1600, "f32", "normal(10000, 1)", "x[r, k]", all), 3e-3});
+  cases.push_back({"the deviation beside a large mean",
+                   LayerNorm(3, 1600, "f32", "normal(10000, 1)", "x[r, k]", "var")});
+  return cases;
+}
+
+const char* const kKnobs[] = {
+    "rows {}",
+    "rows { meet_twice: true }",
+    "rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 2 meeting: MEETING_COUNTER "
+    "blocks_per_sm: 1 register_vectors: 1 shared_vectors: 3 }",
+    "rows { block_threads: 32 threads_per_row: 32 blocks_per_row: 2 meeting: MEETING_CLUSTER "
+    "register_vectors: 3 shared_vectors: 5 unroll: 2 }",
+    "rows { block_threads: 64 threads_per_row: 32 unroll: 4 blocks_per_sm: 1 }",
+    "rows { block_threads: 64 threads_per_row: 64 register_vectors: 1 shared_vectors: 1 unroll: 1 "
+    "rows_at_once: 2 blocks_per_sm: 1 }",
+    "rows { block_threads: 32 threads_per_row: 1 unroll: 2 }",
+    "rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 3 meeting: MEETING_SECOND_PASS }",
+    "rows {} precision { accumulator: ACCUMULATOR_F64 }",
+    "rows {} precision { accumulator: ACCUMULATOR_COMPENSATED }",
+};
+
+TEST_CASE("means and squares in one meeting", "[codegen]") {
+  std::vector<Trial> trials;
+  std::vector<std::string> names;
+  for (const Case& c : Cases()) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    int lowered = 0;
+    for (const char* knobs : kKnobs) {
+      Trial trial{graph, ScheduleOf(graph, knobs), 7, false, c.tolerance};
+      if (!Lower(graph, trial.schedule, TestTarget()).ok()) continue;
+      ++lowered;
+      for (bool special : {false, true}) {
+        if (special && c.tolerance > 0) continue;
+        trial.special = special;
+        trials.push_back(trial);
+        names.push_back(absl::StrCat(c.what, ": ", knobs, special ? ", NaNs and infinities" : ""));
+      }
+    }
+    INFO(c.what);
+    CHECK(lowered >= 4);
+  }
+  const auto statuses = RunAndCompareAll(trials);
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    INFO(names[i] << "\n" << absl::StrJoin(graph::Print(trials[i].graph), "\n"));
+    CHECK(statuses[i].message() == "");
+  }
+}
+
+TEST_CASE("which stages meet as one", "[codegen]") {
+  const Lines before = {"input x: f32[4, 64] ~ normal", "input u: f32[4, 64] ~ normal",
+                        "s: f32[r: 4] = sum[k: 64](x[r, k])"};
+  struct {
+    const char* what;
+    Lines lines;
+    bool joined;
+  } cases[] = {
+      {"a product with the reciprocal",
+       {"q: f32[r: 4] = sum[k: 64](pow(x[r, k] - s[r] * 0.015625, 2.0))"},
+       true},
+      {"the mean less the value",
+       {"q: f32[r: 4] = sum[k: 64]((s[r] / 64 - x[r, k]) * (s[r] / 64 - x[r, k]))"},
+       true},
+      {"another count",
+       {"q: f32[r: 4] = sum[k: 64]((x[r, k] - s[r] / 63) * (x[r, k] - s[r] / 63))"},
+       false},
+      {"other values",
+       {"q: f32[r: 4] = sum[k: 64]((u[r, k] - s[r] / 64) * (u[r, k] - s[r] / 64))"},
+       false},
+      {"no squares", {"q: f32[r: 4] = sum[k: 64](abs(x[r, k] - s[r] / 64))"}, false},
+      {"squares and something else",
+       {"p: f32[r: 4] = sum[k: 64](abs(x[r, k] - s[r] / 64))",
+        "o: f32[r: 4] = sum[k: 64]((x[r, k] - s[r] / 64) * (x[r, k] - s[r] / 64))",
+        "q: f32[r: 4] = o[r] + p[r]"},
+       false},
+      {"another sum beside",
+       {"p: f32[r: 4] = sum[k: 64](u[r, k])",
+        "o: f32[r: 4] = sum[k: 64]((x[r, k] - s[r] / 64) * (x[r, k] - s[r] / 64))",
+        "q: f32[r: 4] = o[r] + p[r]"},
+       true},
+  };
+  for (const auto& c : cases) {
+    Lines lines = before;
+    lines.insert(lines.end(), c.lines.begin(), c.lines.end());
+    lines.push_back("output q");
+    const graph::Graph graph = ParseOrDie(lines);
+    const v1::Schedule schedule = ScheduleOf(graph, "rows {}");
+    const auto plan = Lower(graph, schedule, TestTarget());
+    INFO(c.what << ": " << plan.status().message());
+    REQUIRE(plan.ok());
+    CHECK(absl::StrContains(plan->source(), "joined() { return 1u") == c.joined);
+    const auto status = RunAndCompare(graph, schedule, 3);
+    INFO(status.message());
+    CHECK(status.ok());
+    // The knob is there where it does something.
+    const auto twice = Lower(graph, ScheduleOf(graph, "rows { meet_twice: true }"), TestTarget());
+    CHECK(twice.ok() == c.joined);
+  }
+}
+
+}  // namespace
+}  // namespace warpsmith::codegen
