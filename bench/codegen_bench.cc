@@ -154,9 +154,16 @@ class Bench {
                     const v1::Schedule& variant) const {
     auto rewritten = codegen::Rewrite(graph, variant.rewrites());
     if (!rewritten.ok()) return rewritten.status();
-    v1::Schedule schedule = options_.op_by_op ? codegen::OpByOpSchedule(*rewritten, target_)
-                                              : codegen::DefaultSchedule(*rewritten, target_);
-    *schedule.mutable_rewrites() = variant.rewrites();
+    v1::Schedule schedule;
+    if (options_.op_by_op || variant.rewrites_size() > 0) {
+      schedule = options_.op_by_op ? codegen::OpByOpSchedule(*rewritten, target_)
+                                   : codegen::DefaultSchedule(*rewritten, target_);
+      *schedule.mutable_rewrites() = variant.rewrites();
+    } else {
+      schedule = codegen::FirstSchedule(*rewritten, target_);
+      rewritten = codegen::Rewrite(graph, schedule.rewrites());
+      if (!rewritten.ok()) return rewritten.status();
+    }
     *schedule.mutable_launch() = variant.launch();
     const auto infos = codegen::Describe(*rewritten, schedule, target_);
     if (!infos.ok()) return infos.status();

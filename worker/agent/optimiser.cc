@@ -192,7 +192,7 @@ class Slice {
       if (refused.ok()) return refused;
     }
     refused =
-        SubmitStart(codegen::DefaultSchedule(*main_, options_.target), "the default schedule");
+        SubmitStart(codegen::FirstSchedule(*main_, options_.target), "the default schedule");
     if (refused.ok()) return refused;
     return SubmitStart(codegen::OpByOpSchedule(*main_, options_.target),
                        "one kernel for each node");
@@ -426,9 +426,9 @@ class Slice {
       (void)SubmitStart(flight.trial.schedule(), "the start again, the judge had failed");
       return;
     }
-    v1::Schedule exact = codegen::DefaultSchedule(*main_, options_.target);
+    v1::Schedule exact = codegen::FirstSchedule(*main_, options_.target);
     for (v1::Group& group : *exact.mutable_groups()) group.clear_precision();
-    for (const auto& schedule : {codegen::DefaultSchedule(*main_, options_.target), exact,
+    for (const auto& schedule : {codegen::FirstSchedule(*main_, options_.target), exact,
                                  codegen::OpByOpSchedule(*main_, options_.target)}) {
       if (history_.Tried(schedule)) continue;
       if (SubmitStart(schedule, "after a start that was not right").ok()) return;

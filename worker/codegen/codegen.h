@@ -47,6 +47,8 @@ struct Target {
 // Rewrites that apply to this graph, as the strings that Schedule.rewrites takes, e.g.
 // "single_pass_variance:var". Deterministic order.
 std::vector<std::string> ApplicableRewrites(const graph::Graph& graph);
+// Those of them that leave results as accurate as they were.
+std::vector<std::string> RewritesAtOnce(const graph::Graph& graph);
 // Applies them in order; reduces that compute the same are computed once, always. Every tensor
 // keeps its name. InvalidArgument names one that does not apply.
 absl::StatusOr<graph::Graph> Rewrite(
@@ -56,6 +58,9 @@ absl::StatusOr<graph::Graph> Rewrite(
 
 // A good first schedule for a (rewritten) graph: fused greedily, knobs from shapes and target.
 v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target);
+// The same for a graph to which no rewrite was applied yet: with those that change no rounding to
+// speak of (RewritesAtOnce) where the estimate is less by them.
+v1::Schedule FirstSchedule(const graph::Graph& graph, const Target& target);
 // One kernel for each node, default knobs: the op-by-op plan that stands in for a baseline.
 v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target& target);
 

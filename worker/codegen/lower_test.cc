@@ -483,6 +483,105 @@ TEST_CASE("a state that another root of its row reads", "[codegen]") {
   }
 }
 
+// What needs no result of a stage is written while the stage reads, so that rows and columns of it
+// can be cut over blocks, and states be updated in place.
+TEST_CASE("elements are written by the pass that reduces them", "[codegen]") {
+  struct {
+    const char* what;
+    Lines graph;
+    std::vector<std::string> knobs;
+    size_t launches;
+    bool in_place;
+  } const cases[] = {
+      {"a step of an optimiser and its norm",
+       {"input g: bf16[1000] ~ normal", "state p: bf16[1000] ~ normal",
+        "state m: f32[1000] ~ normal",
+        "np: bf16[i: 1000] = bf16(f32(p[i]) - 0.1 * (m[i] + f32(g[i])))",
+        "nm: f32[i: 1000] = 0.9 * m[i] + f32(g[i])", "d: f32[i: 1000] = f32(np[i]) - f32(p[i])",
+        "s: f32[] = sum[i: 1000](d[i] * d[i])", "output s", "update p = np", "update m = nm"},
+       {"rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: "
+        "MEETING_SECOND_PASS }"},
+       2,
+       true},
+      {"a gradient and the sum of its rows",
+       {"input x: f32[300, 40] ~ normal", "y: f32[r: 300, c: 40] = max(x[r, c], 0)",
+        "b: f32[c: 40] = sum[r: 300](max(x[r, c], 0))", "output y, b"},
+       {"columns { split: 3 }", "columns { split: 1 register_vectors: 2 }", ""},
+       2,
+       false},
+      {"rows that share a block, the last one short of company",
+       {"state x: f32[13, 24] ~ normal", "y: f32[r: 13, k: 24] = x[r, k] * 2 + 1",
+        "s: f32[r: 13] = sum[k: 24](x[r, k])", "output s", "update x = y"},
+       {"rows { block_threads: 32 threads_per_row: 4 }",
+        "rows { block_threads: 32 threads_per_row: 32 }"},
+       1,
+       false},
+  };
+  for (const auto& c : cases) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    for (size_t k = 0; k < c.knobs.size(); ++k) {
+      v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+      REQUIRE(schedule.groups_size() == 1);
+      v1::Group knobs;
+      REQUIRE(google::protobuf::TextFormat::ParseFromString(c.knobs[k], &knobs));
+      schedule.mutable_groups(0)->MergeFrom(knobs);
+      INFO(c.what << ", " << c.knobs[k]);
+      const auto plan = Lower(graph, schedule, TestTarget());
+      INFO(plan.status().message());
+      REQUIRE(plan.ok());
+      if (k == 0) {
+        const auto launches = std::count_if(plan->steps().begin(), plan->steps().end(),
+                                            [](const v1::Step& step) { return step.has_launch(); });
+        CHECK(static_cast<size_t>(launches) == c.launches);
+        if (c.in_place) CHECK(plan->steps_size() == launches);  // nothing is copied
+      }
+      Check(graph, schedule, static_cast<int>(k) + 1);
+    }
+  }
+}
+
+TEST_CASE("what a stage computes is carried along or computed again", "[codegen]") {
+  for (const int columns : {300, 257, 64, 8}) {
+    const graph::Graph graph = ParseOrDie(
+        {absl::StrCat("input x: bf16[37, ", columns, "] ~ normal(0, 4)"),
+         absl::StrCat("z: f32[r: 37, c: ", columns,
+                      "] = select(c <= r * 9, 5 * tanh(f32(x[r, c]) / 5), -inf)"),
+         absl::StrCat("m: f32[r: 37] = max[c: ", columns, "](z[r, c])"),
+         absl::StrCat("s: f32[r: 37] = sum[c: ", columns, "](exp(z[r, c] - m[r]))"),
+         absl::StrCat("y: f32[r: 37, c: ", columns, "] = exp(z[r, c] - m[r]) / s[r]"), "output y"});
+    for (const char* knobs :
+         {"rows { results: RESULTS_CARRIED }", "rows { results: RESULTS_AGAIN }",
+          "rows { results: RESULTS_CARRIED block_threads: 64 threads_per_row: 16 blocks_per_sm: 2 "
+          "}",
+          "rows { results: RESULTS_CARRIED register_vectors: 1 shared_vectors: 1 }"}) {
+      v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+      v1::Group merged;
+      REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &merged));
+      REQUIRE(schedule.groups_size() == 1);
+      schedule.mutable_groups(0)->MergeFrom(merged);
+      INFO(columns << " columns, " << knobs);
+      Check(graph, schedule, columns);
+    }
+  }
+}
+
+// A softmax over scores and a sink behind them: the concatenation needs no memory of its own.
+TEST_CASE("first schedules have the rewrites that cost no accuracy where they save time",
+          "[codegen]") {
+  const graph::Graph graph = ParseOrDie(
+      {"input x: f32[64, 3000] ~ normal", "input sink: f32[64] ~ normal",
+       "z: f32[r: 64, c: 3001] = select(c < 3000, x[r, c], sink[r])",
+       "m: f32[r: 64] = max[c: 3001](z[r, c])", "s: f32[r: 64] = sum[c: 3001](exp(z[r, c] - m[r]))",
+       "y: f32[r: 64, c: 3000] = exp(x[r, c] - m[r]) / s[r]", "output y"});
+  const v1::Schedule schedule = FirstSchedule(graph, Target{});
+  CHECK(schedule.rewrites_size() == 1);
+  CHECK(schedule.groups_size() == 1);
+  const v1::Schedule on_host = FirstSchedule(graph, TestTarget());
+  const auto rewritten = Rewrite(graph, on_host.rewrites());
+  REQUIRE(rewritten.ok());
+  Check(*rewritten, on_host, 1);
+}
+
 TEST_CASE("maps read and write neighbours in few accesses", "[codegen]") {
   struct Case {
     const char* what;

@@ -323,6 +323,21 @@ template <> WS_DEVICE bf16 from_float<bf16>(float x) {
   return bf16{static_cast<unsigned short>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
 #endif
 }
+// The value of the nearest number of that type.
+template <class T> WS_DEVICE float rounded(float x) { return to_float(from_float<T>(x)); }
+#ifndef WS_HOST
+// Conversions of pairs are several times as quick as single ones.
+template <> WS_DEVICE float rounded<bf16>(float x) {
+  unsigned pair;   // as the upper half, above zero: the bits of a float
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(x), "f"(0.0f));
+  return bits_float(pair);
+}
+template <> WS_DEVICE float rounded<f16>(float x) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
+  return to_float(f16{static_cast<unsigned short>(pair)});
+}
+#endif
 // From double with one rounding: to float towards zero with a sticky last bit, then to nearest.
 WS_DEVICE float to_odd(double x) {
   float f = static_cast<float>(x);
@@ -385,26 +400,45 @@ WS_DEVICE float atan2(float x, float y) { return ::atan2f(x, y); }
 WS_DEVICE double atan2(double x, double y) { return ::atan2(x, y); }
 template <class T> WS_DEVICE bool is_nan(T x) { return x != x; }
 
-// Approximations that are off by some 2^-21 of the value: exp below 2^7 in size, quotients whose divisor is no
-// denormal number.
+// Approximations that are off by some 2^-21 of the value: exponentials of up to 2^7 in size, 0 where they are
+// below 2^-126; quotients of divisors above 2^-124.
 #ifndef WS_HOST
-WS_DEVICE float fast_exp(float x) { return __expf(x); }
-WS_DEVICE float fast_div(float a, float b) {   // not __fdividef: that is 0 for divisors beyond 2^126
+WS_DEVICE float fast_reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+WS_DEVICE float fast_exp(float x) {
   float r;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(b));
-  return a * r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * 1.4426950408889634f));
+  return r;
 }
 #else
+inline float fast_reciprocal(float x) { return 1.0f / x; }
 inline float fast_exp(float x) { return ::expf(x); }
-inline float fast_div(float a, float b) { return a / b; }
 #endif
+// A quarter of both, so that no reciprocal is too small for a normal number.
+WS_DEVICE float fast_div(float a, float b) { return a * 0.25f * fast_reciprocal(b * 0.25f); }
 WS_DEVICE float fast_tanh(float x) {   // 1 - 2 / (1 + e^2x) has the absolute error of an ulp of 1
-  if (x < 0.04f && x > -0.04f) return x * (1.0f - x * x * (1.0f / 3.0f));
-  return 1.0f - fast_div(2.0f, 1.0f + fast_exp(2.0f * x));
+  const float far = 1.0f - 2.0f * fast_reciprocal(1.0f + fast_exp(2.0f * x));
+  const float near = x * (1.0f - x * x * (1.0f / 3.0f));
+  return abs(x) < 0.04f ? near : far;
 }
 WS_DEVICE double fast_exp(double x) { return ::exp(x); }
 WS_DEVICE double fast_div(double a, double b) { return a / b; }
 WS_DEVICE double fast_tanh(double x) { return ::tanh(x); }
+
+// A divisor of many numbers: its reciprocal is made once, and a quotient is a product and the correction of
+// its remainder (Markstein, IBM J. Res. Dev. 34(1), 1990).
+struct Divisor {
+  float b, r;
+  WS_DEVICE Divisor(float b, float r) : b(b), r(r) {}
+  WS_DEVICE explicit Divisor(float b) : b(b), r(1.0f / b) {
+    if (abs(b) > 3.4028235e38f) this->b = 1;   // what is left of a division by infinity is not asked for
+  }
+};
+// a / b, rounded as a division is from 2^-60 to 2^60 with a divisor in that range, off by an ulp or two
+// elsewhere; divisors below 2^-127 do not make 0 of 0, and a zero divided by less than zero may lose its sign.
+WS_DEVICE float divide(float a, Divisor d) {
+  const float near = a * d.r, q = ::fmaf(-::fmaf(d.b, near, -a), d.r, near);
+  return abs(near) < 0x1p60f ? q : near;
+}
 
 // Casts to integers: truncated, what is beyond the range to the nearest end of it, NaN to what the
 // instruction gives: 0 from float to int, the smallest number else. A plain cast leaves both to the
@@ -427,6 +461,21 @@ inline long long to_long(float x) { return to_long(static_cast<double>(x)); }
 template <class S, class T> WS_DEVICE int saturate(T x) {
   constexpr int kLow = S(-1) < S(0) ? -128 : 0, kHigh = kLow + 255;
   return x != x ? 0 : x <= T(kLow) ? kLow : x >= T(kHigh) ? kHigh : static_cast<int>(x);
+}
+// The same of the nearest whole number, even at halves.
+template <class S> WS_DEVICE int saturate_round(double x) { return saturate<S>(round(x)); }
+template <class S> WS_DEVICE int saturate_round(float x) {
+#ifndef WS_HOST
+  int i;
+  if constexpr (S(-1) < S(0)) {
+    asm("cvt.rni.s8.f32 %0, %1;" : "=r"(i) : "f"(x));
+  } else {
+    asm("cvt.rni.u8.f32 %0, %1;" : "=r"(i) : "f"(x));
+  }
+  return i;
+#else
+  return saturate<S>(round(x));
+#endif
 }
 
 // Floor division and the remainder with the divisor's sign; b != 0. The smallest number divided by -1

@@ -24,7 +24,10 @@ constexpr int kMostAccesses = 4;
 constexpr int64_t kMaxChain = 512;
 // Of the bytes read, what partial results may cost.
 constexpr double kMaxPartialShare = 0.02;
-constexpr int64_t kMinBlockBytes = 32 << 10;  // that a block reads where several share a job
+// What so many of them cost is not seen: they stay in the second-level cache.
+constexpr int64_t kFreePartialBytes = 2 << 20;
+// That a block reads where several share a job: less where the card would idle otherwise.
+constexpr int64_t kMinBlockBytes = 32 << 10, kLeastBlockBytes = 4 << 10;
 constexpr double kFullWaves = 0.92;  // of the blocks' last wave and those before it together
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -132,11 +135,14 @@ int SplitOf(const FoldProblem& problem, const FoldKnobs& knobs, const FoldChoice
   if (knobs.split > 0) return static_cast<int>(std::min<int64_t>(knobs.split, choice.steps));
   const int64_t wave = int64_t{sm_count} * knobs.resident_blocks;
   const int64_t total = choice.steps * choice.jobs * Elements(choice.box);
-  const double partial = 2.0 * static_cast<double>(choice.outputs * problem.acc_bytes) /
-                         (static_cast<double>(total) * problem.bytes);
+  const int64_t bytes = total * problem.bytes;
+  const double partial = 2.0 * static_cast<double>(choice.outputs * problem.acc_bytes);
+  const double allowed = std::max(kMaxPartialShare * static_cast<double>(bytes),
+                                  static_cast<double>(kFreePartialBytes));
+  const int64_t least = std::clamp(bytes / (2 * sm_count), kLeastBlockBytes, kMinBlockBytes);
   const int64_t most =
-      std::max<int64_t>(1, std::min({choice.steps, static_cast<int64_t>(kMaxPartialShare / partial),
-                                     total * problem.bytes / (choice.jobs * kMinBlockBytes)}));
+      std::max<int64_t>(1, std::min({choice.steps, static_cast<int64_t>(allowed / partial),
+                                     bytes / (choice.jobs * least)}));
   const int64_t chain = CeilDiv(choice.steps, int64_t{choice.unroll} * kMaxChain);
   int64_t best = 1;
   double best_full = 0;

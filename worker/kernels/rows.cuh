@@ -19,6 +19,10 @@
 //
 // Dynamic shared memory: RowsConfig::kScratchBytes + SHARED_VECTORS * THREADS * V * kStreamBytes.
 //
+// With CARRIES what a stage computes of a vector in registers is at hand in those after it (and takes more
+// registers); a row then has a vector at least, and threads beyond its last one compute that again, so that
+// no condition stands between. Else each stage computes it anew.
+//
 // chained<S>() says that a stage adds up floats: a long sum is then cut into chains (kChain).
 //
 // joined<S>() says that stage S sums and stage S + 1 sums the squares around the means of just that. They
@@ -38,11 +42,11 @@ inline constexpr int kMaxAcc = 32;   // bytes of a stage's accumulators
 enum Meeting { kAlone = 0, kCluster = 1, kCounter = 2 };
 
 template <int V_, int THREADS_, int THREADS_PER_ROW_, int BLOCKS_PER_ROW_, int MEETING_, int REGISTER_VECTORS_,
-          int SHARED_VECTORS_, int UNROLL_, bool PERSISTENT_>
+          int SHARED_VECTORS_, int UNROLL_, bool PERSISTENT_, bool CARRIES_ = false>
 struct RowsConfig {
   static constexpr int V = V_, kThreads = THREADS_, kThreadsPerRow = THREADS_PER_ROW_, kBlocksPerRow = BLOCKS_PER_ROW_;
   static constexpr int kMeeting = MEETING_, kRegisters = REGISTER_VECTORS_, kShared = SHARED_VECTORS_, kUnroll = UNROLL_;
-  static constexpr bool kPersistent = PERSISTENT_;
+  static constexpr bool kPersistent = PERSISTENT_, kCarries = CARRIES_;
   static constexpr int kRowsPerBlock = BLOCKS_PER_ROW_ > 1 ? 1 : THREADS_ / THREADS_PER_ROW_;
   static constexpr int kRowThreads = kThreadsPerRow * kBlocksPerRow;            // T
   static constexpr int kExchangeBytes = 2 * BLOCKS_PER_ROW_ * (kMaxAcc / 4) * 8;   // a group
@@ -187,6 +191,7 @@ struct RowPart {
   const Index K;
   const int t;                                // thread of the row
   Vector kept[C::kRegisters > 0 ? C::kRegisters : 1];
+  Index at[C::kRegisters > 0 ? C::kRegisters : 1];
   typename G::template Values<1> edge;
 
   WS_DEVICE RowPart(const G& g, Index K, int t) : g(g), K(K), t(t) {}
@@ -208,9 +213,21 @@ struct RowPart {
     return -1;
   }
 
-  WS_DEVICE void load_register(const typename G::Row& row, int head, int j) {
+  // Number of the vector that this thread has in register j of a row of n: with CARRIES always one that exists.
+  WS_DEVICE Index place(int j, Index n) const {
     const Index v = Index(j) * T + t;
-    if (full(j) || v < vectors(head)) g.template load<V>(row, head + v * V, kept[j]);
+    return C::kCarries && !full(j) && v >= n ? n - 1 : v;
+  }
+
+  WS_DEVICE void load_register(const typename G::Row& row, int head, int j) {
+    const Index v = place(j, vectors(head));
+    at[j] = head + v * V;
+    if (C::kCarries || full(j) || v < vectors(head)) g.template load<V>(row, at[j], kept[j]);
+  }
+  // Position in the row of the vector in register j. One value in all stages, if results are carried: what
+  // is computed of it is then the same to the compiler.
+  WS_DEVICE Index position(int j, int head) const {
+    if constexpr (C::kCarries) return at[j]; else return head + (Index(j) * T + t) * V;
   }
   WS_DEVICE void load_slot(const typename G::Row& row, int head, int j) {
     const Index v = Index(C::kRegisters + j) * T + t;
@@ -245,6 +262,12 @@ struct RowPart {
 #pragma unroll
       for (int u = 0; u < N; ++u) g.template accumulate<S, V>(row, k + Index(u) * (T * V), values[u], acc);
     }
+    // Computes in any case, and counts it if `exists`.
+    WS_DEVICE void when(bool exists, Index k, const Vector (&values)[1]) const {
+      auto with = acc;
+      Accumulates{g, row, with}(k, values);
+      if (exists) acc = with;
+    }
   };
   template <int S>
   struct Gathers {
@@ -257,6 +280,11 @@ struct RowPart {
 #pragma unroll
       for (int u = 0; u < N; ++u) g.template deviate<S, V>(row, k + Index(u) * (T * V), values[u], u == 0, some);
       G::template gather<S>(all, some, N * V);
+    }
+    WS_DEVICE void when(bool exists, Index k, const Vector (&values)[1]) const {
+      auto with = all;
+      Gathers{g, row, with}(k, values);
+      if (exists) all = with;
     }
   };
   struct Emits {
@@ -297,6 +325,14 @@ struct RowPart {
   }
   template <int N, class F>
   WS_DEVICE void take_registers(int h, const F& f) const {
+    if constexpr (C::kCarries) {
+#pragma unroll
+      for (int j = 0; j < C::kRegisters; ++j) {
+        const Vector values[1] = {kept[j]};
+        f.when(full(j) || Index(j) * T + t < vectors(h), position(j, h), values);
+      }
+      return;
+    }
 #pragma unroll
     for (int j = 0; j < C::kRegisters; j += N) {
       if (j + N <= C::kRegisters && full(j + N - 1)) {
@@ -362,6 +398,7 @@ struct RowPart {
   // What was computed from kept values in one stage is computed again in the next, not carried along:
   // the compiler would otherwise trade the registers that hold the row for those results.
   WS_DEVICE void forget() {
+    if constexpr (C::kCarries) return;
 #pragma unroll
     for (int j = 0; j < C::kRegisters; ++j) opaque(kept[j]);
   }
@@ -442,9 +479,8 @@ struct RowPart {
     }
 #pragma unroll
     for (int j = 0; j < C::kRegisters; ++j) {
-      const Index v = Index(j) * T + t;
       if constexpr (G::kEmits) {
-        if (full(j) || v < n) g.template emit<V>(row, h + v * V, kept[j]);
+        if (full(j) || Index(j) * T + t < n) g.template emit<V>(row, position(j, h), kept[j]);
       }
       if (REFILL && more) load_register(next, hn, j);
     }

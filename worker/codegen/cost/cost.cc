@@ -9,11 +9,12 @@ namespace warpsmith::codegen {
 
 namespace {
 
-constexpr double kTranscendentalSteps = 12;  // simple operations for one exponential
 // Rows that blocks share run a little below the roof.
 constexpr double kMeetingFactor = 1.05;
-// An element of a loop of a thread, whose loads wait for each other: a few in flight.
-constexpr double kSerialSeconds = 8e-9;
+// An element of a loop of a thread that loads: all are in flight in a loop of up to so many, a few
+// in a longer one.
+constexpr double kSerialSeconds = 8e-9, kLongSerialSeconds = 5e-8;
+constexpr double kUnrolled = 32;
 // What is read again from L2 costs this part of what memory would.
 constexpr double kCachedPart = 0.5;
 
@@ -27,24 +28,7 @@ double Steps(ValuePtr value, const Values& values, uint64_t variables,
   double steps = 1;
   uint64_t loops = 0;
   for (const Variable& loop : value->loops) loops |= BitOf(loop);
-  if (value->kind == Value::Kind::kOp) {
-    switch (value->op) {
-      case graph::Op::kExp:
-      case graph::Op::kLog:
-      case graph::Op::kTanh:
-      case graph::Op::kErf:
-      case graph::Op::kPow:
-      case graph::Op::kSin:
-      case graph::Op::kCos:
-      case graph::Op::kLog1p:
-      case graph::Op::kExpm1:
-      case graph::Op::kDiv:
-        steps = kTranscendentalSteps;
-        break;
-      default:
-        break;
-    }
-  }
+  if (value->kind == Value::Kind::kOp) steps = StepsOf(value->op);
   values.ForEachChild(
       value, [&](ValuePtr child) { steps += Steps(child, values, variables | loops, memo); });
   for (const Variable& loop : value->loops) steps *= static_cast<double>(loop.range.high + 1);
@@ -143,7 +127,8 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
   const bool meets = use.passes > 1 && use.workspace_bytes > 0;
   const double memory = bytes / target.bytes_per_second * (meets ? kMeetingFactor : 1.0);
   const double compute = StepsOfPoint(group, domain) * points / target.operations_per_second;
-  const double serial = PointOf(group, domain).serial * kSerialSeconds;
+  const double loops = PointOf(group, domain).serial;
+  const double serial = loops * (loops <= kUnrolled ? kSerialSeconds : kLongSerialSeconds);
   return std::max({memory, compute, serial}) + use.launches * target.launch_seconds;
 }
 

@@ -38,6 +38,7 @@ struct Part {
   std::set<int> reads;  // tensors in memory
   double seconds = 0;
   SkeletonCase skeleton = v1::Group::SKELETON_NOT_SET;
+  bool online = false;  // one pass does where there would be two, and nothing needs the row again
 };
 
 class Fusion {
@@ -236,6 +237,9 @@ class Fusion {
     auto domain = skeleton->Matches(group);
     auto use = skeleton->Use(group, *resolved, target_);
     if (!domain.ok() || !use.ok()) return std::nullopt;
+    const std::vector<RootPlace>& places = (*domain)->roots;
+    online_ = group.online().ok() && group.online()->online_used &&
+              std::all_of(places.begin(), places.end(), [](const auto& root) { return root.row; });
     // A row that hardly stays on the card is as well read again by a second, simpler kernel.
     const bool emits = use->passes > (*domain)->stages && !(*domain)->elements();
     if (use->passes > 1 && !use->cached && use->kept < kWorthKeeping && emits) return std::nullopt;
@@ -360,8 +364,10 @@ class Fusion {
     parts_ = std::move(ordered);
     for (Part& part : parts_) {
       skeleton_ = v1::Group::SKELETON_NOT_SET;
+      online_ = false;
       (void)Estimate(part.roots);
       part.skeleton = skeleton_;
+      part.online = online_;
     }
   }
 
@@ -374,6 +380,7 @@ class Fusion {
   std::map<std::vector<Roots>, double> savings_;  // of a pair: both, their union, what they read
   int trials_ = 0;
   SkeletonCase skeleton_ = v1::Group::SKELETON_NOT_SET;  // of what was estimated last
+  bool online_ = false;
 };
 
 }  // namespace
@@ -399,10 +406,14 @@ bool RoundsAway(const graph::Graph& graph, const Roots& roots) {
   });
 }
 
-}  // namespace
-
-v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
+struct Fused {
   v1::Schedule schedule;
+  double seconds = 0;
+};
+
+Fused Fuse(const graph::Graph& graph, const Target& target) {
+  Fused fused;
+  v1::Schedule& schedule = fused.schedule;
   std::set<int> seen;
   for (const Part& part : Fusion(graph, target).Run()) {
     v1::Group* group = schedule.add_groups();
@@ -414,10 +425,38 @@ v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
         group->mutable_map()->set_reverse(true);
       }
     }
+    if (part.online && part.skeleton == v1::Group::kRows) group->mutable_rows()->set_online(true);
+    if (part.online && part.skeleton == v1::Group::kColumns)
+      group->mutable_columns()->set_online(true);
     if (RoundsAway(graph, part.roots)) group->mutable_precision()->set_fast_math(true);
     seen.insert(part.reads.begin(), part.reads.end());
+    fused.seconds += part.seconds;
   }
-  return schedule;
+  return fused;
+}
+
+}  // namespace
+
+v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
+  return Fuse(graph, target).schedule;
+}
+
+v1::Schedule FirstSchedule(const graph::Graph& graph, const Target& target) {
+  Fused best = Fuse(graph, target);
+  google::protobuf::RepeatedPtrField<std::string> rewrites;
+  for (const std::string& rewrite : RewritesAtOnce(graph)) {
+    *rewrites.Add() = rewrite;
+    auto rewritten = Rewrite(graph, rewrites);
+    Fused fused;
+    if (rewritten.ok()) fused = Fuse(*rewritten, target);
+    if (rewritten.ok() && fused.seconds < best.seconds) {
+      best = std::move(fused);
+      *best.schedule.mutable_rewrites() = rewrites;
+    } else {
+      rewrites.RemoveLast();
+    }
+  }
+  return best.schedule;
 }
 
 }  // namespace warpsmith::codegen

@@ -149,7 +149,7 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Do
         same = same && (&other == &root || (reads_first && other.address == root.address) ||
                         !needs(other.value, load));
       for (const Kernel::Reduce& reduce : kernel->reduces)
-        same = same && !needs(reduce.value, load);
+        same = same && (reads_first || !needs(reduce.value, load));
       if (same) pairs.insert({load->tensor, root.tensor});
     }
   }

@@ -87,7 +87,8 @@ absl::Status OfGroup(const Analysis& group, const absl::Status& status);
 
 // States (tensor) that a root (tensor) may overwrite while the kernel runs, as far as the group's
 // own reads go: read at the element that it writes, by this root alone or (reads_first: a thread
-// reads everything of a place before it writes there) by roots that are written at the same place.
+// reads everything of a place before it writes there) by reduces and by roots that are written at
+// the same place.
 std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Domain& domain,
                                                  bool reads_first);
 

@@ -1,6 +1,8 @@
 #include "worker/codegen/ir/emit.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -35,6 +37,15 @@ std::string Floor(const std::string& a, int64_t divisor, const char* op, bool po
   return StrCat("static_cast<", type, ">(static_cast<", u, ">(", a, ") ", op, " ", divisor, "u)");
 }
 
+// A whole number because something was rounded to one, and then kept between whole numbers.
+bool IsWhole(ValuePtr value) {
+  if (value->kind != Value::Kind::kOp || !graph::IsFloat(value->type)) return false;
+  if (value->op == Op::kRound) return true;
+  return (value->op == Op::kMin || value->op == Op::kMax) && IsWhole(value->args[0]) &&
+         value->args[1]->kind == Value::Kind::kConst &&
+         value->args[1]->number == std::rint(value->args[1]->number);
+}
+
 }  // namespace
 
 std::string Identifier(const std::string& name) {
@@ -59,7 +70,7 @@ std::string Indented(const std::string& code) {
 
 Emitter::Emitter(const Dialect& dialect, uint64_t variables)
     : dialect_(dialect), given_(variables) {
-  scopes_.push_back({"", false, variables, {}, {}, {}});
+  scopes_.push_back({"", false, variables, {}, {}, {}, {}});
 }
 
 std::string Emitter::NewName(const std::string& prefix) { return StrCat(prefix, names_++); }
@@ -79,7 +90,7 @@ void Emitter::Expect(const std::vector<ValuePtr>& values) {
 void Emitter::Open(const std::string& header, uint64_t variables, bool unroll) {
   const Scope& outer = scopes_.back();
   const uint64_t known = outer.variables | variables;
-  scopes_.push_back({header, unroll, known, {}, {}, {}});
+  scopes_.push_back({header, unroll, known, {}, {}, {}, {}});
 }
 
 void Emitter::Close() {
@@ -222,17 +233,59 @@ std::string Emitter::Expression(ValuePtr value, size_t depth) {
   }
 }
 
+// A value less its rounding to whole numbers, whose rounding is the value (IsWhole).
+std::string Emitter::Unrounded(ValuePtr value, size_t depth) {
+  if (value->op == Op::kRound) return Use(value->args[0], depth);
+  const std::string x = Unrounded(value->args[0], depth);
+  return StrCat("ws::", value->op == Op::kMin ? "minimum" : "maximum", "(", x, ", ",
+                Use(value->args[1], depth), ")");
+}
+
+// Many quotients of one divisor share its reciprocal.
+std::string Emitter::DivisionExpression(ValuePtr value, size_t depth) {
+  const ValuePtr divisor = value->args[1];
+  const std::string a = Use(value->args[0], depth);
+  int exponent = 0;
+  const bool exact = divisor->kind == Value::Kind::kConst &&
+                     std::abs(std::frexp(divisor->number, &exponent)) == 0.5;  // a power of two
+  const size_t home = ScopeOf(divisor->variables);
+  const bool fast = dialect_.fast_math && value->type != DType::kF64;
+  if (value->type == DType::kF64 || exact || home >= ScopeOf(value->variables)) {
+    const std::string b = Use(divisor, depth);
+    return fast && !exact ? StrCat("ws::fast_div(", a, ", ", b, ")")
+                          : StrCat("(", a, " / ", b, ")");
+  }
+  if (fast && divisor->kind == Value::Kind::kConst && divisor->number != 0)
+    return StrCat("(", a, " * ", Literal(DType::kF32, 1 / divisor->number, 0), ")");
+  auto [name, fresh] = scopes_[home].divisors.try_emplace(divisor->id);
+  if (fresh) {
+    name->second = NewName("d");
+    std::string reciprocal;  // of what is known here
+    if (divisor->kind == Value::Kind::kConst && std::abs(divisor->number) > 0x1p-40 &&
+        std::abs(divisor->number) < 0x1p40)
+      reciprocal = StrCat(", ", Literal(DType::kF32, 1 / divisor->number, 0));
+    const std::string b = Use(divisor, home);
+    scopes_[home].text.Line(
+        fast ? StrCat("const float ", name->second, " = ws::fast_div(1.0f, ", b, ");")
+             : StrCat("const ws::Divisor ", name->second, "(", b, reciprocal, ");"));
+  }
+  return fast ? StrCat("(", a, " * ", name->second, ")")
+              : StrCat("ws::divide(", a, ", ", name->second, ")");
+}
+
 std::string Emitter::CastExpression(ValuePtr value, size_t depth) {
   const ValuePtr from = value->args[0];
   const DType to = value->type;
+  if (graph::IsNarrow(to) && IsWhole(from))
+    return StrCat("ws::saturate_round<", StorageType(to), ">(", Unrounded(from, depth), ")");
   // An index need not be widened only to be converted.
   const std::string x = from->kind == Value::Kind::kIndex && !IsBound(from)
                             ? Sum(from->index, depth, true)
                             : Use(from, depth);
   if (to == DType::kBool) return StrCat("(", x, " != 0)");
   if (graph::IsNarrow(to)) {
-    return graph::IsFloat(from->type) ? StrCat("ws::saturate<", StorageType(to), ">(", x, ")")
-                                      : Wrapped(to, x);
+    if (!graph::IsFloat(from->type)) return Wrapped(to, x);
+    return StrCat("ws::saturate<", StorageType(to), ">(", x, ")");
   }
   if (to == DType::kF16 || to == DType::kBF16) {
     const std::string storage = StorageType(to);
@@ -242,12 +295,16 @@ std::string Emitter::CastExpression(ValuePtr value, size_t depth) {
       return StrCat("ws::to_float(ws::from_double<", storage, ">(static_cast<double>(", x, ")))");
     }
     if (from->type == DType::kBool) return StrCat("static_cast<float>(", x, ")");
-    return StrCat("ws::to_float(ws::from_float<", storage, ">(", x, "))");
+    return StrCat("ws::rounded<", storage, ">(", x, ")");
   }
   if (graph::IsFloat(from->type) && graph::IsInteger(to)) {
     return StrCat(to == DType::kI32 ? "ws::to_int(" : "ws::to_long(", x, ")");
   }
   const std::string type = ComputeType(to);
+  const Range range = from->type == DType::kI64 ? dialect_.values->RangeOf(from) : Range{};
+  if (from->type == DType::kI64 && graph::IsFloat(to) &&
+      range.Within(std::numeric_limits<int>::min(), std::numeric_limits<int>::max()))
+    return StrCat("static_cast<", type, ">(static_cast<int>(", x, "))");
   if (type == ComputeType(from->type) && from->kind != Value::Kind::kIndex) return x;
   return StrCat("static_cast<", type, ">(", x, ")");
 }
@@ -293,7 +350,7 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
       return infix("*");
     case Op::kDiv:
       if (integer) return Wrapped(type, call("floor_div"));
-      return fast ? call("fast_div") : infix("/");
+      return DivisionExpression(value, depth);
     case Op::kMod:
       return call("floor_mod");
     case Op::kMin:
@@ -366,7 +423,13 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
     case Op::kIsNan:
       return call("is_nan");
     case Op::kSelect: {
-      const std::string c = use(0), a = use(1), b = use(2);
+      const std::string c = use(0);
+      auto side = [&](int i) {
+        const bool named = dialect_.both_sides && value->args[i]->kind == Value::Kind::kOp;
+        if (named) uses_[value->args[i]->id] += 2;
+        return use(i);
+      };
+      const std::string a = side(1), b = side(2);
       return StrCat("(", c, " ? ", a, " : ", b, ")");
     }
     case Op::kCast:

@@ -24,6 +24,8 @@ struct Dialect {
   const Values* values = nullptr;
   std::string index_type = "int";  // of positions and addresses
   bool fast_math = false;
+  // Both sides of a choice are computed, so that no branch parts what is the same in several places.
+  bool both_sides = false;
   int load_hint = 0, store_hint = 0;
   v1::Accumulator accumulator = v1::ACCUMULATOR_AUTO;
   // Where an element is: a pointer's name and what is left of the position.
@@ -94,6 +96,7 @@ class Emitter {
     Text text;
     std::unordered_map<int, std::string> names;          // values
     std::unordered_map<std::string, std::string> atoms;  // divisions and remainders
+    std::unordered_map<int, std::string> divisors;       // values that are divided by
   };
 
   std::string Element(int tensor, const Index& position, size_t depth);
@@ -105,6 +108,8 @@ class Emitter {
   std::string Expression(ValuePtr value, size_t depth);
   std::string OpExpression(ValuePtr value, size_t depth);
   std::string CastExpression(ValuePtr value, size_t depth);
+  std::string DivisionExpression(ValuePtr value, size_t depth);
+  std::string Unrounded(ValuePtr value, size_t depth);
   std::string PowExpression(ValuePtr value, size_t depth);
   void EmitReduce(ValuePtr value, size_t depth);
   void StartAccumulator(const Reduction& r, const std::string& acc, size_t home);

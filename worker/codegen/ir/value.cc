@@ -11,6 +11,24 @@ namespace warpsmith::codegen {
 using graph::DType;
 using GraphOp = graph::Op;
 
+double StepsOf(graph::Op op) {
+  switch (op) {
+    case graph::Op::kExp:
+    case graph::Op::kLog:
+    case graph::Op::kTanh:
+    case graph::Op::kErf:
+    case graph::Op::kPow:
+    case graph::Op::kSin:
+    case graph::Op::kCos:
+    case graph::Op::kLog1p:
+    case graph::Op::kExpm1:
+    case graph::Op::kDiv:
+      return 12;
+    default:
+      return 1;
+  }
+}
+
 bool IsConst(ValuePtr value, int64_t integer) {
   return value->kind == Value::Kind::kConst && !graph::IsFloat(value->type) &&
          value->integer == integer;
@@ -219,6 +237,12 @@ Range Values::RangeOf(ValuePtr value) const {
       case GraphOp::kMax: {
         const Range a = range(0), b = range(1);
         return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      }
+      case GraphOp::kAbs: {
+        const Range a = range(0);
+        if (a.low <= -kUnbounded) break;
+        return {std::max<int64_t>({0, a.low, -a.high}),
+                std::max(std::abs(a.low), std::abs(a.high))};
       }
       case GraphOp::kSelect: {
         const Range a = range(1), b = range(2);

@@ -82,6 +82,8 @@ class Values {
   int next_variable_ = 0;
 };
 
+// Simple operations that an operator takes.
+double StepsOf(graph::Op op);
 bool IsConst(ValuePtr value, int64_t integer);  // an integer or bool constant of this value
 // Calls f for the id of every opaque value in an index.
 void ForEachOpaque(const Index& index, const std::function<void(int)>& f);

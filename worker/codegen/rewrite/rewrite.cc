@@ -87,19 +87,23 @@ Graph ShareCommonNodes(const Graph& before) {
   return graph;
 }
 
-}  // namespace
-
-std::vector<std::string> ApplicableRewrites(const Graph& graph) {
+std::vector<std::string> Applicable(const Graph& graph, bool at_once) {
   std::vector<std::string> rewrites;
   for (int n = 0; n < graph.nodes.size(); ++n) {
     for (const Rule* rule : Rules()) {
-      if (rule->applies(graph, n)) {
+      if ((rule->at_once || !at_once) && rule->applies(graph, n)) {
         rewrites.push_back(StrCat(rule->name, ":", graph.tensors[graph.nodes[n].outputs[0]].name));
       }
     }
   }
   return rewrites;
 }
+
+}  // namespace
+
+std::vector<std::string> ApplicableRewrites(const Graph& graph) { return Applicable(graph, false); }
+
+std::vector<std::string> RewritesAtOnce(const Graph& graph) { return Applicable(graph, true); }
 
 absl::StatusOr<Graph> Rewrite(const Graph& graph,
                               const google::protobuf::RepeatedPtrField<std::string>& rewrites) {

@@ -12,6 +12,7 @@ namespace warpsmith::codegen {
 struct Rule {
   const char* name;
   const char* wants;  // "a sum of ...": what a node has to be
+  bool at_once;       // as accurate as the graph was: first schedules may have it
   bool (*applies)(const graph::Graph& graph, int node);
   // The graph with the node rewritten, where it applies; its tensors keep their names.
   graph::Graph (*apply)(const graph::Graph& graph, int node);

@@ -181,6 +181,7 @@ Dialect MakeDialect(const GroupContext& context, const Kernel& kernel,
   dialect.values = kernel.values.get();
   dialect.index_type = index_type;
   dialect.fast_math = context.style.fast_math;
+  dialect.both_sides = context.style.carries;
   dialect.load_hint = context.style.load_hint;
   dialect.store_hint = context.style.store_hint;
   dialect.accumulator = context.style.accumulator;

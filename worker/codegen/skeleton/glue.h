@@ -24,6 +24,7 @@ struct Style {
   v1::Accumulator accumulator = v1::ACCUMULATOR_F32;  // of sums that a thread adds up
   bool rows_share = false;   // what does not depend on the row is read apart from what does
   bool one_meeting = false;  // for sums and the squares around their means (group/centred.h)
+  bool carries = false;      // what a stage computes is at hand in those after it
 };
 // Of resolved knobs; `knobs` are those of the group's skeleton.
 template <class Knobs>

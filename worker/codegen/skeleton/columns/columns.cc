@@ -273,6 +273,7 @@ class Columns : public Skeleton {
         std::min(1.0, columns.register_vectors() * static_cast<double>(columns.thread_rows()) /
                           static_cast<double>((*domain)->reduced()));
     use.cached = true;  // tiles are read again from L2
+    use.reads_first = form.writes_at_once && (*domain)->stages == 1;
     if (columns.split() > 1) {
       use.launches = 2;
       use.workspace_bytes = columns.split() * (*domain)->kept() * form.acc_bytes[0];
@@ -384,7 +385,8 @@ ColumnsForm FormColumns(const Analysis& group, const Domain& domain, int bytes,
     form.acc_bytes.push_back(glue.AccBytes(s));
     form.max_acc_bytes = std::max(form.max_acc_bytes, form.acc_bytes.back());
   }
-  form.emits = glue.HasRoots(false);
+  form.writes_at_once = glue.WritesAtOnce();
+  form.emits = glue.HasRoots(false) && !form.writes_at_once;
   form.row_outputs = glue.HasRoots(true);
   for (ValuePtr stream : StreamsOf(*kernel)) {
     ++form.streams;

@@ -22,6 +22,7 @@ struct ColumnsForm {
   int max_acc_bytes = 4;
   std::vector<int> acc_bytes;  // of each stage
   bool emits = false, row_outputs = false;
+  bool writes_at_once = false;  // elements of the full space in the first stage, not behind all
 };
 
 // The widest vectors of up to `bytes` that fit.

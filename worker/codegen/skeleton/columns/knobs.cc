@@ -46,7 +46,11 @@ void FillOpen(const Domain& domain, const ColumnsForm& form, const Target& targe
     columns.set_thread_rows(ThreadRows(domain, form, passes, many, columns.block_threads()));
   const int rows = columns.thread_rows();
   if (columns.block_threads() == 0) {
-    const int64_t across = std::clamp<int64_t>(PowerOfTwoAtLeast(groups), 8, passes ? 32 : 64);
+    // Few elements for each multiprocessor: smaller blocks, so that each has one.
+    const bool few = form.sizes.outer * groups * domain.reduced() <
+                     int64_t{target.sm_count} * target.max_threads_per_sm * kMostInFlight;
+    const int64_t most = passes || few ? 32 : 64;
+    const int64_t across = std::clamp<int64_t>(PowerOfTwoAtLeast(groups), 8, most);
     columns.set_block_threads(
         static_cast<int>(std::clamp<int64_t>(rows * across, std::max(32, rows), 512)));
     columns.set_block_threads(std::max(columns.block_threads(), rows));
@@ -57,8 +61,8 @@ void FillOpen(const Domain& domain, const ColumnsForm& form, const Target& targe
   if (columns.split() == 0) {
     int64_t split = 1;
     if (!passes && tiles < 2 * target.sm_count) {
-      split =
-          std::min(CeilDiv(4 * target.sm_count, tiles), domain.reduced() / (int64_t{rows} * 16));
+      split = std::min(CeilDiv(4 * target.sm_count, tiles),
+                       domain.reduced() / (int64_t{rows} * kMostInFlight));
     }
     columns.set_split(static_cast<int>(std::clamp<int64_t>(split, 1, kMaxSplit)));
   }

@@ -2,6 +2,7 @@
 #include "worker/codegen/skeleton/glue.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/rows/rows.h"
@@ -115,6 +116,25 @@ void FindStreams(const Domain& domain, const Alignment& aligned, RowsForm& form)
   form.stream_bytes = (bytes + widest - 1) / widest * widest;  // slots stay aligned
 }
 
+// Operations of a position whose results more than one pass over the row needs.
+double SharedSteps(const Domain& domain, const Kernel& kernel, bool writes_at_once) {
+  std::vector<std::vector<ValuePtr>> passes(domain.stages + 1);
+  for (const Kernel::Reduce& reduce : kernel.reduces) passes[reduce.stage].push_back(reduce.value);
+  for (const Kernel::Root& root : kernel.roots) {
+    if (!root.row) (writes_at_once ? passes.front() : passes.back()).push_back(root.value);
+  }
+  std::map<int, int> needs;
+  double steps = 0;
+  for (const std::vector<ValuePtr>& pass : passes) {
+    for (ValuePtr value : kernel.values->Closure(pass)) {
+      const bool along = (value->variables & BitOf(kernel.frame.k)) != 0;
+      if (value->kind == Value::Kind::kOp && along && ++needs[value->id] == 2)
+        steps += StepsOf(value->op);
+    }
+  }
+  return steps;
+}
+
 // The two glues of a form: whole vectors, and single elements.
 struct Glues {
   std::vector<Parameter> parameters;
@@ -179,9 +199,11 @@ RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
                form.max_acc_bytes, " bytes, at most ", kMaxAccBytes, "; set rows.meet_twice"));
     return form;
   }
-  form.emits = glues.main.HasRoots(false);
+  form.writes_at_once = glues.main.WritesAtOnce();
+  form.emits = glues.main.HasRoots(false) && !form.writes_at_once;
   form.row_outputs = glues.main.HasRoots(true);
   form.emit_reads = glues.main.EmitReads();
+  form.shared_steps = SharedSteps(domain, form.narrow, form.writes_at_once);
   return form;
 }
 
@@ -190,6 +212,7 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
   Style style = StyleOf(resolved, resolved.rows());
   style.rows_share = resolved.rows().rows_at_once() > 1;
   style.one_meeting = !form.joined.empty();
+  style.carries = resolved.rows().results() == v1::RESULTS_CARRIED;
   const GroupContext context = ContextOf(group, domain, style, writer.glue());
   Glues glues(context, form);
   StagedGlue &main = glues.main, &edge = glues.edge;

@@ -19,11 +19,17 @@ constexpr int kManyVectors = 16;
 constexpr int kFewVectors = 8;
 // The same where shared memory holds more than half, because not all of a row fits.
 constexpr int kPartVectors = 14;
+// Bytes that a thread of several passes has in flight at least, where rows are many and short.
+constexpr int64_t kLeastInFlight = 64;
 // Vectors of a row from which on several blocks and a second kernel beat one block.
 constexpr int64_t kWorthSplitting = 32768;
 // What more lanes than kFewLanes take beside the row, and what is read for emitting then.
 constexpr int kFewLanes = 4;
 constexpr int64_t kManyLanesRegisters = 20, kEmitReadsRegisters = 16;
+// Results of stages are carried along where they take so many operations of a position to compute
+// again, and so many registers at most.
+constexpr double kWorthCarrying = 12;
+constexpr int64_t kMostCarried = 32;
 // Largest unroll.
 constexpr int64_t kMostInFlight = 8, kFewInFlight = 2;
 
@@ -41,16 +47,37 @@ struct RowLayout {
   bool cluster = false;  // the blocks of a row are one
 };
 
+// Few rows, longer than a warp can hold: the multiprocessors of a cluster share one, whose threads
+// have `each` vectors. False, and nothing done: there are rows enough, or they are too short.
+bool ShareInCluster(const Domain& domain, int64_t vectors, int64_t each, const Target& target,
+                    RowLayout& layout) {
+  const int64_t most = std::min<int64_t>(
+      {8, target.max_cluster, target.sm_count / domain.kept(), vectors / (256 * 2)});
+  if (target.fibers() || most <= 1) return false;
+  while (layout.blocks * 2 <= most) layout.blocks *= 2;
+  layout.threads = layout.row_threads = static_cast<int>(
+      std::clamp<int64_t>(PowerOfTwoAtLeast(CeilDiv(vectors, layout.blocks * each)), 256, 1024));
+  layout.cluster = true;
+  return true;
+}
+
 // Several passes: the row stays on the card. A short row takes part of a block, a longer one a
 // block with half of its vectors in registers and half in shared memory, then several blocks that
 // meet.
-RowLayout LayoutOfPasses(const Domain& domain, int64_t vectors, int64_t slot,
+RowLayout LayoutOfPasses(const Domain& domain, const RowsForm& form, int64_t slot,
                          const Target& target) {
-  const int few = Scaled(kFewVectors, slot), many = Scaled(kManyVectors, slot);
+  const int64_t vectors = form.vectors();
+  const int many = Scaled(kManyVectors, slot);
+  int few = Scaled(kFewVectors, slot);
+  // Results that are carried: a row that a block can hold so.
+  const int carried = std::max<int>(1, kMostCarried / form.width);
+  const bool carries = !form.writes_at_once && form.shared_steps >= kWorthCarrying &&
+                       vectors <= int64_t{1024} * carried;
+  if (carries) few = std::min(few, carried);
   RowLayout layout;
   if (vectors <= int64_t{1024} * 2 * few) {
-    const int64_t threads =
-        PowerOfTwoAtLeast(CeilDiv(vectors, vectors <= int64_t{256} * few ? few : 2 * few));
+    const int64_t threads = PowerOfTwoAtLeast(
+        CeilDiv(vectors, carries || vectors <= int64_t{256} * few ? few : 2 * few));
     layout.row_threads = static_cast<int>(std::min<int64_t>(1024, threads));
     // The lanes of a warp read neighbours, where a lane alone would step from row to row.
     if (!target.fibers()) {
@@ -59,16 +86,7 @@ RowLayout LayoutOfPasses(const Domain& domain, int64_t vectors, int64_t slot,
     }
     layout.threads = std::max(layout.row_threads, 128);
     layout.registers = few;
-    // Few rows, longer than a warp can hold: the multiprocessors of a cluster share one.
-    const int64_t most = std::min<int64_t>(
-        {8, target.max_cluster, target.sm_count / domain.kept(), vectors / (256 * 2)});
-    if (!target.fibers() && most > 1) {
-      while (layout.blocks * 2 <= most) layout.blocks *= 2;
-      layout.threads = layout.row_threads = static_cast<int>(std::clamp<int64_t>(
-          PowerOfTwoAtLeast(CeilDiv(vectors, int64_t{layout.blocks} * few)), 256, 1024));
-      layout.cluster = true;
-      return layout;
-    }
+    if (ShareInCluster(domain, vectors, few, target, layout)) return layout;
     const int64_t jobs = CeilDiv(domain.kept(), layout.threads / layout.row_threads);
     layout.persistent = jobs > 2 * int64_t{target.sm_count} *
                                    std::max(1, target.max_threads_per_sm / 2 / layout.threads);
@@ -95,12 +113,14 @@ RowLayout LayoutOfOnePass(const Domain& domain, int64_t vectors, const Target& t
   const int64_t wanted = CeilDiv(2 * target.sm_count, domain.kept());
   int threads = 1024;
   while (threads > 256 && vectors / (threads * 8) < wanted) threads /= 2;
-  const int64_t blocks = std::min(wanted, vectors / (threads * 8));
+  const int64_t blocks = std::min(wanted, vectors / (threads * 2));
   if (blocks > 1 && vectors >= kWorthSplitting) {
     layout.threads = layout.row_threads = threads;
     layout.blocks = static_cast<int>(std::min<int64_t>(blocks, kMaxBlocksPerRow));
     return layout;
   }
+  if (wanted <= target.max_cluster && ShareInCluster(domain, vectors, 4, target, layout))
+    return layout;
   // Few rows leave a multiprocessor to each: all its threads, with few rounds of loads.
   const bool few = domain.kept() < target.sm_count;
   layout.row_threads = static_cast<int>(
@@ -114,7 +134,7 @@ RowLayout LayoutOfOnePass(const Domain& domain, int64_t vectors, const Target& t
 int ResidentBlocks(const v1::RowsKnobs& rows, const RowsForm& form, int64_t slot,
                    const Target& target) {
   const int64_t threads = rows.block_threads();
-  const int64_t registers = form.Registers(int64_t{rows.register_vectors()} * rows.rows_at_once());
+  const int64_t registers = form.Registers(rows);
   int64_t blocks = std::min<int64_t>(target.max_threads_per_sm / threads, target.max_blocks_per_sm);
   // The compiler is told the number; near the limit a few registers less do no harm.
   blocks = std::min(blocks, std::max<int64_t>(1, (target.registers_per_sm + 4 * threads) /
@@ -169,13 +189,21 @@ int SharedVectors(const v1::RowsKnobs& rows, int64_t rest, int64_t slot, bool re
   return static_cast<int>(std::clamp<int64_t>(std::min(rest, fit), 0, kMaxKeptVectors));
 }
 
+// Rows at once of which a thread keeps `kept` bytes each: so many that it has enough in flight.
+int RowsTogether(const Domain& domain, const RowsForm& form, int64_t kept) {
+  int together = 1;
+  while (together < 4 && 2 * together * kept <= kLeastInFlight &&
+         2 * together * form.max_acc_bytes <= kMaxAccBytes && 2 * together <= domain.kept())
+    together *= 2;
+  return together;
+}
+
 void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
               v1::RowsKnobs& rows) {
   const bool passes = form.passes() > 1;  // the row is wanted again
-  if (rows.rows_at_once() == 0) rows.set_rows_at_once(1);
   // Bytes of a vector of all rows that are worked on together.
-  const int64_t slot = std::max(1, form.width * form.stream_bytes * rows.rows_at_once());
-  const RowLayout layout = passes ? LayoutOfPasses(domain, form.vectors(), slot, target)
+  int64_t slot = std::max(1, form.width * form.stream_bytes * std::max(1, rows.rows_at_once()));
+  const RowLayout layout = passes ? LayoutOfPasses(domain, form, slot, target)
                                   : LayoutOfOnePass(domain, form.vectors(), target);
   ShareRows(layout, form, passes, rows);
   const int blocks = rows.blocks_per_row(), threads = rows.block_threads();
@@ -197,6 +225,21 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
     rows.set_shared_vectors(
         SharedVectors(rows, each - rows.register_vectors(), slot, resident_open, target));
   }
+  if (rows.rows_at_once() == 0) {
+    const bool short_rows = passes && layout.persistent && blocks == 1 && !form.ragged &&
+                            !form.writes_at_once && each <= rows.register_vectors();
+    const int together =
+        short_rows ? RowsTogether(domain, form, rows.register_vectors() * slot) : 1;
+    rows.set_rows_at_once(together);
+    slot *= together;
+  }
+  if (rows.results() == v1::RESULTS_AUTO) {
+    const int64_t elements = int64_t{rows.register_vectors()} * form.width * rows.rows_at_once();
+    const bool carry = !form.writes_at_once && form.shared_steps >= kWorthCarrying &&
+                       elements <= kMostCarried && each <= rows.register_vectors() &&
+                       form.row_elements >= form.width;
+    rows.set_results(carry ? v1::RESULTS_CARRIED : v1::RESULTS_AGAIN);
+  }
   if (resident_open) {
     int resident = ResidentBlocks(rows, form, slot, target);
     // More than four do not help, and a row's blocks must all be there at once.
@@ -214,9 +257,11 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
 
 }  // namespace
 
-int64_t RowsForm::Registers(int64_t kept) const {
-  const int64_t row = kept * width * stream_bytes / 4;
-  if (width <= kFewLanes) return kWorkRegisters + row;
+int64_t RowsForm::Registers(const v1::RowsKnobs& rows) const {
+  const int64_t kept = int64_t{rows.register_vectors()} * rows.rows_at_once();
+  const bool carried = rows.results() == v1::RESULTS_CARRIED;
+  const int64_t row = kept * width * (carried ? std::max(4, stream_bytes) : stream_bytes) / 4;
+  if (width <= kFewLanes) return kWorkRegisters + (carried ? kManyLanesRegisters : 0) + row;
   return kWorkRegisters + kManyLanesRegisters + (emit_reads ? kEmitReadsRegisters : 0) +
          row * 5 / 4;
 }
@@ -269,7 +314,12 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
              StrCat("rows.threads_per_row is ", row,
                     "; rows that are no whole number of vectors need at least ", 2 * form.width));
   check.Range("rows.blocks_per_row", rows.blocks_per_row(), 1, kMaxBlocksPerRow);
+  check.That(!form.writes_at_once || rows.results() != v1::RESULTS_CARRIED,
+             "rows.results is CARRIED; this group writes its elements once, in the first stage");
   if (const int together = rows.rows_at_once(); together > 1) {
+    check.That(!form.writes_at_once,
+               StrCat("rows.rows_at_once is ", together,
+                      "; this group writes its elements while it reduces, a row at a time"));
     check.That(!form.ragged, StrCat("rows.rows_at_once is ", together,
                                     "; rows that begin anywhere are worked on one at a time"));
     check.That(rows.meeting() != v1::MEETING_SECOND_PASS,
@@ -282,6 +332,9 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
   }
   check.That(!rows.meet_twice() || form.could_join,
              "rows.meet_twice is set; no stage sums squares around means of the one before");
+  check.That(rows.results() != v1::RESULTS_CARRIED || form.row_elements >= form.width,
+             StrCat("rows.results is CARRIED; rows of ", form.row_elements,
+                    " elements have no whole vector of ", form.width));
   // A block without a vector of its own has nothing to do.
   check.That(rows.blocks_per_row() <= std::max<int64_t>(1, form.vectors()),
              StrCat("rows.blocks_per_row is ", rows.blocks_per_row(), "; a row has ",

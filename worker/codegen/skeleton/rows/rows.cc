@@ -52,8 +52,7 @@ class Rows : public Skeleton {
     Usage use;
     use.threads = rows.block_threads();
     use.shared_bytes = RowsSharedBytes(rows, form);
-    use.registers =
-        static_cast<int>(form.Registers(int64_t{rows.register_vectors()} * rows.rows_at_once()));
+    use.registers = static_cast<int>(form.Registers(rows));
     use.blocks_per_sm = rows.blocks_per_sm();
     use.blocks = GridOf(**domain, rows, target);
     use.width = form.width;
@@ -61,6 +60,9 @@ class Rows : public Skeleton {
     use.stream_bytes = form.stream_bytes;
     use.aligned = !form.ragged && form.width * 4 >= 16;
     use.passes = form.passes();
+    // Threads beside the last row repeat it.
+    use.reads_first = form.writes_at_once && (*domain)->stages == 1 &&
+                      rows.threads_per_row() == rows.block_threads();
     const double kept = static_cast<double>(rows.register_vectors() + rows.shared_vectors()) *
                         rows.threads_per_row() * rows.blocks_per_row() * form.width;
     use.kept = std::min(1.0, kept / static_cast<double>(form.row_elements));
@@ -136,7 +138,8 @@ class Rows : public Skeleton {
     return StrCat("ws::RowsConfig<", form.width, ", ", rows.block_threads(), ", ",
                   rows.threads_per_row(), ", ", rows.blocks_per_row(), ", ", meeting, ", ",
                   rows.register_vectors(), ", ", rows.shared_vectors(), ", ", rows.unroll(), ", ",
-                  Bool(rows.blocks_per_sm() > 0), ">");
+                  Bool(rows.blocks_per_sm() > 0), ", ", Bool(rows.results() == v1::RESULTS_CARRIED),
+                  ">");
   }
 
   static absl::Status EmitTwoKernels(const Domain& domain, const v1::RowsKnobs& rows,

@@ -20,7 +20,8 @@ struct RowsForm {
   std::vector<int> acc_bytes;             // of each meeting
   std::vector<int> joined;                // stages that meet with the next (group/centred.h)
   bool could_join = false;                // there are such stages
-  bool emits = false;                     // writes elements of the whole row
+  bool emits = false;                     // writes elements of the whole row behind the stages
+  bool writes_at_once = false;            // or in the first
   bool row_outputs = false;
   bool emit_reads = false;  // and reads more for it than the row
   int64_t row_elements = 1;
@@ -28,9 +29,10 @@ struct RowsForm {
   int passes() const { return static_cast<int>(acc_bytes.size()) + (emits ? 1 : 0); }
   bool edges() const { return row_elements % width != 0; }  // single elements at an end
   int64_t vectors() const { return CeilDiv(row_elements, width); }
-  // Registers of a thread that keeps so many vectors of the row, as compilers were seen to take
-  // them: more lanes are more values under way, and 16 bits are widened where they are used.
-  int64_t Registers(int64_t kept) const;
+  double shared_steps = 0;  // operations of a position whose results more than one pass needs
+  // Registers of a thread, as compilers were seen to take them: more lanes are more values under
+  // way, and 16 bits are widened where they are used.
+  int64_t Registers(const v1::RowsKnobs& rows) const;
 };
 
 // The widest vectors of up to `bytes` that fit. With `one_meeting`, sums and the squares around

@@ -67,7 +67,7 @@ StagedGlue::StagedGlue(const GroupContext& context, const Kernel& kernel,
 }
 
 void StagedGlue::ForgetPosition(Emitter& emitter) const {
-  if (divides_position_) emitter.Line("ws::opaque(k);");
+  if (divides_position_ && !context_.style.carries) emitter.Line("ws::opaque(k);");
 }
 
 void StagedGlue::SetIndexType(const std::string& type) { element_.index_type = type; }
@@ -375,6 +375,14 @@ std::vector<std::string> StagedGlue::Deviate(const std::string& acc,
 }
 
 std::string StagedGlue::AccumulateBody(int stage, bool joined) {
+  const std::string reduce = ReduceBody(stage, joined);
+  if (stage > 0 || !WritesAtOnce()) return reduce;
+  return StrCat("{\n", reduce, "}\n{\n", StoreBody(), "}\n");
+}
+
+std::string StagedGlue::EmitBody() { return WritesAtOnce() ? "" : StoreBody(); }
+
+std::string StagedGlue::ReduceBody(int stage, bool joined) {
   Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
@@ -506,7 +514,7 @@ std::string StagedGlue::ScanElementsBody() {
   return WithLocals(emitter.Finish(), element_.index_type);
 }
 
-std::string StagedGlue::EmitBody() {
+std::string StagedGlue::StoreBody() {
   Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
@@ -571,7 +579,7 @@ std::string StagedGlue::FinishBody(int stage, bool results) {
   }
   // What earlier passes computed from the row's values is not worth the registers that it takes to
   // keep it until the next.
-  if (stage > 0) {
+  if (stage > 0 && !context_.style.carries) {
     auto forget = [&](const std::string& name, bool each) {
       for (int j = 0; j < (each ? frame.width : 1); ++j) {
         emitter.Line(StrCat("ws::opaque(", row_, ".", name, each ? StrCat("[", j, "]") : "", ");"));
@@ -643,15 +651,21 @@ std::string StagedGlue::EmitRowBody() {
   if (columns()) {
     StoreRoots(emitter, row_level_, context_, kernel_, roots, aligned_);
   } else {
+    // All before the first is stored: it may overwrite what another is made of.
+    std::vector<std::string> stores;
     for (const Kernel::Root* root : roots) {
-      const std::string value = emitter.Stored(root->value);
-      emitter.Line(StrCat(emitter.Element(root->tensor, root->address), " = ", value, ";"));
+      const std::string name = emitter.NewName("y");
+      const std::string type = StorageType(context_.graph->tensors[root->tensor].type);
+      emitter.Line(StrCat("const ", type, " ", name, " = ", emitter.Stored(root->value), ";"));
+      stores.push_back(StrCat(emitter.Element(root->tensor, root->address), " = ", name, ";"));
     }
+    for (const std::string& store : stores) emitter.Line(store);
   }
   return WithLocals(emitter.Finish(), row_level_.index_type);
 }
 
 bool StagedGlue::EmitReads() const {
+  if (WritesAtOnce()) return false;
   std::vector<ValuePtr> targets;
   for (const Kernel::Root& root : kernel_.roots) {
     if (!root.row) targets.push_back(root.value);
@@ -663,6 +677,17 @@ bool StagedGlue::EmitReads() const {
     if (!bound) return true;
   }
   return false;
+}
+
+bool StagedGlue::WritesAtOnce() const {
+  if (scan_ || !HasRoots(false)) return false;
+  std::vector<ValuePtr> targets;
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (!root.row) targets.push_back(root.value);
+  }
+  const std::vector<ValuePtr> all = kernel_.values->Closure(targets);
+  return std::none_of(all.begin(), all.end(),
+                      [](ValuePtr value) { return value->kind == Value::Kind::kResult; });
 }
 
 bool StagedGlue::HasRoots(bool row) const {

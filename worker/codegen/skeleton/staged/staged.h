@@ -84,7 +84,7 @@ class StagedGlue {
   std::string LoadSharedBody(const std::vector<ValuePtr>& streams, const std::vector<int>& offsets);
   // joined: of a stage that meets with the next, into a Part; `first` says that it is its first.
   std::string AccumulateBody(int stage, bool joined = false);
-  std::string EmitBody();  // roots of the full space
+  std::string EmitBody();  // roots of the full space, unless they are written at once
   // What rows that are worked on together share, with Style.rows_share: members of their struct,
   // and the loads.
   std::string CommonMembers() const;
@@ -99,6 +99,9 @@ class StagedGlue {
   std::string RowStruct() const;        // its members
 
   bool HasRoots(bool row) const;
+  // Whether there are roots of the full space and none needs a stage's result: the first stage
+  // writes them, behind what it reads of an element.
+  bool WritesAtOnce() const;
   // Whether EmitBody reads memory beside the streams for each element (weights, say).
   bool EmitReads() const;
   ValuePtr ReduceValue(size_t i) const { return kernel_.reduces[i].value; }
@@ -107,6 +110,8 @@ class StagedGlue {
   bool columns() const { return row_ == "column"; }
   std::string JoinedFunctions() const;
   std::string Acc() const;  // "acc" or "acc[j]"
+  std::string ReduceBody(int stage, bool joined);
+  std::string StoreBody();
   std::string Lane(bool lanes) const;
   std::pair<Index, Index> Split(const Index& position) const;
   int FormOf(ValuePtr value);

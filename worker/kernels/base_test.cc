@@ -1,0 +1,109 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "worker/kernels/kernel_testing.h"
+
+namespace warpsmith::kernels {
+namespace {
+
+// How many floats lie between two of one sign.
+int64_t Ulps(float a, float b) {
+  const auto bits = [](float x) {
+    int32_t i;
+    memcpy(&i, &x, 4);
+    return static_cast<int64_t>(i);
+  };
+  return std::abs(bits(a) - bits(b));
+}
+
+}  // namespace
+
+TEST_CASE("many quotients of one divisor are as a division makes them") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> a, b;
+  std::mt19937 random(20261122);
+  std::uniform_real_distribution<float> mantissa(1, 2);
+  for (int i = 0; i < 400000; ++i) {
+    const auto exponent = [&](int most) { return static_cast<int>(random() % (2 * most)) - most; };
+    b.push_back(std::ldexp(mantissa(random), exponent(58)) * (random() % 2 == 0 ? 1.0f : -1.0f));
+    // Quotients within 2^59 and among them whole ones, and their neighbours.
+    const float q = i % 4 == 0 ? static_cast<float>(1 + random() % 128)
+                               : std::ldexp(mantissa(random), exponent(59));
+    a.push_back(std::nextafter(q * b.back(), i % 3 == 0 ? 0.0f : q * b.back()));
+  }
+  const size_t exact = a.size();
+  for (float x : {0.0f, 1.0f, -3.0f, 1e-40f, 3e38f, kInf, -kInf, kNan}) {
+    for (float y : {0.0f, 1.0f, -7.0f, 1e-36f, 2e38f, kInf, -kInf, kNan}) {
+      a.push_back(x);
+      b.push_back(y);
+    }
+  }
+  const auto bytes = static_cast<int64_t>(a.size() * sizeof(float));
+  device::PlanBuilder builder(R"(#include <warpsmith/base.cuh>
+extern "C" __global__ void __launch_bounds__(32) quotients(const float* a, const float* b, float* q, int n) {
+  for (int i = ws::thread(); i < n; i += 32) q[i] = ws::divide(a[i], ws::Divisor(b[i]));
+}
+)");
+  builder.Buffer("a", bytes).Buffer("b", bytes).Buffer("q", bytes);
+  builder.Launch("quotients", 1, 32,
+                 {device::Arg(0), device::Arg(1), device::Arg(2),
+                  device::Arg32(static_cast<int32_t>(a.size()))});
+  TestRun run(builder.Build());
+  run.Write(0, a);
+  run.Write(1, b);
+  run.Run();
+  const std::vector<float> got = run.Read<float>(2);
+  size_t wrong = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const float wanted = a[i] / b[i];
+    bool same = std::isnan(wanted) ? std::isnan(got[i]) : got[i] == wanted;
+    if (i >= exact && std::isfinite(wanted) && wanted != 0) same = Ulps(got[i], wanted) <= 2;
+    wrong += !same;
+    if (!same && wrong < 10)
+      UNSCOPED_INFO(a[i] << " / " << b[i] << " = " << wanted << ", got " << got[i]);
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("rounded to a byte: to the nearest, even at halves, and to the ends of the range") {
+  const std::vector<float> x = {-1000,
+                                -128.6f,
+                                -128.5f,
+                                -1.5f,
+                                -0.5f,
+                                0.49f,
+                                0.5f,
+                                1.5f,
+                                2.5f,
+                                126.5f,
+                                127.4f,
+                                127.5f,
+                                255.4f,
+                                300,
+                                std::numeric_limits<float>::quiet_NaN(),
+                                std::numeric_limits<float>::infinity()};
+  const std::vector<int> small = {-128, -128, -128, -2,  0,   0,   0, 2,
+                                  2,    126,  127,  127, 127, 127, 0, 127};
+  const std::vector<int> whole = {0, 0, 0, 0, 0, 0, 0, 2, 2, 126, 127, 128, 255, 255, 0, 255};
+  const auto n = static_cast<int64_t>(x.size());
+  device::PlanBuilder builder(R"(#include <warpsmith/base.cuh>
+extern "C" __global__ void __launch_bounds__(32) bytes(const float* x, int* s, int* u) {
+  const int i = ws::thread();
+  if (i >= 16) return;
+  s[i] = ws::saturate_round<signed char>(x[i]);
+  u[i] = ws::saturate_round<unsigned char>(x[i]);
+}
+)");
+  builder.Buffer("x", n * 4).Buffer("s", n * 4).Buffer("u", n * 4);
+  builder.Launch("bytes", 1, 32, {device::Arg(0), device::Arg(1), device::Arg(2)});
+  TestRun run(builder.Build());
+  run.Write(0, x);
+  run.Run();
+  CHECK(run.Read<int>(1) == small);
+  CHECK(run.Read<int>(2) == whole);
+}
+
+}  // namespace warpsmith::kernels
