@@ -540,6 +540,18 @@ TEST_CASE("elements are written by the pass that reduces them", "[codegen]") {
   }
 }
 
+// Blocks' partial results of two sums lie side by side.
+TEST_CASE("two sums of one column", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input x: i32[96] ~ integers(-20, 20)", "a: i32 = sum[k: 96](x[k])",
+                  "b: i32 = sum[k: 96](x[k] * x[k])", "output a, b"});
+  v1::Schedule schedule;
+  v1::Group& group = *schedule.add_groups();
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(
+      "roots: ['a', 'b'] columns { block_threads: 32 thread_rows: 8 split: 8 }", &group));
+  Check(graph, schedule, 1);
+}
+
 TEST_CASE("what a stage computes is carried along or computed again", "[codegen]") {
   for (const int columns : {300, 257, 64, 8}) {
     const graph::Graph graph = ParseOrDie(
