@@ -61,11 +61,12 @@ void MarkVariables(const Expr& e, std::vector<bool>& used) {
 class LoadCounter {
  public:
   // `evaluated`: how many elements of the node's outputs are needed.
-  LoadCounter(const Graph& graph, const Node& node, std::vector<Interval> ranges, int64_t evaluated,
-              std::vector<Need>& needs)
+  // `value`: the node's, or the part of it that is evaluated.
+  LoadCounter(const Graph& graph, const Node& node, const ExprPtr& value,
+              std::vector<Interval> ranges, int64_t evaluated, std::vector<Need>& needs)
       : graph_(graph), node_(node), evaluated_(evaluated), needs_(needs) {
     contexts_.push_back({std::move(ranges), {}});
-    Walk(node.value, 0);
+    Walk(value, 0);
   }
 
  private:
@@ -230,6 +231,35 @@ Need ToScan(const Node& node, Need need) {
   return need;
 }
 
+// Of an update that leaves elements of its state as they are: what is written, and where.
+struct Partial {
+  ExprPtr value;
+  Need written;
+};
+
+// What is decided by data may be nothing.
+std::optional<Partial> PartialOf(const Graph& graph, const Graph::Update& update) {
+  const Tensor& tensor = graph.tensors[update.value];
+  if (tensor.node < 0 || !graph.nodes[tensor.node].map()) return std::nullopt;
+  const ExprPtr& value = graph.nodes[tensor.node].value;
+  if (value->op != Op::kSelect) return std::nullopt;
+  const auto stays = [&](const ExprPtr& e) {
+    bool same = e->op == Op::kLoad && e->tensor == update.state;
+    for (size_t a = 0; same && a < e->args.size(); ++a)
+      same = e->args[a]->op == Op::kIndex && e->args[a]->var == static_cast<int>(a);
+    return same;
+  };
+  for (bool where : {true, false}) {
+    if (!stays(value->args[where ? 2 : 1])) continue;
+    Partial partial{value->args[where ? 1 : 2], {}};
+    std::vector<Interval> box = Whole(tensor);
+    Narrow(value->args[0], where, box);
+    if (LoadedTensors(value->args[0]).empty()) Add(partial.written, box, Volume(box));
+    return partial;
+  }
+  return std::nullopt;
+}
+
 // Adds what it takes to combine one more value.
 void Combine(Combiner combiner, Operations& operations) {
   const bool exponential = combiner == Combiner::kLogSumExp;  // log(exp(a - m) + exp(b - m)) + m
@@ -249,12 +279,25 @@ Cost Count(const Graph& whole) {
     Add(needs[tensor], Whole(t), t.elements());
   };
   for (int output : graph.outputs) write(output);
-  for (const Graph::Update& update : graph.updates) write(update.value);
+  std::map<int, Partial> partial;
+  for (const Graph::Update& update : graph.updates) {
+    if (auto part = PartialOf(graph, update)) {
+      cost.written_bytes += part->written.count * SizeOf(graph.tensors[update.value].type);
+      partial.emplace(update.value, *std::move(part));
+    } else {
+      write(update.value);
+    }
+  }
 
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
     Need need;
+    ExprPtr value = node.value;
     for (int output : node.outputs) Add(need, needs[output].box, needs[output].count);
+    if (const auto part = partial.find(node.outputs[0]); part != partial.end() && need.count == 0) {
+      need = part->second.written;
+      value = part->second.value;
+    }
     if (node.scan) need = ToScan(node, std::move(need));
     if (need.count == 0) continue;
     double points = static_cast<double>(need.count);
@@ -263,11 +306,11 @@ Cost Count(const Graph& whole) {
       ranges.push_back({0, axis.extent - 1});
       points *= static_cast<double>(axis.extent);
     }
-    Operations operations = OperationsOf(node.value);
+    Operations operations = OperationsOf(value);
     if (!node.map() && IsFloat(node.value->type)) Combine(node.combiner, operations);
     cost.operations += points * operations.all;
     cost.transcendental += points * operations.transcendental;
-    LoadCounter(graph, node, std::move(ranges), need.count, needs);
+    LoadCounter(graph, node, value, std::move(ranges), need.count, needs);
   }
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
     if (graph.tensors[t].node < 0)

@@ -204,6 +204,28 @@ TEST_CASE("an updated state is written, and read only where it is used") {
   CHECK(Count(graph).written_bytes == 4 * (8 + 8 + 8));
 }
 
+TEST_CASE("what an update leaves as it was is not counted") {
+  const auto graph = [](const std::string& value) {
+    return MustParse({"input x: f32[2, 8]", "input at: i64[]", "state s: f32[50, 8]",
+                      "a: f32[t: 50, d: 8] = " + value, "output x", "update s = a"});
+  };
+  const Cost slice = Count(graph("select(4 <= t and t < 6, x[t - 4, d] * 2, s[t, d])"));
+  CHECK(slice.written_bytes == 64 + 64);
+  CHECK(slice.read_bytes == 64);
+  CHECK(slice.operations == 16);
+  const Cost last = Count(graph("select(t < 48, s[t, d], x[t - 48, d])"));
+  CHECK(last.written_bytes == 64 + 64);
+  CHECK(last.read_bytes == 64);
+  // Where data decides, nothing is certain.
+  const Cost named = Count(graph("select(at[] == t, x[0, d], s[t, d])"));
+  CHECK(named.written_bytes == 64);
+  CHECK(named.read_bytes == 64);
+  // What does not stay in its place is read and written.
+  const Cost moved = Count(graph("select(t < 48, s[49 - t, d], x[t - 48, d])"));
+  CHECK(moved.written_bytes == 64 + 1600);
+  CHECK(moved.read_bytes == 64 + 4 * 8 * 48);
+}
+
 TEST_CASE("operations are counted as written") {
   const Cost cost =
       Count(MustParse({"input x: f32[10, 4]", "s: f32[r: 10] = sum[c: 4](exp(x[r, c]) * 2)",

@@ -88,6 +88,7 @@ class Knobs : public Specialist {
       // fp32 is the cheapest; fp64 is surer than compensation and needs fewer operations.
       if (row.name == "accumulator")
         prior = to == v1::ACCUMULATOR_F32 ? 0.03 : to == v1::ACCUMULATOR_F64 ? 0.004 : 0.002;
+      if (row.name == "separate") prior = 0.01;
       if (row.name == "fast_math") prior = IsHeavy(state.groups[i]) ? 0.15 : 0.05;
       Action* action = AddMove(
           state, i, name(), row.name, codegen::TextOf(row, now), codegen::TextOf(row, to),

@@ -426,10 +426,16 @@ class Slice {
       (void)SubmitStart(flight.trial.schedule(), "the start again, the judge had failed");
       return;
     }
-    v1::Schedule exact = codegen::FirstSchedule(*main_, options_.target);
-    for (v1::Group& group : *exact.mutable_groups()) group.clear_precision();
-    for (const auto& schedule : {codegen::FirstSchedule(*main_, options_.target), exact,
-                                 codegen::OpByOpSchedule(*main_, options_.target)}) {
+    const v1::Schedule first = codegen::FirstSchedule(*main_, options_.target);
+    v1::Schedule exact = first;
+    for (v1::Group& group : *exact.mutable_groups()) {
+      if (group.precision().fast_math()) group.mutable_precision()->clear_fast_math();
+    }
+    v1::Schedule separate = exact;
+    for (v1::Group& group : *separate.mutable_groups())
+      group.mutable_precision()->set_separate(true);
+    for (const auto& schedule :
+         {first, exact, separate, codegen::OpByOpSchedule(*main_, options_.target)}) {
       if (history_.Tried(schedule)) continue;
       if (SubmitStart(schedule, "after a start that was not right").ok()) return;
     }

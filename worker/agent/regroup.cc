@@ -38,6 +38,7 @@ void KeepPrecision(const v1::Group& a, const v1::Group& b, v1::Group& to) {
   // The enumeration is in the order of what they keep; AUTO is no choice.
   kept.set_accumulator(std::max(a.precision().accumulator(), b.precision().accumulator()));
   kept.set_fast_math(a.precision().fast_math() && b.precision().fast_math());
+  kept.set_separate(a.precision().separate() || b.precision().separate());
 }
 
 }  // namespace warpsmith::agent

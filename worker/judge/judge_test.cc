@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 
 #include "absl/strings/match.h"
@@ -652,6 +653,65 @@ TEST_CASE("on other inputs an answer of 16 bits may round the other way") {
   INFO(far.reason());
   CHECK(far.verdict() != v1::ACCEPTED);
   CHECK(far.verdict() != v1::SLOWER);
+}
+
+// A module whose answers are off by up to `error` of their rms, and known to be.
+class Rough : public oracle::Oracle {
+ public:
+  Rough(std::unique_ptr<oracle::Oracle> oracle, double error)
+      : oracle_(std::move(oracle)), error_(error) {}
+  std::string name() const override { return "rough"; }
+  absl::StatusOr<oracle::Case> Draw(device::Device& device, uint64_t seed,
+                                    oracle::Variation variation) override {
+    auto drawn = oracle_->Draw(device, seed, variation);
+    if (!drawn.ok()) return drawn;
+    device::Memory& memory = *drawn->answers[0];
+    std::vector<float> values(memory.bytes() / sizeof(float));
+    if (auto status = device.Read(memory, values.data(), memory.bytes()); !status.ok())
+      return status;
+    double squares = 0;
+    for (float value : values) squares += value * value;
+    const double rms = std::sqrt(squares / static_cast<double>(values.size()));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] += static_cast<float>(error_ * rms * std::sin(i));
+    if (auto status = device.Write(memory, values.data(), memory.bytes()); !status.ok())
+      return status;
+    drawn->reference.clear();
+    drawn->AddReference({error_, error_ / 2, error_});
+    return drawn;
+  }
+  int64_t WorkingBytes() const override { return oracle_->WorkingBytes(); }
+  absl::StatusOr<v1::BaselineReport> TimeBaselines(device::Device& device) override {
+    return oracle_->TimeBaselines(device);
+  }
+
+ private:
+  const std::unique_ptr<oracle::Oracle> oracle_;
+  const double error_;
+};
+
+TEST_CASE("who is nearer to the truth than the reference may miss the tolerance with it") {
+  const double error = GENERATE(1e-3, 1e-6);  // of answers around 1, tolerance 1e-4
+  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<Rough>(std::move(native), error);
+  });
+  court.Open(ProblemOf(
+      "rough", {"input x: f32[100000] ~ normal", "y: f32[i: 100000] = x[i] * 2", "output y"}));
+  const auto plan = [](const std::string& value) {
+    v1::Plan twice = DoublingPlan(100000, "2.0f");
+    twice.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
+        "blockDim.x + threadIdx.x; if (i < 100000) y[i] = ",
+        value, "; }"));
+    return twice;
+  };
+  const auto exact = court.Evaluate({plan("x[i] * 2.0f")});
+  INFO(exact.reason());
+  CHECK(exact.verdict() == v1::ACCEPTED);
+  // As far off as the reference, in another direction, is further from the truth in places.
+  CHECK(court.Evaluate({plan("x[i] * 2.004f")}).verdict() == v1::WRONG);
+  // One element, where no sample may have looked.
+  CHECK(court.Evaluate({plan("x[i] * 2.0f + (i == 77777 ? 0.01f : 0.0f)")}).verdict() == v1::WRONG);
 }
 
 // Works only on an input whose first element is none of the two that it noted in a place that the

@@ -420,6 +420,13 @@ WS_DEVICE float fast_tanh(float x) {   // 1 - 2 / (1 + e^2x) has the absolute er
   const float near = x * (1.0f - x * x * (1.0f / 3.0f));
   return abs(x) < 0.04f ? near : far;
 }
+// Rounded, whatever it is added to.
+#ifndef WS_HOST
+WS_DEVICE float product(float a, float b) { return __fmul_rn(a, b); }
+WS_DEVICE double product(double a, double b) { return __dmul_rn(a, b); }
+#else
+template <class T> T product(T a, T b) { T c = a * b; asm("" : "+m"(c)); return c; }
+#endif
 WS_DEVICE double fast_exp(double x) { return ::exp(x); }
 WS_DEVICE double fast_div(double a, double b) { return a / b; }
 WS_DEVICE double fast_tanh(double x) { return ::tanh(x); }

@@ -20,6 +20,26 @@ int64_t Ulps(float a, float b) {
 
 }  // namespace
 
+TEST_CASE("a product is rounded, whatever it is added to") {
+  const float a = 1 + 0x1p-12f;  // its square has more bits than a float
+  device::PlanBuilder builder(R"(#include <warpsmith/base.cuh>
+extern "C" __global__ void __launch_bounds__(32) sums(const float* a, const double* b, float* s, double* t) {
+  if (ws::thread() > 0) return;
+  s[0] = ws::product(a[0], a[0]) - a[1];
+  t[0] = ws::product(b[0], b[0]) - b[1];
+}
+)");
+  builder.Buffer("a", 8).Buffer("b", 16).Buffer("s", 4).Buffer("t", 8);
+  builder.Launch("sums", 1, 32, {device::Arg(0), device::Arg(1), device::Arg(2), device::Arg(3)});
+  TestRun run(builder.Build());
+  run.Write(0, std::vector<float>{a, 1});
+  const double b = 1 + 0x1p-27;
+  run.Write(1, std::vector<double>{b, 1});
+  run.Run();
+  CHECK(run.Read<float>(2)[0] == 0x1p-11f);
+  CHECK(run.Read<double>(3)[0] == 0x1p-26);
+}
+
 TEST_CASE("many quotients of one divisor are as a division makes them") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();

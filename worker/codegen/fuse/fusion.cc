@@ -406,6 +406,75 @@ bool RoundsAway(const graph::Graph& graph, const Roots& roots) {
   });
 }
 
+// Whether a float that sums and products made decides something here: by its sign, its order or its
+// whole part a hair's difference becomes a large one.
+class Decisions {
+ public:
+  Decisions(const graph::Graph& graph, const Part& part) : graph_(graph), part_(part) {}
+  bool Any() {
+    return std::any_of(part_.roots.begin(), part_.roots.end(), [&](int t) { return In(t); });
+  }
+
+ private:
+  bool In(int tensor) {
+    if (graph_.tensors[tensor].node < 0 || !seen_.insert(tensor).second) return false;
+    return In(*graph_.nodes[graph_.tensors[tensor].node].value);
+  }
+  bool In(const graph::Expr& e) {
+    if (Decides(e) && std::any_of(e.args.begin(), e.args.end(),
+                                  [&](const graph::ExprPtr& arg) { return IsMade(*arg); }))
+      return true;
+    if (e.op == graph::Op::kLoad && part_.reads.count(e.tensor) == 0 && In(e.tensor)) return true;
+    return std::any_of(e.args.begin(), e.args.end(),
+                       [&](const graph::ExprPtr& arg) { return In(*arg); });
+  }
+  static bool Decides(const graph::Expr& e) {
+    switch (e.op) {
+      case graph::Op::kSign:
+      case graph::Op::kFloor:
+      case graph::Op::kCeil:
+      case graph::Op::kRound:
+      case graph::Op::kTrunc:
+      case graph::Op::kLt:
+      case graph::Op::kLe:
+      case graph::Op::kEq:
+      case graph::Op::kNe:
+        return graph::IsFloat(e.args[0]->type);
+      case graph::Op::kCast:
+        return graph::IsFloat(e.args[0]->type) && !graph::IsFloat(e.type);
+      default:
+        return false;
+    }
+  }
+  // Of a sum, here or in a tensor that is computed here too.
+  bool IsMade(const graph::Expr& e) const {
+    if (!graph::IsFloat(e.type)) return false;
+    if (e.op == graph::Op::kAdd || e.op == graph::Op::kSub) return true;
+    if (e.op == graph::Op::kLoad)
+      return part_.reads.count(e.tensor) == 0 && graph_.tensors[e.tensor].node >= 0;
+    return std::any_of(e.args.begin(), e.args.end(),
+                       [&](const graph::ExprPtr& arg) { return IsMade(*arg); });
+  }
+
+  const graph::Graph& graph_;
+  const Part& part_;
+  std::set<int> seen_;
+};
+
+// What a state keeps of an error is there in the next call, too.
+bool UpdatesState(const graph::Graph& graph, const Roots& roots) {
+  return std::any_of(graph.updates.begin(), graph.updates.end(), [&](const auto& update) {
+    return std::find(roots.begin(), roots.end(), update.value) != roots.end() &&
+           graph::IsFloat(graph.tensors[update.value].type);
+  });
+}
+
+void ChoosePrecision(const graph::Graph& graph, const Part& part, v1::Group& group) {
+  const bool state = UpdatesState(graph, part.roots);
+  if (state || Decisions(graph, part).Any()) group.mutable_precision()->set_separate(true);
+  if (!state && RoundsAway(graph, part.roots)) group.mutable_precision()->set_fast_math(true);
+}
+
 struct Fused {
   v1::Schedule schedule;
   double seconds = 0;
@@ -428,7 +497,7 @@ Fused Fuse(const graph::Graph& graph, const Target& target) {
     if (part.online && part.skeleton == v1::Group::kRows) group->mutable_rows()->set_online(true);
     if (part.online && part.skeleton == v1::Group::kColumns)
       group->mutable_columns()->set_online(true);
-    if (RoundsAway(graph, part.roots)) group->mutable_precision()->set_fast_math(true);
+    ChoosePrecision(graph, part, *group);
     seen.insert(part.reads.begin(), part.reads.end());
     fused.seconds += part.seconds;
   }

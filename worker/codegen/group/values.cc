@@ -24,7 +24,10 @@ uint64_t BitOf(const Variable& variable) { return uint64_t{1} << variable.id; }
 std::vector<ValuePtr> TargetsOf(const Kernel& kernel) {
   std::vector<ValuePtr> targets;
   for (const Kernel::Reduce& reduce : kernel.reduces) targets.push_back(reduce.value);
-  for (const Kernel::Root& root : kernel.roots) targets.push_back(root.value);
+  for (const Kernel::Root& root : kernel.roots) {
+    targets.push_back(root.value);
+    if (root.condition != nullptr) targets.push_back(root.condition);
+  }
   return targets;
 }
 

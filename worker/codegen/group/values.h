@@ -39,6 +39,9 @@ struct Kernel {
     bool row;
     ValuePtr value;
     Index address;
+    // Written only where this is `where`, in place of what may stay; null: everywhere.
+    ValuePtr condition = nullptr;
+    bool where = true;
   };
   std::vector<Root> roots;
 };
@@ -54,6 +57,7 @@ Frame PointFrame(const Domain& domain, Values& values);
 uint64_t BitOf(const Variable& variable);
 // Every load that the kernel's reduces and roots need, arguments first.
 std::vector<ValuePtr> LoadsOf(const Kernel& kernel);
-std::vector<ValuePtr> TargetsOf(const Kernel& kernel);  // values of reduces, then roots
+// Values of reduces, then what roots need.
+std::vector<ValuePtr> TargetsOf(const Kernel& kernel);
 
 }  // namespace warpsmith::codegen

@@ -309,14 +309,19 @@ std::string Emitter::CastExpression(ValuePtr value, size_t depth) {
   return StrCat("static_cast<", type, ">(", x, ")");
 }
 
+std::string Emitter::Product(DType type, const std::string& a, const std::string& b) const {
+  if (dialect_.separate && graph::IsFloat(type)) return StrCat("ws::product(", a, ", ", b, ")");
+  return StrCat("(", a, " * ", b, ")");
+}
+
 // Powers that are products are written so: exact to an ulp, and a tenth of the work.
 std::string Emitter::PowExpression(ValuePtr value, size_t depth) {
   const std::string x = Use(value->args[0], depth);
   if (value->args[1]->kind == Value::Kind::kConst) {
     const double power = value->args[1]->number;
     if (power == 1) return x;
-    if (power == 2) return StrCat("(", x, " * ", x, ")");
-    if (power == 3) return StrCat("(", x, " * ", x, " * ", x, ")");
+    if (power == 2) return Product(value->type, x, x);
+    if (power == 3) return Product(value->type, Product(value->type, x, x), x);
     if (power == -1) return StrCat("(", Literal(value->type, 1, 0), " / ", x, ")");
   }
   return StrCat("ws::pow(", x, ", ", Use(value->args[1], depth), ")");
@@ -347,7 +352,7 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
     case Op::kSub:
       return infix("-");
     case Op::kMul:
-      return infix("*");
+      return integer ? infix("*") : Product(type, use(0), use(1));
     case Op::kDiv:
       if (integer) return Wrapped(type, call("floor_div"));
       return DivisionExpression(value, depth);

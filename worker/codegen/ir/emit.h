@@ -24,6 +24,7 @@ struct Dialect {
   const Values* values = nullptr;
   std::string index_type = "int";  // of positions and addresses
   bool fast_math = false;
+  bool separate = false;  // products are rounded before they are added to
   // Both sides of a choice are computed, so that no branch parts what is the same in several places.
   bool both_sides = false;
   int load_hint = 0, store_hint = 0;
@@ -110,6 +111,7 @@ class Emitter {
   std::string CastExpression(ValuePtr value, size_t depth);
   std::string DivisionExpression(ValuePtr value, size_t depth);
   std::string Unrounded(ValuePtr value, size_t depth);
+  std::string Product(graph::DType type, const std::string& a, const std::string& b) const;
   std::string PowExpression(ValuePtr value, size_t depth);
   void EmitReduce(ValuePtr value, size_t depth);
   void StartAccumulator(const Reduction& r, const std::string& acc, size_t home);

@@ -16,6 +16,11 @@ int Storage::Base(int tensor) const {
   return tensor;
 }
 
+int Storage::StateOf(int tensor) const {
+  const auto found = in_place_.find(tensor);
+  return found == in_place_.end() ? -1 : found->second;
+}
+
 int Storage::AddBuffer(v1::Buffer::Kind kind, int tensor) {
   const graph::Tensor& t = graph_.tensors[tensor];
   v1::Buffer* buffer = plan_.add_buffers();
@@ -29,7 +34,7 @@ int Storage::AddBuffer(v1::Buffer::Kind kind, int tensor) {
 
 Storage::Storage(const graph::Graph& graph, const Structure& structure,
                  const std::map<int, int>& in_place, v1::Plan& plan)
-    : graph_(graph), structure_(structure), plan_(plan) {
+    : graph_(graph), structure_(structure), in_place_(in_place), plan_(plan) {
   for (int t = 0; t < static_cast<int>(graph.tensors.size()); ++t) {
     if (graph.tensors[t].node >= 0) continue;
     const graph::Role role = graph.tensors[t].role;

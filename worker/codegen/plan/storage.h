@@ -21,6 +21,8 @@ class Storage {
           v1::Plan& plan);
 
   int BufferOf(int tensor) const { return buffers_.at(Base(tensor)); }
+  // The state that the tensor's kernel overwrites; -1: none.
+  int StateOf(int tensor) const;
   // The group (of the structure) whose kernels are written next.
   void Begin(int group) { now_ = group; }
   // Memory that lives as long as the group that is being written.
@@ -40,6 +42,7 @@ class Storage {
 
   const graph::Graph& graph_;
   const Structure& structure_;
+  const std::map<int, int> in_place_;
   v1::Plan& plan_;
   int now_ = 0;
   std::map<int, int> buffers_;       // base tensor -> buffer

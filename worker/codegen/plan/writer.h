@@ -35,6 +35,8 @@ class KernelWriter {
 
   // The struct's name; it holds the parameters.
   const std::string& glue() const { return glue_; }
+  // The state that is overwritten where the tensor, a root, is written; -1: none.
+  int StateOf(int tensor) const { return storage_.StateOf(tensor); }
   // The text of the struct, once, before any kernel.
   void Struct(const std::string& text, std::vector<Parameter> parameters);
   // Memory of the kernels' own; a buffer's number.

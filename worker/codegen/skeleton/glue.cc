@@ -181,6 +181,7 @@ Dialect MakeDialect(const GroupContext& context, const Kernel& kernel,
   dialect.values = kernel.values.get();
   dialect.index_type = index_type;
   dialect.fast_math = context.style.fast_math;
+  dialect.separate = context.style.separate;
   dialect.both_sides = context.style.carries;
   dialect.load_hint = context.style.load_hint;
   dialect.store_hint = context.style.store_hint;
@@ -219,6 +220,12 @@ void LoadContiguous(Emitter& emitter, const Kernel& kernel, const std::vector<Va
   }
 }
 
+std::string WhereWritten(Emitter& emitter, const Kernel::Root& root) {
+  if (root.condition == nullptr) return "";
+  const std::string condition = emitter.Use(root.condition);
+  return root.where ? condition : StrCat("!(", condition, ")");
+}
+
 void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& context,
                 const Kernel& kernel, const std::vector<const Kernel::Root*>& roots,
                 const std::function<bool(const Index&)>& aligned) {
@@ -243,15 +250,17 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   }
   CloseLanes(emitter, frame);
   for (size_t i = 0; i < roots.size(); ++i) {
+    const std::string where = WhereWritten(emitter, *roots[i]);
+    const std::string guard = where.empty() ? "" : StrCat("if (", where, ") ");
     if (!vectors[i]) {
       OpenLanes(emitter, frame);
-      emitter.Line(StrCat(emitter.Element(roots[i]->tensor, roots[i]->address), " = ", arrays[i],
-                          "[", LaneName(frame), "];"));
+      emitter.Line(StrCat(guard, emitter.Element(roots[i]->tensor, roots[i]->address), " = ",
+                          arrays[i], "[", LaneName(frame), "];"));
       CloseLanes(emitter, frame);
       continue;
     }
     const Index base = width > 1 ? roots[i]->address.Without(frame.lane) : roots[i]->address;
-    emitter.Line(StrCat("ws::store<", width, ", ",
+    emitter.Line(StrCat(guard, "ws::store<", width, ", ",
                         StorageType(graph.tensors[roots[i]->tensor].type), ", ", dialect.store_hint,
                         ">(", emitter.Address(roots[i]->tensor, base), ", ", arrays[i], ");"));
   }

@@ -21,6 +21,7 @@ inline constexpr int64_t kMaxIntPosition = (int64_t{1} << 31) - (int64_t{1} << 2
 struct Style {
   int load_hint = 0, store_hint = 0;  // 1: streaming
   bool fast_math = false;
+  bool separate = false;  // products are rounded before they are added to
   v1::Accumulator accumulator = v1::ACCUMULATOR_F32;  // of sums that a thread adds up
   bool rows_share = false;   // what does not depend on the row is read apart from what does
   bool one_meeting = false;  // for sums and the squares around their means (group/centred.h)
@@ -30,7 +31,8 @@ struct Style {
 template <class Knobs>
 Style StyleOf(const v1::Group& resolved, const Knobs& knobs) {
   return {knobs.load_hint() == v1::CACHE_STREAMING, knobs.store_hint() == v1::CACHE_STREAMING,
-          resolved.precision().fast_math(), resolved.precision().accumulator()};
+          resolved.precision().fast_math(), resolved.precision().separate(),
+          resolved.precision().accumulator()};
 }
 
 // What all generators of one group share.
@@ -85,6 +87,8 @@ Dialect MakeDialect(const GroupContext& context, const Kernel& kernel,
 // Loads contiguous elements of the targets that are not bound yet as vectors; opens nothing.
 void LoadContiguous(Emitter& emitter, const Kernel& kernel, const std::vector<ValuePtr>& targets,
                     const std::function<bool(ValuePtr)>& aligned);
+// C++ for the condition under which a root is written; empty: everywhere.
+std::string WhereWritten(Emitter& emitter, const Kernel::Root& root);
 // Writes roots: vectors where their lanes are neighbours and `aligned`, else element by element.
 void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& context,
                 const Kernel& kernel, const std::vector<const Kernel::Root*>& roots,

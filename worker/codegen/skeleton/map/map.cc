@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "worker/codegen/skeleton/glue.h"
 
 namespace warpsmith::codegen {
@@ -134,6 +135,12 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   for (const Kernel::Root& root : kernel.roots) roots.push_back(&root);
   const std::vector<ValuePtr> targets = TargetsOf(kernel);
   emit.Expect(targets);
+  if (std::all_of(roots.begin(), roots.end(),
+                  [](const Kernel::Root* root) { return root->condition != nullptr; })) {
+    std::vector<std::string> where;
+    for (const Kernel::Root* root : roots) where.push_back(WhereWritten(emit, *root));
+    emit.Line(StrCat("if (!(", absl::StrJoin(where, " || "), ")) return;"));
+  }
   LoadContiguous(emit, kernel, targets, [&](ValuePtr value) {
     return (value->variables & ~(BitOf(frame.element) | BitOf(frame.lane))) == 0 &&
            value->index.Without(frame.lane).multiple() % frame.width == 0;
@@ -145,6 +152,24 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
 
 absl::StatusOr<Kernel> BuildElements(const Analysis& group, const Domain& domain, int width) {
   return BuildKernel(group.graph(), domain, group.in_memory(), ElementFrame(domain, width));
+}
+
+// Of a state that is updated in place, elements that stay as they are need not be touched. Only
+// where all lanes agree about it.
+void KeepInPlace(Kernel::Root& root, int state, const Frame& frame) {
+  const ValuePtr value = root.value;
+  if (value->kind != Value::Kind::kOp || value->op != graph::Op::kSelect) return;
+  if (frame.width > 1 && (value->args[0]->variables & BitOf(frame.lane)) != 0) return;
+  for (int written : {1, 2}) {
+    const ValuePtr other = value->args[3 - written];
+    if (other->kind != Value::Kind::kLoad || other->tensor != state ||
+        !(other->index == root.address))
+      continue;
+    root.condition = value->args[0];
+    root.where = written == 1;
+    root.value = value->args[written];
+    return;
+  }
 }
 
 int WidthOf(const Analysis& group, const Domain& domain, int bytes) {
@@ -317,6 +342,12 @@ class Map : public Skeleton {
     if (!wide.ok()) return wide.status();
     auto narrow = BuildElements(group, domain, 1);
     if (!narrow.ok()) return narrow.status();
+    for (size_t r = 0; r < wide->roots.size(); ++r) {
+      const int state = writer.StateOf(wide->roots[r].tensor);
+      if (state < 0) continue;
+      KeepInPlace(wide->roots[r], state, wide->frame);
+      if (wide->roots[r].condition != nullptr) KeepInPlace(narrow->roots[r], state, narrow->frame);
+    }
     const std::vector<Parameter> parameters = ParametersOf(context, {&*wide, &*narrow});
     const bool fits = FitsInt(group.graph(), *wide) && FitsInt(group.graph(), *narrow) &&
                       domain.kept() <= kMaxIntPosition;
