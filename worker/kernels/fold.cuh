@@ -1,11 +1,13 @@
 // Skeleton `fold`: one reduction over any subset of the axes, in whatever order kept and summed axes
-// follow each other in memory. Every byte is read once, by vectors, wherever it lies.
+// follow each other in memory. Every byte is read once: by vectors, as this file has it, or by way of
+// shared memory (fold_staged.cuh).
 //
 //   struct G {                                       // y[b, c] = sum of x[b, h, c, w] over h and w
 //     using Index = int;
 //     template <int S> struct Acc { float sum; };
 //     template <int S> static WS_DEVICE Acc<S> identity() { return {0}; }
 //     template <int S> static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) { a.sum += b.sum; }
+//     static constexpr bool kChained = true;         // it adds up floats: a long sum is cut into chains (kChain)
 //     template <int V> struct Values { float s0[V]; };
 //     const float* x; float* y;
 //     template <int V> WS_DEVICE void load(const Index (&c)[4], Values<V>& values) const;
@@ -30,41 +32,10 @@
 //
 // Grid: jobs * SPLIT blocks. Dynamic shared memory: place(kStored) accumulators.
 #pragma once
-#include <warpsmith/axes.cuh>
+#include <warpsmith/fold_axes.cuh>
+#include <warpsmith/fold_staged.cuh>
 
 namespace ws {
-
-template <class EXTENTS, class KEPT, class BOX>
-struct FoldAxes {
-  static constexpr int kRank = EXTENTS::kRank;
-  static WS_DEVICE constexpr long long extent(int d) { return EXTENTS::at(d); }
-  static WS_DEVICE constexpr int box(int d) { return int(BOX::at(d)); }
-  static WS_DEVICE constexpr bool kept(int d) { return KEPT::at(d) != 0; }
-  static WS_DEVICE constexpr long long boxes(int d) { return (extent(d) + box(d) - 1) / box(d); }
-  // Products over the kept or the summed axes: boxes, and elements of a box.
-  static WS_DEVICE constexpr long long count(bool which) {
-    long long product = 1;
-    for (int d = 0; d < kRank; ++d) product *= kept(d) == which ? boxes(d) : 1;
-    return product;
-  }
-  static WS_DEVICE constexpr int inside(bool which) {
-    int product = 1;
-    for (int d = 0; d < kRank; ++d) product *= kept(d) == which ? box(d) : 1;
-    return product;
-  }
-  // Whether no axis before d of its kind has more than one element in a box.
-  static WS_DEVICE constexpr bool outermost(bool which, int d) {
-    for (int e = 0; e < d; ++e) {
-      if (kept(e) == which && box(e) > 1) return false;
-    }
-    return true;
-  }
-  static WS_DEVICE constexpr long long outputs() {
-    long long product = 1;
-    for (int d = 0; d < kRank; ++d) product *= kept(d) ? extent(d) : 1;
-    return product;
-  }
-};
 
 template <int THREADS, int V_, int U, int UNROLL, int SPLIT, class EXTENTS, class KEPT, class BOX>
 struct FoldConfig : FoldAxes<EXTENTS, KEPT, BOX> {
@@ -101,17 +72,7 @@ struct Fold {
   Acc acc[C::kUnroll][U][V];
 
   WS_DEVICE Fold(const G& g, int job) : g(g) {
-    Index rest = job;
-#pragma unroll
-    for (int k = 0; k < kRank; ++k) {
-      const int d = kRank - 1 - k;
-      origin[d] = 0;
-      if (C::kept(d)) {
-        const Index n = Index(C::boxes(d));
-        origin[d] = rest % n * C::box(d);
-        rest /= n;
-      }
-    }
+    fold_job<C>(Index(job), origin);
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       int number = (u * C::kThreads + thread()) * V;
@@ -184,26 +145,55 @@ struct Fold {
     }
   }
 
-  WS_DEVICE void run(Index first, Index end) {
+  // Steps of a share, in whole rounds of UNROLL, which make chains of kChain in each sum.
+  WS_DEVICE void rounds(Index& first, Index end) {
     // Not unrolled further: the compiler would rather load one after the other than use more registers.
 #pragma unroll 1
     for (; first + (C::kUnroll - 1) < end; first += C::kUnroll) steps<C::kUnroll>(first);
-    if constexpr (C::kUnroll > 1) {
-      for (; first < end; ++first) steps<1>(first);
-    }
+  }
+  // What all sums of a place have, in the first; the others are empty again.
+  WS_DEVICE void join(Acc (&sum)[U][V]) {
 #pragma unroll
-    for (int i = 1; i < C::kUnroll; ++i) {
+    for (int i = 0; i < C::kUnroll; ++i) {
 #pragma unroll
       for (int u = 0; u < U; ++u) {
 #pragma unroll
-        for (int v = 0; v < V; ++v) G::template combine<0>(acc[0][u][v], acc[i][u][v]);
+        for (int v = 0; v < V; ++v) {
+          G::template combine<0>(sum[u][v], acc[i][u][v]);
+          acc[i][u][v] = g.template identity<0>();
+        }
       }
     }
   }
 
+  // Takes steps `first` to `end`; done(c, acc) is called once for each output of the box.
+  template <class F>
+  WS_DEVICE void run(Index first, Index end, F&& done) {
+    Acc total[U][V];
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) total[u][v] = g.template identity<0>();
+    }
+    constexpr Index kOnce = Index(kChain) * C::kUnroll;
+    if constexpr (G::kChained && C::kSteps / C::kSplit >= 2 * kOnce) {
+#pragma unroll 1
+      for (; first + (kOnce - 1) < end;) {
+        rounds(first, first + kOnce);
+        join(total);
+      }
+    }
+    rounds(first, end);
+    if constexpr (C::kUnroll > 1) {
+      for (; first < end; ++first) steps<1>(first);
+    }
+    join(total);
+    finish(total, done);
+  }
+
   // Calls done(c, acc) once for each output of the box.
   template <class F>
-  WS_DEVICE void finish(F&& done) {
+  WS_DEVICE void finish(Acc (&sum)[U][V], F&& done) {
     Acc* const stored = reinterpret_cast<Acc*>(shared());
 #pragma unroll
     for (int u = 0; u < U; ++u) {
@@ -211,11 +201,11 @@ struct Fold {
       const int first = (u * C::kThreads + thread()) * (V / C::kFolded);
       if constexpr (C::kFolded > 1) {
 #pragma unroll
-        for (int v = 1; v < V; ++v) G::template combine<0>(acc[0][u][0], acc[0][u][v]);
-        stored[C::place(first)] = acc[0][u][0];
+        for (int v = 1; v < V; ++v) G::template combine<0>(sum[u][0], sum[u][v]);
+        stored[C::place(first)] = sum[u][0];
       } else {
 #pragma unroll
-        for (int v = 0; v < V; ++v) stored[C::place(first + v)] = acc[0][u][v];
+        for (int v = 0; v < V; ++v) stored[C::place(first + v)] = sum[u][v];
       }
     }
     sync_block();
@@ -277,83 +267,10 @@ struct Fold {
   }
 };
 
-// The row-major number of an output.
-template <class C, class Index>
-WS_DEVICE Index fold_output(const Index (&c)[C::kRank]) {
-  Index i = 0;
-#pragma unroll
-  for (int k = 0; k < C::kRank; ++k) {
-    const int d = k;
-    if (C::kept(d)) i = i * Index(C::extent(d)) + c[d];
-  }
-  return i;
-}
-
-// Partial results: [SPLIT][outputs], or [outputs][SPLIT] where several threads of `fold_combine` share an
-// output (LANES > 1).
 template <class G, class C, int LANES = 1>
 WS_DEVICE void fold(const G& g, typename G::template Acc<0>* partial) {
-  using Index = typename G::Index;
-  constexpr int kJobs = int(C::count(true));
-  Fold<G, C> box(g, block() % kJobs);
-  if constexpr (C::kSplit == 1) {
-    box.run(0, Index(C::kSteps));
-    box.finish([&](const Index (&c)[C::kRank], const typename G::template Acc<0>& acc) { g.emit(c, acc); });
-  } else {
-    // Shares differ by one step at most.
-    const Index split = block() / kJobs;
-    constexpr Index kShare = Index(C::kSteps / C::kSplit), kMore = Index(C::kSteps % C::kSplit);
-    const Index first = split * kShare + (split < kMore ? split : kMore);
-    box.run(first, first + kShare + (split < kMore));
-    box.finish([&](const Index (&c)[C::kRank], const typename G::template Acc<0>& acc) {
-      const Index output = fold_output<C>(c);
-      if constexpr (LANES > 1) partial[output * C::kSplit + split] = acc;
-      else partial[split * Index(C::kOutputs) + output] = acc;
-    });
-  }
-}
-
-// Ends a split fold: LANES threads (a power of two, at most THREADS) for each output. Grid: outputs * LANES
-// threads. Dynamic shared memory: THREADS / 32 accumulators if LANES > 32.
-template <class G, class C, int THREADS, int LANES>
-WS_DEVICE void fold_combine(const G& g, const typename G::template Acc<0>* partial) {
-  using Index = typename G::Index;
-  using Acc = typename G::template Acc<0>;
-  constexpr Index kOutputs = Index(C::kOutputs);
-  const int lane = thread() % LANES;
-  const Index output = Index(block()) * (THREADS / LANES) + thread() / LANES;
-  const bool mine = output < kOutputs;
-  Acc total = g.template identity<0>();
-  if (mine) {
-#pragma unroll 4
-    for (int s = lane; s < C::kSplit; s += LANES) {
-      G::template combine<0>(total, LANES > 1 ? partial[output * C::kSplit + s] : partial[s * kOutputs + output]);
-    }
-  }
-  constexpr int kWarpLanes = LANES < 32 ? LANES : 32;
-#pragma unroll
-  for (int mask = kWarpLanes / 2; mask > 0; mask /= 2) G::template combine<0>(total, shuffle_xor(total, mask));
-  if constexpr (LANES > 32) {
-    Acc* const slots = reinterpret_cast<Acc*>(shared());
-    if (thread() % 32 == 0) slots[thread() / 32] = total;
-    sync_block();
-    constexpr int kWarps = LANES / 32;
-    total = slots[thread() / LANES * kWarps];
-    for (int w = 1; w < kWarps; ++w) G::template combine<0>(total, slots[thread() / LANES * kWarps + w]);
-  }
-  if (!mine || lane != 0) return;
-  Index c[C::kRank];
-  Index rest = output;
-#pragma unroll
-  for (int k = 0; k < C::kRank; ++k) {
-    const int d = C::kRank - 1 - k;
-    c[d] = 0;
-    if (C::kept(d)) {
-      c[d] = rest % Index(C::extent(d));
-      rest /= Index(C::extent(d));
-    }
-  }
-  g.emit(c, total);
+  Fold<G, C> box(g, block() % int(C::count(true)));
+  fold_share<G, C, LANES>(g, box, partial);
 }
 
 }  // namespace ws

@@ -28,35 +28,17 @@ constexpr double kMaxPartialShare = 0.02;
 constexpr int64_t kFreePartialBytes = 2 << 20;
 // That a block reads where several share a job: less where the card would idle otherwise.
 constexpr int64_t kMinBlockBytes = 32 << 10, kLeastBlockBytes = 4 << 10;
+// Of shared memory: pieces that boxes are staged in, and what a block takes beside its own.
+constexpr int kPieceBytes = 16, kReservedShared = 1 << 10;
+// Vectors are taken where so much of a block has work, for so many rounds of a thread's loads, in
+// so few registers that many threads fit. Else boxes are staged where their threads keep up with
+// memory, or where vectors would go through shared memory as well.
+constexpr double kFullVectors = 0.8, kMostLoad = 1.1;
+constexpr int kLongSums = 4, kFewAccumulators = 16;
 constexpr double kFullWaves = 0.92;  // of the blocks' last wave and those before it together
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t Elements(const std::vector<int64_t>& box) {
-  return std::accumulate(box.begin(), box.end(), int64_t{1}, std::multiplies<>());
-}
-
-// The longest run of memory of at most `most` elements, in whole vectors.
-std::vector<int64_t> Grow(const FoldProblem& problem, int64_t most, int vector) {
-  std::vector<int64_t> box(problem.axes.size(), 1);
-  int64_t have = 1;
-  for (int d = static_cast<int>(problem.axes.size()) - 1; d >= 0; --d) {
-    const int64_t extent = problem.axes[d].extent;
-    int64_t n = std::min(extent, most / have);
-    if (n < extent) {
-      const int64_t unit = vector / std::gcd<int64_t>(vector, have);
-      n = CeilDiv(extent, CeilDiv(extent, std::max<int64_t>(1, n)));  // boxes of one size
-      n = std::min(CeilDiv(n, unit) * unit, most / have / unit * unit);
-      box[d] = std::max<int64_t>(1, n);
-      break;
-    }
-    box[d] = n;
-    have *= n;
-  }
-  return box;
-}
-
 // Whether vectors of that many elements divide every line and where it begins.
-bool Aligned(const FoldProblem& problem, const std::vector<int64_t>& box, int vector) {
+bool Aligned(const FoldProblem& problem, const FoldBox& box, int vector) {
   if (problem.offset % vector != 0) return false;
   int64_t run = 1;
   bool in_line = true;
@@ -76,25 +58,18 @@ bool Aligned(const FoldProblem& problem, const std::vector<int64_t>& box, int ve
 }
 
 // Of the values that are combined in shared memory.
-int64_t SharedBytes(const FoldProblem& problem, const std::vector<int64_t>& box, int vector) {
+int64_t SharedBytes(const FoldProblem& problem, const FoldBox& box, int vector) {
   const bool folded = !problem.axes.back().kept && box.back() % vector == 0;
-  const int64_t stored = Elements(box) / (folded ? vector : 1);
+  const int64_t stored = Product(box) / (folded ? vector : 1);
   return (stored + stored / 32) * problem.acc_bytes;
 }
 
 struct Candidate {
   int vector = 1, vectors = 1, unroll = 1;
-  std::vector<int64_t> box;
+  FoldBox box;
+  double used = 0;  // of the threads' places
   double score = -1;
 };
-
-int64_t StepsOf(const FoldProblem& problem, const std::vector<int64_t>& box, bool kept) {
-  int64_t count = 1;
-  for (size_t d = 0; d < box.size(); ++d) {
-    if (problem.axes[d].kept == kept) count *= CeilDiv(problem.axes[d].extent, box[d]);
-  }
-  return count;
-}
 
 int MostSteps(const FoldKnobs& knobs) { return std::max(kMostAccesses, knobs.flight_bytes / 16); }
 // Accesses of `access` bytes that a thread has in flight, at most.
@@ -108,19 +83,14 @@ int InFlight(const FoldKnobs& knobs, int access) {
 void Score(const FoldProblem& problem, const FoldKnobs& knobs, Candidate& candidate) {
   const int access = candidate.vector * problem.bytes;
   const int64_t capacity = int64_t{knobs.threads} * candidate.vector * candidate.vectors;
-  const int64_t steps = StepsOf(problem, candidate.box, false);
+  const int64_t steps = BoxesOf(problem.axes, candidate.box, false);
   candidate.unroll = static_cast<int>(
       std::clamp<int64_t>(std::min(InFlight(knobs, access) / candidate.vectors,
                                    kMaxAccumulators / (candidate.vector * candidate.vectors)),
                           1, std::min<int64_t>(steps, MostSteps(knobs))));
-  double covered = 1;
-  for (size_t d = 0; d < candidate.box.size(); ++d) {
-    const int64_t extent = problem.axes[d].extent;
-    covered *= static_cast<double>(extent) /
-               static_cast<double>(CeilDiv(extent, candidate.box[d]) * candidate.box[d]);
-  }
-  const double used =
-      covered * static_cast<double>(Elements(candidate.box)) / static_cast<double>(capacity);
+  candidate.used = CoveredBy(problem.axes, candidate.box) *
+                   static_cast<double>(Product(candidate.box)) / static_cast<double>(capacity);
+  const double used = candidate.used;
   const double flight = std::min(1.0, used * candidate.vectors * candidate.unroll /
                                           std::min(InFlight(knobs, access), MostSteps(knobs)));
   candidate.score = (0.5 + 0.5 * std::sqrt(flight)) * (0.8 + 0.2 * used) *
@@ -134,7 +104,7 @@ int SplitOf(const FoldProblem& problem, const FoldKnobs& knobs, const FoldChoice
             int sm_count) {
   if (knobs.split > 0) return static_cast<int>(std::min<int64_t>(knobs.split, choice.steps));
   const int64_t wave = int64_t{sm_count} * knobs.resident_blocks;
-  const int64_t total = choice.steps * choice.jobs * Elements(choice.box);
+  const int64_t total = choice.steps * choice.jobs * Product(choice.box);
   const int64_t bytes = total * problem.bytes;
   const double partial = 2.0 * static_cast<double>(choice.outputs * problem.acc_bytes);
   const double allowed = std::max(kMaxPartialShare * static_cast<double>(bytes),
@@ -189,6 +159,101 @@ FoldProblem MergeAxes(const FoldProblem& problem) {
   return merged;
 }
 
+namespace {
+
+// The best of boxes that are read by vectors; an empty box: none fits shared memory.
+Candidate ByVectors(const FoldProblem& problem, const FoldKnobs& knobs) {
+  Candidate best;
+  for (int vector = std::max(1, knobs.vector_bytes / problem.bytes); vector >= 1; vector /= 2) {
+    for (int vectors = 1; vectors <= kMaxVectors; vectors *= 2) {
+      if (vectors > 1 && (vectors > InFlight(knobs, vector * problem.bytes) ||
+                          vectors * vector > kMaxAccumulators))
+        break;
+      Candidate candidate{vector, vectors, 1, {}};
+      candidate.box = GrowBox(problem.axes, int64_t{knobs.threads} * vector * vectors, vector, 0);
+      if (!Aligned(problem, candidate.box, vector) ||
+          SharedBytes(problem, candidate.box, vector) >
+              std::min(kMaxSharedBytes, knobs.shared_bytes))
+        continue;
+      Score(problem, knobs, candidate);
+      if (candidate.score > best.score) best = candidate;
+    }
+  }
+  return best;
+}
+
+FoldStaging Staging(const FoldProblem& problem, const FoldKnobs& knobs, int sm_count) {
+  if (knobs.staged == FoldKnobs::Staged::kNever || knobs.vector_bytes < kPieceBytes) return {};
+  FoldStagingProblem staged{problem.axes,      problem.stream_bytes,
+                            problem.acc_bytes, knobs.threads,
+                            sm_count,          std::min(kMaxSharedBytes, knobs.shared_bytes)};
+  if (staged.stream_bytes.empty()) staged.stream_bytes = {problem.bytes};
+  return StageFold(staged);
+}
+
+// The choice without its split.
+FoldChoice ChoiceOf(const FoldProblem& problem, const FoldKnobs& knobs, const FoldBox& box) {
+  FoldChoice choice;
+  choice.axes = problem.axes;
+  choice.box = box;
+  choice.threads = knobs.threads;
+  choice.jobs = BoxesOf(problem.axes, box, true);
+  choice.steps = BoxesOf(problem.axes, box, false);
+  for (const FoldAxis& axis : problem.axes) choice.outputs *= axis.kept ? axis.extent : 1;
+  return choice;
+}
+
+void AddSplit(const FoldProblem& problem, const FoldKnobs& knobs, int sm_count,
+              FoldChoice& choice) {
+  FoldKnobs wanted = knobs;
+  if (choice.staging.stages > 0) {
+    const int fit = knobs.shared_bytes_per_sm / (choice.shared_bytes + kReservedShared);
+    wanted.resident_blocks = std::clamp(fit, 1, knobs.resident_blocks);
+  }
+  choice.split = SplitOf(problem, wanted, choice, sm_count);
+  if (choice.split == 1) return;
+  choice.partial_bytes = choice.outputs * choice.split * problem.acc_bytes;
+  // As many threads for an output as there are partial results, until all outputs fill the card.
+  while (choice.combine_lanes < choice.combine_threads &&
+         choice.combine_lanes * 4 <= choice.split &&
+         choice.outputs * choice.combine_lanes < int64_t{sm_count} * 1024)
+    choice.combine_lanes *= 2;
+  choice.combine_blocks = CeilDiv(choice.outputs * choice.combine_lanes, choice.combine_threads);
+  choice.combine_shared_bytes =
+      choice.combine_lanes > 32 ? choice.combine_threads / 32 * problem.acc_bytes : 0;
+}
+
+FoldChoice VectorChoice(const FoldProblem& problem, const FoldKnobs& knobs, int sm_count,
+                        const Candidate& best) {
+  FoldChoice choice = ChoiceOf(problem, knobs, best.box);
+  choice.vector = best.vector;
+  choice.vectors =
+      static_cast<int>(CeilDiv(Product(best.box), int64_t{knobs.threads} * best.vector));
+  choice.unroll = best.unroll;
+  choice.shared_bytes = static_cast<int>(SharedBytes(problem, best.box, best.vector));
+  AddSplit(problem, knobs, sm_count, choice);
+  return choice;
+}
+
+FoldChoice StagedChoice(const FoldProblem& problem, const FoldKnobs& knobs, int sm_count,
+                        const FoldStaging& staging) {
+  FoldChoice choice = ChoiceOf(problem, knobs, staging.box);
+  choice.staging = staging;
+  choice.shared_bytes = staging.shared_bytes;
+  AddSplit(problem, knobs, sm_count, choice);
+  return choice;
+}
+
+// Whether vectors keep up with memory: whole accesses, hardly a thread without work, and sums long
+// enough that it does not count what ends them.
+bool VectorsSuit(const FoldProblem& problem, const Candidate& best, const FoldChoice& choice) {
+  return best.vector * problem.bytes >= kPieceBytes && best.used >= kFullVectors &&
+         best.vector * best.vectors <= kFewAccumulators &&
+         choice.steps / choice.split >= kLongSums * choice.unroll;
+}
+
+}  // namespace
+
 absl::StatusOr<FoldChoice> ChooseFold(const FoldProblem& problem, const FoldKnobs& knobs,
                                       int sm_count) {
   const int rank = static_cast<int>(problem.axes.size());
@@ -196,50 +261,23 @@ absl::StatusOr<FoldChoice> ChooseFold(const FoldProblem& problem, const FoldKnob
     return absl::InvalidArgumentError(
         StrCat("fold: ", rank, " axes, wanted 1 to ", kMaxFoldRank, " after joining"));
   }
-  Candidate best;
-  for (int vector = std::max(1, knobs.vector_bytes / problem.bytes); vector >= 1; vector /= 2) {
-    for (int vectors = 1; vectors <= kMaxVectors; vectors *= 2) {
-      if (vectors > 1 && (vectors > InFlight(knobs, vector * problem.bytes) ||
-                          vectors * vector > kMaxAccumulators))
-        break;
-      Candidate candidate{vector, vectors, 1, {}, -1};
-      candidate.box = Grow(problem, int64_t{knobs.threads} * vector * vectors, vector);
-      if (!Aligned(problem, candidate.box, vector) ||
-          SharedBytes(problem, candidate.box, vector) > kMaxSharedBytes)
-        continue;
-      Score(problem, knobs, candidate);
-      if (candidate.score > best.score) best = candidate;
-    }
-  }
-  if (best.box.empty()) {
+  const Candidate best = ByVectors(problem, knobs);
+  const FoldStaging staging = Staging(problem, knobs, sm_count);
+  if (best.box.empty() && staging.stages == 0) {
     return absl::InvalidArgumentError(
         StrCat("fold: no box fits ", kMaxSharedBytes, " bytes of shared memory: fewer threads"));
   }
-  FoldChoice choice;
-  choice.axes = problem.axes;
-  choice.box = best.box;
-  choice.threads = knobs.threads;
-  choice.vector = best.vector;
-  choice.vectors =
-      static_cast<int>(CeilDiv(Elements(best.box), int64_t{knobs.threads} * best.vector));
-  choice.unroll = best.unroll;
-  choice.jobs = StepsOf(problem, best.box, true);
-  choice.steps = StepsOf(problem, best.box, false);
-  for (const FoldAxis& axis : problem.axes) choice.outputs *= axis.kept ? axis.extent : 1;
-  choice.split = SplitOf(problem, knobs, choice, sm_count);
-  choice.shared_bytes = static_cast<int>(SharedBytes(problem, best.box, best.vector));
-  if (choice.split > 1) {
-    choice.partial_bytes = choice.outputs * choice.split * problem.acc_bytes;
-    // As many threads for an output as there are partial results, until all outputs fill the card.
-    while (choice.combine_lanes < choice.combine_threads &&
-           choice.combine_lanes * 4 <= choice.split &&
-           choice.outputs * choice.combine_lanes < int64_t{sm_count} * 1024)
-      choice.combine_lanes *= 2;
-    choice.combine_blocks = CeilDiv(choice.outputs * choice.combine_lanes, choice.combine_threads);
-    choice.combine_shared_bytes =
-        choice.combine_lanes > 32 ? choice.combine_threads / 32 * problem.acc_bytes : 0;
-  }
+  if (staging.stages > 0 && (best.box.empty() || knobs.staged == FoldKnobs::Staged::kAlways))
+    return StagedChoice(problem, knobs, sm_count, staging);
+  FoldChoice choice = VectorChoice(problem, knobs, sm_count, best);
+  const bool keeps_up = staging.load <= kMostLoad || choice.steps / choice.split < kLongSums;
+  if (staging.stages > 0 && keeps_up && !VectorsSuit(problem, best, choice))
+    return StagedChoice(problem, knobs, sm_count, staging);
   return choice;
+}
+
+const char* FoldFunction(const FoldChoice& choice) {
+  return choice.staging.stages > 0 ? "ws::fold_staged" : "ws::fold";
 }
 
 std::string FoldConfigText(const FoldChoice& choice) {
@@ -249,8 +287,14 @@ std::string FoldConfigText(const FoldChoice& choice) {
     extents.push_back(axis.extent);
     kept.push_back(axis.kept);
   }
-  return StrCat("ws::FoldConfig<", choice.threads, ", ", choice.vector, ", ", choice.vectors, ", ",
-                choice.unroll, ", ", choice.split, ", ws::Axes<", absl::StrJoin(extents, ", "),
+  const FoldStaging& staging = choice.staging;
+  const std::string form = staging.stages > 0
+                               ? StrCat("ws::FoldStagedConfig<", choice.threads, ", ",
+                                        staging.stages, ", ", staging.along, ", ", staging.across,
+                                        ", ", staging.lane_axis, ", ", staging.slots)
+                               : StrCat("ws::FoldConfig<", choice.threads, ", ", choice.vector,
+                                        ", ", choice.vectors, ", ", choice.unroll);
+  return StrCat(form, ", ", choice.split, ", ws::Axes<", absl::StrJoin(extents, ", "),
                 ">, ws::Axes<", absl::StrJoin(kept, ", "), ">, ws::Axes<",
                 absl::StrJoin(choice.box, ", "), ">>");
 }
@@ -268,35 +312,43 @@ std::string FoldSumSource(const FoldProblem& problem, const FoldChoice& choice,
                             " {\n  using Index = ", elements >= kMaxInt ? "long long" : "int",
                             ";\n  using C = ", FoldConfigText(choice), R"(;
   template <int S> struct Acc { float sum; };
+  static constexpr bool kChained = true;
   template <int S> static WS_DEVICE Acc<S> identity() { return {0}; }
   template <int S> static WS_DEVICE void combine(Acc<S>& a, const Acc<S>& b) { a.sum += b.sum; }
 )");
-  absl::StrAppend(&text, "  template <int V> struct Values { ", type, " s[V]; };\n  const ", type,
-                  "* x; float* y;\n  template <int V> WS_DEVICE void load(const Index (&c)[", rank,
-                  "], Values<V>& values) const {\n    ws::load<V, ", type, ", 0>(x + (Index(",
-                  problem.offset, ")");
+  std::string at = StrCat("x + (Index(", problem.offset, ")");
   for (size_t d = 0; d < rank; ++d)
-    absl::StrAppend(&text, " + c[", d, "] * Index(", choice.axes[d].stride, ")");
+    absl::StrAppend(&at, " + c[", d, "] * Index(", choice.axes[d].stride, ")");
+  at += ")";
+  const std::string c = StrCat("(const Index (&c)[", rank, "]");
+  absl::StrAppend(&text, "  template <int V> struct Values { ", type, " s[V]; };\n  const ", type,
+                  "* x; float* y;\n  template <int V> WS_DEVICE void load", c,
+                  ", Values<V>& values) const { ws::load<V, ", type, ", 0>(", at,
+                  ", values.s); }\n");
+  absl::StrAppend(&text, "  template <int S, int V> WS_DEVICE void accumulate", c,
+                  ", const Values<V>& values, Acc<S> (&acc)[V]) const {\n#pragma unroll\n    for "
+                  "(int v = 0; v < V; ++v) acc[v].sum += ",
+                  value, ";\n  }\n");
   absl::StrAppend(
-      &text,
-      "), values.s);\n  }\n  template <int S, int V> WS_DEVICE void accumulate(const Index (&)[",
-      rank,
-      "], const Values<V>& values, Acc<S> (&acc)[V]) const {\n#pragma unroll\n    for (int v = 0; "
-      "v < V; ++v) "
-      "acc[v].sum += ",
-      value, ";\n  }\n  WS_DEVICE void emit(const Index (&c)[", rank,
-      "], const Acc<0>& acc) const { y[ws::fold_output<C>(c)] = acc.sum; }\n};\n");
+      &text, "  static constexpr int kStreams = 1;\n  template <int S> using Element = ", type,
+      ";\n  template <int S> WS_DEVICE const ", type, "* at", c, ") const { return ", at,
+      "; }\n  template <int S, int V> static WS_DEVICE auto& of(Values<V>& values) { "
+      "return values.s; }\n  template <int S> WS_DEVICE void take",
+      c, ", const Values<1>& values, Acc<S>& acc) const { constexpr int v = 0; acc.sum += ", value,
+      "; }\n");
+  absl::StrAppend(&text, "  WS_DEVICE void emit", c,
+                  ", const Acc<0>& acc) const { y[ws::fold_output<C>(c)] = acc.sum; }\n};\n");
   const std::string bounds = StrCat("extern \"C\" __global__ void __launch_bounds__(");
   const std::string g = StrCat("G_", name);
   if (choice.split == 1) {
     absl::StrAppend(&text, bounds, choice.threads, ") ", name, "(const ", type,
-                    "* x, float* y) {\n  ws::fold<", g, ", ", g, "::C>(", g,
+                    "* x, float* y) {\n  ", FoldFunction(choice), "<", g, ", ", g, "::C>(", g,
                     "{x, y}, nullptr);\n}\n");
     return text;
   }
   absl::StrAppend(&text, bounds, choice.threads, ") ", name, "(const ", type, "* x, float* y, ", g,
-                  "::Acc<0>* partial) {\n  ws::fold<", g, ", ", g, "::C, ", choice.combine_lanes,
-                  ">(", g, "{x, y}, partial);\n}\n");
+                  "::Acc<0>* partial) {\n  ", FoldFunction(choice), "<", g, ", ", g, "::C, ",
+                  choice.combine_lanes, ">(", g, "{x, y}, partial);\n}\n");
   absl::StrAppend(&text, bounds, choice.combine_threads, ") ", name, "_combine(const ", type,
                   "* x, float* y, ", g, "::Acc<0>* partial) {\n  ws::fold_combine<", g, ", ", g,
                   "::C, ", choice.combine_threads, ", ", choice.combine_lanes, ">(", g,

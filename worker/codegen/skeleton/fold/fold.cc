@@ -49,8 +49,9 @@ MemoryAxes AxesOf(const Analysis& group, const Domain& domain) {
   axes.problem.bytes = 1;
   if (points.ok()) {
     for (ValuePtr stream : StreamsOf(domain, *points)) {
-      axes.problem.bytes =
-          std::max(axes.problem.bytes, static_cast<int>(graph::SizeOf(stream->type)));
+      const auto bytes = static_cast<int>(graph::SizeOf(stream->type));
+      axes.problem.bytes = std::max(axes.problem.bytes, bytes);
+      axes.problem.stream_bytes.push_back(bytes);
       axes.problem.offset = std::gcd(axes.problem.offset, stream->index.constant());
     }
   }
@@ -177,6 +178,9 @@ std::string AccText(const std::vector<Member>& members) {
       text.Line(line);
   }
   text.Close();
+  bool chained = false;
+  for (const Member& member : members) chained = chained || IsRunningSum(member.reduction);
+  text.Line(StrCat("static constexpr bool kChained = ", chained ? "true" : "false", ";"));
   return text.str();
 }
 
@@ -219,7 +223,11 @@ class Writer {
     text.Line(StrCat("using Index = ", coordinate_type, ";"));
     for (const Parameter& p : parameters_) text.Line(StrCat(p.type, " ", p.name, ";"));
     text.Append(AccText(MembersOf(group_, domain_, *wide, context_.style)));
-    AddElements(*wide, text);
+    if (form_.choice.staging.stages > 0) {
+      AddStaged(*narrow, text);
+    } else {
+      AddVectors(*wide, text);
+    }
     AddEnd(*narrow, text);
     text.Close("};");
     writer.Struct(text.str(), parameters_);
@@ -242,15 +250,20 @@ class Writer {
     if (!widen_.empty()) text.Line(widen_);
   }
 
-  // load and accumulate, of V elements.
-  void AddElements(const Kernel& kernel, Text& text) {
-    const Frame& frame = kernel.frame;
-    const Dialect dialect = MakeDialect(context_, kernel, parameters_, index_type_);
-    const std::vector<ValuePtr> streams = Contiguous(kernel);
+  // The structure that holds elements of all streams.
+  void AddValues(const std::vector<ValuePtr>& streams, Text& text) const {
     text.Open("template <int V> struct Values {");
     for (size_t i = 0; i < streams.size(); ++i)
       text.Line(StrCat(StorageType(streams[i]->type), " s", i, "[V];"));
     text.Close("};");
+  }
+
+  // load and accumulate, of V elements.
+  void AddVectors(const Kernel& kernel, Text& text) {
+    const Frame& frame = kernel.frame;
+    const Dialect dialect = MakeDialect(context_, kernel, parameters_, index_type_);
+    const std::vector<ValuePtr> streams = Contiguous(kernel);
+    AddValues(streams, text);
     Emitter load(dialect, KnownOf(kernel, rank_));
     for (size_t i = 0; i < streams.size(); ++i)
       load.LoadVector(streams[i], LaneBase(streams[i]->index, frame), frame.width,
@@ -260,7 +273,53 @@ class Writer {
                  text);
     text.Append(load.Finish());
     text.Close();
+    text.Line("template <int S, int V>");
+    OpenFunction(StrCat("WS_DEVICE void accumulate(", Coordinates(),
+                        ", const Values<V>& values, Acc<S> (&acc)[V]) const {"),
+                 text);
+    text.Append(Accumulation(kernel, streams, StrCat("acc[", LaneName(frame), "]")));
+    text.Close();
+  }
 
+  // What fold_staged.cuh asks for: where elements are, and one of them taken.
+  void AddStaged(const Kernel& kernel, Text& text) {
+    const Dialect dialect = MakeDialect(context_, kernel, parameters_, index_type_);
+    const std::vector<ValuePtr> streams = Contiguous(kernel);
+    text.Line(StrCat("static constexpr int kStreams = ", streams.size(), ";"));
+    AddValues(streams, text);
+    text.Line("template <int S, class = void> struct Of;");
+    std::string at, of;
+    for (size_t i = 0; i < streams.size(); ++i) {
+      text.Line(StrCat("template <class Unused> struct Of<", i,
+                       ", Unused> { using Type = ", StorageType(streams[i]->type), "; };"));
+      const std::string which = StrCat(i > 0 ? "else " : "", "if constexpr (S == ", i, ") ");
+      Emitter emit(dialect, KnownOf(kernel, rank_));
+      emit.Line(StrCat(which, "return ", emit.Address(streams[i]->tensor, streams[i]->index), ";"));
+      absl::StrAppend(&at, emit.Finish());
+      absl::StrAppend(&of, which, "return values.s", i, ";\n");
+    }
+    text.Line("template <int S> using Element = typename Of<S>::Type;");
+    text.Line("template <int S, int V>");
+    text.Open("static WS_DEVICE auto& of(Values<V>& values) {");
+    text.Append(of);
+    text.Close();
+    text.Line("template <int S>");
+    OpenFunction(StrCat("WS_DEVICE const Element<S>* at(", Coordinates(), ") const {"), text);
+    text.Append(at);
+    text.Close();
+    text.Line("template <int S>");
+    OpenFunction(StrCat("WS_DEVICE void take(", Coordinates(),
+                        ", const Values<1>& values, Acc<S>& acc) const {"),
+                 text);
+    text.Append(Accumulation(kernel, streams, "acc"));
+    text.Close();
+  }
+
+  // Puts the lanes' elements, whose streams are in `values`, into accumulators.
+  std::string Accumulation(const Kernel& kernel, const std::vector<ValuePtr>& streams,
+                           const std::string& accumulator) const {
+    const Frame& frame = kernel.frame;
+    const Dialect dialect = MakeDialect(context_, kernel, parameters_, index_type_);
     const std::vector<Member> members = MembersOf(group_, domain_, kernel, context_.style);
     Emitter emit(dialect, KnownOf(kernel, rank_));
     for (size_t i = 0; i < streams.size(); ++i) {
@@ -283,17 +342,12 @@ class Writer {
         positions.push_back(StrCat("static_cast<", FieldsOf(member.reduction)[1].type, ">(",
                                    emit.Use(kernel.values->AsIndex(member.reduce->position)), ")"));
       }
-      const std::string acc = StrCat("acc[", LaneName(frame), "].", member.prefix);
+      const std::string acc = StrCat(accumulator, ".", member.prefix);
       for (const std::string& line : Accumulate(member.reduction, acc, {value}, positions))
         emit.Line(line);
     }
     CloseLanes(emit, frame);
-    text.Line("template <int S, int V>");
-    OpenFunction(StrCat("WS_DEVICE void accumulate(", Coordinates(),
-                        ", const Values<V>& values, Acc<S> (&acc)[V]) const {"),
-                 text);
-    text.Append(emit.Finish());
-    text.Close();
+    return emit.Finish();
   }
 
   // What is made of one output's accumulators.
@@ -394,7 +448,9 @@ class Fold : public Skeleton {
     }
     // A thread of the columns skeleton would have little to do.
     if (domain.reduced() <= kFewSummed) return 0.7;
-    return WalkOf(domain) == Walk::kAcross && kept >= kLongRun ? 0.4 : 0.7;
+    if (WalkOf(domain) != Walk::kAcross || kept < kLongRun) return 0.7;
+    // Columns that begin anywhere are better staged than read by narrow accesses.
+    return kept % std::max(1, WidthFor(group, kLeastAccess)) == 0 ? 0.4 : 0.7;
   }
 
   absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,
@@ -437,7 +493,7 @@ class Fold : public Skeleton {
     use.threads = choice.threads;
     use.shared_bytes = choice.shared_bytes;
     use.blocks = choice.jobs * choice.split;
-    use.width = choice.vector;
+    use.width = choice.staging.stages > 0 ? 1 : choice.vector;
     use.streams = static_cast<int>(group.demand().reads.size());
     use.stream_bytes = form.axes.problem.bytes;
     use.workspace_bytes = choice.partial_bytes;
@@ -480,24 +536,24 @@ class Fold : public Skeleton {
     Writer glue(group, **domain, form, style, writer.glue());
     if (absl::Status s = glue.Write(writer); !s.ok()) return s;
     const kernels::FoldChoice& choice = form.choice;
-    const std::string types = StrCat(writer.glue(), ", ", kernels::FoldConfigText(choice));
+    const std::string types = StrCat(kernels::FoldFunction(choice), "<", writer.glue(), ", ",
+                                     kernels::FoldConfigText(choice));
     const KernelShape shape{choice.threads, 0, choice.jobs * choice.split, choice.shared_bytes};
     if (choice.split == 1) {
-      return writer.Kernel("", shape, {}, StrCat("ws::fold<", types, ">(g, nullptr)")).status();
+      return writer.Kernel("", shape, {}, StrCat(types, ">(g, nullptr)")).status();
     }
     const int partial = writer.Workspace("_partial", choice.partial_bytes);
     const std::vector<std::pair<std::string, int>> extra = {
         {StrCat(writer.glue(), "::Acc<0>* partial"), partial}};
-    auto first =
-        writer.Kernel("_partial", shape, extra,
-                      StrCat("ws::fold<", types, ", ", choice.combine_lanes, ">(g, partial)"));
+    auto first = writer.Kernel("_partial", shape, extra,
+                               StrCat(types, ", ", choice.combine_lanes, ">(g, partial)"));
     if (!first.ok()) return first.status();
     return writer
         .Kernel("_combine",
                 {choice.combine_threads, 0, choice.combine_blocks, choice.combine_shared_bytes},
                 extra,
-                StrCat("ws::fold_combine<", types, ", ", choice.combine_threads, ", ",
-                       choice.combine_lanes, ">(g, partial)"))
+                StrCat("ws::fold_combine<", writer.glue(), ", ", kernels::FoldConfigText(choice),
+                       ", ", choice.combine_threads, ", ", choice.combine_lanes, ">(g, partial)"))
         .status();
   }
 
@@ -507,6 +563,7 @@ class Fold : public Skeleton {
   // Elements of a sum that leave the threads of other skeletons idle.
   static constexpr int64_t kFewSummed = 16;
   static constexpr int64_t kMostSplit = 4096;
+  static constexpr int64_t kLeastAccess = 8;  // bytes
 
   static const Form& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs,
                             const Target& target) {
@@ -514,7 +571,7 @@ class Fold : public Skeleton {
     const Style style = StyleOf(knobs, fold);
     return group.Derived<Form>(
         StrCat("fold ", fold.vector_bytes(), " ", fold.block_threads(), " ", fold.flight_bytes(),
-               " ", fold.split(), " ", style.accumulator),
+               " ", fold.split(), " ", style.accumulator, " ", target.shared_per_block),
         std::function<Form()>([&] {
           Form form;
           form.axes = AxesOf(group, domain);
@@ -532,11 +589,14 @@ class Fold : public Skeleton {
           wanted.vector_bytes = fold.vector_bytes();
           wanted.flight_bytes = fold.flight_bytes();
           wanted.split = fold.split();
+          wanted.shared_bytes = static_cast<int>(target.shared_per_block);
+          wanted.shared_bytes_per_sm = static_cast<int>(target.shared_per_sm);
           auto choice = kernels::ChooseFold(form.axes.problem, wanted, target.sm_count);
           form.status = choice.status();
           if (!choice.ok()) return form;
           form.choice = *choice;
-          form.crosses = choice->vector > 1 && choice->box.back() % choice->vector != 0;
+          form.crosses = choice->staging.stages == 0 && choice->vector > 1 &&
+                         choice->box.back() % choice->vector != 0;
           return form;
         }));
   }
