@@ -4,11 +4,13 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "common/graph/affine.h"
 #include "common/graph/graph.h"
 #include "common/graph/operations.h"
+#include "common/graph/partial.h"
 
 namespace warpsmith::graph {
 namespace {
@@ -231,33 +233,13 @@ Need ToScan(const Node& node, Need need) {
   return need;
 }
 
-// Of an update that leaves elements of its state as they are: what is written, and where.
-struct Partial {
-  ExprPtr value;
-  Need written;
-};
-
-// What is decided by data may be nothing.
-std::optional<Partial> PartialOf(const Graph& graph, const Graph::Update& update) {
-  const Tensor& tensor = graph.tensors[update.value];
-  if (tensor.node < 0 || !graph.nodes[tensor.node].map()) return std::nullopt;
-  const ExprPtr& value = graph.nodes[tensor.node].value;
-  if (value->op != Op::kSelect) return std::nullopt;
-  const auto stays = [&](const ExprPtr& e) {
-    bool same = e->op == Op::kLoad && e->tensor == update.state;
-    for (size_t a = 0; same && a < e->args.size(); ++a)
-      same = e->args[a]->op == Op::kIndex && e->args[a]->var == static_cast<int>(a);
-    return same;
-  };
-  for (bool where : {true, false}) {
-    if (!stays(value->args[where ? 2 : 1])) continue;
-    Partial partial{value->args[where ? 1 : 2], {}};
-    std::vector<Interval> box = Whole(tensor);
-    Narrow(value->args[0], where, box);
-    if (LoadedTensors(value->args[0]).empty()) Add(partial.written, box, Volume(box));
-    return partial;
-  }
-  return std::nullopt;
+// What is written of an update that leaves elements of its state as they are, for certain: nothing
+// where data decides.
+Need WrittenOf(const Graph& graph, const Graph::Update& update, const PartialUpdate& partial) {
+  Need need;
+  const std::vector<Interval> box = ChangedBox(graph, update, partial);
+  if (LoadedTensors(partial.condition).empty()) Add(need, box, Volume(box));
+  return need;
 }
 
 // Adds what it takes to combine one more value.
@@ -279,11 +261,12 @@ Cost Count(const Graph& whole) {
     Add(needs[tensor], Whole(t), t.elements());
   };
   for (int output : graph.outputs) write(output);
-  std::map<int, Partial> partial;
+  std::map<int, std::pair<Need, ExprPtr>> partial;  // what is written, and of what it is made
   for (const Graph::Update& update : graph.updates) {
-    if (auto part = PartialOf(graph, update)) {
-      cost.written_bytes += part->written.count * SizeOf(graph.tensors[update.value].type);
-      partial.emplace(update.value, *std::move(part));
+    if (const auto part = PartialUpdateOf(graph, update)) {
+      const Need written = WrittenOf(graph, update, *part);
+      cost.written_bytes += written.count * SizeOf(graph.tensors[update.value].type);
+      partial[update.value] = {written, part->value};
     } else {
       write(update.value);
     }
@@ -295,8 +278,7 @@ Cost Count(const Graph& whole) {
     ExprPtr value = node.value;
     for (int output : node.outputs) Add(need, needs[output].box, needs[output].count);
     if (const auto part = partial.find(node.outputs[0]); part != partial.end() && need.count == 0) {
-      need = part->second.written;
-      value = part->second.value;
+      std::tie(need, value) = part->second;
     }
     if (node.scan) need = ToScan(node, std::move(need));
     if (need.count == 0) continue;

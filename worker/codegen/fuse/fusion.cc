@@ -461,16 +461,27 @@ class Decisions {
   std::set<int> seen_;
 };
 
-// What a state keeps of an error is there in the next call, too.
-bool UpdatesState(const graph::Graph& graph, const Roots& roots) {
-  return std::any_of(graph.updates.begin(), graph.updates.end(), [&](const auto& update) {
-    return std::find(roots.begin(), roots.end(), update.value) != roots.end() &&
-           graph::IsFloat(graph.tensors[update.value].type);
-  });
+// What float states are made of: what a state keeps of an error is there in the next call, too.
+std::set<int> MakingStates(const graph::Graph& graph) {
+  std::set<int> made;
+  std::vector<int> open;
+  for (const auto& update : graph.updates) {
+    if (graph::IsFloat(graph.tensors[update.value].type)) open.push_back(update.value);
+  }
+  while (!open.empty()) {
+    const int tensor = open.back();
+    open.pop_back();
+    const int node = graph.tensors[tensor].node;
+    if (node < 0 || !made.insert(tensor).second) continue;
+    for (int read : graph::LoadedTensors(graph.nodes[node].value)) open.push_back(read);
+  }
+  return made;
 }
 
-void ChoosePrecision(const graph::Graph& graph, const Part& part, v1::Group& group) {
-  const bool state = UpdatesState(graph, part.roots);
+void ChoosePrecision(const graph::Graph& graph, const Part& part, const std::set<int>& states,
+                     v1::Group& group) {
+  const bool state = std::any_of(part.roots.begin(), part.roots.end(),
+                                 [&](int root) { return states.count(root) > 0; });
   if (state || Decisions(graph, part).Any()) group.mutable_precision()->set_separate(true);
   if (!state && RoundsAway(graph, part.roots)) group.mutable_precision()->set_fast_math(true);
 }
@@ -483,6 +494,7 @@ struct Fused {
 Fused Fuse(const graph::Graph& graph, const Target& target) {
   Fused fused;
   v1::Schedule& schedule = fused.schedule;
+  const std::set<int> states = MakingStates(graph);
   std::set<int> seen;
   for (const Part& part : Fusion(graph, target).Run()) {
     v1::Group* group = schedule.add_groups();
@@ -497,7 +509,7 @@ Fused Fuse(const graph::Graph& graph, const Target& target) {
     if (part.online && part.skeleton == v1::Group::kRows) group->mutable_rows()->set_online(true);
     if (part.online && part.skeleton == v1::Group::kColumns)
       group->mutable_columns()->set_online(true);
-    ChoosePrecision(graph, part, *group);
+    ChoosePrecision(graph, part, states, *group);
     seen.insert(part.reads.begin(), part.reads.end());
     fused.seconds += part.seconds;
   }

@@ -58,18 +58,34 @@ int WidthFor(const Analysis& group, int64_t bytes) {
   return static_cast<int>(std::max<int64_t>(1, bytes / widest));
 }
 
-FrameMaker ElementFrame(const Domain& domain, int width) {
-  return [&domain, width](Values& values) {
+Box WholeOf(const Domain& domain) {
+  Box box;
+  for (int64_t extent : domain.Extents(Role::kKept)) box.push_back({0, extent});
+  return box;
+}
+
+int64_t PointsOf(const Box& box) {
+  int64_t points = 1;
+  for (const Span& span : box) points *= span.extent;
+  return points;
+}
+
+FrameMaker ElementFrame(const Box& box, int width) {
+  return [box, width](Values& values) {
     Frame frame;
     frame.width = width;
     frame.element =
-        values.NewVariable("i", {0, std::max<int64_t>(0, domain.kept() - width)}, width);
+        values.NewVariable("i", {0, std::max<int64_t>(0, PointsOf(box) - width)}, width);
     Index linear = Index::Of(frame.element);
     if (width > 1) {
       frame.lane = values.NewVariable("j", {0, width - 1});
       linear = linear + Index::Of(frame.lane);
     }
-    frame.axes = Unflatten(linear, domain.Extents(Role::kKept));
+    std::vector<int64_t> extents;
+    for (const Span& span : box) extents.push_back(span.extent);
+    frame.axes = Unflatten(linear, extents);
+    for (size_t a = 0; a < box.size(); ++a)
+      frame.axes[a] = frame.axes[a] + Index(box[a].first);
     return frame;
   };
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/graph/partial.h"
 #include "worker/codegen/skeleton/glue.h"
 
 namespace warpsmith::codegen {
@@ -150,8 +151,9 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   return {members.str(), load.Finish(), emit.Finish()};
 }
 
-absl::StatusOr<Kernel> BuildElements(const Analysis& group, const Domain& domain, int width) {
-  return BuildKernel(group.graph(), domain, group.in_memory(), ElementFrame(domain, width));
+absl::StatusOr<Kernel> BuildElements(const Analysis& group, const Domain& domain, const Box& box,
+                                     int width) {
+  return BuildKernel(group.graph(), domain, group.in_memory(), ElementFrame(box, width));
 }
 
 // Of a state that is updated in place, elements that stay as they are need not be touched. Only
@@ -170,6 +172,37 @@ void KeepInPlace(Kernel::Root& root, int state, const Frame& frame) {
     root.value = value->args[written];
     return;
   }
+}
+
+// Where anything changes, if all that the group writes are states in place that keep the rest.
+// Vectors stay whole.
+Box ChangedIn(const Analysis& group, const Domain& domain, int width, const KernelWriter& writer) {
+  const graph::Graph& graph = group.graph();
+  const Box whole = WholeOf(domain);
+  const std::vector<int64_t> extents = domain.Extents(Role::kKept);
+  std::vector<graph::Interval> hull;
+  for (int root : group.roots()) {
+    const graph::Graph::Update update{writer.StateOf(root), root};
+    if (update.state < 0 || graph.tensors[root].shape != extents) return whole;
+    const auto partial = graph::PartialUpdateOf(graph, update);
+    if (!partial) return whole;
+    const auto box = graph::ChangedBox(graph, update, *partial);
+    for (size_t a = 0; a < box.size(); ++a) {
+      if (hull.size() < box.size()) {
+        hull = box;
+        break;
+      }
+      hull[a] = {std::min(hull[a].low, box[a].low), std::max(hull[a].high, box[a].high)};
+    }
+  }
+  Box changed = whole;
+  int64_t stride = 1;
+  for (size_t a = changed.size(); a-- > 0;) {
+    const Span span{hull[a].low, std::max<int64_t>(0, hull[a].high - hull[a].low + 1)};
+    if (stride % width == 0) changed[a] = span;
+    stride *= changed[a].extent;
+  }
+  return changed;
 }
 
 int WidthOf(const Analysis& group, const Domain& domain, int bytes) {
@@ -204,7 +237,8 @@ Form FormOf(const Analysis& group, const Domain& domain, int bytes) {
   return group.Derived<Form>(StrCat("map ", bytes), std::function<Form()>([&] {
                                Form form;
                                form.width = WidthOf(group, domain, bytes);
-                               auto kernel = BuildElements(group, domain, form.width);
+                               auto kernel =
+                                   BuildElements(group, domain, WholeOf(domain), form.width);
                                form.status = kernel.status();
                                if (!kernel.ok()) return form;
                                form.accesses = AccessesOf(*kernel);
@@ -313,9 +347,10 @@ class Map : public Skeleton {
     if (!domain.ok()) return domain.status();
     const v1::MapKnobs& map = resolved.map();
     const GroupContext context = ContextOf(group, **domain, StyleOf(resolved, map), writer.glue());
-    const int64_t count = (*domain)->kept();
     const int width = WidthOf(group, **domain, map.vector_bytes());
-    if (absl::Status s = WriteStruct(group, context, width, writer); !s.ok()) return s;
+    const Box box = ChangedIn(group, **domain, width, writer);
+    const int64_t count = PointsOf(box);
+    if (absl::Status s = WriteStruct(group, context, box, width, writer); !s.ok()) return s;
     const bool persistent = map.blocks_per_sm() > 0;
     const KernelShape shape{map.block_threads(), map.blocks_per_sm(),
                             GridOf(count, width, map, target), 0};
@@ -335,12 +370,12 @@ class Map : public Skeleton {
     return resident > 0 ? std::min(tiles, resident * target.sm_count) : tiles;
   }
 
-  static absl::Status WriteStruct(const Analysis& group, const GroupContext& context, int width,
-                                  KernelWriter& writer) {
+  static absl::Status WriteStruct(const Analysis& group, const GroupContext& context,
+                                  const Box& box, int width, KernelWriter& writer) {
     const Domain& domain = *context.domain;
-    auto wide = BuildElements(group, domain, width);
+    auto wide = BuildElements(group, domain, box, width);
     if (!wide.ok()) return wide.status();
-    auto narrow = BuildElements(group, domain, 1);
+    auto narrow = BuildElements(group, domain, box, 1);
     if (!narrow.ok()) return narrow.status();
     for (size_t r = 0; r < wide->roots.size(); ++r) {
       const int state = writer.StateOf(wide->roots[r].tensor);
