@@ -8,6 +8,7 @@
 
 #include "cli/import/import.h"
 #include "common/graph/graph.h"
+#include "common/problem/axis_order.h"
 #include "common/problem/problem.h"
 #include "worker/codegen/run_and_compare.h"
 #include "worker/oracle/compare.h"
@@ -134,6 +135,24 @@ void CheckAnswers(const graph::Graph& graph, const std::map<std::string, Values>
   }
 }
 
+// A tensor, whose axes lie in memory in `order`, with its axes in their own.
+Values InOwnOrder(const Values& stored, const std::vector<int64_t>& shape,
+                  const v1::AxisOrder& order) {
+  std::vector<int64_t> own(shape.size());
+  for (size_t i = 0; i < own.size(); ++i) own[order.axes(static_cast<int>(i))] = shape[i];
+  const std::vector<int64_t> strides = problem::StridesIn(order.axes(), own);
+  Values values(stored.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto left = static_cast<int64_t>(i);
+    int64_t place = 0;
+    for (size_t axis = own.size(); axis-- > 0; left /= own[axis]) {
+      place += left % own[axis] * strides[axis];
+    }
+    values[i] = stored[place];
+  }
+  return values;
+}
+
 // Imports the modules of these names (all if empty) and compares the small workload of each.
 void CheckTwins(const std::string& only) {
   import::ImportOptions options;
@@ -196,6 +215,10 @@ void CheckTwins(const std::string& only) {
       INFO("the graph that was imported");
       CheckAnswers(graph, inputs, outputs, states);
     }
+    for (int i = 0; i < problem.torch().orders_size(); ++i) {
+      outputs[i] =
+          InOwnOrder(outputs[i], graph.tensors[graph.outputs[i]].shape, problem.torch().orders(i));
+    }
     INFO("the graph of models.json");
     CheckAnswers(problem::GraphOf(own, own.workloads(0)).value(), inputs, outputs, states);
   }
@@ -204,7 +227,8 @@ void CheckTwins(const std::string& only) {
 TEST_CASE("the models agree with PyTorch", "[torch]") {
   const bool thorough = std::getenv("WARPSMITH_TEST_THOROUGH") != nullptr;
   CheckTwins(thorough ? ""
-                      : "adamw_fp32,cache_slots_fp16,dequantise_int4_bf16,rotary_interleaved_fp32");
+                      : "adamw_fp32,cache_slots_fp16,dequantise_int4_bf16,rotary_interleaved_fp32,"
+                        "transpose_add_fp32");
 }
 
 }  // namespace

@@ -103,6 +103,8 @@ def main(reference_path, exported_path):
     expected = tuple_of(want(*inputs))
     assert ([(o.shape, o.dtype, o.stride()) for o in outputs] ==
             [(o.shape, o.dtype, o.stride()) for o in expected])
+    same = lambda tensors: [[a is b for b in tensors] for a in tensors]
+    assert same(outputs) == same(expected)  # one that is given twice
 
     for i, value in enumerate(inputs):
         is_tensor = isinstance(value, torch.Tensor)

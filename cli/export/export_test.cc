@@ -186,6 +186,26 @@ bool Has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// As a worker that was given that workload alone makes it.
+Part PartOf(const v1::Problem& problem, int workload, bool op_by_op) {
+  codegen::Target target;
+  target.arch = "sm_90a";
+  const auto graph = problem::GraphOf(problem, problem.workloads(workload));
+  REQUIRE(graph.ok());
+  const std::string& name = problem.workloads(workload).name();
+  Part part{{}, {"cubin of " + name}};
+  part.solution.set_arch(target.arch);
+  part.solution.set_problem_digest(problem::Digest(*problem::WithWorkloads(problem, {name})));
+  *part.solution.mutable_schedule() =
+      op_by_op ? codegen::OpByOpSchedule(*graph, target) : codegen::DefaultSchedule(*graph, target);
+  auto plan = codegen::Lower(*graph, part.solution.schedule(), target);
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  plan->set_workload(name);
+  *part.solution.add_plans() = *plan;
+  return part;
+}
+
 // A folder of its own for each test case.
 struct Folder {
   explicit Folder(const std::string& name)
@@ -362,6 +382,66 @@ def get_init_inputs():
   TryInPython(folder, kSource, *path);
 }
 
+TEST_CASE("tensors lie in memory as the module's do", "[export]") {
+  constexpr char kSource[] = R"PY(import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x, residual):
+        self.seen += (x.transpose(1, 2) * residual).sum((0, 1))
+        y = x.transpose(1, 2) + residual
+        return y, x.transpose(0, 2), self.seen, y
+
+
+def get_inputs():
+    return [torch.rand(2, 3, 5), torch.rand(2, 5, 3)]
+
+
+def get_init_inputs():
+    return []
+)PY";
+  v1::Problem problem;
+  problem.set_name("1_Lies");
+  for (const char* line : {"input x: f32[2, 3, 5] ~ normal",
+                           "input residual: f32[2, 5, 3] ~ normal", "state seen: f32[3] ~ normal",
+                           "part: f32[c: 3] = sum[n: 2, p: 5](x[n, c, p] * residual[n, p, c])",
+                           "total: f32[c: 3] = seen[c] + part[c]",
+                           "y: f32[n: 2, c: 3, p: 5] = x[n, c, p] + residual[n, p, c]",
+                           "z: f32[n: 2, c: 3, p: 5] = x[n, c, p]", "output y", "output z",
+                           "output total", "update seen = total"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  v1::TorchModule& torch = *problem.mutable_torch();
+  torch.set_path("level1/1_Lies.py");
+  torch.set_source(kSource);
+  for (const int place : {0, 1, 2, 0}) torch.add_outputs(place);
+  for (const std::vector<int>& axes : {std::vector{0, 2, 1}, {2, 1, 0}, {0}}) {
+    torch.add_orders()->mutable_axes()->Add(axes.begin(), axes.end());
+  }
+  REQUIRE(problem::Validate(problem).message() == "");
+  const Part part = PartOf(problem, 0, true);
+  const Folder folder("lies");
+  OutFolder out{folder.path, {}};
+  const auto path = Exported(ExportKernelBench, problem, {part}, out);
+  REQUIRE(path.status().message() == "");
+  CHECK(Has(Read(*path), "[\"output\", \"y\", \"f32\", [2, 3, 5], [0, 2, 1]]"));
+  TryInPython(folder, kSource, *path);
+  OutFolder plain{folder.path, {}};
+  const auto cuda = Exported(ExportPlain, problem, {part}, plain);
+  REQUIRE(cuda.status().message() == "");
+  const std::string text = Read(*cuda);
+  CHECK(Has(text,
+            "f32[2, 3, 5]  output, every element is written; it is forward's tensor of shape "
+            "(2, 5, 3) and strides (15, 1, 5)\n"));
+  CHECK(Has(text, "total  f32[3]  output, every element is written\n"));
+}
+
 TEST_CASE("what a KernelBench file cannot hold", "[export]") {
   const Folder folder("refused");
   v1::Problem problem = MadeProblem();
@@ -527,26 +607,6 @@ def get_init_inputs():
     return []
 )PY");
   return problem;
-}
-
-// As a worker that was given that workload alone makes it.
-Part PartOf(const v1::Problem& problem, int workload, bool op_by_op) {
-  codegen::Target target;
-  target.arch = "sm_90a";
-  const auto graph = problem::GraphOf(problem, problem.workloads(workload));
-  REQUIRE(graph.ok());
-  const std::string& name = problem.workloads(workload).name();
-  Part part{{}, {"cubin of " + name}};
-  part.solution.set_arch(target.arch);
-  part.solution.set_problem_digest(problem::Digest(*problem::WithWorkloads(problem, {name})));
-  *part.solution.mutable_schedule() =
-      op_by_op ? codegen::OpByOpSchedule(*graph, target) : codegen::DefaultSchedule(*graph, target);
-  auto plan = codegen::Lower(*graph, part.solution.schedule(), target);
-  INFO(plan.status().ToString());
-  REQUIRE(plan.ok());
-  plan->set_workload(name);
-  *part.solution.add_plans() = *plan;
-  return part;
 }
 
 TEST_CASE("solutions of several tasks, each with its own schedule, become one file", "[export]") {

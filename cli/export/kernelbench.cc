@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
-#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +17,7 @@
 #include "cli/export/export.h"
 #include "cli/export/files.h"
 #include "cli/export/python_module.h"
+#include "cli/export/stored.h"
 #include "common/graph/graph.h"
 #include "common/launcher/plan_text.h"
 #include "common/launcher/source.h"
@@ -183,7 +183,13 @@ class Writer {
   absl::StatusOr<std::string> Plans() const {
     std::vector<std::string> plans, sources, binaries;
     for (const Kernels::One& one : kernels_.workloads) {
-      auto text = launcher::PlanText(one.plan);
+      const auto stored = StoredIn(problem_, one);
+      if (!stored.ok()) return stored.status();
+      launcher::Orders orders;
+      for (const Stored& output : *stored) {
+        if (!output.order.empty()) orders[output.buffer] = output.order;
+      }
+      auto text = launcher::PlanText(one.plan, orders);
       if (!text.ok()) return text.status();
       auto source = ExpandHeaders(one.plan.source());
       if (!source.ok()) return source.status();
@@ -202,28 +208,16 @@ class Writer {
                         "\", _PLANS, _SOURCES, _BINARIES)\n");
   }
 
-  // Indexes into a plan's outputs: what forward gives, in the graph's order. A tensor may be given
-  // twice.
+  // Indexes into a plan's outputs: what forward gives. A tensor may be given twice.
   absl::StatusOr<std::vector<int>> Results(const Kernels::One& one) const {
-    auto graph = problem::GraphOf(problem_, one.workload);
-    if (!graph.ok()) return graph.status();
-    std::vector<std::string> outputs;
-    for (const v1::Buffer& buffer : one.plan.buffers()) {
-      if (buffer.kind() == v1::Buffer::OUTPUT) outputs.push_back(buffer.tensor());
-    }
+    const auto stored = StoredIn(problem_, one);
+    if (!stored.ok()) return stored.status();
     std::vector<int> results;
-    std::set<int> used;
-    for (const int output : graph->outputs) {
-      const std::string& name = graph->tensors[output].name;
-      int found = -1;
-      for (int o = 0; o < outputs.size(); ++o) {
-        if (outputs[o] == name && (found < 0 || used.count(found) > 0)) found = o;
-      }
-      if (found < 0) {
-        return absl::InvalidArgumentError(absl::StrCat("the plan has no output '", name, "'"));
-      }
-      used.insert(found);
-      results.push_back(found);
+    for (const Stored& output : *stored) {
+      const auto before = one.plan.buffers().begin() + output.buffer;
+      results.push_back(static_cast<int>(std::count_if(
+          one.plan.buffers().begin(), before,
+          [](const v1::Buffer& buffer) { return buffer.kind() == v1::Buffer::OUTPUT; })));
     }
     if (problem_.torch().outputs().empty()) return results;
     std::vector<int> given;

@@ -1,4 +1,6 @@
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -7,6 +9,8 @@
 #include "cli/export/cuda_source.h"
 #include "cli/export/export.h"
 #include "cli/export/files.h"
+#include "cli/export/stored.h"
+#include "common/problem/axis_order.h"
 
 namespace warpsmith::exporter {
 namespace {
@@ -32,8 +36,27 @@ const char* NameOf(v1::Buffer::Kind kind) {
   }
 }
 
+// How the module's tensor lies in a buffer that has its axes in `order`.
+std::string LyingIn(const v1::Buffer& buffer, const std::vector<int>& order) {
+  std::vector<int64_t> shape(order.size());
+  for (size_t i = 0; i < order.size(); ++i) shape[order[i]] = buffer.shape(static_cast<int>(i));
+  return absl::StrCat("; it is forward's tensor of shape (", absl::StrJoin(shape, ", "),
+                      ") and strides (", absl::StrJoin(problem::StridesIn(order, shape), ", "),
+                      ")");
+}
+
+// By buffer: what is said of it beside its kind.
+std::map<int, std::string> Remarks(const std::vector<Stored>& outputs, const v1::Plan& plan) {
+  std::map<int, std::string> remarks;
+  for (const Stored& output : outputs) {
+    if (output.order.empty()) continue;
+    remarks[output.buffer] = LyingIn(plan.buffers(output.buffer), output.order);
+  }
+  return remarks;
+}
+
 std::string Banner(const v1::Problem& problem, const std::string& arch, const v1::Plan& plan,
-                   const std::string& name) {
+                   const std::string& name, std::map<int, std::string> remarks) {
   const Layout layout = LayOut(plan);
   std::string out = absl::StrCat("// ", problem.name());
   if (!problem.description().empty()) absl::StrAppend(&out, ": ", problem.description());
@@ -49,7 +72,8 @@ std::string Banner(const v1::Problem& problem, const std::string& arch, const v1
   for (int i : layout.tensors) {
     const auto& buffer = plan.buffers(i);
     absl::StrAppend(&out, "//   ", number++, "  ", buffer.tensor(), "  ", buffer.dtype(), "[",
-                    absl::StrJoin(buffer.shape(), ", "), "]  ", NameOf(buffer.kind()), "\n");
+                    absl::StrJoin(buffer.shape(), ", "), "]  ", NameOf(buffer.kind()), remarks[i],
+                    "\n");
   }
   if (layout.workspace_bytes > 0) {
     absl::StrAppend(&out, "//   ", number, "  workspace, ", layout.workspace_bytes,
@@ -82,8 +106,11 @@ absl::StatusOr<std::string> ExportPlain(const Kernels& kernels, OutFolder& out) 
       return absl::Status(source.status().code(), absl::StrCat("problem '", problem.name(),
                                                                "': ", source.status().message()));
     }
-    auto path =
-        WriteOut(out, name + ".cu", Banner(problem, kernels.arch, one.plan, name) + *source);
+    const auto stored = StoredIn(problem, one);
+    if (!stored.ok()) return stored.status();
+    const std::string banner =
+        Banner(problem, kernels.arch, one.plan, name, Remarks(*stored, one.plan));
+    auto path = WriteOut(out, name + ".cu", banner + *source);
     if (!path.ok()) return path.status();
     if (first.empty()) first = *path;
   }

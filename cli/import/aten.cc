@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cli/import/lowering.h"
 #include "cli/import/scans.h"
+#include "common/problem/axis_order.h"
 
 namespace warpsmith::import {
 namespace {
@@ -129,13 +131,60 @@ absl::Status LowerNode(const AtenNode& node, Lowering& l) {
   return found->second.lower(l);
 }
 
+// A tensor with the axes of `tensor` in another order.
+int Permuted(Lowering& l, const std::string& name, int tensor, const AxisOrder& order) {
+  const Shape shape = l.ShapeOf(tensor);
+  Shape permuted;
+  for (const int axis : order) permuted.push_back(shape[axis]);
+  return l.AddMap(l.FreeName(name), permuted, [&](const Exprs& at) {
+    Exprs from(at.size());
+    for (size_t i = 0; i < at.size(); ++i) from[order[i]] = at[i];
+    return graph::Load(l.graph, tensor, from);
+  });
+}
+
+absl::Status AddOutputs(const Dump& dump, const std::vector<AxisOrder>& orders, Lowering& l) {
+  std::vector<int> tensors;  // that forward gives
+  for (const Dump::Output& output : dump.outputs) {
+    const int tensor = l.Bound(output.node);
+    if (tensor == kEmpty) {
+      return Refused(absl::StrCat("the output '", output.node, "' has no elements"));
+    }
+    if (tensor < 0) return Refused(absl::StrCat("the output '", output.node, "' is no tensor"));
+    tensors.push_back(tensor);
+  }
+  const std::vector<int> places = OutputsOf(dump);
+  std::vector<int>& outputs = l.graph.outputs;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (places[i] < static_cast<int>(outputs.size())) continue;  // given before
+    const size_t rank = l.ShapeOf(tensors[i]).size();
+    AxisOrder own(rank);
+    std::iota(own.begin(), own.end(), 0);
+    const AxisOrder order = orders.empty() ? own : orders[outputs.size()];
+    if (!problem::IsOrder(order, rank)) {
+      return Refused(absl::StrCat("the output '", dump.outputs[i].node, "' has ", rank,
+                                  " axes, and PyTorch's ", order.size()));
+    }
+    int tensor = tensors[i];
+    if (order != own) {
+      tensor = Permuted(l, dump.outputs[i].node + ".stored", tensor, order);
+    } else if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) {
+      // Another tensor to PyTorch, though of the same elements.
+      tensor = Permuted(l, dump.outputs[i].node + ".copy", tensor, own);
+    }
+    outputs.push_back(tensor);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<int> OutputsOf(const Dump& dump) {
-  std::map<std::string, int> known;
+  std::map<std::pair<std::string, std::vector<int64_t>>, int> known;
   std::vector<int> places;
-  for (const std::string& name : dump.outputs) {
-    places.push_back(known.emplace(name, static_cast<int>(known.size())).first->second);
+  for (const Dump::Output& output : dump.outputs) {
+    const int next = static_cast<int>(known.size());
+    places.push_back(known.emplace(std::pair(output.node, output.strides), next).first->second);
   }
   return places;
 }
@@ -152,7 +201,7 @@ std::vector<std::string> SupportedOperators() {
   return names;
 }
 
-absl::StatusOr<graph::Graph> LowerAten(const Dump& dump) {
+absl::StatusOr<graph::Graph> LowerAten(const Dump& dump, const std::vector<AxisOrder>& orders) {
   Lowering l(dump);
   absl::Status status = AddPlaceholders(dump, l);
   for (const AtenNode& node : dump.nodes) {
@@ -160,26 +209,8 @@ absl::StatusOr<graph::Graph> LowerAten(const Dump& dump) {
     status = LowerNode(node, l);
   }
   if (!status.ok()) return status;
-  const std::vector<int> places = OutputsOf(dump);
-  std::vector<int> outputs;  // of forward
-  for (const std::string& name : dump.outputs) {
-    const int tensor = l.Bound(name);
-    if (tensor == kEmpty) return Refused(absl::StrCat("the output '", name, "' has no elements"));
-    if (tensor < 0) return Refused(absl::StrCat("the output '", name, "' is no tensor"));
-    outputs.push_back(tensor);
-  }
-  for (int output = 0; output < outputs.size(); ++output) {
-    if (places[output] < l.graph.outputs.size()) continue;  // given before
-    int tensor = outputs[output];
-    const auto& given = l.graph.outputs;
-    if (std::find(given.begin(), given.end(), tensor) != given.end()) {
-      // Another tensor to PyTorch, though of the same elements.
-      const Shape shape = l.ShapeOf(tensor);
-      tensor = l.AddMap(l.FreeName(dump.outputs[output] + ".copy"), shape,
-                        [&](const Exprs& at) { return graph::Load(l.graph, tensor, at); });
-    }
-    l.graph.outputs.push_back(tensor);
-  }
+  status = AddOutputs(dump, orders, l);
+  if (!status.ok()) return status;
   for (const Dump::Update& update : dump.updates) {
     const int state = l.graph.Find(StateName(update.state)), value = l.Bound(update.node);
     if (state < 0 || value < 0) {

@@ -9,19 +9,21 @@
 
 #include "absl/status/statusor.h"
 #include "cli/import/dump.h"
+#include "cli/import/orders.h"
 #include "common/graph/graph.h"
 
 namespace warpsmith::import {
 
 // The graph of a dumped module: inputs in forward's order, then the parameters and states that it
-// uses, by their names in the state dictionary. Pruned and valid.
+// uses, by their names in the state dictionary. Pruned and valid. orders: of axes, one for each of
+// the graph's outputs, which has forward's in that order; none: each has them in their own.
 //
 // InvalidArgument names the operator or the input that cannot be had:
 // "aten.convolution.default is not supported".
-absl::StatusOr<graph::Graph> LowerAten(const Dump& dump);
+absl::StatusOr<graph::Graph> LowerAten(const Dump& dump, const std::vector<AxisOrder>& orders = {});
 
 // For each tensor that forward gives, which of the graph's outputs it is: the same where forward
-// gives one twice.
+// gives one twice, with the same strides.
 std::vector<int> OutputsOf(const Dump& dump);
 
 // The name a parameter or buffer has in the graph: its own, unless that does not begin as a name

@@ -1,5 +1,6 @@
 #include "cli/import/dump.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -37,6 +38,16 @@ absl::StatusOr<graph::DType> TypeOf(const std::string& name) {
   return absl::InvalidArgumentError(absl::StrCat("tensors of type ", name, " are not supported"));
 }
 
+// The list of whole numbers, none below 0, under `key`.
+absl::StatusOr<std::vector<int64_t>> SizesOf(const json& object, const char* key) {
+  std::vector<int64_t> sizes;
+  for (const json& size : ListOf(object, key)) {
+    if (!size.is_number_integer() || size.get<int64_t>() < 0) return Malformed(key);
+    sizes.push_back(size.get<int64_t>());
+  }
+  return sizes;
+}
+
 absl::StatusOr<Meta> MetaOf(const json& value) {
   Meta meta;
   if (value.is_null()) return meta;
@@ -45,11 +56,10 @@ absl::StatusOr<Meta> MetaOf(const json& value) {
   if (!type.ok()) return type.status();
   meta.present = true;
   meta.type = *type;
-  for (const json& extent : ListOf(value, "shape")) {
-    if (!extent.is_number_integer() || extent.get<int64_t>() < 0) return Malformed("shape");
-    meta.shape.push_back(extent.get<int64_t>());
-    meta.empty = meta.empty || meta.shape.back() == 0;
-  }
+  auto shape = SizesOf(value, "shape");
+  if (!shape.ok()) return shape.status();
+  meta.shape = *std::move(shape);
+  meta.empty = std::count(meta.shape.begin(), meta.shape.end(), 0) > 0;
   if (meta.empty) {
     meta.present = false;
     meta.refusal = "tensors without elements are not supported";
@@ -144,7 +154,11 @@ absl::StatusOr<Dump> DumpOf(const json& value) {
     dump.nodes.push_back(*std::move(node));
   }
   for (const json& entry : ListOf(value, "outputs")) {
-    dump.outputs.push_back(StringOf(entry, "node"));
+    auto shape = SizesOf(entry, "shape"), strides = SizesOf(entry, "strides");
+    if (!shape.ok()) return shape.status();
+    if (!strides.ok()) return strides.status();
+    if (shape->size() != strides->size()) return Malformed("strides");
+    dump.outputs.push_back({StringOf(entry, "node"), *std::move(shape), *std::move(strides)});
   }
   for (const json& entry : ListOf(value, "updates")) {
     dump.updates.push_back({StringOf(entry, "state"), StringOf(entry, "node")});

@@ -47,7 +47,13 @@ struct Dump {
   std::string error;  // not empty: PyTorch could not export it, and the rest is empty
   std::vector<Placeholder> placeholders;
   std::vector<AtenNode> nodes;
-  std::vector<std::string> outputs;  // names of nodes or placeholders
+  // What forward gives: a node or placeholder, and how PyTorch's tensor lies in memory; strides are
+  // in elements, and both are empty where that is not known.
+  struct Output {
+    std::string node;
+    std::vector<int64_t> shape, strides;
+  };
+  std::vector<Output> outputs;
   struct Update {
     std::string state, node;
   };

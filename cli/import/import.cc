@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "cli/import/aten.h"
+#include "cli/import/orders.h"
 #include "cli/import/workloads.h"
 #include "common/base/child.h"
 #include "common/problem/problem.h"
@@ -237,12 +238,13 @@ void ShareDistributions(const Dump& first, Dump& dump) {
   }
 }
 
-// The graph of the dumps, in one text, and the workloads.
-absl::Status AddGraphs(const std::vector<Dump>& dumps, v1::Problem& problem) {
+// The graph of the dumps, in one text, and the workloads; orders: of the graph's outputs.
+absl::Status AddGraphs(const std::vector<Dump>& dumps, const std::vector<AxisOrder>& orders,
+                       v1::Problem& problem) {
   std::vector<WorkloadText> texts;
   for (Dump dump : dumps) {
     ShareDistributions(dumps.front(), dump);
-    absl::StatusOr<graph::Graph> graph = LowerAten(dump);
+    absl::StatusOr<graph::Graph> graph = LowerAten(dump, orders);
     if (!graph.ok()) return graph.status();
     texts.push_back({dump.workload, dump.dims, graph::Print(*graph)});
   }
@@ -255,6 +257,17 @@ absl::Status AddGraphs(const std::vector<Dump>& dumps, v1::Problem& problem) {
     workload.mutable_dims()->insert(merged->dims[w].begin(), merged->dims[w].end());
   }
   return absl::OkStatus();
+}
+
+// Says nothing where all outputs lie as their axes are.
+void AddOrders(const std::vector<AxisOrder>& orders, v1::TorchModule& torch) {
+  if (std::all_of(orders.begin(), orders.end(),
+                  [](const AxisOrder& o) { return std::is_sorted(o.begin(), o.end()); })) {
+    return;
+  }
+  for (const AxisOrder& order : orders) {
+    torch.add_orders()->mutable_axes()->Add(order.begin(), order.end());
+  }
 }
 
 // Forward's arguments that are no tensors of the graph.
@@ -319,7 +332,11 @@ absl::StatusOr<v1::Problem> ProblemOf(const std::vector<Dump>& dumps, const std:
   if (std::set<int>(outputs.begin(), outputs.end()).size() < outputs.size()) {
     torch.mutable_outputs()->Add(outputs.begin(), outputs.end());
   }
-  for (const absl::Status& status : {AddGraphs(dumps, problem), AddScalars(first, torch)}) {
+  const absl::StatusOr<std::vector<AxisOrder>> orders = OrdersOf(dumps);
+  if (!orders.ok()) return orders.status();
+  AddOrders(*orders, torch);
+  for (const absl::Status& status :
+       {AddGraphs(dumps, *orders, problem), AddScalars(first, torch)}) {
     if (!status.ok()) return status;
   }
   for (const Dump& dump : dumps) {

@@ -6,8 +6,10 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include "absl/strings/str_cat.h"
+#include "cli/import/orders.h"
 #include "cli/import/workloads.h"
 #include "common/base/file.h"
 #include "common/problem/problem.h"
@@ -207,6 +209,109 @@ TEST_CASE("a file of several workloads is one problem", "[import]") {
   CHECK_THAT(imported->skipped[0], Catch::StartsWith("differs: workloads 'a' and 'b' give graphs"));
   options.only = "scaled,missing";
   CHECK(ImportModules(options).status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("the order of axes is what the strides say, the same for all workloads", "[import]") {
+  using Output = Dump::Output;
+  struct Case {
+    std::vector<Output> workloads;
+    AxisOrder order;
+    const char* error = "";
+  };
+  const Case cases[] = {
+      {{{"y", {}, {}}}, {}},
+      {{{"y", {4, 3, 5}, {15, 5, 1}}}, {0, 1, 2}},
+      {{{"y", {4, 3, 5}, {1, 20, 4}}}, {1, 2, 0}},
+      // axes of one element: where the strides put them, else anywhere
+      {{{"y", {4, 1, 5}, {1, 20, 4}}}, {1, 2, 0}},
+      {{{"y", {4, 1, 5}, {5, 5, 1}}}, {0, 1, 2}},
+      {{{"y", {1, 4, 5}, {5, 5, 1}}}, {1, 0, 2}},
+      {{{"y", {1, 4, 5}, {77, 5, 1}}}, {0, 1, 2}},
+      {{{"y", {1, 1}, {0, 0}}}, {0, 1}},
+      // one order for all
+      {{{"y", {4, 3, 5}, {1, 20, 4}}, {"y", {7, 2, 9}, {1, 63, 7}}}, {1, 2, 0}},
+      {{{"y", {1, 3, 5}, {15, 5, 1}}, {"y", {7, 2, 9}, {1, 63, 7}}}, {1, 2, 0}},
+      {{{"y", {3, 5}, {5, 1}}, {"y", {4, 6}, {1, 4}}},
+       {},
+       "forward's tensor 0 has strides (5, 1) for shape (3, 5) in workload 'w0' and strides (1, 4) "
+       "for shape (4, 6) in workload 'w1'"},
+  };
+  for (const Case& c : cases) {
+    std::vector<Dump> dumps;
+    for (const Output& output : c.workloads) {
+      dumps.emplace_back();
+      dumps.back().workload = absl::StrCat("w", dumps.size() - 1);
+      dumps.back().outputs = {output};
+    }
+    const auto orders = OrdersOf(dumps);
+    if (*c.error != 0) {
+      CHECK_THAT(std::string(orders.status().message()), Catch::StartsWith(c.error));
+      continue;
+    }
+    REQUIRE(orders.status().message() == "");
+    CHECK(*orders == std::vector<AxisOrder>{c.order});
+  }
+}
+
+TEST_CASE("outputs are stored as PyTorch's tensors lie in memory", "[import]") {
+  const Checkout checkout;
+  ImportOptions options = checkout.options();
+  options.directory += "/KernelBench/level1";
+  if (options.python.empty()) {
+    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
+    return;
+  }
+  struct Case {
+    const char* forward;
+    std::vector<AxisOrder> orders;  // none: all outputs are row major
+    std::vector<int> outputs = {};
+    const char* line = "";  // the last before the outputs
+  };
+  const std::string inputs = "[torch.rand(2, 3, 5), torch.rand(2, 5, 3)]";
+  const Case cases[] = {
+      {"return x.transpose(1, 2) + more[0]",
+       {{0, 2, 1}},
+       {},
+       "add.stored: f32[i: 2, j: 3, k: 5] = add[i, k, j]"},
+      {"return x.transpose(1, 2).contiguous() + more[0]", {}},
+      {"return more[0] * 2 + x.transpose(1, 2)", {}},
+      {"return torch.softmax(x.permute(2, 0, 1), 0)", {}},
+      // of an input, and of another output; one twice
+      {"return x.permute(2, 0, 1), x + 1", {{1, 2, 0}, {0, 1, 2}}},
+      {"y = x * 2\n        return y, y.transpose(0, 1), y", {{0, 1, 2}, {1, 0, 2}}, {0, 1, 0}},
+      {"y = x.transpose(1, 2) * 2\n        return y, more[0], y",
+       {{0, 2, 1}, {0, 1, 2}},
+       {0, 1, 0}},
+      // what is not dense lies as its copy does
+      {"return (x[:, :1] * 2).expand(2, 3, 5)", {}},
+      {"return (x * 2)[:, ::2]", {}},
+      {"return (x * 2).transpose(0, 2)[::2]", {{2, 1, 0}}},
+      // what is computed in place lies where it is
+      {"y = torch.zeros(2, 5, 3)\n        return y.add_(x.transpose(1, 2))", {}},
+  };
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    checkout.Add(absl::StrCat("m", i + 10, ".py"), cases[i].forward, inputs);
+  }
+  const auto imported = ImportModules(options);
+  REQUIRE(imported.status().message() == "");
+  std::map<std::string, v1::Problem> problems;
+  for (const v1::Problem& problem : imported->set.problems()) problems[problem.name()] = problem;
+  for (const std::string& why : imported->skipped) UNSCOPED_INFO(why);
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    INFO(cases[i].forward);
+    const auto found = problems.find(absl::StrCat("m", i + 10));
+    REQUIRE(found != problems.end());
+    const v1::TorchModule& torch = found->second.torch();
+    std::vector<AxisOrder> orders;
+    for (const v1::AxisOrder& order : torch.orders()) {
+      orders.emplace_back(order.axes().begin(), order.axes().end());
+    }
+    CHECK(orders == cases[i].orders);
+    CHECK(std::vector<int>(torch.outputs().begin(), torch.outputs().end()) == cases[i].outputs);
+    if (*cases[i].line != 0) {
+      CHECK(found->second.graph(found->second.graph_size() - 2) == cases[i].line);
+    }
+  }
 }
 
 TEST_CASE("what a file says of its workloads is checked", "[import]") {

@@ -39,10 +39,12 @@ std::string List(const Numbers& numbers) {
   return absl::StrCat("[", absl::StrJoin(numbers, ", "), "]");
 }
 
-absl::StatusOr<std::string> BufferText(const v1::Buffer& buffer) {
+// order: none, or of an output.
+absl::StatusOr<std::string> BufferText(const v1::Buffer& buffer, const std::vector<int>& order) {
   const auto tensor = [&](const char* kind, const std::string& name) {
     return absl::StrCat("[\"", kind, "\", ", Quoted(name), ", ", Quoted(buffer.dtype()), ", ",
-                        List(buffer.shape()), "]");
+                        List(buffer.shape()), order.empty() ? "" : ", ",
+                        order.empty() ? "" : List(order), "]");
   };
   switch (buffer.kind()) {
     case v1::Buffer::INPUT:
@@ -140,10 +142,12 @@ std::string StateName(const std::string& tensor) {
   return hidden ? tensor.substr(1) : tensor;
 }
 
-absl::StatusOr<std::string> PlanText(const v1::Plan& plan) {
+absl::StatusOr<std::string> PlanText(const v1::Plan& plan, const Orders& orders) {
   std::vector<std::string> buffers, steps;
-  for (const v1::Buffer& buffer : plan.buffers()) {
-    auto text = BufferText(buffer);
+  for (int i = 0; i < plan.buffers_size(); ++i) {
+    const auto order = orders.find(i);
+    auto text =
+        BufferText(plan.buffers(i), order == orders.end() ? std::vector<int>() : order->second);
     if (!text.ok()) return text.status();
     buffers.push_back(*std::move(text));
   }

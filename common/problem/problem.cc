@@ -7,8 +7,10 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/file.h"
 #include "common/base/sha256.h"
+#include "common/problem/axis_order.h"
 
 namespace warpsmith::problem {
 namespace {
@@ -54,6 +56,22 @@ absl::Status ValidateBaselines(const v1::TorchModule& torch) {
   return absl::OkStatus();
 }
 
+// Each output of the graph must have its order, where any has one.
+absl::Status ValidateOrders(const v1::TorchModule& torch, const graph::Graph& graph) {
+  if (torch.orders().empty()) return absl::OkStatus();
+  if (torch.orders_size() != static_cast<int>(graph.outputs.size())) {
+    return Wrong(absl::StrCat("torch.orders: there are ", torch.orders_size(), " for ",
+                              graph.outputs.size(), " outputs"));
+  }
+  for (int i = 0; i < torch.orders_size(); ++i) {
+    const size_t rank = graph.tensors[graph.outputs[i]].shape.size();
+    if (IsOrder(torch.orders(i).axes(), rank)) continue;
+    return Wrong(absl::StrCat("torch.orders: [", absl::StrJoin(torch.orders(i).axes(), ", "),
+                              "] is no order of the ", rank, " axes of output ", i));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& workload) {
   for (const auto& [name, value] : workload.dims()) {
     if (!graph::IsName(name)) return Wrong(absl::StrCat("'", name, "' is no name for a dimension"));
@@ -65,7 +83,8 @@ absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& wo
     return Wrong(
         absl::StrCat("the graph has ", graph->nodes.size(), " nodes; the limit is ", kMaxNodes));
   }
-  return graph::Validate(*graph);
+  if (auto status = graph::Validate(*graph); !status.ok()) return status;
+  return ValidateOrders(problem.torch(), *graph);
 }
 
 absl::Status ValidateContents(const v1::Problem& problem) {
@@ -200,6 +219,9 @@ std::string Digest(const v1::Problem& problem) {
   add_number(problem.accuracy().relative());
   add(problem.accuracy().tolerance_only() ? "tolerance only" : "no less accurate");
   add(problem.torch().source());
+  for (const v1::AxisOrder& order : problem.torch().orders()) {
+    add(absl::StrCat("order ", absl::StrJoin(order.axes(), " ")));
+  }
   add(problem.weights_constant() ? "constant weights" : "");
   return base::Sha256Hex(text);
 }

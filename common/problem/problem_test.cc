@@ -134,6 +134,19 @@ TEST_CASE("limits and missing parts") {
                for (int i = 0; i < kMaxProblems; ++i) *s.add_problems() = s.problems(0);
              }),
              Catch::Contains("10001 problems; the limit is 10000"));
+  const auto orders = [&](std::vector<std::vector<int>> of) {
+    return error([&](v1::ProblemSet& s) {
+      for (const std::vector<int>& axes : of) {
+        v1::AxisOrder& order = *s.mutable_problems(0)->mutable_torch()->add_orders();
+        order.mutable_axes()->Add(axes.begin(), axes.end());
+      }
+    });
+  };
+  CHECK(orders({{0}}).empty());
+  CHECK_THAT(orders({{0}, {0}}), Catch::Contains("torch.orders: there are 2 for 1 outputs"));
+  for (const std::vector<int>& axes : {std::vector<int>{}, {1}, {-1}, {0, 1}}) {
+    CHECK_THAT(orders({axes}), Catch::Contains("is no order of the 1 axes of output 0"));
+  }
 }
 
 TEST_CASE("some of a problem's workloads, in its own order") {
@@ -172,6 +185,7 @@ TEST_CASE("the digest is of what decides the answer") {
   CHECK(digest([](v1::Problem& p) { p.mutable_accuracy()->set_relative(1e-9); }) != same);
   CHECK(digest([](v1::Problem& p) { p.mutable_accuracy()->set_tolerance_only(true); }) != same);
   CHECK(digest([](v1::Problem& p) { p.mutable_torch()->set_source("class Model"); }) != same);
+  CHECK(digest([](v1::Problem& p) { p.mutable_torch()->add_orders()->add_axes(0); }) != same);
   CHECK(digest([](v1::Problem& p) { p.set_weights_constant(true); }) != same);
 }
 

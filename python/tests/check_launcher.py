@@ -134,6 +134,18 @@ def test_dispatches_on_shapes():
     assert len(card.driver.calls) > count
 
 
+def test_outputs_lie_as_the_plan_says():
+    buffers = [["input", "x", "f32", [2, 3, 4]], ["output", "y", "f32", [4, 2, 3], [2, 0, 1]],
+               ["output", "z", "f32", [2, 3, 4]]]
+    steps = [{"copy": 0, "to": 1, "bytes": 96}, {"copy": 0, "to": 2, "bytes": 96}]
+    solution, _ = solution_of({"workload": "", "buffers": buffers, "steps": steps}, card=HostCard())
+    x = torch.randn(2, 3, 4)
+    for _ in range(2):
+        y, z = solution.call(None, x)
+        assert (y.shape, y.stride()) == ((2, 3, 4), (3, 1, 6)) and (z.shape, z.stride()) == ((2, 3, 4), (12, 4, 1))
+        assert torch.equal(y.permute(2, 0, 1).reshape(-1), x.view(-1)) and torch.equal(z, x)
+
+
 def test_what_was_seen_is_looked_at_again():
     solution, _ = solution_of(plan())
     module, x = Module(solution), torch.randn(ROWS, WIDTH)

@@ -144,14 +144,15 @@ def measure(timers, inputs, kind, seconds):
 class Baselines:
     """Of one model on inputs of its own.
 
-    library: path of libwarpsmith_clock.so, for a card. reset: puts the module's states back. sample,
-    true_values: positions in the outputs and fp64 values there, or None: then what agrees with eager is
-    accurate. Both are held against eager's outputs, which are taken first.
+    outputs_of: gives what forward gives as a list. library: path of libwarpsmith_clock.so, for a card. reset:
+    puts the module's states back. sample, true_values: positions in that list's tensors and fp64 values there,
+    or None: then what agrees with eager is accurate. Both are held against eager's outputs, which are taken
+    first.
     """
 
-    def __init__(self, model, inputs, kind, library, reset, sample, true_values):
+    def __init__(self, model, inputs, outputs_of, kind, library, reset, sample, true_values):
         self._model, self._inputs, self._kind = model, inputs, kind
-        self._reset, self._sample = reset, sample
+        self._outputs_of, self._reset, self._sample = outputs_of, reset, sample
         self._true = None if true_values is None else [v for v in true_values if v.numel()]
         self._calls = clock.Clock(library, shared=True) if kind == "cuda" else HostClock()
         self._graphs = clock.Clock(library, shared=False) if kind == "cuda" else None
@@ -205,7 +206,7 @@ class Baselines:
 
     def _at_sample(self, call):
         self._reset()
-        outputs = exact.flat(call())
+        outputs = self._outputs_of(call())
         floats = [(o.dtype, exact.at(o, p)) for o, p in zip(outputs, self._sample.positions) if o.is_floating_point()]
         return floats, [o.cpu() for o in outputs if not o.is_floating_point()]
 

@@ -8,7 +8,7 @@ No data is made: inputs and large models are fake tensors. A line has either "er
   placeholders                  [{name, kind: input | scalar | param | buffer | constant, state: state-dict
                                 name, shape, dtype, value, distribution}] in the graph's order
   nodes                         [{name, op, args: {parameter: value}, outputs: [{shape, dtype} | null]}]
-  outputs                       [{node}], tensors only, in forward's order
+  outputs                       [{node, shape, strides}], tensors only, in forward's order
   updates                       [{state, node}]: buffers that forward changes
   init                          the constructor's arguments, for people
   description                   the first line of the file's docstring, or ""
@@ -143,8 +143,27 @@ def watch_state(model):
     return hook
 
 
+def given_by(module, dims):
+    """The tensors that forward gives, called as it is: what is exported of it may lie in memory in another
+    order. [] where PyTorch cannot say without data."""
+    for device in ("meta", "cpu"):  # the first is as a card, but where PyTorch needs numbers or says "cpu"
+        try:
+            with torch.device(device):
+                given = modules.make_model(module, dims)(*module.get_inputs(**dims))
+            return [t for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
+        except Exception:  # whatever it is, the export meets it too, unless it has a way round it
+            continue
+    return []
+
+
+def lying(tensor):
+    """{shape, strides}, in elements; those of its copy where it has gaps or overlaps itself."""
+    copy = torch.empty_strided(tensor.shape, tensor.stride(), device="meta").clone()
+    return {"shape": list(copy.shape), "strides": list(copy.stride())}
+
+
 def trace(module, decompose, dims):
-    """(exported program, inputs, {id of input: distribution}, model)"""
+    """(exported program, inputs, {id of input: distribution}, model, tensors that forward gives)"""
     watch = distributions.Watch()
     with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True):
         torch.manual_seed(modules.SEED)
@@ -154,11 +173,12 @@ def trace(module, decompose, dims):
         model = modules.make_model(module, dims)
         hook = watch_state(model)
         with torch.no_grad():
+            given = given_by(module, dims)
             program = torch.export.export(model, tuple(inputs), strict=False)
             hook.remove()
             if decompose:
                 program = program.run_decompositions()
-    return program, inputs, drawn, model
+    return program, inputs, drawn, model, given
 
 
 def placeholders(program, inputs, drawn, weights):
@@ -187,7 +207,7 @@ def placeholders(program, inputs, drawn, weights):
     return found
 
 
-def results(program):
+def results(program, given):
     """(outputs, updates)"""
     outputs, updates = [], []
     known = {node.name for node in program.graph.nodes}
@@ -199,17 +219,22 @@ def results(program):
                 outputs.append({"node": spec.arg.name})
         else:
             raise ValueError(f"forward has an effect that is not supported: {spec.kind.name} of '{spec.target}'")
+    if len(given) != len(outputs):  # not known: row major
+        values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+        given = [torch.empty(values[output["node"]].shape, device="meta") for output in outputs]
+    for output, tensor in zip(outputs, given):
+        output.update(lying(tensor))
     return outputs, updates
 
 
 def dump_module(module, decompose=True, dims=None):
     """What a row says of a module that has Model, get_inputs and get_init_inputs, under one workload."""
     dims = dims or {}
-    program, inputs, drawn, model = trace(module, decompose, dims)
+    program, inputs, drawn, model, given = trace(module, decompose, dims)
     weights = real_distributions(module, model, dims)
     if any(isinstance(x, (list, tuple, dict)) for x in inputs):
         raise ValueError("an input is a list or a dictionary of tensors")
-    outputs, updates = results(program)
+    outputs, updates = results(program, given)
     return {
         "torch": torch.__version__,
         "placeholders": placeholders(program, inputs, drawn, weights),

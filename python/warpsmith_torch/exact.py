@@ -61,11 +61,11 @@ def _widened():
         torch.set_default_dtype(usual)
 
 
-def in_double(model, inputs):
-    """(outputs, buffers) of the module in fp64."""
+def in_double(model, inputs, outputs_of):
+    """(outputs, buffers) of the module in fp64. outputs_of: gives what forward gives as a list."""
     exact = copy.deepcopy(model).double()
     with _widened():
-        outputs = flat(exact(*[x.double() if is_float(x) else x for x in inputs]))
+        outputs = outputs_of(exact(*[x.double() if is_float(x) else x for x in inputs]))
     return outputs, dict(exact.named_buffers(remove_duplicate=False))
 
 
@@ -202,8 +202,8 @@ def part_of(inputs, rows, batch):
             if isinstance(x, torch.Tensor) and x.dim() and x.shape[0] == batch else x for x in inputs]
 
 
-def treats_as_batch(model, inputs, outputs, rows, batch):
-    got = flat(model(*part_of(inputs, rows, batch)))
+def treats_as_batch(model, inputs, outputs_of, outputs, rows, batch):
+    got = outputs_of(model(*part_of(inputs, rows, batch)))
     for g, o in zip(got, outputs):
         want = o.index_select(0, rows.to(o.device))
         if g.shape != want.shape:
@@ -216,13 +216,13 @@ def treats_as_batch(model, inputs, outputs, rows, batch):
     return True
 
 
-def values(model, inputs, sample):
+def values(model, inputs, outputs_of, sample):
     """(the outputs' values at the sample's positions, the buffers by name or None)"""
     if sample.rows is None:
-        outputs, buffers = in_double(model, inputs)
+        outputs, buffers = in_double(model, inputs, outputs_of)
         return [at(o, p) for o, p in zip(outputs, sample.positions)], buffers
     batch = batch_of(inputs, [])
-    outputs, _ = in_double(model, part_of(inputs, sample.rows, batch))
+    outputs, _ = in_double(model, part_of(inputs, sample.rows, batch), outputs_of)
     found = []
     for output, positions in zip(outputs, sample.positions):
         row = max(1, output.numel() // sample.rows.numel())

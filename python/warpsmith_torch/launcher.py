@@ -7,7 +7,9 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
 
   workload  a name for people
   buffers   [kind, name, type, shape]: "input", what the caller gives, in order; "param" and "state", the
-            module's own, by their names in its state dict; "output", made anew by every call.
+            module's own, by their names in its state dict; "output", made anew by every call, and [kind, name,
+            type, shape, order] where the caller's tensor has its axes in another order: `order` says which of them
+            each of the buffer's is.
             ["workspace", name, bytes]: made by every call, and holds anything when it starts.
   steps     in order, on the caller's current stream:
             {"launch": entry, "grid": [x, y, z], "block": [x, y, z], "cluster": [x, y, z] or [], "shared": bytes,
@@ -292,7 +294,7 @@ class Plan:
         self.names = [self.buffers[i][1] for i in taken]
         self.wanted = [self._form(i) for i in taken]
         self.states = set(range(len(taken) - len(of_kind["state"]), len(taken)))
-        self.outputs = [(shape, dense_strides(shape), dtype) for shape, dtype in map(self._form, of_kind["output"])]
+        self.outputs = [self._output(i) for i in of_kind["output"]]
         self.offsets, end = [], 0
         for i in of_kind["workspace"]:
             self.offsets.append(end)
@@ -303,6 +305,15 @@ class Plan:
 
     def _form(self, buffer):
         return tuple(self.buffers[buffer][3]), TYPES[self.buffers[buffer][2]]
+
+    def _output(self, buffer):
+        """(shape, strides, type) of the caller's tensor."""
+        stored, dtype = self._form(buffer)
+        places = range(len(stored))
+        order = (self.buffers[buffer][4:] or [places])[0]
+        axes = sorted(places, key=lambda place: order[place])  # where each of the tensor's own is
+        strides = dense_strides(stored)
+        return tuple(stored[axis] for axis in axes), tuple(strides[axis] for axis in axes), dtype
 
     def writing(self, card):
         """run(tensor, ...): the outputs, or None where a tensor is not just as wanted, on the current device."""

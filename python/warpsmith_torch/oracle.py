@@ -6,10 +6,12 @@ One JSON object a line on standard input, one on standard output: {"command": ..
 {"ok": {...}} or {"error": text, "kind": "invalid" | "memory" | "failed"}. Commands:
 
   hello                                  version, cuda, card
-  load      source, device, tensors, outputs, updates, workload, given, memory_bytes
+  load      source, device, tensors, outputs, updates, workload, given, orders, memory_bytes
                                          makes the module, for the workload of that name if it has
                                          several (module.py); given: which of the outputs each tensor
-                                         of forward's is, [] if they are the same; tensors: [{name,
+                                         of forward's is, [] if they are the same; orders: of which
+                                         axes of forward's tensor each output has its own, [] if they
+                                         are the same; tensors: [{name,
                                          role, dtype, shape}] of inputs in forward's order, then
                                          params and states by name; memory_bytes: as if the card had
                                          only so many (0: all)
@@ -70,14 +72,22 @@ def encoded(tensor):
     return base64.b64encode(ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())).decode()
 
 
-def give_once(model, given):
-    """Has forward give each tensor once, that it gives several times. given: see load."""
-    class Once(type(model)):
-        def forward(self, *inputs):
-            outputs = exact.flat(super().forward(*inputs))
-            return [outputs[given.index(k)] for k in range(max(given) + 1)]
+def outputs_of(given, orders):
+    """A function of what forward gives: its tensors as the graph's outputs. given, orders: see load."""
+    places = [given.index(k) for k in range(max(given) + 1)] if given else None
 
-    model.__class__ = Once
+    def outputs(value):
+        tensors = exact.flat(value)
+        if given and len(tensors) != len(given):
+            raise Invalid(f"forward gives {len(tensors)} tensors, and the problem says {len(given)}")
+        if given:
+            tensors = [tensors[place] for place in places]
+        for i, (tensor, order) in enumerate(zip(tensors, orders)):
+            if tensor.dim() != len(order):
+                raise Invalid(f"output {i} has {tensor.dim()} axes, and the problem says {len(order)}")
+        return [t.permute(order) for t, order in zip(tensors, orders)] if orders else tensors
+
+    return outputs
 
 
 class Oracle:
@@ -123,7 +133,7 @@ class Oracle:
         cuda = torch.cuda.is_available()
         return {"version": torch.__version__, "cuda": cuda, "card": torch.cuda.get_device_name() if cuda else "cpu"}
 
-    def load(self, source, device, tensors, outputs, updates, workload="", given=(), memory_bytes=0):
+    def load(self, source, device, tensors, outputs, updates, workload="", given=(), orders=(), memory_bytes=0):
         self.unload()
         self.memory_bytes = memory_bytes
         if device.startswith("cuda") and not torch.cuda.is_available():
@@ -142,8 +152,7 @@ class Oracle:
             raise Invalid(f"the module has no workload '{workload}'; it has {', '.join(workloads)}")
         self.dims = workloads.get(workload, {})
         self.model = modules.make_model(self.module, self.dims).to(device)
-        if given:
-            give_once(self.model, given)
+        self.outputs_of = outputs_of(given, orders)
         self.wanted_inputs = [t for t in tensors if t["role"] == "input"]
         self.wanted_outputs, self.updates = outputs, [self._state_name(u) for u in updates]
         self.weights = [self._state_name(t["name"]) for t in tensors if t["role"] != "input"]
@@ -242,7 +251,7 @@ class Oracle:
         self.handover.release()
         self._limit()
         torch.manual_seed(FORWARD_SEED)
-        outputs = exact.flat(self.model(*self.inputs))
+        outputs = self.outputs_of(self.model(*self.inputs))
         if len(outputs) != len(self.wanted_outputs):
             raise Invalid(f"forward gives {len(outputs)} tensors, and the graph {len(self.wanted_outputs)}")
         for i, (tensor, wanted) in enumerate(zip(outputs, self.wanted_outputs)):
@@ -271,7 +280,7 @@ class Oracle:
             self.sample.restrict(outputs, batch)
             self._set_states(self.given_states)
             torch.manual_seed(FORWARD_SEED)
-            if exact.treats_as_batch(self.model, self.inputs, outputs, self.sample.rows, batch):
+            if exact.treats_as_batch(self.model, self.inputs, self.outputs_of, outputs, self.sample.rows, batch):
                 return
         self.sample.nowhere()
         self.unmeasured = "too large for fp64, and the module does not treat the first axis as a batch"
@@ -283,7 +292,7 @@ class Oracle:
         self._set_states(self.given_states)
         torch.manual_seed(FORWARD_SEED)
         try:
-            return exact.values(self.model, self.inputs, self.sample)
+            return exact.values(self.model, self.inputs, self.outputs_of, self.sample)
         except torch.cuda.OutOfMemoryError:
             self.unmeasured = "not enough memory for fp64"
         return None
@@ -331,16 +340,16 @@ class Oracle:
         kind = "cuda" if self.device.startswith("cuda") else "cpu"
         self.seed, self.inputs = seed, self._draw_inputs(seed)
         self.given_states = {name: modules.tensors_of(self.model)[name].clone() for name in self.first_states}
-        outputs = exact.flat(self.model(*self.inputs))
+        outputs = self.outputs_of(self.model(*self.inputs))
         self._plan(outputs, [], sample, whole_bytes, budget_bytes)
         outputs = None
         found = self._true_values()
         values = found and found[0]
         if values is None:  # held against eager instead, anywhere
-            self.sample = exact.Sample(exact.flat(self.model(*self.inputs)), [], sample, seed)
+            self.sample = exact.Sample(self.outputs_of(self.model(*self.inputs)), [], sample, seed)
         found = None
         self._free(all=True)
-        timed = baselines.Baselines(self.model, self.inputs, kind, clock,
+        timed = baselines.Baselines(self.model, self.inputs, self.outputs_of, kind, clock,
                                     lambda: self._set_states(self.given_states), self.sample, values)
         try:
             for name in names:

@@ -93,6 +93,14 @@ absl::StatusOr<std::vector<Number>> Decoded(const json& object, const char* key)
   return numbers;
 }
 
+std::vector<std::vector<int>> OrdersOf(const v1::TorchModule& torch) {
+  std::vector<std::vector<int>> orders;
+  for (const v1::AxisOrder& order : torch.orders()) {
+    orders.emplace_back(order.axes().begin(), order.axes().end());
+  }
+  return orders;
+}
+
 class TorchOracle : public Oracle {
  public:
   TorchOracle(std::shared_ptr<TorchChild> child, int64_t exact_bytes, const v1::Problem& problem,
@@ -105,6 +113,7 @@ class TorchOracle : public Oracle {
         source_(problem.torch().source()),
         workload_(workload),
         given_(problem.torch().outputs().begin(), problem.torch().outputs().end()),
+        orders_(OrdersOf(problem.torch())),
         digest_(problem.workloads_size() > 1
                     ? absl::StrCat(problem::Digest(problem), ":", workload_)
                     : problem::Digest(problem)),
@@ -141,6 +150,7 @@ class TorchOracle : public Oracle {
                                 {"updates", std::move(updates)},
                                 {"workload", workload_},
                                 {"given", given_},
+                                {"orders", orders_},
                                 {"memory_bytes", child_->options().memory_bytes}},
                                kLoadLimit);
     if (!loaded.ok()) return loaded.status();
@@ -352,7 +362,8 @@ class TorchOracle : public Oracle {
   const int64_t budget_;
   const Graph graph_;
   const std::string source_, workload_;
-  const std::vector<int> given_;        // TorchModule.outputs
+  const std::vector<int> given_;  // TorchModule.outputs
+  const std::vector<std::vector<int>> orders_;
   const std::string digest_;            // of the problem and the workload
   const std::set<std::string> wanted_;  // baselines beside eager, and "graph"
   Room room_;

@@ -11,6 +11,7 @@
 
 #include "common/base/file.h"
 #include "common/graph/graph.h"
+#include "common/problem/problem.h"
 #include "worker/oracle/baseline_cache.h"
 #include "worker/oracle/errors.h"
 
@@ -161,6 +162,54 @@ TEST_CASE("each workload of a module is served, one after the other by one child
   options.workload = "c";
   CHECK_THAT(std::string(MakeTorchOracle(options, problem, graphs[0]).status().message()),
              Catch::Contains("no workload 'c'; it has a, b"));
+}
+
+TEST_CASE("tensors are handed over as they lie in memory", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  v1::Problem problem;
+  problem.set_name("transposed");
+  problem.mutable_torch()->set_source(
+      "import torch\nclass Model(torch.nn.Module):\n"
+      "    def forward(self, x):\n"
+      "        y = x.transpose(1, 2) * 3\n        return y, x.sum(), y\n"
+      "def get_inputs():\n    return [torch.randn(2, 3, 5)]\n");
+  for (const char* line :
+       {"input x: f32[2, 3, 5] ~ normal", "y: f32[n: 2, c: 3, p: 5] = x[n, c, p] * 3.0",
+        "s: f32 = sum[n: 2, c: 3, p: 5](x[n, c, p])", "output y", "output s"}) {
+    problem.add_graph(line);
+  }
+  for (int place : {0, 1, 0}) problem.mutable_torch()->add_outputs(place);
+  for (int axis : {0, 2, 1}) {
+    if (axis == 0) problem.mutable_torch()->add_orders();
+    problem.mutable_torch()->mutable_orders(0)->add_axes(axis);
+  }
+  problem.mutable_torch()->add_orders();
+  problem.add_workloads()->set_name("default");
+  REQUIRE(problem::Validate(problem).message() == "");
+  const graph::Graph graph = GraphOf(problem);
+  auto device = device::MakeDevice("host").value();
+  options.child = StartTorch(options).value();
+  auto oracle = MakeTorchOracle(options, problem, graph);
+  REQUIRE(oracle.status().message() == "");
+  auto drawn = (*oracle)->Draw(*device, 5, Variation::kNone);
+  REQUIRE(drawn.status().message() == "");
+  const std::vector<float> y = Read<float>(*device, *drawn->answers[0]);
+  const std::vector<Values> expected = Evaluated(*device, graph, *drawn);
+  REQUIRE(y.size() == expected[0].size());
+  for (size_t i = 0; i < y.size(); ++i) CHECK(std::fabs(y[i] - expected[0][i]) < 1e-6);
+  REQUIRE(drawn->exact[0].size() == y.size());
+  CHECK(ErrorsOf(graph::DType::kF32, expected[0], drawn->exact[0]).max < 1e-6);
+  const auto timed = (*oracle)->TimeBaselines(*device);
+  REQUIRE(timed.status().message() == "");
+  CHECK(timed->baselines(0).accurate());
+
+  // What the module gives must have such axes.
+  problem.mutable_torch()->mutable_orders(0)->add_axes(3);
+  auto other = MakeTorchOracle(options, problem, graph);
+  REQUIRE(other.status().message() == "");
+  CHECK_THAT(std::string((*other)->Draw(*device, 5, Variation::kNone).status().message()),
+             Catch::Contains("output 0 has 3 axes, and the problem says 4"));
 }
 
 TEST_CASE("what is exact is rounded nowhere, whatever the module casts to", "[torch]") {
