@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <new>
 #include <string_view>
@@ -37,6 +38,7 @@ constexpr size_t kNoteBytes = 1 << 16;
 
 // Graphs that are wrong, and why they are skipped until that is put right.
 const std::map<int, const char*> kKnown = {
+    {100, "blocks that share rows of one element take longer than a kernel may on the host"},
     {427, "a difference of equal numbers, ten times enlarged: beyond the tolerance of its type"},
 };
 
@@ -48,6 +50,7 @@ int FromEnvironment(const char* name, int otherwise) {
 graph::Graph GraphOf(int number) {
   graph::RandomGraphOptions options;
   options.states = number % 3 == 0;
+  options.scans = number % 5 == 0;
   options.equal_extents = number % 2 == 0;
   options.max_elements = number % 8 == 0 ? 4096 : 1024;  // the host is slow
   return graph::RandomGraph(number, options);
@@ -60,7 +63,8 @@ std::string TextOf(int number, const graph::Graph& graph, const v1::Schedule& sc
 
 // What a process does and has found, in memory that it shares with the one that started it.
 struct Board {
-  int at = 0;  // the graph it works on
+  size_t first = 0;  // of its numbers: those before are done
+  size_t at = 0;  // the number it makes trials of; kTogether behind `first` or more: runs them all
   int done = 0, lowered = 0, refused = 0, failed = 0;
   size_t used = 0;  // of failures
   char now[kNoteBytes];
@@ -107,26 +111,35 @@ std::vector<Trial> TrialsOf(int number, Board& board) {
   return trials;
 }
 
-void Work(const std::vector<int>& numbers, Board& board) {
+// What is done with a graph, by its number, and then with the trials of many.
+struct Steps {
+  std::function<std::vector<Trial>(int number, Board& board)> make = TrialsOf;
+  std::function<std::vector<absl::Status>(const std::vector<Trial>&)> run = RunAndCompareAll;
+};
+
+void Work(const std::vector<int>& numbers, const Steps& steps, Board& board) {
   for (size_t first = 0; first < numbers.size(); first += kTogether) {
     std::vector<Trial> trials;
     std::vector<int> of;
     const size_t end = std::min(numbers.size(), first + kTogether);
+    board.first = first;
     for (size_t i = first; i < end; ++i) {
-      board.at = numbers[i];
-      for (Trial& trial : TrialsOf(numbers[i], board)) {
+      board.at = i;
+      for (Trial& trial : steps.make(numbers[i], board)) {
         trials.push_back(std::move(trial));
         of.push_back(numbers[i]);
       }
     }
     board.Note("running what was lowered");
-    const std::vector<absl::Status> statuses = RunAndCompareAll(trials);
+    board.at = first + kTogether;
+    const std::vector<absl::Status> statuses = steps.run(trials);
     for (size_t t = 0; t < trials.size(); ++t) {
       if (statuses[t].ok()) continue;
       board.Fail(absl::StrCat(statuses[t].message().substr(0, statuses[t].message().find('\n')),
                               "\n", TextOf(of[t], trials[t].graph, trials[t].schedule), "\n"));
     }
     board.done += static_cast<int>(end - first);
+    board.first = end;
   }
 }
 
@@ -135,31 +148,82 @@ struct Worker {
   std::vector<int> numbers;
   Board* board = nullptr;
   pid_t pid = -1;
+  Steps steps = {};
 
   void Start() {
+    board->first = board->at = 0;
     pid = fork();
     REQUIRE(pid >= 0);
     if (pid > 0) return;
     for (int s : {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTERM}) std::signal(s, SIG_DFL);
-    Work(numbers, *board);
+    Work(numbers, steps, *board);
     _exit(0);
   }
-  // Whether there is more to do.
+  // Whether there is more to do. What is done is not done again, nor what ended it: one number, or
+  // all that ran together.
   bool Ended(int status) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return false;
     board->Fail(absl::StrCat(WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "ended", " while ",
                              board->now, "\n"));
-    const auto at = std::find(numbers.begin(), numbers.end(), board->at);
-    numbers.erase(numbers.begin(), at == numbers.end() ? at : at + 1);
+    const size_t first = std::min(board->first, numbers.size());
+    const size_t end = std::min(first + kTogether, numbers.size());
+    if (board->at < end) numbers.erase(numbers.begin() + static_cast<long>(board->at));
+    numbers.erase(numbers.begin(),
+                  numbers.begin() + static_cast<long>(board->at < end ? first : end));
     return !numbers.empty();
   }
 };
+
+// Runs workers, each with numbers and a board, until all are done.
+void RunAll(std::vector<Worker>& workers) {
+  size_t running = 0;
+  for (Worker& worker : workers) {
+    if (worker.numbers.empty()) continue;
+    worker.Start();
+    ++running;
+  }
+  while (running > 0) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, 0);
+    REQUIRE(pid > 0);
+    for (Worker& worker : workers) {
+      if (worker.pid != pid) continue;
+      if (worker.Ended(status)) {
+        worker.Start();
+      } else {
+        --running;
+      }
+    }
+  }
+}
 
 Board* NewBoard() {
   void* memory =
       mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   REQUIRE(memory != MAP_FAILED);
   return new (memory) Board;
+}
+
+TEST_CASE("an abort costs the graph that it is about, or those that ran with it, once",
+          "[codegen]") {
+  constexpr int kGraphs = 100, kNotMade = 7, kNotRun = 60;
+  std::vector<Worker> workers(1);
+  Worker& worker = workers[0];
+  worker.board = NewBoard();
+  for (int number = 1; number <= kGraphs; ++number) worker.numbers.push_back(number);
+  worker.steps.make = [](int number, Board&) -> std::vector<Trial> {
+    if (number == kNotMade) std::abort();
+    return {{{}, {}, static_cast<uint64_t>(number), false}};
+  };
+  worker.steps.run = [](const std::vector<Trial>& trials) {
+    for (const Trial& trial : trials) {
+      if (trial.seed == kNotRun) std::abort();
+    }
+    return std::vector<absl::Status>(trials.size());
+  };
+  RunAll(workers);
+  CHECK(worker.board->failed == 2);
+  CHECK(worker.board->done == kGraphs - 1 - kTogether);
 }
 
 TEST_CASE("every legal schedule gives the same answer, and none makes lowering abort",
@@ -174,23 +238,12 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
   }
   if (one > 0) workers[0].numbers = {one};
   for (const auto& [number, why] : kKnown) WARN("graph " << number << " is skipped: " << why);
+  int wanted = 0;
   for (Worker& worker : workers) {
     worker.board = NewBoard();
-    worker.Start();
+    wanted += static_cast<int>(worker.numbers.size());
   }
-  for (int running = processes; running > 0;) {
-    int status = 0;
-    const pid_t pid = waitpid(-1, &status, 0);
-    REQUIRE(pid > 0);
-    for (Worker& worker : workers) {
-      if (worker.pid != pid) continue;
-      if (worker.Ended(status)) {
-        worker.Start();
-      } else {
-        --running;
-      }
-    }
-  }
+  RunAll(workers);
   int done = 0, lowered = 0, refused = 0;
   for (const Worker& worker : workers) {
     const Board& board = *worker.board;
@@ -203,7 +256,7 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
   }
   UNSCOPED_INFO(done << " graphs; mutated schedules: " << lowered << " lowered, " << refused
                      << " refused");
-  CHECK(done + static_cast<int>(kKnown.size()) >= (one > 0 ? 1 : count));
+  CHECK(done == wanted);
   if (one == 0) {
     CHECK(lowered > 0);
     CHECK(refused > 0);
