@@ -38,7 +38,6 @@ constexpr size_t kNoteBytes = 1 << 16;
 
 // Graphs that are wrong, and why they are skipped until that is put right.
 const std::map<int, const char*> kKnown = {
-    {100, "blocks that share rows of one element take longer than a kernel may on the host"},
     {427, "a difference of equal numbers, ten times enlarged: beyond the tolerance of its type"},
 };
 

@@ -64,13 +64,17 @@ int Vectors(const ScanForm& form) {
   return static_cast<int>(vectors);
 }
 
+// How many blocks have something of the first chunk: any more would only meet.
+int64_t Parts(const v1::ScanKnobs& scan, const ScanForm& form) {
+  return CeilDiv(form.length, int64_t{scan.vectors()} * scan.threads_per_row());
+}
+
 // Blocks that share each chunk: as many as fill the card, where there are too few rows for it.
 int64_t Blocks(const v1::ScanKnobs& scan, const ScanForm& form, const Target& target) {
   const bool rows = form.sizes.rows();
   if (rows && scan.threads_per_row() != scan.block_threads()) return 1;
   const int64_t resident = int64_t{scan.blocks_per_sm()} * target.sm_count;
-  const int64_t part = int64_t{scan.vectors()} * scan.threads_per_row();
-  int64_t blocks = std::min(resident / ScanSets(scan, form), CeilDiv(form.length, part));
+  int64_t blocks = std::min(resident / ScanSets(scan, form), Parts(scan, form));
   if (!rows) blocks = std::min(blocks, kMaxRounds * scan.threads_per_row());
   return std::clamp<int64_t>(blocks, 1, kMaxBlocks);
 }
@@ -188,6 +192,11 @@ absl::StatusOr<v1::Group> ResolveScan(const Analysis& group, const ScanForm& for
   }
   check.Range("scan.blocks", blocks, 1,
               std::max<int64_t>(1, int64_t{scan.blocks_per_sm()} * target.sm_count));
+  const int64_t parts = Parts(scan, form);
+  check.That(blocks <= parts,
+             StrCat("scan.blocks is ", blocks, "; it must be at most ", parts, ": the axis of ",
+                    form.length, " has so many parts of vectors * threads_per_row, ",
+                    scan.vectors(), " * ", lines));
   CheckResidency("scan", threads, scan.blocks_per_sm(), ScanSharedBytes(scan, form),
                  "scan.vectors, scan.chunks or scan.block_threads", target, check);
   if (!check.status().ok()) return check.status();

@@ -142,6 +142,35 @@ TEST_CASE("scans under random knobs", "[codegen]") {
   INFO(refused << " refused");
 }
 
+TEST_CASE("blocks that would have nothing of a chunk are refused", "[codegen]") {
+  const struct {
+    Lines graph;
+    const char* knobs;
+    const char* refusal;
+  } cases[] = {
+      {{"input x: f32[3, 1] ~ normal", "y: f32[r: 3, k: 1] = cumsum[k](x[r, k])", "output y"},
+       "block_threads: 32 threads_per_row: 32 blocks: 2 vectors: 1 vector_bytes: 4",
+       "group 'y': scan.blocks is 2; it must be at most 1: the axis of 1 has so many parts of "
+       "vectors * threads_per_row, 1 * 32"},
+      {{"input x: f32[3, 65] ~ normal", "y: f32[r: 3, k: 65] = cumsum[k](x[r, k])", "output y"},
+       "block_threads: 32 threads_per_row: 32 blocks: 3 vectors: 1 vector_bytes: 4",
+       ""},
+      {{"input x: f32[65, 8] ~ normal", "y: f32[k: 65, c: 8] = cumsum[k](x[k, c])", "output y"},
+       "block_threads: 64 threads_per_row: 16 blocks: 4 vectors: 2 vector_bytes: 4",
+       "scan.blocks is 4; it must be at most 3"},
+  };
+  for (const auto& c : cases) {
+    INFO(c.knobs);
+    const graph::Graph graph = MustParse(c.graph);
+    v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(
+        c.knobs, schedule.mutable_groups(0)->mutable_scan()));
+    const auto plan = Lower(graph, schedule, TestTarget());
+    CHECK(plan.ok() == (*c.refusal == 0));
+    CHECK_THAT(std::string(plan.status().message()), Catch::Contains(c.refusal));
+  }
+}
+
 // Sequences whose products leave the range of float, one element after the other or only in parts.
 // Powers of two where the range ends matter, so that rounding decides nothing.
 using Sequence = std::function<float(int k, std::mt19937& random)>;
