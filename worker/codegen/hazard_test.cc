@@ -98,5 +98,28 @@ const std::vector<Hazard> kLongSums = {
 
 TEST_CASE("long sums keep their digits", "[codegen]") { CheckAll(kLongSums, 1e-6); }
 
+// What is subtracted from all elements of a row has its rounding in all of them.
+constexpr double kDifference = 6e-4;
+const std::vector<Hazard> kDifferences = {
+    {"of what logarithms were taken from",
+     {"input x: f32[40, 500] ~ normal(0, 0.001)", "input z: f32[40, 500] ~ normal(0, 0.001)",
+      "input s: f32[40] ~ uniform(970, 970.2)", "input t: f32[40] ~ uniform(970, 970.2)",
+      "a: f32[r: 40, k: 500] = x[r, k] - log(s[r])", "b: f32[r: 40, k: 500] = log(t[r]) - z[r, k]",
+      "d: f32[r: 40] = sum[k: 500](a[r, k] + b[r, k])", "y: f32[r: 40] = d[r] * 100", "output y"},
+     {"", "rows { vector_bytes: 4 }", "rows { threads_per_row: 32 }"}},
+    {"of logarithms of probabilities that are nearly the same",
+     {"input x: f32[40, 1000] ~ normal(0, 0.02)", "input z: f32[40, 1000] ~ normal(0, 0.02)",
+      "mx: f32[r: 40] = max[k: 1000](x[r, k])", "mz: f32[r: 40] = max[k: 1000](z[r, k])",
+      "sx: f32[r: 40] = sum[k: 1000](exp(x[r, k] - mx[r]))",
+      "sz: f32[r: 40] = sum[k: 1000](exp(z[r, k] - mz[r]))",
+      "lx: f32[r: 40, k: 1000] = x[r, k] - mx[r] - log(sx[r])",
+      "lz: f32[r: 40, k: 1000] = z[r, k] - mz[r] - log(sz[r])",
+      "d: f32[r: 40] = sum[k: 1000](exp(lz[r, k]) * (lz[r, k] - lx[r, k]))",
+      "y: f32[r: 40] = d[r] * 10000", "output y"},
+     {""}},
+};
+
+TEST_CASE("differences keep their digits", "[codegen]") { CheckAll(kDifferences, kDifference); }
+
 }  // namespace
 }  // namespace warpsmith::codegen

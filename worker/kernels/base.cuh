@@ -431,6 +431,19 @@ WS_DEVICE double fast_exp(double x) { return ::exp(x); }
 WS_DEVICE double fast_div(double a, double b) { return a / b; }
 WS_DEVICE double fast_tanh(double x) { return ::tanh(x); }
 
+// log(x) as a sum: for x = m * 2^e, e * ln(2) in so few bits that it is exact, and what it lacks with log(m), less
+// than half and so with more digits (Cody and Waite, Software Manual for the Elementary Functions, 1980). m is near
+// 1; e is 0 for what is no positive normal number.
+WS_DEVICE int log_exponent(float x) {
+  const int bits = int(float_bits(x));
+  return bits >= 0x00800000 && bits < 0x7f800000 ? (bits - 0x3f3504f3) >> 23 : 0;
+}
+WS_DEVICE float log_whole(float x) { return float(log_exponent(x)) * 0.693359375f; }
+WS_DEVICE float log_rest(float x) {
+  const int e = log_exponent(x);
+  return ::fmaf(float(e), -2.12194440e-4f, ::logf(bits_float(float_bits(x) - unsigned(e) * 0x00800000u)));
+}
+
 // A divisor of many numbers: its reciprocal is made once, and a quotient is a product and the correction of
 // its remainder (Markstein, IBM J. Res. Dev. 34(1), 1990).
 struct Divisor {

@@ -88,6 +88,50 @@ extern "C" __global__ void __launch_bounds__(32) quotients(const float* a, const
   CHECK(wrong == 0);
 }
 
+TEST_CASE("a logarithm has more digits as two parts") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> x;
+  std::mt19937 random(20261123);
+  std::uniform_real_distribution<float> mantissa(1, 2);
+  for (int exponent = -126; exponent < 128; ++exponent) {
+    for (int i = 0; i < 500; ++i) x.push_back(std::ldexp(mantissa(random), exponent));
+    x.push_back(std::ldexp(1.0f, exponent));
+  }
+  const size_t normal = x.size();
+  for (float other : {0.0f, 1e-40f, -1.0f, kInf, -kInf, std::nanf("")}) x.push_back(other);
+  const auto n = static_cast<int64_t>(x.size());
+  device::PlanBuilder builder(R"(#include <warpsmith/base.cuh>
+extern "C" __global__ void __launch_bounds__(32) logs(const float* x, float* whole, float* rest, int n) {
+  if (ws::thread() > 0) return;
+  for (int i = 0; i < n; ++i) {
+    whole[i] = ws::log_whole(x[i]);
+    rest[i] = ws::log_rest(x[i]);
+  }
+}
+)");
+  builder.Buffer("x", 4 * n).Buffer("whole", 4 * n).Buffer("rest", 4 * n);
+  builder.Launch(
+      "logs", 1, 32,
+      {device::Arg(0), device::Arg(1), device::Arg(2), device::Arg32(static_cast<int>(n))});
+  TestRun run(builder.Build());
+  run.Write(0, x);
+  run.Run();
+  const auto whole = run.Read<float>(1), rest = run.Read<float>(2);
+  for (size_t i = 0; i < normal; ++i) {
+    const double want = std::log(static_cast<double>(x[i]));
+    INFO(x[i]);
+    REQUIRE(std::abs(static_cast<double>(whole[i]) + rest[i] - want) <= 0x1.2p-25);
+    REQUIRE(std::abs(rest[i]) < 0.38f);
+    REQUIRE(std::fmod(whole[i], 0x1p-9f) == 0);
+  }
+  for (size_t i = normal; i < x.size(); ++i) {
+    INFO(x[i]);
+    const float want = std::log(x[i]);
+    CHECK(whole[i] == 0);
+    CHECK((rest[i] == want || (std::isnan(rest[i]) && std::isnan(want))));
+  }
+}
+
 TEST_CASE("rounded to a byte: to the nearest, even at halves, and to the ends of the range") {
   const std::vector<float> x = {-1000,
                                 -128.6f,

@@ -402,7 +402,9 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
     case Op::kExpm1:
       return call("expm1");
     case Op::kLog:
-      return call("log");
+      return call(value->output == kLogRest    ? "log_rest"
+                  : value->output == kLogWhole ? "log_whole"
+                                               : "log");
     case Op::kLog2:
       return call("log2");
     case Op::kLog1p:

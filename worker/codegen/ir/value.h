@@ -36,7 +36,9 @@ struct Value {
   Index index;
   int tensor = -1;
   int node = -1;
-  int output = 0;               // kResult, kReduce: 0 value, 1 index of argmax and argmin
+  // kResult, kReduce: 0 value, 1 index of argmax and argmin. A logarithm: 0, or of what is the sum
+  // of two, kLogRest and kLogWhole.
+  int output = 0;
   std::vector<Variable> loops;  // kReduce, outermost first
   std::vector<const Value*> args;
 
@@ -46,6 +48,9 @@ struct Value {
   bool loads = false;      // depends on memory
 };
 using ValuePtr = const Value*;
+
+// Parts of a logarithm (ws::log_rest, ws::log_whole).
+inline constexpr int kLogRest = 1, kLogWhole = 2;
 
 class Values {
  public:
@@ -76,6 +81,7 @@ class Values {
 
  private:
   ValuePtr Intern(Value value, const std::string& key);
+  ValuePtr PartOfLog(ValuePtr log, int part);
 
   std::vector<std::unique_ptr<Value>> values_;
   std::unordered_map<std::string, ValuePtr> interned_;
