@@ -87,14 +87,7 @@ struct Fold {
         }
       }
     }
-#pragma unroll
-    for (int i = 0; i < C::kUnroll; ++i) {
-#pragma unroll
-      for (int u = 0; u < U; ++u) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) acc[i][u][v] = g.template identity<0>();
-      }
-    }
+    empty();
   }
 
   WS_DEVICE bool works(int u) const {
@@ -151,17 +144,41 @@ struct Fold {
 #pragma unroll 1
     for (; first + (C::kUnroll - 1) < end; first += C::kUnroll) steps<C::kUnroll>(first);
   }
-  // What all sums of a place have, in the first; the others are empty again.
-  WS_DEVICE void join(Acc (&sum)[U][V]) {
+  // Puts what all sums of a place have where the block combines it, or adds it to what is there already;
+  // the sums are empty then.
+  template <bool MORE>
+  WS_DEVICE void put() {
+    Acc* const stored = reinterpret_cast<Acc*>(shared());
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      const int first = (u * C::kThreads + thread()) * (V / C::kFolded);
+#pragma unroll
+      for (int i = 1; i < C::kUnroll; ++i) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) G::template combine<0>(acc[0][u][v], acc[i][u][v]);
+      }
+      if constexpr (C::kFolded > 1) {
+#pragma unroll
+        for (int v = 1; v < V; ++v) G::template combine<0>(acc[0][u][0], acc[0][u][v]);
+      }
+      if (works(u)) {
+#pragma unroll
+        for (int v = 0; v < V / C::kFolded; ++v) {
+          Acc& place = stored[C::place(first + v)];
+          if constexpr (MORE) G::template combine<0>(acc[0][u][v], place);
+          place = acc[0][u][v];
+        }
+      }
+    }
+    empty();
+  }
+  WS_DEVICE void empty() {
 #pragma unroll
     for (int i = 0; i < C::kUnroll; ++i) {
 #pragma unroll
       for (int u = 0; u < U; ++u) {
 #pragma unroll
-        for (int v = 0; v < V; ++v) {
-          G::template combine<0>(sum[u][v], acc[i][u][v]);
-          acc[i][u][v] = g.template identity<0>();
-        }
+        for (int v = 0; v < V; ++v) acc[i][u][v] = g.template identity<0>();
       }
     }
   }
@@ -169,45 +186,27 @@ struct Fold {
   // Takes steps `first` to `end`; done(c, acc) is called once for each output of the box.
   template <class F>
   WS_DEVICE void run(Index first, Index end, F&& done) {
-    Acc total[U][V];
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-#pragma unroll
-      for (int v = 0; v < V; ++v) total[u][v] = g.template identity<0>();
-    }
     constexpr Index kOnce = Index(kChain) * C::kUnroll;
-    if constexpr (G::kChained && C::kSteps / C::kSplit >= 2 * kOnce) {
+    constexpr bool kChained = G::kChained && C::kSteps / C::kSplit >= 2 * kOnce;
+    if constexpr (kChained) {
+      put<false>();
 #pragma unroll 1
       for (; first + (kOnce - 1) < end;) {
         rounds(first, first + kOnce);
-        join(total);
+        put<true>();
       }
     }
     rounds(first, end);
     if constexpr (C::kUnroll > 1) {
       for (; first < end; ++first) steps<1>(first);
     }
-    join(total);
-    finish(total, done);
+    put<kChained>();
+    finish(done);
   }
 
-  // Calls done(c, acc) once for each output of the box.
   template <class F>
-  WS_DEVICE void finish(Acc (&sum)[U][V], F&& done) {
-    Acc* const stored = reinterpret_cast<Acc*>(shared());
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-      if (!works(u)) continue;
-      const int first = (u * C::kThreads + thread()) * (V / C::kFolded);
-      if constexpr (C::kFolded > 1) {
-#pragma unroll
-        for (int v = 1; v < V; ++v) G::template combine<0>(sum[u][0], sum[u][v]);
-        stored[C::place(first)] = sum[u][0];
-      } else {
-#pragma unroll
-        for (int v = 0; v < V; ++v) stored[C::place(first + v)] = sum[u][v];
-      }
-    }
+  WS_DEVICE void finish(F&& done) {
+    const Acc* const stored = reinterpret_cast<const Acc*>(shared());
     sync_block();
     constexpr int kOutputs = C::inside(true), kSummed = C::inside(false) / C::kFolded;
     constexpr int kLanes = C::lanes(), kAtOnce = C::kThreads / kLanes;

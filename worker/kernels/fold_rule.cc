@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/kernels/shared_banks.h"
 
 namespace warpsmith::kernels {
 namespace {
@@ -23,7 +24,7 @@ constexpr int kMostAccesses = 4;
 // A thread adds up no more values in one sum than this, where several blocks can share the work.
 constexpr int64_t kMaxChain = 512;
 // Of the bytes read, what partial results may cost.
-constexpr double kMaxPartialShare = 0.02;
+constexpr double kMaxPartialShare = 0.05;
 // What so many of them cost is not seen: they stay in the second-level cache.
 constexpr int64_t kFreePartialBytes = 2 << 20;
 // That a block reads where several share a job: less where the card would idle otherwise.
@@ -33,8 +34,8 @@ constexpr int kPieceBytes = 16, kReservedShared = 1 << 10;
 // Vectors are taken where so much of a block has work, for so many rounds of a thread's loads, in
 // so few registers that many threads fit. Else boxes are staged where their threads keep up with
 // memory, or where vectors would go through shared memory as well.
-constexpr double kFullVectors = 0.8, kMostLoad = 1.1;
-constexpr int kLongSums = 4, kFewAccumulators = 16;
+constexpr double kFullVectors = 0.72, kMostLoad = 1.1;
+constexpr int kLongSums = 4, kFewAccumulators = 16, kManyOutputs = 8;
 constexpr double kFullWaves = 0.92;  // of the blocks' last wave and those before it together
 
 // Whether vectors of that many elements divide every line and where it begins.
@@ -106,21 +107,23 @@ int SplitOf(const FoldProblem& problem, const FoldKnobs& knobs, const FoldChoice
   const int64_t wave = int64_t{sm_count} * knobs.resident_blocks;
   const int64_t total = choice.steps * choice.jobs * Product(choice.box);
   const int64_t bytes = total * problem.bytes;
+  const auto read = static_cast<double>(bytes);
   const double partial = 2.0 * static_cast<double>(choice.outputs * problem.acc_bytes);
-  const double allowed = std::max(kMaxPartialShare * static_cast<double>(bytes),
-                                  static_cast<double>(kFreePartialBytes));
+  const double allowed = std::max(kMaxPartialShare * read, static_cast<double>(kFreePartialBytes));
   const int64_t least = std::clamp(bytes / (2 * sm_count), kLeastBlockBytes, kMinBlockBytes);
   const int64_t most =
       std::max<int64_t>(1, std::min({choice.steps, static_cast<int64_t>(allowed / partial),
                                      bytes / (choice.jobs * least)}));
   const int64_t chain = CeilDiv(choice.steps, int64_t{choice.unroll} * kMaxChain);
   int64_t best = 1;
-  double best_full = 0;
+  double best_value = 0;
   for (int64_t split = std::min(most, chain); split <= most; ++split) {
     const double waves = static_cast<double>(choice.jobs * split) / static_cast<double>(wave);
     const double full = waves / std::ceil(waves);
-    if (full > best_full + 1e-9) {
-      best_full = full;
+    const double spent = partial * static_cast<double>(split);
+    const double value = full * (1 - (spent > kFreePartialBytes ? spent / read : 0));
+    if (value > best_value + 1e-9) {
+      best_value = value;
       best = split;
     }
     if (full >= kFullWaves || waves > 8) break;
@@ -244,11 +247,18 @@ FoldChoice StagedChoice(const FoldProblem& problem, const FoldKnobs& knobs, int 
   return choice;
 }
 
-// Whether vectors keep up with memory: whole accesses, hardly a thread without work, and sums long
-// enough that it does not count what ends them.
+// Whether vectors keep up with memory: hardly a thread without work, accesses of 8 bytes along one
+// line or of several small elements and else of 16, and sums long enough that it does not count
+// what ends them. Outputs side by side cost little to end, and where they are most of what is
+// moved, narrower accesses do as well.
 bool VectorsSuit(const FoldProblem& problem, const Candidate& best, const FoldChoice& choice) {
-  return best.vector * problem.bytes >= kPieceBytes && best.used >= kFullVectors &&
-         best.vector * best.vectors <= kFewAccumulators &&
+  const int access = best.vector * problem.bytes;
+  if (best.used < kFullVectors || best.vector * best.vectors > kFewAccumulators) return false;
+  const bool line = Product(best.box) == best.box.back();
+  if (line && problem.axes.back().kept)
+    return access >= (choice.steps <= kLongSums ? kWordBytes : kPieceBytes / 2);
+  const bool several = best.vector >= kLongSums && best.unroll >= kLongSums;
+  return access >= (line || several ? kPieceBytes / 2 : kPieceBytes) &&
          choice.steps / choice.split >= kLongSums * choice.unroll;
 }
 
@@ -274,6 +284,12 @@ absl::StatusOr<FoldChoice> ChooseFold(const FoldProblem& problem, const FoldKnob
   if (staging.stages > 0 && keeps_up && !VectorsSuit(problem, best, choice))
     return StagedChoice(problem, knobs, sm_count, staging);
   return choice;
+}
+
+bool WantsFewThreads(const FoldChoice& choice) {
+  int64_t outputs = 1;
+  for (size_t d = 0; d < choice.box.size(); ++d) outputs *= choice.axes[d].kept ? choice.box[d] : 1;
+  return choice.staging.stages > 1 && outputs >= kManyOutputs * choice.threads;
 }
 
 const char* FoldFunction(const FoldChoice& choice) {

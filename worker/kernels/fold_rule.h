@@ -58,6 +58,8 @@ absl::StatusOr<FoldChoice> ChooseFold(const FoldProblem& problem, const FoldKnob
 
 // "ws::FoldConfig<...>" or "ws::FoldStagedConfig<...>"
 std::string FoldConfigText(const FoldChoice& choice);
+// Whether each thread of a staged box has so many outputs that blocks of fewer threads wait less.
+bool WantsFewThreads(const FoldChoice& choice);
 // The device function of that form: "ws::fold".
 const char* FoldFunction(const FoldChoice& choice);
 

@@ -147,6 +147,34 @@ TEST_CASE("a fold sums what belongs together, over any axes") {
   }
 }
 
+TEST_CASE("a fold is staged where vectors would be narrow or sums short") {
+  struct {
+    const char* what;
+    std::vector<int64_t> extents;
+    std::vector<bool> kept;
+    int bytes;
+    bool staged;
+  } const cases[] = {
+      {"aligned rows in turn", {40000, 4, 2048}, {false, true, false}, 4, false},
+      {"rows that begin anywhere", {1851, 4, 72511}, {false, true, false}, 2, true},
+      {"short rows", {40000000, 12}, {true, false}, 2, true},
+      {"few sums of each of many", {900000, 5, 115}, {true, false, true}, 2, true},
+      {"columns that begin anywhere", {20000, 24801}, {false, true}, 2, true},
+      {"outputs as many as elements", {3, 170000002}, {false, true}, 2, false},
+  };
+  for (const auto& one : cases) {
+    const auto choice = ChooseFold(MergeAxes(DenseFold(one.extents, one.kept, one.bytes)), {}, 132);
+    INFO(one.what);
+    REQUIRE(choice.ok());
+    INFO(FoldConfigText(*choice));
+    CHECK((choice->staging.stages > 0) == one.staged);
+    // Lanes go to threads that there are, and their elements to different banks.
+    CHECK(choice->staging.along * choice->staging.across * choice->staging.slots <=
+          choice->threads);
+    CHECK(choice->staging.load < 1.2);
+  }
+}
+
 // In one chain of fp32 additions 0.1 is off by 1e-4 of the sum and more.
 TEST_CASE("long sums of a fold are cut into chains") {
   for (const auto form : {FoldKnobs::Staged::kNever, FoldKnobs::Staged::kAlways}) {

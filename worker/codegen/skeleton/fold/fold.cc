@@ -450,7 +450,7 @@ class Fold : public Skeleton {
     if (domain.reduced() <= kFewSummed) return 0.7;
     if (WalkOf(domain) != Walk::kAcross || kept < kLongRun) return 0.7;
     // Columns that begin anywhere are better staged than read by narrow accesses.
-    return kept % std::max(1, WidthFor(group, kLeastAccess)) == 0 ? 0.4 : 0.7;
+    return kept % std::min(kLeastVector, WidthFor(group, 16)) == 0 ? 0.4 : 0.7;
   }
 
   absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,
@@ -460,12 +460,19 @@ class Fold : public Skeleton {
     v1::Group resolved = knobs;
     v1::FoldKnobs& fold = *resolved.mutable_fold();
     if (fold.vector_bytes() == 0) fold.set_vector_bytes(16);
-    if (fold.block_threads() == 0) fold.set_block_threads(256);
+    const bool open = fold.block_threads() == 0;
+    if (open) fold.set_block_threads(256);
     if (fold.flight_bytes() == 0) fold.set_flight_bytes(64);
     v1::Group provisional = resolved;
     if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO)
       provisional.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
-    const Form& first = FormOf(group, **domain, provisional, target);
+    const Form* form_of_first = &FormOf(group, **domain, provisional, target);
+    if (open && form_of_first->status.ok() && kernels::WantsFewThreads(form_of_first->choice)) {
+      fold.set_block_threads(128);
+      provisional.mutable_fold()->set_block_threads(128);
+      form_of_first = &FormOf(group, **domain, provisional, target);
+    }
+    const Form& first = *form_of_first;
     if (!first.status.ok()) return first.status;
     if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO) {
       const kernels::FoldChoice& choice = first.choice;
@@ -563,7 +570,7 @@ class Fold : public Skeleton {
   // Elements of a sum that leave the threads of other skeletons idle.
   static constexpr int64_t kFewSummed = 16;
   static constexpr int64_t kMostSplit = 4096;
-  static constexpr int64_t kLeastAccess = 8;  // bytes
+  static constexpr int kLeastVector = 4;
 
   static const Form& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs,
                             const Target& target) {
