@@ -70,6 +70,7 @@ struct TileChoice {
   // Of one box: passes that shared memory makes for it, and the fewest that its bytes need.
   int64_t passes = 0, fewest_passes = 0;
   int64_t accesses = 0;  // of memory, of one box: each has its place found
+  double cost = 0;       // of one box: passes, and what finding places takes in their time
   // Elements of all boxes over those of the tensor: >= 1.
   double covered = 1;
 };

@@ -202,5 +202,19 @@ TEST_CASE("a tile writes every element where it belongs") {
   }
 }
 
+// Words are stored by vectors, which lines that are copied as they lie do not hinder.
+TEST_CASE("a tile of words stores 8 bytes and more at once") {
+  const std::vector<TileProblem> problems = {
+      {{192, 4, 4, 144, 141}, {Permuted({192, 4, 4, 144, 141}, {0, 2, 4, 1, 3}, 4)}, 4},
+      {{16, 10240, 256}, {Permuted({16, 10240, 256}, {0, 2, 1}, 4)}, 4},
+      {{454, 6, 6, 4, 21, 85}, {Permuted({454, 6, 6, 4, 21, 85}, {0, 3, 4, 5, 2, 1}, 4)}, 4}};
+  for (const TileProblem& problem : problems) {
+    const auto choice = ChooseTile(MergeAxes(problem), Small(256, 256, 32 << 10));
+    REQUIRE(choice.ok());
+    INFO(TileArguments(*choice));
+    CHECK(choice->write * problem.write_bytes >= 8);
+  }
+}
+
 }  // namespace
 }  // namespace warpsmith::kernels

@@ -1,6 +1,7 @@
 #include "worker/codegen/skeleton/tile/tile.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/glue.h"
@@ -15,8 +16,10 @@ using absl::StrCat;
 constexpr int64_t kWholeSectors = 64;
 // The least vector of small elements that is worth it.
 constexpr int64_t kVectorBytes = 4;
-// Boxes that a multiprocessor should have at once, at least.
-constexpr int64_t kManyBoxes = 3;
+// Boxes that a multiprocessor should have at once, at least; and smaller ones are not worth it.
+constexpr int64_t kManyBoxes = 3, kLeastBox = 8 << 10;
+// A map that reads less at once, along lines shorter than that, spends its time on finding places.
+constexpr int64_t kWideAccess = 8, kLongLine = 512;
 // A tensor of less than this part of the largest one is read from caches, in whatever order.
 constexpr int64_t kSmallPart = 16;
 
@@ -44,6 +47,8 @@ bool IsTurned(const Analysis& group, const Domain& domain, const Access& access)
   if (run == domain.kept()) return false;
   const int64_t bytes = graph::SizeOf(tensor.type);
   if (run * bytes < kWholeSectors) return true;
+  if (run * bytes < kLongLine && std::gcd(run, kWideAccess / bytes) * bytes < kWideAccess)
+    return true;
   // Longer lines that no vector divides: a map would read them element by element.
   return bytes < 8 && run % std::max<int64_t>(2, kVectorBytes / bytes) != 0;
 }
@@ -257,7 +262,8 @@ class Tile : public Skeleton {
     if (tile.line_bytes() == 0) tile.set_line_bytes(256);
     // Bytes have the smallest boxes in elements, whose ends are the largest part of them.
     const bool bytes = WriteBytes(group) == 1 && target.shared_per_block >= kManyBoxes * (64 << 10);
-    if (tile.box_bytes() == 0) tile.set_box_bytes(bytes ? 64 << 10 : 32 << 10);
+    if (tile.box_bytes() == 0)
+      tile.set_box_bytes(BoxBytes(group, **domain, bytes ? 64 << 10 : 32 << 10, target));
     if (tile.block_threads() == 0) tile.set_block_threads(tile.box_bytes() > 32 << 10 ? 512 : 256);
     if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO)
       resolved.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
@@ -277,7 +283,7 @@ class Tile : public Skeleton {
     const Form& form = FormOf(group, **domain, resolved.tile());
     if (!form.status.ok()) return form.status;
     Usage use;
-    use.threads = form.choice.threads;
+    use.threads = resolved.tile().block_threads();
     use.shared_bytes = form.choice.shared_bytes;
     use.blocks = form.choice.boxes;
     use.width = form.choice.write;
@@ -315,19 +321,31 @@ class Tile : public Skeleton {
     if (!form.status.ok()) return form.status;
     Writer glue(group, **domain, form, StyleOf(resolved, resolved.tile()), writer.glue());
     if (absl::Status s = glue.Write(writer); !s.ok()) return s;
+    kernels::TileChoice choice = form.choice;
+    choice.threads = resolved.tile().block_threads();
     return writer
-        .Kernel(
-            "", {form.choice.threads, 0, form.choice.boxes, form.choice.shared_bytes}, {},
-            StrCat("ws::tile<", writer.glue(), ", ", kernels::TileArguments(form.choice), ">(g)"))
+        .Kernel("", {choice.threads, 0, choice.boxes, choice.shared_bytes}, {},
+                StrCat("ws::tile<", writer.glue(), ", ", kernels::TileArguments(choice), ">(g)"))
         .status();
   }
 
  private:
+  // At most `most`, and small enough that every multiprocessor has some.
+  static int BoxBytes(const Analysis& group, const Domain& domain, int64_t most,
+                      const Target& target) {
+    int64_t turned = 0;
+    for (const Stream& stream : StreamsOf(group, domain))
+      turned += domain.kept() * graph::SizeOf(group.graph().tensors[stream.tensor].type);
+    while (most > kLeastBox && turned < most * kManyBoxes * target.sm_count) most /= 2;
+    return static_cast<int>(most);
+  }
+
+  // But for its threads, which change nothing else of it.
   static const Form& FormOf(const Analysis& group, const Domain& domain,
                             const v1::TileKnobs& tile) {
     return group.Derived<Form>(
         StrCat("tile ", tile.vector_bytes(), " ", tile.line_bytes(), " ", tile.box_bytes(), " ",
-               tile.raster_input(), " ", tile.block_threads()),
+               tile.raster_input()),
         std::function<Form()>([&] {
           Form form;
           form.streams = StreamsOf(group, domain);
@@ -344,7 +362,6 @@ class Tile : public Skeleton {
           }
           form.problem = kernels::MergeAxes(form.problem);
           kernels::TileKnobs wanted;
-          wanted.threads = tile.block_threads();
           wanted.vector_bytes = tile.vector_bytes();
           wanted.line_bytes = tile.line_bytes();
           wanted.box_bytes = tile.box_bytes();

@@ -67,5 +67,33 @@ TEST_CASE("tiles", "[codegen]") {
   }
 }
 
+// What the skeleton tile makes of a copy by itself.
+GroupInfo DefaultOf(const std::vector<std::string>& text) {
+  const auto graph = graph::Parse(text, {});
+  INFO(graph.status().message());
+  REQUIRE(graph.ok());
+  const Target target;
+  const auto infos = Describe(*graph, DefaultSchedule(*graph, target), target);
+  INFO(infos.status().message());
+  REQUIRE(infos.ok());
+  REQUIRE(infos->size() == 1);
+  return infos->front();
+}
+
+TEST_CASE("a turned tensor of a few megabytes keeps every multiprocessor busy", "[codegen]") {
+  const GroupInfo info = DefaultOf({"input x: f32[4, 96, 2170] ~ normal",
+                                    "y: f32[n: 4, p: 2170, c: 96] = x[n, c, p]", "output y"});
+  CHECK(info.skeleton == v1::Group::kTile);
+  CHECK(info.blocks >= 3 * Target{}.sm_count);
+}
+
+TEST_CASE("short lines that no wide access divides are moved by boxes", "[codegen]") {
+  const GroupInfo info = DefaultOf({"input x: bf16[480, 45, 6, 20, 3, 34] ~ normal",
+                                    "y: bf16[a: 480, b: 45, d: 20, e: 3, c: 6, f: 34] = "
+                                    "x[a, b, c, d, e, f]",
+                                    "output y"});
+  CHECK(info.skeleton == v1::Group::kTile);
+}
+
 }  // namespace
 }  // namespace warpsmith::codegen

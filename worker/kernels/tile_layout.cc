@@ -1,0 +1,231 @@
+#include "worker/kernels/tile_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "worker/kernels/shared_banks.h"
+
+namespace warpsmith::kernels {
+namespace {
+
+// Of a box, when passes are counted: warps, and accesses of each.
+constexpr int kSampledWarps = 4, kSampledAccesses = 4;
+constexpr int64_t kPads = 8;  // that are tried between lines
+
+// Numbers elements of a box in an order, axis `grouped` in groups.
+struct BoxOrder {
+  std::vector<int> order;
+  std::vector<int64_t> tile;
+  int grouped = -1, group = 1;
+
+  int64_t Group(int d) const { return d == grouped ? group : 1; }
+  int64_t Radix(int d) const { return tile[d] / Group(d); }
+  void At(int64_t number, std::array<int64_t, kMaxTileRank>& x) const {
+    auto rest = static_cast<uint32_t>(number);  // half the time of 64 bits
+    for (int d : order) {
+      const auto radix = static_cast<uint32_t>(Radix(d));
+      x[d] = rest % radix * Group(d);
+      rest /= radix;
+    }
+  }
+};
+
+int64_t Position(const TileStreamChoice& stream, const std::array<int64_t, kMaxTileRank>& x) {
+  const int last = static_cast<int>(stream.place.size()) - 1;
+  int64_t p = 0;
+  for (int d = 0; d < last; ++d) p += x[d] * stream.place[d];
+  if (stream.pack == 1) return p + x[last] * stream.place[last];
+  return p + x[last] / stream.pack * stream.place[last] + x[last] % stream.pack;
+}
+
+// How many neighbours along `fast` are one access, as TileStage::together.
+int Together(const TileStreamChoice& stream, const std::vector<int64_t>& tile, int fast, int width,
+             int unit, int bytes) {
+  if (stream.place[fast] != unit) return 1;
+  for (int k = width; k > 1; k /= 2) {
+    bool fits = k * unit * bytes <= 16 && tile[fast] % k == 0;
+    for (int d = 0; d < static_cast<int>(tile.size()); ++d) {
+      fits = fits && (d == fast || tile[d] == 1 || stream.place[d] % (int64_t{k} * unit) == 0);
+    }
+    if (fits) return k;
+  }
+  return 1;
+}
+
+// Passes of all accesses of one side to one stream's shared memory.
+int64_t SidePasses(const TileStreamChoice& stream, const BoxOrder& order, int width, int together,
+                   int unit, int bytes) {
+  const int64_t vectors = Product(order.tile) / order.group / width;
+  const int64_t warps = CeilDiv(vectors, kLanes);
+  const int64_t step = std::max<int64_t>(1, warps / kSampledWarps);
+  const int accesses = width / together, part = std::max(1, accesses / kSampledAccesses);
+  int64_t passes = 0, sampled = 0;
+  for (int64_t warp = 0; warp < warps; warp += step, ++sampled) {
+    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, vectors - warp * kLanes));
+    for (int v = 0; v < width; v += together * part) {
+      std::array<int64_t, kLanes> addresses{};
+      for (int lane = 0; lane < lanes; ++lane) {
+        std::array<int64_t, kMaxTileRank> x{};
+        order.At((warp * kLanes + lane) * width + v, x);
+        addresses[lane] = Position(stream, x) * bytes;
+      }
+      passes += BankPasses(addresses, lanes, together * unit * bytes);
+    }
+  }
+  return sampled == 0 ? 0 : passes * part * warps / sampled;
+}
+
+// The same of an output whose lines begin anywhere, from single elements: the lanes of a warp are
+// along one line, or along several beside each other (ws::TileConfig).
+int64_t LinePasses(const TileStreamChoice& stream, const BoxOrder& order, const TileChoice& choice,
+                   int bytes) {
+  const int rank = static_cast<int>(order.tile.size()), width = choice.write;
+  int64_t line = 1, inner = 1;
+  for (int d = rank - choice.run; d < rank; ++d) line *= order.tile[d];
+  inner = line / order.tile[rank - choice.run];
+  const int64_t lines = Product(order.tile) / line;
+  const int64_t in_line = std::max<int64_t>(1, (line - choice.overlap * inner) / width);
+  const int lanes = kLanes / choice.beside, step = std::min(stream.unit, width);
+  const int64_t groups = CeilDiv(lines, int64_t{choice.beside} * width) * width;
+  const int64_t items = choice.beside > 1 ? groups : lines, parts = CeilDiv(in_line, lanes);
+  const int64_t skip = std::max<int64_t>(1, items * parts / kSampledWarps);
+  const int some = std::max(1, width / step / kSampledAccesses);
+  int64_t passes = 0, sampled = 0;
+  for (int64_t number = 0; number < items * parts; number += skip, ++sampled) {
+    const int64_t item = number / parts, part = number % parts;
+    for (int v = 0; v < width; v += step * some) {
+      std::array<int64_t, kLanes> addresses{};
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const int64_t of = choice.beside > 1 ? item / width * choice.beside * width +
+                                                   lane / lanes * width + item % width
+                                             : item;
+        std::array<int64_t, kMaxTileRank> x{};
+        order.At(std::min(of, lines - 1) * line +
+                     std::min(part * lanes + lane % lanes, in_line - 1) * width + v,
+                 x);
+        addresses[lane] = Position(stream, x) * bytes;
+      }
+      passes += BankPasses(addresses, kLanes, step * bytes);
+    }
+  }
+  return sampled == 0 ? 0 : passes * some * items * parts / sampled;
+}
+
+// Places of the axes in `order`, one behind the other, with `pad` elements where a level begins.
+void Place(const BoxOrder& order, int unit, int level, int64_t pad, TileStreamChoice& stream) {
+  int64_t place = unit;
+  for (size_t k = 0; k < order.order.size(); ++k) {
+    const int d = order.order[k];
+    if (static_cast<int>(k) == level) place += pad;
+    stream.place[d] = place;
+    place *= order.Radix(d);
+  }
+}
+
+}  // namespace
+
+int64_t SharedElements(const TileStreamChoice& stream, const std::vector<int64_t>& tile) {
+  std::array<int64_t, kMaxTileRank> last{};
+  for (size_t d = 0; d < tile.size(); ++d) last[d] = tile[d] - 1;
+  return Position(stream, last) + 1;
+}
+
+int64_t PlaceVectors(const Side& side, const std::vector<int64_t>& tile, int write,
+                     TileStreamChoice& stream) {
+  const int rank = static_cast<int>(tile.size()), last = rank - 1;
+  const BoxOrder read{stream.order, tile, last, stream.pack};
+  BoxOrder written{{}, tile, -1, 1};
+  for (int d = last; d >= 0; --d) written.order.push_back(d);
+  stream.place.assign(rank, 1);
+  TileStreamChoice best;
+  int64_t fewest = INT64_MAX;
+  const auto consider = [&](const BoxOrder& order, int level, int64_t pad) {
+    Place(order, stream.pack, level, pad, stream);
+    const int put = Together(stream, tile, stream.order[0], stream.vector, stream.pack, side.bytes);
+    int take = Together(stream, tile, last, write, 1, side.bytes);
+    if (stream.pack > 1)
+      take = tile[last] % write == 0 && write % stream.pack == 0 ? stream.pack : 1;
+    const int64_t passes = SidePasses(stream, read, stream.vector, put, stream.pack, side.bytes) +
+                           SidePasses(stream, written, write, take, 1, side.bytes);
+    if (passes < fewest) {
+      fewest = passes;
+      best = stream;
+    }
+  };
+  for (const BoxOrder* order : {&read, static_cast<const BoxOrder*>(&written)}) {
+    // Packed words hold neighbours of the output's fastest axis: only the reading order has them
+    // so.
+    if (order == &written && stream.pack > 1) continue;
+    consider(*order, 0, 0);
+    for (int level = 1; level < rank; ++level) {
+      for (int64_t bytes : {4, 8, 16}) {
+        const int64_t unit = int64_t{stream.pack} * side.bytes;
+        if (bytes % unit == 0) consider(*order, level, bytes / side.bytes);
+      }
+    }
+  }
+  stream = best;
+  return fewest;
+}
+
+int64_t PlaceLines(const Side& side, const TileChoice& choice, const std::vector<int64_t>& extents,
+                   TileStreamChoice& stream) {
+  const std::vector<int64_t>& tile = choice.tile;
+  const int rank = static_cast<int>(tile.size()), last = rank - 1;
+  const int64_t piece = kPieceBytes / side.bytes;
+  stream.place.assign(rank, 1);
+  int64_t span = 1, lines = 1, line = 1;
+  for (int k = 0; k < stream.line; ++k) {
+    const int d = stream.order[k];
+    stream.place[d] = side.strides[d];
+    span += (tile[d] - 1) * stream.place[d];
+    line *= tile[d];
+  }
+  // What lies together on both sides, everywhere.
+  for (int unit = kPieceBytes / side.bytes; unit > 1 && stream.unit == 1; unit /= 2) {
+    bool whole = side.strides[last] == 1 && side.offset % unit == 0 && tile[last] % unit == 0 &&
+                 extents[last] % unit == 0;
+    for (int d = 0; d < last; ++d) whole = whole && side.strides[d] % unit == 0;
+    if (whole) stream.unit = unit;
+  }
+  BoxOrder written{{}, tile, -1, 1};
+  for (int d = last; d >= 0; --d) written.order.push_back(d);
+  TileStreamChoice best;
+  int64_t fewest = INT64_MAX;
+  for (int64_t pad = 0; pad < kPads; ++pad) {
+    int64_t have = span;
+    lines = 1;
+    for (int k = stream.line; k < rank; ++k) {
+      const int d = stream.order[k];
+      const int64_t least = have + piece - 1 + (k == stream.line ? pad * piece : 0);
+      const int64_t wanted = ((side.strides[d] - least) % piece + piece) % piece;
+      stream.place[d] = least + wanted;
+      have += (tile[d] - 1) * stream.place[d];
+      lines *= tile[d];
+    }
+    const int64_t passes =
+        lines * ((line + 2 * (piece - 1)) / piece) * kPieceBytes / (kBanks * kWordBytes) +
+        (choice.run > 0 ? LinePasses(stream, written, choice, side.bytes)
+                        : SidePasses(stream, written, choice.write,
+                                     std::min(stream.unit, choice.write), 1, side.bytes));
+    if (passes >= fewest) continue;
+    fewest = passes;
+    best = stream;
+  }
+  stream = best;
+  return fewest;
+}
+
+int PackOf(const Side& side, const std::vector<int64_t>& tile, int vector) {
+  const int last = static_cast<int>(tile.size()) - 1;
+  if (side.bytes >= kWordBytes || tile[last] % (kWordBytes / side.bytes) != 0) return 1;
+  int64_t before = 1;
+  for (int d : side.order) {
+    if (d == last) break;
+    before *= tile[d];
+  }
+  return before > 1 && before % vector == 0 ? kWordBytes / side.bytes : 1;
+}
+
+}  // namespace warpsmith::kernels
