@@ -46,10 +46,22 @@ class Checkout {
     options.directory = path_.string();
     return options;
   }
+  // The same of the folder of files, without KernelBench's names.
+  ImportOptions modules() const {
+    ImportOptions modules = options();
+    modules.directory += "/KernelBench/level1";
+    return modules;
+  }
 
  private:
   const fs::path path_;
 };
+
+bool NoPython(const ImportOptions& options) {
+  if (!options.python.empty()) return false;
+  WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
+  return true;
+}
 
 TEST_CASE("what to import must be there", "[import]") {
   const Checkout checkout;
@@ -89,10 +101,7 @@ TEST_CASE("what to import must be there", "[import]") {
 TEST_CASE("one problem that cannot be imported does not stop the others", "[import]") {
   const Checkout checkout;
   const ImportOptions options = checkout.options();
-  if (options.python.empty()) {
-    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
-    return;
-  }
+  if (NoPython(options)) return;
   checkout.Add("1_Relu_of_x.py", "return torch.relu(x)", "[torch.rand(65536, 393216) * 2 - 1]");
   checkout.Add("2_Product.py", "return x @ x", "[torch.rand(3, 3)]");
   checkout.Add("3_Raises.py", "raise ValueError('no')", "[torch.rand(3)]");
@@ -177,12 +186,8 @@ TEST_CASE("graphs of several workloads become one text", "[import]") {
 
 TEST_CASE("a file of several workloads is one problem", "[import]") {
   const Checkout checkout;
-  ImportOptions options = checkout.options();
-  options.directory += "/KernelBench/level1";
-  if (options.python.empty()) {
-    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
-    return;
-  }
+  const ImportOptions options = checkout.modules();
+  if (NoPython(options)) return;
   const std::string several = "[torch.rand(R, 4)]\nWORKLOADS = {'a': {'R': 3}, 'b': {'R': 70}}\n";
   checkout.Add("scaled.py", "return x * 2", several + "get_inputs = lambda R: [torch.rand(R, 4)]");
   checkout.Add("differs.py", "return x * 2 if x.shape[0] < 9 else x + 1",
@@ -207,8 +212,9 @@ TEST_CASE("a file of several workloads is one problem", "[import]") {
   CHECK(set.problems(1).workloads(1).dims().at("R") == 70);
   REQUIRE(imported->skipped.size() == 1);
   CHECK_THAT(imported->skipped[0], Catch::StartsWith("differs: workloads 'a' and 'b' give graphs"));
-  options.only = "scaled,missing";
-  CHECK(ImportModules(options).status().code() == absl::StatusCode::kNotFound);
+  ImportOptions missing = options;
+  missing.only = "scaled,missing";
+  CHECK(ImportModules(missing).status().code() == absl::StatusCode::kNotFound);
 }
 
 TEST_CASE("the order of axes is what the strides say, the same for all workloads", "[import]") {
@@ -255,12 +261,8 @@ TEST_CASE("the order of axes is what the strides say, the same for all workloads
 
 TEST_CASE("outputs are stored as PyTorch's tensors lie in memory", "[import]") {
   const Checkout checkout;
-  ImportOptions options = checkout.options();
-  options.directory += "/KernelBench/level1";
-  if (options.python.empty()) {
-    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
-    return;
-  }
+  const ImportOptions options = checkout.modules();
+  if (NoPython(options)) return;
   struct Case {
     const char* forward;
     std::vector<AxisOrder> orders;  // none: all outputs are row major
@@ -316,12 +318,8 @@ TEST_CASE("outputs are stored as PyTorch's tensors lie in memory", "[import]") {
 
 TEST_CASE("what a file says of its workloads is checked", "[import]") {
   const Checkout checkout;
-  ImportOptions options = checkout.options();
-  options.directory += "/KernelBench/level1";
-  if (options.python.empty()) {
-    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
-    return;
-  }
+  const ImportOptions options = checkout.modules();
+  if (NoPython(options)) return;
   struct Case {
     const char* workloads;
     const char* get_inputs;
@@ -383,10 +381,7 @@ TEST_CASE("inputs are drawn as the file draws them, near enough", "[import]") {
   };
   const Checkout checkout;
   const ImportOptions options = checkout.options();
-  if (options.python.empty()) {
-    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
-    return;
-  }
+  if (NoPython(options)) return;
   std::string inputs;
   for (const auto& [code, text] : draws) inputs += std::string(inputs.empty() ? "[" : ", ") + code;
   checkout.Add("1_Draws.py", "return x + 1", inputs + "]");

@@ -1,21 +1,15 @@
-// States that are updated: in place, only where they change, and with products rounded as where
-// every operation is a kernel of its own.
-#include <catch2/catch.hpp>
+// States that are updated: in place, only where they change, by the pass that reads them, and with
+// products rounded as where every operation is a kernel of its own.
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
 
 #include "absl/strings/match.h"
-#include "worker/codegen/run_and_compare.h"
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/testing.h"
 
 namespace warpsmith::codegen {
 namespace {
-
-using Lines = std::vector<std::string>;
-
-graph::Graph ParseOrDie(const Lines& lines) {
-  auto graph = graph::Parse(lines, {});
-  INFO(graph.status().message());
-  REQUIRE(graph.ok());
-  return *graph;
-}
 
 TEST_CASE("what a state keeps is not touched", "[codegen]") {
   const struct {
@@ -118,6 +112,122 @@ TEST_CASE("products are rounded before they are added where a state or a decisio
       REQUIRE(plan.status().message() == "");
       CHECK(absl::StrContains(plan->source(), "ws::product(") == separate);
       CHECK(RunAndCompare(graph, schedule, 3).message() == "");
+    }
+  }
+}
+
+// The last strips of an axis are moved back over the ones before: what two threads compute may not
+// be updated in place.
+TEST_CASE("a state that strips of windows update", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input x: f32[3, 60, 90] ~ normal", "state s: f32[3, 58, 87] ~ normal",
+                  "u: f32[r: 3, h: 58, c: 87] = max[p: 3, q: 4](x[r, h + p, c + q])",
+                  "now: f32[r: 3, h: 58, c: 87] = s[r, h, c] * 0.5 + u[r, h, c]",
+                  "z: f32[r: 3] = s[r, 0, 0]", "output z", "update s = now"});
+  for (int bytes : {4, 8}) {
+    v1::Schedule schedule;
+    schedule.add_groups()->add_roots("z");
+    v1::Group* windows = schedule.add_groups();
+    windows->add_roots("now");
+    windows->mutable_window()->set_vector_bytes(bytes);
+    windows->mutable_window()->set_outputs(4);
+    Check(graph, schedule, 1);
+  }
+}
+
+// A step of an optimiser: what the next forward reads is made of what the update writes, at the
+// same place.
+TEST_CASE("states that a kernel updates where it reads them need no copies", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input g: bf16[1000] ~ normal", "state p: f32[1000] ~ normal",
+                  "state m: f32[1000] ~ normal", "nm: f32[i: 1000] = m[i] * 0.9 + f32(g[i]) * 0.1",
+                  "np: f32[i: 1000] = p[i] * 0.99 - nm[i] * 0.01", "w: bf16[i: 1000] = bf16(np[i])",
+                  "output w", "update p = np", "update m = nm"});
+  const v1::Schedule schedule = DefaultSchedule(graph, Target{});
+  CHECK(schedule.groups_size() == 1);
+  const auto plan = Lower(graph, schedule, Target{});
+  REQUIRE(plan.status().message() == "");
+  CHECK(plan->steps_size() == 1);
+  CHECK(plan->buffers_size() == 4);
+  Check(graph, schedule, 1);
+  // Another element of it is read: the new values have a place of their own.
+  const graph::Graph shifted =
+      ParseOrDie({"state p: f32[1000] ~ normal", "np: f32[i: 1000] = p[i] * 0.99",
+                  "w: f32[i: 1000] = np[i] + p[999 - i]", "output w", "update p = np"});
+  const v1::Schedule both = DefaultSchedule(shifted, Target{});
+  CHECK(Lower(shifted, both, Target{})->steps_size() > both.groups_size());
+  Check(shifted, both, 1);
+}
+
+// What is stored first may be what the next root reads, in every skeleton that has rows.
+TEST_CASE("a state that another root of its row reads", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input x: f32[24, 64] ~ normal", "state p: f32[24] ~ normal",
+                  "np: f32[r: 24] = sum[k: 64](x[r, k])", "w: f32[r: 24] = p[r] * 2 + np[r]",
+                  "output w", "update p = np"});
+  for (const char* skeleton : {"map {}", "rows {}", "fold {}"}) {
+    v1::Schedule schedule;
+    v1::Group& group = *schedule.add_groups();
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(
+        absl::StrCat("roots: ['np', 'w'] ", skeleton), &group));
+    INFO(skeleton);
+    Check(graph, schedule, 1);
+  }
+}
+
+// What needs no result of a stage is written while the stage reads, so that rows and columns of it
+// can be cut over blocks, and states be updated in place.
+TEST_CASE("elements are written by the pass that reduces them", "[codegen]") {
+  struct {
+    const char* what;
+    Lines graph;
+    std::vector<std::string> knobs;
+    size_t launches;
+    bool in_place;
+  } const cases[] = {
+      {"a step of an optimiser and its norm",
+       {"input g: bf16[1000] ~ normal", "state p: bf16[1000] ~ normal",
+        "state m: f32[1000] ~ normal",
+        "np: bf16[i: 1000] = bf16(f32(p[i]) - 0.1 * (m[i] + f32(g[i])))",
+        "nm: f32[i: 1000] = 0.9 * m[i] + f32(g[i])", "d: f32[i: 1000] = f32(np[i]) - f32(p[i])",
+        "s: f32[] = sum[i: 1000](d[i] * d[i])", "output s", "update p = np", "update m = nm"},
+       {"rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 4 meeting: "
+        "MEETING_SECOND_PASS }"},
+       2,
+       true},
+      {"a gradient and the sum of its rows",
+       {"input x: f32[300, 40] ~ normal", "y: f32[r: 300, c: 40] = max(x[r, c], 0)",
+        "b: f32[c: 40] = sum[r: 300](max(x[r, c], 0))", "output y, b"},
+       {"columns { split: 3 }", "columns { split: 1 register_vectors: 2 }", ""},
+       2,
+       false},
+      {"rows that share a block, the last one short of company",
+       {"state x: f32[13, 24] ~ normal", "y: f32[r: 13, k: 24] = x[r, k] * 2 + 1",
+        "s: f32[r: 13] = sum[k: 24](x[r, k])", "output s", "update x = y"},
+       {"rows { block_threads: 32 threads_per_row: 4 }",
+        "rows { block_threads: 32 threads_per_row: 32 }"},
+       1,
+       false},
+  };
+  for (const auto& c : cases) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    for (size_t k = 0; k < c.knobs.size(); ++k) {
+      v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+      REQUIRE(schedule.groups_size() == 1);
+      v1::Group knobs;
+      REQUIRE(google::protobuf::TextFormat::ParseFromString(c.knobs[k], &knobs));
+      schedule.mutable_groups(0)->MergeFrom(knobs);
+      INFO(c.what << ", " << c.knobs[k]);
+      const auto plan = Lower(graph, schedule, TestTarget());
+      INFO(plan.status().message());
+      REQUIRE(plan.ok());
+      if (k == 0) {
+        const auto launches = std::count_if(plan->steps().begin(), plan->steps().end(),
+                                            [](const v1::Step& step) { return step.has_launch(); });
+        CHECK(static_cast<size_t>(launches) == c.launches);
+        if (c.in_place) CHECK(plan->steps_size() == launches);  // nothing is copied
+      }
+      Check(graph, schedule, static_cast<int>(k) + 1);
     }
   }
 }

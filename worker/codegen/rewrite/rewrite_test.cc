@@ -1,13 +1,9 @@
-#include <catch2/catch.hpp>
-
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "worker/codegen/run_and_compare.h"
+#include "worker/codegen/testing.h"
 
 namespace warpsmith::codegen {
 namespace {
-
-using Lines = std::vector<std::string>;
 
 TEST_CASE("single_pass_variance finds what is a variance and nothing else", "[rewrite]") {
   const Lines head = {"input x: f32[6, 40] ~ normal(5, 2)", "input z: f32[6, 40] ~ normal",
@@ -153,6 +149,20 @@ TEST_CASE("nodes that compute the same are computed once", "[rewrite]") {
     INFO(status.message());
     CHECK(status.ok());
   }
+}
+
+// A softmax over scores and a sink behind them: the concatenation needs no memory of its own.
+TEST_CASE("first schedules have the rewrites that cost no accuracy where they save time",
+          "[rewrite]") {
+  const graph::Graph graph = ParseOrDie(
+      {"input x: f32[64, 3000] ~ normal", "input sink: f32[64] ~ normal",
+       "z: f32[r: 64, c: 3001] = select(c < 3000, x[r, c], sink[r])",
+       "m: f32[r: 64] = max[c: 3001](z[r, c])", "s: f32[r: 64] = sum[c: 3001](exp(z[r, c] - m[r]))",
+       "y: f32[r: 64, c: 3000] = exp(x[r, c] - m[r]) / s[r]", "output y"});
+  const v1::Schedule schedule = FirstSchedule(graph, Target{});
+  CHECK(schedule.rewrites_size() == 1);
+  CHECK(schedule.groups_size() == 1);
+  Check(graph, FirstSchedule(graph, TestTarget()), 1);
 }
 
 }  // namespace

@@ -1,26 +1,15 @@
 // Means and the squares around them in one meeting, on the host device against the oracle.
 #include <google/protobuf/text_format.h>
 
-#include <catch2/catch.hpp>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/graph/graph.h"
-#include "worker/codegen/run_and_compare.h"
+#include "worker/codegen/testing.h"
 
 namespace warpsmith::codegen {
 namespace {
-
-using Lines = std::vector<std::string>;
-
-graph::Graph ParseOrDie(const Lines& lines) {
-  auto graph = graph::Parse(lines, {});
-  INFO(absl::StrJoin(lines, "\n") << "\n" << graph.status().message());
-  REQUIRE(graph.ok());
-  return *graph;
-}
 
 // A layer norm of R rows of K elements; `x` is its input's line after the type and shape, `v` what
 // is normalised.
