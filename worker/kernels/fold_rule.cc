@@ -36,6 +36,7 @@ constexpr int kPieceBytes = 16, kReservedShared = 1 << 10;
 // memory, or where vectors would go through shared memory as well.
 constexpr double kFullVectors = 0.72, kMostLoad = 1.1;
 constexpr int kLongSums = 4, kFewAccumulators = 16, kManyOutputs = 8;
+constexpr int64_t kManySteps = 16;
 constexpr double kFullWaves = 0.92;  // of the blocks' last wave and those before it together
 
 // Whether vectors of that many elements divide every line and where it begins.
@@ -247,18 +248,23 @@ FoldChoice StagedChoice(const FoldProblem& problem, const FoldKnobs& knobs, int 
   return choice;
 }
 
+// The least access by which outputs side by side are summed up in that many steps: the fewer, the
+// more of what is moved are outputs.
+int LeastAccess(int64_t steps) {
+  return steps <= kLongSums ? kWordBytes : steps <= kManySteps ? kPieceBytes / 2 : kPieceBytes;
+}
+
 // Whether vectors keep up with memory: hardly a thread without work, accesses of 8 bytes along one
 // line or of several small elements and else of 16, and sums long enough that it does not count
-// what ends them. Outputs side by side cost little to end, and where they are most of what is
-// moved, narrower accesses do as well.
+// what ends them, which outputs side by side need not be.
 bool VectorsSuit(const FoldProblem& problem, const Candidate& best, const FoldChoice& choice) {
-  const int access = best.vector * problem.bytes;
-  if (best.used < kFullVectors || best.vector * best.vectors > kFewAccumulators) return false;
-  const bool line = Product(best.box) == best.box.back();
-  if (line && problem.axes.back().kept)
-    return access >= (choice.steps <= kLongSums ? kWordBytes : kPieceBytes / 2);
+  const int access = best.vector * problem.bytes, sums = best.vector * best.vectors;
+  if (best.used < kFullVectors || sums > kFewAccumulators) return false;
+  const bool line = Product(best.box) == best.box.back(), kept = problem.axes.back().kept;
+  if (line && kept && choice.steps <= kManySteps)
+    return sums <= kFewAccumulators / 2 && access >= LeastAccess(choice.steps);
   const bool several = best.vector >= kLongSums && best.unroll >= kLongSums;
-  return access >= (line || several ? kPieceBytes / 2 : kPieceBytes) &&
+  return access >= ((line && !kept) || several ? kPieceBytes / 2 : kPieceBytes) &&
          choice.steps / choice.split >= kLongSums * choice.unroll;
 }
 
@@ -289,7 +295,8 @@ absl::StatusOr<FoldChoice> ChooseFold(const FoldProblem& problem, const FoldKnob
 bool WantsFewThreads(const FoldChoice& choice) {
   int64_t outputs = 1;
   for (size_t d = 0; d < choice.box.size(); ++d) outputs *= choice.axes[d].kept ? choice.box[d] : 1;
-  return choice.staging.stages > 1 && outputs >= kManyOutputs * choice.threads;
+  return choice.steps > kManySteps && choice.staging.stages > 0 &&
+         outputs >= kManyOutputs * choice.threads;
 }
 
 const char* FoldFunction(const FoldChoice& choice) {

@@ -160,6 +160,7 @@ TEST_CASE("a fold is staged where vectors would be narrow or sums short") {
       {"short rows", {40000000, 12}, {true, false}, 2, true},
       {"few sums of each of many", {900000, 5, 115}, {true, false, true}, 2, true},
       {"columns that begin anywhere", {20000, 24801}, {false, true}, 2, true},
+      {"columns that pairs divide", {32568, 6518}, {false, true}, 4, true},
       {"outputs as many as elements", {3, 170000002}, {false, true}, 2, false},
   };
   for (const auto& one : cases) {
