@@ -1,0 +1,200 @@
+// What is told of a candidate beside its verdict, and what goes wrong in that.
+#include <sys/socket.h>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "worker/judge/channel.h"
+#include "worker/judge/court.h"
+#include "worker/judge/server.h"
+
+namespace warpsmith::judge {
+namespace {
+
+// The host device, whose profiling fails as the test wants.
+class FailingProfile : public device::Device {
+ public:
+  using Memory = device::Memory;
+  using Program = device::Program;
+  absl::Status launches, counters;  // how the next call fails, if it does
+
+  const device::DeviceInfo& info() const override { return device_->info(); }
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(int64_t bytes) override {
+    return device_->Allocate(bytes);
+  }
+  int64_t allocated_bytes() const override { return device_->allocated_bytes(); }
+  void LimitMemory(int64_t bytes) override { device_->LimitMemory(bytes); }
+  absl::StatusOr<int64_t> FreeBytes() override { return device_->FreeBytes(); }
+  absl::Status Write(Memory& to, const void* from, int64_t bytes, int64_t offset) override {
+    return device_->Write(to, from, bytes, offset);
+  }
+  absl::Status Read(const Memory& from, void* to, int64_t bytes, int64_t offset) override {
+    return device_->Read(from, to, bytes, offset);
+  }
+  absl::Status Fill(Memory& memory, uint32_t pattern) override {
+    return device_->Fill(memory, pattern);
+  }
+  absl::Status Copy(const Memory& from, Memory& to, int64_t bytes) override {
+    return device_->Copy(from, to, bytes);
+  }
+  absl::Status CopyFromForeign(const std::string& handle, int64_t offset, Memory& to,
+                               int64_t bytes) override {
+    return device_->CopyFromForeign(handle, offset, to, bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Program>> Load(const v1::Plan& plan,
+                                                const device::Binary& binary) override {
+    return device_->Load(plan, binary);
+  }
+  absl::Status Run(Program& program, absl::Duration limit) override {
+    return device_->Run(program, limit);
+  }
+  absl::StatusOr<double> Time(Program& program, absl::Duration limit,
+                              device::Launching how) override {
+    return device_->Time(program, limit, how);
+  }
+  absl::StatusOr<std::vector<double>> TimeLaunches(Program& program,
+                                                   absl::Duration limit) override {
+    if (!launches.ok()) return launches;
+    return device_->TimeLaunches(program, limit);
+  }
+  absl::StatusOr<std::vector<std::optional<v1::Counters>>> Count(Program& program,
+                                                                 absl::Duration limit) override {
+    if (!counters.ok()) return counters;
+    return device_->Count(program, limit);
+  }
+  absl::Status Settle(absl::Duration limit) override { return device_->Settle(limit); }
+  double SmClockMhz() override { return device_->SmClockMhz(); }
+  absl::StatusOr<graph::Roof> MeasureRoof() override { return device_->MeasureRoof(); }
+
+ private:
+  const std::unique_ptr<device::Device> device_ = *device::MakeDevice("host");
+};
+
+TEST_CASE("what is accepted says where its time goes") {
+  Options options;
+  options.counter_share = 1e9;
+  Court court(options);
+  court.Open("gate");
+  const v1::Plan plan = HonestPlan("gate", kWork);
+  const v1::JudgeVerdict verdict = court.Evaluate({plan});
+  REQUIRE(verdict.verdict() == v1::ACCEPTED);
+  const v1::Profile& profile = verdict.profile();
+  INFO(profile.ShortDebugString());
+  int launches = 0;
+  for (const v1::Step& step : plan.steps()) {
+    if (!step.has_launch()) continue;
+    REQUIRE(launches < profile.kernels_size());
+    CHECK(profile.kernels(launches).entry() == step.launch().entry());
+    CHECK(profile.kernels(launches).us() > 0);
+    CHECK(profile.kernels(launches).workload() == 0);
+    CHECK_FALSE(profile.kernels(launches).has_counters());
+    ++launches;
+  }
+  CHECK(profile.kernels_size() == launches);
+  CHECK(profile.times_by() == "wall clock");
+  CHECK(profile.counters_by().empty());
+  CHECK(profile.counters_missing() == "on the host nothing is counted");
+  // What is not accepted says nothing, and the last incumbent says it once more.
+  CHECK_FALSE(court.Evaluate({HonestPlan("gate", 4 * kWork)}).has_profile());
+  const auto final = court.judge.Finalise();
+  REQUIRE(final.ok());
+  CHECK(final->verdict().profile().kernels_size() == launches);
+}
+
+TEST_CASE("what goes wrong in profiling says nothing of the candidate") {
+  Options options;
+  options.counter_share = 1e9;
+  options.final_pairs = 1;  // nothing is to come of how long it takes
+  auto owned = std::make_unique<FailingProfile>();
+  FailingProfile& device = *owned;
+  Court court(options, nullptr, std::move(owned));
+  court.Open("gate");
+  const v1::Plan plan = HonestPlan("gate", kWork);
+  SECTION("there are no counters") {
+    device.counters = absl::InternalError("CUPTI wants 99 passes");
+    const Judgement judged = court.Judged({plan});
+    INFO(judged.verdict.reason());
+    CHECK(judged.verdict.verdict() == v1::ACCEPTED);
+    CHECK(judged.verdict.profile().kernels_size() > 0);
+    CHECK(judged.verdict.profile().counters_missing() == "CUPTI wants 99 passes");
+    CHECK(court.judge.Finalise().ok());
+    CHECK_FALSE(court.judge.lost());
+  }
+  SECTION("nothing can be told of its kernels") {
+    device.launches = absl::InternalError("no events");
+    const Judgement judged = court.Judged({plan});
+    INFO(judged.verdict.reason());
+    CHECK(judged.verdict.verdict() == v1::ACCEPTED);
+    CHECK(absl::StrContains(judged.verdict.profile().counters_missing(), "no events"));
+    CHECK_FALSE(judged.fatal);
+    const auto final = court.judge.Finalise();
+    REQUIRE(final.ok());
+    CHECK(final->verdict().verdict() == v1::ACCEPTED);
+    CHECK(final->verdict().times().graph_us() > 0);
+    CHECK_FALSE(court.judge.lost());
+  }
+  SECTION("it loses the device") {
+    device.counters = GENERATE(absl::AbortedError("CUPTI RangeDisable"),
+                               absl::DeadlineExceededError("the plan ran longer than 1s"));
+    const Judgement judged = court.Judged({plan});
+    CHECK(judged.verdict.verdict() == v1::JUDGE_FAILED);
+    CHECK(absl::StrContains(judged.verdict.reason(), std::string(device.counters.message())));
+    CHECK(judged.fatal);
+    CHECK(court.judge.lost());
+  }
+  SECTION("it loses the device at the end, and the final is whole") {
+    REQUIRE(court.Evaluate({plan}).verdict() == v1::ACCEPTED);
+    device.counters = absl::AbortedError("CUPTI RangeDisable");
+    const auto final = court.judge.Finalise();
+    REQUIRE(final.ok());
+    CHECK(final->verdict().verdict() == v1::ACCEPTED);
+    CHECK(final->verdict().times().graph_us() > 0);
+    CHECK(final->verdict().profile().kernels_size() > 0);
+    CHECK(absl::StrContains(final->verdict().profile().counters_missing(), "CUPTI RangeDisable"));
+    CHECK(court.judge.lost());
+  }
+}
+
+TEST_CASE("a final that lost the device is answered before the judge ends") {
+  Options options;
+  options.counter_share = 0;  // counters at the end alone
+  options.final_pairs = 1;
+  auto owned = std::make_unique<FailingProfile>();
+  owned->counters = absl::AbortedError("CUPTI RangeDisable");
+  Court court(options, nullptr, std::move(owned));
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  Channel worker(ends[0]), judge(ends[1]);
+  v1::JudgeRequest open, evaluate, finalise;
+  *open.mutable_open()->mutable_problem() = CheatProblem("gate");
+  *evaluate.mutable_evaluate()->add_plans() = court.Compile(HonestPlan("gate", kWork));
+  finalise.mutable_finalise();
+  for (const v1::JudgeRequest& request : {open, evaluate, finalise}) {
+    REQUIRE(worker.Send(request).ok());
+  }
+  CHECK(Serve(judge, court.judge) == kExitDeviceLost);
+  v1::JudgeReply opened, judged, last;
+  for (v1::JudgeReply* reply : {&opened, &judged, &last}) {
+    REQUIRE(worker.Receive(reply, absl::Now() + absl::Seconds(10)).ok());
+  }
+  CHECK_FALSE(judged.exiting());
+  CHECK(judged.verdict().verdict() == v1::ACCEPTED);
+  CHECK(last.exiting());
+  CHECK(last.error().empty());
+  CHECK(last.final().verdict().verdict() == v1::ACCEPTED);
+}
+
+TEST_CASE("counters are not read where that costs too much, but for the last incumbent") {
+  Options options;
+  options.counter_share = 0;
+  Court court(options);
+  court.Open("gate");
+  const v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", kWork)});
+  REQUIRE(verdict.verdict() == v1::ACCEPTED);
+  CHECK(absl::StrContains(verdict.profile().counters_missing(), "more than 0 % of"));
+  const auto final = court.judge.Finalise();
+  REQUIRE(final.ok());
+  CHECK(final->verdict().profile().counters_missing() == "on the host nothing is counted");
+}
+
+}  // namespace
+}  // namespace warpsmith::judge

@@ -1,0 +1,226 @@
+// Which answers are right.
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "worker/judge/court.h"
+
+namespace warpsmith::judge {
+namespace {
+
+// y = 2x, for two sizes.
+v1::Problem Doubling() {
+  v1::Problem problem;
+  problem.set_name("doubling");
+  for (const char* line : {"input x: f32[N] ~ normal", "y: f32[i: N] = x[i] * 2", "output y"}) {
+    problem.add_graph(line);
+  }
+  for (int64_t n : {1000, 3000}) {
+    v1::Workload* workload = problem.add_workloads();
+    workload->set_name(absl::StrCat("n", n));
+    (*workload->mutable_dims())["N"] = n;
+  }
+  return problem;
+}
+
+TEST_CASE("a plan is right only if it is for every workload") {
+  Court court;
+  v1::JudgeOpen open;
+  *open.mutable_problem() = Doubling();
+  court.Open(open);
+  CHECK(court.Evaluate({DoublingPlan(1000, "2.0f")}).verdict() == v1::REFUSED);
+  v1::JudgeVerdict wrong = court.Evaluate({DoublingPlan(1000, "2.0f"), DoublingPlan(3000, "2.5f")});
+  CHECK(wrong.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(wrong.reason(), "workload 'n3000'"));
+  CHECK(absl::StrContains(wrong.reason(), "output 'y'"));
+  CHECK(absl::StrContains(wrong.reason(), "at [0]"));
+  CHECK(court.Evaluate({DoublingPlan(1000, "2.0f"), DoublingPlan(3000, "2.0f")}).verdict() ==
+        v1::ACCEPTED);
+}
+
+TEST_CASE("what is rounded to a byte may be its neighbour where rounding decides, and rarely") {
+  Court court;
+  court.Open(ProblemOf(
+      "quantise", {"input x: f32[4096] ~ normal(0, 30)",
+                   "q: i8[i: 4096] = i8(min(max(round(x[i] / 0.3), -127), 127))", "output q"}));
+  const auto plan = [](const std::string& value) {
+    v1::Plan quantise = DoublingPlan(4096, "2.0f");
+    quantise.mutable_buffers(1)->set_tensor("q");
+    quantise.mutable_buffers(1)->set_dtype("i8");
+    quantise.mutable_buffers(1)->set_bytes(4096);
+    quantise.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, signed char* q) { int i = "
+        "blockIdx.x * blockDim.x + threadIdx.x; if (i >= 4096) return; float v = rintf(x[i] / "
+        "0.3f); v = v < -127.0f ? -127.0f : v > 127.0f ? 127.0f : v; int c = (int)v; q[i] = ",
+        value, "; }"));
+    return quantise;
+  };
+  const auto often = court.Evaluate({plan("c == 5 ? 4 : c")});
+  CHECK(often.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(often.reason(), "off by one"));
+  CHECK(court.Evaluate({plan("i == 9 ? (c > 0 ? c - 2 : c + 2) : c")}).verdict() == v1::WRONG);
+  const auto rarely = court.Evaluate({plan("i == 9 ? (c > 0 ? c - 1 : c + 1) : c")});
+  INFO(rarely.reason());
+  CHECK(rarely.verdict() == v1::ACCEPTED);
+}
+
+TEST_CASE("a state that is updated with what is rounded to a byte may be its neighbour, too") {
+  Court court;
+  court.Open(ProblemOf("kept", {"input x: f32[4096] ~ normal(0, 30)",
+                                "state q: i8[4096] ~ integers(-9, 9)", "y: f32[i: 4096] = x[i] * 2",
+                                "n: i8[i: 4096] = i8(min(max(round(x[i] / 0.3), -127), 127))",
+                                "output y", "update q = n"}));
+  const auto plan = [](const std::string& value) {
+    v1::Plan kept = DoublingPlan(4096, "2.0f");
+    AddState("q", "i8", 4096, 4096, kept);
+    kept.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, float* y, signed char* q) { int i "
+        "= blockIdx.x * blockDim.x + threadIdx.x; if (i >= 4096) return; y[i] = x[i] * 2.0f; float "
+        "v = rintf(x[i] / 0.3f); v = v < -127.0f ? -127.0f : v > 127.0f ? 127.0f : v; int c = "
+        "(int)v; q[i] = ",
+        value, "; }"));
+    return kept;
+  };
+  const auto often = court.Evaluate({plan("c == 5 ? 4 : c")});
+  CHECK(often.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(often.reason(), "state 'q'"));
+  CHECK(absl::StrContains(often.reason(), "off by one"));
+  const auto rarely = court.Evaluate({plan("i == 9 ? (c > 0 ? c - 1 : c + 1) : c")});
+  INFO(rarely.reason());
+  CHECK(rarely.verdict() == v1::ACCEPTED);
+}
+
+TEST_CASE("an index that a state is updated with is judged by the value it points at, too") {
+  Court court;
+  court.Open(ProblemOf(
+      "crest", {"input x: f32[8, 4096] ~ normal", "state at: i64[8] ~ constant(0)",
+                "v, i: f32[r: 8] = argmax[c: 4096](sin(x[r, c]))", "output v", "update at = i"}));
+  // The last whose value is within so much of the largest.
+  const auto plan = [](const std::string& within) {
+    v1::Plan crest = DoublingPlan(8, "2.0f");
+    crest.mutable_buffers(0)->set_bytes(4 * 8 * 4096);
+    crest.mutable_buffers(1)->set_tensor("v");
+    AddState("at", "i64", 8, 64, crest);
+    crest.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, float* v, long long* at) { int r = "
+        "blockIdx.x * blockDim.x + threadIdx.x; if (r >= 8) return; x += r * 4096; float m = "
+        "sinf(x[0]); for (int c = 1; c < 4096; ++c) if (sinf(x[c]) > m) m = sinf(x[c]); for (int c "
+        "= 0; c < 4096; ++c) if (sinf(x[c]) >= m - m * ",
+        within, ") at[r] = c; v[r] = m; }"));
+    return crest;
+  };
+  const auto far = court.Evaluate({plan("1e-2f")});
+  CHECK(far.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(far.reason(), "state 'at'"));
+  CHECK(absl::StrContains(far.reason(), "the value they point at"));
+  const auto near = court.Evaluate({plan("2e-5f")});
+  INFO(near.reason());
+  CHECK(near.verdict() == v1::ACCEPTED);
+}
+
+TEST_CASE("on other inputs an answer of 16 bits may round the other way") {
+  Court court;
+  court.Open(ProblemOf("third", {"input x: f32[4096] ~ normal",
+                                 "y: bf16[i: 4096] = bf16(x[i] * 0.3333333)", "output y"}));
+  // Rounds x by fp32's bits: a little more makes some round up that the reference rounds down.
+  const auto plan = [](const std::string& factor) {
+    v1::Plan third = DoublingPlan(4096, "2.0f");
+    third.mutable_buffers(1)->set_dtype("bf16");
+    third.mutable_buffers(1)->set_bytes(8192);
+    third.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, unsigned short* y) { int i = "
+        "blockIdx.x * blockDim.x + threadIdx.x; if (i >= 4096) return; float v = x[i] * 0.3333333f "
+        "* ",
+        factor,
+        "; unsigned u = __float_as_uint(v); y[i] = (unsigned short)((u + 0x7fffu + ((u >> 16) & "
+        "1u)) >> 16); }"));
+    return third;
+  };
+  const auto near = court.Evaluate({plan("1.0003f")});
+  INFO(near.reason());
+  CHECK(near.verdict() == v1::ACCEPTED);
+  const auto far = court.Evaluate({plan("1.03f")});
+  INFO(far.reason());
+  CHECK(far.verdict() != v1::ACCEPTED);
+  CHECK(far.verdict() != v1::SLOWER);
+}
+
+// A module whose answers are off by up to `error` of their rms, and known to be.
+class Rough : public oracle::Oracle {
+ public:
+  Rough(std::unique_ptr<oracle::Oracle> oracle, double error)
+      : oracle_(std::move(oracle)), error_(error) {}
+  std::string name() const override { return "rough"; }
+  absl::StatusOr<oracle::Case> Draw(device::Device& device, uint64_t seed,
+                                    oracle::Variation variation) override {
+    auto drawn = oracle_->Draw(device, seed, variation);
+    if (!drawn.ok()) return drawn;
+    device::Memory& memory = *drawn->answers[0];
+    std::vector<float> values(memory.bytes() / sizeof(float));
+    if (auto status = device.Read(memory, values.data(), memory.bytes()); !status.ok())
+      return status;
+    double squares = 0;
+    for (float value : values) squares += value * value;
+    const double rms = std::sqrt(squares / static_cast<double>(values.size()));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] += static_cast<float>(error_ * rms * std::sin(i));
+    if (auto status = device.Write(memory, values.data(), memory.bytes()); !status.ok())
+      return status;
+    drawn->reference.clear();
+    drawn->AddReference({error_, error_ / 2, error_});
+    return drawn;
+  }
+  int64_t WorkingBytes() const override { return oracle_->WorkingBytes(); }
+  absl::StatusOr<v1::BaselineReport> TimeBaselines(device::Device& device) override {
+    return oracle_->TimeBaselines(device);
+  }
+
+ private:
+  const std::unique_ptr<oracle::Oracle> oracle_;
+  const double error_;
+};
+
+TEST_CASE("who is nearer to the truth than the reference may miss the tolerance with it") {
+  const double error = GENERATE(1e-3, 1e-6);  // of answers around 1, tolerance 1e-4
+  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<Rough>(std::move(native), error);
+  });
+  court.Open(ProblemOf(
+      "rough", {"input x: f32[100000] ~ normal", "y: f32[i: 100000] = x[i] * 2", "output y"}));
+  const auto plan = [](const std::string& value) {
+    v1::Plan twice = DoublingPlan(100000, "2.0f");
+    twice.set_source(absl::StrCat(
+        "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
+        "blockDim.x + threadIdx.x; if (i < 100000) y[i] = ",
+        value, "; }"));
+    return twice;
+  };
+  const auto exact = court.Evaluate({plan("x[i] * 2.0f")});
+  INFO(exact.reason());
+  CHECK(exact.verdict() == v1::ACCEPTED);
+  // As far off as the reference, in another direction, is further from the truth in places.
+  CHECK(court.Evaluate({plan("x[i] * 2.004f")}).verdict() == v1::WRONG);
+  // One element, where no sample may have looked.
+  CHECK(court.Evaluate({plan("x[i] * 2.0f + (i == 77777 ? 0.01f : 0.0f)")}).verdict() == v1::WRONG);
+}
+
+TEST_CASE("a state that the problem only reads stays as it is") {
+  Court court;
+  v1::JudgeOpen open;
+  v1::Problem& problem = *open.mutable_problem() = CheatProblem("running");
+  problem.mutable_graph()->RemoveLast();  // update mean = next
+  court.Open(open);
+  v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("running", 0)});  // which updates it
+  INFO(verdict.ShortDebugString());
+  CHECK(verdict.verdict() == v1::WRONG);
+  CHECK(absl::StrContains(verdict.reason(), "state 'mean'"));
+  v1::Plan reads = HonestPlan("running", 0);
+  reads.set_source(
+      absl::StrReplaceAll(reads.source(), {{"mean[i] = 0.5f * mean[i] + 0.5f * x[i];", ""}}));
+  verdict = court.Evaluate({reads});
+  INFO(verdict.ShortDebugString());
+  CHECK(verdict.verdict() == v1::ACCEPTED);
+}
+
+}  // namespace
+}  // namespace warpsmith::judge
