@@ -22,6 +22,7 @@ class Generator : public RandomViews {
     pool_.push_back(NewInput(RandomShape(), type_));
     const int64_t moves = dice_.Between(1, options_.max_moves);
     for (int64_t m = 0; m < moves; ++m) Move();
+    if (options_.both_ways) BothWays(PickValue());
     if (options_.states) UpdateStates();
     ChooseOutputs();
     return Prune(graph_);
@@ -279,6 +280,41 @@ class Generator : public RandomViews {
     const Term mean = Scale(Kept(square, split), 1 / count);
     const ExprPtr r = Unary(Op::kRsqrt, Add(mean.e, Const(mean.e->type, 0.01)));
     Keep(Map(shape, Stored({Mul(outer.e, r), 20, false})));
+  }
+
+  // Along its last axes or two, over some of the others with or without what the rows gave, and a
+  // map over everything.
+  void BothWays(const Value& x) {
+    const Shape shape = ShapeOf(x);
+    if (shape.size() < 2) return BothWays(Expanded(x));
+    const size_t rank = shape.size(), along = rank > 2 && dice_.OneIn(3) ? 2 : 1;
+    Chosen row(rank, false), over(rank, false);
+    for (size_t a = 0; a < rank; ++a) (a < rank - along ? over : row)[a] = true;
+    if (dice_.OneIn(3)) over[dice_.Below(rank - along)] = rank - along == 1;
+    const Value sums = ReduceAxes(x, row);
+    const Split rows = SplitBy(shape, row), columns = SplitBy(shape, over);
+    for (int64_t totals = dice_.Between(1, 2); totals > 0; --totals) {
+      Term term = At(x, columns.indexes);
+      std::vector<ExprPtr> own(columns.indexes.begin(), columns.indexes.end() - along);
+      if (dice_.OneIn(2) && Computed(TypeOf(sums)) == term.e->type)
+        term = RandomBinary(dice_, term, At(sums, own));
+      const bool largest = dice_.OneIn(4);
+      const Value total =
+          Reduce(largest ? Combiner::kMax : Combiner::kSum, columns.kept, columns.reduced, term);
+      if (dice_.OneIn(2)) {
+        Map(columns.kept, Stored(RandomUnary(dice_, At(total, Variables(0, columns.kept.size())))));
+      }
+    }
+    if (dice_.OneIn(4) || Computed(TypeOf(sums)) != Computed(TypeOf(x))) return;
+    Map(shape, Stored(RandomBinary(dice_, At(x, Variables(0, rank)), At(sums, rows.kept_indexes))));
+  }
+
+  // x along new axes, so that it has two at least.
+  Value Expanded(const Value& x) {
+    Shape shape = ShapeOf(x);
+    const std::vector<ExprPtr> own = Variables(static_cast<int>(2 - shape.size()), shape.size());
+    while (shape.size() < 2) shape.insert(shape.begin(), dice_.Between(2, 8));
+    return Map(shape, At(x, own));
   }
 
   void ArgReduce(const Value& x, const Chosen& chosen) {

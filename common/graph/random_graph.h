@@ -24,6 +24,8 @@ struct RandomGraphOptions {
   // Most axes have one extent, and axes of equal extent change places: sizes agree that mean
   // nothing.
   bool equal_extents = false;
+  // After all other moves a tensor is reduced along its rows and over them, as backward passes do.
+  bool both_ways = false;
 };
 
 // The same seed and options give the same graph.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "worker/codegen/codegen.h"
 #include "worker/device/device.h"
@@ -49,6 +50,22 @@ std::vector<Corner> Corners() {
                  absl::StrCat("y: f32[r: ", rows, ", c: ", k, "] = (x[r, c] - t[r] / ", k,
                               ") * rsqrt(q[r] / ", k, " + 1e-5) * w[c]"),
                  "output y"};
+  };
+  auto norm_backward = [](int64_t rows, int64_t k, const char* type) {
+    Lines lines;
+    for (const char* line :
+         {"input dy: @T[@R, @K] ~ normal", "input x: @T[@R, @K] ~ normal",
+          "input mean: f32[@R] ~ normal", "input rstd: f32[@R] ~ uniform(0.5, 1.5)",
+          "param w: @T[@K] ~ normal", "h: f32[r: @R, c: @K] = (f32(x[r, c]) - mean[r]) * rstd[r]",
+          "g: f32[r: @R, c: @K] = f32(dy[r, c]) * f32(w[c])", "a: f32[r: @R] = sum[c: @K](g[r, c])",
+          "b: f32[r: @R] = sum[c: @K](g[r, c] * h[r, c])",
+          "dx: @T[r: @R, c: @K] = @T(rstd[r] * (g[r, c] - (a[r] + h[r, c] * b[r]) / @K))",
+          "dw: f32[c: @K] = sum[r: @R](f32(dy[r, c]) * h[r, c])",
+          "db: f32[c: @K] = sum[r: @R](f32(dy[r, c]))", "output dx, dw, db"}) {
+      lines.push_back(absl::StrReplaceAll(
+          line, {{"@T", type}, {"@R", absl::StrCat(rows)}, {"@K", absl::StrCat(k)}}));
+    }
+    return lines;
   };
   const Lines total = {"input x: f32[268435456] ~ normal", "t: f32 = sum[k: 268435456](abs(x[k]))",
                        "output t"};
@@ -117,6 +134,16 @@ std::vector<Corner> Corners() {
         "rows { block_threads: 512 threads_per_row: 512 blocks_per_row: 128 meeting: "
         "MEETING_COUNTER blocks_per_sm: 1 register_vectors: 7 shared_vectors: 9 rows_at_once: 2 "
         "}"}},
+      {"gradients of a norm of fp32",
+       norm_backward(20480, 2048, "f32"),
+       {"", "precision { accumulator: ACCUMULATOR_F64 }",
+        "rows { block_threads: 512 threads_per_row: 128 blocks_per_sm: 1 }"}},
+      {"gradients of a norm of halves",
+       norm_backward(10240, 8192, "bf16"),
+       {"", "rows { unroll: 1 }"}},
+      {"gradients of a norm of short rows",
+       norm_backward(262144, 128, "f16"),
+       {"", "rows { rows_at_once: 2 }"}},
       {"whole tensor",
        total,
        {"", "precision { accumulator: ACCUMULATOR_F64 }", "rows { unroll: 16 }"}},

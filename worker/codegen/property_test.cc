@@ -21,6 +21,7 @@
 #include <new>
 #include <string_view>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/graph/random_graph.h"
@@ -46,11 +47,15 @@ int FromEnvironment(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
+// A fifth of them as backward passes are, with as few kernels as can be.
+bool BothWays(int number) { return number % 5 == 3; }
+
 graph::Graph GraphOf(int number) {
   graph::RandomGraphOptions options;
   options.states = number % 3 == 0;
   options.scans = number % 5 == 0;
   options.equal_extents = number % 2 == 0;
+  options.both_ways = BothWays(number);
   options.max_elements = number % 8 == 0 ? 4096 : 1024;  // the host is slow
   return graph::RandomGraph(number, options);
 }
@@ -65,7 +70,8 @@ struct Board {
   size_t first = 0;  // of its numbers: those before are done
   size_t at = 0;  // the number it makes trials of; kTogether behind `first` or more: runs them all
   int done = 0, lowered = 0, refused = 0, failed = 0;
-  size_t used = 0;  // of failures
+  int both_ways = 0;  // schedules whose kernels reduce rows and sum over them
+  size_t used = 0;    // of failures
   char now[kNoteBytes];
   char failures[16 * kNoteBytes];
 
@@ -88,10 +94,12 @@ std::vector<Trial> TrialsOf(int number, Board& board) {
   Random random(number);
   board.Note(absl::StrCat("choosing a schedule of graph ", number, "\n",
                           absl::StrJoin(graph::Print(graph), "\n")));
-  const v1::Schedule schedule = RandomSchedule(graph, TestTarget(), random);
+  const v1::Schedule schedule = RandomSchedule(graph, TestTarget(), random, BothWays(number));
   const bool special = number % 4 == 1;
   std::vector<Trial> trials = {{graph, schedule, static_cast<uint64_t>(number), special}};
   const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
+  const auto first = Lower(rewritten, schedule, TestTarget());
+  board.both_ways += first.ok() && absl::StrContains(first->source(), "ws::rows_total<");
   for (int m = 0; m < kMutations; ++m) {
     const v1::Schedule mutated = Mutated(schedule, rewritten, random);
     board.Note(absl::StrCat("lowering a mutated schedule of ", TextOf(number, graph, mutated)));
@@ -243,22 +251,24 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
     wanted += static_cast<int>(worker.numbers.size());
   }
   RunAll(workers);
-  int done = 0, lowered = 0, refused = 0;
+  int done = 0, lowered = 0, refused = 0, both_ways = 0;
   for (const Worker& worker : workers) {
     const Board& board = *worker.board;
     done += board.done;
     lowered += board.lowered;
     refused += board.refused;
+    both_ways += board.both_ways;
     INFO(board.failed << " failures; the first are\n"
                       << std::string_view(board.failures, board.used));
     CHECK(board.failed == 0);
   }
   UNSCOPED_INFO(done << " graphs; mutated schedules: " << lowered << " lowered, " << refused
-                     << " refused");
+                     << " refused; " << both_ways << " sum over rows beside them");
   CHECK(done == wanted);
   if (one == 0) {
     CHECK(lowered > 0);
     CHECK(refused > 0);
+    CHECK(both_ways > 0);
   }
 }
 

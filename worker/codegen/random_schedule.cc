@@ -1,6 +1,7 @@
 #include "worker/codegen/random_schedule.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "worker/codegen/knob/knob.h"
@@ -11,26 +12,31 @@ namespace {
 constexpr int kKnobAttempts = 6;
 constexpr int kRegroupings = 8;
 
-// Joins two groups at the place of the later one. What only the other one reads may become its own
-// business: it is then computed there.
-void Join(v1::Schedule& schedule, const graph::Graph& graph, Random& random) {
-  const int n = schedule.groups_size();
-  if (n < 2) return;
-  int a = random.Below(n), b = random.Below(n);
-  if (a == b) return;
-  if (a > b) std::swap(a, b);
+// Joins group a with b behind it, at the place of b. What only the other one reads may become its
+// own business, if `drops` says so: it is then computed there.
+void JoinInto(v1::Schedule& schedule, const graph::Graph& graph, int a, int b,
+              const std::function<bool()>& drops) {
   v1::Group joined;
   for (int g : {a, b}) {
     for (const std::string& root : schedule.groups(g).roots()) {
       const int tensor = graph.Find(root);
       bool needed = std::count(graph.outputs.begin(), graph.outputs.end(), tensor) > 0;
       for (const graph::Graph::Update& update : graph.updates) needed |= update.value == tensor;
-      if (g == a && !needed && random.OneIn(2)) continue;
+      if (g == a && !needed && drops()) continue;
       joined.add_roots(root);
     }
   }
   *schedule.mutable_groups(b) = joined;
   schedule.mutable_groups()->DeleteSubrange(a, 1);
+}
+
+// Two groups at random.
+void Join(v1::Schedule& schedule, const graph::Graph& graph, Random& random) {
+  const int n = schedule.groups_size();
+  if (n < 2) return;
+  const int a = random.Below(n), b = random.Below(n);
+  if (a == b) return;
+  JoinInto(schedule, graph, std::min(a, b), std::max(a, b), [&] { return random.OneIn(2); });
 }
 
 // Groups at random: node by node at first, then some of them joined.
@@ -40,6 +46,27 @@ v1::Schedule RandomGroups(const graph::Graph& graph, const Target& target, Rando
     v1::Schedule trial = schedule;
     Join(trial, graph, random);
     if (Lower(graph, trial, target).ok()) schedule = trial;
+  }
+  return schedule;
+}
+
+// The first pairs of groups that can be one are, until none is left.
+v1::Schedule Together(const graph::Graph& graph, const Target& target) {
+  v1::Schedule schedule = OpByOpSchedule(graph, target);
+  for (bool joined = true; joined;) {
+    joined = false;
+    for (int b = 1; b < schedule.groups_size() && !joined; ++b) {
+      for (int a = 0; a < b && !joined; ++a) {
+        for (bool all : {false, true}) {
+          if (joined) break;
+          v1::Schedule trial = schedule;
+          JoinInto(trial, graph, a, b, [all] { return !all; });
+          if (!Lower(graph, trial, target).ok()) continue;
+          schedule = trial;
+          joined = true;
+        }
+      }
+    }
   }
   return schedule;
 }
@@ -77,7 +104,8 @@ v1::Group RandomKnobs(const v1::Group& group, const GroupInfo& info, Random& ran
   return g;
 }
 
-v1::Schedule RandomSchedule(const graph::Graph& graph, const Target& target, Random& random) {
+v1::Schedule RandomSchedule(const graph::Graph& graph, const Target& target, Random& random,
+                            bool together) {
   v1::Schedule schedule;
   for (const std::string& rewrite : ApplicableRewrites(graph)) {
     v1::Schedule trial = schedule;
@@ -86,7 +114,8 @@ v1::Schedule RandomSchedule(const graph::Graph& graph, const Target& target, Ran
   }
   const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
   const int kind = random.Below(4);
-  *schedule.mutable_groups() = kind == 0   ? DefaultSchedule(rewritten, target).groups()
+  *schedule.mutable_groups() = together    ? Together(rewritten, target).groups()
+                               : kind == 0 ? DefaultSchedule(rewritten, target).groups()
                                : kind == 1 ? OpByOpSchedule(rewritten, target).groups()
                                            : RandomGroups(rewritten, target, random).groups();
   schedule.mutable_launch()->set_programmatic(random.OneIn(2));

@@ -26,8 +26,10 @@ struct Random {
 v1::Group RandomKnobs(const v1::Group& group, const GroupInfo& info, Random& random);
 
 // A schedule that lowers for `target`: rewrites, groups and knobs at random. `graph` as it was
-// before rewrites. The same random numbers give the same schedule.
-v1::Schedule RandomSchedule(const graph::Graph& graph, const Target& target, Random& random);
+// before rewrites. `together`: in as few groups as can be. The same random numbers give the same
+// schedule.
+v1::Schedule RandomSchedule(const graph::Graph& graph, const Target& target, Random& random,
+                            bool together = false);
 
 // The schedule with some things changed that need not make sense: groups dropped, doubled, in
 // another order, roots that are none, knobs that are not to be had.

@@ -12,7 +12,8 @@ constexpr char kText[] = R"(#include <warpsmith/rows.cuh>
 struct G_@name {
   using Index = int;
   static constexpr int kStages = @stages, kStreamBytes = @bytes;
-  static constexpr bool kEmits = true, kRowOutputs = false, kRagged = false, kEmitReads = true;
+  static constexpr bool kEmits = true, kRowOutputs = false, kRagged = false, kEmitReads = true, kTotals = false;
+  struct Total {};
   const @type* x; const float* weight; const float* bias; @type* y;
   struct Row { const @type* x; @type* y; float mean, scale; };
   template <int V> struct Values { @type s[V]; };

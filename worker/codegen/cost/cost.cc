@@ -18,6 +18,12 @@ constexpr double kUnrolled = 32;
 // What is read again from L2 costs this part of what memory would.
 constexpr double kCachedPart = 0.5;
 
+// Threads of a multiprocessor that keep its share of the memory busy.
+constexpr double kBusyThreads = 512;
+// A small kernel that waits for what the one before has left, beside its launch (measured on an
+// H200).
+constexpr double kLeftSeconds = 3e-6;
+
 // Simple operations of a value, without those that depend on none of `variables`.
 double Steps(ValuePtr value, const Values& values, uint64_t variables,
              std::map<int, double>& memo) {
@@ -74,7 +80,12 @@ Point PointOf(const Analysis& group, const Domain& domain) {
           if (domain.elements() || axis.role != Role::kKept) along |= BitOf(axis.variable);
         }
         std::map<int, double> memo, loops;
-        for (ValuePtr target : TargetsOf(*kernel)) {
+        std::vector<ValuePtr> targets = TargetsOf(*kernel);
+        // What is behind totals is done once, not at each point.
+        for (const Kernel::Root& root : kernel->roots) {
+          if (root.level == Level::kTotals) std::erase(targets, root.value);
+        }
+        for (ValuePtr target : targets) {
           point.steps += Steps(target, *kernel->values, along, memo);
           point.serial = std::max(point.serial, SerialElements(target, *kernel->values, loops));
         }
@@ -124,12 +135,21 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
     bytes += (use.passes - 1) * (1 - use.kept) * points * use.stream_bytes *
              (use.cached ? kCachedPart : 1.0);
   }
-  const bool meets = use.passes > 1 && use.workspace_bytes > 0;
-  const double memory = bytes / target.bytes_per_second * (meets ? kMeetingFactor : 1.0);
+  bytes += 2 * static_cast<double>(use.left_bytes);
+  const bool meets = use.passes > 1 && use.workspace_bytes > use.left_bytes;
+  double memory = bytes / target.bytes_per_second * (meets ? kMeetingFactor : 1.0);
+  if (use.rounds > 0) {
+    const double busy =
+        static_cast<double>(use.blocks) * use.threads /
+        (std::min<double>(kBusyThreads, target.max_threads_per_sm) * target.sm_count);
+    memory =
+        std::max(memory / std::min(1.0, busy), static_cast<double>(use.rounds) * kRoundSeconds);
+  }
   const double compute = StepsOfPoint(group, domain) * points / target.operations_per_second;
   const double loops = PointOf(group, domain).serial;
   const double serial = loops * (loops <= kUnrolled ? kSerialSeconds : kLongSerialSeconds);
-  return std::max({memory, compute, serial}) + use.launches * target.launch_seconds;
+  return std::max({memory, compute, serial}) + use.launches * target.launch_seconds +
+         (use.left_bytes > 0 ? kLeftSeconds : 0);
 }
 
 }  // namespace warpsmith::codegen

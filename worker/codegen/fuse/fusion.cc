@@ -239,7 +239,7 @@ class Fusion {
     if (!domain.ok() || !use.ok()) return std::nullopt;
     const std::vector<RootPlace>& places = (*domain)->roots;
     online_ = group.online().ok() && group.online()->online_used &&
-              std::all_of(places.begin(), places.end(), [](const auto& root) { return root.row; });
+              std::all_of(places.begin(), places.end(), [](const auto& root) { return root.level == Level::kRows; });
     // A row that hardly stays on the card is as well read again by a second, simpler kernel.
     const bool emits = use->passes > (*domain)->stages && !(*domain)->elements();
     if (use->passes > 1 && !use->cached && use->kept < kWorthKeeping && emits) return std::nullopt;

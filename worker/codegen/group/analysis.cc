@@ -150,6 +150,8 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Do
                         !needs(other.value, load));
       for (const Kernel::Reduce& reduce : kernel->reduces)
         same = same && (reads_first || !needs(reduce.value, load));
+      for (const Kernel::Reduce& total : kernel->totals)
+        same = same && !needs(total.value, load);
       if (same) pairs.insert({load->tensor, root.tensor});
     }
   }

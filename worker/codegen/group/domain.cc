@@ -27,6 +27,31 @@ const StageNode* Domain::Find(int node) const {
   return nullptr;
 }
 
+const TotalNode* Domain::FindTotal(int node) const {
+  for (const TotalNode& total : totals) {
+    if (total.node == node) return &total;
+  }
+  return nullptr;
+}
+
+int64_t Domain::segment_count() const {
+  int64_t count = 1;
+  for (size_t a = 0; a < axes.size(); ++a) {
+    if (IsSegment(a)) count *= axes[a].extent();
+  }
+  return count;
+}
+
+std::vector<DomainAxis> Domain::AxesOf(Level level) const {
+  std::vector<DomainAxis> own;
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const bool kept = axes[a].role == Role::kKept;
+    if (level == Level::kPoints || (level == Level::kRows ? kept : !kept || IsSegment(a)))
+      own.push_back(axes[a]);
+  }
+  return own;
+}
+
 std::vector<int64_t> Domain::Extents(Role role) const {
   std::vector<int64_t> extents;
   for (const DomainAxis& axis : axes) {

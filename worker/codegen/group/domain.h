@@ -8,6 +8,13 @@
 // inside are loops of the thread. As stages: the axes of its largest reduce, kept and reduced, and
 // reduces over the same axes are stages, each of which may read the results of those before it.
 //
+// Beside the stages of rows there may be totals: reduces over the rows themselves, with a result
+// for each place of a row (a gradient of a weight beside that of a norm's input). Rows fall in
+// segments where totals keep some of the kept axes.
+//
+//   a[r] = sum[c](dy[r, c] * w[c])           a stage, at (r; c)
+//   dw[c] = sum[r](dy[r, c] * x[r, c])       a total, at (c; r)
+//
 // A group with a scan is seen as one: the scan's axes, one of which is carried, its node in each
 // point, and maps after it that use it point by point.
 //
@@ -48,10 +55,20 @@ struct StageNode {
   std::vector<Index> at;  // its axes, then its reduce axes
 };
 
+// A reduce over rows, for each place of a row: over the kept axes that are no segments.
+struct TotalNode {
+  int node = -1;
+  std::vector<Index> at;  // its axes, then its reduce axes
+};
+
+// What a root has an element for: each point, each row (kept point), or each place of a segment's
+// rows.
+enum class Level { kPoints, kRows, kTotals };
+
 // A tensor that the group writes.
 struct RootPlace {
   int tensor = -1;
-  bool row = false;       // an element for each kept point; otherwise one for each point
+  Level level = Level::kPoints;
   std::vector<Index> at;  // its axes
 };
 
@@ -64,10 +81,12 @@ struct Pattern {
 };
 
 struct Domain {
-  std::vector<DomainAxis> axes;  // kept ones first, each role from the outermost to the innermost
-  int primary = -1;              // the reduce or scan that gave the axes; -1: as elements
-  std::vector<StageNode> nodes;  // in graph order; empty as elements
-  int stages = 0;                // of reduces
+  std::vector<DomainAxis> axes;   // kept ones first, each role from the outermost to the innermost
+  int primary = -1;               // the reduce or scan that gave the axes; -1: as elements
+  std::vector<StageNode> nodes;   // in graph order; empty as elements
+  int stages = 0;                 // of reduces
+  std::vector<TotalNode> totals;  // in graph order
+  std::vector<bool> segments;     // of axes: kept ones that all totals keep; empty: none
   std::vector<RootPlace> roots;
   Pattern pattern;
   std::map<int, int> online;  // sum of exp(x - max): its node -> the maximum's
@@ -80,6 +99,11 @@ struct Domain {
   // Extents of the axes of a role.
   std::vector<int64_t> Extents(Role role) const;
   const StageNode* Find(int node) const;
+  const TotalNode* FindTotal(int node) const;
+  bool IsSegment(size_t axis) const { return axis < segments.size() && segments[axis]; }
+  int64_t segment_count() const;
+  // The axes that tell a level's elements apart.
+  std::vector<DomainAxis> AxesOf(Level level) const;
 
  private:
   int64_t Points(Role role) const;

@@ -59,50 +59,66 @@ std::vector<std::vector<Index>> LinearOrders(const Domain& domain, bool row,
   return orders;
 }
 
-// Where a root's coordinates lie if each is an axis of a stage, or else a part of the position
+// Where a root's coordinates lie if each is an axis of a reduce, or else a part of the position
 // among the reduced axes.
 struct AxisSource {
-  const StageNode* stage = nullptr;
+  const std::vector<Index>* at = nullptr;
   int axis = 0;
 };
 
 class Placer {
  public:
-  Placer(const graph::Graph& graph, const InMemory& in_memory, const std::set<int>& stage_nodes,
+  Placer(const graph::Graph& graph, const InMemory& in_memory, const std::set<int>& placed,
          const Domain& domain)
-      : graph_(graph), in_memory_(in_memory), stage_nodes_(stage_nodes), domain_(domain) {}
+      : graph_(graph), in_memory_(in_memory), placed_(placed), domain_(domain) {}
 
   // The ways in which a root may lie in the domain, the most telling first.
-  std::vector<std::vector<Index>> Candidates(int tensor, bool row) {
+  std::vector<std::vector<Index>> Candidates(int tensor, Level level) {
     shape_ = graph_.tensors[tensor].shape;
-    row_ = row;
+    level_ = level;
     found_.clear();
     const Node& node = graph_.nodes[graph_.tensors[tensor].node];
-    if (const StageNode* own = domain_.Find(graph_.tensors[tensor].node)) {  // a stage's own result
-      found_.push_back(std::vector<Index>(own->at.begin(), own->at.begin() + node.axes.size()));
+    if (const auto* own = PlaceOf(graph_.tensors[tensor].node)) {  // a reduce's own result
+      found_.push_back(std::vector<Index>(own->begin(), own->begin() + node.axes.size()));
       return found_;
     }
     if (node.map()) ByItsReads(node);
-    for (const StageNode& stage : domain_.nodes) ByItsReader(tensor, stage);
-    for (auto& order : LinearOrders(domain_, row, shape_)) found_.push_back(order);
+    if (level != Level::kTotals) {
+      for (const StageNode& stage : domain_.nodes) ByItsReader(tensor, stage.node, stage.at);
+    }
+    for (const TotalNode& total : domain_.totals) {
+      ByItsReader(tensor, total.node, total.at);
+      if (level == Level::kTotals) InOrderOf(total);
+    }
+    if (level != Level::kTotals) {
+      for (auto& order : LinearOrders(domain_, level == Level::kRows, shape_))
+        found_.push_back(order);
+    }
     return found_;
   }
 
  private:
-  // It reads stages' results: its coordinates are theirs.
+  // Of a stage or a total; nullptr.
+  const std::vector<Index>* PlaceOf(int node) const {
+    if (const StageNode* stage = domain_.Find(node)) return &stage->at;
+    if (const TotalNode* total = domain_.FindTotal(node)) return &total->at;
+    return nullptr;
+  }
+
+  // It reads the results of reduces: its coordinates are theirs.
   void ByItsReads(const Node& node) {
     Traced traced;
-    Trace(graph_, in_memory_, stage_nodes_, node, traced);
+    Trace(graph_, in_memory_, placed_, node, traced);
     std::vector<AxisSource> axes(shape_.size());
     bool plain = !traced.stage_reads.empty();
     for (const auto& [stage, at] : traced.stage_reads) {
-      const StageNode* producer = domain_.Find(graph_.tensors[stage].node);
+      const std::vector<Index>* producer = PlaceOf(graph_.tensors[stage].node);
       for (size_t a = 0; a < at.size(); ++a) {
         if (graph_.tensors[stage].shape[a] == 1) continue;
         const int axis = PlainAxis(at[a], static_cast<int>(shape_.size()));
         if (axis < 0) {
           plain = false;
-        } else if (axes[axis].stage == nullptr) {
+        } else if (axes[axis].at == nullptr) {
           axes[axis] = {producer, static_cast<int>(a)};
         }
       }
@@ -110,11 +126,11 @@ class Placer {
     if (plain) Offer(axes);
   }
 
-  // Read by a stage at its own axes: it lies where the stage reads it.
-  void ByItsReader(int tensor, const StageNode& stage) {
-    const Node& reader = graph_.nodes[stage.node];
+  // Read by a reduce at its own axes: it lies where that reads it.
+  void ByItsReader(int tensor, int reader_node, const std::vector<Index>& place) {
+    const Node& reader = graph_.nodes[reader_node];
     Traced traced;
-    Trace(graph_, in_memory_, stage_nodes_, reader, traced);
+    Trace(graph_, in_memory_, placed_, reader, traced);
     auto found = traced.inlined.find(tensor);
     if (found == traced.inlined.end()) return;
     std::vector<Index> at;
@@ -125,75 +141,96 @@ class Placer {
               : PlainAxis(found->second[a],
                           static_cast<int>(reader.axes.size() + reader.reduce_axes.size()));
       if (shape_[a] > 1 && axis < 0) return;
-      at.push_back(shape_[a] == 1 ? Index(0) : stage.at[axis]);
+      at.push_back(shape_[a] == 1 ? Index(0) : place[axis]);
     }
     found_.push_back(at);
   }
 
-  // Coordinates of stages, and the position among the reduced axes in the order of the others.
+  // Its elements as those of the total follow each other.
+  void InOrderOf(const TotalNode& total) {
+    const std::vector<graph::Axis>& axes = graph_.nodes[total.node].axes;
+    const std::vector<Index> own(total.at.begin(), total.at.begin() + axes.size());
+    found_.push_back(Unflatten(Flatten(own, ExtentsOf(axes)), shape_));
+  }
+
+  // Coordinates of reduces, and the position among the reduced axes in the order of the others.
   void Offer(const std::vector<AxisSource>& axes) {
     std::vector<int64_t> rest;
     for (size_t a = 0; a < axes.size(); ++a) {
-      if (axes[a].stage == nullptr) rest.push_back(shape_[a]);
+      if (axes[a].at == nullptr) rest.push_back(shape_[a]);
     }
-    if (Product(rest) != (row_ ? 1 : domain_.reduced())) return;
+    const bool points = level_ == Level::kPoints;
+    if (Product(rest) != (points ? domain_.reduced() : 1)) return;
     const std::vector<Index> position =
-        row_ ? std::vector<Index>(rest.size(), Index(0)) : Along(domain_, Role::kReduced, rest);
+        points ? Along(domain_, Role::kReduced, rest) : std::vector<Index>(rest.size(), Index(0));
     std::vector<Index> at;
     size_t next = 0;
-    for (const AxisSource& source : axes) {
-      at.push_back(source.stage == nullptr ? position[next++] : source.stage->at[source.axis]);
-    }
+    for (const AxisSource& source : axes)
+      at.push_back(source.at == nullptr ? position[next++] : (*source.at)[source.axis]);
     found_.push_back(at);
   }
 
   const graph::Graph& graph_;
   const InMemory& in_memory_;
-  const std::set<int>& stage_nodes_;
+  const std::set<int>& placed_;
   const Domain& domain_;
   std::vector<int64_t> shape_;
-  bool row_ = false;
+  Level level_ = Level::kPoints;
   std::vector<std::vector<Index>> found_;
 };
+
+// The levels that have as many elements.
+std::vector<Level> LevelsOf(const Domain& domain, int64_t elements) {
+  std::vector<Level> levels;
+  if (elements == domain.kept()) {
+    levels.push_back(Level::kRows);
+  } else if (elements == domain.kept() * domain.reduced()) {
+    levels.push_back(Level::kPoints);
+  }
+  if (!domain.totals.empty() && elements == domain.segment_count() * domain.reduced())
+    levels.push_back(Level::kTotals);
+  return levels;
+}
+
+absl::StatusOr<RootPlace> PlaceRoot(const graph::Graph& graph, const InMemory& in_memory,
+                                    const Domain& domain, int tensor, Placer& placer) {
+  const graph::Tensor& t = graph.tensors[tensor];
+  const std::vector<Level> levels = LevelsOf(domain, t.elements());
+  if (levels.empty()) {
+    return absl::InvalidArgumentError(StrCat("root ", TensorName(graph, tensor), " has ",
+                                             t.elements(), " elements, but its group works on ",
+                                             domain.kept(), " rows of ", domain.reduced(),
+                                             "; give it a group of its own"));
+  }
+  absl::Status why = absl::InvalidArgumentError(
+      StrCat("root ", TensorName(graph, tensor),
+             " does not lie along the rows of its group; give it a group of its own"));
+  for (Level level : levels) {
+    const std::vector<DomainAxis> over = domain.AxesOf(level);
+    for (const std::vector<Index>& at : placer.Candidates(tensor, level)) {
+      if (!IsBijection(at, t.shape, over)) continue;
+      Domain trial = domain;
+      trial.roots = {{tensor, level, at}};
+      auto built = BuildKernel(graph, trial, in_memory,
+                               [&](Values& values) { return PointFrame(domain, values); });
+      if (built.ok()) return trial.roots[0];
+      why = built.status();
+    }
+  }
+  return why;
+}
 
 }  // namespace
 
 absl::Status PlaceRoots(const graph::Graph& graph, const InMemory& in_memory,
-                        const std::set<int>& stage_nodes, const std::vector<int>& roots,
+                        const std::set<int>& placed, const std::vector<int>& roots,
                         Domain& domain) {
-  Placer placer(graph, in_memory, stage_nodes, domain);
-  std::vector<DomainAxis> kept;
-  for (const DomainAxis& axis : domain.axes) {
-    if (axis.role == Role::kKept) kept.push_back(axis);
-  }
+  Placer placer(graph, in_memory, placed, domain);
   std::vector<RootPlace> places;
   for (int tensor : roots) {
-    const graph::Tensor& t = graph.tensors[tensor];
-    const bool row = t.elements() == domain.kept();
-    if (!row && t.elements() != domain.kept() * domain.reduced()) {
-      return absl::InvalidArgumentError(StrCat("root ", TensorName(graph, tensor), " has ",
-                                               t.elements(), " elements, but its group works on ",
-                                               domain.kept(), " rows of ", domain.reduced(),
-                                               "; give it a group of its own"));
-    }
-    absl::Status why = absl::InvalidArgumentError(
-        StrCat("root ", TensorName(graph, tensor),
-               " does not lie along the rows of its group; give it a group of its own"));
-    bool placed = false;
-    for (const std::vector<Index>& at : placer.Candidates(tensor, row)) {
-      if (!IsBijection(at, t.shape, row ? kept : domain.axes)) continue;
-      Domain trial = domain;
-      trial.roots = {{tensor, row, at}};
-      auto built = BuildKernel(graph, trial, in_memory,
-                               [&](Values& values) { return PointFrame(domain, values); });
-      if (built.ok()) {
-        places.push_back(trial.roots[0]);
-        placed = true;
-        break;
-      }
-      why = built.status();
-    }
-    if (!placed) return why;
+    auto place = PlaceRoot(graph, in_memory, domain, tensor, placer);
+    if (!place.ok()) return place.status();
+    places.push_back(*std::move(place));
   }
   domain.roots = places;
   return absl::OkStatus();

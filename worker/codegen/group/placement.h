@@ -11,11 +11,10 @@
 namespace warpsmith::codegen {
 
 // Fills domain.roots: `roots` (tensors) in their order, each at the first place tried that is a
-// bijection and that its kernel can be built for. `domain` has its axes and `nodes`, of
-// `stage_nodes` (graph's). InvalidArgument: a root of another size than the domain or its rows, or
-// one that lies in none of the places.
+// bijection and that its kernel can be built for. `domain` has its axes, `nodes` and `totals`, all
+// of `placed` (graph's). InvalidArgument: a root of another size than the domain, its rows or its
+// totals, or one that lies in none of the places.
 absl::Status PlaceRoots(const graph::Graph& graph, const InMemory& in_memory,
-                        const std::set<int>& stage_nodes, const std::vector<int>& roots,
-                        Domain& domain);
+                        const std::set<int>& placed, const std::vector<int>& roots, Domain& domain);
 
 }  // namespace warpsmith::codegen

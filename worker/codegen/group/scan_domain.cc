@@ -50,7 +50,7 @@ absl::Status PlaceBesideScan(const graph::Graph& graph, const InMemory& in_memor
                                                " does not lie along the scan of its group; give it "
                                                "a group of its own"));
     }
-    domain.roots.push_back({tensor, false, place});
+    domain.roots.push_back({tensor, Level::kPoints, place});
   }
   return BuildKernel(graph, domain, in_memory,
                      [&](Values& values) { return PointFrame(domain, values); })

@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "worker/codegen/group/axes.h"
 #include "worker/codegen/group/domain.h"
 #include "worker/codegen/group/placement.h"
+#include "worker/codegen/group/reading.h"
+#include "worker/codegen/group/totals.h"
 #include "worker/codegen/group/trace.h"
 #include "worker/codegen/group/values.h"
 
@@ -17,72 +20,6 @@ using graph::DType;
 using graph::Node;
 
 namespace {
-
-// How a reduce reads memory along its own axes, then its reduce axes.
-struct Reading {
-  bool known = false, guarded = false, overlapping = false;
-  std::vector<int64_t> stride;  // of the main load; 0: none
-};
-
-// The load that runs along most of the reduced axes.
-void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& graph,
-                  const std::vector<graph::Axis>& axes, Reading& reading) {
-  int64_t best = -1;
-  for (ValuePtr value : traced.values.Closure({traced.value})) {
-    if (value->kind != Value::Kind::kLoad) continue;
-    std::vector<int64_t> stride(axes.size());
-    int64_t reduced = 0, seen = 0;
-    for (size_t a = 0; a < axes.size(); ++a) {
-      if (traced.env[a].is_constant()) continue;
-      stride[a] = value->index.CoefficientOf(traced.env[a].terms()[0].atom->variable);
-      if (stride[a] == 0) continue;
-      ++seen;
-      if (a >= node.axes.size()) ++reduced;
-    }
-    const int64_t score = reduced * 1000 + seen * 10 + (value->args.empty() ? 1 : 0);
-    const int64_t elements = graph.tensors[value->tensor].elements();
-    if (reduced > 0 && (score > best || (score == best && elements > 0 && !reading.known))) {
-      best = score;
-      reading.stride = stride;
-      reading.guarded = !value->args.empty();
-      reading.known = true;
-    }
-  }
-}
-
-Reading ReadingOf(const Node& node, const Traced& traced, const graph::Graph& graph) {
-  Reading reading;
-  if (traced.value == nullptr) return reading;
-  std::vector<graph::Axis> axes = node.axes;
-  axes.insert(axes.end(), node.reduce_axes.begin(), node.reduce_axes.end());
-  FindMainLoad(node, traced, graph, axes, reading);
-  if (!reading.known) return reading;
-  // Windows overlap where strides are not those of a mixed radix.
-  std::vector<std::pair<int64_t, int64_t>> digits;  // stride, extent
-  for (size_t a = 0; a < axes.size(); ++a) {
-    if (reading.stride[a] != 0 && axes[a].extent > 1)
-      digits.push_back({std::abs(reading.stride[a]), axes[a].extent});
-  }
-  std::sort(digits.begin(), digits.end());
-  for (size_t d = 0; d + 1 < digits.size(); ++d) {
-    if (digits[d + 1].first < digits[d].first * (digits[d].second - 1) + 1)
-      reading.overlapping = true;
-  }
-  return reading;
-}
-
-// A node's reduce axes, outermost in memory first.
-std::vector<int> ReduceOrder(const Node& node, const Reading& reading) {
-  std::vector<int> order;
-  for (size_t a = 0; a < node.reduce_axes.size(); ++a) order.push_back(static_cast<int>(a));
-  if (reading.known) {
-    const size_t kept = node.axes.size();
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return std::abs(reading.stride[kept + a]) > std::abs(reading.stride[kept + b]);
-    });
-  }
-  return order;
-}
 
 StageNode PlaceNode(const graph::Graph& graph, const Domain& domain, int id,
                     const Reading& reading) {
@@ -150,48 +87,113 @@ void FindOnline(const Kernel& kernel, Domain& domain) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<Domain> StagesOf(const graph::Graph& graph, const std::vector<int>& roots,
-                                const InMemory& in_memory) {
+// The axes of a reduce, and how it reads along them.
+Domain DomainAlong(const graph::Graph& graph, int primary, Reading reading) {
   Domain domain;
-  domain.primary = LargestReduce(graph, roots, in_memory);
-  if (domain.primary < 0) return absl::InvalidArgumentError("it has no reduce");
-  const Node& primary = graph.nodes[domain.primary];
-  const int64_t rows = Product(primary.axes), elements = Product(primary.reduce_axes);
-  std::set<int> stage_nodes;
-  for (int id : NeededNodes(graph, roots, in_memory)) {
-    const Node& node = graph.nodes[id];
-    if (node.reduce && Product(node.axes) == rows && Product(node.reduce_axes) == elements)
-      stage_nodes.insert(id);
-  }
-  Traced traced;
-  Trace(graph, in_memory, stage_nodes, primary, traced);
-  if (!traced.status.ok()) return traced.status;
-  Reading reading = ReadingOf(primary, traced, graph);
-  const std::vector<int> order = ReduceOrder(primary, reading);
-  reading.stride.resize(primary.axes.size() + primary.reduce_axes.size());
-  for (size_t a = 0; a < primary.axes.size(); ++a)
-    AddAxis(primary.axes[a], Role::kKept, reading.stride[a], domain);
-  for (int a : order) {
-    AddAxis(primary.reduce_axes[a], Role::kReduced, reading.stride[primary.axes.size() + a],
-            domain);
-  }
+  domain.primary = primary;
+  const Node& node = graph.nodes[primary];
+  const std::vector<int> order = ReduceOrder(node, reading);
+  reading.stride.resize(node.axes.size() + node.reduce_axes.size());
+  for (size_t a = 0; a < node.axes.size(); ++a)
+    AddAxis(node.axes[a], Role::kKept, reading.stride[a], domain);
+  for (int a : order)
+    AddAxis(node.reduce_axes[a], Role::kReduced, reading.stride[node.axes.size() + a], domain);
   domain.pattern.known = reading.known;
   domain.pattern.guarded = reading.guarded;
   domain.pattern.overlapping = reading.overlapping;
+  return domain;
+}
+
+// The domain, which has its axes and totals, with these reduces as its stages.
+absl::StatusOr<Domain> WithStages(const graph::Graph& graph, const std::vector<int>& roots,
+                                  const InMemory& in_memory, const std::set<int>& stage_nodes,
+                                  Domain domain) {
+  std::set<int> placed = stage_nodes;
+  for (const TotalNode& total : domain.totals) placed.insert(total.node);
   for (int id : stage_nodes) {
     Traced own;
-    Trace(graph, in_memory, stage_nodes, graph.nodes[id], own);
+    Trace(graph, in_memory, placed, graph.nodes[id], own);
     if (!own.status.ok()) return own.status;
     domain.nodes.push_back(PlaceNode(graph, domain, id, ReadingOf(graph.nodes[id], own, graph)));
   }
   NumberStages(graph, in_memory, domain);
-  if (absl::Status s = PlaceRoots(graph, in_memory, stage_nodes, roots, domain); !s.ok()) return s;
+  if (absl::Status s = PlaceRoots(graph, in_memory, placed, roots, domain); !s.ok()) return s;
   auto built = BuildKernel(graph, domain, in_memory,
                            [&](Values& values) { return PointFrame(domain, values); });
   if (!built.ok()) return built.status();
   FindOnline(*built, domain);
+  return domain;
+}
+
+// Those of `nodes` that reduce as many rows of as many elements as the primary does.
+std::set<int> SameSizes(const graph::Graph& graph, const std::vector<int>& nodes, int primary) {
+  std::set<int> same;
+  for (int id : nodes) {
+    const Node &node = graph.nodes[id], &first = graph.nodes[primary];
+    if (Product(node.axes) == Product(first.axes) &&
+        Product(node.reduce_axes) == Product(first.reduce_axes))
+      same.insert(id);
+  }
+  return same;
+}
+
+// Rows with totals beside them: some of the reduces run along memory, and all others are stages
+// beside those or reduce over their rows. Nothing: there are no such totals.
+std::optional<absl::StatusOr<Domain>> WithTotals(const graph::Graph& graph,
+                                                 const std::vector<int>& roots,
+                                                 const InMemory& in_memory,
+                                                 const std::vector<int>& large) {
+  const std::set<int> all(large.begin(), large.end());
+  std::map<int, Reading> readings;
+  int primary = -1;
+  for (int id : large) {
+    Traced traced;
+    Trace(graph, in_memory, all, graph.nodes[id], traced);
+    if (!traced.status.ok()) return std::nullopt;
+    readings[id] = ReadingOf(graph.nodes[id], traced, graph);
+    if (primary < 0 && RunsAlong(graph.nodes[id], readings[id])) primary = id;
+  }
+  if (primary < 0) return std::nullopt;
+  Domain domain = DomainAlong(graph, primary, readings[primary]);
+  PlaceTotals(graph, readings, domain);
+  if (domain.totals.empty()) return std::nullopt;
+  std::set<int> stages;
+  for (int id : SameSizes(graph, large, primary)) {
+    if (domain.FindTotal(id) == nullptr) stages.insert(id);
+  }
+  if (stages.size() + domain.totals.size() < large.size()) return std::nullopt;
+  return WithStages(graph, roots, in_memory, stages, std::move(domain));
+}
+
+}  // namespace
+
+absl::StatusOr<Domain> StagesOf(const graph::Graph& graph, const std::vector<int>& roots,
+                                const InMemory& in_memory) {
+  const int primary = LargestReduce(graph, roots, in_memory);
+  if (primary < 0) return absl::InvalidArgumentError("it has no reduce");
+  const auto points = [&](const Node& node) {
+    return Product(node.axes) * Product(node.reduce_axes);
+  };
+  std::vector<int> large;
+  for (int id : NeededNodes(graph, roots, in_memory)) {
+    if (graph.nodes[id].reduce && points(graph.nodes[id]) == points(graph.nodes[primary]))
+      large.push_back(id);
+  }
+  absl::Status why;
+  if (large.size() > 1) {
+    auto domain = WithTotals(graph, roots, in_memory, large);
+    if (domain.has_value() && domain->ok()) return *domain;
+    if (domain.has_value()) why = domain->status();
+  }
+  const std::set<int> stages = SameSizes(graph, large, primary);
+  Traced traced;
+  Trace(graph, in_memory, stages, graph.nodes[primary], traced);
+  if (!traced.status.ok()) return traced.status;
+  auto domain =
+      WithStages(graph, roots, in_memory, stages,
+                 DomainAlong(graph, primary, ReadingOf(graph.nodes[primary], traced, graph)));
+  // Of a group that has both ways of reducing, what stands in the way of both together tells most.
+  if (!domain.ok() && !why.ok()) return why;
   return domain;
 }
 

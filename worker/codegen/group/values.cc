@@ -17,6 +17,36 @@ std::vector<Index> InFrame(const std::vector<Index>& at, const Frame& frame) {
   return moved;
 }
 
+// Results of totals are there when all rows are done, and those of rows no longer are.
+absl::Status CheckLevels(const graph::Graph& graph, const Domain& domain, const Kernel& kernel) {
+  if (domain.totals.empty()) return absl::OkStatus();
+  const auto check = [&](int tensor, ValuePtr value, bool behind) -> absl::Status {
+    for (ValuePtr part : kernel.values->Closure({value})) {
+      if (part->kind != Value::Kind::kResult) continue;
+      const bool total = domain.FindTotal(part->node) != nullptr;
+      if (total == behind) continue;
+      const std::string& of = graph.tensors[graph.nodes[part->node].outputs[0]].name;
+      return absl::InvalidArgumentError(
+          StrCat("'", graph.tensors[tensor].name, "' needs ",
+                 total ? StrCat("'", of, "', a sum over the rows that it belongs to")
+                       : StrCat("'", of, "' of a row behind the sums over all rows"),
+                 "; put what uses it into another group"));
+    }
+    return absl::OkStatus();
+  };
+  for (const auto* reduces : {&kernel.reduces, &kernel.totals}) {
+    for (const Kernel::Reduce& reduce : *reduces) {
+      absl::Status s = check(graph.nodes[reduce.node].outputs[0], reduce.value, false);
+      if (!s.ok()) return s;
+    }
+  }
+  for (const Kernel::Root& root : kernel.roots) {
+    absl::Status s = check(root.tensor, root.value, root.level == Level::kTotals);
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 uint64_t BitOf(const Variable& variable) { return uint64_t{1} << variable.id; }
@@ -24,6 +54,7 @@ uint64_t BitOf(const Variable& variable) { return uint64_t{1} << variable.id; }
 std::vector<ValuePtr> TargetsOf(const Kernel& kernel) {
   std::vector<ValuePtr> targets;
   for (const Kernel::Reduce& reduce : kernel.reduces) targets.push_back(reduce.value);
+  for (const Kernel::Reduce& total : kernel.totals) targets.push_back(total.value);
   for (const Kernel::Root& root : kernel.roots) {
     targets.push_back(root.value);
     if (root.condition != nullptr) targets.push_back(root.condition);
@@ -60,13 +91,20 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
   for (const Index& axis : frame.axes) everything |= axis.variables();
   std::map<int, std::vector<Index>> coordinates;
   for (const StageNode& stage : domain.nodes) coordinates[stage.node] = InFrame(stage.at, frame);
+  uint64_t places = 0;  // what a total's result depends on
+  for (const TotalNode& total : domain.totals) coordinates[total.node] = InFrame(total.at, frame);
+  for (size_t a = 0; a < frame.axes.size(); ++a) {
+    if (domain.axes[a].role == Role::kReduced || domain.IsSegment(a))
+      places |= frame.axes[a].variables();
+  }
 
   TensorAccess access;
   access.in_memory = in_memory;
   access.stage = [&](int tensor, const std::vector<Index>& at) -> absl::StatusOr<ValuePtr> {
     const graph::Tensor& t = graph.tensors[tensor];
     const StageNode* stage = domain.Find(t.node);
-    if (stage == nullptr) return nullptr;
+    const bool total = domain.FindTotal(t.node) != nullptr;
+    if (stage == nullptr && !total) return nullptr;
     const std::vector<Index>& own = coordinates[t.node];
     for (size_t a = 0; a < at.size(); ++a) {
       if (t.shape[a] > 1 && !(at[a] == own[a])) {
@@ -76,6 +114,7 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
       }
     }
     const int output = graph.nodes[t.node].outputs[0] == tensor ? 0 : 1;
+    if (total) return values.Result(t.node, output, domain.stages, t.type, places);
     return values.Result(t.node, output, stage->stage, t.type,
                          graph.nodes[t.node].scan ? everything : frame.row_variables);
   };
@@ -93,17 +132,27 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
                                                : Flatten(reduced, ExtentsOf(node.reduce_axes)));
     kernel.reduces.push_back(reduce);
   }
+  for (const TotalNode& total : domain.totals) {
+    const graph::Node& node = graph.nodes[total.node];
+    const std::vector<Index>& at = coordinates[total.node];
+    auto value = inliner.Body(node, at);
+    if (!value.ok()) return value.status();
+    const std::vector<Index> rows(at.begin() + node.axes.size(), at.end());
+    kernel.totals.push_back(
+        {total.node, 0, *value, values.OfIndex(Flatten(rows, ExtentsOf(node.reduce_axes)))});
+  }
   for (const RootPlace& root : domain.roots) {
     const std::vector<Index> at = InFrame(root.at, frame);
     auto value = inliner.Element(root.tensor, at);
     if (!value.ok()) return value.status();
     kernel.roots.push_back(
-        {root.tensor, root.row, *value, Flatten(at, graph.tensors[root.tensor].shape)});
+        {root.tensor, root.level, *value, Flatten(at, graph.tensors[root.tensor].shape)});
   }
   if (values.full()) {
     return absl::InvalidArgumentError(
         StrCat("a kernel may have ", kMaxVariables, " loops; make smaller groups"));
   }
+  if (absl::Status s = CheckLevels(graph, domain, kernel); !s.ok()) return s;
   return kernel;
 }
 

@@ -34,9 +34,10 @@ struct Kernel {
     ValuePtr position;  // argmax, argmin: i64
   };
   std::vector<Reduce> reduces;
+  std::vector<Reduce> totals;  // of the domain's; stage 0
   struct Root {
     int tensor;
-    bool row;
+    Level level;
     ValuePtr value;
     Index address;
     // Written only where this is `where`, in place of what may stay; null: everywhere.
@@ -46,8 +47,9 @@ struct Kernel {
   std::vector<Root> roots;
 };
 
-// InvalidArgument: a stage's result is needed elsewhere than at the point's own coordinates, or
-// there are more variables than a kernel may have.
+// InvalidArgument: a stage's result is needed elsewhere than at the point's own coordinates, a
+// total before all rows are done or a row's result after that, or there are more variables than a
+// kernel may have.
 absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& domain,
                                    const InMemory& in_memory, const FrameMaker& make_frame);
 
@@ -57,7 +59,7 @@ Frame PointFrame(const Domain& domain, Values& values);
 uint64_t BitOf(const Variable& variable);
 // Every load that the kernel's reduces and roots need, arguments first.
 std::vector<ValuePtr> LoadsOf(const Kernel& kernel);
-// Values of reduces, then what roots need.
+// Values of reduces and totals, then what roots need.
 std::vector<ValuePtr> TargetsOf(const Kernel& kernel);
 
 }  // namespace warpsmith::codegen

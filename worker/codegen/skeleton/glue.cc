@@ -23,8 +23,10 @@ constexpr int64_t kMaxAccesses = 4;
 
 std::vector<ValuePtr> IndexValuesOf(const Kernel& kernel) {
   std::vector<ValuePtr> targets = TargetsOf(kernel), indexes;
-  for (const Kernel::Reduce& reduce : kernel.reduces) {
-    if (reduce.position != nullptr) targets.push_back(reduce.position);
+  for (const auto* reduces : {&kernel.reduces, &kernel.totals}) {
+    for (const Kernel::Reduce& reduce : *reduces) {
+      if (reduce.position != nullptr) targets.push_back(reduce.position);
+    }
   }
   for (ValuePtr value : kernel.values->Closure(targets)) {
     if (value->kind == Value::Kind::kIndex || value->kind == Value::Kind::kCompare)

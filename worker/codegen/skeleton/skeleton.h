@@ -34,6 +34,8 @@ struct Usage {
   int blocks_per_sm = 0;        // asked for; 0: as many as come
   int64_t workspace_bytes = 0;  // beside tensors between groups
   int launches = 1;
+  int64_t left_bytes = 0;  // of its workspace, that a kernel leaves for the next
+  int64_t rounds = 0;  // that each block works on one after another, where that holds it; 0: not
   // of the work
   int passes = 1;            // over what is streamed
   double kept = 1;           // part of it that stays on chip from one pass to the next
@@ -106,6 +108,9 @@ void CheckResidency(const char* skeleton, int64_t threads, int64_t blocks_per_sm
 
 // Registers that a thread of a skeleton needs beside the vectors it keeps.
 inline constexpr int kWorkRegisters = 34;
+// What a round of a block takes that waits for its loads and for its threads to meet, others beside
+// it (measured on an H200).
+inline constexpr double kRoundSeconds = 1.25e-6;
 // Bytes of shared memory that a block uses beside what it asks for.
 inline constexpr int64_t kReservedShared = 1 << 10;
 

@@ -230,6 +230,10 @@ class Columns : public Skeleton {
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.stages().ok()) return group.stages().status();
+    if (!group.stages()->totals.empty()) {
+      return absl::InvalidArgumentError(
+          "columns reduce one way; give what reduces rows and what reduces columns a group each");
+    }
     return &*group.stages();
   }
 
@@ -386,8 +390,8 @@ ColumnsForm FormColumns(const Analysis& group, const Domain& domain, int bytes,
     form.max_acc_bytes = std::max(form.max_acc_bytes, form.acc_bytes.back());
   }
   form.writes_at_once = glue.WritesAtOnce();
-  form.emits = glue.HasRoots(false) && !form.writes_at_once;
-  form.row_outputs = glue.HasRoots(true);
+  form.emits = glue.HasRoots(Level::kPoints) && !form.writes_at_once;
+  form.row_outputs = glue.HasRoots(Level::kRows);
   for (ValuePtr stream : StreamsOf(*kernel)) {
     ++form.streams;
     form.stream_bytes += static_cast<int>(graph::SizeOf(stream->type));

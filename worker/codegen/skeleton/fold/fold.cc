@@ -421,9 +421,9 @@ class Fold : public Skeleton {
     const Domain& domain = *group.stages();
     bool rows = true, dense = domain.pattern.known && !domain.pattern.guarded &&
                               !domain.pattern.overlapping && domain.reduced() > 1;
-    for (const RootPlace& root : domain.roots) rows = rows && root.row;
+    for (const RootPlace& root : domain.roots) rows = rows && root.level == Level::kRows;
     for (int64_t stride : domain.pattern.stride) dense = dense && stride > 0;
-    if (domain.stages != 1 || !rows) {
+    if (domain.stages != 1 || !rows || !domain.totals.empty()) {
       return absl::InvalidArgumentError(
           "a fold is one reduction whose results alone are written; give the rest another group");
     }

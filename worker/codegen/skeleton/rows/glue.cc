@@ -70,9 +70,27 @@ bool Vectorises(const Domain& domain, const Kernel& kernel, const Alignment& ali
       return false;
   }
   for (const Kernel::Root& root : kernel.roots) {
-    if (!root.row && IsContiguous(root.address, frame) && !aligned(root.address)) return false;
+    if (root.level == Level::kPoints && IsContiguous(root.address, frame) && !aligned(root.address))
+      return false;
   }
   return !StreamsOf(domain, kernel, aligned).empty();
+}
+
+// The kept axes from a row's number: rows of a segment follow each other.
+std::vector<Index> RowCoordinates(const Domain& domain, const Index& row) {
+  std::vector<size_t> order;
+  for (bool segment : {true, false}) {
+    for (size_t a = 0; a < domain.axes.size(); ++a) {
+      if (domain.axes[a].role == Role::kKept && domain.IsSegment(a) == segment) order.push_back(a);
+    }
+  }
+  std::vector<int64_t> extents;
+  for (size_t a : order) extents.push_back(domain.axes[a].extent());
+  const std::vector<Index> digits = Unflatten(row, extents);
+  std::vector<Index> at(domain.axes.size(), Index(0));
+  for (size_t i = 0; i < order.size(); ++i) at[order[i]] = digits[i];
+  at.resize(order.size());  // kept axes come first
+  return at;
 }
 
 // A row's number r, and the position k within it, V neighbours at once.
@@ -88,7 +106,7 @@ FrameMaker RowsFrame(const Domain& domain, int width, bool aligned) {
       frame.lane = values.NewVariable("j", {0, width - 1});
       position = position + Index::Of(frame.lane);
     }
-    frame.axes = Unflatten(Index::Of(frame.row), domain.Extents(Role::kKept));
+    frame.axes = RowCoordinates(domain, Index::Of(frame.row));
     for (const Index& index : Unflatten(position, domain.Extents(Role::kReduced)))
       frame.axes.push_back(index);
     frame.row_variables = BitOf(frame.row);
@@ -111,6 +129,7 @@ void FindStreams(const Domain& domain, const Alignment& aligned, RowsForm& form)
     const int size = static_cast<int>(graph::SizeOf(stream->type));
     form.offsets.push_back(bytes);
     bytes += size;
+    form.stream_words += std::max(size, 4) / 4;
     widest = std::max(widest, size);
   }
   form.stream_bytes = (bytes + widest - 1) / widest * widest;  // slots stay aligned
@@ -121,8 +140,10 @@ double SharedSteps(const Domain& domain, const Kernel& kernel, bool writes_at_on
   std::vector<std::vector<ValuePtr>> passes(domain.stages + 1);
   for (const Kernel::Reduce& reduce : kernel.reduces) passes[reduce.stage].push_back(reduce.value);
   for (const Kernel::Root& root : kernel.roots) {
-    if (!root.row) (writes_at_once ? passes.front() : passes.back()).push_back(root.value);
+    if (root.level == Level::kPoints)
+      (writes_at_once ? passes.front() : passes.back()).push_back(root.value);
   }
+  for (const Kernel::Reduce& total : kernel.totals) passes.back().push_back(total.value);
   std::map<int, int> needs;
   double steps = 0;
   for (const std::vector<ValuePtr>& pass : passes) {
@@ -166,6 +187,8 @@ RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
     form.ragged = form.width > 1 && k % form.width != 0 && domain.kept() > 1;
     // Short rows with edges would be mostly edges.
     if (form.width > 1 && k % form.width != 0 && k < kMinRaggedVectors * form.width) continue;
+    // A thread adds up the same places of all rows.
+    if (form.ragged && !domain.totals.empty()) continue;
     // One row begins where the tensor does: aligned, with a rest behind the last vector.
     auto wide = BuildKernel(group.graph(), domain, group.in_memory(),
                             RowsFrame(domain, form.width, !form.ragged));
@@ -200,8 +223,10 @@ RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
     return form;
   }
   form.writes_at_once = glues.main.WritesAtOnce();
-  form.emits = glues.main.HasRoots(false) && !form.writes_at_once;
-  form.row_outputs = glues.main.HasRoots(true);
+  form.emits = glues.main.HasRoots(Level::kPoints) && !form.writes_at_once;
+  form.row_outputs = glues.main.HasRoots(Level::kRows);
+  form.total_bytes = glues.main.TotalBytes();
+  form.totals_round = glues.main.TotalsRound();
   form.emit_reads = glues.main.EmitReads();
   form.shared_steps = SharedSteps(domain, form.narrow, form.writes_at_once);
   return form;
@@ -286,6 +311,22 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
                         share ? ", const Common<V>& common" : "", ") const {"));
   functions.Append(by_width(main.EmitBody(), both ? edge.EmitBody() : ""));
   functions.Line("}");
+  if (main.HasTotals()) {
+    functions.Append(main.TotalFunctions());
+    functions.Line("template <int V>");
+    functions.Line(
+        "WS_DEVICE void total(const Row& row, Index k, const Values<V>& values, Total "
+        "(&totals)[V]) "
+        "const {");
+    functions.Append(by_width(main.TotalBody(), both ? edge.TotalBody() : ""));
+    functions.Line("}");
+    functions.Line(
+        "WS_DEVICE void emit_total(long long r, long long k, const Total& total) const {");
+    functions.Append((both ? edge : main).EmitTotalBody());
+    functions.Line("}");
+  } else {
+    functions.Line("struct Total {};");
+  }
   functions.Line("WS_DEVICE void emit_row(const Row& row) const {");
   functions.Append(main.EmitRowBody());
   functions.Line("}");
@@ -328,7 +369,8 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
   text.Line(StrCat("static constexpr bool kEmits = ", form.emits ? "true" : "false",
                    ", kRowOutputs = ", form.row_outputs ? "true" : "false",
                    ", kRagged = ", form.ragged ? "true" : "false",
-                   ", kEmitReads = ", form.emit_reads ? "true" : "false", ";"));
+                   ", kEmitReads = ", form.emit_reads ? "true" : "false",
+                   ", kTotals = ", form.total_bytes > 0 ? "true" : "false", ";"));
   for (const Parameter& p : parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
   text.Open("struct Row {");
   text.Append(main.RowStruct());

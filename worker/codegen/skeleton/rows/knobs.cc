@@ -1,6 +1,7 @@
 // Defaults and checks of the rows skeleton's knobs. The figures behind the defaults were measured
 // on an H200; what is for other cards follows from their registers and shared memory.
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/rows/rows.h"
@@ -32,6 +33,17 @@ constexpr double kWorthCarrying = 12;
 constexpr int64_t kMostCarried = 32;
 // Largest unroll.
 constexpr int64_t kMostInFlight = 8, kFewInFlight = 2;
+
+// Rows that a thread adds up one after another in fp32: as many as a thread of the columns skeleton
+// does without chains.
+constexpr int64_t kMostRowsOfSum = 64;
+// Words of registers for what a thread keeps of a row, as numbers, and adds up; those beside them.
+// More threads do better than more of it for each (measured on an H200: an RMS norm's gradients of
+// rows of 8,192 bf16 in 134 us by 512 threads of two vectors in registers and two in shared memory,
+// four lanes each, and in 172 by 256 threads of eight lanes).
+constexpr int kTotalWords = 32, kTotalRegisters = 40;
+// Blocks that a row with totals may have.
+constexpr int64_t kMostBlocksOfTotals = 8;
 
 int Scaled(int vectors, int64_t slot) {
   return static_cast<int>(std::max<int64_t>(1, vectors * 16 / slot));
@@ -107,6 +119,38 @@ RowLayout LayoutOfPasses(const Domain& domain, const RowsForm& form, int64_t slo
   return layout;
 }
 
+// Vectors that a thread has in registers beside what they add up to.
+int TotalVectors(const RowsForm& form) {
+  const int words = form.width * (form.stream_words + form.total_bytes / 4);
+  return std::max(1, kTotalWords / std::max(1, words));
+}
+
+// With totals a row and what its places add up to stay on the card: in registers, of longer rows
+// half in shared memory, then in a cluster.
+RowLayout LayoutOfTotals(const RowsForm& form, const Target& target) {
+  const int64_t vectors = form.vectors(), each = TotalVectors(form);
+  RowLayout layout;
+  layout.persistent = true;
+  layout.registers = static_cast<int>(each);
+  int64_t threads = PowerOfTwoAtLeast(CeilDiv(vectors, each));
+  if (threads > 256) threads /= 2;
+  // Not many without a vector in the last round.
+  while (threads > 32 && vectors * 5 < threads * CeilDiv(vectors, threads) * 4) threads /= 2;
+  if (threads > 1024) {
+    layout.threads = layout.row_threads = 512;
+    const int64_t blocks = PowerOfTwoAtLeast(CeilDiv(vectors, 512 * 4 * each));
+    layout.blocks = static_cast<int>(
+        std::min({blocks, kMostBlocksOfTotals, static_cast<int64_t>(target.max_cluster)}));
+    layout.cluster = layout.blocks > 1;
+    return layout;
+  }
+  if (!target.fibers())
+    threads = std::max(threads, std::min<int64_t>(32, PowerOfTwoAtLeast(vectors)));
+  layout.row_threads = static_cast<int>(threads);
+  layout.threads = std::max(layout.row_threads, 256);
+  return layout;
+}
+
 // One pass: enough loads in flight, enough blocks to fill the card.
 RowLayout LayoutOfOnePass(const Domain& domain, int64_t vectors, const Target& target) {
   RowLayout layout;
@@ -172,7 +216,11 @@ void ShareRows(const RowLayout& layout, const RowsForm& form, bool passes, v1::R
     while (block > 0 && block % threads != 0) threads /= 2;
     rows.set_threads_per_row(static_cast<int>(threads));
   }
-  if (rows.block_threads() == 0) rows.set_block_threads(std::max(rows.threads_per_row(), 128));
+  if (rows.block_threads() == 0) {
+    // Rows that share a block leave one set of totals.
+    rows.set_block_threads(
+        std::max(rows.threads_per_row(), form.total_bytes > 0 ? layout.threads : 128));
+  }
 }
 
 // Vectors in shared memory: two blocks a multiprocessor, unless what they keep takes the registers
@@ -192,8 +240,11 @@ int SharedVectors(const v1::RowsKnobs& rows, int64_t rest, int64_t slot, bool re
 // Rows at once of which a thread keeps `kept` bytes each: so many that it has enough in flight.
 int RowsTogether(const Domain& domain, const RowsForm& form, int64_t kept) {
   int together = 1;
-  while (together < 4 && 2 * together * kept <= kLeastInFlight &&
-         2 * together * form.max_acc_bytes <= kMaxAccBytes && 2 * together <= domain.kept())
+  const int most = form.total_bytes > 0 ? 2 : 4;
+  const int64_t rows = domain.kept() / domain.segment_count();
+  while (together < most && 2 * together * kept <= kLeastInFlight &&
+         2 * together * form.max_acc_bytes <= kMaxAccBytes && 2 * together <= rows &&
+         (domain.segment_count() == 1 || rows % (2 * together) == 0))
     together *= 2;
   return together;
 }
@@ -202,9 +253,11 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
               v1::RowsKnobs& rows) {
   const bool passes = form.passes() > 1;  // the row is wanted again
   // Bytes of a vector of all rows that are worked on together.
-  int64_t slot = std::max(1, form.width * form.stream_bytes * std::max(1, rows.rows_at_once()));
-  const RowLayout layout = passes ? LayoutOfPasses(domain, form, slot, target)
-                                  : LayoutOfOnePass(domain, form.vectors(), target);
+  int64_t slot = form.SlotBytes(rows.rows_at_once());
+  const bool totals = form.total_bytes > 0;
+  const RowLayout layout = totals   ? LayoutOfTotals(form, target)
+                           : passes ? LayoutOfPasses(domain, form, slot, target)
+                                    : LayoutOfOnePass(domain, form.vectors(), target);
   ShareRows(layout, form, passes, rows);
   const int blocks = rows.blocks_per_row(), threads = rows.block_threads();
   const int64_t each = CeilDiv(form.vectors(), int64_t{rows.threads_per_row()} * blocks);
@@ -228,10 +281,12 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
   if (rows.rows_at_once() == 0) {
     const bool short_rows = passes && layout.persistent && blocks == 1 && !form.ragged &&
                             !form.writes_at_once && each <= rows.register_vectors();
-    const int together =
-        short_rows ? RowsTogether(domain, form, rows.register_vectors() * slot) : 1;
+    const int together = short_rows ? RowsTogether(domain, form,
+                                                   int64_t{rows.register_vectors()} *
+                                                       std::max(1, form.width * form.stream_bytes))
+                                    : 1;
     rows.set_rows_at_once(together);
-    slot *= together;
+    slot = form.SlotBytes(together);
   }
   if (rows.results() == v1::RESULTS_AUTO) {
     const int64_t elements = int64_t{rows.register_vectors()} * form.width * rows.rows_at_once();
@@ -261,6 +316,10 @@ int64_t RowsForm::Registers(const v1::RowsKnobs& rows) const {
   const int64_t kept = int64_t{rows.register_vectors()} * rows.rows_at_once();
   const bool carried = rows.results() == v1::RESULTS_CARRIED;
   const int64_t row = kept * width * (carried ? std::max(4, stream_bytes) : stream_bytes) / 4;
+  if (total_bytes > 0) {
+    return kTotalRegisters + kept * width * stream_words +
+           int64_t{rows.register_vectors()} * width * total_bytes / 4;
+  }
   if (width <= kFewLanes) return kWorkRegisters + (carried ? kManyLanesRegisters : 0) + row;
   return kWorkRegisters + kManyLanesRegisters + (emit_reads ? kEmitReadsRegisters : 0) +
          row * 5 / 4;
@@ -302,6 +361,79 @@ void CheckMeeting(const RowsForm& form, const v1::RowsKnobs& rows, const Target&
   }
 }
 
+// Groups of blocks and the rows that each of their threads adds up.
+struct TotalShares {
+  int64_t groups = 1;  // of a segment
+  int64_t rows = 1;
+};
+
+TotalShares SharesOfTotals(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
+                           bool rounds, const Target& target) {
+  const int64_t segments = domain.segment_count(), together = std::max(1, rows.rows_at_once());
+  const int64_t in_block =
+      rows.blocks_per_row() > 1 ? 1 : rows.block_threads() / rows.threads_per_row();
+  const int64_t jobs = CeilDiv(CeilDiv(domain.kept() / segments, together), in_block);
+  const int64_t at_once =
+      int64_t{rows.blocks_per_sm()} * target.sm_count / rows.blocks_per_row() / segments;
+  const int64_t groups = std::clamp<int64_t>(at_once, 1, jobs);
+  // Rounds of a block take time, and so does what blocks leave: least where both are the same.
+  const double left = 2.0 * static_cast<double>(jobs * segments) * form.total_bytes *
+                      static_cast<double>(form.row_elements) / target.bytes_per_second;
+  int64_t steps = std::clamp<int64_t>(std::llround(std::sqrt(left / kRoundSeconds)),
+                                      CeilDiv(jobs, groups), jobs);
+  if (rounds && rows.meeting() != v1::MEETING_COUNTER && steps * together > kMostRowsOfSum) {
+    // Whole waves of blocks.
+    const int64_t waves = CeilDiv(CeilDiv(jobs, groups) * together, kMostRowsOfSum);
+    steps = CeilDiv(jobs, groups * waves);
+  }
+  return {CeilDiv(jobs, steps), steps * together};
+}
+
+bool RoundsTotals(const RowsForm& form, v1::Accumulator accumulator) {
+  return form.totals_round && accumulator != v1::ACCUMULATOR_F64 &&
+         accumulator != v1::ACCUMULATOR_COMPENSATED;
+}
+
+void CheckTotals(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
+                 const Target& target, Checker& check) {
+  const int64_t kept = int64_t{rows.register_vectors() + rows.shared_vectors()} *
+                       rows.threads_per_row() * rows.blocks_per_row();
+  check.That(!form.streams.empty(),
+             "nothing is streamed along the rows that are summed; give the sums over rows another "
+             "group");
+  check.That(
+      form.streams.empty() || kept >= form.vectors(),
+      StrCat("rows.register_vectors and rows.shared_vectors keep ", kept, " of the ",
+             form.vectors(),
+             " vectors of a row; beside sums over rows all of it must be kept: raise them, "
+             "rows.threads_per_row or rows.blocks_per_row, or give those sums another group"));
+  check.Range("rows.blocks_per_sm beside sums over rows", rows.blocks_per_sm(), 1,
+              target.max_blocks_per_sm);
+  if (!check.status().ok()) return;
+  const int64_t segment_rows = domain.kept() / domain.segment_count();
+  check.That(domain.segment_count() == 1 || segment_rows % rows.rows_at_once() == 0,
+             StrCat("rows.rows_at_once is ", rows.rows_at_once(), "; ", segment_rows,
+                    " rows that are summed must be a multiple of it"));
+}
+
+// All blocks are there at once, so each has its share of all rows.
+void CheckCounterOfTotals(const Domain& domain, const RowsForm& form, const v1::Group& resolved,
+                          const Target& target, Checker& check) {
+  const v1::RowsKnobs& rows = resolved.rows();
+  const bool rounds = RoundsTotals(form, resolved.precision().accumulator());
+  const TotalShares shares = SharesOfTotals(domain, form, rows, rounds, target);
+  const int64_t blocks = shares.groups * domain.segment_count() * rows.blocks_per_row();
+  const int64_t resident = int64_t{rows.blocks_per_sm()} * target.sm_count;
+  check.That(blocks <= resident, StrCat("rows.meeting is COUNTER; ", blocks, " blocks for ",
+                                        domain.segment_count(), " sums over rows, ", resident,
+                                        " of them are there at once; take rows.meeting CLUSTER"));
+  check.That(!rounds || shares.rows <= kMostRowsOfSum,
+             StrCat("rows.meeting is COUNTER and a thread adds up ", shares.rows,
+                    " rows in fp32, at most ", kMostRowsOfSum,
+                    "; take rows.meeting CLUSTER or precision.accumulator F64 beside sums over "
+                    "rows"));
+}
+
 void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
            const Target& target, Checker& check) {
   const int threads = rows.block_threads(), row = rows.threads_per_row();
@@ -330,6 +462,7 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
     check.That(together <= domain.kept(),
                StrCat("rows.rows_at_once is ", together, "; there are ", domain.kept(), " rows"));
   }
+  if (form.total_bytes > 0) CheckTotals(domain, form, rows, target, check);
   check.That(!rows.meet_twice() || form.could_join,
              "rows.meet_twice is set; no stage sums squares around means of the one before");
   check.That(rows.results() != v1::RESULTS_CARRIED || form.row_elements >= form.width,
@@ -354,8 +487,17 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
 int64_t RowsSharedBytes(const v1::RowsKnobs& rows, const RowsForm& form) {
   const int64_t threads = rows.block_threads();
   const int64_t scratch = 2 * kMaxAccBytes * (threads / 32) + 2 * kMaxAccBytes;
-  return scratch + rows.shared_vectors() * threads * form.width * form.stream_bytes *
-                       std::max(1, rows.rows_at_once());
+  const bool several = rows.blocks_per_row() <= 1 && rows.threads_per_row() < threads;
+  return scratch +
+         rows.shared_vectors() * threads * form.width *
+             (form.stream_bytes * std::max(1, rows.rows_at_once()) + form.total_bytes) +
+         (several ? threads * form.width * form.total_bytes : 0);
+}
+
+int64_t TotalGroups(const Domain& domain, const RowsForm& form, const v1::Group& resolved,
+                    const Target& target) {
+  const bool rounds = RoundsTotals(form, resolved.precision().accumulator());
+  return SharesOfTotals(domain, form, resolved.rows(), rounds, target).groups;
 }
 
 absl::StatusOr<v1::Group> ResolveRows(const Analysis& group, const Domain& domain,
@@ -376,6 +518,9 @@ absl::StatusOr<v1::Group> ResolveRows(const Analysis& group, const Domain& domai
     resolved.mutable_precision()->set_accumulator(
         AccumulatorFor(group, domain, domain.reduced() / threads));
   }
+  if (form.total_bytes > 0 && rows.meeting() == v1::MEETING_COUNTER)
+    CheckCounterOfTotals(domain, form, resolved, target, check);
+  if (!check.status().ok()) return check.status();
   return resolved;
 }
 

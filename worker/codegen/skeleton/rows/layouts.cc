@@ -130,7 +130,8 @@ class Places {
                                         {1024, 1, 0.25}, {512, 1, 0.25},  {256, 4, 0.35},
                                         {512, 3, 0.35},  {1024, 2, 0.25}, {128, 4, 0.20}};
     const int64_t row_bytes =
-        form_.row_elements * std::max(1, form_.stream_bytes) * now_.rows_at_once();
+        form_.row_elements *
+        std::max(1, form_.stream_bytes * now_.rows_at_once() + form_.total_bytes);
     for (const Shape& shape : kShapes) {
       if (shape.threads * shape.blocks > target_.max_threads_per_sm) continue;
       const Capacity capacity = CapacityOf(target_, shape.threads, shape.blocks);
@@ -213,13 +214,14 @@ class Places {
   std::pair<int64_t, int64_t> Most() const {
     const Capacity capacity =
         CapacityOf(target_, now_.block_threads(), std::max(1, now_.blocks_per_sm()));
-    const int64_t vector = std::max(1, form_.width * form_.stream_bytes * now_.rows_at_once());
+    const int64_t vector = form_.SlotBytes(now_.rows_at_once());
     return {capacity.registers / vector, capacity.shared / (vector * now_.block_threads())};
   }
 
   void Keep(int64_t needed, int64_t registers, int64_t shared, double prior) {
     const auto [most_registers, most_shared] = Most();
     if (registers < 0 || shared < 0 || registers + shared > needed) return;
+    if (form_.total_bytes > 0 && registers + shared < needed) return;
     // A little over what is estimated is left to the compiler's report: spills show there.
     if (registers > most_registers + 2 || shared > most_shared) return;
     if (std::max(registers, shared) > kMaxKeptVectors) return;

@@ -10,6 +10,15 @@ namespace {
 using absl::StrCat;
 
 constexpr int kCombineThreads = 256;
+// Of vectors beside totals, of which each lane has its own (measured on an H200: gradients of a
+// layer norm of rows of 2,048 fp32 in 131 us, in 140 with 16; of an RMS norm of 8,192 bf16 133 and
+// 172).
+constexpr int kBytesBesideTotals = 8;
+// Of the kernel that puts totals together: bytes of neighbouring places of a block, threads of a
+// place.
+constexpr int kMostTotalRun = 128, kLeastTotalRun = 32, kMostTotalLines = 32;
+// What a line adds up at least.
+constexpr int64_t kLeastOfLine = 4;
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
@@ -32,7 +41,8 @@ class Rows : public Skeleton {
     auto domain = DomainOf(group, knobs.rows());
     if (!domain.ok()) return domain.status();
     v1::Group wide = knobs;
-    if (wide.rows().vector_bytes() == 0) wide.mutable_rows()->set_vector_bytes(16);
+    if (wide.rows().vector_bytes() == 0)
+      wide.mutable_rows()->set_vector_bytes((*domain)->totals.empty() ? 16 : kBytesBesideTotals);
     const RowsForm& form = FormOf(group, **domain, wide);
     if (!form.status.ok()) return form.status;
     auto resolved = ResolveRows(group, **domain, form, wide, target);
@@ -54,14 +64,14 @@ class Rows : public Skeleton {
     use.shared_bytes = RowsSharedBytes(rows, form);
     use.registers = static_cast<int>(form.Registers(rows));
     use.blocks_per_sm = rows.blocks_per_sm();
-    use.blocks = GridOf(**domain, rows, target);
+    use.blocks = GridOf(**domain, form, resolved, target);
     use.width = form.width;
     use.streams = static_cast<int>(form.streams.size());
     use.stream_bytes = form.stream_bytes;
     use.aligned = !form.ragged && form.width * 4 >= 16;
     use.passes = form.passes();
     // Threads beside the last row repeat it.
-    use.reads_first = form.writes_at_once && (*domain)->stages == 1 &&
+    use.reads_first = form.writes_at_once && (*domain)->stages == 1 && form.total_bytes == 0 &&
                       rows.threads_per_row() == rows.block_threads();
     const double kept = static_cast<double>(rows.register_vectors() + rows.shared_vectors()) *
                         rows.threads_per_row() * rows.blocks_per_row() * form.width;
@@ -71,6 +81,18 @@ class Rows : public Skeleton {
       use.workspace_bytes = (*domain)->kept() * rows.blocks_per_row() * form.acc_bytes[0];
     } else if (rows.meeting() == v1::MEETING_COUNTER) {
       use.workspace_bytes = use.blocks * kExchangeBytes;
+    }
+    if (form.total_bytes > 0) {
+      const int64_t groups = use.blocks / rows.blocks_per_row();
+      const int64_t in_block = rows.blocks_per_row() > 1 ? 1 : use.threads / rows.threads_per_row();
+      const int64_t waves =
+          CeilDiv(use.blocks, std::min(use.blocks, int64_t{use.blocks_per_sm} * target.sm_count));
+      use.launches = 2;
+      use.left_bytes = groups * form.row_elements * form.total_bytes;
+      use.workspace_bytes += use.left_bytes;
+      // To begin and to end takes about as long as another.
+      use.rounds =
+          waves * (CeilDiv((*domain)->kept(), groups * in_block * rows.rows_at_once()) + 1);
     }
     return use;
   }
@@ -93,7 +115,7 @@ class Rows : public Skeleton {
     if (absl::Status s = WriteRows(group, **domain, resolved, form, writer); !s.ok()) return s;
     return rows.meeting() == v1::MEETING_SECOND_PASS
                ? EmitTwoKernels(**domain, rows, form, writer)
-               : EmitOneKernel(**domain, rows, form, target, writer);
+               : EmitOneKernel(**domain, resolved, form, target, writer);
   }
 
  private:
@@ -121,7 +143,13 @@ class Rows : public Skeleton {
             [&] { return FormRows(group, domain, bytes, accumulator, one_meeting); }));
   }
 
-  static int64_t GridOf(const Domain& domain, const v1::RowsKnobs& rows, const Target& target) {
+  static int64_t GridOf(const Domain& domain, const RowsForm& form, const v1::Group& resolved,
+                        const Target& target) {
+    const v1::RowsKnobs& rows = resolved.rows();
+    if (form.total_bytes > 0) {
+      return TotalGroups(domain, form, resolved, target) * domain.segment_count() *
+             rows.blocks_per_row();
+    }
     const int64_t blocks = rows.blocks_per_row(), resident = rows.blocks_per_sm();
     const int64_t together = CeilDiv(domain.kept(), rows.rows_at_once());
     const int64_t jobs =
@@ -166,10 +194,35 @@ class Rows : public Skeleton {
         .status();
   }
 
-  static absl::Status EmitOneKernel(const Domain& domain, const v1::RowsKnobs& rows,
+  // Puts together what `groups` groups of blocks left of each segment's totals.
+  static absl::Status EmitTotals(const Domain& domain, const RowsForm& form, int64_t groups,
+                                 const Target& target, int partial, KernelWriter& writer) {
+    const int64_t segments = domain.segment_count();
+    int lines = 1;
+    while (lines < kMostTotalLines && lines * 2 * kLeastOfLine <= groups) lines *= 2;
+    int places = 1;
+    while (places * 2 * form.total_bytes <= kMostTotalRun) places *= 2;
+    while (places > 1 && places * form.total_bytes > kLeastTotalRun &&
+           segments * form.row_elements / places < 2 * target.sm_count)
+      places /= 2;
+    const int threads = std::max(32, places * lines);
+    lines = threads / places;
+    return writer
+        .Kernel(
+            "_totals",
+            {threads, 0, segments * CeilDiv(form.row_elements, places),
+             int64_t{threads} * form.total_bytes},
+            {{StrCat("const ", writer.glue(), "::Total* partial"), partial}},
+            StrCat("ws::rows_total<", writer.glue(), ", ", threads, ", ", lines, ">(g, ",
+                   domain.kept() / segments, ", ", groups, ", ", form.row_elements, ", partial)"))
+        .status();
+  }
+
+  static absl::Status EmitOneKernel(const Domain& domain, const v1::Group& resolved,
                                     const RowsForm& form, const Target& target,
                                     KernelWriter& writer) {
-    const int64_t grid = GridOf(domain, rows, target);
+    const v1::RowsKnobs& rows = resolved.rows();
+    const int64_t grid = GridOf(domain, form, resolved, target);
     const bool counter = rows.blocks_per_row() > 1 && rows.meeting() == v1::MEETING_COUNTER;
     std::vector<std::pair<std::string, int>> extra;
     if (counter) {
@@ -178,6 +231,14 @@ class Rows : public Skeleton {
       writer.Zero(exchange, grid * kExchangeBytes);
       extra = {{"void* exchange", exchange}};
     }
+    const int64_t segments = domain.segment_count(), groups = grid / rows.blocks_per_row();
+    int partial = -1;
+    std::string totals;
+    if (form.total_bytes > 0) {
+      partial = writer.Workspace("_partial", groups * form.row_elements * form.total_bytes);
+      extra.push_back({StrCat(writer.glue(), "::Total* partial"), partial});
+      totals = StrCat(", ", segments, ", partial");
+    }
     const int together = rows.rows_at_once();
     const std::string glue = together == 1 ? writer.glue()
                                            : StrCat("ws::RowsAtOnce<", writer.glue(), ", ",
@@ -185,8 +246,8 @@ class Rows : public Skeleton {
     auto launch = writer.Kernel(
         "", {rows.block_threads(), rows.blocks_per_sm(), grid, RowsSharedBytes(rows, form)}, extra,
         StrCat("ws::rows<", glue, ", ", ConfigOf(rows, form), ">(", together == 1 ? "g" : "{g}",
-               ", ", CeilDiv(domain.kept(), together), ", ", form.row_elements, ", ",
-               counter ? "exchange" : "nullptr", ")"));
+               ", ", CeilDiv(domain.kept() / segments, together), ", ", form.row_elements, ", ",
+               counter ? "exchange" : "nullptr", totals, ")"));
     if (!launch.ok()) return launch.status();
     if (counter) {
       (*launch)->set_cooperative(true);
@@ -195,6 +256,7 @@ class Rows : public Skeleton {
     if (rows.blocks_per_row() > 1 && rows.meeting() == v1::MEETING_CLUSTER) {
       for (int n : {rows.blocks_per_row(), 1, 1}) (*launch)->add_cluster(n);
     }
+    if (partial >= 0) return EmitTotals(domain, form, groups / segments, target, partial, writer);
     return absl::OkStatus();
   }
 };

@@ -2,6 +2,9 @@
 // between and after (sums, softmax, norms, losses, argmax). worker/kernels/rows.cuh runs them.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "worker/codegen/skeleton/skeleton.h"
 #include "worker/codegen/skeleton/staged/staged.h"
 
@@ -16,6 +19,7 @@ struct RowsForm {
   std::vector<ValuePtr> streams, single;  // loads of every pass, in wide and in narrow
   std::vector<int> offsets;               // bytes of each in a slot
   int stream_bytes = 0;                   // of a position of all of them
+  int stream_words = 0;                   // the same in registers, as numbers that one computes with
   int max_acc_bytes = 4;                  // of the largest stage
   std::vector<int> acc_bytes;             // of each meeting
   std::vector<int> joined;                // stages that meet with the next (group/centred.h)
@@ -23,10 +27,19 @@ struct RowsForm {
   bool emits = false;                     // writes elements of the whole row behind the stages
   bool writes_at_once = false;            // or in the first
   bool row_outputs = false;
-  bool emit_reads = false;  // and reads more for it than the row
+  int total_bytes = 0;        // of all totals, for a place of a row; 0: there are none
+  bool totals_round = false;  // some of them are sums that each addition rounds
+  bool emit_reads = false;    // and reads more for it than the row
   int64_t row_elements = 1;
-  // Times that a row is gone through: once a meeting, and to write it.
-  int passes() const { return static_cast<int>(acc_bytes.size()) + (emits ? 1 : 0); }
+  // Times that a row is gone through: once a meeting, and to write it or add it to totals.
+  int passes() const {
+    return static_cast<int>(acc_bytes.size()) + (emits || total_bytes > 0 ? 1 : 0);
+  }
+  // Bytes on chip of a vector of so many rows, and of its totals.
+  int64_t SlotBytes(int rows_at_once) const {
+    return std::max<int64_t>(
+        1, int64_t{width} * (int64_t{stream_bytes} * std::max(1, rows_at_once) + total_bytes));
+  }
   bool edges() const { return row_elements % width != 0; }  // single elements at an end
   int64_t vectors() const { return CeilDiv(row_elements, width); }
   double shared_steps = 0;  // operations of a position whose results more than one pass needs
@@ -49,6 +62,10 @@ absl::StatusOr<v1::Group> ResolveRows(const Analysis& group, const Domain& domai
                                       const Target& target);
 std::vector<Layout> RowsLayouts(const Domain& domain, const RowsForm& form,
                                 const v1::Group& resolved, const Target& target);
+// Groups of blocks that share the rows of a segment, of resolved knobs of a group with totals: as
+// many as are there at once, or so many that none adds up too many rows in fp32.
+int64_t TotalGroups(const Domain& domain, const RowsForm& form, const v1::Group& resolved,
+                    const Target& target);
 // Dynamic shared memory of a block, as rows.cuh states it.
 int64_t RowsSharedBytes(const v1::RowsKnobs& knobs, const RowsForm& form);
 

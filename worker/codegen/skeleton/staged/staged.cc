@@ -129,6 +129,19 @@ bool StagedGlue::RowFitsInt() const {
   return true;
 }
 
+StageReduce StagedGlue::Reduced(const Kernel::Reduce& reduce, int64_t elements,
+                                size_t number) const {
+  StageReduce s;
+  s.reduce = &reduce;
+  s.reduction.combiner = context_.graph->nodes[reduce.node].combiner;
+  s.reduction.type = reduce.value->type;
+  s.reduction.accumulator = context_.style.accumulator;
+  s.reduction.elements = elements;
+  s.reduction.fast_math = context_.style.fast_math;
+  s.prefix = StrCat("a", number, "_");
+  return s;
+}
+
 absl::Status StagedGlue::Prepare() {
   const Domain& domain = *context_.domain;
   auto divides = [&](const Index& position) {
@@ -142,15 +155,8 @@ absl::Status StagedGlue::Prepare() {
   stages_.assign(domain.stages, {});
   if (domain.stages == 0) return absl::OkStatus();  // a scan's accumulators are its skeleton's
   for (const Kernel::Reduce& reduce : kernel_.reduces) {
-    const graph::Node& node = context_.graph->nodes[reduce.node];
     if (domain.online_used && domain.online.count(reduce.node) > 0) continue;
-    StageReduce s;
-    s.reduce = &reduce;
-    s.reduction.combiner = node.combiner;
-    s.reduction.type = reduce.value->type;
-    s.reduction.accumulator = context_.style.accumulator;
-    s.reduction.elements = domain.reduced();
-    s.reduction.fast_math = context_.style.fast_math;
+    StageReduce s = Reduced(reduce, domain.reduced(), stages_[reduce.stage].size());
     if (domain.online_used) {
       for (const auto& [sum, maximum] : domain.online) {
         if (maximum == reduce.node) {
@@ -159,13 +165,20 @@ absl::Status StagedGlue::Prepare() {
         }
       }
     }
-    s.prefix = StrCat("a", stages_[reduce.stage].size(), "_");
     stages_[reduce.stage].push_back(s);
   }
+  for (const Kernel::Reduce& total : kernel_.totals)
+    totals_.push_back(Reduced(total, domain.kept() / domain.segment_count(), totals_.size()));
   centred_.assign(domain.stages, {});
   if (context_.style.one_meeting) {
     for (int stage : JoinedStages(*context_.graph, domain, kernel_))
       centred_[stage] = CentredSquaresOf(*context_.graph, domain, kernel_, stage + 1);
+  }
+  if (TotalBytes() > kMaxTotalBytes) {
+    return absl::InvalidArgumentError(StrCat(
+        "group of '", context_.graph->tensors[domain.roots[0].tensor].name,
+        "': its sums over rows take ", TotalBytes(), " bytes for each place of a row, at most ",
+        kMaxTotalBytes, "; give some of them a group of their own"));
   }
   for (int stage = 0; stage < domain.stages; ++stage) {
     if (AccBytes(stage) > kMaxAccBytes) {
@@ -178,10 +191,12 @@ absl::Status StagedGlue::Prepare() {
   return absl::OkStatus();
 }
 
-int StagedGlue::AccBytes(int stage) const {
+int StagedGlue::AccBytes(int stage) const { return BytesOf(stages_[stage]); }
+
+int StagedGlue::BytesOf(const std::vector<StageReduce>& reduces) {
   int bytes = 0;
   bool wide = false;
-  for (const StageReduce& s : stages_[stage]) {
+  for (const StageReduce& s : reduces) {
     for (const Field& field : FieldsOf(s.reduction)) {
       bytes += IsWide(field) ? 8 : 4;
       wide = wide || IsWide(field);
@@ -453,7 +468,7 @@ std::vector<ValuePtr> StagedGlue::CommonLoads() const {
   const Frame& frame = kernel_.frame;
   std::vector<ValuePtr> targets, common;
   for (const Kernel::Root& root : kernel_.roots) {
-    if (!root.row) targets.push_back(root.value);
+    if (root.level == Level::kPoints) targets.push_back(root.value);
   }
   uint64_t along = BitOf(frame.k);
   if (frame.width > 1) along |= BitOf(frame.lane);
@@ -521,7 +536,7 @@ std::string StagedGlue::StoreBody() {
   std::vector<const Kernel::Root*> roots;
   std::vector<ValuePtr> targets;
   for (const Kernel::Root& root : kernel_.roots) {
-    if (root.row) continue;
+    if (root.level != Level::kPoints) continue;
     roots.push_back(&root);
     targets.push_back(root.value);
   }
@@ -543,6 +558,65 @@ std::string StagedGlue::StoreBody() {
   });
   StoreRoots(emitter, element_, context_, kernel_, roots, aligned_);
   return WithLocals(emitter.Finish(), element_.index_type);
+}
+
+std::vector<ValuePtr> StagedGlue::TotalValues() const {
+  std::vector<ValuePtr> values;
+  for (const StageReduce& s : totals_) {
+    values.push_back(s.reduce->value);
+    if (IsIndexed(s.reduction)) values.push_back(s.reduce->position);
+  }
+  return values;
+}
+
+std::string StagedGlue::TotalBody() {
+  Emitter emitter(element_, ElementVariables());
+  ForgetPosition(emitter);
+  const Frame& frame = kernel_.frame;
+  const std::vector<ValuePtr> targets = TotalValues();
+  for (const auto& [load, element] : streams_) emitter.Bind(load, element);
+  BindRowValues(emitter, targets);
+  emitter.Expect(targets);
+  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
+    return aligned_(load->index) &&
+           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
+  });
+  OpenLanes(emitter, frame);
+  for (const StageReduce& s : totals_) {
+    std::vector<std::string> positions;
+    const std::string value = emitter.Name(s.reduce->value);
+    if (IsIndexed(s.reduction)) {
+      positions.push_back(StrCat("static_cast<", FieldsOf(s.reduction)[1].type, ">(",
+                                 emitter.Use(kernel_.values->AsIndex(s.reduce->position)), ")"));
+    }
+    const std::string acc = StrCat("totals[", LaneName(frame), "].", s.prefix);
+    for (const std::string& line : Accumulate(s.reduction, acc, {value}, positions))
+      emitter.Line(line);
+  }
+  CloseLanes(emitter, frame);
+  return WithLocals(emitter.Finish(), element_.index_type);
+}
+
+std::string StagedGlue::EmitTotalBody() {
+  const Dialect dialect = MakeDialect(context_, kernel_, parameters_, "long long");
+  Emitter emitter(dialect, ElementVariables());
+  std::vector<const Kernel::Root*> roots;
+  std::vector<ValuePtr> targets;
+  for (const Kernel::Root& root : kernel_.roots) {
+    if (root.level != Level::kTotals) continue;
+    roots.push_back(&root);
+    targets.push_back(root.value);
+  }
+  for (ValuePtr value : kernel_.values->Closure(targets)) {
+    if (value->kind != Value::Kind::kResult) continue;
+    for (const StageReduce& s : totals_) {
+      if (s.reduce->node == value->node)
+        emitter.Bind(value, ResultOf(s.reduction, StrCat("total.", s.prefix), value->output));
+    }
+  }
+  emitter.Expect(targets);
+  StoreRoots(emitter, dialect, context_, kernel_, roots, aligned_);
+  return emitter.Finish();
 }
 
 std::string StagedGlue::FinishBody(int stage, bool results) {
@@ -642,7 +716,7 @@ std::string StagedGlue::EmitRowBody() {
   std::vector<const Kernel::Root*> roots;
   std::vector<ValuePtr> targets;
   for (const Kernel::Root& root : kernel_.roots) {
-    if (!root.row) continue;
+    if (root.level != Level::kRows) continue;
     roots.push_back(&root);
     targets.push_back(root.value);
   }
@@ -666,9 +740,9 @@ std::string StagedGlue::EmitRowBody() {
 
 bool StagedGlue::EmitReads() const {
   if (WritesAtOnce()) return false;
-  std::vector<ValuePtr> targets;
+  std::vector<ValuePtr> targets = TotalValues();
   for (const Kernel::Root& root : kernel_.roots) {
-    if (!root.row) targets.push_back(root.value);
+    if (root.level == Level::kPoints) targets.push_back(root.value);
   }
   for (ValuePtr value : kernel_.values->Closure(targets)) {
     if (value->kind != Value::Kind::kLoad || (value->variables & ElementVariables()) == 0) continue;
@@ -680,19 +754,19 @@ bool StagedGlue::EmitReads() const {
 }
 
 bool StagedGlue::WritesAtOnce() const {
-  if (scan_ || !HasRoots(false)) return false;
+  if (scan_ || HasTotals() || !HasRoots(Level::kPoints)) return false;
   std::vector<ValuePtr> targets;
   for (const Kernel::Root& root : kernel_.roots) {
-    if (!root.row) targets.push_back(root.value);
+    if (root.level == Level::kPoints) targets.push_back(root.value);
   }
   const std::vector<ValuePtr> all = kernel_.values->Closure(targets);
   return std::none_of(all.begin(), all.end(),
                       [](ValuePtr value) { return value->kind == Value::Kind::kResult; });
 }
 
-bool StagedGlue::HasRoots(bool row) const {
+bool StagedGlue::HasRoots(Level level) const {
   for (const Kernel::Root& root : kernel_.roots) {
-    if (root.row == row) return true;
+    if (root.level == level) return true;
   }
   return false;
 }

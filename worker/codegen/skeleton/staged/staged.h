@@ -18,6 +18,8 @@ namespace warpsmith::codegen {
 
 // Bytes that the accumulators of a stage may have (ws::kMaxAcc).
 inline constexpr int kMaxAccBytes = 32;
+// Bytes that totals may have for each place of a row.
+inline constexpr int kMaxTotalBytes = 32;
 
 // One member of a stage's accumulator.
 struct StageReduce {
@@ -66,6 +68,7 @@ class StagedGlue {
   // Whether the stage and the next, of squares around its means, meet as one; bytes of both.
   bool IsJoined(int stage) const { return !centred_[stage].empty(); }
   int JoinedBytes(int stage) const;
+  int TotalBytes() const { return BytesOf(totals_); }  // of all totals, for a place of a row
   // Whether indexes of a row's elements fit an int.
   bool FitsInt() const;
   void SetIndexType(const std::string& type);
@@ -89,6 +92,10 @@ class StagedGlue {
   // and the loads.
   std::string CommonMembers() const;
   std::string CommonBody();
+  // `totals[lane]`: what an element adds to them. And behind all rows, in lanes of one: roots that
+  // are made of `total`.
+  std::string TotalBody();
+  std::string EmitTotalBody();
   std::string ScanElementsBody();  // `element[lane]`: what is scanned
   // What follows ask for no more members. stage -1: what the row begins with.
   std::string FinishBody(int stage, bool results);
@@ -96,9 +103,12 @@ class StagedGlue {
 
   std::string AccStructs() const;       // Part and Joined among them
   std::string StaticFunctions() const;  // chained, identity, combine; of joined stages
+  std::string TotalFunctions() const;   // struct Total; identity_total, combine_total
   std::string RowStruct() const;        // its members
 
-  bool HasRoots(bool row) const;
+  bool HasRoots(Level level) const;
+  bool HasTotals() const { return !totals_.empty(); }
+  bool TotalsRound() const;  // some are sums that each addition rounds
   // Whether there are roots of the full space and none needs a stage's result: the first stage
   // writes them, behind what it reads of an element.
   bool WritesAtOnce() const;
@@ -127,6 +137,9 @@ class StagedGlue {
   // of all kept vectors beforehand and has no registers left for the vectors.
   void ForgetPosition(Emitter& emitter) const;
   std::vector<ValuePtr> StageValues(int stage) const;
+  std::vector<ValuePtr> TotalValues() const;
+  StageReduce Reduced(const Kernel::Reduce& reduce, int64_t elements, size_t number) const;
+  static int BytesOf(const std::vector<StageReduce>& reduces);  // of their accumulators
   std::vector<std::string> Deviate(const std::string& acc,
                                    const std::vector<std::string>& values) const;
   const StageReduce& StageOf(int reduce) const;  // of Kernel::reduces
@@ -142,6 +155,7 @@ class StagedGlue {
   RowMembers& shared_;
   Dialect element_, row_level_;
   std::vector<std::vector<StageReduce>> stages_;
+  std::vector<StageReduce> totals_;
   std::vector<std::vector<CentredSquares>> centred_;  // of the stage after; empty: meets alone
   std::vector<std::pair<ValuePtr, std::string>> streams_;
   std::optional<Reduction> scan_;

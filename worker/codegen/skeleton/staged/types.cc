@@ -12,19 +12,29 @@ std::string ResultName(int node, int output) {
   return StrCat("result", node, output == 0 ? "" : "_index");
 }
 
+namespace {
+
+// Fields of all their accumulators, wide ones first so that there are no holes.
+std::string MembersOf(const std::vector<StageReduce>& reduces) {
+  std::string members;
+  for (bool wide : {true, false}) {
+    for (const StageReduce& s : reduces) {
+      for (const Field& field : FieldsOf(s.reduction)) {
+        if (IsWide(field) == wide)
+          absl::StrAppend(&members, " ", field.type, " ", s.prefix, field.name, ";");
+      }
+    }
+  }
+  return members;
+}
+
+}  // namespace
+
 std::string StagedGlue::AccStructs() const {
   Text text;
   text.Line("template <int S, class = void> struct Acc;");
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
-    std::string members;
-    for (bool wide : {true, false}) {  // no holes
-      for (const StageReduce& s : stages_[stage]) {
-        for (const Field& field : FieldsOf(s.reduction)) {
-          if (IsWide(field) == wide)
-            absl::StrAppend(&members, " ", field.type, " ", s.prefix, field.name, ";");
-        }
-      }
-    }
+    const std::string members = MembersOf(stages_[stage]);
     text.Line(StrCat("template <class Unused> struct Acc<", stage, ", Unused> {", members, " };"));
   }
   bool declared = false;
@@ -97,6 +107,34 @@ std::string StagedGlue::StaticFunctions() const {
   text.Line(StrCat("template <int S> static WS_DEVICE constexpr bool joined() { return ", joined,
                    "u >> S & 1; }"));
   if (joined != 0) text.Append(JoinedFunctions());
+  return text.str();
+}
+
+bool StagedGlue::TotalsRound() const {
+  for (const StageReduce& s : totals_) {
+    if (IsRunningSum(s.reduction)) return true;
+  }
+  return false;
+}
+
+std::string StagedGlue::TotalFunctions() const {
+  Text text;
+  text.Line(StrCat("struct Total {", MembersOf(totals_), " };"));
+  text.Open("static WS_DEVICE Total identity_total() {");
+  text.Line("Total total;");
+  for (const StageReduce& s : totals_) {
+    for (const std::string& line : Identity(s.reduction, StrCat("total.", s.prefix)))
+      text.Line(line);
+  }
+  text.Line("return total;");
+  text.Close();
+  text.Open("static WS_DEVICE void combine_total(Total& a, const Total& b) {");
+  for (const StageReduce& s : totals_) {
+    for (const std::string& line :
+         Merge(s.reduction, StrCat("a.", s.prefix), StrCat("b.", s.prefix)))
+      text.Line(line);
+  }
+  text.Close();
   return text.str();
 }
 

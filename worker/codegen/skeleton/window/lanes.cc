@@ -278,7 +278,7 @@ class Lanes {
           auto value = inliner.ElementUnder(tensor, at, inside);
           if (!value.ok()) return value.status();
           k.kernel.roots.push_back(
-              {tensor, false, *value, Flatten(at, graph_.tensors[tensor].shape)});
+              {tensor, Level::kPoints, *value, Flatten(at, graph_.tensors[tensor].shape)});
         }
       }
     }

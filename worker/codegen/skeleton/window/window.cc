@@ -86,7 +86,7 @@ absl::StatusOr<Kernel> BuildStrip(const WindowContext& context, const Strips& s,
         const std::vector<Index> matched = MatchAxes(at, s.shape, shape);
         auto value = inliner.Element(tensor, matched);
         if (!value.ok()) return value.status();
-        kernel.roots.push_back({tensor, false, *value, Flatten(matched, shape)});
+        kernel.roots.push_back({tensor, Level::kPoints, *value, Flatten(matched, shape)});
       }
     }
   }

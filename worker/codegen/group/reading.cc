@@ -1,0 +1,81 @@
+#include "worker/codegen/group/reading.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace warpsmith::codegen {
+
+using graph::Node;
+
+namespace {
+
+// The load that runs along most of the reduced axes.
+void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& graph,
+                  const std::vector<graph::Axis>& axes, Reading& reading) {
+  int64_t best = -1;
+  for (ValuePtr value : traced.values.Closure({traced.value})) {
+    if (value->kind != Value::Kind::kLoad) continue;
+    std::vector<int64_t> stride(axes.size());
+    int64_t reduced = 0, seen = 0;
+    for (size_t a = 0; a < axes.size(); ++a) {
+      if (traced.env[a].is_constant()) continue;
+      stride[a] = value->index.CoefficientOf(traced.env[a].terms()[0].atom->variable);
+      if (stride[a] == 0) continue;
+      ++seen;
+      if (a >= node.axes.size()) ++reduced;
+    }
+    const int64_t score = reduced * 1000 + seen * 10 + (value->args.empty() ? 1 : 0);
+    const int64_t elements = graph.tensors[value->tensor].elements();
+    if (reduced > 0 && (score > best || (score == best && elements > 0 && !reading.known))) {
+      best = score;
+      reading.stride = stride;
+      reading.guarded = !value->args.empty();
+      reading.known = true;
+    }
+  }
+}
+
+}  // namespace
+
+Reading ReadingOf(const Node& node, const Traced& traced, const graph::Graph& graph) {
+  Reading reading;
+  if (traced.value == nullptr) return reading;
+  std::vector<graph::Axis> axes = node.axes;
+  axes.insert(axes.end(), node.reduce_axes.begin(), node.reduce_axes.end());
+  FindMainLoad(node, traced, graph, axes, reading);
+  if (!reading.known) return reading;
+  // Windows overlap where strides are not those of a mixed radix.
+  std::vector<std::pair<int64_t, int64_t>> digits;  // stride, extent
+  for (size_t a = 0; a < axes.size(); ++a) {
+    if (reading.stride[a] != 0 && axes[a].extent > 1)
+      digits.push_back({std::abs(reading.stride[a]), axes[a].extent});
+  }
+  std::sort(digits.begin(), digits.end());
+  for (size_t d = 0; d + 1 < digits.size(); ++d) {
+    if (digits[d + 1].first < digits[d].first * (digits[d].second - 1) + 1)
+      reading.overlapping = true;
+  }
+  return reading;
+}
+
+bool RunsAlong(const Node& node, const Reading& reading) {
+  for (size_t a = 0; reading.known && a < node.reduce_axes.size(); ++a) {
+    if (reading.stride[node.axes.size() + a] == 1) return true;
+  }
+  return false;
+}
+
+std::vector<int> ReduceOrder(const Node& node, const Reading& reading) {
+  std::vector<int> order;
+  for (size_t a = 0; a < node.reduce_axes.size(); ++a) order.push_back(static_cast<int>(a));
+  if (reading.known) {
+    const size_t kept = node.axes.size();
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return std::abs(reading.stride[kept + a]) > std::abs(reading.stride[kept + b]);
+    });
+  }
+  return order;
+}
+
+}  // namespace warpsmith::codegen
