@@ -441,6 +441,19 @@ class Generator : public RandomViews {
 
   // ---- end --------------------------------------------------------------------------------------
 
+  // The new value on a slice of the state, its own elsewhere; or the other way round.
+  ExprPtr OnSlice(const Value& state, const ExprPtr& step) {
+    std::vector<ExprPtr> own;
+    for (size_t a = 0; a < ShapeOf(state).size(); ++a) own.push_back(Index(static_cast<int>(a)));
+    const auto axis = static_cast<size_t>(dice_.Below(static_cast<int64_t>(own.size())));
+    const int64_t extent = ShapeOf(state)[axis], first = dice_.Below(extent);
+    const ExprPtr inside =
+        Binary(Op::kAnd, Binary(Op::kLe, ConstInt(DType::kI64, first), own[axis]),
+               Binary(Op::kLt, own[axis], ConstInt(DType::kI64, dice_.Between(first, extent))));
+    const ExprPtr stays = Load(graph_, state.tensor, own);
+    return dice_.OneIn(3) ? Select(inside, stays, step) : Select(inside, step, stays);
+  }
+
   // Most states take what was computed in their shape and type, or a step from their own value.
   void UpdateStates() {
     const size_t inputs = graph_.tensors.size();
@@ -465,6 +478,7 @@ class Generator : public RandomViews {
           step = RandomBinary(dice_, step, At(with, Variables(0, ShapeOf(with).size())));
         }
         step.e = Cast(TypeOf(state), step.e);
+        if (!ShapeOf(state).empty() && dice_.OneIn(2)) step.e = OnSlice(state, step.e);
         next = Map(ShapeOf(state), step).tensor;
       }
       graph_.updates.push_back({state.tensor, next});
