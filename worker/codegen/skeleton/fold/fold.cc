@@ -449,8 +449,10 @@ class Fold : public Skeleton {
     // A thread of the columns skeleton would have little to do.
     if (domain.reduced() <= kFewSummed) return 0.7;
     if (WalkOf(domain) != Walk::kAcross || kept < kLongRun) return 0.7;
-    // Columns that begin anywhere are better staged than read by narrow accesses.
-    return kept % std::min(kLeastVector, WidthFor(group, 16)) == 0 ? 0.4 : 0.7;
+    // Columns of less than words that begin anywhere are better staged than read one by one; a warp
+    // reads words as well by themselves.
+    const int width = WidthFor(group, 16);
+    return width <= kWordsOfVector || kept % kLeastVector == 0 ? 0.4 : 0.7;
   }
 
   absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,
@@ -570,7 +572,7 @@ class Fold : public Skeleton {
   // Elements of a sum that leave the threads of other skeletons idle.
   static constexpr int64_t kFewSummed = 16;
   static constexpr int64_t kMostSplit = 4096;
-  static constexpr int kLeastVector = 4;
+  static constexpr int kLeastVector = 4, kWordsOfVector = 4;
 
   static const Form& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs,
                             const Target& target) {
