@@ -294,6 +294,9 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
                        elements <= kMostCarried && each <= rows.register_vectors() &&
                        form.row_elements >= form.width;
     rows.set_results(carry ? v1::RESULTS_CARRIED : v1::RESULTS_AGAIN);
+    // Not where as many blocks as are asked for would have to spill them.
+    if (carry && ResidentBlocks(rows, form, slot, target) < rows.blocks_per_sm())
+      rows.set_results(v1::RESULTS_AGAIN);
   }
   if (resident_open) {
     int resident = ResidentBlocks(rows, form, slot, target);
