@@ -12,6 +12,7 @@
 
 #include "worker/codegen/codegen.h"
 #include "worker/codegen/cost/cost.h"
+#include "worker/codegen/fuse/precision.h"
 #include "worker/codegen/group/structure.h"
 
 namespace warpsmith::codegen {
@@ -239,7 +240,8 @@ class Fusion {
     if (!domain.ok() || !use.ok()) return std::nullopt;
     const std::vector<RootPlace>& places = (*domain)->roots;
     online_ = group.online().ok() && group.online()->online_used &&
-              std::all_of(places.begin(), places.end(), [](const auto& root) { return root.level == Level::kRows; });
+              std::all_of(places.begin(), places.end(),
+                          [](const auto& root) { return root.level == Level::kRows; });
     // A row that hardly stays on the card is as well read again by a second, simpler kernel.
     const bool emits = use->passes > (*domain)->stages && !(*domain)->elements();
     if (use->passes > 1 && !use->cached && use->kept < kWorthKeeping && emits) return std::nullopt;
@@ -398,94 +400,6 @@ v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target&) {
 
 namespace {
 
-// Approximate functions are off by some 2^-21 of their values, which types of 16 bits do not tell.
-bool RoundsAway(const graph::Graph& graph, const Roots& roots) {
-  return std::all_of(roots.begin(), roots.end(), [&](int t) {
-    const graph::DType type = graph.tensors[t].type;
-    return type == graph::DType::kF16 || type == graph::DType::kBF16;
-  });
-}
-
-// Whether a float that sums and products made decides something here: by its sign, its order or its
-// whole part a hair's difference becomes a large one.
-class Decisions {
- public:
-  Decisions(const graph::Graph& graph, const Part& part) : graph_(graph), part_(part) {}
-  bool Any() {
-    return std::any_of(part_.roots.begin(), part_.roots.end(), [&](int t) { return In(t); });
-  }
-
- private:
-  bool In(int tensor) {
-    if (graph_.tensors[tensor].node < 0 || !seen_.insert(tensor).second) return false;
-    return In(*graph_.nodes[graph_.tensors[tensor].node].value);
-  }
-  bool In(const graph::Expr& e) {
-    if (Decides(e) && std::any_of(e.args.begin(), e.args.end(),
-                                  [&](const graph::ExprPtr& arg) { return IsMade(*arg); }))
-      return true;
-    if (e.op == graph::Op::kLoad && part_.reads.count(e.tensor) == 0 && In(e.tensor)) return true;
-    return std::any_of(e.args.begin(), e.args.end(),
-                       [&](const graph::ExprPtr& arg) { return In(*arg); });
-  }
-  static bool Decides(const graph::Expr& e) {
-    switch (e.op) {
-      case graph::Op::kSign:
-      case graph::Op::kFloor:
-      case graph::Op::kCeil:
-      case graph::Op::kRound:
-      case graph::Op::kTrunc:
-      case graph::Op::kLt:
-      case graph::Op::kLe:
-      case graph::Op::kEq:
-      case graph::Op::kNe:
-        return graph::IsFloat(e.args[0]->type);
-      case graph::Op::kCast:
-        return graph::IsFloat(e.args[0]->type) && !graph::IsFloat(e.type);
-      default:
-        return false;
-    }
-  }
-  // Of a sum, here or in a tensor that is computed here too.
-  bool IsMade(const graph::Expr& e) const {
-    if (!graph::IsFloat(e.type)) return false;
-    if (e.op == graph::Op::kAdd || e.op == graph::Op::kSub) return true;
-    if (e.op == graph::Op::kLoad)
-      return part_.reads.count(e.tensor) == 0 && graph_.tensors[e.tensor].node >= 0;
-    return std::any_of(e.args.begin(), e.args.end(),
-                       [&](const graph::ExprPtr& arg) { return IsMade(*arg); });
-  }
-
-  const graph::Graph& graph_;
-  const Part& part_;
-  std::set<int> seen_;
-};
-
-// What float states are made of: what a state keeps of an error is there in the next call, too.
-std::set<int> MakingStates(const graph::Graph& graph) {
-  std::set<int> made;
-  std::vector<int> open;
-  for (const auto& update : graph.updates) {
-    if (graph::IsFloat(graph.tensors[update.value].type)) open.push_back(update.value);
-  }
-  while (!open.empty()) {
-    const int tensor = open.back();
-    open.pop_back();
-    const int node = graph.tensors[tensor].node;
-    if (node < 0 || !made.insert(tensor).second) continue;
-    for (int read : graph::LoadedTensors(graph.nodes[node].value)) open.push_back(read);
-  }
-  return made;
-}
-
-void ChoosePrecision(const graph::Graph& graph, const Part& part, const std::set<int>& states,
-                     v1::Group& group) {
-  const bool state = std::any_of(part.roots.begin(), part.roots.end(),
-                                 [&](int root) { return states.count(root) > 0; });
-  if (state || Decisions(graph, part).Any()) group.mutable_precision()->set_separate(true);
-  if (!state && RoundsAway(graph, part.roots)) group.mutable_precision()->set_fast_math(true);
-}
-
 struct Fused {
   v1::Schedule schedule;
   double seconds = 0;
@@ -494,7 +408,7 @@ struct Fused {
 Fused Fuse(const graph::Graph& graph, const Target& target) {
   Fused fused;
   v1::Schedule& schedule = fused.schedule;
-  const std::set<int> states = MakingStates(graph);
+  const FirstPrecision precision(graph);
   std::set<int> seen;
   for (const Part& part : Fusion(graph, target).Run()) {
     v1::Group* group = schedule.add_groups();
@@ -509,7 +423,7 @@ Fused Fuse(const graph::Graph& graph, const Target& target) {
     if (part.online && part.skeleton == v1::Group::kRows) group->mutable_rows()->set_online(true);
     if (part.online && part.skeleton == v1::Group::kColumns)
       group->mutable_columns()->set_online(true);
-    ChoosePrecision(graph, part, states, *group);
+    precision.Choose(part.roots, part.reads, *group);
     seen.insert(part.reads.begin(), part.reads.end());
     fused.seconds += part.seconds;
   }

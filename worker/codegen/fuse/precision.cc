@@ -1,0 +1,107 @@
+#include "worker/codegen/fuse/precision.h"
+
+#include <algorithm>
+#include <map>
+
+namespace warpsmith::codegen {
+namespace {
+
+// Approximate functions are off by some 2^-21 of their values, which types of 16 bits do not tell.
+bool RoundsAway(const graph::Graph& graph, const std::vector<int>& roots) {
+  return std::all_of(roots.begin(), roots.end(), [&](int t) {
+    const graph::DType type = graph.tensors[t].type;
+    return type == graph::DType::kF16 || type == graph::DType::kBF16;
+  });
+}
+
+// Whether it gives by the sign, the order or the whole part of floats what is no float's value.
+bool Decides(const graph::Expr& e) {
+  switch (e.op) {
+    case graph::Op::kSign:
+    case graph::Op::kFloor:
+    case graph::Op::kCeil:
+    case graph::Op::kRound:
+    case graph::Op::kTrunc:
+    case graph::Op::kLt:
+    case graph::Op::kLe:
+    case graph::Op::kEq:
+    case graph::Op::kNe:
+      return graph::IsFloat(e.args[0]->type);
+    case graph::Op::kCast:
+      return graph::IsFloat(e.args[0]->type) && !graph::IsFloat(e.type);
+    default:
+      return false;
+  }
+}
+
+// Looks for what decides by a float that the group's own sums made.
+class Decisions {
+ public:
+  Decisions(const graph::Graph& graph, const std::set<int>& reads) : graph_(graph), reads_(reads) {}
+
+  bool In(int tensor) {
+    if (graph_.tensors[tensor].node < 0 || !seen_.insert(tensor).second) return false;
+    return In(*graph_.nodes[graph_.tensors[tensor].node].value);
+  }
+
+ private:
+  bool In(const graph::Expr& e) {
+    if (!walked_.insert(&e).second) return false;  // parts are shared
+    if (Decides(e) && Any(e, [this](const graph::Expr& arg) { return IsMade(arg); })) return true;
+    if (e.op == graph::Op::kLoad && reads_.count(e.tensor) == 0 && In(e.tensor)) return true;
+    return Any(e, [this](const graph::Expr& arg) { return In(arg); });
+  }
+
+  // Of a sum, here or in a tensor that is computed here too.
+  bool IsMade(const graph::Expr& e) {
+    if (!graph::IsFloat(e.type)) return false;
+    if (e.op == graph::Op::kAdd || e.op == graph::Op::kSub) return true;
+    if (e.op == graph::Op::kLoad)
+      return reads_.count(e.tensor) == 0 && graph_.tensors[e.tensor].node >= 0;
+    const auto [known, is_new] = made_.try_emplace(&e, false);
+    if (is_new) known->second = Any(e, [this](const graph::Expr& arg) { return IsMade(arg); });
+    return known->second;
+  }
+
+  template <class Test>
+  static bool Any(const graph::Expr& e, const Test& test) {
+    return std::any_of(e.args.begin(), e.args.end(),
+                       [&](const graph::ExprPtr& arg) { return test(*arg); });
+  }
+
+  const graph::Graph& graph_;
+  const std::set<int>& reads_;
+  std::set<int> seen_;
+  std::set<const graph::Expr*> walked_;
+  std::map<const graph::Expr*, bool> made_;
+};
+
+}  // namespace
+
+FirstPrecision::FirstPrecision(const graph::Graph& graph) : graph_(graph) {
+  std::vector<int> open;
+  for (const auto& update : graph.updates) {
+    if (graph::IsFloat(graph.tensors[update.value].type)) open.push_back(update.value);
+  }
+  while (!open.empty()) {
+    const int tensor = open.back();
+    open.pop_back();
+    const int node = graph.tensors[tensor].node;
+    if (node < 0 || !states_.insert(tensor).second) continue;
+    for (int read : graph::LoadedTensors(graph.nodes[node].value)) open.push_back(read);
+  }
+}
+
+void FirstPrecision::Choose(const std::vector<int>& roots, const std::set<int>& reads,
+                            v1::Group& group) const {
+  // What a state keeps of an error is there in the next call, too.
+  const bool state =
+      std::any_of(roots.begin(), roots.end(), [&](int root) { return states_.count(root) > 0; });
+  Decisions decisions(graph_, reads);
+  const auto decides = [&](int root) { return decisions.In(root); };
+  if (state || std::any_of(roots.begin(), roots.end(), decides))
+    group.mutable_precision()->set_separate(true);
+  if (!state && RoundsAway(graph_, roots)) group.mutable_precision()->set_fast_math(true);
+}
+
+}  // namespace warpsmith::codegen
