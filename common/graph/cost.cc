@@ -237,7 +237,7 @@ Need ToScan(const Node& node, Need need) {
 // where data decides.
 Need WrittenOf(const Graph& graph, const Graph::Update& update, const PartialUpdate& partial) {
   Need need;
-  const std::vector<Interval> box = ChangedBox(graph, update, partial);
+  const std::vector<Interval> box = ChangedBox(graph, update.value, partial);
   if (LoadedTensors(partial.condition).empty()) Add(need, box, Volume(box));
   return need;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/graph/random_graph.h"
+#include "common/graph/scatter.h"
 
 namespace warpsmith::graph {
 namespace {
@@ -224,6 +225,50 @@ TEST_CASE("what an update leaves as it was is not counted") {
   const Cost moved = Count(graph("select(t < 48, s[49 - t, d], x[t - 48, d])"));
   CHECK(moved.written_bytes == 64 + 1600);
   CHECK(moved.read_bytes == 64 + 4 * 8 * 48);
+}
+
+TEST_CASE("maps that write where a table says", "[graph]") {
+  const std::string last = "last: i64[n: 20] = max[t: 4](select(at[t] == n, t, -1))";
+  const std::string now = "y: f32[n: 20, d: 3] = select(last[n] >= 0, x[last[n], d], s[n, d])";
+  const struct {
+    const char* what;
+    std::string last, now;
+    bool found;
+  } cases[] = {
+      {"it does", last, now, true},
+      {"the other way round", last,
+       "y: f32[n: 20, d: 3] = select(last[n] < 0, s[n, d], x[last[n], d])", true},
+      {"of some writers only",
+       "last: i64[n: 20] = max[t: 4](select(n == at[t] + 1 and t < 3, t, -1))", now, true},
+      {"another number for none", "last: i64[n: 20] = max[t: 4](select(at[t] == n, t, -2))",
+       "y: f32[n: 20, d: 3] = select(last[n] >= 0, x[last[n], d], s[n, d])", false},
+      {"two writers have one number", "last: i64[n: 20] = max[t: 4](select(at[t] == n, t / 2, -1))",
+       now, false},
+      {"the first, not the last", "last: i64[n: 20] = min[t: 4](select(at[t] == n, t, -1))", now,
+       false},
+      {"no place is named", "last: i64[n: 20] = max[t: 4](select(at[t] <= n, t, -1))", now, false},
+      {"the place depends on itself", "last: i64[n: 20] = max[t: 4](select(at[t] * n == n, t, -1))",
+       now, false},
+      {"something changes that nobody names", last,
+       "y: f32[n: 20, d: 3] = select(last[n] >= -1, x[max(last[n], 0), d], s[n, d])", false},
+      {"what another place's writer writes", last,
+       "y: f32[n: 20, d: 3] = select(last[n] >= 0, x[last[19 - n] % 4, d], s[n, d])", false},
+      {"another place stays", last,
+       "y: f32[n: 20, d: 3] = select(last[n] >= 0, x[last[n], d], s[19 - n, d])", false},
+  };
+  for (const auto& c : cases) {
+    INFO(c.what);
+    const Graph graph =
+        MustParse({"input x: f32[4, 3]", "input at: i64[4] ~ integers(0, 20)",
+                   "state s: f32[20, 3]", c.last, c.now, "output x", "update s = y"});
+    const auto scatter = ScatterOf(graph, graph.Find("y"));
+    CHECK(scatter.has_value() == c.found);
+    if (!scatter) continue;
+    CHECK(scatter->base == graph.Find("s"));
+    CHECK(scatter->axes.size() == 2);
+    CHECK(scatter->axes[0].extent == 4);
+    CHECK(scatter->part == 3);
+  }
 }
 
 TEST_CASE("operations are counted as written") {

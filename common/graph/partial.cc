@@ -3,9 +3,9 @@
 namespace warpsmith::graph {
 namespace {
 
-// The state's element at the node's own indexes.
-bool IsOwnElement(const Expr& e, int state) {
-  if (e.op != Op::kLoad || e.tensor != state) return false;
+// An element at the node's own indexes.
+bool IsOwnElement(const Expr& e, size_t rank) {
+  if (e.op != Op::kLoad || e.args.size() != rank) return false;
   for (size_t a = 0; a < e.args.size(); ++a) {
     if (e.args[a]->op != Op::kIndex || e.args[a]->var != static_cast<int>(a)) return false;
   }
@@ -14,22 +14,30 @@ bool IsOwnElement(const Expr& e, int state) {
 
 }  // namespace
 
-std::optional<PartialUpdate> PartialUpdateOf(const Graph& graph, const Graph::Update& update) {
-  const int n = graph.tensors[update.value].node;
-  if (n < 0 || !graph.nodes[n].map()) return std::nullopt;
-  const Expr& value = *graph.nodes[n].value;
-  if (value.op != Op::kSelect) return std::nullopt;
+std::vector<PartialUpdate> PartialMapsOf(const Graph& graph, int tensor) {
+  const Tensor& t = graph.tensors[tensor];
+  if (t.node < 0 || !graph.nodes[t.node].map()) return {};
+  const Expr& value = *graph.nodes[t.node].value;
+  if (value.op != Op::kSelect) return {};
+  std::vector<PartialUpdate> partial;
   for (bool where : {true, false}) {
-    if (IsOwnElement(*value.args[where ? 2 : 1], update.state))
-      return PartialUpdate{value.args[0], value.args[where ? 1 : 2], where};
+    const Expr& stays = *value.args[where ? 2 : 1];
+    if (IsOwnElement(stays, t.shape.size()) && graph.tensors[stays.tensor].shape == t.shape)
+      partial.push_back({value.args[0], value.args[where ? 1 : 2], where, stays.tensor});
+  }
+  return partial;
+}
+
+std::optional<PartialUpdate> PartialUpdateOf(const Graph& graph, const Graph::Update& update) {
+  for (const PartialUpdate& partial : PartialMapsOf(graph, update.value)) {
+    if (partial.base == update.state) return partial;
   }
   return std::nullopt;
 }
 
-std::vector<Interval> ChangedBox(const Graph& graph, const Graph::Update& update,
-                                 const PartialUpdate& partial) {
+std::vector<Interval> ChangedBox(const Graph& graph, int tensor, const PartialUpdate& partial) {
   std::vector<Interval> box;
-  for (int64_t extent : graph.tensors[update.value].shape) box.push_back({0, extent - 1});
+  for (int64_t extent : graph.tensors[tensor].shape) box.push_back({0, extent - 1});
   Narrow(partial.condition, partial.where, box);
   return box;
 }

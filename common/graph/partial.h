@@ -1,4 +1,4 @@
-// Updates that leave elements of their state as they are: slices written in place, slots of a
+// Maps that leave elements of another tensor as they are: slices written in place, slots of a
 // cache.
 #pragma once
 
@@ -10,20 +10,23 @@
 
 namespace warpsmith::graph {
 
-// new[i] = select(condition, value, state[i]), or the other way round: the state changes only where
-// `condition` is `where`. All are over the axes of the node that computes the new state, which are
-// the state's.
+// new[i] = select(condition, value, base[i]), or the other way round: it differs from `base` only
+// where `condition` is `where`. All are over the axes of the node that computes it, which are the
+// base's.
 struct PartialUpdate {
   ExprPtr condition, value;
   bool where = true;
+  int base = -1;
 };
 
-// nullopt: what computes the new state is no map of that form.
+// The ways to see a tensor so: none if what computes it is no map of that form, two if both sides
+// are elements at their own places.
+std::vector<PartialUpdate> PartialMapsOf(const Graph& graph, int tensor);
+// The one of a state's new value in which it is the state that stays; nullopt: none.
 std::optional<PartialUpdate> PartialUpdateOf(const Graph& graph, const Graph::Update& update);
 
-// A range for each axis of the state outside of which nothing changes; empty ranges: nothing does.
-// What data decides may be anywhere.
-std::vector<Interval> ChangedBox(const Graph& graph, const Graph::Update& update,
-                                 const PartialUpdate& partial);
+// A range for each axis of the new tensor outside of which nothing changes; empty ranges: nothing
+// does. What data decides may be anywhere.
+std::vector<Interval> ChangedBox(const Graph& graph, int tensor, const PartialUpdate& partial);
 
 }  // namespace warpsmith::graph

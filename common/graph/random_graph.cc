@@ -454,6 +454,31 @@ class Generator : public RandomViews {
     return dice_.OneIn(3) ? Select(inside, stays, step) : Select(inside, step, stays);
   }
 
+  // The new value where a table names places of an axis, one of several that name the same or what
+  // may be outside of it; the state's own elsewhere.
+  ExprPtr AtPlaces(const Value& state, const ExprPtr& step) {
+    const Shape& shape = ShapeOf(state);
+    const auto axis = static_cast<size_t>(dice_.Below(static_cast<int64_t>(shape.size())));
+    const int64_t writers = dice_.Between(1, 6);
+    Distribution places{Distribution::Kind::kIntegers};
+    places.low = dice_.OneIn(4) ? -2 : 0;
+    places.high = static_cast<double>(shape[axis] + (dice_.OneIn(4) ? 2 : 0));
+    const int table =
+        graph_.AddInput(Role::kInput, NewName("table"), DType::kI64, {writers}, places);
+    const ExprPtr hit = Binary(Op::kEq, Load(graph_, table, {Index(1)}), Index(0));
+    const int last =
+        graph_.AddReduce(NewName("last"), Combiner::kMax, {{"i0", shape[axis]}}, {{"r0", writers}},
+                         Select(hit, Index(1), ConstInt(DType::kI64, -1)));
+    std::vector<ExprPtr> own;
+    for (size_t a = 0; a < shape.size(); ++a) own.push_back(Index(static_cast<int>(a)));
+    const ExprPtr found = Load(graph_, last, {own[axis]});
+    const ExprPtr stays = Load(graph_, state.tensor, own);
+    const ExprPtr number = Cast(TypeOf(state), found);
+    const ExprPtr told = dice_.OneIn(2) ? step : Select(Binary(Op::kEq, found, I(0)), number, step);
+    return dice_.OneIn(3) ? Select(Binary(Op::kLt, found, I(0)), stays, told)
+                          : Select(Binary(Op::kLe, I(0), found), told, stays);
+  }
+
   // Most states take what was computed in their shape and type, or a step from their own value.
   void UpdateStates() {
     const size_t inputs = graph_.tensors.size();
@@ -478,7 +503,8 @@ class Generator : public RandomViews {
           step = RandomBinary(dice_, step, At(with, Variables(0, ShapeOf(with).size())));
         }
         step.e = Cast(TypeOf(state), step.e);
-        if (!ShapeOf(state).empty() && dice_.OneIn(2)) step.e = OnSlice(state, step.e);
+        if (!ShapeOf(state).empty() && dice_.OneIn(2))
+          step.e = dice_.OneIn(2) ? AtPlaces(state, step.e) : OnSlice(state, step.e);
         next = Map(ShapeOf(state), step).tensor;
       }
       graph_.updates.push_back({state.tensor, next});

@@ -197,6 +197,9 @@ WS_DEVICE int blocks() { return gridDim.x; }
 WS_DEVICE void sync_block() { __syncthreads(); }
 WS_DEVICE void sync_warp() { __syncwarp(); }
 
+// Makes a number in shared memory at least `value`, whoever else does.
+WS_DEVICE void shared_max(int* place, int value) { atomicMax(place, value); }
+
 // The value with each of its words put through f.
 template <class T, class F>
 WS_DEVICE T by_words(T value, F f) {

@@ -162,6 +162,11 @@ inline void sync_block() { host::context.runtime.meet(host::kBlock); }
 inline void sync_warp() { host::context.runtime.meet(host::kWarp); }
 inline void sync_cluster() { host::context.runtime.meet(host::kCluster); }
 
+// Makes a number in shared memory at least `value`, whoever else does.
+inline void shared_max(int* place, int value) {
+  if (*place < value) *place = value;
+}
+
 // The value of another lane of the warp; one's own where that lane does not exist.
 template <class T>
 inline T shuffle(T value, int lane) {

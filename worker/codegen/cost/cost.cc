@@ -66,7 +66,8 @@ struct Point {
 
 Point PointOf(const Analysis& group, const Domain& domain) {
   const std::string key =
-      absl::StrCat("point ", domain.primary, domain.online_used ? " online" : "");
+      absl::StrCat("point ", domain.primary, domain.online_used ? " online" : "",
+                   domain.partial() ? " places" : "");
   return group.Derived<Point>(
       key, std::function<Point()>([&] {
         Point point;
@@ -80,6 +81,8 @@ Point PointOf(const Analysis& group, const Domain& domain) {
           if (domain.elements() || axis.role != Role::kKept) along |= BitOf(axis.variable);
         }
         std::map<int, double> memo, loops;
+        for (ValuePtr search : SearchesOf(domain, *kernel))  // a block's, not a thread's
+          memo[search->id] = loops[search->id] = 0;
         std::vector<ValuePtr> targets = TargetsOf(*kernel);
         // What is behind totals is done once, not at each point.
         for (const Kernel::Root& root : kernel->roots) {
@@ -145,7 +148,8 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
     memory =
         std::max(memory / std::min(1.0, busy), static_cast<double>(use.rounds) * kRoundSeconds);
   }
-  const double compute = StepsOfPoint(group, domain) * points / target.operations_per_second;
+  const double compute =
+      (StepsOfPoint(group, domain) * points + use.operations) / target.operations_per_second;
   const double loops = PointOf(group, domain).serial;
   const double serial = loops * (loops <= kUnrolled ? kSerialSeconds : kLongSerialSeconds);
   return std::max({memory, compute, serial}) + use.launches * target.launch_seconds +

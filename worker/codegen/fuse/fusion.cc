@@ -40,6 +40,7 @@ struct Part {
   double seconds = 0;
   SkeletonCase skeleton = v1::Group::SKELETON_NOT_SET;
   bool online = false;  // one pass does where there would be two, and nothing needs the row again
+  bool places = false;  // it changes places of what stays
 };
 
 class Fusion {
@@ -85,6 +86,7 @@ class Fusion {
       part.roots = start;
       part.reads = ReadsOf(start);
       part.seconds = Estimate(start).value_or(1);
+      part.places = places_;
       parts_.push_back(part);
     }
   }
@@ -215,6 +217,7 @@ class Fusion {
 
   // Seconds of a kernel with these roots; nothing where it cannot be one.
   std::optional<double> Estimate(const Roots& roots) {
+    places_ = false;
     const std::set<int> memory = MemoryFor(roots);
     std::set<int> readable = memory;
     for (size_t t = 0; t < graph_.tensors.size(); ++t) {
@@ -233,6 +236,7 @@ class Fusion {
     if (group.demand().reads.size() + roots.size() > kMaxParameters) return std::nullopt;
     auto resolved = ResolveGroup(group, {}, target_);
     if (!resolved.ok()) return std::nullopt;
+    places_ = group.places().ok();
     const Skeleton* skeleton = FindSkeleton(resolved->skeleton_case());
     skeleton_ = skeleton->id();
     auto domain = skeleton->Matches(group);
@@ -292,7 +296,7 @@ class Fusion {
       if (a.reads.count(t) > 0) return true;
     for (int t : a.reads)
       if (b.reads.count(t) > 0) return true;
-    return false;
+    return a.places && b.places;  // keys and values of one token
   }
 
   bool MergeBest() {
@@ -319,6 +323,7 @@ class Fusion {
     stored_.insert(best_roots.begin(), best_roots.end());
     merged.seconds = Estimate(best_roots).value_or(1);
     merged.reads = ReadsOf(best_roots);
+    merged.places = places_;
     parts_.insert(parts_.begin() + best_a, merged);
     return true;
   }
@@ -383,6 +388,7 @@ class Fusion {
   int trials_ = 0;
   SkeletonCase skeleton_ = v1::Group::SKELETON_NOT_SET;  // of what was estimated last
   bool online_ = false;
+  bool places_ = false;
 };
 
 }  // namespace

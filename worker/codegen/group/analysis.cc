@@ -57,6 +57,20 @@ Demand DemandOf(const graph::Graph& graph, const std::vector<int>& roots,
   return demand;
 }
 
+// What stays as it is is neither read nor written.
+void KeepToPlaces(const graph::Graph& graph, const Domain& places, Demand& demand) {
+  const auto reduce = [&](int tensor, int64_t& bytes) {
+    const graph::Tensor& t = graph.tensors[tensor];
+    bytes -= std::max<int64_t>(0, t.elements() - places.kept()) * graph::SizeOf(t.type);
+  };
+  std::set<int> bases;
+  for (const RootPlace& root : places.roots) {
+    if (root.base < 0) continue;
+    reduce(root.tensor, demand.bytes_written);
+    if (bases.insert(root.base).second) reduce(root.base, demand.bytes_read);
+  }
+}
+
 }  // namespace
 
 Analysis::Analysis(const graph::Graph& graph, std::vector<int> roots, std::set<int> in_memory)
@@ -65,12 +79,20 @@ Analysis::Analysis(const graph::Graph& graph, std::vector<int> roots, std::set<i
       memory_(std::move(in_memory)),
       in_memory_([this](int tensor) { return memory_.count(tensor) > 0; }),
       largest_reduce_(LargestReduce(graph_, roots_, in_memory_)),
-      demand_(DemandOf(graph_, roots_, in_memory_)) {}
+      demand_(DemandOf(graph_, roots_, in_memory_)) {
+  if (places().ok()) KeepToPlaces(graph_, *places(), demand_);
+}
 
 const absl::StatusOr<Domain>& Analysis::elements() const {
   if (elements_ == nullptr)
     elements_ = std::make_unique<absl::StatusOr<Domain>>(ElementsOf(graph_, roots_, in_memory_));
   return *elements_;
+}
+
+const absl::StatusOr<Domain>& Analysis::places() const {
+  if (places_ == nullptr)
+    places_ = std::make_unique<absl::StatusOr<Domain>>(PlacesOf(graph_, roots_, in_memory_));
+  return *places_;
 }
 
 const absl::StatusOr<Domain>& Analysis::stages() const {
@@ -136,6 +158,13 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Do
     return std::find(all.begin(), all.end(), load) != all.end();
   };
   const std::vector<ValuePtr> loads = LoadsOf(*kernel);
+  const auto is_read = [&](int tensor) {
+    return std::any_of(loads.begin(), loads.end(),
+                       [&](ValuePtr load) { return load->tensor == tensor; });
+  };
+  for (const RootPlace& root : domain.roots) {
+    if (root.base >= 0 && !is_read(root.base)) pairs.insert({root.base, root.tensor});
+  }
   for (const Kernel::Root& root : kernel->roots) {
     for (ValuePtr load : loads) {
       if (graph.tensors[load->tensor].role != graph::Role::kState) continue;
@@ -147,11 +176,11 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Do
       // Read by nobody else: other threads may do that, or this one after it has written.
       for (const Kernel::Root& other : kernel->roots)
         same = same && (&other == &root || (reads_first && other.address == root.address) ||
-                        !needs(other.value, load));
+                        !(needs(other.value, load) ||
+                          (other.condition != nullptr && needs(other.condition, load))));
       for (const Kernel::Reduce& reduce : kernel->reduces)
         same = same && (reads_first || !needs(reduce.value, load));
-      for (const Kernel::Reduce& total : kernel->totals)
-        same = same && !needs(total.value, load);
+      for (const Kernel::Reduce& total : kernel->totals) same = same && !needs(total.value, load);
       if (same) pairs.insert({load->tensor, root.tensor});
     }
   }

@@ -54,6 +54,7 @@ class Analysis {
   const Demand& demand() const { return demand_; }
 
   const absl::StatusOr<Domain>& elements() const;
+  const absl::StatusOr<Domain>& places() const;
   const absl::StatusOr<Domain>& stages() const;
   // The same with every softmax-like pair as one stage; InvalidArgument where there is none.
   const absl::StatusOr<Domain>& online() const;
@@ -77,7 +78,7 @@ class Analysis {
   const InMemory in_memory_;
   int largest_reduce_ = -1;
   Demand demand_;
-  mutable std::unique_ptr<absl::StatusOr<Domain>> elements_, stages_, online_, scan_;
+  mutable std::unique_ptr<absl::StatusOr<Domain>> elements_, places_, stages_, online_, scan_;
   mutable std::map<const Domain*, std::vector<Access>> accesses_;
   mutable std::map<std::string, std::any> derived_;
 };

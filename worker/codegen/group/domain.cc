@@ -1,5 +1,6 @@
 #include "worker/codegen/group/domain.h"
 
+#include <algorithm>
 #include <set>
 
 namespace warpsmith::codegen {
@@ -32,6 +33,11 @@ const TotalNode* Domain::FindTotal(int node) const {
     if (total.node == node) return &total;
   }
   return nullptr;
+}
+
+bool Domain::partial() const {
+  return std::any_of(roots.begin(), roots.end(),
+                     [](const RootPlace& root) { return root.base >= 0; });
 }
 
 int64_t Domain::segment_count() const {

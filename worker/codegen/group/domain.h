@@ -18,6 +18,13 @@
 // A group with a scan is seen as one: the scan's axes, one of which is carried, its node in each
 // point, and maps after it that use it point by point.
 //
+// A group that leaves most of what it computes as it was is seen as places: the points that change,
+// a slice or what a table names, are its elements.
+//
+//   new[n, d] = select(last[n] >= 0, y[last[n], d], cache[n, d])    axes: t, d kept
+//     roots  new at (slots[t], d), where t is the last to name the slot; cache stays elsewhere
+//            y at (t, d)
+//
 // A placement says for each coordinate of a tensor which expression over the domain's axes it is.
 // Wherever it comes from, it is checked before anything is made of it: roots are written exactly
 // once in every element, at the points of the domain that they belong to, and results of a stage
@@ -27,11 +34,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/graph/graph.h"
+#include "common/graph/scatter.h"
 #include "worker/codegen/ir/index.h"
 
 namespace warpsmith::codegen {
@@ -70,6 +79,10 @@ struct RootPlace {
   int tensor = -1;
   Level level = Level::kPoints;
   std::vector<Index> at;  // its axes
+  // Of places: this tensor stays where the group does not write. -1: all of it is written.
+  int base = -1;
+  // Not null: it is written at places that a table names, and `at` is of the scatter's axes.
+  std::shared_ptr<const graph::Scatter> scatter;
 };
 
 // How the largest reduce (as elements: the first root) reads or writes memory along the axes.
@@ -92,7 +105,13 @@ struct Domain {
   std::map<int, int> online;  // sum of exp(x - max): its node -> the maximum's
   bool online_used = false;   // they are one stage
 
+  // As places: of reduces that tell the last to name a place, nodes; and how many elements that
+  // follow each other ask for the same.
+  std::vector<int> searches;
+  int64_t part = 0;
+
   bool elements() const { return primary < 0; }
+  bool partial() const;  // as places
   int64_t kept() const { return Points(Role::kKept); }
   int64_t reduced() const { return Points(Role::kReduced); }
   int64_t carried() const { return Points(Role::kCarried); }
@@ -113,6 +132,10 @@ struct Domain {
 // do alone.
 absl::StatusOr<Domain> ElementsOf(const graph::Graph& graph, const std::vector<int>& roots,
                                   const InMemory& in_memory);
+// The group as the places that it changes. InvalidArgument: it changes all of what it writes, or
+// its roots do not have as many places each.
+absl::StatusOr<Domain> PlacesOf(const graph::Graph& graph, const std::vector<int>& roots,
+                                const InMemory& in_memory);
 // The group as stages. InvalidArgument says why it cannot be seen so.
 absl::StatusOr<Domain> StagesOf(const graph::Graph& graph, const std::vector<int>& roots,
                                 const InMemory& in_memory);

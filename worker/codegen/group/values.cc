@@ -47,6 +47,30 @@ absl::Status CheckLevels(const graph::Graph& graph, const Domain& domain, const 
   return absl::OkStatus();
 }
 
+// A root at places that a table names, where it wins.
+absl::StatusOr<Kernel::Root> ScatteredRoot(const graph::Graph& graph, const RootPlace& root,
+                                           const Frame& frame, Values& values, Inliner& inliner) {
+  const graph::Scatter& scatter = *root.scatter;
+  graph::Node node;  // whose value each of the expressions is in turn
+  node.axes = scatter.axes;
+  const std::vector<Index> writer = InFrame(root.at, frame);
+  std::vector<Index> at;
+  for (const graph::ExprPtr& place : scatter.place) {
+    node.value = place;
+    auto index = inliner.Body(node, writer);
+    if (!index.ok()) return index.status();
+    at.push_back(values.AsIndex(*index));
+  }
+  node.value = scatter.wins;
+  auto wins = inliner.Body(node, writer);
+  if (!wins.ok()) return wins.status();
+  node.value = scatter.value;
+  auto value = inliner.BodyUnder(node, writer, *wins);
+  if (!value.ok()) return value.status();
+  return Kernel::Root{
+      root.tensor, root.level, *value, Flatten(at, graph.tensors[root.tensor].shape), *wins, true};
+}
+
 }  // namespace
 
 uint64_t BitOf(const Variable& variable) { return uint64_t{1} << variable.id; }
@@ -60,6 +84,17 @@ std::vector<ValuePtr> TargetsOf(const Kernel& kernel) {
     if (root.condition != nullptr) targets.push_back(root.condition);
   }
   return targets;
+}
+
+std::vector<ValuePtr> SearchesOf(const Domain& domain, const Kernel& kernel) {
+  std::vector<ValuePtr> searches;
+  for (ValuePtr value : kernel.values->Closure(TargetsOf(kernel))) {
+    if (value->kind == Value::Kind::kReduce &&
+        std::find(domain.searches.begin(), domain.searches.end(), value->node) !=
+            domain.searches.end())
+      searches.push_back(value);
+  }
+  return searches;
 }
 
 std::vector<ValuePtr> LoadsOf(const Kernel& kernel) {
@@ -118,7 +153,10 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
     return values.Result(t.node, output, stage->stage, t.type,
                          graph.nodes[t.node].scan ? everything : frame.row_variables);
   };
-  access.write_out = domain.elements();
+  // Who is the last to name a place is searched for in a loop.
+  access.write_out = domain.elements() &&
+                     std::none_of(domain.roots.begin(), domain.roots.end(),
+                                  [](const RootPlace& root) { return root.scatter != nullptr; });
   Inliner inliner(graph, values, access);
 
   for (const StageNode& stage : domain.nodes) {
@@ -142,6 +180,12 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
         {total.node, 0, *value, values.OfIndex(Flatten(rows, ExtentsOf(node.reduce_axes)))});
   }
   for (const RootPlace& root : domain.roots) {
+    if (root.scatter != nullptr) {
+      auto scattered = ScatteredRoot(graph, root, frame, values, inliner);
+      if (!scattered.ok()) return scattered.status();
+      kernel.roots.push_back(*scattered);
+      continue;
+    }
     const std::vector<Index> at = InFrame(root.at, frame);
     auto value = inliner.Element(root.tensor, at);
     if (!value.ok()) return value.status();

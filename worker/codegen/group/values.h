@@ -59,6 +59,9 @@ Frame PointFrame(const Domain& domain, Values& values);
 uint64_t BitOf(const Variable& variable);
 // Every load that the kernel's reduces and roots need, arguments first.
 std::vector<ValuePtr> LoadsOf(const Kernel& kernel);
+// Of a domain of places, the reduces in its values that tell the last to name a place, in an order
+// that does not depend on the frame.
+std::vector<ValuePtr> SearchesOf(const Domain& domain, const Kernel& kernel);
 // Values of reduces and totals, then what roots need.
 std::vector<ValuePtr> TargetsOf(const Kernel& kernel);
 

@@ -42,6 +42,15 @@ void KernelWriter::Zero(int buffer, int64_t bytes) {
   fill->set_bytes(bytes);
 }
 
+void KernelWriter::Copy(int tensor, int root) {
+  const int from = storage_.BufferOf(tensor), to = storage_.BufferOf(root);
+  if (from == to) return;
+  v1::Copy* copy = plan_.add_steps()->mutable_copy();
+  copy->set_from(from);
+  copy->set_to(to);
+  copy->set_bytes(graph_.tensors[root].bytes());
+}
+
 // Whether what the parameter points to stays as it is while the kernel runs, so that the compiler
 // may move loads of it over stores. A state may be overwritten through another parameter, and what
 // an earlier kernel writes is not there before a programmatic launch has waited for it.

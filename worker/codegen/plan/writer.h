@@ -37,6 +37,8 @@ class KernelWriter {
   const std::string& glue() const { return glue_; }
   // The state that is overwritten where the tensor, a root, is written; -1: none.
   int StateOf(int tensor) const { return storage_.StateOf(tensor); }
+  // Copies a tensor to where a root is written; nothing where that is overwritten in place.
+  void Copy(int tensor, int root);
   // The text of the struct, once, before any kernel.
   void Struct(const std::string& text, std::vector<Parameter> parameters);
   // Memory of the kernels' own; a buffer's number.

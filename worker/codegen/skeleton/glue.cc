@@ -60,34 +60,18 @@ int WidthFor(const Analysis& group, int64_t bytes) {
   return static_cast<int>(std::max<int64_t>(1, bytes / widest));
 }
 
-Box WholeOf(const Domain& domain) {
-  Box box;
-  for (int64_t extent : domain.Extents(Role::kKept)) box.push_back({0, extent});
-  return box;
-}
-
-int64_t PointsOf(const Box& box) {
-  int64_t points = 1;
-  for (const Span& span : box) points *= span.extent;
-  return points;
-}
-
-FrameMaker ElementFrame(const Box& box, int width) {
-  return [box, width](Values& values) {
+FrameMaker ElementFrame(const Domain& domain, int width) {
+  return [extents = domain.Extents(Role::kKept), width](Values& values) {
     Frame frame;
     frame.width = width;
     frame.element =
-        values.NewVariable("i", {0, std::max<int64_t>(0, PointsOf(box) - width)}, width);
+        values.NewVariable("i", {0, std::max<int64_t>(0, Product(extents) - width)}, width);
     Index linear = Index::Of(frame.element);
     if (width > 1) {
       frame.lane = values.NewVariable("j", {0, width - 1});
       linear = linear + Index::Of(frame.lane);
     }
-    std::vector<int64_t> extents;
-    for (const Span& span : box) extents.push_back(span.extent);
     frame.axes = Unflatten(linear, extents);
-    for (size_t a = 0; a < box.size(); ++a)
-      frame.axes[a] = frame.axes[a] + Index(box[a].first);
     return frame;
   };
 }
@@ -254,7 +238,9 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   std::vector<bool> vectors;
   for (const Kernel::Root* root : roots) {
     const graph::DType type = graph.tensors[root->tensor].type;
-    const bool vector = width > 1 && FitsAccesses(type, width) &&
+    const bool parted = width > 1 && root->condition != nullptr &&
+                        (root->condition->variables & BitOf(frame.lane)) != 0;
+    const bool vector = width > 1 && !parted && FitsAccesses(type, width) &&
                         IsContiguous(root->address, frame) && aligned(root->address);
     vectors.push_back(vector || width == 1);
     arrays.push_back(emitter.NewName("y"));
@@ -268,17 +254,21 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
   }
   CloseLanes(emitter, frame);
   for (size_t i = 0; i < roots.size(); ++i) {
-    const std::string where = WhereWritten(emitter, *roots[i]);
-    const std::string guard = where.empty() ? "" : StrCat("if (", where, ") ");
+    const auto guard = [&] {
+      const std::string where = WhereWritten(emitter, *roots[i]);
+      return where.empty() ? "" : StrCat("if (", where, ") ");
+    };
     if (!vectors[i]) {
       OpenLanes(emitter, frame);
-      emitter.Line(StrCat(guard, emitter.Element(roots[i]->tensor, roots[i]->address), " = ",
+      const std::string written = guard();
+      emitter.Line(StrCat(written, emitter.Element(roots[i]->tensor, roots[i]->address), " = ",
                           arrays[i], "[", LaneName(frame), "];"));
       CloseLanes(emitter, frame);
       continue;
     }
+    const std::string written = guard();
     const Index base = width > 1 ? roots[i]->address.Without(frame.lane) : roots[i]->address;
-    emitter.Line(StrCat(guard, "ws::store<", width, ", ",
+    emitter.Line(StrCat(written, "ws::store<", width, ", ",
                         StorageType(graph.tensors[roots[i]->tensor].type), ", ", dialect.store_hint,
                         ">(", emitter.Address(roots[i]->tensor, base), ", ", arrays[i], ");"));
   }

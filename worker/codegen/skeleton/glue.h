@@ -49,15 +49,9 @@ GroupContext ContextOf(const Analysis& group, const Domain& domain, const Style&
 // Widest vector in elements that `bytes` allow over all tensors that the group streams.
 int WidthFor(const Analysis& group, int64_t bytes);
 
-// A part of a domain as elements: of each axis so many from the first on.
-struct Span {
-  int64_t first = 0, extent = 0;
-};
-using Box = std::vector<Span>;
-Box WholeOf(const Domain& domain);
-int64_t PointsOf(const Box& box);
-// Its elements in row-major order: the number of the first of `width` neighbours, a multiple of it.
-FrameMaker ElementFrame(const Box& box, int width);
+// A domain's elements in row-major order: the number of the first of `width` neighbours, a multiple
+// of it.
+FrameMaker ElementFrame(const Domain& domain, int width);
 
 // Whether that many elements are one access.
 bool FitsVector(graph::DType type, int width);

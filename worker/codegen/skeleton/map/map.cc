@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/graph/partial.h"
 #include "worker/codegen/skeleton/glue.h"
 
 namespace warpsmith::codegen {
@@ -74,6 +73,19 @@ bool IsHeavy(ValuePtr value) {
   }
 }
 
+// What a search has found, as `emit` finds it.
+std::string FoundText(const Domain& domain, const Frame& frame, size_t search) {
+  const bool parted = frame.width > 1 && domain.part % frame.width != 0;
+  return StrCat("values.places.template last<", search, ", ", domain.part, ">(", frame.element.name,
+                parted ? StrCat(" + ", frame.lane.name) : "", ")");
+}
+
+int64_t CandidatesOf(ValuePtr search) {
+  int64_t candidates = 1;
+  for (const Variable& loop : search->loops) candidates *= loop.range.high + 1;
+  return candidates;
+}
+
 struct Bodies {
   std::string members, load, emit;
 };
@@ -89,6 +101,10 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   Text members;
   Emitter load(dialect, BitOf(frame.element));
   Emitter emit(dialect, BitOf(frame.element));
+  const std::vector<ValuePtr> searches = SearchesOf(*context.domain, kernel);
+  for (size_t k = 0; k < searches.size(); ++k)
+    emit.Bind(searches[k], FoundText(*context.domain, frame, k));
+  if (!searches.empty()) members.Line("ws::Places<Index> places;");
   std::vector<ValuePtr> guards;
   for (ValuePtr value : early) guards.insert(guards.end(), value->args.begin(), value->args.end());
   load.Expect(guards);
@@ -136,8 +152,10 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   for (const Kernel::Root& root : kernel.roots) roots.push_back(&root);
   const std::vector<ValuePtr> targets = TargetsOf(kernel);
   emit.Expect(targets);
-  if (std::all_of(roots.begin(), roots.end(),
-                  [](const Kernel::Root* root) { return root->condition != nullptr; })) {
+  const uint64_t lane = frame.width > 1 ? BitOf(frame.lane) : 0;
+  if (std::all_of(roots.begin(), roots.end(), [lane](const Kernel::Root* root) {
+        return root->condition != nullptr && (root->condition->variables & lane) == 0;
+      })) {
     std::vector<std::string> where;
     for (const Kernel::Root* root : roots) where.push_back(WhereWritten(emit, *root));
     emit.Line(StrCat("if (!(", absl::StrJoin(where, " || "), ")) return;"));
@@ -151,15 +169,55 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   return {members.str(), load.Finish(), emit.Finish()};
 }
 
-absl::StatusOr<Kernel> BuildElements(const Analysis& group, const Domain& domain, const Box& box,
-                                     int width) {
-  return BuildKernel(group.graph(), domain, group.in_memory(), ElementFrame(box, width));
+absl::StatusOr<Kernel> BuildElements(const Analysis& group, const Domain& domain, int width) {
+  return BuildKernel(group.graph(), domain, group.in_memory(), ElementFrame(domain, width));
 }
 
-// Of a state that is updated in place, elements that stay as they are need not be touched. Only
-// where all lanes agree about it.
+// The functions that searches are made of (map.cuh). `kernel`: of single elements.
+std::string SearchText(const GroupContext& context, const Kernel& kernel,
+                       const std::vector<Parameter>& parameters, const std::string& index_type) {
+  const Domain& domain = *context.domain;
+  const std::vector<ValuePtr> searches = SearchesOf(domain, kernel);
+  if (searches.empty()) return "";
+  const Dialect dialect = MakeDialect(context, kernel, parameters, index_type);
+  Text counts, bodies;
+  for (size_t k = 0; k < searches.size(); ++k) {
+    const std::vector<Variable>& loops = searches[k]->loops;
+    uint64_t known = BitOf(kernel.frame.element);
+    for (const Variable& loop : loops) known |= BitOf(loop);
+    Emitter body(dialect, known);
+    int64_t inside = 1;  // candidates along the loops behind
+    for (size_t l = loops.size(); l-- > 0;) {
+      const int64_t extent = loops[l].range.high + 1;
+      body.Line(StrCat("const Index ", loops[l].name, " = c / ", inside, " % ", extent, ";"));
+      inside *= extent;
+    }
+    body.Expect({searches[k]->args[0]});
+    const std::string number = body.Use(searches[k]->args[0]);
+    body.Line(StrCat("return ", number, ";"));
+    counts.Line(StrCat("if constexpr (K == ", k, ") return ", CandidatesOf(searches[k]), ";"));
+    bodies.Line(StrCat("if constexpr (K == ", k, ") {"));
+    bodies.Append(body.Finish());
+    bodies.Line("}");
+  }
+  Text text;
+  text.Line(StrCat("static constexpr int kPart = ", domain.part, ";"));
+  text.Line("template <int K>");
+  text.Line("static constexpr WS_DEVICE int candidates() {");
+  text.Append(counts.str());
+  text.Line("}");
+  text.Line("template <int K>");
+  text.Line("WS_DEVICE long long candidate(Index i, Index c) const {");
+  text.Append(bodies.str());
+  text.Line("}");
+  return text.str();
+}
+
+// Of a tensor that is overwritten in place (of a state, or of a copy of it), elements that stay as
+// they are need not be touched. Only where all lanes agree about it.
 void KeepInPlace(Kernel::Root& root, int state, const Frame& frame) {
   const ValuePtr value = root.value;
+  if (state < 0 || root.condition != nullptr) return;
   if (value->kind != Value::Kind::kOp || value->op != graph::Op::kSelect) return;
   if (frame.width > 1 && (value->args[0]->variables & BitOf(frame.lane)) != 0) return;
   for (int written : {1, 2}) {
@@ -174,37 +232,6 @@ void KeepInPlace(Kernel::Root& root, int state, const Frame& frame) {
   }
 }
 
-// Where anything changes, if all that the group writes are states in place that keep the rest.
-// Vectors stay whole.
-Box ChangedIn(const Analysis& group, const Domain& domain, int width, const KernelWriter& writer) {
-  const graph::Graph& graph = group.graph();
-  const Box whole = WholeOf(domain);
-  const std::vector<int64_t> extents = domain.Extents(Role::kKept);
-  std::vector<graph::Interval> hull;
-  for (int root : group.roots()) {
-    const graph::Graph::Update update{writer.StateOf(root), root};
-    if (update.state < 0 || graph.tensors[root].shape != extents) return whole;
-    const auto partial = graph::PartialUpdateOf(graph, update);
-    if (!partial) return whole;
-    const auto box = graph::ChangedBox(graph, update, *partial);
-    for (size_t a = 0; a < box.size(); ++a) {
-      if (hull.size() < box.size()) {
-        hull = box;
-        break;
-      }
-      hull[a] = {std::min(hull[a].low, box[a].low), std::max(hull[a].high, box[a].high)};
-    }
-  }
-  Box changed = whole;
-  int64_t stride = 1;
-  for (size_t a = changed.size(); a-- > 0;) {
-    const Span span{hull[a].low, std::max<int64_t>(0, hull[a].high - hull[a].low + 1)};
-    if (stride % width == 0) changed[a] = span;
-    stride *= changed[a].extent;
-  }
-  return changed;
-}
-
 int WidthOf(const Analysis& group, const Domain& domain, int bytes) {
   int width = WidthFor(group, bytes);
   while (width > 1 && domain.kept() < width) width /= 2;
@@ -216,8 +243,9 @@ struct Form {
   absl::Status status;
   int width = 1, streams = 0;
   int64_t stream_bytes = 0;
-  bool heavy = false;   // exponentials and the like
-  double accesses = 0;  // of memory, an element: whole vectors count once
+  bool heavy = false;               // exponentials and the like
+  double accesses = 0;              // of memory, an element: whole vectors count once
+  std::vector<int64_t> candidates;  // of each search
 };
 
 double AccessesOf(const Kernel& kernel) {
@@ -237,11 +265,12 @@ Form FormOf(const Analysis& group, const Domain& domain, int bytes) {
   return group.Derived<Form>(StrCat("map ", bytes), std::function<Form()>([&] {
                                Form form;
                                form.width = WidthOf(group, domain, bytes);
-                               auto kernel =
-                                   BuildElements(group, domain, WholeOf(domain), form.width);
+                               auto kernel = BuildElements(group, domain, form.width);
                                form.status = kernel.status();
                                if (!kernel.ok()) return form;
                                form.accesses = AccessesOf(*kernel);
+                               for (ValuePtr search : SearchesOf(domain, *kernel))
+                                 form.candidates.push_back(CandidatesOf(search));
                                for (ValuePtr load : LoadsOf(*kernel)) {
                                  if (!IsEarly(*kernel, load) || load->variables == 0) continue;
                                  ++form.streams;
@@ -253,9 +282,17 @@ Form FormOf(const Analysis& group, const Domain& domain, int bytes) {
                              }));
 }
 
+// Elements that a thread combines in its longest loop.
+int64_t ReducedBy(const Analysis& group, const Domain& domain) {
+  const int node = group.largest_reduce();
+  const auto& searches = domain.searches;
+  if (node < 0 || std::find(searches.begin(), searches.end(), node) != searches.end()) return 1;
+  return Product(group.graph().nodes[node].reduce_axes);
+}
+
 // The widest vectors, unless narrower ones take fewer accesses: rows that whole ones would cross.
 int BytesFor(const Analysis& group, const Domain& domain) {
-  if (group.largest_reduce() >= 0) return 1;
+  if (ReducedBy(group, domain) > 1) return 1;
   constexpr double kFewer = 0.9;
   int best = 16;
   for (int bytes : {8, 4}) {
@@ -266,10 +303,12 @@ int BytesFor(const Analysis& group, const Domain& domain) {
   return best;
 }
 
-// Elements that a thread adds up in its longest loop.
-int64_t ReducedBy(const Analysis& group) {
-  if (group.largest_reduce() < 0) return 1;
-  return Product(group.graph().nodes[group.largest_reduce()].reduce_axes);
+// Words of shared memory that searches of a tile take: for each part of its elements, and for one
+// that it begins in.
+int64_t SearchBytes(const Domain& domain, const Form& form, const v1::MapKnobs& map) {
+  if (form.candidates.empty()) return 0;
+  const int64_t tile = int64_t{form.width} * map.unroll() * map.block_threads();
+  return static_cast<int64_t>(sizeof(int) * form.candidates.size()) * (tile / domain.part + 2);
 }
 
 class Map : public Skeleton {
@@ -278,11 +317,13 @@ class Map : public Skeleton {
   const char* header() const override { return "map"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
+    if (group.places().ok()) return &*group.places();
     if (!group.elements().ok()) return group.elements().status();
     return &*group.elements();
   }
 
   double Suits(const Analysis& group, const Target&) const override {
+    if (group.places().ok()) return 0.9;
     if (group.largest_reduce() < 0) return 0.5;
     const auto& stages = group.stages();
     return !stages.ok() || WalkOf(*stages) == Walk::kAlone ? 0.5 : 0.0;
@@ -298,7 +339,7 @@ class Map : public Skeleton {
     const Form form = FormOf(group, **domain, map.vector_bytes());
     if (!form.status.ok()) return form.status;
     // One vector a thread and many blocks where threads only wait; more where they compute.
-    const bool busy = form.heavy && group.largest_reduce() < 0;
+    const bool busy = form.heavy && ReducedBy(group, **domain) == 1;
     if (map.block_threads() == 0) map.set_block_threads(busy ? 512 : 256);
     if (map.unroll() == 0) {
       int unroll = busy ? std::clamp(4 / std::max(1, form.streams), 1, 4) : 1;
@@ -310,10 +351,12 @@ class Map : public Skeleton {
     }
     if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO) {
       resolved.mutable_precision()->set_accumulator(
-          AccumulatorFor(group, **domain, ReducedBy(group)));
+          AccumulatorFor(group, **domain, ReducedBy(group, **domain)));
     }
     Checker check(group.name());
-    CheckResidency("map", map.block_threads(), map.blocks_per_sm(), 0, "", target, check);
+    CheckResidency("map", map.block_threads(), map.blocks_per_sm(),
+                   SearchBytes(**domain, form, map), "map.block_threads or map.unroll", target,
+                   check);
     if (!check.status().ok()) return check.status();
     return resolved;
   }
@@ -333,6 +376,13 @@ class Map : public Skeleton {
     use.streams = form.streams;
     use.stream_bytes = form.stream_bytes;
     use.width = form.width;
+    use.shared_bytes = SearchBytes(**domain, form, map);
+    constexpr double kCandidateSteps = 10;
+    for (int64_t candidates : form.candidates) {
+      use.operations += kCandidateSteps * static_cast<double>(candidates) *
+                        static_cast<double>((*domain)->kept()) /
+                        static_cast<double>((*domain)->part);
+    }
     return use;
   }
 
@@ -348,17 +398,21 @@ class Map : public Skeleton {
     const v1::MapKnobs& map = resolved.map();
     const GroupContext context = ContextOf(group, **domain, StyleOf(resolved, map), writer.glue());
     const int width = WidthOf(group, **domain, map.vector_bytes());
-    const Box box = ChangedIn(group, **domain, width, writer);
-    const int64_t count = PointsOf(box);
-    if (absl::Status s = WriteStruct(group, context, box, width, writer); !s.ok()) return s;
+    const int64_t count = (*domain)->kept();
+    if (absl::Status s = WriteStruct(group, context, width, writer); !s.ok()) return s;
+    for (const RootPlace& root : (*domain)->roots) {
+      if (root.base >= 0) writer.Copy(root.base, root.tensor);
+    }
+    const Form form = FormOf(group, **domain, map.vector_bytes());
     const bool persistent = map.blocks_per_sm() > 0;
     const KernelShape shape{map.block_threads(), map.blocks_per_sm(),
-                            GridOf(count, width, map, target), 0};
+                            GridOf(count, width, map, target), SearchBytes(**domain, form, map)};
     return writer
         .Kernel("", shape, {},
                 StrCat("ws::map<", writer.glue(), ", ", width, ", ", map.unroll(), ", ",
                        persistent ? "true" : "false", ", ", map.reverse() ? "true" : "false",
-                       ">(g, ", count, ")"))
+                       form.candidates.empty() ? "" : StrCat(", ", form.candidates.size()), ">(g, ",
+                       count, ")"))
         .status();
   }
 
@@ -370,16 +424,16 @@ class Map : public Skeleton {
     return resident > 0 ? std::min(tiles, resident * target.sm_count) : tiles;
   }
 
-  static absl::Status WriteStruct(const Analysis& group, const GroupContext& context,
-                                  const Box& box, int width, KernelWriter& writer) {
+  static absl::Status WriteStruct(const Analysis& group, const GroupContext& context, int width,
+                                  KernelWriter& writer) {
     const Domain& domain = *context.domain;
-    auto wide = BuildElements(group, domain, box, width);
+    auto wide = BuildElements(group, domain, width);
     if (!wide.ok()) return wide.status();
-    auto narrow = BuildElements(group, domain, box, 1);
+    auto narrow = BuildElements(group, domain, 1);
     if (!narrow.ok()) return narrow.status();
     for (size_t r = 0; r < wide->roots.size(); ++r) {
-      const int state = writer.StateOf(wide->roots[r].tensor);
-      if (state < 0) continue;
+      const int base = domain.roots[r].base;
+      const int state = base >= 0 ? base : writer.StateOf(wide->roots[r].tensor);
       KeepInPlace(wide->roots[r], state, wide->frame);
       if (wide->roots[r].condition != nullptr) KeepInPlace(narrow->roots[r], state, narrow->frame);
     }
@@ -405,6 +459,7 @@ class Map : public Skeleton {
       text.Append(single.members);
       text.Line("};");
     }
+    text.Append(SearchText(context, *narrow, parameters, index_type));
     for (bool load : {true, false}) {
       text.Line("template <int V>");
       text.Line(StrCat("WS_DEVICE void ", load ? "load" : "emit", "(Index i, ",

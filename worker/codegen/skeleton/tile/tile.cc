@@ -172,7 +172,7 @@ class Writer {
   }
 
   absl::StatusOr<Kernel> Build(int width) const {
-    return BuildKernel(group_.graph(), domain_, group_.in_memory(), ElementFrame(WholeOf(domain_), width));
+    return BuildKernel(group_.graph(), domain_, group_.in_memory(), ElementFrame(domain_, width));
   }
 
   std::string TypeOf(size_t s) const {
