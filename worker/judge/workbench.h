@@ -160,10 +160,11 @@ class Workbench {
                                              uint32_t poison);
   absl::StatusOr<Finding> CompareAnswer(int answer, int slot, uint32_t poison,
                                         Strictness strictness);
-  // Whether elements miss the tolerance because the reference is that far off itself: the answer is
-  // as near to the exact one as the reference is, and nowhere further from the reference than the
-  // errors of both make it.
-  absl::StatusOr<bool> IsReferencesMiss(int answer, int slot, const oracle::Difference& difference);
+  // Whether elements miss the tolerance because the reference is that far off itself: the answer's
+  // error is at most so many times the reference's, and it is nowhere further from the reference
+  // than the errors of both make it.
+  absl::StatusOr<bool> IsReferencesMiss(int answer, int slot, const oracle::Difference& difference,
+                                        double most);
   absl::StatusOr<std::string> Describe(const graph::Tensor& tensor, device::Memory& got,
                                        device::Memory& want, int64_t position);
   absl::Status MeasureErrors(int answer, int slot, Finding* finding);

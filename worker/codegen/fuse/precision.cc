@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace warpsmith::codegen {
 namespace {
@@ -76,9 +77,45 @@ class Decisions {
   std::map<const graph::Expr*, bool> made_;
 };
 
+bool IsExponential(graph::Op op) {
+  return op == graph::Op::kExp || op == graph::Op::kExp2 || op == graph::Op::kExpm1;
+}
+
+// Running sums of floats that an exponential is taken of, through maps: an error of a sum is a
+// share of the exponential, however large the sum.
+class Exponents {
+ public:
+  explicit Exponents(const graph::Graph& graph) : graph_(graph) {
+    for (const graph::Node& node : graph.nodes) Look(*node.value, false);
+  }
+  std::set<int> nodes;
+
+ private:
+  void Look(const graph::Expr& e, bool exponent) {
+    if (!seen_.insert({&e, exponent}).second) return;
+    if (e.op == graph::Op::kLoad && exponent) {
+      const int id = graph_.tensors[e.tensor].node;
+      if (id >= 0 && graph_.nodes[id].map()) Look(*graph_.nodes[id].value, true);
+      if (id >= 0 && IsRunningSum(graph_.nodes[id])) nodes.insert(id);
+    }
+    const bool inside = exponent || IsExponential(e.op);
+    for (const graph::ExprPtr& arg : e.args) {
+      if (graph::IsFloat(arg->type)) Look(*arg, inside);
+    }
+  }
+
+  static bool IsRunningSum(const graph::Node& node) {
+    return node.scan && node.combiner == graph::Combiner::kSum && graph::IsFloat(node.value->type);
+  }
+
+  const graph::Graph& graph_;
+  std::set<std::pair<const graph::Expr*, bool>> seen_;
+};
+
 }  // namespace
 
-FirstPrecision::FirstPrecision(const graph::Graph& graph) : graph_(graph) {
+FirstPrecision::FirstPrecision(const graph::Graph& graph)
+    : graph_(graph), exponents_(Exponents(graph).nodes) {
   std::vector<int> open;
   for (const auto& update : graph.updates) {
     if (graph::IsFloat(graph.tensors[update.value].type)) open.push_back(update.value);
@@ -92,6 +129,24 @@ FirstPrecision::FirstPrecision(const graph::Graph& graph) : graph_(graph) {
   }
 }
 
+// Whether one of the nodes is computed for the tensor where `reads` are in memory.
+bool FirstPrecision::Computes(int tensor, const std::set<int>& reads,
+                              const std::set<int>& nodes) const {
+  if (nodes.empty()) return false;
+  std::set<int> seen;
+  std::vector<int> open = {tensor};
+  while (!open.empty()) {
+    const int node = graph_.tensors[open.back()].node;
+    open.pop_back();
+    if (node < 0 || !seen.insert(node).second) continue;
+    if (nodes.count(node) > 0) return true;
+    for (int read : graph::LoadedTensors(graph_.nodes[node].value)) {
+      if (reads.count(read) == 0) open.push_back(read);
+    }
+  }
+  return false;
+}
+
 void FirstPrecision::Choose(const std::vector<int>& roots, const std::set<int>& reads,
                             v1::Group& group) const {
   // What a state keeps of an error is there in the next call, too.
@@ -101,6 +156,9 @@ void FirstPrecision::Choose(const std::vector<int>& roots, const std::set<int>& 
   const auto decides = [&](int root) { return decisions.In(root); };
   if (state || std::any_of(roots.begin(), roots.end(), decides))
     group.mutable_precision()->set_separate(true);
+  const bool exponent = std::any_of(roots.begin(), roots.end(),
+                                    [&](int root) { return Computes(root, reads, exponents_); });
+  if (exponent) group.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F64);
   if (!state && RoundsAway(graph_, roots)) group.mutable_precision()->set_fast_math(true);
 }
 

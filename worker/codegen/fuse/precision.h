@@ -1,6 +1,6 @@
 // How first schedules compute: approximate functions where what is stored does not tell, products
-// rounded one by one where a hair's difference would become a large one (docs/decisions/0017,
-// 0021).
+// rounded one by one where a hair's difference would become a large one, running sums in fp64 where
+// they become exponents (docs/decisions/0017, 0021, 0023).
 #pragma once
 
 #include <set>
@@ -20,7 +20,10 @@ class FirstPrecision {
 
  private:
   const graph::Graph& graph_;
-  std::set<int> states_;  // what float states are made of
+  bool Computes(int tensor, const std::set<int>& reads, const std::set<int>& nodes) const;
+
+  std::set<int> states_;     // what float states are made of
+  std::set<int> exponents_;  // running sums that exponentials are taken of, nodes
 };
 
 }  // namespace warpsmith::codegen

@@ -16,7 +16,7 @@
 #include "common/graph/graph.h"
 #include "common/graph/random_graph.h"
 #include "worker/codegen/codegen.h"
-#include "worker/codegen/run_and_compare.h"
+#include "worker/codegen/testing.h"
 #include "worker/kernels/kernel_testing.h"
 
 namespace warpsmith::codegen {
@@ -318,6 +318,35 @@ TEST_CASE("what a scan's kernel cannot be is refused by name", "[codegen]") {
         s.mutable_groups(0)->mutable_precision()->set_accumulator(v1::ACCUMULATOR_COMPENSATED);
       }),
       Catch::Contains("F32 or F64"));
+}
+
+// Chunk decays of a state-space block: what the running sum leaves of the exponent is a share of
+// e^50.
+TEST_CASE("running sums that become exponents are added up in fp64", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input a: f32[40, 256] ~ normal", "c: f32[r: 40, l: 256] = cumsum[l](a[r, l])",
+                  "d: f32[r: 40, l: 256] = c[r, 255] - c[r, l]",
+                  "y: f32[r: 40, l: 256] = exp(d[r, l])", "output c, y"});
+  const v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+  REQUIRE(schedule.groups(0).precision().accumulator() == v1::ACCUMULATOR_F64);
+  v1::Schedule single = schedule;
+  single.mutable_groups(0)->mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
+  constexpr double kShare = 4e-6;  // of e^50: what rounding both sums once leaves
+  std::vector<Trial> rounded_once, rounded_often;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    rounded_once.push_back({graph, schedule, seed, false, kShare});
+    rounded_often.push_back({graph, single, seed, false, kShare});
+  }
+  for (const absl::Status& answer : RunAndCompareAll(rounded_once)) CHECK(answer.message() == "");
+  int missed = 0;
+  for (const absl::Status& answer : RunAndCompareAll(rounded_often)) missed += !answer.ok();
+  CHECK(missed > 0);
+  // A sum that nothing is raised to stays as it was.
+  const graph::Graph plain =
+      ParseOrDie({"input a: f32[40, 256] ~ normal",
+                  "c: f32[r: 40, l: 256] = cumsum[l](exp(a[r, l]))", "output c"});
+  CHECK(DefaultSchedule(plain, TestTarget()).groups(0).precision().accumulator() ==
+        v1::ACCUMULATOR_AUTO);
 }
 
 }  // namespace
