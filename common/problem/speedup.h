@@ -11,6 +11,11 @@
 
 namespace warpsmith::problem {
 
+// Tells all graphs' times as if launching had taken the least launch_us that any of them has, which
+// is noted in each: the host's load is another whenever something is timed, and is not to be taken
+// for a difference between what is compared. Times without a launch_us stay as they are.
+void TellForOneLaunch(v1::Times* candidate, v1::BaselineReport* report);
+
 inline constexpr char kEager[] = "eager";
 inline constexpr char kOpByOp[] = "op_by_op";  // our own plan, where PyTorch is not
 

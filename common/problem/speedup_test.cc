@@ -54,5 +54,37 @@ TEST_CASE("like is compared with like, and the strongest is accurate") {
   CHECK(SpeedupsOf(v1::Times(), report).strongest == 0);
 }
 
+TEST_CASE("what is compared is told for one launch") {
+  const auto times = [](double graph_us, double launch_us) {
+    v1::Times made;
+    made.set_device_us(1);
+    made.set_graph_us(graph_us);
+    made.set_launch_us(launch_us);
+    return made;
+  };
+  // The same work, timed while the host was busy, while it was not, and before launches were timed.
+  v1::Times mine = times(14.5, 8.5);
+  v1::BaselineReport report;
+  for (const v1::Times& theirs : {times(11.5, 5.5), times(12, 6.5), times(13, 0), times(0, 5)}) {
+    v1::Baseline* const baseline = report.add_baselines();
+    baseline->set_accurate(true);
+    *baseline->mutable_times() = theirs;
+  }
+  for (int again = 0; again < 2; ++again) {
+    TellForOneLaunch(&mine, &report);
+    CHECK(mine.graph_us() == Approx(11.5));
+    CHECK(mine.launch_us() == Approx(5.5));
+    CHECK(mine.device_us() == 1);
+    CHECK(report.baselines(0).times().graph_us() == Approx(11.5));
+    CHECK(report.baselines(1).times().graph_us() == Approx(11));
+    CHECK(report.baselines(2).times().graph_us() == Approx(13));
+    CHECK(report.baselines(3).times().graph_us() == 0);
+  }
+  CHECK(SpeedupsOf(mine, report).strongest == Approx(11 / 11.5));
+  v1::Times unknown = times(7, 0);
+  TellForOneLaunch(&unknown, &report);
+  CHECK(unknown.graph_us() == 7);
+}
+
 }  // namespace
 }  // namespace warpsmith::problem

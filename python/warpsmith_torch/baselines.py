@@ -3,7 +3,7 @@ each as it is called and as a CUDA graph.
 
 Each is built, timed and freed before the next one is built: first plain calls on an idle device, then
 replays of the graph, in turns launched on an idle device and while the flush still runs (the device's
-time). Part of the inputs is changed before each round, L2 is flushed before each sample; medians. The
+time), and what launching alone takes. Part of the inputs is changed before each round, L2 is flushed before each sample; medians. The
 clock is the judge's (clock.py). On the processor there are plain calls alone, by its own clock.
 """
 import gc
@@ -165,7 +165,7 @@ class Baselines:
             self._graphs.close()
 
     def time(self, name, graph, seconds):
-        """Adds one to `times` ({device_us, graph_us, call_us}), `accurate` and `errors`."""
+        """Adds one to `times` ({device_us, graph_us, launch_us, call_us}), `accurate` and `errors`."""
         try:
             self._time(name, graph, seconds)
         except Exception as error:  # a baseline that cannot run is not a baseline
@@ -197,6 +197,7 @@ class Baselines:
         try:
             self._calls.settle(SETTLE_SECONDS)
             timers = {"graph_us": lambda: captured.replay(counted=True),
+                      "launch_us": self._graphs.launch,
                       "device_us": lambda: captured.replay(counted=False)}
             for sample in timers.values():
                 sample()

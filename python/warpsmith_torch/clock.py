@@ -38,6 +38,13 @@ class Clock:
             self._watch, ready, ctypes.c_int(counted), ctypes.byref(seconds)), "replay")
         return seconds.value * 1e6
 
+    def launch(self):
+        """Microseconds of a graph that does next to nothing, launched on an idle device: what of a replay that is
+        `counted` depends on how busy the host is just now. Not of a `shared` clock."""
+        seconds = ctypes.c_double()
+        self._check(self._library.warpsmith_clock_launch(self._watch, ctypes.byref(seconds)), "launch")
+        return seconds.value * 1e6
+
     def call(self, call):
         """Microseconds of one plain call on an idle device, L2 flushed."""
         if torch.cuda.current_stream() != torch.cuda.default_stream():

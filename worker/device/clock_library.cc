@@ -108,6 +108,11 @@ __attribute__((visibility("default"))) int warpsmith_clock_settle(void* watch,
   return static_cast<Watch*>(watch)->clock->Settle(limit_seconds);
 }
 
+// What launching a graph on an idle device takes just now.
+__attribute__((visibility("default"))) int warpsmith_clock_launch(void* watch, double* seconds) {
+  return static_cast<Watch*>(watch)->clock->TimeLaunch(seconds);
+}
+
 // One replay of the graph.
 __attribute__((visibility("default"))) int warpsmith_clock_replay(void* watch, void* exec,
                                                                   int counted, double* seconds) {

@@ -53,6 +53,7 @@ class CudaDevice : public Device {
                                                 const Binary& binary) override;
   absl::Status Run(Program& program, absl::Duration limit) override;
   absl::StatusOr<double> Time(Program& program, absl::Duration limit, Launching how) override;
+  absl::StatusOr<double> TimeLaunch() override;
   absl::StatusOr<std::vector<double>> TimeLaunches(Program& program, absl::Duration limit) override;
   absl::StatusOr<std::vector<std::optional<v1::Counters>>> Count(Program& program,
                                                                  absl::Duration limit) override;
@@ -313,6 +314,12 @@ absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit, 
   if (absl::Status status = Await(limit); !status.ok()) return status;
   double seconds = 0;
   WS_CLOCK(Seconds(&seconds));
+  return seconds;
+}
+
+absl::StatusOr<double> CudaDevice::TimeLaunch() {
+  double seconds = 0;
+  WS_CLOCK(TimeLaunch(&seconds));
   return seconds;
 }
 

@@ -114,6 +114,9 @@ class Device {
   // Where there is no launching (the host), both ways are the same.
   virtual absl::StatusOr<double> Time(Program& program, absl::Duration limit,
                                       Launching how = Launching::kHidden) = 0;
+  // Seconds of a graph that does next to nothing, as Time with kCounted: of what is timed so, the
+  // part that depends on how busy the host is just now. 0 where there is no launching.
+  virtual absl::StatusOr<double> TimeLaunch() = 0;
   // Seconds of each launch of the plan, in order, in one run with caches flushed before it: from
   // the end of what was before it to its own end. Same errors.
   virtual absl::StatusOr<std::vector<double>> TimeLaunches(Program& program,

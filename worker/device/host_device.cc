@@ -211,6 +211,7 @@ class HostDevice : public Device {
   const DeviceInfo& info() const override { return info_; }
   int64_t allocated_bytes() const override { return allocated_; }
   absl::Status Settle(absl::Duration) override { return absl::OkStatus(); }
+  absl::StatusOr<double> TimeLaunch() override { return 0; }
   double SmClockMhz() override { return 0; }
 
   void LimitMemory(int64_t bytes) override { limit_ = bytes; }

@@ -304,7 +304,8 @@ absl::StatusOr<Finding> Judge::RunRace(Entry& entry, Race& race, int most, Sampl
 
 absl::StatusOr<Finding> Judge::TimeAlone(Entry& entry, int wanted, absl::Duration limit,
                                          std::vector<std::vector<double>>* samples,
-                                         device::Launching how) {
+                                         device::Launching how,
+                                         std::vector<std::vector<double>>* launched) {
   if (absl::Status s = device_.Settle(kSettleLimit); !s.ok()) return s;
   for (size_t b = 0; b < benches_.size(); ++b) {
     auto warm = TimeOnce(entry, b, 0, nullptr, how);
@@ -316,6 +317,11 @@ absl::StatusOr<Finding> Judge::TimeAlone(Entry& entry, int wanted, absl::Duratio
       const int slot = static_cast<int>(mine.size()) / kPairsPerCase % cases_;
       auto finding = TimeOnce(entry, b, slot, &taken, how);
       if (!finding.ok() || !finding->ok()) return finding;
+      if (launched != nullptr) {
+        auto launch = device_.TimeLaunch();
+        if (!launch.ok()) return launch.status();
+        (*launched)[b].push_back(*launch);
+      }
       if (static_cast<int>(mine.size()) >= kFewestAlone && absl::Now() - start > limit) break;
       auto interval = MedianInterval(mine, kConfidence);
       if (interval && interval->high - interval->low < kNarrow * Median(mine)) break;
@@ -330,7 +336,8 @@ absl::StatusOr<Finding> Judge::TimeAlone(Entry& entry, int wanted, absl::Duratio
 absl::StatusOr<Finding> Judge::TimeCalls(Entry& entry, int wanted, absl::Duration limit,
                                          Samples* samples) {
   if (device_.info().kind != "host") {
-    return TimeAlone(entry, wanted, limit, &samples->called, device::Launching::kCounted);
+    return TimeAlone(entry, wanted, limit, &samples->called, device::Launching::kCounted,
+                     &samples->launched);
   }
   samples->called = samples->candidate;
   return Finding();
@@ -468,19 +475,21 @@ void Judge::NotePeak(int64_t beside) {
 
 Judge::Samples Judge::NoSamples() const {
   const std::vector<std::vector<double>> none(benches_.size());
-  return {none, none, none};
+  return {none, none, none, none};
 }
 
 v1::Times Judge::TimesOf(const Samples& samples) const {
   v1::Times times;
-  std::vector<double> device, graph;
+  std::vector<double> device, graph, launch;
   for (size_t b = 0; b < benches_.size(); ++b) {
     if (samples.candidate[b].empty() || samples.called[b].empty()) return times;
+    if (!samples.launched[b].empty()) launch.push_back(Median(samples.launched[b]));
     device.push_back(Median(samples.candidate[b]));
     graph.push_back(Median(samples.called[b]));
   }
   times.set_device_us(GeometricMean(device) * 1e6);
   times.set_graph_us(GeometricMean(graph) * 1e6);
+  if (launch.size() == benches_.size()) times.set_launch_us(GeometricMean(launch) * 1e6);
   // On the host a run is a call, and there are no graphs to be told apart from it.
   if (device_.info().kind == "host") times.set_call_us(times.graph_us());
   return times;

@@ -102,8 +102,9 @@ class Judge {
     v1::Profile profile;               // of one that is accepted
   };
   struct Samples {  // seconds, by workload
-    // Of the device, in the race or alone; and of the candidate's calls on an idle device.
-    std::vector<std::vector<double>> candidate, incumbent, called;
+    // Of the device, in the race or alone; of the candidate's calls on an idle device, and of
+    // launching alone beside each.
+    std::vector<std::vector<double>> candidate, incumbent, called, launched;
   };
 
   // ---- opening (judge_open.cc) ----
@@ -128,10 +129,12 @@ class Judge {
                                    Strictness strictness);
   absl::StatusOr<Finding> RunRace(Entry& entry, Race& race, int most, Samples* samples);
   absl::StatusOr<Finding> AddPair(Entry& entry, Race& race, Samples* samples);
-  // Adds to the samples, at most as many as are wanted, of every workload.
+  // Adds to the samples, at most as many as are wanted, of every workload; to `launched` what
+  // launching alone takes, by turns with them.
   absl::StatusOr<Finding> TimeAlone(Entry& entry, int wanted, absl::Duration limit,
                                     std::vector<std::vector<double>>* samples,
-                                    device::Launching how = device::Launching::kHidden);
+                                    device::Launching how = device::Launching::kHidden,
+                                    std::vector<std::vector<double>>* launched = nullptr);
   // What the candidate's timing becomes complete with; where the device has no launching, both
   // times are one.
   absl::StatusOr<Finding> TimeCalls(Entry& entry, int wanted, absl::Duration limit,

@@ -37,6 +37,7 @@ v1::Times MeanOf(const std::vector<v1::Times>& parts) {
   v1::Times all;
   all.set_device_us(mean(&v1::Times::device_us));
   all.set_graph_us(mean(&v1::Times::graph_us));
+  all.set_launch_us(mean(&v1::Times::launch_us));
   all.set_call_us(mean(&v1::Times::call_us));
   return all;
 }
@@ -343,11 +344,12 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
   *verdict.mutable_profile() = incumbent_->profile;
   verdict.set_peak_bytes(peak_bytes_);
   *final.mutable_baselines() = baselines_;
+  problem::TellForOneLaunch(verdict.mutable_times(), final.mutable_baselines());
   if (!finding->ok()) return final;
-  const problem::Speedups speedups = problem::SpeedupsOf(verdict.times(), baselines_);
+  const problem::Speedups speedups = problem::SpeedupsOf(verdict.times(), final.baselines());
   final.set_speedup(speedups.strongest);
   final.set_speedup_eager(speedups.eager);
-  const v1::Baseline* headline = problem::Strongest(baselines_);
+  const v1::Baseline* headline = problem::Strongest(final.baselines());
   verdict.set_reason(headline != nullptr
                          ? absl::StrFormat("%.3gx the strongest accurate baseline, %s",
                                            speedups.strongest, problem::QuickestName(*headline))

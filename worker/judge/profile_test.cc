@@ -51,6 +51,7 @@ class FailingProfile : public device::Device {
                               device::Launching how) override {
     return device_->Time(program, limit, how);
   }
+  absl::StatusOr<double> TimeLaunch() override { return device_->TimeLaunch(); }
   absl::StatusOr<std::vector<double>> TimeLaunches(Program& program,
                                                    absl::Duration limit) override {
     if (!launches.ok()) return launches;

@@ -38,7 +38,7 @@ constexpr double kBaselineSeconds = 0.25;
 constexpr char kEager[] = "eager";
 constexpr char kGraph[] = "graph";
 // Of what a cached report was measured by.
-constexpr char kProtocol[] = "three times";
+constexpr char kProtocol[] = "three times and the launch";
 constexpr uint64_t kBaselineSeed = 7;
 // The child counts on from a seed; PyTorch takes those of 64 bits.
 constexpr uint64_t kSeeds = uint64_t{1} << 62;
@@ -225,6 +225,7 @@ class TorchOracle : public Oracle {
       entry.set_name(baseline);
       entry.mutable_times()->set_device_us(times.value("device_us", 0.0));
       entry.mutable_times()->set_graph_us(times.value("graph_us", 0.0));
+      entry.mutable_times()->set_launch_us(times.value("launch_us", 0.0));
       entry.mutable_times()->set_call_us(times.value("call_us", 0.0));
       entry.set_accurate((*measured)["accurate"].value(baseline, false));
     }
