@@ -24,13 +24,14 @@ One JSON object a line on standard input, one on standard output: {"command": ..
   release   keep                         frees what the draw holds, and gives it back unless some may be kept;
                                          {peak_bytes} since the last one
   baselines names, graph, clock, seconds, seed, sample, whole_bytes, budget_bytes
-                                         {times: {name: {device_us, graph_us, call_us}}, accurate, errors}
+                                         {times: {name: {device_us, graph_us, launch_us, call_us}}, accurate, errors}
   idle                                   frees everything but the module
 
 Nothing is held longer than the other side needs it: gigabytes are at stake.
 """
 import base64
 import ctypes
+import functools
 import gc
 import json
 import os
@@ -39,7 +40,7 @@ import warnings
 
 import torch
 
-from warpsmith_torch import baselines, exact, handover, module as modules
+from warpsmith_torch import baselines, drawn, exact, handover, module as modules
 
 VARIATIONS = ("none", "times3", "times001", "negated", "dense", "wide", "new_weights")
 SCALES = {"times3": 3.0, "times001": 0.01, "negated": -1.0}
@@ -150,8 +151,9 @@ class Oracle:
         workloads = modules.workloads_of(self.module)
         if hasattr(self.module, "WORKLOADS") and workload not in workloads:
             raise Invalid(f"the module has no workload '{workload}'; it has {', '.join(workloads)}")
-        self.dims = workloads.get(workload, {})
-        self.model = modules.make_model(self.module, self.dims).to(device)
+        dims = workloads.get(workload, {})
+        self.drawn = drawn.Inputs(functools.partial(self.module.get_inputs, **dims), device)
+        self.model = modules.make_model(self.module, dims).to(device)
         self.outputs_of = outputs_of(given, orders)
         self.wanted_inputs = [t for t in tensors if t["role"] == "input"]
         self.wanted_outputs, self.updates = outputs, [self._state_name(u) for u in updates]
@@ -167,7 +169,7 @@ class Oracle:
 
     def unload(self):
         self.release(self.keep)
-        self.model, self.module, self.first_states = None, None, {}
+        self.model, self.module, self.drawn, self.first_states = None, None, None, {}
         if self.source_path:
             os.unlink(self.source_path)
             self.source_path = None
@@ -178,10 +180,6 @@ class Oracle:
         return name[1:] if name[:1] == "_" and name[1:2].isdigit() else name
 
     # -- one draw ----------------------------------------------------------------------------------
-
-    def _draw_inputs(self, seed):
-        torch.manual_seed(seed)
-        return [x.to(self.device) if isinstance(x, torch.Tensor) else x for x in self.module.get_inputs(**self.dims)]
 
     def _vary(self, inputs, variation, seed):
         if variation in SCALES:
@@ -233,7 +231,7 @@ class Oracle:
         self.release(self.keep)
         self._limit()
         self.seed = seed
-        self.inputs = self._draw_inputs(seed)
+        self.inputs = self.drawn.draw(seed)
         self._vary(self.inputs, variation, seed)
         if variation == "new_weights":
             self._perturb(seed)
@@ -338,7 +336,7 @@ class Oracle:
         self.release(self.keep)
         self._limit()
         kind = "cuda" if self.device.startswith("cuda") else "cpu"
-        self.seed, self.inputs = seed, self._draw_inputs(seed)
+        self.seed, self.inputs = seed, self.drawn.draw(seed)
         self.given_states = {name: modules.tensors_of(self.model)[name].clone() for name in self.first_states}
         outputs = self.outputs_of(self.model(*self.inputs))
         self._plan(outputs, [], sample, whole_bytes, budget_bytes)

@@ -514,5 +514,16 @@ TEST_CASE("the baseline cache tells its keys apart", "[torch]") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("inputs are drawn where they are wanted", "[torch]") {
+  const char* python = std::getenv("WARPSMITH_PYTHON");
+  if (python == nullptr) {
+    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
+    return;
+  }
+  const std::string command =
+      std::string(python) + " " + WARPSMITH_PYTHON_PATH + "/tests/check_drawn.py";
+  CHECK(std::system(command.c_str()) == 0);
+}
+
 }  // namespace
 }  // namespace warpsmith::oracle
