@@ -21,7 +21,8 @@ using graph::Node;
 using graph::Op;
 
 const std::vector<const Rule*>& Rules() {
-  static const std::vector<const Rule*> rules = {&SinglePassVariance(), &SplitConcatenation()};
+  static const std::vector<const Rule*> rules = {&SinglePassVariance(), &SplitConcatenation(),
+                                                 &SplitReduction()};
   return rules;
 }
 

@@ -129,6 +129,53 @@ TEST_CASE("split_concatenation reduces the parts of what is concatenated", "[rew
   }
 }
 
+// Losses over all rows of what needs its row's maximum and sum.
+TEST_CASE("split_reduction goes along rows first", "[rewrite]") {
+  struct Case {
+    const char* what;
+    Lines lines;
+    std::string rewrite;
+  };
+  const Case cases[] = {
+      {"a sum over a softmax's logarithms",
+       {"input x: f32[6, 40] ~ normal", "m: f32[r: 6] = max[k: 40](x[r, k])",
+        "s: f32[r: 6] = sum[k: 40](exp(x[r, k] - m[r]))",
+        "l: f32[r: 6, k: 40] = x[r, k] - m[r] - log(s[r])",
+        "y: f32 = sum[r: 6, k: 40](exp(l[r, k]) * l[r, k])", "output y"},
+       "split_reduction:y"},
+      {"rows that are not the first axis, and an axis that is kept",
+       {"input x: f32[5, 8, 3, 4] ~ normal", "m: f32[a: 3, b: 5] = max[k: 8, l: 4](x[b, k, a, l])",
+        "y: f32[a: 3] = sum[k: 8, b: 5, l: 4](x[b, k, a, l] / m[a, b])", "output y"},
+       "split_reduction:y"},
+      {"each element by itself",
+       {"input x: f32[6, 40] ~ normal", "y: f32 = sum[r: 6, k: 40](x[r, k] * x[r, k])", "output y"},
+       ""},
+      {"statistics of what is kept",
+       {"input x: f32[6, 40, 2] ~ normal", "m: f32[k: 40] = max[r: 6, l: 2](x[r, k, l])",
+        "y: f32[k: 40] = sum[r: 6, l: 2](x[r, k, l] - m[k])", "output y"},
+       ""},
+      {"the first place of the largest",
+       {"input x: f32[6, 40] ~ normal", "m: f32[r: 6] = sum[k: 40](x[r, k])",
+        "y, i: f32 = argmax[r: 6, k: 40](x[r, k] - m[r])", "output y, i"},
+       ""},
+  };
+  for (const Case& c : cases) {
+    INFO(c.what);
+    const auto graph = graph::Parse(c.lines, {});
+    REQUIRE(graph.status().message() == "");
+    REQUIRE(absl::StrJoin(ApplicableRewrites(*graph), ", ") == c.rewrite);
+    if (c.rewrite.empty()) continue;
+    v1::Schedule schedule;
+    schedule.add_rewrites(c.rewrite);
+    const graph::Graph rewritten = Rewrite(*graph, schedule.rewrites()).value();
+    INFO(absl::StrJoin(graph::Print(rewritten), "\n"));
+    CHECK(graph::Validate(rewritten).message() == "");
+    CHECK(ApplicableRewrites(rewritten).empty());
+    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
+    CHECK(RunAndCompare(*graph, schedule, 3).message() == "");
+  }
+}
+
 TEST_CASE("nodes that compute the same are computed once", "[rewrite]") {
   const auto graph =
       graph::Parse({"input x: f32[9, 30] ~ normal", "a: f32[r: 9] = sum[c: 30](exp(x[r, c]))",

@@ -20,6 +20,7 @@ struct Rule {
 
 const Rule& SinglePassVariance();
 const Rule& SplitConcatenation();
+const Rule& SplitReduction();
 
 // Elements that the axes span.
 int64_t Span(const std::vector<graph::Axis>& axes);
