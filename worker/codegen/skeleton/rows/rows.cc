@@ -14,6 +14,11 @@ constexpr int kCombineThreads = 256;
 // layer norm of rows of 2,048 fp32 in 131 us, in 140 with 16; of an RMS norm of 8,192 bf16 133 and
 // 172).
 constexpr int kBytesBesideTotals = 8;
+// Bytes that a thread reads of all streams for a vector of narrow elements. Of more the lanes, each
+// of them widened, leave half of the threads (a gated norm of three streams on an H200: 130 us,
+// 190).
+constexpr int64_t kMostOfVectors = 32;
+constexpr int kFewElements = 4;  // of a vector
 // Of the kernel that puts totals together: bytes of neighbouring places of a block, threads of a
 // place.
 constexpr int kMostTotalRun = 128, kLeastTotalRun = 32, kMostTotalLines = 32;
@@ -43,9 +48,14 @@ class Rows : public Skeleton {
     v1::Group wide = knobs;
     if (wide.rows().vector_bytes() == 0)
       wide.mutable_rows()->set_vector_bytes((*domain)->totals.empty() ? 16 : kBytesBesideTotals);
-    const RowsForm& form = FormOf(group, **domain, wide);
-    if (!form.status.ok()) return form.status;
-    auto resolved = ResolveRows(group, **domain, form, wide, target);
+    const RowsForm* form = &FormOf(group, **domain, wide);
+    if (form->status.ok() && knobs.rows().vector_bytes() == 0 && form->passes() > 1 &&
+        form->width > kFewElements && form->stream_bytes * form->width > kMostOfVectors) {
+      wide.mutable_rows()->set_vector_bytes(wide.rows().vector_bytes() / 2);
+      form = &FormOf(group, **domain, wide);
+    }
+    if (!form->status.ok()) return form->status;
+    auto resolved = ResolveRows(group, **domain, *form, wide, target);
     if (!resolved.ok()) return resolved;
     // With the accumulators that were chosen.
     if (const absl::Status& s = FormOf(group, **domain, *resolved).status; !s.ok()) return s;
@@ -244,7 +254,10 @@ class Rows : public Skeleton {
                                            : StrCat("ws::RowsAtOnce<", writer.glue(), ", ",
                                                     together, ", ", domain.kept(), ">");
     auto launch = writer.Kernel(
-        "", {rows.block_threads(), rows.blocks_per_sm(), grid, RowsSharedBytes(rows, form)}, extra,
+        "",
+        {rows.block_threads(), BlocksToFit(domain, form, rows, target), grid,
+         RowsSharedBytes(rows, form)},
+        extra,
         StrCat("ws::rows<", glue, ", ", ConfigOf(rows, form), ">(", together == 1 ? "g" : "{g}",
                ", ", CeilDiv(domain.kept() / segments, together), ", ", form.row_elements, ", ",
                counter ? "exchange" : "nullptr", totals, ")"));

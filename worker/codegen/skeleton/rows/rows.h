@@ -19,13 +19,13 @@ struct RowsForm {
   std::vector<ValuePtr> streams, single;  // loads of every pass, in wide and in narrow
   std::vector<int> offsets;               // bytes of each in a slot
   int stream_bytes = 0;                   // of a position of all of them
-  int stream_words = 0;                   // the same in registers, as numbers that one computes with
-  int max_acc_bytes = 4;                  // of the largest stage
-  std::vector<int> acc_bytes;             // of each meeting
-  std::vector<int> joined;                // stages that meet with the next (group/centred.h)
-  bool could_join = false;                // there are such stages
-  bool emits = false;                     // writes elements of the whole row behind the stages
-  bool writes_at_once = false;            // or in the first
+  int stream_words = 0;         // the same in registers, as numbers that one computes with
+  int max_acc_bytes = 4;        // of the largest stage
+  std::vector<int> acc_bytes;   // of each meeting
+  std::vector<int> joined;      // stages that meet with the next (group/centred.h)
+  bool could_join = false;      // there are such stages
+  bool emits = false;           // writes elements of the whole row behind the stages
+  bool writes_at_once = false;  // or in the first
   bool row_outputs = false;
   int total_bytes = 0;        // of all totals, for a place of a row; 0: there are none
   bool totals_round = false;  // some of them are sums that each addition rounds
@@ -66,6 +66,9 @@ std::vector<Layout> RowsLayouts(const Domain& domain, const RowsForm& form,
 // many as are there at once, or so many that none adds up too many rows in fp32.
 int64_t TotalGroups(const Domain& domain, const RowsForm& form, const v1::Group& resolved,
                     const Target& target);
+// Blocks that the compiler is to let a multiprocessor have; 0: as many as come out.
+int BlocksToFit(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
+                const Target& target);
 // Dynamic shared memory of a block, as rows.cuh states it.
 int64_t RowsSharedBytes(const v1::RowsKnobs& knobs, const RowsForm& form);
 
