@@ -48,8 +48,10 @@ inline constexpr int kMaxFailures = 3;
 // Nearer to the speed of light there is nothing to win.
 inline constexpr double kAtLight = 0.99;
 // A search on a card that ends by itself below this share of the speed of light raises an alarm;
-// and any that ends with something slower than the strongest baseline by more than noise.
+// unless it takes less than kShortUs: launching and one trip to memory are most of that, whatever is
+// done. So does any that ends with something slower than the strongest baseline by more than noise.
 inline constexpr double kPoorLight = 0.6;
+inline constexpr double kShortUs = 10;
 inline constexpr double kPoorSpeedup = 0.97;
 // A slice costs at least this much of the budget, so that every task ends.
 inline constexpr double kMinChargeSeconds = 1;

@@ -54,7 +54,8 @@ std::string AlarmOf(const v1::Task& task, double light, bool by_itself) {
         absl::StrFormat("%.2fx the strongest baseline, %s", task.speedup(), task.baseline_name());
   }
   // On the host caches make the measured bandwidth no limit, and its light no aim.
-  if (by_itself && light > 0 && light < kPoorLight && task.arch() != "host") {
+  if (by_itself && light > 0 && light < kPoorLight && task.best_us() > kShortUs &&
+      task.arch() != "host") {
     absl::StrAppend(&alarm, alarm.empty() ? "" : ", ", "far from the speed of light");
   }
   return alarm;
