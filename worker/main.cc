@@ -43,6 +43,9 @@ constexpr absl::Duration kPythonLimit = absl::Minutes(2);
 // After the daemon's own limit for a drain: something does not end.
 constexpr absl::Duration kForcedEndAfter = absl::Seconds(5);
 
+// Candidates on their way on a card, whatever the number of compile jobs.
+constexpr int kFewestInFlight = 8, kMostInFlight = 32;
+
 constexpr int kUsage = 2;  // exit status, as of `warpsmith`
 
 struct Flags {
@@ -217,6 +220,11 @@ int Run(Flags flags) {
   agent::Options agent_options;
   agent_options.target = device::TargetOf(*device);
   agent_options.card = device->name;
+  // A kernel takes NVRTC half a second where all processors are busy, and the judge tens of
+  // milliseconds: what can be compiled at once is on its way at once.
+  if (device->kind == "cuda") {
+    agent_options.in_flight = std::clamp(flags.compile_jobs, kFewestInFlight, kMostInFlight);
+  }
   agent::Optimiser optimiser(evaluator, agent_options);
 
   daemon::GrpcPlannerLink link([&flags]() -> absl::StatusOr<std::string> {

@@ -34,8 +34,8 @@ constexpr int kMaxIdleMoves = 64;
 // Times that a schedule to start from is submitted again because the judge failed on it.
 constexpr int kMaxStartFailures = 2;
 
-// Options.in_flight where it is open. NVRTC takes tens of milliseconds and has many processors
-// beside it; the host's compiler takes a second and shares them with what is measured.
+// Options.in_flight where it is open. On the host the compiler takes a second and shares the
+// processors with what is measured.
 constexpr int kCardInFlight = 8;
 constexpr int kHostInFlight = 3;
 
@@ -191,8 +191,7 @@ class Slice {
           SubmitStart(lease_.incumbent().solution().schedule(), "the incumbent of earlier slices");
       if (refused.ok()) return refused;
     }
-    refused =
-        SubmitStart(codegen::FirstSchedule(*main_, options_.target), "the default schedule");
+    refused = SubmitStart(codegen::FirstSchedule(*main_, options_.target), "the default schedule");
     if (refused.ok()) return refused;
     return SubmitStart(codegen::OpByOpSchedule(*main_, options_.target),
                        "one kernel for each node");
