@@ -214,7 +214,7 @@ int Run(Flags flags) {
   timer_options.device = flags.device;
   timer_options.arch = device->arch;
   timer_options.clock = base::ProgramFolder() + "/libwarpsmith_clock.so";
-  const call::CallTimer timer(timer_options);
+  call::CallTimer timer(timer_options);
   agent::DeviceEvaluator evaluator(**pool, judge, settings,
                                    device->kind == "cuda" ? &timer : nullptr);
   agent::Options agent_options;

@@ -66,7 +66,7 @@ v1::Verdict VerdictOf(const absl::Status& status) {
 }  // namespace
 
 DeviceEvaluator::DeviceEvaluator(device::CompilePool& pool, judge::JudgeClient& judge,
-                                 Settings settings, const call::CallTimer* timer)
+                                 Settings settings, call::CallTimer* timer)
     : pool_(pool), judge_(judge), settings_(settings), timer_(timer), thread_([this] { Loop(); }) {}
 
 DeviceEvaluator::~DeviceEvaluator() {
@@ -103,6 +103,7 @@ absl::StatusOr<v1::JudgeOpened> DeviceEvaluator::Open(const v1::Problem& problem
     plans_.clear();
     cubins_.clear();
     opened = judge_.Open(request);
+    if (timer_ != nullptr && opened.ok()) timer_->Prepare();
   });
   return opened;
 }
@@ -136,7 +137,8 @@ Exported DeviceEvaluator::TimeExport() {
   Exported exported;
   if (timer_ == nullptr || plans_.empty()) return exported;
   exported.cubins = cubins_;
-  const auto times = timer_->Time(plans_, cubins_);
+  absl::StatusOr<call::CallTimes> times;
+  OnJudgeThread([&] { times = timer_->Time(plans_, cubins_); });
   if (times.ok()) {
     exported.call_us = times->call_us;
     exported.graph_us = times->graph_us;

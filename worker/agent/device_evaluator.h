@@ -39,7 +39,7 @@ class DeviceEvaluator : public Evaluator {
   // `pool`, `judge` and `timer` outlive the evaluator, which alone uses the judge meanwhile.
   // `timer`: of exported calls; null: the device is no card.
   DeviceEvaluator(device::CompilePool& pool, judge::JudgeClient& judge, Settings settings,
-                  const call::CallTimer* timer = nullptr);
+                  call::CallTimer* timer = nullptr);
   ~DeviceEvaluator() override;
 
   absl::StatusOr<v1::JudgeOpened> Open(const v1::Problem& problem, uint64_t seed,
@@ -67,7 +67,7 @@ class DeviceEvaluator : public Evaluator {
   device::CompilePool& pool_;
   judge::JudgeClient& judge_;
   const Settings settings_;
-  const call::CallTimer* const timer_;
+  call::CallTimer* const timer_;
   // Of the incumbent. The judge's thread writes it, TimeExport reads it while that is idle.
   std::vector<v1::Plan> plans_;
   std::vector<std::string> cubins_;

@@ -36,7 +36,7 @@ struct Host {
   }
 
   codegen::Target target;
-  const call::CallTimer timer{{}};  // without a Python
+  call::CallTimer timer{{}};  // without a Python
   std::unique_ptr<device::CompilePool> pool;
   std::unique_ptr<judge::JudgeClient> judge;
   std::unique_ptr<DeviceEvaluator> evaluator;

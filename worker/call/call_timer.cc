@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/base/child.h"
 #include "common/launcher/plan_text.h"
 
 namespace warpsmith::call {
@@ -46,8 +45,18 @@ absl::StatusOr<double> MeanOf(const json& reply, const char* name, size_t count)
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<base::Child>> CallTimer::Start() const {
+  return base::Child::Start({options_.python, "-m", "warpsmith_torch.call_time"},
+                            {{"PYTHONPATH", options_.python_path}});
+}
+
+void CallTimer::Prepare() {
+  if (options_.python.empty() || prepared_ != nullptr) return;
+  if (auto child = Start(); child.ok()) prepared_ = *std::move(child);
+}
+
 absl::StatusOr<CallTimes> CallTimer::Time(const std::vector<v1::Plan>& plans,
-                                          const std::vector<std::string>& cubins) const {
+                                          const std::vector<std::string>& cubins) {
   if (options_.python.empty()) {
     return absl::FailedPreconditionError("the worker has no Python with PyTorch");
   }
@@ -57,16 +66,25 @@ absl::StatusOr<CallTimes> CallTimer::Time(const std::vector<v1::Plan>& plans,
   auto request = RequestOf(options_, plans, cubins);
   if (!request.ok()) return request.status();
   const absl::Time deadline = absl::Now() + options_.limit;
-  auto child = base::Child::Start({options_.python, "-m", "warpsmith_torch.call_time"},
-                                  {{"PYTHONPATH", options_.python_path}});
-  if (!child.ok()) return child.status();
+  std::unique_ptr<base::Child> child = std::move(prepared_);
+  absl::StatusOr<std::string> line = absl::UnavailableError("not asked");
+  const auto ask = [&] {
+    const absl::Status asked = child->WriteLine(*request, deadline);
+    line = asked.ok() ? child->ReadLine(deadline) : asked;
+  };
+  if (child != nullptr) ask();
+  // What was prepared may have ended before it was asked, with its thread or for want of memory.
+  if (!line.ok() && !absl::IsDeadlineExceeded(line.status())) {
+    auto started = Start();
+    if (!started.ok()) return started.status();
+    child = *std::move(started);
+    ask();
+  }
   const auto said = [&](const absl::Status& status) {
-    const std::string& errors = (*child)->errors();
+    const std::string& errors = child->errors();
     return absl::Status(status.code(), absl::StrCat("timing the exported call: ", status.message(),
                                                     errors.empty() ? "" : "; it said: ", errors));
   };
-  if (auto status = (*child)->WriteLine(*request, deadline); !status.ok()) return said(status);
-  auto line = (*child)->ReadLine(deadline);
   if (!line.ok()) return said(line.status());
   const json reply = json::parse(*line, nullptr, /*allow_exceptions=*/false);
   if (!reply.is_object()) return said(absl::InternalError("an answer that is none"));

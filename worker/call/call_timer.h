@@ -2,16 +2,21 @@
 // neither the reference nor answers, over the launcher that exports carry.
 //
 //   CallTimer timer({.python = "python3", .python_path = folder, .device = "cuda:0", ...});
+//   timer.Prepare();                          // when it is known that something will be timed
 //   auto times = timer.Time(plans, cubins);
 //
-// The device must be idle meanwhile. The process is started for each call and ends with it.
+// The device must be idle while something is timed. Each time has a process of its own, which ends
+// with it; one that was prepared has imported PyTorch by then, and has not touched the device. Not
+// thread-safe; a prepared process ends with the thread that prepared it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/child.h"
 #include "warpsmith/v1/solution.pb.h"
 
 namespace warpsmith::call {
@@ -36,13 +41,18 @@ class CallTimer {
 
   explicit CallTimer(Options options) : options_(std::move(options)) {}
 
+  // Starts the process of the next time, unless that was done. What goes wrong Time says.
+  void Prepare();
   // `cubins`: one for each plan. FailedPrecondition: there is no Python with PyTorch. Internal:
   // what the process said. DeadlineExceeded: it was killed.
   absl::StatusOr<CallTimes> Time(const std::vector<v1::Plan>& plans,
-                                 const std::vector<std::string>& cubins) const;
+                                 const std::vector<std::string>& cubins);
 
  private:
+  absl::StatusOr<std::unique_ptr<base::Child>> Start() const;
+
   const Options options_;
+  std::unique_ptr<base::Child> prepared_;
 };
 
 }  // namespace warpsmith::call

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <thread>
 
 namespace warpsmith::call {
 namespace {
@@ -25,15 +27,23 @@ class Python {
   ~Python() { fs::remove_all(folder_); }
 
   absl::StatusOr<CallTimes> Time(const std::vector<std::string>& cubins = {"one", "two"}) const {
+    return TimeWith(*Timer(), cubins);
+  }
+  static absl::StatusOr<CallTimes> TimeWith(CallTimer& timer,
+                                            const std::vector<std::string>& cubins = {"one",
+                                                                                      "two"}) {
+    v1::Plan plan;
+    plan.set_workload("w");
+    return timer.Time({plan, plan}, cubins);
+  }
+  std::unique_ptr<CallTimer> Timer() const {
     CallTimer::Options options;
     options.python = "python3";
     options.python_path = folder_;
     options.device = "cuda:0";
     options.arch = "sm_90a";
     options.limit = absl::Seconds(30);
-    v1::Plan plan;
-    plan.set_workload("w");
-    return CallTimer(options).Time({plan, plan}, cubins);
+    return std::make_unique<CallTimer>(options);
   }
 
  private:
@@ -53,6 +63,24 @@ print(json.dumps({"call_us": [10, 40], "graph_us": [8, 2]})))");
   REQUIRE(Refusal(times) == "");
   CHECK(times->call_us == Approx(20));
   CHECK(times->graph_us == Approx(4));
+}
+
+TEST_CASE("what is prepared is used once, and done without where it has ended", "[call]") {
+  const Python python(
+      "import os; print(json.dumps({'call_us': [os.getpid()] * 2, 'graph_us': [1, 1]}))");
+  const auto timer = python.Timer();
+  timer->Prepare();
+  timer->Prepare();
+  double last = 0;
+  for (int i = 0; i < 2; ++i) {
+    const auto times = Python::TimeWith(*timer);
+    REQUIRE(Refusal(times) == "");
+    CHECK(times->call_us != last);  // another process
+    last = times->call_us;
+  }
+  // A prepared process ends with its thread.
+  std::thread([&] { timer->Prepare(); }).join();
+  CHECK(Refusal(Python::TimeWith(*timer)) == "");
 }
 
 TEST_CASE("what goes wrong is said", "[call]") {
