@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -223,6 +224,40 @@ ExprPtr LoadIn(const Exprs& parts, int tensor) {
   return one ? load : nullptr;
 }
 
+// The places are inside, and what else makes a hit holds.
+ExprPtr Hits(const Node& map, const std::vector<int>& read_at, const Exprs& named,
+             const Exprs& rest, const Writers& writers) {
+  ExprPtr hits;
+  for (size_t k = 0; k < read_at.size(); ++k) {
+    if (named[k] == nullptr) continue;
+    const ExprPtr &place = writers.of_map[read_at[k]],
+                  end = ConstInt(DType::kI64, map.axes[read_at[k]].extent);
+    hits = And(hits, Binary(Op::kLe, ConstInt(DType::kI64, 0), place));
+    hits = And(hits, Binary(Op::kLt, place, end));
+  }
+  for (const ExprPtr& part : rest) hits = And(hits, Substitute(part, writers.of_search));
+  return hits;
+}
+
+bool NamesNone(const Exprs& named) {
+  return std::all_of(named.begin(), named.end(), [](const ExprPtr& e) { return e == nullptr; });
+}
+
+// The search itself, by its writers.
+std::optional<Scatter> SearchScatterOf(const Graph& graph, int tensor) {
+  const auto search = SearchOf(graph, tensor);
+  if (!search) return std::nullopt;
+  std::vector<int> own(search->node->axes.size());
+  std::iota(own.begin(), own.end(), 0);
+  Exprs rest;
+  const Exprs named = NamedPlaces(*search, rest);
+  if (NamesNone(named)) return std::nullopt;
+  const Writers writers = WritersOf(*search->node, *search, own, named);
+  if (writers.axes.size() > kMaxRank) return std::nullopt;
+  return Scatter{-1, writers.axes, writers.of_map, Hits(*search->node, own, named, rest, writers),
+                 Substitute(search->position, writers.of_search)};
+}
+
 std::optional<Scatter> ScatterOf(const Graph& graph, int tensor, const PartialUpdate& partial) {
   const Node& map = graph.nodes[graph.tensors[tensor].node];
   const int found = SearchIn(graph, partial);
@@ -233,22 +268,12 @@ std::optional<Scatter> ScatterOf(const Graph& graph, int tensor, const PartialUp
   const std::vector<int> read_at = ReadAt(load);
   Exprs rest;
   const Exprs named = NamedPlaces(search, rest);
-  if (read_at.empty() ||
-      std::all_of(named.begin(), named.end(), [](const ExprPtr& e) { return e == nullptr; }))
-    return std::nullopt;
+  if (read_at.empty() || NamesNone(named)) return std::nullopt;
 
   const Writers writers = WritersOf(map, search, read_at, named);
   if (writers.axes.size() > kMaxRank) return std::nullopt;
-  Scatter scatter{partial.base, writers.axes, writers.of_map, nullptr, nullptr};
-  for (size_t k = 0; k < read_at.size(); ++k) {
-    if (named[k] == nullptr) continue;
-    const ExprPtr &place = writers.of_map[read_at[k]],
-                  end = ConstInt(DType::kI64, map.axes[read_at[k]].extent);
-    scatter.wins = And(scatter.wins, Binary(Op::kLe, ConstInt(DType::kI64, 0), place));
-    scatter.wins = And(scatter.wins, Binary(Op::kLt, place, end));
-  }
-  for (const ExprPtr& part : rest)
-    scatter.wins = And(scatter.wins, Substitute(part, writers.of_search));
+  Scatter scatter{partial.base, writers.axes, writers.of_map,
+                  Hits(map, read_at, named, rest, writers), nullptr};
   const ExprPtr writer = Substitute(search.position, writers.of_search);
   scatter.wins = And(scatter.wins, Binary(Op::kEq, Substitute(load, writers.of_map), writer));
   const auto of_writer = [&](const ExprPtr& e) {
@@ -279,7 +304,7 @@ std::optional<Scatter> ScatterOf(const Graph& graph, int tensor) {
   for (const PartialUpdate& partial : PartialMapsOf(graph, tensor)) {
     if (auto scatter = ScatterOf(graph, tensor, partial)) return scatter;
   }
-  return std::nullopt;
+  return SearchScatterOf(graph, tensor);
 }
 
 }  // namespace warpsmith::graph

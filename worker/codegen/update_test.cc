@@ -165,6 +165,10 @@ TEST_CASE("places that a table names", "[codegen]") {
     }
     if (c.launches >= 0) CHECK(launches == c.launches);
     if (c.copies >= 0) CHECK(copies == c.copies);
+    // A kernel for each node: each writer raises the number of the last at the place that it names.
+    const auto apart = Lower(graph, OpByOpSchedule(graph, TestTarget()), TestTarget());
+    REQUIRE(apart.status().message() == "");
+    CHECK(absl::StrContains(apart->source(), "ws::global_max(") == (graph.Find("last") >= 0));
     std::vector<Trial> trials;
     for (uint64_t seed = 1; seed <= 6; ++seed) {
       trials.push_back({graph, schedule, seed, seed > 3});

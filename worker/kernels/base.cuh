@@ -199,6 +199,8 @@ WS_DEVICE void sync_warp() { __syncwarp(); }
 
 // Makes a number in shared memory at least `value`, whoever else does.
 WS_DEVICE void shared_max(int* place, int value) { atomicMax(place, value); }
+// The same in global memory.
+WS_DEVICE void global_max(long long* place, long long value) { atomicMax(place, value); }
 
 // The value with each of its words put through f.
 template <class T, class F>

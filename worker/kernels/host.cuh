@@ -167,6 +167,14 @@ inline void shared_max(int* place, int value) {
   if (*place < value) *place = value;
 }
 
+// The same in global memory; blocks run beside each other.
+inline void global_max(long long* place, long long value) {
+  long long there = __atomic_load_n(place, __ATOMIC_RELAXED);
+  while (there < value && !__atomic_compare_exchange_n(place, &there, value, false,
+                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
 // The value of another lane of the warp; one's own where that lane does not exist.
 template <class T>
 inline T shuffle(T value, int lane) {

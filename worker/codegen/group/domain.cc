@@ -37,7 +37,7 @@ const TotalNode* Domain::FindTotal(int node) const {
 
 bool Domain::partial() const {
   return std::any_of(roots.begin(), roots.end(),
-                     [](const RootPlace& root) { return root.base >= 0; });
+                     [](const RootPlace& root) { return root.base >= 0 || root.scatter; });
 }
 
 int64_t Domain::segment_count() const {

@@ -25,6 +25,9 @@
 //     roots  new at (slots[t], d), where t is the last to name the slot; cache stays elsewhere
 //            y at (t, d)
 //
+// The search for who is the last to name a place can be seen so, too: each writer raises `last`,
+// which begins as -1, to its own number.
+//
 // A placement says for each coordinate of a tensor which expression over the domain's axes it is.
 // Wherever it comes from, it is checked before anything is made of it: roots are written exactly
 // once in every element, at the points of the domain that they belong to, and results of a stage
@@ -79,7 +82,8 @@ struct RootPlace {
   int tensor = -1;
   Level level = Level::kPoints;
   std::vector<Index> at;  // its axes
-  // Of places: this tensor stays where the group does not write. -1: all of it is written.
+  // Of places: this tensor stays where the group does not write. -1: all of it is written, or (with
+  // a scatter) -1 stays.
   int base = -1;
   // Not null: it is written at places that a table names, and `at` is of the scatter's axes.
   std::shared_ptr<const graph::Scatter> scatter;

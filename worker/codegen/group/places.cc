@@ -80,7 +80,8 @@ absl::StatusOr<Domain> PlacesOf(const graph::Graph& graph, const std::vector<int
   const Places* first = nullptr;  // gives the axes
   for (int root : roots) {
     Places one;
-    if (auto scatter = graph::ScatterOf(graph, root); scatter && in_memory(scatter->base)) {
+    auto scatter = graph::ScatterOf(graph, root);
+    if (scatter && (scatter->base < 0 || in_memory(scatter->base))) {
       one.base = scatter->base;
       one.scatter = std::make_shared<const graph::Scatter>(*std::move(scatter));
       one.extents = ExtentsOf(one.scatter->axes);
@@ -92,14 +93,14 @@ absl::StatusOr<Domain> PlacesOf(const graph::Graph& graph, const std::vector<int
     places.push_back(std::move(one));
   }
   Join(graph, roots, places);
-  int64_t most = 0;
+  bool fewer = false;  // places than elements, or than there are to look through
   for (size_t r = 0; r < roots.size(); ++r) {
     const Places& one = places[r];
-    if (one.base >= 0) most = std::max(most, graph.tensors[roots[r]].elements());
-    if (one.base >= 0 && (first == nullptr || (one.scatter && !first->scatter))) first = &one;
+    if (one.base < 0 && !one.scatter) continue;
+    fewer = fewer || one.scatter || Product(one.extents) < graph.tensors[roots[r]].elements();
+    if (first == nullptr || (one.scatter && !first->scatter)) first = &one;
   }
-  if (first == nullptr || Product(first->extents) >= most)
-    return absl::InvalidArgumentError("it leaves nothing of what it writes as it was");
+  if (!fewer) return absl::InvalidArgumentError("it leaves nothing of what it writes as it was");
 
   Domain domain;
   for (int64_t extent : first->extents) AddAxis({"", extent}, Role::kKept, 0, domain);
@@ -116,7 +117,7 @@ absl::StatusOr<Domain> PlacesOf(const graph::Graph& graph, const std::vector<int
     domain.roots.push_back(std::move(place));
   }
   for (const RootPlace& root : domain.roots) {
-    if (!root.scatter || in_memory(root.scatter->search)) continue;
+    if (!root.scatter || root.scatter->search < 0 || in_memory(root.scatter->search)) continue;
     domain.searches.push_back(graph.tensors[root.scatter->search].node);
     domain.part = std::gcd(domain.part, root.scatter->part);
   }

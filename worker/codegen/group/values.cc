@@ -68,7 +68,8 @@ absl::StatusOr<Kernel::Root> ScatteredRoot(const graph::Graph& graph, const Root
   auto value = inliner.BodyUnder(node, writer, *wins);
   if (!value.ok()) return value.status();
   return Kernel::Root{
-      root.tensor, root.level, *value, Flatten(at, graph.tensors[root.tensor].shape), *wins, true};
+      root.tensor, root.level, *value,          Flatten(at, graph.tensors[root.tensor].shape),
+      *wins,       true,       scatter.base < 0};
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct Kernel {
     // Written only where this is `where`, in place of what may stay; null: everywhere.
     ValuePtr condition = nullptr;
     bool where = true;
+    bool greatest = false;  // of what several write there the greatest stays
   };
   std::vector<Root> roots;
 };

@@ -35,11 +35,17 @@ int KernelWriter::Workspace(const std::string& suffix, int64_t bytes) {
   return storage_.AddWorkspace(StrCat(base_, suffix), bytes);
 }
 
-void KernelWriter::Zero(int buffer, int64_t bytes) {
+void KernelWriter::Fill(int buffer, uint32_t pattern, int64_t bytes) {
   v1::Fill* fill = plan_.add_steps()->mutable_fill();
   fill->set_buffer(buffer);
-  fill->set_pattern(0);
+  fill->set_pattern(pattern);
   fill->set_bytes(bytes);
+}
+
+void KernelWriter::Zero(int buffer, int64_t bytes) { Fill(buffer, 0, bytes); }
+
+void KernelWriter::FillWithMinusOne(int root) {
+  Fill(storage_.BufferOf(root), ~uint32_t{0}, graph_.tensors[root].bytes());
 }
 
 void KernelWriter::Copy(int tensor, int root) {

@@ -44,6 +44,8 @@ class KernelWriter {
   // Memory of the kernels' own; a buffer's number.
   int Workspace(const std::string& suffix, int64_t bytes);
   void Zero(int buffer, int64_t bytes);
+  // Makes all integers of a root -1.
+  void FillWithMinusOne(int root);
   // A kernel that makes the struct and calls `body`, and its launch, to be filled in further.
   // `extra`: further parameters ("float* partial") and their buffers. InvalidArgument: the grid is
   // too large.
@@ -52,6 +54,7 @@ class KernelWriter {
                                      const std::string& body);
 
  private:
+  void Fill(int buffer, uint32_t pattern, int64_t bytes);
   bool LoadsMayMove(const Parameter& p) const;
 
   const graph::Graph& graph_;

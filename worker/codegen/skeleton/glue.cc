@@ -240,9 +240,9 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
     const graph::DType type = graph.tensors[root->tensor].type;
     const bool parted = width > 1 && root->condition != nullptr &&
                         (root->condition->variables & BitOf(frame.lane)) != 0;
-    const bool vector = width > 1 && !parted && FitsAccesses(type, width) &&
+    const bool vector = width > 1 && !parted && !root->greatest && FitsAccesses(type, width) &&
                         IsContiguous(root->address, frame) && aligned(root->address);
-    vectors.push_back(vector || width == 1);
+    vectors.push_back(vector || (width == 1 && !root->greatest));
     arrays.push_back(emitter.NewName("y"));
     emitter.Line(StrCat(StorageType(type), " ", arrays.back(), "[", width, "];"));
   }
@@ -260,9 +260,13 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
     };
     if (!vectors[i]) {
       OpenLanes(emitter, frame);
-      const std::string written = guard();
-      emitter.Line(StrCat(written, emitter.Element(roots[i]->tensor, roots[i]->address), " = ",
-                          arrays[i], "[", LaneName(frame), "];"));
+      const std::string written = guard(), value = StrCat(arrays[i], "[", LaneName(frame), "]");
+      emitter.Line(roots[i]->greatest
+                       ? StrCat(written, "ws::global_max(",
+                                emitter.Address(roots[i]->tensor, roots[i]->address), ", ", value,
+                                ");")
+                       : StrCat(written, emitter.Element(roots[i]->tensor, roots[i]->address),
+                                " = ", value, ";"));
       CloseLanes(emitter, frame);
       continue;
     }

@@ -324,7 +324,7 @@ class Map : public Skeleton {
   }
 
   double Suits(const Analysis& group, const Target&) const override {
-    if (group.places().ok()) return 0.9;
+    if (group.places().ok()) return 1;
     if (group.largest_reduce() < 0) return 0.5;
     const auto& stages = group.stages();
     return !stages.ok() || WalkOf(*stages) == Walk::kAlone ? 0.5 : 0.0;
@@ -373,6 +373,7 @@ class Map : public Skeleton {
     const Form form = FormOf(group, **domain, map.vector_bytes());
     if (!form.status.ok()) return form.status;
     Usage use;
+    for (const RootPlace& root : (*domain)->roots) use.launches += root.base < 0 && root.scatter;
     use.reads_first = true;
     use.threads = map.block_threads();
     use.blocks_per_sm = map.blocks_per_sm();
@@ -406,6 +407,7 @@ class Map : public Skeleton {
     if (absl::Status s = WriteStruct(group, context, width, writer); !s.ok()) return s;
     for (const RootPlace& root : (*domain)->roots) {
       if (root.base >= 0) writer.Copy(root.base, root.tensor);
+      if (root.base < 0 && root.scatter) writer.FillWithMinusOne(root.tensor);
     }
     const Form form = FormOf(group, **domain, map.vector_bytes());
     const bool persistent = map.blocks_per_sm() > 0;
