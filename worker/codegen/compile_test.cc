@@ -23,6 +23,7 @@ struct Corner {
   const char* name;
   Lines graph;
   std::vector<const char*> schedules;  // knobs in text format, merged into reductions and windows
+  int most_spill = kMaxSpill;
 };
 
 std::vector<Corner> Corners() {
@@ -51,6 +52,26 @@ std::vector<Corner> Corners() {
                               ") * rsqrt(q[r] / ", k, " + 1e-5) * w[c]"),
                  "output y"};
   };
+  const Lines affine = {
+      "input x: f32[16, 4194304] ~ normal",
+      "param w: f32[4194304] ~ normal",
+      "param b: f32[4194304] ~ normal",
+      "t: f32[r: 16] = sum[c: 4194304](x[r, c])",
+      "q: f32[r: 16] = sum[c: 4194304]((x[r, c] - t[r] / 4194304) * (x[r, c] - t[r] "
+      "/ 4194304))",
+      "y: f32[r: 16, c: 4194304] = (x[r, c] - t[r] / 4194304) * rsqrt(q[r] / "
+      "4194304 + 1e-5) * w[c] + b[c]",
+      "output y"};
+  const Lines batch_norm = {
+      "input x: f32[64, 64, 262144] ~ normal",
+      "param w: f32[64] ~ normal",
+      "param b: f32[64] ~ normal",
+      "t: f32[c: 64] = sum[n: 64, k: 262144](x[n, c, k])",
+      "q: f32[c: 64] = sum[n: 64, k: 262144]((x[n, c, k] - t[c] / 16777216) * (x[n, c, k] - t[c] / "
+      "16777216))",
+      "y: f32[n: 64, c: 64, k: 262144] = (x[n, c, k] - t[c] / 16777216) * rsqrt(q[c] / 16777216 + "
+      "1e-5) * w[c] + b[c]",
+      "output y"};
   auto norm_backward = [](int64_t rows, int64_t k, const char* type) {
     Lines lines;
     for (const char* line :
@@ -134,6 +155,13 @@ std::vector<Corner> Corners() {
         "rows { block_threads: 512 threads_per_row: 512 blocks_per_row: 128 meeting: "
         "MEETING_COUNTER blocks_per_sm: 1 register_vectors: 7 shared_vectors: 9 rows_at_once: 2 "
         "}"}},
+      {"norm of rows that fill the card, and a bias",
+       affine,
+       {"",
+        "rows { block_threads: 512 threads_per_row: 512 blocks_per_row: 128 meeting: "
+        "MEETING_COUNTER blocks_per_sm: 1 register_vectors: 8 shared_vectors: 24 }"}},
+      // Registers that keep half of it, and eight loads in flight: none for sm_90a.
+      {"norm of channels that the card cannot hold", batch_norm, {""}, 288},
       {"gradients of a norm of fp32",
        norm_backward(20480, 2048, "f32"),
        {"", "precision { accumulator: ACCUMULATOR_F64 }",
@@ -205,7 +233,7 @@ void CompileAll(const std::string& arch) {
       for (const auto& kernel : binary->report.kernels()) {
         INFO(kernel.entry() << ": " << kernel.registers() << " registers, " << kernel.spill_bytes()
                             << " bytes spilled");
-        CHECK(kernel.spill_bytes() <= kMaxSpill);
+        CHECK(kernel.spill_bytes() <= corner.most_spill);
         CHECK(kernel.registers() > 0);
       }
     }

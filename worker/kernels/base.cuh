@@ -30,7 +30,8 @@ template <> struct Word<16> { using Type = uint4; };
 
 // V consecutive elements in one access of V * sizeof(T) <= 16 bytes; p aligned to that.
 // Hint 1: evict first. Hint 2: nobody writes it while the kernel runs (weights). Hint 3: the same, and the
-// second-level cache keeps it while what passes by once goes first (16 bytes; others as hint 2).
+// second-level cache keeps it while what passes by once goes first (16 bytes; others as hint 2). Hint 4: it
+// keeps what may have been written (16 bytes; others as no hint).
 template <int V, class T, int Hint>
 WS_DEVICE void load_once(const T* p, T (&out)[V]) {
   using W = typename Word<V * sizeof(T)>::Type;
@@ -43,7 +44,12 @@ WS_DEVICE void load_once(const T* p, T (&out)[V]) {
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
     asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
         : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(p), "l"(policy));
-  } else if constexpr (Hint >= 2) {
+  } else if constexpr (Hint == 4 && sizeof(W) == 16) {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(p), "l"(policy) : "memory");
+  } else if constexpr (Hint == 2 || Hint == 3) {
     w = __ldg(reinterpret_cast<const W*>(p));
   } else {
     w = *reinterpret_cast<const W*>(p);
@@ -174,9 +180,12 @@ WS_DEVICE void copy_async(char* slot, const T* p) {
 template <int V, int Hint, class T>
 WS_DEVICE void copy_async(char* slot, const T* p) {
   if constexpr (Hint == 1 && V * sizeof(T) == 16) {
+    // Where a slot's place is the thread's and one that all threads have in common, ptxas 13.0 writes both of them
+    // and the policy into one instruction, an illegal one. It does not know that p is a multiple of 16.
+    const unsigned place = shared_address(slot) ^ (static_cast<unsigned>(reinterpret_cast<unsigned long long>(p)) & 15u);
     unsigned long long policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address(slot)), "l"(p), "l"(policy) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(place), "l"(p), "l"(policy) : "memory");
   } else {
     copy_async<V>(slot, p);
   }

@@ -17,7 +17,7 @@
 // there is nothing to keep in flight, and the compiler would hold many slots' values at once and spill
 // the registers that hold the row.
 //
-// Dynamic shared memory: RowsConfig::kScratchBytes + SHARED_VECTORS * THREADS * V * kStreamBytes, and that of
+// Dynamic shared memory: RowsConfig::kScratchBytes + (SHARED_VECTORS + AHEAD) * THREADS * V * kStreamBytes, and that of
 // totals.
 //
 // With CARRIES what a stage computes of a vector in registers is at hand in those after it (and takes more
@@ -34,24 +34,20 @@
 // With totals (G::kTotals, rows_totals.cuh) rows are added up place by place as well. Blocks are persistent then,
 // and a group of blocks works on rows of one segment.
 //
+// With AHEAD (rows_ahead.cuh) blocks that meet at a counter have a row in SHARED_VECTORS whole, and so many slots
+// more, in which the next row is on its way and is added up while this one is written. With COMMON, G being
+// RowsAtOnce, what rows share of a thread's first COMMON vectors stays in registers.
+//
+// With CACHED what is read again is kept in the second-level cache till then; for that G has load<V, HINT>, with
+// the hint of ws::load.
+//
 // Rows that start anywhere (G::kRagged): head(row) elements before the first aligned vector and the
 // elements behind the last are single elements of the first 2 * V threads of the row.
 #pragma once
+#include <warpsmith/rows_ahead.cuh>
 #include <warpsmith/rows_at_once.cuh>
-#include <warpsmith/rows_part.cuh>
 
 namespace ws {
-
-template <class G, class C, int S>
-WS_DEVICE void row_stages(const G& g, RowPart<G, C>& part, RowGroup<G, C>& group, typename G::Row& row) {
-  if constexpr (S < G::kStages) {
-    auto acc = part.template accumulate<S>(row);
-    group.template reduce<S>(acc);
-    MeetingOf<G, S>::finish(g, row, acc);
-    part.forget();
-    row_stages<G, C, S + (G::template joined<S>() ? 2 : 1)>(g, part, group, row);
-  }
-}
 
 // `segments` of `rows` rows each, of which the same number of groups of blocks have a segment each to work on.
 // `partial`: [group][K] totals, or nothing.
@@ -68,6 +64,10 @@ WS_DEVICE void rows(const G& g, typename G::Index rows, typename G::Index K, voi
   const Index first_group = number - segment * groups, base = segment * rows;
   if constexpr (C::kMeeting == kCounter) {
     group.exchange = static_cast<unsigned long long*>(exchange) + number * Index(2 * C::kBlocksPerRow * (kMaxAcc / 4));
+  }
+  if constexpr (C::kAhead > 0) {
+    rows_ahead<G, C>(g, group, number, blocks() / C::kBlocksPerRow, rows, K);
+    return;
   }
   RowTotals<G, C> totals;
   totals.begin();

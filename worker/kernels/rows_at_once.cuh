@@ -52,6 +52,12 @@ struct RowsAtOnce {
 #pragma unroll
     for (int i = 0; i < R; ++i) g.template load<V>(row.r[i], k, values.r[i]);
   }
+  template <int V, int HINT> WS_DEVICE void load(const Row& row, Index k, Values<V>& values) const {
+#pragma unroll
+    for (int i = 0; i < R; ++i) g.template load<V, HINT>(row.r[i], k, values.r[i]);
+  }
+  template <int V> using Common = typename G::template Common<V>;
+  template <int V> WS_DEVICE void common(Index k, Common<V>& common) const { g.template common<V>(k, common); }
   template <int V> WS_DEVICE void load_shared(const Row& row, Index k, char* slot) const {
 #pragma unroll
     for (int i = 0; i < R; ++i) g.template load_shared<V>(row.r[i], k, slot + i * (V * G::kStreamBytes));

@@ -33,8 +33,14 @@ struct RowPart {
 
   WS_DEVICE RowPart(const G& g, Index K, int t) : g(g), K(K), t(t) {}
 
+  // Slots of a row, or with AHEAD a ring of more, in which the row begins at `begin`.
+  static constexpr int kSlotStep = C::kThreads * V * G::kStreamBytes, kRing = (C::kShared + C::kAhead) * kSlotStep;
+  int begin = thread() * (V * G::kStreamBytes);
+
   WS_DEVICE char* slot(int j) const {
-    return shared() + C::kScratchBytes + (Index(j) * C::kThreads + thread()) * (V * G::kStreamBytes);
+    int at = begin + j * kSlotStep;
+    if constexpr (C::kAhead > 0) at -= at < kRing ? 0 : kRing;
+    return shared() + C::kScratchBytes + at;
   }
   WS_DEVICE int head(const typename G::Row& row) const { if constexpr (G::kRagged) return g.head(row); else return 0; }
   WS_DEVICE Index vectors(int head) const { return (K - head) / V; }
@@ -195,20 +201,29 @@ struct RowPart {
   }
 
   // ROUNDS times UNROLL of the thread's vectors from number v on, which all exist.
-  template <int ROUNDS, class F>
+  template <int ROUNDS, bool LAST, class F>
   WS_DEVICE void rounds(const typename G::Row& row, int head, Index v, F&& f) const {
     // Two rounds' loads may be in flight together.
 #pragma unroll 2
     for (int round = 0; round < ROUNDS; ++round, v += Index(C::kUnroll) * T) {
       Vector values[C::kUnroll];
 #pragma unroll
-      for (int u = 0; u < C::kUnroll; ++u) g.template load<V>(row, head + (v + Index(u) * T) * V, values[u]);
+      for (int u = 0; u < C::kUnroll; ++u) load_again<LAST>(row, head + (v + Index(u) * T) * V, values[u]);
       f(head + v * V, values);
+    }
+  }
+  // With CACHED the second-level cache has what is read again from the first reading to the LAST.
+  template <bool LAST>
+  WS_DEVICE void load_again(const typename G::Row& row, Index k, Vector& values) const {
+    if constexpr (C::kCached) {
+      g.template load<V, LAST ? 1 : 4>(row, k, values);
+    } else {
+      g.template load<V>(row, k, values);
     }
   }
   // Calls f(k, values) for the vectors that are read again (edges are kept), as many at once as are in
   // flight. With CHAINED also pause() after every kChain of them.
-  template <bool CHAINED, class F, class P>
+  template <bool CHAINED, bool LAST, class F, class P>
   WS_DEVICE void rest(const typename G::Row& row, int head, F&& f, P&& pause) const {
     const Index n = vectors(head);
     if (Index(kKept) * T >= (G::kRagged ? K / V : n)) return;
@@ -218,15 +233,15 @@ struct RowPart {
       constexpr int kRounds = C::kUnroll < kChain ? kChain / C::kUnroll : 1;
 #pragma unroll 1
       for (; v + (kRounds * kStep - T) < n; v += kRounds * kStep) {
-        rounds<kRounds>(row, head, v, f);
+        rounds<kRounds, LAST>(row, head, v, f);
         pause();
       }
     }
-    for (; v + (kStep - T) < n; v += kStep) rounds<1>(row, head, v, f);
+    for (; v + (kStep - T) < n; v += kStep) rounds<1, LAST>(row, head, v, f);
     if constexpr (C::kUnroll > 1) {
       for (; v < n; v += T) {
         Vector values[1];
-        g.template load<V>(row, head + v * V, values[0]);
+        load_again<LAST>(row, head + v * V, values[0]);
         f(head + v * V, values);
       }
     }
@@ -275,7 +290,7 @@ struct RowPart {
   WS_DEVICE void take_all(const typename G::Row& row, const F& f, P&& pause) const {
     const int h = head(row);
     take_kept<S == 0>(h, f);
-    rest<CHAINED>(row, h, f, pause);
+    rest<CHAINED, false>(row, h, f, pause);
   }
 
   // Something is done with each element behind all stages.
@@ -290,7 +305,7 @@ struct RowPart {
     const int h = head(row);
     const int hn = REFILL ? head(next) : 0;
     const Index n = vectors(h);
-    if constexpr (G::kEmits) rest<false>(row, h, Emits{g, row}, [] {});
+    if constexpr (G::kEmits) rest<false, true>(row, h, Emits{g, row}, [] {});
 #pragma unroll 1
     for (int j = 0; j < C::kShared; j += kTogether) {
       if constexpr (kEnds) {
@@ -340,5 +355,17 @@ struct RowPart {
     if (REFILL && more) load_edge(next, hn);
   }
 };
+
+// A row's stages from S on.
+template <class G, class C, int S>
+WS_DEVICE void row_stages(const G& g, RowPart<G, C>& part, RowGroup<G, C>& group, typename G::Row& row) {
+  if constexpr (S < G::kStages) {
+    auto acc = part.template accumulate<S>(row);
+    group.template reduce<S>(acc);
+    MeetingOf<G, S>::finish(g, row, acc);
+    part.forget();
+    row_stages<G, C, S + (G::template joined<S>() ? 2 : 1)>(g, part, group, row);
+  }
+}
 
 }  // namespace ws

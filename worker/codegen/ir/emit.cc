@@ -547,11 +547,12 @@ std::string Emitter::Stored(ValuePtr value) {
   return ToMemory(value->type, Use(value));
 }
 
-void Emitter::LoadVector(ValuePtr load, const Index& base, int width, const std::string& array) {
+void Emitter::LoadVector(ValuePtr load, const Index& base, int width, const std::string& array,
+                         const std::string& hint) {
   const std::string guard = load->args.empty() ? "" : Use(load->args[0]);
-  const std::string call =
-      StrCat("ws::load<", width, ", ", StorageType(load->type), ", ", dialect_.load_hint, ">(",
-             Address(load->tensor, base), ", ", array, ");");
+  const std::string call = StrCat("ws::load<", width, ", ", StorageType(load->type), ", ",
+                                  hint.empty() ? StrCat(dialect_.load_hint) : hint, ">(",
+                                  Address(load->tensor, base), ", ", array, ");");
   if (guard.empty()) {
     Line(call);
     return;

@@ -25,7 +25,8 @@ struct Dialect {
   std::string index_type = "int";  // of positions and addresses
   bool fast_math = false;
   bool separate = false;  // products are rounded before they are added to
-  // Both sides of a choice are computed, so that no branch parts what is the same in several places.
+  // Both sides of a choice are computed, so that no branch parts what is the same in several
+  // places.
   bool both_sides = false;
   int load_hint = 0, store_hint = 0;
   v1::Accumulator accumulator = v1::ACCUMULATOR_AUTO;
@@ -75,8 +76,9 @@ class Emitter {
   void Line(const std::string& line) { scopes_.back().text.Line(line); }
 
   // That many contiguous elements of the load's tensor, from `base` on, into an array; under the
-  // load's guard.
-  void LoadVector(ValuePtr load, const Index& base, int width, const std::string& array);
+  // load's guard. `hint`: of ws::load; the dialect's if empty.
+  void LoadVector(ValuePtr load, const Index& base, int width, const std::string& array,
+                  const std::string& hint = "");
   // The value as it is in memory, of its own type.
   std::string Stored(ValuePtr value);
   // "pointer[position]"

@@ -26,6 +26,7 @@ struct Style {
   bool rows_share = false;   // what does not depend on the row is read apart from what does
   bool one_meeting = false;  // for sums and the squares around their means (group/centred.h)
   bool carries = false;      // what a stage computes is at hand in those after it
+  bool passes_by = false;    // rows, in slots or read once, go first from the second-level cache
 };
 // Of resolved knobs; `knobs` are those of the group's skeleton.
 template <class Knobs>

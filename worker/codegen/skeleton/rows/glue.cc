@@ -228,14 +228,18 @@ RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
   form.total_bytes = glues.main.TotalBytes();
   form.totals_round = glues.main.TotalsRound();
   form.emit_reads = glues.main.EmitReads();
+  glues.main.SetAligned(Alignment{&form.wide.frame, k, form.ragged});
+  form.common_bytes = glues.main.CommonBytes();
   form.shared_steps = SharedSteps(domain, form.narrow, form.writes_at_once);
   return form;
 }
 
 absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Group& resolved,
-                       const RowsForm& form, KernelWriter& writer) {
+                       const RowsForm& form, bool cached, KernelWriter& writer) {
   Style style = StyleOf(resolved, resolved.rows());
-  style.rows_share = resolved.rows().rows_at_once() > 1;
+  style.rows_share = form.Shares(resolved.rows());
+  style.passes_by = cached || form.Ahead(resolved.rows()) > 0;
+  if (style.passes_by) style.store_hint = 1;
   style.one_meeting = !form.joined.empty();
   style.carries = resolved.rows().results() == v1::RESULTS_CARRIED;
   const GroupContext context = ContextOf(group, domain, style, writer.glue());
@@ -257,9 +261,11 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
     return both ? ByWidth(form.width, a, b) : a;
   };
   Text functions;
-  functions.Line("template <int V>");
+  functions.Line(
+      StrCat("template <int V, int HINT = ", style.passes_by ? 1 : style.load_hint, ">"));
   functions.Line("WS_DEVICE void load(const Row& row, Index k, Values<V>& values) const {");
-  functions.Append(by_width(main.LoadBody(form.streams), both ? edge.LoadBody(form.single) : ""));
+  functions.Append(by_width(main.LoadBody(form.streams, "HINT"),
+                            both ? edge.LoadBody(form.single, "HINT") : ""));
   functions.Line("}");
   functions.Line("template <int V>");
   functions.Line("WS_DEVICE void load_shared(const Row& row, Index k, char* slot) const {");

@@ -13,6 +13,7 @@ using absl::StrCat;
 
 constexpr int kMaxKeptVectors = 64;
 constexpr int kMaxBlocksPerRow = 4096;
+constexpr int kMaxThreadRegisters = 255;
 
 // Vectors of 16 bytes that a thread keeps in registers, and as many in shared memory: threads of
 // blocks that share a multiprocessor with few others, and of blocks that fill it.
@@ -22,6 +23,18 @@ constexpr int kFewVectors = 8;
 constexpr int kPartVectors = 14;
 // Bytes that a thread of several passes has in flight at least, where rows are many and short.
 constexpr int64_t kLeastInFlight = 64;
+// Rows that many blocks share, each with its part in shared memory whole, and of the next row half
+// as much at least (rows_ahead.cuh): their threads, those where registers have nothing to keep, so
+// many blocks at least, and what a thread needs beside what rows share. Fewer blocks hide each
+// other's meetings.
+constexpr int kAheadThreads = 512, kAheadThreadsAlone = 1024, kLeastAheadBlocks = 32;
+constexpr int64_t kAheadRegisters = 56;
+// Steps that are written as one loop's body, so that what rows share can stay in registers.
+constexpr int64_t kMostAheadSteps = 32;
+// Rows of which a part is read again: threads of a block, of which a multiprocessor has one, what
+// of it stays in registers, loads in flight and the part of shared memory that they want left.
+constexpr int kPartThreads = 512, kPartRegisters = 16, kPartInFlight = 8;
+constexpr int64_t kPartLeft = 32 << 10;
 // Vectors of a row from which on several blocks and a second kernel beat one block.
 constexpr int64_t kWorthSplitting = 32768;
 // What more lanes than kFewLanes take beside the row, and what is read for emitting then.
@@ -57,7 +70,89 @@ struct RowLayout {
   int registers = 0;     // vectors that a thread keeps there, at most
   bool persistent = false;
   bool cluster = false;  // the blocks of a row are one
+  bool alone = false;    // a block has its multiprocessor to itself
+  int slots = 0;         // vectors in shared memory, with those of the next row
+  bool part = false;     // the rest of the row is read again
 };
+
+int64_t Scratch(int64_t threads) { return 2 * kMaxAccBytes * (threads / 32 + 1) + kReservedShared; }
+
+// Vectors in shared memory: two blocks a multiprocessor, unless what they keep takes the registers
+// of one. `left`: bytes that loads want.
+int SharedVectors(const v1::RowsKnobs& rows, int64_t rest, int64_t slot, bool resident_open,
+                  int64_t left, const Target& target) {
+  const int64_t threads = rows.block_threads();
+  const int64_t together = rows.blocks_per_sm() > 0          ? rows.blocks_per_sm()
+                           : threads > 512 || !resident_open ? 1
+                                                             : 2;
+  const int64_t room = std::min(target.shared_per_block, (target.shared_per_sm - left) / together) -
+                       Scratch(threads);
+  const int64_t fit = std::max<int64_t>(0, room / (threads * slot));
+  return static_cast<int>(std::clamp<int64_t>(std::min(rest, fit), 0, kMaxKeptVectors));
+}
+
+// Blocks that a counter may have, as many as `least` or a few more: a power of two or a multiple of
+// a warp's lanes. 0: more than there are multiprocessors.
+int64_t CounterBlocks(int64_t least, const Target& target) {
+  int64_t best = 0;
+  const auto used = [&](int64_t blocks) { return target.sm_count / blocks * blocks; };
+  for (int64_t blocks = 2; blocks <= target.sm_count; blocks += blocks < 32 ? blocks : 32) {
+    // Where the last multiprocessors have nothing to do, larger groups may do better.
+    if (blocks >= least && (best == 0 || used(blocks) * 10 > used(best) * 11)) best = blocks;
+  }
+  return best;
+}
+
+// Rows that fit shared memory with half of the next row beside. False, and nothing done, where they
+// don't, or few blocks have one.
+bool ShareAhead(const Domain& domain, const RowsForm& form, int64_t slot, const Target& target,
+                RowLayout& layout) {
+  const bool many = form.common_bytes > 0 || form.width > kFewLanes;
+  const int threads = many ? kAheadThreads : kAheadThreadsAlone;
+  const int64_t room = (std::min(target.shared_per_block, target.shared_per_sm - kReservedShared) -
+                        (Scratch(threads) - kReservedShared)) /
+                       (threads * slot);
+  const int64_t each = room * 2 / 3;
+  if (target.fibers() || each < 1 || threads > target.max_threads_per_sm) return false;
+  const int64_t blocks = CounterBlocks(CeilDiv(form.vectors(), threads * each), target);
+  if (blocks < kLeastAheadBlocks || domain.kept() < 2 * (target.sm_count / blocks)) return false;
+  v1::RowsKnobs knobs;
+  knobs.set_threads_per_row(threads);
+  knobs.set_blocks_per_row(static_cast<int>(blocks));
+  knobs.set_meeting(v1::MEETING_COUNTER);
+  knobs.set_blocks_per_sm(1);
+  const int64_t slots = std::min<int64_t>({room, 2 * form.Each(knobs), kMaxKeptVectors});
+  knobs.set_shared_vectors(static_cast<int>(slots));
+  if (form.Ahead(knobs) == 0) return false;
+  layout.threads = layout.row_threads = threads;
+  layout.blocks = static_cast<int>(blocks);
+  layout.slots = static_cast<int>(slots);
+  layout.persistent = layout.alone = true;
+  return true;
+}
+
+// Rows that the card cannot hold, but with what the second-level cache has of the rest: a block to
+// each multiprocessor holds what it can. False, and nothing done, where they are longer.
+bool HoldPart(const Domain& domain, const RowsForm& form, int64_t slot, const Target& target,
+              RowLayout& layout) {
+  if (domain.kept() < 2 || kPartThreads > target.max_threads_per_sm) return false;
+  int64_t blocks = target.sm_count >= 32 ? target.sm_count / 32 * 32 : target.sm_count;
+  while (blocks < 32 && (blocks & (blocks - 1)) != 0) --blocks;
+  v1::RowsKnobs knobs;
+  knobs.set_block_threads(kPartThreads);
+  knobs.set_threads_per_row(kPartThreads);
+  knobs.set_blocks_per_row(static_cast<int>(blocks));
+  knobs.set_meeting(v1::MEETING_COUNTER);
+  knobs.set_blocks_per_sm(1);
+  knobs.set_register_vectors(Scaled(kPartRegisters, slot));
+  knobs.set_shared_vectors(SharedVectors(knobs, form.Each(knobs), slot, true, kPartLeft, target));
+  if (!KeepsInCache(form, knobs, 1, target)) return false;
+  layout.threads = layout.row_threads = kPartThreads;
+  layout.blocks = static_cast<int>(blocks);
+  layout.registers = knobs.register_vectors();
+  layout.persistent = layout.alone = layout.part = true;
+  return true;
+}
 
 // Few rows, longer than a warp can hold: the multiprocessors of a cluster share one, whose threads
 // have `each` vectors. False, and nothing done: there are rows enough, or they are too short.
@@ -76,7 +171,8 @@ bool ShareInCluster(const Domain& domain, int64_t vectors, int64_t each, const T
 // Several passes: the row stays on the card. A short row takes part of a block, a longer one a
 // block with half of its vectors in registers and half in shared memory, then several blocks that
 // meet.
-RowLayout LayoutOfPasses(const Domain& domain, const RowsForm& form, int64_t slot,
+// `open`: what a thread keeps of a row is.
+RowLayout LayoutOfPasses(const Domain& domain, const RowsForm& form, int64_t slot, bool open,
                          const Target& target) {
   const int64_t vectors = form.vectors();
   const int many = Scaled(kManyVectors, slot);
@@ -104,6 +200,7 @@ RowLayout LayoutOfPasses(const Domain& domain, const RowsForm& form, int64_t slo
                                    std::max(1, target.max_threads_per_sm / 2 / layout.threads);
     return layout;
   }
+  if (open && ShareAhead(domain, form, slot, target, layout)) return layout;
   layout.persistent = true;
   layout.threads = layout.row_threads = 256;
   const int64_t most = std::max<int64_t>(1, 2 * target.sm_count);  // blocks at once
@@ -113,7 +210,10 @@ RowLayout LayoutOfPasses(const Domain& domain, const RowsForm& form, int64_t slo
     // As many as there are; a power of two or a multiple of a warp's lanes.
     blocks = most >= 32 ? most / 32 * 32 : most;
     while (blocks < 32 && (blocks & (blocks - 1)) != 0) --blocks;
-    if (vectors > blocks * 256 * 2 * many) layout.registers = Scaled(kPartVectors, slot);
+    if (vectors > blocks * 256 * 2 * many) {
+      if (open && HoldPart(domain, form, slot, target, layout)) return layout;
+      layout.registers = Scaled(kPartVectors, slot);
+    }
   }
   layout.blocks = static_cast<int>(blocks);
   return layout;
@@ -183,8 +283,7 @@ int ResidentBlocks(const v1::RowsKnobs& rows, const RowsForm& form, int64_t slot
   // The compiler is told the number; near the limit a few registers less do no harm.
   blocks = std::min(blocks, std::max<int64_t>(1, (target.registers_per_sm + 4 * threads) /
                                                      (threads * registers)));
-  const int64_t shared = 2 * kMaxAccBytes * (threads / 32 + 1) + kReservedShared +
-                         rows.shared_vectors() * threads * slot;
+  const int64_t shared = Scratch(threads) + rows.shared_vectors() * threads * slot;
   blocks = std::min(blocks, std::max<int64_t>(1, target.shared_per_sm / shared));
   return static_cast<int>(std::max<int64_t>(1, blocks));
 }
@@ -239,20 +338,6 @@ int Wanted(const v1::RowsKnobs& rows, int resident) {
   return rows.block_threads() >= 256 ? std::min(resident, 4) : resident;
 }
 
-// Vectors in shared memory: two blocks a multiprocessor, unless what they keep takes the registers
-// of one.
-int SharedVectors(const v1::RowsKnobs& rows, int64_t rest, int64_t slot, bool resident_open,
-                  const Target& target) {
-  const int64_t threads = rows.block_threads();
-  const int64_t together = rows.blocks_per_sm() > 0          ? rows.blocks_per_sm()
-                           : threads > 512 || !resident_open ? 1
-                                                             : 2;
-  const int64_t scratch = 2 * kMaxAccBytes * (threads / 32 + 1) + kReservedShared;
-  const int64_t room = std::min(target.shared_per_block, target.shared_per_sm / together) - scratch;
-  const int64_t fit = std::max<int64_t>(0, room / (threads * slot));
-  return static_cast<int>(std::clamp<int64_t>(std::min(rest, fit), 0, kMaxKeptVectors));
-}
-
 // Rows at once of which a thread keeps `kept` bytes each: so many that it has enough in flight.
 int RowsTogether(const Domain& domain, const RowsForm& form, int64_t kept) {
   int together = 1;
@@ -265,34 +350,53 @@ int RowsTogether(const Domain& domain, const RowsForm& form, int64_t kept) {
   return together;
 }
 
+// Vectors for which registers keep what rows share, where nothing else lies there.
+int CommonVectors(const RowsForm& form, const v1::RowsKnobs& rows, const Target& target) {
+  const int64_t words = int64_t{form.width} * form.common_bytes / 4;
+  if (words == 0) return 0;
+  const int64_t registers =
+      std::min<int64_t>(kMaxThreadRegisters, target.registers_per_sm / rows.block_threads());
+  return static_cast<int>(
+      std::clamp<int64_t>((registers - kAheadRegisters) / words, 0, form.Each(rows)));
+}
+
 void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
               v1::RowsKnobs& rows) {
   const bool passes = form.passes() > 1;  // the row is wanted again
   // Bytes of a vector of all rows that are worked on together.
   int64_t slot = form.SlotBytes(rows.rows_at_once());
   const bool totals = form.total_bytes > 0;
+  const bool open = rows.register_vectors() == 0 && rows.shared_vectors() == 0 &&
+                    rows.blocks_per_sm() <= 1 && rows.rows_at_once() <= 1;
   const RowLayout layout = totals   ? LayoutOfTotals(form, target)
-                           : passes ? LayoutOfPasses(domain, form, slot, target)
+                           : passes ? LayoutOfPasses(domain, form, slot, open, target)
                                     : LayoutOfOnePass(domain, form.vectors(), target);
   ShareRows(layout, form, passes, rows);
   const int blocks = rows.blocks_per_row();
   const int64_t each = CeilDiv(form.vectors(), int64_t{rows.threads_per_row()} * blocks);
   const int most = layout.registers > 0 ? layout.registers : kFewVectors;
   const bool streams = !form.streams.empty();
-  if (rows.register_vectors() == 0 && streams) {
+  const bool counter = blocks > 1 && rows.meeting() == v1::MEETING_COUNTER;
+  // As the layout would have it, where the schedule leaves that open.
+  const bool as_laid = counter && rows.block_threads() == layout.threads && blocks == layout.blocks;
+  if (as_laid && layout.alone && rows.blocks_per_sm() == 0) rows.set_blocks_per_sm(1);
+  if (as_laid && rows.shared_vectors() == 0 && layout.slots > 0)
+    rows.set_shared_vectors(layout.slots);
+  if (form.Ahead(rows) > 0) {
+    if (rows.register_vectors() == 0) rows.set_register_vectors(CommonVectors(form, rows, target));
+  } else if (rows.register_vectors() == 0 && streams) {
     // One pass keeps nothing: registers only batch the loads of a short row. Else a row that needs
     // shared memory has half of it there.
     int64_t kept = passes && each > most ? std::min<int64_t>(most, CeilDiv(each, 2)) : each;
     if (!passes && each > 8) kept = 0;
     rows.set_register_vectors(static_cast<int>(std::min<int64_t>(kept, kMaxKeptVectors)));
   }
-  const bool counter = blocks > 1 && rows.meeting() == v1::MEETING_COUNTER;
   const bool resident_open = rows.blocks_per_sm() == 0 &&
                              rows.meeting() != v1::MEETING_SECOND_PASS &&
                              (layout.persistent || counter);
   if (rows.shared_vectors() == 0 && passes && streams) {
-    rows.set_shared_vectors(
-        SharedVectors(rows, each - rows.register_vectors(), slot, resident_open, target));
+    rows.set_shared_vectors(SharedVectors(rows, each - rows.register_vectors(), slot, resident_open,
+                                          as_laid && layout.part ? kPartLeft : 0, target));
   }
   if (rows.rows_at_once() == 0) {
     const bool short_rows = passes && layout.persistent && blocks == 1 && !form.ragged &&
@@ -306,9 +410,9 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
   }
   if (rows.results() == v1::RESULTS_AUTO) {
     const int64_t elements = int64_t{rows.register_vectors()} * form.width * rows.rows_at_once();
-    const bool carry = !form.writes_at_once && form.shared_steps >= kWorthCarrying &&
-                       elements <= kMostCarried && each <= rows.register_vectors() &&
-                       form.row_elements >= form.width;
+    const bool carry = form.Ahead(rows) == 0 && !form.writes_at_once &&
+                       form.shared_steps >= kWorthCarrying && elements <= kMostCarried &&
+                       each <= rows.register_vectors() && form.row_elements >= form.width;
     rows.set_results(carry ? v1::RESULTS_CARRIED : v1::RESULTS_AGAIN);
     // Not where as many blocks as are asked for would have to spill them.
     if (carry && ResidentBlocks(rows, form, slot, target) < rows.blocks_per_sm())
@@ -323,8 +427,10 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
   if (rows.unroll() == 0) {
     // What emitting reads takes registers from the row: fewer in flight.
     const int64_t in_flight = passes && form.emit_reads ? kFewInFlight : kMostInFlight;
+    const bool part = as_laid && layout.part;
     rows.set_unroll(
-        static_cast<int>(PowerOfTwoAtLeast(std::clamp<int64_t>(64 / slot, 1, in_flight))));
+        static_cast<int>(PowerOfTwoAtLeast(part ? std::max(1, Scaled(kPartInFlight, slot))
+                                                : std::clamp<int64_t>(64 / slot, 1, in_flight))));
   }
 }
 
@@ -341,7 +447,33 @@ int BlocksToFit(const Domain& domain, const RowsForm& form, const v1::RowsKnobs&
   return domain.kept() > 2 * fit * target.sm_count * rows_a_block ? fit : 0;
 }
 
+int RowsForm::Ahead(const v1::RowsKnobs& rows) const {
+  const bool whole = rows.blocks_per_row() > 1 && rows.meeting() == v1::MEETING_COUNTER &&
+                     rows.results() != v1::RESULTS_CARRIED && rows.blocks_per_sm() > 0;
+  if (!whole || !emits || total_bytes > 0 || ragged || edges() || streams.empty()) return 0;
+  const int64_t each = Each(rows);
+  return static_cast<int>(std::clamp<int64_t>(rows.shared_vectors() - each, 0, each));
+}
+
+int RowsForm::Common(const v1::RowsKnobs& rows) const {
+  const int64_t each = Each(rows);
+  if (Ahead(rows) == 0 || common_bytes == 0 || each > kMostAheadSteps) return 0;
+  return static_cast<int>(std::min<int64_t>(rows.register_vectors(), each));
+}
+
+bool KeepsInCache(const RowsForm& form, const v1::RowsKnobs& rows, int64_t groups,
+                  const Target& target) {
+  if (rows.meeting() != v1::MEETING_COUNTER || !form.emits || form.Ahead(rows) > 0) return false;
+  const int64_t rest = form.Each(rows) - rows.register_vectors() - rows.shared_vectors();
+  const int64_t threads = int64_t{rows.threads_per_row()} * rows.blocks_per_row();
+  return rest > 0 &&
+         rest * threads * groups * form.SlotBytes(rows.rows_at_once()) <= target.l2_bytes * 2 / 3;
+}
+
 int64_t RowsForm::Registers(const v1::RowsKnobs& rows) const {
+  if (Ahead(rows) > 0) {
+    return kAheadRegisters + int64_t{Common(rows)} * width * common_bytes / 4;
+  }
   const int64_t kept = int64_t{rows.register_vectors()} * rows.rows_at_once();
   const bool carried = rows.results() == v1::RESULTS_CARRIED;
   const int64_t row = kept * width * (carried ? std::max(4, stream_bytes) : stream_bytes) / 4;

@@ -122,7 +122,10 @@ class Rows : public Skeleton {
     if (!domain.ok()) return domain.status();
     const RowsForm& form = FormOf(group, **domain, resolved);
     if (!form.status.ok()) return form.status;
-    if (absl::Status s = WriteRows(group, **domain, resolved, form, writer); !s.ok()) return s;
+    const int64_t groups = GridOf(**domain, form, resolved, target) / rows.blocks_per_row();
+    const bool cached = KeepsInCache(form, rows, groups, target);
+    if (absl::Status s = WriteRows(group, **domain, resolved, form, cached, writer); !s.ok())
+      return s;
     return rows.meeting() == v1::MEETING_SECOND_PASS
                ? EmitTwoKernels(**domain, rows, form, writer)
                : EmitOneKernel(**domain, resolved, form, target, writer);
@@ -168,16 +171,19 @@ class Rows : public Skeleton {
     return std::min(jobs, std::max<int64_t>(1, resident * target.sm_count / blocks)) * blocks;
   }
 
-  static std::string ConfigOf(const v1::RowsKnobs& rows, const RowsForm& form) {
+  static std::string ConfigOf(const v1::RowsKnobs& rows, const RowsForm& form,
+                              bool cached = false) {
     const bool several = rows.blocks_per_row() > 1;
     const char* meeting = several && rows.meeting() == v1::MEETING_COUNTER   ? "ws::kCounter"
                           : several && rows.meeting() == v1::MEETING_CLUSTER ? "ws::kCluster"
                                                                              : "ws::kAlone";
+    const int ahead = form.Ahead(rows);
     return StrCat("ws::RowsConfig<", form.width, ", ", rows.block_threads(), ", ",
                   rows.threads_per_row(), ", ", rows.blocks_per_row(), ", ", meeting, ", ",
-                  rows.register_vectors(), ", ", rows.shared_vectors(), ", ", rows.unroll(), ", ",
+                  ahead > 0 ? 0 : rows.register_vectors(), ", ",
+                  ahead > 0 ? form.Each(rows) : rows.shared_vectors(), ", ", rows.unroll(), ", ",
                   Bool(rows.blocks_per_sm() > 0), ", ", Bool(rows.results() == v1::RESULTS_CARRIED),
-                  ">");
+                  ", ", ahead, ", ", form.Common(rows), ", ", Bool(cached), ">");
   }
 
   static absl::Status EmitTwoKernels(const Domain& domain, const v1::RowsKnobs& rows,
@@ -242,6 +248,7 @@ class Rows : public Skeleton {
       extra = {{"void* exchange", exchange}};
     }
     const int64_t segments = domain.segment_count(), groups = grid / rows.blocks_per_row();
+    const bool cached = KeepsInCache(form, rows, groups, target);
     int partial = -1;
     std::string totals;
     if (form.total_bytes > 0) {
@@ -250,15 +257,16 @@ class Rows : public Skeleton {
       totals = StrCat(", ", segments, ", partial");
     }
     const int together = rows.rows_at_once();
-    const std::string glue = together == 1 ? writer.glue()
-                                           : StrCat("ws::RowsAtOnce<", writer.glue(), ", ",
-                                                    together, ", ", domain.kept(), ">");
+    const bool shares = form.Shares(rows);
+    const std::string glue = !shares ? writer.glue()
+                                     : StrCat("ws::RowsAtOnce<", writer.glue(), ", ", together,
+                                              ", ", domain.kept(), ">");
     auto launch = writer.Kernel(
         "",
         {rows.block_threads(), BlocksToFit(domain, form, rows, target), grid,
          RowsSharedBytes(rows, form)},
         extra,
-        StrCat("ws::rows<", glue, ", ", ConfigOf(rows, form), ">(", together == 1 ? "g" : "{g}",
+        StrCat("ws::rows<", glue, ", ", ConfigOf(rows, form, cached), ">(", shares ? "{g}" : "g",
                ", ", CeilDiv(domain.kept() / segments, together), ", ", form.row_elements, ", ",
                counter ? "exchange" : "nullptr", totals, ")"));
     if (!launch.ok()) return launch.status();

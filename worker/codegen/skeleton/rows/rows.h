@@ -42,6 +42,20 @@ struct RowsForm {
   }
   bool edges() const { return row_elements % width != 0; }  // single elements at an end
   int64_t vectors() const { return CeilDiv(row_elements, width); }
+  int common_bytes = 0;  // of a position, of what all rows read alike where they are written
+  // Vectors of a row for each of its threads, of knobs that say which these are.
+  int64_t Each(const v1::RowsKnobs& rows) const {
+    return CeilDiv(vectors(), int64_t{rows.threads_per_row()} * rows.blocks_per_row());
+  }
+  // Slots in which the next row is on its way while this one is written (rows_ahead.cuh): those of
+  // shared memory beyond a row's, where it can be done. Registers then have, in place of a row's
+  // vectors, what all rows read alike, of so many of them.
+  int Ahead(const v1::RowsKnobs& rows) const;
+  int Common(const v1::RowsKnobs& rows) const;
+  // Whether what all rows read alike is read apart from the rest.
+  bool Shares(const v1::RowsKnobs& rows) const {
+    return rows.rows_at_once() > 1 || Common(rows) > 0;
+  }
   double shared_steps = 0;  // operations of a position whose results more than one pass needs
   // Registers of a thread, as compilers were seen to take them: more lanes are more values under
   // way, and 16 bits are widened where they are used.
@@ -52,9 +66,9 @@ struct RowsForm {
 // their means are of one meeting where the group has such stages.
 RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
                   v1::Accumulator accumulator, bool one_meeting);
-// The struct that rows.cuh asks for.
+// The struct that rows.cuh asks for. `cached`: the second-level cache keeps what is read again.
 absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Group& resolved,
-                       const RowsForm& form, KernelWriter& writer);
+                       const RowsForm& form, bool cached, KernelWriter& writer);
 
 // Defaults and checks of the knobs (knobs.cc), and places to try beside them (layouts.cc).
 absl::StatusOr<v1::Group> ResolveRows(const Analysis& group, const Domain& domain,
@@ -69,6 +83,10 @@ int64_t TotalGroups(const Domain& domain, const RowsForm& form, const v1::Group&
 // Blocks that the compiler is to let a multiprocessor have; 0: as many as come out.
 int BlocksToFit(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
                 const Target& target);
+// Whether what is read again of the rows that `groups` groups of blocks work on fits the
+// second-level cache, and is worth being kept there.
+bool KeepsInCache(const RowsForm& form, const v1::RowsKnobs& resolved, int64_t groups,
+                  const Target& target);
 // Dynamic shared memory of a block, as rows.cuh states it.
 int64_t RowsSharedBytes(const v1::RowsKnobs& knobs, const RowsForm& form);
 

@@ -119,6 +119,79 @@ TEST_CASE("means and squares in one meeting", "[codegen]") {
   }
 }
 
+// Slots beyond a row's: the next one is on its way, and is added up, while a row is written.
+TEST_CASE("the next row in shared memory beside this one", "[codegen]") {
+  const Lines softmax = {"input x: f32[7, @K] ~ normal",
+                         "m: f32[r: 7] = max[k: @K](x[r, k])",
+                         "e: f32[r: 7, k: @K] = exp(x[r, k] - m[r])",
+                         "s: f32[r: 7] = sum[k: @K](e[r, k])",
+                         "y: f32[r: 7, k: @K] = e[r, k] / s[r]",
+                         "output y"};
+  const std::string f32 = "f32(x[r, k])", all = "y, mean, var";
+  struct {
+    const char* what;
+    Lines graph;
+    int slots;         // of a thread, 64 to a block and two blocks to a row
+    const char* more;  // knobs
+    int ahead, common;
+    bool cached = false;
+  } cases[] = {
+      {"one slot more", LayerNorm(7, 2048, "f32", "normal", "x[r, k]", all), 5, "", 1, 2},
+      {"half a row", LayerNorm(7, 2048, "f32", "normal", "x[r, k]", all), 6, "", 2, 2},
+      {"three quarters, weights of all", LayerNorm(7, 2048, "f32", "normal", "x[r, k]", "y"), 7,
+       "register_vectors: 4", 3, 4},
+      {"a whole row, and what is too much", LayerNorm(6, 2048, "f32", "normal", "x[r, k]", all), 9,
+       "", 4, 2},
+      {"an odd number, the last vectors missing",
+       LayerNorm(7, 2000 - 500, "f32", "normal", "x[r, k]", all), 5, "", 2, 2},
+      {"vectors missing within a pair", LayerNorm(5, 1960, "f32", "normal", "x[r, k]", all), 7, "",
+       3, 2},
+      {"one vector a thread", LayerNorm(5, 512, "f32", "normal", "x[r, k]", all), 2,
+       "register_vectors: 1", 1, 1},
+      {"two meetings", LayerNorm(5, 2048, "f32", "normal", "x[r, k]", all), 7, "meet_twice: true",
+       3, 2},
+      {"two rows at once", LayerNorm(9, 2048, "f32", "normal", "x[r, k]", all), 7,
+       "rows_at_once: 2 meet_twice: true", 3, 2},
+      {"bf16 and a residual",
+       LayerNorm(5, 4096, "bf16", "normal", "f32(x[r, k]) + f32(u[r, k])", "y"), 12, "", 4, 2},
+      {"one row", LayerNorm(1, 2048, "f32", "normal", "x[r, k]", all), 7, "", 3, 2},
+      {"more groups than rows", LayerNorm(3, 2048, "f32", "normal", "x[r, k]", all), 7,
+       "blocks_per_sm: 8", 3, 2},
+      {"a maximum first", softmax, 7, "", 3, 0},
+      {"a part that is read again", LayerNorm(5, 4096, "f32", "normal", "x[r, k]", all), 3, "", 0,
+       0, true},
+  };
+  std::vector<Trial> trials;
+  std::vector<std::string> names;
+  for (const auto& c : cases) {
+    Lines lines = c.graph;
+    for (std::string& line : lines) line = absl::StrReplaceAll(line, {{"@K", "2048"}});
+    const graph::Graph graph = ParseOrDie(lines);
+    const std::string more = c.more;
+    const v1::Schedule schedule = ScheduleOf(
+        graph,
+        absl::StrCat("rows { block_threads: 64 threads_per_row: 64 blocks_per_row: 2 "
+                     "meeting: MEETING_COUNTER shared_vectors: ",
+                     c.slots, absl::StrContains(more, "register") ? " " : " register_vectors: 2 ",
+                     absl::StrContains(more, "per_sm") ? "" : "blocks_per_sm: 1 ", more, " }"));
+    const auto plan = Lower(graph, schedule, TestTarget());
+    INFO(c.what << ": " << plan.status().message());
+    REQUIRE(plan.ok());
+    const std::string config =
+        absl::StrCat("false, ", c.ahead, ", ", c.common, ", ", c.cached ? "true>" : "false>");
+    CHECK(absl::StrContains(plan->source(), config));
+    for (uint64_t seed : {7, 8}) {
+      trials.push_back({graph, schedule, seed, seed == 8, 0});
+      names.push_back(c.what);
+    }
+  }
+  const auto statuses = RunAndCompareAll(trials);
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    INFO(names[i]);
+    CHECK(statuses[i].message() == "");
+  }
+}
+
 TEST_CASE("which stages meet as one", "[codegen]") {
   const Lines before = {"input x: f32[4, 64] ~ normal", "input u: f32[4, 64] ~ normal",
                         "s: f32[r: 4] = sum[k: 64](x[r, k])"};
@@ -160,6 +233,7 @@ TEST_CASE("which stages meet as one", "[codegen]") {
     const auto plan = Lower(graph, schedule, TestTarget());
     INFO(c.what << ": " << plan.status().message());
     REQUIRE(plan.ok());
+    CAPTURE(plan->source().substr(plan->source().find("RowsConfig"), 80));
     CHECK(absl::StrContains(plan->source(), "joined() { return 1u") == c.joined);
     const auto status = RunAndCompare(graph, schedule, 3);
     INFO(status.message());

@@ -9,13 +9,13 @@ namespace warpsmith::codegen {
 
 using absl::StrCat;
 
-std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams) {
+std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams, const std::string& hint) {
   Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
     emitter.LoadVector(streams[i], LaneBase(streams[i]->index, kernel_.frame), kernel_.frame.width,
-                       StrCat("values.s", i));
+                       StrCat("values.s", i), hint);
   }
   return WithLocals(emitter.Finish(), element_.index_type);
 }
@@ -28,7 +28,8 @@ std::string StagedGlue::LoadSharedBody(const std::vector<ValuePtr>& streams,
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
     const Index base = frame.width > 1 ? streams[i]->index.Without(frame.lane) : streams[i]->index;
-    emitter.Line(StrCat("ws::copy_async<", frame.width, ">(slot",
+    const char* const hint = context_.style.passes_by ? ", 1" : "";
+    emitter.Line(StrCat("ws::copy_async<", frame.width, hint, ">(slot",
                         offsets[i] > 0 ? StrCat(" + ", offsets[i] * frame.width) : "", ", ",
                         emitter.Address(streams[i]->tensor, base), ");"));
   }
@@ -169,8 +170,14 @@ std::string StagedGlue::CommonBody() {
   const std::vector<ValuePtr> loads = CommonLoads();
   for (size_t i = 0; i < loads.size(); ++i)
     emitter.LoadVector(loads[i], LaneBase(loads[i]->index, kernel_.frame), kernel_.frame.width,
-                       StrCat("common.w", i));
+                       StrCat("common.w", i), context_.style.passes_by ? "2" : "");
   return emitter.Finish();
+}
+
+int StagedGlue::CommonBytes() const {
+  int bytes = 0;
+  for (ValuePtr load : CommonLoads()) bytes += static_cast<int>(graph::SizeOf(load->type));
+  return bytes;
 }
 
 std::string StagedGlue::ScanElementsBody() {

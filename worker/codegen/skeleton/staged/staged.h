@@ -82,8 +82,8 @@ class StagedGlue {
   // Whether a position whose lanes are neighbours allows one access.
   void SetAligned(std::function<bool(const Index&)> aligned) { aligned_ = std::move(aligned); }
 
-  // Bodies of the functions.
-  std::string LoadBody(const std::vector<ValuePtr>& streams);
+  // Bodies of the functions. `hint`: of ws::load, in place of the style's.
+  std::string LoadBody(const std::vector<ValuePtr>& streams, const std::string& hint = "");
   std::string LoadSharedBody(const std::vector<ValuePtr>& streams, const std::vector<int>& offsets);
   // joined: of a stage that meets with the next, into a Part; `first` says that it is its first.
   std::string AccumulateBody(int stage, bool joined = false);
@@ -92,6 +92,7 @@ class StagedGlue {
   // and the loads.
   std::string CommonMembers() const;
   std::string CommonBody();
+  int CommonBytes() const;  // of a position
   // `totals[lane]`: what an element adds to them. And behind all rows, in lanes of one: roots that
   // are made of `total`.
   std::string TotalBody();
