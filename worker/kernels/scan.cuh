@@ -23,7 +23,8 @@
 // identity() and combine(acc, next) (acc becomes acc, then next), loads, elements (the values that are
 // combined: Element, no_element() where there is none) and emit (what is stored). Element is Acc, but
 // for products of floats (kProduct): a float there, and Acc is Gain. Loads go to slots of shared memory: of the N vectors of a chunk
-// each stream has its own array.
+// each stream has its own array. With kEnds rows are of one chunk and one block, and emit is told
+// what the row comes to at its end.
 //
 // Dynamic shared memory: kScratchBytes + STAGES * VECTORS * THREADS * V * G::kStreamBytes.
 #pragma once

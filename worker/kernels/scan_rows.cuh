@@ -140,8 +140,8 @@ struct ScanPart : ScanElements<G, C> {
     }
     return warp;
   }
-  // Stores the chunk, `base` being what stands before the warp's part.
-  WS_DEVICE void store(const Cursor& at, const Acc& base) const {
+  // Stores the chunk, `base` being what stands before the warp's part, `end` what the chunk comes to.
+  WS_DEVICE void store(const Cursor& at, const Acc& base, const Acc& end) const {
     const auto& upto = this->element;
 #pragma unroll
     for (int j = 0; j < J; ++j) {
@@ -158,7 +158,11 @@ struct ScanPart : ScanElements<G, C> {
           result[v] = joined<G>(running, upto[j][v]);
         }
       }
-      this->g.template emit<V>(at.row, this->position(s), this->values[j], result);
+      if constexpr (G::kEnds) {
+        this->g.template emit<V>(at.row, this->position(s), this->values[j], result, end);
+      } else {
+        this->g.template emit<V>(at.row, this->position(s), this->values[j], result);
+      }
     }
   }
 };
@@ -271,7 +275,7 @@ struct ScanProductPart : ScanElements<G, C> {
   }
 
   // Stores the chunk, x being what stands before the warp's part.
-  WS_DEVICE void store(const Cursor& at, float x) const {
+  WS_DEVICE void store(const Cursor& at, float x, float) const {
     const float size = abs(x);
     int wild = lost ? 0 : tame ? !(stays(x) || (size <= kLargest / most && size * least >= kNormal)) : !shrinks || size > 1;
 #pragma unroll
@@ -348,8 +352,9 @@ WS_DEVICE void scan_rows_alone(Part& part, ScanCursor<G, C> at) {
       order_warps<G, C>(totals, before, all);
       parity ^= 1;
     }
-    part.store(at, State::after(carry, before));
-    carry = State::after(carry, all);
+    const typename State::Type until = State::after(carry, all);
+    part.store(at, State::after(carry, before), until);
+    carry = until;
   }
 }
 
@@ -418,8 +423,9 @@ WS_DEVICE void scan_rows_shared(Part& part, ScanCursor<G, C> at, int rank, unsig
       sync_block();
       Acc before, all;
       order_warps<G, C>(totals_of(stored), before, all);
-      part.store(at, State::after(State::after(carry, result[0]), before));
-      carry = State::after(carry, result[1]);
+      const typename State::Type until = State::after(carry, result[1]);
+      part.store(at, State::after(State::after(carry, result[0]), before), until);
+      carry = until;
       part.load(ahead, stored % C::kStages);
       ahead.next();
       at.next();

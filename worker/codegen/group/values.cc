@@ -17,6 +17,15 @@ std::vector<Index> InFrame(const std::vector<Index>& at, const Frame& frame) {
   return moved;
 }
 
+// Whether that is where a scan that includes its own element has combined all of its axis.
+bool IsEnd(const graph::Node& node, const Index& at) {
+  const bool plain = node.combiner == graph::Combiner::kSum ||
+                     node.combiner == graph::Combiner::kMax ||
+                     node.combiner == graph::Combiner::kMin;
+  const int64_t last = node.axes[node.scan->axis].extent - 1;
+  return plain && !node.scan->exclusive && at == Index(node.scan->reverse ? 0 : last);
+}
+
 // Results of totals are there when all rows are done, and those of rows no longer are.
 absl::Status CheckLevels(const graph::Graph& graph, const Domain& domain, const Kernel& kernel) {
   if (domain.totals.empty()) return absl::OkStatus();
@@ -142,17 +151,21 @@ absl::StatusOr<Kernel> BuildKernel(const graph::Graph& graph, const Domain& doma
     const bool total = domain.FindTotal(t.node) != nullptr;
     if (stage == nullptr && !total) return nullptr;
     const std::vector<Index>& own = coordinates[t.node];
+    const graph::Node& node = graph.nodes[t.node];
+    bool end = false;  // of a scan
     for (size_t a = 0; a < at.size(); ++a) {
-      if (t.shape[a] > 1 && !(at[a] == own[a])) {
+      if (t.shape[a] == 1 || at[a] == own[a]) continue;
+      end = node.scan && node.scan->axis == static_cast<int>(a) && IsEnd(node, at[a]);
+      if (!end) {
         return absl::InvalidArgumentError(StrCat("a kernel over the rows of '", t.name,
                                                  "' also needs other elements of it (axis ", a,
                                                  "); put what uses them into another group"));
       }
     }
-    const int output = graph.nodes[t.node].outputs[0] == tensor ? 0 : 1;
+    const int output = end ? kScanEnd : node.outputs[0] == tensor ? 0 : 1;
     if (total) return values.Result(t.node, output, domain.stages, t.type, places);
     return values.Result(t.node, output, stage->stage, t.type,
-                         graph.nodes[t.node].scan ? everything : frame.row_variables);
+                         node.scan ? everything : frame.row_variables);
   };
   // Who is the last to name a place is searched for in a loop.
   access.write_out = domain.elements() &&

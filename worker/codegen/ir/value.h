@@ -36,7 +36,7 @@ struct Value {
   Index index;
   int tensor = -1;
   int node = -1;
-  // kResult, kReduce: 0 value, 1 index of argmax and argmin. A logarithm: 0, or of what is the sum
+  // kResult, kReduce: 0 value, 1 index of argmax and argmin, kScanEnd. A logarithm: 0, or of what is the sum
   // of two, kLogRest and kLogWhole.
   int output = 0;
   std::vector<Variable> loops;  // kReduce, outermost first
@@ -49,6 +49,8 @@ struct Value {
 };
 using ValuePtr = const Value*;
 
+// What a scan comes to at its axis' end, as an output of it.
+inline constexpr int kScanEnd = 2;
 // Parts of a logarithm (ws::log_rest, ws::log_whole).
 inline constexpr int kLogRest = 1, kLogWhole = 2;
 

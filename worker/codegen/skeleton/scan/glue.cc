@@ -197,7 +197,8 @@ std::string Functions(StagedGlue& glue, const ScanForm& form) {
   text.Line("}");
   text.Line("template <int V>");
   text.Line(StrCat("WS_DEVICE void emit(", place,
-                   ", const Values<V>& values, const Element (&result)[V]) const {"));
+                   ", const Values<V>& values, const Element (&result)[V]",
+                   form.ends ? ", const Acc& end" : "", ") const {"));
   text.Append(glue.EmitBody());
   text.Line("}");
   if (rows) {
@@ -245,6 +246,14 @@ ScanForm FormScan(const Analysis& group, const Domain& domain, int bytes,
   for (const Field& field : FieldsOf(form.reduction)) form.acc_bytes += IsWide(field) ? 8 : 4;
   form.gains = IsGain(form.reduction);
   if (form.acc_bytes > 8 || form.gains) form.acc_bytes = 16;
+  for (ValuePtr value : form.kernel.values->Closure(TargetsOf(form.kernel)))
+    form.ends = form.ends || (value->kind == Value::Kind::kResult && value->output == kScanEnd);
+  if (form.ends && !rows) {
+    form.status = absl::InvalidArgumentError(
+        "what a scan along an outer axis comes to at its end is needed all along it; put what uses "
+        "it into another group");
+    return form;
+  }
   form.streams = StreamsOf(domain, form.kernel);
   for (ValuePtr stream : form.streams) {
     form.offsets.push_back(form.stream_bytes);
@@ -282,7 +291,8 @@ absl::Status WriteScan(const Analysis& group, const Domain& domain, const v1::Gr
   text.Line(StrCat("using Index = ", index_type, ";"));
   text.Line(StrCat("static constexpr int kStreamBytes = ", form.stream_bytes, ";"));
   text.Line(StrCat("static constexpr bool kReverse = ", scan.reverse ? "true" : "false",
-                   ", kExclusive = ", scan.exclusive ? "true" : "false", ";"));
+                   ", kExclusive = ", scan.exclusive ? "true" : "false",
+                   ", kEnds = ", form.ends ? "true" : "false", ";"));
   for (const Parameter& p : parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
   text.Open(rows ? "struct Row {" : "template <int V> struct Column {");
   text.Append(glue.RowStruct());

@@ -178,6 +178,7 @@ absl::StatusOr<v1::Group> ResolveScan(const Analysis& group, const ScanForm& for
   check.That(resolved.precision().accumulator() != v1::ACCUMULATOR_COMPENSATED,
              "precision.accumulator of a scan is F32 or F64");
   if (!check.status().ok()) return check.status();
+  if (form.ends && scan.blocks() == 0) scan.set_blocks(1);
   FillOpen(form, target, scan);
   const int threads = scan.block_threads(), lines = scan.threads_per_row(), blocks = scan.blocks();
   check.That(threads % lines == 0, StrCat("scan.threads_per_row is ", lines,
@@ -190,6 +191,11 @@ absl::StatusOr<v1::Group> ResolveScan(const Analysis& group, const ScanForm& for
     check.That(IsPowerOfTwo(threads), StrCat("scan.block_threads is ", threads,
                                              "; along an outer axis it must be a power of two"));
   }
+  check.That(
+      !form.ends || (blocks == 1 && int64_t{scan.vectors()} * lines >= form.length),
+      StrCat("what a row comes to at its end is needed all along it, so that one block has it "
+             "at once: scan.blocks is 1, and scan.vectors * threads_per_row, ",
+             scan.vectors(), " * ", lines, ", at least ", form.length));
   check.Range("scan.blocks", blocks, 1,
               std::max<int64_t>(1, int64_t{scan.blocks_per_sm()} * target.sm_count));
   const int64_t parts = Parts(scan, form);

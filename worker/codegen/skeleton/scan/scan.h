@@ -31,6 +31,7 @@ struct ScanForm {
   int stream_bytes = 0;           // of a position of all of them
   int acc_bytes = 4;
   bool gains = false;  // products of floats: ws::Gain
+  bool ends = false;   // what a row comes to at its end is needed all along it
 };
 
 // The widest vectors of up to `bytes` that fit.

@@ -349,5 +349,59 @@ TEST_CASE("running sums that become exponents are added up in fp64", "[codegen]"
         v1::ACCUMULATOR_AUTO);
 }
 
+TEST_CASE("what a row comes to at its end is known all along it", "[codegen]") {
+  const struct {
+    const char* what;
+    Lines graph;
+    bool together;
+  } cases[] = {
+      {"decays",
+       {"input a: f32[3, 7, 256] ~ uniform(-0.1, 0)",
+        "c: f32[b: 3, h: 7, l: 256] = cumsum[l](a[b, h, l])",
+        "y: f32[b: 3, h: 7, l: 256] = exp(c[b, h, 255] - c[b, h, l])", "output c, y"},
+       true},
+      {"an odd row, backwards, shares that need the end alone",
+       {"input a: f32[9, 131] ~ uniform(0, 1)",
+        "c: f32[r: 9, l: 131] = cumsum[l, reverse](a[r, l])",
+        "y: f32[r: 9, l: 131] = a[r, l] / c[r, 0] + sqrt(c[r, 0])", "output y"},
+       true},
+      {"a maximum of short rows",
+       {"input a: bf16[50, 6] ~ normal", "c: bf16[r: 50, l: 6] = cummax[l](a[r, l])",
+        "y: f32[r: 50, l: 6] = f32(c[r, l]) - f32(c[r, 5])", "output y"},
+       true},
+      {"long rows",
+       {"input a: f32[3, 40000] ~ uniform(-0.1, 0)", "c: f32[r: 3, l: 40000] = cumsum[l](a[r, l])",
+        "y: f32[r: 3, l: 40000] = c[r, 39999] - c[r, l]", "output c, y"},
+       false},
+      {"along an outer axis",
+       {"input a: f32[2, 30, 16] ~ normal", "c: f32[b: 2, l: 30, d: 16] = cumsum[l](a[b, l, d])",
+        "y: f32[b: 2, l: 30, d: 16] = c[b, 29, d] - c[b, l, d]", "output c, y"},
+       false},
+      {"without its own element",
+       {"input a: f32[9, 64] ~ normal", "c: f32[r: 9, l: 64] = cumsum[l, exclusive](a[r, l])",
+        "y: f32[r: 9, l: 64] = c[r, 63] - c[r, l]", "output c, y"},
+       false},
+      {"another place than the end",
+       {"input a: f32[9, 64] ~ normal", "c: f32[r: 9, l: 64] = cumsum[l](a[r, l])",
+        "y: f32[r: 9, l: 64] = c[r, 62] - c[r, l]", "output c, y"},
+       false},
+  };
+  for (const auto& c : cases) {
+    INFO(c.what);
+    const graph::Graph graph = ParseOrDie(c.graph);
+    const v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+    CHECK((schedule.groups_size() == 1) == c.together);
+    std::vector<Trial> trials;
+    for (uint64_t seed = 1; seed <= 3; ++seed) trials.push_back({graph, schedule, seed, seed == 3});
+    if (c.together) {
+      for (int threads : {64, 512}) {
+        trials.push_back({graph, schedule, 4});
+        trials.back().schedule.mutable_groups(0)->mutable_scan()->set_block_threads(threads);
+      }
+    }
+    for (const absl::Status& answer : RunAndCompareAll(trials)) CHECK(answer.message() == "");
+  }
+}
+
 }  // namespace
 }  // namespace warpsmith::codegen

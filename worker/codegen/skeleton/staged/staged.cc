@@ -289,7 +289,9 @@ void StagedGlue::BindResults(Emitter& emitter) const {
   for (ValuePtr value : kernel_.values->Closure(TargetsOf(kernel_))) {
     if (value->kind != Value::Kind::kResult) continue;
     if (scan_) {
-      emitter.Bind(value, ResultOf(*scan_, StrCat("result", Lane(true), "."), value->output));
+      emitter.Bind(value, value->output == kScanEnd
+                              ? ResultOf(*scan_, "end.", 0)
+                              : ResultOf(*scan_, StrCat("result", Lane(true), "."), value->output));
       continue;
     }
     emitter.Bind(value, StrCat(row_, ".", ResultName(value->node, value->output), Lane(columns())));
