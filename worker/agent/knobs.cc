@@ -32,6 +32,11 @@ Expectation ExpectationOf(const std::string& knob) {
   return found == known->end() ? Expectation{0.05, 0.02} : found->second;
 }
 
+// Whether none of it leaves the choice to code generation.
+bool IsOpenAtNone(const std::string& knob) {
+  return knob == "register_vectors" || knob == "shared_vectors";
+}
+
 // Whether more of the knob takes registers of a thread.
 bool TakesRegisters(const std::string& knob) {
   return knob == "vector_bytes" || knob == "unroll" || knob == "outputs" ||
@@ -78,7 +83,7 @@ class Knobs : public Specialist {
     const Expectation expected = ExpectationOf(row.name);
     for (int64_t to : codegen::ValuesOf(row, now)) {
       // Open is no value, except where 0 says "none" or "no".
-      if (to == now || (to == 0 && row.low > 0)) continue;
+      if (to == now || (to == 0 && (row.low > 0 || IsOpenAtNone(row.name)))) continue;
       if (to == 0 && row.field->enum_type() != nullptr &&
           row.name.find("hint") == std::string::npos)
         continue;

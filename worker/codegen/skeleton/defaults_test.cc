@@ -149,6 +149,42 @@ TEST_CASE("what skeletons choose for random graphs fits every card", "[codegen]"
   }
 }
 
+// Registers that all resident threads would want, of those that there are.
+TEST_CASE("layouts to try do not have to spill most of what they keep", "[codegen]") {
+  const Target target;
+  int tried = 0;
+  for (const auto& [rows, length] :
+       {std::pair<int64_t, int64_t>{65'536, 1024}, {65'536, 128}, {8192, 8192}, {100'003, 999}}) {
+    for (const char* type : {"f32", "bf16"}) {
+      const Kind& softmax = *std::find_if(
+          std::begin(kKinds), std::end(kKinds),
+          [](const Kind& kind) { return std::string(kind.what) == "a softmax of a sum"; });
+      const graph::Graph graph = Made(softmax, type, rows, length);
+      const v1::Schedule schedule = DefaultSchedule(graph, target);
+      Describer describer(graph, target);
+      REQUIRE(describer.Describe(schedule).status().message() == "");
+      for (const Layout& layout : describer.Layouts(schedule, 0)) {
+        v1::Schedule changed = schedule;
+        v1::Group& group = *changed.mutable_groups(0);
+        SetSkeleton(group, v1::Group::kRows);
+        for (const auto& [knob, value] : layout.knobs) {
+          for (const KnobRow& row : KnobsOf(v1::Group::kRows)) {
+            if (row.name == knob) SetValue(group, row, value);
+          }
+        }
+        auto infos = describer.Describe(changed);
+        if (!infos.ok()) continue;
+        const GroupInfo& info = infos->front();
+        const int64_t blocks = info.resolved.rows().blocks_per_sm();
+        tried += blocks > 0;
+        INFO(length << " of " << type << ": " << layout.name);
+        CHECK(info.registers * info.threads * blocks <= 2 * target.registers_per_sm);
+      }
+    }
+  }
+  CHECK(tried > 20);
+}
+
 // A refusal for room says which knobs of this skeleton take it.
 TEST_CASE("a refusal names knobs that there are", "[codegen]") {
   const graph::Graph graph = Made(kKinds[1], "f64", 1, 1 << 20);

@@ -16,6 +16,11 @@ using absl::StrCat;
 constexpr int kMaxBlocksPerRow = 1024;
 constexpr int kMaxThreadRegisters = 255;
 constexpr int kMaxKeptVectors = 64;
+// What a thread keeps of a short row.
+constexpr int64_t kFewKeptVectors = 8;
+// Registers wanted over those that there are: an estimate's error, and what the compiler can do
+// without. Beyond that kernels were four to twelve times slower.
+constexpr double kMostSpilled = 1.5;
 // Rows of up to so many elements may be several to a block.
 constexpr int64_t kShortRow = 8192;
 
@@ -105,6 +110,18 @@ class Places {
     }
   }
 
+  // So many resident threads, `row_threads` a row, would have to spill most of what they keep of
+  // it.
+  bool Spills(int64_t row_threads, int64_t resident) const {
+    if (!passes_) return false;
+    v1::RowsKnobs rows = now_;
+    rows.set_register_vectors(
+        static_cast<int>(std::min(CeilDiv(form_.vectors(), row_threads), kFewKeptVectors)));
+    rows.set_results(v1::RESULTS_AGAIN);
+    const auto wanted = static_cast<double>(form_.Registers(rows) * resident);
+    return wanted > kMostSpilled * static_cast<double>(target_.registers_per_sm);
+  }
+
   // Several rows to a block, a thread group for each.
   void AddShort() {
     const int64_t vectors = std::max<int64_t>(1, form_.vectors());
@@ -115,6 +132,7 @@ class Places {
         if (block < threads) continue;
         for (int64_t blocks :
              {int64_t{0}, std::max<int64_t>(1, 1024 / block), std::max<int64_t>(1, 2048 / block)}) {
+          if (Spills(threads, block * blocks)) continue;
           Add({block, threads, 0, blocks}, per_thread == 2 || per_thread == 4 ? 0.12 : 0.06);
         }
       }
@@ -143,6 +161,7 @@ class Places {
       const int64_t resident = int64_t{shape.blocks} * target_.sm_count;
       for (int64_t blocks : {least, least * 2}) {
         if (blocks > kMaxBlocksPerRow || blocks > resident) continue;
+        if (Spills(shape.threads * blocks, int64_t{shape.threads} * shape.blocks)) continue;
         const double prior = shape.prior * (blocks == least ? 1.0 : 0.7);
         Occupancy o{shape.threads, shape.threads, blocks, shape.blocks};
         if (blocks == 1) {
