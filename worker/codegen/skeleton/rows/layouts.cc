@@ -186,32 +186,20 @@ class Places {
 
   // Rows that lie in shared memory whole, with some of the next row beside.
   void AddAhead() {
-    for (const int threads : {512, 256, 1024}) {
-      const Capacity capacity = CapacityOf(target_, threads, 1);
-      const int64_t room = std::min<int64_t>(
-          kMaxKeptVectors, capacity.shared / (form_.SlotBytes(now_.rows_at_once()) * threads));
-      const int64_t least = room > 0 ? CeilDiv(form_.vectors() * 5, room * threads * 4) : 0;
-      if (least < 2 || least > target_.sm_count) continue;
-      const int64_t blocks = least <= 32 ? PowerOfTwoAtLeast(least) : CeilDiv(least, 32) * 32;
-      v1::RowsKnobs knobs;
-      knobs.set_threads_per_row(threads);
-      knobs.set_blocks_per_row(static_cast<int>(blocks));
-      knobs.set_blocks_per_sm(1);
-      knobs.set_meeting(v1::MEETING_COUNTER);
-      knobs.set_shared_vectors(static_cast<int>(room));
-      const int ahead = form_.Ahead(knobs);
-      if (ahead == 0 || blocks > target_.sm_count) continue;
-      Layout layout;
-      layout.kind = "layout";
-      layout.name = StrCat(threads, " threads, ", blocks, " blocks a row, ", ahead,
-                           " vectors of the next row");
-      layout.knobs = {{"block_threads", threads}, {"threads_per_row", threads},
-                      {"blocks_per_row", blocks}, {"meeting", v1::MEETING_COUNTER},
-                      {"blocks_per_sm", 1},       {"shared_vectors", form_.Each(knobs) + ahead},
-                      {"register_vectors", 0}};
-      layout.prior = threads == 512 ? 0.5 : 0.3;
-      layouts_.push_back(layout);
-    }
+    const int64_t room = std::min<int64_t>(kMaxKeptVectors, Most().second);
+    v1::RowsKnobs knobs = now_;
+    knobs.set_shared_vectors(static_cast<int>(room));
+    const int ahead = form_.Ahead(knobs);
+    if (ahead == 0) return;
+    const int64_t shared = form_.Each(knobs) + ahead;
+    if (shared == now_.shared_vectors()) return;
+    Layout layout;
+    layout.kind = "keep";
+    layout.owner = v1::MEMORY;
+    layout.name = StrCat(ahead, " vectors of the next row");
+    layout.knobs = {{"register_vectors", 0}, {"shared_vectors", shared}};
+    layout.prior = 0.4;
+    layouts_.push_back(layout);
   }
 
   // Rows that are read once: enough blocks to fill the card, and enough loads in flight.
