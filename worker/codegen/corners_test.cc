@@ -194,6 +194,14 @@ TEST_CASE("maps: views, broadcasts, gathers, types", "[codegen]") {
        "output y, b"},
       {"input x: f32[30] ~ normal", "k: i64[i: 30] = i * i % 7",
        "y: f32[i: 30] = x[k[i]] + f32(k[i])", "output y, k"},
+      // Two halves that each take much, of which all lanes of a vector want the same.
+      {"input x: bf16[5, 48] ~ normal", "input g: bf16[5, 24] ~ normal",
+       "u: f32[i: 5, j: 24] = f32(x[i, j])", "e: f32[i: 5, j: 24] = erf(u[i, j] * 0.7)",
+       "a: f32[i: 5, j: 24] = f32(g[i, j]) * f32(x[i, j + 24]) * (e[i, j] + u[i, j] * exp(u[i, j] "
+       "* "
+       "u[i, j] * -0.5) * 0.4)",
+       "b: f32[i: 5, j: 24] = (f32(g[i, j]) * u[i, j] + 1) * (e[i, j] + 1) * 0.5 - u[i, j]",
+       "y: bf16[i: 5, j: 48] = bf16(select(j < 24, a[i, j], b[i, j - 24]))", "output y"},
       {"input x: i32[16] ~ integers(-50, 50)", "y: i32[i: 16] = x[i] / 7 * 3 + x[i] % 7",
        "output y"},
       {"input x: i8[130] ~ integers(-128, 128)", "input b: u8[130] ~ integers(0, 256)",

@@ -8,6 +8,8 @@
 namespace warpsmith::kernels {
 namespace {
 
+constexpr size_t kMostOfKind = 3;  // boxes of a kind that are compared
+
 // How much of the memory's speed a box promises: of each side the length of its lines, how much of
 // their ends is left to neighbours, and the width of an access; of the box its size and what of it
 // exists.
@@ -23,6 +25,7 @@ double Score(const TileProblem& problem, const TileKnobs& knobs, const std::vect
     const auto line = static_cast<double>(LineOf(side, tile, problem.extents) * side.bytes);
     const int access = VectorOf(problem.extents, side, tile, knobs.vector_bytes) * side.bytes;
     score *= std::pow(std::min(1.0, line / knobs.line_bytes), 0.4);
+    if (line < 2 * kSectorBytes) score *= std::sqrt(line / (2 * kSectorBytes));
     if (access < kSectorBytes / 2) score *= line / (line + 2.0 * kSectorBytes);
     score *= 1 - 0.04 * std::log2(16.0 / access);
     // What the next box has as well.
@@ -54,7 +57,7 @@ std::vector<ScoredBox> BestBoxes(const TileProblem& problem, const TileKnobs& kn
   int bytes = 0;
   for (const TileInput& input : problem.inputs) bytes += input.bytes;
   std::set<std::vector<int64_t>> seen;
-  std::map<uint64_t, ScoredBox> best;  // by kind
+  std::map<uint64_t, std::vector<ScoredBox>> best;  // by kind, the best first
   const int64_t longest = std::max(4 * knobs.line_bytes, knobs.box_bytes);
   for (int64_t in = sides.front().bytes; in <= longest; in *= 2) {
     for (int64_t out = sides.back().bytes; out <= longest; out *= 2) {
@@ -70,15 +73,19 @@ std::vector<ScoredBox> BestBoxes(const TileProblem& problem, const TileKnobs& kn
         const int64_t box = Product(tile) * bytes;
         if (box > knobs.box_bytes || !seen.insert(tile).second) continue;
         const double score = Score(problem, knobs, sides, tile, box);
-        ScoredBox& of_kind = best[KindOf(tile, problem.extents)];
-        if (score > of_kind.score * 1.001) of_kind = {tile, score};
+        std::vector<ScoredBox>& of_kind = best[KindOf(tile, problem.extents)];
+        auto place = of_kind.begin();
+        while (place != of_kind.end() && score <= place->score * 1.001) ++place;
+        of_kind.insert(place, {tile, score});
+        if (of_kind.size() > kMostOfKind) of_kind.pop_back();
       }
     }
   }
   std::vector<ScoredBox> boxes;
-  for (auto& [kind, box] : best) boxes.push_back(std::move(box));
-  std::sort(boxes.begin(), boxes.end(),
-            [](const ScoredBox& a, const ScoredBox& b) { return a.score > b.score; });
+  for (const auto& [kind, of_kind] : best)
+    boxes.insert(boxes.end(), of_kind.begin(), of_kind.end());
+  std::stable_sort(boxes.begin(), boxes.end(),
+                   [](const ScoredBox& a, const ScoredBox& b) { return a.score > b.score; });
   if (boxes.empty()) boxes.push_back({std::vector<int64_t>(problem.extents.size(), 1), 0});
   return boxes;
 }

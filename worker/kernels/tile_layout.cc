@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 
 #include "worker/kernels/shared_banks.h"
+#include "worker/kernels/tile_walks.h"
 
 namespace warpsmith::kernels {
 namespace {
@@ -20,7 +22,12 @@ struct BoxOrder {
   int grouped = -1, group = 1;
 
   int64_t Group(int d) const { return d == grouped ? group : 1; }
-  int64_t Radix(int d) const { return tile[d] / Group(d); }
+  int64_t Radix(int d) const { return CeilDiv(tile[d], Group(d)); }
+  int64_t Count() const {
+    int64_t count = 1;
+    for (int d = 0; d < static_cast<int>(tile.size()); ++d) count *= Radix(d);
+    return count;
+  }
   void At(int64_t number, std::array<int64_t, kMaxTileRank>& x) const {
     auto rest = static_cast<uint32_t>(number);  // half the time of 64 bits
     for (int d : order) {
@@ -56,7 +63,7 @@ int Together(const TileStreamChoice& stream, const std::vector<int64_t>& tile, i
 // Passes of all accesses of one side to one stream's shared memory.
 int64_t SidePasses(const TileStreamChoice& stream, const BoxOrder& order, int width, int together,
                    int unit, int bytes) {
-  const int64_t vectors = Product(order.tile) / order.group / width;
+  const int64_t vectors = order.Count() / width;
   const int64_t warps = CeilDiv(vectors, kLanes);
   const int64_t step = std::max<int64_t>(1, warps / kSampledWarps);
   const int accesses = width / together, part = std::max(1, accesses / kSampledAccesses);
@@ -128,15 +135,20 @@ void Place(const BoxOrder& order, int unit, int level, int64_t pad, TileStreamCh
 int64_t SharedElements(const TileStreamChoice& stream, const std::vector<int64_t>& tile) {
   std::array<int64_t, kMaxTileRank> last{};
   for (size_t d = 0; d < tile.size(); ++d) last[d] = tile[d] - 1;
-  return Position(stream, last) + 1;
+  last[tile.size() - 1] -= last[tile.size() - 1] % stream.pack;
+  return Position(stream, last) + stream.pack;
 }
 
-int64_t PlaceVectors(const Side& side, const std::vector<int64_t>& tile, int write,
-                     TileStreamChoice& stream) {
+int64_t PlaceVectors(const Side& side, const TileChoice& choice, TileStreamChoice& stream) {
+  const std::vector<int64_t>& tile = choice.tile;
+  const int write = choice.write;
   const int rank = static_cast<int>(tile.size()), last = rank - 1;
   const BoxOrder read{stream.order, tile, last, stream.pack};
   BoxOrder written{{}, tile, -1, 1};
   for (int d = last; d >= 0; --d) written.order.push_back(d);
+  const BoxOrder words{written.order, tile, last, stream.pack};
+  std::optional<WalkSample> walks;
+  if (choice.stride > 0) walks.emplace(choice);
   stream.place.assign(rank, 1);
   TileStreamChoice best;
   int64_t fewest = INT64_MAX;
@@ -146,20 +158,22 @@ int64_t PlaceVectors(const Side& side, const std::vector<int64_t>& tile, int wri
     int take = Together(stream, tile, last, write, 1, side.bytes);
     if (stream.pack > 1)
       take = tile[last] % write == 0 && write % stream.pack == 0 ? stream.pack : 1;
-    const int64_t passes = SidePasses(stream, read, stream.vector, put, stream.pack, side.bytes) +
-                           SidePasses(stream, written, write, take, 1, side.bytes);
+    const int64_t passes =
+        SidePasses(stream, read, stream.vector, put, stream.pack, side.bytes) +
+        (choice.stride > 0 ? walks->Passes(stream, side.bytes)
+                           : SidePasses(stream, written, write, take, 1, side.bytes));
     if (passes < fewest) {
       fewest = passes;
       best = stream;
     }
   };
-  for (const BoxOrder* order : {&read, static_cast<const BoxOrder*>(&written)}) {
-    // Packed words hold neighbours of the output's fastest axis: only the reading order has them
-    // so.
-    if (order == &written && stream.pack > 1) continue;
+  for (const BoxOrder* order : {&read, &words}) {
+    // Words that are taken as they are lie as they are read.
+    if (order == &words && stream.pack > 1 && choice.stride == 0) continue;
     consider(*order, 0, 0);
     for (int level = 1; level < rank; ++level) {
-      for (int64_t bytes : {4, 8, 16}) {
+      for (int64_t bytes : {1, 2, 3, 4, 8, 16}) {
+        if (bytes < kWordBytes && (choice.stride == 0 || stream.pack > 1 || level > 2)) continue;
         const int64_t unit = int64_t{stream.pack} * side.bytes;
         if (bytes % unit == 0) consider(*order, level, bytes / side.bytes);
       }
@@ -191,6 +205,8 @@ int64_t PlaceLines(const Side& side, const TileChoice& choice, const std::vector
   }
   BoxOrder written{{}, tile, -1, 1};
   for (int d = last; d >= 0; --d) written.order.push_back(d);
+  std::optional<WalkSample> walks;
+  if (choice.stride > 0) walks.emplace(choice);
   TileStreamChoice best;
   int64_t fewest = INT64_MAX;
   for (int64_t pad = 0; pad < kPads; ++pad) {
@@ -206,9 +222,10 @@ int64_t PlaceLines(const Side& side, const TileChoice& choice, const std::vector
     }
     const int64_t passes =
         lines * ((line + 2 * (piece - 1)) / piece) * kPieceBytes / (kBanks * kWordBytes) +
-        (choice.run > 0 ? LinePasses(stream, written, choice, side.bytes)
-                        : SidePasses(stream, written, choice.write,
-                                     std::min(stream.unit, choice.write), 1, side.bytes));
+        (choice.stride > 0 ? walks->Passes(stream, side.bytes)
+         : choice.run > 0  ? LinePasses(stream, written, choice, side.bytes)
+                           : SidePasses(stream, written, choice.write,
+                                        std::min(stream.unit, choice.write), 1, side.bytes));
     if (passes >= fewest) continue;
     fewest = passes;
     best = stream;
@@ -217,9 +234,9 @@ int64_t PlaceLines(const Side& side, const TileChoice& choice, const std::vector
   return fewest;
 }
 
-int PackOf(const Side& side, const std::vector<int64_t>& tile, int vector) {
-  const int last = static_cast<int>(tile.size()) - 1;
-  if (side.bytes >= kWordBytes || tile[last] % (kWordBytes / side.bytes) != 0) return 1;
+int PackOf(const Side& side, const std::vector<int64_t>& tile, int vector, bool whole) {
+  const int last = static_cast<int>(tile.size()) - 1, word = kWordBytes / side.bytes;
+  if (side.bytes >= kWordBytes || tile[last] < word || (whole && tile[last] % word != 0)) return 1;
   int64_t before = 1;
   for (int d : side.order) {
     if (d == last) break;

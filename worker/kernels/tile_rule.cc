@@ -9,6 +9,7 @@
 #include "worker/kernels/tile_box.h"
 #include "worker/kernels/tile_layout.h"
 #include "worker/kernels/tile_sides.h"
+#include "worker/kernels/tile_walks.h"
 
 namespace warpsmith::kernels {
 namespace {
@@ -19,21 +20,55 @@ constexpr int kMaxSharedBytes = 96 << 10;
 constexpr int kMinVectorsOfLine = 8;     // of a line that begins anywhere: its ends go one by one
 constexpr int kPieceBytes = 16;          // of a line that is copied, or a word
 constexpr int64_t kLeastLineBytes = 48;  // of a line that is copied in pieces
-constexpr double kPassesOfCorner = 0.75, kPassesOfCorners = 2, kPassesOfSearch = 4;
+constexpr double kPassesOfCorner = 0.75, kPassesOfCorners = 3, kPassesOfSearch = 4,
+                 kPassesOfPut = 2, kPassesOfUnits = 0.5;
 // A store of several lines; and what vectors put by registers wait, which copies do not.
-constexpr double kPassesOfBeside = 0.65, kVectorsCost = 1.3;
+constexpr double kPassesOfBeside = 0.65, kVectorsCost = 1.3, kWalksCost = 1.04;
 constexpr double kPassesOfAccess = 5;  // some 20 instructions, four a cycle
-constexpr double kPassesOfAxis = 2;    // more of an access, of each axis beyond two
+constexpr double kPassesOfAxis = 3;    // more of an access, of each axis beyond two
 constexpr int kLinesBeside = 4;        // of a warp, or one
 constexpr double kBytesOfPass = 20;    // that memory moves meanwhile, in and out
 constexpr size_t kMostBoxes = 4;       // that are laid out
-constexpr double kWorthChange = 1.25;  // what a box must promise more than one of a better score
-constexpr int kLeastStoreBytes = 8;    // of elements of whole words
+// What a box must promise more than one of a better score; of small elements.
+constexpr double kWorthChange = 1.25, kWorthSmall = 1.02;
+// Of a multiprocessor (an H200's): threads, and shared memory, of which each block takes some more.
+constexpr int kThreadsOfCard = 2048, kSharedOfCard = 227 << 10, kReservedShared = 1 << 10;
+// Powers of the part of a multiprocessor's threads that are there, by which it is slower.
+constexpr double kBusyCopies = 0.1, kBusyLoads = 1;
+constexpr int kLeastStoreBytes = 8;                     // of elements of whole words
+constexpr double kImpossible = 1e30, kUnwanted = 1e20;  // costs
+constexpr double kManyConflicts = 1.5;                  // passes of shared memory over the fewest
+constexpr size_t kMostWalks = 2;                        // axes that they go along, to compare
+
+// How a box is brought and written.
+struct Way {
+  bool lines = false;  // of inputs, copied as they lie in memory; else put by vectors
+  int wide = 1;        // elements of an output access where lines begin anywhere
+  int most = 1;        // and elsewhere
+  int beside = 1;      // lines of a warp
+  int walk = -1;       // >= 0: the axis that walks go along
+};
+
+// Steps of an axis that is innermost in an input put by vectors, or nearly so, in an access of half
+// the widest: overlaps of whole such leave vectors whole.
+int64_t OverlapUnit(const TileProblem& problem, const Way& way, int axis,
+                    const std::vector<int64_t>& tile) {
+  int64_t unit = 1;
+  for (const TileInput& input : problem.inputs) {
+    const int64_t vector = std::max(1, kPieceBytes / 2 / input.bytes);
+    const int64_t stride = std::abs(input.strides[axis]);
+    if (way.lines || stride == 0 || stride >= vector) continue;
+    const int64_t steps = vector / std::gcd(vector, stride);
+    if (tile[axis] % steps == 0) unit = std::max(unit, steps);
+  }
+  return unit;
+}
 
 // How the output is written: the width of an access, and where its lines allow less than `wide`
 // elements, as lines that begin anywhere.
-void SetWrite(const TileProblem& problem, const TileKnobs& knobs, const Side& output, int wide,
-              TileChoice& choice) {
+void SetWrite(const TileProblem& problem, const TileKnobs& knobs, const Side& output,
+              const Way& way, TileChoice& choice) {
+  const int wide = way.wide;
   const int rank = static_cast<int>(problem.extents.size()), bytes = problem.write_bytes;
   choice.write = choice.align = VectorOf(problem.extents, output, choice.tile, knobs.vector_bytes);
   // Stores that begin between two sectors of memory leave both half written: the box ends with a
@@ -47,14 +82,15 @@ void SetWrite(const TileProblem& problem, const TileKnobs& knobs, const Side& ou
   const bool overlap = knobs.overlap && of_box.cut &&
                        more * kLeastOfOverlap <= choice.tile[slowest] &&
                        VectorOf(problem.extents, output, choice.tile, sector * bytes) < sector;
-  if (!overlap && choice.write >= wide && choice.beside == 1) return;
+  if (!overlap && choice.write >= wide && way.beside == 1 && way.walk < 0) return;
   choice.run = rank - slowest;
-  choice.write = choice.align = choice.beside > 1 ? wide : std::max(choice.write, wide);
+  choice.write = choice.align =
+      way.beside > 1 || way.walk >= 0 ? wide : std::max(choice.write, wide);
   if (!overlap) return;
   choice.align = std::max(choice.write, sector);
-  // What the next box has as well.
-  choice.overlap = static_cast<int>(more);
-  choice.tile[slowest] += more;
+  // What the next box has as well; in whole vectors of an input that has the axis innermost.
+  choice.overlap = static_cast<int>(RoundUp(more, OverlapUnit(problem, way, slowest, choice.tile)));
+  choice.tile[slowest] += choice.overlap;
   if (choice.tile[slowest] < problem.extents[slowest]) return;
   choice.tile[slowest] = problem.extents[slowest];
   choice.overlap = 0;
@@ -75,14 +111,17 @@ int64_t LayVectors(const TileProblem& problem, const TileKnobs& knobs, const Sid
     vector = std::gcd(vector, side.strides[d] * StepOf(choice, d));
     vector = std::gcd(vector, side.strides[d] * problem.extents[d]);
   }
+  // Vectors that do not turn round corners are put with less work.
+  const int64_t straight = std::gcd(vector, choice.tile[side.order[0]]);
+  if (side.bytes < kWordBytes && straight * side.bytes >= kWordBytes) vector = straight;
   stream.vector = static_cast<int>(vector);
   if (knobs.anywhere && stream.vector * side.bytes < kWordBytes &&
       LineOf(side, choice.tile, problem.extents) % (kWordBytes / side.bytes) == 0) {
     stream.vector = kWordBytes / side.bytes;
     stream.anywhere = true;
   }
-  stream.pack = PackOf(side, choice.tile, stream.vector);
-  return PlaceVectors(side, choice.tile, choice.write, stream);
+  stream.pack = PackOf(side, choice.tile, stream.vector, choice.stride == 0);
+  return PlaceVectors(side, choice, stream);
 }
 
 // Passes of shared memory, and what finding places takes in their time: of each access, and of its
@@ -95,35 +134,46 @@ double CostOf(const TileChoice& choice) {
   const auto axes = std::count_if(choice.tile.begin(), choice.tile.end(),
                                   [](int64_t extent) { return extent > 1; });
   const double access = kPassesOfAccess + kPassesOfAxis * std::max<double>(0, axes - 2.0);
-  double cost = static_cast<double>(choice.passes) +
-                access * static_cast<double>(choice.accesses) / kLanes +
-                elements * corners(choice.tile.back(), choice.write) +
-                (choice.beside > 1 ? elements * kPassesOfBeside : 0);
+  double cost =
+      static_cast<double>(choice.passes) + access * static_cast<double>(choice.accesses) / kLanes;
+  if (choice.stride > 0) {
+    cost += choice.walks;
+  } else {
+    cost += elements * corners(choice.tile.back(), choice.write) +
+            (choice.beside > 1 ? elements * kPassesOfBeside * choice.run : 0);
+  }
   for (const TileStreamChoice& stream : choice.streams) {
     // Words of neighbours that lines beginning anywhere do not end with: each element is looked
     // for.
-    if (stream.pack > 1 && choice.run > 0 && (choice.run > 1 || choice.write != stream.pack))
+    if (stream.pack > 1 && choice.stride == 0 && choice.run > 0 &&
+        (choice.run > 1 || choice.write != stream.pack))
       cost += elements * kPassesOfSearch;
+    // Walks take neighbours that lie together one by one as well.
+    if (choice.stride > 0 && stream.unit > 1) cost += elements * kPassesOfUnits;
+    // They are for elements that are put one by one, or in words.
+    if (choice.stride > 0 && stream.line == 0 && stream.pack == 1) cost += elements * kPassesOfPut;
     if (stream.line == 0) cost += elements * corners(choice.tile[stream.order[0]], stream.vector);
   }
   return cost;
 }
 
-// All streams of a box, their lines copied as they lie in memory in pieces of `piece` bytes or,
-// where that is 0, put by vectors, and the output written by vectors of `wide` elements where lines
-// begin anywhere, and at most `most` elsewhere.
+// All streams of a box, moved in a way; none where that is not possible, or its walks alone take
+// `limit`.
 TileChoice Laid(const TileProblem& problem, const TileKnobs& knobs, const std::vector<Side>& sides,
-                const std::vector<int64_t>& tile, bool lines, int wide, int most, int beside) {
+                const std::vector<int64_t>& tile, const Way& way, double limit) {
   const int rank = static_cast<int>(problem.extents.size());
   const Side& output = sides.back();
   TileChoice choice;
   choice.threads = knobs.threads;
   choice.extents = problem.extents;
   choice.tile = tile;
-  choice.beside = beside;
-  SetWrite(problem, knobs, output, wide, choice);
-  choice.write = std::min(choice.write, most);
-  if (choice.run == 0) choice.beside = 1;
+  SetWrite(problem, knobs, output, way, choice);
+  choice.write = std::min(choice.write, way.most);
+  choice.beside = choice.run == 0 ? 1 : way.beside;
+  if (way.walk >= 0 && (!SetWalks(way.walk, way.beside, choice) || choice.walks >= limit)) {
+    choice.cost = kImpossible;
+    return choice;
+  }
   choice.raster = knobs.raster_input ? sides[0].order : output.order;
   choice.boxes = 1;
   double moved = 1;
@@ -134,14 +184,14 @@ TileChoice Laid(const TileProblem& problem, const TileKnobs& knobs, const std::v
   }
   choice.covered = moved;
   const int64_t elements = Product(choice.tile);
-  choice.accesses = elements / choice.write;
+  choice.accesses = choice.stride > 0 ? 0 : elements / choice.write;
   for (size_t i = 0; i < problem.inputs.size(); ++i) {
     const Side& side = sides[i];
     TileStreamChoice stream;
     stream.order = side.order;
     const int64_t line = LineOf(side, choice.tile, problem.extents) * side.bytes;
     int64_t shared = 0;
-    if (lines && line >= kLeastLineBytes) {
+    if (way.lines && line >= kLeastLineBytes) {
       stream.line = LineAxes(side, choice.tile, problem.extents);
       choice.passes += PlaceLines(side, choice, problem.extents, stream);
       choice.accesses += elements * side.bytes / line * CeilDiv(line + kPieceBytes, kPieceBytes);
@@ -160,42 +210,85 @@ TileChoice Laid(const TileProblem& problem, const TileKnobs& knobs, const std::v
   return choice;
 }
 
-// The best choice of those that copy lines. Elements are taken one by one: narrow vectors have
-// their lanes in more banks, and so have several lines beside each other, and lines between which
-// lie whole words and not pieces.
-TileChoice BestLines(const TileProblem& problem, const TileKnobs& knobs,
-                     const std::vector<Side>& sides, const std::vector<int64_t>& tile) {
-  const int bytes = problem.write_bytes, widest = std::max(1, knobs.vector_bytes / bytes);
-  TileChoice best = Laid(problem, knobs, sides, tile, true, widest, widest, 1);
-  const auto consider = [&](TileChoice other) {
-    if (other.shared_bytes <= kMaxSharedBytes && other.cost < best.cost) best = std::move(other);
-  };
-  const bool small = bytes < kWordBytes;
-  for (int most = widest / 2; most * bytes >= (small ? kWordBytes : kLeastStoreBytes); most /= 2)
-    consider(Laid(problem, knobs, sides, tile, true, most, most, 1));
-  if (!small) return best;
-  const int word = kWordBytes / bytes;
-  consider(Laid(problem, knobs, sides, tile, true, word, word, kLinesBeside));
-  return best;
+// Ways to copy lines. Elements are taken one by one: narrow vectors have their lanes in more banks,
+// and so have several lines beside each other.
+std::vector<Way> WaysOfLines(int bytes, int widest) {
+  std::vector<Way> ways;
+  const int least = bytes < kWordBytes ? kWordBytes : kLeastStoreBytes;
+  ways.push_back({true, widest, widest});
+  for (int most = widest / 2; most * bytes >= least; most /= 2) ways.push_back({true, most, most});
+  if (bytes < kWordBytes)
+    ways.push_back({true, kWordBytes / bytes, kWordBytes / bytes, kLinesBeside});
+  return ways;
 }
 
-// The better of lines that are copied and of vectors that are put.
+// Ways to write small elements by walks: along the lines, and along the longest axes outside of
+// them.
+std::vector<Way> WaysOfWalks(const std::vector<int64_t>& tile, const std::vector<int64_t>& extents,
+                             int bytes) {
+  const int word = kWordBytes / bytes, first = LineOfBox(tile, extents).slowest;
+  std::vector<int> outside(first), axes = {first};
+  std::iota(outside.begin(), outside.end(), 0);
+  std::stable_sort(outside.begin(), outside.end(), [&](int a, int b) { return tile[a] > tile[b]; });
+  for (int d : outside) {
+    if (tile[d] > 1 && axes.size() < kMostWalks) axes.push_back(d);
+  }
+  std::vector<Way> ways;
+  for (int axis : axes) {
+    // Along the last axis alone, places are found once for a line without walks.
+    if (axis + 1 == static_cast<int>(tile.size())) continue;
+    for (bool lines : {true, false}) {
+      for (int beside : {1, kLinesBeside}) ways.push_back({lines, word, word, beside, axis});
+    }
+  }
+  return ways;
+}
+
+// Whether nothing waits in registers: what is brought is copied.
+bool Copies(const TileChoice& choice) {
+  return std::all_of(choice.streams.begin(), choice.streams.end(),
+                     [](const TileStreamChoice& stream) { return stream.line > 0; });
+}
+
+// The best way for a box: vectors that are put, lines that are copied, and for small elements
+// walks.
 TileChoice LaidBest(const TileProblem& problem, const TileKnobs& knobs,
                     const std::vector<Side>& sides, const std::vector<int64_t>& tile) {
-  const int widest = std::max(1, knobs.vector_bytes / problem.write_bytes);
-  const int word = problem.write_bytes < kWordBytes ? kWordBytes / problem.write_bytes : widest;
-  TileChoice choice = Laid(problem, knobs, sides, tile, false, word, widest, 1);
-  if (knobs.lines == TileKnobs::Lines::kNever) return choice;
+  using Lines = TileKnobs::Lines;
+  using Walks = TileKnobs::Walks;
+  const int bytes = problem.write_bytes, widest = std::max(1, knobs.vector_bytes / bytes);
+  const bool small = bytes < kWordBytes;
   const bool any = std::any_of(sides.begin(), sides.end() - 1, [&](const Side& side) {
     return LineOf(side, tile, problem.extents) * side.bytes >= kLeastLineBytes;
   });
-  if (!any) return choice;
-  TileChoice lines = BestLines(problem, knobs, sides, tile);
-  const bool better =
-      lines.cost < kVectorsCost * choice.cost || choice.shared_bytes > kMaxSharedBytes;
-  if (lines.shared_bytes <= kMaxSharedBytes && (better || knobs.lines == TileKnobs::Lines::kAlways))
-    return lines;
-  return choice;
+  std::vector<Way> ways = {{false, small ? kWordBytes / bytes : widest, widest}};
+  if (any && knobs.lines != Lines::kNever) {
+    for (const Way& way : WaysOfLines(bytes, widest)) ways.push_back(way);
+  }
+  if (small && knobs.walks != Walks::kNever) {
+    for (const Way& way : WaysOfWalks(tile, problem.extents, bytes)) {
+      if (!way.lines || (any && knobs.lines != Lines::kNever)) ways.push_back(way);
+    }
+  }
+  // What must be comes first, then what fits, then what takes the least.
+  const auto rank = [&](const TileChoice& choice) {
+    double cost =
+        choice.cost * (Copies(choice) ? 1 : kVectorsCost) * (choice.stride > 0 ? kWalksCost : 1);
+    if (choice.shared_bytes > kMaxSharedBytes) cost += kImpossible;
+    if (knobs.lines == Lines::kAlways && any && !Copies(choice)) cost += kUnwanted;
+    if (knobs.walks == Walks::kAlways && choice.stride == 0) cost += kUnwanted;
+    return cost;
+  };
+  TileChoice best = Laid(problem, knobs, sides, tile, ways[0], kImpossible);
+  const auto least = static_cast<double>(Product(tile)) / kLanes;
+  bool conflicts = true;  // of banks, in the walks before these that are not beside each other
+  for (size_t w = 1; w < ways.size(); ++w) {
+    if (ways[w].walk >= 0 && ways[w].beside > 1 && !conflicts) continue;
+    TileChoice other = Laid(problem, knobs, sides, tile, ways[w], rank(best));
+    conflicts = static_cast<double>(other.passes) > kManyConflicts * least || other.passes == 0;
+    if (rank(other) < rank(best)) best = std::move(other);
+  }
+  return best;
 }
 
 // The part of the memory's speed that a multiprocessor's threads keep up with, by the cost of a
@@ -204,7 +297,13 @@ double SpeedOf(const TileProblem& problem, const TileChoice& choice) {
   int64_t bytes = problem.write_bytes;
   for (const TileInput& input : problem.inputs) bytes += input.bytes;
   const double moved = static_cast<double>(Product(choice.tile) * bytes) / choice.covered;
-  return std::min(1.0, moved / (kBytesOfPass * choice.cost));
+  const double speed = std::min(1.0, moved / (kBytesOfPass * choice.cost));
+  if (problem.write_bytes >= kWordBytes) return speed;
+  // Threads of one block wait for all of its loads, and others work meanwhile.
+  const int resident = std::min(kThreadsOfCard / choice.threads,
+                                kSharedOfCard / (choice.shared_bytes + kReservedShared));
+  return speed * std::pow(static_cast<double>(resident * choice.threads) / kThreadsOfCard,
+                          Copies(choice) ? kBusyCopies : kBusyLoads);
 }
 
 }  // namespace
@@ -272,11 +371,12 @@ absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnob
   TileChoice choice = LaidBest(problem, knobs, sides, boxes[0].tile);
   // A box that threads are slow to move is compared with others.
   double best = boxes[0].score * SpeedOf(problem, choice);
+  const double worth = narrow ? kWorthSmall : kWorthChange;
   for (size_t i = 1; i < boxes.size() && i < kMostBoxes; ++i) {
-    if (boxes[i].score <= kWorthChange * best) break;
+    if (boxes[i].score <= worth * best) break;
     TileChoice other = LaidBest(problem, knobs, sides, boxes[i].tile);
     const double value = boxes[i].score * SpeedOf(problem, other);
-    if (other.shared_bytes > kMaxSharedBytes || value <= kWorthChange * best) continue;
+    if (other.shared_bytes > kMaxSharedBytes || value <= worth * best) continue;
     best = value;
     choice = std::move(other);
   }

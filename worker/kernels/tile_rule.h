@@ -40,6 +40,8 @@ struct TileKnobs {
   // Lines of an input are copied as they lie in memory where that takes less (ChooseTile), never or
   // always.
   enum class Lines { kWhereBetter, kNever, kAlways } lines = Lines::kWhereBetter;
+  // Small elements are written by walks (ws::TileWalks).
+  enum class Walks { kWhereBetter, kNever, kAlways } walks = Walks::kWhereBetter;
   int align_bytes = 32;      // pieces of the output that boxes share no part of: sectors of memory
   bool overlap = true;       // boxes may overlap for that
   std::vector<int64_t> box;  // instead of the rule's, for tests and benchmarks; empty: the rule's
@@ -62,6 +64,8 @@ struct TileChoice {
   int threads = 256, write = 1;
   int run = 0;  // > 0: lines of the output are its last `run` axes and begin anywhere
   int overlap = 0, align = 1, beside = 1;  // as ws::TileConfig
+  int repeat = 0, stride = 0, chunks = 1;  // stride > 0: walks
+  double walks = 0;                        // what they take, in passes of shared memory
   std::vector<int64_t> extents, tile;
   std::vector<int> raster;
   std::vector<TileStreamChoice> streams;

@@ -138,6 +138,10 @@ std::vector<Case> Everything() {
       all.push_back(one);
       all.back().knobs.lines = lines;
       all.back().knobs.align_bytes = lines == TileKnobs::Lines::kAlways ? 32 : 4;
+      all.back().knobs.walks = TileKnobs::Walks::kNever;
+      if (one.problem.write_bytes >= 4) continue;
+      all.push_back(all.back());
+      all.back().knobs.walks = TileKnobs::Walks::kAlways;
     }
   }
   return all;

@@ -32,6 +32,8 @@ std::string TileArguments(const TileChoice& choice) {
       choice.run > 0
           ? StrCat(", ", choice.run, ", ", choice.overlap, ", ", choice.align, ", ", choice.beside)
           : "",
+      choice.stride > 0 ? StrCat(", ", choice.repeat, ", ", choice.stride, ", ", choice.chunks)
+                        : "",
       ">");
   for (const TileStreamChoice& stream : choice.streams) {
     absl::StrAppend(&text, ", ws::TileStream<", stream.vector, ", ", stream.pack, ", ",
@@ -49,6 +51,7 @@ std::string TileCopySource(const TileProblem& problem, const TileChoice& choice,
   const bool wide = Product(problem.extents) >= kMaxInt;
   std::string text = StrCat("#include <warpsmith/tile.cuh>\nstruct G_", name, " {\n");
   absl::StrAppend(&text, "  using Index = ", wide ? "long long" : "int",
+                  ";\n  static constexpr int kStreams = ", problem.inputs.size(),
                   ";\n  template <int S> using Element = ", type,
                   ";\n  template <int V> struct Staged { ", type, " s[", problem.inputs.size(),
                   "][V]; };\n  template <int S, int V> static WS_DEVICE ", type,

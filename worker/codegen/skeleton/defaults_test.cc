@@ -185,6 +185,35 @@ TEST_CASE("layouts to try do not have to spill most of what they keep", "[codege
   CHECK(tried > 20);
 }
 
+// Blocks that share a column fill the card in whole waves; where columns are short each thread has
+// its own.
+TEST_CASE("sums over outer axes fill the card", "[codegen]") {
+  const struct {
+    int64_t rows, columns;
+    const char* type;
+  } cases[] = {{99'753, 2'691, "f32"},  {115'456, 4'160, "bf16"}, {32'775, 16'380, "bf16"},
+               {1'768, 151'800, "f32"}, {47'726, 11'232, "bf16"}, {17, 15'287'607, "f32"},
+               {28, 9'586'734, "f32"}};
+  const Target target;
+  for (const auto& c : cases) {
+    const Kind sums = {
+        "sums",
+        {"input a: $T[$K, $R] ~ normal", "y: f32[r: $R] = sum[k: $K](f32(a[k, r]))", "output y"}};
+    const graph::Graph graph = Made(sums, c.type, c.columns, c.rows);
+    const auto infos = Describe(graph, DefaultSchedule(graph, target), target);
+    REQUIRE(infos.ok());
+    const GroupInfo& info = infos->front();
+    INFO(c.rows << " x " << c.columns << ": " << info.resolved.ShortDebugString());
+    REQUIRE(info.skeleton == v1::Group::kColumns);
+    const v1::ColumnsKnobs& columns = info.resolved.columns();
+    CHECK(columns.thread_rows() * 16 <= std::max<int64_t>(16, c.rows / columns.split()));
+    if (columns.split() == 1) continue;
+    const double most = target.sm_count * (target.max_threads_per_sm / columns.block_threads());
+    CHECK(info.blocks <= 8 * most);
+    CHECK(info.blocks >= 0.5 * most);
+  }
+}
+
 // A refusal for room says which knobs of this skeleton take it.
 TEST_CASE("a refusal names knobs that there are", "[codegen]") {
   const graph::Graph graph = Made(kKinds[1], "f64", 1, 1 << 20);

@@ -19,6 +19,29 @@ constexpr int64_t kLargePart = 16;
 constexpr int64_t kMaxVectorBytes = 16;
 constexpr int64_t kMaxAccesses = 4;
 
+// Operations of each side of a choice that are worth a branch.
+constexpr int kWorthBranch = 8;
+
+// Of the one root, a choice that all lanes of a vector make alike and of which either side takes
+// much: what was concatenated. Null: there is none.
+ValuePtr ChoiceOfAllLanes(const Kernel& kernel, const Dialect& dialect,
+                          const std::vector<const Kernel::Root*>& roots) {
+  const Frame& frame = kernel.frame;
+  if (roots.size() != 1 || frame.width == 1 || dialect.both_sides) return nullptr;
+  ValuePtr value = roots[0]->value;
+  const auto is = [&](graph::Op op) { return value->kind == Value::Kind::kOp && value->op == op; };
+  while (is(graph::Op::kCast)) value = value->args[0];
+  if (!is(graph::Op::kSelect) || (value->args[0]->variables & BitOf(frame.lane)) != 0)
+    return nullptr;
+  for (int side : {1, 2}) {
+    int operations = 0;
+    for (ValuePtr one : kernel.values->Closure({value->args[side]}))
+      operations += one->kind == Value::Kind::kOp && (one->variables & BitOf(frame.lane)) != 0;
+    if (operations < kWorthBranch) return nullptr;
+  }
+  return value;
+}
+
 }  // namespace
 
 std::vector<ValuePtr> IndexValuesOf(const Kernel& kernel) {
@@ -247,12 +270,25 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
     emitter.Line(StrCat(StorageType(type), " ", arrays.back(), "[", width, "];"));
   }
   // All of them are made before the first is stored: it may overwrite what another is made of.
-  OpenLanes(emitter, frame);
-  for (size_t i = 0; i < roots.size(); ++i) {
-    const std::string value = emitter.Stored(roots[i]->value);
-    emitter.Line(StrCat(arrays[i], "[", LaneName(frame), "] = ", value, ";"));
+  const auto make = [&](const std::function<void()>& decide) {
+    OpenLanes(emitter, frame);
+    decide();
+    for (size_t i = 0; i < roots.size(); ++i) {
+      const std::string value = emitter.Stored(roots[i]->value);
+      emitter.Line(StrCat(arrays[i], "[", LaneName(frame), "] = ", value, ";"));
+    }
+    CloseLanes(emitter, frame);
+  };
+  if (const ValuePtr choice = ChoiceOfAllLanes(kernel, dialect, roots); choice != nullptr) {
+    const std::string condition = emitter.Use(choice->args[0]);
+    for (int side : {1, 2}) {
+      emitter.Open(side == 1 ? StrCat("if (", condition, ") {") : "else {", 0, false);
+      make([&] { emitter.Bind(choice, emitter.Use(choice->args[side])); });
+      emitter.Close();
+    }
+  } else {
+    make([] {});
   }
-  CloseLanes(emitter, frame);
   for (size_t i = 0; i < roots.size(); ++i) {
     const auto guard = [&] {
       const std::string where = WhereWritten(emitter, *roots[i]);

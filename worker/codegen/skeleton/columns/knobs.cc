@@ -1,6 +1,7 @@
 // Defaults and checks of the columns skeleton's knobs, and places to try beside them. The figures
 // behind the defaults were measured on an H200.
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/columns/columns.h"
@@ -13,19 +14,46 @@ using absl::StrCat;
 // Vectors of 16 bytes that a thread keeps in registers.
 constexpr int kManyVectors = 16;
 constexpr int kMaxSplit = 4096;
-constexpr int64_t kMostInFlight = 4;
+constexpr int64_t kMostInFlight = 4, kMostRows = 8;
+// One pass over much: threads of a block, steps of the reduced axis that are worth a thread row,
+// and that are worth a block; how full the waves of blocks should be, and how many of them need not
+// be.
+constexpr int64_t kManyThreads = 512, kFewThreads = 256, kRowsWhenSplit = 4;
+constexpr int64_t kLeastOfRow = 64, kLeastOfBlock = 64;
+constexpr double kFullWaves = 0.92, kManyWaves = 6;
+// Registers beside what is loaded and summed.
+constexpr int64_t kOtherRegisters = 14, kRegisterUnit = 8;
 
 bool Passes(const Domain& domain, const ColumnsForm& form) {
   return domain.stages + (form.emits ? 1 : 0) > 1;
 }
 
+// What defaults depend on: several passes; or one, over so little that each multiprocessor has to
+// get some of it, over much in many columns, or over much in few, which several blocks share.
+enum class Work { kPasses, kLittle, kWide, kTall };
+
+Work WorkOf(const Domain& domain, const ColumnsForm& form, const Target& target) {
+  if (Passes(domain, form)) return Work::kPasses;
+  const int64_t groups = CeilDiv(form.sizes.columns, form.width);
+  const int64_t places = int64_t{target.sm_count} * target.max_threads_per_sm;
+  if (form.writes_at_once || form.sizes.outer * groups * domain.reduced() < places * kMostInFlight)
+    return Work::kLittle;
+  const int64_t tiles = form.sizes.outer * CeilDiv(groups, kManyThreads / kMostRows);
+  const auto waves = static_cast<double>(tiles * kManyThreads) / static_cast<double>(places);
+  return waves >= kManyWaves ? Work::kWide : Work::kTall;
+}
+
 // Thread rows of a block. Several passes: as many as keep all of the column in registers. One:
-// eight.
-int ThreadRows(const Domain& domain, const ColumnsForm& form, bool passes, int many,
-               int64_t block) {
+// eight, fewer where they would have little to do each or other blocks share a column.
+int ThreadRows(const Domain& domain, const ColumnsForm& form, Work work, int many, int64_t block) {
   const int64_t groups = CeilDiv(form.sizes.columns, form.width);  // of columns, one a thread
-  const int64_t wanted = passes ? PowerOfTwoAtLeast(CeilDiv(domain.reduced(), many)) : 8;
-  if (block == 0) block = 512;
+  int64_t wanted = kMostRows;
+  if (work == Work::kPasses) wanted = PowerOfTwoAtLeast(CeilDiv(domain.reduced(), many));
+  if (work == Work::kTall) wanted = kRowsWhenSplit;
+  if (work == Work::kWide) {
+    while (wanted > 1 && wanted * kLeastOfRow > domain.reduced()) wanted /= 2;
+  }
+  if (block == 0) block = work == Work::kTall ? kFewThreads : 512;
   int64_t rows = std::min(wanted, std::max<int64_t>(1, block / 32));
   while (rows > 1 && rows > domain.reduced()) rows /= 2;
   // Few columns: more threads along the reduced axis.
@@ -36,31 +64,68 @@ int ThreadRows(const Domain& domain, const ColumnsForm& form, bool passes, int m
   return static_cast<int>(rows);
 }
 
+int BlockThreads(const ColumnsForm& form, Work work, int64_t rows) {
+  const int64_t groups = CeilDiv(form.sizes.columns, form.width);
+  const bool many = work != Work::kTall && (work != Work::kWide || rows == kMostRows);
+  const int64_t most = work == Work::kWide && !many                 ? kFewThreads
+                       : work == Work::kWide || work == Work::kTall ? kManyThreads / kMostRows
+                                                                    : 32;
+  const int64_t across = std::clamp<int64_t>(PowerOfTwoAtLeast(groups), 8, most);
+  const int64_t threads = std::clamp<int64_t>(rows * across, std::max<int64_t>(32, rows),
+                                              many ? kManyThreads : kFewThreads);
+  return static_cast<int>(std::max(threads, rows));
+}
+
+// Blocks that share a column where there is much to read: enough to fill the card in whole waves,
+// or so many waves that the last one does not count.
+int64_t SplitOf(const Domain& domain, const ColumnsForm& form, const v1::ColumnsKnobs& columns,
+                int64_t tiles, const Target& target) {
+  const int64_t slot = std::max(1, form.width * form.stream_bytes),
+                threads = columns.block_threads();
+  const int64_t registers = kOtherRegisters + columns.unroll() * slot / 4 + 2 * form.width;
+  const int64_t resident = std::min(
+      target.max_threads_per_sm / threads,
+      target.registers_per_sm / (threads * CeilDiv(registers, kRegisterUnit) * kRegisterUnit));
+  const int64_t most = domain.reduced() / (int64_t{columns.thread_rows()} * kLeastOfBlock);
+  int64_t best = 1;
+  double fullest = 0;
+  for (int64_t split = 1; split <= most; ++split) {
+    const double waves =
+        static_cast<double>(tiles * split) / static_cast<double>(resident * target.sm_count);
+    const double full = waves / std::ceil(waves);
+    if (full > fullest) {
+      fullest = full;
+      best = split;
+    }
+    if (full >= kFullWaves || waves > kManyWaves) break;
+  }
+  return best;
+}
+
 void FillOpen(const Domain& domain, const ColumnsForm& form, const Target& target,
               v1::ColumnsKnobs& columns) {
-  const bool passes = Passes(domain, form);
+  const Work work = WorkOf(domain, form, target);
+  const bool passes = work == Work::kPasses;
   const int64_t slot = std::max(1, form.width * form.stream_bytes);
   const int many = static_cast<int>(std::max<int64_t>(1, kManyVectors * 16 / slot));
-  const int64_t groups = CeilDiv(form.sizes.columns, form.width);
   if (columns.thread_rows() == 0)
-    columns.set_thread_rows(ThreadRows(domain, form, passes, many, columns.block_threads()));
+    columns.set_thread_rows(ThreadRows(domain, form, work, many, columns.block_threads()));
   const int rows = columns.thread_rows();
-  if (columns.block_threads() == 0) {
-    // Few elements for each multiprocessor: smaller blocks, so that each has one.
-    const bool few = form.sizes.outer * groups * domain.reduced() <
-                     int64_t{target.sm_count} * target.max_threads_per_sm * kMostInFlight;
-    const int64_t most = passes || few ? 32 : 64;
-    const int64_t across = std::clamp<int64_t>(PowerOfTwoAtLeast(groups), 8, most);
-    columns.set_block_threads(
-        static_cast<int>(std::clamp<int64_t>(rows * across, std::max(32, rows), 512)));
-    columns.set_block_threads(std::max(columns.block_threads(), rows));
+  if (columns.block_threads() == 0) columns.set_block_threads(BlockThreads(form, work, rows));
+  if (columns.unroll() == 0) {
+    // One row of threads has only what each loads in flight.
+    const int64_t times = work == Work::kWide && rows == 1 ? 2 : 1;
+    columns.set_unroll(static_cast<int>(
+        PowerOfTwoAtLeast(std::clamp<int64_t>(times * 64 / slot, 1, times * kMostInFlight))));
   }
   const int threads = columns.block_threads();
   const int64_t tiles =
       form.sizes.outer * CeilDiv(form.sizes.columns, std::max(1, threads / rows) * form.width);
   if (columns.split() == 0) {
     int64_t split = 1;
-    if (!passes && tiles < 2 * target.sm_count) {
+    if (work == Work::kTall) {
+      split = SplitOf(domain, form, columns, tiles, target);
+    } else if (work == Work::kLittle && tiles < 2 * target.sm_count) {
       split = std::min(CeilDiv(4 * target.sm_count, tiles),
                        domain.reduced() / (int64_t{rows} * kMostInFlight));
     }
@@ -75,10 +140,6 @@ void FillOpen(const Domain& domain, const ColumnsForm& form, const Target& targe
     const int64_t fit = std::min(target.registers_per_sm / (threads * registers),
                                  int64_t{target.max_threads_per_sm} / threads);
     columns.set_blocks_per_sm(static_cast<int>(std::clamp<int64_t>(fit, 1, 4)));
-  }
-  if (columns.unroll() == 0) {
-    columns.set_unroll(
-        static_cast<int>(PowerOfTwoAtLeast(std::clamp<int64_t>(64 / slot, 1, kMostInFlight))));
   }
 }
 

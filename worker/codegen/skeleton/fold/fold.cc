@@ -572,7 +572,7 @@ class Fold : public Skeleton {
   // Elements of a sum that leave the threads of other skeletons idle.
   static constexpr int64_t kFewSummed = 16;
   static constexpr int64_t kMostSplit = 4096;
-  static constexpr int kLeastVector = 4, kWordsOfVector = 4;
+  static constexpr int kLeastVector = 2, kWordsOfVector = 4;
 
   static const Form& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs,
                             const Target& target) {

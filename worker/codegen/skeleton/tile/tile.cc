@@ -15,9 +15,11 @@ using absl::StrCat;
 // Bytes that lie together on both sides, from which on reading in the output's order wastes little.
 constexpr int64_t kWholeSectors = 64;
 // The least vector of small elements that is worth it.
-constexpr int64_t kVectorBytes = 4;
+constexpr int64_t kVectorBytes = 4, kVectorOfBytes = 16;
 // Boxes that a multiprocessor should have at once, at least; and smaller ones are not worth it.
 constexpr int64_t kManyBoxes = 3, kLeastBox = 8 << 10;
+// Of a box, that are worth many threads.
+constexpr int kManyBytes = 32 << 10;
 // A map that reads less at once, along lines shorter than that, spends its time on finding places.
 constexpr int64_t kWideAccess = 8, kLongLine = 512;
 // A tensor of less than this part of the largest one is read from caches, in whatever order.
@@ -49,8 +51,10 @@ bool IsTurned(const Analysis& group, const Domain& domain, const Access& access)
   if (run * bytes < kWholeSectors) return true;
   if (run * bytes < kLongLine && std::gcd(run, kWideAccess / bytes) * bytes < kWideAccess)
     return true;
-  // Longer lines that no vector divides: a map would read them element by element.
-  return bytes < 8 && run % std::max<int64_t>(2, kVectorBytes / bytes) != 0;
+  // Longer lines that no vector divides: a map would read them element by element, or bytes by so
+  // few that finding places takes its time.
+  const int64_t vector = bytes == 1 ? kVectorOfBytes : std::max<int64_t>(2, kVectorBytes / bytes);
+  return bytes < 8 && run % vector != 0;
 }
 
 std::vector<Stream> StreamsOf(const Analysis& group, const Domain& domain) {
@@ -264,9 +268,13 @@ class Tile : public Skeleton {
     const bool bytes = WriteBytes(group) == 1 && target.shared_per_block >= kManyBoxes * (64 << 10);
     if (tile.box_bytes() == 0)
       tile.set_box_bytes(BoxBytes(group, **domain, bytes ? 64 << 10 : 32 << 10, target));
-    if (tile.block_threads() == 0) tile.set_block_threads(tile.box_bytes() > 32 << 10 ? 512 : 256);
+    const bool open = tile.block_threads() == 0;
+    if (open) tile.set_block_threads(tile.box_bytes() > kManyBytes ? 512 : 256);
     if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO)
       resolved.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
+    // Few bytes are better moved by few threads.
+    if (open && FormOf(group, **domain, tile).choice.shared_bytes <= kManyBytes)
+      tile.set_block_threads(256);
     const Form& form = FormOf(group, **domain, tile);
     if (!form.status.ok()) return form.status;
     Checker check(group.name());
@@ -321,8 +329,7 @@ class Tile : public Skeleton {
     if (!form.status.ok()) return form.status;
     Writer glue(group, **domain, form, StyleOf(resolved, resolved.tile()), writer.glue());
     if (absl::Status s = glue.Write(writer); !s.ok()) return s;
-    kernels::TileChoice choice = form.choice;
-    choice.threads = resolved.tile().block_threads();
+    const kernels::TileChoice& choice = form.choice;
     return writer
         .Kernel("", {choice.threads, 0, choice.boxes, choice.shared_bytes}, {},
                 StrCat("ws::tile<", writer.glue(), ", ", kernels::TileArguments(choice), ">(g)"))
@@ -340,12 +347,11 @@ class Tile : public Skeleton {
     return static_cast<int>(most);
   }
 
-  // But for its threads, which change nothing else of it.
   static const Form& FormOf(const Analysis& group, const Domain& domain,
                             const v1::TileKnobs& tile) {
     return group.Derived<Form>(
         StrCat("tile ", tile.vector_bytes(), " ", tile.line_bytes(), " ", tile.box_bytes(), " ",
-               tile.raster_input()),
+               tile.raster_input(), " ", tile.block_threads()),
         std::function<Form()>([&] {
           Form form;
           form.streams = StreamsOf(group, domain);
@@ -362,6 +368,7 @@ class Tile : public Skeleton {
           }
           form.problem = kernels::MergeAxes(form.problem);
           kernels::TileKnobs wanted;
+          wanted.threads = tile.block_threads();
           wanted.vector_bytes = tile.vector_bytes();
           wanted.line_bytes = tile.line_bytes();
           wanted.box_bytes = tile.box_bytes();

@@ -95,5 +95,12 @@ TEST_CASE("short lines that no wide access divides are moved by boxes", "[codege
   CHECK(info.skeleton == v1::Group::kTile);
 }
 
+TEST_CASE("rows of bytes that only narrow vectors divide are moved by boxes", "[codegen]") {
+  const GroupInfo info =
+      DefaultOf({"input x: i8[7, 34, 13, 2, 86760] ~ integers(-100, 100)",
+                 "y: i8[a: 7, c: 13, d: 2, b: 34, e: 86760] = x[a, b, c, d, e]", "output y"});
+  CHECK(info.skeleton == v1::Group::kTile);
+}
+
 }  // namespace
 }  // namespace warpsmith::codegen
