@@ -29,6 +29,8 @@ constexpr double kPassesOfAxis = 3;    // more of an access, of each axis beyond
 constexpr int kLinesBeside = 4;        // of a warp, or one
 constexpr double kBytesOfPass = 20;    // that memory moves meanwhile, in and out
 constexpr size_t kMostBoxes = 4;       // that are laid out
+// Bytes of an output for which one box will do.
+constexpr int64_t kLittle = int64_t{1} << 20;
 // What a box must promise more than one of a better score; of small elements.
 constexpr double kWorthChange = 1.25, kWorthSmall = 1.02;
 // Of a multiprocessor (an H200's): threads, and shared memory, of which each block takes some more.
@@ -372,7 +374,9 @@ absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnob
   // A box that threads are slow to move is compared with others.
   double best = boxes[0].score * SpeedOf(problem, choice);
   const double worth = narrow ? kWorthSmall : kWorthChange;
-  for (size_t i = 1; i < boxes.size() && i < kMostBoxes; ++i) {
+  // Little is moved in the time of a launch, whatever the box.
+  const size_t most = Product(problem.extents) * problem.write_bytes < kLittle ? 1 : kMostBoxes;
+  for (size_t i = 1; i < boxes.size() && i < most; ++i) {
     if (boxes[i].score <= worth * best) break;
     TileChoice other = LaidBest(problem, knobs, sides, boxes[i].tile);
     const double value = boxes[i].score * SpeedOf(problem, other);
