@@ -80,6 +80,22 @@ TEST_CASE("what a state keeps is not touched", "[codegen]") {
 
 // Who writes runs, not what is written; where a state cannot be overwritten at once, it is copied
 // first.
+// A vector lies in one row though its width does not divide the row.
+TEST_CASE("vectors of one row at a place that a table names", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input at: i64[1] ~ integers(0, 12)", "state s: u8[12, 12] ~ integers(0, 20)",
+                  "last: i64[n: 12] = max[t: 1](select(at[t] == n, t, -1))",
+                  "n: u8[n: 12, d: 12] = select(last[n] < 0, s[n, d], s[n, d] * 7)", "output at",
+                  "update s = n"});
+  for (const int bytes : {4, 8}) {
+    v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+    for (v1::Group& group : *schedule.mutable_groups())
+      group.mutable_map()->set_vector_bytes(bytes);
+    INFO(schedule.DebugString());
+    CHECK(RunAndCompare(graph, schedule, 3).message() == "");
+  }
+}
+
 TEST_CASE("places that a table names", "[codegen]") {
   const Lines keys = {"input x: f16[9, 24] ~ normal", "input at: i64[9] ~ integers(-4, 8)",
                       "state s: f16[30, 24] ~ normal"};

@@ -73,10 +73,12 @@ bool IsHeavy(ValuePtr value) {
   }
 }
 
-// What a search has found, as `emit` finds it.
-std::string FoundText(const Domain& domain, const Frame& frame, size_t search) {
-  const bool parted = frame.width > 1 && domain.part % frame.width != 0;
-  return StrCat("values.places.template last<", search, ", ", domain.part, ">(", frame.element.name,
+// What search `number` has found, as `emit` finds it: of a vector that may lie in two parts, for
+// each lane.
+std::string FoundText(const Domain& domain, const Frame& frame, ValuePtr search, size_t number) {
+  const bool parted = frame.width > 1 && domain.part % frame.width != 0 &&
+                      (search->variables & BitOf(frame.lane)) != 0;
+  return StrCat("values.places.template last<", number, ", ", domain.part, ">(", frame.element.name,
                 parted ? StrCat(" + ", frame.lane.name) : "", ")");
 }
 
@@ -103,7 +105,7 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
   Emitter emit(dialect, BitOf(frame.element));
   const std::vector<ValuePtr> searches = SearchesOf(*context.domain, kernel);
   for (size_t k = 0; k < searches.size(); ++k)
-    emit.Bind(searches[k], FoundText(*context.domain, frame, k));
+    emit.Bind(searches[k], FoundText(*context.domain, frame, searches[k], k));
   if (!searches.empty()) members.Line("ws::Places<Index> places;");
   std::vector<ValuePtr> guards;
   for (ValuePtr value : early) guards.insert(guards.end(), value->args.begin(), value->args.end());
