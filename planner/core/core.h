@@ -47,7 +47,7 @@ inline constexpr int kMaxLosses = 3;
 inline constexpr int kMaxFailures = 3;
 // Nearer to the speed of light there is nothing to win.
 inline constexpr double kAtLight = 0.99;
-// A search on a card that ends by itself below this share of the speed of light raises an alarm;
+// A search on a card that ends by itself below this share of the speed of light raises an alarm,
 // unless it takes less than kShortUs: launching and one trip to memory are most of that, whatever is
 // done. So does any that ends with something slower than the strongest baseline by more than noise.
 inline constexpr double kPoorLight = 0.6;

@@ -3,8 +3,9 @@ each as it is called and as a CUDA graph.
 
 Each is built, timed and freed before the next one is built: first plain calls on an idle device, then
 replays of the graph, in turns launched on an idle device and while the flush still runs (the device's
-time), and what launching alone takes. Part of the inputs is changed before each round, L2 is flushed before each sample; medians. The
-clock is the judge's (clock.py). On the processor there are plain calls alone, by its own clock.
+time), and what launching alone takes. Part of the inputs is changed before each round, L2 is flushed
+before each sample; medians. The clock is the judge's (clock.py). On the processor there are plain calls
+alone, by its own clock.
 """
 import gc
 import time

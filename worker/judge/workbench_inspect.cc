@@ -208,7 +208,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
     const double allowed = std::max(kVariedError, kVariedRatio * reference);
     absl::StatusOr<bool> excused = false;
     if (difference->largest / rms >= allowed && drawn.variation == oracle::Variation::kDense)
-      excused = IsReferencesMiss(answer, slot, *difference, kWideRatio);
+      excused = IsReferencesMiss(answer, slot, *difference, kOrdinaryRatio);
     if (!excused.ok()) return excused.status();
     if (difference->largest / rms >= allowed && !*excused) {
       // Another accumulator may help against the one, nothing against the other.

@@ -129,7 +129,6 @@ FirstPrecision::FirstPrecision(const graph::Graph& graph)
   }
 }
 
-// Whether one of the nodes is computed for the tensor where `reads` are in memory.
 bool FirstPrecision::Computes(int tensor, const std::set<int>& reads,
                               const std::set<int>& nodes) const {
   if (nodes.empty()) return false;

@@ -19,9 +19,10 @@ class FirstPrecision {
   void Choose(const std::vector<int>& roots, const std::set<int>& reads, v1::Group& group) const;
 
  private:
-  const graph::Graph& graph_;
+  // Whether one of the nodes is computed for the tensor where `reads` are in memory.
   bool Computes(int tensor, const std::set<int>& reads, const std::set<int>& nodes) const;
 
+  const graph::Graph& graph_;
   std::set<int> states_;     // what float states are made of
   std::set<int> exponents_;  // running sums that exponentials are taken of, nodes
 };

@@ -36,8 +36,8 @@ struct Value {
   Index index;
   int tensor = -1;
   int node = -1;
-  // kResult, kReduce: 0 value, 1 index of argmax and argmin, kScanEnd. A logarithm: 0, or of what is the sum
-  // of two, kLogRest and kLogWhole.
+  // kResult, kReduce: 0 value, 1 index of argmax and argmin, kScanEnd. A logarithm: 0, or of what is
+  // the sum of two, kLogRest and kLogWhole.
   int output = 0;
   std::vector<Variable> loops;  // kReduce, outermost first
   std::vector<const Value*> args;
