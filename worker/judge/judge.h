@@ -153,7 +153,9 @@ class Judge {
   absl::StatusOr<Finding> Vary(Entry& entry, size_t bench);
   absl::StatusOr<Finding> Refresh(Entry& entry, size_t bench);
   absl::StatusOr<Finding> Repeat(Entry& entry, size_t bench);
-  absl::StatusOr<Finding> LastRound(Entry& entry, Race* race, Samples* samples);
+  absl::StatusOr<Finding> LastRound(Entry& entry, Race* race, Samples* samples,
+                                    std::vector<double>* unseen);
+  Finding Remembers(const Entry& entry, const std::vector<double>& unseen) const;
   absl::StatusOr<Finding> TimeUnseen(Entry& entry, size_t bench, int slot, int64_t parts,
                                      bool beside_incumbent, Samples* samples);
 

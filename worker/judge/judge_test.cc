@@ -116,6 +116,52 @@ TEST_CASE("what remembers its input, wherever, is timed on inputs that it has no
   CHECK(court.Evaluate({HonestPlan("gate", 0)}).verdict() == v1::ACCEPTED);
 }
 
+// The host device, on which a run takes 100 us, and twice that while it is busy (by the number of
+// runs timed before).
+class BusyDevice : public HostDevice {
+ public:
+  std::function<bool(int n)> busy = [](int) { return false; };
+  absl::StatusOr<double> Time(Program& program, absl::Duration limit,
+                              device::Launching how) override {
+    auto seconds = HostDevice::Time(program, limit, how);
+    if (!seconds.ok()) return seconds;
+    return busy(timed_++) ? 200e-6 : 100e-6;
+  }
+
+ private:
+  int timed_ = 0;
+};
+
+TEST_CASE("a machine that was busy for a while is not what a candidate remembers") {
+  // Of equal times six and the run before them are enough; a last round times two of each pair.
+  constexpr int kKnown = 7, kRound = 10;
+  auto own = std::make_unique<BusyDevice>();
+  BusyDevice& device = *own;
+  Court court({}, nullptr, std::move(own));
+  court.Open("gate");
+  SECTION("busy through one round") {
+    device.busy = [](int n) { return n >= kKnown && n < kKnown + kRound; };
+    const v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
+    INFO(verdict.ShortDebugString());
+    CHECK(verdict.verdict() == v1::ACCEPTED);
+    CHECK(verdict.times().device_us() == Approx(100));
+  }
+  SECTION("slow in every round, and never else") {
+    device.busy = [](int n) { return n % (kKnown + kRound) >= kKnown; };
+    const v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
+    INFO(verdict.ShortDebugString());
+    CHECK(verdict.verdict() == v1::UNSTABLE);
+    CHECK(absl::StrContains(verdict.reason(), "in 3 rounds"));
+  }
+  SECTION("slow from the first round on") {
+    device.busy = [](int n) { return n >= kKnown; };
+    const v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
+    INFO(verdict.ShortDebugString());
+    CHECK(verdict.verdict() == v1::ACCEPTED);
+    CHECK(verdict.times().device_us() == Approx(200));
+  }
+}
+
 // Writes into its input where it is timed, which it knows by a variable that counts its runs.
 TEST_CASE("an input that is changed in a timed replay is not the next candidate's fault") {
   Court court;
