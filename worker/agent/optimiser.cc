@@ -154,9 +154,10 @@ class Slice {
     const absl::Time deadline = Now() + absl::Seconds(lease_.seconds());
     while (true) {
       const char* over = nullptr;
+      const bool spent = Now() >= deadline;
       if (stop_.load()) {
         over = "stopped";
-      } else if (Now() >= deadline) {
+      } else if (spent && !Starting()) {
         over = "budget spent";
       } else if (AtLight()) {
         over = "at the speed of light";
@@ -167,7 +168,7 @@ class Slice {
         outcome_.converged = true;
       }
       if (over == nullptr) {
-        const bool exhausted = Fill();
+        const bool exhausted = spent || Fill();
         if (!flights_.empty()) {
           if (auto status = Take(); !status.ok()) return status;
           continue;
@@ -179,6 +180,14 @@ class Slice {
       outcome_.reason = over;
       return Drain();
     }
+  }
+
+  // Nothing is right yet, and what to start from is still under way. It is waited for beyond the
+  // budget: a slow judge or a short slice leaves a task with a plan that is right, not with none.
+  bool Starting() const {
+    return !best_.has_trial() &&
+           std::any_of(flights_.begin(), flights_.end(),
+                       [](const Flight& flight) { return !flight.proposal.has_value(); });
   }
 
   // The incumbent of earlier slices if it still lowers, or what code generation thinks best.

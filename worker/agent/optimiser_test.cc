@@ -133,6 +133,17 @@ TEST_CASE("a slice ends when it should", "[agent]") {
     CHECK_FALSE(outcome->converged);
     CHECK(outcome->search_seconds < 6);
   }
+  SECTION("budget, which is spent before the first start is judged") {
+    Bench bench(Softmax(1024, 4096));
+    bench.lease.set_seconds(0);
+    bench.evaluator.forced[1] = v1::UNSTABLE;
+    const auto outcome = bench.Run();
+    REQUIRE(outcome.ok());
+    CHECK(outcome->reason == "budget spent");
+    CHECK(outcome->judged == 2);
+    CHECK(bench.recorder.trials.back().action() == "after a start that was not right");
+    CHECK_FALSE(bench.recorder.incumbents.empty());
+  }
   SECTION("stopped") {
     Bench bench(Softmax(1024, 4096));
     bench.stop = true;
