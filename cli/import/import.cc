@@ -160,13 +160,12 @@ class Dumper {
       if (!started.ok()) return started;
     }
     const absl::StatusOr<std::string> line = child_->ReadLine(absl::Now() + kDumpLimit);
-    if (line.ok()) {
-      answered_ = true;
-      return ParseDumps(*line);
-    }
-    const absl::Status failure = Failure(line.status());
+    if (line.ok()) return ParseDumps(*line);
     child_.reset();
-    return failure;
+    if (absl::IsDeadlineExceeded(line.status())) {
+      return absl::DeadlineExceededError("exporting the module took too long");
+    }
+    return absl::AbortedError("PyTorch ended while it exported the module");
   }
 
  private:
@@ -185,26 +184,26 @@ class Dumper {
     // A child that cannot take them says why when it is read.
     const absl::Status asked = child_->WriteLine(paths, absl::Now() + kDumpLimit);
     child_->CloseInput();
-    return absl::IsDeadlineExceeded(asked) ? asked : absl::OkStatus();
+    if (absl::IsDeadlineExceeded(asked)) return asked;
+    return Greeted();
   }
 
-  absl::Status Failure(const absl::Status& status) {
-    const std::string& said = child_->errors();
+  // The first line, without anything in it, says that there is a PyTorch: what fails then is a
+  // file, not the installation.
+  absl::Status Greeted() {
+    if (child_->ReadLine(absl::Now() + kDumpLimit).ok()) return absl::OkStatus();
+    const std::string said = child_->errors();
+    child_.reset();
     if (said.find("No module named 'torch'") != std::string::npos) {
       return absl::FailedPreconditionError(
           absl::StrCat("'", python_, "' has no PyTorch: install torch 2.8 or later for it"));
     }
-    if (absl::IsDeadlineExceeded(status)) {
-      return absl::DeadlineExceededError("exporting the module took too long");
-    }
-    if (answered_) return absl::AbortedError("PyTorch ended while it exported the module");
     return absl::FailedPreconditionError(
         absl::StrCat("'", python_, "' cannot export PyTorch modules: ", said));
   }
 
   const std::string python_, python_path_;
   std::unique_ptr<base::Child> child_;
-  bool answered_ = false;  // once: what fails then is a file, not the installation
 };
 
 // "GELU_" from "26_GELU_.py", as words.

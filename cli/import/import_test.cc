@@ -136,6 +136,46 @@ TEST_CASE("one problem that cannot be imported does not stop the others", "[impo
         "level1/5_Counts: ValueError: forward changes 'n', which is no buffer");
 }
 
+TEST_CASE("a first file that ends PyTorch is this file's fault alone", "[import]") {
+  const Checkout checkout;
+  const ImportOptions options = checkout.modules();
+  if (NoPython(options)) return;
+  checkout.Add("a_dies.py", "os.kill(os.getpid(), 11)", "[torch.rand(3)]");
+  checkout.Add("b_relu.py", "return torch.relu(x)", "[torch.rand(3)]");
+  const auto imported = ImportModules(options);
+  REQUIRE(imported.status().message() == "");
+  CHECK(imported->set.problems_size() == 1);
+  REQUIRE(imported->skipped.size() == 1);
+  CHECK(imported->skipped[0] == "a_dies: PyTorch ended while it exported the module");
+}
+
+TEST_CASE("forward may take gradients of what it computes, and a constructor cast its weights",
+          "[import]") {
+  const Checkout checkout;
+  const ImportOptions options = checkout.modules();
+  if (NoPython(options)) return;
+  const auto forward = [](const char* loss) {
+    return absl::StrCat(
+        "x = x.detach().requires_grad_(True)\n        with torch.enable_grad():\n            y = ",
+        loss, "\n        return torch.autograd.grad(y, x, more[0])[0]");
+  };
+  const char* const inputs = "[torch.rand(7, 5), torch.rand(7, 5)]";
+  checkout.Add("a_layer_norm.py", forward("torch.nn.functional.layer_norm(x, (5,))"), inputs);
+  checkout.Add("b_softmax.py", forward("torch.log_softmax(x, 1)"), inputs);
+  checkout.Add("c_group_norm.py", forward("torch.nn.functional.group_norm(x, 1)"), inputs);
+  checkout.Add("d_half.py",
+               "return self.norm(x)\n    def __init__(self):\n        super().__init__()\n"
+               "        self.norm = torch.nn.LayerNorm(5).half()",
+               "[torch.rand(7, 5).half()]");
+  const auto imported = ImportModules(options);
+  REQUIRE(imported.status().message() == "");
+  CHECK(imported->skipped == std::vector<std::string>());
+  REQUIRE(imported->set.problems_size() == 4);
+  // What a backward pass needs of the forward pass is computed, and no constant.
+  CHECK(imported->set.problems(1).graph_size() > 6);
+  CHECK(imported->set.problems(3).graph(1) == "param norm.weight: f16[5] ~ constant(1)");
+}
+
 TEST_CASE("graphs of several workloads become one text", "[import]") {
   const WorkloadText small{"small", {{"R", 3}, {"C", 8}, {"unused", 1}}, {}};
   const WorkloadText large{"large", {{"R", 5}, {"C", 9}, {"unused", 2}}, {}};

@@ -2,7 +2,8 @@
 
   python -m warpsmith_torch.dump FILE...          (or a list of files on standard input)
 
-No data is made: inputs and large models are fake tensors. A line has either "error" or
+No data is made: inputs and large models are fake tensors. The first line is empty and says that PyTorch is
+there. A line has either "error" or
 
   path, source, torch           the file, its text, the PyTorch version
   placeholders                  [{name, kind: input | scalar | param | buffer | constant, state: state-dict
@@ -25,6 +26,7 @@ import os
 import signal
 import sys
 import warnings
+from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -130,6 +132,24 @@ def beside_buffers(model):
     return found
 
 
+def converted(module, function, recurse=True):
+    """What nn.Module._apply does, half() and to() with it, of fake tensors: PyTorch exchanges their contents,
+    and refuses to, since its fake mode keeps references to them."""
+    done = {}
+    for part in module.modules() if recurse else [module]:
+        for table in (part._parameters, part._buffers):
+            for name, tensor in table.items():
+                if tensor is None:
+                    continue
+                if id(tensor) not in done:  # a shared one stays shared
+                    made = function(tensor)
+                    if isinstance(tensor, torch.nn.Parameter):
+                        made = torch.nn.Parameter(made, tensor.requires_grad)
+                    done[id(tensor)] = tensor, made
+                table[name] = done[id(tensor)][1]
+    return module
+
+
 def watch_state(model):
     """Has forward raise if it changes what is no buffer: export would take the first call for them all,
     and put everything back."""
@@ -162,6 +182,22 @@ def lying(tensor):
     return {"shape": list(copy.shape), "strides": list(copy.stride())}
 
 
+def has_gradients(program):
+    """Whether forward switches gradients on."""
+    return any(node.target is torch.ops.higher_order.wrap_with_set_grad_enabled for node in program.graph.nodes)
+
+
+def export(model, inputs):
+    """The exported program of a forward that may take gradients of what it computes.
+
+    What export writes down by itself lies above autograd: what a backward pass keeps from the forward pass
+    would become constants. So those are written down again from below it."""
+    program = torch.export.export(model, tuple(inputs), strict=False)
+    if has_gradients(program):
+        program = torch.export._trace._export(model, tuple(inputs), strict=False, pre_dispatch=False)
+    return program
+
+
 def trace(module, decompose, dims):
     """(exported program, inputs, {id of input: distribution}, model, tensors that forward gives)"""
     watch = distributions.Watch()
@@ -170,11 +206,11 @@ def trace(module, decompose, dims):
         with watch:
             inputs = list(module.get_inputs(**dims))
         drawn = [watch.of(x) if isinstance(x, torch.Tensor) else None for x in inputs]
-        model = modules.make_model(module, dims)
-        hook = watch_state(model)
-        with torch.no_grad():
+        with torch.no_grad(), mock.patch.object(torch.nn.Module, "_apply", converted):
+            model = modules.make_model(module, dims)
+            hook = watch_state(model)
             given = given_by(module, dims)
-            program = torch.export.export(model, tuple(inputs), strict=False)
+            program = export(model, inputs)
             hook.remove()
             if decompose:
                 program = program.run_decompositions()
@@ -279,6 +315,8 @@ def main():
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     paths = sys.argv[1:] or [line.strip() for line in sys.stdin if line.strip()]
+    out.write("\n")
+    out.flush()
     for path in paths:
         out.write(json.dumps(dump_or_error(path)) + "\n")
         out.flush()
