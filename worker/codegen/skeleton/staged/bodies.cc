@@ -59,6 +59,25 @@ std::vector<std::string> StagedGlue::Deviate(const std::string& acc,
   return lines;
 }
 
+// What `targets` take of an element: streams and row values by their names, other loads by vectors
+// where they are contiguous.
+void StagedGlue::ReadElement(Emitter& emitter, const std::vector<ValuePtr>& targets) {
+  for (const auto& [load, element] : streams_) emitter.Bind(load, element);
+  BindRowValues(emitter, targets);
+  emitter.Expect(targets);
+  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
+    return aligned_(load->index) &&
+           (load->variables & ~(ElementVariables() | BitOf(kernel_.frame.lane))) == 0;
+  });
+}
+
+// Where the element that an indexed reduction takes is.
+std::string StagedGlue::PositionOf(Emitter& emitter, const Kernel::Reduce& reduce,
+                                   const Reduction& reduction) const {
+  return StrCat("static_cast<", FieldsOf(reduction)[1].type, ">(",
+                emitter.Use(kernel_.values->AsIndex(reduce.position)), ")");
+}
+
 std::string StagedGlue::AccumulateBody(int stage, bool joined) {
   const std::string reduce = ReduceBody(stage, joined);
   if (stage > 0 || !WritesAtOnce()) return reduce;
@@ -72,13 +91,7 @@ std::string StagedGlue::ReduceBody(int stage, bool joined) {
   ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
   const std::vector<ValuePtr> targets = StageValues(stage);
-  for (const auto& [load, element] : streams_) emitter.Bind(load, element);
-  BindRowValues(emitter, targets);
-  emitter.Expect(targets);
-  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
-    return aligned_(load->index) &&
-           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
-  });
+  ReadElement(emitter, targets);
   const std::vector<StageReduce>& reduces = stages_[stage];
   if (columns() || frame.width == 1) {
     OpenLanes(emitter, frame);
@@ -89,8 +102,7 @@ std::string StagedGlue::ReduceBody(int stage, bool joined) {
                                                               : emitter.Use(s.reduce->value);
       std::vector<std::string> positions;
       if (indexed) {
-        positions.push_back(StrCat("static_cast<", FieldsOf(s.reduction)[1].type, ">(",
-                                   emitter.Use(kernel_.values->AsIndex(s.reduce->position)), ")"));
+        positions.push_back(PositionOf(emitter, *s.reduce, s.reduction));
       }
       const bool deviates = joined && SquaresOf(stage, s) != nullptr;
       for (const std::string& line : deviates ? Deviate(acc, {emitter.Name(s.reduce->value)})
@@ -187,19 +199,12 @@ std::string StagedGlue::ScanElementsBody() {
   const Kernel::Reduce& scan = kernel_.reduces[0];
   std::vector<ValuePtr> targets = {scan.value};
   if (IsIndexed(*scan_)) targets.push_back(scan.position);
-  for (const auto& [load, element] : streams_) emitter.Bind(load, element);
-  BindRowValues(emitter, targets);
-  emitter.Expect(targets);
-  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
-    return aligned_(load->index) &&
-           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
-  });
+  ReadElement(emitter, targets);
   OpenLanes(emitter, frame);
   const std::string element = StrCat("element", Lane(true), ".");
   emitter.Line(StrCat(element, "v = ", emitter.Use(scan.value), ";"));
   if (IsIndexed(*scan_)) {
-    emitter.Line(StrCat(element, "i = static_cast<", FieldsOf(*scan_)[1].type, ">(",
-                        emitter.Use(kernel_.values->AsIndex(scan.position)), ");"));
+    emitter.Line(StrCat(element, "i = ", PositionOf(emitter, scan, *scan_), ";"));
   }
   CloseLanes(emitter, frame);
   return WithLocals(emitter.Finish(), element_.index_type);
@@ -217,21 +222,13 @@ std::string StagedGlue::StoreBody() {
     targets.push_back(root.value);
   }
   if (roots.empty()) return "";
-  for (const auto& [load, element] : streams_) emitter.Bind(load, element);
   if (context_.style.rows_share) {
     const std::vector<ValuePtr> common = CommonLoads();
-    for (size_t i = 0; i < common.size(); ++i) {
-      if (emitter.IsBound(common[i])) continue;
+    for (size_t i = 0; i < common.size(); ++i)
       emitter.Bind(common[i],
                    ToRegister(common[i]->type, StrCat("common.w", i, "[", LaneName(frame), "]")));
-    }
   }
-  BindRowValues(emitter, targets);
-  emitter.Expect(targets);
-  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
-    return aligned_(load->index) &&
-           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
-  });
+  ReadElement(emitter, targets);
   StoreRoots(emitter, element_, context_, kernel_, roots, aligned_);
   return WithLocals(emitter.Finish(), element_.index_type);
 }
@@ -250,20 +247,13 @@ std::string StagedGlue::TotalBody() {
   ForgetPosition(emitter);
   const Frame& frame = kernel_.frame;
   const std::vector<ValuePtr> targets = TotalValues();
-  for (const auto& [load, element] : streams_) emitter.Bind(load, element);
-  BindRowValues(emitter, targets);
-  emitter.Expect(targets);
-  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
-    return aligned_(load->index) &&
-           (load->variables & ~(ElementVariables() | BitOf(frame.lane))) == 0;
-  });
+  ReadElement(emitter, targets);
   OpenLanes(emitter, frame);
   for (const StageReduce& s : totals_) {
     std::vector<std::string> positions;
     const std::string value = emitter.Name(s.reduce->value);
     if (IsIndexed(s.reduction)) {
-      positions.push_back(StrCat("static_cast<", FieldsOf(s.reduction)[1].type, ">(",
-                                 emitter.Use(kernel_.values->AsIndex(s.reduce->position)), ")"));
+      positions.push_back(PositionOf(emitter, *s.reduce, s.reduction));
     }
     const std::string acc = StrCat("totals[", LaneName(frame), "].", s.prefix);
     for (const std::string& line : Accumulate(s.reduction, acc, {value}, positions))

@@ -130,6 +130,9 @@ class StagedGlue {
   bool RowFitsInt() const;
   const RowMembers::Member& MemberOf(ValuePtr value);
   void BindRowValues(Emitter& emitter, const std::vector<ValuePtr>& targets);
+  void ReadElement(Emitter& emitter, const std::vector<ValuePtr>& targets);
+  std::string PositionOf(Emitter& emitter, const Kernel::Reduce& reduce,
+                         const Reduction& reduction) const;
   void BindResults(Emitter& emitter) const;
   // Row variables as locals, where the text uses them.
   std::string WithLocals(const std::string& body, const std::string& type) const;
