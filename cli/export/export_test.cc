@@ -1,25 +1,17 @@
 // Structure of exported files; what Python makes of them (with WARPSMITH_PYTHON, as scripts/test.sh
-// sets it); and, where there is an nvcc, that they compile.
-#include "cli/export/export.h"
-
-#include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+// sets it); and, where there is an nvcc, that they compile. Solutions of several tasks:
+// gather_test.cc.
 #include <limits>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "cli/export/cubins.h"
 #include "cli/export/cuda_source.h"
 #include "cli/export/python_module.h"
+#include "cli/export/testing.h"
 #include "common/problem/problem.h"
-#include "worker/codegen/codegen.h"
 
 namespace warpsmith::exporter {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr char kModule[] = R"PY("""Not wanted: try: this, except that, pass."""
 import torch
@@ -166,76 +158,11 @@ WS_EXPORT(launch)
   return solution;
 }
 
-// What a format gives for one solution: its path, or why there is none.
-template <class Format>
-absl::StatusOr<std::string> Exported(Format format, const v1::Problem& problem,
-                                     const std::vector<Part>& parts, OutFolder& out) {
-  auto kernels = Gather(problem, parts);
-  if (!kernels.ok()) return kernels.status();
-  return format(*kernels, out);
-}
-
-std::string Read(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// As a worker that was given that workload alone makes it.
-Part PartOf(const v1::Problem& problem, int workload, bool op_by_op) {
-  codegen::Target target;
-  target.arch = "sm_90a";
-  const auto graph = problem::GraphOf(problem, problem.workloads(workload));
-  REQUIRE(graph.ok());
-  const std::string& name = problem.workloads(workload).name();
-  Part part{{}, {"cubin of " + name}};
-  part.solution.set_arch(target.arch);
-  part.solution.set_problem_digest(problem::Digest(*problem::WithWorkloads(problem, {name})));
-  *part.solution.mutable_schedule() =
-      op_by_op ? codegen::OpByOpSchedule(*graph, target) : codegen::DefaultSchedule(*graph, target);
-  auto plan = codegen::Lower(*graph, part.solution.schedule(), target);
-  INFO(plan.status().ToString());
-  REQUIRE(plan.ok());
-  plan->set_workload(name);
-  *part.solution.add_plans() = *plan;
-  return part;
-}
-
-// A folder of its own for each test case.
-struct Folder {
-  explicit Folder(const std::string& name)
-      : path((fs::temp_directory_path() / ("warpsmith_export_" + name)).string()) {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  const std::string path;
-};
-
 std::string Nvcc() {
   for (const char* path : {"/usr/local/cuda/bin/nvcc", "/usr/bin/nvcc"}) {
     if (fs::exists(path)) return path;
   }
   return "";
-}
-
-// Runs check_export.py, where there is a Python with PyTorch.
-void TryInPython(const Folder& folder, const std::string& source, const std::string& exported) {
-  const char* python = std::getenv("WARPSMITH_PYTHON");
-  if (python == nullptr) {
-    WARN("WARPSMITH_PYTHON is not set: the exported module was not tried in Python");
-    return;
-  }
-  const std::string reference = folder.path + "/reference.py";
-  std::ofstream(reference) << source;
-  const std::string command = std::string(python) + " " + WARPSMITH_SOURCE_DIR +
-                              "/cli/export/check_export.py " + reference + " " + exported;
-  CHECK(std::system(command.c_str()) == 0);
 }
 
 TEST_CASE("a module is taken apart", "[export]") {
@@ -566,77 +493,6 @@ def get_init_inputs():
   CHECK(Has(refused(), "workloads 'of 8' and 'of 32' have the same shapes"));
 }
 
-// Softmax over rows, for three shapes: a task each.
-v1::Problem SoftmaxProblem() {
-  v1::Problem problem;
-  problem.set_name("23_Softmax");
-  for (const char* line :
-       {"input x: f32[R, C] ~ normal", "param w: f32[C] ~ normal",
-        "m: f32[r: R] = max[c: C](x[r, c])", "e: f32[r: R, c: C] = exp(x[r, c] - m[r])",
-        "s: f32[r: R] = sum[c: C](e[r, c])", "y: f32[r: R, c: C] = e[r, c] / s[r] * w[c]",
-        "output y", "output s"}) {
-    problem.add_graph(line);
-  }
-  for (const auto& [name, rows, columns] :
-       {std::tuple("narrow", 64, 16), {"wide", 2, 16}, {"never", 5, 16}}) {
-    v1::Workload& workload = *problem.add_workloads();
-    workload.set_name(name);
-    (*workload.mutable_dims())["R"] = rows;
-    (*workload.mutable_dims())["C"] = columns;
-  }
-  problem.mutable_torch()->set_path("level1/23_Softmax.py");
-  problem.mutable_torch()->set_source(R"PY(import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.w = torch.nn.Parameter(torch.randn(16))
-
-    def forward(self, x):
-        e = (x - x.max(1, keepdim=True).values).exp()
-        s = e.sum(1)
-        return e / s[:, None] * self.w, s
-
-
-def get_inputs():
-    return [torch.rand(2, 16)]
-
-
-def get_init_inputs():
-    return []
-)PY");
-  return problem;
-}
-
-TEST_CASE("solutions of several tasks, each with its own schedule, become one file", "[export]") {
-  const v1::Problem problem = SoftmaxProblem();
-  REQUIRE(problem::Validate(problem).message() == "");
-  // In another order than the problem's; nothing was found for the third.
-  const std::vector<Part> parts = {PartOf(problem, 1, true), PartOf(problem, 0, false)};
-  REQUIRE(parts[0].solution.plans(0).steps_size() > parts[1].solution.plans(0).steps_size());
-  const auto kernels = Gather(problem, parts);
-  REQUIRE(kernels.status().message() == "");
-  REQUIRE(kernels->workloads.size() == 2);
-  CHECK(kernels->workloads[0].workload.name() == "narrow");
-  CHECK(kernels->workloads[0].cubin == "cubin of narrow");
-  CHECK(kernels->workloads[1].workload.name() == "wide");
-  CHECK(kernels->workloads[1].cubin == "cubin of wide");
-  CHECK(kernels->missing == std::vector<std::string>{"never"});
-
-  const Folder folder("gathered");
-  OutFolder out{folder.path, {}};
-  const auto path = ExportKernelBench(*kernels, out);
-  REQUIRE(path.status().message() == "");
-  const std::string text = Read(*path);
-  CHECK(Has(text,
-            "  narrow: x f32[64, 16]\n  wide: x f32[2, 16]\n\nThere is no kernel for: never\n"));
-  TryInPython(folder, problem.torch().source(), *path);
-  OutFolder plain{folder.path, {}};
-  REQUIRE(ExportPlain(*kernels, plain).ok());
-  CHECK(plain.written == std::set<std::string>{"k_23_Softmax_narrow.cu", "k_23_Softmax_wide.cu"});
-}
-
 TEST_CASE("what was stored without binaries is compiled, sines beside assembly too", "[export]") {
   v1::Solution solution;
   solution.set_arch("sm_90a");
@@ -654,34 +510,6 @@ TEST_CASE("what was stored without binaries is compiled, sines beside assembly t
   REQUIRE(cubins.status().message() == "");
   REQUIRE(cubins->size() == 2);
   for (const std::string& cubin : *cubins) CHECK(Has(cubin, "ELF"));
-}
-
-TEST_CASE("solutions that do not belong together say why", "[export]") {
-  const v1::Problem problem = SoftmaxProblem();
-  const Part narrow = PartOf(problem, 0, false);
-  const auto refused = [&](std::vector<Part> parts) {
-    return std::string(Gather(problem, parts).status().message());
-  };
-  CHECK(refused({narrow}).empty());
-  CHECK(Has(refused({}), "no plan"));
-  CHECK(Has(refused({narrow, narrow}), "two plans for workload 'narrow'"));
-  Part other = PartOf(problem, 1, false);
-  other.solution.set_arch("sm_100a");
-  CHECK(Has(refused({narrow, other}), "for 'sm_90a' and for 'sm_100a'"));
-  other = narrow;
-  other.solution.mutable_plans(0)->set_workload("wide");  // its digest says narrow
-  CHECK(Has(refused({other}), "another version"));
-  other.solution.clear_problem_digest();
-  CHECK(refused({other}).empty());
-  other.solution.mutable_plans(0)->set_workload("of no such name");
-  CHECK(Has(refused({other}), "another version"));
-  // One solution for all, as runs stored before have it: the digest is the problem's.
-  Part whole = narrow;
-  for (const int workload : {1, 2}) {
-    *whole.solution.add_plans() = PartOf(problem, workload, false).solution.plans(0);
-  }
-  whole.solution.set_problem_digest(problem::Digest(problem));
-  CHECK(Gather(problem, {whole})->missing.empty());
 }
 
 TEST_CASE("two problems never share a file", "[export]") {
