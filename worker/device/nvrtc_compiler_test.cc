@@ -83,6 +83,27 @@ TEST_CASE("the kernels that measure a card's rates compile and keep what they lo
   }
 }
 
+TEST_CASE("what far arguments of sines take stands once in a kernel") {
+  Compiler* const compiler = CompilerFor("sm_90a");
+  if (compiler == nullptr) return;
+  const auto bytes_of = [&](int sines) {
+    std::string y = "0.0f";
+    for (int i = 0; i < sines; ++i)
+      absl::StrAppend(&y, i % 2 == 0 ? " + ws::sin(" : " + ws::cos(", "x[", i, "])");
+    const auto binary = compiler->Compile(
+        absl::StrCat("#include <warpsmith/base.cuh>\nextern \"C\" __global__ void f(const float* x, "
+                     "float* y) { *y = ",
+                     y, "; }\n"),
+        kLimit);
+    INFO(binary.status());
+    REQUIRE(binary.ok());
+    return static_cast<int>(binary->bytes.size());
+  };
+  const int each = (bytes_of(18) - bytes_of(2)) / 16;
+  INFO(each << " bytes a sine, of instructions of 16");
+  CHECK(each < 50 * 16);  // 140 instructions where each has all
+}
+
 TEST_CASE("what NVRTC refuses says why") {
   Compiler* const compiler = CompilerFor("sm_90a");
   if (compiler == nullptr) return;

@@ -390,8 +390,6 @@ WS_MATH1(log2, ::log2f, ::log2)
 WS_MATH1(log1p, ::log1pf, ::log1p)
 WS_MATH1(tanh, ::tanhf, ::tanh)
 WS_MATH1(erf, ::erff, ::erf)
-WS_MATH1(sin, ::sinf, ::sin)
-WS_MATH1(cos, ::cosf, ::cos)
 WS_MATH1(sqrt, ::sqrtf, ::sqrt)
 WS_MATH1(floor, ::floorf, ::floor)
 WS_MATH1(ceil, ::ceilf, ::ceil)
@@ -399,6 +397,34 @@ WS_MATH1(round, ::rintf, ::rint)
 WS_MATH1(trunc, ::truncf, ::trunc)
 WS_MATH1(abs, ::fabsf, ::fabs)
 #undef WS_MATH1
+
+// Sines of arguments beyond kFar take hundreds of instructions, a table and a stack. Those stand once in a kernel behind
+// a call; below, which is where the library draws the line too, a sine is straight code, so that equal ones are one.
+#ifndef WS_HOST
+constexpr float kFar = 105615.0f;
+inline __device__ __noinline__ float sin_far(float x) { return ::sinf(x); }
+inline __device__ __noinline__ float cos_far(float x) { return ::cosf(x); }
+WS_DEVICE float near(float x) {   // what is far is 0
+  const float y = ::fabsf(x) >= kFar ? 0.0f : x;
+  __builtin_assume(!(::fabsf(y) >= kFar));
+  return y;
+}
+WS_DEVICE float sin(float x) {
+  float y = ::sinf(near(x));
+  if (::fabsf(x) >= kFar) y = sin_far(x);
+  return y;
+}
+WS_DEVICE float cos(float x) {
+  float y = ::cosf(near(x));
+  if (::fabsf(x) >= kFar) y = cos_far(x);
+  return y;
+}
+#else
+inline float sin(float x) { return ::sinf(x); }
+inline float cos(float x) { return ::cosf(x); }
+#endif
+WS_DEVICE double sin(double x) { return ::sin(x); }
+WS_DEVICE double cos(double x) { return ::cos(x); }
 WS_DEVICE int abs(int x) { return x < 0 ? static_cast<int>(0u - static_cast<unsigned>(x)) : x; }   // wraps
 WS_DEVICE long long abs(long long x) { return x < 0 ? static_cast<long long>(0ull - static_cast<unsigned long long>(x)) : x; }
 #ifndef WS_HOST
