@@ -293,6 +293,12 @@ WS_DEVICE float to_float(f16 x) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(x.bits));
   return f;
 }
+// One instruction for either half of a word; a shift of the upper half takes two.
+WS_DEVICE float to_float(bf16 x) {
+  float f;
+  asm("mov.b32 %0, {%1, %2};" : "=f"(f) : "h"(static_cast<unsigned short>(0)), "h"(x.bits));
+  return f;
+}
 #else
 inline unsigned float_bits(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
 inline float bits_float(unsigned x) { float f; memcpy(&f, &x, 4); return f; }
@@ -305,8 +311,8 @@ inline float to_float(f16 x) {
   }
   return bits_float(sign | ((exponent + 112) << 23) | (mantissa << 13));
 }
+inline float to_float(bf16 x) { return bits_float(unsigned(x.bits) << 16); }
 #endif
-WS_DEVICE float to_float(bf16 x) { return bits_float(unsigned(x.bits) << 16); }
 
 template <class T> WS_DEVICE T from_float(float x);
 template <> WS_DEVICE f16 from_float<f16>(float x) {
@@ -444,19 +450,17 @@ template <class T> WS_DEVICE bool is_nan(T x) { return x != x; }
 // below 2^-126; quotients of divisors above 2^-124.
 #ifndef WS_HOST
 WS_DEVICE float fast_reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
-WS_DEVICE float fast_exp(float x) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * 1.4426950408889634f));
-  return r;
-}
+WS_DEVICE float fast_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+WS_DEVICE float fast_exp(float x) { return fast_exp2(x * 1.4426950408889634f); }
 #else
 inline float fast_reciprocal(float x) { return 1.0f / x; }
+inline float fast_exp2(float x) { return ::exp2f(x); }
 inline float fast_exp(float x) { return ::expf(x); }
 #endif
 // A quarter of both, so that no reciprocal is too small for a normal number.
 WS_DEVICE float fast_div(float a, float b) { return a * 0.25f * fast_reciprocal(b * 0.25f); }
 WS_DEVICE float fast_tanh(float x) {   // 1 - 2 / (1 + e^2x) has the absolute error of an ulp of 1
-  const float far = 1.0f - 2.0f * fast_reciprocal(1.0f + fast_exp(2.0f * x));
+  const float far = ::fmaf(-2.0f, fast_reciprocal(1.0f + fast_exp2(x * 2.8853900817779268f)), 1.0f);
   const float near = x * (1.0f - x * x * (1.0f / 3.0f));
   return abs(x) < 0.04f ? near : far;
 }
