@@ -276,15 +276,30 @@ class Fusion {
     return false;
   }
 
+  // Which groups come after which, by way of others too: outputs of one group that have nothing to
+  // do with each other still come together.
+  void FindAfter() {
+    const size_t n = parts_.size();
+    after_.assign(n, std::vector<bool>(n));
+    for (size_t p = 0; p < n; ++p) {
+      const std::set<int> own(parts_[p].roots.begin(), parts_[p].roots.end());
+      for (size_t q = 0; q < n; ++q) after_[p][q] = p != q && Reaches(own, parts_[q]);
+    }
+    for (size_t by = 0; by < n; ++by) {
+      for (size_t p = 0; p < n; ++p) {
+        if (!after_[p][by]) continue;
+        for (size_t q = 0; q < n; ++q) {
+          if (after_[by][q]) after_[p][q] = true;
+        }
+      }
+    }
+  }
+
   // No third group lies between the two.
-  bool Convex(const Part& a, const Part& b) {
-    std::set<int> both(a.roots.begin(), a.roots.end());
-    both.insert(b.roots.begin(), b.roots.end());
-    for (const Part& part : parts_) {
-      if (&part == &a || &part == &b) continue;
-      const std::set<int> own(part.roots.begin(), part.roots.end());
-      const bool after = Reaches(both, part);
-      if (after && (Reaches(own, a) || Reaches(own, b))) return false;
+  bool Convex(size_t a, size_t b) const {
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      if (p == a || p == b) continue;
+      if ((after_[a][p] || after_[b][p]) && (after_[p][a] || after_[p][b])) return false;
     }
     return true;
   }
@@ -303,9 +318,11 @@ class Fusion {
     double best = 0;
     size_t best_a = 0, best_b = 0;
     Roots best_roots;
+    FindAfter();
     for (size_t a = 0; a < parts_.size(); ++a) {
       for (size_t b = a + 1; b < parts_.size(); ++b) {
-        const double saved = Saving(parts_[a], parts_[b]);
+        const double saved =
+            Related(parts_[a], parts_[b]) && Convex(a, b) ? Saving(parts_[a], parts_[b]) : 0;
         if (saved <= best) continue;
         best = saved;
         best_a = a;
@@ -328,13 +345,14 @@ class Fusion {
     return true;
   }
 
+  // Of merging two groups that nothing lies between.
   double Saving(const Part& a, const Part& b) {
     const Roots merged = Union(a, b);
     const std::vector<Roots> key = {a.roots, b.roots, merged, Roots(a.reads.begin(), a.reads.end()),
                                     Roots(b.reads.begin(), b.reads.end())};
     auto known = savings_.find(key);
     if (known != savings_.end()) return known->second;
-    if (trials_ >= kMaxTrials || !Related(a, b) || !Convex(a, b)) return 0;
+    if (trials_ >= kMaxTrials) return 0;
     ++trials_;
     // Roots that vanish are in no memory.
     const std::set<int> before = stored_;
@@ -384,6 +402,7 @@ class Fusion {
   std::set<int> heavy_;                       // maps with exponentials and the like
   std::vector<std::vector<bool>> ancestors_;  // of each tensor
   std::vector<Part> parts_;
+  std::vector<std::vector<bool>> after_;          // [p][q]: parts_[q] comes after parts_[p]
   std::map<std::vector<Roots>, double> savings_;  // of a pair: both, their union, what they read
   int trials_ = 0;
   SkeletonCase skeleton_ = v1::Group::SKELETON_NOT_SET;  // of what was estimated last

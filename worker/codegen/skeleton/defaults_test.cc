@@ -229,5 +229,36 @@ TEST_CASE("a refusal names knobs that there are", "[codegen]") {
   CHECK(!absl::StrContains(plan.status().message(), "shared_vectors"));
 }
 
+// Merging var.squares with layer_norm.sum and var.sum with layer_norm were worth something by
+// themselves; after either of them the other makes two groups that need each other.
+TEST_CASE("no two groups of a first schedule need each other", "[codegen]") {
+  const graph::Graph graph =
+      graph::Parse({"input x: f32[19, 509] ~ normal", "add: f32[i: 19, j: 509] = x[i, j] + 1000",
+                    "var.sum: f32[i: 19, j: 1] = sum[r: 509](add[i, r])",
+                    "var.mean: f32[i: 19, j: 1] = var.sum[i, 0] / 509",
+                    "var.squares: f32[i: 19] = sum[r: 509]((add[i, r] - var.mean[i, 0]) * "
+                    "(add[i, r] - var.mean[i, 0]))",
+                    "var: f32[i: 19] = var.squares[i] / 508",
+                    "norm.sum: f32[i: 19] = sum[r: 509](add[i, r])",
+                    "norm.mean: f32[i: 19] = norm.sum[i] / 509",
+                    "norm.squares: f32[i: 19] = sum[r: 509]((add[i, r] - norm.mean[i]) * (add[i, "
+                    "r] - norm.mean[i]))",
+                    "norm.rstd: f32[i: 19] = rsqrt(norm.squares[i] / 509 + 1e-05)",
+                    "norm: f32[i: 19, j: 509] = (add[i, j] - norm.mean[i]) * norm.rstd[i]",
+                    "mean.sum: f32 = sum[r: 19, s: 509](add[r, s])",
+                    "mean: f32 = mean.sum[] / 9671", "output var, norm, mean"},
+                   {})
+          .value();
+  for (const Target& target : Targets()) {
+    for (const v1::Schedule& schedule :
+         {FirstSchedule(graph, target), DefaultSchedule(graph, target)}) {
+      INFO(schedule.DebugString());
+      auto rewritten = Rewrite(graph, schedule.rewrites());
+      REQUIRE(rewritten.ok());
+      CHECK(Lower(*rewritten, schedule, target).status().message() == "");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace warpsmith::codegen
