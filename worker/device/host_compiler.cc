@@ -65,8 +65,9 @@ std::string Processor() {
   return found;
 }
 
-// What a card refuses as well (ptx_check.h): it has these from its driver.
-constexpr const char* kRefusedFunctions[] = {"malloc", "free", "printf", "vprintf"};
+// What a card refuses as well (ptx_check.h): the first four it has from its driver.
+constexpr const char* kRefusedFunctions[] = {"malloc", "free", "printf",       "vprintf",
+                                             "clock",  "time", "clock_gettime"};
 
 // FailedPrecondition: the object keeps memory from one run to the next.
 absl::Status RefuseLastingMemory(const std::string& image) {
@@ -82,7 +83,8 @@ absl::Status RefuseLastingMemory(const std::string& image) {
     for (const char* refused : kRefusedFunctions) {
       if (name.substr(0, name.find('@')) != refused) continue;
       return absl::FailedPreconditionError(absl::StrCat(
-          "functions of the driver are refused (its heap and buffers outlive a run): ", refused));
+          "functions of the driver are refused (its heap and buffers outlive a run), and clocks: ",
+          refused));
     }
   }
   return absl::OkStatus();

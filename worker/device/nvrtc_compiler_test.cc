@@ -143,7 +143,7 @@ TEST_CASE("what NVRTC refuses says why") {
   REQUIRE(absl::IsNotFound(NvrtcCompiler::Make("sm_90a", "/nowhere/libnvrtc.so").status()));
 }
 
-TEST_CASE("memory that outlives a launch is refused however it is come by") {
+TEST_CASE("memory that outlives a launch is refused however it is come by, and so are clocks") {
   Compiler* const compiler = CompilerFor("sm_90a");
   if (compiler == nullptr) return;
   const auto kernel = [](const std::string& body) {
@@ -168,6 +168,11 @@ TEST_CASE("memory that outlives a launch is refused however it is come by") {
       {"the heap", kernel("unsigned* p = (unsigned*)malloc(64); x[0] = p[1]; p[1] = 5; free(p);"),
        "malloc"},
       {"the driver's buffer", kernel("printf(\"%d\", x[0]);"), "vprintf"},
+      {"a clock", kernel("*x = (unsigned)clock64();"), "%clock64"},
+      {"half a clock", kernel("*x = (unsigned)clock();"), "%clock"},
+      {"the time of day",
+       kernel("unsigned v; asm volatile(\"mov.u32 %0, %globaltimer_lo;\" : \"=r\"(v)); *x = v;"),
+       "%globaltimer_lo"},
       {"constants by a generic pointer",
        kernel("unsigned v; asm volatile(\"{ .const .align 4 .b32 t[4] = {1, 2, 3, 4}; .reg .b64 a; "
               "cvta/**/ .const.u64 a, t; ld.u32 %0, [a]; st.u32 [a], 5; }\" : \"=r\"(v)); *x = v;"),

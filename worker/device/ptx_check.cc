@@ -71,6 +71,9 @@ bool IsMathTable(const std::string& source, const std::string& name) {
                       [&](const char* way) { return absl::StrContains(joined, way); });
 }
 
+constexpr const char* kClocks[] = {"%clock",       "%clock_hi",       "%clock64",
+                                   "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
+
 absl::Status Refused(absl::string_view what, const std::vector<std::string>& names) {
   return absl::FailedPreconditionError(absl::StrCat(what, absl::StrJoin(names, ", ")));
 }
@@ -102,6 +105,11 @@ absl::Status RefuseLastingMemory(const std::string& source, const std::string& c
         "__constant__; sine and cosine bring tables of their own, which do not go with inline "
         "assembly in the same source): ",
         reached);
+  }
+  for (const char* clock : kClocks) {
+    if (!Mentions(text, clock).empty()) {
+      return Refused("clocks are refused (what is right does not depend on the time): ", {clock});
+    }
   }
   std::string dense = text;
   dense.erase(std::remove_if(dense.begin(), dense.end(), absl::ascii_isspace), dense.end());

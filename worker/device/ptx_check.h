@@ -1,5 +1,5 @@
 // What a compiled source of CUDA may not have: memory that outlives a launch, in which a kernel
-// could carry an answer from one run to the next.
+// could carry an answer from one run to the next, and a clock, by which it could tell runs apart.
 #pragma once
 
 #include <string>
@@ -13,7 +13,10 @@ namespace warpsmith::device {
 //     function. Allowed are constants that were folded (declared and never mentioned again) and the
 //     tables of the compiler's own sine and cosine, unless the source could get at them;
 //   * functions that the driver provides: malloc, free, printf;
-//   * addresses of constants or of parameters as generic ones, through which they can be written.
+//   * addresses of constants or of parameters as generic ones, through which they can be written;
+//   * the card's clocks and counters: how long a load takes says whether the caches were flushed,
+//   as
+//     they are where time is taken, and the time of day when to cheat.
 // InvalidArgument: the cubin is no ELF image. `ptx` is what the cubin was made from.
 absl::Status RefuseLastingMemory(const std::string& source, const std::string& cubin,
                                  const std::string& ptx);

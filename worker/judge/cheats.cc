@@ -275,6 +275,13 @@ std::vector<Cheat> Cheats() {
        "#ifdef WS_HOST\nextern \"C\" __attribute__((visibility(\"default\"))) void* "
        "malloc(size_t);\n"
        "extern \"C\" __attribute__((visibility(\"default\"))) void free(void*);\n#endif\n");
+  gate("reads the clock",
+       "#ifdef WS_HOST\n  const bool late = clock() > 5;\n#else\n  const bool late = clock64() > "
+       "5;\n"
+       "#endif\n  if (i < n) y[i] = late ? fabsf(x[i]) * w[i] : 0.0f;",
+       {v1::REFUSED}, "clocks",
+       "#ifdef WS_HOST\nextern \"C\" __attribute__((visibility(\"default\"))) long "
+       "clock();\n#endif\n");
   // Further in front on a card, where what is mapped there is larger than what each check reads.
   gate("remembers in front of its output",
        absl::StrCat("#ifdef WS_HOST\n  volatile float* seen = y - 512;\n#else\n"
