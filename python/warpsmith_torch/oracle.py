@@ -42,7 +42,7 @@ import torch
 
 from warpsmith_torch import baselines, drawn, exact, handover, module as modules
 
-VARIATIONS = ("none", "times3", "times001", "negated", "dense", "wide", "new_weights")
+VARIATIONS = ("none", "times3", "times001", "negated", "dense", "wide", "new_weights", "ties")
 SCALES = {"times3": 3.0, "times001": 0.01, "negated": -1.0}
 FORWARD_SEED = 5
 # Of a card's memory: less than this free, and nothing is kept.
@@ -187,6 +187,9 @@ class Oracle:
         elif variation == "dense":
             torch.manual_seed(seed + 1)
             change = torch.randn_like
+        elif variation == "ties":
+            torch.manual_seed(seed + 1)
+            change = lambda x: torch.randn_like(x).round_().add_(0.5)
         elif variation == "wide":
             torch.manual_seed(seed + 1)
             change = lambda x: torch.randn_like(x).mul_(2).exp_().mul_(x)

@@ -50,17 +50,30 @@ std::vector<bool> RoundedFloats(const graph::Graph& graph) {
   return rounded;
 }
 
-double ErrorRatio(graph::DType type, double error, double reference) {
+namespace {
+
+double Ratio(double error, double reference, double floor) {
   if (std::isnan(reference)) return 0;
   if (std::isnan(error)) return std::numeric_limits<double>::infinity();
-  const double floor = oracle::ErrorFloor(type);
   return std::max(error, floor) / std::max(reference, floor);
 }
 
-std::string DescribeErrors(const std::string& output, double error, double reference) {
+}  // namespace
+
+double ErrorRatio(graph::DType type, double error, double reference) {
+  return Ratio(error, reference, oracle::ErrorFloor(type));
+}
+
+double RmsRatio(graph::DType type, double error, double reference) {
+  if (type != graph::DType::kF16 && type != graph::DType::kBF16) return 0;
+  return Ratio(error, reference, oracle::RmsFloor(type));
+}
+
+std::string DescribeErrors(const std::string& output, const std::string& which, double error,
+                           double reference) {
   return absl::StrFormat(
-      "output '%s': its largest error is %.2g of the answer's rms, that of what it replaces %.2g",
-      output, error, reference);
+      "output '%s': its %s error is %.2g of the answer's rms, that of what it replaces %.2g",
+      output, which, error, reference);
 }
 
 }  // namespace warpsmith::judge

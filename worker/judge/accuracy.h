@@ -19,6 +19,9 @@ inline constexpr double kWideRatio = 4;
 inline constexpr double kVariedError = 1e-3;
 inline constexpr double kVariedRatio = 3;
 
+// And so many steps of the type next to zero: of answers that underflow each rounding is much.
+inline constexpr double kVariedSteps = 4;
+
 // Element by element: |y - reference| <= absolute + relative * |reference|.
 struct Tolerance {
   double absolute = 0, relative = 0;
@@ -37,8 +40,12 @@ std::vector<bool> RoundedFloats(const graph::Graph& graph);
 // reference that cannot say (NaN: it overflows itself) allows anything: 0. Infinite for an error
 // that is NaN beside one that is not.
 double ErrorRatio(graph::DType type, double error, double reference);
+// The same of the errors' rms. Of types of 16 bits it says more than the largest error, which may
+// be that of one rounding; of others nothing, and is 0.
+double RmsRatio(graph::DType type, double error, double reference);
 
 // "output 'y': its largest error is 1.2e-06 of the answer's rms, that of what it replaces 5.1e-08".
-std::string DescribeErrors(const std::string& output, double error, double reference);
+std::string DescribeErrors(const std::string& output, const std::string& which, double error,
+                           double reference);
 
 }  // namespace warpsmith::judge

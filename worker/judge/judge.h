@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "warpsmith/v1/judge.pb.h"
@@ -67,6 +68,7 @@ struct Options {
   // Counters of a new incumbent's kernels are read while that took no more than this part of the
   // time since the problem was opened; those of the last one are read in any case.
   double counter_share = 0.1;
+  int64_t cheap_poison = int64_t{256} << 20;    // bytes that are poisoned for an incumbent, too
   int64_t least_workspace = int64_t{64} << 20;  // bytes that any candidate may take
   // Bytes of the device's memory that are left for what is not counted; by the device if not given.
   std::optional<int64_t> reserve;
@@ -99,6 +101,7 @@ class Judge {
     std::vector<double> run_seconds;   // wall time of its slowest guarded run, one a workload
     oracle::Errors errors;             // on ordinary data, the largest of all workloads and cases
     double ratio = 0, wide_ratio = 0;  // of errors to the reference's, ordinary and wide data
+    bool measured = true;              // on ordinary data
     v1::Profile profile;               // of one that is accepted
   };
   struct Samples {  // seconds, by workload
@@ -130,7 +133,7 @@ class Judge {
   absl::StatusOr<Finding> RunRace(Entry& entry, Race& race, int most, Samples* samples);
   absl::StatusOr<Finding> AddPair(Entry& entry, Race& race, Samples* samples);
   // Adds to the samples, at most as many as are wanted, of every workload; to `launched` what
-  // launching alone takes, by turns with them.
+  // launching alone takes, by turns with them. The incumbent's are on inputs that it has not seen.
   absl::StatusOr<Finding> TimeAlone(Entry& entry, int wanted, absl::Duration limit,
                                     std::vector<std::vector<double>>* samples,
                                     device::Launching how = device::Launching::kHidden,
@@ -142,6 +145,16 @@ class Judge {
   absl::StatusOr<Finding> TimeOnce(Entry& entry, size_t bench, int slot,
                                    std::vector<std::vector<double>>* samples,
                                    device::Launching how = device::Launching::kHidden);
+  absl::StatusOr<Finding> Replay(Entry& entry, size_t bench, int slot,
+                                 std::vector<std::vector<double>>* samples,
+                                 device::Launching how = device::Launching::kHidden);
+  absl::Status TimeIncumbent(size_t bench, int slot, std::vector<std::vector<double>>* samples);
+  absl::StatusOr<Finding> CheckTimed(Entry& entry, size_t bench, int slot);
+  // What the last timed replay left, on the case as it is.
+  absl::StatusOr<Finding> InspectTimed(Entry& entry, size_t bench, int slot);
+  absl::StatusOr<Finding> OnUnseen(size_t bench, int slot, int64_t parts,
+                                   absl::FunctionRef<absl::StatusOr<Finding>()> time);
+  uint32_t NextPoison();
   Finding Believe(const Entry& entry) const;
   // Where its time goes: kernel by kernel, with counters if they are affordable or wanted. It says
   // nothing of whether the entry is right: what goes wrong here is counters_missing, beside what
@@ -195,6 +208,7 @@ class Judge {
   int64_t evaluations_ = 0, since_redraw_ = 0, peak_bytes_ = 0;
   bool native_ = false;      // the oracle is; the op-by-op plan is the baseline then
   uint32_t poisons_ = 0;     // timed replays so far
+  uint32_t poison_ = 0;      // of the last one
   double draw_seconds_ = 0;  // of the slowest draw so far
   absl::Time opened_at_;
   double counter_seconds_ = 0;       // that counters took since then

@@ -12,17 +12,26 @@ namespace {
 
 constexpr oracle::Variation kVariations[] = {
     oracle::Variation::kTimes3, oracle::Variation::kTimes001, oracle::Variation::kNegated,
-    oracle::Variation::kDense,  oracle::Variation::kWide,     oracle::Variation::kNewWeights};
+    oracle::Variation::kDense,  oracle::Variation::kWide,     oracle::Variation::kNewWeights,
+    oracle::Variation::kTies};
 
-// Every replay on inputs that it has not seen took so many times what it took on those that it knew:
-// the candidate remembers. What else keeps the machine busy for the length of a round looks the
-// same, so that it has to be seen in as many rounds, each beside times of its own on known inputs.
+// Every replay on inputs that it has not seen took so many times what it took on those that it
+// knew: the candidate remembers. What else keeps the machine busy for the length of a round looks
+// the same, so that it has to be seen in as many rounds, each beside times of its own on known
+// inputs.
 constexpr double kRemembers = 1.5;
 constexpr int kRounds = 3;
 
 bool HasParams(const graph::Graph& graph) {
   return std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const graph::Tensor& t) {
     return t.role == graph::Role::kParam && graph::IsFloat(t.type);
+  });
+}
+
+// Where of equal values the place of one is the answer.
+bool HasIndexes(const graph::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+    return node.outputs.size() > 1 && graph::IsFloat(node.value->type);
   });
 }
 
@@ -50,11 +59,12 @@ absl::StatusOr<Finding> Judge::Confirm(Entry& entry, Race* race, Samples* sample
   return Believe(entry);
 }
 
-// Runs on one input have to agree.
+// Runs on one input have to agree, and so do replays that are timed.
 absl::StatusOr<Finding> Judge::Repeat(Entry& entry, size_t bench) {
   for (int i = 0; i < options_.repeats; ++i) {
     auto finding =
         CheckOne(entry, bench, 0, kPoisons[i % std::size(kPoisons)], Strictness::kElements);
+    if (finding.ok() && finding->ok()) finding = CheckTimed(entry, bench, 0);
     if (!finding.ok()) return finding;
     if (finding->verdict == v1::WRONG) {
       finding->verdict = v1::UNSTABLE;
@@ -72,6 +82,7 @@ absl::StatusOr<Finding> Judge::Vary(Entry& entry, size_t bench) {
     if (variation == oracle::Variation::kNewWeights && !HasParams(benches_[bench]->graph())) {
       continue;
     }
+    if (variation == oracle::Variation::kTies && !HasIndexes(benches_[bench]->graph())) continue;
     const auto slot = Draw(bench, cases_ - 1, variation);
     if (!slot.ok()) return slot.status();
     auto finding = CheckOne(entry, bench, *slot, kPoisons[0], Strictness::kVaried);
@@ -98,40 +109,26 @@ absl::StatusOr<Finding> Judge::Refresh(Entry& entry, size_t bench) {
 // One replay of each on inputs that neither has seen (`parts` 0: on the case as it is).
 absl::StatusOr<Finding> Judge::TimeUnseen(Entry& entry, size_t bench, int slot, int64_t parts,
                                           bool beside_incumbent, Samples* samples) {
-  Workbench& workbench = *benches_[bench];
-  auto time = [&]() -> absl::StatusOr<Finding> {
-    if (absl::Status s = parts > 0 ? workbench.Stir(slot, parts) : absl::OkStatus(); !s.ok()) {
-      return s;
-    }
+  const auto time = [&]() -> absl::StatusOr<Finding> {
     if (beside_incumbent) {
-      auto theirs = TimeOnce(*incumbent_, bench, slot, &samples->incumbent);
-      if (!theirs.ok()) return theirs;
-      if (!theirs->ok()) {
-        return absl::InternalError(absl::StrCat("the incumbent failed: ", theirs->reason));
-      }
+      if (absl::Status s = TimeIncumbent(bench, slot, &samples->incumbent); !s.ok()) return s;
     }
-    auto finding = TimeOnce(entry, bench, slot, &samples->candidate);
-    if (!finding.ok() || !finding->ok() || parts == 0) return finding;
-    if (absl::Status s = workbench.Stir(slot, parts); !s.ok()) return s;
-    return finding;
+    return TimeOnce(entry, bench, slot, &samples->candidate);
   };
-  auto finding = time();
-  // Whatever stopped it, the inputs may not be the case's any more.
-  if (parts > 0 && (!finding.ok() || !finding->ok())) workbench.Drop(slot);
-  return finding;
+  return parts > 0 ? OnUnseen(bench, slot, parts, time) : time();
 }
 
-// Timed once more, at other addresses and, but for the last time, on inputs that the candidate has
-// never seen: whatever it remembers, and wherever, is of no use to it. The last timed output is
-// checked, and the round has to say by itself what the race said. `unseen`: seconds of the quickest
-// replay on unseen inputs, one a workload.
+// Timed once more, at other addresses and, but for one time, on inputs that the candidate has never
+// seen: whatever it remembers, and wherever, is of no use to it. What that one time leaves is
+// checked, and nobody knows before which one it is; the round has to say by itself what the race
+// said. `unseen`: seconds of the quickest replay on unseen inputs, one a workload.
 absl::StatusOr<Finding> Judge::LastRound(Entry& entry, Race* race, Samples* samples,
                                          std::vector<double>* unseen) {
   std::vector<double> ratios;
   unseen->assign(benches_.size(), 0);
+  const int looked_at = static_cast<int>(NextSeed() % options_.final_pairs);
   if (absl::Status s = device_.Settle(kSettleLimit); !s.ok()) return s;
   for (int i = 0; i < options_.final_pairs; ++i) {
-    const bool last = i + 1 == options_.final_pairs;
     double log_ratio = 0;
     for (size_t b = 0; b < benches_.size(); ++b) {
       const int slot = i % cases_;
@@ -139,21 +136,17 @@ absl::StatusOr<Finding> Judge::LastRound(Entry& entry, Race* race, Samples* samp
       // The first run at new addresses walks the page tables: it is not timed.
       auto first = TimeOnce(entry, b, slot, nullptr);
       if (!first.ok() || !first->ok()) return first;
-      auto finding = TimeUnseen(entry, b, slot, last ? 0 : i + 1, race != nullptr, samples);
+      auto finding =
+          TimeUnseen(entry, b, slot, i == looked_at ? 0 : i + 1, race != nullptr, samples);
       if (!finding.ok() || !finding->ok()) return finding;
       const double mine = samples->candidate[b].back();
       if (race != nullptr) log_ratio += std::log(mine / samples->incumbent[b].back());
-      if (!last) {
-        (*unseen)[b] = i == 0 ? mine : std::min((*unseen)[b], mine);
+      if (i != looked_at) {
+        (*unseen)[b] = (*unseen)[b] == 0 ? mine : std::min((*unseen)[b], mine);
         continue;
       }
-      finding = benches_[b]->Inspect(entry.plans[b], slot, kPoisons[poisons_ % std::size(kPoisons)],
-                                     Strictness::kElements);
-      if (!finding.ok()) return finding;
-      if (!finding->ok()) {
-        finding->reason = absl::StrCat("the last timed replay: ", finding->reason);
-        return finding;
-      }
+      finding = InspectTimed(entry, b, slot);
+      if (!finding.ok() || !finding->ok()) return finding;
     }
     ratios.push_back(log_ratio / static_cast<double>(benches_.size()));
     if (race != nullptr) race->AddLog(ratios.back());

@@ -302,12 +302,16 @@ absl::Status Judge::TimeBaselinesAgain() {
 }
 
 // Half of the incumbent's last measurement; the baselines are between the two, so that what drifts
-// drifts for both.
+// drifts for both. Of each half some replays are looked at.
 absl::StatusOr<Finding> Judge::TimeHalf(Samples* samples) {
   const int wanted = options_.final_samples / 2;
   auto finding = TimeAlone(*incumbent_, wanted, options_.final_limit / 4, &samples->candidate);
   if (!finding.ok() || !finding->ok()) return finding;
-  return TimeCalls(*incumbent_, wanted, options_.final_limit / 4, samples);
+  finding = TimeCalls(*incumbent_, wanted, options_.final_limit / 4, samples);
+  for (size_t b = 0; b < benches_.size() && finding.ok() && finding->ok(); ++b) {
+    finding = CheckTimed(*incumbent_, b, 0);
+  }
+  return finding;
 }
 
 absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {

@@ -116,45 +116,47 @@ TEST_CASE("what remembers its input, wherever, is timed on inputs that it has no
   CHECK(court.Evaluate({HonestPlan("gate", 0)}).verdict() == v1::ACCEPTED);
 }
 
-// The host device, on which a run takes 100 us, and twice that while it is busy (by the number of
-// runs timed before).
+// The host device, on which a run takes 100 us, and twice that while it is busy. The judge waits
+// for it to settle before it times inputs that are known and before each last round, by turns.
 class BusyDevice : public HostDevice {
  public:
-  std::function<bool(int n)> busy = [](int) { return false; };
+  std::function<bool(int settled)> busy = [](int) { return false; };
+  absl::Status Settle(absl::Duration limit) override {
+    ++settled_;
+    return HostDevice::Settle(limit);
+  }
   absl::StatusOr<double> Time(Program& program, absl::Duration limit,
                               device::Launching how) override {
     auto seconds = HostDevice::Time(program, limit, how);
     if (!seconds.ok()) return seconds;
-    return busy(timed_++) ? 200e-6 : 100e-6;
+    return busy(settled_) ? 200e-6 : 100e-6;
   }
 
  private:
-  int timed_ = 0;
+  int settled_ = 0;
 };
 
 TEST_CASE("a machine that was busy for a while is not what a candidate remembers") {
-  // Of equal times six and the run before them are enough; a last round times two of each pair.
-  constexpr int kKnown = 7, kRound = 10;
   auto own = std::make_unique<BusyDevice>();
   BusyDevice& device = *own;
   Court court({}, nullptr, std::move(own));
   court.Open("gate");
   SECTION("busy through one round") {
-    device.busy = [](int n) { return n >= kKnown && n < kKnown + kRound; };
+    device.busy = [](int settled) { return settled == 2; };
     const v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
     INFO(verdict.ShortDebugString());
     CHECK(verdict.verdict() == v1::ACCEPTED);
     CHECK(verdict.times().device_us() == Approx(100));
   }
   SECTION("slow in every round, and never else") {
-    device.busy = [](int n) { return n % (kKnown + kRound) >= kKnown; };
+    device.busy = [](int settled) { return settled % 2 == 0; };
     const v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
     INFO(verdict.ShortDebugString());
     CHECK(verdict.verdict() == v1::UNSTABLE);
     CHECK(absl::StrContains(verdict.reason(), "in 3 rounds"));
   }
   SECTION("slow from the first round on") {
-    device.busy = [](int n) { return n >= kKnown; };
+    device.busy = [](int settled) { return settled >= 2; };
     const v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
     INFO(verdict.ShortDebugString());
     CHECK(verdict.verdict() == v1::ACCEPTED);

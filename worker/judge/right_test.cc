@@ -114,7 +114,7 @@ TEST_CASE("an index that a state is updated with is judged by the value it point
   CHECK(far.verdict() == v1::WRONG);
   CHECK(absl::StrContains(far.reason(), "state 'at'"));
   CHECK(absl::StrContains(far.reason(), "the value they point at"));
-  const auto near = court.Evaluate({plan("2e-5f")});
+  const auto near = court.Evaluate({plan("3e-7f")});
   INFO(near.reason());
   CHECK(near.verdict() == v1::ACCEPTED);
 }

@@ -93,8 +93,18 @@ absl::Status Workbench::Draw(int slot, uint64_t seed, oracle::Variation variatio
   }
   Held held;
   held.drawn = *std::move(drawn);
-  if (variation == oracle::Variation::kNone && !std::isnan(held.drawn.reference_max_error)) {
-    ordinary_reference_ = std::max(ordinary_reference_, held.drawn.reference_plain_error);
+  if (variation == oracle::Variation::kNone) {
+    ordinary_reference_.resize(held.drawn.reference.size());
+    for (size_t a = 0; a < ordinary_reference_.size(); ++a) {
+      const double plain = held.drawn.reference[a].plain;
+      if (plain > ordinary_reference_[a]) ordinary_reference_[a] = plain;
+    }
+  }
+  for (size_t a = 0; a < held.drawn.answers.size(); ++a) {
+    const bool whole = a < held.drawn.rms.size() && held.drawn.rms[a] > 0;
+    held.rms.push_back(whole                         ? held.drawn.rms[a]
+                       : a < held.drawn.exact.size() ? oracle::RmsOf(held.drawn.exact[a])
+                                                     : 0);
   }
   for (const auto& answer : held.drawn.answers) {
     if (absl::Status s = answer->Unmap(); !s.ok()) return s;
@@ -352,16 +362,14 @@ absl::StatusOr<Finding> Workbench::Inspect(Loaded& loaded, int slot, uint32_t po
   if (!finding.ok() || !finding->ok()) return finding;
   Finding all;
   for (int a = 0; a < answers(); ++a) {
-    finding = CompareAnswer(a, slot, poison, strictness);
+    finding = CompareAnswer(loaded, a, slot, poison, strictness);
     if (!finding.ok() || !finding->ok()) return finding;
-    // Written so that a NaN stays.
-    if (!(finding->errors.max <= all.errors.max)) all.errors.max = finding->errors.max;
-    if (!(finding->errors.rms <= all.errors.rms)) all.errors.rms = finding->errors.rms;
+    all.errors.Add(finding->errors);
+    all.measured = all.measured && finding->measured;
     if (finding->error_ratio > all.error_ratio) {
       all.error_ratio = finding->error_ratio;
       all.worst = finding->worst;
     }
-    if (std::isnan(all.errors.max)) break;
   }
   return all;
 }
@@ -378,7 +386,7 @@ absl::StatusOr<Finding> Workbench::InspectLeftovers(Loaded& loaded, bool whole) 
 absl::Status Workbench::Stir(int slot, int64_t parts) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const graph::DType type = graph_.tensors[inputs_[i]].type;
-    if (!graph::IsFloat(type)) continue;
+    if (!graph::IsFloat(type) && !oracle_->DrawsElementsAlone()) continue;
     absl::Status s = comparer_.Reverse(type, *cases_[slot].drawn.inputs[i], parts);
     if (!s.ok()) return s;
   }

@@ -10,7 +10,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +40,8 @@ struct Finding {
   // The largest of max error over the reference's (ErrorRatio) of any output, and which.
   double error_ratio = 0;
   std::string worst;
-  double seconds = 0;  // wall time of the run
+  bool measured = true;  // against fp64, every output of floats
+  double seconds = 0;    // wall time of the run
 
   bool ok() const { return verdict == v1::VERDICT_UNSPECIFIED; }
 };
@@ -67,7 +70,13 @@ class Loaded {
   std::unique_ptr<device::Program> program_;
   std::vector<std::string> entries_;  // of its launches
   std::vector<Binding> bindings_;
+  // Of an answer that may be off now and then (kMostlyExact): in the cases that were looked at.
+  struct Tally {
+    std::set<uint64_t> cases;  // their seeds
+    int64_t elements = 0, off = 0;
+  };
   std::vector<int64_t> workspace_bytes_;
+  std::map<int, Tally> tallies_;  // by answer
   int bound_slot_ = -1;
   uint64_t bound_generation_ = 0;
 };
@@ -118,9 +127,10 @@ class Workbench {
                                   std::vector<v1::Profile::Kernel>* kernels, std::string* missing);
   // Poisons outputs and workspace, and puts the states back to the case's.
   absl::Status Poison(Loaded& loaded, int slot, uint32_t poison);
-  // Moves the elements of the slot's inputs, weights and states of floating-point types to other
-  // places within each, another way for each `parts` >= 1; the same again undoes it. Nobody has
-  // seen such inputs, and their answers are not known: for timing.
+  // Moves the elements of the slot's inputs, weights and states of floating-point types, and of
+  // others where each element is drawn by itself, to other places within each, another way for each
+  // `parts` >= 1; the same again undoes it. Nobody has seen such inputs, and their answers are not
+  // known: for timing.
   absl::Status Stir(int slot, int64_t parts);
   // Gives everything that candidates use new addresses.
   absl::Status Move();
@@ -136,6 +146,7 @@ class Workbench {
     bool valid = false;
     oracle::Case drawn;
     std::vector<uint64_t> hashes;  // of the inputs
+    std::vector<double> rms;       // of each answer; 0: not known
     bool unlooked = false;         // replayed on since the inputs and guards were looked at
   };
   // An answer: an output, or a state after the run.
@@ -156,10 +167,17 @@ class Workbench {
   absl::StatusOr<Finding> CheckInputs(int slot);
   absl::StatusOr<Finding> CheckReadStates(int slot);  // those that no update changes
   absl::StatusOr<Finding> CheckSurroundings(Loaded& loaded, int slot, bool whole);  // both
+  // Of an element. Where the problem names none the absolute part is no more than what is allowed
+  // of the answer's rms on other inputs, or anything would do where answers are small.
+  Tolerance ToleranceOf(int answer, int slot) const;
+  double AllowedOfRms(int answer, int slot) const;
   absl::StatusOr<oracle::Difference> Compare(int answer, int slot, device::Memory& want,
                                              uint32_t poison);
-  absl::StatusOr<Finding> CompareAnswer(int answer, int slot, uint32_t poison,
+  absl::StatusOr<Finding> CompareAnswer(Loaded& loaded, int answer, int slot, uint32_t poison,
                                         Strictness strictness);
+  // "3 of 2000 elements ...", where too many of an answer's elements were off in all cases so far.
+  std::string TooOftenOff(Loaded& loaded, int answer, int slot,
+                          const oracle::Difference& difference) const;
   // Whether elements miss the tolerance because the reference is that far off itself: the answer's
   // error is at most so many times the reference's, and it is nowhere further from the reference
   // than the errors of both make it.
@@ -181,7 +199,8 @@ class Workbench {
   int64_t case_bytes_ = 0, written_bytes_ = 0;
 
   Held cases_[kSlots];
-  double ordinary_reference_ = 0;  // the reference's plain error on the problem's own inputs
+  // The reference's plain error on the problem's own inputs, one an answer.
+  std::vector<double> ordinary_reference_;
   Memories outputs_, state_memories_, pool_;
   std::vector<std::unique_ptr<oracle::IndexRule>> index_rules_;  // one an answer; null: as it is
   std::vector<bool> rounded_;  // answers that floats were rounded to (RoundedFloats)

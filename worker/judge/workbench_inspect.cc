@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "worker/judge/workbench.h"
+#include "worker/oracle/native_device.h"
 
 namespace warpsmith::judge {
 
@@ -133,19 +134,38 @@ absl::StatusOr<std::string> Workbench::Describe(const Tensor& tensor, device::Me
                       " and should be ", text((*theirs)[0]));
 }
 
+double Workbench::AllowedOfRms(int answer, int slot) const {
+  const oracle::Case& drawn = cases_[slot].drawn;
+  double error = ordinary_reference_[answer];
+  // Data over several decades is where the reference itself may be far off: it is held to the
+  // truth (kWideRatio), and here only to what that leaves room for.
+  const double plain = drawn.reference[answer].plain;
+  if (drawn.variation == oracle::Variation::kWide && plain > error) error = plain;
+  return std::max(kVariedError, kVariedRatio * error);
+}
+
+Tolerance Workbench::ToleranceOf(int answer, int slot) const {
+  Tolerance tolerance = judge::ToleranceOf(accuracy_, graph_.tensors[AnswerAt(answer).tensor].type);
+  const double rms = cases_[slot].rms[answer];
+  const bool own = accuracy_.absolute() > 0 || accuracy_.relative() > 0;
+  if (rms > 0 && !own)
+    tolerance.absolute = std::min(tolerance.absolute, AllowedOfRms(answer, slot) * rms);
+  return tolerance;
+}
+
 absl::StatusOr<oracle::Difference> Workbench::Compare(int answer, int slot, device::Memory& want,
                                                       uint32_t poison) {
   const Answer at = AnswerAt(answer);
   const Tensor& tensor = graph_.tensors[at.tensor];
   if (index_rules_[answer] == nullptr) {
-    Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
+    Tolerance tolerance = ToleranceOf(answer, slot);
     if (!graph::IsFloat(tensor.type)) tolerance = {rounded_[answer] ? 1.0 : 0.0, 0};
     return comparer_.Compare(tensor.type, *at.memory, want, tensor.elements(), tolerance.absolute,
                              tolerance.relative, poison);
   }
   oracle::IndexRule& rule = *index_rules_[answer];
   const graph::DType type = graph_.nodes[graph_.tensors[ValueOf(answer)].node].value->type;
-  const Tolerance tolerance = ToleranceOf(accuracy_, type);
+  const Tolerance tolerance = judge::ToleranceOf(accuracy_, type);
   std::vector<device::Memory*> memories;
   for (int input : rule.inputs) {
     auto found = std::find(inputs_.begin(), inputs_.end(), input) - inputs_.begin();
@@ -155,15 +175,47 @@ absl::StatusOr<oracle::Difference> Workbench::Compare(int answer, int slot, devi
                                   tolerance.absolute, tolerance.relative, poison);
 }
 
-absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t poison,
-                                                 Strictness strictness) {
+namespace {
+
+// Elements that may be finite where the reference's answer is not, or the other way round: where
+// inputs are not the problem's own and the reference overflows itself, about as many as it has.
+double MayDisagree(const oracle::Errors& reference, int64_t elements) {
+  constexpr double kRoom = 2;  // and so many more of a sample, which may miss a few
+  if (reference.disagree == 0) return 0;
+  const double sampled = static_cast<double>(std::min(elements, oracle::kSampled));
+  return (kRoom * reference.disagree + kRoom / sampled) * static_cast<double>(elements);
+}
+
+}  // namespace
+
+std::string Workbench::TooOftenOff(Loaded& loaded, int answer, int slot,
+                                   const oracle::Difference& difference) const {
+  const bool index = index_rules_[answer] != nullptr;
+  if (!rounded_[answer] && !index) return "";
+  Loaded::Tally& tally = loaded.tallies_[answer];
+  if (tally.cases.insert(cases_[slot].drawn.seed).second) {
+    tally.elements += difference.elements;
+    tally.off += difference.differing;
+  }
+  // Of the case at hand, or of all: one of few elements is excused once, not each time.
+  const auto most = [](int64_t elements) { return 1 + elements / kMostlyExact; };
+  const bool all = tally.off > most(tally.elements);
+  if (!all && difference.differing <= most(difference.elements)) return "";
+  return absl::StrCat(all ? tally.off : difference.differing, " of ",
+                      all ? tally.elements : difference.elements, " elements are off by ",
+                      index ? "more than rounding goes" : "one", "; of ", kMostlyExact,
+                      " one may be");
+}
+
+absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int slot,
+                                                 uint32_t poison, Strictness strictness) {
   const Answer at = AnswerAt(answer);
   const Tensor& tensor = graph_.tensors[at.tensor];
   const oracle::Case& drawn = cases_[slot].drawn;
   device::Memory& want = *drawn.answers[answer];
   if (absl::Status s = want.Map(); !s.ok()) return s;
   absl::Cleanup unmap = [&want] { want.Unmap().IgnoreError(); };
-  const Tolerance tolerance = ToleranceOf(accuracy_, tensor.type);
+  const Tolerance tolerance = ToleranceOf(answer, slot);
   auto difference = Compare(answer, slot, want, poison);
   if (!difference.ok()) return difference.status();
 
@@ -172,13 +224,14 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
   bool missed = false;  // the tolerance of a float's element, and nothing worse
   std::string what;
   const std::string kind = answer < static_cast<int>(graph_.outputs.size()) ? "output" : "state";
-  const bool reference_overflows = std::isnan(drawn.reference_max_error);
+  const oracle::Errors& reference = drawn.reference[answer];
   if (difference->unwritten > 0 && poison == kPoisons[0]) {
     first = difference->first_unwritten;
     what = absl::StrCat(difference->unwritten, " of ", difference->elements,
                         " elements were not written");
-  } else if (difference->disagree > 0 &&
-             !(strictness == Strictness::kVaried && reference_overflows)) {
+  } else if (static_cast<double>(difference->disagree) >
+             (strictness == Strictness::kVaried ? MayDisagree(reference, difference->elements)
+                                                : 0)) {
     first = difference->first_disagree;
     what = absl::StrCat(difference->disagree, " of ", difference->elements,
                         " elements are not finite where they should be, or the other way round");
@@ -192,25 +245,21 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(int answer, int slot, uint32_t 
                                               tolerance.absolute, tolerance.relative)
                         : index_rules_[answer] != nullptr ? "the value they point at"
                                                           : "their value");
-  } else if (rounded_[answer] && difference->differing > 1 + difference->elements / kMostlyExact) {
+  } else if (const std::string often = TooOftenOff(loaded, answer, slot, *difference);
+             !often.empty()) {
     finding.verdict = v1::WRONG;
-    finding.reason = absl::StrCat(label_, ": ", kind, " '", tensor.name,
-                                  "': ", difference->differing, " of ", difference->elements,
-                                  " elements are off by one; of ", kMostlyExact, " one may be");
+    finding.reason = absl::StrCat(label_, ": ", kind, " '", tensor.name, "': ", often);
     return finding;
   } else if (strictness == Strictness::kVaried && graph::IsFloat(tensor.type)) {
     const double rms = difference->want_rms > 0 ? difference->want_rms : 1;
-    // Data over several decades is where the reference itself may be far off: it is held to the
-    // truth (kWideRatio), and here only to what that leaves room for.
-    const double reference = drawn.variation == oracle::Variation::kWide
-                                 ? std::max(ordinary_reference_, drawn.reference_plain_error)
-                                 : ordinary_reference_;
-    const double allowed = std::max(kVariedError, kVariedRatio * reference);
+    const double allowed = AllowedOfRms(answer, slot);
+    const bool too_far = difference->largest / rms >= allowed &&
+                         difference->largest > kVariedSteps * oracle::LeastStep(tensor.type);
     absl::StatusOr<bool> excused = false;
-    if (difference->largest / rms >= allowed && drawn.variation == oracle::Variation::kDense)
+    if (too_far && drawn.variation == oracle::Variation::kDense)
       excused = IsReferencesMiss(answer, slot, *difference, kOrdinaryRatio);
     if (!excused.ok()) return excused.status();
-    if (difference->largest / rms >= allowed && !*excused) {
+    if (too_far && !*excused) {
       // Another accumulator may help against the one, nothing against the other.
       finding.verdict = drawn.variation == oracle::Variation::kWide ? v1::INACCURATE : v1::WRONG;
       finding.reason = absl::StrFormat(
@@ -257,18 +306,24 @@ absl::StatusOr<bool> Workbench::IsReferencesMiss(int answer, int slot,
 
 absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding) {
   const oracle::Case& drawn = cases_[slot].drawn;
+  const Answer at = AnswerAt(answer);
   if (answer >= static_cast<int>(drawn.exact.size()) || drawn.exact[answer].empty()) {
+    finding->measured = !graph::IsFloat(graph_.tensors[at.tensor].type);
     return absl::OkStatus();
   }
-  const Answer at = AnswerAt(answer);
   auto values = comparer_.Gather(graph_.tensors[at.tensor].type, *at.memory, drawn.sample[answer]);
   if (!values.ok()) return values.status();
   const Tensor& tensor = graph_.tensors[at.tensor];
   finding->errors = oracle::ErrorsOf(tensor.type, *values, drawn.exact[answer],
                                      drawn.rms.empty() ? 0 : drawn.rms[answer]);
-  const double reference = drawn.reference[answer].max;
-  finding->error_ratio = ErrorRatio(tensor.type, finding->errors.max, reference);
-  finding->worst = DescribeErrors(tensor.name, finding->errors.max, reference);
+  const oracle::Errors& reference = drawn.reference[answer];
+  finding->error_ratio = ErrorRatio(tensor.type, finding->errors.max, reference.max);
+  finding->worst = DescribeErrors(tensor.name, "largest", finding->errors.max, reference.max);
+  const double rms_ratio = RmsRatio(tensor.type, finding->errors.rms, reference.rms);
+  if (rms_ratio > finding->error_ratio) {
+    finding->error_ratio = rms_ratio;
+    finding->worst = DescribeErrors(tensor.name, "rms", finding->errors.rms, reference.rms);
+  }
   return absl::OkStatus();
 }
 

@@ -26,9 +26,11 @@ struct Difference {
   int64_t disagree = 0, first_disagree = -1;
   // Of the two above: the element still holds the poison.
   int64_t unwritten = 0, first_unwritten = -1;
-  double largest = 0;     // |got - want| where both are finite
-  double want_rms = 0;    // over the same elements
-  int64_t differing = 0;  // integers: at all
+  double largest = 0;   // |got - want| where both are finite
+  double want_rms = 0;  // over the same elements
+  // Integers: at all; indexes: whose value is within the tolerance and further from the answer's
+  // than rounding goes (ErrorFloor).
+  int64_t differing = 0;
 
   bool same() const { return beyond == 0 && disagree == 0; }
 };
@@ -68,7 +70,7 @@ class Comparer {
   // Depends on every byte and where it stands, not on the order in which they are visited.
   absl::StatusOr<uint64_t> Hash(device::Memory& memory);
   // Turns the elements of each of `parts` equal parts of the memory around, in place; the same
-  // again undoes it. A type of floating point.
+  // again undoes it.
   absl::Status Reverse(graph::DType type, device::Memory& memory, int64_t parts);
   // Elements at the positions, as double.
   absl::StatusOr<std::vector<double>> Gather(graph::DType type, device::Memory& memory,

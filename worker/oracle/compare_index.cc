@@ -7,6 +7,7 @@
 #include "worker/oracle/compare_text.h"
 #include "worker/oracle/device_prelude.h"
 #include "worker/oracle/device_source.h"
+#include "worker/oracle/errors.h"
 
 namespace warpsmith::oracle {
 namespace {
@@ -59,9 +60,11 @@ extern "C" __global__ void indexes(const i64* control, const i64* got, const i64
     bool right = false;
     if ($MAY_BE) {
       const double mine = (double)value($ARGUMENTS, n, g), theirs = (double)value($ARGUMENTS, n, w);
-      right = mine == theirs || (is_nan(mine) && is_nan(theirs)) ||
-              fabs(mine - theirs) <= absolute * fmin(1.0, fabs(theirs)) + relative * fabs(theirs);
+      const double off = fabs(mine - theirs), size = fabs(theirs);
+      if (mine == theirs || (is_nan(mine) && is_nan(theirs)) || off <= $ROUNDING * size) continue;
+      right = off <= absolute * fmin(1.0, size) + relative * size;
     }
+    if (right) s.squares += 1;
     if (right) continue;
     note(s.beyond, s.first_beyond, n);
     if ((u64)g == poison) note(s.unwritten, s.first_unwritten, n);
@@ -115,6 +118,7 @@ absl::StatusOr<std::unique_ptr<IndexRule>> Comparer::MakeIndexRule(const Graph& 
   std::string kernel = Replaced(kIndexText, "$PARAMETERS", parameters);
   kernel = Replaced(kernel, "$ARGUMENTS", arguments);
   kernel = Replaced(kernel, "$MAY_BE", MayBe(node));
+  kernel = Replaced(kernel, "$ROUNDING", absl::StrCat(ErrorFloor(node.value->type)));
   auto binary =
       compiler.Compile(absl::StrCat(kDevicePrelude, kCompareText, function, kernel), kCompileLimit);
   if (!binary.ok()) {

@@ -227,6 +227,9 @@ ORACLE void reverse(const i64* control, T* memory) {
     memory[other] = kept;
   }
 }
+extern "C" __global__ void reverse_1(const i64* control, unsigned char* memory) {
+  reverse(control, memory);
+}
 extern "C" __global__ void reverse_2(const i64* control, unsigned short* memory) {
   reverse(control, memory);
 }

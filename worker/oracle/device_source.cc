@@ -632,6 +632,7 @@ Code DrawCode(const Graph& graph, int tensor, const std::string& name) {
         "      case 2: x *= 0.01; break;\n"
         "      case 3: x = -x; break;\n"
         "      case 4: x = (double)normal(r.z, r.w); break;\n"
+        "      case 7: x = rint((double)normal(r.z, r.w)) + 0.5; break;\n"
         "      case 5: x *= exp(2.0 * (double)normal(r.z, r.w)); break;\n"
         "      default: break;\n"
         "    }\n";

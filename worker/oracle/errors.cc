@@ -42,6 +42,16 @@ int64_t RankOf(const Half& half, double value) {
 
 }  // namespace
 
+void Errors::Add(const Errors& more) {
+  const auto add = [](double& to, double value) {
+    if (!std::isnan(to) && !(value <= to)) to = value;
+  };
+  add(max, more.max);
+  add(rms, more.rms);
+  add(plain, more.plain);
+  add(disagree, more.disagree);
+}
+
 double ErrorFloor(graph::DType type) {
   switch (type) {
     case graph::DType::kF16:
@@ -53,17 +63,51 @@ double ErrorFloor(graph::DType type) {
   }
 }
 
+double RmsFloor(graph::DType type) { return ErrorFloor(type) / (IsHalf(type) ? 16 : 1); }
+
+double LeastStep(graph::DType type) {
+  switch (type) {
+    case graph::DType::kF16:
+      return std::ldexp(1.0, kF16.least_exponent - kF16.mantissa_bits);
+    case graph::DType::kBF16:
+      return std::ldexp(1.0, kBF16.least_exponent - kBF16.mantissa_bits);
+    case graph::DType::kF32:
+      return std::numeric_limits<float>::denorm_min();
+    case graph::DType::kF64:
+      return std::numeric_limits<double>::denorm_min();
+    default:
+      return 0;
+  }
+}
+
 bool IsNearest(graph::DType type, double got, double exact) {
+  constexpr double kSteps = 0.75;
   if (std::isnan(got) || std::isnan(exact)) return false;
   const Half& half = type == graph::DType::kF16 ? kF16 : kBF16;
-  return std::abs(RankOf(half, got) - RankOf(half, exact)) <= 1;
+  if (std::abs(RankOf(half, got) - RankOf(half, exact)) > 1) return false;
+  const double magnitude = std::max(std::abs(got), std::abs(exact));
+  if (RankOf(half, magnitude) >= RankOf(half, INFINITY)) return true;
+  const int exponent =
+      magnitude > 0 ? std::max(std::ilogb(magnitude), half.least_exponent) : half.least_exponent;
+  return std::abs(got - exact) <= std::ldexp(kSteps, exponent - half.mantissa_bits);
+}
+
+double RmsOf(absl::Span<const double> values) {
+  double total = 0;
+  int64_t count = 0;
+  for (double value : values) {
+    if (!std::isfinite(value)) continue;
+    total += value * value;
+    ++count;
+  }
+  return count > 0 ? std::sqrt(total / static_cast<double>(count)) : 0;
 }
 
 Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> exact,
                 double rms) {
   WS_CHECK(got.size() == exact.size(), "values and exact values are not as many");
   double largest = 0, plain = 0, squares = 0, total = 0;
-  int64_t count = 0;
+  int64_t count = 0, disagree = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     if (IsHalf(type) && IsNearest(type, got[i], exact[i])) {
       if (!std::isfinite(exact[i])) continue;
@@ -74,15 +118,18 @@ Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<cons
     }
     if (!std::isfinite(got[i]) || !std::isfinite(exact[i])) {
       bool same = got[i] == exact[i] || (std::isnan(got[i]) && std::isnan(exact[i]));
-      if (same) continue;
-      double nan = std::numeric_limits<double>::quiet_NaN();
-      return {nan, nan, nan};
+      disagree += !same;
+      continue;
     }
     double difference = std::abs(got[i] - exact[i]);
     largest = std::max(largest, difference);
     squares += difference * difference;
     total += exact[i] * exact[i];
     ++count;
+  }
+  if (disagree > 0) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    return {nan, nan, nan, static_cast<double>(disagree) / static_cast<double>(got.size())};
   }
   if (count == 0) return {};
   if (rms <= 0) rms = total > 0 ? std::sqrt(total / count) : 1.0;

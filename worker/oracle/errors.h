@@ -7,27 +7,44 @@
 namespace warpsmith::oracle {
 
 // Errors count in the type that the answer is stored in. Of a type of 16 bits, what the exact value
-// rounds to and its two neighbours are as good as the exact value: rounding may go either way.
+// rounds to is as good as the exact value, and so is the next one where rounding may go either way
+// (IsNearest).
 //
 // Largest and root mean square of |got - exact| over the rms of `exact`, over the positions where
 // both are finite; `plain` is the largest with the rounding of the type counted, too. All are NaN
 // where got and exact disagree about which are finite, or about what the others are (NaN matches
-// NaN, an infinity itself). An rms of 0 counts as 1.
+// NaN, an infinity itself); `disagree` is the part of the values that do. An rms of 0 counts as 1.
 struct Errors {
   double max = 0;
   double rms = 0;
   double plain = 0;
+  double disagree = 0;
+
+  // The larger of each; a NaN stays.
+  void Add(const Errors& more);
 };
 // rms: that of the whole answer, of which these are a sample; 0: that of the finite exact values.
 Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> exact,
                 double rms = 0);
 
+// Of those that are finite; 0 of none.
+double RmsOf(absl::Span<const double> values);
+
 // Errors below this, over the rms, are not told apart: four ulp of fp32 for all types but those of
 // 16 bits, where it is one ulp.
 double ErrorFloor(graph::DType type);
 
+// The same for the rms of errors: of 16 bits a sixteenth of it, since what rounds the other way now
+// and then does not add up.
+double RmsFloor(graph::DType type);
+
+// From zero to the least number of the type above it; 0 of integers.
+double LeastStep(graph::DType type);
+
 // Whether `got`, a value of the type f16 or bf16, is what `exact` rounds to (to nearest, ties to
-// even), or one of its neighbours. False if either is NaN.
+// even), or a neighbour of that, and no further from it than three quarters of a step of the type:
+// rounding errs by half a step, what cuts or adds by up to one. Of the largest value and infinity
+// either is as good as the other. False if either is NaN.
 bool IsNearest(graph::DType type, double got, double exact);
 
 }  // namespace warpsmith::oracle

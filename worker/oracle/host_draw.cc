@@ -90,6 +90,9 @@ void VaryInput(const graph::Tensor& tensor, uint64_t seed, Variation variation, 
       case Variation::kDense:
         v = stream.Normal();
         break;
+      case Variation::kTies:
+        v = std::nearbyint(stream.Normal()) + 0.5;
+        break;
       case Variation::kWide:
         v *= std::exp(2 * stream.Normal());
         break;
@@ -128,6 +131,8 @@ const char* NameOf(Variation variation) {
       return "wide";
     case Variation::kNewWeights:
       return "new weights";
+    case Variation::kTies:
+      return "ties";
   }
   return "";
 }

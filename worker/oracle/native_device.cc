@@ -311,6 +311,7 @@ class NativeDeviceOracle final : public Oracle {
         driver_(info.driver) {}
 
   std::string name() const override { return "native"; }
+  bool DrawsElementsAlone() const override { return true; }
 
   int64_t WorkingBytes() const override {
     int64_t samples = 0;

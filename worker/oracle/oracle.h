@@ -23,14 +23,15 @@
 namespace warpsmith::oracle {
 
 // How the inputs of a case differ from the problem's own draw.
-enum class Variation { kNone, kTimes3, kTimes001, kNegated, kDense, kWide, kNewWeights };
+// kTies: few values, so that many are equal.
+enum class Variation { kNone, kTimes3, kTimes001, kNegated, kDense, kWide, kNewWeights, kTies };
 const char* NameOf(Variation variation);
 
 // Inputs, params and states as the graph lists them, and the answer for them, in device memory.
 // `answers`: outputs, then updated states, in the graph's order, in their own types.
 // `exact`: for floating-point answers fp64 values at `sample` (element positions; all of them where
 // the answer is small), else empty. `reference`: the errors of `answers` against `exact`, one each,
-// and `reference_*_error` the largest of them (plain: Errors::plain).
+// and `whole` the largest of them.
 struct Case {
   Variation variation = Variation::kNone;
   uint64_t seed = 0;
@@ -41,17 +42,12 @@ struct Case {
   std::vector<double>
       rms;  // of each whole answer, what errors are relative to; empty: of the sample
   std::vector<Errors> reference;
-  double reference_max_error = 0;  // NaN stays
-  double reference_rms_error = 0;
-  double reference_plain_error = 0;
+  Errors whole;  // the largest of `reference`; NaN stays
 
   // Of the next answer.
   void AddReference(const Errors& errors) {
     reference.push_back(errors);
-    // Not std::max: a NaN must not be lost.
-    if (!(errors.max <= reference_max_error)) reference_max_error = errors.max;
-    if (!(errors.rms <= reference_rms_error)) reference_rms_error = errors.rms;
-    if (!(errors.plain <= reference_plain_error)) reference_plain_error = errors.plain;
+    whole.Add(errors);
   }
 };
 
@@ -61,6 +57,9 @@ class Oracle {
   virtual std::string name() const = 0;  // "torch 2.11.0+cu130", "native"
   // Fresh inputs for the seed and their answers. Memory is the device's.
   virtual absl::StatusOr<Case> Draw(device::Device& device, uint64_t seed, Variation variation) = 0;
+  // Whether each element is drawn by itself, so that inputs and weights with their elements in
+  // other places could have been drawn as well. A module may rely on more: offsets that grow, say.
+  virtual bool DrawsElementsAlone() const { return false; }
   // Peak device bytes beside the case itself, while drawing: with as much as it likes, and at the
   // least (without what running the problem itself takes, which nobody knows before).
   virtual int64_t WorkingBytes() const = 0;

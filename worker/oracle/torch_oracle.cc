@@ -63,6 +63,8 @@ const char* WordOf(Variation variation) {
       return "wide";
     case Variation::kNewWeights:
       return "new_weights";
+    case Variation::kTies:
+      return "ties";
   }
   return "none";
 }
