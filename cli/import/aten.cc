@@ -21,7 +21,8 @@ const OperatorTable& AllOperators() {
     auto* table = new OperatorTable;
     for (const OperatorTable* part :
          {&PointwiseOperators(), &CreationOperators(), &ViewOperators(), &IndexingOperators(),
-          &ReductionOperators(), &ScanOperators(), &NormOperators(), &PoolingOperators()}) {
+          &ReductionOperators(), &ScanOperators(), &NormOperators(), &PoolingOperators(),
+          &PoolingGradients(), &ResizeOperators()}) {
       table->insert(part->begin(), part->end());
     }
     return table;

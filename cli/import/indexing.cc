@@ -175,11 +175,41 @@ Exprs Unravelled(ExprPtr linear, const Shape& shape) {
   return indexes;
 }
 
+// self[:, mask] = values, which are the same wherever the mask is true.
+absl::Status MaskPut(Lowering& l, size_t first, int mask) {
+  const int self = l.Tensor("self"), values = l.Tensor("values");
+  const size_t rank = l.ShapeOf(self).size(), masked = l.ShapeOf(mask).size();
+  const Shape& shape = l.ShapeOf(values);
+  // The places that are masked are one dimension of the values, behind those before the mask.
+  const size_t behind = rank - first - masked;
+  if (shape.size() > behind && (shape.size() > behind + 1 || shape[0] != 1)) {
+    return l.Unsupported("a value for each place that a mask has is not supported");
+  }
+  l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
+    const auto begin = at.begin() + static_cast<long>(first);
+    const auto end = begin + static_cast<long>(masked);
+    Exprs from(end, at.end());
+    if (shape.size() > behind) from.insert(from.begin(), I(0));
+    return graph::Select(Load(l.graph, mask, Exprs(begin, end)),
+                         graph::Cast(l.Out().type, l.LoadBroadcast(values, from)),
+                         Load(l.graph, self, at));
+  }));
+  return absl::OkStatus();
+}
+
 // self[a, :, b] = values, the other way round from index.Tensor.
 absl::Status IndexPut(Lowering& l) {
   const int self = l.Tensor("self"), values = l.Tensor("values");
   if (l.Has("accumulate") && l.Bool("accumulate")) {
     return l.Unsupported("with accumulate is not supported");
+  }
+  const std::vector<int> tensors = l.Tensors("indices");
+  for (size_t dim = 0; dim < tensors.size(); ++dim) {
+    if (tensors[dim] < 0) continue;
+    if (dim + 1 == tensors.size() && l.TypeOf(tensors[dim]) == DType::kBool) {
+      return MaskPut(l, dim, tensors[dim]);
+    }
+    break;
   }
   const Shape shape = l.ShapeOf(self);
   const auto given = GivenIndexes(l);

@@ -128,6 +128,12 @@ std::vector<int64_t> Lowering::Ints(std::string_view argument) const {
 
 double Lowering::Number(std::string_view argument) const { return NumberOf(Get(argument)); }
 
+std::vector<double> Lowering::Numbers(std::string_view argument) const {
+  std::vector<double> numbers;
+  for (const json& value : Get(argument)) numbers.push_back(NumberOf(value));
+  return numbers;
+}
+
 bool Lowering::IsIntegral(std::string_view argument) const {
   const json& value = Get(argument);
   return value.is_number_integer() || value.is_boolean();

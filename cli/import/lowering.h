@@ -7,10 +7,10 @@
 //   {"aten.flip.default", {"self:t dims:i*", Flip}},
 //
 // An operator that gives only tensors without elements is not asked: they are bound to kEmpty.
-// Arguments are declared as name:kind with the kinds t tensor, e tensor that may be empty, i integer, n number, b bool, d type,
-// s string, x a tensor or a number; `*` a list of them, `?` may be null or absent (a list: also its
-// elements). The walk checks them first, so that a function may take them for granted: a wrong
-// access is a bug.
+// Arguments are declared as name:kind with the kinds t tensor, e tensor that may be empty, i
+// integer, n number, b bool, d type, s string, x a tensor or a number; `*` a list of them, `?` may
+// be null or absent (a list: also its elements). The walk checks them first, so that a function may
+// take them for granted: a wrong access is a bug.
 #pragma once
 
 #include <functional>
@@ -48,9 +48,10 @@ class Lowering {
   int Tensor(std::string_view argument) const;
   std::vector<int> Tensors(std::string_view argument) const;  // -1: null, kEmpty: no elements
   int64_t Int(std::string_view argument) const;
-  std::vector<int64_t> Ints(std::string_view argument) const;  // an integer is a list of one
-  double Number(std::string_view argument) const;              // bools are 0 and 1
-  bool IsIntegral(std::string_view argument) const;            // an integer or bool, no float
+  std::vector<int64_t> Ints(std::string_view argument) const;    // an integer is a list of one
+  double Number(std::string_view argument) const;                // bools are 0 and 1
+  std::vector<double> Numbers(std::string_view argument) const;  // of a list
+  bool IsIntegral(std::string_view argument) const;              // an integer or bool, no float
   bool Bool(std::string_view argument) const;
   std::string String(std::string_view argument) const;
   graph::DType Type(std::string_view argument) const;
@@ -127,6 +128,8 @@ const OperatorTable& ReductionOperators();
 const OperatorTable& ScanOperators();
 const OperatorTable& NormOperators();
 const OperatorTable& PoolingOperators();
+const OperatorTable& PoolingGradients();
+const OperatorTable& ResizeOperators();
 
 // ---- expressions, in short ------------------------------------------------------------------
 

@@ -65,6 +65,11 @@ DType ResultType(const Lowering& l, std::initializer_list<std::string_view> argu
 // What arithmetic on a result of this type is done in.
 DType ComputeType(DType type) { return type == DType::kBool ? DType::kI32 : OpMath(type); }
 
+ExprPtr Like(const ExprPtr& x, double value) { return Literal(x->type, value); }
+
+ExprPtr Maximum(ExprPtr a, ExprPtr b) { return Binary(Op::kMax, std::move(a), std::move(b)); }
+ExprPtr Minimum(ExprPtr a, ExprPtr b) { return Binary(Op::kMin, std::move(a), std::move(b)); }
+
 // ---- how handlers are made ------------------------------------------------------------------
 
 absl::Status Emit(Lowering& l, const Lowering::Element& element) {
@@ -159,14 +164,8 @@ Operator Shift(bool left) {
 }
 
 // x & mask where the bits of the mask are neighbours, as they are where integers are unpacked.
-absl::Status MaskBits(Lowering& l) {
-  const bool known = !l.IsTensor("other") && l.IsIntegral("other");
-  const int64_t mask = known ? l.Int("other") : -1;
-  const int64_t lowest = mask & -mask,
-                end = mask + lowest;  // of the run of bits, and the one after
-  if (mask <= 0 || (end & mask) != 0 || end <= 0) {
-    return l.Unsupported("of integers takes a number whose bits are neighbours");
-  }
+absl::Status MaskBits(Lowering& l, int64_t mask) {
+  const int64_t lowest = mask & -mask, end = mask + lowest;  // of the run of bits, and one after
   const DType type = RoomFor(end > (1 << 30) ? 31 : 0, l.Out().type);
   return Emit(l, [&](const Exprs& at) {
     const ExprPtr x = l.Operand("self", type, at);
@@ -175,13 +174,41 @@ absl::Status MaskBits(Lowering& l) {
   });
 }
 
-// Bitwise operators, which are logical ones on bool; of integers there is what shifts and products
-// can say.
-Operator Bitwise(Formula2 formula) {
-  const Operator logical = Logical(formula);
-  return {logical.arguments, [logical](Lowering& l) {
-            if (l.Out().type != DType::kBool) return l.Unsupported("integers are not supported");
-            return logical.lower(l);
+bool IsRunOfBits(const Lowering& l) {
+  if (l.IsTensor("other") || !l.IsIntegral("other") || l.Int("other") <= 0) return false;
+  const uint64_t mask = l.Int("other"), end = mask + (mask & -mask);
+  return (end & mask) == 0 && end < uint64_t{1} << 63;
+}
+
+// a & b of integers, bit by bit: bit n of x is the last of x >> n.
+ExprPtr CommonBits(ExprPtr a, ExprPtr b) {
+  const DType type = a->type;
+  const int bits = static_cast<int>(8 * graph::SizeOf(type));
+  const ExprPtr zero = graph::ConstInt(type, 0), two = graph::ConstInt(type, 2);
+  ExprPtr common = zero;
+  for (int bit = 0; bit < bits; ++bit) {
+    const int64_t value = static_cast<int64_t>(uint64_t{1} << bit);
+    const bool sign = bit == bits - 1 && type != DType::kU8;
+    const auto is_set = [&](const ExprPtr& x) {
+      if (sign) return Less(x, zero);
+      const ExprPtr shifted = bit == 0 ? x : Div(x, graph::ConstInt(type, value));
+      return Binary(Op::kNe, Mod(shifted, two), zero);
+    };
+    const int64_t counts = sign ? (bits == 64 ? value : -value) : value;
+    common = Add(common, Select(And(is_set(a), is_set(b)), graph::ConstInt(type, counts), zero));
+  }
+  return common;
+}
+
+// Bitwise operators: logical ones on bool, and what sums make of the common bits of integers.
+Operator Bitwise(Formula2 logical, Formula2 of_integers) {
+  const Operator of_flags = Logical(logical);
+  return {of_flags.arguments, [of_flags, of_integers](Lowering& l) {
+            const DType type = l.Out().type;
+            if (type == DType::kBool) return of_flags.lower(l);
+            return Emit(l, [&](const Exprs& at) {
+              return of_integers(l.Operand("self", type, at), l.Operand("other", type, at));
+            });
           }};
 }
 
@@ -200,8 +227,6 @@ Operator Scaled(Op op, bool reversed = false) {
 }
 
 // ---- formulas -------------------------------------------------------------------------------
-
-ExprPtr Like(const ExprPtr& x, double value) { return Literal(x->type, value); }
 
 ExprPtr Sigmoid(ExprPtr x) {
   return Div(Like(x, 1), Add(Like(x, 1), Unary(Op::kExp, Unary(Op::kNeg, x))));
@@ -227,15 +252,55 @@ ExprPtr Cosh(ExprPtr x) {
   return Add(half, Div(Like(x, 0.25), half));
 }
 
+ExprPtr IsInfinite(const ExprPtr& x) {
+  return Binary(Op::kEq, Unary(Op::kAbs, x), Like(x, std::numeric_limits<double>::infinity()));
+}
+
+// Of -0, too; NaNs count as positive.
+ExprPtr IsNegative(const ExprPtr& x) {
+  if (!graph::IsFloat(x->type)) return Less(x, Like(x, 0));
+  return Binary(Op::kOr, Less(x, Like(x, 0)), Less(Div(Like(x, 1), x), Like(x, 0)));
+}
+
+// Squares that would overflow are of quotients.
+ExprPtr Hypot(ExprPtr a, ExprPtr b) {
+  const ExprPtr x = Unary(Op::kAbs, a), y = Unary(Op::kAbs, b);
+  const ExprPtr more = Maximum(x, y), ratio = Div(Minimum(x, y), more);
+  const ExprPtr length = Mul(more, Unary(Op::kSqrt, Add(Like(x, 1), Mul(ratio, ratio))));
+  const ExprPtr infinite = Binary(Op::kOr, IsInfinite(x), IsInfinite(y));
+  return Select(infinite, Like(x, std::numeric_limits<double>::infinity()),
+                Select(Binary(Op::kEq, more, Like(x, 0)), more, length));
+}
+
+// log(2 x) where x^2 may overflow; otherwise what keeps its digits near 0.
+ExprPtr LogOfTwice(const ExprPtr& x) { return Add(Unary(Op::kLog, x), Like(x, M_LN2)); }
+constexpr double kLargeArea = 1e8;
+ExprPtr Asinh(ExprPtr x) {
+  const ExprPtr size = Unary(Op::kAbs, x), square = Mul(size, size);
+  const ExprPtr root = Unary(Op::kSqrt, Add(square, Like(x, 1)));
+  const ExprPtr tame = Unary(Op::kLog1p, Add(size, Div(square, Add(root, Like(x, 1)))));
+  return Mul(Unary(Op::kSign, x), Select(Less(size, Like(x, kLargeArea)), tame, LogOfTwice(size)));
+}
+ExprPtr Acosh(ExprPtr x) {
+  const ExprPtr above = Sub(x, Like(x, 1));
+  const ExprPtr root = Unary(Op::kSqrt, Mul(above, Add(above, Like(x, 2))));
+  const ExprPtr tame = Unary(Op::kLog1p, Add(above, root));
+  return Select(Less(Like(x, kLargeArea), x), LogOfTwice(x), tame);
+}
+
+// The other one where one is NaN.
+template <Op kOp>
+ExprPtr BesideNan(ExprPtr a, ExprPtr b) {
+  if (!graph::IsFloat(a->type)) return Binary(kOp, a, b);
+  return Select(Unary(Op::kIsNan, a), b, Select(Unary(Op::kIsNan, b), a, Binary(kOp, a, b)));
+}
+
 // sqrt(1 - x^2), exact near 1.
 ExprPtr Cofactor(const ExprPtr& x) {
   return Unary(Op::kSqrt, Mul(Sub(Like(x, 1), x), Add(Like(x, 1), x)));
 }
 
 ExprPtr Rounded(Op op, ExprPtr x) { return graph::IsFloat(x->type) ? Unary(op, x) : x; }
-
-ExprPtr Maximum(ExprPtr a, ExprPtr b) { return Binary(Op::kMax, std::move(a), std::move(b)); }
-ExprPtr Minimum(ExprPtr a, ExprPtr b) { return Binary(Op::kMin, std::move(a), std::move(b)); }
 
 // ---- operators with arguments of their own --------------------------------------------------
 
@@ -293,6 +358,14 @@ absl::Status Gelu(Lowering& l) {
   });
 }
 
+absl::Status SiluGradient(Lowering& l) {
+  const DType type = ComputeType(l.Out().type);
+  return Emit(l, [&](const Exprs& at) {
+    const ExprPtr x = l.Operand("self", type, at), s = Sigmoid(x), one = Like(x, 1);
+    return Mul(Mul(l.Operand("grad_output", type, at), s), Add(one, Mul(x, Sub(one, s))));
+  });
+}
+
 // x to a whole power by multiplication: exact in the same way for every sign of x.
 ExprPtr WholePower(const ExprPtr& x, int exponent) {
   ExprPtr power = x;
@@ -334,11 +407,12 @@ absl::Status Pow(Lowering& l) {
 absl::Status DivMode(Lowering& l) {
   const DType type = ComputeType(l.Out().type);
   const std::string mode = l.Has("rounding_mode") ? l.String("rounding_mode") : "";
-  if (mode == "floor" && graph::IsFloat(type)) {
-    return l.Unsupported("floor division of floating-point numbers is not supported");
-  }
+  const bool floor = mode == "floor" && graph::IsFloat(type);
+  if (floor && type == DType::kF64) return l.Unsupported("floor division of f64 is not supported");
   return Emit(l, [&](const Exprs& at) {
     const ExprPtr a = l.Operand("self", type, at), b = l.Operand("other", type, at);
+    // In f64 a quotient of f32 is rounded to a whole number only where it is one.
+    if (floor) return Unary(Op::kFloor, Div(Cast(DType::kF64, a), Cast(DType::kF64, b)));
     const ExprPtr quotient = Div(a, b);
     if (mode != "trunc") return quotient;
     if (graph::IsFloat(type)) return Unary(Op::kTrunc, quotient);
@@ -348,14 +422,27 @@ absl::Status DivMode(Lowering& l) {
   });
 }
 
+// The same of f32, in f64: there quotients of less than 2^29 times b are exact. What is left of a
+// beside an infinite b is a.
+ExprPtr FloatRest(const ExprPtr& a, const ExprPtr& b, bool dividends_sign) {
+  const ExprPtr x = Cast(DType::kF64, a), y = Cast(DType::kF64, b);
+  const ExprPtr infinite = IsInfinite(y);
+  const ExprPtr whole = Unary(dividends_sign ? Op::kTrunc : Op::kFloor, Div(x, y));
+  const ExprPtr rest =
+      Sub(x, Mul(Select(infinite, Mul(x, Like(x, 0)), whole), Select(infinite, Like(y, 0), y)));
+  if (dividends_sign) return rest;
+  const ExprPtr apart = Less(Mul(Unary(Op::kSign, x), Unary(Op::kSign, y)), Like(y, 0));
+  return Select(And(infinite, apart), y, rest);
+}
+
 // a % b with b's sign (remainder) or a's (fmod); the language has the former, of integers.
 Operator Remainder(bool dividends_sign) {
   return {"self:x other:x", [dividends_sign](Lowering& l) {
             const DType type = ComputeType(l.Out().type);
-            if (graph::IsFloat(type))
-              return l.Unsupported("floating-point numbers are not supported");
+            if (type == DType::kF64) return l.Unsupported("f64 is not supported");
             return Emit(l, [&](const Exprs& at) {
               const ExprPtr a = l.Operand("self", type, at), b = l.Operand("other", type, at);
+              if (graph::IsFloat(type)) return FloatRest(a, b, dividends_sign);
               const ExprPtr rest = Mod(a, b);
               if (!dividends_sign) return rest;
               const ExprPtr uneven = Binary(Op::kNe, rest, Like(a, 0));
@@ -413,6 +500,11 @@ void AddUnary(OperatorTable& table) {
   table["aten.acos.default"] = Unary1([](ExprPtr x) { return Binary(Op::kAtan2, Cofactor(x), x); });
   table["aten.atan.default"] = Unary1([](ExprPtr x) { return Binary(Op::kAtan2, x, Like(x, 1)); });
   table["aten.erf.default"] = Unary1([](ExprPtr x) { return Unary(Op::kErf, x); });
+  table["aten.erfc.default"] =
+      Unary1([](ExprPtr x) { return Sub(Like(x, 1), Unary(Op::kErf, x)); });
+  table["aten.asinh.default"] = Unary1(Asinh);
+  table["aten.acosh.default"] = Unary1(Acosh);
+  table["aten.signbit.default"] = Question([](ExprPtr x) { return IsNegative(x); });
   table["aten.sigmoid.default"] = Unary1(Sigmoid);
   table["aten.relu.default"] = Unary1([](ExprPtr x) { return Maximum(x, Like(x, 0)); });
   table["aten.floor.default"] = Unary1([](ExprPtr x) { return Rounded(Op::kFloor, x); });
@@ -423,17 +515,16 @@ void AddUnary(OperatorTable& table) {
     return graph::IsFloat(x->type) ? Unary(Op::kIsNan, x) : graph::ConstInt(DType::kBool, 0);
   });
   table["aten.isinf.default"] = Question([](ExprPtr x) {
-    if (!graph::IsFloat(x->type)) return graph::ConstInt(DType::kBool, 0);
-    return Binary(Op::kEq, Unary(Op::kAbs, x), Like(x, std::numeric_limits<double>::infinity()));
+    return graph::IsFloat(x->type) ? IsInfinite(x) : graph::ConstInt(DType::kBool, 0);
   });
   table["aten.logical_not.default"] =
       Question([](ExprPtr x) { return Unary(Op::kNot, Cast(DType::kBool, x)); });
-  table["aten.bitwise_not.default"] = {"self:t",
-                                       [not_ = table["aten.logical_not.default"]](Lowering& l) {
-                                         if (l.Out().type != DType::kBool)
-                                           return l.Unsupported("integers are not supported");
-                                         return not_.lower(l);
-                                       }};
+  const Operator complement =
+      Unary1([](ExprPtr x) { return Sub(Like(x, x->type == DType::kU8 ? 255 : -1), x); });
+  table["aten.bitwise_not.default"] = {
+      "self:t", [complement, inverse = table["aten.logical_not.default"]](Lowering& l) {
+        return (l.Out().type == DType::kBool ? inverse : complement).lower(l);
+      }};
 }
 
 void AddBinary(OperatorTable& table) {
@@ -441,12 +532,19 @@ void AddBinary(OperatorTable& table) {
   table["aten.sub.Tensor"] = Scaled(Op::kSub);
   table["aten.rsub.Scalar"] = Scaled(Op::kSub, /*reversed=*/true);
   table["aten.mul.Tensor"] = table["aten.mul.Scalar"] = Binary2(Mul);
-  table["aten.div.Tensor"] = Binary2(Div);
+  table["aten.div.Tensor"] = table["aten.div.Scalar"] = Binary2(Div);
   table["aten.div.Tensor_mode"] = {"self:x other:x rounding_mode:s?", DivMode};
   table["aten.remainder.Scalar"] = table["aten.remainder.Tensor"] = Remainder(false);
   table["aten.fmod.Scalar"] = table["aten.fmod.Tensor"] = Remainder(true);
   table["aten.maximum.default"] = Binary2(Maximum);
   table["aten.minimum.default"] = Binary2(Minimum);
+  table["aten.fmax.default"] = Binary2(BesideNan<Op::kMax>);
+  table["aten.fmin.default"] = Binary2(BesideNan<Op::kMin>);
+  table["aten.hypot.default"] = Binary2(Hypot);
+  table["aten.copysign.Tensor"] = Binary2([](ExprPtr a, ExprPtr b) {
+    const ExprPtr size = Unary(Op::kAbs, a);
+    return Select(IsNegative(b), Unary(Op::kNeg, size), size);
+  });
   table["aten.atan2.default"] =
       Binary2([](ExprPtr a, ExprPtr b) { return Binary(Op::kAtan2, a, b); });
   table["aten.pow.Tensor_Scalar"] = {"self:t exponent:n", PowScalar};
@@ -474,15 +572,23 @@ void AddBinary(OperatorTable& table) {
   table["aten.logical_and.default"] = Logical(conjunction);
   table["aten.logical_or.default"] = Logical(disjunction);
   table["aten.logical_xor.default"] = Logical(difference);
+  const Operator both = Bitwise(conjunction, CommonBits);
+  const Operator masked = {both.arguments, [both](Lowering& l) {
+                             const bool plain = l.Out().type == DType::kBool || !IsRunOfBits(l);
+                             return plain ? both.lower(l) : MaskBits(l, l.Int("other"));
+                           }};
+  const Operator either =
+      Bitwise(disjunction, [](ExprPtr a, ExprPtr b) { return Sub(Add(a, b), CommonBits(a, b)); });
+  const Operator one = Bitwise(difference, [](ExprPtr a, ExprPtr b) {
+    const ExprPtr common = CommonBits(a, b);
+    return Sub(Sub(Add(a, b), common), common);
+  });
   for (const char* overload : {"Tensor", "Scalar"}) {
-    const Operator both = Bitwise(conjunction);
-    table[std::string("aten.bitwise_and.") + overload] = {
-        both.arguments,
-        [both](Lowering& l) { return l.Out().type == DType::kBool ? both.lower(l) : MaskBits(l); }};
+    table[std::string("aten.bitwise_and.") + overload] = masked;
+    table[std::string("aten.bitwise_or.") + overload] = either;
+    table[std::string("aten.bitwise_xor.") + overload] = one;
     table[std::string("aten.__rshift__.") + overload] = Shift(/*left=*/false);
     table[std::string("aten.__lshift__.") + overload] = Shift(/*left=*/true);
-    table[std::string("aten.bitwise_or.") + overload] = Bitwise(disjunction);
-    table[std::string("aten.bitwise_xor.") + overload] = Bitwise(difference);
   }
 }
 
@@ -494,6 +600,7 @@ OperatorTable Build() {
   table["aten.clamp.default"] = table["aten.clamp.Tensor"] = {"self:t min:x? max:x?", Clamp};
   table["aten.leaky_relu.default"] = {"self:t negative_slope:n", LeakyRelu};
   table["aten.elu.default"] = {"self:t alpha:n scale:n input_scale:n", Elu};
+  table["aten.silu_backward.default"] = {"grad_output:t self:t", SiluGradient};
   table["aten.gelu.default"] = {"self:t approximate:s", Gelu};
   table["aten.where.self"] = {"condition:t self:x other:x", Where};
   table["aten._to_copy.default"] = {"self:t", ToCopy};

@@ -191,6 +191,24 @@ absl::Status Roll(Lowering& l) {
   });
 }
 
+// What lies on a diagonal of two dimensions, as a last one.
+absl::Status Diagonal(Lowering& l) {
+  const int64_t rank = l.ShapeOf(l.Tensor("self")).size();
+  const int64_t offset = l.Has("offset") ? l.Int("offset") : 0;
+  const int64_t row = Wrap(l.Has("dim1") ? l.Int("dim1") : 0, rank);
+  const int64_t column = Wrap(l.Has("dim2") ? l.Int("dim2") : 1, rank);
+  return Viewed(l, [&](const Exprs& at) {
+    Exprs indexes(rank);
+    size_t next = 0;
+    for (int64_t dim = 0; dim < rank; ++dim) {
+      if (dim != row && dim != column) indexes[dim] = at[next++];
+    }
+    indexes[row] = Add(at.back(), I(std::max<int64_t>(-offset, 0)));
+    indexes[column] = Add(at.back(), I(std::max<int64_t>(offset, 0)));
+    return indexes;
+  });
+}
+
 absl::Status Unfold(Lowering& l) {
   const Shape& shape = l.ShapeOf(l.Tensor("self"));
   const int64_t dim = Wrap(l.Int("dimension"), shape.size());
@@ -293,7 +311,8 @@ absl::Status EdgePad(Lowering& l, bool mirrored) {
 absl::Status ReflectionPad(Lowering& l) { return EdgePad(l, /*mirrored=*/true); }
 absl::Status ReplicationPad(Lowering& l) { return EdgePad(l, /*mirrored=*/false); }
 
-// Not an operation on data: PyTorch checked it when it exported.
+// Not an operation on data: PyTorch checked it when it exported, or what is checked of the data is
+// what forward's caller has to see to.
 absl::Status Nothing(Lowering&) { return absl::OkStatus(); }
 
 OperatorTable Build() {
@@ -323,7 +342,9 @@ OperatorTable Build() {
     table[absl::StrCat("aten.replication_pad", rank, ".default")] = {"self:t padding:i*",
                                                                      ReplicationPad};
   }
+  table["aten.diagonal.default"] = {"self:t offset:i? dim1:i? dim2:i?", Diagonal};
   table["aten._assert_tensor_metadata.default"] = {"", Nothing};
+  table["aten._assert_async.msg"] = {"", Nothing};
   return table;
 }
 

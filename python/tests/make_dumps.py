@@ -49,6 +49,17 @@ def special(*shape, dtype=f32):
     return lambda: torch.randn(shape).to(dtype)
 
 
+def gradient(fn):
+    """A backward pass: the gradient of fn(x) in the direction of as many numbers as it has."""
+    def backward(x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_(True)
+            y = fn(x)
+            weights = (torch.arange(y.numel()) % 7 - 3).to(y.dtype).reshape(y.shape)
+            return torch.autograd.grad(y, x, weights)[0]
+    return backward
+
+
 def binary(ops, *inputs):
     return {name: (fn, inputs) for name, fn in ops.items()}
 
@@ -106,6 +117,18 @@ POINTWISE = {
     "int_abs_neg": (lambda a: -a.abs(), INTS[:1]), "int_floor": (torch.floor, INTS[:1]),
     "bool_ops": (lambda a, b: ((a & b) | ~a) ^ b, BOOLS), "bool_add": (lambda a, b: a + b, BOOLS),
     "bool_mul_float": (lambda a, b: a * b, (flags(3, 4), normal(3, 4))),
+    **binary({name: getattr(torch, name) for name in "hypot copysign fmax fmin remainder fmod floor_divide".split()},
+             normal(5, 6), normal(5, 6)),
+    **{name + "_f16": (getattr(torch, name), (normal(5, 6, dtype=f16), normal(5, 6, dtype=f16))) for name in ("remainder", "fmod")},
+    **{name + "_special": (getattr(torch, name), (special(24), normal(24))) for name in ("copysign", "fmax", "fmin")},
+    "remainder_number": (lambda x: torch.remainder(x, 0.75), X), "floor_divide_number": (lambda x: x // 0.75, X),
+    "asinh": (torch.asinh, X), "acosh": (lambda x: torch.acosh(1 + x), (positive(3, 5),)), "erfc": (torch.erfc, X),
+    "signbit": (torch.signbit, (special(24),)), "silu_gradient": (gradient(F.silu), X),
+    **{f"{name}_{dtype}".replace("torch.", ""): (getattr(torch, name), (integers(0 if dtype == u8 else -120, 120, 4, 5, dtype=dtype),
+                                                                      integers(0 if dtype == u8 else -120, 120, 4, 5, dtype=dtype)))
+       for name in ("bitwise_and", "bitwise_or", "bitwise_xor") for dtype in (u8, i8, i32, i64)},
+    **{f"bitwise_not_{dtype}".replace("torch.", ""): (torch.bitwise_not, (integers(0, 120, 4, 5, dtype=dtype),)) for dtype in (u8, i8, i32, i64)},
+    "bitwise_number": (lambda x: (x & 0x55) | (x ^ -3), (integers(-99999, 99999, 4, 5),)),
     "half_mix": (lambda a, b: a * b + 1, (normal(8, dtype=f16), normal(8))),
     "scalar_tensor_mix": (lambda a, b: a * b, (normal(8, dtype=f16), normal())),
     **{f"pow_{str(e).replace('.', '_').replace('-', 'm')}": (lambda x, e=e: x ** e, (positive(3, 5),))
@@ -128,6 +151,8 @@ POINTWISE = {
 
 Z = (normal(2, 3, 4),)
 VIEWS = {
+    "diagonal": (lambda x: torch.diagonal(x), (normal(3, 5),)), "diagonal_below": (lambda x: x.diagonal(-1, 0, 2), (normal(4, 2, 5),)),
+    "diagonal_above": (lambda x: x.diagonal(2, 2, 1), (normal(2, 5, 4),)),
     "view_merge": (lambda x: x.view(6, 4), Z), "view_split": (lambda x: x.view(2, 3, 2, 2), Z),
     "view_flat": (lambda x: x.view(-1), Z), "view_mixed": (lambda x: x.view(4, 6), Z),
     "view_ones": (lambda x: x.view(1, 2, 1, 12, 1), Z), "view_scalar": (lambda x: x.view(()), (normal(1, 1),)),
@@ -194,6 +219,11 @@ INDEXING = {
     "index_put_apart": (lambda x, i, j, v: put(x, (i, slice(None), j), v), (normal(4, 3, 5), integers(0, 4, 3), integers(0, 5, 3), normal(3, 3))),
     "index_put_one": (lambda x, v: put(x, (torch.tensor(2),), v), (normal(5, 2), normal())),
     "slots": (lambda x, v, i: put(x.view(-1, 2), (i,), v).view(3, 4, 2), (normal(3, 4, 2), normal(5, 2), integers(0, 12, 5))),
+    "mask_put": (lambda x, m: put(x, (m,), torch.tensor(0.5)), (normal(5, 4), flags(5, 4))),
+    "mask_put_rows": (lambda x, m, v: put(x, (m,), v), (normal(5, 4), flags(5), normal(4))),
+    "mask_put_middle": (lambda x, m, v: put(x, (slice(None), m), v), (normal(2, 5, 3), flags(5), normal(1, 3))),
+    "mask_put_computed": (lambda x: put(x, (x > 0.5,), torch.tensor(2)), (normal(5, 4, dtype=f16),)),
+    "one_hot_checked": (lambda i: F.one_hot(i, 6) * 2, (integers(0, 6, 4),)),
     "scatter": (lambda x, i, v: x.scatter(1, i, v), (normal(3, 5), integers(0, 5, 2, 4), normal(3, 4))),
     "scatter_first": (lambda x, i, v: x.scatter(0, i, v), (normal(6, 4, dtype=f16), integers(0, 6, 1, 3), normal(2, 3, dtype=f16))),
     "one_hot": (lambda x, i: torch.zeros_like(x).scatter(-1, i.unsqueeze(-1), 1.0) - x, (normal(4, 6), integers(0, 6, 4))),
@@ -352,6 +382,27 @@ POOLING = {
     "avg3_ceil": (nn.AvgPool3d(2, 2, ceil_mode=True), I3), "avg_bf16": (nn.AvgPool2d(2), (normal(1, 2, 4, 4, dtype=bf16),)),
     "adaptive1": (nn.AdaptiveAvgPool1d(4), I1), "adaptive2": (nn.AdaptiveAvgPool2d((3, 4)), I2),
     "adaptive_one": (nn.AdaptiveAvgPool2d(1), I2), "adaptive3": (nn.AdaptiveAvgPool3d((2, 3, 4)), I3),
+    "adaptive_max1": (nn.AdaptiveMaxPool1d(4), I1), "adaptive_max2": (nn.AdaptiveMaxPool2d((3, 4)), I2),
+    "adaptive_max2_indices": (nn.AdaptiveMaxPool2d((3, 4), return_indices=True), I2),
+    "adaptive_max3_indices": (nn.AdaptiveMaxPool3d((2, 3, 4), return_indices=True), I3),
+    **{"gradient_" + name: (gradient(fn), inputs) for name, fn, inputs in (
+        ("avg1", nn.AvgPool1d(4, 1, 2), I1), ("avg2", nn.AvgPool2d(3), I2), ("avg2_padded", nn.AvgPool2d(3, 2, 1), I2),
+        ("avg2_ceil", nn.AvgPool2d((2, 3), 2, (1, 1), ceil_mode=True, count_include_pad=False), I2),
+        ("avg2_divisor", nn.AvgPool2d(2, divisor_override=3), I2), ("avg3", nn.AvgPool3d(3, 2, 1), I3),
+        ("avg_bf16", nn.AvgPool2d(2, 1), (normal(1, 2, 4, 4, dtype=bf16),)),
+        ("max1", nn.MaxPool1d(3, 2), I1), ("max2", nn.MaxPool2d(2), I2), ("max2_padded", nn.MaxPool2d((3, 2), (2, 1), (1, 1)), I2),
+        ("max2_dilated", nn.MaxPool2d(2, 2, 1, 3), I2), ("max2_ceil", nn.MaxPool2d(3, 2, ceil_mode=True), I2),
+        ("max3", nn.MaxPool3d(2, 2), I3), ("adaptive2", nn.AdaptiveAvgPool2d((3, 4)), I2),
+        ("adaptive_one", nn.AdaptiveAvgPool2d(1), I2), ("adaptive3", nn.AdaptiveAvgPool3d((2, 3, 4)), I3))},
+    **{"nearest" + name: (lambda x, k=keywords: F.interpolate(x, **k), inputs) for name, keywords, inputs in (
+        ("1", {"size": 13}, I1), ("2", {"scale_factor": 2}, I2), ("2_by", {"scale_factor": (1.5, 2.7)}, I2),
+        ("2_less", {"size": (3, 2)}, I2), ("3", {"scale_factor": 2}, I3),
+        ("2_exact", {"scale_factor": (1.5, 3), "mode": "nearest-exact"}, I2),
+        ("1_exact", {"size": 4, "mode": "nearest-exact"}, I1))},
+    **{name: (lambda x, k=keywords: F.interpolate(x, **k), inputs) for name, keywords, inputs in (
+        ("linear", {"scale_factor": 2, "mode": "linear"}, I1), ("bilinear", {"size": (9, 5), "mode": "bilinear"}, I2),
+        ("bilinear_corners", {"scale_factor": 2, "mode": "bilinear", "align_corners": True}, I2),
+        ("trilinear", {"scale_factor": 2, "mode": "trilinear"}, I3))},
 }
 
 # Operators that PyTorch decomposes, as they are before that.

@@ -182,6 +182,13 @@ def lying(tensor):
     return {"shape": list(copy.shape), "strides": list(copy.stride())}
 
 
+def decompositions():
+    """How operators are taken apart: to core ATen, and what interpolates further."""
+    aten = torch.ops.aten
+    further = [aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_trilinear3d]
+    return {**torch.export.default_decompositions(), **torch._decomp.get_decompositions(further)}
+
+
 def has_gradients(program):
     """Whether forward switches gradients on."""
     return any(node.target is torch.ops.higher_order.wrap_with_set_grad_enabled for node in program.graph.nodes)
@@ -213,7 +220,7 @@ def trace(module, decompose, dims):
             program = export(model, inputs)
             hook.remove()
             if decompose:
-                program = program.run_decompositions()
+                program = program.run_decompositions(decompositions())
     return program, inputs, drawn, model, given
 
 
