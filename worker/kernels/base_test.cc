@@ -88,6 +88,36 @@ extern "C" __global__ void __launch_bounds__(32) quotients(const float* a, const
   CHECK(wrong == 0);
 }
 
+TEST_CASE("a quick error function is off by 2^-22 at most") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> x = {0.0f, -0.0f, 1e-40f, 4.0f, -4.0f, 4.0000005f, 3e38f, kInf, -kInf,
+                          std::numeric_limits<float>::quiet_NaN()};
+  for (int i = -150000; i <= 150000; ++i) x.push_back(static_cast<float>(i) / 25000);
+  const int n = static_cast<int>(x.size());
+  device::PlanBuilder builder(R"(#include <warpsmith/base.cuh>
+extern "C" __global__ void __launch_bounds__(128) erfs(const float* x, float* y, int n) {
+  const int i = ws::block() * 128 + ws::thread();
+  if (i < n) y[i] = ws::fast_erf(x[i]);
+}
+)");
+  builder.Buffer("x", 4 * n).Buffer("y", 4 * n);
+  builder.Launch("erfs", (n + 127) / 128, 128, {device::Arg(0), device::Arg(1), device::Arg32(n)});
+  TestRun run(builder.Build());
+  run.Write(0, x);
+  run.Run();
+  const std::vector<float> y = run.Read<float>(1);
+  double worst = 0;
+  for (int i = 0; i < n; ++i) {
+    if (x[i] != x[i]) {
+      CHECK(y[i] != y[i]);
+      continue;
+    }
+    CHECK(std::signbit(y[i]) == std::signbit(x[i]));
+    worst = std::max(worst, std::abs(y[i] - std::erf(static_cast<double>(x[i]))));
+  }
+  CHECK(worst < 0x1p-22);
+}
+
 TEST_CASE("a logarithm has more digits as two parts") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   std::vector<float> x;

@@ -412,7 +412,7 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
     case Op::kTanh:
       return call(fast ? "fast_tanh" : "tanh");
     case Op::kErf:
-      return call("erf");
+      return call(fast ? "fast_erf" : "erf");
     case Op::kSin:
       return call("sin");
     case Op::kCos:
