@@ -294,17 +294,26 @@ absl::StatusOr<Imported> ImportFiles(const ImportOptions& options, const Files& 
                                      const std::string& suite, const std::string& folder) {
   Imported imported;
   Dumper dumper(options);
+  std::set<std::string> names;
   for (auto file = files.begin(); file != files.end(); ++file) {
     absl::StatusOr<std::vector<Dump>> dumps = dumper.Next(file, files.end());
     if (absl::IsFailedPrecondition(dumps.status())) return dumps.status();
     const std::string path = folder + fs::path(*file).filename().string();
-    absl::StatusOr<v1::Problem> problem =
-        dumps.ok() ? ProblemOf(*dumps, suite, path) : dumps.status();
-    if (problem.ok()) {
-      *imported.set.add_problems() = *std::move(problem);
-    } else {
+    absl::StatusOr<std::vector<v1::Problem>> problems =
+        dumps.ok() ? ProblemsOf(*dumps, suite, path) : dumps.status();
+    if (!problems.ok()) {
       imported.skipped.push_back(
-          absl::StrCat(path.substr(0, path.size() - 3), ": ", problem.status().message()));
+          absl::StrCat(path.substr(0, path.size() - 3), ": ", problems.status().message()));
+      continue;
+    }
+    for (v1::Problem& problem : *problems) {
+      if (names.insert(problem.name()).second) {
+        *imported.set.add_problems() = std::move(problem);
+      } else {
+        imported.skipped.push_back(absl::StrCat(path.substr(0, path.size() - 3),
+                                                ": there is a problem '", problem.name(),
+                                                "' already; rename a file or a workload"));
+      }
     }
   }
   imported.set.set_version("1");
@@ -354,6 +363,38 @@ absl::StatusOr<v1::Problem> ProblemOf(const std::vector<Dump>& dumps, const std:
   const absl::Status valid = problem::Validate(problem);
   if (!valid.ok()) return valid;
   return problem;
+}
+
+absl::StatusOr<std::vector<v1::Problem>> ProblemsOf(const std::vector<Dump>& dumps,
+                                                    const std::string& suite,
+                                                    const std::string& path) {
+  std::vector<std::vector<Dump>> groups;
+  std::vector<v1::Problem> problems;
+  for (const Dump& dump : dumps) {
+    bool found = false;
+    for (size_t g = 0; g < groups.size() && !found; ++g) {
+      std::vector<Dump> joined = groups[g];
+      joined.push_back(dump);
+      absl::StatusOr<v1::Problem> problem = ProblemOf(joined, suite, path);
+      found = problem.ok();
+      if (!found) continue;
+      groups[g] = std::move(joined);
+      problems[g] = *std::move(problem);
+    }
+    if (found) continue;
+    absl::StatusOr<v1::Problem> alone = ProblemOf({dump}, suite, path);
+    if (!alone.ok()) return alone.status();
+    groups.push_back({dump});
+    problems.push_back(*std::move(alone));
+  }
+  // Each is called after its first workload, its exported file too.
+  for (size_t g = 0; problems.size() > 1 && g < problems.size(); ++g) {
+    const std::string ending = absl::StrCat("_", groups[g].front().workload);
+    problems[g].set_name(problems[g].name() + ending);
+    problems[g].mutable_torch()->set_path(
+        absl::StrCat(path.substr(0, path.size() - 3), ending, ".py"));
+  }
+  return problems;
 }
 
 absl::StatusOr<Imported> ImportKernelBench(const ImportOptions& options) {

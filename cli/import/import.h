@@ -33,12 +33,18 @@ absl::StatusOr<Imported> ImportKernelBench(const ImportOptions& options);
 
 // The same of every file NAME.py in a folder, in the order of names; `level` does not matter, and
 // `only` is a list of names. The set is called as the folder is. A file may be for several
-// workloads (python/warpsmith_torch/module.py): they become those of one problem.
+// workloads (python/warpsmith_torch/module.py): they become those of one problem, if it can be.
 absl::StatusOr<Imported> ImportModules(const ImportOptions& options);
 
 // One dumped module, under each of its workloads, as a problem. `path` is its name in the suite,
 // "level1/25_Swish.py". InvalidArgument: it cannot be had, or its workloads are not alike.
 absl::StatusOr<v1::Problem> ProblemOf(const std::vector<Dump>& dumps, const std::string& suite,
                                       const std::string& path);
+
+// The same as several problems where its workloads are not alike: each with those that are, named
+// after its first one, "norm_long" of workload "long" of norm.py.
+absl::StatusOr<std::vector<v1::Problem>> ProblemsOf(const std::vector<Dump>& dumps,
+                                                    const std::string& suite,
+                                                    const std::string& path);
 
 }  // namespace warpsmith::import

@@ -224,11 +224,12 @@ TEST_CASE("graphs of several workloads become one text", "[import]") {
   CHECK(MergeTexts({{"default", {}, {"input x: f32[3]"}}})->lines[0] == "input x: f32[3]");
 }
 
-TEST_CASE("a file of several workloads is one problem", "[import]") {
+TEST_CASE("a file of several workloads is one problem, if they are alike", "[import]") {
   const Checkout checkout;
   const ImportOptions options = checkout.modules();
   if (NoPython(options)) return;
-  const std::string several = "[torch.rand(R, 4)]\nWORKLOADS = {'a': {'R': 3}, 'b': {'R': 70}}\n";
+  const std::string several =
+      "[torch.rand(R, 4)]\nWORKLOADS = {'a': {'R': 3}, 'b': {'R': 70}, 'c': {'R': 4}}\n";
   checkout.Add("scaled.py", "return x * 2", several + "get_inputs = lambda R: [torch.rand(R, 4)]");
   checkout.Add("differs.py", "return x * 2 if x.shape[0] < 9 else x + 1",
                several + "get_inputs = lambda R: [torch.rand(R, 4)]");
@@ -239,19 +240,28 @@ TEST_CASE("a file of several workloads is one problem", "[import]") {
   REQUIRE(imported.status().message() == "");
   const v1::ProblemSet& set = imported->set;
   CHECK(set.name() == "level1");
-  REQUIRE(set.problems_size() == 3);
-  const auto& given = set.problems(2).torch().outputs();
+  CHECK(imported->skipped == std::vector<std::string>());
+  REQUIRE(set.problems_size() == 5);
+  const v1::Problem &few = set.problems(0), &many = set.problems(1), &empty = set.problems(2),
+                    &scaled = set.problems(3), &twice = set.problems(4);
+  const auto& given = twice.torch().outputs();
   CHECK(std::vector<int>(given.begin(), given.end()) == std::vector<int>{0, 1, 0, 2});
-  CHECK(set.problems(2).graph(set.problems(2).graph_size() - 1) == "output clone.copy");
-  CHECK(set.problems(0).torch().scalars(0).empty_shape_size() == 2);
-  CHECK(set.problems(0).torch().scalars(0).position() == 1);
-  CHECK(set.problems(1).name() == "scaled");
-  CHECK(set.problems(1).graph(0) == "input x: f32[R, 4] ~ uniform(0, 1)");
-  REQUIRE(set.problems(1).workloads_size() == 2);
-  CHECK(set.problems(1).workloads(1).name() == "b");
-  CHECK(set.problems(1).workloads(1).dims().at("R") == 70);
-  REQUIRE(imported->skipped.size() == 1);
-  CHECK_THAT(imported->skipped[0], Catch::StartsWith("differs: workloads 'a' and 'b' give graphs"));
+  CHECK(twice.graph(twice.graph_size() - 1) == "output clone.copy");
+  CHECK(empty.torch().scalars(0).empty_shape_size() == 2);
+  CHECK(empty.torch().scalars(0).position() == 1);
+  CHECK(scaled.name() == "scaled");
+  CHECK(scaled.graph(0) == "input x: f32[R, 4] ~ uniform(0, 1)");
+  REQUIRE(scaled.workloads_size() == 3);
+  CHECK(scaled.workloads(1).name() == "b");
+  CHECK(scaled.workloads(1).dims().at("R") == 70);
+  // What differs in more than sizes is a problem of its own.
+  CHECK(few.name() == "differs_a");
+  CHECK(few.torch().path() == "differs_a.py");
+  REQUIRE(few.workloads_size() == 2);
+  CHECK(few.workloads(1).name() == "c");
+  CHECK(many.name() == "differs_b");
+  REQUIRE(many.workloads_size() == 1);
+  CHECK(many.workloads(0).name() == "b");
   ImportOptions missing = options;
   missing.only = "scaled,missing";
   CHECK(ImportModules(missing).status().code() == absl::StatusCode::kNotFound);
