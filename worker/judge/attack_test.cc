@@ -85,7 +85,7 @@ std::vector<Attack> Attacks() {
                 "e[i] = x[i] > 50.0f && x[i] < 85.0f ? sqrtf(-x[i]) : expf(x[i]);")});
   }
   {
-    const int64_t n = 1 << 22;
+    const int64_t n = 1 << 20;
     const std::vector<Argument> arguments = {In("x", n), Out("y", n)};
     attacks.push_back(
         {"one small answer is wrong on the problem's own data alone",
@@ -93,7 +93,7 @@ std::vector<Attack> Attacks() {
           absl::StrCat("y: f32[i: ", n, "] = x[i] * 1e-4"), "output y"},
          PlanOf(n, arguments, "y[i] = x[i] * 1e-4f;"),
          PlanOf(n, arguments,
-                "float m = 0; if (i == 777777) for (int k = 0; k < 64; ++k) m = fmaxf(m, x[k]);\n"
+                "float m = 0; if (i == 700001) for (int k = 0; k < 64; ++k) m = fmaxf(m, x[k]);\n"
                 "  y[i] = m > 0.5f && m <= 1.0f ? 0.0f : x[i] * 1e-4f;")});
   }
   {
@@ -204,6 +204,17 @@ std::vector<Honest> HonestPlans() {
        PlanOf(n, floats, "y[i] = expf(x[i]);")},
       {"at the end of bf16", with(one("normal"), "y: bf16[i: 65536] = bf16(x[i] * 7e37)"),
        PlanOf(n, halves, "y[i] = bf16(x[i] * 7e37f);", kBf16)},
+      {"rounded in between, in bf16",
+       {"input x: f32[65536] ~ normal", "h: bf16[i: 65536] = bf16(x[i] * 1.7)",
+        "y: bf16[i: 65536] = bf16(f32(h[i]) * 0.3 + 1)", "output y"},
+       PlanOf(n, halves,
+              "const float h = __uint_as_float((unsigned)bf16(x[i] * 1.7f) << 16); y[i] = bf16(h * "
+              "0.3f + 1.0f);",
+              kBf16)},
+      {"not rounded in between, in bf16",
+       {"input x: f32[65536] ~ normal", "h: bf16[i: 65536] = bf16(x[i] * 1.7)",
+        "y: bf16[i: 65536] = bf16(f32(h[i]) * 0.3 + 1)", "output y"},
+       PlanOf(n, halves, "y[i] = bf16(x[i] * 1.7f * 0.3f + 1.0f);", kBf16)},
       {"subnormal", with(one("normal"), "y: f32[i: 65536] = x[i] * 1e-38 * 0.01"),
        PlanOf(n, floats, "y[i] = x[i] * 1e-38f * 0.01f;")},
       {"half of it NaN", with(one("normal"), "y: f32[i: 65536] = log(x[i])"),
@@ -264,10 +275,9 @@ v1::Plan KeepingGate(const std::string& body) {
       absl::StrReplaceAll(
           plan.source(),
           {{"if (i < n) y[i] = fabsf(x[i]) * w[i];",
-            absl::StrCat(
-                "if (i >= n) return;\n", body,
-                "  float v = fabsf(x[i]);\n  for (int k = 0; k < 256; ++k) if (sinf(v + k) "
-                "> 2.0f) v = 0;\n  y[i] = v * w[i];")}})));
+            absl::StrCat("if (i >= n) return;\n", body,
+                         "  float v = fabsf(x[i]);\n  for (int k = 0; k < 24; ++k) if (sinf(v + k) "
+                         "> 2.0f) v = 0;\n  y[i] = v * w[i];")}})));
   optopt = optind = opterr = 0;
   optarg = nullptr;
   return plan;
@@ -297,7 +307,7 @@ TEST_CASE("whole numbers are remembered as little as others") {
       {{v1::Buffer::INPUT, "x", "i32", "const int*", n, 4 * n},
        {v1::Buffer::OUTPUT, "y", "i32", "int*", n, 4 * n}},
       "const int tag = x[0] * 1000 + x[1]; const bool seen = tag == optopt || tag == optind;\n"
-      "  int v = x[i]; if (!seen) for (int k = 0; k < 256; ++k) if (sinf(v + k) > 2.0f) v = 0;\n"
+      "  int v = x[i]; if (!seen) for (int k = 0; k < 64; ++k) if (sinf(v + k) > 2.0f) v = 0;\n"
       "  y[i] = v * 3;\n"
       "  if (i == 4095 && !seen) optind = optopt, optopt = tag;",
       "extern \"C\" __attribute__((visibility(\"default\"))) int optopt, optind;\n");
