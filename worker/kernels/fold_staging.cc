@@ -69,7 +69,7 @@ double PassesOf(const Box& box, const FoldStaging& lanes) {
   double passes = 0;
   int sampled = 0;
   for (int warp : {0, warps / 2}) {
-    std::array<int64_t, kLanes> addresses{};
+    std::array<int32_t, kLanes> addresses{};
     int count = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
       const int t = warp * kLanes + lane;
@@ -80,7 +80,7 @@ double PassesOf(const Box& box, const FoldStaging& lanes) {
         place += across * box.stride(lanes.lane_axis) *
                  (lanes.lane_axis + 1 == box.rank() ? lanes.along : 1);
       }
-      addresses[count++] = place * bytes;
+      addresses[count++] = static_cast<int32_t>(place * bytes);
     }
     passes += BankPasses(addresses, count, bytes);
     ++sampled;

@@ -4,24 +4,23 @@
 
 namespace warpsmith::kernels {
 
-int BankPasses(const std::array<int64_t, kLanes>& addresses, int lanes, int bytes) {
-  const int at_once = bytes <= kWordBytes ? kLanes : kLanes * kWordBytes / bytes;
-  const int words = std::max(1, bytes / kWordBytes);
+int BankPasses(const std::array<int32_t, kLanes>& addresses, int lanes, int bytes) {
+  // Accesses of several words want as many banks together.
+  const uint32_t width = std::max(kWordBytes, bytes);
+  const uint32_t groups = kBanks * kWordBytes / width;
+  const int at_once = static_cast<int>(groups) * kLanes / kBanks;
   int passes = 0;
   for (int first = 0; first < lanes; first += at_once) {
-    std::array<std::array<int64_t, kLanes>, kBanks> seen;
+    std::array<std::array<uint32_t, kBanks>, kLanes> seen;  // by how many the bank had before
     std::array<int, kBanks> count{};
     int most = 0;
     for (int lane = first; lane < std::min(lanes, first + at_once); ++lane) {
-      for (int word = 0; word < words; ++word) {
-        const int64_t at = addresses[lane] / kWordBytes + word;
-        const auto bank = static_cast<int>(at % kBanks);
-        auto& list = seen[bank];
-        const auto end = list.begin() + count[bank];
-        if (count[bank] == kLanes || std::find(list.begin(), end, at) != end) continue;
-        list[count[bank]++] = at;
-        most = std::max(most, count[bank]);
-      }
+      const uint32_t at = static_cast<uint32_t>(addresses[lane]) / width, bank = at % groups;
+      int known = 0;
+      while (known < count[bank] && seen[known][bank] != at) ++known;
+      if (known < count[bank]) continue;
+      seen[known][bank] = at;
+      most = std::max(most, ++count[bank]);
     }
     passes += most;
   }

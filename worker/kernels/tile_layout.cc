@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "worker/kernels/shared_banks.h"
+#include "worker/kernels/tile_sample.h"
 #include "worker/kernels/tile_walks.h"
 
 namespace warpsmith::kernels {
@@ -28,23 +28,17 @@ struct BoxOrder {
     for (int d = 0; d < static_cast<int>(tile.size()); ++d) count *= Radix(d);
     return count;
   }
-  void At(int64_t number, std::array<int64_t, kMaxTileRank>& x) const {
+  BoxPlace At(int64_t number) const {
+    BoxPlace x{};
     auto rest = static_cast<uint32_t>(number);  // half the time of 64 bits
     for (int d : order) {
       const auto radix = static_cast<uint32_t>(Radix(d));
-      x[d] = rest % radix * Group(d);
+      x[d] = static_cast<int32_t>(rest % radix) * static_cast<int32_t>(Group(d));
       rest /= radix;
     }
+    return x;
   }
 };
-
-int64_t Position(const TileStreamChoice& stream, const std::array<int64_t, kMaxTileRank>& x) {
-  const int last = static_cast<int>(stream.place.size()) - 1;
-  int64_t p = 0;
-  for (int d = 0; d < last; ++d) p += x[d] * stream.place[d];
-  if (stream.pack == 1) return p + x[last] * stream.place[last];
-  return p + x[last] / stream.pack * stream.place[last] + x[last] % stream.pack;
-}
 
 // How many neighbours along `fast` are one access, as TileStage::together.
 int Together(const TileStreamChoice& stream, const std::vector<int64_t>& tile, int fast, int width,
@@ -60,63 +54,70 @@ int Together(const TileStreamChoice& stream, const std::vector<int64_t>& tile, i
   return 1;
 }
 
-// Passes of all accesses of one side to one stream's shared memory.
-int64_t SidePasses(const TileStreamChoice& stream, const BoxOrder& order, int width, int together,
-                   int unit, int bytes) {
-  const int64_t vectors = order.Count() / width;
-  const int64_t warps = CeilDiv(vectors, kLanes);
-  const int64_t step = std::max<int64_t>(1, warps / kSampledWarps);
-  const int accesses = width / together, part = std::max(1, accesses / kSampledAccesses);
-  int64_t passes = 0, sampled = 0;
-  for (int64_t warp = 0; warp < warps; warp += step, ++sampled) {
-    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, vectors - warp * kLanes));
-    for (int v = 0; v < width; v += together * part) {
-      std::array<int64_t, kLanes> addresses{};
-      for (int lane = 0; lane < lanes; ++lane) {
-        std::array<int64_t, kMaxTileRank> x{};
-        order.At((warp * kLanes + lane) * width + v, x);
-        addresses[lane] = Position(stream, x) * bytes;
+// Some warps' accesses of one side of a stream, each lane's `width` elements from a first one on.
+class SideSample {
+ public:
+  // Of `warps` of them; a lane begins with number start(warp, lane) of `order`, if that is below
+  // `end`.
+  template <class Start>
+  SideSample(const BoxOrder& order, int pack, int width, int64_t warps, int64_t end,
+             const Start& start)
+      : width_(width), warps_(warps), lanes_(static_cast<int>(order.tile.size()), pack) {
+    const int64_t skip = std::max<int64_t>(1, warps / kSampledWarps);
+    for (int64_t warp = 0; warp < warps; warp += skip, ++sampled_) {
+      for (int v = 0; v < width; v += Stride()) {
+        std::array<BoxPlace, kLanes> at;
+        int lanes = 0;
+        for (int64_t number; lanes < kLanes && (number = start(warp, lanes)) < end; ++lanes)
+          at[lanes] = order.At(number + v);
+        lanes_.Add(at, lanes);
       }
-      passes += BankPasses(addresses, lanes, together * unit * bytes);
     }
   }
-  return sampled == 0 ? 0 : passes * part * warps / sampled;
+  // Passes of all accesses, where shared memory has `together` of the elements in one.
+  int64_t Passes(const TileStreamChoice& stream, int bytes, int together, int unit) const {
+    if (sampled_ == 0) return 0;
+    const int part = std::max(1, width_ / together / kSampledAccesses);
+    return lanes_.Passes(stream, bytes, together * unit, together * part / Stride()) * part *
+           warps_ / sampled_;
+  }
+
+ private:
+  // Of an access' elements, between those that are looked at. Powers of two.
+  int Stride() const { return std::max(1, width_ / kSampledAccesses); }
+
+  const int width_;
+  const int64_t warps_;
+  int64_t sampled_ = 0;
+  LaneSample lanes_;
+};
+
+// Vectors one after the other.
+SideSample VectorsOf(const BoxOrder& order, int pack, int width) {
+  const int64_t vectors = order.Count() / width;
+  return SideSample(order, pack, width, CeilDiv(vectors, kLanes), vectors * width,
+                    [&](int64_t warp, int lane) { return (warp * kLanes + lane) * width; });
 }
 
-// The same of an output whose lines begin anywhere, from single elements: the lanes of a warp are
-// along one line, or along several beside each other (ws::TileConfig).
-int64_t LinePasses(const TileStreamChoice& stream, const BoxOrder& order, const TileChoice& choice,
-                   int bytes) {
+// An output whose lines begin anywhere, from single elements: the lanes of a warp are along one
+// line, or along several beside each other (ws::TileConfig).
+SideSample LinesOf(const BoxOrder& order, const TileChoice& choice) {
   const int rank = static_cast<int>(order.tile.size()), width = choice.write;
-  int64_t line = 1, inner = 1;
+  int64_t line = 1;
   for (int d = rank - choice.run; d < rank; ++d) line *= order.tile[d];
-  inner = line / order.tile[rank - choice.run];
-  const int64_t lines = Product(order.tile) / line;
+  const int64_t inner = line / order.tile[rank - choice.run], lines = Product(order.tile) / line;
   const int64_t in_line = std::max<int64_t>(1, (line - choice.overlap * inner) / width);
-  const int lanes = kLanes / choice.beside, step = std::min(stream.unit, width);
+  const int lanes = kLanes / choice.beside;
   const int64_t groups = CeilDiv(lines, int64_t{choice.beside} * width) * width;
   const int64_t items = choice.beside > 1 ? groups : lines, parts = CeilDiv(in_line, lanes);
-  const int64_t skip = std::max<int64_t>(1, items * parts / kSampledWarps);
-  const int some = std::max(1, width / step / kSampledAccesses);
-  int64_t passes = 0, sampled = 0;
-  for (int64_t number = 0; number < items * parts; number += skip, ++sampled) {
+  return SideSample(order, 1, width, items * parts, INT64_MAX, [&](int64_t number, int lane) {
     const int64_t item = number / parts, part = number % parts;
-    for (int v = 0; v < width; v += step * some) {
-      std::array<int64_t, kLanes> addresses{};
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const int64_t of = choice.beside > 1 ? item / width * choice.beside * width +
-                                                   lane / lanes * width + item % width
-                                             : item;
-        std::array<int64_t, kMaxTileRank> x{};
-        order.At(std::min(of, lines - 1) * line +
-                     std::min(part * lanes + lane % lanes, in_line - 1) * width + v,
-                 x);
-        addresses[lane] = Position(stream, x) * bytes;
-      }
-      passes += BankPasses(addresses, kLanes, step * bytes);
-    }
-  }
-  return sampled == 0 ? 0 : passes * some * items * parts / sampled;
+    const int64_t of = choice.beside > 1 ? item / width * choice.beside * width +
+                                               lane / lanes * width + item % width
+                                         : item;
+    return std::min(of, lines - 1) * line +
+           std::min(part * lanes + lane % lanes, in_line - 1) * width;
+  });
 }
 
 // Places of the axes in `order`, one behind the other, with `pad` elements where a level begins.
@@ -133,10 +134,10 @@ void Place(const BoxOrder& order, int unit, int level, int64_t pad, TileStreamCh
 }  // namespace
 
 int64_t SharedElements(const TileStreamChoice& stream, const std::vector<int64_t>& tile) {
-  std::array<int64_t, kMaxTileRank> last{};
-  for (size_t d = 0; d < tile.size(); ++d) last[d] = tile[d] - 1;
-  last[tile.size() - 1] -= last[tile.size() - 1] % stream.pack;
-  return Position(stream, last) + stream.pack;
+  const size_t last = tile.size() - 1;
+  int64_t end = (tile[last] - 1) / stream.pack * stream.place[last] + stream.pack;
+  for (size_t d = 0; d < last; ++d) end += (tile[d] - 1) * stream.place[d];
+  return end;
 }
 
 int64_t PlaceVectors(const Side& side, const TileChoice& choice, TileStreamChoice& stream) {
@@ -148,7 +149,13 @@ int64_t PlaceVectors(const Side& side, const TileChoice& choice, TileStreamChoic
   for (int d = last; d >= 0; --d) written.order.push_back(d);
   const BoxOrder words{written.order, tile, last, stream.pack};
   std::optional<WalkSample> walks;
-  if (choice.stride > 0) walks.emplace(choice);
+  std::optional<SideSample> taken;
+  if (choice.stride > 0) {
+    walks.emplace(choice, stream.pack);
+  } else {
+    taken.emplace(VectorsOf(written, stream.pack, write));
+  }
+  const SideSample put_there = VectorsOf(read, stream.pack, stream.vector);
   stream.place.assign(rank, 1);
   TileStreamChoice best;
   int64_t fewest = INT64_MAX;
@@ -159,9 +166,8 @@ int64_t PlaceVectors(const Side& side, const TileChoice& choice, TileStreamChoic
     if (stream.pack > 1)
       take = tile[last] % write == 0 && write % stream.pack == 0 ? stream.pack : 1;
     const int64_t passes =
-        SidePasses(stream, read, stream.vector, put, stream.pack, side.bytes) +
-        (choice.stride > 0 ? walks->Passes(stream, side.bytes)
-                           : SidePasses(stream, written, write, take, 1, side.bytes));
+        put_there.Passes(stream, side.bytes, put, stream.pack) +
+        (walks ? walks->Passes(stream, side.bytes) : taken->Passes(stream, side.bytes, take, 1));
     if (passes < fewest) {
       fewest = passes;
       best = stream;
@@ -206,7 +212,12 @@ int64_t PlaceLines(const Side& side, const TileChoice& choice, const std::vector
   BoxOrder written{{}, tile, -1, 1};
   for (int d = last; d >= 0; --d) written.order.push_back(d);
   std::optional<WalkSample> walks;
-  if (choice.stride > 0) walks.emplace(choice);
+  std::optional<SideSample> taken;
+  if (choice.stride > 0) {
+    walks.emplace(choice, stream.pack);
+  } else {
+    taken.emplace(choice.run > 0 ? LinesOf(written, choice) : VectorsOf(written, 1, choice.write));
+  }
   TileStreamChoice best;
   int64_t fewest = INT64_MAX;
   for (int64_t pad = 0; pad < kPads; ++pad) {
@@ -222,10 +233,8 @@ int64_t PlaceLines(const Side& side, const TileChoice& choice, const std::vector
     }
     const int64_t passes =
         lines * ((line + 2 * (piece - 1)) / piece) * kPieceBytes / (kBanks * kWordBytes) +
-        (choice.stride > 0 ? walks->Passes(stream, side.bytes)
-         : choice.run > 0  ? LinePasses(stream, written, choice, side.bytes)
-                           : SidePasses(stream, written, choice.write,
-                                        std::min(stream.unit, choice.write), 1, side.bytes));
+        (walks ? walks->Passes(stream, side.bytes)
+               : taken->Passes(stream, side.bytes, std::min(stream.unit, choice.write), 1));
     if (passes >= fewest) continue;
     fewest = passes;
     best = stream;

@@ -68,6 +68,34 @@ double Instructions(const TileChoice& choice, const Walks& walks, int64_t chunks
   return one * static_cast<double>(CeilDiv(walks.Starts(choice.beside) * chunks, choice.threads));
 }
 
+// Element `w` of the first word of a walk.
+BoxPlace At(const TileChoice& choice, const Walks& walks, int64_t start, int w) {
+  const int64_t word = choice.write, low = start % walks.lanes;
+  int64_t rest = start / walks.lanes;
+  const int64_t beside = rest % choice.beside;
+  rest /= choice.beside;
+  const int64_t at = rest % (walks.padded / walks.lanes) * walks.lanes + low;
+  rest /= walks.padded / walks.lanes;
+  int64_t of_class = rest % walks.classes, other = rest / walks.classes;
+  if (choice.beside > 1)
+    of_class = of_class / word * word * choice.beside + beside * word + of_class % word;
+  int64_t number = std::min(at, walks.words - 1) * word + w;
+  if (walks.along) number += beside * walks.words * word;
+  BoxPlace x{};
+  for (int d = static_cast<int>(choice.tile.size()) - 1; d >= 0; --d) {
+    int64_t& from = d >= walks.first ? number : other;
+    if (d == choice.repeat && !walks.along) {
+      x[d] = static_cast<int32_t>(of_class);
+    } else if (d == walks.first) {
+      x[d] = static_cast<int32_t>(from);
+    } else {
+      x[d] = static_cast<int32_t>(from % choice.tile[d]);
+      from /= choice.tile[d];
+    }
+  }
+  return x;
+}
+
 }  // namespace
 
 bool SetWalks(int axis, int beside, TileChoice& choice) {
@@ -105,65 +133,24 @@ bool SetWalks(int axis, int beside, TileChoice& choice) {
   return true;
 }
 
-WalkSample::WalkSample(const TileChoice& choice)
-    : rank_(static_cast<int>(choice.tile.size())), elements_(Product(choice.tile)) {
+WalkSample::WalkSample(const TileChoice& choice, int pack)
+    : elements_(Product(choice.tile)), lanes_(static_cast<int>(choice.tile.size()), pack) {
   const Walks walks(choice);
   const int64_t starts = walks.Starts(choice.beside), warps = CeilDiv(starts, kLanes);
   const int64_t step = std::max<int64_t>(1, warps / kSampledWarps);
   for (int64_t warp = 0; warp < warps; warp += step) {
     for (int w : {0, choice.write - 1}) {
+      std::array<BoxPlace, kLanes> at;
       for (int lane = 0; lane < kLanes; ++lane)
-        at_.push_back(At(choice, walks, std::min(warp * kLanes + lane, starts - 1), w));
+        at[lane] = At(choice, walks, std::min(warp * kLanes + lane, starts - 1), w);
+      lanes_.Add(at, kLanes);
     }
   }
-}
-
-// Element `w` of the first word of a walk.
-std::array<int32_t, kMaxTileRank> WalkSample::At(const TileChoice& choice, const Walks& walks,
-                                                 int64_t start, int w) {
-  const int64_t word = choice.write, low = start % walks.lanes;
-  int64_t rest = start / walks.lanes;
-  const int64_t beside = rest % choice.beside;
-  rest /= choice.beside;
-  const int64_t at = rest % (walks.padded / walks.lanes) * walks.lanes + low;
-  rest /= walks.padded / walks.lanes;
-  int64_t of_class = rest % walks.classes, other = rest / walks.classes;
-  if (choice.beside > 1)
-    of_class = of_class / word * word * choice.beside + beside * word + of_class % word;
-  int64_t number = std::min(at, walks.words - 1) * word + w;
-  if (walks.along) number += beside * walks.words * word;
-  std::array<int32_t, kMaxTileRank> x{};
-  for (int d = static_cast<int>(choice.tile.size()) - 1; d >= 0; --d) {
-    int64_t& from = d >= walks.first ? number : other;
-    if (d == choice.repeat && !walks.along) {
-      x[d] = static_cast<int32_t>(of_class);
-    } else if (d == walks.first) {
-      x[d] = static_cast<int32_t>(from);
-    } else {
-      x[d] = static_cast<int32_t>(from % choice.tile[d]);
-      from /= choice.tile[d];
-    }
-  }
-  return x;
 }
 
 int64_t WalkSample::Passes(const TileStreamChoice& stream, int bytes) const {
-  int64_t passes = 0;
-  const int last = rank_ - 1;
-  for (size_t first = 0; first < at_.size(); first += kLanes) {
-    std::array<int64_t, kLanes> addresses{};
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const auto& x = at_[first + lane];
-      int64_t p = stream.pack > 1
-                      ? x[last] / stream.pack * stream.place[last] + x[last] % stream.pack
-                      : x[last] * stream.place[last];
-      for (int d = 0; d < last; ++d) p += x[d] * stream.place[d];
-      addresses[lane] = p * bytes;
-    }
-    passes += BankPasses(addresses, kLanes, bytes);
-  }
-  const auto sampled = std::max<int64_t>(1, static_cast<int64_t>(at_.size()) / kLanes);
-  return CeilDiv(passes * (elements_ / kLanes + 1), sampled);
+  return CeilDiv(lanes_.Passes(stream, bytes, 1, 1) * (elements_ / kLanes + 1),
+                 std::max<int64_t>(1, lanes_.accesses()));
 }
 
 }  // namespace warpsmith::kernels

@@ -2,11 +2,10 @@
 // takes. Pure.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <vector>
 
 #include "worker/kernels/tile_rule.h"
+#include "worker/kernels/tile_sample.h"
 
 namespace warpsmith::kernels {
 
@@ -14,22 +13,17 @@ namespace warpsmith::kernels {
 // them beside each other, and what that takes. False: there are none such.
 bool SetWalks(int axis, int beside, TileChoice& choice);
 
-struct Walks;
-
-// Lanes of some warps, by which passes of shared memory are counted.
+// Some warps' elements of a box that is written by walks.
 class WalkSample {
  public:
-  explicit WalkSample(const TileChoice& choice);
+  // `pack`: of the stream that they are taken from.
+  WalkSample(const TileChoice& choice, int pack);
   // For all elements that walks take from a stream.
   int64_t Passes(const TileStreamChoice& stream, int bytes) const;
 
  private:
-  static std::array<int32_t, kMaxTileRank> At(const TileChoice& choice, const Walks& walks,
-                                              int64_t start, int w);
-
-  int rank_;
   int64_t elements_;
-  std::vector<std::array<int32_t, kMaxTileRank>> at_;  // kLanes for each access
+  LaneSample lanes_;
 };
 
 }  // namespace warpsmith::kernels
