@@ -13,7 +13,8 @@ namespace {
 
 // Of a box, when passes are counted: warps, and accesses of each.
 constexpr int kSampledWarps = 4, kSampledAccesses = 4;
-constexpr int64_t kPads = 8;  // that are tried between lines
+constexpr int64_t kPads = 8;                       // that are tried between lines
+constexpr int64_t kManyPasses = int64_t{1} << 40;  // more than any layout takes
 
 // Numbers elements of a box in an order, axis `grouped` in groups.
 struct BoxOrder {
@@ -74,12 +75,16 @@ class SideSample {
       }
     }
   }
-  // Passes of all accesses, where shared memory has `together` of the elements in one.
-  int64_t Passes(const TileStreamChoice& stream, int bytes, int together, int unit) const {
+  // Passes of all accesses, where shared memory has `together` of the elements in one; `enough` or
+  // more: at least so many.
+  int64_t Passes(const TileStreamChoice& stream, int bytes, int together, int unit,
+                 int64_t enough) const {
     if (sampled_ == 0) return 0;
     const int part = std::max(1, width_ / together / kSampledAccesses);
-    return lanes_.Passes(stream, bytes, together * unit, together * part / Stride()) * part *
-           warps_ / sampled_;
+    const int64_t each = part * warps_;
+    return lanes_.Passes(stream, bytes, together * unit, together * part / Stride(),
+                         CeilDiv(enough * sampled_, each)) *
+           each / sampled_;
   }
 
  private:
@@ -158,16 +163,16 @@ int64_t PlaceVectors(const Side& side, const TileChoice& choice, TileStreamChoic
   const SideSample put_there = VectorsOf(read, stream.pack, stream.vector);
   stream.place.assign(rank, 1);
   TileStreamChoice best;
-  int64_t fewest = INT64_MAX;
+  int64_t fewest = kManyPasses;
   const auto consider = [&](const BoxOrder& order, int level, int64_t pad) {
     Place(order, stream.pack, level, pad, stream);
     const int put = Together(stream, tile, stream.order[0], stream.vector, stream.pack, side.bytes);
     int take = Together(stream, tile, last, write, 1, side.bytes);
     if (stream.pack > 1)
       take = tile[last] % write == 0 && write % stream.pack == 0 ? stream.pack : 1;
-    const int64_t passes =
-        put_there.Passes(stream, side.bytes, put, stream.pack) +
-        (walks ? walks->Passes(stream, side.bytes) : taken->Passes(stream, side.bytes, take, 1));
+    int64_t passes = put_there.Passes(stream, side.bytes, put, stream.pack, fewest);
+    passes += walks ? walks->Passes(stream, side.bytes, fewest - passes)
+                    : taken->Passes(stream, side.bytes, take, 1, fewest - passes);
     if (passes < fewest) {
       fewest = passes;
       best = stream;
@@ -219,7 +224,7 @@ int64_t PlaceLines(const Side& side, const TileChoice& choice, const std::vector
     taken.emplace(choice.run > 0 ? LinesOf(written, choice) : VectorsOf(written, 1, choice.write));
   }
   TileStreamChoice best;
-  int64_t fewest = INT64_MAX;
+  int64_t fewest = kManyPasses;
   for (int64_t pad = 0; pad < kPads; ++pad) {
     int64_t have = span;
     lines = 1;
@@ -231,10 +236,11 @@ int64_t PlaceLines(const Side& side, const TileChoice& choice, const std::vector
       have += (tile[d] - 1) * stream.place[d];
       lines *= tile[d];
     }
-    const int64_t passes =
-        lines * ((line + 2 * (piece - 1)) / piece) * kPieceBytes / (kBanks * kWordBytes) +
-        (walks ? walks->Passes(stream, side.bytes)
-               : taken->Passes(stream, side.bytes, std::min(stream.unit, choice.write), 1));
+    int64_t passes =
+        lines * ((line + 2 * (piece - 1)) / piece) * kPieceBytes / (kBanks * kWordBytes);
+    passes += walks ? walks->Passes(stream, side.bytes, fewest - passes)
+                    : taken->Passes(stream, side.bytes, std::min(stream.unit, choice.write), 1,
+                                    fewest - passes);
     if (passes >= fewest) continue;
     fewest = passes;
     best = stream;

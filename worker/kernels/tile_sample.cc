@@ -13,18 +13,30 @@ void LaneSample::Add(const std::array<BoxPlace, kLanes>& at, int lanes) {
   }
 }
 
-int64_t LaneSample::Passes(const TileStreamChoice& stream, int bytes, int together,
-                           size_t step) const {
+namespace {
+
+// Of shared memory, where the axes of `at` have these places in bytes; in vectors of the processor.
+Lanes AddressesOf(const Lanes* __restrict at, const std::array<int32_t, kMaxTileRank + 1>& places,
+                  int axes) {
+  Lanes addresses{};
+  for (int d = 0; d < axes; ++d) {
+    for (int lane = 0; lane < kLanes; ++lane) addresses[lane] += at[d][lane] * places[d];
+  }
+  return addresses;
+}
+
+}  // namespace
+
+int64_t LaneSample::Passes(const TileStreamChoice& stream, int bytes, int together, size_t step,
+                           int64_t enough) const {
+  std::array<int32_t, kMaxTileRank + 1> places{};
+  for (int d = 0; d < rank_; ++d) places[d] = static_cast<int32_t>(stream.place[d] * bytes);
+  places[rank_] = bytes;  // within words
+  const int axes = pack_ > 1 ? rank_ + 1 : rank_;
   int64_t passes = 0;
-  for (size_t access = 0; access < lanes_.size(); access += step) {
-    const Lanes* at = &at_[access * (rank_ + 1)];
-    Lanes addresses = at[rank_];
-    for (int d = 0; d < rank_; ++d) {
-      const auto place = static_cast<int32_t>(stream.place[d]);
-      for (int lane = 0; lane < kLanes; ++lane) addresses[lane] += at[d][lane] * place;
-    }
-    for (int32_t& address : addresses) address *= bytes;
-    passes += BankPasses(addresses, lanes_[access], together * bytes);
+  for (size_t access = 0; access < lanes_.size() && passes < enough; access += step) {
+    passes += BankPasses(AddressesOf(&at_[access * (rank_ + 1)], places, axes), lanes_[access],
+                         together * bytes);
   }
   return passes;
 }

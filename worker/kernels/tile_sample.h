@@ -14,6 +14,9 @@ namespace warpsmith::kernels {
 // Of an element of a box, by axis.
 using BoxPlace = std::array<int32_t, kMaxTileRank>;
 
+// A number for each lane.
+using Lanes = std::array<int32_t, kLanes>;
+
 class LaneSample {
  public:
   // Of boxes of `rank` axes whose streams put `pack` neighbours of the last one into a word.
@@ -22,12 +25,11 @@ class LaneSample {
   void Add(const std::array<BoxPlace, kLanes>& at, int lanes);
   int64_t accesses() const { return static_cast<int64_t>(lanes_.size()); }
   // Of every `step`th access from the first on, the sum; each lane's has `together` elements of
-  // `bytes`.
-  int64_t Passes(const TileStreamChoice& stream, int bytes, int together, size_t step) const;
+  // `bytes`. `enough` or more: not all are counted.
+  int64_t Passes(const TileStreamChoice& stream, int bytes, int together, size_t step,
+                 int64_t enough) const;
 
  private:
-  using Lanes = std::array<int32_t, kLanes>;
-
   const int rank_, pack_;
   std::vector<int> lanes_;  // of each access
   std::vector<Lanes> at_;   // of each access rank_ + 1: by axis, and within words

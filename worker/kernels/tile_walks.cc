@@ -148,9 +148,10 @@ WalkSample::WalkSample(const TileChoice& choice, int pack)
   }
 }
 
-int64_t WalkSample::Passes(const TileStreamChoice& stream, int bytes) const {
-  return CeilDiv(lanes_.Passes(stream, bytes, 1, 1) * (elements_ / kLanes + 1),
-                 std::max<int64_t>(1, lanes_.accesses()));
+int64_t WalkSample::Passes(const TileStreamChoice& stream, int bytes, int64_t enough) const {
+  const int64_t each = elements_ / kLanes + 1, sampled = std::max<int64_t>(1, lanes_.accesses());
+  return CeilDiv(lanes_.Passes(stream, bytes, 1, 1, CeilDiv(enough * sampled, each)) * each,
+                 sampled);
 }
 
 }  // namespace warpsmith::kernels

@@ -18,8 +18,8 @@ class WalkSample {
  public:
   // `pack`: of the stream that they are taken from.
   WalkSample(const TileChoice& choice, int pack);
-  // For all elements that walks take from a stream.
-  int64_t Passes(const TileStreamChoice& stream, int bytes) const;
+  // For all elements that walks take from a stream; `enough` or more: at least so many.
+  int64_t Passes(const TileStreamChoice& stream, int bytes, int64_t enough) const;
 
  private:
   int64_t elements_;
