@@ -284,6 +284,15 @@ void Index::Simplify() {
   }
 }
 
+bool operator==(const Index& a, const Index& b) {
+  return a.constant_ == b.constant_ &&
+         std::equal(a.terms_.begin(), a.terms_.end(), b.terms_.begin(), b.terms_.end(),
+                    [](const Index::Term& x, const Index::Term& y) {
+                      return x.coefficient == y.coefficient &&
+                             (x.atom == y.atom || x.atom->key == y.atom->key);
+                    });
+}
+
 Index operator+(const Index& a, const Index& b) {
   Index sum = a;
   for (const Index::Term& term : b.terms_) sum.AddTerm(term.atom, term.coefficient);

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace warpsmith::codegen {
@@ -81,7 +82,7 @@ class Index {
   int64_t multiple() const;  // the value is a multiple of it; 0 for the constant 0
   uint64_t variables() const;
   bool has_opaque() const;
-  std::string key() const;  // equal forms have equal keys
+  std::string key() const;  // as text: equal forms have equal keys
 
   // The coefficient of a variable in the sum (0 if it does not stand there by itself).
   int64_t CoefficientOf(const Variable& variable) const;
@@ -91,7 +92,13 @@ class Index {
   friend Index operator+(const Index& a, const Index& b);
   friend Index operator-(const Index& a, const Index& b);
   friend Index operator*(const Index& a, int64_t factor);
-  friend bool operator==(const Index& a, const Index& b) { return a.key() == b.key(); }
+  friend bool operator==(const Index& a, const Index& b);  // of forms
+  template <class H>
+  friend H AbslHashValue(H h, const Index& index) {
+    for (const Term& term : index.terms_)
+      h = H::combine(std::move(h), term.coefficient, term.atom->key);
+    return H::combine(std::move(h), index.constant_);
+  }
 
  private:
   friend Index FloorDiv(const Index&, int64_t);

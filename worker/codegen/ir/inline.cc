@@ -110,7 +110,7 @@ absl::StatusOr<ValuePtr> Inliner::Build(const graph::ExprPtr& e, const std::vect
         if (!index.ok()) return index;
         at.push_back(values_.AsIndex(*index));
       }
-      return Get(e->tensor, at, guard);
+      return Get(e->tensor, std::move(at), guard);
     }
     case Op::kSelect:
     case Op::kAnd:
@@ -157,15 +157,12 @@ absl::StatusOr<ValuePtr> Inliner::Build(const graph::ExprPtr& e, const std::vect
   return values_.Op(e->op, e->type, args);
 }
 
-absl::StatusOr<ValuePtr> Inliner::Get(int tensor, const std::vector<Index>& at,
-                                      const Guard& guard) {
-  std::string key = std::to_string(tensor);
-  for (const Index& index : at) absl::StrAppend(&key, ",", index.key());
-  for (ValuePtr condition : guard) absl::StrAppend(&key, "?", condition->id);
+absl::StatusOr<ValuePtr> Inliner::Get(int tensor, std::vector<Index> at, const Guard& guard) {
+  Key key{tensor, std::move(at), guard};
   auto found = memo_.find(key);
   if (found != memo_.end()) return found->second;
-  auto value = GetUncached(tensor, at, guard);
-  if (value.ok()) memo_[key] = *value;
+  auto value = GetUncached(tensor, std::get<1>(key), guard);
+  if (value.ok()) memo_[std::move(key)] = *value;
   return value;
 }
 
@@ -225,10 +222,8 @@ absl::StatusOr<ValuePtr> Inliner::Serial(int id, int output, const std::vector<I
   // Both outputs of an argmax come from one loop.
   if (indexed) {
     for (int o = 0; o < 2; ++o) {
-      std::string key = std::to_string(node.outputs[o]);
-      for (const Index& index : at) absl::StrAppend(&key, ",", index.key());
-      for (ValuePtr condition : guard) absl::StrAppend(&key, "?", condition->id);
-      memo_[key] = values_.Reduce(id, o, o == 0 ? tensor.type : DType::kI64, loops, *body);
+      memo_[Key{node.outputs[o], at, guard}] =
+          values_.Reduce(id, o, o == 0 ? tensor.type : DType::kI64, loops, *body);
     }
   }
   return values_.Reduce(id, output, output == 0 ? tensor.type : DType::kI64, loops, *body);

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <functional>
-#include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "common/graph/graph.h"
 #include "worker/codegen/ir/value.h"
@@ -47,11 +48,12 @@ class Inliner {
                                      ValuePtr condition);
 
  private:
-  using Guard = std::vector<ValuePtr>;  // conditions that hold here, all of them
+  using Guard = std::vector<ValuePtr>;                     // conditions that hold here, all of them
+  using Key = std::tuple<int, std::vector<Index>, Guard>;  // an element of a tensor
 
   absl::StatusOr<ValuePtr> Build(const graph::ExprPtr& e, const std::vector<Index>& env,
                                  const Guard& guard);
-  absl::StatusOr<ValuePtr> Get(int tensor, const std::vector<Index>& at, const Guard& guard);
+  absl::StatusOr<ValuePtr> Get(int tensor, std::vector<Index> at, const Guard& guard);
   absl::StatusOr<ValuePtr> GetUncached(int tensor, const std::vector<Index>& at,
                                        const Guard& guard);
   absl::StatusOr<ValuePtr> Serial(int node, int output, const std::vector<Index>& at,
@@ -66,7 +68,7 @@ class Inliner {
   const graph::Graph& graph_;
   Values& values_;
   TensorAccess access_;
-  std::unordered_map<std::string, ValuePtr> memo_;
+  absl::flat_hash_map<Key, ValuePtr> memo_;
   std::unordered_map<int, std::vector<Variable>> loops_;  // of reduces in the thread, by node
 };
 

@@ -1,8 +1,10 @@
 #include "worker/codegen/ir/value.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <tuple>
 
+#include "absl/hash/hash.h"
 #include "common/base/check.h"
 #include "common/graph/numeric.h"
 
@@ -52,9 +54,29 @@ Variable Values::NewVariable(const std::string& name, Range range, int64_t multi
   return variable;
 }
 
-ValuePtr Values::Intern(Value value, const std::string& key) {
-  auto found = interned_.find(key);
-  if (found != interned_.end()) return found->second;
+namespace {
+
+// What tells a value from others beside its index, arguments and loops.
+auto NumbersOf(const Value& v) {
+  return std::make_tuple(v.kind, v.type, v.op, std::bit_cast<uint64_t>(v.number), v.integer,
+                         v.tensor, v.node, v.output);
+}
+
+}  // namespace
+
+size_t Values::SameContent::operator()(ValuePtr value) const {
+  return absl::HashOf(NumbersOf(*value), value->index, value->args);
+}
+
+bool Values::SameContent::operator()(ValuePtr a, ValuePtr b) const {
+  return NumbersOf(*a) == NumbersOf(*b) && a->args == b->args && a->index == b->index &&
+         std::equal(a->loops.begin(), a->loops.end(), b->loops.begin(), b->loops.end(),
+                    [](const Variable& x, const Variable& y) { return x.id == y.id; });
+}
+
+ValuePtr Values::Intern(Value value) {
+  auto found = interned_.find(&value);
+  if (found != interned_.end()) return *found;
   value.id = static_cast<int>(values_.size());
   for (ValuePtr arg : value.args) {
     value.variables |= arg->variables;
@@ -69,7 +91,7 @@ ValuePtr Values::Intern(Value value, const std::string& key) {
   for (const Variable& loop : value.loops) value.variables &= ~(uint64_t{1} << loop.id);
   if (value.kind == Value::Kind::kLoad) value.loads = true;
   values_.push_back(std::make_unique<Value>(std::move(value)));
-  interned_[key] = values_.back().get();
+  interned_.insert(values_.back().get());
   return values_.back().get();
 }
 
@@ -77,17 +99,13 @@ ValuePtr Values::Const(DType type, double number) {
   if (!graph::IsFloat(type)) return ConstInt(type, static_cast<int64_t>(number));
   Value value{Value::Kind::kConst, type};
   value.number = graph::RoundTo(type, number);
-  uint64_t bits;
-  std::memcpy(&bits, &value.number, sizeof(bits));
-  return Intern(std::move(value),
-                "c" + std::to_string(static_cast<int>(type)) + "," + std::to_string(bits));
+  return Intern(std::move(value));
 }
 
 ValuePtr Values::ConstInt(DType type, int64_t integer) {
   Value value{Value::Kind::kConst, type};
   value.integer = graph::WrapTo(type, integer);
-  return Intern(std::move(value),
-                "i" + std::to_string(static_cast<int>(type)) + "," + std::to_string(value.integer));
+  return Intern(std::move(value));
 }
 
 ValuePtr Values::OfIndex(const Index& index) {
@@ -99,7 +117,7 @@ ValuePtr Values::OfIndex(const Index& index) {
   }
   Value value{Value::Kind::kIndex, DType::kI64};
   value.index = index;
-  return Intern(std::move(value), "x" + index.key());
+  return Intern(std::move(value));
 }
 
 namespace {
@@ -126,23 +144,18 @@ ValuePtr Values::Compare(GraphOp op, const Index& index) {
   Value value{Value::Kind::kCompare, DType::kBool};
   value.op = op;
   value.index = op == GraphOp::kLe ? WithoutLanes(index) : index;
-  const std::string key = (op == GraphOp::kLe ? "ge" : "eq") + value.index.key();
-  return Intern(std::move(value), key);
+  return Intern(std::move(value));
 }
 
 ValuePtr Values::Load(int tensor, DType type, const Index& position, ValuePtr guard) {
   Value value{Value::Kind::kLoad, type};
   value.tensor = tensor;
   value.index = position;
-  std::string key = "l" + std::to_string(tensor) + "@" + position.key();
   // A load that happens anyway serves those that need a condition.
-  auto plain = interned_.find(key);
-  if (plain != interned_.end()) return plain->second;
-  if (guard != nullptr) {
-    value.args.push_back(guard);
-    key += "?" + std::to_string(guard->id);
-  }
-  return Intern(std::move(value), key);
+  auto plain = interned_.find(&value);
+  if (plain != interned_.end()) return *plain;
+  if (guard != nullptr) value.args.push_back(guard);
+  return Intern(std::move(value));
 }
 
 namespace {
@@ -161,8 +174,7 @@ ValuePtr Values::PartOfLog(ValuePtr log, int part) {
   value.op = GraphOp::kLog;
   value.output = part;
   value.args = log->args;
-  return Intern(std::move(value),
-                "g" + std::to_string(part) + "," + std::to_string(log->args[0]->id));
+  return Intern(std::move(value));
 }
 
 ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
@@ -227,10 +239,7 @@ ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
   Value value{Value::Kind::kOp, type};
   value.op = op;
   value.args = std::move(args);
-  std::string key =
-      "f" + std::to_string(static_cast<int>(op)) + "," + std::to_string(static_cast<int>(type));
-  for (ValuePtr arg : value.args) key += "," + std::to_string(arg->id);
-  return Intern(std::move(value), key);
+  return Intern(std::move(value));
 }
 
 ValuePtr Values::Result(int node, int output, int stage, DType type, uint64_t variables) {
@@ -239,7 +248,7 @@ ValuePtr Values::Result(int node, int output, int stage, DType type, uint64_t va
   value.output = output;
   value.stage = stage;
   value.variables = variables;
-  return Intern(std::move(value), "r" + std::to_string(node) + "," + std::to_string(output));
+  return Intern(std::move(value));
 }
 
 ValuePtr Values::Reduce(int node, int output, DType type, std::vector<Variable> loops,
@@ -247,12 +256,9 @@ ValuePtr Values::Reduce(int node, int output, DType type, std::vector<Variable> 
   Value value{Value::Kind::kReduce, type};
   value.node = node;
   value.output = output;
-  std::string key =
-      "s" + std::to_string(node) + "," + std::to_string(output) + "," + std::to_string(body->id);
-  for (const Variable& loop : loops) key += "," + std::to_string(loop.id);
   value.loops = std::move(loops);
   value.args = {body};
-  return Intern(std::move(value), key);
+  return Intern(std::move(value));
 }
 
 Range Values::RangeOf(ValuePtr value) const {

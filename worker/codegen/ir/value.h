@@ -10,9 +10,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "common/graph/graph.h"
 #include "worker/codegen/ir/index.h"
 
@@ -36,8 +36,8 @@ struct Value {
   Index index;
   int tensor = -1;
   int node = -1;
-  // kResult, kReduce: 0 value, 1 index of argmax and argmin, kScanEnd. A logarithm: 0, or of what is
-  // the sum of two, kLogRest and kLogWhole.
+  // kResult, kReduce: 0 value, 1 index of argmax and argmin, kScanEnd. A logarithm: 0, or of what
+  // is the sum of two, kLogRest and kLogWhole.
   int output = 0;
   std::vector<Variable> loops;  // kReduce, outermost first
   std::vector<const Value*> args;
@@ -82,11 +82,16 @@ class Values {
   std::vector<ValuePtr> Closure(const std::vector<ValuePtr>& roots) const;
 
  private:
-  ValuePtr Intern(Value value, const std::string& key);
+  // By what a value is made of; of a kResult, its node and output say all.
+  struct SameContent {
+    size_t operator()(ValuePtr value) const;
+    bool operator()(ValuePtr a, ValuePtr b) const;
+  };
+  ValuePtr Intern(Value value);
   ValuePtr PartOfLog(ValuePtr log, int part);
 
   std::vector<std::unique_ptr<Value>> values_;
-  std::unordered_map<std::string, ValuePtr> interned_;
+  absl::flat_hash_set<ValuePtr, SameContent, SameContent> interned_;
   int next_variable_ = 0;
 };
 
