@@ -1,7 +1,7 @@
 #include "worker/codegen/cost/cost.h"
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 
@@ -26,7 +26,7 @@ constexpr double kLeftSeconds = 3e-6;
 
 // Simple operations of a value, without those that depend on none of `variables`.
 double Steps(ValuePtr value, const Values& values, uint64_t variables,
-             std::map<int, double>& memo) {
+             std::unordered_map<int, double>& memo) {
   auto found = memo.find(value->id);
   if (found != memo.end()) return found->second;
   memo[value->id] = 0;  // shared values count once
@@ -42,7 +42,7 @@ double Steps(ValuePtr value, const Values& values, uint64_t variables,
 }
 
 // Elements of the longest chain of loops in a thread that load something.
-double SerialElements(ValuePtr value, const Values& values, std::map<int, double>& memo) {
+double SerialElements(ValuePtr value, const Values& values, std::unordered_map<int, double>& memo) {
   auto found = memo.find(value->id);
   if (found != memo.end()) return found->second;
   double longest = 0;
@@ -71,8 +71,7 @@ Point PointOf(const Analysis& group, const Domain& domain) {
   return group.Derived<Point>(
       key, std::function<Point()>([&] {
         Point point;
-        auto kernel = BuildKernel(group.graph(), domain, group.in_memory(),
-                                  [&](Values& values) { return PointFrame(domain, values); });
+        const absl::StatusOr<Kernel>& kernel = group.PointsOf(domain);
         if (!kernel.ok()) return point;
         // As a thread of one element sees it that moves along what is not
         // fixed for its row.
@@ -80,7 +79,7 @@ Point PointOf(const Analysis& group, const Domain& domain) {
         for (const DomainAxis& axis : domain.axes) {
           if (domain.elements() || axis.role != Role::kKept) along |= BitOf(axis.variable);
         }
-        std::map<int, double> memo, loops;
+        std::unordered_map<int, double> memo, loops;
         for (ValuePtr search : SearchesOf(domain, *kernel))  // a block's, not a thread's
           memo[search->id] = loops[search->id] = 0;
         std::vector<ValuePtr> targets = TargetsOf(*kernel);

@@ -121,12 +121,19 @@ const absl::StatusOr<Domain>& Analysis::scan() const {
   return *scan_;
 }
 
+const absl::StatusOr<Kernel>& Analysis::PointsOf(const Domain& domain) const {
+  auto known = points_.find(&domain);
+  if (known != points_.end()) return known->second;
+  auto kernel = BuildKernel(graph_, domain, in_memory_,
+                            [&](Values& values) { return PointFrame(domain, values); });
+  return points_.emplace(&domain, std::move(kernel)).first->second;
+}
+
 const std::vector<Access>& Analysis::AccessesOf(const Domain& domain) const {
   auto known = accesses_.find(&domain);
   if (known != accesses_.end()) return known->second;
   std::vector<Access>& accesses = accesses_[&domain];
-  auto kernel = BuildKernel(graph_, domain, in_memory_,
-                            [&](Values& values) { return PointFrame(domain, values); });
+  const absl::StatusOr<Kernel>& kernel = PointsOf(domain);
   if (!kernel.ok()) return accesses;  // a domain was built from its kernel: it is
   uint64_t axes = 0;
   for (const DomainAxis& axis : domain.axes) axes |= BitOf(axis.variable);
@@ -150,8 +157,7 @@ std::set<std::pair<int, int>> ReadsWhereItWrites(const Analysis& group, const Do
                                                  bool reads_first) {
   const graph::Graph& graph = group.graph();
   std::set<std::pair<int, int>> pairs;
-  auto kernel = BuildKernel(graph, domain, group.in_memory(),
-                            [&](Values& values) { return PointFrame(domain, values); });
+  const absl::StatusOr<Kernel>& kernel = group.PointsOf(domain);
   if (!kernel.ok()) return pairs;
   auto needs = [&](ValuePtr value, ValuePtr load) {
     const std::vector<ValuePtr> all = kernel->values->Closure({value});

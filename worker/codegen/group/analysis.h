@@ -60,7 +60,9 @@ class Analysis {
   const absl::StatusOr<Domain>& online() const;
   const absl::StatusOr<Domain>& scan() const;
 
-  // Loads and stores of the points of a domain of this analysis.
+  // What a point of a domain of this analysis computes (PointFrame).
+  const absl::StatusOr<Kernel>& PointsOf(const Domain& domain) const;
+  // Its loads and stores.
   const std::vector<Access>& AccessesOf(const Domain& domain) const;
 
   // Derived once under a key, which names all that it depends on beside the group.
@@ -79,6 +81,7 @@ class Analysis {
   int largest_reduce_ = -1;
   Demand demand_;
   mutable std::unique_ptr<absl::StatusOr<Domain>> elements_, places_, stages_, online_, scan_;
+  mutable std::map<const Domain*, absl::StatusOr<Kernel>> points_;
   mutable std::map<const Domain*, std::vector<Access>> accesses_;
   mutable std::map<std::string, std::any> derived_;
 };

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 
 namespace warpsmith::codegen {
@@ -40,6 +41,11 @@ bool IsExact(int64_t a, int64_t b) {
   return product >= -kExactMagnitude && product <= kExactMagnitude;
 }
 
+void SetKey(std::string key, Atom& atom) {
+  atom.hash = std::hash<std::string>()(key);
+  atom.key = std::move(key);
+}
+
 AtomPtr MakeDiv(const Index& inner, int64_t divisor) {
   auto atom = std::make_shared<Atom>();
   atom->kind = Atom::Kind::kDiv;
@@ -50,7 +56,7 @@ AtomPtr MakeDiv(const Index& inner, int64_t divisor) {
   const int64_t multiple = inner.multiple();
   atom->multiple = multiple % divisor == 0 ? std::max<int64_t>(1, multiple / divisor) : 1;
   atom->variables = inner.variables();
-  atom->key = "(" + inner.key() + "/" + std::to_string(divisor) + ")";
+  SetKey(absl::StrCat("(", inner.key(), "/", divisor, ")"), *atom);
   return atom;
 }
 
@@ -62,7 +68,7 @@ AtomPtr MakeMod(const Index& inner, int64_t divisor) {
   atom->multiple = std::max<int64_t>(1, std::gcd(inner.multiple(), divisor));
   atom->range = {0, divisor - atom->multiple};
   atom->variables = inner.variables();
-  atom->key = "(" + inner.key() + "%" + std::to_string(divisor) + ")";
+  SetKey(absl::StrCat("(", inner.key(), "%", divisor, ")"), *atom);
   return atom;
 }
 
@@ -92,8 +98,7 @@ Index Index::Of(const Variable& variable) {
   atom->range = variable.range;
   atom->multiple = std::max<int64_t>(1, variable.multiple);
   atom->variables = uint64_t{1} << variable.id;
-  const std::string number = std::to_string(variable.id);
-  atom->key = (number.size() < 2 ? "v0" : "v") + number;
+  SetKey(absl::StrCat(variable.id < 10 ? "v0" : "v", variable.id), *atom);
   return Of(AtomPtr(atom));
 }
 
@@ -103,7 +108,7 @@ Index Index::Opaque(int value, Range range, uint64_t variables) {
   atom->value = value;
   atom->range = range;
   atom->variables = variables;
-  atom->key = "o" + std::to_string(value);
+  SetKey(absl::StrCat("o", value), *atom);
   return Of(AtomPtr(atom));
 }
 
@@ -145,10 +150,11 @@ bool Index::has_opaque() const {
 std::string Index::key() const {
   std::string key;
   for (const Term& term : terms_) {
-    if (term.coefficient != 1) key += std::to_string(term.coefficient) + "*";
-    key += term.atom->key + "+";
+    if (term.coefficient != 1) absl::StrAppend(&key, term.coefficient, "*");
+    absl::StrAppend(&key, term.atom->key, "+");
   }
-  return key + std::to_string(constant_);
+  absl::StrAppend(&key, constant_);
+  return key;
 }
 
 int64_t Index::CoefficientOf(const Variable& variable) const {
@@ -289,7 +295,8 @@ bool operator==(const Index& a, const Index& b) {
          std::equal(a.terms_.begin(), a.terms_.end(), b.terms_.begin(), b.terms_.end(),
                     [](const Index::Term& x, const Index::Term& y) {
                       return x.coefficient == y.coefficient &&
-                             (x.atom == y.atom || x.atom->key == y.atom->key);
+                             (x.atom == y.atom ||
+                              (x.atom->hash == y.atom->hash && x.atom->key == y.atom->key));
                     });
 }
 

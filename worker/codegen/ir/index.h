@@ -27,6 +27,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+
 namespace warpsmith::codegen {
 
 inline constexpr int64_t kUnbounded = int64_t{1} << 62;
@@ -58,7 +60,8 @@ struct Atom {
   Range range;
   int64_t multiple = 1;
   uint64_t variables = 0;  // mask of the ids it depends on
-  std::string key;
+  std::string key;         // equal ones' alone
+  size_t hash = 0;         // of the key
 };
 using AtomPtr = std::shared_ptr<const Atom>;
 
@@ -68,6 +71,7 @@ class Index {
     AtomPtr atom;
     int64_t coefficient;
   };
+  using Terms = absl::InlinedVector<Term, 2>;  // most have no more
 
   Index(int64_t constant = 0) : constant_(constant) {}  // NOLINT: a number is an index
   static Index Of(const Variable& variable);
@@ -75,7 +79,7 @@ class Index {
   // A value that the simplifier knows nothing else about. `variables`: what it depends on.
   static Index Opaque(int value, Range range, uint64_t variables);
 
-  const std::vector<Term>& terms() const { return terms_; }  // by key, no zero coefficients
+  const Terms& terms() const { return terms_; }  // by key, no zero coefficients
   int64_t constant() const { return constant_; }
   bool is_constant() const { return terms_.empty(); }
   Range range() const;
@@ -96,7 +100,7 @@ class Index {
   template <class H>
   friend H AbslHashValue(H h, const Index& index) {
     for (const Term& term : index.terms_)
-      h = H::combine(std::move(h), term.coefficient, term.atom->key);
+      h = H::combine(std::move(h), term.coefficient, term.atom->hash);
     return H::combine(std::move(h), index.constant_);
   }
 
@@ -107,7 +111,7 @@ class Index {
   bool AddScaled(const Index& what, int64_t factor);       // false: too large for it
   void Simplify();
 
-  std::vector<Term> terms_;
+  Terms terms_;
   int64_t constant_ = 0;
 };
 

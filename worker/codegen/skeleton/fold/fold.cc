@@ -44,8 +44,7 @@ MemoryAxes AxesOf(const Analysis& group, const Domain& domain) {
     axes.problem.axes.push_back(
         {domain.axes[a].extent(), domain.axes[a].role == Role::kKept, domain.pattern.stride[a]});
   }
-  auto points = BuildKernel(group.graph(), domain, group.in_memory(),
-                            [&](Values& values) { return PointFrame(domain, values); });
+  const auto& points = group.PointsOf(domain);
   axes.problem.bytes = 1;
   if (points.ok()) {
     for (ValuePtr stream : StreamsOf(domain, *points)) {
@@ -379,8 +378,7 @@ class Writer {
   // Loads of whole vectors: those that run as the main one does.
   std::vector<ValuePtr> Contiguous(const Kernel& kernel) const {
     std::vector<ValuePtr> streams;
-    auto points = BuildKernel(group_.graph(), domain_, group_.in_memory(),
-                              [&](Values& values) { return PointFrame(domain_, values); });
+    const auto& points = group_.PointsOf(domain_);
     if (!points.ok()) return streams;
     std::vector<std::pair<int, int64_t>> wanted;  // tensor, offset
     for (ValuePtr stream : StreamsOf(domain_, *points))
@@ -584,8 +582,7 @@ class Fold : public Skeleton {
         std::function<Form()>([&] {
           Form form;
           form.axes = AxesOf(group, domain);
-          auto points = BuildKernel(group.graph(), domain, group.in_memory(),
-                                    [&](Values& values) { return PointFrame(domain, values); });
+          const auto& points = group.PointsOf(domain);
           form.status = points.status();
           if (!points.ok()) return form;
           if (StreamsOf(domain, *points).empty()) {

@@ -263,7 +263,7 @@ double AccessesOf(const Kernel& kernel) {
   return accesses;
 }
 
-Form FormOf(const Analysis& group, const Domain& domain, int bytes) {
+const Form& FormOf(const Analysis& group, const Domain& domain, int bytes) {
   return group.Derived<Form>(StrCat("map ", bytes), std::function<Form()>([&] {
                                Form form;
                                form.width = WidthOf(group, domain, bytes);
@@ -299,7 +299,7 @@ int BytesFor(const Analysis& group, const Domain& domain) {
   constexpr double kFewer = 0.9;
   int best = 16;
   for (int bytes : {8, 4}) {
-    const Form form = FormOf(group, domain, best);
+    const Form& form = FormOf(group, domain, best);
     if (!form.status.ok() || form.width < 2) break;
     if (FormOf(group, domain, bytes).accesses < kFewer * form.accesses) best = bytes;
   }
@@ -339,7 +339,7 @@ class Map : public Skeleton {
     v1::Group resolved = knobs;
     v1::MapKnobs& map = *resolved.mutable_map();
     if (map.vector_bytes() == 0) map.set_vector_bytes(BytesFor(group, **domain));
-    const Form form = FormOf(group, **domain, map.vector_bytes());
+    const Form& form = FormOf(group, **domain, map.vector_bytes());
     if (!form.status.ok()) return form.status;
     // A block writes 4 KiB, and what is in flight lies close together: larger tiles were measured
     // to cost 3 % of the bandwidth, and blocks that stay and go round more. Where threads compute
@@ -372,7 +372,7 @@ class Map : public Skeleton {
     auto domain = Matches(group);
     if (!domain.ok()) return domain.status();
     const v1::MapKnobs& map = resolved.map();
-    const Form form = FormOf(group, **domain, map.vector_bytes());
+    const Form& form = FormOf(group, **domain, map.vector_bytes());
     if (!form.status.ok()) return form.status;
     Usage use;
     for (const RootPlace& root : (*domain)->roots) use.launches += root.base < 0 && root.scatter;
@@ -411,7 +411,7 @@ class Map : public Skeleton {
       if (root.base >= 0) writer.Copy(root.base, root.tensor);
       if (root.base < 0 && root.scatter) writer.FillWithMinusOne(root.tensor);
     }
-    const Form form = FormOf(group, **domain, map.vector_bytes());
+    const Form& form = FormOf(group, **domain, map.vector_bytes());
     const bool persistent = map.blocks_per_sm() > 0;
     const KernelShape shape{map.block_threads(), map.blocks_per_sm(),
                             GridOf(count, width, map, target), SearchBytes(**domain, form, map)};

@@ -531,7 +531,7 @@ class Window : public Skeleton {
   double Suits(const Analysis& group, const Target&) const override {
     const auto& stages = group.stages();
     if (stages.ok() && WalkOf(*stages) != Walk::kAlone) return 0.1;
-    const Form form = FormOf(group);
+    const Form& form = FormOf(group);
     return form.good_strip > 1 || form.good_width > 1 ? 0.8 : 0.3;
   }
 
@@ -541,7 +541,7 @@ class Window : public Skeleton {
     if (!domain.ok()) return domain.status();
     v1::Group resolved = knobs;
     v1::WindowKnobs& window = *resolved.mutable_window();
-    const Form form = FormOf(group);
+    const Form& form = FormOf(group);
     if (window.vector_bytes() == 0) {
       const int64_t bytes = form.good_width * (16 / std::max(1, WidthFor(group, 16)));
       window.set_vector_bytes(static_cast<int>(std::clamp<int64_t>(bytes, 1, 16)));
@@ -624,7 +624,7 @@ class Window : public Skeleton {
             [&] { return WayOf(context, ShapeOf(group), window.outputs(), width); }));
   }
 
-  static Form FormOf(const Analysis& group) {
+  static const Form& FormOf(const Analysis& group) {
     return group.Derived<Form>(
         "window", std::function<Form()>([&] {
           v1::Group open;
