@@ -3,7 +3,9 @@
 #include <random>
 
 #include "worker/kernels/kernel_testing.h"
+#include "worker/kernels/shared_banks.h"
 #include "worker/kernels/tile_rule.h"
+#include "worker/kernels/tile_sample.h"
 
 namespace warpsmith::kernels {
 namespace {
@@ -218,6 +220,51 @@ TEST_CASE("a tile of words stores 8 bytes and more at once") {
     INFO(TileArguments(*choice));
     CHECK(choice->write * problem.write_bytes >= 8);
   }
+}
+
+TEST_CASE("shared memory serves lanes that want different words of a bank one after the other",
+          "[kernels]") {
+  struct Case {
+    const char* what;
+    int stride, lanes, bytes, passes;  // lane l begins at byte l * stride
+  };
+  for (const Case& c : {Case{"neighbours", 4, 32, 4, 1},
+                        {"one word for all", 0, 32, 4, 1},
+                        {"every other bank", 8, 32, 4, 2},
+                        {"one bank", 128, 32, 4, 32},
+                        {"a padded line", 132, 32, 4, 1},
+                        {"few lanes in one bank", 128, 5, 4, 5},
+                        {"bytes", 1, 32, 1, 1},
+                        {"halves of one bank", 128, 32, 2, 32},
+                        {"16 bytes, by quarters", 16, 32, 16, 4},
+                        {"16 bytes in the same banks", 128, 32, 16, 32},
+                        {"8 bytes, half a warp", 8, 16, 8, 1},
+                        {"8 bytes, padded", 136, 32, 8, 2}}) {
+    INFO(c.what);
+    Lanes addresses{};
+    for (int lane = 0; lane < kLanes; ++lane) addresses[lane] = lane * c.stride;
+    CHECK(BankPasses(addresses, c.lanes, c.bytes) == c.passes);
+  }
+}
+
+TEST_CASE("passes are counted until they are enough", "[kernels]") {
+  LaneSample sample(2, 1);
+  for (int access = 0; access < 4; ++access) {
+    std::array<BoxPlace, kLanes> at{};
+    for (int lane = 0; lane < kLanes; ++lane) at[lane] = {lane, access};
+    sample.Add(at, kLanes);
+  }
+  TileStreamChoice stream;
+  stream.place = {32, 1};  // all lanes in one bank
+  const int64_t all = sample.Passes(stream, 4, 1, 1, INT64_MAX);
+  CHECK(all == 4 * kLanes);
+  CHECK(sample.Passes(stream, 4, 1, 2, INT64_MAX) == 2 * kLanes);
+  for (int64_t enough : {int64_t{1}, int64_t{33}, all}) {
+    const int64_t some = sample.Passes(stream, 4, 1, 1, enough);
+    CHECK((some >= enough && some <= all));
+  }
+  stream.place = {33, 1};
+  CHECK(sample.Passes(stream, 4, 1, 1, all) == 4);
 }
 
 }  // namespace
