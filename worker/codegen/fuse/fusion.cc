@@ -462,8 +462,10 @@ v1::Schedule DefaultSchedule(const graph::Graph& graph, const Target& target) {
 }
 
 v1::Schedule FirstSchedule(const graph::Graph& graph, const Target& target) {
-  Fused best = Fuse(graph, target);
   google::protobuf::RepeatedPtrField<std::string> rewrites;
+  // What computes the same is computed once in what is lowered: groups are of that.
+  const auto once = Rewrite(graph, rewrites);
+  Fused best = Fuse(once.ok() ? *once : graph, target);
   for (const std::string& rewrite : RewritesAtOnce(graph)) {
     *rewrites.Add() = rewrite;
     auto rewritten = Rewrite(graph, rewrites);

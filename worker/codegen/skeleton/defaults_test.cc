@@ -260,5 +260,43 @@ TEST_CASE("no two groups of a first schedule need each other", "[codegen]") {
   }
 }
 
+// The mean is computed twice here; what is lowered has it once, which is what is grouped.
+TEST_CASE("a first schedule is one of what is lowered", "[codegen]") {
+  const graph::Graph graph =
+      graph::Parse({"input x: f32[31, 1021] ~ normal",
+                    "mean.sum: f32[i: 31, j: 1] = sum[r: 1021](x[i, r])",
+                    "mean: f32[i: 31, j: 1] = mean.sum[i, 0] / 1021",
+                    "sub: f32[i: 31, j: 1021] = x[i, j] - mean[i, 0]",
+                    "var.sum: f32[i: 31, j: 1] = sum[r: 1021](x[i, r])",
+                    "var.mean: f32[i: 31, j: 1] = var.sum[i, 0] / 1021",
+                    "var.squares: f32[i: 31, j: 1] = sum[r: 1021]((x[i, r] - var.mean[i, 0]) * "
+                    "(x[i, r] - var.mean[i, 0]))",
+                    "var: f32[i: 31, j: 1] = var.squares[i, 0] / 1020",
+                    "add: f32[i: 31, j: 1] = sqrt(var[i, 0]) + 1e-06",
+                    "div: f32[i: 31, j: 1021] = sub[i, j] / add[i, 0]",
+                    "cube: f32[i: 31, j: 1021] = div[i, j] * div[i, j] * div[i, j]",
+                    "mean_1.sum: f32[i: 31] = sum[r: 1021](cube[i, r])",
+                    "mean_1: f32[i: 31] = mean_1.sum[i] / 1021",
+                    "fourth: f32[i: 31, j: 1021] = cube[i, j] * div[i, j]",
+                    "mean_2.sum: f32[i: 31] = sum[r: 1021](fourth[i, r])",
+                    "sub_1: f32[i: 31] = mean_2.sum[i] / 1021 - 3",
+                    "amax: f32[i: 31] = max[r: 1021](x[i, r])",
+                    "amin: f32[i: 31] = min[r: 1021](x[i, r])",
+                    "mean_3.sum: f32[i: 31] = sum[r: 1021](abs(x[i, r]))",
+                    "div_1: f32[i: 31] = (amax[i] - amin[i]) / (mean_3.sum[i] / 1021)",
+                    "clamp: f32[i: 31, j: 1021] = min(max(div[i, j], -2), 2)",
+                    "sum_1: f32[j: 1021] = sum[r: 31](clamp[r, j])",
+                    "output mean_1, sub_1, div_1, sum_1"},
+                   {})
+          .value();
+  for (const Target& target : Targets()) {
+    const v1::Schedule schedule = FirstSchedule(graph, target);
+    INFO(schedule.DebugString());
+    auto rewritten = Rewrite(graph, schedule.rewrites());
+    REQUIRE(rewritten.ok());
+    CHECK(Lower(*rewritten, schedule, target).status().message() == "");
+  }
+}
+
 }  // namespace
 }  // namespace warpsmith::codegen
