@@ -311,7 +311,10 @@ absl::StatusOr<int> Detach(const Context& context, const Flags& flags) {
   if (pid < 0) return absl::InternalError(absl::StrCat("cannot fork: ", std::strerror(errno)));
   if (pid == 0) {
     setsid();
-    close(ready[0]);
+    // What the caller had open is not ours to keep: a lock of its would last as long as we do.
+    const auto answer = static_cast<unsigned>(ready[1]);
+    if (answer > STDERR_FILENO + 1) close_range(STDERR_FILENO + 1, answer - 1, 0);
+    close_range(answer + 1, ~0u, 0);
     const std::string log = context.dir + "/logs/up.log";
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     const int in = open("/dev/null", O_RDONLY);

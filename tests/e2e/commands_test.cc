@@ -263,9 +263,15 @@ TEST_CASE("up --detach comes back when it is up, and down ends it") {
     arguments.insert(arguments.begin(), dir.begin(), dir.end());
     return RunToEnd(arguments, absl::Seconds(60));
   };
-  Finished up = with({"up", "--detach", "--device", "host", "--workers", "1"});
+  // From a shell that holds a lock, which ends with the shell.
+  const std::string lock = folder.path() + "/lock";
+  Finished up = RunToEnd({"/bin/sh", "-c",
+                          "exec 9>" + lock + "; flock -n 9 || exit 99; " + dir[0] + " --dir " +
+                              dir[2] + " up --detach --device host --workers 1"},
+                         absl::Seconds(60));
   REQUIRE(up.code == 0);
   CHECK_THAT(up.err, Contains("warpsmith down"));
+  CHECK(RunToEnd({"/usr/bin/flock", "-n", lock, "true"}, absl::Seconds(10)).code == 0);
   CHECK(with({"workers"}).code == 0);
   CHECK(with({"down"}).code == 0);
   CHECK(with({"workers"}).code == 3);
