@@ -317,8 +317,8 @@ absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding) {
   finding->errors = oracle::ErrorsOf(tensor.type, *values, drawn.exact[answer],
                                      drawn.rms.empty() ? 0 : drawn.rms[answer]);
   const oracle::Errors& reference = drawn.reference[answer];
-  finding->error_ratio = ErrorRatio(tensor.type, finding->errors.max, reference.max);
-  finding->worst = DescribeErrors(tensor.name, "largest", finding->errors.max, reference.max);
+  finding->error_ratio = ErrorRatio(tensor.type, finding->errors.beyond, reference.max);
+  finding->worst = DescribeErrors(tensor.name, "largest", finding->errors.beyond, reference.max);
   const double rms_ratio = RmsRatio(tensor.type, finding->errors.rms, reference.rms);
   if (rms_ratio > finding->error_ratio) {
     finding->error_ratio = rms_ratio;

@@ -50,6 +50,7 @@ void Errors::Add(const Errors& more) {
   add(rms, more.rms);
   add(plain, more.plain);
   add(disagree, more.disagree);
+  add(beyond, more.beyond);
 }
 
 double ErrorFloor(graph::DType type) {
@@ -92,6 +93,16 @@ bool IsNearest(graph::DType type, double got, double exact) {
   return std::abs(got - exact) <= std::ldexp(kSteps, exponent - half.mantissa_bits);
 }
 
+namespace {
+
+bool IsWithinAStep(double difference, double exact) {
+  constexpr int kMantissaBits = 23, kLeastExponent = -126;  // of fp32
+  const int exponent = exact == 0 ? kLeastExponent : std::max(std::ilogb(exact), kLeastExponent);
+  return difference <= std::ldexp(1.0, exponent - kMantissaBits);
+}
+
+}  // namespace
+
 double RmsOf(absl::Span<const double> values) {
   double total = 0;
   int64_t count = 0;
@@ -106,7 +117,7 @@ double RmsOf(absl::Span<const double> values) {
 Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> exact,
                 double rms) {
   WS_CHECK(got.size() == exact.size(), "values and exact values are not as many");
-  double largest = 0, plain = 0, squares = 0, total = 0;
+  double largest = 0, plain = 0, beyond = 0, squares = 0, total = 0;
   int64_t count = 0, disagree = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     if (IsHalf(type) && IsNearest(type, got[i], exact[i])) {
@@ -123,17 +134,21 @@ Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<cons
     }
     double difference = std::abs(got[i] - exact[i]);
     largest = std::max(largest, difference);
+    if (type != graph::DType::kF32 || !IsWithinAStep(difference, exact[i]))
+      beyond = std::max(beyond, difference);
     squares += difference * difference;
     total += exact[i] * exact[i];
     ++count;
   }
   if (disagree > 0) {
     const double nan = std::numeric_limits<double>::quiet_NaN();
-    return {nan, nan, nan, static_cast<double>(disagree) / static_cast<double>(got.size())};
+    const double part = static_cast<double>(disagree) / static_cast<double>(got.size());
+    return {nan, nan, nan, part, nan};
   }
   if (count == 0) return {};
   if (rms <= 0) rms = total > 0 ? std::sqrt(total / count) : 1.0;
-  return {largest / rms, std::sqrt(squares / count) / rms, std::max(largest, plain) / rms};
+  return {largest / rms, std::sqrt(squares / count) / rms, std::max(largest, plain) / rms, 0,
+          beyond / rms};
 }
 
 }  // namespace warpsmith::oracle

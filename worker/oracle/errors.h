@@ -14,11 +14,16 @@ namespace warpsmith::oracle {
 // both are finite; `plain` is the largest with the rounding of the type counted, too. All are NaN
 // where got and exact disagree about which are finite, or about what the others are (NaN matches
 // NaN, an infinity itself); `disagree` is the part of the values that do. An rms of 0 counts as 1.
+//
+// `beyond`: the largest of fp32 that are further than one step of the type from the exact value; of
+// other types `max`. Where some values are many times the rms, a single rounding of the largest
+// decides `max`, and which of two honest orders of operations rounds the lucky way there.
 struct Errors {
   double max = 0;
   double rms = 0;
   double plain = 0;
   double disagree = 0;
+  double beyond = 0;
 
   // The larger of each; a NaN stays.
   void Add(const Errors& more);

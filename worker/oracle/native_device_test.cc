@@ -333,6 +333,15 @@ TEST_CASE("errors are relative to the answer's rms, and NaN where finiteness dif
   CHECK(ErrorsOf(graph::DType::kF32, {NAN, INFINITY, 1}, {NAN, INFINITY, 1}).max == 0);
   CHECK(std::isnan(ErrorsOf(graph::DType::kF32, {1.0}, {double{INFINITY}}).max));
   CHECK(ErrorsOf(graph::DType::kF32, {0.5}, {0}).max == 0.5);
+  // One step of fp32 at the largest value is no error to be held against anybody; two are.
+  const double step = 0x1p-13;  // from 1024 on
+  const Errors one = ErrorsOf(graph::DType::kF32, {1024 + step, 1}, {1024, 1});
+  CHECK(one.max > 0);
+  CHECK(one.beyond == 0);
+  const Errors two = ErrorsOf(graph::DType::kF32, {1024 + 2 * step, 1}, {1024, 1});
+  CHECK(two.beyond == two.max);
+  CHECK(ErrorsOf(graph::DType::kF64, {1024 + step}, {1024}).beyond > 0);
+  CHECK(ErrorsOf(graph::DType::kF32, {1e-30}, {0}).beyond == 1e-30);
 }
 
 TEST_CASE("errors count in the type that the answer is stored in") {
