@@ -69,8 +69,8 @@ std::string Processor() {
 constexpr const char* kRefusedFunctions[] = {"malloc", "free", "printf",       "vprintf",
                                              "clock",  "time", "clock_gettime"};
 
-// FailedPrecondition: the object keeps memory from one run to the next.
-absl::Status RefuseLastingMemory(const std::string& image) {
+// FailedPrecondition: the object keeps memory from one run to the next, or reads a clock.
+absl::Status CheckImage(const std::string& image) {
   auto names = WritableGlobals(image);
   if (!names.ok()) return names.status();
   if (!names->empty()) {
@@ -200,7 +200,7 @@ absl::StatusOr<Binary> HostCompiler::Compile(const std::string& source, absl::Du
     status = absl::InvalidArgumentError(FirstErrors(result->output));
   } else if (auto image = base::ReadFile(object_path); !image.ok()) {
     status = image.status();
-  } else if (status = RefuseLastingMemory(*image); !status.ok()) {
+  } else if (status = CheckImage(*image); !status.ok()) {
     // refused
   } else if (fs::rename(object_path, binary.bytes, ignored); ignored) {
     status = absl::UnavailableError(absl::StrCat("cannot rename to ", binary.bytes));

@@ -233,7 +233,7 @@ absl::StatusOr<Binary> NvrtcCompiler::Compile(const std::string& source, absl::D
         Fetch(*nvrtc_, scoped.program, "PTX", nvrtc_->GetPtxSize, nvrtc_->GetPtx, &ptx)}) {
     if (!status.ok()) return status;
   }
-  if (absl::Status status = RefuseLastingMemory(source, binary.bytes, ptx); !status.ok()) {
+  if (absl::Status status = CheckCompiled(source, binary.bytes, ptx); !status.ok()) {
     return status;
   }
   binary.report = ParsePtxasLog(log);

@@ -80,8 +80,8 @@ absl::Status Refused(absl::string_view what, const std::vector<std::string>& nam
 
 }  // namespace
 
-absl::Status RefuseLastingMemory(const std::string& source, const std::string& cubin,
-                                 const std::string& ptx) {
+absl::Status CheckCompiled(const std::string& source, const std::string& cubin,
+                           const std::string& ptx) {
   auto globals = WritableGlobals(cubin);
   if (!globals.ok()) return globals.status();
   auto functions = UndefinedFunctions(cubin);

@@ -14,11 +14,10 @@ namespace warpsmith::device {
 //     tables of the compiler's own sine and cosine, unless the source could get at them;
 //   * functions that the driver provides: malloc, free, printf;
 //   * addresses of constants or of parameters as generic ones, through which they can be written;
-//   * the card's clocks and counters: how long a load takes says whether the caches were flushed,
-//   as
-//     they are where time is taken, and the time of day when to cheat.
+//   * the card's clocks: how long a load takes says whether the caches were flushed, as they are
+//     where time is taken, and the time of day when to cheat.
 // InvalidArgument: the cubin is no ELF image. `ptx` is what the cubin was made from.
-absl::Status RefuseLastingMemory(const std::string& source, const std::string& cubin,
-                                 const std::string& ptx);
+absl::Status CheckCompiled(const std::string& source, const std::string& cubin,
+                           const std::string& ptx);
 
 }  // namespace warpsmith::device
