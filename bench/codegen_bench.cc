@@ -22,7 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/graph/graph.h"
 #include "common/problem/problem.h"
 #include "warpsmith/v1/schedule.pb.h"
@@ -55,11 +55,11 @@ struct Measured {
 // Without a device: compiled, not run.
 absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compiler,
                                  const v1::Plan& plan, float fill, int samples, int moves) {
-  const absl::Time start = absl::Now();
+  const base::Instant start = base::Now();
   auto binary = compiler.Compile(plan.source(), absl::Seconds(60));
   if (!binary.ok()) return binary.status();
   Measured measured;
-  measured.compile_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+  measured.compile_ms = absl::ToDoubleMilliseconds(base::Now() - start);
   for (const auto& kernel : binary->report.kernels()) {
     measured.registers = std::max(measured.registers, kernel.registers());
     measured.spills = std::max(measured.spills, kernel.spill_bytes());

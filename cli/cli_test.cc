@@ -1,8 +1,11 @@
 // The parts of the command line that need no planner.
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -315,8 +318,8 @@ TEST_CASE("completion scripts know every sub-command and flag") {
 TEST_CASE("a child's log does not grow without end, and nothing of it is in the way") {
   const support::TemporaryFolder folder;
   const std::string log = folder / "child.log";
-  Supervisor supervisor([](const std::string&) {});
-  REQUIRE(supervisor.Start({"child", {"/bin/sleep", "60"}, log}).ok());
+  Supervisor supervisor([](const std::string&) {}, 1);
+  supervisor.Start({"child", {"/bin/sleep", "60"}, log});
   std::filesystem::resize_file(log, kMaxLogBytes);
   supervisor.Tend();
   CHECK(std::filesystem::file_size(log) == kMaxLogBytes);
@@ -325,6 +328,76 @@ TEST_CASE("a child's log does not grow without end, and nothing of it is in the 
   CHECK(std::filesystem::file_size(log) == 0);
   CHECK(std::filesystem::file_size(log + ".old") == kMaxLogBytes + 1);
   CHECK(supervisor.alive() == 1);
+}
+
+TEST_CASE("a child that is stopped as soon as it is started ends by that, before exec too") {
+  const support::TemporaryFolder folder;
+  // Whoever runs this handler is this process or a child of it that has not become /bin/sleep.
+  static std::atomic<int>* const handled =
+      static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  struct sigaction counting = {}, before = {};
+  counting.sa_handler = [](int) { ++*handled; };
+  REQUIRE(sigaction(SIGTERM, &counting, &before) == 0);
+  for (int i = 0; i < 50; ++i) {
+    Supervisor supervisor([](const std::string&) {}, 1);
+    supervisor.Start({"child", {"/bin/sleep", "60"}, folder / "child.log"});
+  }
+  REQUIRE(sigaction(SIGTERM, &before, nullptr) == 0);
+  CHECK(*handled == 0);
+}
+
+TEST_CASE("of a child that keeps ending each reason is told once, and then rarely") {
+  Troubles troubles;
+  const base::Instant start(absl::Seconds(1'000'000));
+  const std::string full = "planner exited with status 3 (no space left)";
+  CHECK_THAT(*troubles.Ended(full, start), Contains(full) && Contains("starting it again"));
+  // Each second for an hour: then a minute later, two, four, ...
+  std::vector<int> told;
+  for (int second = 1; second < 3600; ++second) {
+    const auto words = troubles.Ended(full, start + absl::Seconds(second));
+    if (!words) continue;
+    told.push_back(second);
+    CHECK_THAT(*words, Contains(full) && Contains("that was end " + std::to_string(second + 1)));
+  }
+  CHECK(told == std::vector<int>{60, 180, 420, 900, 1860});
+  const base::Instant later = start + absl::Hours(1);
+  CHECK_FALSE(troubles.Ended("planner exited with status 7 (no space left)", later));
+  CHECK(troubles.Ended("planner was killed by signal 9 (Killed)", later));
+  CHECK_FALSE(troubles.Ended("planner was killed by signal 9 (Killed)", later));
+  CHECK_THAT(*troubles.Well(), Contains("runs again"));
+  CHECK(troubles.ends() == 0);
+  // One end is one sentence.
+  CHECK(troubles.Ended(full, later));
+  CHECK_FALSE(troubles.Well());
+}
+
+TEST_CASE("reasons without end are not told without end") {
+  Troubles troubles;
+  int told = 0;
+  for (char c = 'a'; c <= 'z'; ++c) {
+    told += troubles.Ended(std::string(1, c), base::Instant(absl::Seconds(c))).has_value() ? 1 : 0;
+  }
+  CHECK(told == kMaxReasons);
+}
+
+TEST_CASE("a child that is used wrongly is given up with its last word, any other is not") {
+  const support::TemporaryFolder folder;
+  std::vector<std::string> said;
+  Supervisor supervisor([&](const std::string& what) { said.push_back(what); }, 1);
+  const auto sh = [&](const std::string& name, const std::string& script) {
+    supervisor.Start({name, {"/bin/sh", "-c", script}, folder / (name + ".log")});
+  };
+  sh("wrong", "echo '2024-05-01T10:00:00.000 error planner: --x: what is that?'; exit 2");
+  sh("poor", "echo no space; exit 3");
+  supervisor.Start({"nowhere", {"/bin/true"}, folder / "gone/log"});
+  CHECK_THAT(said[0], Contains("nowhere: cannot write") && Contains("starting it again"));
+  while (!supervisor.GaveUp("wrong") || said.size() < 3) supervisor.Tend();
+  CHECK_THAT(*supervisor.GaveUp("wrong"), Contains("status 2 (--x: what is that?)"));
+  CHECK_FALSE(supervisor.GaveUp("poor"));
+  CHECK_FALSE(supervisor.GaveUp("nowhere"));
+  CHECK(supervisor.alive() == 2);
+  CHECK_THAT(said[1] + said[2], Contains("giving it up") && Contains("status 3 (no space)"));
 }
 
 TEST_CASE("errors have the exit codes that the reference gives") {

@@ -97,17 +97,18 @@ std::vector<std::string> Nearest(const std::vector<std::string>& ids, const Task
 
 }  // namespace
 
-absl::StatusOr<Client> Client::Of(const Context& context) {
-  if (!context.planner.empty()) return Client(context.planner, "");
+absl::StatusOr<Client> Client::Of(const Context& context, int64_t limit_ms) {
+  if (!context.planner.empty()) return Client(context.planner, "", limit_ms);
   if (absl::Status status = CheckDir(context); !status.ok()) return status;
   absl::StatusOr<std::string> address = rpc::ReadAddress(context.dir);
-  if (address.ok()) return Client(*address, context.dir);
+  if (address.ok()) return Client(*address, context.dir, limit_ms);
   return absl::UnavailableError(
       absl::StrCat("no planner is running on ", context.dir, ": ", Remedy(context.dir)));
 }
 
-Client::Client(std::string address, std::string dir)
+Client::Client(std::string address, std::string dir, int64_t limit_ms)
     : address_(std::move(address)),
+      limit_ms_(limit_ms),
       dir_(std::move(dir)),
       stub_(v1::PlannerService::NewStub(rpc::Dial(address_))) {}
 
@@ -132,7 +133,7 @@ absl::StatusOr<Reply> Client::Call(
     grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
     const Request& request) {
   grpc::ClientContext context;
-  rpc::SetDeadline(context, rpc::kCallTimeoutMs);
+  rpc::SetDeadline(context, limit_ms_);
   Reply reply;
   grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
   if (!status.ok()) return Explain(rpc::FromGrpc(status));

@@ -1,6 +1,7 @@
 // Calls to the planner, with errors that say what to do.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/command.h"
+#include "common/rpc/channel.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
 namespace warpsmith::cli {
@@ -15,8 +17,8 @@ namespace warpsmith::cli {
 class Client {
  public:
   // The planner at --planner, or the one that runs on --dir. Does not connect yet; Unavailable if
-  // there is no address to connect to.
-  static absl::StatusOr<Client> Of(const Context& context);
+  // there is no address to connect to. A call takes at most `limit_ms`.
+  static absl::StatusOr<Client> Of(const Context& context, int64_t limit_ms = rpc::kCallTimeoutMs);
 
   // Unavailable reads: no planner answers at ADDRESS, and what to do.
   absl::StatusOr<v1::SubmitReply> Submit(const v1::SubmitRequest& request);
@@ -34,7 +36,7 @@ class Client {
   absl::StatusOr<std::vector<v1::Task>> FindTasks(const std::string& name);
 
  private:
-  Client(std::string address, std::string dir);
+  Client(std::string address, std::string dir, int64_t limit_ms);
   absl::Status Explain(const absl::Status& status) const;
   template <class Request, class Reply>
   absl::StatusOr<Reply> Call(grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*,
@@ -43,6 +45,7 @@ class Client {
                              const Request& request);
 
   std::string address_;
+  int64_t limit_ms_;
   std::string dir_;  // that the planner runs on; empty: it was named by its address
   std::shared_ptr<v1::PlannerService::Stub> stub_;
 };

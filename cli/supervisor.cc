@@ -12,7 +12,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -32,16 +34,29 @@ namespace {
 
 constexpr int64_t kLastBytes = 4096;  // of a log, in which its last line is looked for
 
-std::string LastLine(const std::string& log) {
-  std::ifstream file(log, std::ios::ate | std::ios::binary);
-  if (!file) return "no log";
-  const int64_t size = file.tellg();
-  file.seekg(std::max<int64_t>(0, size - kLastBytes));
-  std::string line, last = "no word in its log";
+int64_t SizeOf(const std::string& log) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(log, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+// Without what the log puts before each message: "2024-05-01T10:00:00.000 error planner: ".
+std::string Message(const std::string& line) {
+  static const std::regex* const kHead = new std::regex(R"(^\d{4}-\d\d-\d\dT\S+ \w+ [^:]*: )");
+  return std::regex_replace(line, *kHead, "");
+}
+
+// The last message behind `start`.
+std::string LastMessage(const std::string& log, int64_t start) {
+  std::ifstream file(log, std::ios::binary);
+  const int64_t size = SizeOf(log);
+  if (start > size) start = 0;  // it was cut meanwhile
+  file.seekg(std::max(start, size - kLastBytes));
+  std::string line, last;
   while (std::getline(file, line)) {
     if (!line.empty()) last = line;
   }
-  return last;
+  return last.empty() ? "no word in its log" : Message(last);
 }
 
 // The child appends to the file that it has open, so that is emptied, and a copy is kept.
@@ -56,14 +71,39 @@ void KeepSmall(const std::string& log) {
 
 }  // namespace
 
+std::optional<std::string> Troubles::Ended(const std::string& reason, base::Instant now) {
+  if (ends_++ == 0) first_ = now;
+  std::string kind = reason;
+  kind.erase(std::remove_if(kind.begin(), kind.end(), absl::ascii_isdigit), kind.end());
+  const bool news = told_.size() < kMaxReasons && told_.insert(kind).second;
+  if (!news && now < silent_until_) return std::nullopt;
+  if (!news) silence_ = std::min(2 * silence_, kSilenceMax);
+  silent_until_ = now + silence_;
+  if (ends_ == 1) return absl::StrCat(reason, "; starting it again");
+  return absl::StrCat(reason, "; that was end ", ends_, " within ",
+                      absl::FormatDuration(absl::Trunc(now - first_, absl::Seconds(1))),
+                      ", and it is started again until it stays");
+}
+
+std::optional<std::string> Troubles::Well() {
+  const int ends = ends_;
+  *this = Troubles();
+  if (ends < 2) return std::nullopt;
+  return absl::StrCat("runs again, after ", ends, " ends");
+}
+
 Supervisor::~Supervisor() { Stop("", absl::Seconds(5)); }
 
-absl::Status Supervisor::Start(ChildSpec spec) {
-  Child child;
-  child.spec = std::move(spec);
-  absl::Status launched = Launch(child);
-  if (launched.ok()) children_.push_back(std::move(child));
-  return launched;
+void Supervisor::Start(ChildSpec spec) {
+  children_.push_back(std::make_unique<Child>(
+      Child{std::move(spec), base::Backoff(kRestartMin, kRestartMax, seed_++)}));
+  LaunchOrWait(*children_.back());
+}
+
+void Supervisor::LaunchOrWait(Child& child) {
+  if (absl::Status launched = Launch(child); !launched.ok()) {
+    Trouble(child, absl::StrCat(child.spec.name, ": ", std::string(launched.message())));
+  }
 }
 
 absl::Status Supervisor::Launch(Child& child) {
@@ -72,16 +112,22 @@ absl::Status Supervisor::Launch(Child& child) {
     return absl::InternalError(
         absl::StrCat("cannot write ", child.spec.log, ": ", std::strerror(errno)));
   }
+  child.log_start = SizeOf(child.spec.log);
   std::vector<char*> argv;
   for (std::string& argument : child.spec.argv) argv.push_back(argument.data());
   argv.push_back(nullptr);
   const pid_t parent = getpid();
+  // A signal that comes before exec() is the child's, and not for a handler of this process.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t pid = fork();
   if (pid == 0) {
     // Only what is safe after fork() in a process with threads.
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);
     setpgid(0, 0);  // Ctrl-C is for the supervisor, which then ends its children in order
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) signal(number, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -94,80 +140,72 @@ absl::Status Supervisor::Launch(Child& child) {
     (void)!write(STDERR_FILENO, kNoExec, sizeof kNoExec - 1);
     _exit(127);
   }
+  const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(log);
-  if (pid < 0) return absl::InternalError(absl::StrCat("cannot fork: ", std::strerror(errno)));
+  if (pid < 0) return absl::InternalError(absl::StrCat("cannot fork: ", std::strerror(error)));
   child.pid = pid;
-  child.started = absl::Now();
-  child.restart_at = absl::InfiniteFuture();
+  child.started = base::Now();
   return absl::OkStatus();
 }
 
 void Supervisor::Ended(Child& child, int wait_status) {
-  const absl::Time now = absl::Now();
   child.pid = -1;
-  if (now - child.started >= kWellAfter) {
-    child.quick_ends = 0;
-    child.pause = kRestartMin;
-  }
-  ++child.quick_ends;
   const std::string end = absl::StrCat(child.spec.name, " ", DescribeEnd(wait_status), " (",
-                                       LastLine(child.spec.log), ")");
-  child.last_end = End{wait_status, end};
-  const bool usage = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kUsage;
-  if (usage || child.quick_ends >= kMaxQuickEnds) {
-    child.given_up = true;
-    say_(absl::StrCat(end, usage ? "" : absl::StrCat(", ", child.quick_ends, " times in a row"),
-                      "; giving it up: see ", child.spec.log));
-    return;
-  }
-  say_(absl::StrCat(end, "; starting it again"));
-  child.restart_at = now + child.pause;
-  child.pause = std::min(child.pause * 2, kRestartMax);
+                                       LastMessage(child.spec.log, child.log_start), ")");
+  if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != kUsage) return Trouble(child, end);
+  child.given_up = true;
+  child.given_up_for = end;
+  say_(absl::StrCat(end, "; giving it up: see ", child.spec.log));
+}
+
+void Supervisor::Trouble(Child& child, const std::string& reason) {
+  const base::Instant now = base::Now();
+  child.restart_at = now + child.pauses.Next();
+  if (const auto words = child.troubles.Ended(reason, now)) say_(*words);
 }
 
 void Supervisor::Tend() {
-  for (Child& child : children_) {
+  for (const auto& each : children_) {
+    Child& child = *each;
     KeepSmall(child.spec.log);
-    int status;
-    if (child.pid > 0 && waitpid(child.pid, &status, WNOHANG) == child.pid) Ended(child, status);
-    if (child.pid < 0 && !child.given_up && absl::Now() >= child.restart_at) {
-      if (absl::Status launched = Launch(child); !launched.ok()) {
-        say_(std::string(launched.message()));
-        child.restart_at = absl::Now() + child.pause;
+    if (child.pid > 0 && child.troubles.ends() > 0 && base::Now() - child.started >= kWellAfter) {
+      child.pauses.Reset();
+      if (const auto words = child.troubles.Well()) {
+        say_(absl::StrCat(child.spec.name, " ", *words));
       }
     }
+    int status;
+    if (child.pid > 0 && waitpid(child.pid, &status, WNOHANG) == child.pid) Ended(child, status);
+    if (child.pid < 0 && !child.given_up && base::Now() >= child.restart_at) LaunchOrWait(child);
   }
 }
 
 int Supervisor::alive() const {
   return static_cast<int>(std::count_if(children_.begin(), children_.end(),
-                                        [](const Child& child) { return !child.given_up; }));
+                                        [](const auto& child) { return !child->given_up; }));
 }
 
-bool Supervisor::GaveUp(const std::string& name) const {
-  return std::any_of(children_.begin(), children_.end(),
-                     [&](const Child& child) { return child.spec.name == name && child.given_up; });
-}
-
-std::optional<Supervisor::End> Supervisor::LastEnd(const std::string& name) const {
-  for (const Child& child : children_) {
-    if (child.last_end && (name.empty() || child.spec.name == name)) return child.last_end;
+std::optional<std::string> Supervisor::GaveUp(const std::string& prefix) const {
+  for (const auto& child : children_) {
+    if (child->given_up && absl::StartsWith(child->spec.name, prefix)) return child->given_up_for;
   }
   return std::nullopt;
 }
 
 void Supervisor::Stop(const std::string& prefix, absl::Duration limit) {
   auto chosen = [&](const Child& child) { return absl::StartsWith(child.spec.name, prefix); };
-  for (Child& child : children_) {
-    if (chosen(child) && child.pid > 0) kill(child.pid, SIGTERM);
+  for (const auto& child : children_) {
+    if (chosen(*child) && child->pid > 0) kill(child->pid, SIGTERM);
   }
-  const absl::Time deadline = absl::Now() + limit;
-  for (Child& child : children_) {
+  const base::Instant deadline = base::Now() + limit;
+  for (const auto& each : children_) {
+    Child& child = *each;
     if (!chosen(child)) continue;
     while (child.pid > 0) {
       if (waitpid(child.pid, nullptr, WNOHANG) == child.pid) {
         child.pid = -1;
-      } else if (absl::Now() >= deadline) {
+      } else if (base::Now() >= deadline) {
         say_(child.spec.name + " does not end; killing it");
         kill(child.pid, SIGKILL);
         waitpid(child.pid, nullptr, 0);

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "cli/table.h"
 #include "cli/words.h"
+#include "common/base/clock.h"
 #include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
@@ -170,14 +171,14 @@ std::string WaitsForWorker(const v1::ListReply& list) {
 }
 
 absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::string& run_id) {
-  const absl::Time started = absl::Now();
-  absl::Time last_answer = started;
+  const base::Instant started = base::Now();
+  base::Instant last_answer = started;
   Screen screen;
   v1::ListReply before;
   std::string followed = run_id;
   while (true) {
     absl::StatusOr<v1::ListReply> list = client.Run(followed);
-    const absl::Time now = absl::Now();
+    const base::Instant now = base::Now();
     if (!list.ok()) {
       // A planner that is being started again is waited for, wherever it listens then.
       const bool away = ExitCodeOf(list.status()) == kNoPlanner && before.runs_size() > 0;

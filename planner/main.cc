@@ -8,9 +8,9 @@
 //
 // Exit status
 //   0  ended by a signal, everything written
-//   1  could not start: the message says why
-//   2  wrong command line
-//   3  the folder is in use by another planner
+//   1  could not start: the message says why; it may pass
+//   2  wrong command line, or a folder of another version of Warpsmith: the same again is as wrong
+//   3  the folder is in use by another planner, or its disk is full
 //   4  the store refused a commit; nothing unwritten was answered for
 //   5  the listener no longer accepts connections
 #include <signal.h>
@@ -68,9 +68,9 @@ int Serve(const std::string& dir, const std::string& listen, const sigset_t& end
   absl::StatusOr<int64_t> files = rpc::RaiseFileLimit();
   if (!files.ok()) return Fail(files.status(), kCannotStart);
   absl::StatusOr<std::unique_ptr<store::SqliteStore>> store = store::SqliteStore::Open(dir);
-  if (!store.ok()) {
-    return Fail(store.status(), absl::IsUnavailable(store.status()) ? kFolderInUse : kCannotStart);
-  }
+  if (absl::IsFailedPrecondition(store.status())) return Fail(store.status(), kUsage);
+  if (absl::IsUnavailable(store.status())) return Fail(store.status(), kFolderInUse);
+  if (!store.ok()) return Fail(store.status(), kCannotStart);
   PlannerOptions options;
   options.board_path = dir + "/board.md";
   options.core.max_workers =
@@ -113,8 +113,9 @@ int Main(int argc, char** argv) {
   app.add_option("--log-level", level, "trace, debug, info, warning, error or off")
       ->capture_default_str();
   app.footer(
-      "Exit status: 0 ended by a signal; 1 could not start; 2 wrong command line; 3 the folder is "
-      "in use;\n4 the store refused a commit; 5 the listener accepts no connections any more.");
+      "Exit status: 0 ended by a signal; 1 could not start; 2 wrong command line or folder; 3 the "
+      "folder is in use or its disk full;\n4 the store refused a commit; 5 the listener accepts no "
+      "connections any more.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -3,8 +3,9 @@
 # nothing is missing.
 #
 #   scripts/install-deps.sh           the packages to build and run
-#   scripts/install-deps.sh --tests   also a Python with PyTorch and NVRTC under .cache/venv, which the
-#                                     tests of import and of device code use
+#   scripts/install-deps.sh --tests   also what moves the clock in tests, and a Python with PyTorch and
+#                                     NVRTC under .cache/venv, which the tests of import and of device
+#                                     code use
 #
 # WARPSMITH_PYTHON=/path/to/python names an interpreter that has them already. The one in use is
 # written to .cache/python.
@@ -17,6 +18,7 @@ PACKAGES=(
   libabsl-dev libsqlite3-dev libspdlog-dev libfmt-dev libcli11-dev libboost-context-dev
   libssl-dev nlohmann-json3-dev catch2 python3 python3-venv
 )
+TEST_PACKAGES=(libfaketime)
 PYTHON_PACKAGES=(torch==2.13.0 nvidia-cuda-nvrtc==13.0.88 numpy)
 # The processor's build of PyTorch; the default one brings gigabytes of CUDA.
 TORCH_INDEX=https://download.pytorch.org/whl/cpu
@@ -95,6 +97,6 @@ install_python() {
 
 case "${1:-}" in
   "") install_packages ;;
-  --tests) install_packages; install_python ;;
+  --tests) PACKAGES+=("${TEST_PACKAGES[@]}"); install_packages; install_python ;;
   *) say "unknown argument '$1'; see the top of this file"; exit 2 ;;
 esac

@@ -17,7 +17,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "common/base/child.h"
 #include "common/base/clock.h"
 #include "common/base/install.h"
@@ -46,7 +45,8 @@ constexpr absl::Duration kForcedEndAfter = absl::Seconds(5);
 // Candidates on their way on a card, whatever the number of compile jobs.
 constexpr int kFewestInFlight = 8, kMostInFlight = 32;
 
-constexpr int kUsage = 2;  // exit status, as of `warpsmith`
+// Exit statuses. After kUsage the same again is as wrong.
+constexpr int kMayPass = 1, kUsage = 2;
 
 struct Flags {
   std::string dir, planner, device = "host", name, python, nvrtc, log_level = "info";
@@ -88,14 +88,18 @@ found = sorted(glob.glob(root + "/*/lib/libnvrtc.so.1[23]"), reverse=True)
 print(found[0] if found else "")
 )py";
 
+// Unavailable: it does not answer, or fails for a reason that may pass (a disk that is away).
 absl::StatusOr<Torch> AskPython(const std::string& python) {
   auto child = base::Child::Start({python, "-c", kAskPython});
   if (!child.ok()) return child.status();
-  const absl::Time deadline = absl::Now() + kPythonLimit;
+  const base::Instant deadline = base::Now() + kPythonLimit;
   auto version = (*child)->ReadLine(deadline);
   if (!version.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(python, " has no PyTorch: ", (*child)->errors()));
+    const std::string said = (*child)->errors();
+    if (said.find("No module named 'torch'") != std::string::npos) {
+      return absl::FailedPreconditionError(absl::StrCat(python, " has no PyTorch: ", said));
+    }
+    return absl::UnavailableError(absl::StrCat("it cannot import PyTorch: ", said));
   }
   auto nvrtc = (*child)->ReadLine(deadline);
   return Torch{*version, nvrtc.ok() ? *nvrtc : ""};
@@ -161,22 +165,24 @@ int Run(Flags flags) {
   const std::string folder = absl::StrCat(flags.dir, "/worker-", flags.name);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return Fail(absl::StrCat("cannot make ", folder, ": ", error.message()), kUsage);
+  if (error) return Fail(absl::StrCat("cannot make ", folder, ": ", error.message()), kMayPass);
   auto outbox = daemon::Outbox::Open(folder + "/outbox");
-  if (!outbox.ok()) return Fail(std::string(outbox.status().message()), 1);
+  if (!outbox.ok()) return Fail(std::string(outbox.status().message()), kMayPass);
 
   auto device = DescribeDevice(flags.device);
   if (!device.ok()) {
     return Fail(
         absl::StrCat("--device ", flags.device, ": ", std::string(device.status().message())),
-        absl::IsInvalidArgument(device.status()) ? kUsage : 1);
+        absl::IsInvalidArgument(device.status()) ? kUsage : kMayPass);
   }
   if (!flags.python.empty()) {
     auto torch = AskPython(flags.python);
     if (!torch.ok()) {
       return Fail(
           absl::StrCat("--python ", flags.python, ": ", std::string(torch.status().message())),
-          kUsage);
+          absl::IsUnavailable(torch.status()) || absl::IsResourceExhausted(torch.status())
+              ? kMayPass
+              : kUsage);
     }
     spdlog::info("PyTorch {} at {}", torch->version, flags.python);
     if (flags.nvrtc.empty()) flags.nvrtc = torch->nvrtc;
@@ -189,7 +195,7 @@ int Run(Flags flags) {
   pool_options.cache_dir = cache;
   pool_options.nvrtc = flags.nvrtc;
   auto pool = device::CompilePool::Start(pool_options);
-  if (!pool.ok()) return Fail(std::string(pool.status().message()), 1);
+  if (!pool.ok()) return Fail(std::string(pool.status().message()), kMayPass);
   judge::JudgeClient::Options judge_options;
   judge_options.device = flags.device;
   judge_options.arguments = {"--cache-dir", cache};
@@ -242,7 +248,7 @@ int Run(Flags flags) {
   signals.Start(daemon);
   absl::Status ended = daemon.Run();
   signals.Stop();
-  if (!ended.ok()) return Fail(std::string(ended.message()), 1);
+  if (!ended.ok()) return Fail(std::string(ended.message()), kMayPass);
   spdlog::info("ended in good order");
   return 0;
 }

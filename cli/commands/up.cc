@@ -1,5 +1,6 @@
 // `up` and `down`: a planner and its workers on this machine, as children of one process.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -9,8 +10,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <iostream>
+#include <optional>
+#include <random>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -24,21 +29,24 @@
 #include "cli/supervisor.h"
 #include "cli/table.h"
 #include "common/base/child.h"
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/rpc/address.h"
+#include "common/rpc/health.h"
 
 namespace warpsmith::cli {
 namespace {
 
 constexpr int kDefaultHostWorkers = 2;
 constexpr int kMaxWorkers = 256;
-constexpr absl::Duration kStartLimit = absl::Seconds(30);  // of the planner
+constexpr absl::Duration kStartLimit = absl::Seconds(30);  // until a planner that runs is to answer
 constexpr absl::Duration kJoinLimit = absl::Seconds(60);   // of the workers
+constexpr absl::Duration kDetachLimit = absl::Seconds(90);
+constexpr int64_t kProbeMs = 1'000;  // of a call to the planner: a signal waits no longer
 constexpr absl::Duration kWorkerStopLimit = absl::Seconds(25);
 constexpr absl::Duration kPlannerStopLimit = absl::Seconds(10);
 constexpr absl::Duration kListLimit = absl::Seconds(30);  // of the driver's start
 constexpr absl::Duration kTendInterval = absl::Milliseconds(100);
-constexpr int kFolderInUse = 3;  // exit status of the planner
 
 struct Flags {
   int workers = -1;  // not given
@@ -81,7 +89,7 @@ absl::StatusOr<std::vector<std::string>> ListCards(const Context& context) {
   (*child)->CloseInput();
   std::vector<std::string> cards;
   while (true) {
-    absl::StatusOr<std::string> line = (*child)->ReadLine(absl::Now() + kListLimit);
+    absl::StatusOr<std::string> line = (*child)->ReadLine(base::Now() + kListLimit);
     if (absl::IsOutOfRange(line.status())) break;
     if (!line.ok()) {
       return absl::InternalError(absl::StrCat("`", program, " --list-devices` does not answer: ",
@@ -131,29 +139,32 @@ absl::StatusOr<std::vector<std::string>> Devices(const Context& context, const F
 }
 
 bool PlannerAnswers(const Context& context) {
-  absl::StatusOr<Client> client = Client::Of(context);
-  return client.ok() && client->List("").ok();
+  absl::StatusOr<std::string> address = rpc::ReadAddress(context.dir);
+  return address.ok() && rpc::CheckHealth(*address, kProbeMs).ok();
 }
+
+// Tells the operator, in a sentence.
+using Say = std::function<void(const std::string&)>;
+
+void SayOnScreen(const std::string& what) { std::cerr << "warpsmith: " << what << std::endl; }
 
 class Up {
  public:
-  Up(const Context& context, const Flags& flags)
-      : context_(context), flags_(flags), supervisor_([](const std::string& what) {
-          std::cerr << "warpsmith: " << what << std::endl;
-        }) {}
+  Up(const Context& context, const Flags& flags, const Say& say)
+      : context_(context), flags_(flags), say_(say), supervisor_(say, std::random_device()()) {}
 
   // Starts everything, then calls `ready` and tends it until a signal to end comes.
   absl::StatusOr<int> Run(const std::function<void()>& ready) {
     signal(SIGPIPE, SIG_IGN);
-    sigset_t ends;
-    sigemptyset(&ends);
-    for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, s);
-    // Before any thread is made, so that all inherit it and sigtimedwait below gets the signals.
-    pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-
     if (absl::Status taken = TakeLock(context_); !taken.ok()) return taken;
     auto devices = Devices(context_, flags_);
     if (!devices.ok()) return devices.status();
+    // Before the first thread, so that all have them blocked and only the waits here take them.
+    sigset_t ends;
+    sigemptyset(&ends);
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, s);
+    pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+
     if (PlannerAnswers(context_)) {
       return absl::FailedPreconditionError(
           absl::StrCat("a planner runs on ", context_.dir,
@@ -163,7 +174,7 @@ class Up {
     }
     rpc::RemoveAddress(context_.dir);  // of a planner that was killed
     if (absl::Status started = StartPlanner(ends); !started.ok()) return started;
-    if (absl::Status started = StartWorkers(*devices); !started.ok()) return started;
+    StartWorkers(*devices);
     if (absl::Status joined = AwaitWorkers(devices->size(), ends); !joined.ok()) return joined;
     // A planner that was just killed is being started again: then there is no address.
     std::cerr << "warpsmith: planner at " << rpc::ReadAddress(context_.dir).value_or("?") << ", "
@@ -173,7 +184,7 @@ class Up {
               << "/logs\n";
     ready();
 
-    absl::Status ended = Tend(ends);
+    absl::Status ended = Tend(ends, devices->size());
     // Workers first, so that they can tell the planner what they hold.
     supervisor_.Stop("worker", kWorkerStopLimit);
     supervisor_.Stop("planner", kPlannerStopLimit);
@@ -193,30 +204,37 @@ class Up {
     if (!flags_.listen.empty()) {
       planner.argv.insert(planner.argv.end(), {"--listen", flags_.listen});
     }
-    if (absl::Status started = supervisor_.Start(planner); !started.ok()) return started;
-    const absl::Time deadline = absl::Now() + kStartLimit;
+    supervisor_.Start(planner);
+    const base::Instant late = base::Now() + kStartLimit;
+    bool told = false;
     while (!PlannerAnswers(context_)) {
       supervisor_.Tend();
-      if (CannotStart() || absl::Now() > deadline) {
-        const auto end = supervisor_.LastEnd("planner");
-        return absl::InternalError(
-            absl::StrCat("the planner does not start: ", end ? end->sentence + "; " : "", "see ",
-                         Log("planner")));
+      if (absl::Status checked = CheckPlanner(); !checked.ok()) return checked;
+      if (!told && base::Now() > late) {
+        told = true;
+        say_(absl::StrCat("still waiting for the planner to answer: see ", Log("planner")));
       }
       if (Signalled(ends, absl::Milliseconds(50))) return absl::CancelledError("interrupted");
     }
     return absl::OkStatus();
   }
 
-  // The planner has ended by itself, with a reason that does not pass. One that finds the folder in
-  // use may wait for the planner before it, which is about to end.
-  bool CannotStart() const {
-    if (supervisor_.GaveUp("planner")) return true;
-    const auto end = supervisor_.LastEnd("planner");
-    return end && WIFEXITED(end->wait_status) && WEXITSTATUS(end->wait_status) != kFolderInUse;
+  // `what` was given up, for a reason that does not pass.
+  absl::Status CannotRun(const std::string& what, const std::string& why) const {
+    return absl::InvalidArgumentError(absl::StrCat(what, " cannot run as it was started: ", why,
+                                                   "; see ", context_.dir, "/logs"));
+  }
+  absl::Status CheckPlanner() const {
+    const auto end = supervisor_.GaveUp("planner");
+    return end ? CannotRun("the planner", *end) : absl::OkStatus();
+  }
+  absl::Status CheckWorkers(size_t started) const {
+    const auto end = supervisor_.GaveUp("worker");
+    return started > 0 && end && supervisor_.alive() == 1 ? CannotRun("no worker", *end)
+                                                          : absl::OkStatus();
   }
 
-  absl::Status StartWorkers(const std::vector<std::string>& devices) {
+  void StartWorkers(const std::vector<std::string>& devices) {
     const int cores = std::max(1u, std::thread::hardware_concurrency());
     char host[256] = "localhost";
     gethostname(host, sizeof host - 1);
@@ -235,37 +253,29 @@ class Up {
       if (!flags_.memory_budget.empty()) {
         worker.argv.insert(worker.argv.end(), {"--memory-budget", flags_.memory_budget});
       }
-      if (absl::Status started = supervisor_.Start(worker); !started.ok()) return started;
+      supervisor_.Start(worker);
     }
-    return absl::OkStatus();
   }
 
   // Until the planner knows all workers, so that what is submitted next finds them. One that takes
   // its time (PyTorch on a cold disk) is not waited for longer than kJoinLimit.
   absl::Status AwaitWorkers(size_t wanted, const sigset_t& ends) {
-    const absl::Time deadline = absl::Now() + kJoinLimit;
+    const base::Instant deadline = base::Now() + kJoinLimit;
     size_t joined = 0;
     while (joined < wanted && supervisor_.alive() > 1) {
       if (Signalled(ends, absl::Milliseconds(50))) return absl::CancelledError("interrupted");
       supervisor_.Tend();
-      absl::StatusOr<Client> client = Client::Of(context_);
+      if (base::Now() > deadline) {
+        say_(absl::StrCat(joined, " of ", Counted(wanted, "worker"), " joined so far: see ",
+                          context_.dir, "/logs"));
+        break;
+      }
+      absl::StatusOr<Client> client = Client::Of(context_, kProbeMs);
       if (!client.ok()) continue;
       absl::StatusOr<v1::ListReply> list = client->List("");
       if (list.ok()) joined = list->workers_size();
-      if (absl::Now() > deadline) {
-        std::cerr << "warpsmith: " << joined << " of " << Counted(wanted, "worker")
-                  << " joined so far: see " << context_.dir << "/logs\n";
-        break;
-      }
     }
-    return wanted > 0 && supervisor_.alive() == 1 ? NoWorker() : absl::OkStatus();
-  }
-
-  absl::Status NoWorker() const {
-    const auto end = supervisor_.LastEnd();
-    return absl::InternalError(
-        absl::StrCat("no worker can be kept running: ", end ? end->sentence + "; " : "", "see ",
-                     context_.dir, "/logs"));
+    return CheckWorkers(wanted);
   }
 
   // Waits at most `limit` for a signal to end.
@@ -274,22 +284,18 @@ class Up {
     return sigtimedwait(&ends, nullptr, &wait) > 0;
   }
 
-  absl::Status Tend(const sigset_t& ends) {
-    const int all = supervisor_.alive();
+  absl::Status Tend(const sigset_t& ends, size_t workers) {
     while (!Signalled(ends, kTendInterval)) {
       supervisor_.Tend();
-      if (supervisor_.GaveUp("planner")) {
-        return absl::InternalError(absl::StrCat("the planner keeps ending: see ", Log("planner")));
-      }
-      if (all > 1 && supervisor_.alive() == 1) {
-        return NoWorker();
-      }
+      if (absl::Status checked = CheckPlanner(); !checked.ok()) return checked;
+      if (absl::Status checked = CheckWorkers(workers); !checked.ok()) return checked;
     }
     return absl::OkStatus();
   }
 
   const Context& context_;
   const Flags& flags_;
+  const Say say_;
   Supervisor supervisor_;
 };
 
@@ -303,63 +309,106 @@ absl::Status MakeDir(const Context& context) {
   return absl::OkStatus();
 }
 
-// Runs `Up` in a new session. The parent returns when it is ready, or with what went wrong.
+// What a detached `up` tells the process that started it, over a pipe: lines that begin with one of
+// these. The pipe is closed when all is up.
+constexpr char kNote = '.', kReady = '+', kError = '!';
+
+void Tell(int pipe, char kind, std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  const std::string line = absl::StrCat(std::string(1, kind), text, "\n");
+  (void)!write(pipe, line.data(), line.size());
+}
+
+[[noreturn]] void RunDetached(const Context& context, const Flags& flags, int answer) {
+  setsid();
+  // What the caller had open is not ours to keep: a lock of its would last as long as we do.
+  if (answer > STDERR_FILENO + 1) close_range(STDERR_FILENO + 1, answer - 1, 0);
+  close_range(answer + 1, ~0u, 0);
+  const std::string log = context.dir + "/logs/up.log";
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const int in = open("/dev/null", O_RDWR);
+  dup2(in, STDIN_FILENO);
+  dup2(out < 0 ? in : out, STDOUT_FILENO);
+  dup2(out < 0 ? in : out, STDERR_FILENO);
+  signal(SIGPIPE, SIG_IGN);  // the one who started it may not wait to the end
+  const auto say = [&answer](const std::string& what) {
+    SayOnScreen(what);
+    if (answer >= 0) Tell(answer, kNote, what);
+  };
+  absl::StatusOr<int> code = Up(context, flags, say).Run([&answer] {
+    Tell(answer, kReady, "");
+    close(std::exchange(answer, -1));
+  });
+  if (!code.ok()) {
+    const std::string message(code.status().message());
+    std::cerr << "warpsmith: error: " << message << std::endl;
+    if (answer >= 0) Tell(answer, kError, message);
+    _exit(ExitCodeOf(code.status()));
+  }
+  _exit(*code);
+}
+
+// Reads a line at a time; nothing: the other side has closed it, or `deadline` has come.
+class AnswerReader {
+ public:
+  explicit AnswerReader(int pipe) : pipe_(pipe) {}
+  std::optional<std::string> Next(base::Instant deadline) {
+    size_t end;
+    while ((end = text_.find('\n')) == text_.npos) {
+      pollfd ready{pipe_, POLLIN, 0};
+      const int polled = poll(&ready, 1, base::PollMs(deadline));
+      if (polled < 0 && errno == EINTR) continue;
+      char buffer[256];
+      const ssize_t n = polled > 0 ? read(pipe_, buffer, sizeof buffer) : 0;
+      if (n <= 0) return std::nullopt;
+      text_.append(buffer, n);
+    }
+    std::string line = text_.substr(0, end);
+    text_.erase(0, end + 1);
+    return line;
+  }
+
+ private:
+  const int pipe_;
+  std::string text_;
+};
+
+// Runs `Up` in a new session. The parent returns when it is ready, with what went wrong, or when it
+// is still not ready after kDetachLimit; it tells what is told meanwhile.
 absl::StatusOr<int> Detach(const Context& context, const Flags& flags) {
-  int ready[2];
-  if (pipe2(ready, O_CLOEXEC) != 0) return absl::InternalError("cannot make a pipe");
+  int answer[2];
+  if (pipe2(answer, O_CLOEXEC) != 0) return absl::InternalError("cannot make a pipe");
   const pid_t pid = fork();
   if (pid < 0) return absl::InternalError(absl::StrCat("cannot fork: ", std::strerror(errno)));
-  if (pid == 0) {
-    setsid();
-    // What the caller had open is not ours to keep: a lock of its would last as long as we do.
-    const auto answer = static_cast<unsigned>(ready[1]);
-    if (answer > STDERR_FILENO + 1) close_range(STDERR_FILENO + 1, answer - 1, 0);
-    close_range(answer + 1, ~0u, 0);
-    const std::string log = context.dir + "/logs/up.log";
-    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-    const int in = open("/dev/null", O_RDONLY);
-    dup2(in, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
-    absl::StatusOr<int> code = Up(context, flags).Run([&] {
-      (void)!write(ready[1], "+", 1);
-      close(ready[1]);
-    });
-    if (!code.ok()) {
-      const std::string message(code.status().message());
-      std::cerr << "warpsmith: error: " << message << std::endl;
-      (void)!write(ready[1], message.data(), message.size());
-      _exit(ExitCodeOf(code.status()));
-    }
-    _exit(*code);
+  if (pid == 0) RunDetached(context, flags, answer[1]);
+  close(answer[1]);
+  AnswerReader reader(answer[0]);
+  const base::Instant deadline = base::Now() + kDetachLimit;
+  while (const auto line = reader.Next(deadline)) {
+    if ((*line)[0] == kNote) SayOnScreen(line->substr(1));
+    if ((*line)[0] == kError) SayOnScreen("error: " + line->substr(1));
+    if ((*line)[0] != kReady) continue;
+    SayOnScreen(
+        absl::StrCat("up on ", context.dir, " (process ", pid, "); end it with `warpsmith down`"));
+    return kDone;
   }
-  close(ready[1]);
-  std::string answer;
-  char buffer[256];
-  ssize_t n;
-  while ((n = read(ready[0], buffer, sizeof buffer)) > 0) {
-    answer.append(buffer, n);
-    if (answer == "+") {
-      std::cerr << "warpsmith: up on " << context.dir << " (process " << pid
-                << "); end it with `warpsmith down`\n";
-      return kDone;
-    }
+  if (base::Now() >= deadline) {
+    return absl::UnavailableError(absl::StrCat("not up yet: process ", pid, " goes on trying, see ",
+                                               context.dir,
+                                               "/logs/up.log; end it with `warpsmith down`"));
   }
   int status = 0;
   waitpid(pid, &status, 0);
-  if (answer.empty() || !WIFEXITED(status)) {
-    return absl::InternalError(
-        absl::StrCat("`up` ", DescribeEnd(status), ": see ", context.dir, "/logs/up.log"));
-  }
-  std::cerr << "warpsmith: error: " << answer << "\n";
-  return WEXITSTATUS(status);
+  if (WIFEXITED(status) && WEXITSTATUS(status) != kDone) return WEXITSTATUS(status);
+  return absl::InternalError(
+      absl::StrCat("`up` ", DescribeEnd(status), ": see ", context.dir, "/logs/up.log"));
 }
 
 absl::StatusOr<int> RunUp(const Context& context, const Flags& flags) {
   if (absl::Status status = CheckDir(context); !status.ok()) return status;
   if (absl::Status made = MakeDir(context); !made.ok()) return made;
   if (flags.detach) return Detach(context, flags);
-  return Up(context, flags).Run([] { std::cerr << "warpsmith: Ctrl-C ends it\n"; });
+  return Up(context, flags, SayOnScreen).Run([] { SayOnScreen("Ctrl-C ends it"); });
 }
 
 absl::StatusOr<int> Down(const Context& context) {
@@ -383,9 +432,9 @@ absl::StatusOr<int> Down(const Context& context) {
         absl::StrCat("cannot end process ", pid, ": ", std::strerror(errno)));
   }
   // The lock is free when the process has ended.
-  const absl::Time deadline = absl::Now() + kWorkerStopLimit + 2 * kPlannerStopLimit;
+  const base::Instant deadline = base::Now() + kWorkerStopLimit + 2 * kPlannerStopLimit;
   bool ended = false;
-  while (!(ended = flock(file, LOCK_EX | LOCK_NB) == 0) && absl::Now() < deadline) {
+  while (!(ended = flock(file, LOCK_EX | LOCK_NB) == 0) && base::Now() < deadline) {
     absl::SleepFor(kTendInterval);
   }
   close(file);

@@ -13,11 +13,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "cli/import/aten.h"
 #include "cli/import/orders.h"
 #include "cli/import/workloads.h"
 #include "common/base/child.h"
+#include "common/base/clock.h"
 #include "common/problem/problem.h"
 
 namespace warpsmith::import {
@@ -159,7 +159,7 @@ class Dumper {
       const absl::Status started = Start(file, end);
       if (!started.ok()) return started;
     }
-    const absl::StatusOr<std::string> line = child_->ReadLine(absl::Now() + kDumpLimit);
+    const absl::StatusOr<std::string> line = child_->ReadLine(base::Now() + kDumpLimit);
     if (line.ok()) return ParseDumps(*line);
     child_.reset();
     if (absl::IsDeadlineExceeded(line.status())) {
@@ -182,7 +182,7 @@ class Dumper {
     std::string paths;
     for (; file != end; ++file) absl::StrAppend(&paths, *file, "\n");
     // A child that cannot take them says why when it is read.
-    const absl::Status asked = child_->WriteLine(paths, absl::Now() + kDumpLimit);
+    const absl::Status asked = child_->WriteLine(paths, base::Now() + kDumpLimit);
     child_->CloseInput();
     if (absl::IsDeadlineExceeded(asked)) return asked;
     return Greeted();
@@ -191,7 +191,7 @@ class Dumper {
   // The first line, without anything in it, says that there is a PyTorch: what fails then is a
   // file, not the installation.
   absl::Status Greeted() {
-    if (child_->ReadLine(absl::Now() + kDumpLimit).ok()) return absl::OkStatus();
+    if (child_->ReadLine(base::Now() + kDumpLimit).ok()) return absl::OkStatus();
     const std::string said = child_->errors();
     child_.reset();
     if (said.find("No module named 'torch'") != std::string::npos) {

@@ -47,14 +47,13 @@ TEST_CASE("file errors name the path and the reason") {
 }
 
 TEST_CASE("a simulated clock wakes who waits, and only then") {
-  SimulatedClock clock(absl::UnixEpoch());
-  CHECK(clock.TimeNow() == absl::UnixEpoch());
+  SimulatedClock clock;
+  CHECK(clock.TimeNow() == Instant());
   absl::Mutex mutex;
   bool done = false, result = true;
   std::thread waiter([&] {
     absl::MutexLock lock(&mutex);
-    result = clock.AwaitWithDeadline(&mutex, absl::Condition(&done),
-                                     absl::UnixEpoch() + absl::Seconds(10));
+    result = clock.AwaitWithDeadline(&mutex, absl::Condition(&done), Instant(absl::Seconds(10)));
   });
   while (clock.Waiters() == 0) std::this_thread::yield();
   clock.AdvanceTime(absl::Seconds(9));
@@ -66,13 +65,12 @@ TEST_CASE("a simulated clock wakes who waits, and only then") {
 }
 
 TEST_CASE("a condition ends the wait on a simulated clock") {
-  SimulatedClock clock(absl::UnixEpoch());
+  SimulatedClock clock;
   absl::Mutex mutex;
   bool done = false, result = false;
   std::thread waiter([&] {
     absl::MutexLock lock(&mutex);
-    result = clock.AwaitWithDeadline(&mutex, absl::Condition(&done),
-                                     absl::UnixEpoch() + absl::Seconds(10));
+    result = clock.AwaitWithDeadline(&mutex, absl::Condition(&done), Instant(absl::Seconds(10)));
   });
   while (clock.Waiters() == 0) std::this_thread::yield();
   {
@@ -83,27 +81,39 @@ TEST_CASE("a condition ends the wait on a simulated clock") {
   CHECK(result);
   CHECK(clock.Waiters() == 0);
   absl::MutexLock lock(&mutex);
-  CHECK(clock.AwaitWithDeadline(&mutex, absl::Condition(&done), absl::InfinitePast()));
+  CHECK(clock.AwaitWithDeadline(&mutex, absl::Condition(&done), Instant::InfinitePast()));
 }
 
 TEST_CASE("sleepers on a simulated clock wake in their order") {
-  SimulatedClock clock(absl::UnixEpoch());
+  SimulatedClock clock;
   clock.Sleep(absl::ZeroDuration());
   std::thread sleeper([&] { clock.Sleep(absl::Seconds(5)); });
   while (clock.Waiters() == 0) std::this_thread::yield();
   clock.AdvanceTime(absl::Seconds(5));
   sleeper.join();
-  CHECK(clock.TimeNow() == absl::UnixEpoch() + absl::Seconds(5));
+  CHECK(clock.TimeNow() == Instant(absl::Seconds(5)));
+  CHECK(clock.Date() == absl::UnixEpoch() + absl::Seconds(5));
 }
 
 TEST_CASE("the real clock runs") {
-  const absl::Time before = Clock::Real()->TimeNow();
+  const Instant before = Clock::Real()->TimeNow();
   absl::Mutex mutex;
   absl::MutexLock lock(&mutex);
   bool never = false;
   CHECK_FALSE(
-      Clock::Real()->AwaitWithDeadline(&mutex, absl::Condition(&never), absl::InfinitePast()));
+      Clock::Real()->AwaitWithDeadline(&mutex, absl::Condition(&never), Instant::InfinitePast()));
   CHECK(Clock::Real()->TimeNow() >= before);
+}
+
+TEST_CASE("what poll() waits for a deadline") {
+  CHECK(PollMs(Instant::InfiniteFuture()) == -1);
+  CHECK(PollMs(Instant::InfinitePast()) == 0);
+  CHECK(PollMs(Now()) == 0);
+  const int soon = PollMs(Now() + absl::Microseconds(900));
+  CHECK((soon == 0 || soon == 1));  // 0: this thread was away
+  const int minute = PollMs(Now() + absl::Minutes(1));
+  CHECK((minute > 0 && minute <= 60'000));
+  CHECK(PollMs(Now() + absl::Hours(24 * 365)) > 0);
 }
 
 }  // namespace

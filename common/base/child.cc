@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace warpsmith::base {
 namespace {
@@ -123,14 +122,11 @@ void Child::DrainErrors() {
   }
 }
 
-absl::Status Child::Wait(short events, absl::Time deadline) {
-  constexpr int64_t kLongestWaitMs = 60'000;
+absl::Status Child::Wait(short events, Instant deadline) {
   for (;;) {
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("no answer in time");
+    if (Now() >= deadline) return absl::DeadlineExceededError("no answer in time");
     pollfd fds[2] = {{line_fd_, events, 0}, {errors_open_ ? error_fd_ : -1, POLLIN, 0}};
-    const int64_t wait_ms = std::min(absl::ToInt64Milliseconds(left) + 1, kLongestWaitMs);
-    const int ready = poll(fds, 2, static_cast<int>(wait_ms));
+    const int ready = poll(fds, 2, PollMs(deadline));
     if (ready < 0 && errno != EINTR) return absl::InternalError(std::strerror(errno));
     if (ready <= 0) continue;
     if (fds[1].revents != 0) DrainErrors();
@@ -138,7 +134,7 @@ absl::Status Child::Wait(short events, absl::Time deadline) {
   }
 }
 
-absl::Status Child::WriteLine(const std::string& line, absl::Time deadline) {
+absl::Status Child::WriteLine(const std::string& line, Instant deadline) {
   const std::string text = line + "\n";
   size_t sent = 0;
   while (sent < text.size()) {
@@ -158,7 +154,7 @@ absl::Status Child::WriteLine(const std::string& line, absl::Time deadline) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Child::ReadLine(absl::Time deadline) {
+absl::StatusOr<std::string> Child::ReadLine(Instant deadline) {
   for (;;) {
     const size_t end = buffer_.find('\n', searched_);
     if (end != std::string::npos) {

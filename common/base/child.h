@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "common/base/clock.h"
 
 namespace warpsmith::base {
 
@@ -36,11 +36,11 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   // DeadlineExceeded: it does not read. Unavailable: it has ended or closed its input.
-  absl::Status WriteLine(const std::string& line, absl::Time deadline);
+  absl::Status WriteLine(const std::string& line, Instant deadline);
   void CloseInput();
   // Without its newline. OutOfRange: it has closed its output. DeadlineExceeded: nothing came.
   // ResourceExhausted: a line longer than kMaxLine.
-  absl::StatusOr<std::string> ReadLine(absl::Time deadline);
+  absl::StatusOr<std::string> ReadLine(Instant deadline);
 
   // The last of what it wrote to standard error.
   const std::string& errors() const { return errors_; }
@@ -48,7 +48,7 @@ class Child {
  private:
   Child(pid_t pid, int line_fd, int error_fd);
   // Waits until the line socket is ready for `events`, keeping what comes on standard error.
-  absl::Status Wait(short events, absl::Time deadline);
+  absl::Status Wait(short events, Instant deadline);
   void DrainErrors();
 
   const pid_t pid_;

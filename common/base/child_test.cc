@@ -2,12 +2,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace warpsmith::base {
 namespace {
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+Instant Soon() { return Now() + absl::Seconds(20); }
 
 TEST_CASE("a child answers line by line", "[child]") {
   auto child = Child::Start({"cat"});
@@ -37,7 +37,7 @@ TEST_CASE("what cannot be started or does not answer is told apart", "[child]") 
   CHECK(Child::Start({"no-such-program-anywhere"}).status().code() == absl::StatusCode::kNotFound);
   auto child = Child::Start({"cat"});
   REQUIRE(child.ok());
-  CHECK((*child)->ReadLine(absl::Now() + absl::Milliseconds(5)).status().code() ==
+  CHECK((*child)->ReadLine(Now() + absl::Milliseconds(5)).status().code() ==
         absl::StatusCode::kDeadlineExceeded);
 }
 

@@ -1,6 +1,8 @@
 #include "common/base/clock.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -9,23 +11,31 @@
 namespace warpsmith::base {
 namespace {
 
+constexpr int kLongestPollMs = 1 << 30;
+
 class RealClock : public Clock {
  public:
-  absl::Time TimeNow() override {
-    return start_ + absl::FromChrono(std::chrono::steady_clock::now() - steady_start_);
-  }
+  Instant TimeNow() override { return Now(); }
+  absl::Time Date() override { return absl::Now(); }
   void Sleep(absl::Duration duration) override { absl::SleepFor(duration); }
   bool AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition,
-                         absl::Time deadline) override {
-    return mutex->AwaitWithTimeout(condition, deadline - TimeNow());
+                         Instant deadline) override {
+    return mutex->AwaitWithTimeout(condition, deadline - Now());
   }
-
- private:
-  const absl::Time start_ = absl::Now();
-  const std::chrono::steady_clock::time_point steady_start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
+
+Instant Now() {
+  return Instant(absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+int PollMs(Instant deadline) {
+  if (deadline == Instant::InfiniteFuture()) return -1;
+  const absl::Duration left = deadline - Now();
+  if (left <= absl::ZeroDuration()) return 0;
+  return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(left), kLongestPollMs)) + 1;
+}
 
 Clock* Clock::Real() {
   static RealClock* const clock = new RealClock;
@@ -40,10 +50,12 @@ struct SimulatedClock::Waiter {
   bool Ready() const { return expired || condition->Eval(); }
 };
 
-absl::Time SimulatedClock::TimeNow() {
+Instant SimulatedClock::TimeNow() {
   absl::MutexLock lock(&mutex_);
   return now_;
 }
+
+absl::Time SimulatedClock::Date() { return date_ + TimeNow().since_origin(); }
 
 void SimulatedClock::Sleep(absl::Duration duration) {
   if (duration <= absl::ZeroDuration()) return;
@@ -54,7 +66,7 @@ void SimulatedClock::Sleep(absl::Duration duration) {
 }
 
 bool SimulatedClock::AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition& condition,
-                                       absl::Time deadline) {
+                                       Instant deadline) {
   if (condition.Eval()) return true;
   auto waiter = std::make_shared<Waiter>(Waiter{mutex, &condition});
   {
@@ -81,15 +93,13 @@ bool SimulatedClock::AwaitWithDeadline(absl::Mutex* mutex, const absl::Condition
   return condition.Eval();
 }
 
-void SimulatedClock::AdvanceTime(absl::Duration duration) { SetTime(TimeNow() + duration); }
-
-void SimulatedClock::SetTime(absl::Time now) {
+void SimulatedClock::AdvanceTime(absl::Duration duration) {
+  WS_CHECK(duration >= absl::ZeroDuration(), "time does not run backwards");
   std::vector<std::shared_ptr<Waiter>> due;
   {
     absl::MutexLock lock(&mutex_);
-    WS_CHECK(now >= now_, "time does not run backwards");
-    now_ = now;
-    const auto end = waiters_.upper_bound(now);
+    now_ = now_ + duration;
+    const auto end = waiters_.upper_bound(now_);
     for (auto it = waiters_.begin(); it != end; ++it) due.push_back(it->second);
     waiters_.erase(waiters_.begin(), end);
   }

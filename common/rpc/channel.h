@@ -35,6 +35,9 @@ std::shared_ptr<grpc::Channel> Dial(const std::string& address);
 // As Dial, but over a connection of its own: what a liveness check needs.
 std::shared_ptr<grpc::Channel> DialFresh(const std::string& address);
 
+// `timeout_ms` from now, as gRPC takes a deadline. It takes a std::chrono::system_clock's time too
+// and converts that where the call starts; this one is monotonic from the beginning.
+gpr_timespec In(int64_t timeout_ms);
 // Deadline `timeout_ms` from now.
 void SetDeadline(grpc::ClientContext& context, int64_t timeout_ms);
 

@@ -1,12 +1,25 @@
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server_posix.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
 
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/health.h"
 #include "common/rpc/status.h"
 #include "common/rpc/text.h"
 #include "tests/support/temporary_folder.h"
+#include "warpsmith/v1/planner.grpc.pb.h"
 #include "warpsmith/v1/trial.pb.h"
 
 namespace warpsmith::rpc {
@@ -73,6 +86,37 @@ TEST_CASE("a status survives the wire") {
   const absl::Status sent = absl::FailedPreconditionError("fence 3 is old");
   CHECK(FromGrpc(ToGrpc(sent)) == sent);
   CHECK(FromGrpc(ToGrpc(absl::OkStatus())).ok());
+}
+
+TEST_CASE("a server that is slow to greet a connection is waited for") {
+  // The kernel accepts; the server hears of it later, as one does that is busy or was stopped.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {}};
+  socklen_t size = sizeof at;
+  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&at), size) == 0);
+  REQUIRE(listen(listener, 1) == 0);
+  REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  grpc::EnableDefaultHealthCheckService(true);
+  v1::PlannerService::Service service;  // a server has one at least
+  grpc::ServerBuilder builder;
+  ApplyServerSettings(builder);
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  REQUIRE(server != nullptr);
+  server->GetHealthCheckService()->SetServingStatus(true);
+
+  absl::Status checked = absl::UnknownError("not called");
+  std::thread client([&] {
+    checked = CheckHealth("127.0.0.1:" + std::to_string(ntohs(at.sin_port)), kCallTimeoutMs);
+  });
+  absl::SleepFor(absl::Seconds(1));
+  const int connection = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  CHECK(connection >= 0);
+  grpc::AddInsecureChannelFromFd(server.get(), connection);
+  client.join();
+  CHECK(checked == absl::OkStatus());
+  server->Shutdown(In(0));
+  close(listener);
 }
 
 }  // namespace warpsmith::rpc

@@ -54,18 +54,4 @@ double ExpectedGain(const v1::Task& task) {
   return std::min(rate, headroom / slice);
 }
 
-const v1::Task* Choose(absl::Span<const v1::Task* const> tasks, const std::string& warm_task) {
-  const v1::Task* best = nullptr;
-  double best_gain = -1;
-  for (const v1::Task* task : tasks) {
-    if (NextSlice(*task) <= 0) continue;
-    const double gain = ExpectedGain(*task) * (task->id() == warm_task ? kMoveMargin : 1.0);
-    if (gain > best_gain) {
-      best = task;
-      best_gain = gain;
-    }
-  }
-  return best;
-}
-
 }  // namespace warpsmith::planner

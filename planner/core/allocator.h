@@ -1,6 +1,6 @@
-// Which task a free worker takes next: the one whose next slice is expected to raise the set's
-// score, the geometric mean of speedups, most for each GPU second. In logarithms the mean is a sum,
-// so a task's share of it is its own gain in log speedup.
+// What a task's next slice promises. A free worker takes the task (queue.h) whose next slice is
+// expected to raise the set's score, the geometric mean of speedups, most for each GPU second. In
+// logarithms the mean is a sum, so a task's share of it is its own gain in log speedup.
 //
 // The estimate is optimistic where little is known: an untried task comes before all but the most
 // rewarding tried ones, and a tried one keeps a share of its headroom (the distance to the speed of
@@ -9,10 +9,6 @@
 // Pure functions; any thread.
 #pragma once
 
-#include <optional>
-#include <string>
-
-#include "absl/types/span.h"
 #include "warpsmith/v1/task.pb.h"
 
 namespace warpsmith::planner {
@@ -31,9 +27,5 @@ double NextSlice(const v1::Task& task);
 
 // Expected gain in log speedup a GPU second over the next slice. 0 where no slice is left.
 double ExpectedGain(const v1::Task& task);
-
-// The best of `tasks` for a worker that last worked on `warm_task` ("" for none); null if none has
-// a slice left. Ties go to the first.
-const v1::Task* Choose(absl::Span<const v1::Task* const> tasks, const std::string& warm_task);
 
 }  // namespace warpsmith::planner

@@ -68,16 +68,4 @@ TEST_CASE("where the next GPU second pays most") {
   CHECK(ExpectedGain(at_light) * NextSlice(at_light) <= std::log(1.01) + 1e-9);
 }
 
-TEST_CASE("a worker stays where it is warm unless another task is better by the margin") {
-  const v1::Task a = TaskOf("a", 20, 10, {{30, 1, 1.30}});
-  const v1::Task b = TaskOf("b", 20, 10, {{30, 1, 1.35}});
-  const v1::Task c = TaskOf("c", 20, 10, {{30, 1, 2.5}});
-  CHECK(Choose({&a, &b}, "")->id() == "b");
-  CHECK(Choose({&a, &b}, "a")->id() == "a");
-  CHECK(Choose({&a, &b, &c}, "a")->id() == "c");
-  CHECK(Choose({}, "a") == nullptr);
-  const v1::Task spent = TaskOf("spent", 20, 10, {{60, 1, 3}});
-  CHECK(Choose({&spent}, "spent") == nullptr);
-}
-
 }  // namespace warpsmith::planner

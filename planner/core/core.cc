@@ -94,15 +94,15 @@ void Core::Move(Context& context, const std::string& task_id, v1::TaskState stat
   Emit(context, std::move(event));
 }
 
-void Core::Start(Now now) {
+void Core::Forgive(Now now) {
   const int64_t deadline = now.monotonic_ms + options_.failover_ttl_ms;
   for (const auto& [id, record] : state_.tasks()) {
     if (!record.has_lease()) continue;
-    lease_deadline_[id] = deadline;
+    lease_deadline_.Set(id, deadline);
     lease_overdue_[id] = OverdueAt(record, now);
   }
   for (const auto& [id, record] : state_.workers()) {
-    if (!record.lost()) worker_deadline_[id] = deadline;
+    if (!record.lost()) worker_deadline_.Set(id, deadline);
   }
 }
 
@@ -186,14 +186,6 @@ absl::StatusOr<std::string> Core::ArchFor(const Submit& command) const {
   return present.empty() ? std::string() : *present.begin();
 }
 
-const v1::RunRecord* Core::FindRequest(const std::string& request_id) const {
-  if (request_id.empty()) return nullptr;
-  for (const auto& [number, run] : state_.runs()) {
-    if (run.request_id() == request_id) return &run;
-  }
-  return nullptr;
-}
-
 // Whether the run was made of this set. (Of runs stored before, a problem had one task.)
 bool Core::IsRunOf(const v1::Run& run, const Submit& command) const {
   std::vector<std::string> made, wanted;
@@ -207,7 +199,7 @@ bool Core::IsRunOf(const v1::Run& run, const Submit& command) const {
 
 Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   if (absl::Status status = CheckSubmit(command); !status.ok()) return {{}, status};
-  if (const v1::RunRecord* run = FindRequest(command.request_id); run != nullptr) {
+  if (const v1::RunRecord* run = state_.FindRequest(command.request_id); run != nullptr) {
     if (IsRunOf(run->run(), command)) return {{}, run->run()};
     return {{},
             absl::AlreadyExistsError(absl::StrCat("the request id '", command.request_id,
@@ -277,19 +269,13 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
 
 Outcome<Done> Core::Handle(const Tick&, Now now) {
   Context context{now, {}};
-  std::vector<std::string> silent;
-  for (const auto& [id, deadline] : worker_deadline_) {
-    if (deadline <= now.monotonic_ms) silent.push_back(id);
+  for (const std::string& id : worker_deadline_.Passed(now.monotonic_ms)) {
+    LoseWorker(context, id, "it fell silent");
   }
-  for (const std::string& id : silent) LoseWorker(context, id, "it fell silent");
-  std::vector<std::string> expired;
-  for (const auto& [id, deadline] : lease_deadline_) {
-    if (deadline <= now.monotonic_ms) expired.push_back(id);
-  }
-  for (const std::string& id : expired) {
+  for (const std::string& id : lease_deadline_.Passed(now.monotonic_ms)) {
     const v1::TaskRecord* record = state_.FindTask(id);
     if (record == nullptr || !record->has_lease()) {
-      lease_deadline_.erase(id);
+      lease_deadline_.Erase(id);
       lease_overdue_.erase(id);
       continue;
     }

@@ -2,7 +2,7 @@
 //
 //   Core core(CoreOptions{});
 //   core.Restore(snapshot); core.Replay(event); ...   // what the store holds
-//   core.Start(now);                                  // from here on time counts
+//   core.Forgive(now);                                // from here on time counts
 //   auto outcome = core.Handle(Synchronize{...}, now);
 //   // make outcome.events durable, in order, and only then answer outcome.reply
 //
@@ -18,8 +18,9 @@
 //   current fence    recorded, also when the lease expired but nobody else was given the task;
 //                    the same content again changes nothing and is answered as recorded
 //   older fence      refused, harmless: the lease is in `drop`
-// A new incumbent must have a higher speedup than the task's, or be the task's incumbent measured
-// again (same trial id).
+// A new incumbent must have beaten the task's in a race of the judge (beat_trial_id), or have a
+// higher speedup, or be the task's incumbent measured again (same trial id). The race counts more
+// than what was told: speedups of different minutes differ by more than the judge lets pass.
 //
 // Not thread-safe.
 #pragma once
@@ -31,6 +32,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "planner/core/deadlines.h"
 #include "planner/core/state.h"
 #include "warpsmith/v1/events.pb.h"
 #include "warpsmith/v1/planner.pb.h"
@@ -48,8 +50,9 @@ inline constexpr int kMaxFailures = 3;
 // Nearer to the speed of light there is nothing to win.
 inline constexpr double kAtLight = 0.99;
 // A search on a card that ends by itself below this share of the speed of light raises an alarm,
-// unless it takes less than kShortUs: launching and one trip to memory are most of that, whatever is
-// done. So does any that ends with something slower than the strongest baseline by more than noise.
+// unless it takes less than kShortUs: launching and one trip to memory are most of that, whatever
+// is done. So does any that ends with something slower than the strongest baseline by more than
+// noise.
 inline constexpr double kPoorLight = 0.6;
 inline constexpr double kShortUs = 10;
 inline constexpr double kPoorSpeedup = 0.97;
@@ -167,8 +170,10 @@ class Core {
 
   void Restore(const v1::PlannerState& snapshot) { state_ = State::FromProto(snapshot); }
   void Replay(const v1::Event& event) { state_.Apply(event); }
-  // After Restore and Replay, before the first Handle.
-  void Start(Now now);
+  // Every worker and lease has the failover time from now on before it counts as lost. After
+  // Restore and Replay, before the first Handle; and when nobody was heard for a while, which is no
+  // fault of theirs.
+  void Forgive(Now now);
 
   Outcome<v1::Run> Handle(const Submit& command, Now now);
   // InvalidArgument: the request is wrong. FailedPrecondition: the session has ended, join again.
@@ -199,7 +204,6 @@ class Core {
   absl::Status CheckSubmit(const Submit& command) const;
   bool IsRunOf(const v1::Run& run, const Submit& command) const;
   absl::StatusOr<std::string> ArchFor(const Submit& command) const;
-  const v1::RunRecord* FindRequest(const std::string& request_id) const;
 
   // synchronize.cc
   absl::Status Join(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
@@ -222,11 +226,11 @@ class Core {
   CoreOptions options_;
   State state_;
   // Not durable; monotonic milliseconds.
-  std::map<std::string, int64_t> lease_deadline_;   // by task
-  std::map<std::string, int64_t> lease_overdue_;    // by task: whatever its worker says
-  std::map<std::string, int64_t> worker_deadline_;  // by worker
-  std::map<std::string, Progress> progress_;        // by task
-  std::map<std::string, std::string> warm_task_;    // by worker: what it worked on last
+  Deadlines lease_deadline_;                      // by task
+  std::map<std::string, int64_t> lease_overdue_;  // by task: whatever its worker says
+  Deadlines worker_deadline_;                     // by worker
+  std::map<std::string, Progress> progress_;      // by task
+  std::map<std::string, std::string> warm_task_;  // by worker: what it worked on last
 };
 
 }  // namespace warpsmith::planner

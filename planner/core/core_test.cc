@@ -58,7 +58,7 @@ class Bench {
     const v1::PlannerState snapshot = core.state().ToProto();
     core = Core(CoreOptions{});
     core.Restore(snapshot);
-    core.Start({now_ms, now_ms});
+    core.Forgive({now_ms, now_ms});
   }
 
   std::map<std::string, std::string> session;
@@ -129,7 +129,7 @@ TEST_CASE("a run stored when a problem was one task goes on as it was") {
   stored.mutable_runs(0)->set_request_id("q");
   bench.core = Core(CoreOptions{});
   bench.core.Restore(stored);
-  bench.core.Start({0, 0});
+  bench.core.Forgive({0, 0});
   Submit again = SubmitOf({"a", "b"});
   again.problems[0].workloads = {"small", "large"};  // which the one task has, all of them
   again.request_id = "q";
@@ -292,6 +292,32 @@ TEST_CASE("an incumbent is replaced by a faster one, or by itself measured again
   Synchronize wrong = SyncOf("w", bench.session["w"]);
   wrong.results = {ResultOf(grant, "t9", NAN)};
   CHECK(bench.Try(wrong).status().code() == kInvalid);
+}
+
+TEST_CASE("what beat the incumbent in a race replaces it, whatever its speedup was told to be") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  const std::vector<v1::LeaseStatus> running = {StatusOf(grant, 1)};
+  const auto beating = [](const Grant& of, const char* trial, double speedup, const char* beaten) {
+    Result result = ResultOf(of, trial, speedup);
+    result.incumbent.set_beat_trial_id(beaten);
+    return result;
+  };
+  bench.Report("w", running, {beating(grant, "t1", 1.5, "")});
+  bench.Report("w", running, {beating(grant, "t2", 1.45, "t1")});
+  CHECK(bench.Task("r1/a@host").speedup() == 1.45);
+  // Come late, or again: it beat what is no longer the incumbent.
+  bench.Report("w", running, {beating(grant, "t1", 1.5, "")});
+  bench.Report("w", running, {beating(grant, "t3", 1.44, "t1")});
+  CHECK(bench.Task("r1/a@host").speedup() == 1.45);
+  // Measured again at the end; the next slice goes on from it, and what wins there is next.
+  bench.Report("w", {StatusOf(grant, 5, true)}, {beating(grant, "t2", 1.3, "t1")});
+  CHECK(bench.Task("r1/a@host").speedup() == 1.3);
+  const Grant next = bench.Take("w");
+  CHECK(next.incumbent_blob == "t2=1.3");
+  bench.Report("w", {StatusOf(next, 1)}, {beating(next, "t4", 1.2, "t2")});
+  CHECK(bench.Task("r1/a@host").speedup() == 1.2);
 }
 
 TEST_CASE("trials are recorded once for each batch") {

@@ -9,8 +9,10 @@
 namespace warpsmith::planner {
 namespace {
 
-const std::set<std::string>& Nothing() {
-  static const std::set<std::string>* const empty = new std::set<std::string>;
+// An empty one, for as long as the process lives.
+template <typename T>
+const T& Nothing() {
+  static const T* const empty = new T;
   return *empty;
 }
 
@@ -61,18 +63,18 @@ State State::FromProto(const v1::PlannerState& snapshot) {
   State state;
   state.revision_ = snapshot.revision();
   state.sessions_ = snapshot.sessions();
-  for (const v1::RunRecord& run : snapshot.runs()) {
-    state.runs_[RunNumber(run.run().id())] = run;
-    state.runs_[RunNumber(run.run().id())].mutable_run()->set_alarms(0);  // counted below
-    state.unfinished_[run.run().id()] = 0;
+  for (const v1::RunRecord& stored : snapshot.runs()) {
+    v1::RunRecord run = stored;
+    run.mutable_run()->set_alarms(0);  // counted below
+    state.AddRun(RunNumber(run.run().id()), run);
   }
   for (const v1::TaskRecord& task : snapshot.tasks()) {
     state.tasks_[task.task().id()] = task;
-    state.Index(task, true);
+    state.Index(task);
   }
   for (const v1::WorkerRecord& worker : snapshot.workers()) {
     state.workers_[worker.worker().id()] = worker;
-    state.lost_workers_ += worker.lost();
+    if (worker.lost()) state.lost_.insert(worker.worker().id());
   }
   return state;
 }
@@ -98,13 +100,17 @@ const v1::TaskRecord* State::FindTask(const std::string& task_id) const {
 const v1::WorkerRecord* State::FindWorker(const std::string& worker_id) const {
   return FindIn(workers_, worker_id);
 }
-const std::set<std::string>& State::Queued(const std::string& arch) const {
+const v1::RunRecord* State::FindRequest(const std::string& request_id) const {
+  const int64_t* number = FindIn(run_by_request_, request_id);
+  return number == nullptr ? nullptr : FindIn(runs_, *number);
+}
+const TaskQueue& State::Queued(const std::string& arch) const {
   const auto* found = FindIn(queued_, arch);
-  return found == nullptr ? Nothing() : *found;
+  return found == nullptr ? Nothing<TaskQueue>() : *found;
 }
 const std::set<std::string>& State::LeasedBy(const std::string& worker_id) const {
   const auto* found = FindIn(leased_by_, worker_id);
-  return found == nullptr ? Nothing() : *found;
+  return found == nullptr ? Nothing<std::set<std::string>>() : *found;
 }
 
 void State::Apply(const v1::Event& event) {
@@ -135,54 +141,70 @@ void State::Apply(const v1::Event& event) {
                     "the log holds an event of a newer Warpsmith: use that version on this folder");
 }
 
-void State::Index(const v1::TaskRecord& record, bool present) {
+State::Place State::PlaceOf(const v1::TaskRecord& record) {
   const v1::Task& task = record.task();
-  if (task.state() == v1::QUEUED) {
-    if (present) {
-      queued_[task.arch()].insert(task.id());
-    } else {
-      queued_[task.arch()].erase(task.id());
-    }
-  }
-  if (record.has_lease()) {
-    if (present) {
-      leased_by_[record.lease().worker_id()].insert(task.id());
-    } else {
-      leased_by_[record.lease().worker_id()].erase(task.id());
-    }
-  }
-  int& unfinished = unfinished_[task.run_id()];
-  if (!IsAtRest(task.state())) unfinished += present ? 1 : -1;
-  v1::Run& run = *runs_[RunNumber(task.run_id())].mutable_run();
+  Place place;
+  place.queued = task.state() == v1::QUEUED;
+  place.arch = task.arch();
+  if (record.has_lease()) place.worker_id = record.lease().worker_id();
+  place.unfinished = !IsAtRest(task.state());
+  place.alarm = !task.alarm().empty();
+  return place;
+}
+
+void State::Index(const v1::TaskRecord& record) {
+  const v1::Task& task = record.task();
+  Place& place = places_[task.id()];
+  const Place now = PlaceOf(record);
+  IndexQueue(record, place, now);
+  IndexLease(task.id(), place, now);
+  const int64_t number = RunNumber(task.run_id());
+  int& unfinished = unfinished_[number];
+  unfinished += now.unfinished - place.unfinished;
+  v1::Run& run = *runs_[number].mutable_run();
   run.set_done(unfinished == 0);
-  if (!task.alarm().empty()) run.set_alarms(run.alarms() + (present ? 1 : -1));
+  run.set_alarms(run.alarms() + now.alarm - place.alarm);
+  place = now;
 }
 
-void State::Move(v1::TaskRecord& task, v1::TaskState state, const std::string& reason) {
-  Index(task, false);
-  task.mutable_task()->set_state(state);
-  task.mutable_task()->set_reason(reason);
-  Index(task, true);
+void State::IndexQueue(const v1::TaskRecord& record, const Place& old, const Place& now) {
+  if (old.queued && !(now.queued && now.arch == old.arch)) {
+    // Gone, if none of its tasks had a slice left.
+    const auto queue = queued_.find(old.arch);
+    if (queue != queued_.end()) queue->second.Remove(record.task().id());
+    if (queue != queued_.end() && queue->second.empty()) queued_.erase(queue);
+  }
+  if (now.queued) queued_[now.arch].Put(record.task());
 }
 
-void State::ClearLease(v1::TaskRecord& task) {
-  Index(task, false);
-  task.clear_lease();
-  task.mutable_task()->clear_lease_id();
-  task.mutable_task()->clear_worker_id();
-  Index(task, true);
+void State::IndexLease(const std::string& task_id, const Place& old, const Place& now) {
+  if (old.worker_id == now.worker_id) return;
+  if (!old.worker_id.empty()) {
+    const auto held = leased_by_.find(old.worker_id);
+    held->second.erase(task_id);
+    if (held->second.empty()) leased_by_.erase(held);
+  }
+  if (!now.worker_id.empty()) leased_by_[now.worker_id].insert(task_id);
+}
+
+void State::AddRun(int64_t number, const v1::RunRecord& run) {
+  runs_[number] = run;
+  unfinished_[number] = 0;
+  if (!run.request_id().empty()) run_by_request_.emplace(run.request_id(), number);
+  if (run.arch().empty()) unbound_.insert(number);
 }
 
 void State::On(const v1::RunSubmitted& event) {
-  v1::RunRecord& run = runs_[RunNumber(event.run().id())];
+  v1::RunRecord run;
   *run.mutable_run() = event.run();
   run.set_request_id(event.request_id());
   if (event.tasks_size() > 0) run.set_arch(event.tasks(0).arch());
+  AddRun(RunNumber(event.run().id()), run);
   for (const v1::Task& task : event.tasks()) {
     v1::TaskRecord& record = tasks_[task.id()];
     *record.mutable_task() = task;
     record.set_policy(event.run().policy());
-    Index(record, true);
+    Index(record);
   }
 }
 
@@ -190,18 +212,18 @@ void State::On(const v1::RunBound& event) {
   const auto found = runs_.find(RunNumber(event.run_id()));
   WS_CHECK(found != runs_.end(), "the log binds a run that it did not make: " + event.run_id());
   found->second.set_arch(event.arch());
+  if (!event.arch().empty()) unbound_.erase(found->first);
   for (const std::string& id : found->second.run().task_ids()) {
     v1::TaskRecord& task = Need(tasks_, id);
-    Index(task, false);
     task.mutable_task()->set_arch(event.arch());
-    Index(task, true);
+    Index(task);
   }
 }
 
 void State::On(const v1::WorkerJoined& event) {
   v1::WorkerRecord& worker = workers_[event.worker().id()];
   if (worker.session_id() != event.session_id()) ++sessions_;
-  lost_workers_ -= worker.lost();
+  lost_.erase(event.worker().id());
   worker.set_lost(false);
   worker.set_session_id(event.session_id());
   *worker.mutable_worker() = event.worker();
@@ -213,19 +235,18 @@ void State::On(const v1::WorkerLost& event) {
   found->second.set_lost(true);
   found->second.mutable_worker()->set_healthy(false);
   found->second.mutable_worker()->set_health_reason(event.reason());
-  if (++lost_workers_ <= kMaxLostWorkers) return;
+  lost_.insert(event.worker_id());
+  if (lost_.size() <= kMaxLostWorkers) return;
   // Which of them is forgotten matters little: it joins again like any other.
-  const auto forgotten = std::find_if(workers_.begin(), workers_.end(),
-                                      [](const auto& entry) { return entry.second.lost(); });
-  workers_.erase(forgotten);
-  --lost_workers_;
+  workers_.erase(*lost_.begin());
+  lost_.erase(lost_.begin());
 }
 
 void State::On(const v1::LeaseGranted& event) {
   v1::TaskRecord& record = Need(tasks_, event.task_id());
   v1::Task& task = *record.mutable_task();
-  Move(record, v1::LEASED, "");
-  Index(record, false);
+  task.set_state(v1::LEASED);
+  task.set_reason("");
   task.set_fence(event.fence());
   task.set_lease_id(event.lease_id());
   task.set_worker_id(event.worker_id());
@@ -235,7 +256,7 @@ void State::On(const v1::LeaseGranted& event) {
   lease.set_worker_id(event.worker_id());
   lease.set_seconds(event.seconds());
   record.set_slice_speedup(task.incumbent_blob().empty() ? 1.0 : task.speedup());
-  Index(record, true);
+  Index(record);
 }
 
 void State::On(const v1::LeaseEnded& event) {
@@ -253,8 +274,12 @@ void State::On(const v1::LeaseEnded& event) {
   gain.set_speedup_before(record.slice_speedup());
   gain.set_speedup_after(task.incumbent_blob().empty() ? record.slice_speedup() : task.speedup());
   KeepNewest(task.mutable_gains(), kMaxGains);
-  ClearLease(record);
-  Move(record, v1::QUEUED, event.lost() || event.failed() ? event.reason() : "");
+  record.clear_lease();
+  task.clear_lease_id();
+  task.clear_worker_id();
+  task.set_state(v1::QUEUED);
+  task.set_reason(event.lost() || event.failed() ? event.reason() : "");
+  Index(record);
 }
 
 void State::On(const v1::ResultAccepted& event) {
@@ -283,6 +308,7 @@ void State::On(const v1::ResultAccepted& event) {
   task.set_peak_bytes(event.peak_bytes());
   task.set_oracle(event.oracle());
   task.set_held_by(event.held_by());
+  Index(record);
 }
 
 void State::On(const v1::TrialsRecorded& event) {
@@ -298,18 +324,17 @@ void State::On(const v1::TrialsRecorded& event) {
 
 void State::On(const v1::TaskMoved& event) {
   v1::TaskRecord& record = Need(tasks_, event.task_id());
-  if (event.seconds_budget() > 0) {
-    record.mutable_task()->set_seconds_budget(event.seconds_budget());
-  }
+  v1::Task& task = *record.mutable_task();
+  if (event.seconds_budget() > 0) task.set_seconds_budget(event.seconds_budget());
   // Back in the queue by a person: the ledgers of blame start anew.
   if (event.state() == v1::QUEUED) {
-    record.mutable_task()->set_losses(0);
+    task.set_losses(0);
     record.set_failures(0);
   }
-  Index(record, false);
-  record.mutable_task()->set_alarm(event.alarm());
-  Index(record, true);
-  Move(record, event.state(), event.reason());
+  task.set_alarm(event.alarm());
+  task.set_state(event.state());
+  task.set_reason(event.reason());
+  Index(record);
 }
 
 }  // namespace warpsmith::planner

@@ -12,7 +12,9 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 
+#include "planner/core/queue.h"
 #include "warpsmith/v1/events.pb.h"
 #include "warpsmith/v1/snapshot.pb.h"
 
@@ -48,11 +50,15 @@ class State {
   const v1::RunRecord* FindRun(const std::string& run_id) const;
   const v1::TaskRecord* FindTask(const std::string& task_id) const;
   const v1::WorkerRecord* FindWorker(const std::string& worker_id) const;
-  // Tasks in state QUEUED for an architecture; "" holds those not bound to one yet.
-  const std::set<std::string>& Queued(const std::string& arch) const;
+  // The run that was submitted under it; null for "", or if there is none.
+  const v1::RunRecord* FindRequest(const std::string& request_id) const;
+  // Runs that are not bound to an architecture yet, by number.
+  const std::set<int64_t>& unbound() const { return unbound_; }
+  // Tasks in state QUEUED that have a slice left, for an architecture; "" has those not bound yet.
+  const TaskQueue& Queued(const std::string& arch) const;
   // Tasks whose lease the worker has.
   const std::set<std::string>& LeasedBy(const std::string& worker_id) const;
-  int LiveWorkers() const { return static_cast<int>(workers_.size()) - lost_workers_; }
+  int LiveWorkers() const { return static_cast<int>(workers_.size() - lost_.size()); }
 
  private:
   void On(const v1::RunSubmitted& event);
@@ -65,10 +71,22 @@ class State {
   void On(const v1::TrialsRecorded& event);
   void On(const v1::TaskMoved& event);
 
-  // Keeps the indexes and the run's `done` in step.
-  void Index(const v1::TaskRecord& task, bool present);
-  void Move(v1::TaskRecord& task, v1::TaskState state, const std::string& reason);
-  void ClearLease(v1::TaskRecord& task);
+  // What of a task stands in the indexes.
+  struct Place {
+    bool queued = false;
+    std::string arch;
+    std::string worker_id;  // that has its lease; "": none
+    bool unfinished = false;
+    bool alarm = false;
+  };
+  static Place PlaceOf(const v1::TaskRecord& record);
+
+  // Brings the indexes and its run's `done` and `alarms` in step with the task. After every change
+  // of it.
+  void Index(const v1::TaskRecord& record);
+  void IndexQueue(const v1::TaskRecord& record, const Place& old, const Place& now);
+  void IndexLease(const std::string& task_id, const Place& old, const Place& now);
+  void AddRun(int64_t number, const v1::RunRecord& run);
 
   int64_t revision_ = 0;
   int64_t sessions_ = 0;
@@ -77,10 +95,13 @@ class State {
   std::map<std::string, v1::WorkerRecord> workers_;
 
   // Derived from the above.
-  std::map<std::string, std::set<std::string>> queued_;
+  std::unordered_map<std::string, Place> places_;  // by task; only looked up, never walked
+  std::map<std::string, TaskQueue> queued_;        // by architecture
   std::map<std::string, std::set<std::string>> leased_by_;
-  std::map<std::string, int> unfinished_;  // by run
-  int lost_workers_ = 0;
+  std::map<int64_t, int> unfinished_;              // by run
+  std::map<std::string, int64_t> run_by_request_;  // the first of that request id
+  std::set<int64_t> unbound_;
+  std::set<std::string> lost_;  // workers
 };
 
 // "r12" -> 12; 0 if it is no run id.

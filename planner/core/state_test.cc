@@ -45,9 +45,13 @@ void Work(Logged& logged) {
   count.set_trials(7);
   sync.leases = {StatusOf(grant, 20, true)};
   logged.Do(sync, 1000);
-  logged.Do(SyncOf("w2", ""), 2000);
+  const Grant lost = logged.Do(SyncOf("w2", ""), 2000).start.at(0);
   logged.Do(SetTask{"r1/b@host", v1::HELD, "later"}, 3000);
   logged.Do(Tick{}, 200'000);
+  // The task waits for another worker, and what comes late of it says what to expect.
+  Synchronize late = SyncOf("w2", "", 0);
+  late.results = {ResultOf(lost, "t2", 9.9)};
+  logged.Do(late, 200'000);
   logged.Do(SyncOf("w3", ""), 200'001);
 }
 

@@ -139,7 +139,7 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     event.mutable_worker_joined()->set_session_id(session_id);
     Emit(context, std::move(event));
   }
-  worker_deadline_[info.id()] = context.now.monotonic_ms + LeaseTtlMs() + options_.park_ms;
+  worker_deadline_.Set(info.id(), context.now.monotonic_ms + LeaseTtlMs() + options_.park_ms);
   answer.session_id = session_id;
   return absl::OkStatus();
 }
@@ -167,8 +167,9 @@ void Core::Record(Context& context, const Result& result, const std::string& wor
   if (result.incumbent.incumbent_blob().empty()) return;
   const v1::ResultAccepted& incumbent = result.incumbent;
   const bool again = incumbent.trial_id() == record->incumbent_trial_id();
-  const bool better =
-      record->task().incumbent_blob().empty() || incumbent.speedup() > record->task().speedup();
+  const bool better = record->task().incumbent_blob().empty() ||
+                      incumbent.beat_trial_id() == record->incumbent_trial_id() ||
+                      incumbent.speedup() > record->task().speedup();
   if (!Contains(record->accepted_blobs(), incumbent.incumbent_blob()) && (again || better)) {
     v1::Event event;
     v1::ResultAccepted& accepted = *event.mutable_result_accepted();
@@ -189,8 +190,8 @@ void Core::Update(Context& context, const v1::LeaseStatus& status, const std::st
       record != nullptr && record->has_lease() && record->lease().id() == status.lease_id() &&
       record->lease().fence() == status.fence() && record->lease().worker_id() == worker_id;
   if (current && !over) {
-    lease_deadline_[status.task_id()] =
-        std::min(context.now.monotonic_ms + LeaseTtlMs(), lease_overdue_[status.task_id()]);
+    lease_deadline_.Set(status.task_id(), std::min(context.now.monotonic_ms + LeaseTtlMs(),
+                                                   lease_overdue_[status.task_id()]));
     progress_[status.task_id()] = {Sane(status.seconds()), status.specialist()};
     return;
   }
@@ -227,7 +228,7 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   ended.set_specialist(specialist);
   warm_task_[record.lease().worker_id()] = task_id;
   progress_.erase(task_id);
-  lease_deadline_.erase(task_id);
+  lease_deadline_.Erase(task_id);
   lease_overdue_.erase(task_id);
   Emit(context, std::move(event));
   Settle(context, *state_.FindTask(task_id), status);
@@ -278,7 +279,7 @@ void Core::LoseWorker(Context& context, const std::string& worker_id, const std:
     EndLease(context, *state_.FindTask(task_id), v1::LeaseStatus(), true,
              absl::StrCat("worker ", worker_id, ": ", reason));
   }
-  worker_deadline_.erase(worker_id);
+  worker_deadline_.Erase(worker_id);
   warm_task_.erase(worker_id);
   v1::Event event;
   event.mutable_worker_lost()->set_worker_id(worker_id);
@@ -290,8 +291,8 @@ void Core::LoseWorker(Context& context, const std::string& worker_id, const std:
 void Core::BindRuns(Context& context, const std::string& arch) {
   if (state_.Queued("").empty()) return;
   std::vector<std::string> unbound;
-  for (const auto& [number, run] : state_.runs()) {
-    if (run.arch().empty()) unbound.push_back(run.run().id());
+  for (const int64_t number : state_.unbound()) {
+    unbound.push_back(state_.runs().at(number).run().id());
   }
   for (const std::string& run_id : unbound) {
     v1::Event event;
@@ -318,24 +319,22 @@ Grant Core::MakeGrant(const v1::TaskRecord& record) const {
 }
 
 bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer) {
-  std::vector<const v1::Task*> candidates;
-  for (const std::string& id : state_.Queued(worker.arch())) {
-    candidates.push_back(&state_.FindTask(id)->task());
-  }
   const auto warm = warm_task_.find(worker.id());
-  const v1::Task* task = Choose(candidates, warm == warm_task_.end() ? "" : warm->second);
-  if (task == nullptr) return false;
+  const std::string* best =
+      state_.Queued(worker.arch()).Best(warm == warm_task_.end() ? "" : warm->second);
+  if (best == nullptr) return false;
+  const std::string task_id = *best;
+  const v1::Task& task = state_.FindTask(task_id)->task();
   v1::Event event;
   v1::LeaseGranted& granted = *event.mutable_lease_granted();
-  granted.set_task_id(task->id());
-  granted.set_fence(task->fence() + 1);
-  granted.set_lease_id(LeaseId(task->id(), granted.fence()));
+  granted.set_task_id(task_id);
+  granted.set_fence(task.fence() + 1);
+  granted.set_lease_id(LeaseId(task_id, granted.fence()));
   granted.set_worker_id(worker.id());
-  granted.set_seconds(NextSlice(*task));
-  const std::string task_id = task->id();
+  granted.set_seconds(NextSlice(task));
   Emit(context, std::move(event));
   const v1::TaskRecord& record = *state_.FindTask(task_id);
-  lease_deadline_[task_id] = context.now.monotonic_ms + LeaseTtlMs();
+  lease_deadline_.Set(task_id, context.now.monotonic_ms + LeaseTtlMs());
   lease_overdue_[task_id] = OverdueAt(record, context.now);
   answer.start.push_back(MakeGrant(record));
   return true;

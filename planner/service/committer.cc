@@ -3,28 +3,23 @@
 #include <pthread.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
-
-#include "absl/time/clock.h"
 
 namespace warpsmith::planner {
 
-Committer::Committer(store::Store* store, int64_t epoch, int64_t after, OnFatal on_fatal)
-    : store_(store), epoch_(epoch), on_fatal_(std::move(on_fatal)), after_(after) {
+Committer::Committer(Writer writer, Callbacks callbacks)
+    : writer_(std::move(writer)), callbacks_(std::move(callbacks)) {
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "commit");
 }
 
 Committer::~Committer() { Stop(); }
 
-void Committer::Enqueue(Entry entry) {
+void Committer::Enqueue(Write write) {
   absl::MutexLock lock(&mutex_);
-  queue_.push_back(std::move(entry));
-}
-
-size_t Committer::Backlog() {
-  absl::MutexLock lock(&mutex_);
-  return queue_.size() + in_flight_;
+  queue_.push_back(std::move(write));
 }
 
 void Committer::Stop() {
@@ -35,69 +30,46 @@ void Committer::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::vector<Committer::Entry> Committer::TakeBatch() {
+std::vector<Write> Committer::TakeBatch() {
   absl::MutexLock lock(&mutex_);
-  in_flight_ = 0;
   mutex_.Await(absl::Condition(this, &Committer::Wakes));
-  std::vector<Entry> batch;
-  size_t events = 0;
-  size_t bytes = 0;
-  while (!queue_.empty()) {
-    const Entry& next = queue_.front();
-    events += next.events.size();
-    for (const std::string& event : next.events) bytes += event.size();
-    for (const std::string& blob : next.blobs) bytes += blob.size();
-    if (!batch.empty() && (events > kMaxBatchEvents || bytes > kMaxBatchBytes)) break;
-    batch.push_back(std::move(queue_.front()));
-    queue_.pop_front();
-    // A snapshot is of the log's end.
-    if (batch.back().snapshot.has_value()) break;
-  }
-  in_flight_ = batch.size();
+  const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(OneTransaction(queue_));
+  std::vector<Write> batch(std::make_move_iterator(queue_.begin()), std::make_move_iterator(end));
+  queue_.erase(queue_.begin(), end);
   return batch;
 }
 
-absl::Status Committer::Insist(const std::function<absl::Status()>& attempt) {
-  absl::Status status;
-  for (int i = 0; i < kCommitAttempts; ++i) {
-    if (i > 0) absl::SleepFor(kCommitRetryPause);
-    status = attempt();
-    if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
-  }
-  return status;
+bool Committer::Pause(absl::Duration pause) {
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(&stopping_), pause);
+  return stopping_;
 }
 
-absl::Status Committer::Commit(const std::vector<Entry>& entries) {
-  store::Batch batch{epoch_, after_, {}, {}};
-  for (const Entry& entry : entries) {
-    batch.events.insert(batch.events.end(), entry.events.begin(), entry.events.end());
-    batch.blobs.insert(batch.blobs.end(), entry.blobs.begin(), entry.blobs.end());
+absl::Status Committer::Insist(const std::vector<Write>& batch) {
+  absl::Duration pause = kFirstPause;
+  bool last_try = false;
+  for (int failures = 1;; ++failures) {
+    absl::Status status = writer_.Commit(batch);
+    if (status.ok() && failures > kFailuresOfAStall) spdlog::info("the store takes writes again");
+    if (status.ok() || !IsWorthAnotherTry(status) || last_try) return status;
+    if (failures == kFailuresOfAStall) {
+      spdlog::error("the store takes no writes, trying on: {}", status.ToString());
+      callbacks_.on_stalled(status);
+    }
+    last_try = Pause(pause);
+    pause = std::min(2 * pause, kLongestPause);
   }
-  if (!batch.events.empty() || !batch.blobs.empty()) {
-    absl::Status status = Insist([&] { return store_->Commit(batch); });
-    if (!status.ok()) return status;
-    after_ += static_cast<int64_t>(batch.events.size());
-  }
-  const std::optional<store::Record>& snapshot = entries.back().snapshot;
-  if (!snapshot.has_value()) return absl::OkStatus();
-  absl::Status saved = Insist([&] { return store_->SaveSnapshot(epoch_, *snapshot); });
-  // Without it a restart replays more of the log, which is all there. Another writer is the end.
-  if (saved.ok() || absl::IsFailedPrecondition(saved)) return saved;
-  spdlog::warn("no snapshot at revision {}: {}", snapshot->revision, saved.ToString());
-  return absl::OkStatus();
 }
 
 void Committer::Run() {
   while (true) {
-    std::vector<Entry> batch = TakeBatch();
+    const std::vector<Write> batch = TakeBatch();
     if (batch.empty()) return;
-    if (absl::Status status = Commit(batch); !status.ok()) {
-      on_fatal_(status);
+    if (absl::Status status = Insist(batch); !status.ok()) {
+      callbacks_.on_fatal(status);
       return;
     }
-    for (const Entry& entry : batch) {
-      if (entry.done) entry.done();
-    }
+    callbacks_.on_durable(batch.back().number);
   }
 }
 

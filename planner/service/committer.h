@@ -1,23 +1,23 @@
-// Makes events durable, many to one transaction, and only then lets answers go.
+// Makes writes durable on a thread of its own, many to one transaction.
 //
-//   Committer committer(store, epoch, last_revision, on_fatal);
-//   committer.Enqueue({.events = {bytes}, .blobs = {bytes}, .done = [] { /* tell the caller */ }});
+//   Committer committer(Writer(store, epoch, last_revision),
+//                       {.on_durable = [](int64_t number) { /* that write and all before it */ },
+//                        .on_stalled = ..., .on_fatal = ...});
+//   committer.Enqueue(std::move(write));
 //
-// Entries become durable in the order of Enqueue. `done` runs on the committer's thread when the
-// entry and all before it are durable; an entry without events waits for those before it. It must
-// not block.
+// Writes become durable in the order of Enqueue.
 //
-// A commit that cannot be made is the end: events were applied already and cannot be taken back, so
-// `on_fatal` is called, must not return to a planner that goes on, and no `done` runs any more. An
-// answer that was lost (Unavailable, DeadlineExceeded) is asked for again first. A snapshot that
-// cannot be saved is only logged: the log has everything.
+// A store that does not answer, or has no room, is asked again and again: what was applied cannot
+// be taken back, and the disk may be freed. on_stalled says so once, when that begins; on_durable
+// ends it. Any other error is the end: on_fatal is called, must not return to a planner that goes
+// on, and nothing is durable any more.
+//
+// The callbacks run on the committer's thread and must not block.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -25,52 +25,48 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/store/store.h"
+#include "planner/service/write.h"
 
 namespace warpsmith::planner {
 
-inline constexpr size_t kMaxBatchEvents = 2'000;
-inline constexpr size_t kMaxBatchBytes = 32 << 20;  // an entry alone may be larger
-inline constexpr int kCommitAttempts = 5;
-inline constexpr absl::Duration kCommitRetryPause = absl::Milliseconds(100);
+// A store that fails is asked again after the first pause, and each time after twice as long.
+inline constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+inline constexpr absl::Duration kLongestPause = absl::Seconds(1);
+// It stalls when it failed so often in a row.
+inline constexpr int kFailuresOfAStall = 5;
 
 class Committer {
  public:
-  struct Entry {
-    std::vector<std::string> events;
-    std::vector<std::string> blobs;
-    std::function<void()> done;             // may be empty
-    std::optional<store::Record> snapshot;  // saved after the entry's events
-  };
   using OnFatal = std::function<void(const absl::Status&)>;
+  struct Callbacks {
+    std::function<void(int64_t number)> on_durable;
+    std::function<void(const absl::Status&)> on_stalled;
+    OnFatal on_fatal;
+  };
 
-  // `store` must outlive this; `after` is its last revision.
-  Committer(store::Store* store, int64_t epoch, int64_t after, OnFatal on_fatal);
+  Committer(Writer writer, Callbacks callbacks);
   ~Committer();
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
 
   // Any thread; never blocks.
-  void Enqueue(Entry entry);
-  // Entries not yet durable.
-  size_t Backlog();
-  // Commits what is queued, runs its `done`s, ends the thread.
+  void Enqueue(Write write);
+  // Commits what is queued and ends the thread. What the store does not take by then in one try
+  // more is not written; nobody was told of it.
   void Stop();
 
  private:
   void Run();
-  std::vector<Entry> TakeBatch();
-  absl::Status Commit(const std::vector<Entry>& batch);
-  absl::Status Insist(const std::function<absl::Status()>& attempt);
+  std::vector<Write> TakeBatch();
+  absl::Status Insist(const std::vector<Write>& batch);
+  // Whether the committer is to stop, at the end of the pause or before.
+  bool Pause(absl::Duration pause);
   bool Wakes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !queue_.empty() || stopping_; }
 
-  store::Store* const store_;
-  const int64_t epoch_;
-  const OnFatal on_fatal_;
-  int64_t after_;  // of the committer's thread
+  Writer writer_;  // of the committer's thread
+  const Callbacks callbacks_;
   absl::Mutex mutex_;
-  std::deque<Entry> queue_ ABSL_GUARDED_BY(mutex_);
-  size_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<Write> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

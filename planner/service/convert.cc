@@ -40,6 +40,7 @@ v1::ResultAccepted Summary(const v1::Incumbent& incumbent) {
   v1::ResultAccepted summary;
   const v1::Trial& trial = incumbent.trial();
   summary.set_trial_id(trial.id());
+  summary.set_beat_trial_id(incumbent.beat_trial_id());
   summary.set_speedup(incumbent.speedup());
   summary.set_speedup_eager(incumbent.speedup_eager());
   summary.set_best_us(trial.timing().median_us());
@@ -153,7 +154,7 @@ std::vector<std::string> TakeNamed(const std::vector<v1::Event>& events, Blobs& 
 std::vector<std::string> Serialize(const std::vector<v1::Event>& events) {
   std::vector<std::string> bytes;
   bytes.reserve(events.size());
-  for (const v1::Event& event : events) bytes.push_back(event.SerializeAsString());
+  for (const v1::Event& event : events) bytes.push_back(CanonicalBytes(event));
   return bytes;
 }
 

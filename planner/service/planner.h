@@ -1,5 +1,5 @@
-// The planner without its transport: the core on a strand, the store behind a group commit, parked
-// polls, the board.
+// The planner without its transport: the service (service.h) on a strand, its writes behind a group
+// commit, blobs and rendering in the background.
 //
 //   auto planner = *Planner::Start(store, options, now, on_fatal);
 //   planner->Synchronize(planner->NewCall(), request, [](absl::StatusOr<v1::SynchronizeReply> r)
@@ -11,8 +11,8 @@
 // Each `done` is called exactly once, from a thread of the planner, and must not block; what it
 // says is durable by then.
 //
-//   caller ──► strand: core.Handle ──► committer: store.Commit ──► background: blobs, rendering ──►
-//   done
+//   caller ──► strand: service.Handle ──► committer: store.Commit ──► strand: service.Durable ──►
+//   background: blobs, rendering ──► done
 #pragma once
 
 #include <atomic>
@@ -20,23 +20,19 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/store/store.h"
-#include "planner/core/core.h"
 #include "planner/service/committer.h"
-#include "planner/service/convert.h"
 #include "planner/service/executor.h"
+#include "planner/service/service.h"
 #include "warpsmith/v1/planner.pb.h"
 
 namespace warpsmith::planner {
 
 // Calls waiting for the strand; more are told to come later (ResourceExhausted).
 inline constexpr size_t kMaxQueuedCalls = 20'000;
-// Calls whose commit is outstanding; likewise.
-inline constexpr size_t kMaxUncommitted = 20'000;
 
 struct PlannerOptions {
   CoreOptions core;
@@ -77,55 +73,39 @@ class Planner {
   void Stop();
 
  private:
-  struct Parked {
-    planner::Synchronize command;
-    int64_t until_ms = 0;
-    Done<v1::SynchronizeReply> done;
-  };
+  // Ends a call with the service's answer; on the strand.
+  using Finish = std::function<void(absl::StatusOr<Reply>)>;
 
   Planner(store::Store* store, const PlannerOptions& options, Clock clock, int64_t epoch,
           int64_t last_revision, Committer::OnFatal on_fatal);
-  absl::Status Load();
 
-  // Posts to the strand, or answers that there is too much to do.
-  template <typename Reply>
-  void OnStrand(Done<Reply> done, std::function<void(Done<Reply>)> action);
+  // Any thread.
+  void Call(int64_t call, Command command, Blobs blobs, Finish finish);
+  // `action` on the strand; what the service made of it goes out. False: too much is queued.
+  bool OnStrand(std::function<void()> action, bool always = true);
 
   // On the strand.
-  void Commit(std::vector<v1::Event> events, Blobs blobs, std::function<void()> done);
-  void Handle(int64_t call, planner::Synchronize command, Blobs blobs,
-              Done<v1::SynchronizeReply> done);
-  void Answer(Outcome<SynchronizeAnswer> outcome, Blobs blobs, Done<v1::SynchronizeReply> done);
-  void Park(int64_t call, planner::Synchronize command, Done<v1::SynchronizeReply> done);
-  void WakeParked();
-  void TakeSnapshot();
-  // The state as people see it.
-  v1::PlannerState View() const;
-  void WriteBoard();
+  void HandOut();
+  void Show(View view);
 
   store::Store* const store_;
   const PlannerOptions options_;
   const Clock clock_;
   std::atomic<int64_t> calls_{0};
   std::atomic<bool> draining_{false};
-  bool loaded_ = false;
   bool stopped_ = false;
 
   // Of the strand.
-  Core core_;
-  std::map<int64_t, Parked> parked_;                  // by call
-  std::map<std::string, int64_t> parked_by_session_;  // session -> call
-  int64_t snapshot_revision_ = 0;
-  int64_t board_revision_ = -1;
-  uint64_t jitter_ = 1;
+  Service service_;
+  std::map<int64_t, Finish> finishes_;  // by call
   // Of the background thread.
   std::string board_;
-  std::atomic<bool> board_failed_{false};  // the last writing of it; the strand reads it
+  bool board_failed_ = false;  // the last writing of it
 
   // Last, so that they end first: their actions use what is above.
-  Committer committer_;
   Executor background_;
   Executor strand_;
+  Committer committer_;
 };
 
 }  // namespace warpsmith::planner

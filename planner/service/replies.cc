@@ -1,8 +1,12 @@
 #include "planner/service/replies.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,17 +28,61 @@ absl::Status Read(store::Store& store, const std::string& digest,
   return absl::OkStatus();
 }
 
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+
+// Adds the digest of a serialised Trial to `known` if it need not be judged again. Of a trial's
+// hundred fields two are read: parsing all trials of a task took most of the time of a grant.
+bool AddIfJudged(CodedInputStream& trial, std::set<std::string>& known) {
+  std::string digest;
+  int verdict = v1::VERDICT_UNSPECIFIED;
+  while (const uint32_t tag = trial.ReadTag()) {
+    const int field = WireFormatLite::GetTagFieldNumber(tag);
+    bool read = true;
+    if (field == v1::Trial::kSourceDigestFieldNumber) {
+      read = WireFormatLite::ReadBytes(&trial, &digest);
+    } else if (field == v1::Trial::kVerdictFieldNumber) {
+      read = WireFormatLite::ReadPrimitive<int, WireFormatLite::TYPE_ENUM>(&trial, &verdict);
+    } else {
+      read = WireFormatLite::SkipField(&trial, tag);
+    }
+    if (!read) return false;
+  }
+  if (!trial.ConsumedEntireMessage()) return false;
+  if (digest.empty() || !problem::IsKnown(static_cast<v1::Verdict>(verdict))) return true;
+  known.insert(std::move(digest));
+  return true;
+}
+
+// Likewise of a serialised TrialBatch, until `known` has kMaxJudgedSources. False: it is none.
+bool AddJudged(const std::string& bytes, std::set<std::string>& known) {
+  CodedInputStream batch(reinterpret_cast<const uint8_t*>(bytes.data()),
+                         static_cast<int>(bytes.size()));
+  while (const uint32_t tag = batch.ReadTag()) {
+    if (known.size() >= kMaxJudgedSources) return true;
+    if (WireFormatLite::GetTagFieldNumber(tag) != v1::TrialBatch::kTrialsFieldNumber) {
+      if (!WireFormatLite::SkipField(&batch, tag)) return false;
+      continue;
+    }
+    int size = 0;
+    if (!batch.ReadVarintSizeAsInt(&size)) return false;
+    if (size > static_cast<int>(bytes.size()) - batch.CurrentPosition()) return false;
+    const CodedInputStream::Limit limit = batch.PushLimit(size);
+    if (!AddIfJudged(batch, known)) return false;
+    batch.PopLimit(limit);
+  }
+  return batch.ConsumedEntireMessage();
+}
+
 absl::Status AddJudgedSources(const std::vector<std::string>& trial_blobs, store::Store& store,
                               v1::Lease& lease) {
   std::set<std::string> known;
   // Newest first: what does not fit is the oldest.
   for (auto digest = trial_blobs.rbegin(); digest != trial_blobs.rend(); ++digest) {
-    v1::TrialBatch batch;
-    if (absl::Status status = Read(store, *digest, batch); !status.ok()) return status;
-    for (const v1::Trial& trial : batch.trials()) {
-      if (known.size() >= kMaxJudgedSources) break;
-      if (trial.source_digest().empty() || !problem::IsKnown(trial.verdict())) continue;
-      known.insert(trial.source_digest());
+    absl::StatusOr<std::string> bytes = store.Get(*digest);
+    if (!bytes.ok()) return bytes.status();
+    if (!AddJudged(*bytes, known)) {
+      return absl::DataLossError(absl::StrCat("the blob ", *digest, " is not a batch of trials"));
     }
     if (known.size() >= kMaxJudgedSources) break;
   }

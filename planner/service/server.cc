@@ -94,7 +94,7 @@ void Server::Shutdown() {
   planner_->Drain();
   if (server_ == nullptr) return;
   server_->GetHealthCheckService()->SetServingStatus(false);
-  server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kShutdownLimit));
+  server_->Shutdown(rpc::In(absl::ToInt64Milliseconds(kShutdownLimit)));
   server_->Wait();
 }
 

@@ -1,387 +1,247 @@
-// The service in this process: a real server on a real socket, a real store, simulated time.
-#include <spdlog/spdlog.h>
+// The service alone: its writes are in the test's hands.
+#include "planner/service/service.h"
 
-#include <atomic>
 #include <catch2/catch.hpp>
-#include <future>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "common/base/file.h"
-#include "common/rpc/health.h"
-#include "common/store/sqlite_store.h"
-#include "planner/service/planner.h"
-#include "planner/service/server.h"
-#include "planner/service/testing.h"
+#include "absl/strings/str_cat.h"
+#include "common/store/memory_store.h"
 
 namespace warpsmith::planner {
 namespace {
 
-using testing::AddResult;
-using testing::AddStatus;
-using testing::Client;
-using testing::Folder;
-using testing::SyncOf;
+constexpr Now kStart = {1'000'000, 1'000'000};
 
-// A planner on a folder; closing it and making another is a restart.
-class Served {
- public:
-  explicit Served(const Folder& folder, const std::string& listen = "127.0.0.1:0") {
-    spdlog::set_level(spdlog::level::off);
-    auto opened = store::SqliteStore::Open(folder.path());
-    REQUIRE(opened.ok());
-    store_ = *std::move(opened);
-    PlannerOptions options;
-    options.board_path = folder.path() + "/board.md";
-    auto planner = Planner::Start(
-        store_.get(), options,
-        [this] {
-          return Now{now_ms, now_ms};
-        },
-        [this](const absl::Status& status) { fatal = status; });
-    REQUIRE(planner.ok());
-    planner_ = *std::move(planner);
-    // Ticks come from the test alone.
-    auto server = Server::Start(planner_.get(),
-                                {.listen = listen, .tick = absl::Hours(1), .check = absl::Hours(1)},
-                                [](const absl::Status&) {});
-    INFO(server.status().ToString());
-    REQUIRE(server.ok());
-    server_ = *std::move(server);
-  }
-  ~Served() { Close(); }
-  void Close() {
-    if (server_ == nullptr) return;
-    server_->Shutdown();
-    planner_->Stop();
-    server_ = nullptr;
-    planner_ = nullptr;
-    store_ = nullptr;
-  }
-  const std::string& address() const { return server_->address(); }
-  Planner& planner() { return *planner_; }
-
-  std::atomic<int64_t> now_ms{1'000'000};
-  absl::Status fatal;
-
- private:
-  std::unique_ptr<store::SqliteStore> store_;
-  std::unique_ptr<Planner> planner_;
-  std::unique_ptr<Server> server_;
-};
-
-// Joins and gets the first lease.
-v1::Lease Take(Client& client, const std::string& worker, std::string& session) {
-  auto reply = client.Synchronize(SyncOf(worker, ""));
-  INFO(reply.status().ToString());
-  REQUIRE(reply.ok());
-  REQUIRE(reply->start_size() == 1);
-  session = reply->session_id();
-  return reply->start(0);
+Synchronize SyncOf(const std::string& worker, const std::string& session,
+                   const std::string& arch = "host") {
+  Synchronize command;
+  command.worker.set_id(worker);
+  command.worker.set_arch(arch);
+  command.worker.set_healthy(true);
+  command.session_id = session;
+  command.slots = 1;
+  return command;
 }
 
-// A call that is parked: under way, and counted by the planner as its worker's.
-std::future<absl::StatusOr<v1::SynchronizeReply>> ParkedCall(
-    Client& client, const v1::SynchronizeRequest& request) {
-  return std::async(std::launch::async, [&client, request] { return client.Synchronize(request); });
+Submit SubmitOf(int problems, const std::string& arch = "host") {
+  Submit command;
+  command.name = "set";
+  command.policy = "rules";
+  command.arch = arch;
+  for (int i = 0; i < problems; ++i) {
+    command.problems.push_back({absl::StrCat("p", i), absl::StrCat("blob", i), {"default"}});
+  }
+  return command;
+}
+
+struct Bench {
+  explicit Bench(ServiceOptions options = {}) : service(options, 7) {
+    REQUIRE(service.Load(store, now).ok());
+  }
+
+  int64_t Call(Command command) {
+    service.Handle(++calls, std::move(command), {}, now);
+    return calls;
+  }
+  // Everything that was handed out becomes durable.
+  void Commit() {
+    for (const Write& write : service.TakeWrites()) service.Durable(write.number);
+  }
+  std::vector<int64_t> Answered() {
+    std::vector<int64_t> calls_answered;
+    for (Answer& answer : service.TakeAnswers()) {
+      calls_answered.push_back(answer.call);
+      last = std::move(answer.reply);
+    }
+    return calls_answered;
+  }
+  std::string Join(const std::string& worker, const std::string& arch = "host") {
+    const int64_t call = Call(SyncOf(worker, "", arch));
+    Commit();
+    REQUIRE(Answered() == std::vector<int64_t>{call});
+    REQUIRE(last.ok());
+    return std::get<SynchronizeAnswer>(*last).session_id;
+  }
+
+  store::MemoryStore store;
+  Service service;
+  Now now = kStart;
+  int64_t calls = 0;
+  absl::StatusOr<Reply> last = absl::UnknownError("none");
+};
+
+TEST_CASE("nobody is told what is not durable, and answers keep their order") {
+  Bench bench;
+  const int64_t submit = bench.Call(SubmitOf(1));
+  const int64_t list = bench.Call(ListTasks{});
+  const int64_t unknown = bench.Call(GetTask{"r9/x@host"});
+  CHECK(bench.Answered().empty());
+  const std::vector<Write> first = bench.service.TakeWrites();
+  REQUIRE(first.size() == 1);
+  const int64_t join = bench.Call(SyncOf("w", ""));
+  const std::vector<Write> second = bench.service.TakeWrites();
+  REQUIRE(second.size() == 1);
+  bench.service.Durable(first[0].number);
+  CHECK(bench.Answered() == std::vector<int64_t>{submit, list, unknown});
+  bench.service.Durable(second[0].number);
+  CHECK(bench.Answered() == std::vector<int64_t>{join});
+  // With nothing on the way a read is answered at once.
+  const int64_t again = bench.Call(ListTasks{});
+  CHECK(bench.Answered() == std::vector<int64_t>{again});
+}
+
+TEST_CASE("work wakes as many parked calls as there is work for, the longest waiting first") {
+  Bench bench;
+  std::vector<int64_t> parked;
+  for (const char* worker : {"a", "b", "c"}) {
+    const std::string session = bench.Join(worker);
+    parked.push_back(bench.Call(SyncOf(worker, session)));
+  }
+  const std::string other = bench.Join("d", "sm_90a");
+  bench.Call(SyncOf("d", other, "sm_90a"));
+  CHECK(bench.service.parked() == 4);
+  const int64_t submit = bench.Call(SubmitOf(2));
+  bench.Commit();
+  CHECK(bench.Answered() == std::vector<int64_t>{submit, parked[0], parked[1]});
+  CHECK(std::get<SynchronizeAnswer>(*bench.last).start.size() == 1);
+  CHECK(bench.service.parked() == 2);
+}
+
+TEST_CASE("a parked call ends: called again, cancelled, its time over, the planner leaving") {
+  Bench bench;
+  const std::string session = bench.Join("w");
+  const int64_t first = bench.Call(SyncOf("w", session));
+  const int64_t second = bench.Call(SyncOf("w", session));
+  CHECK(bench.Answered() == std::vector<int64_t>{first});
+  CHECK(bench.last.status().code() == absl::StatusCode::kAborted);
+  bench.service.Cancel(first);  // it is gone
+  bench.service.Cancel(second);
+  CHECK(bench.Answered() == std::vector<int64_t>{second});
+  CHECK(bench.last.status().code() == absl::StatusCode::kCancelled);
+
+  const int64_t third = bench.Call(SyncOf("w", session));
+  for (int64_t end = bench.now.monotonic_ms + CoreOptions{}.park_ms;
+       bench.now.monotonic_ms < end;) {
+    bench.now.monotonic_ms += 1000;
+    bench.service.Tick(bench.now);
+    bench.Commit();
+  }
+  CHECK(bench.Answered() == std::vector<int64_t>{third});
+  REQUIRE(bench.last.ok());
+  CHECK(std::get<SynchronizeAnswer>(*bench.last).start.empty());
+
+  const int64_t fourth = bench.Call(SyncOf("w", session));
+  bench.service.Drain();
+  CHECK(bench.Answered() == std::vector<int64_t>{fourth});
+  CHECK(bench.last.status().code() == absl::StatusCode::kUnavailable);
+  bench.Call(ListTasks{});
+  CHECK(bench.Answered().size() == 1);
+  CHECK(bench.last.status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("a store that takes nothing: calls are refused, and no silence of then counts") {
+  Bench bench;
+  const std::string session = bench.Join("w");
+  const int64_t submit = bench.Call(SubmitOf(1));
+  const std::vector<Write> writes = bench.service.TakeWrites();
+  bench.service.Stalled(absl::UnavailableError("the disk is full"));
+  const int64_t refused = bench.Call(SyncOf("w", session));
+  CHECK(bench.Answered() == std::vector<int64_t>{refused});
+  CHECK(bench.last.status().code() == absl::StatusCode::kUnavailable);
+  CHECK_THAT(std::string(bench.last.status().message()), Catch::Contains("the disk is full"));
+  bench.now.monotonic_ms += 10 * 60'000;
+  bench.service.Tick(bench.now);
+  bench.service.Durable(writes.back().number);
+  CHECK(bench.Answered() == std::vector<int64_t>{submit});
+  bench.service.Tick(bench.now);
+  bench.Commit();
+  CHECK(bench.service.core().state().LiveWorkers() == 1);
+  bench.Call(SyncOf("w", session));
+  bench.Commit();
+  REQUIRE(bench.last.ok());
+}
+
+TEST_CASE("a planner that was stopped for a while blames nobody for what it did not hear") {
+  Bench bench;
+  bench.Call(SubmitOf(1));
+  bench.Commit();
+  bench.Answered();
+  bench.Join("w");
+  REQUIRE(bench.service.core().state().LeasedBy("w").size() == 1);
+  const auto tick_for = [&](int64_t ms, int64_t step) {
+    for (int64_t end = bench.now.monotonic_ms + ms; bench.now.monotonic_ms < end;) {
+      bench.now.monotonic_ms += step;
+      bench.service.Tick(bench.now);
+      bench.Commit();
+    }
+  };
+  tick_for(65'000, 65'000);
+  CHECK(bench.service.core().state().LeasedBy("w").size() == 1);
+  CHECK(bench.service.core().state().LiveWorkers() == 1);
+  // Whoever is silent after that is lost as ever.
+  tick_for(CoreOptions{}.failover_ttl_ms + 1000, 1000);
+  CHECK(bench.service.core().state().LeasedBy("w").empty());
+  CHECK(bench.service.core().state().LiveWorkers() == 0);
+}
+
+TEST_CASE("the board is handed out when it changed, behind what it shows, and again if not shown") {
+  Bench bench({.board = true});
+  bench.service.Tick(bench.now);
+  CHECK(bench.service.TakeBoard() != nullptr);
+  bench.service.Tick(bench.now);
+  CHECK(bench.service.TakeBoard() == nullptr);
+  bench.Call(SubmitOf(1));
+  bench.service.Tick(bench.now);
+  CHECK(bench.service.TakeBoard() == nullptr);
+  bench.Commit();
+  const View view = bench.service.TakeBoard();
+  REQUIRE(view != nullptr);
+  CHECK(view->tasks_size() == 1);
+  bench.service.BoardFailed();
+  bench.service.Tick(bench.now);
+  CHECK(bench.service.TakeBoard() != nullptr);
+}
+
+TEST_CASE("copies of a large state are rare: boards by time, snapshots by events") {
+  constexpr int kTasks = 10'000;
+  Bench bench({.events_per_snapshot = 3, .board = true});
+  bench.Call(SubmitOf(kTasks));
+  bench.Commit();
+  CHECK(bench.Answered().size() == 1);
+  std::vector<int64_t> boards;
+  for (int64_t ms = 0; ms < 6'000; ms += 500) {
+    bench.now.monotonic_ms = kStart.monotonic_ms + ms;
+    bench.Join("w");
+    bench.service.Tick(bench.now);
+    bench.Commit();
+    if (bench.service.TakeBoard() != nullptr) boards.push_back(ms);
+  }
+  CHECK(boards == std::vector<int64_t>{0, 2'000, 4'000});
+  CHECK(bench.service.snapshot_revision() == 0);
+  const State& state = bench.service.core().state();
+  while (bench.service.snapshot_revision() == 0 && state.revision() < 2 * kTasks) bench.Join("w");
+  CHECK(bench.service.snapshot_revision() >= kTasks);
+  CHECK(state.revision() < kTasks + 100);
+}
+
+TEST_CASE("a new service goes on from the log and its snapshots, to the byte") {
+  Bench bench({.events_per_snapshot = 3});
+  Writer writer(&bench.store, *bench.store.Lead(), 0);
+  std::string before;
+  for (int i = 0; i < 7; ++i) {
+    bench.Call(SyncOf(absl::StrCat("w", i), ""));
+    for (const Write& write : bench.service.TakeWrites()) {
+      REQUIRE(writer.Commit({&write, 1}).ok());
+      bench.service.Durable(write.number);
+    }
+  }
+  Service again({}, 8);
+  REQUIRE(again.Load(bench.store, bench.now).ok());
+  CHECK(again.snapshot_revision() == 6);
+  CHECK(CanonicalBytes(again.core().state().ToProto()) ==
+        CanonicalBytes(bench.service.core().state().ToProto()));
 }
 
 }  // namespace
-
-TEST_CASE("from submit to result, board and restart, over a socket") {
-  Folder folder;
-  const bool unix_socket = GENERATE(false, true);
-  const std::string listen = unix_socket ? "unix:" + folder.path() + "/socket" : "127.0.0.1:0";
-  auto served = std::make_unique<Served>(folder, listen);
-  auto client = std::make_unique<Client>(served->address());
-  const auto run = client->Submit(2, "q");
-  INFO(run.status().ToString());
-  REQUIRE(run.ok());
-  CHECK(client->Submit(2, "q")->run().id() == run->run().id());
-
-  std::string session;
-  const v1::Lease lease = Take(*client, "w", session);
-  CHECK(lease.task_id() == "r1/p0@host");
-  CHECK(lease.problem().name() == "p0");
-  CHECK(lease.policy() == "rules");
-  CHECK_FALSE(lease.has_incumbent());
-  v1::SynchronizeRequest report = SyncOf("w", session, 0);
-  AddStatus(lease, 7, true, report);
-  AddResult(lease, "t1", 2, report);
-  for (int i = 0; i < 3; ++i) {
-    const auto recorded = client->Synchronize(report);
-    REQUIRE(recorded.ok());
-    CHECK(std::vector<std::string>(recorded->recorded().begin(), recorded->recorded().end()) ==
-          std::vector<std::string>{lease.id(), "t1"});
-  }
-
-  const auto listed = client->List();
-  REQUIRE(listed.ok());
-  REQUIRE(listed->tasks_size() == 2);
-  CHECK(listed->tasks(0).trials() == 1);
-  CHECK(listed->tasks(0).trial_blobs().empty());  // there may be thousands
-
-  served->Close();
-  served = std::make_unique<Served>(folder, listen);
-  client = std::make_unique<Client>(served->address());
-  const auto task = client->GetTask("r1/p0@host");
-  REQUIRE(task.ok());
-  CHECK(task->task().speedup() == 2);
-  CHECK(task->task().baseline_name() == "op_by_op");
-  CHECK(task->task().trials() == 1);
-  CHECK(task->incumbent().trial().id() == "t1");
-  CHECK(task->problem().name() == "p0");
-  REQUIRE(task->trials().trials_size() == 1);
-  CHECK(task->trials().trials(0).action() == "vector_bytes 4 -> 16");
-
-  // The old session goes on, and the next lease starts from what is known.
-  auto held = client->SetTask("r1/p1@host", v1::HELD);
-  REQUIRE(held.ok());
-  CHECK(held->task().state() == v1::HELD);
-  const auto next = client->Synchronize(SyncOf("w", session));
-  REQUIRE(next.ok());
-  REQUIRE(next->start_size() == 1);
-  CHECK(next->start(0).fence() == 2);
-  CHECK(next->start(0).incumbent().speedup() == 2);
-  REQUIRE(next->start(0).judged_sources_size() == 1);
-  CHECK(next->start(0).judged_sources(0) == "source of t1");
-
-  const auto board = client->GetBoard();
-  REQUIRE(board.ok());
-  CHECK_THAT(board->markdown(),
-             Catch::Contains("| p0 | leased | w |") && Catch::Contains("1.00x to 2.00x: memory"));
-  CHECK(board->revision() > 0);
-  served->Close();
-  CHECK(*base::ReadFile(folder.path() + "/board.md") == board->markdown());
-}
-
-TEST_CASE("a lease carries its workload alone, and the problem is kept whole") {
-  Folder folder;
-  Served served(folder);
-  Client client(served.address());
-  v1::SubmitRequest request;
-  *request.mutable_problems() = testing::SetOf(1);
-  v1::Problem& problem = *request.mutable_problems()->mutable_problems(0);
-  problem.mutable_workloads(0)->set_name("small");
-  *problem.add_workloads() = problem.workloads(0);
-  problem.mutable_workloads(1)->set_name("large");
-  (*problem.mutable_workloads(1)->mutable_dims())["N"] = 4096;
-  request.set_arch("host");
-  REQUIRE(client.Submit(request)->run().task_ids_size() == 2);
-
-  const auto reply = client.Synchronize(SyncOf("w", "", 2));
-  REQUIRE(reply.ok());
-  REQUIRE(reply->start_size() == 2);
-  for (const v1::Lease& lease : reply->start()) {
-    REQUIRE(lease.problem().workloads_size() == 1);
-    const std::string& workload = lease.problem().workloads(0).name();
-    CHECK(lease.task_id() == "r1/p0:" + workload + "@host");
-    CHECK(lease.problem().workloads(0).dims().at("N") == (workload == "large" ? 4096 : 64));
-  }
-  CHECK(client.GetTask("r1/p0:large@host")->problem().workloads_size() == 2);
-  CHECK_THAT(client.GetBoard()->markdown(), Catch::Contains("| p0:small | leased | w |"));
-}
-
-TEST_CASE("an idle worker's call is parked until there is work") {
-  Folder folder;
-  Served served(folder);
-  Client client(served.address());
-  const auto joined = client.Synchronize(SyncOf("w", ""));
-  REQUIRE(joined.ok());
-  CHECK(joined->start_size() == 0);
-  const auto request = SyncOf("w", joined->session_id());
-
-  auto parked = ParkedCall(client, request);
-  REQUIRE(client.Submit(1).ok());
-  const auto woken = parked.get();
-  REQUIRE(woken.ok());
-  CHECK(woken->start_size() == 1);
-}
-
-TEST_CASE(
-    "a parked call ends when its time is over, its session is called again, or its caller goes") {
-  Folder folder;
-  Served served(folder);
-  Client client(served.address());
-  const std::string session = client.Synchronize(SyncOf("w", ""))->session_id();
-  const auto request = SyncOf("w", session);
-  Planner& planner = served.planner();
-  // Straight at the planner, so that the order of calls is certain.
-  std::promise<absl::StatusOr<v1::SynchronizeReply>> first, second, third;
-  planner.Synchronize(planner.NewCall(), request, [&](auto reply) { first.set_value(reply); });
-  planner.Synchronize(planner.NewCall(), request, [&](auto reply) { second.set_value(reply); });
-  CHECK(first.get_future().get().status().code() == absl::StatusCode::kAborted);
-  REQUIRE(client.List().ok());  // behind the second call: it is parked before time moves
-  served.now_ms += CoreOptions{}.park_ms;
-  planner.Tick();
-  const auto over = second.get_future().get();
-  REQUIRE(over.ok());
-  CHECK(over->start_size() == 0);
-  const int64_t call = planner.NewCall();
-  planner.Synchronize(call, request, [&](auto reply) { third.set_value(reply); });
-  planner.Cancel(call);
-  CHECK(third.get_future().get().status().code() == absl::StatusCode::kCancelled);
-}
-
-TEST_CASE("a client that goes away while parked costs nothing and leaves no lease behind") {
-  Folder folder;
-  Served served(folder);
-  Client client(served.address());
-  const std::string session = client.Synchronize(SyncOf("w", ""))->session_id();
-  CHECK(client.Synchronize(SyncOf("w", session), 50).status().code() ==
-        absl::StatusCode::kDeadlineExceeded);
-  REQUIRE(client.Submit(1).ok());
-  // Whether the planner noticed or not: the lease is there for the worker when it calls again.
-  const auto reply = client.Synchronize(SyncOf("w", session));
-  REQUIRE(reply.ok());
-  REQUIRE(reply->start_size() == 1);
-  CHECK(reply->start(0).fence() == 1);
-}
-
-TEST_CASE("errors have their codes and say what to do") {
-  Folder folder;
-  Served served(folder);
-  Client client(served.address());
-  v1::SubmitRequest bad;
-  *bad.mutable_problems() = testing::SetOf(1);
-  bad.mutable_problems()->mutable_problems(0)->set_graph(1, "y: f32[n: N] = z[n]");
-  CHECK(client.Submit(bad).status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK(client.GetTask("r9/x@host").status().code() == absl::StatusCode::kNotFound);
-  CHECK(client.List("r9").status().code() == absl::StatusCode::kNotFound);
-  CHECK(client.Synchronize(SyncOf("w", "old")).status().code() ==
-        absl::StatusCode::kFailedPrecondition);
-  CHECK(client.Synchronize(SyncOf("", "")).status().code() == absl::StatusCode::kInvalidArgument);
-  v1::SynchronizeRequest large = SyncOf("w", "");
-  for (int i = 0; i <= kMaxLeases; ++i) large.add_leases();
-  CHECK(client.Synchronize(large).status().code() == absl::StatusCode::kInvalidArgument);
-}
-
-TEST_CASE("workers that fall silent lose their leases at the planner's time") {
-  Folder folder;
-  Served served(folder);
-  Client client(served.address());
-  REQUIRE(client.Submit(1).ok());
-  std::string session;
-  Take(client, "w", session);
-  served.now_ms += CoreOptions{}.lease_ttl_ms;
-  served.planner().Tick();
-  auto list = client.List();
-  CHECK(list->tasks(0).state() == v1::QUEUED);
-  CHECK(list->tasks(0).losses() == 1);
-  served.now_ms += CoreOptions{}.park_ms;
-  served.planner().Tick();
-  CHECK(client.List()->workers_size() == 0);
-}
-
-TEST_CASE("a second server cannot share the port, and the health service tells the truth") {
-  Folder folder, other;
-  Served served(folder);
-  CHECK(rpc::CheckHealth(served.address(), 10'000).ok());
-  auto store = *store::SqliteStore::Open(other.path());
-  auto planner = *Planner::Start(
-      store.get(), {}, [] { return Now{}; }, [](const absl::Status&) {});
-  const auto second =
-      Server::Start(planner.get(), {.listen = served.address()}, [](const absl::Status&) {});
-  CHECK(second.status().code() == absl::StatusCode::kUnavailable);
-  planner->Stop();
-  const std::string address = served.address();
-  served.Close();
-  CHECK_FALSE(rpc::CheckHealth(address, 10'000).ok());
-}
-
-TEST_CASE("shutting down releases parked calls and answers new ones Unavailable") {
-  Folder folder;
-  Served served(folder);
-  Client client(served.address());
-  const std::string session = client.Synchronize(SyncOf("w", ""))->session_id();
-  std::promise<absl::StatusOr<v1::SynchronizeReply>> parked, late;
-  Planner& planner = served.planner();
-  planner.Synchronize(planner.NewCall(), SyncOf("w", session),
-                      [&](auto reply) { parked.set_value(reply); });
-  planner.Drain();
-  CHECK(parked.get_future().get().status().code() == absl::StatusCode::kUnavailable);
-  planner.Synchronize(planner.NewCall(), SyncOf("w", session),
-                      [&](auto reply) { late.set_value(reply); });
-  CHECK(late.get_future().get().status().code() == absl::StatusCode::kUnavailable);
-  served.Close();
-  CHECK(served.fatal.ok());
-}
-
-TEST_CASE("a planner that another one has replaced in the store answers nobody") {
-  Folder folder;
-  auto store = *store::SqliteStore::Open(folder.path());
-  std::promise<absl::Status> fatal;
-  auto planner = *Planner::Start(
-      store.get(), {}, [] { return Now{}; },
-      [&](const absl::Status& status) { fatal.set_value(status); });
-  REQUIRE(store->Lead().ok());
-  bool answered = false;
-  planner->Synchronize(planner->NewCall(), SyncOf("w", ""), [&](auto) { answered = true; });
-  CHECK(fatal.get_future().get().code() == absl::StatusCode::kFailedPrecondition);
-  planner->Stop();
-  CHECK_FALSE(answered);
-}
-
-TEST_CASE("a board that could not be written is written when it can be") {
-  Folder folder;
-  const std::string board = folder.path() + "/board.md";
-  auto store = *store::SqliteStore::Open(folder.path());
-  PlannerOptions options;
-  options.board_path = board;
-  auto planner = *Planner::Start(
-      store.get(), options,
-      [] {
-        return Now{1, 1};
-      },
-      [](const absl::Status&) {});
-  // Its ticks are asynchronous: whoever asks for the board is answered after what was asked before.
-  const auto tick = [&] {
-    planner->Tick();
-    std::promise<void> done;
-    planner->GetBoard([&](auto) { done.set_value(); });
-    done.get_future().wait();
-  };
-  std::filesystem::create_directory(board);  // nothing can be renamed onto it
-  tick();
-  CHECK(std::filesystem::is_directory(board));
-  std::filesystem::remove(board);
-  tick();
-  CHECK(std::filesystem::is_regular_file(board));
-}
-
-TEST_CASE("a snapshot and the rest of the log make the state again") {
-  Folder folder;
-  std::string before;
-  for (int i = 0; i < 4; ++i) {
-    auto store = *store::SqliteStore::Open(folder.path());
-    PlannerOptions options;
-    options.events_per_snapshot = 3;
-    auto planner = *Planner::Start(
-        store.get(), options,
-        [] {
-          return Now{1, 1};
-        },
-        [](const absl::Status&) {});
-    const auto list = [&] {
-      std::promise<std::string> listed;
-      planner->List({}, [&](auto reply) { listed.set_value(reply->ShortDebugString()); });
-      return listed.get_future().get();
-    };
-    CHECK(list() == (i == 0 ? list() : before));
-    for (int j = 0; j < 5; ++j) {
-      std::promise<void> done;
-      planner->Synchronize(planner->NewCall(), SyncOf(absl::StrCat("w", i, j), ""),
-                           [&](auto reply) {
-                             REQUIRE(reply.ok());
-                             done.set_value();
-                           });
-      done.get_future().wait();
-    }
-    before = list();
-    planner->Stop();
-    CHECK((*store->LoadSnapshot())->revision == *store->LastRevision());
-  }
-}
-
 }  // namespace warpsmith::planner

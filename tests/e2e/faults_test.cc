@@ -2,72 +2,17 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
-#include <map>
 #include <random>
-#include <set>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "tests/e2e/fleet.h"
+#include "tests/e2e/witness.h"
 
 namespace warpsmith::e2e {
 namespace {
 
 const std::string kBin = WARPSMITH_BIN;
-
-// What the planner was seen to hold. Each later look must hold at least that.
-class Witness {
- public:
-  explicit Witness(const Fleet& fleet) : fleet_(fleet) {}
-
-  // False: the planner is away.
-  bool Look() {
-    auto list = fleet_.List("r1");
-    if (!list.ok()) return false;
-    done_ = list->runs_size() == 1 && list->runs(0).done();
-    for (const v1::Task& task : list->tasks()) {
-      Seen& seen = seen_[task.id()];
-      INFO("task " << task.id());
-      CHECK(task.fence() >= seen.fence);
-      CHECK(task.trials() >= seen.trials);
-      CHECK((task.incumbent_blob().empty() ? 0 : 1) >= (seen.incumbent ? 1 : 0));
-      seen.fence = task.fence();
-      seen.trials = task.trials();
-      seen.incumbent = seen.incumbent || !task.incumbent_blob().empty();
-    }
-    return true;
-  }
-  // As Look, with every trial by its id.
-  void LookClosely() {
-    if (!Look()) return;
-    for (auto& [id, seen] : seen_) {
-      auto task = fleet_.GetTask(id);
-      if (!task.ok()) return;
-      std::set<std::string> ids;
-      for (const v1::Trial& trial : task->trials().trials()) {
-        INFO("trial " << trial.id() << " of " << id << " was recorded twice");
-        CHECK(ids.insert(trial.id()).second);
-      }
-      for (const std::string& trial : seen.trial_ids) {
-        INFO("trial " << trial << " of " << id << " was lost");
-        CHECK(ids.count(trial) == 1);
-      }
-      seen.trial_ids = std::move(ids);
-    }
-  }
-  bool done() const { return done_; }
-  int tasks() const { return static_cast<int>(seen_.size()); }
-
- private:
-  struct Seen {
-    int64_t fence = 0, trials = 0;
-    bool incumbent = false;
-    std::set<std::string> trial_ids;
-  };
-  const Fleet& fleet_;
-  std::map<std::string, Seen> seen_;
-  bool done_ = false;
-};
 
 TEST_CASE("planner, worker and judge may be killed at any moment") {
   constexpr const char* kVictims[] = {"warpsmith-planner", "warpsmith-worker", "warpsmith-judge"};
@@ -79,7 +24,7 @@ TEST_CASE("planner, worker and judge may be killed at any moment") {
   Fleet fleet(kBin, 2);
   REQUIRE(fleet.Ready());
   const std::string set = WriteSmallSet(fleet.dir());
-  REQUIRE(fleet.Warpsmith({"submit", set, "--seconds", "8"}).code == 0);
+  REQUIRE(fleet.Warpsmith({"submit", set, "--seconds", "8"}) == 0);
   Witness witness(fleet);
 
   std::vector<std::string> order;
@@ -91,8 +36,8 @@ TEST_CASE("planner, worker and judge may be killed at any moment") {
     // A moment within a second or so of work, with eyes open.
     const absl::Duration moment =
         absl::Milliseconds(std::uniform_int_distribution<>(100, 1500)(random));
-    const absl::Time until = absl::Now() + moment;
-    while (absl::Now() < until) witness.LookClosely();
+    const base::Instant until = base::Now() + moment;
+    while (base::Now() < until) witness.LookClosely();
     std::vector<pid_t> pids;
     REQUIRE(Eventually(absl::Seconds(30), [&] {
       pids = Descendants(fleet.up().pid(), victim);

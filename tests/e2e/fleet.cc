@@ -31,8 +31,10 @@ absl::StatusOr<Reply> Call(v1::PlannerService::Stub& stub,
 
 }  // namespace
 
-Fleet::Fleet(std::string bin, int workers, const std::vector<std::string>& more)
+Fleet::Fleet(std::string bin, int workers, const std::vector<std::string>& more,
+             const std::function<void(const std::string& dir)>& prepare)
     : bin_(std::move(bin)), workers_(workers) {
+  if (prepare) prepare(dir());
   std::vector<std::string> argv = {
       bin_ + "/warpsmith", "--dir", dir(),       "up",
       "--device",          "host",  "--workers", std::to_string(workers)};

@@ -1,6 +1,7 @@
 // A planner and workers on the host device, in a folder that goes away with them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,8 +18,10 @@ using Folder = support::TemporaryFolder;
 // `warpsmith up` on a folder of its own.
 class Fleet {
  public:
-  // bin: folder of the programs; more: further flags of `up`.
-  Fleet(std::string bin, int workers, const std::vector<std::string>& more = {});
+  // bin: folder of the programs; more: further flags of `up`; prepare: is called with the folder
+  // before it starts.
+  Fleet(std::string bin, int workers, const std::vector<std::string>& more = {},
+        const std::function<void(const std::string& dir)>& prepare = nullptr);
   ~Fleet();
 
   const std::string& dir() const { return folder_.path(); }

@@ -25,6 +25,10 @@ std::string ReadAll(const std::string& path) {
 
 }  // namespace
 
+std::ostream& operator<<(std::ostream& out, const Finished& finished) {
+  return out << "exit status " << finished.code << "\n" << finished.out << finished.err;
+}
+
 Process::Process(const std::vector<std::string>& argv) {
   std::vector<char*> arguments;
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -69,6 +73,8 @@ Finished Process::Wait(absl::Duration limit) {
   finished.err = ReadAll(folder_ / "err");
   return finished;
 }
+
+std::string Process::Errors() const { return ReadAll(folder_ / "err"); }
 
 Finished RunToEnd(const std::vector<std::string>& argv, absl::Duration limit) {
   return Process(argv).Wait(limit);

@@ -6,10 +6,12 @@
 
 #include <sys/types.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "tests/support/temporary_folder.h"
 
 namespace warpsmith::e2e {
@@ -17,7 +19,11 @@ namespace warpsmith::e2e {
 struct Finished {
   int code = -1;  // exit status; 128 + signal; -1: it did not end in time and was killed
   std::string out, err;
+
+  // CHECK(finished == 0) shows what it wrote where it ended otherwise.
+  friend bool operator==(const Finished& finished, int code) { return finished.code == code; }
 };
+std::ostream& operator<<(std::ostream& out, const Finished& finished);
 
 class Process {
  public:
@@ -31,6 +37,8 @@ class Process {
   bool Running();
   void Signal(int signal);
   Finished Wait(absl::Duration limit);
+  // What it wrote to stderr so far.
+  std::string Errors() const;
 
  private:
   support::TemporaryFolder folder_;
@@ -54,9 +62,9 @@ bool Eventually(absl::Duration limit, Condition condition);
 
 template <class Condition>
 bool warpsmith::e2e::Eventually(absl::Duration limit, Condition condition) {
-  const absl::Time deadline = absl::Now() + limit;
+  const base::Instant deadline = base::Now() + limit;
   while (!condition()) {
-    if (absl::Now() > deadline) return false;
+    if (base::Now() > deadline) return false;
     absl::SleepFor(absl::Milliseconds(20));
   }
   return true;

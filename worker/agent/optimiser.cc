@@ -61,7 +61,7 @@ class Slice {
         judged_before_(lease.judged_sources().begin(), lease.judged_sources().end()) {}
 
   absl::StatusOr<Outcome> Run() {
-    const absl::Time started = Now();
+    const base::Instant started = Now();
     if (auto status = Prepare(); !status.ok()) return status;
     search_started_ = Now();
     if (auto status = Search(); !status.ok()) {
@@ -80,13 +80,14 @@ class Slice {
     v1::Trial trial;
     std::shared_ptr<Node> node;        // what it becomes if it is right
     std::optional<Proposal> proposal;  // absent for schedules to start from
+    std::string known_as;              // to the planner, from earlier slices; "": as this trial
     std::vector<v1::Plan> plans;
-    absl::Time proposed;
+    base::Instant proposed;
     std::future<Evaluated> answer;  // or it was never submitted:
     std::optional<v1::Verdict> refused;
   };
 
-  absl::Time Now() const { return options_.clock->TimeNow(); }
+  base::Instant Now() const { return options_.clock->TimeNow(); }
 
   absl::Status Prepare() {
     auto policy = options_.make_policy(lease_.policy(), lease_.seed());
@@ -151,7 +152,7 @@ class Slice {
 
   absl::Status Search() {
     if (auto status = SubmitFirst(); !status.ok()) return status;
-    const absl::Time deadline = Now() + absl::Seconds(lease_.seconds());
+    const base::Instant deadline = Now() + absl::Seconds(lease_.seconds());
     while (true) {
       const char* over = nullptr;
       const bool spent = Now() >= deadline;
@@ -196,8 +197,8 @@ class Slice {
     // One of another generator may mean something else by its schedule.
     if (lease_.incumbent().has_solution() &&
         lease_.incumbent().solution().generator() == codegen::kGeneratorVersion) {
-      refused =
-          SubmitStart(lease_.incumbent().solution().schedule(), "the incumbent of earlier slices");
+      refused = SubmitStart(lease_.incumbent().solution().schedule(),
+                            "the incumbent of earlier slices", lease_.incumbent().trial().id());
       if (refused.ok()) return refused;
     }
     refused = SubmitStart(codegen::FirstSchedule(*main_, options_.target), "the default schedule");
@@ -206,7 +207,8 @@ class Slice {
                        "one kernel for each node");
   }
 
-  absl::Status SubmitStart(const v1::Schedule& schedule, const std::string& action) {
+  absl::Status SubmitStart(const v1::Schedule& schedule, const std::string& action,
+                           const std::string& known_as = "") {
     auto plans = Lower(schedule);
     if (!plans.ok()) return plans.status();
     auto state = MakeState(main_, schedule, options_.target);
@@ -222,6 +224,7 @@ class Slice {
     flight.trial.set_action(action);
     flight.trial.mutable_move()->set_kind("start");
     flight.trial.set_probability(1);
+    flight.known_as = known_as;
     node->state.trial_id = flight.trial.id();  // of moves that are tried while it is being judged
     flight.node = std::move(node);
     Launch(std::move(flight), *std::move(plans));
@@ -351,7 +354,7 @@ class Slice {
     *trial.mutable_profile() = answer.profile;
     trial.set_judge_seconds(answer.judge_seconds);
     trial.set_seconds(absl::ToDoubleSeconds(Now() - flight.proposed));
-    trial.set_at_unix_ms(absl::ToUnixMillis(Now()));
+    trial.set_at_unix_ms(absl::ToUnixMillis(options_.clock->Date()));
     flight.node->state.report = answer.report;
     Report(flight);
 
@@ -407,6 +410,8 @@ class Slice {
   void Crown(const Flight& flight, const Evaluated& answer) {
     since_incumbent_ = 0;
     best_.Clear();
+    best_.set_beat_trial_id(std::exchange(
+        best_known_as_, flight.known_as.empty() ? flight.trial.id() : flight.known_as));
     v1::Solution& solution = *best_.mutable_solution();
     solution.set_problem_digest(problem::Digest(lease_.problem()));
     solution.set_arch(options_.target.arch);
@@ -431,7 +436,8 @@ class Slice {
   void StartAgain(const Flight& flight, const Evaluated& answer) {
     if (best_.has_trial()) return;
     if (answer.verdict == v1::JUDGE_FAILED && ++start_failures_ <= kMaxStartFailures) {
-      (void)SubmitStart(flight.trial.schedule(), "the start again, the judge had failed");
+      (void)SubmitStart(flight.trial.schedule(), "the start again, the judge had failed",
+                        flight.known_as);
       return;
     }
     const v1::Schedule first = codegen::FirstSchedule(*main_, options_.target);
@@ -534,7 +540,7 @@ class Slice {
     trial.set_arch(options_.target.arch);
     trial.set_card(options_.card);
     trial.set_signature(signature_);
-    trial.set_at_unix_ms(absl::ToUnixMillis(Now()));
+    trial.set_at_unix_ms(absl::ToUnixMillis(options_.clock->Date()));
     return trial;
   }
 
@@ -566,12 +572,13 @@ class Slice {
   std::map<std::string, double> times_us_;  // of right ones, by source digest
   std::string specialist_;
   v1::Incumbent best_;
-  bool improved_ = false;  // best_ was found in this slice
+  std::string best_known_as_;  // the trial by which the planner knows the best
+  bool improved_ = false;      // best_ was found in this slice
   int since_incumbent_ = 0;
   int judge_failures_ = 0;  // in a row
   int start_failures_ = 0;  // of the judge on schedules to start from
   int64_t trial_number_ = 0;
-  absl::Time search_started_;
+  base::Instant search_started_;
   Outcome outcome_;
 };
 

@@ -31,12 +31,25 @@ struct Bench {
   double best_us() const { return recorder.incumbents.back().trial().timing().median_us(); }
 
   const codegen::Target target;
-  base::SimulatedClock clock{absl::UnixEpoch()};
+  base::SimulatedClock clock;
   SyntheticEvaluator evaluator;
   v1::Lease lease;
   Recorder recorder;
   std::atomic<bool> stop{false};
 };
+
+// Each says whom it beat: the one told before it, the planner's incumbent `first` at the beginning.
+void CheckChain(const std::vector<v1::Incumbent>& incumbents, const std::string& first) {
+  std::string standing = first;
+  std::string newest;
+  for (const v1::Incumbent& incumbent : incumbents) {
+    if (incumbent.trial().id() != newest) {
+      standing = newest.empty() ? first : newest;
+      newest = incumbent.trial().id();
+    }
+    CHECK(incumbent.beat_trial_id() == standing);
+  }
+}
 
 TEST_CASE("a slice is recorded in full", "[agent]") {
   Bench bench(Softmax(1024, 4096));
@@ -69,6 +82,7 @@ TEST_CASE("a slice is recorded in full", "[agent]") {
     CHECK(recorder.incumbents[i].trial().timing().median_us() <=
           recorder.incumbents[i - 1].trial().timing().median_us());
   }
+  CheckChain(recorder.incumbents, "");
   const auto& last = recorder.incumbents.back();
   CHECK(last.trial().id() == recorder.incumbents[recorder.incumbents.size() - 2].trial().id());
   CHECK(bench.evaluator.finalised == 1);
@@ -359,6 +373,8 @@ TEST_CASE("a second slice goes on from the first", "[agent]") {
   for (const auto& incumbent : second.recorder.incumbents) {
     CHECK(incumbent.trial().timing().median_us() < first.best_us());
   }
+  REQUIRE_FALSE(second.recorder.incumbents.empty());
+  CheckChain(second.recorder.incumbents, first.recorder.incumbents.back().trial().id());
 }
 
 TEST_CASE("what the judge would refuse for its workspace is not submitted", "[agent]") {

@@ -167,7 +167,7 @@ TEST_CASE("a policy is told of every proposal, in their order", "[agent]") {
   for (const char* name : {"rules", "random"}) {
     for (const Case& c : cases) {
       INFO(name << ": " << c.what);
-      base::SimulatedClock clock{absl::UnixEpoch()};
+      base::SimulatedClock clock;
       Options options;
       options.clock = &clock;
       options.in_flight = 4;
@@ -204,7 +204,7 @@ TEST_CASE("a policy is told of every proposal, in their order", "[agent]") {
 
 TEST_CASE("refusals are told of in their turn", "[agent]") {
   // A workspace that most schedules of long rows outgrow: refused before the judge sees them.
-  base::SimulatedClock clock{absl::UnixEpoch()};
+  base::SimulatedClock clock;
   Options options;
   options.clock = &clock;
   Slow evaluator(options.target, Landscape(), &clock);

@@ -16,7 +16,7 @@ namespace {
 constexpr int kMostBytes = 4096;
 
 std::vector<v1::Trial> TrialsOf(const v1::Problem& problem, const std::string& policy) {
-  base::SimulatedClock clock{absl::UnixEpoch()};
+  base::SimulatedClock clock;
   Options options;
   options.clock = &clock;
   options.card = "NVIDIA Test";

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/launcher/plan_text.h"
 
 namespace warpsmith::call {
@@ -65,7 +65,7 @@ absl::StatusOr<CallTimes> CallTimer::Time(const std::vector<v1::Plan>& plans,
   }
   auto request = RequestOf(options_, plans, cubins);
   if (!request.ok()) return request.status();
-  const absl::Time deadline = absl::Now() + options_.limit;
+  const base::Instant deadline = base::Now() + options_.limit;
   std::unique_ptr<base::Child> child = std::move(prepared_);
   absl::StatusOr<std::string> line = absl::UnavailableError("not asked");
   const auto ask = [&] {

@@ -29,7 +29,7 @@ bool SessionIsGone(const absl::Status& status) {
 // What the optimiser finds goes to the outbox at once; incumbents are told without delay.
 class Daemon::LeaseReporter : public agent::Reporter {
  public:
-  LeaseReporter(Daemon& daemon, absl::Time started) : daemon_(daemon), started_(started) {}
+  LeaseReporter(Daemon& daemon, base::Instant started) : daemon_(daemon), started_(started) {}
 
   void OnTrial(const v1::Trial& trial) override {
     absl::MutexLock lock(&daemon_.mutex_);
@@ -48,7 +48,7 @@ class Daemon::LeaseReporter : public agent::Reporter {
 
  private:
   Daemon& daemon_;
-  const absl::Time started_;
+  const base::Instant started_;
 };
 
 Daemon::Daemon(v1::WorkerInfo worker, Outbox& outbox, PlannerLink& link, Work work,
@@ -106,7 +106,7 @@ void Daemon::WorkOnLeases() {
 
 void Daemon::WorkOn(const v1::Lease& lease) {
   spdlog::info("lease {}: {} for {:.0f} s", lease.id(), lease.task_id(), lease.seconds());
-  const absl::Time started = clock_->TimeNow();
+  const base::Instant started = clock_->TimeNow();
   LeaseReporter reporter(*this, started);
   absl::StatusOr<agent::Outcome> outcome = work_(lease, reporter, stop_lease_);
 
@@ -148,7 +148,7 @@ void Daemon::Communicate() {
     {
       absl::MutexLock lock(&mutex_);
       while (true) {
-        const absl::Time now = clock_->TimeNow();
+        const base::Instant now = clock_->TimeNow();
         if (Over(now)) {
           over_ = true;
           return;
@@ -165,7 +165,7 @@ void Daemon::Communicate() {
     }
     absl::Duration timeout;
     const v1::SynchronizeRequest request = NextRequest(&timeout);
-    const absl::Time sent = clock_->TimeNow();
+    const base::Instant sent = clock_->TimeNow();
     Answered(link_.Synchronize(request, timeout), sent);
   }
 }
@@ -173,7 +173,7 @@ void Daemon::Communicate() {
 v1::SynchronizeRequest Daemon::NextRequest(absl::Duration* timeout) {
   absl::MutexLock lock(&mutex_);
   news_ = false;
-  const absl::Time now = clock_->TimeNow();
+  const base::Instant now = clock_->TimeNow();
   last_sync_ = now;
   v1::SynchronizeRequest request = session_.Request();
   // Only a call without a lease is parked; any other must not outlast the lease.
@@ -184,9 +184,9 @@ v1::SynchronizeRequest Daemon::NextRequest(absl::Duration* timeout) {
   return request;
 }
 
-void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, absl::Time sent) {
+void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, base::Instant sent) {
   absl::MutexLock lock(&mutex_);
-  const absl::Time now = clock_->TimeNow();
+  const base::Instant now = clock_->TimeNow();
   if (!reply.ok()) return NotAnswered(reply.status());
   if (planner_away_) spdlog::info("the planner answers again");
   planner_away_ = false;
@@ -221,7 +221,7 @@ void Daemon::NotAnswered(const absl::Status& status) {
   Backoff(status, clock_->TimeNow());
 }
 
-void Daemon::Backoff(const absl::Status& status, absl::Time now) {
+void Daemon::Backoff(const absl::Status& status, base::Instant now) {
   if (!planner_away_) {
     spdlog::warn("no answer from the planner, going on without: {}", std::string(status.message()));
   }
@@ -235,13 +235,15 @@ void Daemon::News() {
   if (!planner_away_) next_sync_ = std::min(next_sync_, last_sync_ + kMinSyncInterval);
 }
 
-bool Daemon::Over(absl::Time now) {
+bool Daemon::Over(base::Instant now) {
   if (!draining_) return false;
   if (now >= drain_by_) return true;
   // What is not told is in the outbox, for the worker that is started next.
   return !session_.holds_lease() && (planner_away_ || (told_draining_ && session_.settled()));
 }
 
-absl::Time Daemon::FenceAt() { return stop_lease_ ? absl::InfiniteFuture() : session_.FenceAt(); }
+base::Instant Daemon::FenceAt() {
+  return stop_lease_ ? base::Instant::InfiniteFuture() : session_.FenceAt();
+}
 
 }  // namespace warpsmith::daemon

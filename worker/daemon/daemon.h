@@ -64,16 +64,16 @@ class Daemon {
   void WorkOn(const v1::Lease& lease);
   void Communicate();  // the calling thread
   v1::SynchronizeRequest NextRequest(absl::Duration* timeout);
-  void Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, absl::Time sent);
+  void Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, base::Instant sent);
   void NotAnswered(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // There is something to tell at once.
   void News() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Backoff(const absl::Status& status, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Over(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Time FenceAt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Backoff(const absl::Status& status, base::Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Over(base::Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  base::Instant FenceAt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   PlannerLink& link_;
   const Work work_;
@@ -83,15 +83,15 @@ class Daemon {
   absl::Mutex mutex_;
   Session session_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::Lease> to_start_ ABSL_GUARDED_BY(mutex_);
-  absl::Time next_sync_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  absl::Time last_sync_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  base::Instant next_sync_ ABSL_GUARDED_BY(mutex_) = base::Instant::InfinitePast();
+  base::Instant last_sync_ ABSL_GUARDED_BY(mutex_) = base::Instant::InfinitePast();
   bool news_ ABSL_GUARDED_BY(mutex_) = false;  // came after the last request was made
   bool wake_ ABSL_GUARDED_BY(mutex_) = false;  // the communicating thread is to look again
   bool planner_away_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_) = kMinBackoff;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool told_draining_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Time drain_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  base::Instant drain_by_ ABSL_GUARDED_BY(mutex_) = base::Instant::InfiniteFuture();
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<std::string> failed_tasks_ ABSL_GUARDED_BY(mutex_);  // in a row
   absl::Status result_ ABSL_GUARDED_BY(mutex_);

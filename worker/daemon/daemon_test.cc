@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "common/base/clock.h"
 #include "tests/support/temporary_folder.h"
 
 namespace warpsmith::daemon {
@@ -127,7 +128,7 @@ class Fixture {
     return reply;
   }
 
-  base::SimulatedClock clock{absl::FromUnixSeconds(1'000'000)};
+  base::SimulatedClock clock;
   TestLink link;
 
  private:
@@ -261,7 +262,7 @@ TEST_CASE("work stops before the lease can be another's, when no answer comes") 
     return outcome;
   });
   fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
-  const absl::Time granted = fixture.clock.TimeNow();
+  const base::Instant granted = fixture.clock.TimeNow();
   while (!stopped) {
     fixture.Take();
     fixture.link.Answer(absl::UnavailableError("connection refused"));
@@ -270,11 +271,11 @@ TEST_CASE("work stops before the lease can be another's, when no answer comes") 
 }
 
 TEST_CASE("a lease is fenced before its time is up, counted from the last call answered") {
-  const absl::Time start = absl::FromUnixSeconds(1'000'000);
+  const base::Instant start(absl::Seconds(1'000));
   const support::TemporaryFolder folder;
   auto outbox = *Outbox::Open(folder / "outbox");
   Session session(v1::WorkerInfo(), *outbox);
-  CHECK(session.FenceAt() == absl::InfiniteFuture());
+  CHECK(session.FenceAt() == base::Instant::InfiniteFuture());
   v1::SynchronizeRequest request = session.Request();
   session.Take(Fixture::Grant(request, "L1"), start, start);
   CHECK(session.FenceAt() == start + kTtl - kFenceMargin);
@@ -282,10 +283,10 @@ TEST_CASE("a lease is fenced before its time is up, counted from the last call a
   session.Take(Fixture::Settle(request), start + absl::Seconds(10), start + absl::Seconds(11));
   CHECK(session.FenceAt() == start + absl::Seconds(10) + kTtl - kFenceMargin);
   session.End({});
-  CHECK(session.FenceAt() == absl::InfiniteFuture());
+  CHECK(session.FenceAt() == base::Instant::InfiniteFuture());
   // A call that was parked until there was a lease to give: its sending says little.
   request = session.Request();
-  const absl::Time sent = start + absl::Seconds(20), answered = sent + kTtl;
+  const base::Instant sent = start + absl::Seconds(20), answered = sent + kTtl;
   session.Take(Fixture::Grant(request, "L2"), sent, answered);
   CHECK(session.FenceAt() == answered + kTtl / 2 - kFenceMargin);
 }

@@ -1,13 +1,8 @@
 #include "worker/daemon/outbox.h"
 
-#include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -37,7 +32,9 @@ uint32_t Check(char kind, const char* data, size_t size) {
   return hash;
 }
 
-std::string Encode(const Header& header, const std::string& payload) {
+std::string Encode(char kind, const std::string& payload) {
+  const Header header{static_cast<uint32_t>(payload.size()),
+                      Check(kind, payload.data(), payload.size()), kind};
   std::string record(kHeaderBytes, '\0');
   std::memcpy(&record[0], &header.bytes, 4);
   std::memcpy(&record[4], &header.check, 4);
@@ -49,39 +46,8 @@ std::string EncodeNumber(int64_t number) {
   return std::string(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-absl::Status FileError(const char* what, const std::string& path) {
-  return absl::InternalError(absl::StrCat(what, " ", path, ": ", std::strerror(errno)));
-}
-
 bool Names(const google::protobuf::RepeatedPtrField<std::string>& ids, const std::string& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
-// Whether `path` still names the file that is open.
-bool IsAt(int file, const std::string& path) {
-  struct stat open_one, named;
-  return fstat(file, &open_one) == 0 && stat(path.c_str(), &named) == 0 &&
-         open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
-}
-
-absl::Status Append(int file, const std::string& path, char kind, const std::string& payload) {
-  Header header{static_cast<uint32_t>(payload.size()), Check(kind, payload.data(), payload.size()),
-                kind};
-  const std::string record = Encode(header, payload);
-  const off_t end = lseek(file, 0, SEEK_END);
-  for (size_t at = 0; at < record.size();) {
-    ssize_t n = write(file, record.data() + at, record.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      absl::Status failed = FileError("cannot write", path);
-      // A part of a record would hide what is written after it.
-      if (ftruncate(file, end) != 0) return FileError("cannot write nor truncate", path);
-      return failed;
-    }
-    at += n;
-  }
-  if (kind == kIncumbent && fdatasync(file) != 0) return FileError("cannot flush", path);
-  return absl::OkStatus();
 }
 
 v1::LeaseResult Of(const v1::Lease& lease) {
@@ -94,30 +60,25 @@ v1::LeaseResult Of(const v1::Lease& lease) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Outbox>> Outbox::Open(const std::string& path) {
-  int file = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0) return FileError("cannot open", path);
-  if (flock(file, LOCK_EX | LOCK_NB) != 0 || !IsAt(file, path)) {
-    close(file);
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, " is in use: a worker of this name runs already. Stop it or choose another --name"));
-  }
-  std::unique_ptr<Outbox> outbox(new Outbox(file, path));
+absl::StatusOr<std::unique_ptr<Outbox>> Outbox::Open(std::unique_ptr<LogFile> file) {
+  std::unique_ptr<Outbox> outbox(new Outbox(std::move(file)));
   if (absl::Status replayed = outbox->Replay(); !replayed.ok()) return replayed;
   return outbox;
 }
 
-Outbox::~Outbox() { close(file_); }
+absl::StatusOr<std::unique_ptr<Outbox>> Outbox::Open(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<LogFile>> file = OpenLogFile(path);
+  if (file.ok()) return Open(*std::move(file));
+  if (!absl::IsFailedPrecondition(file.status())) return file.status();
+  return absl::FailedPreconditionError(
+      absl::StrCat(std::string(file.status().message()),
+                   ": a worker of this name runs already. Stop it or choose another --name"));
+}
 
 absl::Status Outbox::Replay() {
-  struct stat stat;
-  if (fstat(file_, &stat) != 0) return FileError("cannot stat", path_);
-  std::string log(stat.st_size, '\0');
-  for (size_t at = 0; at < log.size();) {
-    ssize_t n = pread(file_, &log[at], log.size() - at, at);
-    if (n <= 0) return FileError("cannot read", path_);
-    at += n;
-  }
+  absl::StatusOr<std::string> read = file_->Read();
+  if (!read.ok()) return read.status();
+  const std::string& log = *read;
   size_t at = 0;
   while (log.size() - at >= kHeaderBytes) {
     Header header;
@@ -130,9 +91,12 @@ absl::Status Outbox::Replay() {
     if (!ReplayRecord(header.kind, payload, header.bytes)) break;
     at += kHeaderBytes + header.bytes;
   }
-  // What follows the last whole record was being written when the process died.
-  if (at < log.size() && ftruncate(file_, at) != 0) return FileError("cannot truncate", path_);
-  return absl::OkStatus();
+  file_bytes_ = static_cast<int64_t>(at);
+  if (at == log.size()) return absl::OkStatus();
+  // Of what was being written when the process died, or is damaged, nothing can be told.
+  spdlog::warn("outbox: the last {} of {} bytes are not whole and are cut off", log.size() - at,
+               log.size());
+  return file_->Truncate(file_bytes_);
 }
 
 bool Outbox::ReplayRecord(char kind, const char* payload, size_t bytes) {
@@ -158,39 +122,35 @@ bool Outbox::ReplayRecord(char kind, const char* payload, size_t bytes) {
 
 void Outbox::Log(char kind, const std::string& payload) {
   if (behind_) return;
-  absl::Status written = Append(file_, path_, kind, payload);
-  if (written.ok()) return;
+  const std::string record = Encode(kind, payload);
+  if (absl::Status written = file_->Append(record); !written.ok()) return FallBehind(written);
+  file_bytes_ += static_cast<int64_t>(record.size());
+}
+
+void Outbox::Sync() {
+  if (behind_) return;
+  if (absl::Status synced = file_->Sync(); !synced.ok()) FallBehind(synced);
+}
+
+void Outbox::FallBehind(const absl::Status& why) {
   behind_ = true;
   spdlog::warn("outbox: {}; results are kept in memory until it can be written",
-               std::string(written.message()));
+               std::string(why.message()));
 }
 
 void Outbox::CatchUp() {
   if (!behind_ || !Rewrite().ok()) return;
   behind_ = false;
-  spdlog::info("outbox: {} is written again", path_);
+  Sync();
+  if (!behind_) spdlog::info("outbox: the file is written again");
 }
 
-// The file with what memory has, in place of the old one. All batches are sealed by it.
+// The file holds what memory does, and nothing of the past. All batches are sealed by it.
 absl::Status Outbox::Rewrite() {
-  const std::string path = path_ + ".new";
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0) return FileError("cannot open", path);
-  absl::Status status =
-      flock(file, LOCK_EX | LOCK_NB) == 0 ? absl::OkStatus() : FileError("cannot lock", path);
-  for (const Batch& batch : batches_) {
-    if (status.ok()) status = Append(file, path, kWhole, batch.result.SerializeAsString());
-  }
-  if (status.ok() && fdatasync(file) != 0) status = FileError("cannot flush", path);
-  if (status.ok() && rename(path.c_str(), path_.c_str()) != 0) {
-    status = FileError("cannot rename", path);
-  }
-  if (!status.ok()) {
-    close(file);
-    unlink(path.c_str());
-    return status;
-  }
-  close(std::exchange(file_, file));
+  std::string log;
+  for (const Batch& batch : batches_) log += Encode(kWhole, batch.result.SerializeAsString());
+  if (absl::Status replaced = file_->Replace(log); !replaced.ok()) return replaced;
+  file_bytes_ = static_cast<int64_t>(log.size());
   next_number_ = 0;
   for (Batch& batch : batches_) {
     batch.number = next_number_++;
@@ -217,6 +177,18 @@ Outbox::Batch& Outbox::OpenBatch(const v1::LeaseResult& one) {
   return batch;
 }
 
+namespace {
+
+// `next` takes the place of `waiting`, which the planner never hears of: whom that beat, it beat
+// too.
+void TakePlace(const v1::Incumbent& waiting, v1::Incumbent& next) {
+  if (next.beat_trial_id() == waiting.trial().id() || next.trial().id() == waiting.trial().id()) {
+    next.set_beat_trial_id(waiting.beat_trial_id());
+  }
+}
+
+}  // namespace
+
 void Outbox::Put(char kind, v1::LeaseResult&& one) {
   Batch* batch = nullptr;
   if (kind == kIncumbent) {
@@ -231,6 +203,9 @@ void Outbox::Put(char kind, v1::LeaseResult&& one) {
   if (batch == nullptr) batch = &OpenBatch(one);
   const int64_t before = batch->bytes;
   if (kind == kIncumbent) {
+    if (batch->result.has_incumbent()) {
+      TakePlace(batch->result.incumbent(), *one.mutable_incumbent());
+    }
     batch->bytes -= batch->result.incumbent().ByteSizeLong();
     batch->bytes += one.incumbent().ByteSizeLong();
     *batch->result.mutable_incumbent() = std::move(*one.mutable_incumbent());
@@ -254,6 +229,7 @@ void Outbox::Add(char kind, v1::LeaseResult&& one) {
   // A string that is not UTF-8 could be read back neither from the file nor by the planner.
   rpc::RepairStrings(one);
   Log(kind, one.SerializeAsString());
+  if (kind == kIncumbent) Sync();
   Put(kind, std::move(one));
 }
 
@@ -281,18 +257,23 @@ std::vector<v1::LeaseResult> Outbox::Next(int64_t max_bytes) {
   std::vector<v1::LeaseResult> results;
   int64_t total = 0;
   more_ = false;
+  bool seals = false;
   for (Batch& batch : batches_) batch.in_flight = false;
   for (Batch& batch : batches_) {
     if (!results.empty() && total + batch.bytes > max_bytes) {
       more_ = true;
       break;
     }
-    if (!batch.sealed) Log(kSealed, EncodeNumber(batch.number));
+    if (!batch.sealed) {
+      Log(kSealed, EncodeNumber(batch.number));
+      seals = true;
+    }
     batch.sealed = true;
     batch.in_flight = true;
     total += batch.bytes;
     results.push_back(batch.result);
   }
+  if (seals) Sync();
   return results;
 }
 
@@ -310,10 +291,20 @@ void Outbox::Forget(const std::vector<int64_t>& numbers) {
   for (int64_t number : numbers) Erase(number);
   if (!batches_.empty()) {
     for (int64_t number : numbers) Log(kRecorded, EncodeNumber(number));
-    return;
+    return ForgetPast();
   }
   next_number_ = 0;
-  behind_ = ftruncate(file_, 0) != 0;
+  if (absl::Status cut = file_->Truncate(0); !cut.ok()) return FallBehind(cut);
+  behind_ = false;
+  file_bytes_ = 0;
+}
+
+// Where it is never empty when the planner answers, the file would grow without end.
+void Outbox::ForgetPast() {
+  if (behind_ || file_bytes_ < past_from_ || file_bytes_ < 2 * bytes_ + kMaxPastBytes) return;
+  past_from_ = 0;
+  if (Rewrite().ok()) return Sync();
+  past_from_ = file_bytes_ + kMaxPastBytes;  // the disk is too full: later
 }
 
 void Outbox::Recorded(const v1::SynchronizeReply& reply) {

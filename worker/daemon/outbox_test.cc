@@ -51,6 +51,31 @@ std::vector<v1::LeaseResult> Next(Outbox& outbox, int64_t bytes = 1 << 20) {
   return outbox.Next(bytes);
 }
 
+TEST_CASE("an incumbent that takes another's place has beaten whom that had beaten") {
+  Folder folder;
+  auto outbox = *Outbox::Open(folder.file());
+  const auto add = [&](const char* trial, const char* beaten, double speedup) {
+    v1::Incumbent incumbent = MakeIncumbent(speedup);
+    incumbent.mutable_trial()->set_id(trial);
+    incumbent.set_beat_trial_id(beaten);
+    outbox->AddIncumbent(MakeLease("L1"), incumbent);
+  };
+  add("L1/1", "L0/9", 1.5);
+  add("L1/2", "L1/1", 1.4);
+  add("L1/3", "L1/2", 1.6);
+  add("L1/3", "L1/2", 1.55);  // measured again
+  auto results = Next(*outbox);
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].incumbent().speedup() == 1.55);
+  CHECK(results[0].incumbent().beat_trial_id() == "L0/9");
+  // What was sent stays as it is; what comes after it names it.
+  add("L1/4", "L1/3", 1.7);
+  results = Next(*outbox);
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].incumbent().beat_trial_id() == "L0/9");
+  CHECK(results[1].incumbent().beat_trial_id() == "L1/3");
+}
+
 TEST_CASE("what was added comes back after a restart, and only until it is recorded") {
   Folder folder;
   {

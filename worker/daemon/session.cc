@@ -33,7 +33,8 @@ v1::SynchronizeRequest Session::Request() {
   return request;
 }
 
-Session::Orders Session::Take(const v1::SynchronizeReply& reply, absl::Time sent, absl::Time now) {
+Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant sent,
+                              base::Instant now) {
   session_id_ = reply.session_id();
   confirmed_ = sent;
   if (reply.lease_ttl_ms() > 0) ttl_ = absl::Milliseconds(reply.lease_ttl_ms());
@@ -84,8 +85,9 @@ void Session::End(const Ended& ended) {
   lease_.reset();
 }
 
-absl::Time Session::FenceAt() const {
-  return lease_ ? confirmed_ + ttl_ - std::min(kFenceMargin, ttl_ / 2) : absl::InfiniteFuture();
+base::Instant Session::FenceAt() const {
+  return lease_ ? confirmed_ + ttl_ - std::min(kFenceMargin, ttl_ / 2)
+                : base::Instant::InfiniteFuture();
 }
 
 }  // namespace warpsmith::daemon

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "warpsmith/v1/planner.pb.h"
 #include "worker/daemon/outbox.h"
 
@@ -53,7 +54,7 @@ class Session {
     absl::Duration next_sync;
   };
   // The answer to the last Request, which was sent at `sent` and answered at `now`.
-  Orders Take(const v1::SynchronizeReply& reply, absl::Time sent, absl::Time now);
+  Orders Take(const v1::SynchronizeReply& reply, base::Instant sent, base::Instant now);
   // The last Request is wrong: forgets the results that it carried, and gives how many they were.
   int Refused() { return outbox_.Discard(); }
   // The planner does not know the session (any more): the next request begins a new one.
@@ -72,7 +73,7 @@ class Session {
   bool more_to_tell() const { return outbox_.more(); }
   // Nothing left to tell.
   bool settled() const { return !lease_ && ended_.empty() && outbox_.empty(); }
-  absl::Time FenceAt() const;  // infinite future without a lease
+  base::Instant FenceAt() const;  // infinite future without a lease
 
  private:
   v1::WorkerInfo worker_;
@@ -83,7 +84,7 @@ class Session {
   std::vector<v1::LeaseStatus> ended_;   // not acknowledged yet
   std::vector<std::string> told_ended_;  // lease ids that the last request called finished
   absl::Duration ttl_ = kDefaultLeaseTtl;
-  absl::Time confirmed_ = absl::InfinitePast();
+  base::Instant confirmed_ = base::Instant::InfinitePast();
 };
 
 }  // namespace warpsmith::daemon

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/base/clock.h"
 #include "worker/device/compile_wire.h"
 #include "worker/device/device.h"
 
@@ -21,7 +22,8 @@ int main(int argc, char** argv) {
   auto compiler = warpsmith::device::MakeCompiler(arch, cache_dir, nvrtc);
   if (!warpsmith::device::WriteFrame(STDIN_FILENO, "ready").ok()) return 1;
   for (;;) {
-    const auto frame = warpsmith::device::ReadFrame(STDIN_FILENO, absl::InfiniteFuture());
+    const auto frame =
+        warpsmith::device::ReadFrame(STDIN_FILENO, warpsmith::base::Instant::InfiniteFuture());
     if (!frame.ok()) return 0;  // the pool has ended
     absl::StatusOr<CompileRequest> request = warpsmith::device::DecodeRequest(*frame);
     absl::StatusOr<Binary> reply = absl::InternalError("");

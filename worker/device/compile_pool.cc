@@ -14,7 +14,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "worker/device/compile_wire.h"
 
 namespace warpsmith::device {
@@ -148,7 +148,7 @@ absl::StatusOr<Binary> CompilePool::Child::Compile(const Job& job) {
   if (pid_ <= 0) {
     if (absl::Status status = Start(); !status.ok()) return status;
     // It says that it is ready before the first limit begins.
-    auto ready = ReadFrame(socket_, absl::Now() + kStartLimit);
+    auto ready = ReadFrame(socket_, base::Now() + kStartLimit);
     if (!ready.ok()) {
       End();
       return absl::UnavailableError(
@@ -158,7 +158,7 @@ absl::StatusOr<Binary> CompilePool::Child::Compile(const Job& job) {
   ++sources_;
   CompileRequest request{job.source, job.limit};
   absl::Status sent = WriteFrame(socket_, Encode(request));
-  auto reply = sent.ok() ? ReadFrame(socket_, absl::Now() + job.limit + kGrace)
+  auto reply = sent.ok() ? ReadFrame(socket_, base::Now() + job.limit + kGrace)
                          : absl::StatusOr<std::string>(sent);
   if (reply.ok()) return DecodeReply(*reply);
   if (absl::IsResourceExhausted(sent)) return sent;  // nothing was written

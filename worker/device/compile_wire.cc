@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace warpsmith::device {
 namespace {
@@ -111,7 +110,7 @@ absl::Status WriteFrame(int socket, const std::string& frame) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ReadFrame(int socket, absl::Time deadline) {
+absl::StatusOr<std::string> ReadFrame(int socket, base::Instant deadline) {
   std::string bytes;
   size_t wanted = 4;
   bool has_length = false;
@@ -125,11 +124,9 @@ absl::StatusOr<std::string> ReadFrame(int socket, absl::Time deadline) {
       wanted += length;
       continue;
     }
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("no answer in time");
+    if (base::Now() >= deadline) return absl::DeadlineExceededError("no answer in time");
     pollfd poll_fd = {socket, POLLIN, 0};
-    const auto timeout_ms = std::min<int64_t>(absl::ToInt64Milliseconds(left), 60'000) + 1;
-    const int ready = poll(&poll_fd, 1, static_cast<int>(timeout_ms));
+    const int ready = poll(&poll_fd, 1, base::PollMs(deadline));
     if (ready < 0 && errno != EINTR) return Gone();
     if (ready <= 0) continue;
     char buffer[65536];

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "worker/device/device.h"
 
 namespace warpsmith::device {
@@ -27,6 +28,6 @@ absl::StatusOr<Binary> DecodeReply(const std::string& frame);
 // Unavailable: the other side is gone. ResourceExhausted: a frame of more than kMaxCompileFrame.
 absl::Status WriteFrame(int socket, const std::string& frame);
 // Also DeadlineExceeded.
-absl::StatusOr<std::string> ReadFrame(int socket, absl::Time deadline);
+absl::StatusOr<std::string> ReadFrame(int socket, base::Instant deadline);
 
 }  // namespace warpsmith::device

@@ -19,7 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "worker/device/cuda_driver.h"
 #include "worker/device/device.h"
 #include "worker/device/plan_builder.h"
@@ -164,11 +164,11 @@ Result Moves(Bench& bench) {
   double microseconds = 0;
   for (int move = 0; move < 10; ++move) {
     const uint64_t address = memory.address();
-    const absl::Time start = absl::Now();
+    const base::Instant start = base::Now();
     RETURN_IF_ERROR(memory.Unmap());
     RETURN_IF_ERROR(Expect(memory.address() == 0, "no address while unmapped"));
     RETURN_IF_ERROR(memory.Map());
-    microseconds = absl::ToDoubleMicroseconds(absl::Now() - start);
+    microseconds = absl::ToDoubleMicroseconds(base::Now() - start);
     RETURN_IF_ERROR(Expect(memory.address() != address, "a new address"));
     RETURN_IF_ERROR(loaded->Bind());
     RETURN_IF_ERROR(loaded->Run());
@@ -216,11 +216,11 @@ Result Hang(Bench& bench) {
   auto loaded =
       Load(bench, PlanBuilder(kWrite).Buffer("y", 4).Launch("spin", 1, 1, {Arg(0)}).Build());
   if (!loaded.ok()) return loaded.status();
-  const absl::Time start = absl::Now();
+  const base::Instant start = base::Now();
   const absl::Status status = loaded->Run(absl::Milliseconds(300));
   RETURN_IF_ERROR(Expect(absl::IsDeadlineExceeded(status),
                          absl::StrCat("DeadlineExceeded, got ", status.ToString())));
-  return absl::StrCat("after ", absl::FormatDuration(absl::Now() - start));
+  return absl::StrCat("after ", absl::FormatDuration(base::Now() - start));
 }
 
 Result Timing(Bench& bench) {
@@ -282,14 +282,14 @@ Result Counting(Bench& bench) {
   RETURN_IF_ERROR(Expect(launches->size() == 2 && (*launches)[1] > 0, "a time for each launch"));
   std::string text = absl::StrFormat("%.2f us: %.2f and %.2f us", *before * 1e6,
                                      (*launches)[0] * 1e6, (*launches)[1] * 1e6);
-  absl::Time start = absl::Now();
+  base::Instant start = base::Now();
   auto first = bench.device->Count(*loaded->program, kRunLimit);
   if (!first.ok()) return absl::StrCat(text, "; no counters: ", first.status().message());
-  const double first_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
-  start = absl::Now();
+  const double first_ms = absl::ToDoubleMilliseconds(base::Now() - start);
+  start = base::Now();
   auto counters = bench.device->Count(*loaded->program, kRunLimit);
   if (!counters.ok()) return counters.status();
-  const double again_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+  const double again_ms = absl::ToDoubleMilliseconds(base::Now() - start);
   RETURN_IF_ERROR(
       Expect(counters->size() == 2 && (*counters)[0] && (*counters)[1], "counters of each launch"));
   const v1::Counters& c = *(*counters)[0];
@@ -648,7 +648,7 @@ int RunAll(const Options& options) {
     std::vector<std::string> command = {"/proc/self/exe", "--device", options.device, "--cache",
                                         options.cache,    "--case",   entry.name};
     if (!options.nvrtc.empty()) command.insert(command.end(), {"--nvrtc", options.nvrtc});
-    const absl::Time start = absl::Now();
+    const base::Instant start = base::Now();
     const auto result = RunProcess(command, kCaseLimit, /*memory_bytes=*/0);
     const bool passed = result.ok() && result->exit_code == 0;
     failures += !passed;
@@ -658,7 +658,7 @@ int RunAll(const Options& options) {
     }
     while (!text.empty() && text.back() == '\n') text.pop_back();
     std::printf("%s  %-27s %6.0f ms  %s\n", passed ? "pass" : "FAIL", entry.name,
-                absl::ToDoubleMilliseconds(absl::Now() - start), text.c_str());
+                absl::ToDoubleMilliseconds(base::Now() - start), text.c_str());
     std::fflush(stdout);
   }
   return failures;

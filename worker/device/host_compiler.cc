@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/sha256.h"
 #include "worker/device/elf.h"
@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<HostCompiler>> HostCompiler::Make(
 }
 
 absl::StatusOr<Binary> HostCompiler::Compile(const std::string& source, absl::Duration limit) {
-  const absl::Time start = absl::Now();
+  const base::Instant start = base::Now();
   const std::vector<std::string> names = KernelNames(source);
   Binary binary;
   for (const std::string& name : names) binary.report.add_kernels()->set_entry(name);
@@ -209,7 +209,7 @@ absl::StatusOr<Binary> HostCompiler::Compile(const std::string& source, absl::Du
     fs::remove(object_path, ignored);
     return status;
   }
-  binary.report.set_compile_ms(absl::ToDoubleMilliseconds(absl::Now() - start));
+  binary.report.set_compile_ms(absl::ToDoubleMilliseconds(base::Now() - start));
   return binary;
 }
 

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "worker/device/host_clock.h"
 #include "worker/device/host_executor.h"
 #include "worker/device/host_guard.h"
 #include "worker/device/host_memory.h"
@@ -177,11 +177,10 @@ absl::Status HostProgram::Run(HostExecutor* executor, uint64_t seed, KernelGuard
   auto launch = launches_.begin();
   for (const v1::Step& step : plan_.steps()) {
     if (step.has_launch()) {
-      const auto start = std::chrono::steady_clock::now();
+      const int64_t start = HostNanoseconds();
       absl::Status status = executor->Run((launch++)->launch, seed, guard);
       if (!status.ok()) return status;
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-      if (launches != nullptr) launches->push_back(taken.count());
+      if (launches != nullptr) launches->push_back(HostSecondsSince(start));
     } else if (step.has_fill()) {
       const uint32_t pattern = step.fill().pattern();
       char* const to = data(step.fill().buffer());
@@ -278,11 +277,11 @@ class HostDevice : public Device {
 
   absl::StatusOr<double> Time(Program& program, absl::Duration limit, Launching) override {
     FlushCaches();
-    const auto start = std::chrono::steady_clock::now();
+    const int64_t start = HostNanoseconds();
     absl::Status status = RunProgram(program, limit, /*seed=*/0);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const double seconds = HostSecondsSince(start);
     if (!status.ok()) return status;
-    return seconds.count();
+    return seconds;
   }
 
   absl::StatusOr<std::vector<double>> TimeLaunches(Program& program,

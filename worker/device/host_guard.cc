@@ -11,12 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "worker/device/host_clock.h"
 
 namespace warpsmith::device {
 namespace {
 
 constexpr size_t kSignalStackBytes = 64 << 10;
-// The timer comes again: it may hit between two kernels, where it only leaves a note.
+// The timer comes again: it may hit between two kernels, where it only leaves a note, and while
+// other processes have the processor.
 constexpr int64_t kRepeatNs = 20'000'000;
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 constexpr int kSignals = 5;
@@ -26,6 +28,10 @@ int TimerSignal() { return SIGRTMIN + 4; }
 thread_local KernelGuard* running = nullptr;
 
 timespec ToTimespec(int64_t ns) { return {ns / 1'000'000'000, ns % 1'000'000'000}; }
+
+int64_t LimitNs(absl::Duration limit) {
+  return std::clamp<int64_t>(absl::ToInt64Nanoseconds(limit), 1, int64_t{1} << 60);
+}
 
 // Signal handlers and the alternate stack, for as long as it lives.
 class Handlers {
@@ -56,7 +62,8 @@ class Handlers {
   stack_t old_stack_;
 };
 
-// Signals this thread after the limit.
+// Signals this thread from the limit on. By the wall clock: a timer of processor time goes by the
+// kernel's ticks.
 class Timer {
  public:
   explicit Timer(absl::Duration limit) {
@@ -65,8 +72,7 @@ class Timer {
     event.sigev_signo = TimerSignal();
     event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
     WS_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0, "timer_create");
-    const int64_t ns = std::clamp<int64_t>(absl::ToInt64Nanoseconds(limit), 1, int64_t{1} << 60);
-    const itimerspec when = {ToTimespec(kRepeatNs), ToTimespec(ns)};
+    const itimerspec when = {ToTimespec(kRepeatNs), ToTimespec(LimitNs(limit))};
     WS_CHECK(timer_settime(timer_, 0, &when, nullptr) == 0, "timer_settime");
   }
   ~Timer() {
@@ -100,7 +106,8 @@ KernelGuard::~KernelGuard() { munmap(signal_stack_, kSignalStackBytes); }
 void KernelGuard::OnSignal(int signal, siginfo_t* info, void*) {
   KernelGuard* guard = running;
   const bool timer = signal == TimerSignal();
-  if (timer && guard != nullptr) guard->expired_ = 1;
+  if (timer && (guard == nullptr || HostNanoseconds() < guard->end_ns_)) return;
+  if (timer) guard->expired_ = 1;
   if (guard != nullptr && guard->in_kernel_ != 0) {
     guard->in_kernel_ = 0;
     guard->signal_ = signal;
@@ -118,6 +125,7 @@ absl::Status KernelGuard::Run(absl::Duration limit, absl::FunctionRef<absl::Stat
   expired_ = 0;
   signal_ = 0;
   fault_address_ = 0;
+  end_ns_ = HostNanoseconds() + LimitNs(limit);
   const Handlers handlers(&OnSignal, signal_stack_);
   running = this;
   const Timer timer(limit);

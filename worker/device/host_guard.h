@@ -29,8 +29,9 @@ class KernelGuard {
   KernelGuard(const KernelGuard&) = delete;
   KernelGuard& operator=(const KernelGuard&) = delete;
 
-  // One at a time in a process: others wait. `body` runs on this thread. DeadlineExceeded: kernel
-  // code ran past the limit. OutOfRange: it touched memory that is not mapped (fault_address()).
+  // One at a time in a process: others wait. `body` runs on this thread. `limit` is of processor
+  // time, so that a busy machine makes no hang of what is right. DeadlineExceeded: kernel code ran
+  // past the limit. OutOfRange: it touched memory that is not mapped (fault_address()).
   // Aborted: another fatal signal. After these the destructors of `body`'s objects have not run.
   absl::Status Run(absl::Duration limit, absl::FunctionRef<absl::Status()> body);
 
@@ -46,6 +47,7 @@ class KernelGuard {
   volatile sig_atomic_t expired_ = 0;
   volatile sig_atomic_t signal_ = 0;
   volatile uint64_t fault_address_ = 0;
+  int64_t end_ns_ = 0;  // by host_clock.h
   sigjmp_buf out_;
   char* signal_stack_ = nullptr;  // a kernel that overruns its stack leaves none to handle that on
 };

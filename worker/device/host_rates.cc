@@ -1,19 +1,16 @@
 #include "worker/device/host_rates.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <vector>
+
+#include "worker/device/host_clock.h"
 
 namespace warpsmith::device {
 namespace {
 
 constexpr int kRounds = 5;
-
-double Seconds(std::chrono::steady_clock::time_point since) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
-}
 
 // Independent accumulators, enough to fill two FMA pipes over a latency of five cycles.
 constexpr int kAccumulators = 12;
@@ -57,12 +54,12 @@ double HostCopyRate() {
     std::vector<char> from(bytes, 1), to(bytes);
     const int copies = static_cast<int>((int64_t{32} << 20) / bytes);
     for (int round = 0; round < kRounds; ++round) {
-      const auto start = std::chrono::steady_clock::now();
+      const int64_t start = HostNanoseconds();
       for (int i = 0; i < copies; ++i) {
         std::memcpy(to.data(), from.data(), bytes);
         asm volatile("" : : "r"(to.data()) : "memory");
       }
-      best = std::max(best, 2.0 * static_cast<double>(bytes) * copies / Seconds(start));
+      best = std::max(best, 2.0 * static_cast<double>(bytes) * copies / HostSecondsSince(start));
     }
   }
   return best;
@@ -83,10 +80,10 @@ double HostFmaRate() {
   double best = 0;
   float result = 0.5f;
   for (int round = 0; round < kRounds; ++round) {
-    const auto start = std::chrono::steady_clock::now();
+    const int64_t start = HostNanoseconds();
     chain(result, &result);
     asm volatile("" : "+m"(result));
-    best = std::max(best, 2.0 * lanes * kAccumulators * kFmaSteps / Seconds(start));
+    best = std::max(best, 2.0 * lanes * kAccumulators * kFmaSteps / HostSecondsSince(start));
   }
   return best;
 }

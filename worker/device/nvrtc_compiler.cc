@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "worker/device/library.h"
 #include "worker/device/ptx_check.h"
 #include "worker/kernels/headers.h"
@@ -182,8 +182,8 @@ absl::StatusOr<std::unique_ptr<NvrtcCompiler>> NvrtcCompiler::Make(const std::st
 }
 
 absl::StatusOr<Binary> NvrtcCompiler::Compile(const std::string& source, absl::Duration limit) {
-  const absl::Time start = absl::Now();
-  absl::Time deadline = start + limit;
+  const base::Instant start = base::Now();
+  base::Instant deadline = start + limit;
   const auto failed = [&](const char* call, Nvrtc::Result result) {
     return absl::InternalError(absl::StrCat(call, ": ", nvrtc_->GetErrorString(result)));
   };
@@ -199,7 +199,7 @@ absl::StatusOr<Binary> NvrtcCompiler::Compile(const std::string& source, absl::D
   if (result != 0) return failed("nvrtcCreateProgram", result);
   if (nvrtc_->SetFlowCallback != nullptr) {
     const auto callback = [](void* deadline, void*) -> int {
-      return absl::Now() > *static_cast<const absl::Time*>(deadline);
+      return base::Now() > *static_cast<const base::Instant*>(deadline);
     };
     result = nvrtc_->SetFlowCallback(scoped.program, callback, &deadline);
     if (result != 0) return failed("nvrtcSetFlowCallback", result);
@@ -207,7 +207,7 @@ absl::StatusOr<Binary> NvrtcCompiler::Compile(const std::string& source, absl::D
   const std::string arch = absl::StrCat("--gpu-architecture=", arch_);
   const std::vector<const char*> options = {arch.c_str(), "--std=c++17", "--ptxas-options=-v"};
   result = nvrtc_->CompileProgram(scoped.program, static_cast<int>(options.size()), options.data());
-  const bool late = absl::Now() > deadline;
+  const bool late = base::Now() > deadline;
   std::string log;
   if (absl::Status status =
           Fetch(*nvrtc_, scoped.program, "log", nvrtc_->GetLogSize, nvrtc_->GetLog, &log);
@@ -237,7 +237,7 @@ absl::StatusOr<Binary> NvrtcCompiler::Compile(const std::string& source, absl::D
     return status;
   }
   binary.report = ParsePtxasLog(log);
-  binary.report.set_compile_ms(absl::ToDoubleMilliseconds(absl::Now() - start));
+  binary.report.set_compile_ms(absl::ToDoubleMilliseconds(base::Now() - start));
   return binary;
 }
 

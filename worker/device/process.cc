@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace warpsmith::device {
 namespace {
@@ -43,14 +43,11 @@ constexpr useconds_t kEndPollUs = 200;
 }
 
 // Reads until every writer has closed the pipe; false: the deadline came first.
-bool ReadUntil(int fd, absl::Time deadline, std::string* output) {
+bool ReadUntil(int fd, base::Instant deadline, std::string* output) {
   for (;;) {
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) return false;
+    if (base::Now() >= deadline) return false;
     pollfd poll_fd = {fd, POLLIN, 0};
-    const int ready =
-        poll(&poll_fd, 1,
-             static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(left), 60'000) + 1));
+    const int ready = poll(&poll_fd, 1, base::PollMs(deadline));
     if (ready < 0 && errno != EINTR) return true;
     if (ready <= 0) continue;
     char buffer[4096];
@@ -62,11 +59,11 @@ bool ReadUntil(int fd, absl::Time deadline, std::string* output) {
 }
 
 // Waits for a process that has closed its output, which does not mean that it ends.
-bool EndsUntil(pid_t child, absl::Time deadline, int* status) {
+bool EndsUntil(pid_t child, base::Instant deadline, int* status) {
   for (;;) {
     const pid_t done = waitpid(child, status, WNOHANG);
     if (done == child || (done < 0 && errno != EINTR)) return true;
-    if (absl::Now() > deadline) return false;
+    if (base::Now() > deadline) return false;
     usleep(kEndPollUs);
   }
 }
@@ -82,7 +79,7 @@ absl::StatusOr<ProcessResult> RunProcess(const std::vector<std::string>& argumen
   if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
     return absl::ResourceExhaustedError(absl::StrCat("pipe: ", std::strerror(errno)));
   }
-  const absl::Time deadline = absl::Now() + limit;
+  const base::Instant deadline = base::Now() + limit;
   const auto cpu_seconds =
       static_cast<rlim_t>(std::clamp(std::ceil(absl::ToDoubleSeconds(limit)) + 1, 1.0, 86400.0));
   const pid_t child = fork();

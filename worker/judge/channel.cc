@@ -10,7 +10,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace warpsmith::judge {
 namespace {
@@ -26,22 +25,19 @@ Channel::~Channel() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::Status Channel::Await(short events, absl::Time deadline) {
+absl::Status Channel::Await(short events, base::Instant deadline) {
   for (;;) {
-    int wait_ms = -1;
-    if (deadline != absl::InfiniteFuture()) {
-      int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
-      if (left <= 0) return absl::DeadlineExceededError("the judge did not answer in time");
-      wait_ms = static_cast<int>(std::min<int64_t>(left + 1, 1 << 30));
+    if (base::Now() >= deadline) {
+      return absl::DeadlineExceededError("the judge did not answer in time");
     }
     pollfd poller{fd_, events, 0};
-    int ready = poll(&poller, 1, wait_ms);
+    int ready = poll(&poller, 1, base::PollMs(deadline));
     if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return Gone(std::strerror(errno));
   }
 }
 
-absl::Status Channel::Send(const google::protobuf::MessageLite& message, absl::Time deadline) {
+absl::Status Channel::Send(const google::protobuf::MessageLite& message, base::Instant deadline) {
   const size_t bytes = message.ByteSizeLong();
   if (bytes > kMaxMessageBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -60,7 +56,7 @@ absl::Status Channel::Send(const google::protobuf::MessageLite& message, absl::T
   return absl::OkStatus();
 }
 
-absl::Status Channel::ReadAll(char* to, size_t bytes, absl::Time deadline) {
+absl::Status Channel::ReadAll(char* to, size_t bytes, base::Instant deadline) {
   for (size_t have = 0; have < bytes;) {
     if (absl::Status s = Await(POLLIN, deadline); !s.ok()) return s;
     ssize_t n = recv(fd_, to + have, bytes - have, 0);
@@ -71,7 +67,7 @@ absl::Status Channel::ReadAll(char* to, size_t bytes, absl::Time deadline) {
   return absl::OkStatus();
 }
 
-absl::Status Channel::Receive(google::protobuf::MessageLite* message, absl::Time deadline) {
+absl::Status Channel::Receive(google::protobuf::MessageLite* message, base::Instant deadline) {
   unsigned char length[4];
   absl::Status s = ReadAll(reinterpret_cast<char*>(length), sizeof(length), deadline);
   if (!s.ok()) return s;

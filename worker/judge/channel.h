@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "google/protobuf/message_lite.h"
 
 namespace warpsmith::judge {
@@ -24,14 +24,14 @@ class Channel {
   // Unavailable: the other side is gone. ResourceExhausted: larger than kMaxMessageBytes.
   // DeadlineExceeded: the other side does not read.
   absl::Status Send(const google::protobuf::MessageLite& message,
-                    absl::Time deadline = absl::InfiniteFuture());
+                    base::Instant deadline = base::Instant::InfiniteFuture());
   // Also DeadlineExceeded, and DataLoss: what came is not such a message.
-  absl::Status Receive(google::protobuf::MessageLite* message, absl::Time deadline);
+  absl::Status Receive(google::protobuf::MessageLite* message, base::Instant deadline);
 
  private:
   // Waits until one of the poll events comes.
-  absl::Status Await(short events, absl::Time deadline);
-  absl::Status ReadAll(char* to, size_t bytes, absl::Time deadline);
+  absl::Status Await(short events, base::Instant deadline);
+  absl::Status ReadAll(char* to, size_t bytes, base::Instant deadline);
 
   const int fd_;
 };

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 
 namespace warpsmith::judge {
 namespace {
@@ -43,7 +42,7 @@ Judge::Judge(device::Device& device, device::Compiler& compiler, OracleFactory o
 Judge::~Judge() = default;
 
 Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
-  const absl::Time start = absl::Now();
+  const base::Instant start = base::Now();
   Judgement judgement;
   v1::JudgeVerdict& verdict = judgement.verdict;
   verdict.set_trial_id(request.trial_id());
@@ -86,7 +85,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   }
   lost_ = lost_ || judgement.fatal;
   verdict.set_peak_bytes(peak_bytes_);
-  verdict.set_judge_seconds(absl::ToDoubleSeconds(absl::Now() - start));
+  verdict.set_judge_seconds(absl::ToDoubleSeconds(base::Now() - start));
   return judgement;
 }
 
@@ -136,7 +135,7 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   if (!finding.ok() || !finding->ok()) return finding;
   finding = TimeCalls(*entry, options_.call_samples, options_.call_limit, samples);
   if (!finding.ok() || !finding->ok()) return finding;
-  const double since = absl::ToDoubleSeconds(absl::Now() - opened_at_);
+  const double since = absl::ToDoubleSeconds(base::Now() - opened_at_);
   const bool affordable =
       counter_seconds_ + next_counter_seconds_ <= options_.counter_share * since;
   if (absl::Status s = AddProfile(*entry, affordable); !s.ok()) return s;
@@ -337,11 +336,11 @@ absl::StatusOr<Finding> Judge::RunRace(Entry& entry, Race& race, int most, Sampl
       }
     }
   }
-  const absl::Time start = absl::Now();
+  const base::Instant start = base::Now();
   while (race.samples() < most && race.decision() == Decision::kContinue) {
     auto finding = AddPair(entry, race, samples);
     if (!finding.ok() || !finding->ok()) return finding;
-    if (race.samples() >= kFewestInRace && absl::Now() - start > options_.race_limit) race.Stop();
+    if (race.samples() >= kFewestInRace && base::Now() - start > options_.race_limit) race.Stop();
   }
   return Finding();
 }
@@ -358,7 +357,7 @@ absl::StatusOr<Finding> Judge::TimeAlone(Entry& entry, int wanted, absl::Duratio
     if (!warm.ok() || !warm->ok()) return warm;
     std::vector<std::vector<double>> taken(benches_.size());
     std::vector<double>& mine = taken[b];
-    const absl::Time start = absl::Now();
+    const base::Instant start = base::Now();
     while (static_cast<int>(mine.size()) < wanted) {
       const int slot = static_cast<int>(mine.size()) / kPairsPerCase % cases_;
       const auto time = [&] { return TimeOnce(entry, b, slot, &taken, how); };
@@ -370,7 +369,7 @@ absl::StatusOr<Finding> Judge::TimeAlone(Entry& entry, int wanted, absl::Duratio
         if (!launch.ok()) return launch.status();
         (*launched)[b].push_back(*launch);
       }
-      if (static_cast<int>(mine.size()) >= kFewestAlone && absl::Now() - start > limit) break;
+      if (static_cast<int>(mine.size()) >= kFewestAlone && base::Now() - start > limit) break;
       auto interval = MedianInterval(mine, kConfidence);
       if (interval && interval->high - interval->low < kNarrow * Median(mine)) break;
     }
@@ -393,14 +392,14 @@ absl::StatusOr<Finding> Judge::TimeCalls(Entry& entry, int wanted, absl::Duratio
 
 absl::Status Judge::AddProfile(Entry& entry, bool counters) {
   v1::Profile profile;
-  profile.set_times_by(device_.info().kind == "host" ? "wall clock" : "events");
+  profile.set_times_by(device_.info().kind == "host" ? "processor time" : "events");
   std::string missing;
   if (!counters) {
     missing = absl::StrFormat(
         "reading them would take more than %g %% of the time since the problem was opened",
         100 * options_.counter_share);
   }
-  const absl::Time start = absl::Now();
+  const base::Instant start = base::Now();
   for (size_t b = 0; b < benches_.size(); ++b) {
     std::vector<v1::Profile::Kernel> kernels;
     auto finding =
@@ -425,7 +424,7 @@ absl::Status Judge::AddProfile(Entry& entry, bool counters) {
   }
   profile.set_counters_missing(missing);
   if (counters) {
-    next_counter_seconds_ = absl::ToDoubleSeconds(absl::Now() - start);
+    next_counter_seconds_ = absl::ToDoubleSeconds(base::Now() - start);
     counter_seconds_ += next_counter_seconds_;
   }
   entry.profile = std::move(profile);
@@ -470,7 +469,7 @@ uint64_t Judge::NextSeed() {
 absl::StatusOr<int> Judge::Draw(size_t bench, int slot, oracle::Variation variation) {
   Workbench& workbench = *benches_[bench];
   if (tight_) Shed();
-  const absl::Time start = absl::Now();
+  const base::Instant start = base::Now();
   absl::Status s = workbench.Draw(slot, NextSeed(), variation);
   if (absl::IsResourceExhausted(s) && !tight_) {
     // Running the problem itself takes more than was left for it.
@@ -478,7 +477,7 @@ absl::StatusOr<int> Judge::Draw(size_t bench, int slot, oracle::Variation variat
     slot = 0;
     s = workbench.Draw(slot, NextSeed(), variation);
   }
-  draw_seconds_ = std::max(draw_seconds_, absl::ToDoubleSeconds(absl::Now() - start));
+  draw_seconds_ = std::max(draw_seconds_, absl::ToDoubleSeconds(base::Now() - start));
   NotePeak(workbench.oracle().PeakBytes());
   if (!s.ok()) return s;
   return slot;

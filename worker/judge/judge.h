@@ -25,6 +25,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "warpsmith/v1/judge.pb.h"
 #include "worker/device/device.h"
 #include "worker/judge/stats.h"
@@ -210,7 +211,7 @@ class Judge {
   uint32_t poisons_ = 0;     // timed replays so far
   uint32_t poison_ = 0;      // of the last one
   double draw_seconds_ = 0;  // of the slowest draw so far
-  absl::Time opened_at_;
+  base::Instant opened_at_;
   double counter_seconds_ = 0;       // that counters took since then
   double next_counter_seconds_ = 1;  // that they are expected to take: what they took last; the
                                      // first time CUPTI starts

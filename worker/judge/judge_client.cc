@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "worker/judge/server.h"
 
 extern char** environ;
@@ -117,12 +118,12 @@ int JudgeClient::Stop(bool kill_it) {
   ready_ = false;
   if (pid_ == 0) return 0;
   int status = 0;
-  const absl::Time deadline = absl::Now() + kStopLimit;
+  const base::Instant deadline = base::Now() + kStopLimit;
   if (kill_it) kill(pid_, SIGKILL);
   for (;;) {
     pid_t done = waitpid(pid_, &status, kill_it ? 0 : WNOHANG);
     if (done == pid_ || (done < 0 && errno != EINTR)) break;
-    if (done == 0 && absl::Now() > deadline) {
+    if (done == 0 && base::Now() > deadline) {
       kill(pid_, SIGKILL);
       kill_it = true;
     } else if (done == 0) {
@@ -136,7 +137,7 @@ int JudgeClient::Stop(bool kill_it) {
 absl::StatusOr<JudgeClient::Outcome> JudgeClient::Call(const v1::JudgeRequest& request,
                                                        absl::Duration limit) {
   Outcome outcome;
-  const absl::Time deadline = absl::Now() + limit;
+  const base::Instant deadline = base::Now() + limit;
   absl::Status s = channel_->Send(request, deadline);
   if (absl::IsResourceExhausted(s)) return s;
   v1::JudgeReply reply;

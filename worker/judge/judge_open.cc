@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/problem/problem.h"
 #include "common/problem/speedup.h"
 #include "common/problem/workspace.h"
@@ -77,7 +77,7 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
       roof_ = *roof;
     }
   }
-  opened_at_ = absl::Now();
+  opened_at_ = base::Now();
   counter_seconds_ = 0;
   v1::JudgeOpened opened;
   opened.set_device_bytes(device_.info().memory_bytes);

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "absl/strings/match.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "worker/device/device.h"
 #include "worker/judge/cheats.h"
 #include "worker/judge/judge_client.h"
@@ -125,20 +125,21 @@ TEST_CASE("messages cross the socket whole, late ones and wrong ones are errors"
   v1::JudgeRequest sent, got;
   *sent.mutable_open() = OpenGate();
   REQUIRE(a->Send(sent).ok());
-  REQUIRE(b.Receive(&got, absl::InfiniteFuture()).ok());
+  REQUIRE(b.Receive(&got, base::Instant::InfiniteFuture()).ok());
   CHECK(got.SerializeAsString() == sent.SerializeAsString());
-  CHECK(b.Receive(&got, absl::InfinitePast()).code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(b.Receive(&got, base::Instant::InfinitePast()).code() ==
+        absl::StatusCode::kDeadlineExceeded);
   v1::JudgeRequest large;  // more than a socket holds, and nobody reads
   large.mutable_evaluate()->set_trial_id(std::string(8 << 20, 'x'));
-  CHECK(a->Send(large, absl::Now() + absl::Milliseconds(50)).code() ==
+  CHECK(a->Send(large, base::Now() + absl::Milliseconds(50)).code() ==
         absl::StatusCode::kDeadlineExceeded);
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);  // that stream is broken
   Channel c(ends[1]);
   a = std::make_unique<Channel>(ends[0]);
   REQUIRE(send(a->fd(), "\xff\xff\xff\xff", 4, 0) == 4);
-  CHECK(c.Receive(&got, absl::InfiniteFuture()).code() == absl::StatusCode::kDataLoss);
+  CHECK(c.Receive(&got, base::Instant::InfiniteFuture()).code() == absl::StatusCode::kDataLoss);
   a = nullptr;
-  CHECK(c.Receive(&got, absl::InfiniteFuture()).code() == absl::StatusCode::kUnavailable);
+  CHECK(c.Receive(&got, base::Instant::InfiniteFuture()).code() == absl::StatusCode::kUnavailable);
   CHECK(c.Send(sent).code() == absl::StatusCode::kUnavailable);
 }
 

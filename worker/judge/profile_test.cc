@@ -2,7 +2,7 @@
 #include <sys/socket.h>
 
 #include "absl/strings/match.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "worker/judge/channel.h"
 #include "worker/judge/court.h"
 #include "worker/judge/server.h"
@@ -47,7 +47,7 @@ TEST_CASE("what is accepted says where its time goes") {
     ++launches;
   }
   CHECK(profile.kernels_size() == launches);
-  CHECK(profile.times_by() == "wall clock");
+  CHECK(profile.times_by() == "processor time");
   CHECK(profile.counters_by().empty());
   CHECK(profile.counters_missing() == "on the host nothing is counted");
   // What is not accepted says nothing, and the last incumbent says it once more.
@@ -131,7 +131,7 @@ TEST_CASE("a final that lost the device is answered before the judge ends") {
   CHECK(Serve(judge, court.judge) == kExitDeviceLost);
   v1::JudgeReply opened, judged, last;
   for (v1::JudgeReply* reply : {&opened, &judged, &last}) {
-    REQUIRE(worker.Receive(reply, absl::Now() + absl::Seconds(10)).ok());
+    REQUIRE(worker.Receive(reply, base::Now() + absl::Seconds(10)).ok());
   }
   CHECK_FALSE(judged.exiting());
   CHECK(judged.verdict().verdict() == v1::ACCEPTED);

@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "worker/judge/cheats.h"
 #include "worker/judge/judge_client.h"
 
@@ -59,9 +59,9 @@ class Checker {
 
   void Judge(const std::string& name, const v1::Plan& plan,
              const std::vector<v1::Verdict>& expected, const std::string& reason) {
-    const absl::Time start = absl::Now();
+    const base::Instant start = base::Now();
     v1::JudgeVerdict verdict = VerdictOn(name, plan);
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    const double seconds = absl::ToDoubleSeconds(base::Now() - start);
     const bool right =
         std::find(expected.begin(), expected.end(), verdict.verdict()) != expected.end() &&
         absl::StrContains(verdict.reason(), reason);

@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "common/base/clock.h"
+
 namespace warpsmith::judge {
 namespace {
 
@@ -70,7 +72,7 @@ int Answer(const v1::JudgeRequest& request, Judge& judge, v1::JudgeReply* reply)
 int Serve(Channel& channel, Judge& judge) {
   for (;;) {
     v1::JudgeRequest request;
-    if (!channel.Receive(&request, absl::InfiniteFuture()).ok()) return 0;
+    if (!channel.Receive(&request, base::Instant::InfiniteFuture()).ok()) return 0;
     v1::JudgeReply reply;
     const int code = Answer(request, judge, &reply);
     if (!channel.Send(reply).ok()) return code;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "worker/device/cuda_counters.h"
 #include "worker/judge/stats.h"
 
@@ -344,9 +344,9 @@ absl::StatusOr<Finding> Workbench::Check(Loaded& loaded, int slot, uint32_t pois
                                          absl::Duration limit, Strictness strictness) {
   if (absl::Status s = Poison(loaded, slot, poison); !s.ok()) return s;
   if (absl::Status s = Bind(loaded, slot); !s.ok()) return s;
-  absl::Time start = absl::Now();
+  base::Instant start = base::Now();
   absl::Status run = device_.Run(*loaded.program_, limit);
-  double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  double seconds = absl::ToDoubleSeconds(base::Now() - start);
   auto finding = FindingOf(run, label_);
   if (!finding.ok() || !finding->ok()) return finding;
   finding = Inspect(loaded, slot, poison, strictness);
@@ -411,9 +411,9 @@ absl::StatusOr<Finding> Workbench::Profile(Loaded& loaded, int slot, absl::Durat
   cases_[slot].unlooked = true;
   const size_t launches = loaded.entries_.size();
   std::vector<std::vector<double>> samples(launches);
-  const absl::Time start = absl::Now();
+  const base::Instant start = base::Now();
   for (int run = 0; run < kProfileRuns; ++run) {
-    if (run > 0 && absl::Now() - start > kProfileLimit) break;
+    if (run > 0 && base::Now() - start > kProfileLimit) break;
     auto seconds = device_.TimeLaunches(*loaded.program_, limit);
     if (!seconds.ok()) return FindingOf(seconds.status(), label_);
     for (size_t k = 0; k < launches; ++k) samples[k].push_back((*seconds)[k]);

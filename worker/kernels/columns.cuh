@@ -23,6 +23,16 @@ struct ColumnsConfig {
   static constexpr int kThreadColumns = THREADS_ / THREAD_ROWS_;
 };
 
+// All of them to the first, as a tree: half of the roundings that a chain has, and fewer in a row.
+template <class G, int S, int N>
+WS_DEVICE void combine_all(typename G::template Acc<S> (&some)[N]) {
+#pragma unroll
+  for (int step = 1; step < N; step *= 2) {
+#pragma unroll
+    for (int i = 0; i + step < N; i += 2 * step) G::template combine<S>(some[i], some[i + step]);
+  }
+}
+
 // One thread's part of V columns.
 template <class G, class C>
 struct ColumnPart {
@@ -124,11 +134,16 @@ struct ColumnPart {
 #pragma unroll
       for (int v = 0; v < V; ++v) place[(line * V + v) * C::kThreadColumns + column] = acc[v];
       sync_block();
+      constexpr int kTogether = C::kThreadRows % 4 == 0 ? 4 : C::kThreadRows % 2 == 0 ? 2 : 1;
+      for (int l = 0; l < C::kThreadRows; l += kTogether) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) acc[v] = place[v * C::kThreadColumns + column];
-      for (int l = 1; l < C::kThreadRows; ++l) {
+        for (int v = 0; v < V; ++v) {
+          Acc some[kTogether];
 #pragma unroll
-        for (int v = 0; v < V; ++v) G::template combine<S>(acc[v], place[(l * V + v) * C::kThreadColumns + column]);
+          for (int i = 0; i < kTogether; ++i) some[i] = place[((l + i) * V + v) * C::kThreadColumns + column];
+          combine_all<G, S>(some);
+          if (l == 0) acc[v] = some[0]; else G::template combine<S>(acc[v], some[0]);
+        }
       }
       parity ^= 1;
     }
@@ -198,7 +213,16 @@ WS_DEVICE void columns_combine(const G& g, typename G::Index split, typename G::
   const Index i = Index(block()) * THREADS + thread();
   if (i >= outer * columns) return;
   typename G::template Acc<0> acc[1] = {g.template identity<0>()};
-  for (Index s = 0; s < split; ++s) G::template combine<0>(acc[0], partial[s * outer * columns + i]);
+  constexpr int kFlight = 8;
+  Index s = 0;
+  for (; s + kFlight <= split; s += kFlight) {
+    typename G::template Acc<0> some[kFlight];
+#pragma unroll
+    for (int u = 0; u < kFlight; ++u) some[u] = partial[(s + u) * outer * columns + i];
+    combine_all<G, 0>(some);
+    G::template combine<0>(acc[0], some[0]);
+  }
+  for (; s < split; ++s) G::template combine<0>(acc[0], partial[s * outer * columns + i]);
   auto column = g.template column<1>(i / columns, i % columns);
   g.template finish<0, 1>(column, acc);
   if constexpr (G::kRowOutputs) g.template emit_row<1>(column);

@@ -37,7 +37,12 @@ constexpr int kPieceBytes = 16, kReservedShared = 1 << 10;
 constexpr double kFullVectors = 0.72, kMostLoad = 1.1;
 constexpr int kLongSums = 4, kFewAccumulators = 16, kManyOutputs = 8;
 constexpr int64_t kManySteps = 16;
-constexpr double kFullWaves = 0.92;  // of the blocks' last wave and those before it together
+// Of the blocks' last wave and those before it together; of a single wave, whose blocks share what
+// memory there is, all that memory needs; and waves beyond which it does not count.
+constexpr double kFullWaves = 0.92, kEnoughOfWave = 0.9, kMostWaves = 12;
+// Registers of a thread beside what it loads and adds up (counted in listings), in units that the
+// compiler gives out.
+constexpr int kOtherRegisters = 16, kLeastRegisters = 40, kRegisterUnit = 8;
 
 // Whether vectors of that many elements divide every line and where it begins.
 bool Aligned(const FoldProblem& problem, const FoldBox& box, int vector) {
@@ -100,6 +105,25 @@ void Score(const FoldProblem& problem, const FoldKnobs& knobs, Candidate& candid
                     0.06 * candidate.vectors / kMaxVectors;
 }
 
+// Blocks of a multiprocessor for which registers are there: of sums, of what is on its way to them,
+// and of the places of several vectors.
+int ResidentByRegisters(const FoldProblem& problem, const FoldKnobs& knobs,
+                        const FoldChoice& choice) {
+  const int lanes = choice.unroll * choice.vectors * choice.vector;
+  const int64_t streams =
+      problem.stream_bytes.empty()
+          ? problem.bytes
+          : std::accumulate(problem.stream_bytes.begin(), problem.stream_bytes.end(), int64_t{0});
+  const int64_t words = CeilDiv(lanes * (problem.acc_bytes + streams), kWordBytes);
+  const auto rank = static_cast<int64_t>(problem.axes.size());
+  const int64_t places = choice.vectors > 1 ? choice.vectors * rank : 0;
+  const int64_t registers = std::max<int64_t>(
+      kLeastRegisters, CeilDiv(kOtherRegisters + words + places, kRegisterUnit) * kRegisterUnit);
+  const int64_t fit = std::min<int64_t>(knobs.registers_per_sm / (registers * knobs.threads),
+                                        int64_t{knobs.threads_per_sm} / knobs.threads);
+  return static_cast<int>(std::clamp<int64_t>(fit, 1, knobs.resident_blocks));
+}
+
 // Blocks that share a job: enough to fill the card in whole waves, as few partial results as that
 // allows.
 int SplitOf(const FoldProblem& problem, const FoldKnobs& knobs, const FoldChoice& choice,
@@ -120,14 +144,15 @@ int SplitOf(const FoldProblem& problem, const FoldKnobs& knobs, const FoldChoice
   double best_value = 0;
   for (int64_t split = std::min(most, chain); split <= most; ++split) {
     const double waves = static_cast<double>(choice.jobs * split) / static_cast<double>(wave);
-    const double full = waves / std::ceil(waves);
+    const double full =
+        waves <= 1 ? std::min(1.0, waves / kEnoughOfWave) : waves / std::ceil(waves);
     const double spent = partial * static_cast<double>(split);
     const double value = full * (1 - (spent > kFreePartialBytes ? spent / read : 0));
     if (value > best_value + 1e-9) {
       best_value = value;
       best = split;
     }
-    if (full >= kFullWaves || waves > 8) break;
+    if (full >= (waves <= 1 ? 1 : kFullWaves) || waves > kMostWaves) break;
   }
   return static_cast<int>(best);
 }
@@ -213,9 +238,12 @@ void AddSplit(const FoldProblem& problem, const FoldKnobs& knobs, int sm_count,
   if (choice.staging.stages > 0) {
     const int fit = knobs.shared_bytes_per_sm / (choice.shared_bytes + kReservedShared);
     wanted.resident_blocks = std::clamp(fit, 1, knobs.resident_blocks);
+  } else {
+    wanted.resident_blocks = ResidentByRegisters(problem, knobs, choice);
   }
   choice.split = SplitOf(problem, wanted, choice, sm_count);
   if (choice.split == 1) return;
+  if (choice.staging.stages == 0) choice.resident = wanted.resident_blocks;
   choice.partial_bytes = choice.outputs * choice.split * problem.acc_bytes;
   // As many threads for an output as there are partial results, until all outputs fill the card.
   while (choice.combine_lanes < choice.combine_threads &&
@@ -362,6 +390,7 @@ std::string FoldSumSource(const FoldProblem& problem, const FoldChoice& choice,
   absl::StrAppend(&text, "  WS_DEVICE void emit", c,
                   ", const Acc<0>& acc) const { y[ws::fold_output<C>(c)] = acc.sum; }\n};\n");
   const std::string bounds = StrCat("extern \"C\" __global__ void __launch_bounds__(");
+  const std::string resident = choice.resident > 0 ? StrCat(", ", choice.resident) : "";
   const std::string g = StrCat("G_", name);
   if (choice.split == 1) {
     absl::StrAppend(&text, bounds, choice.threads, ") ", name, "(const ", type,

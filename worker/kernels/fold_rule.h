@@ -31,10 +31,10 @@ struct FoldKnobs {
   int threads = 128;
   int vector_bytes = 16;
   int flight_bytes = 64;        // that a thread has in flight
-  int resident_blocks = 8;      // of a multiprocessor, wanted
+  int resident_blocks = 8;      // of a multiprocessor, at most
   int split = 0;                // blocks that share a job; 0: chosen
   int shared_bytes = 64 << 10;  // of a block, at most
-  int shared_bytes_per_sm = 227 << 10;
+  int shared_bytes_per_sm = 227 << 10, registers_per_sm = 65536, threads_per_sm = 2048;
   // Boxes go through shared memory where that promises more, never or wherever they can.
   enum class Staged { kWhereBetter, kNever, kAlways } staged = Staged::kWhereBetter;
 };
@@ -44,6 +44,7 @@ struct FoldChoice {
   std::vector<FoldAxis> axes;
   std::vector<int64_t> box;
   FoldStaging staging;  // stages 0: boxes are read by vectors
+  int resident = 0;     // blocks of a multiprocessor that registers must allow; 0: as many as do
   int64_t jobs = 1, steps = 1, outputs = 1;
   int shared_bytes = 0;
   // With a split: bytes of partial results, and the shape of the second kernel.

@@ -146,7 +146,7 @@ WS_DEVICE void rows_total(const G& g, long long rows, long long groups, long lon
   const int line = thread() / kPlaces;
   Total acc = G::identity_total();
   if (k < K) {
-    constexpr int kFlight = 8;   // in flight, and the length of a chain
+    constexpr int kFlight = 8;   // in flight, and put together as a tree
     const Total* from = partial + (segment * groups + line) * K + k;
     for (long long left = groups - line; left > 0; left -= kFlight * LINES, from += kFlight * LINES * K) {
       Total some[kFlight];
@@ -154,12 +154,14 @@ WS_DEVICE void rows_total(const G& g, long long rows, long long groups, long lon
       for (int i = 0; i < kFlight; ++i) {
         if (i * LINES < left) some[i] = from[i * (LINES * K)];
       }
-      Total chain = some[0];
 #pragma unroll
-      for (int i = 1; i < kFlight; ++i) {
-        if (i * LINES < left) G::combine_total(chain, some[i]);
+      for (int step = 1; step < kFlight; step *= 2) {
+#pragma unroll
+        for (int i = 0; i + step < kFlight; i += 2 * step) {
+          if ((i + step) * LINES < left) G::combine_total(some[i], some[i + step]);
+        }
       }
-      G::combine_total(acc, chain);
+      G::combine_total(acc, some[0]);
     }
   }
   if constexpr (LINES > 1) {

@@ -5,41 +5,56 @@
 #include <map>
 #include <set>
 
+#include "worker/kernels/tile_traffic.h"
+
 namespace warpsmith::kernels {
 namespace {
 
-constexpr size_t kMostOfKind = 3;  // boxes of a kind that are compared
+constexpr size_t kMostOfKind = 3;                           // boxes of a kind that are compared
+constexpr int64_t kLeastBetween = 64, kMostBetween = 2048;  // bytes of lines, see LinesOf
+constexpr double kOfAccess = 0.004;  // of every time that an access is half as wide
+constexpr double kOfLine = 0.03;     // a power, of the part of a wanted line
 
-// How much of the memory's speed a box promises: of each side the length of its lines, how much of
-// their ends is left to neighbours, and the width of an access; of the box its size and what of it
-// exists.
+// What part of the memory's speed a box promises by what memory moves for it; a little more where
+// its lines are as long as wanted, and accesses as wide.
 double Score(const TileProblem& problem, const TileKnobs& knobs, const std::vector<Side>& sides,
-             const std::vector<int64_t>& tile, int64_t bytes) {
-  double score = std::pow(std::min(1.0, static_cast<double>(bytes) / knobs.box_bytes), 0.15);
-  for (size_t d = 0; d < tile.size(); ++d) {
-    const int64_t extent = problem.extents[d];
-    score *= std::sqrt(static_cast<double>(extent) /
-                       static_cast<double>(CeilDiv(extent, tile[d]) * tile[d]));
-  }
+             const std::vector<int64_t>& tile) {
+  const Side& output = sides.back();
+  BoxCut cut{problem.extents, tile, tile, false};
+  const int64_t more =
+      knobs.overlap ? SharedSteps(problem.extents, output, tile, kSectorBytes / output.bytes) : 0;
+  cut.whole_sectors = more > 0;
+  cut.tile[LineOfBox(tile, problem.extents).slowest] += more;
+  int64_t bytes = 0;
+  for (const Side& side : sides) bytes += side.bytes;
+  double score =
+      PartOfSize(static_cast<double>(Product(tile) * bytes)) / BestOrder(sides, cut).traffic;
   for (const Side& side : sides) {
     const auto line = static_cast<double>(LineOf(side, tile, problem.extents) * side.bytes);
     const int access = VectorOf(problem.extents, side, tile, knobs.vector_bytes) * side.bytes;
-    score *= std::pow(std::min(1.0, line / knobs.line_bytes), 0.4);
-    if (line < 2 * kSectorBytes) score *= std::sqrt(line / (2 * kSectorBytes));
-    if (access < kSectorBytes / 2) score *= line / (line + 2.0 * kSectorBytes);
-    score *= 1 - 0.04 * std::log2(16.0 / access);
-    // What the next box has as well.
-    const bool input = &side != &sides.back();
-    if (!input && VectorOf(problem.extents, side, tile, kSectorBytes) * side.bytes < kSectorBytes) {
-      score *= line / (line + kSectorBytes);
-      // Boxes that cannot overlap leave sectors half written.
-      const OutputLine of_box = LineOfBox(tile, problem.extents);
-      const int64_t more = OverlapOf(of_box, kSectorBytes / side.bytes);
-      if (of_box.cut && more * kLeastOfOverlap > tile[of_box.slowest])
-        score *= std::pow(line / (line + 4.0 * kSectorBytes), 2);
-    }
+    score *= std::pow(std::min(1.0, line / knobs.line_bytes), kOfLine);
+    score *= 1 - kOfAccess * std::log2(16.0 / access);
   }
   return score;
+}
+
+// Bytes of lines to try, from an element to `longest`: powers of two, between them where most boxes
+// are, and whole axes.
+std::vector<int64_t> LinesOf(const std::vector<int64_t>& extents, const Side& side,
+                             int64_t longest) {
+  std::set<int64_t> lines;
+  for (int64_t line = side.bytes; line <= longest; line *= 2) {
+    lines.insert(line);
+    if (line >= kLeastBetween && line <= kMostBetween) lines.insert(line / 2 * 3);
+  }
+  int64_t whole = side.bytes;
+  for (int d : side.order) {
+    if (side.strides[d] * side.bytes != whole) break;
+    whole *= extents[d];
+    if (whole > longest) break;
+    if (whole > kLeastBetween) lines.insert(whole);
+  }
+  return {lines.begin(), lines.end()};
 }
 
 // Which axes a box has whole, and which not at all: boxes of a kind lie alike in memory.
@@ -59,20 +74,24 @@ std::vector<ScoredBox> BestBoxes(const TileProblem& problem, const TileKnobs& kn
   std::set<std::vector<int64_t>> seen;
   std::map<uint64_t, std::vector<ScoredBox>> best;  // by kind, the best first
   const int64_t longest = std::max(4 * knobs.line_bytes, knobs.box_bytes);
-  for (int64_t in = sides.front().bytes; in <= longest; in *= 2) {
-    for (int64_t out = sides.back().bytes; out <= longest; out *= 2) {
+  const std::vector<int64_t> outs = LinesOf(problem.extents, sides.back(), longest);
+  for (const int64_t in : LinesOf(problem.extents, sides.front(), longest)) {
+    bool fits = true;  // longer lines are larger boxes
+    for (size_t o = 0; o < outs.size() && fits; ++o) {
+      fits = false;
       for (const bool whole : {true, false}) {
         std::vector<int64_t> tile(problem.extents.size(), 1);
         for (int round = 0; round < 2; ++round) {
           for (size_t s = 0; s < sides.size(); ++s) {
-            const int64_t line = s + 1 < sides.size() ? in : out;
+            const int64_t line = s + 1 < sides.size() ? in : outs[o];
             Grow(problem.extents, sides[s], std::max<int64_t>(1, line / sides[s].bytes),
                  whole ? std::max(1, knobs.vector_bytes / sides[s].bytes) : 1, tile);
           }
         }
         const int64_t box = Product(tile) * bytes;
+        fits = fits || box <= knobs.box_bytes;
         if (box > knobs.box_bytes || !seen.insert(tile).second) continue;
-        const double score = Score(problem, knobs, sides, tile, box);
+        const double score = Score(problem, knobs, sides, tile);
         std::vector<ScoredBox>& of_kind = best[KindOf(tile, problem.extents)];
         auto place = of_kind.begin();
         while (place != of_kind.end() && score <= place->score * 1.001) ++place;

@@ -9,8 +9,6 @@
 
 namespace warpsmith::kernels {
 
-inline constexpr int64_t kLeastOfOverlap = 6;  // boxes overlap by at most this part
-
 struct ScoredBox {
   std::vector<int64_t> tile;
   double score = -1;  // how much of the memory's speed it promises: to be compared

@@ -9,6 +9,7 @@
 #include "worker/kernels/tile_box.h"
 #include "worker/kernels/tile_layout.h"
 #include "worker/kernels/tile_sides.h"
+#include "worker/kernels/tile_traffic.h"
 #include "worker/kernels/tile_walks.h"
 
 namespace warpsmith::kernels {
@@ -24,19 +25,24 @@ constexpr double kPassesOfCorner = 0.75, kPassesOfCorners = 3, kPassesOfSearch =
                  kPassesOfPut = 2, kPassesOfUnits = 0.5;
 // A store of several lines; and what vectors put by registers wait, which copies do not.
 constexpr double kPassesOfBeside = 0.65, kVectorsCost = 1.3, kWalksCost = 1.04;
-constexpr double kPassesOfAccess = 5;  // some 20 instructions, four a cycle
-constexpr double kPassesOfAxis = 3;    // more of an access, of each axis beyond two
-constexpr int kLinesBeside = 4;        // of a warp, or one
-constexpr double kBytesOfPass = 20;    // that memory moves meanwhile, in and out
-constexpr size_t kMostBoxes = 4;       // that are laid out
+constexpr double kPassesOfAccess = 5;            // some 20 instructions, four a cycle
+constexpr double kPassesOfAxis = 3;              // more of an access, of each axis beyond two
+constexpr int kLinesBeside = 4;                  // of a warp, or one
+constexpr double kPassesOfLine = 10;             // more of an access whose line has to be found
+constexpr double kPassesOfEnd = 14;              // of an element at a line's end
+constexpr double kBytesOfPass = 20;              // that memory moves meanwhile, in and out
+constexpr size_t kMostBoxes = 4, kMostWide = 2;  // that are laid out; of elements of whole words
 // Bytes of an output for which one box will do.
 constexpr int64_t kLittle = int64_t{1} << 20;
-// What a box must promise more than one of a better score; of small elements.
-constexpr double kWorthChange = 1.25, kWorthSmall = 1.02;
+constexpr double kWorthChange = 1.01;  // what a box must promise more than one before it
 // Of a multiprocessor (an H200's): threads, and shared memory, of which each block takes some more.
 constexpr int kThreadsOfCard = 2048, kSharedOfCard = 227 << 10, kReservedShared = 1 << 10;
-// Powers of the part of a multiprocessor's threads that are there, by which it is slower.
-constexpr double kBusyCopies = 0.1, kBusyLoads = 1;
+// What is of these costs where much else runs meanwhile; the power of the part of a
+// multiprocessor's threads that are there; bytes that its part of memory moves while a thread waits
+// for loads; those in flight (TileStage).
+constexpr double kPartOfCost = 0.65, kOfBusy = 0.17, kBytesOfWait = 6500;
+constexpr int64_t kFlightBytes = 64, kFlightLoads = 8;
+constexpr double kMostOfMemory = 0.955, kSlowerWins = 5;
 constexpr int kLeastStoreBytes = 8;                     // of elements of whole words
 constexpr double kImpossible = 1e30, kUnwanted = 1e20;  // costs
 constexpr double kManyConflicts = 1.5;                  // passes of shared memory over the fewest
@@ -78,12 +84,10 @@ void SetWrite(const TileProblem& problem, const TileKnobs& knobs, const Side& ou
   const int sector = std::max(wide, knobs.align_bytes / bytes);
   const int64_t line = LineOf(output, choice.tile, problem.extents);
   if (!knobs.anywhere || line < int64_t{kMinVectorsOfLine} * wide) return;
-  const OutputLine of_box = LineOfBox(choice.tile, problem.extents);
-  const int slowest = of_box.slowest;
-  const int64_t more = OverlapOf(of_box, sector);
-  const bool overlap = knobs.overlap && of_box.cut &&
-                       more * kLeastOfOverlap <= choice.tile[slowest] &&
-                       VectorOf(problem.extents, output, choice.tile, sector * bytes) < sector;
+  const int slowest = LineOfBox(choice.tile, problem.extents).slowest;
+  const int64_t more =
+      knobs.overlap ? SharedSteps(problem.extents, output, choice.tile, sector) : 0;
+  const bool overlap = more > 0;
   if (!overlap && choice.write >= wide && way.beside == 1 && way.walk < 0) return;
   choice.run = rank - slowest;
   choice.write = choice.align =
@@ -126,6 +130,24 @@ int64_t LayVectors(const TileProblem& problem, const TileKnobs& knobs, const Sid
   return PlaceVectors(side, choice, stream);
 }
 
+// Elements of a box that are written one by one, where its lines begin and end.
+double EndsOf(const TileChoice& choice) {
+  if (choice.run == 0) return 0;
+  const size_t slowest = choice.tile.size() - choice.run;
+  const int64_t line = Product({choice.tile.begin() + slowest, choice.tile.end()});
+  const int64_t of_line =
+      choice.stride > 0 ? 2 * (choice.write - 1) : choice.align + choice.write - 2;
+  // Boxes that overlap leave ends at those of the tensor's own lines alone.
+  const int64_t boxes = CeilDiv(choice.extents[slowest], StepOf(choice, slowest));
+  const double part = choice.overlap > 0 ? std::min(1.0, 2.0 / static_cast<double>(boxes)) : 1.0;
+  return part * static_cast<double>(Product(choice.tile) / line * of_line);
+}
+
+// Whether a warp has the places of a line, or several, once.
+bool FindsLinesOnce(const TileChoice& choice) {
+  return choice.beside > 1 || (choice.run == 1 && choice.tile.back() >= kLanes * choice.write);
+}
+
 // Passes of shared memory, and what finding places takes in their time: of each access, and of its
 // elements where they turn round corners of the box, at most once or anywhere.
 double CostOf(const TileChoice& choice) {
@@ -136,13 +158,15 @@ double CostOf(const TileChoice& choice) {
   const auto axes = std::count_if(choice.tile.begin(), choice.tile.end(),
                                   [](int64_t extent) { return extent > 1; });
   const double access = kPassesOfAccess + kPassesOfAxis * std::max<double>(0, axes - 2.0);
-  double cost =
-      static_cast<double>(choice.passes) + access * static_cast<double>(choice.accesses) / kLanes;
+  double cost = static_cast<double>(choice.passes) +
+                access * static_cast<double>(choice.accesses) / kLanes +
+                kPassesOfEnd * EndsOf(choice) / kLanes;
   if (choice.stride > 0) {
     cost += choice.walks;
   } else {
-    cost += elements * corners(choice.tile.back(), choice.write) +
-            (choice.beside > 1 ? elements * kPassesOfBeside * choice.run : 0);
+    if (choice.run != 1) cost += elements * corners(choice.tile.back(), choice.write);
+    if (choice.beside > 1) cost += elements * kPassesOfBeside * choice.run;
+    if (choice.run > 0 && !FindsLinesOnce(choice)) cost += elements / choice.write * kPassesOfLine;
   }
   for (const TileStreamChoice& stream : choice.streams) {
     // Words of neighbours that lines beginning anywhere do not end with: each element is looked
@@ -176,7 +200,6 @@ TileChoice Laid(const TileProblem& problem, const TileKnobs& knobs, const std::v
     choice.cost = kImpossible;
     return choice;
   }
-  choice.raster = knobs.raster_input ? sides[0].order : output.order;
   choice.boxes = 1;
   double moved = 1;
   for (int d = 0; d < rank; ++d) {
@@ -185,6 +208,16 @@ TileChoice Laid(const TileProblem& problem, const TileKnobs& knobs, const std::v
     moved *= static_cast<double>(boxes * choice.tile[d]) / static_cast<double>(problem.extents[d]);
   }
   choice.covered = moved;
+  BoxCut cut{problem.extents, choice.tile, choice.tile, choice.overlap > 0};
+  for (int d = 0; d < rank; ++d) cut.step[d] = StepOf(choice, d);
+  if (knobs.raster_input) {
+    choice.raster = sides[0].order;
+    choice.traffic = TrafficOf(sides, cut, choice.raster);
+  } else {
+    BoxOrder order = BestOrder(sides, cut);
+    choice.raster = std::move(order.raster);
+    choice.traffic = order.traffic;
+  }
   const int64_t elements = Product(choice.tile);
   choice.accesses = choice.stride > 0 ? 0 : elements / choice.write;
   for (size_t i = 0; i < problem.inputs.size(); ++i) {
@@ -293,19 +326,41 @@ TileChoice LaidBest(const TileProblem& problem, const TileKnobs& knobs,
   return best;
 }
 
-// The part of the memory's speed that a multiprocessor's threads keep up with, by the cost of a
-// box; at most 1.
-double SpeedOf(const TileProblem& problem, const TileChoice& choice) {
+// Times that a thread waits for loads, one after the other (TileStage::load_and_put).
+int64_t WaitsOf(const TileProblem& problem, const TileChoice& choice) {
+  int64_t waits = 0;
+  for (size_t i = 0; i < choice.streams.size(); ++i) {
+    const TileStreamChoice& stream = choice.streams[i];
+    if (stream.line > 0) continue;
+    const int64_t pack = stream.pack, bytes = stream.vector * pack * problem.inputs[i].bytes;
+    const int64_t groups =
+        Product(choice.tile) / choice.tile.back() * CeilDiv(choice.tile.back(), pack);
+    const int64_t turns = CeilDiv(groups / stream.vector, choice.threads);
+    const int64_t together = std::min(std::max<int64_t>(1, kFlightBytes / bytes),
+                                      std::max<int64_t>(1, kFlightLoads / pack));
+    waits += CeilDiv(turns, together);
+  }
+  return waits;
+}
+
+// What part of the memory's speed a box promises: the slower of memory and of a multiprocessor's
+// threads, and what loads wait for.
+double PromiseOf(const TileProblem& problem, const TileChoice& choice) {
   int64_t bytes = problem.write_bytes;
   for (const TileInput& input : problem.inputs) bytes += input.bytes;
   const double moved = static_cast<double>(Product(choice.tile) * bytes) / choice.covered;
-  const double speed = std::min(1.0, moved / (kBytesOfPass * choice.cost));
-  if (problem.write_bytes >= kWordBytes) return speed;
   // Threads of one block wait for all of its loads, and others work meanwhile.
-  const int resident = std::min(kThreadsOfCard / choice.threads,
-                                kSharedOfCard / (choice.shared_bytes + kReservedShared));
-  return speed * std::pow(static_cast<double>(resident * choice.threads) / kThreadsOfCard,
-                          Copies(choice) ? kBusyCopies : kBusyLoads);
+  const int resident =
+      std::max(1, std::min(kThreadsOfCard / choice.threads,
+                           kSharedOfCard / (choice.shared_bytes + kReservedShared)));
+  const double busy = static_cast<double>(resident * choice.threads) / kThreadsOfCard;
+  const double memory = choice.traffic / kMostOfMemory;
+  const double threads = kBytesOfPass * kPartOfCost * choice.cost / moved / std::pow(busy, kOfBusy);
+  const double waits =
+      kBytesOfWait * static_cast<double>(WaitsOf(problem, choice)) / resident / moved;
+  const auto power = [](double x) { return std::pow(x, kSlowerWins); };
+  const double time = std::pow(power(memory) + power(threads), 1 / kSlowerWins) + waits;
+  return PartOfSize(moved) / time;
 }
 
 }  // namespace
@@ -371,18 +426,17 @@ absl::StatusOr<TileChoice> ChooseTile(const TileProblem& problem, const TileKnob
   else
     boxes.push_back({knobs.box, 1});
   TileChoice choice = LaidBest(problem, knobs, sides, boxes[0].tile);
-  // A box that threads are slow to move is compared with others.
-  double best = boxes[0].score * SpeedOf(problem, choice);
-  const double worth = narrow ? kWorthSmall : kWorthChange;
+  choice.promise = PromiseOf(problem, choice);
   // Little is moved in the time of a launch, whatever the box.
-  const size_t most = Product(problem.extents) * problem.write_bytes < kLittle ? 1 : kMostBoxes;
+  const size_t most = Product(problem.extents) * problem.write_bytes < kLittle ? 1
+                      : narrow                                                 ? kMostBoxes
+                                                                               : kMostWide;
   for (size_t i = 1; i < boxes.size() && i < most; ++i) {
-    if (boxes[i].score <= worth * best) break;
+    if (boxes[i].score * kMostOfMemory <= kWorthChange * choice.promise) break;
     TileChoice other = LaidBest(problem, knobs, sides, boxes[i].tile);
-    const double value = boxes[i].score * SpeedOf(problem, other);
-    if (other.shared_bytes > kMaxSharedBytes || value <= worth * best) continue;
-    best = value;
-    choice = std::move(other);
+    other.promise = PromiseOf(problem, other);
+    if (other.shared_bytes <= kMaxSharedBytes && other.promise > kWorthChange * choice.promise)
+      choice = std::move(other);
   }
   if (choice.shared_bytes > kMaxSharedBytes) {
     return absl::InvalidArgumentError(StrCat(

@@ -46,7 +46,7 @@ struct TileKnobs {
   bool overlap = true;       // boxes may overlap for that
   std::vector<int64_t> box;  // instead of the rule's, for tests and benchmarks; empty: the rule's
   bool raster_input =
-      false;  // neighbouring blocks are neighbours in the first input, not in the output
+      false;  // neighbouring blocks are neighbours in the first input, whatever the output
 };
 
 struct TileStreamChoice {
@@ -77,6 +77,8 @@ struct TileChoice {
   double cost = 0;       // of one box: passes, and what finding places takes in their time
   // Elements of all boxes over those of the tensor: >= 1.
   double covered = 1;
+  double traffic = 1;  // of memory, over what must be moved (tile_traffic.h)
+  double promise = 0;  // what part of the memory's speed is expected: to be compared
 };
 
 // InvalidArgument: no axes, too many, no inputs, or strides that do not match.

@@ -6,6 +6,8 @@
 #include "worker/kernels/shared_banks.h"
 #include "worker/kernels/tile_rule.h"
 #include "worker/kernels/tile_sample.h"
+#include "worker/kernels/tile_sides.h"
+#include "worker/kernels/tile_traffic.h"
 
 namespace warpsmith::kernels {
 namespace {
@@ -219,6 +221,73 @@ TEST_CASE("a tile of words stores 8 bytes and more at once") {
     REQUIRE(choice.ok());
     INFO(TileArguments(*choice));
     CHECK(choice->write * problem.write_bytes >= 8);
+  }
+}
+
+// What is chosen for a copy by default.
+TileChoice ChoiceOf(const std::vector<int64_t>& extents, const std::vector<int>& order, int bytes) {
+  const TileProblem problem{extents, {Permuted(extents, order, bytes)}, bytes};
+  TileKnobs knobs;
+  knobs.threads = 512;
+  knobs.line_bytes = 256;
+  knobs.box_bytes = bytes == 1 ? 64 << 10 : 32 << 10;
+  const auto choice = ChooseTile(MergeAxes(problem), knobs);
+  REQUIRE(choice.ok());
+  INFO(TileArguments(*choice));
+  return *choice;
+}
+
+// How many blocks after a box its neighbour on `axis` is.
+int64_t BlocksApart(const TileChoice& choice, int axis) {
+  int64_t apart = 1;
+  for (int d : choice.raster) {
+    if (d == axis) break;
+    const bool cut = d == static_cast<int>(choice.tile.size()) - choice.run;
+    apart *= CeilDiv(choice.extents[d], choice.tile[d] - (cut ? choice.overlap : 0));
+  }
+  return apart;
+}
+
+// What a box reads beyond its lines is wanted by its neighbour, while it is in a cache.
+TEST_CASE("boxes that cut lines of both sides follow each other soon on both", "[kernels]") {
+  struct Case {
+    std::vector<int64_t> extents;  // of the output
+    std::vector<int> order;
+    int in, out;  // axes that lines go along, merged
+  };
+  for (const Case& c :
+       {Case{{577, 232255}, {1, 0}, 0, 1}, Case{{4, 39, 2463, 343}, {3, 2, 1, 0}, 1, 3}}) {
+    const TileChoice choice = ChoiceOf(c.extents, c.order, 4);
+    INFO(TileArguments(choice));
+    REQUIRE(choice.tile[c.in] < choice.extents[c.in]);
+    CHECK(BlocksApart(choice, c.in) * choice.shared_bytes < 32 << 20);
+    CHECK(BlocksApart(choice, c.out) * choice.shared_bytes < 2 << 20);
+  }
+  // Whole sectors are left in the output's order.
+  const TileChoice aligned = ChoiceOf({4096, 8192}, {1, 0}, 4);
+  CHECK(aligned.raster == std::vector<int>{1, 0});
+}
+
+TEST_CASE("boxes share steps of a line where that takes less than half-written sectors",
+          "[kernels]") {
+  struct Case {
+    const char* what;
+    std::vector<int64_t> extents, tile;
+    int bytes;
+    int64_t steps;
+  };
+  for (const Case& c : {Case{"rows of words", {8, 232255}, {8, 128}, 4, 8},
+                        Case{"sectors are whole", {8, 4096}, {8, 128}, 4, 0},
+                        Case{"a whole line", {8, 131}, {8, 131}, 4, 0},
+                        Case{"too much of the box", {8, 1001}, {8, 32}, 1, 0},
+                        Case{"long lines of bytes, a sixth of which would be read twice",
+                             {32, 17, 302},
+                             {32, 6, 302},
+                             1,
+                             0}}) {
+    INFO(c.what);
+    const Side output{DenseStrides(c.extents), OrderOf(DenseStrides(c.extents)), 0, c.bytes, true};
+    CHECK(SharedSteps(c.extents, output, c.tile, kSectorBytes / c.bytes) == c.steps);
   }
 }
 

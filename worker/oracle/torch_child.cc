@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace warpsmith::oracle {
 namespace {
@@ -79,7 +79,7 @@ absl::StatusOr<TorchInfo> TorchChild::Hello() {
 
 absl::StatusOr<json> TorchChild::Call(const json& request, absl::Duration limit) {
   const std::string command = request.value("command", "");
-  const absl::Time deadline = absl::Now() + limit;
+  const base::Instant deadline = base::Now() + limit;
   if (child_ == nullptr) {
     const absl::Status started = Start();
     if (!started.ok()) return started;
@@ -87,7 +87,7 @@ absl::StatusOr<json> TorchChild::Call(const json& request, absl::Duration limit)
   const absl::Status asked = child_->WriteLine(request.dump(), deadline);
   if (!asked.ok()) {
     // A child that died at once has said why, and closed its output after that.
-    auto rest = child_->ReadLine(absl::Now() + absl::Seconds(1));
+    auto rest = child_->ReadLine(base::Now() + absl::Seconds(1));
     return Gone(command, asked);
   }
   const absl::StatusOr<std::string> line = child_->ReadLine(deadline);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace warpsmith::codegen {
@@ -112,10 +113,96 @@ class Exponents {
   std::set<std::pair<const graph::Expr*, bool>> seen_;
 };
 
+// Sums of products that each element which they are made of has subtracted from it, or added: in
+// gradients of norms and softmaxes, say. Products have either sign, so that what the sum loses to
+// rounding is a larger share of it than of other sums, and that share is one of the largest
+// elements' own.
+class Subtracted {
+ public:
+  explicit Subtracted(const graph::Graph& graph) : graph_(graph) {
+    for (const graph::Node& node : graph.nodes) {
+      Look(*node.value, graph.tensors[node.outputs[0]].elements(), false);
+    }
+  }
+  std::set<int> nodes;
+
+ private:
+  // `elements`: of the sum or difference that the expression is a term of, or a factor of a term.
+  void Look(const graph::Expr& e, int64_t elements, bool term) {
+    if (!graph::IsFloat(e.type) || !seen_.insert({&e, elements, term}).second) return;
+    switch (e.op) {
+      case graph::Op::kLoad:
+        if (term) LookInto(e.tensor, elements);
+        return;
+      case graph::Op::kAdd:
+      case graph::Op::kSub:
+        term = term || (!IsConstant(*e.args[0]) && !IsConstant(*e.args[1]));
+        break;
+      case graph::Op::kMul:
+      case graph::Op::kNeg:
+      case graph::Op::kCast:
+        break;
+      case graph::Op::kDiv:
+        Look(*e.args[1], elements, false);
+        Look(*e.args[0], elements, term);
+        return;
+      default:
+        term = false;
+    }
+    for (const graph::ExprPtr& arg : e.args) Look(*arg, elements, term);
+  }
+
+  void LookInto(int tensor, int64_t elements) {
+    const int id = graph_.tensors[tensor].node;
+    if (id < 0) return;
+    const graph::Node& node = graph_.nodes[id];
+    if (node.map()) Look(*node.value, elements, true);
+    if (!node.reduce || node.combiner != graph::Combiner::kSum) return;
+    int64_t summed = graph_.tensors[tensor].elements();
+    for (const graph::Axis& axis : node.reduce_axes) summed *= axis.extent;
+    const bool long_one = summed > kFewProducts * graph_.tensors[tensor].elements();
+    if (long_one && elements >= summed && node.value->type == graph::DType::kF32 &&
+        IsProduct(*node.value))
+      nodes.insert(id);
+  }
+
+  // Of two factors, neither of them a constant: not a square.
+  bool IsProduct(const graph::Expr& e) const {
+    switch (e.op) {
+      case graph::Op::kMul:
+        if (!IsConstant(*e.args[0]) && !IsConstant(*e.args[1]))
+          return !graph::Same(e.args[0], e.args[1]);
+        return IsProduct(*e.args[0]) || IsProduct(*e.args[1]);
+      case graph::Op::kLoad: {
+        const int id = graph_.tensors[e.tensor].node;
+        return id >= 0 && graph_.nodes[id].map() && IsProduct(*graph_.nodes[id].value);
+      }
+      case graph::Op::kAdd:
+      case graph::Op::kSub:
+        return IsProduct(*e.args[0]) || IsProduct(*e.args[1]);
+      case graph::Op::kNeg:
+      case graph::Op::kCast:
+      case graph::Op::kDiv:
+        return IsProduct(*e.args[0]);
+      default:
+        return false;
+    }
+  }
+
+  static bool IsConstant(const graph::Expr& e) {
+    return e.op == graph::Op::kConst || (e.op == graph::Op::kCast && IsConstant(*e.args[0]));
+  }
+
+  static constexpr int64_t kFewProducts = 16;  // whose order does not matter
+
+  const graph::Graph& graph_;
+  std::set<std::tuple<const graph::Expr*, int64_t, bool>> seen_;
+};
+
 }  // namespace
 
 FirstPrecision::FirstPrecision(const graph::Graph& graph)
-    : graph_(graph), exponents_(Exponents(graph).nodes) {
+    : graph_(graph), exponents_(Exponents(graph).nodes), subtracted_(Subtracted(graph).nodes) {
   std::vector<int> open;
   for (const auto& update : graph.updates) {
     if (graph::IsFloat(graph.tensors[update.value].type)) open.push_back(update.value);
@@ -155,10 +242,14 @@ void FirstPrecision::Choose(const std::vector<int>& roots, const std::set<int>& 
   const auto decides = [&](int root) { return decisions.In(root); };
   if (state || std::any_of(roots.begin(), roots.end(), decides))
     group.mutable_precision()->set_separate(true);
-  const bool exponent = std::any_of(roots.begin(), roots.end(),
-                                    [&](int root) { return Computes(root, reads, exponents_); });
-  if (exponent) group.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F64);
-  if (!state && RoundsAway(graph_, roots)) group.mutable_precision()->set_fast_math(true);
+  const auto computes = [&](const std::set<int>& nodes) {
+    return std::any_of(roots.begin(), roots.end(),
+                       [&](int root) { return Computes(root, reads, nodes); });
+  };
+  const bool rounds_away = RoundsAway(graph_, roots);
+  if (computes(exponents_) || (!rounds_away && computes(subtracted_)))
+    group.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F64);
+  if (!state && rounds_away) group.mutable_precision()->set_fast_math(true);
 }
 
 }  // namespace warpsmith::codegen

@@ -1,6 +1,7 @@
 // How first schedules compute: approximate functions where what is stored does not tell, products
-// rounded one by one where a hair's difference would become a large one, running sums in fp64 where
-// they become exponents (docs/decisions/0017, 0021, 0023).
+// rounded one by one where a hair's difference would become a large one, sums in fp64 where they
+// become exponents, or where products are summed and each element has what they come to subtracted
+// from it (docs/decisions/0017, 0021, 0023, 0026).
 #pragma once
 
 #include <set>
@@ -23,8 +24,9 @@ class FirstPrecision {
   bool Computes(int tensor, const std::set<int>& reads, const std::set<int>& nodes) const;
 
   const graph::Graph& graph_;
-  std::set<int> states_;     // what float states are made of
-  std::set<int> exponents_;  // running sums that exponentials are taken of, nodes
+  std::set<int> states_;      // what float states are made of
+  std::set<int> exponents_;   // running sums that exponentials are taken of, nodes
+  std::set<int> subtracted_;  // sums of products that elements have subtracted from them, nodes
 };
 
 }  // namespace warpsmith::codegen

@@ -271,7 +271,15 @@ std::vector<std::string> Accumulate(const Reduction& r, const std::string& acc,
     return lines;
   }
   const std::string v = StrCat(acc, "v");
-  return {StrCat(v, " = ", Join(r, v, Tree(r, values, 0, values.size())), ";")};
+  // Lanes meet in their own type: a few roundings of a few values, and one conversion for all.
+  Reduction lanes = r;
+  lanes.accumulator = v1::ACCUMULATOR_AUTO;
+  const std::string all = Tree(lanes, values, 0, values.size());
+  const std::string type = RunningType(r);
+  return {StrCat(
+      v, " = ",
+      Join(r, v, type == RunningType(lanes) ? all : StrCat("static_cast<", type, ">(", all, ")")),
+      ";")};
 }
 
 std::vector<std::string> Merge(const Reduction& r, const std::string& a, const std::string& b) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "common/graph/random_graph.h"
 #include "worker/codegen/group/structure.h"
 #include "worker/codegen/run_and_compare.h"
@@ -296,6 +297,124 @@ TEST_CASE("a first schedule is one of what is lowered", "[codegen]") {
     REQUIRE(rewritten.ok());
     CHECK(Lower(*rewritten, schedule, target).status().message() == "");
   }
+}
+
+v1::Accumulator FirstAccumulator(const graph::Graph& graph) {
+  const v1::Schedule schedule = FirstSchedule(graph, Target());
+  for (const v1::Group& group : schedule.groups()) {
+    if (group.precision().accumulator() != v1::ACCUMULATOR_AUTO)
+      return group.precision().accumulator();
+  }
+  return v1::ACCUMULATOR_AUTO;
+}
+
+TEST_CASE("sums of products that elements have subtracted from them are in fp64 first",
+          "[codegen]") {
+  const char* const kInputs =
+      "input x: f32[R, C] ~ normal\ninput d: f32[R, C] ~ normal\ninput w: f32[C] ~ normal\n";
+  const struct {
+    const char *what, *lines;
+    bool wide;
+  } cases[] = {
+      {"the gradient of an RMS norm",
+       "b: f32[r: R] = sum[c: C](d[r, c] * w[c] * x[r, c])\n"
+       "y: f32[r: R, c: C] = d[r, c] * w[c] - x[r, c] * b[r] / C\n"
+       "output y",
+       true},
+      {"of a softmax, by nodes of its own for the products",
+       "p: f32[r: R, c: C] = d[r, c] * x[r, c]\n"
+       "b: f32[r: R, one: 1] = sum[c: C](p[r, c])\n"
+       "q: f32[r: R, c: C] = x[r, c] * b[r, 0]\n"
+       "y: f32[r: R, c: C] = p[r, c] - q[r, c]\n"
+       "output y",
+       true},
+      {"two kernels, and the sum an output",
+       "b: f32[c: C] = sum[r: R](d[r, c] * x[r, c])\n"
+       "y: f32[r: R, c: C] = d[r, c] - (w[c] + x[r, c] * b[c]) / R\n"
+       "output b, y",
+       true},
+      {"rounded to 16 bits",
+       "b: f32[r: R] = sum[c: C](d[r, c] * x[r, c])\n"
+       "y: bf16[r: R, c: C] = bf16(d[r, c] - x[r, c] * b[r])\n"
+       "output y",
+       false},
+      {"squares",
+       "b: f32[r: R] = sum[c: C](x[r, c] * x[r, c])\n"
+       "y: f32[r: R, c: C] = d[r, c] - x[r, c] * b[r]\n"
+       "output y",
+       false},
+      {"no products",
+       "b: f32[r: R] = sum[c: C](x[r, c])\n"
+       "y: f32[r: R, c: C] = d[r, c] - b[r] / C\n"
+       "output y",
+       false},
+      {"a factor alone",
+       "b: f32[r: R] = sum[c: C](d[r, c] * x[r, c])\n"
+       "y: f32[r: R, c: C] = d[r, c] * rsqrt(b[r] / C + 1e-6)\n"
+       "output y",
+       false},
+      {"a product of matrices with a residual",
+       "b: f32[r: R, i: R] = sum[c: C](d[r, c] * x[i, c])\n"
+       "y: f32[r: R, i: R] = b[r, i] + x[r, i]\n"
+       "output y",
+       false},
+  };
+  for (const auto& c : cases) {
+    std::string text = absl::StrCat(kInputs, c.lines);
+    const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+    auto graph = graph::Parse(lines, {{"R", 512}, {"C", 1024}});
+    INFO(c.what << ": " << graph.status());
+    REQUIRE(graph.ok());
+    CHECK((FirstAccumulator(*graph) == v1::ACCUMULATOR_F64) == c.wide);
+  }
+}
+
+// Products of whole numbers, and the few that a vector's lanes add up, are exact in fp32, and sums
+// of them in fp64: then only the sum itself is rounded, which is better than what any order of
+// additions in fp32 promises (n terms added pairwise: log2 n roundings).
+TEST_CASE("a first schedule's sum of products is rounded once", "[codegen]") {
+  const graph::Graph graph =
+      graph::Parse({"input x: f32[24, 4096] ~ integers(-2000, 2000)",
+                    "input d: f32[24, 4096] ~ integers(-2000, 2000)",
+                    "b: f32[r: 24] = sum[c: 4096](d[r, c] * x[r, c])",
+                    "y: f32[r: 24, c: 4096] = min(max(d[r, c] - b[r], -1), 1)", "output b, y"},
+                   {})
+          .value();
+  const Trial trial{graph, FirstSchedule(graph, TestTarget()), 1, false, 1e-12};
+  CHECK(RunAndCompareAll({trial})[0].message() == "");
+}
+
+TEST_CASE("first schedules keep memory busy where little is read at a time", "[codegen]") {
+  const auto first = [](const std::vector<std::string>& lines) {
+    const auto graph = graph::Parse(lines, {});
+    INFO(graph.status().message());
+    REQUIRE(graph.ok());
+    const Target target;
+    const auto groups = Describe(*graph, DefaultSchedule(*graph, target), target);
+    INFO(groups.status().message());
+    REQUIRE(groups.ok());
+    return groups->front().resolved;
+  };
+  // Rows that an index finds, and bytes that become words, against a plain sum.
+  const std::string index = "input i: i64[60000] ~ integers(0, 1000)";
+  CHECK(first({index, "input x: f16[1000, 1024] ~ normal", "y: f16[r: 60000, c: 1024] = x[i[r], c]",
+               "output y"})
+            .map()
+            .unroll() == 2);
+  CHECK(first({"input x: i8[60000, 1024] ~ integers(-100, 100)",
+               "y: f16[r: 60000, c: 1024] = f16(x[r, c])", "output y"})
+            .map()
+            .unroll() == 2);
+  CHECK(first({"input x: f16[60000, 1024] ~ normal", "input z: f16[60000, 1024] ~ normal",
+               "y: f16[r: 60000, c: 1024] = x[r, c] + z[r, c]", "output y"})
+            .map()
+            .unroll() == 1);
+  // Few columns: a block for every few of them.
+  const v1::Group few =
+      first({"input x: f32[160, 128] ~ normal", "m: f32[c: 128] = max[r: 160](x[r, c])",
+             "y: f32[r: 160, c: 128] = x[r, c] / m[c]", "output y"});
+  REQUIRE(few.has_columns());
+  CHECK(few.columns().block_threads() / few.columns().thread_rows() == 4);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct Style {
   bool one_meeting = false;  // for sums and the squares around their means (group/centred.h)
   bool carries = false;      // what a stage computes is at hand in those after it
   bool passes_by = false;    // rows, in slots or read once, go first from the second-level cache
+  v1::Accumulator total_accumulator = v1::ACCUMULATOR_F32;  // of sums over rows
 };
 // Of resolved knobs; `knobs` are those of the group's skeleton.
 template <class Knobs>

@@ -13,6 +13,10 @@ using absl::StrCat;
 
 // Vectors of 16 bytes that a thread keeps in registers.
 constexpr int kManyVectors = 16;
+// Columns of several passes that would leave multiprocessors idle: vectors of a thread of theirs,
+// and threads side by side.
+constexpr int kFewVectors = 5;
+constexpr int64_t kFewAcross = 4;
 constexpr int kMaxSplit = 4096;
 constexpr int64_t kMostInFlight = 4, kMostRows = 8;
 // One pass over much: threads of a block, steps of the reduced axis that are worth a thread row,
@@ -43,9 +47,18 @@ Work WorkOf(const Domain& domain, const ColumnsForm& form, const Target& target)
   return waves >= kManyWaves ? Work::kWide : Work::kTall;
 }
 
-// Thread rows of a block. Several passes: as many as keep all of the column in registers. One:
-// eight, fewer where they would have little to do each or other blocks share a column.
-int ThreadRows(const Domain& domain, const ColumnsForm& form, Work work, int many, int64_t block) {
+// Whether columns of several passes are so few that the card's multiprocessors want narrow blocks.
+bool FewColumns(const ColumnsForm& form, Work work, const Target& target) {
+  const int64_t groups = CeilDiv(form.sizes.columns, form.width);
+  return work == Work::kPasses && !target.fibers() &&
+         form.sizes.outer * groups <= 2 * kFewAcross * target.sm_count;
+}
+
+// Thread rows of a block. Several passes: as many as keep all of the column in registers, `many`
+// vectors a thread. One: eight, fewer where they would have little to do each or other blocks share
+// a column.
+int ThreadRows(const Domain& domain, const ColumnsForm& form, Work work, bool few, int many,
+               int64_t block) {
   const int64_t groups = CeilDiv(form.sizes.columns, form.width);  // of columns, one a thread
   int64_t wanted = kMostRows;
   if (work == Work::kPasses) wanted = PowerOfTwoAtLeast(CeilDiv(domain.reduced(), many));
@@ -54,7 +67,7 @@ int ThreadRows(const Domain& domain, const ColumnsForm& form, Work work, int man
     while (wanted > 1 && wanted * kLeastOfRow > domain.reduced()) wanted /= 2;
   }
   if (block == 0) block = work == Work::kTall ? kFewThreads : 512;
-  int64_t rows = std::min(wanted, std::max<int64_t>(1, block / 32));
+  int64_t rows = std::min(wanted, std::max<int64_t>(1, block / (few ? kFewAcross : 32)));
   while (rows > 1 && rows > domain.reduced()) rows /= 2;
   // Few columns: more threads along the reduced axis.
   while (rows * 2 <= block && block / rows > std::max<int64_t>(8, PowerOfTwoAtLeast(groups)) &&
@@ -64,13 +77,15 @@ int ThreadRows(const Domain& domain, const ColumnsForm& form, Work work, int man
   return static_cast<int>(rows);
 }
 
-int BlockThreads(const ColumnsForm& form, Work work, int64_t rows) {
+int BlockThreads(const ColumnsForm& form, Work work, bool few, int64_t rows) {
   const int64_t groups = CeilDiv(form.sizes.columns, form.width);
   const bool many = work != Work::kTall && (work != Work::kWide || rows == kMostRows);
   const int64_t most = work == Work::kWide && !many                 ? kFewThreads
                        : work == Work::kWide || work == Work::kTall ? kManyThreads / kMostRows
+                       : few                                        ? kFewAcross
                                                                     : 32;
-  const int64_t across = std::clamp<int64_t>(PowerOfTwoAtLeast(groups), 8, most);
+  const int64_t across =
+      std::clamp<int64_t>(PowerOfTwoAtLeast(groups), std::min<int64_t>(8, most), most);
   const int64_t threads = std::clamp<int64_t>(rows * across, std::max<int64_t>(32, rows),
                                               many ? kManyThreads : kFewThreads);
   return static_cast<int>(std::max(threads, rows));
@@ -108,10 +123,14 @@ void FillOpen(const Domain& domain, const ColumnsForm& form, const Target& targe
   const bool passes = work == Work::kPasses;
   const int64_t slot = std::max(1, form.width * form.stream_bytes);
   const int many = static_cast<int>(std::max<int64_t>(1, kManyVectors * 16 / slot));
-  if (columns.thread_rows() == 0)
-    columns.set_thread_rows(ThreadRows(domain, form, work, many, columns.block_threads()));
+  const bool few = FewColumns(form, work, target);
+  if (columns.thread_rows() == 0) {
+    columns.set_thread_rows(ThreadRows(domain, form, work, few,
+                                       few ? std::min(many, kFewVectors) : many,
+                                       columns.block_threads()));
+  }
   const int rows = columns.thread_rows();
-  if (columns.block_threads() == 0) columns.set_block_threads(BlockThreads(form, work, rows));
+  if (columns.block_threads() == 0) columns.set_block_threads(BlockThreads(form, work, few, rows));
   if (columns.unroll() == 0) {
     // One row of threads has only what each loads in flight.
     const int64_t times = work == Work::kWide && rows == 1 ? 2 : 1;

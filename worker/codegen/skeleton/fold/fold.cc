@@ -545,7 +545,8 @@ class Fold : public Skeleton {
     const kernels::FoldChoice& choice = form.choice;
     const std::string types = StrCat(kernels::FoldFunction(choice), "<", writer.glue(), ", ",
                                      kernels::FoldConfigText(choice));
-    const KernelShape shape{choice.threads, 0, choice.jobs * choice.split, choice.shared_bytes};
+    const KernelShape shape{choice.threads, choice.resident, choice.jobs * choice.split,
+                            choice.shared_bytes};
     if (choice.split == 1) {
       return writer.Kernel("", shape, {}, StrCat(types, ">(g, nullptr)")).status();
     }
@@ -597,6 +598,8 @@ class Fold : public Skeleton {
           wanted.split = fold.split();
           wanted.shared_bytes = static_cast<int>(target.shared_per_block);
           wanted.shared_bytes_per_sm = static_cast<int>(target.shared_per_sm);
+          wanted.registers_per_sm = static_cast<int>(target.registers_per_sm);
+          wanted.threads_per_sm = target.max_threads_per_sm;
           auto choice = kernels::ChooseFold(form.axes.problem, wanted, target.sm_count);
           form.status = choice.status();
           if (!choice.ok()) return form;

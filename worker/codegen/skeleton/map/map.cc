@@ -12,6 +12,9 @@ namespace {
 
 using absl::StrCat;
 
+// Of whole vectors that a thread reads at a time: less does not keep memory busy.
+constexpr int64_t kFullVector = 16;
+
 // A load whose address needs no other load: all of them are issued before anything is computed.
 bool IsEarly(const Kernel& kernel, ValuePtr load) {
   const Frame& frame = kernel.frame;
@@ -240,11 +243,18 @@ int WidthOf(const Analysis& group, const Domain& domain, int bytes) {
   return width;
 }
 
+bool IsScattered(const Kernel& kernel, ValuePtr load) {
+  if (!IsEarly(kernel, load)) return true;
+  const Shape shape = ShapeOf(kernel, load);
+  return shape == Shape::kLanes || shape == Shape::kShared;
+}
+
 // What defaults and usage follow from.
 struct Form {
   absl::Status status;
   int width = 1, streams = 0, vectors = 0;  // of the streams those that are read in whole vectors
-  int64_t stream_bytes = 0;
+  int64_t stream_bytes = 0, vector_bytes = 0;  // of an element of all; of a vector of each of those
+  bool scattered = false;           // elements that are not neighbours, or that another load finds
   bool heavy = false;               // exponentials and the like
   double accesses = 0;              // of memory, an element: whole vectors count once
   std::vector<int64_t> candidates;  // of each search
@@ -263,26 +273,33 @@ double AccessesOf(const Kernel& kernel) {
   return accesses;
 }
 
+Form MakeForm(const Analysis& group, const Domain& domain, int bytes) {
+  Form form;
+  form.width = WidthOf(group, domain, bytes);
+  auto kernel = BuildElements(group, domain, form.width);
+  form.status = kernel.status();
+  if (!kernel.ok()) return form;
+  form.accesses = AccessesOf(*kernel);
+  for (ValuePtr search : SearchesOf(domain, *kernel))
+    form.candidates.push_back(CandidatesOf(search));
+  for (ValuePtr load : LoadsOf(*kernel)) {
+    form.scattered = form.scattered || IsScattered(*kernel, load);
+    if (!IsEarly(*kernel, load) || load->variables == 0) continue;
+    const int64_t size = graph::SizeOf(load->type);
+    ++form.streams;
+    form.stream_bytes += size;
+    if (ShapeOf(*kernel, load) != Shape::kVector) continue;
+    ++form.vectors;
+    form.vector_bytes += form.width * size;
+  }
+  for (ValuePtr value : kernel->values->Closure(TargetsOf(*kernel)))
+    form.heavy = form.heavy || IsHeavy(value);
+  return form;
+}
+
 const Form& FormOf(const Analysis& group, const Domain& domain, int bytes) {
-  return group.Derived<Form>(StrCat("map ", bytes), std::function<Form()>([&] {
-                               Form form;
-                               form.width = WidthOf(group, domain, bytes);
-                               auto kernel = BuildElements(group, domain, form.width);
-                               form.status = kernel.status();
-                               if (!kernel.ok()) return form;
-                               form.accesses = AccessesOf(*kernel);
-                               for (ValuePtr search : SearchesOf(domain, *kernel))
-                                 form.candidates.push_back(CandidatesOf(search));
-                               for (ValuePtr load : LoadsOf(*kernel)) {
-                                 if (!IsEarly(*kernel, load) || load->variables == 0) continue;
-                                 ++form.streams;
-                                 form.vectors += ShapeOf(*kernel, load) == Shape::kVector;
-                                 form.stream_bytes += graph::SizeOf(load->type);
-                               }
-                               for (ValuePtr value : kernel->values->Closure(TargetsOf(*kernel)))
-                                 form.heavy = form.heavy || IsHeavy(value);
-                               return form;
-                             }));
+  return group.Derived<Form>(StrCat("map ", bytes),
+                             std::function<Form()>([&] { return MakeForm(group, domain, bytes); }));
 }
 
 // Elements that a thread combines in its longest loop.
@@ -344,11 +361,13 @@ class Map : public Skeleton {
     // A block writes 4 KiB, and what is in flight lies close together: larger tiles were measured
     // to cost 3 % of the bandwidth, and blocks that stay and go round more. Where threads compute
     // they have two vectors, half as many of them, so that one is waited for while the other is
-    // worked on.
-    const bool busy = form.heavy && ReducedBy(group, **domain) == 1;
+    // worked on. So have those that read less than they write at a time, or what other reads find.
+    const bool alone = ReducedBy(group, **domain) == 1, busy = form.heavy && alone;
+    const bool little =
+        alone && form.width > 1 && (form.scattered || form.vector_bytes < kFullVector);
     if (map.block_threads() == 0) map.set_block_threads(busy ? 128 : 256);
     if (map.unroll() == 0) {
-      int unroll = busy ? std::clamp(2 / std::max(1, form.vectors), 1, 2) : 1;
+      int unroll = busy ? std::clamp(2 / std::max(1, form.vectors), 1, 2) : little ? 2 : 1;
       // Small tensors: rather more blocks.
       const int64_t vectors = (*domain)->kept() / std::max(1, form.width);
       while (unroll > 1 && vectors / (unroll * map.block_threads()) < 4 * target.sm_count)

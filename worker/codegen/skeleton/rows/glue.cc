@@ -179,7 +179,8 @@ struct Glues {
 }  // namespace
 
 RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
-                  v1::Accumulator accumulator, bool one_meeting) {
+                  v1::Accumulator accumulator, v1::Accumulator total_accumulator,
+                  bool one_meeting) {
   RowsForm form;
   form.row_elements = domain.reduced();
   const int64_t k = form.row_elements;
@@ -205,6 +206,7 @@ RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
   form.could_join = !JoinedStages(group.graph(), domain, form.narrow).empty();
   Style style;
   style.accumulator = accumulator;
+  style.total_accumulator = total_accumulator;
   style.one_meeting = one_meeting;
   const GroupContext context = ContextOf(group, domain, style, "");
   Glues glues(context, form);
@@ -228,6 +230,7 @@ RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
   form.total_bytes = glues.main.TotalBytes();
   form.totals_round = glues.main.TotalsRound();
   form.emit_reads = glues.main.EmitReads();
+  for (ValuePtr load : LoadsOf(form.narrow)) form.finds = form.finds || load->index.has_opaque();
   glues.main.SetAligned(Alignment{&form.wide.frame, k, form.ragged});
   form.common_bytes = glues.main.CommonBytes();
   form.shared_steps = SharedSteps(domain, form.narrow, form.writes_at_once);
@@ -241,6 +244,7 @@ absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Gr
   style.passes_by = cached || form.Ahead(resolved.rows()) > 0;
   if (style.passes_by) style.store_hint = 1;
   style.one_meeting = !form.joined.empty();
+  style.total_accumulator = TotalAccumulator(resolved);
   style.carries = resolved.rows().results() == v1::RESULTS_CARRIED;
   const GroupContext context = ContextOf(group, domain, style, writer.glue());
   Glues glues(context, form);

@@ -23,6 +23,7 @@ constexpr int kFewVectors = 8;
 constexpr int kPartVectors = 14;
 // Bytes that a thread of several passes has in flight at least, where rows are many and short.
 constexpr int64_t kLeastInFlight = 64;
+constexpr int kMostRowsTogether = 4, kLeastRowThreads = 4;
 // Rows that many blocks share, each with its part in shared memory whole, and of the next row half
 // as much at least (rows_ahead.cuh): their threads, those where registers have nothing to keep, so
 // many blocks at least, and what a thread needs beside what rows share. Fewer blocks hide each
@@ -168,6 +169,20 @@ bool ShareInCluster(const Domain& domain, int64_t vectors, int64_t each, const T
   return true;
 }
 
+// Threads of a short row, of which there are many: where accumulators don't let as many rows be
+// worked on together as a thread needs to have enough in flight, each has several vectors instead.
+int FewerThreads(const RowsForm& form, int64_t slot, const RowLayout& layout) {
+  const int64_t together =
+      std::clamp<int64_t>(kMaxAccBytes / form.max_acc_bytes, 1, kMostRowsTogether);
+  const auto in_flight = [&](int64_t threads) {
+    return slot * together * CeilDiv(form.vectors(), threads);
+  };
+  int threads = layout.row_threads;
+  while (threads > kLeastRowThreads && threads <= 32 && in_flight(threads / 2) <= kLeastInFlight)
+    threads /= 2;
+  return threads;
+}
+
 // Several passes: the row stays on the card. A short row takes part of a block, a longer one a
 // block with half of its vectors in registers and half in shared memory, then several blocks that
 // meet.
@@ -198,6 +213,8 @@ RowLayout LayoutOfPasses(const Domain& domain, const RowsForm& form, int64_t slo
     const int64_t jobs = CeilDiv(domain.kept(), layout.threads / layout.row_threads);
     layout.persistent = jobs > 2 * int64_t{target.sm_count} *
                                    std::max(1, target.max_threads_per_sm / 2 / layout.threads);
+    if (layout.persistent && !target.fibers() && !carries && !form.ragged && !form.writes_at_once)
+      layout.row_threads = FewerThreads(form, slot, layout);
     return layout;
   }
   if (open && ShareAhead(domain, form, slot, target, layout)) return layout;
@@ -251,8 +268,15 @@ RowLayout LayoutOfTotals(const RowsForm& form, const Target& target) {
   return layout;
 }
 
+// Whether a short row waits for its indexes before it can ask for its elements: blocks that stay
+// have the next row's indexes on their way meanwhile, and as many threads as there can be wait.
+bool FindsElements(const RowsForm& form, int row_threads, const Target& target) {
+  return form.finds && row_threads < 32 && !target.fibers();
+}
+
 // One pass: enough loads in flight, enough blocks to fill the card.
-RowLayout LayoutOfOnePass(const Domain& domain, int64_t vectors, const Target& target) {
+RowLayout LayoutOfOnePass(const Domain& domain, const RowsForm& form, const Target& target) {
+  const int64_t vectors = form.vectors();
   RowLayout layout;
   const int64_t wanted = CeilDiv(2 * target.sm_count, domain.kept());
   int threads = 1024;
@@ -271,6 +295,9 @@ RowLayout LayoutOfOnePass(const Domain& domain, int64_t vectors, const Target& t
       std::min<int64_t>(few ? 1024 : 512, PowerOfTwoAtLeast(CeilDiv(vectors, few ? 4 : 8))));
   layout.threads = std::max(layout.row_threads, 128);
   layout.registers = 8;
+  const int64_t places = int64_t{target.sm_count} * target.max_threads_per_sm;
+  layout.persistent = FindsElements(form, layout.row_threads, target) &&
+                      domain.kept() * layout.row_threads > 2 * places;
   return layout;
 }
 
@@ -326,11 +353,13 @@ void ShareRows(const RowLayout& layout, const RowsForm& form, bool passes, v1::R
 // block reads for emitting, or computes with what it carries, hides behind those loads; but blocks
 // get out of step, and what they have in flight spreads over the memory's pages: on an H200 blocks
 // that come and go in order were 2 to 10 % quicker where rows need no more than themselves.
-bool GoesRound(const RowsForm& form, const v1::RowsKnobs& rows) {
+bool GoesRound(const RowsForm& form, const v1::RowsKnobs& rows, const Target& target) {
   const bool share_block = rows.threads_per_row() < rows.block_threads();
   return rows.blocks_per_row() > 1 || form.total_bytes > 0 ||
+         FindsElements(form, rows.threads_per_row(), target) ||
          rows.results() == v1::RESULTS_CARRIED ||
-         (share_block && form.emit_reads && rows.register_vectors() + rows.shared_vectors() > 1);
+         (share_block && form.emit_reads && rows.rows_at_once() <= 1 &&
+          rows.register_vectors() + rows.shared_vectors() > 1);
 }
 
 // Of those that fit, so many as are of use.
@@ -341,7 +370,7 @@ int Wanted(const v1::RowsKnobs& rows, int resident) {
 // Rows at once of which a thread keeps `kept` bytes each: so many that it has enough in flight.
 int RowsTogether(const Domain& domain, const RowsForm& form, int64_t kept) {
   int together = 1;
-  const int most = form.total_bytes > 0 ? 2 : 4;
+  const int most = form.total_bytes > 0 ? 2 : kMostRowsTogether;
   const int64_t rows = domain.kept() / domain.segment_count();
   while (together < most && 2 * together * kept <= kLeastInFlight &&
          2 * together * form.max_acc_bytes <= kMaxAccBytes && 2 * together <= rows &&
@@ -370,7 +399,7 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
                     rows.blocks_per_sm() <= 1 && rows.rows_at_once() <= 1;
   const RowLayout layout = totals   ? LayoutOfTotals(form, target)
                            : passes ? LayoutOfPasses(domain, form, slot, open, target)
-                                    : LayoutOfOnePass(domain, form.vectors(), target);
+                                    : LayoutOfOnePass(domain, form, target);
   ShareRows(layout, form, passes, rows);
   const int blocks = rows.blocks_per_row();
   const int64_t each = CeilDiv(form.vectors(), int64_t{rows.threads_per_row()} * blocks);
@@ -418,8 +447,10 @@ void FillOpen(const Domain& domain, const RowsForm& form, const Target& target,
     if (carry && ResidentBlocks(rows, form, slot, target) < rows.blocks_per_sm())
       rows.set_results(v1::RESULTS_AGAIN);
   }
-  if (resident_open && GoesRound(form, rows)) {
-    int resident = Wanted(rows, ResidentBlocks(rows, form, slot, target));
+  if (resident_open && GoesRound(form, rows, target)) {
+    int resident = FindsElements(form, rows.threads_per_row(), target)
+                       ? target.max_threads_per_sm / rows.block_threads()
+                       : Wanted(rows, ResidentBlocks(rows, form, slot, target));
     // A row's blocks must all be there at once.
     if (counter) resident = std::max(resident, static_cast<int>(CeilDiv(blocks, target.sm_count)));
     rows.set_blocks_per_sm(resident);
@@ -550,9 +581,8 @@ TotalShares SharesOfTotals(const Domain& domain, const RowsForm& form, const v1:
   return {CeilDiv(jobs, steps), steps * together};
 }
 
-bool RoundsTotals(const RowsForm& form, v1::Accumulator accumulator) {
-  return form.totals_round && accumulator != v1::ACCUMULATOR_F64 &&
-         accumulator != v1::ACCUMULATOR_COMPENSATED;
+bool RoundsTotals(const RowsForm& form, const v1::Group& resolved) {
+  return form.totals_round && TotalAccumulator(resolved) == v1::ACCUMULATOR_F32;
 }
 
 void CheckTotals(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows,
@@ -581,7 +611,7 @@ void CheckTotals(const Domain& domain, const RowsForm& form, const v1::RowsKnobs
 void CheckCounterOfTotals(const Domain& domain, const RowsForm& form, const v1::Group& resolved,
                           const Target& target, Checker& check) {
   const v1::RowsKnobs& rows = resolved.rows();
-  const bool rounds = RoundsTotals(form, resolved.precision().accumulator());
+  const bool rounds = RoundsTotals(form, resolved);
   const TotalShares shares = SharesOfTotals(domain, form, rows, rounds, target);
   const int64_t blocks = shares.groups * domain.segment_count() * rows.blocks_per_row();
   const int64_t resident = int64_t{rows.blocks_per_sm()} * target.sm_count;
@@ -645,6 +675,12 @@ void Check(const Domain& domain, const RowsForm& form, const v1::RowsKnobs& rows
 
 }  // namespace
 
+v1::Accumulator TotalAccumulator(const v1::Group& knobs) {
+  const bool many = knobs.rows().meeting() == v1::MEETING_COUNTER;
+  const bool wide = knobs.precision().accumulator() == v1::ACCUMULATOR_F64;
+  return many && wide ? v1::ACCUMULATOR_F64 : v1::ACCUMULATOR_F32;
+}
+
 int64_t RowsSharedBytes(const v1::RowsKnobs& rows, const RowsForm& form) {
   const int64_t threads = rows.block_threads();
   const int64_t scratch = 2 * kMaxAccBytes * (threads / 32) + 2 * kMaxAccBytes;
@@ -657,7 +693,7 @@ int64_t RowsSharedBytes(const v1::RowsKnobs& rows, const RowsForm& form) {
 
 int64_t TotalGroups(const Domain& domain, const RowsForm& form, const v1::Group& resolved,
                     const Target& target) {
-  const bool rounds = RoundsTotals(form, resolved.precision().accumulator());
+  const bool rounds = RoundsTotals(form, resolved);
   return SharesOfTotals(domain, form, resolved.rows(), rounds, target).groups;
 }
 

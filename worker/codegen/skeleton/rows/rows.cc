@@ -58,8 +58,10 @@ class Rows : public Skeleton {
     auto resolved = ResolveRows(group, **domain, *form, wide, target);
     if (!resolved.ok()) return resolved;
     // With the accumulators that were chosen.
-    if (const absl::Status& s = FormOf(group, **domain, *resolved).status; !s.ok()) return s;
-    return resolved;
+    const RowsForm& chosen = FormOf(group, **domain, *resolved);
+    if (!chosen.status.ok()) return chosen.status;
+    if (chosen.total_bytes == form->total_bytes) return resolved;
+    return ResolveRows(group, **domain, chosen, *resolved, target);
   }
 
   absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
@@ -149,11 +151,12 @@ class Rows : public Skeleton {
     // Compensated sums have no mean until the end.
     const bool one_meeting =
         !knobs.rows().meet_twice() && accumulator != v1::ACCUMULATOR_COMPENSATED;
+    const v1::Accumulator totals = TotalAccumulator(knobs);
     return group.Derived<RowsForm>(
-        StrCat("rows ", bytes, " ", accumulator, knobs.rows().online() ? " online" : "",
-               one_meeting ? " joined" : ""),
+        StrCat("rows ", bytes, " ", accumulator, " ", totals,
+               knobs.rows().online() ? " online" : "", one_meeting ? " joined" : ""),
         std::function<RowsForm()>(
-            [&] { return FormRows(group, domain, bytes, accumulator, one_meeting); }));
+            [&] { return FormRows(group, domain, bytes, accumulator, totals, one_meeting); }));
   }
 
   static int64_t GridOf(const Domain& domain, const RowsForm& form, const v1::Group& resolved,

@@ -30,6 +30,7 @@ struct RowsForm {
   int total_bytes = 0;        // of all totals, for a place of a row; 0: there are none
   bool totals_round = false;  // some of them are sums that each addition rounds
   bool emit_reads = false;    // and reads more for it than the row
+  bool finds = false;         // elements lie where indexes that are read say
   int64_t row_elements = 1;
   // Times that a row is gone through: once a meeting, and to write it or add it to totals.
   int passes() const {
@@ -65,7 +66,10 @@ struct RowsForm {
 // The widest vectors of up to `bytes` that fit. With `one_meeting`, sums and the squares around
 // their means are of one meeting where the group has such stages.
 RowsForm FormRows(const Analysis& group, const Domain& domain, int bytes,
-                  v1::Accumulator accumulator, bool one_meeting);
+                  v1::Accumulator accumulator, v1::Accumulator total_accumulator, bool one_meeting);
+// Of sums over rows: registers are what they are short of, and chains of few rows lose little; so
+// fp64 only where blocks that wait for each other add up all rows they like.
+v1::Accumulator TotalAccumulator(const v1::Group& knobs);
 // The struct that rows.cuh asks for. `cached`: the second-level cache keeps what is read again.
 absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Group& resolved,
                        const RowsForm& form, bool cached, KernelWriter& writer);

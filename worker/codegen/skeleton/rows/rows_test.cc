@@ -192,6 +192,18 @@ TEST_CASE("the next row in shared memory beside this one", "[codegen]") {
   }
 }
 
+// A layer norm's accumulators let two rows be worked on together: threads have two vectors of each.
+TEST_CASE("threads of many short rows have enough in flight", "[codegen]") {
+  for (const auto& [rows, threads] : {std::pair{400000, 4}, std::pair{400, 8}}) {
+    const graph::Graph graph =
+        ParseOrDie(LayerNorm(rows, 64, "f16", "normal", "f32(x[r, k])", "y"));
+    const auto groups = Describe(graph, ScheduleOf(graph, ""), Target());
+    INFO(groups.status());
+    REQUIRE(groups.ok());
+    CHECK((*groups)[0].resolved.rows().threads_per_row() == threads);
+  }
+}
+
 TEST_CASE("which stages meet as one", "[codegen]") {
   const Lines before = {"input x: f32[4, 64] ~ normal", "input u: f32[4, 64] ~ normal",
                         "s: f32[r: 4] = sum[k: 64](x[r, k])"};

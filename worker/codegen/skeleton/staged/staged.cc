@@ -169,8 +169,10 @@ absl::Status StagedGlue::Prepare() {
     }
     stages_[reduce.stage].push_back(s);
   }
-  for (const Kernel::Reduce& total : kernel_.totals)
+  for (const Kernel::Reduce& total : kernel_.totals) {
     totals_.push_back(Reduced(total, domain.kept() / domain.segment_count(), totals_.size()));
+    totals_.back().reduction.accumulator = context_.style.total_accumulator;
+  }
   centred_.assign(domain.stages, {});
   if (context_.style.one_meeting) {
     for (int stage : JoinedStages(*context_.graph, domain, kernel_))

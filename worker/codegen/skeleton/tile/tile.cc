@@ -19,9 +19,12 @@ constexpr int64_t kVectorBytes = 4, kVectorOfBytes = 16;
 // Boxes that a multiprocessor should have at once, at least; and smaller ones are not worth it.
 constexpr int64_t kManyBoxes = 3, kLeastBox = 8 << 10;
 // Of a box, that are worth many threads.
-constexpr int kManyBytes = 32 << 10;
+constexpr int kManyBytes = 16 << 10;
 // A map that reads less at once, along lines shorter than that, spends its time on finding places.
 constexpr int64_t kWideAccess = 8, kLongLine = 512;
+// Memory fetches so much at once; a map may leave this part of it unused, or what is left is read
+// before caches forget it, while so much is written.
+constexpr int64_t kFetchBytes = 64, kUnusedPart = 4, kSoonBytes = 4 << 20;
 // A tensor of less than this part of the largest one is read from caches, in whatever order.
 constexpr int64_t kSmallPart = 16;
 
@@ -30,6 +33,19 @@ struct Stream {
   int tensor = -1;
   Index index;  // over the domain's axes
 };
+
+// Whether lines of `run` elements, read in the output's order, leave much of what memory fetches to
+// neighbours that are read long after.
+bool WastesFetches(const Domain& domain, const Access& access, int64_t run, int64_t bytes) {
+  int64_t at = std::gcd(kFetchBytes / bytes, run), outputs = 1, apart = 0;
+  for (int a = static_cast<int>(domain.axes.size()) - 1; a >= 0; --a) {
+    const int64_t stride = std::abs(access.stride[a]);
+    if (stride == run) apart = outputs;
+    if (stride >= run) at = std::gcd(at, stride);
+    outputs *= domain.axes[a].extent();
+  }
+  return (kFetchBytes - at * bytes) * kUnusedPart > run * bytes && apart * bytes > kSoonBytes;
+}
 
 bool IsTurned(const Analysis& group, const Domain& domain, const Access& access) {
   if (access.write || !access.affine || access.guarded || access.in_loop) return false;
@@ -51,6 +67,7 @@ bool IsTurned(const Analysis& group, const Domain& domain, const Access& access)
   if (run * bytes < kWholeSectors) return true;
   if (run * bytes < kLongLine && std::gcd(run, kWideAccess / bytes) * bytes < kWideAccess)
     return true;
+  if (WastesFetches(domain, access, run, bytes)) return true;
   // Longer lines that no vector divides: a map would read them element by element, or bytes by so
   // few that finding places takes its time.
   const int64_t vector = bytes == 1 ? kVectorOfBytes : std::max<int64_t>(2, kVectorBytes / bytes);

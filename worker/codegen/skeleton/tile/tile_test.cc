@@ -95,6 +95,17 @@ TEST_CASE("short lines that no wide access divides are moved by boxes", "[codege
   CHECK(info.skeleton == v1::Group::kTile);
 }
 
+TEST_CASE("short lines whose neighbours are read long after are moved by boxes", "[codegen]") {
+  const GroupInfo far =
+      DefaultOf({"input x: f32[42, 11, 1742, 7, 22] ~ normal",
+                 "y: f32[d: 7, a: 42, c: 1742, b: 11, e: 22] = x[a, b, c, d, e]", "output y"});
+  CHECK(far.skeleton == v1::Group::kTile);
+  const GroupInfo near =
+      DefaultOf({"input x: f32[80000, 7, 11, 22] ~ normal",
+                 "y: f32[a: 80000, c: 11, b: 7, d: 22] = x[a, b, c, d]", "output y"});
+  CHECK(near.skeleton == v1::Group::kMap);
+}
+
 TEST_CASE("rows of bytes that only narrow vectors divide are moved by boxes", "[codegen]") {
   const GroupInfo info =
       DefaultOf({"input x: i8[7, 34, 13, 2, 86760] ~ integers(-100, 100)",

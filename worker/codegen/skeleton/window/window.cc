@@ -546,7 +546,15 @@ class Window : public Skeleton {
       const int64_t bytes = form.good_width * (16 / std::max(1, WidthFor(group, 16)));
       window.set_vector_bytes(static_cast<int>(std::clamp<int64_t>(bytes, 1, 16)));
     }
-    if (window.outputs() == 0) window.set_outputs(form.good_strip);
+    if (window.outputs() == 0) {
+      // Small tensors: rather a thread for each place that the card has.
+      const int64_t places = int64_t{target.sm_count} * target.max_threads_per_sm;
+      const int64_t vectors =
+          Product(ShapeOf(group)) / std::max(1, WidthFor(group, window.vector_bytes()));
+      int outputs = form.good_strip;
+      while (outputs > 1 && !target.fibers() && vectors / outputs < places) outputs /= 2;
+      window.set_outputs(outputs);
+    }
     if (window.block_threads() == 0) window.set_block_threads(256);
     if (window.unroll() == 0) window.set_unroll(1);
     if (resolved.precision().accumulator() == v1::ACCUMULATOR_AUTO)

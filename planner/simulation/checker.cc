@@ -1,4 +1,4 @@
-#include "planner/core/simulation_checker.h"
+#include "planner/simulation/checker.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +6,15 @@
 
 namespace warpsmith::planner::simulation {
 namespace {
+
+// What the planner promises.
+constexpr int64_t kLeaseTtlMs = 30'000;
+constexpr int64_t kParkMs = 30'000;      // an idle call, which counts as heard until it is answered
+constexpr int64_t kFailoverMs = 60'000;  // after nobody was heard
+constexpr int kMaxLosses = 3;
+constexpr int kMaxFailures = 3;
+// From the end of a time to the event that says so: a tick, and commits that are tried again.
+constexpr int64_t kSlackMs = 10'000;
 
 template <typename... Parts>
 std::string Say(const Parts&... parts) {
@@ -25,7 +34,52 @@ Checker::Task* Checker::Find(const std::string& task_id, const char* where) {
   return nullptr;
 }
 
+int64_t Checker::OverAt(int64_t heard_ms, int64_t ttl_ms) const {
+  return std::max(heard_ms + ttl_ms, deaf_until_ms_ + kFailoverMs) + kSlackMs;
+}
+
+void Checker::Heard(const std::string& worker_id, const std::vector<std::string>& lease_ids,
+                    int64_t now_ms) {
+  int64_t& heard_ms = workers_[worker_id].heard_ms;
+  heard_ms = std::max(heard_ms, now_ms);
+  for (auto& [id, task] : tasks_) {
+    const bool listed = task.live && std::find(lease_ids.begin(), lease_ids.end(), task.lease_id) !=
+                                         lease_ids.end();
+    if (listed && task.granted.at(task.fence) == worker_id) {
+      task.heard_ms = std::max(task.heard_ms, now_ms);
+    }
+  }
+}
+
+void Checker::Looked(int64_t now_ms) {
+  for (const auto& [id, task] : tasks_) {
+    if (task.live && now_ms > OverAt(task.heard_ms, kLeaseTtlMs)) {
+      Fail(Say(id, ": its lease was last heard of ", now_ms - task.heard_ms, " ms ago and lives"));
+    }
+  }
+  for (const auto& [id, worker] : workers_) {
+    if (worker.live && now_ms > OverAt(worker.heard_ms, kLeaseTtlMs + 2 * kParkMs)) {
+      Fail(Say(id, " was last heard ", now_ms - worker.heard_ms, " ms ago and is not lost"));
+    }
+  }
+}
+
+void Checker::Works(const std::string& worker_id, const std::string& task_id, int64_t fence,
+                    int64_t since_ms, int64_t now_ms) {
+  Task* task = Find(task_id, "work");
+  // A new lease may have been long on the way: half its time passes before the next call settles
+  // it.
+  if (task == nullptr || now_ms - since_ms <= kLeaseTtlMs / 2) return;
+  // The same worker: a join that was long on the way ended its session, which it does not know yet.
+  const bool another = task->live && task->granted.at(task->fence) != worker_id;
+  if (another && task->fence > fence && task->taken_back.count(fence) == 0) {
+    Fail(Say(task_id, ": ", worker_id, " works on it under fence ", fence, " and ",
+             task->granted.at(task->fence), " has it under ", task->fence));
+  }
+}
+
 void Checker::Committed(const v1::Event& event) {
+  now_ms_ = event.at_unix_ms();
   switch (event.event_case()) {
     case v1::Event::kRunSubmitted:
       return On(event.run_submitted());
@@ -71,10 +125,11 @@ void Checker::On(const v1::RunBound& bound) {
 
 void Checker::On(const v1::WorkerJoined& joined) {
   const v1::WorkerInfo& worker = joined.worker();
-  workers_[worker.id()] = {worker.arch(), true};
+  workers_[worker.id()] = {worker.arch(), true, now_ms_};
 }
 
 void Checker::On(const v1::WorkerLost& lost) {
+  ++lost_count_;
   workers_[lost.worker_id()].live = false;
   for (const auto& [id, task] : tasks_) {
     if (task.live && task.granted.at(task.fence) == lost.worker_id()) {
@@ -96,7 +151,13 @@ void Checker::On(const v1::LeaseGranted& granted) {
   const Worker& worker = workers_[granted.worker_id()];
   if (!worker.live) Fail(Say(granted.task_id(), " is granted to a worker that is not there"));
   if (worker.arch != task->arch) Fail(Say(granted.task_id(), ": the worker's arch is another"));
+  if (task->losses >= kMaxLosses) Fail(Say(granted.task_id(), " is given to a fourth worker"));
+  if (task->failures >= kMaxFailures) {
+    Fail(Say(granted.task_id(), " has failed ", task->failures, " times and is given on"));
+  }
   task->live = true;
+  task->lease_id = granted.lease_id();
+  task->heard_ms = now_ms_;
   task->fence = granted.fence();
   task->granted[granted.fence()] = granted.worker_id();
 }
@@ -106,6 +167,22 @@ void Checker::On(const v1::LeaseEnded& ended) {
   if (task == nullptr) return;
   if (!task->live || ended.fence() != task->fence) {
     Fail(Say(ended.task_id(), ": a lease ends that is not live"));
+  }
+  // A join that is said again is taken for a new process of that name: known, and not yet mended.
+  const bool anew = ended.reason().find("started anew") != std::string::npos;
+  lost_count_ += ended.lost() && !anew;
+  if (anew) task->taken_back.insert(ended.fence());
+  task->losses = ended.lost() ? task->losses + 1 : 0;
+  if (!ended.lost()) task->failures = ended.failed() ? task->failures + 1 : 0;
+  // Whoever starts anew, or leaves, gives up what it held; anybody else has its time.
+  const bool silent = ended.reason().find("no longer speaks") != std::string::npos ||
+                      ended.reason().find("fell silent") != std::string::npos;
+  if (ended.lost() && silent && now_ms_ < task->heard_ms + kLeaseTtlMs) {
+    Fail(Say(ended.task_id(), ": lost ", now_ms_ - task->heard_ms, " ms after it was heard of"));
+  }
+  if (ended.lost() && silent && task->heard_ms < forgiven_ms_ && forgiven_ms_ <= now_ms_ &&
+      now_ms_ < forgiven_ms_ + kFailoverMs) {
+    Fail(Say(ended.task_id(), ": lost ", now_ms_ - forgiven_ms_, " ms after nobody was heard"));
   }
   task->live = false;
   task->spent += ended.seconds();
@@ -120,7 +197,8 @@ void Checker::On(const v1::ResultAccepted& result) {
   if (!task->accepted.insert(result.incumbent_blob()).second) {
     Fail(Say(result.task_id(), ": ", result.incumbent_blob(), " is accepted twice"));
   }
-  if (result.trial_id() != task->trial_id && result.speedup() <= task->speedup) {
+  if (result.trial_id() != task->trial_id && result.speedup() <= task->speedup &&
+      (task->trial_id.empty() || result.beat_trial_id() != task->trial_id)) {
     Fail(Say(result.task_id(), ": the incumbent gets worse, ", task->speedup, " -> ",
              result.speedup()));
   }
@@ -143,6 +221,11 @@ void Checker::On(const v1::TaskMoved& moved) {
   if (task == nullptr) return;
   if (task->live) Fail(Say(moved.task_id(), " moves while it is leased"));
   task->rest = moved.state() != v1::QUEUED;
+  if (moved.state() == v1::HELD) task->taken_back.insert(task->fence);
+  if (moved.state() == v1::QUEUED) task->losses = task->failures = 0;
+  if (moved.state() == v1::PARKED && task->losses < kMaxLosses) {
+    Fail(Say(moved.task_id(), " is parked after ", task->losses, " losses"));
+  }
   if (moved.seconds_budget() > 0) task->budget = moved.seconds_budget();
   if (moved.state() == v1::CONVERGED && task->speedup < 0) {
     Fail(Say(moved.task_id(), " converged without an incumbent"));
@@ -150,11 +233,14 @@ void Checker::On(const v1::TaskMoved& moved) {
   if (task->rest && moved.reason().empty()) Fail(Say(moved.task_id(), " rests for no reason"));
 }
 
-void Checker::ToldRecorded(const std::string& task_id, const std::string& blob, double speedup) {
+void Checker::ToldRecorded(const std::string& task_id, const std::string& blob, double speedup,
+                           const std::string& beat_trial_id) {
   Task* task = Find(task_id, "a recorded incumbent");
   if (task == nullptr) return;
-  // Accepted, or not better than what was (and may since have been measured again, lower).
-  if (task->accepted.count(blob) == 0 && task->highest < speedup) {
+  // Accepted; or not better than what was (and may since have been measured again, lower), nor the
+  // winner of a race against what still is.
+  const bool beat = !beat_trial_id.empty() && beat_trial_id == task->trial_id;
+  if (task->accepted.count(blob) == 0 && (task->highest < speedup || beat)) {
     Fail(Say(task_id, ": a worker was told that ", blob, " is recorded, and it is not"));
   }
 }
@@ -184,6 +270,10 @@ void Checker::ToldStart(const std::string& task_id, int64_t fence, const std::st
 
 void Checker::ToldSubmitted(const std::string& run_id) {
   if (runs_.count(run_id) == 0) Fail(Say("run ", run_id, " was promised and is not in the log"));
+}
+
+void Checker::NobodyWasLost() {
+  if (lost_count_ > 0) Fail(Say(lost_count_, " leases and workers were lost by nobody's fault"));
 }
 
 void Checker::Ended(const std::map<std::string, Final>& finals) {

@@ -1,5 +1,6 @@
-// What must hold of every history of the planner, checked from the outside: from the durable log
-// and from what workers were told. It keeps a model of its own and shares no code with the core.
+// What must hold of every history of the planner, checked from the outside: from the durable log,
+// from what workers were told and do, and from who was heard when. It keeps a model of its own and
+// shares no code with the core. All times are the simulation's, in milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,26 @@ namespace warpsmith::planner::simulation {
 
 class Checker {
  public:
-  // An event became durable.
+  // An event became durable. Its own time is when it was decided.
   void Committed(const v1::Event& event);
+  // The planner took a call of this worker, which lists these leases as its own and not ended.
+  void Heard(const std::string& worker_id, const std::vector<std::string>& lease_ids,
+             int64_t now_ms);
+  // The planner may have heard nobody until now: it was not there, stood still or could not write.
+  // `long_enough` that it must have seen so itself: everybody has the failover time from now on.
+  void Deaf(int64_t now_ms, bool long_enough) {
+    deaf_until_ms_ = now_ms;
+    if (long_enough) forgiven_ms_ = now_ms;
+  }
+  // The planner is well, and has looked for what is over.
+  void Looked(int64_t now_ms);
+  // A worker that heeds its orders works on this lease, since so long.
+  void Works(const std::string& worker_id, const std::string& task_id, int64_t fence,
+             int64_t since_ms, int64_t now_ms);
 
   // A reply reached a worker (after its events became durable).
-  void ToldRecorded(const std::string& task_id, const std::string& blob, double speedup);
+  void ToldRecorded(const std::string& task_id, const std::string& blob, double speedup,
+                    const std::string& beat_trial_id);
   void ToldBatchRecorded(const std::string& task_id, const std::string& batch_blob);
   void ToldFinished(const std::string& task_id, int64_t fence);
   void ToldStart(const std::string& task_id, int64_t fence, const std::string& worker_id);
@@ -32,6 +48,10 @@ class Checker {
     double seconds_spent = 0;
   };
   void Ended(const std::map<std::string, Final>& finals);
+  // Nothing was wrong with any worker, task or message: nobody may have been blamed.
+  void NobodyWasLost();
+
+  void Fail(const std::string& what);
 
   // What does not hold, in the order found.
   const std::vector<std::string>& violations() const { return violations_; }
@@ -45,6 +65,11 @@ class Checker {
     double spent = 0;
     int64_t fence = 0;
     bool live = false;  // a lease is
+    std::string lease_id;
+    int64_t heard_ms = 0;  // of the lease
+    int losses = 0;        // in a row, and failures, with losses between them
+    int failures = 0;
+    std::set<int64_t> taken_back;  // fences, by a person, or by a join of the worker's name
     bool rest = false;
     std::map<int64_t, std::string> granted;  // fence -> worker
     std::set<int64_t> ended;
@@ -57,7 +82,11 @@ class Checker {
   struct Worker {
     std::string arch;
     bool live = false;
+    int64_t heard_ms = 0;
   };
+
+  // Later than this a planner that is well has ended what it does not hear of.
+  int64_t OverAt(int64_t heard_ms, int64_t ttl_ms) const;
 
   void On(const v1::RunSubmitted& event);
   void On(const v1::RunBound& event);
@@ -69,14 +98,17 @@ class Checker {
   void On(const v1::TrialsRecorded& event);
   void On(const v1::TaskMoved& event);
 
-  void Fail(const std::string& what);
   Task* Find(const std::string& task_id, const char* where);
 
   std::map<std::string, Task> tasks_;
   std::map<std::string, Worker> workers_;
   std::set<std::string> runs_;
   std::vector<std::string> violations_;
+  int64_t now_ms_ = 0;
+  int64_t deaf_until_ms_ = 0;
+  int64_t forgiven_ms_ = 0;
   int64_t accepted_count_ = 0;
+  int64_t lost_count_ = 0;  // leases and workers
 };
 
 }  // namespace warpsmith::planner::simulation

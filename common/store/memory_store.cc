@@ -1,0 +1,131 @@
+#include "common/store/memory_store.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/sha256.h"
+
+namespace warpsmith::store {
+namespace {
+
+std::string DigestOf(absl::string_view bytes) {
+  return base::Sha256Hex(std::string_view(bytes.data(), bytes.size()));
+}
+
+}  // namespace
+
+absl::Status MemoryStore::CheckOpen() const {
+  return closed_ ? absl::FailedPreconditionError("the store is closed") : absl::OkStatus();
+}
+
+absl::Status MemoryStore::CheckWriter(int64_t epoch) const {
+  disk_->mutex.AssertHeld();
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (epoch == disk_->epoch) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("epoch ", epoch, " is not the current one (", disk_->epoch, ")"));
+}
+
+// OK: the batch goes at the log's end. AlreadyExists: it is there.
+absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
+  disk_->mutex.AssertHeld();
+  const auto last = static_cast<int64_t>(disk_->log.size());
+  if (last == batch.after) return absl::OkStatus();
+  const auto count = static_cast<int64_t>(batch.events.size());
+  const bool there = last == batch.after + count &&
+                     std::equal(batch.events.begin(), batch.events.end(), disk_->log.end() - count,
+                                [&](const std::string& bytes, const Event& event) {
+                                  return event.epoch == batch.epoch && event.bytes == bytes;
+                                });
+  if (there) return absl::AlreadyExistsError("the same batch");
+  return absl::FailedPreconditionError(
+      absl::StrCat("the log ends at revision ", last, ", not at ", batch.after));
+}
+
+absl::StatusOr<int64_t> MemoryStore::Lead() {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  return ++disk_->epoch;
+}
+
+absl::Status MemoryStore::Commit(const Batch& batch) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckWriter(batch.epoch); !status.ok()) return status;
+  for (const std::string& event : batch.events) {
+    if (event.size() <= kMaxEventBytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("an event of ", event.size(), " bytes: the limit is ", kMaxEventBytes));
+  }
+  const absl::Status place = CheckPlace(batch);
+  if (absl::IsAlreadyExists(place)) return absl::OkStatus();
+  if (!place.ok()) return place;
+  for (const std::string& blob : batch.blobs) disk_->blobs.emplace(DigestOf(blob), blob);
+  for (const std::string& event : batch.events) disk_->log.push_back({batch.epoch, event});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> MemoryStore::LastRevision() {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  return static_cast<int64_t>(disk_->log.size());
+}
+
+absl::StatusOr<std::vector<Record>> MemoryStore::Read(int64_t after, size_t limit) {
+  if (limit < 1 || limit > kMaxReadEvents) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a read of ", limit, " events: the limit is 1 to ", kMaxReadEvents));
+  }
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  std::vector<Record> records;
+  for (size_t at = std::max<int64_t>(after, 0); at < disk_->log.size() && records.size() < limit;
+       ++at) {
+    records.push_back({static_cast<int64_t>(at) + 1, disk_->log[at].bytes});
+  }
+  return records;
+}
+
+absl::Status MemoryStore::SaveSnapshot(int64_t epoch, const Record& snapshot) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
+  if (snapshot.revision > static_cast<int64_t>(disk_->log.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("a snapshot of revision ", snapshot.revision,
+                                                   ", but the log ends at ", disk_->log.size()));
+  }
+  if (!disk_->snapshot || disk_->snapshot->revision <= snapshot.revision) {
+    disk_->snapshot = snapshot;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Record>> MemoryStore::LoadSnapshot() {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  return disk_->snapshot;
+}
+
+absl::StatusOr<std::string> MemoryStore::Put(absl::string_view bytes) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  std::string digest = DigestOf(bytes);
+  disk_->blobs.emplace(digest, std::string(bytes));
+  return digest;
+}
+
+absl::StatusOr<std::string> MemoryStore::Get(const std::string& digest) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  const auto found = disk_->blobs.find(digest);
+  if (found == disk_->blobs.end()) {
+    return absl::NotFoundError(absl::StrCat("no blob has the digest '", digest, "'"));
+  }
+  return found->second;
+}
+
+absl::Status MemoryStore::Close() {
+  absl::MutexLock lock(&disk_->mutex);
+  closed_ = true;
+  return absl::OkStatus();
+}
+
+}  // namespace warpsmith::store

@@ -1,0 +1,62 @@
+// A store in memory: for simulations and tests, where "durable" means that it outlives the planner
+// that writes to it.
+//
+//   MemoryStore store;
+//   ...                                 // the planner dies
+//   MemoryStore again(store.disk());    // the next one finds what was there
+//
+// Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/store/store.h"
+
+namespace warpsmith::store {
+
+class MemoryStore final : public Store {
+ public:
+  struct Event {
+    int64_t epoch = 0;
+    std::string bytes;
+  };
+  struct Disk {
+    absl::Mutex mutex;
+    int64_t epoch ABSL_GUARDED_BY(mutex) = 0;
+    std::vector<Event> log ABSL_GUARDED_BY(mutex);
+    std::optional<Record> snapshot ABSL_GUARDED_BY(mutex);
+    std::map<std::string, std::string> blobs ABSL_GUARDED_BY(mutex);
+  };
+
+  explicit MemoryStore(std::shared_ptr<Disk> disk = std::make_shared<Disk>())
+      : disk_(std::move(disk)) {}
+  std::shared_ptr<Disk> disk() const { return disk_; }
+
+  absl::StatusOr<int64_t> Lead() override;
+  absl::Status Commit(const Batch& batch) override;
+  absl::StatusOr<int64_t> LastRevision() override;
+  absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
+  absl::Status SaveSnapshot(int64_t epoch, const Record& snapshot) override;
+  absl::StatusOr<std::optional<Record>> LoadSnapshot() override;
+  absl::StatusOr<std::string> Put(absl::string_view bytes) override;
+  absl::StatusOr<std::string> Get(const std::string& digest) override;
+  absl::Status Close() override;
+
+ private:
+  // With disk_->mutex held.
+  absl::Status CheckOpen() const;
+  absl::Status CheckWriter(int64_t epoch) const;
+  absl::Status CheckPlace(const Batch& batch) const;
+
+  const std::shared_ptr<Disk> disk_;
+  bool closed_ = false;  // guarded by disk_->mutex
+};
+
+}  // namespace warpsmith::store

@@ -1,0 +1,395 @@
+// The service in this process: a real server on a real socket, a real store, simulated time.
+#include "planner/service/server.h"
+
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/file.h"
+#include "common/rpc/health.h"
+#include "common/store/sqlite_store.h"
+#include "planner/service/planner.h"
+#include "planner/service/testing.h"
+
+namespace warpsmith::planner {
+namespace {
+
+using testing::AddResult;
+using testing::AddStatus;
+using testing::Client;
+using testing::Folder;
+using testing::SyncOf;
+
+// A planner on a folder; closing it and making another is a restart.
+class Served {
+ public:
+  explicit Served(const Folder& folder, const std::string& listen = "127.0.0.1:0") {
+    spdlog::set_level(spdlog::level::off);
+    auto opened = store::SqliteStore::Open(folder.path());
+    REQUIRE(opened.ok());
+    store_ = *std::move(opened);
+    PlannerOptions options;
+    options.board_path = folder.path() + "/board.md";
+    auto planner = Planner::Start(
+        store_.get(), options,
+        [this] {
+          return Now{now_ms, now_ms};
+        },
+        [this](const absl::Status& status) { fatal = status; });
+    REQUIRE(planner.ok());
+    planner_ = *std::move(planner);
+    // Ticks come from the test alone.
+    auto server = Server::Start(planner_.get(),
+                                {.listen = listen, .tick = absl::Hours(1), .check = absl::Hours(1)},
+                                [](const absl::Status&) {});
+    INFO(server.status().ToString());
+    REQUIRE(server.ok());
+    server_ = *std::move(server);
+  }
+  ~Served() { Close(); }
+  void Close() {
+    if (server_ == nullptr) return;
+    server_->Shutdown();
+    planner_->Stop();
+    server_ = nullptr;
+    planner_ = nullptr;
+    store_ = nullptr;
+  }
+  const std::string& address() const { return server_->address(); }
+  Planner& planner() { return *planner_; }
+
+  // Time in which the planner is well: a tick each second.
+  void Pass(int64_t ms) {
+    for (const int64_t end = now_ms + ms; now_ms < end;) {
+      now_ms += 1000;
+      planner_->Tick();
+      REQUIRE(Client(address()).List().ok());  // behind the tick
+    }
+  }
+
+  std::atomic<int64_t> now_ms{1'000'000};
+  absl::Status fatal;
+
+ private:
+  std::unique_ptr<store::SqliteStore> store_;
+  std::unique_ptr<Planner> planner_;
+  std::unique_ptr<Server> server_;
+};
+
+// Joins and gets the first lease.
+v1::Lease Take(Client& client, const std::string& worker, std::string& session) {
+  auto reply = client.Synchronize(SyncOf(worker, ""));
+  INFO(reply.status().ToString());
+  REQUIRE(reply.ok());
+  REQUIRE(reply->start_size() == 1);
+  session = reply->session_id();
+  return reply->start(0);
+}
+
+// A call that is parked: under way, and counted by the planner as its worker's.
+std::future<absl::StatusOr<v1::SynchronizeReply>> ParkedCall(
+    Client& client, const v1::SynchronizeRequest& request) {
+  return std::async(std::launch::async, [&client, request] { return client.Synchronize(request); });
+}
+
+}  // namespace
+
+TEST_CASE("from submit to result, board and restart, over a socket") {
+  Folder folder;
+  const bool unix_socket = GENERATE(false, true);
+  const std::string listen = unix_socket ? "unix:" + folder.path() + "/socket" : "127.0.0.1:0";
+  auto served = std::make_unique<Served>(folder, listen);
+  auto client = std::make_unique<Client>(served->address());
+  const auto run = client->Submit(2, "q");
+  INFO(run.status().ToString());
+  REQUIRE(run.ok());
+  CHECK(client->Submit(2, "q")->run().id() == run->run().id());
+
+  std::string session;
+  const v1::Lease lease = Take(*client, "w", session);
+  CHECK(lease.task_id() == "r1/p0@host");
+  CHECK(lease.problem().name() == "p0");
+  CHECK(lease.policy() == "rules");
+  CHECK_FALSE(lease.has_incumbent());
+  v1::SynchronizeRequest report = SyncOf("w", session, 0);
+  AddStatus(lease, 7, true, report);
+  AddResult(lease, "t1", 2, report);
+  for (int i = 0; i < 3; ++i) {
+    const auto recorded = client->Synchronize(report);
+    REQUIRE(recorded.ok());
+    CHECK(std::vector<std::string>(recorded->recorded().begin(), recorded->recorded().end()) ==
+          std::vector<std::string>{lease.id(), "t1"});
+  }
+
+  const auto listed = client->List();
+  REQUIRE(listed.ok());
+  REQUIRE(listed->tasks_size() == 2);
+  CHECK(listed->tasks(0).trials() == 1);
+  CHECK(listed->tasks(0).trial_blobs().empty());  // there may be thousands
+
+  served->Close();
+  served = std::make_unique<Served>(folder, listen);
+  client = std::make_unique<Client>(served->address());
+  const auto task = client->GetTask("r1/p0@host");
+  REQUIRE(task.ok());
+  CHECK(task->task().speedup() == 2);
+  CHECK(task->task().baseline_name() == "op_by_op");
+  CHECK(task->task().trials() == 1);
+  CHECK(task->incumbent().trial().id() == "t1");
+  CHECK(task->problem().name() == "p0");
+  REQUIRE(task->trials().trials_size() == 1);
+  CHECK(task->trials().trials(0).action() == "vector_bytes 4 -> 16");
+
+  // The old session goes on, and the next lease starts from what is known.
+  auto held = client->SetTask("r1/p1@host", v1::HELD);
+  REQUIRE(held.ok());
+  CHECK(held->task().state() == v1::HELD);
+  const auto next = client->Synchronize(SyncOf("w", session));
+  REQUIRE(next.ok());
+  REQUIRE(next->start_size() == 1);
+  CHECK(next->start(0).fence() == 2);
+  CHECK(next->start(0).incumbent().speedup() == 2);
+  REQUIRE(next->start(0).judged_sources_size() == 1);
+  CHECK(next->start(0).judged_sources(0) == "source of t1");
+
+  const auto board = client->GetBoard();
+  REQUIRE(board.ok());
+  CHECK_THAT(board->markdown(),
+             Catch::Contains("| p0 | leased | w |") && Catch::Contains("1.00x to 2.00x: memory"));
+  CHECK(board->revision() > 0);
+  served->Close();
+  CHECK(*base::ReadFile(folder.path() + "/board.md") == board->markdown());
+}
+
+TEST_CASE("a lease carries its workload alone, and the problem is kept whole") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  v1::SubmitRequest request;
+  *request.mutable_problems() = testing::SetOf(1);
+  v1::Problem& problem = *request.mutable_problems()->mutable_problems(0);
+  problem.mutable_workloads(0)->set_name("small");
+  *problem.add_workloads() = problem.workloads(0);
+  problem.mutable_workloads(1)->set_name("large");
+  (*problem.mutable_workloads(1)->mutable_dims())["N"] = 4096;
+  request.set_arch("host");
+  REQUIRE(client.Submit(request)->run().task_ids_size() == 2);
+
+  const auto reply = client.Synchronize(SyncOf("w", "", 2));
+  REQUIRE(reply.ok());
+  REQUIRE(reply->start_size() == 2);
+  for (const v1::Lease& lease : reply->start()) {
+    REQUIRE(lease.problem().workloads_size() == 1);
+    const std::string& workload = lease.problem().workloads(0).name();
+    CHECK(lease.task_id() == "r1/p0:" + workload + "@host");
+    CHECK(lease.problem().workloads(0).dims().at("N") == (workload == "large" ? 4096 : 64));
+  }
+  CHECK(client.GetTask("r1/p0:large@host")->problem().workloads_size() == 2);
+  CHECK_THAT(client.GetBoard()->markdown(), Catch::Contains("| p0:small | leased | w |"));
+}
+
+TEST_CASE("an idle worker's call is parked until there is work") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  const auto joined = client.Synchronize(SyncOf("w", ""));
+  REQUIRE(joined.ok());
+  CHECK(joined->start_size() == 0);
+  const auto request = SyncOf("w", joined->session_id());
+
+  auto parked = ParkedCall(client, request);
+  REQUIRE(client.Submit(1).ok());
+  const auto woken = parked.get();
+  REQUIRE(woken.ok());
+  CHECK(woken->start_size() == 1);
+}
+
+TEST_CASE(
+    "a parked call ends when its time is over, its session is called again, or its caller goes") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  const std::string session = client.Synchronize(SyncOf("w", ""))->session_id();
+  const auto request = SyncOf("w", session);
+  Planner& planner = served.planner();
+  // Straight at the planner, so that the order of calls is certain.
+  std::promise<absl::StatusOr<v1::SynchronizeReply>> first, second, third;
+  planner.Synchronize(planner.NewCall(), request, [&](auto reply) { first.set_value(reply); });
+  planner.Synchronize(planner.NewCall(), request, [&](auto reply) { second.set_value(reply); });
+  CHECK(first.get_future().get().status().code() == absl::StatusCode::kAborted);
+  REQUIRE(client.List().ok());  // behind the second call: it is parked before time moves
+  served.now_ms += CoreOptions{}.park_ms;
+  planner.Tick();
+  const auto over = second.get_future().get();
+  REQUIRE(over.ok());
+  CHECK(over->start_size() == 0);
+  const int64_t call = planner.NewCall();
+  planner.Synchronize(call, request, [&](auto reply) { third.set_value(reply); });
+  planner.Cancel(call);
+  CHECK(third.get_future().get().status().code() == absl::StatusCode::kCancelled);
+}
+
+TEST_CASE("a client that goes away while parked costs nothing and leaves no lease behind") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  const std::string session = client.Synchronize(SyncOf("w", ""))->session_id();
+  CHECK(client.Synchronize(SyncOf("w", session), 50).status().code() ==
+        absl::StatusCode::kDeadlineExceeded);
+  REQUIRE(client.Submit(1).ok());
+  // Whether the planner noticed or not: the lease is there for the worker when it calls again.
+  const auto reply = client.Synchronize(SyncOf("w", session));
+  REQUIRE(reply.ok());
+  REQUIRE(reply->start_size() == 1);
+  CHECK(reply->start(0).fence() == 1);
+}
+
+TEST_CASE("errors have their codes and say what to do") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  v1::SubmitRequest bad;
+  *bad.mutable_problems() = testing::SetOf(1);
+  bad.mutable_problems()->mutable_problems(0)->set_graph(1, "y: f32[n: N] = z[n]");
+  CHECK(client.Submit(bad).status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(client.GetTask("r9/x@host").status().code() == absl::StatusCode::kNotFound);
+  CHECK(client.List("r9").status().code() == absl::StatusCode::kNotFound);
+  CHECK(client.Synchronize(SyncOf("w", "old")).status().code() ==
+        absl::StatusCode::kFailedPrecondition);
+  CHECK(client.Synchronize(SyncOf("", "")).status().code() == absl::StatusCode::kInvalidArgument);
+  v1::SynchronizeRequest large = SyncOf("w", "");
+  for (int i = 0; i <= kMaxLeases; ++i) large.add_leases();
+  CHECK(client.Synchronize(large).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("workers that fall silent lose their leases at the planner's time") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  REQUIRE(client.Submit(1).ok());
+  std::string session;
+  Take(client, "w", session);
+  served.Pass(CoreOptions{}.lease_ttl_ms);
+  auto list = client.List();
+  CHECK(list->tasks(0).state() == v1::QUEUED);
+  CHECK(list->tasks(0).losses() == 1);
+  served.Pass(CoreOptions{}.park_ms);
+  CHECK(client.List()->workers_size() == 0);
+}
+
+TEST_CASE("a second server cannot share the port, and the health service tells the truth") {
+  Folder folder, other;
+  Served served(folder);
+  CHECK(rpc::CheckHealth(served.address(), 10'000).ok());
+  auto store = *store::SqliteStore::Open(other.path());
+  auto planner = *Planner::Start(
+      store.get(), {}, [] { return Now{}; }, [](const absl::Status&) {});
+  const auto second =
+      Server::Start(planner.get(), {.listen = served.address()}, [](const absl::Status&) {});
+  CHECK(second.status().code() == absl::StatusCode::kUnavailable);
+  planner->Stop();
+  const std::string address = served.address();
+  served.Close();
+  CHECK_FALSE(rpc::CheckHealth(address, 10'000).ok());
+}
+
+TEST_CASE("shutting down releases parked calls and answers new ones Unavailable") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  const std::string session = client.Synchronize(SyncOf("w", ""))->session_id();
+  std::promise<absl::StatusOr<v1::SynchronizeReply>> parked, late;
+  Planner& planner = served.planner();
+  planner.Synchronize(planner.NewCall(), SyncOf("w", session),
+                      [&](auto reply) { parked.set_value(reply); });
+  planner.Drain();
+  CHECK(parked.get_future().get().status().code() == absl::StatusCode::kUnavailable);
+  planner.Synchronize(planner.NewCall(), SyncOf("w", session),
+                      [&](auto reply) { late.set_value(reply); });
+  CHECK(late.get_future().get().status().code() == absl::StatusCode::kUnavailable);
+  served.Close();
+  CHECK(served.fatal.ok());
+}
+
+TEST_CASE("a planner that another one has replaced in the store answers nobody") {
+  Folder folder;
+  auto store = *store::SqliteStore::Open(folder.path());
+  std::promise<absl::Status> fatal;
+  auto planner = *Planner::Start(
+      store.get(), {}, [] { return Now{}; },
+      [&](const absl::Status& status) { fatal.set_value(status); });
+  REQUIRE(store->Lead().ok());
+  bool answered = false;
+  planner->Synchronize(planner->NewCall(), SyncOf("w", ""), [&](auto) { answered = true; });
+  CHECK(fatal.get_future().get().code() == absl::StatusCode::kFailedPrecondition);
+  planner->Stop();
+  CHECK_FALSE(answered);
+}
+
+TEST_CASE("a board that could not be written is written when it can be") {
+  Folder folder;
+  const std::string board = folder.path() + "/board.md";
+  auto store = *store::SqliteStore::Open(folder.path());
+  PlannerOptions options;
+  options.board_path = board;
+  auto planner = *Planner::Start(
+      store.get(), options,
+      [] {
+        return Now{1, 1};
+      },
+      [](const absl::Status&) {});
+  // Its ticks are asynchronous: whoever asks for the board is answered after what was asked before.
+  const auto tick = [&] {
+    planner->Tick();
+    std::promise<void> done;
+    planner->GetBoard([&](auto) { done.set_value(); });
+    done.get_future().wait();
+  };
+  std::filesystem::create_directory(board);  // nothing can be renamed onto it
+  tick();
+  CHECK(std::filesystem::is_directory(board));
+  std::filesystem::remove(board);
+  tick();
+  CHECK(std::filesystem::is_regular_file(board));
+}
+
+TEST_CASE("a snapshot and the rest of the log make the state again") {
+  Folder folder;
+  std::string before;
+  for (int i = 0; i < 4; ++i) {
+    auto store = *store::SqliteStore::Open(folder.path());
+    PlannerOptions options;
+    options.events_per_snapshot = 3;
+    auto planner = *Planner::Start(
+        store.get(), options,
+        [] {
+          return Now{1, 1};
+        },
+        [](const absl::Status&) {});
+    const auto list = [&] {
+      std::promise<std::string> listed;
+      planner->List({}, [&](auto reply) { listed.set_value(reply->ShortDebugString()); });
+      return listed.get_future().get();
+    };
+    CHECK(list() == (i == 0 ? list() : before));
+    for (int j = 0; j < 5; ++j) {
+      std::promise<void> done;
+      planner->Synchronize(planner->NewCall(), SyncOf(absl::StrCat("w", i, j), ""),
+                           [&](auto reply) {
+                             REQUIRE(reply.ok());
+                             done.set_value();
+                           });
+      done.get_future().wait();
+    }
+    before = list();
+    planner->Stop();
+    CHECK((*store->LoadSnapshot())->revision == *store->LastRevision());
+  }
+}
+
+}  // namespace warpsmith::planner

@@ -1,0 +1,315 @@
+#include "planner/service/service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace warpsmith::planner {
+namespace {
+
+// A cheap sequence for spreading calls over time; nothing depends on its quality (xorshift64).
+uint64_t Next(uint64_t& state) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state;
+}
+
+}  // namespace
+
+absl::Status Leaving() {
+  return absl::UnavailableError("the planner is shutting down: come again in a few seconds");
+}
+
+absl::Status TooBusy() {
+  return absl::ResourceExhaustedError("the planner has too much to do: come again later");
+}
+
+Service::Service(const ServiceOptions& options, uint64_t seed)
+    : options_(options), core_(options.core), jitter_(seed * 0x9E3779B97F4A7C15ull + 1) {}
+
+absl::Status Service::Load(store::Store& store, Now now) {
+  absl::StatusOr<std::optional<store::Record>> snapshot = store.LoadSnapshot();
+  if (!snapshot.ok()) return snapshot.status();
+  if (snapshot->has_value()) {
+    v1::PlannerState state;
+    if (!state.ParseFromString((*snapshot)->bytes)) {
+      return absl::DataLossError(
+          absl::StrCat("the snapshot of revision ", (*snapshot)->revision, " cannot be read"));
+    }
+    core_.Restore(state);
+    snapshot_revision_ = (*snapshot)->revision;
+  }
+  while (true) {
+    absl::StatusOr<std::vector<store::Record>> records =
+        store.Read(core_.state().revision(), store::kMaxReadEvents);
+    if (!records.ok()) return records.status();
+    if (records->empty()) break;
+    for (const store::Record& record : *records) {
+      v1::Event event;
+      if (!event.ParseFromString(record.bytes) || event.event_case() == v1::Event::EVENT_NOT_SET) {
+        return absl::DataLossError(
+            absl::StrCat("event ", record.revision,
+                         " of the log cannot be read: was it written by a newer Warpsmith?"));
+      }
+      core_.Replay(event);
+    }
+  }
+  core_.Forgive(now);
+  last_tick_ms_ = now.monotonic_ms;
+  loaded_ = true;
+  return absl::OkStatus();
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
+absl::Status Service::Refusal() const {
+  if (draining_) return Leaving();
+  if (!stalled_.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("the planner cannot write: ", std::string(stalled_.message())));
+  }
+  return written_ - durable_ > kMaxUncommitted ? TooBusy() : absl::OkStatus();
+}
+
+void Service::Handle(int64_t call, Command command, Blobs blobs, Now now) {
+  if (absl::Status refusal = Refusal(); !refusal.ok()) {
+    answers_.push_back({call, refusal});
+    return;
+  }
+  std::visit([&](auto&& each) { On(call, std::move(each), std::move(blobs), now); },
+             std::move(command));
+}
+
+void Service::Commit(std::vector<v1::Event> events, Blobs blobs) {
+  if (events.empty()) return;
+  Write& write = writes_.emplace_back();
+  write.number = ++written_;
+  write.blobs = TakeNamed(events, blobs);
+  write.events = Serialize(events);
+  const State& state = core_.state();
+  const int64_t enough =
+      std::max(options_.events_per_snapshot, static_cast<int64_t>(state.tasks().size()));
+  if (state.revision() - snapshot_revision_ >= enough) TakeSnapshot();
+}
+
+void Service::TakeSnapshot() {
+  if (core_.state().revision() == snapshot_revision_) return;
+  snapshot_revision_ = core_.state().revision();
+  Write& write = writes_.emplace_back();
+  write.number = ++written_;
+  write.snapshot = store::Record{snapshot_revision_, CanonicalBytes(core_.state().ToProto())};
+}
+
+void Service::Say(int64_t call, absl::StatusOr<Reply> reply) {
+  if (durable_ == written_) {
+    answers_.push_back({call, std::move(reply)});
+  } else {
+    waiting_.push_back({written_, {call, std::move(reply)}});
+  }
+}
+
+void Service::Durable(int64_t number) {
+  durable_ = std::max(durable_, number);
+  stalled_ = absl::OkStatus();
+  for (; !waiting_.empty() && waiting_.front().first <= durable_; waiting_.pop_front()) {
+    answers_.push_back(std::move(waiting_.front().second));
+  }
+  if (waiting_board_ && waiting_board_->first <= durable_) {
+    board_ = std::move(waiting_board_->second);
+    waiting_board_.reset();
+  }
+}
+
+// ---- workers ------------------------------------------------------------------------------------
+
+void Service::On(int64_t call, Synchronize command, Blobs blobs, Now now) {
+  // A newer call of the same session: the older one's caller has given it up.
+  if (const auto older = parked_by_session_.find(command.session_id);
+      older != parked_by_session_.end()) {
+    const int64_t old_call = older->second;
+    Unpark(old_call);
+    Say(old_call, absl::AbortedError("a newer call of the same session has come"));
+  }
+  Outcome<SynchronizeAnswer> outcome = core_.Handle(command, now);
+  Commit(std::move(outcome.events), std::move(blobs));
+  if (outcome.reply.ok() && outcome.reply->park) {
+    // What it brought is recorded; asked again it only takes what there is.
+    command.results.clear();
+    Park(call, std::move(command), now);
+  } else {
+    Say(call, std::move(outcome.reply));
+  }
+  WakeForWork(now);
+}
+
+void Service::Park(int64_t call, Synchronize command, Now now) {
+  const int64_t half = options_.core.park_ms / 2;
+  const int64_t until = now.monotonic_ms + half +
+                        static_cast<int64_t>(Next(jitter_) % static_cast<uint64_t>(half + 1));
+  parked_by_session_[command.session_id] = call;
+  parked_by_arch_[command.worker.arch()].insert(call);
+  parked_by_end_.insert({until, call});
+  parked_[call] = {std::move(command), until};
+}
+
+std::optional<Service::Parked> Service::Unpark(int64_t call) {
+  auto node = parked_.extract(call);
+  if (node.empty()) return std::nullopt;
+  const Parked& parked = node.mapped();
+  const auto calls = parked_by_arch_.find(parked.command.worker.arch());
+  calls->second.erase(call);
+  if (calls->second.empty()) parked_by_arch_.erase(calls);
+  parked_by_end_.erase({parked.until_ms, call});
+  parked_by_session_.erase(parked.command.session_id);
+  return std::move(node.mapped());
+}
+
+// Asked once more as it leaves: an idle worker's silence is counted from here.
+void Service::WakeDue(Now now) {
+  while (!parked_by_end_.empty() && parked_by_end_.begin()->first <= now.monotonic_ms) {
+    const int64_t call = parked_by_end_.begin()->second;
+    Outcome<SynchronizeAnswer> outcome = core_.Handle(Unpark(call)->command, now);
+    Commit(std::move(outcome.events), {});
+    Say(call, std::move(outcome.reply));
+  }
+}
+
+// As many as there is work for, those that have waited longest first.
+void Service::WakeForWork(Now now) {
+  for (auto next = parked_by_arch_.begin(); next != parked_by_arch_.end();) {
+    const std::string arch = next->first;
+    while (core_.HasWorkFor(arch) && parked_by_arch_.count(arch) > 0) {
+      const int64_t call = *parked_by_arch_[arch].begin();
+      Outcome<SynchronizeAnswer> outcome = core_.Handle(parked_.at(call).command, now);
+      Commit(std::move(outcome.events), {});
+      // There is work, and nothing in it for a worker of this kind: nor is there for the next.
+      if (outcome.reply.ok() && outcome.reply->park) break;
+      Unpark(call);
+      Say(call, std::move(outcome.reply));
+    }
+    next = parked_by_arch_.upper_bound(arch);
+  }
+}
+
+void Service::Cancel(int64_t call) {
+  if (Unpark(call)) Say(call, absl::CancelledError("the caller is gone"));
+}
+
+// ---- people -------------------------------------------------------------------------------------
+
+void Service::On(int64_t call, const Submit& command, Blobs blobs, Now now) {
+  Outcome<v1::Run> outcome = core_.Handle(command, now);
+  Commit(std::move(outcome.events), std::move(blobs));
+  Say(call, std::move(outcome.reply));
+  WakeForWork(now);
+}
+
+void Service::On(int64_t call, const SetTask& command, Blobs, Now now) {
+  Outcome<v1::Task> outcome = core_.Handle(command, now);
+  Commit(std::move(outcome.events), {});
+  Say(call, std::move(outcome.reply));
+  WakeForWork(now);
+}
+
+void Service::On(int64_t call, const ListTasks& command, Blobs, Now) {
+  const std::string& run_id = command.run_id;
+  if (!run_id.empty() && core_.state().FindRun(run_id) == nullptr) {
+    return Say(call, absl::NotFoundError(absl::StrCat("there is no run '", run_id,
+                                                      "': `warpsmith board` lists them")));
+  }
+  v1::ListReply reply;
+  reply.set_revision(core_.state().revision());
+  for (const auto& [number, run] : core_.state().runs()) {
+    if (run_id.empty() || run.run().id() == run_id) *reply.add_runs() = run.run();
+  }
+  for (const auto& [id, task] : core_.state().tasks()) {
+    if (!run_id.empty() && task.task().run_id() != run_id) continue;
+    // Trials are of GetTask; thousands of digests of each task would outgrow a message.
+    v1::Task& listed = *reply.add_tasks() = core_.View(task);
+    listed.clear_trial_blobs();
+  }
+  for (const auto& [id, worker] : core_.state().workers()) {
+    if (!worker.lost()) *reply.add_workers() = core_.View(worker);
+  }
+  Say(call, Reply(std::move(reply)));
+}
+
+void Service::On(int64_t call, const GetTask& command, Blobs, Now) {
+  const v1::TaskRecord* record = core_.state().FindTask(command.task_id);
+  if (record == nullptr) {
+    return Say(call, absl::NotFoundError(absl::StrCat("there is no task '", command.task_id,
+                                                      "': `warpsmith board` lists them")));
+  }
+  Say(call, Reply(TaskAnswer{core_.View(*record), command.with_trials}));
+}
+
+void Service::On(int64_t call, const GetBoard&, Blobs, Now) { Say(call, Reply(MakeView())); }
+
+View Service::MakeView() const {
+  auto view = std::make_shared<v1::PlannerState>(core_.state().ToProto());
+  for (v1::TaskRecord& record : *view->mutable_tasks()) {
+    // Of others the view is what the state says.
+    if (record.has_lease()) *record.mutable_task() = core_.View(record);
+  }
+  for (v1::WorkerRecord& record : *view->mutable_workers()) {
+    *record.mutable_worker() = core_.View(record);
+  }
+  return view;
+}
+
+// ---- time and the end ---------------------------------------------------------------------------
+
+void Service::Tick(Now now) {
+  if (draining_ || !stalled_.ok()) return;
+  // It was stopped, or could not write, and heard nobody: no silence of then counts.
+  if (now.monotonic_ms - last_tick_ms_ > kLongestTickMs) core_.Forgive(now);
+  last_tick_ms_ = now.monotonic_ms;
+  Outcome<Done> outcome = core_.Handle(planner::Tick{}, now);
+  for (const v1::Event& event : outcome.events) {
+    if (event.has_worker_lost()) {
+      spdlog::warn("worker {} is lost: {}", event.worker_lost().worker_id(),
+                   event.worker_lost().reason());
+    }
+  }
+  Commit(std::move(outcome.events), {});
+  WakeDue(now);
+  WakeForWork(now);
+  if (now.monotonic_ms < next_board_ms_ || !HandOutBoard()) return;
+  const auto tasks = static_cast<int64_t>(core_.state().tasks().size());
+  next_board_ms_ = now.monotonic_ms + 1'000 * tasks / kBoardTasksPerSecond;
+}
+
+bool Service::HandOutBoard() {
+  const int64_t revision = core_.state().revision();
+  // Progress of leases is shown too, and is no event.
+  const bool changed = revision != board_revision_ || !core_.progress().empty();
+  if (!options_.board || !changed || waiting_board_) return false;
+  board_revision_ = revision;
+  if (durable_ == written_) {
+    board_ = MakeView();
+  } else {
+    waiting_board_ = {written_, MakeView()};
+  }
+  return true;
+}
+
+void Service::Drain() {
+  draining_ = true;
+  while (!parked_.empty()) {
+    const int64_t call = parked_.begin()->first;
+    Unpark(call);
+    answers_.push_back({call, Leaving()});
+  }
+}
+
+void Service::End() {
+  Drain();
+  if (!loaded_) return;
+  HandOutBoard();
+  TakeSnapshot();
+}
+
+}  // namespace warpsmith::planner

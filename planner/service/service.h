@@ -1,0 +1,173 @@
+// The planner's service as a state machine: the core, parked calls, and the order of writes and
+// answers. Calls, times and what became of the writes come in; writes, answers and the board go
+// out. It has no thread, clock, file or socket: the server drives it with real ones (planner.h),
+// the simulation with simulated ones (planner/simulation), and both run the same lines.
+//
+//   Service service(options, seed);
+//   absl::Status status = service.Load(store, now);       // what the store holds
+//   service.Handle(call, command, std::move(blobs), now);
+//   for (Write& write : service.TakeWrites()) ...         // to be made durable in this order
+//   service.Durable(number);                              // that write, and all before it, are
+//   for (Answer& answer : service.TakeAnswers()) ...      // each says nothing that is not durable
+//
+// Every call is answered once, after the last write that was handed out before its answer was made:
+// nobody is told what a crash could take back. Only a refusal for want of room or because the end
+// is near waits for nothing. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/store/store.h"
+#include "planner/core/core.h"
+#include "planner/service/convert.h"
+#include "planner/service/write.h"
+#include "warpsmith/v1/planner.pb.h"
+
+namespace warpsmith::planner {
+
+// Between two ticks; whoever finds it longer was not running, and heard nobody.
+inline constexpr int64_t kLongestTickMs = 5'000;
+// Writes that are not durable yet; beyond it calls are told to come later (ResourceExhausted).
+inline constexpr int64_t kMaxUncommitted = 20'000;
+
+// A board and a snapshot are copies of the whole state, made while calls wait (some 5 us a task):
+// boards are as far apart as this allows, snapshots as many events as there are tasks.
+inline constexpr int64_t kBoardTasksPerSecond = 5'000;
+
+struct ServiceOptions {
+  CoreOptions core;
+  // A snapshot is taken after so many events, at least.
+  int64_t events_per_snapshot = 5'000;
+  // Whether the board is handed out, at ticks at which it changed.
+  bool board = false;
+};
+
+struct ListTasks {
+  std::string run_id;  // "": of all runs
+};
+struct GetTask {
+  std::string task_id;
+  bool with_trials = false;
+};
+struct GetBoard {};
+
+using Command = std::variant<Synchronize, Submit, SetTask, ListTasks, GetTask, GetBoard>;
+
+// A task, whose blobs are still to be read.
+struct TaskAnswer {
+  v1::Task task;
+  bool with_trials = false;
+};
+// The state as people see it.
+using View = std::shared_ptr<const v1::PlannerState>;
+
+// By command: Synchronize, Submit, SetTask, ListTasks, GetTask, GetBoard.
+using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::ListReply, TaskAnswer, View>;
+
+struct Answer {
+  int64_t call = 0;
+  absl::StatusOr<Reply> reply;
+};
+
+// The refusals that say nothing of the state.
+absl::Status Leaving();
+absl::Status TooBusy();
+
+class Service {
+ public:
+  // `seed` spreads parked calls over time.
+  Service(const ServiceOptions& options, uint64_t seed);
+
+  // Applies what the store holds; from here on time counts. DataLoss: it cannot be read.
+  absl::Status Load(store::Store& store, Now now);
+
+  // `call` is a number that no other call has; `blobs` are those that the command names.
+  void Handle(int64_t call, Command command, Blobs blobs, Now now);
+  // The caller is gone: a parked call is answered Cancelled, any other goes on.
+  void Cancel(int64_t call);
+  // About once a second: expiry, parked calls, the board.
+  void Tick(Now now);
+  // All writes up to `number` are durable.
+  void Durable(int64_t number);
+  // The store takes nothing for now: until something is durable again, calls are refused with this.
+  void Stalled(const absl::Status& status) { stalled_ = status; }
+  // The board that was handed out last could not be shown: the next tick hands it out again.
+  void BoardFailed() { board_revision_ = -1; }
+  // Parked calls are released and new ones refused: the end is near.
+  void Drain();
+  // Drain, a last board, and a snapshot that makes the next start quick.
+  void End();
+
+  std::vector<Write> TakeWrites() { return std::exchange(writes_, {}); }
+  // In the order in which they were made.
+  std::vector<Answer> TakeAnswers() { return std::exchange(answers_, {}); }
+  // A board to be shown; null: nothing changed.
+  View TakeBoard() { return std::exchange(board_, nullptr); }
+
+  const Core& core() const { return core_; }
+  int64_t snapshot_revision() const { return snapshot_revision_; }
+  size_t parked() const { return parked_.size(); }
+
+ private:
+  struct Parked {
+    Synchronize command;
+    int64_t until_ms = 0;
+  };
+
+  absl::Status Refusal() const;
+  void Commit(std::vector<v1::Event> events, Blobs blobs);
+  void Say(int64_t call, absl::StatusOr<Reply> reply);
+  void On(int64_t call, Synchronize command, Blobs blobs, Now now);
+  void On(int64_t call, const Submit& command, Blobs blobs, Now now);
+  void On(int64_t call, const SetTask& command, Blobs blobs, Now now);
+  void On(int64_t call, const ListTasks& command, Blobs blobs, Now now);
+  void On(int64_t call, const GetTask& command, Blobs blobs, Now now);
+  void On(int64_t call, const GetBoard& command, Blobs blobs, Now now);
+
+  void Park(int64_t call, Synchronize command, Now now);
+  std::optional<Parked> Unpark(int64_t call);
+  void WakeDue(Now now);
+  void WakeForWork(Now now);
+  View MakeView() const;
+  // False: there is nothing new to show.
+  bool HandOutBoard();
+  void TakeSnapshot();
+
+  const ServiceOptions options_;
+  Core core_;
+  uint64_t jitter_;
+  bool draining_ = false;
+  absl::Status stalled_;
+  bool loaded_ = false;
+
+  std::map<int64_t, Parked> parked_;                         // by call
+  std::map<std::string, int64_t> parked_by_session_;         // session -> call
+  std::map<std::string, std::set<int64_t>> parked_by_arch_;  // calls, the oldest first
+  std::set<std::pair<int64_t, int64_t>> parked_by_end_;      // until_ms, call
+
+  int64_t written_ = 0;  // number of the last write handed out
+  int64_t durable_ = 0;
+  int64_t snapshot_revision_ = 0;
+  int64_t board_revision_ = -1;
+  int64_t next_board_ms_ = 0;
+  std::deque<std::pair<int64_t, Answer>> waiting_;         // for a write; numbers never fall
+  std::optional<std::pair<int64_t, View>> waiting_board_;  // likewise
+  int64_t last_tick_ms_ = 0;
+
+  std::vector<Write> writes_;
+  std::vector<Answer> answers_;
+  View board_;
+};
+
+}  // namespace warpsmith::planner

@@ -1,0 +1,47 @@
+// What the service wants to be durable, and how it becomes so.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/store/store.h"
+
+namespace warpsmith::planner {
+
+struct Write {
+  int64_t number = 0;  // 1, 2, 3, ...
+  std::vector<std::string> events;
+  std::vector<std::string> blobs;
+  std::optional<store::Record> snapshot;  // of the state after these events and all before them
+};
+
+// The log's one writer. Not thread-safe.
+class Writer {
+ public:
+  // `store` must outlive this; `after` is its last revision.
+  Writer(store::Store* store, int64_t epoch, int64_t after)
+      : store_(store), epoch_(epoch), after_(after) {}
+
+  // Makes `writes` durable in one transaction; only the last may have a snapshot. Unavailable,
+  // DeadlineExceeded: they may be durable or not, and the same again finds out. Anything else: they
+  // never will be. A snapshot that cannot be saved is only logged: the log has everything.
+  absl::Status Commit(absl::Span<const Write> writes);
+
+ private:
+  store::Store* const store_;
+  const int64_t epoch_;
+  int64_t after_;
+};
+
+// How many of `writes` go into one transaction, from the first on; at least one.
+size_t OneTransaction(const std::deque<Write>& writes);
+
+// Whether a commit with this answer is to be tried again, as it is.
+bool IsWorthAnotherTry(const absl::Status& status);
+
+}  // namespace warpsmith::planner

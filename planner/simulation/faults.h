@@ -1,0 +1,33 @@
+#pragma once
+
+namespace warpsmith::planner::simulation {
+
+// Chances; 0: never.
+struct Faults {
+  // a second
+  double planner_crash = 0;
+  double planner_pause = 0;  // for up to two minutes
+  double disk_full = 0;      // for up to a minute
+  // a second and worker
+  double worker_death = 0;
+  double worker_pause = 0;
+  double partition = 0;  // no message comes or goes, for up to two minutes
+  // a death
+  double power_loss = 0;  // of the worker's machine with it
+  // a message
+  double lost = 0;      // each way
+  double late = 0;      // a request: delivered up to two minutes later
+  double repeated = 0;  // likewise, beside itself
+  // a commit
+  double unanswered = 0;  // done or not
+  // a write of an outbox
+  double outbox_error = 0;
+
+  // Whether everything that goes wrong is the planner's own: nobody may be blamed for anything.
+  bool OfPlannerAlone() const {
+    return worker_death == 0 && worker_pause == 0 && partition == 0 && lost == 0 && late == 0 &&
+           repeated == 0;
+  }
+};
+
+}  // namespace warpsmith::planner::simulation

@@ -1,0 +1,160 @@
+#include "planner/simulation/simulation.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace warpsmith::planner::simulation {
+namespace {
+
+constexpr int64_t kFaultyMs = 400'000;    // then faults stop
+constexpr int64_t kLimitMs = 20'000'000;  // by then all must be at rest
+constexpr int64_t kTickMs = 1000;
+
+Faults DrawFaults(World& world) {
+  // Some seeds are quiet, some stormy, each in its own way.
+  const auto some = [&](double most) { return world.Chance(0.3) ? 0.0 : most * world.Share(); };
+  Faults faults;
+  faults.planner_crash = some(0.05);
+  faults.planner_pause = some(0.02);
+  faults.disk_full = some(0.02);
+  faults.unanswered = some(0.2);
+  faults.outbox_error = some(0.05);
+  if (world.Chance(0.15)) return faults;  // nothing but the planner's own
+  faults.worker_death = some(0.02);
+  faults.worker_pause = some(0.02);
+  faults.partition = some(0.01);
+  faults.power_loss = some(0.5);
+  faults.lost = some(0.2);
+  faults.late = some(0.1);
+  faults.repeated = some(0.1);
+  return faults;
+}
+
+Nature DrawNature(World& world) {
+  Nature nature;
+  nature.light_us = 10;
+  nature.best_speedup = world.Chance(0.1) ? 0 : world.Between(0.5, 10.0);
+  nature.find_rate = world.Between(0.05, 1.0);
+  nature.kills = world.Chance(0.15) ? 0.5 : 0;
+  nature.fails = world.Chance(0.15) ? 0.7 : 0;
+  nature.permanent = world.Chance(0.5);
+  return nature;
+}
+
+v1::Problem ProblemOf(const std::string& name, int workloads) {
+  v1::Problem problem;
+  problem.set_name(name);
+  for (const char* line : {"input x: f32[N] ~ normal", "y: f32[n: N] = x[n] * 2", "output y"}) {
+    problem.add_graph(line);
+  }
+  for (int w = 0; w < workloads; ++w) {
+    v1::Workload& workload = *problem.add_workloads();
+    workload.set_name(absl::StrCat("w", w));
+    (*workload.mutable_dims())["N"] = 64;
+  }
+  return problem;
+}
+
+}  // namespace
+
+Simulation::Simulation(uint64_t seed, bool trace) : world_(seed) {
+  world_.set_trace(trace);
+  faults_ = DrawFaults(world_);
+  planners_fault_ = faults_.OfPlannerAlone();
+  planner_ = std::make_unique<PlannerHost>(&world_, &faults_, &checker_);
+  const int64_t workers = world_.Between(int64_t{1}, int64_t{6});
+  for (int64_t i = 0; i < workers; ++i) {
+    workers_.push_back(std::make_unique<WorkerHost>(
+        absl::StrCat("w", i), i > 0 && world_.Chance(0.3) ? "host" : "sm_90a", &world_, &faults_,
+        planner_.get(), &checker_, &natures_));
+  }
+  submits_left_ = static_cast<int>(world_.Between(int64_t{1}, int64_t{3}));
+  world_.At(0, [this] { Tick(); });
+}
+
+int Simulation::deaths() const {
+  int deaths = 0;
+  for (const auto& worker : workers_) deaths += worker->deaths();
+  return deaths;
+}
+
+int Simulation::refusals() const {
+  int refusals = 0;
+  for (const auto& worker : workers_) refusals += worker->refusals();
+  return refusals;
+}
+
+// People.
+void Simulation::Tick() {
+  world_.After(kTickMs, [this] { Tick(); });
+  if (planner_->core() == nullptr) return;
+  if (submits_left_ > 0 && world_.Chance(0.1)) SubmitSet();
+  const auto& tasks = planner_->core()->state().tasks();
+  if (now_ms() >= kFaultyMs || tasks.empty() || !world_.Chance(0.005)) return;
+  auto task = tasks.begin();
+  std::advance(task, world_.Between(int64_t{0}, static_cast<int64_t>(tasks.size()) - 1));
+  planner_->SetTask({task->first, world_.Chance(0.3) ? v1::HELD : v1::QUEUED, "a person said so"});
+}
+
+void Simulation::SubmitSet() {
+  // Said again it is the same set.
+  World set(static_cast<uint64_t>(submits_left_));
+  v1::SubmitRequest request;
+  request.set_request_id(absl::StrCat("request ", submits_left_));
+  request.set_policy("rules");
+  request.set_seconds_per_task(static_cast<double>(set.Between(int64_t{2}, int64_t{60})));
+  request.mutable_problems()->set_name("set");
+  if (!world_.Chance(0.3)) request.set_arch("sm_90a");
+  const int64_t count = set.Between(int64_t{1}, int64_t{8});
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string name = absl::StrCat("p", submits_left_, "_", i);
+    const int workloads = i % 3 == 2 ? 3 : 1;
+    *request.mutable_problems()->add_problems() = ProblemOf(name, workloads);
+    for (int w = 0; w < workloads; ++w) {
+      const std::string of = absl::StrCat(name, ":w", w);
+      if (natures_.count(of) > 0) continue;
+      natures_[of] = DrawNature(world_);
+      if (planners_fault_) natures_[of].kills = 0;
+    }
+  }
+  planner_->Submit(request, [this, left = submits_left_](const absl::StatusOr<v1::Run>& run) {
+    // Until it has heard of success the client says it again; with several architectures there,
+    // with one of them.
+    if (run.ok() && !world_.Chance(faults_.lost) && left == submits_left_) --submits_left_;
+  });
+}
+
+bool Simulation::AllAtRest() const {
+  if (submits_left_ > 0 || !planner_->Settled()) return false;
+  const auto& runs = planner_->core()->state().runs();
+  return std::all_of(runs.begin(), runs.end(),
+                     [](const auto& entry) { return entry.second.run().done(); });
+}
+
+std::vector<std::string> Simulation::Run() {
+  while (checker_.violations().empty() && now_ms() < kLimitMs) {
+    if (now_ms() >= kFaultyMs) faults_ = Faults{};
+    world_.Step();
+    if (now_ms() >= kFaultyMs && AllAtRest()) break;
+  }
+  if (!checker_.violations().empty()) return checker_.violations();
+  if (planner_->core() == nullptr) return {"the planner is not there at the end"};
+  std::map<std::string, Checker::Final> finals;
+  for (const auto& [id, record] : planner_->core()->state().tasks()) {
+    const v1::Task& task = record.task();
+    finals[id] = {v1::TaskState_Name(task.state()), task.speedup(), task.fence(),
+                  task.seconds_spent()};
+  }
+  checker_.Ended(finals);
+  if (planners_fault_) checker_.NobodyWasLost();
+  std::vector<std::string> violations = checker_.violations();
+  if (planner_->StateOfLog() != CanonicalBytes(planner_->core()->state().ToProto())) {
+    violations.push_back("the log applied to an empty state does not give the planner's state");
+  }
+  return violations;
+}
+
+}  // namespace warpsmith::planner::simulation

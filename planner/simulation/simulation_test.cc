@@ -1,0 +1,96 @@
+// WARPSMITH_SEED=N planner_simulation_test runs that seed alone and tells what happens.
+#include "planner/simulation/simulation.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace warpsmith::planner::simulation {
+namespace {
+
+// Set for a process that only tells the digest of WARPSMITH_SEED's history.
+constexpr char kDigestVariable[] = "WARPSMITH_SIMULATION_DIGEST";
+
+std::string DigestOf(uint64_t seed) {
+  Simulation simulation(seed);
+  const std::vector<std::string> violations = simulation.Run();
+  CHECK(absl::StrJoin(violations, "; ") == "");
+  return simulation.planner().Digest();
+}
+
+std::string Output(const std::string& command) {
+  FILE* const pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string output;
+  char line[1000];
+  while (std::fgets(line, sizeof line, pipe) != nullptr) output += line;
+  CHECK(pclose(pipe) == 0);
+  return output;
+}
+
+}  // namespace
+
+TEST_CASE("the planner keeps its promises under crashes, pauses and a bad network") {
+  if (std::getenv(kDigestVariable) != nullptr) return;
+  spdlog::set_level(spdlog::level::off);
+  const uint64_t seeds = std::getenv("WARPSMITH_TEST_THOROUGH") == nullptr ? 300 : 2500;
+  const char* only = std::getenv("WARPSMITH_SEED");
+  const uint64_t first = only == nullptr ? 1 : std::strtoull(only, nullptr, 10);
+  const uint64_t last = only == nullptr ? seeds : first;
+  int64_t crashes = 0, pauses = 0, deaths = 0, refusals = 0, accepted = 0, worker_ms = 0;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    Simulation simulation(seed, /*trace=*/only != nullptr);
+    const std::vector<std::string> violations = simulation.Run();
+    if (!violations.empty()) {
+      FAIL("seed " << seed << " at " << simulation.now_ms()
+                   << " ms: " << absl::StrJoin(violations, "; ")
+                   << "\nreproduce: WARPSMITH_SEED=" << seed << " planner_simulation_test");
+    }
+    crashes += simulation.planner().crashes();
+    pauses += simulation.planner().pauses();
+    deaths += simulation.deaths();
+    refusals += simulation.refusals();
+    accepted += simulation.checker().accepted();
+    worker_ms += simulation.worker_ms();
+  }
+  std::printf("%s\n", absl::StrCat(last - first + 1, " seeds, ", worker_ms / 3'600'000,
+                                   " worker-hours: ", crashes, " planner crashes, ", pauses,
+                                   " pauses, ", deaths, " worker deaths, ", refusals,
+                                   " leases refused, ", accepted, " incumbents accepted")
+                          .c_str());
+  if (only == nullptr) {
+    // The faults do happen: a simulation of a quiet world would prove nothing.
+    CHECK(crashes > 1000);
+    CHECK(pauses > 300);
+    CHECK(deaths > 1000);
+    CHECK(refusals > 100);
+    CHECK(accepted > 5000);
+  }
+}
+
+TEST_CASE("the same seed gives the same log and the same answers, in another process too") {
+  spdlog::set_level(spdlog::level::off);
+  if (std::getenv(kDigestVariable) != nullptr) {
+    std::printf("%s\n",
+                DigestOf(std::strtoull(std::getenv("WARPSMITH_SEED"), nullptr, 10)).c_str());
+    std::fflush(stdout);
+    return;
+  }
+  for (const uint64_t seed : {3, 5, 8}) {
+    const std::string digest = DigestOf(seed);
+    CHECK(DigestOf(seed) == digest);
+    CHECK_THAT(Output(absl::StrCat(kDigestVariable, "=1 WARPSMITH_SEED=", seed, " /proc/", getpid(),
+                                   "/exe 'the same seed*' 2>&1")),
+               Catch::Contains(digest));
+  }
+  CHECK(DigestOf(3) != DigestOf(5));
+}
+
+}  // namespace warpsmith::planner::simulation

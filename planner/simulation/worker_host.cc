@@ -1,0 +1,251 @@
+#include "planner/simulation/worker_host.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/service/convert.h"
+
+namespace warpsmith::planner::simulation {
+namespace {
+
+constexpr int64_t kStepMs = 250;
+constexpr int64_t kMostBetweenCallsMs = 10'000;
+constexpr int64_t kIdleTimeoutMs = 40'000;
+constexpr int64_t kBusyTimeoutMs = 10'000;
+
+}  // namespace
+
+WorkerHost::WorkerHost(std::string id, std::string arch, World* world, const Faults* faults,
+                       PlannerHost* planner, Checker* checker, const Natures* natures)
+    : id_(std::move(id)),
+      arch_(std::move(arch)),
+      world_(world),
+      faults_(faults),
+      planner_(planner),
+      checker_(checker),
+      natures_(natures) {
+  disk_.set_plan([this](absl::string_view) {
+    if (!world_->Chance(faults_->outbox_error)) return daemon::FileFault::kNone;
+    return world_->Chance(0.5) ? daemon::FileFault::kPart : daemon::FileFault::kFails;
+  });
+  Start();
+  world_->After(world_->Between(int64_t{0}, int64_t{3000}), [this] { Tick(); });
+}
+
+void WorkerHost::Start() {
+  auto file = disk_.Open();
+  if (!file.ok()) return checker_->Fail(absl::StrCat(id_, ": ", file.status().ToString()));
+  auto outbox = daemon::Outbox::Open(*std::move(file));
+  if (!outbox.ok()) {  // its disk does not answer: it tries again
+    world_->After(1000, [this] { Start(); });
+    return;
+  }
+  outbox_ = *std::move(outbox);
+  v1::WorkerInfo info;
+  info.set_id(id_);
+  info.set_arch(arch_);
+  info.set_healthy(true);
+  session_ = std::make_unique<daemon::Session>(info, *outbox_);
+  clock_offset_ms_ = world_->Between(int64_t{0}, int64_t{1'000'000'000});
+  next_call_ms_ = world_->now_ms();
+}
+
+void WorkerHost::Die() {
+  ++deaths_;
+  ++generation_;
+  world_->Trace(id_ + " dies");
+  session_ = nullptr;
+  outbox_ = nullptr;
+  search_.reset();
+  stop_ = calling_ = false;
+  if (world_->Chance(faults_->power_loss)) {
+    disk_.LosePower(static_cast<int>(world_->Between(int64_t{0}, int64_t{disk_.unsynced()})));
+  }
+  world_->After(world_->Between(int64_t{500}, int64_t{60'000}), [this] { Start(); });
+}
+
+void WorkerHost::Tick() {
+  world_->After(kStepMs, [this] { Tick(); });
+  if (session_ == nullptr || world_->now_ms() < asleep_until_ms_) return;
+  const double seconds = kStepMs / 1000.0;
+  if (world_->Chance(faults_->worker_death * seconds)) return Die();
+  if (world_->Chance(faults_->worker_pause * seconds)) {
+    asleep_until_ms_ = world_->now_ms() + world_->Between(int64_t{1000}, int64_t{150'000});
+    world_->Trace(id_ + " stands still");
+    return;
+  }
+  if (world_->Chance(faults_->partition * seconds)) {
+    parted_until_ms_ = world_->now_ms() + world_->Between(int64_t{5'000}, int64_t{120'000});
+    world_->Trace(id_ + " has no network");
+  }
+  if (search_) {
+    if (world_->Chance(search_->nature->kills * seconds)) return Die();
+    Work();
+  }
+  if (calling_ && world_->now_ms() >= call_until_ms_) {
+    calling_ = false;
+    if (world_->Chance(0.5)) planner_->Cancel(call_);
+    next_call_ms_ = world_->now_ms() + world_->Between(int64_t{0}, int64_t{2000});
+  }
+  if (!calling_ && world_->now_ms() >= next_call_ms_) Call();
+}
+
+// ---- the lease ----------------------------------------------------------------------------------
+
+void WorkerHost::Work() {
+  Search& search = *search_;
+  const Nature& nature = *search.nature;
+  if (Now() >= session_->FenceAt()) stop_ = true;
+  if (stop_ && search.heeds) return End({.reason = "stopped", .seconds = search.seconds});
+  if (search.seconds == 0 && world_->Chance(nature.fails)) {
+    return End({.status = absl::InternalError("cannot work on it"),
+                .permanent = nature.permanent,
+                .seconds = 0.5});
+  }
+  search.seconds += kStepMs / 1000.0;
+  if (search.heeds) {
+    checker_->Works(id_, search.lease.task_id(), search.lease.fence(), search.started_ms,
+                    world_->now_ms());
+  }
+  session_->Progress("memory", search.seconds);
+  if (world_->Chance(0.3)) {
+    v1::Trial trial;
+    trial.set_id(absl::StrCat(search.lease.id(), "/", ++search.trials));
+    trial.set_specialist("memory");
+    trial.set_verdict(v1::SLOWER);
+    trial.set_source_digest(absl::StrCat("source of ", trial.id()));
+    session_->OnTrial(trial);
+  }
+  if (world_->Chance(nature.find_rate * kStepMs / 1000.0)) Find();
+  const bool converged = search.speedup > 0 && world_->Chance(0.005);
+  if (!converged && search.seconds < search.lease.seconds()) return;
+  // Measured again at the end.
+  if (search.improved) Tell(search.speedup * world_->Between(0.9, 1.1));
+  End({.converged = converged, .reason = "its time is over", .seconds = search.seconds});
+}
+
+void WorkerHost::Find() {
+  Search& search = *search_;
+  if (search.speedup >= search.nature->best_speedup) return;
+  search.speedup += (search.nature->best_speedup - search.speedup) * world_->Between(0.1, 1.0);
+  search.beaten = std::exchange(search.best, absl::StrCat(search.lease.id(), "/", ++search.trials));
+  search.improved = true;
+  // What is told of a time differs from minute to minute by more than what was found.
+  Tell(world_->Chance(0.1) ? search.speedup / 2 : search.speedup);
+  next_call_ms_ = std::min(next_call_ms_, world_->now_ms() + 100);
+}
+
+void WorkerHost::Tell(double speedup) {
+  v1::Incumbent incumbent;
+  incumbent.set_speedup(speedup);
+  incumbent.set_beat_trial_id(search_->beaten);
+  incumbent.set_light_us(search_->nature->light_us);
+  incumbent.mutable_trial()->set_id(search_->best);
+  incumbent.mutable_trial()->set_specialist("memory");
+  incumbent.mutable_trial()->mutable_timing()->set_median_us(100 / speedup);
+  v1::Baseline& baseline = *incumbent.mutable_baselines()->add_baselines();
+  baseline.set_name("op_by_op");
+  baseline.set_accurate(true);
+  baseline.mutable_times()->set_graph_us(100);
+  session_->OnIncumbent(incumbent);
+}
+
+void WorkerHost::End(daemon::Ended ended) {
+  session_->End(ended);
+  search_.reset();
+  stop_ = false;
+  next_call_ms_ = world_->now_ms();
+}
+
+// ---- the planner --------------------------------------------------------------------------------
+
+void WorkerHost::Call() {
+  calling_ = true;
+  const int64_t number = ++call_number_;
+  const v1::SynchronizeRequest request = session_->Request();
+  const base::Instant sent = Now();
+  const int64_t timeout = request.slots() > 0 ? kIdleTimeoutMs : kBusyTimeoutMs;
+  call_until_ms_ = world_->now_ms() + timeout;
+  // The answer finds this process, if it still waits for it; when it stands still, later.
+  const auto take = [this, request, sent, number,
+                     generation = generation_](const absl::StatusOr<v1::SynchronizeReply>& reply) {
+    if (reply.ok() && (Parted() || world_->Chance(faults_->lost))) return;
+    const int64_t at = world_->now_ms() + world_->Between(int64_t{0}, int64_t{50});
+    world_->At(std::max(at, asleep_until_ms_), [this, request, sent, number, generation, reply] {
+      if (generation != generation_ || session_ == nullptr) return;
+      if (!calling_ || number != call_number_) return;
+      Answered(request, sent, reply);
+    });
+  };
+  const auto arrive = [this, request, take] { call_ = planner_->Synchronize(request, take); };
+  if (world_->Chance(faults_->repeated)) {
+    // A duplicate: nobody waits for its answer.
+    world_->After(world_->Between(int64_t{0}, int64_t{120'000}), [this, request] {
+      planner_->Synchronize(request, [](const absl::StatusOr<v1::SynchronizeReply>&) {});
+    });
+  }
+  if (Parted() || world_->Chance(faults_->lost)) return;
+  const bool late = world_->Chance(faults_->late);
+  world_->After(world_->Between(int64_t{0}, int64_t{late ? 120'000 : 50}), arrive);
+}
+
+void WorkerHost::Answered(const v1::SynchronizeRequest& request, base::Instant sent,
+                          const absl::StatusOr<v1::SynchronizeReply>& reply) {
+  calling_ = false;
+  if (!reply.ok()) {
+    if (absl::IsFailedPrecondition(reply.status()) || absl::IsAborted(reply.status())) {
+      session_->Forget();
+    }
+    if (absl::IsInvalidArgument(reply.status())) {
+      checker_->Fail(absl::StrCat(id_, ": ", reply.status().ToString()));
+    }
+    next_call_ms_ = world_->now_ms() + world_->Between(int64_t{100}, int64_t{3000});
+    return;
+  }
+  Check(request, *reply);
+  const bool held = session_->holds_lease();
+  daemon::Session::Orders orders = session_->Take(*reply, sent, Now());
+  next_call_ms_ =
+      world_->now_ms() + std::min(absl::ToInt64Milliseconds(orders.next_sync), kMostBetweenCallsMs);
+  if (session_->more_to_tell()) next_call_ms_ = world_->now_ms();
+  if (held && orders.stop) stop_ = true;
+  if (!orders.start) return;
+  const v1::Problem& problem = orders.start->problem();
+  search_.emplace();
+  search_->lease = *std::move(orders.start);
+  search_->nature = &natures_->at(absl::StrCat(problem.name(), ":", problem.workloads(0).name()));
+  search_->heeds = world_->Chance(0.7);
+  search_->started_ms = world_->now_ms();
+  search_->best = search_->lease.incumbent().trial().id();
+  search_->speedup = search_->lease.incumbent().speedup();
+  stop_ = false;
+}
+
+// What the planner promised by an answer that arrived.
+void WorkerHost::Check(const v1::SynchronizeRequest& request, const v1::SynchronizeReply& reply) {
+  const auto has = [](const auto& list, const std::string& id) {
+    return std::find(list.begin(), list.end(), id) != list.end();
+  };
+  for (const v1::LeaseResult& sent : request.results()) {
+    if (!has(reply.recorded(), sent.lease_id())) continue;
+    Blobs blobs;
+    if (sent.trials().trials_size() > 0) {
+      checker_->ToldBatchRecorded(sent.task_id(), AddBlob(sent.trials(), blobs));
+    }
+    if (!sent.has_incumbent() || !has(reply.recorded(), sent.incumbent().trial().id())) continue;
+    checker_->ToldRecorded(sent.task_id(), AddBlob(sent.incumbent(), blobs),
+                           sent.incumbent().speedup(), sent.incumbent().beat_trial_id());
+  }
+  for (const v1::LeaseStatus& sent : request.leases()) {
+    if (sent.finished() && has(reply.recorded(), sent.lease_id())) {
+      checker_->ToldFinished(sent.task_id(), sent.fence());
+    }
+  }
+  refusals_ += reply.drop_size();
+  for (const v1::Lease& lease : reply.start()) {
+    checker_->ToldStart(lease.task_id(), lease.fence(), id_);
+  }
+}
+
+}  // namespace warpsmith::planner::simulation

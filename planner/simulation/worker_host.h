@@ -1,0 +1,103 @@
+// The machine of a worker: the real session and the real outbox on a simulated disk, and a search
+// whose finds are drawn. It dies and starts anew, alone or with its disk's unwritten part; it
+// stands still and goes on, at times beyond the end of its lease.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "planner/simulation/checker.h"
+#include "planner/simulation/faults.h"
+#include "planner/simulation/planner_host.h"
+#include "planner/simulation/world.h"
+#include "worker/daemon/memory_file.h"
+#include "worker/daemon/outbox.h"
+#include "worker/daemon/session.h"
+
+namespace warpsmith::planner::simulation {
+
+// What a task is like; the planner does not know it.
+struct Nature {
+  double light_us = 0;
+  double best_speedup = 0;  // to be found
+  double find_rate = 0;     // finds a second
+  double kills = 0;         // chance a second that it kills its worker
+  double fails = 0;         // chance a lease that it cannot be worked on
+  bool permanent = false;
+};
+// By problem and workload: "p1:w0".
+using Natures = std::map<std::string, Nature>;
+
+class WorkerHost {
+ public:
+  // All outlive this.
+  WorkerHost(std::string id, std::string arch, World* world, const Faults* faults,
+             PlannerHost* planner, Checker* checker, const Natures* natures);
+
+  int deaths() const { return deaths_; }
+  int refusals() const { return refusals_; }
+
+ private:
+  struct Search {
+    v1::Lease lease;
+    const Nature* nature = nullptr;
+    bool heeds = true;  // whether it stops when it is told, or no answer comes
+    double seconds = 0;
+    double speedup = 0;
+    std::string best;  // the trial of it, as the planner knows it
+    std::string beaten;
+    bool improved = false;
+    int trials = 0;
+    int64_t started_ms = 0;
+  };
+
+  bool Parted() const { return world_->now_ms() < parted_until_ms_; }
+  base::Instant Now() const {
+    return base::Instant(absl::Milliseconds(world_->now_ms() + clock_offset_ms_));
+  }
+  void Start();
+  void Die();
+  void Tick();
+  void Work();
+  void Find();
+  void Tell(double speedup);
+  void End(daemon::Ended ended);
+  void Call();
+  void Answered(const v1::SynchronizeRequest& request, base::Instant sent,
+                const absl::StatusOr<v1::SynchronizeReply>& reply);
+  void Check(const v1::SynchronizeRequest& request, const v1::SynchronizeReply& reply);
+
+  const std::string id_;
+  const std::string arch_;
+  World* const world_;
+  const Faults* const faults_;
+  PlannerHost* const planner_;
+  Checker* const checker_;
+  const Natures* const natures_;
+  daemon::MemoryFile disk_;
+
+  // Of one process.
+  int64_t generation_ = 0;
+  int64_t clock_offset_ms_ = 0;
+  std::unique_ptr<daemon::Outbox> outbox_;
+  std::unique_ptr<daemon::Session> session_;
+  std::optional<Search> search_;
+  bool stop_ = false;
+  int64_t asleep_until_ms_ = 0;
+  int64_t parted_until_ms_ = 0;  // from the planner
+  int64_t next_call_ms_ = 0;
+  bool calling_ = false;
+  int64_t call_number_ = 0;  // of ours
+  int64_t call_ = 0;         // of the planner's
+  int64_t call_until_ms_ = 0;
+
+  int deaths_ = 0;
+  int refusals_ = 0;
+};
+
+}  // namespace warpsmith::planner::simulation
