@@ -10,6 +10,8 @@
 
 namespace warpsmith::codegen {
 
+inline constexpr int kMaxBlocksPerRow = 4096;
+
 // What vectors of a row are, before any text.
 struct RowsForm {
   absl::Status status;
@@ -74,7 +76,10 @@ v1::Accumulator TotalAccumulator(const v1::Group& knobs);
 absl::Status WriteRows(const Analysis& group, const Domain& domain, const v1::Group& resolved,
                        const RowsForm& form, bool cached, KernelWriter& writer);
 
-// Defaults and checks of the knobs (knobs.cc), and places to try beside them (layouts.cc).
+// Gives the knobs that `rows` leaves open their defaults (knobs.cc).
+void FillRows(const Domain& domain, const RowsForm& form, const Target& target,
+              v1::RowsKnobs& rows);
+// With defaults, and checked (checks.cc); and places to try beside them (layouts.cc).
 absl::StatusOr<v1::Group> ResolveRows(const Analysis& group, const Domain& domain,
                                       const RowsForm& form, const v1::Group& knobs,
                                       const Target& target);
