@@ -20,7 +20,11 @@ constexpr char kServing[] = "\x08\x01";
 }  // namespace
 
 absl::Status CheckHealth(const std::string& address, int64_t timeout_ms) {
-  grpc::GenericStub stub(DialFresh(address));
+  return CheckHealth(DialFresh(address), timeout_ms);
+}
+
+absl::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel, int64_t timeout_ms) {
+  grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   SetDeadline(context, timeout_ms);
   grpc::CompletionQueue queue;
@@ -46,7 +50,7 @@ absl::Status CheckHealth(const std::string& address, int64_t timeout_ms) {
     }
   }
   if (bytes == kServing) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the server at ", address, " is not serving"));
+  return absl::UnavailableError("the server is not serving");
 }
 
 }  // namespace warpsmith::rpc

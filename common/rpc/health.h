@@ -1,7 +1,10 @@
 // Asks a server's standard health service (grpc.health.v1.Health) whether it serves.
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,5 +15,7 @@ namespace warpsmith::rpc {
 // serves. Unavailable: nobody answers, or it answers that it does not serve. DeadlineExceeded: no
 // answer in time. Blocks; not from inside a gRPC callback.
 absl::Status CheckHealth(const std::string& address, int64_t timeout_ms);
+// Over one that there is already.
+absl::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel, int64_t timeout_ms);
 
 }  // namespace warpsmith::rpc

@@ -14,6 +14,13 @@
 #include "common/rpc/health.h"
 
 namespace warpsmith::planner {
+namespace {
+
+absl::Status Check(const std::shared_ptr<grpc::Channel>& channel, absl::Duration timeout) {
+  return rpc::CheckHealth(channel, absl::ToInt64Milliseconds(timeout));
+}
+
+}  // namespace
 
 Server::Server(Planner* planner, const ServerOptions& options, OnDeaf on_deaf)
     : planner_(planner),
@@ -55,6 +62,10 @@ absl::Status Server::Listen() {
     address_ = absl::StrCat(address_.substr(0, address_.rfind(':')), ":", port);
   }
   server_->GetHealthCheckService()->SetServingStatus(true);
+  known_ = rpc::DialFresh(address_);
+  if (absl::Status status = Check(known_, options_.check_timeout); !status.ok()) {
+    spdlog::warn("the planner does not answer itself at {} yet: {}", address_, status.ToString());
+  }
   ticker_ = std::thread([this] { Repeat(options_.tick, [this] { planner_->Tick(); }); });
   checker_ = std::thread([this] { Repeat(options_.check, [this] { CheckSelf(); }); });
   return absl::OkStatus();
@@ -73,14 +84,18 @@ void Server::Repeat(absl::Duration period, const std::function<void()>& action) 
 }
 
 void Server::CheckSelf() {
-  absl::Status status =
-      rpc::CheckHealth(address_, absl::ToInt64Milliseconds(options_.check_timeout));
+  const absl::Status status = Check(rpc::DialFresh(address_), options_.check_timeout);
   if (status.ok()) {
-    deaf_checks_ = 0;
+    deaf_checks_ = silent_checks_ = 0;
     return;
   }
-  spdlog::warn("the planner does not answer itself at {}: {}", address_, status.ToString());
-  if (++deaf_checks_ == kMaxDeafChecks) on_deaf_(status);
+  // One that has too much to do lets those wait whom it knows, too.
+  const bool deaf = Check(known_, options_.check_timeout / 5).ok();
+  spdlog::warn("the planner does not answer itself at {}{}: {}", address_,
+               deaf ? ", but whom it knows" : "", status.ToString());
+  const bool for_good =
+      deaf ? ++deaf_checks_ == kMaxDeafChecks : ++silent_checks_ == kMaxSilentChecks;
+  if (for_good) on_deaf_(status);
 }
 
 void Server::Shutdown() {
@@ -92,6 +107,7 @@ void Server::Shutdown() {
   if (ticker_.joinable()) ticker_.join();
   if (checker_.joinable()) checker_.join();
   planner_->Drain();
+  known_ = nullptr;
   if (server_ == nullptr) return;
   server_->GetHealthCheckService()->SetServingStatus(false);
   server_->Shutdown(rpc::In(absl::ToInt64Milliseconds(kShutdownLimit)));

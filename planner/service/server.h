@@ -25,8 +25,10 @@ namespace warpsmith::planner {
 
 // Memory for requests under way; beyond it gRPC slows its callers down.
 inline constexpr size_t kMaxServerBytes = size_t{1} << 30;
-// Failures in a row after which the listener counts as deaf.
+// Failures in a row after which the listener counts as deaf; and, where nobody is answered, as
+// beyond help.
 inline constexpr int kMaxDeafChecks = 3;
+inline constexpr int kMaxSilentChecks = 12;
 // Of calls under way when the planner ends. gRPC uses all of it where a client is connected and has
 // no call: such a client takes the farewell seconds later.
 inline constexpr absl::Duration kShutdownLimit = absl::Seconds(1);
@@ -41,7 +43,8 @@ struct ServerOptions {
 class Server {
  public:
   // gRPC's listener may go deaf for good when the process once ran out of file descriptors: the
-  // server dials itself, and `on_deaf` is called (from a thread of the server) when nobody answers.
+  // server dials itself, and `on_deaf` is called (from a thread of the server) when nobody answers
+  // while those that are connected are answered soon, or when nobody is answered for minutes.
   using OnDeaf = std::function<void(const absl::Status&)>;
 
   // `planner` must outlive the server. Unavailable: the address is taken.
@@ -70,7 +73,9 @@ class Server {
   GrpcWorkerService worker_service_;
   GrpcPlannerService planner_service_;
   std::unique_ptr<grpc::Server> server_;
-  int deaf_checks_ = 0;
+  std::shared_ptr<grpc::Channel> known_;  // connected while the listener was well
+  int deaf_checks_ = 0;                   // in a row
+  int silent_checks_ = 0;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread ticker_;

@@ -1,7 +1,13 @@
 // The service in this process: a real server on a real socket, a real store, simulated time.
 #include "planner/service/server.h"
 
+#include <netinet/in.h>
+#include <signal.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -84,6 +90,7 @@ class Served {
 // Joins and gets the first lease.
 v1::Lease Take(Client& client, const std::string& worker, std::string& session) {
   auto reply = client.Synchronize(SyncOf(worker, ""));
+  if (reply.ok()) reply = client.Synchronize(SyncOf(worker, reply->session_id()));
   INFO(reply.status().ToString());
   REQUIRE(reply.ok());
   REQUIRE(reply->start_size() == 1);
@@ -180,7 +187,8 @@ TEST_CASE("a lease carries its workload alone, and the problem is kept whole") {
   request.set_arch("host");
   REQUIRE(client.Submit(request)->run().task_ids_size() == 2);
 
-  const auto reply = client.Synchronize(SyncOf("w", "", 2));
+  const std::string session = client.Synchronize(SyncOf("w", "", 2))->session_id();
+  const auto reply = client.Synchronize(SyncOf("w", session, 2));
   REQUIRE(reply.ok());
   REQUIRE(reply->start_size() == 2);
   for (const v1::Lease& lease : reply->start()) {
@@ -296,6 +304,61 @@ TEST_CASE("a second server cannot share the port, and the health service tells t
   const std::string address = served.address();
   served.Close();
   CHECK_FALSE(rpc::CheckHealth(address, 10'000).ok());
+}
+
+// Holds as many connections to a port of this machine as it can, until it is told to go.
+class Flood {
+ public:
+  explicit Flood(const std::string& address) {
+    sockaddr_in to{AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {}};
+    to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    child_ = fork();
+    if (child_ != 0) return;
+    for (int i = 0; i < 200; ++i) {
+      const int held = socket(AF_INET, SOCK_STREAM, 0);
+      if (held >= 0) connect(held, reinterpret_cast<sockaddr*>(&to), sizeof to);
+    }
+    pause();
+    _exit(0);
+  }
+  ~Flood() {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+
+ private:
+  pid_t child_;
+};
+
+TEST_CASE("a server whose listener went deaf says so, and one that has room again does not") {
+  Folder folder;
+  auto store = *store::SqliteStore::Open(folder.path());
+  auto planner = *Planner::Start(
+      store.get(), {}, [] { return Now{}; }, [](const absl::Status&) {});
+  std::atomic<int> deaf{0};
+  auto server = *Server::Start(planner.get(),
+                               {.listen = "127.0.0.1:0",
+                                .check = absl::Milliseconds(100),
+                                .check_timeout = absl::Milliseconds(2500)},
+                               [&](const absl::Status&) { ++deaf; });
+  rlimit limit;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const rlimit old = limit;
+  const int next = dup(0);
+  close(next);
+  limit.rlim_cur = static_cast<rlim_t>(next) + 30;
+  const bool too_many = GENERATE(false, true);
+  {
+    if (too_many) REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const Flood flood(server->address());
+    absl::SleepFor(absl::Seconds(2));
+  }
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &old) == 0);
+  const auto end = absl::Now() + absl::Seconds(too_many ? 60 : 4);
+  while (deaf == 0 && absl::Now() < end) absl::SleepFor(absl::Milliseconds(50));
+  CHECK(deaf == (too_many ? 1 : 0));
+  server->Shutdown();
+  planner->Stop();
 }
 
 TEST_CASE("shutting down releases parked calls and answers new ones Unavailable") {
