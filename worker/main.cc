@@ -26,6 +26,7 @@
 #include "worker/agent/optimiser.h"
 #include "worker/call/call_timer.h"
 #include "worker/daemon/daemon.h"
+#include "worker/daemon/lineage.h"
 #include "worker/daemon/outbox.h"
 #include "worker/daemon/planner_link.h"
 #include "worker/device/compile_pool.h"
@@ -168,6 +169,10 @@ int Run(Flags flags) {
   if (error) return Fail(absl::StrCat("cannot make ", folder, ": ", error.message()), kMayPass);
   auto outbox = daemon::Outbox::Open(folder + "/outbox");
   if (!outbox.ok()) return Fail(std::string(outbox.status().message()), kMayPass);
+  auto instances = daemon::OpenLogFile(folder + "/instance");
+  if (!instances.ok()) return Fail(std::string(instances.status().message()), kMayPass);
+  auto lineage = daemon::Lineage::Open(*std::move(instances), daemon::DrawInstance());
+  if (!lineage.ok()) return Fail(std::string(lineage.status().message()), kMayPass);
 
   auto device = DescribeDevice(flags.device);
   if (!device.ok()) {
@@ -237,7 +242,7 @@ int Run(Flags flags) {
     return flags.planner.empty() ? rpc::ReadAddress(flags.dir) : flags.planner;
   });
   daemon::Daemon daemon(
-      InfoOf(flags, *device, !flags.python.empty()), **outbox, link,
+      InfoOf(flags, *device, !flags.python.empty()), **lineage, **outbox, link,
       [&](const v1::Lease& lease, agent::Reporter& reporter, const std::atomic<bool>& stop) {
         return optimiser.Run(lease, reporter, stop);
       },

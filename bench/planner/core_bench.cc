@@ -137,6 +137,9 @@ class Bench {
   void Join(int number) {
     Held& held = held_.emplace_back();
     held.worker = absl::StrCat("worker-", number);
+    const auto joined = core_.Handle(SyncOf(held, false), now_);
+    WS_CHECK(joined.reply.ok(), joined.reply.status().ToString());
+    held.session = joined.reply->session_id;
     Take(held, SyncOf(held, false));
   }
 

@@ -22,6 +22,11 @@
 // higher speedup, or be the task's incumbent measured again (same trial id). The race counts more
 // than what was told: speedups of different minutes differ by more than the judge lets pass.
 //
+// Names. A worker's name belongs to one process at a time, its instance, until that falls silent or
+// leaves: a call that joins gets the name if it comes from the same process (said again, or its
+// answer was lost) or from one that follows it, whose predecessors have ended. A call that joins is
+// given no lease, since it may come late and its process may be gone; the next one is.
+//
 // Not thread-safe.
 #pragma once
 
@@ -44,6 +49,7 @@ namespace warpsmith::planner {
 inline constexpr int kMaxTasksPerRun = 10'000;
 inline constexpr int kMaxTasks = 100'000;
 inline constexpr int kMaxSlots = 16;
+inline constexpr int kMaxFollowed = 16;
 // A task is set aside after so many workers in a row were lost, or gave it back, with it.
 inline constexpr int kMaxLosses = 3;
 inline constexpr int kMaxFailures = 3;
@@ -111,6 +117,8 @@ struct Result {
 struct Synchronize {
   v1::WorkerInfo worker;
   std::string session_id;
+  std::string instance;  // with `follows`: of a call that joins
+  std::vector<std::string> follows;
   std::vector<v1::LeaseStatus> leases;
   std::vector<Result> results;
   int slots = 0;
@@ -177,7 +185,7 @@ class Core {
 
   Outcome<v1::Run> Handle(const Submit& command, Now now);
   // InvalidArgument: the request is wrong. FailedPrecondition: the session has ended, join again.
-  // ResourceExhausted: too many workers.
+  // AlreadyExists: another process has the worker's name. ResourceExhausted: too many workers.
   Outcome<SynchronizeAnswer> Handle(const Synchronize& command, Now now);
   Outcome<v1::Task> Handle(const SetTask& command, Now now);
   Outcome<Done> Handle(const Tick& command, Now now);
@@ -207,6 +215,7 @@ class Core {
 
   // synchronize.cc
   absl::Status Join(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
+  absl::StatusOr<std::string> NewSession(Context& context, const Synchronize& command);
   void Record(Context& context, const Result& result, const std::string& worker_id,
               SynchronizeAnswer& answer);
   void Update(Context& context, const v1::LeaseStatus& status, const std::string& worker_id,

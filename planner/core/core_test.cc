@@ -36,10 +36,18 @@ class Bench {
     return *std::move(reply);
   }
   SynchronizeAnswer Sync(const Synchronize& command) { return Do(command); }
+  // Joins, and calls once more.
+  SynchronizeAnswer Join(const std::string& worker, int slots = 1,
+                         const std::string& arch = "host") {
+    const SynchronizeAnswer joined = Sync(SyncOf(worker, "", slots, arch));
+    CHECK(joined.start.empty());
+    CHECK(joined.next_sync_after_ms == 0);
+    session[worker] = joined.session_id;
+    return Sync(SyncOf(worker, joined.session_id, slots, arch));
+  }
   // Joins and takes the first lease.
   Grant Take(const std::string& worker, const std::string& arch = "host") {
-    const SynchronizeAnswer answer = Sync(SyncOf(worker, "", 1, arch));
-    session[worker] = answer.session_id;
+    const SynchronizeAnswer answer = Join(worker, 1, arch);
     REQUIRE(answer.start.size() == 1);
     return answer.start[0];
   }
@@ -100,8 +108,7 @@ TEST_CASE("a task is one workload of one problem") {
 
   // Each has a lease, an incumbent and an end of its own, after a restart too.
   bench.Restart();
-  const SynchronizeAnswer answer = bench.Sync(SyncOf("w", "", 3));
-  bench.session["w"] = answer.session_id;
+  const SynchronizeAnswer answer = bench.Join("w", 3);
   REQUIRE(answer.start.size() == 3);
   std::vector<std::string> work;
   for (const Grant& grant : answer.start) {
@@ -172,7 +179,7 @@ TEST_CASE("without an architecture a run takes that of the workers, or of the fi
   REQUIRE(bench.Try(SubmitOf({"early"}, "")).ok());
   CHECK(bench.Task("r1/early@any").arch().empty());
   CHECK(bench.core.HasWorkFor("sm_90a"));
-  const SynchronizeAnswer answer = bench.Sync(SyncOf("w1", "", 1, "sm_90a"));
+  const SynchronizeAnswer answer = bench.Join("w1", 1, "sm_90a");
   REQUIRE(answer.start.size() == 1);
   CHECK(bench.Task("r1/early@any").arch() == "sm_90a");
   CHECK(bench.Try(SubmitOf({"late"}, ""))->task_ids(0) == "r2/late@sm_90a");
@@ -185,8 +192,8 @@ TEST_CASE("without an architecture a run takes that of the workers, or of the fi
 TEST_CASE("a task goes only to workers of its architecture") {
   Bench bench;
   bench.Do(SubmitOf({"a"}, "sm_90a"));
-  CHECK(bench.Sync(SyncOf("h", "", 4, "host")).start.empty());
-  CHECK(bench.Sync(SyncOf("g", "", 4, "sm_90a")).start.size() == 1);
+  CHECK(bench.Join("h", 4, "host").start.empty());
+  CHECK(bench.Join("g", 4, "sm_90a").start.size() == 1);
 }
 
 TEST_CASE("a lease: granted, renewed, finished; then the next slice") {
@@ -520,6 +527,78 @@ TEST_CASE("a new session ends the old one, and keeps the leases it lists") {
   CHECK(bench.Task("r1/a@host").losses() == (keeps ? 0 : 1));
 }
 
+// A call that joins, of a process that says which it is.
+Synchronize JoinOf(const std::string& instance, std::vector<std::string> follows = {}) {
+  Synchronize join = SyncOf("w", "");
+  join.instance = instance;
+  join.follows = std::move(follows);
+  return join;
+}
+
+TEST_CASE("a join said again, or late, is of the same process and changes nothing") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const SynchronizeAnswer joined = bench.Sync(JoinOf("i1"));
+  CHECK(bench.Sync(JoinOf("i1")).session_id == joined.session_id);
+  const Grant grant = bench.Sync(SyncOf("w", joined.session_id)).start.at(0);
+  const int64_t revision = bench.core.state().revision();
+  if (GENERATE(false, true)) bench.Restart();
+  const SynchronizeAnswer late = bench.Sync(JoinOf("i1"));
+  CHECK(late.session_id == joined.session_id);
+  CHECK(late.start.at(0).lease_id == grant.lease_id);  // which it does not list
+  CHECK(bench.core.state().revision() == revision);
+  CHECK(bench.Task("r1/a@host").losses() == 0);
+}
+
+TEST_CASE("a worker's name goes to who follows it, and to a stranger when it has fallen silent") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const std::string session = bench.Sync(JoinOf("i1")).session_id;
+  const Grant grant = bench.Sync(SyncOf("w", session)).start.at(0);
+  bench.session["w"] = session;
+  if (GENERATE(false, true)) bench.Restart();
+  for (const Synchronize& stranger :
+       {JoinOf("i2"), JoinOf("i2", {"i0"}), JoinOf("", {}), JoinOf("i2", {"i10", "i"})}) {
+    const absl::Status refused = bench.Try(stranger).status();
+    CHECK(refused.code() == absl::StatusCode::kAlreadyExists);
+    CHECK_THAT(std::string(refused.message()), Catch::Contains("'w'") && Catch::Contains("60 s"));
+  }
+  CHECK(bench.Report("w", {StatusOf(grant, 1)}).drop.empty());
+  SECTION("a follower, also of one that it did not see") {
+    const SynchronizeAnswer next = bench.Sync(JoinOf("i3", {"i1", "i2"}));
+    CHECK(next.session_id != session);
+    CHECK(bench.Task("r1/a@host").losses() == 1);  // its process has died with it
+    CHECK(bench.Try(JoinOf("i1")).status().code() == absl::StatusCode::kAlreadyExists);
+    CHECK(bench.Sync(JoinOf("i3")).session_id == next.session_id);
+  }
+  SECTION("silence") {
+    const CoreOptions options;
+    for (int64_t silent = 0; silent < options.lease_ttl_ms + options.park_ms; silent += 1000) {
+      CHECK(bench.Try(JoinOf("i2")).status().code() == absl::StatusCode::kAlreadyExists);
+      bench.now_ms += 1000;
+      bench.Do(Tick{});
+    }
+    CHECK(bench.Try(JoinOf("i2")).ok());
+    CHECK(bench.Try(JoinOf("i1")).status().code() == absl::StatusCode::kAlreadyExists);
+  }
+  SECTION("it leaves") {
+    v1::LeaseStatus over = StatusOf(grant, 2, true);
+    Synchronize leaving = SyncOf("w", session, 0);
+    leaving.worker.set_draining(true);
+    leaving.leases = {over};
+    bench.Sync(leaving);
+    CHECK(bench.Try(JoinOf("i2")).ok());
+  }
+}
+
+TEST_CASE("a worker that knows of no instances takes over from one that does not either") {
+  Bench bench;
+  const std::string first = bench.Sync(JoinOf("")).session_id;
+  CHECK(bench.Sync(JoinOf("")).session_id != first);
+  CHECK(bench.Try(JoinOf("i1", {"i0"})).status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK(bench.Try(JoinOf("i1")).ok());
+}
+
 TEST_CASE("after a restart workers have time to come back, with their session and lease") {
   Bench bench;
   bench.Do(SubmitOf({"a"}));
@@ -610,6 +689,11 @@ TEST_CASE("requests outside the limits are refused") {
   CHECK(bench.Try(SyncOf("", "")).status().code() == kInvalid);
   CHECK(bench.Try(SyncOf("a|b", "")).status().code() == kInvalid);
   CHECK(bench.Try(SyncOf("w", "", kMaxSlots + 1)).status().code() == kInvalid);
+  CHECK(bench.Try(JoinOf(std::string(65, 'i'))).status().code() == kInvalid);
+  CHECK(bench.Try(JoinOf("i|")).status().code() == kInvalid);
+  CHECK(bench.Try(JoinOf("i", {" "})).status().code() == kInvalid);
+  CHECK(bench.Try(JoinOf("i", std::vector<std::string>(kMaxFollowed + 1, "h"))).status().code() ==
+        kInvalid);
   CHECK(bench.Try(SyncOf("w", "none")).status().code() == absl::StatusCode::kFailedPrecondition);
   CoreOptions small;
   small.max_workers = 1;

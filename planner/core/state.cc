@@ -226,6 +226,7 @@ void State::On(const v1::WorkerJoined& event) {
   lost_.erase(event.worker().id());
   worker.set_lost(false);
   worker.set_session_id(event.session_id());
+  worker.set_instance(event.instance());
   *worker.mutable_worker() = event.worker();
 }
 

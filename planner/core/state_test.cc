@@ -34,8 +34,12 @@ void Work(Logged& logged) {
   Submit submit = SubmitOf({"a", "b", "c"});
   submit.problems[2].workloads = {"small", "large"};
   logged.Do(submit, 0);
-  auto joined = logged.Do(SyncOf("w1", ""), 1);
-  Grant grant = joined.start.at(0);
+  const auto join = [&](const std::string& worker, int64_t at_ms) {
+    const std::string session = logged.Do(SyncOf(worker, ""), at_ms).session_id;
+    return logged.Do(SyncOf(worker, session), at_ms);
+  };
+  const auto joined = join("w1", 1);
+  const Grant& grant = joined.start.at(0);
   Synchronize sync = SyncOf("w1", joined.session_id);
   sync.results = {ResultOf(grant, "t1", 1.5)};
   sync.results[0].trials.set_batch_blob("batch");
@@ -45,14 +49,14 @@ void Work(Logged& logged) {
   count.set_trials(7);
   sync.leases = {StatusOf(grant, 20, true)};
   logged.Do(sync, 1000);
-  const Grant lost = logged.Do(SyncOf("w2", ""), 2000).start.at(0);
+  const Grant lost = join("w2", 2000).start.at(0);
   logged.Do(SetTask{"r1/b@host", v1::HELD, "later"}, 3000);
   logged.Do(Tick{}, 200'000);
   // The task waits for another worker, and what comes late of it says what to expect.
   Synchronize late = SyncOf("w2", "", 0);
   late.results = {ResultOf(lost, "t2", 9.9)};
   logged.Do(late, 200'000);
-  logged.Do(SyncOf("w3", ""), 200'001);
+  join("w3", 200'001);
 }
 
 }  // namespace

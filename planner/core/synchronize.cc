@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kMaxReportedSeconds = 1e9;
 constexpr int64_t kDrainedSyncMs = 10'000;
+constexpr size_t kMaxInstance = 64;
 
 // Worker ids and architectures stand in tables and in session ids.
 bool IsPlain(const std::string& text) {
@@ -61,6 +62,12 @@ std::string AlarmOf(const v1::Task& task, double light, bool by_itself) {
   return alarm;
 }
 
+// Whether the process that joins comes after the one that has its name, so that that one has ended.
+bool Follows(const Synchronize& command, const std::string& instance) {
+  if (command.follows.empty()) return instance.empty();
+  return Contains(command.follows, instance);
+}
+
 absl::Status CheckRequest(const Synchronize& command) {
   if (!IsPlain(command.worker.id()) || !IsPlain(command.worker.arch())) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -71,6 +78,15 @@ absl::Status CheckRequest(const Synchronize& command) {
   if (command.slots < 0 || command.slots > kMaxSlots) {
     return absl::InvalidArgumentError(
         absl::StrCat(command.slots, " slots: a worker may have 0 to ", kMaxSlots));
+  }
+  const auto is_instance = [](const std::string& text) {
+    return text.size() <= kMaxInstance && (text.empty() || IsPlain(text));
+  };
+  if (!is_instance(command.instance) || command.follows.size() > kMaxFollowed ||
+      !std::all_of(command.follows.begin(), command.follows.end(), is_instance)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker ", command.worker.id(), ": an instance has at most ", kMaxInstance,
+        " printable characters without spaces and '|', and follows at most ", kMaxFollowed));
   }
   for (const Result& result : command.results) {
     if (result.incumbent.incumbent_blob().empty()) continue;
@@ -100,6 +116,39 @@ int64_t Core::OverdueAt(const v1::TaskRecord& record, Now now) const {
          static_cast<int64_t>(1000 * kOverdueFactor * record.lease().seconds());
 }
 
+// A session for a process that joins under a name that is free, or that it takes over.
+absl::StatusOr<std::string> Core::NewSession(Context& context, const Synchronize& command) {
+  const std::string& worker_id = command.worker.id();
+  const v1::WorkerRecord* known = state_.FindWorker(worker_id);
+  const bool live = known != nullptr && !known->lost();
+  if (live && !Follows(command, known->instance())) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "another process is at work under the name '", worker_id,
+        "': give this one a --name of its own, or end that one; the name is free once it has been "
+        "silent for ",
+        (LeaseTtlMs() + options_.park_ms) / 1000, " s"));
+  }
+  if (!live && state_.LiveWorkers() >= options_.max_workers) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this planner has ", state_.LiveWorkers(), " workers, its limit"));
+  }
+  // The old process is dead. What it held goes on only if the new one lists it.
+  const std::set<std::string> held = state_.LeasedBy(worker_id);
+  for (const std::string& task_id : held) {
+    const v1::TaskRecord& record = *state_.FindTask(task_id);
+    const bool listed = std::any_of(command.leases.begin(), command.leases.end(),
+                                    [&](const v1::LeaseStatus& status) {
+                                      return status.lease_id() == record.lease().id() &&
+                                             status.fence() == record.lease().fence();
+                                    });
+    if (!listed) {
+      EndLease(context, record, v1::LeaseStatus(), true,
+               absl::StrCat("worker ", worker_id, " started anew"));
+    }
+  }
+  return absl::StrCat(worker_id, "/", state_.sessions() + 1);
+}
+
 absl::Status Core::Join(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
   v1::WorkerInfo info = command.worker;
   info.clear_lease_id();
@@ -107,36 +156,27 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
   const v1::WorkerRecord* known = state_.FindWorker(info.id());
   const bool live = known != nullptr && !known->lost();
   std::string session_id = command.session_id;
-  if (session_id.empty()) {
-    if (!live && state_.LiveWorkers() >= options_.max_workers) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("this planner has ", state_.LiveWorkers(), " workers, its limit"));
+  if (!session_id.empty()) {
+    if (!live || known->session_id() != session_id) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("session '", session_id, "' of worker ", info.id(),
+                       " has ended: join again with an empty session id"));
     }
-    // The old session is dead. What it held goes on only if the new one lists it.
-    const std::set<std::string> held = state_.LeasedBy(info.id());
-    for (const std::string& task_id : held) {
-      const v1::TaskRecord& record = *state_.FindTask(task_id);
-      const bool listed = std::any_of(command.leases.begin(), command.leases.end(),
-                                      [&](const v1::LeaseStatus& status) {
-                                        return status.lease_id() == record.lease().id() &&
-                                               status.fence() == record.lease().fence();
-                                      });
-      if (!listed) {
-        EndLease(context, record, v1::LeaseStatus(), true,
-                 absl::StrCat("worker ", info.id(), " started anew"));
-      }
-    }
-    session_id = absl::StrCat(info.id(), "/", state_.sessions() + 1);
-  } else if (!live || known->session_id() != session_id) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("session '", session_id, "' of worker ", info.id(),
-                     " has ended: join again with an empty session id"));
+  } else if (live && !command.instance.empty() && command.instance == known->instance()) {
+    session_id = known->session_id();
+  } else {
+    auto opened = NewSession(context, command);
+    if (!opened.ok()) return opened.status();
+    session_id = *std::move(opened);
   }
   known = state_.FindWorker(info.id());
-  if (command.session_id.empty() || !SameWorker(known->worker(), info)) {
+  const bool same = known != nullptr && known->session_id() == session_id;
+  if (!same || !SameWorker(known->worker(), info)) {
     v1::Event event;
-    *event.mutable_worker_joined()->mutable_worker() = info;
-    event.mutable_worker_joined()->set_session_id(session_id);
+    v1::WorkerJoined& joined = *event.mutable_worker_joined();
+    *joined.mutable_worker() = info;
+    joined.set_session_id(session_id);
+    joined.set_instance(same ? known->instance() : command.instance);
     Emit(context, std::move(event));
   }
   worker_deadline_.Set(info.id(), context.now.monotonic_ms + LeaseTtlMs() + options_.park_ms);
@@ -349,6 +389,7 @@ void Core::GrantLeases(Context& context, const Synchronize& command, Synchronize
         [&](const v1::LeaseStatus& status) { return status.lease_id() == record.lease().id(); });
     if (!listed) answer.start.push_back(MakeGrant(record));
   }
+  if (command.session_id.empty()) return;
   if (command.worker.draining() || !command.worker.healthy() || command.slots == 0) return;
   BindRuns(context, command.worker.arch());
   while (static_cast<int>(answer.start.size()) < command.slots &&

@@ -94,6 +94,8 @@ absl::StatusOr<Synchronize> ToCommand(const v1::SynchronizeRequest& request, Blo
   Synchronize command;
   command.worker = request.worker();
   command.session_id = request.session_id();
+  command.instance = request.instance();
+  command.follows.assign(request.follows().begin(), request.follows().end());
   command.leases.assign(request.leases().begin(), request.leases().end());
   command.slots = request.slots();
   for (const v1::LeaseResult& sent : request.results()) {

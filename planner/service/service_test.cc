@@ -167,7 +167,8 @@ TEST_CASE("a planner that was stopped for a while blames nobody for what it did 
   bench.Call(SubmitOf(1));
   bench.Commit();
   bench.Answered();
-  bench.Join("w");
+  bench.Call(SyncOf("w", bench.Join("w")));
+  bench.Commit();
   REQUIRE(bench.service.core().state().LeasedBy("w").size() == 1);
   const auto tick_for = [&](int64_t ms, int64_t step) {
     for (int64_t end = bench.now.monotonic_ms + ms; bench.now.monotonic_ms < end;) {

@@ -64,17 +64,17 @@ void Checker::Looked(int64_t now_ms) {
   }
 }
 
-void Checker::Works(const std::string& worker_id, const std::string& task_id, int64_t fence,
+void Checker::Works(const std::string& process, const std::string& task_id, int64_t fence,
                     int64_t since_ms, int64_t now_ms) {
   Task* task = Find(task_id, "work");
   // A new lease may have been long on the way: half its time passes before the next call settles
   // it.
   if (task == nullptr || now_ms - since_ms <= kLeaseTtlMs / 2) return;
-  // The same worker: a join that was long on the way ended its session, which it does not know yet.
-  const bool another = task->live && task->granted.at(task->fence) != worker_id;
-  if (another && task->fence > fence && task->taken_back.count(fence) == 0) {
-    Fail(Say(task_id, ": ", worker_id, " works on it under fence ", fence, " and ",
-             task->granted.at(task->fence), " has it under ", task->fence));
+  const auto other = task->started.find(task->fence);
+  const bool another = task->live && other != task->started.end() && other->second != process;
+  if (another && task->taken_back.count(fence) == 0) {
+    Fail(Say(task_id, ": ", process, " works on it under fence ", fence, " and ", other->second,
+             " has it under ", task->fence));
   }
 }
 
@@ -168,10 +168,7 @@ void Checker::On(const v1::LeaseEnded& ended) {
   if (!task->live || ended.fence() != task->fence) {
     Fail(Say(ended.task_id(), ": a lease ends that is not live"));
   }
-  // A join that is said again is taken for a new process of that name: known, and not yet mended.
-  const bool anew = ended.reason().find("started anew") != std::string::npos;
-  lost_count_ += ended.lost() && !anew;
-  if (anew) task->taken_back.insert(ended.fence());
+  lost_count_ += ended.lost();
   task->losses = ended.lost() ? task->losses + 1 : 0;
   if (!ended.lost()) task->failures = ended.failed() ? task->failures + 1 : 0;
   // Whoever starts anew, or leaves, gives up what it held; anybody else has its time.
@@ -259,12 +256,17 @@ void Checker::ToldFinished(const std::string& task_id, int64_t fence) {
   }
 }
 
-void Checker::ToldStart(const std::string& task_id, int64_t fence, const std::string& worker_id) {
+void Checker::ToldStart(const std::string& task_id, int64_t fence, const std::string& worker_id,
+                        const std::string& process) {
   Task* task = Find(task_id, "a start");
   if (task == nullptr) return;
   const auto granted = task->granted.find(fence);
   if (granted == task->granted.end() || granted->second != worker_id) {
     Fail(Say(task_id, ": ", worker_id, " starts fence ", fence, ", which it was not granted"));
+  }
+  const std::string& first = task->started.emplace(fence, process).first->second;
+  if (first != process) {
+    Fail(Say(task_id, ": fence ", fence, " is started by ", first, " and by ", process));
   }
 }
 

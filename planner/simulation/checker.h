@@ -28,8 +28,9 @@ class Checker {
   }
   // The planner is well, and has looked for what is over.
   void Looked(int64_t now_ms);
-  // A worker that heeds its orders works on this lease, since so long.
-  void Works(const std::string& worker_id, const std::string& task_id, int64_t fence,
+  // A worker that heeds its orders works on this lease, since so long. `process`: two may call
+  // themselves by one worker's name.
+  void Works(const std::string& process, const std::string& task_id, int64_t fence,
              int64_t since_ms, int64_t now_ms);
 
   // A reply reached a worker (after its events became durable).
@@ -37,7 +38,8 @@ class Checker {
                     const std::string& beat_trial_id);
   void ToldBatchRecorded(const std::string& task_id, const std::string& batch_blob);
   void ToldFinished(const std::string& task_id, int64_t fence);
-  void ToldStart(const std::string& task_id, int64_t fence, const std::string& worker_id);
+  void ToldStart(const std::string& task_id, int64_t fence, const std::string& worker_id,
+                 const std::string& process);
   void ToldSubmitted(const std::string& run_id);
 
   // Everything came to rest; `finals` is the planner's own view.
@@ -69,9 +71,10 @@ class Checker {
     int64_t heard_ms = 0;  // of the lease
     int losses = 0;        // in a row, and failures, with losses between them
     int failures = 0;
-    std::set<int64_t> taken_back;  // fences, by a person, or by a join of the worker's name
+    std::set<int64_t> taken_back;  // fences, by a person
     bool rest = false;
     std::map<int64_t, std::string> granted;  // fence -> worker
+    std::map<int64_t, std::string> started;  // fence -> process
     std::set<int64_t> ended;
     std::set<std::string> batches;
     std::set<std::string> accepted;  // blobs

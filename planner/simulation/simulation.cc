@@ -67,12 +67,18 @@ Simulation::Simulation(uint64_t seed, bool trace) : world_(seed) {
   planner_ = std::make_unique<PlannerHost>(&world_, &faults_, &checker_);
   const int64_t workers = world_.Between(int64_t{1}, int64_t{6});
   for (int64_t i = 0; i < workers; ++i) {
-    workers_.push_back(std::make_unique<WorkerHost>(
-        absl::StrCat("w", i), i > 0 && world_.Chance(0.3) ? "host" : "sm_90a", &world_, &faults_,
-        planner_.get(), &checker_, &natures_));
+    AddWorker(absl::StrCat("w", i), i > 0 && world_.Chance(0.3) ? "host" : "sm_90a");
   }
+  // Of another machine, and by the name of one that is there.
+  if (world_.Chance(0.3)) AddWorker("w0", "sm_90a");
   submits_left_ = static_cast<int>(world_.Between(int64_t{1}, int64_t{3}));
   world_.At(0, [this] { Tick(); });
+}
+
+void Simulation::AddWorker(const std::string& id, const std::string& arch) {
+  workers_.push_back(std::make_unique<WorkerHost>(absl::StrCat("m", workers_.size()), id, arch,
+                                                  &world_, &faults_, planner_.get(), &checker_,
+                                                  &natures_));
 }
 
 int Simulation::deaths() const {

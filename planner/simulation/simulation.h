@@ -36,6 +36,7 @@ class Simulation {
  private:
   void Tick();
   void SubmitSet();
+  void AddWorker(const std::string& id, const std::string& arch);
   bool AllAtRest() const;
 
   World world_;

@@ -16,19 +16,23 @@ constexpr int64_t kBusyTimeoutMs = 10'000;
 
 }  // namespace
 
-WorkerHost::WorkerHost(std::string id, std::string arch, World* world, const Faults* faults,
-                       PlannerHost* planner, Checker* checker, const Natures* natures)
-    : id_(std::move(id)),
+WorkerHost::WorkerHost(std::string machine, std::string id, std::string arch, World* world,
+                       const Faults* faults, PlannerHost* planner, Checker* checker,
+                       const Natures* natures)
+    : machine_(std::move(machine)),
+      id_(std::move(id)),
       arch_(std::move(arch)),
       world_(world),
       faults_(faults),
       planner_(planner),
       checker_(checker),
       natures_(natures) {
-  disk_.set_plan([this](absl::string_view) {
+  const auto plan = [this](absl::string_view) {
     if (!world_->Chance(faults_->outbox_error)) return daemon::FileFault::kNone;
     return world_->Chance(0.5) ? daemon::FileFault::kPart : daemon::FileFault::kFails;
-  });
+  };
+  disk_.set_plan(plan);
+  instances_.set_plan(plan);
   Start();
   world_->After(world_->Between(int64_t{0}, int64_t{3000}), [this] { Tick(); });
 }
@@ -37,16 +41,19 @@ void WorkerHost::Start() {
   auto file = disk_.Open();
   if (!file.ok()) return checker_->Fail(absl::StrCat(id_, ": ", file.status().ToString()));
   auto outbox = daemon::Outbox::Open(*std::move(file));
-  if (!outbox.ok()) {  // its disk does not answer: it tries again
+  auto lineage =
+      daemon::Lineage::Open(*instances_.Open(), absl::StrCat(machine_, "n", ++instances_drawn_));
+  if (!outbox.ok() || !lineage.ok()) {  // its disk does not answer: it tries again
     world_->After(1000, [this] { Start(); });
     return;
   }
   outbox_ = *std::move(outbox);
+  lineage_ = *std::move(lineage);
   v1::WorkerInfo info;
   info.set_id(id_);
   info.set_arch(arch_);
   info.set_healthy(true);
-  session_ = std::make_unique<daemon::Session>(info, *outbox_);
+  session_ = std::make_unique<daemon::Session>(info, *lineage_, *outbox_);
   clock_offset_ms_ = world_->Between(int64_t{0}, int64_t{1'000'000'000});
   next_call_ms_ = world_->now_ms();
 }
@@ -54,13 +61,16 @@ void WorkerHost::Start() {
 void WorkerHost::Die() {
   ++deaths_;
   ++generation_;
-  world_->Trace(id_ + " dies");
+  world_->Trace(machine_ + " dies");
   session_ = nullptr;
   outbox_ = nullptr;
+  lineage_ = nullptr;
   search_.reset();
   stop_ = calling_ = false;
   if (world_->Chance(faults_->power_loss)) {
-    disk_.LosePower(static_cast<int>(world_->Between(int64_t{0}, int64_t{disk_.unsynced()})));
+    for (daemon::MemoryFile* disk : {&disk_, &instances_}) {
+      disk->LosePower(static_cast<int>(world_->Between(int64_t{0}, int64_t{disk->unsynced()})));
+    }
   }
   world_->After(world_->Between(int64_t{500}, int64_t{60'000}), [this] { Start(); });
 }
@@ -105,7 +115,7 @@ void WorkerHost::Work() {
   }
   search.seconds += kStepMs / 1000.0;
   if (search.heeds) {
-    checker_->Works(id_, search.lease.task_id(), search.lease.fence(), search.started_ms,
+    checker_->Works(Process(), search.lease.task_id(), search.lease.fence(), search.started_ms,
                     world_->now_ms());
   }
   session_->Progress("memory", search.seconds);
@@ -244,7 +254,7 @@ void WorkerHost::Check(const v1::SynchronizeRequest& request, const v1::Synchron
   }
   refusals_ += reply.drop_size();
   for (const v1::Lease& lease : reply.start()) {
-    checker_->ToldStart(lease.task_id(), lease.fence(), id_);
+    checker_->ToldStart(lease.task_id(), lease.fence(), id_, Process());
   }
 }
 

@@ -15,6 +15,7 @@
 #include "planner/simulation/faults.h"
 #include "planner/simulation/planner_host.h"
 #include "planner/simulation/world.h"
+#include "worker/daemon/lineage.h"
 #include "worker/daemon/memory_file.h"
 #include "worker/daemon/outbox.h"
 #include "worker/daemon/session.h"
@@ -36,8 +37,9 @@ using Natures = std::map<std::string, Nature>;
 class WorkerHost {
  public:
   // All outlive this.
-  WorkerHost(std::string id, std::string arch, World* world, const Faults* faults,
-             PlannerHost* planner, Checker* checker, const Natures* natures);
+  // Several may have one `id`: of different machines, which know nothing of each other.
+  WorkerHost(std::string machine, std::string id, std::string arch, World* world,
+             const Faults* faults, PlannerHost* planner, Checker* checker, const Natures* natures);
 
   int deaths() const { return deaths_; }
   int refusals() const { return refusals_; }
@@ -56,6 +58,7 @@ class WorkerHost {
     int64_t started_ms = 0;
   };
 
+  std::string Process() const { return lineage_->instance(); }
   bool Parted() const { return world_->now_ms() < parted_until_ms_; }
   base::Instant Now() const {
     return base::Instant(absl::Milliseconds(world_->now_ms() + clock_offset_ms_));
@@ -72,6 +75,7 @@ class WorkerHost {
                 const absl::StatusOr<v1::SynchronizeReply>& reply);
   void Check(const v1::SynchronizeRequest& request, const v1::SynchronizeReply& reply);
 
+  const std::string machine_;
   const std::string id_;
   const std::string arch_;
   World* const world_;
@@ -79,11 +83,14 @@ class WorkerHost {
   PlannerHost* const planner_;
   Checker* const checker_;
   const Natures* const natures_;
-  daemon::MemoryFile disk_;
+  daemon::MemoryFile disk_;       // the outbox
+  daemon::MemoryFile instances_;  // beside it
 
   // Of one process.
   int64_t generation_ = 0;
+  int64_t instances_drawn_ = 0;
   int64_t clock_offset_ms_ = 0;
+  std::unique_ptr<daemon::Lineage> lineage_;
   std::unique_ptr<daemon::Outbox> outbox_;
   std::unique_ptr<daemon::Session> session_;
   std::optional<Search> search_;

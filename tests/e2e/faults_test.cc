@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/rpc/address.h"
 #include "tests/e2e/fleet.h"
 #include "tests/e2e/witness.h"
 
@@ -68,6 +69,65 @@ TEST_CASE("planner, worker and judge may be killed at any moment") {
     CHECK(whole->incumbent().solution().plans_size() > 0);
   }
   CHECK(fleet.Down() == 0);
+}
+
+TEST_CASE("two workers of one name: one works, the other waits for the name and then takes it") {
+  Fleet fleet(kBin, 0);
+  REQUIRE(fleet.Ready());
+  const auto address = rpc::ReadAddress(fleet.dir());
+  REQUIRE(address.ok());
+  const support::TemporaryFolder folders[2];
+  const auto worker = [&](const support::TemporaryFolder& folder) {
+    return std::vector<std::string>{kBin + "/warpsmith-worker",
+                                    "--dir",
+                                    folder.path(),
+                                    "--planner",
+                                    *address,
+                                    "--device",
+                                    "host",
+                                    "--name",
+                                    "w"};
+  };
+  const auto live = [&] {
+    const auto list = fleet.List();
+    return list.ok() && list->workers_size() == 1 && list->workers(0).healthy();
+  };
+  Process first(worker(folders[0]));
+  REQUIRE(Eventually(absl::Seconds(60), live));
+  Process second(worker(folders[1]));
+  const auto refused = [](const Process& process) {
+    return process.Errors().find("another process is at work under the name 'w'") !=
+           std::string::npos;
+  };
+  REQUIRE(Eventually(absl::Seconds(60), [&] { return refused(second); }));
+
+  REQUIRE(fleet.Warpsmith({"submit", WriteSmallSet(fleet.dir()), "--seconds", "4"}) == 0);
+  Witness witness(fleet);
+  // One that is killed and started again has its name at once.
+  REQUIRE(Eventually(absl::Seconds(60), [&] { return witness.Look() && witness.trials() > 0; }));
+  first.Signal(SIGKILL);
+  first.Wait(absl::Seconds(10));
+  Process again(worker(folders[0]));
+  const bool ended = Eventually(absl::Minutes(3), [&] {
+    witness.Look();
+    return witness.done();
+  });
+  INFO(fleet.Logs());
+  INFO(again.Errors() << second.Errors());
+  REQUIRE(ended);
+  CHECK_FALSE(refused(again));
+  const auto list = fleet.List("r1");
+  REQUIRE(list.ok());
+  for (const v1::Task& task : list->tasks()) {
+    INFO(task.ShortDebugString());
+    CHECK(task.state() == v1::CONVERGED);
+  }
+  // Who leaves in good order leaves the name to whoever waits for it.
+  again.Signal(SIGTERM);
+  CHECK(again.Wait(absl::Seconds(30)) == 0);
+  CHECK(Eventually(absl::Seconds(60), live));
+  second.Signal(SIGTERM);
+  CHECK(second.Wait(absl::Seconds(30)) == 0);
 }
 
 }  // namespace

@@ -51,12 +51,12 @@ class Daemon::LeaseReporter : public agent::Reporter {
   const base::Instant started_;
 };
 
-Daemon::Daemon(v1::WorkerInfo worker, Outbox& outbox, PlannerLink& link, Work work,
-               base::Clock* clock, uint64_t seed)
+Daemon::Daemon(v1::WorkerInfo worker, Lineage& lineage, Outbox& outbox, PlannerLink& link,
+               Work work, base::Clock* clock, uint64_t seed)
     : link_(link),
       work_(std::move(work)),
       clock_(clock),
-      session_(std::move(worker), outbox),
+      session_(std::move(worker), lineage, outbox),
       random_(seed) {}
 
 absl::Status Daemon::Run() {
@@ -223,7 +223,10 @@ void Daemon::NotAnswered(const absl::Status& status) {
 
 void Daemon::Backoff(const absl::Status& status, base::Instant now) {
   if (!planner_away_) {
-    spdlog::warn("no answer from the planner, going on without: {}", std::string(status.message()));
+    spdlog::warn("{}: {}",
+                 absl::IsAlreadyExists(status) ? "the planner does not take this worker yet"
+                                               : "no answer from the planner, going on without",
+                 std::string(status.message()));
   }
   planner_away_ = true;
   next_sync_ = now + backoff_ * std::uniform_real_distribution<>(0.5, 1.0)(random_);

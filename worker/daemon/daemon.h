@@ -1,6 +1,6 @@
 // The worker: one thread talks to the planner, one works on the lease.
 //
-//   Daemon daemon(worker_info, *outbox, link, work, clock, seed);
+//   Daemon daemon(worker_info, *lineage, *outbox, link, work, clock, seed);
 //   std::thread([&] { wait for SIGTERM; daemon.Drain(); });
 //   absl::Status ended = daemon.Run();
 //
@@ -22,6 +22,7 @@
 #include "common/base/clock.h"
 #include "warpsmith/v1/planner.pb.h"
 #include "worker/agent/optimiser.h"
+#include "worker/daemon/lineage.h"
 #include "worker/daemon/outbox.h"
 #include "worker/daemon/planner_link.h"
 #include "worker/daemon/session.h"
@@ -46,9 +47,9 @@ inline constexpr int kMaxFailedTasks = 5;
 
 class Daemon {
  public:
-  // `outbox`, `link` and `clock` outlive the daemon. `seed` is of the back-off's jitter.
-  Daemon(v1::WorkerInfo worker, Outbox& outbox, PlannerLink& link, Work work, base::Clock* clock,
-         uint64_t seed);
+  // `lineage`, `outbox`, `link` and `clock` outlive the daemon. `seed` is of the back-off's jitter.
+  Daemon(v1::WorkerInfo worker, Lineage& lineage, Outbox& outbox, PlannerLink& link, Work work,
+         base::Clock* clock, uint64_t seed);
 
   // Returns after Drain (OK), or with an error when it cannot go on: the planner does not take what
   // the worker says of itself, too many tasks in a row failed. Call once.

@@ -75,10 +75,11 @@ class Fixture {
  public:
   explicit Fixture(Step step) {
     outbox_ = *Outbox::Open(folder_ / "outbox");
+    lineage_ = *Lineage::Open(*OpenLogFile(folder_ / "instance"), "i1");
     v1::WorkerInfo info;
     info.set_id("w");
     daemon_ = std::make_unique<Daemon>(
-        info, *outbox_, link,
+        info, *lineage_, *outbox_, link,
         [step](const v1::Lease&, agent::Reporter& reporter, const std::atomic<bool>& stop) {
           return step(reporter, stop);
         },
@@ -148,6 +149,7 @@ class Fixture {
 
   support::TemporaryFolder folder_;
   std::unique_ptr<Outbox> outbox_;
+  std::unique_ptr<Lineage> lineage_;
   std::unique_ptr<Daemon> daemon_;
   absl::Status result_;
   std::thread thread_;
@@ -274,7 +276,8 @@ TEST_CASE("a lease is fenced before its time is up, counted from the last call a
   const base::Instant start(absl::Seconds(1'000));
   const support::TemporaryFolder folder;
   auto outbox = *Outbox::Open(folder / "outbox");
-  Session session(v1::WorkerInfo(), *outbox);
+  auto lineage = *Lineage::Open(*OpenLogFile(folder / "instance"), "i1");
+  Session session(v1::WorkerInfo(), *lineage, *outbox);
   CHECK(session.FenceAt() == base::Instant::InfiniteFuture());
   v1::SynchronizeRequest request = session.Request();
   session.Take(Fixture::Grant(request, "L1"), start, start);

@@ -7,13 +7,17 @@
 
 namespace warpsmith::daemon {
 
-Session::Session(v1::WorkerInfo worker, Outbox& outbox)
-    : worker_(std::move(worker)), outbox_(outbox) {}
+Session::Session(v1::WorkerInfo worker, Lineage& lineage, Outbox& outbox)
+    : worker_(std::move(worker)), lineage_(lineage), outbox_(outbox) {}
 
 v1::SynchronizeRequest Session::Request() {
   v1::SynchronizeRequest request;
   *request.mutable_worker() = worker_;
   request.set_session_id(session_id_);
+  if (session_id_.empty()) {
+    request.set_instance(lineage_.instance());
+    for (const std::string& instance : lineage_.follows()) request.add_follows(instance);
+  }
   for (v1::LeaseResult& result : outbox_.Next(kMaxRequestBytes)) {
     *request.add_results() = std::move(result);
   }
@@ -36,6 +40,7 @@ v1::SynchronizeRequest Session::Request() {
 Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant sent,
                               base::Instant now) {
   session_id_ = reply.session_id();
+  lineage_.Answered();
   confirmed_ = sent;
   if (reply.lease_ttl_ms() > 0) ttl_ = absl::Milliseconds(reply.lease_ttl_ms());
   outbox_.Recorded(reply);

@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "warpsmith/v1/planner.pb.h"
+#include "worker/daemon/lineage.h"
 #include "worker/daemon/outbox.h"
 
 namespace warpsmith::daemon {
@@ -43,8 +44,8 @@ struct Ended {
 // Not thread-safe.
 class Session {
  public:
-  // `outbox` outlives the session.
-  Session(v1::WorkerInfo worker, Outbox& outbox);
+  // `lineage` and `outbox` outlive the session.
+  Session(v1::WorkerInfo worker, Lineage& lineage, Outbox& outbox);
 
   // ---- towards the planner
   v1::SynchronizeRequest Request();
@@ -77,6 +78,7 @@ class Session {
 
  private:
   v1::WorkerInfo worker_;
+  Lineage& lineage_;
   Outbox& outbox_;
   std::string session_id_;
   std::optional<v1::Lease> lease_;
