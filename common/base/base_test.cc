@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/sha256.h"
+#include "common/base/text.h"
 #include "tests/support/temporary_folder.h"
 
 namespace warpsmith::base {
@@ -117,4 +118,13 @@ TEST_CASE("what poll() waits for a deadline") {
 }
 
 }  // namespace
+TEST_CASE("text that is too long ends at a character") {
+  CHECK(Shortened("", 3) == "");
+  CHECK(Shortened("abcdef", 6) == "abcdef");
+  CHECK(Shortened("abcdefg", 6) == "abc\u2026");
+  CHECK(Shortened("ab\u00e9defg", 6) == "ab\u2026");
+  CHECK(Shortened("a\U0001F600\U0001F600", 8) == "a\U0001F600\u2026");
+  CHECK(Shortened("\U0001F600\U0001F600", 6) == "\u2026");
+}
+
 }  // namespace warpsmith::base

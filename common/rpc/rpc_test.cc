@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/health.h"

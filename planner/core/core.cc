@@ -12,11 +12,10 @@
 #include "common/problem/budget.h"
 #include "common/problem/task_name.h"
 #include "planner/core/allocator.h"
+#include "planner/core/limits.h"
 
 namespace warpsmith::planner {
 namespace {
-
-constexpr size_t kMaxNameLength = 200;
 
 // Of the run that it would make.
 int TasksOf(const Submit& command) {
@@ -33,7 +32,7 @@ bool IsName(const std::string& text, size_t limit) {
 }
 
 absl::Status BadName(const std::string& what, const std::string& value) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " '", value, "': use 1 to ", kMaxNameLength,
+  return absl::InvalidArgumentError(absl::StrCat(what, " '", value, "': use 1 to ", kMaxNameBytes,
                                                  " letters, digits, '_', '.' and '-'"));
 }
 
@@ -44,7 +43,7 @@ absl::Status CheckWorkloads(const Submit::Problem& problem) {
   }
   std::set<std::string> names;
   for (const std::string& name : problem.workloads) {
-    if (!IsName(name, kMaxNameLength)) return BadName("the workload", name);
+    if (!IsName(name, kMaxNameBytes)) return BadName("the workload", name);
     if (names.insert(name).second) continue;
     return absl::InvalidArgumentError(absl::StrCat("the problem '", problem.name,
                                                    "' has two workloads '", name,
@@ -147,20 +146,24 @@ absl::Status Core::CheckSubmit(const Submit& command) const {
                                                      " tasks and takes at most ", kMaxTasks,
                                                      ": start another with a new --dir"));
   }
-  if (!IsName(command.name, kMaxNameLength)) return BadName("the problem set", command.name);
-  if (!command.arch.empty() && !IsName(command.arch, kMaxNameLength)) {
+  if (!IsName(command.name, kMaxNameBytes)) return BadName("the problem set", command.name);
+  if (!command.arch.empty() && !IsName(command.arch, kMaxNameBytes)) {
     return BadName("the architecture", command.arch);
   }
-  if (!IsName(command.policy, kMaxNameLength)) return BadName("the policy", command.policy);
+  if (!IsName(command.policy, kMaxNameBytes)) return BadName("the policy", command.policy);
   std::set<std::string> names;
   for (const Submit::Problem& problem : command.problems) {
-    if (!IsName(problem.name, kMaxNameLength)) return BadName("the problem", problem.name);
+    if (!IsName(problem.name, kMaxNameBytes)) return BadName("the problem", problem.name);
     if (!names.insert(problem.name).second) {
       return absl::InvalidArgumentError(absl::StrCat("the problem set '", command.name,
                                                      "' has two problems '", problem.name,
                                                      "': give each a name of its own"));
     }
     if (absl::Status status = CheckWorkloads(problem); !status.ok()) return status;
+  }
+  if (command.request_id.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a request id of ", command.request_id.size(),
+                                                   " bytes: use at most ", kMaxNameBytes));
   }
   const double seconds = command.seconds_per_task;
   if (!(seconds == 0 ||
@@ -223,6 +226,12 @@ Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   for (const Submit::Problem& problem : command.problems) AddTasks(problem, *arch, submitted);
   Context context{now, {}};
   const v1::Run reply = run;
+  if (const size_t bytes = event.ByteSizeLong(); bytes > kMaxRunBytes) {
+    return {{},
+            absl::InvalidArgumentError(absl::StrCat(
+                "the tasks of the problem set '", command.name, "' and their names take ", bytes,
+                " bytes, at most ", kMaxRunBytes, " at once: submit it in parts"))};
+  }
   Emit(context, std::move(event));
   return {std::move(context.events), reply};
 }
@@ -235,6 +244,11 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
     return {{},
             absl::NotFoundError(absl::StrCat("there is no task '", command.task_id,
                                              "': `warpsmith board` lists them"))};
+  }
+  if (command.reason.size() > kMaxTextBytes) {
+    return {{},
+            absl::InvalidArgumentError(absl::StrCat("a reason of ", command.reason.size(),
+                                                    " bytes: say it in ", kMaxTextBytes))};
   }
   if (command.state != v1::HELD && command.state != v1::QUEUED) {
     return {{}, absl::InvalidArgumentError("a task can be set to HELD or QUEUED only")};

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "planner/core/limits.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -34,18 +35,26 @@ v1::TaskRecord& Need(std::map<std::string, v1::TaskRecord>& tasks, const std::st
 }
 
 void Add(const v1::SpecialistCount& from, v1::TaskRecord& task) {
-  for (v1::SpecialistCount& count : *task.mutable_counts()) {
-    if (count.specialist() != from.specialist()) continue;
-    count.set_trials(count.trials() + from.trials());
-    count.set_judged(count.judged() + from.judged());
-    count.set_accepted(count.accepted() + from.accepted());
-    count.set_seconds(count.seconds() + from.seconds());
-    return;
-  }
-  *task.add_counts() = from;
+  v1::SpecialistCount& count = CountOf(from.specialist(), *task.mutable_counts());
+  count.set_trials(count.trials() + from.trials());
+  count.set_judged(count.judged() + from.judged());
+  count.set_accepted(count.accepted() + from.accepted());
+  count.set_seconds(count.seconds() + from.seconds());
 }
 
 }  // namespace
+
+v1::SpecialistCount& CountOf(const std::string& specialist, SpecialistCounts& counts) {
+  for (v1::SpecialistCount& count : counts) {
+    if (count.specialist() == specialist) return count;
+  }
+  if (counts.size() >= kMaxSpecialists && specialist != kOtherSpecialists) {
+    return CountOf(kOtherSpecialists, counts);
+  }
+  v1::SpecialistCount& count = *counts.Add();
+  count.set_specialist(specialist);
+  return count;
+}
 
 bool IsAtRest(v1::TaskState state) {
   return state == v1::CONVERGED || state == v1::PARKED || state == v1::FAILED || state == v1::HELD;

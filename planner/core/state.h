@@ -27,6 +27,11 @@ inline constexpr int kMaxTrialBlobs = 4096;
 inline constexpr int kMaxGains = 256;
 inline constexpr int kMaxLostWorkers = 256;
 
+// The count of that specialist, a new one if there is none, or that of all others beyond
+// kMaxSpecialists (limits.h).
+using SpecialistCounts = google::protobuf::RepeatedPtrField<v1::SpecialistCount>;
+v1::SpecialistCount& CountOf(const std::string& specialist, SpecialistCounts& counts);
+
 // Converged, parked, failed and held: nothing is done on such a task, and a run of such is done.
 bool IsAtRest(v1::TaskState state);
 

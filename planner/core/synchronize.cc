@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "planner/core/allocator.h"
 #include "planner/core/core.h"
+#include "planner/core/limits.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -17,9 +18,9 @@ constexpr size_t kMaxInstance = 64;
 
 // Worker ids and architectures stand in tables and in session ids.
 bool IsPlain(const std::string& text) {
-  return !text.empty() && text.size() <= 200 && std::all_of(text.begin(), text.end(), [](char c) {
-    return c > ' ' && c < 127 && c != '|';
-  });
+  return !text.empty() && text.size() <= kMaxNameBytes &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return c > ' ' && c < 127 && c != '|'; });
 }
 
 double Sane(double seconds) {
@@ -91,10 +92,13 @@ absl::Status CheckRequest(const Synchronize& command) {
   for (const Result& result : command.results) {
     if (result.incumbent.incumbent_blob().empty()) continue;
     const double speedup = result.incumbent.speedup();
-    if (result.incumbent.trial_id().empty() || !std::isfinite(speedup) || speedup < 0) {
+    if (result.incumbent.trial_id().empty() || result.incumbent.trial_id().size() > kMaxNameBytes ||
+        result.incumbent.beat_trial_id().size() > kMaxNameBytes || !std::isfinite(speedup) ||
+        speedup < 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("worker ", command.worker.id(), ", lease ", result.lease_id,
-                       ": an incumbent needs a trial id and a finite speedup, not '",
+                       ": an incumbent needs a trial id of 1 to ", kMaxNameBytes,
+                       " bytes, like the one that it beat, and a finite speedup, not '",
                        result.incumbent.trial_id(), "' and ", speedup));
     }
   }

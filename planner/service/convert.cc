@@ -7,33 +7,33 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/sha256.h"
+#include "common/base/text.h"
 #include "common/problem/problem.h"
 #include "common/problem/speedup.h"
 #include "common/problem/verdict.h"
+#include "planner/core/limits.h"
 
 namespace warpsmith::planner {
 namespace {
 
 constexpr char kDefaultPolicy[] = "rules";
 
+// What is said of a result beside its blob, which has it whole.
+std::string Label(const std::string& text) { return base::Shortened(text, kMaxLabelBytes); }
+std::string Text(const std::string& text) { return base::Shortened(text, kMaxTextBytes); }
+
 void Count(const v1::Trial& trial, v1::TrialsRecorded& recorded) {
-  v1::SpecialistCount* count = nullptr;
-  for (v1::SpecialistCount& known : *recorded.mutable_counts()) {
-    if (known.specialist() == trial.specialist()) count = &known;
-  }
-  if (count == nullptr) {
-    count = recorded.add_counts();
-    count->set_specialist(trial.specialist());
-  }
+  const std::string specialist = Label(trial.specialist());
+  v1::SpecialistCount& count = CountOf(specialist, *recorded.mutable_counts());
   const bool judged = problem::IsJudged(trial.verdict());
-  count->set_trials(count->trials() + 1);
-  count->set_judged(count->judged() + judged);
-  count->set_accepted(count->accepted() + (trial.verdict() == v1::ACCEPTED));
-  count->set_seconds(count->seconds() + trial.seconds());
+  count.set_trials(count.trials() + 1);
+  count.set_judged(count.judged() + judged);
+  count.set_accepted(count.accepted() + (trial.verdict() == v1::ACCEPTED));
+  count.set_seconds(count.seconds() + trial.seconds());
   recorded.set_trials(recorded.trials() + 1);
   recorded.set_judged(recorded.judged() + judged);
   recorded.set_seconds(recorded.seconds() + trial.seconds());
-  recorded.set_specialist(trial.specialist());
+  recorded.set_specialist(specialist);
 }
 
 v1::ResultAccepted Summary(const v1::Incumbent& incumbent) {
@@ -46,15 +46,15 @@ v1::ResultAccepted Summary(const v1::Incumbent& incumbent) {
   summary.set_best_us(trial.timing().median_us());
   summary.set_graph_us(incumbent.times().graph_us());
   summary.set_light_us(incumbent.light_us());
-  summary.set_held_by(incumbent.held_by());
+  summary.set_held_by(Text(incumbent.held_by()));
   summary.set_peak_bytes(incumbent.peak_bytes());
-  summary.set_oracle(trial.accuracy().oracle().empty() ? incumbent.baselines().oracle()
-                                                       : trial.accuracy().oracle());
-  summary.set_specialist(trial.specialist());
-  summary.set_action(trial.action());
+  summary.set_oracle(Label(trial.accuracy().oracle().empty() ? incumbent.baselines().oracle()
+                                                             : trial.accuracy().oracle()));
+  summary.set_specialist(Label(trial.specialist()));
+  summary.set_action(Text(trial.action()));
   if (const v1::Baseline* strongest = problem::Strongest(incumbent.baselines())) {
     summary.set_baseline_us(problem::QuickestUs(*strongest));
-    summary.set_baseline_name(problem::QuickestName(*strongest));
+    summary.set_baseline_name(Label(problem::QuickestName(*strongest)));
   }
   return summary;
 }
@@ -96,7 +96,15 @@ absl::StatusOr<Synchronize> ToCommand(const v1::SynchronizeRequest& request, Blo
   command.session_id = request.session_id();
   command.instance = request.instance();
   command.follows.assign(request.follows().begin(), request.follows().end());
-  command.leases.assign(request.leases().begin(), request.leases().end());
+  command.worker.set_device_name(Label(request.worker().device_name()));
+  command.worker.set_version(Label(request.worker().version()));
+  command.worker.set_health_reason(Text(request.worker().health_reason()));
+  for (const v1::LeaseStatus& sent : request.leases()) {
+    v1::LeaseStatus& status = command.leases.emplace_back(sent);
+    status.set_specialist(Label(sent.specialist()));
+    status.set_failure(Text(sent.failure()));
+    status.set_reason(Text(sent.reason()));
+  }
   command.slots = request.slots();
   for (const v1::LeaseResult& sent : request.results()) {
     if (sent.trials().trials_size() > kMaxTrialsInBatch) {

@@ -275,6 +275,104 @@ TEST_CASE("errors have their codes and say what to do") {
   CHECK(client.Synchronize(large).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
+// Calls `then` with the message, each of its strings (of lists the first) being `text` in turn.
+void EachString(google::protobuf::Message& whole, google::protobuf::Message& part,
+                const std::string& text, const std::function<void(const std::string&)>& then) {
+  using google::protobuf::FieldDescriptor;
+  const auto& reflection = *part.GetReflection();
+  for (int i = 0; i < part.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* field = part.GetDescriptor()->field(i);
+    if (field->is_map()) continue;
+    if (field->type() == FieldDescriptor::TYPE_STRING && !field->is_repeated()) {
+      const std::string before = reflection.GetString(part, field);
+      reflection.SetString(&part, field, text);
+      then(field->full_name());
+      reflection.SetString(&part, field, before);
+    } else if (field->type() == FieldDescriptor::TYPE_STRING) {
+      reflection.AddString(&part, field, text);
+      then(field->full_name());
+      reflection.RemoveLast(&part, field);
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && field->is_repeated()) {
+      if (reflection.FieldSize(part, field) == 0) continue;
+      EachString(whole, *reflection.MutableRepeatedMessage(&part, field, 0), text, then);
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (!reflection.HasField(part, field)) continue;
+      EachString(whole, *reflection.MutableMessage(&part, field), text, then);
+    }
+  }
+}
+
+TEST_CASE("no string of a request is too long for the planner") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  const std::string text(20 << 20, 'x');  // larger than an event may be
+  int strings = 0;
+  const auto lives = [&](const std::string& field) {
+    INFO(field);
+    ++strings;
+    REQUIRE(client.List().ok());
+    REQUIRE(served.fatal.ok());
+  };
+  v1::SubmitRequest submit;
+  *submit.mutable_problems() = testing::SetOf(1);
+  submit.set_arch("host");
+  EachString(submit, submit, text, [&](const std::string& field) {
+    (void)client.Submit(submit);
+    lives(field);
+  });
+  REQUIRE(client.Submit(1).ok());
+  std::string session;
+  const v1::Lease lease = Take(client, "w", session);
+  for (const bool joins : {false, true}) {
+    v1::SynchronizeRequest request = SyncOf("w", joins ? "" : session, 0);
+    AddStatus(lease, 1, false, request);
+    AddResult(lease, "t", 2, request);
+    EachString(request, request, text, [&](const std::string& field) {
+      (void)client.Synchronize(request);
+      lives(field);
+    });
+    request.mutable_leases(0)->set_finished(true);
+    for (std::string* said : {request.mutable_leases(0)->mutable_failure(),
+                              request.mutable_leases(0)->mutable_reason()}) {
+      *said = text;
+      const auto reply = client.Synchronize(request);
+      CHECK(reply.ok());
+      lives("end of a lease");
+    }
+  }
+  v1::SetTaskRequest hold;
+  hold.set_task_id(lease.task_id());
+  hold.set_state(v1::HELD);
+  EachString(hold, hold, text, [&](const std::string& field) {
+    (void)client.SetTask(hold);
+    lives(field);
+  });
+  CHECK(strings > 60);
+}
+
+TEST_CASE("the trials of very many specialists are counted together") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  REQUIRE(client.Submit(1).ok());
+  std::string session;
+  const v1::Lease lease = Take(client, "w", session);
+  v1::SynchronizeRequest request = SyncOf("w", session, 0);
+  v1::LeaseResult& result = *request.add_results();
+  result.set_lease_id(lease.id());
+  result.set_task_id(lease.task_id());
+  result.set_fence(lease.fence());
+  for (int i = 0; i < kMaxTrialsInBatch; ++i) {
+    v1::Trial& trial = *result.mutable_trials()->add_trials();
+    trial.set_id(absl::StrCat("t", i));
+    trial.set_specialist(absl::StrCat(i, std::string(2'000, 's')));  // 20 MB of names
+  }
+  REQUIRE(client.Synchronize(request).ok());
+  REQUIRE(served.fatal.ok());
+  CHECK(client.GetTask(lease.task_id())->task().trials() == kMaxTrialsInBatch);
+}
+
 TEST_CASE("workers that fall silent lose their leases at the planner's time") {
   Folder folder;
   Served served(folder);

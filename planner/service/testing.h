@@ -124,6 +124,9 @@ class Client {
     v1::SetTaskRequest request;
     request.set_task_id(task_id);
     request.set_state(state);
+    return SetTask(request);
+  }
+  absl::StatusOr<v1::SetTaskReply> SetTask(const v1::SetTaskRequest& request) {
     return Call(planner_.get(), &v1::PlannerService::Stub::SetTask, request);
   }
   v1::WorkerService::Stub& worker() { return *worker_; }
