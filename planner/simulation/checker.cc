@@ -51,6 +51,11 @@ void Checker::Heard(const std::string& worker_id, const std::vector<std::string>
   }
 }
 
+void Checker::Ends(const std::string& task_id, int64_t fence) {
+  Task* task = Find(task_id, "an end");
+  if (task != nullptr) task->over.insert(fence);
+}
+
 void Checker::Looked(int64_t now_ms) {
   for (const auto& [id, task] : tasks_) {
     if (task.live && now_ms > OverAt(task.heard_ms, kLeaseTtlMs)) {
@@ -167,6 +172,10 @@ void Checker::On(const v1::LeaseEnded& ended) {
   if (task == nullptr) return;
   if (!task->live || ended.fence() != task->fence) {
     Fail(Say(ended.task_id(), ": a lease ends that is not live"));
+  }
+  const bool taken_back = ended.reason() == "held by a person";
+  if (!ended.lost() && !taken_back && task->over.count(ended.fence()) == 0) {
+    Fail(Say(ended.task_id(), ": fence ", ended.fence(), " ends, and its worker works on it"));
   }
   lost_count_ += ended.lost();
   task->losses = ended.lost() ? task->losses + 1 : 0;

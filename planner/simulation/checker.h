@@ -20,6 +20,8 @@ class Checker {
   // The planner took a call of this worker, which lists these leases as its own and not ended.
   void Heard(const std::string& worker_id, const std::vector<std::string>& lease_ids,
              int64_t now_ms);
+  // Whoever was granted the lease is through with it, and is about to say so.
+  void Ends(const std::string& task_id, int64_t fence);
   // The planner may have heard nobody until now: it was not there, stood still or could not write.
   // `long_enough` that it must have seen so itself: everybody has the failover time from now on.
   void Deaf(int64_t now_ms, bool long_enough) {
@@ -75,6 +77,7 @@ class Checker {
     bool rest = false;
     std::map<int64_t, std::string> granted;  // fence -> worker
     std::map<int64_t, std::string> started;  // fence -> process
+    std::set<int64_t> over;                  // as its worker says
     std::set<int64_t> ended;
     std::set<std::string> batches;
     std::set<std::string> accepted;  // blobs

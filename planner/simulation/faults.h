@@ -8,6 +8,7 @@ struct Faults {
   double planner_crash = 0;
   double planner_pause = 0;  // for up to two minutes
   double disk_full = 0;      // for up to a minute
+  double stranger = 0;       // a worker speaks of a lease that is another's
   // a second and worker
   double worker_death = 0;
   double worker_pause = 0;

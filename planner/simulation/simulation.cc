@@ -23,6 +23,7 @@ Faults DrawFaults(World& world) {
   faults.unanswered = some(0.2);
   faults.outbox_error = some(0.05);
   if (world.Chance(0.15)) return faults;  // nothing but the planner's own
+  faults.stranger = some(0.2);
   faults.worker_death = some(0.02);
   faults.worker_pause = some(0.02);
   faults.partition = some(0.01);
@@ -99,10 +100,33 @@ void Simulation::Tick() {
   if (planner_->core() == nullptr) return;
   if (submits_left_ > 0 && world_.Chance(0.1)) SubmitSet();
   const auto& tasks = planner_->core()->state().tasks();
+  if (world_.Chance(faults_.stranger)) SpeakOfAnother();
   if (now_ms() >= kFaultyMs || tasks.empty() || !world_.Chance(0.005)) return;
   auto task = tasks.begin();
   std::advance(task, world_.Between(int64_t{0}, static_cast<int64_t>(tasks.size()) - 1));
   planner_->SetTask({task->first, world_.Chance(0.3) ? v1::HELD : v1::QUEUED, "a person said so"});
+}
+
+// A worker that takes no work says that it has, or has ended, what another one has.
+void Simulation::SpeakOfAnother() {
+  v1::SynchronizeRequest request;
+  request.mutable_worker()->set_id("stranger");
+  request.mutable_worker()->set_arch("sm_90a");
+  request.mutable_worker()->set_healthy(true);
+  request.set_session_id(stranger_session_);
+  request.set_instance("stranger");
+  for (const auto& [id, record] : planner_->core()->state().tasks()) {
+    if (!record.has_lease() || world_.Chance(0.5)) continue;
+    v1::LeaseStatus& status = *request.add_leases();
+    status.set_lease_id(record.lease().id());
+    status.set_task_id(id);
+    status.set_fence(record.lease().fence());
+    status.set_finished(world_.Chance(0.5));
+    status.set_converged(world_.Chance(0.5));
+  }
+  planner_->Synchronize(request, [this](const absl::StatusOr<v1::SynchronizeReply>& reply) {
+    stranger_session_ = reply.ok() ? reply->session_id() : "";
+  });
 }
 
 void Simulation::SubmitSet() {

@@ -36,6 +36,7 @@ class Simulation {
  private:
   void Tick();
   void SubmitSet();
+  void SpeakOfAnother();
   void AddWorker(const std::string& id, const std::string& arch);
   bool AllAtRest() const;
 
@@ -47,6 +48,7 @@ class Simulation {
   std::unique_ptr<PlannerHost> planner_;
   std::vector<std::unique_ptr<WorkerHost>> workers_;
   int submits_left_ = 0;
+  std::string stranger_session_;
 };
 
 }  // namespace warpsmith::planner::simulation

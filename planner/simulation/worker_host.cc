@@ -162,6 +162,7 @@ void WorkerHost::Tell(double speedup) {
 }
 
 void WorkerHost::End(daemon::Ended ended) {
+  checker_->Ends(search_->lease.task_id(), search_->lease.fence());
   session_->End(ended);
   search_.reset();
   stop_ = false;
@@ -227,9 +228,11 @@ void WorkerHost::Answered(const v1::SynchronizeRequest& request, base::Instant s
   search_->nature = &natures_->at(absl::StrCat(problem.name(), ":", problem.workloads(0).name()));
   search_->heeds = world_->Chance(0.7);
   search_->started_ms = world_->now_ms();
+  stop_ = false;
+  // Where the incumbent does not run here it begins with nothing.
+  if (world_->Chance(0.1)) return;
   search_->best = search_->lease.incumbent().trial().id();
   search_->speedup = search_->lease.incumbent().speedup();
-  stop_ = false;
 }
 
 // What the planner promised by an answer that arrived.
