@@ -98,7 +98,8 @@ void Core::Forgive(Now now) {
   for (const auto& [id, record] : state_.tasks()) {
     if (!record.has_lease()) continue;
     lease_deadline_.Set(id, deadline);
-    lease_overdue_[id] = OverdueAt(record, now);
+    lease_overdue_[id] =
+        progress_.count(id) > 0 ? OverdueAt(record, now) : deadline + kUnheardTtls * LeaseTtlMs();
   }
   for (const auto& [id, record] : state_.workers()) {
     if (!record.lost()) worker_deadline_.Set(id, deadline);
@@ -293,7 +294,7 @@ Outcome<Done> Core::Handle(const Tick&, Now now) {
       lease_overdue_.erase(id);
       continue;
     }
-    const bool overdue = lease_overdue_[id] <= now.monotonic_ms;
+    const bool overdue = lease_overdue_[id] <= now.monotonic_ms && progress_.count(id) > 0;
     EndLease(
         context, *record, v1::LeaseStatus(), true,
         absl::StrCat("worker ", record->lease().worker_id(),

@@ -50,7 +50,8 @@ inline constexpr int kMaxTasksPerRun = 10'000;
 inline constexpr int kMaxTasks = 100'000;
 inline constexpr int kMaxSlots = 16;
 inline constexpr int kMaxFollowed = 16;
-// A task is set aside after so many workers in a row were lost, or gave it back, with it.
+// A task is set aside after it was lost with its worker so often in a row, with two different ones
+// if there are two, and after so many workers in a row gave it back.
 inline constexpr int kMaxLosses = 3;
 inline constexpr int kMaxFailures = 3;
 // Nearer to the speed of light there is nothing to win.
@@ -69,6 +70,9 @@ inline constexpr double kMinChargeSeconds = 1;
 // baselines) takes minutes.
 inline constexpr double kOverdueFactor = 3;
 inline constexpr int64_t kOverdueMs = 20 * 60'000;
+// A lease that its worker has not spoken of yet is said again so long, in times to live: the worker
+// counts its time from the call that brought it.
+inline constexpr int kUnheardTtls = 3;
 
 struct CoreOptions {
   int64_t lease_ttl_ms = 30'000;
@@ -223,6 +227,9 @@ class Core {
   void GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
   void BindRuns(Context& context, const std::string& arch);
   bool GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer);
+  // The task was lost with that worker, and there is another for it.
+  bool IsForAnother(const v1::TaskRecord& record, const std::string& worker_id) const;
+  bool HasAnother(const v1::TaskRecord& record) const;
   Grant MakeGrant(const v1::TaskRecord& record) const;
   void EndLease(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,
                 bool lost, const std::string& reason);
@@ -235,8 +242,9 @@ class Core {
   CoreOptions options_;
   State state_;
   // Not durable; monotonic milliseconds.
-  Deadlines lease_deadline_;                      // by task
-  std::map<std::string, int64_t> lease_overdue_;  // by task: whatever its worker says
+  Deadlines lease_deadline_;  // by task
+  // By task: when it is over whatever its worker says; sooner until the worker speaks of it.
+  std::map<std::string, int64_t> lease_overdue_;
   Deadlines worker_deadline_;                     // by worker
   std::map<std::string, Progress> progress_;      // by task
   std::map<std::string, std::string> warm_task_;  // by worker: what it worked on last

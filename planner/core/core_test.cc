@@ -470,6 +470,82 @@ TEST_CASE("a task that loses three workers in a row is parked with what it did")
   CHECK_FALSE(bench.RunDone());
 }
 
+TEST_CASE("a lease that is said again has its time again, and is not said for ever") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const CoreOptions options;
+  bench.Take("w");
+  const auto call = [&] { return bench.Report("w", {}, {}, 1).start.size(); };
+  // Its answers are lost: it calls, and speaks of no lease.
+  int said = 0;
+  while (bench.Task("r1/a@host").state() == v1::LEASED) {
+    REQUIRE(bench.now_ms <= (kUnheardTtls + 1) * options.lease_ttl_ms);
+    const bool again = call() == 1;
+    said += again;
+    const int64_t last = bench.now_ms + (again ? options.lease_ttl_ms - 1 : 0);
+    if (again && said % 5 == 0) {  // now and then what it believes is looked at
+      Core ahead = bench.core;
+      CHECK(ahead.Handle(Tick{}, {last, last}).reply.ok());
+      CHECK(ahead.state().FindTask("r1/a@host")->has_lease());
+    }
+    bench.now_ms += 1000;
+    bench.Do(Tick{});
+  }
+  CHECK(said >= options.lease_ttl_ms / 1000);
+  CHECK(bench.Task("r1/a@host").losses() == 1);
+  CHECK_THAT(bench.Task("r1/a@host").reason(), Catch::Contains("no longer speaks of it"));
+}
+
+TEST_CASE("a worker that loses what it is given parks nothing where there is another") {
+  Bench bench;
+  bench.Do(SubmitOf({"a", "b"}));
+  bench.session["good"] = bench.Sync(SyncOf("good", "", 0)).session_id;
+  const auto fall_silent = [&](const std::string& worker) {
+    for (int i = 0; i < 70; ++i) {
+      bench.now_ms += 1000;
+      bench.Report("good", {});
+      bench.Do(Tick{});
+    }
+    CHECK(bench.core.state().FindWorker(worker)->lost());
+  };
+  // It loses each once, and then there is nothing for it.
+  const bool restarts = GENERATE(false, true);
+  for (const char* task : {"r1/a@host", "r1/b@host"}) {
+    CHECK(bench.Take("bad").task_id == task);
+    fall_silent("bad");
+    if (restarts) bench.Restart();
+  }
+  CHECK(bench.Join("bad").start.empty());
+  CHECK(bench.Task("r1/a@host").losses() == 1);
+  bench.Do(SetTask{"r1/b@host", v1::HELD, ""});
+  CHECK(bench.Report("good", {}, {}, 1).start.at(0).task_id == "r1/a@host");
+  // Nor is it given back to one that it was lost with before, unless there is nobody else.
+  CHECK(bench.Join("bad").start.empty());
+  for (int i = 0; i < 70; ++i) {
+    bench.now_ms += 1000;
+    bench.Report("bad", {});
+    bench.Do(Tick{});
+  }
+  CHECK(bench.core.state().FindWorker("good")->lost());
+  CHECK(bench.Task("r1/a@host").losses() == 2);
+  CHECK(bench.Join("bad").start.at(0).task_id == "r1/a@host");
+  bench.now_ms += 100'000;
+  bench.Do(Tick{});
+  CHECK(bench.Task("r1/a@host").state() == v1::PARKED);
+}
+
+TEST_CASE("a worker that is alone parks what it loses three times") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  for (int i = 0; i < kMaxLosses; ++i) {
+    CHECK(bench.Task("r1/a@host").state() == v1::QUEUED);
+    bench.Take("w");
+    bench.now_ms += 100'000;
+    bench.Do(Tick{});
+  }
+  CHECK(bench.Task("r1/a@host").state() == v1::PARKED);
+}
+
 TEST_CASE("a lease whose worker speaks of it for ever is taken from it") {
   Bench bench;
   bench.Do(SubmitOf({"a"}));

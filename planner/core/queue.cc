@@ -25,11 +25,14 @@ void TaskQueue::Remove(const std::string& id) {
   gains_.erase(found);
 }
 
-const std::string* TaskQueue::Best(const std::string& warm_task) const {
+const std::string* TaskQueue::Best(const std::string& warm_task,
+                                   absl::FunctionRef<bool(const std::string& id)> skip) const {
   auto other = ranks_.begin();
-  if (other != ranks_.end() && other->second == warm_task) ++other;
+  while (other != ranks_.end() && (other->second == warm_task || skip(other->second))) ++other;
   const auto warm = gains_.find(warm_task);
-  if (warm == gains_.end()) return other == ranks_.end() ? nullptr : &other->second;
+  if (warm == gains_.end() || skip(warm_task)) {
+    return other == ranks_.end() ? nullptr : &other->second;
+  }
   // Compared as ranks are: by gain, then by id.
   const bool warm_is_best =
       other == ranks_.end() || Rank(-warm->second * kMoveMargin, warm->first) < *other;

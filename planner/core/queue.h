@@ -2,9 +2,10 @@
 //
 //   TaskQueue queue;
 //   queue.Put(task);                         // again after whatever its expected gain follows from
-//   const std::string* id = queue.Best(warm_task);
+//   const std::string* id = queue.Best(warm_task, [](const std::string& id) { return false; });
 //
-// Put, Remove and Best take logarithmic time in the number of tasks. Not thread-safe.
+// Put, Remove and Best take logarithmic time in the number of tasks; Best beside that looks at each
+// that it skips. Not thread-safe.
 #pragma once
 
 #include <map>
@@ -12,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "warpsmith/v1/task.pb.h"
 
 namespace warpsmith::planner {
@@ -25,8 +27,9 @@ class TaskQueue {
 
   // For a worker that last worked on `warm_task` ("": on none): the task of the highest expected
   // gain, the warm one's counted kMoveMargin times, the lowest id of equal ones. Null: none is
-  // there. Valid until the next change.
-  const std::string* Best(const std::string& warm_task) const;
+  // there. Those that `skip` is true of are not for that worker. Valid until the next change.
+  const std::string* Best(const std::string& warm_task,
+                          absl::FunctionRef<bool(const std::string& id)> skip) const;
 
   bool empty() const { return gains_.empty(); }
   bool operator==(const TaskQueue&) const = default;

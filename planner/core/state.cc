@@ -28,6 +28,12 @@ void KeepNewest(Repeated* list, int limit) {
   if (list->size() > limit) list->DeleteSubrange(0, list->size() - limit);
 }
 
+void AddOnce(const std::string& value, google::protobuf::RepeatedPtrField<std::string>* list) {
+  if (std::find(list->begin(), list->end(), value) != list->end()) return;
+  *list->Add() = value;
+  KeepNewest(list, kMaxLostWith);
+}
+
 v1::TaskRecord& Need(std::map<std::string, v1::TaskRecord>& tasks, const std::string& id) {
   const auto found = tasks.find(id);
   WS_CHECK(found != tasks.end(), absl::StrCat("the log names a task that it did not make: ", id));
@@ -275,6 +281,8 @@ void State::On(const v1::LeaseEnded& event) {
   task.set_seconds_spent(task.seconds_spent() + event.seconds());
   task.set_slices(task.slices() + (event.lost() || event.failed() ? 0 : 1));
   task.set_losses(event.lost() ? task.losses() + 1 : 0);
+  if (!event.lost()) record.clear_lost_with();
+  if (event.lost()) AddOnce(record.lease().worker_id(), record.mutable_lost_with());
   record.set_failures(event.failed() ? record.failures() + 1
                       : event.lost() ? record.failures()
                                      : 0);
@@ -339,6 +347,7 @@ void State::On(const v1::TaskMoved& event) {
   // Back in the queue by a person: the ledgers of blame start anew.
   if (event.state() == v1::QUEUED) {
     task.set_losses(0);
+    record.clear_lost_with();
     record.set_failures(0);
   }
   task.set_alarm(event.alarm());

@@ -26,6 +26,7 @@ inline constexpr int kMaxAcceptedBlobs = 1024;
 inline constexpr int kMaxTrialBlobs = 4096;
 inline constexpr int kMaxGains = 256;
 inline constexpr int kMaxLostWorkers = 256;
+inline constexpr int kMaxLostWith = 16;
 
 // The count of that specialist, a new one if there is none, or that of all others beyond
 // kMaxSpecialists (limits.h).

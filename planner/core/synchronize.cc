@@ -234,6 +234,9 @@ void Core::Update(Context& context, const v1::LeaseStatus& status, const std::st
       record != nullptr && record->has_lease() && record->lease().id() == status.lease_id() &&
       record->lease().fence() == status.fence() && record->lease().worker_id() == worker_id;
   if (current && !over) {
+    if (progress_.count(status.task_id()) == 0) {
+      lease_overdue_[status.task_id()] = OverdueAt(*record, context.now);
+    }
     lease_deadline_.Set(status.task_id(), std::min(context.now.monotonic_ms + LeaseTtlMs(),
                                                    lease_overdue_[status.task_id()]));
     progress_[status.task_id()] = {Sane(status.seconds()), status.specialist()};
@@ -270,7 +273,11 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   ended.set_failed(!status.failure().empty());
   ended.set_reason(reason);
   ended.set_specialist(specialist);
-  warm_task_[record.lease().worker_id()] = task_id;
+  if (lost) {
+    warm_task_.erase(record.lease().worker_id());
+  } else {
+    warm_task_[record.lease().worker_id()] = task_id;
+  }
   progress_.erase(task_id);
   lease_deadline_.Erase(task_id);
   lease_overdue_.erase(task_id);
@@ -287,7 +294,7 @@ void Core::Settle(Context& context, const v1::TaskRecord& record, const v1::Leas
         status.permanent() ? "" : absl::StrCat(" (", record.failures(), " times in a row)");
     return Move(context, id, v1::FAILED, absl::StrCat(status.failure(), times));
   }
-  if (task.losses() >= kMaxLosses) {
+  if (task.losses() >= kMaxLosses && (record.lost_with_size() > 1 || !HasAnother(record))) {
     const std::string doing =
         task.specialist().empty() ? "" : absl::StrCat("; last at work: ", task.specialist());
     return Move(context, id, v1::PARKED,
@@ -346,6 +353,20 @@ void Core::BindRuns(Context& context, const std::string& arch) {
   }
 }
 
+// A worker that may take it, and was not lost with it.
+bool Core::HasAnother(const v1::TaskRecord& record) const {
+  const auto& workers = state_.workers();
+  return std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
+    const v1::WorkerInfo& worker = entry.second.worker();
+    return !entry.second.lost() && worker.healthy() && !worker.draining() &&
+           worker.arch() == record.task().arch() && !Contains(record.lost_with(), worker.id());
+  });
+}
+
+bool Core::IsForAnother(const v1::TaskRecord& record, const std::string& worker_id) const {
+  return Contains(record.lost_with(), worker_id) && HasAnother(record);
+}
+
 Grant Core::MakeGrant(const v1::TaskRecord& record) const {
   const v1::Task& task = record.task();
   return Grant{
@@ -365,7 +386,10 @@ Grant Core::MakeGrant(const v1::TaskRecord& record) const {
 bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer) {
   const auto warm = warm_task_.find(worker.id());
   const std::string* best =
-      state_.Queued(worker.arch()).Best(warm == warm_task_.end() ? "" : warm->second);
+      state_.Queued(worker.arch())
+          .Best(warm == warm_task_.end() ? "" : warm->second, [&](const std::string& task_id) {
+            return IsForAnother(*state_.FindTask(task_id), worker.id());
+          });
   if (best == nullptr) return false;
   const std::string task_id = *best;
   const v1::Task& task = state_.FindTask(task_id)->task();
@@ -379,19 +403,23 @@ bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeA
   Emit(context, std::move(event));
   const v1::TaskRecord& record = *state_.FindTask(task_id);
   lease_deadline_.Set(task_id, context.now.monotonic_ms + LeaseTtlMs());
-  lease_overdue_[task_id] = OverdueAt(record, context.now);
+  lease_overdue_[task_id] = context.now.monotonic_ms + kUnheardTtls * LeaseTtlMs();
   answer.start.push_back(MakeGrant(record));
   return true;
 }
 
 void Core::GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
-  // What it was given and does not list: the reply was lost, and is said again.
+  // What it was given and does not list: the reply was lost, and is said again. The worker counts
+  // the lease's time from this call, so it has that here, or is not said.
+  const int64_t until = context.now.monotonic_ms + LeaseTtlMs();
   for (const std::string& task_id : state_.LeasedBy(command.worker.id())) {
     const v1::TaskRecord& record = *state_.FindTask(task_id);
     const bool listed = std::any_of(
         command.leases.begin(), command.leases.end(),
         [&](const v1::LeaseStatus& status) { return status.lease_id() == record.lease().id(); });
-    if (!listed) answer.start.push_back(MakeGrant(record));
+    if (listed || lease_overdue_[task_id] < until) continue;
+    lease_deadline_.Set(task_id, until);
+    answer.start.push_back(MakeGrant(record));
   }
   if (command.session_id.empty()) return;
   if (command.worker.draining() || !command.worker.healthy() || command.slots == 0) return;

@@ -136,8 +136,7 @@ void Service::On(int64_t call, Synchronize command, Blobs blobs, Now now) {
   Outcome<SynchronizeAnswer> outcome = core_.Handle(command, now);
   Commit(std::move(outcome.events), std::move(blobs));
   if (outcome.reply.ok() && outcome.reply->park) {
-    // What it brought is recorded; asked again it only takes what there is.
-    command.results.clear();
+    // It brought nothing: whoever does is answered.
     Park(call, std::move(command), now);
   } else {
     Say(call, std::move(outcome.reply));
@@ -181,12 +180,20 @@ void Service::WakeDue(Now now) {
 void Service::WakeForWork(Now now) {
   for (auto next = parked_by_arch_.begin(); next != parked_by_arch_.end();) {
     const std::string arch = next->first;
-    while (core_.HasWorkFor(arch) && parked_by_arch_.count(arch) > 0) {
-      const int64_t call = *parked_by_arch_[arch].begin();
+    // What was lost with a worker is for others: the next may take what this one is not given.
+    int64_t call = 0;
+    for (int declined = 0; declined <= kMaxLostWith && core_.HasWorkFor(arch);) {
+      const auto calls = parked_by_arch_.find(arch);
+      if (calls == parked_by_arch_.end()) break;
+      const auto later = calls->second.upper_bound(call);
+      if (later == calls->second.end()) break;
+      call = *later;
       Outcome<SynchronizeAnswer> outcome = core_.Handle(parked_.at(call).command, now);
       Commit(std::move(outcome.events), {});
-      // There is work, and nothing in it for a worker of this kind: nor is there for the next.
-      if (outcome.reply.ok() && outcome.reply->park) break;
+      if (outcome.reply.ok() && outcome.reply->park) {
+        ++declined;
+        continue;
+      }
       Unpark(call);
       Say(call, std::move(outcome.reply));
     }

@@ -34,6 +34,13 @@ Checker::Task* Checker::Find(const std::string& task_id, const char* where) {
   return nullptr;
 }
 
+bool Checker::HasAnother(const Task& task) const {
+  return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    const auto& [id, worker] = entry;
+    return worker.live && worker.arch == task.arch && task.lost_with.count(id) == 0;
+  });
+}
+
 int64_t Checker::OverAt(int64_t heard_ms, int64_t ttl_ms) const {
   return std::max(heard_ms + ttl_ms, deaf_until_ms_ + kFailoverMs) + kSlackMs;
 }
@@ -48,6 +55,13 @@ void Checker::Heard(const std::string& worker_id, const std::vector<std::string>
     if (listed && task.granted.at(task.fence) == worker_id) {
       task.heard_ms = std::max(task.heard_ms, now_ms);
     }
+  }
+}
+
+void Checker::Granted(const std::string& task_id, int64_t fence, int64_t now_ms) {
+  Task* task = Find(task_id, "a grant");
+  if (task != nullptr && task->live && task->fence == fence) {
+    task->heard_ms = std::max(task->heard_ms, now_ms);
   }
 }
 
@@ -156,7 +170,13 @@ void Checker::On(const v1::LeaseGranted& granted) {
   const Worker& worker = workers_[granted.worker_id()];
   if (!worker.live) Fail(Say(granted.task_id(), " is granted to a worker that is not there"));
   if (worker.arch != task->arch) Fail(Say(granted.task_id(), ": the worker's arch is another"));
-  if (task->losses >= kMaxLosses) Fail(Say(granted.task_id(), " is given to a fourth worker"));
+  if (task->losses >= kMaxLosses && task->lost_with.size() > 1) {
+    Fail(Say(granted.task_id(), " is given to a fourth worker"));
+  }
+  if (task->lost_with.count(granted.worker_id()) > 0 && HasAnother(*task)) {
+    Fail(Say(granted.task_id(), " is given again to ", granted.worker_id(),
+             ", which was lost with it"));
+  }
   if (task->failures >= kMaxFailures) {
     Fail(Say(granted.task_id(), " has failed ", task->failures, " times and is given on"));
   }
@@ -179,6 +199,8 @@ void Checker::On(const v1::LeaseEnded& ended) {
   }
   lost_count_ += ended.lost();
   task->losses = ended.lost() ? task->losses + 1 : 0;
+  if (!ended.lost()) task->lost_with.clear();
+  if (ended.lost()) task->lost_with.insert(task->granted.at(ended.fence()));
   if (!ended.lost()) task->failures = ended.failed() ? task->failures + 1 : 0;
   // Whoever starts anew, or leaves, gives up what it held; anybody else has its time.
   const bool silent = ended.reason().find("no longer speaks") != std::string::npos ||
@@ -228,9 +250,15 @@ void Checker::On(const v1::TaskMoved& moved) {
   if (task->live) Fail(Say(moved.task_id(), " moves while it is leased"));
   task->rest = moved.state() != v1::QUEUED;
   if (moved.state() == v1::HELD) task->taken_back.insert(task->fence);
-  if (moved.state() == v1::QUEUED) task->losses = task->failures = 0;
+  if (moved.state() == v1::QUEUED) {
+    task->losses = task->failures = 0;
+    task->lost_with.clear();
+  }
   if (moved.state() == v1::PARKED && task->losses < kMaxLosses) {
     Fail(Say(moved.task_id(), " is parked after ", task->losses, " losses"));
+  }
+  if (moved.state() == v1::PARKED && task->lost_with.size() < 2 && HasAnother(*task)) {
+    Fail(Say(moved.task_id(), " is parked for what one worker lost, and there is another"));
   }
   if (moved.seconds_budget() > 0) task->budget = moved.seconds_budget();
   if (moved.state() == v1::CONVERGED && task->speedup < 0) {

@@ -20,6 +20,8 @@ class Checker {
   // The planner took a call of this worker, which lists these leases as its own and not ended.
   void Heard(const std::string& worker_id, const std::vector<std::string>& lease_ids,
              int64_t now_ms);
+  // The planner granted it, or did so again: whoever hears of it counts its time from here.
+  void Granted(const std::string& task_id, int64_t fence, int64_t now_ms);
   // Whoever was granted the lease is through with it, and is about to say so.
   void Ends(const std::string& task_id, int64_t fence);
   // The planner may have heard nobody until now: it was not there, stood still or could not write.
@@ -70,8 +72,9 @@ class Checker {
     int64_t fence = 0;
     bool live = false;  // a lease is
     std::string lease_id;
-    int64_t heard_ms = 0;  // of the lease
-    int losses = 0;        // in a row, and failures, with losses between them
+    int64_t heard_ms = 0;             // of the lease
+    int losses = 0;                   // in a row, and failures, with losses between them
+    std::set<std::string> lost_with;  // workers
     int failures = 0;
     std::set<int64_t> taken_back;  // fences, by a person
     bool rest = false;
@@ -104,6 +107,8 @@ class Checker {
   void On(const v1::TrialsRecorded& event);
   void On(const v1::TaskMoved& event);
 
+  // Whether there is a worker for the task that it was not lost with.
+  bool HasAnother(const Task& task) const;
   Task* Find(const std::string& task_id, const char* where);
 
   std::map<std::string, Task> tasks_;

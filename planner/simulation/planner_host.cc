@@ -150,6 +150,9 @@ int64_t PlannerHost::Synchronize(const v1::SynchronizeRequest& request,
                 if (!reply.ok())
                   checker_->Fail(absl::StrCat("no reply: ", reply.status().ToString()));
                 if (reply.ok()) Note(CanonicalBytes(*reply));
+                for (const Grant& lease : std::get<SynchronizeAnswer>(*answer).start) {
+                  checker_->Granted(lease.task_id, lease.fence, handled_ms);
+                }
                 done(reply);
               });
 }

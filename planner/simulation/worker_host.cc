@@ -9,7 +9,7 @@
 namespace warpsmith::planner::simulation {
 namespace {
 
-constexpr int64_t kStepMs = 250;
+constexpr int64_t kStepMs = 1000;
 constexpr int64_t kMostBetweenCallsMs = 10'000;
 constexpr int64_t kIdleTimeoutMs = 40'000;
 constexpr int64_t kBusyTimeoutMs = 10'000;
@@ -65,6 +65,7 @@ void WorkerHost::Die() {
   session_ = nullptr;
   outbox_ = nullptr;
   lineage_ = nullptr;
+  ended_.clear();
   search_.reset();
   stop_ = calling_ = false;
   if (world_->Chance(faults_->power_loss)) {
@@ -163,6 +164,7 @@ void WorkerHost::Tell(double speedup) {
 
 void WorkerHost::End(daemon::Ended ended) {
   checker_->Ends(search_->lease.task_id(), search_->lease.fence());
+  ended_.insert(search_->lease.id());
   session_->End(ended);
   search_.reset();
   stop_ = false;
@@ -222,6 +224,9 @@ void WorkerHost::Answered(const v1::SynchronizeRequest& request, base::Instant s
   if (session_->more_to_tell()) next_call_ms_ = world_->now_ms();
   if (held && orders.stop) stop_ = true;
   if (!orders.start) return;
+  if (ended_.count(orders.start->id()) > 0) {
+    checker_->Fail(absl::StrCat(machine_, " starts ", orders.start->id(), ", which it has ended"));
+  }
   const v1::Problem& problem = orders.start->problem();
   search_.emplace();
   search_->lease = *std::move(orders.start);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/base/clock.h"
@@ -94,6 +95,7 @@ class WorkerHost {
   std::unique_ptr<daemon::Outbox> outbox_;
   std::unique_ptr<daemon::Session> session_;
   std::optional<Search> search_;
+  std::set<std::string> ended_;  // leases
   bool stop_ = false;
   int64_t asleep_until_ms_ = 0;
   int64_t parted_until_ms_ = 0;  // from the planner

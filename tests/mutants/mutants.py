@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TREE = ROOT / "build" / "mutants"
 SIMULATION = "planner_simulation_test"
 OTHERS = ["planner_core_test", "planner_service_test", "daemon_test", "store_test", "planner_kill_test"]
-LIMIT_S = 300
+LIMIT_S = 120
 
 
 def read_mutants():
@@ -39,7 +39,7 @@ def read_mutants():
 
 
 def run(*command, **options):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", **options)
 
 
 def prepare():

@@ -294,6 +294,43 @@ TEST_CASE("a lease is fenced before its time is up, counted from the last call a
   CHECK(session.FenceAt() == answered + kTtl / 2 - kFenceMargin);
 }
 
+TEST_CASE("a lease is called finished with the last of its results, until the planner says so") {
+  const base::Instant now(absl::Seconds(1'000));
+  const support::TemporaryFolder folder;
+  auto outbox = *Outbox::Open(folder / "outbox");
+  auto lineage = *Lineage::Open(*OpenLogFile(folder / "instance"), "i1");
+  Session session(v1::WorkerInfo(), *lineage, *outbox);
+  session.Take(Fixture::Grant(session.Request(), "L1"), now, now);
+  v1::Trial trial;
+  trial.set_reason(std::string(1 << 20, 'x'));
+  for (int i = 0; i < 20; ++i) {
+    trial.set_id(absl::StrCat("L1/", i));
+    session.OnTrial(trial);
+  }
+  session.End({});
+  int calls = 0;
+  for (bool finished = false; !finished; ++calls) {
+    const v1::SynchronizeRequest request = session.Request();
+    CHECK(request.ByteSizeLong() < 2 * kMaxRequestBytes);
+    REQUIRE(request.leases_size() == 1);
+    finished = request.leases(0).finished();
+    CHECK(finished == !session.more_to_tell());
+    CHECK(request.slots() == (finished ? 1 : 0));
+    // The answer is lost, or says nothing of it: it is said again, all of it.
+    v1::SynchronizeReply nothing;
+    nothing.set_session_id("s1");
+    if (calls % 2 == 0) session.Take(nothing, now, now);
+    const v1::SynchronizeRequest again = session.Request();
+    REQUIRE(again.leases_size() == 1);
+    CHECK(again.leases(0).finished() == finished);
+    CHECK(again.results_size() == request.results_size());
+    session.Take(Fixture::Settle(again), now, now);
+  }
+  CHECK(calls > 2);
+  CHECK(session.settled());
+  CHECK(session.Request().leases_size() == 0);
+}
+
 TEST_CASE("results that the planner cannot take are given up, and the worker goes on") {
   Fixture fixture([](agent::Reporter& reporter, const std::atomic<bool>&) {
     reporter.OnIncumbent(MakeIncumbent("L1/0"));
