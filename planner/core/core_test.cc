@@ -209,6 +209,7 @@ TEST_CASE("a lease: granted, renewed, finished; then the next slice") {
     const SynchronizeAnswer answer = bench.Report("w", {StatusOf(grant, i)});
     CHECK(answer.drop.empty());
     CHECK_FALSE(answer.park);
+    CHECK(answer.lease_ttl_ms == CoreOptions{}.lease_ttl_ms);
     bench.Do(Tick{});
   }
   CHECK(bench.Task("r1/a@host").state() == v1::LEASED);

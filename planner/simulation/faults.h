@@ -26,8 +26,8 @@ struct Faults {
 
   // Whether everything that goes wrong is the planner's own: nobody may be blamed for anything.
   bool OfPlannerAlone() const {
-    return worker_death == 0 && worker_pause == 0 && partition == 0 && lost == 0 && late == 0 &&
-           repeated == 0;
+    return stranger == 0 && worker_death == 0 && worker_pause == 0 && partition == 0 && lost == 0 &&
+           late == 0 && repeated == 0;
   }
 };
 

@@ -135,7 +135,7 @@ void Simulation::SubmitSet() {
   v1::SubmitRequest request;
   request.set_request_id(absl::StrCat("request ", submits_left_));
   request.set_policy("rules");
-  request.set_seconds_per_task(static_cast<double>(set.Between(int64_t{2}, int64_t{60})));
+  request.set_seconds_per_task(static_cast<double>(set.Between(int64_t{2}, int64_t{150})));
   request.mutable_problems()->set_name("set");
   if (!world_.Chance(0.3)) request.set_arch("sm_90a");
   const int64_t count = set.Between(int64_t{1}, int64_t{8});
