@@ -535,16 +535,21 @@ TEST_CASE("a worker that loses what it is given parks nothing where there is ano
   CHECK(bench.Task("r1/a@host").state() == v1::PARKED);
 }
 
-TEST_CASE("a worker that is alone parks what it loses three times") {
+TEST_CASE("a worker that is alone parks what it loses three times, unless another has come") {
   Bench bench;
   bench.Do(SubmitOf({"a"}));
+  const bool comes = GENERATE(false, true);
   for (int i = 0; i < kMaxLosses; ++i) {
     CHECK(bench.Task("r1/a@host").state() == v1::QUEUED);
     bench.Take("w");
-    bench.now_ms += 100'000;
+    bench.now_ms += 50'000;
+    if (comes && i + 1 == kMaxLosses) bench.Join("other");
+    bench.now_ms += 15'000;
     bench.Do(Tick{});
   }
-  CHECK(bench.Task("r1/a@host").state() == v1::PARKED);
+  CHECK(bench.Task("r1/a@host").losses() == kMaxLosses);
+  CHECK(bench.Task("r1/a@host").state() == (comes ? v1::QUEUED : v1::PARKED));
+  if (comes) CHECK(bench.Report("other", {}, {}, 1).start.size() == 1);
 }
 
 TEST_CASE("a lease whose worker speaks of it for ever is taken from it") {
