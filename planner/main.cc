@@ -81,7 +81,7 @@ int Serve(const std::string& dir, const std::string& listen, const sigset_t& end
   if (!planner.ok()) return Fail(planner.status(), kCannotStart);
   absl::StatusOr<std::unique_ptr<Server>> server =
       Server::Start(planner->get(), {.listen = listen}, [](const absl::Status& status) {
-        Die(status, "the listener accepts no connections any more", kDeaf);
+        Die(status, "nobody who connects is answered any more", kDeaf);
       });
   if (!server.ok()) return Fail(server.status(), kCannotStart);
   if (absl::Status status = rpc::WriteAddress(dir, (*server)->address()); !status.ok()) {

@@ -96,6 +96,7 @@ absl::StatusOr<Synchronize> ToCommand(const v1::SynchronizeRequest& request, Blo
   command.session_id = request.session_id();
   command.instance = request.instance();
   command.follows.assign(request.follows().begin(), request.follows().end());
+  command.worker.DiscardUnknownFields();  // of a newer worker; they would go into the log
   command.worker.set_device_name(Label(request.worker().device_name()));
   command.worker.set_version(Label(request.worker().version()));
   command.worker.set_health_reason(Text(request.worker().health_reason()));

@@ -332,6 +332,12 @@ TEST_CASE("no string of a request is too long for the planner") {
       (void)client.Synchronize(request);
       lives(field);
     });
+    // What only a newer planner would know.
+    v1::WorkerInfo& worker = *request.mutable_worker();
+    worker.GetReflection()->MutableUnknownFields(&worker)->AddLengthDelimited(1000, text);
+    CHECK(client.Synchronize(request).ok());
+    lives("unknown");
+    worker.DiscardUnknownFields();
     request.mutable_leases(0)->set_finished(true);
     for (std::string* said : {request.mutable_leases(0)->mutable_failure(),
                               request.mutable_leases(0)->mutable_reason()}) {

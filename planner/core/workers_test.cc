@@ -1,0 +1,158 @@
+// Workers: sessions, names, parked calls, silence, leaving.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "planner/core/core.h"
+#include "planner/core/testing.h"
+
+namespace warpsmith::planner {
+namespace {
+
+using testing::Bench;
+using testing::JoinOf;
+using testing::ResultOf;
+using testing::StatusOf;
+using testing::SubmitOf;
+using testing::SyncOf;
+
+}  // namespace
+
+TEST_CASE("a new session ends the old one, and keeps the leases it lists") {
+  Bench bench;
+  bench.Do(SubmitOf({"a", "b"}));
+  const Grant first = bench.Take("w");
+  const std::string old_session = bench.session["w"];
+  const bool keeps = GENERATE(true, false);
+  Synchronize join = SyncOf("w", "", 0);
+  if (keeps) join.leases = {StatusOf(first, 3)};
+  const SynchronizeAnswer answer = bench.Sync(join);
+  CHECK(answer.session_id != old_session);
+  CHECK(bench.Try(SyncOf("w", old_session)).status().code() ==
+        absl::StatusCode::kFailedPrecondition);
+  CHECK(bench.Task("r1/a@host").state() == (keeps ? v1::LEASED : v1::QUEUED));
+  CHECK(bench.Task("r1/a@host").losses() == (keeps ? 0 : 1));
+}
+
+TEST_CASE("a join said again, or late, is of the same process and changes nothing") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const SynchronizeAnswer joined = bench.Sync(JoinOf("i1"));
+  CHECK(bench.Sync(JoinOf("i1")).session_id == joined.session_id);
+  const Grant grant = bench.Sync(SyncOf("w", joined.session_id)).start.at(0);
+  const int64_t revision = bench.core.state().revision();
+  if (GENERATE(false, true)) bench.Restart();
+  const SynchronizeAnswer late = bench.Sync(JoinOf("i1"));
+  CHECK(late.session_id == joined.session_id);
+  CHECK(late.start.at(0).lease_id == grant.lease_id);  // which it does not list
+  CHECK(bench.core.state().revision() == revision);
+  CHECK(bench.Task("r1/a@host").losses() == 0);
+}
+
+TEST_CASE("a worker's name goes to who follows it, and to a stranger when it has fallen silent") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const std::string session = bench.Sync(JoinOf("i1")).session_id;
+  const Grant grant = bench.Sync(SyncOf("w", session)).start.at(0);
+  bench.session["w"] = session;
+  if (GENERATE(false, true)) bench.Restart();
+  for (const Synchronize& stranger :
+       {JoinOf("i2"), JoinOf("i2", {"i0"}), JoinOf("", {}), JoinOf("i2", {"i10", "i"})}) {
+    const absl::Status refused = bench.Try(stranger).status();
+    CHECK(refused.code() == absl::StatusCode::kAlreadyExists);
+    CHECK_THAT(std::string(refused.message()), Catch::Contains("'w'") && Catch::Contains("60 s"));
+  }
+  CHECK(bench.Report("w", {StatusOf(grant, 1)}).drop.empty());
+  SECTION("a follower, also of one that it did not see") {
+    const SynchronizeAnswer next = bench.Sync(JoinOf("i3", {"i1", "i2"}));
+    CHECK(next.session_id != session);
+    CHECK(bench.Task("r1/a@host").losses() == 1);  // its process has died with it
+    CHECK(bench.Try(JoinOf("i1")).status().code() == absl::StatusCode::kAlreadyExists);
+    CHECK(bench.Sync(JoinOf("i3")).session_id == next.session_id);
+  }
+  SECTION("silence") {
+    const CoreOptions options;
+    for (int64_t silent = 0; silent < options.lease_ttl_ms + options.park_ms; silent += 1000) {
+      CHECK(bench.Try(JoinOf("i2")).status().code() == absl::StatusCode::kAlreadyExists);
+      bench.now_ms += 1000;
+      bench.Do(Tick{});
+    }
+    CHECK(bench.Try(JoinOf("i2")).ok());
+    CHECK(bench.Try(JoinOf("i1")).status().code() == absl::StatusCode::kAlreadyExists);
+  }
+  SECTION("it leaves") {
+    v1::LeaseStatus over = StatusOf(grant, 2, true);
+    Synchronize leaving = SyncOf("w", session, 0);
+    leaving.worker.set_draining(true);
+    leaving.leases = {over};
+    bench.Sync(leaving);
+    CHECK(bench.Try(JoinOf("i2")).ok());
+  }
+}
+
+TEST_CASE("a worker that knows of no instances takes over from one that does not either") {
+  Bench bench;
+  const std::string first = bench.Sync(JoinOf("")).session_id;
+  CHECK(bench.Sync(JoinOf("")).session_id != first);
+  CHECK(bench.Try(JoinOf("i1", {"i0"})).status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK(bench.Try(JoinOf("i1")).ok());
+}
+
+TEST_CASE("after a restart workers have time to come back, with their session and lease") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  bench.Report("w", {StatusOf(grant, 4)});
+  bench.now_ms += 1'000'000;
+  bench.Restart();
+  bench.Do(Tick{});
+  bench.now_ms += CoreOptions{}.failover_ttl_ms - 1;
+  bench.Do(Tick{});
+  CHECK(bench.Task("r1/a@host").state() == v1::LEASED);
+  const SynchronizeAnswer answer =
+      bench.Report("w", {StatusOf(grant, 8)}, {ResultOf(grant, "t", 3)});
+  CHECK(answer.session_id == bench.session["w"]);
+  CHECK(answer.drop.empty());
+  CHECK(bench.Task("r1/a@host").speedup() == 3);
+
+  bench.Restart();
+  bench.now_ms += CoreOptions{}.failover_ttl_ms;
+  bench.Do(Tick{});
+  CHECK(bench.Task("r1/a@host").state() == v1::QUEUED);
+}
+
+TEST_CASE("an idle worker is parked, a busy, draining or sick one is told when to call") {
+  Bench bench;
+  SynchronizeAnswer answer = bench.Sync(SyncOf("w", ""));
+  CHECK_FALSE(answer.park);  // it learns its session first
+  const std::string session = answer.session_id;
+  CHECK(bench.Sync(SyncOf("w", session)).park);
+  Synchronize sick = SyncOf("w", session);
+  sick.worker.set_healthy(false);
+  bench.Do(SubmitOf({"a"}));
+  answer = bench.Sync(sick);
+  CHECK(answer.start.empty());
+  CHECK_FALSE(answer.park);
+  CHECK(answer.next_sync_after_ms > 0);
+  Synchronize leaving = SyncOf("w", session);
+  leaving.worker.set_draining(true);
+  CHECK(bench.Sync(leaving).start.empty());
+  CHECK(bench.core.state().FindWorker("w")->lost());
+}
+
+TEST_CASE("a draining worker leaves when it has finished") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  Synchronize draining = SyncOf("w", bench.session["w"]);
+  draining.worker.set_draining(true);
+  draining.leases = {StatusOf(grant, 4)};
+  CHECK(bench.Sync(draining).next_sync_after_ms > 0);
+  CHECK_FALSE(bench.core.state().FindWorker("w")->lost());
+  draining.leases = {StatusOf(grant, 5, true)};
+  CHECK(bench.Sync(draining).recorded.size() == 1);
+  CHECK(bench.core.state().FindWorker("w")->lost());
+  CHECK(bench.Task("r1/a@host").losses() == 0);
+}
+
+}  // namespace warpsmith::planner
