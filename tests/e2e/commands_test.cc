@@ -392,7 +392,7 @@ TEST_CASE("a planner that cannot start says why, and on a wrong command line end
   }));
   std::filesystem::remove(folder.path() + "/warpsmith.db");
   CHECK(Eventually(absl::Seconds(10), [&] {
-    return RunToEnd({argv[0], argv[1], argv[2], "workers"}) == 0;
+    return IsUp(other) && RunToEnd({argv[0], argv[1], argv[2], "workers"}) == 0;
   }));
   other.Signal(SIGTERM);
   CHECK(other.Wait(absl::Seconds(10)) == 0);

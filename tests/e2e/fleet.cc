@@ -49,9 +49,11 @@ Fleet::~Fleet() {
 bool Fleet::Ready() {
   return Eventually(absl::Seconds(60), [this] {
     auto list = List();
-    return list.ok() && list->workers_size() >= workers_;
+    return list.ok() && list->workers_size() >= workers_ && IsUp(*up_);
   });
 }
+
+bool IsUp(const Process& up) { return up.Errors().find("warpsmith: board ") != std::string::npos; }
 
 Finished Fleet::Warpsmith(std::vector<std::string> arguments, absl::Duration limit) const {
   arguments.insert(arguments.begin(), {bin_ + "/warpsmith", "--dir", dir()});

@@ -49,6 +49,10 @@ class Fleet {
   std::unique_ptr<Process> up_;
 };
 
+// Whether `up` has said that all is up. Others may be answered before; a signal until then
+// interrupts it.
+bool IsUp(const Process& up);
+
 // Writes a set of a few small problems of different kinds; gives its path.
 std::string WriteSmallSet(const std::string& folder);
 
