@@ -135,6 +135,9 @@ absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Lau
       case v1::Argument::kI32:
         absl::StrAppend(&out, "    int ", name, " = ", argument.i32(), ";\n");
         break;
+      case v1::Argument::kMap:
+        return absl::UnimplementedError(absl::StrCat(
+            "launch of ", launch.entry(), ": a tensor map cannot be written out yet"));
       case v1::Argument::kF32:
         absl::StrAppend(&out, "    float ", name, " = ", FloatLiteral(argument.f32()), ";\n");
         break;

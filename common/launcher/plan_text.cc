@@ -77,6 +77,8 @@ absl::StatusOr<std::string> ArgumentText(const v1::Plan& plan, const v1::Argumen
       return absl::StrCat("[\"i64\", ", argument.i64(), "]");
     case v1::Argument::kI32:
       return absl::StrCat("[\"i32\", ", argument.i32(), "]");
+    case v1::Argument::kMap:
+      return absl::UnimplementedError("a tensor map cannot be written out yet");
     case v1::Argument::kF32: {
       const float value = argument.f32();
       uint32_t bits = 0;

@@ -145,6 +145,7 @@ absl::Status CudaDevice::Start() {
   }
   // From Hopper on, instructions of one architecture alone are under its name with an "a".
   info_.arch = absl::StrCat("sm_", major, minor, major >= 9 ? "a" : "");
+  info_.tensor_maps = major >= 9;
   info_.max_cluster = cluster != 0 ? kMaxCluster : 1;
   return absl::OkStatus();
 }

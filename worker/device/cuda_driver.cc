@@ -18,6 +18,7 @@ absl::StatusOr<const Driver*> LoadAndStart() {
 #undef WARPSMITH_FIND
   if (!status.ok()) return status;
   library->Find("cuFuncGetParamInfo", &driver->FuncGetParamInfo).IgnoreError();
+  library->Find("cuTensorMapEncodeTiled", &driver->TensorMapEncodeTiled).IgnoreError();
   const Result result = driver->Init(0);
   if (result != kSuccess) {
     return absl::UnavailableError(ToStatus(*driver, result, "cuInit").message());

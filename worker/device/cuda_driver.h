@@ -13,6 +13,9 @@ namespace warpsmith::device::cuda {
 using Result = int;   // 0: success
 using Ordinal = int;  // a device
 using Address = unsigned long long;
+struct alignas(64) TensorMap {  // what the driver makes of one
+  uint64_t words[16];
+};
 using MemoryHandle = unsigned long long;
 using Context = struct ContextTag*;
 using Stream = struct StreamTag*;
@@ -74,6 +77,15 @@ enum FunctionAttribute {
   kFunctionMaxDynamicShared = 8,
   kFunctionNonPortableCluster = 14,
 };
+
+enum TensorMapType : int {  // by bytes and kind: the copy engine adds nothing up
+  kMapU8 = 0,
+  kMapU16 = 1,
+  kMapU32 = 2,
+  kMapU64 = 4,
+};
+enum TensorMapSwizzle : int { kSwizzleNone = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3 };
+inline constexpr int kMapPromotion256 = 3;  // CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 
 enum LaunchAttributeId : int {
   kLaunchCooperative = 2,
@@ -230,6 +242,11 @@ struct Driver {
 #undef WARPSMITH_DECLARE
   // Since CUDA 12.4; null before. InvalidValue: there is no such parameter.
   Result (*FuncGetParamInfo)(Function function, size_t index, size_t* offset, size_t* bytes);
+  // Since CUDA 12.0; null before.
+  Result (*TensorMapEncodeTiled)(TensorMap* map, int type, unsigned rank, void* address,
+                                 const uint64_t* sizes, const uint64_t* strides,
+                                 const uint32_t* box, const uint32_t* element_strides,
+                                 int interleave, int swizzle, int promotion, int outside);
 };
 
 // The driver, loaded and initialised once. NotFound: no libcuda.so.1, or one that is too old.

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "absl/base/casts.h"
+#include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "worker/device/plan_check.h"
 
@@ -31,6 +33,25 @@ uint64_t ValueOf(const v1::Argument& argument) {
   if (argument.has_i64()) std::memcpy(&value, &i64, sizeof(i64));
   if (argument.has_f32()) std::memcpy(&value, &f32, sizeof(f32));
   return value;
+}
+
+absl::StatusOr<cuda::TensorMap> Encode(CudaContext& cuda, const v1::TensorMap& map,
+                                       uint64_t buffer) {
+  static constexpr int kTypes[] = {cuda::kMapU8, cuda::kMapU16, cuda::kMapU32, cuda::kMapU64};
+  const int type = kTypes[absl::countr_zero(static_cast<unsigned>(MapElementBytes(map)))];
+  const int swizzle = map.swizzle() == 0
+                          ? cuda::kSwizzleNone
+                          : absl::countr_zero(static_cast<unsigned>(map.swizzle())) - 4;
+  const std::vector<uint64_t> sizes(map.sizes().begin(), map.sizes().end());
+  const std::vector<uint64_t> strides(map.strides().begin(), map.strides().end());
+  const std::vector<uint32_t> box(map.box().begin(), map.box().end());
+  const std::vector<uint32_t> each(box.size(), 1);
+  cuda::TensorMap encoded;
+  WS_CUDA(cuda, TensorMapEncodeTiled(&encoded, type, static_cast<unsigned>(sizes.size()),
+                                     absl::bit_cast<void*>(buffer + map.offset()), sizes.data(),
+                                     strides.data(), box.data(), each.data(), 0, swizzle,
+                                     cuda::kMapPromotion256, 0));
+  return encoded;
 }
 
 }  // namespace
@@ -115,9 +136,17 @@ absl::StatusOr<CudaProgram::Kernel> CudaProgram::Prepare(const v1::Launch& launc
     kernel.attributes.push_back(attribute);
   }
   for (const v1::Argument& argument : launch.arguments()) {
-    kernel.values.push_back(ValueOf(argument));  // a buffer's comes with Bind
+    kernel.values.push_back(ValueOf(argument));  // a buffer's comes with Bind, a map too
+    if (argument.has_map()) kernel.maps.emplace_back();
   }
-  for (uint64_t& value : kernel.values) kernel.arguments.push_back(&value);
+  if (!kernel.maps.empty() && cuda.driver().TensorMapEncodeTiled == nullptr) {
+    return absl::InvalidArgumentError("the driver knows no tensor maps; they need one of CUDA 12");
+  }
+  auto map = kernel.maps.begin();
+  for (int i = 0; i < launch.arguments_size(); ++i) {
+    kernel.arguments.push_back(launch.arguments(i).has_map() ? static_cast<void*>(&*map++)
+                                                             : &kernel.values[i]);
+  }
   kernel.config.attributes = kernel.attributes.data();
   kernel.config.attribute_count = static_cast<unsigned>(kernel.attributes.size());
   if (absl::Status status = CheckResidency(launch, kernel, info); !status.ok()) return status;
@@ -194,9 +223,8 @@ absl::Status CudaProgram::Bind(absl::Span<Memory* const> buffers) {
   auto kernel = kernels_.begin();
   for (const v1::Step& step : plan_.steps()) {
     if (!step.has_launch()) continue;
-    for (int i = 0; i < step.launch().arguments_size(); ++i) {
-      const v1::Argument& argument = step.launch().arguments(i);
-      if (argument.has_buffer()) kernel->values[i] = addresses_[argument.buffer()];
+    if (auto status = BindArguments(step.launch(), *kernel); !status.ok()) {
+      return In(step.launch(), status);
     }
     ++kernel;
   }
@@ -219,6 +247,19 @@ absl::Status CudaProgram::Bind(absl::Span<Memory* const> buffers) {
   }
   WS_CUDA(cuda, GraphUpload(graph_, cuda.stream()));
   return cuda.Synchronize();
+}
+
+absl::Status CudaProgram::BindArguments(const v1::Launch& launch, Kernel& kernel) {
+  auto map = kernel.maps.begin();
+  for (int i = 0; i < launch.arguments_size(); ++i) {
+    const v1::Argument& argument = launch.arguments(i);
+    if (argument.has_buffer()) kernel.values[i] = addresses_[argument.buffer()];
+    if (!argument.has_map()) continue;
+    auto encoded = Encode(*context_, argument.map(), addresses_[argument.map().buffer()]);
+    if (!encoded.ok()) return encoded.status();
+    *map++ = *encoded;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CudaProgram::Enqueue(const Around* around) {

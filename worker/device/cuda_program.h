@@ -41,6 +41,7 @@ class CudaProgram : public Program {
     cuda::LaunchConfig config;  // its attributes point into `attributes`
     std::vector<cuda::LaunchAttribute> attributes;
     std::vector<uint64_t> values;  // an argument each, in its lowest bytes
+    std::vector<cuda::TensorMap> maps;  // of those that are maps, in order
     std::vector<void*> arguments;
   };
 
@@ -50,6 +51,8 @@ class CudaProgram : public Program {
   absl::Status CheckParameters(const v1::Launch& launch, cuda::Function function);
   absl::Status CheckResidency(const v1::Launch& launch, const Kernel& kernel,
                               const DeviceInfo& info);
+  // Fills in what depends on addresses_.
+  absl::Status BindArguments(const v1::Launch& launch, Kernel& kernel);
   absl::Status CheckBound() const;
   // Puts the steps into the stream, each kernel's launch within `around`; null: as they are.
   absl::Status Enqueue(const Around* around = nullptr);

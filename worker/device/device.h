@@ -37,6 +37,7 @@ struct DeviceInfo {
   int64_t shared_per_sm = 0, shared_per_block = 0;
   int64_t l2_bytes = 0;
   int max_cluster = 1;
+  bool tensor_maps = false;  // whether kernels may take them
   int64_t memory_bytes = 0;  // total
 };
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -156,6 +157,9 @@ v1::StaticReport ParsePtxasLog(const std::string& log) {
   v1::StaticReport::Kernel* kernel = nullptr;
   bool of_entry = false;  // properties of called functions are listed as well
   for (absl::string_view line : absl::StrSplit(log, '\n')) {
+    if (absl::StrContains(line, "Performance Loss") || absl::StrContains(line, "setmaxnreg")) {
+      report.add_warnings(std::string(absl::StripAsciiWhitespace(line)));
+    }
     if (absl::StrContains(line, "Compiling entry function")) {
       kernel = report.add_kernels();
       kernel->set_entry(Quoted(line));

@@ -91,9 +91,10 @@ TEST_CASE("what far arguments of sines take stands once in a kernel") {
     for (int i = 0; i < sines; ++i)
       absl::StrAppend(&y, i % 2 == 0 ? " + ws::sin(" : " + ws::cos(", "x[", i, "])");
     const auto binary = compiler->Compile(
-        absl::StrCat("#include <warpsmith/base.cuh>\nextern \"C\" __global__ void f(const float* x, "
-                     "float* y) { *y = ",
-                     y, "; }\n"),
+        absl::StrCat(
+            "#include <warpsmith/base.cuh>\nextern \"C\" __global__ void f(const float* x, "
+            "float* y) { *y = ",
+            y, "; }\n"),
         kLimit);
     INFO(binary.status());
     REQUIRE(binary.ok());
@@ -149,6 +150,12 @@ TEST_CASE("memory that outlives a launch is refused however it is come by, and s
   const auto kernel = [](const std::string& body) {
     return absl::StrCat("extern \"C\" __global__ void f(unsigned* x) {\n", body, "\n}\n");
   };
+  const auto takes_map = [](const std::string& body) {
+    return absl::StrCat(
+        "struct alignas(64) Map { unsigned long long words[16]; };\n"
+        "extern \"C\" __global__ void f(const __grid_constant__ Map map, unsigned* x) {\n",
+        body, "\n}\n");
+  };
   const std::string declares = "{ .global .u32 seen; ld.global.u32 %0, [seen]; ";
   const std::string stores = "st.global.u32 [seen], 7; }\" : \"=r\"(v)); *x = v;";
   const struct {
@@ -177,6 +184,31 @@ TEST_CASE("memory that outlives a launch is refused however it is come by, and s
        kernel("unsigned v; asm volatile(\"{ .const .align 4 .b32 t[4] = {1, 2, 3, 4}; .reg .b64 a; "
               "cvta/**/ .const.u64 a, t; ld.u32 %0, [a]; st.u32 [a], 5; }\" : \"=r\"(v)); *x = v;"),
        "cvta.const"},
+      {"the place of a tensor map that is written",
+       takes_map(
+           "*(unsigned*)&map = 5; asm volatile(\"prefetch.tensormap [%0];\" :: \"l\"(&map));"),
+       "cvta.param"},
+      {"the same by assembly",
+       takes_map("asm volatile(\"prefetch.tensormap [%0]; st.u32 [%0], 5;\" :: \"l\"(&map));"),
+       "cvta.param"},
+      {"the same by another register",
+       takes_map("asm volatile(\"{.reg .b64 a; mov.b64 a, %0; st.u32 [a], 5;}\" :: \"l\"(&map));"),
+       "cvta.param"},
+      {"a map's place as what is loaded to",
+       takes_map(
+           "asm "
+           "volatile(\"cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes "
+           "[%0], [%0, {%1}], [%1];\" :: \"l\"(&map), \"r\"(0));"),
+       "cvta.param"},
+      {"a conversion with room in it",
+       takes_map("unsigned v; asm volatile(\"{.reg .b64 a; cvta/**/.param.u64 a, f_param_0; ld.u32 "
+                 "%0, [a];}\" "
+                 ": \"=r\"(v)); *x = v;"),
+       "cvta.param"},
+      {"a tensor map that is changed",
+       kernel("asm volatile(\"tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;\" "
+              ":: \"l\"(x), \"l\"(x));"),
+       "tensormap.replace"},
   };
   for (const auto& c : cases) {
     INFO(c.what);
@@ -185,6 +217,20 @@ TEST_CASE("memory that outlives a launch is refused however it is come by, and s
     CHECK(absl::IsFailedPrecondition(binary.status()));
     CHECK(absl::StrContains(binary.status().message(), c.reason));
   }
+  // The copy engine may have a map's place, also behind a predicate and a label.
+  const auto engine = compiler->Compile(
+      takes_map(
+          "__shared__ alignas(128) int to[32]; __shared__ alignas(8) unsigned long long come;\n"
+          "const unsigned at = (unsigned)__cvta_generic_to_shared(to), by = "
+          "(unsigned)__cvta_generic_to_shared(&come);\n"
+          "for (unsigned i = 0; i < x[0]; ++i) asm volatile(\"{.reg .pred p; setp.ne.b32 p, %2, "
+          "0;\\nprefetch.tensormap [%0];\\n"
+          "again: @p cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes "
+          "[%1], [%0, {%2}], [%3];}\" "
+          ":: \"l\"(&map), \"r\"(at), \"r\"(i), \"r\"(by) : \"memory\");"),
+      kLimit);
+  INFO(engine.status());
+  CHECK(engine.ok());
   // Sine, tables of constants and inline assembly are no reason by themselves.
   for (const char* body :
        {"x[0] = __float_as_uint(sinf(x[1]) + (float)cos((double)x[2]));",

@@ -1,9 +1,20 @@
 #include "worker/device/plan_check.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
+#include "common/graph/graph.h"
+#include "common/graph/operators.h"
 
 namespace warpsmith::device {
 namespace {
+
+// Of a tensor map, by the driver's reference (cuTensorMapEncodeTiled).
+constexpr int kMaxMapAxes = 5;
+constexpr int kMaxMapBox = 256;
+constexpr int kMapAlignment = 16;
+constexpr int64_t kMaxMapSize = int64_t{1} << 32;
+constexpr int64_t kMaxMapStride = int64_t{1} << 40;
 
 std::string Where(const v1::Plan& plan, int step) {
   std::string text = absl::StrCat("step ", step);
@@ -20,6 +31,59 @@ absl::Status CheckRange(const v1::Plan& plan, int buffer, int64_t bytes) {
   if (bytes < 0 || bytes > plan.buffers(buffer).bytes()) {
     return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes of buffer ", buffer,
                                                    ", which has ", plan.buffers(buffer).bytes()));
+  }
+  return absl::OkStatus();
+}
+
+// What the driver asks of a tensor map, and that it lies within its buffer.
+absl::Status CheckMap(const v1::Plan& plan, const v1::TensorMap& map) {
+  const auto bad = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
+  const int64_t element = MapElementBytes(map);
+  const int axes = map.sizes_size();
+  if (element == 0) return bad("a tensor map of the type '", map.dtype(), "'");
+  if (axes < 1 || axes > kMaxMapAxes || map.strides_size() != axes - 1 || map.box_size() != axes) {
+    return bad("a tensor map of ", axes, " sizes, ", map.strides_size(), " strides and a box of ",
+               map.box_size(), "; they go by 1 to ", kMaxMapAxes,
+               " axes, of which the innermost has no stride");
+  }
+  if (map.offset() < 0 || map.offset() % kMapAlignment != 0) {
+    return bad("a tensor map at byte ", map.offset(), ", not a multiple of ", kMapAlignment);
+  }
+  int64_t end = element;  // of the last element, from the first one on
+  for (int i = 0; i < axes; ++i) {
+    const int64_t size = map.sizes(i), stride = i == 0 ? element : map.strides(i - 1);
+    if (size < 1 || size > kMaxMapSize) {
+      return bad("a tensor map of ", size, " elements along axis ", i);
+    }
+    if (i > 0 && (stride < 0 || stride >= kMaxMapStride || stride % kMapAlignment != 0)) {
+      return bad("a tensor map's stride of ", stride, " bytes along axis ", i,
+                 ", not a multiple of ", kMapAlignment, " below 2^40");
+    }
+    if (map.box(i) < 1 || map.box(i) > kMaxMapBox) {
+      return bad("a tensor map's box of ", map.box(i), " elements along axis ", i,
+                 "; the limit is ", kMaxMapBox);
+    }
+    if (stride > 0 && size - 1 > (std::numeric_limits<int64_t>::max() - end) / stride) {
+      return bad("a tensor map beyond 2^63 bytes");
+    }
+    end += (size - 1) * stride;
+  }
+  const int64_t row = map.box(0) * element;
+  if (row % kMapAlignment != 0) {
+    return bad("a tensor map's box has rows of ", row, " bytes, not a multiple of ", kMapAlignment);
+  }
+  const int swizzle = map.swizzle();
+  if (swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128) {
+    return bad("a tensor map swizzled by ", swizzle, " bytes; there are 0, 32, 64 and 128");
+  }
+  if (swizzle != 0 && row > swizzle) {
+    return bad("a tensor map's box has rows of ", row, " bytes, swizzled by ", swizzle);
+  }
+  if (absl::Status status = CheckRange(plan, map.buffer(), 0); !status.ok()) return status;
+  const int64_t bytes = plan.buffers(map.buffer()).bytes();
+  if (end > bytes || map.offset() > bytes - end) {
+    return bad("a tensor map of bytes ", map.offset(), " to ", map.offset(), " + ", end,
+               " of buffer ", map.buffer(), ", which has ", bytes);
   }
   return absl::OkStatus();
 }
@@ -67,6 +131,12 @@ absl::Status CheckLaunch(const v1::Plan& plan, const v1::Launch& launch, const D
     const v1::Argument& argument = launch.arguments(i);
     if (argument.value_case() == v1::Argument::VALUE_NOT_SET) {
       return bad("argument ", i, " has no value");
+    }
+    if (argument.has_map()) {
+      if (!info.tensor_maps) return bad("argument ", i, ": this device has no tensor maps");
+      if (absl::Status status = CheckMap(plan, argument.map()); !status.ok()) {
+        return bad("argument ", i, ": ", status.message());
+      }
     }
     if (argument.has_buffer()) {
       if (absl::Status status = CheckRange(plan, argument.buffer(), 0); !status.ok()) {
@@ -142,11 +212,18 @@ absl::Status CheckBinding(const v1::Plan& plan, absl::Span<Memory* const> buffer
   return absl::OkStatus();
 }
 
+int MapElementBytes(const v1::TensorMap& map) {
+  const auto type = graph::FindType(map.dtype());
+  return type ? static_cast<int>(graph::SizeOf(*type)) : 0;
+}
+
 int ArgumentBytes(const v1::Argument& argument) {
   switch (argument.value_case()) {
     case v1::Argument::kI32:
     case v1::Argument::kF32:
       return 4;
+    case v1::Argument::kMap:
+      return kMapBytes;
     default:
       return 8;
   }

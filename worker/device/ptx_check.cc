@@ -74,6 +74,73 @@ bool IsMathTable(const std::string& source, const std::string& name) {
 constexpr const char* kClocks[] = {"%clock",       "%clock_hi",       "%clock64",
                                    "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
 
+// The kernel or function that holds the place: from its own name to the next one's.
+std::string FunctionAround(const std::string& ptx, size_t at) {
+  size_t begin = 0, end = ptx.size();
+  for (const char* kind : {".entry", ".func"}) {
+    const size_t before = ptx.rfind(kind, at);
+    if (before != std::string::npos) begin = std::max(begin, before);
+    end = std::min(end, ptx.find(kind, at));
+  }
+  return ptx.substr(begin, end - begin);
+}
+
+std::string WithoutSpace(std::string text) {
+  text.erase(std::remove_if(text.begin(), text.end(), absl::ascii_isspace), text.end());
+  return text;
+}
+
+// Whether the statement, behind labels and a predicate, has the copy engine take `name` as the
+// address of its tensor map and says no more of it: "cp.async.bulk.tensor.3d... [to], [name, {x, y,
+// z}], [barrier]" or "prefetch.tensormap [name]".
+bool TakesAsMap(const std::string& statement, const std::string& name) {
+  if (Mentions(statement, name).size() != 1) return false;
+  const std::string dense = WithoutSpace(statement);
+  const size_t instruction =
+      dense.find_first_of('.');  // it has a dot in it; labels and predicates none
+  if (instruction == std::string::npos) return false;
+  const auto is = [&](absl::string_view what, absl::string_view how) {
+    const size_t word = what.find('.');
+    return instruction >= word &&
+           absl::StartsWith(absl::string_view(dense).substr(instruction - word), what) &&
+           absl::StrContains(dense, how);
+  };
+  return is("prefetch.tensormap[", absl::StrCat("[", name, "]")) ||
+         is("cp.async.bulk.tensor.", absl::StrCat("[", name, ",{"));
+}
+
+// The first use of a parameter's generic address that is not the copy engine's; empty: none.
+std::string UseOfParameterAddress(const std::string& ptx) {
+  constexpr char kConvert[] = "cvta.param.u64";
+  const std::vector<size_t> conversions = Mentions(ptx, kConvert);
+  const std::string dense = WithoutSpace(ptx);
+  size_t found = 0;  // also where space lies between the instruction's parts
+  for (size_t at = dense.find("cvta.param"); at != std::string::npos;
+       at = dense.find("cvta.param", at + 1)) {
+    ++found;
+  }
+  if (found != conversions.size()) return "cvta.param";
+  for (const size_t at : conversions) {
+    const size_t from = at + sizeof(kConvert) - 1, comma = ptx.find(',', from);
+    const std::string name(absl::StripAsciiWhitespace(
+        absl::string_view(ptx).substr(from, comma == std::string::npos ? 0 : comma - from)));
+    if (name.empty() || !std::all_of(name.begin(), name.end(), IsNameCharacter)) return kConvert;
+    const std::string body = FunctionAround(ptx, at);
+    for (const size_t use : Mentions(body, name)) {
+      const size_t before = body.find_last_of(";{}", use);  // a box's braces come behind the map
+      const size_t begin = before == std::string::npos ? 0 : before + 1;
+      const std::string statement = body.substr(begin, body.find(';', use) - begin);
+      const bool declares = absl::StrContains(statement, ".reg ") ||
+                            (absl::StrContains(statement, kConvert) &&
+                             Mentions(statement.substr(0, statement.find(',')), name).size() == 1);
+      if (!declares && !TakesAsMap(statement, name)) {
+        return std::string(absl::StripAsciiWhitespace(statement));
+      }
+    }
+  }
+  return "";
+}
+
 absl::Status Refused(absl::string_view what, const std::vector<std::string>& names) {
   return absl::FailedPreconditionError(absl::StrCat(what, absl::StrJoin(names, ", ")));
 }
@@ -111,14 +178,19 @@ absl::Status CheckCompiled(const std::string& source, const std::string& cubin,
       return Refused("clocks are refused (what is right does not depend on the time): ", {clock});
     }
   }
-  std::string dense = text;
-  dense.erase(std::remove_if(dense.begin(), dense.end(), absl::ascii_isspace), dense.end());
-  for (const char* way : {"cvta.const", "cvta.param", "generic("}) {
-    if (!absl::StrContains(dense, way)) continue;
-    return Refused(
-        "pointers to constants or parameters are refused, since these could be written through "
-        "them (index the array itself): ",
-        {way});
+  const std::string dense = WithoutSpace(text);
+  constexpr char kPointers[] =
+      "pointers to constants or parameters are refused, since these could be written through "
+      "them (index the array itself): ";
+  for (const char* way : {"cvta.const", "generic("}) {
+    if (absl::StrContains(dense, way)) return Refused(kPointers, {way});
+  }
+  const std::string use = UseOfParameterAddress(text);
+  if (!use.empty()) return Refused(kPointers, {absl::StrCat("cvta.param: ", use)});
+  for (const char* way : {"tensormap.replace", "tensormap.cp_fenceproxy"}) {
+    if (absl::StrContains(dense, way)) {
+      return Refused("a tensor map is written by the host alone: ", {way});
+    }
   }
   return absl::OkStatus();
 }

@@ -13,7 +13,9 @@ namespace warpsmith::device {
 //     function. Allowed are constants that were folded (declared and never mentioned again) and the
 //     tables of the compiler's own sine and cosine, unless the source could get at them;
 //   * functions that the driver provides: malloc, free, printf;
-//   * addresses of constants or of parameters as generic ones, through which they can be written;
+//   * addresses of constants or of parameters as generic ones, through which they can be written. An
+//     address that goes nowhere but to the copy engine, as its tensor map, may be a parameter's; what
+//     writes tensor maps (tensormap.replace and its fence) is refused;
 //   * the card's clocks: how long a load takes says whether the caches were flushed, as they are
 //     where time is taken, and the time of day when to cheat.
 // InvalidArgument: the cubin is no ELF image. `ptx` is what the cubin was made from.

@@ -1,0 +1,465 @@
+// Products beside cuBLASLt: square, tall, skinny, small, ragged and turned ones of 16-bit operands,
+// and of fp32 operands in two fp16 parts beside the library's fp32. Both on the same memory in
+// turn, caches flushed before each, the launch hidden behind the flush; medians. Of the library the
+// quickest of the algorithms that its heuristic names.
+//
+//   warpsmith-bench-contract --device cuda:0            warpsmith-bench-contract --device sm_90a
+//   (compiled, not run)
+//
+// Errors: of 16-bit products against the library's (rms of the difference over the rms), of fp32
+// against fp64 at 2,000 places drawn, the largest over the library's largest.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/base/casts.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "bench/contract/cublaslt.h"
+#include "worker/device/cuda_memory.h"
+#include "worker/device/cuda_program.h"
+#include "worker/device/device.h"
+#include "worker/device/plan_builder.h"
+#include "worker/kernels/contract_example.h"
+
+namespace warpsmith::bench {
+namespace {
+
+using device::Arg;
+using kernels::ProductKnobs;
+using kernels::ProductProblem;
+using Math = ProductProblem::Math;
+
+constexpr absl::Duration kLimit = absl::Seconds(60);
+constexpr int64_t kFlushBytes = 256 << 20;
+constexpr int64_t kSharedPerBlock = 227 << 10;
+constexpr int kPlaces = 2000;
+
+struct Options {
+  std::string device = "cuda:0", nvrtc, cublaslt, only;
+  int samples = 15;
+  bool uniform = false;
+};
+
+struct Case {
+  std::string name;
+  ProductProblem problem;
+  std::vector<ProductKnobs> knobs;
+};
+
+ProductKnobs Knobs(int tile_m, int tile_n, int stages, int cluster, int raster, int run = 0) {
+  ProductKnobs knobs;
+  knobs.tile_m = tile_m, knobs.tile_n = tile_n, knobs.stages = stages;
+  knobs.cluster = cluster, knobs.raster = raster, knobs.run = run;
+  return knobs;
+}
+
+std::vector<Case> Cases() {
+  const auto problem = [](Math math, int64_t m, int64_t n, int64_t k, bool along_m = false,
+                          bool along_n = false) {
+    ProductProblem p;
+    p.math = math, p.m = m, p.n = n, p.k = k, p.along_m = along_m, p.along_n = along_n;
+    p.fp32_out = math == Math::kFp16x3;
+    return p;
+  };
+  const std::vector<ProductKnobs> large = {Knobs(128, 256, 4, 2, 4), Knobs(128, 256, 4, 2, 8),
+                                           Knobs(128, 256, 4, 1, 8), Knobs(128, 128, 6, 2, 8)};
+  const std::vector<ProductKnobs> small = {Knobs(128, 256, 4, 2, 8), Knobs(128, 192, 4, 2, 8),
+                                           Knobs(128, 128, 6, 1, 8), Knobs(128, 64, 6, 1, 8),
+                                           Knobs(64, 128, 6, 1, 8),  Knobs(64, 64, 10, 1, 8)};
+  const std::vector<ProductKnobs> exact = {Knobs(128, 128, 3, 2, 8, 2), Knobs(128, 128, 3, 1, 8, 2),
+                                           Knobs(128, 192, 2, 2, 8, 2)};
+  return {
+      {"square", problem(Math::kBf16, 8192, 8192, 8192), large},
+      {"square", problem(Math::kBf16, 4096, 4096, 4096), large},
+      {"square fp16", problem(Math::kFp16, 4096, 4096, 4096), large},
+      {"A along M", problem(Math::kBf16, 4096, 4096, 4096, true, false), large},
+      {"B along N", problem(Math::kBf16, 4096, 4096, 4096, false, true), large},
+      {"both turned", problem(Math::kBf16, 4096, 4096, 4096, true, true), large},
+      {"linear layer", problem(Math::kBf16, 1024, 8192, 8192), large},
+      {"tall", problem(Math::kBf16, 65536, 512, 512), large},
+      {"ragged", problem(Math::kBf16, 1000, 3000, 2008), small},
+      {"small", problem(Math::kBf16, 512, 512, 512), small},
+      {"64 rows", problem(Math::kBf16, 64, 4096, 4096), small},
+      {"16 rows", problem(Math::kBf16, 16, 14336, 4096), small},
+      {"square fp32", problem(Math::kFp16x3, 4096, 4096, 4096), exact},
+      {"linear layer fp32", problem(Math::kFp16x3, 1024, 8192, 8192), exact},
+      {"K of 64 fp32", problem(Math::kFp16x3, 8192, 8192, 64), exact},
+  };
+}
+
+// Fills with what a hash of the place draws: normal or, in fp32, uniform.
+constexpr char kFill[] = R"(#include <warpsmith/base.cuh>
+WS_DEVICE float drawn(unsigned long long i, unsigned seed, int uniform) {
+  unsigned long long h = (i + 1) * 0x9e3779b97f4a7c15ull + seed * 0xd1b54a32d192ed03ull;
+  h = (h ^ h >> 32) * 0xbf58476d1ce4e5b9ull;
+  h = (h ^ h >> 29) * 0x94d049bb133111ebull;
+  h ^= h >> 32;
+  const float u = ((h & 0xffffff) + 1) / 16777217.0f, v = (h >> 24 & 0xffffff) / 16777216.0f;
+  return uniform ? u : sqrtf(-2 * logf(u)) * cospif(2 * v);
+}
+template <class T> WS_DEVICE void fill(T* y, long long count, int seed, int uniform) {
+  for (long long i = blockIdx.x * 256ll + threadIdx.x; i < count; i += gridDim.x * 256ll) {
+    if constexpr (sizeof(T) == 4) y[i] = drawn(i, seed, uniform); else y[i] = ws::from_float<T>(drawn(i, seed, uniform));
+  }
+}
+extern "C" __global__ void fill_f32(float* y, long long n, int seed, int uniform) { fill(y, n, seed, uniform); }
+extern "C" __global__ void fill_f16(ws::f16* y, long long n, int seed, int uniform) { fill(y, n, seed, uniform); }
+extern "C" __global__ void fill_bf16(ws::bf16* y, long long n, int seed, int uniform) { fill(y, n, seed, uniform); }
+)";
+
+bool Parts(const ProductProblem& p) { return p.math == Math::kFp16x3; }
+int64_t OperandBytes(const ProductProblem& p) { return Parts(p) ? 4 : 2; }
+int64_t OutBytes(const ProductProblem& p) { return p.fp32_out ? 4 : 2; }
+
+v1::Argument Map(int buffer, const kernels::ProductMap& from) {
+  v1::Argument argument;
+  v1::TensorMap& map = *argument.mutable_map();
+  map.set_buffer(buffer);
+  map.set_dtype(from.dtype);
+  int64_t stride = from.dtype == "f32" ? 4 : 2;
+  for (size_t i = 0; i < from.sizes.size(); ++i) {
+    map.add_sizes(from.sizes[i]);
+    map.add_box(from.box[i]);
+    if (i > 0) map.add_strides(stride);
+    stride *= from.sizes[i];
+  }
+  map.set_swizzle(128);
+  return argument;
+}
+
+// Buffers: a, b, y; in parts also both operands' parts and what to multiply by again.
+v1::Plan PlanOf(const ProductProblem& p, const ProductKnobs& knobs, int multiprocessors) {
+  const kernels::ProductLaunch launch = kernels::LaunchOf(p, knobs);
+  device::PlanBuilder plan(kernels::ProductSource(p, knobs));
+  plan.Buffer("a", p.batch * p.m * p.k * OperandBytes(p))
+      .Buffer("b", p.batch * p.n * p.k * OperandBytes(p));
+  plan.Buffer("y", p.batch * p.m * p.n * OutBytes(p));
+  std::vector<v1::Argument> arguments = {Map(0, launch.a), Map(1, launch.b), Map(2, launch.y)};
+  if (Parts(p)) {
+    plan.Buffer("parts of a", p.m * p.k * 4).Buffer("parts of b", p.n * p.k * 4);
+    plan.Buffer("back of a", p.m * 4).Buffer("back of b", p.n * 4);
+    plan.Launch("split_a", static_cast<uint32_t>(p.m), 256, {Arg(0), Arg(3), Arg(5)});
+    plan.Launch("split_b", static_cast<uint32_t>(p.n), 256, {Arg(1), Arg(4), Arg(6)});
+    arguments = {Map(3, launch.a), Map(4, launch.b), Map(2, launch.y), Arg(5), Arg(6)};
+  }
+  const int64_t most = multiprocessors / knobs.cluster * knobs.cluster;
+  plan.Launch("product", static_cast<uint32_t>(std::min(launch.blocks, most)), launch.threads,
+              arguments)
+      .Shared(static_cast<uint32_t>(launch.shared_bytes));
+  if (knobs.cluster > 1) plan.Cluster(knobs.cluster);
+  return plan.Build();
+}
+
+std::string Name(const ProductKnobs& k) {
+  return absl::StrCat(k.tile_m, "x", k.tile_n, " stages ", k.stages, " cluster ", k.cluster,
+                      " raster ", k.raster, k.run > 0 ? absl::StrCat(" run ", k.run) : "");
+}
+
+std::string Name(const Case& c) {
+  return absl::StrCat(c.name, " ", c.problem.m, "x", c.problem.n, "x", c.problem.k);
+}
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, std::unique_ptr<device::Device> device,
+        std::shared_ptr<device::CudaContext> context, std::unique_ptr<device::Compiler> compiler)
+      : options_(options),
+        device_(std::move(device)),
+        context_(std::move(context)),
+        compiler_(std::move(compiler)) {}
+
+  absl::Status Begin();
+  absl::Status Run(const Case& c);
+
+ private:
+  using Work = std::function<absl::Status()>;
+  struct Candidate {
+    std::string name;
+    std::unique_ptr<device::CudaProgram> program;
+    double compile_ms = 0, error = 0;
+    std::vector<double> seconds;
+  };
+
+  absl::StatusOr<std::unique_ptr<device::CudaMemory>> Drawn(int64_t count, const std::string& dtype,
+                                                            int64_t bytes, int seed);
+  absl::StatusOr<double> Time(const Work& work);
+  absl::StatusOr<double> Compare(const ProductProblem& p,
+                                 const std::vector<device::Memory*>& memory,
+                                 device::Memory& expected);
+
+  const Options options_;
+  const std::unique_ptr<device::Device> device_;  // for what it is and for copies
+  const std::shared_ptr<device::CudaContext> context_;
+  const std::unique_ptr<device::Compiler> compiler_;
+  std::unique_ptr<device::CudaMemory> flush_, workspace_;
+  device::Binary fill_;
+  device::cuda::Event before_ = nullptr, after_ = nullptr;
+};
+
+absl::Status Bench::Begin() {
+  WS_CUDA(*context_, EventCreate(&before_, 0));
+  WS_CUDA(*context_, EventCreate(&after_, 0));
+  auto flush = device::CudaMemory::Make(context_, kFlushBytes);
+  if (!flush.ok()) return flush.status();
+  flush_ = *std::move(flush);
+  auto workspace = device::CudaMemory::Make(context_, LibraryProduct::kWorkspaceBytes);
+  if (!workspace.ok()) return workspace.status();
+  workspace_ = *std::move(workspace);
+  auto fill = compiler_->Compile(kFill, kLimit);
+  if (!fill.ok()) return fill.status();
+  fill_ = *std::move(fill);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<device::CudaMemory>> Bench::Drawn(int64_t count,
+                                                                 const std::string& dtype,
+                                                                 int64_t bytes, int seed) {
+  auto memory = device::CudaMemory::Make(context_, bytes);
+  if (!memory.ok() || count == 0) return memory;
+  const v1::Plan plan = device::PlanBuilder(kFill)
+                            .Buffer("y", bytes)
+                            .Launch(absl::StrCat("fill_", dtype), 1024, 256,
+                                    {Arg(0), device::Arg64(count), device::Arg32(seed),
+                                     device::Arg32(options_.uniform)})
+                            .Build();
+  auto program = device::CudaProgram::Make(context_, device_->info(), plan, fill_.bytes);
+  if (!program.ok()) return program.status();
+  device::Memory* const bound[] = {memory->get()};
+  absl::Status status = (*program)->Bind(bound);
+  status.Update((*program)->Launch());
+  status.Update(context_->Synchronize());
+  if (!status.ok()) return status;
+  return memory;
+}
+
+absl::StatusOr<double> Bench::Time(const Work& work) {
+  WS_CUDA(*context_, MemsetD8Async(flush_->address(), 0, kFlushBytes, context_->stream()));
+  WS_CUDA(*context_, EventRecord(before_, context_->stream()));
+  if (auto status = work(); !status.ok()) return status;
+  WS_CUDA(*context_, EventRecord(after_, context_->stream()));
+  if (auto status = context_->Synchronize(); !status.ok()) return status;
+  float milliseconds = 0;
+  WS_CUDA(*context_, EventElapsedTime(&milliseconds, before_, after_));
+  return milliseconds * 1e-3;
+}
+
+float Element(const std::string& bytes, int64_t at, const std::string& dtype) {
+  if (dtype == "f32") {
+    float x;
+    std::memcpy(&x, bytes.data() + 4 * at, 4);
+    return x;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, bytes.data() + 2 * at, 2);
+  if (dtype == "bf16") return absl::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  const double size = exponent == 0    ? std::ldexp(mantissa, -24)
+                      : exponent == 31 ? (mantissa != 0 ? NAN : INFINITY)
+                                       : std::ldexp(1024 + mantissa, exponent - 25);
+  return static_cast<float>((bits & 0x8000) != 0 ? -size : size);
+}
+
+// 16-bit: rms of the difference from `expected` over its rms. fp32: the largest error at places
+// drawn over that of `expected`.
+absl::StatusOr<double> Bench::Compare(const ProductProblem& p,
+                                      const std::vector<device::Memory*>& memory,
+                                      device::Memory& expected) {
+  const auto read = [&](device::Memory& from) -> absl::StatusOr<std::string> {
+    std::string bytes(from.bytes(), '\0');
+    if (auto status = device_->Read(from, bytes.data(), from.bytes()); !status.ok()) return status;
+    return bytes;
+  };
+  auto y = read(*memory[2]), z = read(expected);
+  if (!y.ok()) return y.status();
+  if (!z.ok()) return z.status();
+  const std::string dtype = p.fp32_out ? "f32" : p.math == Math::kBf16 ? "bf16" : "f16";
+  if (!Parts(p)) {
+    double squares = 0, differences = 0;
+    for (int64_t i = 0; i < p.batch * p.m * p.n; ++i) {
+      const double a = Element(*y, i, dtype), b = Element(*z, i, dtype);
+      squares += b * b;
+      differences += (a - b) * (a - b);
+    }
+    return std::sqrt(differences / squares);  // NaN where any is
+  }
+  auto a = read(*memory[0]), b = read(*memory[1]);
+  if (!a.ok()) return a.status();
+  if (!b.ok()) return b.status();
+  std::mt19937_64 draw(1);
+  double ours = 0, theirs = 0;
+  for (int i = 0; i < kPlaces; ++i) {
+    const int64_t m = draw() % p.m, n = draw() % p.n;
+    double exact = 0;
+    for (int64_t k = 0; k < p.k; ++k) {
+      exact +=
+          static_cast<double>(Element(*a, m * p.k + k, "f32")) * Element(*b, n * p.k + k, "f32");
+    }
+    const double error = std::abs(Element(*y, m * p.n + n, "f32") - exact);
+    ours = error <= ours ? ours : error;  // NaN stays
+    theirs = std::max(theirs, std::abs(Element(*z, m * p.n + n, "f32") - exact));
+  }
+  return ours / theirs;
+}
+
+absl::Status Bench::Run(const Case& c) {
+  const ProductProblem& p = c.problem;
+  std::vector<Candidate> candidates;
+  std::vector<double> compile_ms;
+  for (const ProductKnobs& knobs : c.knobs) {
+    if (const std::string misfit = kernels::Misfit(p, knobs, kSharedPerBlock); !misfit.empty()) {
+      std::printf("  %-44s %s\n", Name(knobs).c_str(), misfit.c_str());
+      continue;
+    }
+    const v1::Plan plan = PlanOf(p, knobs, device_ == nullptr ? 132 : device_->info().sm_count);
+    auto binary = compiler_->Compile(plan.source(), kLimit);
+    if (!binary.ok()) return binary.status();
+    Candidate candidate{Name(knobs), nullptr, binary->report.compile_ms(), 0, {}};
+    if (device_ != nullptr) {
+      auto program = device::CudaProgram::Make(context_, device_->info(), plan, binary->bytes);
+      if (!program.ok()) return program.status();
+      candidate.program = *std::move(program);
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  if (device_ == nullptr) {
+    std::printf("%s\n", Name(c).c_str());
+    for (const Candidate& each : candidates)
+      std::printf("  %-44s compiled in %4.0f ms\n", each.name.c_str(), each.compile_ms);
+    return absl::OkStatus();
+  }
+
+  const std::string dtype = Parts(p) ? "f32" : p.math == Math::kBf16 ? "bf16" : "f16";
+  const int64_t counts[] = {p.batch * p.m * p.k, p.batch * p.n * p.k, 0, 0, 0, 0, 0};
+  std::vector<std::unique_ptr<device::CudaMemory>> owned;
+  std::vector<device::Memory*> memory;
+  const v1::Plan any = PlanOf(p, c.knobs[0], 1);  // buffers are the same for all knobs
+  for (const v1::Buffer& buffer : any.buffers()) {
+    const int i = static_cast<int>(memory.size());
+    auto made = Drawn(counts[i], dtype, buffer.bytes(), i + 1);
+    if (!made.ok()) return made.status();
+    memory.push_back(made->get());
+    owned.push_back(*std::move(made));
+  }
+  auto expected = device::CudaMemory::Make(context_, memory[2]->bytes());
+  if (!expected.ok()) return expected.status();
+  auto library = LibraryProduct::Make(context_, p, options_.cublaslt);
+  if (!library.ok()) return library.status();
+  int algorithm = 0;
+  const Work theirs = [&] {
+    return (*library)->Run(algorithm, memory[0]->address(), memory[1]->address(),
+                           (*expected)->address(), workspace_->address());
+  };
+  std::pair<double, int> best = {1e9, 0};
+  for (algorithm = 0; algorithm < (*library)->algorithms(); ++algorithm) {
+    std::vector<double> times;
+    for (int i = 0; i < 4; ++i) {
+      auto seconds = Time(theirs);
+      if (!seconds.ok()) return seconds.status();
+      if (i > 0) times.push_back(*seconds);
+    }
+    best = std::min(best, {Median(times), algorithm});
+  }
+  algorithm = best.second;
+  if (auto status = theirs(); !status.ok()) return status;
+  for (Candidate& each : candidates) {
+    absl::Status status =
+        device_->Fill(*memory[2], 0xffffffffu);  // NaN: what is not written is seen
+    status.Update(each.program->Bind(memory));
+    status.Update(each.program->Launch());
+    status.Update(context_->Synchronize());
+    if (!status.ok()) return status;
+    auto error = Compare(p, memory, **expected);
+    if (!error.ok()) return error.status();
+    each.error = *error;
+  }
+  std::vector<double> library_seconds;
+  for (int i = 0; i < options_.samples; ++i) {
+    auto seconds = Time(theirs);
+    if (!seconds.ok()) return seconds.status();
+    library_seconds.push_back(*seconds);
+    for (Candidate& each : candidates) {
+      auto own = Time([&] { return each.program->Launch(); });
+      if (!own.ok()) return own.status();
+      each.seconds.push_back(*own);
+    }
+  }
+  const double median = Median(library_seconds), operations = 2.0 * p.batch * p.m * p.n * p.k;
+  std::printf("%-60s cuBLASLt %8.1f us %5.0f TFLOP/s, %d algorithms\n", Name(c).c_str(),
+              median * 1e6, operations / median * 1e-12, (*library)->algorithms());
+  for (const Candidate& each : candidates) {
+    const double own = Median(each.seconds);
+    std::printf(
+        "  %-44s %8.1f us %5.0f TFLOP/s %6.3f of cuBLASLt, error %.2g, compiled in %4.0f ms\n",
+        each.name.c_str(), own * 1e6, operations / own * 1e-12, median / own, each.error,
+        each.compile_ms);
+  }
+  std::fflush(stdout);
+  return absl::OkStatus();
+}
+
+absl::Status RunAll(const Options& options) {
+  const bool runs = absl::StartsWith(options.device, "cuda:");
+  std::unique_ptr<device::Device> device;
+  std::shared_ptr<device::CudaContext> context;
+  if (runs) {
+    auto made = device::MakeDevice(options.device, options.nvrtc);
+    if (!made.ok()) return made.status();
+    device = *std::move(made);
+    int ordinal = 0;
+    if (!absl::SimpleAtoi(options.device.substr(5), &ordinal))
+      return absl::InvalidArgumentError("cuda:N");
+    auto shared = device::CudaContext::Make(ordinal);
+    if (!shared.ok()) return shared.status();
+    context = *std::move(shared);
+  }
+  auto compiler =
+      device::MakeCompiler(runs ? device->info().arch : options.device, "", options.nvrtc);
+  if (!compiler.ok()) return compiler.status();
+  if (runs)
+    std::printf("%s, driver %s\n", device->info().name.c_str(), device->info().driver.c_str());
+  Bench bench(options, std::move(device), context, *std::move(compiler));
+  if (runs) {
+    if (auto status = bench.Begin(); !status.ok()) return status;
+  }
+  for (const Case& c : Cases()) {
+    if (!absl::StrContains(Name(c), options.only)) continue;
+    if (auto status = bench.Run(c); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(Name(c), ": ", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace warpsmith::bench
+
+int main(int argc, char** argv) {
+  warpsmith::bench::Options options;
+  CLI::App app("Times products beside cuBLASLt", "warpsmith-bench-contract");
+  app.add_option("--device", options.device, "cuda:N, or sm_90a: compiled, not run")
+      ->capture_default_str();
+  app.add_option("--only", options.only, "products whose name contains this");
+  app.add_option("--samples", options.samples, "timed runs")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_flag("--uniform", options.uniform, "operands from 0 to 1, not normal");
+  app.add_option("--nvrtc", options.nvrtc, "path of libnvrtc.so, where it is not found by itself");
+  app.add_option("--cublaslt", options.cublaslt, "path of libcublasLt.so.13, likewise");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = warpsmith::bench::RunAll(options);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

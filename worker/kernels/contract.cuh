@@ -1,0 +1,283 @@
+// Skeleton contract, sm_90a: Y[b, m, n] = finish(sum of k: A[b, m, k] B[b, n, k]) of 16-bit operands, sums in fp32.
+//
+// A block computes tiles of kTileM x kTileN, one after the other. Its last warpgroup has the copy engine bring boxes of both
+// operands, kStages steps of 64 along K ahead; the others each multiply their 64 rows of the tile and finish them, while
+// the next tile's operands are on their way. Blocks of a cluster work on tiles below each other: each brings a part of B for all.
+//
+// Operands may lie along K (row major A, column major B as mathematics writes it) or along M and N; the maps' boxes are of 128 bytes
+// by rows, swapped by 128 bytes (wgmma.cuh). Sizes are those of the maps: what lies outside comes as zero and is not written.
+#pragma once
+
+#include <warpsmith/wgmma.cuh>
+
+namespace ws {
+
+// What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16), Out (an element of Y in memory, 2 or 4 bytes),
+// kM, kN, kK, kBatch; kTileM (64 a group), kTileN, kStages, kCluster, kRaster (clusters that lie below each other in the order of tiles),
+// kAlongM, kAlongN; kParts: 1, or 2 where each operand is the sum of two, the greater first, as two batches of its map: the product
+// of the two lesser is left out. kRun: steps after which what the tensor cores have summed is added up in fp32 registers, since they
+// truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
+template <class C>
+struct Contract {
+  using Barrier = hopper::Barrier;
+  static constexpr int kStepK = 64;                          // 128 bytes
+  static constexpr int kGroups = C::kTileM / 64;             // of warps that multiply
+  static constexpr int kThreads = 128 * (kGroups + 1);
+  static constexpr int kBytesA = C::kTileM * hopper::kRowBytes;   // of a part
+  static constexpr int kBytesB = C::kTileN * hopper::kRowBytes;
+  static constexpr int kStepBytes = C::kParts * (kBytesA + kBytesB);
+  static constexpr int kColumnsOut = hopper::kRowBytes / sizeof(typename C::Out);   // of a box of Y
+  static constexpr int kBytesOut = 64 * hopper::kRowBytes;                          // of a box of Y, a group's rows
+  static constexpr int kBoxesOut = 2;                                               // of each group, on their way to memory
+  static constexpr int kSharedBytes = 1024 + C::kStages * kStepBytes + kGroups * kBoxesOut * kBytesOut + 2 * C::kStages * 8;
+  // Of a thread; together no more than the multiprocessor has.
+  static constexpr int kRegistersBringing = kGroups == 2 ? 40 : kGroups == 3 ? 32 : 24;
+  static constexpr int kRegistersMultiplying = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
+  static constexpr int kSteps = (C::kK + kStepK - 1) / kStepK;
+  static constexpr int kTilesM = (C::kM + C::kTileM - 1) / C::kTileM;
+  static constexpr int kRowsM = (kTilesM + C::kCluster - 1) / C::kCluster;          // of clusters
+  static constexpr int kTilesN = (C::kN + C::kTileN - 1) / C::kTileN;
+  static constexpr int kTiles = kRowsM * kTilesN * C::kBatch;                       // of clusters
+
+  struct Tile {
+    int m, n, batch;   // its first row and column
+  };
+
+  // The place of a cluster's tile in the order: kRaster rows of tiles at a time, column by column, so that what runs at once
+  // shares rows of A and columns of B.
+  static WS_DEVICE Tile tile_at(int at) {
+    const int batch = at / (kRowsM * kTilesN), within = at % (kRowsM * kTilesN);
+    const int first = within / (C::kRaster * kTilesN) * C::kRaster;
+    const int rows = kRowsM - first < C::kRaster ? kRowsM - first : C::kRaster;
+    const int rest = within % (C::kRaster * kTilesN);
+    const int row = (first + rest % rows) * C::kCluster + static_cast<int>(hopper::cluster_rank());
+    return {row * C::kTileM, rest / rows * C::kTileN, batch};
+  }
+
+  // A ring of steps: where one is, and the parity of the phase in which its barriers are.
+  struct Ring {
+    int stage = 0;
+    unsigned parity = 0;
+    WS_DEVICE void next() {
+      if (++stage == C::kStages) stage = 0, parity ^= 1;
+    }
+  };
+
+  unsigned char* steps;
+  unsigned char* boxes;   // of Y
+  Barrier* full;          // a step's bytes have come
+  Barrier* empty;         // all groups of the cluster have multiplied it
+
+  WS_DEVICE explicit Contract(unsigned char* shared) {
+    const unsigned at = hopper::shared_address(shared);
+    steps = shared + ((1024 - at % 1024) % 1024);
+    boxes = steps + C::kStages * kStepBytes;
+    full = reinterpret_cast<Barrier*>(boxes + kGroups * kBoxesOut * kBytesOut);
+    empty = full + C::kStages;
+  }
+
+  WS_DEVICE void begin() {
+    if (threadIdx.x == 0) {
+      for (int s = 0; s < C::kStages; ++s) {
+        hopper::init(full[s], 1);
+        hopper::init(empty[s], kGroups * C::kCluster);
+      }
+      hopper::init_done();
+    }
+    hopper::fence_async();
+    if constexpr (C::kCluster > 1) hopper::cluster_sync(); else __syncthreads();
+  }
+
+  // One part of both operands' step at k.
+  WS_DEVICE void bring_part(const hopper::Map& a, const hopper::Map& b, int stage, int part, Tile tile, int k) {
+    unsigned char* to_a = steps + stage * kStepBytes + part * kBytesA;
+    unsigned char* to_b = steps + stage * kStepBytes + C::kParts * kBytesA + part * kBytesB;
+    const int batch = tile.batch * C::kParts + part;
+    if constexpr (!C::kAlongM) {
+      hopper::load_box(to_a, a, full[stage], k, tile.m, batch);
+    } else {
+#pragma unroll
+      for (int i = 0; i < C::kTileM / 64; ++i) {
+        hopper::load_box(to_a + i * 64 * hopper::kRowBytes, a, full[stage], tile.m + i * 64, k, batch);
+      }
+    }
+    constexpr int kShare = C::kTileN / C::kCluster;   // of B, by each block
+    const int column = static_cast<int>(hopper::cluster_rank()) * kShare;
+    if constexpr (!C::kAlongN) {
+      bring_shared(to_b + column * hopper::kRowBytes, b, stage, k, tile.n + column, batch);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kShare / 64; ++i) {
+        bring_shared(to_b + (column + i * 64) * hopper::kRowBytes, b, stage, tile.n + column + i * 64, k, batch);
+      }
+    }
+  }
+
+  WS_DEVICE void bring_shared(unsigned char* to, const hopper::Map& map, int stage, int x, int y, int z) {
+    if constexpr (C::kCluster == 1) {
+      hopper::load_box(to, map, full[stage], x, y, z);
+    } else {
+      hopper::load_box_to(to, map, full[stage], (1 << C::kCluster) - 1, x, y, z);
+    }
+  }
+
+  // One thread: brings the operands of all of the block's tiles.
+  WS_DEVICE void bring(const hopper::Map& a, const hopper::Map& b) {
+    hopper::prefetch(a);
+    hopper::prefetch(b);
+    Ring ring;
+    for (int at = blockIdx.x / C::kCluster; at < kTiles; at += gridDim.x / C::kCluster) {
+      const Tile tile = tile_at(at);
+      for (int step = 0; step < kSteps; ++step, ring.next()) {
+        hopper::wait(empty[ring.stage], ring.parity ^ 1);
+        hopper::arrive_expecting(full[ring.stage], kStepBytes);
+#pragma unroll
+        for (int part = 0; part < C::kParts; ++part) bring_part(a, b, ring.stage, part, tile, step * kStepK);
+      }
+    }
+  }
+
+  // The operands of 16 of a step's K, from 1,024-byte patterns: what to add to `operand` for each.
+  static constexpr int kAheadA = C::kAlongM ? 2 * hopper::kPatternBytes : 32;
+  static constexpr int kAheadB = C::kAlongN ? 2 * hopper::kPatternBytes : 32;
+
+  // Products of a step, for one group of warps.
+  WS_DEVICE void multiply_step(int group, int stage, float (&sums)[C::kTileN / 2], bool add) {
+    constexpr int kLeading = kStepK * hopper::kRowBytes;
+    const unsigned char* at = steps + stage * kStepBytes;
+    // The lesser products first.
+#pragma unroll
+    for (int parts = C::kParts == 1 ? 0 : 2; parts >= 0; --parts) {
+      const unsigned char* at_a = at + (parts == 2) * kBytesA + group * 64 * hopper::kRowBytes;
+      const unsigned char* at_b = at + C::kParts * kBytesA + (parts == 1) * kBytesB;
+      const unsigned long long a = hopper::operand(at_a, hopper::kPatternBytes, C::kAlongM ? kLeading : 16);
+      const unsigned long long b = hopper::operand(at_b, hopper::kPatternBytes, C::kAlongN ? kLeading : 16);
+#pragma unroll
+      for (int k = 0; k < kStepK / 16; ++k) {
+        hopper::Product<typename C::Type, C::kTileN, C::kAlongM, C::kAlongN>::run(
+            sums, a + k * (kAheadA >> 4), b + k * (kAheadB >> 4), add || k > 0 || parts != (C::kParts == 1 ? 0 : 2));
+      }
+    }
+  }
+
+  // A group of warps: multiplies its rows of all of the block's tiles.
+  template <class Finish>
+  WS_DEVICE void multiply(int group, const hopper::Map& out, Finish& finish) {
+    float sums[C::kTileN / 2];
+    Ring ring;
+    int box = 0;
+    for (int at = blockIdx.x / C::kCluster; at < kTiles; at += gridDim.x / C::kCluster) {
+      if constexpr (C::kRun == 0) {
+        int before = 0;   // the stage whose products are under way
+#pragma unroll 1
+        for (int step = 0; step < kSteps; ++step, ring.next()) {
+          hopper::wait(full[ring.stage], ring.parity);
+          hopper::products_begin();
+          multiply_step(group, ring.stage, sums, step > 0);
+          hopper::products_commit();
+          hopper::products_wait<1>();
+          if (step > 0) release(before);
+          before = ring.stage;
+        }
+        hopper::products_wait<0>();
+        release(before);
+      } else {
+        float run[C::kTileN / 2];
+#pragma unroll
+        for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
+#pragma unroll 1
+        for (int step = 0; step < kSteps; step += C::kRun) {
+          const int end = step + C::kRun < kSteps ? step + C::kRun : kSteps;
+          int before = 0;
+#pragma unroll 1
+          for (int s = step; s < end; ++s, ring.next()) {
+            hopper::wait(full[ring.stage], ring.parity);
+            hopper::products_begin();
+            multiply_step(group, ring.stage, run, s > step);
+            hopper::products_commit();
+            hopper::products_wait<1>();
+            if (s > step) release(before);
+            before = ring.stage;
+          }
+          hopper::products_wait<0>();
+          release(before);
+#pragma unroll
+          for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
+        }
+      }
+      store(group, tile_at(at), sums, out, finish, box);
+    }
+    if (threadIdx.x % 128 == 0) hopper::wait_stores<0>();
+  }
+
+  WS_DEVICE void release(int stage) {
+    if (threadIdx.x % 128 < C::kCluster) hopper::arrive_at(empty[stage], threadIdx.x % 128);
+  }
+
+  // Finishes a group's rows and has the copy engine write them, a box of 128 bytes by 64 rows after the other.
+  template <class Finish>
+  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const hopper::Map& out, Finish& finish,
+                       int& box) {
+    const int thread = threadIdx.x % 128, lane = thread % 32;
+    const int row = thread / 32 * 16 + lane / 4;
+    const int first = tile.m + group * 64;
+#pragma unroll
+    for (int c = 0; c < C::kTileN / kColumnsOut; ++c) {
+      unsigned char* to = boxes + (group * kBoxesOut + box) * kBytesOut;
+      if (thread == 0) hopper::wait_stores_read<kBoxesOut - 1>();
+      hopper::group_sync(1 + group, 128);
+      if constexpr (sizeof(typename C::Out) == 2) {
+#pragma unroll
+        for (int j = 0; j < kColumnsOut / 8; j += 2) {
+          unsigned words[4];
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int v = 4 * (c * kColumnsOut / 8 + j + i / 2) + i % 2 * 2;
+            const int n = tile.n + c * kColumnsOut + (j + i / 2) * 8 + lane % 4 * 2;
+            typename C::Out pair[2];
+            finish(first + row + i % 2 * 8, n, tile.batch, sums[v], sums[v + 1], pair);
+            memcpy(&words[i], pair, 4);
+          }
+          const int to_row = thread / 32 * 16 + lane % 8 + (lane / 8 & 1) * 8;
+          hopper::store_matrices(to + hopper::swizzled(to_row, (j + lane / 16) * 16), words[0], words[1], words[2], words[3]);
+        }
+      } else {
+#pragma unroll
+        for (int j = 0; j < kColumnsOut / 8; ++j) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const int v = 4 * (c * kColumnsOut / 8 + j) + i * 2;
+            const int n = tile.n + c * kColumnsOut + j * 8 + lane % 4 * 2;
+            typename C::Out pair[2];
+            finish(first + row + i * 8, n, tile.batch, sums[v], sums[v + 1], pair);
+            memcpy(to + hopper::swizzled(row + i * 8, j * 32 + lane % 4 * 8), pair, 8);
+          }
+        }
+      }
+      hopper::fence_async();
+      hopper::group_sync(1 + group, 128);
+      if (thread == 0) {
+        hopper::store_box(out, to, tile.n + c * kColumnsOut, first, tile.batch);
+        hopper::commit_stores();
+      }
+      box = box + 1 == kBoxesOut ? 0 : box + 1;
+    }
+  }
+
+  // All threads of the block.
+  template <class Finish>
+  WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const hopper::Map& out, Finish& finish) {
+    begin();
+    const int group = threadIdx.x / 128;
+    if (group == kGroups) {
+      if constexpr (kGroups > 1) hopper::give_registers<kRegistersBringing>();
+      if (threadIdx.x % 128 == 0) bring(a, b);
+    } else {
+      if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
+      multiply(group, out, finish);
+    }
+    if constexpr (C::kCluster > 1) hopper::cluster_sync();
+  }
+};
+
+}  // namespace ws

@@ -1,0 +1,142 @@
+// What sm_90a has beside ordinary loads and arithmetic: barriers that count bytes, the copy engine that moves boxes
+// of tensors (TMA), and products by groups of four warps (wgmma). Names follow PTX; each function is an instruction or
+// two. Of one thread where nothing else is said. No kernel of the host device or of other cards includes it.
+#pragma once
+
+#include <warpsmith/base.cuh>
+
+namespace ws::hopper {
+
+// What the driver makes of a tensor's address, sizes and box; a parameter of the kernel: `const __grid_constant__ Map`.
+struct alignas(64) Map {
+  unsigned long long words[16];
+};
+
+WS_DEVICE unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
+
+// ---- clusters ---------------------------------------------------------------------------------------
+
+WS_DEVICE unsigned cluster_rank() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// All threads of the cluster.
+WS_DEVICE void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// ---- barriers: words of shared memory in phases, each of which ends when so many have arrived and so many bytes have come
+
+struct Barrier {
+  unsigned long long word;
+};
+
+WS_DEVICE void init(Barrier& barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
+}
+
+// Makes what `init` wrote known to the cluster's threads and to the copy engine.
+WS_DEVICE void init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+WS_DEVICE void arrive(Barrier& barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
+}
+
+// At the barrier that lies at the same place in block `rank` of the cluster. It says that this thread has done with what lies
+// there, and makes nothing known that it wrote: a release over the cluster would wait for all of its stores, at each step.
+WS_DEVICE void arrive_at(Barrier& barrier, unsigned rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(&barrier)),
+      "r"(rank)
+      : "memory");
+}
+
+WS_DEVICE void arrive_expecting(Barrier& barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
+               : "memory");
+}
+
+// Until the phase of this parity has ended: 0 of the first, third, ... phase.
+WS_DEVICE void wait(Barrier& barrier, unsigned parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra end;\nbra again;\nend:\n}" ::"r"(shared_address(&barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// ---- the copy engine
+
+WS_DEVICE void prefetch(const Map& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// The box that begins at element (x, y, z), x innermost; places outside of the tensor come as zero.
+WS_DEVICE void load_box(void* to, const Map& map, Barrier& barrier, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
+          shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+// To the same place of each block of the cluster in `blocks` (a bit each), whose barrier at the same place counts the bytes.
+WS_DEVICE void load_box_to(void* to, const Map& map, Barrier& barrier, unsigned short blocks, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(x), "r"(y), "r"(z), "h"(blocks)
+      : "memory");
+}
+
+// Places outside of the tensor are left out.
+WS_DEVICE void store_box(const Map& map, const void* from, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
+               "r"(shared_address(from)), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+
+WS_DEVICE void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Until at most `Left` groups of stores of this thread have not yet read their shared memory.
+template <int Left>
+WS_DEVICE void wait_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Left) : "memory");
+}
+template <int Left>
+WS_DEVICE void wait_stores() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Left) : "memory");
+}
+
+// What this thread wrote to shared memory is seen by the copy engine and by wgmma.
+WS_DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// ---- groups of warps
+
+// A barrier of `threads` threads, by number: 0 is __syncthreads's.
+WS_DEVICE void group_sync(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// All warps of a warpgroup: registers a thread from here on, a multiple of 8 from 24 to 256.
+template <int Registers>
+WS_DEVICE void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Registers>
+WS_DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+// Four 8x8 matrices of 16-bit elements from registers: lane l names the row of 16 bytes that is row l % 8 of matrix l / 8.
+WS_DEVICE void store_matrices(void* row, unsigned a, unsigned b, unsigned c, unsigned d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)), "r"(a),
+               "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+
+}  // namespace ws::hopper
