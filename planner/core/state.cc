@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/problem/cause.h"
 #include "planner/core/limits.h"
 
 namespace warpsmith::planner {
@@ -38,6 +39,13 @@ v1::TaskRecord& Need(std::map<std::string, v1::TaskRecord>& tasks, const std::st
   const auto found = tasks.find(id);
   WS_CHECK(found != tasks.end(), absl::StrCat("the log names a task that it did not make: ", id));
   return found->second;
+}
+
+void Strike(const std::string& task_id, v1::WorkerRecord& worker) {
+  auto& ledger = *worker.mutable_ledger();
+  ledger.erase(std::remove_if(ledger.begin(), ledger.end(),
+                              [&](const v1::Blame& blame) { return blame.task_id() == task_id; }),
+               ledger.end());
 }
 
 void Add(const v1::SpecialistCount& from, v1::TaskRecord& task) {
@@ -90,6 +98,7 @@ State State::FromProto(const v1::PlannerState& snapshot) {
   for (const v1::WorkerRecord& worker : snapshot.workers()) {
     state.workers_[worker.worker().id()] = worker;
     if (worker.lost()) state.lost_.insert(worker.worker().id());
+    if (worker.quarantined()) state.quarantined_.insert(worker.worker().id());
   }
   return state;
 }
@@ -139,10 +148,14 @@ void State::Apply(const v1::Event& event) {
       return On(event.worker_joined());
     case v1::Event::kWorkerLost:
       return On(event.worker_lost());
+    case v1::Event::kWorkerQuarantined:
+      return On(event.worker_quarantined());
+    case v1::Event::kWorkerReleased:
+      return On(event.worker_released());
     case v1::Event::kLeaseGranted:
       return On(event.lease_granted());
     case v1::Event::kLeaseEnded:
-      return On(event.lease_ended());
+      return On(event.lease_ended(), event.at_unix_ms());
     case v1::Event::kResultAccepted:
       return On(event.result_accepted());
     case v1::Event::kTrialsRecorded:
@@ -252,10 +265,32 @@ void State::On(const v1::WorkerLost& event) {
   found->second.mutable_worker()->set_healthy(false);
   found->second.mutable_worker()->set_health_reason(event.reason());
   lost_.insert(event.worker_id());
-  if (lost_.size() <= kMaxLostWorkers) return;
-  // Which of them is forgotten matters little: it joins again like any other.
-  workers_.erase(*lost_.begin());
-  lost_.erase(lost_.begin());
+  if (lost_.size() > kMaxLostWorkers) ForgetWorker();
+}
+
+void State::ForgetWorker() {
+  // Which of them matters little: it joins again like any other, unless it is quarantined.
+  auto worst = std::find_if(lost_.begin(), lost_.end(),
+                            [&](const std::string& id) { return quarantined_.count(id) == 0; });
+  if (worst == lost_.end()) worst = lost_.begin();
+  quarantined_.erase(*worst);
+  workers_.erase(*worst);
+  lost_.erase(worst);
+}
+
+void State::On(const v1::WorkerQuarantined& event) {
+  const auto found = workers_.find(event.worker_id());
+  if (found == workers_.end()) return;
+  found->second.set_quarantined(true);
+  quarantined_.insert(event.worker_id());
+}
+
+void State::On(const v1::WorkerReleased& event) {
+  const auto found = workers_.find(event.worker_id());
+  if (found == workers_.end()) return;
+  found->second.set_quarantined(false);
+  if (event.by_person()) found->second.clear_ledger();
+  quarantined_.erase(event.worker_id());
 }
 
 void State::On(const v1::LeaseGranted& event) {
@@ -275,17 +310,45 @@ void State::On(const v1::LeaseGranted& event) {
   Index(record);
 }
 
-void State::On(const v1::LeaseEnded& event) {
+void State::Charge(v1::TaskRecord& record, const std::string& worker_id, v1::Blame blame) {
+  AddOnce(worker_id, record.mutable_lost_with());
+  if (record.lost_with_size() > 1) {
+    // Two workers say so: it is the task.
+    for (auto& [id, worker] : workers_) Strike(blame.task_id(), worker);
+    return;
+  }
+  const auto found = workers_.find(worker_id);
+  if (found == workers_.end() || !problem::BlamesWorker(blame.cause())) return;
+  Strike(blame.task_id(), found->second);
+  *found->second.add_ledger() = std::move(blame);
+  KeepNewest(found->second.mutable_ledger(), kMaxBlames);
+}
+
+void State::On(const v1::LeaseEnded& event, int64_t at_unix_ms) {
   v1::TaskRecord& record = Need(tasks_, event.task_id());
   v1::Task& task = *record.mutable_task();
+  const bool badly = event.lost() || event.failed();
   task.set_seconds_spent(task.seconds_spent() + event.seconds());
-  task.set_slices(task.slices() + (event.lost() || event.failed() ? 0 : 1));
-  task.set_losses(event.lost() ? task.losses() + 1 : 0);
-  if (!event.lost()) record.clear_lost_with();
-  if (event.lost()) AddOnce(record.lease().worker_id(), record.mutable_lost_with());
-  record.set_failures(event.failed() ? record.failures() + 1
-                      : event.lost() ? record.failures()
-                                     : 0);
+  task.set_slices(task.slices() + (badly ? 0 : 1));
+  if (!problem::SaysNothing(event.cause())) {
+    task.set_losses(event.lost() ? task.losses() + 1 : 0);
+    record.set_failures(event.failed() ? record.failures() + 1
+                        : event.lost() ? record.failures()
+                                       : 0);
+    if (!badly) record.clear_lost_with();
+  }
+  const std::string& worker_id = record.lease().worker_id();
+  if (badly) {
+    v1::Blame blame;
+    blame.set_task_id(event.task_id());
+    blame.set_cause(event.cause());
+    blame.set_at_unix_ms(at_unix_ms);
+    Charge(record, worker_id, std::move(blame));
+  } else if (const auto worker = workers_.find(worker_id); event.cause() == v1::FINISHED &&
+                                                           worker != workers_.end() &&
+                                                           !worker->second.quarantined()) {
+    worker->second.clear_ledger();
+  }
   if (!event.specialist().empty()) task.set_specialist(event.specialist());
   v1::SliceGain& gain = *task.add_gains();
   gain.set_seconds(event.seconds());
@@ -296,7 +359,7 @@ void State::On(const v1::LeaseEnded& event) {
   task.clear_lease_id();
   task.clear_worker_id();
   task.set_state(v1::QUEUED);
-  task.set_reason(event.lost() || event.failed() ? event.reason() : "");
+  task.set_reason(badly ? event.reason() : "");
   Index(record);
 }
 

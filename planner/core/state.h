@@ -27,6 +27,9 @@ inline constexpr int kMaxTrialBlobs = 4096;
 inline constexpr int kMaxGains = 256;
 inline constexpr int kMaxLostWorkers = 256;
 inline constexpr int kMaxLostWith = 16;
+// So many entries in its ledger, each of another task, put a worker into quarantine. No more are
+// kept.
+inline constexpr int kMaxBlames = 3;
 
 // The count of that specialist, a new one if there is none, or that of all others beyond
 // kMaxSpecialists (limits.h).
@@ -65,14 +68,18 @@ class State {
   // Tasks whose lease the worker has.
   const std::set<std::string>& LeasedBy(const std::string& worker_id) const;
   int LiveWorkers() const { return static_cast<int>(workers_.size() - lost_.size()); }
+  // Workers, live and lost.
+  const std::set<std::string>& quarantined() const { return quarantined_; }
 
  private:
   void On(const v1::RunSubmitted& event);
   void On(const v1::RunBound& event);
   void On(const v1::WorkerJoined& event);
   void On(const v1::WorkerLost& event);
+  void On(const v1::WorkerQuarantined& event);
+  void On(const v1::WorkerReleased& event);
   void On(const v1::LeaseGranted& event);
-  void On(const v1::LeaseEnded& event);
+  void On(const v1::LeaseEnded& event, int64_t at_unix_ms);
   void On(const v1::ResultAccepted& event);
   void On(const v1::TrialsRecorded& event);
   void On(const v1::TaskMoved& event);
@@ -93,6 +100,10 @@ class State {
   void IndexQueue(const v1::TaskRecord& record, const Place& old, const Place& now);
   void IndexLease(const std::string& task_id, const Place& old, const Place& now);
   void AddRun(int64_t number, const v1::RunRecord& run);
+  // A lease of the task ended badly with that worker: both ledgers. `blame` is the worker's entry.
+  void Charge(v1::TaskRecord& record, const std::string& worker_id, v1::Blame blame);
+  // One of the lost ones, if they are too many.
+  void ForgetWorker();
 
   int64_t revision_ = 0;
   int64_t sessions_ = 0;
@@ -108,6 +119,7 @@ class State {
   std::map<std::string, int64_t> run_by_request_;  // the first of that request id
   std::set<int64_t> unbound_;
   std::set<std::string> lost_;  // workers
+  std::set<std::string> quarantined_;
 };
 
 // "r12" -> 12; 0 if it is no run id.
