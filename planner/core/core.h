@@ -246,6 +246,8 @@ class Core {
   // That worker lost the task or gave it up, and there is another for it.
   bool IsForAnother(const v1::TaskRecord& record, const std::string& worker_id) const;
   bool HasAnother(const v1::TaskRecord& record) const;
+  // What the worker is to be given next; null: nothing. Valid until the state changes.
+  const std::string* BestFor(const v1::WorkerInfo& worker) const;
   Grant MakeGrant(const v1::TaskRecord& record) const;
   // `status` is what its worker last said of it, empty where that is not known.
   void EndLease(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/problem/cause.h"
+#include "planner/core/allocator.h"
 #include "planner/core/limits.h"
 
 namespace warpsmith::planner {
@@ -132,6 +133,10 @@ const TaskQueue& State::Queued(const std::string& arch) const {
   const auto* found = FindIn(queued_, arch);
   return found == nullptr ? Nothing<TaskQueue>() : *found;
 }
+const std::set<std::string>& State::Doubtful(const std::string& arch) const {
+  const auto* found = FindIn(doubtful_, arch);
+  return found == nullptr ? Nothing<std::set<std::string>>() : *found;
+}
 const std::set<std::string>& State::LeasedBy(const std::string& worker_id) const {
   const auto* found = FindIn(leased_by_, worker_id);
   return found == nullptr ? Nothing<std::set<std::string>>() : *found;
@@ -173,6 +178,7 @@ State::Place State::PlaceOf(const v1::TaskRecord& record) {
   const v1::Task& task = record.task();
   Place place;
   place.queued = task.state() == v1::QUEUED;
+  place.doubtful = place.queued && record.lost_with_size() == 1 && NextSlice(task) > 0;
   place.arch = task.arch();
   if (record.has_lease()) place.worker_id = record.lease().worker_id();
   place.unfinished = !IsAtRest(task.state());
@@ -185,6 +191,7 @@ void State::Index(const v1::TaskRecord& record) {
   Place& place = places_[task.id()];
   const Place now = PlaceOf(record);
   IndexQueue(record, place, now);
+  IndexDoubt(task.id(), place, now);
   IndexLease(task.id(), place, now);
   const int64_t number = RunNumber(task.run_id());
   int& unfinished = unfinished_[number];
@@ -203,6 +210,15 @@ void State::IndexQueue(const v1::TaskRecord& record, const Place& old, const Pla
     if (queue != queued_.end() && queue->second.empty()) queued_.erase(queue);
   }
   if (now.queued) queued_[now.arch].Put(record.task());
+}
+
+void State::IndexDoubt(const std::string& task_id, const Place& old, const Place& now) {
+  if (old.doubtful) {
+    const auto doubtful = doubtful_.find(old.arch);
+    doubtful->second.erase(task_id);
+    if (doubtful->second.empty()) doubtful_.erase(doubtful);
+  }
+  if (now.doubtful) doubtful_[now.arch].insert(task_id);
 }
 
 void State::IndexLease(const std::string& task_id, const Place& old, const Place& now) {

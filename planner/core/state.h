@@ -65,6 +65,8 @@ class State {
   const std::set<int64_t>& unbound() const { return unbound_; }
   // Tasks in state QUEUED that have a slice left, for an architecture; "" has those not bound yet.
   const TaskQueue& Queued(const std::string& arch) const;
+  // Of these, those that one worker alone has lost or given up: another one's word is wanted.
+  const std::set<std::string>& Doubtful(const std::string& arch) const;
   // Tasks whose lease the worker has.
   const std::set<std::string>& LeasedBy(const std::string& worker_id) const;
   int LiveWorkers() const { return static_cast<int>(workers_.size() - lost_.size()); }
@@ -87,6 +89,7 @@ class State {
   // What of a task stands in the indexes.
   struct Place {
     bool queued = false;
+    bool doubtful = false;
     std::string arch;
     std::string worker_id;  // that has its lease; "": none
     bool unfinished = false;
@@ -98,6 +101,7 @@ class State {
   // of it.
   void Index(const v1::TaskRecord& record);
   void IndexQueue(const v1::TaskRecord& record, const Place& old, const Place& now);
+  void IndexDoubt(const std::string& task_id, const Place& old, const Place& now);
   void IndexLease(const std::string& task_id, const Place& old, const Place& now);
   void AddRun(int64_t number, const v1::RunRecord& run);
   // A lease of the task ended badly with that worker: both ledgers. `blame` is the worker's entry.
@@ -112,8 +116,9 @@ class State {
   std::map<std::string, v1::WorkerRecord> workers_;
 
   // Derived from the above.
-  std::unordered_map<std::string, Place> places_;  // by task; only looked up, never walked
-  std::map<std::string, TaskQueue> queued_;        // by architecture
+  std::unordered_map<std::string, Place> places_;          // by task; only looked up, never walked
+  std::map<std::string, TaskQueue> queued_;                // by architecture
+  std::map<std::string, std::set<std::string>> doubtful_;  // likewise
   std::map<std::string, std::set<std::string>> leased_by_;
   std::map<int64_t, int> unfinished_;              // by run
   std::map<std::string, int64_t> run_by_request_;  // the first of that request id

@@ -437,13 +437,20 @@ Grant Core::MakeGrant(const v1::TaskRecord& record) const {
   };
 }
 
-bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer) {
+const std::string* Core::BestFor(const v1::WorkerInfo& worker) const {
+  // What another one lost comes first: until somebody else has tried, it counts against that one.
+  for (const std::string& task_id : state_.Doubtful(worker.arch())) {
+    if (!Contains(state_.FindTask(task_id)->lost_with(), worker.id())) return &task_id;
+  }
   const auto warm = warm_task_.find(worker.id());
-  const std::string* best =
-      state_.Queued(worker.arch())
-          .Best(warm == warm_task_.end() ? "" : warm->second, [&](const std::string& task_id) {
-            return IsForAnother(*state_.FindTask(task_id), worker.id());
-          });
+  return state_.Queued(worker.arch())
+      .Best(warm == warm_task_.end() ? "" : warm->second, [&](const std::string& task_id) {
+        return IsForAnother(*state_.FindTask(task_id), worker.id());
+      });
+}
+
+bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer) {
+  const std::string* best = BestFor(worker);
   if (best == nullptr) return false;
   const std::string task_id = *best;
   const v1::Task& task = state_.FindTask(task_id)->task();
