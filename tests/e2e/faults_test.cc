@@ -105,7 +105,7 @@ TEST_CASE("a worker whose judge does not start is quarantined, and works when it
     return list.ok() && list->workers_size() == 1 && list->workers(0).quarantined();
   };
   REQUIRE(fleet.Warpsmith(
-              {"submit", WriteSmallSet(fleet.dir()), "--seconds", "2", "--arch", "host"}) == 0);
+              {"submit", WriteSmallSet(fleet.dir()), "--seconds", "4", "--arch", "host"}) == 0);
   REQUIRE(Eventually(absl::Seconds(60), quarantined));
   CHECK(Eventually(absl::Seconds(10), [&] { return said("gives this worker nothing: 3 diff"); }));
 
