@@ -50,7 +50,9 @@ void AddMove(CLI::App& app, const Context& context, Command& chosen, const char*
   auto flags = std::make_shared<Flags>();
   CLI::App* sub = app.add_subcommand(verb, what);
   sub->add_option(name, flags->name,
-                  "task id, or the problem's name: then those of its workloads that it is for")
+                  absl::StrCat(state == v1::QUEUED ? "a quarantined worker's name; or " : "",
+                               "task id, or the problem's name: then those of its workloads that "
+                               "it is for"))
       ->required();
   sub->add_option("--reason", flags->reason, "one sentence, for the board");
   sub->callback([&context, &chosen, flags, verb, state] {

@@ -35,8 +35,8 @@ absl::StatusOr<int> Workers(const Context& context) {
   std::cout << table.Text();
   for (const v1::WorkerInfo& worker : list->workers()) {
     if (!worker.quarantined()) continue;
-    std::cerr << worker.id() << " is quarantined: what it had is named above; once it is mended, "
-              << "`warpsmith release " << worker.id() << "` gives it work again\n";
+    std::cerr << worker.id() << " is quarantined for the tasks named above: when what is wrong "
+              << "there is mended, `warpsmith release " << worker.id() << "` gives it work again\n";
   }
   return kDone;
 }

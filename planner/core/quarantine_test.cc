@@ -379,6 +379,24 @@ TEST_CASE("what one worker gives up is given to others, and does not fail for th
   CHECK(court.Quarantined("sick"));
 }
 
+TEST_CASE("a worker that is alone fails what it gives up three times, unless another has come") {
+  const bool comes = GENERATE(false, true);
+  Court court;
+  court.Do(SubmitOf({"a"}));
+  for (int i = 0; i < kMaxFailures; ++i) {
+    CHECK(court.Task("r1/a@host").state() == v1::QUEUED);
+    const Grant grant = court.Ask("w");
+    if (comes && i + 1 == kMaxFailures) court.Die("other");
+    court.End("w", grant, "out of memory");
+  }
+  CHECK(court.Task("r1/a@host").state() == (comes ? v1::QUEUED : v1::FAILED));
+  if (!comes) return;
+  CHECK(court.GetsNothing("w"));
+  court.End("other", court.Ask("other"), "out of memory");
+  CHECK(court.Task("r1/a@host").state() == v1::FAILED);
+  CHECK(court.Task("r1/a@host").reason() == "out of memory (4 times in a row)");
+}
+
 TEST_CASE("where all workers are quarantined tasks wait") {
   Court court;
   court.Do(SubmitOf({"a", "b", "c", "d"}));
