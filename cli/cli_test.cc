@@ -300,6 +300,33 @@ TEST_CASE("who waits for a run is told when no worker serves it") {
   CHECK(WaitsForWorker(list).empty());
 }
 
+TEST_CASE("where every worker is quarantined the run is said to wait for a release") {
+  v1::ListReply list = TwoRuns();
+  list.mutable_tasks(2)->set_state(v1::QUEUED);
+  list.mutable_tasks(2)->set_arch("host");
+  v1::WorkerInfo& worker = *list.add_workers();
+  worker.set_id("w0");
+  worker.set_arch("host");
+  worker.set_healthy(true);
+  CHECK(StateOf(worker) == "idle");
+  CHECK(WaitsForWorker(list).empty());
+  worker.set_quarantined(true);
+  v1::Blame& blame = *worker.add_ledger();
+  blame.set_task_id("r1/a@host");
+  blame.set_cause(v1::GIVEN_UP);
+  CHECK(StateOf(worker) == "idle, quarantined: r1/a@host (gave it up)");
+  CHECK_THAT(WaitsForWorker(list), Contains("every worker for 'host' is quarantined") &&
+                                       Contains("warpsmith release w0"));
+  CHECK_THAT(ProgressPicture(list, 65, 80, 10, false), Contains("1 worker, 1 quarantined"));
+  worker.set_lost(true);
+  worker.set_healthy(false);
+  worker.set_health_reason("it fell silent");
+  CHECK_THAT(StateOf(worker), StartsWith("lost: it fell silent, quarantined: r1/a"));
+  CHECK_THAT(ProgressPicture(list, 65, 80, 10, false), Contains("0 workers, 1 quarantined"));
+  list.add_workers()->set_arch("host");
+  CHECK(WaitsForWorker(list).empty());
+}
+
 TEST_CASE("completion scripts know every sub-command and flag") {
   CLI::App app("", "warpsmith");
   app.add_option("--dir");

@@ -167,6 +167,12 @@ absl::StatusOr<v1::Task> Client::SetTask(const v1::SetTaskRequest& request) {
   return reply->task();
 }
 
+absl::StatusOr<v1::WorkerInfo> Client::ReleaseWorker(const v1::ReleaseWorkerRequest& request) {
+  auto reply = Call(&v1::PlannerService::Stub::ReleaseWorker, request);
+  if (!reply.ok()) return reply.status();
+  return reply->worker();
+}
+
 absl::StatusOr<v1::ListReply> Client::Run(const std::string& run_id) {
   absl::StatusOr<v1::ListReply> list = List(run_id);
   if (!list.ok()) return list;

@@ -51,6 +51,18 @@ int CountOver(const v1::ListReply& list) {
                                         [](const v1::Task& task) { return IsOver(task.state()); }));
 }
 
+// "2 workers"; "2 workers, 1 quarantined".
+std::string WorkersOf(const v1::ListReply& list) {
+  int64_t there = 0, quarantined = 0;
+  for (const v1::WorkerInfo& worker : list.workers()) {
+    there += !worker.lost();
+    quarantined += worker.quarantined();
+  }
+  std::string text = Counted(there, "worker");
+  if (quarantined > 0) absl::StrAppend(&text, ", ", quarantined, " quarantined");
+  return text;
+}
+
 // One unit of what a task is doing, for people.
 std::string Doing(const v1::Task& task) {
   if (task.state() == v1::LEASED && !task.specialist().empty()) return task.specialist();
@@ -78,6 +90,11 @@ Size TerminalSize() {
 // Draws over the last picture.
 class Screen {
  public:
+  // A line that stays, above what is drawn next.
+  void Say(const std::string& line) {
+    Draw("");
+    std::cerr << line << std::endl;
+  }
   void Draw(const std::string& picture) {
     std::string out;
     if (lines_ > 0) out = absl::StrCat("\x1b[", lines_, "A\x1b[J");
@@ -98,7 +115,7 @@ std::string ProgressPicture(const v1::ListReply& list, double elapsed_seconds, i
     head = absl::StrCat("run ", run.id(), " ", run.name(), "  ");
   }
   absl::StrAppend(&head, CountOver(list), "/", list.tasks_size(), " done  ",
-                  Speedup(GeomeanSpeedup(list)), "  ", Counted(list.workers_size(), "worker"), "  ",
+                  Speedup(GeomeanSpeedup(list)), "  ", WorkersOf(list), "  ",
                   Clock(elapsed_seconds));
   const int width = std::max(1, columns - 1);  // the last column may wrap
   const int bar_width = std::clamp(width - kLineWidth, kMinBarWidth, kMaxBarWidth);
@@ -158,11 +175,20 @@ std::string ProgressLines(const v1::ListReply& before, const v1::ListReply& now,
 std::string WaitsForWorker(const v1::ListReply& list) {
   for (const v1::Task& task : list.tasks()) {
     if (task.state() != v1::QUEUED) continue;
-    const bool served = std::any_of(list.workers().begin(), list.workers().end(),
-                                    [&](const v1::WorkerInfo& worker) {
-                                      return task.arch().empty() || worker.arch() == task.arch();
-                                    });
+    bool served = false;
+    std::string quarantined;
+    for (const v1::WorkerInfo& worker : list.workers()) {
+      if (!task.arch().empty() && worker.arch() != task.arch()) continue;
+      served = served || !worker.quarantined();
+      if (worker.quarantined()) quarantined = worker.id();
+    }
     if (served) continue;
+    if (!quarantined.empty()) {
+      return absl::StrCat("every worker ", task.arch().empty() ? "" : "for '" + task.arch() + "' ",
+                          "is quarantined: the run waits until one is released; `warpsmith "
+                          "workers` says why, `warpsmith release ",
+                          quarantined, "` releases that one");
+    }
     return absl::StrCat("no worker ", task.arch().empty() ? "" : "for '" + task.arch() + "' ",
                         "is connected: the run waits for one; `warpsmith up` or "
                         "`warpsmith-worker --device DEVICE` starts it");
@@ -175,6 +201,7 @@ absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::
   base::Instant last_answer = started;
   Screen screen;
   v1::ListReply before;
+  std::string waits;
   std::string followed = run_id;
   while (true) {
     absl::StatusOr<v1::ListReply> list = client.Run(followed);
@@ -190,8 +217,10 @@ absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::
     if (before.runs_size() == 0) {
       // The last run stays the one that was the last, also if another is submitted.
       followed = list->runs(0).id();
-      const std::string waits = WaitsForWorker(*list);
-      if (!waits.empty()) std::cerr << "warpsmith: " << waits << std::endl;
+    }
+    if (const std::string now_waits = WaitsForWorker(*list); now_waits != waits) {
+      waits = now_waits;
+      if (!waits.empty()) screen.Say("warpsmith: " + waits);
     }
     last_answer = now;
     const double elapsed = absl::ToDoubleSeconds(now - started);

@@ -19,7 +19,8 @@ inline constexpr absl::Duration kWatchPatience = absl::Minutes(2);
 // task failed or was parked.
 absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::string& run_id);
 
-// What to tell whoever waits for a run whose queue no worker serves; "": one does. Pure.
+// What to tell whoever waits for a run whose queue no worker serves, or quarantined ones alone; "":
+// one does. Pure.
 std::string WaitsForWorker(const v1::ListReply& list);
 
 // The picture of a run: what a terminal of this size shows. Pure.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cli/table.h"
+#include "common/problem/cause.h"
 #include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
@@ -49,6 +50,16 @@ std::string Word(v1::Verdict verdict) { return Lower(v1::Verdict_Name(verdict));
 std::string Note(const v1::Task& task) {
   if (task.alarm().empty()) return task.reason();
   return absl::StrCat("ALARM (", task.alarm(), "): ", task.reason());
+}
+
+std::string StateOf(const v1::WorkerInfo& worker) {
+  const std::string doing = worker.lost()              ? "lost: " + worker.health_reason()
+                            : worker.draining()        ? "draining"
+                            : !worker.healthy()        ? "unhealthy: " + worker.health_reason()
+                            : worker.task_id().empty() ? "idle"
+                                                       : "working";
+  if (!worker.quarantined()) return doing;
+  return absl::StrCat(doing, ", quarantined: ", problem::TextOf(worker.ledger()));
 }
 
 bool IsOver(v1::TaskState state) {

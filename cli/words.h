@@ -15,6 +15,8 @@ std::string Word(v1::TaskState state);  // "converged"
 std::string Word(v1::Verdict verdict);  // "out of bounds"
 // Why it is in its state, with the alarm if there is one; empty: nobody said.
 std::string Note(const v1::Task& task);
+// What it does, or why it does nothing.
+std::string StateOf(const v1::WorkerInfo& worker);
 // Nothing more will happen to it: converged, parked or failed.
 bool IsOver(v1::TaskState state);
 // Share of its budget spent, in [0, 1]; 1 when it is over.

@@ -4,6 +4,7 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/table.h"
+#include "cli/watch.h"
 #include "cli/words.h"
 
 namespace warpsmith::cli {
@@ -20,6 +21,8 @@ absl::StatusOr<int> Runs(const Context& context, const std::string& run_id) {
   }
   if (!run_id.empty()) {
     std::cout << ResultsTable(*list);
+    const std::string waits = WaitsForWorker(*list);
+    if (!waits.empty()) std::cerr << "warpsmith: " << waits << "\n";
     return kDone;
   }
   Table table({{"run"},

@@ -273,7 +273,10 @@ class Up {
       absl::StatusOr<Client> client = Client::Of(context_, kProbeMs);
       if (!client.ok()) continue;
       absl::StatusOr<v1::ListReply> list = client->List("");
-      if (list.ok()) joined = list->workers_size();
+      if (!list.ok()) continue;
+      const auto& workers = list->workers();
+      joined = std::count_if(workers.begin(), workers.end(),
+                             [](const v1::WorkerInfo& worker) { return !worker.lost(); });
     }
     return CheckWorkers(wanted);
   }

@@ -27,16 +27,17 @@ absl::StatusOr<int> Workers(const Context& context) {
   Table table(
       {{"worker"}, {"arch"}, {"device"}, {"memory", kRight}, {"oracle"}, {"state"}, {"task"}});
   for (const v1::WorkerInfo& worker : list->workers()) {
-    const std::string state = worker.draining()          ? "draining"
-                              : !worker.healthy()        ? "unhealthy: " + worker.health_reason()
-                              : worker.task_id().empty() ? "idle"
-                                                         : "working";
     table.Add({worker.id(), worker.arch(), worker.device_name(),
                Bytes(static_cast<double>(worker.device_bytes())),
-               worker.torch() ? "PyTorch" : "native", state,
+               worker.torch() ? "PyTorch" : "native", StateOf(worker),
                worker.task_id().empty() ? "-" : worker.task_id()});
   }
   std::cout << table.Text();
+  for (const v1::WorkerInfo& worker : list->workers()) {
+    if (!worker.quarantined()) continue;
+    std::cerr << worker.id() << " is quarantined for the tasks named above: when what is wrong "
+              << "there is mended, `warpsmith release " << worker.id() << "` gives it work again\n";
+  }
   return kDone;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/problem/cause.h"
 #include "common/problem/task_name.h"
 
 namespace warpsmith::board {
@@ -214,6 +215,7 @@ std::string Workers(const v1::PlannerState& state) {
   }
   std::string text =
       "## Workers\n\n| worker | device | arch | state | task |\n|---|---|---|---|---|\n";
+  int quarantined = 0;
   for (const v1::WorkerRecord& record : state.workers()) {
     const v1::WorkerInfo& worker = record.worker();
     std::string health = record.lost()       ? "lost"
@@ -223,10 +225,18 @@ std::string Workers(const v1::PlannerState& state) {
     if (health != "up" && !worker.health_reason().empty()) {
       absl::StrAppend(&health, ": ", Plain(worker.health_reason()));
     }
+    if (record.quarantined()) {
+      ++quarantined;
+      absl::StrAppend(&health, ", **quarantined**: ", Plain(problem::TextOf(record.ledger())));
+    }
     const auto task = working.find(worker.id());
     absl::StrAppend(&text, "| ", Plain(worker.id()), " | ", OrDash(Plain(worker.device_name())),
                     " | ", Plain(worker.arch()), " | ", health, " | ",
                     task == working.end() ? "-" : Plain(task->second), " |\n");
+  }
+  if (quarantined > 0) {
+    absl::StrAppend(&text, "\n**", quarantined, " quarantined**: nothing is given to ",
+                    quarantined == 1 ? "it" : "them", " until `warpsmith release WORKER`.\n");
   }
   return text + "\n";
 }

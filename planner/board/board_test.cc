@@ -124,6 +124,23 @@ TEST_CASE("workers that are not up say why") {
   CHECK_THAT(Render(state), Contains("| lost: it fell silent |"));
 }
 
+TEST_CASE("a quarantined worker is shown with what it lost, and what to do") {
+  v1::PlannerState state;
+  v1::WorkerRecord& worker = *state.add_workers();
+  worker.mutable_worker()->set_id("w0");
+  worker.mutable_worker()->set_healthy(true);
+  CHECK_THAT(Render(state), Contains("| up |") && !Contains("quarantined"));
+  worker.set_quarantined(true);
+  v1::Blame& blame = *worker.add_ledger();
+  blame.set_task_id("r1/a@host");
+  blame.set_cause(v1::UNHEARD);
+  CHECK_THAT(Render(state), Contains("| up, **quarantined**: r1/a@host (fell silent) |") &&
+                                Contains("**1 quarantined**") &&
+                                Contains("`warpsmith release WORKER`"));
+  worker.set_lost(true);
+  CHECK_THAT(Render(state), Contains("| lost, **quarantined**: "));
+}
+
 TEST_CASE("the page stays readable however much there is") {
   v1::PlannerState state;
   for (int i = 0; i < kMaxRows + 10; ++i) {

@@ -52,6 +52,13 @@ absl::Status CheckWorkloads(const Submit::Problem& problem) {
   return absl::OkStatus();
 }
 
+// Of what a person does.
+absl::Status CheckReason(const std::string& reason) {
+  if (reason.size() <= kMaxTextBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a reason of ", reason.size(), " bytes: say it in ", kMaxTextBytes));
+}
+
 // A task for each workload. The problem's blob stays whole; a task says which workload it is only
 // where there are several.
 void AddTasks(const Submit::Problem& problem, const std::string& arch,
@@ -121,6 +128,9 @@ v1::Task Core::View(const v1::TaskRecord& record) const {
 
 v1::WorkerInfo Core::View(const v1::WorkerRecord& record) const {
   v1::WorkerInfo worker = record.worker();
+  worker.set_quarantined(record.quarantined());
+  *worker.mutable_ledger() = record.ledger();
+  worker.set_lost(record.lost());
   const std::set<std::string>& leased = state_.LeasedBy(worker.id());
   if (!leased.empty()) {
     worker.set_task_id(*leased.begin());
@@ -246,11 +256,7 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
             absl::NotFoundError(absl::StrCat("there is no task '", command.task_id,
                                              "': `warpsmith board` lists them"))};
   }
-  if (command.reason.size() > kMaxTextBytes) {
-    return {{},
-            absl::InvalidArgumentError(absl::StrCat("a reason of ", command.reason.size(),
-                                                    " bytes: say it in ", kMaxTextBytes))};
-  }
+  if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
   if (command.state != v1::HELD && command.state != v1::QUEUED) {
     return {{}, absl::InvalidArgumentError("a task can be set to HELD or QUEUED only")};
   }
@@ -265,7 +271,7 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
         status.set_seconds(progress->second.seconds);
         status.set_specialist(progress->second.specialist);
       }
-      EndLease(context, *record, status, false, "held by a person");
+      EndLease(context, *record, status, v1::TAKEN_BACK, "held by a person");
     }
     Move(context, command.task_id, v1::HELD,
          command.reason.empty() ? "held by a person" : command.reason);
@@ -278,6 +284,28 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
          spent ? task.seconds_spent() + run->run().seconds_per_task() : 0);
   }
   return {std::move(context.events), View(*state_.FindTask(command.task_id))};
+}
+
+// ---- ReleaseWorker -----------------------------------------------------------------------------
+
+Outcome<v1::WorkerInfo> Core::Handle(const ReleaseWorker& command, Now now) {
+  const v1::WorkerRecord* worker = state_.FindWorker(command.worker_id);
+  if (worker == nullptr) {
+    return {{},
+            absl::NotFoundError(absl::StrCat("there is no worker '", command.worker_id,
+                                             "': `warpsmith workers` lists them"))};
+  }
+  if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
+  Context context{now, {}};
+  if (worker->quarantined()) {
+    v1::Event event;
+    v1::WorkerReleased& released = *event.mutable_worker_released();
+    released.set_worker_id(command.worker_id);
+    released.set_reason(command.reason);
+    released.set_by_person(true);
+    Emit(context, std::move(event));
+  }
+  return {std::move(context.events), View(*state_.FindWorker(command.worker_id))};
 }
 
 // ---- Tick --------------------------------------------------------------------------------------
@@ -296,7 +324,7 @@ Outcome<Done> Core::Handle(const Tick&, Now now) {
     }
     const bool overdue = lease_overdue_[id] <= now.monotonic_ms && progress_.count(id) > 0;
     EndLease(
-        context, *record, v1::LeaseStatus(), true,
+        context, *record, v1::LeaseStatus(), overdue ? v1::OVERDUE : v1::UNSPOKEN,
         absl::StrCat("worker ", record->lease().worker_id(),
                      overdue ? " does not come to an end with it" : " no longer speaks of it"));
   }

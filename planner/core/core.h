@@ -22,6 +22,12 @@
 // higher speedup, or be the task's incumbent measured again (same trial id). The race counts more
 // than what was told: speedups of different minutes differ by more than the judge lets pass.
 //
+// Blame. A lease that ends says why (v1::Cause). Lost or given up it counts against the task, and
+// against its worker while no other worker has lost or given up the same task: two of them are
+// right, and it is the task. A worker that alone lost or gave up kMaxBlames different tasks since
+// it last brought one to its end is quarantined: it keeps what it holds and is granted nothing
+// until a person releases it, or until others have lost so many of those tasks that fewer are left.
+//
 // Names. A worker's name belongs to one process at a time, its instance, until that falls silent or
 // leaves: a call that joins gets the name if it comes from the same process (said again, or its
 // answer was lost) or from one that follows it, whose predecessors have ended. A call that joins is
@@ -50,8 +56,8 @@ inline constexpr int kMaxTasksPerRun = 10'000;
 inline constexpr int kMaxTasks = 100'000;
 inline constexpr int kMaxSlots = 16;
 inline constexpr int kMaxFollowed = 16;
-// A task is set aside after it was lost with its worker so often in a row, with two different ones
-// if there are two, and after so many workers in a row gave it back.
+// A task is set aside after it was lost with its worker so often in a row, or given up by it; by
+// two different ones if there are two.
 inline constexpr int kMaxLosses = 3;
 inline constexpr int kMaxFailures = 3;
 // Nearer to the speed of light there is nothing to win.
@@ -134,6 +140,11 @@ struct SetTask {
   std::string reason;
 };
 
+struct ReleaseWorker {
+  std::string worker_id;
+  std::string reason;
+};
+
 struct Tick {};
 
 // ---- replies -----------------------------------------------------------------------------------
@@ -159,7 +170,8 @@ struct SynchronizeAnswer {
   std::vector<std::string> recorded;
   int64_t next_sync_after_ms = 0;
   int64_t lease_ttl_ms = 0;
-  bool park = false;  // nothing to say: hold the call until there is
+  bool park = false;       // nothing to say: hold the call until there is
+  std::string quarantine;  // why it is given nothing until a person releases it; "": it is not so
 };
 
 template <typename Reply>
@@ -192,6 +204,8 @@ class Core {
   // AlreadyExists: another process has the worker's name. ResourceExhausted: too many workers.
   Outcome<SynchronizeAnswer> Handle(const Synchronize& command, Now now);
   Outcome<v1::Task> Handle(const SetTask& command, Now now);
+  // NotFound: there is none of that name. One that is not quarantined stays as it is.
+  Outcome<v1::WorkerInfo> Handle(const ReleaseWorker& command, Now now);
   Outcome<Done> Handle(const Tick& command, Now now);
 
   const State& state() const { return state_; }
@@ -222,18 +236,26 @@ class Core {
   absl::StatusOr<std::string> NewSession(Context& context, const Synchronize& command);
   void Record(Context& context, const Result& result, const std::string& worker_id,
               SynchronizeAnswer& answer);
-  void Update(Context& context, const v1::LeaseStatus& status, const std::string& worker_id,
+  void Update(Context& context, const v1::LeaseStatus& status, const v1::WorkerInfo& worker,
               SynchronizeAnswer& answer);
+  bool Takes(const Synchronize& command) const;
+  std::string QuarantineOf(const std::string& worker_id) const;
   void GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
   void BindRuns(Context& context, const std::string& arch);
   bool GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer);
-  // The task was lost with that worker, and there is another for it.
+  // That worker lost the task or gave it up, and there is another for it.
   bool IsForAnother(const v1::TaskRecord& record, const std::string& worker_id) const;
   bool HasAnother(const v1::TaskRecord& record) const;
+  // What the worker is to be given next; null: nothing. Valid until the state changes.
+  const std::string* BestFor(const v1::WorkerInfo& worker) const;
   Grant MakeGrant(const v1::TaskRecord& record) const;
+  // `status` is what its worker last said of it, empty where that is not known.
   void EndLease(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,
-                bool lost, const std::string& reason);
-  void Settle(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status);
+                v1::Cause cause, const std::string& reason);
+  void Quarantine(Context& context, const std::string& worker_id);
+  void Settle(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,
+              v1::Cause cause);
+  bool SetAside(Context& context, const v1::TaskRecord& record, v1::Cause cause);
   void LoseWorker(Context& context, const std::string& worker_id, const std::string& reason);
   int64_t BusySyncMs() const;
   int64_t LeaseTtlMs() const;

@@ -5,6 +5,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/problem/cause.h"
+#include "planner/core/allocator.h"
 #include "planner/core/limits.h"
 
 namespace warpsmith::planner {
@@ -38,6 +40,13 @@ v1::TaskRecord& Need(std::map<std::string, v1::TaskRecord>& tasks, const std::st
   const auto found = tasks.find(id);
   WS_CHECK(found != tasks.end(), absl::StrCat("the log names a task that it did not make: ", id));
   return found->second;
+}
+
+void Strike(const std::string& task_id, v1::WorkerRecord& worker) {
+  auto& ledger = *worker.mutable_ledger();
+  ledger.erase(std::remove_if(ledger.begin(), ledger.end(),
+                              [&](const v1::Blame& blame) { return blame.task_id() == task_id; }),
+               ledger.end());
 }
 
 void Add(const v1::SpecialistCount& from, v1::TaskRecord& task) {
@@ -90,6 +99,7 @@ State State::FromProto(const v1::PlannerState& snapshot) {
   for (const v1::WorkerRecord& worker : snapshot.workers()) {
     state.workers_[worker.worker().id()] = worker;
     if (worker.lost()) state.lost_.insert(worker.worker().id());
+    if (worker.quarantined()) state.quarantined_.insert(worker.worker().id());
   }
   return state;
 }
@@ -123,6 +133,10 @@ const TaskQueue& State::Queued(const std::string& arch) const {
   const auto* found = FindIn(queued_, arch);
   return found == nullptr ? Nothing<TaskQueue>() : *found;
 }
+const std::set<std::string>& State::Doubtful(const std::string& arch) const {
+  const auto* found = FindIn(doubtful_, arch);
+  return found == nullptr ? Nothing<std::set<std::string>>() : *found;
+}
 const std::set<std::string>& State::LeasedBy(const std::string& worker_id) const {
   const auto* found = FindIn(leased_by_, worker_id);
   return found == nullptr ? Nothing<std::set<std::string>>() : *found;
@@ -139,10 +153,14 @@ void State::Apply(const v1::Event& event) {
       return On(event.worker_joined());
     case v1::Event::kWorkerLost:
       return On(event.worker_lost());
+    case v1::Event::kWorkerQuarantined:
+      return On(event.worker_quarantined());
+    case v1::Event::kWorkerReleased:
+      return On(event.worker_released());
     case v1::Event::kLeaseGranted:
       return On(event.lease_granted());
     case v1::Event::kLeaseEnded:
-      return On(event.lease_ended());
+      return On(event.lease_ended(), event.at_unix_ms());
     case v1::Event::kResultAccepted:
       return On(event.result_accepted());
     case v1::Event::kTrialsRecorded:
@@ -160,6 +178,7 @@ State::Place State::PlaceOf(const v1::TaskRecord& record) {
   const v1::Task& task = record.task();
   Place place;
   place.queued = task.state() == v1::QUEUED;
+  place.doubtful = place.queued && record.lost_with_size() == 1 && NextSlice(task) > 0;
   place.arch = task.arch();
   if (record.has_lease()) place.worker_id = record.lease().worker_id();
   place.unfinished = !IsAtRest(task.state());
@@ -172,6 +191,7 @@ void State::Index(const v1::TaskRecord& record) {
   Place& place = places_[task.id()];
   const Place now = PlaceOf(record);
   IndexQueue(record, place, now);
+  IndexDoubt(task.id(), place, now);
   IndexLease(task.id(), place, now);
   const int64_t number = RunNumber(task.run_id());
   int& unfinished = unfinished_[number];
@@ -190,6 +210,15 @@ void State::IndexQueue(const v1::TaskRecord& record, const Place& old, const Pla
     if (queue != queued_.end() && queue->second.empty()) queued_.erase(queue);
   }
   if (now.queued) queued_[now.arch].Put(record.task());
+}
+
+void State::IndexDoubt(const std::string& task_id, const Place& old, const Place& now) {
+  if (old.doubtful) {
+    const auto doubtful = doubtful_.find(old.arch);
+    doubtful->second.erase(task_id);
+    if (doubtful->second.empty()) doubtful_.erase(doubtful);
+  }
+  if (now.doubtful) doubtful_[now.arch].insert(task_id);
 }
 
 void State::IndexLease(const std::string& task_id, const Place& old, const Place& now) {
@@ -252,10 +281,32 @@ void State::On(const v1::WorkerLost& event) {
   found->second.mutable_worker()->set_healthy(false);
   found->second.mutable_worker()->set_health_reason(event.reason());
   lost_.insert(event.worker_id());
-  if (lost_.size() <= kMaxLostWorkers) return;
-  // Which of them is forgotten matters little: it joins again like any other.
-  workers_.erase(*lost_.begin());
-  lost_.erase(lost_.begin());
+  if (lost_.size() > kMaxLostWorkers) ForgetWorker();
+}
+
+void State::ForgetWorker() {
+  // Which of them matters little: it joins again like any other, unless it is quarantined.
+  auto worst = std::find_if(lost_.begin(), lost_.end(),
+                            [&](const std::string& id) { return quarantined_.count(id) == 0; });
+  if (worst == lost_.end()) worst = lost_.begin();
+  quarantined_.erase(*worst);
+  workers_.erase(*worst);
+  lost_.erase(worst);
+}
+
+void State::On(const v1::WorkerQuarantined& event) {
+  const auto found = workers_.find(event.worker_id());
+  if (found == workers_.end()) return;
+  found->second.set_quarantined(true);
+  quarantined_.insert(event.worker_id());
+}
+
+void State::On(const v1::WorkerReleased& event) {
+  const auto found = workers_.find(event.worker_id());
+  if (found == workers_.end()) return;
+  found->second.set_quarantined(false);
+  if (event.by_person()) found->second.clear_ledger();
+  quarantined_.erase(event.worker_id());
 }
 
 void State::On(const v1::LeaseGranted& event) {
@@ -275,17 +326,45 @@ void State::On(const v1::LeaseGranted& event) {
   Index(record);
 }
 
-void State::On(const v1::LeaseEnded& event) {
+void State::Charge(v1::TaskRecord& record, const std::string& worker_id, v1::Blame blame) {
+  AddOnce(worker_id, record.mutable_lost_with());
+  if (record.lost_with_size() > 1) {
+    // Two workers say so: it is the task.
+    for (auto& [id, worker] : workers_) Strike(blame.task_id(), worker);
+    return;
+  }
+  const auto found = workers_.find(worker_id);
+  if (found == workers_.end() || !problem::BlamesWorker(blame.cause())) return;
+  Strike(blame.task_id(), found->second);
+  *found->second.add_ledger() = std::move(blame);
+  KeepNewest(found->second.mutable_ledger(), kMaxBlames);
+}
+
+void State::On(const v1::LeaseEnded& event, int64_t at_unix_ms) {
   v1::TaskRecord& record = Need(tasks_, event.task_id());
   v1::Task& task = *record.mutable_task();
+  const bool badly = event.lost() || event.failed();
   task.set_seconds_spent(task.seconds_spent() + event.seconds());
-  task.set_slices(task.slices() + (event.lost() || event.failed() ? 0 : 1));
-  task.set_losses(event.lost() ? task.losses() + 1 : 0);
-  if (!event.lost()) record.clear_lost_with();
-  if (event.lost()) AddOnce(record.lease().worker_id(), record.mutable_lost_with());
-  record.set_failures(event.failed() ? record.failures() + 1
-                      : event.lost() ? record.failures()
-                                     : 0);
+  task.set_slices(task.slices() + (badly ? 0 : 1));
+  if (!problem::SaysNothing(event.cause())) {
+    task.set_losses(event.lost() ? task.losses() + 1 : 0);
+    record.set_failures(event.failed() ? record.failures() + 1
+                        : event.lost() ? record.failures()
+                                       : 0);
+    if (!badly) record.clear_lost_with();
+  }
+  const std::string& worker_id = record.lease().worker_id();
+  if (badly) {
+    v1::Blame blame;
+    blame.set_task_id(event.task_id());
+    blame.set_cause(event.cause());
+    blame.set_at_unix_ms(at_unix_ms);
+    Charge(record, worker_id, std::move(blame));
+  } else if (const auto worker = workers_.find(worker_id); event.cause() == v1::FINISHED &&
+                                                           worker != workers_.end() &&
+                                                           !worker->second.quarantined()) {
+    worker->second.clear_ledger();
+  }
   if (!event.specialist().empty()) task.set_specialist(event.specialist());
   v1::SliceGain& gain = *task.add_gains();
   gain.set_seconds(event.seconds());
@@ -296,7 +375,7 @@ void State::On(const v1::LeaseEnded& event) {
   task.clear_lease_id();
   task.clear_worker_id();
   task.set_state(v1::QUEUED);
-  task.set_reason(event.lost() || event.failed() ? event.reason() : "");
+  task.set_reason(badly ? event.reason() : "");
   Index(record);
 }
 

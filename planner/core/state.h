@@ -27,6 +27,9 @@ inline constexpr int kMaxTrialBlobs = 4096;
 inline constexpr int kMaxGains = 256;
 inline constexpr int kMaxLostWorkers = 256;
 inline constexpr int kMaxLostWith = 16;
+// So many entries in its ledger, each of another task, put a worker into quarantine. No more are
+// kept.
+inline constexpr int kMaxBlames = 3;
 
 // The count of that specialist, a new one if there is none, or that of all others beyond
 // kMaxSpecialists (limits.h).
@@ -62,17 +65,23 @@ class State {
   const std::set<int64_t>& unbound() const { return unbound_; }
   // Tasks in state QUEUED that have a slice left, for an architecture; "" has those not bound yet.
   const TaskQueue& Queued(const std::string& arch) const;
+  // Of these, those that one worker alone has lost or given up: another one's word is wanted.
+  const std::set<std::string>& Doubtful(const std::string& arch) const;
   // Tasks whose lease the worker has.
   const std::set<std::string>& LeasedBy(const std::string& worker_id) const;
   int LiveWorkers() const { return static_cast<int>(workers_.size() - lost_.size()); }
+  // Workers, live and lost.
+  const std::set<std::string>& quarantined() const { return quarantined_; }
 
  private:
   void On(const v1::RunSubmitted& event);
   void On(const v1::RunBound& event);
   void On(const v1::WorkerJoined& event);
   void On(const v1::WorkerLost& event);
+  void On(const v1::WorkerQuarantined& event);
+  void On(const v1::WorkerReleased& event);
   void On(const v1::LeaseGranted& event);
-  void On(const v1::LeaseEnded& event);
+  void On(const v1::LeaseEnded& event, int64_t at_unix_ms);
   void On(const v1::ResultAccepted& event);
   void On(const v1::TrialsRecorded& event);
   void On(const v1::TaskMoved& event);
@@ -80,6 +89,7 @@ class State {
   // What of a task stands in the indexes.
   struct Place {
     bool queued = false;
+    bool doubtful = false;
     std::string arch;
     std::string worker_id;  // that has its lease; "": none
     bool unfinished = false;
@@ -91,8 +101,13 @@ class State {
   // of it.
   void Index(const v1::TaskRecord& record);
   void IndexQueue(const v1::TaskRecord& record, const Place& old, const Place& now);
+  void IndexDoubt(const std::string& task_id, const Place& old, const Place& now);
   void IndexLease(const std::string& task_id, const Place& old, const Place& now);
   void AddRun(int64_t number, const v1::RunRecord& run);
+  // A lease of the task ended badly with that worker: both ledgers. `blame` is the worker's entry.
+  void Charge(v1::TaskRecord& record, const std::string& worker_id, v1::Blame blame);
+  // One of the lost ones, if they are too many.
+  void ForgetWorker();
 
   int64_t revision_ = 0;
   int64_t sessions_ = 0;
@@ -101,13 +116,15 @@ class State {
   std::map<std::string, v1::WorkerRecord> workers_;
 
   // Derived from the above.
-  std::unordered_map<std::string, Place> places_;  // by task; only looked up, never walked
-  std::map<std::string, TaskQueue> queued_;        // by architecture
+  std::unordered_map<std::string, Place> places_;          // by task; only looked up, never walked
+  std::map<std::string, TaskQueue> queued_;                // by architecture
+  std::map<std::string, std::set<std::string>> doubtful_;  // likewise
   std::map<std::string, std::set<std::string>> leased_by_;
   std::map<int64_t, int> unfinished_;              // by run
   std::map<std::string, int64_t> run_by_request_;  // the first of that request id
   std::set<int64_t> unbound_;
   std::set<std::string> lost_;  // workers
+  std::set<std::string> quarantined_;
 };
 
 // "r12" -> 12; 0 if it is no run id.

@@ -83,6 +83,8 @@ TEST_CASE("a snapshot anywhere in the log and the rest of it give the same state
     const State& live = logged.core.state();
     CHECK(Bytes(after) == Bytes(live));
     CHECK(after.Queued("host") == live.Queued("host"));
+    CHECK(after.Doubtful("host") == live.Doubtful("host"));
+    CHECK(after.quarantined() == live.quarantined());
     CHECK(after.LeasedBy("w3") == live.LeasedBy("w3"));
     CHECK(after.LiveWorkers() == live.LiveWorkers());
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/problem/cause.h"
 #include "planner/core/allocator.h"
 #include "planner/core/core.h"
 #include "planner/core/limits.h"
@@ -67,6 +68,14 @@ std::string AlarmOf(const v1::Task& task, double light, bool by_itself) {
 bool Follows(const Synchronize& command, const std::string& instance) {
   if (command.follows.empty()) return instance.empty();
   return Contains(command.follows, instance);
+}
+
+// Of what its worker says that it is through with. What is stopped may fail for that.
+v1::Cause CauseOf(const v1::LeaseStatus& status, bool draining) {
+  const bool failed = !status.failure().empty();
+  if (failed && status.permanent()) return v1::IMPOSSIBLE;
+  if (draining) return v1::HANDED_BACK;
+  return failed ? v1::GIVEN_UP : v1::FINISHED;
 }
 
 absl::Status CheckRequest(const Synchronize& command) {
@@ -146,7 +155,7 @@ absl::StatusOr<std::string> Core::NewSession(Context& context, const Synchronize
                                              status.fence() == record.lease().fence();
                                     });
     if (!listed) {
-      EndLease(context, record, v1::LeaseStatus(), true,
+      EndLease(context, record, v1::LeaseStatus(), v1::SUPERSEDED,
                absl::StrCat("worker ", worker_id, " started anew"));
     }
   }
@@ -157,6 +166,9 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
   v1::WorkerInfo info = command.worker;
   info.clear_lease_id();
   info.clear_task_id();
+  info.clear_quarantined();
+  info.clear_ledger();
+  info.clear_lost();
   const v1::WorkerRecord* known = state_.FindWorker(info.id());
   const bool live = known != nullptr && !known->lost();
   std::string session_id = command.session_id;
@@ -226,13 +238,13 @@ void Core::Record(Context& context, const Result& result, const std::string& wor
   answer.recorded.push_back(incumbent.trial_id());
 }
 
-void Core::Update(Context& context, const v1::LeaseStatus& status, const std::string& worker_id,
+void Core::Update(Context& context, const v1::LeaseStatus& status, const v1::WorkerInfo& worker,
                   SynchronizeAnswer& answer) {
   const v1::TaskRecord* record = state_.FindTask(status.task_id());
   const bool over = status.finished();
   const bool current =
       record != nullptr && record->has_lease() && record->lease().id() == status.lease_id() &&
-      record->lease().fence() == status.fence() && record->lease().worker_id() == worker_id;
+      record->lease().fence() == status.fence() && record->lease().worker_id() == worker.id();
   if (current && !over) {
     if (progress_.count(status.task_id()) == 0) {
       lease_overdue_[status.task_id()] = OverdueAt(*record, context.now);
@@ -244,7 +256,7 @@ void Core::Update(Context& context, const v1::LeaseStatus& status, const std::st
   }
   std::vector<std::string>* list = &answer.drop;
   if (current) {
-    EndLease(context, *record, status, false, status.failure());
+    EndLease(context, *record, status, CauseOf(status, worker.draining()), status.failure());
     list = &answer.recorded;
   } else if (record != nullptr && over && status.fence() == record->task().fence()) {
     // Ended already, and nobody was given it since: the answer to the first time was lost.
@@ -254,8 +266,15 @@ void Core::Update(Context& context, const v1::LeaseStatus& status, const std::st
 }
 
 void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,
-                    bool lost, const std::string& reason) {
+                    v1::Cause cause, const std::string& reason) {
   const std::string task_id = record.task().id();
+  const std::string worker_id = record.lease().worker_id();
+  // Whoever was told to leave may be gone before it has said all.
+  const v1::WorkerRecord* worker = state_.FindWorker(worker_id);
+  if (problem::IsLoss(cause) && worker != nullptr && worker->worker().draining()) {
+    cause = v1::HANDED_BACK;
+  }
+  const bool lost = problem::IsLoss(cause);
   const auto progress = progress_.find(task_id);
   double seconds = Sane(status.seconds());
   std::string specialist = status.specialist();
@@ -270,37 +289,71 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   ended.set_fence(record.lease().fence());
   ended.set_seconds(std::max(seconds, kMinChargeSeconds));
   ended.set_lost(lost);
-  ended.set_failed(!status.failure().empty());
+  ended.set_failed(cause == v1::GIVEN_UP || cause == v1::IMPOSSIBLE);
+  ended.set_cause(cause);
   ended.set_reason(reason);
   ended.set_specialist(specialist);
   if (lost) {
-    warm_task_.erase(record.lease().worker_id());
+    warm_task_.erase(worker_id);
   } else {
-    warm_task_[record.lease().worker_id()] = task_id;
+    warm_task_[worker_id] = task_id;
   }
   progress_.erase(task_id);
   lease_deadline_.Erase(task_id);
   lease_overdue_.erase(task_id);
   Emit(context, std::move(event));
-  Settle(context, *state_.FindTask(task_id), status);
+  Quarantine(context, worker_id);
+  Settle(context, *state_.FindTask(task_id), status, cause);
+}
+
+// What follows for workers from the end of a lease of this one.
+void Core::Quarantine(Context& context, const std::string& worker_id) {
+  const v1::WorkerRecord* worker = state_.FindWorker(worker_id);
+  if (worker != nullptr && !worker->quarantined() && worker->ledger_size() >= kMaxBlames) {
+    v1::Event event;
+    event.mutable_worker_quarantined()->set_worker_id(worker_id);
+    Emit(context, std::move(event));
+  }
+  // Others have lost what was in their ledgers.
+  const std::set<std::string> quarantined = state_.quarantined();
+  for (const std::string& id : quarantined) {
+    if (state_.FindWorker(id)->ledger_size() >= kMaxBlames) continue;
+    v1::Event event;
+    event.mutable_worker_released()->set_worker_id(id);
+    event.mutable_worker_released()->set_reason("others lost what it lost");
+    Emit(context, std::move(event));
+  }
+}
+
+// Whether a task that was lost or given up is too bad to go on: two workers say so, or there is
+// nobody else to ask.
+bool Core::SetAside(Context& context, const v1::TaskRecord& record, v1::Cause cause) {
+  const v1::Task& task = record.task();
+  const std::string id = task.id();
+  const bool given_up = cause == v1::GIVEN_UP && record.failures() >= kMaxFailures;
+  const bool lost = problem::IsLoss(cause) && task.losses() >= kMaxLosses;
+  if (!given_up && !lost) return false;
+  if (record.lost_with_size() < 2 && HasAnother(record)) return false;
+  if (given_up) {
+    Move(context, id, v1::FAILED,
+         absl::StrCat(task.reason(), " (", record.failures(), " times in a row)"));
+    return true;
+  }
+  const std::string doing =
+      task.specialist().empty() ? "" : absl::StrCat("; last at work: ", task.specialist());
+  Move(context, id, v1::PARKED,
+       absl::StrCat("it lost its worker ", task.losses(), " times in a row (", task.reason(), doing,
+                    ")"));
+  return true;
 }
 
 // Decides whether a task whose lease just ended goes on.
-void Core::Settle(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status) {
+void Core::Settle(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,
+                  v1::Cause cause) {
   const v1::Task& task = record.task();
   const std::string id = task.id();
-  if (!status.failure().empty() && (status.permanent() || record.failures() >= kMaxFailures)) {
-    const std::string times =
-        status.permanent() ? "" : absl::StrCat(" (", record.failures(), " times in a row)");
-    return Move(context, id, v1::FAILED, absl::StrCat(status.failure(), times));
-  }
-  if (task.losses() >= kMaxLosses && (record.lost_with_size() > 1 || !HasAnother(record))) {
-    const std::string doing =
-        task.specialist().empty() ? "" : absl::StrCat("; last at work: ", task.specialist());
-    return Move(context, id, v1::PARKED,
-                absl::StrCat("it lost its worker ", task.losses(), " times in a row (",
-                             task.reason(), doing, ")"));
-  }
+  if (cause == v1::IMPOSSIBLE) return Move(context, id, v1::FAILED, status.failure());
+  if (SetAside(context, record, cause)) return;
   std::string reason;
   const double light = task.best_us() > 0 ? task.light_us() / task.best_us() : 0;
   if (light >= kAtLight) {
@@ -327,7 +380,7 @@ void Core::Settle(Context& context, const v1::TaskRecord& record, const v1::Leas
 void Core::LoseWorker(Context& context, const std::string& worker_id, const std::string& reason) {
   const std::set<std::string> held = state_.LeasedBy(worker_id);
   for (const std::string& task_id : held) {
-    EndLease(context, *state_.FindTask(task_id), v1::LeaseStatus(), true,
+    EndLease(context, *state_.FindTask(task_id), v1::LeaseStatus(), v1::UNHEARD,
              absl::StrCat("worker ", worker_id, ": ", reason));
   }
   worker_deadline_.Erase(worker_id);
@@ -353,13 +406,14 @@ void Core::BindRuns(Context& context, const std::string& arch) {
   }
 }
 
-// A worker that may take it, and was not lost with it.
+// A worker that may take it, and has not lost it or given it up.
 bool Core::HasAnother(const v1::TaskRecord& record) const {
   const auto& workers = state_.workers();
   return std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
     const v1::WorkerInfo& worker = entry.second.worker();
-    return !entry.second.lost() && worker.healthy() && !worker.draining() &&
-           worker.arch() == record.task().arch() && !Contains(record.lost_with(), worker.id());
+    return !entry.second.lost() && !entry.second.quarantined() && worker.healthy() &&
+           !worker.draining() && worker.arch() == record.task().arch() &&
+           !Contains(record.lost_with(), worker.id());
   });
 }
 
@@ -383,13 +437,20 @@ Grant Core::MakeGrant(const v1::TaskRecord& record) const {
   };
 }
 
-bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer) {
+const std::string* Core::BestFor(const v1::WorkerInfo& worker) const {
+  // What another one lost comes first: until somebody else has tried, it counts against that one.
+  for (const std::string& task_id : state_.Doubtful(worker.arch())) {
+    if (!Contains(state_.FindTask(task_id)->lost_with(), worker.id())) return &task_id;
+  }
   const auto warm = warm_task_.find(worker.id());
-  const std::string* best =
-      state_.Queued(worker.arch())
-          .Best(warm == warm_task_.end() ? "" : warm->second, [&](const std::string& task_id) {
-            return IsForAnother(*state_.FindTask(task_id), worker.id());
-          });
+  return state_.Queued(worker.arch())
+      .Best(warm == warm_task_.end() ? "" : warm->second, [&](const std::string& task_id) {
+        return IsForAnother(*state_.FindTask(task_id), worker.id());
+      });
+}
+
+bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer) {
+  const std::string* best = BestFor(worker);
   if (best == nullptr) return false;
   const std::string task_id = *best;
   const v1::Task& task = state_.FindTask(task_id)->task();
@@ -408,6 +469,21 @@ bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeA
   return true;
 }
 
+// Whether it may be granted a lease in answer to this call.
+bool Core::Takes(const Synchronize& command) const {
+  return !command.worker.draining() && command.worker.healthy() && command.slots > 0 &&
+         !state_.FindWorker(command.worker.id())->quarantined();
+}
+
+// What a worker is told of it.
+std::string Core::QuarantineOf(const std::string& worker_id) const {
+  const v1::WorkerRecord& worker = *state_.FindWorker(worker_id);
+  if (!worker.quarantined()) return "";
+  return absl::StrCat(kMaxBlames, " different tasks in a row were lost or given up here: ",
+                      problem::TextOf(worker.ledger()), "; `warpsmith release ", worker_id,
+                      "` gives it work again");
+}
+
 void Core::GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
   // What it was given and does not list: the reply was lost, and is said again. The worker counts
   // the lease's time from this call, so it has that here, or is not said.
@@ -422,7 +498,7 @@ void Core::GrantLeases(Context& context, const Synchronize& command, Synchronize
     answer.start.push_back(MakeGrant(record));
   }
   if (command.session_id.empty()) return;
-  if (command.worker.draining() || !command.worker.healthy() || command.slots == 0) return;
+  if (!Takes(command)) return;
   BindRuns(context, command.worker.arch());
   while (static_cast<int>(answer.start.size()) < command.slots &&
          GrantOne(context, command.worker, answer)) {
@@ -439,16 +515,17 @@ Outcome<SynchronizeAnswer> Core::Handle(const Synchronize& command, Now now) {
   const std::string& worker_id = command.worker.id();
   for (const Result& result : command.results) Record(context, result, worker_id, answer);
   for (const v1::LeaseStatus& status : command.leases) {
-    Update(context, status, worker_id, answer);
+    Update(context, status, command.worker, answer);
   }
   GrantLeases(context, command, answer);
 
   const bool idle = state_.LeasedBy(worker_id).empty();
-  const bool takes = !command.worker.draining() && command.worker.healthy() && command.slots > 0;
+  const bool takes = Takes(command);
   answer.lease_ttl_ms = LeaseTtlMs();
   answer.next_sync_after_ms = !idle ? BusySyncMs() : takes ? 0 : kDrainedSyncMs;
   answer.park = idle && takes && !command.session_id.empty() && answer.drop.empty() &&
                 answer.recorded.empty();
+  answer.quarantine = QuarantineOf(worker_id);
   if (idle && command.worker.draining()) LoseWorker(context, worker_id, "it left");
   return {std::move(context.events), std::move(answer)};
 }

@@ -83,4 +83,12 @@ grpc::ServerUnaryReactor* GrpcPlannerService::SetTask(grpc::CallbackServerContex
   return reactor;
 }
 
+grpc::ServerUnaryReactor* GrpcPlannerService::ReleaseWorker(grpc::CallbackServerContext* context,
+                                                            const v1::ReleaseWorkerRequest* request,
+                                                            v1::ReleaseWorkerReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  planner_->ReleaseWorker(*request, Finish(reactor, reply));
+  return reactor;
+}
+
 }  // namespace warpsmith::planner

@@ -140,6 +140,15 @@ void Planner::SetTask(const v1::SetTaskRequest& request, Done<v1::SetTaskReply> 
            done, [](v1::Task task, v1::SetTaskReply& reply) { *reply.mutable_task() = task; }));
 }
 
+void Planner::ReleaseWorker(const v1::ReleaseWorkerRequest& request,
+                            Done<v1::ReleaseWorkerReply> done) {
+  Call(NewCall(), planner::ReleaseWorker{request.worker_id(), request.reason()}, {},
+       Filling<v1::ReleaseWorkerReply, v1::WorkerInfo>(
+           done, [](v1::WorkerInfo worker, v1::ReleaseWorkerReply& reply) {
+             *reply.mutable_worker() = worker;
+           }));
+}
+
 void Planner::List(const v1::ListRequest& request, Done<v1::ListReply> done) {
   Call(NewCall(), ListTasks{request.run_id()}, {},
        Filling<v1::ListReply, v1::ListReply>(

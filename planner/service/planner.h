@@ -67,6 +67,7 @@ class Planner {
   void GetTask(const v1::GetTaskRequest& request, Done<v1::GetTaskReply> done);
   void GetBoard(Done<v1::GetBoardReply> done);
   void SetTask(const v1::SetTaskRequest& request, Done<v1::SetTaskReply> done);
+  void ReleaseWorker(const v1::ReleaseWorkerRequest& request, Done<v1::ReleaseWorkerReply> done);
 
   void Tick();
   void Drain();

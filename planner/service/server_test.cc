@@ -354,6 +354,12 @@ TEST_CASE("no string of a request is too long for the planner") {
     (void)client.SetTask(hold);
     lives(field);
   });
+  v1::ReleaseWorkerRequest release;
+  release.set_worker_id("w");
+  EachString(release, release, text, [&](const std::string& field) {
+    (void)client.ReleaseWorker(release);
+    lives(field);
+  });
   CHECK(strings > 60);
 }
 
@@ -392,6 +398,53 @@ TEST_CASE("workers that fall silent lose their leases at the planner's time") {
   CHECK(list->tasks(0).losses() == 1);
   served.Pass(CoreOptions{}.park_ms);
   CHECK(client.List()->workers_size() == 0);
+}
+
+TEST_CASE("a quarantined worker is told so, is listed while it is gone, and released") {
+  Folder folder;
+  auto served = std::make_unique<Served>(folder);
+  auto client = std::make_unique<Client>(served->address());
+  REQUIRE(client->Submit(4).ok());
+  const auto join = [&](const std::string& worker) {
+    return client->Synchronize(SyncOf(worker, "", 0))->session_id();
+  };
+  join("other");  // for whom is what the first one loses
+  std::string session = join("w");
+  for (int i = 0; i < 3; ++i) {
+    CHECK(client->Synchronize(SyncOf("w", session))->start_size() == 1);
+    session = join("w");
+  }
+  const std::string why = client->Synchronize(SyncOf("w", session))->quarantine();
+  CHECK_THAT(why, Catch::Contains("r1/p2@host (started anew)"));
+  CHECK_THAT(client->GetBoard()->markdown(), Catch::Contains("**quarantined**: r1/p0@host"));
+
+  // Neither its end nor the planner's changes that.
+  served->Pass(100'000);
+  client = nullptr;
+  served->Close();
+  served = std::make_unique<Served>(folder);
+  client = std::make_unique<Client>(served->address());
+  auto list = client->List();
+  REQUIRE(list->workers_size() == 1);
+  CHECK(list->workers(0).quarantined());
+  CHECK(list->workers(0).lost());
+  CHECK(list->workers(0).ledger_size() == 3);
+  CHECK(client->Synchronize(SyncOf("w", join("w")))->quarantine() == why);
+
+  v1::ReleaseWorkerRequest release;
+  release.set_worker_id("v");
+  const auto unknown = client->ReleaseWorker(release);
+  CHECK(unknown.status().code() == absl::StatusCode::kNotFound);
+  CHECK_THAT(std::string(unknown.status().message()), Catch::Contains("warpsmith workers"));
+  release.set_worker_id("w");
+  for (int i = 0; i < 2; ++i) {  // said again it is the same
+    const auto released = client->ReleaseWorker(release);
+    REQUIRE(released.ok());
+    CHECK_FALSE(released->worker().quarantined());
+  }
+  const auto reply = client->Synchronize(SyncOf("w", join("w")));
+  CHECK(reply->quarantine().empty());
+  CHECK(reply->start_size() == 1);
 }
 
 TEST_CASE("a second server cannot share the port, and the health service tells the truth") {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/problem/cause.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -85,6 +86,7 @@ void Service::Handle(int64_t call, Command command, Blobs blobs, Now now) {
 
 void Service::Commit(std::vector<v1::Event> events, Blobs blobs) {
   if (events.empty()) return;
+  for (const v1::Event& event : events) Tell(event);
   Write& write = writes_.emplace_back();
   write.number = ++written_;
   write.blobs = TakeNamed(events, blobs);
@@ -93,6 +95,18 @@ void Service::Commit(std::vector<v1::Event> events, Blobs blobs) {
   const int64_t enough =
       std::max(options_.events_per_snapshot, static_cast<int64_t>(state.tasks().size()));
   if (state.revision() - snapshot_revision_ >= enough) TakeSnapshot();
+}
+
+void Service::Tell(const v1::Event& event) const {
+  if (event.has_worker_quarantined()) {
+    const std::string& id = event.worker_quarantined().worker_id();
+    spdlog::warn("worker {} is quarantined, it lost or gave up: {}", id,
+                 problem::TextOf(core_.state().FindWorker(id)->ledger()));
+  } else if (event.has_worker_released()) {
+    const v1::WorkerReleased& released = event.worker_released();
+    spdlog::info("worker {} is released{}{}", released.worker_id(),
+                 released.reason().empty() ? "" : ": ", released.reason());
+  }
 }
 
 void Service::TakeSnapshot() {
@@ -221,6 +235,12 @@ void Service::On(int64_t call, const SetTask& command, Blobs, Now now) {
   WakeForWork(now);
 }
 
+void Service::On(int64_t call, const ReleaseWorker& command, Blobs, Now now) {
+  Outcome<v1::WorkerInfo> outcome = core_.Handle(command, now);
+  Commit(std::move(outcome.events), {});
+  Say(call, std::move(outcome.reply));
+}
+
 void Service::On(int64_t call, const ListTasks& command, Blobs, Now) {
   const std::string& run_id = command.run_id;
   if (!run_id.empty() && core_.state().FindRun(run_id) == nullptr) {
@@ -239,7 +259,7 @@ void Service::On(int64_t call, const ListTasks& command, Blobs, Now) {
     listed.clear_trial_blobs();
   }
   for (const auto& [id, worker] : core_.state().workers()) {
-    if (!worker.lost()) *reply.add_workers() = core_.View(worker);
+    if (!worker.lost() || worker.quarantined()) *reply.add_workers() = core_.View(worker);
   }
   Say(call, Reply(std::move(reply)));
 }

@@ -62,7 +62,8 @@ struct GetTask {
 };
 struct GetBoard {};
 
-using Command = std::variant<Synchronize, Submit, SetTask, ListTasks, GetTask, GetBoard>;
+using Command =
+    std::variant<Synchronize, Submit, SetTask, ReleaseWorker, ListTasks, GetTask, GetBoard>;
 
 // A task, whose blobs are still to be read.
 struct TaskAnswer {
@@ -72,8 +73,9 @@ struct TaskAnswer {
 // The state as people see it.
 using View = std::shared_ptr<const v1::PlannerState>;
 
-// By command: Synchronize, Submit, SetTask, ListTasks, GetTask, GetBoard.
-using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::ListReply, TaskAnswer, View>;
+// By command: Synchronize, Submit, SetTask, ReleaseWorker, ListTasks, GetTask, GetBoard.
+using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::WorkerInfo, v1::ListReply,
+                           TaskAnswer, View>;
 
 struct Answer {
   int64_t call = 0;
@@ -127,10 +129,13 @@ class Service {
 
   absl::Status Refusal() const;
   void Commit(std::vector<v1::Event> events, Blobs blobs);
+  // Tells the log of quarantines.
+  void Tell(const v1::Event& event) const;
   void Say(int64_t call, absl::StatusOr<Reply> reply);
   void On(int64_t call, Synchronize command, Blobs blobs, Now now);
   void On(int64_t call, const Submit& command, Blobs blobs, Now now);
   void On(int64_t call, const SetTask& command, Blobs blobs, Now now);
+  void On(int64_t call, const ReleaseWorker& command, Blobs blobs, Now now);
   void On(int64_t call, const ListTasks& command, Blobs blobs, Now now);
   void On(int64_t call, const GetTask& command, Blobs blobs, Now now);
   void On(int64_t call, const GetBoard& command, Blobs blobs, Now now);

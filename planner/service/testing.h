@@ -129,6 +129,9 @@ class Client {
   absl::StatusOr<v1::SetTaskReply> SetTask(const v1::SetTaskRequest& request) {
     return Call(planner_.get(), &v1::PlannerService::Stub::SetTask, request);
   }
+  absl::StatusOr<v1::ReleaseWorkerReply> ReleaseWorker(const v1::ReleaseWorkerRequest& request) {
+    return Call(planner_.get(), &v1::PlannerService::Stub::ReleaseWorker, request);
+  }
   v1::WorkerService::Stub& worker() { return *worker_; }
   v1::PlannerService::Stub& planner() { return *planner_; }
 

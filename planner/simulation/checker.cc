@@ -13,6 +13,7 @@ constexpr int64_t kParkMs = 30'000;      // an idle call, which counts as heard 
 constexpr int64_t kFailoverMs = 60'000;  // after nobody was heard
 constexpr int kMaxLosses = 3;
 constexpr int kMaxFailures = 3;
+constexpr size_t kMaxBlames = 3;
 // From the end of a time to the event that says so: a tick, and commits that are tried again.
 constexpr int64_t kSlackMs = 10'000;
 
@@ -37,7 +38,8 @@ Checker::Task* Checker::Find(const std::string& task_id, const char* where) {
 bool Checker::HasAnother(const Task& task) const {
   return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
     const auto& [id, worker] = entry;
-    return worker.live && worker.arch == task.arch && task.lost_with.count(id) == 0;
+    return worker.live && !worker.quarantined && !worker.draining && worker.arch == task.arch &&
+           task.lost_with.count(id) == 0;
   });
 }
 
@@ -108,6 +110,10 @@ void Checker::Committed(const v1::Event& event) {
       return On(event.worker_joined());
     case v1::Event::kWorkerLost:
       return On(event.worker_lost());
+    case v1::Event::kWorkerQuarantined:
+      return On(event.worker_quarantined());
+    case v1::Event::kWorkerReleased:
+      return On(event.worker_released());
     case v1::Event::kLeaseGranted:
       return On(event.lease_granted());
     case v1::Event::kLeaseEnded:
@@ -143,8 +149,32 @@ void Checker::On(const v1::RunBound& bound) {
 }
 
 void Checker::On(const v1::WorkerJoined& joined) {
-  const v1::WorkerInfo& worker = joined.worker();
-  workers_[worker.id()] = {worker.arch(), true, now_ms_};
+  Worker& worker = workers_[joined.worker().id()];
+  worker.arch = joined.worker().arch();
+  worker.live = true;
+  worker.draining = joined.worker().draining();
+  worker.heard_ms = now_ms_;
+}
+
+void Checker::On(const v1::WorkerQuarantined& quarantined) {
+  ++quarantines_;
+  Worker& worker = workers_[quarantined.worker_id()];
+  if (worker.quarantined) Fail(Say(quarantined.worker_id(), " is quarantined twice"));
+  if (worker.ledger.size() < kMaxBlames) {
+    Fail(Say(quarantined.worker_id(), " is quarantined for ", worker.ledger.size(), " tasks"));
+  }
+  worker.quarantined = true;
+}
+
+void Checker::On(const v1::WorkerReleased& released) {
+  Worker& worker = workers_[released.worker_id()];
+  if (!worker.quarantined) Fail(Say(released.worker_id(), " is released and was not quarantined"));
+  if (!released.by_person() && worker.ledger.size() >= kMaxBlames) {
+    Fail(Say(released.worker_id(), " is released by nobody"));
+  }
+  worker.quarantined = false;
+  if (released.by_person()) worker.ledger.clear();
+  lifted_ += !released.by_person();
 }
 
 void Checker::On(const v1::WorkerLost& lost) {
@@ -177,7 +207,13 @@ void Checker::On(const v1::LeaseGranted& granted) {
     Fail(Say(granted.task_id(), " is given again to ", granted.worker_id(),
              ", which was lost with it"));
   }
-  if (task->failures >= kMaxFailures) {
+  if (worker.quarantined) {
+    Fail(Say(granted.task_id(), " is given to ", granted.worker_id(), ", which is quarantined"));
+  }
+  if (worker.ledger.size() >= kMaxBlames) {
+    Fail(Say(granted.worker_id(), " has lost three tasks and is given a fourth"));
+  }
+  if (task->given_up && task->failures >= kMaxFailures && task->lost_with.size() > 1) {
     Fail(Say(granted.task_id(), " has failed ", task->failures, " times and is given on"));
   }
   task->live = true;
@@ -193,15 +229,13 @@ void Checker::On(const v1::LeaseEnded& ended) {
   if (!task->live || ended.fence() != task->fence) {
     Fail(Say(ended.task_id(), ": a lease ends that is not live"));
   }
-  const bool taken_back = ended.reason() == "held by a person";
-  if (!ended.lost() && !taken_back && task->over.count(ended.fence()) == 0) {
+  const bool taken_back = ended.cause() == v1::TAKEN_BACK;
+  const bool leaves = ended.cause() == v1::HANDED_BACK;
+  if (!ended.lost() && !taken_back && !leaves && task->over.count(ended.fence()) == 0) {
     Fail(Say(ended.task_id(), ": fence ", ended.fence(), " ends, and its worker works on it"));
   }
   lost_count_ += ended.lost();
-  task->losses = ended.lost() ? task->losses + 1 : 0;
-  if (!ended.lost()) task->lost_with.clear();
-  if (ended.lost()) task->lost_with.insert(task->granted.at(ended.fence()));
-  if (!ended.lost()) task->failures = ended.failed() ? task->failures + 1 : 0;
+  Blame(ended.task_id(), *task, ended);
   // Whoever starts anew, or leaves, gives up what it held; anybody else has its time.
   const bool silent = ended.reason().find("no longer speaks") != std::string::npos ||
                       ended.reason().find("fell silent") != std::string::npos;
@@ -215,6 +249,38 @@ void Checker::On(const v1::LeaseEnded& ended) {
   task->live = false;
   task->spent += ended.seconds();
   task->ended.insert(ended.fence());
+}
+
+void Checker::Blame(const std::string& task_id, Task& task, const v1::LeaseEnded& ended) {
+  const std::string& worker_id = task.granted.at(ended.fence());
+  Worker& worker = workers_[worker_id];
+  if (ended.cause() == v1::CAUSE_UNSPECIFIED) Fail(Say(task_id, ": a lease ends for no cause"));
+  if (ended.cause() == v1::TAKEN_BACK) return;
+  if (worker.draining && ended.lost()) Fail(Say(worker_id, " is blamed, and was leaving"));
+  if (ended.cause() == v1::HANDED_BACK) {
+    if (!worker.draining) Fail(Say(task_id, " is handed back by ", worker_id, ", which stays"));
+    return;
+  }
+  if (!ended.lost()) task.failures = ended.failed() ? task.failures + 1 : 0;
+  task.losses = ended.lost() ? task.losses + 1 : 0;
+  task.given_up = ended.failed();
+  const auto strike = [&](Worker& from) {
+    from.ledger.erase(std::remove(from.ledger.begin(), from.ledger.end(), task_id),
+                      from.ledger.end());
+  };
+  if (!ended.lost() && !ended.failed()) {
+    task.lost_with.clear();
+    if (!worker.quarantined) worker.ledger.clear();
+    return;
+  }
+  task.lost_with.insert(worker_id);
+  if (task.lost_with.size() > 1) {
+    for (auto& [id, each] : workers_) strike(each);
+  } else if (ended.cause() != v1::IMPOSSIBLE) {
+    strike(worker);
+    worker.ledger.push_back(task_id);
+    if (worker.ledger.size() > kMaxBlames) worker.ledger.erase(worker.ledger.begin());
+  }
 }
 
 void Checker::On(const v1::ResultAccepted& result) {
@@ -259,6 +325,10 @@ void Checker::On(const v1::TaskMoved& moved) {
   }
   if (moved.state() == v1::PARKED && task->lost_with.size() < 2 && HasAnother(*task)) {
     Fail(Say(moved.task_id(), " is parked for what one worker lost, and there is another"));
+  }
+  if (moved.state() == v1::FAILED && task->given_up && task->failures >= kMaxFailures &&
+      task->lost_with.size() < 2 && HasAnother(*task)) {
+    Fail(Say(moved.task_id(), " has failed for what one worker gave up, and there is another"));
   }
   if (moved.seconds_budget() > 0) task->budget = moved.seconds_budget();
   if (moved.state() == v1::CONVERGED && task->speedup < 0) {

@@ -62,6 +62,9 @@ class Checker {
   // What does not hold, in the order found.
   const std::vector<std::string>& violations() const { return violations_; }
   int64_t accepted() const { return accepted_count_; }
+  int64_t quarantines() const { return quarantines_; }
+  // Of these, ended by what others lost.
+  int64_t lifted() const { return lifted_; }
 
  private:
   struct Task {
@@ -74,8 +77,9 @@ class Checker {
     std::string lease_id;
     int64_t heard_ms = 0;             // of the lease
     int losses = 0;                   // in a row, and failures, with losses between them
-    std::set<std::string> lost_with;  // workers
+    std::set<std::string> lost_with;  // workers that lost it or gave it up
     int failures = 0;
+    bool given_up = false;         // last
     std::set<int64_t> taken_back;  // fences, by a person
     bool rest = false;
     std::map<int64_t, std::string> granted;  // fence -> worker
@@ -91,7 +95,10 @@ class Checker {
   struct Worker {
     std::string arch;
     bool live = false;
+    bool draining = false;
     int64_t heard_ms = 0;
+    bool quarantined = false;
+    std::vector<std::string> ledger;  // tasks, the newest last
   };
 
   // Later than this a planner that is well has ended what it does not hear of.
@@ -101,14 +108,18 @@ class Checker {
   void On(const v1::RunBound& event);
   void On(const v1::WorkerJoined& event);
   void On(const v1::WorkerLost& event);
+  void On(const v1::WorkerQuarantined& event);
+  void On(const v1::WorkerReleased& event);
   void On(const v1::LeaseGranted& event);
   void On(const v1::LeaseEnded& event);
   void On(const v1::ResultAccepted& event);
   void On(const v1::TrialsRecorded& event);
   void On(const v1::TaskMoved& event);
 
-  // Whether there is a worker for the task that it was not lost with.
+  // Whether there is a worker for the task that has not lost it.
   bool HasAnother(const Task& task) const;
+  // Whom the end of a lease is held against.
+  void Blame(const std::string& task_id, Task& task, const v1::LeaseEnded& ended);
   Task* Find(const std::string& task_id, const char* where);
 
   std::map<std::string, Task> tasks_;
@@ -120,6 +131,8 @@ class Checker {
   int64_t forgiven_ms_ = 0;
   int64_t accepted_count_ = 0;
   int64_t lost_count_ = 0;  // leases and workers
+  int64_t quarantines_ = 0;
+  int64_t lifted_ = 0;
 };
 
 }  // namespace warpsmith::planner::simulation

@@ -174,6 +174,10 @@ void PlannerHost::SetTask(const planner::SetTask& command) {
   Call("", command, {}, [](const absl::StatusOr<Reply>&, int64_t) {});
 }
 
+void PlannerHost::ReleaseWorker(const planner::ReleaseWorker& command) {
+  Call("", command, {}, [](const absl::StatusOr<Reply>&, int64_t) {});
+}
+
 void PlannerHost::HandOut() {
   std::vector<Write> writes = service_->TakeWrites();
   std::move(writes.begin(), writes.end(), std::back_inserter(writes_));

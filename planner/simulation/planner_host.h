@@ -36,6 +36,7 @@ class PlannerHost {
   void Cancel(int64_t call);
   void Submit(const v1::SubmitRequest& request, Done<v1::Run> done);
   void SetTask(const planner::SetTask& command);
+  void ReleaseWorker(const planner::ReleaseWorker& command);
 
   // Null: down.
   const Core* core() const { return service_ == nullptr ? nullptr : &service_->core(); }

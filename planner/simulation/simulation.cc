@@ -26,6 +26,8 @@ Faults DrawFaults(World& world) {
   faults.stranger = some(0.2);
   faults.worker_death = some(0.02);
   faults.worker_pause = some(0.02);
+  faults.drain = some(0.01);
+  faults.sickness = 0.5;
   faults.partition = some(0.01);
   faults.power_loss = some(0.5);
   faults.lost = some(0.2);
@@ -78,8 +80,8 @@ Simulation::Simulation(uint64_t seed, bool trace) : world_(seed) {
 
 void Simulation::AddWorker(const std::string& id, const std::string& arch) {
   workers_.push_back(std::make_unique<WorkerHost>(absl::StrCat("m", workers_.size()), id, arch,
-                                                  &world_, &faults_, planner_.get(), &checker_,
-                                                  &natures_));
+                                                  world_.Chance(0.15), &world_, &faults_,
+                                                  planner_.get(), &checker_, &natures_));
 }
 
 int Simulation::deaths() const {
@@ -99,6 +101,10 @@ void Simulation::Tick() {
   world_.After(kTickMs, [this] { Tick(); });
   if (planner_->core() == nullptr) return;
   if (submits_left_ > 0 && world_.Chance(0.1)) SubmitSet();
+  const std::set<std::string> quarantined = planner_->core()->state().quarantined();
+  for (const std::string& worker : quarantined) {
+    if (world_.Chance(0.01)) planner_->ReleaseWorker({worker, "a person said so"});
+  }
   const auto& tasks = planner_->core()->state().tasks();
   if (world_.Chance(faults_.stranger)) SpeakOfAnother();
   if (now_ms() >= kFaultyMs || tasks.empty() || !world_.Chance(0.005)) return;

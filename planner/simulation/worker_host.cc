@@ -13,15 +13,17 @@ constexpr int64_t kStepMs = 1000;
 constexpr int64_t kMostBetweenCallsMs = 10'000;
 constexpr int64_t kIdleTimeoutMs = 40'000;
 constexpr int64_t kBusyTimeoutMs = 10'000;
+constexpr int64_t kDrainMs = 15'000;
 
 }  // namespace
 
-WorkerHost::WorkerHost(std::string machine, std::string id, std::string arch, World* world,
-                       const Faults* faults, PlannerHost* planner, Checker* checker,
+WorkerHost::WorkerHost(std::string machine, std::string id, std::string arch, bool sick,
+                       World* world, const Faults* faults, PlannerHost* planner, Checker* checker,
                        const Natures* natures)
     : machine_(std::move(machine)),
       id_(std::move(id)),
       arch_(std::move(arch)),
+      sick_(sick),
       world_(world),
       faults_(faults),
       planner_(planner),
@@ -60,19 +62,32 @@ void WorkerHost::Start() {
 
 void WorkerHost::Die() {
   ++deaths_;
-  ++generation_;
   world_->Trace(machine_ + " dies");
-  session_ = nullptr;
-  outbox_ = nullptr;
-  lineage_ = nullptr;
-  ended_.clear();
-  search_.reset();
-  stop_ = calling_ = false;
+  Vanish();
   if (world_->Chance(faults_->power_loss)) {
     for (daemon::MemoryFile* disk : {&disk_, &instances_}) {
       disk->LosePower(static_cast<int>(world_->Between(int64_t{0}, int64_t{disk->unsynced()})));
     }
   }
+}
+
+void WorkerHost::Drain() {
+  world_->Trace(machine_ + " is told to leave");
+  session_->set_draining();
+  stop_ = true;
+  drain_by_ms_ = world_->now_ms() + kDrainMs;
+  next_call_ms_ = world_->now_ms();
+}
+
+void WorkerHost::Vanish() {
+  ++generation_;
+  session_ = nullptr;
+  outbox_ = nullptr;
+  lineage_ = nullptr;
+  ended_.clear();
+  search_.reset();
+  stop_ = calling_ = told_draining_ = false;
+  drain_by_ms_ = 0;
   world_->After(world_->Between(int64_t{500}, int64_t{60'000}), [this] { Start(); });
 }
 
@@ -86,12 +101,16 @@ void WorkerHost::Tick() {
     world_->Trace(id_ + " stands still");
     return;
   }
+  if (drain_by_ms_ == 0 && world_->Chance(faults_->drain * seconds)) Drain();
+  const bool drained = told_draining_ && session_->settled();
+  if (drain_by_ms_ > 0 && (drained || world_->now_ms() >= drain_by_ms_)) return Vanish();
   if (world_->Chance(faults_->partition * seconds)) {
     parted_until_ms_ = world_->now_ms() + world_->Between(int64_t{5'000}, int64_t{120'000});
     world_->Trace(id_ + " has no network");
   }
   if (search_) {
-    if (world_->Chance(search_->nature->kills * seconds)) return Die();
+    const double kills = search_->nature->kills + (sick_ ? faults_->sickness : 0);
+    if (world_->Chance(kills * seconds)) return Die();
     Work();
   }
   if (calling_ && world_->now_ms() >= call_until_ms_) {
@@ -167,7 +186,7 @@ void WorkerHost::End(daemon::Ended ended) {
   ended_.insert(search_->lease.id());
   session_->End(ended);
   search_.reset();
-  stop_ = false;
+  stop_ = drain_by_ms_ > 0;
   next_call_ms_ = world_->now_ms();
 }
 
@@ -222,6 +241,7 @@ void WorkerHost::Answered(const v1::SynchronizeRequest& request, base::Instant s
   next_call_ms_ =
       world_->now_ms() + std::min(absl::ToInt64Milliseconds(orders.next_sync), kMostBetweenCallsMs);
   if (session_->more_to_tell()) next_call_ms_ = world_->now_ms();
+  told_draining_ = request.worker().draining();
   if (held && orders.stop) stop_ = true;
   if (!orders.start) return;
   if (ended_.count(orders.start->id()) > 0) {
@@ -233,7 +253,7 @@ void WorkerHost::Answered(const v1::SynchronizeRequest& request, base::Instant s
   search_->nature = &natures_->at(absl::StrCat(problem.name(), ":", problem.workloads(0).name()));
   search_->heeds = world_->Chance(0.7);
   search_->started_ms = world_->now_ms();
-  stop_ = false;
+  stop_ = drain_by_ms_ > 0;
   // Where the incumbent does not run here it begins with nothing.
   if (world_->Chance(0.1)) return;
   search_->best = search_->lease.incumbent().trial().id();

@@ -39,7 +39,7 @@ class WorkerHost {
  public:
   // All outlive this.
   // Several may have one `id`: of different machines, which know nothing of each other.
-  WorkerHost(std::string machine, std::string id, std::string arch, World* world,
+  WorkerHost(std::string machine, std::string id, std::string arch, bool sick, World* world,
              const Faults* faults, PlannerHost* planner, Checker* checker, const Natures* natures);
 
   int deaths() const { return deaths_; }
@@ -66,6 +66,8 @@ class WorkerHost {
   }
   void Start();
   void Die();
+  void Drain();
+  void Vanish();  // the process
   void Tick();
   void Work();
   void Find();
@@ -79,6 +81,7 @@ class WorkerHost {
   const std::string machine_;
   const std::string id_;
   const std::string arch_;
+  const bool sick_;
   World* const world_;
   const Faults* const faults_;
   PlannerHost* const planner_;
@@ -97,6 +100,8 @@ class WorkerHost {
   std::optional<Search> search_;
   std::set<std::string> ended_;  // leases
   bool stop_ = false;
+  int64_t drain_by_ms_ = 0;  // 0: it stays
+  bool told_draining_ = false;
   int64_t asleep_until_ms_ = 0;
   int64_t parted_until_ms_ = 0;  // from the planner
   int64_t next_call_ms_ = 0;

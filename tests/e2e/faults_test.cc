@@ -2,6 +2,10 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "absl/time/time.h"
@@ -45,6 +49,11 @@ TEST_CASE("planner, worker and judge may be killed at any moment") {
       return !pids.empty() || witness.done();
     }));
     if (pids.empty()) break;
+    // One that is hit each time looks sick, and is released by who knows better.
+    const auto list = fleet.List();
+    for (int w = 0; list.ok() && w < list->workers_size(); ++w) {
+      if (list->workers(w).quarantined()) fleet.Warpsmith({"release", list->workers(w).id()});
+    }
     kill(pids[random() % pids.size()], SIGKILL);
     ++killed;
     REQUIRE(Eventually(absl::Seconds(60), [&] { return witness.Look(); }));
@@ -69,6 +78,74 @@ TEST_CASE("planner, worker and judge may be killed at any moment") {
     CHECK(whole->incumbent().solution().plans_size() > 0);
   }
   CHECK(fleet.Down() == 0);
+}
+
+TEST_CASE("a worker whose judge does not start is quarantined, and works when it is mended") {
+  Fleet fleet(kBin, 0);
+  REQUIRE(fleet.Ready());
+  // A worker with a judge of its own beside it.
+  const support::TemporaryFolder bin;
+  for (const auto& file : std::filesystem::directory_iterator(kBin)) {
+    const std::string name = file.path().filename();
+    if (name == "warpsmith-worker") std::filesystem::copy_file(file, bin / name);
+    if (name != "warpsmith-worker") std::filesystem::create_symlink(file, bin / name);
+  }
+  const std::string judge = bin / "warpsmith-judge";
+  std::filesystem::remove(judge);
+  std::ofstream(judge) << "#!/bin/sh\nexit 1\n";
+  std::filesystem::permissions(judge, std::filesystem::perms::owner_all);
+  const std::vector<std::string> command = {
+      bin / "warpsmith-worker", "--dir", fleet.dir(), "--device", "host", "--name", "sick"};
+  auto worker = std::make_unique<Process>(command);
+  const auto said = [&](const std::string& text) {
+    return worker->Errors().find(text) != std::string::npos;
+  };
+  const auto quarantined = [&] {
+    const auto list = fleet.List();
+    return list.ok() && list->workers_size() == 1 && list->workers(0).quarantined();
+  };
+  REQUIRE(fleet.Warpsmith(
+              {"submit", WriteSmallSet(fleet.dir()), "--seconds", "4", "--arch", "host"}) == 0);
+  REQUIRE(Eventually(absl::Seconds(60), quarantined));
+  CHECK(Eventually(absl::Seconds(10), [&] { return said("gives this worker nothing: 3 diff"); }));
+
+  const Finished workers = fleet.Warpsmith({"workers"});
+  CHECK(workers == 0);
+  CHECK_THAT(workers.out, Catch::Contains("quarantined: r1/") && Catch::Contains("(gave it up), "));
+  CHECK_THAT(workers.err, Catch::Contains("`warpsmith release sick`"));
+  const auto json = nlohmann::json::parse(fleet.Warpsmith({"workers", "-o", "json"}).out);
+  CHECK(json["workers"][0]["quarantined"] == true);
+  CHECK(json["workers"][0]["ledger"].size() == 3);
+  CHECK(json["workers"][0]["ledger"][0]["cause"] == "GIVEN_UP");
+  CHECK_THAT(fleet.Warpsmith({"board"}).out, Catch::Contains("**1 quarantined**"));
+  CHECK_THAT(fleet.Warpsmith({"runs", "r1"}).err, Catch::Contains("warpsmith release sick"));
+  const Finished nobody = fleet.Warpsmith({"release", "nobody"});
+  CHECK(nobody == 4);
+  CHECK_THAT(nobody.err, Catch::Contains("no task 'nobody'") && Catch::Contains("nor is there"));
+
+  // It goes by the worker's name, and by what is on the disk.
+  kill(Descendants(fleet.up().pid(), "warpsmith-planner").at(0), SIGKILL);
+  worker->Signal(SIGKILL);
+  worker->Wait(absl::Seconds(10));
+  worker = std::make_unique<Process>(command);
+  REQUIRE(Eventually(absl::Seconds(60), [&] { return said("gives this worker nothing: 3 diff"); }));
+  REQUIRE(Eventually(absl::Seconds(60), quarantined));
+
+  Process watch({kBin + "/warpsmith", "--dir", fleet.dir(), "watch", "r1"});
+  CHECK(Eventually(absl::Seconds(30), [&] {
+    return watch.Errors().find("every worker for 'host' is quarantined") != std::string::npos;
+  }));
+  std::filesystem::rename(bin / "warpsmith-judge", bin / "broken");
+  std::filesystem::create_symlink(kBin + "/warpsmith-judge", judge);
+  const Finished released = fleet.Warpsmith({"release", "sick", "--reason", "a new judge"});
+  CHECK(released == 0);
+  CHECK(released.err == "worker sick is released\n");
+  CHECK(fleet.Warpsmith({"release", "sick"}) == 1);
+  INFO(worker->Errors());
+  CHECK(watch.Wait(absl::Minutes(2)) == 0);
+  CHECK(said("released from quarantine"));
+  worker->Signal(SIGTERM);
+  CHECK(worker->Wait(absl::Seconds(30)) == 0);
 }
 
 TEST_CASE("two workers of one name: one works, the other waits for the name and then takes it") {

@@ -196,6 +196,7 @@ void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, base::I
   const bool held = session_.holds_lease();
   Session::Orders orders = session_.Take(*reply, sent, now);
   next_sync_ = now + std::min(orders.next_sync, kMaxSyncInterval);
+  Quarantined(orders.quarantine);
   if (held && orders.stop && !stop_lease_) {
     spdlog::info("the planner wants the lease back");
     stop_lease_ = true;
@@ -219,6 +220,17 @@ void Daemon::NotAnswered(const absl::Status& status) {
                   std::string(status.message()));
   }
   Backoff(status, clock_->TimeNow());
+}
+
+void Daemon::Quarantined(const std::string& why) {
+  const bool quarantined = !why.empty();
+  if (quarantined == quarantined_) return;
+  quarantined_ = quarantined;
+  if (quarantined) {
+    spdlog::error("quarantined, the planner gives this worker nothing: {}", why);
+  } else {
+    spdlog::info("released from quarantine");
+  }
 }
 
 void Daemon::Backoff(const absl::Status& status, base::Instant now) {

@@ -1,5 +1,7 @@
 #include "worker/daemon/daemon.h"
 
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>
@@ -7,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -364,6 +367,37 @@ TEST_CASE("a drain ends the parked call and says so once more") {
   v1::SynchronizeRequest request = fixture.link.Take();
   CHECK(request.slots() == 1);
   CHECK(fixture.Finish().ok());
+}
+
+TEST_CASE("a quarantined worker says so once, stays, and says when it is over") {
+  std::ostringstream log;
+  auto logger = std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log));
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(logger);
+  {
+    Fixture fixture(UntilStopped);
+    v1::SynchronizeRequest request = fixture.link.Take();
+    for (const char* why : {"three tasks were lost here", "three tasks were lost here", "", ""}) {
+      v1::SynchronizeReply reply = Fixture::Settle(request);
+      reply.set_quarantine(why);
+      fixture.link.Answer(reply);
+      request = fixture.Take();
+      CHECK(request.slots() == 1);
+    }
+    fixture.link.Answer(Fixture::Settle(request));
+    CHECK(fixture.Finish().ok());
+  }
+  spdlog::set_default_logger(before);
+  const std::string said = log.str();
+  const auto times = [&](const std::string& what) {
+    int count = 0;
+    for (size_t at = said.find(what); at != said.npos; at = said.find(what, at + 1)) ++count;
+    return count;
+  };
+  INFO(said);
+  CHECK(times("gives this worker nothing: three tasks were lost here") == 1);
+  CHECK(times("released from quarantine") == 1);
 }
 
 TEST_CASE("a worker on which every task fails ends with the reason") {
