@@ -466,6 +466,88 @@ Result Clusters(Bench& bench) {
   return absl::StrCat("clusters of ", done);
 }
 
+// A box of 32 x 16 integers a block: through shared memory, one added to each. What lies outside of
+// x must come as zero.
+constexpr char kBoxes[] = R"(#include <warpsmith/wgmma.cuh>
+using namespace ws::hopper;
+extern "C" __global__ void __launch_bounds__(128) boxes(const __grid_constant__ Map x, const __grid_constant__ Map y, int* outside) {
+  __shared__ alignas(1024) unsigned char box[16 * kRowBytes];
+  __shared__ Barrier come;
+  const int column = blockIdx.x % 2 * 32, row = blockIdx.x / 2 * 16;
+  if (threadIdx.x == 0) {
+    init(come, 1);
+    init_done();
+    fence_async();
+    arrive_expecting(come, sizeof(box));
+    load_box(box, x, come, column, row, 0);
+  }
+  __syncthreads();
+  wait(come, 0);
+  for (int i = threadIdx.x; i < 16 * 32; i += 128) {
+    int* at = reinterpret_cast<int*>(box + swizzled(i / 32, i % 32 * 4));
+    if ((column + i % 32 >= 40 || row + i / 32 >= 50) && *at != 0) atomicAdd(outside, 1);
+    *at += 1;
+  }
+  fence_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    store_box(y, box, column, row, 0);
+    commit_stores();
+    wait_stores<0>();
+  }
+}
+)";
+
+Result TensorMaps(Bench& bench) {
+  constexpr int kColumns = 40, kRows = 50;
+  const auto map = [](int buffer) {
+    v1::Argument argument;
+    v1::TensorMap& map = *argument.mutable_map();
+    map.set_buffer(buffer);
+    map.set_dtype("i32");
+    for (const int64_t size : {kColumns, kRows, 1}) map.add_sizes(size);
+    for (const int64_t stride : {kColumns * 4, kColumns * kRows * 4}) map.add_strides(stride);
+    for (const int box : {32, 16, 1}) map.add_box(box);
+    map.set_swizzle(128);
+    return argument;
+  };
+  const v1::Plan plan = PlanBuilder(bench.device->info().tensor_maps ? kBoxes : kWrite)
+                            .Buffer("x", kColumns * kRows * 4)
+                            .Buffer("y", kColumns * kRows * 4)
+                            .Buffer("outside", 4)
+                            .Launch("boxes", 8, 128, {map(0), map(1), Arg(2)})
+                            .Build();
+  auto loaded = Load(bench, plan);
+  if (!bench.device->info().tensor_maps) {
+    RETURN_IF_ERROR(Expect(absl::IsInvalidArgument(loaded.status()), "no tensor maps here"));
+    return std::string(loaded.status().message());
+  }
+  if (!loaded.ok()) return loaded.status();
+  std::vector<int> values(kColumns * kRows);
+  std::iota(values.begin(), values.end(), 7);
+  RETURN_IF_ERROR(bench.device->Write(*loaded->memory[0], values.data(), values.size() * 4));
+  for (int move = 0; move < 5; ++move) {
+    RETURN_IF_ERROR(bench.device->Fill(*loaded->memory[1], 0));
+    RETURN_IF_ERROR(loaded->Run());
+    auto y = loaded->Ints(1), outside = loaded->Ints(2);
+    if (!y.ok()) return y.status();
+    if (!outside.ok()) return outside.status();
+    for (size_t i = 0; i < y->size(); ++i) {
+      RETURN_IF_ERROR(Expect((*y)[i] == values[i] + 1, "each element through its box"));
+    }
+    RETURN_IF_ERROR(Expect((*outside)[0] == 0, "zeros outside"));
+    for (auto& memory : loaded->memory) {
+      auto intact = memory->GuardIntact();
+      if (!intact.ok()) return intact.status();
+      RETURN_IF_ERROR(Expect(*intact, "nothing written outside"));
+      RETURN_IF_ERROR(memory->Unmap());
+    }
+    for (auto& memory : loaded->memory) RETURN_IF_ERROR(memory->Map());
+    RETURN_IF_ERROR(loaded->Bind());
+  }
+  return "boxes of 128 bytes, at 5 places of memory";
+}
+
 Result Programmatic(Bench& bench) {
   const int blocks = bench.device->info().kind == "host" ? 8 : 512;
   auto loaded = Load(bench, PlanBuilder(kMeet)
@@ -615,6 +697,7 @@ const struct {
     {"large shared memory", BigSharedMemory},
     {"cooperative launch", Cooperative},
     {"clusters", Clusters},
+    {"tensor maps", TensorMaps},
     {"programmatic launch", Programmatic},
     {"refusals", Refusals},
     {"memory of another process", Foreign},
