@@ -1,35 +1,39 @@
 // Skeleton contract, sm_90a: Y[b, m, n] = finish(sum of k: A[b, m, k] B[b, n, k]) of 16-bit operands, sums in fp32.
 //
-// A block computes tiles of kTileM x kTileN, one after the other. Its last warpgroup has the copy engine bring boxes of both
-// operands, kStages steps of 64 along K ahead; the others each multiply their 64 rows of the tile and finish them, while
-// the next tile's operands are on their way. Blocks of a cluster work on tiles below each other: each brings a part of B for all.
+// A block computes tiles of kTileM x kTileN, one after the other. Its last warpgroup has the copy engine
+// bring boxes of both operands, kStages steps of 64 along K ahead; the others each multiply their 64 rows
+// of the tile and finish them, while the next tile's operands are on their way. Blocks of a cluster work on
+// tiles below each other: each brings a part of B for all.
 //
-// Operands may lie along K (row major A, column major B as mathematics writes it) or along M and N; the maps' boxes are of 128 bytes
-// by rows, swapped by 128 bytes (wgmma.cuh). Sizes are those of the maps: what lies outside comes as zero and is not written.
+// Operands may lie along K (row major A, column major B as mathematics writes it) or along M and N; the
+// maps' boxes are of 128 bytes by rows, swapped by 128 bytes (wgmma.cuh). Sizes are those of the maps: what
+// lies outside comes as zero and is not written.
 #pragma once
 
 #include <warpsmith/wgmma.cuh>
 
 namespace ws {
 
-// What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16), Out (an element of Y in memory, 2 or 4 bytes),
-// kM, kN, kK, kBatch; kTileM (64 a group), kTileN, kStages, kCluster, kRaster (clusters that lie below each other in the order of tiles),
-// kAlongM, kAlongN; kParts: 1, or 2 where each operand is the sum of two, the greater first, as two batches of its map: the product
-// of the two lesser is left out. kRun: steps after which what the tensor cores have summed is added up in fp32 registers, since they
+// What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16), Out (an element of Y in memory, 2
+// or 4 bytes), kM, kN, kK, kBatch; kTileM (64 a group), kTileN, kStages, kCluster, kRaster (clusters that
+// lie below each other in the order of tiles), kAlongM, kAlongN; kParts: 1, or 2 where each operand is the
+// sum of two, the greater first, as two batches of its map: the product of the two lesser is left out.
+// kRun: steps after which what the tensor cores have summed is added up in fp32 registers, since they
 // truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
 template <class C>
 struct Contract {
   using Barrier = hopper::Barrier;
-  static constexpr int kStepK = 64;                          // 128 bytes
-  static constexpr int kGroups = C::kTileM / 64;             // of warps that multiply
+  static constexpr int kStepK = 64;                // 128 bytes
+  static constexpr int kGroups = C::kTileM / 64;   // of warps that multiply
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kBytesA = C::kTileM * hopper::kRowBytes;   // of a part
   static constexpr int kBytesB = C::kTileN * hopper::kRowBytes;
   static constexpr int kStepBytes = C::kParts * (kBytesA + kBytesB);
   static constexpr int kColumnsOut = hopper::kRowBytes / sizeof(typename C::Out);   // of a box of Y
-  static constexpr int kBytesOut = 64 * hopper::kRowBytes;                          // of a box of Y, a group's rows
-  static constexpr int kBoxesOut = 2;                                               // of each group, on their way to memory
-  static constexpr int kSharedBytes = 1024 + C::kStages * kStepBytes + kGroups * kBoxesOut * kBytesOut + 2 * C::kStages * 8;
+  static constexpr int kBytesOut = 64 * hopper::kRowBytes;   // of a box of Y, a group's rows
+  static constexpr int kBoxesOut = 2;                        // of each group, on their way to memory
+  static constexpr int kSharedBytes =
+      1024 + C::kStages * kStepBytes + kGroups * kBoxesOut * kBytesOut + 2 * C::kStages * sizeof(Barrier);
   // Of a thread; together no more than the multiprocessor has.
   static constexpr int kRegistersBringing = kGroups == 2 ? 40 : kGroups == 3 ? 32 : 24;
   static constexpr int kRegistersMultiplying = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
@@ -43,14 +47,14 @@ struct Contract {
     int m, n, batch;   // its first row and column
   };
 
-  // The place of a cluster's tile in the order: kRaster rows of tiles at a time, column by column, so that what runs at once
-  // shares rows of A and columns of B.
+  // The place of a cluster's tile in the order: kRaster rows of tiles at a time, column by column, so that
+  // what runs at once shares rows of A and columns of B.
   static WS_DEVICE Tile tile_at(int at) {
     const int batch = at / (kRowsM * kTilesN), within = at % (kRowsM * kTilesN);
     const int first = within / (C::kRaster * kTilesN) * C::kRaster;
     const int rows = kRowsM - first < C::kRaster ? kRowsM - first : C::kRaster;
     const int rest = within % (C::kRaster * kTilesN);
-    const int row = (first + rest % rows) * C::kCluster + static_cast<int>(hopper::cluster_rank());
+    const int row = (first + rest % rows) * C::kCluster + cluster_rank();
     return {row * C::kTileM, rest / rows * C::kTileN, batch};
   }
 
@@ -85,7 +89,7 @@ struct Contract {
       hopper::init_done();
     }
     hopper::fence_async();
-    if constexpr (C::kCluster > 1) hopper::cluster_sync(); else __syncthreads();
+    if constexpr (C::kCluster > 1) sync_cluster(); else __syncthreads();
   }
 
   // One part of both operands' step at k.
@@ -102,7 +106,7 @@ struct Contract {
       }
     }
     constexpr int kShare = C::kTileN / C::kCluster;   // of B, by each block
-    const int column = static_cast<int>(hopper::cluster_rank()) * kShare;
+    const int column = cluster_rank() * kShare;
     if constexpr (!C::kAlongN) {
       bring_shared(to_b + column * hopper::kRowBytes, b, stage, k, tile.n + column, batch);
     } else {
@@ -160,7 +164,24 @@ struct Contract {
     }
   }
 
-  // A group of warps: multiplies its rows of all of the block's tiles.
+  // Products of steps from..to, added up by the tensor cores; a step is released when the next one's are under way.
+  WS_DEVICE void multiply_steps(int group, int from, int to, Ring& ring, float (&sums)[C::kTileN / 2]) {
+    int before = 0;   // the stage whose products are under way
+#pragma unroll 1
+    for (int step = from; step < to; ++step, ring.next()) {
+      hopper::wait(full[ring.stage], ring.parity);
+      hopper::products_begin();
+      multiply_step(group, ring.stage, sums, step > from);
+      hopper::products_commit();
+      hopper::products_wait<1>();
+      if (step > from) release(before);
+      before = ring.stage;
+    }
+    hopper::products_wait<0>();
+    release(before);
+  }
+
+  // A group of warps: multiplies and finishes its rows of all of the block's tiles.
   template <class Finish>
   WS_DEVICE void multiply(int group, const hopper::Map& out, Finish& finish) {
     float sums[C::kTileN / 2];
@@ -168,39 +189,14 @@ struct Contract {
     int box = 0;
     for (int at = blockIdx.x / C::kCluster; at < kTiles; at += gridDim.x / C::kCluster) {
       if constexpr (C::kRun == 0) {
-        int before = 0;   // the stage whose products are under way
-#pragma unroll 1
-        for (int step = 0; step < kSteps; ++step, ring.next()) {
-          hopper::wait(full[ring.stage], ring.parity);
-          hopper::products_begin();
-          multiply_step(group, ring.stage, sums, step > 0);
-          hopper::products_commit();
-          hopper::products_wait<1>();
-          if (step > 0) release(before);
-          before = ring.stage;
-        }
-        hopper::products_wait<0>();
-        release(before);
+        multiply_steps(group, 0, kSteps, ring, sums);
       } else {
         float run[C::kTileN / 2];
 #pragma unroll
         for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
 #pragma unroll 1
         for (int step = 0; step < kSteps; step += C::kRun) {
-          const int end = step + C::kRun < kSteps ? step + C::kRun : kSteps;
-          int before = 0;
-#pragma unroll 1
-          for (int s = step; s < end; ++s, ring.next()) {
-            hopper::wait(full[ring.stage], ring.parity);
-            hopper::products_begin();
-            multiply_step(group, ring.stage, run, s > step);
-            hopper::products_commit();
-            hopper::products_wait<1>();
-            if (s > step) release(before);
-            before = ring.stage;
-          }
-          hopper::products_wait<0>();
-          release(before);
+          multiply_steps(group, step, step + C::kRun < kSteps ? step + C::kRun : kSteps, ring, run);
 #pragma unroll
           for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
         }
@@ -216,52 +212,74 @@ struct Contract {
 
   // Finishes a group's rows and has the copy engine write them, a box of 128 bytes by 64 rows after the other.
   template <class Finish>
-  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const hopper::Map& out, Finish& finish,
-                       int& box) {
-    const int thread = threadIdx.x % 128, lane = thread % 32;
-    const int row = thread / 32 * 16 + lane / 4;
-    const int first = tile.m + group * 64;
+  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const hopper::Map& out,
+                       Finish& finish, int& box) {
+    const bool first_thread = threadIdx.x % 128 == 0;
+    tile.m += group * 64;
 #pragma unroll
     for (int c = 0; c < C::kTileN / kColumnsOut; ++c) {
       unsigned char* to = boxes + (group * kBoxesOut + box) * kBytesOut;
-      if (thread == 0) hopper::wait_stores_read<kBoxesOut - 1>();
+      if (first_thread) hopper::wait_stores_read<kBoxesOut - 1>();
       hopper::group_sync(1 + group, 128);
       if constexpr (sizeof(typename C::Out) == 2) {
-#pragma unroll
-        for (int j = 0; j < kColumnsOut / 8; j += 2) {
-          unsigned words[4];
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int v = 4 * (c * kColumnsOut / 8 + j + i / 2) + i % 2 * 2;
-            const int n = tile.n + c * kColumnsOut + (j + i / 2) * 8 + lane % 4 * 2;
-            typename C::Out pair[2];
-            finish(first + row + i % 2 * 8, n, tile.batch, sums[v], sums[v + 1], pair);
-            memcpy(&words[i], pair, 4);
-          }
-          const int to_row = thread / 32 * 16 + lane % 8 + (lane / 8 & 1) * 8;
-          hopper::store_matrices(to + hopper::swizzled(to_row, (j + lane / 16) * 16), words[0], words[1], words[2], words[3]);
-        }
+        finish_matrices(c * kColumnsOut, tile, sums, finish, to);
       } else {
-#pragma unroll
-        for (int j = 0; j < kColumnsOut / 8; ++j) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const int v = 4 * (c * kColumnsOut / 8 + j) + i * 2;
-            const int n = tile.n + c * kColumnsOut + j * 8 + lane % 4 * 2;
-            typename C::Out pair[2];
-            finish(first + row + i * 8, n, tile.batch, sums[v], sums[v + 1], pair);
-            memcpy(to + hopper::swizzled(row + i * 8, j * 32 + lane % 4 * 8), pair, 8);
-          }
-        }
+        finish_pairs(c * kColumnsOut, tile, sums, finish, to);
       }
       hopper::fence_async();
       hopper::group_sync(1 + group, 128);
-      if (thread == 0) {
-        hopper::store_box(out, to, tile.n + c * kColumnsOut, first, tile.batch);
+      if (first_thread) {
+        hopper::store_box(out, to, tile.n + c * kColumnsOut, tile.m, tile.batch);
         hopper::commit_stores();
       }
       box = box + 1 == kBoxesOut ? 0 : box + 1;
     }
+  }
+
+  // A box's columns from `column` of the tile on: the 16-bit words of two matrices of 8 columns at once.
+  template <class Finish>
+  static WS_DEVICE void finish_matrices(int column, Tile tile, const float (&sums)[C::kTileN / 2], Finish& finish,
+                                        unsigned char* to) {
+    const int thread = threadIdx.x % 128, lane = thread % 32;
+    // Of the row that this lane names, of four matrices: rows 0 and 8 of one, then of its neighbour.
+    const int row = thread / 32 * 16 + lane % 16, piece = lane / 16;
+#pragma unroll
+    for (int j = 0; j < kColumnsOut / 8; j += 2) {
+      unsigned words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[i] = finished<unsigned>(4 * (column / 8 + j + i / 2) + i % 2 * 2, tile, sums, finish);
+      }
+      hopper::store_matrices(to + hopper::swizzled(row, (j + piece) * 16), words[0], words[1], words[2], words[3]);
+    }
+  }
+
+  // The same of 4-byte elements: a thread writes its pairs itself.
+  template <class Finish>
+  static WS_DEVICE void finish_pairs(int column, Tile tile, const float (&sums)[C::kTileN / 2], Finish& finish,
+                                     unsigned char* to) {
+#pragma unroll
+    for (int j = 0; j < kColumnsOut / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int value = 4 * (column / 8 + j) + i * 2;
+        const hopper::Place place = hopper::place(threadIdx.x % 128, value);
+        *reinterpret_cast<uint2*>(to + hopper::swizzled(place.row, (place.column - column) * 4)) =
+            finished<uint2>(value, tile, sums, finish);
+      }
+    }
+  }
+
+  // Values `value` and the next one, which lie beside each other in Y, as they are in memory.
+  template <class Word, class Finish>
+  static WS_DEVICE Word finished(int value, Tile tile, const float (&sums)[C::kTileN / 2], Finish& finish) {
+    const hopper::Place place = hopper::place(threadIdx.x % 128, value);
+    typename C::Out pair[2];
+    static_assert(sizeof(pair) == sizeof(Word));
+    finish(tile.m + place.row, tile.n + place.column, tile.batch, sums[value], sums[value + 1], pair);
+    Word word;
+    memcpy(&word, pair, sizeof(word));
+    return word;
   }
 
   // All threads of the block.
@@ -276,7 +294,7 @@ struct Contract {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
       multiply(group, out, finish);
     }
-    if constexpr (C::kCluster > 1) hopper::cluster_sync();
+    if constexpr (C::kCluster > 1) sync_cluster();
   }
 };
 

@@ -1,34 +1,24 @@
-// What sm_90a has beside ordinary loads and arithmetic: barriers that count bytes, the copy engine that moves boxes
-// of tensors (TMA), and products by groups of four warps (wgmma). Names follow PTX; each function is an instruction or
-// two. Of one thread where nothing else is said. No kernel of the host device or of other cards includes it.
+// What sm_90a has beside ordinary loads and arithmetic: barriers that count bytes, the copy engine that
+// moves boxes of tensors (TMA), and products by groups of four warps (wgmma). Names follow PTX; each
+// function is an instruction or two. Of one thread where nothing else is said. No kernel of the host device
+// or of other cards includes it.
 #pragma once
 
 #include <warpsmith/base.cuh>
 
 namespace ws::hopper {
 
-// What the driver makes of a tensor's address, sizes and box; a parameter of the kernel: `const __grid_constant__ Map`.
+// What the driver makes of a tensor's address, sizes and box; a parameter of the kernel: `const
+// __grid_constant__ Map`.
 struct alignas(64) Map {
   unsigned long long words[16];
 };
 
 WS_DEVICE unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
 
-// ---- clusters ---------------------------------------------------------------------------------------
+// ---- barriers
 
-WS_DEVICE unsigned cluster_rank() {
-  unsigned rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-// All threads of the cluster.
-WS_DEVICE void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-// ---- barriers: words of shared memory in phases, each of which ends when so many have arrived and so many bytes have come
-
+// A word of shared memory in phases, each of which ends when so many have arrived and so many bytes have come.
 struct Barrier {
   unsigned long long word;
 };
@@ -44,8 +34,9 @@ WS_DEVICE void arrive(Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
 
-// At the barrier that lies at the same place in block `rank` of the cluster. It says that this thread has done with what lies
-// there, and makes nothing known that it wrote: a release over the cluster would wait for all of its stores, at each step.
+// At the barrier that lies at the same place in block `rank` of the cluster. It says that this thread has
+// done with what lies there, and makes nothing known that it wrote: a release over the cluster would wait
+// for all of its stores, at each step.
 WS_DEVICE void arrive_at(Barrier& barrier, unsigned rank) {
   asm volatile(
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
@@ -84,7 +75,8 @@ WS_DEVICE void load_box(void* to, const Map& map, Barrier& barrier, int x, int y
       : "memory");
 }
 
-// To the same place of each block of the cluster in `blocks` (a bit each), whose barrier at the same place counts the bytes.
+// To the same place of each block of the cluster in `blocks` (a bit each), whose barrier at the same place
+// counts the bytes.
 WS_DEVICE void load_box_to(void* to, const Map& map, Barrier& barrier, unsigned short blocks, int x, int y, int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
@@ -132,7 +124,8 @@ WS_DEVICE void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
-// Four 8x8 matrices of 16-bit elements from registers: lane l names the row of 16 bytes that is row l % 8 of matrix l / 8.
+// Four 8x8 matrices of 16-bit elements from registers: lane l names the row of 16 bytes that is row l % 8
+// of matrix l / 8.
 WS_DEVICE void store_matrices(void* row, unsigned a, unsigned b, unsigned c, unsigned d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)), "r"(a),
                "r"(b), "r"(c), "r"(d)

@@ -1,13 +1,15 @@
-// An fp32 tensor as the sum of two of fp16, for products whose sums are as exact as fp32's (contract.cuh, kParts 2): each row
-// times a power of two that brings its largest element near fp16's, so that what the second part leaves is 2^-22 of it.
+// An fp32 tensor as the sum of two of fp16, for products whose sums are as exact as fp32's (contract.cuh,
+// kParts 2): each row times a power of two that brings its largest element near fp16's, so that what the
+// second part leaves is 2^-22 of it.
 #pragma once
 
 #include <warpsmith/base.cuh>
 
 namespace ws {
 
-// A block: one row of K elements, a multiple of 4, 16-byte aligned; K of greater and of lesser; what the product has to be multiplied
-// by again. A row with infinities or NaN has NaN where they are, and a row of zeros stays so.
+// A block: one row of K elements, a multiple of 4, 16-byte aligned; K of greater and of lesser; what the
+// product has to be multiplied by again. A row with infinities or NaN has NaN where they are, and a row of
+// zeros stays so.
 template <int K>
 WS_DEVICE void split_row(const float* row, f16* greater, f16* lesser, float* back) {
   static_assert(K % 4 == 0, "whole vectors");

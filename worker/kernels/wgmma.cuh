@@ -1,6 +1,6 @@
-// Products of a group of four warps: 64 x N elements of the result in registers, both operands in shared memory, 32 bytes of K at
-// once. Element (row, column) of the 64 x N result is value 4 (column / 8) + 2 (row % 16 / 8) + column % 2 of
-// thread 32 (row / 16) + 4 (row % 8) + column % 8 / 2: places(), below.
+// Products of a group of four warps: 64 x N elements of the result in registers, both operands in shared
+// memory, 32 bytes of K at once. Element (row, column) of the 64 x N result is value 4 (column / 8) + 2
+// (row % 16 / 8) + column % 2 of thread 32 (row / 16) + 4 (row % 8) + column % 8 / 2: places(), below.
 #pragma once
 
 #include <warpsmith/hopper.cuh>
@@ -13,8 +13,8 @@ struct Tf32 {};
 
 // ---- where operands lie
 
-// Operands lie in shared memory in rows of 128 bytes, whose 16-byte pieces the copy engine has swapped: piece p of row r is at
-// p ^ (r % 8). Tiles begin at multiples of 1,024 bytes.
+// Operands lie in shared memory in rows of 128 bytes, whose 16-byte pieces the copy engine has swapped:
+// piece p of row r is at p ^ (r % 8). Tiles begin at multiples of 1,024 bytes.
 constexpr int kRowBytes = 128;
 constexpr int kPatternBytes = 8 * kRowBytes;
 
@@ -22,9 +22,10 @@ WS_DEVICE constexpr int swizzled(int row, int byte) {
   return row * kRowBytes + (((byte >> 4) ^ (row & 7)) << 4) + (byte & 15);
 }
 
-// The word by which wgmma finds an operand. Rows along K (`inner_k`): a row is 128 bytes of K, eight rows a pattern, and
-// `stride` the bytes from one pattern to the next. Rows along M or N: a row is 128 bytes of M or N, eight of K a pattern;
-// `stride` likewise, `leading` the bytes from one 128 bytes of M or N to the next.
+// The word by which wgmma finds an operand. Rows along K (`inner_k`): a row is 128 bytes of K, eight rows a
+// pattern, and `stride` the bytes from one pattern to the next. Rows along M or N: a row is 128 bytes of M
+// or N, eight of K a pattern; `stride` likewise, `leading` the bytes from one 128 bytes of M or N to the
+// next.
 WS_DEVICE unsigned long long operand(const void* at, int stride, int leading) {
   const auto field = [](unsigned bytes) { return static_cast<unsigned long long>((bytes & 0x3ffff) >> 4); };
   return field(shared_address(at)) | field(leading) << 16 | field(stride) << 32 | 1ull << 62;
