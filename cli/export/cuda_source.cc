@@ -14,6 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/graph/graph.h"
+#include "common/graph/operators.h"
 #include "worker/kernels/headers.h"
 
 namespace warpsmith::exporter {
@@ -112,6 +114,37 @@ std::string FloatLiteral(float value) {
   return absl::StrFormat("static_cast<float>(%.9g)", value);
 }
 
+bool TakesMaps(const v1::Launch& launch) {
+  return std::any_of(launch.arguments().begin(), launch.arguments().end(),
+                     [](const v1::Argument& argument) { return argument.has_map(); });
+}
+
+// A tensor map as the variable `name`; what the driver says of it is in `error`.
+absl::Status AddMap(const v1::Plan& plan, const Layout& layout, const v1::TensorMap& map,
+                    const std::string& name, std::string& out) {
+  if (auto status = CheckBuffer(plan, map.buffer()); !status.ok()) return status;
+  const auto type = graph::FindType(map.dtype());
+  if (!type || map.sizes_size() < 1 || map.strides_size() != map.sizes_size() - 1 ||
+      map.box_size() != map.sizes_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor map of the type '", map.dtype(), "' with ", map.sizes_size(),
+                     " sizes, ", map.strides_size(), " strides and a box of ", map.box_size()));
+  }
+  static const std::map<int64_t, const char*> kTypes = {{1, "8"}, {2, "16"}, {4, "32"}, {8, "64"}};
+  const std::string swizzle = map.swizzle() == 0 ? "NONE" : absl::StrCat(map.swizzle(), "B");
+  const std::string strides = map.strides().empty() ? "0" : absl::StrJoin(map.strides(), ", ");
+  absl::StrAppend(
+      &out, "    const cuuint64_t ", name, "_sizes[] = {", absl::StrJoin(map.sizes(), ", "), "};\n",
+      "    const cuuint64_t ", name, "_strides[] = {", strides, "};\n", "    const cuuint32_t ",
+      name, "_box[] = {", absl::StrJoin(map.box(), ", "), "};\n", "    CUtensorMap ", name,
+      ";  // ", plan.buffers(map.buffer()).tensor(), "\n",
+      "    if (error == cudaSuccess) {\n      error = host_side::encode(&", name,
+      ", CU_TENSOR_MAP_DATA_TYPE_UINT", kTypes.at(graph::SizeOf(*type)), ", ", map.sizes_size(),
+      ", static_cast<char*>(", Pointer(layout, map.buffer()), ") + ", map.offset(), ", ", name,
+      "_sizes, ", name, "_strides, ", name, "_box, CU_TENSOR_MAP_SWIZZLE_", swizzle, ");\n    }\n");
+  return absl::OkStatus();
+}
+
 absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Launch& launch,
                        std::string& out) {
   if (launch.grid_size() != 3 || launch.block_size() != 3 ||
@@ -136,8 +169,9 @@ absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Lau
         absl::StrAppend(&out, "    int ", name, " = ", argument.i32(), ";\n");
         break;
       case v1::Argument::kMap:
-        return absl::UnimplementedError(absl::StrCat(
-            "launch of ", launch.entry(), ": a tensor map cannot be written out yet"));
+        if (auto status = AddMap(plan, layout, argument.map(), name, out); !status.ok())
+          return status;
+        break;
       case v1::Argument::kF32:
         absl::StrAppend(&out, "    float ", name, " = ", FloatLiteral(argument.f32()), ";\n");
         break;
@@ -149,8 +183,9 @@ absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Lau
   }
   const std::string arguments = names.empty() ? "nullptr" : absl::StrJoin(names, ", ");
   absl::StrAppend(&out, "    void* arguments[] = {", arguments, "};\n");
-  absl::StrAppend(&out, "    error = host_side::launch(reinterpret_cast<const void*>(&",
-                  launch.entry(), "), ", Dim3(launch.grid()), ", ", Dim3(launch.block()), ", ",
+  absl::StrAppend(&out, TakesMaps(launch) ? "    if (error == cudaSuccess) " : "    ",
+                  "error = host_side::launch(reinterpret_cast<const void*>(&", launch.entry(),
+                  "), ", Dim3(launch.grid()), ", ", Dim3(launch.block()), ", ",
                   launch.cluster_size() == 3 ? Dim3(launch.cluster()) : "dim3(0)", ", ",
                   launch.shared_bytes(), ", ", launch.cooperative() ? "true" : "false", ", ",
                   launch.programmatic() ? "true" : "false", ", arguments, stream);\n");
@@ -272,6 +307,31 @@ int failed(cudaError_t error, const char* step, const char** where) {
 }
 )";
 
+constexpr char kEncode[] = R"(
+// A tensor map of the address as it is now; it is made anew by every call.
+cudaError_t encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                   const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
+                   CUtensorMapSwizzle swizzle) {
+  static const auto function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
+#else
+    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
+#endif
+    if (result != cudaDriverEntryPointSuccess) found = nullptr;
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
+  }();
+  if (function == nullptr) return cudaErrorNotSupported;
+  const cuuint32_t each[5] = {1, 1, 1, 1, 1};
+  const CUresult made = function(map, type, rank, address, sizes, strides, box, each,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return made == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+)";
+
 constexpr char kFill[] = R"(
 __global__ void fill_words(unsigned* words, unsigned pattern, long long count) {
   for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
@@ -315,15 +375,16 @@ absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& 
   if (!device.ok()) return device.status();
   const Layout layout = LayOut(plan);
   std::string steps;
-  bool fills = false;
+  bool fills = false, maps = false;
   for (const auto& step : plan.steps()) {
     if (auto status = AddStep(plan, layout, step, steps); !status.ok()) return status;
+    maps = maps || TakesMaps(step.launch());
     fills = fills || (step.has_fill() && !SameBytes(step.fill().pattern()));
   }
   const std::string preparation = Preparation(plan);
-  std::string out =
-      absl::StrCat(*device, kHostBanner, preparation.empty() ? "" : "#include <atomic>\n",
-                   kHostPrologue, fills ? kFill : "");
+  std::string out = absl::StrCat(
+      *device, kHostBanner, preparation.empty() ? "" : "#include <atomic>\n",
+      maps ? "#include <cuda.h>\n" : "", kHostPrologue, maps ? kEncode : "", fills ? kFill : "");
   if (!preparation.empty()) {
     // Asked for once on each device; a second thread that asks meanwhile does no harm.
     absl::StrAppend(&out, "\ncudaError_t prepare() {\n",

@@ -1,6 +1,7 @@
 // Structure of exported files; what Python makes of them (with WARPSMITH_PYTHON, as scripts/test.sh
 // sets it); and, where there is an nvcc, that they compile. Solutions of several tasks:
 // gather_test.cc.
+#include <fstream>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "cli/export/python_module.h"
 #include "cli/export/testing.h"
 #include "common/problem/problem.h"
+#include "worker/kernels/contract_example.h"
 
 namespace warpsmith::exporter {
 namespace {
@@ -163,6 +165,17 @@ std::string Nvcc() {
     if (fs::exists(path)) return path;
   }
   return "";
+}
+
+// That an nvcc, where there is one, makes a library of the exported source.
+void CheckCompiles(const std::string& path, const Folder& folder) {
+  if (const std::string nvcc = Nvcc(); !nvcc.empty()) {
+    const std::string command = nvcc + " -std=c++17 -gencode=arch=compute_90a,code=sm_90a" +
+                                " --shared -Xcompiler -fPIC -o " + folder.path + "/lib.so " + path;
+    CHECK(std::system(command.c_str()) == 0);
+  } else {
+    WARN("there is no nvcc: the exported source was not compiled");
+  }
 }
 
 TEST_CASE("a module is taken apart", "[export]") {
@@ -405,13 +418,49 @@ TEST_CASE("plain CUDA", "[export]") {
   CHECK(Has(text, "float a4 = static_cast<float>(3);"));
   CHECK(Has(text, "float a5 = -INFINITY;"));
   CHECK(Has(text, "extern \"C\" int k_25_Norm_run(void* const* buffers, cudaStream_t stream"));
-  if (const std::string nvcc = Nvcc(); !nvcc.empty()) {
-    const std::string command = nvcc + " -std=c++17 -gencode=arch=compute_90a,code=sm_90a" +
-                                " --shared -Xcompiler -fPIC -o " + folder.path + "/lib.so " + *path;
-    CHECK(std::system(command.c_str()) == 0);
-  } else {
-    WARN("there is no nvcc: the exported source was not compiled");
+  CheckCompiles(*path, folder);
+}
+
+TEST_CASE("plain CUDA of a kernel that takes tensor maps", "[export]") {
+  kernels::ProductProblem problem;
+  problem.m = problem.n = problem.k = 256;
+  const kernels::ProductKnobs knobs;
+  const kernels::ProductLaunch product = kernels::LaunchOf(problem, knobs);
+  v1::Plan plan;
+  plan.set_source(kernels::ProductSource(problem, knobs));
+  AddBuffer(plan, v1::Buffer::INPUT, "a", {256, 256});
+  AddBuffer(plan, v1::Buffer::WORKSPACE, "b", {256, 256});
+  AddBuffer(plan, v1::Buffer::OUTPUT, "y", {256, 256});
+  v1::Launch& launch = *plan.add_steps()->mutable_launch();
+  launch.set_entry("product");
+  for (uint32_t n : {2u, 1u, 1u}) launch.add_grid(n), launch.add_cluster(n);
+  for (uint32_t n : {384u, 1u, 1u}) launch.add_block(n);
+  launch.set_shared_bytes(static_cast<uint32_t>(product.shared_bytes));
+  int buffer = 0;
+  for (const kernels::ProductMap* from : {&product.a, &product.b, &product.y}) {
+    v1::TensorMap& map = *launch.add_arguments()->mutable_map();
+    map.set_buffer(buffer++);
+    map.set_dtype(from->dtype);
+    for (int64_t size : from->sizes) map.add_sizes(size);
+    for (int64_t stride : {512, 512 * 256}) map.add_strides(stride);
+    for (int size : from->box) map.add_box(size);
+    map.set_swizzle(128);
   }
+  const auto text = CudaSource(plan, "k");
+  REQUIRE(text.ok());
+  CHECK(Has(*text, "const cuuint64_t a1_sizes[] = {256, 256, 1};"));
+  CHECK(Has(*text, "static_cast<char*>(workspace + 0) + 0, a1_sizes"));
+  CHECK(Has(*text, "    if (error == cudaSuccess) error = host_side::launch("));
+  const Folder folder("maps");
+  const std::string path = folder.path + "/k.cu";
+  std::ofstream(path) << *text;
+  CheckCompiles(path, folder);
+  launch.mutable_arguments(0)->mutable_map()->set_buffer(3);
+  CHECK(CudaSource(plan, "k").status().message() == "the plan has no buffer 3, it has 3");
+  launch.mutable_arguments(0)->mutable_map()->set_buffer(0);
+  launch.mutable_arguments(0)->mutable_map()->set_dtype("f8");
+  CHECK(
+      Has(std::string(CudaSource(plan, "k").status().message()), "a tensor map of the type 'f8'"));
 }
 
 TEST_CASE("one file a workload", "[export]") {

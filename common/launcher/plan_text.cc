@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/graph/graph.h"
+#include "common/graph/operators.h"
 
 namespace warpsmith::launcher {
 namespace {
@@ -68,6 +70,16 @@ absl::Status CheckBuffer(const v1::Plan& plan, int buffer) {
       absl::StrCat("the plan has no buffer ", buffer, ", it has ", plan.buffers_size()));
 }
 
+absl::StatusOr<std::string> MapText(const v1::Plan& plan, const v1::TensorMap& map) {
+  if (auto status = CheckBuffer(plan, map.buffer()); !status.ok()) return status;
+  const auto type = graph::FindType(map.dtype());
+  if (!type)
+    return absl::InvalidArgumentError(absl::StrCat("a map of the type '", map.dtype(), "'"));
+  return absl::StrCat("[\"map\", [", map.buffer(), ", ", map.offset(), ", ", graph::SizeOf(*type),
+                      ", ", List(map.sizes()), ", ", List(map.strides()), ", ", List(map.box()),
+                      ", ", map.swizzle(), "]]");
+}
+
 absl::StatusOr<std::string> ArgumentText(const v1::Plan& plan, const v1::Argument& argument) {
   switch (argument.value_case()) {
     case v1::Argument::kBuffer:
@@ -78,7 +90,7 @@ absl::StatusOr<std::string> ArgumentText(const v1::Plan& plan, const v1::Argumen
     case v1::Argument::kI32:
       return absl::StrCat("[\"i32\", ", argument.i32(), "]");
     case v1::Argument::kMap:
-      return absl::UnimplementedError("a tensor map cannot be written out yet");
+      return MapText(plan, argument.map());
     case v1::Argument::kF32: {
       const float value = argument.f32();
       uint32_t bits = 0;

@@ -39,6 +39,12 @@ v1::Plan MadePlan() {
   launch.add_arguments()->set_i64(std::numeric_limits<int64_t>::min());
   launch.add_arguments()->set_i32(-1);
   launch.add_arguments()->set_f32(-std::numeric_limits<float>::infinity());
+  v1::TensorMap& map = *launch.add_arguments()->mutable_map();
+  map.set_buffer(4);
+  map.set_dtype("bf16");
+  map.set_swizzle(128);
+  for (int i = 2; i < 4; ++i) map.add_sizes(i), map.add_box(8 * i);
+  map.add_strides(16);
   v1::Copy& copy = *plan.add_steps()->mutable_copy();
   copy.set_from(0);
   copy.set_to(3);
@@ -59,7 +65,8 @@ TEST_CASE("a plan's text is JSON", "[launcher]") {
   CHECK(launch["grid"] == json({1, 2, 3}));
   CHECK(launch["cooperative"] == 1);
   CHECK(launch["arguments"].dump() ==
-        R"([["buffer",3],["i64",-9223372036854775808],["i32",-1],["f32",4286578688]])");
+        R"([["buffer",3],["i64",-9223372036854775808],["i32",-1],["f32",4286578688],)"
+        R"(["map",[4,0,2,[2,3],[16],[16,24],128]]])");
   CHECK(plan["steps"][2] == json({{"copy", 0}, {"to", 3}, {"bytes", 32}}));
 }
 
@@ -71,7 +78,7 @@ TEST_CASE("plans that point nowhere are refused", "[launcher]") {
   plan = MadePlan();
   plan.mutable_steps(1)->mutable_launch()->add_arguments();
   CHECK(refusal(plan) == "launch of k: an argument has no value");
-  plan.mutable_steps(1)->mutable_launch()->mutable_arguments(4)->set_buffer(5);
+  plan.mutable_steps(1)->mutable_launch()->mutable_arguments(5)->set_buffer(5);
   CHECK(refusal(plan) == "launch of k: the plan has no buffer 5, it has 5");
   plan = MadePlan();
   plan.mutable_steps(0)->mutable_fill()->set_buffer(-1);

@@ -118,6 +118,34 @@ def test_attributes():
     assert second.attributes == {launcher.COOPERATIVE: [1, 0, 0]}
 
 
+def test_tensor_maps():
+    # Rows of x from the second on, as boxes of 8 x 2; the other is all of the workspace.
+    rows = [1, 4 * WIDTH, 4, [WIDTH, ROWS - 1], [4 * WIDTH], [8, 2], 32]
+    steps = [launch("boxes", [["i32", 7], ["map", rows], ["buffer", 0], ["map", [2, 0, 2, [2 * WIDTH], [], [8], 0]]])]
+    solution, card = solution_of(plan(steps=steps), card=HostCard())
+    module, kept = Module(solution), []
+    inputs = [torch.randn(ROWS, WIDTH) for _ in range(3)]
+    for x in inputs + inputs + inputs[:1]:
+        kept.append(module(x))  # so that no output's address comes again
+        number, first, _, second = card.driver.calls[-1].parameters
+        assert number == 7
+        assert (first.address, first.type, first.rank) == (x.data_ptr() + 4 * WIDTH, launcher.MAP_TYPES[4], 2)
+        assert list(first.sizes)[:2] == [WIDTH, ROWS - 1] and list(first.strides)[:1] == [4 * WIDTH]
+        assert list(first.box)[:2] == [8, 2] and (first.swizzle, first.promotion) == (1, 3)
+        assert (second.type, second.rank, second.swizzle) == (launcher.MAP_TYPES[2], 1, 0)
+    # One for each address of x; the workspace may come to lie anywhere.
+    assert 3 + 1 <= card.driver.encoded <= 3 + 7, card.driver.encoded
+    for i in range(3 * launcher.MOST_MAPS):
+        x = torch.randn(ROWS, WIDTH)
+        kept.append((x, module(x)))
+        assert card.driver.calls[-1].parameters[1].address == x.data_ptr() + 4 * WIDTH
+    card.driver.errors = [1]
+    raises(RuntimeError, "a tensor map: unknown (CUDA error 1)", lambda: module(torch.randn(ROWS, WIDTH)))
+    x = torch.randn(ROWS, WIDTH)
+    module(x)
+    assert card.driver.calls[-1].parameters[1].address == x.data_ptr() + 4 * WIDTH
+
+
 def test_dispatches_on_shapes():
     solution, card = solution_of(plan(4), plan(8))
     module = Module(solution)

@@ -13,7 +13,19 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from warpsmith_torch import launcher  # noqa: E402
 
 HOST = -1  # what a tensor on the processor gives for its device
-WIDTHS = {"buffer": ctypes.c_uint64, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f32": ctypes.c_float}
+class HostMap(ctypes.Structure):
+    """What this driver makes of a tensor: a note of it."""
+    _fields_ = [("address", ctypes.c_uint64), ("type", ctypes.c_uint32), ("rank", ctypes.c_uint32),
+                ("sizes", ctypes.c_uint64 * 5), ("strides", ctypes.c_uint64 * 4), ("box", ctypes.c_ubyte * 5),
+                ("swizzle", ctypes.c_ubyte), ("promotion", ctypes.c_ubyte)]
+
+    @property
+    def value(self):
+        return HostMap.from_buffer_copy(self)
+
+
+assert ctypes.sizeof(HostMap) <= launcher.MAP_BYTES
+WIDTHS = {"map": HostMap, "buffer": ctypes.c_uint64, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f32": ctypes.c_float}
 SUCCESS, NO_DEVICE = 0, 100
 
 
@@ -29,6 +41,7 @@ class Launched:
 class HostDriver:
     def __init__(self, kernels):
         self.calls, self.kernels, self.signatures = [], kernels, []
+        self.encoded = 0
         self.errors = []  # what the next calls give instead
 
     def _result(self):
@@ -60,6 +73,17 @@ class HostDriver:
         if not error:
             ctypes.memmove(target.value, source.value, count.value)
             self.calls.append(("copy", source.value, target.value, count.value, stream.value))
+        return error
+
+    def cuTensorMapEncodeTiled(self, to, kind, rank, address, sizes, strides, box, each, interleave, swizzle, promotion,
+                               outside):
+        error = self._result()
+        if not error:
+            assert to.value % launcher.MAP_ALIGNMENT == 0 and list(each) == [1] * rank.value
+            assert (interleave, outside) == (0, 0)
+            self.encoded += 1
+            made = HostMap(address.value, kind, rank.value, tuple(sizes), tuple(strides), tuple(box), swizzle, promotion)
+            ctypes.memmove(to.value, ctypes.addressof(made), ctypes.sizeof(made))
         return error
 
     def cuGetErrorString(self, error, text):

@@ -14,7 +14,10 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
   steps     in order, on the caller's current stream:
             {"launch": entry, "grid": [x, y, z], "block": [x, y, z], "cluster": [x, y, z] or [], "shared": bytes,
              "cooperative": 0 or 1, "programmatic": 0 or 1, "arguments": [[kind, value], ...]}
-               an argument is ["buffer", its index], ["i32", number], ["i64", number] or ["f32", its 32 bits];
+               an argument is ["buffer", its index], ["i32", number], ["i64", number], ["f32", its 32 bits] or
+               ["map", [buffer, offset, bytes of an element, sizes, strides, box, swizzle]], a tensor map of the
+               copy engine's: sizes and box in elements, innermost first, offset, strides (of all axes but the
+               innermost) and swizzle in bytes;
             {"fill": buffer, "pattern": 32 bits, "bytes": multiple of 4}; {"copy": buffer, "to": buffer, "bytes": n}
 
 SOURCES has the CUDA C++ of each plan, BINARIES what a compiler made of it for the named architecture (a cubin,
@@ -43,10 +46,15 @@ PLAIN_SHARED = 48 << 10  # bytes of shared memory that a block has without askin
 PLAIN_CLUSTER = 8  # blocks of a cluster, likewise
 MOST_RECORDS = 256  # threads whose arguments are kept
 MOST_SEEN = 64  # times that the form of a plan's tensors is noted
+MOST_MAPS = 64  # addresses whose tensor maps are kept, of each argument
+MAP_BYTES, MAP_ALIGNMENT = 128, 64
 # Of the driver's interface.
 MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER, COOPERATIVE, PROGRAMMATIC = 4, 2, 6
 INVALID_CONTEXT, INVALID_HANDLE = 201, 400
+MAP_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}  # unsigned integers, by their bytes: boxes are moved as they are
+MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+MAP_PROMOTION = 3  # 256 bytes
 RELAXED_CAPTURE = 2
 
 PLAIN = {torch.Tensor, torch.nn.Parameter}  # subclasses may be anything
@@ -213,19 +221,55 @@ class Seen:
                 *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check)
 
 
+class Map:
+    """A tensor map as a kernel's argument: the driver makes one for each address of its buffer, which is remembered.
+    `place` is the address' in the record's row, `index` the argument's among `parameters`."""
+
+    def __init__(self, card, given, place, parameters, index):
+        _, self._offset, element, sizes, strides, box, swizzle = given
+        self._check, self._encode = card.check, card.driver.cuTensorMapEncodeTiled
+        rank = len(sizes)
+        self._before = (MAP_TYPES[element], ctypes.c_uint(rank))
+        self._behind = ((ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * max(1, rank - 1))(*strides),
+                        (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank), 0,
+                        MAP_SWIZZLES[swizzle], MAP_PROMOTION, 0)
+        self.place, self.address = place, None
+        self._parameters, self._index = parameters, index
+        self._made = {}
+
+    def move(self, address):
+        """The argument is of the buffer at this address from here on."""
+        made = self._made.get(address)
+        if made is None:
+            made = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
+            self._check(self._encode(ctypes.c_void_p(self._aligned(made)), *self._before,
+                                     ctypes.c_void_p(address + self._offset), *self._behind), "a tensor map")
+            if len(self._made) >= MOST_MAPS:
+                self._made.clear()
+            self._made[address] = made
+        self._parameters[self._index] = self._aligned(made)
+        self.address = address
+
+    @staticmethod
+    def _aligned(made):
+        return -(-ctypes.addressof(made) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+
+
 class Record:
     """The driver's arguments of one run of a plan, used by one thread at a time.
 
     All that changes is a row of words: the stream, the tensors' addresses, those of workspace. Kernels' parameters
-    point into it. `store` writes it, then `calls` are made in order.
+    point into it, and those that are tensor maps at what the driver made of an address: `maps`. `store` writes the
+    row, maps move with it, then `calls` are made in order.
     """
 
     def __init__(self, plan, card, functions):
         words = 1 + len(plan.order)
-        constants = [value for step in plan.steps for kind, value in step.get("arguments", ()) if kind != "buffer"]
+        constants = [value for step in plan.steps for kind, value in step.get("arguments", ())
+                     if kind not in ("buffer", "map")]
         self.row = (ctypes.c_uint64 * (words + len(constants)))()
         self.store = struct.Struct(f"={words}Q").pack_into
-        self.configs, self.calls, self.kept = [], [], []
+        self.configs, self.calls, self.maps, self.kept = [], [], [], []
         self.stream = None
         self._place = {buffer: 1 + i for i, buffer in enumerate(plan.order)}
         self._next = words
@@ -240,6 +284,9 @@ class Record:
     def _add_launch(self, step, follows_kernel, card, functions):
         parameters = (ctypes.c_void_p * max(1, len(step["arguments"])))()
         for i, (kind, value) in enumerate(step["arguments"]):
+            if kind == "map":
+                self.maps.append(Map(card, value, self._place[value[0]], parameters, i))
+                continue
             place = self._place[value] if kind == "buffer" else self._next
             if kind != "buffer":
                 self.row[place] = value & 0xFFFFFFFFFFFFFFFF  # the low bytes come first
@@ -355,8 +402,12 @@ class Plan:
                   "stream = current_stream(device)",
                   "if stream != record.stream:",
                   "    record.set_stream(stream)",
-                  f"record.store(record.row, 0, stream, {', '.join(addresses)})",
-                  "for function, arguments, what in record.calls:",
+                  f"record.store(record.row, 0, stream, {', '.join(addresses)})"]
+        if any(kind == "map" for step in self.steps for kind, _ in step.get("arguments", ())):
+            lines += ["for map in record.maps:",
+                      "    if map.address != record.row[map.place]:",
+                      "        map.move(record.row[map.place])"]
+        lines += ["for function, arguments, what in record.calls:",
                   "    error = function(*arguments)",
                   "    if error:",
                   "        card.check(card.again(error, device, function, arguments), what)",
