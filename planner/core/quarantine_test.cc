@@ -366,6 +366,7 @@ TEST_CASE("what one worker gives up is given to others, and does not fail for th
     CHECK(grant.task_id == absl::StrCat("r1/", name, "@host"));
     court.End("sick", grant, "the judge does not start");
     CHECK(court.Task(grant.task_id).state() == v1::QUEUED);
+    CHECK(court.Task(grant.task_id).seconds_spent() == 0);  // it is not of the task's budget
   }
   CHECK(court.Quarantined("sick"));
   CHECK(court.GetsNothing("sick"));

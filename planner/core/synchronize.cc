@@ -287,7 +287,9 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   ended.set_task_id(task_id);
   ended.set_lease_id(record.lease().id());
   ended.set_fence(record.lease().fence());
-  ended.set_seconds(std::max(seconds, kMinChargeSeconds));
+  // What a worker gave up was its own time: the task's budget is for work. How often it may be given
+  // up is limited besides.
+  ended.set_seconds(cause == v1::GIVEN_UP ? 0 : std::max(seconds, kMinChargeSeconds));
   ended.set_lost(lost);
   ended.set_failed(cause == v1::GIVEN_UP || cause == v1::IMPOSSIBLE);
   ended.set_cause(cause);
