@@ -205,6 +205,17 @@ TEST_CASE("memory that outlives a launch is refused however it is come by, and s
                  "%0, [a];}\" "
                  ": \"=r\"(v)); *x = v;"),
        "cvta.param"},
+      {"a clock behind what is a comment only in a string",
+       kernel("unsigned v; asm volatile(\".pragma \\\"//\\\"; mov.u32 %0, %clock;\" : \"=r\"(v)); "
+              "*x = v;"),
+       "%clock"},
+      {"a map's place behind what is a function only in a string",
+       takes_map("unsigned long long a; asm volatile(\"prefetch.tensormap [%1]; .pragma "
+                 "\\\".func\\\"; mov.b64 %0, %1;\" "
+                 ": \"=l\"(a) : \"l\"(&map)); *(unsigned*)a = 5;"),
+       "cvta.param"},
+      {"a string that might end elsewhere",
+       kernel("asm volatile(\".pragma \\\"a\\\\\\\";\"); *x = 1;"), "backslash"},
       {"a tensor map that is changed",
        kernel("asm volatile(\"tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;\" "
               ":: \"l\"(x), \"l\"(x));"),

@@ -15,7 +15,8 @@ namespace {
 
 bool IsNameCharacter(char c) { return absl::ascii_isalnum(c) || c == '_' || c == '$' || c == '%'; }
 
-// PTX with a blank in place of each comment: inline PTX writes what it likes into comments.
+// PTX with a blank in place of each comment, and nothing in its strings: inline PTX writes what it
+// likes into both.
 std::string WithoutComments(const std::string& ptx) {
   std::string text;
   for (size_t i = 0; i < ptx.size();) {
@@ -25,6 +26,11 @@ std::string WithoutComments(const std::string& ptx) {
     } else if (ptx.compare(i, 2, "/*") == 0) {
       end = ptx.find("*/", i + 2);
       if (end != std::string::npos) end += 2;
+    } else if (ptx[i] == '"') {
+      end = ptx.find('"', i + 1);
+      text += "\"\"";
+      i = end == std::string::npos ? ptx.size() : end + 1;
+      continue;
     } else {
       text += ptx[i++];
       continue;
@@ -158,6 +164,9 @@ absl::Status CheckCompiled(const std::string& source, const std::string& cubin,
                    *functions);
   }
   const std::string text = WithoutComments(ptx);
+  if (absl::StrContains(ptx, '\\')) {  // it might be part of a string's end, or not
+    return Refused("inline assembly has no use for backslashes: ", {"'\\'"});
+  }
   // NVRTC turns every constant at namespace scope into a variable of global memory, also where all
   // its uses were folded; what matters is what the code still reaches.
   std::vector<std::string> reached;

@@ -18,6 +18,7 @@ namespace warpsmith::device {
 //     writes tensor maps (tensormap.replace and its fence) is refused;
 //   * the card's clocks: how long a load takes says whether the caches were flushed, as they are
 //     where time is taken, and the time of day when to cheat.
+//   * a backslash in the PTX, by which its strings could end elsewhere for the assembler than here.
 // InvalidArgument: the cubin is no ELF image. `ptx` is what the cubin was made from.
 absl::Status CheckCompiled(const std::string& source, const std::string& cubin,
                            const std::string& ptx);
