@@ -34,7 +34,7 @@ struct Contract {
   static constexpr int kBoxesOut = 2;                        // of each group, on their way to memory
   static constexpr int kSharedBytes =
       1024 + C::kStages * kStepBytes + kGroups * kBoxesOut * kBytesOut + 2 * C::kStages * sizeof(Barrier);
-  // Of a thread; together no more than the multiprocessor has.
+  // Of a thread; together no more than the block was launched with, or who asks for more waits for ever.
   static constexpr int kRegistersBringing = kGroups == 2 ? 40 : kGroups == 3 ? 32 : 24;
   static constexpr int kRegistersMultiplying = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
   static constexpr int kSteps = (C::kK + kStepK - 1) / kStepK;
