@@ -72,6 +72,19 @@ std::vector<Corner> Corners() {
       "y: f32[n: 64, c: 64, k: 262144] = (x[n, c, k] - t[c] / 16777216) * rsqrt(q[c] / 16777216 + "
       "1e-5) * w[c] + b[c]",
       "output y"};
+  auto linear = [](const char* type) {
+    Lines lines;
+    for (const char* line :
+         {"input x: @T[1024, 8192] ~ normal", "param w: @T[8192, 8192] ~ normal",
+          "param c: @T[8192] ~ normal",
+          "s: f32[m: 1024, n: 8192] = sum[k: 8192](f32(x[m, k]) * f32(w[n, k]))",
+          "h: f32[m: 1024, n: 8192] = s[m, n] + f32(c[n])",
+          "y: @T[m: 1024, n: 8192] = @T(h[m, n] * 0.5 * (1 + erf(h[m, n] * 0.70710677)))",
+          "output y"}) {
+      lines.push_back(absl::StrReplaceAll(line, {{"@T", type}}));
+    }
+    return lines;
+  };
   auto norm_backward = [](int64_t rows, int64_t k, const char* type) {
     Lines lines;
     for (const char* line :
@@ -199,6 +212,12 @@ std::vector<Corner> Corners() {
       {"scan with an index, of short rows", indexed, {""}},
       {"scan along a middle axis", middle, {"", "precision { fast_math: true }"}},
       {"scan of few columns", few_columns, {""}},
+      {"a linear layer",
+       linear("f32"),
+       {"contract { math: PRODUCT_PLAIN }",
+        "contract { math: PRODUCT_PLAIN tile_m: 128 tile_n: 128 } precision { accumulator: "
+        "ACCUMULATOR_F64 }",
+        "contract { math: PRODUCT_PLAIN tile_m: 16 tile_n: 256 split: 4 }"}},
   };
 }
 

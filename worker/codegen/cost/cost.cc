@@ -148,7 +148,9 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
         std::max(memory / std::min(1.0, busy), static_cast<double>(use.rounds) * kRoundSeconds);
   }
   const double compute =
-      (StepsOfPoint(group, domain) * points + use.operations) / target.operations_per_second;
+      use.products > 0
+          ? use.products / use.products_per_second + use.operations / target.operations_per_second
+          : (StepsOfPoint(group, domain) * points + use.operations) / target.operations_per_second;
   const double loops = PointOf(group, domain).serial;
   const double serial = loops * (loops <= kUnrolled ? kSerialSeconds : kLongSerialSeconds);
   return std::max({memory, compute, serial}) + use.launches * target.launch_seconds +

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/columns/columns.h"
+#include "worker/codegen/skeleton/contract/contract.h"
 #include "worker/codegen/skeleton/fold/fold.h"
 #include "worker/codegen/skeleton/map/map.h"
 #include "worker/codegen/skeleton/rows/rows.h"
@@ -16,7 +17,7 @@ namespace warpsmith::codegen {
 const std::vector<const Skeleton*>& Skeletons() {
   static const auto* all = new std::vector<const Skeleton*>{
       MapSkeleton(),  WindowSkeleton(), RowsSkeleton(), ColumnsSkeleton(),
-      FoldSkeleton(), TileSkeleton(),   ScanSkeleton()};
+      FoldSkeleton(), TileSkeleton(),   ScanSkeleton(), ContractSkeleton()};
   return *all;
 }
 

@@ -37,7 +37,9 @@ struct Usage {
   int64_t left_bytes = 0;  // of its workspace, that a kernel leaves for the next
   int64_t rounds = 0;  // that each block works on one after another, where that holds it; 0: not
   // of the work
-  double operations = 0;     // beside those of its points
+  double operations = 0;  // beside those of its points
+  double products = 0;  // multiplications with their additions, in place of its points' operations
+  double products_per_second = 0;
   int passes = 1;            // over what is streamed
   double kept = 1;           // part of it that stays on chip from one pass to the next
   int streams = 0;           // tensors read along the whole domain

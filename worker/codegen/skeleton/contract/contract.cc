@@ -1,0 +1,158 @@
+// Skeleton contract: products of matrices. worker/kernels/contract_plain.cuh runs them.
+#include "worker/codegen/skeleton/contract/contract.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/skeleton/contract/glue.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+using absl::StrCat;
+
+// Rows on either side from which on tiles have something to share.
+constexpr int64_t kFewRows = 4;
+
+const ContractForm& FormOf(const Analysis& group, const Domain& domain) {
+  return group.Derived<ContractForm>(
+      "contract", std::function<ContractForm()>([&] { return FormContract(group, domain); }));
+}
+
+// How operands are read by accesses of so many bytes, and sums are finished in a tile of so many
+// columns.
+const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
+                               const ContractForm& form, const v1::ContractKnobs& knobs) {
+  const int columns = std::min(4, knobs.tile_n() / 16);  // side by side, of a thread
+  return group.Derived<ContractWidths>(
+      StrCat("contract ", knobs.vector_bytes(), " ", columns), std::function<ContractWidths()>([&] {
+        ContractWidths widths;
+        widths.a = ReadingOf(group, domain, form, 0, knobs.vector_bytes());
+        widths.b = ReadingOf(group, domain, form, 1, knobs.vector_bytes());
+        widths.finish = FinishWidth(group, domain, form, columns);
+        return widths;
+      }));
+}
+
+Style StyleOf(const v1::Group& resolved) {
+  Style style;
+  style.fast_math = resolved.precision().fast_math();
+  style.separate = resolved.precision().separate();
+  style.accumulator = resolved.precision().accumulator();
+  return style;
+}
+
+class Contract : public Skeleton {
+ public:
+  SkeletonCase id() const override { return v1::Group::kContract; }
+  const char* header() const override { return "contract_plain"; }
+
+  absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
+    const auto& domain = group.stages();
+    if (!domain.ok()) return domain.status();
+    const ContractForm& form = FormOf(group, *domain);
+    if (!form.status.ok()) return form.status;
+    return &*domain;
+  }
+
+  double Suits(const Analysis& group, const Target&) const override {
+    const ContractForm& form = FormOf(group, *group.stages());
+    return std::min(form.m, form.n) >= kFewRows ? 0.95 : 0.05;
+  }
+
+  absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,
+                                    const Target& target) const override {
+    auto domain = Matches(group);
+    if (!domain.ok()) return domain.status();
+    return ResolveContract(group, FormOf(group, **domain), knobs, target);
+  }
+
+  absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
+                            const Target& target) const override {
+    const Domain& domain = *group.stages();
+    const ContractForm& form = FormOf(group, domain);
+    const v1::ContractKnobs& contract = resolved.contract();
+    Usage use;
+    use.threads = kPlainThreads;
+    use.shared_bytes = ContractSharedBytes(form, contract);
+    const int64_t sums = int64_t{contract.tile_m()} * contract.tile_n() / kPlainThreads;
+    use.registers = kWorkRegisters + sums * (RunOf(form, contract) > 0 ? 2 : 1);
+    use.blocks = ContractBlocks(form, contract);
+    use.streams = 2;
+    use.width = WidthsOf(group, domain, form, contract).a.width;
+    use.products = form.products();
+    use.products_per_second = ProductRate(contract, target);
+    // Operands are computed for each tile that they are read for.
+    use.operations = static_cast<double>(form.batch) * static_cast<double>(form.k) *
+                     (form.steps[0] * static_cast<double>(form.m) *
+                          static_cast<double>(CeilDiv(form.n, contract.tile_n())) +
+                      form.steps[1] * static_cast<double>(form.n) *
+                          static_cast<double>(CeilDiv(form.m, contract.tile_m())));
+    if (contract.split() > 1) {
+      use.launches = 2;
+      use.workspace_bytes = PartialBytes(form, resolved);
+    }
+    return use;
+  }
+
+  std::vector<Layout> Layouts(const Analysis& group, const v1::Group& resolved,
+                              const Target& target) const override {
+    return ContractLayouts(FormOf(group, *group.stages()), resolved, target);
+  }
+
+  absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target&,
+                    KernelWriter& writer) const override {
+    const Domain& domain = *group.stages();
+    const ContractForm& form = FormOf(group, domain);
+    const v1::ContractKnobs& contract = resolved.contract();
+    absl::Status written = WriteContractGlue(
+        group, domain, form, WidthsOf(group, domain, form, contract), StyleOf(resolved), writer);
+    if (!written.ok()) return written;
+    const int split = contract.split();
+    const std::string total = TotalOf(form, resolved);
+    std::vector<std::pair<std::string, int>> extra;
+    int partial = -1;
+    if (split > 1) {
+      partial = writer.Workspace("_partial", PartialBytes(form, resolved));
+      extra = {{StrCat(total, "* partial"), partial}};
+    }
+    const std::string config =
+        StrCat("ws::PlainConfig<", contract.tile_m(), ", ", contract.tile_n(), ", ", kPlainStep,
+               ", ", RunOf(form, contract), ", ", split, ", ", contract.raster(), ", ", total, ">");
+    auto launch = writer.Kernel(
+        split > 1 ? "_partial" : "",
+        {kPlainThreads, 0, ContractBlocks(form, contract), ContractSharedBytes(form, contract)},
+        extra,
+        StrCat("ws::contract_plain<", writer.glue(), ", ", config, ">(g, ",
+               split > 1 ? "partial" : "nullptr", ")"));
+    if (!launch.ok() || split == 1) return launch.status();
+    const int64_t width = WidthsOf(group, domain, form, contract).finish;
+    return writer
+        .Kernel("_combine",
+                {kPlainThreads, 0, CeilDiv(form.batch * form.m * form.n, kPlainThreads * width), 0},
+                {{StrCat("const ", total, "* partial"), partial}},
+                StrCat("ws::contract_combine<", writer.glue(), ", ", total, ">(g, ", split,
+                       ", partial)"))
+        .status();
+  }
+
+ private:
+  // The type of totals.
+  static std::string TotalOf(const ContractForm& form, const v1::Group& resolved) {
+    const bool wide = resolved.precision().accumulator() == v1::ACCUMULATOR_F64;
+    return wide && graph::IsFloat(form.sums) ? "double" : ComputeType(form.sums);
+  }
+  static int64_t PartialBytes(const ContractForm& form, const v1::Group& resolved) {
+    const int64_t bytes = TotalOf(form, resolved) == "double" ? 8 : graph::SizeOf(form.sums);
+    return resolved.contract().split() * form.batch * form.m * form.n * bytes;
+  }
+};
+
+}  // namespace
+
+const Skeleton* ContractSkeleton() {
+  static const Contract skeleton;
+  return &skeleton;
+}
+
+}  // namespace warpsmith::codegen

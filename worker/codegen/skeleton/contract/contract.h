@@ -1,0 +1,28 @@
+// Sums of products of two operands as products of matrices, with whatever follows them.
+#pragma once
+
+#include "worker/codegen/skeleton/contract/form.h"
+#include "worker/codegen/skeleton/skeleton.h"
+
+namespace warpsmith::codegen {
+
+// Threads of a block of the plain main loop (ws::kPlainThreads), and its step along K.
+inline constexpr int kPlainThreads = 256, kPlainStep = 16;
+
+// Defaults, checks and places to try (knobs.cc).
+absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForm& form,
+                                          const v1::Group& knobs, const Target& target);
+std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& resolved,
+                                    const Target& target);
+// Of resolved knobs: elements of K whose sums join the total at once, 0 for all of a block's; and
+// dynamic shared memory of a block.
+int64_t RunOf(const ContractForm& form, const v1::ContractKnobs& knobs);
+int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs);
+// Tiles of the result, times the blocks that share one.
+int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs);
+// Products that the whole card makes a second in tiles of that size, full ones.
+double ProductRate(const v1::ContractKnobs& knobs, const Target& target);
+
+const Skeleton* ContractSkeleton();
+
+}  // namespace warpsmith::codegen

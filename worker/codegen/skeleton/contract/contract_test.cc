@@ -1,0 +1,165 @@
+// Products of matrices with what stands round them, by the contract skeleton, on the host device
+// against the oracle.
+#include <google/protobuf/text_format.h>
+
+#include "absl/strings/match.h"
+#include "worker/codegen/testing.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+struct Case {
+  const char* what;
+  Lines graph;
+};
+
+const Case kCases[] = {
+    {"both operands along K",
+     {"input a: f32[64, 48] ~ normal", "input b: f32[80, 48] ~ normal",
+      "y: f32[m: 64, n: 80] = sum[k: 48](a[m, k] * b[n, k])", "output y"}},
+    {"both along their rows",
+     {"input a: f32[48, 64] ~ normal", "input b: f32[48, 80] ~ normal",
+      "y: f32[m: 64, n: 80] = sum[k: 48](a[k, m] * b[k, n])", "output y"}},
+    {"odd extents",
+     {"input a: f32[37, 41] ~ normal", "input b: f32[41, 53] ~ normal",
+      "y: f32[m: 37, n: 53] = sum[k: 41](a[m, k] * b[k, n])", "output y"}},
+    {"the result turned",
+     {"input a: f32[36, 40] ~ normal", "input b: f32[52, 40] ~ normal",
+      "y: f32[n: 52, m: 36] = sum[k: 40](a[m, k] * b[n, k])", "output y"}},
+    {"a linear layer with an activation and a residual",
+     {"input x: f32[6, 12, 72] ~ normal", "param w: f32[40, 72] ~ normal",
+      "param c: f32[40] ~ normal", "input r: f32[6, 12, 40] ~ normal",
+      "s: f32[i: 6, j: 12, n: 40] = sum[k: 72](x[i, j, k] * w[n, k])",
+      "y: f32[i: 6, j: 12, n: 40] = tanh(s[i, j, n] + c[n]) + r[i, j, n]", "output y"}},
+    {"16-bit operands and results",
+     {"input x: bf16[56, 64] ~ normal", "param w: bf16[48, 64] ~ normal",
+      "s: f32[m: 56, n: 48] = sum[k: 64](f32(x[m, k]) * f32(w[n, k]))",
+      "y: bf16[m: 56, n: 48] = bf16(s[m, n])", "output y"}},
+    {"heads that lie between each other",
+     {"input q: f16[24, 3, 32] ~ normal", "input k: f16[28, 3, 32] ~ normal",
+      "s: f32[h: 3, i: 24, j: 28] = sum[d: 32](f32(q[i, h, d]) * f32(k[j, h, d]))",
+      "y: f32[h: 3, i: 24, j: 28] = select(j <= i, s[h, i, j] * 0.25, -1000.0)", "output y"}},
+    {"something computed on the way to it",
+     {"input x: f32[40, 64] ~ normal", "input g: f32[64] ~ normal", "input w: f32[64, 56] ~ normal",
+      "h: f32[m: 40, k: 64] = max(x[m, k] * g[k], 0.0)",
+      "y: f32[m: 40, n: 56] = sum[k: 64](h[m, k] * w[k, n])", "output y"}},
+    {"a convolution along one axis, padded",
+     {"input x: f32[3, 5, 30] ~ normal", "input w: f32[24, 5, 3] ~ normal",
+      "y: f32[b: 3, o: 24, i: 30] = sum[c: 5, t: 3](select(i + t >= 1, "
+      "select(i + t < 31, x[b, c, i + t - 1], 0.0), 0.0) * w[o, c, t])",
+      "output y"}},
+    {"two outputs, one of them turned",
+     {"input a: f32[32, 40] ~ normal", "input b: f32[40, 48] ~ normal",
+      "s: f32[m: 32, n: 48] = sum[k: 40](a[m, k] * b[k, n])",
+      "y: bf16[m: 32, n: 48] = bf16(s[m, n])", "z: f32[n: 48, m: 32] = s[m, n] * 2.0",
+      "output y, z"}},
+    {"sums over two axes",
+     {"input a: f32[20, 6, 8] ~ normal", "input b: f32[6, 36, 8] ~ normal",
+      "y: f32[m: 20, n: 36] = sum[i: 6, j: 8](a[m, i, j] * b[i, n, j])", "output y"}},
+    {"integers that wrap",
+     {"input a: i32[24, 40] ~ integers(-2000000000, 2000000000)",
+      "input b: i32[40, 20] ~ integers(-2000000000, 2000000000)",
+      "y: i32[m: 24, n: 20] = sum[k: 40](a[m, k] * b[k, n])", "output y"}},
+    {"integers of 64 bits",
+     {"input a: i64[24, 40] ~ integers(-1000000, 1000000)",
+      "input b: i64[40, 20] ~ integers(-1000000, 1000000)",
+      "y: i64[m: 24, n: 20] = sum[k: 40](a[m, k] * b[k, n])", "output y"}},
+    {"doubles",
+     {"input a: f64[24, 40] ~ normal", "input b: f64[40, 20] ~ normal",
+      "y: f64[m: 24, n: 20] = sum[k: 40](a[m, k] * b[k, n])", "output y"}},
+    {"a matrix and a vector",
+     {"input a: f32[52, 64] ~ normal", "input x: f32[64] ~ normal",
+      "y: f32[m: 52] = sum[k: 64](a[m, k] * x[k])", "output y"}},
+    {"an outer product",
+     {"input a: f32[20, 1] ~ normal", "input b: f32[1, 36] ~ normal",
+      "y: f32[m: 20, n: 36] = sum[k: 1](a[m, k] * b[k, n])", "output y"}},
+    {"a state that it adds to",
+     {"state w: f32[24, 32] ~ normal", "input a: f32[40, 24] ~ normal",
+      "input b: f32[40, 32] ~ normal", "s: f32[m: 24, n: 32] = sum[k: 40](a[k, m] * b[k, n])",
+      "v: f32[m: 24, n: 32] = w[m, n] - s[m, n] * 0.1", "update w = v"}},
+    {"a state that is an operand, too",
+     {"state w: f32[32, 32] ~ normal", "s: f32[m: 32, n: 32] = sum[k: 32](w[m, k] * w[k, n])",
+      "v: f32[m: 32, n: 32] = s[m, n] * 0.1", "update w = v"}},
+};
+
+const char* const kKnobs[] = {
+    "contract {}",
+    "contract { tile_m: 16 tile_n: 32 split: 3 raster: 1 }",
+    "contract { tile_m: 32 tile_n: 16 vector_bytes: 4 } precision { accumulator: ACCUMULATOR_F64 }",
+    "contract { tile_m: 64 tile_n: 64 run: 32 split: 2 raster: 2 }",
+    "contract { tile_m: 128 tile_n: 128 run: 32 vector_bytes: 8 } precision { separate: true }",
+};
+
+TEST_CASE("products of matrices", "[codegen]") {
+  std::vector<Trial> trials;
+  std::vector<std::string> names;
+  uint64_t seed = 1;
+  for (const Case& c : kCases) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    for (const char* knobs : kKnobs) {
+      v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+      INFO(c.what << "\n" << schedule.DebugString());
+      REQUIRE(schedule.groups_size() == 1);
+      v1::Group parsed;
+      REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &parsed));
+      parsed.mutable_roots()->CopyFrom(schedule.groups(0).roots());
+      *schedule.mutable_groups(0) = parsed;
+      trials.push_back({graph, schedule, seed++, seed % 3 == 0});
+      names.push_back(absl::StrCat(c.what, ": ", knobs));
+    }
+  }
+  const std::vector<absl::Status> answers = RunAndCompareAll(trials);
+  int refused = 0;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    INFO(names[i]);
+    INFO(answers[i].message());
+    // K that is too short to share is refused.
+    if (absl::StrContains(answers[i].message(), "contract.split")) {
+      ++refused;
+      continue;
+    }
+    CHECK(answers[i].ok());
+  }
+  CHECK(refused < 8);
+}
+
+TEST_CASE("products of matrices run as such by default", "[codegen]") {
+  const graph::Graph graph = ParseOrDie(
+      {"input x: f32[256, 512] ~ normal", "param w: f32[384, 512] ~ normal",
+       "param c: f32[384] ~ normal", "s: f32[m: 256, n: 384] = sum[k: 512](x[m, k] * w[n, k])",
+       "y: f32[m: 256, n: 384] = max(s[m, n] + c[n], 0.0)", "output y"});
+  const auto infos = Describe(graph, DefaultSchedule(graph, Target()), Target());
+  REQUIRE(infos.ok());
+  REQUIRE(infos->size() == 1);
+  CHECK((*infos)[0].skeleton == v1::Group::kContract);
+}
+
+TEST_CASE("what knobs of a product may not say", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input x: f32[64, 64] ~ normal", "input w: f32[64, 64] ~ normal",
+                  "y: f32[m: 64, n: 64] = sum[k: 64](x[m, k] * w[n, k])", "output y"});
+  struct Wrong {
+    const char* knobs;
+    const char* message;
+  };
+  const Wrong cases[] = {
+      {"contract { tile_m: 24 }", "contract.tile_m is 24"},
+      {"contract { tile_m: 256 tile_n: 256 }", "a thread has registers for"},
+      {"contract { stages: 4 }", "contract.stages"},
+      {"contract { split: 60 }", "contract.split"},
+      {"contract { math: PRODUCT_TENSOR }", "contract.math is PRODUCT_TENSOR"},
+      {"contract {} precision { accumulator: ACCUMULATOR_COMPENSATED }", "compensated"},
+  };
+  for (const Wrong& wrong : cases) {
+    v1::Schedule schedule;
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(wrong.knobs, schedule.add_groups()));
+    schedule.mutable_groups(0)->add_roots("y");
+    const auto plan = Lower(graph, schedule, TestTarget());
+    INFO(plan.status().message());
+    REQUIRE(!plan.ok());
+    CHECK(absl::StrContains(plan.status().message(), wrong.message));
+  }
+}
+
+}  // namespace
+}  // namespace warpsmith::codegen

@@ -1,0 +1,241 @@
+#include "worker/codegen/skeleton/contract/form.h"
+
+#include <algorithm>
+
+#include "worker/codegen/skeleton/glue.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+absl::Status No(absl::string_view why) { return absl::InvalidArgumentError(why); }
+
+int64_t ExtentOf(const Domain& domain, const std::vector<int>& axes) {
+  int64_t extent = 1;
+  for (int a : axes) extent *= domain.axes[a].extent();
+  return extent;
+}
+
+std::vector<int64_t> ExtentsOf(const Domain& domain, const std::vector<int>& axes) {
+  std::vector<int64_t> extents;
+  for (int a : axes) extents.push_back(domain.axes[a].extent());
+  return extents;
+}
+
+// The one product that the group sums; nullptr and a reason.
+ValuePtr ProductOf(const Analysis& group, const Domain& domain, const Kernel& points,
+                   absl::Status* why) {
+  const auto refuse = [&](absl::string_view reason) {
+    *why = No(reason);
+    return nullptr;
+  };
+  if (domain.nodes.size() != 1 || !domain.totals.empty())
+    return refuse("a product of matrices stands alone in its group, with maps round it");
+  const graph::Node& node = group.graph().nodes[domain.nodes[0].node];
+  if (!node.reduce || node.combiner != graph::Combiner::kSum) return refuse("it is no sum");
+  for (const RootPlace& root : domain.roots) {
+    if (root.level != Level::kRows || root.scatter != nullptr)
+      return refuse("it writes more than an element for each sum");
+  }
+  const ValuePtr value = points.reduces[0].value;
+  if (value->kind != Value::Kind::kOp || value->op != graph::Op::kMul)
+    return refuse("what it sums is no product");
+  switch (value->type) {
+    case graph::DType::kF32:
+    case graph::DType::kF64:
+    case graph::DType::kI32:
+    case graph::DType::kI64:
+      return value;
+    default:
+      return refuse("its products are of a type that sums are not made in");
+  }
+}
+
+// Whether N is the first factor's rows: the innermost of the first root's axes that is not the
+// batch's is its.
+bool FirstIsB(const Domain& domain, const Kernel& points, uint64_t first, uint64_t second) {
+  int64_t least = 0;
+  bool of_first = false;
+  for (const DomainAxis& axis : domain.axes) {
+    const uint64_t bit = BitOf(axis.variable);
+    const bool one = (first & bit) != 0, other = (second & bit) != 0;
+    if (axis.role != Role::kKept || one == other) continue;
+    const int64_t stride = points.roots[0].address.CoefficientOf(axis.variable);
+    if (least != 0 && (stride == 0 || stride > least)) continue;
+    least = stride;
+    of_first = one;
+  }
+  return of_first;
+}
+
+double StepsOfOperand(const Kernel& points, ValuePtr operand) {
+  double steps = 0;
+  for (ValuePtr value : points.values->Closure({operand})) {
+    if (value->kind == Value::Kind::kOp && value->op != graph::Op::kCast)
+      steps += StepsOf(value->op);
+  }
+  return steps;
+}
+
+FrameMaker ContractFrame(const Domain& domain, const ContractForm& form, Lane lane, int width) {
+  return [&domain, &form, lane, width](Values& values) {
+    const auto made = [&](const char* name, int64_t extent, Lane along) {
+      const int lanes = lane == along && along != Lane::kNone ? width : 1;
+      return values.NewVariable(name, {0, std::max<int64_t>(0, extent - lanes)}, lanes);
+    };
+    Frame frame;
+    frame.width = width;
+    frame.outer = made("b", form.batch, Lane::kNone);
+    frame.row = made("m", form.m, Lane::kM);
+    frame.column = made("n", form.n, Lane::kN);
+    frame.k = made("k", form.k, Lane::kK);
+    Index b = Index::Of(frame.outer), m = Index::Of(frame.row), n = Index::Of(frame.column),
+          k = Index::Of(frame.k);
+    frame.row_variables = BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column);
+    if (width > 1) {
+      frame.lane = values.NewVariable("j", {0, width - 1});
+      Index& along = lane == Lane::kM ? m : lane == Lane::kN ? n : k;
+      along = along + Index::Of(frame.lane);
+      if (lane != Lane::kK) frame.row_variables |= BitOf(frame.lane);
+    }
+    frame.axes.resize(domain.axes.size());
+    const auto place = [&](const Index& position, const std::vector<int>& axes) {
+      const std::vector<Index> at = Unflatten(position, ExtentsOf(domain, axes));
+      for (size_t i = 0; i < axes.size(); ++i) frame.axes[axes[i]] = at[i];
+    };
+    place(b, form.batch_axes);
+    place(m, form.m_axes);
+    place(n, form.n_axes);
+    place(k, form.k_axes);
+    return frame;
+  };
+}
+
+// Bytes of the accesses by which lanes of that width would be had of the operand; 0: one by one.
+int AccessBytes(const Kernel& kernel, ValuePtr operand) {
+  const Frame& frame = kernel.frame;
+  int bytes = 0;
+  for (ValuePtr load : kernel.values->Closure({operand})) {
+    if (load->kind != Value::Kind::kLoad || (load->variables & BitOf(frame.lane)) == 0) continue;
+    const bool parted = !load->args.empty() && (load->args[0]->variables & BitOf(frame.lane)) != 0;
+    if (parted || !IsVector(load->index, frame) || !FitsVector(load->type, frame.width)) return 0;
+    bytes = std::max(bytes, frame.width * static_cast<int>(graph::SizeOf(load->type)));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool IsVector(const Index& index, const Frame& frame) {
+  return IsContiguous(index, frame) && LaneBase(index, frame).multiple() % frame.width == 0;
+}
+
+ContractForm FormContract(const Analysis& group, const Domain& domain) {
+  ContractForm form;
+  const absl::StatusOr<Kernel>& points = group.PointsOf(domain);
+  form.status = points.status();
+  if (!points.ok()) return form;
+  const ValuePtr product = ProductOf(group, domain, *points, &form.status);
+  if (product == nullptr) return form;
+  form.sums = product->type;
+  ValuePtr a = product->args[0], b = product->args[1];
+  if (FirstIsB(domain, *points, a->variables, b->variables)) std::swap(a, b);
+  for (size_t i = 0; i < domain.axes.size(); ++i) {
+    const DomainAxis& axis = domain.axes[i];
+    const int at = static_cast<int>(i);
+    const bool in_a = (a->variables & BitOf(axis.variable)) != 0,
+               in_b = (b->variables & BitOf(axis.variable)) != 0;
+    if (axis.role == Role::kReduced) {
+      if (axis.extent() > 1 && !(in_a && in_b)) {
+        form.status = No("it sums over what one factor alone has");
+        return form;
+      }
+      form.k_axes.push_back(at);
+    } else if (in_a == in_b) {
+      if (axis.extent() > 1 && !in_a) {
+        form.status = No("an axis of the result is none of its factors'");
+        return form;
+      }
+      form.batch_axes.push_back(at);
+    } else {
+      (in_a ? form.m_axes : form.n_axes).push_back(at);
+    }
+  }
+  form.m = ExtentOf(domain, form.m_axes);
+  form.n = ExtentOf(domain, form.n_axes);
+  form.k = ExtentOf(domain, form.k_axes);
+  form.batch = ExtentOf(domain, form.batch_axes);
+  if (form.m == 1 && form.n == 1) form.status = No("its factors share all axes of the result");
+  form.steps = {StepsOfOperand(*points, a), StepsOfOperand(*points, b)};
+  return form;
+}
+
+absl::StatusOr<Kernel> BuildContract(const Analysis& group, const Domain& domain,
+                                     const ContractForm& form, Lane lane, int width) {
+  auto kernel = BuildKernel(group.graph(), domain, group.in_memory(),
+                            ContractFrame(domain, form, lane, width));
+  if (kernel.ok() && OperandOf(form, *kernel, 0) == nullptr)
+    return absl::InternalError("a product of matrices that is none in its own variables");
+  return kernel;
+}
+
+ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand) {
+  const ValuePtr product = kernel.reduces[0].value;
+  if (product->kind != Value::Kind::kOp || product->op != graph::Op::kMul) return nullptr;
+  const auto variables = [&](const std::vector<int>& axes) {
+    uint64_t all = 0;
+    for (int a : axes) all |= kernel.frame.axes[a].variables();
+    return all;
+  };
+  // One of M and N has rows.
+  const ValuePtr first = product->args[0], second = product->args[1];
+  const bool first_is_a = (first->variables & variables(form.m_axes)) != 0 ||
+                          (second->variables & variables(form.n_axes)) != 0;
+  return product->args[(operand == 0) == first_is_a ? 0 : 1];
+}
+
+Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,
+                  int operand, int bytes) {
+  const int64_t rows = operand == 0 ? form.m : form.n;
+  Reading best;
+  int most = 0;
+  for (const bool along_rows : {false, true}) {
+    const Lane lane = !along_rows ? Lane::kK : operand == 0 ? Lane::kM : Lane::kN;
+    for (int width = 16; width > 1; width /= 2) {
+      if ((along_rows ? rows : form.k) % width != 0) continue;
+      const auto kernel = BuildContract(group, domain, form, lane, width);
+      if (!kernel.ok()) continue;
+      const int access = AccessBytes(*kernel, OperandOf(form, *kernel, operand));
+      if (access > bytes || access <= most) continue;
+      most = access;
+      best = {along_rows, width};
+    }
+  }
+  if (most > 0) return best;
+  // One by one, in the order in which they lie.
+  const auto kernel = BuildContract(group, domain, form, Lane::kNone, 1);
+  if (!kernel.ok()) return best;
+  const Variable& rows_variable = operand == 0 ? kernel->frame.row : kernel->frame.column;
+  for (ValuePtr load : kernel->values->Closure({OperandOf(form, *kernel, operand)})) {
+    if (load->kind != Value::Kind::kLoad) continue;
+    const int64_t along = load->index.CoefficientOf(rows_variable),
+                  inner = load->index.CoefficientOf(kernel->frame.k);
+    if (along == 1 && inner != 1) best.along_rows = true;
+  }
+  return best;
+}
+
+int FinishWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int most) {
+  for (int width = most; width > 1; width /= 2) {
+    if (form.n % width != 0) continue;
+    const auto kernel = BuildContract(group, domain, form, Lane::kN, width);
+    if (!kernel.ok()) continue;
+    if (std::all_of(kernel->roots.begin(), kernel->roots.end(), [&](const Kernel::Root& root) {
+          return IsVector(root.address, kernel->frame) && FitsAccesses(root.value->type, width);
+        })) {
+      return width;
+    }
+  }
+  return 1;
+}
+
+}  // namespace warpsmith::codegen

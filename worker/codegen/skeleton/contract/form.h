@@ -1,0 +1,57 @@
+// A group as a product of matrices: which axes of its domain are M, N, K and the batch, what its
+// operands are, and how elements that lie side by side are had of each.
+//
+//   y[b, m, n] = epilogue(sum of k: A[b, m, k] * B[b, n, k])
+//
+// An operand is any expression of the axes it depends on: an element in memory, perhaps under a
+// condition, or what maps before it make of several. N has the innermost axis of the first root
+// that is not the batch's.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/codegen/group/analysis.h"
+
+namespace warpsmith::codegen {
+
+enum class Lane { kNone, kM, kN, kK };  // along which lanes lie
+
+// How a thread reads an operand: so many neighbours, along its rows (M of A, N of B) or along K.
+struct Reading {
+  bool along_rows = false;
+  int width = 1;
+};
+
+struct ContractForm {
+  absl::Status status;                                  // why it is none
+  std::vector<int> m_axes, n_axes, k_axes, batch_axes;  // of the domain, outermost first
+  int64_t m = 1, n = 1, k = 1, batch = 1;
+  graph::DType sums = graph::DType::kF32;  // in which products are made and added
+  std::array<double, 2> steps{};           // simple operations that an element of A, of B takes
+
+  double products() const {
+    return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+           static_cast<double>(batch);
+  }
+};
+
+ContractForm FormContract(const Analysis& group, const Domain& domain);
+
+// What a kernel of it computes: the frame's outer is b, its row m, its column n and its k k, with a
+// lane j along one of them.
+absl::StatusOr<Kernel> BuildContract(const Analysis& group, const Domain& domain,
+                                     const ContractForm& form, Lane lane, int width);
+// The operand (0: A, 1: B) in such a kernel; nullptr: it is no product there.
+ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand);
+// The widest accesses of up to `bytes` that bring an operand.
+Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,
+                  int operand, int bytes);
+// Neighbours along N, at most `most`, that are finished together: as wide as the roots are written.
+int FinishWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int most);
+
+// Whether lanes are neighbours in memory from a place on that so wide an access may begin at.
+bool IsVector(const Index& index, const Frame& frame);
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,21 @@
+// The struct of a contraction's kernels: what operands are, and what becomes of a sum
+// (worker/kernels/contract_plain.cuh).
+#pragma once
+
+#include "worker/codegen/plan/writer.h"
+#include "worker/codegen/skeleton/contract/form.h"
+#include "worker/codegen/skeleton/glue.h"
+
+namespace warpsmith::codegen {
+
+struct ContractWidths {
+  Reading a, b;
+  int finish = 1;  // neighbours along N
+};
+
+// Writes it. `style`: of the group's knobs.
+absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
+                               const ContractForm& form, const ContractWidths& widths,
+                               const Style& style, KernelWriter& writer);
+
+}  // namespace warpsmith::codegen

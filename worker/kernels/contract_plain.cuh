@@ -1,0 +1,251 @@
+// Skeleton contract by ordinary instructions, on any card and on the host: Y[b, m, n] = finish(sum of k:
+// A[b, m, k] B[b, n, k]).
+//
+// A block of 256 threads computes a tile of TILE_M x TILE_N, STEP of K at a time: the next step's operands are
+// read into registers while the present one's, in shared memory, are multiplied. A thread has TILE_M / 16 x
+// TILE_N / 16 of the tile. Sums of RUN elements of K are added up in TOTAL, so that the error of a long sum grows
+// with the length of its runs. With SPLIT > 1 that many blocks share a tile's K and leave their sums
+// [SPLIT][batch][M][N] for `contract_combine`, which adds them up in their order.
+//
+// The glue G says what the operands are and what becomes of a sum:
+//   Index, Sum (of products: float, double, int, long long), kBatch, kM, kN, kK, kSeparate (products are rounded)
+//   kWidthA, kAlongM: a<kWidthA>(b, m, k, x) reads so many neighbours along M, or else along K; of B likewise
+//   kWidth: finish<kWidth>(b, m, n, sums) takes so many neighbours along N
+// Widths divide what they lie along. All of a tile that is inside the result is finished once.
+#pragma once
+
+#include <warpsmith/base.cuh>
+
+namespace ws {
+
+template <int TILE_M, int TILE_N, int STEP, int RUN, int SPLIT, int RASTER, class TOTAL>
+struct PlainConfig {
+  static constexpr int kTileM = TILE_M, kTileN = TILE_N, kStep = STEP, kRun = RUN, kSplit = SPLIT, kRaster = RASTER;
+  using Total = TOTAL;
+};
+
+constexpr int kPlainThreads = 256;
+
+// Of integers modulo 2^32 and 2^64.
+WS_DEVICE float times(float a, float b) { return a * b; }
+WS_DEVICE double times(double a, double b) { return a * b; }
+WS_DEVICE int times(int a, int b) { return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b)); }
+WS_DEVICE long long times(long long a, long long b) {
+  return static_cast<long long>(static_cast<unsigned long long>(a) * static_cast<unsigned long long>(b));
+}
+WS_DEVICE float plus(float a, float b) { return a + b; }
+WS_DEVICE double plus(double a, double b) { return a + b; }
+WS_DEVICE int plus(int a, int b) { return static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); }
+WS_DEVICE long long plus(long long a, long long b) {
+  return static_cast<long long>(static_cast<unsigned long long>(a) + static_cast<unsigned long long>(b));
+}
+
+template <class G, class C>
+struct PlainContract {
+  using Index = typename G::Index;
+  using Sum = typename G::Sum;
+  using Total = typename C::Total;
+  static constexpr int kEachM = C::kTileM / 16, kEachN = C::kTileN / 16;   // of a thread
+  static constexpr int kPitchM = C::kTileM + 4, kPitchN = C::kTileN + 4;   // of a row of one k in shared memory
+  static constexpr int kStage = C::kStep * (kPitchM + kPitchN);
+  static constexpr int kSharedBytes = 2 * kStage * sizeof(Sum);
+  static constexpr Index kTilesM = (G::kM + C::kTileM - 1) / C::kTileM, kTilesN = (G::kN + C::kTileN - 1) / C::kTileN;
+  // A block's part of K, whole runs.
+  static constexpr int kUnit = C::kRun > 0 ? C::kRun : C::kStep;
+  static constexpr Index kPart = ((G::kK + kUnit - 1) / kUnit + C::kSplit - 1) / C::kSplit * kUnit;
+  static_assert(C::kRun % C::kStep == 0, "runs are whole steps");
+
+  // Neighbours of a thread among its rows (or columns), and where row i of thread t is in the tile.
+  static WS_DEVICE constexpr int chunk(int each) { return each % 4 == 0 ? 4 : each % 2 == 0 ? 2 : 1; }
+  static WS_DEVICE constexpr int place(int each, int t, int i) {
+    return i / chunk(each) * 16 * chunk(each) + t * chunk(each) + i % chunk(each);
+  }
+
+  // A step of one operand on its way to shared memory, where each k has a row of the tile's rows.
+  template <int TILE, int W, bool ALONG, int PITCH>
+  struct Step {
+    static constexpr int kVectors = TILE * C::kStep / W, kEach = (kVectors + kPlainThreads - 1) / kPlainThreads;
+    static_assert(C::kStep % W == 0 && TILE % W == 0, "vectors lie within a step");
+    Sum x[kEach][W];
+
+    static WS_DEVICE int row(int v) { return ALONG ? v % (TILE / W) * W : v / (C::kStep / W); }
+    static WS_DEVICE int k(int v) { return ALONG ? v / (TILE / W) : v % (C::kStep / W) * W; }
+
+    // read(row, k, x) for what is below the ends; the rest is zero.
+    template <class Read>
+    WS_DEVICE void bring(Index row0, Index k0, Index rows, Index end, Read&& read) {
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int v = i * kPlainThreads + thread();
+        const bool inside = (kVectors % kPlainThreads == 0 || v < kVectors) && row0 + row(v) < rows && k0 + k(v) < end;
+        if (inside) {
+          read(row0 + row(v), k0 + k(v), x[i]);
+        } else {
+#pragma unroll
+          for (int j = 0; j < W; ++j) x[i][j] = 0;
+        }
+      }
+    }
+    WS_DEVICE void put(Sum* to) const {
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int v = i * kPlainThreads + thread();
+        if (kVectors % kPlainThreads != 0 && v >= kVectors) continue;
+#pragma unroll
+        for (int j = 0; j < W; ++j) to[(k(v) + (ALONG ? 0 : j)) * PITCH + row(v) + (ALONG ? j : 0)] = x[i][j];
+      }
+    }
+  };
+  using StepA = Step<C::kTileM, G::kWidthA, G::kAlongM, kPitchM>;
+  using StepB = Step<C::kTileN, G::kWidthB, G::kAlongN, kPitchN>;
+
+  const G& g;
+  Index batch, part, m, n;   // of the block: its tile's first row and column
+  Index from, to;            // its K
+
+  // Tiles of a batch, RASTER rows of them at a time, column by column.
+  WS_DEVICE explicit PlainContract(const G& g, Index at) : g(g) {
+    const Index tiles = kTilesM * kTilesN, within = at % tiles;
+    part = at / tiles % C::kSplit;
+    batch = at / tiles / C::kSplit;
+    const Index first = within / (C::kRaster * kTilesN) * C::kRaster;
+    const Index rows = kTilesM - first < C::kRaster ? kTilesM - first : Index(C::kRaster);
+    const Index rest = within % (C::kRaster * kTilesN);
+    m = (first + rest % rows) * C::kTileM;
+    n = rest / rows * C::kTileN;
+    from = part * kPart;
+    to = from + kPart < Index(G::kK) ? from + kPart : Index(G::kK);
+  }
+
+  WS_DEVICE void bring(Index k, StepA& a, StepB& b) const {
+    a.bring(m, k, G::kM, to, [&](Index row, Index at, Sum (&x)[G::kWidthA]) {
+      g.template a<G::kWidthA>(batch, row, at, x);
+    });
+    b.bring(n, k, G::kN, to, [&](Index row, Index at, Sum (&x)[G::kWidthB]) {
+      g.template b<G::kWidthB>(batch, row, at, x);
+    });
+  }
+
+  static WS_DEVICE Sum product_of(Sum x, Sum y) {
+    if constexpr (G::kSeparate) return product(x, y); else return times(x, y);
+  }
+
+  WS_DEVICE void multiply(const Sum* stage, Sum (&sums)[kEachM][kEachN]) const {
+    const Sum* const rows = stage;
+    const Sum* const columns = stage + C::kStep * kPitchM;
+    const int y = thread() / 16, x = thread() % 16;
+#pragma unroll
+    for (int k = 0; k < C::kStep; ++k) {
+      Sum a[kEachM], b[kEachN];
+#pragma unroll
+      for (int i = 0; i < kEachM; ++i) a[i] = rows[k * kPitchM + place(kEachM, y, i)];
+#pragma unroll
+      for (int j = 0; j < kEachN; ++j) b[j] = columns[k * kPitchN + place(kEachN, x, j)];
+#pragma unroll
+      for (int i = 0; i < kEachM; ++i) {
+#pragma unroll
+        for (int j = 0; j < kEachN; ++j) sums[i][j] = plus(sums[i][j], product_of(a[i], b[j]));
+      }
+    }
+  }
+
+  template <class To, class F>
+  static WS_DEVICE void each(To& to, F&& f) {
+#pragma unroll
+    for (int i = 0; i < kEachM; ++i) {
+#pragma unroll
+      for (int j = 0; j < kEachN; ++j) f(to[i][j], i, j);
+    }
+  }
+
+  // All threads of the block. `partial`: [SPLIT][batch][M][N], null without a split.
+  WS_DEVICE void run(Total* partial) const {
+    Sum* const stages = reinterpret_cast<Sum*>(shared());
+    Sum sums[kEachM][kEachN];
+    Total totals[kEachM][kEachN];
+    each(sums, [](Sum& sum, int, int) { sum = 0; });
+    each(totals, [](Total& total, int, int) { total = 0; });
+    StepA a;
+    StepB b;
+    bring(from, a, b);
+    a.put(stages);
+    b.put(stages + C::kStep * kPitchM);
+    sync_block();
+    int turn = 0;
+#pragma unroll 1
+    for (Index k = from; k < to; k += C::kStep) {
+      const bool more = k + C::kStep < to;
+      if (more) bring(k + C::kStep, a, b);
+      multiply(stages + turn * kStage, sums);
+      if (C::kRun > 0 && (k - from + C::kStep) % C::kRun == 0) {
+        each(totals, [&](Total& total, int i, int j) { total = plus(total, Total(sums[i][j])); });
+        each(sums, [](Sum& sum, int, int) { sum = 0; });
+      }
+      turn ^= 1;
+      if (more) {
+        a.put(stages + turn * kStage);
+        b.put(stages + turn * kStage + C::kStep * kPitchM);
+      }
+      sync_block();
+    }
+    each(totals, [&](Total& total, int i, int j) { total = plus(total, Total(sums[i][j])); });
+    store(totals, partial);
+  }
+
+  WS_DEVICE void store(const Total (&totals)[kEachM][kEachN], Total* partial) const {
+    const int y = thread() / 16, x = thread() % 16;
+    constexpr int W = G::kWidth;
+    static_assert(chunk(kEachN) % W == 0, "a thread has whole vectors");
+#pragma unroll
+    for (int i = 0; i < kEachM; ++i) {
+      const Index row = m + place(kEachM, y, i);
+      if (row >= Index(G::kM)) continue;
+#pragma unroll
+      for (int j = 0; j < kEachN; j += W) {
+        const Index column = n + place(kEachN, x, j);
+        if (column >= Index(G::kN)) continue;
+        if constexpr (C::kSplit > 1) {
+          Total* const at = partial + (((long long)(part) * G::kBatch + batch) * G::kM + row) * G::kN + column;
+#pragma unroll
+          for (int v = 0; v < W; ++v) at[v] = totals[i][j + v];
+        } else {
+          Sum done[W];
+#pragma unroll
+          for (int v = 0; v < W; ++v) done[v] = static_cast<Sum>(totals[i][j + v]);
+          g.template finish<W>(batch, row, column, done);
+        }
+      }
+    }
+  }
+};
+
+template <class G, class C>
+WS_DEVICE void contract_plain(const G& g, typename C::Total* partial) {
+  PlainContract<G, C>(g, block()).run(partial);
+}
+
+// What `split` blocks left of each sum, and its end. A thread: kWidth neighbours along N.
+template <class G, class Total>
+WS_DEVICE void contract_combine(const G& g, int split, const Total* partial) {
+  using Index = typename G::Index;
+  using Sum = typename G::Sum;
+  constexpr int W = G::kWidth;
+  const long long sums = (long long)(G::kBatch) * G::kM * G::kN;
+  const long long at = ((long long)(block()) * kPlainThreads + thread()) * W;
+  if (at >= sums) return;
+  Total totals[W];
+#pragma unroll
+  for (int v = 0; v < W; ++v) totals[v] = partial[at + v];
+#pragma unroll 4
+  for (int s = 1; s < split; ++s) {
+#pragma unroll
+    for (int v = 0; v < W; ++v) totals[v] = plus(totals[v], partial[s * sums + at + v]);
+  }
+  Sum done[W];
+#pragma unroll
+  for (int v = 0; v < W; ++v) done[v] = static_cast<Sum>(totals[v]);
+  const Index n = at % G::kN, row = at / G::kN;
+  g.template finish<W>(row / Index(G::kM), row % Index(G::kM), n, done);
+}
+
+}  // namespace ws
