@@ -36,7 +36,9 @@ struct Target {
   // Rates that estimates are made of; only their ratios matter.
   double bytes_per_second = 4.0e12;       // of memory
   double operations_per_second = 1.2e13;  // simple ones of all threads
-  double products_per_second = 2.5e13;    // fp32 multiplications with their additions
+  // Multiplications with their additions: of fp32, and of 16 bits on tensor cores; 0: it has none
+  // that there is code for.
+  double products_per_second = 2.5e13, tensor_products_per_second = 3.95e14;
   double launch_seconds = 2.5e-6;         // of one kernel after another
   // Threads of a block are fibers of one processor: neighbours in a warp gain nothing by reading
   // neighbours, and every meeting of threads is slow.

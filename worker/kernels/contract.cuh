@@ -7,17 +7,18 @@
 //
 // Operands may lie along K (row major A, column major B as mathematics writes it) or along M and N; the
 // maps' boxes are of 128 bytes by rows, swapped by 128 bytes (wgmma.cuh). Sizes are those of the maps: what
-// lies outside comes as zero and is not written.
+// lies outside comes as zero and is not finished.
 #pragma once
 
+#include <warpsmith/contract_plain.cuh>
 #include <warpsmith/wgmma.cuh>
 
 namespace ws {
 
-// What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16), Out (an element of Y in memory, 2
-// or 4 bytes), kM, kN, kK, kBatch; kTileM (64 a group), kTileN, kStages, kCluster, kRaster (clusters that
-// lie below each other in the order of tiles), kAlongM, kAlongN; kParts: 1, or 2 where each operand is the
-// sum of two, the greater first, as two batches of its map: the product of the two lesser is left out.
+// What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16), kM, kN, kK, kBatch; kTileM (64 a
+// group), kTileN, kStages, kCluster, kRaster (clusters that lie below each other in the order of tiles),
+// kAlongM, kAlongN; kSplit (clusters that share a tile's K); kParts: 1, or 2 where each operand is the sum
+// of two, the greater first, as two batches of its map: the product of the two lesser is left out.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, since they
 // truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
 template <class C>
@@ -29,33 +30,38 @@ struct Contract {
   static constexpr int kBytesA = C::kTileM * hopper::kRowBytes;   // of a part
   static constexpr int kBytesB = C::kTileN * hopper::kRowBytes;
   static constexpr int kStepBytes = C::kParts * (kBytesA + kBytesB);
-  static constexpr int kColumnsOut = hopper::kRowBytes / sizeof(typename C::Out);   // of a box of Y
-  static constexpr int kBytesOut = 64 * hopper::kRowBytes;   // of a box of Y, a group's rows
-  static constexpr int kBoxesOut = 2;                        // of each group, on their way to memory
+  static constexpr int kColumns = C::kTileN < 64 ? C::kTileN : 64;   // of a group's rows, finished at a time
+  static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
   static constexpr int kSharedBytes =
-      1024 + C::kStages * kStepBytes + kGroups * kBoxesOut * kBytesOut + 2 * C::kStages * sizeof(Barrier);
+      1024 + C::kStages * kStepBytes + kGroups * kBoxBytes + 2 * C::kStages * sizeof(Barrier);
   // Of a thread; together no more than the block was launched with, or who asks for more waits for ever.
   static constexpr int kRegistersBringing = kGroups == 2 ? 40 : kGroups == 3 ? 32 : 24;
   static constexpr int kRegistersMultiplying = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
   static constexpr int kSteps = (C::kK + kStepK - 1) / kStepK;
+  static constexpr int kUnit = C::kRun > 0 ? C::kRun : 1;   // steps of a part of K: whole runs
+  static constexpr int kPart = ((kSteps + kUnit - 1) / kUnit + C::kSplit - 1) / C::kSplit * kUnit;
+  static_assert(kPart * (C::kSplit - 1) < kSteps, "each part of K has steps");
   static constexpr int kTilesM = (C::kM + C::kTileM - 1) / C::kTileM;
   static constexpr int kRowsM = (kTilesM + C::kCluster - 1) / C::kCluster;          // of clusters
   static constexpr int kTilesN = (C::kN + C::kTileN - 1) / C::kTileN;
-  static constexpr int kTiles = kRowsM * kTilesN * C::kBatch;                       // of clusters
+  static constexpr int kTiles = kRowsM * kTilesN * C::kBatch * C::kSplit;           // of clusters
 
   struct Tile {
     int m, n, batch;   // its first row and column
+    int part;          // of K
+    WS_DEVICE int from() const { return part * kPart; }   // its steps
+    WS_DEVICE int to() const { return from() + kPart < kSteps ? from() + kPart : kSteps; }
   };
 
   // The place of a cluster's tile in the order: kRaster rows of tiles at a time, column by column, so that
   // what runs at once shares rows of A and columns of B.
   static WS_DEVICE Tile tile_at(int at) {
-    const int batch = at / (kRowsM * kTilesN), within = at % (kRowsM * kTilesN);
+    const int shared_by = at / (kRowsM * kTilesN), within = at % (kRowsM * kTilesN);
     const int first = within / (C::kRaster * kTilesN) * C::kRaster;
     const int rows = kRowsM - first < C::kRaster ? kRowsM - first : C::kRaster;
     const int rest = within % (C::kRaster * kTilesN);
     const int row = (first + rest % rows) * C::kCluster + cluster_rank();
-    return {row * C::kTileM, rest / rows * C::kTileN, batch};
+    return {row * C::kTileM, rest / rows * C::kTileN, shared_by / C::kSplit, shared_by % C::kSplit};
   }
 
   // A ring of steps: where one is, and the parity of the phase in which its barriers are.
@@ -68,15 +74,15 @@ struct Contract {
   };
 
   unsigned char* steps;
-  unsigned char* boxes;   // of Y
+  unsigned char* boxes;   // of sums on their way to their finish
   Barrier* full;          // a step's bytes have come
   Barrier* empty;         // all groups of the cluster have multiplied it
 
-  WS_DEVICE explicit Contract(unsigned char* shared) {
-    const unsigned at = hopper::shared_address(shared);
-    steps = shared + ((1024 - at % 1024) % 1024);
+  WS_DEVICE Contract() {
+    unsigned char* const all = reinterpret_cast<unsigned char*>(shared());
+    steps = all + (1024 - hopper::shared_address(all) % 1024) % 1024;
     boxes = steps + C::kStages * kStepBytes;
-    full = reinterpret_cast<Barrier*>(boxes + kGroups * kBoxesOut * kBytesOut);
+    full = reinterpret_cast<Barrier*>(boxes + kGroups * kBoxBytes);
     empty = full + C::kStages;
   }
 
@@ -132,7 +138,7 @@ struct Contract {
     Ring ring;
     for (int at = blockIdx.x / C::kCluster; at < kTiles; at += gridDim.x / C::kCluster) {
       const Tile tile = tile_at(at);
-      for (int step = 0; step < kSteps; ++step, ring.next()) {
+      for (int step = tile.from(); step < tile.to(); ++step, ring.next()) {
         hopper::wait(empty[ring.stage], ring.parity ^ 1);
         hopper::arrive_expecting(full[ring.stage], kStepBytes);
 #pragma unroll
@@ -182,109 +188,73 @@ struct Contract {
   }
 
   // A group of warps: multiplies and finishes its rows of all of the block's tiles.
-  template <class Finish>
-  WS_DEVICE void multiply(int group, const hopper::Map& out, Finish& finish) {
+  template <class End>
+  WS_DEVICE void multiply(int group, const End& end) {
     float sums[C::kTileN / 2];
     Ring ring;
-    int box = 0;
     for (int at = blockIdx.x / C::kCluster; at < kTiles; at += gridDim.x / C::kCluster) {
+      const Tile tile = tile_at(at);
       if constexpr (C::kRun == 0) {
-        multiply_steps(group, 0, kSteps, ring, sums);
+        multiply_steps(group, tile.from(), tile.to(), ring, sums);
       } else {
         float run[C::kTileN / 2];
 #pragma unroll
         for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
+        const int to = tile.to();
 #pragma unroll 1
-        for (int step = 0; step < kSteps; step += C::kRun) {
-          multiply_steps(group, step, step + C::kRun < kSteps ? step + C::kRun : kSteps, ring, run);
+        for (int step = tile.from(); step < to; step += C::kRun) {
+          multiply_steps(group, step, step + C::kRun < to ? step + C::kRun : to, ring, run);
 #pragma unroll
           for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
         }
       }
-      store(group, tile_at(at), sums, out, finish, box);
+      store(group, tile, sums, end);
     }
-    if (threadIdx.x % 128 == 0) hopper::wait_stores<0>();
   }
 
   WS_DEVICE void release(int stage) {
     if (threadIdx.x % 128 < C::kCluster) hopper::arrive_at(empty[stage], threadIdx.x % 128);
   }
 
-  // Finishes a group's rows and has the copy engine write them, a box of 128 bytes by 64 rows after the other.
-  template <class Finish>
-  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const hopper::Map& out,
-                       Finish& finish, int& box) {
-    const bool first_thread = threadIdx.x % 128 == 0;
+  // Where element (row, column) of a box is: rows that a warp writes at once meet different banks.
+  static WS_DEVICE constexpr int place_in_box(int row, int column) {
+    constexpr int kRowsOfBanks = kColumns < 32 ? 32 / kColumns : 1, kTurns = kColumns < 32 ? kColumns / 8 : 4;
+    return row * kColumns + (column ^ (row / kRowsOfBanks % kTurns * 8));
+  }
+
+  // Finishes a group's rows, kColumns at a time. By way of shared memory, so that neighbours in a row, which
+  // `end` takes kWidth of, are one thread's, and a row's threads are neighbours.
+  template <class End>
+  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const End& end) {
+    constexpr int W = End::kWidth, kVectors = 64 * kColumns / W / 128;   // of a thread
+    const int thread = threadIdx.x % 128;
+    float* const box = reinterpret_cast<float*>(boxes + group * kBoxBytes);
     tile.m += group * 64;
 #pragma unroll
-    for (int c = 0; c < C::kTileN / kColumnsOut; ++c) {
-      unsigned char* to = boxes + (group * kBoxesOut + box) * kBytesOut;
-      if (first_thread) hopper::wait_stores_read<kBoxesOut - 1>();
+    for (int c = 0; c < C::kTileN / kColumns; ++c) {
+      hopper::group_sync(1 + group, 128);   // the box has been read
+#pragma unroll
+      for (int j = 0; j < kColumns / 4; ++j) {
+        const int value = c * kColumns / 2 + 2 * j;
+        const hopper::Place place = hopper::place(thread, value);
+        *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column - c * kColumns)) =
+            make_float2(sums[value], sums[value + 1]);
+      }
       hopper::group_sync(1 + group, 128);
-      if constexpr (sizeof(typename C::Out) == 2) {
-        finish_matrices(c * kColumnsOut, tile, sums, finish, to);
-      } else {
-        finish_pairs(c * kColumnsOut, tile, sums, finish, to);
-      }
-      hopper::fence_async();
-      hopper::group_sync(1 + group, 128);
-      if (first_thread) {
-        hopper::store_box(out, to, tile.n + c * kColumnsOut, tile.m, tile.batch);
-        hopper::commit_stores();
-      }
-      box = box + 1 == kBoxesOut ? 0 : box + 1;
-    }
-  }
-
-  // A box's columns from `column` of the tile on: the 16-bit words of two matrices of 8 columns at once.
-  template <class Finish>
-  static WS_DEVICE void finish_matrices(int column, Tile tile, const float (&sums)[C::kTileN / 2], Finish& finish,
-                                        unsigned char* to) {
-    const int thread = threadIdx.x % 128, lane = thread % 32;
-    // Of the row that this lane names, of four matrices: rows 0 and 8 of one, then of its neighbour.
-    const int row = thread / 32 * 16 + lane % 16, piece = lane / 16;
-#pragma unroll
-    for (int j = 0; j < kColumnsOut / 8; j += 2) {
-      unsigned words[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        words[i] = finished<unsigned>(4 * (column / 8 + j + i / 2) + i % 2 * 2, tile, sums, finish);
-      }
-      hopper::store_matrices(to + hopper::swizzled(row, (j + piece) * 16), words[0], words[1], words[2], words[3]);
-    }
-  }
-
-  // The same of 4-byte elements: a thread writes its pairs itself.
-  template <class Finish>
-  static WS_DEVICE void finish_pairs(int column, Tile tile, const float (&sums)[C::kTileN / 2], Finish& finish,
-                                     unsigned char* to) {
-#pragma unroll
-    for (int j = 0; j < kColumnsOut / 8; ++j) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int value = 4 * (column / 8 + j) + i * 2;
-        const hopper::Place place = hopper::place(threadIdx.x % 128, value);
-        *reinterpret_cast<uint2*>(to + hopper::swizzled(place.row, (place.column - column) * 4)) =
-            finished<uint2>(value, tile, sums, finish);
+#pragma unroll 4
+      for (int i = 0; i < kVectors; ++i) {
+        const int vector = i * 128 + thread, row = vector / (kColumns / W), column = vector % (kColumns / W) * W;
+        if (tile.m + row >= C::kM || tile.n + c * kColumns + column >= C::kN) continue;
+        float done[W];
+        load<W, float, 0>(box + place_in_box(row, column), done);
+        end.template finish<W>(tile.batch, tile.m + row, tile.n + c * kColumns + column, tile.part, done);
       }
     }
-  }
-
-  // Values `value` and the next one, which lie beside each other in Y, as they are in memory.
-  template <class Word, class Finish>
-  static WS_DEVICE Word finished(int value, Tile tile, const float (&sums)[C::kTileN / 2], Finish& finish) {
-    const hopper::Place place = hopper::place(threadIdx.x % 128, value);
-    typename C::Out pair[2];
-    static_assert(sizeof(pair) == sizeof(Word));
-    finish(tile.m + place.row, tile.n + place.column, tile.batch, sums[value], sums[value + 1], pair);
-    Word word;
-    memcpy(&word, pair, sizeof(word));
-    return word;
   }
 
   // All threads of the block.
-  template <class Finish>
-  WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const hopper::Map& out, Finish& finish) {
+  template <class End>
+  WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const End& end) {
     begin();
     const int group = threadIdx.x / 128;
     if (group == kGroups) {
@@ -292,10 +262,40 @@ struct Contract {
       if (threadIdx.x % 128 == 0) bring(a, b);
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
-      multiply(group, out, finish);
+      multiply(group, end);
     }
     if constexpr (C::kCluster > 1) sync_cluster();
   }
 };
+
+// Ends of a tile's sums: what the glue makes of them, or where the parts of K leave theirs, [part][batch][M][N].
+template <class G>
+struct WholeSums {
+  static constexpr int kWidth = G::kWidth;
+  const G& g;
+  template <int W>
+  WS_DEVICE void finish(int batch, int m, int n, int, const float (&sums)[W]) const {
+    g.template finish<W>(batch, m, n, sums);
+  }
+};
+template <class G>
+struct PartialSums {
+  static constexpr int kWidth = G::kWidth;
+  float* partial;
+  template <int W>
+  WS_DEVICE void finish(int batch, int m, int n, int part, const float (&sums)[W]) const {
+    store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
+  }
+};
+
+template <class C, class G>
+WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, float* partial) {
+  Contract<C> tiles;
+  if constexpr (C::kSplit > 1) {
+    tiles.run(a, b, PartialSums<G>{partial});
+  } else {
+    tiles.run(a, b, WholeSums<G>{g});
+  }
+}
 
 }  // namespace ws

@@ -31,6 +31,10 @@ void KernelWriter::Struct(const std::string& text, std::vector<Parameter> parame
   absl::StrAppend(plan_.mutable_source(), "\n", Indented(text), "\n");
 }
 
+void KernelWriter::Text(const std::string& text) {
+  absl::StrAppend(plan_.mutable_source(), "\n", text);
+}
+
 int KernelWriter::Workspace(const std::string& suffix, int64_t bytes) {
   return storage_.AddWorkspace(StrCat(base_, suffix), bytes);
 }
@@ -67,9 +71,10 @@ bool KernelWriter::LoadsMayMove(const Parameter& p) const {
          (role == graph::Role::kIntermediate && !programmatic_);
 }
 
-absl::StatusOr<v1::Launch*> KernelWriter::Kernel(
-    const std::string& suffix, const KernelShape& shape,
-    const std::vector<std::pair<std::string, int>>& extra, const std::string& body) {
+absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
+                                                 const KernelShape& shape,
+                                                 const std::vector<KernelArgument>& extra,
+                                                 const std::string& body) {
   if (shape.grid > kMaxGrid) {
     return absl::InvalidArgumentError(StrCat("group '", root_, "': a grid of ", shape.grid,
                                              " blocks, at most ", kMaxGrid,
@@ -82,8 +87,8 @@ absl::StatusOr<v1::Launch*> KernelWriter::Kernel(
                     LoadsMayMove(p) ? " __restrict__ " : " ", p.name);
     absl::StrAppend(&members, members.empty() ? "" : ", ", p.name);
   }
-  for (const auto& [declaration, buffer] : extra)
-    absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", declaration);
+  for (const KernelArgument& argument : extra)
+    absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", argument.declaration);
   absl::StrAppend(plan_.mutable_source(), "extern \"C\" __global__ void __launch_bounds__(",
                   shape.threads, shape.blocks_per_sm > 0 ? StrCat(", ", shape.blocks_per_sm) : "",
                   ") ", name, "(", parameters, ") {\n",
@@ -97,11 +102,20 @@ absl::StatusOr<v1::Launch*> KernelWriter::Kernel(
   launch->set_entry(name);
   for (int64_t n : {shape.grid, int64_t{1}, int64_t{1}}) launch->add_grid(static_cast<uint32_t>(n));
   for (int n : {shape.threads, 1, 1}) launch->add_block(n);
+  if (shape.cluster > 1) {
+    for (int n : {shape.cluster, 1, 1}) launch->add_cluster(n);
+  }
   launch->set_shared_bytes(static_cast<uint32_t>(shape.shared_bytes));
   launch->set_programmatic(programmatic_ && after_launch);
   for (const Parameter& p : parameters_)
     launch->add_arguments()->set_buffer(storage_.BufferOf(p.tensor));
-  for (const auto& [declaration, buffer] : extra) launch->add_arguments()->set_buffer(buffer);
+  for (const KernelArgument& argument : extra) {
+    if (argument.map) {
+      *launch->add_arguments()->mutable_map() = *argument.map;
+    } else {
+      launch->add_arguments()->set_buffer(argument.buffer);
+    }
+  }
   return launch;
 }
 

@@ -1,8 +1,8 @@
 // Writes the kernels of one group and their launches into a plan.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,11 +19,19 @@ struct Parameter {
   std::string type;  // "const float*"
 };
 
+// A further parameter of one kernel: memory, or part of it as the copy engine takes it.
+struct KernelArgument {
+  std::string declaration;  // "float* partial"
+  int buffer = -1;
+  std::optional<v1::TensorMap> map;  // in place of the buffer's address
+};
+
 struct KernelShape {
   int threads = 0;
   int blocks_per_sm = 0;  // that the compiler is told of; 0: none
   int64_t grid = 1;
   int64_t shared_bytes = 0;
+  int cluster = 1;  // blocks
 };
 
 class KernelWriter {
@@ -41,16 +49,20 @@ class KernelWriter {
   void Copy(int tensor, int root);
   // The text of the struct, once, before any kernel.
   void Struct(const std::string& text, std::vector<Parameter> parameters);
+  // Text that kernels after it may use.
+  void Text(const std::string& text);
   // Memory of the kernels' own; a buffer's number.
   int Workspace(const std::string& suffix, int64_t bytes);
   void Zero(int buffer, int64_t bytes);
+  // The buffer that holds a tensor.
+  int BufferOf(int tensor) const { return storage_.BufferOf(tensor); }
   // Makes all integers of a root -1.
   void FillWithMinusOne(int root);
   // A kernel that makes the struct and calls `body`, and its launch, to be filled in further.
-  // `extra`: further parameters ("float* partial") and their buffers. InvalidArgument: the grid is
+  // `extra`: its further parameters. InvalidArgument: the grid is
   // too large.
   absl::StatusOr<v1::Launch*> Kernel(const std::string& suffix, const KernelShape& shape,
-                                     const std::vector<std::pair<std::string, int>>& extra,
+                                     const std::vector<KernelArgument>& extra,
                                      const std::string& body);
 
  private:

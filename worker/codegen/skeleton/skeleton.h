@@ -55,8 +55,8 @@ class Skeleton {
  public:
   virtual ~Skeleton() = default;
   virtual SkeletonCase id() const = 0;
-  // Of worker/kernels, without ending: "rows".
-  virtual const char* header() const = 0;
+  // Of worker/kernels, without ending: "rows". Of resolved knobs.
+  virtual const char* header(const v1::Group& resolved) const = 0;
   // The domain that it would run. InvalidArgument says why it cannot.
   virtual absl::StatusOr<const Domain*> Matches(const Analysis& group) const = 0;
   // Of one that matches: how well it suits, 0 to 1. Where a schedule leaves the skeleton open, the

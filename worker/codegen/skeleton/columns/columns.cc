@@ -226,7 +226,7 @@ absl::Status WriteColumns(const Analysis& group, const Domain& domain, const v1:
 class Columns : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kColumns; }
-  const char* header() const override { return "columns"; }
+  const char* header(const v1::Group&) const override { return "columns"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.stages().ok()) return group.stages().status();
@@ -306,7 +306,7 @@ class Columns : public Skeleton {
     const ColumnsSizes& sizes = form.sizes;
     const int split = columns.split();
     const std::string type = StrCat(writer.glue(), "::Acc<0>");
-    std::vector<std::pair<std::string, int>> extra;
+    std::vector<KernelArgument> extra;
     int partial = -1;
     if (split > 1) {
       partial = writer.Workspace("_partial", split * domain.kept() * form.acc_bytes[0]);

@@ -19,33 +19,12 @@ const ContractForm& FormOf(const Analysis& group, const Domain& domain) {
       "contract", std::function<ContractForm()>([&] { return FormContract(group, domain); }));
 }
 
-// How operands are read by accesses of so many bytes, and sums are finished in a tile of so many
-// columns.
-const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
-                               const ContractForm& form, const v1::ContractKnobs& knobs) {
-  const int columns = std::min(4, knobs.tile_n() / 16);  // side by side, of a thread
-  return group.Derived<ContractWidths>(
-      StrCat("contract ", knobs.vector_bytes(), " ", columns), std::function<ContractWidths()>([&] {
-        ContractWidths widths;
-        widths.a = ReadingOf(group, domain, form, 0, knobs.vector_bytes());
-        widths.b = ReadingOf(group, domain, form, 1, knobs.vector_bytes());
-        widths.finish = FinishWidth(group, domain, form, columns);
-        return widths;
-      }));
-}
-
-Style StyleOf(const v1::Group& resolved) {
-  Style style;
-  style.fast_math = resolved.precision().fast_math();
-  style.separate = resolved.precision().separate();
-  style.accumulator = resolved.precision().accumulator();
-  return style;
-}
-
 class Contract : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kContract; }
-  const char* header() const override { return "contract_plain"; }
+  const char* header(const v1::Group& resolved) const override {
+    return resolved.contract().math() == v1::PRODUCT_PLAIN ? "contract_plain" : "contract";
+  }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     const auto& domain = group.stages();
@@ -64,7 +43,12 @@ class Contract : public Skeleton {
                                     const Target& target) const override {
     auto domain = Matches(group);
     if (!domain.ok()) return domain.status();
-    return ResolveContract(group, FormOf(group, **domain), knobs, target);
+    // Choosing among hundreds of tiles takes longer than describing a state may.
+    return group.Derived<absl::StatusOr<v1::Group>>(
+        StrCat("contract of ", target.arch, " ", target.sm_count, " ",
+               knobs.contract().SerializeAsString(), "/", knobs.precision().SerializeAsString()),
+        std::function<absl::StatusOr<v1::Group>()>(
+            [&] { return ResolveContract(group, FormOf(group, **domain), knobs, target); }));
   }
 
   absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
@@ -73,25 +57,29 @@ class Contract : public Skeleton {
     const ContractForm& form = FormOf(group, domain);
     const v1::ContractKnobs& contract = resolved.contract();
     Usage use;
-    use.threads = kPlainThreads;
     use.shared_bytes = ContractSharedBytes(form, contract);
-    const int64_t sums = int64_t{contract.tile_m()} * contract.tile_n() / kPlainThreads;
-    use.registers = kWorkRegisters + sums * (RunOf(form, contract) > 0 ? 2 : 1);
     use.blocks = ContractBlocks(form, contract);
     use.streams = 2;
     use.width = WidthsOf(group, domain, form, contract).a.width;
     use.products = form.products();
     use.products_per_second = ProductRate(contract, target);
+    if (contract.split() > 1) {
+      ++use.launches;
+      use.workspace_bytes = PartialBytes(form, resolved);
+    }
+    if (contract.math() != v1::PRODUCT_PLAIN) {
+      AddTensorUse(form, contract, target, use);
+      return use;
+    }
+    use.threads = kPlainThreads;
+    const int64_t sums = int64_t{contract.tile_m()} * contract.tile_n() / kPlainThreads;
+    use.registers = kWorkRegisters + sums * (RunOf(form, contract) > 0 ? 2 : 1);
     // Operands are computed for each tile that they are read for.
     use.operations = static_cast<double>(form.batch) * static_cast<double>(form.k) *
                      (form.steps[0] * static_cast<double>(form.m) *
                           static_cast<double>(CeilDiv(form.n, contract.tile_n())) +
                       form.steps[1] * static_cast<double>(form.n) *
                           static_cast<double>(CeilDiv(form.m, contract.tile_m())));
-    if (contract.split() > 1) {
-      use.launches = 2;
-      use.workspace_bytes = PartialBytes(form, resolved);
-    }
     return use;
   }
 
@@ -100,17 +88,19 @@ class Contract : public Skeleton {
     return ContractLayouts(FormOf(group, *group.stages()), resolved, target);
   }
 
-  absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target&,
+  absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target& target,
                     KernelWriter& writer) const override {
     const Domain& domain = *group.stages();
     const ContractForm& form = FormOf(group, domain);
     const v1::ContractKnobs& contract = resolved.contract();
+    if (contract.math() != v1::PRODUCT_PLAIN)
+      return EmitTensor(group, domain, form, resolved, target, writer);
     absl::Status written = WriteContractGlue(
         group, domain, form, WidthsOf(group, domain, form, contract), StyleOf(resolved), writer);
     if (!written.ok()) return written;
     const int split = contract.split();
     const std::string total = TotalOf(form, resolved);
-    std::vector<std::pair<std::string, int>> extra;
+    std::vector<KernelArgument> extra;
     int partial = -1;
     if (split > 1) {
       partial = writer.Workspace("_partial", PartialBytes(form, resolved));
@@ -142,6 +132,25 @@ class Contract : public Skeleton {
     const bool wide = resolved.precision().accumulator() == v1::ACCUMULATOR_F64;
     return wide && graph::IsFloat(form.sums) ? "double" : ComputeType(form.sums);
   }
+  static void AddTensorUse(const ContractForm& form, const v1::ContractKnobs& contract,
+                           const Target& target, Usage& use) {
+    const int64_t groups = contract.tile_m() / kGroupRows;
+    use.threads = static_cast<int>(128 * (groups + 1));
+    use.registers = target.registers_per_sm / use.threads;
+    use.blocks_per_sm = 1;
+    bool packs = false;
+    for (int operand : {0, 1}) {
+      if (!IsPacked(form, operand, contract.math())) continue;
+      packs = true;
+      use.left_bytes += PackedBytes(form, operand, contract.math());
+    }
+    use.launches += packs;
+    if (contract.math() == v1::PRODUCT_FP16X3) {
+      ++use.launches;         // for rows that are too wide
+      use.recomputes = true;  // which that one writes
+    }
+    use.workspace_bytes += use.left_bytes;
+  }
   static int64_t PartialBytes(const ContractForm& form, const v1::Group& resolved) {
     const int64_t bytes = TotalOf(form, resolved) == "double" ? 8 : graph::SizeOf(form.sums);
     return resolved.contract().split() * form.batch * form.m * form.n * bytes;
@@ -149,6 +158,27 @@ class Contract : public Skeleton {
 };
 
 }  // namespace
+
+const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
+                               const ContractForm& form, const v1::ContractKnobs& knobs) {
+  const int columns = std::min(4, knobs.tile_n() / 16);  // side by side, of a thread
+  return group.Derived<ContractWidths>(
+      StrCat("contract ", knobs.vector_bytes(), " ", columns), std::function<ContractWidths()>([&] {
+        ContractWidths widths;
+        widths.a = ReadingOf(group, domain, form, 0, knobs.vector_bytes());
+        widths.b = ReadingOf(group, domain, form, 1, knobs.vector_bytes());
+        widths.finish = FinishWidth(group, domain, form, columns);
+        return widths;
+      }));
+}
+
+Style StyleOf(const v1::Group& resolved) {
+  Style style;
+  style.fast_math = resolved.precision().fast_math();
+  style.separate = resolved.precision().separate();
+  style.accumulator = resolved.precision().accumulator();
+  return style;
+}
 
 const Skeleton* ContractSkeleton() {
   static const Contract skeleton;

@@ -6,6 +6,18 @@
 
 namespace warpsmith::codegen {
 
+// The tensor cores' main loop (worker/kernels/contract.cuh): products for groups of four warps,
+// each of 64 rows of a tile, by steps along K.
+inline constexpr int kGroupRows = 64, kTensorStep = 64;
+// Parts of an operand.
+inline int PartsOf(v1::ProductMath math) { return math == v1::PRODUCT_FP16X3 ? 2 : 1; }
+// Whether the operand is written out for the copy engine first, and how many bytes that takes.
+bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math);
+int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math);
+// Kernels and launches on the tensor cores (tensor.cc).
+absl::Status EmitTensor(const Analysis& group, const Domain& domain, const ContractForm& form,
+                        const v1::Group& resolved, const Target& target, KernelWriter& writer);
+
 // Threads of a block of the plain main loop (ws::kPlainThreads), and its step along K.
 inline constexpr int kPlainThreads = 256, kPlainStep = 16;
 

@@ -144,8 +144,8 @@ TEST_CASE("what knobs of a product may not say", "[codegen]") {
   };
   const Wrong cases[] = {
       {"contract { tile_m: 24 }", "contract.tile_m is 24"},
-      {"contract { tile_m: 256 tile_n: 256 }", "a thread has registers for"},
-      {"contract { stages: 4 }", "contract.stages"},
+      {"contract { tile_m: 256 tile_n: 256 }", "threads have no registers"},
+      {"contract { stages: 4 }", "contract.stages and contract.cluster"},
       {"contract { split: 60 }", "contract.split"},
       {"contract { math: PRODUCT_TENSOR }", "contract.math is PRODUCT_TENSOR"},
       {"contract {} precision { accumulator: ACCUMULATOR_COMPENSATED }", "compensated"},

@@ -76,6 +76,49 @@ double StepsOfOperand(const Kernel& points, ValuePtr operand) {
   return steps;
 }
 
+bool IsHalf(graph::DType type) { return type == graph::DType::kF16 || type == graph::DType::kBF16; }
+
+// What is cast to the type of the sums, where that has 16 bits.
+ValuePtr NarrowOf(ValuePtr operand) {
+  const bool cast = operand->kind == Value::Kind::kOp && operand->op == graph::Op::kCast &&
+                    operand->type == graph::DType::kF32 && IsHalf(operand->args[0]->type);
+  return cast ? operand->args[0] : nullptr;
+}
+
+// The operand as the copy engine finds it; nullopt: it is no element of 16 bits in memory, or its
+// lines begin where they must not.
+std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand) {
+  constexpr int64_t kLine = 8;  // elements of 16 bytes
+  const ValuePtr load = NarrowOf(OperandOf(form, kernel, operand));
+  if (load == nullptr || load->kind != Value::Kind::kLoad || !load->args.empty())
+    return std::nullopt;
+  const Frame& frame = kernel.frame;
+  const int64_t rows = operand == 0 ? form.m : form.n;
+  Strided at;
+  at.tensor = load->tensor;
+  Index rest = load->index;
+  const auto take = [&](const Variable& variable) {
+    const int64_t stride = rest.CoefficientOf(variable);
+    rest = rest.Without(variable);
+    return stride;
+  };
+  at.batch = take(frame.outer);
+  at.row = take(operand == 0 ? frame.row : frame.column);
+  at.k = take(frame.k);
+  if (!rest.is_constant()) return std::nullopt;
+  at.offset = rest.constant();
+  at.along_rows = at.row == 1 && at.k != 1;
+  const int64_t inner = at.along_rows ? at.row : at.k, outer = at.along_rows ? at.k : at.row;
+  const int64_t inner_extent = at.along_rows ? rows : form.k,
+                outer_extent = at.along_rows ? form.k : rows;
+  const auto stands = [](int64_t stride, int64_t extent) {
+    return extent == 1 || (stride > 0 && stride % kLine == 0);
+  };
+  const bool fine = (inner == 1 || inner_extent == 1) && stands(outer, outer_extent) &&
+                    stands(at.batch, form.batch) && at.offset % kLine == 0;
+  return fine ? std::optional<Strided>(at) : std::nullopt;
+}
+
 FrameMaker ContractFrame(const Domain& domain, const ContractForm& form, Lane lane, int width) {
   return [&domain, &form, lane, width](Values& values) {
     const auto made = [&](const char* name, int64_t extent, Lane along) {
@@ -165,6 +208,15 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
   form.k = ExtentOf(domain, form.k_axes);
   form.batch = ExtentOf(domain, form.batch_axes);
   if (form.m == 1 && form.n == 1) form.status = No("its factors share all axes of the result");
+  if (!form.status.ok()) return form;
+  const auto kernel = BuildContract(group, domain, form, Lane::kNone, 1);
+  form.status = kernel.status();
+  if (!kernel.ok()) return form;
+  for (int operand : {0, 1}) {
+    const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
+    form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
+    form.strided[operand] = StridedOf(form, *kernel, operand);
+  }
   form.steps = {StepsOfOperand(*points, a), StepsOfOperand(*points, b)};
   return form;
 }

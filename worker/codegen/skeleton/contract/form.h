@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,12 +25,24 @@ struct Reading {
   int width = 1;
 };
 
+// An operand of 16 bits in memory as the copy engine finds it: strides in elements, lines along K
+// or along its rows at multiples of 16 bytes.
+struct Strided {
+  int tensor = -1;
+  int64_t offset = 0, batch = 0, row = 0, k = 0;
+  bool along_rows = false;  // neighbours in memory are rows
+};
+
 struct ContractForm {
   absl::Status status;                                  // why it is none
   std::vector<int> m_axes, n_axes, k_axes, batch_axes;  // of the domain, outermost first
   int64_t m = 1, n = 1, k = 1, batch = 1;
   graph::DType sums = graph::DType::kF32;  // in which products are made and added
-  std::array<double, 2> steps{};           // simple operations that an element of A, of B takes
+  // Of A and of B: the type of 16 bits that its elements have without loss, else that of the sums;
+  // and where it lies, if the copy engine can bring it as it is.
+  std::array<graph::DType, 2> elements{graph::DType::kF32, graph::DType::kF32};
+  std::array<std::optional<Strided>, 2> strided;
+  std::array<double, 2> steps{};  // simple operations that an element of A, of B takes
 
   double products() const {
     return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *

@@ -13,6 +13,13 @@ struct ContractWidths {
   int finish = 1;  // neighbours along N
 };
 
+// How operands are read by accesses of knobs' bytes, and sums are finished in a tile of its
+// columns.
+const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
+                               const ContractForm& form, const v1::ContractKnobs& knobs);
+// Of resolved knobs.
+Style StyleOf(const v1::Group& resolved);
+
 // Writes it. `style`: of the group's knobs.
 absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
                                const ContractForm& form, const ContractWidths& widths,

@@ -1,6 +1,7 @@
 // Defaults and checks of the contract skeleton's knobs, and places to try beside them.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/contract/contract.h"
@@ -10,85 +11,219 @@ namespace {
 
 using absl::StrCat;
 
-// Sums of fp32 that a thread adds up one after another before they join the total: what a library
-// adds up in one piece is longer.
-constexpr int64_t kPlainRun = 256;
-// Products of a thread of the plain main loop that it has registers for, with its totals.
-constexpr int64_t kMostSums = 64;
 constexpr int kRaster = 8;
-constexpr int kMostSplit = 64;
 // Elements of K that are worth a block.
 constexpr int64_t kLeastPart = 128;
+constexpr int kMostSplit = 64;
+
+// ---- plain
+
+// Sums of fp32 that a thread adds up one after another before they join the total: what a library
+// adds up in one piece is longer.
+constexpr int kPlainRun = 256;
+// Sums of a thread that it has registers for, with its totals.
+constexpr int64_t kMostSums = 64;
 // What loads from shared memory cost beside products, for a thread of one row and one column.
 constexpr double kSharedCost = 0.8;
 
-int64_t Tiles(const ContractForm& form, int64_t tile_m, int64_t tile_n) {
-  return CeilDiv(form.m, tile_m) * CeilDiv(form.n, tile_n) * form.batch;
+// ---- tensor cores (measured on an H200)
+
+// fp32 products by fp16: elements of K between additions in fp32. No more accurate below, and no
+// quicker above.
+constexpr int kPartsRun = 128;
+// Groups of a block, and sums of a thread, with those of a run, that it has registers for: four
+// groups have too few for anything.
+constexpr int kMostGroups = 2;
+constexpr int64_t kMostTensorSums = 128;
+// Before a block's first products and behind its last.
+constexpr double kTileSeconds = 1.5e-6;
+// Of what the tensor cores can do, with rows and columns of a tile for all that they read.
+constexpr double kTensorCost = 12;
+constexpr int kMostStages = 8;
+
+struct Shape {
+  int m, n;
+};
+constexpr Shape kPlainTiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64},  {64, 32},  {32, 64},
+                                 {32, 32},   {16, 64},  {64, 16},  {16, 128}, {128, 16}, {16, 256},
+                                 {256, 16},  {32, 16},  {16, 32},  {16, 16}};
+constexpr Shape kTensorTiles[] = {{128, 256}, {128, 128}, {64, 256}, {128, 64}, {64, 128},
+                                  {64, 64},   {128, 32},  {64, 32},  {128, 16}, {64, 16}};
+
+// Whether neighbours of B in memory may be its rows (which way it is packed is not known here).
+bool MayLieAlongN(const ContractForm& form, v1::ProductMath math) {
+  return IsPacked(form, 1, math) || form.strided[1]->along_rows;
 }
 
-// A tile's share of what the card could do: the larger it is, the more products there are for each
-// load from shared memory.
-double PlainEfficiency(int64_t tile_m, int64_t tile_n) {
-  return 1 / (1 + kSharedCost *
-                      (16.0 / static_cast<double>(tile_m) + 16.0 / static_cast<double>(tile_n)));
+bool IsPlain(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_PLAIN; }
+
+// Why this math is not for the group's operands and sums on this card; empty: it is.
+std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target& target) {
+  if (math == v1::PRODUCT_PLAIN) return "";
+  if (target.arch != "sm_90a")
+    return "there is code for tensor cores of sm_90a; elsewhere PRODUCT_PLAIN";
+  if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
+  for (int64_t extent : {form.m, form.n, form.k, form.batch * 2}) {
+    if (extent > INT32_MAX) return "an axis has more than 2^31 elements";
+  }
+  const bool halves =
+      form.elements[0] == form.elements[1] &&
+      (form.elements[0] == graph::DType::kF16 || form.elements[0] == graph::DType::kBF16);
+  if (math == v1::PRODUCT_TENSOR && !halves)
+    return "its operands are not both fp16 or both bf16; PRODUCT_FP16X3 takes fp32";
+  return "";
 }
 
-bool Fits(int64_t tile_m, int64_t tile_n) { return tile_m / 16 * (tile_n / 16) <= kMostSums; }
+// What is wrong with knobs that are all set; empty: nothing.
+std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  const int64_t run = RunOf(form, knobs), sums = int64_t{knobs.tile_m()} * knobs.tile_n();
+  const std::string many = StrCat("contract.tile_m ", knobs.tile_m(), " and contract.tile_n ",
+                                  knobs.tile_n(), ": threads have no registers for so many sums");
+  if (ContractSharedBytes(form, knobs) > target.shared_per_block)
+    return StrCat("needs ", ContractSharedBytes(form, knobs),
+                  " bytes of shared memory a block, the card has ", target.shared_per_block,
+                  "; lower contract.stages, contract.tile_m or contract.tile_n");
+  if (IsPlain(knobs)) {
+    if (sums / kPlainThreads > kMostSums) return many;
+    if (knobs.stages() != 1 || knobs.cluster() != 1)
+      return "contract.stages and contract.cluster are of the tensor cores; PRODUCT_PLAIN has 1";
+    if (knobs.split() > std::max<int64_t>(1, CeilDiv(form.k, kPlainStep)))
+      return StrCat("contract.split is ", knobs.split(), "; K has ", form.k, " elements, of which ",
+                    kPlainStep, " are a step");
+    return "";
+  }
+  const int groups = knobs.tile_m() / kGroupRows;
+  if (knobs.tile_m() % kGroupRows != 0)
+    return StrCat("contract.tile_m is ", knobs.tile_m(), "; a group of warps multiplies ",
+                  kGroupRows, " rows");
+  if (groups > kMostGroups || knobs.tile_n() / 2 * (run > 0 ? 2 : 1) > kMostTensorSums) return many;
+  if (knobs.stages() < 2)
+    return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
+  if (knobs.run() < kTensorStep)
+    return StrCat("contract.run is ", knobs.run(), "; a step of the tensor cores is ", kTensorStep);
+  // Boxes of an operand whose neighbours are columns have 64 of them.
+  const int columns = MayLieAlongN(form, knobs.math()) ? 64 : 16;
+  if (knobs.tile_n() % (columns * knobs.cluster()) != 0)
+    return StrCat("contract.tile_n is ", knobs.tile_n(), "; ", knobs.cluster(), " blocks bring ",
+                  columns, " columns each, or a multiple");
+  const int64_t unit = std::max<int64_t>(kTensorStep, run), units = CeilDiv(form.k, unit);
+  if (CeilDiv(units, knobs.split()) * (knobs.split() - 1) >= units)
+    return StrCat("contract.split is ", knobs.split(), "; K of ", form.k, " has ", units,
+                  " parts of ", unit, " that blocks could share");
+  return "";
+}
+
+// Part of a unit's rate that tiles of that size reach: the larger it is, the more products there
+// are for what is read.
+double Efficiency(const v1::ContractKnobs& knobs) {
+  const double cost = IsPlain(knobs) ? kSharedCost * 16 : kTensorCost;
+  return 1 / (1 + cost * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n()));
+}
 
 // Seconds that tiles of that size take, their waves counted whole.
-double PlainSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
-                    const Target& target) {
+double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const int64_t blocks = ContractBlocks(form, knobs);
-  const double waves =
-      std::ceil(static_cast<double>(blocks) / static_cast<double>(target.sm_count));
-  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() *
-                      static_cast<double>(CeilDiv(form.k, knobs.split()));
-  double seconds = waves * work / (ProductRate(knobs, target) / target.sm_count);
-  if (knobs.split() > 1) {
-    seconds += target.launch_seconds + 8.0 * knobs.split() * static_cast<double>(form.batch) *
-                                           static_cast<double>(form.m) *
-                                           static_cast<double>(form.n) / target.bytes_per_second;
+  const int64_t at_once = target.sm_count / knobs.cluster() * knobs.cluster();
+  const double waves = std::ceil(static_cast<double>(blocks) / static_cast<double>(at_once));
+  const double step = IsPlain(knobs) ? kPlainStep : kTensorStep;
+  const double k = std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / step) * step;
+  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * k;
+  double seconds = waves * (work / (ProductRate(knobs, target) / target.sm_count) +
+                            (IsPlain(knobs) ? 0 : kTileSeconds));
+  const double sums =
+      static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
+  if (knobs.split() > 1)
+    seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
+  double packed = 0;  // bytes
+  for (int operand : {0, 1}) {
+    if (!IsPlain(knobs) && IsPacked(form, operand, knobs.math()))
+      packed += 2.0 * static_cast<double>(PackedBytes(form, operand, knobs.math()));
   }
+  if (packed > 0) seconds += target.launch_seconds + packed / target.bytes_per_second;
+  if (knobs.math() == v1::PRODUCT_FP16X3) seconds += target.launch_seconds;
   return seconds;
 }
 
-// The quickest of tiles and splits, those that were set kept.
-void ChooseTiles(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
-  const v1::ContractKnobs set = knobs;
-  double best = 0;
-  const int64_t most =
-      std::clamp<int64_t>(form.k / kLeastPart, 1, target.fibers() ? 1 : kMostSplit);
-  for (int tile_m : {16, 32, 64, 128, 256}) {
-    if (set.tile_m() != 0 && set.tile_m() != tile_m) continue;
-    for (int tile_n : {16, 32, 64, 128, 256}) {
-      if (set.tile_n() != 0 && set.tile_n() != tile_n) continue;
-      if (!Fits(tile_m, tile_n)) continue;
-      for (int64_t split = 1; split <= (set.split() != 0 ? 1 : most); ++split) {
-        v1::ContractKnobs one = set;
-        one.set_tile_m(tile_m);
-        one.set_tile_n(tile_n);
-        if (set.split() == 0) one.set_split(static_cast<int>(split));
-        const double seconds = PlainSeconds(form, one, target);
-        if (best != 0 && seconds >= best) continue;
-        best = seconds;
-        knobs = one;
-      }
-    }
+// As many steps on their way as there is shared memory for.
+int StagesOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  v1::ContractKnobs one = knobs;
+  one.set_stages(1);
+  const int64_t first = ContractSharedBytes(form, one);
+  one.set_stages(2);
+  const int64_t stage = ContractSharedBytes(form, one) - first;
+  const int64_t fit = 1 + (target.shared_per_block - first) / stage;
+  return static_cast<int>(std::clamp<int64_t>(fit, 2, kMostStages));
+}
+
+// Blocks below each other bring columns for each other, where there are two and boxes allow it.
+int ClusterOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  const bool divides = knobs.tile_n() % (MayLieAlongN(form, knobs.math()) ? 128 : 32) == 0;
+  return divides && CeilDiv(form.m, knobs.tile_m()) % 2 == 0 ? 2 : 1;
+}
+
+// Fills what tile, split and math leave open.
+void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
+  const bool plain = IsPlain(knobs);
+  if (knobs.run() == 0) {
+    const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
+    knobs.set_run(plain                                ? kPlainRun
+                  : knobs.math() == v1::PRODUCT_FP16X3 ? kPartsRun
+                                                       : static_cast<int>(whole));
   }
-  // What was set may not fit; the checks say so.
+  if (knobs.cluster() == 0) knobs.set_cluster(plain ? 1 : ClusterOf(form, knobs));
+  if (knobs.stages() == 0) knobs.set_stages(plain ? 1 : StagesOf(form, knobs, target));
+}
+
+// The quickest of tiles and splits with this math, what was set kept; nullopt: none fits.
+std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::ContractKnobs& set,
+                                          v1::ProductMath math, const Target& target) {
+  std::optional<v1::ContractKnobs> best;
+  double least = 0;
+  const auto consider = [&](Shape tile) {
+    if (set.tile_m() != 0 && set.tile_m() != tile.m) return;
+    if (set.tile_n() != 0 && set.tile_n() != tile.n) return;
+    const int64_t most = set.split() != 0 || target.fibers()
+                             ? 1
+                             : std::clamp<int64_t>(form.k / kLeastPart, 1, kMostSplit);
+    for (int split = 1; split <= most; ++split) {
+      v1::ContractKnobs one = set;
+      one.set_math(math);
+      one.set_tile_m(tile.m);
+      one.set_tile_n(tile.n);
+      one.set_split(set.split() != 0 ? set.split() : split);
+      Complete(form, target, one);
+      if (!Wrong(form, one, target).empty()) continue;
+      const double seconds = SecondsOf(form, one, target);
+      if (best && seconds >= least) continue;
+      least = seconds;
+      best = one;
+    }
+  };
+  if (math == v1::PRODUCT_PLAIN) {
+    for (Shape tile : kPlainTiles) consider(tile);
+  } else {
+    for (Shape tile : kTensorTiles) consider(tile);
+  }
+  if (!best && set.tile_m() != 0 && set.tile_n() != 0) consider({set.tile_m(), set.tile_n()});
+  return best;
+}
+
+void Choose(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
+  std::optional<v1::ContractKnobs> best;
+  for (v1::ProductMath math : {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3, v1::PRODUCT_PLAIN}) {
+    if (knobs.math() != v1::PRODUCT_AUTO && knobs.math() != math) continue;
+    if (knobs.math() == v1::PRODUCT_AUTO && !Misfit(form, math, target).empty()) continue;
+    const auto one = Quickest(form, knobs, math, target);
+    if (one && (!best || SecondsOf(form, *one, target) < SecondsOf(form, *best, target)))
+      best = one;
+  }
+  if (best) knobs = *best;
+  // What was set does not fit; the checks say so.
+  if (knobs.math() == v1::PRODUCT_AUTO) knobs.set_math(v1::PRODUCT_PLAIN);
   if (knobs.tile_m() == 0) knobs.set_tile_m(64);
   if (knobs.tile_n() == 0) knobs.set_tile_n(64);
   if (knobs.split() == 0) knobs.set_split(1);
-}
-
-void AddLayout(int tile_m, int tile_n, int split, double prior, std::vector<Layout>& layouts) {
-  Layout layout;
-  layout.kind = "layout";
-  layout.name = StrCat("tiles of ", tile_m, " x ", tile_n,
-                       split > 1 ? StrCat(", ", split, " blocks a tile") : "");
-  layout.knobs = {{"tile_m", tile_m}, {"tile_n", tile_n}, {"split", split}};
-  layout.prior = prior;
-  layouts.push_back(layout);
+  Complete(form, target, knobs);
 }
 
 }  // namespace
@@ -99,47 +234,55 @@ int64_t RunOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 }
 
 int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs) {
-  return int64_t{2} * kPlainStep * (knobs.tile_m() + knobs.tile_n() + 8) * graph::SizeOf(form.sums);
+  if (IsPlain(knobs)) {
+    return int64_t{2} * kPlainStep * (knobs.tile_m() + knobs.tile_n() + 8) *
+           graph::SizeOf(form.sums);
+  }
+  // As ws::Contract has it.
+  constexpr int64_t kRowBytes = 128, kBarriers = 16;
+  const int64_t step =
+      PartsOf(knobs.math()) * (int64_t{knobs.tile_m()} + knobs.tile_n()) * kRowBytes;
+  const int64_t box = int64_t{4} * kGroupRows * std::min(64, knobs.tile_n());
+  return 1024 + knobs.stages() * (step + kBarriers) + knobs.tile_m() / kGroupRows * box;
 }
 
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs) {
-  return Tiles(form, knobs.tile_m(), knobs.tile_n()) * knobs.split();
+  const int64_t rows = CeilDiv(CeilDiv(form.m, knobs.tile_m()), knobs.cluster()) * knobs.cluster();
+  return rows * CeilDiv(form.n, knobs.tile_n()) * form.batch * knobs.split();
 }
 
 double ProductRate(const v1::ContractKnobs& knobs, const Target& target) {
-  return target.products_per_second * PlainEfficiency(knobs.tile_m(), knobs.tile_n());
+  const double rate = IsPlain(knobs) ? target.products_per_second
+                                     : target.tensor_products_per_second /
+                                           (knobs.math() == v1::PRODUCT_FP16X3 ? 3 : 1);
+  return rate * Efficiency(knobs);
 }
 
 absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForm& form,
                                           const v1::Group& knobs, const Target& target) {
   v1::Group resolved = knobs;
   v1::ContractKnobs& contract = *resolved.mutable_contract();
-  if (contract.math() == v1::PRODUCT_AUTO) contract.set_math(v1::PRODUCT_PLAIN);
   if (contract.vector_bytes() == 0) contract.set_vector_bytes(16);
-  if (contract.stages() == 0) contract.set_stages(1);
-  if (contract.cluster() == 0) contract.set_cluster(1);
   if (contract.raster() == 0) contract.set_raster(kRaster);
-  ChooseTiles(form, target, contract);
-  if (contract.run() == 0) contract.set_run(kPlainRun);
   Checker check(group.name());
-  check.That(contract.math() == v1::PRODUCT_PLAIN,
-             StrCat("contract.math is ", v1::ProductMath_Name(contract.math()),
-                    "; this card takes PRODUCT_PLAIN"));
-  check.Range("contract.stages", contract.stages(), 1, 1);
-  check.Range("contract.cluster", contract.cluster(), 1, 1);
-  check.That(
-      Fits(contract.tile_m(), contract.tile_n()),
-      StrCat("contract.tile_m ", contract.tile_m(), " and contract.tile_n ", contract.tile_n(),
-             ": a thread has registers for ", kMostSums * 256, " sums of a tile's"));
-  check.Range("contract.split", contract.split(), 1,
-              std::max<int64_t>(1, CeilDiv(form.k, kPlainStep)));
-  CheckResidency("contract", kPlainThreads, 0, ContractSharedBytes(form, contract),
-                 "contract.tile_m or contract.tile_n", target, check);
-  const v1::Accumulator accumulator = resolved.precision().accumulator();
-  check.That(accumulator != v1::ACCUMULATOR_COMPENSATED,
-             "precision.accumulator is compensated; sums of products join a total in fp32 or fp64");
+  const std::string misfit = Misfit(form, contract.math(), target);
+  check.That(misfit.empty() || contract.math() == v1::PRODUCT_AUTO,
+             StrCat("contract.math is ", v1::ProductMath_Name(contract.math()), "; ", misfit));
   if (!check.status().ok()) return check.status();
-  if (accumulator == v1::ACCUMULATOR_AUTO)
+  Choose(form, target, contract);
+  const std::string wrong = Wrong(form, contract, target);
+  check.That(wrong.empty(), wrong);
+  const v1::PrecisionKnobs& precision = resolved.precision();
+  check.That(precision.accumulator() != v1::ACCUMULATOR_COMPENSATED,
+             "precision.accumulator is compensated; sums of products join a total in fp32 or fp64");
+  if (!IsPlain(contract)) {
+    check.That(precision.accumulator() != v1::ACCUMULATOR_F64,
+               "precision.accumulator is fp64; totals behind tensor cores add up in fp32");
+    check.That(!precision.separate(),
+               "precision.separate: tensor cores round no product before it is added to");
+  }
+  if (!check.status().ok()) return check.status();
+  if (precision.accumulator() == v1::ACCUMULATOR_AUTO)
     resolved.mutable_precision()->set_accumulator(v1::ACCUMULATOR_F32);
   return resolved;
 }
@@ -148,24 +291,42 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
                                     const Target& target) {
   std::vector<Layout> layouts;
   const v1::ContractKnobs& now = resolved.contract();
-  const double present = PlainSeconds(form, now, target);
-  for (int tile_m : {128, 64, 32, 16}) {
-    for (int tile_n : {128, 64, 32, 16, 256}) {
-      if (!Fits(tile_m, tile_n) || tile_m >= 2 * PowerOfTwoAtLeast(form.m) ||
-          tile_n >= 2 * PowerOfTwoAtLeast(form.n))
-        continue;
+  const double present = SecondsOf(form, now, target);
+  const auto consider = [&](Shape tile) {
+    for (int split = 1; split <= kMostSplit; split *= 2) {
+      if (split > 1 && form.k / split < kLeastPart) break;
       v1::ContractKnobs one = now;
-      one.set_tile_m(tile_m);
-      one.set_tile_n(tile_n);
-      for (int split : {1, 2, 4, 8, 16, 32}) {
-        if (split > 1 && form.k / split < kLeastPart) break;
-        one.set_split(split);
-        if (tile_m == now.tile_m() && tile_n == now.tile_n() && split == now.split()) continue;
-        const double seconds = PlainSeconds(form, one, target);
-        if (seconds > 2 * present) continue;
-        AddLayout(tile_m, tile_n, split, 0.2 * present / seconds, layouts);
+      one.set_tile_m(tile.m);
+      one.set_tile_n(tile.n);
+      one.set_split(split);
+      one.clear_cluster();
+      one.clear_stages();
+      Complete(form, target, one);
+      const double seconds = SecondsOf(form, one, target);
+      if (!Wrong(form, one, target).empty() || seconds > 2 * present) continue;
+      for (int cluster = one.cluster(); cluster >= 1; cluster /= 2) {
+        const bool same = tile.m == now.tile_m() && tile.n == now.tile_n() &&
+                          split == now.split() && cluster == now.cluster();
+        if (same) continue;
+        Layout layout;
+        layout.kind = "layout";
+        layout.name =
+            StrCat("tiles of ", tile.m, " x ", tile.n, cluster > 1 ? StrCat(" by ", cluster) : "",
+                   split > 1 ? StrCat(", ", split, " blocks a tile") : "");
+        layout.knobs = {{"tile_m", tile.m},
+                        {"tile_n", tile.n},
+                        {"split", split},
+                        {"stages", one.stages()},
+                        {"cluster", cluster}};
+        layout.prior = 0.2 * present / seconds;
+        layouts.push_back(layout);
       }
     }
+  };
+  if (IsPlain(now)) {
+    for (Shape tile : kPlainTiles) consider(tile);
+  } else {
+    for (Shape tile : kTensorTiles) consider(tile);
   }
   return layouts;
 }

@@ -412,7 +412,7 @@ class Writer {
 class Fold : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kFold; }
-  const char* header() const override { return "fold"; }
+  const char* header(const v1::Group&) const override { return "fold"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.stages().ok()) return group.stages().status();
@@ -551,7 +551,7 @@ class Fold : public Skeleton {
       return writer.Kernel("", shape, {}, StrCat(types, ">(g, nullptr)")).status();
     }
     const int partial = writer.Workspace("_partial", choice.partial_bytes);
-    const std::vector<std::pair<std::string, int>> extra = {
+    const std::vector<KernelArgument> extra = {
         {StrCat(writer.glue(), "::Acc<0>* partial"), partial}};
     auto first = writer.Kernel("_partial", shape, extra,
                                StrCat(types, ", ", choice.combine_lanes, ">(g, partial)"));

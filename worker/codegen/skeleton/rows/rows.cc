@@ -30,7 +30,7 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 class Rows : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kRows; }
-  const char* header() const override { return "rows"; }
+  const char* header(const v1::Group&) const override { return "rows"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.stages().ok()) return group.stages().status();
@@ -243,7 +243,7 @@ class Rows : public Skeleton {
     const v1::RowsKnobs& rows = resolved.rows();
     const int64_t grid = GridOf(domain, form, resolved, target);
     const bool counter = rows.blocks_per_row() > 1 && rows.meeting() == v1::MEETING_COUNTER;
-    std::vector<std::pair<std::string, int>> extra;
+    std::vector<KernelArgument> extra;
     if (counter) {
       // Zeros, by which blocks tell this run's partial results from none.
       const int exchange = writer.Workspace("_exchange", grid * kExchangeBytes);

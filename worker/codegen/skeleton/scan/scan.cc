@@ -17,7 +17,7 @@ constexpr int kMostLanes = 4;
 class Scan : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kScan; }
-  const char* header() const override { return "scan"; }
+  const char* header(const v1::Group&) const override { return "scan"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.scan().ok()) return group.scan().status();
@@ -77,7 +77,7 @@ class Scan : public Skeleton {
     if (absl::Status s = WriteScan(group, domain, resolved, form, writer); !s.ok()) return s;
     const v1::ScanKnobs& scan = resolved.scan();
     const int64_t grid = GridOf(scan, form, target), bytes = ScanExchangeBytes(scan, form, grid);
-    std::vector<std::pair<std::string, int>> extra;
+    std::vector<KernelArgument> extra;
     if (bytes > 0) {
       // Zeros, by which blocks tell this run's words from none.
       const int exchange = writer.Workspace("_exchange", bytes);

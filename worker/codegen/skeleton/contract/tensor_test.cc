@@ -1,0 +1,180 @@
+// Products on the tensor cores of sm_90a compile as they must to be quick: nothing is spilled, and
+// none waits for another. Skipped where there is no NVRTC; what they compute and how fast is
+// measured on a card (bench/contract_bench.cc).
+#include <google/protobuf/text_format.h>
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "worker/codegen/testing.h"
+#include "worker/device/device.h"
+#include "worker/device/plan_check.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+constexpr int kRegistersPerBlock = 64 << 10;
+
+device::Compiler* Hopper() {
+  static const auto* made = new absl::StatusOr<std::unique_ptr<device::Compiler>>(
+      device::MakeCompiler("sm_90a", std::filesystem::temp_directory_path().string()));
+  if (made->ok()) return (*made)->get();
+  WARN("not run: " << made->status());
+  return nullptr;
+}
+
+device::DeviceInfo Card() {
+  device::DeviceInfo info;
+  info.kind = "cuda";
+  info.arch = "sm_90a";
+  info.sm_count = 132;
+  info.shared_per_block = 227 << 10;
+  info.tensor_maps = true;
+  return info;
+}
+
+struct Case {
+  const char* what;
+  Lines graph;
+  std::vector<const char*> knobs;  // "" : the default
+};
+
+// y = a b of these sizes; `a` and `b` as they are in memory: "m, k".
+Lines Product(const std::string& type, int64_t m, int64_t n, int64_t k, const std::string& a,
+              const std::string& b) {
+  const std::vector<std::pair<std::string, std::string>> sizes = {
+      {"M", absl::StrCat(m)}, {"N", absl::StrCat(n)}, {"K", absl::StrCat(k)}};
+  const auto shape = [&](std::string axes) {
+    return absl::StrReplaceAll(
+        axes, {{"m", sizes[0].second}, {"n", sizes[1].second}, {"k", sizes[2].second}});
+  };
+  Lines lines = {absl::StrCat("input a: ", type, "[", shape(a), "] ~ normal"),
+                 absl::StrCat("input b: ", type, "[", shape(b), "] ~ normal")};
+  if (type == "f32") {
+    lines.push_back(
+        absl::StrCat("y: f32[m: ", m, ", n: ", n, "] = sum[k: ", k, "](a[", a, "] * b[", b, "])"));
+  } else {
+    lines.push_back(absl::StrCat("s: f32[m: ", m, ", n: ", n, "] = sum[k: ", k, "](f32(a[", a,
+                                 "]) * f32(b[", b, "]))"));
+    lines.push_back(absl::StrCat("y: ", type, "[m: ", m, ", n: ", n, "] = ", type, "(s[m, n])"));
+  }
+  lines.push_back("output y");
+  return lines;
+}
+
+std::vector<Case> Cases() {
+  return {
+      {"square",
+       Product("bf16", 8192, 8192, 8192, "m, k", "n, k"),
+       {"", "contract { tile_m: 128 tile_n: 256 stages: 4 cluster: 2 }",
+        "contract { tile_m: 128 tile_n: 256 stages: 4 cluster: 1 split: 2 }"}},
+      {"both turned",
+       Product("f16", 4096, 4096, 4096, "k, m", "k, n"),
+       {"", "contract { tile_m: 128 tile_n: 128 cluster: 2 }",
+        "contract { run: 128 tile_n: 128 }"}},
+      {"ragged", Product("bf16", 1000, 3000, 2008, "m, k", "n, k"), {""}},
+      {"few rows", Product("bf16", 16, 14336, 4096, "m, k", "n, k"), {"", "contract { split: 4 }"}},
+      {"lines that begin anywhere",
+       Product("bf16", 1001, 333, 777, "m, k", "k, n"),
+       {"", "contract { tile_m: 64 tile_n: 64 }"}},
+      {"fp32 in two parts",
+       Product("f32", 4096, 4096, 4096, "m, k", "n, k"),
+       {"contract { math: PRODUCT_FP16X3 }",
+        "contract { math: PRODUCT_FP16X3 tile_m: 128 tile_n: 128 stages: 3 cluster: 2 }",
+        "contract { math: PRODUCT_FP16X3 split: 4 }"}},
+      {"fp32 in two parts, turned",
+       Product("f32", 1000, 1111, 4100, "k, m", "k, n"),
+       {"contract { math: PRODUCT_FP16X3 }", "contract { math: PRODUCT_FP16X3 vector_bytes: 4 }"}},
+      {"a linear layer of heads",
+       {"input x: bf16[4, 512, 8, 64] ~ normal", "input w: bf16[8, 64, 64] ~ normal",
+        "param c: bf16[64] ~ normal", "input r: bf16[4, 512, 8, 64] ~ normal",
+        "s: f32[b: 4, t: 512, h: 8, n: 64] = sum[k: 64](f32(x[b, t, h, k]) * f32(w[h, n, k]))",
+        "y: bf16[b: 4, t: 512, h: 8, n: 64] = bf16(tanh(s[b, t, h, n] + f32(c[n])) + f32(r[b, t, "
+        "h, n]))",
+        "output y"},
+       {"contract { math: PRODUCT_TENSOR }", "contract { math: PRODUCT_FP16X3 }"}},
+      {"something computed on the way to it",
+       {"input x: f32[2048, 1024] ~ normal", "input g: f32[1024] ~ normal",
+        "param w: f32[1024, 4096] ~ normal", "h: f32[m: 2048, k: 1024] = max(x[m, k] * g[k], 0.0)",
+        "y: f32[m: 2048, n: 4096] = sum[k: 1024](h[m, k] * w[k, n])", "output y"},
+       {"contract { math: PRODUCT_FP16X3 }"}},
+  };
+}
+
+absl::StatusOr<v1::Plan> PlanOf(const graph::Graph& graph, const std::string& knobs) {
+  Target target;
+  v1::Schedule schedule = DefaultSchedule(graph, target);
+  v1::Group group;
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &group));
+  REQUIRE(schedule.groups_size() == 1);
+  if (!knobs.empty()) {
+    group.mutable_roots()->CopyFrom(schedule.groups(0).roots());
+    *schedule.mutable_groups(0) = group;
+  }
+  return Lower(graph, schedule, target);
+}
+
+}  // namespace
+
+TEST_CASE("products compile for tensor cores without spills, and none waits for another",
+          "[nvrtc]") {
+  device::Compiler* const compiler = Hopper();
+  for (const Case& c : Cases()) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    for (const char* knobs : c.knobs) {
+      INFO(c.what << ": " << knobs);
+      const auto plan = PlanOf(graph, knobs);
+      INFO(plan.status());
+      REQUIRE(plan.ok());
+      const absl::Status checked = device::CheckPlan(*plan, Card(), 16);
+      INFO(checked);
+      CHECK(checked.ok());
+      if (compiler == nullptr) continue;
+      const auto binary = compiler->Compile(plan->source(), absl::Minutes(20));
+      INFO(binary.status());
+      REQUIRE(binary.ok());
+      CHECK(binary->report.warnings_size() == 0);
+      for (const auto& kernel : binary->report.kernels()) {
+        INFO(kernel.entry() << " " << kernel.registers() << " registers");
+        CHECK(kernel.spill_bytes() == 0);
+        for (const v1::Step& step : plan->steps()) {
+          if (step.launch().entry() != kernel.entry()) continue;
+          CHECK(kernel.registers() * step.launch().block(0) <= kRegistersPerBlock);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what knobs of products on tensor cores may not say") {
+  const graph::Graph halves = ParseOrDie(Product("bf16", 512, 512, 512, "m, k", "k, n"));
+  const graph::Graph floats = ParseOrDie(Product("f32", 512, 512, 512, "m, k", "n, k"));
+  struct Wrong {
+    const graph::Graph* graph;
+    const char* knobs;
+    const char* message;
+  };
+  const Wrong cases[] = {
+      {&halves, "contract { math: PRODUCT_TENSOR tile_m: 32 }", "a group of warps multiplies 64"},
+      {&halves, "contract { math: PRODUCT_TENSOR tile_n: 32 }", "blocks bring 64 columns each"},
+      {&halves, "contract { math: PRODUCT_TENSOR tile_m: 256 tile_n: 256 }", "no registers"},
+      {&halves, "contract { math: PRODUCT_TENSOR stages: 1 }", "want 2 at the least"},
+      {&halves, "contract { math: PRODUCT_TENSOR tile_m: 128 tile_n: 256 stages: 5 }",
+       "bytes of shared memory a block"},
+      {&halves, "contract { math: PRODUCT_TENSOR split: 7 }", "parts of 64"},
+      {&halves, "contract { math: PRODUCT_TENSOR run: 32 }", "a step of the tensor cores is 64"},
+      {&halves, "contract { math: PRODUCT_TENSOR } precision { separate: true }", "separate"},
+      {&floats, "contract { math: PRODUCT_TENSOR }", "PRODUCT_FP16X3 takes fp32"},
+      {&floats, "contract { math: PRODUCT_FP16X3 } precision { accumulator: ACCUMULATOR_F64 }",
+       "fp64"},
+  };
+  for (const Wrong& wrong : cases) {
+    const auto plan = PlanOf(*wrong.graph, wrong.knobs);
+    INFO(wrong.knobs << ": " << plan.status().message());
+    REQUIRE(!plan.ok());
+    CHECK(absl::StrContains(plan.status().message(), wrong.message));
+  }
+}
+
+}  // namespace warpsmith::codegen
