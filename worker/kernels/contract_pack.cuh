@@ -86,7 +86,7 @@ WS_DEVICE void pack_row(const G& g, long long job, T* parts, float* back) {
   const Index batch = job / O::kRows, row = job % O::kRows;
   T* const first = parts + O::at(static_cast<long long>(batch) * PARTS, row, 0);
   if constexpr (PARTS == 1) {
-    for (Index k = threadIdx.x * W; k < Index(O::kK); k += kPackThreads * W) {
+    for (Index k = thread() * W; k < Index(O::kK); k += kPackThreads * W) {
       typename G::Sum x[W];
       operand.read(batch, row, k, x);
       T narrow[W];
@@ -106,19 +106,19 @@ WS_DEVICE void pack_row(const G& g, long long job, T* parts, float* back) {
     if constexpr (kKept > 0) {
 #pragma unroll
       for (int i = 0; i < kKept; ++i) {
-        const Index k = (i * kPackThreads + threadIdx.x) * W;
+        const Index k = (i * kPackThreads + thread()) * W;
         if (k < Index(O::kK)) take(k, kept[i]);
       }
     } else {
 #pragma unroll 4
-      for (Index k = threadIdx.x * W; k < Index(O::kK); k += kPackThreads * W) take(k, kept[0]);
+      for (Index k = thread() * W; k < Index(O::kK); k += kPackThreads * W) take(k, kept[0]);
     }
-    __shared__ Spread of_warp[kPackThreads / 32];
+    Spread* const of_warp = reinterpret_cast<Spread*>(shared());   // of each
     const auto meet = [&] {
 #pragma unroll
       for (int step = 16; step > 0; step /= 2) spread.join(shuffle_xor(spread, step));
-      if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = spread;
-      __syncthreads();
+      if (thread() % 32 == 0) of_warp[thread() / 32] = spread;
+      sync_block();
       spread = of_warp[0];
 #pragma unroll
       for (int w = 1; w < kPackThreads / 32; ++w) spread.join(of_warp[w]);
@@ -135,19 +135,19 @@ WS_DEVICE void pack_row(const G& g, long long job, T* parts, float* back) {
     if constexpr (kKept > 0) {
 #pragma unroll
       for (int i = 0; i < kKept; ++i) {
-        const Index k = (i * kPackThreads + threadIdx.x) * W;
+        const Index k = (i * kPackThreads + thread()) * W;
         if (k < Index(O::kK)) leave(k, kept[i]);
       }
     } else {
 #pragma unroll 4
-      for (Index k = threadIdx.x * W; k < Index(O::kK); k += kPackThreads * W) {
+      for (Index k = thread() * W; k < Index(O::kK); k += kPackThreads * W) {
         operand.read(batch, row, k, kept[0]);
         leave(k, kept[0]);
       }
     }
-    __syncthreads();   // what warps left has been read
+    sync_block();   // what warps left has been read
     meet();
-    if (threadIdx.x == 0) back[job] = back_of(spread, scale.back);
+    if (thread() == 0) back[job] = back_of(spread, scale.back);
   }
 }
 
@@ -159,7 +159,7 @@ WS_DEVICE void pack_columns(const G& g, long long job, T* parts, float* back) {
   constexpr int W = O::kWidth, kAcross = 8, kDown = kPackThreads / kAcross;
   constexpr long long kJobs = (O::kRows + kAcross * W - 1) / (kAcross * W);
   const O operand{g};
-  const int x_at = threadIdx.x % kAcross, k_at = threadIdx.x / kAcross;
+  const int x_at = thread() % kAcross, k_at = thread() / kAcross;
   const Index batch = job / kJobs, row = (job % kJobs * kAcross + x_at) * W;
   const bool inside = row < Index(O::kRows);
   T* const first = parts + O::at(static_cast<long long>(batch) * PARTS, inside ? row : 0, 0);
@@ -188,18 +188,19 @@ WS_DEVICE void pack_columns(const G& g, long long job, T* parts, float* back) {
         for (int v = 0; v < W; ++v) spread[v].see(x[v]);
       }
     }
-    __shared__ Spread of_thread[kDown][kAcross * W];
+    Spread* const of_thread = reinterpret_cast<Spread*>(shared());   // [kDown][kAcross * W]
+    constexpr int kRow = kAcross * W;
     const auto meet = [&] {
 #pragma unroll
-      for (int v = 0; v < W; ++v) of_thread[k_at][x_at * W + v] = spread[v];
-      __syncthreads();
-      if (threadIdx.x < kAcross * W) {
-        for (int d = 1; d < kDown; ++d) of_thread[0][threadIdx.x].join(of_thread[d][threadIdx.x]);
+      for (int v = 0; v < W; ++v) of_thread[k_at * kRow + x_at * W + v] = spread[v];
+      sync_block();
+      if (thread() < kRow) {
+        for (int d = 1; d < kDown; ++d) of_thread[thread()].join(of_thread[d * kRow + thread()]);
       }
-      __syncthreads();
+      sync_block();
 #pragma unroll
-      for (int v = 0; v < W; ++v) spread[v] = of_thread[0][x_at * W + v];
-      __syncthreads();
+      for (int v = 0; v < W; ++v) spread[v] = of_thread[x_at * W + v];
+      sync_block();
     };
     meet();
     float up[W], down[W];
@@ -235,13 +236,14 @@ WS_DEVICE void pack(const G& g, long long job, T* parts, float* back) {
   else pack_row<G, B, T, PARTS>(g, job, parts, back);
 }
 
-// All blocks: the first JOBS_A pack A, the others B.
+// All blocks: the first JOBS_A pack A, the others B. Dynamic shared memory: 12 bytes for each row of a block and
+// each of the 32 threads that share it.
 template <class G, class T, int PARTS, long long JOBS_A, bool BOTH>
 WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_b) {
-  if (JOBS_A > 0 && (!BOTH || blockIdx.x < JOBS_A)) {
-    if constexpr (JOBS_A > 0) pack<G, false, T, PARTS>(g, blockIdx.x, a, back_a);
+  if (JOBS_A > 0 && (!BOTH || block() < JOBS_A)) {
+    if constexpr (JOBS_A > 0) pack<G, false, T, PARTS>(g, block(), a, back_a);
   } else {
-    if constexpr (JOBS_A == 0 || BOTH) pack<G, true, T, PARTS>(g, blockIdx.x - JOBS_A, b, back_b);
+    if constexpr (JOBS_A == 0 || BOTH) pack<G, true, T, PARTS>(g, block() - JOBS_A, b, back_b);
   }
 }
 
@@ -271,6 +273,39 @@ struct Scaled : G {
   }
 };
 
+// Whether it holds for any thread of the block; the first word of shared memory is used.
+WS_DEVICE bool any_of_block(bool one) {
+  int* const word = reinterpret_cast<int*>(shared());
+  sync_block();
+  if (thread() == 0) *word = 0;
+  sync_block();
+  if (one) *word = 1;
+  sync_block();
+  const bool any = *word != 0;
+  sync_block();
+  return any;
+}
+
+// The glue of operands that were packed in two parts, for the plain main loop: what the tensor cores are given.
+template <class G>
+struct Parts : Scaled<G, false> {
+  using Sum = typename G::Sum;
+  using Index = typename G::Index;
+  const f16* parts_a;
+  const f16* parts_b;
+  WS_DEVICE Parts(const Scaled<G, false>& g, const f16* parts_a, const f16* parts_b)
+      : Scaled<G, false>(g), parts_a(parts_a), parts_b(parts_b) {}
+  template <bool B, int W>
+  WS_DEVICE void both(const f16* from, Index batch, Index row, Index k, Sum (&x)[W]) const {
+    using O = Operand<G, B>;
+    const f16* const first = from + O::at(batch * 2ll, row, k);
+#pragma unroll
+    for (int v = 0; v < W; ++v) x[v] = to_float(first[v]) + to_float(first[O::kPart + v]);
+  }
+  template <int W> WS_DEVICE void a(Index batch, Index m, Index k, Sum (&x)[W]) const { both<false>(parts_a, batch, m, k, x); }
+  template <int W> WS_DEVICE void b(Index batch, Index n, Index k, Sum (&x)[W]) const { both<true>(parts_b, batch, n, k, x); }
+};
+
 // Sums with rows that are too wide, in fp32: tiles that have none cost a look at their rows.
 template <class G, class C>
 WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b) {
@@ -279,18 +314,18 @@ WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_
   using Tiles = PlainContract<Rest, C>;
   const auto wide = [&](const float* from, long long count) {
     bool any = false;
-    for (long long i = threadIdx.x; i < count; i += kPlainThreads) any = any || from[i] != from[i];
+    for (long long i = thread(); i < count; i += kPlainThreads) any = any || from[i] != from[i];
     return any;
   };
   const auto least = [](long long a, long long b) { return a < b ? a : b; };
-  if (!__syncthreads_or(wide(back_a, G::kBatch * G::kM) || wide(back_b, G::kBatch * G::kN))) return;
+  if (!any_of_block(wide(back_a, G::kBatch * G::kM) || wide(back_b, G::kBatch * G::kN))) return;
   const Rest rest(g, back_a, back_b);
   constexpr long long kTiles = (long long)(Tiles::kTilesM) * Tiles::kTilesN * G::kBatch;
-  for (long long at = blockIdx.x; at < kTiles; at += gridDim.x) {
+  for (long long at = block(); at < kTiles; at += blocks()) {
     const Tiles tile(rest, static_cast<Index>(at));
     const bool any = wide(back_a + tile.batch * G::kM + tile.m, least(C::kTileM, G::kM - tile.m)) ||
                      wide(back_b + tile.batch * G::kN + tile.n, least(C::kTileN, G::kN - tile.n));
-    if (__syncthreads_or(any)) tile.run(nullptr);
+    if (any_of_block(any)) tile.run(nullptr);
   }
 }
 

@@ -91,7 +91,7 @@ absl::StatusOr<v1::Plan> Lower(const graph::Graph& graph, const v1::Schedule& sc
   std::set<std::string> headers;
   for (const Ready& one : *groups) {
     fast = fast || one.resolved.precision().fast_math();
-    headers.insert(one.skeleton->header(one.resolved));
+    headers.insert(one.skeleton->header(one.resolved, target));
   }
   for (const std::string& header : headers)
     absl::StrAppend(plan.mutable_source(), "#include <warpsmith/", header, ".cuh>\n");

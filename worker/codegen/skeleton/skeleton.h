@@ -56,7 +56,7 @@ class Skeleton {
   virtual ~Skeleton() = default;
   virtual SkeletonCase id() const = 0;
   // Of worker/kernels, without ending: "rows". Of resolved knobs.
-  virtual const char* header(const v1::Group& resolved) const = 0;
+  virtual const char* header(const v1::Group& resolved, const Target& target) const = 0;
   // The domain that it would run. InvalidArgument says why it cannot.
   virtual absl::StatusOr<const Domain*> Matches(const Analysis& group) const = 0;
   // Of one that matches: how well it suits, 0 to 1. Where a schedule leaves the skeleton open, the

@@ -226,7 +226,7 @@ absl::Status WriteColumns(const Analysis& group, const Domain& domain, const v1:
 class Columns : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kColumns; }
-  const char* header(const v1::Group&) const override { return "columns"; }
+  const char* header(const v1::Group&, const Target&) const override { return "columns"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.stages().ok()) return group.stages().status();

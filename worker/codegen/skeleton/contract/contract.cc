@@ -22,8 +22,8 @@ const ContractForm& FormOf(const Analysis& group, const Domain& domain) {
 class Contract : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kContract; }
-  const char* header(const v1::Group& resolved) const override {
-    return resolved.contract().math() == v1::PRODUCT_PLAIN ? "contract_plain" : "contract";
+  const char* header(const v1::Group& resolved, const Target& target) const override {
+    return OnTensorCores(resolved.contract().math(), target) ? "contract" : "contract_plain";
   }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
@@ -57,7 +57,7 @@ class Contract : public Skeleton {
     const ContractForm& form = FormOf(group, domain);
     const v1::ContractKnobs& contract = resolved.contract();
     Usage use;
-    use.shared_bytes = ContractSharedBytes(form, contract);
+    use.shared_bytes = ContractSharedBytes(form, contract, target);
     use.blocks = ContractBlocks(form, contract);
     use.streams = 2;
     use.width = WidthsOf(group, domain, form, contract).a.width;
@@ -106,15 +106,13 @@ class Contract : public Skeleton {
       partial = writer.Workspace("_partial", PartialBytes(form, resolved));
       extra = {{StrCat(total, "* partial"), partial}};
     }
-    const std::string config =
-        StrCat("ws::PlainConfig<", contract.tile_m(), ", ", contract.tile_n(), ", ", kPlainStep,
-               ", ", RunOf(form, contract), ", ", split, ", ", contract.raster(), ", ", total, ">");
-    auto launch = writer.Kernel(
-        split > 1 ? "_partial" : "",
-        {kPlainThreads, 0, ContractBlocks(form, contract), ContractSharedBytes(form, contract)},
-        extra,
-        StrCat("ws::contract_plain<", writer.glue(), ", ", config, ">(g, ",
-               split > 1 ? "partial" : "nullptr", ")"));
+    const std::string config = PlainConfigOf(form, contract, total);
+    auto launch = writer.Kernel(split > 1 ? "_partial" : "",
+                                {kPlainThreads, 0, ContractBlocks(form, contract),
+                                 ContractSharedBytes(form, contract, target)},
+                                extra,
+                                StrCat("ws::contract_plain<", writer.glue(), ", ", config, ">(g, ",
+                                       split > 1 ? "partial" : "nullptr", ")"));
     if (!launch.ok() || split == 1) return launch.status();
     const int64_t width = WidthsOf(group, domain, form, contract).finish;
     return writer
@@ -135,9 +133,10 @@ class Contract : public Skeleton {
   static void AddTensorUse(const ContractForm& form, const v1::ContractKnobs& contract,
                            const Target& target, Usage& use) {
     const int64_t groups = contract.tile_m() / kGroupRows;
-    use.threads = static_cast<int>(128 * (groups + 1));
+    const bool tensor = OnTensorCores(contract.math(), target);
+    use.threads = static_cast<int>(tensor ? 128 * (groups + 1) : kPlainThreads);
     use.registers = target.registers_per_sm / use.threads;
-    use.blocks_per_sm = 1;
+    use.blocks_per_sm = tensor ? 1 : 0;
     bool packs = false;
     for (int operand : {0, 1}) {
       if (!IsPacked(form, operand, contract.math())) continue;
@@ -170,6 +169,12 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
         widths.finish = FinishWidth(group, domain, form, columns);
         return widths;
       }));
+}
+
+std::string PlainConfigOf(const ContractForm& form, const v1::ContractKnobs& knobs,
+                          const std::string& total) {
+  return StrCat("ws::PlainConfig<", knobs.tile_m(), ", ", knobs.tile_n(), ", ", kPlainStep, ", ",
+                RunOf(form, knobs), ", ", knobs.split(), ", ", knobs.raster(), ", ", total, ">");
 }
 
 Style StyleOf(const v1::Group& resolved) {

@@ -11,6 +11,9 @@ namespace warpsmith::codegen {
 inline constexpr int kGroupRows = 64, kTensorStep = 64;
 // Parts of an operand.
 inline int PartsOf(v1::ProductMath math) { return math == v1::PRODUCT_FP16X3 ? 2 : 1; }
+// Whether the products are made by tensor cores: on a card without those that there is code for,
+// only PRODUCT_PLAIN is; on the host device what packs operands for them runs, too.
+bool OnTensorCores(v1::ProductMath math, const Target& target);
 // Whether the operand is written out for the copy engine first, and how many bytes that takes.
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math);
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math);
@@ -29,11 +32,16 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
 // Of resolved knobs: elements of K whose sums join the total at once, 0 for all of a block's; and
 // dynamic shared memory of a block.
 int64_t RunOf(const ContractForm& form, const v1::ContractKnobs& knobs);
-int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs);
+int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs,
+                            const Target& target);
 // Tiles of the result, times the blocks that share one.
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs);
 // Products that the whole card makes a second in tiles of that size, full ones.
 double ProductRate(const v1::ContractKnobs& knobs, const Target& target);
+
+// The plain main loop's configuration, with totals of that type.
+std::string PlainConfigOf(const ContractForm& form, const v1::ContractKnobs& knobs,
+                          const std::string& total);
 
 const Skeleton* ContractSkeleton();
 

@@ -55,12 +55,14 @@ bool MayLieAlongN(const ContractForm& form, v1::ProductMath math) {
   return IsPacked(form, 1, math) || form.strided[1]->along_rows;
 }
 
-bool IsPlain(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_PLAIN; }
+bool IsPlain(const v1::ContractKnobs& knobs, const Target& target) {
+  return !OnTensorCores(knobs.math(), target);
+}
 
 // Why this math is not for the group's operands and sums on this card; empty: it is.
 std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target& target) {
   if (math == v1::PRODUCT_PLAIN) return "";
-  if (target.arch != "sm_90a")
+  if (!OnTensorCores(math, target) && !(math == v1::PRODUCT_FP16X3 && target.fibers()))
     return "there is code for tensor cores of sm_90a; elsewhere PRODUCT_PLAIN";
   if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
   for (int64_t extent : {form.m, form.n, form.k, form.batch * 2}) {
@@ -79,11 +81,11 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   const int64_t run = RunOf(form, knobs), sums = int64_t{knobs.tile_m()} * knobs.tile_n();
   const std::string many = StrCat("contract.tile_m ", knobs.tile_m(), " and contract.tile_n ",
                                   knobs.tile_n(), ": threads have no registers for so many sums");
-  if (ContractSharedBytes(form, knobs) > target.shared_per_block)
-    return StrCat("needs ", ContractSharedBytes(form, knobs),
+  if (ContractSharedBytes(form, knobs, target) > target.shared_per_block)
+    return StrCat("needs ", ContractSharedBytes(form, knobs, target),
                   " bytes of shared memory a block, the card has ", target.shared_per_block,
                   "; lower contract.stages, contract.tile_m or contract.tile_n");
-  if (IsPlain(knobs)) {
+  if (IsPlain(knobs, target)) {
     if (sums / kPlainThreads > kMostSums) return many;
     if (knobs.stages() != 1 || knobs.cluster() != 1)
       return "contract.stages and contract.cluster are of the tensor cores; PRODUCT_PLAIN has 1";
@@ -115,8 +117,8 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
 
 // Part of a unit's rate that tiles of that size reach: the larger it is, the more products there
 // are for what is read.
-double Efficiency(const v1::ContractKnobs& knobs) {
-  const double cost = IsPlain(knobs) ? kSharedCost * 16 : kTensorCost;
+double Efficiency(const v1::ContractKnobs& knobs, const Target& target) {
+  const double cost = IsPlain(knobs, target) ? kSharedCost * 16 : kTensorCost;
   return 1 / (1 + cost * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n()));
 }
 
@@ -125,18 +127,18 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   const int64_t blocks = ContractBlocks(form, knobs);
   const int64_t at_once = target.sm_count / knobs.cluster() * knobs.cluster();
   const double waves = std::ceil(static_cast<double>(blocks) / static_cast<double>(at_once));
-  const double step = IsPlain(knobs) ? kPlainStep : kTensorStep;
+  const double step = IsPlain(knobs, target) ? kPlainStep : kTensorStep;
   const double k = std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / step) * step;
   const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * k;
   double seconds = waves * (work / (ProductRate(knobs, target) / target.sm_count) +
-                            (IsPlain(knobs) ? 0 : kTileSeconds));
+                            (IsPlain(knobs, target) ? 0 : kTileSeconds));
   const double sums =
       static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
   if (knobs.split() > 1)
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
   double packed = 0;  // bytes
   for (int operand : {0, 1}) {
-    if (!IsPlain(knobs) && IsPacked(form, operand, knobs.math()))
+    if (!IsPlain(knobs, target) && IsPacked(form, operand, knobs.math()))
       packed += 2.0 * static_cast<double>(PackedBytes(form, operand, knobs.math()));
   }
   if (packed > 0) seconds += target.launch_seconds + packed / target.bytes_per_second;
@@ -148,9 +150,9 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
 int StagesOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   v1::ContractKnobs one = knobs;
   one.set_stages(1);
-  const int64_t first = ContractSharedBytes(form, one);
+  const int64_t first = ContractSharedBytes(form, one, target);
   one.set_stages(2);
-  const int64_t stage = ContractSharedBytes(form, one) - first;
+  const int64_t stage = ContractSharedBytes(form, one, target) - first;
   const int64_t fit = 1 + (target.shared_per_block - first) / stage;
   return static_cast<int>(std::clamp<int64_t>(fit, 2, kMostStages));
 }
@@ -163,7 +165,7 @@ int ClusterOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 
 // Fills what tile, split and math leave open.
 void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
-  const bool plain = IsPlain(knobs);
+  const bool plain = IsPlain(knobs, target);
   if (knobs.run() == 0) {
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
     knobs.set_run(plain                                ? kPlainRun
@@ -199,7 +201,7 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       best = one;
     }
   };
-  if (math == v1::PRODUCT_PLAIN) {
+  if (!OnTensorCores(math, target)) {
     for (Shape tile : kPlainTiles) consider(tile);
   } else {
     for (Shape tile : kTensorTiles) consider(tile);
@@ -212,7 +214,10 @@ void Choose(const ContractForm& form, const Target& target, v1::ContractKnobs& k
   std::optional<v1::ContractKnobs> best;
   for (v1::ProductMath math : {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3, v1::PRODUCT_PLAIN}) {
     if (knobs.math() != v1::PRODUCT_AUTO && knobs.math() != math) continue;
-    if (knobs.math() == v1::PRODUCT_AUTO && !Misfit(form, math, target).empty()) continue;
+    if (knobs.math() == v1::PRODUCT_AUTO &&
+        (!Misfit(form, math, target).empty() ||
+         (math != v1::PRODUCT_PLAIN && !OnTensorCores(math, target))))
+      continue;
     const auto one = Quickest(form, knobs, math, target);
     if (one && (!best || SecondsOf(form, *one, target) < SecondsOf(form, *best, target)))
       best = one;
@@ -233,8 +238,9 @@ int64_t RunOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   return graph::IsFloat(form.sums) && knobs.run() < part ? knobs.run() : 0;
 }
 
-int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs) {
-  if (IsPlain(knobs)) {
+int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs,
+                            const Target& target) {
+  if (IsPlain(knobs, target)) {
     return int64_t{2} * kPlainStep * (knobs.tile_m() + knobs.tile_n() + 8) *
            graph::SizeOf(form.sums);
   }
@@ -252,10 +258,10 @@ int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs)
 }
 
 double ProductRate(const v1::ContractKnobs& knobs, const Target& target) {
-  const double rate = IsPlain(knobs) ? target.products_per_second
-                                     : target.tensor_products_per_second /
-                                           (knobs.math() == v1::PRODUCT_FP16X3 ? 3 : 1);
-  return rate * Efficiency(knobs);
+  const double rate = IsPlain(knobs, target) ? target.products_per_second
+                                             : target.tensor_products_per_second /
+                                                   (knobs.math() == v1::PRODUCT_FP16X3 ? 3 : 1);
+  return rate * Efficiency(knobs, target);
 }
 
 absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForm& form,
@@ -275,7 +281,7 @@ absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractF
   const v1::PrecisionKnobs& precision = resolved.precision();
   check.That(precision.accumulator() != v1::ACCUMULATOR_COMPENSATED,
              "precision.accumulator is compensated; sums of products join a total in fp32 or fp64");
-  if (!IsPlain(contract)) {
+  if (!IsPlain(contract, target)) {
     check.That(precision.accumulator() != v1::ACCUMULATOR_F64,
                "precision.accumulator is fp64; totals behind tensor cores add up in fp32");
     check.That(!precision.separate(),
@@ -323,7 +329,7 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
       }
     }
   };
-  if (IsPlain(now)) {
+  if (IsPlain(now, target)) {
     for (Shape tile : kPlainTiles) consider(tile);
   } else {
     for (Shape tile : kTensorTiles) consider(tile);

@@ -16,6 +16,8 @@ constexpr int kRowElements = 64;  // of 16 bits
 constexpr int64_t kLine = 8;      // elements of 16 bytes
 // Of ws::pack_columns: vectors that a block has side by side.
 constexpr int64_t kPackAcross = 8;
+// Of ws::Spread.
+constexpr int64_t kSpreadBytes = 12;
 // Tiles of products that are made in fp32 after all (ws::contract_rest).
 constexpr int kRestTile = 128, kRestRun = 256;
 
@@ -97,7 +99,188 @@ std::string ConfigText(const std::string& name, const ContractForm& form,
                 ", kAlongN = ", Bool(along_n), ";\n};");
 }
 
+class Writer {
+ public:
+  Writer(const Analysis& group, const Domain& domain, const ContractForm& form,
+         const v1::Group& resolved, const Target& target, KernelWriter& writer)
+      : form_(form),
+        knobs_(resolved.contract()),
+        widths_(WidthsOf(group, domain, form, knobs_)),
+        target_(target),
+        writer_(writer),
+        parts_(PartsOf(knobs_.math()) == 2),
+        type_(parts_ ? graph::DType::kF16 : form.elements[0]),
+        sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()) {}
+
+  absl::Status Write() {
+    Place();
+    if (absl::Status s = Pack(); !s.ok()) return s;
+    const bool split = knobs_.split() > 1;
+    if (split) partial_ = writer_.Workspace("_partial", knobs_.split() * Sums() * 4);
+    const auto product = OnTensorCores(knobs_.math(), target_) ? Multiply() : MultiplyPlain();
+    if (!product.ok()) return product;
+    if (split) {
+      if (absl::Status s = Combine(); !s.ok()) return s;
+    }
+    return parts_ ? Rest() : absl::OkStatus();
+  }
+
+ private:
+  int64_t Sums() const { return form_.batch * form_.m * form_.n; }
+  const Reading& ReadingOf(int operand) const { return operand == 0 ? widths_.a : widths_.b; }
+
+  // Says where operands are, in workspace if they have to be packed.
+  void Place() {
+    for (int operand : {0, 1}) {
+      const v1::ProductMath math = knobs_.math();
+      packed_[operand] = IsPacked(form_, operand, math);
+      if (!packed_[operand]) {
+        placed_[operand] = StridedAt(form_, operand, writer_);
+        continue;
+      }
+      const std::string name = operand == 0 ? "_a" : "_b";
+      placed_[operand] = PackedAt(form_, operand, math, ReadingOf(operand));
+      placed_[operand].buffer = writer_.Workspace(name, PackedBytes(form_, operand, math));
+      const int64_t rows = form_.batch * (operand == 0 ? form_.m : form_.n);
+      if (parts_) back_[operand] = writer_.Workspace(StrCat(name, "_back"), rows * 4);
+    }
+  }
+
+  absl::Status Pack() {
+    if (!packed_[0] && !packed_[1]) return absl::OkStatus();
+    writer_.Text("#include <warpsmith/contract_pack.cuh>\n");
+    const std::string element = StorageType(type_);
+    std::vector<KernelArgument> extra;
+    std::string given;
+    int64_t jobs[2] = {0, 0}, width = 1;
+    for (int operand : {0, 1}) {
+      const std::string name = operand == 0 ? "a" : "b";
+      if (packed_[operand]) {
+        const Reading& reading = ReadingOf(operand);
+        jobs[operand] = PackJobs(form_, operand, reading);
+        if (reading.along_rows) width = std::max<int64_t>(width, reading.width);
+        extra.push_back({StrCat(element, "* ", name), placed_[operand].buffer, {}});
+        if (parts_) extra.push_back({StrCat("float* back_", name), back_[operand], {}});
+      }
+      absl::StrAppend(&given, ", ", packed_[operand] ? name : "nullptr", ", ",
+                      packed_[operand] && parts_ ? StrCat("back_", name) : "nullptr");
+    }
+    KernelShape shape;
+    shape.threads = kPlainThreads;
+    shape.grid = jobs[0] + jobs[1];
+    shape.shared_bytes = parts_ ? kSpreadBytes * width * kPlainThreads : 0;
+    return writer_
+        .Kernel("_pack", shape, extra,
+                StrCat("ws::contract_pack<", writer_.glue(), ", ", element, ", ",
+                       PartsOf(knobs_.math()), ", ", jobs[0], ", ", Bool(packed_[0] && packed_[1]),
+                       ">(g", given, ")"))
+        .status();
+  }
+
+  std::vector<KernelArgument> Backs() const {
+    if (!parts_) return {};
+    return {{"const float* back_a", back_[0], {}}, {"const float* back_b", back_[1], {}}};
+  }
+  // The glue that finishes sums, as an expression.
+  std::string End() const { return parts_ ? StrCat(sums_, "(g, back_a, back_b)") : "g"; }
+  std::string Suffix() const { return knobs_.split() > 1 ? "_partial" : ""; }
+  void AddPartial(std::vector<KernelArgument>& arguments, std::string& body) const {
+    const bool split = knobs_.split() > 1;
+    if (split) arguments.push_back({"float* partial", partial_, {}});
+    absl::StrAppend(&body, split ? ", partial)" : ", nullptr)");
+  }
+
+  absl::Status Multiply() {
+    const std::string config = StrCat(writer_.glue(), "_tiles");
+    writer_.Text(
+        ConfigText(config, form_, knobs_, type_, placed_[0].along_rows, placed_[1].along_rows));
+    std::vector<KernelArgument> arguments = {
+        {"const __grid_constant__ ws::hopper::Map map_a", -1,
+         MapOf(form_, 0, placed_[0], type_, knobs_.tile_m())},
+        {"const __grid_constant__ ws::hopper::Map map_b", -1,
+         MapOf(form_, 1, placed_[1], type_, knobs_.tile_n() / knobs_.cluster())}};
+    for (const KernelArgument& back : Backs()) arguments.push_back(back);
+    std::string body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b");
+    AddPartial(arguments, body);
+    KernelShape shape;
+    shape.threads = 128 * (knobs_.tile_m() / kGroupRows + 1);
+    shape.blocks_per_sm = 1;
+    shape.cluster = knobs_.cluster();
+    const int64_t most = target_.sm_count / knobs_.cluster() * knobs_.cluster();
+    shape.grid = std::min(ContractBlocks(form_, knobs_), most);
+    shape.shared_bytes = ContractSharedBytes(form_, knobs_, target_);
+    return writer_.Kernel(Suffix(), shape, arguments, body).status();
+  }
+
+  // Where there are no tensor cores: of what was packed for them, by ordinary instructions.
+  absl::Status MultiplyPlain() {
+    const std::string glue = StrCat("ws::Parts<", writer_.glue(), ">");
+    std::vector<KernelArgument> arguments = {{"const ws::f16* a", placed_[0].buffer, {}},
+                                             {"const ws::f16* b", placed_[1].buffer, {}}};
+    for (const KernelArgument& back : Backs()) arguments.push_back(back);
+    std::string body =
+        StrCat("ws::contract_plain<", glue, ", ", PlainConfigOf(form_, knobs_, "float"), ">(", glue,
+               "(", End(), ", a, b)");
+    AddPartial(arguments, body);
+    KernelShape shape;
+    shape.threads = kPlainThreads;
+    shape.grid = ContractBlocks(form_, knobs_);
+    shape.shared_bytes = ContractSharedBytes(form_, knobs_, target_);
+    return writer_.Kernel(Suffix(), shape, arguments, body).status();
+  }
+
+  absl::Status Combine() {
+    std::vector<KernelArgument> arguments = {{"const float* partial", partial_, {}}};
+    for (const KernelArgument& back : Backs()) arguments.push_back(back);
+    KernelShape shape;
+    shape.threads = kPlainThreads;
+    shape.grid = CeilDiv(Sums(), int64_t{kPlainThreads} * widths_.finish);
+    return writer_
+        .Kernel("_combine", shape, arguments,
+                StrCat("ws::contract_combine<", sums_, ", float>(", End(), ", ", knobs_.split(),
+                       ", partial)"))
+        .status();
+  }
+
+  // Products with rows that are too wide for two parts.
+  absl::Status Rest() {
+    v1::ContractKnobs plain;
+    plain.set_tile_m(kRestTile);
+    plain.set_tile_n(kRestTile);
+    plain.set_run(kRestRun);
+    plain.set_split(1);
+    plain.set_cluster(1);
+    plain.set_raster(knobs_.raster());
+    plain.set_math(v1::PRODUCT_PLAIN);
+    KernelShape shape;
+    shape.threads = kPlainThreads;
+    shape.grid = std::min<int64_t>(target_.sm_count, ContractBlocks(form_, plain));
+    shape.shared_bytes = ContractSharedBytes(form_, plain, target_);
+    return writer_
+        .Kernel("_rest", shape, Backs(),
+                StrCat("ws::contract_rest<", writer_.glue(), ", ",
+                       PlainConfigOf(form_, plain, "float"), ">(g, back_a, back_b)"))
+        .status();
+  }
+
+  const ContractForm& form_;
+  const v1::ContractKnobs& knobs_;
+  const ContractWidths& widths_;
+  const Target& target_;
+  KernelWriter& writer_;
+  const bool parts_;
+  const graph::DType type_;  // of packed operands and those that are brought
+  const std::string sums_;   // the type of the glue that finishes sums
+  Placed placed_[2];
+  bool packed_[2] = {false, false};
+  int back_[2] = {-1, -1}, partial_ = -1;  // buffers
+};
+
 }  // namespace
+
+bool OnTensorCores(v1::ProductMath math, const Target& target) {
+  return math != v1::PRODUCT_PLAIN && target.arch == "sm_90a";
+}
 
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
   return math == v1::PRODUCT_FP16X3 || !form.strided[operand].has_value();
@@ -111,106 +294,10 @@ int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math)
 
 absl::Status EmitTensor(const Analysis& group, const Domain& domain, const ContractForm& form,
                         const v1::Group& resolved, const Target& target, KernelWriter& writer) {
-  const v1::ContractKnobs& knobs = resolved.contract();
-  const ContractWidths& widths = WidthsOf(group, domain, form, knobs);
+  const ContractWidths& widths = WidthsOf(group, domain, form, resolved.contract());
   absl::Status written = WriteContractGlue(group, domain, form, widths, StyleOf(resolved), writer);
   if (!written.ok()) return written;
-  const std::string& g = writer.glue();
-  const v1::ProductMath math = knobs.math();
-  const bool parts = PartsOf(math) == 2;
-  const graph::DType type = parts ? graph::DType::kF16 : form.elements[0];
-  const Reading* const readings[2] = {&widths.a, &widths.b};
-  Placed placed[2];
-  bool packed[2];
-  int back[2] = {-1, -1};
-  for (int operand : {0, 1}) {
-    packed[operand] = IsPacked(form, operand, math);
-    const std::string name = operand == 0 ? "_a" : "_b";
-    if (!packed[operand]) {
-      placed[operand] = StridedAt(form, operand, writer);
-      continue;
-    }
-    placed[operand] = PackedAt(form, operand, math, *readings[operand]);
-    placed[operand].buffer = writer.Workspace(name, PackedBytes(form, operand, math));
-    if (parts)
-      back[operand] = writer.Workspace(StrCat(name, "_back"),
-                                       form.batch * (operand == 0 ? form.m : form.n) * 4);
-  }
-  const std::string element = StorageType(type);
-  if (packed[0] || packed[1]) writer.Text("#include <warpsmith/contract_pack.cuh>\n");
-  if (packed[0] || packed[1]) {
-    std::vector<KernelArgument> extra;
-    std::string given;
-    int64_t jobs[2] = {0, 0};
-    for (int operand : {0, 1}) {
-      const std::string name = operand == 0 ? "a" : "b";
-      if (packed[operand]) {
-        jobs[operand] = PackJobs(form, operand, *readings[operand]);
-        extra.push_back({StrCat(element, "* ", name), placed[operand].buffer, {}});
-        if (parts) extra.push_back({StrCat("float* back_", name), back[operand], {}});
-      }
-      absl::StrAppend(&given, ", ", packed[operand] ? name : "nullptr", ", ",
-                      packed[operand] && parts ? StrCat("back_", name) : "nullptr");
-    }
-    auto launch =
-        writer.Kernel("_pack", {kPlainThreads, 0, jobs[0] + jobs[1], 0}, extra,
-                      StrCat("ws::contract_pack<", g, ", ", element, ", ", PartsOf(math), ", ",
-                             jobs[0], ", ", Bool(packed[0] && packed[1]), ">(g", given, ")"));
-    if (!launch.ok()) return launch.status();
-  }
-
-  const std::string config = StrCat(g, "_tiles"), end = StrCat(g, "_sums");
-  writer.Text(
-      StrCat(ConfigText(config, form, knobs, type, placed[0].along_rows, placed[1].along_rows),
-             "\nusing ", end, " = ", parts ? StrCat("ws::Scaled<", g, ", false>") : g, ";\n"));
-  const std::vector<KernelArgument> backs =
-      parts ? std::vector<KernelArgument>{{"const float* back_a", back[0], {}},
-                                          {"const float* back_b", back[1], {}}}
-            : std::vector<KernelArgument>{};
-  const std::string sums = parts ? StrCat(end, "(g, back_a, back_b)") : "g";
-  const int split = knobs.split();
-  const int64_t sum_count = form.batch * form.m * form.n;
-  const int partial = split > 1 ? writer.Workspace("_partial", split * sum_count * 4) : -1;
-  std::vector<KernelArgument> extra = {
-      {"const __grid_constant__ ws::hopper::Map map_a", -1,
-       MapOf(form, 0, placed[0], type, knobs.tile_m())},
-      {"const __grid_constant__ ws::hopper::Map map_b", -1,
-       MapOf(form, 1, placed[1], type, knobs.tile_n() / knobs.cluster())}};
-  extra.insert(extra.end(), backs.begin(), backs.end());
-  if (split > 1) extra.push_back({"float* partial", partial, {}});
-  KernelShape shape;
-  shape.threads = 128 * (knobs.tile_m() / kGroupRows + 1);
-  shape.blocks_per_sm = 1;
-  shape.cluster = knobs.cluster();
-  const int64_t most = target.sm_count / knobs.cluster() * knobs.cluster();
-  shape.grid = std::min(ContractBlocks(form, knobs), most);
-  shape.shared_bytes = ContractSharedBytes(form, knobs);
-  auto launch = writer.Kernel(split > 1 ? "_partial" : "", shape, extra,
-                              StrCat("ws::contract<", config, ">(", sums, ", map_a, map_b, ",
-                                     split > 1 ? "partial" : "nullptr", ")"));
-  if (!launch.ok()) return launch.status();
-  if (split > 1) {
-    std::vector<KernelArgument> combined = {{"const float* partial", partial, {}}};
-    combined.insert(combined.end(), backs.begin(), backs.end());
-    launch = writer.Kernel(
-        "_combine",
-        {kPlainThreads, 0, CeilDiv(sum_count, int64_t{kPlainThreads} * widths.finish), 0}, combined,
-        StrCat("ws::contract_combine<", end, ", float>(", sums, ", ", split, ", partial)"));
-    if (!launch.ok()) return launch.status();
-  }
-  if (!parts) return absl::OkStatus();
-  KernelShape rest;
-  rest.threads = kPlainThreads;
-  rest.grid = std::min<int64_t>(
-      target.sm_count, CeilDiv(form.m, kRestTile) * CeilDiv(form.n, kRestTile) * form.batch);
-  rest.shared_bytes = int64_t{2} * kPlainStep * (2 * kRestTile + 8) * 4;
-  return writer
-      .Kernel("_rest", rest, backs,
-              StrCat("ws::contract_rest<", g, ", ws::PlainConfig<", kRestTile, ", ", kRestTile,
-                     ", ", kPlainStep, ", ", form.k > kRestRun ? kRestRun : 0,
-                     ", 1, 8, float>>(g, "
-                     "back_a, back_b)"))
-      .status();
+  return Writer(group, domain, form, resolved, target, writer).Write();
 }
 
 }  // namespace warpsmith::codegen

@@ -412,7 +412,7 @@ class Writer {
 class Fold : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kFold; }
-  const char* header(const v1::Group&) const override { return "fold"; }
+  const char* header(const v1::Group&, const Target&) const override { return "fold"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.stages().ok()) return group.stages().status();

@@ -334,7 +334,7 @@ int64_t SearchBytes(const Domain& domain, const Form& form, const v1::MapKnobs& 
 class Map : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kMap; }
-  const char* header(const v1::Group&) const override { return "map"; }
+  const char* header(const v1::Group&, const Target&) const override { return "map"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (group.places().ok()) return &*group.places();

@@ -30,7 +30,7 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 class Rows : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kRows; }
-  const char* header(const v1::Group&) const override { return "rows"; }
+  const char* header(const v1::Group&, const Target&) const override { return "rows"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.stages().ok()) return group.stages().status();

@@ -17,7 +17,7 @@ constexpr int kMostLanes = 4;
 class Scan : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kScan; }
-  const char* header(const v1::Group&) const override { return "scan"; }
+  const char* header(const v1::Group&, const Target&) const override { return "scan"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.scan().ok()) return group.scan().status();

@@ -257,7 +257,7 @@ class Writer {
 class Tile : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kTile; }
-  const char* header(const v1::Group&) const override { return "tile"; }
+  const char* header(const v1::Group&, const Target&) const override { return "tile"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.elements().ok()) return group.elements().status();

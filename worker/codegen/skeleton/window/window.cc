@@ -510,7 +510,7 @@ struct Form {
 class Window : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kWindow; }
-  const char* header(const v1::Group&) const override { return "map"; }
+  const char* header(const v1::Group&, const Target&) const override { return "map"; }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
     if (!group.elements().ok()) return group.elements().status();
