@@ -8,6 +8,8 @@
 //
 // Errors: of 16-bit products against the library's (rms of the difference over the rms), of fp32
 // against fp64 at 2,000 places drawn, the largest over the library's largest.
+#include <google/protobuf/text_format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -23,23 +25,19 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "bench/contract/cublaslt.h"
+#include "worker/codegen/codegen.h"
 #include "worker/device/cuda_memory.h"
 #include "worker/device/cuda_program.h"
 #include "worker/device/device.h"
 #include "worker/device/plan_builder.h"
-#include "worker/kernels/contract_example.h"
 
 namespace warpsmith::bench {
 namespace {
 
 using device::Arg;
-using kernels::ProductKnobs;
-using kernels::ProductProblem;
-using Math = ProductProblem::Math;
 
 constexpr absl::Duration kLimit = absl::Seconds(60);
 constexpr int64_t kFlushBytes = 256 << 20;
-constexpr int64_t kSharedPerBlock = 227 << 10;
 constexpr int kPlaces = 2000;
 
 struct Options {
@@ -48,50 +46,59 @@ struct Options {
   bool uniform = false;
 };
 
+// Knobs as a schedule has them in text; empty: the default.
 struct Case {
   std::string name;
   ProductProblem problem;
-  std::vector<ProductKnobs> knobs;
+  std::vector<std::string> knobs;
 };
 
-ProductKnobs Knobs(int tile_m, int tile_n, int stages, int cluster, int raster, int run = 0) {
-  ProductKnobs knobs;
-  knobs.tile_m = tile_m, knobs.tile_n = tile_n, knobs.stages = stages;
-  knobs.cluster = cluster, knobs.raster = raster, knobs.run = run;
-  return knobs;
+std::string Tiles(int m, int n, int stages, int cluster, int split = 1) {
+  return absl::StrCat("tile_m: ", m, " tile_n: ", n, " stages: ", stages, " cluster: ", cluster,
+                      " split: ", split);
 }
 
 std::vector<Case> Cases() {
-  const auto problem = [](Math math, int64_t m, int64_t n, int64_t k, bool along_m = false,
+  const auto problem = [](const char* type, int64_t m, int64_t n, int64_t k, bool along_m = false,
                           bool along_n = false) {
     ProductProblem p;
-    p.math = math, p.m = m, p.n = n, p.k = k, p.along_m = along_m, p.along_n = along_n;
-    p.fp32_out = math == Math::kFp16x3;
+    p.type = type, p.m = m, p.n = n, p.k = k, p.along_m = along_m, p.along_n = along_n;
     return p;
   };
-  const std::vector<ProductKnobs> large = {Knobs(128, 256, 4, 2, 4), Knobs(128, 256, 4, 2, 8),
-                                           Knobs(128, 256, 4, 1, 8), Knobs(128, 128, 6, 2, 8)};
-  const std::vector<ProductKnobs> small = {Knobs(128, 256, 4, 2, 8), Knobs(128, 192, 4, 2, 8),
-                                           Knobs(128, 128, 6, 1, 8), Knobs(128, 64, 6, 1, 8),
-                                           Knobs(64, 128, 6, 1, 8),  Knobs(64, 64, 10, 1, 8)};
-  const std::vector<ProductKnobs> exact = {Knobs(128, 128, 3, 2, 8, 2), Knobs(128, 128, 3, 1, 8, 2),
-                                           Knobs(128, 192, 2, 2, 8, 2)};
+  const std::vector<std::string> large = {"", Tiles(128, 256, 4, 2) + " raster: 4",
+                                          Tiles(128, 256, 4, 2), Tiles(128, 256, 4, 1),
+                                          Tiles(128, 128, 6, 2)};
+  const std::vector<std::string> small = {"",
+                                          Tiles(128, 256, 4, 1),
+                                          Tiles(128, 128, 6, 1),
+                                          Tiles(128, 64, 6, 1),
+                                          Tiles(64, 128, 6, 1),
+                                          Tiles(64, 64, 8, 1),
+                                          Tiles(64, 64, 8, 1, 2),
+                                          Tiles(64, 64, 8, 1, 4)};
+  const std::vector<std::string> few = {"", Tiles(64, 64, 8, 1, 2), Tiles(64, 64, 8, 1, 4),
+                                        Tiles(64, 128, 6, 1, 4)};
+  const std::vector<std::string> exact = {"", Tiles(128, 128, 3, 2), Tiles(128, 128, 3, 1),
+                                          Tiles(128, 128, 3, 1, 2), Tiles(64, 128, 3, 1)};
   return {
-      {"square", problem(Math::kBf16, 8192, 8192, 8192), large},
-      {"square", problem(Math::kBf16, 4096, 4096, 4096), large},
-      {"square fp16", problem(Math::kFp16, 4096, 4096, 4096), large},
-      {"A along M", problem(Math::kBf16, 4096, 4096, 4096, true, false), large},
-      {"B along N", problem(Math::kBf16, 4096, 4096, 4096, false, true), large},
-      {"both turned", problem(Math::kBf16, 4096, 4096, 4096, true, true), large},
-      {"linear layer", problem(Math::kBf16, 1024, 8192, 8192), large},
-      {"tall", problem(Math::kBf16, 65536, 512, 512), large},
-      {"ragged", problem(Math::kBf16, 1000, 3000, 2008), small},
-      {"small", problem(Math::kBf16, 512, 512, 512), small},
-      {"64 rows", problem(Math::kBf16, 64, 4096, 4096), small},
-      {"16 rows", problem(Math::kBf16, 16, 14336, 4096), small},
-      {"square fp32", problem(Math::kFp16x3, 4096, 4096, 4096), exact},
-      {"linear layer fp32", problem(Math::kFp16x3, 1024, 8192, 8192), exact},
-      {"K of 64 fp32", problem(Math::kFp16x3, 8192, 8192, 64), exact},
+      {"square", problem("bf16", 8192, 8192, 8192), large},
+      {"square", problem("bf16", 4096, 4096, 4096), large},
+      {"square fp16", problem("f16", 4096, 4096, 4096), large},
+      {"A along M", problem("bf16", 4096, 4096, 4096, true, false), large},
+      {"B along N", problem("bf16", 4096, 4096, 4096, false, true), large},
+      {"both turned", problem("bf16", 4096, 4096, 4096, true, true), large},
+      {"linear layer", problem("bf16", 1024, 8192, 8192), large},
+      {"tall", problem("bf16", 65536, 512, 512), large},
+      {"ragged", problem("bf16", 1000, 3000, 2008), small},
+      {"lines that begin anywhere", problem("bf16", 1001, 3001, 2001), small},
+      {"small", problem("bf16", 512, 512, 512), small},
+      {"64 rows", problem("bf16", 64, 4096, 4096), few},
+      {"16 rows", problem("bf16", 16, 14336, 4096), few},
+      {"4 rows", problem("bf16", 4, 4096, 14336), few},
+      {"square fp32", problem("f32", 4096, 4096, 4096), exact},
+      {"linear layer fp32", problem("f32", 1024, 8192, 8192), exact},
+      {"both turned fp32", problem("f32", 4096, 4096, 4096, true, true), exact},
+      {"K of 64 fp32", problem("f32", 8192, 8192, 64), exact},
   };
 }
 
@@ -115,53 +122,48 @@ extern "C" __global__ void fill_f16(ws::f16* y, long long n, int seed, int unifo
 extern "C" __global__ void fill_bf16(ws::bf16* y, long long n, int seed, int uniform) { fill(y, n, seed, uniform); }
 )";
 
-bool Parts(const ProductProblem& p) { return p.math == Math::kFp16x3; }
-int64_t OperandBytes(const ProductProblem& p) { return Parts(p) ? 4 : 2; }
-int64_t OutBytes(const ProductProblem& p) { return p.fp32_out ? 4 : 2; }
+int64_t ElementBytes(const ProductProblem& p) { return p.type == "f32" ? 4 : 2; }
 
-v1::Argument Map(int buffer, const kernels::ProductMap& from) {
-  v1::Argument argument;
-  v1::TensorMap& map = *argument.mutable_map();
-  map.set_buffer(buffer);
-  map.set_dtype(from.dtype);
-  int64_t stride = from.dtype == "f32" ? 4 : 2;
-  for (size_t i = 0; i < from.sizes.size(); ++i) {
-    map.add_sizes(from.sizes[i]);
-    map.add_box(from.box[i]);
-    if (i > 0) map.add_strides(stride);
-    stride *= from.sizes[i];
+absl::StatusOr<graph::Graph> GraphOf(const ProductProblem& p) {
+  const auto shape = [&](bool along, int64_t rows) {
+    return along ? absl::StrCat(p.batch, ", ", p.k, ", ", rows)
+                 : absl::StrCat(p.batch, ", ", rows, ", ", p.k);
+  };
+  const std::string at_a = p.along_m ? "a[b, k, m]" : "a[b, m, k]",
+                    at_b = p.along_n ? "b[b, k, n]" : "b[b, n, k]";
+  const std::string axes = absl::StrCat("[b: ", p.batch, ", m: ", p.m, ", n: ", p.n, "]");
+  std::vector<std::string> lines = {
+      absl::StrCat("input a: ", p.type, "[", shape(p.along_m, p.m), "] ~ normal"),
+      absl::StrCat("input b: ", p.type, "[", shape(p.along_n, p.n), "] ~ normal")};
+  if (p.type == "f32") {
+    lines.push_back(absl::StrCat("y: f32", axes, " = sum[k: ", p.k, "](", at_a, " * ", at_b, ")"));
+  } else {
+    lines.push_back(
+        absl::StrCat("s: f32", axes, " = sum[k: ", p.k, "](f32(", at_a, ") * f32(", at_b, "))"));
+    lines.push_back(absl::StrCat("y: ", p.type, axes, " = ", p.type, "(s[b, m, n])"));
   }
-  map.set_swizzle(128);
-  return argument;
+  lines.push_back("output y");
+  return graph::Parse(lines, {});
 }
 
-// Buffers: a, b, y; in parts also both operands' parts and what to multiply by again.
-v1::Plan PlanOf(const ProductProblem& p, const ProductKnobs& knobs, int multiprocessors) {
-  const kernels::ProductLaunch launch = kernels::LaunchOf(p, knobs);
-  device::PlanBuilder plan(kernels::ProductSource(p, knobs));
-  plan.Buffer("a", p.batch * p.m * p.k * OperandBytes(p))
-      .Buffer("b", p.batch * p.n * p.k * OperandBytes(p));
-  plan.Buffer("y", p.batch * p.m * p.n * OutBytes(p));
-  std::vector<v1::Argument> arguments = {Map(0, launch.a), Map(1, launch.b), Map(2, launch.y)};
-  if (Parts(p)) {
-    plan.Buffer("parts of a", p.m * p.k * 4).Buffer("parts of b", p.n * p.k * 4);
-    plan.Buffer("back of a", p.m * 4).Buffer("back of b", p.n * 4);
-    plan.Launch("split_a", static_cast<uint32_t>(p.m), 256, {Arg(0), Arg(3), Arg(5)});
-    plan.Launch("split_b", static_cast<uint32_t>(p.n), 256, {Arg(1), Arg(4), Arg(6)});
-    arguments = {Map(3, launch.a), Map(4, launch.b), Map(2, launch.y), Arg(5), Arg(6)};
-  }
-  const int64_t most = multiprocessors / knobs.cluster * knobs.cluster;
-  plan.Launch("product", static_cast<uint32_t>(std::min(launch.blocks, most)), launch.threads,
-              arguments)
-      .Shared(static_cast<uint32_t>(launch.shared_bytes));
-  if (knobs.cluster > 1) plan.Cluster(knobs.cluster);
-  return plan.Build();
+// Buffers: a, b, y, then workspace.
+absl::StatusOr<v1::Plan> PlanOf(const ProductProblem& p, const std::string& knobs,
+                                int multiprocessors) {
+  auto graph = GraphOf(p);
+  if (!graph.ok()) return graph.status();
+  codegen::Target target;
+  target.sm_count = multiprocessors;
+  v1::Schedule schedule;
+  v1::Group& group = *schedule.add_groups();
+  const std::string text = absl::StrCat(
+      "contract { math: ", p.type == "f32" ? "PRODUCT_FP16X3 " : "PRODUCT_TENSOR ", knobs, " }");
+  if (!google::protobuf::TextFormat::ParseFromString(text, &group))
+    return absl::InvalidArgumentError(text);
+  group.add_roots("y");
+  return codegen::Lower(*graph, schedule, target);
 }
 
-std::string Name(const ProductKnobs& k) {
-  return absl::StrCat(k.tile_m, "x", k.tile_n, " stages ", k.stages, " cluster ", k.cluster,
-                      " raster ", k.raster, k.run > 0 ? absl::StrCat(" run ", k.run) : "");
-}
+std::string NameOf(const std::string& knobs) { return knobs.empty() ? "default" : knobs; }
 
 std::string Name(const Case& c) {
   return absl::StrCat(c.name, " ", c.problem.m, "x", c.problem.n, "x", c.problem.k);
@@ -188,7 +190,9 @@ class Bench {
   using Work = std::function<absl::Status()>;
   struct Candidate {
     std::string name;
+    v1::Plan plan;
     std::unique_ptr<device::CudaProgram> program;
+    std::vector<std::unique_ptr<device::CudaMemory>> workspace;
     double compile_ms = 0, error = 0;
     std::vector<double> seconds;
   };
@@ -285,8 +289,8 @@ absl::StatusOr<double> Bench::Compare(const ProductProblem& p,
   auto y = read(*memory[2]), z = read(expected);
   if (!y.ok()) return y.status();
   if (!z.ok()) return z.status();
-  const std::string dtype = p.fp32_out ? "f32" : p.math == Math::kBf16 ? "bf16" : "f16";
-  if (!Parts(p)) {
+  const std::string dtype = p.type;
+  if (p.type != "f32") {
     double squares = 0, differences = 0;
     for (int64_t i = 0; i < p.batch * p.m * p.n; ++i) {
       const double a = Element(*y, i, dtype), b = Element(*z, i, dtype);
@@ -318,17 +322,22 @@ absl::Status Bench::Run(const Case& c) {
   const ProductProblem& p = c.problem;
   std::vector<Candidate> candidates;
   std::vector<double> compile_ms;
-  for (const ProductKnobs& knobs : c.knobs) {
-    if (const std::string misfit = kernels::Misfit(p, knobs, kSharedPerBlock); !misfit.empty()) {
-      std::printf("  %-44s %s\n", Name(knobs).c_str(), misfit.c_str());
+  for (const std::string& knobs : c.knobs) {
+    auto plan = PlanOf(p, knobs, device_ == nullptr ? 132 : device_->info().sm_count);
+    if (!plan.ok()) {
+      std::printf("  %-60s %s\n", NameOf(knobs).c_str(),
+                  std::string(plan.status().message()).c_str());
       continue;
     }
-    const v1::Plan plan = PlanOf(p, knobs, device_ == nullptr ? 132 : device_->info().sm_count);
-    auto binary = compiler_->Compile(plan.source(), kLimit);
+    auto binary = compiler_->Compile(plan->source(), kLimit);
     if (!binary.ok()) return binary.status();
-    Candidate candidate{Name(knobs), nullptr, binary->report.compile_ms(), 0, {}};
+    Candidate candidate;
+    candidate.name = NameOf(knobs);
+    candidate.compile_ms = binary->report.compile_ms();
+    candidate.plan = *std::move(plan);
     if (device_ != nullptr) {
-      auto program = device::CudaProgram::Make(context_, device_->info(), plan, binary->bytes);
+      auto program =
+          device::CudaProgram::Make(context_, device_->info(), candidate.plan, binary->bytes);
       if (!program.ok()) return program.status();
       candidate.program = *std::move(program);
     }
@@ -337,18 +346,15 @@ absl::Status Bench::Run(const Case& c) {
   if (device_ == nullptr) {
     std::printf("%s\n", Name(c).c_str());
     for (const Candidate& each : candidates)
-      std::printf("  %-44s compiled in %4.0f ms\n", each.name.c_str(), each.compile_ms);
+      std::printf("  %-60s compiled in %4.0f ms\n", each.name.c_str(), each.compile_ms);
     return absl::OkStatus();
   }
 
-  const std::string dtype = Parts(p) ? "f32" : p.math == Math::kBf16 ? "bf16" : "f16";
-  const int64_t counts[] = {p.batch * p.m * p.k, p.batch * p.n * p.k, 0, 0, 0, 0, 0};
+  const int64_t counts[] = {p.batch * p.m * p.k, p.batch * p.n * p.k, p.batch * p.m * p.n};
   std::vector<std::unique_ptr<device::CudaMemory>> owned;
-  std::vector<device::Memory*> memory;
-  const v1::Plan any = PlanOf(p, c.knobs[0], 1);  // buffers are the same for all knobs
-  for (const v1::Buffer& buffer : any.buffers()) {
-    const int i = static_cast<int>(memory.size());
-    auto made = Drawn(counts[i], dtype, buffer.bytes(), i + 1);
+  std::vector<device::Memory*> memory;  // a, b, y
+  for (int i = 0; i < 3; ++i) {
+    auto made = Drawn(i < 2 ? counts[i] : 0, p.type, counts[i] * ElementBytes(p), i + 1);
     if (!made.ok()) return made.status();
     memory.push_back(made->get());
     owned.push_back(*std::move(made));
@@ -377,7 +383,14 @@ absl::Status Bench::Run(const Case& c) {
   for (Candidate& each : candidates) {
     absl::Status status =
         device_->Fill(*memory[2], 0xffffffffu);  // NaN: what is not written is seen
-    status.Update(each.program->Bind(memory));
+    std::vector<device::Memory*> all = memory;
+    for (int i = 3; i < each.plan.buffers_size(); ++i) {
+      auto made = device::CudaMemory::Make(context_, each.plan.buffers(i).bytes());
+      if (!made.ok()) return made.status();
+      all.push_back(made->get());
+      each.workspace.push_back(*std::move(made));
+    }
+    status.Update(each.program->Bind(all));
     status.Update(each.program->Launch());
     status.Update(context_->Synchronize());
     if (!status.ok()) return status;
@@ -402,7 +415,7 @@ absl::Status Bench::Run(const Case& c) {
   for (const Candidate& each : candidates) {
     const double own = Median(each.seconds);
     std::printf(
-        "  %-44s %8.1f us %5.0f TFLOP/s %6.3f of cuBLASLt, error %.2g, compiled in %4.0f ms\n",
+        "  %-60s %8.1f us %5.0f TFLOP/s %6.3f of cuBLASLt, error %.2g, compiled in %4.0f ms\n",
         each.name.c_str(), own * 1e6, operations / own * 1e-12, median / own, each.error,
         each.compile_ms);
   }

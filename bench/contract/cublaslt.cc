@@ -7,8 +7,6 @@
 namespace warpsmith::bench {
 namespace {
 
-using kernels::ProductProblem;
-
 // The library's C interface, version 13 (cublasLt.h).
 using Object = void*;
 struct Algorithm {
@@ -94,10 +92,8 @@ struct LibraryProduct::State {
   // The library's matrices are column major: its first operand is B, its second A, and what it
   // writes is Y transposed.
   absl::Status Describe(const ProductProblem& p) {
-    const bool fp32 = p.math == ProductProblem::Math::kFp16x3;
-    const int operand = fp32                                    ? kReal32F
-                        : p.math == ProductProblem::Math::kBf16 ? kReal16BF
-                                                                : kReal16F;
+    const bool fp32 = p.type == "f32";
+    const int operand = fp32 ? kReal32F : p.type == "bf16" ? kReal16BF : kReal16F;
     absl::Status status = Check(lt.Create(&library), "cublasLtCreate");
     status.Update(
         Check(lt.ProductCreate(&product, kCompute32F, kReal32F), "cublasLtMatmulDescCreate"));
@@ -107,7 +103,7 @@ struct LibraryProduct::State {
         Check(lt.ProductSet(product, kTransposeB, &second, sizeof(second)), "transposing"));
     status.Update(Layout(operand, p.along_n ? p.n : p.k, p.along_n ? p.k : p.n, p.batch, &of_b));
     status.Update(Layout(operand, p.along_m ? p.m : p.k, p.along_m ? p.k : p.m, p.batch, &of_a));
-    status.Update(Layout(p.fp32_out ? kReal32F : operand, p.n, p.m, p.batch, &of_y));
+    status.Update(Layout(operand, p.n, p.m, p.batch, &of_y));
     Object preference = nullptr;
     status.Update(Check(lt.PreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
     const size_t bytes = kWorkspaceBytes;

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "bench/contract/product.h"
 #include "worker/device/cuda_context.h"
-#include "worker/kernels/contract_example.h"
 
 namespace warpsmith::bench {
 
-// One product, row major, as kernels::ProductProblem says; where its math is in parts, of fp32
-// operands (no TF32: the library's default). One thread, the context's stream.
+// One product, row major; of fp32 operands without TF32, the library's default. One thread, the
+// context's stream.
 class LibraryProduct {
  public:
   static constexpr int64_t kWorkspaceBytes = 64 << 20;
@@ -21,7 +21,7 @@ class LibraryProduct {
   // libcublasLt.so.13; empty: it is looked for. NotFound: no library. Unimplemented: it has no
   // algorithm for the product.
   static absl::StatusOr<std::unique_ptr<LibraryProduct>> Make(
-      std::shared_ptr<device::CudaContext> context, const kernels::ProductProblem& problem,
+      std::shared_ptr<device::CudaContext> context, const ProductProblem& problem,
       const std::string& path);
   ~LibraryProduct();
 

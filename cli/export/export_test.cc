@@ -10,7 +10,7 @@
 #include "cli/export/python_module.h"
 #include "cli/export/testing.h"
 #include "common/problem/problem.h"
-#include "worker/kernels/contract_example.h"
+#include "worker/codegen/codegen.h"
 
 namespace warpsmith::exporter {
 namespace {
@@ -422,43 +422,34 @@ TEST_CASE("plain CUDA", "[export]") {
 }
 
 TEST_CASE("plain CUDA of a kernel that takes tensor maps", "[export]") {
-  kernels::ProductProblem problem;
-  problem.m = problem.n = problem.k = 256;
-  const kernels::ProductKnobs knobs;
-  const kernels::ProductLaunch product = kernels::LaunchOf(problem, knobs);
-  v1::Plan plan;
-  plan.set_source(kernels::ProductSource(problem, knobs));
-  AddBuffer(plan, v1::Buffer::INPUT, "a", {256, 256});
-  AddBuffer(plan, v1::Buffer::WORKSPACE, "b", {256, 256});
-  AddBuffer(plan, v1::Buffer::OUTPUT, "y", {256, 256});
-  v1::Launch& launch = *plan.add_steps()->mutable_launch();
-  launch.set_entry("product");
-  for (uint32_t n : {2u, 1u, 1u}) launch.add_grid(n), launch.add_cluster(n);
-  for (uint32_t n : {384u, 1u, 1u}) launch.add_block(n);
-  launch.set_shared_bytes(static_cast<uint32_t>(product.shared_bytes));
-  int buffer = 0;
-  for (const kernels::ProductMap* from : {&product.a, &product.b, &product.y}) {
-    v1::TensorMap& map = *launch.add_arguments()->mutable_map();
-    map.set_buffer(buffer++);
-    map.set_dtype(from->dtype);
-    for (int64_t size : from->sizes) map.add_sizes(size);
-    for (int64_t stride : {512, 512 * 256}) map.add_strides(stride);
-    for (int size : from->box) map.add_box(size);
-    map.set_swizzle(128);
-  }
+  const auto graph = graph::Parse(
+      {"input a: bf16[256, 256] ~ normal", "state b: bf16[256, 256] ~ normal",
+       "s: f32[m: 256, n: 256] = sum[k: 256](f32(a[m, k]) * f32(b[n, k]))", "output s"},
+      {});
+  REQUIRE(graph.ok());
+  v1::Schedule schedule;
+  schedule.add_groups()->add_roots("s");
+  schedule.mutable_groups(0)->mutable_contract()->set_math(v1::PRODUCT_TENSOR);
+  auto lowered = codegen::Lower(*graph, schedule, codegen::Target());
+  INFO(lowered.status());
+  REQUIRE(lowered.ok());
+  v1::Plan plan = *std::move(lowered);
+  int first = 0;  // argument that is a map
+  v1::Launch& launch = *plan.mutable_steps(0)->mutable_launch();
+  while (!launch.arguments(first).has_map()) ++first;
   const auto text = CudaSource(plan, "k");
   REQUIRE(text.ok());
-  CHECK(Has(*text, "const cuuint64_t a1_sizes[] = {256, 256, 1};"));
-  CHECK(Has(*text, "static_cast<char*>(workspace + 0) + 0, a1_sizes"));
+  CHECK(Has(*text, absl::StrCat("const cuuint64_t a", first, "_sizes[] = {256, 256, 1};")));
   CHECK(Has(*text, "    if (error == cudaSuccess) error = host_side::launch("));
   const Folder folder("maps");
   const std::string path = folder.path + "/k.cu";
   std::ofstream(path) << *text;
   CheckCompiles(path, folder);
-  launch.mutable_arguments(0)->mutable_map()->set_buffer(3);
+  v1::TensorMap& map = *launch.mutable_arguments(first)->mutable_map();
+  map.set_buffer(3);
   CHECK(CudaSource(plan, "k").status().message() == "the plan has no buffer 3, it has 3");
-  launch.mutable_arguments(0)->mutable_map()->set_buffer(0);
-  launch.mutable_arguments(0)->mutable_map()->set_dtype("f8");
+  map.set_buffer(0);
+  map.set_dtype("f8");
   CHECK(
       Has(std::string(CudaSource(plan, "k").status().message()), "a tensor map of the type 'f8'"));
 }

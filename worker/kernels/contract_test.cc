@@ -1,19 +1,14 @@
-// The skeleton contract compiles for sm_90a as it must to be quick, and its layouts are what they
-// say. Skipped where there is no NVRTC; what it computes and how fast is measured on a card
-// (bench/contract_bench.cc).
+// Layouts of products on tensor cores are what they say. Skipped where there is no NVRTC.
 #include <catch2/catch.hpp>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "worker/device/device.h"
-#include "worker/kernels/contract_example.h"
 
 namespace warpsmith::kernels {
 namespace {
 
 constexpr absl::Duration kLimit = absl::Minutes(20);
-constexpr int64_t kSharedPerBlock = 227 << 10;  // of an H200
-constexpr int kRegistersPerBlock = 64 << 10;
 
 device::Compiler* Hopper() {
   static const auto* made =
@@ -24,7 +19,7 @@ device::Compiler* Hopper() {
 }
 
 // Proofs: the compiler refuses the text where one does not hold.
-constexpr char kProofs[] = R"(#include <warpsmith/wgmma.cuh>
+constexpr char kProofs[] = R"(#include <warpsmith/contract.cuh>
 using namespace ws::hopper;
 
 // Each element of a group's 64 x 64 result is one value of one thread.
@@ -78,49 +73,44 @@ __device__ constexpr bool pairs_take_two_turns() {
   return true;
 }
 static_assert(pairs_take_two_turns());
+
+// Sums on their way to their finish: each element of a box has a place of its own, and pairs that half a
+// warp writes (4 rows by 4 pairs of 8 bytes) meet each bank once.
+struct Config {
+  using Type = Bf16;
+  static constexpr int kM = 64, kN = 256, kK = 64, kBatch = 1, kTileM = 64, kStages = 2, kCluster = 1, kRaster = 1;
+  static constexpr int kSplit = 1, kParts = 1, kRun = 0;
+  static constexpr bool kAlongM = false, kAlongN = false;
+};
+template <int N> struct Wide : Config { static constexpr int kTileN = N; };
+template <int N>
+__device__ constexpr bool boxes_meet_all_banks() {
+  using Tiles = ws::Contract<Wide<N>>;
+  constexpr int kColumns = Tiles::kColumns;
+  bool seen[64 * kColumns] = {};
+  for (int row = 0; row < 64; ++row) {
+    for (int column = 0; column < kColumns; ++column) {
+      const int at = Tiles::place_in_box(row, column);
+      if (at < 0 || at >= 64 * kColumns || seen[at] || at % 4 != column % 4) return false;
+      seen[at] = true;
+    }
+  }
+  for (int column = 0; column < kColumns; column += 8) {
+    for (int first = 0; first < 64; first += 4) {
+      unsigned banks = 0;
+      for (int lane = 0; lane < 16; ++lane) {
+        const int bank = Tiles::place_in_box(first + lane / 4, column + lane % 4 * 2) % 32;
+        if ((banks >> bank & 3) != 0) return false;
+        banks |= 3u << bank;
+      }
+    }
+  }
+  return true;
+}
+static_assert(boxes_meet_all_banks<16>() && boxes_meet_all_banks<32>() && boxes_meet_all_banks<64>() &&
+              boxes_meet_all_banks<256>());
 extern "C" __global__ void f() {}
 )";
-
-struct Case {
-  const char* name;
-  ProductProblem problem;
-  ProductKnobs knobs;
-};
-
-std::vector<Case> Cases() {
-  using Math = ProductProblem::Math;
-  const auto product = [](Math math, int64_t m, int64_t n, int64_t k, bool along_m = false,
-                          bool along_n = false) {
-    ProductProblem problem;
-    problem.math = math;
-    problem.m = m;
-    problem.n = n;
-    problem.k = k;
-    problem.along_m = along_m;
-    problem.along_n = along_n;
-    problem.fp32_out = math == Math::kFp16x3;
-    return problem;
-  };
-  const auto knobs = [](int tile_m, int tile_n, int stages, int cluster, int run = 0) {
-    ProductKnobs knobs;
-    knobs.tile_m = tile_m;
-    knobs.tile_n = tile_n;
-    knobs.stages = stages;
-    knobs.cluster = cluster;
-    knobs.run = run;
-    return knobs;
-  };
-  return {
-      {"square", product(Math::kBf16, 8192, 8192, 8192), knobs(128, 256, 4, 2)},
-      {"alone", product(Math::kFp16, 4096, 4096, 4096), knobs(128, 256, 4, 1)},
-      {"both turned", product(Math::kBf16, 4096, 4096, 4096, true, true), knobs(128, 256, 4, 2)},
-      {"ragged", product(Math::kBf16, 1000, 3000, 2008), knobs(128, 192, 4, 2)},
-      {"small tiles", product(Math::kFp16, 512, 512, 512), knobs(128, 128, 6, 2)},
-      {"one group", product(Math::kBf16, 64, 4096, 4096), knobs(64, 64, 10, 1)},
-      {"three groups", product(Math::kBf16, 4096, 4096, 4096), knobs(192, 192, 3, 2)},
-      {"two parts", product(Math::kFp16x3, 4096, 4096, 4096), knobs(128, 128, 3, 2, 2)},
-  };
-}
 
 }  // namespace
 
@@ -130,28 +120,6 @@ TEST_CASE("layouts of products are bijections that meet no bank twice") {
   const auto binary = compiler->Compile(kProofs, kLimit);
   INFO(binary.status());
   CHECK(binary.ok());
-}
-
-TEST_CASE("products compile without spills, and none waits for another") {
-  device::Compiler* const compiler = Hopper();
-  if (compiler == nullptr) return;
-  for (const Case& c : Cases()) {
-    INFO(c.name);
-    REQUIRE(Misfit(c.problem, c.knobs, kSharedPerBlock) == "");
-    const auto binary = compiler->Compile(ProductSource(c.problem, c.knobs), kLimit);
-    INFO(binary.status());
-    REQUIRE(binary.ok());
-    CHECK(binary->report.warnings_size() == 0);
-    bool found = false;
-    for (const auto& kernel : binary->report.kernels()) {
-      INFO(kernel.entry());
-      CHECK(kernel.spill_bytes() == 0);
-      if (kernel.entry() != "product") continue;
-      found = true;
-      CHECK(kernel.registers() * LaunchOf(c.problem, c.knobs).threads <= kRegistersPerBlock);
-    }
-    CHECK(found);
-  }
 }
 
 TEST_CASE("products that wait for each other are seen in what the compiler says") {
@@ -175,26 +143,6 @@ extern "C" __global__ void __launch_bounds__(128) f(float* y, unsigned long long
   REQUIRE(binary.ok());
   REQUIRE(binary->report.warnings_size() > 0);
   CHECK(absl::StrContains(binary->report.warnings(0), "serialized"));
-}
-
-TEST_CASE("knobs that do not fit a product are refused before there is text") {
-  ProductProblem problem;
-  problem.m = problem.n = problem.k = 256;
-  ProductKnobs knobs;
-  CHECK(Misfit(problem, knobs, kSharedPerBlock) == "");
-  const auto with = [&](auto change) {
-    ProductProblem other = problem;
-    ProductKnobs changed = knobs;
-    change(other, changed);
-    return Misfit(other, changed, kSharedPerBlock);
-  };
-  CHECK(with([](auto& p, auto&) { p.k = 100; }) ==
-        "rows that do not begin at multiples of 16 bytes");
-  CHECK(with([](auto&, auto& k) { k.tile_m = 96; }) == "a tile of other than 64 to 256 rows");
-  CHECK(with([](auto&, auto& k) { k.tile_n = 320; }) == "a tile whose columns do not go in boxes");
-  CHECK(with([](auto&, auto& k) { k.stages = 5; }) == "279632 bytes of shared memory");
-  CHECK(with([](auto& p, auto&) { p.math = ProductProblem::Math::kFp16x3; }) ==
-        "parts are of one batch, along K, and summed to fp32");
 }
 
 }  // namespace warpsmith::kernels
