@@ -180,7 +180,7 @@ WS_DEVICE void pack_columns(const G& g, long long job, T* parts, float* back) {
 #pragma unroll
     for (int v = 0; v < W; ++v) spread[v] = {0, 0, 0};
     if (inside) {
-#pragma unroll 8
+#pragma unroll 4
       for (Index k = k_at; k < Index(O::kK); k += kDown) {
         float x[W];
         operand.read(batch, row, k, x);
@@ -211,7 +211,7 @@ WS_DEVICE void pack_columns(const G& g, long long job, T* parts, float* back) {
       down[v] = scale.back;
     }
     if (inside) {
-#pragma unroll 8
+#pragma unroll 4
       for (Index k = k_at; k < Index(O::kK); k += kDown) {
         float x[W];
         operand.read(batch, row, k, x);

@@ -134,7 +134,7 @@ struct PlainContract {
     const Sum* const rows = stage;
     const Sum* const columns = stage + C::kStep * kPitchM;
     const int y = thread() / 16, x = thread() % 16;
-#pragma unroll
+#pragma unroll 4
     for (int k = 0; k < C::kStep; ++k) {
       Sum a[kEachM], b[kEachN];
 #pragma unroll

@@ -19,7 +19,7 @@ constexpr int64_t kPackAcross = 8;
 // Of ws::Spread.
 constexpr int64_t kSpreadBytes = 12;
 // Tiles of products that are made in fp32 after all (ws::contract_rest).
-constexpr int kRestTile = 128, kRestRun = 256;
+constexpr int kRestTile = 64, kRestRun = 256;
 
 int64_t RoundUp(int64_t n, int64_t to) { return CeilDiv(n, to) * to; }
 
