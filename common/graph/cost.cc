@@ -232,4 +232,15 @@ Cost Count(const Graph& whole) {
   return cost;
 }
 
+Fp32 Fp32Of(const Graph& graph, bool tolerance_only) {
+  const auto rounded = [&](int tensor) {
+    const DType type = graph.tensors[tensor].type;
+    return IsFloat(type) && SizeOf(type) == 2;
+  };
+  bool coarse = tolerance_only;
+  for (const int output : graph.outputs) coarse |= rounded(output);
+  for (const Graph::Update& update : graph.updates) coarse |= rounded(update.value);
+  return coarse ? Fp32::kCoarse : Fp32::kKept;
+}
+
 }  // namespace warpsmith::graph
