@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/graph/numeric.h"
+#include "common/graph/places.h"
 
 namespace warpsmith::graph {
 namespace {
@@ -70,15 +71,19 @@ class Expansion {
       case Op::kMul:
         return Multiplied(e);
       case Op::kDiv:
-        return e->args[1]->op == Op::kConst
-                   ? Expand(e->args[0])
-                   : Expand(Binary(Op::kMul, e->args[0],
-                                   Binary(Op::kDiv, Const(e->type, 1), e->args[1])));
+        if (e->args[1]->op == Op::kConst) return Expand(e->args[0]);
+        // Quotients that all differ are no fewer as products.
+        if (VariablesIn(e->args[1]) == VariablesIn(e)) return Itself(e);
+        return Expand(
+            Binary(Op::kMul, e->args[0], Binary(Op::kDiv, Const(e->type, 1), e->args[1])));
       case Op::kSelect: {
         const bool value = IsConst(e->args[2], 0);
         if (!value && !IsConst(e->args[1], 0)) return Itself(e);
         std::vector<Term> terms = Expand(e->args[value ? 1 : 2]);
         const bool on_indexes = OnIndexes(e->args[0]);
+        // What data decide is a factor of a product, and no reason to make one.
+        const bool product = terms.size() > 1 || terms[0].factors.size() > 1;
+        if (!on_indexes && !product) return Itself(e);
         for (Term& term : terms) {
           if (on_indexes) {
             term.guards.push_back({e->args[0], value});
@@ -95,6 +100,12 @@ class Expansion {
       default:
         return Itself(e);
     }
+  }
+
+  std::vector<bool> VariablesIn(const ExprPtr& e) const {
+    std::vector<bool> used(terms_.ranges.size());
+    MarkVariables(*e, used);
+    return used;
   }
 
   std::vector<Term> Multiplied(const ExprPtr& e) {

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "common/graph/graph.h"
+#include "common/graph/operations.h"
+#include "common/graph/random_graph.h"
 
 namespace warpsmith::graph {
 namespace {
@@ -255,6 +257,26 @@ TEST_CASE("operations are the fewest known") {
     const Cost cost = CostOf(c.lines);
     CHECK(cost.operations - cost.products.all() == c.simple);
     CHECK(cost.products.all() == Approx(c.products).epsilon(c.within));
+  }
+}
+
+TEST_CASE("no more operations are known than are written") {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    INFO("seed " << seed);
+    const Graph graph = Prune(RandomGraph(seed, {.scans = seed % 2 == 1}));
+    double written = 0;
+    for (const Node& node : graph.nodes) {
+      double points = 1;
+      for (const auto* axes : {&node.axes, &node.reduce_axes}) {
+        for (const Axis& axis : *axes) points *= static_cast<double>(axis.extent);
+      }
+      const bool combines = !node.map() && IsFloat(node.value->type);
+      const int each = !combines ? 0 : node.combiner == Combiner::kLogSumExp ? 4 : 1;
+      written += points * (OperationsOf(node.value).all + each);
+    }
+    const Cost cost = Count(graph);
+    CHECK(cost.operations <= written);
+    CHECK(cost.products.all() <= cost.operations);
   }
 }
 
