@@ -143,8 +143,9 @@ class Bench {
     if (device_ == nullptr) {
       std::printf("compiled for %s, not run\n", target_.arch.c_str());
     } else {
-      std::printf("%s, copies at %.2f TB/s, %.1f TFLOP/s fp32\n", device_->info().name.c_str(),
-                  roof_.copy_bytes / 1e12, roof_.operations / 1e12);
+      std::printf("%s, copies at %.2f TB/s, %.1f TFLOP/s fp32, products of 16 bits %.0f\n",
+                  device_->info().name.c_str(), roof_.copy_bytes / 1e12, roof_.operations / 1e12,
+                  roof_.products / 1e12);
     }
     std::printf("%-36s %10s %10s %6s %4s %9s %5s %6s\n", "problem", "us", "light us", "share",
                 "kern", "compile", "regs", "spill");

@@ -1,33 +1,26 @@
 // What a run must do at the least: the elements of inputs that decide the outputs, found by walking
-// the nodes backwards with the box of each tensor that is needed.
+// the nodes backwards with the box of each tensor that is needed; what is computed of them is
+// work.cc's.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "common/graph/affine.h"
 #include "common/graph/graph.h"
-#include "common/graph/operations.h"
 #include "common/graph/partial.h"
+#include "common/graph/places.h"
+#include "common/graph/work.h"
 
 namespace warpsmith::graph {
 namespace {
-
-int64_t Length(const Interval& range) { return std::max<int64_t>(0, range.high - range.low + 1); }
 
 // The part of a tensor that is needed: a box and how many elements in it, at most.
 struct Need {
   std::vector<Interval> box;  // empty and count 0: nothing yet
   int64_t count = 0;
 };
-
-int64_t Volume(const std::vector<Interval>& box) {
-  int64_t volume = 1;
-  for (const Interval& range : box) volume *= Length(range);
-  return volume;
-}
 
 void Add(Need& need, const std::vector<Interval>& box, int64_t count) {
   if (count == 0) return;
@@ -48,17 +41,6 @@ std::vector<Interval> Whole(const Tensor& tensor) {
   return box;
 }
 
-void MarkVariables(const Expr& e, std::set<const Expr*>& seen, std::vector<bool>& used) {
-  if (!seen.insert(&e).second) return;
-  if (e.op == Op::kIndex) used[e.var] = true;
-  for (const ExprPtr& arg : e.args) MarkVariables(*arg, seen, used);
-}
-
-void MarkVariables(const Expr& e, std::vector<bool>& used) {
-  std::set<const Expr*> seen;
-  MarkVariables(e, seen, used);
-}
-
 // Walks the expression of one node and adds what its loads need.
 class LoadCounter {
  public:
@@ -72,11 +54,6 @@ class LoadCounter {
   }
 
  private:
-  struct Condition {
-    const Expr* e;
-    bool value;
-    auto operator<=>(const Condition&) const = default;
-  };
   // What holds where an expression is evaluated.
   struct Context {
     std::vector<Interval> ranges;
@@ -154,55 +131,18 @@ class LoadCounter {
     });
   }
 
-  // How many values an index takes, at most.
-  static int64_t Distinct(const ExprPtr& e, const std::vector<Interval>& ranges) {
-    const auto bounds = BoundsOf(e, ranges);
-    const auto affine = AsAffine(e, static_cast<int>(ranges.size()));
-    int64_t points = 1, step = 0;
-    if (affine) {
-      for (size_t v = 0; v < ranges.size(); ++v) {
-        if (affine->coefficients[v] == 0) continue;
-        points = std::min(kMaxElements, points * Length(ranges[v]));
-        if (Length(ranges[v]) > 1) step = std::gcd(step, affine->coefficients[v]);
-      }
-    } else {
-      std::vector<bool> used(ranges.size(), false);
-      MarkVariables(*e, used);
-      for (size_t v = 0; v < ranges.size(); ++v) {
-        if (used[v]) points = std::min(kMaxElements, points * Length(ranges[v]));
-      }
-      step = 1;
-    }
-    if (!bounds) return points;
-    return std::min(points, step == 0 ? 1 : (bounds->high - bounds->low) / step + 1);
-  }
-
   // Conditions on several variables (a triangle, a diagonal band) do not narrow ranges; sampling
   // tells what part of the points fulfils them. Only where that part is clearly less does it count,
   // so that figures of plain padding stay exact.
   int64_t SampledCount(const std::vector<Interval>& ranges, const std::vector<bool>& used,
                        int64_t points, const std::vector<Condition>& conditions, int64_t count) {
     if (conditions.empty()) return count;
-    constexpr int kSamples = 4096;
     constexpr double kClearlyLess = 0.9;
     // A variable that the load does not use may still decide: then any of its values will do.
     std::vector<bool> all_used = used;
     for (const Condition& c : conditions) MarkVariables(*c.e, all_used);
     if (all_used != used) return count;
-    int inside = 0;
-    uint64_t state = 1;
-    for (int s = 0; s < kSamples; ++s) {
-      std::vector<int64_t> point;
-      for (const Interval& range : ranges) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        point.push_back(range.low + static_cast<int64_t>((state >> 33) % Length(range)));
-      }
-      inside += std::all_of(conditions.begin(), conditions.end(), [&](const Condition& c) {
-        const auto value = EvaluateAt(*c.e, point);
-        return !value || (*value != 0) == c.value;  // what depends on data may be either
-      });
-    }
-    const double estimate = static_cast<double>(points) * inside / kSamples;
+    const double estimate = static_cast<double>(points) * SampledShare(ranges, conditions);
     return estimate < kClearlyLess * count ? static_cast<int64_t>(estimate) : count;
   }
 
@@ -242,13 +182,6 @@ Need WrittenOf(const Graph& graph, const Graph::Update& update, const PartialUpd
   return need;
 }
 
-// Adds what it takes to combine one more value.
-void Combine(Combiner combiner, Operations& operations) {
-  const bool exponential = combiner == Combiner::kLogSumExp;  // log(exp(a - m) + exp(b - m)) + m
-  operations.all += exponential ? 4 : 1;
-  operations.transcendental += exponential ? 2 : 0;
-}
-
 }  // namespace
 
 Cost Count(const Graph& whole) {
@@ -272,6 +205,7 @@ Cost Count(const Graph& whole) {
     }
   }
 
+  std::vector<Asked> asked(graph.nodes.size());
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
     Need need;
@@ -282,23 +216,31 @@ Cost Count(const Graph& whole) {
     }
     if (node.scan) need = ToScan(node, std::move(need));
     if (need.count == 0) continue;
-    double points = static_cast<double>(need.count);
     std::vector<Interval> ranges = need.box;
-    for (const Axis& axis : node.reduce_axes) {
-      ranges.push_back({0, axis.extent - 1});
-      points *= static_cast<double>(axis.extent);
-    }
-    Operations operations = OperationsOf(value);
-    if (!node.map() && IsFloat(node.value->type)) Combine(node.combiner, operations);
-    cost.operations += points * operations.all;
-    cost.transcendental += points * operations.transcendental;
+    for (const Axis& axis : node.reduce_axes) ranges.push_back({0, axis.extent - 1});
+    asked[n] = {value, ranges, static_cast<double>(need.count)};
     LoadCounter(graph, node, value, std::move(ranges), need.count, needs);
   }
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
     if (graph.tensors[t].node < 0)
       cost.read_bytes += needs[t].count * SizeOf(graph.tensors[t].type);
   }
+  const Work work = FewestKnown(graph, asked);
+  cost.operations = work.simple + work.products.all();
+  cost.transcendental = work.transcendental;
+  cost.products = work.products;
   return cost;
+}
+
+Fp32 Fp32Of(const Graph& graph, bool tolerance_only) {
+  const auto rounded = [&](int tensor) {
+    const DType type = graph.tensors[tensor].type;
+    return IsFloat(type) && SizeOf(type) == 2;
+  };
+  bool coarse = tolerance_only;
+  for (const int output : graph.outputs) coarse |= rounded(output);
+  for (const Graph::Update& update : graph.updates) coarse |= rounded(update.value);
+  return coarse ? Fp32::kCoarse : Fp32::kKept;
 }
 
 }  // namespace warpsmith::graph

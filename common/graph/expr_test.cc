@@ -176,7 +176,7 @@ TEST_CASE("substitution and pruning keep shared parts shared") {
       graph.AddMap("y", {{"i", 8}}, Substitute(e, {Binary(Op::kMod, Index(0), I(5))}))};
   const Graph pruned = Prune(graph);
   CHECK(Validate(pruned).ok());
-  CHECK(Count(pruned).operations == Approx(8 * (std::pow(2.0, 60) - 1)));
+  CHECK(Count(pruned).operations == 5 * 60);  // places that differ times parts
 }
 
 TEST_CASE("affine forms and bounds of indexes") {

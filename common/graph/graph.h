@@ -220,5 +220,8 @@ Graph Prune(const Graph& graph);
 
 // What a run must do at the least.
 Cost Count(const Graph& graph);
+// What its products may be made of, as far as the graph says: 11 bits of a factor are enough where
+// the tolerance alone counts, and where an answer is rounded to 16 bits itself.
+Fp32 Fp32Of(const Graph& graph, bool tolerance_only);
 
 }  // namespace warpsmith::graph

@@ -8,29 +8,6 @@
 namespace warpsmith::graph {
 namespace {
 
-bool IsTranscendental(Op op) {
-  switch (op) {
-    case Op::kDiv:
-    case Op::kPow:
-    case Op::kAtan2:
-    case Op::kSqrt:
-    case Op::kRsqrt:
-    case Op::kExp:
-    case Op::kExp2:
-    case Op::kExpm1:
-    case Op::kLog:
-    case Op::kLog2:
-    case Op::kLog1p:
-    case Op::kTanh:
-    case Op::kErf:
-    case Op::kSin:
-    case Op::kCos:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Each part is counted wherever it stands, but looked at once.
 class OperationCounter {
  public:
@@ -59,6 +36,29 @@ class OperationCounter {
 };
 
 }  // namespace
+
+bool IsTranscendental(Op op) {
+  switch (op) {
+    case Op::kDiv:
+    case Op::kPow:
+    case Op::kAtan2:
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kExp:
+    case Op::kExp2:
+    case Op::kExpm1:
+    case Op::kLog:
+    case Op::kLog2:
+    case Op::kLog1p:
+    case Op::kTanh:
+    case Op::kErf:
+    case Op::kSin:
+    case Op::kCos:
+      return true;
+    default:
+      return false;
+  }
+}
 
 Operations OperationsOf(const ExprPtr& e) { return OperationCounter().Of(e); }
 

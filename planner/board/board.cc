@@ -130,8 +130,9 @@ std::string Headline(const v1::Run& run, const Tasks& tasks) {
                   absl::StrFormat("%.0f", run.seconds_per_task()), " s a task, policy ",
                   Plain(run.policy()), ".\n");
   if (run.alarms() > 0) {
-    absl::StrAppend(&text, "**", run.alarms(), run.alarms() == 1 ? " alarm**" : " alarms**",
-                    ": a search has ended, and what it found is poor; the note says why.\n");
+    absl::StrAppend(
+        &text, "**", run.alarms(), run.alarms() == 1 ? " alarm**" : " alarms**",
+        ": a search has ended, and what it found is poor or to be reviewed; the note says why.\n");
   }
   text += "\n";
   return text;

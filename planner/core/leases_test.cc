@@ -161,11 +161,20 @@ TEST_CASE("trials are recorded once for each batch") {
   batch.trials.set_batch_blob("b1");
   batch.trials.set_trials(10);
   batch.trials.set_judged(4);
+  batch.trials.set_implausible("trial t3: too fast");
   for (int i = 0; i < 3; ++i) {
     CHECK(bench.Report("w", {StatusOf(grant, 1)}, {batch}).recorded.at(0) == grant.lease_id);
   }
   CHECK(bench.Task("r1/a@host").trials() == 10);
   CHECK(bench.Task("r1/a@host").trials_judged() == 4);
+  // What nobody believed is not lost with the search.
+  batch.trials.set_batch_blob("b2");
+  batch.trials.clear_implausible();
+  v1::LeaseStatus over = StatusOf(grant, 5, true);
+  over.set_converged(true);
+  bench.Report("w", {over}, {batch, ResultOf(grant, "t", 1.5)});
+  CHECK(bench.Task("r1/a@host").state() == v1::CONVERGED);
+  CHECK(bench.Task("r1/a@host").alarm() == "to be reviewed: trial t3: too fast");
 }
 
 TEST_CASE("a task comes to rest for one of these reasons") {

@@ -414,6 +414,7 @@ void State::On(const v1::TrialsRecorded& event) {
   task.set_trials(task.trials() + event.trials());
   task.set_trials_judged(task.trials_judged() + event.judged());
   if (!event.specialist().empty()) task.set_specialist(event.specialist());
+  if (!event.implausible().empty()) task.set_implausible(event.implausible());
   *task.add_trial_blobs() = event.batch_blob();
   KeepNewest(task.mutable_trial_blobs(), kMaxTrialBlobs);
   for (const v1::SpecialistCount& count : event.counts()) Add(count, record);

@@ -49,7 +49,8 @@ bool Contains(const List& list, const std::string& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Why what a search ended with is poor; empty: it is not. `by_itself`: not for its budget.
+// Why what a search ended with is poor or has to be looked at; empty: neither. `by_itself`: not for
+// its budget.
 std::string AlarmOf(const v1::Task& task, double light, bool by_itself) {
   std::string alarm;
   if (task.speedup() > 0 && task.speedup() < kPoorSpeedup) {
@@ -60,6 +61,9 @@ std::string AlarmOf(const v1::Task& task, double light, bool by_itself) {
   if (by_itself && light > 0 && light < kPoorLight && task.best_us() > kShortUs &&
       task.arch() != "host") {
     absl::StrAppend(&alarm, alarm.empty() ? "" : ", ", "far from the speed of light");
+  }
+  if (!task.implausible().empty()) {
+    absl::StrAppend(&alarm, alarm.empty() ? "" : ", ", "to be reviewed: ", task.implausible());
   }
   return alarm;
 }
@@ -287,8 +291,8 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   ended.set_task_id(task_id);
   ended.set_lease_id(record.lease().id());
   ended.set_fence(record.lease().fence());
-  // What a worker gave up was its own time: the task's budget is for work. How often it may be given
-  // up is limited besides.
+  // What a worker gave up was its own time: the task's budget is for work. How often it may be
+  // given up is limited besides.
   ended.set_seconds(cause == v1::GIVEN_UP ? 0 : std::max(seconds, kMinChargeSeconds));
   ended.set_lost(lost);
   ended.set_failed(cause == v1::GIVEN_UP || cause == v1::IMPOSSIBLE);
@@ -367,11 +371,11 @@ void Core::Settle(Context& context, const v1::TaskRecord& record, const v1::Leas
   } else {
     return;
   }
+  const std::string alarm = AlarmOf(task, light, status.converged());
   if (task.incumbent_blob().empty()) {
     return Move(context, id, v1::FAILED,
-                absl::StrCat(reason, ", and no candidate passed the judge"));
+                absl::StrCat(reason, ", and no candidate passed the judge"), 0, alarm);
   }
-  const std::string alarm = AlarmOf(task, light, status.converged());
   if (light > 0 && light < kAtLight) {
     absl::StrAppendFormat(&reason, ", at %.0f %% of the speed of light", 100 * light);
     if (!task.held_by().empty()) absl::StrAppend(&reason, "; held by ", task.held_by());

@@ -34,6 +34,9 @@ void Count(const v1::Trial& trial, v1::TrialsRecorded& recorded) {
   recorded.set_judged(recorded.judged() + judged);
   recorded.set_seconds(recorded.seconds() + trial.seconds());
   recorded.set_specialist(specialist);
+  if (trial.verdict() == v1::IMPLAUSIBLE) {
+    recorded.set_implausible(Text(absl::StrCat("trial ", trial.id(), ": ", trial.reason())));
+  }
 }
 
 v1::ResultAccepted Summary(const v1::Incumbent& incumbent) {

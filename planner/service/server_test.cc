@@ -385,6 +385,23 @@ TEST_CASE("the trials of very many specialists are counted together") {
   CHECK(client.GetTask(lease.task_id())->task().trials() == kMaxTrialsInBatch);
 }
 
+TEST_CASE("a trial that was faster than light is known by its id") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  REQUIRE(client.Submit(1).ok());
+  std::string session;
+  const v1::Lease lease = Take(client, "w", session);
+  v1::SynchronizeRequest request = SyncOf("w", session, 0);
+  AddResult(lease, "t1", 2, request);
+  v1::Trial& trial = *request.mutable_results(0)->mutable_trials()->add_trials();
+  trial.set_id("t2");
+  trial.set_verdict(v1::IMPLAUSIBLE);
+  trial.set_reason("too fast");
+  REQUIRE(client.Synchronize(request).ok());
+  CHECK(client.GetTask(lease.task_id())->task().implausible() == "trial t2: too fast");
+}
+
 TEST_CASE("workers that fall silent lose their leases at the planner's time") {
   Folder folder;
   Served served(folder);

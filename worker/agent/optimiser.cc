@@ -118,7 +118,12 @@ class Slice {
     if (!opened.ok()) return opened.status();
     opened_ = *std::move(opened);
     const v1::Roof& roof = opened_.roof();
-    roof_ = {roof.read_bytes(), roof.write_bytes(), roof.copy_bytes(), roof.operations()};
+    roof_ = {.read_bytes = roof.read_bytes(),
+             .write_bytes = roof.write_bytes(),
+             .copy_bytes = roof.copy_bytes(),
+             .operations = roof.operations(),
+             .products = roof.products(),
+             .most_products = roof.most_products()};
     signature_ = graph::Signature(*main_);
     return absl::OkStatus();
   }

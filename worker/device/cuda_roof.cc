@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "worker/device/plan_builder.h"
 
 namespace warpsmith::device {
@@ -21,6 +23,23 @@ constexpr int kFmaThreads = 256;
 constexpr int kFmaSteps = 4096;
 constexpr int kAccumulators = 16;  // of a thread: hides the latency of four cycles
 constexpr int kFmaBlocksPerSm = 8;
+// Products: operations of a block in one round of its loop, and how it is launched.
+constexpr int kProductRounds = 2048;
+struct ProductKernel {
+  uint32_t threads, shared_bytes;
+  int blocks_per_sm;
+  double operations;  // of a block in a round
+  // What a card's own instructions do at most, over those that are measured.
+  double margin;
+};
+// Two groups of four warps, each with four steps of 64 x 256 x 16 in each of three stages.
+constexpr ProductKernel kGroupProducts = {256, 3 * (2 * 8 + 32) * 1024 + 1024, 1,
+                                          2.0 * 2 * 3 * 4 * 64 * 256 * 16, 1};
+// Eight warps, each with eight products of 16 x 8 x 16.
+constexpr ProductKernel kWarpProducts = {256, 0, 2, 2.0 * 8 * 8 * 16 * 8 * 16, 1};
+// Tensor cores that are fed from tensor memory do up to four times what those instructions do
+// there.
+constexpr double kTensorMemoryMargin = 4;
 
 // A tile is what a block moves at once: V vectors a thread, each a block's width apart. A grid of
 // fewer blocks than tiles takes turns.
@@ -93,6 +112,110 @@ extern "C" __global__ void __launch_bounds__(256) multiply(float* out, float sca
 }
 )";
 
+// Products on Hopper: both operands in shared memory, as a good kernel has them, three stages of
+// them so that what is multiplied changes. `random`: factors of (-1, 1), else zeros, which take
+// least power.
+constexpr char kGroupSource[] = R"(#include <warpsmith/wgmma.cuh>
+using namespace ws::hopper;
+constexpr int kStages = 3, kStageBytes = (2 * 8 + 32) << 10;
+extern "C" __global__ void __launch_bounds__(256, 1) products(float* out, int random) {
+  char* const tiles = ws::shared() + (-(int)shared_address(ws::shared()) & (kPatternBytes - 1));
+  unsigned state = (blockIdx.x * 256 + threadIdx.x + 1) * 2654435761u;
+  for (int i = threadIdx.x; i < kStages * kStageBytes / 4; i += 256) {
+    unsigned word = 0;
+    for (int half = 0; half < 2; ++half) {
+      state = state * 1664525u + 1013904223u;
+      const float value = (float)(int)state * 0x1p-31f;
+      word |= (__float_as_uint(value) >> 16) << (16 * half);
+    }
+    reinterpret_cast<unsigned*>(tiles)[i] = random ? word : 0;
+  }
+  __syncthreads();
+  fence_async();
+  __syncthreads();
+  const int group = threadIdx.x / 128;
+  float sums[128];
+#pragma unroll
+  for (int v = 0; v < 128; ++v) sums[v] = 0;
+  products_begin();
+  for (int round = 0; round < @rounds; ++round) {
+#pragma unroll
+    for (int stage = 0; stage < kStages; ++stage) {
+      const char* const at = tiles + stage * kStageBytes;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        Product<Bf16, 256, 0, 0>::run(sums, operand(at + group * 8192 + k * 32, kPatternBytes, 16),
+                                      operand(at + 16384 + k * 32, kPatternBytes, 16), 1);
+      }
+      products_commit();
+      products_wait<1>();
+    }
+  }
+  products_wait<0>();
+  float sum = 0;
+#pragma unroll
+  for (int v = 0; v < 128; ++v) sum += sums[v];
+  if (sum == 12345.0f) out[0] = sum;   // the compiler cannot know that it never is
+}
+)";
+
+// Elsewhere, from compute capability 8.0: both operands in registers.
+constexpr char kWarpSource[] = R"(
+extern "C" __global__ void __launch_bounds__(256) products(float* out, int random) {
+  unsigned state = (blockIdx.x * 256 + threadIdx.x + 1) * 2654435761u, a[4], b[8][2];
+  const auto factors = [&] {
+    unsigned word = 0;
+    for (int half = 0; half < 2; ++half) {
+      state = state * 1664525u + 1013904223u;
+      word |= (__float_as_uint((float)(int)state * 0x1p-31f) >> 16) << (16 * half);
+    }
+    return random ? word : 0;
+  };
+#pragma unroll
+  for (int i = 0; i < 4; ++i) a[i] = factors();
+  float sums[8][4];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    b[i][0] = factors();
+    b[i][1] = factors();
+#pragma unroll
+    for (int v = 0; v < 4; ++v) sums[i][v] = 0;
+  }
+  for (int round = 0; round < @rounds; ++round) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                   "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                   : "+f"(sums[i][0]), "+f"(sums[i][1]), "+f"(sums[i][2]), "+f"(sums[i][3])
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[i][0]), "r"(b[i][1]));
+    }
+  }
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) sum += sums[i][0] + sums[i][1] + sums[i][2] + sums[i][3];
+  if (sum == 12345.0f) out[0] = sum;   // the compiler cannot know that it never is
+}
+)";
+
+// Of "sm_90a": 90; 0: no such name.
+int CapabilityOf(const std::string& arch) {
+  int capability = 0;
+  for (const char c : arch) {
+    if (absl::ascii_isdigit(c)) capability = 10 * capability + (c - '0');
+  }
+  return capability;
+}
+
+bool HasGroupProducts(const std::string& arch) { return arch == "sm_90a"; }
+
+ProductKernel ProductKernelOf(const std::string& arch) {
+  if (HasGroupProducts(arch)) return kGroupProducts;
+  ProductKernel kernel = kWarpProducts;
+  const int capability = CapabilityOf(arch);
+  if (capability >= 90 && capability < 120) kernel.margin = kTensorMemoryMargin;
+  return kernel;
+}
+
 // How a kernel goes over its memory. blocks_per_sm 0: a block for each tile.
 struct Shape {
   const char* entry;
@@ -128,8 +251,9 @@ class Stopwatch {
   PlanBuilder Plan() const { return PlanBuilder("").Buffer("from", bytes_).Buffer("to", bytes_); }
 
   // Seconds of the fastest of kRounds runs.
-  absl::StatusOr<double> Fastest(const v1::Plan& plan) {
-    auto program = device_.Load(plan, binary_);
+  absl::StatusOr<double> Fastest(const v1::Plan& plan) { return Fastest(plan, binary_); }
+  absl::StatusOr<double> Fastest(const v1::Plan& plan, const Binary& binary) {
+    auto program = device_.Load(plan, binary);
     if (!program.ok()) return program.status();
     Memory* const bound[] = {from_.get(), to_.get()};
     if (absl::Status status = (*program)->Bind(bound); !status.ok()) return status;
@@ -171,6 +295,12 @@ class Stopwatch {
 
 std::string CudaRoofSource() { return kSource; }
 
+std::string CudaProductsSource(const std::string& arch) {
+  if (CapabilityOf(arch) < 80) return "";
+  return absl::StrReplaceAll(HasGroupProducts(arch) ? kGroupSource : kWarpSource,
+                             {{"@rounds", absl::StrCat(kProductRounds)}});
+}
+
 absl::StatusOr<graph::Roof> MeasureCudaRoof(Device& device, Compiler& compiler) {
   auto binary = compiler.Compile(kSource, absl::Seconds(30));
   if (!binary.ok()) return binary.status();
@@ -201,6 +331,24 @@ absl::StatusOr<graph::Roof> MeasureCudaRoof(Device& device, Compiler& compiler) 
   roof.write_bytes = static_cast<double>(bytes) / *write;
   roof.operations =
       2.0 * kAccumulators * kFmaSteps * kFmaThreads * static_cast<double>(fma_blocks) / *multiply;
+  const std::string source = CudaProductsSource(device.info().arch);
+  if (source.empty()) return roof;
+  auto products = compiler.Compile(source, absl::Seconds(30));
+  if (!products.ok()) return products.status();
+  const ProductKernel kernel = ProductKernelOf(device.info().arch);
+  const int blocks = device.info().sm_count * kernel.blocks_per_sm;
+  const double operations = kernel.margin * kernel.operations * kProductRounds * blocks;
+  for (const bool random : {true, false}) {
+    auto seconds = watch.Fastest(watch.Plan()
+                                     .Launch("products", static_cast<uint32_t>(blocks),
+                                             kernel.threads, {Arg(1), Arg32(random)})
+                                     .Shared(kernel.shared_bytes)
+                                     .Build(),
+                                 *products);
+    if (!seconds.ok()) return seconds.status();
+    (random ? roof.products : roof.most_products) = operations / *seconds;
+  }
+  roof.most_products = std::max(roof.products, roof.most_products);
   return roof;
 }
 

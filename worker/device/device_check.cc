@@ -122,9 +122,11 @@ Result Roof(Bench& bench) {
   auto roof = bench.device->MeasureRoof();
   if (!roof.ok()) return roof.status();
   RETURN_IF_ERROR(Expect(roof->copy_bytes > 1e9 && roof->operations > 1e9, "rates above 1e9"));
-  return absl::StrFormat("read %.3f, write %.3f, copy %.3f TB/s; fp32 %.2f TFLOP/s",
-                         roof->read_bytes / 1e12, roof->write_bytes / 1e12, roof->copy_bytes / 1e12,
-                         roof->operations / 1e12);
+  return absl::StrFormat(
+      "read %.3f, write %.3f, copy %.3f TB/s; fp32 %.2f, products of 16 bits %.0f (at most %.0f) "
+      "TFLOP/s",
+      roof->read_bytes / 1e12, roof->write_bytes / 1e12, roof->copy_bytes / 1e12,
+      roof->operations / 1e12, roof->products / 1e12, roof->most_products / 1e12);
 }
 
 Result MapFillCopy(Bench& bench) {

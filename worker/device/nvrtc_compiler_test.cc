@@ -83,6 +83,21 @@ TEST_CASE("the kernels that measure a card's rates compile and keep what they lo
   }
 }
 
+TEST_CASE("products that measure tensor cores stay in registers and wait for nothing") {
+  CHECK(CudaProductsSource("sm_75").empty());
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    INFO(arch);
+    Compiler* const compiler = CompilerFor(arch);
+    if (compiler == nullptr) return;
+    const auto binary = compiler->Compile(CudaProductsSource(arch), kLimit);
+    INFO(binary.status());
+    REQUIRE(binary.ok());
+    CHECK(binary->report.warnings_size() == 0);
+    REQUIRE(binary->report.kernels_size() == 1);
+    CHECK(binary->report.kernels(0).spill_bytes() == 0);
+  }
+}
+
 TEST_CASE("what far arguments of sines take stands once in a kernel") {
   Compiler* const compiler = CompilerFor("sm_90a");
   if (compiler == nullptr) return;

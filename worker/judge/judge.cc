@@ -434,12 +434,22 @@ absl::Status Judge::AddProfile(Entry& entry, bool counters) {
 Finding Judge::Believe(const Entry& entry) const {
   if (device_.info().kind == "host" && !options_.roof) return Finding();
   for (size_t b = 0; b < benches_.size(); ++b) {
-    if (entry.median[b] * options_.light_slack >= light_seconds_[b]) continue;
-    return Against(v1::IMPLAUSIBLE,
-                   absl::StrFormat("%s: %.3g us is %.2f times faster than the speed of light here "
-                                   "(%.3g us for the bytes and operations it has to do)",
-                                   benches_[b]->label(), entry.median[b] * 1e6,
-                                   light_seconds_[b] / entry.median[b], light_seconds_[b] * 1e6));
+    const graph::Light& least = least_[b];
+    const double most = entry.median[b] * options_.light_slack;
+    if (most >= least.seconds()) continue;
+    // Bytes are certain; of operations there may be ways to do with fewer than are known.
+    const char* const why = most < least.memory
+                                ? ""
+                                : "; its bytes do not speak against it: to be reviewed, the count "
+                                  "of operations may be too high";
+    return Against(
+        v1::IMPLAUSIBLE,
+        absl::StrFormat("%s: %.3g us is %.2f times faster than the speed of light here (%.3g us "
+                        "for its bytes, %.3g us for operations, %.3g us for products on tensor "
+                        "cores)%s",
+                        benches_[b]->label(), entry.median[b] * 1e6,
+                        least.seconds() / entry.median[b], least.memory * 1e6,
+                        least.operations * 1e6, least.products * 1e6, why));
   }
   return Finding();
 }

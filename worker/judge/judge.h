@@ -62,7 +62,7 @@ struct Options {
   double hang_factor = 4;
   absl::Duration hang_floor = absl::Seconds(1);
   absl::Duration first_limit = absl::Seconds(20);
-  // Faster than the speed of light by more than this is not believed. On the host caches make the
+  // Faster than the least time by more than this is not believed. On the host caches make the
   // measured bandwidth no limit, so that the question is only asked of a card, or of a given roof.
   double light_slack = 1.05;
   std::optional<graph::Roof> roof;  // instead of measuring
@@ -118,6 +118,8 @@ class Judge {
   absl::StatusOr<v1::BaselineReport> OracleBaselines(const std::vector<std::string>& names);
   absl::Status OpByOp(const v1::JudgeOpen& request);
   absl::Status TimeOpByOp();
+  // Seconds at the speed of light, of all workloads; needs their cases.
+  double LookForLight();
   absl::Status TimeBaselinesAgain();
   absl::StatusOr<Finding> TimeHalf(Samples* samples);
   void Close();
@@ -199,12 +201,14 @@ class Judge {
   // Of the current problem.
   v1::Problem problem_;
   std::vector<std::unique_ptr<Workbench>> benches_;
-  std::vector<int64_t> allowance_;     // workspace bytes, by workload
-  std::vector<double> light_seconds_;  // by workload
-  int cases_ = 0;                      // slots in use
-  bool lost_ = false;                  // the device
-  bool tight_ = false;                 // what candidates write and the oracle's do not fit together
-  int64_t tight_room_ = 0;             // bytes for the oracle's, where that is so
+  std::vector<int64_t> allowance_;         // workspace bytes, by workload
+  std::vector<graph::Cost> costs_;         // by workload
+  std::vector<graph::Light> least_;        // by workload: nothing is faster
+  graph::Fp32 fp32_ = graph::Fp32::kKept;  // as far as the problem says
+  int cases_ = 0;                          // slots in use
+  bool lost_ = false;                      // the device
+  bool tight_ = false;      // what candidates write and the oracle's do not fit together
+  int64_t tight_room_ = 0;  // bytes for the oracle's, where that is so
   uint64_t seed_ = 0;
   int64_t evaluations_ = 0, since_redraw_ = 0, peak_bytes_ = 0;
   bool native_ = false;      // the oracle is; the op-by-op plan is the baseline then

@@ -55,6 +55,43 @@ TEST_CASE("faster than light is not believed") {
   CHECK_FALSE(court.judge.Finalise().ok());
 }
 
+TEST_CASE("faster than the operations that are known is kept to be reviewed") {
+  Options options;
+  options.roof = graph::Roof::Of(1e15, 1e6);
+  Court court(options);
+  court.Open("gate");
+  v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
+  INFO(verdict.ShortDebugString());
+  CHECK(verdict.verdict() == v1::IMPLAUSIBLE);
+  CHECK(absl::StrContains(verdict.reason(), "to be reviewed"));
+  CHECK_FALSE(court.judge.Finalise().ok());
+}
+
+TEST_CASE("light is that of the fastest products that the accuracy rule allows") {
+  Options options;
+  options.roof = graph::Roof::Of(1e15, 1e6);
+  options.roof->products = 10e6;
+  Court court(options);
+  const auto light_us = [&](const std::string& type, const std::string& answer, bool tolerance) {
+    v1::JudgeOpen open;
+    v1::Problem& problem = *open.mutable_problem();
+    problem.set_name("product");
+    problem.add_workloads()->set_name("default");
+    problem.add_graph("input a: " + type + "[16, 32]");
+    problem.add_graph("input b: " + type + "[32, 8]");
+    problem.add_graph("s: f32[m: 16, n: 8] = sum[k: 32](f32(a[m, k]) * f32(b[k, n]))");
+    problem.add_graph("y: " + answer + "[m: 16, n: 8] = " + answer + "(s[m, n])");
+    problem.add_graph("output y");
+    problem.mutable_accuracy()->set_tolerance_only(tolerance);
+    return court.Open(open).light_us();
+  };
+  const double operations = 2 * 16 * 8 * 32;
+  CHECK(light_us("f32", "f32", false) == Approx(3 * operations / 10));
+  CHECK(light_us("f32", "f32", true) == Approx(operations / 10));
+  CHECK(light_us("f32", "bf16", false) == Approx(operations / 10));  // the answer is rounded more
+  CHECK(light_us("bf16", "f32", false) == Approx(operations / 10));
+}
+
 TEST_CASE("without PyTorch the op-by-op plan is the baseline") {
   Court court;
   v1::JudgeOpen open;
