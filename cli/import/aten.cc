@@ -22,7 +22,7 @@ const OperatorTable& AllOperators() {
     for (const OperatorTable* part :
          {&PointwiseOperators(), &CreationOperators(), &ViewOperators(), &IndexingOperators(),
           &ReductionOperators(), &ScanOperators(), &NormOperators(), &PoolingOperators(),
-          &PoolingGradients(), &ResizeOperators()}) {
+          &PoolingGradients(), &ResizeOperators(), &ProductOperators()}) {
       table->insert(part->begin(), part->end());
     }
     return table;

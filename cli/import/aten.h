@@ -1,7 +1,7 @@
 // Core ATen to the graph language.
 //
 // Which operators are known: the tables in pointwise.cc, creation.cc, views.cc, indexing.cc,
-// reductions.cc, norms.cc and pooling.cc; lowering.h says how a row of one is written.
+// reductions.cc, norms.cc, products.cc and pooling.cc; lowering.h says how a row of one is written.
 #pragma once
 
 #include <string>

@@ -20,8 +20,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kGroups[] = {"pointwise", "views",  "indexing", "bytes",   "reductions",
-                                   "scans",     "losses", "norms",    "pooling", "whole"};
+constexpr const char* kGroups[] = {"pointwise",  "views",    "indexing", "bytes",
+                                   "reductions", "scans",    "losses",   "norms",
+                                   "pooling",    "products", "whole"};
 
 std::vector<json> CasesIn(const std::string& path) {
   std::ifstream file(path);

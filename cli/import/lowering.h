@@ -127,6 +127,7 @@ const OperatorTable& IndexingOperators();
 const OperatorTable& ReductionOperators();
 const OperatorTable& ScanOperators();
 const OperatorTable& NormOperators();
+const OperatorTable& ProductOperators();
 const OperatorTable& PoolingOperators();
 const OperatorTable& PoolingGradients();
 const OperatorTable& ResizeOperators();

@@ -429,8 +429,32 @@ WHOLE = {
     "fmod_int": (torch.fmod, INTS), "fmod_scalar": (lambda x: torch.fmod(x, 4), INTS[:1]),
 }
 
+def matrices(dtype=f32):
+    return normal(3, 5, dtype=dtype), normal(5, 4, dtype=dtype)
+
+
+M, BATCHES = matrices(), (normal(2, 3, 5), normal(2, 5, 4))
+PRODUCTS = {
+    "mm": (torch.mm, M), "bmm": (torch.bmm, BATCHES), "mv": (torch.mv, (normal(3, 5), normal(5))), "dot": (torch.dot, (normal(7), normal(7))),
+    "addmm": (torch.addmm, (normal(3, 4), *M)), "addmm_scaled": (lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=-2), (normal(4), *M)),
+    "addmm_left_out": (lambda c, a, b: torch.addmm(c, a, b, beta=0), (special(3, 4), *M)), "addmm_column": (torch.addmm, (normal(3, 1), *M)),
+    "addmv": (lambda c, a, x: torch.addmv(c, a, x, beta=3, alpha=0.25), (normal(3), normal(3, 5), normal(5))),
+    "baddbmm": (lambda c, a, b: torch.baddbmm(c, a, b, beta=2, alpha=3), (normal(1, 3, 4), *BATCHES)),
+    "linear": (Layer(lambda: nn.Linear(5, 4)), (normal(2, 3, 5),)), "linear_plain": (Layer(lambda: nn.Linear(5, 4, bias=False)), (normal(3, 5),)),
+    "turned": (lambda a, b: a.T @ b.T, (normal(5, 3), normal(4, 5))), "broadcast": (torch.matmul, (normal(2, 1, 3, 5), normal(4, 5, 6))),
+    "vector_first": (torch.matmul, (normal(5), normal(5, 4))), "vectors": (lambda a, b: torch.einsum("i,j->ij", a, b), (normal(3), normal(4))),
+    "einsum": (lambda a, b: torch.einsum("bijl,lk->bijk", a, b), (normal(2, 3, 2, 5), normal(5, 4))),
+    "heads": (lambda q, k: torch.einsum("bihd,bjhd->bhij", q, k), (normal(2, 3, 2, 4), normal(2, 5, 2, 4))),
+    "expanded": (lambda q, k: q @ k[:, :, None].expand(-1, -1, 3, -1, -1).reshape(2, 6, 4, 5), (normal(2, 6, 2, 4), normal(2, 2, 4, 5))),
+    "f16": (torch.mm, matrices(f16)), "bf16": (torch.mm, matrices(bf16)), "f64": (torch.mm, matrices(f64)),
+    "bf16_added": (torch.addmm, (normal(4, dtype=bf16), *matrices(bf16))), "f16_scaled": (lambda a, b: torch.baddbmm(a, a, b, alpha=0.125), (normal(2, 4, 4, dtype=f16), normal(2, 4, 4, dtype=f16))),
+    "i64": (torch.mm, (integers(-9, 9, 3, 5), integers(-9, 9, 5, 4))), "i32": (torch.mm, (integers(-9, 9, 3, 5, dtype=i32), integers(-9, 9, 5, 4, dtype=i32))),
+    "i8": (torch.mm, (integers(-99, 99, 3, 5, dtype=torch.int8), integers(-99, 99, 5, 4, dtype=torch.int8))),
+    "one_deep": (torch.mm, (normal(3, 1), normal(1, 4))), "one_row": (torch.mm, (normal(1, 5), normal(5, 4))), "single": (torch.mm, (normal(1, 5), normal(5, 1))),
+}
+
 GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "bytes": BYTES, "reductions": REDUCTIONS, "scans": SCANS, "losses": LOSSES,
-          "norms": NORMS, "pooling": POOLING, "whole": WHOLE}
+          "norms": NORMS, "pooling": POOLING, "products": PRODUCTS, "whole": WHOLE}
 TOLERANCE = {f64: 1e-12, f16: 2e-3, bf16: 1.6e-2}
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
 
