@@ -8,7 +8,7 @@
 // [SPLIT][batch][M][N] for `contract_combine`, which adds them up in their order.
 //
 // The glue G says what the operands are and what becomes of a sum:
-//   Index, Sum (of products: float, double, int, long long), kBatch, kM, kN, kK, kSeparate (products are rounded)
+//   Index, Sum (of products: float, double, int, long long), kBatch, kM, kN, kK
 //   kWidthA, kAlongM: a<kWidthA>(b, m, k, x) reads so many neighbours along M, or else along K; of B likewise
 //   kWidth: finish<kWidth>(b, m, n, sums) takes so many neighbours along N
 // Widths divide what they lie along. All of a tile that is inside the result is finished once.
@@ -126,15 +126,11 @@ struct PlainContract {
     });
   }
 
-  static WS_DEVICE Sum product_of(Sum x, Sum y) {
-    if constexpr (G::kSeparate) return product(x, y); else return times(x, y);
-  }
-
   WS_DEVICE void multiply(const Sum* stage, Sum (&sums)[kEachM][kEachN]) const {
     const Sum* const rows = stage;
     const Sum* const columns = stage + C::kStep * kPitchM;
     const int y = thread() / 16, x = thread() % 16;
-#pragma unroll 4
+#pragma unroll 2
     for (int k = 0; k < C::kStep; ++k) {
       Sum a[kEachM], b[kEachN];
 #pragma unroll
@@ -144,7 +140,7 @@ struct PlainContract {
 #pragma unroll
       for (int i = 0; i < kEachM; ++i) {
 #pragma unroll
-        for (int j = 0; j < kEachN; ++j) sums[i][j] = plus(sums[i][j], product_of(a[i], b[j]));
+        for (int j = 0; j < kEachN; ++j) sums[i][j] = plus(sums[i][j], times(a[i], b[j]));
       }
     }
   }

@@ -13,6 +13,7 @@
 #include "worker/codegen/codegen.h"
 #include "worker/codegen/cost/cost.h"
 #include "worker/codegen/fuse/precision.h"
+#include "worker/codegen/fuse/products.h"
 #include "worker/codegen/group/structure.h"
 
 namespace warpsmith::codegen {
@@ -71,11 +72,20 @@ class Fusion {
       if (graph_.tensors[t].node >= 0) stored_.insert(t);
     }
     StoreRepeated(needed);
+    const std::map<int, int> ends = EndProducts(needed);
+    std::set<int> taken;  // written by a product that they stand behind
     std::vector<Roots> starts;
     for (int id : needed) {
       const graph::Node& node = graph_.nodes[id];
       Roots own;
+      const auto end = ends.find(id);
+      if (end != ends.end() && end->second != node.outputs[0]) {
+        taken.insert(end->second);
+        starts.push_back({end->second});
+        continue;
+      }
       for (int t : node.outputs) {
+        if (taken.count(t) > 0) continue;
         if (stored_.count(t) > 0 || (!node.map() && loaded.count(t) > 0)) own.push_back(t);
       }
       if (!own.empty()) starts.push_back(own);
@@ -156,6 +166,19 @@ class Fusion {
         if (heavy) heavy_.insert(t);
       }
     }
+  }
+
+  // For each node that is a product of matrices the tensor that its kernel writes. Operands that
+  // had better be in memory are stored.
+  std::map<int, int> EndProducts(const std::vector<int>& needed) {
+    std::map<int, int> ends;
+    for (int id : needed) {
+      std::vector<int> operands;
+      if (!IsProduct(graph_, id, stored_, target_, &operands)) continue;
+      stored_.insert(operands.begin(), operands.end());
+      ends[id] = LastOfEpilogue(graph_, graph_.nodes[id].outputs[0], needed, required_);
+    }
+    return ends;
   }
 
   // What a reduce makes of the results of other reduces is small and belongs to the kernel of

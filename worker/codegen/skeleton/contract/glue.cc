@@ -75,8 +75,7 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   text.Line(StrCat("static constexpr int kWidthA = ", widths.a.width,
                    ", kWidthB = ", widths.b.width, ", kWidth = ", widths.finish, ";"));
   text.Line(StrCat("static constexpr bool kAlongM = ", Bool(widths.a.along_rows),
-                   ", kAlongN = ", Bool(widths.b.along_rows),
-                   ", kSeparate = ", Bool(style.separate && graph::IsFloat(form.sums)), ";"));
+                   ", kAlongN = ", Bool(widths.b.along_rows), ";"));
   for (const Parameter& p : parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
   const auto known = [](const Frame& frame, const Variable& row) {
     return BitOf(frame.outer) | BitOf(row) | BitOf(frame.k);

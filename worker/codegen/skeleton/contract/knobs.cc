@@ -284,8 +284,6 @@ absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractF
   if (!IsPlain(contract, target)) {
     check.That(precision.accumulator() != v1::ACCUMULATOR_F64,
                "precision.accumulator is fp64; totals behind tensor cores add up in fp32");
-    check.That(!precision.separate(),
-               "precision.separate: tensor cores round no product before it is added to");
   }
   if (!check.status().ok()) return check.status();
   if (precision.accumulator() == v1::ACCUMULATOR_AUTO)

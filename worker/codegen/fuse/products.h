@@ -1,0 +1,25 @@
+// What products of matrices ask of fusion: operands that had better be in memory, and which of the
+// maps behind a product its kernel writes.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "worker/codegen/codegen.h"
+#include "worker/codegen/group/domain.h"
+
+namespace warpsmith::codegen {
+
+// Whether the node is a product of matrices where the tensors of `stored` and all inputs are in
+// memory. `to_store`: maps of 16 bits that its operands are views of, which the copy engine brings
+// from memory, if somebody writes them there.
+bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
+               const Target& target, std::vector<int>* to_store);
+
+// The tensor behind `sum`, of as many elements, that all who need it need by way of maps: the one
+// of the fewest bytes, the last of those. `needed`: nodes, in graph order; `required`: outputs and
+// new values of states.
+int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& needed,
+                   const std::set<int>& required);
+
+}  // namespace warpsmith::codegen
