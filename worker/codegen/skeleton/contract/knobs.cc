@@ -39,7 +39,7 @@ constexpr int64_t kMostTensorSums = 128;
 constexpr double kTileSeconds = 1.5e-6;
 // Of what the tensor cores can do, with rows and columns of a tile for all that they read.
 constexpr double kTensorCost = 12;
-constexpr int kMostStages = 8;
+constexpr int kMostStages = 12;
 
 struct Shape {
   int m, n;
@@ -122,25 +122,41 @@ double Efficiency(const v1::ContractKnobs& knobs, const Target& target) {
   return 1 / (1 + cost * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n()));
 }
 
-// Seconds that tiles of that size take, their waves counted whole.
+// Bytes of an operand that the main loop finds in memory.
+double OperandBytes(const ContractForm& form, int operand, const v1::ContractKnobs& knobs,
+                    const Target& target) {
+  if (!IsPlain(knobs, target) && IsPacked(form, operand, knobs.math()))
+    return static_cast<double>(PackedBytes(form, operand, knobs.math()));
+  const int64_t rows = operand == 0 ? form.m : form.n;
+  return static_cast<double>(form.batch * rows) * static_cast<double>(form.k) *
+         static_cast<double>(graph::SizeOf(form.elements[operand]));
+}
+
+// Seconds that tiles of that size take: products, their waves counted whole, or operands from
+// memory, which takes blocks on all multiprocessors; and what comes before and behind.
 double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  const bool plain = IsPlain(knobs, target);
   const int64_t blocks = ContractBlocks(form, knobs);
   const int64_t at_once = target.sm_count / knobs.cluster() * knobs.cluster();
   const double waves = std::ceil(static_cast<double>(blocks) / static_cast<double>(at_once));
-  const double step = IsPlain(knobs, target) ? kPlainStep : kTensorStep;
+  const double step = plain ? kPlainStep : kTensorStep;
   const double k = std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / step) * step;
   const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * k;
-  double seconds = waves * (work / (ProductRate(knobs, target) / target.sm_count) +
-                            (IsPlain(knobs, target) ? 0 : kTileSeconds));
+  const double products = waves * work / (ProductRate(knobs, target) / target.sm_count);
+  const double busy =
+      std::min(1.0, static_cast<double>(blocks) / static_cast<double>(target.sm_count));
   const double sums =
       static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
+  double memory = 0, packed = 0;  // bytes
+  for (int operand : {0, 1}) {
+    const double bytes = OperandBytes(form, operand, knobs, target);
+    memory += bytes;
+    if (!plain && IsPacked(form, operand, knobs.math())) packed += 2 * bytes;
+  }
+  double seconds = std::max(products, memory / target.bytes_per_second / busy) +
+                   (plain ? 0 : waves * kTileSeconds);
   if (knobs.split() > 1)
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
-  double packed = 0;  // bytes
-  for (int operand : {0, 1}) {
-    if (!IsPlain(knobs, target) && IsPacked(form, operand, knobs.math()))
-      packed += 2.0 * static_cast<double>(PackedBytes(form, operand, knobs.math()));
-  }
   if (packed > 0) seconds += target.launch_seconds + packed / target.bytes_per_second;
   if (knobs.math() == v1::PRODUCT_FP16X3) seconds += target.launch_seconds;
   return seconds;
