@@ -22,7 +22,7 @@ using graph::Op;
 
 const std::vector<const Rule*>& Rules() {
   static const std::vector<const Rule*> rules = {&SinglePassVariance(), &SplitConcatenation(),
-                                                 &SplitReduction()};
+                                                 &SplitReduction(), &SumBeforeProduct()};
   return rules;
 }
 

@@ -56,6 +56,54 @@ TEST_CASE("single_pass_variance finds what is a variance and nothing else", "[re
   }
 }
 
+TEST_CASE("sum_before_product finds sums that need one factor's sum, and nothing else",
+          "[rewrite]") {
+  const Lines head = {"input x: f32[24, 40] ~ normal", "param w: f32[36, 40] ~ normal",
+                      "param c: f32[36] ~ normal",
+                      "s: f32[m: 24, n: 36] = sum[k: 40](x[m, k] * w[n, k])"};
+  struct Case {
+    Lines lines;
+    bool applies;
+  };
+  const Case cases[] = {
+      {{"y: f32[m: 24] = sum[n: 36](s[m, n])", "output y"}, true},
+      {{"h: f32[m: 24, n: 36] = (s[m, n] + c[n]) / 2", "y: f32[m: 24] = sum[n: 36](h[m, n] * 3)",
+        "output y"},
+       true},
+      {{"y: f32[m: 24, j: 1] = sum[n: 36](c[n] - s[m, n] * c[n])", "output y"}, true},
+      {{"y: f32[n: 36] = sum[m: 24](s[m, n])", "output y"}, true},
+      {{"y: f32[] = sum[m: 24, n: 36](s[m, n])", "output y"}, false},  // of both factors
+      {{"y: f32[m: 24] = sum[n: 36](s[m, n] * s[m, n])", "output y"}, false},
+      {{"y: f32[m: 24] = sum[n: 36](max(s[m, n], 0.0))", "output y"}, false},
+      {{"y: f32[m: 24] = sum[n: 36](c[n] / s[m, n])", "output y"}, false},
+      {{"y: f32[m: 24] = sum[n: 36](f32(bf16(s[m, n])))", "output y"}, false},
+      {{"y: f32[m: 24] = max[n: 36](s[m, n])", "output y"}, false},
+      {{"y: f32[m: 24] = sum[n: 36](s[m, n])", "output y, s"}, false},  // the product is wanted
+  };
+  uint64_t seed = 1;
+  for (const Case& c : cases) {
+    Lines lines = head;
+    lines.insert(lines.end(), c.lines.begin(), c.lines.end());
+    const graph::Graph graph = ParseOrDie(lines);
+    INFO(absl::StrJoin(lines, "\n"));
+    const std::vector<std::string> rules = ApplicableRewrites(graph);
+    CHECK(rules == (c.applies ? std::vector<std::string>{"sum_before_product:y"}
+                              : std::vector<std::string>{}));
+    if (!c.applies) continue;
+    v1::Schedule schedule;
+    schedule.add_rewrites(rules[0]);
+    const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
+    INFO(absl::StrJoin(graph::Print(rewritten), "\n"));
+    const absl::Status valid = graph::Validate(rewritten);
+    INFO(valid.message());
+    CHECK(valid.ok());
+    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
+    const absl::Status status = RunAndCompare(graph, schedule, seed++);
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+}
+
 TEST_CASE("long chains of maps that read a map twice end soon", "[rewrite]") {
   Lines lines = {"input y0: f32[4, 8] ~ normal"};
   for (int i = 1; i <= 60; ++i) {

@@ -21,6 +21,7 @@ struct Rule {
 const Rule& SinglePassVariance();
 const Rule& SplitConcatenation();
 const Rule& SplitReduction();
+const Rule& SumBeforeProduct();
 
 // Elements that the axes span.
 int64_t Span(const std::vector<graph::Axis>& axes);
