@@ -168,10 +168,11 @@ std::string ByCounters(const Kernel& kernel) {
 // Without counters: what is known before anything runs, against the time that it took.
 std::string ByFeatures(const Kernel& kernel) {
   const v1::GroupFeatures& f = kernel.features;
-  const std::string unit = BusiestUnit({{"fp64", f.fp64_us() / kernel.us},
-                                        {"special functions", f.special_us() / kernel.us},
-                                        {"fp32", f.arithmetic_us() / kernel.us}},
-                                       kBusyPipe);
+  const std::string unit = BusiestUnit(
+      {{"fp64", f.fp64_us() / kernel.us},
+       {"special functions", f.special_us() / kernel.us},
+       {f.skeleton() == "contract" ? "products" : "fp32", f.arithmetic_us() / kernel.us}},
+      kBusyPipe);
   if (!unit.empty()) return StrCat(unit, " of its rate");
   if (f.memory_us() >= kBusy * kernel.us) {
     return StrCat("memory: its bytes take ", Percent(f.memory_us() / kernel.us), " of the time");

@@ -172,7 +172,8 @@ v1::GroupFeatures FeaturesOf(const State& state, int group) {
   features.set_share(Share(state, group));
   features.set_memory_us(1e6 * state.roof.MemorySeconds(static_cast<double>(info.bytes_read),
                                                         static_cast<double>(info.bytes_written)));
-  features.set_arithmetic_us(MicrosecondsAt(info.operations, state.roof.operations));
+  features.set_arithmetic_us(MicrosecondsAt(info.operations, state.roof.operations) +
+                             MicrosecondsAt(2 * info.tensor_products, state.roof.products));
   features.set_special_us(
       MicrosecondsAt(info.transcendental, state.roof.operations * kSpecialRate));
   features.set_fp64_us(

@@ -15,7 +15,7 @@
 
 namespace ws {
 
-// What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16), kM, kN, kK, kBatch; kTileM (64 a
+// What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16), Glue (contract_plain.cuh), kM, kN, kK, kBatch; kTileM (64 a
 // group), kTileN, kStages, kCluster, kRaster (clusters that lie below each other in the order of tiles),
 // kAlongM, kAlongN; kSplit (clusters that share a tile's K); kParts: 1, or 2 where each operand is the sum
 // of two, the greater first, as two batches of its map: the product of the two lesser is left out.
@@ -49,8 +49,11 @@ struct Contract {
   struct Tile {
     int m, n, batch;   // its first row and column
     int part;          // of K
-    WS_DEVICE int from() const { return part * kPart; }   // its steps
-    WS_DEVICE int to() const { return from() + kPart < kSteps ? from() + kPart : kSteps; }
+    WS_DEVICE int from() const { return part * kPart; }   // its steps; none where no sum matters
+    WS_DEVICE int to() const {
+      if (!C::Glue::wanted(m, n, C::kTileM, C::kTileN)) return from();
+      return from() + kPart < kSteps ? from() + kPart : kSteps;
+    }
   };
 
   // The place of a cluster's tile in the order: kRaster rows of tiles at a time, column by column, so that
@@ -194,13 +197,15 @@ struct Contract {
     Ring ring;
     for (int at = blockIdx.x / C::kCluster; at < kTiles; at += gridDim.x / C::kCluster) {
       const Tile tile = tile_at(at);
-      if constexpr (C::kRun == 0) {
-        multiply_steps(group, tile.from(), tile.to(), ring, sums);
-      } else {
-        float run[C::kTileN / 2];
+      const int to = tile.to();
+      if (C::kRun > 0 || tile.from() == to) {
 #pragma unroll
         for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
-        const int to = tile.to();
+      }
+      if constexpr (C::kRun == 0) {
+        if (tile.from() < to) multiply_steps(group, tile.from(), to, ring, sums);
+      } else {
+        float run[C::kTileN / 2];
 #pragma unroll 1
         for (int step = tile.from(); step < to; step += C::kRun) {
           multiply_steps(group, step, step + C::kRun < to ? step + C::kRun : to, ring, run);

@@ -11,6 +11,7 @@
 //   Index, Sum (of products: float, double, int, long long), kBatch, kM, kN, kK
 //   kWidthA, kAlongM: a<kWidthA>(b, m, k, x) reads so many neighbours along M, or else along K; of B likewise
 //   kWidth: finish<kWidth>(b, m, n, sums) takes so many neighbours along N
+//   wanted(m, n, rows, columns): whether a tile from (m, n) on has sums that matter; the others' may be zero
 // Widths divide what they lie along. All of a tile that is inside the result is finished once.
 #pragma once
 
@@ -115,6 +116,7 @@ struct PlainContract {
     n = rest / rows * C::kTileN;
     from = part * kPart;
     to = from + kPart < Index(G::kK) ? from + kPart : Index(G::kK);
+    if (!G::wanted(m, n, C::kTileM, C::kTileN)) to = from;
   }
 
   WS_DEVICE void bring(Index k, StepA& a, StepB& b) const {

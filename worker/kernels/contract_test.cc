@@ -76,8 +76,12 @@ static_assert(pairs_take_two_turns());
 
 // Sums on their way to their finish: each element of a box has a place of its own, and pairs that half a
 // warp writes (4 rows by 4 pairs of 8 bytes) meet each bank once.
+struct AllWanted {
+  static __device__ bool wanted(int, int, int, int) { return true; }
+};
 struct Config {
   using Type = Bf16;
+  using Glue = AllWanted;
   static constexpr int kM = 64, kN = 256, kK = 64, kBatch = 1, kTileM = 64, kStages = 2, kCluster = 1, kRaster = 1;
   static constexpr int kSplit = 1, kParts = 1, kRun = 0;
   static constexpr bool kAlongM = false, kAlongN = false;

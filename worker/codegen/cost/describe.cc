@@ -37,6 +37,9 @@ absl::StatusOr<GroupInfo> Info(const Analysis& group, const v1::Group& knobs,
   info.bytes_written = demand.bytes_written;
   info.operations = demand.operations;
   info.transcendental = demand.transcendental;
+  info.tensor_products = use->tensor_products;
+  if (use->tensor_products > 0)
+    info.operations = std::max(0.0, info.operations - 2 * use->products);
   info.can_online = !domain.online.empty();
   info.streams = use->streams;
   info.stream_bytes = use->stream_bytes;

@@ -40,6 +40,7 @@ struct Usage {
   double operations = 0;  // beside those of its points
   double products = 0;  // multiplications with their additions, in place of its points' operations
   double products_per_second = 0;
+  double tensor_products = 0;  // of 16 bits, on tensor cores: what those products are made of
   int passes = 1;            // over what is streamed
   double kept = 1;           // part of it that stays on chip from one pass to the next
   int streams = 0;           // tensors read along the whole domain

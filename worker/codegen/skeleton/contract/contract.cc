@@ -137,6 +137,8 @@ class Contract : public Skeleton {
     use.threads = static_cast<int>(tensor ? 128 * (groups + 1) : kPlainThreads);
     use.registers = target.registers_per_sm / use.threads;
     use.blocks_per_sm = tensor ? 1 : 0;
+    // Of two parts three products of four are taken.
+    if (tensor) use.tensor_products = use.products * (PartsOf(contract.math()) == 2 ? 3 : 1);
     bool packs = false;
     for (int operand : {0, 1}) {
       if (!IsPacked(form, operand, contract.math())) continue;

@@ -1,6 +1,10 @@
 #include "worker/codegen/skeleton/contract/glue.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -45,6 +49,48 @@ std::string FinishBody(const GroupContext& context, const Dialect& dialect, cons
   return emit.Finish();
 }
 
+// The index that says by 0 <= index whether an element of the root is made of its sum, where that
+// is a line across M and N (what is left of a triangle); nullopt: it always may be.
+std::optional<Index> SumIsUsed(const Kernel& kernel, ValuePtr value) {
+  while (value->kind == Value::Kind::kOp && value->op == graph::Op::kCast) value = value->args[0];
+  if (value->kind != Value::Kind::kOp || value->op != graph::Op::kSelect) return std::nullopt;
+  const ValuePtr condition = value->args[0];
+  if (condition->kind != Value::Kind::kCompare || condition->op != graph::Op::kLe)
+    return std::nullopt;
+  const auto uses = [&](ValuePtr side) {
+    const std::vector<ValuePtr> all = kernel.values->Closure({side});
+    return std::any_of(all.begin(), all.end(),
+                       [](ValuePtr one) { return one->kind == Value::Kind::kResult; });
+  };
+  const bool where = uses(value->args[1]), elsewhere = uses(value->args[2]);
+  if (where == elsewhere) return std::nullopt;
+  const Index index = where ? condition->index : Index(-1) - condition->index;
+  const Frame& frame = kernel.frame;
+  return index.Without(frame.row).Without(frame.column).is_constant() ? std::optional<Index>(index)
+                                                                      : std::nullopt;
+}
+
+// Whether a tile has an element that some root makes of its sum. `kernel`: of single elements.
+std::string WantedBody(const Kernel& kernel) {
+  std::vector<std::string> any;
+  for (const Kernel::Root& root : kernel.roots) {
+    const std::optional<Index> index = SumIsUsed(kernel, root.value);
+    if (!index) return "return true;\n";
+    // The largest in the tile.
+    std::string most = StrCat(index->constant());
+    const auto add = [&](const Variable& variable, const char* first, const char* extent) {
+      const int64_t by = index->CoefficientOf(variable);
+      if (by == 0) return;
+      absl::StrAppend(&most, " + ", by, "ll * (", first,
+                      by > 0 ? StrCat(" + ", extent, " - 1") : "", ")");
+    };
+    add(kernel.frame.row, "m", "rows");
+    add(kernel.frame.column, "n", "columns");
+    any.push_back(StrCat("0 <= ", most));
+  }
+  return StrCat("return ", absl::StrJoin(any, " || "), ";\n");
+}
+
 }  // namespace
 
 absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
@@ -55,7 +101,8 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   };
   const auto a = build(widths.a, Lane::kM), b = build(widths.b, Lane::kN);
   const auto end = BuildContract(group, domain, form, Lane::kN, widths.finish);
-  for (const auto* kernel : {&a, &b, &end}) {
+  const auto single = BuildContract(group, domain, form, Lane::kNone, 1);
+  for (const auto* kernel : {&a, &b, &end, &single}) {
     if (!kernel->ok()) return kernel->status();
   }
   const GroupContext context = ContextOf(group, domain, style, writer.glue());
@@ -93,6 +140,9 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
                             known(frame, operand == 0 ? frame.row : frame.column)));
     text.Close();
   }
+  text.Open("static WS_DEVICE bool wanted(Index m, Index n, int rows, int columns) {");
+  text.Append(WantedBody(*single));
+  text.Close();
   text.Line("template <int V>");
   text.Open("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[V]) const {");
   const Frame& frame = end->frame;

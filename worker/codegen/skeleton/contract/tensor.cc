@@ -83,12 +83,12 @@ int64_t PackJobs(const ContractForm& form, int operand, const Reading& reading) 
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
-std::string ConfigText(const std::string& name, const ContractForm& form,
+std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
                        const v1::ContractKnobs& knobs, graph::DType type, bool along_m,
                        bool along_n) {
   const int64_t run = RunOf(form, knobs) / kTensorStep;
-  return StrCat("struct ", name,
-                " {\n  using Type = ws::hopper::", type == graph::DType::kBF16 ? "Bf16" : "Fp16",
+  return StrCat("struct ", name, " {\n  using Glue = ", glue,
+                ";\n  using Type = ws::hopper::", type == graph::DType::kBF16 ? "Bf16" : "Fp16",
                 ";\n  static constexpr int kM = ", form.m, ", kN = ", form.n, ", kK = ", form.k,
                 ", kBatch = ", form.batch, ";\n  static constexpr int kTileM = ", knobs.tile_m(),
                 ", kTileN = ", knobs.tile_n(), ", kStages = ", knobs.stages(),
@@ -192,8 +192,8 @@ class Writer {
 
   absl::Status Multiply() {
     const std::string config = StrCat(writer_.glue(), "_tiles");
-    writer_.Text(
-        ConfigText(config, form_, knobs_, type_, placed_[0].along_rows, placed_[1].along_rows));
+    writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type_, placed_[0].along_rows,
+                            placed_[1].along_rows));
     std::vector<KernelArgument> arguments = {
         {"const __grid_constant__ ws::hopper::Map map_a", -1,
          MapOf(form_, 0, placed_[0], type_, knobs_.tile_m())},
