@@ -34,6 +34,7 @@ class Generator : public RandomViews {
   void Move() {
     const Value x = PickValue();
     if (options_.scans && dice_.OneIn(4)) return Keep(ScanAxis(x));
+    if (options_.products && dice_.OneIn(3)) return Keep(MatrixProduct(x));
     switch (dice_.Below(options_.only_f32 ? 14 : 15)) {
       case 0:
       case 1:
@@ -218,6 +219,43 @@ class Generator : public RandomViews {
         break;
     }
     return Reduce(Combiner::kSum, split.kept, split.reduced, term);
+  }
+
+  // Along one axis, by a new input that has this axis and one of its own, and perhaps x's first one
+  // as the batch.
+  Value MatrixProduct(const Value& x) {
+    const Shape shape = ShapeOf(x);
+    const DType type = Computed(TypeOf(x));
+    if (shape.empty() || type == DType::kBool) return Pointwise(x);
+    Chosen chosen(shape.size(), false);
+    chosen[dice_.Below(shape.size())] = true;
+    const Split split = SplitBy(shape, chosen);
+    const int64_t columns = std::min(
+        dice_.Between(1, 24), std::max<int64_t>(1, options_.max_elements / Product(split.kept)));
+    const bool batch = !split.kept.empty() && dice_.OneIn(3), turned = dice_.OneIn(2),
+               first = dice_.OneIn(4);
+    // Of the result: the axes that stay, and the new one before or behind them.
+    Shape result = split.kept, theirs = {columns, split.reduced[0]};
+    result.insert(first ? result.begin() : result.end(), columns);
+    const int rank = static_cast<int>(result.size());
+    std::vector<ExprPtr> own, other = {Index(first ? 0 : rank - 1), Index(rank)};
+    size_t kept = first ? 1 : 0;
+    for (size_t a = 0; a < shape.size(); ++a)
+      own.push_back(chosen[a] ? Index(rank) : Index(static_cast<int>(kept++)));
+    if (turned) {
+      std::swap(theirs[0], theirs[1]);
+      std::swap(other[0], other[1]);
+    }
+    if (batch) {
+      theirs.insert(theirs.begin(), split.kept[0]);
+      other.insert(other.begin(), Index(first ? 1 : 0));
+    }
+    Term term = At(x, own);
+    if (dice_.OneIn(3)) term = RandomUnary(dice_, term);
+    const Value input = NewInput(theirs, Computed(type_) == term.e->type ? type_ : term.e->type);
+    const Term by = At(input, other);
+    return Reduce(Combiner::kSum, result, split.reduced,
+                  {Mul(term.e, by.e), term.limit * by.limit, term.exact && by.exact});
   }
 
   // Reduces that depend on each other, and a map over everything after them.

@@ -26,6 +26,8 @@ struct RandomGraphOptions {
   bool equal_extents = false;
   // After all other moves a tensor is reduced along its rows and over them, as backward passes do.
   bool both_ways = false;
+  // Tensors are multiplied by new inputs as matrices, in batches too.
+  bool products = false;
 };
 
 // The same seed and options give the same graph.

@@ -47,8 +47,10 @@ int FromEnvironment(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-// A fifth of them as backward passes are, with as few kernels as can be.
+// A fifth of them as backward passes are, with as few kernels as can be, and a fifth with products
+// of matrices.
 bool BothWays(int number) { return number % 5 == 3; }
+bool Products(int number) { return number % 5 == 1; }
 
 graph::Graph GraphOf(int number) {
   graph::RandomGraphOptions options;
@@ -56,6 +58,7 @@ graph::Graph GraphOf(int number) {
   options.scans = number % 5 == 0;
   options.equal_extents = number % 2 == 0;
   options.both_ways = BothWays(number);
+  options.products = Products(number);
   options.max_elements = number % 8 == 0 ? 4096 : 1024;  // the host is slow
   return graph::RandomGraph(number, options);
 }
@@ -71,6 +74,7 @@ struct Board {
   size_t at = 0;  // the number it makes trials of; kTogether behind `first` or more: runs them all
   int done = 0, lowered = 0, refused = 0, failed = 0;
   int both_ways = 0;  // schedules whose kernels reduce rows and sum over them
+  int products = 0;   // schedules with products of matrices
   size_t used = 0;    // of failures
   char now[kNoteBytes];
   char failures[16 * kNoteBytes];
@@ -100,6 +104,7 @@ std::vector<Trial> TrialsOf(int number, Board& board) {
   const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
   const auto first = Lower(rewritten, schedule, TestTarget());
   board.both_ways += first.ok() && absl::StrContains(first->source(), "ws::rows_total<");
+  board.products += first.ok() && absl::StrContains(first->source(), "ws::contract_plain<");
   for (int m = 0; m < kMutations; ++m) {
     const v1::Schedule mutated = Mutated(schedule, rewritten, random);
     board.Note(absl::StrCat("lowering a mutated schedule of ", TextOf(number, graph, mutated)));
@@ -251,24 +256,27 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
     wanted += static_cast<int>(worker.numbers.size());
   }
   RunAll(workers);
-  int done = 0, lowered = 0, refused = 0, both_ways = 0;
+  int done = 0, lowered = 0, refused = 0, both_ways = 0, products = 0;
   for (const Worker& worker : workers) {
     const Board& board = *worker.board;
     done += board.done;
     lowered += board.lowered;
     refused += board.refused;
     both_ways += board.both_ways;
+    products += board.products;
     INFO(board.failed << " failures; the first are\n"
                       << std::string_view(board.failures, board.used));
     CHECK(board.failed == 0);
   }
   UNSCOPED_INFO(done << " graphs; mutated schedules: " << lowered << " lowered, " << refused
-                     << " refused; " << both_ways << " sum over rows beside them");
+                     << " refused; " << both_ways << " sum over rows beside them, " << products
+                     << " multiply matrices");
   CHECK(done == wanted);
   if (one == 0) {
     CHECK(lowered > 0);
     CHECK(refused > 0);
     CHECK(both_ways > 0);
+    CHECK(products > 0);
   }
 }
 

@@ -99,12 +99,6 @@ class Reader {
   ExprPtr load_;
 };
 
-void CollectVariables(const ExprPtr& e, std::set<int>& variables) {
-  if (e == nullptr) return;
-  if (e->op == Op::kIndex) variables.insert(e->var);
-  for (const ExprPtr& arg : e->args) CollectVariables(arg, variables);
-}
-
 // The sum and the product, in the sum's variables: its axes, those that it sums over, and then
 // those that the product does.
 struct Found {

@@ -19,11 +19,6 @@ using graph::Graph;
 using graph::Node;
 using graph::Op;
 
-void CollectVariables(const ExprPtr& e, std::set<int>& variables) {
-  if (e->op == Op::kIndex) variables.insert(e->var);
-  for (const ExprPtr& arg : e->args) CollectVariables(arg, variables);
-}
-
 // Variables by which loads of what reduces and scans computed are indexed; `e` is inlined.
 void CollectRows(const Graph& graph, const ExprPtr& e, std::set<int>& variables) {
   if (e->op == Op::kLoad && graph.tensors[e->tensor].node >= 0) CollectVariables(e, variables);

@@ -20,6 +20,11 @@ std::vector<ExprPtr> Coordinates(size_t count) {
   return coordinates;
 }
 
+void CollectVariables(const ExprPtr& e, std::set<int>& variables) {
+  if (e->op == Op::kIndex) variables.insert(e->var);
+  for (const ExprPtr& arg : e->args) CollectVariables(arg, variables);
+}
+
 std::string Fresh(const Graph& graph, std::string name) {
   while (graph.Find(name) >= 0) name += "_";
   return name;

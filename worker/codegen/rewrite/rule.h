@@ -2,6 +2,7 @@
 // rewrite.cc alone lists them. And what rules are made with.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ const Rule& SumBeforeProduct();
 int64_t Span(const std::vector<graph::Axis>& axes);
 // A node's own coordinates: its first `count` index variables.
 std::vector<graph::ExprPtr> Coordinates(size_t count);
+// Adds the index variables that the expression has.
+void CollectVariables(const graph::ExprPtr& e, std::set<int>& variables);
 // A tensor's name that the graph has not.
 std::string Fresh(const graph::Graph& graph, std::string name);
 // Says for every tensor anew which node makes it.
