@@ -278,13 +278,14 @@ absl::Status AddScalars(const Dump& dump, v1::TorchModule& torch) {
       for (int64_t extent : placeholder.meta.shape) empty.add_empty_shape(extent);
     }
     if (placeholder.kind != Placeholder::Kind::kScalar) continue;
-    if (!placeholder.value.is_number()) {
+    const nlohmann::json& value = placeholder.value;
+    if (!value.is_number() && !value.is_boolean()) {
       return absl::InvalidArgumentError(absl::StrCat("forward's argument '", placeholder.name,
                                                      "' is neither a tensor nor a number"));
     }
     v1::ScalarInput& scalar = *torch.add_scalars();
     scalar.set_position(placeholder.position);
-    scalar.set_value(placeholder.value.get<double>());
+    scalar.set_value(value.is_boolean() ? value.get<bool>() : value.get<double>());
   }
   return absl::OkStatus();
 }

@@ -111,11 +111,12 @@ TEST_CASE("one problem that cannot be imported does not stop the others", "[impo
                "        self.n += 1\n        return self.n",
                "[torch.rand(3)]");
   checkout.Add("10_Scaled.py", "return x * more[0]", "[torch.rand(3), 2.5]");
+  checkout.Add("11_Told.py", "return x * 2 if more[0] else x", "[torch.rand(3), True]");
   const auto imported = ImportKernelBench(options);
   REQUIRE(imported.status().message() == "");
   const v1::ProblemSet& set = imported->set;
   CHECK(set.name() == "kernelbench-level1");
-  REQUIRE(set.problems_size() == 2);
+  REQUIRE(set.problems_size() == 3);
   CHECK(set.problems(0).name() == "1_Relu_of_x");
   CHECK(set.problems(0).description() == "Relu of x of kernelbench level1/1_Relu_of_x.py.");
   REQUIRE(set.problems(0).graph_size() == 3);
@@ -127,6 +128,8 @@ TEST_CASE("one problem that cannot be imported does not stop the others", "[impo
   REQUIRE(set.problems(1).torch().scalars_size() == 1);
   CHECK(set.problems(1).torch().scalars(0).position() == 1);
   CHECK(set.problems(1).torch().scalars(0).value() == 2.5);
+  REQUIRE(set.problems(2).torch().scalars_size() == 1);
+  CHECK(set.problems(2).torch().scalars(0).value() == 1);
   CHECK(problem::Validate(set).ok());
   REQUIRE(imported->skipped.size() == 4);
   CHECK(imported->skipped[0] == "level1/2_Second: aten.kthvalue.default is not supported");

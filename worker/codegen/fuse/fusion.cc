@@ -30,6 +30,8 @@ constexpr int kMaxReduces = 6;
 constexpr int kMaxGroupNodes = 48;
 constexpr int64_t kMaxLoadsOfOutput = 24;
 constexpr int64_t kMaxKernelLoads = 128;
+// Products that a sum has from which on its matrices are worth tiles.
+constexpr int64_t kLongSums = 16;
 // A tensor of at most this part of what it comes from is small.
 constexpr int64_t kSmallPart = 16;
 
@@ -40,8 +42,9 @@ struct Part {
   std::set<int> reads;  // tensors in memory
   double seconds = 0;
   SkeletonCase skeleton = v1::Group::SKELETON_NOT_SET;
-  bool online = false;  // one pass does where there would be two, and nothing needs the row again
-  bool places = false;  // it changes places of what stays
+  bool online = false;   // one pass does where there would be two, and nothing needs the row again
+  bool places = false;   // it changes places of what stays
+  bool product = false;  // of matrices, with sums that are long enough to want tiles
 };
 
 class Fusion {
@@ -97,6 +100,7 @@ class Fusion {
       part.reads = ReadsOf(start);
       part.seconds = Estimate(start).value_or(1);
       part.places = places_;
+      part.product = product_;
       parts_.push_back(part);
     }
   }
@@ -172,11 +176,14 @@ class Fusion {
   // had better be in memory are stored.
   std::map<int, int> EndProducts(const std::vector<int>& needed) {
     std::map<int, int> ends;
+    std::set<int> taken;
     for (int id : needed) {
       std::vector<int> operands;
       if (!IsProduct(graph_, id, stored_, target_, &operands)) continue;
       stored_.insert(operands.begin(), operands.end());
-      ends[id] = LastOfEpilogue(graph_, graph_.nodes[id].outputs[0], needed, required_);
+      const int sum = graph_.nodes[id].outputs[0];
+      ends[id] = LastOfEpilogue(graph_, sum, needed, required_, taken);
+      taken.insert(ends[id]);
     }
     return ends;
   }
@@ -240,7 +247,7 @@ class Fusion {
 
   // Seconds of a kernel with these roots; nothing where it cannot be one.
   std::optional<double> Estimate(const Roots& roots) {
-    places_ = false;
+    places_ = product_ = false;
     const std::set<int> memory = MemoryFor(roots);
     std::set<int> readable = memory;
     for (size_t t = 0; t < graph_.tensors.size(); ++t) {
@@ -263,6 +270,8 @@ class Fusion {
     const Skeleton* skeleton = FindSkeleton(resolved->skeleton_case());
     skeleton_ = skeleton->id();
     auto domain = skeleton->Matches(group);
+    product_ =
+        skeleton_ == v1::Group::kContract && domain.ok() && (*domain)->reduced() >= kLongSums;
     auto use = skeleton->Use(group, *resolved, target_);
     if (!domain.ok() || !use.ok()) return std::nullopt;
     const std::vector<RootPlace>& places = (*domain)->roots;
@@ -364,6 +373,7 @@ class Fusion {
     merged.seconds = Estimate(best_roots).value_or(1);
     merged.reads = ReadsOf(best_roots);
     merged.places = places_;
+    merged.product = product_;
     parts_.insert(parts_.begin() + best_a, merged);
     return true;
   }
@@ -385,7 +395,9 @@ class Fusion {
     stored_.insert(merged.begin(), merged.end());
     const auto seconds = Estimate(merged);
     stored_ = before;
-    const double saved = seconds.has_value() ? a.seconds + b.seconds - *seconds : 0;
+    // What tiles share, loops of threads would read again and again.
+    const bool untiled = (a.product || b.product) && !product_;
+    const double saved = seconds.has_value() && !untiled ? a.seconds + b.seconds - *seconds : 0;
     savings_[key] = saved;
     return saved;
   }
@@ -430,7 +442,7 @@ class Fusion {
   int trials_ = 0;
   SkeletonCase skeleton_ = v1::Group::SKELETON_NOT_SET;  // of what was estimated last
   bool online_ = false;
-  bool places_ = false;
+  bool places_ = false, product_ = false;
 };
 
 }  // namespace

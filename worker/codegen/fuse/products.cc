@@ -28,6 +28,19 @@ int ViewedBy(const graph::Graph& graph, int tensor) {
   }
 }
 
+// Whether a kernel of a product of matrices can write these, where inputs and `stored` are in
+// memory.
+bool IsOneProduct(const graph::Graph& graph, const std::vector<int>& roots,
+                  const std::set<int>& stored) {
+  std::set<int> memory = stored;
+  for (int t : roots) memory.erase(t);
+  for (size_t t = 0; t < graph.tensors.size(); ++t) {
+    if (graph.tensors[t].node < 0) memory.insert(static_cast<int>(t));
+  }
+  const Analysis group(graph, roots, memory);
+  return group.stages().ok() && FormContract(group, *group.stages()).status.ok();
+}
+
 }  // namespace
 
 bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
@@ -36,15 +49,7 @@ bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
   if (!reduce.reduce || reduce.combiner != graph::Combiner::kSum ||
       reduce.value->op != graph::Op::kMul)
     return false;
-  std::set<int> memory = stored;
-  for (int t : reduce.outputs) memory.erase(t);
-  for (size_t t = 0; t < graph.tensors.size(); ++t) {
-    if (graph.tensors[t].node < 0) memory.insert(static_cast<int>(t));
-  }
-  const Analysis group(graph, reduce.outputs, memory);
-  if (!group.stages().ok()) return false;
-  const ContractForm form = FormContract(group, *group.stages());
-  if (!form.status.ok()) return false;
+  if (!IsOneProduct(graph, reduce.outputs, stored)) return false;
   if (target.tensor_products_per_second == 0 || target.fibers()) return true;
   // A, B and the factors may stand in either order.
   for (const ExprPtr& factor : reduce.value->args) {
@@ -61,7 +66,7 @@ bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
 }
 
 int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& needed,
-                   const std::set<int>& required) {
+                   const std::set<int>& required, const std::set<int>& taken) {
   const int64_t elements = graph.tensors[sum].elements();
   // Behind the sum: of each map's tensor those that all ways to it lead through, itself among them.
   std::map<int, std::set<int>> through = {{sum, {sum}}};
@@ -76,6 +81,15 @@ int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& n
     used = true;
   };
   if (required.count(sum) > 0) return sum;
+  // Of each tensor the last node that is no map and that it is made of, through maps.
+  std::vector<int> latest(graph.tensors.size(), -1);
+  for (int id : needed) {
+    const graph::Node& node = graph.nodes[id];
+    for (int t : node.outputs) latest[t] = node.map() ? -1 : id;
+    if (!node.map()) continue;
+    for (int t : graph::LoadedTensors(node.value))
+      latest[node.outputs[0]] = std::max(latest[node.outputs[0]], latest[t]);
+  }
   for (int id : needed) {
     const graph::Node& node = graph.nodes[id];
     std::vector<int> from;
@@ -84,7 +98,8 @@ int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& n
     }
     if (from.empty()) continue;
     const int tensor = node.outputs[0];
-    if (!node.map() || graph.tensors[tensor].elements() != elements) {
+    if (!node.map() || graph.tensors[tensor].elements() != elements ||
+        latest[tensor] > graph.tensors[sum].node || taken.count(tensor) > 0) {
       for (int t : from) use(t);
       continue;
     }
@@ -100,12 +115,15 @@ int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& n
     if (required.count(tensor) > 0) use(tensor);
   }
   int best = sum;
+  std::set<int> before;  // what the kernel may read
   for (int id : needed) {
-    for (int t : graph.nodes[id].outputs) {
+    const graph::Node& node = graph.nodes[id];
+    for (int t : node.outputs) {
       if (all.count(t) > 0 && graph.tensors[t].bytes() <= graph.tensors[best].bytes()) best = t;
+      if (!node.map() && id < graph.tensors[sum].node) before.insert(t);
     }
   }
-  return best;
+  return IsOneProduct(graph, {best}, before) ? best : sum;
 }
 
 }  // namespace warpsmith::codegen

@@ -17,9 +17,10 @@ bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
                const Target& target, std::vector<int>* to_store);
 
 // The tensor behind `sum`, of as many elements, that all who need it need by way of maps: the one
-// of the fewest bytes, the last of those. `needed`: nodes, in graph order; `required`: outputs and
-// new values of states.
+// of the fewest bytes, the last of those. What else it is made of is there before the sum, and it
+// is none of `taken`. `needed`: nodes, in graph order; `required`: outputs and new values of
+// states.
 int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& needed,
-                   const std::set<int>& required);
+                   const std::set<int>& required, const std::set<int>& taken);
 
 }  // namespace warpsmith::codegen

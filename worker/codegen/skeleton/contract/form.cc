@@ -212,6 +212,11 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
   const auto kernel = BuildContract(group, domain, form, Lane::kNone, 1);
   form.status = kernel.status();
   if (!kernel.ok()) return form;
+  for (ValuePtr value : kernel->values->Closure(TargetsOf(*kernel))) {
+    if (value->kind != Value::Kind::kReduce) continue;
+    form.status = No("what stands round it sums in a loop of a thread");
+    return form;
+  }
   for (int operand : {0, 1}) {
     const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
     form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
