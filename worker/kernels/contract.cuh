@@ -49,9 +49,10 @@ struct Contract {
   struct Tile {
     int m, n, batch;   // its first row and column
     int part;          // of K
-    WS_DEVICE int from() const { return part * kPart; }   // its steps; none where no sum matters
+    WS_DEVICE int from() const { return part * kPart; }   // its steps
+    // None where no sum of the cluster matters: its blocks bring operands for each other.
     WS_DEVICE int to() const {
-      if (!C::Glue::wanted(m, n, C::kTileM, C::kTileN)) return from();
+      if (!C::Glue::wanted(m - cluster_rank() * C::kTileM, n, C::kCluster * C::kTileM, C::kTileN)) return from();
       return from() + kPart < kSteps ? from() + kPart : kSteps;
     }
   };

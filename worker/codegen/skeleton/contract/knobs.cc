@@ -40,6 +40,8 @@ constexpr double kTileSeconds = 1.5e-6;
 // Of what the tensor cores can do, with rows and columns of a tile for all that they read.
 constexpr double kTensorCost = 12;
 constexpr int kMostStages = 12;
+// Part of the rate with two steps on their way: too few.
+constexpr double kTwoStages = 0.7;
 
 struct Shape {
   int m, n;
@@ -118,8 +120,10 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
 // Part of a unit's rate that tiles of that size reach: the larger it is, the more products there
 // are for what is read.
 double Efficiency(const v1::ContractKnobs& knobs, const Target& target) {
-  const double cost = IsPlain(knobs, target) ? kSharedCost * 16 : kTensorCost;
-  return 1 / (1 + cost * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n()));
+  const bool plain = IsPlain(knobs, target);
+  const double cost = plain ? kSharedCost * 16 : kTensorCost;
+  const double part = !plain && knobs.stages() == 2 ? kTwoStages : 1;
+  return part / (1 + cost * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n()));
 }
 
 // Bytes of an operand that the main loop finds in memory.
