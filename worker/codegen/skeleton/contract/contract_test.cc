@@ -145,6 +145,41 @@ TEST_CASE("products of matrices run as such by default", "[codegen]") {
   CHECK((*infos)[0].skeleton == v1::Group::kContract);
 }
 
+TEST_CASE("what is no product of matrices", "[codegen]") {
+  struct None {
+    Lines graph;
+    const char* message;
+  };
+  const Lines head = {"input a: f32[24, 32] ~ normal", "input b: f32[32, 20] ~ normal"};
+  const None cases[] = {
+      {{"y: f32[m: 24] = sum[k: 32](a[m, k] * a[m, k])"}, "its factors share all axes"},
+      {{"y: f32[m: 24] = sum[k: 32](a[m, k])"}, "what it sums is no product"},
+      {{"y: f32[m: 24, n: 20] = max[k: 32](a[m, k] * b[k, n])"}, "it is no sum"},
+      {{"y: f32[m: 24, n: 20] = sum[k: 32, j: 3](a[m, k] * b[k, n])"}, "what one factor alone has"},
+      {{"y: f32[m: 24, n: 20, i: 3] = sum[k: 32](a[m, k] * b[k, n])"}, "none of its factors'"},
+      {{"s: f32[m: 24, n: 20] = sum[k: 32](a[m, k] * b[k, n])",
+        "y: f32[m: 24, n: 20, i: 3] = s[m, n] * 2.0"},
+       ""},
+      {{"s: f32[k: 32] = sum[n: 20](b[k, n])",
+        "y: f32[m: 24, j: 3] = sum[k: 32](a[m, k] * s[(k + j) % 32])"},
+       ""},
+  };
+  for (const None& none : cases) {
+    Lines lines = head;
+    lines.insert(lines.end(), none.graph.begin(), none.graph.end());
+    lines.push_back("output y");
+    const graph::Graph graph = ParseOrDie(lines);
+    v1::Schedule schedule;
+    schedule.add_groups()->mutable_contract();
+    schedule.mutable_groups(0)->add_roots("y");
+    const auto plan = Lower(graph, schedule, TestTarget());
+    INFO(absl::StrJoin(lines, "\n") << "\n" << plan.status());
+    REQUIRE(!plan.ok());
+    CHECK(plan.status().code() == absl::StatusCode::kInvalidArgument);
+    CHECK(absl::StrContains(plan.status().message(), none.message));
+  }
+}
+
 // Each is a group of its own where one reads the other's result, or both end at one sum.
 TEST_CASE("several products", "[codegen]") {
   const Lines cases[] = {
