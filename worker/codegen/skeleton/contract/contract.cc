@@ -1,4 +1,5 @@
-// Skeleton contract: products of matrices. worker/kernels/contract_plain.cuh runs them.
+// Skeleton contract: products of matrices. worker/kernels/contract_plain.cuh runs them, or
+// contract.cuh (tensor.cc).
 #include "worker/codegen/skeleton/contract/contract.h"
 
 #include <algorithm>
