@@ -85,11 +85,12 @@ absl::StatusOr<v1::JudgeOpened> DeviceEvaluator::Open(const v1::Problem& problem
   request.set_seed(seed);
   request.set_use_torch(settings_.use_torch && problem.has_torch());
   request.set_measure_baselines(settings_.measure_baselines);
-  auto binaries = Compile(op_by_op);
-  for (int i = 0; i < op_by_op.size(); ++i) {
+  // With PyTorch nobody needs them.
+  auto binaries = Compile(request.use_torch() ? std::vector<v1::Plan>() : op_by_op);
+  for (size_t i = 0; i < binaries.size(); ++i) {
     Compiled binary = binaries[i].get();
     if (!binary.ok()) {
-      // Without it there is no baseline, which the judge then says; with PyTorch nobody needs it.
+      // Without it there is no baseline, which the judge then says.
       request.clear_op_by_op();
       break;
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/sha256.h"
 #include "common/graph/signature.h"
 #include "common/problem/problem.h"
@@ -33,6 +34,9 @@ constexpr int kMaxIdleMoves = 64;
 
 // Times that a schedule to start from is submitted again because the judge failed on it.
 constexpr int kMaxStartFailures = 2;
+// Times the estimate of the incumbent from which on a candidate is not tried; and of the first
+// schedule, while nothing is right: what is right may be what is slow.
+constexpr double kHopeless = 5, kHopelessAtFirst = 30;
 
 // Options.in_flight where it is open. On the host the compiler takes a second and shares the
 // processors with what is measured.
@@ -283,6 +287,10 @@ class Slice {
     }
     flight.node = std::make_shared<Node>();
     flight.node->state = *std::move(state);
+    if (const std::string why = Hopeless(flight.node->state); !why.empty()) {
+      Refuse(std::move(flight), v1::NOT_LOWERED, why);
+      return false;
+    }
     const std::string digest = DigestOf(*plans);
     if (judged_before_.count(digest) > 0) {
       flight.trial.set_source_digest(digest);
@@ -291,6 +299,23 @@ class Slice {
     }
     Launch(std::move(flight), *std::move(plans));
     return true;
+  }
+
+  // Why the card's time is not to be spent on it; empty: it may be. By estimates alone, since what
+  // is a hundred times slower than what there is takes the time of a hundred others to be measured.
+  std::string Hopeless(const State& state) const {
+    if (history_.best() == nullptr) return "";
+    const bool right = best_.has_trial();
+    const double best = EstimateOf(history_.best()->state), own = EstimateOf(state);
+    if (own <= (right ? kHopeless : kHopelessAtFirst) * best) return "";
+    return absl::StrFormat("estimated at %.0f us, %.0f times what %s is estimated at", own * 1e6,
+                           own / best, right ? "the incumbent" : "the first schedule");
+  }
+
+  static double EstimateOf(const State& state) {
+    double seconds = 0;
+    for (const codegen::GroupInfo& group : state.groups) seconds += group.seconds;
+    return seconds;
   }
 
   void Launch(Flight flight, std::vector<v1::Plan> plans) {

@@ -114,6 +114,7 @@ class Judge {
   // ---- opening (judge_open.cc) ----
   absl::Status MakeBenches(const v1::JudgeOpen& request);
   absl::Status Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened);
+  void AllowMore(int64_t bytes);
   absl::Status Baselines(const v1::JudgeOpen& request);
   absl::StatusOr<v1::BaselineReport> OracleBaselines(const std::vector<std::string>& names);
   absl::Status OpByOp(const v1::JudgeOpen& request);

@@ -147,6 +147,16 @@ double Judge::LookForLight() {
   return GeometricMean(lights);
 }
 
+// Where there are `bytes` more than judging takes, candidates may have what it would take to keep
+// every tensor of a problem, as whatever they replace does at most.
+void Judge::AllowMore(int64_t bytes) {
+  for (size_t b = 0; b < benches_.size(); ++b) {
+    const int64_t wanted = options_.least_workspace + benches_[b]->intermediate_bytes();
+    // The incumbent has as much as the candidate.
+    allowance_[b] = std::max(allowance_[b], std::min(wanted, allowance_[b] + bytes / 2));
+  }
+}
+
 // At the least, judging takes four times a problem's inputs and answers (twice those and what
 // running the problem takes, where that is more): a case, what candidates write, and two
 // workspaces; or a case and what the oracle needs, with nothing that candidates write.
@@ -161,7 +171,6 @@ absl::Status Judge::Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened
                            problem::WorkspaceBytes(request.op_by_op(static_cast<int>(b)).plan()));
     }
     allowance_.push_back(allowance);
-    opened->add_allowance_bytes(allowance);
     cases += bench.case_bytes();
     written += bench.written_bytes();
     // One workload at a time is worked on: a candidate's workspace and the incumbent's.
@@ -187,6 +196,8 @@ absl::Status Judge::Budget(const v1::JudgeOpen& request, v1::JudgeOpened* opened
     cases_ = choice.cases;
     tight_ = choice.tight;
     if (tight_) Tighten();
+    AllowMore(tight_ ? 0 : available - choice.bytes);
+    for (int64_t allowance : allowance_) opened->add_allowance_bytes(allowance);
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(absl::StrFormat(

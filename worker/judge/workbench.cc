@@ -54,7 +54,10 @@ Workbench::Workbench(device::Device& device, oracle::Comparer& comparer, graph::
       oracle_(std::move(oracle)) {
   for (size_t t = 0; t < graph_.tensors.size(); ++t) {
     const Tensor& tensor = graph_.tensors[t];
-    if (tensor.role == Role::kIntermediate) continue;
+    if (tensor.role == Role::kIntermediate) {
+      intermediate_bytes_ += tensor.bytes();
+      continue;
+    }
     inputs_.push_back(static_cast<int>(t));
     case_bytes_ += tensor.bytes();
     if (tensor.role == Role::kState) {

@@ -96,6 +96,7 @@ class Workbench {
 
   int64_t case_bytes() const { return case_bytes_; }        // inputs and answers of one case
   int64_t written_bytes() const { return written_bytes_; }  // outputs and states of candidates
+  int64_t intermediate_bytes() const { return intermediate_bytes_; }  // what is neither, kept whole
 
   // ---- cases: a few slots, each empty or with a case ----
   absl::Status Draw(int slot, uint64_t seed, oracle::Variation variation);
@@ -196,7 +197,7 @@ class Workbench {
   std::unique_ptr<oracle::Oracle> oracle_;
   std::vector<int> inputs_;  // tensors: inputs, params and states
   std::vector<int> states_;  // tensors: states
-  int64_t case_bytes_ = 0, written_bytes_ = 0;
+  int64_t case_bytes_ = 0, written_bytes_ = 0, intermediate_bytes_ = 0;
 
   Held cases_[kSlots];
   // The reference's plain error on the problem's own inputs, one an answer.

@@ -10,7 +10,7 @@
 // lies outside comes as zero and is not finished.
 #pragma once
 
-#include <warpsmith/contract_plain.cuh>
+#include <warpsmith/contract_pack.cuh>
 #include <warpsmith/wgmma.cuh>
 
 namespace ws {
@@ -21,7 +21,13 @@ namespace ws {
 // of two, the greater first, as two batches of its map: the product of the two lesser is left out.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, since they
 // truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
-template <class C>
+//
+// End: what becomes of a tile's sums. Of a group's 64 rows of a tile: begin(batch, m, n, thread), called by its 128
+// threads before the tile's products, fetches what they all need, an End::Begun each; leave(begun, kept, thread)
+// leaves that in kKept floats of shared memory, and says whether what it saw asks for a look at each sum;
+// finish<W, LOOK>(kept, batch, m, n, row, column, part, sums), of kWidth neighbours, `row` and `column` within the
+// group's part of the tile.
+template <class C, class End>
 struct Contract {
   using Barrier = hopper::Barrier;
   static constexpr int kStepK = 64;                // 128 bytes
@@ -32,8 +38,9 @@ struct Contract {
   static constexpr int kStepBytes = C::kParts * (kBytesA + kBytesB);
   static constexpr int kColumns = C::kTileN < 64 ? C::kTileN : 64;   // of a group's rows, finished at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
+  static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
   static constexpr int kSharedBytes =
-      1024 + C::kStages * kStepBytes + kGroups * kBoxBytes + 2 * C::kStages * sizeof(Barrier);
+      1024 + C::kStages * kStepBytes + kGroups * (kBoxBytes + kKeptBytes) + 2 * C::kStages * sizeof(Barrier);
   // Of a thread; together no more than the block was launched with, or who asks for more waits for ever.
   static constexpr int kRegistersBringing = kGroups == 2 ? 40 : kGroups == 3 ? 32 : 24;
   static constexpr int kRegistersMultiplying = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
@@ -78,7 +85,7 @@ struct Contract {
   };
 
   unsigned char* steps;
-  unsigned char* boxes;   // of sums on their way to their finish
+  unsigned char* boxes;   // of sums on their way to their finish, each with what a group's end keeps behind it
   Barrier* full;          // a step's bytes have come
   Barrier* empty;         // all groups of the cluster have multiplied it
 
@@ -86,7 +93,7 @@ struct Contract {
     unsigned char* const all = reinterpret_cast<unsigned char*>(shared());
     steps = all + (1024 - hopper::shared_address(all) % 1024) % 1024;
     boxes = steps + C::kStages * kStepBytes;
-    full = reinterpret_cast<Barrier*>(boxes + kGroups * kBoxBytes);
+    full = reinterpret_cast<Barrier*>(boxes + kGroups * (kBoxBytes + kKeptBytes));
     empty = full + C::kStages;
   }
 
@@ -192,13 +199,13 @@ struct Contract {
   }
 
   // A group of warps: multiplies and finishes its rows of all of the block's tiles.
-  template <class End>
   WS_DEVICE void multiply(int group, const End& end) {
     float sums[C::kTileN / 2];
     Ring ring;
     for (int at = blockIdx.x / C::kCluster; at < kTiles; at += gridDim.x / C::kCluster) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
+      const typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
       if (C::kRun > 0 || tile.from() == to) {
 #pragma unroll
         for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
@@ -214,7 +221,7 @@ struct Contract {
           for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
         }
       }
-      store(group, tile, sums, end);
+      store(group, tile, sums, end, begun);
     }
   }
 
@@ -228,17 +235,40 @@ struct Contract {
     return row * kColumns + (column ^ (row / kRowsOfBanks % kTurns * 8));
   }
 
-  // Finishes a group's rows, kColumns at a time. By way of shared memory, so that neighbours in a row, which
-  // `end` takes kWidth of, are one thread's, and a row's threads are neighbours.
-  template <class End>
-  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const End& end) {
+  // Finishes kColumns of a group's rows from a box, in which neighbours in a row, which `end` takes kWidth of, are
+  // one thread's, and a row's threads are neighbours. LOOK: at each, whether it is inside.
+  template <bool LOOK>
+  WS_DEVICE void finish_box(const float* box, const float* kept, Tile tile, int first_column, const End& end) {
     constexpr int W = End::kWidth, kVectors = 64 * kColumns / W / 128;   // of a thread
+    const auto finish = [&](int i) {
+      const int vector = i * 128 + threadIdx.x % 128, row = vector / (kColumns / W), column = vector % (kColumns / W) * W;
+      const int n = tile.n + first_column + column;
+      if (LOOK && (tile.m + row >= C::kM || n >= C::kN)) return;
+      float done[W];
+      load<W, float, 0>(box + place_in_box(row, column), done);
+      end.template finish<W, LOOK>(kept, tile.batch, tile.m + row, n, row, first_column + column, tile.part, done);
+    };
+    if constexpr (LOOK) {
+#pragma unroll 1
+      for (int i = 0; i < kVectors; ++i) finish(i);
+    } else {
+      // Together, so that what several of them read is on its way at once.
+#pragma unroll 4
+      for (int i = 0; i < kVectors; ++i) finish(i);
+    }
+  }
+
+  // Finishes a group's rows by way of shared memory, kColumns at a time.
+  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const End& end, const typename End::Begun& begun) {
     const int thread = threadIdx.x % 128;
-    float* const box = reinterpret_cast<float*>(boxes + group * kBoxBytes);
+    float* const box = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes));
+    float* const kept = box + kBoxBytes / sizeof(float);
     tile.m += group * 64;
+    bool look = tile.m + 64 > C::kM || tile.n + C::kTileN > C::kN;
 #pragma unroll
     for (int c = 0; c < C::kTileN / kColumns; ++c) {
       hopper::group_sync(1 + group, 128);   // the box has been read
+      if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread) || look;
 #pragma unroll
       for (int j = 0; j < kColumns / 4; ++j) {
         const int value = c * kColumns / 2 + 2 * j;
@@ -246,20 +276,13 @@ struct Contract {
         *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column - c * kColumns)) =
             make_float2(sums[value], sums[value + 1]);
       }
-      hopper::group_sync(1 + group, 128);
-#pragma unroll 4
-      for (int i = 0; i < kVectors; ++i) {
-        const int vector = i * 128 + thread, row = vector / (kColumns / W), column = vector % (kColumns / W) * W;
-        if (tile.m + row >= C::kM || tile.n + c * kColumns + column >= C::kN) continue;
-        float done[W];
-        load<W, float, 0>(box + place_in_box(row, column), done);
-        end.template finish<W>(tile.batch, tile.m + row, tile.n + c * kColumns + column, tile.part, done);
-      }
+      if (c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
+      if (look) finish_box<true>(box, kept, tile, c * kColumns, end);
+      else finish_box<false>(box, kept, tile, c * kColumns, end);
     }
   }
 
   // All threads of the block.
-  template <class End>
   WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const End& end) {
     begin();
     const int group = threadIdx.x / 128;
@@ -274,33 +297,86 @@ struct Contract {
   }
 };
 
-// Ends of a tile's sums: what the glue makes of them, or where the parts of K leave theirs, [part][batch][M][N].
+// Ends of a tile's sums that keep nothing: what the glue makes of them, or where the parts of K leave theirs,
+// [part][batch][M][N].
+struct KeepsNothing {
+  struct Begun {};
+  template <int TILE_N> static constexpr int kKept = 0;
+  template <int TILE_N> WS_DEVICE Begun begin(int, int, int, int) const { return {}; }
+  template <int TILE_N> WS_DEVICE bool leave(const Begun&, float*, int) const { return false; }
+};
 template <class G>
-struct WholeSums {
+struct WholeSums : KeepsNothing {
   static constexpr int kWidth = G::kWidth;
   const G& g;
-  template <int W>
-  WS_DEVICE void finish(int batch, int m, int n, int, const float (&sums)[W]) const {
+  WS_DEVICE explicit WholeSums(const G& g) : g(g) {}
+  template <int W, bool LOOK>
+  WS_DEVICE void finish(const float*, int batch, int m, int n, int, int, int, const float (&sums)[W]) const {
     g.template finish<W>(batch, m, n, sums);
   }
 };
 template <class G>
-struct PartialSums {
+struct PartialSums : KeepsNothing {
   static constexpr int kWidth = G::kWidth;
   float* partial;
-  template <int W>
-  WS_DEVICE void finish(int batch, int m, int n, int part, const float (&sums)[W]) const {
+  WS_DEVICE explicit PartialSums(float* partial) : partial(partial) {}
+  template <int W, bool LOOK>
+  WS_DEVICE void finish(const float*, int batch, int m, int n, int, int, int part, const float (&sums)[W]) const {
     store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
+  }
+};
+
+// The end of sums of operands in two parts: keeps what a tile's rows and columns were divided by.
+template <class G>
+struct WholeSums<Scaled<G, false>> {
+  static constexpr int kWidth = G::kWidth;
+  template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
+  struct Begun {
+    float row, columns[2];
+  };
+  const Scaled<G, false>& g;
+  WS_DEVICE explicit WholeSums(const Scaled<G, false>& g) : g(g) {}
+  template <int TILE_N>
+  WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
+    Begun begun = {1, {1, 1}};
+    if (thread < 64 && m + thread < G::kM) begun.row = __ldg(g.back_a + batch * G::kM + m + thread);
+#pragma unroll
+    for (int i = 0; i < (TILE_N + 127) / 128; ++i) {
+      const int column = i * 128 + thread;
+      if (column < TILE_N && n + column < G::kN) begun.columns[i] = __ldg(g.back_b + batch * G::kN + n + column);
+    }
+    return begun;
+  }
+  template <int TILE_N>
+  WS_DEVICE bool leave(const Begun& begun, float* kept, int thread) const {
+    if (thread < 64) kept[thread] = begun.row;
+    bool wide = begun.row != begun.row;
+#pragma unroll
+    for (int i = 0; i < (TILE_N + 127) / 128; ++i) {
+      if (i * 128 + thread < TILE_N) kept[64 + i * 128 + thread] = begun.columns[i];
+      wide = wide || begun.columns[i] != begun.columns[i];
+    }
+    return wide;
+  }
+  template <int W, bool LOOK>
+  WS_DEVICE void finish(const float* kept, int batch, int m, int n, int row, int column, int, const float (&sums)[W]) const {
+    float back[W], done[W];
+    load<W, float, 0>(kept + 64 + column, back);
+    if (LOOK) {
+      if (g.leaves_out(kept[row], back)) return;
+    }
+#pragma unroll
+    for (int v = 0; v < W; ++v) done[v] = sums[v] * kept[row] * back[v];
+    static_cast<const G&>(g).template finish<W>(batch, m, n, done);
   }
 };
 
 template <class C, class G>
 WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, float* partial) {
-  Contract<C> tiles;
   if constexpr (C::kSplit > 1) {
-    tiles.run(a, b, PartialSums<G>{partial});
+    Contract<C, PartialSums<G>>().run(a, b, PartialSums<G>(partial));
   } else {
-    tiles.run(a, b, WholeSums<G>{g});
+    Contract<C, WholeSums<G>>().run(a, b, WholeSums<G>(g));
   }
 }
 

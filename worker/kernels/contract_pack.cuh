@@ -35,6 +35,8 @@ struct Operand {
 };
 
 constexpr int kPackThreads = 256;
+// Of a thread that reads its part of a row once; more is read again.
+constexpr int kMostKept = 128;
 
 // What a thread has seen of a row: its largest, whether all are numbers, and how many lose digits.
 struct Spread {
@@ -75,203 +77,206 @@ WS_DEVICE float back_of(const Spread& spread, float back) {
   return wide ? bits_float(0x7fc00000u) : back;
 }
 
-// A block: one row that lies along K. Rows that a thread has few vectors of are read once.
-template <class G, bool B, class T, int PARTS>
-WS_DEVICE void pack_row(const G& g, long long job, T* parts, float* back) {
-  using O = Operand<G, B>;
-  using Index = typename G::Index;
-  constexpr int W = O::kWidth, kVectors = (O::kK + W * kPackThreads - 1) / (W * kPackThreads);
-  constexpr int kKept = PARTS == 1 ? 0 : kVectors * W <= 32 ? kVectors : 0;
-  const O operand{g};
-  const Index batch = job / O::kRows, row = job % O::kRows;
-  T* const first = parts + O::at(static_cast<long long>(batch) * PARTS, row, 0);
-  if constexpr (PARTS == 1) {
-    for (Index k = thread() * W; k < Index(O::kK); k += kPackThreads * W) {
-      typename G::Sum x[W];
-      operand.read(batch, row, k, x);
-      T narrow[W];
+// visit(k, x) of a thread's COUNT vectors of its rows: from, from + STEP and so on before `end`; EVEN: all are. Where
+// they are read ONCE each has a place in `kept`, or they share one.
+template <bool ONCE, bool EVEN, int COUNT, int STEP, class Index, int KEPT, int W, class Visit>
+WS_DEVICE void visit_all(Index from, Index end, float (&kept)[KEPT][W], const Visit& visit) {
+  if constexpr (ONCE) {
 #pragma unroll
-      for (int v = 0; v < W; ++v) narrow[v] = from_float<T>(x[v]);
-      store<W, T, 0>(first + k, narrow);
+    for (int i = 0; i < COUNT; ++i) {
+      if (EVEN || from + i * STEP < end) visit(Index(from + i * STEP), kept[i]);
     }
   } else {
-    T* const second = first + O::kPart;
-    float kept[kKept > 0 ? kKept : 1][W];
-    Spread spread = {0, 0, 0};
-    const auto take = [&](Index k, float (&x)[W]) {
-      operand.read(batch, row, k, x);
-#pragma unroll
-      for (int v = 0; v < W; ++v) spread.see(x[v]);
-    };
-    if constexpr (kKept > 0) {
-#pragma unroll
-      for (int i = 0; i < kKept; ++i) {
-        const Index k = (i * kPackThreads + thread()) * W;
-        if (k < Index(O::kK)) take(k, kept[i]);
-      }
-    } else {
 #pragma unroll 4
-      for (Index k = thread() * W; k < Index(O::kK); k += kPackThreads * W) take(k, kept[0]);
-    }
-    Spread* const of_warp = reinterpret_cast<Spread*>(shared());   // of each
-    const auto meet = [&] {
-#pragma unroll
-      for (int step = 16; step > 0; step /= 2) spread.join(shuffle_xor(spread, step));
-      if (thread() % 32 == 0) of_warp[thread() / 32] = spread;
-      sync_block();
-      spread = of_warp[0];
-#pragma unroll
-      for (int w = 1; w < kPackThreads / 32; ++w) spread.join(of_warp[w]);
-    };
-    meet();
-    const RowScale scale(spread.most);
-    const auto leave = [&](Index k, const float (&x)[W]) {
-      T greater[W], lesser[W];
-#pragma unroll
-      for (int v = 0; v < W; ++v) part(x[v] * scale.up, greater[v], lesser[v], spread);
-      store<W, T, 0>(first + k, greater);
-      store<W, T, 0>(second + k, lesser);
-    };
-    if constexpr (kKept > 0) {
-#pragma unroll
-      for (int i = 0; i < kKept; ++i) {
-        const Index k = (i * kPackThreads + thread()) * W;
-        if (k < Index(O::kK)) leave(k, kept[i]);
-      }
-    } else {
-#pragma unroll 4
-      for (Index k = thread() * W; k < Index(O::kK); k += kPackThreads * W) {
-        operand.read(batch, row, k, kept[0]);
-        leave(k, kept[0]);
-      }
-    }
-    sync_block();   // what warps left has been read
-    meet();
-    if (thread() == 0) back[job] = back_of(spread, scale.back);
+    for (Index k = from; k < end; k += STEP) visit(k, kept[0]);
   }
 }
 
-// A block: 8 vectors of rows that lie beside each other, all of K by 32 threads each.
-template <class G, bool B, class T, int PARTS>
-WS_DEVICE void pack_columns(const G& g, long long job, T* parts, float* back) {
+// Of a row that LANES threads side by side have seen, known to all of them. Dynamic shared memory: a Spread a warp.
+template <int LANES>
+WS_DEVICE Spread meet_row(Spread spread) {
+#pragma unroll
+  for (int step = (LANES < 32 ? LANES : 32) / 2; step > 0; step /= 2) spread.join(shuffle_xor(spread, step));
+  if constexpr (LANES > 32) {
+    static_assert(LANES == kPackThreads, "a warp's threads, or all of the block");
+    Spread* const of_warp = reinterpret_cast<Spread*>(shared());
+    sync_block();   // the row before has been read
+    if (thread() % 32 == 0) of_warp[thread() / 32] = spread;
+    sync_block();
+    spread = of_warp[0];
+#pragma unroll
+    for (int w = 1; w < kPackThreads / 32; ++w) spread.join(of_warp[w]);
+  }
+  return spread;
+}
+
+// Rows that lie along K, each by LANES threads. True: this thread was at one that is too wide.
+template <class G, bool B, class T, int PARTS, int LANES>
+WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
   using O = Operand<G, B>;
   using Index = typename G::Index;
-  constexpr int W = O::kWidth, kAcross = 8, kDown = kPackThreads / kAcross;
-  constexpr long long kJobs = (O::kRows + kAcross * W - 1) / (kAcross * W);
+  constexpr int W = O::kWidth, kStep = LANES * W, kVectors = (O::kK + kStep - 1) / kStep;
+  constexpr bool kOnce = PARTS == 2 && kVectors * W <= kMostKept, kEven = O::kK % kStep == 0;
+  constexpr long long kRows = G::kBatch * O::kRows, kAtOnce = kPackThreads / LANES;
   const O operand{g};
-  const int x_at = thread() % kAcross, k_at = thread() / kAcross;
-  const Index batch = job / kJobs, row = (job % kJobs * kAcross + x_at) * W;
-  const bool inside = row < Index(O::kRows);
-  T* const first = parts + O::at(static_cast<long long>(batch) * PARTS, inside ? row : 0, 0);
-  if constexpr (PARTS == 1) {
-    if (!inside) return;
+  const Index from = thread() % LANES * W;
+  bool any = false;
+  for (long long first_row = block() * kAtOnce; first_row < kRows; first_row += blocks() * kAtOnce) {
+    const long long at = first_row + thread() / LANES;
+    const bool inside = at < kRows;   // or it reads the last one, to come where the others meet
+    const Index batch = (inside ? at : kRows - 1) / O::kRows, row = (inside ? at : kRows - 1) % O::kRows;
+    T* const first = parts + O::at(static_cast<long long>(batch) * PARTS, row, 0);
+    if constexpr (PARTS == 1) {
 #pragma unroll 4
-    for (Index k = k_at; k < Index(O::kK); k += kDown) {
-      typename G::Sum x[W];
-      operand.read(batch, row, k, x);
-      T narrow[W];
-#pragma unroll
-      for (int v = 0; v < W; ++v) narrow[v] = from_float<T>(x[v]);
-      store<W, T, 0>(first + k * O::kLine, narrow);
-    }
-  } else {
-    T* const second = first + O::kPart;
-    Spread spread[W];
-#pragma unroll
-    for (int v = 0; v < W; ++v) spread[v] = {0, 0, 0};
-    if (inside) {
-#pragma unroll 4
-      for (Index k = k_at; k < Index(O::kK); k += kDown) {
-        float x[W];
+      for (Index k = from; k < Index(O::kK); k += kStep) {
+        typename G::Sum x[W];
         operand.read(batch, row, k, x);
+        T narrow[W];
+#pragma unroll
+        for (int v = 0; v < W; ++v) narrow[v] = from_float<T>(x[v]);
+        if (inside) store<W, T, 0>(first + k, narrow);
+      }
+    } else {
+      float kept[kOnce ? kVectors : 1][W];
+      Spread spread = {0, 0, 0};
+      const auto read = [&](Index k, float (&x)[W]) { operand.read(batch, row, k, x); };
+      const auto see = [&](Index, float (&x)[W]) {
+#pragma unroll
+        for (int v = 0; v < W; ++v) spread.see(x[v]);
+      };
+      const auto read_and_see = [&](Index k, float (&x)[W]) { read(k, x); see(k, x); };
+      if constexpr (kOnce) {
+        visit_all<kOnce, kEven, kVectors, kStep>(from, Index(O::kK), kept, read);
+        visit_all<kOnce, kEven, kVectors, kStep>(from, Index(O::kK), kept, see);
+      } else {
+        visit_all<kOnce, kEven, kVectors, kStep>(from, Index(O::kK), kept, read_and_see);
+      }
+      spread = meet_row<LANES>(spread);
+      const RowScale scale(spread.most);
+      spread.lost = spread.counted = 0;
+      visit_all<kOnce, kEven, kVectors, kStep>(from, Index(O::kK), kept, [&](Index k, float (&x)[W]) {
+        if constexpr (!kOnce) read(k, x);
+        T greater[W], lesser[W];
+#pragma unroll
+        for (int v = 0; v < W; ++v) part(x[v] * scale.up, greater[v], lesser[v], spread);
+        if (!inside) return;
+        store<W, T, 0>(first + k, greater);
+        store<W, T, 0>(first + O::kPart + k, lesser);
+      });
+      const float of_row = back_of(meet_row<LANES>(spread), scale.back);
+      any = any || of_row != of_row;
+      if (inside && thread() % LANES == 0) back[at] = of_row;
+    }
+  }
+  return any;
+}
+
+constexpr int kPackAcross = 8, kPackDown = kPackThreads / kPackAcross;
+
+// Of kPackAcross * W rows beside each other that SHARE blocks have seen, W by a thread, known to all of them.
+// Dynamic shared memory: a Spread for each, 9 times.
+template <int W, int SHARE>
+WS_DEVICE void meet_columns(Spread (&spread)[W]) {
+  constexpr int kRow = kPackAcross * W, kWarps = kPackThreads / 32;
+  Spread* const of_warp = reinterpret_cast<Spread*>(shared());   // [kWarps][kRow]
+  Spread* const of_block = of_warp + kWarps * kRow;
+  const int at = thread() % kPackAcross * W;
+#pragma unroll
+  for (int v = 0; v < W; ++v) {
+#pragma unroll
+    for (int step = kPackAcross; step < 32; step *= 2) spread[v].join(shuffle_xor(spread[v], step));
+    if (thread() % 32 < kPackAcross) of_warp[thread() / 32 * kRow + at + v] = spread[v];
+  }
+  sync_block();
+  for (int i = thread(); i < kRow; i += kPackThreads) {
+    Spread all = of_warp[i];
+#pragma unroll
+    for (int w = 1; w < kWarps; ++w) all.join(of_warp[w * kRow + i]);
+    of_block[i] = all;
+  }
+  if constexpr (SHARE > 1) sync_cluster(); else sync_block();
+#pragma unroll
+  for (int v = 0; v < W; ++v) {
+    spread[v] = {0, 0, 0};
+#pragma unroll
+    for (int rank = 0; rank < SHARE; ++rank) spread[v].join((SHARE > 1 ? peer(of_block, rank) : of_block)[at + v]);
+  }
+  if constexpr (SHARE > 1) sync_cluster(); else sync_block();   // they have been read
+}
+
+// Rows that lie beside each other, kPackAcross vectors of them by SHARE blocks (a cluster, where they are packed in two
+// parts), each a part of K. True: this thread was at one that is too wide.
+template <class G, bool B, class T, int PARTS, int SHARE>
+WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
+  using O = Operand<G, B>;
+  using Index = typename G::Index;
+  constexpr int W = O::kWidth, kEach = (O::kK + kPackDown * SHARE - 1) / (kPackDown * SHARE);   // of a thread
+  constexpr bool kOnce = PARTS == 2 && kEach * W <= kMostKept, kEven = O::kK % (kPackDown * SHARE) == 0;
+  constexpr long long kAcross = (O::kRows + kPackAcross * W - 1) / (kPackAcross * W), kJobs = kAcross * G::kBatch;
+  const O operand{g};
+  const Index from = (block() % SHARE) * kEach * kPackDown + thread() / kPackAcross;
+  const Index end = O::kK - from < kEach * kPackDown ? Index(O::kK) : Index(from + kEach * kPackDown);
+  bool any = false;
+  for (long long job = block() / SHARE; job < kJobs; job += blocks() / SHARE) {
+    const Index batch = job / kAcross, at = (job % kAcross * kPackAcross + thread() % kPackAcross) * W;
+    const bool inside = at < Index(O::kRows);   // or it reads the last ones, to come where the others meet
+    const Index row = inside ? at : Index(O::kRows - W);
+    T* const first = parts + O::at(static_cast<long long>(batch) * PARTS, row, 0);
+    if constexpr (PARTS == 1) {
+#pragma unroll 4
+      for (Index k = from; k < end; k += kPackDown) {
+        typename G::Sum x[W];
+        operand.read(batch, row, k, x);
+        T narrow[W];
+#pragma unroll
+        for (int v = 0; v < W; ++v) narrow[v] = from_float<T>(x[v]);
+        if (inside) store<W, T, 0>(first + k * O::kLine, narrow);
+      }
+    } else {
+      float kept[kOnce ? kEach : 1][W], down[W], up[W];
+      Spread spread[W];
+#pragma unroll
+      for (int v = 0; v < W; ++v) spread[v] = {0, 0, 0};
+      const auto read = [&](Index k, float (&x)[W]) { operand.read(batch, row, k, x); };
+      const auto see = [&](Index, float (&x)[W]) {
 #pragma unroll
         for (int v = 0; v < W; ++v) spread[v].see(x[v]);
+      };
+      const auto read_and_see = [&](Index k, float (&x)[W]) { read(k, x); see(k, x); };
+      if constexpr (kOnce) {
+        visit_all<kOnce, kEven, kEach, kPackDown>(from, end, kept, read);
+        visit_all<kOnce, kEven, kEach, kPackDown>(from, end, kept, see);
+      } else {
+        visit_all<kOnce, kEven, kEach, kPackDown>(from, end, kept, read_and_see);
       }
-    }
-    Spread* const of_thread = reinterpret_cast<Spread*>(shared());   // [kDown][kAcross * W]
-    constexpr int kRow = kAcross * W;
-    const auto meet = [&] {
+      meet_columns<W, SHARE>(spread);
 #pragma unroll
-      for (int v = 0; v < W; ++v) of_thread[k_at * kRow + x_at * W + v] = spread[v];
-      sync_block();
-      if (thread() < kRow) {
-        for (int d = 1; d < kDown; ++d) of_thread[thread()].join(of_thread[d * kRow + thread()]);
+      for (int v = 0; v < W; ++v) {
+        const RowScale scale(spread[v].most);
+        up[v] = scale.up;
+        down[v] = scale.back;
+        spread[v].lost = spread[v].counted = 0;
       }
-      sync_block();
-#pragma unroll
-      for (int v = 0; v < W; ++v) spread[v] = of_thread[x_at * W + v];
-      sync_block();
-    };
-    meet();
-    float up[W], down[W];
-#pragma unroll
-    for (int v = 0; v < W; ++v) {
-      const RowScale scale(spread[v].most);
-      up[v] = scale.up;
-      down[v] = scale.back;
-    }
-    if (inside) {
-#pragma unroll 4
-      for (Index k = k_at; k < Index(O::kK); k += kDown) {
-        float x[W];
-        operand.read(batch, row, k, x);
+      visit_all<kOnce, kEven, kEach, kPackDown>(from, end, kept, [&](Index k, float (&x)[W]) {
+        if constexpr (!kOnce) read(k, x);
         T greater[W], lesser[W];
 #pragma unroll
         for (int v = 0; v < W; ++v) part(x[v] * up[v], greater[v], lesser[v], spread[v]);
+        if (!inside) return;
         store<W, T, 0>(first + k * O::kLine, greater);
-        store<W, T, 0>(second + k * O::kLine, lesser);
+        store<W, T, 0>(first + O::kPart + k * O::kLine, lesser);
+      });
+      meet_columns<W, SHARE>(spread);
+#pragma unroll
+      for (int v = 0; v < W; ++v) {
+        const float of_row = back_of(spread[v], down[v]);
+        any = any || of_row != of_row;
+        if (inside && block() % SHARE == 0 && thread() < kPackAcross) back[batch * O::kRows + row + v] = of_row;
       }
     }
-    meet();
-    if (inside && k_at == 0) {
-#pragma unroll
-      for (int v = 0; v < W; ++v) back[batch * O::kRows + row + v] = back_of(spread[v], down[v]);
-    }
   }
+  return any;
 }
-
-template <class G, bool B, class T, int PARTS>
-WS_DEVICE void pack(const G& g, long long job, T* parts, float* back) {
-  if constexpr (Operand<G, B>::kAlongRows) pack_columns<G, B, T, PARTS>(g, job, parts, back);
-  else pack_row<G, B, T, PARTS>(g, job, parts, back);
-}
-
-// All blocks: the first JOBS_A pack A, the others B. Dynamic shared memory: 12 bytes for each row of a block and
-// each of the 32 threads that share it.
-template <class G, class T, int PARTS, long long JOBS_A, bool BOTH>
-WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_b) {
-  if (JOBS_A > 0 && (!BOTH || block() < JOBS_A)) {
-    if constexpr (JOBS_A > 0) pack<G, false, T, PARTS>(g, block(), a, back_a);
-  } else {
-    if constexpr (JOBS_A == 0 || BOTH) pack<G, true, T, PARTS>(g, block() - JOBS_A, b, back_b);
-  }
-}
-
-// ---- what becomes of sums of operands in two parts
-
-// The glue G for rows that are not too wide (REST: for those that are): sums are multiplied by what their rows
-// were divided by. Neighbours that are finished together are of one kind: one that is wide makes all so.
-template <class G, bool REST>
-struct Scaled : G {
-  const float* back_a;   // [batch][M]
-  const float* back_b;   // [batch][N]
-  WS_DEVICE Scaled(const G& g, const float* back_a, const float* back_b) : G(g), back_a(back_a), back_b(back_b) {}
-  template <int W>
-  WS_DEVICE void finish(typename G::Index batch, typename G::Index m, typename G::Index n, const float (&sums)[W]) const {
-    const float a = back_a[batch * G::kM + m];
-    float b[W], done[W];
-    bool wide = a != a;
-#pragma unroll
-    for (int v = 0; v < W; ++v) {
-      b[v] = back_b[batch * G::kN + n + v];
-      wide = wide || b[v] != b[v];
-    }
-    if (wide != REST) return;
-#pragma unroll
-    for (int v = 0; v < W; ++v) done[v] = REST ? sums[v] : sums[v] * a * b[v];
-    G::template finish<W>(batch, m, n, done);
-  }
-};
 
 // Whether it holds for any thread of the block; the first word of shared memory is used.
 WS_DEVICE bool any_of_block(bool one) {
@@ -285,6 +290,58 @@ WS_DEVICE bool any_of_block(bool one) {
   sync_block();
   return any;
 }
+
+// All blocks, a multiple of SHARE, pack A, B or both. LANES_A, LANES_B: threads that share a row that lies along K. `wide`
+// is told by each block whether it was at rows that are too wide.
+template <class G, class T, int PARTS, bool A, bool B, int LANES_A, int LANES_B, int SHARE>
+WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_b, int* wide) {
+  bool any = false;
+  if constexpr (A) {
+    if constexpr (Operand<G, false>::kAlongRows) any = pack_columns<G, false, T, PARTS, SHARE>(g, a, back_a);
+    else any = pack_rows<G, false, T, PARTS, LANES_A>(g, a, back_a);
+  }
+  if constexpr (A && B) sync_block();   // shared memory is B's
+  if constexpr (B) {
+    bool other;
+    if constexpr (Operand<G, true>::kAlongRows) other = pack_columns<G, true, T, PARTS, SHARE>(g, b, back_b);
+    else other = pack_rows<G, true, T, PARTS, LANES_B>(g, b, back_b);
+    any = any || other;
+  }
+  if constexpr (PARTS == 2) {
+    any = any_of_block(any);
+    if (thread() == 0) wide[block()] = any;
+  }
+}
+
+// ---- what becomes of sums of operands in two parts
+
+// The glue G for rows that are not too wide (REST: for those that are): sums are multiplied by what their rows
+// were divided by. Neighbours that are finished together are of one kind: one that is wide makes all so.
+template <class G, bool REST>
+struct Scaled : G {
+  const float* back_a;   // [batch][M]
+  const float* back_b;   // [batch][N]
+  WS_DEVICE Scaled(const G& g, const float* back_a, const float* back_b) : G(g), back_a(back_a), back_b(back_b) {}
+  // Whether sums of a row and these columns are another kernel's.
+  template <int W>
+  WS_DEVICE bool leaves_out(float a, const float (&b)[W]) const {
+    bool wide = a != a;
+#pragma unroll
+    for (int v = 0; v < W; ++v) wide = wide || b[v] != b[v];
+    return wide != REST;
+  }
+  template <int W>
+  WS_DEVICE void finish(typename G::Index batch, typename G::Index m, typename G::Index n, const float (&sums)[W]) const {
+    const float a = back_a[batch * G::kM + m];
+    float b[W], done[W];
+#pragma unroll
+    for (int v = 0; v < W; ++v) b[v] = back_b[batch * G::kN + n + v];
+    if (leaves_out(a, b)) return;
+#pragma unroll
+    for (int v = 0; v < W; ++v) done[v] = REST ? sums[v] : sums[v] * a * b[v];
+    G::template finish<W>(batch, m, n, done);
+  }
+};
 
 // The glue of operands that were packed in two parts, for the plain main loop: what the tensor cores are given.
 template <class G>
@@ -306,9 +363,9 @@ struct Parts : Scaled<G, false> {
   template <int W> WS_DEVICE void b(Index batch, Index n, Index k, Sum (&x)[W]) const { both<true>(parts_b, batch, n, k, x); }
 };
 
-// Sums with rows that are too wide, in fp32: tiles that have none cost a look at their rows.
-template <class G, class C>
-WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b) {
+// Sums with rows that are too wide, in fp32, where one of the PACKED blocks was at such rows.
+template <class G, class C, int PACKED>
+WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b, const int* packed_wide) {
   using Index = typename G::Index;
   using Rest = Scaled<G, true>;
   using Tiles = PlainContract<Rest, C>;
@@ -318,7 +375,9 @@ WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_
     return any;
   };
   const auto least = [](long long a, long long b) { return a < b ? a : b; };
-  if (!any_of_block(wide(back_a, G::kBatch * G::kM) || wide(back_b, G::kBatch * G::kN))) return;
+  bool some = false;
+  for (int i = thread(); i < PACKED; i += kPlainThreads) some = some || packed_wide[i] != 0;
+  if (!any_of_block(some)) return;
   const Rest rest(g, back_a, back_b);
   constexpr long long kTiles = (long long)(Tiles::kTilesM) * Tiles::kTilesN * G::kBatch;
   for (long long at = block(); at < kTiles; at += blocks()) {

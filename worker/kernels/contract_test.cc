@@ -86,10 +86,11 @@ struct Config {
   static constexpr int kSplit = 1, kParts = 1, kRun = 0;
   static constexpr bool kAlongM = false, kAlongN = false;
 };
+struct Keeping : ws::KeepsNothing { static constexpr int kWidth = 4; };
 template <int N> struct Wide : Config { static constexpr int kTileN = N; };
 template <int N>
 __device__ constexpr bool boxes_meet_all_banks() {
-  using Tiles = ws::Contract<Wide<N>>;
+  using Tiles = ws::Contract<Wide<N>, Keeping>;
   constexpr int kColumns = Tiles::kColumns;
   bool seen[64 * kColumns] = {};
   for (int row = 0; row < 64; ++row) {

@@ -114,6 +114,15 @@ WS_DEVICE void group_sync(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+// The same; whether `one` holds for any of the threads.
+WS_DEVICE bool group_any(int number, int threads, bool one) {
+  int any;
+  asm volatile(
+      "{\n.reg .pred in, out;\nsetp.ne.s32 in, %1, 0;\nbarrier.cta.red.or.pred out, %2, %3, in;\n"
+      "selp.s32 %0, 1, 0, out;\n}" : "=r"(any) : "r"(int(one)), "r"(number), "r"(threads) : "memory");
+  return any != 0;
+}
+
 // All warps of a warpgroup: registers a thread from here on, a multiple of 8 from 24 to 256.
 template <int Registers>
 WS_DEVICE void give_registers() {

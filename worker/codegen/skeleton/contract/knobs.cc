@@ -28,9 +28,8 @@ constexpr double kSharedCost = 0.8;  // believed
 
 // ---- tensor cores. Of an H200: runs, groups and two stages measured; the rest is believed.
 
-// fp32 products by fp16: elements of K between additions in fp32. No more accurate below, and no
-// quicker above.
-constexpr int kPartsRun = 128;
+// fp32 products by fp16: elements of K between additions in fp32. Longer runs are no quicker.
+constexpr int kPartsRun = 64;
 // Groups of a block, and sums of a thread, with those of a run, that it has registers for: four
 // groups have too few for anything.
 constexpr int kMostGroups = 2;
@@ -269,7 +268,9 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   const int64_t step =
       PartsOf(knobs.math()) * (int64_t{knobs.tile_m()} + knobs.tile_n()) * kRowBytes;
   const int64_t box = int64_t{4} * kGroupRows * std::min(64, knobs.tile_n());
-  return 1024 + knobs.stages() * (step + kBarriers) + knobs.tile_m() / kGroupRows * box;
+  const bool scaled = knobs.math() == v1::PRODUCT_FP16X3 && knobs.split() == 1;
+  const int64_t kept = scaled ? int64_t{4} * (kGroupRows + knobs.tile_n()) : 0;
+  return 1024 + knobs.stages() * (step + kBarriers) + knobs.tile_m() / kGroupRows * (box + kept);
 }
 
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs) {

@@ -14,10 +14,17 @@ using absl::StrCat;
 constexpr int kSwizzle = 128;     // bytes of a box's row
 constexpr int kRowElements = 64;  // of 16 bits
 constexpr int64_t kLine = 8;      // elements of 16 bytes
-// Of ws::pack_columns: vectors that a block has side by side.
-constexpr int64_t kPackAcross = 8;
+// Of ws::pack_columns: vectors that a block has side by side, threads that share one, and Spreads of
+// each in shared memory.
+constexpr int64_t kPackAcross = 8, kPackDown = 32, kPackSpreads = 9;
 // Of ws::Spread.
 constexpr int64_t kSpreadBytes = 12;
+// Vectors of a row that a thread has at once, where fewer than a block's threads share it; elements
+// where the row's threads are of several blocks.
+constexpr int64_t kLaneVectors = 4, kShareElements = 64;
+constexpr int kLeastLanes = 4, kMostShare = 8;
+// Blocks that pack, of a multiprocessor.
+constexpr int64_t kPackBlocks = 8;
 // Tiles of products that are made in fp32 after all (ws::contract_rest).
 constexpr int kRestTile = 64, kRestRun = 256;
 
@@ -75,10 +82,28 @@ v1::TensorMap MapOf(const ContractForm& form, int operand, const Placed& at, gra
   return map;
 }
 
-// Blocks that pack an operand.
-int64_t PackJobs(const ContractForm& form, int operand, const Reading& reading) {
+// How an operand is packed: threads of a row that lies along K; blocks that share K of rows that lie
+// beside each other; blocks that have something to do.
+struct Packing {
+  int lanes = 1, share = 1;
+  int64_t blocks = 0;
+};
+
+Packing PackingOf(const ContractForm& form, int operand, const Reading& reading,
+                  const Target& target) {
   const int64_t rows = operand == 0 ? form.m : form.n;
-  return form.batch * (reading.along_rows ? CeilDiv(rows, kPackAcross * reading.width) : rows);
+  Packing packing;
+  if (reading.along_rows) {
+    const int64_t parts = CeilDiv(form.k * reading.width, kPackDown * kShareElements);
+    packing.share = static_cast<int>(std::clamp<int64_t>(
+        PowerOfTwoAtLeast(parts), 1, std::min(kMostShare, target.max_cluster)));
+    packing.blocks = form.batch * CeilDiv(rows, kPackAcross * reading.width) * packing.share;
+    return packing;
+  }
+  const int64_t lanes = PowerOfTwoAtLeast(CeilDiv(form.k, reading.width * kLaneVectors));
+  packing.lanes = lanes > 32 ? kPlainThreads : std::max(kLeastLanes, static_cast<int>(lanes));
+  packing.blocks = CeilDiv(form.batch * rows, int64_t{kPlainThreads / packing.lanes});
+  return packing;
 }
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
@@ -152,12 +177,16 @@ class Writer {
     const std::string element = StorageType(type_);
     std::vector<KernelArgument> extra;
     std::string given;
-    int64_t jobs[2] = {0, 0}, width = 1;
+    Packing packings[2];
+    int64_t blocks = 0, width = 1;
+    int share = 1;
     for (int operand : {0, 1}) {
       const std::string name = operand == 0 ? "a" : "b";
       if (packed_[operand]) {
         const Reading& reading = ReadingOf(operand);
-        jobs[operand] = PackJobs(form_, operand, reading);
+        const Packing packing = packings[operand] = PackingOf(form_, operand, reading, target_);
+        blocks = std::max(blocks, packing.blocks);
+        share = std::max(share, packing.share);
         if (reading.along_rows) width = std::max<int64_t>(width, reading.width);
         extra.push_back({StrCat(element, "* ", name), placed_[operand].buffer, {}});
         if (parts_) extra.push_back({StrCat("float* back_", name), back_[operand], {}});
@@ -167,13 +196,20 @@ class Writer {
     }
     KernelShape shape;
     shape.threads = kPlainThreads;
-    shape.grid = jobs[0] + jobs[1];
-    shape.shared_bytes = parts_ ? kSpreadBytes * width * kPlainThreads : 0;
+    pack_blocks_ = RoundUp(std::min(blocks, kPackBlocks * target_.sm_count), share);
+    shape.grid = pack_blocks_;
+    shape.shared_bytes = parts_ ? kSpreadBytes * kPackSpreads * kPackAcross * width : 0;
+    if (parts_) {
+      shape.cluster = share;
+      wide_ = writer_.Workspace("_wide", pack_blocks_ * 4);
+      extra.push_back({"int* wide", wide_, {}});
+    }
     return writer_
         .Kernel("_pack", shape, extra,
                 StrCat("ws::contract_pack<", writer_.glue(), ", ", element, ", ",
-                       PartsOf(knobs_.math()), ", ", jobs[0], ", ", Bool(packed_[0] && packed_[1]),
-                       ">(g", given, ")"))
+                       PartsOf(knobs_.math()), ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ", ",
+                       packings[0].lanes, ", ", packings[1].lanes, ", ", share, ">(g", given,
+                       parts_ ? ", wide)" : ", nullptr)"))
         .status();
   }
 
@@ -256,10 +292,13 @@ class Writer {
     shape.threads = kPlainThreads;
     shape.grid = std::min<int64_t>(target_.sm_count, ContractBlocks(form_, plain));
     shape.shared_bytes = ContractSharedBytes(form_, plain, target_);
+    std::vector<KernelArgument> arguments = Backs();
+    arguments.push_back({"const int* wide", wide_, {}});
     return writer_
-        .Kernel("_rest", shape, Backs(),
+        .Kernel("_rest", shape, arguments,
                 StrCat("ws::contract_rest<", writer_.glue(), ", ",
-                       PlainConfigOf(form_, plain, "float"), ">(g, back_a, back_b)"))
+                       PlainConfigOf(form_, plain, "float"), ", ", pack_blocks_,
+                       ">(g, back_a, back_b, wide)"))
         .status();
   }
 
@@ -273,7 +312,8 @@ class Writer {
   const std::string sums_;   // the type of the glue that finishes sums
   Placed placed_[2];
   bool packed_[2] = {false, false};
-  int back_[2] = {-1, -1}, partial_ = -1;  // buffers
+  int back_[2] = {-1, -1}, wide_ = -1, partial_ = -1;  // buffers
+  int64_t pack_blocks_ = 0;
 };
 
 }  // namespace
