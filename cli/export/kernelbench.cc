@@ -22,6 +22,7 @@
 #include "common/launcher/plan_text.h"
 #include "common/launcher/source.h"
 #include "common/problem/problem.h"
+#include "common/problem/units.h"
 
 namespace warpsmith::exporter {
 namespace {
@@ -198,8 +199,15 @@ class Writer {
       }
       plans.push_back(*std::move(text));
       sources.push_back(absl::StrCat("r'''", *source, "'''"));
-      const std::string binary = launcher::BinaryText(one.cubin);
-      binaries.push_back(binary.empty() ? "\"\"" : absl::StrCat("\"\"\"\n", binary, "\n\"\"\""));
+      auto images = problem::ImagesOf(one.cubin);
+      if (!images.ok()) return images.status();
+      std::vector<std::string> texts;
+      for (const std::string& image : *images) {
+        const std::string text = launcher::BinaryText(image);
+        texts.push_back(text.empty() ? "\"\"" : absl::StrCat("\"\"\"\n", text, "\n\"\"\""));
+      }
+      binaries.push_back(texts.size() == 1 ? texts[0]
+                                           : absl::StrCat("[", absl::StrJoin(texts, ", "), "]"));
     }
     return absl::StrCat("_PLANS = [", absl::StrJoin(plans, ", "), "]\n\n_SOURCES = [",
                         absl::StrJoin(sources, ", "), "]\n\n_BINARIES = [",

@@ -21,7 +21,7 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
             {"fill": buffer, "pattern": 32 bits, "bytes": multiple of 4}; {"copy": buffer, "to": buffer, "bytes": n}
 
 SOURCES has the CUDA C++ of each plan, BINARIES what a compiler made of it for the named architecture (a cubin,
-compressed by zlib, in base64), or "". On another card, or without a binary, the source is compiled by the NVRTC that
+compressed by zlib, in base64; a list of them where kernels were compiled apart), or "". On another card, or without a binary, the source is compiled by the NVRTC that
 comes with PyTorch, once, when it is first called.
 
 A call checks type, shape, strides and place of every tensor each time, gives no gradients, waits for nothing, and may be
@@ -51,7 +51,7 @@ MAP_BYTES, MAP_ALIGNMENT = 128, 64
 # Of the driver's interface.
 MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER, COOPERATIVE, PROGRAMMATIC = 4, 2, 6
-INVALID_CONTEXT, INVALID_HANDLE = 201, 400
+INVALID_CONTEXT, INVALID_HANDLE, NOT_FOUND = 201, 400, 500
 MAP_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}  # unsigned integers, by their bytes: boxes are moved as they are
 MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 MAP_PROMOTION = 3  # 256 bytes
@@ -162,18 +162,24 @@ class Card:
         major, minor = torch.cuda.get_device_capability(device)
         here = f"sm_{major}{minor}"
         if plan.binary and plan.architecture.rstrip("af") == here:
-            binary = zlib.decompress(base64.b64decode(plan.binary))
+            texts = [plan.binary] if isinstance(plan.binary, str) else plan.binary
+            binaries = [zlib.decompress(base64.b64decode(text)) for text in texts]
         else:
-            binary = compiled(plan.source, here + ("a" if major >= 9 else ""))
-        module = ctypes.c_void_p()
+            binaries = [compiled(plan.source, here + ("a" if major >= 9 else ""))]
+        modules = [ctypes.c_void_p() for _ in binaries]
         with OutsideCapture(self.driver):
-            self.check(self.driver.cuModuleLoadData(ctypes.byref(module), binary), "loading the kernels")
-            return {step["launch"]: self._function(module, step["launch"], plan)
+            for module, binary in zip(modules, binaries):
+                self.check(self.driver.cuModuleLoadData(ctypes.byref(module), binary), "loading the kernels")
+            return {step["launch"]: self._function(modules, step["launch"], plan)
                     for step in plan.steps if "launch" in step}
 
-    def _function(self, module, entry, plan):
+    def _function(self, modules, entry, plan):
         function = ctypes.c_void_p()
-        self.check(self.driver.cuModuleGetFunction(ctypes.byref(function), module, entry.encode()), entry)
+        for module in modules:
+            error = self.driver.cuModuleGetFunction(ctypes.byref(function), module, entry.encode())
+            if error != NOT_FOUND:
+                break
+        self.check(error, entry)
         launches = [step for step in plan.steps if step.get("launch") == entry]
         shared = max(step["shared"] for step in launches)
         if shared > PLAIN_SHARED:

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/launcher/plan_text.h"
+#include "common/problem/units.h"
 
 namespace warpsmith::call {
 namespace {
@@ -24,7 +25,11 @@ absl::StatusOr<std::string> RequestOf(const CallTimer::Options& options,
     if (!text.ok()) return text.status();
     request["plans"].push_back(json::parse(*text));
     request["sources"].push_back("");
-    request["binaries"].push_back(launcher::BinaryText(cubins[i]));
+    auto images = problem::ImagesOf(cubins[i]);
+    if (!images.ok()) return images.status();
+    json binaries = json::array();
+    for (const std::string& image : *images) binaries.push_back(launcher::BinaryText(image));
+    request["binaries"].push_back(std::move(binaries));
   }
   return request.dump();
 }

@@ -26,6 +26,8 @@ constexpr absl::Duration kGrace = absl::Milliseconds(500);
 constexpr absl::Duration kStartLimit = absl::Seconds(20);
 [[maybe_unused]] constexpr rlim_t kMemoryBytes = rlim_t{16} << 30;
 constexpr int kCannotStart = 127;
+// Of units' binaries, which have 10 to 100 KB.
+constexpr int64_t kRememberedBytes = int64_t{256} << 20;
 
 // In the new process, between fork and exec: nothing here may allocate.
 [[noreturn]] void Become(char* const* arguments, int socket) {
@@ -174,7 +176,13 @@ absl::StatusOr<Binary> CompilePool::Child::Compile(const Job& job) {
                           : absl::StrCat("the compiler ended with status ", WEXITSTATUS(status)));
 }
 
-CompilePool::CompilePool(Options options) : options_(std::move(options)) {}
+CompilePool::CompilePool(Options options)
+    : options_(std::move(options)),
+      units_(
+          [this](std::string source, absl::Duration limit, Callback done) {
+            Enqueue(std::move(source), limit, std::move(done));
+          },
+          kRememberedBytes) {}
 
 absl::StatusOr<std::unique_ptr<CompilePool>> CompilePool::Start(const Options& options) {
   Options complete = options;
@@ -237,6 +245,12 @@ void CompilePool::Work(Child* child) {
 }
 
 void CompilePool::Submit(std::string source, absl::Duration limit, Callback done) {
+  // The host's compiler remembers by itself, and its start takes longer than a kernel.
+  if (options_.arch == "host") return Enqueue(std::move(source), limit, std::move(done));
+  units_.Submit(source, limit, std::move(done));
+}
+
+void CompilePool::Enqueue(std::string source, absl::Duration limit, Callback done) {
   absl::Status refused;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

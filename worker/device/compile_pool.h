@@ -5,7 +5,8 @@
 //   auto pool = CompilePool::Start(options);
 //   (*pool)->Submit(source, absl::Seconds(5), [](absl::StatusOr<Binary> binary) { ... });
 //
-// A compiler that crashes, or does not end, on a candidate's source takes one process with it,
+// For a card, a source's units are compiled side by side, and those that were compiled before are
+// remembered (unit_cache.h). A compiler that crashes, or does not end, on a candidate's source takes one process with it,
 // which is started again. Nothing of the card is held here, so that it measures while the
 // processors compile. Thread-safe.
 #pragma once
@@ -23,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "worker/device/device.h"
+#include "worker/device/unit_cache.h"
 
 namespace warpsmith::device {
 
@@ -49,8 +51,8 @@ class CompilePool : public Compiler {
   // Kills what runs; what is queued is answered with Cancelled.
   ~CompilePool() override;
 
-  // The results are Compiler::Compile's; the limit counts from the start of the compilation, not
-  // from now, and holds whatever the compiler does. InvalidArgument also says that the compiler
+  // The results are Compiler::Compile's; the limit counts from the start of a unit's compilation,
+  // not from now, and holds whatever the compiler does. InvalidArgument also says that the compiler
   // crashed. ResourceExhausted: kMaxQueuedCompilations wait already.
   void Submit(std::string source, absl::Duration limit, Callback done);
   std::future<absl::StatusOr<Binary>> Submit(std::string source, absl::Duration limit);
@@ -67,8 +69,10 @@ class CompilePool : public Compiler {
 
   explicit CompilePool(Options options);
   void Work(Child* child);
+  void Enqueue(std::string source, absl::Duration limit, Callback done);
 
   const Options options_;
+  UnitCache units_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> queue_;

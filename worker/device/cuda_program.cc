@@ -5,6 +5,7 @@
 #include "absl/base/casts.h"
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
+#include "common/problem/units.h"
 #include "worker/device/plan_check.h"
 
 namespace warpsmith::device {
@@ -64,7 +65,13 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Make(std::shared_ptr<C
   if (absl::Status status = CheckPlan(plan, info, info.max_cluster); !status.ok()) return status;
   auto program = std::unique_ptr<CudaProgram>(new CudaProgram(std::move(context)));
   program->plan_ = plan;
-  WS_CUDA(*program->context_, ModuleLoadData(&program->module_, cubin.data()));
+  auto images = problem::ImagesOf(cubin);
+  if (!images.ok()) return images.status();
+  for (const std::string& image : *images) {
+    cuda::Module module = nullptr;
+    WS_CUDA(*program->context_, ModuleLoadData(&module, image.data()));
+    program->modules_.push_back(module);
+  }
   bool follows_kernel = false;
   for (const v1::Step& step : plan.steps()) {
     if (step.has_launch()) {
@@ -80,7 +87,7 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Make(std::shared_ptr<C
 CudaProgram::~CudaProgram() {
   if (context_->lost()) return;
   DropGraph();
-  if (module_ != nullptr) context_->driver().ModuleUnload(module_);
+  for (cuda::Module module : modules_) context_->driver().ModuleUnload(module);
 }
 
 void CudaProgram::DropGraph() {
@@ -93,8 +100,10 @@ absl::StatusOr<CudaProgram::Kernel> CudaProgram::Prepare(const v1::Launch& launc
                                                          const DeviceInfo& info) {
   CudaContext& cuda = *context_;
   Kernel kernel;
-  const cuda::Result found =
-      cuda.driver().ModuleGetFunction(&kernel.function, module_, launch.entry().c_str());
+  cuda::Result found = cuda::kNotFound;
+  for (size_t i = 0; i < modules_.size() && found == cuda::kNotFound; ++i) {
+    found = cuda.driver().ModuleGetFunction(&kernel.function, modules_[i], launch.entry().c_str());
+  }
   if (found == cuda::kNotFound) {
     return absl::InvalidArgumentError("the source has no such extern \"C\" __global__ kernel");
   }

@@ -1,4 +1,4 @@
-// A plan on a card: its cubin loaded, its steps captured as a CUDA graph.
+// A plan on a card: its cubins loaded (common/problem/units.h), its steps captured as a CUDA graph.
 #pragma once
 
 #include <functional>
@@ -60,7 +60,7 @@ class CudaProgram : public Program {
 
   const std::shared_ptr<CudaContext> context_;
   v1::Plan plan_;
-  cuda::Module module_ = nullptr;
+  std::vector<cuda::Module> modules_;
   std::vector<Kernel> kernels_;  // of the launch steps, in order
   std::vector<Memory*> buffers_;
   std::vector<uint64_t> addresses_;

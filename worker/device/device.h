@@ -42,7 +42,7 @@ struct DeviceInfo {
 };
 
 struct Binary {
-  std::string bytes;  // cubin; on the host the path of a shared object
+  std::string bytes;  // cubin, or several (common/problem/units.h); on the host the path of a shared object
   v1::StaticReport report;
 };
 

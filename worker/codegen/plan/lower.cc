@@ -1,8 +1,8 @@
 // From a schedule to a plan: each group's kernels and launches, in order.
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/problem/units.h"
 #include "worker/codegen/codegen.h"
 #include "worker/codegen/skeleton/skeleton.h"
 
@@ -88,17 +88,13 @@ absl::StatusOr<v1::Plan> Lower(const graph::Graph& graph, const v1::Schedule& sc
   if (!groups.ok()) return groups.status();
   v1::Plan plan;
   bool fast = false;
-  std::set<std::string> headers;
-  for (const Ready& one : *groups) {
-    fast = fast || one.resolved.precision().fast_math();
-    headers.insert(one.skeleton->header(one.resolved, target));
-  }
-  for (const std::string& header : headers)
-    absl::StrAppend(plan.mutable_source(), "#include <warpsmith/", header, ".cuh>\n");
+  for (const Ready& one : *groups) fast = fast || one.resolved.precision().fast_math();
   plan.set_fast_math(fast);
   Storage storage(graph, *structure, FindInPlace(graph, *structure, *groups, target), plan);
   for (const Ready& one : *groups) {
     storage.Begin(one.work);
+    absl::StrAppend(plan.mutable_source(), problem::kGroupMark, "#include <warpsmith/",
+                    one.skeleton->header(one.resolved, target), ".cuh>\n");
     KernelWriter writer(graph, one.group->roots()[0], schedule.launch().programmatic(), storage,
                         plan);
     absl::Status written = one.skeleton->Emit(*one.group, one.resolved, target, writer);

@@ -1,6 +1,9 @@
 #include "worker/codegen/plan/writer.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "common/problem/units.h"
 #include "worker/codegen/ir/emit.h"
 #include "worker/codegen/plan/entry.h"
 
@@ -28,12 +31,10 @@ KernelWriter::KernelWriter(const graph::Graph& graph, int root, bool programmati
 
 void KernelWriter::Struct(const std::string& text, std::vector<Parameter> parameters) {
   parameters_ = std::move(parameters);
-  absl::StrAppend(plan_.mutable_source(), "\n", Indented(text), "\n");
+  absl::StrAppend(plan_.mutable_source(), "\n", problem::kSharedMark, Indented(text), "\n");
 }
 
-void KernelWriter::Text(const std::string& text) {
-  absl::StrAppend(plan_.mutable_source(), "\n", text);
-}
+void KernelWriter::Text(const std::string& text) { absl::StrAppend(&text_, text, "\n"); }
 
 int KernelWriter::Workspace(const std::string& suffix, int64_t bytes) {
   return storage_.AddWorkspace(StrCat(base_, suffix), bytes);
@@ -89,9 +90,10 @@ absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
   }
   for (const KernelArgument& argument : extra)
     absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", argument.declaration);
-  absl::StrAppend(plan_.mutable_source(), "extern \"C\" __global__ void __launch_bounds__(",
-                  shape.threads, shape.blocks_per_sm > 0 ? StrCat(", ", shape.blocks_per_sm) : "",
-                  ") ", name, "(", parameters, ") {\n",
+  absl::StrAppend(plan_.mutable_source(), problem::kUnitMark, std::exchange(text_, ""),
+                  "extern \"C\" __global__ void __launch_bounds__(", shape.threads,
+                  shape.blocks_per_sm > 0 ? StrCat(", ", shape.blocks_per_sm) : "", ") ", name, "(",
+                  parameters, ") {\n",
                   programmatic_ ? "  ws::grid_launch_dependents();\n  ws::grid_wait();\n" : "",
                   "  const ", glue_, " g{", members, "};\n  ", body, ";\n}\n");
 

@@ -49,7 +49,7 @@ class KernelWriter {
   void Copy(int tensor, int root);
   // The text of the struct, once, before any kernel.
   void Struct(const std::string& text, std::vector<Parameter> parameters);
-  // Text that kernels after it may use.
+  // Text of the next kernel.
   void Text(const std::string& text);
   // Memory of the kernels' own; a buffer's number.
   int Workspace(const std::string& suffix, int64_t bytes);
@@ -75,6 +75,7 @@ class KernelWriter {
   Storage& storage_;
   v1::Plan& plan_;
   std::vector<Parameter> parameters_;
+  std::string text_;
 };
 
 }  // namespace warpsmith::codegen

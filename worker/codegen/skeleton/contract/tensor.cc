@@ -14,8 +14,8 @@ using absl::StrCat;
 constexpr int kSwizzle = 128;     // bytes of a box's row
 constexpr int kRowElements = 64;  // of 16 bits
 constexpr int64_t kLine = 8;      // elements of 16 bytes
-// Of ws::pack_columns: vectors that a block has side by side, threads that share one, and Spreads of
-// each in shared memory.
+// Of ws::pack_columns: vectors that a block has side by side, threads that share one, and Spreads
+// of each in shared memory.
 constexpr int64_t kPackAcross = 8, kPackDown = 32, kPackSpreads = 9;
 // Of ws::Spread.
 constexpr int64_t kSpreadBytes = 12;
@@ -26,7 +26,7 @@ constexpr int kLeastLanes = 4, kMostShare = 8;
 // Blocks that pack, of a multiprocessor.
 constexpr int64_t kPackBlocks = 8;
 // Tiles of products that are made in fp32 after all (ws::contract_rest).
-constexpr int kRestTile = 64, kRestRun = 256;
+constexpr int kRestTile = 64, kRestRun = 256, kRestRaster = 8;
 
 int64_t RoundUp(int64_t n, int64_t to) { return CeilDiv(n, to) * to; }
 
@@ -82,8 +82,8 @@ v1::TensorMap MapOf(const ContractForm& form, int operand, const Placed& at, gra
   return map;
 }
 
-// How an operand is packed: threads of a row that lies along K; blocks that share K of rows that lie
-// beside each other; blocks that have something to do.
+// How an operand is packed: threads of a row that lies along K; blocks that share K of rows that
+// lie beside each other; blocks that have something to do.
 struct Packing {
   int lanes = 1, share = 1;
   int64_t blocks = 0;
@@ -95,8 +95,8 @@ Packing PackingOf(const ContractForm& form, int operand, const Reading& reading,
   Packing packing;
   if (reading.along_rows) {
     const int64_t parts = CeilDiv(form.k * reading.width, kPackDown * kShareElements);
-    packing.share = static_cast<int>(std::clamp<int64_t>(
-        PowerOfTwoAtLeast(parts), 1, std::min(kMostShare, target.max_cluster)));
+    packing.share = static_cast<int>(
+        std::clamp<int64_t>(PowerOfTwoAtLeast(parts), 1, std::min(kMostShare, target.max_cluster)));
     packing.blocks = form.batch * CeilDiv(rows, kPackAcross * reading.width) * packing.share;
     return packing;
   }
@@ -286,7 +286,7 @@ class Writer {
     plain.set_run(kRestRun);
     plain.set_split(1);
     plain.set_cluster(1);
-    plain.set_raster(knobs_.raster());
+    plain.set_raster(kRestRaster);
     plain.set_math(v1::PRODUCT_PLAIN);
     KernelShape shape;
     shape.threads = kPlainThreads;
@@ -295,10 +295,10 @@ class Writer {
     std::vector<KernelArgument> arguments = Backs();
     arguments.push_back({"const int* wide", wide_, {}});
     return writer_
-        .Kernel("_rest", shape, arguments,
-                StrCat("ws::contract_rest<", writer_.glue(), ", ",
-                       PlainConfigOf(form_, plain, "float"), ", ", pack_blocks_,
-                       ">(g, back_a, back_b, wide)"))
+        .Kernel(
+            "_rest", shape, arguments,
+            StrCat("ws::contract_rest<", writer_.glue(), ", ", PlainConfigOf(form_, plain, "float"),
+                   ", ", pack_blocks_, ">(g, back_a, back_b, wide)"))
         .status();
   }
 
