@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
+#include "common/problem/units.h"
 #include "worker/codegen/testing.h"
 #include "worker/device/device.h"
 #include "worker/device/plan_check.h"
@@ -138,6 +139,8 @@ TEST_CASE("products compile for tensor cores without spills, and none waits for 
       INFO(checked);
       CHECK(checked.ok());
       if (compiler == nullptr) continue;
+      for (const std::string& unit : problem::UnitsOf(plan->source()))
+        CHECK(compiler->Compile(unit, absl::Minutes(20)).status() == absl::OkStatus());
       const auto binary = compiler->Compile(plan->source(), absl::Minutes(20));
       INFO(binary.status());
       REQUIRE(binary.ok());
