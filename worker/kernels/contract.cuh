@@ -17,7 +17,8 @@ namespace ws {
 
 // What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16), Glue (contract_plain.cuh), kM, kN, kK, kBatch; kTileM (64 a
 // group), kTileN, kStages, kCluster, kRaster (clusters that lie below each other in the order of tiles),
-// kAlongM, kAlongN; kSplit (clusters that share a tile's K); kParts: 1, or 2 where each operand is the sum
+// kAlongM, kAlongN; kSplit (blocks that share a tile's K) and kMeet: whether they are a cluster, and each finishes a part
+// of the tile with the sums of all, in their order (kCluster is 1); kParts: 1, or 2 where each operand is the sum
 // of two, the greater first, as two batches of its map: the product of the two lesser is left out.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, since they
 // truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
@@ -39,8 +40,10 @@ struct Contract {
   static constexpr int kColumns = C::kTileN < 64 ? C::kTileN : 64;   // of a group's rows, finished at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
   static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
-  static constexpr int kSharedBytes =
-      1024 + C::kStages * kStepBytes + kGroups * (kBoxBytes + kKeptBytes) + 2 * C::kStages * sizeof(Barrier);
+  static constexpr int kSharedBytes = 1024 + C::kStages * kStepBytes + kGroups * (kBoxBytes + kKeptBytes) +
+                                      2 * (C::kStages + kGroups) * sizeof(Barrier);
+  static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
+  static constexpr int kBlocks = C::kMeet ? C::kSplit : C::kCluster;   // of a cluster
   // Of a thread; together no more than the block was launched with, or who asks for more waits for ever.
   static constexpr int kRegistersBringing = kGroups == 2 ? 40 : kGroups == 3 ? 32 : 24;
   static constexpr int kRegistersMultiplying = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
@@ -51,7 +54,7 @@ struct Contract {
   static constexpr int kTilesM = (C::kM + C::kTileM - 1) / C::kTileM;
   static constexpr int kRowsM = (kTilesM + C::kCluster - 1) / C::kCluster;          // of clusters
   static constexpr int kTilesN = (C::kN + C::kTileN - 1) / C::kTileN;
-  static constexpr int kTiles = kRowsM * kTilesN * C::kBatch * C::kSplit;           // of clusters
+  static constexpr int kTiles = kRowsM * kTilesN * C::kBatch * (C::kMeet ? 1 : C::kSplit);   // of clusters
 
   struct Tile {
     int m, n, batch;   // its first row and column
@@ -59,7 +62,8 @@ struct Contract {
     WS_DEVICE int from() const { return part * kPart; }   // its steps
     // None where no sum of the cluster matters: its blocks bring operands for each other.
     WS_DEVICE int to() const {
-      if (!C::Glue::wanted(m - cluster_rank() * C::kTileM, n, C::kCluster * C::kTileM, C::kTileN)) return from();
+      const int first = C::kCluster == 1 ? m : m - cluster_rank() * C::kTileM;
+      if (!C::Glue::wanted(first, n, C::kCluster * C::kTileM, C::kTileN)) return from();
       return from() + kPart < kSteps ? from() + kPart : kSteps;
     }
   };
@@ -71,7 +75,8 @@ struct Contract {
     const int first = within / (C::kRaster * kTilesN) * C::kRaster;
     const int rows = kRowsM - first < C::kRaster ? kRowsM - first : C::kRaster;
     const int rest = within % (C::kRaster * kTilesN);
-    const int row = (first + rest % rows) * C::kCluster + cluster_rank();
+    const int row = (first + rest % rows) * C::kCluster + (C::kCluster == 1 ? 0 : cluster_rank());
+    if (C::kMeet) return {row * C::kTileM, rest / rows * C::kTileN, shared_by, cluster_rank()};
     return {row * C::kTileM, rest / rows * C::kTileN, shared_by / C::kSplit, shared_by % C::kSplit};
   }
 
@@ -88,6 +93,8 @@ struct Contract {
   unsigned char* boxes;   // of sums on their way to their finish, each with what a group's end keeps behind it
   Barrier* full;          // a step's bytes have come
   Barrier* empty;         // all groups of the cluster have multiplied it
+  Barrier* left;          // of a group: its box is there in each of the cluster's blocks
+  Barrier* read;          // and has been read by all of them
 
   WS_DEVICE Contract() {
     unsigned char* const all = reinterpret_cast<unsigned char*>(shared());
@@ -95,6 +102,8 @@ struct Contract {
     boxes = steps + C::kStages * kStepBytes;
     full = reinterpret_cast<Barrier*>(boxes + kGroups * (kBoxBytes + kKeptBytes));
     empty = full + C::kStages;
+    left = empty + C::kStages;
+    read = left + kGroups;
   }
 
   WS_DEVICE void begin() {
@@ -103,10 +112,14 @@ struct Contract {
         hopper::init(full[s], 1);
         hopper::init(empty[s], kGroups * C::kCluster);
       }
+      for (int group = 0; C::kMeet && group < kGroups; ++group) {
+        hopper::init(left[group], C::kSplit);
+        hopper::init(read[group], C::kSplit);
+      }
       hopper::init_done();
     }
     hopper::fence_async();
-    if constexpr (C::kCluster > 1) sync_cluster(); else __syncthreads();
+    if constexpr (kBlocks > 1) sync_cluster(); else __syncthreads();
   }
 
   // One part of both operands' step at k.
@@ -123,7 +136,7 @@ struct Contract {
       }
     }
     constexpr int kShare = C::kTileN / C::kCluster;   // of B, by each block
-    const int column = cluster_rank() * kShare;
+    const int column = C::kCluster == 1 ? 0 : cluster_rank() * kShare;
     if constexpr (!C::kAlongN) {
       bring_shared(to_b + column * hopper::kRowBytes, b, stage, k, tile.n + column, batch);
     } else {
@@ -147,7 +160,7 @@ struct Contract {
     hopper::prefetch(a);
     hopper::prefetch(b);
     Ring ring;
-    for (int at = blockIdx.x / C::kCluster; at < kTiles; at += gridDim.x / C::kCluster) {
+    for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks) {
       const Tile tile = tile_at(at);
       for (int step = tile.from(); step < tile.to(); ++step, ring.next()) {
         hopper::wait(empty[ring.stage], ring.parity ^ 1);
@@ -202,7 +215,8 @@ struct Contract {
   WS_DEVICE void multiply(int group, const End& end) {
     float sums[C::kTileN / 2];
     Ring ring;
-    for (int at = blockIdx.x / C::kCluster; at < kTiles; at += gridDim.x / C::kCluster) {
+    unsigned meeting = 0;   // parity of the next one's phase
+    for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
       const typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
@@ -221,12 +235,16 @@ struct Contract {
           for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
         }
       }
-      store(group, tile, sums, end, begun);
+      store(group, tile, sums, end, begun, meeting);
     }
   }
 
   WS_DEVICE void release(int stage) {
-    if (threadIdx.x % 128 < C::kCluster) hopper::arrive_at(empty[stage], threadIdx.x % 128);
+    if constexpr (C::kCluster == 1) {
+      if (threadIdx.x % 128 == 0) hopper::arrive(empty[stage]);
+    } else {
+      if (threadIdx.x % 128 < C::kCluster) hopper::arrive_at(empty[stage], threadIdx.x % 128);
+    }
   }
 
   // Where element (row, column) of a box is: rows that a warp writes at once meet different banks.
@@ -236,30 +254,44 @@ struct Contract {
   }
 
   // Finishes kColumns of a group's rows from a box, in which neighbours in a row, which `end` takes kWidth of, are
-  // one thread's, and a row's threads are neighbours. LOOK: at each, whether it is inside.
+  // one thread's, and a row's threads are neighbours; where blocks meet, its part of them from all of their boxes.
+  // LOOK: at each, whether it is inside.
   template <bool LOOK>
   WS_DEVICE void finish_box(const float* box, const float* kept, Tile tile, int first_column, const End& end) {
-    constexpr int W = End::kWidth, kVectors = 64 * kColumns / W / 128;   // of a thread
-    const auto finish = [&](int i) {
-      const int vector = i * 128 + threadIdx.x % 128, row = vector / (kColumns / W), column = vector % (kColumns / W) * W;
-      const int n = tile.n + first_column + column;
+    constexpr int W = End::kWidth, kVectors = 64 * kColumns / W, kAtOnce = C::kMeet ? 128 * C::kSplit : 128;
+    const int first = (C::kMeet ? cluster_rank() * 128 : 0) + threadIdx.x % 128;
+    const auto finish = [&](int vector) {
+      const int row = vector / (kColumns / W), column = vector % (kColumns / W) * W, n = tile.n + first_column + column;
       if (LOOK && (tile.m + row >= C::kM || n >= C::kN)) return;
       float done[W];
-      load<W, float, 0>(box + place_in_box(row, column), done);
+      if constexpr (C::kMeet) {
+        float parts[C::kSplit][W];
+#pragma unroll
+        for (int rank = 0; rank < C::kSplit; ++rank) load<W, float, 0>(peer(box, rank) + place_in_box(row, column), parts[rank]);
+#pragma unroll
+        for (int v = 0; v < W; ++v) {
+          done[v] = parts[0][v];
+#pragma unroll
+          for (int rank = 1; rank < C::kSplit; ++rank) done[v] += parts[rank][v];
+        }
+      } else {
+        load<W, float, 0>(box + place_in_box(row, column), done);
+      }
       end.template finish<W, LOOK>(kept, tile.batch, tile.m + row, n, row, first_column + column, tile.part, done);
     };
-    if constexpr (LOOK) {
+    if constexpr (LOOK || kVectors % kAtOnce != 0) {
 #pragma unroll 1
-      for (int i = 0; i < kVectors; ++i) finish(i);
+      for (int vector = first; vector < kVectors; vector += kAtOnce) finish(vector);
     } else {
       // Together, so that what several of them read is on its way at once.
 #pragma unroll 4
-      for (int i = 0; i < kVectors; ++i) finish(i);
+      for (int i = 0; i < kVectors / kAtOnce; ++i) finish(i * kAtOnce + first);
     }
   }
 
   // Finishes a group's rows by way of shared memory, kColumns at a time.
-  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const End& end, const typename End::Begun& begun) {
+  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const End& end,
+                       const typename End::Begun& begun, unsigned& meeting) {
     const int thread = threadIdx.x % 128;
     float* const box = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes));
     float* const kept = box + kBoxBytes / sizeof(float);
@@ -268,6 +300,7 @@ struct Contract {
 #pragma unroll
     for (int c = 0; c < C::kTileN / kColumns; ++c) {
       hopper::group_sync(1 + group, 128);   // the box has been read
+      if constexpr (C::kMeet) hopper::wait_for_blocks(read[group], meeting ^ 1);
       if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread) || look;
 #pragma unroll
       for (int j = 0; j < kColumns / 4; ++j) {
@@ -277,8 +310,17 @@ struct Contract {
             make_float2(sums[value], sums[value + 1]);
       }
       if (c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
+      if constexpr (C::kMeet) {
+        if (thread < C::kSplit) hopper::tell(left[group], thread);
+        hopper::wait_for_blocks(left[group], meeting);
+      }
       if (look) finish_box<true>(box, kept, tile, c * kColumns, end);
       else finish_box<false>(box, kept, tile, c * kColumns, end);
+      if constexpr (C::kMeet) {
+        hopper::group_sync(1 + group, 128);   // all of the group have read
+        if (thread < C::kSplit) hopper::tell(read[group], thread);
+        meeting ^= 1;
+      }
     }
   }
 
@@ -293,7 +335,7 @@ struct Contract {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
       multiply(group, end);
     }
-    if constexpr (C::kCluster > 1) sync_cluster();
+    if constexpr (kBlocks > 1) sync_cluster();   // others may still need what is here
   }
 };
 
@@ -373,7 +415,7 @@ struct WholeSums<Scaled<G, false>> {
 
 template <class C, class G>
 WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, float* partial) {
-  if constexpr (C::kSplit > 1) {
+  if constexpr (C::kSplit > 1 && !C::kMeet) {
     Contract<C, PartialSums<G>>().run(a, b, PartialSums<G>(partial));
   } else {
     Contract<C, WholeSums<G>>().run(a, b, WholeSums<G>(g));

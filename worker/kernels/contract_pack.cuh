@@ -1,6 +1,6 @@
 // Operands of the skeleton contract that the copy engine cannot bring as they are, written out for it: [batch x
 // parts][rows][K], or [batch x parts][K][rows] where neighbours lie along the rows, in 16 bits, each line of
-// memory at a multiple of 16 bytes.
+// memory at a multiple of 128 bytes.
 //
 // In one part: elements that have 16 bits. In two parts of fp16: elements of fp32, each row times a power of two
 // that brings its largest near fp16's, so that what the second part leaves is 2^-24 of an element. Where a row is
@@ -18,7 +18,7 @@ struct Operand {
   static constexpr int kWidth = B ? G::kWidthB : G::kWidthA;
   static constexpr bool kAlongRows = B ? G::kAlongN : G::kAlongM;
   static constexpr long long kRows = B ? G::kN : G::kM, kK = G::kK;
-  static constexpr int kEven = 8;   // elements of 16 bytes
+  static constexpr int kEven = 64;   // elements of 128 bytes
   // Elements from one line to the next, and of a part.
   static constexpr long long kLine = ((kAlongRows ? kRows : kK) + kEven - 1) / kEven * kEven;
   static constexpr long long kPart = kLine * (kAlongRows ? kK : kRows);

@@ -45,6 +45,16 @@ WS_DEVICE void arrive_at(Barrier& barrier, unsigned rank) {
       : "memory");
 }
 
+// The same, and what the thread wrote before, or knows to have been written, is there for whoever waits with
+// `wait_for_blocks`.
+WS_DEVICE void tell(Barrier& barrier, unsigned rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(&barrier)),
+      "r"(rank)
+      : "memory");
+}
+
 WS_DEVICE void arrive_expecting(Barrier& barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
                : "memory");
@@ -55,6 +65,16 @@ WS_DEVICE void wait(Barrier& barrier, unsigned parity) {
   asm volatile(
       "{\n.reg .pred done;\nagain:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra end;\nbra again;\nend:\n}" ::"r"(shared_address(&barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// The same, for what threads of all of the cluster's blocks wrote before they told.
+WS_DEVICE void wait_for_blocks(Barrier& barrier, unsigned parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
       "@done bra end;\nbra again;\nend:\n}" ::"r"(shared_address(&barrier)),
       "r"(parity)
       : "memory");

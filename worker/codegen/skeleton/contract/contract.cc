@@ -63,8 +63,8 @@ class Contract : public Skeleton {
     use.streams = 2;
     use.width = WidthsOf(group, domain, form, contract).a.width;
     use.products = form.products();
-    use.products_per_second = ProductRate(contract, target);
-    if (contract.split() > 1) {
+    use.products_per_second = ProductRate(form, contract, target);
+    if (contract.split() > 1 && !MeetsInCluster(contract, target)) {
       ++use.launches;
       use.workspace_bytes = PartialBytes(form, resolved);
     }

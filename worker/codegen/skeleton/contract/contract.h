@@ -36,8 +36,15 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
                             const Target& target);
 // Tiles of the result, times the blocks that share one.
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs);
+// Blocks of a cluster, and how many blocks of such clusters the card runs at once, one a
+// multiprocessor.
+int ContractCluster(const v1::ContractKnobs& knobs, const Target& target);
+int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target);
+// Whether the blocks that share a tile's K are a cluster, and need neither memory nor a kernel to
+// add up their sums.
+bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target);
 // Products that the whole card makes a second in tiles of that size, full ones.
-double ProductRate(const v1::ContractKnobs& knobs, const Target& target);
+double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target);
 
 // The plain main loop's configuration, with totals of that type.
 std::string PlainConfigOf(const ContractForm& form, const v1::ContractKnobs& knobs,

@@ -34,10 +34,21 @@ constexpr int kPartsRun = 64;
 // groups have too few for anything.
 constexpr int kMostGroups = 2;
 constexpr int64_t kMostTensorSums = 128;
-// Before a block's first products and behind its last.
-constexpr double kTileSeconds = 1.5e-6;
-// Of what the tensor cores can do, with rows and columns of a tile for all that they read.
-constexpr double kTensorCost = 12;
+// Of what the tensor cores can do in a tile's main loop, and bytes of operands a second that a
+// multiprocessor's boxes come with; half that where a box's rows begin anywhere in lines of the
+// cache, each of which they then take twice. Fitted to 80 tiles of 18 products, within 17 %.
+constexpr double kTensorPart = 0.91, kBoxBytesPerSecond = 88e9, kTwoLines = 1.7;
+// A tile's end: at the least, and sums' bytes a second of a multiprocessor. Of a kernel, before
+// its first products and behind its last.
+constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds = 2.5e-6;
+// Part of the memory's rate that operands come with.
+constexpr double kBoxesFromMemory = 0.86;
+// Of sums' meeting in a cluster, for 64 columns.
+constexpr double kMeetingSeconds = 1e-6;  // believed
+// Blocks of a cluster whose blocks share K, at most; multiprocessors of which clusters of more than
+// two are made (some of a card's are in no such cluster).
+constexpr int kMostMeeting = 8;
+constexpr int64_t kClustersWithin = 16;
 constexpr int kMostStages = 12;
 // Part of the rate with two steps on their way: too few.
 constexpr double kTwoStages = 0.7;
@@ -116,13 +127,36 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   return "";
 }
 
-// Part of a unit's rate that tiles of that size reach: the larger it is, the more products there
-// are for what is read.
-double Efficiency(const v1::ContractKnobs& knobs, const Target& target) {
-  const bool plain = IsPlain(knobs, target);
-  const double cost = plain ? kSharedCost * 16 : kTensorCost;
-  const double part = !plain && knobs.stages() == 2 ? kTwoStages : 1;
-  return part / (1 + cost * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n()));
+// Whether the rows of an operand's boxes begin at lines of the cache.
+bool BeginsAtLines(const ContractForm& form, int operand, v1::ProductMath math) {
+  constexpr int64_t kLineElements = 64;
+  if (IsPacked(form, operand, math)) return true;
+  const Strided& strided = *form.strided[operand];
+  const int64_t lines = strided.along_rows ? form.k : operand == 0 ? form.m : form.n;
+  const int64_t line = strided.along_rows ? strided.k : strided.row;
+  return (lines == 1 || line % kLineElements == 0) && strided.offset % kLineElements == 0 &&
+         (form.batch == 1 || strided.batch % kLineElements == 0);
+}
+
+// Seconds of a step of the tensor cores' main loop.
+double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  const int parts = PartsOf(knobs.math());
+  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * kTensorStep;
+  const double rate = kTensorPart * target.tensor_products_per_second / target.sm_count;
+  const double reached = knobs.stages() == 2 ? kTwoStages : 1;
+  double bytes = 0;
+  for (int operand : {0, 1}) {
+    const int rows = operand == 0 ? knobs.tile_m() : knobs.tile_n();
+    bytes += 2.0 * kTensorStep * parts * rows *
+             (BeginsAtLines(form, operand, knobs.math()) ? 1 : kTwoLines);
+  }
+  return std::max(work * (parts == 2 ? 3 : 1) / rate, bytes / kBoxBytesPerSecond) / reached;
+}
+
+// Part of the rate of ordinary instructions that tiles of that size reach: the larger it is, the
+// more products there are for what is read.
+double PlainPart(const v1::ContractKnobs& knobs) {
+  return 1 / (1 + kSharedCost * 16 * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n()));
 }
 
 // Bytes of an operand that the main loop finds in memory.
@@ -139,15 +173,12 @@ double OperandBytes(const ContractForm& form, int operand, const v1::ContractKno
 // memory, which takes blocks on all multiprocessors; and what comes before and behind.
 double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const bool plain = IsPlain(knobs, target);
-  const int64_t blocks = ContractBlocks(form, knobs);
-  const int64_t at_once = target.sm_count / knobs.cluster() * knobs.cluster();
+  const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
   const double waves = std::ceil(static_cast<double>(blocks) / static_cast<double>(at_once));
-  const double step = plain ? kPlainStep : kTensorStep;
-  const double k = std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / step) * step;
-  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * k;
-  const double products = waves * work / (ProductRate(knobs, target) / target.sm_count);
-  const double busy =
-      std::min(1.0, static_cast<double>(blocks) / static_cast<double>(target.sm_count));
+  const int step = plain ? kPlainStep : kTensorStep;
+  const double steps =
+      std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / static_cast<double>(step));
+  const double tile = static_cast<double>(knobs.tile_m()) * knobs.tile_n();
   const double sums =
       static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
   double memory = 0, packed = 0;  // bytes
@@ -156,9 +187,23 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
     memory += bytes;
     if (!plain && IsPacked(form, operand, knobs.math())) packed += 2 * bytes;
   }
-  double seconds = std::max(products, memory / target.bytes_per_second / busy) +
-                   (plain ? 0 : waves * kTileSeconds);
-  if (knobs.split() > 1)
+  double seconds = 0;
+  if (plain) {
+    const double busy =
+        std::min(1.0, static_cast<double>(blocks) / static_cast<double>(target.sm_count));
+    seconds =
+        std::max(waves * tile * steps * step * target.sm_count / ProductRate(form, knobs, target),
+                 memory / target.bytes_per_second / busy);
+  } else {
+    // What is not there in the last wave does not read either.
+    const double idle = waves * static_cast<double>(at_once) / static_cast<double>(blocks);
+    double end = kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond;
+    if (MeetsInCluster(knobs, target)) end += knobs.tile_n() / 64.0 * kMeetingSeconds;
+    seconds =
+        kKernelSeconds + std::max(waves * (steps * StepSeconds(form, knobs, target) + end),
+                                  memory / (kBoxesFromMemory * target.bytes_per_second) * idle);
+  }
+  if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
   if (packed > 0) seconds += target.launch_seconds + packed / target.bytes_per_second;
   if (knobs.math() == v1::PRODUCT_FP16X3) seconds += target.launch_seconds;
@@ -213,11 +258,16 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       one.set_tile_n(tile.n);
       one.set_split(set.split() != 0 ? set.split() : split);
       Complete(form, target, one);
-      if (!Wrong(form, one, target).empty()) continue;
-      const double seconds = SecondsOf(form, one, target);
-      if (best && seconds >= least) continue;
-      least = seconds;
-      best = one;
+      // Blocks that share columns, or K, or neither.
+      for (int cluster = one.cluster(); cluster >= 1;
+           cluster = set.cluster() != 0 ? 0 : cluster / 2) {
+        one.set_cluster(cluster);
+        if (!Wrong(form, one, target).empty()) continue;
+        const double seconds = SecondsOf(form, one, target);
+        if (best && seconds >= least) continue;
+        least = seconds;
+        best = one;
+      }
     }
   };
   if (!OnTensorCores(math, target)) {
@@ -264,13 +314,15 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
            graph::SizeOf(form.sums);
   }
   // As ws::Contract has it.
-  constexpr int64_t kRowBytes = 128, kBarriers = 16;
+  constexpr int64_t kRowBytes = 128, kBarriers = 16;  // two of each stage, and of each group
   const int64_t step =
       PartsOf(knobs.math()) * (int64_t{knobs.tile_m()} + knobs.tile_n()) * kRowBytes;
   const int64_t box = int64_t{4} * kGroupRows * std::min(64, knobs.tile_n());
-  const bool scaled = knobs.math() == v1::PRODUCT_FP16X3 && knobs.split() == 1;
+  const bool scaled =
+      knobs.math() == v1::PRODUCT_FP16X3 && (knobs.split() == 1 || MeetsInCluster(knobs, target));
   const int64_t kept = scaled ? int64_t{4} * (kGroupRows + knobs.tile_n()) : 0;
-  return 1024 + knobs.stages() * (step + kBarriers) + knobs.tile_m() / kGroupRows * (box + kept);
+  return 1024 + knobs.stages() * (step + kBarriers) +
+         knobs.tile_m() / kGroupRows * (box + kept + kBarriers);
 }
 
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs) {
@@ -278,11 +330,28 @@ int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs)
   return rows * CeilDiv(form.n, knobs.tile_n()) * form.batch * knobs.split();
 }
 
-double ProductRate(const v1::ContractKnobs& knobs, const Target& target) {
-  const double rate = IsPlain(knobs, target) ? target.products_per_second
-                                             : target.tensor_products_per_second /
-                                                   (knobs.math() == v1::PRODUCT_FP16X3 ? 3 : 1);
-  return rate * Efficiency(knobs, target);
+bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target) {
+  const int split = knobs.split();
+  return !IsPlain(knobs, target) && knobs.cluster() == 1 && split > 1 && split <= kMostMeeting &&
+         (split & (split - 1)) == 0;
+}
+
+int ContractCluster(const v1::ContractKnobs& knobs, const Target& target) {
+  return MeetsInCluster(knobs, target) ? knobs.split() : knobs.cluster();
+}
+
+int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target) {
+  const int64_t cluster = ContractCluster(knobs, target);
+  const int64_t within = cluster > 2 && target.sm_count >= kClustersWithin
+                             ? target.sm_count / kClustersWithin * kClustersWithin
+                             : target.sm_count;
+  return std::max(cluster, within / cluster * cluster);
+}
+
+double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  if (IsPlain(knobs, target)) return target.products_per_second * PlainPart(knobs);
+  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * kTensorStep;
+  return work / StepSeconds(form, knobs, target) * target.sm_count;
 }
 
 absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForm& form,

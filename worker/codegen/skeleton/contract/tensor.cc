@@ -11,9 +11,10 @@ namespace {
 
 using absl::StrCat;
 
-constexpr int kSwizzle = 128;     // bytes of a box's row
-constexpr int kRowElements = 64;  // of 16 bits
-constexpr int64_t kLine = 8;      // elements of 16 bytes
+constexpr int kSwizzle = 128;        // bytes of a box's row
+constexpr int kRowElements = 64;     // of 16 bits
+constexpr int64_t kLine = 8;         // elements of 16 bytes
+constexpr int64_t kPackedLine = 64;  // of 128: a box's rows begin where lines of the cache do
 // Of ws::pack_columns: vectors that a block has side by side, threads that share one, and Spreads
 // of each in shared memory.
 constexpr int64_t kPackAcross = 8, kPackDown = 32, kPackSpreads = 9;
@@ -44,7 +45,7 @@ Placed PackedAt(const ContractForm& form, int operand, v1::ProductMath math,
   const int64_t rows = operand == 0 ? form.m : form.n;
   Placed at;
   at.along_rows = reading.along_rows;
-  at.line = RoundUp(reading.along_rows ? rows : form.k, kLine);
+  at.line = RoundUp(reading.along_rows ? rows : form.k, kPackedLine);
   at.part = at.line * (reading.along_rows ? form.k : rows);
   at.batches = form.batch * PartsOf(math);
   return at;
@@ -110,7 +111,7 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 
 std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
                        const v1::ContractKnobs& knobs, graph::DType type, bool along_m,
-                       bool along_n) {
+                       bool along_n, bool meets) {
   const int64_t run = RunOf(form, knobs) / kTensorStep;
   return StrCat("struct ", name, " {\n  using Glue = ", glue,
                 ";\n  using Type = ws::hopper::", type == graph::DType::kBF16 ? "Bf16" : "Fp16",
@@ -121,7 +122,7 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
                 ", kSplit = ", knobs.split(),
                 ";\n  static constexpr int kParts = ", PartsOf(knobs.math()), ", kRun = ", run,
                 ";\n  static constexpr bool kAlongM = ", Bool(along_m),
-                ", kAlongN = ", Bool(along_n), ";\n};");
+                ", kAlongN = ", Bool(along_n), ", kMeet = ", Bool(meets), ";\n};");
 }
 
 class Writer {
@@ -134,17 +135,17 @@ class Writer {
         target_(target),
         writer_(writer),
         parts_(PartsOf(knobs_.math()) == 2),
+        leaves_(knobs_.split() > 1 && !MeetsInCluster(knobs_, target)),
         type_(parts_ ? graph::DType::kF16 : form.elements[0]),
         sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()) {}
 
   absl::Status Write() {
     Place();
     if (absl::Status s = Pack(); !s.ok()) return s;
-    const bool split = knobs_.split() > 1;
-    if (split) partial_ = writer_.Workspace("_partial", knobs_.split() * Sums() * 4);
+    if (leaves_) partial_ = writer_.Workspace("_partial", knobs_.split() * Sums() * 4);
     const auto product = OnTensorCores(knobs_.math(), target_) ? Multiply() : MultiplyPlain();
     if (!product.ok()) return product;
-    if (split) {
+    if (leaves_) {
       if (absl::Status s = Combine(); !s.ok()) return s;
     }
     return parts_ ? Rest() : absl::OkStatus();
@@ -219,17 +220,16 @@ class Writer {
   }
   // The glue that finishes sums, as an expression.
   std::string End() const { return parts_ ? StrCat(sums_, "(g, back_a, back_b)") : "g"; }
-  std::string Suffix() const { return knobs_.split() > 1 ? "_partial" : ""; }
+  std::string Suffix() const { return leaves_ ? "_partial" : ""; }
   void AddPartial(std::vector<KernelArgument>& arguments, std::string& body) const {
-    const bool split = knobs_.split() > 1;
-    if (split) arguments.push_back({"float* partial", partial_, {}});
-    absl::StrAppend(&body, split ? ", partial)" : ", nullptr)");
+    if (leaves_) arguments.push_back({"float* partial", partial_, {}});
+    absl::StrAppend(&body, leaves_ ? ", partial)" : ", nullptr)");
   }
 
   absl::Status Multiply() {
     const std::string config = StrCat(writer_.glue(), "_tiles");
     writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type_, placed_[0].along_rows,
-                            placed_[1].along_rows));
+                            placed_[1].along_rows, MeetsInCluster(knobs_, target_)));
     std::vector<KernelArgument> arguments = {
         {"const __grid_constant__ ws::hopper::Map map_a", -1,
          MapOf(form_, 0, placed_[0], type_, knobs_.tile_m())},
@@ -241,9 +241,8 @@ class Writer {
     KernelShape shape;
     shape.threads = 128 * (knobs_.tile_m() / kGroupRows + 1);
     shape.blocks_per_sm = 1;
-    shape.cluster = knobs_.cluster();
-    const int64_t most = target_.sm_count / knobs_.cluster() * knobs_.cluster();
-    shape.grid = std::min(ContractBlocks(form_, knobs_), most);
+    shape.cluster = ContractCluster(knobs_, target_);
+    shape.grid = std::min(ContractBlocks(form_, knobs_), BlocksAtOnce(knobs_, target_));
     shape.shared_bytes = ContractSharedBytes(form_, knobs_, target_);
     return writer_.Kernel(Suffix(), shape, arguments, body).status();
   }
@@ -307,9 +306,9 @@ class Writer {
   const ContractWidths& widths_;
   const Target& target_;
   KernelWriter& writer_;
-  const bool parts_;
-  const graph::DType type_;  // of packed operands and those that are brought
-  const std::string sums_;   // the type of the glue that finishes sums
+  const bool parts_, leaves_;  // whether blocks leave their sums in memory
+  const graph::DType type_;    // of packed operands and those that are brought
+  const std::string sums_;     // the type of the glue that finishes sums
   Placed placed_[2];
   bool packed_[2] = {false, false};
   int back_[2] = {-1, -1}, wide_ = -1, partial_ = -1;  // buffers
@@ -329,7 +328,8 @@ bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math) {
   // Whichever way lines lie.
   const int64_t rows = operand == 0 ? form.m : form.n;
-  return form.batch * PartsOf(math) * RoundUp(rows, kLine) * RoundUp(form.k, kLine) * 2;
+  return form.batch * PartsOf(math) *
+         std::max(RoundUp(rows, kPackedLine) * form.k, rows * RoundUp(form.k, kPackedLine)) * 2;
 }
 
 absl::Status EmitTensor(const Analysis& group, const Domain& domain, const ContractForm& form,
