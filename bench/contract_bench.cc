@@ -76,8 +76,12 @@ std::vector<Case> Cases() {
                                           Tiles(64, 64, 8, 1),
                                           Tiles(64, 64, 8, 1, 2),
                                           Tiles(64, 64, 8, 1, 4)};
-  const std::vector<std::string> few = {"", Tiles(64, 64, 8, 1, 2), Tiles(64, 64, 8, 1, 4),
-                                        Tiles(64, 128, 6, 1, 4)};
+  const std::vector<std::string> few = {"",
+                                        Tiles(64, 64, 8, 1, 2),
+                                        Tiles(64, 64, 8, 1, 4),
+                                        Tiles(64, 128, 6, 1, 3),
+                                        Tiles(64, 128, 6, 1, 4),
+                                        Tiles(64, 128, 6, 1, 8)};
   const std::vector<std::string> exact = {"", Tiles(128, 128, 3, 2), Tiles(128, 128, 3, 1),
                                           Tiles(128, 128, 3, 1, 2), Tiles(64, 128, 3, 1)};
   return {
@@ -149,9 +153,13 @@ absl::StatusOr<graph::Graph> GraphOf(const ProductProblem& p) {
   return graph::Parse(lines, {});
 }
 
-// Buffers: a, b, y, then workspace.
-absl::StatusOr<v1::Plan> PlanOf(const ProductProblem& p, const std::string& knobs,
-                                int multiprocessors) {
+struct Lowered {
+  v1::Plan plan;  // buffers: a, b, y, then workspace
+  std::string knobs;
+};
+
+absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string& knobs,
+                                     int multiprocessors) {
   auto graph = GraphOf(p);
   if (!graph.ok()) return graph.status();
   codegen::Target target;
@@ -163,10 +171,15 @@ absl::StatusOr<v1::Plan> PlanOf(const ProductProblem& p, const std::string& knob
   if (!google::protobuf::TextFormat::ParseFromString(text, &group))
     return absl::InvalidArgumentError(text);
   group.add_roots("y");
-  return codegen::Lower(*graph, schedule, target);
+  auto plan = codegen::Lower(*graph, schedule, target);
+  if (!plan.ok()) return plan.status();
+  auto infos = codegen::Describe(*graph, schedule, target);
+  if (!infos.ok()) return infos.status();
+  const v1::ContractKnobs& used = (*infos)[0].resolved.contract();
+  const std::string tiles =
+      Tiles(used.tile_m(), used.tile_n(), used.stages(), used.cluster(), used.split());
+  return Lowered{*std::move(plan), knobs.empty() ? absl::StrCat("default, ", tiles) : knobs};
 }
-
-std::string NameOf(const std::string& knobs) { return knobs.empty() ? "default" : knobs; }
 
 std::string Name(const Case& c) {
   return absl::StrCat(c.name, " ", c.problem.m, "x", c.problem.n, "x", c.problem.k);
@@ -326,18 +339,17 @@ absl::Status Bench::Run(const Case& c) {
   std::vector<Candidate> candidates;
   std::vector<double> compile_ms;
   for (const std::string& knobs : c.knobs) {
-    auto plan = PlanOf(p, knobs, device_ == nullptr ? 132 : device_->info().sm_count);
-    if (!plan.ok()) {
-      std::printf("  %-60s %s\n", NameOf(knobs).c_str(),
-                  std::string(plan.status().message()).c_str());
+    auto lowered = LowerProblem(p, knobs, device_ == nullptr ? 132 : device_->info().sm_count);
+    if (!lowered.ok()) {
+      std::printf("  %-60s %s\n", knobs.c_str(), std::string(lowered.status().message()).c_str());
       continue;
     }
-    auto binary = compiler_->Compile(plan->source(), kLimit);
+    auto binary = compiler_->Compile(lowered->plan.source(), kLimit);
     if (!binary.ok()) return binary.status();
     Candidate candidate;
-    candidate.name = NameOf(knobs);
+    candidate.name = lowered->knobs;
     candidate.compile_ms = binary->report.compile_ms();
-    candidate.plan = *std::move(plan);
+    candidate.plan = std::move(lowered->plan);
     if (device_ != nullptr) {
       auto program =
           device::CudaProgram::Make(context_, device_->info(), candidate.plan, binary->bytes);

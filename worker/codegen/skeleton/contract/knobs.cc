@@ -59,8 +59,9 @@ struct Shape {
 constexpr Shape kPlainTiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64},  {64, 32},  {32, 64},
                                  {32, 32},   {16, 64},  {64, 16},  {16, 128}, {128, 16}, {16, 256},
                                  {256, 16},  {32, 16},  {16, 32},  {16, 16}};
-constexpr Shape kTensorTiles[] = {{128, 256}, {128, 128}, {64, 256}, {128, 64}, {64, 128},
-                                  {64, 64},   {128, 32},  {64, 32},  {128, 16}, {64, 16}};
+// The smallest first: where memory alone counts, the rest of the others would be padding.
+constexpr Shape kTensorTiles[] = {{64, 16},  {64, 32},  {128, 16}, {128, 32},  {64, 64},
+                                  {64, 128}, {128, 64}, {64, 256}, {128, 128}, {128, 256}};
 
 // Whether neighbours of B in memory may be its rows (which way it is packed is not known here).
 bool MayLieAlongN(const ContractForm& form, v1::ProductMath math) {
@@ -258,9 +259,9 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       one.set_tile_n(tile.n);
       one.set_split(set.split() != 0 ? set.split() : split);
       Complete(form, target, one);
-      // Blocks that share columns, or K, or neither.
-      for (int cluster = one.cluster(); cluster >= 1;
-           cluster = set.cluster() != 0 ? 0 : cluster / 2) {
+      // Blocks that share nothing or K, and then columns, which is seldom quicker.
+      const int shared = one.cluster();
+      for (int cluster = set.cluster() != 0 ? shared : 1; cluster <= shared; ++cluster) {
         one.set_cluster(cluster);
         if (!Wrong(form, one, target).empty()) continue;
         const double seconds = SecondsOf(form, one, target);
