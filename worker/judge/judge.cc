@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/problem/speedup.h"
 
 namespace warpsmith::judge {
 namespace {
@@ -18,7 +19,9 @@ constexpr int kFewestInRace = 10;  // pairs, before a race may be ended by its t
 constexpr int kFewestAlone = 3;
 constexpr int kMostReplays = 3;      // before one is looked at
 constexpr double kNarrow = 0.01;     // an interval this wide, of the median, is narrow enough
-constexpr double kFirstFactor = 20;  // of the op-by-op plan's time, while there is no incumbent
+// While there is no incumbent: of the op-by-op plan's time, or of the strongest baseline's, of which
+// nothing that is slower than this is worth the card's time.
+constexpr double kFirstFactor = 20, kFirstOfBaseline = 100;
 constexpr double kConfidence = 0.95;
 constexpr char kCountersBy[] = "CUPTI range profiler";
 constexpr int kRetries = 2;  // of a wrong run, to tell a race from a mistake
@@ -461,6 +464,8 @@ absl::Duration Judge::HangLimit(size_t bench) const {
         options_.hang_factor * std::max(incumbent_->median[bench], incumbent_->run_seconds[bench]);
   } else if (op_by_op_ != nullptr && op_by_op_->run_seconds[bench] > 0) {
     seconds = kFirstFactor * std::max(op_by_op_->median[bench], op_by_op_->run_seconds[bench]);
+  } else if (const v1::Baseline* strongest = problem::Strongest(baselines_)) {
+    seconds = kFirstOfBaseline * problem::QuickestUs(*strongest) * 1e-6;
   } else {
     return options_.first_limit;
   }

@@ -57,8 +57,8 @@ struct Options {
   int call_samples = 21;   // of the calls of one that is accepted
   absl::Duration call_limit = absl::Milliseconds(100);
   absl::Duration final_limit = absl::Seconds(3);
-  // A run may take hang_factor times what the incumbent's did and hang_floor more; first_limit
-  // while there is no incumbent.
+  // A run may take hang_factor times what the incumbent's did and hang_floor more; while there is
+  // no incumbent, many times a baseline's and hang_floor more; without either first_limit.
   double hang_factor = 4;
   absl::Duration hang_floor = absl::Seconds(1);
   absl::Duration first_limit = absl::Seconds(20);

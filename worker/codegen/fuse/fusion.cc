@@ -177,13 +177,19 @@ class Fusion {
   std::map<int, int> EndProducts(const std::vector<int>& needed) {
     std::map<int, int> ends;
     std::set<int> taken;
+    std::set<int> before;  // what other kernels have made by then
     for (int id : needed) {
+      const graph::Node& node = graph_.nodes[id];
+      std::set<int> memory = stored_;
+      memory.insert(before.begin(), before.end());
+      if (!node.map()) before.insert(node.outputs.begin(), node.outputs.end());
       std::vector<int> operands;
-      if (!IsProduct(graph_, id, stored_, target_, &operands)) continue;
+      if (!IsProduct(graph_, id, memory, target_, &operands)) continue;
       stored_.insert(operands.begin(), operands.end());
-      const int sum = graph_.nodes[id].outputs[0];
+      const int sum = node.outputs[0];
       ends[id] = LastOfEpilogue(graph_, sum, needed, required_, taken);
       taken.insert(ends[id]);
+      before.insert(ends[id]);
     }
     return ends;
   }
