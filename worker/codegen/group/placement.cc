@@ -1,5 +1,8 @@
 #include "worker/codegen/group/placement.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/group/axes.h"
 #include "worker/codegen/group/bijection.h"
@@ -12,6 +15,24 @@ using absl::StrCat;
 using graph::Node;
 
 namespace {
+
+// A coordinate that is a number made of axes, the slowest first: of axes i of 4 and k of 512, i * 512
+// + k. Empty: it is not one.
+std::vector<int> AxesOfNumber(const Index& index, const std::vector<int64_t>& extents) {
+  std::vector<Index::Term> terms(index.terms().begin(), index.terms().end());
+  std::sort(terms.begin(), terms.end(),
+            [](const auto& a, const auto& b) { return a.coefficient > b.coefficient; });
+  std::vector<int> axes;
+  int64_t next = 1;
+  for (auto term = terms.rbegin(); term != terms.rend(); ++term) {
+    const bool plain = term->atom->kind == Atom::Kind::kVariable && term->coefficient == next;
+    const int id = plain ? term->atom->variable.id : -1;
+    if (id < 0 || id >= static_cast<int>(extents.size())) return {};
+    next *= extents[id];
+    axes.insert(axes.begin(), id);
+  }
+  return index.constant() == 0 ? axes : std::vector<int>();
+}
 
 // A coordinate that is an axis variable itself: its number, else -1. `first`: id of axis 0.
 int PlainAxis(const Index& index, int axes) {
@@ -59,13 +80,6 @@ std::vector<std::vector<Index>> LinearOrders(const Domain& domain, bool row,
   return orders;
 }
 
-// Where a root's coordinates lie if each is an axis of a reduce, or else a part of the position
-// among the reduced axes.
-struct AxisSource {
-  const std::vector<Index>* at = nullptr;
-  int axis = 0;
-};
-
 class Placer {
  public:
   Placer(const graph::Graph& graph, const InMemory& in_memory, const std::set<int>& placed,
@@ -105,25 +119,29 @@ class Placer {
     return nullptr;
   }
 
-  // It reads the results of reduces: its coordinates are theirs.
+  // It reads the results of reduces: its coordinates are theirs, or the digits of theirs.
   void ByItsReads(const Node& node) {
     Traced traced;
     Trace(graph_, in_memory_, placed_, node, traced);
-    std::vector<AxisSource> axes(shape_.size());
-    bool plain = !traced.stage_reads.empty();
+    std::vector<std::optional<Index>> sources(shape_.size());
+    bool known = !traced.stage_reads.empty();
     for (const auto& [stage, at] : traced.stage_reads) {
-      const std::vector<Index>* producer = PlaceOf(graph_.tensors[stage].node);
+      const std::vector<Index>& producer = *PlaceOf(graph_.tensors[stage].node);
       for (size_t a = 0; a < at.size(); ++a) {
         if (graph_.tensors[stage].shape[a] == 1) continue;
-        const int axis = PlainAxis(at[a], static_cast<int>(shape_.size()));
-        if (axis < 0) {
-          plain = false;
-        } else if (axes[axis].at == nullptr) {
-          axes[axis] = {producer, static_cast<int>(a)};
+        const std::vector<int> axes = AxesOfNumber(at[a], shape_);
+        std::vector<int64_t> extents;
+        for (int axis : axes) extents.push_back(shape_[axis]);
+        known = known && !axes.empty() && Product(extents) == graph_.tensors[stage].shape[a];
+        if (!known) return;
+        const std::vector<Index> digits =
+            axes.size() == 1 ? std::vector<Index>{producer[a]} : Unflatten(producer[a], extents);
+        for (size_t i = 0; i < axes.size(); ++i) {
+          if (!sources[axes[i]]) sources[axes[i]] = digits[i];
         }
       }
     }
-    if (plain) Offer(axes);
+    if (known) Offer(sources);
   }
 
   // Read by a reduce at its own axes: it lies where that reads it.
@@ -153,11 +171,11 @@ class Placer {
     found_.push_back(Unflatten(Flatten(own, ExtentsOf(axes)), shape_));
   }
 
-  // Coordinates of reduces, and the position among the reduced axes in the order of the others.
-  void Offer(const std::vector<AxisSource>& axes) {
+  // Coordinates that are known, and the position among the reduced axes in the order of the others.
+  void Offer(const std::vector<std::optional<Index>>& sources) {
     std::vector<int64_t> rest;
-    for (size_t a = 0; a < axes.size(); ++a) {
-      if (axes[a].at == nullptr) rest.push_back(shape_[a]);
+    for (size_t a = 0; a < sources.size(); ++a) {
+      if (!sources[a]) rest.push_back(shape_[a]);
     }
     const bool points = level_ == Level::kPoints;
     if (Product(rest) != (points ? domain_.reduced() : 1)) return;
@@ -165,8 +183,7 @@ class Placer {
         points ? Along(domain_, Role::kReduced, rest) : std::vector<Index>(rest.size(), Index(0));
     std::vector<Index> at;
     size_t next = 0;
-    for (const AxisSource& source : axes)
-      at.push_back(source.at == nullptr ? position[next++] : (*source.at)[source.axis]);
+    for (const auto& source : sources) at.push_back(source ? *source : position[next++]);
     found_.push_back(at);
   }
 
