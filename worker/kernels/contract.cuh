@@ -220,10 +220,9 @@ struct Contract {
       const Tile tile = tile_at(at);
       const int to = tile.to();
       const typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
-      if (C::kRun > 0 || tile.from() == to) {
+      // Also what the first product overwrites: a branch round it costs registers.
 #pragma unroll
-        for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
-      }
+      for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
       if constexpr (C::kRun == 0) {
         if (tile.from() < to) multiply_steps(group, tile.from(), to, ring, sums);
       } else {
