@@ -27,9 +27,8 @@ struct Host {
     judge::JudgeClient::Options judging;
     judging.arguments = {"--cache-dir", cache};
     judge = std::make_unique<judge::JudgeClient>(judging);
-    evaluator = std::make_unique<DeviceEvaluator>(*pool, *judge,
-                                                  DeviceEvaluator::Settings{.use_torch = false},
-                                                  &timer);
+    evaluator = std::make_unique<DeviceEvaluator>(
+        *pool, *judge, DeviceEvaluator::Settings{.use_torch = false}, &timer);
     target.arch = "host";
     target.sm_count = 1;
     target.max_cluster = 1;

@@ -101,6 +101,7 @@ class Knobs : public Specialist {
       if (action == nullptr) continue;
       if (TakesRegisters(row.name)) action->registers = Sign(to - now);
       if (row.name == "accumulator") action->accuracy = Sign(to - now);
+      if (row.name == "run") action->accuracy = Sign(now - to);
       if (row.name == "fast_math") action->accuracy = Sign(now - to);
     }
   }

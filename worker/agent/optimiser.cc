@@ -475,15 +475,29 @@ class Slice {
     for (v1::Group& group : *exact.mutable_groups()) {
       if (group.precision().fast_math()) group.mutable_precision()->clear_fast_math();
     }
-    v1::Schedule separate = exact;
+    const v1::Schedule often = AddedUpOften(exact);
+    v1::Schedule separate = often;
     for (v1::Group& group : *separate.mutable_groups())
       group.mutable_precision()->set_separate(true);
     for (const auto& schedule :
-         {first, exact, separate, codegen::OpByOpSchedule(*main_, options_.target)}) {
+         {first, exact, often, separate, codegen::OpByOpSchedule(*main_, options_.target)}) {
       if (history_.Tried(schedule)) continue;
       if (SubmitStart(schedule, "after a start that was not right").ok()) return;
     }
     // Moves from the last start are still there to be tried.
+  }
+
+  // With products on tensor cores, which truncate, added up in fp32 as often as they can be.
+  v1::Schedule AddedUpOften(v1::Schedule schedule) const {
+    constexpr int kLeastRun = 32;
+    const auto state = MakeState(main_, schedule, options_.target);
+    if (!state.ok()) return schedule;
+    for (int i = 0; i < schedule.groups_size(); ++i) {
+      const v1::ContractKnobs& now = state->groups[i].resolved.contract();
+      if (state->groups[i].tensor_products > 0 && now.math() == v1::PRODUCT_FP16X3)
+        schedule.mutable_groups(i)->mutable_contract()->set_run(kLeastRun);
+    }
+    return schedule;
   }
 
   // Gives up what is under way; what the judge has begun is still recorded.

@@ -20,8 +20,8 @@ namespace ws {
 // kAlongM, kAlongN; kSplit (blocks that share a tile's K) and kMeet: whether they are a cluster, and each finishes a part
 // of the tile with the sums of all, in their order (kCluster is 1); kParts: 1, or 2 where each operand is the sum
 // of two, the greater first, as two batches of its map: the product of the two lesser is left out.
-// kRun: steps after which what the tensor cores have summed is added up in fp32 registers, since they
-// truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
+// kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
+// (and kRun 1) a part of a step, since they truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
 //
 // End: what becomes of a tile's sums. Of a group's 64 rows of a tile: begin(batch, m, n, thread), called by its 128
 // threads before the tile's products, fetches what they all need, an End::Begun each; leave(begun, kept, thread)
@@ -175,7 +175,8 @@ struct Contract {
   static constexpr int kAheadA = C::kAlongM ? 2 * hopper::kPatternBytes : 32;
   static constexpr int kAheadB = C::kAlongN ? 2 * hopper::kPatternBytes : 32;
 
-  // Products of a step, for one group of warps.
+  // Products of COUNT times 16 of a step's K from FROM on, for one group of warps.
+  template <int FROM = 0, int COUNT = kStepK / 16>
   WS_DEVICE void multiply_step(int group, int stage, float (&sums)[C::kTileN / 2], bool add) {
     constexpr int kLeading = kStepK * hopper::kRowBytes;
     const unsigned char* at = steps + stage * kStepBytes;
@@ -187,9 +188,9 @@ struct Contract {
       const unsigned long long a = hopper::operand(at_a, hopper::kPatternBytes, C::kAlongM ? kLeading : 16);
       const unsigned long long b = hopper::operand(at_b, hopper::kPatternBytes, C::kAlongN ? kLeading : 16);
 #pragma unroll
-      for (int k = 0; k < kStepK / 16; ++k) {
+      for (int k = FROM; k < FROM + COUNT; ++k) {
         hopper::Product<typename C::Type, C::kTileN, C::kAlongM, C::kAlongN>::run(
-            sums, a + k * (kAheadA >> 4), b + k * (kAheadB >> 4), add || k > 0 || parts != (C::kParts == 1 ? 0 : 2));
+            sums, a + k * (kAheadA >> 4), b + k * (kAheadB >> 4), add || k > FROM || parts != (C::kParts == 1 ? 0 : 2));
       }
     }
   }
@@ -211,6 +212,20 @@ struct Contract {
     release(before);
   }
 
+  // Products of a step, of which runs FROM, FROM + 1 and so on are added up one after the other.
+  template <int FROM = 0>
+  WS_DEVICE void multiply_runs(int group, int stage, float (&sums)[C::kTileN / 2]) {
+    constexpr int kCount = kStepK / 16 / C::kRunsOfStep;
+    float run[C::kTileN / 2];
+    hopper::products_begin();
+    multiply_step<FROM * kCount, kCount>(group, stage, run, false);
+    hopper::products_commit();
+    hopper::products_wait<0>();
+#pragma unroll
+    for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
+    if constexpr (FROM + 1 < C::kRunsOfStep) multiply_runs<FROM + 1>(group, stage, sums);
+  }
+
   // A group of warps: multiplies and finishes its rows of all of the block's tiles.
   WS_DEVICE void multiply(int group, const End& end) {
     float sums[C::kTileN / 2];
@@ -225,6 +240,13 @@ struct Contract {
       for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
       if constexpr (C::kRun == 0) {
         if (tile.from() < to) multiply_steps(group, tile.from(), to, ring, sums);
+      } else if constexpr (C::kRunsOfStep > 1) {
+#pragma unroll 1
+        for (int step = tile.from(); step < to; ++step, ring.next()) {
+          hopper::wait(full[ring.stage], ring.parity);
+          multiply_runs(group, ring.stage, sums);
+          release(ring.stage);
+        }
       } else {
         float run[C::kTileN / 2];
 #pragma unroll 1

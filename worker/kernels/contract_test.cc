@@ -83,7 +83,7 @@ struct Config {
   using Type = Bf16;
   using Glue = AllWanted;
   static constexpr int kM = 64, kN = 256, kK = 64, kBatch = 1, kTileM = 64, kStages = 2, kCluster = 1, kRaster = 1;
-  static constexpr int kSplit = 1, kParts = 1, kRun = 0;
+  static constexpr int kSplit = 1, kParts = 1, kRun = 0, kRunsOfStep = 1;
   static constexpr bool kMeet = false;
   static constexpr bool kAlongM = false, kAlongN = false;
 };

@@ -16,7 +16,8 @@ using graph::Node;
 
 namespace {
 
-// A coordinate that is a number made of axes, the slowest first: of axes i of 4 and k of 512, i * 512
+// A coordinate that is a number made of axes, the slowest first: of axes i of 4 and k of 512, i *
+// 512
 // + k. Empty: it is not one.
 std::vector<int> AxesOfNumber(const Index& index, const std::vector<int64_t>& extents) {
   std::vector<Index::Term> terms(index.terms().begin(), index.terms().end());

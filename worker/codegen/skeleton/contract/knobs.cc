@@ -114,8 +114,6 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (groups > kMostGroups || knobs.tile_n() / 2 * (run > 0 ? 2 : 1) > kMostTensorSums) return many;
   if (knobs.stages() < 2)
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
-  if (knobs.run() < kTensorStep)
-    return StrCat("contract.run is ", knobs.run(), "; a step of the tensor cores is ", kTensorStep);
   // Boxes of an operand whose neighbours are columns have 64 of them.
   const int columns = MayLieAlongN(form, knobs.math()) ? 64 : 16;
   if (knobs.tile_n() % (columns * knobs.cluster()) != 0)

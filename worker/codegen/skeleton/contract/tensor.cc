@@ -112,7 +112,7 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
                        const v1::ContractKnobs& knobs, graph::DType type, bool along_m,
                        bool along_n, bool meets) {
-  const int64_t run = RunOf(form, knobs) / kTensorStep;
+  const int64_t run = RunOf(form, knobs);
   return StrCat("struct ", name, " {\n  using Glue = ", glue,
                 ";\n  using Type = ws::hopper::", type == graph::DType::kBF16 ? "Bf16" : "Fp16",
                 ";\n  static constexpr int kM = ", form.m, ", kN = ", form.n, ", kK = ", form.k,
@@ -120,7 +120,9 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
                 ", kTileN = ", knobs.tile_n(), ", kStages = ", knobs.stages(),
                 ", kCluster = ", knobs.cluster(), ", kRaster = ", knobs.raster(),
                 ", kSplit = ", knobs.split(),
-                ";\n  static constexpr int kParts = ", PartsOf(knobs.math()), ", kRun = ", run,
+                ";\n  static constexpr int kParts = ", PartsOf(knobs.math()),
+                ", kRun = ", CeilDiv(run, kTensorStep),
+                ", kRunsOfStep = ", run > 0 && run < kTensorStep ? kTensorStep / run : 1,
                 ";\n  static constexpr bool kAlongM = ", Bool(along_m),
                 ", kAlongN = ", Bool(along_n), ", kMeet = ", Bool(meets), ";\n};");
 }
