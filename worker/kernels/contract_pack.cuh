@@ -36,7 +36,7 @@ struct Operand {
 
 constexpr int kPackThreads = 256;
 // Of a thread that reads its part of a row once; more is read again.
-constexpr int kMostKept = 128;
+constexpr int kMostKept = 64;
 
 // What a thread has seen of a row: its largest, whether all are numbers, and how many lose digits.
 struct Spread {
