@@ -311,25 +311,27 @@ struct Contract {
   }
 
   // Finishes a group's rows by way of shared memory, kColumns at a time.
-  WS_DEVICE void store(int group, Tile tile, const float (&sums)[C::kTileN / 2], const End& end,
+  WS_DEVICE void store(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
                        const typename End::Begun& begun, unsigned& meeting) {
+    constexpr int kChunk = kColumns / 2;   // of sums
     const int thread = threadIdx.x % 128;
     float* const box = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes));
     float* const kept = box + kBoxBytes / sizeof(float);
     tile.m += group * 64;
     bool look = tile.m + 64 > C::kM || tile.n + C::kTileN > C::kN;
-#pragma unroll
+    // Written once, whatever an end is: sums that are left move to where the first ones were.
+#pragma unroll 1
     for (int c = 0; c < C::kTileN / kColumns; ++c) {
       hopper::group_sync(1 + group, 128);   // the box has been read
       if constexpr (C::kMeet) hopper::wait_for_blocks(read[group], meeting ^ 1);
       if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread) || look;
 #pragma unroll
       for (int j = 0; j < kColumns / 4; ++j) {
-        const int value = c * kColumns / 2 + 2 * j;
-        const hopper::Place place = hopper::place(thread, value);
-        *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column - c * kColumns)) =
-            make_float2(sums[value], sums[value + 1]);
+        const hopper::Place place = hopper::place(thread, 2 * j);
+        *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) = make_float2(sums[2 * j], sums[2 * j + 1]);
       }
+#pragma unroll
+      for (int v = 0; v + kChunk < C::kTileN / 2; ++v) sums[v] = sums[v + kChunk];
       if (c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
       if constexpr (C::kMeet) {
         if (thread < C::kSplit) hopper::tell(left[group], thread);
