@@ -120,7 +120,7 @@ class LoadCounter {
       if (used[v] && v >= node_.axes.size()) reduced *= Length(ranges[v]);
     }
     count = std::min(count, points);
-    if (evaluated_ < kMaxElements / reduced) count = std::min(count, evaluated_ * reduced);
+    if (evaluated_ < kMaxPoints / reduced) count = std::min(count, evaluated_ * reduced);
     count = std::min(count, SampledCount(ranges, used, points, conditions, count));
     Add(needs_[e->tensor], box, count);
   }

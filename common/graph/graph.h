@@ -62,7 +62,8 @@ namespace warpsmith::graph {
 
 // Limits; a text or a graph beyond them is an InvalidArgument.
 inline constexpr int kMaxRank = 16;          // axes and reduce axes of a node together
-inline constexpr int64_t kMaxElements = int64_t{1} << 40;  // of a tensor, of a node's whole space
+inline constexpr int64_t kMaxElements = int64_t{1} << 40;  // of a tensor
+inline constexpr int64_t kMaxPoints = int64_t{1} << 48;    // of a node's axes and reduce axes
 inline constexpr int kMaxLines = 1 << 14;    // of a text
 inline constexpr int kMaxLineBytes = 1 << 16;
 inline constexpr int kMaxNesting = 256;      // of parentheses and calls in a line

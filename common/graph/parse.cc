@@ -74,17 +74,18 @@ class Parser {
     return *type;
   }
 
-  absl::StatusOr<int64_t> Extent(TokenReader& reader, int64_t& elements) {
+  // `points`: those of the extents before it; with this one no more than `most`.
+  absl::StatusOr<int64_t> Extent(TokenReader& reader, int64_t most, int64_t& points) {
     const int column = reader.Peek().column;
     auto extent = ParseInteger(reader, dims_);
     if (!extent.ok()) return extent;
     if (*extent < 1) {
       return reader.ErrorAt(column, absl::StrCat("extent ", *extent, " is less than 1"));
     }
-    if (*extent > kMaxElements / elements) {
-      return reader.ErrorAt(column, absl::StrCat("more than ", kMaxElements, " elements"));
+    if (*extent > most / points) {
+      return reader.ErrorAt(column, absl::StrCat("more than ", most, " elements"));
     }
-    elements *= *extent;
+    points *= *extent;
     return extent;
   }
 
@@ -110,9 +111,9 @@ class Parser {
     auto type = TypeName(reader);
     if (!type.ok()) return type.status();
     std::vector<int64_t> shape;
-    int64_t elements = 1;
+    int64_t points = 1;
     auto status = Bracketed(reader, [&] {
-      auto extent = Extent(reader, elements);
+      auto extent = Extent(reader, kMaxElements, points);
       if (extent.ok()) shape.push_back(*extent);
       return extent.status();
     });
@@ -166,13 +167,13 @@ class Parser {
     return d;
   }
 
-  absl::StatusOr<AxisList> Axes(TokenReader& reader, int64_t& elements) {
+  absl::StatusOr<AxisList> Axes(TokenReader& reader, int64_t most, int64_t& points) {
     AxisList list;
     auto status = Bracketed(reader, [&]() -> absl::Status {
       auto name = reader.ExpectName("a name for an axis");
       if (!name.ok()) return name.status();
       if (auto status = reader.Expect(":"); !status.ok()) return status;
-      auto extent = Extent(reader, elements);
+      auto extent = Extent(reader, most, points);
       if (!extent.ok()) return extent.status();
       list.axes.push_back({name->text, *extent});
       list.columns.push_back(name->column);
@@ -213,8 +214,8 @@ class Parser {
     if (auto status = reader.Expect(":"); !status.ok()) return status;
     auto type = TypeName(reader);
     if (!type.ok()) return type.status();
-    int64_t elements = 1;
-    auto axes = Axes(reader, elements);
+    int64_t points = 1;
+    auto axes = Axes(reader, kMaxElements, points);
     if (!axes.ok()) return axes.status();
     if (auto status = reader.Expect("="); !status.ok()) return status;
 
@@ -236,11 +237,11 @@ class Parser {
       graph_.AddMap(name->text, std::move(axes->axes), *std::move(value));
       return absl::OkStatus();
     }
-    return ReduceOf(reader, name->text, index_name, *type, *std::move(axes), elements, *combiner);
+    return ReduceOf(reader, name->text, index_name, *type, *std::move(axes), points, *combiner);
   }
 
   absl::Status ReduceOf(TokenReader& reader, const std::string& name, const std::string& index_name,
-                        DType type, AxisList axes, int64_t elements, Combiner combiner) {
+                        DType type, AxisList axes, int64_t points, Combiner combiner) {
     const int column = reader.Next().column;
     if (combiner == Combiner::kLogSumExp) {
       return reader.ErrorAt(column,
@@ -250,7 +251,7 @@ class Parser {
         !status.ok()) {
       return status;
     }
-    auto reduced = Axes(reader, elements);
+    auto reduced = Axes(reader, kMaxPoints, points);
     if (!reduced.ok()) return reduced.status();
     if (auto status = CheckAxes(reader, axes, *reduced); !status.ok()) return status;
     auto value = CombinedValue(reader, axes, *reduced, type, "reduce");

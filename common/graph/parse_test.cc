@@ -156,6 +156,8 @@ TEST_CASE("wrong text is refused with its place and what was expected") {
       {{"input x: f32[R - 4]"}, "column 14: extent 0 is less than 1"},
       {{"input x: f32[R / 0]"}, "column 14: division by zero"},
       {{"input x: f32[99999999, 99999999]"}, "more than 1099511627776 elements"},
+      {{"input x: f32[9999999]", "y: f32 = sum[i: 9999999, j: 9999999, k: 9](x[i] * x[j])"},
+       "more than 281474976710656 elements"},
       {{"input x: f32[R] ~ gauss"}, "expected normal, uniform(a, b)"},
       {{"input x: f32[R] ~ uniform(1, 0)"}, "the range is empty"},
       {{"input and: f32"}, "expected a name for a tensor but found 'and'"},

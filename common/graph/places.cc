@@ -36,14 +36,14 @@ int64_t Distinct(const ExprPtr& e, const std::vector<Interval>& ranges) {
   if (affine) {
     for (size_t v = 0; v < ranges.size(); ++v) {
       if (affine->coefficients[v] == 0) continue;
-      points = std::min(kMaxElements, points * Length(ranges[v]));
+      points = std::min(kMaxPoints, points * Length(ranges[v]));
       if (Length(ranges[v]) > 1) step = std::gcd(step, affine->coefficients[v]);
     }
   } else {
     std::vector<bool> used(ranges.size(), false);
     MarkVariables(*e, used);
     for (size_t v = 0; v < ranges.size(); ++v) {
-      if (used[v]) points = std::min(kMaxElements, points * Length(ranges[v]));
+      if (used[v]) points = std::min(kMaxPoints, points * Length(ranges[v]));
     }
     step = 1;
   }

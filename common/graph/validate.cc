@@ -46,7 +46,7 @@ class NodeValidator {
     }
     if (auto status = Combination(); !status.ok()) return status;
     std::set<std::string> names;
-    int64_t elements = 1;
+    int64_t points = 1;
     for (const auto* axes : {&node_.axes, &node_.reduce_axes}) {
       for (const Axis& axis : *axes) {
         if (!IsName(axis.name)) return Error(absl::StrCat("'", axis.name, "' is no name"));
@@ -54,10 +54,10 @@ class NodeValidator {
           return Error(absl::StrCat("has a second axis '", axis.name, "'"));
         }
         if (axis.extent < 1) return Error(absl::StrCat("axis '", axis.name, "' is empty"));
-        if (axis.extent > kMaxElements / elements) {
-          return Error(absl::StrCat("has more than ", kMaxElements, " elements"));
+        if (axis.extent > kMaxPoints / points) {
+          return Error(absl::StrCat("has more than ", kMaxPoints, " points"));
         }
-        elements *= axis.extent;
+        points *= axis.extent;
       }
     }
     if (names.size() > kMaxRank) return Error(absl::StrCat("has more than ", kMaxRank, " axes"));
