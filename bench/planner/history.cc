@@ -6,7 +6,7 @@
 namespace warpsmith::bench {
 
 std::vector<v1::Event> FirstSlice(const v1::Task& task, const std::string& incumbent_blob,
-                                  const std::string& batch_blob, int trials, double speedup,
+                                  const std::string& batch, int trials, double speedup,
                                   int64_t at_unix_ms) {
   std::vector<v1::Event> events(4);
   const int64_t fence = task.fence() + 1;
@@ -22,7 +22,8 @@ std::vector<v1::Event> FirstSlice(const v1::Task& task, const std::string& incum
   v1::TrialsRecorded& recorded = *events[1].mutable_trials_recorded();
   recorded.set_task_id(task.id());
   recorded.set_fence(fence);
-  recorded.set_batch_blob(batch_blob);
+  recorded.set_batch(batch);
+  recorded.set_first(1);
   recorded.set_trials(trials);
   recorded.set_judged(trials);
   recorded.set_specialist("memory");

@@ -15,7 +15,7 @@ namespace warpsmith::bench {
 // A task that nobody has worked on is granted, told a batch of trials and an incumbent, and ended
 // in good order after the first slice. Blobs are digests.
 std::vector<v1::Event> FirstSlice(const v1::Task& task, const std::string& incumbent_blob,
-                                  const std::string& batch_blob, int trials, double speedup,
+                                  const std::string& batch, int trials, double speedup,
                                   int64_t at_unix_ms);
 
 }  // namespace warpsmith::bench

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,7 +52,7 @@ void CheckEpochGuard(const Reopen& reopen) {
   CHECK(epoch > old_epoch);
   // An old writer is refused, whole: neither its events nor its blobs are there.
   CHECK(store->Commit({old_epoch, 1, {"b"}, {"blob"}}).code() == kRefused);
-  CHECK(store->SaveSnapshot(old_epoch, {1, "s"}).code() == kRefused);
+  CHECK(store->SaveCheckpoint(old_epoch, {1, {{"s", "s"}}, {}}).code() == kRefused);
   CHECK_FALSE(store->Get(base::Sha256Hex("blob")).ok());
   CHECK(*store->LastRevision() == 1);
   CHECK(store->Commit({epoch, 1, {"b"}, {}}).ok());
@@ -99,23 +100,93 @@ void CheckBlobs(const Reopen& reopen) {
   CHECK(std::string(missing.message()).find(base::Sha256Hex("never")) != std::string::npos);
 }
 
-void CheckSnapshots(const Reopen& reopen) {
+// What LoadCheckpoint hands out.
+std::map<std::string, std::string> Entries(Store& store, int64_t revision) {
+  std::map<std::string, std::string> entries;
+  const auto loaded = store.LoadCheckpoint([&](Entry entry) {
+    CHECK(entries.emplace(std::move(entry.key), std::move(entry.bytes)).second);
+  });
+  CHECK(*loaded == revision);
+  return entries;
+}
+
+void CheckCheckpoints(const Reopen& reopen) {
+  using Map = std::map<std::string, std::string>;
+  const std::string zeros("\0three", 6);
   std::unique_ptr<Store> store = reopen();
   const int64_t epoch = *store->Lead();
-  CHECK_FALSE(store->LoadSnapshot()->has_value());
-  CHECK(store->SaveSnapshot(epoch, {1, "ahead of the log"}).code() ==
+  CHECK(Entries(*store, 0).empty());
+  CHECK(store->SaveCheckpoint(epoch, {1, {{"a", "ahead of the log"}}, {}}).code() ==
         absl::StatusCode::kInvalidArgument);
-  REQUIRE(store->Commit({epoch, 0, {"a", "b", "c"}, {}}).ok());
-  REQUIRE(store->SaveSnapshot(epoch, {1, "one"}).ok());
-  REQUIRE(store->SaveSnapshot(epoch, {3, std::string("\0three", 6)}).ok());
+  REQUIRE(store->Commit({epoch, 0, {"1", "2", "3", "4"}, {}, {}}).ok());
+  REQUIRE(store->SaveCheckpoint(epoch, {1, {{"a", "one"}, {"b", ""}}, {}}).ok());
+  // What is new, what is another now, and what is gone.
+  const Checkpoint next{3, {{"a", zeros}, {"c", "c"}}, {"b", "never there"}};
+  REQUIRE(store->SaveCheckpoint(epoch, next).ok());
+  CHECK(Entries(*store, 3) == Map{{"a", zeros}, {"c", "c"}});
+  // Its answer may have been lost.
+  REQUIRE(store->SaveCheckpoint(epoch, next).ok());
+  CHECK(store->SaveCheckpoint(epoch, {2, {{"a", "older"}}, {}}).code() ==
+        absl::StatusCode::kInvalidArgument);
   store->Close().IgnoreError();
   store = reopen();
-  const std::optional<Record> snapshot = *store->LoadSnapshot();
-  REQUIRE(snapshot.has_value());
-  CHECK(snapshot->revision == 3);
-  CHECK(snapshot->bytes == std::string("\0three", 6));
-  // The log stays whole.
-  CHECK(store->Read(0, 10)->size() == 3);
+  CHECK(Entries(*store, 3) == Map{{"a", zeros}, {"c", "c"}});
+  // The log goes on where the checkpoint is, and anything before may be gone.
+  CHECK(Bytes(*store->Read(3, 10)) == std::vector<std::string>{"4"});
+  CHECK(*store->LastRevision() == 4);
+  const auto before = store->Read(2, 10);
+  CHECK((before.ok() || before.status().code() == absl::StatusCode::kOutOfRange));
+  const int64_t later = *store->Lead();
+  REQUIRE(store->SaveCheckpoint(later, {4, {}, {"a"}}).ok());
+  REQUIRE(store->Commit({later, 4, {"5"}, {}, {}}).ok());
+  CHECK(Bytes(*store->Read(4, 10)) == std::vector<std::string>{"5"});
+  CHECK(Entries(*store, 4) == Map{{"c", "c"}});
+}
+
+// "name: head, body" of each, as read.
+std::vector<std::string> FactsOf(Store& store, const std::string& subject, bool bodies,
+                                 size_t most) {
+  std::vector<std::string> read;
+  const absl::Status status = store.ReadFacts(subject, bodies, [&](Facts facts) {
+    CHECK(facts.subject == subject);
+    read.push_back(absl::StrCat(facts.name, ": ", facts.head, ", ", facts.body));
+    return read.size() < most;
+  });
+  CHECK(status.ok());
+  return read;
+}
+
+void CheckFacts(const Reopen& reopen) {
+  using Read = std::vector<std::string>;
+  std::unique_ptr<Store> store = reopen();
+  const int64_t epoch = *store->Lead();
+  CHECK(store->Commit({epoch, 0, {}, {}, {{"s", "alone", "", ""}}}).code() ==
+        absl::StatusCode::kInvalidArgument);
+  const Batch first{epoch, 0, {"1"}, {}, {{"s", "a", "A", "aa"}, {"t", "b", "", ""}}};
+  REQUIRE(store->Commit(first).ok());
+  REQUIRE(store->Commit(first).ok());  // its answer was lost
+  REQUIRE(store->Commit({epoch, 1, {"2"}, {}, {{"s", "c", "C", std::string(3000, 'c')}}}).ok());
+  store->Close().IgnoreError();
+  store = reopen();
+  CHECK(FactsOf(*store, "s", false, 9) == Read{"c: C, ", "a: A, "});
+  CHECK(FactsOf(*store, "s", true, 9) == Read{"c: C, " + std::string(3000, 'c'), "a: A, aa"});
+  CHECK(FactsOf(*store, "s", true, 1).size() == 1);
+  CHECK(FactsOf(*store, "t", true, 9) == Read{"b: , "});
+  CHECK(FactsOf(*store, "none", true, 9).empty());
+  CHECK(store->CountFacts()->count == 3);
+  CHECK(store->CountFacts()->bytes == 5 + 2 + 3003);
+  CHECK(store->CountFacts()->forgotten == 0);
+}
+
+void CheckIdentity(const Reopen& reopen) {
+  std::unique_ptr<Store> store = reopen();
+  const Identity identity = *store->Identify();
+  CHECK(identity.id.size() == 16);
+  CHECK(identity.generation >= 1);
+  REQUIRE(store->Lead().ok());
+  store->Close().IgnoreError();
+  store = reopen();
+  CHECK(TokenOf(*store->Identify()) == TokenOf(identity));
 }
 
 void CheckThreads(const Reopen& reopen) {
@@ -151,7 +222,10 @@ void CheckClose(const Reopen& reopen) {
   CHECK(store->Lead().status().code() == kRefused);
   CHECK(store->Put("x").status().code() == kRefused);
   CHECK(store->Get("x").status().code() == kRefused);
-  CHECK(store->LoadSnapshot().status().code() == kRefused);
+  CHECK(store->LoadCheckpoint([](Entry) {}).status().code() == kRefused);
+  CHECK(store->ReadFacts("s", true, [](Facts) { return true; }).code() == kRefused);
+  CHECK(store->CountFacts().status().code() == kRefused);
+  CHECK(store->Identify().status().code() == kRefused);
 }
 
 void CheckLimits(const Reopen& reopen) {
@@ -170,7 +244,9 @@ void CheckConformance(const Reopen& reopen) {
   SECTION("an old epoch is refused") { CheckEpochGuard(reopen); }
   SECTION("a batch has one place in the log") { CheckPlaceInLog(reopen); }
   SECTION("blobs are found by their content") { CheckBlobs(reopen); }
-  SECTION("the newest snapshot is kept") { CheckSnapshots(reopen); }
+  SECTION("a checkpoint is kept, and what changes in it") { CheckCheckpoints(reopen); }
+  SECTION("facts are found by their subject") { CheckFacts(reopen); }
+  SECTION("a store is the same one when it is opened again") { CheckIdentity(reopen); }
   SECTION("a reader beside the writer sees whole batches") { CheckThreads(reopen); }
   SECTION("a closed store refuses") { CheckClose(reopen); }
   SECTION("an event has a largest size") { CheckLimits(reopen); }

@@ -22,6 +22,9 @@ Result FaultyStore::Inject(absl::string_view name, Call call) {
   return absl::InternalError("an unknown fault");
 }
 
+absl::StatusOr<Identity> FaultyStore::Identify() {
+  return Inject<absl::StatusOr<Identity>>("Identify", [&] { return inner_->Identify(); });
+}
 absl::StatusOr<int64_t> FaultyStore::Lead() {
   return Inject<absl::StatusOr<int64_t>>("Lead", [&] { return inner_->Lead(); });
 }
@@ -35,13 +38,21 @@ absl::StatusOr<std::vector<Record>> FaultyStore::Read(int64_t after, size_t limi
   return Inject<absl::StatusOr<std::vector<Record>>>("Read",
                                                      [&] { return inner_->Read(after, limit); });
 }
-absl::Status FaultyStore::SaveSnapshot(int64_t epoch, const Record& snapshot) {
-  return Inject<absl::Status>("SaveSnapshot",
-                              [&] { return inner_->SaveSnapshot(epoch, snapshot); });
+absl::Status FaultyStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) {
+  return Inject<absl::Status>("SaveCheckpoint",
+                              [&] { return inner_->SaveCheckpoint(epoch, checkpoint); });
 }
-absl::StatusOr<std::optional<Record>> FaultyStore::LoadSnapshot() {
-  return Inject<absl::StatusOr<std::optional<Record>>>("LoadSnapshot",
-                                                       [&] { return inner_->LoadSnapshot(); });
+absl::StatusOr<int64_t> FaultyStore::LoadCheckpoint(const std::function<void(Entry)>& take) {
+  return Inject<absl::StatusOr<int64_t>>("LoadCheckpoint",
+                                         [&] { return inner_->LoadCheckpoint(take); });
+}
+absl::Status FaultyStore::ReadFacts(const std::string& subject, bool bodies,
+                                    const std::function<bool(Facts)>& take) {
+  return Inject<absl::Status>("ReadFacts",
+                              [&] { return inner_->ReadFacts(subject, bodies, take); });
+}
+absl::StatusOr<FactsKept> FaultyStore::CountFacts() {
+  return Inject<absl::StatusOr<FactsKept>>("CountFacts", [&] { return inner_->CountFacts(); });
 }
 absl::StatusOr<std::string> FaultyStore::Put(absl::string_view bytes) {
   return Inject<absl::StatusOr<std::string>>("Put", [&] { return inner_->Put(bytes); });

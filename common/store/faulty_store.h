@@ -26,14 +26,18 @@ class FaultyStore final : public Store {
   // `inner` must outlive this.
   FaultyStore(Store* inner, Plan plan) : inner_(inner), plan_(std::move(plan)) {}
 
+  absl::StatusOr<Identity> Identify() override;
   absl::StatusOr<int64_t> Lead() override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<int64_t> LastRevision() override;
   absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
-  absl::Status SaveSnapshot(int64_t epoch, const Record& snapshot) override;
-  absl::StatusOr<std::optional<Record>> LoadSnapshot() override;
+  absl::Status SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) override;
+  absl::StatusOr<int64_t> LoadCheckpoint(const std::function<void(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
+  absl::Status ReadFacts(const std::string& subject, bool bodies,
+                         const std::function<bool(Facts)>& take) override;
+  absl::StatusOr<FactsKept> CountFacts() override;
   // Never fails by plan.
   absl::Status Close() override { return inner_->Close(); }
 

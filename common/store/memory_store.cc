@@ -42,6 +42,12 @@ absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
       absl::StrCat("the log ends at revision ", last, ", not at ", batch.after));
 }
 
+absl::StatusOr<Identity> MemoryStore::Identify() {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  return disk_->identity;
+}
+
 absl::StatusOr<int64_t> MemoryStore::Lead() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
@@ -51,6 +57,9 @@ absl::StatusOr<int64_t> MemoryStore::Lead() {
 absl::Status MemoryStore::Commit(const Batch& batch) {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckWriter(batch.epoch); !status.ok()) return status;
+  if (!batch.facts.empty() && batch.events.empty()) {
+    return absl::InvalidArgumentError("facts without an event: nothing says where they belong");
+  }
   for (const std::string& event : batch.events) {
     if (event.size() <= kMaxEventBytes) continue;
     return absl::InvalidArgumentError(
@@ -61,7 +70,27 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
   if (!place.ok()) return place;
   for (const std::string& blob : batch.blobs) disk_->blobs.emplace(DigestOf(blob), blob);
   for (const std::string& event : batch.events) disk_->log.push_back({batch.epoch, event});
+  AddFacts(batch.facts);
   return absl::OkStatus();
+}
+
+void MemoryStore::AddFacts(const std::vector<Facts>& facts) {
+  disk_->mutex.AssertHeld();
+  const auto size = [](const Facts& one) {
+    return static_cast<int64_t>(one.subject.size() + one.name.size() + one.head.size() +
+                                one.body.size());
+  };
+  for (const Facts& one : facts) {
+    disk_->facts.push_back(one);
+    ++disk_->kept.count;
+    disk_->kept.bytes += size(one);
+  }
+  while (disk_->kept.bytes > disk_->facts_bytes) {
+    disk_->kept.bytes -= size(disk_->facts.front());
+    --disk_->kept.count;
+    ++disk_->kept.forgotten;
+    disk_->facts.pop_front();
+  }
 }
 
 absl::StatusOr<int64_t> MemoryStore::LastRevision() {
@@ -85,23 +114,45 @@ absl::StatusOr<std::vector<Record>> MemoryStore::Read(int64_t after, size_t limi
   return records;
 }
 
-absl::Status MemoryStore::SaveSnapshot(int64_t epoch, const Record& snapshot) {
+absl::Status MemoryStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
-  if (snapshot.revision > static_cast<int64_t>(disk_->log.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("a snapshot of revision ", snapshot.revision,
-                                                   ", but the log ends at ", disk_->log.size()));
+  const auto last = static_cast<int64_t>(disk_->log.size());
+  if (checkpoint.revision > last || checkpoint.revision < disk_->checkpoint) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a checkpoint of revision ", checkpoint.revision, ": the last one is of ",
+                     disk_->checkpoint, ", and the log ends at ", last));
   }
-  if (!disk_->snapshot || disk_->snapshot->revision <= snapshot.revision) {
-    disk_->snapshot = snapshot;
+  for (const std::string& key : checkpoint.erase) disk_->entries.erase(key);
+  for (const Entry& entry : checkpoint.put) disk_->entries[entry.key] = entry.bytes;
+  disk_->checkpoint = checkpoint.revision;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> MemoryStore::LoadCheckpoint(const std::function<void(Entry)>& take) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  for (const auto& [key, bytes] : disk_->entries) take({key, bytes});
+  return disk_->checkpoint;
+}
+
+absl::Status MemoryStore::ReadFacts(const std::string& subject, bool bodies,
+                                    const std::function<bool(Facts)>& take) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  for (auto facts = disk_->facts.rbegin(); facts != disk_->facts.rend(); ++facts) {
+    if (facts->subject != subject) continue;
+    Facts read = *facts;
+    if (!bodies) read.body.clear();
+    if (!take(std::move(read))) break;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<Record>> MemoryStore::LoadSnapshot() {
+absl::StatusOr<FactsKept> MemoryStore::CountFacts() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  return disk_->snapshot;
+  return disk_->kept;
 }
 
 absl::StatusOr<std::string> MemoryStore::Put(absl::string_view bytes) {

@@ -1,4 +1,4 @@
-// A store in memory: for simulations and tests, where "durable" means that it outlives the planner
+// A store in memory, which keeps the log whole: for simulations and tests, where "durable" means that it outlives the planner
 // that writes to it.
 //
 //   MemoryStore store;
@@ -8,9 +8,9 @@
 // Thread-safe.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +31,12 @@ class MemoryStore final : public Store {
     absl::Mutex mutex;
     int64_t epoch ABSL_GUARDED_BY(mutex) = 0;
     std::vector<Event> log ABSL_GUARDED_BY(mutex);
-    std::optional<Record> snapshot ABSL_GUARDED_BY(mutex);
+    int64_t checkpoint ABSL_GUARDED_BY(mutex) = 0;
+    std::map<std::string, std::string> entries ABSL_GUARDED_BY(mutex);  // of the checkpoint
+    std::deque<Facts> facts ABSL_GUARDED_BY(mutex);                      // oldest first
+    FactsKept kept ABSL_GUARDED_BY(mutex);
+    int64_t facts_bytes ABSL_GUARDED_BY(mutex) = INT64_MAX;  // room for them
+    Identity identity ABSL_GUARDED_BY(mutex) = {"00000000000000aa", 1};
     std::map<std::string, std::string> blobs ABSL_GUARDED_BY(mutex);
   };
 
@@ -39,14 +44,18 @@ class MemoryStore final : public Store {
       : disk_(std::move(disk)) {}
   std::shared_ptr<Disk> disk() const { return disk_; }
 
+  absl::StatusOr<Identity> Identify() override;
   absl::StatusOr<int64_t> Lead() override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<int64_t> LastRevision() override;
   absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
-  absl::Status SaveSnapshot(int64_t epoch, const Record& snapshot) override;
-  absl::StatusOr<std::optional<Record>> LoadSnapshot() override;
+  absl::Status SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) override;
+  absl::StatusOr<int64_t> LoadCheckpoint(const std::function<void(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
+  absl::Status ReadFacts(const std::string& subject, bool bodies,
+                         const std::function<bool(Facts)>& take) override;
+  absl::StatusOr<FactsKept> CountFacts() override;
   absl::Status Close() override;
 
  private:
@@ -54,6 +63,7 @@ class MemoryStore final : public Store {
   absl::Status CheckOpen() const;
   absl::Status CheckWriter(int64_t epoch) const;
   absl::Status CheckPlace(const Batch& batch) const;
+  void AddFacts(const std::vector<Facts>& facts);
 
   const std::shared_ptr<Disk> disk_;
   bool closed_ = false;  // guarded by disk_->mutex

@@ -7,24 +7,41 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/sha256.h"
+#include "common/store/checksum.h"
 
 namespace warpsmith::store {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+// Numbers of meta:
+//   epoch, store (the id, as a number), generation
+//   last, last_sum               the log's end: revision, and checksum of all up to there
+//   first, first_sum             the same of the event before the first that is kept
+//   checkpoint, checkpoint_rows  revision of the checkpoint, its entries
+//   checkpoint_sum               and the sum of their checksums
+//   facts, facts_bytes, facts_forgotten
 constexpr char kSchema[] = R"sql(
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS events (
-  revision INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, bytes BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS snapshots (revision INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS blobs (digest TEXT NOT NULL UNIQUE, bytes BLOB NOT NULL);
-INSERT OR IGNORE INTO meta VALUES ('schema', 1), ('epoch', 0);
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE events (
+  revision INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, sum INTEGER NOT NULL, bytes BLOB NOT NULL);
+CREATE TABLE checkpoint (key TEXT NOT NULL UNIQUE, sum INTEGER NOT NULL, bytes BLOB NOT NULL);
+CREATE TABLE blobs (digest TEXT NOT NULL UNIQUE, bytes BLOB NOT NULL);
+CREATE TABLE facts (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, subject TEXT NOT NULL, name TEXT NOT NULL,
+  sum INTEGER NOT NULL, bytes INTEGER NOT NULL, head BLOB NOT NULL, body BLOB NOT NULL);
+CREATE INDEX facts_of ON facts (subject, number);
+INSERT INTO meta VALUES ('schema', 2), ('epoch', 0), ('generation', 1), ('last', 0), ('last_sum', 0),
+  ('first', 0), ('first_sum', 0), ('checkpoint', 0), ('checkpoint_rows', 0), ('checkpoint_sum', 0),
+  ('facts', 0), ('facts_bytes', 0), ('facts_forgotten', 0);
 )sql";
+// Oldest facts that are looked at together when some must go.
+constexpr int64_t kForgottenAtOnce = 64;
 
 absl::Status SqliteError(sqlite3* db, const std::string& what) {
   const std::string message =
@@ -87,6 +104,7 @@ class Statement {
   }
 
   int64_t Int(int column) { return sqlite3_column_int64(statement_, column); }
+  // Of text and blobs.
   std::string Bytes(int column) {
     const void* data = sqlite3_column_blob(statement_, column);
     const int size = sqlite3_column_bytes(statement_, column);
@@ -113,6 +131,36 @@ absl::StatusOr<int64_t> QueryInt(sqlite3* db, const char* sql) {
   return statement.Int(0);
 }
 
+absl::StatusOr<int64_t> Meta(sqlite3* db, const char* name) {
+  Statement statement(db, "SELECT value FROM meta WHERE name = ?");
+  absl::StatusOr<bool> row = statement.Text(1, name).Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::DataLossError(absl::StrCat("SQLite, meta has no '", name, "'"));
+  return statement.Int(0);
+}
+
+absl::Status SetMeta(sqlite3* db, const char* name, int64_t value) {
+  Statement statement(db, "UPDATE meta SET value = ? WHERE name = ?");
+  return statement.Int(1, value).Text(2, name).Run();
+}
+
+absl::Status AddToMeta(sqlite3* db, const char* name, int64_t value) {
+  Statement statement(db, "UPDATE meta SET value = value + ? WHERE name = ?");
+  return statement.Int(1, value).Text(2, name).Run();
+}
+
+absl::Status Damaged(const std::string& what) {
+  return absl::DataLossError(absl::StrCat(what, ": `warpsmith store check` lists what is damaged"));
+}
+
+// Checks that no error of `statuses` is there; the first one otherwise.
+absl::Status All(std::initializer_list<absl::Status> statuses) {
+  for (const absl::Status& status : statuses) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<sqlite3*> Connect(const std::string& path, int flags) {
   sqlite3* db = nullptr;
   if (sqlite3_open_v2(path.c_str(), &db, flags | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
@@ -133,14 +181,15 @@ absl::Status CheckSize(const char* what, size_t size, size_t limit) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& dir) {
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& dir,
+                                                               const Options& options) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot make the folder ", dir, ": ", error.message()));
   }
-  std::unique_ptr<SqliteStore> store(new SqliteStore(dir));
+  std::unique_ptr<SqliteStore> store(new SqliteStore(dir, options));
   if (absl::Status status = store->Lock(); !status.ok()) return status;
   if (absl::Status status = store->OpenDatabase(); !status.ok()) return status;
   return store;
@@ -176,7 +225,7 @@ absl::Status SqliteStore::Lock() {
 }
 
 absl::Status SqliteStore::OpenDatabase() {
-  const std::string path = absl::StrCat(dir_, "/warpsmith.db");
+  const std::string path = absl::StrCat(dir_, "/", kDatabase);
   absl::MutexLock write_lock(&write_mutex_);
   absl::MutexLock read_lock(&read_mutex_);
   absl::StatusOr<sqlite3*> writer = Connect(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
@@ -200,8 +249,7 @@ absl::Status SqliteStore::PrepareDatabase() {
       writer_, "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'");
   if (!tables.ok()) return tables.status();
   if (*tables > 0) {
-    absl::StatusOr<int64_t> schema =
-        QueryInt(writer_, "SELECT value FROM meta WHERE name = 'schema'");
+    absl::StatusOr<int64_t> schema = Meta(writer_, "schema");
     if (!schema.ok()) return schema.status();
     if (*schema != kSchemaVersion) {
       return absl::FailedPreconditionError(
@@ -212,7 +260,35 @@ absl::Status SqliteStore::PrepareDatabase() {
   for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
     if (absl::Status status = Execute(writer_, sql); !status.ok()) return status;
   }
-  return Execute(writer_, kSchema, "making the tables");
+  return *tables > 0 ? CheckEnd() : MakeTables();
+}
+
+absl::Status SqliteStore::MakeTables() {
+  return Transaction([&]() -> absl::Status {
+    write_mutex_.AssertHeld();
+    if (absl::Status made = Execute(writer_, kSchema, "making the tables"); !made.ok()) {
+      return made;
+    }
+    std::random_device random;
+    const uint64_t id = (static_cast<uint64_t>(random()) << 32) | random();
+    Statement insert(writer_, "INSERT INTO meta VALUES ('store', ?)");
+    return insert.Int(1, static_cast<int64_t>(id)).Run();
+  });
+}
+
+// The log ends where the last commit left it.
+absl::Status SqliteStore::CheckEnd() {
+  absl::StatusOr<int64_t> last = Meta(writer_, "last");
+  absl::StatusOr<int64_t> checkpoint = Meta(writer_, "checkpoint");
+  absl::StatusOr<int64_t> end = QueryInt(
+      writer_,
+      "SELECT COALESCE(MAX(revision), (SELECT value FROM meta WHERE name = 'first')) FROM events");
+  if (absl::Status status = All({last.status(), checkpoint.status(), end.status()}); !status.ok()) {
+    return status;
+  }
+  if (*end == *last && *checkpoint <= *last) return absl::OkStatus();
+  return Damaged(absl::StrCat("the log has lost its end: it ends at event ", *end, ", but ", *last,
+                              " were made durable, and the checkpoint is of ", *checkpoint));
 }
 
 absl::Status SqliteStore::CheckWriter() { return writer_ == nullptr ? Closed() : absl::OkStatus(); }
@@ -230,9 +306,17 @@ absl::Status SqliteStore::Transaction(Body body) {
   return status;
 }
 
+absl::StatusOr<Identity> SqliteStore::Identify() {
+  absl::MutexLock lock(&read_mutex_);
+  if (reader_ == nullptr) return Closed();
+  absl::StatusOr<int64_t> id = Meta(reader_, "store");
+  absl::StatusOr<int64_t> generation = Meta(reader_, "generation");
+  if (absl::Status status = All({id.status(), generation.status()}); !status.ok()) return status;
+  return Identity{absl::StrFormat("%016x", static_cast<uint64_t>(*id)), *generation};
+}
+
 absl::Status SqliteStore::CheckEpoch(int64_t epoch) {
-  absl::StatusOr<int64_t> current =
-      QueryInt(writer_, "SELECT value FROM meta WHERE name = 'epoch'");
+  absl::StatusOr<int64_t> current = Meta(writer_, "epoch");
   if (!current.ok()) return current.status();
   if (epoch == *current) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("epoch ", epoch, " is not the current one (",
@@ -244,13 +328,8 @@ absl::StatusOr<int64_t> SqliteStore::Lead() {
   int64_t epoch = 0;
   absl::Status status = Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
-    if (absl::Status raised =
-            Execute(writer_, "UPDATE meta SET value = value + 1 WHERE name = 'epoch'");
-        !raised.ok()) {
-      return raised;
-    }
-    absl::StatusOr<int64_t> current =
-        QueryInt(writer_, "SELECT value FROM meta WHERE name = 'epoch'");
+    if (absl::Status raised = AddToMeta(writer_, "epoch", 1); !raised.ok()) return raised;
+    absl::StatusOr<int64_t> current = Meta(writer_, "epoch");
     if (current.ok()) epoch = *current;
     return current.status();
   });
@@ -267,51 +346,118 @@ absl::Status SqliteStore::InsertBlob(absl::string_view bytes) {
   return insert.Text(1, digest).Blob(2, bytes).Run();
 }
 
-absl::Status SqliteStore::Append(const Batch& batch) {
-  absl::StatusOr<int64_t> last = QueryInt(writer_, "SELECT COALESCE(MAX(revision), 0) FROM events");
+// AlreadyExists: this very batch is the log's end; its answer was lost. OK: it is to be appended.
+absl::Status SqliteStore::CheckPlace(const Batch& batch) {
+  absl::StatusOr<int64_t> last = Meta(writer_, "last");
   if (!last.ok()) return last.status();
+  if (*last == batch.after) return absl::OkStatus();
   const int64_t end = batch.after + static_cast<int64_t>(batch.events.size());
-  if (*last == end && end > batch.after) {
-    // Perhaps this very batch, whose answer was lost.
-    Statement stored(writer_,
-                     "SELECT epoch, bytes FROM events WHERE revision > ? ORDER BY revision");
-    stored.Int(1, batch.after);
-    for (const std::string& event : batch.events) {
-      absl::StatusOr<bool> row = stored.Step();
-      if (!row.ok()) return row.status();
-      if (!*row || stored.Int(0) != batch.epoch || stored.Bytes(1) != event) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "the log ends at revision ", *last, " with other events than those for after ",
-            batch.after, ": it has another writer"));
-      }
-    }
-    return absl::OkStatus();
-  }
-  if (*last != batch.after) {
+  if (*last != end || end == batch.after) {
     return absl::FailedPreconditionError(
         absl::StrCat("the log ends at revision ", *last, ", not at ", batch.after));
   }
-  Statement insert(writer_, "INSERT INTO events VALUES (?, ?, ?)");
+  Statement stored(writer_,
+                   "SELECT epoch, bytes FROM events WHERE revision > ? ORDER BY revision");
+  stored.Int(1, batch.after);
+  for (const std::string& event : batch.events) {
+    absl::StatusOr<bool> row = stored.Step();
+    if (!row.ok()) return row.status();
+    if (!*row || stored.Int(0) != batch.epoch || stored.Bytes(1) != event) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the log ends at revision ", *last, " with other events than those for after ",
+                       batch.after, ": it has another writer"));
+    }
+  }
+  return absl::AlreadyExistsError("the same batch");
+}
+
+absl::Status SqliteStore::Append(const Batch& batch) {
+  if (batch.events.empty()) return absl::OkStatus();
+  absl::StatusOr<int64_t> sum = Meta(writer_, "last_sum");
+  if (!sum.ok()) return sum.status();
+  Statement insert(writer_, "INSERT INTO events VALUES (?, ?, ?, ?)");
   int64_t revision = batch.after;
   for (const std::string& event : batch.events) {
     if (absl::Status status = CheckSize("an event", event.size(), kMaxEventBytes); !status.ok()) {
       return status;
     }
-    insert.Int(1, ++revision).Int(2, batch.epoch).Blob(3, event);
+    *sum = Checksum(event, *sum);
+    insert.Int(1, ++revision).Int(2, batch.epoch).Int(3, *sum).Blob(4, event);
     if (absl::Status status = insert.Run(); !status.ok()) return status;
     insert.Reset();
+  }
+  return All({SetMeta(writer_, "last", revision), SetMeta(writer_, "last_sum", *sum)});
+}
+
+absl::Status SqliteStore::AddFacts(const std::vector<Facts>& facts) {
+  if (facts.empty()) return absl::OkStatus();
+  Statement insert(writer_,
+                   "INSERT INTO facts (subject, name, sum, bytes, head, body) "
+                   "VALUES (?, ?, ?, ?, ?, ?)");
+  int64_t added = 0;
+  for (const Facts& one : facts) {
+    const size_t size = one.subject.size() + one.name.size() + one.head.size() + one.body.size();
+    if (absl::Status status = CheckSize("facts", size, kMaxFactsBytes); !status.ok()) return status;
+    insert.Text(1, one.subject).Text(2, one.name).Int(3, ChecksumOf(one));
+    insert.Int(4, static_cast<int64_t>(size)).Blob(5, one.head).Blob(6, one.body);
+    if (absl::Status status = insert.Run(); !status.ok()) return status;
+    insert.Reset();
+    added += static_cast<int64_t>(size);
+  }
+  if (absl::Status status = All({AddToMeta(writer_, "facts", static_cast<int64_t>(facts.size())),
+                                 AddToMeta(writer_, "facts_bytes", added)});
+      !status.ok()) {
+    return status;
+  }
+  return ForgetFacts();
+}
+
+// The oldest, until there is room for the rest.
+absl::Status SqliteStore::ForgetFacts() {
+  absl::StatusOr<int64_t> bytes = Meta(writer_, "facts_bytes");
+  if (!bytes.ok()) return bytes.status();
+  while (*bytes > options_.facts_bytes) {
+    int64_t last = 0, count = 0, freed = 0;
+    {
+      Statement oldest(writer_, "SELECT number, bytes FROM facts ORDER BY number LIMIT ?");
+      oldest.Int(1, kForgottenAtOnce);
+      while (*bytes - freed > options_.facts_bytes) {
+        absl::StatusOr<bool> row = oldest.Step();
+        if (!row.ok()) return row.status();
+        if (!*row) break;
+        last = oldest.Int(0);
+        freed += oldest.Int(1);
+        ++count;
+      }
+    }
+    if (count == 0) return absl::OkStatus();
+    Statement forget(writer_, "DELETE FROM facts WHERE number <= ?");
+    if (absl::Status status = All({forget.Int(1, last).Run(), AddToMeta(writer_, "facts", -count),
+                                   AddToMeta(writer_, "facts_bytes", -freed),
+                                   AddToMeta(writer_, "facts_forgotten", count)});
+        !status.ok()) {
+      return status;
+    }
+    *bytes -= freed;
   }
   return absl::OkStatus();
 }
 
 absl::Status SqliteStore::Commit(const Batch& batch) {
   absl::MutexLock lock(&write_mutex_);
+  if (!batch.facts.empty() && batch.events.empty()) {
+    return absl::InvalidArgumentError("facts without an event: nothing says where they belong");
+  }
   return Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
     if (absl::Status status = CheckEpoch(batch.epoch); !status.ok()) return status;
+    const absl::Status place = CheckPlace(batch);
+    if (absl::IsAlreadyExists(place)) return absl::OkStatus();
+    if (!place.ok()) return place;
     for (const std::string& blob : batch.blobs) {
       if (absl::Status status = InsertBlob(blob); !status.ok()) return status;
     }
+    if (absl::Status status = AddFacts(batch.facts); !status.ok()) return status;
     return Append(batch);
   });
 }
@@ -319,7 +465,7 @@ absl::Status SqliteStore::Commit(const Batch& batch) {
 absl::StatusOr<int64_t> SqliteStore::LastRevision() {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  return QueryInt(reader_, "SELECT COALESCE(MAX(revision), 0) FROM events");
+  return Meta(reader_, "last");
 }
 
 absl::StatusOr<std::vector<Record>> SqliteStore::Read(int64_t after, size_t limit) {
@@ -329,51 +475,196 @@ absl::StatusOr<std::vector<Record>> SqliteStore::Read(int64_t after, size_t limi
   }
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  Statement select(reader_,
-                   "SELECT revision, bytes FROM events WHERE revision > ? ORDER BY revision "
-                   "LIMIT ?");
-  select.Int(1, after).Int(2, static_cast<int64_t>(limit));
-  std::vector<Record> records;
-  while (true) {
-    absl::StatusOr<bool> row = select.Step();
-    if (!row.ok()) return row.status();
-    if (!*row) return records;
-    records.push_back({select.Int(0), select.Bytes(1)});
-  }
+  // One view of the log for all that is asked of it.
+  if (absl::Status begun = Execute(reader_, "BEGIN"); !begun.ok()) return begun;
+  auto records = ReadLog(after, limit);
+  Execute(reader_, "COMMIT").IgnoreError();
+  return records;
 }
 
-absl::Status SqliteStore::SaveSnapshot(int64_t epoch, const Record& snapshot) {
-  absl::Status size = CheckSize("a snapshot", snapshot.bytes.size(), kMaxSnapshotBytes);
-  if (!size.ok()) return size;
+absl::StatusOr<std::vector<Record>> SqliteStore::ReadLog(int64_t after, size_t limit) {
+  absl::StatusOr<int64_t> first = Meta(reader_, "first");
+  absl::StatusOr<int64_t> last = Meta(reader_, "last");
+  absl::StatusOr<int64_t> sum = Meta(reader_, "first_sum");
+  if (absl::Status status = All({first.status(), last.status(), sum.status()}); !status.ok()) {
+    return status;
+  }
+  if (after < *first) {
+    return absl::OutOfRangeError(absl::StrCat("the log is kept from event ", *first + 1,
+                                              " on: what was before is in the checkpoint"));
+  }
+  Statement select(reader_,
+                   "SELECT revision, sum, bytes FROM events WHERE revision >= ? ORDER BY revision");
+  select.Int(1, after);
+  std::vector<Record> records;
+  if (after > *first && after < *last) {
+    absl::StatusOr<bool> row = select.Step();
+    if (!row.ok()) return row.status();
+    if (!*row || select.Int(0) != after) {
+      return Damaged(absl::StrCat("the log has no event ", after, ", of ", *last));
+    }
+    *sum = select.Int(1);
+  }
+  for (int64_t next = after + 1; next <= *last && records.size() < limit; ++next) {
+    absl::StatusOr<bool> row = select.Step();
+    if (!row.ok()) return row.status();
+    if (!*row || select.Int(0) != next) {
+      return Damaged(absl::StrCat("the log has no event ", next, ", of ", *last));
+    }
+    Record& record = records.emplace_back(Record{next, select.Bytes(2)});
+    *sum = Checksum(record.bytes, *sum);
+    if (*sum != select.Int(1)) {
+      return Damaged(absl::StrCat("event ", next, " of the log is not what was written"));
+    }
+  }
+  return records;
+}
+
+absl::Status SqliteStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) {
   absl::MutexLock lock(&write_mutex_);
   return Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
     if (absl::Status status = CheckEpoch(epoch); !status.ok()) return status;
-    absl::StatusOr<int64_t> last =
-        QueryInt(writer_, "SELECT COALESCE(MAX(revision), 0) FROM events");
-    if (!last.ok()) return last.status();
-    if (snapshot.revision > *last) {
-      return absl::InvalidArgumentError(absl::StrCat("a snapshot of revision ", snapshot.revision,
-                                                     ", but the log ends at ", *last));
+    absl::StatusOr<int64_t> last = Meta(writer_, "last");
+    absl::StatusOr<int64_t> before = Meta(writer_, "checkpoint");
+    if (absl::Status status = All({last.status(), before.status()}); !status.ok()) return status;
+    if (checkpoint.revision > *last || checkpoint.revision < *before) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a checkpoint of revision ", checkpoint.revision, ": the last one is of ",
+                       *before, ", and the log ends at ", *last));
     }
-    Statement insert(writer_, "INSERT OR REPLACE INTO snapshots VALUES (?, ?)");
-    if (absl::Status status = insert.Int(1, snapshot.revision).Blob(2, snapshot.bytes).Run();
-        !status.ok()) {
+    if (absl::Status status = PutEntries(checkpoint); !status.ok()) return status;
+    if (absl::Status status = SetMeta(writer_, "checkpoint", checkpoint.revision); !status.ok()) {
       return status;
     }
-    Statement trim(writer_, "DELETE FROM snapshots WHERE revision < ?");
-    return trim.Int(1, snapshot.revision).Run();
+    return TrimLog(checkpoint.revision);
   });
 }
 
-absl::StatusOr<std::optional<Record>> SqliteStore::LoadSnapshot() {
+absl::Status SqliteStore::PutEntries(const Checkpoint& checkpoint) {
+  int64_t rows = 0;
+  uint64_t sum = 0;  // modulo 2^64
+  Statement old(writer_, "SELECT sum FROM checkpoint WHERE key = ?");
+  Statement erase(writer_, "DELETE FROM checkpoint WHERE key = ?");
+  Statement insert(writer_, "INSERT INTO checkpoint VALUES (?, ?, ?)");
+  Statement update(writer_, "UPDATE checkpoint SET sum = ?2, bytes = ?3 WHERE key = ?1");
+  const auto take_out = [&](const std::string& key) -> absl::StatusOr<bool> {
+    absl::StatusOr<bool> there = old.Text(1, key).Step();
+    if (there.ok() && *there) sum -= static_cast<uint64_t>(old.Int(0));
+    old.Reset();
+    return there;
+  };
+  for (const std::string& key : checkpoint.erase) {
+    absl::StatusOr<bool> there = take_out(key);
+    if (!there.ok()) return there.status();
+    rows -= *there;
+    if (absl::Status status = erase.Text(1, key).Run(); !status.ok()) return status;
+    erase.Reset();
+  }
+  for (const Entry& entry : checkpoint.put) {
+    absl::StatusOr<bool> there = take_out(entry.key);
+    if (!there.ok()) return there.status();
+    rows += !*there;
+    const int64_t checksum = Checksum(entry.bytes, Checksum(entry.key, 0));
+    sum += static_cast<uint64_t>(checksum);
+    Statement& put = *there ? update : insert;
+    if (absl::Status status = put.Text(1, entry.key).Int(2, checksum).Blob(3, entry.bytes).Run();
+        !status.ok()) {
+      return status;
+    }
+    put.Reset();
+  }
+  absl::StatusOr<int64_t> before = Meta(writer_, "checkpoint_sum");
+  if (!before.ok()) return before.status();
+  sum += static_cast<uint64_t>(*before);
+  return All({AddToMeta(writer_, "checkpoint_rows", rows),
+              SetMeta(writer_, "checkpoint_sum", static_cast<int64_t>(sum))});
+}
+
+// Up to `revision`, which the checkpoint has.
+absl::Status SqliteStore::TrimLog(int64_t revision) {
+  Statement select(writer_, "SELECT sum FROM events WHERE revision = ?");
+  absl::StatusOr<bool> row = select.Int(1, revision).Step();
+  if (!row.ok() || !*row) return row.status();  // trimmed before
+  const int64_t sum = select.Int(0);
+  select.Reset();
+  Statement trim(writer_, "DELETE FROM events WHERE revision <= ?");
+  return All({SetMeta(writer_, "first", revision), SetMeta(writer_, "first_sum", sum),
+              trim.Int(1, revision).Run()});
+}
+
+absl::StatusOr<int64_t> SqliteStore::LoadCheckpoint(const std::function<void(Entry)>& take) {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  Statement select(reader_, "SELECT revision, bytes FROM snapshots ORDER BY revision DESC LIMIT 1");
-  absl::StatusOr<bool> row = select.Step();
-  if (!row.ok()) return row.status();
-  if (!*row) return std::nullopt;
-  return Record{select.Int(0), select.Bytes(1)};
+  if (absl::Status begun = Execute(reader_, "BEGIN"); !begun.ok()) return begun;
+  auto revision = ReadCheckpoint(take);
+  Execute(reader_, "COMMIT").IgnoreError();
+  return revision;
+}
+
+absl::StatusOr<int64_t> SqliteStore::ReadCheckpoint(const std::function<void(Entry)>& take) {
+  absl::StatusOr<int64_t> revision = Meta(reader_, "checkpoint");
+  absl::StatusOr<int64_t> rows = Meta(reader_, "checkpoint_rows");
+  absl::StatusOr<int64_t> sum = Meta(reader_, "checkpoint_sum");
+  if (absl::Status status = All({revision.status(), rows.status(), sum.status()}); !status.ok()) {
+    return status;
+  }
+  Statement select(reader_, "SELECT key, sum, bytes FROM checkpoint ORDER BY rowid");
+  int64_t rows_there = 0;
+  uint64_t sum_there = 0;
+  while (true) {
+    absl::StatusOr<bool> row = select.Step();
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    Entry entry{select.Bytes(0), select.Bytes(2)};
+    const int64_t checksum = Checksum(entry.bytes, Checksum(entry.key, 0));
+    if (checksum != select.Int(1)) {
+      return Damaged(absl::StrCat("entry '", entry.key, "' of the checkpoint is not what was written"));
+    }
+    ++rows_there;
+    sum_there += static_cast<uint64_t>(checksum);
+    take(std::move(entry));
+  }
+  if (rows_there != *rows || sum_there != static_cast<uint64_t>(*sum)) {
+    return Damaged(absl::StrCat("the checkpoint of revision ", *revision, " is not whole: ",
+                                rows_there, " entries of ", *rows,
+                                rows_there == *rows ? ", not those that were written" : ""));
+  }
+  return *revision;
+}
+
+absl::Status SqliteStore::ReadFacts(const std::string& subject, bool bodies,
+                                    const std::function<bool(Facts)>& take) {
+  absl::MutexLock lock(&read_mutex_);
+  if (reader_ == nullptr) return Closed();
+  Statement select(reader_, bodies ? "SELECT name, sum, head, body FROM facts WHERE subject = ? "
+                                     "ORDER BY number DESC"
+                                   : "SELECT name, sum, head FROM facts WHERE subject = ? "
+                                     "ORDER BY number DESC");
+  select.Text(1, subject);
+  while (true) {
+    absl::StatusOr<bool> row = select.Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+    Facts facts{subject, select.Bytes(0), select.Bytes(2), bodies ? select.Bytes(3) : ""};
+    if (ChecksumOf(facts) != select.Int(1)) {
+      return Damaged(absl::StrCat("facts '", facts.name, "' are not what was written"));
+    }
+    if (!take(std::move(facts))) return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<FactsKept> SqliteStore::CountFacts() {
+  absl::MutexLock lock(&read_mutex_);
+  if (reader_ == nullptr) return Closed();
+  absl::StatusOr<int64_t> count = Meta(reader_, "facts");
+  absl::StatusOr<int64_t> bytes = Meta(reader_, "facts_bytes");
+  absl::StatusOr<int64_t> forgotten = Meta(reader_, "facts_forgotten");
+  if (absl::Status status = All({count.status(), bytes.status(), forgotten.status()});
+      !status.ok()) {
+    return status;
+  }
+  return FactsKept{*count, *bytes, *forgotten};
 }
 
 absl::StatusOr<std::string> SqliteStore::Put(absl::string_view bytes) {
@@ -393,7 +684,11 @@ absl::StatusOr<std::string> SqliteStore::Get(const std::string& digest) {
   absl::StatusOr<bool> row = select.Text(1, digest).Step();
   if (!row.ok()) return row.status();
   if (!*row) return absl::NotFoundError(absl::StrCat("no blob has the digest '", digest, "'"));
-  return select.Bytes(0);
+  std::string bytes = select.Bytes(0);
+  if (base::Sha256Hex(bytes) != digest) {
+    return Damaged(absl::StrCat("the blob ", digest, " is not what was written"));
+  }
+  return bytes;
 }
 
 absl::Status SqliteStore::Close() {

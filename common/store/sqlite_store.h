@@ -1,7 +1,8 @@
 // The embedded store: one SQLite database, warpsmith.db, in one folder.
 //
 // WAL with synchronous=FULL: a commit is one fsync, however many events it holds, so group what can
-// be grouped. A second connection reads. DIR/planner.lock is held as long as the store is open; it
+// be grouped. A second connection reads. Each event's checksum is of all events up to it, the
+// checkpoint's of each entry and of all together. DIR/planner.lock is held as long as the store is open; it
 // contains the process id of the holder, and a second opener is told of it.
 #pragma once
 
@@ -17,37 +18,65 @@
 
 namespace warpsmith::store {
 
+inline constexpr char kDatabase[] = "warpsmith.db";
+inline constexpr int kSchemaVersion = 2;
+
 class SqliteStore final : public Store {
  public:
+  struct Options {
+    int64_t facts_bytes = int64_t{16} << 30;  // room for facts
+  };
+
   // Makes the folder and the database where they are missing. Unavailable: another process has it.
-  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& dir);
+  // FailedPrecondition: it has another schema. DataLoss: it is none, or lacks its end.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& dir,
+                                                           const Options& options);
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& dir) {
+    return Open(dir, Options());
+  }
   ~SqliteStore() override;
 
+  absl::StatusOr<Identity> Identify() override;
   absl::StatusOr<int64_t> Lead() override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<int64_t> LastRevision() override;
   absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
-  absl::Status SaveSnapshot(int64_t epoch, const Record& snapshot) override;
-  absl::StatusOr<std::optional<Record>> LoadSnapshot() override;
+  absl::Status SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) override;
+  absl::StatusOr<int64_t> LoadCheckpoint(const std::function<void(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
+  absl::Status ReadFacts(const std::string& subject, bool bodies,
+                         const std::function<bool(Facts)>& take) override;
+  absl::StatusOr<FactsKept> CountFacts() override;
   absl::Status Close() override;
 
  private:
-  explicit SqliteStore(std::string dir) : dir_(std::move(dir)) {}
+  SqliteStore(std::string dir, const Options& options) : dir_(std::move(dir)), options_(options) {}
 
   absl::Status Lock();
   absl::Status OpenDatabase();
   absl::Status PrepareDatabase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status MakeTables() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status CheckEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckWriter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // Runs `body` in a transaction; rolls back if it fails.
   template <typename Body>
   absl::Status Transaction(Body body) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckEpoch(int64_t epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status InsertBlob(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status CheckPlace(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status Append(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status AddFacts(const std::vector<Facts>& facts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status ForgetFacts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status PutEntries(const Checkpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status TrimLog(int64_t revision) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::StatusOr<std::vector<Record>> ReadLog(int64_t after, size_t limit)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_);
+  absl::StatusOr<int64_t> ReadCheckpoint(const std::function<void(Entry)>& take)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_);
 
   const std::string dir_;
+  const Options options_;
   int lock_fd_ = -1;
   absl::Mutex write_mutex_;
   sqlite3* writer_ ABSL_GUARDED_BY(write_mutex_) = nullptr;

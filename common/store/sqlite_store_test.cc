@@ -20,7 +20,116 @@ namespace {
 
 using support::TemporaryFolder;
 
+// Does `sql` to the database in the folder, which nobody has open.
+void Damage(const std::string& dir, const std::string& sql) {
+  sqlite3* db = nullptr;
+  REQUIRE(sqlite3_open((dir + "/" + kDatabase).c_str(), &db) == SQLITE_OK);
+  char* error = nullptr;
+  sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error);
+  INFO((error == nullptr ? "" : error));
+  REQUIRE(error == nullptr);
+  CHECK(sqlite3_changes(db) > 0);
+  sqlite3_close(db);
+}
+
+// A checkpoint of the first two of six events, a blob, facts.
+void Fill(const std::string& dir) {
+  auto store = SqliteStore::Open(dir);
+  REQUIRE(store.ok());
+  const int64_t epoch = *(*store)->Lead();
+  REQUIRE((*store)->Commit({epoch, 0, {"1", "2", "3"}, {"blob"}, {{"s", "f", "F", "ff"}}}).ok());
+  REQUIRE((*store)->SaveCheckpoint(epoch, {2, {{"a", "A"}, {"b", "B"}}, {}}).ok());
+  REQUIRE((*store)->Commit({epoch, 3, {"4", "5", "6"}, {}}).ok());
+}
+
+// The first error of whoever reads all of it; OK: nothing is wrong.
+absl::Status ReadAll(const std::string& dir) {
+  auto store = SqliteStore::Open(dir);
+  if (!store.ok()) return store.status();
+  const absl::StatusOr<int64_t> revision = (*store)->LoadCheckpoint([](const Entry&) {});
+  if (!revision.ok()) return revision.status();
+  for (const size_t limit : {100, 1}) {  // from the checkpoint on, and from its end
+    const auto events = (*store)->Read(limit == 1 ? 5 : *revision, limit);
+    if (!events.ok()) return events.status();
+  }
+  if (auto blob = (*store)->Get(base::Sha256Hex("blob")); !blob.ok()) return blob.status();
+  return (*store)->ReadFacts("s", true, [](const Facts&) { return true; });
+}
+
 }  // namespace
+
+TEST_CASE("sqlite: what was changed behind its back is found, and said") {
+  TemporaryFolder folder;
+  Fill(folder.path());
+  REQUIRE(ReadAll(folder.path()).ok());
+  struct Case {
+    const char* sql;
+    const char* said;
+  };
+  const Case cases[] = {
+      {"UPDATE events SET bytes = 'x' WHERE revision = 4", "event 4 of the log is not what"},
+      {"UPDATE events SET bytes = (SELECT bytes FROM events WHERE revision = 5), sum = (SELECT sum "
+       "FROM events WHERE revision = 5) WHERE revision = 4",
+       "event 4 of the log is not what"},
+      {"DELETE FROM events WHERE revision = 4", "the log has no event 4, of 6"},
+      {"DELETE FROM events WHERE revision = 3", "the log has no event 3, of 6"},
+      {"DELETE FROM events WHERE revision = 6", "ends at event 5, but 6 were made durable"},
+      {"DELETE FROM events WHERE revision > 2", "ends at event 2, but 6 were made durable"},
+      {"DELETE FROM events", "ends at event 2, but 6 were made durable"},
+      {"UPDATE checkpoint SET bytes = 'x' WHERE key = 'b'", "entry 'b' of the checkpoint is not"},
+      {"UPDATE checkpoint SET key = 'c' WHERE key = 'b'", "entry 'c' of the checkpoint is not"},
+      {"DELETE FROM checkpoint WHERE key = 'a'", "is not whole: 1 entries of 2"},
+      {"UPDATE meta SET value = value + 1 WHERE name = 'checkpoint_sum'", "not those that were"},
+      {"UPDATE meta SET value = 9 WHERE name = 'checkpoint'", "and the checkpoint is of 9"},
+      {"DELETE FROM meta WHERE name = 'last'", "meta has no 'last'"},
+      {"UPDATE blobs SET bytes = 'Blob'", "is not what was written"},
+      {"UPDATE facts SET head = 'G'", "facts 'f' are not what was written"},
+      {"UPDATE facts SET name = 'G'", "facts 'G' are not what was written"},
+  };
+  for (const Case& damage : cases) {
+    INFO(damage.sql);
+    TemporaryFolder copy;
+    std::filesystem::copy(folder.path(), copy.path(),
+                          std::filesystem::copy_options::recursive);
+    Damage(copy.path(), damage.sql);
+    const absl::Status status = ReadAll(copy.path());
+    CHECK(status.code() == absl::StatusCode::kDataLoss);
+    CHECK_THAT(std::string(status.message()), Catch::Contains(damage.said));
+  }
+}
+
+TEST_CASE("sqlite: the oldest facts make room for new ones, and are counted") {
+  TemporaryFolder folder;
+  auto store = SqliteStore::Open(folder.path(), {.facts_bytes = 10'000});
+  REQUIRE(store.ok());
+  const int64_t epoch = *(*store)->Lead();
+  const auto names = [&](const std::string& subject) {
+    std::string text;
+    REQUIRE((*store)
+                ->ReadFacts(subject, true,
+                            [&](const Facts& facts) {
+                              CHECK(facts.body == std::string(900, 'x'));
+                              text += facts.name + " ";
+                              return true;
+                            })
+                .ok());
+    return text;
+  };
+  for (int i = 0; i < 200; ++i) {
+    const Facts facts{absl::StrCat("s", i % 2), absl::StrCat(i), "", std::string(900, 'x')};
+    REQUIRE((*store)->Commit({epoch, i, {"e"}, {}, {facts}}).ok());
+    CHECK((*store)->CountFacts()->bytes <= 10'000);
+  }
+  CHECK(names("s1") == "199 197 195 193 191 189 ");
+  CHECK(names("s0") == "198 196 194 192 190 ");
+  CHECK(((*store)->CountFacts()->count == 11 || (*store)->CountFacts()->count == 10));
+  CHECK((*store)->CountFacts()->count + (*store)->CountFacts()->forgotten == 200);
+  // Larger than all the room: kept by nobody, and the event is there.
+  REQUIRE((*store)->Commit({epoch, 200, {"e"}, {}, {{"s0", "huge", "", std::string(20'000, 'x')}}})
+              .ok());
+  CHECK((*store)->CountFacts()->count == 0);
+  CHECK(*(*store)->LastRevision() == 201);
+}
 
 TEST_CASE("sqlite: conformance") {
   TemporaryFolder folder;

@@ -1,5 +1,5 @@
-// What the planner remembers: an append-only log of events with one writer, snapshots of the state
-// they make, and content-addressed blobs.
+// What the planner remembers: an append-only log of events with one writer, a checkpoint of the state
+// they make, content-addressed blobs, and facts by subject.
 //
 //   Store           the interface; SqliteStore (sqlite_store.h) is the embedded backend
 //   FaultyStore     faulty_store.h: a decorator that fails on purpose
@@ -7,7 +7,7 @@
 //
 //   std::unique_ptr<Store> store = *SqliteStore::Open(dir);
 //   int64_t epoch = *store->Lead();
-//   Batch batch{.epoch = epoch, .after = *store->LastRevision(), .events = {bytes}, .blobs = {}};
+//   Batch batch{.epoch = epoch, .after = *store->LastRevision(), .events = {bytes}};
 //   absl::Status status = store->Commit(batch);   // durable when OK
 //
 // Contract
@@ -17,14 +17,20 @@
 // * OK means durable: it survives SIGKILL and the loss of power.
 // * An error other than FailedPrecondition, InvalidArgument and ResourceExhausted leaves open
 //   whether the batch is there. Committing the same batch again finds out: what is there already,
-//   at the same place under the same epoch, is OK.
+//   at the same place under the same epoch, is OK, and nothing of it is there twice.
+// * What is read is what was written: events, entries of the checkpoint and blobs have checksums, the
+//   log and the checkpoint are whole. Anything else is DataLoss, which says what is damaged.
 // * Blobs may be read as soon as the batch or Put that brought them is OK. Equal bytes are one
-// blob.
+//   blob.
+// * Facts are kept in the order in which they came, until there is no more room for them: the oldest
+//   are forgotten then, and counted.
+// * A store has an id, drawn when it was made, and a generation, raised by whatever makes its history
+//   another one (a copy brought back, a log that lost its end). Together they name a history.
 // * Any thread; reads do not wait for a commit under way.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,14 +43,23 @@ namespace warpsmith::store {
 // Limits; more is an InvalidArgument that names them.
 inline constexpr size_t kMaxEventBytes = 16 << 20;
 inline constexpr size_t kMaxBlobBytes = 64 << 20;
-inline constexpr size_t kMaxSnapshotBytes = 512 << 20;
+inline constexpr size_t kMaxFactsBytes = 64 << 20;
 inline constexpr size_t kMaxReadEvents = 10000;
+
+// What is known of a subject, by a name of its own. `head` says in short what `body` is.
+struct Facts {
+  std::string subject;
+  std::string name;
+  std::string head;
+  std::string body;
+};
 
 struct Batch {
   int64_t epoch = 0;
   int64_t after = 0;                // revision of the last event before this batch
   std::vector<std::string> events;  // get revisions after + 1, ...
   std::vector<std::string> blobs;   // become readable together with the events
+  std::vector<Facts> facts = {};    // likewise; only with events
 };
 
 struct Record {
@@ -52,9 +67,38 @@ struct Record {
   std::string bytes;
 };
 
+// An entry of the state, by its key.
+struct Entry {
+  std::string key;
+  std::string bytes;
+};
+
+// What of the state after `revision` is not as the checkpoint before says.
+struct Checkpoint {
+  int64_t revision = 0;
+  std::vector<Entry> put;
+  std::vector<std::string> erase;  // keys
+};
+
+// Which history a store has.
+struct Identity {
+  std::string id;  // 16 hexadecimal digits
+  int64_t generation = 1;
+};
+// "0123456789abcdef.1"
+std::string TokenOf(const Identity& identity);
+
+struct FactsKept {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  int64_t forgotten = 0;  // since the store was made
+};
+
 class Store {
  public:
   virtual ~Store() = default;
+
+  virtual absl::StatusOr<Identity> Identify() = 0;
 
   // Becomes the writer: returns an epoch higher than every one before.
   virtual absl::StatusOr<int64_t> Lead() = 0;
@@ -65,18 +109,26 @@ class Store {
   // 0 for an empty log.
   virtual absl::StatusOr<int64_t> LastRevision() = 0;
 
-  // Up to `limit` (1 to kMaxReadEvents) events with revisions above `after`, in order.
+  // Up to `limit` (1 to kMaxReadEvents) events with revisions above `after`, in order. OutOfRange:
+  // they are before the checkpoint, and no longer kept.
   virtual absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) = 0;
 
-  // The state after `snapshot.revision`, which must not be beyond the log; replaces older ones.
-  virtual absl::Status SaveSnapshot(int64_t epoch, const Record& snapshot) = 0;
-  // The newest one; nullopt if there is none.
-  virtual absl::StatusOr<std::optional<Record>> LoadSnapshot() = 0;
+  // Brings the checkpoint to `checkpoint.revision`, which must not be beyond the log nor before the
+  // last one; the log up to there need not be kept. The same again changes nothing.
+  virtual absl::Status SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) = 0;
+  // Hands out every entry and gives the checkpoint's revision; 0: there is none.
+  virtual absl::StatusOr<int64_t> LoadCheckpoint(const std::function<void(Entry)>& take) = 0;
 
   // Returns the sha256 of `bytes` (hex).
   virtual absl::StatusOr<std::string> Put(absl::string_view bytes) = 0;
   // NotFound names the digest.
   virtual absl::StatusOr<std::string> Get(const std::string& digest) = 0;
+
+  // Facts of the subject, the newest first, for as long as `take` returns true; without bodies
+  // where they are not wanted. `take` must not call the store.
+  virtual absl::Status ReadFacts(const std::string& subject, bool bodies,
+                                 const std::function<bool(Facts)>& take) = 0;
+  virtual absl::StatusOr<FactsKept> CountFacts() = 0;
 
   // Releases the store. Every later call but Close is FailedPrecondition.
   virtual absl::Status Close() = 0;

@@ -17,6 +17,9 @@ namespace {
 using Tasks = std::vector<const v1::TaskRecord*>;
 
 constexpr size_t kMaxCell = 160;
+// A comment near the page's beginning says whose history it is of.
+constexpr char kStoreMark[] = "<!-- store ";
+constexpr size_t kMaxMarkOffset = 200;
 
 const char* StateWord(v1::TaskState state) {
   switch (state) {
@@ -69,10 +72,13 @@ std::string Percent(double part, double whole) {
   return part <= 0 || whole <= 0 ? "-" : absl::StrFormat("%.0f %%", 100 * part / whole);
 }
 
-Tasks TasksOf(const v1::PlannerState& state, const std::string& run_id) {
+// A task's id begins with its run's.
+Tasks TasksOf(const Picture& picture, const std::string& run_id) {
+  const std::string prefix = run_id + "/";
   Tasks tasks;
-  for (const v1::TaskRecord& task : state.tasks()) {
-    if (task.task().run_id() == run_id) tasks.push_back(&task);
+  for (auto task = picture.tasks().lower_bound(prefix);
+       task != picture.tasks().end() && task->first.compare(0, prefix.size(), prefix) == 0; ++task) {
+    tasks.push_back(&task->second);
   }
   return tasks;
 }
@@ -107,12 +113,12 @@ std::string CountsByState(const Tasks& tasks) {
   return absl::StrJoin(parts, ", ");
 }
 
-std::string Headline(const v1::Run& run, const Tasks& tasks) {
+std::string Headline(const Picture& picture, const v1::Run& run, const Tasks& tasks) {
   const Score score = ScoreOf(tasks);
   double seconds = 0;
   int64_t trials = 0;
   for (const v1::TaskRecord* task : tasks) {
-    seconds += task->task().seconds_spent();
+    seconds += task->has_lease() ? picture.View(*task).seconds_spent() : task->task().seconds_spent();
     trials += task->task().trials();
   }
   std::string text = absl::StrCat("## Run ", run.id(), ": ", Plain(run.name()),
@@ -158,7 +164,7 @@ std::string Row(const v1::Task& task) {
   return absl::StrCat("| ", absl::StrJoin(cells, " | "), " |\n");
 }
 
-std::string Table(const Tasks& tasks) {
+std::string Table(const Picture& picture, const Tasks& tasks) {
   std::string text =
       "| task | state | worker | device µs | graph µs | speedup | vs eager | of light | baseline | "
       "trials | "
@@ -167,7 +173,7 @@ std::string Table(const Tasks& tasks) {
   int rows = 0;
   for (const v1::TaskRecord* task : tasks) {
     if (++rows > kMaxRows) break;
-    text += Row(task->task());
+    text += Row(picture.View(*task));
   }
   if (static_cast<int>(tasks.size()) > kMaxRows) {
     absl::StrAppend(&text, "\nand ", tasks.size() - kMaxRows, " more.\n");
@@ -206,18 +212,18 @@ std::string Lessons(const Tasks& tasks) {
   return text.empty() ? "" : absl::StrCat("### What was tried, and what paid\n\n", text);
 }
 
-std::string Workers(const v1::PlannerState& state) {
-  if (state.workers().empty()) {
+std::string Workers(const Picture& picture) {
+  if (picture.workers().empty()) {
     return "## Workers\n\nNone yet: `warpsmith up` starts some, `warpsmith-worker` one.\n\n";
   }
   std::map<std::string, std::string> working;
-  for (const v1::TaskRecord& task : state.tasks()) {
+  for (const auto& [id, task] : picture.tasks()) {
     if (task.has_lease()) working[task.lease().worker_id()] = problem::NameOf(task.task());
   }
   std::string text =
       "## Workers\n\n| worker | device | arch | state | task |\n|---|---|---|---|---|\n";
   int quarantined = 0;
-  for (const v1::WorkerRecord& record : state.workers()) {
+  for (const auto& [id, record] : picture.workers()) {
     const v1::WorkerInfo& worker = record.worker();
     std::string health = record.lost()       ? "lost"
                          : !worker.healthy() ? "sick"
@@ -248,36 +254,63 @@ std::string Speedup(double speedup) {
   return speedup <= 0 ? "-" : absl::StrFormat("%.2fx", speedup);
 }
 
-Score ScoreOf(const v1::PlannerState& state, const std::string& run_id) {
-  return ScoreOf(TasksOf(state, run_id));
+void Picture::Take(const planner::Changes& changes) {
+  revision_ = changes.records.revision();
+  for (const v1::RunRecord& run : changes.records.runs()) {
+    runs_[planner::RunNumber(run.run().id())] = run;
+  }
+  for (const v1::TaskRecord& task : changes.records.tasks()) tasks_[task.task().id()] = task;
+  for (const v1::WorkerRecord& worker : changes.records.workers()) {
+    workers_[worker.worker().id()] = worker;
+  }
+  for (const std::string& id : changes.forgotten) workers_.erase(id);
 }
 
-std::string Render(const v1::PlannerState& state) {
+v1::Task Picture::View(const v1::TaskRecord& record) const {
+  const auto found = progress_.find(record.task().id());
+  return planner::WithProgress(record, found == progress_.end() ? nullptr : &found->second);
+}
+
+Score ScoreOf(const Picture& picture, const std::string& run_id) {
+  return ScoreOf(TasksOf(picture, run_id));
+}
+
+std::string StoreOf(const std::string& page) {
+  const size_t at = page.find(kStoreMark);
+  if (at == std::string::npos || at > kMaxMarkOffset) return "";
+  const size_t begin = at + sizeof(kStoreMark) - 1;
+  return page.substr(begin, page.find(' ', begin) - begin);
+}
+
+std::string Render(const Picture& picture) {
   std::string page = "# Warpsmith board\n\n";
-  if (state.runs().empty()) {
+  if (!picture.store().empty()) absl::StrAppend(&page, kStoreMark, picture.store(), " -->\n\n");
+  if (picture.runs().empty()) {
     page += "Nothing has been submitted yet: `warpsmith submit FILE` hands in a problem set.\n\n";
   }
-  const int full = std::max(0, state.runs_size() - kRunsInFull);
-  for (int i = state.runs_size() - 1; i >= full; --i) {
-    const v1::Run& run = state.runs(i).run();
-    const Tasks tasks = TasksOf(state, run.id());
-    absl::StrAppend(&page, Headline(run, tasks), Table(tasks), Lessons(tasks));
+  int place = 0;  // from the newest
+  for (auto entry = picture.runs().rbegin(); entry != picture.runs().rend(); ++entry, ++place) {
+    const v1::Run& run = entry->second.run();
+    if (place == kRunsInFull) page += "## Earlier runs\n\n";
+    if (place == kRunsInFull + kMaxLines) {
+      absl::StrAppend(&page, "- and ", picture.runs().size() - place, " before\n");
+      break;
+    }
+    const Tasks tasks = TasksOf(picture, run.id());
+    if (place < kRunsInFull) {
+      absl::StrAppend(&page, Headline(picture, run, tasks), Table(picture, tasks), Lessons(tasks));
+    } else {
+      absl::StrAppend(&page, "- ", run.id(), ", ", Plain(run.name()), ": ",
+                      Speedup(ScoreOf(tasks).speedup), ", ", CountsByState(tasks), "\n");
+    }
   }
-  if (full > 0) page += "## Earlier runs\n\n";
-  for (int i = full - 1; i >= std::max(0, full - kMaxLines); --i) {
-    const v1::Run& run = state.runs(i).run();
-    const Tasks tasks = TasksOf(state, run.id());
-    absl::StrAppend(&page, "- ", run.id(), ", ", Plain(run.name()), ": ",
-                    Speedup(ScoreOf(tasks).speedup), ", ", CountsByState(tasks), "\n");
-  }
-  if (full > kMaxLines) absl::StrAppend(&page, "- and ", full - kMaxLines, " before\n");
-  if (full > 0) page += "\n";
-  absl::StrAppend(&page, Workers(state));
+  if (place > kRunsInFull) page += "\n";
+  absl::StrAppend(&page, Workers(picture));
   absl::StrAppend(&page,
                   "---\n\nSpeedups are against the fastest baseline of the same accuracy; a task "
                   "without a faster kernel counts as 1.00x in the mean. Light: the least time the "
                   "card's bandwidth and arithmetic allow. Revision ",
-                  state.revision(), ".\n");
+                  picture.revision(), ".\n");
   return page;
 }
 

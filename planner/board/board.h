@@ -1,14 +1,19 @@
 // The board: the state of the whole effort as one markdown page.
 //
-//   std::string page = board::Render(state);
+//   board::Picture picture;
+//   picture.Take(changes);                        // as often as there are some
+//   std::string page = board::Render(picture);
 //
 // The log is the truth and the page its projection: the same state gives the same page, which names
-// the revision it was made from. Times and speedups are those of accepted incumbents.
+// the history and the revision that it was made from. Times and speedups are those of accepted
+// incumbents.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 
-#include "warpsmith/v1/snapshot.pb.h"
+#include "planner/core/state.h"
 
 namespace warpsmith::board {
 
@@ -19,8 +24,36 @@ inline constexpr int kMaxRows = 1000;        // of a run's table
 inline constexpr int kMaxLessonsShown = 8;   // of a task, newest
 inline constexpr int kMaxLessonTasks = 200;  // of a run
 
-// `state.tasks` may carry progress that is not in the log (seconds, specialist at work).
-std::string Render(const v1::PlannerState& state);
+// A copy of the planner's records, kept up with it by what changes.
+class Picture {
+ public:
+  void Take(const planner::Changes& changes);
+  // The store whose history this is; "": not told.
+  void BeOf(std::string store) { store_ = std::move(store); }
+
+  // Runs by number, the others by id.
+  const std::map<int64_t, v1::RunRecord>& runs() const { return runs_; }
+  const std::map<std::string, v1::TaskRecord>& tasks() const { return tasks_; }
+  const std::map<std::string, v1::WorkerRecord>& workers() const { return workers_; }
+  int64_t revision() const { return revision_; }
+  const std::string& store() const { return store_; }
+  // What workers say of their leases, by task.
+  void Show(std::map<std::string, planner::Progress> progress) { progress_ = std::move(progress); }
+  v1::Task View(const v1::TaskRecord& record) const;
+
+ private:
+  std::map<int64_t, v1::RunRecord> runs_;
+  std::map<std::string, v1::TaskRecord> tasks_;
+  std::map<std::string, v1::WorkerRecord> workers_;
+  std::map<std::string, planner::Progress> progress_;
+  int64_t revision_ = 0;
+  std::string store_;
+};
+
+std::string Render(const Picture& picture);
+
+// Whose history a page is of, from its first lines; "": it does not say.
+std::string StoreOf(const std::string& page);
 
 // "1.23x"; "-" where there is none.
 std::string Speedup(double speedup);
@@ -33,6 +66,6 @@ struct Score {
   double speedup_eager = 0;
   int with_incumbent = 0;
 };
-Score ScoreOf(const v1::PlannerState& state, const std::string& run_id);
+Score ScoreOf(const Picture& picture, const std::string& run_id);
 
 }  // namespace warpsmith::board

@@ -10,18 +10,28 @@ namespace {
 
 using Catch::Contains;
 
+// What is drawn of it.
+Picture PictureOf(const v1::PlannerState& state) {
+  Picture picture;
+  picture.Take({state, {}});
+  return picture;
+}
+std::string Render(const v1::PlannerState& state) { return board::Render(PictureOf(state)); }
+
 v1::TaskRecord& AddTask(v1::PlannerState& state, const std::string& name, v1::TaskState at,
-                        double speedup = 0, double eager = 0) {
+                        double speedup = 0, double eager = 0,
+                        const std::string& run_id = "r1") {
   if (state.runs().empty()) {
     v1::Run& run = *state.add_runs()->mutable_run();
-    run.set_id("r1");
+    run.set_id(run_id);
     run.set_name("starter");
     run.set_policy("rules");
     run.set_seconds_per_task(60);
   }
   v1::TaskRecord& record = *state.add_tasks();
   v1::Task& task = *record.mutable_task();
-  task.set_run_id("r1");
+  task.set_id(absl::StrCat(run_id, "/", name, "@sm_90a"));
+  task.set_run_id(run_id);
   task.set_problem_name(name);
   task.set_arch("sm_90a");
   task.set_state(at);
@@ -40,7 +50,7 @@ v1::TaskRecord& AddTask(v1::PlannerState& state, const std::string& name, v1::Ta
 }  // namespace
 
 TEST_CASE("an empty board says what to do") {
-  const std::string page = Render({});
+  const std::string page = Render(v1::PlannerState());
   CHECK_THAT(page,
              Contains("warpsmith submit") && Contains("warpsmith up") && Contains("Revision 0."));
 }
@@ -50,11 +60,11 @@ TEST_CASE("the score falls back to the baseline where that is faster") {
   AddTask(state, "a", v1::CONVERGED, 4, 8);
   AddTask(state, "b", v1::CONVERGED, 0.5, 2);
   AddTask(state, "c", v1::FAILED);
-  const Score score = ScoreOf(state, "r1");
+  const Score score = ScoreOf(PictureOf(state), "r1");
   CHECK(score.speedup == Approx(std::cbrt(4.0)));
   CHECK(score.speedup_eager == Approx(4));
   CHECK(score.with_incumbent == 2);
-  CHECK(ScoreOf(state, "r2").speedup == 0);
+  CHECK(ScoreOf(PictureOf(state), "r2").speedup == 0);
 }
 
 TEST_CASE("a run's headline, table and lessons") {
@@ -102,6 +112,32 @@ TEST_CASE("a run's headline, table and lessons") {
   CHECK(page == Render(state));
 }
 
+TEST_CASE("a picture follows what changes, shows progress, and says whose history it is of") {
+  v1::PlannerState state;
+  v1::TaskRecord& task = AddTask(state, "a", v1::LEASED, 2, 2);
+  AddTask(state, "b", v1::QUEUED);
+  task.mutable_lease()->set_worker_id("w0");
+  task.mutable_task()->set_seconds_spent(10);
+  for (const char* id : {"w0", "w1"}) state.add_workers()->mutable_worker()->set_id(id);
+  Picture picture = PictureOf(state);
+  CHECK(StoreOf(board::Render(picture)).empty());
+  picture.BeOf("0123456789abcdef.2");
+  CHECK(StoreOf(board::Render(picture)) == "0123456789abcdef.2");
+  CHECK(StoreOf("# Another page\n\n" + std::string(500, 'x') + "<!-- store x -->").empty());
+  picture.Show({{"r1/a@sm_90a", {5, "occupancy"}}, {"r1/b@sm_90a", {99, "nobody"}}});
+  CHECK_THAT(board::Render(picture), Contains("| 15 s | occupancy |") && !Contains("nobody") &&
+                                         Contains("in 15 device seconds") && Contains("| w1 |"));
+  planner::Changes changes;
+  changes.records.set_revision(5);
+  *changes.records.add_tasks() = task;
+  changes.records.mutable_tasks(0)->mutable_task()->set_state(v1::CONVERGED);
+  changes.records.mutable_tasks(0)->clear_lease();
+  changes.forgotten = {"w1"};
+  picture.Take(changes);
+  CHECK_THAT(board::Render(picture), Contains("1 queued, 1 converged") && !Contains("| w1 |") &&
+                                         Contains("| w0 |") && Contains("Revision 5."));
+}
+
 TEST_CASE("alarms stand in the headline and in the note") {
   v1::PlannerState state;
   v1::TaskRecord& poor = AddTask(state, "poor", v1::CONVERGED, 1.5, 2.25);
@@ -144,12 +180,11 @@ TEST_CASE("a quarantined worker is shown with what it lost, and what to do") {
 TEST_CASE("the page stays readable however much there is") {
   v1::PlannerState state;
   for (int i = 0; i < kMaxRows + 10; ++i) {
-    v1::TaskRecord& task = AddTask(state, absl::StrCat("t", i), v1::CONVERGED, 2, 2);
+    v1::TaskRecord& task = AddTask(state, absl::StrCat("t", i), v1::CONVERGED, 2, 2, "r199");
     task.mutable_task()->set_reason(std::string(10000, 'x'));
     for (int j = 0; j < 20; ++j) task.add_lessons()->set_action("a");
   }
-  for (int i = 2; i < 200; ++i) state.add_runs()->mutable_run()->set_id(absl::StrCat("r", i));
-  std::swap(*state.mutable_runs(0), *state.mutable_runs(198));
+  for (int i = 1; i < 199; ++i) state.add_runs()->mutable_run()->set_id(absl::StrCat("r", i));
   const std::string page = Render(state);
   CHECK(page.size() < 1'000'000);
   CHECK_THAT(page, Contains("and 10 more.") && Contains("- 12 earlier gains") &&

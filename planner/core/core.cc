@@ -118,12 +118,8 @@ bool Core::HasWorkFor(const std::string& arch) const {
 }
 
 v1::Task Core::View(const v1::TaskRecord& record) const {
-  v1::Task task = record.task();
-  const auto found = progress_.find(task.id());
-  if (!record.has_lease() || found == progress_.end()) return task;
-  task.set_seconds_spent(task.seconds_spent() + found->second.seconds);
-  if (!found->second.specialist.empty()) task.set_specialist(found->second.specialist);
-  return task;
+  const auto found = progress_.find(record.task().id());
+  return WithProgress(record, found == progress_.end() ? nullptr : &found->second);
 }
 
 v1::WorkerInfo Core::View(const v1::WorkerRecord& record) const {

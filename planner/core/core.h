@@ -1,7 +1,8 @@
 // The planner's core: a state machine that decides everything and touches nothing.
 //
 //   Core core(CoreOptions{});
-//   core.Restore(snapshot); core.Replay(event); ...   // what the store holds
+//   core.BeOf(store::TokenOf(identity));              // which history this is
+//   core.Restore(stored); core.Replay(event); ...     // what the store holds
 //   core.Forgive(now);                                // from here on time counts
 //   auto outcome = core.Handle(Synchronize{...}, now);
 //   // make outcome.events durable, in order, and only then answer outcome.reply
@@ -15,9 +16,11 @@
 // planner's monotonic time alone; clocks of two hosts are never compared.
 //
 // Fences. Each grant of a task has a higher fence. A result carries the fence of its lease:
-//   current fence    recorded, also when the lease expired but nobody else was given the task;
-//                    the same content again changes nothing and is answered as recorded
-//   older fence      refused, harmless: the lease is in `drop`
+//   last lease       recorded, also when it expired but nobody else was given the task; the same
+//                    again changes nothing and is answered as recorded
+//   any other        refused, harmless: the lease is in `drop`
+// A lease's id names the history that it is of, so one that was granted by another store, or by this
+// one before it was brought back from a copy, is never taken for one of the same task and fence.
 // A new incumbent must have beaten the task's in a race of the judge (beat_trial_id), or have a
 // higher speedup, or be the task's incumbent measured again (same trial id). The race counts more
 // than what was told: speedups of different minutes differ by more than the judge lets pass.
@@ -121,7 +124,7 @@ struct Result {
   std::string task_id;
   int64_t fence = 0;
   v1::ResultAccepted incumbent;  // incumbent_blob empty: none
-  v1::TrialsRecorded trials;     // batch_blob empty: none
+  v1::TrialsRecorded trials;     // batch empty: none
 };
 
 struct Synchronize {
@@ -132,6 +135,9 @@ struct Synchronize {
   std::vector<v1::LeaseStatus> leases;
   std::vector<Result> results;
   int slots = 0;
+  // The last answer that the worker had: of which history, and its last event.
+  std::string store;
+  int64_t revision = 0;
 };
 
 struct SetTask {
@@ -158,9 +164,8 @@ struct Grant {
   std::string policy;
   uint64_t seed = 0;
   std::string problem_blob;
-  std::string workload;                  // which of the problem's; "": all it has
-  std::string incumbent_blob;            // "": none
-  std::vector<std::string> trial_blobs;  // of earlier slices
+  std::string workload;        // which of the problem's; "": all it has
+  std::string incumbent_blob;  // "": none
 };
 
 struct SynchronizeAnswer {
@@ -172,6 +177,9 @@ struct SynchronizeAnswer {
   int64_t lease_ttl_ms = 0;
   bool park = false;       // nothing to say: hold the call until there is
   std::string quarantine;  // why it is given nothing until a person releases it; "": it is not so
+  std::map<std::string, int64_t> heard;  // by lease: numbered trials up to here are recorded
+  std::string store;
+  int64_t revision = 0;
 };
 
 template <typename Reply>
@@ -182,17 +190,13 @@ struct Outcome {
 
 struct Done {};
 
-// What a worker last said of a lease; not durable.
-struct Progress {
-  double seconds = 0;
-  std::string specialist;
-};
-
 class Core {
  public:
   explicit Core(const CoreOptions& options) : options_(options) {}
 
-  void Restore(const v1::PlannerState& snapshot) { state_ = State::FromProto(snapshot); }
+  // Leases and sessions granted from here on name this history.
+  void BeOf(const std::string& store_token);
+  void Restore(v1::PlannerState stored) { state_ = State::FromProto(std::move(stored)); }
   void Replay(const v1::Event& event) { state_.Apply(event); }
   // Every worker and lease has the failover time from now on before it counts as lost. After
   // Restore and Replay, before the first Handle; and when nobody was heard for a while, which is no
@@ -202,6 +206,8 @@ class Core {
   Outcome<v1::Run> Handle(const Submit& command, Now now);
   // InvalidArgument: the request is wrong. FailedPrecondition: the session has ended, join again.
   // AlreadyExists: another process has the worker's name. ResourceExhausted: too many workers.
+  // DataLoss: the worker was answered from events of this history that are not there: they were
+  // durable, and the store has lost them. Nobody may be answered from what is left.
   Outcome<SynchronizeAnswer> Handle(const Synchronize& command, Now now);
   Outcome<v1::Task> Handle(const SetTask& command, Now now);
   // NotFound: there is none of that name. One that is not quarantined stays as it is.
@@ -209,6 +215,8 @@ class Core {
   Outcome<Done> Handle(const Tick& command, Now now);
 
   const State& state() const { return state_; }
+  const std::string& store() const { return store_; }
+  Changes TakeChanges() { return state_.TakeChanges(); }
   // Whether a worker of this architecture would be given something.
   bool HasWorkFor(const std::string& arch) const;
   // By task id, for tasks with a lease.
@@ -249,6 +257,9 @@ class Core {
   // What the worker is to be given next; null: nothing. Valid until the state changes.
   const std::string* BestFor(const v1::WorkerInfo& worker) const;
   Grant MakeGrant(const v1::TaskRecord& record) const;
+  std::string LeaseId(const std::string& task_id, int64_t fence) const;
+  bool IsOfLastLease(const Result& result, const v1::TaskRecord& record) const;
+  absl::Status CheckHistory(const Synchronize& command) const;
   // `status` is what its worker last said of it, empty where that is not known.
   void EndLease(Context& context, const v1::TaskRecord& record, const v1::LeaseStatus& status,
                 v1::Cause cause, const std::string& reason);
@@ -263,6 +274,8 @@ class Core {
 
   CoreOptions options_;
   State state_;
+  std::string store_;   // its token
+  std::string suffix_;  // of ids, from it
   // Not durable; monotonic milliseconds.
   Deadlines lease_deadline_;  // by task
   // By task: when it is over whatever its worker says; sooner until the worker speaks of it.

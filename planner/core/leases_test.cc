@@ -150,7 +150,85 @@ TEST_CASE("what beat the incumbent in a race replaces it, whatever its speedup w
   CHECK(bench.Task("r1/a@host").speedup() == 1.2);
 }
 
-TEST_CASE("trials are recorded once for each batch") {
+TEST_CASE("trials with numbers are recorded once, and their gaps are counted") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  const auto report = [&](int64_t first, int64_t trials) {
+    Result batch;
+    batch.lease_id = grant.lease_id;
+    batch.task_id = grant.task_id;
+    batch.fence = grant.fence;
+    batch.trials.set_batch(absl::StrCat(first, "+", trials));
+    batch.trials.set_first(first);
+    batch.trials.set_trials(trials);
+    return bench.Report("w", {StatusOf(grant, 1)}, {batch}).heard.at(grant.lease_id);
+  };
+  const v1::Task& task = bench.Task("r1/a@host");
+  CHECK(report(1, 10) == 10);
+  CHECK(report(1, 10) == 10);
+  CHECK(report(1, 4) == 10);   // the same, in another batch
+  CHECK(report(8, 10) == 10);  // of these three are there: its worker has to say which are new
+  CHECK(task.trials() == 10);
+  CHECK(report(11, 5) == 15);
+  CHECK(report(20, 1) == 20);
+  CHECK(task.trials() == 16);
+  CHECK(task.trials_missing() == 4);
+  bench.Restart();
+  CHECK(report(20, 1) == 20);
+  CHECK(task.trials() == 16);
+  // The next lease's begin anew.
+  bench.Report("w", {StatusOf(grant, 1, true)}, {}, 1);
+  CHECK(bench.core.state().FindTask("r1/a@host")->heard() == 0);
+}
+
+TEST_CASE("a lease of another history is nobody's, whatever its task and fence") {
+  Bench bench;
+  bench.core.BeOf("0123456789abcdef.1");
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  CHECK(grant.lease_id == "r1/a@host#1.01234567");
+  CHECK(bench.session["w"] == "w/1.01234567");
+  Grant other = grant;
+  for (const char* id : {"r1/a@host#1", "r1/a@host#1.01234567.2", "r1/a@host#1.89abcdef"}) {
+    other.lease_id = id;
+    const auto answer = bench.Report("w", {}, {ResultOf(other, "t", 2)});
+    CHECK(answer.drop == std::vector<std::string>{id});
+  }
+  CHECK(bench.Task("r1/a@host").incumbent_blob().empty());
+  // Brought back from a copy: what was granted before counts, what is granted now is told apart.
+  const v1::PlannerState copy = bench.core.state().ToProto();
+  bench.core = Core(CoreOptions{});
+  bench.core.BeOf("0123456789abcdef.2");
+  bench.core.Restore(copy);
+  bench.core.Forgive({bench.now_ms, bench.now_ms});
+  CHECK(bench.Report("w", {StatusOf(grant, 1, true)}, {ResultOf(grant, "t", 2)}).drop.empty());
+  CHECK(bench.Task("r1/a@host").speedup() == 2);
+  const auto next = bench.Sync(SyncOf("w", bench.session["w"]));
+  REQUIRE(next.start.size() == 1);
+  CHECK(next.start[0].lease_id == "r1/a@host#2.01234567.2");
+}
+
+TEST_CASE("a worker that knows more of a history than its log says so") {
+  Bench bench;
+  bench.core.BeOf("0123456789abcdef.1");
+  const SynchronizeAnswer joined = bench.Sync(SyncOf("w", ""));
+  CHECK(joined.store == "0123456789abcdef.1");
+  CHECK(joined.revision == bench.core.state().revision());
+  Synchronize call = SyncOf("w", joined.session_id);
+  call.store = joined.store;
+  call.revision = joined.revision;
+  CHECK(bench.Try(call).ok());
+  call.revision = joined.revision + 5;
+  const absl::Status status = bench.Try(call).status();
+  CHECK(absl::IsDataLoss(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("5 events that were durable are gone"));
+  // Of another history it says nothing.
+  call.store = "0123456789abcdef.2";
+  CHECK(bench.Try(call).ok());
+}
+
+TEST_CASE("trials without numbers are recorded once for each batch") {
   Bench bench;
   bench.Do(SubmitOf({"a"}));
   const Grant grant = bench.Take("w");
@@ -158,7 +236,7 @@ TEST_CASE("trials are recorded once for each batch") {
   batch.lease_id = grant.lease_id;
   batch.task_id = grant.task_id;
   batch.fence = grant.fence;
-  batch.trials.set_batch_blob("b1");
+  batch.trials.set_batch("b1");
   batch.trials.set_trials(10);
   batch.trials.set_judged(4);
   batch.trials.set_implausible("trial t3: too fast");
@@ -168,7 +246,7 @@ TEST_CASE("trials are recorded once for each batch") {
   CHECK(bench.Task("r1/a@host").trials() == 10);
   CHECK(bench.Task("r1/a@host").trials_judged() == 4);
   // What nobody believed is not lost with the search.
-  batch.trials.set_batch_blob("b2");
+  batch.trials.set_batch("b2");
   batch.trials.clear_implausible();
   v1::LeaseStatus over = StatusOf(grant, 5, true);
   over.set_converged(true);
@@ -271,7 +349,7 @@ TEST_CASE("a search that ends with something poor raises an alarm") {
   CHECK(bench.Task(id).alarm().empty() == !alarm);
   if (alarm) CHECK_THAT(bench.Task(id).alarm(), Catch::StartsWith(c.alarm));
   CHECK(bench.core.state().FindRun("r1")->run().alarms() == (alarm ? 1 : 0));
-  // A snapshot holds it, and a person who queues the task again clears it.
+  // What is stored holds it, and a person who queues the task again clears it.
   const v1::PlannerState snapshot = bench.core.state().ToProto();
   CHECK(State::FromProto(snapshot).ToProto().SerializeAsString() == snapshot.SerializeAsString());
   bench.Do(SetTask{id, v1::HELD, ""});

@@ -12,9 +12,6 @@ inline constexpr size_t kMaxNameBytes = 200;
 // blobs, where it comes with a result.
 inline constexpr size_t kMaxLabelBytes = 200;
 inline constexpr size_t kMaxTextBytes = 2'000;
-// Different specialists of a batch, or a task; the trials of more are counted under this name.
-inline constexpr int kMaxSpecialists = 64;
-inline constexpr char kOtherSpecialists[] = "others";
 // Of the one event whose size grows with the request, a run's submission.
 inline constexpr size_t kMaxRunBytes = size_t{15} << 20;
 

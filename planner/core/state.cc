@@ -36,10 +36,9 @@ void AddOnce(const std::string& value, google::protobuf::RepeatedPtrField<std::s
   KeepNewest(list, kMaxLostWith);
 }
 
-v1::TaskRecord& Need(std::map<std::string, v1::TaskRecord>& tasks, const std::string& id) {
-  const auto found = tasks.find(id);
-  WS_CHECK(found != tasks.end(), absl::StrCat("the log names a task that it did not make: ", id));
-  return found->second;
+bool Names(const v1::WorkerRecord& worker, const std::string& task_id) {
+  return std::any_of(worker.ledger().begin(), worker.ledger().end(),
+                     [&](const v1::Blame& blame) { return blame.task_id() == task_id; });
 }
 
 void Strike(const std::string& task_id, v1::WorkerRecord& worker) {
@@ -50,7 +49,7 @@ void Strike(const std::string& task_id, v1::WorkerRecord& worker) {
 }
 
 void Add(const v1::SpecialistCount& from, v1::TaskRecord& task) {
-  v1::SpecialistCount& count = CountOf(from.specialist(), *task.mutable_counts());
+  v1::SpecialistCount& count = problem::CountOf(from.specialist(), *task.mutable_counts());
   count.set_trials(count.trials() + from.trials());
   count.set_judged(count.judged() + from.judged());
   count.set_accepted(count.accepted() + from.accepted());
@@ -59,16 +58,12 @@ void Add(const v1::SpecialistCount& from, v1::TaskRecord& task) {
 
 }  // namespace
 
-v1::SpecialistCount& CountOf(const std::string& specialist, SpecialistCounts& counts) {
-  for (v1::SpecialistCount& count : counts) {
-    if (count.specialist() == specialist) return count;
-  }
-  if (counts.size() >= kMaxSpecialists && specialist != kOtherSpecialists) {
-    return CountOf(kOtherSpecialists, counts);
-  }
-  v1::SpecialistCount& count = *counts.Add();
-  count.set_specialist(specialist);
-  return count;
+v1::Task WithProgress(const v1::TaskRecord& record, const Progress* progress) {
+  v1::Task task = record.task();
+  if (!record.has_lease() || progress == nullptr) return task;
+  task.set_seconds_spent(task.seconds_spent() + progress->seconds);
+  if (!progress->specialist.empty()) task.set_specialist(progress->specialist);
+  return task;
 }
 
 bool IsAtRest(v1::TaskState state) {
@@ -83,25 +78,62 @@ int64_t RunNumber(const std::string& run_id) {
   return number;
 }
 
-State State::FromProto(const v1::PlannerState& snapshot) {
+State State::FromProto(v1::PlannerState stored) {
   State state;
-  state.revision_ = snapshot.revision();
-  state.sessions_ = snapshot.sessions();
-  for (const v1::RunRecord& stored : snapshot.runs()) {
-    v1::RunRecord run = stored;
+  state.revision_ = stored.revision();
+  state.sessions_ = stored.sessions();
+  for (v1::RunRecord& run : *stored.mutable_runs()) {
     run.mutable_run()->set_alarms(0);  // counted below
-    state.AddRun(RunNumber(run.run().id()), run);
+    const int64_t number = RunNumber(run.run().id());
+    state.AddRun(number, std::move(run));
   }
-  for (const v1::TaskRecord& task : snapshot.tasks()) {
-    state.tasks_[task.task().id()] = task;
-    state.Index(task);
+  for (v1::TaskRecord& task : *stored.mutable_tasks()) {
+    const std::string id = task.task().id();
+    v1::TaskRecord& record = state.tasks_[id];
+    record = std::move(task);
+    state.Index(record);
   }
-  for (const v1::WorkerRecord& worker : snapshot.workers()) {
-    state.workers_[worker.worker().id()] = worker;
-    if (worker.lost()) state.lost_.insert(worker.worker().id());
-    if (worker.quarantined()) state.quarantined_.insert(worker.worker().id());
+  for (v1::WorkerRecord& worker : *stored.mutable_workers()) {
+    const std::string id = worker.worker().id();
+    if (worker.lost()) state.lost_.insert(id);
+    if (worker.quarantined()) state.quarantined_.insert(id);
+    state.workers_[id] = std::move(worker);
   }
+  state.changed_runs_.clear();
   return state;
+}
+
+Changes State::TakeChanges() {
+  Changes changes;
+  changes.records.set_revision(revision_);
+  changes.records.set_sessions(sessions_);
+  for (const int64_t number : changed_runs_) *changes.records.add_runs() = runs_.at(number);
+  for (const std::string& id : changed_tasks_) *changes.records.add_tasks() = tasks_.at(id);
+  for (const std::string& id : changed_workers_) {
+    if (const v1::WorkerRecord* worker = FindWorker(id)) {
+      *changes.records.add_workers() = *worker;
+    } else {
+      changes.forgotten.push_back(id);
+    }
+  }
+  changed_runs_.clear();
+  changed_tasks_.clear();
+  changed_workers_.clear();
+  return changes;
+}
+
+v1::TaskRecord& State::Task(const std::string& id) {
+  const auto found = tasks_.find(id);
+  WS_CHECK(found != tasks_.end(), absl::StrCat("the log names a task that it did not make: ", id));
+  changed_tasks_.insert(id);
+  return found->second;
+}
+
+v1::WorkerRecord* State::Worker(const std::string& id) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return nullptr;
+  changed_workers_.insert(id);
+  return &found->second;
 }
 
 v1::PlannerState State::ToProto() const {
@@ -197,8 +229,10 @@ void State::Index(const v1::TaskRecord& record) {
   int& unfinished = unfinished_[number];
   unfinished += now.unfinished - place.unfinished;
   v1::Run& run = *runs_[number].mutable_run();
+  const int alarms = run.alarms() + now.alarm - place.alarm;
+  if (run.done() != (unfinished == 0) || run.alarms() != alarms) changed_runs_.insert(number);
   run.set_done(unfinished == 0);
-  run.set_alarms(run.alarms() + now.alarm - place.alarm);
+  run.set_alarms(alarms);
   place = now;
 }
 
@@ -231,11 +265,12 @@ void State::IndexLease(const std::string& task_id, const Place& old, const Place
   if (!now.worker_id.empty()) leased_by_[now.worker_id].insert(task_id);
 }
 
-void State::AddRun(int64_t number, const v1::RunRecord& run) {
-  runs_[number] = run;
+void State::AddRun(int64_t number, v1::RunRecord run) {
   unfinished_[number] = 0;
   if (!run.request_id().empty()) run_by_request_.emplace(run.request_id(), number);
   if (run.arch().empty()) unbound_.insert(number);
+  runs_[number] = std::move(run);
+  changed_runs_.insert(number);
 }
 
 void State::On(const v1::RunSubmitted& event) {
@@ -243,8 +278,9 @@ void State::On(const v1::RunSubmitted& event) {
   *run.mutable_run() = event.run();
   run.set_request_id(event.request_id());
   if (event.tasks_size() > 0) run.set_arch(event.tasks(0).arch());
-  AddRun(RunNumber(event.run().id()), run);
+  AddRun(RunNumber(event.run().id()), std::move(run));
   for (const v1::Task& task : event.tasks()) {
+    changed_tasks_.insert(task.id());
     v1::TaskRecord& record = tasks_[task.id()];
     *record.mutable_task() = task;
     record.set_policy(event.run().policy());
@@ -257,14 +293,16 @@ void State::On(const v1::RunBound& event) {
   WS_CHECK(found != runs_.end(), "the log binds a run that it did not make: " + event.run_id());
   found->second.set_arch(event.arch());
   if (!event.arch().empty()) unbound_.erase(found->first);
+  changed_runs_.insert(found->first);
   for (const std::string& id : found->second.run().task_ids()) {
-    v1::TaskRecord& task = Need(tasks_, id);
+    v1::TaskRecord& task = Task(id);
     task.mutable_task()->set_arch(event.arch());
     Index(task);
   }
 }
 
 void State::On(const v1::WorkerJoined& event) {
+  changed_workers_.insert(event.worker().id());
   v1::WorkerRecord& worker = workers_[event.worker().id()];
   if (worker.session_id() != event.session_id()) ++sessions_;
   lost_.erase(event.worker().id());
@@ -275,11 +313,11 @@ void State::On(const v1::WorkerJoined& event) {
 }
 
 void State::On(const v1::WorkerLost& event) {
-  const auto found = workers_.find(event.worker_id());
-  if (found == workers_.end() || found->second.lost()) return;
-  found->second.set_lost(true);
-  found->second.mutable_worker()->set_healthy(false);
-  found->second.mutable_worker()->set_health_reason(event.reason());
+  v1::WorkerRecord* worker = Worker(event.worker_id());
+  if (worker == nullptr || worker->lost()) return;
+  worker->set_lost(true);
+  worker->mutable_worker()->set_healthy(false);
+  worker->mutable_worker()->set_health_reason(event.reason());
   lost_.insert(event.worker_id());
   if (lost_.size() > kMaxLostWorkers) ForgetWorker();
 }
@@ -290,27 +328,28 @@ void State::ForgetWorker() {
                             [&](const std::string& id) { return quarantined_.count(id) == 0; });
   if (worst == lost_.end()) worst = lost_.begin();
   quarantined_.erase(*worst);
+  changed_workers_.insert(*worst);
   workers_.erase(*worst);
   lost_.erase(worst);
 }
 
 void State::On(const v1::WorkerQuarantined& event) {
-  const auto found = workers_.find(event.worker_id());
-  if (found == workers_.end()) return;
-  found->second.set_quarantined(true);
+  v1::WorkerRecord* worker = Worker(event.worker_id());
+  if (worker == nullptr) return;
+  worker->set_quarantined(true);
   quarantined_.insert(event.worker_id());
 }
 
 void State::On(const v1::WorkerReleased& event) {
-  const auto found = workers_.find(event.worker_id());
-  if (found == workers_.end()) return;
-  found->second.set_quarantined(false);
-  if (event.by_person()) found->second.clear_ledger();
+  v1::WorkerRecord* worker = Worker(event.worker_id());
+  if (worker == nullptr) return;
+  worker->set_quarantined(false);
+  if (event.by_person()) worker->clear_ledger();
   quarantined_.erase(event.worker_id());
 }
 
 void State::On(const v1::LeaseGranted& event) {
-  v1::TaskRecord& record = Need(tasks_, event.task_id());
+  v1::TaskRecord& record = Task(event.task_id());
   v1::Task& task = *record.mutable_task();
   task.set_state(v1::LEASED);
   task.set_reason("");
@@ -323,6 +362,8 @@ void State::On(const v1::LeaseGranted& event) {
   lease.set_worker_id(event.worker_id());
   lease.set_seconds(event.seconds());
   record.set_slice_speedup(task.incumbent_blob().empty() ? 1.0 : task.speedup());
+  record.set_last_lease_id(event.lease_id());
+  record.set_heard(0);
   Index(record);
 }
 
@@ -330,18 +371,20 @@ void State::Charge(v1::TaskRecord& record, const std::string& worker_id, v1::Bla
   AddOnce(worker_id, record.mutable_lost_with());
   if (record.lost_with_size() > 1) {
     // Two workers say so: it is the task.
-    for (auto& [id, worker] : workers_) Strike(blame.task_id(), worker);
+    for (auto& [id, worker] : workers_) {
+      if (Names(worker, blame.task_id())) Strike(blame.task_id(), *Worker(id));
+    }
     return;
   }
-  const auto found = workers_.find(worker_id);
-  if (found == workers_.end() || !problem::BlamesWorker(blame.cause())) return;
-  Strike(blame.task_id(), found->second);
-  *found->second.add_ledger() = std::move(blame);
-  KeepNewest(found->second.mutable_ledger(), kMaxBlames);
+  v1::WorkerRecord* worker = Worker(worker_id);
+  if (worker == nullptr || !problem::BlamesWorker(blame.cause())) return;
+  Strike(blame.task_id(), *worker);
+  *worker->add_ledger() = std::move(blame);
+  KeepNewest(worker->mutable_ledger(), kMaxBlames);
 }
 
 void State::On(const v1::LeaseEnded& event, int64_t at_unix_ms) {
-  v1::TaskRecord& record = Need(tasks_, event.task_id());
+  v1::TaskRecord& record = Task(event.task_id());
   v1::Task& task = *record.mutable_task();
   const bool badly = event.lost() || event.failed();
   task.set_seconds_spent(task.seconds_spent() + event.seconds());
@@ -360,10 +403,10 @@ void State::On(const v1::LeaseEnded& event, int64_t at_unix_ms) {
     blame.set_cause(event.cause());
     blame.set_at_unix_ms(at_unix_ms);
     Charge(record, worker_id, std::move(blame));
-  } else if (const auto worker = workers_.find(worker_id); event.cause() == v1::FINISHED &&
-                                                           worker != workers_.end() &&
-                                                           !worker->second.quarantined()) {
-    worker->second.clear_ledger();
+  } else if (const v1::WorkerRecord* worker = FindWorker(worker_id);
+             event.cause() == v1::FINISHED && worker != nullptr && !worker->quarantined() &&
+             worker->ledger_size() > 0) {
+    Worker(worker_id)->clear_ledger();
   }
   if (!event.specialist().empty()) task.set_specialist(event.specialist());
   v1::SliceGain& gain = *task.add_gains();
@@ -380,7 +423,7 @@ void State::On(const v1::LeaseEnded& event, int64_t at_unix_ms) {
 }
 
 void State::On(const v1::ResultAccepted& event) {
-  v1::TaskRecord& record = Need(tasks_, event.task_id());
+  v1::TaskRecord& record = Task(event.task_id());
   v1::Task& task = *record.mutable_task();
   // The same trial again is its incumbent measured again, not a lesson.
   if (event.trial_id() != record.incumbent_trial_id()) {
@@ -409,19 +452,24 @@ void State::On(const v1::ResultAccepted& event) {
 }
 
 void State::On(const v1::TrialsRecorded& event) {
-  v1::TaskRecord& record = Need(tasks_, event.task_id());
+  v1::TaskRecord& record = Task(event.task_id());
   v1::Task& task = *record.mutable_task();
   task.set_trials(task.trials() + event.trials());
   task.set_trials_judged(task.trials_judged() + event.judged());
   if (!event.specialist().empty()) task.set_specialist(event.specialist());
   if (!event.implausible().empty()) task.set_implausible(event.implausible());
-  *task.add_trial_blobs() = event.batch_blob();
-  KeepNewest(task.mutable_trial_blobs(), kMaxTrialBlobs);
+  if (event.first() > 0) {
+    task.set_trials_missing(task.trials_missing() + event.first() - 1 - record.heard());
+    record.set_heard(event.first() - 1 + event.trials());
+  } else {
+    *record.add_unnumbered() = event.batch();
+    KeepNewest(record.mutable_unnumbered(), kMaxUnnumbered);
+  }
   for (const v1::SpecialistCount& count : event.counts()) Add(count, record);
 }
 
 void State::On(const v1::TaskMoved& event) {
-  v1::TaskRecord& record = Need(tasks_, event.task_id());
+  v1::TaskRecord& record = Task(event.task_id());
   v1::Task& task = *record.mutable_task();
   if (event.seconds_budget() > 0) task.set_seconds_budget(event.seconds_budget());
   // Back in the queue by a person: the ledgers of blame start anew.

@@ -1,8 +1,9 @@
 // The planner's durable state: what the events of the log make, and nothing else.
 //
-//   State state = State::FromProto(snapshot);
+//   State state = State::FromProto(stored);
 //   state.Apply(event);                       // in the log's order
-//   snapshot = state.ToProto();
+//   Changes changes = state.TakeChanges();    // since the last time
+//   stored = state.ToProto();                 // all of it, for tests
 //
 // Apply is total: an event that was in the log once is applied without asking. It reads no clock,
 // so the same events give the same state, byte for byte. Not thread-safe.
@@ -13,7 +14,10 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "common/problem/sealed_trials.h"
 #include "planner/core/queue.h"
 #include "warpsmith/v1/events.pb.h"
 #include "warpsmith/v1/snapshot.pb.h"
@@ -23,7 +27,7 @@ namespace warpsmith::planner {
 // Limits of what is remembered of one task, newest kept; and of workers that are gone.
 inline constexpr int kMaxLessons = 64;
 inline constexpr int kMaxAcceptedBlobs = 1024;
-inline constexpr int kMaxTrialBlobs = 4096;
+inline constexpr int kMaxUnnumbered = 256;
 inline constexpr int kMaxGains = 256;
 inline constexpr int kMaxLostWorkers = 256;
 inline constexpr int kMaxLostWith = 16;
@@ -31,20 +35,32 @@ inline constexpr int kMaxLostWith = 16;
 // kept.
 inline constexpr int kMaxBlames = 3;
 
-// The count of that specialist, a new one if there is none, or that of all others beyond
-// kMaxSpecialists (limits.h).
-using SpecialistCounts = google::protobuf::RepeatedPtrField<v1::SpecialistCount>;
-v1::SpecialistCount& CountOf(const std::string& specialist, SpecialistCounts& counts);
-
 // Converged, parked, failed and held: nothing is done on such a task, and a run of such is done.
 bool IsAtRest(v1::TaskState state);
 
+// What a worker last said of a lease; not durable.
+struct Progress {
+  double seconds = 0;
+  std::string specialist;
+};
+// The task as people see it. `progress`: of its lease; null: nothing was said.
+v1::Task WithProgress(const v1::TaskRecord& record, const Progress* progress);
+
+// Records as they are now, of those that changed.
+struct Changes {
+  v1::PlannerState records;            // its numbers are of the whole state
+  std::vector<std::string> forgotten;  // ids of workers that are no longer there
+};
+
 class State {
  public:
-  static State FromProto(const v1::PlannerState& snapshot);
+  static State FromProto(v1::PlannerState stored);
   v1::PlannerState ToProto() const;
 
   void Apply(const v1::Event& event);
+
+  // What changed since the last call, or since FromProto.
+  Changes TakeChanges();
 
   // Events applied since the log began.
   int64_t revision() const { return revision_; }
@@ -103,11 +119,14 @@ class State {
   void IndexQueue(const v1::TaskRecord& record, const Place& old, const Place& now);
   void IndexDoubt(const std::string& task_id, const Place& old, const Place& now);
   void IndexLease(const std::string& task_id, const Place& old, const Place& now);
-  void AddRun(int64_t number, const v1::RunRecord& run);
+  void AddRun(int64_t number, v1::RunRecord run);
   // A lease of the task ended badly with that worker: both ledgers. `blame` is the worker's entry.
   void Charge(v1::TaskRecord& record, const std::string& worker_id, v1::Blame blame);
   // One of the lost ones, if they are too many.
   void ForgetWorker();
+  // To be changed: they count as changed.
+  v1::TaskRecord& Task(const std::string& id);
+  v1::WorkerRecord* Worker(const std::string& id);  // null: there is none
 
   int64_t revision_ = 0;
   int64_t sessions_ = 0;
@@ -125,6 +144,11 @@ class State {
   std::set<int64_t> unbound_;
   std::set<std::string> lost_;  // workers
   std::set<std::string> quarantined_;
+
+  // Since TakeChanges.
+  std::set<int64_t> changed_runs_;
+  std::set<std::string> changed_tasks_;
+  std::set<std::string> changed_workers_;  // or forgotten
 };
 
 // "r12" -> 12; 0 if it is no run id.

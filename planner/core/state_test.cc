@@ -42,7 +42,7 @@ void Work(Logged& logged) {
   const Grant& grant = joined.start.at(0);
   Synchronize sync = SyncOf("w1", joined.session_id);
   sync.results = {ResultOf(grant, "t1", 1.5)};
-  sync.results[0].trials.set_batch_blob("batch");
+  sync.results[0].trials.set_batch("batch");
   sync.results[0].trials.set_trials(7);
   v1::SpecialistCount& count = *sync.results[0].trials.add_counts();
   count.set_specialist("memory");

@@ -33,10 +33,6 @@ bool SameWorker(const v1::WorkerInfo& a, const v1::WorkerInfo& b) {
   return a.SerializeAsString() == b.SerializeAsString();
 }
 
-std::string LeaseId(const std::string& task_id, int64_t fence) {
-  return absl::StrCat(task_id, "#", fence);
-}
-
 // Equal for the same lease, different for different ones; the worker's search starts from it.
 uint64_t SeedOf(const std::string& lease_id) {
   uint64_t hash = 14695981039346656037ull;  // FNV-1a
@@ -120,6 +116,37 @@ absl::Status CheckRequest(const Synchronize& command) {
 
 }  // namespace
 
+void Core::BeOf(const std::string& store_token) {
+  store_ = store_token;
+  // "0123456789abcdef.2" -> ".01234567.2"; of the first generation ".01234567".
+  const size_t dot = store_token.find('.');
+  const std::string generation = dot == std::string::npos ? "" : store_token.substr(dot);
+  suffix_ = absl::StrCat(".", store_token.substr(0, std::min<size_t>(dot, 8)),
+                         generation == ".1" ? "" : generation);
+}
+
+std::string Core::LeaseId(const std::string& task_id, int64_t fence) const {
+  return absl::StrCat(task_id, "#", fence, suffix_);
+}
+
+bool Core::IsOfLastLease(const Result& result, const v1::TaskRecord& record) const {
+  if (result.fence <= 0 || result.fence != record.task().fence()) return false;
+  // Of a lease from before ids were kept, the id says no more than task and fence.
+  return result.lease_id == (record.last_lease_id().empty()
+                                 ? absl::StrCat(record.task().id(), "#", result.fence)
+                                 : record.last_lease_id());
+}
+
+absl::Status Core::CheckHistory(const Synchronize& command) const {
+  if (store_.empty() || command.store != store_ || command.revision <= state_.revision()) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat(
+      "worker ", command.worker.id(), " was answered from event ", command.revision,
+      " of this history, and the log ends at ", state_.revision(), ": ",
+      command.revision - state_.revision(), " events that were durable are gone"));
+}
+
 int64_t Core::BusySyncMs() const {
   const double stretched = 1000.0 * state_.LiveWorkers() / options_.sync_calls_per_second;
   return std::max(options_.busy_sync_ms, static_cast<int64_t>(stretched));
@@ -163,7 +190,7 @@ absl::StatusOr<std::string> Core::NewSession(Context& context, const Synchronize
                absl::StrCat("worker ", worker_id, " started anew"));
     }
   }
-  return absl::StrCat(worker_id, "/", state_.sessions() + 1);
+  return absl::StrCat(worker_id, "/", state_.sessions() + 1, suffix_);
 }
 
 absl::Status Core::Join(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
@@ -207,15 +234,15 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
 void Core::Record(Context& context, const Result& result, const std::string& worker_id,
                   SynchronizeAnswer& answer) {
   const v1::TaskRecord* record = state_.FindTask(result.task_id);
-  const bool granted = record != nullptr && result.fence > 0 &&
-                       result.fence == record->task().fence() &&
-                       result.lease_id == LeaseId(result.task_id, result.fence);
-  if (!granted) {
+  if (record == nullptr || !IsOfLastLease(result, *record)) {
     if (!Contains(answer.drop, result.lease_id)) answer.drop.push_back(result.lease_id);
     return;
   }
-  if (!result.trials.batch_blob().empty() &&
-      !Contains(record->task().trial_blobs(), result.trials.batch_blob())) {
+  const int64_t first = result.trials.first();
+  const bool news = first > 0 ? first > record->heard()
+                              : !result.trials.batch().empty() &&
+                                    !Contains(record->unnumbered(), result.trials.batch());
+  if (news) {
     v1::Event event;
     v1::TrialsRecorded& trials = *event.mutable_trials_recorded();
     trials = result.trials;
@@ -223,6 +250,7 @@ void Core::Record(Context& context, const Result& result, const std::string& wor
     trials.set_fence(result.fence);
     Emit(context, std::move(event));
   }
+  if (first > 0) answer.heard[result.lease_id] = record->heard();
   if (!Contains(answer.recorded, result.lease_id)) answer.recorded.push_back(result.lease_id);
   if (result.incumbent.incumbent_blob().empty()) return;
   const v1::ResultAccepted& incumbent = result.incumbent;
@@ -439,7 +467,6 @@ Grant Core::MakeGrant(const v1::TaskRecord& record) const {
       .problem_blob = task.problem_blob(),
       .workload = task.workload(),
       .incumbent_blob = task.incumbent_blob(),
-      .trial_blobs = {task.trial_blobs().begin(), task.trial_blobs().end()},
   };
 }
 
@@ -513,6 +540,7 @@ void Core::GrantLeases(Context& context, const Synchronize& command, Synchronize
 
 Outcome<SynchronizeAnswer> Core::Handle(const Synchronize& command, Now now) {
   if (absl::Status status = CheckRequest(command); !status.ok()) return {{}, status};
+  if (absl::Status status = CheckHistory(command); !status.ok()) return {{}, status};
   Context context{now, {}};
   SynchronizeAnswer answer;
   if (absl::Status status = Join(context, command, answer); !status.ok()) {
@@ -530,9 +558,11 @@ Outcome<SynchronizeAnswer> Core::Handle(const Synchronize& command, Now now) {
   answer.lease_ttl_ms = LeaseTtlMs();
   answer.next_sync_after_ms = !idle ? BusySyncMs() : takes ? 0 : kDrainedSyncMs;
   answer.park = idle && takes && !command.session_id.empty() && answer.drop.empty() &&
-                answer.recorded.empty();
+                answer.recorded.empty() && answer.heard.empty();
   answer.quarantine = QuarantineOf(worker_id);
   if (idle && command.worker.draining()) LoseWorker(context, worker_id, "it left");
+  answer.store = store_;
+  answer.revision = state_.revision();
   return {std::move(context.events), std::move(answer)};
 }
 

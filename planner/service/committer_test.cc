@@ -111,35 +111,61 @@ TEST_CASE("what waits while a commit is under way goes together with the next") 
   CHECK(*inner->LastRevision() == 101);
 }
 
-TEST_CASE("a snapshot is of the events before it") {
+// Of a run of that id, as after `revision`.
+Write CheckpointWrite(int64_t number, int64_t revision, const std::string& run_id,
+                      bool due = true) {
+  auto changes = std::make_shared<Changes>();
+  changes->records.set_revision(revision);
+  changes->records.add_runs()->mutable_run()->set_id(run_id);
+  Write write;
+  write.number = number;
+  write.changes = std::move(changes);
+  write.checkpoint = due;
+  return write;
+}
+
+TEST_CASE("a checkpoint is of the events before it, and of all changes since the last") {
   Folder folder;
   auto inner = *store::SqliteStore::Open(folder.path());
   Said said;
   Committer committer(Writer(inner.get(), *inner->Lead(), 0), said.Callbacks());
   committer.Enqueue(WriteOf(1, {"a", "b"}));
-  committer.Enqueue({2, {}, {}, store::Record{2, "state"}});
-  committer.Enqueue(WriteOf(3, {"c"}));
+  committer.Enqueue(CheckpointWrite(2, 1, "r1", /*due=*/false));
+  committer.Enqueue(CheckpointWrite(3, 2, "r2"));
+  committer.Enqueue(WriteOf(4, {"c"}));
+  committer.Enqueue(CheckpointWrite(5, 3, "r3", /*due=*/false));
   committer.Stop();
-  CHECK((*inner->LoadSnapshot())->bytes == "state");
+  const auto state = LoadState(*inner);
+  REQUIRE(state.ok());
+  CHECK(state->revision() == 2);
+  REQUIRE(state->runs_size() == 2);
+  CHECK(state->runs(0).run().id() == "r1");
+  CHECK(state->runs(1).run().id() == "r2");
   CHECK(*inner->LastRevision() == 3);
 }
 
-TEST_CASE("a snapshot that cannot be saved ends nothing") {
+TEST_CASE("a checkpoint that cannot be saved ends nothing, and is part of the next") {
   Folder folder;
   auto inner = *store::SqliteStore::Open(folder.path());
-  store::FaultyStore store(inner.get(), [](absl::string_view call) {
-    return call == "SaveSnapshot" ? Fault::kUnavailable : Fault::kNone;
+  int saves = 0;
+  store::FaultyStore store(inner.get(), [&saves](absl::string_view call) {
+    return call == "SaveCheckpoint" && saves++ == 0 ? Fault::kUnavailable : Fault::kNone;
   });
   Said said;
   {
     Committer committer(Writer(&store, *store.Lead(), 0), said.Callbacks());
     committer.Enqueue(WriteOf(1, {"a"}));
-    committer.Enqueue({2, {}, {}, store::Record{1, "state"}});
+    committer.Enqueue(CheckpointWrite(2, 1, "r1"));
     committer.Enqueue(WriteOf(3, {"b"}));
+    committer.Enqueue(CheckpointWrite(4, 2, "r2"));
   }
   CHECK(said.fatal.ok());
-  CHECK(said.durable.back() == 3);
+  CHECK(said.durable.back() == 4);
   CHECK(*inner->LastRevision() == 2);
+  const auto state = LoadState(*inner);
+  REQUIRE(state.ok());
+  CHECK(state->revision() == 2);
+  CHECK(state->runs_size() == 2);
 }
 
 TEST_CASE("a commit that is refused is fatal, and one that the end finds unanswered too") {

@@ -1,8 +1,6 @@
 #include "planner/service/convert.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +8,6 @@
 #include "common/base/text.h"
 #include "common/problem/problem.h"
 #include "common/problem/speedup.h"
-#include "common/problem/verdict.h"
 #include "planner/core/limits.h"
 
 namespace warpsmith::planner {
@@ -22,21 +19,25 @@ constexpr char kDefaultPolicy[] = "rules";
 std::string Label(const std::string& text) { return base::Shortened(text, kMaxLabelBytes); }
 std::string Text(const std::string& text) { return base::Shortened(text, kMaxTextBytes); }
 
-void Count(const v1::Trial& trial, v1::TrialsRecorded& recorded) {
-  const std::string specialist = Label(trial.specialist());
-  v1::SpecialistCount& count = CountOf(specialist, *recorded.mutable_counts());
-  const bool judged = problem::IsJudged(trial.verdict());
-  count.set_trials(count.trials() + 1);
-  count.set_judged(count.judged() + judged);
-  count.set_accepted(count.accepted() + (trial.verdict() == v1::ACCEPTED));
-  count.set_seconds(count.seconds() + trial.seconds());
-  recorded.set_trials(recorded.trials() + 1);
-  recorded.set_judged(recorded.judged() + judged);
-  recorded.set_seconds(recorded.seconds() + trial.seconds());
-  recorded.set_specialist(specialist);
-  if (trial.verdict() == v1::IMPLAUSIBLE) {
-    recorded.set_implausible(Text(absl::StrCat("trial ", trial.id(), ": ", trial.reason())));
+v1::TrialsRecorded Recorded(const v1::SealedTrials& trials, const std::string& batch) {
+  const v1::TrialSummary& summary = trials.summary();
+  v1::TrialsRecorded recorded;
+  recorded.set_batch(batch);
+  recorded.set_first(trials.first());
+  recorded.set_trials(summary.trials());
+  recorded.set_judged(summary.judged());
+  recorded.set_seconds(summary.seconds());
+  recorded.set_specialist(Label(summary.specialist()));
+  recorded.set_implausible(Text(summary.implausible()));
+  for (const v1::SpecialistCount& count : summary.counts()) {
+    v1::SpecialistCount& kept = *recorded.add_counts();
+    kept.set_specialist(Label(count.specialist()));
+    kept.set_trials(count.trials());
+    kept.set_judged(count.judged());
+    kept.set_accepted(count.accepted());
+    kept.set_seconds(count.seconds());
   }
+  return recorded;
 }
 
 v1::ResultAccepted Summary(const v1::Incumbent& incumbent) {
@@ -69,25 +70,69 @@ absl::Status TooMany(const char* what, int count, int limit) {
 
 }  // namespace
 
-std::string CanonicalBytes(const google::protobuf::Message& message) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream output(&stream);
-    output.SetSerializationDeterministic(true);
-    message.SerializeToCodedStream(&output);
-  }
-  return bytes;
-}
-
-std::string AddBlob(const google::protobuf::Message& message, Blobs& blobs) {
+std::string AddBlob(const google::protobuf::Message& message, Contents& contents) {
   std::string bytes = CanonicalBytes(message);
   std::string digest = base::Sha256Hex(bytes);
-  blobs.emplace(digest, std::move(bytes));
+  contents.blobs.emplace(digest, std::move(bytes));
   return digest;
 }
 
-absl::StatusOr<Synchronize> ToCommand(const v1::SynchronizeRequest& request, Blobs& blobs) {
+store::Facts FactsOf(const std::string& task_id, const std::string& batch,
+                     v1::SealedTrials trials) {
+  trials.mutable_summary()->DiscardUnknownFields();
+  return {task_id, batch, CanonicalBytes(trials.summary()), std::move(*trials.mutable_sealed())};
+}
+
+absl::StatusOr<v1::SealedTrials> TrialsOf(store::Facts facts) {
+  v1::SealedTrials trials;
+  if (!trials.mutable_summary()->ParseFromString(facts.head)) {
+    return absl::DataLossError(absl::StrCat("the batch ", facts.name, " of trials has no summary"));
+  }
+  trials.set_sealed(std::move(facts.body));
+  return trials;
+}
+
+namespace {
+
+// The trials of a result, sealed by its worker or here; absent: there are none.
+absl::StatusOr<std::optional<v1::SealedTrials>> SealedOf(v1::LeaseResult& sent) {
+  if (sent.has_sealed()) {
+    if (absl::Status status = problem::CheckSummary(sent.sealed()); !status.ok()) return status;
+    if (sent.sealed().first() == 0) {
+      return absl::InvalidArgumentError("sealed trials without a number");
+    }
+    return std::move(*sent.mutable_sealed());
+  }
+  if (sent.trials().trials_size() == 0) return std::nullopt;
+  if (sent.trials().trials_size() > kMaxTrialsInBatch) {
+    return TooMany("trials of a lease", sent.trials().trials_size(), kMaxTrialsInBatch);
+  }
+  v1::SealedTrials sealed = problem::Seal(sent.trials(), /*first=*/0);
+  if (absl::Status status = problem::CheckSummary(sealed); !status.ok()) return status;
+  return sealed;
+}
+
+absl::Status AddTrials(v1::LeaseResult& sent, Result& result, Contents& contents) {
+  auto sealed = SealedOf(sent);
+  if (!sealed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lease ", sent.lease_id(), ": ", std::string(sealed.status().message())));
+  }
+  if (!sealed->has_value()) return absl::OkStatus();
+  v1::SealedTrials& trials = **sealed;
+  // Named by its numbers, or without them by its content.
+  const std::string batch =
+      trials.first() > 0 ? absl::StrCat(sent.lease_id(), "/", trials.first(), "-",
+                                        trials.first() - 1 + trials.summary().trials())
+                         : base::Sha256Hex(trials.sealed());
+  result.trials = Recorded(trials, batch);
+  contents.trials.emplace(batch, FactsOf(sent.task_id(), batch, std::move(trials)));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Synchronize> ToCommand(v1::SynchronizeRequest request, Contents& contents) {
   if (request.results_size() > kMaxResults) {
     return TooMany("results", request.results_size(), kMaxResults);
   }
@@ -110,27 +155,23 @@ absl::StatusOr<Synchronize> ToCommand(const v1::SynchronizeRequest& request, Blo
     status.set_reason(Text(sent.reason()));
   }
   command.slots = request.slots();
-  for (const v1::LeaseResult& sent : request.results()) {
-    if (sent.trials().trials_size() > kMaxTrialsInBatch) {
-      return TooMany("trials of a lease", sent.trials().trials_size(), kMaxTrialsInBatch);
-    }
+  command.store = request.store();
+  command.revision = request.revision();
+  for (v1::LeaseResult& sent : *request.mutable_results()) {
     Result& result = command.results.emplace_back();
     result.lease_id = sent.lease_id();
     result.task_id = sent.task_id();
     result.fence = sent.fence();
     if (sent.has_incumbent()) {
       result.incumbent = Summary(sent.incumbent());
-      result.incumbent.set_incumbent_blob(AddBlob(sent.incumbent(), blobs));
+      result.incumbent.set_incumbent_blob(AddBlob(sent.incumbent(), contents));
     }
-    if (sent.trials().trials_size() > 0) {
-      for (const v1::Trial& trial : sent.trials().trials()) Count(trial, result.trials);
-      result.trials.set_batch_blob(AddBlob(sent.trials(), blobs));
-    }
+    if (absl::Status status = AddTrials(sent, result, contents); !status.ok()) return status;
   }
   return command;
 }
 
-absl::StatusOr<Submit> ToCommand(const v1::SubmitRequest& request, Blobs& blobs) {
+absl::StatusOr<Submit> ToCommand(const v1::SubmitRequest& request, Contents& contents) {
   if (absl::Status status = problem::Validate(request.problems()); !status.ok()) return status;
   Submit command;
   command.request_id = request.request_id();
@@ -141,7 +182,7 @@ absl::StatusOr<Submit> ToCommand(const v1::SubmitRequest& request, Blobs& blobs)
   for (const v1::Problem& problem : request.problems().problems()) {
     Submit::Problem& submitted = command.problems.emplace_back();
     submitted.name = problem.name();
-    submitted.blob = AddBlob(problem, blobs);
+    submitted.blob = AddBlob(problem, contents);
     for (const v1::Workload& workload : problem.workloads()) {
       submitted.workloads.push_back(workload.name());
     }
@@ -149,20 +190,21 @@ absl::StatusOr<Submit> ToCommand(const v1::SubmitRequest& request, Blobs& blobs)
   return command;
 }
 
-std::vector<std::string> TakeNamed(const std::vector<v1::Event>& events, Blobs& blobs) {
-  std::vector<std::string> taken;
+void TakeNamed(const std::vector<v1::Event>& events, Contents& contents,
+               std::vector<std::string>& blobs, std::vector<store::Facts>& facts) {
   const auto take = [&](const std::string& digest) {
-    const auto found = blobs.find(digest);
-    if (found == blobs.end()) return;
-    taken.push_back(std::move(found->second));
-    blobs.erase(found);
+    const auto found = contents.blobs.find(digest);
+    if (found == contents.blobs.end()) return;
+    blobs.push_back(std::move(found->second));
+    contents.blobs.erase(found);
   };
   for (const v1::Event& event : events) {
     if (event.has_result_accepted()) take(event.result_accepted().incumbent_blob());
-    if (event.has_trials_recorded()) take(event.trials_recorded().batch_blob());
     for (const v1::Task& task : event.run_submitted().tasks()) take(task.problem_blob());
+    if (!event.has_trials_recorded()) continue;
+    auto batch = contents.trials.extract(event.trials_recorded().batch());
+    if (!batch.empty()) facts.push_back(std::move(batch.mapped()));
   }
-  return taken;
 }
 
 std::vector<std::string> Serialize(const std::vector<v1::Event>& events) {

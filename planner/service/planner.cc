@@ -4,9 +4,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/base/file.h"
-#include "planner/board/board.h"
 #include "planner/service/convert.h"
 #include "planner/service/replies.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 ServiceOptions ForService(const PlannerOptions& options) {
   return {.core = options.core,
-          .events_per_snapshot = options.events_per_snapshot,
+          .events_per_checkpoint = options.events_per_checkpoint,
           .board = !options.board_path.empty()};
 }
 
@@ -37,6 +37,7 @@ Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock
     : store_(store),
       options_(options),
       clock_(std::move(clock)),
+      on_fatal_(on_fatal),
       service_(ForService(options), static_cast<uint64_t>(epoch)),
       background_("background", kMaxQueuedCalls),
       strand_("core", kMaxQueuedCalls),
@@ -62,8 +63,10 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
   Service& service = planner->service_;
   if (absl::Status status = service.Load(*store, planner->clock_()); !status.ok()) return status;
   const State& state = service.core().state();
-  spdlog::info("at revision {} (snapshot of {}): {} runs, {} tasks, {} workers", state.revision(),
-               service.snapshot_revision(), state.runs().size(), state.tasks().size(),
+  planner->picture_.BeOf(service.core().store());
+  for (View& view : service.TakeViews()) planner->picture_.Take(*view.changes);
+  spdlog::info("at revision {} (checkpoint of {}): {} runs, {} tasks, {} workers",
+               state.revision(), service.checkpoint_revision(), state.runs().size(), state.tasks().size(),
                state.LiveWorkers());
   return planner;
 }
@@ -78,9 +81,9 @@ bool Planner::OnStrand(std::function<void()> action, bool always) {
   return always ? strand_.PostAlways(std::move(with_effects)) : strand_.Post(with_effects);
 }
 
-void Planner::Call(int64_t call, Command command, Blobs blobs, Finish finish) {
+void Planner::Call(int64_t call, Command command, Contents contents, Finish finish) {
   if (draining_) return finish(Leaving());  // the strand may be gone already
-  auto held = std::make_shared<std::pair<Command, Blobs>>(std::move(command), std::move(blobs));
+  auto held = std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
   const bool posted = OnStrand(
       [this, call, held, finish] {
         finishes_[call] = finish;
@@ -91,28 +94,47 @@ void Planner::Call(int64_t call, Command command, Blobs blobs, Finish finish) {
 }
 
 void Planner::HandOut() {
+  if (!service_.lost().ok()) return on_fatal_(service_.lost());
   for (Write& write : service_.TakeWrites()) committer_.Enqueue(std::move(write));
-  for (Answer& answer : service_.TakeAnswers()) {
+  for (View& view : service_.TakeViews()) Take(std::move(view));
+  for (planner::Answer& answer : service_.TakeAnswers()) {
     auto node = finishes_.extract(answer.call);
     if (!node.empty()) node.mapped()(std::move(answer.reply));
   }
-  if (View view = service_.TakeBoard(); view != nullptr) Show(std::move(view));
 }
 
 // ---- workers -----------------------------------------------------------------------------------
 
 void Planner::Synchronize(int64_t call, const v1::SynchronizeRequest& request,
                           Done<v1::SynchronizeReply> done) {
-  Blobs blobs;
-  absl::StatusOr<planner::Synchronize> command = ToCommand(request, blobs);
+  Contents contents;
+  absl::StatusOr<planner::Synchronize> command = ToCommand(request, contents);
   if (!command.ok()) return done(command.status());
-  Call(call, *std::move(command), std::move(blobs), [this, done](absl::StatusOr<Reply> answer) {
+  Call(call, *std::move(command), std::move(contents), [this, done](absl::StatusOr<Reply> answer) {
     if (!answer.ok()) return done(answer.status());
-    auto& reply = std::get<SynchronizeAnswer>(*answer);
-    if (reply.start.empty()) return done(MakeReply(reply, *store_));
-    background_.PostAlways(
-        [this, reply = std::move(reply), done] { done(MakeReply(reply, *store_)); });
+    Answer(std::get<SynchronizeAnswer>(*std::move(answer)), done);
   });
+}
+
+void Planner::Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>& done) {
+  const bool starts = !answer.start.empty();
+  auto reply = [this, answer = std::move(answer), done] {
+    Damage damage;
+    done(MakeReply(answer, *store_, damage));
+    // It is nobody's work until a person has seen to the store.
+    for (const auto& [task_id, status] : damage) {
+      const std::string reason = absl::StrCat("the store is damaged: ", status.message());
+      spdlog::error("task {} is held: {}", task_id, reason);
+      Call(NewCall(), planner::SetTask{task_id, v1::HELD, reason}, {},
+           [](const absl::StatusOr<Reply>&) {});
+    }
+  };
+  // Leases are read from the store.
+  if (starts) {
+    background_.PostAlways(std::move(reply));
+  } else {
+    reply();
+  }
 }
 
 void Planner::Cancel(int64_t call) {
@@ -124,10 +146,10 @@ void Planner::Cancel(int64_t call) {
 void Planner::Submit(const v1::SubmitRequest& request, Done<v1::SubmitReply> done) {
   // Validating thousands of graphs takes its time, so it is done in the background first.
   const bool posted = background_.Post([this, request, done] {
-    Blobs blobs;
-    absl::StatusOr<planner::Submit> command = ToCommand(request, blobs);
+    Contents contents;
+    absl::StatusOr<planner::Submit> command = ToCommand(request, contents);
     if (!command.ok()) return done(command.status());
-    Call(NewCall(), *std::move(command), std::move(blobs),
+    Call(NewCall(), *std::move(command), std::move(contents),
          Filling<v1::SubmitReply, v1::Run>(
              done, [](v1::Run run, v1::SubmitReply& reply) { *reply.mutable_run() = run; }));
   });
@@ -166,31 +188,37 @@ void Planner::GetTask(const v1::GetTaskRequest& request, Done<v1::GetTaskReply> 
 }
 
 void Planner::GetBoard(Done<v1::GetBoardReply> done) {
-  Call(NewCall(), planner::GetBoard{}, {}, [this, done](absl::StatusOr<Reply> answer) {
+  Call(NewCall(), planner::GetBoard{}, {}, [this, done](const absl::StatusOr<Reply>& answer) {
     if (!answer.ok()) return done(answer.status());
-    background_.PostAlways([this, done, view = std::get<View>(*std::move(answer))] {
+    background_.PostAlways([this, done] {
       v1::GetBoardReply reply;
-      reply.set_markdown(board::Render(*view));
+      reply.set_markdown(board::Render(picture_));
       reply.set_path(options_.board_path);
-      reply.set_revision(view->revision());
+      reply.set_revision(picture_.revision());
       done(std::move(reply));
     });
   });
 }
 
-void Planner::Show(View view) {
-  background_.PostAlways([this, view] {
-    std::string page = board::Render(*view);
-    if (page == board_) return;
-    absl::Status status = base::WriteFileAtomically(options_.board_path, page);
-    if (status.ok()) {
-      board_ = std::move(page);
-    } else {
-      if (!board_failed_) spdlog::error("the board: {}", status.ToString());
-      OnStrand([this] { service_.BoardFailed(); });
-    }
-    board_failed_ = !status.ok();
+void Planner::Take(View view) {
+  background_.PostAlways([this, view = std::move(view)] {
+    picture_.Take(*view.changes);
+    picture_.Show(view.progress);
+    if (view.draw) WriteBoard();
   });
+}
+
+void Planner::WriteBoard() {
+  std::string page = board::Render(picture_);
+  if (page == board_) return;
+  absl::Status status = base::WriteFileAtomically(options_.board_path, page);
+  if (status.ok()) {
+    board_ = std::move(page);
+  } else {
+    if (!board_failed_) spdlog::error("the board: {}", status.ToString());
+    OnStrand([this] { service_.BoardFailed(); });
+  }
+  board_failed_ = !status.ok();
 }
 
 // ---- time and the end --------------------------------------------------------------------------

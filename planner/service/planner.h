@@ -1,11 +1,11 @@
 // The planner without its transport: the service (service.h) on a strand, its writes behind a group
-// commit, blobs and rendering in the background.
+// commit, blobs and boards in the background.
 //
 //   auto planner = *Planner::Start(store, options, now, on_fatal);
 //   planner->Synchronize(planner->NewCall(), request, [](absl::StatusOr<v1::SynchronizeReply> r)
 //   {}); planner->Tick();          // about once a second: expiry, parked polls, the board
 //   planner->Drain();         // releases parked polls; every new call is Unavailable
-//   planner->Stop();          // what was accepted is durable, a snapshot is written
+//   planner->Stop();          // what was accepted is durable, a checkpoint is written
 //
 // Threads: every method may be called from any thread and returns at once (Start and Stop block).
 // Each `done` is called exactly once, from a thread of the planner, and must not block; what it
@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/store/store.h"
+#include "planner/board/board.h"
 #include "planner/service/committer.h"
 #include "planner/service/executor.h"
 #include "planner/service/service.h"
@@ -38,8 +39,7 @@ struct PlannerOptions {
   CoreOptions core;
   // Written when it changed, at each Tick. "": no board file.
   std::string board_path;
-  // A snapshot is taken after so many events.
-  int64_t events_per_snapshot = 5'000;
+  int64_t events_per_checkpoint = 1'000;
 };
 
 class Planner {
@@ -49,7 +49,7 @@ class Planner {
   using Clock = std::function<Now()>;  // called on the strand
 
   // Becomes the store's writer and applies what it holds. `store` must outlive the planner.
-  // `on_fatal`: see Committer.
+  // `on_fatal`: see Committer; DataLoss: the store has lost what it had made durable.
   static absl::StatusOr<std::unique_ptr<Planner>> Start(store::Store* store,
                                                         const PlannerOptions& options, Clock clock,
                                                         Committer::OnFatal on_fatal);
@@ -81,17 +81,21 @@ class Planner {
           int64_t last_revision, Committer::OnFatal on_fatal);
 
   // Any thread.
-  void Call(int64_t call, Command command, Blobs blobs, Finish finish);
+  void Call(int64_t call, Command command, Contents contents, Finish finish);
   // `action` on the strand; what the service made of it goes out. False: too much is queued.
   bool OnStrand(std::function<void()> action, bool always = true);
 
   // On the strand.
   void HandOut();
-  void Show(View view);
+  void Take(View view);
+  // In the background.
+  void WriteBoard();
+  void Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>& done);
 
   store::Store* const store_;
   const PlannerOptions options_;
   const Clock clock_;
+  const Committer::OnFatal on_fatal_;
   std::atomic<int64_t> calls_{0};
   std::atomic<bool> draining_{false};
   bool stopped_ = false;
@@ -100,6 +104,7 @@ class Planner {
   Service service_;
   std::map<int64_t, Finish> finishes_;  // by call
   // Of the background thread.
+  board::Picture picture_;
   std::string board_;
   bool board_failed_ = false;  // the last writing of it
 

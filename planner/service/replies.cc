@@ -1,9 +1,7 @@
 #include "planner/service/replies.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/wire_format_lite.h>
+#include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,7 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/problem/problem.h"
-#include "common/problem/verdict.h"
+#include "common/problem/sealed_trials.h"
+#include "common/rpc/protocol.h"
 #include "planner/service/convert.h"
 
 namespace warpsmith::planner {
@@ -28,64 +27,23 @@ absl::Status Read(store::Store& store, const std::string& digest,
   return absl::OkStatus();
 }
 
-using google::protobuf::internal::WireFormatLite;
-using google::protobuf::io::CodedInputStream;
-
-// Adds the digest of a serialised Trial to `known` if it need not be judged again. Of a trial's
-// hundred fields two are read: parsing all trials of a task took most of the time of a grant.
-bool AddIfJudged(CodedInputStream& trial, std::set<std::string>& known) {
-  std::string digest;
-  int verdict = v1::VERDICT_UNSPECIFIED;
-  while (const uint32_t tag = trial.ReadTag()) {
-    const int field = WireFormatLite::GetTagFieldNumber(tag);
-    bool read = true;
-    if (field == v1::Trial::kSourceDigestFieldNumber) {
-      read = WireFormatLite::ReadBytes(&trial, &digest);
-    } else if (field == v1::Trial::kVerdictFieldNumber) {
-      read = WireFormatLite::ReadPrimitive<int, WireFormatLite::TYPE_ENUM>(&trial, &verdict);
-    } else {
-      read = WireFormatLite::SkipField(&trial, tag);
-    }
-    if (!read) return false;
-  }
-  if (!trial.ConsumedEntireMessage()) return false;
-  if (digest.empty() || !problem::IsKnown(static_cast<v1::Verdict>(verdict))) return true;
-  known.insert(std::move(digest));
-  return true;
-}
-
-// Likewise of a serialised TrialBatch, until `known` has kMaxJudgedSources. False: it is none.
-bool AddJudged(const std::string& bytes, std::set<std::string>& known) {
-  CodedInputStream batch(reinterpret_cast<const uint8_t*>(bytes.data()),
-                         static_cast<int>(bytes.size()));
-  while (const uint32_t tag = batch.ReadTag()) {
-    if (known.size() >= kMaxJudgedSources) return true;
-    if (WireFormatLite::GetTagFieldNumber(tag) != v1::TrialBatch::kTrialsFieldNumber) {
-      if (!WireFormatLite::SkipField(&batch, tag)) return false;
-      continue;
-    }
-    int size = 0;
-    if (!batch.ReadVarintSizeAsInt(&size)) return false;
-    if (size > static_cast<int>(bytes.size()) - batch.CurrentPosition()) return false;
-    const CodedInputStream::Limit limit = batch.PushLimit(size);
-    if (!AddIfJudged(batch, known)) return false;
-    batch.PopLimit(limit);
-  }
-  return batch.ConsumedEntireMessage();
-}
-
-absl::Status AddJudgedSources(const std::vector<std::string>& trial_blobs, store::Store& store,
-                              v1::Lease& lease) {
+// Newest first: what does not fit is the oldest.
+absl::Status AddJudgedSources(const std::string& task_id, store::Store& store, v1::Lease& lease) {
   std::set<std::string> known;
-  // Newest first: what does not fit is the oldest.
-  for (auto digest = trial_blobs.rbegin(); digest != trial_blobs.rend(); ++digest) {
-    absl::StatusOr<std::string> bytes = store.Get(*digest);
-    if (!bytes.ok()) return bytes.status();
-    if (!AddJudged(*bytes, known)) {
-      return absl::DataLossError(absl::StrCat("the blob ", *digest, " is not a batch of trials"));
+  absl::Status damage;
+  absl::Status read = store.ReadFacts(task_id, /*bodies=*/false, [&](store::Facts facts) {
+    absl::StatusOr<v1::SealedTrials> trials = TrialsOf(std::move(facts));
+    if (!trials.ok()) {
+      damage = trials.status();
+      return false;
     }
-    if (known.size() >= kMaxJudgedSources) break;
-  }
+    problem::AddJudgedSources(trials->summary().judged_sources(), kMaxJudgedSources, known);
+    return known.size() < kMaxJudgedSources;
+  });
+  if (read.ok()) read = damage;
+  // Of what is damaged something is judged again.
+  if (!read.ok() && !absl::IsDataLoss(read)) return read;
+  if (!read.ok()) spdlog::error("task {}: {}", task_id, std::string(read.message()));
   for (const std::string& digest : known) lease.add_judged_sources(digest);
   return absl::OkStatus();
 }
@@ -111,14 +69,22 @@ absl::Status AddLease(const Grant& grant, store::Store& store, v1::SynchronizeRe
     absl::Status status = Read(store, grant.incumbent_blob, *lease.mutable_incumbent());
     if (!status.ok()) return status;
   }
-  return AddJudgedSources(grant.trial_blobs, store, lease);
+  return AddJudgedSources(grant.task_id, store, lease);
 }
 
 }  // namespace
 
 absl::StatusOr<v1::SynchronizeReply> MakeReply(const SynchronizeAnswer& answer,
-                                               store::Store& store) {
+                                               store::Store& store, Damage& damage) {
   v1::SynchronizeReply reply;
+  reply.add_features(rpc::kSealedTrials);
+  reply.set_store(answer.store);
+  reply.set_revision(answer.revision);
+  for (const auto& [lease_id, trials] : answer.heard) {
+    v1::Heard& heard = *reply.add_heard();
+    heard.set_lease_id(lease_id);
+    heard.set_trials(trials);
+  }
   reply.set_session_id(answer.session_id);
   reply.set_next_sync_after_ms(answer.next_sync_after_ms);
   reply.set_lease_ttl_ms(answer.lease_ttl_ms);
@@ -126,7 +92,11 @@ absl::StatusOr<v1::SynchronizeReply> MakeReply(const SynchronizeAnswer& answer,
   for (const std::string& id : answer.drop) reply.add_drop(id);
   for (const std::string& id : answer.recorded) reply.add_recorded(id);
   for (const Grant& grant : answer.start) {
-    if (absl::Status status = AddLease(grant, store, reply); !status.ok()) return status;
+    const absl::Status status = AddLease(grant, store, reply);
+    if (status.ok()) continue;
+    if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
+    damage[grant.task_id] = status;
+    reply.mutable_start()->RemoveLast();
   }
   return reply;
 }
@@ -146,12 +116,24 @@ absl::StatusOr<v1::GetTaskReply> MakeReply(const v1::Task& task, bool with_trial
   if (!with_trials) return reply;
   std::vector<v1::TrialBatch> batches;  // newest first
   size_t bytes = 0;
-  for (int i = task.trial_blobs_size() - 1; i >= 0 && bytes < kMaxTrialBytes; --i) {
-    v1::TrialBatch& batch = batches.emplace_back();
-    if (absl::Status status = Read(store, task.trial_blobs(i), batch); !status.ok()) return status;
-    bytes += batch.ByteSizeLong();
-    if (bytes > kMaxTrialBytes) batches.pop_back();
-  }
+  absl::Status damage;
+  absl::Status read = store.ReadFacts(task.id(), /*bodies=*/true, [&](store::Facts facts) {
+    const std::string name = facts.name;
+    absl::StatusOr<v1::SealedTrials> sealed = TrialsOf(std::move(facts));
+    absl::StatusOr<v1::TrialBatch> batch =
+        sealed.ok() ? problem::Open(*sealed) : absl::StatusOr<v1::TrialBatch>(sealed.status());
+    if (!batch.ok()) {
+      damage = absl::DataLossError(absl::StrCat("batch ", name, " of task ", task.id(), ": ",
+                                                std::string(batch.status().message())));
+      return false;
+    }
+    bytes += batch->ByteSizeLong();
+    if (bytes > kMaxTrialBytes) return false;
+    batches.push_back(*std::move(batch));
+    return true;
+  });
+  if (read.ok()) read = damage;
+  if (!read.ok()) return read;
   for (auto batch = batches.rbegin(); batch != batches.rend(); ++batch) {
     reply.mutable_trials()->MergeFrom(*batch);
   }

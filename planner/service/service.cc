@@ -32,17 +32,16 @@ Service::Service(const ServiceOptions& options, uint64_t seed)
     : options_(options), core_(options.core), jitter_(seed * 0x9E3779B97F4A7C15ull + 1) {}
 
 absl::Status Service::Load(store::Store& store, Now now) {
-  absl::StatusOr<std::optional<store::Record>> snapshot = store.LoadSnapshot();
-  if (!snapshot.ok()) return snapshot.status();
-  if (snapshot->has_value()) {
-    v1::PlannerState state;
-    if (!state.ParseFromString((*snapshot)->bytes)) {
-      return absl::DataLossError(
-          absl::StrCat("the snapshot of revision ", (*snapshot)->revision, " cannot be read"));
-    }
-    core_.Restore(state);
-    snapshot_revision_ = (*snapshot)->revision;
-  }
+  absl::StatusOr<store::Identity> identity = store.Identify();
+  if (!identity.ok()) return identity.status();
+  core_.BeOf(store::TokenOf(*identity));
+  absl::StatusOr<v1::PlannerState> stored = LoadState(store);
+  if (!stored.ok()) return stored.status();
+  checkpoint_revision_ = stored->revision();
+  auto all = std::make_shared<Changes>();
+  all->records = *stored;
+  views_.push_back({std::move(all), {}, /*draw=*/false});
+  core_.Restore(*std::move(stored));
   while (true) {
     absl::StatusOr<std::vector<store::Record>> records =
         store.Read(core_.state().revision(), store::kMaxReadEvents);
@@ -75,26 +74,22 @@ absl::Status Service::Refusal() const {
   return written_ - durable_ > kMaxUncommitted ? TooBusy() : absl::OkStatus();
 }
 
-void Service::Handle(int64_t call, Command command, Blobs blobs, Now now) {
+void Service::Handle(int64_t call, Command command, Contents contents, Now now) {
   if (absl::Status refusal = Refusal(); !refusal.ok()) {
     answers_.push_back({call, refusal});
     return;
   }
-  std::visit([&](auto&& each) { On(call, std::move(each), std::move(blobs), now); },
+  std::visit([&](auto&& each) { On(call, std::move(each), std::move(contents), now); },
              std::move(command));
 }
 
-void Service::Commit(std::vector<v1::Event> events, Blobs blobs) {
+void Service::Commit(std::vector<v1::Event> events, Contents contents) {
   if (events.empty()) return;
   for (const v1::Event& event : events) Tell(event);
   Write& write = writes_.emplace_back();
   write.number = ++written_;
-  write.blobs = TakeNamed(events, blobs);
+  TakeNamed(events, contents, write.blobs, write.facts);
   write.events = Serialize(events);
-  const State& state = core_.state();
-  const int64_t enough =
-      std::max(options_.events_per_snapshot, static_cast<int64_t>(state.tasks().size()));
-  if (state.revision() - snapshot_revision_ >= enough) TakeSnapshot();
 }
 
 void Service::Tell(const v1::Event& event) const {
@@ -109,12 +104,15 @@ void Service::Tell(const v1::Event& event) const {
   }
 }
 
-void Service::TakeSnapshot() {
-  if (core_.state().revision() == snapshot_revision_) return;
-  snapshot_revision_ = core_.state().revision();
+void Service::TakeChanges(bool checkpoint, bool draw) {
+  auto changes = std::make_shared<const Changes>(core_.TakeChanges());
   Write& write = writes_.emplace_back();
   write.number = ++written_;
-  write.snapshot = store::Record{snapshot_revision_, CanonicalBytes(core_.state().ToProto())};
+  write.changes = changes;
+  write.checkpoint = checkpoint;
+  if (checkpoint) checkpoint_revision_ = core_.state().revision();
+  if (draw) board_revision_ = core_.state().revision();
+  waiting_views_.push_back({written_, {std::move(changes), core_.progress(), draw}});
 }
 
 void Service::Say(int64_t call, absl::StatusOr<Reply> reply) {
@@ -131,15 +129,15 @@ void Service::Durable(int64_t number) {
   for (; !waiting_.empty() && waiting_.front().first <= durable_; waiting_.pop_front()) {
     answers_.push_back(std::move(waiting_.front().second));
   }
-  if (waiting_board_ && waiting_board_->first <= durable_) {
-    board_ = std::move(waiting_board_->second);
-    waiting_board_.reset();
+  for (; !waiting_views_.empty() && waiting_views_.front().first <= durable_;
+       waiting_views_.pop_front()) {
+    views_.push_back(std::move(waiting_views_.front().second));
   }
 }
 
 // ---- workers ------------------------------------------------------------------------------------
 
-void Service::On(int64_t call, Synchronize command, Blobs blobs, Now now) {
+void Service::On(int64_t call, Synchronize command, Contents contents, Now now) {
   // A newer call of the same session: the older one's caller has given it up.
   if (const auto older = parked_by_session_.find(command.session_id);
       older != parked_by_session_.end()) {
@@ -148,7 +146,8 @@ void Service::On(int64_t call, Synchronize command, Blobs blobs, Now now) {
     Say(old_call, absl::AbortedError("a newer call of the same session has come"));
   }
   Outcome<SynchronizeAnswer> outcome = core_.Handle(command, now);
-  Commit(std::move(outcome.events), std::move(blobs));
+  if (absl::IsDataLoss(outcome.reply.status())) lost_ = outcome.reply.status();
+  Commit(std::move(outcome.events), std::move(contents));
   if (outcome.reply.ok() && outcome.reply->park) {
     // It brought nothing: whoever does is answered.
     Park(call, std::move(command), now);
@@ -221,27 +220,27 @@ void Service::Cancel(int64_t call) {
 
 // ---- people -------------------------------------------------------------------------------------
 
-void Service::On(int64_t call, const Submit& command, Blobs blobs, Now now) {
+void Service::On(int64_t call, const Submit& command, Contents contents, Now now) {
   Outcome<v1::Run> outcome = core_.Handle(command, now);
-  Commit(std::move(outcome.events), std::move(blobs));
+  Commit(std::move(outcome.events), std::move(contents));
   Say(call, std::move(outcome.reply));
   WakeForWork(now);
 }
 
-void Service::On(int64_t call, const SetTask& command, Blobs, Now now) {
+void Service::On(int64_t call, const SetTask& command, Contents, Now now) {
   Outcome<v1::Task> outcome = core_.Handle(command, now);
   Commit(std::move(outcome.events), {});
   Say(call, std::move(outcome.reply));
   WakeForWork(now);
 }
 
-void Service::On(int64_t call, const ReleaseWorker& command, Blobs, Now now) {
+void Service::On(int64_t call, const ReleaseWorker& command, Contents, Now now) {
   Outcome<v1::WorkerInfo> outcome = core_.Handle(command, now);
   Commit(std::move(outcome.events), {});
   Say(call, std::move(outcome.reply));
 }
 
-void Service::On(int64_t call, const ListTasks& command, Blobs, Now) {
+void Service::On(int64_t call, const ListTasks& command, Contents, Now) {
   const std::string& run_id = command.run_id;
   if (!run_id.empty() && core_.state().FindRun(run_id) == nullptr) {
     return Say(call, absl::NotFoundError(absl::StrCat("there is no run '", run_id,
@@ -254,9 +253,7 @@ void Service::On(int64_t call, const ListTasks& command, Blobs, Now) {
   }
   for (const auto& [id, task] : core_.state().tasks()) {
     if (!run_id.empty() && task.task().run_id() != run_id) continue;
-    // Trials are of GetTask; thousands of digests of each task would outgrow a message.
-    v1::Task& listed = *reply.add_tasks() = core_.View(task);
-    listed.clear_trial_blobs();
+    *reply.add_tasks() = core_.View(task);
   }
   for (const auto& [id, worker] : core_.state().workers()) {
     if (!worker.lost() || worker.quarantined()) *reply.add_workers() = core_.View(worker);
@@ -264,7 +261,7 @@ void Service::On(int64_t call, const ListTasks& command, Blobs, Now) {
   Say(call, Reply(std::move(reply)));
 }
 
-void Service::On(int64_t call, const GetTask& command, Blobs, Now) {
+void Service::On(int64_t call, const GetTask& command, Contents, Now) {
   const v1::TaskRecord* record = core_.state().FindTask(command.task_id);
   if (record == nullptr) {
     return Say(call, absl::NotFoundError(absl::StrCat("there is no task '", command.task_id,
@@ -273,18 +270,9 @@ void Service::On(int64_t call, const GetTask& command, Blobs, Now) {
   Say(call, Reply(TaskAnswer{core_.View(*record), command.with_trials}));
 }
 
-void Service::On(int64_t call, const GetBoard&, Blobs, Now) { Say(call, Reply(MakeView())); }
-
-View Service::MakeView() const {
-  auto view = std::make_shared<v1::PlannerState>(core_.state().ToProto());
-  for (v1::TaskRecord& record : *view->mutable_tasks()) {
-    // Of others the view is what the state says.
-    if (record.has_lease()) *record.mutable_task() = core_.View(record);
-  }
-  for (v1::WorkerRecord& record : *view->mutable_workers()) {
-    *record.mutable_worker() = core_.View(record);
-  }
-  return view;
+void Service::On(int64_t call, const GetBoard&, Contents, Now) {
+  TakeChanges(/*checkpoint=*/false, /*draw=*/false);
+  Say(call, Reply(BoardAnswer{}));
 }
 
 // ---- time and the end ---------------------------------------------------------------------------
@@ -304,23 +292,18 @@ void Service::Tick(Now now) {
   Commit(std::move(outcome.events), {});
   WakeDue(now);
   WakeForWork(now);
-  if (now.monotonic_ms < next_board_ms_ || !HandOutBoard()) return;
+  const int64_t since = core_.state().revision() - checkpoint_revision_;
+  const bool checkpoint = since >= options_.events_per_checkpoint;
+  const bool draw = now.monotonic_ms >= next_board_ms_ && BoardChanged();
+  if (checkpoint || draw) TakeChanges(checkpoint, draw);
   const auto tasks = static_cast<int64_t>(core_.state().tasks().size());
-  next_board_ms_ = now.monotonic_ms + 1'000 * tasks / kBoardTasksPerSecond;
+  if (draw) next_board_ms_ = now.monotonic_ms + 1'000 * tasks / kBoardTasksPerSecond;
 }
 
-bool Service::HandOutBoard() {
-  const int64_t revision = core_.state().revision();
-  // Progress of leases is shown too, and is no event.
-  const bool changed = revision != board_revision_ || !core_.progress().empty();
-  if (!options_.board || !changed || waiting_board_) return false;
-  board_revision_ = revision;
-  if (durable_ == written_) {
-    board_ = MakeView();
-  } else {
-    waiting_board_ = {written_, MakeView()};
-  }
-  return true;
+// Progress of leases is shown too, and is no event.
+bool Service::BoardChanged() const {
+  return options_.board && waiting_views_.empty() &&
+         (core_.state().revision() != board_revision_ || !core_.progress().empty());
 }
 
 void Service::Drain() {
@@ -335,8 +318,9 @@ void Service::Drain() {
 void Service::End() {
   Drain();
   if (!loaded_) return;
-  HandOutBoard();
-  TakeSnapshot();
+  const bool checkpoint = core_.state().revision() != checkpoint_revision_;
+  const bool draw = BoardChanged();
+  if (checkpoint || draw) TakeChanges(checkpoint, draw);
 }
 
 }  // namespace warpsmith::planner

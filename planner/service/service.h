@@ -5,7 +5,7 @@
 //
 //   Service service(options, seed);
 //   absl::Status status = service.Load(store, now);       // what the store holds
-//   service.Handle(call, command, std::move(blobs), now);
+//   service.Handle(call, command, std::move(contents), now);
 //   for (Write& write : service.TakeWrites()) ...         // to be made durable in this order
 //   service.Durable(number);                              // that write, and all before it, are
 //   for (Answer& answer : service.TakeAnswers()) ...      // each says nothing that is not durable
@@ -40,16 +40,14 @@ namespace warpsmith::planner {
 inline constexpr int64_t kLongestTickMs = 5'000;
 // Writes that are not durable yet; beyond it calls are told to come later (ResourceExhausted).
 inline constexpr int64_t kMaxUncommitted = 20'000;
-
-// A board and a snapshot are copies of the whole state, made while calls wait (some 5 us a task):
-// boards are as far apart as this allows, snapshots as many events as there are tasks.
+// Drawing a board takes some 7 us a task: boards are as far apart as this allows.
 inline constexpr int64_t kBoardTasksPerSecond = 5'000;
 
 struct ServiceOptions {
   CoreOptions core;
-  // A snapshot is taken after so many events, at least.
-  int64_t events_per_snapshot = 5'000;
-  // Whether the board is handed out, at ticks at which it changed.
+  // A checkpoint is due after so many events, at the next tick.
+  int64_t events_per_checkpoint = 1'000;
+  // Whether the board is to be drawn, at ticks at which it changed.
   bool board = false;
 };
 
@@ -70,12 +68,19 @@ struct TaskAnswer {
   v1::Task task;
   bool with_trials = false;
 };
-// The state as people see it.
-using View = std::shared_ptr<const v1::PlannerState>;
+// To be drawn from the views that were handed out before.
+struct BoardAnswer {};
 
 // By command: Synchronize, Submit, SetTask, ReleaseWorker, ListTasks, GetTask, GetBoard.
 using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::WorkerInfo, v1::ListReply,
-                           TaskAnswer, View>;
+                           TaskAnswer, BoardAnswer>;
+
+// What changed since the view before, for whoever draws boards (board::Picture).
+struct View {
+  std::shared_ptr<const Changes> changes;
+  std::map<std::string, Progress> progress;
+  bool draw = false;  // the page is to be written
+};
 
 struct Answer {
   int64_t call = 0;
@@ -94,8 +99,8 @@ class Service {
   // Applies what the store holds; from here on time counts. DataLoss: it cannot be read.
   absl::Status Load(store::Store& store, Now now);
 
-  // `call` is a number that no other call has; `blobs` are those that the command names.
-  void Handle(int64_t call, Command command, Blobs blobs, Now now);
+  // `call` is a number that no other call has; `contents` are what the command brings.
+  void Handle(int64_t call, Command command, Contents contents, Now now);
   // The caller is gone: a parked call is answered Cancelled, any other goes on.
   void Cancel(int64_t call);
   // About once a second: expiry, parked calls, the board.
@@ -104,21 +109,23 @@ class Service {
   void Durable(int64_t number);
   // The store takes nothing for now: until something is durable again, calls are refused with this.
   void Stalled(const absl::Status& status) { stalled_ = status; }
-  // The board that was handed out last could not be shown: the next tick hands it out again.
+  // The board could not be written: it is to be drawn again at the next tick.
   void BoardFailed() { board_revision_ = -1; }
   // Parked calls are released and new ones refused: the end is near.
   void Drain();
-  // Drain, a last board, and a snapshot that makes the next start quick.
+  // Drain, a last board, and a checkpoint that makes the next start quick.
   void End();
 
   std::vector<Write> TakeWrites() { return std::exchange(writes_, {}); }
   // In the order in which they were made.
   std::vector<Answer> TakeAnswers() { return std::exchange(answers_, {}); }
-  // A board to be shown; null: nothing changed.
-  View TakeBoard() { return std::exchange(board_, nullptr); }
+  // Each says nothing that is not durable, and goes before the answers that were made after it.
+  std::vector<View> TakeViews() { return std::exchange(views_, {}); }
+  // Not OK: the store has lost what it had made durable. Nobody may be answered any more.
+  const absl::Status& lost() const { return lost_; }
 
   const Core& core() const { return core_; }
-  int64_t snapshot_revision() const { return snapshot_revision_; }
+  int64_t checkpoint_revision() const { return checkpoint_revision_; }
   size_t parked() const { return parked_.size(); }
 
  private:
@@ -128,26 +135,25 @@ class Service {
   };
 
   absl::Status Refusal() const;
-  void Commit(std::vector<v1::Event> events, Blobs blobs);
+  void Commit(std::vector<v1::Event> events, Contents contents);
   // Tells the log of quarantines.
   void Tell(const v1::Event& event) const;
   void Say(int64_t call, absl::StatusOr<Reply> reply);
-  void On(int64_t call, Synchronize command, Blobs blobs, Now now);
-  void On(int64_t call, const Submit& command, Blobs blobs, Now now);
-  void On(int64_t call, const SetTask& command, Blobs blobs, Now now);
-  void On(int64_t call, const ReleaseWorker& command, Blobs blobs, Now now);
-  void On(int64_t call, const ListTasks& command, Blobs blobs, Now now);
-  void On(int64_t call, const GetTask& command, Blobs blobs, Now now);
-  void On(int64_t call, const GetBoard& command, Blobs blobs, Now now);
+  void On(int64_t call, Synchronize command, Contents contents, Now now);
+  void On(int64_t call, const Submit& command, Contents contents, Now now);
+  void On(int64_t call, const SetTask& command, Contents contents, Now now);
+  void On(int64_t call, const ReleaseWorker& command, Contents contents, Now now);
+  void On(int64_t call, const ListTasks& command, Contents contents, Now now);
+  void On(int64_t call, const GetTask& command, Contents contents, Now now);
+  void On(int64_t call, const GetBoard& command, Contents contents, Now now);
 
   void Park(int64_t call, Synchronize command, Now now);
   std::optional<Parked> Unpark(int64_t call);
   void WakeDue(Now now);
   void WakeForWork(Now now);
-  View MakeView() const;
-  // False: there is nothing new to show.
-  bool HandOutBoard();
-  void TakeSnapshot();
+  // Of what changed, for the next checkpoint and for the board.
+  void TakeChanges(bool checkpoint, bool draw);
+  bool BoardChanged() const;
 
   const ServiceOptions options_;
   Core core_;
@@ -163,16 +169,17 @@ class Service {
 
   int64_t written_ = 0;  // number of the last write handed out
   int64_t durable_ = 0;
-  int64_t snapshot_revision_ = 0;
-  int64_t board_revision_ = -1;
+  int64_t checkpoint_revision_ = 0;
+  int64_t board_revision_ = -1;  // that is drawn, or on its way
   int64_t next_board_ms_ = 0;
   std::deque<std::pair<int64_t, Answer>> waiting_;         // for a write; numbers never fall
-  std::optional<std::pair<int64_t, View>> waiting_board_;  // likewise
+  std::deque<std::pair<int64_t, View>> waiting_views_;     // likewise
   int64_t last_tick_ms_ = 0;
 
   std::vector<Write> writes_;
   std::vector<Answer> answers_;
-  View board_;
+  std::vector<View> views_;
+  absl::Status lost_;
 };
 
 }  // namespace warpsmith::planner

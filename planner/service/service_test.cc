@@ -188,50 +188,65 @@ TEST_CASE("a planner that was stopped for a while blames nobody for what it did 
 
 TEST_CASE("the board is handed out when it changed, behind what it shows, and again if not shown") {
   Bench bench({.board = true});
+  CHECK(bench.service.TakeViews().size() == 1);  // what was loaded
   bench.service.Tick(bench.now);
-  CHECK(bench.service.TakeBoard() != nullptr);
+  bench.Commit();
+  CHECK(bench.service.TakeViews().size() == 1);
   bench.service.Tick(bench.now);
-  CHECK(bench.service.TakeBoard() == nullptr);
+  CHECK(bench.service.TakeViews().empty());
   bench.Call(SubmitOf(1));
   bench.service.Tick(bench.now);
-  CHECK(bench.service.TakeBoard() == nullptr);
+  CHECK(bench.service.TakeViews().empty());
   bench.Commit();
-  const View view = bench.service.TakeBoard();
-  REQUIRE(view != nullptr);
-  CHECK(view->tasks_size() == 1);
+  const std::vector<View> views = bench.service.TakeViews();
+  REQUIRE(views.size() == 1);
+  CHECK(views[0].draw);
+  CHECK(views[0].changes->records.tasks_size() == 1);
+  bench.service.Tick(bench.now);
+  bench.Commit();
+  CHECK(bench.service.TakeViews().empty());
   bench.service.BoardFailed();
   bench.service.Tick(bench.now);
-  CHECK(bench.service.TakeBoard() != nullptr);
+  bench.Commit();
+  const std::vector<View> again = bench.service.TakeViews();
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].draw);
+  CHECK(again[0].changes->records.tasks_size() == 0);
 }
 
-TEST_CASE("copies of a large state are rare: boards by time, snapshots by events") {
+TEST_CASE("boards of a large state are rare, checkpoints follow events, both are of what changed") {
   constexpr int kTasks = 10'000;
-  Bench bench({.events_per_snapshot = 3, .board = true});
+  Bench bench({.events_per_checkpoint = 3, .board = true});
   bench.Call(SubmitOf(kTasks));
   bench.Commit();
   CHECK(bench.Answered().size() == 1);
-  std::vector<int64_t> boards;
+  std::vector<int64_t> boards, checkpoints;
+  int64_t records = 0;
   for (int64_t ms = 0; ms < 6'000; ms += 500) {
     bench.now.monotonic_ms = kStart.monotonic_ms + ms;
     bench.Join("w");
+    const int64_t before = bench.service.checkpoint_revision();
     bench.service.Tick(bench.now);
+    if (bench.service.checkpoint_revision() != before) checkpoints.push_back(ms);
     bench.Commit();
-    if (bench.service.TakeBoard() != nullptr) boards.push_back(ms);
+    for (const View& view : bench.service.TakeViews()) {
+      if (view.draw) boards.push_back(ms);
+      records += view.changes->records.tasks_size() + view.changes->records.workers_size();
+    }
   }
   CHECK(boards == std::vector<int64_t>{0, 2'000, 4'000});
-  CHECK(bench.service.snapshot_revision() == 0);
-  const State& state = bench.service.core().state();
-  while (bench.service.snapshot_revision() == 0 && state.revision() < 2 * kTasks) bench.Join("w");
-  CHECK(bench.service.snapshot_revision() >= kTasks);
-  CHECK(state.revision() < kTasks + 100);
+  // An event comes every half second, after that of the submission.
+  CHECK(checkpoints == std::vector<int64_t>{500, 2'000, 3'500, 5'000});
+  CHECK(records < kTasks + 20);
 }
 
-TEST_CASE("a new service goes on from the log and its snapshots, to the byte") {
-  Bench bench({.events_per_snapshot = 3});
+TEST_CASE("a new service goes on from the log and its checkpoint, to the byte") {
+  Bench bench({.events_per_checkpoint = 3});
   Writer writer(&bench.store, *bench.store.Lead(), 0);
   std::string before;
   for (int i = 0; i < 7; ++i) {
     bench.Call(SyncOf(absl::StrCat("w", i), ""));
+    bench.service.Tick(bench.now);
     for (const Write& write : bench.service.TakeWrites()) {
       REQUIRE(writer.Commit({&write, 1}).ok());
       bench.service.Durable(write.number);
@@ -239,7 +254,7 @@ TEST_CASE("a new service goes on from the log and its snapshots, to the byte") {
   }
   Service again({}, 8);
   REQUIRE(again.Load(bench.store, bench.now).ok());
-  CHECK(again.snapshot_revision() == 6);
+  CHECK(again.checkpoint_revision() == 6);
   CHECK(CanonicalBytes(again.core().state().ToProto()) ==
         CanonicalBytes(bench.service.core().state().ToProto()));
 }

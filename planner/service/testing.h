@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/sha256.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
 #include "tests/support/temporary_folder.h"
@@ -75,7 +76,7 @@ inline void AddResult(const v1::Lease& lease, const std::string& trial_id, doubl
   trial.set_specialist("memory");
   trial.set_action("vector_bytes 4 -> 16");
   trial.set_verdict(v1::ACCEPTED);
-  trial.set_source_digest("source of " + trial_id);
+  trial.set_source_digest(base::Sha256Hex("source of " + trial_id));
   trial.mutable_timing()->set_median_us(100 / speedup);
   (*trial.mutable_state())["a"] = 1;
   (*trial.mutable_state())["b"] = 2;

@@ -2,30 +2,112 @@
 
 #include <spdlog/spdlog.h>
 
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/problem/canonical.h"
+
 namespace warpsmith::planner {
 namespace {
 
 constexpr size_t kMaxBatchEvents = 2'000;
 constexpr size_t kMaxBatchBytes = 32 << 20;  // a write alone may be larger
 
+// Keys of a checkpoint's entries: a letter says what they are.
+constexpr char kNumbers[] = "n";
+std::string RunKey(const v1::RunRecord& run) {
+  return absl::StrFormat("r/%012d", RunNumber(run.run().id()));
+}
+std::string TaskKey(const std::string& id) { return absl::StrCat("t/", id); }
+std::string WorkerKey(const std::string& id) { return absl::StrCat("w/", id); }
+
+// Of a state without records.
+std::string NumbersOf(const v1::PlannerState& state) {
+  v1::PlannerState numbers;
+  numbers.set_sessions(state.sessions());
+  return numbers.SerializeAsString();
+}
+
+bool Add(const store::Entry& entry, v1::PlannerState& state) {
+  if (entry.key == kNumbers) return state.MergeFromString(entry.bytes);
+  switch (entry.key.empty() ? '?' : entry.key[0]) {
+    case 'r':
+      return state.add_runs()->ParseFromString(entry.bytes);
+    case 't':
+      return state.add_tasks()->ParseFromString(entry.bytes);
+    case 'w':
+      return state.add_workers()->ParseFromString(entry.bytes);
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
+store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes) {
+  // The last word on each.
+  std::map<std::string, const google::protobuf::Message*> last;
+  for (const auto& each : changes) {
+    for (const v1::RunRecord& run : each->records.runs()) last[RunKey(run)] = &run;
+    for (const v1::TaskRecord& task : each->records.tasks()) last[TaskKey(task.task().id())] = &task;
+    for (const v1::WorkerRecord& worker : each->records.workers()) {
+      last[WorkerKey(worker.worker().id())] = &worker;
+    }
+    for (const std::string& id : each->forgotten) last[WorkerKey(id)] = nullptr;
+  }
+  store::Checkpoint checkpoint;
+  checkpoint.revision = changes.back()->records.revision();
+  checkpoint.put.push_back({kNumbers, NumbersOf(changes.back()->records)});
+  for (const auto& [key, record] : last) {
+    if (record == nullptr) {
+      checkpoint.erase.push_back(key);
+    } else {
+      checkpoint.put.push_back({key, problem::CanonicalBytes(*record)});
+    }
+  }
+  return checkpoint;
+}
+
+absl::StatusOr<v1::PlannerState> LoadState(store::Store& store) {
+  v1::PlannerState state;
+  absl::Status damage;
+  const absl::StatusOr<int64_t> revision = store.LoadCheckpoint([&](const store::Entry& entry) {
+    if (damage.ok() && !Add(entry, state)) {
+      damage = absl::DataLossError(
+          absl::StrCat("entry '", entry.key,
+                       "' of the checkpoint cannot be read: was it written by a newer Warpsmith?"));
+    }
+  });
+  if (!revision.ok()) return revision.status();
+  if (!damage.ok()) return damage;
+  state.set_revision(*revision);
+  return state;
+}
+
 absl::Status Writer::Commit(absl::Span<const Write> writes) {
-  store::Batch batch{epoch_, after_, {}, {}};
+  store::Batch batch{epoch_, after_, {}, {}, {}};
   for (const Write& write : writes) {
     batch.events.insert(batch.events.end(), write.events.begin(), write.events.end());
     batch.blobs.insert(batch.blobs.end(), write.blobs.begin(), write.blobs.end());
+    batch.facts.insert(batch.facts.end(), write.facts.begin(), write.facts.end());
   }
   if (!batch.events.empty() || !batch.blobs.empty()) {
     if (absl::Status status = store_->Commit(batch); !status.ok()) return status;
     after_ += static_cast<int64_t>(batch.events.size());
   }
-  if (writes.empty() || !writes.back().snapshot.has_value()) return absl::OkStatus();
-  const store::Record& snapshot = *writes.back().snapshot;
-  absl::Status saved = store_->SaveSnapshot(epoch_, snapshot);
+  for (const Write& write : writes) {
+    if (write.changes != nullptr) unsaved_.push_back(write.changes);
+  }
+  if (writes.empty() || !writes.back().checkpoint || unsaved_.empty()) return absl::OkStatus();
+  const store::Checkpoint checkpoint = CheckpointOf(unsaved_);
+  absl::Status saved = store_->SaveCheckpoint(epoch_, checkpoint);
+  if (saved.ok()) unsaved_.clear();
   // Without it a restart replays more of the log, which is all there. Another writer is the end.
   if (saved.ok() || absl::IsFailedPrecondition(saved)) return saved;
-  spdlog::warn("no snapshot at revision {}: {}", snapshot.revision, saved.ToString());
+  spdlog::warn("no checkpoint at revision {}: {}", checkpoint.revision, saved.ToString());
   return absl::OkStatus();
 }
 
@@ -35,9 +117,10 @@ size_t OneTransaction(const std::deque<Write>& writes) {
     events += next.events.size();
     for (const std::string& event : next.events) bytes += event.size();
     for (const std::string& blob : next.blobs) bytes += blob.size();
+    for (const store::Facts& facts : next.facts) bytes += facts.head.size() + facts.body.size();
     if (count > 0 && (events > kMaxBatchEvents || bytes > kMaxBatchBytes)) break;
     ++count;
-    if (next.snapshot.has_value()) break;  // it is of the log's end
+    if (next.checkpoint) break;  // it is of the log's end
   }
   return count;
 }

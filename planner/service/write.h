@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <deque>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/store/store.h"
+#include "planner/core/state.h"
 
 namespace warpsmith::planner {
 
@@ -17,8 +18,17 @@ struct Write {
   int64_t number = 0;  // 1, 2, 3, ...
   std::vector<std::string> events;
   std::vector<std::string> blobs;
-  std::optional<store::Record> snapshot;  // of the state after these events and all before them
+  std::vector<store::Facts> facts;
+  // What these events and all before them changed, for the next checkpoint.
+  std::shared_ptr<const Changes> changes;
+  bool checkpoint = false;  // which is due, and brings the store to these changes
 };
+
+// The checkpoint that brings a store's to what `changes`, one after another, have made; at least
+// one.
+store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes);
+// The state that a store's checkpoint is of. DataLoss: it cannot be read.
+absl::StatusOr<v1::PlannerState> LoadState(store::Store& store);
 
 // The log's one writer. Not thread-safe.
 class Writer {
@@ -27,15 +37,17 @@ class Writer {
   Writer(store::Store* store, int64_t epoch, int64_t after)
       : store_(store), epoch_(epoch), after_(after) {}
 
-  // Makes `writes` durable in one transaction; only the last may have a snapshot. Unavailable,
+  // Makes `writes` durable in one transaction; only the last may ask for a checkpoint. Unavailable,
   // DeadlineExceeded: they may be durable or not, and the same again finds out. Anything else: they
-  // never will be. A snapshot that cannot be saved is only logged: the log has everything.
+  // never will be. A checkpoint that cannot be saved is only logged, and is part of the next: the log
+  // has everything.
   absl::Status Commit(absl::Span<const Write> writes);
 
  private:
   store::Store* const store_;
   const int64_t epoch_;
   int64_t after_;
+  std::vector<std::shared_ptr<const Changes>> unsaved_;
 };
 
 // How many of `writes` go into one transaction, from the first on; at least one.

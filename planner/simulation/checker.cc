@@ -305,9 +305,12 @@ void Checker::On(const v1::TrialsRecorded& trials) {
   Task* task = Find(trials.task_id(), "a batch");
   if (task == nullptr) return;
   if (trials.fence() != task->fence) Fail(Say(trials.task_id(), ": a batch with an old fence"));
-  if (!task->batches.insert(trials.batch_blob()).second) {
-    Fail(Say(trials.task_id(), ": batch ", trials.batch_blob(), " is recorded twice"));
+  int64_t& heard = task->heard[trials.fence()];
+  if (trials.first() <= heard) {
+    Fail(Say(trials.task_id(), ": trial ", trials.first(), " of fence ", trials.fence(),
+             " is recorded twice"));
   }
+  heard = trials.first() - 1 + trials.trials();
 }
 
 void Checker::On(const v1::TaskMoved& moved) {
@@ -349,10 +352,11 @@ void Checker::ToldRecorded(const std::string& task_id, const std::string& blob, 
   }
 }
 
-void Checker::ToldBatchRecorded(const std::string& task_id, const std::string& batch_blob) {
-  Task* task = Find(task_id, "a recorded batch");
-  if (task != nullptr && task->batches.count(batch_blob) == 0) {
-    Fail(Say(task_id, ": a worker was told that ", batch_blob, " is recorded, and it is not"));
+void Checker::ToldHeard(const std::string& task_id, int64_t fence, int64_t trials) {
+  Task* task = Find(task_id, "recorded trials");
+  if (task != nullptr && task->heard[fence] < trials) {
+    Fail(Say(task_id, ": a worker was told that trials of fence ", fence, " up to ", trials,
+             " are recorded, and they are up to ", task->heard[fence]));
   }
 }
 

@@ -40,7 +40,7 @@ class Checker {
   // A reply reached a worker (after its events became durable).
   void ToldRecorded(const std::string& task_id, const std::string& blob, double speedup,
                     const std::string& beat_trial_id);
-  void ToldBatchRecorded(const std::string& task_id, const std::string& batch_blob);
+  void ToldHeard(const std::string& task_id, int64_t fence, int64_t trials);
   void ToldFinished(const std::string& task_id, int64_t fence);
   void ToldStart(const std::string& task_id, int64_t fence, const std::string& worker_id,
                  const std::string& process);
@@ -86,7 +86,7 @@ class Checker {
     std::map<int64_t, std::string> started;  // fence -> process
     std::set<int64_t> over;                  // as its worker says
     std::set<int64_t> ended;
-    std::set<std::string> batches;
+    std::map<int64_t, int64_t> heard;  // fence -> number of the last trial recorded
     std::set<std::string> accepted;  // blobs
     std::string trial_id;
     double speedup = -1;  // of the incumbent; -1: none

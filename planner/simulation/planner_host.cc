@@ -12,7 +12,7 @@ namespace warpsmith::planner::simulation {
 namespace {
 
 constexpr int64_t kTickMs = 1000;
-constexpr int64_t kEventsPerSnapshot = 40;
+constexpr int64_t kEventsPerCheckpoint = 40;
 
 absl::Status Reset() { return absl::UnavailableError("connection reset"); }
 
@@ -38,7 +38,7 @@ void PlannerHost::Recover() {
   writer_ = std::make_unique<Writer>(faulty_.get(), epoch, *store_->LastRevision());
   clock_offset_ms_ = world_->Between(int64_t{0}, int64_t{1'000'000});
   asleep_until_ms_ = 0;
-  service_ = std::make_unique<Service>(ServiceOptions{.events_per_snapshot = kEventsPerSnapshot},
+  service_ = std::make_unique<Service>(ServiceOptions{.events_per_checkpoint = kEventsPerCheckpoint},
                                        static_cast<uint64_t>(epoch));
   const absl::Status loaded = service_->Load(*store_, PlannersNow());
   if (!loaded.ok()) checker_->Fail(absl::StrCat("the planner does not start: ", loaded.ToString()));
@@ -104,14 +104,14 @@ void PlannerHost::Tick() {
 
 // ---- calls --------------------------------------------------------------------------------------
 
-int64_t PlannerHost::Call(const std::string& worker, Command command, Blobs blobs, Finish finish) {
+int64_t PlannerHost::Call(const std::string& worker, Command command, Contents contents, Finish finish) {
   const int64_t call = ++calls_;
   if (service_ == nullptr) {
     finish(absl::UnavailableError("connection refused"), 0);
     return call;
   }
   waiting_[call] = {std::move(finish), worker};
-  auto held = std::make_shared<std::pair<Command, Blobs>>(std::move(command), std::move(blobs));
+  auto held = std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
   InPlanner([this, call, held] {
     waiting_[call].handled_ms = world_->now_ms();
     service_->Handle(call, std::move(held->first), std::move(held->second), PlannersNow());
@@ -125,8 +125,8 @@ void PlannerHost::Cancel(int64_t call) {
 
 int64_t PlannerHost::Synchronize(const v1::SynchronizeRequest& request,
                                  Done<v1::SynchronizeReply> done) {
-  Blobs blobs;
-  absl::StatusOr<planner::Synchronize> command = ToCommand(request, blobs);
+  Contents contents;
+  absl::StatusOr<planner::Synchronize> command = ToCommand(request, contents);
   if (!command.ok()) {
     done(command.status());
     return 0;
@@ -135,7 +135,7 @@ int64_t PlannerHost::Synchronize(const v1::SynchronizeRequest& request,
   for (const v1::LeaseStatus& lease : request.leases()) {
     if (!lease.finished()) held.push_back(lease.lease_id());
   }
-  return Call(request.worker().id(), *std::move(command), std::move(blobs),
+  return Call(request.worker().id(), *std::move(command), std::move(contents),
               [this, done, held, worker = request.worker().id()](absl::StatusOr<Reply> answer,
                                                                  int64_t handled_ms) {
                 // One that ends so was parked: it was heard until now.
@@ -146,7 +146,10 @@ int64_t PlannerHost::Synchronize(const v1::SynchronizeRequest& request,
                 checker_->Heard(worker, held, handled_ms);
                 // A parked one is taken again as it ends.
                 checker_->Heard(worker, {}, world_->now_ms());
-                const auto reply = MakeReply(std::get<SynchronizeAnswer>(*answer), *store_);
+                Damage damage;
+                const auto reply =
+                    MakeReply(std::get<SynchronizeAnswer>(*answer), *store_, damage);
+                if (!damage.empty()) checker_->Fail("a task's blobs are gone");
                 if (!reply.ok())
                   checker_->Fail(absl::StrCat("no reply: ", reply.status().ToString()));
                 if (reply.ok()) Note(CanonicalBytes(*reply));
@@ -158,10 +161,10 @@ int64_t PlannerHost::Synchronize(const v1::SynchronizeRequest& request,
 }
 
 void PlannerHost::Submit(const v1::SubmitRequest& request, Done<v1::Run> done) {
-  Blobs blobs;
-  absl::StatusOr<planner::Submit> command = ToCommand(request, blobs);
+  Contents contents;
+  absl::StatusOr<planner::Submit> command = ToCommand(request, contents);
   if (!command.ok()) return done(command.status());
-  Call("", *std::move(command), std::move(blobs),
+  Call("", *std::move(command), std::move(contents),
        [this, done](absl::StatusOr<Reply> answer, int64_t) {
          if (!answer.ok()) return done(answer.status());
          const v1::Run& run = std::get<v1::Run>(*answer);
@@ -181,6 +184,8 @@ void PlannerHost::ReleaseWorker(const planner::ReleaseWorker& command) {
 void PlannerHost::HandOut() {
   std::vector<Write> writes = service_->TakeWrites();
   std::move(writes.begin(), writes.end(), std::back_inserter(writes_));
+  service_->TakeViews();  // nobody draws boards here
+  if (!service_->lost().ok()) checker_->Fail(service_->lost().ToString());
   for (Answer& answer : service_->TakeAnswers()) {
     auto node = waiting_.extract(answer.call);
     if (node.empty()) {
@@ -228,8 +233,13 @@ void PlannerHost::TellChecker() {
     if (!event.ParseFromString(record.bytes)) checker_->Fail("an event cannot be read");
     if (world_->trace()) world_->Trace(absl::StrCat("  ", event.ShortDebugString()));
     checker_->Committed(event);
+    batches_ += event.has_trials_recorded();
     Note(record.bytes);
     checked_ = record.revision;
+  }
+  if (store_->CountFacts()->count != batches_) {
+    checker_->Fail(absl::StrCat(batches_, " batches of trials are recorded, and the store has ",
+                                store_->CountFacts()->count));
   }
 }
 

@@ -64,7 +64,7 @@ class PlannerHost {
   void Recover();
   void Crash();
   void Tick();
-  int64_t Call(const std::string& worker, Command command, Blobs blobs, Finish finish);
+  int64_t Call(const std::string& worker, Command command, Contents contents, Finish finish);
   void HandOut();
   void ScheduleCommit(int64_t pause_ms);
   void Commit();
@@ -78,6 +78,7 @@ class PlannerHost {
       std::make_shared<store::MemoryStore::Disk>();
   int64_t disk_full_until_ms_ = 0;
   int64_t checked_ = 0;  // the last revision that the checker knows
+  int64_t batches_ = 0;  // of trials, that are recorded up to there
 
   // Of one process.
   int64_t generation_ = 0;

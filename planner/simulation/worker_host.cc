@@ -267,12 +267,16 @@ void WorkerHost::Check(const v1::SynchronizeRequest& request, const v1::Synchron
   };
   for (const v1::LeaseResult& sent : request.results()) {
     if (!has(reply.recorded(), sent.lease_id())) continue;
-    Blobs blobs;
     if (sent.trials().trials_size() > 0) {
-      checker_->ToldBatchRecorded(sent.task_id(), AddBlob(sent.trials(), blobs));
+      checker_->Fail(absl::StrCat(id_, " sends trials that are not sealed"));
     }
+    for (const v1::Heard& heard : reply.heard()) {
+      if (heard.lease_id() != sent.lease_id()) continue;
+      checker_->ToldHeard(sent.task_id(), sent.fence(), heard.trials());
+    }
+    Contents contents;
     if (!sent.has_incumbent() || !has(reply.recorded(), sent.incumbent().trial().id())) continue;
-    checker_->ToldRecorded(sent.task_id(), AddBlob(sent.incumbent(), blobs),
+    checker_->ToldRecorded(sent.task_id(), AddBlob(sent.incumbent(), contents),
                            sent.incumbent().speedup(), sent.incumbent().beat_trial_id());
   }
   for (const v1::LeaseStatus& sent : request.leases()) {

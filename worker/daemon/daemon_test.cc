@@ -15,6 +15,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/clock.h"
 #include "tests/support/temporary_folder.h"
+#include "worker/daemon/testing.h"
 
 namespace warpsmith::daemon {
 namespace {
@@ -111,11 +112,11 @@ class Fixture {
   static v1::SynchronizeReply Settle(const v1::SynchronizeRequest& request) {
     v1::SynchronizeReply reply;
     reply.set_session_id("s1");
+    reply.add_features(rpc::kSealedTrials);
     reply.set_next_sync_after_ms(1000);
     reply.set_lease_ttl_ms(absl::ToInt64Milliseconds(kTtl));
     for (const auto& result : request.results()) {
-      reply.add_recorded(result.lease_id());
-      if (result.has_incumbent()) reply.add_recorded(result.incumbent().trial().id());
+      testing::Record(result, reply);
     }
     for (const auto& status : request.leases()) {
       if (status.finished()) reply.add_recorded(status.lease_id());
@@ -192,7 +193,7 @@ TEST_CASE("a lease is worked on, told of and ended") {
     CHECK(request.session_id() == "s1");
     for (const auto& result : request.results()) {
       CHECK(result.fence() == 7);
-      trials += result.trials().trials_size();
+      trials += testing::Opened(result).trials().trials_size();
       incumbents += result.has_incumbent() ? 1 : 0;
     }
     REQUIRE(request.leases_size() == 1);
@@ -231,7 +232,7 @@ TEST_CASE("results survive a planner that is away, and a session that it forgot"
   v1::SynchronizeRequest request = fixture.Take();
   CHECK(request.session_id().empty());
   REQUIRE(request.results_size() >= 1);
-  CHECK(request.results(0).trials().trials(0).id() == "L1/0");
+  CHECK(testing::Opened(request.results(0)).trials().trials(0).id() == "L1/0");
   REQUIRE(request.leases_size() == 1);
   CHECK(request.leases(0).fence() == 7);
   fixture.link.Answer(Fixture::Settle(request));
@@ -305,8 +306,13 @@ TEST_CASE("a lease is called finished with the last of its results, until the pl
   Session session(v1::WorkerInfo(), *lineage, *outbox);
   session.Take(Fixture::Grant(session.Request(), "L1"), now, now);
   v1::Trial trial;
-  trial.set_reason(std::string(1 << 20, 'x'));
-  for (int i = 0; i < 20; ++i) {
+  uint32_t random = 1;
+  for (int i = 0; i < 30; ++i) {
+    trial.clear_reason();  // a megabyte that is not much smaller when it is compressed
+    for (int at = 0; at < 1 << 20; ++at) {
+      random = random * 1664525 + 1013904223;
+      trial.mutable_reason()->push_back(static_cast<char>('0' + (random >> 26)));
+    }
     trial.set_id(absl::StrCat("L1/", i));
     session.OnTrial(trial);
   }
@@ -322,6 +328,7 @@ TEST_CASE("a lease is called finished with the last of its results, until the pl
     // The answer is lost, or says nothing of it: it is said again, all of it.
     v1::SynchronizeReply nothing;
     nothing.set_session_id("s1");
+    nothing.add_features(rpc::kSealedTrials);
     if (calls % 2 == 0) session.Take(nothing, now, now);
     const v1::SynchronizeRequest again = session.Request();
     REQUIRE(again.leases_size() == 1);

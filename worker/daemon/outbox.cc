@@ -7,14 +7,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/problem/sealed_trials.h"
 #include "common/rpc/text.h"
 
 namespace warpsmith::daemon {
 namespace {
 
-// Kinds of records. T and I hold a LeaseResult with one trial or an incumbent; S and R the number
-// of the batch that was sealed or recorded; B a whole sealed batch, of a file written anew.
-constexpr char kTrial = 'T', kIncumbent = 'I', kSealed = 'S', kRecorded = 'R', kWhole = 'B';
+// Kinds of records. T and I hold a LeaseResult with one trial (its number in sealed.first) or an
+// incumbent; S and R the number of the batch that was closed or recorded; B a whole closed batch, of a
+// file written anew.
+constexpr char kTrial = 'T', kIncumbent = 'I', kClosed = 'S', kRecorded = 'R', kWhole = 'B';
 
 struct Header {
   uint32_t bytes;  // of the payload
@@ -48,6 +50,21 @@ std::string EncodeNumber(int64_t number) {
 
 bool Names(const google::protobuf::RepeatedPtrField<std::string>& ids, const std::string& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+// Number of the last trial of a closed batch, or of an open one.
+int64_t LastTrial(const v1::LeaseResult& result) {
+  const int64_t sealed = result.sealed().summary().trials();
+  return result.sealed().first() - 1 + (sealed > 0 ? sealed : result.trials().trials_size());
+}
+
+// Up to which number the reply has trials of the lease; 0: it says nothing of it.
+int64_t HeardOf(const v1::SynchronizeReply& reply, const std::string& lease_id) {
+  int64_t trials = 0;
+  for (const v1::Heard& heard : reply.heard()) {
+    if (heard.lease_id() == lease_id) trials = std::max(trials, heard.trials());
+  }
+  return trials;
 }
 
 v1::LeaseResult Of(const v1::Lease& lease) {
@@ -115,7 +132,7 @@ bool Outbox::ReplayRecord(char kind, const char* payload, size_t bytes) {
   std::memcpy(&number, payload, sizeof number);
   if (kind == kRecorded) Erase(number);
   for (Batch& batch : batches_) {
-    if (kind == kSealed && batch.number == number) batch.sealed = true;
+    if (kind == kClosed && batch.number == number) Close(batch);
   }
   return true;
 }
@@ -145,17 +162,15 @@ void Outbox::CatchUp() {
   if (!behind_) spdlog::info("outbox: the file is written again");
 }
 
-// The file holds what memory does, and nothing of the past. All batches are sealed by it.
+// The file holds what memory does, and nothing of the past. All batches are closed by it.
 absl::Status Outbox::Rewrite() {
   std::string log;
+  for (Batch& batch : batches_) Close(batch);
   for (const Batch& batch : batches_) log += Encode(kWhole, batch.result.SerializeAsString());
   if (absl::Status replaced = file_->Replace(log); !replaced.ok()) return replaced;
   file_bytes_ = static_cast<int64_t>(log.size());
   next_number_ = 0;
-  for (Batch& batch : batches_) {
-    batch.number = next_number_++;
-    batch.sealed = true;
-  }
+  for (Batch& batch : batches_) batch.number = next_number_++;
   return absl::OkStatus();
 }
 
@@ -163,9 +178,15 @@ absl::Status Outbox::Rewrite() {
 Outbox::Batch& Outbox::OpenBatch(const v1::LeaseResult& one) {
   if (!batches_.empty()) {
     Batch& last = batches_.back();
-    if (!last.sealed && last.result.lease_id() == one.lease_id() &&
+    // Numbers of a batch have no gaps.
+    const int64_t first = one.sealed().first();
+    const bool follows = one.trials().trials_size() == 0 || last.result.trials().trials_size() == 0 ||
+                         (first == 0 ? last.result.sealed().first() == 0
+                                     : last.result.sealed().first() > 0 &&
+                                           first == LastTrial(last.result) + 1);
+    if (!last.closed && last.result.lease_id() == one.lease_id() &&
         last.result.fence() == one.fence() && last.bytes < kMaxBatchBytes &&
-        last.result.trials().trials_size() < kMaxBatchTrials) {
+        last.result.trials().trials_size() < kMaxBatchTrials && follows) {
       return last;
     }
   }
@@ -194,7 +215,7 @@ void Outbox::Put(char kind, v1::LeaseResult&& one) {
   if (kind == kIncumbent) {
     // Only the last incumbent of a lease matters: it takes the place of one that still waits.
     for (Batch& waiting : batches_) {
-      if (!waiting.sealed && waiting.result.has_incumbent() &&
+      if (!waiting.closed && waiting.result.has_incumbent() &&
           waiting.result.lease_id() == one.lease_id()) {
         batch = &waiting;
       }
@@ -211,6 +232,10 @@ void Outbox::Put(char kind, v1::LeaseResult&& one) {
     *batch->result.mutable_incumbent() = std::move(*one.mutable_incumbent());
   } else {
     batch->bytes += one.trials().ByteSizeLong();
+    // Without a number: of a file from before there were some.
+    if (batch->result.trials().trials_size() == 0 && one.sealed().first() > 0) {
+      batch->result.mutable_sealed()->set_first(one.sealed().first());
+    }
     batch->result.mutable_trials()->MergeFrom(one.trials());
   }
   bytes_ += batch->bytes - before;
@@ -219,10 +244,58 @@ void Outbox::Put(char kind, v1::LeaseResult&& one) {
 void Outbox::PutWhole(v1::LeaseResult&& result) {
   Batch& batch = batches_.emplace_back();
   batch.number = next_number_++;
-  batch.sealed = true;
-  batch.bytes = result.trials().ByteSizeLong() + result.incumbent().ByteSizeLong();
-  bytes_ += batch.bytes;
+  batch.closed = true;
   batch.result = std::move(result);
+  Measure(batch);
+}
+
+void Outbox::Measure(Batch& batch) {
+  bytes_ -= batch.bytes;
+  batch.bytes = static_cast<int64_t>(batch.result.ByteSizeLong());
+  bytes_ += batch.bytes;
+}
+
+void Outbox::Close(Batch& batch) {
+  batch.closed = true;
+  v1::LeaseResult& result = batch.result;
+  if (result.sealed().first() == 0 || result.trials().trials_size() == 0) return;
+  *result.mutable_sealed() = problem::Seal(result.trials(), result.sealed().first());
+  result.clear_trials();
+  Measure(batch);
+}
+
+void Outbox::Unseal(Batch& batch) {
+  if (!batch.result.has_sealed()) return;
+  absl::StatusOr<v1::TrialBatch> trials = problem::Open(batch.result.sealed());
+  if (!trials.ok()) spdlog::error("outbox: {}", std::string(trials.status().message()));
+  batch.result.clear_sealed();
+  if (trials.ok()) *batch.result.mutable_trials() = *std::move(trials);
+  Measure(batch);
+}
+
+bool Outbox::KeepAfter(int64_t heard, Batch& batch) {
+  v1::LeaseResult& result = batch.result;
+  const int64_t first = result.sealed().first();
+  if (heard < first) return true;
+  absl::StatusOr<v1::TrialBatch> trials = problem::Open(result.sealed());
+  if (heard >= LastTrial(result) || !trials.ok()) return false;
+  trials->mutable_trials()->DeleteSubrange(0, static_cast<int>(heard + 1 - first));
+  *result.mutable_sealed() = problem::Seal(*trials, heard + 1);
+  Measure(batch);
+  return true;
+}
+
+// Trials that are dropped have numbers too: the planner sees how many it lacks.
+int64_t Outbox::NextTrial(const std::string& lease_id) {
+  if (lease_id == numbered_lease_) return ++last_trial_;
+  numbered_lease_ = lease_id;
+  last_trial_ = 0;
+  for (const Batch& batch : batches_) {
+    if (batch.result.lease_id() == lease_id && batch.result.has_sealed()) {
+      last_trial_ = std::max(last_trial_, LastTrial(batch.result));
+    }
+  }
+  return ++last_trial_;
 }
 
 void Outbox::Add(char kind, v1::LeaseResult&& one) {
@@ -234,6 +307,7 @@ void Outbox::Add(char kind, v1::LeaseResult&& one) {
 }
 
 void Outbox::AddTrial(const v1::Lease& lease, const v1::Trial& trial) {
+  const int64_t number = NextTrial(lease.id());
   if (bytes_ >= kMaxOutboxBytes) {
     if (dropped_++ == 0) {
       spdlog::warn("outbox: {} bytes wait for the planner: no more trials are kept", bytes_);
@@ -242,6 +316,7 @@ void Outbox::AddTrial(const v1::Lease& lease, const v1::Trial& trial) {
   }
   v1::LeaseResult one = Of(lease);
   *one.mutable_trials()->add_trials() = trial;
+  one.mutable_sealed()->set_first(number);
   Add(kTrial, std::move(one));
 }
 
@@ -252,28 +327,34 @@ void Outbox::AddIncumbent(const v1::Lease& lease, const v1::Incumbent& incumbent
   CatchUp();
 }
 
-std::vector<v1::LeaseResult> Outbox::Next(int64_t max_bytes) {
+void Outbox::Wait() {
+  for (Batch& batch : batches_) batch.in_flight = false;
+  more_ = !batches_.empty();
+}
+
+std::vector<v1::LeaseResult> Outbox::Next(int64_t max_bytes, Form form) {
   CatchUp();
   std::vector<v1::LeaseResult> results;
   int64_t total = 0;
   more_ = false;
-  bool seals = false;
+  bool closes = false;
   for (Batch& batch : batches_) batch.in_flight = false;
   for (Batch& batch : batches_) {
+    if (!batch.closed) {
+      Log(kClosed, EncodeNumber(batch.number));
+      closes = true;
+      Close(batch);
+    }
+    if (form == Form::kPlain) Unseal(batch);
     if (!results.empty() && total + batch.bytes > max_bytes) {
       more_ = true;
       break;
     }
-    if (!batch.sealed) {
-      Log(kSealed, EncodeNumber(batch.number));
-      seals = true;
-    }
-    batch.sealed = true;
     batch.in_flight = true;
     total += batch.bytes;
     results.push_back(batch.result);
   }
-  if (seals) Sync();
+  if (closes) Sync();
   return results;
 }
 
@@ -309,13 +390,16 @@ void Outbox::ForgetPast() {
 
 void Outbox::Recorded(const v1::SynchronizeReply& reply) {
   std::vector<int64_t> gone;
-  for (const Batch& batch : batches_) {
+  for (Batch& batch : batches_) {
+    if (!batch.in_flight) continue;
     const v1::LeaseResult& result = batch.result;
-    const bool recorded =
-        Names(reply.recorded(), result.lease_id()) &&
-        (!result.has_incumbent() || Names(reply.recorded(), result.incumbent().trial().id()));
     const bool refused = Names(reply.drop(), result.lease_id());
-    if (batch.in_flight && (recorded || refused)) gone.push_back(batch.number);
+    const bool incumbent =
+        !result.has_incumbent() || Names(reply.recorded(), result.incumbent().trial().id());
+    const bool trials = result.has_sealed()
+                            ? !KeepAfter(HeardOf(reply, result.lease_id()), batch)
+                            : Names(reply.recorded(), result.lease_id());
+    if (refused || (incumbent && trials)) gone.push_back(batch.number);
   }
   Forget(gone);
 }

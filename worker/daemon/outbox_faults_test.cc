@@ -10,6 +10,7 @@
 
 #include "worker/daemon/memory_file.h"
 #include "worker/daemon/outbox.h"
+#include "worker/daemon/testing.h"
 
 namespace warpsmith::daemon {
 namespace {
@@ -25,7 +26,7 @@ v1::Lease MakeLease(const std::string& id) {
 // Uses an outbox as a worker does, at random, and knows what the outbox owes it.
 class User {
  public:
-  User(MemoryFile& disk, uint64_t seed) : disk_(disk), random_(seed) {
+  User(MemoryFile& disk, uint64_t seed, Form form) : disk_(disk), random_(seed), form_(form) {
     outbox_ = *Outbox::Open(*disk_.Open());
   }
 
@@ -85,7 +86,8 @@ class User {
     std::vector<std::string> trials;
     std::optional<double> incumbent;
     std::map<std::string, std::string> batches = sent_;
-    for (const v1::LeaseResult& result : outbox_->Next(INT64_MAX)) {
+    for (const v1::LeaseResult& sent : outbox_->Next(INT64_MAX, form_)) {
+      const v1::LeaseResult result = testing::Opened(sent);
       for (const v1::Trial& trial : result.trials().trials()) {
         INFO("trial " << trial.id() << " is there twice");
         CHECK(seen.insert(trial.id()).second);
@@ -129,10 +131,11 @@ class User {
   }
 
   void Send(int64_t max_bytes) {
-    const std::vector<v1::LeaseResult> results = outbox_->Next(max_bytes);
+    const std::vector<v1::LeaseResult> results = outbox_->Next(max_bytes, form_);
     if (!alive()) return;
     in_flight_.clear();
-    for (const v1::LeaseResult& result : results) {
+    for (const v1::LeaseResult& sent : results) {
+      const v1::LeaseResult result = testing::Opened(sent);
       const std::string key = KeyOf(result);
       if (ever_sent_.count(key) != 0) CHECK(ever_sent_[key] == result.SerializeAsString());
       sent_[key] = ever_sent_[key] = result.SerializeAsString();
@@ -152,8 +155,10 @@ class User {
     v1::SynchronizeReply reply;
     for (const v1::LeaseResult& result : in_flight_) {
       if (!all && result.lease_id() != in_flight_[0].lease_id()) continue;
-      reply.add_recorded(result.lease_id());
-      if (result.has_incumbent()) reply.add_recorded(result.incumbent().trial().id());
+      // `heard` is the highest.
+      v1::SynchronizeReply one;
+      testing::Record(result, one);
+      reply.MergeFrom(one);
       sent_.erase(KeyOf(result));
     }
     in_flight_.clear();
@@ -162,6 +167,7 @@ class User {
 
   MemoryFile& disk_;
   std::mt19937_64 random_;
+  const Form form_;
   std::unique_ptr<Outbox> outbox_;
   v1::Lease lease_ = MakeLease("L0");
   int trials_ = 0, incumbents_ = 0, leases_ = 0;
@@ -180,11 +186,12 @@ TEST_CASE("a process may die at each call that its outbox makes of the disk") {
   constexpr int kActs = 60;
   const FileFault first = GENERATE(FileFault::kFails, FileFault::kPart, FileFault::kDoneButFails);
   const bool power = GENERATE(false, true);
+  const Form form = GENERATE(Form::kSealed, Form::kPlain);
   int deaths = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed << ", fault " << static_cast<int>(first) << ", power " << power);
     MemoryFile disk;
-    User user(disk, seed);
+    User user(disk, seed, form);
     for (int round = 0; round < 4; ++round) {
       user.DieAtCall(static_cast<int>(seed) + 5 * round, first);
       for (int act = 0; act < kActs && user.alive(); ++act) user.Act();
@@ -197,10 +204,11 @@ TEST_CASE("a process may die at each call that its outbox makes of the disk") {
 
 TEST_CASE("a disk that is full or fails to flush for a while loses nothing") {
   const bool power = GENERATE(false, true);
+  const Form form = GENERATE(Form::kSealed, Form::kPlain);
   for (uint64_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed << ", power " << power);
     MemoryFile disk;
-    User user(disk, seed);
+    User user(disk, seed, form);
     for (int round = 0; round < 4; ++round) {
       for (int act = 0; act < 10; ++act) user.Act();
       if (round % 2 == 0) {
@@ -213,7 +221,7 @@ TEST_CASE("a disk that is full or fails to flush for a while loses nothing") {
       for (int act = 0; act < 20; ++act) user.Act();
       disk.set_capacity(INT64_MAX);
       disk.set_plan(nullptr);
-      user.outbox().Next(1);  // as soon as it can
+      user.outbox().Next(1, form);  // as soon as it can
       user.Die(power);
     }
   }
@@ -238,7 +246,7 @@ TEST_CASE("what is damaged in the file costs what comes after it, and is no dang
     damaged[at] ^= 1 << (at % 8);
     disk.set_bytes(damaged);
     auto outbox = *Outbox::Open(*disk.Open());
-    const auto results = outbox->Next(INT64_MAX);
+    const auto results = outbox->Next(INT64_MAX, Form::kPlain);
     REQUIRE(results.size() <= 1);
     const auto& trials = results.empty() ? v1::TrialBatch() : results[0].trials();
     REQUIRE(trials.trials_size() == at / record);
@@ -263,7 +271,7 @@ TEST_CASE("a file that is never empty when the planner answers does not grow wit
   };
   add();
   for (int i = 0; i < 400; ++i) {
-    for (const auto& result : outbox->Next(INT64_MAX)) told += result.trials().trials_size();
+    for (const auto& result : outbox->Next(INT64_MAX, Form::kPlain)) told += result.trials().trials_size();
     add();
     outbox->Recorded(reply);
     CHECK(disk.bytes().size() < 2 * kMaxPastBytes);
@@ -271,7 +279,7 @@ TEST_CASE("a file that is never empty when the planner answers does not grow wit
   }
   outbox.reset();
   outbox = *Outbox::Open(*disk.Open());
-  const auto left = outbox->Next(INT64_MAX);
+  const auto left = outbox->Next(INT64_MAX, Form::kPlain);
   REQUIRE(left.size() == 1);
   CHECK(left[0].trials().trials_size() == 1);
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/support/temporary_folder.h"
+#include "worker/daemon/testing.h"
 
 namespace warpsmith::daemon {
 namespace {
@@ -48,7 +49,7 @@ v1::SynchronizeReply Names(const std::string& lease) {
 }
 
 std::vector<v1::LeaseResult> Next(Outbox& outbox, int64_t bytes = 1 << 20) {
-  return outbox.Next(bytes);
+  return outbox.Next(bytes, Form::kPlain);
 }
 
 TEST_CASE("an incumbent that takes another's place has beaten whom that had beaten") {
@@ -200,6 +201,83 @@ TEST_CASE("a torn tail is cut off and what stood before it is kept") {
   REQUIRE(results.size() == 2);
   CHECK(results[0].trials().trials_size() == before);
   CHECK(results[1].trials().trials(0).id() == "L1/9");
+}
+
+TEST_CASE("sealed trials have numbers, without gaps in a batch, over restarts and dropped ones") {
+  Folder folder;
+  std::string sent;
+  {
+    auto outbox = *Outbox::Open(folder.file());
+    for (int i = 0; i < 3; ++i) outbox->AddTrial(MakeLease("L1"), MakeTrial(i));
+    const auto results = outbox->Next(1 << 20, Form::kSealed);
+    REQUIRE(results.size() == 1);
+    CHECK(results[0].sealed().first() == 1);
+    CHECK(results[0].sealed().summary().trials() == 3);
+    sent = results[0].SerializeAsString();
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(3));
+    outbox->AddTrial(MakeLease("L2"), MakeTrial(0));
+  }
+  auto outbox = *Outbox::Open(folder.file());
+  auto results = outbox->Next(1 << 20, Form::kSealed);
+  REQUIRE(results.size() == 3);
+  CHECK(results[0].SerializeAsString() == sent);
+  CHECK(results[1].sealed().first() == 4);
+  CHECK(testing::Opened(results[1]).trials().trials(0).id() == "L1/3");
+  CHECK(results[2].sealed().first() == 1);
+  CHECK(results[2].lease_id() == "L2");
+}
+
+TEST_CASE("of a batch that is recorded in part the rest is sent anew") {
+  Folder folder;
+  auto outbox = *Outbox::Open(folder.file());
+  for (int i = 0; i < 5; ++i) outbox->AddTrial(MakeLease("L1"), MakeTrial(i));
+  outbox->Next(1 << 20, Form::kSealed);
+  v1::SynchronizeReply reply = Names("L1");
+  outbox->Recorded(reply);  // it says nothing of sealed trials
+  CHECK(outbox->Next(1 << 20, Form::kSealed).size() == 1);
+  v1::Heard& heard = *reply.add_heard();
+  heard.set_lease_id("L1");
+  heard.set_trials(2);
+  outbox->Recorded(reply);
+  auto results = outbox->Next(1 << 20, Form::kSealed);
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].sealed().first() == 3);
+  const v1::LeaseResult opened = testing::Opened(results[0]);
+  REQUIRE(opened.trials().trials_size() == 3);
+  CHECK(opened.trials().trials(0).id() == "L1/2");
+  CHECK(outbox->bytes() == static_cast<int64_t>(results[0].ByteSizeLong()));
+  heard.set_trials(5);
+  outbox->Recorded(reply);
+  CHECK(outbox->empty());
+  CHECK(outbox->bytes() == 0);
+}
+
+TEST_CASE("a planner that knows nothing of sealed trials gets them as they are, and stays so") {
+  Folder folder;
+  auto outbox = *Outbox::Open(folder.file());
+  outbox->AddTrial(MakeLease("L1"), MakeTrial(0));
+  outbox->Next(1 << 20, Form::kSealed);  // to one that has gone since
+  auto results = outbox->Next(1 << 20, Form::kPlain);
+  REQUIRE(results.size() == 1);
+  CHECK_FALSE(results[0].has_sealed());
+  REQUIRE(results[0].trials().trials_size() == 1);
+  // It may have recorded that under its content: a newer one must be told the same.
+  CHECK(outbox->Next(1 << 20, Form::kSealed)[0].SerializeAsString() ==
+        results[0].SerializeAsString());
+  outbox->Recorded(Names("L1"));
+  CHECK(outbox->empty());
+}
+
+TEST_CASE("before a planner has answered nothing is sent, and all of it is still to be told") {
+  Folder folder;
+  auto outbox = *Outbox::Open(folder.file());
+  outbox->AddTrial(MakeLease("L1"), MakeTrial(0));
+  outbox->Next(1 << 20, Form::kSealed);
+  outbox->Wait();
+  CHECK(outbox->more());
+  CHECK(outbox->HasUnsent("L1"));
+  outbox->Recorded(Names("L1"));
+  CHECK_FALSE(outbox->empty());
 }
 
 TEST_CASE("what the planner refuses is forgotten") {

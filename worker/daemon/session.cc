@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/rpc/protocol.h"
 #include "common/rpc/text.h"
 
 namespace warpsmith::daemon {
@@ -18,8 +19,14 @@ v1::SynchronizeRequest Session::Request() {
     request.set_instance(lineage_.instance());
     for (const std::string& instance : lineage_.follows()) request.add_follows(instance);
   }
-  for (v1::LeaseResult& result : outbox_.Next(kMaxRequestBytes)) {
-    *request.add_results() = std::move(result);
+  request.add_features(rpc::kSealedTrials);
+  request.set_store(store_);
+  request.set_revision(revision_);
+  if (!answered_) outbox_.Wait();
+  if (answered_) {
+    for (v1::LeaseResult& result : outbox_.Next(kMaxRequestBytes, form_)) {
+      *request.add_results() = std::move(result);
+    }
   }
   if (lease_) {
     request.mutable_worker()->set_lease_id(lease_->id());
@@ -41,6 +48,13 @@ Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant s
                               base::Instant now) {
   session_id_ = reply.session_id();
   lineage_.Answered();
+  answered_ = true;
+  store_ = reply.store();
+  revision_ = reply.revision();
+  form_ = std::find(reply.features().begin(), reply.features().end(), rpc::kSealedTrials) !=
+                  reply.features().end()
+              ? Form::kSealed
+              : Form::kPlain;
   confirmed_ = sent;
   if (reply.lease_ttl_ms() > 0) ttl_ = absl::Milliseconds(reply.lease_ttl_ms());
   outbox_.Recorded(reply);

@@ -82,6 +82,11 @@ class Session {
   Lineage& lineage_;
   Outbox& outbox_;
   std::string session_id_;
+  // Of the last reply. Before the first nobody knows how this planner takes results.
+  bool answered_ = false;
+  Form form_ = Form::kPlain;
+  std::string store_;
+  int64_t revision_ = 0;
   std::optional<v1::Lease> lease_;
   v1::LeaseStatus status_;               // of lease_
   std::vector<v1::LeaseStatus> ended_;   // not acknowledged yet
