@@ -58,6 +58,11 @@ std::string Tiles(int m, int n, int stages, int cluster, int split = 1) {
                       " split: ", split);
 }
 
+// `rows` of the greater side a block.
+std::string Few(int rows, int split, int run) {
+  return absl::StrCat("math: PRODUCT_FEW tile_n: ", rows, " split: ", split, " run: ", run);
+}
+
 std::vector<Case> Cases() {
   const auto problem = [](const char* type, int64_t m, int64_t n, int64_t k, bool along_m = false,
                           bool along_n = false) {
@@ -82,6 +87,13 @@ std::vector<Case> Cases() {
                                         Tiles(64, 128, 6, 1, 3),
                                         Tiles(64, 128, 6, 1, 4),
                                         Tiles(64, 128, 6, 1, 8)};
+  const std::vector<std::string> by_threads = {"", Few(32, 1, 32), Few(32, 2, 32), Few(32, 4, 32),
+                                               Few(64, 2, 32), Few(32, 2, 64), Few(64, 4, 64),
+                                               Few(32, 1, 64)};
+  std::vector<std::string> both = few;
+  both.insert(both.end(), by_threads.begin() + 1, by_threads.end());
+  const std::vector<std::string> many = {"", Few(128, 1, 32), Few(128, 1, 64), Few(128, 2, 32),
+                                         Few(64, 1, 32), Few(16, 1, 32), Few(16, 1, 64)};
   const std::vector<std::string> exact = {"", Tiles(128, 128, 3, 2), Tiles(128, 128, 3, 1),
                                           Tiles(128, 128, 3, 1, 2), Tiles(64, 128, 3, 1)};
   return {
@@ -97,11 +109,23 @@ std::vector<Case> Cases() {
       {"lines that begin anywhere", problem("bf16", 1001, 3001, 2001), small},
       {"small", problem("bf16", 512, 512, 512), small},
       {"64 rows", problem("bf16", 64, 4096, 4096), few},
-      {"16 rows", problem("bf16", 16, 4096, 4096), few},
-      {"16 rows", problem("bf16", 16, 14336, 4096), few},
-      {"4 rows", problem("bf16", 4, 4096, 14336), few},
-      {"1 row", problem("bf16", 1, 4096, 4096), few},
-      {"1 row", problem("bf16", 1, 14336, 4096), few},
+      {"16 rows", problem("bf16", 16, 4096, 4096), both},
+      {"16 rows", problem("bf16", 16, 14336, 4096), both},
+      {"16 rows", problem("bf16", 16, 4096, 14336), both},
+      {"16 rows, B along N", problem("bf16", 16, 14336, 4096, false, true), by_threads},
+      {"4 rows", problem("bf16", 4, 4096, 4096), both},
+      {"4 rows", problem("bf16", 4, 4096, 14336), both},
+      {"4 rows", problem("bf16", 4, 14336, 4096), both},
+      {"1 row", problem("bf16", 1, 4096, 4096), both},
+      {"1 row", problem("bf16", 1, 14336, 4096), both},
+      {"1 row", problem("bf16", 1, 4096, 14336), both},
+      {"93 rows", problem("f16", 93, 128, 2048), many},
+      {"8 rows fp32", problem("f32", 8, 8192, 8192), by_threads},
+      {"32 rows fp32", problem("f32", 32, 18432, 3072), by_threads},
+      {"32 rows fp32, B along N", problem("f32", 32, 18432, 3072, false, true), by_threads},
+      {"128 rows fp32", problem("f32", 128, 16384, 16384), many},
+      {"128 rows fp32, B along N", problem("f32", 128, 16384, 16384, false, true), many},
+      {"128 rows fp32", problem("f32", 128, 32768, 32768), many},
       {"square fp32", problem("f32", 4096, 4096, 4096), exact},
       {"linear layer fp32", problem("f32", 1024, 8192, 8192), exact},
       {"both turned fp32", problem("f32", 4096, 4096, 4096, true, true), exact},
@@ -167,7 +191,11 @@ absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string&
   v1::Schedule schedule;
   v1::Group& group = *schedule.add_groups();
   const std::string text = absl::StrCat(
-      "contract { math: ", p.type == "f32" ? "PRODUCT_FP16X3 " : "PRODUCT_TENSOR ", knobs, " }");
+      "contract { ",
+      knobs.empty() || absl::StrContains(knobs, "math") ? ""
+      : p.type == "f32"                                 ? "math: PRODUCT_FP16X3 "
+                                                        : "math: PRODUCT_TENSOR ",
+      knobs, " }");
   if (!google::protobuf::TextFormat::ParseFromString(text, &group))
     return absl::InvalidArgumentError(text);
   group.add_roots("y");
@@ -176,8 +204,10 @@ absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string&
   auto infos = codegen::Describe(*graph, schedule, target);
   if (!infos.ok()) return infos.status();
   const v1::ContractKnobs& used = (*infos)[0].resolved.contract();
+  const bool few = used.math() == v1::PRODUCT_FEW;
   const std::string tiles =
-      Tiles(used.tile_m(), used.tile_n(), used.stages(), used.cluster(), used.split());
+      few ? absl::StrCat("few, ", std::max(used.tile_m(), used.tile_n()), " by ", used.split())
+          : Tiles(used.tile_m(), used.tile_n(), used.stages(), used.cluster(), used.split());
   return Lowered{*std::move(plan), knobs.empty() ? absl::StrCat("default, ", tiles) : knobs};
 }
 

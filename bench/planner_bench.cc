@@ -40,6 +40,7 @@
 #include "common/rpc/status.h"
 #include "common/store/sqlite_store.h"
 #include "planner/core/core.h"
+#include "planner/service/convert.h"
 #include "tests/support/temporary_folder.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
@@ -143,28 +144,30 @@ absl::Status AddHistory(const std::string& dir, const Sample& sample,
   if (!epoch.ok()) return epoch.status();
   auto last = (*store)->LastRevision();
   if (!last.ok()) return last.status();
-  std::vector<std::string> incumbents, batches;
+  std::vector<std::string> incumbents;
+  std::vector<v1::SealedTrials> batches;
   for (int i = 0; i < kDistinct; ++i) {
     const std::string id = absl::StrCat("earlier-", i);
     auto incumbent = (*store)->Put(sample.IncumbentBytes(id, 1.5));
-    auto batch = (*store)->Put(sample.BatchBytes({id, id, 1}, 1, kHistoryTrials));
     if (!incumbent.ok()) return incumbent.status();
-    if (!batch.ok()) return batch.status();
     incumbents.push_back(*incumbent);
-    batches.push_back(*batch);
+    batches.push_back(sample.Sealed({id, id, 1}, 1, kHistoryTrials));
   }
-  store::Batch commit{*epoch, *last, {}, {}};
+  store::Batch commit{*epoch, *last, {}, {}, {}};
   for (size_t i = 0; i < tasks.size(); ++i) {
     const double speedup = 1 + static_cast<double>(i * 7919 % 1000) / 1000;
+    const std::string name = absl::StrCat(tasks[i].id(), "#1/1-", kHistoryTrials);
+    commit.facts.push_back(planner::FactsOf(tasks[i].id(), name, batches[i % kDistinct]));
     for (const v1::Event& event :
-         FirstSlice(tasks[i], incumbents[i % kDistinct], batches[i % kDistinct], kHistoryTrials,
-                    speedup, absl::ToUnixMillis(absl::Now()))) {
+         FirstSlice(tasks[i], incumbents[i % kDistinct], name, kHistoryTrials, speedup,
+                    absl::ToUnixMillis(absl::Now()))) {
       commit.events.push_back(event.SerializeAsString());
     }
     if (i + 1 < tasks.size() && (i + 1) % kHistoryBatch != 0) continue;
     if (absl::Status status = (*store)->Commit(commit); !status.ok()) return status;
     commit.after += static_cast<int64_t>(commit.events.size());
     commit.events.clear();
+    commit.facts.clear();
   }
   return (*store)->Close();
 }
@@ -394,8 +397,8 @@ int Run(Options options) {
   }
   auto problems = problem::LoadSet(options.problems);
   if (!problems.ok()) return Fail(problems.status());
-  std::printf("a trial: %lld bytes; an incumbent: %lld bytes\n\n",
-              static_cast<long long>(sample->MeanTrialBytes()),
+  std::printf("a trial: %lld bytes, sealed with 39 others %.0f; an incumbent: %lld bytes\n\n",
+              static_cast<long long>(sample->MeanTrialBytes()), sample->SealedBytesPerTrial(40),
               static_cast<long long>(sample->MeanIncumbentBytes()));
   PrintHead();
   bool whole = true;

@@ -27,6 +27,13 @@ bool Names(const List& list, const std::string& id) {
   return std::find(list.begin(), list.end(), id) != list.end();
 }
 
+int64_t Heard(const v1::SynchronizeReply& reply, const std::string& lease_id) {
+  for (const v1::Heard& heard : reply.heard()) {
+    if (heard.lease_id() == lease_id) return heard.trials();
+  }
+  return 0;
+}
+
 }  // namespace
 
 int64_t MonotonicUs() {
@@ -238,12 +245,15 @@ void Fleet::Learn(Worker& worker, const v1::SynchronizeReply& reply, int64_t now
   worker.head.set_session_id(reply.session_id());
   if (worker.leased && Names(reply.recorded(), worker.lease.lease_id)) {
     TaskTally& task = tally_.tasks[worker.lease.task_id];
-    task.trials += worker.trials;
+    const bool heard = worker.trials == 0 || Heard(reply, worker.lease.lease_id) >=
+                                                 worker.next_trial - 1;
+    if (!heard) Count("trials_unheard", worker.trials);
+    if (heard) task.trials += worker.trials;
     if (worker.speedup > 0 && Names(reply.recorded(), worker.trial_id)) {
       task.speedup = std::max(task.speedup, worker.speedup);
       Count("incumbents");
     }
-    Count("trials", worker.trials);
+    if (heard) Count("trials", worker.trials);
     if (worker.ends) {
       Count("ends");
       worker.leased = false;

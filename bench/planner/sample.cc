@@ -9,8 +9,10 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/file.h"
+#include "common/problem/sealed_trials.h"
 
 namespace warpsmith::bench {
 namespace {
@@ -126,22 +128,43 @@ absl::StatusOr<Sample> Sample::Read(const std::vector<std::string>& paths, int64
   return sample;
 }
 
-std::string Sample::BatchBytes(const LeaseKey& lease, int64_t first_trial, int trials) const {
+v1::SealedTrials Sample::Sealed(const LeaseKey& lease, int64_t first_trial, int trials) const {
   std::string batch;
+  v1::TrialSummary summary;
   for (int64_t number = first_trial; number < first_trial + trials; ++number) {
-    // As the worker names trials. The digest is of nothing, and as long as a real one.
+    // As the worker names trials. The digest is of nothing, and as random as a real one.
     const std::string id = absl::StrCat(lease.lease_id, "/", number);
+    std::mt19937_64 random(std::hash<std::string>()(id));
+    std::string digest;
+    for (int i = 0; i < 4; ++i) {
+      const uint64_t part = random();
+      digest.append(reinterpret_cast<const char*>(&part), sizeof part);
+    }
+    summary.mutable_judged_sources()->append(digest);
     std::string head;
     AppendBytes(v1::Trial::kIdFieldNumber, id, head);
     AppendBytes(v1::Trial::kTaskIdFieldNumber, lease.task_id, head);
     AppendBytes(v1::Trial::kSourceDigestFieldNumber,
-                absl::StrCat(absl::Hex(std::hash<std::string>()(id), absl::kZeroPad16),
-                             "0123456789abcdef0123456789abcdef0123456789abcdef"),
-                head);
+                absl::BytesToHexString(digest), head);
     AppendBytes(v1::TrialBatch::kTrialsFieldNumber,
                 {head, trials_[static_cast<size_t>(number) % trials_.size()]}, batch);
   }
-  return batch;
+  summary.set_trials(trials);
+  summary.set_judged(trials);
+  summary.set_seconds(trials);
+  summary.set_specialist("memory");
+  v1::SpecialistCount& count = *summary.add_counts();
+  count.set_specialist("memory");
+  count.set_trials(trials);
+  count.set_judged(trials);
+  count.set_seconds(trials);
+  return problem::Seal(batch, std::move(summary), first_trial);
+}
+
+double Sample::SealedBytesPerTrial(int trials) const {
+  return static_cast<double>(Sealed({"r1/task@sm_90a#1", "r1/task@sm_90a", 1}, 1, trials)
+                                 .ByteSizeLong()) /
+         trials;
 }
 
 std::string Sample::IncumbentBytes(const std::string& trial_id, double speedup) const {
@@ -166,8 +189,8 @@ std::string Sample::AppendResult(const LeaseKey& lease, int64_t first_trial, int
     AppendBytes(v1::LeaseResult::kIncumbentFieldNumber, IncumbentBytes(trial_id, speedup), result);
   }
   if (trials > 0) {
-    AppendBytes(v1::LeaseResult::kTrialsFieldNumber, BatchBytes(lease, first_trial, trials),
-                result);
+    AppendBytes(v1::LeaseResult::kSealedFieldNumber,
+                Sealed(lease, first_trial, trials).SerializeAsString(), result);
   }
   AppendBytes(v1::SynchronizeRequest::kResultsFieldNumber, result, request);
   return trial_id;

@@ -42,10 +42,12 @@ class Sample {
 
   // An incumbent as bytes; equal arguments give equal bytes.
   std::string IncumbentBytes(const std::string& trial_id, double speedup) const;
-  // A TrialBatch as bytes.
-  std::string BatchBytes(const LeaseKey& lease, int64_t first_trial, int trials) const;
+  // As a worker seals them.
+  v1::SealedTrials Sealed(const LeaseKey& lease, int64_t first_trial, int trials) const;
 
   int64_t MeanTrialBytes() const;
+  // Of a batch of `trials` as it is sealed.
+  double SealedBytesPerTrial(int trials) const;
   int64_t MeanIncumbentBytes() const;
 
  private:

@@ -3,6 +3,7 @@
 #include <zstd.h>
 
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -19,15 +20,19 @@ constexpr int kCompressionLevel = 3;
 constexpr size_t kMaxSpecialistBytes = 200;
 constexpr size_t kMaxReasonBytes = 2'000;
 
+struct FreeContext {
+  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+};
+
 std::string Compressed(const std::string& bytes) {
-  ZSTD_CCtx* context = ZSTD_createCCtx();
+  // Of a thread: its tables take longer to make than a batch to compress.
+  thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
   WS_CHECK(context != nullptr, "zstd has no memory");
-  ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, kCompressionLevel);
-  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kCompressionLevel);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
   std::string sealed(ZSTD_compressBound(bytes.size()), '\0');
   const size_t size =
-      ZSTD_compress2(context, sealed.data(), sealed.size(), bytes.data(), bytes.size());
-  ZSTD_freeCCtx(context);
+      ZSTD_compress2(context.get(), sealed.data(), sealed.size(), bytes.data(), bytes.size());
   WS_CHECK(ZSTD_isError(size) == 0, ZSTD_getErrorName(size));
   sealed.resize(size);
   return sealed;
@@ -100,12 +105,16 @@ v1::TrialSummary SummaryOf(const v1::TrialBatch& batch) {
   return summary;
 }
 
-v1::SealedTrials Seal(const v1::TrialBatch& batch, int64_t first) {
+v1::SealedTrials Seal(const std::string& batch, v1::TrialSummary summary, int64_t first) {
   v1::SealedTrials sealed;
   sealed.set_first(first);
-  *sealed.mutable_summary() = SummaryOf(batch);
-  sealed.set_sealed(Compressed(CanonicalBytes(batch)));
+  *sealed.mutable_summary() = std::move(summary);
+  sealed.set_sealed(Compressed(batch));
   return sealed;
+}
+
+v1::SealedTrials Seal(const v1::TrialBatch& batch, int64_t first) {
+  return Seal(CanonicalBytes(batch), SummaryOf(batch), first);
 }
 
 absl::StatusOr<v1::TrialBatch> Open(const v1::SealedTrials& sealed) {

@@ -40,6 +40,9 @@ v1::TrialSummary SummaryOf(const v1::TrialBatch& batch);
 // `first`: SealedTrials.first. Equal batches give equal bytes.
 v1::SealedTrials Seal(const v1::TrialBatch& batch, int64_t first);
 
+// The same of a serialised TrialBatch, whose summary is known.
+v1::SealedTrials Seal(const std::string& batch, v1::TrialSummary summary, int64_t first);
+
 // DataLoss: it is damaged, or not what its summary says.
 absl::StatusOr<v1::TrialBatch> Open(const v1::SealedTrials& sealed);
 

@@ -24,7 +24,10 @@ class Contract : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kContract; }
   const char* header(const v1::Group& resolved, const Target& target) const override {
-    return OnTensorCores(resolved.contract().math(), target) ? "contract" : "contract_plain";
+    const v1::ProductMath math = resolved.contract().math();
+    return math == v1::PRODUCT_FEW        ? "contract_few"
+           : OnTensorCores(math, target) ? "contract"
+                                         : "contract_plain";
   }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
@@ -68,6 +71,16 @@ class Contract : public Skeleton {
       ++use.launches;
       use.workspace_bytes = PartialBytes(form, resolved);
     }
+    if (contract.math() == v1::PRODUCT_FEW) {
+      const FewShape shape = FewShapeOf(form, contract);
+      use.threads = kPlainThreads;
+      use.registers = target.registers_per_sm / (shape.blocks_per_sm * kPlainThreads);
+      use.blocks_per_sm = shape.blocks_per_sm;
+      use.tensor_products = use.products * (shape.parts == 2 ? 3 : 1);
+      use.width = shape.many == 0 ? WidthsOf(group, domain, form, contract).a.width
+                                  : WidthsOf(group, domain, form, contract).b.width;
+      return use;
+    }
     if (contract.math() != v1::PRODUCT_PLAIN) {
       AddTensorUse(form, contract, target, use);
       return use;
@@ -95,7 +108,8 @@ class Contract : public Skeleton {
     const ContractForm& form = FormOf(group, domain);
     const v1::ContractKnobs& contract = resolved.contract();
     if (contract.math() != v1::PRODUCT_PLAIN)
-      return EmitTensor(group, domain, form, resolved, target, writer);
+      return (contract.math() == v1::PRODUCT_FEW ? EmitFew : EmitTensor)(group, domain, form,
+                                                                         resolved, target, writer);
     absl::Status written = WriteContractGlue(
         group, domain, form, WidthsOf(group, domain, form, contract), StyleOf(resolved), writer);
     if (!written.ok()) return written;
@@ -163,13 +177,24 @@ class Contract : public Skeleton {
 
 const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
                                const ContractForm& form, const v1::ContractKnobs& knobs) {
-  const int columns = std::min(4, knobs.tile_n() / 16);  // side by side, of a thread
+  const bool is_few = knobs.math() == v1::PRODUCT_FEW;
+  const int columns = is_few ? 4 : std::min(4, knobs.tile_n() / 16);  // side by side, of a thread
+  const int step = is_few ? knobs.run() : 0;
   return group.Derived<ContractWidths>(
-      StrCat("contract ", knobs.vector_bytes(), " ", columns), std::function<ContractWidths()>([&] {
+      StrCat("contract ", knobs.vector_bytes(), " ", columns, " ", step),
+      std::function<ContractWidths()>([&] {
         ContractWidths widths;
         widths.a = ReadingOf(group, domain, form, 0, knobs.vector_bytes());
         widths.b = ReadingOf(group, domain, form, 1, knobs.vector_bytes());
         widths.finish = FinishWidth(group, domain, form, columns);
+        if (is_few) {
+          // A thread has so many rows of `many`, and a quarter of a step.
+          const FewShape shape = FewShapeOf(form, knobs);
+          Reading& many = shape.many == 0 ? widths.a : widths.b;
+          for (int bytes = knobs.vector_bytes() / 2;
+               many.width > (many.along_rows ? 2 * shape.blocks : step / 4) && bytes > 0; bytes /= 2)
+            many = ReadingOf(group, domain, form, shape.many, bytes);
+        }
         return widths;
       }));
 }

@@ -50,6 +50,14 @@ constexpr double kMeetingSeconds = 1e-6;  // believed
 constexpr int kMostMeeting = 8;
 constexpr int64_t kClustersWithin = 16;
 constexpr int kMostStages = 12;
+
+// ---- few rows, believed
+
+// Of the tensor cores' rate, by products of single warps; simple operations by which an element is
+// made part of a fragment.
+constexpr double kFewTensorPart = 0.5, kFewSplitSteps = 10, kFewSteps = 3;
+// Of the memory's rate; seconds between asking for an element and having done with it.
+constexpr double kFewFromMemory = 0.92, kFewLatency = 1.3e-6;
 // Part of the rate with two steps on their way: too few.
 constexpr double kTwoStages = 0.7;
 
@@ -68,6 +76,7 @@ bool MayLieAlongN(const ContractForm& form, v1::ProductMath math) {
   return IsPacked(form, 1, math) || form.strided[1]->along_rows;
 }
 
+bool IsFew(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_FEW; }
 bool IsPlain(const v1::ContractKnobs& knobs, const Target& target) {
   return !OnTensorCores(knobs.math(), target);
 }
@@ -75,6 +84,15 @@ bool IsPlain(const v1::ContractKnobs& knobs, const Target& target) {
 // Why this math is not for the group's operands and sums on this card; empty: it is.
 std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target& target) {
   if (math == v1::PRODUCT_PLAIN) return "";
+  if (math == v1::PRODUCT_FEW) {
+    if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
+    if (std::min(form.m, form.n) > kMostFew)
+      return StrCat("neither side has at most ", kMostFew, " rows");
+    for (int64_t extent : {form.m, form.n, form.k, form.batch}) {
+      if (extent > INT32_MAX / 2) return "an axis has more than 2^30 elements";
+    }
+    return "";
+  }
   if (!OnTensorCores(math, target) && !(math == v1::PRODUCT_FP16X3 && target.fibers()))
     return "there is code for tensor cores of sm_90a; elsewhere PRODUCT_PLAIN";
   if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
@@ -98,6 +116,7 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
     return StrCat("needs ", ContractSharedBytes(form, knobs, target),
                   " bytes of shared memory a block, the card has ", target.shared_per_block,
                   "; lower contract.stages, contract.tile_m or contract.tile_n");
+  if (IsFew(knobs)) return FewWrong(form, knobs);
   if (IsPlain(knobs, target)) {
     if (sums / kPlainThreads > kMostSums) return many;
     if (knobs.stages() != 1 || knobs.cluster() != 1)
@@ -161,11 +180,52 @@ double PlainPart(const v1::ContractKnobs& knobs) {
 // Bytes of an operand that the main loop finds in memory.
 double OperandBytes(const ContractForm& form, int operand, const v1::ContractKnobs& knobs,
                     const Target& target) {
-  if (!IsPlain(knobs, target) && IsPacked(form, operand, knobs.math()))
+  if (!IsPlain(knobs, target) && !IsFew(knobs) && IsPacked(form, operand, knobs.math()))
     return static_cast<double>(PackedBytes(form, operand, knobs.math()));
   const int64_t rows = operand == 0 ? form.m : form.n;
   return static_cast<double>(form.batch * rows) * static_cast<double>(form.k) *
          static_cast<double>(graph::SizeOf(form.elements[operand]));
+}
+
+// Of PRODUCT_FEW: elements of K at a time, for which a thread has registers.
+int FewRunOf(const ContractForm& form) {
+  v1::ContractKnobs none;
+  const FewShape shape = FewShapeOf(form, none);
+  return shape.blocks == 2 || shape.columns > 8 ? 32 : 64;
+}
+
+// Products that the whole card makes a second, those of rows that are not there left out: of tensor
+// cores by single warps, and of other threads that bring elements into parts.
+double FewRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  const FewShape shape = FewShapeOf(form, knobs);
+  const double few = static_cast<double>(std::min(form.m, form.n));
+  const double rows = static_cast<double>(shape.columns) * 8;
+  const double tensor = std::max(target.tensor_products_per_second, 1.0) * kFewTensorPart /
+                        (shape.parts == 2 ? 3 : 1) * few / rows;
+  // An element of `many` once, those of `few` for each tile.
+  const double elements = 1 + few / shape.tile;
+  const double prepared = target.products_per_second * few /
+                          (elements * (shape.parts == 2 ? kFewSplitSteps : kFewSteps));
+  return 1 / (1 / tensor + 1 / prepared);
+}
+
+// Seconds of PRODUCT_FEW: what is multiplied, or `many` from memory, with as much of it on its way
+// as blocks have registers for.
+double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  const FewShape shape = FewShapeOf(form, knobs);
+  const double blocks = static_cast<double>(ContractBlocks(form, knobs));
+  const double at_once = static_cast<double>(target.sm_count) * shape.blocks_per_sm;
+  const double resident = std::min(blocks, at_once);
+  const double under_way = resident * kPlainThreads * 2 * shape.blocks * shape.step / 4 *
+                           static_cast<double>(graph::SizeOf(form.elements[shape.many]));
+  const double rate = std::min(kFewFromMemory * target.bytes_per_second, under_way / kFewLatency);
+  const double bytes = OperandBytes(form, 0, knobs, target) + OperandBytes(form, 1, knobs, target);
+  // Of multiprocessors that multiply, by whole blocks.
+  const double each = std::ceil(blocks / static_cast<double>(target.sm_count)) *
+                      static_cast<double>(target.sm_count) / blocks;
+  const double idle = blocks > at_once ? std::ceil(blocks / at_once) * at_once / blocks : 1;
+  return kKernelSeconds +
+         std::max(form.products() / ProductRate(form, knobs, target) * each, bytes / rate * idle);
 }
 
 // Seconds that tiles of that size take: products, their waves counted whole, or operands from
@@ -184,10 +244,12 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   for (int operand : {0, 1}) {
     const double bytes = OperandBytes(form, operand, knobs, target);
     memory += bytes;
-    if (!plain && IsPacked(form, operand, knobs.math())) packed += 2 * bytes;
+    if (!plain && !IsFew(knobs) && IsPacked(form, operand, knobs.math())) packed += 2 * bytes;
   }
   double seconds = 0;
-  if (plain) {
+  if (IsFew(knobs)) {
+    seconds = FewSeconds(form, knobs, target);
+  } else if (plain) {
     const double busy =
         std::min(1.0, static_cast<double>(blocks) / static_cast<double>(target.sm_count));
     seconds =
@@ -231,12 +293,27 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   const bool plain = IsPlain(knobs, target);
   if (knobs.run() == 0) {
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
-    knobs.set_run(plain                                ? kPlainRun
+    knobs.set_run(IsFew(knobs)                         ? FewRunOf(form)
+                  : plain                              ? kPlainRun
                   : knobs.math() == v1::PRODUCT_FP16X3 ? kPartsRun
                                                        : static_cast<int>(whole));
   }
-  if (knobs.cluster() == 0) knobs.set_cluster(plain ? 1 : ClusterOf(form, knobs));
-  if (knobs.stages() == 0) knobs.set_stages(plain ? 1 : StagesOf(form, knobs, target));
+  if (knobs.cluster() == 0) knobs.set_cluster(plain || IsFew(knobs) ? 1 : ClusterOf(form, knobs));
+  if (knobs.stages() == 0) knobs.set_stages(plain || IsFew(knobs) ? 1 : StagesOf(form, knobs, target));
+}
+
+// Tiles to choose among.
+std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const Target& target) {
+  if (math == v1::PRODUCT_FEW) {
+    const FewShape shape = FewShapeOf(form, v1::ContractKnobs());
+    const int few = static_cast<int>(std::max<int64_t>(16, PowerOfTwoAtLeast(8 * shape.columns)));
+    std::vector<Shape> tiles;
+    for (int many = 16; many <= 256; many *= 2)
+      tiles.push_back(shape.many == 0 ? Shape{many, few} : Shape{few, many});
+    return tiles;
+  }
+  if (!OnTensorCores(math, target)) return {std::begin(kPlainTiles), std::end(kPlainTiles)};
+  return {std::begin(kTensorTiles), std::end(kTensorTiles)};
 }
 
 // The quickest of tiles and splits with this math, what was set kept; nullopt: none fits.
@@ -269,18 +346,15 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       }
     }
   };
-  if (!OnTensorCores(math, target)) {
-    for (Shape tile : kPlainTiles) consider(tile);
-  } else {
-    for (Shape tile : kTensorTiles) consider(tile);
-  }
+  for (Shape tile : TilesOf(form, math, target)) consider(tile);
   if (!best && set.tile_m() != 0 && set.tile_n() != 0) consider({set.tile_m(), set.tile_n()});
   return best;
 }
 
 void Choose(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
   std::optional<v1::ContractKnobs> best;
-  for (v1::ProductMath math : {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3, v1::PRODUCT_PLAIN}) {
+  for (v1::ProductMath math :
+       {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3, v1::PRODUCT_FEW, v1::PRODUCT_PLAIN}) {
     if (knobs.math() != v1::PRODUCT_AUTO && knobs.math() != math) continue;
     if (knobs.math() == v1::PRODUCT_AUTO &&
         (!Misfit(form, math, target).empty() ||
@@ -308,6 +382,7 @@ int64_t RunOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 
 int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs,
                             const Target& target) {
+  if (IsFew(knobs)) return FewSharedBytes(form, knobs);
   if (IsPlain(knobs, target)) {
     return int64_t{2} * kPlainStep * (knobs.tile_m() + knobs.tile_n() + 8) *
            graph::SizeOf(form.sums);
@@ -331,6 +406,7 @@ int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs)
 
 bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target) {
   const int split = knobs.split();
+  if (IsFew(knobs)) return split > 1 && split <= std::min(kMostMeeting, target.max_cluster) && (split & (split - 1)) == 0;
   return !IsPlain(knobs, target) && knobs.cluster() == 1 && split > 1 && split <= kMostMeeting &&
          (split & (split - 1)) == 0;
 }
@@ -348,6 +424,7 @@ int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target) {
 }
 
 double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  if (IsFew(knobs)) return FewRate(form, knobs, target);
   if (IsPlain(knobs, target)) return target.products_per_second * PlainPart(knobs);
   const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * kTensorStep;
   return work / StepSeconds(form, knobs, target) * target.sm_count;
@@ -370,7 +447,7 @@ absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractF
   const v1::PrecisionKnobs& precision = resolved.precision();
   check.That(precision.accumulator() != v1::ACCUMULATOR_COMPENSATED,
              "precision.accumulator is compensated; sums of products join a total in fp32 or fp64");
-  if (!IsPlain(contract, target)) {
+  if (!IsPlain(contract, target) || IsFew(contract)) {
     check.That(precision.accumulator() != v1::ACCUMULATOR_F64,
                "precision.accumulator is fp64; totals behind tensor cores add up in fp32");
   }
@@ -416,11 +493,7 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
       }
     }
   };
-  if (IsPlain(now, target)) {
-    for (Shape tile : kPlainTiles) consider(tile);
-  } else {
-    for (Shape tile : kTensorTiles) consider(tile);
-  }
+  for (Shape tile : TilesOf(form, now.math(), target)) consider(tile);
   return layouts;
 }
 

@@ -320,6 +320,7 @@ class Writer {
 }  // namespace
 
 bool OnTensorCores(v1::ProductMath math, const Target& target) {
+  if (math == v1::PRODUCT_FEW) return !target.fibers();  // any card that there is code for
   return math != v1::PRODUCT_PLAIN && target.arch == "sm_90a";
 }
 

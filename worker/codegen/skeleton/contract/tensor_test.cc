@@ -78,6 +78,31 @@ std::vector<Case> Cases() {
         "contract { run: 128 tile_n: 128 }"}},
       {"ragged", Product("bf16", 1000, 3000, 2008, "m, k", "n, k"), {""}},
       {"few rows", Product("bf16", 16, 14336, 4096, "m, k", "n, k"), {"", "contract { split: 4 }"}},
+      {"one row by threads",
+       Product("bf16", 1, 14336, 4096, "m, k", "n, k"),
+       {"contract { math: PRODUCT_FEW }", "contract { math: PRODUCT_FEW run: 64 }"}},
+      {"16 rows by threads",
+       Product("bf16", 16, 14336, 4096, "m, k", "n, k"),
+       {"contract { math: PRODUCT_FEW }", "contract { math: PRODUCT_FEW run: 64 }",
+        "contract { math: PRODUCT_FEW split: 3 }"}},
+      {"16 rows by threads, turned",
+       Product("bf16", 16, 14336, 4096, "m, k", "k, n"),
+       {"contract { math: PRODUCT_FEW }"}},
+      {"16 columns by threads",
+       Product("f16", 14336, 16, 4096, "m, k", "k, n"),
+       {"contract { math: PRODUCT_FEW }"}},
+      {"fp32 by threads, 8 rows",
+       Product("f32", 8, 8192, 8192, "m, k", "n, k"),
+       {"contract { math: PRODUCT_FEW }", "contract { math: PRODUCT_FEW run: 64 }"}},
+      {"fp32 by threads, 32 rows",
+       Product("f32", 32, 18432, 3072, "m, k", "n, k"),
+       {"contract { math: PRODUCT_FEW }", "contract { math: PRODUCT_FEW tile_n: 32 }"}},
+      {"fp32 by threads, 128 rows",
+       Product("f32", 128, 16384, 16384, "m, k", "n, k"),
+       {"contract { math: PRODUCT_FEW }", "contract { math: PRODUCT_FEW run: 64 }"}},
+      {"fp32 by threads, 64 columns, turned",
+       Product("f32", 16384, 64, 4096, "k, m", "k, n"),
+       {"contract { math: PRODUCT_FEW }"}},
       {"lines that begin anywhere",
        Product("bf16", 1001, 333, 777, "m, k", "k, n"),
        {"", "contract { tile_m: 64 tile_n: 64 }"}},
@@ -149,6 +174,7 @@ TEST_CASE("products compile for tensor cores without spills, and none waits for 
       CHECK(binary->report.warnings_size() == 0);
       for (const auto& kernel : binary->report.kernels()) {
         INFO(kernel.entry() << " " << kernel.registers() << " registers");
+        if (absl::StrContains(knobs, "FEW")) WARN(c.what << knobs << kernel.entry() << " " << kernel.registers() << " registers " << kernel.spill_bytes());
         for (const v1::Step& step : plan->steps()) {
           if (step.launch().entry() != kernel.entry()) continue;
           const bool pipeline =

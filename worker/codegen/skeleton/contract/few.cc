@@ -1,0 +1,128 @@
+// Products of which one side has few rows: geometry and kernels of worker/kernels/contract_few.cuh.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/skeleton/contract/contract.h"
+#include "worker/codegen/skeleton/contract/glue.h"
+
+namespace warpsmith::codegen {
+namespace {
+
+using absl::StrCat;
+
+constexpr int kWarps = kPlainThreads / 32;
+// Sums of a thread are fragments of 16 rows of `many` and 8 of `few`: with so many of the latter, it
+// has registers for two of the former.
+constexpr int64_t kColumnsOfTwo = 4;
+// Elements, fragments and sums of a thread with which a multiprocessor has registers for two blocks,
+// for one: of 16 bits, and in two parts. Fitted to what ptxas 13.0 made of them.
+constexpr int64_t kOfTwoBlocks[] = {120, 90}, kOfOneBlock[] = {180, 190};
+
+}  // namespace
+
+FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  FewShape shape;
+  shape.many = form.m > form.n ? 0 : 1;
+  shape.rows = std::max(form.m, form.n);
+  shape.columns = CeilDiv(std::min(form.m, form.n), 8);
+  shape.blocks = shape.columns <= kColumnsOfTwo ? 2 : 1;
+  shape.tile = shape.many == 0 ? knobs.tile_m() : knobs.tile_n();
+  shape.step = knobs.run();
+  const int across = shape.tile / (16 * shape.blocks);
+  shape.slices = across > 0 ? kWarps / across : 0;
+  const graph::DType type = form.elements[0];
+  shape.parts = graph::SizeOf(type) == 2 && form.elements[1] == type ? 1 : 2;
+  // A step's elements of `many` and their fragments, elements of `few`, sums of a step and of all.
+  const int64_t many = int64_t{2} * shape.blocks * shape.step / 4;
+  shape.elements = many + many / 2 * shape.parts +
+                   shape.columns * 8 * shape.step * shape.slices / kPlainThreads +
+                   int64_t{8} * shape.blocks * shape.columns;
+  shape.blocks_per_sm = shape.elements <= kOfTwoBlocks[shape.parts - 1] ? 2 : 1;
+  return shape;
+}
+
+std::string FewWrong(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  const FewShape shape = FewShapeOf(form, knobs);
+  if (shape.step != 32 && shape.step != 64 && shape.step != 128)
+    return StrCat("contract.run is ", shape.step,
+                  "; PRODUCT_FEW adds up 32, 64 or 128 elements at a time");
+  if (knobs.split() > CeilDiv(form.k, shape.step))
+    return StrCat("contract.split is ", knobs.split(), "; K of ", form.k, " has ",
+                  CeilDiv(form.k, shape.step), " parts of ", shape.step,
+                  " that blocks could share");
+  // Each part of K has steps.
+  const int64_t steps = CeilDiv(form.k, shape.step);
+  if (CeilDiv(steps, knobs.split()) * (knobs.split() - 1) >= steps)
+    return StrCat("contract.split is ", knobs.split(), "; of ", steps,
+                  " steps along K the last block would have none");
+  const char* many = shape.many == 0 ? "contract.tile_m" : "contract.tile_n";
+  const char* few = shape.many == 0 ? "contract.tile_n" : "contract.tile_m";
+  const int least = 16 * shape.blocks;
+  if (shape.tile < least || shape.tile > kWarps * least || shape.tile % least != 0 ||
+      kWarps % (shape.tile / least) != 0)
+    return StrCat(many, " is ", shape.tile, "; warps of PRODUCT_FEW have ", least,
+                  " rows each, and 1, 2, 4 or 8 of them are below each other");
+  const int other = shape.many == 0 ? knobs.tile_n() : knobs.tile_m();
+  if (other < 8 * shape.columns)
+    return StrCat(few, " is ", other, "; a block of PRODUCT_FEW has all ", 8 * shape.columns,
+                  " rows of that side");
+  if (shape.elements > kOfOneBlock[shape.parts - 1])
+    return StrCat(many, " ", shape.tile, " and contract.run ", shape.step,
+                  ": threads have no registers for so many elements");
+  if (knobs.stages() != 1 || knobs.cluster() != 1)
+    return "contract.stages and contract.cluster are of PRODUCT_TENSOR; PRODUCT_FEW has 1";
+  return "";
+}
+
+int64_t FewSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  // As ws::FewContract has it.
+  const FewShape shape = FewShapeOf(form, knobs);
+  const int64_t rows = shape.columns * 8;
+  const int64_t stage = shape.step / 16 * shape.columns * 32 * 2 * shape.parts +
+                        (shape.parts == 2 ? rows : 0);
+  const int64_t words =
+      std::max(2 * shape.slices * stage, int64_t{shape.slices} * shape.tile * rows);
+  return 4 * (words + shape.tile + rows + 4);
+}
+
+absl::Status EmitFew(const Analysis& group, const Domain& domain, const ContractForm& form,
+                     const v1::Group& resolved, const Target& target, KernelWriter& writer) {
+  const v1::ContractKnobs& knobs = resolved.contract();
+  const FewShape shape = FewShapeOf(form, knobs);
+  const ContractWidths& widths = WidthsOf(group, domain, form, knobs);
+  absl::Status written = WriteContractGlue(group, domain, form, widths, StyleOf(resolved), writer);
+  if (!written.ok()) return written;
+  const bool meets = MeetsInCluster(knobs, target), leaves = knobs.split() > 1 && !meets;
+  const bool brain = shape.parts == 1 && form.elements[0] == graph::DType::kBF16;
+  const std::string config =
+      StrCat("ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
+             shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.blocks, ", ",
+             shape.step, ", ", knobs.split(), ", ", meets ? "true" : "false", ">");
+  std::vector<KernelArgument> extra;
+  int partial = -1;
+  const int64_t sums = form.batch * form.m * form.n;
+  if (leaves) {
+    partial = writer.Workspace("_partial", knobs.split() * sums * 4);
+    extra = {{"float* partial", partial}};
+  }
+  KernelShape kernel;
+  kernel.threads = kPlainThreads;
+  kernel.blocks_per_sm = shape.blocks_per_sm;
+  kernel.grid = ContractBlocks(form, knobs);
+  kernel.shared_bytes = FewSharedBytes(form, knobs);
+  kernel.cluster = ContractCluster(knobs, target);
+  auto launch = writer.Kernel(leaves ? "_partial" : "", kernel, extra,
+                              StrCat("ws::contract_few<", writer.glue(), ", ", config, ">(g, ",
+                                     leaves ? "partial" : "nullptr", ")"));
+  if (!launch.ok() || !leaves) return launch.status();
+  KernelShape combine;
+  combine.threads = kPlainThreads;
+  combine.grid = CeilDiv(sums, int64_t{kPlainThreads} * widths.finish);
+  return writer
+      .Kernel("_combine", combine, {{"const float* partial", partial}},
+              StrCat("ws::contract_combine<", writer.glue(), ", float>(g, ", knobs.split(),
+                     ", partial)"))
+      .status();
+}
+
+}  // namespace warpsmith::codegen

@@ -1,0 +1,525 @@
+// Skeleton contract where one operand has few rows: Y[b, m, n] = finish(sum of k: A[b, m, k] B[b, n, k]) of 16-bit or
+// fp32 operands on tensor cores, in one kernel that reads the other operand, `many`, once, from memory into registers.
+//
+// A block of eight warps has kTile rows of `many` and all rows of `few`. Warps have 16 * kBlocks of those rows each and
+// share their K, kStep at a time in turn (slices). Each thread reads its elements of a step ahead of the products
+// (mma, 16 x 8 x 16) of the step before, so that what is under way fills the memory's latency; those of `few` go to
+// shared memory as the fragments that all warps of a slice multiply. Which k has which place in a fragment is the same
+// for both operands, and so that a thread's elements lie side by side in memory.
+//
+// fp32: an operand's elements of a row and a step are two fp16 parts, times the power of two that brings the largest
+// of them near fp16's; three of four products are taken, the lesser first, and added up in fp32 with what they were
+// divided by, a step at a time (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
+// Rows of which a step is too wide for that (more than one of sixteen elements keeps fewer than 20 digits), or has
+// infinities or NaN, are multiplied by ordinary instructions instead, at the end.
+#pragma once
+
+#include <warpsmith/contract_pack.cuh>
+
+namespace ws {
+
+// Two elements of 16 bits in a word, the first below.
+template <class T> WS_DEVICE unsigned pair_of(float first, float second) {
+  const unsigned low = from_float<T>(first).bits, high = from_float<T>(second).bits;
+  return high << 16 | low;
+}
+#ifndef WS_HOST
+template <> WS_DEVICE unsigned pair_of<f16>(float first, float second) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+template <> WS_DEVICE unsigned pair_of<bf16>(float first, float second) {
+  unsigned both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+#endif
+template <class T> WS_DEVICE float first_of(unsigned both) { return to_float(T{static_cast<unsigned short>(both)}); }
+template <class T> WS_DEVICE float second_of(unsigned both) { return to_float(T{static_cast<unsigned short>(both >> 16)}); }
+
+// sums += A B by a warp: A 16 x 16 (rows lane / 4 and 8 more; k 2 (lane % 4), 1 more, 8 and 9 more), B 16 x 8 (column
+// lane / 4, likewise), sums 16 x 8 (rows as A's, columns 2 (lane % 4) and 1 more). PTX ISA, mma.m16n8k16.
+template <class T>
+WS_DEVICE void multiply_fragments(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#ifndef WS_HOST
+  if constexpr (T::kBrain) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+#else
+  const int lane = thread() % 32;
+  for (int t = 0; t < 4; ++t) {
+    unsigned of_a[4];
+    for (int i = 0; i < 4; ++i) of_a[i] = shuffle(a[i], lane / 4 * 4 + t);
+    for (int c = 0; c < 2; ++c) {
+      const int from = (lane % 4 * 2 + c) * 4 + t;
+      const unsigned of_b[2] = {shuffle(b0, from), shuffle(b1, from)};
+      for (int i = 0; i < 4; ++i) {
+        float& sum = sums[i % 2 * 2 + c];   // of row lane / 4, or 8 more
+        sum += first_of<typename T::Bits>(of_a[i]) * first_of<typename T::Bits>(of_b[i / 2]);
+        sum += second_of<typename T::Bits>(of_a[i]) * second_of<typename T::Bits>(of_b[i / 2]);
+      }
+    }
+  }
+#endif
+}
+struct FewFp16 {
+  using Bits = f16;
+  static constexpr bool kBrain = false;
+};
+struct FewBf16 {
+  using Bits = bf16;
+  static constexpr bool kBrain = true;
+};
+
+// TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). MANY_M: `many` is A. TILE: its rows of a block. SPLIT blocks
+// share K: those of a cluster (MEET), each of which finishes a part of the tile, or they leave their sums
+// [SPLIT][batch][M][N].
+template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, int SPLIT, bool MEET>
+struct FewConfig {
+  using Type = TYPE;
+  static constexpr int kParts = PARTS, kTile = TILE, kBlocks = BLOCKS, kStep = STEP, kSplit = SPLIT;
+  static constexpr bool kManyM = MANY_M, kMeet = MEET;
+};
+
+template <class G, class C>
+struct FewContract {
+  using Index = typename G::Index;
+  using Bits = typename C::Type::Bits;
+  using Many = Operand<G, !C::kManyM>;
+  using Few = Operand<G, C::kManyM>;
+  static constexpr int kWarps = kPlainThreads / 32, kRowsOfWarp = 16 * C::kBlocks, kAcross = C::kTile / kRowsOfWarp;
+  static constexpr int kSlices = kWarps / kAcross, kSliceThreads = 32 * kAcross;
+  static_assert(kAcross * kRowsOfWarp == C::kTile && kAcross * kSlices == kWarps, "warps share a tile evenly");
+  static constexpr int kFew = static_cast<int>(Few::kRows), kColumns = (kFew + 7) / 8;   // of fragments
+  static constexpr int kSteps16 = C::kStep / 16, kEach = C::kStep / 4;   // elements of a row, a thread's
+  static constexpr int kRows = 2 * C::kBlocks;                           // of `many`, a thread's
+  static constexpr int kBeside = Many::kAlongRows ? 1 : Many::kWidth;    // a thread's elements that are side by side along K
+  static_assert(C::kStep % (4 * kBeside) == 0 && (!Many::kAlongRows || kRows % Many::kWidth == 0), "whole vectors");
+  static constexpr int kTiles = static_cast<int>((Many::kRows + C::kTile - 1) / C::kTile);
+  static constexpr Index kSteps = (G::kK + C::kStep - 1) / C::kStep, kPart = (kSteps + C::kSplit - 1) / C::kSplit;
+
+  // Fragments of a step of `few` in shared memory: of each 16 of K and 8 columns a lane's words side by side, and
+  // what columns were divided by.
+  static constexpr int kWords = 2 * C::kParts, kFragments = kSteps16 * kColumns * 32 * kWords;
+  static constexpr int kStage = kFragments + (C::kParts == 2 ? kColumns * 8 : 0);   // words
+  // Then sums of the tile, [slice][M][N], in the same place; and rows that are too wide.
+  static constexpr int kSums = C::kTile * kColumns * 8;
+  static constexpr int kWide = 2 * kSlices * kStage > kSlices * kSums ? 2 * kSlices * kStage : kSlices * kSums;
+  static constexpr int kSharedBytes = 4 * (kWide + C::kTile + kColumns * 8 + 4);
+
+  // How threads of a slice read `few`: kLanes share a row, or kWidth of them, each kReads vectors of it; kPasses rows after each other.
+  static constexpr int kWidth = Few::kWidth, kVectors = Few::kAlongRows ? C::kStep : C::kStep / kWidth;
+  static constexpr int kLanes = kVectors < 16 ? kVectors : 16, kReads = kVectors / kLanes;
+  static constexpr int kAtOnce = kSliceThreads / kLanes * (Few::kAlongRows ? kWidth : 1);
+  static constexpr int kPasses = (kColumns * 8 + kAtOnce - 1) / kAtOnce;
+
+  const G& g;
+  Index batch;
+  int part, first;        // of K; row of `many`
+  Index from, to, end;    // its steps, and K's last
+  unsigned* const words;
+  int* const wide_many;
+  int* const wide_few;
+
+  WS_DEVICE explicit FewContract(const G& g) : g(g), words(reinterpret_cast<unsigned*>(shared())),
+      wide_many(reinterpret_cast<int*>(shared()) + kWide), wide_few(wide_many + C::kTile) {
+    const int at = block() / C::kSplit;
+    part = block() % C::kSplit;
+    first = at % kTiles * C::kTile;
+    batch = at / kTiles;
+    from = part * kPart;
+    to = from + kPart < kSteps ? from + kPart : kSteps;
+    const bool wanted = C::kManyM ? G::wanted(first, 0, C::kTile, kFew) : G::wanted(0, first, kFew, C::kTile);
+    if (!wanted || to < from) to = from;
+    end = to * C::kStep < Index(G::kK) ? to * C::kStep : Index(G::kK);
+  }
+
+  static WS_DEVICE int lane() { return thread() % 32; }
+  static WS_DEVICE int slice() { return thread() / kSliceThreads; }
+  static WS_DEVICE void meet() { if constexpr (kAcross == 1) sync_warp(); else sync_block(); }
+  // Row r of a thread among its tile's, and element e of a step along K.
+  static WS_DEVICE int row(int r) {
+    const int warps = thread() / 32 % kAcross * kRowsOfWarp, group = lane() / 4;
+    if constexpr (Many::kAlongRows) return warps + r / Many::kWidth * 8 * Many::kWidth + group * Many::kWidth + r % Many::kWidth;
+    return warps + group + 8 * r;
+  }
+  static WS_DEVICE constexpr int along(int e) { return e / kBeside * 4 * kBeside + e % kBeside; }   // + lane() % 4 * kBeside
+
+  // ---- `many`
+
+  WS_DEVICE void read_many(Index step, float (&x)[kRows][kEach]) const {
+    constexpr int W = Many::kWidth;
+    const Many many{g};
+    const Index k0 = step * C::kStep + lane() % 4 * kBeside;
+#pragma unroll
+    for (int r = 0; r < kRows; r += Many::kAlongRows ? W : 1) {
+      const Index at = first + row(r);
+#pragma unroll
+      for (int e = 0; e < kEach; e += kBeside) {
+        const Index k = k0 + along(e);
+        float read[W];
+#pragma unroll
+        for (int v = 0; v < W; ++v) read[v] = 0;
+        if (at < Index(Many::kRows) && k < end) many.read(batch, at, k, read);
+#pragma unroll
+        for (int v = 0; v < W; ++v) x[Many::kAlongRows ? r + v : r][Many::kAlongRows ? e : e + v] = read[v];
+      }
+    }
+  }
+
+  // Of a row of a step: its largest, and how many of its elements are lost beside it.
+  template <int N>
+  static WS_DEVICE float largest(const float (&x)[N]) {
+    float most = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) most = x[i] != x[i] ? bits_float(0x7f800000u) : fmaxf(most, fabsf(x[i]));
+    return most;
+  }
+  template <int N>
+  static WS_DEVICE int lost(const float (&x)[N], float most) {
+    const float least = most * 0x1p-19f;
+    int count = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) count += fabsf(x[i]) < least && x[i] != 0;
+    return count;
+  }
+  static WS_DEVICE bool is_wide(float most, int lost) { return !(most < bits_float(0x7f800000u)) || lost * 16 > C::kStep; }
+
+  // Words of the fragments of rows r and r + 1.
+  WS_DEVICE void split_many(float (&x)[kRows][kEach], unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4], float (&back)[kRows]) const {
+    if constexpr (C::kParts == 2) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        float most = largest(x[r]);
+#pragma unroll
+        for (int by = 1; by < 4; by *= 2) most = fmaxf(most, shuffle_xor(most, by));
+        int count = lost(x[r], most);
+#pragma unroll
+        for (int by = 1; by < 4; by *= 2) count += shuffle_xor(count, by);
+        if (is_wide(most, count)) wide_many[row(r)] = 1;
+        const RowScale scale(most);
+        back[r] = scale.back;
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) x[r][e] *= scale.up;
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < C::kBlocks; ++q) {
+#pragma unroll
+      for (int s = 0; s < kSteps16; ++s) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int r = 2 * q + i % 2, e = 4 * s + i / 2 * 2;
+          a[0][q][s][i] = pair_of<Bits>(x[r][e], x[r][e + 1]);
+          if constexpr (C::kParts == 2) {
+            a[1][q][s][i] = pair_of<Bits>(x[r][e] - first_of<Bits>(a[0][q][s][i]), x[r][e + 1] - second_of<Bits>(a[0][q][s][i]));
+          }
+        }
+      }
+    }
+  }
+
+  // ---- `few`
+
+  // The first row of a pass, and k of one of its vectors.
+  static WS_DEVICE int few_row(int pass) {
+    return pass * kAtOnce + thread() % kSliceThreads / kLanes * (Few::kAlongRows ? kWidth : 1);
+  }
+  static WS_DEVICE int few_k(int i) { return (i * kLanes + thread() % kLanes) * (Few::kAlongRows ? 1 : kWidth); }
+
+  WS_DEVICE void read_few(Index step, float (&x)[kPasses][kReads][kWidth]) const {
+    const Few few{g};
+#pragma unroll
+    for (int pass = 0; pass < kPasses; ++pass) {
+#pragma unroll
+      for (int i = 0; i < kReads; ++i) {
+        const Index k = step * C::kStep + few_k(i);
+#pragma unroll
+        for (int v = 0; v < kWidth; ++v) x[pass][i][v] = 0;
+        if (few_row(pass) < kFew && k < end) few.read(batch, few_row(pass), k, x[pass][i]);
+      }
+    }
+  }
+
+  // Where an element's half word is.
+  static WS_DEVICE int half_of(int row, int k, int part) {
+    const int t = k / kBeside % 4, e = k / (4 * kBeside) * kBeside + k % kBeside;
+    const int fragment = e / 4 * kColumns + row / 8, lane = row % 8 * 4 + t;
+    return ((fragment * 32 + lane) * kWords + part * 2 + e % 4 / 2) * 2 + e % 2;
+  }
+  WS_DEVICE void put(unsigned* stage, int row, int k, float x) const {
+    unsigned short* const halves = reinterpret_cast<unsigned short*>(stage);
+    const Bits greater = from_float<Bits>(x);
+    halves[half_of(row, k, 0)] = greater.bits;
+    if constexpr (C::kParts == 2) halves[half_of(row, k, 1)] = from_float<Bits>(x - to_float(greater)).bits;
+  }
+  WS_DEVICE void put_two(unsigned* stage, int row, int k, float x, float y) const {
+    const unsigned greater = pair_of<Bits>(x, y);
+    stage[half_of(row, k, 0) / 2] = greater;
+    if constexpr (C::kParts == 2) {
+      stage[half_of(row, k, 1) / 2] = pair_of<Bits>(x - first_of<Bits>(greater), y - second_of<Bits>(greater));
+    }
+  }
+
+  WS_DEVICE void put_few(unsigned* stage, float (&x)[kPasses][kReads][kWidth]) const {
+    constexpr int kOfThread = Few::kAlongRows ? kWidth : 1;   // rows
+    float* const back = reinterpret_cast<float*>(stage + kFragments);
+#pragma unroll
+    for (int pass = 0; pass < kPasses; ++pass) {
+      const int row = few_row(pass);
+      if constexpr (C::kParts == 2) {
+#pragma unroll
+        for (int j = 0; j < kOfThread; ++j) {
+          // The thread's elements of row j.
+          float of_row[kReads * kWidth / kOfThread];
+#pragma unroll
+          for (int i = 0; i < kReads * kWidth / kOfThread; ++i) {
+            of_row[i] = Few::kAlongRows ? x[pass][i][j] : x[pass][i / kWidth][i % kWidth];
+          }
+          float most = largest(of_row);
+#pragma unroll
+          for (int by = 1; by < kLanes; by *= 2) most = fmaxf(most, shuffle_xor(most, by));
+          int count = lost(of_row, most);
+#pragma unroll
+          for (int by = 1; by < kLanes; by *= 2) count += shuffle_xor(count, by);
+          const RowScale scale(most);
+#pragma unroll
+          for (int i = 0; i < kReads * kWidth / kOfThread; ++i) {
+            (Few::kAlongRows ? x[pass][i][j] : x[pass][i / kWidth][i % kWidth]) *= scale.up;
+          }
+          if (thread() % kLanes == 0 && row + j < kColumns * 8) {
+            back[row + j] = scale.back;
+            if (is_wide(most, count)) wide_few[row + j] = 1;
+          }
+        }
+      }
+      if (row >= kColumns * 8) continue;
+#pragma unroll
+      for (int i = 0; i < kReads; ++i) {
+        const int k = few_k(i);
+        if constexpr (!Few::kAlongRows && kWidth % 2 == 0 && kBeside % 2 == 0) {
+#pragma unroll
+          for (int v = 0; v < kWidth; v += 2) put_two(stage, row, k + v, x[pass][i][v], x[pass][i][v + 1]);
+        } else {
+#pragma unroll
+          for (int v = 0; v < kWidth; ++v) {
+            put(stage, Few::kAlongRows ? row + v : row, Few::kAlongRows ? k : k + v, x[pass][i][v]);
+          }
+        }
+      }
+    }
+  }
+
+  // ---- products
+
+  using Sums = float[C::kBlocks][kColumns][4];
+
+  WS_DEVICE void multiply(const unsigned* stage, const unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4], const float (&back)[kRows],
+                          Sums& totals) const {
+    Sums sums;
+#pragma unroll
+    for (int q = 0; q < C::kBlocks; ++q) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[q][j][i] = 0;
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < kSteps16; ++s) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+        unsigned b[kWords];
+        load<kWords, unsigned, 0>(stage + ((s * kColumns + j) * 32 + lane()) * kWords, b);
+#pragma unroll
+        for (int q = 0; q < C::kBlocks; ++q) {
+          if constexpr (C::kParts == 2) {
+            multiply_fragments<typename C::Type>(sums[q][j], a[1][q][s], b[0], b[1]);
+            multiply_fragments<typename C::Type>(sums[q][j], a[0][q][s], b[2], b[3]);
+          }
+          multiply_fragments<typename C::Type>(sums[q][j], a[0][q][s], b[0], b[1]);
+        }
+      }
+    }
+    const float* const columns = reinterpret_cast<const float*>(stage + kFragments);
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+      float of_column[2] = {1, 1};
+      if constexpr (C::kParts == 2) load<2, float, 0>(columns + j * 8 + lane() % 4 * 2, of_column);
+#pragma unroll
+      for (int q = 0; q < C::kBlocks; ++q) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if constexpr (C::kParts == 2) totals[q][j][i] += sums[q][j][i] * (back[2 * q + i / 2] * of_column[i % 2]);
+          else totals[q][j][i] += sums[q][j][i];
+        }
+      }
+    }
+  }
+
+  // Where a sum is: rows of Y side by side.
+  static WS_DEVICE int place(int many, int few) { return C::kManyM ? many * kColumns * 8 + few : few * C::kTile + many; }
+
+  // Sums of the block's part of K, in shared memory.
+  WS_DEVICE void add_up() {
+    Sums totals;
+#pragma unroll
+    for (int q = 0; q < C::kBlocks; ++q) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) totals[q][j][i] = 0;
+      }
+    }
+    for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) wide_many[i] = 0;
+    sync_block();
+    // All slices meet as often: those past the last step multiply zeros.
+    unsigned* const stages = words + slice() * 2 * kStage;
+    float many[kRows][kEach], few[kPasses][kReads][kWidth];
+    Index step = from + slice();
+    int turn = 0;
+    unsigned a[C::kParts][C::kBlocks][kSteps16][4];
+    float back[kRows];
+    if (from < to) {
+      read_few(step, few);
+      read_many(step, many);
+      put_few(stages, few);
+      split_many(many, a, back);
+      meet();
+    }
+#pragma unroll 1
+    for (Index round = from; round < to; round += kSlices) {
+      step += kSlices;
+      const bool more = round + kSlices < to;
+      if (more) {
+        read_many(step, many);
+        read_few(step, few);
+      }
+      multiply(stages + turn * kStage, a, back, totals);
+      turn ^= 1;
+      if (more) {
+        put_few(stages + turn * kStage, few);
+        split_many(many, a, back);
+      }
+      meet();
+    }
+    sync_block();   // stages have been read
+    float* const sums = reinterpret_cast<float*>(words) + slice() * kSums;
+#pragma unroll
+    for (int q = 0; q < C::kBlocks; ++q) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[place(row(2 * q + i / 2), j * 8 + lane() % 4 * 2 + i % 2)] = totals[q][j][i];
+      }
+    }
+    sync_block();
+    bool any = false;
+    if constexpr (C::kParts == 2) {
+      for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) any = any || wide_many[i] != 0;
+      any = any_of_block_at(wide_many + C::kTile + kColumns * 8, any);
+    }
+    join(any);
+  }
+
+  // Whether it holds for any thread of the block, by a word of shared memory of its own.
+  static WS_DEVICE bool any_of_block_at(int* word, bool one) {
+    if (thread() == 0) *word = 0;
+    sync_block();
+    if (one) *word = 1;
+    sync_block();
+    return *word != 0;
+  }
+
+  // Adds up slices' sums; those of rows that are too wide are made anew.
+  WS_DEVICE void join(bool any_wide) {
+    float* const sums = reinterpret_cast<float*>(words);
+    if (kSlices == 1 && !any_wide) return;
+#pragma unroll 1
+    for (int i = thread(); i < kSums; i += kPlainThreads) {
+      float sum = sums[i];
+#pragma unroll
+      for (int s = 1; s < kSlices; ++s) sum += sums[s * kSums + i];
+      if (any_wide) {
+        const int many = C::kManyM ? i / (kColumns * 8) : i % C::kTile, few = C::kManyM ? i % (kColumns * 8) : i / C::kTile;
+        if ((wide_many[many] || wide_few[few]) && first + many < Many::kRows && few < kFew) sum = plainly(first + many, few);
+      }
+      sums[i] = sum;
+    }
+    sync_block();
+  }
+
+  // An element among those that are read with it.
+  template <class O>
+  WS_DEVICE float element(Index row, Index k) const {
+    constexpr int W = O::kWidth;
+    const O operand{g};
+    float read[W], found = 0;
+    const int at = (O::kAlongRows ? row : k) % W;
+    operand.read(batch, O::kAlongRows ? row - at : row, O::kAlongRows ? k : k - at, read);
+#pragma unroll
+    for (int v = 0; v < W; ++v) found = v == at ? read[v] : found;
+    return found;
+  }
+  // A sum of the block's part of K by ordinary instructions, in runs.
+  WS_DEVICE float plainly(Index many, Index few) const {
+    constexpr Index kRun = 256;
+    float total = 0;
+#pragma unroll 1
+    for (Index k = from * C::kStep; k < end; k += kRun) {
+      float sum = 0;
+#pragma unroll 1
+      for (Index at = k; at < k + kRun && at < end; ++at) sum += element<Many>(many, at) * element<Few>(few, at);
+      total += sum;
+    }
+    return total;
+  }
+
+  // All threads of the block. `partial`: [SPLIT][batch][M][N], null where blocks meet or are alone.
+  WS_DEVICE void run(float* partial) {
+    add_up();
+    constexpr int W = G::kWidth, kRowsY = C::kManyM ? C::kTile : kColumns * 8, kLine = kSums / kRowsY;
+    static_assert(kLine % W == 0, "lines are whole vectors");
+    if constexpr (C::kMeet) sync_cluster();
+    const int share = C::kMeet ? C::kSplit : 1;
+    float* const sums = reinterpret_cast<float*>(words);
+    for (int i = (C::kMeet ? part * kPlainThreads : 0) + thread(); i < kSums / W; i += share * kPlainThreads) {
+      const int y = i * W / kLine, x = i * W % kLine;
+      const Index m = C::kManyM ? first + y : y, n = C::kManyM ? x : first + x;
+      if (m >= Index(G::kM) || n >= Index(G::kN)) continue;
+      float done[W];
+      if constexpr (C::kMeet) {
+        load<W, float, 0>(peer(sums, 0) + i * W, done);
+#pragma unroll
+        for (int rank = 1; rank < C::kSplit; ++rank) {
+          float other[W];
+          load<W, float, 0>(peer(sums, rank) + i * W, other);
+#pragma unroll
+          for (int v = 0; v < W; ++v) done[v] += other[v];
+        }
+      } else {
+        load<W, float, 0>(sums + i * W, done);
+      }
+      if constexpr (C::kSplit > 1 && !C::kMeet) {
+        store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, done);
+      } else {
+        g.template finish<W>(batch, m, n, done);
+      }
+    }
+    if constexpr (C::kMeet) sync_cluster();   // others may still read what is here
+  }
+};
+
+template <class G, class C>
+WS_DEVICE void contract_few(const G& g, float* partial) {
+  FewContract<G, C>(g).run(partial);
+}
+
+}  // namespace ws
