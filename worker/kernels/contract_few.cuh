@@ -2,9 +2,9 @@
 // fp32 operands on tensor cores, in one kernel that reads the other operand, `many`, once, from memory into registers.
 //
 // A block of eight warps has kTile rows of `many` and all rows of `few`. Warps have 16 * kBlocks of those rows each and
-// share their K, kStep at a time in turn (slices). Each thread reads its elements of a step ahead of the products
-// (mma, 16 x 8 x 16) of the step before, so that what is under way fills the memory's latency; those of `few` go to
-// shared memory as the fragments that all warps of a slice multiply. Which k has which place in a fragment is the same
+// share their K, kStep at a time in turn (slices). Each thread reads its elements of a step, kAhead: before the products
+// (mma, 16 x 8 x 16) of the step before; without, registers are for more blocks that wait for the memory at once. Those
+// of `few` go to shared memory as the fragments that all warps of a slice multiply. Which k has which place in a fragment is the same
 // for both operands, and so that a thread's elements lie side by side in memory.
 //
 // fp32: an operand's elements of a row and a step are two fp16 parts, times the power of two that brings the largest
@@ -78,14 +78,14 @@ struct FewBf16 {
   static constexpr bool kBrain = true;
 };
 
-// TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). MANY_M: `many` is A. TILE: its rows of a block. SPLIT blocks
+// TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). STEP: 32, 64 or 128. MANY_M: `many` is A. TILE: its rows of a block. SPLIT blocks
 // share K: those of a cluster (MEET), each of which finishes a part of the tile, or they leave their sums
 // [SPLIT][batch][M][N].
-template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, int SPLIT, bool MEET>
+template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, bool AHEAD, int SPLIT, bool MEET>
 struct FewConfig {
   using Type = TYPE;
   static constexpr int kParts = PARTS, kTile = TILE, kBlocks = BLOCKS, kStep = STEP, kSplit = SPLIT;
-  static constexpr bool kManyM = MANY_M, kMeet = MEET;
+  static constexpr bool kManyM = MANY_M, kAhead = AHEAD, kMeet = MEET;
 };
 
 template <class G, class C>
@@ -332,19 +332,28 @@ struct FewContract {
         for (int i = 0; i < 4; ++i) sums[q][j][i] = 0;
       }
     }
+    // A product waits for the one before it of the same sums: others come between them.
+    constexpr int kTogether = kColumns < 4 ? kColumns : 4;
 #pragma unroll
     for (int s = 0; s < kSteps16; ++s) {
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
-        unsigned b[kWords];
-        load<kWords, unsigned, 0>(stage + ((s * kColumns + j) * 32 + lane()) * kWords, b);
+      for (int from = 0; from < kColumns; from += kTogether) {
+        unsigned b[kTogether][kWords];
 #pragma unroll
-        for (int q = 0; q < C::kBlocks; ++q) {
-          if constexpr (C::kParts == 2) {
-            multiply_fragments<typename C::Type>(sums[q][j], a[1][q][s], b[0], b[1]);
-            multiply_fragments<typename C::Type>(sums[q][j], a[0][q][s], b[2], b[3]);
+        for (int j = 0; j < kTogether; ++j) {
+          if (from + j < kColumns) load<kWords, unsigned, 0>(stage + ((s * kColumns + from + j) * 32 + lane()) * kWords, b[j]);
+        }
+#pragma unroll
+        for (int parts = C::kParts == 1 ? 0 : 2; parts >= 0; --parts) {
+#pragma unroll
+          for (int j = 0; j < kTogether; ++j) {
+#pragma unroll
+            for (int q = 0; q < C::kBlocks; ++q) {
+              if (from + j >= kColumns) continue;
+              const unsigned* const word = b[j] + (parts == 1) * 2 % kWords;
+              multiply_fragments<typename C::Type>(sums[q][from + j], a[(parts == 2) % C::kParts][q][s], word[0], word[1]);
+            }
           }
-          multiply_fragments<typename C::Type>(sums[q][j], a[0][q][s], b[0], b[1]);
         }
       }
     }
@@ -387,28 +396,36 @@ struct FewContract {
     int turn = 0;
     unsigned a[C::kParts][C::kBlocks][kSteps16][4];
     float back[kRows];
-    if (from < to) {
-      read_few(step, few);
+    const auto bring = [&] {
       read_many(step, many);
-      put_few(stages, few);
+      read_few(step, few);
+    };
+    const auto prepare = [&] {
+      put_few(stages + turn * kStage, few);
       split_many(many, a, back);
       meet();
-    }
+    };
+    if constexpr (C::kAhead) {
+      if (from < to) {
+        bring();
+        prepare();
+      }
 #pragma unroll 1
-    for (Index round = from; round < to; round += kSlices) {
-      step += kSlices;
-      const bool more = round + kSlices < to;
-      if (more) {
-        read_many(step, many);
-        read_few(step, few);
+      for (Index round = from; round < to; round += kSlices) {
+        step += kSlices;
+        const bool more = round + kSlices < to;
+        if (more) bring();
+        multiply(stages + turn * kStage, a, back, totals);
+        turn ^= 1;
+        if (more) prepare();
       }
-      multiply(stages + turn * kStage, a, back, totals);
-      turn ^= 1;
-      if (more) {
-        put_few(stages + turn * kStage, few);
-        split_many(many, a, back);
+    } else {
+#pragma unroll 1
+      for (Index round = from; round < to; round += kSlices, step += kSlices, turn ^= 1) {
+        bring();
+        prepare();
+        multiply(stages + turn * kStage, a, back, totals);
       }
-      meet();
     }
     sync_block();   // stages have been read
     float* const sums = reinterpret_cast<float*>(words) + slice() * kSums;

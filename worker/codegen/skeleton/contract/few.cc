@@ -14,9 +14,12 @@ constexpr int kWarps = kPlainThreads / 32;
 // Sums of a thread are fragments of 16 rows of `many` and 8 of `few`: with so many of the latter, it
 // has registers for two of the former.
 constexpr int64_t kColumnsOfTwo = 4;
-// Elements, fragments and sums of a thread with which a multiprocessor has registers for two blocks,
-// for one: of 16 bits, and in two parts. Fitted to what ptxas 13.0 made of them.
+// Elements, fragments and sums of a thread for which it has registers, alone on its multiprocessor
+// and with another block: of 16 bits, and in two parts. Fitted to what ptxas 13.0 made of them.
 constexpr int64_t kOfTwoBlocks[] = {120, 90}, kOfOneBlock[] = {180, 190};
+// Blocks of a multiprocessor that read no step ahead, of 16 bits and so many columns.
+constexpr int kBlocksNotAhead[] = {0, 3, 2};
+constexpr int64_t kColumnsNotAhead = 2;
 
 }  // namespace
 
@@ -37,7 +40,8 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   shape.elements = many + many / 2 * shape.parts +
                    shape.columns * 8 * shape.step * shape.slices / kPlainThreads +
                    int64_t{8} * shape.blocks * shape.columns;
-  shape.blocks_per_sm = shape.elements <= kOfTwoBlocks[shape.parts - 1] ? 2 : 1;
+  shape.ahead = shape.parts == 2 || shape.columns > kColumnsNotAhead;
+  shape.blocks_per_sm = !shape.ahead ? kBlocksNotAhead[shape.columns] : shape.elements <= kOfTwoBlocks[shape.parts - 1] ? 2 : 1;
   return shape;
 }
 
@@ -97,7 +101,7 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
   const std::string config =
       StrCat("ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
              shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.blocks, ", ",
-             shape.step, ", ", knobs.split(), ", ", meets ? "true" : "false", ">");
+             shape.step, ", ", shape.ahead ? "true" : "false", ", ", knobs.split(), ", ", meets ? "true" : "false", ">");
   std::vector<KernelArgument> extra;
   int partial = -1;
   const int64_t sums = form.batch * form.m * form.n;

@@ -57,7 +57,9 @@ constexpr int kMostStages = 12;
 // made part of a fragment.
 constexpr double kFewTensorPart = 0.5, kFewSplitSteps = 10, kFewSteps = 3;
 // Of the memory's rate; seconds between asking for an element and having done with it.
-constexpr double kFewFromMemory = 0.92, kFewLatency = 1.3e-6;
+constexpr double kFewFromMemory = 0.92, kFewLatency = 1.0e-6;
+// Before a block's first element has come and behind its last.
+constexpr double kFewBlockSeconds = 2e-6;
 // Part of the rate with two steps on their way: too few.
 constexpr double kTwoStages = 0.7;
 
@@ -191,7 +193,7 @@ double OperandBytes(const ContractForm& form, int operand, const v1::ContractKno
 int FewRunOf(const ContractForm& form) {
   v1::ContractKnobs none;
   const FewShape shape = FewShapeOf(form, none);
-  return shape.blocks == 2 || shape.columns > 8 ? 32 : 64;
+  return shape.ahead && (shape.blocks == 2 || shape.columns > 8) ? 32 : 64;
 }
 
 // Products that the whole card makes a second, those of rows that are not there left out: of tensor
@@ -223,8 +225,9 @@ double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   // Of multiprocessors that multiply, by whole blocks.
   const double each = std::ceil(blocks / static_cast<double>(target.sm_count)) *
                       static_cast<double>(target.sm_count) / blocks;
-  const double idle = blocks > at_once ? std::ceil(blocks / at_once) * at_once / blocks : 1;
-  return kKernelSeconds +
+  const double waves = std::ceil(blocks / at_once);
+  const double idle = blocks > at_once ? waves * at_once / blocks : 1;
+  return kKernelSeconds + waves * (kFewBlockSeconds + (knobs.split() > 1 ? kMeetingSeconds : 0)) +
          std::max(form.products() / ProductRate(form, knobs, target) * each, bytes / rate * idle);
 }
 
