@@ -23,8 +23,9 @@ constexpr int kMostSplit = 64;
 constexpr int kPlainRun = 256;
 // Sums of a thread that it has registers for, with its totals.
 constexpr int64_t kMostSums = 64;
-// What loads from shared memory cost beside products, for a thread of one row and one column.
-constexpr double kSharedCost = 0.8;  // believed
+// What loads from shared memory and waiting for them cost beside products: of an H200, fitted to
+// tiles of 32 x 64 and of 128 x 128.
+constexpr double kSharedCost = 3.9;
 
 // ---- tensor cores. Of an H200: runs, groups and two stages measured; the rest is believed.
 
@@ -43,25 +44,24 @@ constexpr double kTensorPart = 0.91, kBoxBytesPerSecond = 88e9, kTwoLines = 1.7;
 constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds = 2.5e-6;
 // Part of the memory's rate that operands come with.
 constexpr double kBoxesFromMemory = 0.86;
-// Of sums' meeting in a cluster, for 64 columns.
-constexpr double kMeetingSeconds = 1e-6;  // believed
+// Of sums' meeting in a cluster: a tile's, and for 64 columns of it. Of an H200, 5 products of few rows.
+constexpr double kMeetingSeconds = 4e-6, kMeetingColumnsSeconds = 1.5e-6;
 // Blocks of a cluster whose blocks share K, at most; multiprocessors of which clusters of more than
 // two are made (some of a card's are in no such cluster).
 constexpr int kMostMeeting = 8;
 constexpr int64_t kClustersWithin = 16;
 constexpr int kMostStages = 12;
-
-// ---- few rows, believed
-
-// Of the tensor cores' rate, by products of single warps; simple operations by which an element is
-// made part of a fragment.
-constexpr double kFewTensorPart = 0.5, kFewSplitSteps = 10, kFewSteps = 3;
-// Of the memory's rate; seconds between asking for an element and having done with it.
-constexpr double kFewFromMemory = 0.92, kFewLatency = 1.0e-6;
-// Before a block's first element has come and behind its last.
-constexpr double kFewBlockSeconds = 2e-6;
 // Part of the rate with two steps on their way: too few.
 constexpr double kTwoStages = 0.7;
+
+// ---- few rows. Of an H200: fitted to 140 choices of tiles for 17 products.
+
+// Of the tensor cores' rate, by products of single warps; simple operations by which an element is
+// made part of a fragment, in two parts and as it is.
+constexpr double kFewTensorPart = 0.5, kFewSplitSteps = 10, kFewSteps = 1;
+// Of the memory's rate (what the target says is that of copies); what a step waits for it beside what its bytes take; a wave of blocks, before its first
+// element has come and behind its last; a block more that meets in a cluster.
+constexpr double kFewFromMemory = 1.07, kFewWait = 0.28e-6, kFewWaveSeconds = 2e-6, kFewMeetingSeconds = 1e-6;
 
 struct Shape {
   int m, n;
@@ -176,7 +176,8 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
 // Part of the rate of ordinary instructions that tiles of that size reach: the larger it is, the
 // more products there are for what is read.
 double PlainPart(const v1::ContractKnobs& knobs) {
-  return 1 / (1 + kSharedCost * 16 * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n()));
+  const double loads = 16 * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n());
+  return 1 / (1 + kSharedCost * loads * loads);
 }
 
 // Bytes of an operand that the main loop finds in memory.
@@ -211,24 +212,24 @@ double FewRate(const ContractForm& form, const v1::ContractKnobs& knobs, const T
   return 1 / (1 / tensor + 1 / prepared);
 }
 
-// Seconds of PRODUCT_FEW: what is multiplied, or `many` from memory, with as much of it on its way
-// as blocks have registers for.
+// Seconds of PRODUCT_FEW. Waiting for memory, what its bytes take and products follow each other,
+// but where a multiprocessor has another block for the meantime.
 double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const FewShape shape = FewShapeOf(form, knobs);
   const double blocks = static_cast<double>(ContractBlocks(form, knobs));
-  const double at_once = static_cast<double>(target.sm_count) * shape.blocks_per_sm;
-  const double resident = std::min(blocks, at_once);
-  const double under_way = resident * kPlainThreads * 2 * shape.blocks * shape.step / 4 *
-                           static_cast<double>(graph::SizeOf(form.elements[shape.many]));
-  const double rate = std::min(kFewFromMemory * target.bytes_per_second, under_way / kFewLatency);
+  const double multiprocessors = static_cast<double>(target.sm_count);
+  const double at_once = multiprocessors * shape.blocks_per_sm;
+  const double waves = std::ceil(blocks / at_once), idle = waves * at_once / blocks;
+  const double step = 2.0 * shape.blocks * shape.step / 4 * kPlainThreads *
+                      static_cast<double>(graph::SizeOf(form.elements[shape.many]));  // bytes
   const double bytes = OperandBytes(form, 0, knobs, target) + OperandBytes(form, 1, knobs, target);
-  // Of multiprocessors that multiply, by whole blocks.
-  const double each = std::ceil(blocks / static_cast<double>(target.sm_count)) *
-                      static_cast<double>(target.sm_count) / blocks;
-  const double waves = std::ceil(blocks / at_once);
-  const double idle = blocks > at_once ? waves * at_once / blocks : 1;
-  return kKernelSeconds + waves * (kFewBlockSeconds + (knobs.split() > 1 ? kMeetingSeconds : 0)) +
-         std::max(form.products() / ProductRate(form, knobs, target) * each, bytes / rate * idle);
+  const double reading = bytes / (kFewFromMemory * target.bytes_per_second) * (blocks > at_once ? idle : 1) +
+                         bytes * kFewWait / (std::min(blocks, at_once) * step);
+  const double busy = std::ceil(blocks / multiprocessors) * multiprocessors / blocks;
+  const double multiplying = form.products() / FewRate(form, knobs, target) * busy;
+  return kKernelSeconds +
+         waves * (kFewWaveSeconds + (knobs.split() - 1) * kFewMeetingSeconds) + reading +
+         multiplying / shape.blocks_per_sm;
 }
 
 // Seconds that tiles of that size take: products, their waves counted whole, or operands from
@@ -261,11 +262,15 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   } else {
     // What is not there in the last wave does not read either.
     const double idle = waves * static_cast<double>(at_once) / static_cast<double>(blocks);
-    double end = kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond;
-    if (MeetsInCluster(knobs, target)) end += knobs.tile_n() / 64.0 * kMeetingSeconds;
-    seconds =
-        kKernelSeconds + std::max(waves * (steps * StepSeconds(form, knobs, target) + end),
-                                  memory / (kBoxesFromMemory * target.bytes_per_second) * idle);
+    const double end = kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond;
+    // Of all waves: operands do not come meanwhile, as measured.
+    const double meeting =
+        MeetsInCluster(knobs, target)
+            ? waves * (kMeetingSeconds + knobs.tile_n() / 64.0 * kMeetingColumnsSeconds)
+            : 0;
+    seconds = kKernelSeconds + meeting +
+              std::max(waves * (steps * StepSeconds(form, knobs, target) + end),
+                       memory / (kBoxesFromMemory * target.bytes_per_second) * idle);
   }
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
