@@ -1,7 +1,7 @@
 // Products beside cuBLASLt: square, tall, skinny, small, ragged and turned ones of 16-bit operands,
 // and of fp32 operands in two fp16 parts beside the library's fp32. Both on the same memory in
-// turn, caches flushed by reading something else before each, the launch hidden behind that; medians. Of the library the
-// quickest of the algorithms that its heuristic names.
+// turn, caches flushed by reading something else before each, the launch hidden behind that;
+// medians. Of the library the quickest of the algorithms that its heuristic names.
 //
 //   warpsmith-bench-contract --device cuda:0            warpsmith-bench-contract --device sm_90a
 //   (compiled, not run)
@@ -87,13 +87,24 @@ std::vector<Case> Cases() {
                                         Tiles(64, 128, 6, 1, 3),
                                         Tiles(64, 128, 6, 1, 4),
                                         Tiles(64, 128, 6, 1, 8)};
-  const std::vector<std::string> by_threads = {"", Few(32, 1, 32), Few(32, 2, 32), Few(32, 4, 32),
-                                               Few(64, 1, 32), Few(64, 1, 64), Few(128, 1, 32),
-                                               Few(32, 1, 64), Few(32, 2, 64)};
+  const std::vector<std::string> by_threads = {"",
+                                               Few(32, 1, 32),
+                                               Few(32, 2, 32),
+                                               Few(32, 4, 32),
+                                               Few(64, 1, 32),
+                                               Few(64, 1, 64),
+                                               Few(128, 1, 32),
+                                               Few(32, 1, 64),
+                                               Few(32, 2, 64)};
   std::vector<std::string> both = few;
   both.insert(both.end(), by_threads.begin() + 1, by_threads.end());
-  const std::vector<std::string> many = {"", Few(128, 1, 32), Few(128, 1, 64), Few(128, 2, 32),
-                                         Few(64, 1, 32), Few(16, 1, 32), Few(16, 1, 64)};
+  const std::vector<std::string> many = {"",
+                                         Few(128, 1, 32),
+                                         Few(128, 1, 64),
+                                         Few(128, 2, 32),
+                                         Few(64, 1, 32),
+                                         Few(16, 1, 32),
+                                         Few(16, 1, 64)};
   const std::vector<std::string> exact = {"", Tiles(128, 128, 3, 2), Tiles(128, 128, 3, 1),
                                           Tiles(128, 128, 3, 1, 2), Tiles(64, 128, 3, 1)};
   return {
@@ -196,12 +207,11 @@ absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string&
   target.sm_count = multiprocessors;
   v1::Schedule schedule;
   v1::Group& group = *schedule.add_groups();
-  const std::string text = absl::StrCat(
-      "contract { ",
-      knobs.empty() || absl::StrContains(knobs, "math") ? ""
-      : p.type == "f32"                                 ? "math: PRODUCT_FP16X3 "
-                                                        : "math: PRODUCT_TENSOR ",
-      knobs, " }");
+  const std::string text = absl::StrCat("contract { ",
+                                        knobs.empty() || absl::StrContains(knobs, "math") ? ""
+                                        : p.type == "f32" ? "math: PRODUCT_FP16X3 "
+                                                          : "math: PRODUCT_TENSOR ",
+                                        knobs, " }");
   if (!google::protobuf::TextFormat::ParseFromString(text, &group))
     return absl::InvalidArgumentError(text);
   group.add_roots("y");
@@ -279,11 +289,11 @@ absl::Status Bench::Begin() {
   if (!fill.ok()) return fill.status();
   fill_ = *std::move(fill);
   WS_CUDA(*context_, MemsetD8Async(flush_->address(), 0, kFlushBytes, context_->stream()));
-  const v1::Plan plan = device::PlanBuilder(kFill)
-                            .Buffer("y", kFlushBytes)
-                            .Launch("read_all", 1024, 256,
-                                    {Arg(0), device::Arg64(kFlushBytes / 16), Arg(0)})
-                            .Build();
+  const v1::Plan plan =
+      device::PlanBuilder(kFill)
+          .Buffer("y", kFlushBytes)
+          .Launch("read_all", 1024, 256, {Arg(0), device::Arg64(kFlushBytes / 16), Arg(0)})
+          .Build();
   auto read_all = device::CudaProgram::Make(context_, device_->info(), plan, fill_.bytes);
   if (!read_all.ok()) return read_all.status();
   read_all_ = *std::move(read_all);

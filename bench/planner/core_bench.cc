@@ -209,9 +209,9 @@ void MeasureCore(const std::vector<int>& tasks, int workers) {
     for (int i = 0; i < 1'000; ++i) small.Submit(1, absl::StrCat("request-", i));
     int more = 1'000;
     const double submit = Mean([&](int) { small.Submit(1, absl::StrCat("request-", more++)); });
-    std::printf("| %d | %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.0f | %.0f |\n",
-                count, holders, report, trials, grant, tick, submit, bench.replay_us(),
-                copy_ms, restore_ms);
+    std::printf("| %d | %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.0f | %.0f |\n", count,
+                holders, report, trials, grant, tick, submit, bench.replay_us(), copy_ms,
+                restore_ms);
     std::fflush(stdout);
   }
 }

@@ -245,8 +245,8 @@ void Fleet::Learn(Worker& worker, const v1::SynchronizeReply& reply, int64_t now
   worker.head.set_session_id(reply.session_id());
   if (worker.leased && Names(reply.recorded(), worker.lease.lease_id)) {
     TaskTally& task = tally_.tasks[worker.lease.task_id];
-    const bool heard = worker.trials == 0 || Heard(reply, worker.lease.lease_id) >=
-                                                 worker.next_trial - 1;
+    const bool heard =
+        worker.trials == 0 || Heard(reply, worker.lease.lease_id) >= worker.next_trial - 1;
     if (!heard) Count("trials_unheard", worker.trials);
     if (heard) task.trials += worker.trials;
     if (worker.speedup > 0 && Names(reply.recorded(), worker.trial_id)) {

@@ -144,8 +144,7 @@ v1::SealedTrials Sample::Sealed(const LeaseKey& lease, int64_t first_trial, int 
     std::string head;
     AppendBytes(v1::Trial::kIdFieldNumber, id, head);
     AppendBytes(v1::Trial::kTaskIdFieldNumber, lease.task_id, head);
-    AppendBytes(v1::Trial::kSourceDigestFieldNumber,
-                absl::BytesToHexString(digest), head);
+    AppendBytes(v1::Trial::kSourceDigestFieldNumber, absl::BytesToHexString(digest), head);
     AppendBytes(v1::TrialBatch::kTrialsFieldNumber,
                 {head, trials_[static_cast<size_t>(number) % trials_.size()]}, batch);
   }
@@ -162,8 +161,8 @@ v1::SealedTrials Sample::Sealed(const LeaseKey& lease, int64_t first_trial, int 
 }
 
 double Sample::SealedBytesPerTrial(int trials) const {
-  return static_cast<double>(Sealed({"r1/task@sm_90a#1", "r1/task@sm_90a", 1}, 1, trials)
-                                 .ByteSizeLong()) /
+  return static_cast<double>(
+             Sealed({"r1/task@sm_90a#1", "r1/task@sm_90a", 1}, 1, trials).ByteSizeLong()) /
          trials;
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/import/orders.h"
 #include "cli/import/workloads.h"
@@ -177,6 +178,25 @@ TEST_CASE("forward may take gradients of what it computes, and a constructor cas
   // What a backward pass needs of the forward pass is computed, and no constant.
   CHECK(imported->set.problems(1).graph_size() > 6);
   CHECK(imported->set.problems(3).graph(1) == "param norm.weight: f16[5] ~ constant(1)");
+}
+
+TEST_CASE("what asks for a card is imported without one", "[import]") {
+  const Checkout checkout;
+  const ImportOptions options = checkout.modules();
+  if (NoPython(options)) return;
+  checkout.Add("a_slice.py",
+               "return x.t()[1:].contiguous().to(torch.device('cuda')) @ more[0].cuda()",
+               "[torch.rand(7, 5, device='cuda'), torch.rand(7, 3, device='cuda:0')]");
+  checkout.Add("b_eight_bits.py",
+               "return (x / 2).to(torch.float8_e4m3fn).float() * torch.arange(5, device=x.device)",
+               "[torch.rand(7, 5).to('cuda')]");
+  checkout.Add("c_eight_bits_out.py", "return x.to(torch.float8_e4m3fn)", "[torch.rand(7, 5)]");
+  const auto imported = ImportModules(options);
+  REQUIRE(imported.status().message() == "");
+  REQUIRE(imported->skipped.size() == 1);
+  INFO(imported->skipped[0]);
+  CHECK(absl::StrContains(imported->skipped[0], "an output is of type float8_e4m3fn"));
+  CHECK(imported->set.problems_size() == 2);
 }
 
 TEST_CASE("graphs of several workloads become one text", "[import]") {

@@ -466,6 +466,17 @@ absl::Status ToCopy(Lowering& l) {
   return absl::OkStatus();
 }
 
+// To float8_e4m3fn, whose numbers f16 has without loss.
+absl::Status ToE4m3(Lowering& l) {
+  constexpr double kMost = 448;
+  return Emit(l, [&](const Exprs& at) {
+    ExprPtr x = graph::Cast(DType::kF32, l.LoadBroadcast(l.Tensor("self"), at));
+    if (l.Bool("saturates"))
+      x = Binary(Op::kMin, Binary(Op::kMax, x, Like(x, -kMost)), Like(x, kMost));
+    return graph::Cast(DType::kF16, Unary(Op::kE4m3, x));
+  });
+}
+
 absl::Status Copy(Lowering& l) {
   return Emit(l, [&](const Exprs& at) { return l.LoadBroadcast(l.Tensor("src"), at); });
 }
@@ -604,6 +615,7 @@ OperatorTable Build() {
   table["aten.gelu.default"] = {"self:t approximate:s", Gelu};
   table["aten.where.self"] = {"condition:t self:x other:x", Where};
   table["aten._to_copy.default"] = {"self:t", ToCopy};
+  table["aten._to_copy.float8_e4m3fn"] = {"self:t saturates:b", ToE4m3};
   table["aten.copy.default"] = {"self:t src:t", Copy};
   return table;
 }

@@ -25,7 +25,8 @@
 //  * Every expression has a type; both sides of an operator have the same one, and rounding happens
 //    only at casts, written as the type: f64(x[i]). (Contraction to FMA and the order of a
 //    floating-point sum are free.) A bare literal takes the type of what it is combined with.
-//  * min, max, clamp and the max/min/argmax/argmin reduces propagate NaN; ties of argmax and argmin go
+//  * min, max, clamp and the max/min/argmax/argmin reduces propagate NaN; ties of argmax and argmin
+//  go
 //    to the first element in row-major order of the reduce axes; the index is its linear position.
 //  * A scan goes along its axis from 0 to the end, in reverse from the end to 0, and gives at each
 //    place what its combiner makes of the values from the start to there; an exclusive one leaves
@@ -41,10 +42,12 @@
 //    cvt), and PyTorch there (whose casts to bytes wrap instead). To bool everything but 0 is true,
 //    NaN too.
 //  * select(c, a, b) evaluates only the side it takes, and `and`/`or` short-circuit, so an
-//    out-of-bounds load behind a false condition does not happen. Any other is an error of the graph.
+//    out-of-bounds load behind a false condition does not happen. Any other is an error of the
+//    graph.
 //  * An index may be any i64 expression, loads included (gather).
 //
-// Everything here is immutable after construction or plain data; functions are pure and thread-safe.
+// Everything here is immutable after construction or plain data; functions are pure and
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -61,13 +64,13 @@
 namespace warpsmith::graph {
 
 // Limits; a text or a graph beyond them is an InvalidArgument.
-inline constexpr int kMaxRank = 16;          // axes and reduce axes of a node together
+inline constexpr int kMaxRank = 16;  // axes and reduce axes of a node together
 inline constexpr int64_t kMaxElements = int64_t{1} << 40;  // of a tensor
 inline constexpr int64_t kMaxPoints = int64_t{1} << 48;    // of a node's axes and reduce axes
-inline constexpr int kMaxLines = 1 << 14;    // of a text
+inline constexpr int kMaxLines = 1 << 14;                  // of a text
 inline constexpr int kMaxLineBytes = 1 << 16;
-inline constexpr int kMaxNesting = 256;      // of parentheses and calls in a line
-inline constexpr int kMaxDepth = 1024;       // of an expression; a + b + c has 3
+inline constexpr int kMaxNesting = 256;  // of parentheses and calls in a line
+inline constexpr int kMaxDepth = 1024;   // of an expression; a + b + c has 3
 
 enum class DType { kBool, kI8, kU8, kI32, kI64, kF16, kBF16, kF32, kF64 };
 
@@ -75,23 +78,55 @@ enum class DType { kBool, kI8, kU8, kI32, kI64, kF16, kBF16, kF32, kF64 };
 // may be called.
 bool IsName(const std::string& text);
 
-int64_t SizeOf(DType type);          // bytes in memory; bool is 1
-const char* NameOf(DType type);      // "bool", "i8", "u8", "i32", "i64", "f16", "bf16", "f32", "f64"
+int64_t SizeOf(DType type);      // bytes in memory; bool is 1
+const char* NameOf(DType type);  // "bool", "i8", "u8", "i32", "i64", "f16", "bf16", "f32", "f64"
 bool IsFloat(DType type);
-bool IsInteger(DType type);          // i8, u8, i32, i64
-bool IsNarrow(DType type);           // i8, u8: integers of a byte
+bool IsInteger(DType type);  // i8, u8, i32, i64
+bool IsNarrow(DType type);   // i8, u8: integers of a byte
 
 enum class Op {
-  kConst,   // `number` (floats) or `integer` (integers, bool)
-  kIndex,   // the node's index variable `var`, an i64: axes first, then reduce axes
-  kLoad,    // element of `tensor` at args (i64, one for each of its axes)
+  kConst,  // `number` (floats) or `integer` (integers, bool)
+  kIndex,  // the node's index variable `var`, an i64: axes first, then reduce axes
+  kLoad,   // element of `tensor` at args (i64, one for each of its axes)
   // binary
-  kAdd, kSub, kMul, kDiv, kMod, kMin, kMax, kPow, kAtan2,
-  kLt, kLe, kEq, kNe, kAnd, kOr,            // give bool; a > b is written as b < a
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMod,
+  kMin,
+  kMax,
+  kPow,
+  kAtan2,
+  kLt,
+  kLe,
+  kEq,
+  kNe,
+  kAnd,
+  kOr,  // give bool; a > b is written as b < a
   // unary
-  kNeg, kAbs, kSign, kSqrt, kRsqrt, kExp, kExp2, kExpm1, kLog, kLog2, kLog1p, kTanh, kErf, kSin, kCos,
-  kFloor, kCeil, kRound, kTrunc,            // round: ties to even
-  kNot, kIsNan,                             // kNot: bool
+  kNeg,
+  kAbs,
+  kSign,
+  kSqrt,
+  kRsqrt,
+  kExp,
+  kExp2,
+  kExpm1,
+  kLog,
+  kLog2,
+  kLog1p,
+  kTanh,
+  kErf,
+  kSin,
+  kCos,
+  kFloor,
+  kCeil,
+  kRound,
+  kTrunc,  // round: ties to even
+  kE4m3,   // the nearest of float8_e4m3fn's numbers, ties to even; NaN beyond 464
+  kNot,
+  kIsNan,  // kNot: bool
   // other
   kSelect,  // args: bool, then, else
   kCast,    // args[0] to `type`; float to integer truncates (above); integer to integer wraps;
@@ -115,14 +150,14 @@ struct Expr {
 // constants simplify; nothing that could change a floating-point result does (so x + 0 stays where
 // x is a float, which might be -0). Floating-point constants are rounded to their type.
 ExprPtr Const(DType type, double number);
-ExprPtr ConstInt(DType type, int64_t integer);   // integers, kBool
+ExprPtr ConstInt(DType type, int64_t integer);  // integers, kBool
 ExprPtr Index(int var);
 ExprPtr Load(const struct Graph& graph, int tensor, std::vector<ExprPtr> indexes);
 ExprPtr Unary(Op op, ExprPtr a);
 ExprPtr Binary(Op op, ExprPtr a, ExprPtr b);
 ExprPtr Select(ExprPtr condition, ExprPtr a, ExprPtr b);
 ExprPtr Cast(DType type, ExprPtr a);
-bool Same(const ExprPtr& a, const ExprPtr& b);    // structural equality
+bool Same(const ExprPtr& a, const ExprPtr& b);  // structural equality
 // The tensors it loads, each once, ascending.
 std::vector<int> LoadedTensors(const ExprPtr& e);
 // Replaces every index variable v with vars[v] (nullptr keeps it).
@@ -133,22 +168,22 @@ enum class Role { kInput, kParam, kState, kIntermediate };
 // How a graph input is drawn when no PyTorch module draws it.
 struct Distribution {
   enum class Kind { kNormal, kUniform, kIntegers, kConstant } kind = Kind::kNormal;
-  double low = 0;    // uniform [low, high), integers [low, high), constant: low; normal: mean
-  double high = 1;   // normal: standard deviation
+  double low = 0;   // uniform [low, high), integers [low, high), constant: low; normal: mean
+  double high = 1;  // normal: standard deviation
 };
 
 struct Axis {
-  std::string name;   // unique in its node; for people
-  int64_t extent;     // >= 1
+  std::string name;  // unique in its node; for people
+  int64_t extent;    // >= 1
 };
 
 struct Tensor {
-  std::string name;   // unique: IsName; params and states: the module's state-dict name
+  std::string name;  // unique: IsName; params and states: the module's state-dict name
   DType type;
-  std::vector<int64_t> shape;   // row major, dense; empty: a scalar
+  std::vector<int64_t> shape;  // row major, dense; empty: a scalar
   Role role = Role::kIntermediate;
-  Distribution distribution;    // inputs, params, states
-  int node = -1;                // its producer; -1 for inputs, params, states
+  Distribution distribution;  // inputs, params, states
+  int node = -1;              // its producer; -1 for inputs, params, states
   int64_t elements() const;
   int64_t bytes() const;
 };
@@ -168,11 +203,11 @@ struct Scan {
 // A map if it is neither a reduce nor a scan.
 struct Node {
   bool reduce = false;
-  std::optional<Scan> scan;        // a scan; not with `reduce`
-  std::vector<Axis> axes;          // of the output, in its order
-  std::vector<Axis> reduce_axes;   // reduce only; at least one
+  std::optional<Scan> scan;       // a scan; not with `reduce`
+  std::vector<Axis> axes;         // of the output, in its order
+  std::vector<Axis> reduce_axes;  // reduce only; at least one
   Combiner combiner = Combiner::kSum;
-  ExprPtr value;                   // over axes and reduce_axes
+  ExprPtr value;  // over axes and reduce_axes
   // One tensor; argmax and argmin have two: the value (of value's type) and the index (i64).
   // Text: `v, i: f32[r: R] = argmax[c: C](x[r, c])`. The value of argmax is what max gives.
   std::vector<int> outputs;
@@ -182,12 +217,15 @@ struct Node {
 
 struct Graph {
   std::vector<Tensor> tensors;
-  std::vector<Node> nodes;         // in an order in which each uses only what stands before
-  std::vector<int> outputs;        // tensors, in order; may name an input
-  struct Update { int state; int value; };   // text: `update running_mean = new_mean`
-  std::vector<Update> updates;     // states are written after everything was read
+  std::vector<Node> nodes;   // in an order in which each uses only what stands before
+  std::vector<int> outputs;  // tensors, in order; may name an input
+  struct Update {
+    int state;
+    int value;
+  };                            // text: `update running_mean = new_mean`
+  std::vector<Update> updates;  // states are written after everything was read
 
-  int Find(const std::string& name) const;   // -1 if there is none
+  int Find(const std::string& name) const;  // -1 if there is none
   // Appends; names must be new, shapes and types consistent (CHECK). Return the tensor's id
   // (for AddReduce with argmax/argmin: of the value; the index is the next id, named `index_name`,
   // which is name + "_index" if empty).

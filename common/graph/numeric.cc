@@ -37,6 +37,9 @@ bool Compare(Op op, T a, T b) {
   }
 }
 
+// Of a type without infinities.
+double OrNan(double x) { return std::isfinite(x) ? x : std::numeric_limits<double>::quiet_NaN(); }
+
 }  // namespace
 
 double RoundTo(DType type, double value) {
@@ -145,6 +148,8 @@ double ApplyFloat(Op op, double a) {
       return std::nearbyint(a);
     case Op::kTrunc:
       return std::trunc(a);
+    case Op::kE4m3:
+      return OrNan(RoundToBits(a, 3, -6, 448));
     default:
       WS_CHECK(false, "not a unary operator of floats");
   }

@@ -8,9 +8,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/problem/canonical.h"
 #include "common/base/check.h"
 #include "common/base/text.h"
+#include "common/problem/canonical.h"
 #include "common/problem/verdict.h"
 
 namespace warpsmith::problem {
@@ -47,9 +47,9 @@ absl::StatusOr<std::string> Uncompressed(const std::string& sealed) {
   std::string bytes(size, '\0');
   const size_t got = ZSTD_decompress(bytes.data(), bytes.size(), sealed.data(), sealed.size());
   if (ZSTD_isError(got) != 0 || got != bytes.size()) {
-    return absl::DataLossError(absl::StrCat("a batch of trials is damaged: ",
-                                            ZSTD_isError(got) != 0 ? ZSTD_getErrorName(got)
-                                                                   : "it ends too early"));
+    return absl::DataLossError(
+        absl::StrCat("a batch of trials is damaged: ",
+                     ZSTD_isError(got) != 0 ? ZSTD_getErrorName(got) : "it ends too early"));
   }
   return bytes;
 }
@@ -75,8 +75,8 @@ void Count(const v1::Trial& trial, v1::TrialSummary& summary) {
   summary.set_seconds(summary.seconds() + seconds);
   summary.set_specialist(specialist);
   if (trial.verdict() == v1::IMPLAUSIBLE) {
-    summary.set_implausible(base::Shortened(
-        absl::StrCat("trial ", trial.id(), ": ", trial.reason()), kMaxReasonBytes));
+    summary.set_implausible(
+        base::Shortened(absl::StrCat("trial ", trial.id(), ": ", trial.reason()), kMaxReasonBytes));
   }
   const std::string digest = absl::HexStringToBytes(
       trial.source_digest().size() == 2 * kSourceDigestBytes ? trial.source_digest() : "");
@@ -134,16 +134,16 @@ absl::Status CheckSummary(const v1::SealedTrials& sealed) {
   const v1::TrialSummary& summary = sealed.summary();
   const size_t digests = summary.judged_sources().size();
   if (sealed.sealed().empty() || sealed.sealed().size() > kMaxSealedBytes) {
-    return Refused(absl::StrCat("of ", sealed.sealed().size(), " bytes: it has 1 to ",
-                                kMaxSealedBytes));
+    return Refused(
+        absl::StrCat("of ", sealed.sealed().size(), " bytes: it has 1 to ", kMaxSealedBytes));
   }
   if (summary.ByteSizeLong() > kMaxSummaryBytes) {
     return Refused(absl::StrCat("whose summary has ", summary.ByteSizeLong(), " bytes: at most ",
                                 kMaxSummaryBytes));
   }
   if (summary.trials() < 1 || !IsCount(summary.trials(), kMaxTrialsInBatch)) {
-    return Refused(absl::StrCat("with ", summary.trials(), " trials: it has 1 to ",
-                                kMaxTrialsInBatch));
+    return Refused(
+        absl::StrCat("with ", summary.trials(), " trials: it has 1 to ", kMaxTrialsInBatch));
   }
   if (!IsCount(sealed.first(), INT64_MAX - kMaxTrialsInBatch)) {
     return Refused(absl::StrCat("that begins with number ", sealed.first()));
@@ -151,13 +151,12 @@ absl::Status CheckSummary(const v1::SealedTrials& sealed) {
   if (!IsCount(summary.judged(), summary.trials()) || !IsTime(summary.seconds()) ||
       digests % kSourceDigestBytes != 0 ||
       digests / kSourceDigestBytes > static_cast<size_t>(summary.trials())) {
-    return Refused(absl::StrCat("of ", summary.trials(), " trials: ", summary.judged(),
-                                " judged, ", summary.seconds(), " s, ", digests,
-                                " bytes of digests"));
+    return Refused(absl::StrCat("of ", summary.trials(), " trials: ", summary.judged(), " judged, ",
+                                summary.seconds(), " s, ", digests, " bytes of digests"));
   }
   if (summary.counts_size() > kMaxSpecialists) {
-    return Refused(absl::StrCat("by ", summary.counts_size(), " specialists: at most ",
-                                kMaxSpecialists));
+    return Refused(
+        absl::StrCat("by ", summary.counts_size(), " specialists: at most ", kMaxSpecialists));
   }
   int64_t trials = 0;
   for (const v1::SpecialistCount& count : summary.counts()) {
@@ -170,8 +169,8 @@ absl::Status CheckSummary(const v1::SealedTrials& sealed) {
     trials += count.trials();
   }
   if (trials != summary.trials()) {
-    return Refused(absl::StrCat("of ", summary.trials(), " trials, ", trials,
-                                " by its specialists"));
+    return Refused(
+        absl::StrCat("of ", summary.trials(), " trials, ", trials, " by its specialists"));
   }
   return absl::OkStatus();
 }

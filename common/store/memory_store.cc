@@ -119,9 +119,9 @@ absl::Status MemoryStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkp
   if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
   const auto last = static_cast<int64_t>(disk_->log.size());
   if (checkpoint.revision > last || checkpoint.revision < disk_->checkpoint) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a checkpoint of revision ", checkpoint.revision, ": the last one is of ",
-                     disk_->checkpoint, ", and the log ends at ", last));
+    return absl::InvalidArgumentError(absl::StrCat("a checkpoint of revision ", checkpoint.revision,
+                                                   ": the last one is of ", disk_->checkpoint,
+                                                   ", and the log ends at ", last));
   }
   for (const std::string& key : checkpoint.erase) disk_->entries.erase(key);
   for (const Entry& entry : checkpoint.put) disk_->entries[entry.key] = entry.bytes;

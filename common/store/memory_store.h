@@ -1,5 +1,5 @@
-// A store in memory, which keeps the log whole: for simulations and tests, where "durable" means that it outlives the planner
-// that writes to it.
+// A store in memory, which keeps the log whole: for simulations and tests, where "durable" means
+// that it outlives the planner that writes to it.
 //
 //   MemoryStore store;
 //   ...                                 // the planner dies
@@ -33,7 +33,7 @@ class MemoryStore final : public Store {
     std::vector<Event> log ABSL_GUARDED_BY(mutex);
     int64_t checkpoint ABSL_GUARDED_BY(mutex) = 0;
     std::map<std::string, std::string> entries ABSL_GUARDED_BY(mutex);  // of the checkpoint
-    std::deque<Facts> facts ABSL_GUARDED_BY(mutex);                      // oldest first
+    std::deque<Facts> facts ABSL_GUARDED_BY(mutex);                     // oldest first
     FactsKept kept ABSL_GUARDED_BY(mutex);
     int64_t facts_bytes ABSL_GUARDED_BY(mutex) = INT64_MAX;  // room for them
     Identity identity ABSL_GUARDED_BY(mutex) = {"00000000000000aa", 1};

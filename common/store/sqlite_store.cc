@@ -356,16 +356,15 @@ absl::Status SqliteStore::CheckPlace(const Batch& batch) {
     return absl::FailedPreconditionError(
         absl::StrCat("the log ends at revision ", *last, ", not at ", batch.after));
   }
-  Statement stored(writer_,
-                   "SELECT epoch, bytes FROM events WHERE revision > ? ORDER BY revision");
+  Statement stored(writer_, "SELECT epoch, bytes FROM events WHERE revision > ? ORDER BY revision");
   stored.Int(1, batch.after);
   for (const std::string& event : batch.events) {
     absl::StatusOr<bool> row = stored.Step();
     if (!row.ok()) return row.status();
     if (!*row || stored.Int(0) != batch.epoch || stored.Bytes(1) != event) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the log ends at revision ", *last, " with other events than those for after ",
-                       batch.after, ": it has another writer"));
+      return absl::FailedPreconditionError(absl::StrCat("the log ends at revision ", *last,
+                                                        " with other events than those for after ",
+                                                        batch.after, ": it has another writer"));
     }
   }
   return absl::AlreadyExistsError("the same batch");
@@ -529,9 +528,9 @@ absl::Status SqliteStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkp
     absl::StatusOr<int64_t> before = Meta(writer_, "checkpoint");
     if (absl::Status status = All({last.status(), before.status()}); !status.ok()) return status;
     if (checkpoint.revision > *last || checkpoint.revision < *before) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a checkpoint of revision ", checkpoint.revision, ": the last one is of ",
-                       *before, ", and the log ends at ", *last));
+      return absl::InvalidArgumentError(absl::StrCat("a checkpoint of revision ",
+                                                     checkpoint.revision, ": the last one is of ",
+                                                     *before, ", and the log ends at ", *last));
     }
     if (absl::Status status = PutEntries(checkpoint); !status.ok()) return status;
     if (absl::Status status = SetMeta(writer_, "checkpoint", checkpoint.revision); !status.ok()) {
@@ -619,15 +618,16 @@ absl::StatusOr<int64_t> SqliteStore::ReadCheckpoint(const std::function<void(Ent
     Entry entry{select.Bytes(0), select.Bytes(2)};
     const int64_t checksum = Checksum(entry.bytes, Checksum(entry.key, 0));
     if (checksum != select.Int(1)) {
-      return Damaged(absl::StrCat("entry '", entry.key, "' of the checkpoint is not what was written"));
+      return Damaged(
+          absl::StrCat("entry '", entry.key, "' of the checkpoint is not what was written"));
     }
     ++rows_there;
     sum_there += static_cast<uint64_t>(checksum);
     take(std::move(entry));
   }
   if (rows_there != *rows || sum_there != static_cast<uint64_t>(*sum)) {
-    return Damaged(absl::StrCat("the checkpoint of revision ", *revision, " is not whole: ",
-                                rows_there, " entries of ", *rows,
+    return Damaged(absl::StrCat("the checkpoint of revision ", *revision,
+                                " is not whole: ", rows_there, " entries of ", *rows,
                                 rows_there == *rows ? ", not those that were written" : ""));
   }
   return *revision;

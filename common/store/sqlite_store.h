@@ -2,8 +2,8 @@
 //
 // WAL with synchronous=FULL: a commit is one fsync, however many events it holds, so group what can
 // be grouped. A second connection reads. Each event's checksum is of all events up to it, the
-// checkpoint's of each entry and of all together. DIR/planner.lock is held as long as the store is open; it
-// contains the process id of the holder, and a second opener is told of it.
+// checkpoint's of each entry and of all together. DIR/planner.lock is held as long as the store is
+// open; it contains the process id of the holder, and a second opener is told of it.
 #pragma once
 
 #include <sqlite3.h>
@@ -66,7 +66,8 @@ class SqliteStore final : public Store {
   absl::Status InsertBlob(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckPlace(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status Append(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
-  absl::Status AddFacts(const std::vector<Facts>& facts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status AddFacts(const std::vector<Facts>& facts)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status ForgetFacts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status PutEntries(const Checkpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status TrimLog(int64_t revision) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);

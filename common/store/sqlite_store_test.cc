@@ -89,8 +89,7 @@ TEST_CASE("sqlite: what was changed behind its back is found, and said") {
   for (const Case& damage : cases) {
     INFO(damage.sql);
     TemporaryFolder copy;
-    std::filesystem::copy(folder.path(), copy.path(),
-                          std::filesystem::copy_options::recursive);
+    std::filesystem::copy(folder.path(), copy.path(), std::filesystem::copy_options::recursive);
     Damage(copy.path(), damage.sql);
     const absl::Status status = ReadAll(copy.path());
     CHECK(status.code() == absl::StatusCode::kDataLoss);
@@ -125,7 +124,8 @@ TEST_CASE("sqlite: the oldest facts make room for new ones, and are counted") {
   CHECK(((*store)->CountFacts()->count == 11 || (*store)->CountFacts()->count == 10));
   CHECK((*store)->CountFacts()->count + (*store)->CountFacts()->forgotten == 200);
   // Larger than all the room: kept by nobody, and the event is there.
-  REQUIRE((*store)->Commit({epoch, 200, {"e"}, {}, {{"s0", "huge", "", std::string(20'000, 'x')}}})
+  REQUIRE((*store)
+              ->Commit({epoch, 200, {"e"}, {}, {{"s0", "huge", "", std::string(20'000, 'x')}}})
               .ok());
   CHECK((*store)->CountFacts()->count == 0);
   CHECK(*(*store)->LastRevision() == 201);

@@ -1,5 +1,5 @@
-// What the planner remembers: an append-only log of events with one writer, a checkpoint of the state
-// they make, content-addressed blobs, and facts by subject.
+// What the planner remembers: an append-only log of events with one writer, a checkpoint of the
+// state they make, content-addressed blobs, and facts by subject.
 //
 //   Store           the interface; SqliteStore (sqlite_store.h) is the embedded backend
 //   FaultyStore     faulty_store.h: a decorator that fails on purpose
@@ -18,13 +18,16 @@
 // * An error other than FailedPrecondition, InvalidArgument and ResourceExhausted leaves open
 //   whether the batch is there. Committing the same batch again finds out: what is there already,
 //   at the same place under the same epoch, is OK, and nothing of it is there twice.
-// * What is read is what was written: events, entries of the checkpoint and blobs have checksums, the
+// * What is read is what was written: events, entries of the checkpoint and blobs have checksums,
+// the
 //   log and the checkpoint are whole. Anything else is DataLoss, which says what is damaged.
 // * Blobs may be read as soon as the batch or Put that brought them is OK. Equal bytes are one
 //   blob.
-// * Facts are kept in the order in which they came, until there is no more room for them: the oldest
+// * Facts are kept in the order in which they came, until there is no more room for them: the
+// oldest
 //   are forgotten then, and counted.
-// * A store has an id, drawn when it was made, and a generation, raised by whatever makes its history
+// * A store has an id, drawn when it was made, and a generation, raised by whatever makes its
+// history
 //   another one (a copy brought back, a log that lost its end). Together they name a history.
 // * Any thread; reads do not wait for a commit under way.
 #pragma once

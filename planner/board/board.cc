@@ -77,7 +77,8 @@ Tasks TasksOf(const Picture& picture, const std::string& run_id) {
   const std::string prefix = run_id + "/";
   Tasks tasks;
   for (auto task = picture.tasks().lower_bound(prefix);
-       task != picture.tasks().end() && task->first.compare(0, prefix.size(), prefix) == 0; ++task) {
+       task != picture.tasks().end() && task->first.compare(0, prefix.size(), prefix) == 0;
+       ++task) {
     tasks.push_back(&task->second);
   }
   return tasks;
@@ -118,7 +119,8 @@ std::string Headline(const Picture& picture, const v1::Run& run, const Tasks& ta
   double seconds = 0;
   int64_t trials = 0;
   for (const v1::TaskRecord* task : tasks) {
-    seconds += task->has_lease() ? picture.View(*task).seconds_spent() : task->task().seconds_spent();
+    seconds +=
+        task->has_lease() ? picture.View(*task).seconds_spent() : task->task().seconds_spent();
     trials += task->task().trials();
   }
   std::string text = absl::StrCat("## Run ", run.id(), ": ", Plain(run.name()),

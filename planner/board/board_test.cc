@@ -19,8 +19,7 @@ Picture PictureOf(const v1::PlannerState& state) {
 std::string Render(const v1::PlannerState& state) { return board::Render(PictureOf(state)); }
 
 v1::TaskRecord& AddTask(v1::PlannerState& state, const std::string& name, v1::TaskState at,
-                        double speedup = 0, double eager = 0,
-                        const std::string& run_id = "r1") {
+                        double speedup = 0, double eager = 0, const std::string& run_id = "r1") {
   if (state.runs().empty()) {
     v1::Run& run = *state.add_runs()->mutable_run();
     run.set_id(run_id);

@@ -19,11 +19,11 @@
 //   last lease       recorded, also when it expired but nobody else was given the task; the same
 //                    again changes nothing and is answered as recorded
 //   any other        refused, harmless: the lease is in `drop`
-// A lease's id names the history that it is of, so one that was granted by another store, or by this
-// one before it was brought back from a copy, is never taken for one of the same task and fence.
-// A new incumbent must have beaten the task's in a race of the judge (beat_trial_id), or have a
-// higher speedup, or be the task's incumbent measured again (same trial id). The race counts more
-// than what was told: speedups of different minutes differ by more than the judge lets pass.
+// A lease's id names the history that it is of, so one that was granted by another store, or by
+// this one before it was brought back from a copy, is never taken for one of the same task and
+// fence. A new incumbent must have beaten the task's in a race of the judge (beat_trial_id), or
+// have a higher speedup, or be the task's incumbent measured again (same trial id). The race counts
+// more than what was told: speedups of different minutes differ by more than the judge lets pass.
 //
 // Blame. A lease that ends says why (v1::Cause). Lost or given up it counts against the task, and
 // against its worker while no other worker has lost or given up the same task: two of them are

@@ -121,10 +121,10 @@ absl::Status AddTrials(v1::LeaseResult& sent, Result& result, Contents& contents
   if (!sealed->has_value()) return absl::OkStatus();
   v1::SealedTrials& trials = **sealed;
   // Named by its numbers, or without them by its content.
-  const std::string batch =
-      trials.first() > 0 ? absl::StrCat(sent.lease_id(), "/", trials.first(), "-",
-                                        trials.first() - 1 + trials.summary().trials())
-                         : base::Sha256Hex(trials.sealed());
+  const std::string batch = trials.first() > 0
+                                ? absl::StrCat(sent.lease_id(), "/", trials.first(), "-",
+                                               trials.first() - 1 + trials.summary().trials())
+                                : base::Sha256Hex(trials.sealed());
   result.trials = Recorded(trials, batch);
   contents.trials.emplace(batch, FactsOf(sent.task_id(), batch, std::move(trials)));
   return absl::OkStatus();

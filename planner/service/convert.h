@@ -33,8 +33,7 @@ struct Contents {
 std::string AddBlob(const google::protobuf::Message& message, Contents& contents);
 
 // The facts of a batch, and back: the head is its summary, the body what is sealed.
-store::Facts FactsOf(const std::string& task_id, const std::string& batch,
-                     v1::SealedTrials trials);
+store::Facts FactsOf(const std::string& task_id, const std::string& batch, v1::SealedTrials trials);
 absl::StatusOr<v1::SealedTrials> TrialsOf(store::Facts facts);  // `first` is not kept
 
 absl::StatusOr<Synchronize> ToCommand(v1::SynchronizeRequest request, Contents& contents);

@@ -65,8 +65,8 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
   const State& state = service.core().state();
   planner->picture_.BeOf(service.core().store());
   for (View& view : service.TakeViews()) planner->picture_.Take(*view.changes);
-  spdlog::info("at revision {} (checkpoint of {}): {} runs, {} tasks, {} workers",
-               state.revision(), service.checkpoint_revision(), state.runs().size(), state.tasks().size(),
+  spdlog::info("at revision {} (checkpoint of {}): {} runs, {} tasks, {} workers", state.revision(),
+               service.checkpoint_revision(), state.runs().size(), state.tasks().size(),
                state.LiveWorkers());
   return planner;
 }
@@ -83,7 +83,8 @@ bool Planner::OnStrand(std::function<void()> action, bool always) {
 
 void Planner::Call(int64_t call, Command command, Contents contents, Finish finish) {
   if (draining_) return finish(Leaving());  // the strand may be gone already
-  auto held = std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
+  auto held =
+      std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
   const bool posted = OnStrand(
       [this, call, held, finish] {
         finishes_[call] = finish;

@@ -74,8 +74,8 @@ absl::Status AddLease(const Grant& grant, store::Store& store, v1::SynchronizeRe
 
 }  // namespace
 
-absl::StatusOr<v1::SynchronizeReply> MakeReply(const SynchronizeAnswer& answer,
-                                               store::Store& store, Damage& damage) {
+absl::StatusOr<v1::SynchronizeReply> MakeReply(const SynchronizeAnswer& answer, store::Store& store,
+                                               Damage& damage) {
   v1::SynchronizeReply reply;
   reply.add_features(rpc::kSealedTrials);
   reply.set_store(answer.store);

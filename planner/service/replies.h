@@ -18,8 +18,8 @@ inline constexpr size_t kMaxTrialBytes = 48 << 20;
 using Damage = std::map<std::string, absl::Status>;
 
 // What the answer names must be durable. Any thread. Leases of tasks in `damage` are left out.
-absl::StatusOr<v1::SynchronizeReply> MakeReply(const SynchronizeAnswer& answer,
-                                               store::Store& store, Damage& damage);
+absl::StatusOr<v1::SynchronizeReply> MakeReply(const SynchronizeAnswer& answer, store::Store& store,
+                                               Damage& damage);
 absl::StatusOr<v1::GetTaskReply> MakeReply(const v1::Task& task, bool with_trials,
                                            store::Store& store);
 

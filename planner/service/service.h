@@ -172,8 +172,8 @@ class Service {
   int64_t checkpoint_revision_ = 0;
   int64_t board_revision_ = -1;  // that is drawn, or on its way
   int64_t next_board_ms_ = 0;
-  std::deque<std::pair<int64_t, Answer>> waiting_;         // for a write; numbers never fall
-  std::deque<std::pair<int64_t, View>> waiting_views_;     // likewise
+  std::deque<std::pair<int64_t, Answer>> waiting_;      // for a write; numbers never fall
+  std::deque<std::pair<int64_t, View>> waiting_views_;  // likewise
   int64_t last_tick_ms_ = 0;
 
   std::vector<Write> writes_;

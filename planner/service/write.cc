@@ -52,7 +52,8 @@ store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> 
   std::map<std::string, const google::protobuf::Message*> last;
   for (const auto& each : changes) {
     for (const v1::RunRecord& run : each->records.runs()) last[RunKey(run)] = &run;
-    for (const v1::TaskRecord& task : each->records.tasks()) last[TaskKey(task.task().id())] = &task;
+    for (const v1::TaskRecord& task : each->records.tasks())
+      last[TaskKey(task.task().id())] = &task;
     for (const v1::WorkerRecord& worker : each->records.workers()) {
       last[WorkerKey(worker.worker().id())] = &worker;
     }

@@ -39,8 +39,8 @@ class Writer {
 
   // Makes `writes` durable in one transaction; only the last may ask for a checkpoint. Unavailable,
   // DeadlineExceeded: they may be durable or not, and the same again finds out. Anything else: they
-  // never will be. A checkpoint that cannot be saved is only logged, and is part of the next: the log
-  // has everything.
+  // never will be. A checkpoint that cannot be saved is only logged, and is part of the next: the
+  // log has everything.
   absl::Status Commit(absl::Span<const Write> writes);
 
  private:

@@ -87,7 +87,7 @@ class Checker {
     std::set<int64_t> over;                  // as its worker says
     std::set<int64_t> ended;
     std::map<int64_t, int64_t> heard;  // fence -> number of the last trial recorded
-    std::set<std::string> accepted;  // blobs
+    std::set<std::string> accepted;    // blobs
     std::string trial_id;
     double speedup = -1;  // of the incumbent; -1: none
     double highest = -1;  // that it ever was

@@ -38,8 +38,8 @@ void PlannerHost::Recover() {
   writer_ = std::make_unique<Writer>(faulty_.get(), epoch, *store_->LastRevision());
   clock_offset_ms_ = world_->Between(int64_t{0}, int64_t{1'000'000});
   asleep_until_ms_ = 0;
-  service_ = std::make_unique<Service>(ServiceOptions{.events_per_checkpoint = kEventsPerCheckpoint},
-                                       static_cast<uint64_t>(epoch));
+  service_ = std::make_unique<Service>(
+      ServiceOptions{.events_per_checkpoint = kEventsPerCheckpoint}, static_cast<uint64_t>(epoch));
   const absl::Status loaded = service_->Load(*store_, PlannersNow());
   if (!loaded.ok()) checker_->Fail(absl::StrCat("the planner does not start: ", loaded.ToString()));
   checker_->Deaf(world_->now_ms(), /*long_enough=*/true);
@@ -104,14 +104,16 @@ void PlannerHost::Tick() {
 
 // ---- calls --------------------------------------------------------------------------------------
 
-int64_t PlannerHost::Call(const std::string& worker, Command command, Contents contents, Finish finish) {
+int64_t PlannerHost::Call(const std::string& worker, Command command, Contents contents,
+                          Finish finish) {
   const int64_t call = ++calls_;
   if (service_ == nullptr) {
     finish(absl::UnavailableError("connection refused"), 0);
     return call;
   }
   waiting_[call] = {std::move(finish), worker};
-  auto held = std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
+  auto held =
+      std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
   InPlanner([this, call, held] {
     waiting_[call].handled_ms = world_->now_ms();
     service_->Handle(call, std::move(held->first), std::move(held->second), PlannersNow());
@@ -147,8 +149,7 @@ int64_t PlannerHost::Synchronize(const v1::SynchronizeRequest& request,
                 // A parked one is taken again as it ends.
                 checker_->Heard(worker, {}, world_->now_ms());
                 Damage damage;
-                const auto reply =
-                    MakeReply(std::get<SynchronizeAnswer>(*answer), *store_, damage);
+                const auto reply = MakeReply(std::get<SynchronizeAnswer>(*answer), *store_, damage);
                 if (!damage.empty()) checker_->Fail("a task's blobs are gone");
                 if (!reply.ok())
                   checker_->Fail(absl::StrCat("no reply: ", reply.status().ToString()));

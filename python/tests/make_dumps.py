@@ -25,6 +25,7 @@ from warpsmith_torch import dump  # noqa: E402
 
 A = torch.ops.aten
 f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
+f8 = torch.float8_e4m3fn
 i8, u8, i32, i64 = torch.int8, torch.uint8, torch.int32, torch.int64
 
 
@@ -138,6 +139,8 @@ POINTWISE = {
     "where": (torch.where, (flags(3, 5), normal(3, 5), normal(5))),
     "where_scalar": (lambda x: torch.where(x > 0, x, -2.0), X),
     "masked_fill": (lambda x, m: x.masked_fill(m, float("-inf")), (normal(3, 4), flags(3, 4))),
+    "to_e4m3": (lambda x: ((x * 24).to(f8).view(-1, 2).t().float() * 0.5, (x * 0.01).half().to(f8).bfloat16()), (normal(8, 64),)),
+    "to_e4m3_and_beyond": (lambda x: (x * 400).to(f8).float(), (special(8, 16),)),
     "to_half": (lambda x: x.half(), X), "to_int": (lambda x: (x * 4).int(), X), "to_bool": (lambda x: x.bool(), X),
     "to_long_from_bool": (lambda x: x.long(), (flags(6),)),
     "full": (lambda x: x + torch.full((5,), 2.5), X), "full_like": (lambda x: torch.full_like(x, 3) * x, X),

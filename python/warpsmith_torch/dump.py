@@ -20,9 +20,11 @@ these say for each, with its name and its dims.
 A value is null, a bool, a number, a string, a list, {"node": name}, {"dtype": name} or
 {"number": "inf" | "-inf" | "nan"}. Arguments are complete: defaults are filled in.
 """
+import contextlib
 import json
 import math
 import os
+import re
 import signal
 import sys
 import warnings
@@ -32,6 +34,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.overrides import TorchFunctionMode
 
 from warpsmith_torch import distributions, module as modules
 
@@ -45,6 +48,15 @@ DTYPES = {
     torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int32: "i32", torch.int64: "i64",
     torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
 }
+
+
+# Types that stand between operators alone, where another has all their numbers.
+CARRIED = {torch.float8_e4m3fn: torch.float16}
+
+
+def saturates(dtype):
+    """Whether what is beyond the type's numbers becomes the last of them, as PyTorch has it of late, or NaN."""
+    return not torch.tensor(math.inf).to(dtype).float().isnan().item()
 
 
 def dtype_name(dtype):
@@ -79,12 +91,23 @@ def describe(value):
     return None
 
 
+def carried(value):
+    """What an operator gives, as it is handed on."""
+    row = describe(value)
+    if row and value.dtype in CARRIED:
+        row["dtype"] = dtype_name(CARRIED[value.dtype])
+    return row
+
+
 def encode_node(node):
     target, args = node.target, {}
     if getattr(target, "__name__", "") == "getitem":
         op, args = "getitem", {"self": encode(node.args[0]), "index": encode(node.args[1])}
     elif isinstance(target, torch._ops.OpOverload):
         op = str(target)
+        if target == torch.ops.aten._to_copy.default and node.meta["val"].dtype in CARRIED:
+            op = f"aten._to_copy.{dtype_name(node.meta['val'].dtype)}"
+            args["saturates"] = saturates(node.meta["val"].dtype)
         for position, parameter in enumerate(target._schema.arguments):
             if position < len(node.args):
                 value = node.args[position]
@@ -94,7 +117,7 @@ def encode_node(node):
     else:
         raise ValueError(f"'{target}' is not an operator of PyTorch")
     meta = node.meta.get("val")
-    outputs = [describe(v) for v in meta] if isinstance(meta, (list, tuple)) else [describe(meta)]
+    outputs = [carried(v) for v in (meta if isinstance(meta, (list, tuple)) else [meta])]
     return {"name": node.name, "op": op, "args": args, "outputs": outputs}
 
 
@@ -148,6 +171,25 @@ def converted(module, function, recurse=True):
                     done[id(tensor)] = tensor, made
                 table[name] = done[id(tensor)][1]
     return module
+
+
+class _WithoutCard(TorchFunctionMode):
+    """Inside, what asks for a card is given the CPU: of fake tensors on a card a PyTorch that was built
+    without CUDA refuses most operators."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        def here(value):
+            if isinstance(value, torch.device):
+                return torch.device("cpu") if value.type == "cuda" else value
+            return "cpu" if isinstance(value, str) and re.fullmatch(r"cuda(:\d+)?", value) else value
+
+        if func is torch.Tensor.cuda:
+            return args[0]
+        return func(*[here(a) for a in args], **{name: here(a) for name, a in (kwargs or {}).items()})
+
+
+def card_or_none():
+    return contextlib.nullcontext() if torch.backends.cuda.is_built() else _WithoutCard()
 
 
 def watch_state(model):
@@ -208,7 +250,7 @@ def export(model, inputs):
 def trace(module, decompose, dims):
     """(exported program, inputs, {id of input: distribution}, model, tensors that forward gives)"""
     watch = distributions.Watch()
-    with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True):
+    with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True), card_or_none():
         torch.manual_seed(modules.SEED)
         with watch:
             inputs = list(module.get_inputs(**dims))
@@ -253,17 +295,19 @@ def placeholders(program, inputs, drawn, weights):
 def results(program, given):
     """(outputs, updates)"""
     outputs, updates = [], []
-    known = {node.name for node in program.graph.nodes}
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     for spec in program.graph_signature.output_specs:
         if spec.kind == OutputKind.BUFFER_MUTATION:
             updates.append({"state": spec.target, "node": spec.arg.name})
         elif spec.kind == OutputKind.USER_OUTPUT:
-            if not isinstance(spec.arg, ConstantArgument) and spec.arg.name in known:
+            if not isinstance(spec.arg, ConstantArgument) and spec.arg.name in values:
+                if values[spec.arg.name].dtype in CARRIED:
+                    raise ValueError(f"an output is of type {dtype_name(values[spec.arg.name].dtype)}; "
+                                     "of that type only what is widened again is supported")
                 outputs.append({"node": spec.arg.name})
         else:
             raise ValueError(f"forward has an effect that is not supported: {spec.kind.name} of '{spec.target}'")
     if len(given) != len(outputs):  # not known: row major
-        values = {node.name: node.meta.get("val") for node in program.graph.nodes}
         given = [torch.empty(values[output["node"]].shape, device="meta") for output in outputs]
     for output, tensor in zip(outputs, given):
         output.update(lying(tensor))

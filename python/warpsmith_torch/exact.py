@@ -46,7 +46,8 @@ class _Widened(TorchFunctionMode):
             return args[0].double()
         if func in self._ASIS:
             return func(*args, **kwargs)
-        wide = lambda a: torch.float64 if isinstance(a, torch.dtype) and a.is_floating_point else a
+        # 8 bits are what the module is about, no accident.
+        wide = lambda a: torch.float64 if isinstance(a, torch.dtype) and a.is_floating_point and a.itemsize > 1 else a
         return func(*[wide(a) for a in args], **{name: wide(a) for name, a in kwargs.items()})
 
 

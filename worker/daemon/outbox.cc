@@ -14,8 +14,8 @@ namespace warpsmith::daemon {
 namespace {
 
 // Kinds of records. T and I hold a LeaseResult with one trial (its number in sealed.first) or an
-// incumbent; S and R the number of the batch that was closed or recorded; B a whole closed batch, of a
-// file written anew.
+// incumbent; S and R the number of the batch that was closed or recorded; B a whole closed batch,
+// of a file written anew.
 constexpr char kTrial = 'T', kIncumbent = 'I', kClosed = 'S', kRecorded = 'R', kWhole = 'B';
 
 struct Header {
@@ -180,10 +180,10 @@ Outbox::Batch& Outbox::OpenBatch(const v1::LeaseResult& one) {
     Batch& last = batches_.back();
     // Numbers of a batch have no gaps.
     const int64_t first = one.sealed().first();
-    const bool follows = one.trials().trials_size() == 0 || last.result.trials().trials_size() == 0 ||
-                         (first == 0 ? last.result.sealed().first() == 0
-                                     : last.result.sealed().first() > 0 &&
-                                           first == LastTrial(last.result) + 1);
+    const bool follows =
+        one.trials().trials_size() == 0 || last.result.trials().trials_size() == 0 ||
+        (first == 0 ? last.result.sealed().first() == 0
+                    : last.result.sealed().first() > 0 && first == LastTrial(last.result) + 1);
     if (!last.closed && last.result.lease_id() == one.lease_id() &&
         last.result.fence() == one.fence() && last.bytes < kMaxBatchBytes &&
         last.result.trials().trials_size() < kMaxBatchTrials && follows) {
@@ -396,9 +396,8 @@ void Outbox::Recorded(const v1::SynchronizeReply& reply) {
     const bool refused = Names(reply.drop(), result.lease_id());
     const bool incumbent =
         !result.has_incumbent() || Names(reply.recorded(), result.incumbent().trial().id());
-    const bool trials = result.has_sealed()
-                            ? !KeepAfter(HeardOf(reply, result.lease_id()), batch)
-                            : Names(reply.recorded(), result.lease_id());
+    const bool trials = result.has_sealed() ? !KeepAfter(HeardOf(reply, result.lease_id()), batch)
+                                            : Names(reply.recorded(), result.lease_id());
     if (refused || (incumbent && trials)) gone.push_back(batch.number);
   }
   Forget(gone);

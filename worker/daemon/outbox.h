@@ -2,18 +2,19 @@
 //
 //   auto outbox = *Outbox::Open(dir + "/outbox");   // or over any LogFile
 //   outbox->AddTrial(lease, trial);                 // written to the file before it returns
-//   for (v1::LeaseResult& r : outbox->Next(kMaxBytes, kSealed)) *request.add_results() = std::move(r);
+//   for (v1::LeaseResult& r : outbox->Next(kMaxBytes, kSealed)) *request.add_results() =
+//   std::move(r);
 //   ... Synchronize ...
 //   outbox->Recorded(reply);
 //
 // Results travel in batches, whose trials have numbers by which the planner knows what it has
 // (SealedTrials). A batch is closed when it is sent first, sealed, and sent until the planner says
-// that it is durable, over lost answers and restarts of this process. To a planner that knows nothing
-// of sealed trials they go as they are, without numbers; it recognises a batch by its content, which
-// stays what it is from then on. The file is a log of what was added, sent and recorded (a length, a
-// checksum, a record), is cut to nothing whenever the outbox is empty and written anew where most of
-// it is of the past. Records survive the death of the process; incumbents and what was sent also
-// survive a power loss.
+// that it is durable, over lost answers and restarts of this process. To a planner that knows
+// nothing of sealed trials they go as they are, without numbers; it recognises a batch by its
+// content, which stays what it is from then on. The file is a log of what was added, sent and
+// recorded (a length, a checksum, a record), is cut to nothing whenever the outbox is empty and
+// written anew where most of it is of the past. Records survive the death of the process;
+// incumbents and what was sent also survive a power loss.
 //
 // Where the file cannot be written (a full disk), memory alone keeps what comes, work and calls go
 // on, and the file is written anew from memory as soon as it can be; the log says so. What goes
@@ -38,8 +39,8 @@ namespace warpsmith::daemon {
 // A batch is closed when it has this much; the first trial may make it larger.
 inline constexpr int64_t kMaxBatchBytes = 512 << 10;
 inline constexpr int kMaxBatchTrials = 256;
-// Beyond this trials are dropped and only incumbents are kept: a planner that was away for long must
-// not fill the disk. It sees by the numbers how many it never got.
+// Beyond this trials are dropped and only incumbents are kept: a planner that was away for long
+// must not fill the disk. It sees by the numbers how many it never got.
 inline constexpr int64_t kMaxOutboxBytes = int64_t{256} << 20;
 // The file is written anew when it has this much more than twice what is waiting.
 inline constexpr int64_t kMaxPastBytes = int64_t{8} << 20;
@@ -66,9 +67,9 @@ class Outbox {
   std::vector<v1::LeaseResult> Next(int64_t max_bytes, Form form);
   // As a Next that gives nothing: how the planner wants it is not known yet.
   void Wait();
-  // Forgets the batches of the last Next that the reply settles: durable (`heard` has the last of its
-  // numbers, without numbers `recorded` names the lease; `recorded` names the incumbent's trial) or
-  // refused (`drop` names the lease). Of one that is recorded in part the rest stays.
+  // Forgets the batches of the last Next that the reply settles: durable (`heard` has the last of
+  // its numbers, without numbers `recorded` names the lease; `recorded` names the incumbent's
+  // trial) or refused (`drop` names the lease). Of one that is recorded in part the rest stays.
   void Recorded(const v1::SynchronizeReply& reply);
   // Forgets the batches of the last Next: the planner cannot take them. Gives how many they were.
   int Discard();

@@ -271,7 +271,8 @@ TEST_CASE("a file that is never empty when the planner answers does not grow wit
   };
   add();
   for (int i = 0; i < 400; ++i) {
-    for (const auto& result : outbox->Next(INT64_MAX, Form::kPlain)) told += result.trials().trials_size();
+    for (const auto& result : outbox->Next(INT64_MAX, Form::kPlain))
+      told += result.trials().trials_size();
     add();
     outbox->Recorded(reply);
     CHECK(disk.bytes().size() < 2 * kMaxPastBytes);

@@ -404,6 +404,17 @@ WS_MATH1(trunc, ::truncf, ::trunc)
 WS_MATH1(abs, ::fabsf, ::fabs)
 #undef WS_MATH1
 
+// The nearest number of float8_e4m3fn, ties to even; NaN beyond 464. What is added has the step between
+// such numbers, 2^-3 of the power of two below x and at the least 2^-9, for its last digit.
+WS_DEVICE float e4m3(float x) {
+  const unsigned sign = float_bits(x) & 0x80000000u, below = float_bits(x) & 0x7f800000u, least = 121u << 23;
+  const float size = bits_float(float_bits(x) ^ sign);
+  const float most = bits_float((below < least ? least : below) + (20u << 23)) * 1.5f;
+  const float nearest = (size + most) - most;
+  return size <= 464.0f ? bits_float(float_bits(nearest) | sign) : bits_float(0x7fc00000u);
+}
+WS_DEVICE double e4m3(double x) { return e4m3(to_odd(x)); }
+
 // Sines of arguments beyond kFar take hundreds of instructions, a table and a stack. Those stand once in a kernel behind
 // a call; below, which is where the library draws the line too, a sine is straight code, so that equal ones are one.
 #ifndef WS_HOST

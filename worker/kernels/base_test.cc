@@ -3,6 +3,7 @@
 #include <limits>
 #include <random>
 
+#include "common/graph/numeric.h"
 #include "worker/kernels/kernel_testing.h"
 
 namespace warpsmith::kernels {
@@ -90,8 +91,9 @@ extern "C" __global__ void __launch_bounds__(32) quotients(const float* a, const
 
 TEST_CASE("a quick error function is off by 2^-22 at most") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  std::vector<float> x = {0.0f, -0.0f, 1e-40f, 4.0f, -4.0f, 4.0000005f, 3e38f, kInf, -kInf,
-                          std::numeric_limits<float>::quiet_NaN()};
+  std::vector<float> x = {
+      0.0f,       -0.0f, 1e-40f, 4.0f,  -4.0f,
+      4.0000005f, 3e38f, kInf,   -kInf, std::numeric_limits<float>::quiet_NaN()};
   for (int i = -150000; i <= 150000; ++i) x.push_back(static_cast<float>(i) / 25000);
   const int n = static_cast<int>(x.size());
   device::PlanBuilder builder(R"(#include <warpsmith/base.cuh>
@@ -198,6 +200,59 @@ extern "C" __global__ void __launch_bounds__(32) bytes(const float* x, int* s, i
   run.Run();
   CHECK(run.Read<int>(1) == small);
   CHECK(run.Read<int>(2) == whole);
+}
+
+TEST_CASE("rounded to eight bits: the nearest of all numbers that there are") {
+  std::vector<double> numbers;  // of float8_e4m3fn, from 0 on, and what would come next
+  for (int i = 0; i < 8; ++i) numbers.push_back(std::ldexp(i, -9));
+  for (int exponent = -6; exponent <= 8; ++exponent) {
+    for (int i = 8; i < 16; ++i) numbers.push_back(std::ldexp(i, exponent - 3));
+  }
+  REQUIRE(numbers.back() == 480);
+  std::vector<float> x, nearest;
+  const auto add = [&](float at, double to) {
+    for (float sign : {1.0f, -1.0f}) {
+      x.push_back(sign * at);
+      nearest.push_back(to < 480 ? sign * static_cast<float>(to) : NAN);
+    }
+  };
+  for (size_t i = 0; i + 1 < numbers.size(); ++i) {
+    const float low = static_cast<float>(numbers[i]);
+    const auto half = static_cast<float>((numbers[i] + numbers[i + 1]) / 2);
+    add(low, numbers[i]);
+    add(std::nextafter(half, 0.0f), numbers[i]);
+    add(half, numbers[i + i % 2]);  // to even
+    add(std::nextafter(half, 1000.0f), numbers[i + 1]);
+  }
+  for (float beyond : {480.0f, 1e30f, std::numeric_limits<float>::infinity(),
+                       std::numeric_limits<float>::quiet_NaN()})
+    add(beyond, 480);
+  const auto n = static_cast<int64_t>(x.size());
+  device::PlanBuilder builder(R"(#include <warpsmith/base.cuh>
+extern "C" __global__ void __launch_bounds__(32) eighths(const float* x, float* y, float* z, int n) {
+  for (int i = ws::thread(); i < n; i += 32) {
+    y[i] = ws::e4m3(x[i]);
+    z[i] = static_cast<float>(ws::e4m3(static_cast<double>(x[i])));
+  }
+}
+)");
+  builder.Buffer("x", n * 4).Buffer("y", n * 4).Buffer("z", n * 4);
+  builder.Launch(
+      "eighths", 1, 32,
+      {device::Arg(0), device::Arg(1), device::Arg(2), device::Arg32(static_cast<int>(n))});
+  TestRun run(builder.Build());
+  run.Write(0, x);
+  run.Run();
+  const auto y = run.Read<float>(1), z = run.Read<float>(2);
+  for (size_t i = 0; i < x.size(); ++i) {
+    INFO(x[i] << " gives " << y[i] << " and " << z[i] << ", not " << nearest[i]);
+    const auto same = [&](float got) {
+      return std::isnan(nearest[i]) ? std::isnan(got)
+                                    : got == nearest[i] && std::signbit(got) == std::signbit(x[i]);
+    };
+    CHECK((same(y[i]) && same(z[i])));
+    CHECK(same(static_cast<float>(graph::ApplyFloat(graph::Op::kE4m3, x[i]))));
+  }
 }
 
 }  // namespace warpsmith::kernels

@@ -94,6 +94,16 @@ ORACLE double floor_mod(double a, double b) {
   double r = fmod(a, b);
   return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;
 }
+// float8_e4m3fn: three binary digits behind the first, none of them below 2^-9; 480 would be NaN.
+ORACLE double nearest_e4m3(double a) {
+  const double size = fabs(a);
+  if (!(size <= 464)) return 0 / (a - a);
+  int exponent = 0;
+  frexp(size, &exponent);
+  const double step = ldexp(1.0, (exponent - 1 < -6 ? -6 : exponent - 1) - 3);
+  return copysign(rint(size / step) * step, a);
+}
+ORACLE float nearest_e4m3(float a) { return (float)nearest_e4m3((double)a); }
 template <class T> ORACLE bool above(T a, T b) { return a > b || (is_nan(a) && !is_nan(b)); }
 template <class T> ORACLE bool below(T a, T b) { return a < b || (is_nan(a) && !is_nan(b)); }
 template <class T> ORACLE T larger(T a, T b) { return above(b, a) ? b : a; }

@@ -24,6 +24,7 @@ bool Decides(const graph::Expr& e) {
     case graph::Op::kCeil:
     case graph::Op::kRound:
     case graph::Op::kTrunc:
+    case graph::Op::kE4m3:
     case graph::Op::kLt:
     case graph::Op::kLe:
     case graph::Op::kEq:

@@ -425,6 +425,8 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
       return call("round");
     case Op::kTrunc:
       return call("trunc");
+    case Op::kE4m3:
+      return call("e4m3");
     case Op::kNot:
       return StrCat("(!", use(0), ")");
     case Op::kIsNan:

@@ -25,7 +25,7 @@ class Contract : public Skeleton {
   SkeletonCase id() const override { return v1::Group::kContract; }
   const char* header(const v1::Group& resolved, const Target& target) const override {
     const v1::ProductMath math = resolved.contract().math();
-    return math == v1::PRODUCT_FEW        ? "contract_few"
+    return math == v1::PRODUCT_FEW       ? "contract_few"
            : OnTensorCores(math, target) ? "contract"
                                          : "contract_plain";
   }
@@ -192,7 +192,8 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
           const FewShape shape = FewShapeOf(form, knobs);
           Reading& many = shape.many == 0 ? widths.a : widths.b;
           for (int bytes = knobs.vector_bytes() / 2;
-               many.width > (many.along_rows ? 2 * shape.blocks : step / 4) && bytes > 0; bytes /= 2)
+               many.width > (many.along_rows ? 2 * shape.blocks : step / 4) && bytes > 0;
+               bytes /= 2)
             many = ReadingOf(group, domain, form, shape.many, bytes);
         }
         return widths;

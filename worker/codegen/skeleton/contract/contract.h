@@ -12,7 +12,8 @@ inline constexpr int kGroupRows = 64, kTensorStep = 64;
 // Parts of an operand.
 inline int PartsOf(v1::ProductMath math) { return math == v1::PRODUCT_FP16X3 ? 2 : 1; }
 // Whether the products are made by tensor cores: on a card without those that there is code for,
-// only PRODUCT_PLAIN is; on the host device what packs operands for them runs, too, and PRODUCT_FEW.
+// only PRODUCT_PLAIN is; on the host device what packs operands for them runs, too, and
+// PRODUCT_FEW.
 bool OnTensorCores(v1::ProductMath math, const Target& target);
 // Whether the operand is written out for the copy engine first, and how many bytes that takes.
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math);
@@ -25,15 +26,15 @@ absl::Status EmitTensor(const Analysis& group, const Domain& domain, const Contr
 // operand, `few` that one.
 inline constexpr int64_t kMostFew = 128;
 struct FewShape {
-  int many = 1;           // 0: A
-  int64_t rows = 0;       // of `many`
-  int64_t columns = 0;    // of `few`, by eights
-  int tile = 0, step = 0; // rows of `many` of a block; elements of K at a time
-  int blocks = 1;         // of 16 rows, of a warp
-  int slices = 0;         // of K, by a block's warps
-  int parts = 1;          // of an operand
-  bool ahead = true;      // whether a step is read while the one before is multiplied
-  int64_t elements = 0;   // that a thread has in registers
+  int many = 1;            // 0: A
+  int64_t rows = 0;        // of `many`
+  int64_t columns = 0;     // of `few`, by eights
+  int tile = 0, step = 0;  // rows of `many` of a block; elements of K at a time
+  int blocks = 1;          // of 16 rows, of a warp
+  int slices = 0;          // of K, by a block's warps
+  int parts = 1;           // of an operand
+  bool ahead = true;       // whether a step is read while the one before is multiplied
+  int64_t elements = 0;    // that a thread has in registers
   int blocks_per_sm = 1;
 };
 FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs);

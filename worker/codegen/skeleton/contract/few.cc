@@ -11,8 +11,8 @@ namespace {
 using absl::StrCat;
 
 constexpr int kWarps = kPlainThreads / 32;
-// Sums of a thread are fragments of 16 rows of `many` and 8 of `few`: with so many of the latter, it
-// has registers for two of the former.
+// Sums of a thread are fragments of 16 rows of `many` and 8 of `few`: with so many of the latter,
+// it has registers for two of the former.
 constexpr int64_t kColumnsOfTwo = 4;
 // Elements, fragments and sums of a thread for which it has registers, alone on its multiprocessor
 // and with another block: of 16 bits, and in two parts. Fitted to what ptxas 13.0 made of them.
@@ -41,7 +41,9 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
                    shape.columns * 8 * shape.step * shape.slices / kPlainThreads +
                    int64_t{8} * shape.blocks * shape.columns;
   shape.ahead = shape.parts == 2 || shape.columns > kColumnsNotAhead;
-  shape.blocks_per_sm = !shape.ahead ? kBlocksNotAhead[shape.columns] : shape.elements <= kOfTwoBlocks[shape.parts - 1] ? 2 : 1;
+  shape.blocks_per_sm = !shape.ahead ? kBlocksNotAhead[shape.columns]
+                        : shape.elements <= kOfTwoBlocks[shape.parts - 1] ? 2
+                                                                          : 1;
   return shape;
 }
 
@@ -82,8 +84,8 @@ int64_t FewSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs)
   // As ws::FewContract has it.
   const FewShape shape = FewShapeOf(form, knobs);
   const int64_t rows = shape.columns * 8;
-  const int64_t stage = shape.step / 16 * shape.columns * 32 * 2 * shape.parts +
-                        (shape.parts == 2 ? rows : 0);
+  const int64_t stage =
+      shape.step / 16 * shape.columns * 32 * 2 * shape.parts + (shape.parts == 2 ? rows : 0);
   const int64_t words =
       std::max(2 * shape.slices * stage, int64_t{shape.slices} * shape.tile * rows);
   return 4 * (words + shape.tile + rows + 4);
@@ -101,7 +103,8 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
   const std::string config =
       StrCat("ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
              shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.blocks, ", ",
-             shape.step, ", ", shape.ahead ? "true" : "false", ", ", knobs.split(), ", ", meets ? "true" : "false", ">");
+             shape.step, ", ", shape.ahead ? "true" : "false", ", ", knobs.split(), ", ",
+             meets ? "true" : "false", ">");
   std::vector<KernelArgument> extra;
   int partial = -1;
   const int64_t sums = form.batch * form.m * form.n;

@@ -44,7 +44,8 @@ constexpr double kTensorPart = 0.91, kBoxBytesPerSecond = 88e9, kTwoLines = 1.7;
 constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds = 2.5e-6;
 // Part of the memory's rate that operands come with.
 constexpr double kBoxesFromMemory = 0.86;
-// Of sums' meeting in a cluster: a tile's, and for 64 columns of it. Of an H200, 5 products of few rows.
+// Of sums' meeting in a cluster: a tile's, and for 64 columns of it. Of an H200, 5 products of few
+// rows.
 constexpr double kMeetingSeconds = 4e-6, kMeetingColumnsSeconds = 1.5e-6;
 // Blocks of a cluster whose blocks share K, at most; multiprocessors of which clusters of more than
 // two are made (some of a card's are in no such cluster).
@@ -59,9 +60,11 @@ constexpr double kTwoStages = 0.7;
 // Of the tensor cores' rate, by products of single warps; simple operations by which an element is
 // made part of a fragment, in two parts and as it is.
 constexpr double kFewTensorPart = 0.5, kFewSplitSteps = 10, kFewSteps = 1;
-// Of the memory's rate (what the target says is that of copies); what a step waits for it beside what its bytes take; a wave of blocks, before its first
-// element has come and behind its last; a block more that meets in a cluster.
-constexpr double kFewFromMemory = 1.07, kFewWait = 0.28e-6, kFewWaveSeconds = 2e-6, kFewMeetingSeconds = 1e-6;
+// Of the memory's rate (what the target says is that of copies); what a step waits for it beside
+// what its bytes take; a wave of blocks, before its first element has come and behind its last; a
+// block more that meets in a cluster.
+constexpr double kFewFromMemory = 1.07, kFewWait = 0.28e-6, kFewWaveSeconds = 2e-6,
+                 kFewMeetingSeconds = 1e-6;
 
 struct Shape {
   int m, n;
@@ -223,13 +226,13 @@ double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   const double step = 2.0 * shape.blocks * shape.step / 4 * kPlainThreads *
                       static_cast<double>(graph::SizeOf(form.elements[shape.many]));  // bytes
   const double bytes = OperandBytes(form, 0, knobs, target) + OperandBytes(form, 1, knobs, target);
-  const double reading = bytes / (kFewFromMemory * target.bytes_per_second) * (blocks > at_once ? idle : 1) +
-                         bytes * kFewWait / (std::min(blocks, at_once) * step);
+  const double reading =
+      bytes / (kFewFromMemory * target.bytes_per_second) * (blocks > at_once ? idle : 1) +
+      bytes * kFewWait / (std::min(blocks, at_once) * step);
   const double busy = std::ceil(blocks / multiprocessors) * multiprocessors / blocks;
   const double multiplying = form.products() / FewRate(form, knobs, target) * busy;
-  return kKernelSeconds +
-         waves * (kFewWaveSeconds + (knobs.split() - 1) * kFewMeetingSeconds) + reading +
-         multiplying / shape.blocks_per_sm;
+  return kKernelSeconds + waves * (kFewWaveSeconds + (knobs.split() - 1) * kFewMeetingSeconds) +
+         reading + multiplying / shape.blocks_per_sm;
 }
 
 // Seconds that tiles of that size take: products, their waves counted whole, or operands from
@@ -307,7 +310,8 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
                                                        : static_cast<int>(whole));
   }
   if (knobs.cluster() == 0) knobs.set_cluster(plain || IsFew(knobs) ? 1 : ClusterOf(form, knobs));
-  if (knobs.stages() == 0) knobs.set_stages(plain || IsFew(knobs) ? 1 : StagesOf(form, knobs, target));
+  if (knobs.stages() == 0)
+    knobs.set_stages(plain || IsFew(knobs) ? 1 : StagesOf(form, knobs, target));
 }
 
 // Tiles to choose among.
@@ -414,7 +418,9 @@ int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs)
 
 bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target) {
   const int split = knobs.split();
-  if (IsFew(knobs)) return split > 1 && split <= std::min(kMostMeeting, target.max_cluster) && (split & (split - 1)) == 0;
+  if (IsFew(knobs))
+    return split > 1 && split <= std::min(kMostMeeting, target.max_cluster) &&
+           (split & (split - 1)) == 0;
   return !IsPlain(knobs, target) && knobs.cluster() == 1 && split > 1 && split <= kMostMeeting &&
          (split & (split - 1)) == 0;
 }
