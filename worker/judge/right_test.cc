@@ -203,6 +203,31 @@ TEST_CASE("on dense data nobody has to be nearer to the reference than that is t
   CHECK(verdict.verdict() == (exact ? v1::ACCEPTED : v1::WRONG));
 }
 
+// An answer that is zero but in a few places, where its rms says little of what it is made of.
+TEST_CASE("with new weights nobody has to be nearer to the reference than that is to the truth") {
+  const bool exact = GENERATE(true, false);
+  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<Rough>(std::move(native), 5e-3, oracle::Variation::kNewWeights);
+  });
+  court.Open(ProblemOf(
+      "rough", {"input x: f32[100000] ~ uniform(0, 1)", "param w: f32[100000] ~ uniform(0, 1)",
+                "y: f32[i: 100000] = x[i] * w[i]", "output y"}));
+  v1::Plan plan = DoublingPlan(100000, "2.0f");
+  v1::Buffer weights = plan.buffers(0);
+  weights.set_kind(v1::Buffer::PARAM);
+  weights.set_tensor("w");
+  plan.mutable_buffers()->Add()->Swap(&weights);
+  plan.mutable_buffers()->SwapElements(1, 2);  // x, w, y
+  plan.mutable_steps(0)->mutable_launch()->add_arguments()->set_buffer(2);
+  plan.set_source(absl::StrCat(
+      "extern \"C\" __global__ void candidate(const float* x, const float* w, float* y) { int i = "
+      "blockIdx.x * blockDim.x + threadIdx.x; if (i < 100000) y[i] = x[i] * w[i] * (w[i] > 1.0f ? ",
+      exact ? "1.0f" : "1.03f", " : 1.0f); }"));
+  const auto verdict = court.Evaluate({plan});
+  INFO(verdict.reason());
+  CHECK(verdict.verdict() == (exact ? v1::ACCEPTED : v1::WRONG));
+}
+
 TEST_CASE("who is nearer to the truth than the reference may miss the tolerance with it") {
   const double error = GENERATE(1e-3, 1e-6);  // of answers around 1, tolerance 1e-4
   Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
