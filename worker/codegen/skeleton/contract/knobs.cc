@@ -363,15 +363,20 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
   return best;
 }
 
+constexpr v1::ProductMath kWays[] = {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3, v1::PRODUCT_FEW,
+                                     v1::PRODUCT_PLAIN};
+
+// Whether it fits, and is one to choose where nobody asked for it.
+bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& target) {
+  return Misfit(form, math, target).empty() &&
+         (math == v1::PRODUCT_PLAIN || OnTensorCores(math, target));
+}
+
 void Choose(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
   std::optional<v1::ContractKnobs> best;
-  for (v1::ProductMath math :
-       {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3, v1::PRODUCT_FEW, v1::PRODUCT_PLAIN}) {
+  for (v1::ProductMath math : kWays) {
     if (knobs.math() != v1::PRODUCT_AUTO && knobs.math() != math) continue;
-    if (knobs.math() == v1::PRODUCT_AUTO &&
-        (!Misfit(form, math, target).empty() ||
-         (math != v1::PRODUCT_PLAIN && !OnTensorCores(math, target))))
-      continue;
+    if (knobs.math() == v1::PRODUCT_AUTO && !MayChoose(form, math, target)) continue;
     const auto one = Quickest(form, knobs, math, target);
     if (one && (!best || SecondsOf(form, *one, target) < SecondsOf(form, *best, target)))
       best = one;
@@ -476,6 +481,26 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
   std::vector<Layout> layouts;
   const v1::ContractKnobs& now = resolved.contract();
   const double present = SecondsOf(form, now, target);
+  const auto add = [&](const v1::ContractKnobs& one) {
+    Layout layout;
+    layout.kind = "layout";
+    layout.name = StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
+                         one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
+                         one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
+    layout.knobs = {{"tile_m", one.tile_m()},
+                    {"tile_n", one.tile_n()},
+                    {"split", one.split()},
+                    {"stages", one.stages()},
+                    {"cluster", one.cluster()}};
+    if (one.math() != now.math()) {
+      layout.owner = v1::PRECISION;
+      absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
+      layout.knobs.push_back({"math", one.math()});
+      layout.knobs.push_back({"run", one.run()});
+    }
+    layout.prior = 0.2 * present / SecondsOf(form, one, target);
+    layouts.push_back(layout);
+  };
   const auto consider = [&](Shape tile) {
     for (int split = 1; split <= kMostSplit; split *= 2) {
       if (split > 1 && form.k / split < kLeastPart) break;
@@ -486,28 +511,25 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
       one.clear_cluster();
       one.clear_stages();
       Complete(form, target, one);
-      const double seconds = SecondsOf(form, one, target);
-      if (!Wrong(form, one, target).empty() || seconds > 2 * present) continue;
+      if (!Wrong(form, one, target).empty() || SecondsOf(form, one, target) > 2 * present) continue;
       for (int cluster = one.cluster(); cluster >= 1; cluster /= 2) {
+        one.set_cluster(cluster);
         const bool same = tile.m == now.tile_m() && tile.n == now.tile_n() &&
                           split == now.split() && cluster == now.cluster();
-        if (same) continue;
-        Layout layout;
-        layout.kind = "layout";
-        layout.name =
-            StrCat("tiles of ", tile.m, " x ", tile.n, cluster > 1 ? StrCat(" by ", cluster) : "",
-                   split > 1 ? StrCat(", ", split, " blocks a tile") : "");
-        layout.knobs = {{"tile_m", tile.m},
-                        {"tile_n", tile.n},
-                        {"split", split},
-                        {"stages", one.stages()},
-                        {"cluster", cluster}};
-        layout.prior = 0.2 * present / seconds;
-        layouts.push_back(layout);
+        if (!same) add(one);
       }
     }
   };
   for (Shape tile : TilesOf(form, now.math(), target)) consider(tile);
+  // The quickest of each other way to multiply.
+  for (v1::ProductMath math : kWays) {
+    if (math == now.math() || !MayChoose(form, math, target)) continue;
+    v1::ContractKnobs open;
+    open.set_vector_bytes(now.vector_bytes());
+    open.set_raster(now.raster());
+    const auto one = Quickest(form, open, math, target);
+    if (one && SecondsOf(form, *one, target) <= 2 * present) add(*one);
+  }
   return layouts;
 }
 

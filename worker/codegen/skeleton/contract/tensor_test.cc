@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "common/problem/units.h"
+#include "worker/codegen/knob/knob.h"
 #include "worker/codegen/testing.h"
 #include "worker/device/device.h"
 #include "worker/device/plan_check.h"
@@ -185,6 +186,35 @@ TEST_CASE("products compile for tensor cores without spills, and none waits for 
       }
     }
   }
+}
+
+TEST_CASE("the other ways to multiply are among what is tried") {
+  Target target;
+  const graph::Graph graph = ParseOrDie(Product("bf16", 16, 14336, 4096, "m, k", "n, k"));
+  v1::Schedule schedule = DefaultSchedule(graph, target);
+  const auto ways_from = [&](v1::ProductMath math) {
+    schedule.mutable_groups(0)->mutable_contract()->Clear();
+    schedule.mutable_groups(0)->mutable_contract()->set_math(math);
+    Describer describer(graph, target);
+    REQUIRE(describer.Describe(schedule).status().message() == "");
+    std::vector<int64_t> ways;
+    for (const Layout& layout : describer.Layouts(schedule, 0)) {
+      v1::Group changed = schedule.groups(0);
+      for (const auto& [knob, value] : layout.knobs) {
+        for (const KnobRow& row : KnobsOf(v1::Group::kContract)) {
+          if (row.name == knob) SetValue(changed, row, value);
+        }
+        if (knob == "math") ways.push_back(value);
+      }
+      v1::Schedule whole = schedule;
+      *whole.mutable_groups(0) = changed;
+      INFO(layout.name);
+      CHECK(Lower(graph, whole, target).status() == absl::OkStatus());
+    }
+    return ways;
+  };
+  CHECK(ways_from(v1::PRODUCT_TENSOR) == std::vector<int64_t>{v1::PRODUCT_FEW});
+  CHECK(ways_from(v1::PRODUCT_FEW) == std::vector<int64_t>{v1::PRODUCT_TENSOR});
 }
 
 TEST_CASE("what knobs of products on tensor cores may not say") {
