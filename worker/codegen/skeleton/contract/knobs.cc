@@ -44,8 +44,8 @@ constexpr double kTensorPart = 0.91, kBoxBytesPerSecond = 88e9, kTwoLines = 1.7;
 constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds = 2.5e-6;
 // Part of the memory's rate that operands come with.
 constexpr double kBoxesFromMemory = 0.86;
-// Of sums' meeting in a cluster: a tile's, and for 64 columns of it. Of an H200, 5 products of few
-// rows.
+// Of sums' meeting in a cluster: a tile's, and for 64 columns of it. Of an H200, from three
+// products of few rows.
 constexpr double kMeetingSeconds = 4e-6, kMeetingColumnsSeconds = 1.5e-6;
 // Blocks of a cluster whose blocks share K, at most; multiprocessors of which clusters of more than
 // two are made (some of a card's are in no such cluster).
@@ -55,7 +55,8 @@ constexpr int kMostStages = 12;
 // Part of the rate with two steps on their way: too few.
 constexpr double kTwoStages = 0.7;
 
-// ---- few rows. Of an H200: fitted to 140 choices of tiles for 17 products.
+// ---- few rows. Of an H200: made to agree by hand with some twenty choices of tiles for eight
+// products, within a fifth.
 
 // Of the tensor cores' rate, by products of single warps; simple operations by which an element is
 // made part of a fragment, in two parts and as it is.
