@@ -1,7 +1,8 @@
 // Products beside cuBLASLt: square, tall, skinny, small, ragged and turned ones of 16-bit operands,
 // and of fp32 operands in two fp16 parts beside the library's fp32. Both on the same memory in
 // turn, caches flushed by reading something else before each, the launch hidden behind that;
-// medians. Of the library the quickest of the algorithms that its heuristic names.
+// medians. Of the library the quickest of the algorithms that its heuristic names; PRODUCT_LIBRARY
+// are its first ones as steps of a plan.
 //
 //   warpsmith-bench-contract --device cuda:0            warpsmith-bench-contract --device sm_90a
 //   (compiled, not run)
@@ -24,7 +25,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "bench/contract/cublaslt.h"
 #include "worker/codegen/codegen.h"
 #include "worker/device/cuda_memory.h"
 #include "worker/device/cuda_program.h"
@@ -38,12 +38,21 @@ using device::Arg;
 
 constexpr absl::Duration kLimit = absl::Seconds(60);
 constexpr int64_t kFlushBytes = 256 << 20;
+constexpr int64_t kLibraryBytes = 64 << 20;  // of workspace
 constexpr int kPlaces = 2000;
 
 struct Options {
   std::string device = "cuda:0", nvrtc, cublaslt, only;
   int samples = 15;
   bool uniform = false;
+};
+
+// Y[b, m, n] = sum of k: A[b, m, k] B[b, n, k], sums in fp32, Y of the operands' type. All row
+// major: A is [batch, m, k] or, along_m, [batch, k, m]; B alike with n; Y is [batch, m, n].
+struct ProductProblem {
+  std::string type = "bf16";  // "bf16", "f16", "f32"
+  int64_t m = 1, n = 1, k = 1, batch = 1;
+  bool along_m = false, along_n = false;
 };
 
 // Knobs as a schedule has them in text; empty: the default.
@@ -107,7 +116,7 @@ std::vector<Case> Cases() {
                                          Few(16, 1, 64)};
   const std::vector<std::string> exact = {"", Tiles(128, 128, 3, 2), Tiles(128, 128, 3, 1),
                                           Tiles(128, 128, 3, 1, 2), Tiles(64, 128, 3, 1)};
-  return {
+  std::vector<Case> cases = {
       {"square", problem("bf16", 8192, 8192, 8192), large},
       {"square", problem("bf16", 4096, 4096, 4096), large},
       {"square fp16", problem("f16", 4096, 4096, 4096), large},
@@ -142,6 +151,12 @@ std::vector<Case> Cases() {
       {"both turned fp32", problem("f32", 4096, 4096, 4096, true, true), exact},
       {"K of 64 fp32", problem("f32", 8192, 8192, 64), exact},
   };
+  for (Case& c : cases) {
+    if (c.problem.type == "f32") continue;
+    for (int algorithm : {1, 2, 3})
+      c.knobs.push_back(absl::StrCat("math: PRODUCT_LIBRARY algorithm: ", algorithm));
+  }
+  return cases;
 }
 
 // Fills with what a hash of the place draws: normal or, in fp32, uniform.
@@ -172,6 +187,26 @@ extern "C" __global__ void fill_bf16(ws::bf16* y, long long n, int seed, int uni
 
 int64_t ElementBytes(const ProductProblem& p) { return p.type == "f32" ? 4 : 2; }
 
+// As the library's step: operands in buffers 0 and 1, the result in 2.
+v1::LibraryProduct StepOf(const ProductProblem& p) {
+  v1::LibraryProduct step;
+  step.set_m(p.m);
+  step.set_n(p.n);
+  step.set_k(p.k);
+  step.set_batches(p.batch);
+  const auto fill = [&](v1::Matrix* matrix, int buffer, int64_t rows, int64_t columns, bool along) {
+    matrix->set_buffer(buffer);
+    matrix->set_dtype(p.type);
+    matrix->set_line(along ? rows : columns);
+    matrix->set_batch(rows * columns);
+    matrix->set_along_rows(along);
+  };
+  fill(step.mutable_a(), 0, p.m, p.k, p.along_m);
+  fill(step.mutable_b(), 1, p.n, p.k, p.along_n);
+  fill(step.mutable_d(), 2, p.m, p.n, false);
+  return step;
+}
+
 absl::StatusOr<graph::Graph> GraphOf(const ProductProblem& p) {
   const auto shape = [&](bool along, int64_t rows) {
     return along ? absl::StrCat(p.batch, ", ", p.k, ", ", rows)
@@ -200,11 +235,12 @@ struct Lowered {
 };
 
 absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string& knobs,
-                                     int multiprocessors) {
+                                     int multiprocessors, const std::string& library) {
   auto graph = GraphOf(p);
   if (!graph.ok()) return graph.status();
   codegen::Target target;
   target.sm_count = multiprocessors;
+  target.library = library;
   v1::Schedule schedule;
   v1::Group& group = *schedule.add_groups();
   const std::string text = absl::StrCat("contract { ",
@@ -273,16 +309,21 @@ class Bench {
   std::unique_ptr<device::CudaMemory> flush_, workspace_;
   std::unique_ptr<device::CudaProgram> read_all_;
   device::Binary fill_;
+  std::string library_;  // cuBLASLt with its version; empty: nothing runs
   device::cuda::Event before_ = nullptr, after_ = nullptr;
 };
 
 absl::Status Bench::Begin() {
+  context_->cublaslt = options_.cublaslt;
+  auto library = context_->Library();
+  if (!library.ok()) return library.status();
+  library_ = (*library)->name();
   WS_CUDA(*context_, EventCreate(&before_, 0));
   WS_CUDA(*context_, EventCreate(&after_, 0));
   auto flush = device::CudaMemory::Make(context_, kFlushBytes);
   if (!flush.ok()) return flush.status();
   flush_ = *std::move(flush);
-  auto workspace = device::CudaMemory::Make(context_, LibraryProduct::kWorkspaceBytes);
+  auto workspace = device::CudaMemory::Make(context_, kLibraryBytes);
   if (!workspace.ok()) return workspace.status();
   workspace_ = *std::move(workspace);
   auto fill = compiler_->Compile(kFill, kLimit);
@@ -396,7 +437,8 @@ absl::Status Bench::Run(const Case& c) {
   std::vector<Candidate> candidates;
   std::vector<double> compile_ms;
   for (const std::string& knobs : c.knobs) {
-    auto lowered = LowerProblem(p, knobs, device_ == nullptr ? 132 : device_->info().sm_count);
+    auto lowered =
+        LowerProblem(p, knobs, device_ == nullptr ? 132 : device_->info().sm_count, library_);
     if (!lowered.ok()) {
       std::printf("  %-60s %s\n", knobs.c_str(), std::string(lowered.status().message()).c_str());
       continue;
@@ -433,15 +475,17 @@ absl::Status Bench::Run(const Case& c) {
   }
   auto expected = device::CudaMemory::Make(context_, memory[2]->bytes());
   if (!expected.ok()) return expected.status();
-  auto library = LibraryProduct::Make(context_, p, options_.cublaslt);
+  auto opened = context_->Library();
+  if (!opened.ok()) return opened.status();
+  auto library = device::LibraryProduct::Make(*opened, StepOf(p), kLibraryBytes, /*any_reduction=*/true);
   if (!library.ok()) return library.status();
-  int algorithm = 0;
+  int algorithm = 1;
   const Work theirs = [&] {
     return (*library)->Run(algorithm, memory[0]->address(), memory[1]->address(),
-                           (*expected)->address(), workspace_->address());
+                           (*expected)->address(), workspace_->address(), context_->stream());
   };
   std::pair<double, int> best = {1e9, 0};
-  for (algorithm = 0; algorithm < (*library)->algorithms(); ++algorithm) {
+  for (algorithm = 1; algorithm <= (*library)->algorithms(); ++algorithm) {
     std::vector<double> times;
     for (int i = 0; i < 4; ++i) {
       auto seconds = Time(theirs);
@@ -542,7 +586,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--uniform", options.uniform, "operands from 0 to 1, not normal");
   app.add_option("--nvrtc", options.nvrtc, "path of libnvrtc.so, where it is not found by itself");
-  app.add_option("--cublaslt", options.cublaslt, "path of libcublasLt.so.13, likewise");
+  app.add_option("--cublaslt", options.cublaslt, "path of libcublasLt.so, likewise");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = warpsmith::bench::RunAll(options);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());

@@ -29,6 +29,7 @@
 #include "worker/daemon/lineage.h"
 #include "worker/daemon/outbox.h"
 #include "worker/daemon/planner_link.h"
+#include "worker/device/cublaslt.h"
 #include "worker/device/compile_pool.h"
 #include "worker/device/device.h"
 #include "worker/device/target.h"
@@ -50,7 +51,7 @@ constexpr int kFewestInFlight = 8, kMostInFlight = 32;
 constexpr int kMayPass = 1, kUsage = 2;
 
 struct Flags {
-  std::string dir, planner, device = "host", name, python, nvrtc, log_level = "info";
+  std::string dir, planner, device = "host", name, python, nvrtc, cublaslt, log_level = "info";
   int compile_jobs = 0;
   std::string memory_budget;
   bool list_devices = false;
@@ -79,6 +80,7 @@ bool IsName(const std::string& name) {
 struct Torch {
   std::string version;  // of PyTorch
   std::string nvrtc;    // libnvrtc.so of its wheel; empty: it has none
+  std::string cublaslt;  // libcublasLt.so that it has loaded; empty: none
 };
 
 constexpr char kAskPython[] = R"py(
@@ -87,6 +89,8 @@ print(torch.__version__)
 root = os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "nvidia")
 found = sorted(glob.glob(root + "/*/lib/libnvrtc.so.1[23]"), reverse=True)
 print(found[0] if found else "")
+paths = [line.split()[-1] for line in open("/proc/self/maps") if "libcublasLt.so" in line]
+print(paths[0] if paths else "")
 )py";
 
 // Unavailable: it does not answer, or fails for a reason that may pass (a disk that is away).
@@ -103,7 +107,8 @@ absl::StatusOr<Torch> AskPython(const std::string& python) {
     return absl::UnavailableError(absl::StrCat("it cannot import PyTorch: ", said));
   }
   auto nvrtc = (*child)->ReadLine(deadline);
-  return Torch{*version, nvrtc.ok() ? *nvrtc : ""};
+  auto cublaslt = (*child)->ReadLine(deadline);
+  return Torch{*version, nvrtc.ok() ? *nvrtc : "", cublaslt.ok() ? *cublaslt : ""};
 }
 
 // The device is described and let go: it is the judge's.
@@ -191,6 +196,13 @@ int Run(Flags flags) {
     }
     spdlog::info("PyTorch {} at {}", torch->version, flags.python);
     if (flags.nvrtc.empty()) flags.nvrtc = torch->nvrtc;
+    if (flags.cublaslt.empty()) flags.cublaslt = torch->cublaslt;
+  }
+  if (device->kind == "cuda") {
+    auto library = device::CublasLt::Open(flags.cublaslt);
+    if (library.ok()) device->library = (*library)->name();
+    spdlog::info("products by a library: {}",
+                 library.ok() ? device->library : std::string(library.status().message()));
   }
 
   const std::string cache = flags.dir + "/cache";
@@ -211,6 +223,9 @@ int Run(Flags flags) {
   }
   if (!flags.nvrtc.empty()) {
     judge_options.arguments.insert(judge_options.arguments.end(), {"--nvrtc", flags.nvrtc});
+  }
+  if (!flags.cublaslt.empty()) {
+    judge_options.arguments.insert(judge_options.arguments.end(), {"--cublaslt", flags.cublaslt});
   }
   if (!flags.memory_budget.empty()) {
     judge_options.arguments.insert(judge_options.arguments.end(),
@@ -270,6 +285,8 @@ int main(int argc, char** argv) {
   app.add_option("--name", flags.name,
                  "unique among a planner's workers; HOST-DEVICE if not given");
   app.add_option("--python", flags.python, "Python with PyTorch, for the PyTorch oracle");
+  app.add_option("--cublaslt", flags.cublaslt,
+                 "path of libcublasLt.so; that of --python, or the system's, if not given");
   app.add_option("--nvrtc", flags.nvrtc,
                  "path of libnvrtc.so; that of --python, or the system's, if not given");
   app.add_option("--memory-budget", flags.memory_budget,

@@ -192,6 +192,46 @@ absl::Status AddLaunch(const v1::Plan& plan, const Layout& layout, const v1::Lau
   return absl::OkStatus();
 }
 
+// A matrix as the library sees it: column major.
+absl::StatusOr<std::string> MatrixText(const v1::Plan& plan, const v1::Matrix& matrix, int64_t rows,
+                                       int64_t columns) {
+  if (auto status = CheckBuffer(plan, matrix.buffer()); !status.ok()) return status;
+  static const std::map<std::string, const char*> kTypes = {
+      {"f32", "CUDA_R_32F"}, {"f16", "CUDA_R_16F"}, {"bf16", "CUDA_R_16BF"}};
+  const auto type = kTypes.find(matrix.dtype());
+  if (type == kTypes.end())
+    return absl::InvalidArgumentError(absl::StrCat("a product's matrix of ", matrix.dtype()));
+  const int64_t inner = matrix.along_rows() ? rows : columns,
+                lines = matrix.along_rows() ? columns : rows;
+  return absl::StrCat("{", type->second, ", ", inner, ", ", lines, ", ", matrix.line(), ", ",
+                      matrix.batch(), "}");
+}
+
+absl::Status AddProduct(const v1::Plan& plan, const Layout& layout, const v1::LibraryProduct& step,
+                        std::string& out) {
+  std::vector<std::string> texts;
+  for (const auto& text : {MatrixText(plan, step.b(), step.n(), step.k()),
+                           MatrixText(plan, step.a(), step.m(), step.k()),
+                           MatrixText(plan, step.d(), step.m(), step.n())}) {
+    if (!text.ok()) return text.status();
+    texts.push_back(*text);
+  }
+  if (auto status = CheckBuffer(plan, step.workspace()); !status.ok()) return status;
+  const auto at = [&](const v1::Matrix& matrix) {
+    return absl::StrCat("static_cast<char*>(", Pointer(layout, matrix.buffer()), ") + ",
+                        matrix.offset());
+  };
+  absl::StrAppend(&out, "    static const host_side::ProductForm form = {\"", step.library(),
+                  "\", ", step.algorithm(), ", ", step.batches(), ", ",
+                  step.b().along_rows() ? "CUBLAS_OP_N" : "CUBLAS_OP_T", ", ",
+                  step.a().along_rows() ? "CUBLAS_OP_T" : "CUBLAS_OP_N", ",\n        ",
+                  absl::StrJoin(texts, ", "), ", ", plan.buffers(step.workspace()).bytes(),
+                  "};\n    static std::atomic<const host_side::Product*> made[64];\n",
+                  "    error = host_side::multiply(form, made, ", at(step.b()), ", ", at(step.a()),
+                  ", ", at(step.d()), ", ", Pointer(layout, step.workspace()), ", stream);\n");
+  return absl::OkStatus();
+}
+
 bool SameBytes(uint32_t pattern) { return pattern == (pattern & 0xff) * 0x01010101u; }
 
 absl::Status AddStep(const v1::Plan& plan, const Layout& layout, const v1::Step& step,
@@ -230,6 +270,10 @@ absl::Status AddStep(const v1::Plan& plan, const Layout& layout, const v1::Step&
                       ", cudaMemcpyDeviceToDevice, stream);\n");
       break;
     }
+    case v1::Step::kProduct:
+      where = absl::StrCat("a product by ", step.product().library());
+      if (auto status = AddProduct(plan, layout, step.product(), body); !status.ok()) return status;
+      break;
     default:
       return absl::InvalidArgumentError("the plan has an empty step");
   }
@@ -332,6 +376,111 @@ cudaError_t encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, 
 }
 )";
 
+constexpr char kProduct[] = R"(
+struct MatrixForm {
+  cudaDataType_t type;
+  unsigned long long rows, columns;
+  long long line, batch;
+};
+
+// A product of column-major matrices, by an algorithm of one version of the library.
+struct ProductForm {
+  const char* library;
+  int algorithm, batches;  // the first algorithm is 1
+  cublasOperation_t on_first, on_second;
+  MatrixForm first, second, result;
+  size_t workspace_bytes;
+};
+
+struct Product {
+  cublasLtHandle_t handle = nullptr;
+  cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
+  cublasLtMatmulAlgo_t algorithm = {};
+
+  bool make(const ProductForm& form) {
+    const size_t version = cublasLtGetVersion();
+    char name[64];
+    snprintf(name, sizeof name, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    return strcmp(name, form.library) == 0 && cublasLtCreate(&handle) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
+           set(CUBLASLT_MATMUL_DESC_TRANSA, form.on_first) && set(CUBLASLT_MATMUL_DESC_TRANSB, form.on_second) &&
+           describe(form.first, form.batches, &first) && describe(form.second, form.batches, &second) &&
+           describe(form.result, form.batches, &result) && ask(form);
+  }
+  ~Product() {
+    if (result != nullptr) cublasLtMatrixLayoutDestroy(result);
+    if (second != nullptr) cublasLtMatrixLayoutDestroy(second);
+    if (first != nullptr) cublasLtMatrixLayoutDestroy(first);
+    if (product != nullptr) cublasLtMatmulDescDestroy(product);
+    if (handle != nullptr) cublasLtDestroy(handle);
+  }
+
+ private:
+  bool set(cublasLtMatmulDescAttributes_t which, cublasOperation_t value) {
+    return cublasLtMatmulDescSetAttribute(product, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+  }
+  static bool describe(const MatrixForm& form, int batches, cublasLtMatrixLayout_t* layout) {
+    return cublasLtMatrixLayoutCreate(layout, form.type, form.rows, form.columns, form.line) == CUBLAS_STATUS_SUCCESS &&
+           (batches == 1 ||
+            (cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches,
+                                              sizeof batches) == CUBLAS_STATUS_SUCCESS &&
+             cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &form.batch,
+                                              sizeof form.batch) == CUBLAS_STATUS_SUCCESS));
+  }
+  // The algorithm: sums that several blocks share are not rounded before they are added up.
+  bool ask(const ProductForm& form) {
+    cublasLtMatmulPreference_t preference = nullptr;
+    if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t which, auto value) {
+      return cublasLtMatmulPreferenceSetAttribute(preference, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+    };
+    cublasLtMatmulHeuristicResult_t found[8];
+    int count = 0;
+    const bool asked =
+        prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, form.workspace_bytes) &&
+        prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}) &&
+        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t{16}) &&
+        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{16}) &&
+        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t{16}) &&
+        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t{16}) &&
+        cublasLtMatmulAlgoGetHeuristic(handle, product, first, second, result, result, preference, 8, found,
+                                       &count) == CUBLAS_STATUS_SUCCESS &&
+        count >= form.algorithm;
+    cublasLtMatmulPreferenceDestroy(preference);
+    if (asked) algorithm = found[form.algorithm - 1].algo;
+    return asked;
+  }
+};
+
+// `made`: by device; what a second thread makes meanwhile is thrown away. cudaErrorNotSupported: the library
+// is of another version, or has no such algorithm.
+cudaError_t multiply(const ProductForm& form, std::atomic<const Product*>* made, const void* first,
+                     const void* second, void* result, void* workspace, cudaStream_t stream) {
+  int device = 0;
+  const cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  const Product* it = made[device & 63].load();
+  if (it == nullptr) {
+    Product* const mine = new Product;
+    if (!mine->make(form)) {
+      delete mine;
+      return cudaErrorNotSupported;
+    }
+    if (made[device & 63].compare_exchange_strong(it, mine)) {
+      it = mine;
+    } else {
+      delete mine;
+    }
+  }
+  const float one = 1, zero = 0;
+  const cublasStatus_t status = cublasLtMatmul(it->handle, it->product, &one, first, it->first, second, it->second,
+                                               &zero, result, it->result, result, it->result, &it->algorithm,
+                                               workspace, form.workspace_bytes, stream);
+  return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
+}
+)";
+
 constexpr char kFill[] = R"(
 __global__ void fill_words(unsigned* words, unsigned pattern, long long count) {
   for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
@@ -375,16 +524,20 @@ absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& 
   if (!device.ok()) return device.status();
   const Layout layout = LayOut(plan);
   std::string steps;
-  bool fills = false, maps = false;
+  bool fills = false, maps = false, products = false;
   for (const auto& step : plan.steps()) {
     if (auto status = AddStep(plan, layout, step, steps); !status.ok()) return status;
     maps = maps || TakesMaps(step.launch());
+    products = products || step.has_product();
     fills = fills || (step.has_fill() && !SameBytes(step.fill().pattern()));
   }
   const std::string preparation = Preparation(plan);
   std::string out = absl::StrCat(
-      *device, kHostBanner, preparation.empty() ? "" : "#include <atomic>\n",
-      maps ? "#include <cuda.h>\n" : "", kHostPrologue, maps ? kEncode : "", fills ? kFill : "");
+      *device, kHostBanner, preparation.empty() && !products ? "" : "#include <atomic>\n",
+      products ? "#include <cstdint>\n#include <cstdio>\n#include <cstring>\n#include <cublasLt.h>\n"
+               : "",
+      maps ? "#include <cuda.h>\n" : "", kHostPrologue, maps ? kEncode : "",
+      products ? kProduct : "", fills ? kFill : "");
   if (!preparation.empty()) {
     // Asked for once on each device; a second thread that asks meanwhile does no harm.
     absl::StrAppend(&out, "\ncudaError_t prepare() {\n",

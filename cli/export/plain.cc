@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -79,16 +80,19 @@ std::string Banner(const v1::Problem& problem, const std::string& arch, const v1
     absl::StrAppend(&out, "//   ", number, "  workspace, ", layout.workspace_bytes,
                     " bytes, of any content\n");
   }
+  const bool products = std::any_of(plan.steps().begin(), plan.steps().end(),
+                                    [](const v1::Step& step) { return step.has_product(); });
+  const char* library = products ? " -lcublasLt" : "";
   const auto flags = NvccFlags(arch);
   absl::StrAppend(&out, "//\n");
   if (flags.ok()) {
     absl::StrAppend(&out, "// nvcc -std=c++17 ", absl::StrJoin(*flags, " "),
-                    " --shared -Xcompiler -fPIC -o lib", name, ".so ", name, ".cu\n");
+                    " --shared -Xcompiler -fPIC -o lib", name, ".so ", name, ".cu", library, "\n");
   } else {
     absl::StrAppend(&out, "// Tuned on '", arch,
                     "', not on a card: it runs on one, but not as fast as it could.\n",
                     "// nvcc -std=c++17 -O3 -arch=native --shared -Xcompiler -fPIC -o lib", name,
-                    ".so ", name, ".cu\n");
+                    ".so ", name, ".cu", library, "\n");
   }
   return out + "\n";
 }

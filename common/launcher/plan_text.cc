@@ -125,6 +125,22 @@ absl::StatusOr<std::string> LaunchText(const v1::Plan& plan, const v1::Launch& l
                       ",\n         \"arguments\": ", List(arguments), "}");
 }
 
+absl::StatusOr<std::string> ProductText(const v1::Plan& plan, const v1::LibraryProduct& product) {
+  std::vector<std::string> matrices;
+  for (const v1::Matrix* matrix : {&product.a(), &product.b(), &product.d()}) {
+    if (auto status = CheckBuffer(plan, matrix->buffer()); !status.ok()) return status;
+    matrices.push_back(absl::StrCat("[", matrix->buffer(), ", ", matrix->offset(), ", ",
+                                    Quoted(matrix->dtype()), ", ", matrix->line(), ", ",
+                                    matrix->batch(), ", ", matrix->along_rows() ? 1 : 0, "]"));
+  }
+  if (auto status = CheckBuffer(plan, product.workspace()); !status.ok()) return status;
+  return absl::StrCat("{\"product\": ", Quoted(product.library()),
+                      ", \"algorithm\": ", product.algorithm(), ", \"sizes\": [", product.batches(),
+                      ", ", product.m(), ", ", product.n(), ", ", product.k(),
+                      "],\n         \"a\": ", matrices[0], ", \"b\": ", matrices[1],
+                      ", \"d\": ", matrices[2], ", \"workspace\": ", product.workspace(), "}");
+}
+
 absl::StatusOr<std::string> StepText(const v1::Plan& plan, const v1::Step& step) {
   switch (step.step_case()) {
     case v1::Step::kLaunch:
@@ -143,6 +159,8 @@ absl::StatusOr<std::string> StepText(const v1::Plan& plan, const v1::Step& step)
       return absl::StrCat("{\"copy\": ", copy.from(), ", \"to\": ", copy.to(),
                           ", \"bytes\": ", copy.bytes(), "}");
     }
+    case v1::Step::kProduct:
+      return ProductText(plan, step.product());
     default:
       return absl::InvalidArgumentError("the plan has an empty step");
   }

@@ -146,6 +146,42 @@ def test_tensor_maps():
     assert card.driver.calls[-1].parameters[1].address == x.data_ptr() + 4 * WIDTH
 
 
+def product_plan(version="13.1.0", algorithm=2):
+    """y[b] = x[b] w[b]^T for x [2, 5, 8], of whose rows 3 are taken from the second on, and w [2, 8, 16] as it lies."""
+    return {
+        "workload": "product",
+        "buffers": [["input", "x", "bf16", [2, 5, 8]], ["input", "w", "bf16", [2, 8, 16]],
+                    ["output", "y", "f32", [2, 3, 16]], ["workspace", "library", 512]],
+        "steps": [{"product": "cuBLASLt " + version, "algorithm": algorithm, "sizes": [2, 3, 16, 8],
+                   "a": [0, 16, "bf16", 8, 40, 0], "b": [1, 0, "bf16", 16, 128, 1], "d": [2, 0, "f32", 16, 48, 0],
+                   "workspace": 3}]}
+
+
+class Product(torch.nn.Module):
+    def __init__(self, **changes):
+        super().__init__()
+        self.solution, self.card = solution_of(product_plan(**changes), card=HostCard())
+
+    def forward(self, x, w):
+        return self.solution.call(self, x, w)
+
+
+def test_products_by_a_library():
+    module, kept = Product(), []
+    for _ in range(3):  # addresses move
+        x, w = torch.randn(2, 5, 8).bfloat16(), torch.randn(2, 8, 16).bfloat16()
+        y, = module(x, w)
+        assert torch.equal(y, x[:, 1:4].float() @ w.float())
+        kept += [x, w, y]
+    assert module.card.lt.calls == [(2, 512, 77)] * 3
+    # Sums are never rounded before they are added up, and storage begins at multiples of 16 bytes.
+    assert module.card.lt.preference == {1: 512, 3: 2, 5: 16, 6: 16, 7: 16, 8: 16}
+    module.card.lt.status = 14
+    raises(RuntimeError, "cuBLASLt 13.1.0: a product failed with status 14", lambda: module(x, w))
+    raises(RuntimeError, "made for cuBLASLt 12.9.1, and here is cuBLASLt 13.1.0", lambda: Product(version="12.9.1")(x, w))
+    raises(RuntimeError, "names 3 algorithms for a product, and number 4 was chosen", lambda: Product(algorithm=4)(x, w))
+
+
 def test_dispatches_on_shapes():
     solution, card = solution_of(plan(4), plan(8))
     module = Module(solution)

@@ -86,8 +86,83 @@ class HostDriver:
             ctypes.memmove(to.value, ctypes.addressof(made), ctypes.sizeof(made))
         return error
 
+    def cuThreadExchangeStreamCaptureMode(self, mode):
+        return SUCCESS
+
     def cuGetErrorString(self, error, text):
         return NO_DEVICE
+
+
+class Counted:
+    """A function with a return type to be set, as ctypes' are."""
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, *arguments):
+        return self._function(*arguments)
+
+
+class HostLibrary:
+    """cuBLASLt's interface, of column-major matrices: products are made by PyTorch, as they are described."""
+    TYPES = {0: torch.float32, 2: torch.float16, 14: torch.bfloat16}
+
+    def __init__(self, version=130100, algorithms=3):
+        self.version, self.algorithms, self.calls, self.things, self.status = version, algorithms, [], {}, 0
+        self.cublasLtGetVersion = Counted(lambda: self.version)
+
+    def _make(self, out, **values):
+        number = len(self.things) + 1
+        self.things[number] = values
+        out._obj.value = number
+        return 0
+
+    def _set(self, thing, which, value, size):
+        assert ctypes.sizeof(value._obj) == size.value
+        self.things[thing.value][which] = value._obj.value
+        return 0
+
+    def cublasLtCreate(self, out):
+        return self._make(out)
+
+    def cublasLtMatmulDescCreate(self, out, compute, scale):
+        assert (compute, scale) == (68, 0)
+        return self._make(out)
+
+    def cublasLtMatrixLayoutCreate(self, out, kind, rows, columns, line):
+        return self._make(out, kind=self.TYPES[kind], rows=rows.value, columns=columns.value, line=line.value)
+
+    def cublasLtMatmulPreferenceCreate(self, out):
+        return self._make(out)
+
+    def cublasLtMatmulPreferenceDestroy(self, preference):
+        self.preference = self.things[preference.value]
+        return 0
+
+    cublasLtMatmulDescSetAttribute = cublasLtMatrixLayoutSetAttribute = cublasLtMatmulPreferenceSetAttribute = _set
+
+    def cublasLtMatmulAlgoGetHeuristic(self, handle, product, a, b, c, d, preference, wanted, found, count):
+        count._obj.value = min(wanted, self.algorithms)
+        for i in range(count._obj.value):
+            found[i].algorithm[0] = i + 1
+        return 0
+
+    def _matrix(self, layout, address, transposed):
+        it = self.things[layout.value]
+        batches, stride, size = it.get(5, 1), it.get(6, 0), torch.empty(0, dtype=it["kind"]).element_size()
+        elements = (batches - 1) * stride + (it["columns"] - 1) * it["line"] + it["rows"]
+        whole = torch.frombuffer((ctypes.c_char * (elements * size)).from_address(address.value), dtype=it["kind"])
+        matrix = whole.as_strided((batches, it["rows"], it["columns"]), (stride, 1, it["line"]))
+        return matrix.mT if transposed else matrix
+
+    def cublasLtMatmul(self, handle, product, alpha, a, of_a, b, of_b, beta, c, of_c, d, of_d, algorithm, workspace,
+                       size, stream):
+        assert (alpha._obj.value, beta._obj.value, c.value, of_c.value) == (1, 0, d.value, of_d.value)
+        it = self.things[product.value]
+        first, second = self._matrix(of_a, a, it[3]), self._matrix(of_b, b, it[4])
+        out = self._matrix(of_d, d, False)
+        out.copy_((first.float() @ second.float()).to(out.dtype))
+        self.calls.append((algorithm._obj.algorithm[0], size.value, stream.value))
+        return self.status
 
 
 class HostCard(launcher.Card):
@@ -96,6 +171,8 @@ class HostCard(launcher.Card):
         self.device = lambda: HOST
         self.stream = lambda device: stream
         self.entered = 0
+        self.lt = HostLibrary()
+        self.library = lambda: self.lt
 
     def empty(self, shape, strides, dtype):
         # as a caching allocator would: aligned, with the leavings of somebody else
@@ -115,4 +192,5 @@ class HostCard(launcher.Card):
                 kinds = [kind for kind, _ in step["arguments"]]
                 self.driver.signatures.append((step["launch"], kinds))
                 functions[step["launch"]] = ctypes.c_void_p(len(self.driver.signatures))
+        functions.update(self.products(plan))
         return functions

@@ -18,7 +18,12 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
                ["map", [buffer, offset, bytes of an element, sizes, strides, box, swizzle]], a tensor map of the
                copy engine's: sizes and box in elements, innermost first, offset, strides (of all axes but the
                innermost) and swizzle in bytes;
-            {"fill": buffer, "pattern": 32 bits, "bytes": multiple of 4}; {"copy": buffer, "to": buffer, "bytes": n}
+            {"fill": buffer, "pattern": 32 bits, "bytes": multiple of 4}; {"copy": buffer, "to": buffer, "bytes": n};
+            {"product": library and version, "algorithm": from 1, "sizes": [batches, m, n, k], "a": matrix, "b": matrix,
+             "d": matrix, "workspace": buffer}
+               d = a times b transposed, by the cuBLASLt that PyTorch has loaded, which has to be of that version; a
+               matrix is [buffer, offset in bytes, type, elements from line to line, from batch to batch, whether its
+               rows, m or n, lie beside each other and not k (of d: n)].
 
 SOURCES has the CUDA C++ of each plan, BINARIES what a compiler made of it for the named architecture (a cubin,
 compressed by zlib, in base64; a list of them where kernels were compiled apart), or "". On another card, or without a binary, the source is compiled by the NVRTC that
@@ -56,6 +61,11 @@ MAP_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}  # unsigned integers, by their bytes: boxes
 MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 MAP_PROMOTION = 3  # 256 bytes
 RELAXED_CAPTURE = 2
+# Of cuBLASLt's interface.
+COMPUTE_F32, REAL_TYPES = 68, {"f32": 0, "f16": 2, "bf16": 14}
+TRANSPOSE_FIRST, TRANSPOSE_SECOND, BATCH_COUNT, BATCH_STRIDE = 3, 4, 5, 6
+MOST_WORKSPACE, REDUCTIONS, ALIGNMENTS, IN_COMPUTE_TYPE = 1, 3, (5, 6, 7, 8), 2
+MOST_ALGORITHMS = 8
 
 PLAIN = {torch.Tensor, torch.nn.Parameter}  # subclasses may be anything
 TYPES = {"bool": torch.bool, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64,
@@ -71,6 +81,12 @@ class LaunchConfig(ctypes.Structure):
 class LaunchAttribute(ctypes.Structure):
     """The driver's CUlaunchAttribute."""
     _fields_ = [("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16)]
+
+
+class Heuristic(ctypes.Structure):
+    """cuBLASLt's cublasLtMatmulHeuristicResult_t."""
+    _fields_ = [("algorithm", ctypes.c_uint64 * 8), ("workspace", ctypes.c_size_t), ("state", ctypes.c_int),
+                ("waves", ctypes.c_float), ("reserved", ctypes.c_int * 4)]
 
 
 def compiled(source, architecture):
@@ -137,6 +153,16 @@ class Card:
     def _empty(shape, strides, dtype):
         return torch.empty_strided(shape, strides, dtype=dtype, device="cuda")
 
+    def library(self):
+        """The cuBLASLt that this process has loaded, else one that is found."""
+        paths = [line.split()[-1] for line in open("/proc/self/maps") if "libcublasLt.so" in line]
+        for path in paths + ["libcublasLt.so.13", "libcublasLt.so.12"]:
+            try:
+                return ctypes.CDLL(path)
+            except OSError:
+                pass
+        raise RuntimeError("there is no cuBLASLt here; a product was made for it")
+
     def check(self, error, what):
         if error:
             text = ctypes.c_char_p()
@@ -170,8 +196,16 @@ class Card:
         with OutsideCapture(self.driver):
             for module, binary in zip(modules, binaries):
                 self.check(self.driver.cuModuleLoadData(ctypes.byref(module), binary), "loading the kernels")
-            return {step["launch"]: self._function(modules, step["launch"], plan)
-                    for step in plan.steps if "launch" in step}
+            functions = {step["launch"]: self._function(modules, step["launch"], plan)
+                         for step in plan.steps if "launch" in step}
+        functions.update(self.products(plan))
+        return functions
+
+    def products(self, plan):
+        """{number of the step: Product}"""
+        found = {i: step for i, step in enumerate(plan.steps) if "product" in step}
+        library = self.library() if found else None
+        return {i: Product(self, library, step, plan.buffers[step["workspace"]][2]) for i, step in found.items()}
 
     def _function(self, modules, entry, plan):
         function = ctypes.c_void_p()
@@ -261,6 +295,98 @@ class Map:
         return -(-ctypes.addressof(made) // MAP_ALIGNMENT) * MAP_ALIGNMENT
 
 
+class Product:
+    """A product by cuBLASLt, described once for a device. Any number of threads may run it at once."""
+
+    def __init__(self, card, library, step, workspace):
+        self._card, self._library, self._step = card, library, step
+        self._workspace = ctypes.c_size_t(workspace)
+        self._one, self._zero = ctypes.c_float(1), ctypes.c_float(0)
+        library.cublasLtGetVersion.restype = ctypes.c_size_t
+        number = library.cublasLtGetVersion()
+        name = f"cuBLASLt {number // 10000}.{number // 100 % 100}.{number % 100}"
+        if name != step["product"]:
+            raise RuntimeError(f"a product was made for {step['product']}, and here is {name}, whose algorithms differ: "
+                               "install that one, or search again with this one")
+        batches, m, n, k = step["sizes"]
+        self._handle, self._product = ctypes.c_void_p(), ctypes.c_void_p()
+        with OutsideCapture(card.driver):
+            self._call("Create", ctypes.byref(self._handle))
+            self._call("MatmulDescCreate", ctypes.byref(self._product), COMPUTE_F32, REAL_TYPES["f32"])
+            # Its matrices are column major: its first operand is b, its second a, and it writes d transposed.
+            for which, value in ((TRANSPOSE_FIRST, not step["b"][5]), (TRANSPOSE_SECOND, step["a"][5])):
+                self._set("MatmulDesc", self._product, which, ctypes.c_int(int(value)))
+            self._layouts = [self._layout(step["b"], n, k, batches), self._layout(step["a"], m, k, batches),
+                             self._layout(step["d"], m, n, batches)]
+            self._algorithm = self._ask(step["algorithm"])
+        self._warm = False
+
+    def _call(self, name, *arguments):
+        status = getattr(self._library, "cublasLt" + name)(*arguments)
+        if status:
+            raise RuntimeError(f"{self._step['product']}: {name} failed with status {status}")
+
+    def _set(self, kind, thing, which, value):
+        self._call(kind + "SetAttribute", thing, which, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value)))
+
+    def _layout(self, matrix, rows, columns, batches):
+        _, _, dtype, line, batch, along_rows = matrix
+        inner, lines = (rows, columns) if along_rows else (columns, rows)
+        layout = ctypes.c_void_p()
+        self._call("MatrixLayoutCreate", ctypes.byref(layout), REAL_TYPES[dtype], ctypes.c_uint64(inner),
+                   ctypes.c_uint64(lines), ctypes.c_int64(line))
+        if batches > 1:
+            self._set("MatrixLayout", layout, BATCH_COUNT, ctypes.c_int32(batches))
+            self._set("MatrixLayout", layout, BATCH_STRIDE, ctypes.c_int64(batch))
+        return layout
+
+    def _ask(self, algorithm):
+        preference, count = ctypes.c_void_p(), ctypes.c_int()
+        self._call("MatmulPreferenceCreate", ctypes.byref(preference))
+        self._set("MatmulPreference", preference, MOST_WORKSPACE, self._workspace)
+        self._set("MatmulPreference", preference, REDUCTIONS, ctypes.c_uint32(IN_COMPUTE_TYPE))
+        for which in ALIGNMENTS:
+            self._set("MatmulPreference", preference, which, ctypes.c_uint32(ALIGNMENT))
+        found = (Heuristic * MOST_ALGORITHMS)()
+        b, a, d = self._layouts
+        self._call("MatmulAlgoGetHeuristic", self._handle, self._product, b, a, d, d, preference, MOST_ALGORITHMS, found,
+                   ctypes.byref(count))
+        self._call("MatmulPreferenceDestroy", preference)
+        if count.value < algorithm:
+            raise RuntimeError(f"{self._step['product']} names {count.value} algorithms for a product, "
+                               f"and number {algorithm} was chosen")
+        return found[algorithm - 1]
+
+    def on(self, row, places):
+        """A call that takes nothing, of buffers whose addresses are in the row at places[buffer]."""
+        operands = [(places[self._step[name][0]], self._step[name][1]) for name in ("a", "b", "d")]
+        (at_a, a), (at_b, b), (at_d, d) = operands
+        workspace = places[self._step["workspace"]]
+        pointer = ctypes.c_void_p
+        of_b, of_a, of_d = self._layouts
+        one, zero = ctypes.byref(self._one), ctypes.byref(self._zero)
+        matmul, handle, product, algorithm = (self._library.cublasLtMatmul, self._handle, self._product,
+                                              ctypes.byref(self._algorithm))
+
+        def run():
+            result = pointer(row[at_d] + d)
+            return matmul(handle, product, one, pointer(row[at_b] + b), of_b, pointer(row[at_a] + a), of_a, zero, result,
+                          of_d, result, of_d, algorithm, pointer(row[workspace]), self._workspace, pointer(row[0]))
+
+        def checked():
+            if self._warm:
+                status = run()
+            else:  # it loads its kernels
+                with OutsideCapture(self._card.driver):
+                    status = run()
+            if status:
+                raise RuntimeError(f"{self._step['product']}: a product failed with status {status}")
+            self._warm = True
+            return 0
+
+        return checked
+
+
 class Record:
     """The driver's arguments of one run of a plan, used by one thread at a time.
 
@@ -280,9 +406,11 @@ class Record:
         self._place = {buffer: 1 + i for i, buffer in enumerate(plan.order)}
         self._next = words
         follows_kernel = False
-        for step in plan.steps:
+        for i, step in enumerate(plan.steps):
             if "launch" in step:
                 self._add_launch(step, follows_kernel, card, functions)
+            elif "product" in step:
+                self.calls.append((functions[i].on(self.row, self._place), (), step["product"]))
             elif step["bytes"] > 0:
                 self._add_memory(step, plan, card)
             follows_kernel = "launch" in step

@@ -33,6 +33,7 @@ struct Target {
   int64_t shared_per_block = 227 << 10;  // dynamic, opted in; 1 KiB a block is reserved beside it
   int64_t l2_bytes = 50 << 20;
   int max_cluster = 16;  // with the non-portable size allowed
+  std::string library;   // that makes products, with its version; empty: none
   // Rates that estimates are made of; only their ratios matter.
   double bytes_per_second = 4.0e12;       // of memory
   double operations_per_second = 1.2e13;  // simple ones of all threads

@@ -217,6 +217,7 @@ Target TestTarget() {
   Target target;
   target.arch = "host";
   target.sm_count = 4;
+  target.library = device::kHostLibrary;
   return target;
 }
 

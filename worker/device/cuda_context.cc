@@ -48,6 +48,15 @@ absl::Status CudaContext::Synchronize() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::shared_ptr<const CublasLt>> CudaContext::Library() {
+  if (library_ == nullptr) {
+    auto opened = CublasLt::Open(cublaslt);
+    if (!opened.ok()) return opened.status();
+    library_ = *std::move(opened);
+  }
+  return library_;
+}
+
 absl::Status CudaContext::Usable() const {
   if (!lost()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("the device is lost since: ", lost_.message()));

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "worker/device/cublaslt.h"
 #include "worker/device/cuda_driver.h"
 
 namespace warpsmith::device {
@@ -34,7 +36,11 @@ class CudaContext {
   // FailedPrecondition once it is lost.
   absl::Status Usable() const;
 
+  // cuBLASLt, opened when it is first asked for.
+  absl::StatusOr<std::shared_ptr<const CublasLt>> Library();
+
   int64_t allocated_bytes = 0;
+  std::string cublaslt;  // its path; empty: it is looked for
 
  private:
   CudaContext() = default;
@@ -45,6 +51,7 @@ class CudaContext {
   cuda::Stream stream_ = nullptr;
   int64_t granularity_ = 0;
   absl::Status lost_;
+  std::shared_ptr<const CublasLt> library_;
 };
 
 }  // namespace warpsmith::device

@@ -401,9 +401,11 @@ absl::StatusOr<graph::Roof> CudaDevice::MeasureRoof() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal, const std::string& nvrtc) {
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal, const std::string& nvrtc,
+                                                       const std::string& cublaslt) {
   auto context = CudaContext::Make(ordinal);
   if (!context.ok()) return context.status();
+  (*context)->cublaslt = cublaslt;
   auto device = std::make_unique<CudaDevice>(*std::move(context), nvrtc);
   if (absl::Status status = device->Start(); !status.ok()) return status;
   return absl::StatusOr<std::unique_ptr<Device>>(std::move(device));

@@ -12,6 +12,7 @@ namespace warpsmith::device {
 
 // NotFound, Unavailable: no driver or no such card. `nvrtc`: path of libnvrtc.so, for MeasureRoof;
 // empty: it is looked for.
-absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal, const std::string& nvrtc);
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal, const std::string& nvrtc,
+                                                       const std::string& cublaslt);
 
 }  // namespace warpsmith::device

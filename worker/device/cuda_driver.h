@@ -99,6 +99,7 @@ inline constexpr int kAccessReadWrite = 3;     // CU_MEM_ACCESS_FLAGS_PROT_READW
 inline constexpr int kGranularityMinimum = 0;  // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr int kCaptureThreadLocal = 1;  // other threads may call the driver meanwhile
+inline constexpr int kCaptureRelaxed = 2;      // this one may, too: a library loads its kernels
 inline constexpr unsigned kIpcLazyPeerAccess = 1;
 
 // ---- structures

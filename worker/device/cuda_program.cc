@@ -78,6 +78,8 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Make(std::shared_ptr<C
       auto kernel = program->Prepare(step.launch(), follows_kernel, info);
       if (!kernel.ok()) return In(step.launch(), kernel.status());
       program->kernels_.push_back(*std::move(kernel));
+    } else if (step.has_product()) {
+      if (auto status = program->AddProduct(step.product()); !status.ok()) return status;
     }
     follows_kernel = step.has_launch();
   }
@@ -88,6 +90,24 @@ CudaProgram::~CudaProgram() {
   if (context_->lost()) return;
   DropGraph();
   for (cuda::Module module : modules_) context_->driver().ModuleUnload(module);
+}
+
+absl::Status CudaProgram::AddProduct(const v1::LibraryProduct& product) {
+  auto library = context_->Library();
+  if (!library.ok()) return library.status();
+  if ((*library)->name() != product.library()) {
+    return absl::InvalidArgumentError(absl::StrCat("a product by ", product.library(), "; here is ",
+                                                   (*library)->name(), ", whose algorithms differ"));
+  }
+  auto made = LibraryProduct::Make(*library, product, plan_.buffers(product.workspace()).bytes());
+  if (!made.ok()) return made.status();
+  if (product.algorithm() > (*made)->algorithms()) {
+    return absl::InvalidArgumentError(absl::StrCat("algorithm ", product.algorithm(), " of ",
+                                                   product.library(), ", which names ",
+                                                   (*made)->algorithms(), " for this product"));
+  }
+  products_.push_back(*std::move(made));
+  return absl::OkStatus();
 }
 
 void CudaProgram::DropGraph() {
@@ -238,7 +258,8 @@ absl::Status CudaProgram::Bind(absl::Span<Memory* const> buffers) {
     ++kernel;
   }
 
-  WS_CUDA(cuda, StreamBeginCapture(cuda.stream(), cuda::kCaptureThreadLocal));
+  WS_CUDA(cuda, StreamBeginCapture(cuda.stream(), products_.empty() ? cuda::kCaptureThreadLocal
+                                                                    : cuda::kCaptureRelaxed));
   const absl::Status enqueued = Enqueue();
   // Whatever happened, the stream has to leave capture.
   cuda::Graph graph = nullptr;
@@ -274,8 +295,16 @@ absl::Status CudaProgram::BindArguments(const v1::Launch& launch, Kernel& kernel
 absl::Status CudaProgram::Enqueue(const Around* around) {
   CudaContext& cuda = *context_;
   auto kernel = kernels_.begin();
+  auto product = products_.begin();
   for (const v1::Step& step : plan_.steps()) {
-    if (step.has_launch()) {
+    if (step.has_product()) {
+      const v1::LibraryProduct& it = step.product();
+      const auto at = [&](const v1::Matrix& matrix) { return addresses_[matrix.buffer()]; };
+      if (auto status = (*product++)->Run(it.algorithm(), at(it.a()), at(it.b()), at(it.d()),
+                                          addresses_[it.workspace()], cuda.stream());
+          !status.ok())
+        return status;
+    } else if (step.has_launch()) {
       cuda::LaunchConfig config = kernel->config;
       // Its last attribute lets it begin before the kernel before it has ended.
       if (around != nullptr && config.attribute_count > 0 &&

@@ -56,12 +56,15 @@ class CudaProgram : public Program {
   absl::Status CheckBound() const;
   // Puts the steps into the stream, each kernel's launch within `around`; null: as they are.
   absl::Status Enqueue(const Around* around = nullptr);
+  // Of a step: what makes its product.
+  absl::Status AddProduct(const v1::LibraryProduct& product);
   void DropGraph();
 
   const std::shared_ptr<CudaContext> context_;
   v1::Plan plan_;
   std::vector<cuda::Module> modules_;
   std::vector<Kernel> kernels_;  // of the launch steps, in order
+  std::vector<std::unique_ptr<LibraryProduct>> products_;  // of the library's steps, in order
   std::vector<Memory*> buffers_;
   std::vector<uint64_t> addresses_;
   cuda::GraphExec graph_ = nullptr;

@@ -29,12 +29,13 @@ absl::StatusOr<std::unique_ptr<Compiler>> MakeCompiler(const std::string& arch,
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name,
-                                                   const std::string& nvrtc) {
+                                                   const std::string& nvrtc,
+                                                   const std::string& cublaslt) {
   if (name == "host") return MakeHostDevice();
   int ordinal = 0;
   absl::string_view number = name;
   if (absl::ConsumePrefix(&number, "cuda:") && absl::SimpleAtoi(number, &ordinal)) {
-    return MakeCudaDevice(ordinal, nvrtc);
+    return MakeCudaDevice(ordinal, nvrtc, cublaslt);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("no device '", name, "': it is \"host\" or \"cuda:0\", ..."));

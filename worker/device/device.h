@@ -25,6 +25,9 @@
 
 namespace warpsmith::device {
 
+// Of the host device, which makes them in a loop.
+inline constexpr char kHostLibrary[] = "loop";
+
 struct DeviceInfo {
   std::string kind;    // "cuda", "host"
   std::string name;    // "NVIDIA H200", "host: AMD EPYC ..."
@@ -38,6 +41,9 @@ struct DeviceInfo {
   int64_t l2_bytes = 0;
   int max_cluster = 1;
   bool tensor_maps = false;  // whether kernels may take them
+  // That makes products of plans, as their steps name it: "cuBLASLt 13.1.0", kHostLibrary; empty:
+  // not known, or none.
+  std::string library;
   int64_t memory_bytes = 0;  // total
 };
 
@@ -136,9 +142,11 @@ class Device {
   // Peak rates, measured: the fastest of several kernels for each.
   virtual absl::StatusOr<graph::Roof> MeasureRoof() = 0;
 };
-// "cuda:0", "host". `nvrtc` as above: MeasureRoof compiles.
+// "cuda:0", "host". `nvrtc` as above: MeasureRoof compiles. `cublaslt`: as CublasLt::Open, which is
+// done when a plan first asks for it.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name,
-                                                   const std::string& nvrtc = "");
+                                                   const std::string& nvrtc = "",
+                                                   const std::string& cublaslt = "");
 // Devices that this machine has: {"cuda:0", "cuda:1"} or {}; the host is always possible.
 std::vector<std::string> ListCudaDevices();
 

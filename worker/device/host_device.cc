@@ -17,6 +17,7 @@
 #include "worker/device/host_executor.h"
 #include "worker/device/host_guard.h"
 #include "worker/device/host_memory.h"
+#include "worker/device/host_product.h"
 #include "worker/device/host_rates.h"
 #include "worker/device/plan_check.h"
 
@@ -99,6 +100,10 @@ absl::StatusOr<std::unique_ptr<HostProgram>> HostProgram::Make(const Device* dev
         absl::StrCat(binary.bytes, " was not made by this version's host compiler"));
   }
   for (const v1::Step& step : plan.steps()) {
+    if (step.has_product() && step.product().library() != kHostLibrary) {
+      return absl::InvalidArgumentError(absl::StrCat("a product by ", step.product().library(),
+                                                     "; the host's is '", kHostLibrary, "'"));
+    }
     if (!step.has_launch()) continue;
     Launch launch;
     if (absl::Status status = program->Prepare(step.launch(), context(), &launch); !status.ok()) {
@@ -187,6 +192,10 @@ absl::Status HostProgram::Run(HostExecutor* executor, uint64_t seed, KernelGuard
       for (int64_t at = 0; at < step.fill().bytes(); at += 4) std::memcpy(to + at, &pattern, 4);
     } else if (step.has_copy()) {
       std::memcpy(data(step.copy().to()), data(step.copy().from()), step.copy().bytes());
+    } else if (step.has_product()) {
+      const v1::LibraryProduct& product = step.product();
+      RunHostProduct(product, data(product.a().buffer()), data(product.b().buffer()),
+                     data(product.d().buffer()));
     }
   }
   return absl::OkStatus();
@@ -201,6 +210,7 @@ class HostDevice : public Device {
     info_.name = absl::StrCat("host: ", processor);
     info_.arch = "host";
     info_.driver = "fibers";
+    info_.library = kHostLibrary;
     info_.shared_per_sm = 228 << 10;
     info_.shared_per_block = 227 << 10;
     info_.l2_bytes = LastLevelCacheBytes();

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 #include "common/graph/graph.h"
 #include "common/graph/operators.h"
@@ -147,6 +148,67 @@ absl::Status CheckLaunch(const v1::Plan& plan, const v1::Launch& launch, const D
   return absl::OkStatus();
 }
 
+// That a matrix of so many rows and columns lies within its buffer.
+absl::Status CheckMatrix(const v1::Plan& plan, const v1::Matrix& matrix, int64_t rows,
+                         int64_t columns, int64_t batches) {
+  const auto bad = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
+  if (auto status = CheckRange(plan, matrix.buffer(), 0); !status.ok()) return status;
+  const int64_t inner = matrix.along_rows() ? rows : columns,
+                lines = matrix.along_rows() ? columns : rows;
+  if (matrix.offset() < 0 || matrix.offset() % kMatrixAlignment != 0)
+    return bad("a matrix at byte ", matrix.offset(), ", not a multiple of ", kMatrixAlignment);
+  if (matrix.line() < inner || matrix.batch() < 0)
+    return bad("lines of ", inner, " elements, ", matrix.line(), " apart, of matrices that are ",
+               matrix.batch(), " apart");
+  const int64_t element = matrix.dtype() == "f32" ? 4 : 2;
+  const absl::int128 end =
+      matrix.offset() + element * (absl::int128(batches - 1) * matrix.batch() +
+                                   absl::int128(lines - 1) * matrix.line() + inner);
+  if (end > plan.buffers(matrix.buffer()).bytes())
+    return bad("a matrix that ends beyond buffer ", matrix.buffer(), ", which has ",
+               plan.buffers(matrix.buffer()).bytes(), " bytes");
+  return absl::OkStatus();
+}
+
+absl::Status CheckProduct(const v1::Plan& plan, const v1::LibraryProduct& product) {
+  const auto bad = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
+  for (int64_t extent : {product.m(), product.n(), product.k(), product.batches()}) {
+    if (extent < 1 || extent > std::numeric_limits<int32_t>::max())
+      return bad("a product of ", product.batches(), " x ", product.m(), " x ", product.n(), " x ",
+                 product.k());
+  }
+  if (product.algorithm() < 1 || product.algorithm() > kMaxAlgorithms)
+    return bad("algorithm ", product.algorithm(), " is not in 1 to ", kMaxAlgorithms);
+  const v1::Matrix &a = product.a(), &b = product.b(), &d = product.d();
+  const std::string type = a.dtype();
+  if ((type != "f16" && type != "bf16") || b.dtype() != type ||
+      (d.dtype() != type && d.dtype() != "f32"))
+    return bad("a library's product of ", type, " and ", b.dtype(), " to ", d.dtype(),
+               "; operands are both f16 or both bf16, the result of that type or f32");
+  if (d.along_rows()) return bad("a result whose rows lie beside each other");
+  absl::Status status = CheckMatrix(plan, a, product.m(), product.k(), product.batches());
+  if (status.ok()) status = CheckMatrix(plan, b, product.n(), product.k(), product.batches());
+  if (status.ok()) status = CheckMatrix(plan, d, product.m(), product.n(), product.batches());
+  if (status.ok()) status = CheckRange(plan, product.workspace(), 0);
+  if (!status.ok()) return status;
+  // One behind the other, or lines of each between those of the others. No number wraps: the last
+  // element lies within the buffer.
+  if (product.batches() > 1 && d.batch() < (product.m() - 1) * d.line() + product.n() &&
+      (d.batch() < product.n() || d.line() < (product.batches() - 1) * d.batch() + product.n()))
+    return bad("results of a batch that overlap");
+  const v1::Buffer::Kind kind = plan.buffers(d.buffer()).kind();
+  if (kind == v1::Buffer::INPUT || kind == v1::Buffer::PARAM)
+    return bad("it writes buffer ", d.buffer(), ", which is read only");
+  if (plan.buffers(product.workspace()).kind() != v1::Buffer::WORKSPACE)
+    return bad("its workspace is buffer ", product.workspace(), ", which is none");
+  for (int buffer : {a.buffer(), b.buffer(), d.buffer()}) {
+    if (buffer == product.workspace()) return bad("its workspace is one of its matrices");
+  }
+  if (d.buffer() == a.buffer() || d.buffer() == b.buffer())
+    return bad("it writes buffer ", d.buffer(), ", which it reads");
+  return absl::OkStatus();
+}
+
 absl::Status CheckStep(const v1::Plan& plan, const v1::Step& step, const DeviceInfo& info,
                        int max_cluster) {
   switch (step.step_case()) {
@@ -165,6 +227,8 @@ absl::Status CheckStep(const v1::Plan& plan, const v1::Step& step, const DeviceI
       absl::Status status = CheckRange(plan, step.copy().from(), step.copy().bytes());
       return status.ok() ? CheckRange(plan, step.copy().to(), step.copy().bytes()) : status;
     }
+    case v1::Step::kProduct:
+      return CheckProduct(plan, step.product());
     case v1::Step::STEP_NOT_SET:
       break;
   }

@@ -39,7 +39,88 @@ std::string Refusal(const std::function<void(v1::TensorMap&)>& change,
   return status.ok() ? "" : std::string(status.message());
 }
 
+// 2 x (24 x 40) = 2 x (24 x 16 by 40 x 16), a's rows 32 apart from byte 32 on.
+v1::LibraryProduct Small() {
+  v1::LibraryProduct product;
+  product.set_library("loop");
+  product.set_algorithm(1);
+  product.set_batches(2);
+  product.set_m(24);
+  product.set_n(40);
+  product.set_k(16);
+  const auto fill = [](v1::Matrix* matrix, int buffer, int64_t line, int64_t batch) {
+    matrix->set_buffer(buffer);
+    matrix->set_dtype("bf16");
+    matrix->set_line(line);
+    matrix->set_batch(batch);
+  };
+  fill(product.mutable_a(), 0, 32, 24 * 32);
+  product.mutable_a()->set_offset(32);
+  fill(product.mutable_b(), 1, 40, 16 * 40);
+  product.mutable_b()->set_along_rows(true);
+  fill(product.mutable_d(), 2, 40, 24 * 40);
+  product.set_workspace(3);
+  return product;
+}
+
+std::string RefusedProduct(const std::function<void(v1::LibraryProduct&)>& change) {
+  v1::Plan plan = PlanBuilder("")
+                      .Buffer("a", 2 * 24 * 32 * 2)
+                      .Buffer("b", 2 * 16 * 40 * 2)
+                      .Buffer("d", 2 * 24 * 40 * 2)
+                      .Buffer("w", 1024)
+                      .Build();
+  for (int i : {0, 1}) plan.mutable_buffers(i)->set_kind(v1::Buffer::INPUT);
+  plan.mutable_buffers(2)->set_kind(v1::Buffer::OUTPUT);
+  v1::LibraryProduct& product = *plan.add_steps()->mutable_product() = Small();
+  change(product);
+  const absl::Status status = CheckPlan(plan, Card(), 1);
+  return status.ok() ? "" : std::string(status.message());
+}
+
 }  // namespace
+
+TEST_CASE("a library's product lies within its buffers") {
+  CHECK(RefusedProduct([](auto&) {}) == "");
+  const struct {
+    std::function<void(v1::LibraryProduct&)> change;
+    const char* reason;
+  } cases[] = {
+      {[](auto& p) { p.mutable_a()->set_offset(48); }, "a matrix that ends beyond buffer 0"},
+      {[](auto& p) { p.mutable_a()->set_offset(8); }, "at byte 8, not a multiple of 16"},
+      {[](auto& p) { p.mutable_a()->set_offset(-16); }, "at byte -16"},
+      {[](auto& p) { p.mutable_a()->set_line(15); }, "lines of 16 elements, 15 apart"},
+      {[](auto& p) { p.mutable_a()->set_batch(-1); }, "that are -1 apart"},
+      {[](auto& p) { p.mutable_a()->set_batch(int64_t{1} << 62); }, "ends beyond buffer 0"},
+      {[](auto& p) { p.mutable_a()->set_buffer(4); }, "there is no buffer 4"},
+      {[](auto& p) { p.mutable_b()->set_line(41); }, "ends beyond buffer 1"},
+      {[](auto& p) { p.mutable_b()->set_dtype("f16"); }, "product of bf16 and f16"},
+      {[](auto& p) { p.mutable_d()->set_dtype("f32"); }, "ends beyond buffer 2"},
+      {[](auto& p) { p.mutable_d()->set_dtype("f16"); }, "to f16"},
+      {[](auto& p) { p.mutable_d()->set_along_rows(true); }, "rows lie beside each other"},
+      {[](auto& p) { p.mutable_d()->set_batch(24 * 40 - 1); }, "that overlap"},
+      {[](auto& p) { p.mutable_d()->set_batch(39), p.mutable_d()->set_line(80), p.set_m(12); },
+       "that overlap"},
+      {[](auto& p) { p.mutable_d()->set_batch(40), p.mutable_d()->set_line(80), p.set_m(24); }, ""},
+      {[](auto& p) { p.mutable_d()->set_buffer(0), p.set_batches(1); }, "it writes buffer 0, which is read only"},
+      {[](auto& p) { p.set_k(0); }, "2 x 24 x 40 x 0"},
+      {[](auto& p) { p.set_n(int64_t{1} << 31); }, "x 2147483648 x 16"},
+      {[](auto& p) { p.set_algorithm(9); }, "algorithm 9 is not in 1 to 8"},
+      {[](auto& p) { p.set_workspace(2); }, "workspace is buffer 2, which is none"},
+      {[](auto& p) { p.set_workspace(-1); }, "there is no buffer -1"},
+      {[](auto& p) {
+         p.mutable_d()->set_buffer(3);
+         p.set_batches(1);
+         p.set_m(1);
+       },
+       "its workspace is one of its matrices"},
+  };
+  for (const auto& c : cases) {
+    const std::string refusal = RefusedProduct(c.change);
+    INFO(c.reason << ": " << refusal);
+    CHECK((*c.reason != '\0' ? absl::StrContains(refusal, c.reason) : refusal.empty()));
+  }
+}
 
 TEST_CASE("a tensor map lies within its buffer and is what the driver takes") {
   CHECK(ArgumentBytes([] {

@@ -13,6 +13,7 @@ codegen::Target TargetOf(const DeviceInfo& info) {
   target.shared_per_block = info.shared_per_block;
   target.l2_bytes = info.l2_bytes;
   target.max_cluster = info.max_cluster;
+  target.library = info.library;
   return target;
 }
 

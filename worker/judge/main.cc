@@ -26,7 +26,7 @@ struct Flags {
   int fd = -1;
   bool self_check = false;
   int64_t memory_budget = 0;
-  std::string python, python_path, cache_dir, nvrtc;
+  std::string python, python_path, cache_dir, nvrtc, cublaslt;
 };
 
 int Fail(const absl::Status& status) {
@@ -92,7 +92,7 @@ class Oracles {
 struct Bench {
   static absl::StatusOr<std::unique_ptr<Bench>> Make(const Flags& flags) {
     auto bench = std::make_unique<Bench>();
-    auto device = device::MakeDevice(flags.device, flags.nvrtc);
+    auto device = device::MakeDevice(flags.device, flags.nvrtc, flags.cublaslt);
     if (!device.ok()) return device.status();
     bench->device = *std::move(device);
     bench->device->LimitMemory(flags.memory_budget);
@@ -150,6 +150,7 @@ int main(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
   app.add_option("--cache-dir", flags.cache_dir, "for compiled host kernels and baselines");
   app.add_option("--nvrtc", flags.nvrtc, "path of libnvrtc.so, where it is not found by itself");
+  app.add_option("--cublaslt", flags.cublaslt, "path of libcublasLt.so, likewise");
   CLI11_PARSE(app, argc, argv);
   if (flags.cache_dir.empty()) {
     std::error_code none;

@@ -78,9 +78,10 @@ struct FewBf16 {
   static constexpr bool kBrain = true;
 };
 
-// TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). STEP: 32, 64 or 128. MANY_M: `many` is A. TILE: its rows of a block. SPLIT blocks
-// share K: those of a cluster (MEET), each of which finishes a part of the tile, or they leave their sums
-// [SPLIT][batch][M][N].
+// TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). MANY_M: `many` is A. TILE: its rows of a
+// block. BLOCKS: of 16 of them, a warp's. STEP: 32, 64 or 128. AHEAD: a step is read before the one
+// before it is multiplied. SPLIT blocks share K: those of a cluster (MEET), each of which finishes a
+// part of the tile, or they leave their sums [SPLIT][batch][M][N].
 template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, bool AHEAD, int SPLIT, bool MEET>
 struct FewConfig {
   using Type = TYPE;
@@ -320,10 +321,7 @@ struct FewContract {
   // ---- products
 
   using Sums = float[C::kBlocks][kColumns][4];
-
-  WS_DEVICE void multiply(const unsigned* stage, const unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4], const float (&back)[kRows],
-                          Sums& totals) const {
-    Sums sums;
+  static WS_DEVICE void clear(Sums& sums) {
 #pragma unroll
     for (int q = 0; q < C::kBlocks; ++q) {
 #pragma unroll
@@ -332,6 +330,12 @@ struct FewContract {
         for (int i = 0; i < 4; ++i) sums[q][j][i] = 0;
       }
     }
+  }
+
+  WS_DEVICE void multiply(const unsigned* stage, const unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4], const float (&back)[kRows],
+                          Sums& totals) const {
+    Sums sums;
+    clear(sums);
     // A product waits for the one before it of the same sums: others come between them.
     constexpr int kTogether = kColumns < 4 ? kColumns : 4;
 #pragma unroll
@@ -379,14 +383,7 @@ struct FewContract {
   // Sums of the block's part of K, in shared memory.
   WS_DEVICE void add_up() {
     Sums totals;
-#pragma unroll
-    for (int q = 0; q < C::kBlocks; ++q) {
-#pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) totals[q][j][i] = 0;
-      }
-    }
+    clear(totals);
     for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) wide_many[i] = 0;
     sync_block();
     // All slices meet as often: those past the last step multiply zeros.

@@ -49,6 +49,10 @@ void KernelWriter::Fill(int buffer, uint32_t pattern, int64_t bytes) {
 
 void KernelWriter::Zero(int buffer, int64_t bytes) { Fill(buffer, 0, bytes); }
 
+void KernelWriter::Product(const v1::LibraryProduct& product) {
+  *plan_.add_steps()->mutable_product() = product;
+}
+
 void KernelWriter::FillWithMinusOne(int root) {
   Fill(storage_.BufferOf(root), ~uint32_t{0}, graph_.tensors[root].bytes());
 }

@@ -56,6 +56,9 @@ class KernelWriter {
   void Zero(int buffer, int64_t bytes);
   // The buffer that holds a tensor.
   int BufferOf(int tensor) const { return storage_.BufferOf(tensor); }
+  // A product by a library. Its matrices lie in buffers of the plan, and no kernel's struct is
+  // needed.
+  void Product(const v1::LibraryProduct& product);
   // Makes all integers of a root -1.
   void FillWithMinusOne(int root);
   // A kernel that makes the struct and calls `body`, and its launch, to be filled in further.

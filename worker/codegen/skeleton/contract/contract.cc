@@ -25,9 +25,9 @@ class Contract : public Skeleton {
   SkeletonCase id() const override { return v1::Group::kContract; }
   const char* header(const v1::Group& resolved, const Target& target) const override {
     const v1::ProductMath math = resolved.contract().math();
-    return math == v1::PRODUCT_FEW       ? "contract_few"
-           : OnTensorCores(math, target) ? "contract"
-                                         : "contract_plain";
+    if (math == v1::PRODUCT_FEW) return "contract_few";
+    return math != v1::PRODUCT_LIBRARY && OnTensorCores(math, target) ? "contract"
+                                                                      : "contract_plain";
   }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
@@ -71,6 +71,10 @@ class Contract : public Skeleton {
       ++use.launches;
       use.workspace_bytes = PartialBytes(form, resolved);
     }
+    if (contract.math() == v1::PRODUCT_LIBRARY) {
+      AddLibraryUse(group, domain, form, contract, use);
+      return use;
+    }
     if (contract.math() == v1::PRODUCT_FEW) {
       const FewShape shape = FewShapeOf(form, contract);
       use.threads = kPlainThreads;
@@ -107,9 +111,12 @@ class Contract : public Skeleton {
     const Domain& domain = *group.stages();
     const ContractForm& form = FormOf(group, domain);
     const v1::ContractKnobs& contract = resolved.contract();
-    if (contract.math() != v1::PRODUCT_PLAIN)
-      return (contract.math() == v1::PRODUCT_FEW ? EmitFew : EmitTensor)(group, domain, form,
-                                                                         resolved, target, writer);
+    if (contract.math() != v1::PRODUCT_PLAIN) {
+      const auto emit = contract.math() == v1::PRODUCT_FEW       ? EmitFew
+                        : contract.math() == v1::PRODUCT_LIBRARY ? EmitLibrary
+                                                                 : EmitTensor;
+      return emit(group, domain, form, resolved, target, writer);
+    }
     absl::Status written = WriteContractGlue(
         group, domain, form, WidthsOf(group, domain, form, contract), StyleOf(resolved), writer);
     if (!written.ok()) return written;
@@ -154,18 +161,34 @@ class Contract : public Skeleton {
     use.blocks_per_sm = tensor ? 1 : 0;
     // Of two parts three products of four are taken.
     if (tensor) use.tensor_products = use.products * (PartsOf(contract.math()) == 2 ? 3 : 1);
+    use.launches += AddPacking(form, contract, use);
+    if (contract.math() == v1::PRODUCT_FP16X3) {
+      ++use.launches;         // for rows that are too wide
+      use.recomputes = true;  // which that one writes
+    }
+    use.workspace_bytes += use.left_bytes;
+  }
+  static void AddLibraryUse(const Analysis& group, const Domain& domain, const ContractForm& form,
+                            const v1::ContractKnobs& contract, Usage& use) {
+    use.threads = kPlainThreads;
+    use.tensor_products = use.products;
+    use.workspace_bytes = kLibraryBytes;
+    if (!RootMatrixOf(group, domain, form)) {
+      ++use.launches;
+      use.left_bytes += 4 * form.batch * form.m * form.n;
+    }
+    use.launches += AddPacking(form, contract, use);
+    use.workspace_bytes += use.left_bytes;
+  }
+  // Operands that are written out first; whether there are any.
+  static bool AddPacking(const ContractForm& form, const v1::ContractKnobs& contract, Usage& use) {
     bool packs = false;
     for (int operand : {0, 1}) {
       if (!IsPacked(form, operand, contract.math())) continue;
       packs = true;
       use.left_bytes += PackedBytes(form, operand, contract.math());
     }
-    use.launches += packs;
-    if (contract.math() == v1::PRODUCT_FP16X3) {
-      ++use.launches;         // for rows that are too wide
-      use.recomputes = true;  // which that one writes
-    }
-    use.workspace_bytes += use.left_bytes;
+    return packs;
   }
   static int64_t PartialBytes(const ContractForm& form, const v1::Group& resolved) {
     const int64_t bytes = TotalOf(form, resolved) == "double" ? 8 : graph::SizeOf(form.sums);

@@ -1,6 +1,8 @@
 // Sums of products of two operands as products of matrices, with whatever follows them.
 #pragma once
 
+#include <optional>
+
 #include "worker/codegen/skeleton/contract/form.h"
 #include "worker/codegen/skeleton/skeleton.h"
 
@@ -43,6 +45,21 @@ std::string FewWrong(const ContractForm& form, const v1::ContractKnobs& knobs);
 int64_t FewSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs);
 absl::Status EmitFew(const Analysis& group, const Domain& domain, const ContractForm& form,
                      const v1::Group& resolved, const Target& target, KernelWriter& writer);
+
+// Memory that a library's product may use: what PyTorch gives it on a card of sm_90.
+inline constexpr int64_t kLibraryBytes = 32 << 20;
+// Where the library can write the group's only root itself: elements from a line of N, from a batch
+// to the next, and of which type; nullopt: something is made of the sums, or it lies otherwise.
+struct RootMatrix {
+  int tensor = -1;
+  graph::DType type = graph::DType::kF32;
+  int64_t line = 0, batch = 0;
+};
+std::optional<RootMatrix> RootMatrixOf(const Analysis& group, const Domain& domain,
+                                       const ContractForm& form);
+// A library's step, and what packs operands for it and finishes its sums (tensor.cc).
+absl::Status EmitLibrary(const Analysis& group, const Domain& domain, const ContractForm& form,
+                         const v1::Group& resolved, const Target& target, KernelWriter& writer);
 
 // Threads of a block of the plain main loop (ws::kPlainThreads), and its step along K.
 inline constexpr int kPlainThreads = 256, kPlainStep = 16;

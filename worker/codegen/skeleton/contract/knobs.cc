@@ -56,7 +56,7 @@ constexpr int kMostStages = 12;
 constexpr double kTwoStages = 0.7;
 
 // ---- few rows. Of an H200: made to agree by hand with some twenty choices of tiles for eight
-// products, within a fifth.
+// products, within a quarter.
 
 // Of the tensor cores' rate, by products of single warps; simple operations by which an element is
 // made part of a fragment, in two parts and as it is.
@@ -66,6 +66,17 @@ constexpr double kFewTensorPart = 0.5, kFewSplitSteps = 10, kFewSteps = 1;
 // block more that meets in a cluster.
 constexpr double kFewFromMemory = 1.07, kFewWait = 0.28e-6, kFewWaveSeconds = 2e-6,
                  kFewMeetingSeconds = 1e-6;
+
+// ---- by a library
+
+// What knobs of ours say that mean nothing to it.
+constexpr int kLibraryTile = 64, kLibraryRun = 64;
+// Of what the tensor cores can do, in whole waves of its tiles of 128 x 256 or, of few rows, of the
+// memory's rate. Of cuBLASLt 13.1 on an H200.
+constexpr double kLibraryPart = 0.93, kLibraryFromMemory = 0.85;
+constexpr int64_t kLibraryTileM = 128, kLibraryTileN = 256;
+// Algorithms to try.
+constexpr int kAlgorithms = 4;
 
 struct Shape {
   int m, n;
@@ -83,6 +94,7 @@ bool MayLieAlongN(const ContractForm& form, v1::ProductMath math) {
 }
 
 bool IsFew(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_FEW; }
+bool IsLibrary(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_LIBRARY; }
 bool IsPlain(const v1::ContractKnobs& knobs, const Target& target) {
   return !OnTensorCores(knobs.math(), target);
 }
@@ -99,7 +111,9 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
     }
     return "";
   }
-  if (!OnTensorCores(math, target) && !(math == v1::PRODUCT_FP16X3 && target.fibers()))
+  if (math == v1::PRODUCT_LIBRARY) {
+    if (target.library.empty()) return "there is no library here that makes products (cuBLASLt)";
+  } else if (!OnTensorCores(math, target) && !(math == v1::PRODUCT_FP16X3 && target.fibers()))
     return "there is code for tensor cores of sm_90a; elsewhere PRODUCT_PLAIN";
   if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
   for (int64_t extent : {form.m, form.n, form.k, form.batch * 2}) {
@@ -108,7 +122,7 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   const bool halves =
       form.elements[0] == form.elements[1] &&
       (form.elements[0] == graph::DType::kF16 || form.elements[0] == graph::DType::kBF16);
-  if (math == v1::PRODUCT_TENSOR && !halves)
+  if ((math == v1::PRODUCT_TENSOR || math == v1::PRODUCT_LIBRARY) && !halves)
     return "its operands are not both fp16 or both bf16; PRODUCT_FP16X3 takes fp32";
   return "";
 }
@@ -118,6 +132,17 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   const int64_t run = RunOf(form, knobs), sums = int64_t{knobs.tile_m()} * knobs.tile_n();
   const std::string many = StrCat("contract.tile_m ", knobs.tile_m(), " and contract.tile_n ",
                                   knobs.tile_n(), ": threads have no registers for so many sums");
+  if (IsLibrary(knobs)) {
+    const bool ours = knobs.tile_m() != kLibraryTile || knobs.tile_n() != kLibraryTile ||
+                      knobs.stages() != 1 || knobs.cluster() != 1 || knobs.split() != 1 ||
+                      knobs.run() != kLibraryRun;
+    return ours ? StrCat("tiles, stages, cluster, split and run are the library's own affair; with "
+                         "PRODUCT_LIBRARY they are ",
+                         kLibraryTile, ", 1, 1, 1 and ", kLibraryRun)
+                : "";
+  }
+  if (knobs.algorithm() != 1)
+    return StrCat("contract.algorithm is ", knobs.algorithm(), "; it is of PRODUCT_LIBRARY");
   if (ContractSharedBytes(form, knobs, target) > target.shared_per_block)
     return StrCat("needs ", ContractSharedBytes(form, knobs, target),
                   " bytes of shared memory a block, the card has ", target.shared_per_block,
@@ -184,10 +209,15 @@ double PlainPart(const v1::ContractKnobs& knobs) {
   return 1 / (1 + kSharedCost * loads * loads);
 }
 
+// Whether operands that do not lie as they have to are written out first.
+bool MayPack(const v1::ContractKnobs& knobs, const Target& target) {
+  return IsLibrary(knobs) || (!IsPlain(knobs, target) && !IsFew(knobs));
+}
+
 // Bytes of an operand that the main loop finds in memory.
 double OperandBytes(const ContractForm& form, int operand, const v1::ContractKnobs& knobs,
                     const Target& target) {
-  if (!IsPlain(knobs, target) && !IsFew(knobs) && IsPacked(form, operand, knobs.math()))
+  if (MayPack(knobs, target) && IsPacked(form, operand, knobs.math()))
     return static_cast<double>(PackedBytes(form, operand, knobs.math()));
   const int64_t rows = operand == 0 ? form.m : form.n;
   return static_cast<double>(form.batch * rows) * static_cast<double>(form.k) *
@@ -238,6 +268,22 @@ double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, cons
 
 // Seconds that tiles of that size take: products, their waves counted whole, or operands from
 // memory, which takes blocks on all multiprocessors; and what comes before and behind.
+double LibrarySeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
+                      const Target& target) {
+  const auto multiprocessors = static_cast<double>(target.sm_count);
+  const auto tiles = static_cast<double>(CeilDiv(form.m, kLibraryTileM) *
+                                         CeilDiv(form.n, kLibraryTileN) * form.batch);
+  // Where there are few tiles, it shares K or makes smaller ones.
+  const double idle =
+      tiles < multiprocessors ? 1 : std::ceil(tiles / multiprocessors) * multiprocessors / tiles;
+  double bytes = 0;
+  for (int operand : {0, 1}) bytes += OperandBytes(form, operand, knobs, target);
+  return kKernelSeconds +
+         std::max(form.products() * idle / (kLibraryPart * target.tensor_products_per_second),
+                  bytes / (kLibraryFromMemory * target.bytes_per_second));
+}
+
+// Of that math.
 double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const bool plain = IsPlain(knobs, target);
   const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
@@ -252,10 +298,12 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   for (int operand : {0, 1}) {
     const double bytes = OperandBytes(form, operand, knobs, target);
     memory += bytes;
-    if (!plain && !IsFew(knobs) && IsPacked(form, operand, knobs.math())) packed += 2 * bytes;
+    if (MayPack(knobs, target) && IsPacked(form, operand, knobs.math())) packed += 2 * bytes;
   }
   double seconds = 0;
-  if (IsFew(knobs)) {
+  if (IsLibrary(knobs)) {
+    seconds = LibrarySeconds(form, knobs, target);
+  } else if (IsFew(knobs)) {
     seconds = FewSeconds(form, knobs, target);
   } else if (plain) {
     const double busy =
@@ -302,6 +350,13 @@ int ClusterOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 
 // Fills what tile, split and math leave open.
 void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
+  if (knobs.algorithm() == 0) knobs.set_algorithm(1);
+  if (IsLibrary(knobs)) {
+    if (knobs.run() == 0) knobs.set_run(kLibraryRun);
+    if (knobs.cluster() == 0) knobs.set_cluster(1);
+    if (knobs.stages() == 0) knobs.set_stages(1);
+    return;
+  }
   const bool plain = IsPlain(knobs, target);
   if (knobs.run() == 0) {
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
@@ -325,6 +380,7 @@ std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const
       tiles.push_back(shape.many == 0 ? Shape{many, few} : Shape{few, many});
     return tiles;
   }
+  if (math == v1::PRODUCT_LIBRARY) return {{kLibraryTile, kLibraryTile}};
   if (!OnTensorCores(math, target)) return {std::begin(kPlainTiles), std::end(kPlainTiles)};
   return {std::begin(kTensorTiles), std::end(kTensorTiles)};
 }
@@ -337,7 +393,7 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
   const auto consider = [&](Shape tile) {
     if (set.tile_m() != 0 && set.tile_m() != tile.m) return;
     if (set.tile_n() != 0 && set.tile_n() != tile.n) return;
-    const int64_t most = set.split() != 0 || target.fibers()
+    const int64_t most = set.split() != 0 || target.fibers() || math == v1::PRODUCT_LIBRARY
                              ? 1
                              : std::clamp<int64_t>(form.k / kLeastPart, 1, kMostSplit);
     for (int split = 1; split <= most; ++split) {
@@ -365,12 +421,17 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
 }
 
 constexpr v1::ProductMath kWays[] = {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3, v1::PRODUCT_FEW,
-                                     v1::PRODUCT_PLAIN};
+                                     v1::PRODUCT_PLAIN, v1::PRODUCT_LIBRARY};
 
-// Whether it fits, and is one to choose where nobody asked for it.
-bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& target) {
+// Whether it fits, and is one to try where nobody asked for it.
+bool MayTry(const ContractForm& form, v1::ProductMath math, const Target& target) {
   return Misfit(form, math, target).empty() &&
-         (math == v1::PRODUCT_PLAIN || OnTensorCores(math, target));
+         (math == v1::PRODUCT_PLAIN || OnTensorCores(math, target) ||
+          (math == v1::PRODUCT_LIBRARY && !target.fibers()));
+}
+// Whether it is one for defaults, which run without a library.
+bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& target) {
+  return math != v1::PRODUCT_LIBRARY && MayTry(form, math, target);
 }
 
 void Choose(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
@@ -400,6 +461,7 @@ int64_t RunOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 
 int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs,
                             const Target& target) {
+  if (IsLibrary(knobs)) return 0;
   if (IsFew(knobs)) return FewSharedBytes(form, knobs);
   if (IsPlain(knobs, target)) {
     return int64_t{2} * kPlainStep * (knobs.tile_m() + knobs.tile_n() + 8) *
@@ -444,6 +506,7 @@ int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target) {
 }
 
 double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  if (IsLibrary(knobs)) return form.products() / LibrarySeconds(form, knobs, target);
   if (IsFew(knobs)) return FewRate(form, knobs, target);
   if (IsPlain(knobs, target)) return target.products_per_second * PlainPart(knobs);
   const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * kTensorStep;
@@ -467,7 +530,7 @@ absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractF
   const v1::PrecisionKnobs& precision = resolved.precision();
   check.That(precision.accumulator() != v1::ACCUMULATOR_COMPENSATED,
              "precision.accumulator is compensated; sums of products join a total in fp32 or fp64");
-  if (!IsPlain(contract, target) || IsFew(contract)) {
+  if (contract.math() != v1::PRODUCT_PLAIN) {
     check.That(precision.accumulator() != v1::ACCUMULATOR_F64,
                "precision.accumulator is fp64; totals behind tensor cores add up in fp32");
   }
@@ -485,14 +548,18 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
   const auto add = [&](const v1::ContractKnobs& one) {
     Layout layout;
     layout.kind = "layout";
-    layout.name = StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
-                         one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
-                         one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
+    layout.name =
+        IsLibrary(one)
+            ? StrCat(target.library, ", algorithm ", one.algorithm())
+            : StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
+                     one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
+                     one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
     layout.knobs = {{"tile_m", one.tile_m()},
                     {"tile_n", one.tile_n()},
                     {"split", one.split()},
                     {"stages", one.stages()},
-                    {"cluster", one.cluster()}};
+                    {"cluster", one.cluster()},
+                    {"algorithm", one.algorithm()}};
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
@@ -521,15 +588,23 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
       }
     }
   };
-  for (Shape tile : TilesOf(form, now.math(), target)) consider(tile);
+  if (!IsLibrary(now)) {
+    for (Shape tile : TilesOf(form, now.math(), target)) consider(tile);
+  }
   // The quickest of each other way to multiply.
   for (v1::ProductMath math : kWays) {
-    if (math == now.math() || !MayChoose(form, math, target)) continue;
+    const bool library = math == v1::PRODUCT_LIBRARY;
+    if ((math == now.math() && !library) || !MayTry(form, math, target)) continue;
     v1::ContractKnobs open;
     open.set_vector_bytes(now.vector_bytes());
     open.set_raster(now.raster());
-    const auto one = Quickest(form, open, math, target);
-    if (one && SecondsOf(form, *one, target) <= 2 * present) add(*one);
+    auto one = Quickest(form, open, math, target);
+    if (!one || SecondsOf(form, *one, target) > 2 * present) continue;
+    // The library knows better which of its algorithms is quick than an estimate, but not for sure.
+    for (int algorithm = 1; algorithm <= (library ? kAlgorithms : 1); ++algorithm) {
+      one->set_algorithm(algorithm);
+      if (math != now.math() || algorithm != now.algorithm()) add(*one);
+    }
   }
   return layouts;
 }

@@ -1,5 +1,6 @@
 // Products on the tensor cores of sm_90a: maps of the operands as they are or as they were packed,
-// and the kernels of worker/kernels/contract.cuh and contract_pack.cuh.
+// and the kernels of worker/kernels/contract.cuh and contract_pack.cuh; or a library's step, which
+// takes operands that lie likewise.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -107,6 +108,17 @@ Packing PackingOf(const ContractForm& form, int operand, const Reading& reading,
   return packing;
 }
 
+v1::Matrix MatrixOf(const Placed& at, graph::DType type) {
+  v1::Matrix matrix;
+  matrix.set_buffer(at.buffer);
+  matrix.set_offset(at.offset * graph::SizeOf(type));
+  matrix.set_dtype(graph::NameOf(type));
+  matrix.set_line(at.line);
+  matrix.set_batch(at.part);
+  matrix.set_along_rows(at.along_rows);
+  return matrix;
+}
+
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
 std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
@@ -151,6 +163,30 @@ class Writer {
       if (absl::Status s = Combine(); !s.ok()) return s;
     }
     return parts_ ? Rest() : absl::OkStatus();
+  }
+
+  // `root`: where the library writes the result itself.
+  absl::Status WriteByLibrary(const std::optional<RootMatrix>& root) {
+    Place();
+    if (absl::Status s = Pack(); !s.ok()) return s;
+    Placed result;
+    result.line = root ? root->line : form_.n;
+    result.part = root ? root->batch : form_.m * form_.n;
+    result.buffer = partial_ =
+        root ? writer_.BufferOf(root->tensor) : writer_.Workspace("_partial", Sums() * 4);
+    v1::LibraryProduct product;
+    product.set_library(target_.library);
+    product.set_algorithm(knobs_.algorithm());
+    product.set_m(form_.m);
+    product.set_n(form_.n);
+    product.set_k(form_.k);
+    product.set_batches(form_.batch);
+    *product.mutable_a() = MatrixOf(placed_[0], type_);
+    *product.mutable_b() = MatrixOf(placed_[1], type_);
+    *product.mutable_d() = MatrixOf(result, root ? root->type : graph::DType::kF32);
+    product.set_workspace(writer_.Workspace("_library", kLibraryBytes));
+    writer_.Product(product);
+    return root ? absl::OkStatus() : Combine();
   }
 
  private:
@@ -333,6 +369,42 @@ int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math)
   const int64_t rows = operand == 0 ? form.m : form.n;
   return form.batch * PartsOf(math) *
          std::max(RoundUp(rows, kPackedLine) * form.k, rows * RoundUp(form.k, kPackedLine)) * 2;
+}
+
+std::optional<RootMatrix> RootMatrixOf(const Analysis& group, const Domain& domain,
+                                       const ContractForm& form) {
+  const auto kernel = BuildContract(group, domain, form, Lane::kNone, 1);
+  if (!kernel.ok() || kernel->roots.size() != 1) return std::nullopt;
+  const Kernel::Root& root = kernel->roots[0];
+  ValuePtr value = root.value;
+  const graph::DType type = value->type;
+  if (value->kind == Value::Kind::kOp && value->op == graph::Op::kCast) value = value->args[0];
+  if (value->kind != Value::Kind::kResult || root.condition != nullptr) return std::nullopt;
+  if (type != form.sums && type != form.elements[0]) return std::nullopt;
+  const Frame& frame = kernel->frame;
+  RootMatrix matrix;
+  matrix.tensor = root.tensor;
+  matrix.type = type;
+  matrix.line = form.m > 1 ? root.address.CoefficientOf(frame.row) : form.n;
+  matrix.batch = form.batch > 1 ? root.address.CoefficientOf(frame.outer) : form.m * matrix.line;
+  Index rest = root.address;
+  for (const Variable& variable : {frame.outer, frame.row, frame.column})
+    rest = rest.Without(variable);
+  const bool plain = rest.is_constant() && rest.constant() == 0 &&
+                     (form.n == 1 || root.address.CoefficientOf(frame.column) == 1) &&
+                     matrix.line >= form.n && (form.batch == 1 || matrix.batch >= form.n);
+  return plain ? std::optional<RootMatrix>(matrix) : std::nullopt;
+}
+
+absl::Status EmitLibrary(const Analysis& group, const Domain& domain, const ContractForm& form,
+                         const v1::Group& resolved, const Target& target, KernelWriter& writer) {
+  const ContractWidths& widths = WidthsOf(group, domain, form, resolved.contract());
+  absl::Status written = WriteContractGlue(group, domain, form, widths, StyleOf(resolved), writer);
+  if (!written.ok()) return written;
+  std::optional<RootMatrix> root = RootMatrixOf(group, domain, form);
+  // A state that is overwritten in place may be read by others still.
+  if (root && writer.StateOf(root->tensor) >= 0) root.reset();
+  return Writer(group, domain, form, resolved, target, writer).WriteByLibrary(root);
 }
 
 absl::Status EmitTensor(const Analysis& group, const Domain& domain, const ContractForm& form,

@@ -215,6 +215,17 @@ TEST_CASE("the other ways to multiply are among what is tried") {
   };
   CHECK(ways_from(v1::PRODUCT_TENSOR) == std::vector<int64_t>{v1::PRODUCT_FEW});
   CHECK(ways_from(v1::PRODUCT_FEW) == std::vector<int64_t>{v1::PRODUCT_TENSOR});
+  // With a library, its first algorithms; no default is made for one.
+  target.library = "cuBLASLt 13.1.0";
+  const std::vector<int64_t> algorithms(4, v1::PRODUCT_LIBRARY);
+  std::vector<int64_t> all = {v1::PRODUCT_TENSOR};
+  all.insert(all.end(), algorithms.begin(), algorithms.end());
+  CHECK(ways_from(v1::PRODUCT_FEW) == all);
+  CHECK(ways_from(v1::PRODUCT_LIBRARY) ==
+        std::vector<int64_t>{v1::PRODUCT_TENSOR, v1::PRODUCT_FEW});
+  const auto infos = Describe(graph, DefaultSchedule(graph, target), target);
+  REQUIRE(infos.ok());
+  CHECK((*infos)[0].resolved.contract().math() != v1::PRODUCT_LIBRARY);
 }
 
 TEST_CASE("what knobs of products on tensor cores may not say") {
@@ -233,6 +244,7 @@ TEST_CASE("what knobs of products on tensor cores may not say") {
       {&halves, "contract { math: PRODUCT_TENSOR tile_m: 128 tile_n: 256 stages: 5 }",
        "bytes of shared memory a block"},
       {&halves, "contract { math: PRODUCT_TENSOR split: 7 }", "parts of 64"},
+      {&halves, "contract { math: PRODUCT_LIBRARY }", "there is no library here"},
       {&floats, "contract { math: PRODUCT_TENSOR }", "PRODUCT_FP16X3 takes fp32"},
       {&floats, "contract { math: PRODUCT_FP16X3 } precision { accumulator: ACCUMULATOR_F64 }",
        "fp64"},

@@ -1,0 +1,12 @@
+// A library's product on the host: a loop.
+#pragma once
+
+#include "warpsmith/v1/solution.pb.h"
+
+namespace warpsmith::device {
+
+// Addresses of the matrices' buffers; the step was checked (plan_check.h). Sums are in fp64 and
+// rounded once.
+void RunHostProduct(const v1::LibraryProduct& product, const char* a, const char* b, char* d);
+
+}  // namespace warpsmith::device
