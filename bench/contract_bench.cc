@@ -91,8 +91,12 @@ std::vector<Case> Cases() {
                                           Tiles(64, 64, 8, 1, 2),
                                           Tiles(64, 64, 8, 1, 4)};
   const std::vector<std::string> few = {"",
+                                        Tiles(64, 32, 12, 1),
+                                        Tiles(64, 32, 12, 1, 2),
+                                        Tiles(64, 16, 12, 1),
                                         Tiles(64, 64, 8, 1, 2),
                                         Tiles(64, 64, 8, 1, 4),
+                                        Tiles(64, 128, 8, 1),
                                         Tiles(64, 128, 6, 1, 3),
                                         Tiles(64, 128, 6, 1, 4),
                                         Tiles(64, 128, 6, 1, 8)};
@@ -477,7 +481,8 @@ absl::Status Bench::Run(const Case& c) {
   if (!expected.ok()) return expected.status();
   auto opened = context_->Library();
   if (!opened.ok()) return opened.status();
-  auto library = device::LibraryProduct::Make(*opened, StepOf(p), kLibraryBytes, /*any_reduction=*/true);
+  auto library =
+      device::LibraryProduct::Make(*opened, StepOf(p), kLibraryBytes, /*any_reduction=*/true);
   if (!library.ok()) return library.status();
   int algorithm = 1;
   const Work theirs = [&] {

@@ -29,8 +29,8 @@
 #include "worker/daemon/lineage.h"
 #include "worker/daemon/outbox.h"
 #include "worker/daemon/planner_link.h"
-#include "worker/device/cublaslt.h"
 #include "worker/device/compile_pool.h"
+#include "worker/device/cublaslt.h"
 #include "worker/device/device.h"
 #include "worker/device/target.h"
 #include "worker/judge/judge_client.h"
@@ -78,8 +78,8 @@ bool IsName(const std::string& name) {
 
 // What an interpreter brings along.
 struct Torch {
-  std::string version;  // of PyTorch
-  std::string nvrtc;    // libnvrtc.so of its wheel; empty: it has none
+  std::string version;   // of PyTorch
+  std::string nvrtc;     // libnvrtc.so of its wheel; empty: it has none
   std::string cublaslt;  // libcublasLt.so that it has loaded; empty: none
 };
 

@@ -534,8 +534,9 @@ absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& 
   const std::string preparation = Preparation(plan);
   std::string out = absl::StrCat(
       *device, kHostBanner, preparation.empty() && !products ? "" : "#include <atomic>\n",
-      products ? "#include <cstdint>\n#include <cstdio>\n#include <cstring>\n#include <cublasLt.h>\n"
-               : "",
+      products
+          ? "#include <cstdint>\n#include <cstdio>\n#include <cstring>\n#include <cublasLt.h>\n"
+          : "",
       maps ? "#include <cuda.h>\n" : "", kHostPrologue, maps ? kEncode : "",
       products ? kProduct : "", fills ? kFill : "");
   if (!preparation.empty()) {

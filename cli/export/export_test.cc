@@ -455,10 +455,10 @@ TEST_CASE("plain CUDA of a kernel that takes tensor maps", "[export]") {
 }
 
 TEST_CASE("plain CUDA of a product by a library", "[export]") {
-  const auto graph = graph::Parse(
-      {"input a: bf16[256, 64] ~ normal", "input b: bf16[64, 128] ~ normal",
-       "s: f32[m: 256, n: 128] = sum[k: 64](f32(a[m, k]) * f32(b[k, n]))", "output s"},
-      {});
+  const auto graph =
+      graph::Parse({"input a: bf16[256, 64] ~ normal", "input b: bf16[64, 128] ~ normal",
+                    "s: f32[m: 256, n: 128] = sum[k: 64](f32(a[m, k]) * f32(b[k, n]))", "output s"},
+                   {});
   REQUIRE(graph.ok());
   v1::Schedule schedule;
   schedule.add_groups()->add_roots("s");
@@ -472,9 +472,10 @@ TEST_CASE("plain CUDA of a product by a library", "[export]") {
   REQUIRE(text.ok());
   CHECK(Has(*text, "#include <cublasLt.h>"));
   // Column major: b is 128 x 64 as it lies, a is 64 x 256.
-  CHECK(Has(*text, "{\"cuBLASLt 13.1.0\", 1, 1, CUBLAS_OP_N, CUBLAS_OP_N,\n"
-                   "        {CUDA_R_16BF, 128, 64, 128, 8192}, {CUDA_R_16BF, 64, 256, 64, 16384}, "
-                   "{CUDA_R_32F, 128, 256, 128, 32768}, 33554432};"));
+  CHECK(Has(*text,
+            "{\"cuBLASLt 13.1.0\", 1, 1, CUBLAS_OP_N, CUBLAS_OP_N,\n"
+            "        {CUDA_R_16BF, 128, 64, 128, 8192}, {CUDA_R_16BF, 64, 256, 64, 16384}, "
+            "{CUDA_R_32F, 128, 256, 128, 32768}, 33554432};"));
   plan->mutable_steps(0)->mutable_product()->set_workspace(7);
   CHECK(CudaSource(*plan, "k").status().message() == "the plan has no buffer 7, it has 4");
 }

@@ -156,12 +156,12 @@ class Card:
     def library(self):
         """The cuBLASLt that this process has loaded, else one that is found."""
         paths = [line.split()[-1] for line in open("/proc/self/maps") if "libcublasLt.so" in line]
-        for path in paths + ["libcublasLt.so.13", "libcublasLt.so.12"]:
-            try:
-                return ctypes.CDLL(path)
-            except OSError:
-                pass
-        raise RuntimeError("there is no cuBLASLt here; a product was made for it")
+        for folder in (os.path.dirname(os.path.dirname(torch.__file__)) + "/nvidia/*/lib", "/usr/local/cuda*/lib64"):
+            paths += sorted(glob.glob(folder + "/libcublasLt.so.[0-9][0-9]"), reverse=True)
+        if not paths:
+            raise RuntimeError("there is no cuBLASLt here, and a product was made for it: install the Python package "
+                               "nvidia-cublas, or the CUDA toolkit, of PyTorch's CUDA version")
+        return ctypes.CDLL(paths[0])
 
     def check(self, error, what):
         if error:

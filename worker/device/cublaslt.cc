@@ -36,7 +36,7 @@ constexpr int kAsItIs = 0, kTransposed = 1;  // cublasOperation_t
 // member, symbol, parameters
 #define WARPSMITH_CUBLASLT_FUNCTIONS(X)                                                         \
   X(Create, "cublasLtCreate", (Object * library))                                               \
-  X(Destroy, "cublasLtDestroy", (Object library))                                              \
+  X(Destroy, "cublasLtDestroy", (Object library))                                               \
   X(ProductCreate, "cublasLtMatmulDescCreate", (Object * product, int compute, int scale))      \
   X(ProductSet, "cublasLtMatmulDescSetAttribute",                                               \
     (Object product, int which, const void* value, size_t bytes))                               \
@@ -54,7 +54,7 @@ constexpr int kAsItIs = 0, kTransposed = 1;  // cublasOperation_t
     (Object library, Object product, const void* alpha, const void* a, Object layout_a,         \
      const void* b, Object layout_b, const void* beta, const void* c, Object layout_c, void* d, \
      Object layout_d, const Algorithm* algorithm, void* workspace, size_t workspace_bytes,      \
-     cuda::Stream stream))   \
+     cuda::Stream stream))                                                                      \
   X(ProductDestroy, "cublasLtMatmulDescDestroy", (Object product))                              \
   X(LayoutDestroy, "cublasLtMatrixLayoutDestroy", (Object layout))                              \
   X(PreferenceDestroy, "cublasLtMatmulPreferenceDestroy", (Object preference))
@@ -85,8 +85,8 @@ absl::StatusOr<std::shared_ptr<const CublasLt>> CublasLt::Open(const std::string
     for (const std::string& match : Matching("/usr/local/cuda*/targets/*/lib/libcublasLt.so.1[23]"))
       names.push_back(match);
   }
-  auto library =
-      Library::Open(names, "cuBLASLt", "install the CUDA toolkit's cuBLAS, or give --cublaslt PATH");
+  auto library = Library::Open(names, "cuBLASLt",
+                               "install the CUDA toolkit's cuBLAS, or give --cublaslt PATH");
   if (!library.ok()) return library.status();
   auto functions = std::make_shared<Functions>();
   size_t (*version)() = nullptr;
@@ -208,11 +208,11 @@ absl::Status LibraryProduct::Run(int algorithm, uint64_t a, uint64_t b, uint64_t
     return absl::bit_cast<void*>(address + matrix.offset());
   };
   void* const result = at(d, s.step.d());
-  return Check(s.lt().Run(s.handle, s.product, &one, at(b, s.step.b()), s.of_b, at(a, s.step.a()),
-                          s.of_a, &zero, result, s.of_d, result, s.of_d,
-                          &s.found[algorithm - 1].algorithm, absl::bit_cast<void*>(workspace),
-                          s.workspace_bytes, stream),
-               "cublasLtMatmul");
+  return Check(
+      s.lt().Run(s.handle, s.product, &one, at(b, s.step.b()), s.of_b, at(a, s.step.a()), s.of_a,
+                 &zero, result, s.of_d, result, s.of_d, &s.found[algorithm - 1].algorithm,
+                 absl::bit_cast<void*>(workspace), s.workspace_bytes, stream),
+      "cublasLtMatmul");
 }
 
 }  // namespace warpsmith::device

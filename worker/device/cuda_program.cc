@@ -97,7 +97,8 @@ absl::Status CudaProgram::AddProduct(const v1::LibraryProduct& product) {
   if (!library.ok()) return library.status();
   if ((*library)->name() != product.library()) {
     return absl::InvalidArgumentError(absl::StrCat("a product by ", product.library(), "; here is ",
-                                                   (*library)->name(), ", whose algorithms differ"));
+                                                   (*library)->name(),
+                                                   ", whose algorithms differ"));
   }
   auto made = LibraryProduct::Make(*library, product, plan_.buffers(product.workspace()).bytes());
   if (!made.ok()) return made.status();
@@ -300,8 +301,9 @@ absl::Status CudaProgram::Enqueue(const Around* around) {
     if (step.has_product()) {
       const v1::LibraryProduct& it = step.product();
       const auto at = [&](const v1::Matrix& matrix) { return addresses_[matrix.buffer()]; };
-      if (auto status = (*product++)->Run(it.algorithm(), at(it.a()), at(it.b()), at(it.d()),
-                                          addresses_[it.workspace()], cuda.stream());
+      if (auto status = (*product++)
+                            ->Run(it.algorithm(), at(it.a()), at(it.b()), at(it.d()),
+                                  addresses_[it.workspace()], cuda.stream());
           !status.ok())
         return status;
     } else if (step.has_launch()) {

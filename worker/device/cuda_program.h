@@ -40,7 +40,7 @@ class CudaProgram : public Program {
     cuda::Function function = nullptr;
     cuda::LaunchConfig config;  // its attributes point into `attributes`
     std::vector<cuda::LaunchAttribute> attributes;
-    std::vector<uint64_t> values;  // an argument each, in its lowest bytes
+    std::vector<uint64_t> values;       // an argument each, in its lowest bytes
     std::vector<cuda::TensorMap> maps;  // of those that are maps, in order
     std::vector<void*> arguments;
   };
@@ -63,7 +63,7 @@ class CudaProgram : public Program {
   const std::shared_ptr<CudaContext> context_;
   v1::Plan plan_;
   std::vector<cuda::Module> modules_;
-  std::vector<Kernel> kernels_;  // of the launch steps, in order
+  std::vector<Kernel> kernels_;                            // of the launch steps, in order
   std::vector<std::unique_ptr<LibraryProduct>> products_;  // of the library's steps, in order
   std::vector<Memory*> buffers_;
   std::vector<uint64_t> addresses_;

@@ -48,7 +48,8 @@ struct DeviceInfo {
 };
 
 struct Binary {
-  std::string bytes;  // cubin, or several (common/problem/units.h); on the host the path of a shared object
+  std::string
+      bytes;  // cubin, or several (common/problem/units.h); on the host the path of a shared object
   v1::StaticReport report;
 };
 

@@ -44,8 +44,8 @@ class Elements {
   Elements(const v1::Matrix& matrix, const char* buffer)
       : matrix_(matrix), from_(buffer + matrix.offset()), brain_(matrix.dtype() == "bf16") {}
   int64_t At(int64_t batch, int64_t row, int64_t column) const {
-    return batch * matrix_.batch() + (matrix_.along_rows() ? column * matrix_.line() + row
-                                                           : row * matrix_.line() + column);
+    return batch * matrix_.batch() +
+           (matrix_.along_rows() ? column * matrix_.line() + row : row * matrix_.line() + column);
   }
   float Get(int64_t at) const {
     uint16_t bits = 0;
@@ -70,8 +70,8 @@ void RunHostProduct(const v1::LibraryProduct& product, const char* a, const char
       for (int64_t n = 0; n < product.n(); ++n) {
         double sum = 0;
         for (int64_t k = 0; k < product.k(); ++k)
-          sum += static_cast<double>(of_a.Get(of_a.At(batch, m, k))) *
-                 of_b.Get(of_b.At(batch, n, k));
+          sum +=
+              static_cast<double>(of_a.Get(of_a.At(batch, m, k))) * of_b.Get(of_b.At(batch, n, k));
         const auto rounded = static_cast<float>(sum);
         const int64_t at = of_d.At(batch, m, n);
         if (type == "f32") {

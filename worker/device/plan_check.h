@@ -9,12 +9,12 @@
 namespace warpsmith::device {
 
 inline constexpr int kMaxBlockThreads = 1024;
-inline constexpr int kMaxSteps = 1024;      // of a plan
-inline constexpr int kMaxArguments = 128;   // of a launch
-inline constexpr int kMapBytes = 128;       // of a tensor map as the kernel sees it
-inline constexpr int kMatrixAlignment = 16;    // bytes of a library product's matrices
-inline constexpr int kMaxAlgorithms = 8;       // of a library, for one product
-inline constexpr int kMaxHostCluster = 16;  // blocks; info() says 1 on the host, tests use more
+inline constexpr int kMaxSteps = 1024;       // of a plan
+inline constexpr int kMaxArguments = 128;    // of a launch
+inline constexpr int kMapBytes = 128;        // of a tensor map as the kernel sees it
+inline constexpr int kMatrixAlignment = 16;  // bytes of a library product's matrices
+inline constexpr int kMaxAlgorithms = 8;     // of a library, for one product
+inline constexpr int kMaxHostCluster = 16;   // blocks; info() says 1 on the host, tests use more
 
 // InvalidArgument names the step and what is wrong with it: an index of no buffer, a size beyond a
 // buffer's end, a grid, block, cluster or shared memory beyond what the device takes.

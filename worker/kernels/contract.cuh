@@ -37,6 +37,10 @@ struct Contract {
   static constexpr int kBytesA = C::kTileM * hopper::kRowBytes;   // of a part
   static constexpr int kBytesB = C::kTileN * hopper::kRowBytes;
   static constexpr int kStepBytes = C::kParts * (kBytesA + kBytesB);
+  // Rows of A that are brought along K: where there are fewer than a tile's, the others hold anything, and so do sums
+  // that nobody finishes. (To fill what lies outside takes the copy engine as long as to bring it.)
+  static constexpr int kRowsBrought = !C::kAlongM && C::kM < C::kTileM ? (C::kM + 7) / 8 * 8 : C::kTileM;
+  static constexpr int kBytesBrought = C::kParts * (kRowsBrought * hopper::kRowBytes + kBytesB);   // of a step
   static constexpr int kColumns = C::kTileN < 64 ? C::kTileN : 64;   // of a group's rows, finished at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
   static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
@@ -164,7 +168,7 @@ struct Contract {
       const Tile tile = tile_at(at);
       for (int step = tile.from(); step < tile.to(); ++step, ring.next()) {
         hopper::wait(empty[ring.stage], ring.parity ^ 1);
-        hopper::arrive_expecting(full[ring.stage], kStepBytes);
+        hopper::arrive_expecting(full[ring.stage], kBytesBrought);
 #pragma unroll
         for (int part = 0; part < C::kParts; ++part) bring_part(a, b, ring.stage, part, tile, step * kStepK);
       }

@@ -37,16 +37,20 @@ constexpr int kMostGroups = 2;
 constexpr int64_t kMostTensorSums = 128;
 // Of what the tensor cores can do in a tile's main loop, and bytes of operands a second that a
 // multiprocessor's boxes come with; half that where a box's rows begin anywhere in lines of the
-// cache, each of which they then take twice. Fitted to 80 tiles of 18 products, within 17 %.
-constexpr double kTensorPart = 0.91, kBoxBytesPerSecond = 88e9, kTwoLines = 1.7;
+// cache, each of which they then take twice. Fitted to 80 tiles of 18 products, within 17 %. From
+// where a step's boxes are asked for to where they are there, as 12 steps on their way show it.
+constexpr double kTensorPart = 0.91, kBoxBytesPerSecond = 88e9, kTwoLines = 1.7,
+                 kBoxSeconds = 1.7e-6;
 // A tile's end: at the least, and sums' bytes a second of a multiprocessor. Of a kernel, before
-// its first products and behind its last.
-constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds = 2.5e-6;
-// Part of the memory's rate that operands come with.
-constexpr double kBoxesFromMemory = 0.86;
-// Of sums' meeting in a cluster: a tile's, and for 64 columns of it. Of an H200, from three
-// products of few rows.
-constexpr double kMeetingSeconds = 4e-6, kMeetingColumnsSeconds = 1.5e-6;
+// its first products and behind its last; until its first boxes are there.
+constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds = 2.5e-6,
+                 kFirstSeconds = 2.3e-6;
+// Of the memory's rate (what the target says is that of copies); three quarters of the
+// multiprocessors are enough for it.
+constexpr double kBoxesFromMemory = 1.07;
+// Of a tile's sums' meeting in a cluster of two, and in a greater one (4 to 13 us, whatever the
+// tile; why is not known). These four of an H200, from nine products of few rows.
+constexpr double kMeetingSeconds = 1.2e-6, kMeetingOfMoreSeconds = 6e-6;
 // Blocks of a cluster whose blocks share K, at most; multiprocessors of which clusters of more than
 // two are made (some of a card's are in no such cluster).
 constexpr int kMostMeeting = 8;
@@ -136,9 +140,10 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
     const bool ours = knobs.tile_m() != kLibraryTile || knobs.tile_n() != kLibraryTile ||
                       knobs.stages() != 1 || knobs.cluster() != 1 || knobs.split() != 1 ||
                       knobs.run() != kLibraryRun;
-    return ours ? StrCat("tiles, stages, cluster, split and run are the library's own affair; with "
-                         "PRODUCT_LIBRARY they are ",
-                         kLibraryTile, ", 1, 1, 1 and ", kLibraryRun)
+    return ours ? StrCat(
+                      "tiles, stages, cluster, split and run are the library's own affair; with "
+                      "PRODUCT_LIBRARY they are ",
+                      kLibraryTile, ", 1, 1, 1 and ", kLibraryRun)
                 : "";
   }
   if (knobs.algorithm() != 1)
@@ -195,11 +200,12 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
   const double reached = knobs.stages() == 2 ? kTwoStages : 1;
   double bytes = 0;
   for (int operand : {0, 1}) {
-    const int rows = operand == 0 ? knobs.tile_m() : knobs.tile_n();
-    bytes += 2.0 * kTensorStep * parts * rows *
+    const int64_t rows = operand == 0 ? std::min<int64_t>(knobs.tile_m(), form.m) : knobs.tile_n();
+    bytes += 2.0 * static_cast<double>(rows) * kTensorStep * parts *
              (BeginsAtLines(form, operand, knobs.math()) ? 1 : kTwoLines);
   }
-  return std::max(work * (parts == 2 ? 3 : 1) / rate, bytes / kBoxBytesPerSecond) / reached;
+  return std::max({work * (parts == 2 ? 3 : 1) / rate / reached,
+                   bytes / kBoxBytesPerSecond / reached, kBoxSeconds / knobs.stages()});
 }
 
 // Part of the rate of ordinary instructions that tiles of that size reach: the larger it is, the
@@ -309,20 +315,18 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
     const double busy =
         std::min(1.0, static_cast<double>(blocks) / static_cast<double>(target.sm_count));
     seconds =
+        kKernelSeconds + kFirstSeconds +
         std::max(waves * tile * steps * step * target.sm_count / ProductRate(form, knobs, target),
                  memory / target.bytes_per_second / busy);
   } else {
-    // What is not there in the last wave does not read either.
-    const double idle = waves * static_cast<double>(at_once) / static_cast<double>(blocks);
     const double end = kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond;
     // Of all waves: operands do not come meanwhile, as measured.
-    const double meeting =
-        MeetsInCluster(knobs, target)
-            ? waves * (kMeetingSeconds + knobs.tile_n() / 64.0 * kMeetingColumnsSeconds)
-            : 0;
-    seconds = kKernelSeconds + meeting +
+    const double meeting = !MeetsInCluster(knobs, target) ? 0
+                           : knobs.split() == 2           ? waves * kMeetingSeconds
+                                                          : waves * kMeetingOfMoreSeconds;
+    seconds = kKernelSeconds + kFirstSeconds + meeting +
               std::max(waves * (steps * StepSeconds(form, knobs, target) + end),
-                       memory / (kBoxesFromMemory * target.bytes_per_second) * idle);
+                       memory / (kBoxesFromMemory * target.bytes_per_second));
   }
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
@@ -548,18 +552,14 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
   const auto add = [&](const v1::ContractKnobs& one) {
     Layout layout;
     layout.kind = "layout";
-    layout.name =
-        IsLibrary(one)
-            ? StrCat(target.library, ", algorithm ", one.algorithm())
-            : StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
-                     one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
-                     one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
-    layout.knobs = {{"tile_m", one.tile_m()},
-                    {"tile_n", one.tile_n()},
-                    {"split", one.split()},
-                    {"stages", one.stages()},
-                    {"cluster", one.cluster()},
-                    {"algorithm", one.algorithm()}};
+    layout.name = IsLibrary(one)
+                      ? StrCat(target.library, ", algorithm ", one.algorithm())
+                      : StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
+                               one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
+                               one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
+    layout.knobs = {{"tile_m", one.tile_m()},   {"tile_n", one.tile_n()},
+                    {"split", one.split()},     {"stages", one.stages()},
+                    {"cluster", one.cluster()}, {"algorithm", one.algorithm()}};
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));

@@ -258,6 +258,10 @@ class Writer {
   }
   // The glue that finishes sums, as an expression.
   std::string End() const { return parts_ ? StrCat(sums_, "(g, back_a, back_b)") : "g"; }
+  // Of A, as ws::Contract has it.
+  int RowsBrought() const {
+    return static_cast<int>(std::min<int64_t>(RoundUp(form_.m, 8), knobs_.tile_m()));
+  }
   std::string Suffix() const { return leaves_ ? "_partial" : ""; }
   void AddPartial(std::vector<KernelArgument>& arguments, std::string& body) const {
     if (leaves_) arguments.push_back({"float* partial", partial_, {}});
@@ -270,7 +274,7 @@ class Writer {
                             placed_[1].along_rows, MeetsInCluster(knobs_, target_)));
     std::vector<KernelArgument> arguments = {
         {"const __grid_constant__ ws::hopper::Map map_a", -1,
-         MapOf(form_, 0, placed_[0], type_, knobs_.tile_m())},
+         MapOf(form_, 0, placed_[0], type_, RowsBrought())},
         {"const __grid_constant__ ws::hopper::Map map_b", -1,
          MapOf(form_, 1, placed_[1], type_, knobs_.tile_n() / knobs_.cluster())}};
     for (const KernelArgument& back : Backs()) arguments.push_back(back);
