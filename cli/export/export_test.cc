@@ -382,6 +382,60 @@ def get_init_inputs():
   CHECK(Has(text, "total  f32[3]  output, every element is written\n"));
 }
 
+TEST_CASE("parts of a tensor share its memory", "[export]") {
+  constexpr char kSource[] = R"PY(import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        first, second = (x * 2).chunk(2, dim=1)
+        return second, x + 1, first
+
+
+def get_inputs():
+    return [torch.rand(4, 6)]
+
+
+def get_init_inputs():
+    return []
+)PY";
+  v1::Problem problem;
+  problem.set_name("1_Parts");
+  for (const char* line : {"input x: f32[4, 6] ~ normal", "y: f32[n: 4, c: 6] = x[n, c] * 2.0",
+                           "z: f32[n: 4, c: 6] = x[n, c] + 1.0", "output y", "output z"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  v1::TorchModule& torch = *problem.mutable_torch();
+  torch.set_path("level1/1_Parts.py");
+  torch.set_source(kSource);
+  for (const int place : {0, 1, 0}) {
+    torch.add_outputs(place);
+    v1::View& view = *torch.add_views();
+    if (place == 1) continue;
+    for (int64_t size : {4, 3}) view.add_sizes(size);
+    for (int64_t stride : {6, 1}) view.add_strides(stride);
+    view.set_offset(torch.views_size() == 1 ? 3 : 0);
+  }
+  REQUIRE(problem::Validate(problem).message() == "");
+  const Part part = PartOf(problem, 0, true);
+  const Folder folder("parts");
+  OutFolder out{folder.path, {}};
+  const auto path = Exported(ExportKernelBench, problem, {part}, out);
+  REQUIRE(path.status().message() == "");
+  CHECK(Has(Read(*path),
+            "outputs[0].as_strided((4, 3,), (6, 1,), 3), outputs[1], "
+            "outputs[0].as_strided((4, 3,), (6, 1,), 0)"));
+  TryInPython(folder, kSource, *path);
+  OutFolder plain{folder.path, {}};
+  const auto cuda = Exported(ExportPlain, problem, {part}, plain);
+  REQUIRE(cuda.status().message() == "");
+  CHECK(Has(Read(*cuda),
+            "; forward's tensor 0 is its part from element 3 on of shape (4, 3) and "
+            "strides (6, 1); forward's tensor 2 is"));
+}
+
 TEST_CASE("what a KernelBench file cannot hold", "[export]") {
   const Folder folder("refused");
   v1::Problem problem = MadeProblem();

@@ -216,6 +216,18 @@ class Writer {
                         "\", _PLANS, _SOURCES, _BINARIES)\n");
   }
 
+  // What makes forward's tensor of the plan's output, where it is a part of that.
+  std::string Part(int result) const {
+    const auto& views = problem_.torch().views();
+    if (result >= views.size() || views[result].strides().empty()) return "";
+    const v1::View& view = views[result];
+    const auto tuple = [](const auto& numbers) {
+      return absl::StrCat("(", absl::StrJoin(numbers, ", "), ",)");
+    };
+    return absl::StrCat(".as_strided(", tuple(view.sizes()), ", ", tuple(view.strides()), ", ",
+                        view.offset(), ")");
+  }
+
   // Indexes into a plan's outputs: what forward gives. A tensor may be given twice.
   absl::StatusOr<std::vector<int>> Results(const Kernels::One& one) const {
     const auto stored = StoredIn(problem_, one);
@@ -302,14 +314,15 @@ class Writer {
     std::vector<int> all(interface->outputs);
     std::iota(all.begin(), all.end(), 0);
     if (interface->results.size() == 1) {
-      body.push_back(absl::StrCat("return ", call, "[", interface->results[0], "]"));
-    } else if (interface->results == all) {
+      body.push_back(absl::StrCat("return ", call, "[", interface->results[0], "]", Part(0)));
+    } else if (interface->results == all && problem_.torch().views().empty()) {
       body.push_back(absl::StrCat("return ", call));
     } else {
       const std::string outputs = LocalName(module, "outputs");
       std::vector<std::string> results;
       for (const int o : interface->results) {
-        results.push_back(absl::StrCat(outputs, "[", o, "]"));
+        results.push_back(
+            absl::StrCat(outputs, "[", o, "]", Part(static_cast<int>(results.size()))));
       }
       body.push_back(absl::StrCat(outputs, " = ", call));
       body.push_back(absl::StrCat("return ", absl::StrJoin(results, ", ")));

@@ -47,11 +47,21 @@ std::string LyingIn(const v1::Buffer& buffer, const std::vector<int>& order) {
 }
 
 // By buffer: what is said of it beside its kind.
-std::map<int, std::string> Remarks(const std::vector<Stored>& outputs, const v1::Plan& plan) {
+std::map<int, std::string> Remarks(const v1::Problem& problem, const std::vector<Stored>& outputs,
+                                   const v1::Plan& plan) {
   std::map<int, std::string> remarks;
+  const v1::TorchModule& torch = problem.torch();
+  for (int i = 0; i < torch.views_size(); ++i) {
+    const int output = torch.outputs().empty() ? i : torch.outputs(i);
+    if (torch.views(i).strides().empty() || output >= outputs.size()) continue;
+    absl::StrAppend(&remarks[outputs[output].buffer], "; forward's tensor ", i,
+                    " is its part from element ", torch.views(i).offset(), " on of shape (",
+                    absl::StrJoin(torch.views(i).sizes(), ", "), ") and strides (",
+                    absl::StrJoin(torch.views(i).strides(), ", "), ")");
+  }
   for (const Stored& output : outputs) {
     if (output.order.empty()) continue;
-    remarks[output.buffer] = LyingIn(plan.buffers(output.buffer), output.order);
+    remarks[output.buffer] += LyingIn(plan.buffers(output.buffer), output.order);
   }
   return remarks;
 }
@@ -113,7 +123,7 @@ absl::StatusOr<std::string> ExportPlain(const Kernels& kernels, OutFolder& out) 
     const auto stored = StoredIn(problem, one);
     if (!stored.ok()) return stored.status();
     const std::string banner =
-        Banner(problem, kernels.arch, one.plan, name, Remarks(*stored, one.plan));
+        Banner(problem, kernels.arch, one.plan, name, Remarks(problem, *stored, one.plan));
     auto path = WriteOut(out, name + ".cu", banner + *source);
     if (!path.ok()) return path.status();
     if (first.empty()) first = *path;

@@ -158,7 +158,18 @@ absl::StatusOr<Dump> DumpOf(const json& value) {
     if (!shape.ok()) return shape.status();
     if (!strides.ok()) return strides.status();
     if (shape->size() != strides->size()) return Malformed("strides");
-    dump.outputs.push_back({StringOf(entry, "node"), *std::move(shape), *std::move(strides)});
+    dump.outputs.push_back({StringOf(entry, "node"), *std::move(shape), *std::move(strides), {}});
+    const auto view = entry.find("view");
+    if (view == entry.end()) continue;
+    const auto sizes = SizesOf(*view, "sizes"), steps = SizesOf(*view, "strides");
+    const auto offset = view->find("offset");
+    if (!sizes.ok() || !steps.ok() || sizes->empty() || sizes->size() != steps->size() ||
+        offset == view->end() || !offset->is_number_unsigned())
+      return Malformed("view");
+    v1::View& part = dump.outputs.back().view;
+    part.mutable_sizes()->Add(sizes->begin(), sizes->end());
+    part.mutable_strides()->Add(steps->begin(), steps->end());
+    part.set_offset(offset->get<int64_t>());
   }
   for (const json& entry : ListOf(value, "updates")) {
     dump.updates.push_back({StringOf(entry, "state"), StringOf(entry, "node")});

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/graph/graph.h"
+#include "warpsmith/v1/problem.pb.h"
 
 namespace warpsmith::import {
 
@@ -52,6 +53,7 @@ struct Dump {
   struct Output {
     std::string node;
     std::vector<int64_t> shape, strides;
+    v1::View view;  // of forward's tensor in this one; no strides: it is the same
   };
   std::vector<Output> outputs;
   struct Update {

@@ -269,6 +269,13 @@ void AddOrders(const std::vector<AxisOrder>& orders, v1::TorchModule& torch) {
   }
 }
 
+// Says nothing where forward's tensors are the graph's outputs, whole.
+void AddViews(const Dump& dump, v1::TorchModule& torch) {
+  const auto is_part = [](const Dump::Output& output) { return output.view.strides_size() > 0; };
+  if (std::none_of(dump.outputs.begin(), dump.outputs.end(), is_part)) return;
+  for (const Dump::Output& output : dump.outputs) *torch.add_views() = output.view;
+}
+
 // Forward's arguments that are no tensors of the graph.
 absl::Status AddScalars(const Dump& dump, v1::TorchModule& torch) {
   for (const Placeholder& placeholder : dump.placeholders) {
@@ -344,6 +351,7 @@ absl::StatusOr<v1::Problem> ProblemOf(const std::vector<Dump>& dumps, const std:
   const absl::StatusOr<std::vector<AxisOrder>> orders = OrdersOf(dumps);
   if (!orders.ok()) return orders.status();
   AddOrders(*orders, torch);
+  AddViews(first, torch);
   for (const absl::Status& status :
        {AddGraphs(dumps, *orders, problem), AddScalars(first, torch)}) {
     if (!status.ok()) return status;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/import/orders.h"
 #include "cli/import/workloads.h"
 #include "common/base/file.h"
@@ -340,7 +341,8 @@ TEST_CASE("outputs are stored as PyTorch's tensors lie in memory", "[import]") {
     const char* forward;
     std::vector<AxisOrder> orders;  // none: all outputs are row major
     std::vector<int> outputs = {};
-    const char* line = "";  // the last before the outputs
+    const char* line = "";                // the last before the outputs
+    std::vector<std::string> views = {};  // sizes; strides; offset
   };
   const std::string inputs = "[torch.rand(2, 3, 5), torch.rand(2, 5, 3)]";
   const Case cases[] = {
@@ -361,6 +363,24 @@ TEST_CASE("outputs are stored as PyTorch's tensors lie in memory", "[import]") {
       {"return (x[:, :1] * 2).expand(2, 3, 5)", {}},
       {"return (x * 2)[:, ::2]", {}},
       {"return (x * 2).transpose(0, 2)[::2]", {{2, 1, 0}}},
+      // parts of one tensor: together all of it, or of one that is computed for something else, too
+      {"a, b, c = (x * 2).split([2, 2, 1], 2)\n        return c, a, b",
+       {},
+       {0, 0, 0},
+       "mul: f32[i: 2, j: 3, k: 5] = x[i, j, k] * 2",
+       {"2 3 1; 15 5 1; 4", "2 3 2; 15 5 1; 0", "2 3 2; 15 5 1; 2"}},
+      {"y = x * 2\n        return y[:, 1], (y[:, :1] + 1).sum(), x + 1",
+       {},
+       {},
+       "",
+       {"2 5; 15 1; 5", "; ; 0", "; ; 0"}},
+      {"y = (x * 2).transpose(1, 2)\n        return y[:, :2], y[:, 2:]",
+       {},
+       {0, 0},
+       "",
+       {"2 2 3; 15 1 5; 0", "2 3 3; 15 1 5; 2"}},
+      {"y = x * 2\n        return y[:, :1], y[:, 2:]", {}},
+      {"return x[:, :1], x[:, 1:]", {}},
       // what is computed in place lies where it is
       {"y = torch.zeros(2, 5, 3)\n        return y.add_(x.transpose(1, 2))", {}},
   };
@@ -383,6 +403,12 @@ TEST_CASE("outputs are stored as PyTorch's tensors lie in memory", "[import]") {
     }
     CHECK(orders == cases[i].orders);
     CHECK(std::vector<int>(torch.outputs().begin(), torch.outputs().end()) == cases[i].outputs);
+    std::vector<std::string> views;
+    for (const v1::View& view : torch.views()) {
+      views.push_back(absl::StrCat(absl::StrJoin(view.sizes(), " "), "; ",
+                                   absl::StrJoin(view.strides(), " "), "; ", view.offset()));
+    }
+    CHECK(views == cases[i].views);
     if (*cases[i].line != 0) {
       CHECK(found->second.graph(found->second.graph_size() - 2) == cases[i].line);
     }

@@ -72,6 +72,41 @@ absl::Status ValidateOrders(const v1::TorchModule& torch, const graph::Graph& gr
   return absl::OkStatus();
 }
 
+// What forward's tensors are parts of has to have those elements.
+absl::Status ValidateViews(const v1::TorchModule& torch, const graph::Graph& graph) {
+  if (torch.views().empty()) return absl::OkStatus();
+  const int given =
+      torch.outputs().empty() ? static_cast<int>(graph.outputs.size()) : torch.outputs_size();
+  if (torch.views_size() != given) {
+    return Wrong(absl::StrCat("torch.views: there are ", torch.views_size(), " for ", given,
+                              " tensors that forward gives"));
+  }
+  for (int i = 0; i < given; ++i) {
+    const v1::View& view = torch.views(i);
+    if (view.strides().empty()) continue;
+    const int output = torch.outputs().empty() ? i : torch.outputs(i);
+    if (output < 0 || output >= static_cast<int>(graph.outputs.size()))
+      return Wrong(absl::StrCat("torch.outputs: there is no output ", output));
+    const graph::Tensor& whole = graph.tensors[graph.outputs[output]];
+    // Of the last element that it reaches; a product that could wrap is too large before it does.
+    int64_t elements = 1, last = view.offset();
+    for (const int64_t extent : whole.shape) elements *= extent;
+    bool fits = view.sizes_size() == view.strides_size() && !whole.shape.empty() && last >= 0;
+    for (int axis = 0; fits && axis < view.sizes_size(); ++axis) {
+      const int64_t size = view.sizes(axis), stride = view.strides(axis);
+      fits = size >= 1 && stride >= 0 && last < elements &&
+             (size == 1 || stride == 0 || stride <= (elements - 1 - last) / (size - 1));
+      if (fits) last += (size - 1) * stride;
+    }
+    if (fits && last < elements) continue;
+    return Wrong(absl::StrCat("torch.views: forward's tensor ", i, " of sizes (",
+                              absl::StrJoin(view.sizes(), ", "), "), strides (",
+                              absl::StrJoin(view.strides(), ", "), ") and offset ", view.offset(),
+                              " is no part of output ", output, " of ", elements, " elements"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& workload) {
   for (const auto& [name, value] : workload.dims()) {
     if (!graph::IsName(name)) return Wrong(absl::StrCat("'", name, "' is no name for a dimension"));
@@ -84,7 +119,8 @@ absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& wo
         absl::StrCat("the graph has ", graph->nodes.size(), " nodes; the limit is ", kMaxNodes));
   }
   if (auto status = graph::Validate(*graph); !status.ok()) return status;
-  return ValidateOrders(problem.torch(), *graph);
+  if (auto status = ValidateOrders(problem.torch(), *graph); !status.ok()) return status;
+  return ValidateViews(problem.torch(), *graph);
 }
 
 absl::Status ValidateContents(const v1::Problem& problem) {
@@ -221,6 +257,10 @@ std::string Digest(const v1::Problem& problem) {
   add(problem.torch().source());
   for (const v1::AxisOrder& order : problem.torch().orders()) {
     add(absl::StrCat("order ", absl::StrJoin(order.axes(), " ")));
+  }
+  for (const v1::View& view : problem.torch().views()) {
+    add(absl::StrCat("view ", absl::StrJoin(view.sizes(), " "), ", ",
+                     absl::StrJoin(view.strides(), " "), " from ", view.offset()));
   }
   add(problem.weights_constant() ? "constant weights" : "");
   return base::Sha256Hex(text);

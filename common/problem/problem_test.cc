@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -146,6 +147,27 @@ TEST_CASE("limits and missing parts") {
   CHECK_THAT(orders({{0}, {0}}), Catch::Contains("torch.orders: there are 2 for 1 outputs"));
   for (const std::vector<int>& axes : {std::vector<int>{}, {1}, {-1}, {0, 1}}) {
     CHECK_THAT(orders({axes}), Catch::Contains("is no order of the 1 axes of output 0"));
+  }
+  const auto views = [&](std::vector<std::array<int64_t, 3>> of) {  // size, stride, offset
+    return error([&](v1::ProblemSet& s) {
+      for (const auto& [size, stride, offset] : of) {
+        v1::View& view = *s.mutable_problems(0)->mutable_torch()->add_views();
+        view.add_sizes(size);
+        view.add_strides(stride);
+        view.set_offset(offset);
+      }
+    });
+  };
+  CHECK(views({{1, 1, 0}}).empty());
+  CHECK(views({{1, 1ll << 62, 0}}).empty());
+  CHECK_THAT(views({{1, 1, 0}, {1, 1, 0}}), Catch::Contains("torch.views: there are 2 for 1"));
+  for (const std::array<int64_t, 3>& view : {std::array<int64_t, 3>{1, 1, -1},
+                                             {0, 1, 0},
+                                             {2, -1, 1},
+                                             {1, 1, 1ll << 40},
+                                             {1ll << 40, 1, 0},
+                                             {1ll << 33, 1ll << 33, 0}}) {
+    CHECK_THAT(views({view}), Catch::Contains("is no part of output 0"));
   }
 }
 

@@ -9,7 +9,8 @@ there. A line has either "error" or
   placeholders                  [{name, kind: input | scalar | param | buffer | constant, state: state-dict
                                 name, shape, dtype, value, distribution}] in the graph's order
   nodes                         [{name, op, args: {parameter: value}, outputs: [{shape, dtype} | null]}]
-  outputs                       [{node, shape, strides}], tensors only, in forward's order
+  outputs                       [{node, shape, strides}], tensors only, in forward's order; of one that is a part of
+                                node's tensor also view: {sizes, strides, offset}, in elements
   updates                       [{state, node}]: buffers that forward changes
   init                          the constructor's arguments, for people
   description                   the first line of the file's docstring, or ""
@@ -224,6 +225,53 @@ def lying(tensor):
     return {"shape": list(copy.shape), "strides": list(copy.stride())}
 
 
+def parent_of(node, tensor):
+    """(node, chain): the node whose tensor, row major, is all of the memory that forward's tensor is a part of, as
+    PyTorch has it, and those that lead from it to the output; (None, []): there is none. node: of the output."""
+    whole = tensor.untyped_storage().nbytes() // tensor.element_size()
+    chain = []  # from the output back
+    while isinstance(node, torch.fx.Node) and node.op == "call_function" and node.args:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and chain and value.numel() == whole and value.dtype == tensor.dtype:
+            lies = torch.empty(value.shape, dtype=value.dtype, device="meta")
+            storage = lies.untyped_storage()._cdata
+            try:
+                for step in reversed(chain):
+                    lies = step.target(lies, *step.args[1:], **step.kwargs)
+            except Exception:  # one that takes other tensors
+                return None, []
+            same = (lies.shape, lies.stride(), lies.storage_offset()) == (
+                tensor.shape, tensor.stride(), tensor.storage_offset())
+            if same and lies.untyped_storage()._cdata == storage:
+                return node, list(chain)
+        chain.append(node)
+        node = node.args[0]
+    return None, []
+
+
+def take_parts_together(outputs, given, nodes):
+    """Outputs that are parts of one tensor become that tensor, each with its view of it: what PyTorch gives shares
+    memory, which nobody has to copy. But not where the other parts are for nothing: they need not be computed."""
+    families = {}
+    for output, tensor in zip(outputs, given):
+        if tensor.dim() > 0 and tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes():
+            parent, chain = parent_of(nodes[output["node"]], tensor)
+            if parent is not None:
+                families.setdefault(parent, []).append((output, tensor, chain))
+    for parent, parts in families.items():
+        views = {(tuple(t.shape), t.stride(), t.storage_offset()): t.numel() for _, t, _ in parts}
+        ways = {parent}.union(*(chain for _, _, chain in parts))
+        shape = list(parent.meta["val"].shape)
+        complete = sum(views.values()) == parent.meta["val"].numel()
+        used = any(user.op == "call_function" and user not in ways for node in ways for user in node.users)
+        if not shape or not (complete or used):
+            continue
+        strides = list(torch.empty(shape, device="meta").stride())
+        for output, tensor, _ in parts:
+            output.update(node=parent.name, shape=shape, strides=strides, view={
+                "sizes": list(tensor.shape), "strides": list(tensor.stride()), "offset": tensor.storage_offset()})
+
+
 def decompositions():
     """How operators are taken apart: to core ATen, and what interpolates further."""
     aten = torch.ops.aten
@@ -292,8 +340,8 @@ def placeholders(program, inputs, drawn, weights):
     return found
 
 
-def results(program, given):
-    """(outputs, updates)"""
+def results(program, given, together):
+    """(outputs, updates); together: see take_parts_together"""
     outputs, updates = [], []
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     for spec in program.graph_signature.output_specs:
@@ -311,17 +359,20 @@ def results(program, given):
         given = [torch.empty(values[output["node"]].shape, device="meta") for output in outputs]
     for output, tensor in zip(outputs, given):
         output.update(lying(tensor))
+    if together:
+        take_parts_together(outputs, given, {node.name: node for node in program.graph.nodes})
     return outputs, updates
 
 
 def dump_module(module, decompose=True, dims=None):
     """What a row says of a module that has Model, get_inputs and get_init_inputs, under one workload."""
+    together = dims is None  # views depend on the workload, and a problem has them once
     dims = dims or {}
     program, inputs, drawn, model, given = trace(module, decompose, dims)
     weights = real_distributions(module, model, dims)
     if any(isinstance(x, (list, tuple, dict)) for x in inputs):
         raise ValueError("an input is a list or a dictionary of tensors")
-    outputs, updates = results(program, given)
+    outputs, updates = results(program, given, together)
     return {
         "torch": torch.__version__,
         "placeholders": placeholders(program, inputs, drawn, weights),

@@ -6,12 +6,14 @@ One JSON object a line on standard input, one on standard output: {"command": ..
 {"ok": {...}} or {"error": text, "kind": "invalid" | "memory" | "failed"}. Commands:
 
   hello                                  version, cuda, card
-  load      source, device, tensors, outputs, updates, workload, given, orders, memory_bytes
+  load      source, device, tensors, outputs, updates, workload, given, orders, wholes, memory_bytes
                                          makes the module, for the workload of that name if it has
                                          several (module.py); given: which of the outputs each tensor
                                          of forward's is, [] if they are the same; orders: of which
                                          axes of forward's tensor each output has its own, [] if they
-                                         are the same; tensors: [{name,
+                                         are the same; wholes: of each output the shape of the
+                                         tensor that forward's is a part of, [] where it is none, []
+                                         if none is; tensors: [{name,
                                          role, dtype, shape}] of inputs in forward's order, then
                                          params and states by name; memory_bytes: as if the card had
                                          only so many (0: all)
@@ -73,8 +75,20 @@ def encoded(tensor):
     return base64.b64encode(ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())).decode()
 
 
-def outputs_of(given, orders):
-    """A function of what forward gives: its tensors as the graph's outputs. given, orders: see load."""
+def whole_of(tensor, shape):
+    """The tensor that fills the memory which this one is a part of; shape: its own, but for the first extent, which
+    is less where the module is run on a part of its batch."""
+    count = tensor.untyped_storage().nbytes() // tensor.element_size()
+    row = 1
+    for extent in shape[1:]:
+        row *= extent
+    if count % row:
+        raise Invalid(f"an output is a part of {count} elements, and the problem says of {shape}")
+    return torch.as_strided(tensor, (count,), (1,), 0).view(-1, *shape[1:])
+
+
+def outputs_of(given, orders, wholes=()):
+    """A function of what forward gives: its tensors as the graph's outputs. given, orders, wholes: see load."""
     places = [given.index(k) for k in range(max(given) + 1)] if given else None
 
     def outputs(value):
@@ -83,6 +97,8 @@ def outputs_of(given, orders):
             raise Invalid(f"forward gives {len(tensors)} tensors, and the problem says {len(given)}")
         if given:
             tensors = [tensors[place] for place in places]
+        if wholes:
+            tensors = [whole_of(t, shape) if shape else t for t, shape in zip(tensors, wholes)]
         for i, (tensor, order) in enumerate(zip(tensors, orders)):
             if tensor.dim() != len(order):
                 raise Invalid(f"output {i} has {tensor.dim()} axes, and the problem says {len(order)}")
@@ -134,7 +150,8 @@ class Oracle:
         cuda = torch.cuda.is_available()
         return {"version": torch.__version__, "cuda": cuda, "card": torch.cuda.get_device_name() if cuda else "cpu"}
 
-    def load(self, source, device, tensors, outputs, updates, workload="", given=(), orders=(), memory_bytes=0):
+    def load(self, source, device, tensors, outputs, updates, workload="", given=(), orders=(), memory_bytes=0,
+             wholes=()):
         self.unload()
         self.memory_bytes = memory_bytes
         if device.startswith("cuda") and not torch.cuda.is_available():
@@ -154,7 +171,7 @@ class Oracle:
         dims = workloads.get(workload, {})
         self.drawn = drawn.Inputs(functools.partial(self.module.get_inputs, **dims), device)
         self.model = modules.make_model(self.module, dims).to(device)
-        self.outputs_of = outputs_of(given, orders)
+        self.outputs_of = outputs_of(given, orders, wholes)
         self.wanted_inputs = [t for t in tensors if t["role"] == "input"]
         self.wanted_outputs, self.updates = outputs, [self._state_name(u) for u in updates]
         self.weights = [self._state_name(t["name"]) for t in tensors if t["role"] != "input"]

@@ -116,6 +116,7 @@ class TorchOracle : public Oracle {
         workload_(workload),
         given_(problem.torch().outputs().begin(), problem.torch().outputs().end()),
         orders_(OrdersOf(problem.torch())),
+        views_(problem.torch().views().begin(), problem.torch().views().end()),
         digest_(problem.workloads_size() > 1
                     ? absl::StrCat(problem::Digest(problem), ":", workload_)
                     : problem::Digest(problem)),
@@ -153,11 +154,24 @@ class TorchOracle : public Oracle {
                                 {"workload", workload_},
                                 {"given", given_},
                                 {"orders", orders_},
+                                {"wholes", Wholes()},
                                 {"memory_bytes", child_->options().memory_bytes}},
                                kLoadLimit);
     if (!loaded.ok()) return loaded.status();
     child_->set_loaded(digest_);
     return absl::OkStatus();
+  }
+
+  // Of each output the shape, where forward's tensor is a part of it.
+  std::vector<std::vector<int64_t>> Wholes() const {
+    if (views_.empty()) return {};
+    std::vector<std::vector<int64_t>> wholes(graph_.outputs.size());
+    for (size_t i = 0; i < views_.size(); ++i) {
+      const size_t output = given_.empty() ? i : given_[i];
+      if (output < wholes.size() && views_[i].strides_size() > 0)
+        wholes[output] = graph_.tensors[graph_.outputs[output]].shape;
+    }
+    return wholes;
   }
 
   absl::StatusOr<Case> Draw(Device& device, uint64_t seed, Variation variation) override {
@@ -367,6 +381,7 @@ class TorchOracle : public Oracle {
   const std::string source_, workload_;
   const std::vector<int> given_;  // TorchModule.outputs
   const std::vector<std::vector<int>> orders_;
+  const std::vector<v1::View> views_;
   const std::string digest_;            // of the problem and the workload
   const std::set<std::string> wanted_;  // baselines beside eager, and "graph"
   Room room_;

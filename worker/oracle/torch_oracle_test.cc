@@ -212,6 +212,48 @@ TEST_CASE("tensors are handed over as they lie in memory", "[torch]") {
              Catch::Contains("output 0 has 3 axes, and the problem says 4"));
 }
 
+TEST_CASE("parts of a tensor are asked for as that tensor", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  v1::Problem problem;
+  problem.set_name("parts");
+  problem.mutable_torch()->set_source(
+      "import torch\nclass Model(torch.nn.Module):\n"
+      "    def forward(self, x):\n"
+      "        y = x * 3\n        return y[:, 4:], x.sum(), y[:, :4]\n"
+      "def get_inputs():\n    return [torch.randn(6, 5)]\n");
+  for (const char* line : {"input x: f32[6, 5] ~ normal", "y: f32[n: 6, c: 5] = x[n, c] * 3.0",
+                           "s: f32 = sum[n: 6, c: 5](x[n, c])", "output y", "output s"}) {
+    problem.add_graph(line);
+  }
+  for (int place : {0, 1, 0}) {
+    problem.mutable_torch()->add_outputs(place);
+    v1::View& view = *problem.mutable_torch()->add_views();
+    if (place == 1) continue;
+    const bool first = problem.torch().views_size() == 1;
+    for (int64_t size : {6, first ? 1 : 4}) view.add_sizes(size);
+    for (int64_t stride : {5, 1}) view.add_strides(stride);
+    view.set_offset(first ? 4 : 0);
+  }
+  problem.add_workloads()->set_name("default");
+  REQUIRE(problem::Validate(problem).message() == "");
+  const graph::Graph graph = GraphOf(problem);
+  auto device = device::MakeDevice("host").value();
+  options.child = StartTorch(options).value();
+  auto oracle = MakeTorchOracle(options, problem, graph);
+  REQUIRE(oracle.status().message() == "");
+  auto drawn = (*oracle)->Draw(*device, 5, Variation::kNone);
+  REQUIRE(drawn.status().message() == "");
+  const std::vector<float> y = Read<float>(*device, *drawn->answers[0]);
+  const std::vector<Values> expected = Evaluated(*device, graph, *drawn);
+  REQUIRE(y.size() == 30);
+  for (size_t i = 0; i < y.size(); ++i) CHECK(std::fabs(y[i] - expected[0][i]) < 1e-6);
+  CHECK(ErrorsOf(graph::DType::kF32, expected[0], drawn->exact[0]).max < 1e-6);
+  const auto timed = (*oracle)->TimeBaselines(*device);
+  REQUIRE(timed.status().message() == "");
+  CHECK(timed->baselines(0).accurate());
+}
+
 TEST_CASE("what is exact is rounded nowhere, whatever the module casts to", "[torch]") {
   TorchOracleOptions options = OptionsFor();
   if (NoPython(options)) return;
