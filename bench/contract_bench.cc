@@ -21,10 +21,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/casts.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/graph/numeric.h"
 #include "worker/codegen/codegen.h"
 #include "worker/device/cuda_memory.h"
 #include "worker/device/cuda_program.h"
@@ -386,12 +386,8 @@ float Element(const std::string& bytes, int64_t at, const std::string& dtype) {
   }
   uint16_t bits;
   std::memcpy(&bits, bytes.data() + 2 * at, 2);
-  if (dtype == "bf16") return absl::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  const double size = exponent == 0    ? std::ldexp(mantissa, -24)
-                      : exponent == 31 ? (mantissa != 0 ? NAN : INFINITY)
-                                       : std::ldexp(1024 + mantissa, exponent - 25);
-  return static_cast<float>((bits & 0x8000) != 0 ? -size : size);
+  return static_cast<float>(
+      graph::FromHalf(dtype == "bf16" ? graph::DType::kBF16 : graph::DType::kF16, bits));
 }
 
 // 16-bit: rms of the difference from `expected` over its rms. fp32: the largest error at places

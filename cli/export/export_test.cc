@@ -530,6 +530,16 @@ TEST_CASE("plain CUDA of a product by a library", "[export]") {
             "{\"cuBLASLt 13.1.0\", 1, 1, CUBLAS_OP_N, CUBLAS_OP_N,\n"
             "        {CUDA_R_16BF, 128, 64, 128, 8192}, {CUDA_R_16BF, 64, 256, 64, 16384}, "
             "{CUDA_R_32F, 128, 256, 128, 32768}, 33554432};"));
+  const Folder folder("library");
+  const std::string path = folder.path + "/k.cu";
+  std::ofstream(path) << *text;
+  const std::string header =
+      "echo '#include <cublasLt.h>' | " + Nvcc() + " -x cu -E - > /dev/null 2>&1";
+  if (!Nvcc().empty() && std::system(header.c_str()) == 0) {
+    CheckCompiles(path, folder);
+  } else {
+    WARN("there is no nvcc with cublasLt.h: the exported source was not compiled");
+  }
   plan->mutable_steps(0)->mutable_product()->set_workspace(7);
   CHECK(CudaSource(*plan, "k").status().message() == "the plan has no buffer 7, it has 4");
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/base/casts.h"
 #include "common/base/check.h"
 
 namespace warpsmith::graph {
@@ -55,6 +56,30 @@ double RoundTo(DType type, double value) {
     default:
       WS_CHECK(false, "rounds to floating-point types only");
   }
+}
+
+double FromHalf(DType type, uint16_t bits) {
+  if (type == DType::kBF16) return absl::bit_cast<float>(uint32_t{bits} << 16);
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
+  return exponent == 0 ? sign * std::ldexp(mantissa, -24)
+                       : sign * std::ldexp(1024 + mantissa, exponent - 25);
+}
+
+uint16_t ToHalf(DType type, double value) {
+  const auto nearest = static_cast<float>(RoundTo(type, value));
+  const auto bits = absl::bit_cast<uint32_t>(nearest);
+  if (type == DType::kBF16)
+    return static_cast<uint16_t>(bits >> 16 | (std::isnan(nearest) ? 0x40 : 0));
+  const uint32_t sign = bits >> 16 & 0x8000;
+  const double magnitude = std::abs(nearest);
+  if (std::isnan(nearest)) return 0x7e00;
+  if (std::isinf(nearest)) return static_cast<uint16_t>(sign | 0x7c00);
+  // Below 2^-14 in steps of the least; above, the exponent's bias and digits are fewer.
+  if (magnitude < 0x1p-14)
+    return static_cast<uint16_t>(sign | static_cast<uint32_t>(magnitude * 0x1p24));
+  return static_cast<uint16_t>(sign | ((bits & 0x7fffffff) - 0x38000000) >> 13);
 }
 
 int64_t WrapTo(DType type, int64_t value) {

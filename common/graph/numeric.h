@@ -9,6 +9,10 @@ namespace warpsmith::graph {
 
 // The nearest value of a floating-point type, ties to even; beyond its range infinity.
 double RoundTo(DType type, double value);
+// The numbers that bits of kF16 and kBF16 stand for, and the bits of the nearest (as RoundTo). NaN
+// stays NaN.
+double FromHalf(DType type, uint16_t bits);
+uint16_t ToHalf(DType type, double value);
 // The value modulo 2^8, 2^32 or 2^64, as a number of the type; bool: whether it is not 0.
 int64_t WrapTo(DType type, int64_t value);
 

@@ -45,35 +45,6 @@ device::Compiler& HostCompiler(bool quick) {
   return quick ? *quickly : *plain;
 }
 
-// The bits of a value of a 16-bit type that represents it exactly.
-uint16_t Half(DType type, double value) {
-  const float f = static_cast<float>(value);
-  uint32_t u;
-  std::memcpy(&u, &f, 4);
-  if (type == DType::kBF16) return static_cast<uint16_t>(u >> 16);
-  const uint32_t sign = (u >> 16) & 0x8000u;
-  const double magnitude = std::abs(value);
-  if (std::isnan(value)) return 0x7e00;
-  if (std::isinf(value)) return static_cast<uint16_t>(sign | 0x7c00u);
-  if (magnitude < 0x1p-14)
-    return static_cast<uint16_t>(sign | static_cast<uint32_t>(magnitude * 0x1p24));
-  return static_cast<uint16_t>(sign | (((u & 0x7fffffffu) - 0x38000000u) >> 13));
-}
-
-double FromHalf(DType type, uint16_t bits) {
-  if (type == DType::kBF16) {
-    const uint32_t u = uint32_t{bits} << 16;
-    float f;
-    std::memcpy(&f, &u, 4);
-    return f;
-  }
-  const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
-  const double sign = bits & 0x8000 ? -1 : 1;
-  if (exponent == 31) return mantissa ? NAN : sign * INFINITY;
-  return exponent == 0 ? sign * std::ldexp(mantissa, -24)
-                       : sign * std::ldexp(1024 + mantissa, exponent - 25);
-}
-
 template <class T>
 void Put(double value, std::string& bytes) {
   const T t = static_cast<T>(value);
@@ -106,7 +77,7 @@ std::string Encode(DType type, const std::vector<double>& values) {
         Put<double>(v, bytes);
         break;
       default:
-        Put<uint16_t>(Half(type, graph::RoundTo(type, v)), bytes);
+        Put<uint16_t>(graph::ToHalf(type, v), bytes);
         break;
     }
   }
@@ -137,7 +108,7 @@ double Decode(DType type, const std::string& bytes, size_t i) {
     case DType::kF64:
       return Take<double>(bytes, i);
     default:
-      return FromHalf(type, Take<uint16_t>(bytes, i));
+      return graph::FromHalf(type, Take<uint16_t>(bytes, i));
   }
 }
 
