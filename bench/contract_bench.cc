@@ -72,6 +72,11 @@ std::string Few(int rows, int split, int run) {
   return absl::StrCat("math: PRODUCT_FEW tile_n: ", rows, " split: ", split, " run: ", run);
 }
 
+// One operand made parts of on its way, the greater one.
+std::string Inline(int m, int n, int stages, int cluster, int split = 1) {
+  return absl::StrCat("math: PRODUCT_FP16X3_INLINE ", Tiles(m, n, stages, cluster, split));
+}
+
 std::vector<Case> Cases() {
   const auto problem = [](const char* type, int64_t m, int64_t n, int64_t k, bool along_m = false,
                           bool along_n = false) {
@@ -120,6 +125,15 @@ std::vector<Case> Cases() {
                                          Few(16, 1, 64)};
   const std::vector<std::string> exact = {"", Tiles(128, 128, 3, 2), Tiles(128, 128, 3, 1),
                                           Tiles(128, 128, 3, 1, 2), Tiles(64, 128, 3, 1)};
+  const auto and_inline = [](std::vector<std::string> knobs, const std::vector<std::string>& more) {
+    knobs.insert(knobs.end(), more.begin(), more.end());
+    return knobs;
+  };
+  const std::string inline_auto = "math: PRODUCT_FP16X3_INLINE";
+  const auto inline_few = [&](int rows) {
+    return std::vector<std::string>{inline_auto, Inline(rows, 128, 3, 1), Inline(rows, 64, 4, 1),
+                                    Inline(rows, 128, 3, 1, 2), Inline(rows, 64, 4, 1, 2)};
+  };
   std::vector<Case> cases = {
       {"square", problem("bf16", 8192, 8192, 8192), large},
       {"square", problem("bf16", 4096, 4096, 4096), large},
@@ -144,15 +158,22 @@ std::vector<Case> Cases() {
       {"1 row", problem("bf16", 1, 14336, 4096), both},
       {"1 row", problem("bf16", 1, 4096, 14336), both},
       {"93 rows", problem("f16", 93, 128, 2048), many},
-      {"8 rows fp32", problem("f32", 8, 8192, 8192), by_threads},
-      {"32 rows fp32", problem("f32", 32, 18432, 3072), by_threads},
-      {"32 rows fp32, B along N", problem("f32", 32, 18432, 3072, false, true), by_threads},
-      {"128 rows fp32", problem("f32", 128, 16384, 16384), many},
-      {"128 rows fp32, B along N", problem("f32", 128, 16384, 16384, false, true), many},
-      {"128 rows fp32", problem("f32", 128, 32768, 32768), many},
-      {"square fp32", problem("f32", 4096, 4096, 4096), exact},
-      {"linear layer fp32", problem("f32", 1024, 8192, 8192), exact},
-      {"both turned fp32", problem("f32", 4096, 4096, 4096, true, true), exact},
+      {"8 rows fp32", problem("f32", 8, 8192, 8192), and_inline(by_threads, inline_few(16))},
+      {"32 rows fp32", problem("f32", 32, 18432, 3072), and_inline(by_threads, inline_few(32))},
+      {"32 rows fp32, B along N", problem("f32", 32, 18432, 3072, false, true),
+       and_inline(by_threads, {inline_auto})},
+      {"128 rows fp32", problem("f32", 128, 16384, 16384), and_inline(many, inline_few(128))},
+      {"128 rows fp32, B along N", problem("f32", 128, 16384, 16384, false, true),
+       and_inline(many, inline_few(128))},
+      {"128 rows fp32", problem("f32", 128, 32768, 32768), and_inline(many, inline_few(128))},
+      {"long K fp32, B along N", problem("f32", 256, 256, 524288, false, true),
+       {"", inline_auto, Inline(128, 128, 3, 1, 33), Inline(128, 128, 3, 2, 33),
+        Inline(128, 64, 4, 1, 16)}},
+      {"square fp32", problem("f32", 4096, 4096, 4096), and_inline(exact, {inline_auto})},
+      {"linear layer fp32", problem("f32", 1024, 8192, 8192),
+       and_inline(exact, {inline_auto, Inline(128, 128, 3, 2)})},
+      {"both turned fp32", problem("f32", 4096, 4096, 4096, true, true),
+       and_inline(exact, {inline_auto})},
       {"K of 64 fp32", problem("f32", 8192, 8192, 64), exact},
   };
   for (Case& c : cases) {

@@ -302,9 +302,14 @@ absl::StatusOr<bool> Workbench::IsReferencesMiss(int answer, int slot,
   Finding finding;
   if (absl::Status s = MeasureErrors(answer, slot, &finding); !s.ok()) return s;
   const graph::DType type = graph_.tensors[AnswerAt(answer).tensor].type;
-  const double reference = std::max(drawn.reference[answer].plain, oracle::ErrorFloor(type));
+  const oracle::Errors& measured = drawn.reference[answer];
+  const double reference = std::max(measured.plain, oracle::ErrorFloor(type));
   const double rms = difference.want_rms > 0 ? difference.want_rms : 1;
-  return finding.error_ratio <= most && difference.largest / rms <= kVariedRatio * reference;
+  // The rms of a sample's errors is known to so much of itself.
+  static const double kStandardError = 1 / std::sqrt(2.0 * oracle::kSampled);
+  return ErrorRatio(type, finding.errors.beyond, measured.max) <= most &&
+         RmsRatio(type, finding.errors.rms, measured.rms) <= most * (1 + kStandardError) &&
+         difference.largest / rms <= kVariedRatio * reference;
 }
 
 absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding) {

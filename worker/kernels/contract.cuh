@@ -19,7 +19,9 @@ namespace ws {
 // group), kTileN, kStages, kCluster, kRaster (clusters that lie below each other in the order of tiles),
 // kAlongM, kAlongN; kSplit (blocks that share a tile's K) and kMeet: whether they are a cluster, and each finishes a part
 // of the tile with the sums of all, in their order (kCluster is 1); kParts: 1, or 2 where each operand is the sum
-// of two, the greater first, as two batches of its map: the product of the two lesser is left out.
+// of two, the greater first, as two batches of its map: the product of the two lesser is left out. kInline: A is brought as
+// the fp32 that it is, and made two parts of on its way into registers, a step at a time, each row times a power of two
+// of its own; kTurned: that A is the B of the glue, whose rows and columns are the other way round.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
 // (and kRun 1) a part of a step, since they truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
 //
@@ -34,19 +36,22 @@ struct Contract {
   static constexpr int kStepK = 64;                // 128 bytes
   static constexpr int kGroups = C::kTileM / 64;   // of warps that multiply
   static constexpr int kThreads = 128 * (kGroups + 1);
-  static constexpr int kBytesA = C::kTileM * hopper::kRowBytes;   // of a part
+  static constexpr int kBytesA = C::kTileM * hopper::kRowBytes * (C::kInline ? 2 : 1);   // of a part
   static constexpr int kBytesB = C::kTileN * hopper::kRowBytes;
-  static constexpr int kStepBytes = C::kParts * (kBytesA + kBytesB);
+  static constexpr int kPartsA = C::kInline ? 1 : C::kParts;   // as it is brought
+  static constexpr int kStepBytes = kPartsA * kBytesA + C::kParts * kBytesB;
   // Rows of A that are brought along K: where there are fewer than a tile's, the others hold anything, and so do sums
   // that nobody finishes. (To fill what lies outside takes the copy engine as long as to bring it.)
-  static constexpr int kRowsBrought = !C::kAlongM && C::kM < C::kTileM ? (C::kM + 7) / 8 * 8 : C::kTileM;
-  static constexpr int kBytesBrought = C::kParts * (kRowsBrought * hopper::kRowBytes + kBytesB);   // of a step
+  static constexpr int kRowsBrought = !C::kAlongM && !C::kInline && C::kM < C::kTileM ? (C::kM + 7) / 8 * 8 : C::kTileM;
+  static constexpr int kBytesBrought = kStepBytes - C::kParts * (C::kTileM - kRowsBrought) * hopper::kRowBytes;   // of a step
   static constexpr int kColumns = C::kTileN < 64 ? C::kTileN : 64;   // of a group's rows, finished at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
   static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
   static constexpr int kSharedBytes = 1024 + C::kStages * kStepBytes + kGroups * (kBoxBytes + kKeptBytes) +
                                       2 * (C::kStages + kGroups) * sizeof(Barrier);
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
+  static_assert(!C::kInline || (C::kParts == 2 && C::kRun == 1 && C::kRunsOfStep == 1 && !C::kMeet), "rows have a scale a step");
+  static constexpr int kReleases = C::kInline ? 4 : 1;   // of a step, by a group: warps read it themselves, or the tensor cores
   static constexpr int kBlocks = C::kMeet ? C::kSplit : C::kCluster;   // of a cluster
   // Of a thread; together no more than the block was launched with, or who asks for more waits for ever.
   static constexpr int kRegistersBringing = kGroups == 2 ? 40 : kGroups == 3 ? 32 : 24;
@@ -67,7 +72,8 @@ struct Contract {
     // None where no sum of the cluster matters: its blocks bring operands for each other.
     WS_DEVICE int to() const {
       const int first = C::kCluster == 1 ? m : m - cluster_rank() * C::kTileM;
-      if (!C::Glue::wanted(first, n, C::kCluster * C::kTileM, C::kTileN)) return from();
+      constexpr int kRows = C::kCluster * C::kTileM;
+      if (!(C::kTurned ? C::Glue::wanted(n, first, C::kTileN, kRows) : C::Glue::wanted(first, n, kRows, C::kTileN))) return from();
       return from() + kPart < kSteps ? from() + kPart : kSteps;
     }
   };
@@ -114,7 +120,7 @@ struct Contract {
     if (threadIdx.x == 0) {
       for (int s = 0; s < C::kStages; ++s) {
         hopper::init(full[s], 1);
-        hopper::init(empty[s], kGroups * C::kCluster);
+        hopper::init(empty[s], kGroups * C::kCluster * kReleases);
       }
       for (int group = 0; C::kMeet && group < kGroups; ++group) {
         hopper::init(left[group], C::kSplit);
@@ -126,19 +132,23 @@ struct Contract {
     if constexpr (kBlocks > 1) sync_cluster(); else __syncthreads();
   }
 
-  // One part of both operands' step at k.
-  WS_DEVICE void bring_part(const hopper::Map& a, const hopper::Map& b, int stage, int part, Tile tile, int k) {
-    unsigned char* to_a = steps + stage * kStepBytes + part * kBytesA;
-    unsigned char* to_b = steps + stage * kStepBytes + C::kParts * kBytesA + part * kBytesB;
-    const int batch = tile.batch * C::kParts + part;
-    if constexpr (!C::kAlongM) {
-      hopper::load_box(to_a, a, full[stage], k, tile.m, batch);
-    } else {
+  // One part of A's step at k: boxes of 128 bytes by rows, or by so many of K.
+  WS_DEVICE void bring_a(const hopper::Map& a, int stage, int part, Tile tile, int k) {
+    constexpr int kBeside = C::kInline ? 32 : 64;   // elements of 128 bytes
+    constexpr int kBoxes = (C::kAlongM ? C::kTileM : kStepK) / kBeside, kBox = (C::kAlongM ? kStepK : C::kTileM) * hopper::kRowBytes;
+    unsigned char* const to = steps + stage * kStepBytes + part * kBytesA;
+    const int batch = tile.batch * kPartsA + part;
 #pragma unroll
-      for (int i = 0; i < C::kTileM / 64; ++i) {
-        hopper::load_box(to_a + i * 64 * hopper::kRowBytes, a, full[stage], tile.m + i * 64, k, batch);
-      }
+    for (int i = 0; i < kBoxes; ++i) {
+      if constexpr (C::kAlongM) hopper::load_box(to + i * kBox, a, full[stage], tile.m + i * kBeside, k, batch);
+      else hopper::load_box(to + i * kBox, a, full[stage], k + i * kBeside, tile.m, batch);
     }
+  }
+
+  // Likewise, with what the cluster's other blocks bring.
+  WS_DEVICE void bring_b(const hopper::Map& b, int stage, int part, Tile tile, int k) {
+    unsigned char* const to_b = steps + stage * kStepBytes + kPartsA * kBytesA + part * kBytesB;
+    const int batch = tile.batch * C::kParts + part;
     constexpr int kShare = C::kTileN / C::kCluster;   // of B, by each block
     const int column = C::kCluster == 1 ? 0 : cluster_rank() * kShare;
     if constexpr (!C::kAlongN) {
@@ -170,7 +180,10 @@ struct Contract {
         hopper::wait(empty[ring.stage], ring.parity ^ 1);
         hopper::arrive_expecting(full[ring.stage], kBytesBrought);
 #pragma unroll
-        for (int part = 0; part < C::kParts; ++part) bring_part(a, b, ring.stage, part, tile, step * kStepK);
+        for (int part = 0; part < C::kParts; ++part) {
+          if (part < kPartsA) bring_a(a, ring.stage, part, tile, step * kStepK);
+          bring_b(b, ring.stage, part, tile, step * kStepK);
+        }
       }
     }
   }
@@ -230,6 +243,132 @@ struct Contract {
     if constexpr (FROM + 1 < C::kRunsOfStep) multiply_runs<FROM + 1>(group, stage, sums);
   }
 
+  // ---- A in fp32, and in parts in registers
+
+  static constexpr int kOfThread = kStepK / 4;   // elements of a step of either of a thread's rows
+  // A thread's elements of a step of row r or r + 8 (SECOND), as products of registers want them.
+  template <int SECOND>
+  WS_DEVICE void read_row(int group, int stage, float (&x)[kOfThread]) const {
+    const unsigned char* const at = steps + stage * kStepBytes;
+    const int lane = threadIdx.x % 32, beside = lane % 4 * 2, row = group * 64 + threadIdx.x % 128 / 32 * 16 + lane / 4 + 8 * SECOND;
+#pragma unroll
+    for (int i = 0; i < kOfThread; i += 2) {
+      const int k = i / 4 * 16 + i % 4 / 2 * 8;   // and `beside` more
+      if constexpr (C::kAlongM) {
+        const unsigned char* const box = at + row / 32 * kStepK * hopper::kRowBytes + k * hopper::kRowBytes;
+#pragma unroll
+        for (int j = 0; j < 2; ++j) x[i + j] = *reinterpret_cast<const float*>(box + hopper::swizzled(beside + j, row % 32 * 4));
+      } else {
+        const unsigned char* const box = at + k / 32 * C::kTileM * hopper::kRowBytes;
+        const float2 two = *reinterpret_cast<const float2*>(box + hopper::swizzled(row, k % 32 * 4 + beside * 4));
+        x[i] = two.x;
+        x[i + 1] = two.y;
+      }
+    }
+  }
+
+  // What a row is multiplied by, and its products by again; whether it is too wide. Four threads have it.
+  static WS_DEVICE RowScale scale_of(const float (&x)[kOfThread], bool& wide) {
+    float most = largest_of(x), least = fabsf(x[0]);
+#pragma unroll
+    for (int i = 1; i < kOfThread; ++i) least = fminf(least, fabsf(x[i]));
+#pragma unroll
+    for (int by = 1; by < 4; by *= 2) most = greater_of(most, shuffle_xor(most, by));
+    int lost = 0;
+    if (__any_sync(0xffffffffu, !(least >= most * kLostBeside))) {
+      lost = lost_beside(x, most);
+#pragma unroll
+      for (int by = 1; by < 4; by *= 2) lost += shuffle_xor(lost, by);
+    }
+    wide = wide || is_wide(most, lost, kStepK);
+    return RowScale(most);
+  }
+
+  using Fragments = unsigned[kStepK / 16][4];   // of 16 of K each
+  template <int SECOND>
+  static WS_DEVICE void split_row(const float (&x)[kOfThread], float up, Fragments& greater, Fragments& lesser) {
+#pragma unroll
+    for (int i = 0; i < kOfThread; i += 2) {
+      const float first = x[i] * up, second = x[i + 1] * up;
+      const unsigned both = greater[i / 4][i % 4 + SECOND] = pair_of<f16>(first, second);
+      lesser[i / 4][i % 4 + SECOND] = pair_of<f16>(first - first_of<f16>(both), second - second_of<f16>(both));
+    }
+  }
+
+  static WS_DEVICE void products_had(Fragments& a) {
+#pragma unroll
+    for (int k = 0; k < kStepK / 16; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) hopper::products_had(a[k][i]);
+    }
+  }
+
+  // run (+)= a B of a step, with the greater or the lesser part of B.
+  WS_DEVICE void multiply_fragments(int stage, const Fragments& a, bool lesser, float (&run)[C::kTileN / 2], bool add) {
+    const unsigned char* const at = steps + stage * kStepBytes + kPartsA * kBytesA + lesser * kBytesB;
+    const unsigned long long b = hopper::operand(at, hopper::kPatternBytes, C::kAlongN ? kStepK * hopper::kRowBytes : 16);
+#pragma unroll
+    for (int k = 0; k < kStepK / 16; ++k) {
+      hopper::ProductOfRegisters<typename C::Type, C::kTileN, C::kAlongN>::run(run, a[k], b + k * (kAheadB >> 4), add || k > 0);
+    }
+  }
+
+  // All of a tile's steps, the lesser products first: the next step's rows are made parts of while products are under way.
+  WS_DEVICE void multiply_inline(int group, int from, int to, Ring& ring, float (&sums)[C::kTileN / 2], bool (&wide)[2]) {
+    if (from >= to) return;
+    float run[C::kTileN / 2], back[2];
+    Fragments greater, lesser, next;
+    hopper::wait(full[ring.stage], ring.parity);
+    {
+      float x[kOfThread];
+      read_row<0>(group, ring.stage, x);
+      const RowScale first = scale_of(x, wide[0]);
+      split_row<0>(x, first.up, greater, lesser);
+      read_row<1>(group, ring.stage, x);
+      const RowScale second = scale_of(x, wide[1]);
+      split_row<1>(x, second.up, greater, lesser);
+      back[0] = first.back, back[1] = second.back;
+    }
+#pragma unroll 1
+    for (int step = from; step < to; ++step) {
+      const int stage = ring.stage;
+      hopper::products_begin();
+      multiply_fragments(stage, lesser, false, run, false);
+      hopper::products_commit();
+      multiply_fragments(stage, greater, true, run, true);
+      multiply_fragments(stage, greater, false, run, true);
+      hopper::products_commit();
+      ring.next();
+      float back_next[2] = {1, 1};
+      if (step + 1 < to) {
+        float x[kOfThread];
+        hopper::wait(full[ring.stage], ring.parity);
+        read_row<0>(group, ring.stage, x);
+        const RowScale first = scale_of(x, wide[0]);
+        hopper::products_wait<1>();   // with the lesser parts
+        products_had(lesser);
+        split_row<0>(x, first.up, next, lesser);
+        read_row<1>(group, ring.stage, x);
+        const RowScale second = scale_of(x, wide[1]);
+        split_row<1>(x, second.up, next, lesser);
+        back_next[0] = first.back, back_next[1] = second.back;
+      }
+      hopper::products_wait<0>();
+      products_had(greater);
+      release(stage);
+#pragma unroll
+      for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v] * back[v / 2 % 2];
+#pragma unroll
+      for (int k = 0; k < kStepK / 16; ++k) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) greater[k][i] = next[k][i];
+      }
+      back[0] = back_next[0], back[1] = back_next[1];
+    }
+  }
+
+  // ---- tiles
+
   // A group of warps: multiplies and finishes its rows of all of the block's tiles.
   WS_DEVICE void multiply(int group, const End& end) {
     float sums[C::kTileN / 2];
@@ -238,11 +377,13 @@ struct Contract {
     for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
-      const typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
+      typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
       // Also what the first product overwrites: a branch round it costs registers.
 #pragma unroll
       for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
-      if constexpr (C::kRun == 0) {
+      if constexpr (C::kInline) {
+        multiply_inline(group, tile.from(), to, ring, sums, begun.wide);
+      } else if constexpr (C::kRun == 0) {
         if (tile.from() < to) multiply_steps(group, tile.from(), to, ring, sums);
       } else if constexpr (C::kRunsOfStep > 1) {
 #pragma unroll 1
@@ -265,28 +406,32 @@ struct Contract {
   }
 
   WS_DEVICE void release(int stage) {
+    constexpr int kThreads = 128 / kReleases;
+    if constexpr (kReleases > 1) sync_warp();   // all of it have read
     if constexpr (C::kCluster == 1) {
-      if (threadIdx.x % 128 == 0) hopper::arrive(empty[stage]);
+      if (threadIdx.x % kThreads == 0) hopper::arrive(empty[stage]);
     } else {
-      if (threadIdx.x % 128 < C::kCluster) hopper::arrive_at(empty[stage], threadIdx.x % 128);
+      if (threadIdx.x % kThreads < C::kCluster) hopper::arrive_at(empty[stage], threadIdx.x % kThreads);
     }
   }
 
   // Where element (row, column) of a box is: rows that a warp writes at once meet different banks.
   static WS_DEVICE constexpr int place_in_box(int row, int column) {
+    if (C::kTurned) return column * 64 + (row ^ (column / 2 % 4 * 8));
     constexpr int kRowsOfBanks = kColumns < 32 ? 32 / kColumns : 1, kTurns = kColumns < 32 ? kColumns / 8 : 4;
     return row * kColumns + (column ^ (row / kRowsOfBanks % kTurns * 8));
   }
 
-  // Finishes kColumns of a group's rows from a box, in which neighbours in a row, which `end` takes kWidth of, are
-  // one thread's, and a row's threads are neighbours; where blocks meet, its part of them from all of their boxes.
+  // Finishes kColumns of a group's rows from a box, in which neighbours in a row (turned: a column), which `end` takes kWidth
+  // of, are one thread's, and a row's threads are neighbours; where blocks meet, its part of them from all of their boxes.
   // LOOK: at each, whether it is inside.
   template <bool LOOK>
   WS_DEVICE void finish_box(const float* box, const float* kept, Tile tile, int first_column, const End& end) {
     constexpr int W = End::kWidth, kVectors = 64 * kColumns / W, kAtOnce = C::kMeet ? 128 * C::kSplit : 128;
     const int first = (C::kMeet ? cluster_rank() * 128 : 0) + threadIdx.x % 128;
     const auto finish = [&](int vector) {
-      const int row = vector / (kColumns / W), column = vector % (kColumns / W) * W, n = tile.n + first_column + column;
+      const int row = C::kTurned ? vector % (64 / W) * W : vector / (kColumns / W);
+      const int column = C::kTurned ? vector / (64 / W) : vector % (kColumns / W) * W, n = tile.n + first_column + column;
       if (LOOK && (tile.m + row >= C::kM || n >= C::kN)) return;
       float done[W];
       if constexpr (C::kMeet) {
@@ -332,7 +477,12 @@ struct Contract {
 #pragma unroll
       for (int j = 0; j < kColumns / 4; ++j) {
         const hopper::Place place = hopper::place(thread, 2 * j);
-        *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) = make_float2(sums[2 * j], sums[2 * j + 1]);
+        if constexpr (C::kTurned) {
+          box[place_in_box(place.row, place.column)] = sums[2 * j];
+          box[place_in_box(place.row, place.column + 1)] = sums[2 * j + 1];
+        } else {
+          *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) = make_float2(sums[2 * j], sums[2 * j + 1]);
+        }
       }
 #pragma unroll
       for (int v = 0; v + kChunk < C::kTileN / 2; ++v) sums[v] = sums[v + kChunk];
@@ -439,6 +589,73 @@ struct WholeSums<Scaled<G, false>> {
     static_cast<const G&>(g).template finish<W>(batch, m, n, done);
   }
 };
+
+// The end of sums with an operand that was made two parts of on its way, TURNED: the glue's B. What it was divided by, its
+// products were multiplied by again; those of its rows that are too wide are said to be so in `rows` (NaN) and `any`.
+// PARTIAL: sums are left as they are in `partial`.
+template <class G, bool TURNED, bool PARTIAL>
+struct InlineSums {
+  static constexpr int kWidth = G::kWidth;
+  static constexpr int kRows = TURNED ? G::kN : G::kM, kColumns = TURNED ? G::kM : G::kN;
+  template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
+  struct Begun {
+    bool wide[2];   // the thread's rows
+    float column;
+    int batch, m;
+  };
+  const Scaled<G, false>& g;
+  float* const rows;   // [batch][kRows], 1 so far
+  int* const any;
+  float* const partial;
+  WS_DEVICE InlineSums(const Scaled<G, false>& g, float* rows, int* any, float* partial) : g(g), rows(rows), any(any), partial(partial) {}
+
+  template <int TILE_N>
+  WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
+    Begun begun = {{false, false}, 1, batch, m};
+    if (!PARTIAL && thread < TILE_N && n + thread < kColumns) begun.column = __ldg((TURNED ? g.back_a : g.back_b) + batch * kColumns + n + thread);
+    return begun;
+  }
+  template <int TILE_N>
+  WS_DEVICE bool leave(const Begun& begun, float* kept, int thread) const {
+    const float no_number = bits_float(0x7fc00000u);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * r;
+      if (thread % 4 == 0) kept[row] = begun.wide[r] ? no_number : 1;
+      if (begun.wide[r] && begun.m + row < kRows) {
+        rows[begun.batch * kRows + begun.m + row] = no_number;
+        *any = 1;
+      }
+    }
+    if (thread < TILE_N) kept[64 + thread] = begun.column;
+    return begun.wide[0] || begun.wide[1] || begun.column != begun.column;
+  }
+  template <int W, bool LOOK>
+  WS_DEVICE void finish(const float* kept, int batch, int row_of_all, int column_of_all, int row, int column, int part,
+                        const float (&sums)[W]) const {
+    const int m = TURNED ? column_of_all : row_of_all, n = TURNED ? row_of_all : column_of_all;
+    if constexpr (PARTIAL) {
+      store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
+    } else {
+      float back[W], done[W];   // of the glue's columns
+      load<W, float, 0>(kept + (TURNED ? row : 64 + column), back);
+      const float of_row = kept[TURNED ? 64 + column : row];
+      if (LOOK) {
+        if (g.leaves_out(of_row, back)) return;
+      }
+#pragma unroll
+      for (int v = 0; v < W; ++v) done[v] = sums[v] * of_row * back[v];
+      static_cast<const G&>(g).template finish<W>(batch, m, n, done);
+    }
+  }
+};
+
+template <class C, class G>
+WS_DEVICE void contract_inline(const Scaled<G, false>& g, const hopper::Map& a, const hopper::Map& b, float* rows, int* any,
+                               float* partial) {
+  using End = InlineSums<G, C::kTurned, (C::kSplit > 1)>;
+  Contract<C, End>().run(a, b, End(g, rows, any, partial));
+}
 
 template <class C, class G>
 WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, float* partial) {

@@ -18,26 +18,6 @@
 
 namespace ws {
 
-// Two elements of 16 bits in a word, the first below.
-template <class T> WS_DEVICE unsigned pair_of(float first, float second) {
-  const unsigned low = from_float<T>(first).bits, high = from_float<T>(second).bits;
-  return high << 16 | low;
-}
-#ifndef WS_HOST
-template <> WS_DEVICE unsigned pair_of<f16>(float first, float second) {
-  unsigned both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
-  return both;
-}
-template <> WS_DEVICE unsigned pair_of<bf16>(float first, float second) {
-  unsigned both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
-  return both;
-}
-#endif
-template <class T> WS_DEVICE float first_of(unsigned both) { return to_float(T{static_cast<unsigned short>(both)}); }
-template <class T> WS_DEVICE float second_of(unsigned both) { return to_float(T{static_cast<unsigned short>(both >> 16)}); }
-
 // sums += A B by a warp: A 16 x 16 (rows lane / 4 and 8 more; k 2 (lane % 4), 1 more, 8 and 9 more), B 16 x 8 (column
 // lane / 4, likewise), sums 16 x 8 (rows as A's, columns 2 (lane % 4) and 1 more). PTX ISA, mma.m16n8k16.
 template <class T>
@@ -175,36 +155,18 @@ struct FewContract {
     }
   }
 
-  // Of a row of a step: its largest, and how many of its elements are lost beside it.
-  template <int N>
-  static WS_DEVICE float largest(const float (&x)[N]) {
-    float most = 0;
-#pragma unroll
-    for (int i = 0; i < N; ++i) most = x[i] != x[i] ? bits_float(0x7f800000u) : fmaxf(most, fabsf(x[i]));
-    return most;
-  }
-  template <int N>
-  static WS_DEVICE int lost(const float (&x)[N], float most) {
-    const float least = most * 0x1p-19f;
-    int count = 0;
-#pragma unroll
-    for (int i = 0; i < N; ++i) count += fabsf(x[i]) < least && x[i] != 0;
-    return count;
-  }
-  static WS_DEVICE bool is_wide(float most, int lost) { return !(most < bits_float(0x7f800000u)) || lost * 16 > C::kStep; }
-
   // Words of the fragments of rows r and r + 1.
   WS_DEVICE void split_many(float (&x)[kRows][kEach], unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4], float (&back)[kRows]) const {
     if constexpr (C::kParts == 2) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        float most = largest(x[r]);
+        float most = largest_of(x[r]);
 #pragma unroll
-        for (int by = 1; by < 4; by *= 2) most = fmaxf(most, shuffle_xor(most, by));
-        int count = lost(x[r], most);
+        for (int by = 1; by < 4; by *= 2) most = greater_of(most, shuffle_xor(most, by));
+        int count = lost_beside(x[r], most);
 #pragma unroll
         for (int by = 1; by < 4; by *= 2) count += shuffle_xor(count, by);
-        if (is_wide(most, count)) wide_many[row(r)] = 1;
+        if (is_wide(most, count, C::kStep)) wide_many[row(r)] = 1;
         const RowScale scale(most);
         back[r] = scale.back;
 #pragma unroll
@@ -284,10 +246,10 @@ struct FewContract {
           for (int i = 0; i < kReads * kWidth / kOfThread; ++i) {
             of_row[i] = Few::kAlongRows ? x[pass][i][j] : x[pass][i / kWidth][i % kWidth];
           }
-          float most = largest(of_row);
+          float most = largest_of(of_row);
 #pragma unroll
-          for (int by = 1; by < kLanes; by *= 2) most = fmaxf(most, shuffle_xor(most, by));
-          int count = lost(of_row, most);
+          for (int by = 1; by < kLanes; by *= 2) most = greater_of(most, shuffle_xor(most, by));
+          int count = lost_beside(of_row, most);
 #pragma unroll
           for (int by = 1; by < kLanes; by *= 2) count += shuffle_xor(count, by);
           const RowScale scale(most);
@@ -297,7 +259,7 @@ struct FewContract {
           }
           if (thread() % kLanes == 0 && row + j < kColumns * 8) {
             back[row + j] = scale.back;
-            if (is_wide(most, count)) wide_few[row + j] = 1;
+            if (is_wide(most, count, C::kStep)) wide_few[row + j] = 1;
           }
         }
       }

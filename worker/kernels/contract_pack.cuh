@@ -71,6 +71,59 @@ WS_DEVICE void part(float x, f16& greater, f16& lesser, Spread& spread) {
   spread.lost += fabsf(rest - to_float(lesser)) > 0x1p-20f * fabsf(x);
 }
 
+// ---- rows in two parts, a step along K at a time
+
+// Two elements of 16 bits in a word, the first below.
+template <class T> WS_DEVICE unsigned pair_of(float first, float second) {
+  const unsigned low = from_float<T>(first).bits, high = from_float<T>(second).bits;
+  return high << 16 | low;
+}
+#ifndef WS_HOST
+template <> WS_DEVICE unsigned pair_of<f16>(float first, float second) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+template <> WS_DEVICE unsigned pair_of<bf16>(float first, float second) {
+  unsigned both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+#endif
+template <class T> WS_DEVICE float first_of(unsigned both) { return to_float(T{static_cast<unsigned short>(both)}); }
+template <class T> WS_DEVICE float second_of(unsigned both) { return to_float(T{static_cast<unsigned short>(both >> 16)}); }
+
+// The greater of two, NaN if one is.
+WS_DEVICE float greater_of(float a, float b) {
+#ifndef WS_HOST
+  float greater;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(greater) : "f"(a), "f"(b));
+  return greater;
+#else
+  return a != a ? a : b != b ? b : fmaxf(a, b);
+#endif
+}
+// Of elements of a row and step: the largest (NaN with NaN), and how many are lost beside it.
+template <int N>
+WS_DEVICE float largest_of(const float (&x)[N]) {
+  float most = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) most = greater_of(most, fabsf(x[i]));
+  return most;
+}
+constexpr float kLostBeside = 0x1p-19f;
+template <int N>
+WS_DEVICE int lost_beside(const float (&x)[N], float most) {
+  const float least = most * kLostBeside;
+  int count = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) count += fabsf(x[i]) < least && x[i] != 0;
+  return count;
+}
+WS_DEVICE bool is_wide(float most, int lost, int step) { return !(most < bits_float(0x7f800000u)) || lost * 16 > step; }
+
+// ---- operands that are written out
+
 // What a row's products have to be multiplied by again; NaN: they are made in fp32 instead.
 WS_DEVICE float back_of(const Spread& spread, float back) {
   const bool wide = !(spread.most < bits_float(0x7f800000u)) || spread.lost * 16 > spread.counted;
@@ -292,7 +345,7 @@ WS_DEVICE bool any_of_block(bool one) {
 }
 
 // All blocks, a multiple of SHARE, pack A, B or both. LANES_A, LANES_B: threads that share a row that lies along K. `wide`
-// is told by each block whether it was at rows that are too wide.
+// is told by each block whether it was at rows that are too wide; behind that it has a word for who multiplies.
 template <class G, class T, int PARTS, bool A, bool B, int LANES_A, int LANES_B, int SHARE>
 WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_b, int* wide) {
   bool any = false;
@@ -310,6 +363,13 @@ WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_
   if constexpr (PARTS == 2) {
     any = any_of_block(any);
     if (thread() == 0) wide[block()] = any;
+    if (block() == 0 && thread() == 0) wide[blocks()] = 0;
+    // Of an operand that the products' kernel makes two parts of itself, and says where it is too wide.
+    const auto none = [](float* back, long long rows) {
+      for (long long i = block() * kPackThreads + thread(); i < rows; i += blocks() * kPackThreads) back[i] = 1;
+    };
+    if constexpr (!A) none(back_a, (long long)(G::kBatch) * G::kM);
+    if constexpr (!B) none(back_b, (long long)(G::kBatch) * G::kN);
   }
 }
 
@@ -363,7 +423,7 @@ struct Parts : Scaled<G, false> {
   template <int W> WS_DEVICE void b(Index batch, Index n, Index k, Sum (&x)[W]) const { both<true>(parts_b, batch, n, k, x); }
 };
 
-// Sums with rows that are too wide, in fp32, where one of the PACKED blocks was at such rows.
+// Sums with rows that are too wide, in fp32, where one of the PACKED words of `packed_wide` says that there are some.
 template <class G, class C, int PACKED>
 WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b, const int* packed_wide) {
   using Index = typename G::Index;

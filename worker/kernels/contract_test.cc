@@ -84,7 +84,7 @@ struct Config {
   using Glue = AllWanted;
   static constexpr int kM = 64, kN = 256, kK = 64, kBatch = 1, kTileM = 64, kStages = 2, kCluster = 1, kRaster = 1;
   static constexpr int kSplit = 1, kParts = 1, kRun = 0, kRunsOfStep = 1;
-  static constexpr bool kMeet = false;
+  static constexpr bool kMeet = false, kInline = false, kTurned = false;
   static constexpr bool kAlongM = false, kAlongN = false;
 };
 struct Keeping : ws::KeepsNothing { static constexpr int kWidth = 4; };
@@ -115,6 +115,37 @@ __device__ constexpr bool boxes_meet_all_banks() {
 }
 static_assert(boxes_meet_all_banks<16>() && boxes_meet_all_banks<32>() && boxes_meet_all_banks<64>() &&
               boxes_meet_all_banks<256>());
+
+// Turned: neighbours are rows, and each of the two values that a warp writes at once meets each bank once.
+template <int N> struct Turned : Wide<N> {
+  static constexpr int kParts = 2, kRun = 1;
+  static constexpr bool kInline = true, kTurned = true;
+};
+template <int N>
+__device__ constexpr bool turned_boxes_meet_all_banks() {
+  using Tiles = ws::Contract<Turned<N>, Keeping>;
+  constexpr int kColumns = Tiles::kColumns;
+  bool seen[64 * kColumns] = {};
+  for (int row = 0; row < 64; ++row) {
+    for (int column = 0; column < kColumns; ++column) {
+      const int at = Tiles::place_in_box(row, column);
+      if (at < 0 || at >= 64 * kColumns || seen[at] || at % 4 != row % 4) return false;
+      seen[at] = true;
+    }
+  }
+  for (int v = 0; v < kColumns / 2; ++v) {
+    for (int warp = 0; warp < 4; ++warp) {
+      unsigned banks = 0;
+      for (int lane = 0; lane < 32; ++lane) {
+        const Place at = place(warp * 32 + lane, v);
+        banks |= 1u << Tiles::place_in_box(at.row, at.column) % 32;
+      }
+      if (banks != 0xffffffffu) return false;
+    }
+  }
+  return true;
+}
+static_assert(turned_boxes_meet_all_banks<16>() && turned_boxes_meet_all_banks<64>());
 extern "C" __global__ void f() {}
 )";
 

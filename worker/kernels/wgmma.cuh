@@ -41,6 +41,9 @@ template <int Left>
 WS_DEVICE void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
+// Up to here a register that products were given is theirs, though nobody reads it again: or the compiler would leave
+// something else there before they are done.
+WS_DEVICE void products_had(unsigned& a) { asm volatile("" : "+r"(a)::"memory"); }
 // The values of D as operands: each list is the one before and what is behind it.
 #define WS_VALUES_8 \
   "%0, %1, %2, %3"
@@ -123,6 +126,29 @@ WS_PRODUCTS_16(192, "96", "97", "98", "99", "100")
 WS_PRODUCTS_16(256, "128", "129", "130", "131", "132")
 
 #undef WS_PRODUCTS_16
+#undef WS_PRODUCT_16
+
+// The same with A in registers, two elements in each: of rows r and r + 8 (r: place(thread, 0).row) those at 2 (thread % 4)
+// and 1 more of 16 of K, then those 8 more.
+template <class Type, int N, int TransB> struct ProductOfRegisters;
+
+#define WS_PRODUCT_16(N, A0, A1, A2, A3, R0, R1, R2, Type, name)                                         \
+  template <int TransB>                                                                                  \
+  struct ProductOfRegisters<Type, N, TransB> {                                                           \
+    static WS_DEVICE void run(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b, int add) { \
+      asm volatile(                                                                                      \
+          "{\n.reg .pred p;\nsetp.ne.b32 p, %" R1 ", 0;\n"                                              \
+          "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." name "." name " {" WS_VALUES_##N "}, "       \
+          "{%" A0 ", %" A1 ", %" A2 ", %" A3 "}, %" R0 ", p, 1, 1, %" R2 ";\n}"                          \
+          : WS_OPERANDS_##N                                                                              \
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(TransB));                  \
+    }                                                                                                    \
+  };
+WS_PRODUCT_16(16, "8", "9", "10", "11", "12", "13", "14", Fp16, "f16")
+WS_PRODUCT_16(32, "16", "17", "18", "19", "20", "21", "22", Fp16, "f16")
+WS_PRODUCT_16(64, "32", "33", "34", "35", "36", "37", "38", Fp16, "f16")
+WS_PRODUCT_16(128, "64", "65", "66", "67", "68", "69", "70", Fp16, "f16")
+
 #undef WS_PRODUCT_16
 
 // ---- where results lie

@@ -154,7 +154,7 @@ class Contract : public Skeleton {
   }
   static void AddTensorUse(const ContractForm& form, const v1::ContractKnobs& contract,
                            const Target& target, Usage& use) {
-    const int64_t groups = contract.tile_m() / kGroupRows;
+    const int64_t groups = SidesOf(form, contract).tile_rows / kGroupRows;
     const bool tensor = OnTensorCores(contract.math(), target);
     use.threads = static_cast<int>(tensor ? 128 * (groups + 1) : kPlainThreads);
     use.registers = target.registers_per_sm / use.threads;
@@ -162,7 +162,7 @@ class Contract : public Skeleton {
     // Of two parts three products of four are taken.
     if (tensor) use.tensor_products = use.products * (PartsOf(contract.math()) == 2 ? 3 : 1);
     use.launches += AddPacking(form, contract, use);
-    if (contract.math() == v1::PRODUCT_FP16X3) {
+    if (PartsOf(contract.math()) == 2) {
       ++use.launches;         // for rows that are too wide
       use.recomputes = true;  // which that one writes
     }

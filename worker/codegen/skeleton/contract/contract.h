@@ -12,12 +12,27 @@ namespace warpsmith::codegen {
 // each of 64 rows of a tile, by steps along K.
 inline constexpr int kGroupRows = 64, kTensorStep = 64;
 // Parts of an operand.
-inline int PartsOf(v1::ProductMath math) { return math == v1::PRODUCT_FP16X3 ? 2 : 1; }
+inline int PartsOf(v1::ProductMath math) {
+  return math == v1::PRODUCT_FP16X3 || math == v1::PRODUCT_FP16X3_INLINE ? 2 : 1;
+}
+// The operand of which PRODUCT_FP16X3_INLINE makes parts on its way, the greater one that the copy
+// engine finds in fp32; -1: neither.
+int InlineOf(const ContractForm& form);
+// Sides of the result as the tensor cores' main loop takes them: rows of its groups of warps are
+// those of A, or, turned, where B is made parts of on its way, B's.
+struct Sides {
+  bool turned = false;
+  int64_t rows = 0, columns = 0;
+  int tile_rows = 0, tile_columns = 0;
+  int first() const { return turned ? 1 : 0; }  // the operand that has the rows
+};
+Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 // Whether the products are made by tensor cores: on a card without those that there is code for,
 // only PRODUCT_PLAIN is; on the host device what packs operands for them runs, too, and
 // PRODUCT_FEW.
 bool OnTensorCores(v1::ProductMath math, const Target& target);
-// Whether the operand is written out for the copy engine first, and how many bytes that takes.
+// Whether the operand is written out for the copy engine first, and how many bytes that takes at the
+// most.
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math);
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math);
 // Kernels and launches on the tensor cores (tensor.cc).

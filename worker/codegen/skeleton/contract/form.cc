@@ -85,13 +85,15 @@ ValuePtr NarrowOf(ValuePtr operand) {
   return cast ? operand->args[0] : nullptr;
 }
 
-// The operand as the copy engine finds it; nullopt: it is no element of 16 bits in memory, or its
-// lines begin where they must not.
+// The operand as the copy engine finds it; nullopt: it is no element of 16 bits or fp32 in memory,
+// or its lines begin where they must not.
 std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand) {
-  constexpr int64_t kLine = 8;  // elements of 16 bytes
-  const ValuePtr load = NarrowOf(OperandOf(form, kernel, operand));
-  if (load == nullptr || load->kind != Value::Kind::kLoad || !load->args.empty())
+  const ValuePtr whole = OperandOf(form, kernel, operand), narrow = NarrowOf(whole);
+  const ValuePtr load = narrow != nullptr ? narrow : whole;
+  if (load->kind != Value::Kind::kLoad || !load->args.empty() ||
+      (!IsHalf(load->type) && load->type != graph::DType::kF32))
     return std::nullopt;
+  const int64_t even = 16 / graph::SizeOf(load->type);  // elements of 16 bytes
   const Frame& frame = kernel.frame;
   const int64_t rows = operand == 0 ? form.m : form.n;
   Strided at;
@@ -111,11 +113,11 @@ std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel,
   const int64_t inner = at.along_rows ? at.row : at.k, outer = at.along_rows ? at.k : at.row;
   const int64_t inner_extent = at.along_rows ? rows : form.k,
                 outer_extent = at.along_rows ? form.k : rows;
-  const auto stands = [](int64_t stride, int64_t extent) {
-    return extent == 1 || (stride > 0 && stride % kLine == 0);
+  const auto stands = [&](int64_t stride, int64_t extent) {
+    return extent == 1 || (stride > 0 && stride % even == 0);
   };
   const bool fine = (inner == 1 || inner_extent == 1) && stands(outer, outer_extent) &&
-                    stands(at.batch, form.batch) && at.offset % kLine == 0;
+                    stands(at.batch, form.batch) && at.offset % even == 0;
   return fine ? std::optional<Strided>(at) : std::nullopt;
 }
 

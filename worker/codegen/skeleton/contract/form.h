@@ -25,8 +25,8 @@ struct Reading {
   int width = 1;
 };
 
-// An operand of 16 bits in memory as the copy engine finds it: strides in elements, lines along K
-// or along its rows at multiples of 16 bytes.
+// An operand of 16 bits or fp32 in memory as the copy engine finds it: strides in elements, lines
+// along K or along its rows at multiples of 16 bytes.
 struct Strided {
   int tensor = -1;
   int64_t offset = 0, batch = 0, row = 0, k = 0;

@@ -55,9 +55,20 @@ constexpr double kMeetingSeconds = 1.2e-6, kMeetingOfMoreSeconds = 6e-6;
 // two are made (some of a card's are in no such cluster).
 constexpr int kMostMeeting = 8;
 constexpr int64_t kClustersWithin = 16;
+// Tiles below each other, and waves of them, of which one more is little.
+constexpr int64_t kRowsOfAny = 16, kManyWaves = 8;
 constexpr int kMostStages = 12;
 // Part of the rate with two steps on their way: too few.
 constexpr double kTwoStages = 0.7;
+
+// Where an operand is made two parts of on its way to the tensor cores: what is left of their rate
+// with one group of warps and with two, which take turns; a step at the least. Of an H200, from
+// twelve tiles of three products.
+constexpr double kInlinePart[] = {0.66, 0.83}, kInlineStepSeconds = 0.55e-6;
+// Bytes of the caches between which what blocks share stays, of a card's; part of what they could
+// share that is read again where it does not: blocks that began together drift apart. Of three
+// products of an H200 (0.2, 0.3, 0.6), where K was 16,384 and more.
+constexpr double kSharedOfCache = 0.5, kReadAgain = 0.4;
 
 // ---- few rows. Of an H200: made to agree by hand with some twenty choices of tiles for eight
 // products, within a quarter.
@@ -92,11 +103,19 @@ constexpr Shape kPlainTiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64},  {6
 constexpr Shape kTensorTiles[] = {{64, 16},  {64, 32},  {128, 16}, {128, 32},  {64, 64},
                                   {64, 128}, {128, 64}, {64, 256}, {128, 128}, {128, 256}};
 
-// Whether neighbours of B in memory may be its rows (which way it is packed is not known here).
-bool MayLieAlongN(const ContractForm& form, v1::ProductMath math) {
-  return IsPacked(form, 1, math) || form.strided[1]->along_rows;
+// Whether neighbours in memory may be rows of the operand that is not of the tiles' rows (which way
+// it is packed is not known here, but for an operand that could do without).
+bool MayLieAlongColumns(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  const int operand = 1 - SidesOf(form, knobs).first();
+  if (IsPacked(form, operand, knobs.math()) &&
+      (knobs.math() != v1::PRODUCT_FP16X3_INLINE || !form.strided[operand]))
+    return true;
+  return form.strided[operand]->along_rows;
 }
 
+bool IsInline(const v1::ContractKnobs& knobs) {
+  return knobs.math() == v1::PRODUCT_FP16X3_INLINE;
+}
 bool IsFew(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_FEW; }
 bool IsLibrary(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_LIBRARY; }
 bool IsPlain(const v1::ContractKnobs& knobs, const Target& target) {
@@ -115,6 +134,8 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
     }
     return "";
   }
+  if (math == v1::PRODUCT_FP16X3_INLINE && InlineOf(form) < 0)
+    return "neither operand is fp32 that the copy engine could bring as it is";
   if (math == v1::PRODUCT_LIBRARY) {
     if (target.library.empty()) return "there is no library here that makes products (cuBLASLt)";
   } else if (!OnTensorCores(math, target) && !(math == v1::PRODUCT_FP16X3 && target.fibers()))
@@ -162,17 +183,26 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                     kPlainStep, " are a step");
     return "";
   }
-  const int groups = knobs.tile_m() / kGroupRows;
-  if (knobs.tile_m() % kGroupRows != 0)
-    return StrCat("contract.tile_m is ", knobs.tile_m(), "; a group of warps multiplies ",
-                  kGroupRows, " rows");
-  if (groups > kMostGroups || knobs.tile_n() / 2 * (run > 0 ? 2 : 1) > kMostTensorSums) return many;
+  const Sides sides = SidesOf(form, knobs);
+  const char* const of_rows = sides.turned ? "contract.tile_n" : "contract.tile_m";
+  const char* const of_columns = sides.turned ? "contract.tile_m" : "contract.tile_n";
+  const int groups = sides.tile_rows / kGroupRows;
+  if (sides.tile_rows % kGroupRows != 0)
+    return StrCat(of_rows, " is ", sides.tile_rows, "; a group of warps multiplies ", kGroupRows,
+                  " rows");
+  if (IsInline(knobs) && knobs.run() != kTensorStep)
+    return StrCat("contract.run is ", knobs.run(), "; rows have a scale for every ", kTensorStep,
+                  " elements");
+  if (IsInline(knobs) && (sides.tile_columns & (sides.tile_columns - 1)) != 0)
+    return StrCat(of_columns, " is ", sides.tile_columns, "; it is 16, 32, 64 or 128");
+  if (groups > kMostGroups || sides.tile_columns / 2 * (run > 0 || IsInline(knobs) ? 2 : 1) > kMostTensorSums)
+    return many;
   if (knobs.stages() < 2)
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
   // Boxes of an operand whose neighbours are columns have 64 of them.
-  const int columns = MayLieAlongN(form, knobs.math()) ? 64 : 16;
-  if (knobs.tile_n() % (columns * knobs.cluster()) != 0)
-    return StrCat("contract.tile_n is ", knobs.tile_n(), "; ", knobs.cluster(), " blocks bring ",
+  const int columns = MayLieAlongColumns(form, knobs) ? 64 : 16;
+  if (sides.tile_columns % (columns * knobs.cluster()) != 0)
+    return StrCat(of_columns, " is ", sides.tile_columns, "; ", knobs.cluster(), " blocks bring ",
                   columns, " columns each, or a multiple");
   const int64_t unit = std::max<int64_t>(kTensorStep, run), units = CeilDiv(form.k, unit);
   if (CeilDiv(units, knobs.split()) * (knobs.split() - 1) >= units)
@@ -183,13 +213,13 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
 
 // Whether the rows of an operand's boxes begin at lines of the cache.
 bool BeginsAtLines(const ContractForm& form, int operand, v1::ProductMath math) {
-  constexpr int64_t kLineElements = 64;
   if (IsPacked(form, operand, math)) return true;
+  const int64_t even = 128 / graph::SizeOf(form.elements[operand]);  // elements of a line
   const Strided& strided = *form.strided[operand];
   const int64_t lines = strided.along_rows ? form.k : operand == 0 ? form.m : form.n;
   const int64_t line = strided.along_rows ? strided.k : strided.row;
-  return (lines == 1 || line % kLineElements == 0) && strided.offset % kLineElements == 0 &&
-         (form.batch == 1 || strided.batch % kLineElements == 0);
+  return (lines == 1 || line % even == 0) && strided.offset % even == 0 &&
+         (form.batch == 1 || strided.batch % even == 0);
 }
 
 // Seconds of a step of the tensor cores' main loop.
@@ -198,14 +228,18 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
   const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * kTensorStep;
   const double rate = kTensorPart * target.tensor_products_per_second / target.sm_count;
   const double reached = knobs.stages() == 2 ? kTwoStages : 1;
+  const Sides sides = SidesOf(form, knobs);
   double bytes = 0;
   for (int operand : {0, 1}) {
-    const int64_t rows = operand == 0 ? std::min<int64_t>(knobs.tile_m(), form.m) : knobs.tile_n();
+    int64_t rows = operand == sides.first() ? sides.tile_rows : sides.tile_columns;
+    if (operand == sides.first() && !IsInline(knobs)) rows = std::min(rows, sides.rows);
     bytes += 2.0 * static_cast<double>(rows) * kTensorStep * parts *
              (BeginsAtLines(form, operand, knobs.math()) ? 1 : kTwoLines);
   }
-  return std::max({work * (parts == 2 ? 3 : 1) / rate / reached,
-                   bytes / kBoxBytesPerSecond / reached, kBoxSeconds / knobs.stages()});
+  const double kept = IsInline(knobs) ? kInlinePart[sides.tile_rows > kGroupRows] : 1;
+  return std::max({work * (parts == 2 ? 3 : 1) / rate / reached / kept,
+                   IsInline(knobs) ? kInlineStepSeconds : 0, bytes / kBoxBytesPerSecond / reached,
+                   kBoxSeconds / knobs.stages()});
 }
 
 // Part of the rate of ordinary instructions that tiles of that size reach: the larger it is, the
@@ -228,6 +262,38 @@ double OperandBytes(const ContractForm& form, int operand, const v1::ContractKno
   const int64_t rows = operand == 0 ? form.m : form.n;
   return static_cast<double>(form.batch * rows) * static_cast<double>(form.k) *
          static_cast<double>(graph::SizeOf(form.elements[operand]));
+}
+
+// Bytes that boxes bring from memory in all: each operand once, if what blocks share stays between
+// them, or it is small; else some of it for each tile.
+double BoxBytes(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  const Sides sides = SidesOf(form, knobs);
+  const auto cache = static_cast<double>(target.l2_bytes) * kSharedOfCache;
+  const double tiles_down = static_cast<double>(CeilDiv(sides.rows, sides.tile_rows)),
+               tiles_across = static_cast<double>(CeilDiv(sides.columns, sides.tile_columns));
+  const double at_once = std::min(static_cast<double>(BlocksAtOnce(knobs, target)),
+                                  static_cast<double>(ContractBlocks(form, knobs))) /
+                         knobs.split();
+  // Rows and columns of tiles that are worked on at once.
+  const double down = std::min<double>(knobs.raster() * knobs.cluster(), tiles_down);
+  const double across = std::min(std::max(1.0, at_once / down), tiles_across);
+  const double of_first = OperandBytes(form, sides.first(), knobs, target),
+               of_second = OperandBytes(form, 1 - sides.first(), knobs, target);
+  // Each time that others are worked on; and where nothing is shared but by a cluster's blocks.
+  const double first[] = {of_first * tiles_across / across, of_first * tiles_across};
+  const double second[] = {of_second * tiles_down / down,
+                           of_second * tiles_down / knobs.cluster()};
+  const double working = (of_first * down / tiles_down + of_second * across / tiles_across) /
+                         static_cast<double>(form.batch);
+  double bytes = 0;
+  for (const auto& [whole, times] : {std::pair{of_first, first}, std::pair{of_second, second}}) {
+    if (whole <= cache || working <= cache) {
+      bytes += whole;
+    } else {
+      bytes += std::max(whole, times[0] + kReadAgain * std::max(0.0, times[1] - times[0]));
+    }
+  }
+  return bytes;
 }
 
 // Of PRODUCT_FEW: elements of K at a time, for which a thread has registers.
@@ -326,12 +392,12 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
                                                           : waves * kMeetingOfMoreSeconds;
     seconds = kKernelSeconds + kFirstSeconds + meeting +
               std::max(waves * (steps * StepSeconds(form, knobs, target) + end),
-                       memory / (kBoxesFromMemory * target.bytes_per_second));
+                       BoxBytes(form, knobs, target) / (kBoxesFromMemory * target.bytes_per_second));
   }
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
   if (packed > 0) seconds += target.launch_seconds + packed / target.bytes_per_second;
-  if (knobs.math() == v1::PRODUCT_FP16X3) seconds += target.launch_seconds;
+  if (PartsOf(knobs.math()) == 2) seconds += target.launch_seconds;
   return seconds;
 }
 
@@ -346,10 +412,13 @@ int StagesOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Tar
   return static_cast<int>(std::clamp<int64_t>(fit, 2, kMostStages));
 }
 
-// Blocks below each other bring columns for each other, where there are two and boxes allow it.
+// Blocks below each other bring columns for each other, where boxes allow it and a block that is
+// there for its neighbour alone costs little.
 int ClusterOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
-  const bool divides = knobs.tile_n() % (MayLieAlongN(form, knobs.math()) ? 128 : 32) == 0;
-  return divides && CeilDiv(form.m, knobs.tile_m()) % 2 == 0 ? 2 : 1;
+  const Sides sides = SidesOf(form, knobs);
+  const bool divides = sides.tile_columns % (MayLieAlongColumns(form, knobs) ? 128 : 32) == 0;
+  const int64_t down = CeilDiv(sides.rows, sides.tile_rows);
+  return divides && (down % 2 == 0 || down > kRowsOfAny) ? 2 : 1;
 }
 
 // Fills what tile, split and math leave open.
@@ -366,7 +435,7 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
     knobs.set_run(IsFew(knobs)                         ? FewRunOf(form)
                   : plain                              ? kPlainRun
-                  : knobs.math() == v1::PRODUCT_FP16X3 ? kPartsRun
+                  : PartsOf(knobs.math()) == 2         ? kPartsRun
                                                        : static_cast<int>(whole));
   }
   if (knobs.cluster() == 0) knobs.set_cluster(plain || IsFew(knobs) ? 1 : ClusterOf(form, knobs));
@@ -386,7 +455,13 @@ std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const
   }
   if (math == v1::PRODUCT_LIBRARY) return {{kLibraryTile, kLibraryTile}};
   if (!OnTensorCores(math, target)) return {std::begin(kPlainTiles), std::end(kPlainTiles)};
-  return {std::begin(kTensorTiles), std::end(kTensorTiles)};
+  std::vector<Shape> tiles(std::begin(kTensorTiles), std::end(kTensorTiles));
+  v1::ContractKnobs knobs;
+  knobs.set_math(math);
+  if (SidesOf(form, knobs).turned) {
+    for (Shape& tile : tiles) std::swap(tile.m, tile.n);
+  }
+  return tiles;
 }
 
 // The quickest of tiles and splits with this math, what was set kept; nullopt: none fits.
@@ -412,6 +487,9 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       for (int cluster = set.cluster() != 0 ? shared : 1; cluster <= shared; ++cluster) {
         one.set_cluster(cluster);
         if (!Wrong(form, one, target).empty()) continue;
+        // A last wave that is not full is little of many; blocks that share K share nothing else.
+        const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
+        if (set.split() == 0 && one.split() > 1 && waves >= kManyWaves) continue;
         const double seconds = SecondsOf(form, one, target);
         if (best && seconds >= least) continue;
         least = seconds;
@@ -424,7 +502,8 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
   return best;
 }
 
-constexpr v1::ProductMath kWays[] = {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3, v1::PRODUCT_FEW,
+constexpr v1::ProductMath kWays[] = {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3,
+                                     v1::PRODUCT_FP16X3_INLINE, v1::PRODUCT_FEW,
                                      v1::PRODUCT_PLAIN, v1::PRODUCT_LIBRARY};
 
 // Whether it fits, and is one to try where nobody asked for it.
@@ -473,19 +552,22 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   }
   // As ws::Contract has it.
   constexpr int64_t kRowBytes = 128, kBarriers = 16;  // two of each stage, and of each group
+  const Sides sides = SidesOf(form, knobs);
   const int64_t step =
-      PartsOf(knobs.math()) * (int64_t{knobs.tile_m()} + knobs.tile_n()) * kRowBytes;
-  const int64_t box = int64_t{4} * kGroupRows * std::min(64, knobs.tile_n());
-  const bool scaled =
-      knobs.math() == v1::PRODUCT_FP16X3 && (knobs.split() == 1 || MeetsInCluster(knobs, target));
-  const int64_t kept = scaled ? int64_t{4} * (kGroupRows + knobs.tile_n()) : 0;
+      PartsOf(knobs.math()) * (int64_t{sides.tile_rows} + sides.tile_columns) * kRowBytes;
+  const int64_t box = int64_t{4} * kGroupRows * std::min(64, sides.tile_columns);
+  const bool scaled = IsInline(knobs) || (knobs.math() == v1::PRODUCT_FP16X3 &&
+                                          (knobs.split() == 1 || MeetsInCluster(knobs, target)));
+  const int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
   return 1024 + knobs.stages() * (step + kBarriers) +
-         knobs.tile_m() / kGroupRows * (box + kept + kBarriers);
+         sides.tile_rows / kGroupRows * (box + kept + kBarriers);
 }
 
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs) {
-  const int64_t rows = CeilDiv(CeilDiv(form.m, knobs.tile_m()), knobs.cluster()) * knobs.cluster();
-  return rows * CeilDiv(form.n, knobs.tile_n()) * form.batch * knobs.split();
+  const Sides sides = SidesOf(form, knobs);
+  const int64_t down = CeilDiv(CeilDiv(sides.rows, sides.tile_rows), knobs.cluster());
+  return down * knobs.cluster() * CeilDiv(sides.columns, sides.tile_columns) * form.batch *
+         knobs.split();
 }
 
 bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target) {
@@ -493,8 +575,8 @@ bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target) {
   if (IsFew(knobs))
     return split > 1 && split <= std::min(kMostMeeting, target.max_cluster) &&
            (split & (split - 1)) == 0;
-  return !IsPlain(knobs, target) && knobs.cluster() == 1 && split > 1 && split <= kMostMeeting &&
-         (split & (split - 1)) == 0;
+  return !IsPlain(knobs, target) && !IsInline(knobs) && knobs.cluster() == 1 && split > 1 &&
+         split <= kMostMeeting && (split & (split - 1)) == 0;
 }
 
 int ContractCluster(const v1::ContractKnobs& knobs, const Target& target) {

@@ -13,7 +13,6 @@ namespace {
 using absl::StrCat;
 
 constexpr int kSwizzle = 128;        // bytes of a box's row
-constexpr int kRowElements = 64;     // of 16 bits
 constexpr int64_t kLine = 8;         // elements of 16 bytes
 constexpr int64_t kPackedLine = 64;  // of 128: a box's rows begin where lines of the cache do
 // Of ws::pack_columns: vectors that a block has side by side, threads that share one, and Spreads
@@ -72,14 +71,16 @@ Placed StridedAt(const ContractForm& form, int operand, const KernelWriter& writ
 v1::TensorMap MapOf(const ContractForm& form, int operand, const Placed& at, graph::DType type,
                     int tile) {
   const int64_t rows = operand == 0 ? form.m : form.n;
+  const auto bytes = static_cast<int64_t>(graph::SizeOf(type));
   v1::TensorMap map;
   map.set_buffer(at.buffer);
-  map.set_offset(at.offset * 2);
+  map.set_offset(at.offset * bytes);
   map.set_dtype(graph::NameOf(type));
   for (int64_t size : {at.along_rows ? rows : form.k, at.along_rows ? form.k : rows, at.batches})
     map.add_sizes(size);
-  for (int64_t stride : {at.line, at.part}) map.add_strides(stride * 2);
-  for (int extent : {kRowElements, at.along_rows ? kTensorStep : tile, 1}) map.add_box(extent);
+  for (int64_t stride : {at.line, at.part}) map.add_strides(stride * bytes);
+  map.add_box(static_cast<int>(kSwizzle / bytes));
+  for (int extent : {at.along_rows ? kTensorStep : tile, 1}) map.add_box(extent);
   map.set_swizzle(kSwizzle);
   return map;
 }
@@ -121,22 +122,27 @@ v1::Matrix MatrixOf(const Placed& at, graph::DType type) {
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
+// `along`: whether neighbours in memory are rows, of A and of B.
 std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
-                       const v1::ContractKnobs& knobs, graph::DType type, bool along_m,
-                       bool along_n, bool meets) {
-  const int64_t run = RunOf(form, knobs);
+                       const v1::ContractKnobs& knobs, graph::DType type,
+                       const std::array<bool, 2>& along, bool meets) {
+  const bool inlined = knobs.math() == v1::PRODUCT_FP16X3_INLINE;
+  const int64_t run = inlined ? kTensorStep : RunOf(form, knobs);
+  const Sides sides = SidesOf(form, knobs);
   return StrCat("struct ", name, " {\n  using Glue = ", glue,
                 ";\n  using Type = ws::hopper::", type == graph::DType::kBF16 ? "Bf16" : "Fp16",
-                ";\n  static constexpr int kM = ", form.m, ", kN = ", form.n, ", kK = ", form.k,
-                ", kBatch = ", form.batch, ";\n  static constexpr int kTileM = ", knobs.tile_m(),
-                ", kTileN = ", knobs.tile_n(), ", kStages = ", knobs.stages(),
+                ";\n  static constexpr int kM = ", sides.rows, ", kN = ", sides.columns,
+                ", kK = ", form.k, ", kBatch = ", form.batch,
+                ";\n  static constexpr int kTileM = ", sides.tile_rows,
+                ", kTileN = ", sides.tile_columns, ", kStages = ", knobs.stages(),
                 ", kCluster = ", knobs.cluster(), ", kRaster = ", knobs.raster(),
                 ", kSplit = ", knobs.split(),
                 ";\n  static constexpr int kParts = ", PartsOf(knobs.math()),
                 ", kRun = ", CeilDiv(run, kTensorStep),
                 ", kRunsOfStep = ", run > 0 && run < kTensorStep ? kTensorStep / run : 1,
-                ";\n  static constexpr bool kAlongM = ", Bool(along_m),
-                ", kAlongN = ", Bool(along_n), ", kMeet = ", Bool(meets), ";\n};");
+                ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
+                ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
+                ", kInline = ", Bool(inlined), ", kTurned = ", Bool(sides.turned), ";\n};");
 }
 
 class Writer {
@@ -149,6 +155,7 @@ class Writer {
         target_(target),
         writer_(writer),
         parts_(PartsOf(knobs_.math()) == 2),
+        inlined_(knobs_.math() == v1::PRODUCT_FP16X3_INLINE ? InlineOf(form) : -1),
         leaves_(knobs_.split() > 1 && !MeetsInCluster(knobs_, target)),
         type_(parts_ ? graph::DType::kF16 : form.elements[0]),
         sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()) {}
@@ -198,13 +205,13 @@ class Writer {
     for (int operand : {0, 1}) {
       const v1::ProductMath math = knobs_.math();
       packed_[operand] = IsPacked(form_, operand, math);
-      if (!packed_[operand]) {
-        placed_[operand] = StridedAt(form_, operand, writer_);
-        continue;
-      }
       const std::string name = operand == 0 ? "_a" : "_b";
-      placed_[operand] = PackedAt(form_, operand, math, ReadingOf(operand));
-      placed_[operand].buffer = writer_.Workspace(name, PackedBytes(form_, operand, math));
+      if (packed_[operand]) {
+        placed_[operand] = PackedAt(form_, operand, math, ReadingOf(operand));
+        placed_[operand].buffer = writer_.Workspace(name, PackedBytes(form_, operand, math));
+      } else {
+        placed_[operand] = StridedAt(form_, operand, writer_);
+      }
       const int64_t rows = form_.batch * (operand == 0 ? form_.m : form_.n);
       if (parts_) back_[operand] = writer_.Workspace(StrCat(name, "_back"), rows * 4);
     }
@@ -228,10 +235,10 @@ class Writer {
         share = std::max(share, packing.share);
         if (reading.along_rows) width = std::max<int64_t>(width, reading.width);
         extra.push_back({StrCat(element, "* ", name), placed_[operand].buffer, {}});
-        if (parts_) extra.push_back({StrCat("float* back_", name), back_[operand], {}});
       }
+      if (parts_) extra.push_back({StrCat("float* back_", name), back_[operand], {}});
       absl::StrAppend(&given, ", ", packed_[operand] ? name : "nullptr", ", ",
-                      packed_[operand] && parts_ ? StrCat("back_", name) : "nullptr");
+                      parts_ ? StrCat("back_", name) : "nullptr");
     }
     KernelShape shape;
     shape.threads = kPlainThreads;
@@ -240,7 +247,7 @@ class Writer {
     shape.shared_bytes = parts_ ? kSpreadBytes * kPackSpreads * kPackAcross * width : 0;
     if (parts_) {
       shape.cluster = share;
-      wide_ = writer_.Workspace("_wide", pack_blocks_ * 4);
+      wide_ = writer_.Workspace("_wide", (pack_blocks_ + 1) * 4);
       extra.push_back({"int* wide", wide_, {}});
     }
     return writer_
@@ -258,9 +265,11 @@ class Writer {
   }
   // The glue that finishes sums, as an expression.
   std::string End() const { return parts_ ? StrCat(sums_, "(g, back_a, back_b)") : "g"; }
-  // Of A, as ws::Contract has it.
-  int RowsBrought() const {
-    return static_cast<int>(std::min<int64_t>(RoundUp(form_.m, 8), knobs_.tile_m()));
+  // Rows of a box of an operand along K, as ws::Contract has it.
+  int RowsBrought(const Sides& sides, int operand) const {
+    if (operand != sides.first()) return sides.tile_columns / knobs_.cluster();
+    if (operand == inlined_) return sides.tile_rows;
+    return static_cast<int>(std::min<int64_t>(RoundUp(sides.rows, 8), sides.tile_rows));
   }
   std::string Suffix() const { return leaves_ ? "_partial" : ""; }
   void AddPartial(std::vector<KernelArgument>& arguments, std::string& body) const {
@@ -270,18 +279,37 @@ class Writer {
 
   absl::Status Multiply() {
     const std::string config = StrCat(writer_.glue(), "_tiles");
-    writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type_, placed_[0].along_rows,
-                            placed_[1].along_rows, MeetsInCluster(knobs_, target_)));
-    std::vector<KernelArgument> arguments = {
-        {"const __grid_constant__ ws::hopper::Map map_a", -1,
-         MapOf(form_, 0, placed_[0], type_, RowsBrought())},
-        {"const __grid_constant__ ws::hopper::Map map_b", -1,
-         MapOf(form_, 1, placed_[1], type_, knobs_.tile_n() / knobs_.cluster())}};
-    for (const KernelArgument& back : Backs()) arguments.push_back(back);
-    std::string body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b");
+    const Sides sides = SidesOf(form_, knobs_);
+    const int second = 1 - sides.first();
+    if (inlined_ >= 0 && placed_[second].along_rows && sides.tile_columns % 64 != 0)
+      return absl::InternalError(StrCat("group '", writer_.glue(), "': boxes of ",
+                                        sides.tile_columns, " columns beside each other"));
+    writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type_,
+                            {placed_[0].along_rows, placed_[1].along_rows},
+                            MeetsInCluster(knobs_, target_)));
+    std::vector<KernelArgument> arguments;
+    for (int operand : {sides.first(), second}) {
+      const graph::DType type = operand == inlined_ ? graph::DType::kF32 : type_;
+      arguments.push_back({StrCat("const __grid_constant__ ws::hopper::Map map_",
+                                  operand == sides.first() ? "a" : "b"),
+                           -1,
+                           MapOf(form_, operand, placed_[operand], type,
+                                 RowsBrought(sides, operand))});
+    }
+    std::vector<KernelArgument> backs = Backs();
+    std::string body;
+    if (inlined_ >= 0) {
+      backs[inlined_].declaration = StrCat("float* back_", inlined_ == 0 ? "a" : "b");
+      body = StrCat("ws::contract_inline<", config, ", ", writer_.glue(), ">(", End(),
+                    ", map_a, map_b, back_", inlined_ == 0 ? "a" : "b", ", wide + ", pack_blocks_);
+    } else {
+      body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b");
+    }
+    for (const KernelArgument& back : backs) arguments.push_back(back);
+    if (inlined_ >= 0) arguments.push_back({"int* wide", wide_, {}});
     AddPartial(arguments, body);
     KernelShape shape;
-    shape.threads = 128 * (knobs_.tile_m() / kGroupRows + 1);
+    shape.threads = 128 * (sides.tile_rows / kGroupRows + 1);
     shape.blocks_per_sm = 1;
     shape.cluster = ContractCluster(knobs_, target_);
     shape.grid = std::min(ContractBlocks(form_, knobs_), BlocksAtOnce(knobs_, target_));
@@ -339,7 +367,7 @@ class Writer {
         .Kernel(
             "_rest", shape, arguments,
             StrCat("ws::contract_rest<", writer_.glue(), ", ", PlainConfigOf(form_, plain, "float"),
-                   ", ", pack_blocks_, ">(g, back_a, back_b, wide)"))
+                   ", ", pack_blocks_ + 1, ">(g, back_a, back_b, wide)"))
         .status();
   }
 
@@ -348,7 +376,9 @@ class Writer {
   const ContractWidths& widths_;
   const Target& target_;
   KernelWriter& writer_;
-  const bool parts_, leaves_;  // whether blocks leave their sums in memory
+  const bool parts_;
+  const int inlined_;          // the operand that is made parts of on its way; -1: none
+  const bool leaves_;          // whether blocks leave their sums in memory
   const graph::DType type_;    // of packed operands and those that are brought
   const std::string sums_;     // the type of the glue that finishes sums
   Placed placed_[2];
@@ -364,7 +394,22 @@ bool OnTensorCores(v1::ProductMath math, const Target& target) {
   return math != v1::PRODUCT_PLAIN && target.arch == "sm_90a";
 }
 
+int InlineOf(const ContractForm& form) {
+  const auto lies = [&](int operand) {
+    return form.strided[operand] && form.elements[operand] == graph::DType::kF32;
+  };
+  if (lies(0) && lies(1)) return form.m > form.n ? 0 : 1;
+  return lies(1) ? 1 : lies(0) ? 0 : -1;
+}
+
+Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  if (knobs.math() == v1::PRODUCT_FP16X3_INLINE && InlineOf(form) == 1)
+    return {true, form.n, form.m, knobs.tile_n(), knobs.tile_m()};
+  return {false, form.m, form.n, knobs.tile_m(), knobs.tile_n()};
+}
+
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
+  if (math == v1::PRODUCT_FP16X3_INLINE) return operand != InlineOf(form);
   return math == v1::PRODUCT_FP16X3 || !form.strided[operand].has_value();
 }
 
