@@ -179,11 +179,11 @@ class Workbench {
   // "3 of 2000 elements ...", where too many of an answer's elements were off in all cases so far.
   std::string TooOftenOff(Loaded& loaded, int answer, int slot,
                           const oracle::Difference& difference) const;
-  // Whether elements miss the tolerance because the reference is that far off itself: the answer's
-  // error is at most so many times the reference's, and it is nowhere further from the reference
-  // than the errors of both make it.
-  absl::StatusOr<bool> IsReferencesMiss(int answer, int slot, const oracle::Difference& difference,
-                                        double most);
+  // Why it is not so that elements miss the tolerance because the reference is that far off itself
+  // (the answer's error is at most so many times the reference's, and it is nowhere further from the
+  // reference than the errors of both make it); empty: it is so.
+  absl::StatusOr<std::string> NotReferencesMiss(int answer, int slot,
+                                                const oracle::Difference& difference, double most);
   absl::StatusOr<std::string> Describe(const graph::Tensor& tensor, device::Memory& got,
                                        device::Memory& want, int64_t position);
   absl::Status MeasureErrors(int answer, int slot, Finding* finding);

@@ -255,14 +255,16 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
     const double allowed = AllowedOfRms(answer, slot);
     const bool too_far = difference->largest / rms >= allowed &&
                          difference->largest > kVariedSteps * oracle::LeastStep(tensor.type);
-    absl::StatusOr<bool> excused = false;
+    bool excused = false;
     // Of an answer that is next to nothing but in places, what is allowed is less than what the
     // reference itself is off by.
     if (too_far && (drawn.variation == oracle::Variation::kDense ||
-                    drawn.variation == oracle::Variation::kNewWeights))
-      excused = IsReferencesMiss(answer, slot, *difference, kOrdinaryRatio);
-    if (!excused.ok()) return excused.status();
-    if (too_far && !*excused) {
+                    drawn.variation == oracle::Variation::kNewWeights)) {
+      const auto against = NotReferencesMiss(answer, slot, *difference, kOrdinaryRatio);
+      if (!against.ok()) return against.status();
+      excused = against->empty();
+    }
+    if (too_far && !excused) {
       // Another accumulator may help against the one, nothing against the other.
       finding.verdict = drawn.variation == oracle::Variation::kWide ? v1::INACCURATE : v1::WRONG;
       finding.reason = absl::StrFormat(
@@ -273,9 +275,10 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
     }
   }
   if (missed) {
-    auto excused = IsReferencesMiss(answer, slot, *difference, 1);
-    if (!excused.ok()) return excused.status();
-    if (*excused) first = -1;
+    const auto against = NotReferencesMiss(answer, slot, *difference, kMissRatio);
+    if (!against.ok()) return against.status();
+    if (against->empty()) first = -1;
+    else absl::StrAppend(&what, ", and ", *against);
   }
   if (first >= 0) {
     auto where = Describe(tensor, *at.memory, want, first);
@@ -293,23 +296,25 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
   return finding;
 }
 
-absl::StatusOr<bool> Workbench::IsReferencesMiss(int answer, int slot,
-                                                 const oracle::Difference& difference,
-                                                 double most) {
+absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
+                                                         const oracle::Difference& difference,
+                                                         double most) {
   const oracle::Case& drawn = cases_[slot].drawn;
-  if (answer >= static_cast<int>(drawn.exact.size()) || drawn.exact[answer].empty()) return false;
-  if (std::isnan(drawn.reference[answer].plain)) return false;
+  if (answer >= static_cast<int>(drawn.exact.size()) || drawn.exact[answer].empty() ||
+      std::isnan(drawn.reference[answer].plain))
+    return "the truth is not known here";
   Finding finding;
   if (absl::Status s = MeasureErrors(answer, slot, &finding); !s.ok()) return s;
   const graph::DType type = graph_.tensors[AnswerAt(answer).tensor].type;
-  const oracle::Errors& measured = drawn.reference[answer];
-  const double reference = std::max(measured.plain, oracle::ErrorFloor(type));
+  const double reference = std::max(drawn.reference[answer].plain, oracle::ErrorFloor(type));
   const double rms = difference.want_rms > 0 ? difference.want_rms : 1;
-  // The rms of a sample's errors is known to so much of itself.
-  static const double kStandardError = 1 / std::sqrt(2.0 * oracle::kSampled);
-  return ErrorRatio(type, finding.errors.beyond, measured.max) <= most &&
-         RmsRatio(type, finding.errors.rms, measured.rms) <= most * (1 + kStandardError) &&
-         difference.largest / rms <= kVariedRatio * reference;
+  if (finding.error_ratio > most)
+    return absl::StrFormat("its error is %.4g times the reference's", finding.error_ratio);
+  if (difference.largest / rms > kVariedRatio * reference)
+    return absl::StrFormat(
+        "it is off by up to %.2g of the answer's rms, more than %g times the reference's error",
+        difference.largest / rms, kVariedRatio);
+  return "";
 }
 
 absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding) {
