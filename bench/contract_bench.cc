@@ -86,10 +86,14 @@ std::vector<Case> Cases() {
   };
   const std::vector<std::string> large = {"", Tiles(128, 256, 4, 2) + " raster: 4",
                                           Tiles(128, 256, 4, 2), Tiles(128, 256, 4, 1),
-                                          Tiles(128, 128, 6, 2)};
+                                          Tiles(128, 128, 6, 2),
+                                          Tiles(128, 128, 6, 2) + " turns: 2",
+                                          Tiles(128, 128, 6, 1) + " turns: 2"};
   const std::vector<std::string> small = {"",
                                           Tiles(128, 256, 4, 1),
                                           Tiles(128, 128, 6, 1),
+                                          Tiles(128, 128, 6, 1) + " turns: 2",
+                                          Tiles(128, 64, 6, 1) + " turns: 2",
                                           Tiles(128, 64, 6, 1),
                                           Tiles(64, 128, 6, 1),
                                           Tiles(64, 64, 8, 1),
@@ -143,6 +147,7 @@ std::vector<Case> Cases() {
       {"both turned", problem("bf16", 4096, 4096, 4096, true, true), large},
       {"linear layer", problem("bf16", 1024, 8192, 8192), large},
       {"tall", problem("bf16", 65536, 512, 512), large},
+      {"odd words", problem("f16", 7184, 51866, 1280), large},
       {"ragged", problem("bf16", 1000, 3000, 2008), small},
       {"lines that begin anywhere", problem("bf16", 1001, 3001, 2001), small},
       {"small", problem("bf16", 512, 512, 512), small},

@@ -21,7 +21,8 @@ namespace ws {
 // of the tile with the sums of all, in their order (kCluster is 1); kParts: 1, or 2 where each operand is the sum
 // of two, the greater first, as two batches of its map: the product of the two lesser is left out. kInline: A is brought as
 // the fp32 that it is, and made two parts of on its way into registers, a step at a time, each row times a power of two
-// of its own; kTurned: that A is the B of the glue, whose rows and columns are the other way round.
+// of its own; kTurned: that A is the B of the glue, whose rows and columns are the other way round. kTurns: groups do not
+// share a tile but take turns, each finishing its own while the other multiplies.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
 // (and kRun 1) a part of a step, since they truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
 //
@@ -34,7 +35,9 @@ template <class C, class End>
 struct Contract {
   using Barrier = hopper::Barrier;
   static constexpr int kStepK = 64;                // 128 bytes
-  static constexpr int kGroups = C::kTileM / 64;   // of warps that multiply
+  static constexpr int kGroups = C::kTurns ? 2 : C::kTileM / 64;   // of warps that multiply
+  static constexpr int kEach = C::kTurns ? C::kTileM / 64 : 1;     // times 64 rows of a tile, a group's
+  static constexpr int kSharing = C::kTurns ? 1 : kGroups;         // groups that multiply a step
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kBytesA = C::kTileM * hopper::kRowBytes * (C::kInline ? 2 : 1);   // of a part
   static constexpr int kBytesB = C::kTileN * hopper::kRowBytes;
@@ -51,6 +54,7 @@ struct Contract {
                                       2 * (C::kStages + kGroups) * sizeof(Barrier);
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
   static_assert(!C::kInline || (C::kParts == 2 && C::kRun == 1 && C::kRunsOfStep == 1 && !C::kMeet), "rows have a scale a step");
+  static_assert(!C::kTurns || (C::kRun == 0 && C::kParts == 1 && !C::kMeet), "turns have no registers for runs, nor a cluster to meet in");
   static constexpr int kReleases = C::kInline ? 4 : 1;   // of a step, by a group: warps read it themselves, or the tensor cores
   static constexpr int kBlocks = C::kMeet ? C::kSplit : C::kCluster;   // of a cluster
   // Of a thread; together no more than the block was launched with, or who asks for more waits for ever.
@@ -97,6 +101,11 @@ struct Contract {
     WS_DEVICE void next() {
       if (++stage == C::kStages) stage = 0, parity ^= 1;
     }
+    WS_DEVICE void skip(int steps) {
+      stage += steps;
+      parity ^= stage / C::kStages & 1;
+      stage %= C::kStages;
+    }
   };
 
   unsigned char* steps;
@@ -120,7 +129,7 @@ struct Contract {
     if (threadIdx.x == 0) {
       for (int s = 0; s < C::kStages; ++s) {
         hopper::init(full[s], 1);
-        hopper::init(empty[s], kGroups * C::kCluster * kReleases);
+        hopper::init(empty[s], kSharing * C::kCluster * kReleases);
       }
       for (int group = 0; C::kMeet && group < kGroups; ++group) {
         hopper::init(left[group], C::kSplit);
@@ -192,15 +201,15 @@ struct Contract {
   static constexpr int kAheadA = C::kAlongM ? 2 * hopper::kPatternBytes : 32;
   static constexpr int kAheadB = C::kAlongN ? 2 * hopper::kPatternBytes : 32;
 
-  // Products of COUNT times 16 of a step's K from FROM on, for one group of warps.
+  // Products of COUNT times 16 of a step's K from FROM on, of the tile's rows 64 * `rows` and 63 more.
   template <int FROM = 0, int COUNT = kStepK / 16>
-  WS_DEVICE void multiply_step(int group, int stage, float (&sums)[C::kTileN / 2], bool add) {
+  WS_DEVICE void multiply_step(int rows, int stage, float (&sums)[C::kTileN / 2], bool add) {
     constexpr int kLeading = kStepK * hopper::kRowBytes;
     const unsigned char* at = steps + stage * kStepBytes;
     // The lesser products first.
 #pragma unroll
     for (int parts = C::kParts == 1 ? 0 : 2; parts >= 0; --parts) {
-      const unsigned char* at_a = at + (parts == 2) * kBytesA + group * 64 * hopper::kRowBytes;
+      const unsigned char* at_a = at + (parts == 2) * kBytesA + rows * 64 * hopper::kRowBytes;
       const unsigned char* at_b = at + C::kParts * kBytesA + (parts == 1) * kBytesB;
       const unsigned long long a = hopper::operand(at_a, hopper::kPatternBytes, C::kAlongM ? kLeading : 16);
       const unsigned long long b = hopper::operand(at_b, hopper::kPatternBytes, C::kAlongN ? kLeading : 16);
@@ -369,6 +378,46 @@ struct Contract {
 
   // ---- tiles
 
+  // A group of warps: multiplies and finishes every other of the block's tiles.
+  WS_DEVICE void multiply_by_turns(int group, const End& end) {
+    float sums[kEach][C::kTileN / 2];
+    Ring ring;
+    unsigned meeting = 0;
+    int turn = 0;
+    for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks, turn ^= 1) {
+      const Tile tile = tile_at(at);
+      const int to = tile.to();
+      if (turn != group) {
+        ring.skip(to - tile.from());
+        continue;
+      }
+#pragma unroll
+      for (int rows = 0; rows < kEach; ++rows) {
+#pragma unroll
+        for (int v = 0; v < C::kTileN / 2; ++v) sums[rows][v] = 0;
+      }
+      int before = 0;   // the stage whose products are under way
+#pragma unroll 1
+      for (int step = tile.from(); step < to; ++step, ring.next()) {
+        hopper::wait(full[ring.stage], ring.parity);
+        hopper::products_begin();
+#pragma unroll
+        for (int rows = 0; rows < kEach; ++rows) multiply_step(rows, ring.stage, sums[rows], step > tile.from());
+        hopper::products_commit();
+        hopper::products_wait<1>();
+        if (step > tile.from()) release(before);
+        before = ring.stage;
+      }
+      hopper::products_wait<0>();
+      if (tile.from() < to) release(before);
+#pragma unroll
+      for (int rows = 0; rows < kEach; ++rows) {
+        const typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + rows * 64, tile.n, threadIdx.x % 128);
+        store(group, rows, tile, sums[rows], end, begun, meeting);
+      }
+    }
+  }
+
   // A group of warps: multiplies and finishes its rows of all of the block's tiles.
   WS_DEVICE void multiply(int group, const End& end) {
     float sums[C::kTileN / 2];
@@ -401,7 +450,7 @@ struct Contract {
           for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
         }
       }
-      store(group, tile, sums, end, begun, meeting);
+      store(group, group, tile, sums, end, begun, meeting);
     }
   }
 
@@ -459,14 +508,14 @@ struct Contract {
     }
   }
 
-  // Finishes a group's rows by way of shared memory, kColumns at a time.
-  WS_DEVICE void store(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
+  // Finishes the tile's rows 64 * `rows` and 63 more by way of the group's shared memory, kColumns at a time.
+  WS_DEVICE void store(int group, int rows, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
                        const typename End::Begun& begun, unsigned& meeting) {
     constexpr int kChunk = kColumns / 2;   // of sums
     const int thread = threadIdx.x % 128;
     float* const box = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes));
     float* const kept = box + kBoxBytes / sizeof(float);
-    tile.m += group * 64;
+    tile.m += rows * 64;
     bool look = tile.m + 64 > C::kM || tile.n + C::kTileN > C::kN;
     // Written once, whatever an end is: sums that are left move to where the first ones were.
 #pragma unroll 1
@@ -510,7 +559,7 @@ struct Contract {
       if (threadIdx.x % 128 == 0) bring(a, b);
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
-      multiply(group, end);
+      if constexpr (C::kTurns) multiply_by_turns(group, end); else multiply(group, end);
     }
     if constexpr (kBlocks > 1) sync_cluster();   // others may still need what is here
   }

@@ -160,13 +160,15 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (IsLibrary(knobs)) {
     const bool ours = knobs.tile_m() != kLibraryTile || knobs.tile_n() != kLibraryTile ||
                       knobs.stages() != 1 || knobs.cluster() != 1 || knobs.split() != 1 ||
-                      knobs.run() != kLibraryRun;
+                      knobs.turns() != 1 || knobs.run() != kLibraryRun;
     return ours ? StrCat(
-                      "tiles, stages, cluster, split and run are the library's own affair; with "
-                      "PRODUCT_LIBRARY they are ",
-                      kLibraryTile, ", 1, 1, 1 and ", kLibraryRun)
+                      "tiles, stages, cluster, split, turns and run are the library's own affair; "
+                      "with PRODUCT_LIBRARY they are ",
+                      kLibraryTile, ", 1, 1, 1, 1 and ", kLibraryRun)
                 : "";
   }
+  if (knobs.turns() != 1 && knobs.math() != v1::PRODUCT_TENSOR)
+    return StrCat("contract.turns is ", knobs.turns(), "; it is of PRODUCT_TENSOR");
   if (knobs.algorithm() != 1)
     return StrCat("contract.algorithm is ", knobs.algorithm(), "; it is of PRODUCT_LIBRARY");
   if (ContractSharedBytes(form, knobs, target) > target.shared_per_block)
@@ -197,6 +199,9 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
     return StrCat(of_columns, " is ", sides.tile_columns, "; it is 16, 32, 64 or 128");
   if (groups > kMostGroups || sides.tile_columns / 2 * (run > 0 || IsInline(knobs) ? 2 : 1) > kMostTensorSums)
     return many;
+  if (knobs.turns() == 2 && (groups != kMostGroups || sides.tile_columns > kMostTensorSums || run > 0))
+    return StrCat("contract.turns is 2; groups that take turns have tiles of 128 rows and at most ",
+                  kMostTensorSums, " columns each, added up in one run");
   if (knobs.stages() < 2)
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
   // Boxes of an operand whose neighbours are columns have 64 of them.
@@ -233,7 +238,8 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
   for (int operand : {0, 1}) {
     int64_t rows = operand == sides.first() ? sides.tile_rows : sides.tile_columns;
     if (operand == sides.first() && !IsInline(knobs)) rows = std::min(rows, sides.rows);
-    bytes += 2.0 * static_cast<double>(rows) * kTensorStep * parts *
+    const int shared_by = operand == sides.first() ? 1 : knobs.cluster();
+    bytes += 2.0 * static_cast<double>(rows) * kTensorStep * parts / shared_by *
              (BeginsAtLines(form, operand, knobs.math()) ? 1 : kTwoLines);
   }
   const double kept = IsInline(knobs) ? kInlinePart[sides.tile_rows > kGroupRows] : 1;
@@ -390,8 +396,11 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
     const double meeting = !MeetsInCluster(knobs, target) ? 0
                            : knobs.split() == 2           ? waves * kMeetingSeconds
                                                           : waves * kMeetingOfMoreSeconds;
+    const double main = steps * StepSeconds(form, knobs, target);
+    const double tiles = knobs.turns() == 2 ? waves * std::max(main, (main + end) / 2) + end
+                                            : waves * (main + end);
     seconds = kKernelSeconds + kFirstSeconds + meeting +
-              std::max(waves * (steps * StepSeconds(form, knobs, target) + end),
+              std::max(tiles,
                        BoxBytes(form, knobs, target) / (kBoxesFromMemory * target.bytes_per_second));
   }
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
@@ -424,6 +433,7 @@ int ClusterOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 // Fills what tile, split and math leave open.
 void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
   if (knobs.algorithm() == 0) knobs.set_algorithm(1);
+  if (knobs.turns() == 0) knobs.set_turns(1);
   if (IsLibrary(knobs)) {
     if (knobs.run() == 0) knobs.set_run(kLibraryRun);
     if (knobs.cluster() == 0) knobs.set_cluster(1);
@@ -482,10 +492,14 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       one.set_tile_n(tile.n);
       one.set_split(set.split() != 0 ? set.split() : split);
       Complete(form, target, one);
-      // Blocks that share nothing or K, and then columns, which is seldom quicker.
-      const int shared = one.cluster();
-      for (int cluster = set.cluster() != 0 ? shared : 1; cluster <= shared; ++cluster) {
-        one.set_cluster(cluster);
+      // Groups that share a tile, or take turns; blocks that share nothing or K, and then columns.
+      const int shared = one.cluster(), turns = set.turns() != 0 ? set.turns() : 2;
+      for (int choice = 0; choice < shared * turns; ++choice) {
+        one.set_cluster(choice % shared + 1);
+        one.set_turns(choice / shared + 1);
+        if ((set.cluster() != 0 && one.cluster() != shared) ||
+            (set.turns() != 0 && one.turns() != turns))
+          continue;
         if (!Wrong(form, one, target).empty()) continue;
         // A last wave that is not full is little of many; blocks that share K share nothing else.
         const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
@@ -575,8 +589,8 @@ bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target) {
   if (IsFew(knobs))
     return split > 1 && split <= std::min(kMostMeeting, target.max_cluster) &&
            (split & (split - 1)) == 0;
-  return !IsPlain(knobs, target) && !IsInline(knobs) && knobs.cluster() == 1 && split > 1 &&
-         split <= kMostMeeting && (split & (split - 1)) == 0;
+  return !IsPlain(knobs, target) && !IsInline(knobs) && knobs.cluster() == 1 &&
+         knobs.turns() != 2 && split > 1 && split <= kMostMeeting && (split & (split - 1)) == 0;
 }
 
 int ContractCluster(const v1::ContractKnobs& knobs, const Target& target) {
@@ -638,10 +652,12 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
                       ? StrCat(target.library, ", algorithm ", one.algorithm())
                       : StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
                                one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
+                               one.turns() > 1 ? ", by turns" : "",
                                one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
     layout.knobs = {{"tile_m", one.tile_m()},   {"tile_n", one.tile_n()},
                     {"split", one.split()},     {"stages", one.stages()},
-                    {"cluster", one.cluster()}, {"algorithm", one.algorithm()}};
+                    {"cluster", one.cluster()}, {"turns", one.turns()},
+                    {"algorithm", one.algorithm()}};
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
@@ -660,12 +676,17 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
       one.set_split(split);
       one.clear_cluster();
       one.clear_stages();
+      one.clear_turns();
       Complete(form, target, one);
-      if (!Wrong(form, one, target).empty() || SecondsOf(form, one, target) > 2 * present) continue;
-      for (int cluster = one.cluster(); cluster >= 1; cluster /= 2) {
-        one.set_cluster(cluster);
+      const int shared = one.cluster();
+      for (int choice = 0; choice < 2 * shared; ++choice) {
+        one.set_cluster(shared - choice % shared);
+        one.set_turns(choice / shared + 1);
+        if (!Wrong(form, one, target).empty() || SecondsOf(form, one, target) > 2 * present)
+          continue;
         const bool same = tile.m == now.tile_m() && tile.n == now.tile_n() &&
-                          split == now.split() && cluster == now.cluster();
+                          split == now.split() && one.cluster() == now.cluster() &&
+                          one.turns() == now.turns();
         if (!same) add(one);
       }
     }

@@ -142,7 +142,8 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
                 ", kRunsOfStep = ", run > 0 && run < kTensorStep ? kTensorStep / run : 1,
                 ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
                 ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
-                ", kInline = ", Bool(inlined), ", kTurned = ", Bool(sides.turned), ";\n};");
+                ", kInline = ", Bool(inlined), ", kTurned = ", Bool(sides.turned),
+                ", kTurns = ", Bool(knobs.turns() == 2), ";\n};");
 }
 
 class Writer {
@@ -355,6 +356,7 @@ class Writer {
     plain.set_run(kRestRun);
     plain.set_split(1);
     plain.set_cluster(1);
+    plain.set_turns(1);
     plain.set_raster(kRestRaster);
     plain.set_math(v1::PRODUCT_PLAIN);
     KernelShape shape;
