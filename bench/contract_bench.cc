@@ -84,8 +84,10 @@ std::vector<Case> Cases() {
     p.type = type, p.m = m, p.n = n, p.k = k, p.along_m = along_m, p.along_n = along_n;
     return p;
   };
-  const std::vector<std::string> large = {"", Tiles(128, 256, 4, 2) + " raster: 4",
-                                          Tiles(128, 256, 4, 2), Tiles(128, 256, 4, 1),
+  const std::vector<std::string> large = {"",
+                                          Tiles(128, 256, 4, 2) + " raster: 4",
+                                          Tiles(128, 256, 4, 2),
+                                          Tiles(128, 256, 4, 1),
                                           Tiles(128, 128, 6, 2),
                                           Tiles(128, 128, 6, 2) + " turns: 2",
                                           Tiles(128, 128, 6, 1) + " turns: 2"};
@@ -171,7 +173,8 @@ std::vector<Case> Cases() {
       {"128 rows fp32, B along N", problem("f32", 128, 16384, 16384, false, true),
        and_inline(many, inline_few(128))},
       {"128 rows fp32", problem("f32", 128, 32768, 32768), and_inline(many, inline_few(128))},
-      {"long K fp32, B along N", problem("f32", 256, 256, 524288, false, true),
+      {"long K fp32, B along N",
+       problem("f32", 256, 256, 524288, false, true),
        {"", inline_auto, Inline(128, 128, 3, 1, 33), Inline(128, 128, 3, 2, 33),
         Inline(128, 64, 4, 1, 16)}},
       {"square fp32", problem("f32", 4096, 4096, 4096), and_inline(exact, {inline_auto})},

@@ -277,8 +277,10 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
   if (missed) {
     const auto against = NotReferencesMiss(answer, slot, *difference, kMissRatio);
     if (!against.ok()) return against.status();
-    if (against->empty()) first = -1;
-    else absl::StrAppend(&what, ", and ", *against);
+    if (against->empty())
+      first = -1;
+    else
+      absl::StrAppend(&what, ", and ", *against);
   }
   if (first >= 0) {
     auto where = Describe(tensor, *at.memory, want, first);

@@ -112,7 +112,7 @@ struct Contract {
   unsigned char* boxes;   // of sums on their way to their finish, each with what a group's end keeps behind it
   Barrier* full;          // a step's bytes have come
   Barrier* empty;         // all groups of the cluster have multiplied it
-  Barrier* left;          // of a group: its box is there in each of the cluster's blocks
+  Barrier* left;          // of a group: its box is there in each of the cluster's blocks; by turns: it is its turn
   Barrier* read;          // and has been read by all of them
 
   WS_DEVICE Contract() {
@@ -135,6 +135,7 @@ struct Contract {
         hopper::init(left[group], C::kSplit);
         hopper::init(read[group], C::kSplit);
       }
+      for (int group = 0; C::kTurns && group < kGroups; ++group) hopper::init(left[group], 1);
       hopper::init_done();
     }
     hopper::fence_async();
@@ -378,11 +379,12 @@ struct Contract {
 
   // ---- tiles
 
-  // A group of warps: multiplies and finishes every other of the block's tiles.
+  // A group of warps: multiplies and finishes every other of the block's tiles. It waits until the other has seen all steps
+  // of the tile before: a barrier's phase is known by its parity alone to who is no more than one behind.
   WS_DEVICE void multiply_by_turns(int group, const End& end) {
     float sums[kEach][C::kTileN / 2];
     Ring ring;
-    unsigned meeting = 0;
+    unsigned meeting = 0, parity = group == 0 ? 1 : 0;   // of the phase that ends when it is this group's turn
     int turn = 0;
     for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks, turn ^= 1) {
       const Tile tile = tile_at(at);
@@ -396,6 +398,8 @@ struct Contract {
 #pragma unroll
         for (int v = 0; v < C::kTileN / 2; ++v) sums[rows][v] = 0;
       }
+      hopper::wait(left[group], parity);
+      parity ^= 1;
       int before = 0;   // the stage whose products are under way
 #pragma unroll 1
       for (int step = tile.from(); step < to; ++step, ring.next()) {
@@ -408,6 +412,7 @@ struct Contract {
         if (step > tile.from()) release(before);
         before = ring.stage;
       }
+      if (threadIdx.x % 128 == 0) hopper::arrive(left[1 - group]);
       hopper::products_wait<0>();
       if (tile.from() < to) release(before);
 #pragma unroll

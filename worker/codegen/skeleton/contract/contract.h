@@ -31,8 +31,8 @@ Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 // only PRODUCT_PLAIN is; on the host device what packs operands for them runs, too, and
 // PRODUCT_FEW.
 bool OnTensorCores(v1::ProductMath math, const Target& target);
-// Whether the operand is written out for the copy engine first, and how many bytes that takes at the
-// most.
+// Whether the operand is written out for the copy engine first, and how many bytes that takes at
+// the most.
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math);
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math);
 // Kernels and launches on the tensor cores (tensor.cc).

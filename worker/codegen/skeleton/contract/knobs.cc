@@ -64,7 +64,7 @@ constexpr double kTwoStages = 0.7;
 // Where an operand is made two parts of on its way to the tensor cores: what is left of their rate
 // with one group of warps and with two, which take turns; a step at the least. Of an H200, from
 // twelve tiles of three products.
-constexpr double kInlinePart[] = {0.66, 0.83}, kInlineStepSeconds = 0.55e-6;
+constexpr double kInlinePart[] = {0.66, 0.78}, kInlineStepSeconds = 0.55e-6;
 // Bytes of the caches between which what blocks share stays, of a card's; part of what they could
 // share that is read again where it does not: blocks that began together drift apart. Of three
 // products of an H200 (0.2, 0.3, 0.6), where K was 16,384 and more.
@@ -113,9 +113,7 @@ bool MayLieAlongColumns(const ContractForm& form, const v1::ContractKnobs& knobs
   return form.strided[operand]->along_rows;
 }
 
-bool IsInline(const v1::ContractKnobs& knobs) {
-  return knobs.math() == v1::PRODUCT_FP16X3_INLINE;
-}
+bool IsInline(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_FP16X3_INLINE; }
 bool IsFew(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_FEW; }
 bool IsLibrary(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_LIBRARY; }
 bool IsPlain(const v1::ContractKnobs& knobs, const Target& target) {
@@ -197,9 +195,11 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                   " elements");
   if (IsInline(knobs) && (sides.tile_columns & (sides.tile_columns - 1)) != 0)
     return StrCat(of_columns, " is ", sides.tile_columns, "; it is 16, 32, 64 or 128");
-  if (groups > kMostGroups || sides.tile_columns / 2 * (run > 0 || IsInline(knobs) ? 2 : 1) > kMostTensorSums)
+  if (groups > kMostGroups ||
+      sides.tile_columns / 2 * (run > 0 || IsInline(knobs) ? 2 : 1) > kMostTensorSums)
     return many;
-  if (knobs.turns() == 2 && (groups != kMostGroups || sides.tile_columns > kMostTensorSums || run > 0))
+  if (knobs.turns() == 2 &&
+      (groups != kMostGroups || sides.tile_columns > kMostTensorSums || run > 0))
     return StrCat("contract.turns is 2; groups that take turns have tiles of 128 rows and at most ",
                   kMostTensorSums, " columns each, added up in one run");
   if (knobs.stages() < 2)
@@ -238,8 +238,7 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
   for (int operand : {0, 1}) {
     int64_t rows = operand == sides.first() ? sides.tile_rows : sides.tile_columns;
     if (operand == sides.first() && !IsInline(knobs)) rows = std::min(rows, sides.rows);
-    const int shared_by = operand == sides.first() ? 1 : knobs.cluster();
-    bytes += 2.0 * static_cast<double>(rows) * kTensorStep * parts / shared_by *
+    bytes += 2.0 * static_cast<double>(rows) * kTensorStep * parts *
              (BeginsAtLines(form, operand, knobs.math()) ? 1 : kTwoLines);
   }
   const double kept = IsInline(knobs) ? kInlinePart[sides.tile_rows > kGroupRows] : 1;
@@ -287,8 +286,7 @@ double BoxBytes(const ContractForm& form, const v1::ContractKnobs& knobs, const 
                of_second = OperandBytes(form, 1 - sides.first(), knobs, target);
   // Each time that others are worked on; and where nothing is shared but by a cluster's blocks.
   const double first[] = {of_first * tiles_across / across, of_first * tiles_across};
-  const double second[] = {of_second * tiles_down / down,
-                           of_second * tiles_down / knobs.cluster()};
+  const double second[] = {of_second * tiles_down / down, of_second * tiles_down / knobs.cluster()};
   const double working = (of_first * down / tiles_down + of_second * across / tiles_across) /
                          static_cast<double>(form.batch);
   double bytes = 0;
@@ -397,11 +395,11 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
                            : knobs.split() == 2           ? waves * kMeetingSeconds
                                                           : waves * kMeetingOfMoreSeconds;
     const double main = steps * StepSeconds(form, knobs, target);
-    const double tiles = knobs.turns() == 2 ? waves * std::max(main, (main + end) / 2) + end
-                                            : waves * (main + end);
+    const double tiles =
+        knobs.turns() == 2 ? waves * std::max(main, (main + end) / 2) + end : waves * (main + end);
     seconds = kKernelSeconds + kFirstSeconds + meeting +
-              std::max(tiles,
-                       BoxBytes(form, knobs, target) / (kBoxesFromMemory * target.bytes_per_second));
+              std::max(tiles, BoxBytes(form, knobs, target) /
+                                  (kBoxesFromMemory * target.bytes_per_second));
   }
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
@@ -443,10 +441,10 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   const bool plain = IsPlain(knobs, target);
   if (knobs.run() == 0) {
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
-    knobs.set_run(IsFew(knobs)                         ? FewRunOf(form)
-                  : plain                              ? kPlainRun
-                  : PartsOf(knobs.math()) == 2         ? kPartsRun
-                                                       : static_cast<int>(whole));
+    knobs.set_run(IsFew(knobs)                 ? FewRunOf(form)
+                  : plain                      ? kPlainRun
+                  : PartsOf(knobs.math()) == 2 ? kPartsRun
+                                               : static_cast<int>(whole));
   }
   if (knobs.cluster() == 0) knobs.set_cluster(plain || IsFew(knobs) ? 1 : ClusterOf(form, knobs));
   if (knobs.stages() == 0)
@@ -492,14 +490,10 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       one.set_tile_n(tile.n);
       one.set_split(set.split() != 0 ? set.split() : split);
       Complete(form, target, one);
-      // Groups that share a tile, or take turns; blocks that share nothing or K, and then columns.
-      const int shared = one.cluster(), turns = set.turns() != 0 ? set.turns() : 2;
-      for (int choice = 0; choice < shared * turns; ++choice) {
-        one.set_cluster(choice % shared + 1);
-        one.set_turns(choice / shared + 1);
-        if ((set.cluster() != 0 && one.cluster() != shared) ||
-            (set.turns() != 0 && one.turns() != turns))
-          continue;
+      // Blocks that share nothing or K, and then columns, which is seldom quicker.
+      const int shared = one.cluster();
+      for (int cluster = set.cluster() != 0 ? shared : 1; cluster <= shared; ++cluster) {
+        one.set_cluster(cluster);
         if (!Wrong(form, one, target).empty()) continue;
         // A last wave that is not full is little of many; blocks that share K share nothing else.
         const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
@@ -516,9 +510,9 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
   return best;
 }
 
-constexpr v1::ProductMath kWays[] = {v1::PRODUCT_TENSOR, v1::PRODUCT_FP16X3,
+constexpr v1::ProductMath kWays[] = {v1::PRODUCT_TENSOR,        v1::PRODUCT_FP16X3,
                                      v1::PRODUCT_FP16X3_INLINE, v1::PRODUCT_FEW,
-                                     v1::PRODUCT_PLAIN, v1::PRODUCT_LIBRARY};
+                                     v1::PRODUCT_PLAIN,         v1::PRODUCT_LIBRARY};
 
 // Whether it fits, and is one to try where nobody asked for it.
 bool MayTry(const ContractForm& form, v1::ProductMath math, const Target& target) {
@@ -652,12 +646,10 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
                       ? StrCat(target.library, ", algorithm ", one.algorithm())
                       : StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
                                one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
-                               one.turns() > 1 ? ", by turns" : "",
                                one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
     layout.knobs = {{"tile_m", one.tile_m()},   {"tile_n", one.tile_n()},
                     {"split", one.split()},     {"stages", one.stages()},
-                    {"cluster", one.cluster()}, {"turns", one.turns()},
-                    {"algorithm", one.algorithm()}};
+                    {"cluster", one.cluster()}, {"algorithm", one.algorithm()}};
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
@@ -676,17 +668,12 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
       one.set_split(split);
       one.clear_cluster();
       one.clear_stages();
-      one.clear_turns();
       Complete(form, target, one);
-      const int shared = one.cluster();
-      for (int choice = 0; choice < 2 * shared; ++choice) {
-        one.set_cluster(shared - choice % shared);
-        one.set_turns(choice / shared + 1);
-        if (!Wrong(form, one, target).empty() || SecondsOf(form, one, target) > 2 * present)
-          continue;
+      if (!Wrong(form, one, target).empty() || SecondsOf(form, one, target) > 2 * present) continue;
+      for (int cluster = one.cluster(); cluster >= 1; cluster /= 2) {
+        one.set_cluster(cluster);
         const bool same = tile.m == now.tile_m() && tile.n == now.tile_n() &&
-                          split == now.split() && one.cluster() == now.cluster() &&
-                          one.turns() == now.turns();
+                          split == now.split() && cluster == now.cluster();
         if (!same) add(one);
       }
     }

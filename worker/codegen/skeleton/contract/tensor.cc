@@ -129,21 +129,20 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
   const bool inlined = knobs.math() == v1::PRODUCT_FP16X3_INLINE;
   const int64_t run = inlined ? kTensorStep : RunOf(form, knobs);
   const Sides sides = SidesOf(form, knobs);
-  return StrCat("struct ", name, " {\n  using Glue = ", glue,
-                ";\n  using Type = ws::hopper::", type == graph::DType::kBF16 ? "Bf16" : "Fp16",
-                ";\n  static constexpr int kM = ", sides.rows, ", kN = ", sides.columns,
-                ", kK = ", form.k, ", kBatch = ", form.batch,
-                ";\n  static constexpr int kTileM = ", sides.tile_rows,
-                ", kTileN = ", sides.tile_columns, ", kStages = ", knobs.stages(),
-                ", kCluster = ", knobs.cluster(), ", kRaster = ", knobs.raster(),
-                ", kSplit = ", knobs.split(),
-                ";\n  static constexpr int kParts = ", PartsOf(knobs.math()),
-                ", kRun = ", CeilDiv(run, kTensorStep),
-                ", kRunsOfStep = ", run > 0 && run < kTensorStep ? kTensorStep / run : 1,
-                ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
-                ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
-                ", kInline = ", Bool(inlined), ", kTurned = ", Bool(sides.turned),
-                ", kTurns = ", Bool(knobs.turns() == 2), ";\n};");
+  return StrCat(
+      "struct ", name, " {\n  using Glue = ", glue,
+      ";\n  using Type = ws::hopper::", type == graph::DType::kBF16 ? "Bf16" : "Fp16",
+      ";\n  static constexpr int kM = ", sides.rows, ", kN = ", sides.columns, ", kK = ", form.k,
+      ", kBatch = ", form.batch, ";\n  static constexpr int kTileM = ", sides.tile_rows,
+      ", kTileN = ", sides.tile_columns, ", kStages = ", knobs.stages(),
+      ", kCluster = ", knobs.cluster(), ", kRaster = ", knobs.raster(),
+      ", kSplit = ", knobs.split(), ";\n  static constexpr int kParts = ", PartsOf(knobs.math()),
+      ", kRun = ", CeilDiv(run, kTensorStep),
+      ", kRunsOfStep = ", run > 0 && run < kTensorStep ? kTensorStep / run : 1,
+      ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
+      ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
+      ", kInline = ", Bool(inlined), ", kTurned = ", Bool(sides.turned),
+      ", kTurns = ", Bool(knobs.turns() == 2), ";\n};");
 }
 
 class Writer {
@@ -291,11 +290,10 @@ class Writer {
     std::vector<KernelArgument> arguments;
     for (int operand : {sides.first(), second}) {
       const graph::DType type = operand == inlined_ ? graph::DType::kF32 : type_;
-      arguments.push_back({StrCat("const __grid_constant__ ws::hopper::Map map_",
-                                  operand == sides.first() ? "a" : "b"),
-                           -1,
-                           MapOf(form_, operand, placed_[operand], type,
-                                 RowsBrought(sides, operand))});
+      arguments.push_back(
+          {StrCat("const __grid_constant__ ws::hopper::Map map_",
+                  operand == sides.first() ? "a" : "b"),
+           -1, MapOf(form_, operand, placed_[operand], type, RowsBrought(sides, operand))});
     }
     std::vector<KernelArgument> backs = Backs();
     std::string body;
@@ -379,10 +377,10 @@ class Writer {
   const Target& target_;
   KernelWriter& writer_;
   const bool parts_;
-  const int inlined_;          // the operand that is made parts of on its way; -1: none
-  const bool leaves_;          // whether blocks leave their sums in memory
-  const graph::DType type_;    // of packed operands and those that are brought
-  const std::string sums_;     // the type of the glue that finishes sums
+  const int inlined_;        // the operand that is made parts of on its way; -1: none
+  const bool leaves_;        // whether blocks leave their sums in memory
+  const graph::DType type_;  // of packed operands and those that are brought
+  const std::string sums_;   // the type of the glue that finishes sums
   Placed placed_[2];
   bool packed_[2] = {false, false};
   int back_[2] = {-1, -1}, wide_ = -1, partial_ = -1;  // buffers
