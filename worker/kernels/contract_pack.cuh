@@ -403,8 +403,8 @@ struct Scaled : G {
   }
 };
 
-// The glue of operands that were packed in two parts, for the plain main loop: what the tensor cores are given.
-template <class G>
+// The glue of operands of which A, B or both were packed in two parts, for the plain main loop: what the tensor cores are given.
+template <class G, bool A, bool B>
 struct Parts : Scaled<G, false> {
   using Sum = typename G::Sum;
   using Index = typename G::Index;
@@ -412,15 +412,19 @@ struct Parts : Scaled<G, false> {
   const f16* parts_b;
   WS_DEVICE Parts(const Scaled<G, false>& g, const f16* parts_a, const f16* parts_b)
       : Scaled<G, false>(g), parts_a(parts_a), parts_b(parts_b) {}
-  template <bool B, int W>
+  template <bool OF_B, int W>
   WS_DEVICE void both(const f16* from, Index batch, Index row, Index k, Sum (&x)[W]) const {
-    using O = Operand<G, B>;
+    using O = Operand<G, OF_B>;
     const f16* const first = from + O::at(batch * 2ll, row, k);
 #pragma unroll
     for (int v = 0; v < W; ++v) x[v] = to_float(first[v]) + to_float(first[O::kPart + v]);
   }
-  template <int W> WS_DEVICE void a(Index batch, Index m, Index k, Sum (&x)[W]) const { both<false>(parts_a, batch, m, k, x); }
-  template <int W> WS_DEVICE void b(Index batch, Index n, Index k, Sum (&x)[W]) const { both<true>(parts_b, batch, n, k, x); }
+  template <int W> WS_DEVICE void a(Index batch, Index m, Index k, Sum (&x)[W]) const {
+    if constexpr (A) both<false>(parts_a, batch, m, k, x); else G::template a<W>(batch, m, k, x);
+  }
+  template <int W> WS_DEVICE void b(Index batch, Index n, Index k, Sum (&x)[W]) const {
+    if constexpr (B) both<true>(parts_b, batch, n, k, x); else G::template b<W>(batch, n, k, x);
+  }
 };
 
 // Sums with rows that are too wide, in fp32, where one of the PACKED words of `packed_wide` says that there are some.

@@ -136,7 +136,7 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
     return "neither operand is fp32 that the copy engine could bring as it is";
   if (math == v1::PRODUCT_LIBRARY) {
     if (target.library.empty()) return "there is no library here that makes products (cuBLASLt)";
-  } else if (!OnTensorCores(math, target) && !(math == v1::PRODUCT_FP16X3 && target.fibers()))
+  } else if (!OnTensorCores(math, target) && !(PartsOf(math) == 2 && target.fibers()))
     return "there is code for tensor cores of sm_90a; elsewhere PRODUCT_PLAIN";
   if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
   for (int64_t extent : {form.m, form.n, form.k, form.batch * 2}) {

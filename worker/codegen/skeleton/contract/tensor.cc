@@ -318,13 +318,15 @@ class Writer {
 
   // Where there are no tensor cores: of what was packed for them, by ordinary instructions.
   absl::Status MultiplyPlain() {
-    const std::string glue = StrCat("ws::Parts<", writer_.glue(), ">");
-    std::vector<KernelArgument> arguments = {{"const ws::f16* a", placed_[0].buffer, {}},
-                                             {"const ws::f16* b", placed_[1].buffer, {}}};
+    const std::string glue =
+        StrCat("ws::Parts<", writer_.glue(), ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
+    std::vector<KernelArgument> arguments;
+    if (packed_[0]) arguments.push_back({"const ws::f16* a", placed_[0].buffer, {}});
+    if (packed_[1]) arguments.push_back({"const ws::f16* b", placed_[1].buffer, {}});
     for (const KernelArgument& back : Backs()) arguments.push_back(back);
     std::string body =
         StrCat("ws::contract_plain<", glue, ", ", PlainConfigOf(form_, knobs_, "float"), ">(", glue,
-               "(", End(), ", a, b)");
+               "(", End(), packed_[0] ? ", a" : ", nullptr", packed_[1] ? ", b)" : ", nullptr)");
     AddPartial(arguments, body);
     KernelShape shape;
     shape.threads = kPlainThreads;
