@@ -395,11 +395,17 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
                            : knobs.split() == 2           ? waves * kMeetingSeconds
                                                           : waves * kMeetingOfMoreSeconds;
     const double main = steps * StepSeconds(form, knobs, target);
-    const double tiles =
-        knobs.turns() == 2 ? waves * std::max(main, (main + end) / 2) + end : waves * (main + end);
-    seconds = kKernelSeconds + kFirstSeconds + meeting +
-              std::max(tiles, BoxBytes(form, knobs, target) /
-                                  (kBoxesFromMemory * target.bytes_per_second));
+    const bool turns = knobs.turns() == 2;
+    const double of_wave = turns ? std::max(main, (main + end) / 2) : main + end;
+    // Each wave waits for its part of the memory's bytes, or for its own blocks: in a last one that
+    // is not full memory has little to do.
+    const double all = static_cast<double>(blocks) / static_cast<double>(at_once);
+    const double bytes = BoxBytes(form, knobs, target) / all;
+    const double memory_of_wave = bytes / (kBoxesFromMemory * target.bytes_per_second);
+    const double full = std::floor(all), rest = all - full;
+    seconds = kKernelSeconds + kFirstSeconds + meeting + (turns ? end : 0) +
+              full * std::max(of_wave, memory_of_wave) +
+              (rest > 0 ? std::max(of_wave, rest * memory_of_wave) : 0);
   }
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
