@@ -78,6 +78,7 @@ int Serve(const std::string& dir, const std::string& listen, const sigset_t& end
   absl::StatusOr<std::unique_ptr<Planner>> planner = Planner::Start(
       store->get(), options, SystemNow,
       [](const absl::Status& status) { Die(status, "a commit failed", kCommitFailed); });
+  if (absl::IsFailedPrecondition(planner.status())) return Fail(planner.status(), kUsage);
   if (!planner.ok()) return Fail(planner.status(), kCannotStart);
   absl::StatusOr<std::unique_ptr<Server>> server =
       Server::Start(planner->get(), {.listen = listen}, [](const absl::Status& status) {

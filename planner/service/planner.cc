@@ -30,6 +30,20 @@ auto Filling(std::function<void(absl::StatusOr<R>)> done, Fill fill) {
   };
 }
 
+// A page that is there is of this store's history, or of none: what another store knew would be
+// written over, and a database that was taken away is best noticed now.
+absl::Status CheckBoard(const std::string& path, const std::string& store_token) {
+  const absl::StatusOr<std::string> page = base::ReadFile(path);
+  if (!page.ok()) return absl::OkStatus();  // none is there yet, or writing it will say what is
+  const auto id_of = [](const std::string& token) { return token.substr(0, token.find('.')); };
+  const std::string theirs = id_of(board::StoreOf(*page)), ours = id_of(store_token);
+  if (theirs.empty() || theirs == ours) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "'", path, "' is the board of the store ", theirs, ", and the one in its folder is ", ours,
+      ": the database was removed or replaced. Put it back, or move the board ",
+      "away to go on with this one"));
+}
+
 }  // namespace
 
 Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock, int64_t epoch,
@@ -62,9 +76,14 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
       new Planner(store, options, std::move(clock), *epoch, *last, std::move(on_fatal)));
   Service& service = planner->service_;
   if (absl::Status status = service.Load(*store, planner->clock_()); !status.ok()) return status;
+  if (!options.board_path.empty()) {
+    absl::Status status = CheckBoard(options.board_path, service.core().store());
+    if (!status.ok()) return status;
+  }
   const State& state = service.core().state();
   planner->picture_.BeOf(service.core().store());
   for (View& view : service.TakeViews()) planner->picture_.Take(*view.changes);
+  planner->started_ = true;
   spdlog::info("at revision {} (checkpoint of {}): {} runs, {} tasks, {} workers", state.revision(),
                service.checkpoint_revision(), state.runs().size(), state.tasks().size(),
                state.LiveWorkers());
@@ -237,7 +256,8 @@ void Planner::Stop() {
   if (std::exchange(stopped_, true)) return;
   Drain();
   absl::Notification last_is_written;
-  OnStrand([this] { service_.End(); });
+  // Who could not start has nothing to leave: its board would be an empty page.
+  if (started_) OnStrand([this] { service_.End(); });
   strand_.PostAlways([&] { last_is_written.Notify(); });
   last_is_written.WaitForNotification();
   // Each hands on to the next: whatever is under way is answered.

@@ -49,7 +49,8 @@ class Planner {
   using Clock = std::function<Now()>;  // called on the strand
 
   // Becomes the store's writer and applies what it holds. `store` must outlive the planner.
-  // `on_fatal`: see Committer; DataLoss: the store has lost what it had made durable.
+  // `on_fatal`: see Committer; DataLoss: the store has lost what it had made durable;
+  // FailedPrecondition: the board that is there is another store's.
   static absl::StatusOr<std::unique_ptr<Planner>> Start(store::Store* store,
                                                         const PlannerOptions& options, Clock clock,
                                                         Committer::OnFatal on_fatal);
@@ -99,6 +100,7 @@ class Planner {
   std::atomic<int64_t> calls_{0};
   std::atomic<bool> draining_{false};
   bool stopped_ = false;
+  bool started_ = false;  // it has all that the store holds
 
   // Of the strand.
   Service service_;

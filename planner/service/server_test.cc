@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "common/base/file.h"
 #include "common/rpc/health.h"
 #include "common/store/sqlite_store.h"
@@ -592,6 +593,39 @@ TEST_CASE("a board that could not be written is written when it can be") {
   std::filesystem::remove(board);
   tick();
   CHECK(std::filesystem::is_regular_file(board));
+}
+
+TEST_CASE("a board of another store is not written over") {
+  Folder folder, other;
+  const auto start = [](const Folder& where) {
+    auto store = *store::SqliteStore::Open(where.path());
+    PlannerOptions options;
+    options.board_path = where.path() + "/board.md";
+    auto planner = Planner::Start(
+        store.get(), options,
+        [] {
+          return Now{1, 1};
+        },
+        [](const absl::Status&) {});
+    if (!planner.ok()) return planner.status();
+    (*planner)->Tick();
+    std::promise<void> done;
+    (*planner)->GetBoard([&](auto) { done.set_value(); });
+    done.get_future().wait();
+    (*planner)->Stop();
+    return absl::OkStatus();
+  };
+  CHECK(start(folder) == absl::OkStatus());
+  CHECK(start(folder) == absl::OkStatus());  // its own
+  const std::string board = folder.path() + "/board.md", theirs = other.path() + "/board.md";
+  std::filesystem::copy_file(board, theirs);
+  const absl::Status refused = start(other);
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK(absl::StrContains(refused.message(), theirs));
+  CHECK(*base::ReadFile(theirs) == *base::ReadFile(board));
+  std::filesystem::remove(theirs);
+  CHECK(start(other) == absl::OkStatus());
+  CHECK(*base::ReadFile(theirs) != *base::ReadFile(board));
 }
 
 TEST_CASE("a checkpoint and the rest of the log make the state again") {
