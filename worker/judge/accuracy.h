@@ -14,9 +14,8 @@ namespace warpsmith::judge {
 inline constexpr double kOrdinaryRatio = 2;
 inline constexpr double kWideRatio = 4;
 // The same of who misses the tolerance where the reference itself is that far from the truth: as
-// near to it as the reference, as well as a sample tells (of values that are rounded to few digits
-// on the way, either side rounds some to other neighbours, and its largest error moves by as much).
-inline constexpr double kMissRatio = 1.05;
+// near to it as the reference.
+inline constexpr double kMissRatio = 1;
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the
 // rounding of a type of 16 bits counted, since the answer is compared with what is rounded too.

@@ -62,8 +62,8 @@ constexpr int kMostStages = 12;
 constexpr double kTwoStages = 0.7;
 
 // Where an operand is made two parts of on its way to the tensor cores: what is left of their rate
-// with one group of warps and with two, which take turns; a step at the least. Of an H200, from
-// twelve tiles of three products.
+// with one group of warps and with two, one of which multiplies while the other makes parts; a step
+// at the least. Of an H200, from ten tiles of two products.
 constexpr double kInlinePart[] = {0.66, 0.78}, kInlineStepSeconds = 0.55e-6;
 // Bytes of the caches between which what blocks share stays, of a card's; part of what they could
 // share that is read again where it does not: blocks that began together drift apart. Of three

@@ -1,0 +1,144 @@
+// Ends of the skeleton contract's tiles on tensor cores (contract.cuh, where End is described): what becomes of a group's
+// 64 rows of sums. They go to the glue, or to memory for who adds up the parts of K; sums of operands in two parts are
+// multiplied by what their rows were divided by.
+#pragma once
+
+#include <warpsmith/contract_pack.cuh>
+
+namespace ws {
+
+// Ends of a tile's sums that keep nothing: what the glue makes of them, or where the parts of K leave theirs,
+// [part][batch][M][N].
+struct KeepsNothing {
+  struct Begun {};
+  template <int TILE_N> static constexpr int kKept = 0;
+  template <int TILE_N> WS_DEVICE Begun begin(int, int, int, int) const { return {}; }
+  template <int TILE_N> WS_DEVICE bool leave(const Begun&, float*, int) const { return false; }
+};
+template <class G>
+struct WholeSums : KeepsNothing {
+  static constexpr int kWidth = G::kWidth;
+  const G& g;
+  WS_DEVICE explicit WholeSums(const G& g) : g(g) {}
+  template <int W, bool LOOK>
+  WS_DEVICE void finish(const float*, int batch, int m, int n, int, int, int, const float (&sums)[W]) const {
+    g.template finish<W>(batch, m, n, sums);
+  }
+};
+template <class G>
+struct PartialSums : KeepsNothing {
+  static constexpr int kWidth = G::kWidth;
+  float* partial;
+  WS_DEVICE explicit PartialSums(float* partial) : partial(partial) {}
+  template <int W, bool LOOK>
+  WS_DEVICE void finish(const float*, int batch, int m, int n, int, int, int part, const float (&sums)[W]) const {
+    store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
+  }
+};
+
+// The end of sums of operands in two parts: keeps what a tile's rows and columns were divided by.
+template <class G>
+struct WholeSums<Scaled<G, false>> {
+  static constexpr int kWidth = G::kWidth;
+  template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
+  struct Begun {
+    float row, columns[2];
+  };
+  const Scaled<G, false>& g;
+  WS_DEVICE explicit WholeSums(const Scaled<G, false>& g) : g(g) {}
+  template <int TILE_N>
+  WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
+    Begun begun = {1, {1, 1}};
+    if (thread < 64 && m + thread < G::kM) begun.row = __ldg(g.back_a + batch * G::kM + m + thread);
+#pragma unroll
+    for (int i = 0; i < (TILE_N + 127) / 128; ++i) {
+      const int column = i * 128 + thread;
+      if (column < TILE_N && n + column < G::kN) begun.columns[i] = __ldg(g.back_b + batch * G::kN + n + column);
+    }
+    return begun;
+  }
+  template <int TILE_N>
+  WS_DEVICE bool leave(const Begun& begun, float* kept, int thread) const {
+    if (thread < 64) kept[thread] = begun.row;
+    bool wide = begun.row != begun.row;
+#pragma unroll
+    for (int i = 0; i < (TILE_N + 127) / 128; ++i) {
+      if (i * 128 + thread < TILE_N) kept[64 + i * 128 + thread] = begun.columns[i];
+      wide = wide || begun.columns[i] != begun.columns[i];
+    }
+    return wide;
+  }
+  template <int W, bool LOOK>
+  WS_DEVICE void finish(const float* kept, int batch, int m, int n, int row, int column, int, const float (&sums)[W]) const {
+    float back[W], done[W];
+    load<W, float, 0>(kept + 64 + column, back);
+    if (LOOK) {
+      if (g.leaves_out(kept[row], back)) return;
+    }
+#pragma unroll
+    for (int v = 0; v < W; ++v) done[v] = sums[v] * kept[row] * back[v];
+    static_cast<const G&>(g).template finish<W>(batch, m, n, done);
+  }
+};
+
+// The end of sums with an operand that was made two parts of on its way, TURNED: the glue's B. What it was divided by, its
+// products were multiplied by again; those of its rows that are too wide are said to be so in `rows` (NaN) and `any`.
+// PARTIAL: sums are left as they are in `partial`.
+template <class G, bool TURNED, bool PARTIAL>
+struct InlineSums {
+  static constexpr int kWidth = G::kWidth;
+  static constexpr int kRows = TURNED ? G::kN : G::kM, kColumns = TURNED ? G::kM : G::kN;
+  template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
+  struct Begun {
+    bool wide[2];   // the thread's rows
+    float column;
+    int batch, m;
+  };
+  const Scaled<G, false>& g;
+  float* const rows;   // [batch][kRows], 1 so far
+  int* const any;
+  float* const partial;
+  WS_DEVICE InlineSums(const Scaled<G, false>& g, float* rows, int* any, float* partial) : g(g), rows(rows), any(any), partial(partial) {}
+
+  template <int TILE_N>
+  WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
+    Begun begun = {{false, false}, 1, batch, m};
+    if (!PARTIAL && thread < TILE_N && n + thread < kColumns) begun.column = __ldg((TURNED ? g.back_a : g.back_b) + batch * kColumns + n + thread);
+    return begun;
+  }
+  template <int TILE_N>
+  WS_DEVICE bool leave(const Begun& begun, float* kept, int thread) const {
+    const float no_number = bits_float(0x7fc00000u);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * r;
+      if (thread % 4 == 0) kept[row] = begun.wide[r] ? no_number : 1;
+      if (begun.wide[r] && begun.m + row < kRows) {
+        rows[begun.batch * kRows + begun.m + row] = no_number;
+        *any = 1;
+      }
+    }
+    if (thread < TILE_N) kept[64 + thread] = begun.column;
+    return begun.wide[0] || begun.wide[1] || begun.column != begun.column;
+  }
+  template <int W, bool LOOK>
+  WS_DEVICE void finish(const float* kept, int batch, int row_of_all, int column_of_all, int row, int column, int part,
+                        const float (&sums)[W]) const {
+    const int m = TURNED ? column_of_all : row_of_all, n = TURNED ? row_of_all : column_of_all;
+    if constexpr (PARTIAL) {
+      store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
+    } else {
+      float back[W], done[W];   // of the glue's columns
+      load<W, float, 0>(kept + (TURNED ? row : 64 + column), back);
+      const float of_row = kept[TURNED ? 64 + column : row];
+      if (LOOK) {
+        if (g.leaves_out(of_row, back)) return;
+      }
+#pragma unroll
+      for (int v = 0; v < W; ++v) done[v] = sums[v] * of_row * back[v];
+      static_cast<const G&>(g).template finish<W>(batch, m, n, done);
+    }
+  }
+};
+
+}  // namespace ws
