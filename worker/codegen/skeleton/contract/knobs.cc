@@ -48,6 +48,9 @@ constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds 
 // Of the memory's rate (what the target says is that of copies); three quarters of the
 // multiprocessors are enough for it.
 constexpr double kBoxesFromMemory = 1.07;
+// Where groups take turns: of the rate of a main loop, and of a tile, while the other's end wants
+// shared memory, too. Of three products of an H200.
+constexpr double kTurnsPart = 0.97, kTurnSeconds = 1e-6;
 // Of a tile's sums' meeting in a cluster of two, and in a greater one (4 to 13 us, whatever the
 // tile; why is not known). These four of an H200, from nine products of few rows.
 constexpr double kMeetingSeconds = 1.2e-6, kMeetingOfMoreSeconds = 6e-6;
@@ -396,7 +399,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
                                                           : waves * kMeetingOfMoreSeconds;
     const double main = steps * StepSeconds(form, knobs, target);
     const bool turns = knobs.turns() == 2;
-    const double of_wave = turns ? std::max(main, (main + end) / 2) : main + end;
+    const double of_wave =
+        turns ? std::max(main / kTurnsPart + kTurnSeconds, (main + end) / 2) : main + end;
     // Each wave waits for its part of the memory's bytes, or for its own blocks: in a last one that
     // is not full memory has little to do.
     const double all = static_cast<double>(blocks) / static_cast<double>(at_once);
@@ -483,6 +487,26 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
                                           v1::ProductMath math, const Target& target) {
   std::optional<v1::ContractKnobs> best;
   double least = 0;
+  const auto weigh = [&](v1::ContractKnobs one) {
+    // Groups that share a tile, or take turns; blocks that share nothing or K, and then columns,
+    // which is seldom quicker.
+    const int shared = one.cluster(), turns = set.turns() != 0 ? set.turns() : 2;
+    for (int choice = 0; choice < shared * turns; ++choice) {
+      one.set_cluster(choice % shared + 1);
+      one.set_turns(choice / shared + 1);
+      if ((set.cluster() != 0 && one.cluster() != shared) ||
+          (set.turns() != 0 && one.turns() != turns))
+        continue;
+      if (!Wrong(form, one, target).empty()) continue;
+      // A last wave that is not full is little of many; blocks that share K share nothing else.
+      const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
+      if (set.split() == 0 && one.split() > 1 && waves >= kManyWaves) continue;
+      const double seconds = SecondsOf(form, one, target);
+      if (best && seconds >= least) continue;
+      least = seconds;
+      best = one;
+    }
+  };
   const auto consider = [&](Shape tile) {
     if (set.tile_m() != 0 && set.tile_m() != tile.m) return;
     if (set.tile_n() != 0 && set.tile_n() != tile.n) return;
@@ -496,19 +520,7 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       one.set_tile_n(tile.n);
       one.set_split(set.split() != 0 ? set.split() : split);
       Complete(form, target, one);
-      // Blocks that share nothing or K, and then columns, which is seldom quicker.
-      const int shared = one.cluster();
-      for (int cluster = set.cluster() != 0 ? shared : 1; cluster <= shared; ++cluster) {
-        one.set_cluster(cluster);
-        if (!Wrong(form, one, target).empty()) continue;
-        // A last wave that is not full is little of many; blocks that share K share nothing else.
-        const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
-        if (set.split() == 0 && one.split() > 1 && waves >= kManyWaves) continue;
-        const double seconds = SecondsOf(form, one, target);
-        if (best && seconds >= least) continue;
-        least = seconds;
-        best = one;
-      }
+      weigh(one);
     }
   };
   for (Shape tile : TilesOf(form, math, target)) consider(tile);
@@ -652,10 +664,12 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
                       ? StrCat(target.library, ", algorithm ", one.algorithm())
                       : StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
                                one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
+                               one.turns() > 1 ? ", by turns" : "",
                                one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
-    layout.knobs = {{"tile_m", one.tile_m()},   {"tile_n", one.tile_n()},
-                    {"split", one.split()},     {"stages", one.stages()},
-                    {"cluster", one.cluster()}, {"algorithm", one.algorithm()}};
+    layout.knobs = {{"tile_m", one.tile_m()},      {"tile_n", one.tile_n()},
+                    {"split", one.split()},        {"stages", one.stages()},
+                    {"cluster", one.cluster()},    {"turns", one.turns()},
+                    {"algorithm", one.algorithm()}};
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
@@ -674,12 +688,17 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
       one.set_split(split);
       one.clear_cluster();
       one.clear_stages();
+      one.clear_turns();
       Complete(form, target, one);
-      if (!Wrong(form, one, target).empty() || SecondsOf(form, one, target) > 2 * present) continue;
-      for (int cluster = one.cluster(); cluster >= 1; cluster /= 2) {
-        one.set_cluster(cluster);
+      const int shared = one.cluster();
+      for (int choice = 0; choice < 2 * shared; ++choice) {
+        one.set_cluster(shared - choice % shared);
+        one.set_turns(choice / shared + 1);
+        if (!Wrong(form, one, target).empty() || SecondsOf(form, one, target) > 2 * present)
+          continue;
         const bool same = tile.m == now.tile_m() && tile.n == now.tile_n() &&
-                          split == now.split() && cluster == now.cluster();
+                          split == now.split() && one.cluster() == now.cluster() &&
+                          one.turns() == now.turns();
         if (!same) add(one);
       }
     }
