@@ -7,6 +7,10 @@
 //   warpsmith-bench-contract --device cuda:0            warpsmith-bench-contract --device sm_90a
 //   (compiled, not run)
 //
+// With --busy S each runs back to back for S seconds instead and the second half is timed, a row's
+// mean: what is left of its speed where the card's power is the limit. A short run alone between
+// pauses doesn't show that.
+//
 // Errors: of 16-bit products against the library's (rms of the difference over the rms), of fp32
 // against fp64 at 2,000 places drawn, the largest over the library's largest.
 #include <google/protobuf/text_format.h>
@@ -44,6 +48,7 @@ constexpr int kPlaces = 2000;
 struct Options {
   std::string device = "cuda:0", nvrtc, cublaslt, only;
   int samples = 15;
+  double busy = 0;  // seconds; 0: each run alone, caches flushed before it
   bool uniform = false;
 };
 
@@ -92,6 +97,15 @@ std::vector<Case> Cases() {
                                           Tiles(128, 128, 6, 2),
                                           Tiles(128, 128, 6, 1) + " turns: 2",
                                           Tiles(128, 128, 6, 2) + " turns: 2"};
+  const std::vector<std::string> rasters = {"",
+                                            Tiles(128, 256, 4, 1),
+                                            Tiles(128, 256, 4, 1) + " raster: 16",
+                                            Tiles(128, 256, 4, 2) + " raster: 4",
+                                            Tiles(128, 256, 4, 2),
+                                            Tiles(128, 256, 4, 2) + " raster: 16",
+                                            Tiles(128, 128, 6, 1) + " turns: 2",
+                                            "math: PRODUCT_LIBRARY algorithm: 1",
+                                            "math: PRODUCT_LIBRARY algorithm: 2"};
   const std::vector<std::string> small = {"",
                                           Tiles(128, 256, 4, 1),
                                           Tiles(128, 128, 6, 1),
@@ -156,6 +170,10 @@ std::vector<Case> Cases() {
       {"linear layer", problem("bf16", 1024, 8192, 8192), large},
       {"tall", problem("bf16", 65536, 512, 512), large},
       {"odd words", problem("f16", 1024, 51866, 1280), large},
+      {"long", problem("bf16", 4224, 8192, 16384), rasters},
+      {"long, B along N", problem("bf16", 4224, 8192, 16384, false, true), rasters},
+      {"long, both turned", problem("bf16", 8448, 16384, 3376, true, true), rasters},
+      {"wide", problem("f16", 7184, 16384, 1280), rasters},
       {"ragged", problem("bf16", 1000, 3000, 2008), small},
       {"lines that begin anywhere", problem("bf16", 1001, 3001, 2001), small},
       {"small", problem("bf16", 512, 512, 512), small},
@@ -337,7 +355,9 @@ class Bench {
 
   absl::StatusOr<std::unique_ptr<device::CudaMemory>> Drawn(int64_t count, const std::string& dtype,
                                                             int64_t bytes, int seed);
+  // Seconds of one run; with --busy its share of many.
   absl::StatusOr<double> Time(const Work& work);
+  absl::StatusOr<double> TimeAlone(const Work& work);
   absl::StatusOr<double> Compare(const ProductProblem& p,
                                  const std::vector<device::Memory*>& memory,
                                  device::Memory& expected);
@@ -404,6 +424,22 @@ absl::StatusOr<std::unique_ptr<device::CudaMemory>> Bench::Drawn(int64_t count,
 }
 
 absl::StatusOr<double> Bench::Time(const Work& work) {
+  auto alone = TimeAlone(work);
+  if (!alone.ok() || options_.busy == 0) return alone;
+  const int half = static_cast<int>(std::ceil(options_.busy / 2 / std::max(*alone, 1e-6)));
+  for (device::cuda::Event event : {before_, after_}) {
+    for (int i = 0; i < half; ++i) {
+      if (auto status = work(); !status.ok()) return status;
+    }
+    WS_CUDA(*context_, EventRecord(event, context_->stream()));
+  }
+  if (auto status = context_->Synchronize(); !status.ok()) return status;
+  float milliseconds = 0;
+  WS_CUDA(*context_, EventElapsedTime(&milliseconds, before_, after_));
+  return milliseconds * 1e-3 / half;
+}
+
+absl::StatusOr<double> Bench::TimeAlone(const Work& work) {
   if (auto status = read_all_->Launch(); !status.ok()) return status;
   WS_CUDA(*context_, EventRecord(before_, context_->stream()));
   if (auto status = work(); !status.ok()) return status;
@@ -414,16 +450,27 @@ absl::StatusOr<double> Bench::Time(const Work& work) {
   return milliseconds * 1e-3;
 }
 
-float Element(const std::string& bytes, int64_t at, const std::string& dtype) {
-  if (dtype == "f32") {
-    float x;
-    std::memcpy(&x, bytes.data() + 4 * at, 4);
-    return x;
+float FloatAt(const std::string& bytes, int64_t at) {
+  float x;
+  std::memcpy(&x, bytes.data() + sizeof x * at, sizeof x);
+  return x;
+}
+
+// rms of y - z over that of z, both of 16-bit elements.
+double RmsDifference(const std::string& y, const std::string& z, const std::string& dtype) {
+  const auto type = dtype == "bf16" ? graph::DType::kBF16 : graph::DType::kF16;
+  std::vector<double> values(65536);
+  for (int bits = 0; bits < 65536; ++bits) values[bits] = graph::FromHalf(type, bits);
+  double squares = 0, differences = 0;
+  for (size_t i = 0; i + 2 <= y.size(); i += 2) {
+    uint16_t a, b;
+    std::memcpy(&a, y.data() + i, 2);
+    std::memcpy(&b, z.data() + i, 2);
+    const double difference = values[a] - values[b];
+    squares += values[b] * values[b];
+    differences += difference * difference;
   }
-  uint16_t bits;
-  std::memcpy(&bits, bytes.data() + 2 * at, 2);
-  return static_cast<float>(
-      graph::FromHalf(dtype == "bf16" ? graph::DType::kBF16 : graph::DType::kF16, bits));
+  return std::sqrt(differences / squares);  // NaN where any is
 }
 
 // 16-bit: rms of the difference from `expected` over its rms. fp32: the largest error at places
@@ -439,16 +486,7 @@ absl::StatusOr<double> Bench::Compare(const ProductProblem& p,
   auto y = read(*memory[2]), z = read(expected);
   if (!y.ok()) return y.status();
   if (!z.ok()) return z.status();
-  const std::string dtype = p.type;
-  if (p.type != "f32") {
-    double squares = 0, differences = 0;
-    for (int64_t i = 0; i < p.batch * p.m * p.n; ++i) {
-      const double a = Element(*y, i, dtype), b = Element(*z, i, dtype);
-      squares += b * b;
-      differences += (a - b) * (a - b);
-    }
-    return std::sqrt(differences / squares);  // NaN where any is
-  }
+  if (p.type != "f32") return RmsDifference(*y, *z, p.type);
   auto a = read(*memory[0]), b = read(*memory[1]);
   if (!a.ok()) return a.status();
   if (!b.ok()) return b.status();
@@ -458,12 +496,11 @@ absl::StatusOr<double> Bench::Compare(const ProductProblem& p,
     const int64_t m = draw() % p.m, n = draw() % p.n;
     double exact = 0;
     for (int64_t k = 0; k < p.k; ++k) {
-      exact +=
-          static_cast<double>(Element(*a, m * p.k + k, "f32")) * Element(*b, n * p.k + k, "f32");
+      exact += static_cast<double>(FloatAt(*a, m * p.k + k)) * FloatAt(*b, n * p.k + k);
     }
-    const double error = std::abs(Element(*y, m * p.n + n, "f32") - exact);
+    const double error = std::abs(FloatAt(*y, m * p.n + n) - exact);
     ours = error <= ours ? ours : error;  // NaN stays
-    theirs = std::max(theirs, std::abs(Element(*z, m * p.n + n, "f32") - exact));
+    theirs = std::max(theirs, std::abs(FloatAt(*z, m * p.n + n) - exact));
   }
   return ours / theirs;
 }
@@ -471,7 +508,6 @@ absl::StatusOr<double> Bench::Compare(const ProductProblem& p,
 absl::Status Bench::Run(const Case& c) {
   const ProductProblem& p = c.problem;
   std::vector<Candidate> candidates;
-  std::vector<double> compile_ms;
   for (const std::string& knobs : c.knobs) {
     auto lowered =
         LowerProblem(p, knobs, device_ == nullptr ? 132 : device_->info().sm_count, library_);
@@ -525,7 +561,7 @@ absl::Status Bench::Run(const Case& c) {
   for (algorithm = 1; algorithm <= (*library)->algorithms(); ++algorithm) {
     std::vector<double> times;
     for (int i = 0; i < 4; ++i) {
-      auto seconds = Time(theirs);
+      auto seconds = TimeAlone(theirs);
       if (!seconds.ok()) return seconds.status();
       if (i > 0) times.push_back(*seconds);
     }
@@ -620,6 +656,9 @@ int main(int argc, char** argv) {
   app.add_option("--only", options.only, "products whose name contains this");
   app.add_option("--samples", options.samples, "timed runs")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--busy", options.busy, "seconds that each runs back to back; 0: runs alone")
+      ->check(CLI::Range(0.0, 60.0))
       ->capture_default_str();
   app.add_flag("--uniform", options.uniform, "operands from 0 to 1, not normal");
   app.add_option("--nvrtc", options.nvrtc, "path of libnvrtc.so, where it is not found by itself");

@@ -206,14 +206,16 @@ struct Contract {
   template <int FROM = 0, int COUNT = kStepK / 16>
   WS_DEVICE void multiply_step(int rows, int stage, float (&sums)[C::kTileN / 2], bool add) {
     constexpr int kLeading = kStepK * hopper::kRowBytes;
-    const unsigned char* at = steps + stage * kStepBytes;
     // The lesser products first.
 #pragma unroll
     for (int parts = C::kParts == 1 ? 0 : 2; parts >= 0; --parts) {
-      const unsigned char* at_a = at + (parts == 2) * kBytesA + rows * 64 * hopper::kRowBytes;
-      const unsigned char* at_b = at + C::kParts * kBytesA + (parts == 1) * kBytesB;
-      const unsigned long long a = hopper::operand(at_a, hopper::kPatternBytes, C::kAlongM ? kLeading : 16);
-      const unsigned long long b = hopper::operand(at_b, hopper::kPatternBytes, C::kAlongN ? kLeading : 16);
+      const unsigned char* at_a = steps + (parts == 2) * kBytesA + rows * 64 * hopper::kRowBytes;
+      const unsigned char* at_b = steps + C::kParts * kBytesA + (parts == 1) * kBytesB;
+      // Of the first stage, once for all steps, and from there: each instruction of a step costs power.
+      const unsigned long long a =
+          hopper::operand(at_a, hopper::kPatternBytes, C::kAlongM ? kLeading : 16) + static_cast<unsigned>(stage) * (kStepBytes >> 4);
+      const unsigned long long b =
+          hopper::operand(at_b, hopper::kPatternBytes, C::kAlongN ? kLeading : 16) + static_cast<unsigned>(stage) * (kStepBytes >> 4);
 #pragma unroll
       for (int k = FROM; k < FROM + COUNT; ++k) {
         hopper::Product<typename C::Type, C::kTileN, C::kAlongM, C::kAlongN>::run(
@@ -558,7 +560,7 @@ struct Contract {
   // All threads of the block.
   WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const End& end) {
     begin();
-    const int group = threadIdx.x / 128;
+    const int group = shuffle(static_cast<int>(threadIdx.x / 128), 0);   // so the compiler sees one for a warp
     if (group == kGroups) {
       if constexpr (kGroups > 1) hopper::give_registers<kRegistersBringing>();
       if (threadIdx.x % 128 == 0) bring(a, b);
