@@ -94,6 +94,8 @@ std::vector<Case> Cases() {
                                           Tiles(128, 256, 4, 2) + " raster: 4",
                                           Tiles(128, 256, 4, 2),
                                           Tiles(128, 256, 4, 1),
+                                          Tiles(128, 192, 4, 1),
+                                          Tiles(128, 192, 4, 1) + " turns: 2",
                                           Tiles(128, 128, 6, 2),
                                           Tiles(128, 128, 6, 1) + " turns: 2",
                                           Tiles(128, 128, 6, 2) + " turns: 2"};
@@ -103,6 +105,8 @@ std::vector<Case> Cases() {
                                             Tiles(128, 256, 4, 2) + " raster: 4",
                                             Tiles(128, 256, 4, 2),
                                             Tiles(128, 256, 4, 2) + " raster: 16",
+                                            Tiles(128, 192, 4, 1),
+                                            Tiles(128, 192, 4, 1) + " turns: 2",
                                             Tiles(128, 128, 6, 1) + " turns: 2",
                                             "math: PRODUCT_LIBRARY algorithm: 1",
                                             "math: PRODUCT_LIBRARY algorithm: 2"};

@@ -87,8 +87,9 @@ class Knobs : public Specialist {
       if (to == 0 && row.field->enum_type() != nullptr &&
           row.name.find("hint") == std::string::npos)
         continue;
-      const bool near =
-          row.scale == v1::Knob::LINEAR ? std::abs(to - now) <= 1 : to == 2 * now || 2 * to == now;
+      const bool near = row.scale == v1::Knob::LINEAR   ? std::abs(to - now) <= 1
+                        : row.scale == v1::Knob::HALVES ? to <= 2 * now && now <= 2 * to
+                                                        : to == 2 * now || 2 * to == now;
       double prior = near ? expected.near : expected.far;
       // fp32 is the cheapest; fp64 is surer than compensation and needs fewer operations.
       if (row.name == "accumulator")

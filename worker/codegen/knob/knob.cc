@@ -57,6 +57,8 @@ bool Holds(const KnobRow& row, int64_t value) {
   switch (row.scale) {
     case v1::Knob::DOUBLING:
       return IsPowerOfTwo(value);
+    case v1::Knob::HALVES:
+      return IsPowerOfTwo(value) || (value % 3 == 0 && value > 3 && IsPowerOfTwo(value / 3));
     case v1::Knob::WARPS:
       return value % 32 == 0;
     case v1::Knob::CHOICE:
@@ -75,6 +77,8 @@ std::string DomainOf(const KnobRow& row) {
         absl::StrAppend(&text, v == row.low ? "" : v * 2 > row.high ? " or " : ", ", v);
       return text;
     }
+    case v1::Knob::HALVES:
+      return StrCat("a power of two or halfway to the next, from ", row.low, " to ", row.high);
     case v1::Knob::WARPS:
       return StrCat("a multiple of 32 from ", row.low, " to ", row.high);
     default:
@@ -150,7 +154,10 @@ std::vector<int64_t> ValuesOf(const KnobRow& row, int64_t around) {
   if (row.scale == v1::Knob::CHOICE) {
     for (int64_t v = row.low; v <= row.high; ++v) values.insert(v);
   } else {
-    for (int64_t v = std::max<int64_t>(1, row.low); v <= row.high; v *= 2) values.insert(v);
+    for (int64_t v = std::max<int64_t>(1, row.low); v <= row.high; v *= 2) {
+      values.insert(v);
+      if (row.scale == v1::Knob::HALVES) values.insert(v + v / 2);
+    }
     if (row.scale == v1::Knob::LINEAR) {
       for (int64_t v = around - 2; v <= around + 2; ++v) values.insert(v);
     }

@@ -35,6 +35,9 @@ constexpr int kPartsRun = 64;
 // groups have too few for anything.
 constexpr int kMostGroups = 2;
 constexpr int64_t kMostTensorSums = 128;
+// Columns of a tile between powers of two, and the most of one that a group multiplies alone: 192
+// sums a thread.
+constexpr int kMidColumns = 192;
 // Of what the tensor cores can do in a tile's main loop, and bytes of operands a second that a
 // multiprocessor's boxes come with; half that where a box's rows begin anywhere in lines of the
 // cache, each of which they then take twice. Fitted to 80 tiles of 18 products, within 17 %. From
@@ -103,8 +106,9 @@ constexpr Shape kPlainTiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64},  {6
                                  {32, 32},   {16, 64},  {64, 16},  {16, 128}, {128, 16}, {16, 256},
                                  {256, 16},  {32, 16},  {16, 32},  {16, 16}};
 // The smallest first: where memory alone counts, the rest of the others would be padding.
-constexpr Shape kTensorTiles[] = {{64, 16},  {64, 32},  {128, 16}, {128, 32},  {64, 64},
-                                  {64, 128}, {128, 64}, {64, 256}, {128, 128}, {128, 256}};
+constexpr Shape kTensorTiles[] = {{64, 16},   {64, 32},   {128, 16}, {128, 32},
+                                  {64, 64},   {64, 128},  {128, 64}, {64, 256},
+                                  {128, 128}, {128, 192}, {128, 256}};
 
 // Whether neighbours in memory may be rows of the operand that is not of the tiles' rows (which way
 // it is packed is not known here, but for an operand that could do without).
@@ -176,6 +180,16 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
     return StrCat("needs ", ContractSharedBytes(form, knobs, target),
                   " bytes of shared memory a block, the card has ", target.shared_per_block,
                   "; lower contract.stages, contract.tile_m or contract.tile_n");
+  const Sides sides = SidesOf(form, knobs);
+  const char* const of_rows = sides.turned ? "contract.tile_n" : "contract.tile_m";
+  const char* const of_columns = sides.turned ? "contract.tile_m" : "contract.tile_n";
+  for (int tile : {knobs.tile_m(), knobs.tile_n()}) {
+    const bool between = knobs.math() == v1::PRODUCT_TENSOR && sides.tile_columns == kMidColumns &&
+                         IsPowerOfTwo(sides.tile_rows);
+    if (!IsPowerOfTwo(tile) && !between)
+      return StrCat("tiles of ", knobs.tile_m(), " x ", knobs.tile_n(), "; between powers of two ",
+                    "there is ", of_columns, " of ", kMidColumns, " of PRODUCT_TENSOR");
+  }
   if (IsFew(knobs)) return FewWrong(form, knobs);
   if (IsPlain(knobs, target)) {
     if (sums / kPlainThreads > kMostSums) return many;
@@ -186,9 +200,6 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                     kPlainStep, " are a step");
     return "";
   }
-  const Sides sides = SidesOf(form, knobs);
-  const char* const of_rows = sides.turned ? "contract.tile_n" : "contract.tile_m";
-  const char* const of_columns = sides.turned ? "contract.tile_m" : "contract.tile_n";
   const int groups = sides.tile_rows / kGroupRows;
   if (sides.tile_rows % kGroupRows != 0)
     return StrCat(of_rows, " is ", sides.tile_rows, "; a group of warps multiplies ", kGroupRows,
@@ -201,10 +212,9 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (groups > kMostGroups ||
       sides.tile_columns / 2 * (run > 0 || IsInline(knobs) ? 2 : 1) > kMostTensorSums)
     return many;
-  if (knobs.turns() == 2 &&
-      (groups != kMostGroups || sides.tile_columns > kMostTensorSums || run > 0))
+  if (knobs.turns() == 2 && (groups != kMostGroups || sides.tile_columns > kMidColumns || run > 0))
     return StrCat("contract.turns is 2; groups that take turns have tiles of 128 rows and at most ",
-                  kMostTensorSums, " columns each, added up in one run");
+                  kMidColumns, " columns each, added up in one run");
   if (knobs.stages() < 2)
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
   // Boxes of an operand whose neighbours are columns have 64 of them.
