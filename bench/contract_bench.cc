@@ -1,8 +1,8 @@
 // Products beside cuBLASLt: square, tall, skinny, small, ragged and turned ones of 16-bit operands,
-// and of fp32 operands in two fp16 parts beside the library's fp32. Both on the same memory in
-// turn, caches flushed by reading something else before each, the launch hidden behind that;
-// medians. Of the library the quickest of the algorithms that its heuristic names; PRODUCT_LIBRARY
-// are its first ones as steps of a plan.
+// and of fp32 operands in two fp16 parts beside the library's fp32. All on the same memory, in an
+// order that is drawn anew for each sample, caches flushed by reading something else before each,
+// the launch hidden behind that; medians. Of the library the quickest of the algorithms that its
+// heuristic names; PRODUCT_LIBRARY are its first ones as steps of a plan.
 //
 //   warpsmith-bench-contract --device cuda:0            warpsmith-bench-contract --device sm_90a
 //   (compiled, not run)
@@ -591,15 +591,17 @@ absl::Status Bench::Run(const Case& c) {
     if (!error.ok()) return error.status();
     each.error = *error;
   }
+  // In another order each time: what ran before leaves the card's clock where its power allows.
   std::vector<double> library_seconds;
+  std::vector<Candidate*> order = {nullptr};  // the library
+  for (Candidate& each : candidates) order.push_back(&each);
+  std::mt19937 shuffled(1);
   for (int i = 0; i < options_.samples; ++i) {
-    auto seconds = Time(theirs);
-    if (!seconds.ok()) return seconds.status();
-    library_seconds.push_back(*seconds);
-    for (Candidate& each : candidates) {
-      auto own = Time([&] { return each.program->Launch(); });
-      if (!own.ok()) return own.status();
-      each.seconds.push_back(*own);
+    std::shuffle(order.begin(), order.end(), shuffled);
+    for (Candidate* each : order) {
+      auto seconds = Time(each == nullptr ? theirs : [each] { return each->program->Launch(); });
+      if (!seconds.ok()) return seconds.status();
+      (each == nullptr ? library_seconds : each->seconds).push_back(*seconds);
     }
   }
   const double median = Median(library_seconds), operations = 2.0 * p.batch * p.m * p.n * p.k;

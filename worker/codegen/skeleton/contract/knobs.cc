@@ -11,7 +11,6 @@ namespace {
 
 using absl::StrCat;
 
-constexpr int kRaster = 8;
 // Elements of K that are worth a block.
 constexpr int64_t kLeastPart = 128;
 constexpr int kMostSplit = 64;
@@ -53,7 +52,7 @@ constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds 
 constexpr double kBoxesFromMemory = 1.07;
 // Where groups take turns: of the rate of a main loop, and of a tile, while the other's end wants
 // shared memory, too. Of three products of an H200.
-constexpr double kTurnsPart = 0.97, kTurnSeconds = 1e-6;
+constexpr double kTurnsPart = 0.985, kTurnSeconds = 1e-6;
 // Of a tile's sums' meeting in a cluster of two, and in a greater one (4 to 13 us, whatever the
 // tile; why is not known). These four of an H200, from nine products of few rows.
 constexpr double kMeetingSeconds = 1.2e-6, kMeetingOfMoreSeconds = 6e-6;
@@ -448,6 +447,17 @@ int ClusterOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   return divides && (down % 2 == 0 || down > kRowsOfAny) ? 2 : 1;
 }
 
+// Rows of clusters' tiles in the order of tiles, a power of two, such that what runs at once is as
+// square as may be: of an area the square has the shortest sides, which are what its blocks read
+// from memory for each step of K.
+int RasterOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  const Sides sides = SidesOf(form, knobs);
+  const double rows = std::sqrt(static_cast<double>(BlocksAtOnce(knobs, target)) *
+                                sides.tile_columns / sides.tile_rows) /
+                      ContractCluster(knobs, target);
+  return static_cast<int>(std::exp2(std::clamp(std::round(std::log2(rows)), 0.0, 6.0)));
+}
+
 // Fills what tile, split and math leave open.
 void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
   if (knobs.algorithm() == 0) knobs.set_algorithm(1);
@@ -456,6 +466,7 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
     if (knobs.run() == 0) knobs.set_run(kLibraryRun);
     if (knobs.cluster() == 0) knobs.set_cluster(1);
     if (knobs.stages() == 0) knobs.set_stages(1);
+    if (knobs.raster() == 0) knobs.set_raster(1);
     return;
   }
   const bool plain = IsPlain(knobs, target);
@@ -469,6 +480,7 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   if (knobs.cluster() == 0) knobs.set_cluster(plain || IsFew(knobs) ? 1 : ClusterOf(form, knobs));
   if (knobs.stages() == 0)
     knobs.set_stages(plain || IsFew(knobs) ? 1 : StagesOf(form, knobs, target));
+  if (knobs.raster() == 0) knobs.set_raster(RasterOf(form, knobs, target));
 }
 
 // Tiles to choose among.
@@ -508,6 +520,7 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
           (set.turns() != 0 && one.turns() != turns))
         continue;
       if (!Wrong(form, one, target).empty()) continue;
+      if (set.raster() == 0) one.set_raster(RasterOf(form, one, target));
       // A last wave that is not full is little of many; blocks that share K share nothing else.
       const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
       if (set.split() == 0 && one.split() > 1 && waves >= kManyWaves) continue;
@@ -640,7 +653,6 @@ absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractF
   v1::Group resolved = knobs;
   v1::ContractKnobs& contract = *resolved.mutable_contract();
   if (contract.vector_bytes() == 0) contract.set_vector_bytes(16);
-  if (contract.raster() == 0) contract.set_raster(kRaster);
   Checker check(group.name());
   const std::string misfit = Misfit(form, contract.math(), target);
   check.That(misfit.empty() || contract.math() == v1::PRODUCT_AUTO,
