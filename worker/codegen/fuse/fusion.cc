@@ -152,7 +152,8 @@ class Fusion {
       };
       int64_t total = 0;
       for (const auto& e : distinct) {
-        if (repeats && inlined(e->tensor) && heavy_.count(e->tensor) > 0) stored_.insert(e->tensor);
+        if (repeats && inlined(e->tensor) && heavy_.count(e->tensor) > 0)
+          stored_.insert(Viewed(e->tensor));
         total += inlined(e->tensor) ? loads[e->tensor] : 1;
       }
       if (total > kMaxLoadsOfOutput) {
@@ -170,6 +171,14 @@ class Fusion {
         if (heavy) heavy_.insert(t);
       }
     }
+  }
+
+  // What to store for who needs `tensor`: of a view that moves all of a tensor's elements, or some
+  // of them several times, that tensor, which others may view otherwise.
+  int Viewed(int tensor) const {
+    const int source = ViewedBy(graph_, tensor);
+    const bool whole = graph_.tensors[source].elements() <= graph_.tensors[tensor].elements();
+    return whole && graph_.tensors[source].node >= 0 ? source : tensor;
   }
 
   // For each node that is a product of matrices the tensor that its kernel writes. Operands that

@@ -17,17 +17,6 @@ int TensorOf(ExprPtr factor) {
   return factor->op == graph::Op::kLoad ? factor->tensor : -1;
 }
 
-// What a tensor is a view of, through any number of maps that only move elements.
-int ViewedBy(const graph::Graph& graph, int tensor) {
-  for (;;) {
-    const int node = graph.tensors[tensor].node;
-    if (node < 0 || !graph.nodes[node].map()) return tensor;
-    const ExprPtr& value = graph.nodes[node].value;
-    if (value->op != graph::Op::kLoad) return tensor;
-    tensor = value->tensor;
-  }
-}
-
 // Whether a kernel of a product of matrices can write these, where inputs and `stored` are in
 // memory.
 bool IsOneProduct(const graph::Graph& graph, const std::vector<int>& roots,
@@ -42,6 +31,16 @@ bool IsOneProduct(const graph::Graph& graph, const std::vector<int>& roots,
 }
 
 }  // namespace
+
+int ViewedBy(const graph::Graph& graph, int tensor) {
+  for (;;) {
+    const int node = graph.tensors[tensor].node;
+    if (node < 0 || !graph.nodes[node].map()) return tensor;
+    const ExprPtr& value = graph.nodes[node].value;
+    if (value->op != graph::Op::kLoad) return tensor;
+    tensor = value->tensor;
+  }
+}
 
 bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
                const Target& target, std::vector<int>* to_store) {
