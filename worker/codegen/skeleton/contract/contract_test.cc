@@ -268,6 +268,21 @@ TEST_CASE("products of matrices run as such by default", "[codegen]") {
   CHECK((*infos)[0].skeleton == v1::Group::kContract);
 }
 
+TEST_CASE("of an operand what it views is stored", "[codegen]") {
+  const graph::Graph graph = ParseOrDie(
+      {"input x: f32[64, 96] ~ normal", "input v: f32[64, 32] ~ normal",
+       "input w: f32[96, 32] ~ normal", "h: f32[i: 64, j: 96] = exp(x[i, j])",
+       "t: f32[j: 96, i: 64] = h[i, j]", "y: f32[m: 96, n: 32] = sum[k: 64](t[m, k] * v[k, n])",
+       "z: f32[m: 64, n: 32] = sum[k: 96](h[m, k] * w[k, n])", "output y", "output z"});
+  const v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+  std::vector<std::string> roots;
+  for (const v1::Group& group : schedule.groups())
+    roots.insert(roots.end(), group.roots().begin(), group.roots().end());
+  INFO(absl::StrJoin(roots, ", "));
+  CHECK(std::count(roots.begin(), roots.end(), "h") == 1);
+  CHECK(std::count(roots.begin(), roots.end(), "t") == 0);
+}
+
 TEST_CASE("what is no product of matrices", "[codegen]") {
   struct None {
     Lines graph;
@@ -349,7 +364,8 @@ TEST_CASE("what knobs of a product may not say", "[codegen]") {
     const char* message;
   };
   const Wrong cases[] = {
-      {"contract { tile_m: 24 }", "contract.tile_m is 24"},
+      {"contract { tile_m: 20 }", "contract.tile_m is 20; it must be a power of two or halfway"},
+      {"contract { tile_m: 24 }", "tiles of 24 x"},
       {"contract { tile_m: 256 tile_n: 256 }", "threads have no registers"},
       {"contract { stages: 4 }", "contract.stages and contract.cluster"},
       {"contract { split: 60 }", "contract.split"},
