@@ -167,6 +167,10 @@ absl::StatusOr<v1::Task> Client::SetTask(const v1::SetTaskRequest& request) {
   return reply->task();
 }
 
+absl::StatusOr<v1::CancelRunReply> Client::CancelRun(const v1::CancelRunRequest& request) {
+  return Call(&v1::PlannerService::Stub::CancelRun, request);
+}
+
 absl::StatusOr<v1::WorkerInfo> Client::ReleaseWorker(const v1::ReleaseWorkerRequest& request) {
   auto reply = Call(&v1::PlannerService::Stub::ReleaseWorker, request);
   if (!reply.ok()) return reply.status();

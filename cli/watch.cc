@@ -15,6 +15,7 @@
 #include "cli/words.h"
 #include "common/base/clock.h"
 #include "common/problem/task_name.h"
+#include "common/problem/task_state.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -47,8 +48,9 @@ const char* ColourOf(v1::TaskState state) {
 }
 
 int CountOver(const v1::ListReply& list) {
-  return static_cast<int>(std::count_if(list.tasks().begin(), list.tasks().end(),
-                                        [](const v1::Task& task) { return IsOver(task.state()); }));
+  return static_cast<int>(
+      std::count_if(list.tasks().begin(), list.tasks().end(),
+                    [](const v1::Task& task) { return problem::IsOver(task.state()); }));
 }
 
 // "2 workers"; "2 workers, 1 quarantined".
@@ -128,7 +130,7 @@ std::string ProgressPicture(const v1::ListReply& list, double elapsed_seconds, i
   int left_out = 0;
   if (tasks.size() > room) {
     auto rank = [](const v1::Task* task) {
-      return task->state() == v1::LEASED ? 0 : IsOver(task->state()) ? 2 : 1;
+      return task->state() == v1::LEASED ? 0 : problem::IsOver(task->state()) ? 2 : 1;
     };
     std::stable_sort(tasks.begin(), tasks.end(),
                      [&](const v1::Task* a, const v1::Task* b) { return rank(a) < rank(b); });
@@ -163,7 +165,7 @@ std::string ProgressLines(const v1::ListReply& before, const v1::ListReply& now,
         &lines,
         absl::StrFormat("%7s  %s  %s  %s", Clock(elapsed_seconds), FitName(task, kNameWidth),
                         absl::StrFormat("%7s", Speedup(task.speedup())), Doing(task)));
-    if (IsOver(task.state())) {
+    if (problem::IsOver(task.state())) {
       if (!Note(task).empty()) absl::StrAppend(&lines, ": ", Note(task));
       absl::StrAppend(&lines, "  (", CountOver(now), "/", now.tasks_size(), " done)");
     }
@@ -234,7 +236,7 @@ absl::StatusOr<int> WatchRun(const Context& context, Client& client, const std::
       std::cout << (context.json ? Json(*list) : ResultsTable(*list)) << std::flush;
       bool whole = true;
       for (const v1::Task& task : list->tasks()) {
-        whole = whole && task.state() != v1::FAILED && task.state() != v1::PARKED;
+        whole = whole && (task.state() == v1::CONVERGED || task.state() == v1::HELD);
       }
       return whole ? kDone : kPartly;
     }

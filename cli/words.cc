@@ -13,6 +13,7 @@
 #include "cli/table.h"
 #include "common/problem/cause.h"
 #include "common/problem/task_name.h"
+#include "common/problem/task_state.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -62,12 +63,8 @@ std::string StateOf(const v1::WorkerInfo& worker) {
   return absl::StrCat(doing, ", quarantined: ", problem::TextOf(worker.ledger()));
 }
 
-bool IsOver(v1::TaskState state) {
-  return state == v1::CONVERGED || state == v1::PARKED || state == v1::FAILED;
-}
-
 double Progress(const v1::Task& task) {
-  if (IsOver(task.state())) return 1;
+  if (problem::IsOver(task.state())) return 1;
   if (task.seconds_budget() <= 0) return 0;
   return std::clamp(task.seconds_spent() / task.seconds_budget(), 0.0, 1.0);
 }

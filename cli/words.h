@@ -17,8 +17,6 @@ std::string Word(v1::Verdict verdict);  // "out of bounds"
 std::string Note(const v1::Task& task);
 // What it does, or why it does nothing.
 std::string StateOf(const v1::WorkerInfo& worker);
-// Nothing more will happen to it: converged, parked or failed.
-bool IsOver(v1::TaskState state);
 // Share of its budget spent, in [0, 1]; 1 when it is over.
 double Progress(const v1::Task& task);
 

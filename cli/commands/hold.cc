@@ -1,27 +1,40 @@
+// hold, release and cancel: what a person says of tasks, runs and workers.
+#include <algorithm>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/client.h"
 #include "cli/command.h"
+#include "cli/table.h"
 #include "cli/words.h"
 #include "common/problem/task_name.h"
+#include "common/problem/task_state.h"
 
 namespace warpsmith::cli {
 namespace {
 
-const v1::WorkerInfo* FindWorker(const v1::ListReply& list, const std::string& id) {
-  for (const v1::WorkerInfo& worker : list.workers()) {
-    if (worker.id() == id) return &worker;
-  }
-  return nullptr;
-}
+// What a command does to tasks.
+struct Verb {
+  const char* name;
+  v1::TaskState to;
+  const char* takes;  // as Means, for people
+};
+constexpr Verb kHold = {"hold", v1::HELD, "queued or leased"};
+constexpr Verb kRelease = {"release", v1::QUEUED, "held, parked or failed"};
+constexpr Verb kCancel = {"cancel", v1::CANCELLED, "queued, leased or held"};
 
-// Of a problem's workloads: whether holding or releasing all of them means this one too. One that
-// is named is held or released whatever it is.
-bool Means(v1::TaskState to, v1::TaskState now) {
-  if (to == v1::HELD) return now == v1::QUEUED || now == v1::LEASED;
-  return now == v1::HELD || now == v1::PARKED || now == v1::FAILED;
+// Of a problem's workloads: whether the verb on all of them means this one too. One that is named
+// is meant whatever it is.
+bool Means(const Verb& verb, v1::TaskState now) {
+  switch (verb.to) {
+    case v1::HELD:
+      return !problem::IsAtRest(now);
+    case v1::CANCELLED:
+      return !problem::IsOver(now);
+    default:
+      return now == v1::HELD || now == v1::PARKED || now == v1::FAILED;
+  }
 }
 
 struct Flags {
@@ -45,68 +58,112 @@ absl::StatusOr<int> ReleaseWorker(const Context& context, Client& client, const 
   return kDone;
 }
 
-void AddMove(CLI::App& app, const Context& context, Command& chosen, const char* verb,
-             const char* what, const char* name, v1::TaskState state) {
+absl::StatusOr<int> CancelRun(const Context& context, Client& client, const Flags& flags) {
+  v1::CancelRunRequest request;
+  request.set_run_id(flags.name);
+  request.set_reason(flags.reason);
+  absl::StatusOr<v1::CancelRunReply> reply = client.CancelRun(request);
+  if (!reply.ok()) return reply.status();
+  const int before = reply->run().task_ids_size() - reply->cancelled();
+  std::cerr << "run " << flags.name << ": " << Counted(reply->cancelled(), "task") << " cancelled";
+  if (before > 0) std::cerr << ", " << before << " had come to an end before";
+  std::cerr << "\n";
+  if (context.json) std::cout << Json(*reply);
+  return kDone;
+}
+
+absl::StatusOr<int> MoveTasks(const Context& context, Client& client, const Flags& flags,
+                              const Verb& verb, const std::vector<v1::Task>& tasks) {
+  v1::ListReply moved;
+  for (const v1::Task& task : tasks) {
+    if (tasks.size() > 1 && !Means(verb, task.state())) continue;
+    v1::SetTaskRequest request;
+    request.set_task_id(task.id());
+    request.set_state(verb.to);
+    request.set_reason(flags.reason);
+    absl::StatusOr<v1::Task> now = client.SetTask(request);
+    if (!now.ok()) return now.status();
+    if (verb.to == v1::CANCELLED && now->state() != v1::CANCELLED) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          now->id(), " is ", Word(now->state()), ", there is nothing to cancel: ", Note(*now)));
+    }
+    std::cerr << now->id() << " is " << Word(now->state()) << "\n";
+    *moved.add_tasks() = *std::move(now);
+  }
+  if (moved.tasks().empty()) {
+    std::vector<std::string> states;
+    for (const v1::Task& task : tasks) {
+      states.push_back(absl::StrCat(problem::NameOf(task), " is ", Word(task.state())));
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "of several workloads `", verb.name, "` takes those that are ", verb.takes,
+        ", and there is none: ", absl::StrJoin(states, ", "),
+        verb.to == v1::CANCELLED ? "" : "; one that is named is taken whatever it is"));
+  }
+  if (context.json) std::cout << (tasks.size() == 1 ? Json(moved.tasks(0)) : Json(moved));
+  return kDone;
+}
+
+bool HasRun(const v1::ListReply& list, const std::string& id) {
+  return std::any_of(list.runs().begin(), list.runs().end(),
+                     [&](const v1::Run& run) { return run.id() == id; });
+}
+
+const v1::WorkerInfo* FindWorker(const v1::ListReply& list, const std::string& id) {
+  for (const v1::WorkerInfo& worker : list.workers()) {
+    if (worker.id() == id) return &worker;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<int> Do(const Context& context, const Flags& flags, const Verb& verb) {
+  absl::StatusOr<Client> client = Client::Of(context);
+  if (!client.ok()) return client.status();
+  absl::StatusOr<v1::ListReply> list = client->List("");
+  if (!list.ok()) return list.status();
+  if (verb.to == v1::CANCELLED && HasRun(*list, flags.name)) {
+    return CancelRun(context, *client, flags);
+  }
+  const v1::WorkerInfo* worker = FindWorker(*list, flags.name);
+  if (verb.to == v1::QUEUED && worker != nullptr) {
+    return ReleaseWorker(context, *client, flags, *worker);
+  }
+  absl::StatusOr<std::vector<v1::Task>> tasks = MatchTasks(*list, flags.name);
+  if (absl::IsNotFound(tasks.status()) && verb.to != v1::HELD) {
+    return absl::NotFoundError(
+        absl::StrCat(std::string(tasks.status().message()), "; nor is there a ",
+                     verb.to == v1::QUEUED ? "worker" : "run", " of that name: `warpsmith ",
+                     verb.to == v1::QUEUED ? "workers" : "runs", "` lists them"));
+  }
+  if (!tasks.ok()) return tasks.status();
+  return MoveTasks(context, *client, flags, verb, *tasks);
+}
+
+void Add(CLI::App& app, const Context& context, Command& chosen, const Verb& verb, const char* what,
+         const char* name, const char* also) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* sub = app.add_subcommand(verb, what);
+  CLI::App* sub = app.add_subcommand(verb.name, what);
   sub->add_option(name, flags->name,
-                  absl::StrCat(state == v1::QUEUED ? "a quarantined worker's name; or " : "",
-                               "task id, or the problem's name: then those of its workloads that "
-                               "it is for"))
+                  absl::StrCat(also,
+                               "task id, or the problem's name: then those of its workloads "
+                               "that it is for"))
       ->required();
   sub->add_option("--reason", flags->reason, "one sentence, for the board");
-  sub->callback([&context, &chosen, flags, verb, state] {
-    chosen = [&context, flags, verb, state]() -> absl::StatusOr<int> {
-      absl::StatusOr<Client> client = Client::Of(context);
-      if (!client.ok()) return client.status();
-      absl::StatusOr<v1::ListReply> list = client->List("");
-      if (!list.ok()) return list.status();
-      const v1::WorkerInfo* worker = state == v1::QUEUED ? FindWorker(*list, flags->name) : nullptr;
-      if (worker != nullptr) return ReleaseWorker(context, *client, *flags, *worker);
-      absl::StatusOr<std::vector<v1::Task>> tasks = MatchTasks(*list, flags->name);
-      if (state == v1::QUEUED && absl::IsNotFound(tasks.status())) {
-        return absl::NotFoundError(absl::StrCat(std::string(tasks.status().message()),
-                                                "; nor is there a worker of that name: `warpsmith "
-                                                "workers` lists them"));
-      }
-      if (!tasks.ok()) return tasks.status();
-      v1::ListReply moved;
-      for (const v1::Task& task : *tasks) {
-        if (tasks->size() > 1 && !Means(state, task.state())) continue;
-        v1::SetTaskRequest request;
-        request.set_task_id(task.id());
-        request.set_state(state);
-        request.set_reason(flags->reason);
-        absl::StatusOr<v1::Task> now = client->SetTask(request);
-        if (!now.ok()) return now.status();
-        std::cerr << now->id() << " is " << Word(now->state()) << "\n";
-        *moved.add_tasks() = *std::move(now);
-      }
-      if (moved.tasks().empty()) {
-        std::vector<std::string> states;
-        for (const v1::Task& task : *tasks) {
-          states.push_back(absl::StrCat(problem::NameOf(task), " is ", Word(task.state())));
-        }
-        return absl::FailedPreconditionError(
-            absl::StrCat("of several workloads `", verb, "` takes those that are ",
-                         state == v1::HELD ? "queued or leased" : "held, parked or failed",
-                         ", and there is none: ", absl::StrJoin(states, ", "),
-                         "; one that is named is taken whatever it is"));
-      }
-      if (context.json) std::cout << (tasks->size() == 1 ? Json(moved.tasks(0)) : Json(moved));
-      return kDone;
-    };
+  sub->callback([&context, &chosen, flags, verb] {
+    chosen = [&context, flags, verb] { return Do(context, *flags, verb); };
   });
 }
 
 }  // namespace
 
 void AddHold(CLI::App& app, const Context& context, Command& chosen) {
-  AddMove(app, context, chosen, "hold", "Stop working on a task until it is released", "TASK",
-          v1::HELD);
-  AddMove(app, context, chosen, "release",
-          "Queue a held, parked or failed task again, or give a quarantined worker work again",
-          "TASK|WORKER", v1::QUEUED);
+  Add(app, context, chosen, kHold, "Stop working on a task until it is released", "TASK", "");
+  Add(app, context, chosen, kRelease,
+      "Queue a held, parked or failed task again, or give a quarantined worker work again",
+      "TASK|WORKER", "a quarantined worker's name; or ");
+  Add(app, context, chosen, kCancel,
+      "End the work on a run or a task; what was found until now stays and can be exported",
+      "RUN|TASK", "run id: then every task that has not come to an end; or ");
 }
 
 }  // namespace warpsmith::cli

@@ -6,6 +6,7 @@
 #include "cli/table.h"
 #include "cli/watch.h"
 #include "cli/words.h"
+#include "common/problem/task_state.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -39,7 +40,7 @@ absl::StatusOr<int> Runs(const Context& context, const std::string& run_id) {
     for (const v1::Task& task : list->tasks()) {
       if (task.run_id() != run.id()) continue;
       *own.add_tasks() = task;
-      over += IsOver(task.state()) ? 1 : 0;
+      over += problem::IsOver(task.state()) ? 1 : 0;
     }
     table.Add({run.id(), run.name(),
                absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(run.submitted_unix_ms()),

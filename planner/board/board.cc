@@ -35,6 +35,8 @@ const char* StateWord(v1::TaskState state) {
       return "failed";
     case v1::HELD:
       return "held";
+    case v1::CANCELLED:
+      return "cancelled";
     default:
       return "unknown";
   }
@@ -108,7 +110,7 @@ std::string CountsByState(const Tasks& tasks) {
   for (const v1::TaskRecord* task : tasks) ++counts[task->task().state()];
   std::vector<std::string> parts;
   for (const v1::TaskState state :
-       {v1::LEASED, v1::QUEUED, v1::CONVERGED, v1::PARKED, v1::FAILED, v1::HELD}) {
+       {v1::LEASED, v1::QUEUED, v1::CONVERGED, v1::PARKED, v1::FAILED, v1::HELD, v1::CANCELLED}) {
     if (counts[state] > 0) parts.push_back(absl::StrCat(counts[state], " ", StateWord(state)));
   }
   return absl::StrJoin(parts, ", ");

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/problem/budget.h"
 #include "common/problem/task_name.h"
+#include "common/problem/task_state.h"
 #include "planner/core/allocator.h"
 #include "planner/core/limits.h"
 
@@ -81,6 +82,16 @@ void AddTasks(const Submit::Problem& problem, const std::string& arch,
 }
 
 }  // namespace
+
+absl::Status NoSuchRun(const std::string& id) {
+  return absl::NotFoundError(
+      absl::StrCat("there is no run '", id, "': `warpsmith runs` lists them"));
+}
+
+absl::Status NoSuchTask(const std::string& id) {
+  return absl::NotFoundError(
+      absl::StrCat("there is no task '", id, "': `warpsmith board` lists them"));
+}
 
 void Core::Emit(Context& context, v1::Event event) {
   event.set_at_unix_ms(context.now.unix_ms);
@@ -243,35 +254,36 @@ Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   return {std::move(context.events), reply};
 }
 
-// ---- SetTask -----------------------------------------------------------------------------------
+// ---- SetTask, CancelRun ------------------------------------------------------------------------
+
+void Core::TakeBack(Context& context, const std::string& task_id, v1::TaskState to,
+                    const std::string& reason) {
+  const std::string by = to == v1::HELD ? "held by a person" : "cancelled by a person";
+  const v1::TaskRecord& record = *state_.FindTask(task_id);
+  if (record.has_lease()) {
+    EndLease(context, record, v1::LeaseStatus(), v1::TAKEN_BACK, by);
+    // It may have been the last slice of its budget.
+    if (to == v1::CANCELLED && problem::IsOver(record.task().state())) return;
+  }
+  Move(context, task_id, to, reason.empty() ? by : reason);
+}
 
 Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
   const v1::TaskRecord* record = state_.FindTask(command.task_id);
   if (record == nullptr) {
-    return {{},
-            absl::NotFoundError(absl::StrCat("there is no task '", command.task_id,
-                                             "': `warpsmith board` lists them"))};
+    return {{}, NoSuchTask(command.task_id)};
   }
   if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
-  if (command.state != v1::HELD && command.state != v1::QUEUED) {
-    return {{}, absl::InvalidArgumentError("a task can be set to HELD or QUEUED only")};
+  if (command.state != v1::HELD && command.state != v1::CANCELLED && command.state != v1::QUEUED) {
+    return {{}, absl::InvalidArgumentError("a task can be set to HELD, CANCELLED or QUEUED only")};
   }
   const v1::TaskState state = record->task().state();
   Context context{now, {}};
-  const bool waits = state == v1::QUEUED || state == v1::LEASED;
   if (command.state == v1::HELD && state != v1::HELD) {
-    if (record->has_lease()) {
-      v1::LeaseStatus status;
-      const auto progress = progress_.find(command.task_id);
-      if (progress != progress_.end()) {
-        status.set_seconds(progress->second.seconds);
-        status.set_specialist(progress->second.specialist);
-      }
-      EndLease(context, *record, status, v1::TAKEN_BACK, "held by a person");
-    }
-    Move(context, command.task_id, v1::HELD,
-         command.reason.empty() ? "held by a person" : command.reason);
-  } else if (command.state == v1::QUEUED && !waits) {
+    TakeBack(context, command.task_id, v1::HELD, command.reason);
+  } else if (command.state == v1::CANCELLED && !problem::IsOver(state)) {
+    TakeBack(context, command.task_id, v1::CANCELLED, command.reason);
+  } else if (command.state == v1::QUEUED && problem::IsAtRest(state)) {
     // Whoever wants more work on a task that has spent its budget gives it a new one.
     const v1::Task& task = record->task();
     const v1::RunRecord* run = state_.FindRun(task.run_id());
@@ -280,6 +292,22 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
          spent ? task.seconds_spent() + run->run().seconds_per_task() : 0);
   }
   return {std::move(context.events), View(*state_.FindTask(command.task_id))};
+}
+
+Outcome<v1::CancelRunReply> Core::Handle(const CancelRun& command, Now now) {
+  const v1::RunRecord* run = state_.FindRun(command.run_id);
+  if (run == nullptr) return {{}, NoSuchRun(command.run_id)};
+  if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
+  Context context{now, {}};
+  v1::CancelRunReply reply;
+  for (const std::string& task_id : run->run().task_ids()) {
+    const v1::Task& task = state_.FindTask(task_id)->task();
+    if (problem::IsOver(task.state())) continue;
+    TakeBack(context, task_id, v1::CANCELLED, command.reason);
+    if (task.state() == v1::CANCELLED) reply.set_cancelled(reply.cancelled() + 1);
+  }
+  *reply.mutable_run() = run->run();
+  return {std::move(context.events), std::move(reply)};
 }
 
 // ---- ReleaseWorker -----------------------------------------------------------------------------

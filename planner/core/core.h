@@ -142,7 +142,12 @@ struct Synchronize {
 
 struct SetTask {
   std::string task_id;
-  v1::TaskState state = v1::TASK_STATE_UNSPECIFIED;  // HELD or QUEUED
+  v1::TaskState state = v1::TASK_STATE_UNSPECIFIED;  // HELD, CANCELLED or QUEUED
+  std::string reason;
+};
+
+struct CancelRun {
+  std::string run_id;
   std::string reason;
 };
 
@@ -190,6 +195,9 @@ struct Outcome {
 
 struct Done {};
 
+absl::Status NoSuchRun(const std::string& id);
+absl::Status NoSuchTask(const std::string& id);
+
 class Core {
  public:
   explicit Core(const CoreOptions& options) : options_(options) {}
@@ -209,7 +217,9 @@ class Core {
   // DataLoss: the worker was answered from events of this history that are not there: they were
   // durable, and the store has lost them. Nobody may be answered from what is left.
   Outcome<SynchronizeAnswer> Handle(const Synchronize& command, Now now);
+  // A task that has converged, failed or was parked is not cancelled: it stays as it is.
   Outcome<v1::Task> Handle(const SetTask& command, Now now);
+  Outcome<v1::CancelRunReply> Handle(const CancelRun& command, Now now);
   // NotFound: there is none of that name. One that is not quarantined stays as it is.
   Outcome<v1::WorkerInfo> Handle(const ReleaseWorker& command, Now now);
   Outcome<Done> Handle(const Tick& command, Now now);
@@ -234,6 +244,9 @@ class Core {
   void Emit(Context& context, v1::Event event);
   void Move(Context& context, const std::string& task_id, v1::TaskState state, std::string reason,
             double budget = 0, std::string alarm = "");
+  // To HELD or CANCELLED, by a person; from its worker, if one has it.
+  void TakeBack(Context& context, const std::string& task_id, v1::TaskState to,
+                const std::string& reason);
 
   absl::Status CheckSubmit(const Submit& command) const;
   bool IsRunOf(const v1::Run& run, const Submit& command) const;

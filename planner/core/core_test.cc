@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/limits.h"
 #include "planner/core/testing.h"
 
 namespace warpsmith::planner {
@@ -169,6 +170,84 @@ TEST_CASE("a person holds a task and releases it") {
   CHECK(bench.Try(SetTask{"r1/x@host", v1::HELD, ""}).status().code() ==
         absl::StatusCode::kNotFound);
   CHECK(bench.Try(SetTask{"r1/a@host", v1::FAILED, ""}).status().code() == kInvalid);
+}
+
+TEST_CASE("a person cancels a task") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  bench.Report("w", {StatusOf(grant, 3)});
+  CHECK(bench.Try(SetTask{"r1/a@host", v1::CANCELLED, "no longer wanted"})->state() ==
+        v1::CANCELLED);
+  CHECK(bench.RunDone());
+  CHECK(bench.Task("r1/a@host").reason() == "no longer wanted");
+  CHECK(bench.Task("r1/a@host").seconds_spent() == 3);
+  // The worker hears of it at its next call; what that brings counts.
+  SynchronizeAnswer answer = bench.Report("w", {StatusOf(grant, 5)}, {ResultOf(grant, "t", 2)}, 1);
+  CHECK(answer.drop == std::vector<std::string>{grant.lease_id});
+  CHECK(answer.start.empty());
+  CHECK(bench.Task("r1/a@host").speedup() == 2);
+  // So does what comes after, of the last trial that was under way.
+  answer = bench.Report("w", {}, {ResultOf(grant, "u", 3)}, 1);
+  CHECK(answer.drop.empty());
+  CHECK(bench.Task("r1/a@host").speedup() == 3);
+  CHECK(bench.Task("r1/a@host").state() == v1::CANCELLED);
+  bench.Restart();
+  CHECK(bench.RunDone());
+  CHECK(bench.Join("v").start.empty());
+  // It was nobody's fault, and a person may want it after all.
+  CHECK(bench.core.state().FindWorker("w")->ledger().empty());
+  bench.Do(SetTask{"r1/a@host", v1::QUEUED, ""});
+  CHECK(bench.Report("v", {}, {}, 1).start.at(0).fence == 2);
+}
+
+TEST_CASE("a cancelled task that has come to its end stays as it is") {
+  Bench bench;
+  bench.Do(SubmitOf({"a", "b"}));
+  const Grant grant = bench.Take("w");
+  bench.Report("w", {StatusOf(grant, 40, true)}, {ResultOf(grant, "t", 2)});
+  REQUIRE(bench.Task("r1/a@host").state() == v1::CONVERGED);
+  const int64_t revision = bench.core.state().revision();
+  CHECK(bench.Try(SetTask{"r1/a@host", v1::CANCELLED, ""})->state() == v1::CONVERGED);
+  CHECK(bench.core.state().revision() == revision);
+  // One whose budget is spent just then has come to it.
+  const Grant last = bench.Report("w", {}, {}, 1).start.at(0);
+  bench.Report("w", {StatusOf(last, 40)}, {ResultOf(last, "u", 2)});
+  CHECK(bench.Try(SetTask{"r1/b@host", v1::CANCELLED, ""})->state() == v1::CONVERGED);
+}
+
+TEST_CASE("a person cancels a run") {
+  Bench bench;
+  bench.Do(SubmitOf({"a", "b", "c", "d"}));
+  bench.Do(SubmitOf({"a"}));
+  const Grant grant = bench.Take("w");
+  bench.Report("w", {StatusOf(grant, 40, true)}, {ResultOf(grant, "t", 2)});
+  const Grant next = bench.Report("w", {}, {}, 1).start.at(0);
+  bench.Do(SetTask{"r1/d@host", v1::HELD, ""});
+  const v1::CancelRunReply reply = bench.Do(CancelRun{"r1", "a mistake"});
+  CHECK(reply.cancelled() == 3);
+  CHECK(reply.run().done());
+  CHECK(bench.Task(grant.task_id).state() == v1::CONVERGED);
+  for (const char* id : {"r1/b@host", "r1/c@host", "r1/d@host"}) {
+    CHECK(bench.Task(id).state() == v1::CANCELLED);
+    CHECK(bench.Task(id).reason() == "a mistake");
+  }
+  // Said again it changes nothing; the other run goes on.
+  CHECK(bench.Do(CancelRun{"r1", "a mistake"}).cancelled() == 0);
+  const SynchronizeAnswer answer = bench.Report("w", {StatusOf(next, 1)}, {}, 1);
+  CHECK(answer.drop == std::vector<std::string>{next.lease_id});
+  CHECK(answer.start.at(0).task_id == "r2/a@host");
+  CHECK(bench.Try(CancelRun{"r3", ""}).status().code() == absl::StatusCode::kNotFound);
+  CHECK(bench.Try(CancelRun{"r1", std::string(kMaxTextBytes + 1, 'x')}).status().code() ==
+        kInvalid);
+}
+
+TEST_CASE("a run that waits for an architecture can be cancelled") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}, ""));
+  CHECK(bench.Do(CancelRun{"r1", ""}).cancelled() == 1);
+  CHECK(bench.Task("r1/a@any").reason() == "cancelled by a person");
+  CHECK(bench.Join("w").start.empty());
 }
 
 TEST_CASE("a task queued again after its budget gets another") {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/problem/cause.h"
+#include "common/problem/task_state.h"
 #include "planner/core/allocator.h"
 #include "planner/core/limits.h"
 
@@ -64,10 +65,6 @@ v1::Task WithProgress(const v1::TaskRecord& record, const Progress* progress) {
   task.set_seconds_spent(task.seconds_spent() + progress->seconds);
   if (!progress->specialist.empty()) task.set_specialist(progress->specialist);
   return task;
-}
-
-bool IsAtRest(v1::TaskState state) {
-  return state == v1::CONVERGED || state == v1::PARKED || state == v1::FAILED || state == v1::HELD;
 }
 
 int64_t RunNumber(const std::string& run_id) {
@@ -213,7 +210,7 @@ State::Place State::PlaceOf(const v1::TaskRecord& record) {
   place.doubtful = place.queued && record.lost_with_size() == 1 && NextSlice(task) > 0;
   place.arch = task.arch();
   if (record.has_lease()) place.worker_id = record.lease().worker_id();
-  place.unfinished = !IsAtRest(task.state());
+  place.unfinished = !problem::IsAtRest(task.state());
   place.alarm = !task.alarm().empty();
   return place;
 }

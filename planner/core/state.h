@@ -35,9 +35,6 @@ inline constexpr int kMaxLostWith = 16;
 // kept.
 inline constexpr int kMaxBlames = 3;
 
-// Converged, parked, failed and held: nothing is done on such a task, and a run of such is done.
-bool IsAtRest(v1::TaskState state);
-
 // What a worker last said of a lease; not durable.
 struct Progress {
   double seconds = 0;

@@ -83,6 +83,14 @@ grpc::ServerUnaryReactor* GrpcPlannerService::SetTask(grpc::CallbackServerContex
   return reactor;
 }
 
+grpc::ServerUnaryReactor* GrpcPlannerService::CancelRun(grpc::CallbackServerContext* context,
+                                                        const v1::CancelRunRequest* request,
+                                                        v1::CancelRunReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  planner_->CancelRun(*request, Finish(reactor, reply));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* GrpcPlannerService::ReleaseWorker(grpc::CallbackServerContext* context,
                                                             const v1::ReleaseWorkerRequest* request,
                                                             v1::ReleaseWorkerReply* reply) {

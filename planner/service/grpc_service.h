@@ -40,6 +40,9 @@ class GrpcPlannerService final : public v1::PlannerService::CallbackService {
   grpc::ServerUnaryReactor* SetTask(grpc::CallbackServerContext* context,
                                     const v1::SetTaskRequest* request,
                                     v1::SetTaskReply* reply) override;
+  grpc::ServerUnaryReactor* CancelRun(grpc::CallbackServerContext* context,
+                                      const v1::CancelRunRequest* request,
+                                      v1::CancelRunReply* reply) override;
   grpc::ServerUnaryReactor* ReleaseWorker(grpc::CallbackServerContext* context,
                                           const v1::ReleaseWorkerRequest* request,
                                           v1::ReleaseWorkerReply* reply) override;

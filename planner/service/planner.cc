@@ -182,6 +182,12 @@ void Planner::SetTask(const v1::SetTaskRequest& request, Done<v1::SetTaskReply> 
            done, [](v1::Task task, v1::SetTaskReply& reply) { *reply.mutable_task() = task; }));
 }
 
+void Planner::CancelRun(const v1::CancelRunRequest& request, Done<v1::CancelRunReply> done) {
+  Call(NewCall(), planner::CancelRun{request.run_id(), request.reason()}, {},
+       Filling<v1::CancelRunReply, v1::CancelRunReply>(
+           done, [](v1::CancelRunReply answer, v1::CancelRunReply& reply) { reply = answer; }));
+}
+
 void Planner::ReleaseWorker(const v1::ReleaseWorkerRequest& request,
                             Done<v1::ReleaseWorkerReply> done) {
   Call(NewCall(), planner::ReleaseWorker{request.worker_id(), request.reason()}, {},

@@ -68,6 +68,7 @@ class Planner {
   void GetTask(const v1::GetTaskRequest& request, Done<v1::GetTaskReply> done);
   void GetBoard(Done<v1::GetBoardReply> done);
   void SetTask(const v1::SetTaskRequest& request, Done<v1::SetTaskReply> done);
+  void CancelRun(const v1::CancelRunRequest& request, Done<v1::CancelRunReply> done);
   void ReleaseWorker(const v1::ReleaseWorkerRequest& request, Done<v1::ReleaseWorkerReply> done);
 
   void Tick();

@@ -234,6 +234,12 @@ void Service::On(int64_t call, const SetTask& command, Contents, Now now) {
   WakeForWork(now);
 }
 
+void Service::On(int64_t call, const CancelRun& command, Contents, Now now) {
+  Outcome<v1::CancelRunReply> outcome = core_.Handle(command, now);
+  Commit(std::move(outcome.events), {});
+  Say(call, std::move(outcome.reply));
+}
+
 void Service::On(int64_t call, const ReleaseWorker& command, Contents, Now now) {
   Outcome<v1::WorkerInfo> outcome = core_.Handle(command, now);
   Commit(std::move(outcome.events), {});
@@ -243,8 +249,7 @@ void Service::On(int64_t call, const ReleaseWorker& command, Contents, Now now) 
 void Service::On(int64_t call, const ListTasks& command, Contents, Now) {
   const std::string& run_id = command.run_id;
   if (!run_id.empty() && core_.state().FindRun(run_id) == nullptr) {
-    return Say(call, absl::NotFoundError(absl::StrCat("there is no run '", run_id,
-                                                      "': `warpsmith board` lists them")));
+    return Say(call, NoSuchRun(run_id));
   }
   v1::ListReply reply;
   reply.set_revision(core_.state().revision());
@@ -263,10 +268,7 @@ void Service::On(int64_t call, const ListTasks& command, Contents, Now) {
 
 void Service::On(int64_t call, const GetTask& command, Contents, Now) {
   const v1::TaskRecord* record = core_.state().FindTask(command.task_id);
-  if (record == nullptr) {
-    return Say(call, absl::NotFoundError(absl::StrCat("there is no task '", command.task_id,
-                                                      "': `warpsmith board` lists them")));
-  }
+  if (record == nullptr) return Say(call, NoSuchTask(command.task_id));
   Say(call, Reply(TaskAnswer{core_.View(*record), command.with_trials}));
 }
 

@@ -60,8 +60,8 @@ struct GetTask {
 };
 struct GetBoard {};
 
-using Command =
-    std::variant<Synchronize, Submit, SetTask, ReleaseWorker, ListTasks, GetTask, GetBoard>;
+using Command = std::variant<Synchronize, Submit, SetTask, CancelRun, ReleaseWorker, ListTasks,
+                             GetTask, GetBoard>;
 
 // A task, whose blobs are still to be read.
 struct TaskAnswer {
@@ -71,9 +71,9 @@ struct TaskAnswer {
 // To be drawn from the views that were handed out before.
 struct BoardAnswer {};
 
-// By command: Synchronize, Submit, SetTask, ReleaseWorker, ListTasks, GetTask, GetBoard.
-using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::WorkerInfo, v1::ListReply,
-                           TaskAnswer, BoardAnswer>;
+// By command: Synchronize, Submit, SetTask, CancelRun, ReleaseWorker, ListTasks, GetTask, GetBoard.
+using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::CancelRunReply, v1::WorkerInfo,
+                           v1::ListReply, TaskAnswer, BoardAnswer>;
 
 // What changed since the view before, for whoever draws boards (board::Picture).
 struct View {
@@ -142,6 +142,7 @@ class Service {
   void On(int64_t call, Synchronize command, Contents contents, Now now);
   void On(int64_t call, const Submit& command, Contents contents, Now now);
   void On(int64_t call, const SetTask& command, Contents contents, Now now);
+  void On(int64_t call, const CancelRun& command, Contents contents, Now now);
   void On(int64_t call, const ReleaseWorker& command, Contents contents, Now now);
   void On(int64_t call, const ListTasks& command, Contents contents, Now now);
   void On(int64_t call, const GetTask& command, Contents contents, Now now);

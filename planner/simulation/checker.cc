@@ -318,7 +318,9 @@ void Checker::On(const v1::TaskMoved& moved) {
   if (task == nullptr) return;
   if (task->live) Fail(Say(moved.task_id(), " moves while it is leased"));
   task->rest = moved.state() != v1::QUEUED;
-  if (moved.state() == v1::HELD) task->taken_back.insert(task->fence);
+  if (moved.state() == v1::HELD || moved.state() == v1::CANCELLED) {
+    task->taken_back.insert(task->fence);
+  }
   if (moved.state() == v1::QUEUED) {
     task->losses = task->failures = 0;
     task->lost_with.clear();

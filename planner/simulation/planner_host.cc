@@ -178,6 +178,10 @@ void PlannerHost::SetTask(const planner::SetTask& command) {
   Call("", command, {}, [](const absl::StatusOr<Reply>&, int64_t) {});
 }
 
+void PlannerHost::CancelRun(const planner::CancelRun& command) {
+  Call("", command, {}, [](const absl::StatusOr<Reply>&, int64_t) {});
+}
+
 void PlannerHost::ReleaseWorker(const planner::ReleaseWorker& command) {
   Call("", command, {}, [](const absl::StatusOr<Reply>&, int64_t) {});
 }

@@ -36,6 +36,7 @@ class PlannerHost {
   void Cancel(int64_t call);
   void Submit(const v1::SubmitRequest& request, Done<v1::Run> done);
   void SetTask(const planner::SetTask& command);
+  void CancelRun(const planner::CancelRun& command);
   void ReleaseWorker(const planner::ReleaseWorker& command);
 
   // Null: down.

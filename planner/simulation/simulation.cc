@@ -110,7 +110,12 @@ void Simulation::Tick() {
   if (now_ms() >= kFaultyMs || tasks.empty() || !world_.Chance(0.005)) return;
   auto task = tasks.begin();
   std::advance(task, world_.Between(int64_t{0}, static_cast<int64_t>(tasks.size()) - 1));
-  planner_->SetTask({task->first, world_.Chance(0.3) ? v1::HELD : v1::QUEUED, "a person said so"});
+  const std::string reason = "a person said so";
+  if (world_.Chance(0.1)) return planner_->CancelRun({task->second.task().run_id(), reason});
+  const v1::TaskState to = world_.Chance(0.3)   ? v1::HELD
+                           : world_.Chance(0.3) ? v1::CANCELLED
+                                                : v1::QUEUED;
+  planner_->SetTask({task->first, to, reason});
 }
 
 // A worker that takes no work says that it has, or has ended, what another one has.

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -180,6 +181,44 @@ TEST_CASE("a problem's workloads are held, released and exported each for itself
   CHECK_THAT(again.err, Contains("narrow is held, softmax_rows:wide is converged"));
   worker.Signal(SIGTERM);
   CHECK(worker.Wait(absl::Seconds(30)) == 0);
+}
+
+TEST_CASE("what is cancelled stops, and what was found until then is kept") {
+  Fleet fleet(kBin, 1);
+  REQUIRE(fleet.Ready());
+  const std::string set = WriteSmallSet(fleet.dir());
+  REQUIRE(fleet.Warpsmith({"submit", set, "--seconds", "600"}) == 0);
+  REQUIRE(Eventually(absl::Minutes(1), [&] {
+    const auto list = fleet.List("r1");
+    return list.ok() &&
+           std::any_of(list->tasks().begin(), list->tasks().end(),
+                       [](const auto& task) { return !task.incumbent_blob().empty(); });
+  }));
+  Finished one = fleet.Warpsmith({"cancel", "softmax_rows:narrow", "--reason", "not wanted"});
+  CHECK(one == 0);
+  CHECK(one.err == "r1/softmax_rows:narrow@host is cancelled\n");
+  Finished run = fleet.Warpsmith({"cancel", "r1"});
+  CHECK(run == 0);
+  CHECK_THAT(run.err, Contains("run r1: ") && Contains("cancelled") && Contains("before"));
+  // Its worker hears of it within seconds, and is free.
+  CHECK(Eventually(absl::Seconds(10), [&] {
+    const auto list = fleet.List();
+    return list.ok() && list->workers_size() == 1 && list->workers(0).task_id().empty();
+  }));
+  Finished watched = fleet.Warpsmith({"watch", "r1"});
+  CHECK(watched == 5);
+  CHECK_THAT(watched.out,
+             Contains("cancelled: not wanted") && Contains("cancelled: cancelled by a person"));
+  CHECK_THAT(fleet.Warpsmith({"export", "r1", "--out", fleet.dir() + "/export"}).out,
+             Contains(".cu"));
+  Finished again = fleet.Warpsmith({"cancel", "r1/softmax_rows"});
+  CHECK(again == 1);
+  CHECK_THAT(again.err, Contains("softmax_rows:narrow is cancelled"));
+  Finished none = fleet.Warpsmith({"cancel", "r9"});
+  CHECK(none == 4);
+  CHECK_THAT(none.err, Contains("r9") && Contains("warpsmith runs"));
+  // The next run is taken up.
+  CHECK(fleet.Warpsmith({"submit", set, "--seconds", "2", "--wait"}, absl::Minutes(2)) == 0);
 }
 
 // A folder like a KernelBench checkout, with one problem.
