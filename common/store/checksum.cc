@@ -12,6 +12,8 @@ int64_t Checksum(absl::string_view bytes, int64_t before) {
       XXH3_64bits_withSeed(bytes.data(), bytes.size(), static_cast<uint64_t>(before)));
 }
 
+int64_t ChecksumOf(const Entry& entry) { return Checksum(entry.bytes, Checksum(entry.key, 0)); }
+
 int64_t ChecksumOf(const Facts& facts) {
   return Checksum(facts.head, Checksum(facts.name, Checksum(facts.subject, 0)));
 }

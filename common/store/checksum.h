@@ -11,6 +11,8 @@ namespace warpsmith::store {
 // XXH3, 64 bits, of what comes after `before`: the checksum of all that was before it, or 0.
 int64_t Checksum(absl::string_view bytes, int64_t before);
 
+int64_t ChecksumOf(const Entry& entry);
+
 // Of everything but the body, which its writer guards.
 int64_t ChecksumOf(const Facts& facts);
 

@@ -1,11 +1,5 @@
 #include "common/store/sqlite_store.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <random>
 #include <system_error>
@@ -19,135 +13,8 @@
 namespace warpsmith::store {
 namespace {
 
-// Numbers of meta:
-//   epoch, store (the id, as a number), generation
-//   last, last_sum               the log's end: revision, and checksum of all up to there
-//   first, first_sum             the same of the event before the first that is kept
-//   checkpoint, checkpoint_rows  revision of the checkpoint, its entries
-//   checkpoint_sum               and the sum of their checksums
-//   facts, facts_bytes, facts_forgotten
-constexpr char kSchema[] = R"sql(
-CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE events (
-  revision INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, sum INTEGER NOT NULL, bytes BLOB NOT NULL);
-CREATE TABLE checkpoint (key TEXT NOT NULL UNIQUE, sum INTEGER NOT NULL, bytes BLOB NOT NULL);
-CREATE TABLE blobs (digest TEXT NOT NULL UNIQUE, bytes BLOB NOT NULL);
-CREATE TABLE facts (
-  number INTEGER PRIMARY KEY AUTOINCREMENT, subject TEXT NOT NULL, name TEXT NOT NULL,
-  sum INTEGER NOT NULL, bytes INTEGER NOT NULL, head BLOB NOT NULL, body BLOB NOT NULL);
-CREATE INDEX facts_of ON facts (subject, number);
-INSERT INTO meta VALUES ('schema', 2), ('epoch', 0), ('generation', 1), ('last', 0), ('last_sum', 0),
-  ('first', 0), ('first_sum', 0), ('checkpoint', 0), ('checkpoint_rows', 0), ('checkpoint_sum', 0),
-  ('facts', 0), ('facts_bytes', 0), ('facts_forgotten', 0);
-)sql";
 // Oldest facts that are looked at together when some must go.
 constexpr int64_t kForgottenAtOnce = 64;
-
-absl::Status SqliteError(sqlite3* db, const std::string& what) {
-  const std::string message =
-      absl::StrCat("SQLite, ", what, ": ", db == nullptr ? "out of memory" : sqlite3_errmsg(db));
-  const int code = db == nullptr ? SQLITE_NOMEM : sqlite3_errcode(db);
-  if (code == SQLITE_FULL) {
-    return absl::UnavailableError(absl::StrCat(message, "; free some space on the disk"));
-  }
-  if (code == SQLITE_BUSY || code == SQLITE_LOCKED) return absl::UnavailableError(message);
-  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) return absl::DataLossError(message);
-  if (code == SQLITE_READONLY || code == SQLITE_PERM || code == SQLITE_CANTOPEN) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(message, "; make the folder writable, or use another --dir"));
-  }
-  return absl::InternalError(message);
-}
-
-// One prepared statement; finalised when it goes.
-class Statement {
- public:
-  Statement(sqlite3* db, const char* sql) : db_(db), sql_(sql) {
-    sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr);
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  Statement& Int(int index, int64_t value) {
-    if (statement_ != nullptr) sqlite3_bind_int64(statement_, index, value);
-    return *this;
-  }
-  // `bytes` must outlive the statement's use.
-  Statement& Text(int index, absl::string_view bytes) {
-    if (statement_ != nullptr) {
-      sqlite3_bind_text64(statement_, index, bytes.data(), bytes.size(), SQLITE_STATIC,
-                          SQLITE_UTF8);
-    }
-    return *this;
-  }
-  Statement& Blob(int index, absl::string_view bytes) {
-    // A null pointer would bind NULL, and an empty blob is not NULL.
-    const char* data = bytes.empty() ? "" : bytes.data();
-    if (statement_ != nullptr) {
-      sqlite3_bind_blob64(statement_, index, data, bytes.size(), SQLITE_STATIC);
-    }
-    return *this;
-  }
-
-  // True: a row is there. False: done.
-  absl::StatusOr<bool> Step() {
-    if (statement_ == nullptr) return SqliteError(db_, sql_);
-    const int code = sqlite3_step(statement_);
-    if (code == SQLITE_ROW) return true;
-    if (code == SQLITE_DONE) return false;
-    return SqliteError(db_, sql_);
-  }
-  absl::Status Run() { return Step().status(); }
-  void Reset() {
-    if (statement_ != nullptr) sqlite3_reset(statement_);
-  }
-
-  int64_t Int(int column) { return sqlite3_column_int64(statement_, column); }
-  // Of text and blobs.
-  std::string Bytes(int column) {
-    const void* data = sqlite3_column_blob(statement_, column);
-    const int size = sqlite3_column_bytes(statement_, column);
-    return data == nullptr ? std::string() : std::string(static_cast<const char*>(data), size);
-  }
-
- private:
-  sqlite3* db_;
-  const char* sql_;
-  sqlite3_stmt* statement_ = nullptr;
-};
-
-absl::Status Execute(sqlite3* db, const char* sql, const char* what) {
-  if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return SqliteError(db, what);
-  return absl::OkStatus();
-}
-absl::Status Execute(sqlite3* db, const char* sql) { return Execute(db, sql, sql); }
-
-absl::StatusOr<int64_t> QueryInt(sqlite3* db, const char* sql) {
-  Statement statement(db, sql);
-  absl::StatusOr<bool> row = statement.Step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::DataLossError(absl::StrCat("SQLite, no row for: ", sql));
-  return statement.Int(0);
-}
-
-absl::StatusOr<int64_t> Meta(sqlite3* db, const char* name) {
-  Statement statement(db, "SELECT value FROM meta WHERE name = ?");
-  absl::StatusOr<bool> row = statement.Text(1, name).Step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::DataLossError(absl::StrCat("SQLite, meta has no '", name, "'"));
-  return statement.Int(0);
-}
-
-absl::Status SetMeta(sqlite3* db, const char* name, int64_t value) {
-  Statement statement(db, "UPDATE meta SET value = ? WHERE name = ?");
-  return statement.Int(1, value).Text(2, name).Run();
-}
-
-absl::Status AddToMeta(sqlite3* db, const char* name, int64_t value) {
-  Statement statement(db, "UPDATE meta SET value = value + ? WHERE name = ?");
-  return statement.Int(1, value).Text(2, name).Run();
-}
 
 absl::Status Damaged(const std::string& what) {
   return absl::DataLossError(absl::StrCat(what, ": `warpsmith store check` lists what is damaged"));
@@ -159,16 +26,6 @@ absl::Status All(std::initializer_list<absl::Status> statuses) {
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<sqlite3*> Connect(const std::string& path, int flags) {
-  sqlite3* db = nullptr;
-  if (sqlite3_open_v2(path.c_str(), &db, flags | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
-    absl::Status error = SqliteError(db, absl::StrCat("opening ", path));
-    sqlite3_close(db);
-    return error;
-  }
-  return db;
 }
 
 absl::Status Closed() { return absl::FailedPreconditionError("the store is closed"); }
@@ -190,39 +47,14 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
         absl::StrCat("cannot make the folder ", dir, ": ", error.message()));
   }
   std::unique_ptr<SqliteStore> store(new SqliteStore(dir, options));
-  if (absl::Status status = store->Lock(); !status.ok()) return status;
+  absl::StatusOr<FolderLock> lock = FolderLock::Take(dir);
+  if (!lock.ok()) return lock.status();
+  store->lock_ = *std::move(lock);
   if (absl::Status status = store->OpenDatabase(); !status.ok()) return status;
   return store;
 }
 
 SqliteStore::~SqliteStore() { Close().IgnoreError(); }
-
-absl::Status SqliteStore::Lock() {
-  const std::string path = absl::StrCat(dir_, "/planner.lock");
-  lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_fd_ < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
-  }
-  const bool locked = flock(lock_fd_, LOCK_EX | LOCK_NB) == 0;
-  if (!locked && errno != EWOULDBLOCK) {
-    return absl::InternalError(absl::StrCat("cannot lock ", path, ": ", strerror(errno)));
-  }
-  if (!locked) {
-    char pid[32] = {};
-    const ssize_t size = pread(lock_fd_, pid, sizeof(pid) - 1, 0);
-    close(lock_fd_);
-    lock_fd_ = -1;
-    return absl::UnavailableError(
-        absl::StrCat("the folder ", dir_, " is in use by process ", size > 0 ? pid : "(unknown)",
-                     ": two planners cannot share a store; stop that one or use another --dir"));
-  }
-  const std::string pid = absl::StrCat(getpid());
-  if (ftruncate(lock_fd_, 0) != 0 ||
-      pwrite(lock_fd_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return absl::InternalError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
-  }
-  return absl::OkStatus();
-}
 
 absl::Status SqliteStore::OpenDatabase() {
   const std::string path = absl::StrCat(dir_, "/", kDatabase);
@@ -564,7 +396,7 @@ absl::Status SqliteStore::PutEntries(const Checkpoint& checkpoint) {
     absl::StatusOr<bool> there = take_out(entry.key);
     if (!there.ok()) return there.status();
     rows += !*there;
-    const int64_t checksum = Checksum(entry.bytes, Checksum(entry.key, 0));
+    const int64_t checksum = ChecksumOf(entry);
     sum += static_cast<uint64_t>(checksum);
     Statement& put = *there ? update : insert;
     if (absl::Status status = put.Text(1, entry.key).Int(2, checksum).Blob(3, entry.bytes).Run();
@@ -616,7 +448,7 @@ absl::StatusOr<int64_t> SqliteStore::ReadCheckpoint(const std::function<void(Ent
     if (!row.ok()) return row.status();
     if (!*row) break;
     Entry entry{select.Bytes(0), select.Bytes(2)};
-    const int64_t checksum = Checksum(entry.bytes, Checksum(entry.key, 0));
+    const int64_t checksum = ChecksumOf(entry);
     if (checksum != select.Int(1)) {
       return Damaged(
           absl::StrCat("entry '", entry.key, "' of the checkpoint is not what was written"));
@@ -702,8 +534,7 @@ absl::Status SqliteStore::Close() {
     sqlite3_close(writer_);
     writer_ = nullptr;
   }
-  if (lock_fd_ >= 0) close(lock_fd_);
-  lock_fd_ = -1;
+  lock_ = FolderLock();
   return absl::OkStatus();
 }
 

@@ -6,20 +6,17 @@
 // open; it contains the process id of the holder, and a second opener is told of it.
 #pragma once
 
-#include <sqlite3.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/store/folder_lock.h"
+#include "common/store/sqlite.h"
 #include "common/store/store.h"
 
 namespace warpsmith::store {
-
-inline constexpr char kDatabase[] = "warpsmith.db";
-inline constexpr int kSchemaVersion = 2;
 
 class SqliteStore final : public Store {
  public:
@@ -53,7 +50,6 @@ class SqliteStore final : public Store {
  private:
   SqliteStore(std::string dir, const Options& options) : dir_(std::move(dir)), options_(options) {}
 
-  absl::Status Lock();
   absl::Status OpenDatabase();
   absl::Status PrepareDatabase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status MakeTables() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
@@ -78,7 +74,7 @@ class SqliteStore final : public Store {
 
   const std::string dir_;
   const Options options_;
-  int lock_fd_ = -1;
+  FolderLock lock_;
   absl::Mutex write_mutex_;
   sqlite3* writer_ ABSL_GUARDED_BY(write_mutex_) = nullptr;
   absl::Mutex read_mutex_;

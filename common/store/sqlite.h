@@ -1,0 +1,116 @@
+// SQLite, as a database's file is used here: statements, errors that say what to do, the tables.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace warpsmith::store {
+
+inline constexpr char kDatabase[] = "warpsmith.db";
+inline constexpr int kSchemaVersion = 2;
+
+// Numbers of meta:
+//   epoch, store (the id, as a number), generation
+//   last, last_sum               the log's end: revision, and checksum of all up to there
+//   first, first_sum             the same of the event before the first that is kept
+//   checkpoint, checkpoint_rows  revision of the checkpoint, its entries
+//   checkpoint_sum               and the sum of their checksums
+//   facts, facts_bytes, facts_forgotten
+inline constexpr char kSchema[] = R"sql(
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE events (
+  revision INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, sum INTEGER NOT NULL, bytes BLOB NOT NULL);
+CREATE TABLE checkpoint (key TEXT NOT NULL UNIQUE, sum INTEGER NOT NULL, bytes BLOB NOT NULL);
+CREATE TABLE blobs (digest TEXT NOT NULL UNIQUE, bytes BLOB NOT NULL);
+CREATE TABLE facts (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, subject TEXT NOT NULL, name TEXT NOT NULL,
+  sum INTEGER NOT NULL, bytes INTEGER NOT NULL, head BLOB NOT NULL, body BLOB NOT NULL);
+CREATE INDEX facts_of ON facts (subject, number);
+INSERT INTO meta VALUES ('schema', 2), ('epoch', 0), ('generation', 1), ('last', 0), ('last_sum', 0),
+  ('first', 0), ('first_sum', 0), ('checkpoint', 0), ('checkpoint_rows', 0), ('checkpoint_sum', 0),
+  ('facts', 0), ('facts_bytes', 0), ('facts_forgotten', 0);
+)sql";
+
+// Unavailable: the disk is full, or the database busy. DataLoss: SQLite cannot make sense of it.
+absl::Status SqliteError(sqlite3* db, const std::string& what);
+
+// One prepared statement; finalised when it goes.
+class Statement {
+ public:
+  Statement(sqlite3* db, const char* sql) : db_(db), sql_(sql) {
+    sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr);
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  Statement& Int(int index, int64_t value) {
+    if (statement_ != nullptr) sqlite3_bind_int64(statement_, index, value);
+    return *this;
+  }
+  // `bytes` must outlive the statement's use.
+  Statement& Text(int index, absl::string_view bytes) {
+    if (statement_ != nullptr) {
+      sqlite3_bind_text64(statement_, index, bytes.data(), bytes.size(), SQLITE_STATIC,
+                          SQLITE_UTF8);
+    }
+    return *this;
+  }
+  Statement& Blob(int index, absl::string_view bytes) {
+    // A null pointer would bind NULL, and an empty blob is not NULL.
+    const char* data = bytes.empty() ? "" : bytes.data();
+    if (statement_ != nullptr) {
+      sqlite3_bind_blob64(statement_, index, data, bytes.size(), SQLITE_STATIC);
+    }
+    return *this;
+  }
+
+  // True: a row is there. False: done.
+  absl::StatusOr<bool> Step() {
+    if (statement_ == nullptr) return SqliteError(db_, sql_);
+    const int code = sqlite3_step(statement_);
+    if (code == SQLITE_ROW) return true;
+    if (code == SQLITE_DONE) return false;
+    return SqliteError(db_, sql_);
+  }
+  absl::Status Run() { return Step().status(); }
+  void Reset() {
+    if (statement_ != nullptr) sqlite3_reset(statement_);
+  }
+
+  int64_t Int(int column) { return sqlite3_column_int64(statement_, column); }
+  // Of text and blobs.
+  std::string Bytes(int column) {
+    const void* data = sqlite3_column_blob(statement_, column);
+    const int size = sqlite3_column_bytes(statement_, column);
+    return data == nullptr ? std::string() : std::string(static_cast<const char*>(data), size);
+  }
+
+ private:
+  sqlite3* db_;
+  const char* sql_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+// `what` is for people.
+absl::Status Execute(sqlite3* db, const char* sql, const char* what);
+inline absl::Status Execute(sqlite3* db, const char* sql) { return Execute(db, sql, sql); }
+
+// The first row's first column.
+absl::StatusOr<int64_t> QueryInt(sqlite3* db, const char* sql);
+
+// Numbers of meta. DataLoss: there is none of that name.
+absl::StatusOr<int64_t> Meta(sqlite3* db, const char* name);
+absl::Status SetMeta(sqlite3* db, const char* name, int64_t value);
+absl::Status AddToMeta(sqlite3* db, const char* name, int64_t value);
+
+// To be closed by who called.
+absl::StatusOr<sqlite3*> Connect(const std::string& path, int flags);
+
+}  // namespace warpsmith::store
