@@ -53,6 +53,7 @@ int Main(int argc, char** argv) {
   AddProblems(app, context, chosen);
   AddHold(app, context, chosen);
   AddWorkers(app, context, chosen);
+  AddStore(app, context, chosen);
   AddVersion(app, context, chosen);
   AddCompletion(app, context, chosen);
   try {

@@ -281,25 +281,28 @@ absl::Status CopyFacts(sqlite3* from, sqlite3* to, const CheckFacts& check) {
   return absl::OkStatus();
 }
 
-absl::Status CopyIdentity(sqlite3* from, sqlite3* to) {
+absl::Status CopyIdentity(sqlite3* from, sqlite3* to, Identity& identity) {
   std::random_device random;
   const int64_t drawn = static_cast<int64_t>((static_cast<uint64_t>(random()) << 32) | random());
+  const int64_t id = Meta(from, "store").value_or(drawn);
+  identity = {absl::StrFormat("%016x", static_cast<uint64_t>(id)),
+              Meta(from, "generation").value_or(0) + 1};
   const int64_t leaders = QueryInt(from, "SELECT COALESCE(MAX(epoch), 0) FROM events").value_or(0);
-  for (const auto& [name, value] :
-       {std::pair<const char*, int64_t>{"store", Meta(from, "store").value_or(drawn)},
-        {"generation", Meta(from, "generation").value_or(0) + 1},
-        {"epoch", Meta(from, "epoch").value_or(leaders)}}) {
+  for (const auto& [name, value] : {std::pair<const char*, int64_t>{"store", id},
+                                    {"generation", identity.generation},
+                                    {"epoch", Meta(from, "epoch").value_or(leaders)}}) {
     if (absl::Status set = InsertMeta(to, name, value); !set.ok()) return set;
   }
   return absl::OkStatus();
 }
 
-absl::Status Fill(sqlite3* from, sqlite3* to, const Checkpoint& whole, const CheckFacts& check) {
+absl::Status Fill(sqlite3* from, sqlite3* to, const Checkpoint& whole, const CheckFacts& check,
+                  Identity& identity) {
   const std::function<absl::Status()> steps[] = {
       [&] { return Execute(to, "PRAGMA synchronous=FULL"); },
       [&] { return Execute(to, "BEGIN IMMEDIATE"); },
       [&] { return Execute(to, kSchema, "making the tables"); },
-      [&] { return CopyIdentity(from, to); },
+      [&] { return CopyIdentity(from, to, identity); },
       [&] { return PutCheckpoint(to, whole); },
       [&] { return CopyBlobs(from, to); },
       [&] { return CopyFacts(from, to, check); },
@@ -332,12 +335,15 @@ void Remains::Add(std::string where, std::string what) {
   }
 }
 
+absl::Status CheckThere(const std::string& dir) {
+  std::error_code error;
+  if (std::filesystem::exists(absl::StrCat(dir, "/", kDatabase), error)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("there is no store in ", dir, ": no ", kDatabase));
+}
+
 absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& check) {
   const std::string path = absl::StrCat(dir, "/", kDatabase);
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    return absl::NotFoundError(absl::StrCat("there is no store in ", dir, ": no ", kDatabase));
-  }
+  if (absl::Status there = CheckThere(dir); !there.ok()) return there;
   absl::StatusOr<Database> db = OpenOf(path, SQLITE_OPEN_READONLY);
   if (!db.ok()) return db.status();
   const absl::Status schema = CheckSchema(db->get());
@@ -346,11 +352,12 @@ absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& ch
   return Reader(db->get(), check).Read();
 }
 
-absl::StatusOr<std::string> GoOnWith(const std::string& dir, const Checkpoint& whole,
-                                     const CheckFacts& check) {
+absl::StatusOr<Renewed> GoOnWith(const std::string& dir, const Checkpoint& whole,
+                                 const CheckFacts& check) {
   const std::string path = absl::StrCat(dir, "/", kDatabase);
   const std::string made = path + ".new";
-  std::string copy;
+  Renewed renewed;
+  std::string& copy = renewed.kept;
   {
     absl::StatusOr<Database> from = OpenOf(path, SQLITE_OPEN_READWRITE);
     if (!from.ok()) return from.status();
@@ -365,7 +372,7 @@ absl::StatusOr<std::string> GoOnWith(const std::string& dir, const Checkpoint& w
     std::filesystem::remove(made);
     absl::StatusOr<Database> to = OpenOf(made, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     if (!to.ok()) return to.status();
-    absl::Status filled = Fill(from->get(), to->get(), whole, check);
+    absl::Status filled = Fill(from->get(), to->get(), whole, check, renewed.identity);
     if (!filled.ok()) {
       to->reset();
       std::filesystem::remove(made);
@@ -376,7 +383,7 @@ absl::StatusOr<std::string> GoOnWith(const std::string& dir, const Checkpoint& w
   if (absl::Status synced = SyncFolder(dir); !synced.ok()) return synced;
   if (rename(made.c_str(), path.c_str()) != 0) return System(absl::StrCat("cannot make ", path));
   if (absl::Status synced = SyncFolder(dir); !synced.ok()) return synced;
-  return copy;
+  return renewed;
 }
 
 }  // namespace warpsmith::store

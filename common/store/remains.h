@@ -2,7 +2,7 @@
 //
 //   absl::StatusOr<Remains> remains = ReadRemains(dir, check);   // reads all, writes nothing
 //   for (const Damage& damage : remains->damage) ...
-//   absl::StatusOr<std::string> copy = GoOnWith(dir, whole, check);
+//   absl::StatusOr<Renewed> renewed = GoOnWith(dir, whole, check);
 //
 // A store that is open refuses what is damaged where it meets it (store.h); this reads on.
 #pragma once
@@ -46,14 +46,21 @@ struct Remains {
 // Whether the body of facts is what its writer wrote: the store guards the rest.
 using CheckFacts = std::function<absl::Status(Facts)>;
 
+// NotFound: there is no store in the folder.
+absl::Status CheckThere(const std::string& dir);
+
 // One view of the store, which may be in use. NotFound: there is none. FailedPrecondition: it has
 // another schema.
 absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& check);
 
 // The store becomes one whose checkpoint is `whole`, with an empty log behind it, the blobs and
 // facts that are what was written, and a generation of its own: all of it or nothing. What was
-// there is kept beside it, in the file whose path is returned. The caller has the folder's lock.
-absl::StatusOr<std::string> GoOnWith(const std::string& dir, const Checkpoint& whole,
-                                     const CheckFacts& check);
+// there is kept beside it. The caller has the folder's lock.
+struct Renewed {
+  Identity identity;
+  std::string kept;  // path of what was there
+};
+absl::StatusOr<Renewed> GoOnWith(const std::string& dir, const Checkpoint& whole,
+                                 const CheckFacts& check);
 
 }  // namespace warpsmith::store

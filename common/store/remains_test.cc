@@ -142,7 +142,7 @@ TEST_CASE("remains: each damage is named, and the rest is read") {
     const auto kept = GoOnWith(copy.path(), {7, {{"a", "A"}, {"c", "C"}}, {}}, Twice);
     REQUIRE(kept.ok());
     TemporaryFolder kept_folder;
-    std::filesystem::copy(*kept, kept_folder.path() + "/" + kDatabase);
+    std::filesystem::copy(kept->kept, kept_folder.path() + "/" + kDatabase);
     CHECK(TextOf(*ReadRemains(kept_folder.path(), Twice)) == TextOf(*remains));
     CHECK(!std::filesystem::exists(copy.path() + "/" + kDatabase + ".new"));
     const auto after = ReadRemains(copy.path(), Twice);
@@ -150,6 +150,7 @@ TEST_CASE("remains: each damage is named, and the rest is read") {
     CHECK(TextOf(*after) == "");
     CHECK(after->identity.id == remains->identity.id);
     CHECK(after->identity.generation == remains->identity.generation + 1);
+    CHECK(TokenOf(kept->identity) == TokenOf(after->identity));
     CHECK(after->blobs == remains->blobs);
     CHECK(after->facts == remains->facts);
     auto store = SqliteStore::Open(copy.path());
@@ -168,8 +169,8 @@ TEST_CASE("remains: each damage is named, and the rest is read") {
 TEST_CASE("remains: a second loss keeps another copy") {
   TemporaryFolder folder;
   Fill(folder.path());
-  const std::string first = *GoOnWith(folder.path(), {6, {}, {}}, Twice);
-  const std::string second = *GoOnWith(folder.path(), {6, {}, {}}, Twice);
+  const std::string first = GoOnWith(folder.path(), {6, {}, {}}, Twice)->kept;
+  const std::string second = GoOnWith(folder.path(), {6, {}, {}}, Twice)->kept;
   CHECK(first == folder.path() + "/warpsmith.db.generation-1");
   CHECK(second == folder.path() + "/warpsmith.db.generation-2");
 }

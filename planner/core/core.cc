@@ -284,6 +284,9 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
   } else if (command.state == v1::CANCELLED && !problem::IsOver(state)) {
     TakeBack(context, command.task_id, v1::CANCELLED, command.reason);
   } else if (command.state == v1::QUEUED && problem::IsAtRest(state)) {
+    if (record->task().problem_blob().empty()) {
+      return {{}, absl::FailedPreconditionError(absl::StrCat(command.task_id, ": ", kProblemLost))};
+    }
     // Whoever wants more work on a task that has spent its budget gives it a new one.
     const v1::Task& task = record->task();
     const v1::RunRecord* run = state_.FindRun(task.run_id());

@@ -83,6 +83,9 @@ inline constexpr int64_t kOverdueMs = 20 * 60'000;
 // counts its time from the call that brought it.
 inline constexpr int kUnheardTtls = 3;
 
+// Why a task without a problem (recovery.h) cannot be worked on.
+inline constexpr char kProblemLost[] = "its problem was lost with the store: submit it again";
+
 struct CoreOptions {
   int64_t lease_ttl_ms = 30'000;
   // Longest that an idle worker's call is parked; such a worker may be silent for this and the TTL.

@@ -141,10 +141,12 @@ absl::Status Core::CheckHistory(const Synchronize& command) const {
   if (store_.empty() || command.store != store_ || command.revision <= state_.revision()) {
     return absl::OkStatus();
   }
-  return absl::DataLossError(
-      absl::StrCat("worker ", command.worker.id(), " was answered from event ", command.revision,
-                   " of this history, and the log ends at ", state_.revision(), ": ",
-                   command.revision - state_.revision(), " events that were durable are gone"));
+  return absl::DataLossError(absl::StrCat(
+      "worker ", command.worker.id(), " was answered from event ", command.revision,
+      " of this history, and the log ends at ", state_.revision(), ": ",
+      command.revision - state_.revision(),
+      " events that were durable are gone: bring back a newer copy of the store, or go on "
+      "without them by `warpsmith store accept-loss`"));
 }
 
 int64_t Core::BusySyncMs() const {

@@ -105,9 +105,9 @@ absl::StatusOr<v1::GetTaskReply> MakeReply(const v1::Task& task, bool with_trial
                                            store::Store& store) {
   v1::GetTaskReply reply;
   *reply.mutable_task() = task;
-  if (absl::Status status = Read(store, task.problem_blob(), *reply.mutable_problem());
-      !status.ok()) {
-    return status;
+  if (!task.problem_blob().empty()) {
+    absl::Status status = Read(store, task.problem_blob(), *reply.mutable_problem());
+    if (!status.ok()) return status;
   }
   if (!task.incumbent_blob().empty()) {
     absl::Status status = Read(store, task.incumbent_blob(), *reply.mutable_incumbent());

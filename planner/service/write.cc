@@ -31,21 +31,34 @@ std::string NumbersOf(const v1::PlannerState& state) {
   return numbers.SerializeAsString();
 }
 
-bool Add(const store::Entry& entry, v1::PlannerState& state) {
-  if (entry.key == kNumbers) return state.MergeFromString(entry.bytes);
+// Adds what `bytes` say, or nothing if they cannot be read.
+template <typename Record>
+bool AddTo(google::protobuf::RepeatedPtrField<Record>* records, const std::string& bytes) {
+  const bool read = records->Add()->ParseFromString(bytes);
+  if (!read) records->RemoveLast();
+  return read;
+}
+
+}  // namespace
+
+bool AddEntry(const store::Entry& entry, v1::PlannerState& state) {
+  if (entry.key == kNumbers) {
+    v1::PlannerState numbers;
+    const bool read = numbers.ParseFromString(entry.bytes);
+    if (read) state.set_sessions(numbers.sessions());
+    return read;
+  }
   switch (entry.key.empty() ? '?' : entry.key[0]) {
     case 'r':
-      return state.add_runs()->ParseFromString(entry.bytes);
+      return AddTo(state.mutable_runs(), entry.bytes);
     case 't':
-      return state.add_tasks()->ParseFromString(entry.bytes);
+      return AddTo(state.mutable_tasks(), entry.bytes);
     case 'w':
-      return state.add_workers()->ParseFromString(entry.bytes);
+      return AddTo(state.mutable_workers(), entry.bytes);
     default:
       return false;
   }
 }
-
-}  // namespace
 
 store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes) {
   // The last word on each.
@@ -76,7 +89,7 @@ absl::StatusOr<v1::PlannerState> LoadState(store::Store& store) {
   v1::PlannerState state;
   absl::Status damage;
   const absl::StatusOr<int64_t> revision = store.LoadCheckpoint([&](const store::Entry& entry) {
-    if (damage.ok() && !Add(entry, state)) {
+    if (damage.ok() && !AddEntry(entry, state)) {
       damage = absl::DataLossError(
           absl::StrCat("entry '", entry.key,
                        "' of the checkpoint cannot be read: was it written by a newer Warpsmith?"));

@@ -27,6 +27,8 @@ struct Write {
 // The checkpoint that brings a store's to what `changes`, one after another, have made; at least
 // one.
 store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes);
+// Adds what an entry of a checkpoint says. False: it cannot be read, and nothing is added.
+bool AddEntry(const store::Entry& entry, v1::PlannerState& state);
 // The state that a store's checkpoint is of. DataLoss: it cannot be read.
 absl::StatusOr<v1::PlannerState> LoadState(store::Store& store);
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/clock.h"
+#include "common/base/file.h"
 #include "tests/e2e/fleet.h"
 
 namespace warpsmith::e2e {
@@ -435,6 +436,55 @@ TEST_CASE("a planner that cannot start says why, and on a wrong command line end
   }));
   other.Signal(SIGTERM);
   CHECK(other.Wait(absl::Seconds(10)) == 0);
+}
+
+TEST_CASE("a damaged store is checked, and gone on with") {
+  Fleet fleet(kBin, 0);
+  REQUIRE(fleet.Ready());
+  const std::string set = WriteSmallSet(fleet.dir());
+  REQUIRE(fleet.Warpsmith({"submit", set, "--arch", "host"}) == 0);
+  CHECK(fleet.Warpsmith({"store", "check"}) == 0);
+  Finished running = fleet.Warpsmith({"store", "accept-loss", "--yes"});
+  CHECK(running == 1);
+  CHECK_THAT(running.err, Contains("warpsmith down"));
+  CHECK(fleet.Down() == 0);
+
+  // A bit of a problem turns over.
+  const std::string database = fleet.dir() + "/warpsmith.db";
+  std::string bytes = *base::ReadFile(database);
+  const size_t at = bytes.find("x times its logistic function.");
+  REQUIRE(at != bytes.npos);
+  bytes[at] ^= 1;
+  std::ofstream(database) << bytes;
+  Finished check = fleet.Warpsmith({"store", "check"});
+  CHECK(check == 1);
+  CHECK_THAT(check.out, Contains("it is not what was written") && Contains("r1/swish@host") &&
+                            Contains("its problem is lost"));
+  CHECK_THAT(check.err, Contains("warpsmith store accept-loss"));
+  Finished json = fleet.Warpsmith({"store", "check", "-o", "json"});
+  CHECK(json == 1);
+  const auto report = nlohmann::json::parse(json.out);
+  CHECK(report["whole"] == false);
+  CHECK(report["meaning"].size() == 1);
+  Finished asked = fleet.Warpsmith({"store", "accept-loss"});
+  CHECK(asked == 1);
+  CHECK_THAT(asked.err, Contains("nothing was changed") && Contains("--yes"));
+  CHECK(*base::ReadFile(database) == bytes);
+  Finished accepted = fleet.Warpsmith({"store", "accept-loss", "--yes"});
+  CHECK(accepted == 0);
+  CHECK_THAT(accepted.err, Contains("warpsmith.db.generation-1"));
+  CHECK(fleet.Warpsmith({"store", "check"}) == 0);
+
+  // The rest is worked on.
+  REQUIRE(fleet.Warpsmith({"up", "--detach", "--workers", "1", "--device", "host"}) == 0);
+  const auto list = fleet.List("r1");
+  REQUIRE(list.ok());
+  for (const v1::Task& task : list->tasks()) {
+    CHECK((task.state() == v1::FAILED) == (task.id() == "r1/swish@host"));
+  }
+  CHECK(fleet.Warpsmith({"cancel", "r1"}) == 0);
+  CHECK(fleet.Warpsmith({"down"}) == 0);
+  CHECK(RunToEnd({kBin + "/warpsmith", "--dir", fleet.dir() + "/none", "store", "check"}) == 4);
 }
 
 TEST_CASE("the worker's flags are checked") {

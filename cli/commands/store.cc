@@ -1,0 +1,134 @@
+// store check, store accept-loss: the planner's store on this machine, without its planner.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "cli/command.h"
+#include "cli/table.h"
+#include "planner/service/recovery.h"
+
+namespace warpsmith::cli {
+namespace {
+
+constexpr size_t kMaxShown = 50;
+
+bool IsWhole(const planner::StoreReport& report) {
+  return report.damage.empty() && report.meaning.empty();
+}
+
+nlohmann::json JsonOf(const std::vector<store::Damage>& damage) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const store::Damage& each : damage) {
+    list.push_back({{"where", each.where}, {"what", each.what}});
+  }
+  return list;
+}
+
+nlohmann::json JsonOf(const planner::StoreReport& report) {
+  return {{"store", report.store},
+          {"whole", IsWhole(report)},
+          {"last_event", report.last},
+          {"usable_to_event", report.usable},
+          {"events", report.events},
+          {"checkpoint_entries", report.entries},
+          {"blobs", report.blobs},
+          {"trial_batches", report.batches},
+          {"runs", report.runs},
+          {"tasks", report.tasks},
+          {"damage", JsonOf(report.damage)},
+          {"damage_not_listed", report.more_damage},
+          {"meaning", JsonOf(report.meaning)}};
+}
+
+std::string TextOf(const planner::StoreReport& report) {
+  return absl::StrCat("store ", report.store, ", to event ", report.last, ": ",
+                      Counted(report.runs, "run"), ", ", Counted(report.tasks, "task"),
+                      "; read and whole are ", Counted(report.events, "event"), " of the log, ",
+                      report.entries, " of the checkpoint, ", Counted(report.blobs, "blob"), ", ",
+                      report.batches, " of trials\n");
+}
+
+std::string TableOf(const char* head, const std::vector<store::Damage>& damage) {
+  if (damage.empty()) return "";
+  Table table({{head}, {"what is wrong"}});
+  for (size_t i = 0; i < damage.size() && i < kMaxShown; ++i) {
+    table.Add({damage[i].where, damage[i].what});
+  }
+  std::string text = table.Text();
+  if (damage.size() > kMaxShown) {
+    absl::StrAppend(&text, "... and ", damage.size() - kMaxShown, " more: -o json lists them\n");
+  }
+  return text + "\n";
+}
+
+std::string DamageOf(const planner::StoreReport& report) {
+  std::string text = TableOf("damaged", report.damage);
+  if (report.more_damage > 0) absl::StrAppend(&text, report.more_damage, " more not listed\n\n");
+  return absl::StrCat(text, TableOf("which means for", report.meaning));
+}
+
+absl::StatusOr<int> Check(const Context& context) {
+  if (absl::Status status = CheckDir(context); !status.ok()) return status;
+  absl::StatusOr<planner::StoreReport> report = planner::CheckStore(context.dir);
+  if (!report.ok()) return report.status();
+  if (context.json) {
+    std::cout << JsonOf(*report).dump(2) << "\n";
+  } else {
+    std::cout << TextOf(*report) << (IsWhole(*report) ? "" : "\n") << DamageOf(*report);
+  }
+  if (IsWhole(*report)) {
+    std::cerr << "the store is whole\n";
+    return kDone;
+  }
+  std::cerr << "the store is damaged: bring back a copy if there is one, or go on with what is "
+               "left, to event "
+            << report->usable << ", by `warpsmith store accept-loss`\n";
+  return kFailed;
+}
+
+absl::StatusOr<int> AcceptLoss(const Context& context, bool yes) {
+  if (absl::Status status = CheckDir(context); !status.ok()) return status;
+  if (!yes) {
+    absl::StatusOr<planner::StoreReport> report = planner::CheckStore(context.dir);
+    if (!report.ok()) return report.status();
+    std::cout << TextOf(*report) << DamageOf(*report);
+    return absl::FailedPreconditionError(absl::StrCat(
+        "nothing was changed. With --yes this becomes another history, which goes on after event ",
+        report->usable, " with ", Counted(report->tasks, "task"),
+        IsWhole(*report) ? ": the store is whole, so that is for a copy that was brought back"
+                         : ": what is listed is lost"));
+  }
+  absl::StatusOr<planner::AcceptedLoss> accepted = planner::AcceptLoss(context.dir);
+  if (!accepted.ok()) return accepted.status();
+  if (context.json) {
+    nlohmann::json json = JsonOf(accepted->report);
+    json["store_now"] = accepted->store;
+    json["kept"] = accepted->kept;
+    std::cout << json.dump(2) << "\n";
+  } else {
+    std::cout << DamageOf(accepted->report);
+  }
+  std::cerr << "the store is " << accepted->store << " from here on, after event "
+            << accepted->report.usable << "; what was there is kept in " << accepted->kept << "\n";
+  return kDone;
+}
+
+}  // namespace
+
+void AddStore(CLI::App& app, const Context& context, Command& chosen) {
+  CLI::App* sub = app.add_subcommand("store",
+                                     "Check the planner's store in --dir, or go on with "
+                                     "what is left of it");
+  sub->require_subcommand(1);
+  CLI::App* check = sub->add_subcommand(
+      "check", "Read all of it and list what is damaged; its planner may run meanwhile");
+  check->callback([&context, &chosen] { chosen = [&context] { return Check(context); }; });
+  auto yes = std::make_shared<bool>(false);
+  CLI::App* accept = sub->add_subcommand(
+      "accept-loss", "Go on without what is damaged, or with a copy that was brought back");
+  accept->add_flag("--yes", *yes, "do it; without, only say what would be lost");
+  accept->callback(
+      [&context, &chosen, yes] { chosen = [&context, yes] { return AcceptLoss(context, *yes); }; });
+}
+
+}  // namespace warpsmith::cli

@@ -1,0 +1,280 @@
+// Stores that planners wrote, damaged; and planners on what is left of them.
+#include "planner/service/recovery.h"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "planner/service/served.h"
+
+namespace warpsmith::planner {
+namespace {
+
+using Catch::Contains;
+using testing::AddResult;
+using testing::AddStatus;
+using testing::Client;
+using testing::Folder;
+using testing::Served;
+using testing::SyncOf;
+using testing::Take;
+
+void Do(const std::string& dir, const std::string& sql) {
+  sqlite3* db = nullptr;
+  REQUIRE(sqlite3_open((dir + "/" + store::kDatabase).c_str(), &db) == SQLITE_OK);
+  char* error = nullptr;
+  sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error);
+  INFO(sql << ": " << (error == nullptr ? "" : error));
+  REQUIRE(error == nullptr);
+  CHECK(sqlite3_changes(db) > 0);
+  sqlite3_close(db);
+}
+
+void Copy(const Folder& from, const Folder& to) {
+  for (const auto& file : std::filesystem::directory_iterator(from.path())) {
+    const std::string name = file.path().filename().string();
+    if (name.rfind(store::kDatabase, 0) == 0) {
+      std::filesystem::copy(file.path(), to.path() + "/" + name);
+    }
+  }
+}
+
+std::string MeaningOf(const StoreReport& report) {
+  std::string text;
+  for (const store::Damage& each : report.meaning) {
+    absl::StrAppend(&text, each.where, ": ", each.what, "\n");
+  }
+  return text;
+}
+
+v1::Task TaskOf(Client& client, const std::string& id) {
+  const auto list = client.List();
+  REQUIRE(list.ok());
+  for (const v1::Task& task : list->tasks()) {
+    if (task.id() == id) return task;
+  }
+  FAIL("there is no task " << id);
+  return {};
+}
+
+// What a planner left that was killed: r1/p0 has converged with a kernel, r1/p1 is leased and has
+// one. Its checkpoint is of the submission, the rest is in the log.
+struct Killed {
+  Killed() {
+    {
+      Served first(folder_before);
+      REQUIRE(Client(first.address()).Submit(2).ok());
+    }
+    Served served(folder_before);
+    Client client(served.address());
+    std::string session;
+    const v1::Lease lease = Take(client, "w", session);
+    v1::SynchronizeRequest done = SyncOf("w", session);
+    AddStatus(lease, 40, true, done);
+    AddResult(lease, "t1", 2, done);
+    auto reply = client.Synchronize(done);
+    REQUIRE(reply.ok());
+    REQUIRE(reply->start_size() == 1);
+    again = SyncOf("w", session, 0);
+    AddStatus(reply->start(0), 5, false, again);
+    AddResult(reply->start(0), "t2", 3, again);
+    reply = client.Synchronize(again);
+    REQUIRE(reply.ok());
+    again.clear_results();
+    again.set_store(reply->store());
+    again.set_revision(reply->revision());
+    p0 = TaskOf(client, "r1/p0@host");
+    p1 = TaskOf(client, "r1/p1@host");
+    Copy(folder_before, folder);
+  }
+  const std::string& dir() const { return folder.path(); }
+
+  Folder folder_before, folder;
+  v1::SynchronizeRequest again;  // what the worker says next
+  v1::Task p0, p1;
+};
+
+}  // namespace
+
+TEST_CASE("recovery: a whole store is said to be, also while its planner runs") {
+  Folder folder;
+  CHECK(absl::IsNotFound(CheckStore(folder.path()).status()));
+  CHECK(absl::IsNotFound(AcceptLoss(folder.path()).status()));
+  CHECK(std::filesystem::is_empty(folder.path()));
+  Served served(folder);
+  REQUIRE(Client(served.address()).Submit(2).ok());
+  const auto report = CheckStore(folder.path());
+  REQUIRE(report.ok());
+  CHECK(report->damage.empty());
+  CHECK(MeaningOf(*report) == "");
+  CHECK(report->last == 1);
+  CHECK(report->usable == 1);
+  CHECK(report->runs == 1);
+  CHECK(report->tasks == 2);
+  CHECK(report->blobs == 2);
+  const auto refused = AcceptLoss(folder.path());
+  CHECK(absl::IsFailedPrecondition(refused.status()));
+  CHECK_THAT(std::string(refused.status().message()), Contains("warpsmith down"));
+}
+
+TEST_CASE("recovery: a log that lost its end goes on where it ends, as another history") {
+  Killed killed;
+  const int64_t last = CheckStore(killed.dir())->last;
+  // The second kernel and the trials beside it.
+  Do(killed.dir(), absl::StrCat("DELETE FROM events WHERE revision > ", last - 2));
+  CHECK(absl::IsDataLoss(store::SqliteStore::Open(killed.dir()).status()));
+  const auto accepted = AcceptLoss(killed.dir());
+  REQUIRE(accepted.ok());
+  CHECK(accepted->report.damage.size() == 1);
+  CHECK(accepted->report.usable == last - 2);
+  CHECK(accepted->report.meaning.empty());
+  CHECK(std::filesystem::exists(accepted->kept));
+  CHECK(accepted->store == accepted->report.store.substr(0, 16) + ".2");
+
+  Served served(killed.folder);
+  Client client(served.address());
+  CHECK(TaskOf(client, "r1/p0@host").speedup() == 2);
+  CHECK(TaskOf(client, "r1/p1@host").state() == v1::LEASED);
+  CHECK(TaskOf(client, "r1/p1@host").incumbent_blob().empty());
+  // Its worker was answered from what is gone; that was of another history, and it goes on.
+  const auto reply = client.Synchronize(killed.again);
+  CHECK(reply.ok());
+  CHECK(served.fatal.ok());
+  CHECK(reply->drop_size() == 0);
+}
+
+TEST_CASE("recovery: an older copy brought back becomes another history") {
+  Killed killed;
+  const int64_t end = CheckStore(killed.dir())->last - 2;
+  Do(killed.dir(), absl::StrCat("DELETE FROM events WHERE revision > ", end));
+  Do(killed.dir(), absl::StrCat("UPDATE meta SET value = ", end, " WHERE name = 'last'"));
+  Do(killed.dir(),
+     "UPDATE meta SET value = (SELECT sum FROM events ORDER BY revision DESC LIMIT 1) WHERE name = "
+     "'last_sum'");
+  // Nothing is wrong with it. That it is older only its workers know (leases_test.cc).
+  const auto accepted = AcceptLoss(killed.dir());
+  REQUIRE(accepted.ok());
+  CHECK(accepted->report.damage.empty());
+  CHECK(accepted->report.usable == end);
+  CHECK(accepted->store != accepted->report.store);
+  Served served(killed.folder);
+  CHECK(Client(served.address()).Synchronize(killed.again).ok());
+  CHECK(served.fatal.ok());
+}
+
+TEST_CASE("recovery: kernels and problems that are lost are named, and their tasks say so") {
+  Killed killed;
+  const auto blob = [](const std::string& digest) {
+    return absl::StrCat(" WHERE digest = '", digest, "'");
+  };
+  Do(killed.dir(), "UPDATE blobs SET bytes = 'x'" + blob(killed.p0.incumbent_blob()));
+  Do(killed.dir(), "DELETE FROM blobs" + blob(killed.p1.problem_blob()));
+  const auto report = CheckStore(killed.dir());
+  REQUIRE(report.ok());
+  CHECK(report->damage.size() == 1);  // that the other is gone only its task knows
+  CHECK_THAT(MeaningOf(*report), Contains("r1/p0@host: its kernel is lost") &&
+                                     Contains("r1/p1@host: its problem is lost"));
+  REQUIRE(AcceptLoss(killed.dir()).ok());
+  CHECK(CheckStore(killed.dir())->damage.empty());
+  CHECK(CheckStore(killed.dir())->meaning.empty());
+
+  Served served(killed.folder);
+  Client client(served.address());
+  const v1::Task p0 = TaskOf(client, "r1/p0@host");
+  CHECK(p0.state() == v1::HELD);
+  CHECK_THAT(p0.reason(), Contains("warpsmith release"));
+  CHECK(p0.speedup() == 0);
+  CHECK(p0.trials() == 1);
+  const v1::Task p1 = TaskOf(client, "r1/p1@host");
+  CHECK(p1.state() == v1::FAILED);
+  CHECK_THAT(p1.reason(), Contains("submit it again"));
+  // Its worker is told to stop; the other task is searched again.
+  CHECK(client.GetTask("r1/p1@host").ok());
+  CHECK_THAT(std::string(client.SetTask("r1/p1@host", v1::QUEUED).status().message()),
+             Contains("submit it again"));
+  REQUIRE(client.SetTask("r1/p0@host", v1::QUEUED).ok());
+  killed.again.set_slots(1);
+  const auto reply = client.Synchronize(killed.again);
+  REQUIRE(reply.ok());
+  CHECK(reply->drop_size() == 1);
+  REQUIRE(reply->start_size() == 1);
+  CHECK(reply->start(0).task_id() == "r1/p0@host");
+  CHECK_FALSE(reply->start(0).has_incumbent());
+  // The same kernel found again is news.
+  v1::SynchronizeRequest found = SyncOf("w", reply->session_id(), 0);
+  AddStatus(reply->start(0), 1, false, found);
+  AddResult(reply->start(0), "t1", 2, found);
+  REQUIRE(client.Synchronize(found).ok());
+  CHECK(TaskOf(client, "r1/p0@host").incumbent_blob() == killed.p0.incumbent_blob());
+}
+
+TEST_CASE("recovery: of a lost record its task is lost, and what the log says of it left out") {
+  Killed killed;
+  const bool of_run = GENERATE(false, true);
+  Do(killed.dir(), absl::StrCat("UPDATE checkpoint SET bytes = 'x' WHERE key = '",
+                                of_run ? "r/000000000001" : "t/r1/p0@host", "'"));
+  const auto accepted = AcceptLoss(killed.dir());
+  REQUIRE(accepted.ok());
+  CHECK(accepted->report.usable == accepted->report.last);
+  CHECK(accepted->report.tasks == (of_run ? 0 : 1));
+  CHECK_THAT(MeaningOf(accepted->report),
+             Contains(of_run ? "r1/p0@host: lost with its run's record\n"
+                             : "r1/p0@host: its record is lost\n"));
+  Served served(killed.folder);
+  Client client(served.address());
+  const auto list = client.List();
+  REQUIRE(list.ok());
+  CHECK(list->runs_size() == (of_run ? 0 : 1));
+  if (!of_run) {
+    CHECK(list->runs(0).task_ids_size() == 1);
+    CHECK(TaskOf(client, "r1/p1@host").speedup() == 3);
+  }
+  CHECK(client.Submit(1)->run().id() == (of_run ? "r1" : "r2"));
+}
+
+TEST_CASE("recovery: what the planner cannot read ends what it goes on with") {
+  Killed killed;
+  const int64_t last = CheckStore(killed.dir())->last;
+  // Whole as bytes, of an event that this version does not know.
+  Folder other;
+  Copy(killed.folder, other);
+  auto store = *store::SqliteStore::Open(other.path());
+  v1::Event moved;
+  moved.mutable_task_moved()->set_task_id("r1/p1@host");
+  REQUIRE(store
+              ->Commit({*store->Lead(),
+                        last,
+                        {std::string("\xfa\x7f\x01x", 4), moved.SerializeAsString()},
+                        {}})
+              .ok());
+  REQUIRE(store->Close().ok());
+  const auto report = CheckStore(other.path());
+  REQUIRE(report.ok());
+  CHECK(report->damage.empty());
+  CHECK(report->usable == last);
+  CHECK_THAT(MeaningOf(*report),
+             Contains(absl::StrCat("event ", last + 1)) && Contains("newer Warpsmith"));
+}
+
+TEST_CASE("recovery: trials that were changed are found, and left out") {
+  Killed killed;
+  Do(killed.dir(),
+     "UPDATE facts SET body = substr(body, 1, length(body) - 3) || 'xyz' "
+     "WHERE number = 1");
+  auto report = CheckStore(killed.dir());
+  REQUIRE(report.ok());
+  REQUIRE(report->damage.size() == 1);
+  CHECK_THAT(report->damage[0].where, Contains("of r1/p0@host"));
+  CHECK(report->batches == 1);
+  REQUIRE(AcceptLoss(killed.dir()).ok());
+  report = CheckStore(killed.dir());
+  CHECK(report->damage.empty());
+  CHECK(report->batches == 1);
+}
+
+}  // namespace warpsmith::planner
