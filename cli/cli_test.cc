@@ -315,7 +315,7 @@ TEST_CASE("where every worker is quarantined the run is said to wait for a relea
   blame.set_task_id("r1/a@host");
   blame.set_cause(v1::GIVEN_UP);
   CHECK(StateOf(worker) == "idle, quarantined: r1/a@host (gave it up)");
-  CHECK_THAT(WaitsForWorker(list), Contains("every worker for 'host' is quarantined") &&
+  CHECK_THAT(WaitsForWorker(list), Contains("every worker for 'host' is quarantined or held") &&
                                        Contains("warpsmith release w0"));
   CHECK_THAT(ProgressPicture(list, 65, 80, 10, false), Contains("1 worker, 1 quarantined"));
   worker.set_lost(true);
@@ -325,6 +325,22 @@ TEST_CASE("where every worker is quarantined the run is said to wait for a relea
   CHECK_THAT(ProgressPicture(list, 65, 80, 10, false), Contains("0 workers, 1 quarantined"));
   list.add_workers()->set_arch("host");
   CHECK(WaitsForWorker(list).empty());
+}
+
+TEST_CASE("where every worker is held the run is said to wait for a release") {
+  v1::ListReply list = TwoRuns();
+  list.mutable_tasks(2)->set_state(v1::QUEUED);
+  list.mutable_tasks(2)->set_arch("host");
+  v1::WorkerInfo& worker = *list.add_workers();
+  worker.set_id("w0");
+  worker.set_arch("host");
+  worker.set_healthy(true);
+  worker.set_held(true);
+  CHECK(StateOf(worker) == "idle, held");
+  worker.set_held_reason("a new fan");
+  CHECK(StateOf(worker) == "idle, held: a new fan");
+  CHECK_THAT(WaitsForWorker(list), Contains("warpsmith release w0"));
+  CHECK_THAT(ProgressPicture(list, 65, 80, 10, false), Contains("1 worker, 1 held"));
 }
 
 TEST_CASE("completion scripts know every sub-command and flag") {

@@ -171,6 +171,12 @@ absl::StatusOr<v1::CancelRunReply> Client::CancelRun(const v1::CancelRunRequest&
   return Call(&v1::PlannerService::Stub::CancelRun, request);
 }
 
+absl::StatusOr<v1::WorkerInfo> Client::HoldWorker(const v1::HoldWorkerRequest& request) {
+  auto reply = Call(&v1::PlannerService::Stub::HoldWorker, request);
+  if (!reply.ok()) return reply.status();
+  return reply->worker();
+}
+
 absl::StatusOr<v1::WorkerInfo> Client::ReleaseWorker(const v1::ReleaseWorkerRequest& request) {
   auto reply = Call(&v1::PlannerService::Stub::ReleaseWorker, request);
   if (!reply.ok()) return reply.status();

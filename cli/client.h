@@ -27,6 +27,7 @@ class Client {
   absl::StatusOr<v1::GetBoardReply> GetBoard();
   absl::StatusOr<v1::Task> SetTask(const v1::SetTaskRequest& request);
   absl::StatusOr<v1::CancelRunReply> CancelRun(const v1::CancelRunRequest& request);
+  absl::StatusOr<v1::WorkerInfo> HoldWorker(const v1::HoldWorkerRequest& request);
   absl::StatusOr<v1::WorkerInfo> ReleaseWorker(const v1::ReleaseWorkerRequest& request);
 
   // The run of that id, with its tasks; "" is the last one submitted. NotFound names the runs there

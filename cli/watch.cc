@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/problem/task_name.h"
 #include "common/problem/task_state.h"
+#include "common/problem/worker_state.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -55,13 +56,15 @@ int CountOver(const v1::ListReply& list) {
 
 // "2 workers"; "2 workers, 1 quarantined".
 std::string WorkersOf(const v1::ListReply& list) {
-  int64_t there = 0, quarantined = 0;
+  int64_t there = 0, quarantined = 0, held = 0;
   for (const v1::WorkerInfo& worker : list.workers()) {
     there += !worker.lost();
     quarantined += worker.quarantined();
+    held += worker.held();
   }
   std::string text = Counted(there, "worker");
   if (quarantined > 0) absl::StrAppend(&text, ", ", quarantined, " quarantined");
+  if (held > 0) absl::StrAppend(&text, ", ", held, " held");
   return text;
 }
 
@@ -178,18 +181,18 @@ std::string WaitsForWorker(const v1::ListReply& list) {
   for (const v1::Task& task : list.tasks()) {
     if (task.state() != v1::QUEUED) continue;
     bool served = false;
-    std::string quarantined;
+    std::string set_aside;
     for (const v1::WorkerInfo& worker : list.workers()) {
       if (!task.arch().empty() && worker.arch() != task.arch()) continue;
-      served = served || !worker.quarantined();
-      if (worker.quarantined()) quarantined = worker.id();
+      served = served || !problem::IsSetAside(worker);
+      if (problem::IsSetAside(worker)) set_aside = worker.id();
     }
     if (served) continue;
-    if (!quarantined.empty()) {
+    if (!set_aside.empty()) {
       return absl::StrCat("every worker ", task.arch().empty() ? "" : "for '" + task.arch() + "' ",
-                          "is quarantined: the run waits until one is released; `warpsmith "
+                          "is quarantined or held: the run waits until one is released; `warpsmith "
                           "workers` says why, `warpsmith release ",
-                          quarantined, "` releases that one");
+                          set_aside, "` releases that one");
     }
     return absl::StrCat("no worker ", task.arch().empty() ? "" : "for '" + task.arch() + "' ",
                         "is connected: the run waits for one; `warpsmith up` or "

@@ -59,8 +59,15 @@ std::string StateOf(const v1::WorkerInfo& worker) {
                             : !worker.healthy()        ? "unhealthy: " + worker.health_reason()
                             : worker.task_id().empty() ? "idle"
                                                        : "working";
-  if (!worker.quarantined()) return doing;
-  return absl::StrCat(doing, ", quarantined: ", problem::TextOf(worker.ledger()));
+  std::string text = doing;
+  if (worker.held()) {
+    absl::StrAppend(&text, ", held", worker.held_reason().empty() ? "" : ": ",
+                    worker.held_reason());
+  }
+  if (worker.quarantined()) {
+    absl::StrAppend(&text, ", quarantined: ", problem::TextOf(worker.ledger()));
+  }
+  return text;
 }
 
 double Progress(const v1::Task& task) {

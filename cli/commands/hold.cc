@@ -10,6 +10,7 @@
 #include "cli/words.h"
 #include "common/problem/task_name.h"
 #include "common/problem/task_state.h"
+#include "common/problem/worker_state.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -41,11 +42,24 @@ struct Flags {
   std::string name, reason;
 };
 
+absl::StatusOr<int> HoldWorker(const Context& context, Client& client, const Flags& flags) {
+  v1::HoldWorkerRequest request;
+  request.set_worker_id(flags.name);
+  request.set_reason(flags.reason);
+  absl::StatusOr<v1::WorkerInfo> now = client.HoldWorker(request);
+  if (!now.ok()) return now.status();
+  std::cerr << "worker " << now->id() << " is held";
+  if (!now->task_id().empty()) std::cerr << "; it ends its slice of " << now->task_id() << " first";
+  std::cerr << "\n";
+  if (context.json) std::cout << Json(*now);
+  return kDone;
+}
+
 absl::StatusOr<int> ReleaseWorker(const Context& context, Client& client, const Flags& flags,
                                   const v1::WorkerInfo& worker) {
-  if (!worker.quarantined()) {
+  if (!problem::IsSetAside(worker)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("worker ", worker.id(), " is not quarantined, it is ", StateOf(worker),
+        absl::StrCat("worker ", worker.id(), " is not quarantined or held, it is ", StateOf(worker),
                      "; a task of that name is meant by its id, RUN/", worker.id(), "@ARCH"));
   }
   v1::ReleaseWorkerRequest request;
@@ -125,15 +139,16 @@ absl::StatusOr<int> Do(const Context& context, const Flags& flags, const Verb& v
     return CancelRun(context, *client, flags);
   }
   const v1::WorkerInfo* worker = FindWorker(*list, flags.name);
+  if (verb.to == v1::HELD && worker != nullptr) return HoldWorker(context, *client, flags);
   if (verb.to == v1::QUEUED && worker != nullptr) {
     return ReleaseWorker(context, *client, flags, *worker);
   }
   absl::StatusOr<std::vector<v1::Task>> tasks = MatchTasks(*list, flags.name);
-  if (absl::IsNotFound(tasks.status()) && verb.to != v1::HELD) {
-    return absl::NotFoundError(
-        absl::StrCat(std::string(tasks.status().message()), "; nor is there a ",
-                     verb.to == v1::QUEUED ? "worker" : "run", " of that name: `warpsmith ",
-                     verb.to == v1::QUEUED ? "workers" : "runs", "` lists them"));
+  if (absl::IsNotFound(tasks.status())) {
+    const std::string other = verb.to == v1::CANCELLED ? "run" : "worker";
+    return absl::NotFoundError(absl::StrCat(std::string(tasks.status().message()),
+                                            "; nor is there a ", other,
+                                            " of that name: `warpsmith ", other, "s` lists them"));
   }
   if (!tasks.ok()) return tasks.status();
   return MoveTasks(context, *client, flags, verb, *tasks);
@@ -157,10 +172,12 @@ void Add(CLI::App& app, const Context& context, Command& chosen, const Verb& ver
 }  // namespace
 
 void AddHold(CLI::App& app, const Context& context, Command& chosen) {
-  Add(app, context, chosen, kHold, "Stop working on a task until it is released", "TASK", "");
+  Add(app, context, chosen, kHold,
+      "Stop working on a task until it is released, or give a worker nothing until then",
+      "TASK|WORKER", "a worker's name; or ");
   Add(app, context, chosen, kRelease,
-      "Queue a held, parked or failed task again, or give a quarantined worker work again",
-      "TASK|WORKER", "a quarantined worker's name; or ");
+      "Queue a held, parked or failed task again, or give a quarantined or held worker work again",
+      "TASK|WORKER", "a worker's name; or ");
   Add(app, context, chosen, kCancel,
       "End the work on a run or a task; what was found until now stays and can be exported",
       "RUN|TASK", "run id: then every task that has not come to an end; or ");

@@ -226,7 +226,7 @@ std::string Workers(const Picture& picture) {
   }
   std::string text =
       "## Workers\n\n| worker | device | arch | state | task |\n|---|---|---|---|---|\n";
-  int quarantined = 0;
+  int quarantined = 0, held = 0;
   for (const auto& [id, record] : picture.workers()) {
     const v1::WorkerInfo& worker = record.worker();
     std::string health = record.lost()       ? "lost"
@@ -236,6 +236,11 @@ std::string Workers(const Picture& picture) {
     if (health != "up" && !worker.health_reason().empty()) {
       absl::StrAppend(&health, ": ", Plain(worker.health_reason()));
     }
+    if (record.held()) {
+      ++held;
+      absl::StrAppend(&health, ", held", record.held_reason().empty() ? "" : ": ",
+                      Plain(record.held_reason()));
+    }
     if (record.quarantined()) {
       ++quarantined;
       absl::StrAppend(&health, ", **quarantined**: ", Plain(problem::TextOf(record.ledger())));
@@ -244,6 +249,10 @@ std::string Workers(const Picture& picture) {
     absl::StrAppend(&text, "| ", Plain(worker.id()), " | ", OrDash(Plain(worker.device_name())),
                     " | ", Plain(worker.arch()), " | ", health, " | ",
                     task == working.end() ? "-" : Plain(task->second), " |\n");
+  }
+  if (held > 0) {
+    absl::StrAppend(&text, "\n", held, " held by a person: `warpsmith release WORKER` gives ",
+                    held == 1 ? "it" : "them", " work again.\n");
   }
   if (quarantined > 0) {
     absl::StrAppend(&text, "\n**", quarantined, " quarantined**: nothing is given to ",

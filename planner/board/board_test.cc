@@ -176,6 +176,17 @@ TEST_CASE("a quarantined worker is shown with what it lost, and what to do") {
   CHECK_THAT(Render(state), Contains("| lost, **quarantined**: "));
 }
 
+TEST_CASE("a worker that a person holds is shown with the reason, and what to do") {
+  v1::PlannerState state;
+  v1::WorkerRecord& worker = *state.add_workers();
+  worker.mutable_worker()->set_id("w0");
+  worker.mutable_worker()->set_healthy(true);
+  worker.set_held(true);
+  worker.set_held_reason("a new fan");
+  CHECK_THAT(Render(state), Contains("| up, held: a new fan |") && Contains("1 held by a person") &&
+                                Contains("`warpsmith release WORKER`"));
+}
+
 TEST_CASE("the page stays readable however much there is") {
   v1::PlannerState state;
   for (int i = 0; i < kMaxRows + 10; ++i) {

@@ -12,6 +12,7 @@
 #include "common/problem/budget.h"
 #include "common/problem/task_name.h"
 #include "common/problem/task_state.h"
+#include "common/problem/worker_state.h"
 #include "planner/core/allocator.h"
 #include "planner/core/limits.h"
 
@@ -93,6 +94,11 @@ absl::Status NoSuchTask(const std::string& id) {
       absl::StrCat("there is no task '", id, "': `warpsmith board` lists them"));
 }
 
+absl::Status NoSuchWorker(const std::string& id) {
+  return absl::NotFoundError(
+      absl::StrCat("there is no worker '", id, "': `warpsmith workers` lists them"));
+}
+
 void Core::Emit(Context& context, v1::Event event) {
   event.set_at_unix_ms(context.now.unix_ms);
   state_.Apply(event);
@@ -136,6 +142,8 @@ v1::Task Core::View(const v1::TaskRecord& record) const {
 v1::WorkerInfo Core::View(const v1::WorkerRecord& record) const {
   v1::WorkerInfo worker = record.worker();
   worker.set_quarantined(record.quarantined());
+  worker.set_held(record.held());
+  worker.set_held_reason(record.held_reason());
   *worker.mutable_ledger() = record.ledger();
   worker.set_lost(record.lost());
   const std::set<std::string>& leased = state_.LeasedBy(worker.id());
@@ -313,18 +321,28 @@ Outcome<v1::CancelRunReply> Core::Handle(const CancelRun& command, Now now) {
   return {std::move(context.events), std::move(reply)};
 }
 
-// ---- ReleaseWorker -----------------------------------------------------------------------------
+// ---- HoldWorker, ReleaseWorker -----------------------------------------------------------------
+
+Outcome<v1::WorkerInfo> Core::Handle(const HoldWorker& command, Now now) {
+  const v1::WorkerRecord* worker = state_.FindWorker(command.worker_id);
+  if (worker == nullptr) return {{}, NoSuchWorker(command.worker_id)};
+  if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
+  Context context{now, {}};
+  if (!worker->held() || worker->held_reason() != command.reason) {
+    v1::Event event;
+    event.mutable_worker_held()->set_worker_id(command.worker_id);
+    event.mutable_worker_held()->set_reason(command.reason);
+    Emit(context, std::move(event));
+  }
+  return {std::move(context.events), View(*state_.FindWorker(command.worker_id))};
+}
 
 Outcome<v1::WorkerInfo> Core::Handle(const ReleaseWorker& command, Now now) {
   const v1::WorkerRecord* worker = state_.FindWorker(command.worker_id);
-  if (worker == nullptr) {
-    return {{},
-            absl::NotFoundError(absl::StrCat("there is no worker '", command.worker_id,
-                                             "': `warpsmith workers` lists them"))};
-  }
+  if (worker == nullptr) return {{}, NoSuchWorker(command.worker_id)};
   if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
   Context context{now, {}};
-  if (worker->quarantined()) {
+  if (problem::IsSetAside(*worker)) {
     v1::Event event;
     v1::WorkerReleased& released = *event.mutable_worker_released();
     released.set_worker_id(command.worker_id);

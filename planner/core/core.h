@@ -154,6 +154,11 @@ struct CancelRun {
   std::string reason;
 };
 
+struct HoldWorker {
+  std::string worker_id;
+  std::string reason;
+};
+
 struct ReleaseWorker {
   std::string worker_id;
   std::string reason;
@@ -183,8 +188,8 @@ struct SynchronizeAnswer {
   std::vector<std::string> recorded;
   int64_t next_sync_after_ms = 0;
   int64_t lease_ttl_ms = 0;
-  bool park = false;       // nothing to say: hold the call until there is
-  std::string quarantine;  // why it is given nothing until a person releases it; "": it is not so
+  bool park = false;      // nothing to say: hold the call until there is
+  std::string set_aside;  // why it is given nothing until a person releases it; "": it is not so
   std::map<std::string, int64_t> heard;  // by lease: numbered trials up to here are recorded
   std::string store;
   int64_t revision = 0;
@@ -200,6 +205,7 @@ struct Done {};
 
 absl::Status NoSuchRun(const std::string& id);
 absl::Status NoSuchTask(const std::string& id);
+absl::Status NoSuchWorker(const std::string& id);
 
 class Core {
  public:
@@ -223,7 +229,9 @@ class Core {
   // A task that has converged, failed or was parked is not cancelled: it stays as it is.
   Outcome<v1::Task> Handle(const SetTask& command, Now now);
   Outcome<v1::CancelRunReply> Handle(const CancelRun& command, Now now);
-  // NotFound: there is none of that name. One that is not quarantined stays as it is.
+  // NotFound: there is none of that name. One that is neither quarantined nor held stays as it is
+  // when it is released.
+  Outcome<v1::WorkerInfo> Handle(const HoldWorker& command, Now now);
   Outcome<v1::WorkerInfo> Handle(const ReleaseWorker& command, Now now);
   Outcome<Done> Handle(const Tick& command, Now now);
 
@@ -263,7 +271,7 @@ class Core {
   void Update(Context& context, const v1::LeaseStatus& status, const v1::WorkerInfo& worker,
               SynchronizeAnswer& answer);
   bool Takes(const Synchronize& command) const;
-  std::string QuarantineOf(const std::string& worker_id) const;
+  std::string SetAsideFor(const std::string& worker_id) const;
   void GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
   void BindRuns(Context& context, const std::string& arch);
   bool GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer);

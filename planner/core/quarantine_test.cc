@@ -83,9 +83,9 @@ TEST_CASE("a worker that loses three different tasks in a row is given nothing u
   CHECK(answer.start.empty());
   CHECK_FALSE(answer.park);
   CHECK(answer.next_sync_after_ms > 0);
-  CHECK_THAT(answer.quarantine, Catch::Contains("r1/b@host (started anew), r1/c@host") &&
-                                    Catch::Contains("`warpsmith release w`"));
-  CHECK(court.Sync(SyncOf("w", "", 1)).quarantine == answer.quarantine);
+  CHECK_THAT(answer.set_aside, Catch::Contains("r1/b@host (started anew), r1/c@host") &&
+                                   Catch::Contains("`warpsmith release w`"));
+  CHECK(court.Sync(SyncOf("w", "", 1)).set_aside == answer.set_aside);
 
   CHECK(court.Try(ReleaseWorker{"v", ""}).status().code() == absl::StatusCode::kNotFound);
   CHECK(court.Try(ReleaseWorker{"w", std::string(10'000, 'x')}).status().code() ==
@@ -104,7 +104,7 @@ TEST_CASE("a worker that loses three different tasks in a row is given nothing u
   leaving.worker.set_draining(true);
   court.Sync(leaving);
   CHECK(court.Ask("w").task_id == "r1/c@host");
-  CHECK(court.Report("w", {}).quarantine.empty());
+  CHECK(court.Report("w", {}).set_aside.empty());
 }
 
 TEST_CASE("what counts against a worker, and what does not") {
@@ -467,16 +467,84 @@ TEST_CASE("a quarantine outlives its worker's absence, also among very many that
   CHECK(court.GetsNothing("0"));
 }
 
+TEST_CASE("a worker that a person holds ends its slice and is given nothing until released") {
+  Court court;
+  court.Do(SubmitOf({"a", "b", "c"}));
+  const Grant grant = court.Ask("w");
+  CHECK(court.Try(HoldWorker{"v", ""}).status().code() == absl::StatusCode::kNotFound);
+  CHECK(court.Try(HoldWorker{"w", std::string(10'000, 'x')}).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  const v1::WorkerInfo held = court.Do(HoldWorker{"w", "a new fan"});
+  CHECK(held.held());
+  CHECK(held.held_reason() == "a new fan");
+  CHECK(held.task_id() == grant.task_id);
+  const int64_t revision = court.core.state().revision();
+  court.Do(HoldWorker{"w", "a new fan"});  // said again
+  CHECK(court.core.state().revision() == revision);
+  // What it has goes on, and what it brings counts.
+  SynchronizeAnswer answer =
+      court.Report("w", {StatusOf(grant, 1)}, {testing::ResultOf(grant, "t", 2)}, 1);
+  CHECK(answer.drop.empty());
+  CHECK(answer.start.empty());
+  CHECK(court.Task("r1/a@host").speedup() == 2);
+  CHECK_THAT(answer.set_aside, Catch::Contains("held by a person: a new fan") &&
+                                   Catch::Contains("`warpsmith release w`"));
+  court.End("w", grant);
+
+  // It stays so, whatever becomes of its process.
+  const int how = GENERATE(0, 1, 2, 3);
+  if (how == 1) court.Restart();
+  if (how == 2) court.Die("w");
+  if (how == 3) {
+    court.now_ms += 100'000;
+    court.Do(Tick{});
+    CHECK(court.Worker("w").lost());
+    court.Die("w");
+  }
+  answer = court.Report("w", {}, {}, 1);
+  CHECK(answer.start.empty());
+  CHECK_FALSE(answer.park);
+  // Others need not wait for what it could do.
+  court.Ask("other");
+
+  const v1::WorkerInfo released = court.Do(ReleaseWorker{"w", ""});
+  CHECK_FALSE(released.held());
+  CHECK(released.held_reason().empty());
+  answer = court.Report("w", {}, {}, 1);
+  CHECK(answer.start.size() == 1);
+  CHECK(answer.set_aside.empty());
+}
+
+TEST_CASE("others' losses lift a quarantine, and not a person's hold") {
+  Court court;
+  court.Do(SubmitOf({"a", "b", "c"}));
+  court.session["other"] = court.Sync(SyncOf("other", "", 0)).session_id;
+  for (int i = 0; i < 3; ++i) {
+    court.Ask("w");
+    court.Die("w");
+  }
+  REQUIRE(court.Quarantined("w"));
+  court.Do(HoldWorker{"w", ""});
+  const Grant same = court.Ask("other");
+  court.Die("other");
+  CHECK_FALSE(court.Quarantined("w"));
+  CHECK(court.Ledger("w").find(court.Task(same.task_id).problem_name()) == std::string::npos);
+  CHECK(court.Worker("w").held());
+  CHECK(court.GetsNothing("w"));
+}
+
 TEST_CASE("a worker has no say in its own ledger") {
   Court court;
   Synchronize join = SyncOf("w", "", 0);
   join.worker.set_quarantined(true);
   join.worker.set_lost(true);
+  join.worker.set_held(true);
   join.worker.add_ledger()->set_task_id("r1/a@host");
   court.Sync(join);
   CHECK(court.Worker("w").worker().ledger_size() == 0);
   CHECK_FALSE(court.core.View(court.Worker("w")).quarantined());
   CHECK_FALSE(court.core.View(court.Worker("w")).lost());
+  CHECK_FALSE(court.core.View(court.Worker("w")).held());
 }
 
 TEST_CASE("a log from before causes were told makes the state that it made") {

@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/problem/cause.h"
 #include "common/problem/task_state.h"
+#include "common/problem/worker_state.h"
 #include "planner/core/allocator.h"
 #include "planner/core/limits.h"
 
@@ -184,6 +185,8 @@ void State::Apply(const v1::Event& event) {
       return On(event.worker_lost());
     case v1::Event::kWorkerQuarantined:
       return On(event.worker_quarantined());
+    case v1::Event::kWorkerHeld:
+      return On(event.worker_held());
     case v1::Event::kWorkerReleased:
       return On(event.worker_released());
     case v1::Event::kLeaseGranted:
@@ -320,9 +323,10 @@ void State::On(const v1::WorkerLost& event) {
 }
 
 void State::ForgetWorker() {
-  // Which of them matters little: it joins again like any other, unless it is quarantined.
-  auto worst = std::find_if(lost_.begin(), lost_.end(),
-                            [&](const std::string& id) { return quarantined_.count(id) == 0; });
+  // Which of them matters little: it joins again like any other, unless it is set aside.
+  auto worst = std::find_if(lost_.begin(), lost_.end(), [&](const std::string& id) {
+    return !problem::IsSetAside(workers_.at(id));
+  });
   if (worst == lost_.end()) worst = lost_.begin();
   quarantined_.erase(*worst);
   changed_workers_.insert(*worst);
@@ -337,11 +341,22 @@ void State::On(const v1::WorkerQuarantined& event) {
   quarantined_.insert(event.worker_id());
 }
 
+void State::On(const v1::WorkerHeld& event) {
+  v1::WorkerRecord* worker = Worker(event.worker_id());
+  if (worker == nullptr) return;
+  worker->set_held(true);
+  worker->set_held_reason(event.reason());
+}
+
 void State::On(const v1::WorkerReleased& event) {
   v1::WorkerRecord* worker = Worker(event.worker_id());
   if (worker == nullptr) return;
   worker->set_quarantined(false);
-  if (event.by_person()) worker->clear_ledger();
+  if (event.by_person()) {
+    worker->clear_ledger();
+    worker->clear_held();
+    worker->clear_held_reason();
+  }
   quarantined_.erase(event.worker_id());
 }
 

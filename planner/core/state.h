@@ -92,6 +92,7 @@ class State {
   void On(const v1::WorkerJoined& event);
   void On(const v1::WorkerLost& event);
   void On(const v1::WorkerQuarantined& event);
+  void On(const v1::WorkerHeld& event);
   void On(const v1::WorkerReleased& event);
   void On(const v1::LeaseGranted& event);
   void On(const v1::LeaseEnded& event, int64_t at_unix_ms);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/problem/cause.h"
+#include "common/problem/worker_state.h"
 #include "planner/core/allocator.h"
 #include "planner/core/core.h"
 #include "planner/core/limits.h"
@@ -201,6 +202,8 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
   info.clear_task_id();
   info.clear_quarantined();
   info.clear_ledger();
+  info.clear_held();
+  info.clear_held_reason();
   info.clear_lost();
   const v1::WorkerRecord* known = state_.FindWorker(info.id());
   const bool live = known != nullptr && !known->lost();
@@ -447,7 +450,7 @@ bool Core::HasAnother(const v1::TaskRecord& record) const {
   const auto& workers = state_.workers();
   return std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
     const v1::WorkerInfo& worker = entry.second.worker();
-    return !entry.second.lost() && !entry.second.quarantined() && worker.healthy() &&
+    return !entry.second.lost() && !problem::IsSetAside(entry.second) && worker.healthy() &&
            !worker.draining() && worker.arch() == record.task().arch() &&
            !Contains(record.lost_with(), worker.id());
   });
@@ -507,16 +510,23 @@ bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeA
 // Whether it may be granted a lease in answer to this call.
 bool Core::Takes(const Synchronize& command) const {
   return !command.worker.draining() && command.worker.healthy() && command.slots > 0 &&
-         !state_.FindWorker(command.worker.id())->quarantined();
+         !problem::IsSetAside(*state_.FindWorker(command.worker.id()));
 }
 
 // What a worker is told of it.
-std::string Core::QuarantineOf(const std::string& worker_id) const {
+std::string Core::SetAsideFor(const std::string& worker_id) const {
   const v1::WorkerRecord& worker = *state_.FindWorker(worker_id);
-  if (!worker.quarantined()) return "";
-  return absl::StrCat(kMaxBlames, " different tasks in a row were lost or given up here: ",
-                      problem::TextOf(worker.ledger()), "; `warpsmith release ", worker_id,
-                      "` gives it work again");
+  std::string why;
+  if (worker.quarantined()) {
+    why = absl::StrCat(kMaxBlames, " different tasks in a row were lost or given up here: ",
+                       problem::TextOf(worker.ledger()));
+  } else if (worker.held()) {
+    why = absl::StrCat("held by a person", worker.held_reason().empty() ? "" : ": ",
+                       worker.held_reason());
+  } else {
+    return "";
+  }
+  return absl::StrCat(why, "; `warpsmith release ", worker_id, "` gives it work again");
 }
 
 void Core::GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
@@ -561,7 +571,7 @@ Outcome<SynchronizeAnswer> Core::Handle(const Synchronize& command, Now now) {
   answer.next_sync_after_ms = !idle ? BusySyncMs() : takes ? 0 : kDrainedSyncMs;
   answer.park = idle && takes && !command.session_id.empty() && answer.drop.empty() &&
                 answer.recorded.empty() && answer.heard.empty();
-  answer.quarantine = QuarantineOf(worker_id);
+  answer.set_aside = SetAsideFor(worker_id);
   if (idle && command.worker.draining()) LoseWorker(context, worker_id, "it left");
   answer.store = store_;
   answer.revision = state_.revision();

@@ -91,6 +91,14 @@ grpc::ServerUnaryReactor* GrpcPlannerService::CancelRun(grpc::CallbackServerCont
   return reactor;
 }
 
+grpc::ServerUnaryReactor* GrpcPlannerService::HoldWorker(grpc::CallbackServerContext* context,
+                                                         const v1::HoldWorkerRequest* request,
+                                                         v1::HoldWorkerReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  planner_->HoldWorker(*request, Finish(reactor, reply));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* GrpcPlannerService::ReleaseWorker(grpc::CallbackServerContext* context,
                                                             const v1::ReleaseWorkerRequest* request,
                                                             v1::ReleaseWorkerReply* reply) {

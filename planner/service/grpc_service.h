@@ -43,6 +43,9 @@ class GrpcPlannerService final : public v1::PlannerService::CallbackService {
   grpc::ServerUnaryReactor* CancelRun(grpc::CallbackServerContext* context,
                                       const v1::CancelRunRequest* request,
                                       v1::CancelRunReply* reply) override;
+  grpc::ServerUnaryReactor* HoldWorker(grpc::CallbackServerContext* context,
+                                       const v1::HoldWorkerRequest* request,
+                                       v1::HoldWorkerReply* reply) override;
   grpc::ServerUnaryReactor* ReleaseWorker(grpc::CallbackServerContext* context,
                                           const v1::ReleaseWorkerRequest* request,
                                           v1::ReleaseWorkerReply* reply) override;

@@ -188,6 +188,14 @@ void Planner::CancelRun(const v1::CancelRunRequest& request, Done<v1::CancelRunR
            done, [](v1::CancelRunReply answer, v1::CancelRunReply& reply) { reply = answer; }));
 }
 
+void Planner::HoldWorker(const v1::HoldWorkerRequest& request, Done<v1::HoldWorkerReply> done) {
+  Call(NewCall(), planner::HoldWorker{request.worker_id(), request.reason()}, {},
+       Filling<v1::HoldWorkerReply, v1::WorkerInfo>(
+           done, [](v1::WorkerInfo worker, v1::HoldWorkerReply& reply) {
+             *reply.mutable_worker() = worker;
+           }));
+}
+
 void Planner::ReleaseWorker(const v1::ReleaseWorkerRequest& request,
                             Done<v1::ReleaseWorkerReply> done) {
   Call(NewCall(), planner::ReleaseWorker{request.worker_id(), request.reason()}, {},

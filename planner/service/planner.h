@@ -69,6 +69,7 @@ class Planner {
   void GetBoard(Done<v1::GetBoardReply> done);
   void SetTask(const v1::SetTaskRequest& request, Done<v1::SetTaskReply> done);
   void CancelRun(const v1::CancelRunRequest& request, Done<v1::CancelRunReply> done);
+  void HoldWorker(const v1::HoldWorkerRequest& request, Done<v1::HoldWorkerReply> done);
   void ReleaseWorker(const v1::ReleaseWorkerRequest& request, Done<v1::ReleaseWorkerReply> done);
 
   void Tick();

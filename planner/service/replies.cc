@@ -88,7 +88,7 @@ absl::StatusOr<v1::SynchronizeReply> MakeReply(const SynchronizeAnswer& answer, 
   reply.set_session_id(answer.session_id);
   reply.set_next_sync_after_ms(answer.next_sync_after_ms);
   reply.set_lease_ttl_ms(answer.lease_ttl_ms);
-  reply.set_quarantine(answer.quarantine);
+  reply.set_quarantine(answer.set_aside);
   for (const std::string& id : answer.drop) reply.add_drop(id);
   for (const std::string& id : answer.recorded) reply.add_recorded(id);
   for (const Grant& grant : answer.start) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/problem/cause.h"
+#include "common/problem/worker_state.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -97,6 +98,9 @@ void Service::Tell(const v1::Event& event) const {
     const std::string& id = event.worker_quarantined().worker_id();
     spdlog::warn("worker {} is quarantined, it lost or gave up: {}", id,
                  problem::TextOf(core_.state().FindWorker(id)->ledger()));
+  } else if (event.has_worker_held()) {
+    spdlog::info("worker {} is held: {}", event.worker_held().worker_id(),
+                 event.worker_held().reason());
   } else if (event.has_worker_released()) {
     const v1::WorkerReleased& released = event.worker_released();
     spdlog::info("worker {} is released{}{}", released.worker_id(),
@@ -240,6 +244,12 @@ void Service::On(int64_t call, const CancelRun& command, Contents, Now now) {
   Say(call, std::move(outcome.reply));
 }
 
+void Service::On(int64_t call, const HoldWorker& command, Contents, Now now) {
+  Outcome<v1::WorkerInfo> outcome = core_.Handle(command, now);
+  Commit(std::move(outcome.events), {});
+  Say(call, std::move(outcome.reply));
+}
+
 void Service::On(int64_t call, const ReleaseWorker& command, Contents, Now now) {
   Outcome<v1::WorkerInfo> outcome = core_.Handle(command, now);
   Commit(std::move(outcome.events), {});
@@ -261,7 +271,7 @@ void Service::On(int64_t call, const ListTasks& command, Contents, Now) {
     *reply.add_tasks() = core_.View(task);
   }
   for (const auto& [id, worker] : core_.state().workers()) {
-    if (!worker.lost() || worker.quarantined()) *reply.add_workers() = core_.View(worker);
+    if (!worker.lost() || problem::IsSetAside(worker)) *reply.add_workers() = core_.View(worker);
   }
   Say(call, Reply(std::move(reply)));
 }

@@ -60,8 +60,8 @@ struct GetTask {
 };
 struct GetBoard {};
 
-using Command = std::variant<Synchronize, Submit, SetTask, CancelRun, ReleaseWorker, ListTasks,
-                             GetTask, GetBoard>;
+using Command = std::variant<Synchronize, Submit, SetTask, CancelRun, HoldWorker, ReleaseWorker,
+                             ListTasks, GetTask, GetBoard>;
 
 // A task, whose blobs are still to be read.
 struct TaskAnswer {
@@ -71,7 +71,7 @@ struct TaskAnswer {
 // To be drawn from the views that were handed out before.
 struct BoardAnswer {};
 
-// By command: Synchronize, Submit, SetTask, CancelRun, ReleaseWorker, ListTasks, GetTask, GetBoard.
+// By command; HoldWorker and ReleaseWorker give the worker.
 using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::CancelRunReply, v1::WorkerInfo,
                            v1::ListReply, TaskAnswer, BoardAnswer>;
 
@@ -136,13 +136,14 @@ class Service {
 
   absl::Status Refusal() const;
   void Commit(std::vector<v1::Event> events, Contents contents);
-  // Tells the log of quarantines.
+  // Tells the log of workers that are set aside.
   void Tell(const v1::Event& event) const;
   void Say(int64_t call, absl::StatusOr<Reply> reply);
   void On(int64_t call, Synchronize command, Contents contents, Now now);
   void On(int64_t call, const Submit& command, Contents contents, Now now);
   void On(int64_t call, const SetTask& command, Contents contents, Now now);
   void On(int64_t call, const CancelRun& command, Contents contents, Now now);
+  void On(int64_t call, const HoldWorker& command, Contents contents, Now now);
   void On(int64_t call, const ReleaseWorker& command, Contents contents, Now now);
   void On(int64_t call, const ListTasks& command, Contents contents, Now now);
   void On(int64_t call, const GetTask& command, Contents contents, Now now);

@@ -38,8 +38,8 @@ Checker::Task* Checker::Find(const std::string& task_id, const char* where) {
 bool Checker::HasAnother(const Task& task) const {
   return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
     const auto& [id, worker] = entry;
-    return worker.live && !worker.quarantined && !worker.draining && worker.arch == task.arch &&
-           task.lost_with.count(id) == 0;
+    return worker.live && !worker.quarantined && !worker.held && !worker.draining &&
+           worker.arch == task.arch && task.lost_with.count(id) == 0;
   });
 }
 
@@ -112,6 +112,8 @@ void Checker::Committed(const v1::Event& event) {
       return On(event.worker_lost());
     case v1::Event::kWorkerQuarantined:
       return On(event.worker_quarantined());
+    case v1::Event::kWorkerHeld:
+      return On(event.worker_held());
     case v1::Event::kWorkerReleased:
       return On(event.worker_released());
     case v1::Event::kLeaseGranted:
@@ -166,14 +168,21 @@ void Checker::On(const v1::WorkerQuarantined& quarantined) {
   worker.quarantined = true;
 }
 
+void Checker::On(const v1::WorkerHeld& held) { workers_[held.worker_id()].held = true; }
+
 void Checker::On(const v1::WorkerReleased& released) {
   Worker& worker = workers_[released.worker_id()];
-  if (!worker.quarantined) Fail(Say(released.worker_id(), " is released and was not quarantined"));
+  if (!worker.quarantined && !(worker.held && released.by_person())) {
+    Fail(Say(released.worker_id(), " is released, and was free"));
+  }
   if (!released.by_person() && worker.ledger.size() >= kMaxBlames) {
     Fail(Say(released.worker_id(), " is released by nobody"));
   }
   worker.quarantined = false;
-  if (released.by_person()) worker.ledger.clear();
+  if (released.by_person()) {
+    worker.held = false;
+    worker.ledger.clear();
+  }
   lifted_ += !released.by_person();
 }
 
@@ -207,8 +216,8 @@ void Checker::On(const v1::LeaseGranted& granted) {
     Fail(Say(granted.task_id(), " is given again to ", granted.worker_id(),
              ", which was lost with it"));
   }
-  if (worker.quarantined) {
-    Fail(Say(granted.task_id(), " is given to ", granted.worker_id(), ", which is quarantined"));
+  if (worker.quarantined || worker.held) {
+    Fail(Say(granted.task_id(), " is given to ", granted.worker_id(), ", which is set aside"));
   }
   if (worker.ledger.size() >= kMaxBlames) {
     Fail(Say(granted.worker_id(), " has lost three tasks and is given a fourth"));

@@ -98,6 +98,7 @@ class Checker {
     bool draining = false;
     int64_t heard_ms = 0;
     bool quarantined = false;
+    bool held = false;
     std::vector<std::string> ledger;  // tasks, the newest last
   };
 
@@ -109,6 +110,7 @@ class Checker {
   void On(const v1::WorkerJoined& event);
   void On(const v1::WorkerLost& event);
   void On(const v1::WorkerQuarantined& event);
+  void On(const v1::WorkerHeld& event);
   void On(const v1::WorkerReleased& event);
   void On(const v1::LeaseGranted& event);
   void On(const v1::LeaseEnded& event);

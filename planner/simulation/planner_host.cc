@@ -182,6 +182,10 @@ void PlannerHost::CancelRun(const planner::CancelRun& command) {
   Call("", command, {}, [](const absl::StatusOr<Reply>&, int64_t) {});
 }
 
+void PlannerHost::HoldWorker(const planner::HoldWorker& command) {
+  Call("", command, {}, [](const absl::StatusOr<Reply>&, int64_t) {});
+}
+
 void PlannerHost::ReleaseWorker(const planner::ReleaseWorker& command) {
   Call("", command, {}, [](const absl::StatusOr<Reply>&, int64_t) {});
 }

@@ -37,6 +37,7 @@ class PlannerHost {
   void Submit(const v1::SubmitRequest& request, Done<v1::Run> done);
   void SetTask(const planner::SetTask& command);
   void CancelRun(const planner::CancelRun& command);
+  void HoldWorker(const planner::HoldWorker& command);
   void ReleaseWorker(const planner::ReleaseWorker& command);
 
   // Null: down.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/problem/worker_state.h"
 
 namespace warpsmith::planner::simulation {
 namespace {
@@ -101,9 +102,14 @@ void Simulation::Tick() {
   world_.After(kTickMs, [this] { Tick(); });
   if (planner_->core() == nullptr) return;
   if (submits_left_ > 0 && world_.Chance(0.1)) SubmitSet();
-  const std::set<std::string> quarantined = planner_->core()->state().quarantined();
-  for (const std::string& worker : quarantined) {
-    if (world_.Chance(0.01)) planner_->ReleaseWorker({worker, "a person said so"});
+  // One that is held is released in the end, and a quarantined one may be.
+  const std::map<std::string, v1::WorkerRecord> workers = planner_->core()->state().workers();
+  for (const auto& [id, worker] : workers) {
+    if (problem::IsSetAside(worker)) {
+      if (world_.Chance(0.01)) planner_->ReleaseWorker({id, "a person said so"});
+    } else if (now_ms() < kFaultyMs && world_.Chance(0.0005)) {
+      planner_->HoldWorker({id, "a person said so"});
+    }
   }
   const auto& tasks = planner_->core()->state().tasks();
   if (world_.Chance(faults_.stranger)) SpeakOfAnother();

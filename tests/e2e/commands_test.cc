@@ -218,6 +218,15 @@ TEST_CASE("what is cancelled stops, and what was found until then is kept") {
   Finished none = fleet.Warpsmith({"cancel", "r9"});
   CHECK(none == 4);
   CHECK_THAT(none.err, Contains("r9") && Contains("warpsmith runs"));
+  // A worker that is held takes nothing, until it is released.
+  const std::string worker = fleet.List()->workers(0).id();
+  Finished held = fleet.Warpsmith({"hold", worker, "--reason", "a new fan"});
+  CHECK(held == 0);
+  CHECK(held.err == "worker " + worker + " is held\n");
+  CHECK_THAT(fleet.Warpsmith({"workers"}).out, Contains("idle, held: a new fan"));
+  CHECK_THAT(fleet.Warpsmith({"board"}).out, Contains("held: a new fan"));
+  CHECK(fleet.Warpsmith({"release", worker}) == 0);
+  CHECK(fleet.Warpsmith({"release", worker}) == 1);
   // The next run is taken up.
   CHECK(fleet.Warpsmith({"submit", set, "--seconds", "2", "--wait"}, absl::Minutes(2)) == 0);
 }

@@ -147,7 +147,7 @@ TEST_CASE("a worker whose judge does not start is quarantined, and works when it
   CHECK(fleet.Warpsmith({"release", "sick"}) == 1);
   INFO(worker->Errors());
   CHECK(watch.Wait(absl::Minutes(5)) == 0);
-  CHECK(said("released from quarantine"));
+  CHECK(said("gives this worker work again"));
   worker->Signal(SIGTERM);
   CHECK(worker->Wait(absl::Seconds(30)) == 0);
 }

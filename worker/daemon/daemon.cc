@@ -196,7 +196,7 @@ void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, base::I
   const bool held = session_.holds_lease();
   Session::Orders orders = session_.Take(*reply, sent, now);
   next_sync_ = now + std::min(orders.next_sync, kMaxSyncInterval);
-  Quarantined(orders.quarantine);
+  SetAside(orders.set_aside);
   if (held && orders.stop && !stop_lease_) {
     spdlog::info("the planner wants the lease back");
     stop_lease_ = true;
@@ -222,14 +222,14 @@ void Daemon::NotAnswered(const absl::Status& status) {
   Backoff(status, clock_->TimeNow());
 }
 
-void Daemon::Quarantined(const std::string& why) {
-  const bool quarantined = !why.empty();
-  if (quarantined == quarantined_) return;
-  quarantined_ = quarantined;
-  if (quarantined) {
-    spdlog::error("quarantined, the planner gives this worker nothing: {}", why);
+void Daemon::SetAside(const std::string& why) {
+  const bool set_aside = !why.empty();
+  if (set_aside == set_aside_) return;
+  set_aside_ = set_aside;
+  if (set_aside) {
+    spdlog::error("the planner gives this worker nothing: {}", why);
   } else {
-    spdlog::info("released from quarantine");
+    spdlog::info("the planner gives this worker work again");
   }
 }
 

@@ -74,7 +74,7 @@ class Daemon {
   void Fail(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Backoff(const absl::Status& status, base::Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Says so when it begins and when it ends.
-  void Quarantined(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetAside(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Over(base::Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   base::Instant FenceAt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -91,7 +91,7 @@ class Daemon {
   bool news_ ABSL_GUARDED_BY(mutex_) = false;  // came after the last request was made
   bool wake_ ABSL_GUARDED_BY(mutex_) = false;  // the communicating thread is to look again
   bool planner_away_ ABSL_GUARDED_BY(mutex_) = false;
-  bool quarantined_ ABSL_GUARDED_BY(mutex_) = false;
+  bool set_aside_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_) = kMinBackoff;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool told_draining_ ABSL_GUARDED_BY(mutex_) = false;

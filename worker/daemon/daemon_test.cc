@@ -404,7 +404,7 @@ TEST_CASE("a quarantined worker says so once, stays, and says when it is over") 
   };
   INFO(said);
   CHECK(times("gives this worker nothing: three tasks were lost here") == 1);
-  CHECK(times("released from quarantine") == 1);
+  CHECK(times("gives this worker work again") == 1);
 }
 
 TEST_CASE("a worker on which every task fails ends with the reason") {

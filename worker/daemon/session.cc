@@ -71,7 +71,7 @@ Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant s
 
   Orders orders;
   orders.next_sync = absl::Milliseconds(reply.next_sync_after_ms());
-  orders.quarantine = reply.quarantine();
+  orders.set_aside = reply.quarantine();
   for (const std::string& id : reply.drop()) {
     if (lease_ && lease_->id() == id) orders.stop = true;
   }

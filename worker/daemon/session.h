@@ -51,8 +51,8 @@ class Session {
   v1::SynchronizeRequest Request();
   struct Orders {
     std::optional<v1::Lease> start;
-    bool stop = false;       // the lease held is to be dropped
-    std::string quarantine;  // why there will be none until a person releases it; "": there may be
+    bool stop = false;      // the lease held is to be dropped
+    std::string set_aside;  // why there will be none until a person releases it; "": there may be
     absl::Duration next_sync;
   };
   // The answer to the last Request, which was sent at `sent` and answered at `now`.
