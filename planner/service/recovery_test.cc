@@ -148,6 +148,37 @@ TEST_CASE("recovery: a log that lost its end goes on where it ends, as another h
   CHECK(reply->drop_size() == 0);
 }
 
+TEST_CASE("recovery: a lease whose grant is lost is taken back, and granted as another one") {
+  Killed killed;
+  const int64_t last = CheckStore(killed.dir())->last;
+  // Its grant, the kernel found under it, the trials beside that.
+  Do(killed.dir(), absl::StrCat("DELETE FROM events WHERE revision > ", last - 3));
+  REQUIRE(AcceptLoss(killed.dir()).ok());
+  Served served(killed.folder);
+  Client client(served.address());
+  REQUIRE(TaskOf(client, "r1/p1@host").state() == v1::QUEUED);
+  const v1::LeaseStatus old = killed.again.leases(0);
+  // With a result, which comes under the same task and fence once it is granted again.
+  v1::SynchronizeRequest late = killed.again;
+  v1::Lease lease;
+  lease.set_id(old.lease_id());
+  lease.set_task_id(old.task_id());
+  lease.set_fence(old.fence());
+  AddResult(lease, "t3", 4, late);
+  killed.again.set_slots(1);
+  killed.again.clear_leases();
+  auto reply = client.Synchronize(killed.again);
+  REQUIRE(reply.ok());
+  REQUIRE(reply->start_size() == 1);
+  CHECK(reply->start(0).fence() == old.fence());
+  CHECK(reply->start(0).id() != old.lease_id());
+  reply = client.Synchronize(late);
+  REQUIRE(reply.ok());
+  REQUIRE(reply->drop_size() == 1);
+  CHECK(reply->drop(0) == old.lease_id());
+  CHECK(TaskOf(client, "r1/p1@host").incumbent_blob().empty());
+}
+
 TEST_CASE("recovery: an older copy brought back becomes another history") {
   Killed killed;
   const int64_t end = CheckStore(killed.dir())->last - 2;
