@@ -137,15 +137,17 @@ std::vector<Case> Cases() {
                                                Few(128, 1, 32),
                                                Few(32, 1, 64),
                                                Few(32, 2, 64)};
+  const std::vector<std::string> directly = {Few(16, 1, 128), Few(16, 1, 64),  Few(32, 1, 64),
+                                             Few(32, 1, 128), Few(16, 2, 128), Few(32, 2, 64)};
   std::vector<std::string> single = few;
-  single.insert(single.end(), by_threads.begin() + 1, by_threads.end());
+  single.insert(single.end(), directly.begin(), directly.end());
   single.insert(single.end(), {"rows { }", "rows { rows_at_once: 2 }", "rows { unroll: 2 }",
                                "rows { block_threads: 256 threads_per_row: 256 }",
                                "rows { block_threads: 256 threads_per_row: 128 }",
                                "rows { block_threads: 256 threads_per_row: 32 }",
                                "rows { block_threads: 512 threads_per_row: 256 }"});
   std::vector<std::string> both = few;
-  both.insert(both.end(), by_threads.begin() + 1, by_threads.end());
+  both.insert(both.end(), directly.begin(), directly.end());
   const std::vector<std::string> many = {"",
                                          Few(128, 1, 32),
                                          Few(128, 1, 64),

@@ -31,7 +31,8 @@ template <> struct Word<16> { using Type = uint4; };
 // V consecutive elements in one access of V * sizeof(T) <= 16 bytes; p aligned to that.
 // Hint 1: evict first. Hint 2: nobody writes it while the kernel runs (weights). Hint 3: the same, and the
 // second-level cache keeps it while what passes by once goes first (16 bytes; others as hint 2). Hint 4: it
-// keeps what may have been written (16 bytes; others as no hint).
+// keeps what may have been written (16 bytes; others as no hint). Hint 5: as hint 2, asked for in the order of the text;
+// hint 6: read once, too, by parts of lines that the second-level cache brings whole (16 bytes; others as hint 2).
 template <int V, class T, int Hint>
 WS_DEVICE void load_once(const T* p, T (&out)[V]) {
   using W = typename Word<V * sizeof(T)>::Type;
@@ -49,7 +50,12 @@ WS_DEVICE void load_once(const T* p, T (&out)[V]) {
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
     asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
                  : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(p), "l"(policy) : "memory");
-  } else if constexpr (Hint == 2 || Hint == 3) {
+  } else if constexpr (Hint == 5 && sizeof(W) == 16) {
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(p));
+  } else if constexpr (Hint == 6 && sizeof(W) == 16) {
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(p));
+  } else if constexpr (Hint == 2 || Hint == 3 || Hint == 5 || Hint == 6) {
     w = __ldg(reinterpret_cast<const W*>(p));
   } else {
     w = *reinterpret_cast<const W*>(p);

@@ -2,10 +2,14 @@
 // fp32 operands on tensor cores, in one kernel that reads the other operand, `many`, once, from memory into registers.
 //
 // A block of eight warps has kTile rows of `many` and all rows of `few`. Warps have 16 * kBlocks of those rows each and
-// share their K, kStep at a time in turn (slices). Each thread reads its elements of a step, kAhead: before the products
-// (mma, 16 x 8 x 16) of the step before; without, registers are for more blocks that wait for the memory at once. Those
-// of `few` go to shared memory as the fragments that all warps of a slice multiply. Which k has which place in a fragment is the same
-// for both operands, and so that a thread's elements lie side by side in memory.
+// share their K, kStep at a time in turn (slices). Which k has which place in a fragment is the same for both operands,
+// and so that a thread's elements lie side by side in memory.
+//
+// Where both operands lie along K in 16 bits (kDirect), the words of a thread in memory are its words of the fragments:
+// it reads those of a step, of both, before it multiplies (mma, 16 x 8 x 16) those of the step before. Else elements are
+// whatever maps before the product make of them. Each thread reads its elements of a step of `many`, kAhead: before the
+// products of the step before; without, registers are for more blocks that wait for the memory at once. Those of `few`
+// go to shared memory as the fragments that all warps of a slice multiply.
 //
 // fp32: an operand's elements of a row and a step are two fp16 parts, times the power of two that brings the largest
 // of them near fp16's; three of four products are taken, the lesser first, and added up in fp32 with what they were
@@ -58,15 +62,33 @@ struct FewBf16 {
   static constexpr bool kBrain = true;
 };
 
+// Elements of 16 bits that lie along K: of the buffer before the first, from a batch to the next, from a row to the
+// next; multiples of eight.
+template <long long OFFSET, long long BATCH, long long ROW>
+struct Lines {
+  static constexpr bool kThere = true;
+  static constexpr long long kRow = ROW;
+  static WS_DEVICE const unsigned* row(const void* buffer, long long batch, long long row) {
+    return static_cast<const unsigned*>(buffer) + (OFFSET + batch * BATCH + row * ROW) / 2;
+  }
+};
+struct NoLines {
+  static constexpr bool kThere = false;
+};
+
 // TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). MANY_M: `many` is A. TILE: its rows of a
 // block. BLOCKS: of 16 of them, a warp's. STEP: 32, 64 or 128. AHEAD: a step is read before the one
 // before it is multiplied. SPLIT blocks share K: those of a cluster (MEET), each of which finishes a
-// part of the tile, or they leave their sums [SPLIT][batch][M][N].
-template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, bool AHEAD, int SPLIT, bool MEET>
+// part of the tile, or they leave their sums [SPLIT][batch][M][N]. MANY_LINES, FEW_LINES: where the
+// operands lie, if threads read words of them.
+template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, bool AHEAD, int SPLIT, bool MEET,
+          class MANY_LINES = NoLines, class FEW_LINES = NoLines>
 struct FewConfig {
   using Type = TYPE;
+  using ManyLines = MANY_LINES;
+  using FewLines = FEW_LINES;
   static constexpr int kParts = PARTS, kTile = TILE, kBlocks = BLOCKS, kStep = STEP, kSplit = SPLIT;
-  static constexpr bool kManyM = MANY_M, kAhead = AHEAD, kMeet = MEET;
+  static constexpr bool kManyM = MANY_M, kAhead = AHEAD, kMeet = MEET, kDirect = MANY_LINES::kThere;
 };
 
 template <class G, class C>
@@ -92,7 +114,8 @@ struct FewContract {
   static constexpr int kStage = kFragments + (C::kParts == 2 ? kColumns * 8 : 0);   // words
   // Then sums of the tile, [slice][M][N], in the same place; and rows that are too wide.
   static constexpr int kSums = C::kTile * kColumns * 8;
-  static constexpr int kWide = 2 * kSlices * kStage > kSlices * kSums ? 2 * kSlices * kStage : kSlices * kSums;
+  static constexpr int kStages = C::kDirect ? 0 : 2 * kSlices * kStage;
+  static constexpr int kWide = kStages > kSlices * kSums ? kStages : kSlices * kSums;
   static constexpr int kSharedBytes = 4 * (kWide + C::kTile + kColumns * 8 + 4);
 
   // How threads of a slice read `few`: kLanes share a row, or kWidth of them, each kReads vectors of it; kPasses rows after each other.
@@ -339,13 +362,72 @@ struct FewContract {
     }
   }
 
+  // A warp's steps, of words that lie as they are multiplied; sums of all are in one run.
+  WS_DEVICE void multiply_directly(const void* many, const void* few, Sums& totals) const {
+    static_assert(C::kParts == 1 && G::kK % 8 == 0, "whole vectors of 16 bits");
+    constexpr int kVectors = C::kStep / 32, kRound = kSlices * C::kStep;   // of a row, a thread's, in a step
+    constexpr bool kWhole = G::kK % C::kStep == 0;
+    const unsigned* const of_many = C::ManyLines::row(many, batch, first + row_of_words(0)) + lane() % 4 * 4;
+    const unsigned* const of_few = C::FewLines::row(few, batch, lane() / 4) + lane() % 4 * 4;
+    bool is_many[kRows], is_few[kColumns];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) is_many[r] = Many::kRows % C::kTile == 0 || first + row_of_words(r) < Index(Many::kRows);
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) is_few[j] = kFew % 8 == 0 || j * 8 + lane() / 4 < kFew;
+    unsigned a[kRows][kVectors][4], b[kColumns][kVectors][4];
+    const auto bring = [&](Index k) {
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+        const bool is_k = kWhole || k + v * 32 + lane() % 4 * 8 < end;
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) read_words<6>(of_many + (C::ManyLines::kRow * 8 * r + k + v * 32) / 2, is_many[r] && is_k, a[r][v]);
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) read_words<5>(of_few + (C::FewLines::kRow * 8 * j + k + v * 32) / 2, is_few[j] && is_k, b[j][v]);
+      }
+    };
+    Index k = (from + slice()) * C::kStep;
+    if (k >= end) return;
+    bring(k);
+#pragma unroll 1
+    while (true) {
+      unsigned now_a[kRows][kVectors][4], now_b[kColumns][kVectors][4];
+      memcpy(now_a, a, sizeof(a));
+      memcpy(now_b, b, sizeof(b));
+      k += kRound;
+      const bool more = k < end;
+      if (more) bring(k);
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+        for (int half = 0; half < 4; half += 2) {
+#pragma unroll
+          for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+            for (int q = 0; q < C::kBlocks; ++q) {
+              const unsigned (&upper)[4] = now_a[2 * q][v], (&lower)[4] = now_a[2 * q + 1][v];
+              const unsigned fragment[4] = {upper[half], lower[half], upper[half + 1], lower[half + 1]};
+              multiply_fragments<typename C::Type>(totals[q][j], fragment, now_b[j][v][half], now_b[j][v][half + 1]);
+            }
+          }
+        }
+      }
+      if (!more) return;
+    }
+  }
+  // Row r of a thread where it reads words.
+  static WS_DEVICE int row_of_words(int r) { return thread() / 32 % kAcross * kRowsOfWarp + lane() / 4 + 8 * r; }
+  template <int Hint>
+  static WS_DEVICE void read_words(const unsigned* p, bool there, unsigned (&x)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = 0;
+    if (there) load_once<4, unsigned, Hint>(p, x);
+  }
+
   // Where a sum is: rows of Y side by side.
   static WS_DEVICE int place(int many, int few) { return C::kManyM ? many * kColumns * 8 + few : few * C::kTile + many; }
 
-  // Sums of the block's part of K, in shared memory.
-  WS_DEVICE void add_up() {
-    Sums totals;
-    clear(totals);
+  // A slice's steps, `few` by way of shared memory.
+  WS_DEVICE void multiply_staged(Sums& totals) {
     for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) wide_many[i] = 0;
     sync_block();
     // All slices meet as often: those past the last step multiply zeros.
@@ -387,13 +469,20 @@ struct FewContract {
       }
     }
     sync_block();   // stages have been read
+  }
+
+  // Sums of the block's part of K, in shared memory.
+  WS_DEVICE void add_up(const void* many, const void* few) {
+    Sums totals;
+    clear(totals);
+    if constexpr (C::kDirect) multiply_directly(many, few, totals); else multiply_staged(totals);
     float* const sums = reinterpret_cast<float*>(words) + slice() * kSums;
 #pragma unroll
     for (int q = 0; q < C::kBlocks; ++q) {
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[place(row(2 * q + i / 2), j * 8 + lane() % 4 * 2 + i % 2)] = totals[q][j][i];
+        for (int i = 0; i < 4; ++i) sums[place(C::kDirect ? row_of_words(2 * q + i / 2) : row(2 * q + i / 2), j * 8 + lane() % 4 * 2 + i % 2)] = totals[q][j][i];
       }
     }
     sync_block();
@@ -458,9 +547,10 @@ struct FewContract {
     return total;
   }
 
-  // All threads of the block. `partial`: [SPLIT][batch][M][N], null where blocks meet or are alone.
-  WS_DEVICE void run(float* partial) {
-    add_up();
+  // All threads of the block. `partial`: [SPLIT][batch][M][N], null where blocks meet or are alone. `many`, `few`: the
+  // operands' buffers, null where elements are what maps make of them.
+  WS_DEVICE void run(float* partial, const void* many, const void* few) {
+    add_up(many, few);
     constexpr int W = G::kWidth, kRowsY = C::kManyM ? C::kTile : kColumns * 8, kLine = kSums / kRowsY;
     static_assert(kLine % W == 0, "lines are whole vectors");
     if constexpr (C::kMeet) sync_cluster();
@@ -494,8 +584,8 @@ struct FewContract {
 };
 
 template <class G, class C>
-WS_DEVICE void contract_few(const G& g, float* partial) {
-  FewContract<G, C>(g).run(partial);
+WS_DEVICE void contract_few(const G& g, float* partial, const void* many = nullptr, const void* few = nullptr) {
+  FewContract<G, C>(g).run(partial, many, few);
 }
 
 }  // namespace ws

@@ -50,6 +50,7 @@ struct FewShape {
   int blocks = 1;          // of 16 rows, of a warp
   int slices = 0;          // of K, by a block's warps
   int parts = 1;           // of an operand
+  bool direct = false;     // whether threads read words as they are multiplied
   bool ahead = true;       // whether a step is read while the one before is multiplied
   int64_t elements = 0;    // that a thread has in registers
   int blocks_per_sm = 1;

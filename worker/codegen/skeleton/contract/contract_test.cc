@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "worker/codegen/testing.h"
 
 namespace warpsmith::codegen {
@@ -40,6 +41,11 @@ const Case kCases[] = {
     {"few rows of 16 bits along K, ragged",
      {"input x: bf16[5, 520] ~ normal", "param w: bf16[52, 520] ~ normal",
       "s: f32[m: 5, n: 52] = sum[k: 520](f32(x[m, k]) * f32(w[n, k]))",
+      "y: bf16[m: 5, n: 52] = bf16(s[m, n])", "output y"}},
+    {"few rows of 16 bits with a map before, or not along K",
+     {"input x: bf16[5, 520] ~ normal", "param w: bf16[520, 52] ~ normal",
+      "h: bf16[m: 5, k: 520] = bf16(max(f32(x[m, k]), 0.0))",
+      "s: f32[m: 5, n: 52] = sum[k: 520](f32(h[m, k]) * f32(w[k, n]))",
       "y: bf16[m: 5, n: 52] = bf16(s[m, n])", "output y"}},
     {"few columns of 16 bits along K, of batches",
      {"input a: f16[3, 64, 1024] ~ normal", "input b: f16[3, 12, 1024] ~ normal",
@@ -129,6 +135,18 @@ const char* const kKnobs[] = {
     "contract { math: PRODUCT_FEW split: 3 run: 32 vector_bytes: 8 }",
 };
 
+// The graph's only group with such knobs.
+v1::Schedule ScheduleOf(const graph::Graph& graph, const std::string& knobs) {
+  v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+  INFO(schedule.DebugString());
+  REQUIRE(schedule.groups_size() == 1);
+  v1::Group parsed;
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &parsed));
+  parsed.mutable_roots()->CopyFrom(schedule.groups(0).roots());
+  *schedule.mutable_groups(0) = parsed;
+  return schedule;
+}
+
 TEST_CASE("products of matrices", "[codegen]") {
   std::vector<Trial> trials;
   std::vector<std::string> names;
@@ -136,14 +154,8 @@ TEST_CASE("products of matrices", "[codegen]") {
   for (const Case& c : kCases) {
     const graph::Graph graph = ParseOrDie(c.graph);
     for (const char* knobs : kKnobs) {
-      v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
-      INFO(c.what << "\n" << schedule.DebugString());
-      REQUIRE(schedule.groups_size() == 1);
-      v1::Group parsed;
-      REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &parsed));
-      parsed.mutable_roots()->CopyFrom(schedule.groups(0).roots());
-      *schedule.mutable_groups(0) = parsed;
-      trials.push_back({graph, schedule, seed++, seed % 3 == 0});
+      INFO(c.what);
+      trials.push_back({graph, ScheduleOf(graph, knobs), seed++, seed % 3 == 0});
       names.push_back(absl::StrCat(c.what, ": ", knobs));
     }
   }
@@ -173,6 +185,83 @@ TEST_CASE("products of matrices", "[codegen]") {
     INFO(knobs);
     const int least = absl::StrContains(knobs, "split") ? 4 : 20;
     CHECK(accepted[knobs] >= (absl::StrContains(knobs, "INLINE") ? least / 4 : least));
+  }
+}
+
+// Few rows whose words are read as they are multiplied, and the same by way of shared memory.
+TEST_CASE("products of few rows", "[codegen]") {
+  struct FewCase {
+    const char* what;
+    Lines graph;
+    const char* tiles;  // %d: rows of the other side
+    bool direct;        // with vectors of 16 bytes
+  };
+  const FewCase cases[] = {
+      {"five rows, ragged",
+       {"input x: bf16[5, 520] ~ normal", "param w: bf16[52, 520] ~ normal",
+        "s: f32[m: 5, n: 52] = sum[k: 520](f32(x[m, k]) * f32(w[n, k]))",
+        "y: bf16[m: 5, n: 52] = bf16(s[m, n])", "output y"},
+       "tile_m: 16 tile_n: %d",
+       true},
+      {"sixteen of tensors that lie in others, with what follows",
+       {"input x: f16[16, 3, 272] ~ normal", "input w: f16[64, 2, 304] ~ normal",
+        "param c: f32[64] ~ normal",
+        "s: f32[m: 16, n: 64] = sum[k: 256](f32(x[m, 1, k + 16]) * f32(w[n, 1, k + 40]))",
+        "y: f32[m: 16, n: 64] = max(s[m, n] + c[n], 0.0)", "output y"},
+       "tile_m: 16 tile_n: %d",
+       true},
+      {"twelve columns, of batches",
+       {"input a: f16[3, 72, 1024] ~ normal", "input b: f16[3, 12, 1024] ~ normal",
+        "y: f32[i: 3, m: 72, n: 12] = sum[k: 1024](f32(a[i, m, k]) * f32(b[i, n, k]))", "output y"},
+       "tile_m: %d tile_n: 16",
+       true},
+      {"one row",
+       {"input x: bf16[1, 264] ~ normal", "param w: bf16[40, 264] ~ normal",
+        "s: f32[m: 1, n: 40] = sum[k: 264](f32(x[m, k]) * f32(w[n, k]))",
+        "y: bf16[m: 1, n: 40] = bf16(s[m, n])", "output y"},
+       "tile_m: 16 tile_n: %d",
+       true},
+      {"a map before one operand, the other along its rows",
+       {"input x: bf16[5, 520] ~ normal", "param w: bf16[520, 52] ~ normal",
+        "s: f32[m: 5, n: 52] = sum[k: 520](max(f32(x[m, k]), 0.0) * f32(w[k, n]))",
+        "y: bf16[m: 5, n: 52] = bf16(s[m, n])", "output y"},
+       "tile_m: 16 tile_n: %d",
+       false},
+      {"K of no whole vectors",
+       {"input x: bf16[5, 520] ~ normal", "param w: bf16[52, 520] ~ normal",
+        "s: f32[m: 5, n: 52] = sum[k: 517](f32(x[m, k]) * f32(w[n, k]))",
+        "y: bf16[m: 5, n: 52] = bf16(s[m, n])", "output y"},
+       "tile_m: 16 tile_n: %d",
+       false},
+  };
+  std::vector<Trial> trials;
+  std::vector<std::string> names;
+  uint64_t seed = 1;
+  for (const FewCase& c : cases) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    for (int tile : {32, 64, 128}) {
+      for (const char* more :
+           {"run: 32", "run: 64 split: 2", "run: 128", "run: 64 vector_bytes: 8"}) {
+        const std::string knobs = absl::StrCat(
+            "contract { math: PRODUCT_FEW ",
+            absl::StrReplaceAll(c.tiles, {{"%d", absl::StrCat(tile)}}), " ", more, " }");
+        // Threads that read words have registers for longer steps.
+        if (!c.direct && absl::StrContains(more, "128")) continue;
+        names.push_back(absl::StrCat(c.what, ": ", knobs));
+        INFO(names.back());
+        trials.push_back({graph, ScheduleOf(graph, knobs), seed++, seed % 3 == 0});
+        const auto plan = Lower(graph, trials.back().schedule, TestTarget());
+        INFO(plan.status().message());
+        REQUIRE(plan.ok());
+        CHECK(absl::StrContains(plan->DebugString(), "ws::Lines<") ==
+              (c.direct && !absl::StrContains(more, "vector_bytes")));
+      }
+    }
+  }
+  const std::vector<absl::Status> answers = RunAndCompareAll(trials);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    INFO(names[i] << ": " << answers[i].message());
+    CHECK(answers[i].ok());
   }
 }
 

@@ -8,6 +8,7 @@
 namespace warpsmith::codegen {
 namespace {
 
+using absl::StrAppend;
 using absl::StrCat;
 
 constexpr int kWarps = kPlainThreads / 32;
@@ -20,6 +21,20 @@ constexpr int64_t kOfTwoBlocks[] = {120, 90}, kOfOneBlock[] = {180, 190};
 // Blocks of a multiprocessor that read no step ahead, of 16 bits and so many columns.
 constexpr int kBlocksNotAhead[] = {0, 3, 2};
 constexpr int64_t kColumnsNotAhead = 2;
+// Where threads read words as they are multiplied: the most columns, each 16 rows of which want to
+// be read for more rows of `many`; and words and sums of a thread that leave so many blocks room.
+constexpr int64_t kColumnsDirect = 2;
+struct Room {
+  int64_t words;
+  int blocks;
+};
+constexpr Room kDirectRooms[] = {{52, 4}, {112, 2}, {208, 1}};
+
+// Whether words of an operand in memory are words of its fragments.
+bool LiesDirectly(const ContractForm& form, int operand) {
+  return form.strided[operand] && !form.strided[operand]->along_rows &&
+         graph::SizeOf(form.elements[operand]) == 2;
+}
 
 }  // namespace
 
@@ -28,13 +43,29 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   shape.many = form.m > form.n ? 0 : 1;
   shape.rows = std::max(form.m, form.n);
   shape.columns = CeilDiv(std::min(form.m, form.n), 8);
-  shape.blocks = shape.columns <= kColumnsOfTwo ? 2 : 1;
+  const graph::DType type = form.elements[0];
+  shape.parts = graph::SizeOf(type) == 2 && form.elements[1] == type ? 1 : 2;
+  shape.direct = shape.parts == 1 && shape.columns <= kColumnsDirect && form.k % 8 == 0 &&
+                 (knobs.vector_bytes() == 0 || knobs.vector_bytes() == 16) &&
+                 LiesDirectly(form, 0) && LiesDirectly(form, 1);
+  shape.blocks = shape.direct                     ? static_cast<int>(shape.columns)
+                 : shape.columns <= kColumnsOfTwo ? 2
+                                                  : 1;
   shape.tile = shape.many == 0 ? knobs.tile_m() : knobs.tile_n();
   shape.step = knobs.run();
   const int across = shape.tile / (16 * shape.blocks);
   shape.slices = across > 0 ? kWarps / across : 0;
-  const graph::DType type = form.elements[0];
-  shape.parts = graph::SizeOf(type) == 2 && form.elements[1] == type ? 1 : 2;
+  if (shape.direct) {
+    // Words of two steps, and sums.
+    shape.elements = int64_t{2} * (2 * shape.blocks + shape.columns) * 4 * (shape.step / 32) +
+                     4 * shape.blocks * shape.columns;
+    shape.blocks_per_sm = 0;
+    for (const Room& room : kDirectRooms) {
+      if (shape.blocks_per_sm == 0 && shape.elements <= room.words)
+        shape.blocks_per_sm = room.blocks;
+    }
+    return shape;
+  }
   // A step's elements of `many` and their fragments, elements of `few`, sums of a step and of all.
   const int64_t many = int64_t{2} * shape.blocks * shape.step / 4;
   shape.elements = many + many / 2 * shape.parts +
@@ -72,7 +103,7 @@ std::string FewWrong(const ContractForm& form, const v1::ContractKnobs& knobs) {
   if (other < 8 * shape.columns)
     return StrCat(few, " is ", other, "; a block of PRODUCT_FEW has all ", 8 * shape.columns,
                   " rows of that side");
-  if (shape.elements > kOfOneBlock[shape.parts - 1])
+  if (shape.direct ? shape.blocks_per_sm == 0 : shape.elements > kOfOneBlock[shape.parts - 1])
     return StrCat(many, " ", shape.tile, " and contract.run ", shape.step,
                   ": threads have no registers for so many elements");
   if (knobs.stages() != 1 || knobs.cluster() != 1)
@@ -86,10 +117,20 @@ int64_t FewSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs)
   const int64_t rows = shape.columns * 8;
   const int64_t stage =
       shape.step / 16 * shape.columns * 32 * 2 * shape.parts + (shape.parts == 2 ? rows : 0);
-  const int64_t words =
-      std::max(2 * shape.slices * stage, int64_t{shape.slices} * shape.tile * rows);
+  const int64_t words = std::max(shape.direct ? 0 : 2 * shape.slices * stage,
+                                 int64_t{shape.slices} * shape.tile * rows);
   return 4 * (words + shape.tile + rows + 4);
 }
+
+namespace {
+
+std::string LinesText(const ContractForm& form, int operand) {
+  const Strided& strided = *form.strided[operand];
+  return StrCat("ws::Lines<", strided.offset, ", ", form.batch > 1 ? strided.batch : 0, ", ",
+                strided.row, ">");
+}
+
+}  // namespace
 
 absl::Status EmitFew(const Analysis& group, const Domain& domain, const ContractForm& form,
                      const v1::Group& resolved, const Target& target, KernelWriter& writer) {
@@ -100,11 +141,14 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
   if (!written.ok()) return written;
   const bool meets = MeetsInCluster(knobs, target), leaves = knobs.split() > 1 && !meets;
   const bool brain = shape.parts == 1 && form.elements[0] == graph::DType::kBF16;
-  const std::string config =
-      StrCat("ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
-             shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.blocks, ", ",
-             shape.step, ", ", shape.ahead ? "true" : "false", ", ", knobs.split(), ", ",
-             meets ? "true" : "false", ">");
+  const std::string config = StrCat(
+      "ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
+      shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.blocks, ", ", shape.step,
+      ", ", shape.ahead ? "true" : "false", ", ", knobs.split(), ", ", meets ? "true" : "false",
+      shape.direct
+          ? StrCat(", ", LinesText(form, shape.many), ", ", LinesText(form, 1 - shape.many))
+          : "",
+      ">");
   std::vector<KernelArgument> extra;
   int partial = -1;
   const int64_t sums = form.batch * form.m * form.n;
@@ -112,15 +156,23 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
     partial = writer.Workspace("_partial", knobs.split() * sums * 4);
     extra = {{"float* partial", partial}};
   }
+  std::string arguments = leaves ? "partial" : "nullptr";
+  if (shape.direct) {
+    for (const auto& [name, operand] : {std::pair{"many", shape.many}, {"few", 1 - shape.many}}) {
+      extra.push_back(
+          {StrCat("const void* ", name), writer.BufferOf(form.strided[operand]->tensor)});
+      StrAppend(&arguments, ", ", name);
+    }
+  }
   KernelShape kernel;
   kernel.threads = kPlainThreads;
   kernel.blocks_per_sm = shape.blocks_per_sm;
   kernel.grid = ContractBlocks(form, knobs);
   kernel.shared_bytes = FewSharedBytes(form, knobs);
   kernel.cluster = ContractCluster(knobs, target);
-  auto launch = writer.Kernel(leaves ? "_partial" : "", kernel, extra,
-                              StrCat("ws::contract_few<", writer.glue(), ", ", config, ">(g, ",
-                                     leaves ? "partial" : "nullptr", ")"));
+  auto launch = writer.Kernel(
+      leaves ? "_partial" : "", kernel, extra,
+      StrCat("ws::contract_few<", writer.glue(), ", ", config, ">(g, ", arguments, ")"));
   if (!launch.ok() || !leaves) return launch.status();
   KernelShape combine;
   combine.threads = kPlainThreads;
