@@ -137,8 +137,12 @@ std::vector<Case> Cases() {
                                                Few(128, 1, 32),
                                                Few(32, 1, 64),
                                                Few(32, 2, 64)};
-  const std::vector<std::string> directly = {Few(16, 1, 128), Few(16, 1, 64),  Few(32, 1, 64),
-                                             Few(32, 1, 128), Few(16, 2, 128), Few(32, 2, 64)};
+  std::vector<std::string> directly;
+  for (int rows : {16, 32, 64, 128}) {
+    for (int split : {1, 2}) {
+      for (int run : {64, 128}) directly.push_back(Few(rows, split, run));
+    }
+  }
   std::vector<std::string> single = few;
   single.insert(single.end(), directly.begin(), directly.end());
   single.insert(single.end(), {"rows { }", "rows { rows_at_once: 2 }", "rows { unroll: 2 }",

@@ -90,11 +90,11 @@ constexpr double kFewFromMemory = 1.07, kFewWait = 0.28e-6, kFewWaveSeconds = 2e
 // Elements of K at a time, at the most.
 constexpr int kMostFewRun = 128;
 // Where threads read what they multiply: of the memory's rate; of the caches', in the memory's, for
-// `few`; of a multiprocessor; before the first element and behind the last; what a step waits; a
-// last wave of single blocks of which none is full. Of an H200, from 65 kernels for 20 products,
-// within 8 % (3 % in the mean).
-constexpr double kDirectFromMemory = 1.21, kDirectFromCaches = 7.5, kDirectBytesPerSecond = 69e9,
-                 kDirectSeconds = 2.5e-6, kDirectWait = 0.16e-6, kDirectAloneSeconds = 4e-6;
+// `few`; before a kernel's first element and behind its last, and a block's; a step, and what it
+// takes more for each 128 elements of 16 rows of a warp. Of an H200, from 129 kernels for nine
+// products, 4 % in the mean.
+constexpr double kDirectFromMemory = 1.1, kDirectFromCaches = 4.8, kDirectSeconds = 1.2e-6,
+                 kDirectBlockSeconds = 2.35e-6, kDirectStep = 0.46e-6, kDirectStepOfMore = 0.32e-6;
 
 // ---- by a library
 
@@ -344,26 +344,25 @@ double FewRate(const ContractForm& form, const v1::ContractKnobs& knobs, const T
   return 1 / (1 / tensor + 1 / prepared);
 }
 
-// Seconds of PRODUCT_FEW where threads read what they multiply: the memory's, with what each step
-// waits, `few` from the caches for each tile, and a last wave of single blocks that is not full.
+// Seconds of PRODUCT_FEW where threads read what they multiply: what memory takes for all and the
+// caches for `few` of each tile, and what a multiprocessor's blocks wait, one wave after another,
+// of which the longer hides most of the other.
 double DirectSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
                      const FewShape& shape, const Target& target) {
-  const auto blocks = static_cast<double>(ContractBlocks(form, knobs));
-  const auto multiprocessors = static_cast<double>(target.sm_count);
-  const double waves = std::max(1.0, blocks / (multiprocessors * shape.blocks_per_sm));
-  const double rounds =
+  const double at_once = static_cast<double>(target.sm_count) * shape.blocks_per_sm;
+  const double waves = static_cast<double>(ContractBlocks(form, knobs)) / at_once;
+  const double steps =
       std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / (shape.step * shape.slices));
-  const double many = OperandBytes(form, shape.many, knobs, target),
-               few = OperandBytes(form, 1 - shape.many, knobs, target) *
+  const double step = kDirectStep + kDirectStepOfMore * shape.blocks * shape.step / 128;
+  const double waiting =
+      (std::max(1.0, waves) + std::ceil(waves)) / 2 * (steps * step + kDirectBlockSeconds);
+  const double few = OperandBytes(form, 1 - shape.many, knobs, target) *
                      static_cast<double>(CeilDiv(shape.rows, shape.tile));
-  const double reading =
-      std::max(many / (kDirectFromMemory * target.bytes_per_second),
-               std::ceil(blocks / multiprocessors) * many / blocks / kDirectBytesPerSecond) +
-      few / (kDirectFromCaches * target.bytes_per_second);
-  const double alone =
-      shape.blocks_per_sm == 1 ? (std::ceil(waves) - waves) * kDirectAloneSeconds : 0;
-  return kKernelSeconds + kDirectSeconds + (knobs.split() - 1) * kFewMeetingSeconds + reading +
-         waves * rounds * kDirectWait + alone;
+  const double reading = (OperandBytes(form, shape.many, knobs, target) / kDirectFromMemory +
+                          few / kDirectFromCaches) /
+                         target.bytes_per_second;
+  return kKernelSeconds + kDirectSeconds + (knobs.split() - 1) * kFewMeetingSeconds +
+         std::cbrt(std::pow(reading, 3) + std::pow(waiting, 3));
 }
 
 // Seconds of PRODUCT_FEW. Waiting for memory, what its bytes take and products follow each other,
