@@ -6,6 +6,7 @@ shared-memory object. `release` ends all that was handed over.
 """
 import ctypes
 import errno
+import itertools
 import os
 import re
 
@@ -60,9 +61,10 @@ def _alive(pid):
 
 
 class SharedHandover(Handover):
+    _numbers = itertools.count(1)  # of a process's objects, whoever gives them
+
     def __init__(self):
         super().__init__()
-        self._count = 0
         for name in os.listdir(SHARED):  # what processes that were killed left behind
             match = re.fullmatch(PREFIX + r"(\d+)-\d+", name)
             if match and not _alive(int(match[1])):
@@ -76,8 +78,7 @@ class SharedHandover(Handover):
             pass
 
     def give(self, tensor):
-        self._count += 1
-        name = f"{PREFIX}{os.getpid()}-{self._count}"
+        name = f"{PREFIX}{os.getpid()}-{next(self._numbers)}"
         self._kept.append(name)
         size = tensor.numel() * tensor.element_size()
         try:

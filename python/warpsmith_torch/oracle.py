@@ -21,8 +21,9 @@ One JSON object a line on standard input, one on standard output: {"command": ..
   answer    sample, whole_bytes, budget_bytes
                                          outputs, then updated states, the same way; those of draw
                                          have been copied
-  exact                                  {answers: [{positions, values, reference}], unmeasured}: base64,
-                                         empty where nothing is known; those of answer have been copied
+  exact                                  {answers: [{positions, values, reference}], unmeasured}: each {handle,
+                                         offset, bytes} of a shared-memory object, empty where nothing
+                                         is known; those of answer have been copied
   release   keep                         frees what the draw holds, and gives it back unless some may be kept;
                                          {peak_bytes} since the last one
   baselines names, graph, clock, seconds, seed, sample, whole_bytes, budget_bytes
@@ -31,8 +32,6 @@ One JSON object a line on standard input, one on standard output: {"command": ..
 
 Nothing is held longer than the other side needs it: gigabytes are at stake.
 """
-import base64
-import ctypes
 import functools
 import gc
 import json
@@ -67,12 +66,6 @@ def expect(what, tensor, wanted):
     if tensor.dtype != dtype_of(wanted["dtype"]) or list(tensor.shape) != wanted["shape"]:
         raise Invalid(f"{what} is {tensor.dtype} {list(tensor.shape)}, and the graph says "
                       f"{wanted['dtype']} {wanted['shape']}")
-
-
-def encoded(tensor):
-    """The bytes of a tensor on the processor, in base64."""
-    tensor = tensor.contiguous()
-    return base64.b64encode(ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())).decode()
 
 
 def whole_of(tensor, shape):
@@ -113,6 +106,7 @@ class Oracle:
         self.source_path = None
         self.first_states = {}
         self.memory_bytes, self.keep = 0, True
+        self.numbers = handover.SharedHandover()  # what is on the processor, whatever the device
         self._clear()
 
     def _clear(self):
@@ -333,12 +327,14 @@ class Oracle:
         for name, positions in zip(self.updates, self.sample.update_positions):
             values.append(none if buffers is None else exact.at(buffers[name], positions))
         positions = self.sample.positions + self.sample.update_positions
+        give = lambda t: self.numbers.give(t.contiguous())
         return {"unmeasured": self.unmeasured,
-                "answers": [{"positions": encoded(p), "values": encoded(v), "reference": encoded(r), "rms": m}
+                "answers": [{"positions": give(p), "values": give(v), "reference": give(r), "rms": m}
                             for p, v, r, m in zip(positions, values, self.reference, self.sample.rms)]}
 
     def release(self, keep=True):
         self.keep = keep
+        self.numbers.release()
         if self.model is not None:
             self.handover.release()
             self._restore()

@@ -1,18 +1,15 @@
 #include "worker/device/host_device.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/shared_object.h"
 #include "worker/device/host_clock.h"
 #include "worker/device/host_executor.h"
 #include "worker/device/host_guard.h"
@@ -394,29 +391,11 @@ void HostDevice::FlushCaches() {
 
 absl::Status HostDevice::CopyFromForeign(const std::string& handle, int64_t offset, Memory& to,
                                          int64_t bytes) {
-  const int fd = shm_open(handle.c_str(), O_RDONLY | O_CLOEXEC, 0);
-  if (fd < 0) {
-    return absl::NotFoundError(
-        absl::StrCat("shared-memory object '", handle, "': ", std::strerror(errno)));
-  }
-  struct stat stat = {};
-  absl::Status status;
-  if (fstat(fd, &stat) != 0 || offset < 0 || bytes < 0 || offset > stat.st_size ||
-      bytes > stat.st_size - offset) {
-    status = absl::InvalidArgumentError(absl::StrCat(bytes, " bytes at ", offset,
-                                                     " of shared-memory object '", handle,
-                                                     "', which has ", int64_t{stat.st_size}));
-  } else if (bytes > 0) {
-    void* const region = mmap(nullptr, offset + bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (region == MAP_FAILED) {
-      status = absl::ResourceExhaustedError(absl::StrCat("mmap: ", std::strerror(errno)));
-    } else {
-      status = Write(to, static_cast<char*>(region) + offset, bytes, 0);
-      munmap(region, offset + bytes);
-    }
-  }
-  close(fd);
-  return status;
+  const absl::StatusOr<base::SharedObject> object = base::SharedObject::Open(handle);
+  if (!object.ok()) return object.status();
+  const auto given = object->Bytes(offset, bytes);
+  if (!given.ok()) return given.status();
+  return bytes > 0 ? Write(to, given->data(), bytes, 0) : absl::OkStatus();
 }
 
 }  // namespace

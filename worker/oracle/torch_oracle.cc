@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
+#include "common/base/shared_object.h"
 #include "common/problem/problem.h"
 #include "worker/oracle/baseline_cache.h"
 #include "worker/oracle/errors.h"
@@ -80,18 +81,22 @@ json Described(const graph::Tensor& tensor) {
           {"shape", tensor.shape}};
 }
 
-// Little-endian numbers of 8 bytes, in base64.
+// Numbers of 8 bytes that the child has put into a shared-memory object.
 template <class Number>
-absl::StatusOr<std::vector<Number>> Decoded(const json& object, const char* key) {
+absl::StatusOr<std::vector<Number>> NumbersOf(const json& object, const char* key) {
   static_assert(sizeof(Number) == 8);
-  std::string bytes;
-  const auto text = object.find(key);
-  if (text == object.end() || !text->is_string() ||
-      !absl::Base64Unescape(text->get<std::string>(), &bytes) || bytes.size() % 8 != 0) {
+  const auto given = object.find(key);
+  const int64_t bytes =
+      given != object.end() && given->is_object() ? given->value("bytes", -1) : -1;
+  if (bytes < 0 || bytes % 8 != 0)
     return absl::InternalError(absl::StrCat("PyTorch oracle: no valid '", key, "'"));
-  }
-  std::vector<Number> numbers(bytes.size() / 8);
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  std::vector<Number> numbers(bytes / 8);
+  if (numbers.empty()) return numbers;
+  const auto shared = base::SharedObject::Open(given->value("handle", ""));
+  if (!shared.ok()) return shared.status();
+  const auto read = shared->Bytes(given->value("offset", int64_t{0}), bytes);
+  if (!read.ok()) return read.status();
+  std::memcpy(numbers.data(), read->data(), bytes);
   return numbers;
 }
 
@@ -322,9 +327,9 @@ class TorchOracle : public Oracle {
       return absl::InternalError("PyTorch oracle: not the exact answers that were asked for");
     }
     for (const json& answer : answers) {
-      auto positions = Decoded<int64_t>(answer, "positions");
-      auto values = Decoded<double>(answer, "values");
-      auto reference = Decoded<double>(answer, "reference");
+      auto positions = NumbersOf<int64_t>(answer, "positions");
+      auto values = NumbersOf<double>(answer, "values");
+      auto reference = NumbersOf<double>(answer, "reference");
       for (const absl::Status& status : {positions.status(), values.status(), reference.status()}) {
         if (!status.ok()) return status;
       }
