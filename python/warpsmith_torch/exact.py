@@ -112,13 +112,15 @@ def rms(tensor):
 
 
 class Sample:
-    """Positions in a module's outputs at which exact values are wanted, on the processor.
+    """Positions in a module's outputs at which exact values are wanted, on the outputs' device: a processor
+    takes milliseconds for those of each.
 
     rows: the entries of the batch that they are in; None: they may be anywhere.
     """
 
     def __init__(self, outputs, updates, count, seed):
-        self._generator = torch.Generator(device="cpu").manual_seed(seed)
+        self._device = (outputs + updates)[0].device if outputs + updates else torch.device("cpu")
+        self._generator = torch.Generator(device=self._device).manual_seed(seed)
         self._count = count
         self.rows = None
         # Of the whole: the sample holds more large values than there are.
@@ -126,18 +128,17 @@ class Sample:
         self.positions = [self._anywhere(t) for t in outputs]
         self.update_positions = [self._anywhere(t) for t in updates]
 
-    @staticmethod
-    def _none():
-        return torch.empty(0, dtype=torch.int64, device="cpu")
+    def _none(self):
+        return torch.empty(0, dtype=torch.int64, device=self._device)
 
     def _spread(self, total):
         """All positions of a few elements; else as many as asked for less those of the extremes, each from
         its own stretch, with the first and the last among them."""
         if total <= self._count:
-            return torch.arange(total, device="cpu")
+            return torch.arange(total, device=self._device)
         count = max(2, self._count - EXTREMES)
-        edges = torch.arange(count + 1, dtype=torch.int64, device="cpu") * total // count
-        random = torch.rand(count, generator=self._generator, dtype=torch.float64, device="cpu")
+        edges = torch.arange(count + 1, dtype=torch.int64, device=self._device) * total // count
+        random = torch.rand(count, generator=self._generator, dtype=torch.float64, device=self._device)
         positions = edges[:-1] + (random * (edges[1:] - edges[:-1])).long()
         positions[0], positions[-1] = 0, total - 1
         return positions
@@ -151,13 +152,11 @@ class Sample:
         return torch.unique(torch.cat([positions, self._extremes(tensor.reshape(-1))]))
 
     def _extremes(self, flat):
-        """Where the largest and smallest values are, of each stretch: the largest errors are found there.
-
-        Two kernels and one transfer, whatever the size: a wait for the card can take a millisecond."""
+        """Where the largest and smallest values are, of each stretch: the largest errors are found there."""
         stretch = flat.numel() // (EXTREMES // 2)
         rows = flat[:stretch * (EXTREMES // 2)].reshape(EXTREMES // 2, stretch)
         first = torch.arange(EXTREMES // 2, device=flat.device) * stretch
-        return torch.cat([rows.argmax(1) + first, rows.argmin(1) + first]).cpu()
+        return torch.cat([rows.argmax(1) + first, rows.argmin(1) + first])
 
     def nowhere(self):
         self.positions = [self._none() for _ in self.positions]
@@ -167,8 +166,8 @@ class Sample:
         """Only to some entries of a batch, spread over it; not to updates, which depend on all."""
         part = max(1, batch // PART)
         stretch = batch // part
-        first = int(torch.randint(0, stretch, (1,), generator=self._generator, device="cpu"))
-        self.rows = torch.arange(part, device="cpu") * stretch + first
+        first = torch.randint(0, stretch, (1,), generator=self._generator, device=self._device)
+        self.rows = torch.arange(part, device=self._device) * stretch + first
         self.positions = [self._in_rows(t, batch) for t in outputs]
         self.update_positions = [self._none() for _ in self.update_positions]
 
@@ -180,7 +179,7 @@ class Sample:
         positions = self.rows[within // row] * row + within % row
         if within.numel() == row * self.rows.numel():
             return positions
-        chosen = tensor.reshape(batch, row).index_select(0, self.rows.to(tensor.device)).reshape(-1)
+        chosen = tensor.reshape(batch, row).index_select(0, self.rows).reshape(-1)
         within = self._extremes(chosen)
         return torch.unique(torch.cat([positions, self.rows[within // row] * row + within % row]))
 

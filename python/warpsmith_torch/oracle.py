@@ -327,7 +327,7 @@ class Oracle:
         for name, positions in zip(self.updates, self.sample.update_positions):
             values.append(none if buffers is None else exact.at(buffers[name], positions))
         positions = self.sample.positions + self.sample.update_positions
-        give = lambda t: self.numbers.give(t.contiguous())
+        give = lambda t: self.numbers.give(t.cpu().contiguous())
         return {"unmeasured": self.unmeasured,
                 "answers": [{"positions": give(p), "values": give(v), "reference": give(r), "rms": m}
                             for p, v, r, m in zip(positions, values, self.reference, self.sample.rms)]}

@@ -378,6 +378,27 @@ TEST_CASE("errors count in the type that the answer is stored in") {
     CHECK(IsNearest(c.type, c.got, c.exact) == c.nearest);
     CHECK(IsNearest(c.type, -c.got, -c.exact) == c.nearest);
   }
+  // Each number of a type, the next, what lies between them, and what lies beyond.
+  for (DType type : {DType::kBF16, DType::kF16}) {
+    const int bits = type == DType::kBF16 ? 7 : 10, least = type == DType::kBF16 ? -126 : -14;
+    int64_t wrong = 0;
+    for (int exponent = least; exponent < 14; ++exponent) {
+      const double step = std::ldexp(1.0, exponent - bits);
+      // The least exponent has the subnormal numbers, too.
+      const int first = exponent == least ? 0 : 1 << bits;
+      for (int i = first; i < 2 << bits; ++i) {
+        const double one = i * step, next = (i + 1) * step;
+        for (double part : {0.0, 0.26, 0.49, 0.5, 0.51, 0.74}) {
+          const double exact = one + part * step;
+          wrong += !IsNearest(type, one, exact) || (part > 0.25 && !IsNearest(type, next, exact));
+          wrong +=
+              IsNearest(type, one, exact + 2 * step) || IsNearest(type, next + 2 * step, exact);
+        }
+      }
+    }
+    INFO(graph::NameOf(type));
+    CHECK(wrong == 0);
+  }
   CHECK(ErrorsOf(DType::kBF16, {up, 2}, {1.003, 2}).max == 0);
   CHECK(ErrorsOf(DType::kBF16, {up, 2}, {1.003, 2}).plain > 3e-3);
   CHECK(ErrorsOf(DType::kF32, {up, 2}, {1.003, 2}).max > 3e-3);
