@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace warpsmith::graph {
 namespace {
@@ -72,6 +73,11 @@ Work FewestInNetwork(const std::vector<NetworkFactor>& factors, uint64_t kept,
       if (work.weight() >= least) continue;
       least = work.weight();
       here = {work, live, std::max(best[a].bits, best[b].bits)};
+      // What is multiplied by a scale of its rows or blocks may be so behind the sum.
+      for (const auto& [scaled, scale] : {std::pair{a, b}, std::pair{b, a}}) {
+        const bool has_all = (best[scale].variables & ~best[scaled].variables) == 0;
+        if (both == live && has_all) here.bits = std::min(here.bits, best[scaled].bits);
+      }
     }
   }
   return best[all].work;

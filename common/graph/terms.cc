@@ -247,6 +247,15 @@ class Width {
         return std::max(Of(e->args[0]), Of(e->args[1]));
       case Op::kSelect:
         return std::max(Of(e->args[1]), Of(e->args[2]));
+      case Op::kE4m3:
+      case Op::kRound:
+      case Op::kFloor:
+      case Op::kCeil:
+      case Op::kTrunc:
+        return 16;  // integers are believed to be small
+      case Op::kMul:
+      case Op::kDiv:
+        return OfScaled(e, own);
       case Op::kLoad: {
         const Node* map = MapOf(graph_, e->tensor);
         return map == nullptr ? own : Of(map->value);
@@ -257,6 +266,26 @@ class Width {
   }
 
  private:
+  // What a scale of rows or blocks is taken out of: the factor that has all variables of the other.
+  int OfScaled(const ExprPtr& e, int own) {
+    std::vector<bool> of[2];
+    for (size_t i : {0, 1}) {
+      of[i].resize(kMaxVariables);
+      MarkVariables(*e->args[i], of[i]);
+    }
+    const auto has_all = [&](size_t i) {
+      for (size_t v = 0; v < kMaxVariables; ++v) {
+        if (of[1 - i][v] && !of[i][v]) return false;
+      }
+      return true;
+    };
+    int least = own;
+    for (size_t i : {0, 1}) {
+      if (has_all(i) && (i == 0 || e->op == Op::kMul)) least = std::min(least, Of(e->args[i]));
+    }
+    return least;
+  }
+
   const Graph& graph_;
   int steps_ = 0;
 };

@@ -112,6 +112,16 @@ TEST_CASE("products are told apart by what their factors are in memory") {
        {"input a: u8[8, 4] ~ integers(0, 9)", "input b: i8[4, 6] ~ integers(0, 9)",
         "y: f32[m: 8, n: 6] = sum[k: 4](f32(a[m, k]) * f32(b[k, n]))", "output y"},
        &Products::narrow},
+      {"bytes in blocks that have scales, by what was rounded and is scaled again",
+       {"input a: f32[8, 4]", "input s: f32[8]", "input b: i8[4, 6] ~ integers(0, 9)",
+        "input t: f32[2, 6]", "q: f32[m: 8, k: 4] = round(a[m, k] / s[m])",
+        "y: f32[m: 8, n: 6] = sum[k: 4](q[m, k] * s[m] * (f32(b[k, n]) * t[k / 2, n]))",
+        "output y"},
+       &Products::narrow},
+      {"fp32 times weights of 16 bits that a row alone has",
+       {"input a: f32[8, 4]", "input g: bf16[4]", "input b: bf16[4, 6]",
+        "y: f32[m: 8, n: 6] = sum[k: 4](a[m, k] * f32(g[k]) * f32(b[k, n]))", "output y"},
+       &Products::mixed},
   };
   for (const auto& c : cases) {
     INFO(c.what);

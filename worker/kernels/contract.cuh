@@ -21,7 +21,8 @@ namespace ws {
 // of the tile with the sums of all, in their order (kCluster is 1); kParts: 1, or 2 where each operand is the sum
 // of two, the greater first, as two batches of its map: the product of the two lesser is left out. kInline: A is brought as
 // the fp32 that it is, and made two parts of on its way into registers, a step at a time, each row times a power of two
-// of its own; kTurned: that A is the B of the glue, whose rows and columns are the other way round. kTurns: groups do not
+// of its own; kScaled: a run's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they
+// are added up, which are one for kBesideA and kBesideB rows side by side (0: none has one); kTurned: that A is the B of the glue, whose rows and columns are the other way round. kTurns: groups do not
 // share a tile but take turns, each finishing its own while the other multiplies.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
 // (and kRun 1) a part of a step, since they truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
@@ -54,6 +55,7 @@ struct Contract {
                                       2 * (C::kStages + kGroups) * sizeof(Barrier);
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
   static_assert(!C::kInline || (C::kParts == 2 && C::kRun == 1 && C::kRunsOfStep == 1 && !C::kMeet), "rows have a scale a step");
+  static_assert(!C::kScaled || (C::kRun > 0 && C::kParts == 1 && !C::kTurned), "runs have scales");
   static_assert(!C::kTurns || (C::kRun == 0 && C::kParts == 1 && !C::kMeet), "turns have no registers for runs, nor a cluster to meet in");
   static constexpr int kReleases = C::kInline ? 4 : 1;   // of a step, by a group: warps read it themselves, or the tensor cores
   static constexpr int kBlocks = C::kMeet ? C::kSplit : C::kCluster;   // of a cluster
@@ -241,18 +243,60 @@ struct Contract {
     release(before);
   }
 
+  // ---- runs of K
+
+  // Scales of a run's sums, of the rows and columns of a thread: asked for before its products, so that they are there
+  // behind them.
+  struct NoScales {
+    WS_DEVICE NoScales(const typename C::Glue&, Tile, int, int) {}
+    WS_DEVICE void add(const float (&run)[C::kTileN / 2], float (&sums)[C::kTileN / 2]) const {
+#pragma unroll
+      for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
+    }
+  };
+  template <class G>
+  struct GlueScales {
+    using Index = typename G::Index;
+    // Columns of a thread that have one.
+    static constexpr int kBeside = G::kBesideB == 0 || G::kBesideB > C::kTileN ? C::kTileN : G::kBesideB;
+    static constexpr int kColumnScales = kBeside >= 8 ? C::kTileN / kBeside : C::kTileN / 4;
+    float rows[2], columns[kColumnScales];
+    WS_DEVICE GlueScales(const G& g, Tile tile, int rows_from, int k) {
+      const auto inside = [](int at, int end) { return at < end ? at : end - 1; };
+      const hopper::Place first = hopper::place(threadIdx.x % 128, 0);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        rows[r] = G::kBesideA == 0 ? 1 : g.run_a(tile.batch, inside(tile.m + rows_from + first.row + 8 * r, C::kM), k);
+      }
+#pragma unroll
+      for (int c = 0; c < kColumnScales; ++c) {
+        const int column = kBeside >= 8 ? c * kBeside : c / 2 * 8 + first.column + c % 2;
+        columns[c] = G::kBesideB == 0 ? 1 : g.run_b(tile.batch, inside(tile.n + column, C::kN), k);
+      }
+    }
+    WS_DEVICE void add(const float (&run)[C::kTileN / 2], float (&sums)[C::kTileN / 2]) const {
+#pragma unroll
+      for (int v = 0; v < C::kTileN / 2; ++v) {
+        sums[v] += run[v] * (rows[v / 2 % 2] * columns[kBeside >= 8 ? v / 4 * 8 / kBeside : v / 4 * 2 + v % 2]);
+      }
+    }
+  };
+  template <class G, bool SCALED> struct ScalesOf { using Type = NoScales; };
+  template <class G> struct ScalesOf<G, true> { using Type = GlueScales<G>; };
+  using Scales = typename ScalesOf<typename C::Glue, C::kScaled>::Type;
+
   // Products of a step, of which runs FROM, FROM + 1 and so on are added up one after the other.
   template <int FROM = 0>
-  WS_DEVICE void multiply_runs(int group, int stage, float (&sums)[C::kTileN / 2]) {
+  WS_DEVICE void multiply_runs(const typename C::Glue& g, Tile tile, int group, int step, int stage, float (&sums)[C::kTileN / 2]) {
     constexpr int kCount = kStepK / 16 / C::kRunsOfStep;
     float run[C::kTileN / 2];
+    const Scales scales(g, tile, group * 64, step * kStepK + FROM * kCount * 16);
     hopper::products_begin();
     multiply_step<FROM * kCount, kCount>(group, stage, run, false);
     hopper::products_commit();
     hopper::products_wait<0>();
-#pragma unroll
-    for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
-    if constexpr (FROM + 1 < C::kRunsOfStep) multiply_runs<FROM + 1>(group, stage, sums);
+    scales.add(run, sums);
+    if constexpr (FROM + 1 < C::kRunsOfStep) multiply_runs<FROM + 1>(g, tile, group, step, stage, sums);
   }
 
   // ---- A in fp32, and in parts in registers
@@ -426,7 +470,7 @@ struct Contract {
   }
 
   // A group of warps: multiplies and finishes its rows of all of the block's tiles.
-  WS_DEVICE void multiply(int group, const End& end) {
+  WS_DEVICE void multiply(int group, const typename C::Glue& g, const End& end) {
     float sums[C::kTileN / 2];
     Ring ring;
     unsigned meeting = 0;   // parity of the next one's phase
@@ -445,16 +489,16 @@ struct Contract {
 #pragma unroll 1
         for (int step = tile.from(); step < to; ++step, ring.next()) {
           hopper::wait(full[ring.stage], ring.parity);
-          multiply_runs(group, ring.stage, sums);
+          multiply_runs(g, tile, group, step, ring.stage, sums);
           release(ring.stage);
         }
       } else {
         float run[C::kTileN / 2];
 #pragma unroll 1
         for (int step = tile.from(); step < to; step += C::kRun) {
+          const Scales scales(g, tile, group * 64, step * kStepK);
           multiply_steps(group, step, step + C::kRun < to ? step + C::kRun : to, ring, run);
-#pragma unroll
-          for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v];
+          scales.add(run, sums);
         }
       }
       store(group, group, tile, sums, end, begun, meeting);
@@ -558,7 +602,7 @@ struct Contract {
   }
 
   // All threads of the block.
-  WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const End& end) {
+  WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const typename C::Glue& g, const End& end) {
     begin();
     const int group = shuffle(static_cast<int>(threadIdx.x / 128), 0);   // so the compiler sees one for a warp
     if (group == kGroups) {
@@ -566,7 +610,7 @@ struct Contract {
       if (threadIdx.x % 128 == 0) bring(a, b);
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
-      if constexpr (C::kTurns) multiply_by_turns(group, end); else multiply(group, end);
+      if constexpr (C::kTurns) multiply_by_turns(group, end); else multiply(group, g, end);
     }
     if constexpr (kBlocks > 1) sync_cluster();   // others may still need what is here
   }
@@ -578,15 +622,15 @@ template <class C, class G>
 WS_DEVICE void contract_inline(const Scaled<G, false>& g, const hopper::Map& a, const hopper::Map& b, float* rows, int* any,
                                float* partial) {
   using End = InlineSums<G, C::kTurned, (C::kSplit > 1)>;
-  Contract<C, End>().run(a, b, End(g, rows, any, partial));
+  Contract<C, End>().run(a, b, g, End(g, rows, any, partial));
 }
 
 template <class C, class G>
 WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, float* partial) {
   if constexpr (C::kSplit > 1 && !C::kMeet) {
-    Contract<C, PartialSums<G>>().run(a, b, PartialSums<G>(partial));
+    Contract<C, PartialSums<G>>().run(a, b, g, PartialSums<G>(partial));
   } else {
-    Contract<C, WholeSums<G>>().run(a, b, WholeSums<G>(g));
+    Contract<C, WholeSums<G>>().run(a, b, g, WholeSums<G>(g));
   }
 }
 

@@ -403,27 +403,29 @@ struct Scaled : G {
   }
 };
 
-// The glue of operands of which A, B or both were packed in two parts, for the plain main loop: what the tensor cores are given.
-template <class G, bool A, bool B>
-struct Parts : Scaled<G, false> {
+// The glue of operands of which A, B or both were packed in PARTS of T, for the plain main loop: what the tensor cores are given.
+template <class G, class T, int PARTS, bool A, bool B>
+struct Packed : G {
   using Sum = typename G::Sum;
   using Index = typename G::Index;
-  const f16* parts_a;
-  const f16* parts_b;
-  WS_DEVICE Parts(const Scaled<G, false>& g, const f16* parts_a, const f16* parts_b)
-      : Scaled<G, false>(g), parts_a(parts_a), parts_b(parts_b) {}
+  const T* packed_a;
+  const T* packed_b;
+  WS_DEVICE Packed(const G& g, const T* packed_a, const T* packed_b) : G(g), packed_a(packed_a), packed_b(packed_b) {}
   template <bool OF_B, int W>
-  WS_DEVICE void both(const f16* from, Index batch, Index row, Index k, Sum (&x)[W]) const {
+  WS_DEVICE void read(const T* from, Index batch, Index row, Index k, Sum (&x)[W]) const {
     using O = Operand<G, OF_B>;
-    const f16* const first = from + O::at(batch * 2ll, row, k);
+    const T* const first = from + O::at(static_cast<long long>(batch) * PARTS, row, k);
 #pragma unroll
-    for (int v = 0; v < W; ++v) x[v] = to_float(first[v]) + to_float(first[O::kPart + v]);
+    for (int v = 0; v < W; ++v) {
+      x[v] = to_float(first[v]);
+      if constexpr (PARTS == 2) x[v] += to_float(first[O::kPart + v]);
+    }
   }
   template <int W> WS_DEVICE void a(Index batch, Index m, Index k, Sum (&x)[W]) const {
-    if constexpr (A) both<false>(parts_a, batch, m, k, x); else G::template a<W>(batch, m, k, x);
+    if constexpr (A) read<false>(packed_a, batch, m, k, x); else G::template a<W>(batch, m, k, x);
   }
   template <int W> WS_DEVICE void b(Index batch, Index n, Index k, Sum (&x)[W]) const {
-    if constexpr (B) both<true>(parts_b, batch, n, k, x); else G::template b<W>(batch, n, k, x);
+    if constexpr (B) read<true>(packed_b, batch, n, k, x); else G::template b<W>(batch, n, k, x);
   }
 };
 

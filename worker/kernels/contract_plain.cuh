@@ -5,7 +5,8 @@
 // read into registers while the present one's, in shared memory, are multiplied. A thread has TILE_M / 16 x
 // TILE_N / 16 of the tile. Sums of RUN elements of K are added up in TOTAL, so that the error of a long sum grows
 // with the length of its runs. With SPLIT > 1 that many blocks share a tile's K and leave their sums
-// [SPLIT][batch][M][N] for `contract_combine`, which adds them up in their order.
+// [SPLIT][batch][M][N] for `contract_combine`, which adds them up in their order. SCALED: a run's sums are multiplied by
+// the glue's run_a(b, m, k) and run_b(b, n, k), of its first k, where they join.
 //
 // The glue G says what the operands are and what becomes of a sum:
 //   Index, Sum (of products: float, double, int, long long), kBatch, kM, kN, kK
@@ -19,8 +20,9 @@
 
 namespace ws {
 
-template <int TILE_M, int TILE_N, int STEP, int RUN, int SPLIT, int RASTER, class TOTAL>
+template <int TILE_M, int TILE_N, int STEP, int RUN, int SPLIT, int RASTER, class TOTAL, bool SCALED = false>
 struct PlainConfig {
+  static constexpr bool kScaled = SCALED;
   static constexpr int kTileM = TILE_M, kTileN = TILE_N, kStep = STEP, kRun = RUN, kSplit = SPLIT, kRaster = RASTER;
   using Total = TOTAL;
 };
@@ -176,6 +178,7 @@ struct PlainContract {
       if (more) bring(k + C::kStep, a, b);
       multiply(stages + turn * kStage, sums);
       if (C::kRun > 0 && (k - from + C::kStep) % C::kRun == 0) {
+        if constexpr (C::kScaled) scale(k + C::kStep - C::kRun, sums);
         each(totals, [&](Total& total, int i, int j) { total = plus(total, Total(sums[i][j])); });
         each(sums, [](Sum& sum, int, int) { sum = 0; });
       }
@@ -188,6 +191,15 @@ struct PlainContract {
     }
     each(totals, [&](Total& total, int i, int j) { total = plus(total, Total(sums[i][j])); });
     store(totals, partial);
+  }
+
+  // Sums of the run from k on, times its scales.
+  WS_DEVICE void scale(Index k, Sum (&sums)[kEachM][kEachN]) const {
+    const int y = thread() / 16, x = thread() % 16;
+    const auto inside = [](Index at, Index end) { return at < end ? at : end - 1; };
+    each(sums, [&](Sum& sum, int i, int j) {
+      sum *= g.run_a(batch, inside(m + place(kEachM, y, i), G::kM), k) * g.run_b(batch, inside(n + place(kEachN, x, j), G::kN), k);
+    });
   }
 
   WS_DEVICE void store(const Total (&totals)[kEachM][kEachN], Total* partial) const {

@@ -117,8 +117,7 @@ class Contract : public Skeleton {
                                                                  : EmitTensor;
       return emit(group, domain, form, resolved, target, writer);
     }
-    absl::Status written = WriteContractGlue(
-        group, domain, form, WidthsOf(group, domain, form, contract), StyleOf(resolved), writer);
+    absl::Status written = WriteContractGlue(group, domain, form, resolved, writer);
     if (!written.ok()) return written;
     const int split = contract.split();
     const std::string total = TotalOf(form, resolved);
@@ -226,7 +225,8 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
 std::string PlainConfigOf(const ContractForm& form, const v1::ContractKnobs& knobs,
                           const std::string& total) {
   return StrCat("ws::PlainConfig<", knobs.tile_m(), ", ", knobs.tile_n(), ", ", kPlainStep, ", ",
-                RunOf(form, knobs), ", ", knobs.split(), ", ", knobs.raster(), ", ", total, ">");
+                RunOf(form, knobs), ", ", knobs.split(), ", ", knobs.raster(), ", ", total,
+                ScalesRuns(form, knobs.math()) ? ", true>" : ">");
 }
 
 Style StyleOf(const v1::Group& resolved) {

@@ -31,6 +31,15 @@ Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 // only PRODUCT_PLAIN is; on the host device what packs operands for them runs, too, and
 // PRODUCT_FEW.
 bool OnTensorCores(v1::ProductMath math, const Target& target);
+// The type in which an operand is multiplied so, and where its elements lie, if the copy engine can
+// bring them.
+graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath math);
+const std::optional<Strided>& StridedFor(const ContractForm& form, int operand,
+                                         v1::ProductMath math);
+// Whether scales of runs of K are multiplied in where a run's sums join the total.
+inline bool ScalesRuns(const ContractForm& form, v1::ProductMath math) {
+  return math == v1::PRODUCT_TENSOR && form.apart.run > 0;
+}
 // Whether the operand is written out for the copy engine first, and how many bytes that takes at
 // the most.
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math);

@@ -137,7 +137,7 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
   const v1::ContractKnobs& knobs = resolved.contract();
   const FewShape shape = FewShapeOf(form, knobs);
   const ContractWidths& widths = WidthsOf(group, domain, form, knobs);
-  absl::Status written = WriteContractGlue(group, domain, form, widths, StyleOf(resolved), writer);
+  absl::Status written = WriteContractGlue(group, domain, form, resolved, writer);
   if (!written.ok()) return written;
   const bool meets = MeetsInCluster(knobs, target), leaves = knobs.split() > 1 && !meets;
   const bool brain = shape.parts == 1 && form.elements[0] == graph::DType::kBF16;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "worker/codegen/skeleton/contract/apart.h"
 #include "worker/codegen/skeleton/glue.h"
 
 namespace warpsmith::codegen {
@@ -83,42 +84,6 @@ ValuePtr NarrowOf(ValuePtr operand) {
   const bool cast = operand->kind == Value::Kind::kOp && operand->op == graph::Op::kCast &&
                     operand->type == graph::DType::kF32 && IsHalf(operand->args[0]->type);
   return cast ? operand->args[0] : nullptr;
-}
-
-// The operand as the copy engine finds it; nullopt: it is no element of 16 bits or fp32 in memory,
-// or its lines begin where they must not.
-std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand) {
-  const ValuePtr whole = OperandOf(form, kernel, operand), narrow = NarrowOf(whole);
-  const ValuePtr load = narrow != nullptr ? narrow : whole;
-  if (load->kind != Value::Kind::kLoad || !load->args.empty() ||
-      (!IsHalf(load->type) && load->type != graph::DType::kF32))
-    return std::nullopt;
-  const int64_t even = 16 / graph::SizeOf(load->type);  // elements of 16 bytes
-  const Frame& frame = kernel.frame;
-  const int64_t rows = operand == 0 ? form.m : form.n;
-  Strided at;
-  at.tensor = load->tensor;
-  Index rest = load->index;
-  const auto take = [&](const Variable& variable) {
-    const int64_t stride = rest.CoefficientOf(variable);
-    rest = rest.Without(variable);
-    return stride;
-  };
-  at.batch = take(frame.outer);
-  at.row = take(operand == 0 ? frame.row : frame.column);
-  at.k = take(frame.k);
-  if (!rest.is_constant()) return std::nullopt;
-  at.offset = rest.constant();
-  at.along_rows = at.row == 1 && at.k != 1;
-  const int64_t inner = at.along_rows ? at.row : at.k, outer = at.along_rows ? at.k : at.row;
-  const int64_t inner_extent = at.along_rows ? rows : form.k,
-                outer_extent = at.along_rows ? form.k : rows;
-  const auto stands = [&](int64_t stride, int64_t extent) {
-    return extent == 1 || (stride > 0 && stride % even == 0);
-  };
-  const bool fine = (inner == 1 || inner_extent == 1) && stands(outer, outer_extent) &&
-                    stands(at.batch, form.batch) && at.offset % even == 0;
-  return fine ? std::optional<Strided>(at) : std::nullopt;
 }
 
 FrameMaker ContractFrame(const Domain& domain, const ContractForm& form, Lane lane, int width) {
@@ -222,9 +187,10 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
   for (int operand : {0, 1}) {
     const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
     form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
-    form.strided[operand] = StridedOf(form, *kernel, operand);
+    form.strided[operand] = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
   }
   form.steps = {StepsOfOperand(*points, a), StepsOfOperand(*points, b)};
+  TakeApart(group, domain, form);
   return form;
 }
 
@@ -250,6 +216,42 @@ ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand) 
   const bool first_is_a = (first->variables & variables(form.m_axes)) != 0 ||
                           (second->variables & variables(form.n_axes)) != 0;
   return product->args[(operand == 0) == first_is_a ? 0 : 1];
+}
+
+std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand,
+                                 ValuePtr element) {
+  const ValuePtr narrow = NarrowOf(element);
+  const ValuePtr load = narrow != nullptr ? narrow : element;
+  if (load->kind != Value::Kind::kLoad || !load->args.empty() ||
+      (!IsHalf(load->type) && load->type != graph::DType::kF32))
+    return std::nullopt;
+  const int64_t even = 16 / graph::SizeOf(load->type);  // elements of 16 bytes
+  const Frame& frame = kernel.frame;
+  const int64_t rows = operand == 0 ? form.m : form.n;
+  Strided at;
+  at.tensor = load->tensor;
+  at.type = load->type;
+  Index rest = load->index;
+  const auto take = [&](const Variable& variable) {
+    const int64_t stride = rest.CoefficientOf(variable);
+    rest = rest.Without(variable);
+    return stride;
+  };
+  at.batch = take(frame.outer);
+  at.row = take(operand == 0 ? frame.row : frame.column);
+  at.k = take(frame.k);
+  if (!rest.is_constant()) return std::nullopt;
+  at.offset = rest.constant();
+  at.along_rows = at.row == 1 && at.k != 1;
+  const int64_t inner = at.along_rows ? at.row : at.k, outer = at.along_rows ? at.k : at.row;
+  const int64_t inner_extent = at.along_rows ? rows : form.k,
+                outer_extent = at.along_rows ? form.k : rows;
+  const auto stands = [&](int64_t stride, int64_t extent) {
+    return extent == 1 || (stride > 0 && stride % even == 0);
+  };
+  const bool fine = (inner == 1 || inner_extent == 1) && stands(outer, outer_extent) &&
+                    stands(at.batch, form.batch) && at.offset % even == 0;
+  return fine ? std::optional<Strided>(at) : std::nullopt;
 }
 
 Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,

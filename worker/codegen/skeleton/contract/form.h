@@ -8,6 +8,7 @@
 // that is not the batch's.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -29,6 +30,7 @@ struct Reading {
 // along K or along its rows at multiples of 16 bytes.
 struct Strided {
   int tensor = -1;
+  graph::DType type = graph::DType::kF32;
   int64_t offset = 0, batch = 0, row = 0, k = 0;
   bool along_rows = false;  // neighbours in memory are rows
 };
@@ -44,6 +46,25 @@ struct ContractForm {
   std::array<std::optional<Strided>, 2> strided;
   std::array<double, 2> steps{};  // simple operations that an element of A, of B takes
 
+  // Operands as tensor cores take them in one pass: narrow elements times scales (apart.h).
+  enum class Part { kNarrow, kRows, kRuns };  // a scale of rows alone, or of rows and runs of K
+  struct Apart {
+    graph::DType type = graph::DType::kF32;  // of 16 bits, of both operands; kF32: there is none
+    std::array<std::vector<Part>, 2> parts;  // what each operand's factors are
+    std::array<std::optional<Strided>, 2> strided;  // where narrow elements lie, as above
+    int64_t run = 0;                        // of K for which scales of runs are one; 0: none
+    std::array<int64_t, 2> beside{1, 1};    // rows side by side of which they are one
+    bool possible() const { return type != graph::DType::kF32; }
+    bool Has(int operand, Part part) const {
+      return std::find(parts[operand].begin(), parts[operand].end(), part) != parts[operand].end();
+    }
+  };
+  Apart apart;
+  // Whether elements of 16 bits are the operands themselves.
+  bool halves() const {
+    return apart.possible() && elements[0] == apart.type && elements[1] == apart.type;
+  }
+
   double products() const {
     return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
            static_cast<double>(batch);
@@ -58,6 +79,10 @@ absl::StatusOr<Kernel> BuildContract(const Analysis& group, const Domain& domain
                                      const ContractForm& form, Lane lane, int width);
 // The operand (0: A, 1: B) in such a kernel; nullptr: it is no product there.
 ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand);
+// Elements of an operand as the copy engine finds them; nullopt: they are none of 16 bits or fp32
+// in memory, or lines begin where they must not.
+std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand,
+                                 ValuePtr element);
 // The widest accesses of up to `bytes` that bring an operand.
 Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,
                   int operand, int bytes);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/codegen/skeleton/contract/apart.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -27,9 +28,17 @@ std::string OperandBody(const Dialect& dialect, const Kernel& kernel, ValuePtr o
   return emit.Finish();
 }
 
+// A scale of an operand, at one place.
+std::string ScaleBody(const Dialect& dialect, ValuePtr scale, uint64_t known) {
+  Emitter emit(dialect, known);
+  emit.Expect({scale});
+  emit.Line(StrCat("return ", emit.Use(scale), ";"));
+  return emit.Finish();
+}
+
 // Roots of sums[lane].
 std::string FinishBody(const GroupContext& context, const Dialect& dialect, const Kernel& kernel,
-                       uint64_t known) {
+                       uint64_t known, const std::string& sums) {
   const Frame& frame = kernel.frame;
   std::vector<const Kernel::Root*> roots;
   std::vector<ValuePtr> values;
@@ -40,7 +49,7 @@ std::string FinishBody(const GroupContext& context, const Dialect& dialect, cons
   Emitter emit(dialect, known);
   for (ValuePtr value : kernel.values->Closure(values)) {
     if (value->kind == Value::Kind::kResult)
-      emit.Bind(value, StrCat("sums[", LaneName(frame), "]"));
+      emit.Bind(value, StrCat(sums, "[", LaneName(frame), "]"));
   }
   emit.Expect(values);
   LoadContiguous(emit, kernel, values, [&](ValuePtr load) { return IsVector(load->index, frame); });
@@ -94,8 +103,10 @@ std::string WantedBody(const Kernel& kernel) {
 }  // namespace
 
 absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
-                               const ContractForm& form, const ContractWidths& widths,
-                               const Style& style, KernelWriter& writer) {
+                               const ContractForm& form, const v1::Group& resolved,
+                               KernelWriter& writer) {
+  const ContractWidths& widths = WidthsOf(group, domain, form, resolved.contract());
+  const bool apart = resolved.contract().math() == v1::PRODUCT_TENSOR;
   const auto build = [&](const Reading& reading, Lane rows) {
     return BuildContract(group, domain, form, reading.along_rows ? rows : Lane::kK, reading.width);
   };
@@ -105,7 +116,7 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   for (const auto* kernel : {&a, &b, &end, &single}) {
     if (!kernel->ok()) return kernel->status();
   }
-  const GroupContext context = ContextOf(group, domain, style, writer.glue());
+  const GroupContext context = ContextOf(group, domain, StyleOf(resolved), writer.glue());
   const std::vector<Parameter> parameters = ParametersOf(context, {&*a, &*b, &*end});
   bool fits = true;
   for (const auto* kernel : {&a, &b, &end}) fits = fits && FitsInt(group.graph(), **kernel);
@@ -136,8 +147,29 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     text.Open(StrCat("WS_DEVICE void ", name, "(Index b, Index ", row,
                      ", Index k, Sum (&x)[V]) const {"));
     text.Append(OperandBody(MakeDialect(context, kernel, parameters, index), kernel,
-                            OperandOf(form, kernel, operand),
+                            apart ? ApartOf(form, kernel, operand).narrow
+                                  : OperandOf(form, kernel, operand),
                             known(frame, operand == 0 ? frame.row : frame.column)));
+    text.Close();
+  }
+  bool scaled = false;  // by rows
+  for (int operand = 0; apart && operand < 2; ++operand) {
+    const OperandApart scales = ApartOf(form, *single, operand);
+    const Frame& frame = single->frame;
+    const char* of = operand == 0 ? "a" : "b";
+    const char* row = operand == 0 ? "m" : "n";
+    const uint64_t place = known(frame, operand == 0 ? frame.row : frame.column);
+    const Dialect dialect = MakeDialect(context, *single, parameters, index);
+    scaled = scaled || scales.rows != nullptr;
+    text.Open(StrCat("WS_DEVICE float rows_", of, "(Index b, Index ", row, ") const {"));
+    text.Append(scales.rows == nullptr ? "return 1;\n"
+                                       : ScaleBody(dialect, scales.rows, place & ~BitOf(frame.k)));
+    text.Close();
+    if (form.apart.run == 0) continue;
+    text.Line(StrCat("static constexpr int kBeside", operand == 0 ? "A" : "B", " = ",
+                     scales.runs == nullptr ? 0 : form.apart.beside[operand], ";"));
+    text.Open(StrCat("WS_DEVICE float run_", of, "(Index b, Index ", row, ", Index k) const {"));
+    text.Append(scales.runs == nullptr ? "return 1;\n" : ScaleBody(dialect, scales.runs, place));
     text.Close();
   }
   text.Open("static WS_DEVICE bool wanted(Index m, Index n, int rows, int columns) {");
@@ -145,9 +177,15 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   text.Close();
   text.Line("template <int V>");
   text.Open("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[V]) const {");
+  if (scaled) {
+    text.Line("Sum done[V];");
+    text.Line("const Sum of_row = rows_a(b, m);");
+    text.Line("for (int j = 0; j < V; ++j) done[j] = sums[j] * (of_row * rows_b(b, n + j));");
+  }
   const Frame& frame = end->frame;
   text.Append(FinishBody(context, MakeDialect(context, *end, parameters, index), *end,
-                         BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column)));
+                         BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column),
+                         scaled ? "done" : "sums"));
   text.Close();
   text.Close("};");
   writer.Struct(text.str(), parameters);

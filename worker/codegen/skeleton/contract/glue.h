@@ -20,9 +20,9 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
 // Of resolved knobs.
 Style StyleOf(const v1::Group& resolved);
 
-// Writes it. `style`: of the group's knobs.
+// Writes it, of resolved knobs. With PRODUCT_TENSOR operands are the narrow ones (apart.h).
 absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
-                               const ContractForm& form, const ContractWidths& widths,
-                               const Style& style, KernelWriter& writer);
+                               const ContractForm& form, const v1::Group& resolved,
+                               KernelWriter& writer);
 
 }  // namespace warpsmith::codegen

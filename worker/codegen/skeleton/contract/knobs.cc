@@ -29,7 +29,7 @@ constexpr double kSharedCost = 3.9;
 // ---- tensor cores. Of an H200: runs, groups and two stages measured; the rest is believed.
 
 // fp32 products by fp16: elements of K between additions in fp32. Longer runs are no quicker.
-constexpr int kPartsRun = 64;
+constexpr int kPartsRun = 64, kNarrowRun = 128;
 // Groups of a block, and sums of a thread, with those of a run, that it has registers for: four
 // groups have too few for anything.
 constexpr int kMostGroups = 2;
@@ -125,7 +125,7 @@ bool MayLieAlongColumns(const ContractForm& form, const v1::ContractKnobs& knobs
   if (IsPacked(form, operand, knobs.math()) &&
       (knobs.math() != v1::PRODUCT_FP16X3_INLINE || !form.strided[operand]))
     return true;
-  return form.strided[operand]->along_rows;
+  return StridedFor(form, operand, knobs.math())->along_rows;
 }
 
 bool IsInline(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_FP16X3_INLINE; }
@@ -151,17 +151,16 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
     return "neither operand is fp32 that the copy engine could bring as it is";
   if (math == v1::PRODUCT_LIBRARY) {
     if (target.library.empty()) return "there is no library here that makes products (cuBLASLt)";
-  } else if (!OnTensorCores(math, target) && !(PartsOf(math) == 2 && target.fibers()))
+  } else if (!OnTensorCores(math, target) && !target.fibers())
     return "there is code for tensor cores of sm_90a; elsewhere PRODUCT_PLAIN";
   if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
   for (int64_t extent : {form.m, form.n, form.k, form.batch * 2}) {
     if (extent > INT32_MAX) return "an axis has more than 2^31 elements";
   }
-  const bool halves =
-      form.elements[0] == form.elements[1] &&
-      (form.elements[0] == graph::DType::kF16 || form.elements[0] == graph::DType::kBF16);
-  if ((math == v1::PRODUCT_TENSOR || math == v1::PRODUCT_LIBRARY) && !halves)
+  if (math == v1::PRODUCT_LIBRARY && !form.halves())
     return "its operands are not both fp16 or both bf16; PRODUCT_FP16X3 takes fp32";
+  if (math == v1::PRODUCT_TENSOR && !form.apart.possible())
+    return "its operands are not, but for scales, both fp16 or both bf16; PRODUCT_FP16X3 takes fp32";
   return "";
 }
 
@@ -199,6 +198,10 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                     "there is ", of_columns, " of ", kMidColumns, " of PRODUCT_TENSOR");
   }
   if (IsFew(knobs)) return FewWrong(form, knobs);
+  if (ScalesRuns(form, knobs.math()) &&
+      (knobs.run() == 0 || form.apart.run % knobs.run() != 0 || knobs.run() % kPlainStep != 0))
+    return StrCat("contract.run is ", knobs.run(), "; scales are those of ", form.apart.run,
+                  " elements of K, of which it has to be a part");
   if (IsPlain(knobs, target)) {
     if (sums / kPlainThreads > kMostSums) return many;
     if (knobs.stages() != 1 || knobs.cluster() != 1)
@@ -240,8 +243,8 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
 // Whether the rows of an operand's boxes begin at lines of the cache.
 bool BeginsAtLines(const ContractForm& form, int operand, v1::ProductMath math) {
   if (IsPacked(form, operand, math)) return true;
-  const int64_t even = 128 / graph::SizeOf(form.elements[operand]);  // elements of a line
-  const Strided& strided = *form.strided[operand];
+  const int64_t even = 128 / graph::SizeOf(ElementOf(form, operand, math));  // elements of a line
+  const Strided& strided = *StridedFor(form, operand, math);
   const int64_t lines = strided.along_rows ? form.k : operand == 0 ? form.m : form.n;
   const int64_t line = strided.along_rows ? strided.k : strided.row;
   return (lines == 1 || line % even == 0) && strided.offset % even == 0 &&
@@ -287,7 +290,7 @@ double OperandBytes(const ContractForm& form, int operand, const v1::ContractKno
     return static_cast<double>(PackedBytes(form, operand, knobs.math()));
   const int64_t rows = operand == 0 ? form.m : form.n;
   return static_cast<double>(form.batch * rows) * static_cast<double>(form.k) *
-         static_cast<double>(graph::SizeOf(form.elements[operand]));
+         static_cast<double>(graph::SizeOf(ElementOf(form, operand, knobs.math())));
 }
 
 // Bytes that boxes bring from memory in all: each operand once, if what blocks share stays between
@@ -490,6 +493,12 @@ int RasterOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Tar
   return static_cast<int>(std::exp2(std::clamp(std::round(std::log2(rows)), 0.0, 6.0)));
 }
 
+// Of operands of 16 bits in a product of fp32: elements of K between additions in fp32.
+int NarrowRunOf(const ContractForm& form) {
+  return static_cast<int>(form.apart.run > 0 ? std::min<int64_t>(form.apart.run, kNarrowRun)
+                                             : kNarrowRun);
+}
+
 // Fills what tile, split and math leave open.
 void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
   if (knobs.algorithm() == 0) knobs.set_algorithm(1);
@@ -505,8 +514,9 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   if (knobs.run() == 0) {
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
     knobs.set_run(IsFew(knobs)                 ? FewRunOf(form)
-                  : plain                      ? kPlainRun
+                  : plain && !ScalesRuns(form, knobs.math()) ? kPlainRun
                   : PartsOf(knobs.math()) == 2 ? kPartsRun
+                  : !form.halves()             ? NarrowRunOf(form)
                                                : static_cast<int>(whole));
   }
   if (knobs.cluster() == 0) knobs.set_cluster(plain || IsFew(knobs) ? 1 : ClusterOf(form, knobs));
@@ -622,6 +632,7 @@ void Choose(const ContractForm& form, const Target& target, v1::ContractKnobs& k
 }  // namespace
 
 int64_t RunOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  if (ScalesRuns(form, knobs.math())) return knobs.run();
   const int64_t part = CeilDiv(form.k, knobs.split());
   return graph::IsFloat(form.sums) && knobs.run() < part ? knobs.run() : 0;
 }

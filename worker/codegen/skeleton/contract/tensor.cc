@@ -51,8 +51,9 @@ Placed PackedAt(const ContractForm& form, int operand, v1::ProductMath math,
   return at;
 }
 
-Placed StridedAt(const ContractForm& form, int operand, const KernelWriter& writer) {
-  const Strided& strided = *form.strided[operand];
+Placed StridedAt(const ContractForm& form, int operand, v1::ProductMath math,
+                 const KernelWriter& writer) {
+  const Strided& strided = *StridedFor(form, operand, math);
   const int64_t rows = operand == 0 ? form.m : form.n;
   Placed at;
   at.buffer = writer.BufferOf(strided.tensor);
@@ -142,7 +143,8 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
       ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
       ", kInline = ", Bool(inlined), ", kTurned = ", Bool(sides.turned),
-      ", kTurns = ", Bool(knobs.turns() == 2), ";\n};");
+      ", kTurns = ", Bool(knobs.turns() == 2),
+      ", kScaled = ", Bool(ScalesRuns(form, knobs.math())), ";\n};");
 }
 
 class Writer {
@@ -157,7 +159,7 @@ class Writer {
         parts_(PartsOf(knobs_.math()) == 2),
         inlined_(knobs_.math() == v1::PRODUCT_FP16X3_INLINE ? InlineOf(form) : -1),
         leaves_(knobs_.split() > 1 && !MeetsInCluster(knobs_, target)),
-        type_(parts_ ? graph::DType::kF16 : form.elements[0]),
+        type_(parts_ ? graph::DType::kF16 : form.apart.type),
         sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()) {}
 
   absl::Status Write() {
@@ -210,7 +212,7 @@ class Writer {
         placed_[operand] = PackedAt(form_, operand, math, ReadingOf(operand));
         placed_[operand].buffer = writer_.Workspace(name, PackedBytes(form_, operand, math));
       } else {
-        placed_[operand] = StridedAt(form_, operand, writer_);
+        placed_[operand] = StridedAt(form_, operand, math, writer_);
       }
       const int64_t rows = form_.batch * (operand == 0 ? form_.m : form_.n);
       if (parts_) back_[operand] = writer_.Workspace(StrCat(name, "_back"), rows * 4);
@@ -318,11 +320,13 @@ class Writer {
 
   // Where there are no tensor cores: of what was packed for them, by ordinary instructions.
   absl::Status MultiplyPlain() {
-    const std::string glue =
-        StrCat("ws::Parts<", writer_.glue(), ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
+    const std::string element = StorageType(type_);
+    const std::string glue = StrCat("ws::Packed<", sums_, ", ", element, ", ", parts_ ? 2 : 1, ", ",
+                                    Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
     std::vector<KernelArgument> arguments;
-    if (packed_[0]) arguments.push_back({"const ws::f16* a", placed_[0].buffer, {}});
-    if (packed_[1]) arguments.push_back({"const ws::f16* b", placed_[1].buffer, {}});
+    if (packed_[0]) arguments.push_back({StrCat("const ", element, "* a"), placed_[0].buffer, {}});
+    if (packed_[1]) arguments.push_back({StrCat("const ", element, "* b"), placed_[1].buffer, {}});
+    if (!packed_[0] && !packed_[1]) writer_.Text("#include <warpsmith/contract_pack.cuh>\n");
     for (const KernelArgument& back : Backs()) arguments.push_back(back);
     std::string body =
         StrCat("ws::contract_plain<", glue, ", ", PlainConfigOf(form_, knobs_, "float"), ">(", glue,
@@ -410,9 +414,18 @@ Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   return {false, form.m, form.n, knobs.tile_m(), knobs.tile_n()};
 }
 
+graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath math) {
+  return math == v1::PRODUCT_TENSOR ? form.apart.type : form.elements[operand];
+}
+
+const std::optional<Strided>& StridedFor(const ContractForm& form, int operand,
+                                         v1::ProductMath math) {
+  return math == v1::PRODUCT_TENSOR ? form.apart.strided[operand] : form.strided[operand];
+}
+
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
   if (math == v1::PRODUCT_FP16X3_INLINE) return operand != InlineOf(form);
-  return math == v1::PRODUCT_FP16X3 || !form.strided[operand].has_value();
+  return math == v1::PRODUCT_FP16X3 || !StridedFor(form, operand, math).has_value();
 }
 
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math) {
@@ -449,8 +462,7 @@ std::optional<RootMatrix> RootMatrixOf(const Analysis& group, const Domain& doma
 
 absl::Status EmitLibrary(const Analysis& group, const Domain& domain, const ContractForm& form,
                          const v1::Group& resolved, const Target& target, KernelWriter& writer) {
-  const ContractWidths& widths = WidthsOf(group, domain, form, resolved.contract());
-  absl::Status written = WriteContractGlue(group, domain, form, widths, StyleOf(resolved), writer);
+  absl::Status written = WriteContractGlue(group, domain, form, resolved, writer);
   if (!written.ok()) return written;
   std::optional<RootMatrix> root = RootMatrixOf(group, domain, form);
   // A state that is overwritten in place may be read by others still.
@@ -460,8 +472,7 @@ absl::Status EmitLibrary(const Analysis& group, const Domain& domain, const Cont
 
 absl::Status EmitTensor(const Analysis& group, const Domain& domain, const ContractForm& form,
                         const v1::Group& resolved, const Target& target, KernelWriter& writer) {
-  const ContractWidths& widths = WidthsOf(group, domain, form, resolved.contract());
-  absl::Status written = WriteContractGlue(group, domain, form, widths, StyleOf(resolved), writer);
+  absl::Status written = WriteContractGlue(group, domain, form, resolved, writer);
   if (!written.ok()) return written;
   return Writer(group, domain, form, resolved, target, writer).Write();
 }

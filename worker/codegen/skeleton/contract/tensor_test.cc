@@ -152,7 +152,39 @@ std::vector<Case> Cases() {
         "param w: f32[1024, 4096] ~ normal", "h: f32[m: 2048, k: 1024] = max(x[m, k] * g[k], 0.0)",
         "y: f32[m: 2048, n: 4096] = sum[k: 1024](h[m, k] * w[k, n])", "output y"},
        {"contract { math: PRODUCT_FP16X3 }"}},
+      {"blocks of eight bits, each with a scale",
+       {"input x: bf16[1024, 7168] ~ normal", "param w: bf16[4096, 7168] ~ normal",
+        "input sx: f32[1024, 56] ~ uniform(0.5, 2)", "param sw: f32[32, 56] ~ uniform(0.5, 2)",
+        "qx: f16[m: 1024, k: 7168] = f16(e4m3(f32(x[m, k]) / sx[m, k / 128]))",
+        "qw: f16[n: 4096, k: 7168] = f16(e4m3(f32(w[n, k]) / sw[n / 128, k / 128]))",
+        "s: f32[m: 1024, n: 4096] = sum[k: 7168](f32(qx[m, k]) * sx[m, k / 128] * (f32(qw[n, k]) * "
+        "sw[n / 128, k / 128]))",
+        "y: bf16[m: 1024, n: 4096] = bf16(s[m, n])", "output y"},
+       {"", "contract { math: PRODUCT_TENSOR tile_m: 64 tile_n: 64 split: 2 }",
+        "contract { math: PRODUCT_TENSOR run: 32 }", "contract { math: PRODUCT_FP16X3 }"}},
+      {"weights of eight bits in groups, a scale for each channel",
+       {"input x: bf16[1000, 4096] ~ normal", "param w: i8[4096, 4104] ~ integers(-128, 127)",
+        "param sw: f32[64, 4104] ~ uniform(0.001, 0.02)",
+        "s: f32[m: 1000, n: 4104] = sum[k: 4096](f32(x[m, k]) * (f32(w[k, n]) * sw[k / 64, n]))",
+        "y: bf16[m: 1000, n: 4104] = bf16(s[m, n])", "output y"},
+       {"", "contract { math: PRODUCT_TENSOR tile_n: 64 cluster: 1 split: 4 }"}},
+      {"both rounded to integers, by rows and by columns",
+       {"input x: f32[2048, 4096] ~ normal", "param w: i8[4096, 4096] ~ integers(-127, 127)",
+        "input sx: f32[2048] ~ uniform(0.01, 0.1)", "param sw: f32[4096] ~ uniform(0.01, 0.1)",
+        "y: f32[m: 2048, n: 4096] = sum[k: 4096](max(min(round(x[m, k] / sx[m]), 127.0), -127.0) * "
+        "sx[m] * (f32(w[n, k]) * sw[n]))",
+        "output y"},
+       {""}},
   };
+}
+
+// The way that defaults choose for the graph's only group.
+v1::ProductMath DefaultMath(const Lines& lines) {
+  const graph::Graph graph = ParseOrDie(lines);
+  const auto infos = Describe(graph, DefaultSchedule(graph, Target()), Target());
+  REQUIRE(infos.ok());
+  REQUIRE(infos->size() == 1);
+  return (*infos)[0].resolved.contract().math();
 }
 
 absl::StatusOr<v1::Plan> PlanOf(const graph::Graph& graph, const std::string& knobs) {
@@ -205,6 +237,42 @@ TEST_CASE("products compile for tensor cores without spills, and none waits for 
   }
 }
 
+TEST_CASE("what has 16 bits but for scales is multiplied in one pass") {
+  const auto product = [](const char* x, const char* w) {
+    return Lines{"input x: bf16[1024, 4096] ~ normal",
+                 "input v: f32[1024, 4096] ~ normal",
+                 "param w: i8[4096, 4096] ~ integers(-128, 127)",
+                 "param r: f32[1024] ~ uniform(0.5, 2)",
+                 "param s: f32[4096, 32] ~ uniform(0.5, 2)",
+                 "param g: f32[4096] ~ normal",
+                 absl::StrCat("y: f32[m: 1024, n: 4096] = sum[k: 4096](", x, " * ", w, ")"),
+                 "output y"};
+  };
+  struct OfMath {
+    const char* x;
+    const char* w;
+    v1::ProductMath math;
+  };
+  const OfMath cases[] = {
+      {"f32(x[m, k])", "(f32(w[n, k]) * s[n, k / 128])", v1::PRODUCT_TENSOR},
+      {"(f32(x[m, k]) * r[m])", "f32(w[n, k])", v1::PRODUCT_TENSOR},
+      {"(f32(x[m, k]) / r[m])", "(s[n, k / 128] * 0.5 * f32(w[n, k]))", v1::PRODUCT_TENSOR},
+      {"max(min(round(v[m, k] * 8.0), 200.0), -200.0)", "f32(w[n, k])", v1::PRODUCT_TENSOR},
+      // Integers that 16 bits do not hold, and that are rounded after they were scaled.
+      {"max(min(round(v[m, k] * 8.0), 3000.0), -200.0)", "f32(w[n, k])", v1::PRODUCT_FP16X3},
+      {"round(v[m, k] * 8.0)", "f32(w[n, k])", v1::PRODUCT_FP16X3},
+      // Scales that change from one element of K to the next, and what divides.
+      {"f32(x[m, k])", "(f32(w[n, k]) * g[k])", v1::PRODUCT_FP16X3},
+      {"f32(x[m, k])", "(s[n, k / 128] / f32(w[n, k]))", v1::PRODUCT_FP16X3},
+      // A sum is no product.
+      {"(f32(x[m, k]) + r[m])", "f32(w[n, k])", v1::PRODUCT_FP16X3},
+  };
+  for (const OfMath& c : cases) {
+    INFO(c.x << " * " << c.w);
+    CHECK(DefaultMath(product(c.x, c.w)) == c.math);
+  }
+}
+
 TEST_CASE("the other ways to multiply are among what is tried") {
   Target target;
   const graph::Graph graph = ParseOrDie(Product("bf16", 16, 14336, 4096, "m, k", "n, k"));
@@ -248,6 +316,11 @@ TEST_CASE("the other ways to multiply are among what is tried") {
 TEST_CASE("what knobs of products on tensor cores may not say") {
   const graph::Graph halves = ParseOrDie(Product("bf16", 512, 512, 512, "m, k", "k, n"));
   const graph::Graph floats = ParseOrDie(Product("f32", 512, 512, 512, "m, k", "n, k"));
+  const graph::Graph scaled = ParseOrDie(
+      {"input x: bf16[512, 512] ~ normal", "param w: bf16[512, 512] ~ normal",
+       "param s: f32[512, 4] ~ normal",
+       "y: f32[m: 512, n: 512] = sum[k: 512](f32(x[m, k]) * (f32(w[n, k]) * s[n, k / 128]))",
+       "output y"});
   struct Wrong {
     const graph::Graph* graph;
     const char* knobs;
@@ -265,6 +338,8 @@ TEST_CASE("what knobs of products on tensor cores may not say") {
       {&halves, "contract { math: PRODUCT_TENSOR split: 7 }", "parts of 64"},
       {&halves, "contract { math: PRODUCT_LIBRARY }", "there is no library here"},
       {&floats, "contract { math: PRODUCT_TENSOR }", "PRODUCT_FP16X3 takes fp32"},
+      {&scaled, "contract { math: PRODUCT_TENSOR run: 256 }", "scales are those of 128 elements"},
+      {&scaled, "contract { math: PRODUCT_TENSOR turns: 2 }", "added up in one run"},
       {&floats, "contract { math: PRODUCT_FP16X3 } precision { accumulator: ACCUMULATOR_F64 }",
        "fp64"},
   };
