@@ -16,6 +16,8 @@
 // divided by, a step at a time (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
 // Rows of which a step is too wide for that (more than one of sixteen elements keeps fewer than 20 digits), or has
 // infinities or NaN, are multiplied by ordinary instructions instead, at the end.
+//
+// Scaled: a step's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they are added up.
 #pragma once
 
 #include <warpsmith/contract_pack.cuh>
@@ -82,8 +84,9 @@ struct NoLines {
 // part of the tile, or they leave their sums [SPLIT][batch][M][N]. MANY_LINES, FEW_LINES: where the
 // operands lie, if threads read words of them.
 template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, bool AHEAD, int SPLIT, bool MEET,
-          class MANY_LINES = NoLines, class FEW_LINES = NoLines>
+          class MANY_LINES = NoLines, class FEW_LINES = NoLines, bool SCALED = false>
 struct FewConfig {
+  static constexpr bool kScaled = SCALED;
   using Type = TYPE;
   using ManyLines = MANY_LINES;
   using FewLines = FEW_LINES;
@@ -174,6 +177,28 @@ struct FewContract {
         if (at < Index(Many::kRows) && k < end) many.read(batch, at, k, read);
 #pragma unroll
         for (int v = 0; v < W; ++v) x[Many::kAlongRows ? r + v : r][Many::kAlongRows ? e : e + v] = read[v];
+      }
+    }
+  }
+
+  // Scales of a step of the thread's rows of `many` and of its columns of `few`.
+  struct StepScales {
+    float many[kRows], few[kColumns][2];
+  };
+  template <bool B>
+  WS_DEVICE float scale(Index at, Index k) const {
+    const Index rows = B ? G::kN : G::kM, inside = at < rows ? at : rows - 1;
+    if constexpr (B) return g.run_b(batch, inside, k); else return g.run_a(batch, inside, k);
+  }
+  WS_DEVICE void read_scales(Index step, StepScales& scales) const {
+    if constexpr (C::kScaled) {
+      const Index k = step * C::kStep < Index(G::kK) ? step * C::kStep : Index(G::kK) - 1;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) scales.many[r] = scale<!C::kManyM>(first + row(r), k);
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) scales.few[j][i] = scale<C::kManyM>(j * 8 + lane() % 4 * 2 + i, k);
       }
     }
   }
@@ -318,7 +343,7 @@ struct FewContract {
   }
 
   WS_DEVICE void multiply(const unsigned* stage, const unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4], const float (&back)[kRows],
-                          Sums& totals) const {
+                          const StepScales& scales, Sums& totals) const {
     Sums sums;
     clear(sums);
     // A product waits for the one before it of the same sums: others come between them.
@@ -356,6 +381,7 @@ struct FewContract {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           if constexpr (C::kParts == 2) totals[q][j][i] += sums[q][j][i] * (back[2 * q + i / 2] * of_column[i % 2]);
+          else if constexpr (C::kScaled) totals[q][j][i] += sums[q][j][i] * (scales.many[2 * q + i / 2] * scales.few[j][i % 2]);
           else totals[q][j][i] += sums[q][j][i];
         }
       }
@@ -437,13 +463,16 @@ struct FewContract {
     int turn = 0;
     unsigned a[C::kParts][C::kBlocks][kSteps16][4];
     float back[kRows];
+    StepScales scales, next_scales;
     const auto bring = [&] {
       read_many(step, many);
       read_few(step, few);
+      read_scales(step, next_scales);
     };
     const auto prepare = [&] {
       put_few(stages + turn * kStage, few);
       split_many(many, a, back);
+      if constexpr (C::kScaled) scales = next_scales;
       meet();
     };
     if constexpr (C::kAhead) {
@@ -456,7 +485,7 @@ struct FewContract {
         step += kSlices;
         const bool more = round + kSlices < to;
         if (more) bring();
-        multiply(stages + turn * kStage, a, back, totals);
+        multiply(stages + turn * kStage, a, back, scales, totals);
         turn ^= 1;
         if (more) prepare();
       }
@@ -465,7 +494,7 @@ struct FewContract {
       for (Index round = from; round < to; round += kSlices, step += kSlices, turn ^= 1) {
         bring();
         prepare();
-        multiply(stages + turn * kStage, a, back, totals);
+        multiply(stages + turn * kStage, a, back, scales, totals);
       }
     }
     sync_block();   // stages have been read

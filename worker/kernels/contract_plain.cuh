@@ -43,6 +43,8 @@ WS_DEVICE long long plus(long long a, long long b) {
   return static_cast<long long>(static_cast<unsigned long long>(a) + static_cast<unsigned long long>(b));
 }
 
+WS_DEVICE float finite_or_nan(float x) { return fmaf(x, 0.0f, x); }
+
 template <class G, class C>
 struct PlainContract {
   using Index = typename G::Index;

@@ -36,9 +36,13 @@ bool OnTensorCores(v1::ProductMath math, const Target& target);
 graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath math);
 const std::optional<Strided>& StridedFor(const ContractForm& form, int operand,
                                          v1::ProductMath math);
-// Whether scales of runs of K are multiplied in where a run's sums join the total.
+// Whether operands are narrow elements times scales (apart.h); and whether scales of runs of K are
+// multiplied in where a run's sums join the total.
+inline bool IsApart(const ContractForm& form, v1::ProductMath math) {
+  return math == v1::PRODUCT_TENSOR || (math == v1::PRODUCT_FEW && form.apart.possible());
+}
 inline bool ScalesRuns(const ContractForm& form, v1::ProductMath math) {
-  return math == v1::PRODUCT_TENSOR && form.apart.run > 0;
+  return IsApart(form, math) && form.apart.run > 0;
 }
 // Whether the operand is written out for the copy engine first, and how many bytes that takes at
 // the most.

@@ -32,8 +32,8 @@ constexpr Room kDirectRooms[] = {{52, 4}, {112, 2}, {208, 1}};
 
 // Whether words of an operand in memory are words of its fragments.
 bool LiesDirectly(const ContractForm& form, int operand) {
-  return form.strided[operand] && !form.strided[operand]->along_rows &&
-         graph::SizeOf(form.elements[operand]) == 2;
+  const auto& strided = StridedFor(form, operand, v1::PRODUCT_FEW);
+  return strided && !strided->along_rows && graph::SizeOf(strided->type) == 2;
 }
 
 }  // namespace
@@ -43,9 +43,8 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   shape.many = form.m > form.n ? 0 : 1;
   shape.rows = std::max(form.m, form.n);
   shape.columns = CeilDiv(std::min(form.m, form.n), 8);
-  const graph::DType type = form.elements[0];
-  shape.parts = graph::SizeOf(type) == 2 && form.elements[1] == type ? 1 : 2;
-  shape.direct = shape.parts == 1 && shape.columns <= kColumnsDirect && form.k % 8 == 0 &&
+  shape.parts = form.apart.possible() ? 1 : 2;
+  shape.direct = shape.parts == 1 && form.apart.run == 0 && shape.columns <= kColumnsDirect && form.k % 8 == 0 &&
                  (knobs.vector_bytes() == 0 || knobs.vector_bytes() == 16) &&
                  LiesDirectly(form, 0) && LiesDirectly(form, 1);
   shape.blocks = shape.direct                     ? static_cast<int>(shape.columns)
@@ -68,9 +67,10 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   }
   // A step's elements of `many` and their fragments, elements of `few`, sums of a step and of all.
   const int64_t many = int64_t{2} * shape.blocks * shape.step / 4;
+  const int64_t scales = form.apart.run > 0 ? 2 * (shape.blocks + shape.columns) : 0;
   shape.elements = many + many / 2 * shape.parts +
                    shape.columns * 8 * shape.step * shape.slices / kPlainThreads +
-                   int64_t{8} * shape.blocks * shape.columns;
+                   int64_t{8} * shape.blocks * shape.columns + scales;
   shape.ahead = shape.parts == 2 || shape.columns > kColumnsNotAhead;
   shape.blocks_per_sm = !shape.ahead ? kBlocksNotAhead[shape.columns]
                         : shape.elements <= kOfTwoBlocks[shape.parts - 1] ? 2
@@ -125,7 +125,7 @@ int64_t FewSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs)
 namespace {
 
 std::string LinesText(const ContractForm& form, int operand) {
-  const Strided& strided = *form.strided[operand];
+  const Strided& strided = *StridedFor(form, operand, v1::PRODUCT_FEW);
   return StrCat("ws::Lines<", strided.offset, ", ", form.batch > 1 ? strided.batch : 0, ", ",
                 strided.row, ">");
 }
@@ -140,14 +140,15 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
   absl::Status written = WriteContractGlue(group, domain, form, resolved, writer);
   if (!written.ok()) return written;
   const bool meets = MeetsInCluster(knobs, target), leaves = knobs.split() > 1 && !meets;
-  const bool brain = shape.parts == 1 && form.elements[0] == graph::DType::kBF16;
+  const bool brain = shape.parts == 1 && form.apart.type == graph::DType::kBF16;
   const std::string config = StrCat(
       "ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
       shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.blocks, ", ", shape.step,
       ", ", shape.ahead ? "true" : "false", ", ", knobs.split(), ", ", meets ? "true" : "false",
       shape.direct
           ? StrCat(", ", LinesText(form, shape.many), ", ", LinesText(form, 1 - shape.many))
-          : "",
+      : ScalesRuns(form, knobs.math()) ? ", ws::NoLines, ws::NoLines, true"
+                                       : "",
       ">");
   std::vector<KernelArgument> extra;
   int partial = -1;
@@ -160,7 +161,8 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
   if (shape.direct) {
     for (const auto& [name, operand] : {std::pair{"many", shape.many}, {"few", 1 - shape.many}}) {
       extra.push_back(
-          {StrCat("const void* ", name), writer.BufferOf(form.strided[operand]->tensor)});
+          {StrCat("const void* ", name),
+           writer.BufferOf(StridedFor(form, operand, v1::PRODUCT_FEW)->tensor)});
       StrAppend(&arguments, ", ", name);
     }
   }

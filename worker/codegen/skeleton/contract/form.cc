@@ -77,6 +77,17 @@ double StepsOfOperand(const Kernel& points, ValuePtr operand) {
   return steps;
 }
 
+// Of tensors in which it has a place of its own.
+double BytesOfOperand(const Kernel& kernel, ValuePtr operand, const Variable& rows) {
+  double bytes = 0;
+  for (ValuePtr load : kernel.values->Closure({operand})) {
+    const uint64_t both = BitOf(rows) | BitOf(kernel.frame.k);
+    if (load->kind == Value::Kind::kLoad && (load->index.variables() & both) == both)
+      bytes += static_cast<double>(graph::SizeOf(load->type));
+  }
+  return bytes;
+}
+
 bool IsHalf(graph::DType type) { return type == graph::DType::kF16 || type == graph::DType::kBF16; }
 
 // What is cast to the type of the sums, where that has 16 bits.
@@ -187,6 +198,9 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
   for (int operand : {0, 1}) {
     const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
     form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
+    form.bytes[operand] =
+        BytesOfOperand(*kernel, OperandOf(form, *kernel, operand),
+                       operand == 0 ? kernel->frame.row : kernel->frame.column);
     form.strided[operand] = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
   }
   form.steps = {StepsOfOperand(*points, a), StepsOfOperand(*points, b)};

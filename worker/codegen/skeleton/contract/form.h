@@ -45,6 +45,7 @@ struct ContractForm {
   std::array<graph::DType, 2> elements{graph::DType::kF32, graph::DType::kF32};
   std::array<std::optional<Strided>, 2> strided;
   std::array<double, 2> steps{};  // simple operations that an element of A, of B takes
+  std::array<double, 2> bytes{};  // and that are read for it
 
   // Operands as tensor cores take them in one pass: narrow elements times scales (apart.h).
   enum class Part { kNarrow, kRows, kRuns };  // a scale of rows alone, or of rows and runs of K

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/codegen/skeleton/contract/apart.h"
+#include "worker/codegen/skeleton/contract/contract.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -28,12 +29,37 @@ std::string OperandBody(const Dialect& dialect, const Kernel& kernel, ValuePtr o
   return emit.Finish();
 }
 
-// A scale of an operand, at one place.
+// A scale of an operand, at one place. An infinite one makes NaN of zeros, and of elements of both
+// signs, that are multiplied by it one by one: of what is left of a sum it shall, too.
 std::string ScaleBody(const Dialect& dialect, ValuePtr scale, uint64_t known) {
   Emitter emit(dialect, known);
   emit.Expect({scale});
-  emit.Line(StrCat("return ", emit.Use(scale), ";"));
+  emit.Line(StrCat("return ws::finite_or_nan(", emit.Use(scale), ");"));
   return emit.Finish();
+}
+
+// Asks for the lines that tensors of as many rows and columns as the result have at one of them and
+// the kTouched columns from there; empty: there are none. `kernel`: of single elements.
+std::string TouchBody(const Dialect& dialect, const Kernel& kernel, uint64_t known, int64_t columns) {
+  constexpr int kTouched = 64, kLineBytes = 128;  // ws::kTouched
+  const Frame& frame = kernel.frame;
+  std::vector<ValuePtr> values;
+  for (const Kernel::Root& root : kernel.roots) values.push_back(root.value);
+  Emitter emit(dialect, known);
+  bool any = false;
+  for (ValuePtr load : kernel.values->Closure(values)) {
+    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque() ||
+        load->index.CoefficientOf(frame.column) != 1 || load->index.CoefficientOf(frame.row) == 0)
+      continue;
+    any = true;
+    const int line = kLineBytes / static_cast<int>(graph::SizeOf(load->type));  // elements
+    for (int more = 0; more < kTouched; more += line) {
+      const std::string fetch =
+          StrCat("ws::fetch_line(", emit.Address(load->tensor, load->index), " + ", more, ");");
+      emit.Line(more == 0 ? fetch : StrCat("if (n + ", more, " < ", columns, ") ", fetch));
+    }
+  }
+  return any ? emit.Finish() : "";
 }
 
 // Roots of sums[lane].
@@ -106,7 +132,7 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
                                const ContractForm& form, const v1::Group& resolved,
                                KernelWriter& writer) {
   const ContractWidths& widths = WidthsOf(group, domain, form, resolved.contract());
-  const bool apart = resolved.contract().math() == v1::PRODUCT_TENSOR;
+  const bool apart = IsApart(form, resolved.contract().math());
   const auto build = [&](const Reading& reading, Lane rows) {
     return BuildContract(group, domain, form, reading.along_rows ? rows : Lane::kK, reading.width);
   };
@@ -172,6 +198,13 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     text.Append(scales.runs == nullptr ? "return 1;\n" : ScaleBody(dialect, scales.runs, place));
     text.Close();
   }
+  const std::string touches = TouchBody(
+      MakeDialect(context, *single, parameters, index), *single,
+      BitOf(single->frame.outer) | BitOf(single->frame.row) | BitOf(single->frame.column), form.n);
+  text.Line(StrCat("static constexpr bool kTouches = ", Bool(!touches.empty()), ";"));
+  text.Open("WS_DEVICE void touch(Index b, Index m, Index n) const {");
+  text.Append(touches);
+  text.Close();
   text.Open("static WS_DEVICE bool wanted(Index m, Index n, int rows, int columns) {");
   text.Append(WantedBody(*single));
   text.Close();

@@ -20,7 +20,7 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
 // Of resolved knobs.
 Style StyleOf(const v1::Group& resolved);
 
-// Writes it, of resolved knobs. With PRODUCT_TENSOR operands are the narrow ones (apart.h).
+// Writes it, of resolved knobs; operands are the narrow ones where they are taken apart (apart.h).
 absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
                                const ContractForm& form, const v1::Group& resolved,
                                KernelWriter& writer);

@@ -197,11 +197,11 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
       return StrCat("tiles of ", knobs.tile_m(), " x ", knobs.tile_n(), "; between powers of two ",
                     "there is ", of_columns, " of ", kMidColumns, " of PRODUCT_TENSOR");
   }
-  if (IsFew(knobs)) return FewWrong(form, knobs);
   if (ScalesRuns(form, knobs.math()) &&
       (knobs.run() == 0 || form.apart.run % knobs.run() != 0 || knobs.run() % kPlainStep != 0))
     return StrCat("contract.run is ", knobs.run(), "; scales are those of ", form.apart.run,
                   " elements of K, of which it has to be a part");
+  if (IsFew(knobs)) return FewWrong(form, knobs);
   if (IsPlain(knobs, target)) {
     if (sums / kPlainThreads > kMostSums) return many;
     if (knobs.stages() != 1 || knobs.cluster() != 1)
@@ -283,14 +283,18 @@ bool MayPack(const v1::ContractKnobs& knobs, const Target& target) {
   return IsLibrary(knobs) || (!IsPlain(knobs, target) && !IsFew(knobs));
 }
 
+// Bytes of what an operand is made of, each once.
+double ReadBytes(const ContractForm& form, int operand) {
+  const int64_t rows = operand == 0 ? form.m : form.n;
+  return static_cast<double>(form.batch * rows) * static_cast<double>(form.k) * form.bytes[operand];
+}
+
 // Bytes of an operand that the main loop finds in memory.
 double OperandBytes(const ContractForm& form, int operand, const v1::ContractKnobs& knobs,
                     const Target& target) {
   if (MayPack(knobs, target) && IsPacked(form, operand, knobs.math()))
     return static_cast<double>(PackedBytes(form, operand, knobs.math()));
-  const int64_t rows = operand == 0 ? form.m : form.n;
-  return static_cast<double>(form.batch * rows) * static_cast<double>(form.k) *
-         static_cast<double>(graph::SizeOf(ElementOf(form, operand, knobs.math())));
+  return ReadBytes(form, operand);
 }
 
 // Bytes that boxes bring from memory in all: each operand once, if what blocks share stays between
@@ -329,6 +333,7 @@ int FewRunOf(const ContractForm& form) {
   v1::ContractKnobs none;
   const FewShape shape = FewShapeOf(form, none);
   if (shape.direct) return kMostFewRun / 2;
+  if (form.apart.run == kTensorStep / 2) return kTensorStep / 2;
   return shape.ahead && (shape.blocks == 2 || shape.columns > 8) ? 32 : 64;
 }
 
@@ -377,8 +382,8 @@ double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   const double multiprocessors = static_cast<double>(target.sm_count);
   const double at_once = multiprocessors * shape.blocks_per_sm;
   const double waves = std::ceil(blocks / at_once), idle = waves * at_once / blocks;
-  const double step = 2.0 * shape.blocks * shape.step / 4 * kPlainThreads *
-                      static_cast<double>(graph::SizeOf(form.elements[shape.many]));  // bytes
+  const double step =
+      2.0 * shape.blocks * shape.step / 4 * kPlainThreads * form.bytes[shape.many];  // bytes
   const double bytes = OperandBytes(form, 0, knobs, target) + OperandBytes(form, 1, knobs, target);
   const double reading =
       bytes / (kFewFromMemory * target.bytes_per_second) * (blocks > at_once ? idle : 1) +
@@ -421,7 +426,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   for (int operand : {0, 1}) {
     const double bytes = OperandBytes(form, operand, knobs, target);
     memory += bytes;
-    if (MayPack(knobs, target) && IsPacked(form, operand, knobs.math())) packed += 2 * bytes;
+    if (MayPack(knobs, target) && IsPacked(form, operand, knobs.math()))
+      packed += bytes + ReadBytes(form, operand);
   }
   double seconds = 0;
   if (IsLibrary(knobs)) {

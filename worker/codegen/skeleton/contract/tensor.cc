@@ -415,12 +415,12 @@ Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 }
 
 graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath math) {
-  return math == v1::PRODUCT_TENSOR ? form.apart.type : form.elements[operand];
+  return IsApart(form, math) ? form.apart.type : form.elements[operand];
 }
 
 const std::optional<Strided>& StridedFor(const ContractForm& form, int operand,
                                          v1::ProductMath math) {
-  return math == v1::PRODUCT_TENSOR ? form.apart.strided[operand] : form.strided[operand];
+  return IsApart(form, math) ? form.apart.strided[operand] : form.strided[operand];
 }
 
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
