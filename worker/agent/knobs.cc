@@ -68,6 +68,13 @@ class Knobs : public Specialist {
     const auto& info = state.groups[i];
     if (row.name == "fast_math") return info.transcendental > 0;
     if (row.name == "online") return info.can_online;
+    if (row.name == "unrounded") {
+      return std::any_of(state.graph().tensors.begin(), state.graph().tensors.end(),
+                         [](const graph::Tensor& tensor) {
+                           return tensor.node >= 0 && graph::IsFloat(tensor.type) &&
+                                  graph::SizeOf(tensor.type) == 2;
+                         });
+    }
     if (row.name == "accumulator") {
       return info.reduces && std::any_of(state.graph().nodes.begin(), state.graph().nodes.end(),
                                          [](const graph::Node& node) {
@@ -94,7 +101,7 @@ class Knobs : public Specialist {
       // fp32 is the cheapest; fp64 is surer than compensation and needs fewer operations.
       if (row.name == "accumulator")
         prior = to == v1::ACCUMULATOR_F32 ? 0.03 : to == v1::ACCUMULATOR_F64 ? 0.004 : 0.002;
-      if (row.name == "separate") prior = 0.01;
+      if (row.name == "separate" || row.name == "unrounded") prior = 0.01;
       if (row.name == "fast_math") prior = IsHeavy(state.groups[i]) ? 0.15 : 0.05;
       Action* action = AddMove(
           state, i, name(), row.name, codegen::TextOf(row, now), codegen::TextOf(row, to),
@@ -103,6 +110,7 @@ class Knobs : public Specialist {
       if (TakesRegisters(row.name)) action->registers = Sign(to - now);
       if (row.name == "accumulator") action->accuracy = Sign(to - now);
       if (row.name == "run") action->accuracy = Sign(now - to);
+      if (row.name == "unrounded") action->accuracy = Sign(to - now);
       if (row.name == "fast_math") action->accuracy = Sign(now - to);
     }
   }

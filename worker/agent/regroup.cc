@@ -39,6 +39,7 @@ void KeepPrecision(const v1::Group& a, const v1::Group& b, v1::Group& to) {
   kept.set_accumulator(std::max(a.precision().accumulator(), b.precision().accumulator()));
   kept.set_fast_math(a.precision().fast_math() && b.precision().fast_math());
   kept.set_separate(a.precision().separate() || b.precision().separate());
+  kept.set_unrounded(a.precision().unrounded() || b.precision().unrounded());
 }
 
 }  // namespace warpsmith::agent

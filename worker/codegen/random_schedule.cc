@@ -88,7 +88,8 @@ v1::Group RandomKnobs(const v1::Group& group, const GroupInfo& info, Random& ran
     if (row.name == "block_threads") value = random.Of({0, 32, 64, 128});
     if (row.name == "blocks_per_sm") value = random.Of({0, 0, 1, 2});
     if (row.name == "blocks_per_row" || row.name == "split") value = random.Of({0, 1, 2, 3, 8});
-    if (row.name == "fast_math") value = 0;  // is less accurate
+    // Is less accurate; is more so than the oracle, which rounds.
+    if (row.name == "fast_math" || row.name == "unrounded") value = 0;
     SetValue(g, row, value);
   }
   // Rows of several blocks need several knobs to agree.
@@ -173,7 +174,7 @@ v1::Schedule Mutated(const v1::Schedule& schedule, const graph::Graph& graph, Ra
         SetValue(group, row,
                  sensible ? values[random.Below(static_cast<int>(values.size()))]
                           : random.Of<int64_t>({-1, 1, 3, 7, 33, 48, 1000, 4096, INT32_MAX}));
-        if (row.name == "fast_math") SetValue(group, row, 0);
+        if (row.name == "fast_math" || row.name == "unrounded") SetValue(group, row, 0);
         if (row.name == "blocks_per_row" || row.name == "split") {
           SetValue(group, row, std::min<int64_t>(ValueOf(group, row), 64));
         }

@@ -74,10 +74,6 @@ struct Lines {
     return static_cast<const unsigned*>(buffer) + (OFFSET + batch * BATCH + row * ROW) / 2;
   }
 };
-struct NoLines {
-  static constexpr bool kThere = false;
-};
-
 // TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). MANY_M: `many` is A. TILE: its rows of a
 // block. BLOCKS: of 16 of them, a warp's. STEP: 32, 64 or 128. AHEAD: a step is read before the one
 // before it is multiplied. SPLIT blocks share K: those of a cluster (MEET), each of which finishes a

@@ -344,19 +344,73 @@ WS_DEVICE bool any_of_block(bool one) {
   return any;
 }
 
+// Lines of an operand's elements in memory that begin anywhere: of the buffer, of so many ELEMENTS, before the first; from
+// a batch to the next; from a line to the next. NoLines: the operand is made of something.
+template <long long OFFSET, long long BATCH, long long LINE, long long ELEMENTS>
+struct UnevenLines {
+  static constexpr bool kThere = true;
+  static constexpr long long kOffset = OFFSET, kBatch = BATCH, kLine = LINE, kElements = ELEMENTS;
+};
+struct NoLines {
+  static constexpr bool kThere = false;
+};
+
+// Eight elements of 16 bits from element `at` of a buffer of ELEMENTS, which begins at a multiple of 16 bytes; those
+// behind its end are undefined, and are not touched.
+template <long long ELEMENTS>
+WS_DEVICE void load_eight(const unsigned short* buffer, long long at, unsigned short (&x)[8]) {
+  const long long first = at / 8 * 8;
+  if (first + 16 > ELEMENTS) {
+#pragma unroll
+    for (int v = 0; v < 8; ++v) x[v] = at + v < ELEMENTS ? buffer[at + v] : 0;
+    return;
+  }
+  const int by = static_cast<int>(at - first);
+  unsigned words[8];
+  load<4, unsigned, 0>(reinterpret_cast<const unsigned*>(buffer + first), reinterpret_cast<unsigned (&)[4]>(words[0]));
+  if (by > 0) load<4, unsigned, 0>(reinterpret_cast<const unsigned*>(buffer + first + 8), reinterpret_cast<unsigned (&)[4]>(words[4]));
+#pragma unroll
+  for (int step = 4; step > 1; step /= 2) {
+#pragma unroll
+    for (int i = 0; i + step / 2 < 8; ++i) words[i] = (by & step) != 0 ? words[i + step / 2] : words[i];
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) words[i] = (by & 1) != 0 ? words[i] >> 16 | words[i + 1] << 16 : words[i];
+  memcpy(x, words, sizeof(x));
+}
+
+// Copies lines of elements as they are to where lines begin evenly.
+template <class G, bool B, class T, class LINES>
+WS_DEVICE void copy_lines(const void* from, T* to) {
+  using O = Operand<G, B>;
+  constexpr long long kInner = O::kAlongRows ? O::kRows : O::kK, kLines = O::kAlongRows ? O::kK : O::kRows;
+  constexpr long long kVectors = (kInner + 7) / 8, kAll = G::kBatch * kLines * kVectors;
+#pragma unroll 4
+  for (long long i = block() * kPackThreads + thread(); i < kAll; i += blocks() * kPackThreads) {
+    const long long line = i / kVectors % kLines, batch = i / (kVectors * kLines), inner = i % kVectors * 8;
+    unsigned short x[8];
+    load_eight<LINES::kElements>(static_cast<const unsigned short*>(from),
+                                 LINES::kOffset + batch * LINES::kBatch + line * LINES::kLine + inner, x);
+    store<8, unsigned short, 0>(reinterpret_cast<unsigned short*>(to) + batch * O::kPart + line * O::kLine + inner, x);
+  }
+}
+
 // All blocks, a multiple of SHARE, pack A, B or both. LANES_A, LANES_B: threads that share a row that lies along K. `wide`
-// is told by each block whether it was at rows that are too wide; behind that it has a word for who multiplies.
-template <class G, class T, int PARTS, bool A, bool B, int LANES_A, int LANES_B, int SHARE>
-WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_b, int* wide) {
+// is told by each block whether it was at rows that are too wide; behind that it has a word for who multiplies. LINES_A,
+// LINES_B: of operands of one part that are copied as they are, `from_a` and `from_b`.
+template <class G, class T, int PARTS, bool A, bool B, int LANES_A, int LANES_B, int SHARE, class LINES_A, class LINES_B>
+WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_b, int* wide, const void* from_a, const void* from_b) {
   bool any = false;
   if constexpr (A) {
-    if constexpr (Operand<G, false>::kAlongRows) any = pack_columns<G, false, T, PARTS, SHARE>(g, a, back_a);
+    if constexpr (LINES_A::kThere) copy_lines<G, false, T, LINES_A>(from_a, a);
+    else if constexpr (Operand<G, false>::kAlongRows) any = pack_columns<G, false, T, PARTS, SHARE>(g, a, back_a);
     else any = pack_rows<G, false, T, PARTS, LANES_A>(g, a, back_a);
   }
   if constexpr (A && B) sync_block();   // shared memory is B's
   if constexpr (B) {
-    bool other;
-    if constexpr (Operand<G, true>::kAlongRows) other = pack_columns<G, true, T, PARTS, SHARE>(g, b, back_b);
+    bool other = false;
+    if constexpr (LINES_B::kThere) copy_lines<G, true, T, LINES_B>(from_b, b);
+    else if constexpr (Operand<G, true>::kAlongRows) other = pack_columns<G, true, T, PARTS, SHARE>(g, b, back_b);
     else other = pack_rows<G, true, T, PARTS, LANES_B>(g, b, back_b);
     any = any || other;
   }

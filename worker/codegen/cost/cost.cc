@@ -1,6 +1,7 @@
 #include "worker/codegen/cost/cost.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
@@ -41,22 +42,24 @@ double Steps(ValuePtr value, const Values& values, uint64_t variables,
   return steps;
 }
 
-// Elements of the longest chain of loops in a thread that load something.
-double SerialElements(ValuePtr value, const Values& values, std::unordered_map<int, double>& memo) {
-  auto found = memo.find(value->id);
-  if (found != memo.end()) return found->second;
-  double longest = 0;
-  values.ForEachChild(value, [&](ValuePtr child) {
-    longest = std::max(longest, SerialElements(child, values, memo));
-  });
-  if (value->kind == Value::Kind::kReduce && value->loads) {
-    double elements = 1;
-    for (const Variable& loop : value->loops) {
-      elements *= static_cast<double>(loop.range.high + 1);
-    }
-    longest = std::max(1.0, longest) * elements;
+// Elements of the loops of a thread that load something, one loop after the other. `seen`: values
+// that count no more.
+double SerialElements(ValuePtr value, const Values& values, std::set<int>& seen) {
+  if (!seen.insert(value->id).second) return 0;
+  double sum = 0;
+  const auto add = [&](std::set<int>& known) {
+    values.ForEachChild(value,
+                        [&](ValuePtr child) { sum += SerialElements(child, values, known); });
+  };
+  if (value->kind != Value::Kind::kReduce || !value->loads) {
+    add(seen);
+    return sum;
   }
-  return memo[value->id] = longest;
+  std::set<int> inside;
+  add(inside);
+  double elements = 1;
+  for (const Variable& loop : value->loops) elements *= static_cast<double>(loop.range.high + 1);
+  return std::max(1.0, sum) * elements;
 }
 
 struct Point {
@@ -79,9 +82,12 @@ Point PointOf(const Analysis& group, const Domain& domain) {
         for (const DomainAxis& axis : domain.axes) {
           if (domain.elements() || axis.role != Role::kKept) along |= BitOf(axis.variable);
         }
-        std::unordered_map<int, double> memo, loops;
-        for (ValuePtr search : SearchesOf(domain, *kernel))  // a block's, not a thread's
-          memo[search->id] = loops[search->id] = 0;
+        std::unordered_map<int, double> memo;
+        std::set<int> looped;
+        for (ValuePtr search : SearchesOf(domain, *kernel)) {  // a block's, not a thread's
+          memo[search->id] = 0;
+          looped.insert(search->id);
+        }
         std::vector<ValuePtr> targets = TargetsOf(*kernel);
         // What is behind totals is done once, not at each point.
         for (const Kernel::Root& root : kernel->roots) {
@@ -89,7 +95,7 @@ Point PointOf(const Analysis& group, const Domain& domain) {
         }
         for (ValuePtr target : targets) {
           point.steps += Steps(target, *kernel->values, along, memo);
-          point.serial = std::max(point.serial, SerialElements(target, *kernel->values, loops));
+          point.serial += SerialElements(target, *kernel->values, looped);
         }
         point.loads = static_cast<int64_t>(LoadsOf(*kernel).size());
         return point;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
+#include "worker/codegen/ir/halves.h"
 
 namespace warpsmith::codegen {
 
@@ -291,11 +292,16 @@ std::string Emitter::CastExpression(ValuePtr value, size_t depth) {
     const std::string storage = StorageType(to);
     if (from->type == DType::kF64)
       return StrCat("ws::to_float(ws::from_double<", storage, ">(", x, "))");
-    if (graph::IsInteger(from->type)) {
-      return StrCat("ws::to_float(ws::from_double<", storage, ">(static_cast<double>(", x, ")))");
+    const bool exact =
+        dialect_.unrounded || IsHalfExactly(to, from, *dialect_.values, *dialect_.graph);
+    std::string single = x;  // as a float
+    if (!graph::IsFloat(from->type)) {
+      constexpr int64_t kIntegersOfFloat = 1 << 24;
+      if (!dialect_.values->RangeOf(from).Within(-kIntegersOfFloat, kIntegersOfFloat))
+        return StrCat("ws::to_float(ws::from_double<", storage, ">(static_cast<double>(", x, ")))");
+      single = StrCat("static_cast<float>(static_cast<int>(", x, "))");
     }
-    if (from->type == DType::kBool) return StrCat("static_cast<float>(", x, ")");
-    return StrCat("ws::rounded<", storage, ">(", x, ")");
+    return exact ? single : StrCat("ws::rounded<", storage, ">(", single, ")");
   }
   if (graph::IsFloat(from->type) && graph::IsInteger(to)) {
     return StrCat(to == DType::kI32 ? "ws::to_int(" : "ws::to_long(", x, ")");
@@ -327,6 +333,14 @@ std::string Emitter::PowExpression(ValuePtr value, size_t depth) {
   return StrCat("ws::pow(", x, ", ", Use(value->args[1], depth), ")");
 }
 
+// Whether an integer is divided by a positive constant and negative itself never, in 32 bits.
+bool Emitter::IsUnsigned(ValuePtr value) const {
+  const Range range = dialect_.values->RangeOf(value->args[0]);
+  const ValuePtr by = value->args[1];
+  return value->type == DType::kI32 && range.Within(0, std::numeric_limits<int>::max()) &&
+         by->kind == Value::Kind::kConst && by->integer > 0;
+}
+
 std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
   const DType type = value->type;
   const bool integer = graph::IsInteger(type);
@@ -341,6 +355,10 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
     const std::string a = use(0), b = use(1);
     return StrCat("(", a, " ", op, " ", b, ")");
   };
+  auto unsigned_infix = [&](const char* op) {
+    return StrCat("static_cast<int>(static_cast<unsigned>(", use(0), ") ", op, " ",
+                  value->args[1]->integer, "u)");
+  };
   auto call = [&](const char* f) {
     std::string text = StrCat("ws::", f, "(", use(0));
     if (value->args.size() > 1) absl::StrAppend(&text, ", ", use(1));
@@ -354,9 +372,11 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
     case Op::kMul:
       return integer ? infix("*") : Product(type, use(0), use(1));
     case Op::kDiv:
+      if (integer && IsUnsigned(value)) return unsigned_infix("/");
       if (integer) return Wrapped(type, call("floor_div"));
       return DivisionExpression(value, depth);
     case Op::kMod:
+      if (integer && IsUnsigned(value)) return unsigned_infix("%");
       return call("floor_mod");
     case Op::kMin:
     case Op::kMax:

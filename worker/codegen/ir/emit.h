@@ -25,6 +25,7 @@ struct Dialect {
   std::string index_type = "int";  // of positions and addresses
   bool fast_math = false;
   bool separate = false;  // products are rounded before they are added to
+  bool unrounded = false;  // what is cast to 16 bits keeps its digits until it is stored
   // Both sides of a choice are computed, so that no branch parts what is the same in several
   // places.
   bool both_sides = false;
@@ -110,6 +111,7 @@ class Emitter {
   size_t ScopeOf(uint64_t variables) const;
   std::string Expression(ValuePtr value, size_t depth);
   std::string OpExpression(ValuePtr value, size_t depth);
+  bool IsUnsigned(ValuePtr division) const;
   std::string CastExpression(ValuePtr value, size_t depth);
   std::string DivisionExpression(ValuePtr value, size_t depth);
   std::string Unrounded(ValuePtr value, size_t depth);

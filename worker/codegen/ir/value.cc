@@ -289,8 +289,23 @@ Range Values::RangeOf(ValuePtr value) const {
         return {std::min(a.low, b.low), std::max(a.high, b.high)};
       }
       case GraphOp::kCast:
-        if (value->type == DType::kI64 && !graph::IsFloat(value->args[0]->type)) return range(0);
+        if (!graph::IsFloat(value->args[0]->type)) {
+          const Range a = range(0);
+          if (value->type == DType::kI64 || a.Within(graph::LowestOf(value->type),
+                                                     graph::HighestOf(value->type)))
+            return a;
+        }
         break;
+      case GraphOp::kMod:
+      case GraphOp::kDiv: {
+        // By a positive constant, rounded down.
+        const ValuePtr by = value->args[1];
+        if (by->kind != Value::Kind::kConst || by->integer <= 0) break;
+        if (value->op == GraphOp::kMod) return {0, by->integer - 1};
+        const Range a = range(0);
+        if (a.low < 0) break;
+        return {a.low / by->integer, a.high / by->integer};
+      }
       default:
         break;
     }

@@ -207,6 +207,7 @@ Dialect MakeDialect(const GroupContext& context, const Kernel& kernel,
   dialect.index_type = index_type;
   dialect.fast_math = context.style.fast_math;
   dialect.separate = context.style.separate;
+  dialect.unrounded = context.style.unrounded;
   dialect.both_sides = context.style.carries;
   dialect.load_hint = context.style.load_hint;
   dialect.store_hint = context.style.store_hint;

@@ -22,6 +22,7 @@ struct Style {
   int load_hint = 0, store_hint = 0;  // 1: streaming
   bool fast_math = false;
   bool separate = false;  // products are rounded before they are added to
+  bool unrounded = false;  // 16 bits are of what is stored alone
   v1::Accumulator accumulator = v1::ACCUMULATOR_F32;  // of sums that a thread adds up
   bool rows_share = false;   // what does not depend on the row is read apart from what does
   bool one_meeting = false;  // for sums and the squares around their means (group/centred.h)
@@ -34,7 +35,7 @@ template <class Knobs>
 Style StyleOf(const v1::Group& resolved, const Knobs& knobs) {
   return {knobs.load_hint() == v1::CACHE_STREAMING, knobs.store_hint() == v1::CACHE_STREAMING,
           resolved.precision().fast_math(), resolved.precision().separate(),
-          resolved.precision().accumulator()};
+          resolved.precision().unrounded(), resolved.precision().accumulator()};
 }
 
 // What all generators of one group share.

@@ -1,10 +1,8 @@
 #include "worker/codegen/skeleton/contract/apart.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
-#include "worker/codegen/knob/knob.h"
+#include "worker/codegen/ir/halves.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -15,115 +13,6 @@ using graph::Op;
 // Runs of K, and neighbouring rows, that may have a scale together.
 constexpr int kLeastRun = 32, kMostRun = 4096;
 constexpr int kLeastBeside = 8, kMostBeside = 256;
-
-// Types of 16 bits, as a set.
-constexpr unsigned kInF16 = 1, kInBf16 = 2, kInBoth = kInF16 | kInBf16;
-unsigned SetOf(DType type) {
-  return type == DType::kF16 ? kInF16 : type == DType::kBF16 ? kInBf16 : 0;
-}
-// Integers up to these are numbers of the type, all of them.
-constexpr double kIntegersOfBf16 = 256, kIntegersOfF16 = 2048;
-
-// ---- which types of 16 bits have all that a value may be
-
-struct Interval {
-  double low, high;
-};
-
-// Says of values which types of 16 bits hold them without loss.
-class Exactness {
- public:
-  Exactness(const graph::Graph& graph, const Values& values) : graph_(graph), values_(values) {}
-
-  unsigned Of(ValuePtr value) const {
-    unsigned set = SetOf(value->type);
-    if (const auto range = Integers(value)) {
-      const double most = std::max(std::fabs(range->low), std::fabs(range->high));
-      if (most <= kIntegersOfF16) set |= kInF16;
-      if (most <= kIntegersOfBf16) set |= kInBf16;
-    }
-    if (value->kind == Value::Kind::kLoad) return set | OfTensor(value->tensor);
-    if (value->kind != Value::Kind::kOp) return set;
-    const auto of = [&](size_t i) { return Of(value->args[i]); };
-    switch (value->op) {
-      case Op::kE4m3:
-        return kInBoth;
-      case Op::kCast:
-        return graph::IsFloat(value->args[0]->type) ? set | of(0) : set;
-      case Op::kNeg:
-      case Op::kAbs:
-        return set | of(0);
-      case Op::kMin:
-      case Op::kMax:
-        return set | (of(0) & of(1));
-      case Op::kSelect:
-        return set | (of(1) & of(2));
-      default:
-        return set;
-    }
-  }
-
- private:
-  // What is known of a tensor in memory by the map that wrote it.
-  unsigned OfTensor(int tensor) const {
-    const int node = graph_.tensors[tensor].node;
-    if (node < 0 || !graph_.nodes[node].map()) return 0;
-    graph::ExprPtr e = graph_.nodes[node].value;
-    while (e->op == Op::kCast) e = e->args[0];
-    if (e->op == Op::kLoad) return SetOf(e->type) | OfTensor(e->tensor);
-    return e->op == Op::kE4m3 ? kInBoth : 0;
-  }
-
-  // The interval of a value that is an integer, or no number; nullopt: it may be anything.
-  std::optional<Interval> Integers(ValuePtr value) const {
-    constexpr double kInfinite = std::numeric_limits<double>::infinity();
-    if (!graph::IsFloat(value->type)) {
-      const Range range = values_.RangeOf(value);
-      return Interval{static_cast<double>(range.low), static_cast<double>(range.high)};
-    }
-    if (value->kind == Value::Kind::kConst) {
-      if (value->number != std::floor(value->number)) return std::nullopt;
-      return Interval{value->number, value->number};
-    }
-    if (value->kind != Value::Kind::kOp) return std::nullopt;
-    const auto of = [&](size_t i) { return Integers(value->args[i]); };
-    const auto a = value->args.empty() ? std::nullopt : of(0);
-    switch (value->op) {
-      case Op::kRound:
-      case Op::kFloor:
-      case Op::kCeil:
-      case Op::kTrunc:
-        return a ? a : Interval{-kInfinite, kInfinite};
-      case Op::kCast:
-        return a;
-      case Op::kNeg:
-        if (!a) return std::nullopt;
-        return Interval{-a->high, -a->low};
-      case Op::kAdd:
-      case Op::kSub:
-      case Op::kMin:
-      case Op::kMax: {
-        const auto b = of(1);
-        if (!a || !b) return std::nullopt;
-        if (value->op == Op::kAdd) return Interval{a->low + b->low, a->high + b->high};
-        if (value->op == Op::kSub) return Interval{a->low - b->high, a->high - b->low};
-        if (value->op == Op::kMin)
-          return Interval{std::min(a->low, b->low), std::min(a->high, b->high)};
-        return Interval{std::max(a->low, b->low), std::max(a->high, b->high)};
-      }
-      case Op::kSelect: {
-        const auto then = of(1), otherwise = of(2);
-        if (!then || !otherwise) return std::nullopt;
-        return Interval{std::min(then->low, otherwise->low), std::max(then->high, otherwise->high)};
-      }
-      default:
-        return std::nullopt;
-    }
-  }
-
-  const graph::Graph& graph_;
-  const Values& values_;
-};
 
 // ---- factors
 
@@ -160,7 +49,7 @@ class Taker {
     auto kernel = BuildContract(group_, domain_, form_, Lane::kNone, 1);
     if (!kernel.ok()) return;
     Apart apart;
-    unsigned set = kInBoth;
+    unsigned set = kInF16 | kInBf16;
     for (int operand : {0, 1}) set &= Operand(*kernel, operand, apart);
     if (set == 0) return;
     // As one of them lies in memory, if it may be.
@@ -170,10 +59,11 @@ class Taker {
       auto strided = StridedOf(form_, *kernel, operand, ApartOf(form_, *kernel, operand).narrow);
       return strided && strided->type == type ? strided : std::nullopt;
     };
-    if (set == kInBoth && (lies(0, DType::kBF16) || lies(1, DType::kBF16)))
+    if (set == (kInF16 | kInBf16) && (lies(0, DType::kBF16) || lies(1, DType::kBF16)))
       form_.apart.type = DType::kBF16;
     for (int operand : {0, 1}) {
-      form_.apart.strided[operand] = lies(operand, form_.apart.type);
+      const auto strided = lies(operand, form_.apart.type);
+      (strided && strided->even ? form_.apart.strided : form_.apart.uneven)[operand] = strided;
       form_.apart.beside[operand] = BesideOf(operand);
     }
   }
@@ -185,7 +75,6 @@ class Taker {
   // Says what each factor is; the types that the narrow one has, none if there is no such one.
   unsigned Operand(const Kernel& kernel, int operand, Apart& apart) {
     const std::vector<Factor> factors = FactorsOf(form_, kernel, operand);
-    const Exactness exactness(group_.graph(), *kernel.values);
     std::vector<Part>& parts = apart.parts[operand];
     int along_k = 0;  // factors
     unsigned set = 0;
@@ -194,7 +83,7 @@ class Taker {
       parts.push_back(varies ? Part::kNarrow : Part::kRows);
       if (!varies) continue;
       ++along_k;
-      if (!factor.divides) set |= exactness.Of(factor.value);
+      if (!factor.divides) set |= HalvesOf(factor.value, *kernel.values, group_.graph());
     }
     if (along_k == 0 || set == 0) return 0;
     int narrow = -1;
@@ -204,7 +93,7 @@ class Taker {
       narrow = static_cast<int>(std::find(parts.begin(), parts.end(), Part::kNarrow) - parts.begin());
     }
     if (narrow < 0 || factors[narrow].divides) return 0;
-    return exactness.Of(factors[narrow].value);
+    return HalvesOf(factors[narrow].value, *kernel.values, group_.graph());
   }
 
   // The factor that alone is not one for whole runs of K, the longest that there are; -1: none.

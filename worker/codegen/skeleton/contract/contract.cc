@@ -233,6 +233,7 @@ Style StyleOf(const v1::Group& resolved) {
   Style style;
   style.fast_math = resolved.precision().fast_math();
   style.separate = resolved.precision().separate();
+  style.unrounded = resolved.precision().unrounded();
   style.accumulator = resolved.precision().accumulator();
   return style;
 }

@@ -201,7 +201,8 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
     form.bytes[operand] =
         BytesOfOperand(*kernel, OperandOf(form, *kernel, operand),
                        operand == 0 ? kernel->frame.row : kernel->frame.column);
-    form.strided[operand] = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
+    const auto strided = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
+    if (strided && strided->even) form.strided[operand] = strided;
   }
   form.steps = {StepsOfOperand(*points, a), StepsOfOperand(*points, b)};
   TakeApart(group, domain, form);
@@ -260,12 +261,15 @@ std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel,
   const int64_t inner = at.along_rows ? at.row : at.k, outer = at.along_rows ? at.k : at.row;
   const int64_t inner_extent = at.along_rows ? rows : form.k,
                 outer_extent = at.along_rows ? form.k : rows;
-  const auto stands = [&](int64_t stride, int64_t extent) {
-    return extent == 1 || (stride > 0 && stride % even == 0);
+  const auto stands = [&](int64_t stride, int64_t extent, int64_t at_multiples) {
+    return extent == 1 || (stride > 0 && stride % at_multiples == 0);
   };
-  const bool fine = (inner == 1 || inner_extent == 1) && stands(outer, outer_extent) &&
-                    stands(at.batch, form.batch) && at.offset % even == 0;
-  return fine ? std::optional<Strided>(at) : std::nullopt;
+  const auto all_stand = [&](int64_t at_multiples) {
+    return stands(outer, outer_extent, at_multiples) && stands(at.batch, form.batch, at_multiples);
+  };
+  at.even = all_stand(even) && at.offset % even == 0;
+  const bool lines = (inner == 1 || inner_extent == 1) && all_stand(1);
+  return lines ? std::optional<Strided>(at) : std::nullopt;
 }
 
 Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,

@@ -26,13 +26,13 @@ struct Reading {
   int width = 1;
 };
 
-// An operand of 16 bits or fp32 in memory as the copy engine finds it: strides in elements, lines
-// along K or along its rows at multiples of 16 bytes.
+// An operand of 16 bits or fp32 in memory: strides in elements, lines along K or along its rows.
 struct Strided {
   int tensor = -1;
   graph::DType type = graph::DType::kF32;
   int64_t offset = 0, batch = 0, row = 0, k = 0;
   bool along_rows = false;  // neighbours in memory are rows
+  bool even = false;        // lines begin at multiples of 16 bytes, as the copy engine wants it
 };
 
 struct ContractForm {
@@ -41,7 +41,7 @@ struct ContractForm {
   int64_t m = 1, n = 1, k = 1, batch = 1;
   graph::DType sums = graph::DType::kF32;  // in which products are made and added
   // Of A and of B: the type of 16 bits that its elements have without loss, else that of the sums;
-  // and where it lies, if the copy engine can bring it as it is.
+  // and where it lies, if the copy engine can bring it as it is (even).
   std::array<graph::DType, 2> elements{graph::DType::kF32, graph::DType::kF32};
   std::array<std::optional<Strided>, 2> strided;
   std::array<double, 2> steps{};  // simple operations that an element of A, of B takes
@@ -53,6 +53,7 @@ struct ContractForm {
     graph::DType type = graph::DType::kF32;  // of 16 bits, of both operands; kF32: there is none
     std::array<std::vector<Part>, 2> parts;  // what each operand's factors are
     std::array<std::optional<Strided>, 2> strided;  // where narrow elements lie, as above
+    std::array<std::optional<Strided>, 2> uneven;   // or where else, to be copied first
     int64_t run = 0;                        // of K for which scales of runs are one; 0: none
     std::array<int64_t, 2> beside{1, 1};    // rows side by side of which they are one
     bool possible() const { return type != graph::DType::kF32; }
@@ -80,8 +81,7 @@ absl::StatusOr<Kernel> BuildContract(const Analysis& group, const Domain& domain
                                      const ContractForm& form, Lane lane, int width);
 // The operand (0: A, 1: B) in such a kernel; nullptr: it is no product there.
 ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand);
-// Elements of an operand as the copy engine finds them; nullopt: they are none of 16 bits or fp32
-// in memory, or lines begin where they must not.
+// Where elements of an operand lie; nullopt: they are none of 16 bits or fp32 in lines of memory.
 std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand,
                                  ValuePtr element);
 // The widest accesses of up to `bytes` that bring an operand.

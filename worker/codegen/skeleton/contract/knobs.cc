@@ -81,6 +81,9 @@ constexpr double kSharedOfCache = 0.5, kReadAgain = 0.4;
 // Of the tensor cores' rate, by products of single warps; simple operations by which an element is
 // made part of a fragment, in two parts and as it is.
 constexpr double kFewTensorPart = 0.5, kFewSplitSteps = 10, kFewSteps = 1;
+// What maps before the product take of them: threads of so few warps wait for each other's results.
+// Of two products of quantised weights.
+constexpr double kFewStepsOfMaps = 4;
 // Of the memory's rate (what the target says is that of copies); what a step waits for it beside
 // what its bytes take; a wave of blocks, before its first element has come and behind its last; a
 // block more that meets in a cluster.
@@ -346,9 +349,12 @@ double FewRate(const ContractForm& form, const v1::ContractKnobs& knobs, const T
   const double tensor = std::max(target.tensor_products_per_second, 1.0) * kFewTensorPart /
                         (shape.parts == 2 ? 3 : 1) * few / rows;
   // An element of `many` once, those of `few` for each tile.
-  const double elements = 1 + few / shape.tile;
+  const auto steps = [&](int operand) {
+    return (shape.parts == 2 ? kFewSplitSteps : kFewSteps) +
+           kFewStepsOfMaps * form.steps[operand];
+  };
   const double prepared = target.products_per_second * few /
-                          (elements * (shape.parts == 2 ? kFewSplitSteps : kFewSteps));
+                          (steps(shape.many) + few / shape.tile * steps(1 - shape.many));
   return 1 / (1 / tensor + 1 / prepared);
 }
 
@@ -423,11 +429,15 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   const double sums =
       static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
   double memory = 0, packed = 0;  // bytes
+  double computed = 0;            // operations of what is packed
   for (int operand : {0, 1}) {
     const double bytes = OperandBytes(form, operand, knobs, target);
     memory += bytes;
-    if (MayPack(knobs, target) && IsPacked(form, operand, knobs.math()))
-      packed += bytes + ReadBytes(form, operand);
+    if (!MayPack(knobs, target) || !IsPacked(form, operand, knobs.math())) continue;
+    const int64_t rows = operand == 0 ? form.m : form.n;
+    packed += bytes + ReadBytes(form, operand);
+    computed += static_cast<double>(form.batch * rows) * static_cast<double>(form.k) *
+                form.steps[operand];
   }
   double seconds = 0;
   if (IsLibrary(knobs)) {
@@ -463,7 +473,10 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   }
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
-  if (packed > 0) seconds += target.launch_seconds + packed / target.bytes_per_second;
+  if (packed > 0) {
+    seconds += target.launch_seconds + std::max(packed / target.bytes_per_second,
+                                                computed / target.operations_per_second);
+  }
   if (PartsOf(knobs.math()) == 2) seconds += target.launch_seconds;
   return seconds;
 }

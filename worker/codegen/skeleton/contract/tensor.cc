@@ -93,10 +93,14 @@ struct Packing {
   int64_t blocks = 0;
 };
 
-Packing PackingOf(const ContractForm& form, int operand, const Reading& reading,
+Packing PackingOf(const ContractForm& form, int operand, const Reading& reading, bool copied,
                   const Target& target) {
   const int64_t rows = operand == 0 ? form.m : form.n;
   Packing packing;
+  if (copied) {
+    packing.blocks = CeilDiv(form.batch * rows * form.k, kPlainThreads * kLine * kLaneVectors);
+    return packing;
+  }
   if (reading.along_rows) {
     const int64_t parts = CeilDiv(form.k * reading.width, kPackDown * kShareElements);
     packing.share = static_cast<int>(
@@ -151,7 +155,8 @@ class Writer {
  public:
   Writer(const Analysis& group, const Domain& domain, const ContractForm& form,
          const v1::Group& resolved, const Target& target, KernelWriter& writer)
-      : form_(form),
+      : graph_(group.graph()),
+        form_(form),
         knobs_(resolved.contract()),
         widths_(WidthsOf(group, domain, form, knobs_)),
         target_(target),
@@ -232,7 +237,8 @@ class Writer {
       const std::string name = operand == 0 ? "a" : "b";
       if (packed_[operand]) {
         const Reading& reading = ReadingOf(operand);
-        const Packing packing = packings[operand] = PackingOf(form_, operand, reading, target_);
+        const Packing packing = packings[operand] =
+            PackingOf(form_, operand, reading, CopiedFrom(operand) != nullptr, target_);
         blocks = std::max(blocks, packing.blocks);
         share = std::max(share, packing.share);
         if (reading.along_rows) width = std::max<int64_t>(width, reading.width);
@@ -246,6 +252,14 @@ class Writer {
     shape.threads = kPlainThreads;
     pack_blocks_ = RoundUp(std::min(blocks, kPackBlocks * target_.sm_count), share);
     shape.grid = pack_blocks_;
+    std::string lines;  // of operands that are copied, and where they are
+    for (int operand : {0, 1}) {
+      const Strided* from = CopiedFrom(operand);
+      absl::StrAppend(&lines, ", ", from == nullptr ? "ws::NoLines" : LinesText(*from));
+      if (from == nullptr) continue;
+      const char* name = operand == 0 ? "from_a" : "from_b";
+      extra.push_back({StrCat("const void* ", name), writer_.BufferOf(from->tensor), {}});
+    }
     shape.shared_bytes = parts_ ? kSpreadBytes * kPackSpreads * kPackAcross * width : 0;
     if (parts_) {
       shape.cluster = share;
@@ -256,9 +270,21 @@ class Writer {
         .Kernel("_pack", shape, extra,
                 StrCat("ws::contract_pack<", writer_.glue(), ", ", element, ", ",
                        PartsOf(knobs_.math()), ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ", ",
-                       packings[0].lanes, ", ", packings[1].lanes, ", ", share, ">(g", given,
-                       parts_ ? ", wide)" : ", nullptr)"))
+                       packings[0].lanes, ", ", packings[1].lanes, ", ", share, lines, ">(g", given,
+                       parts_ ? ", wide" : ", nullptr", CopiedFrom(0) ? ", from_a" : ", nullptr",
+                       CopiedFrom(1) ? ", from_b)" : ", nullptr)"))
         .status();
+  }
+
+  // Where an operand that is packed as it is lies; nullptr: it is made of something.
+  const Strided* CopiedFrom(int operand) const {
+    const auto& uneven = form_.apart.uneven[operand];
+    const bool lies = uneven && uneven->along_rows == ReadingOf(operand).along_rows;
+    return packed_[operand] && !parts_ && lies ? &*uneven : nullptr;
+  }
+  std::string LinesText(const Strided& at) const {
+    return StrCat("ws::UnevenLines<", at.offset, ", ", form_.batch > 1 ? at.batch : 0, ", ",
+                  at.along_rows ? at.k : at.row, ", ", graph_.tensors[at.tensor].elements(), ">");
   }
 
   std::vector<KernelArgument> Backs() const {
@@ -377,6 +403,7 @@ class Writer {
         .status();
   }
 
+  const graph::Graph& graph_;
   const ContractForm& form_;
   const v1::ContractKnobs& knobs_;
   const ContractWidths& widths_;
