@@ -68,13 +68,7 @@ class Knobs : public Specialist {
     const auto& info = state.groups[i];
     if (row.name == "fast_math") return info.transcendental > 0;
     if (row.name == "online") return info.can_online;
-    if (row.name == "unrounded") {
-      return std::any_of(state.graph().tensors.begin(), state.graph().tensors.end(),
-                         [](const graph::Tensor& tensor) {
-                           return tensor.node >= 0 && graph::IsFloat(tensor.type) &&
-                                  graph::SizeOf(tensor.type) == 2;
-                         });
-    }
+    if (row.name == "unrounded") return RoundsToHalves(state.graph());
     if (row.name == "accumulator") {
       return info.reduces && std::any_of(state.graph().nodes.begin(), state.graph().nodes.end(),
                                          [](const graph::Node& node) {

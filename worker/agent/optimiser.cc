@@ -246,6 +246,7 @@ class Slice {
     const int limit =
         options_.in_flight > 0 ? std::min(options_.in_flight, kMaxInFlight) : automatic;
     int idle = 0;
+    if (StartsAgain()) return false;
     while (UnderWay() < limit && idle < kMaxIdleMoves) {
       auto proposal = policy_->Propose(history_);
       if (!proposal.has_value()) return true;
@@ -254,6 +255,15 @@ class Slice {
       while (!flights_.empty() && flights_.front().refused) TakeRefused();
     }
     return false;
+  }
+
+  // Whether a start is being judged after one that was wrong: that is seldom put right by a move, so
+  // nothing is tried beside the next one.
+  bool StartsAgain() const {
+    return started_again_ && !best_.has_trial() &&
+           std::any_of(flights_.begin(), flights_.end(), [](const Flight& flight) {
+             return !flight.proposal.has_value() && !flight.refused;
+           });
   }
 
   int UnderWay() const {
@@ -479,7 +489,7 @@ class Slice {
     // the truth is right.
     v1::Schedule unrounded = first;
     for (v1::Group& group : *unrounded.mutable_groups())
-      group.mutable_precision()->set_unrounded(true);
+      group.mutable_precision()->set_unrounded(RoundsToHalves(*main_));
     const v1::Schedule often = AddedUpOften(exact);
     v1::Schedule separate = often;
     for (v1::Group& group : *separate.mutable_groups())
@@ -487,6 +497,11 @@ class Slice {
     for (const auto& schedule :
          {first, exact, unrounded, often, separate, codegen::OpByOpSchedule(*main_, options_.target)}) {
       if (history_.Tried(schedule)) continue;
+      // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given up.
+      if (answer.verdict == v1::WRONG && !started_again_) {
+        evaluator_.Abandon();
+        started_again_ = true;
+      }
       if (SubmitStart(schedule, "after a start that was not right").ok()) return;
     }
     // Moves from the last start are still there to be tried.
@@ -626,6 +641,7 @@ class Slice {
   int since_incumbent_ = 0;
   int judge_failures_ = 0;  // in a row
   int start_failures_ = 0;  // of the judge on schedules to start from
+  bool started_again_ = false;  // since a start was wrong
   int64_t trial_number_ = 0;
   base::Instant search_started_;
   Outcome outcome_;

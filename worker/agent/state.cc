@@ -84,4 +84,10 @@ int LargestGroup(const State& state) {
   return largest;
 }
 
+bool RoundsToHalves(const graph::Graph& graph) {
+  return std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const graph::Tensor& tensor) {
+    return tensor.node >= 0 && graph::IsFloat(tensor.type) && graph::SizeOf(tensor.type) == 2;
+  });
+}
+
 }  // namespace warpsmith::agent

@@ -59,4 +59,7 @@ double Room(const State& state, int index);
 // The group that moves most bytes; -1: there is none.
 int LargestGroup(const State& state);
 
+// Whether some of what the graph computes is rounded to 16 bits.
+bool RoundsToHalves(const graph::Graph& graph);
+
 }  // namespace warpsmith::agent

@@ -286,15 +286,6 @@ WS_DEVICE void grid_launch_dependents() { asm volatile("griddepcontrol.launch_de
 
 #endif  // WS_HOST
 
-// Asks for the line of global memory with this element to come to the second-level cache.
-WS_DEVICE void fetch_line(const void* at) {
-#ifndef WS_HOST
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-#else
-  (void)at;
-#endif
-}
-
 // ---- 16-bit floats ----------------------------------------------------------------------------------
 
 struct f16 { unsigned short bits; };

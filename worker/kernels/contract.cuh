@@ -27,9 +27,8 @@ namespace ws {
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
 // (and kRun 1) a part of a step, since they truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
 //
-// End: what becomes of a tile's sums. Of a group's 64 rows of a tile, called by its 128 threads before the tile's products:
-// touch(batch, m, n, thread) asks for what its end will read to be in the cache by then; begin(batch, m, n, thread) fetches
-// what they all need, an End::Begun each; leave(begun, kept, thread)
+// End: what becomes of a tile's sums. Of a group's 64 rows of a tile: begin(batch, m, n, thread), called by its 128
+// threads before the tile's products, fetches what they all need, an End::Begun each; leave(begun, kept, thread)
 // leaves that in kKept floats of shared memory, and says whether what it saw asks for a look at each sum;
 // finish<W, LOOK>(kept, batch, m, n, row, column, part, sums), of kWidth neighbours, `row` and `column` within the
 // group's part of the tile.
@@ -445,8 +444,6 @@ struct Contract {
 #pragma unroll
         for (int v = 0; v < C::kTileN / 2; ++v) sums[rows][v] = 0;
       }
-#pragma unroll
-      for (int rows = 0; rows < kEach; ++rows) end.template touch<C::kTileN>(tile.batch, tile.m + rows * 64, tile.n, threadIdx.x % 128);
       hopper::wait(left[group], parity);
       parity ^= 1;
       int before = 0;   // the stage whose products are under way
@@ -480,7 +477,6 @@ struct Contract {
     for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
-      end.template touch<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
       typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
       // Also what the first product overwrites: a branch round it costs registers.
 #pragma unroll

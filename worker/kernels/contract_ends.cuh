@@ -7,26 +7,10 @@
 
 namespace ws {
 
-// Columns that the glue's touch(b, m, n) asks for at once.
-constexpr int kTouched = 64;
-// What the glue reads behind the sums of 64 rows of TILE_N columns, asked for by 128 threads.
-template <int TILE_N, class G>
-WS_DEVICE void touch_rows(const G& g, int batch, int m, int n, int thread) {
-  if constexpr (G::kTouches) {
-    constexpr int kAcross = TILE_N < kTouched ? 1 : TILE_N / kTouched;
-#pragma unroll
-    for (int i = 0; i < 64 * kAcross; i += 128) {
-      const int row = m + (i + thread) / kAcross, column = n + (i + thread) % kAcross * kTouched;
-      if ((64 * kAcross % 128 == 0 || thread < 64 * kAcross) && row < G::kM && column < G::kN) g.touch(batch, row, column);
-    }
-  }
-}
-
 // Ends of a tile's sums that keep nothing: what the glue makes of them, or where the parts of K leave theirs,
 // [part][batch][M][N].
 struct KeepsNothing {
   struct Begun {};
-  template <int TILE_N> WS_DEVICE void touch(int, int, int, int) const {}
   template <int TILE_N> static constexpr int kKept = 0;
   template <int TILE_N> WS_DEVICE Begun begin(int, int, int, int) const { return {}; }
   template <int TILE_N> WS_DEVICE bool leave(const Begun&, float*, int) const { return false; }
@@ -36,8 +20,6 @@ struct WholeSums : KeepsNothing {
   static constexpr int kWidth = G::kWidth;
   const G& g;
   WS_DEVICE explicit WholeSums(const G& g) : g(g) {}
-  template <int TILE_N>
-  WS_DEVICE void touch(int batch, int m, int n, int thread) const { touch_rows<TILE_N>(g, batch, m, n, thread); }
   template <int W, bool LOOK>
   WS_DEVICE void finish(const float*, int batch, int m, int n, int, int, int, const float (&sums)[W]) const {
     g.template finish<W>(batch, m, n, sums);
@@ -64,8 +46,6 @@ struct WholeSums<Scaled<G, false>> {
   };
   const Scaled<G, false>& g;
   WS_DEVICE explicit WholeSums(const Scaled<G, false>& g) : g(g) {}
-  template <int TILE_N>
-  WS_DEVICE void touch(int batch, int m, int n, int thread) const { touch_rows<TILE_N>(g, batch, m, n, thread); }
   template <int TILE_N>
   WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
     Begun begun = {1, {1, 1}};
@@ -119,10 +99,6 @@ struct InlineSums {
   int* const any;
   float* const partial;
   WS_DEVICE InlineSums(const Scaled<G, false>& g, float* rows, int* any, float* partial) : g(g), rows(rows), any(any), partial(partial) {}
-  template <int TILE_N>
-  WS_DEVICE void touch(int batch, int m, int n, int thread) const {
-    if constexpr (!PARTIAL && !TURNED) touch_rows<TILE_N>(g, batch, m, n, thread);
-  }
 
   template <int TILE_N>
   WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {

@@ -38,30 +38,6 @@ std::string ScaleBody(const Dialect& dialect, ValuePtr scale, uint64_t known) {
   return emit.Finish();
 }
 
-// Asks for the lines that tensors of as many rows and columns as the result have at one of them and
-// the kTouched columns from there; empty: there are none. `kernel`: of single elements.
-std::string TouchBody(const Dialect& dialect, const Kernel& kernel, uint64_t known, int64_t columns) {
-  constexpr int kTouched = 64, kLineBytes = 128;  // ws::kTouched
-  const Frame& frame = kernel.frame;
-  std::vector<ValuePtr> values;
-  for (const Kernel::Root& root : kernel.roots) values.push_back(root.value);
-  Emitter emit(dialect, known);
-  bool any = false;
-  for (ValuePtr load : kernel.values->Closure(values)) {
-    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque() ||
-        load->index.CoefficientOf(frame.column) != 1 || load->index.CoefficientOf(frame.row) == 0)
-      continue;
-    any = true;
-    const int line = kLineBytes / static_cast<int>(graph::SizeOf(load->type));  // elements
-    for (int more = 0; more < kTouched; more += line) {
-      const std::string fetch =
-          StrCat("ws::fetch_line(", emit.Address(load->tensor, load->index), " + ", more, ");");
-      emit.Line(more == 0 ? fetch : StrCat("if (n + ", more, " < ", columns, ") ", fetch));
-    }
-  }
-  return any ? emit.Finish() : "";
-}
-
 // Roots of sums[lane].
 std::string FinishBody(const GroupContext& context, const Dialect& dialect, const Kernel& kernel,
                        uint64_t known, const std::string& sums) {
@@ -198,13 +174,6 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     text.Append(scales.runs == nullptr ? "return 1;\n" : ScaleBody(dialect, scales.runs, place));
     text.Close();
   }
-  const std::string touches = TouchBody(
-      MakeDialect(context, *single, parameters, index), *single,
-      BitOf(single->frame.outer) | BitOf(single->frame.row) | BitOf(single->frame.column), form.n);
-  text.Line(StrCat("static constexpr bool kTouches = ", Bool(!touches.empty()), ";"));
-  text.Open("WS_DEVICE void touch(Index b, Index m, Index n) const {");
-  text.Append(touches);
-  text.Close();
   text.Open("static WS_DEVICE bool wanted(Index m, Index n, int rows, int columns) {");
   text.Append(WantedBody(*single));
   text.Close();
