@@ -63,6 +63,19 @@ absl::Status AddConstant(Lowering& l, const Placeholder& placeholder) {
   return absl::OkStatus();
 }
 
+// What forward's code sees of an input or a weight: numbers, where the tensor has their bits.
+void Bind(const Placeholder& placeholder, int tensor, Lowering& l) {
+  if (placeholder.meta.e4m3_bits) {
+    const int bits = tensor;
+    const std::string name = l.FreeName(absl::StrCat(placeholder.name, ".numbers"));
+    tensor = l.AddMap(name, placeholder.meta.shape, [&](const Exprs& at) {
+      const graph::ExprPtr byte = graph::Cast(graph::DType::kF32, graph::Load(l.graph, bits, at));
+      return graph::Cast(graph::DType::kF16, graph::Unary(graph::Op::kE4m3OfBits, byte));
+    });
+  }
+  l.BindPlaceholder(placeholder.name, tensor);
+}
+
 absl::Status AddPlaceholders(const Dump& dump, Lowering& l) {
   std::set<std::string> mutated;
   for (const Dump::Update& update : dump.updates) mutated.insert(update.state);
@@ -77,8 +90,7 @@ absl::Status AddPlaceholders(const Dump& dump, Lowering& l) {
     do {
       name = l.FreeName(name);
     } while (state_names.count(name) > 0 && !(name += "_").empty());
-    l.BindPlaceholder(
-        p.name, l.graph.AddInput(Role::kInput, name, p.meta.type, p.meta.shape, p.distribution));
+    Bind(p, l.graph.AddInput(Role::kInput, name, p.meta.type, p.meta.shape, p.distribution), l);
   }
   for (const Placeholder& p : dump.placeholders) {
     if (p.kind == Placeholder::Kind::kEmpty) l.BindPlaceholder(p.name, kEmpty);
@@ -90,8 +102,10 @@ absl::Status AddPlaceholders(const Dump& dump, Lowering& l) {
       return Refused(absl::StrCat("'", p.state, "' is there twice"));
     }
     const Role role = mutated.count(p.state) > 0 ? Role::kState : Role::kParam;
-    l.BindPlaceholder(p.name, l.graph.AddInput(role, StateName(p.state), p.meta.type, p.meta.shape,
-                                               p.distribution));
+    if (role == Role::kState && p.meta.e4m3_bits)
+      return Refused(absl::StrCat("'", p.state, "' is of eight-bit floats, and is changed"));
+    Bind(p, l.graph.AddInput(role, StateName(p.state), p.meta.type, p.meta.shape, p.distribution),
+         l);
   }
   for (const Placeholder& p : dump.placeholders) {
     if (p.kind != Placeholder::Kind::kConstant) continue;

@@ -81,6 +81,10 @@ graph::Distribution DistributionOf(const json& value) {
   return distribution;
 }
 
+// How PyTorch names the type, and bits of its numbers from 0 on: what is drawn where it draws nothing.
+constexpr char kE4m3Name[] = "float8_e4m3fn";
+const graph::Distribution kFiniteE4m3 = {graph::Distribution::Kind::kIntegers, 0, 127};
+
 absl::StatusOr<Placeholder> PlaceholderOf(const json& value) {
   if (!value.is_object()) return Malformed("placeholders");
   Placeholder placeholder;
@@ -101,12 +105,18 @@ absl::StatusOr<Placeholder> PlaceholderOf(const json& value) {
   if (placeholder.name.empty() || kind == kinds.end()) return Malformed("placeholders");
   placeholder.kind = kind->second;
   if (placeholder.kind == Kind::kScalar) return placeholder;
-  absl::StatusOr<Meta> meta = MetaOf(value);
+  // Eight-bit floats of forward's own and of weights come as their bits.
+  const bool e4m3 = placeholder.kind != Kind::kConstant && StringOf(value, "dtype") == kE4m3Name;
+  json as_bits = value;
+  if (e4m3) as_bits["dtype"] = graph::NameOf(graph::DType::kU8);
+  absl::StatusOr<Meta> meta = MetaOf(as_bits);
   if (!meta.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", placeholder.name, "': ", meta.status().message()));
   }
   placeholder.meta = *std::move(meta);
+  placeholder.meta.e4m3_bits = e4m3;
+  if (e4m3) placeholder.distribution = kFiniteE4m3;
   if (placeholder.meta.empty && placeholder.kind != Kind::kInput) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", placeholder.name, "': ", placeholder.meta.refusal));

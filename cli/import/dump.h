@@ -19,6 +19,7 @@ struct Meta {
   bool empty = false;    // it has no elements, and is not present: there is nothing to compute
   std::string refusal;   // why we cannot have it
   graph::DType type = graph::DType::kF32;
+  bool e4m3_bits = false;  // a float8_e4m3fn: its bits, as kU8
   std::vector<int64_t> shape;
 };
 

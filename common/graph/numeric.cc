@@ -41,6 +41,15 @@ bool Compare(Op op, T a, T b) {
 // Of a type without infinities.
 double OrNan(double x) { return std::isfinite(x) ? x : std::numeric_limits<double>::quiet_NaN(); }
 
+// A sign, four bits of exponent and three behind the point; all ones is NaN.
+double E4m3OfBits(double x) {
+  if (!(x >= 0 && x < 256)) return std::numeric_limits<double>::quiet_NaN();
+  const int bits = static_cast<int>(x), exponent = bits >> 3 & 15, fraction = bits & 7;
+  if ((bits & 127) == 127) return std::numeric_limits<double>::quiet_NaN();
+  const double size = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+  return bits < 128 ? size : -size;
+}
+
 }  // namespace
 
 double RoundTo(DType type, double value) {
@@ -175,6 +184,8 @@ double ApplyFloat(Op op, double a) {
       return std::trunc(a);
     case Op::kE4m3:
       return OrNan(RoundToBits(a, 3, -6, 448));
+    case Op::kE4m3OfBits:
+      return E4m3OfBits(a);
     default:
       WS_CHECK(false, "not a unary operator of floats");
   }

@@ -20,7 +20,7 @@ int64_t WrapTo(DType type, int64_t value);
 int64_t FloorDiv(int64_t a, int64_t b);
 int64_t FloorMod(int64_t a, int64_t b);  // a - FloorDiv(a, b) * b
 
-// What `op` gives, in double and unrounded. kAdd to kAtan2 but kMod, and kNeg to kE4m3.
+// What `op` gives, in double and unrounded. kAdd to kAtan2 but kMod, and kNeg to kE4m3OfBits.
 double ApplyFloat(Op op, double a, double b);
 double ApplyFloat(Op op, double a);
 // Wrapped to `type`. kAdd to kMax, and kNeg, kAbs, kSign. The divisor is not 0.

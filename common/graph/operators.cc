@@ -39,6 +39,7 @@ constexpr OpInfo kOps[] = {
     {Op::kRound, "round", 1, 0, Accepts::kFloat, false},
     {Op::kTrunc, "trunc", 1, 0, Accepts::kFloat, false},
     {Op::kE4m3, "e4m3", 1, 0, Accepts::kFloat, false},
+    {Op::kE4m3OfBits, "e4m3_of_bits", 1, 0, Accepts::kFloat, false},
     {Op::kNot, "not", 1, kNotPrecedence, Accepts::kBool, true},
     {Op::kIsNan, "isnan", 1, 0, Accepts::kFloat, true},
 };

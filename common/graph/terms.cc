@@ -248,6 +248,7 @@ class Width {
       case Op::kSelect:
         return std::max(Of(e->args[1]), Of(e->args[2]));
       case Op::kE4m3:
+      case Op::kE4m3OfBits:
       case Op::kRound:
       case Op::kFloor:
       case Op::kCeil:

@@ -30,7 +30,8 @@ def flat(value):
 
 
 def is_float(value):
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    """Whether it is a tensor of floats that can be computed with: those of eight bits are but stored."""
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.element_size() > 1
 
 
 class _Widened(TorchFunctionMode):

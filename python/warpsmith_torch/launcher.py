@@ -614,6 +614,8 @@ class Solution:
             name = self.plans[0].names[i]
             if not isinstance(tensor, torch.Tensor):
                 self.refuse(name, f"a {type(tensor).__name__}", "a tensor")
+            if tensor.dtype == torch.float8_e4m3fn:  # its bits
+                tensor = tensor.view(torch.uint8)
             for column, (what, is_it) in enumerate((("shape", tuple(tensor.shape)), ("type", tensor.dtype))):
                 wanted = [self.plans[plan].wanted[i][column] for plan in fitting]
                 if is_it not in wanted:

@@ -61,6 +61,11 @@ def dtype_of(name):
     return names[name]
 
 
+def stored(tensor):
+    """The tensor as the graph has it: eight-bit floats as their bits."""
+    return tensor.view(torch.uint8) if tensor.dtype == torch.float8_e4m3fn else tensor
+
+
 def expect(what, tensor, wanted):
     """Raises unless the tensor has the type and shape that the graph says."""
     if tensor.dtype != dtype_of(wanted["dtype"]) or list(tensor.shape) != wanted["shape"]:
@@ -173,7 +178,7 @@ class Oracle:
         for name, wanted in zip(self.weights, [t for t in tensors if t["role"] != "input"]):
             if name not in own:
                 raise Invalid(f"the module has no parameter or buffer '{name}'")
-            expect(f"'{name}'", own[name], wanted)
+            expect(f"'{name}'", stored(own[name]), wanted)
         states = {self._state_name(t["name"]) for t in tensors if t["role"] == "state"}
         self.first_states = {name: own[name].clone() for name in states}
         return {}
@@ -214,7 +219,7 @@ class Oracle:
         """Other weights, and other states where the module keeps some."""
         torch.manual_seed(seed + 2)
         for name, p in self.model.named_parameters():
-            if p.is_floating_point():
+            if exact.is_float(p):
                 self.saved_params[name] = p.detach().clone()
                 p.data.add_(0.1 * p.data.abs().mean().clamp_min(0.05) * torch.randn_like(p))
         own = modules.tensors_of(self.model)
@@ -249,7 +254,7 @@ class Oracle:
         self._vary(self.inputs, variation, seed)
         if variation == "new_weights":
             self._perturb(seed)
-        tensors = [x for x in self.inputs if isinstance(x, torch.Tensor) and x.numel()]
+        tensors = [stored(x) for x in self.inputs if isinstance(x, torch.Tensor) and x.numel()]
         if len(tensors) != len(self.wanted_inputs):
             raise Invalid(f"get_inputs() gives {len(tensors)} tensors, and the graph has {len(self.wanted_inputs)}")
         for tensor, wanted in zip(tensors, self.wanted_inputs):
@@ -257,7 +262,7 @@ class Oracle:
         own = modules.tensors_of(self.model)
         self.given_states = {name: own[name].clone() for name in self.first_states}
         self._free()  # what making them took, before the other side needs room for its copy
-        return self._give(tensors + [own[name] for name in self.weights])
+        return self._give(tensors + [stored(own[name]) for name in self.weights])
 
     def answer(self, sample, whole_bytes, budget_bytes):
         self.handover.release()

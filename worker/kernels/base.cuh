@@ -420,6 +420,14 @@ WS_DEVICE float e4m3(float x) {
   return size <= 464.0f ? bits_float(float_bits(nearest) | sign) : bits_float(0x7fc00000u);
 }
 WS_DEVICE double e4m3(double x) { return e4m3(to_odd(x)); }
+// The number of float8_e4m3fn that has these bits, 0 to 255: as bits of f16 its exponent and digits stand a place higher,
+// eight too low.
+WS_DEVICE float e4m3_of_bits(int bits) {
+  const unsigned short half = static_cast<unsigned short>((bits & 128) << 8 | (bits & 127) << 7);
+  return (bits & 127) == 127 ? bits_float(0x7fc00000u) : to_float(f16{half}) * 256.0f;
+}
+WS_DEVICE float e4m3_of_bits(float x) { return x >= 0 && x < 256 ? e4m3_of_bits(static_cast<int>(x)) : bits_float(0x7fc00000u); }
+WS_DEVICE double e4m3_of_bits(double x) { return x >= 0 && x < 256 ? e4m3_of_bits(static_cast<int>(x)) : bits_float(0x7fc00000u); }
 
 // Sines of arguments beyond kFar take hundreds of instructions, a table and a stack. Those stand once in a kernel behind
 // a call; below, which is where the library draws the line too, a sine is straight code, so that equal ones are one.

@@ -103,6 +103,8 @@ std::string OperatorText(Op op, DType type, const std::string& a, const std::str
       return floats ? call("trunc") : a;
     case Op::kE4m3:
       return call("nearest_e4m3");
+    case Op::kE4m3OfBits:
+      return call("e4m3_of_bits");
     case Op::kNot:
       return absl::StrCat("(!", a, ")");
     case Op::kIsNan:

@@ -104,6 +104,13 @@ ORACLE double nearest_e4m3(double a) {
   return copysign(rint(size / step) * step, a);
 }
 ORACLE float nearest_e4m3(float a) { return (float)nearest_e4m3((double)a); }
+ORACLE double e4m3_of_bits(double a) {
+  const int bits = a >= 0 && a < 256 ? (int)a : 127, exponent = bits / 8 % 16;
+  if (bits % 128 == 127) return 0 / (a - a);
+  const double size = exponent == 0 ? ldexp((double)(bits % 8), -9) : ldexp((double)(8 + bits % 8), exponent - 10);
+  return bits < 128 ? size : -size;
+}
+ORACLE float e4m3_of_bits(float a) { return (float)e4m3_of_bits((double)a); }
 template <class T> ORACLE bool above(T a, T b) { return a > b || (is_nan(a) && !is_nan(b)); }
 template <class T> ORACLE bool below(T a, T b) { return a < b || (is_nan(a) && !is_nan(b)); }
 template <class T> ORACLE T larger(T a, T b) { return above(b, a) ? b : a; }

@@ -25,6 +25,7 @@ bool Decides(const graph::Expr& e) {
     case graph::Op::kRound:
     case graph::Op::kTrunc:
     case graph::Op::kE4m3:
+    case graph::Op::kE4m3OfBits:
     case graph::Op::kLt:
     case graph::Op::kLe:
     case graph::Op::kEq:

@@ -447,6 +447,13 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
       return call("trunc");
     case Op::kE4m3:
       return call("e4m3");
+    case Op::kE4m3OfBits: {
+      // What are bytes need not become floats first.
+      const ValuePtr from = value->args[0];
+      const bool byte = from->kind == Value::Kind::kOp && from->op == Op::kCast &&
+                        from->args[0]->type == DType::kU8;
+      return StrCat("ws::e4m3_of_bits(", byte ? Use(from->args[0], depth) : use(0), ")");
+    }
     case Op::kNot:
       return StrCat("(!", use(0), ")");
     case Op::kIsNan:

@@ -39,6 +39,7 @@ class Exactness {
     const auto of = [&](size_t i) { return Of(value->args[i]); };
     switch (value->op) {
       case Op::kE4m3:
+      case Op::kE4m3OfBits:
         return kInBoth;
       case Op::kCast:
         return graph::IsFloat(value->args[0]->type) ? set | of(0) : set;
@@ -63,7 +64,7 @@ class Exactness {
     graph::ExprPtr e = graph_.nodes[node].value;
     while (e->op == Op::kCast) e = e->args[0];
     if (e->op == Op::kLoad) return SetOf(e->type) | OfTensor(e->tensor);
-    return e->op == Op::kE4m3 ? kInBoth : 0;
+    return e->op == Op::kE4m3 || e->op == Op::kE4m3OfBits ? kInBoth : 0;
   }
 
   // The interval of a value that is an integer, or no number; nullopt: it may be anything.
