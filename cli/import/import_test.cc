@@ -192,12 +192,16 @@ TEST_CASE("what asks for a card is imported without one", "[import]") {
                "return (x / 2).to(torch.float8_e4m3fn).float() * torch.arange(5, device=x.device)",
                "[torch.rand(7, 5).to('cuda')]");
   checkout.Add("c_eight_bits_out.py", "return x.to(torch.float8_e4m3fn)", "[torch.rand(7, 5)]");
+  checkout.Add("d_eight_bits_in.py", "return x.float() * more[0]",
+               "[torch.rand(7, 5).to(torch.float8_e4m3fn), torch.rand(7, 1)]");
   const auto imported = ImportModules(options);
   REQUIRE(imported.status().message() == "");
   REQUIRE(imported->skipped.size() == 1);
   INFO(imported->skipped[0]);
   CHECK(absl::StrContains(imported->skipped[0], "an output is of type float8_e4m3fn"));
-  CHECK(imported->set.problems_size() == 2);
+  REQUIRE(imported->set.problems_size() == 3);
+  CHECK(imported->set.problems(2).graph(0) == "input x: u8[7, 5] ~ integers(0, 127)");
+  CHECK(absl::StrContains(imported->set.problems(2).graph(1), "f16(e4m3_of_bits(f32(x[i, j])))"));
 }
 
 TEST_CASE("graphs of several workloads become one text", "[import]") {

@@ -307,6 +307,30 @@ TEST_CASE("what is not accurate enough is tried with other accumulators", "[agen
   CHECK(accepted <= 11);
 }
 
+TEST_CASE("after a wrong start the next ones are judged before any move", "[agent]") {
+  // Right is who does not round on the way, as where the reference's roundings miss its tolerance.
+  Bench bench(MakeProblem("chain", {"input x: bf16[1024, 4096] ~ normal",
+                                    "h: bf16[r: 1024, c: 4096] = bf16(exp(f32(x[r, c])))",
+                                    "y: bf16[r: 1024, c: 4096] = bf16(f32(h[r, c]) + 1.0)",
+                                    "output y"}));
+  bench.evaluator.wrong = [](const v1::Schedule& schedule) {
+    return !schedule.groups(0).precision().unrounded();
+  };
+  REQUIRE(bench.Run().ok());
+  REQUIRE_FALSE(bench.recorder.incumbents.empty());
+  CHECK(bench.evaluator.abandoned >= 1);
+  int again = 0;
+  for (const auto& trial : bench.recorder.trials) {
+    if (trial.action() == "after a start that was not right") ++again;
+    if (trial.verdict() == v1::ACCEPTED) {
+      CHECK(trial.schedule().groups(0).precision().unrounded());
+      break;
+    }
+    if (again > 0) CHECK(trial.action() == "after a start that was not right");
+  }
+  CHECK(again >= 1);
+}
+
 TEST_CASE("what is not accurate enough is made more accurate, never less", "[agent]") {
   // Compensated from the start, and that is not enough.
   Bench bench(Softmax(1024, 4096));

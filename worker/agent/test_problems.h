@@ -131,8 +131,8 @@ class SyntheticEvaluator : public Evaluator {
   // By number of the candidate, from 1: verdicts other than what the model gives.
   std::map<int, v1::Verdict> forced;
   int submitted = 0;
-  // Schedules that are not accurate enough.
-  std::function<bool(const v1::Schedule&)> inaccurate;
+  // Schedules that are not accurate enough, and that are wrong.
+  std::function<bool(const v1::Schedule&)> inaccurate, wrong;
 
  private:
   static std::string Concatenated(const std::vector<v1::Plan>& plans) {
@@ -147,6 +147,7 @@ class SyntheticEvaluator : public Evaluator {
       return verdict->second;
     }
     if (inaccurate && inaccurate(candidate.schedule)) return v1::INACCURATE;
+    if (wrong && wrong(candidate.schedule)) return v1::WRONG;
     auto state = MakeState(graph_, candidate.schedule, target_);
     if (!state.ok()) return v1::JUDGE_FAILED;
     const double time_us = model_(state->groups);

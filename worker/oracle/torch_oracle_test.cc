@@ -212,6 +212,55 @@ TEST_CASE("tensors are handed over as they lie in memory", "[torch]") {
              Catch::Contains("output 0 has 3 axes, and the problem says 4"));
 }
 
+TEST_CASE("eight-bit floats are handed over as their bits", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  v1::Problem problem;
+  problem.set_name("eight_bits");
+  problem.mutable_torch()->set_source(
+      "import torch\nclass Model(torch.nn.Module):\n"
+      "    def __init__(self):\n        super().__init__()\n"
+      "        self.register_buffer('g', torch.arange(-5.0, 251.0).to(torch.float8_e4m3fn))\n"
+      "    def forward(self, x, s):\n"
+      "        return x.float() * s + self.g.float()\n"
+      "def get_inputs():\n"
+      "    bits = torch.arange(256, dtype=torch.uint8)\n"
+      "    return [bits.view(torch.float8_e4m3fn), torch.rand(256)]\n");
+  for (const char* line :
+       {"input x: u8[256] ~ integers(0, 127)", "input s: f32[256] ~ uniform(0, 1)",
+        "param g: u8[256] ~ integers(0, 127)",
+        "y: f32[i: 256] = e4m3_of_bits(f32(x[i])) * s[i] + e4m3_of_bits(f32(g[i]))", "output y"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  const graph::Graph graph = GraphOf(problem);
+  auto device = device::MakeDevice("host").value();
+  options.child = StartTorch(options).value();
+  auto oracle = MakeTorchOracle(options, problem, graph);
+  REQUIRE(oracle.status().message() == "");
+  for (Variation variation : {Variation::kNone, Variation::kTimes3, Variation::kNewWeights}) {
+    auto drawn = (*oracle)->Draw(*device, 5, variation);
+    REQUIRE(drawn.status().message() == "");
+    std::vector<Values> inputs(3);
+    for (const int i : {0, 2}) {
+      for (uint8_t byte : Read<uint8_t>(*device, *drawn->inputs[i])) inputs[i].push_back(byte);
+    }
+    for (float value : Read<float>(*device, *drawn->inputs[1])) inputs[1].push_back(value);
+    // Every number of the type, and what is none.
+    for (int i = 0; i < 256; ++i) CHECK(inputs[0][i] == i);
+    const auto expected = EvaluateOnHost(graph, inputs, /*round_to_type=*/false);
+    REQUIRE(expected.ok());
+    const std::vector<float> y = Read<float>(*device, *drawn->answers[0]);
+    for (int i = 0; i < 256; ++i) {
+      INFO(i);
+      CHECK(std::isnan(y[i]) == (i % 128 == 127));
+      if (i % 128 != 127) CHECK(std::fabs(y[i] - (*expected)[0][i]) < 1e-4);
+    }
+  }
+  const auto timed = (*oracle)->TimeBaselines(*device);
+  REQUIRE(timed.status().message() == "");
+}
+
 TEST_CASE("parts of a tensor are asked for as that tensor", "[torch]") {
   TorchOracleOptions options = OptionsFor();
   if (NoPython(options)) return;

@@ -125,6 +125,13 @@ const Case kCases[] = {
       "s: f32[m: 24, n: 40] = sum[k: 256](f32(qx[m, k]) * sx[m, k / 128] * (f32(qw[n, k]) * "
       "sw[n / 8, k / 128]))",
       "y: bf16[m: 24, n: 40] = bf16(s[m, n])", "output y"}},
+    {"bits of eight-bit floats, in blocks that have scales",
+     {"input x: u8[24, 256] ~ integers(0, 127)", "param w: u8[40, 256] ~ integers(128, 255)",
+      "input sx: f32[24, 2] ~ uniform(0.5, 2)", "input sw: f32[5, 2] ~ uniform(0.5, 2)",
+      "qx: f16[m: 24, k: 256] = f16(e4m3_of_bits(f32(x[m, k])))",
+      "s: f32[m: 24, n: 40] = sum[k: 256](f32(qx[m, k]) * sx[m, k / 128] * "
+      "(e4m3_of_bits(f32(w[n, k])) * sw[n / 8, k / 128]))",
+      "y: bf16[m: 24, n: 40] = bf16(s[m, n])", "output y"}},
     {"weights of eight bits by channels, activations of 16",
      {"input x: bf16[37, 72] ~ normal", "param w: i8[45, 72] ~ integers(-128, 127)",
       "param sw: f32[45] ~ uniform(0.001, 0.02)",
