@@ -66,6 +66,46 @@ TEST_CASE("every problem of the models has three sizes") {
   }
 }
 
+// Products with what stands round them (problems/products): modules whose graphs PyTorch writes.
+TEST_CASE("products of models are imported whole, and lowered for a card at every size") {
+  const char* python = std::getenv("WARPSMITH_PYTHON");
+  if (python == nullptr) {
+    WARN("WARPSMITH_PYTHON names no interpreter with PyTorch: not tested");
+    return;
+  }
+  import::ImportOptions options;
+  options.python = python;
+  options.python_path = WARPSMITH_PYTHON_PATH;
+  options.directory = WARPSMITH_PROBLEMS "/products";
+  // A sample, but where there is time: one of each type, with few and with many rows.
+  if (std::getenv("WARPSMITH_TEST_THOROUGH") == nullptr)
+    options.only =
+        "ada_norm_mlp_gate_bf16,fp8_blocks_linear_bf16,int4_group_linear_residual_fp16,"
+        "late_interaction_fp16,lm_head_backward_bf16,rms_norm_w8a8_linear_bf16";
+  const auto imported = import::ImportModules(options);
+  REQUIRE(imported.status().message() == "");
+  CHECK(imported->skipped.empty());
+  const codegen::Target target;
+  for (const v1::Problem& problem : imported->set.problems()) {
+    for (const v1::Workload& workload : problem.workloads()) {
+      INFO(problem.name() << ", " << workload.name());
+      const graph::Graph graph = problem::GraphOf(problem, workload).value();
+      const v1::Schedule schedule = codegen::DefaultSchedule(graph, target);
+      CHECK(codegen::Lower(graph, schedule, target).status().message() == "");
+      const auto groups = codegen::Describe(graph, schedule, target);
+      REQUIRE(groups.status().message() == "");
+      // What is quantised is multiplied in one pass of 16 bits.
+      const bool quantised = problem.name().find("int4") == 0 || problem.name().find("fp8") == 0 ||
+                             problem.name().find("w8") != std::string::npos;
+      for (const codegen::GroupInfo& group : *groups) {
+        if (quantised && group.skeleton == v1::Group::kContract)
+          CHECK((group.resolved.contract().math() == v1::PRODUCT_TENSOR ||
+                 group.resolved.contract().math() == v1::PRODUCT_FEW));
+      }
+    }
+  }
+}
+
 TEST_CASE("every workload of the models is lowered") {
   const v1::ProblemSet set = Models();
   for (const v1::Problem& problem : set.problems()) {
