@@ -1,10 +1,12 @@
-// Defaults and checks of the contract skeleton's knobs, and places to try beside them.
+// Defaults and checks of the contract skeleton's knobs, and places to try beside them: by what they
+// are estimated to take (estimate.cc).
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/contract/contract.h"
+#include "worker/codegen/skeleton/contract/estimate.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -22,11 +24,7 @@ constexpr int kMostSplit = 64;
 constexpr int kPlainRun = 256;
 // Sums of a thread that it has registers for, with its totals.
 constexpr int64_t kMostSums = 64;
-// What loads from shared memory and waiting for them cost beside products: of an H200, fitted to
-// tiles of 32 x 64 and of 128 x 128.
-constexpr double kSharedCost = 3.9;
-
-// ---- tensor cores. Of an H200: runs, groups and two stages measured; the rest is believed.
+// ---- tensor cores
 
 // fp32 products by fp16: elements of K between additions in fp32. Longer runs are no quicker.
 constexpr int kPartsRun = 64, kNarrowRun = 128;
@@ -37,25 +35,6 @@ constexpr int64_t kMostTensorSums = 128;
 // Columns of a tile between powers of two, and the most of one that a group multiplies alone: 192
 // sums a thread.
 constexpr int kMidColumns = 192;
-// Of what the tensor cores can do in a tile's main loop, and bytes of operands a second that a
-// multiprocessor's boxes come with; half that where a box's rows begin anywhere in lines of the
-// cache, each of which they then take twice. Fitted to 80 tiles of 18 products, within 17 %. From
-// where a step's boxes are asked for to where they are there, as 12 steps on their way show it.
-constexpr double kTensorPart = 0.91, kBoxBytesPerSecond = 88e9, kTwoLines = 1.7,
-                 kBoxSeconds = 1.7e-6;
-// A tile's end: at the least, and sums' bytes a second of a multiprocessor. Of a kernel, before
-// its first products and behind its last; until its first boxes are there.
-constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds = 2.5e-6,
-                 kFirstSeconds = 2.3e-6;
-// Of the memory's rate (what the target says is that of copies); three quarters of the
-// multiprocessors are enough for it.
-constexpr double kBoxesFromMemory = 1.07;
-// Where groups take turns: of the rate of a main loop, and of a tile, while the other's end wants
-// shared memory, too. Of three products of an H200.
-constexpr double kTurnsPart = 0.985, kTurnSeconds = 1e-6;
-// Of a tile's sums' meeting in a cluster of two, and in a greater one (4 to 13 us, whatever the
-// tile; why is not known). These four of an H200, from nine products of few rows.
-constexpr double kMeetingSeconds = 1.2e-6, kMeetingOfMoreSeconds = 6e-6;
 // Blocks of a cluster whose blocks share K, at most; multiprocessors of which clusters of more than
 // two are made (some of a card's are in no such cluster).
 constexpr int kMostMeeting = 8;
@@ -63,50 +42,14 @@ constexpr int64_t kClustersWithin = 16;
 // Tiles below each other, and waves of them, of which one more is little.
 constexpr int64_t kRowsOfAny = 16, kManyWaves = 8;
 constexpr int kMostStages = 12;
-// Part of the rate with two steps on their way: too few.
-constexpr double kTwoStages = 0.7;
-
-// Where an operand is made two parts of on its way to the tensor cores: what is left of their rate
-// with one group of warps and with two, one of which multiplies while the other makes parts; a step
-// at the least. Of an H200, from ten tiles of two products.
-constexpr double kInlinePart[] = {0.66, 0.78}, kInlineStepSeconds = 0.55e-6;
-// Bytes of the caches between which what blocks share stays, of a card's; part of what they could
-// share that is read again where it does not: blocks that began together drift apart. Of three
-// products of an H200 (0.2, 0.3, 0.6), where K was 16,384 and more.
-constexpr double kSharedOfCache = 0.5, kReadAgain = 0.4;
-
-// ---- few rows. Of an H200: made to agree by hand with some twenty choices of tiles for eight
-// products, within a quarter.
-
-// Of the tensor cores' rate, by products of single warps; simple operations by which an element is
-// made part of a fragment, in two parts and as it is.
-constexpr double kFewTensorPart = 0.5, kFewSplitSteps = 10, kFewSteps = 1;
-// What maps before the product take of them: threads of so few warps wait for each other's results.
-// Of two products of quantised weights.
-constexpr double kFewStepsOfMaps = 4;
-// Of the memory's rate (what the target says is that of copies); what a step waits for it beside
-// what its bytes take; a wave of blocks, before its first element has come and behind its last; a
-// block more that meets in a cluster.
-constexpr double kFewFromMemory = 1.07, kFewWait = 0.28e-6, kFewWaveSeconds = 2e-6,
-                 kFewMeetingSeconds = 1e-6;
+// ---- few rows
 
 // Elements of K at a time, at the most.
 constexpr int kMostFewRun = 128;
-// Where threads read what they multiply: of the memory's rate; of the caches', in the memory's, for
-// `few`; before a kernel's first element and behind its last, and a block's; a step, and what it
-// takes more for each 128 elements of 16 rows of a warp. Of an H200, from 129 kernels for nine
-// products, 4 % in the mean.
-constexpr double kDirectFromMemory = 1.1, kDirectFromCaches = 4.8, kDirectSeconds = 1.2e-6,
-                 kDirectBlockSeconds = 2.35e-6, kDirectStep = 0.46e-6, kDirectStepOfMore = 0.32e-6;
-
 // ---- by a library
 
 // What knobs of ours say that mean nothing to it.
 constexpr int kLibraryTile = 64, kLibraryRun = 64;
-// Of what the tensor cores can do, in whole waves of its tiles of 128 x 256 or, of few rows, of the
-// memory's rate. Of cuBLASLt 13.1 on an H200.
-constexpr double kLibraryPart = 0.93, kLibraryFromMemory = 0.85;
-constexpr int64_t kLibraryTileM = 128, kLibraryTileN = 256;
 // Algorithms to try.
 constexpr int kAlgorithms = 4;
 
@@ -129,13 +72,6 @@ bool MayLieAlongColumns(const ContractForm& form, const v1::ContractKnobs& knobs
       (knobs.math() != v1::PRODUCT_FP16X3_INLINE || !form.strided[operand]))
     return true;
   return StridedFor(form, operand, knobs.math())->along_rows;
-}
-
-bool IsInline(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_FP16X3_INLINE; }
-bool IsFew(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_FEW; }
-bool IsLibrary(const v1::ContractKnobs& knobs) { return knobs.math() == v1::PRODUCT_LIBRARY; }
-bool IsPlain(const v1::ContractKnobs& knobs, const Target& target) {
-  return !OnTensorCores(knobs.math(), target);
 }
 
 // Why this math is not for the group's operands and sums on this card; empty: it is.
@@ -243,94 +179,6 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   return "";
 }
 
-// Whether the rows of an operand's boxes begin at lines of the cache.
-bool BeginsAtLines(const ContractForm& form, int operand, v1::ProductMath math) {
-  if (IsPacked(form, operand, math)) return true;
-  const int64_t even = 128 / graph::SizeOf(ElementOf(form, operand, math));  // elements of a line
-  const Strided& strided = *StridedFor(form, operand, math);
-  const int64_t lines = strided.along_rows ? form.k : operand == 0 ? form.m : form.n;
-  const int64_t line = strided.along_rows ? strided.k : strided.row;
-  return (lines == 1 || line % even == 0) && strided.offset % even == 0 &&
-         (form.batch == 1 || strided.batch % even == 0);
-}
-
-// Seconds of a step of the tensor cores' main loop.
-double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
-  const int parts = PartsOf(knobs.math());
-  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * kTensorStep;
-  const double rate = kTensorPart * target.tensor_products_per_second / target.sm_count;
-  const double reached = knobs.stages() == 2 ? kTwoStages : 1;
-  const Sides sides = SidesOf(form, knobs);
-  double bytes = 0;
-  for (int operand : {0, 1}) {
-    int64_t rows = operand == sides.first() ? sides.tile_rows : sides.tile_columns;
-    if (operand == sides.first() && !IsInline(knobs)) rows = std::min(rows, sides.rows);
-    bytes += 2.0 * static_cast<double>(rows) * kTensorStep * parts *
-             (BeginsAtLines(form, operand, knobs.math()) ? 1 : kTwoLines);
-  }
-  const double kept = IsInline(knobs) ? kInlinePart[sides.tile_rows > kGroupRows] : 1;
-  return std::max({work * (parts == 2 ? 3 : 1) / rate / reached / kept,
-                   IsInline(knobs) ? kInlineStepSeconds : 0, bytes / kBoxBytesPerSecond / reached,
-                   kBoxSeconds / knobs.stages()});
-}
-
-// Part of the rate of ordinary instructions that tiles of that size reach: the larger it is, the
-// more products there are for what is read.
-double PlainPart(const v1::ContractKnobs& knobs) {
-  const double loads = 16 * (1.0 / knobs.tile_m() + 1.0 / knobs.tile_n());
-  return 1 / (1 + kSharedCost * loads * loads);
-}
-
-// Whether operands that do not lie as they have to are written out first.
-bool MayPack(const v1::ContractKnobs& knobs, const Target& target) {
-  return IsLibrary(knobs) || (!IsPlain(knobs, target) && !IsFew(knobs));
-}
-
-// Bytes of what an operand is made of, each once.
-double ReadBytes(const ContractForm& form, int operand) {
-  const int64_t rows = operand == 0 ? form.m : form.n;
-  return static_cast<double>(form.batch * rows) * static_cast<double>(form.k) * form.bytes[operand];
-}
-
-// Bytes of an operand that the main loop finds in memory.
-double OperandBytes(const ContractForm& form, int operand, const v1::ContractKnobs& knobs,
-                    const Target& target) {
-  if (MayPack(knobs, target) && IsPacked(form, operand, knobs.math()))
-    return static_cast<double>(PackedBytes(form, operand, knobs.math()));
-  return ReadBytes(form, operand);
-}
-
-// Bytes that boxes bring from memory in all: each operand once, if what blocks share stays between
-// them, or it is small; else some of it for each tile.
-double BoxBytes(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
-  const Sides sides = SidesOf(form, knobs);
-  const auto cache = static_cast<double>(target.l2_bytes) * kSharedOfCache;
-  const double tiles_down = static_cast<double>(CeilDiv(sides.rows, sides.tile_rows)),
-               tiles_across = static_cast<double>(CeilDiv(sides.columns, sides.tile_columns));
-  const double at_once = std::min(static_cast<double>(BlocksAtOnce(knobs, target)),
-                                  static_cast<double>(ContractBlocks(form, knobs))) /
-                         knobs.split();
-  // Rows and columns of tiles that are worked on at once.
-  const double down = std::min<double>(knobs.raster() * knobs.cluster(), tiles_down);
-  const double across = std::min(std::max(1.0, at_once / down), tiles_across);
-  const double of_first = OperandBytes(form, sides.first(), knobs, target),
-               of_second = OperandBytes(form, 1 - sides.first(), knobs, target);
-  // Each time that others are worked on; and where nothing is shared but by a cluster's blocks.
-  const double first[] = {of_first * tiles_across / across, of_first * tiles_across};
-  const double second[] = {of_second * tiles_down / down, of_second * tiles_down / knobs.cluster()};
-  const double working = (of_first * down / tiles_down + of_second * across / tiles_across) /
-                         static_cast<double>(form.batch);
-  double bytes = 0;
-  for (const auto& [whole, times] : {std::pair{of_first, first}, std::pair{of_second, second}}) {
-    if (whole <= cache || working <= cache) {
-      bytes += whole;
-    } else {
-      bytes += std::max(whole, times[0] + kReadAgain * std::max(0.0, times[1] - times[0]));
-    }
-  }
-  return bytes;
-}
-
 // Of PRODUCT_FEW: elements of K at a time, for which a thread has registers.
 int FewRunOf(const ContractForm& form) {
   v1::ContractKnobs none;
@@ -338,147 +186,6 @@ int FewRunOf(const ContractForm& form) {
   if (shape.direct) return kMostFewRun / 2;
   if (form.apart.run == kTensorStep / 2) return kTensorStep / 2;
   return shape.ahead && (shape.blocks == 2 || shape.columns > 8) ? 32 : 64;
-}
-
-// Products that the whole card makes a second, those of rows that are not there left out: of tensor
-// cores by single warps, and of other threads that bring elements into parts.
-double FewRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
-  const FewShape shape = FewShapeOf(form, knobs);
-  const double few = static_cast<double>(std::min(form.m, form.n));
-  const double rows = static_cast<double>(shape.columns) * 8;
-  const double tensor = std::max(target.tensor_products_per_second, 1.0) * kFewTensorPart /
-                        (shape.parts == 2 ? 3 : 1) * few / rows;
-  // An element of `many` once, those of `few` for each tile.
-  const auto steps = [&](int operand) {
-    return (shape.parts == 2 ? kFewSplitSteps : kFewSteps) +
-           kFewStepsOfMaps * form.steps[operand];
-  };
-  const double prepared = target.products_per_second * few /
-                          (steps(shape.many) + few / shape.tile * steps(1 - shape.many));
-  return 1 / (1 / tensor + 1 / prepared);
-}
-
-// Seconds of PRODUCT_FEW where threads read what they multiply: what memory takes for all and the
-// caches for `few` of each tile, and what a multiprocessor's blocks wait, one wave after another,
-// of which the longer hides most of the other.
-double DirectSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
-                     const FewShape& shape, const Target& target) {
-  const double at_once = static_cast<double>(target.sm_count) * shape.blocks_per_sm;
-  const double waves = static_cast<double>(ContractBlocks(form, knobs)) / at_once;
-  const double steps =
-      std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / (shape.step * shape.slices));
-  const double step = kDirectStep + kDirectStepOfMore * shape.blocks * shape.step / 128;
-  const double waiting =
-      (std::max(1.0, waves) + std::ceil(waves)) / 2 * (steps * step + kDirectBlockSeconds);
-  const double few = OperandBytes(form, 1 - shape.many, knobs, target) *
-                     static_cast<double>(CeilDiv(shape.rows, shape.tile));
-  const double reading = (OperandBytes(form, shape.many, knobs, target) / kDirectFromMemory +
-                          few / kDirectFromCaches) /
-                         target.bytes_per_second;
-  return kKernelSeconds + kDirectSeconds + (knobs.split() - 1) * kFewMeetingSeconds +
-         std::cbrt(std::pow(reading, 3) + std::pow(waiting, 3));
-}
-
-// Seconds of PRODUCT_FEW. Waiting for memory, what its bytes take and products follow each other,
-// but where a multiprocessor has another block for the meantime.
-double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
-  const FewShape shape = FewShapeOf(form, knobs);
-  if (shape.direct) return DirectSeconds(form, knobs, shape, target);
-  const double blocks = static_cast<double>(ContractBlocks(form, knobs));
-  const double multiprocessors = static_cast<double>(target.sm_count);
-  const double at_once = multiprocessors * shape.blocks_per_sm;
-  const double waves = std::ceil(blocks / at_once), idle = waves * at_once / blocks;
-  const double step =
-      2.0 * shape.blocks * shape.step / 4 * kPlainThreads * form.bytes[shape.many];  // bytes
-  const double bytes = OperandBytes(form, 0, knobs, target) + OperandBytes(form, 1, knobs, target);
-  const double reading =
-      bytes / (kFewFromMemory * target.bytes_per_second) * (blocks > at_once ? idle : 1) +
-      bytes * kFewWait / (std::min(blocks, at_once) * step);
-  const double busy = std::ceil(blocks / multiprocessors) * multiprocessors / blocks;
-  const double multiplying = form.products() / FewRate(form, knobs, target) * busy;
-  return kKernelSeconds + waves * (kFewWaveSeconds + (knobs.split() - 1) * kFewMeetingSeconds) +
-         reading + multiplying / shape.blocks_per_sm;
-}
-
-// Seconds that tiles of that size take: products, their waves counted whole, or operands from
-// memory, which takes blocks on all multiprocessors; and what comes before and behind.
-double LibrarySeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
-                      const Target& target) {
-  const auto multiprocessors = static_cast<double>(target.sm_count);
-  const auto tiles = static_cast<double>(CeilDiv(form.m, kLibraryTileM) *
-                                         CeilDiv(form.n, kLibraryTileN) * form.batch);
-  // Where there are few tiles, it shares K or makes smaller ones.
-  const double idle =
-      tiles < multiprocessors ? 1 : std::ceil(tiles / multiprocessors) * multiprocessors / tiles;
-  double bytes = 0;
-  for (int operand : {0, 1}) bytes += OperandBytes(form, operand, knobs, target);
-  return kKernelSeconds +
-         std::max(form.products() * idle / (kLibraryPart * target.tensor_products_per_second),
-                  bytes / (kLibraryFromMemory * target.bytes_per_second));
-}
-
-// Of that math.
-double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
-  const bool plain = IsPlain(knobs, target);
-  const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
-  const double waves = std::ceil(static_cast<double>(blocks) / static_cast<double>(at_once));
-  const int step = plain ? kPlainStep : kTensorStep;
-  const double steps =
-      std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / static_cast<double>(step));
-  const double tile = static_cast<double>(knobs.tile_m()) * knobs.tile_n();
-  const double sums =
-      static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
-  double memory = 0, packed = 0;  // bytes
-  double computed = 0;            // operations of what is packed
-  for (int operand : {0, 1}) {
-    const double bytes = OperandBytes(form, operand, knobs, target);
-    memory += bytes;
-    if (!MayPack(knobs, target) || !IsPacked(form, operand, knobs.math())) continue;
-    const int64_t rows = operand == 0 ? form.m : form.n;
-    packed += bytes + ReadBytes(form, operand);
-    computed += static_cast<double>(form.batch * rows) * static_cast<double>(form.k) *
-                form.steps[operand];
-  }
-  double seconds = 0;
-  if (IsLibrary(knobs)) {
-    seconds = LibrarySeconds(form, knobs, target);
-  } else if (IsFew(knobs)) {
-    seconds = FewSeconds(form, knobs, target);
-  } else if (plain) {
-    const double busy =
-        std::min(1.0, static_cast<double>(blocks) / static_cast<double>(target.sm_count));
-    seconds =
-        kKernelSeconds + kFirstSeconds +
-        std::max(waves * tile * steps * step * target.sm_count / ProductRate(form, knobs, target),
-                 memory / target.bytes_per_second / busy);
-  } else {
-    const double end = kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond;
-    // Of all waves: operands do not come meanwhile, as measured.
-    const double meeting = !MeetsInCluster(knobs, target) ? 0
-                           : knobs.split() == 2           ? waves * kMeetingSeconds
-                                                          : waves * kMeetingOfMoreSeconds;
-    const double main = steps * StepSeconds(form, knobs, target);
-    const bool turns = knobs.turns() == 2;
-    const double of_wave =
-        turns ? std::max(main / kTurnsPart + kTurnSeconds, (main + end) / 2) : main + end;
-    // Each wave waits for its part of the memory's bytes, or for its own blocks: in a last one that
-    // is not full memory has little to do.
-    const double all = static_cast<double>(blocks) / static_cast<double>(at_once);
-    const double bytes = BoxBytes(form, knobs, target) / all;
-    const double memory_of_wave = bytes / (kBoxesFromMemory * target.bytes_per_second);
-    const double full = std::floor(all), rest = all - full;
-    seconds = kKernelSeconds + kFirstSeconds + meeting + (turns ? end : 0) +
-              full * std::max(of_wave, memory_of_wave) +
-              (rest > 0 ? std::max(of_wave, rest * memory_of_wave) : 0);
-  }
-  if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
-    seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
-  if (packed > 0) {
-    seconds += target.launch_seconds + std::max(packed / target.bytes_per_second,
-                                                computed / target.operations_per_second);
-  }
-  if (PartsOf(knobs.math()) == 2) seconds += target.launch_seconds;
-  return seconds;
 }
 
 // As many steps on their way as there is shared memory for.
@@ -703,14 +410,6 @@ int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target) {
                              ? target.sm_count / kClustersWithin * kClustersWithin
                              : target.sm_count;
   return std::max(cluster, within / cluster * cluster);
-}
-
-double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
-  if (IsLibrary(knobs)) return form.products() / LibrarySeconds(form, knobs, target);
-  if (IsFew(knobs)) return FewRate(form, knobs, target);
-  if (IsPlain(knobs, target)) return target.products_per_second * PlainPart(knobs);
-  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * kTensorStep;
-  return work / StepSeconds(form, knobs, target) * target.sm_count;
 }
 
 absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForm& form,
