@@ -81,7 +81,8 @@ graph::Distribution DistributionOf(const json& value) {
   return distribution;
 }
 
-// How PyTorch names the type, and bits of its numbers from 0 on: what is drawn where it draws nothing.
+// How PyTorch names the type, and bits of its numbers from 0 on: what is drawn where it draws
+// nothing.
 constexpr char kE4m3Name[] = "float8_e4m3fn";
 const graph::Distribution kFiniteE4m3 = {graph::Distribution::Kind::kIntegers, 0, 127};
 

@@ -123,9 +123,10 @@ enum class Op {
   kFloor,
   kCeil,
   kRound,
-  kTrunc,  // round: ties to even
-  kE4m3,   // the nearest of float8_e4m3fn's numbers, ties to even; NaN beyond 464
-  kE4m3OfBits,  // the number of float8_e4m3fn whose bits this is, 0 to 255, rounded down; NaN elsewhere
+  kTrunc,       // round: ties to even
+  kE4m3,        // the nearest of float8_e4m3fn's numbers, ties to even; NaN beyond 464
+  kE4m3OfBits,  // the number of float8_e4m3fn whose bits this is, 0 to 255, rounded down; NaN
+                // elsewhere
   kNot,
   kIsNan,  // kNot: bool
   // other

@@ -46,7 +46,8 @@ double E4m3OfBits(double x) {
   if (!(x >= 0 && x < 256)) return std::numeric_limits<double>::quiet_NaN();
   const int bits = static_cast<int>(x), exponent = bits >> 3 & 15, fraction = bits & 7;
   if ((bits & 127) == 127) return std::numeric_limits<double>::quiet_NaN();
-  const double size = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+  const double size =
+      exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
   return bits < 128 ? size : -size;
 }
 

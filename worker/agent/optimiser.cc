@@ -257,8 +257,8 @@ class Slice {
     return false;
   }
 
-  // Whether a start is being judged after one that was wrong: that is seldom put right by a move, so
-  // nothing is tried beside the next one.
+  // Whether a start is being judged after one that was wrong: that is seldom put right by a move,
+  // so nothing is tried beside the next one.
   bool StartsAgain() const {
     return started_again_ && !best_.has_trial() &&
            std::any_of(flights_.begin(), flights_.end(), [](const Flight& flight) {
@@ -485,8 +485,8 @@ class Slice {
     for (v1::Group& group : *exact.mutable_groups()) {
       if (group.precision().fast_math()) group.mutable_precision()->clear_fast_math();
     }
-    // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer to
-    // the truth is right.
+    // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer
+    // to the truth is right.
     v1::Schedule unrounded = first;
     for (v1::Group& group : *unrounded.mutable_groups())
       group.mutable_precision()->set_unrounded(RoundsToHalves(*main_));
@@ -494,10 +494,11 @@ class Slice {
     v1::Schedule separate = often;
     for (v1::Group& group : *separate.mutable_groups())
       group.mutable_precision()->set_separate(true);
-    for (const auto& schedule :
-         {first, exact, unrounded, often, separate, codegen::OpByOpSchedule(*main_, options_.target)}) {
+    for (const auto& schedule : {first, exact, unrounded, often, separate,
+                                 codegen::OpByOpSchedule(*main_, options_.target)}) {
       if (history_.Tried(schedule)) continue;
-      // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given up.
+      // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given
+      // up.
       if (answer.verdict == v1::WRONG && !started_again_) {
         evaluator_.Abandon();
         started_again_ = true;
@@ -639,8 +640,8 @@ class Slice {
   std::string best_known_as_;  // the trial by which the planner knows the best
   bool improved_ = false;      // best_ was found in this slice
   int since_incumbent_ = 0;
-  int judge_failures_ = 0;  // in a row
-  int start_failures_ = 0;  // of the judge on schedules to start from
+  int judge_failures_ = 0;      // in a row
+  int start_failures_ = 0;      // of the judge on schedules to start from
   bool started_again_ = false;  // since a start was wrong
   int64_t trial_number_ = 0;
   base::Instant search_started_;

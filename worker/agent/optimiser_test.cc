@@ -309,10 +309,10 @@ TEST_CASE("what is not accurate enough is tried with other accumulators", "[agen
 
 TEST_CASE("after a wrong start the next ones are judged before any move", "[agent]") {
   // Right is who does not round on the way, as where the reference's roundings miss its tolerance.
-  Bench bench(MakeProblem("chain", {"input x: bf16[1024, 4096] ~ normal",
-                                    "h: bf16[r: 1024, c: 4096] = bf16(exp(f32(x[r, c])))",
-                                    "y: bf16[r: 1024, c: 4096] = bf16(f32(h[r, c]) + 1.0)",
-                                    "output y"}));
+  Bench bench(MakeProblem(
+      "chain",
+      {"input x: bf16[1024, 4096] ~ normal", "h: bf16[r: 1024, c: 4096] = bf16(exp(f32(x[r, c])))",
+       "y: bf16[r: 1024, c: 4096] = bf16(f32(h[r, c]) + 1.0)", "output y"}));
   bench.evaluator.wrong = [](const v1::Schedule& schedule) {
     return !schedule.groups(0).precision().unrounded();
   };

@@ -24,7 +24,7 @@ struct Dialect {
   const Values* values = nullptr;
   std::string index_type = "int";  // of positions and addresses
   bool fast_math = false;
-  bool separate = false;  // products are rounded before they are added to
+  bool separate = false;   // products are rounded before they are added to
   bool unrounded = false;  // what is cast to 16 bits keeps its digits until it is stored
   // Both sides of a choice are computed, so that no branch parts what is the same in several
   // places.

@@ -1,5 +1,5 @@
-// Which types of 16 bits hold a value without loss, whatever it is: numbers that were rounded to one,
-// eight-bit floats, small integers, and what moves or chooses among those.
+// Which types of 16 bits hold a value without loss, whatever it is: numbers that were rounded to
+// one, eight-bit floats, small integers, and what moves or chooses among those.
 #pragma once
 
 #include "worker/codegen/ir/value.h"

@@ -291,8 +291,8 @@ Range Values::RangeOf(ValuePtr value) const {
       case GraphOp::kCast:
         if (!graph::IsFloat(value->args[0]->type)) {
           const Range a = range(0);
-          if (value->type == DType::kI64 || a.Within(graph::LowestOf(value->type),
-                                                     graph::HighestOf(value->type)))
+          if (value->type == DType::kI64 ||
+              a.Within(graph::LowestOf(value->type), graph::HighestOf(value->type)))
             return a;
         }
         break;

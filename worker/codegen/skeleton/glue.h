@@ -21,7 +21,7 @@ inline constexpr int64_t kMaxIntPosition = (int64_t{1} << 31) - (int64_t{1} << 2
 struct Style {
   int load_hint = 0, store_hint = 0;  // 1: streaming
   bool fast_math = false;
-  bool separate = false;  // products are rounded before they are added to
+  bool separate = false;   // products are rounded before they are added to
   bool unrounded = false;  // 16 bits are of what is stored alone
   v1::Accumulator accumulator = v1::ACCUMULATOR_F32;  // of sums that a thread adds up
   bool rows_share = false;   // what does not depend on the row is read apart from what does
@@ -34,8 +34,8 @@ struct Style {
 template <class Knobs>
 Style StyleOf(const v1::Group& resolved, const Knobs& knobs) {
   return {knobs.load_hint() == v1::CACHE_STREAMING, knobs.store_hint() == v1::CACHE_STREAMING,
-          resolved.precision().fast_math(), resolved.precision().separate(),
-          resolved.precision().unrounded(), resolved.precision().accumulator()};
+          resolved.precision().fast_math(),         resolved.precision().separate(),
+          resolved.precision().unrounded(),         resolved.precision().accumulator()};
 }
 
 // What all generators of one group share.

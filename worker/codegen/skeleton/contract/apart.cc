@@ -90,7 +90,8 @@ class Taker {
     if (along_k > 1) {
       narrow = FindRun(operand, apart);
     } else {
-      narrow = static_cast<int>(std::find(parts.begin(), parts.end(), Part::kNarrow) - parts.begin());
+      narrow =
+          static_cast<int>(std::find(parts.begin(), parts.end(), Part::kNarrow) - parts.begin());
     }
     if (narrow < 0 || factors[narrow].divides) return 0;
     return HalvesOf(factors[narrow].value, *kernel.values, group_.graph());

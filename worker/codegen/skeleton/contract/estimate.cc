@@ -172,8 +172,7 @@ double FewRate(const ContractForm& form, const v1::ContractKnobs& knobs, const T
                         (shape.parts == 2 ? 3 : 1) * few / rows;
   // An element of `many` once, those of `few` for each tile.
   const auto steps = [&](int operand) {
-    return (shape.parts == 2 ? kFewSplitSteps : kFewSteps) +
-           kFewStepsOfMaps * form.steps[operand];
+    return (shape.parts == 2 ? kFewSplitSteps : kFewSteps) + kFewStepsOfMaps * form.steps[operand];
   };
   const double prepared = target.products_per_second * few /
                           (steps(shape.many) + few / shape.tile * steps(1 - shape.many));
@@ -259,8 +258,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
     if (!MayPack(knobs, target) || !IsPacked(form, operand, knobs.math())) continue;
     const int64_t rows = operand == 0 ? form.m : form.n;
     packed += bytes + ReadBytes(form, operand);
-    computed += static_cast<double>(form.batch * rows) * static_cast<double>(form.k) *
-                form.steps[operand];
+    computed +=
+        static_cast<double>(form.batch * rows) * static_cast<double>(form.k) * form.steps[operand];
   }
   double seconds = 0;
   if (IsLibrary(knobs)) {
@@ -297,8 +296,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
   if (packed > 0) {
-    seconds += target.launch_seconds + std::max(packed / target.bytes_per_second,
-                                                computed / target.operations_per_second);
+    seconds += target.launch_seconds +
+               std::max(packed / target.bytes_per_second, computed / target.operations_per_second);
   }
   if (PartsOf(knobs.math()) == 2) seconds += target.launch_seconds;
   return seconds;

@@ -1,5 +1,5 @@
-// What products of matrices are estimated to take, of knobs that are all set (estimate.cc); their rate
-// alone is ProductRate (contract.h).
+// What products of matrices are estimated to take, of knobs that are all set (estimate.cc); their
+// rate alone is ProductRate (contract.h).
 #pragma once
 
 #include "worker/codegen/skeleton/contract/contract.h"

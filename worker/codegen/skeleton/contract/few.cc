@@ -44,7 +44,8 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   shape.rows = std::max(form.m, form.n);
   shape.columns = CeilDiv(std::min(form.m, form.n), 8);
   shape.parts = form.apart.possible() ? 1 : 2;
-  shape.direct = shape.parts == 1 && form.apart.run == 0 && shape.columns <= kColumnsDirect && form.k % 8 == 0 &&
+  // Where words are multiplied as they are read, all of a thread's K is one run.
+  shape.direct = form.halves() && shape.columns <= kColumnsDirect && form.k % 8 == 0 &&
                  (knobs.vector_bytes() == 0 || knobs.vector_bytes() == 16) &&
                  LiesDirectly(form, 0) && LiesDirectly(form, 1);
   shape.blocks = shape.direct                     ? static_cast<int>(shape.columns)
@@ -160,9 +161,8 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
   std::string arguments = leaves ? "partial" : "nullptr";
   if (shape.direct) {
     for (const auto& [name, operand] : {std::pair{"many", shape.many}, {"few", 1 - shape.many}}) {
-      extra.push_back(
-          {StrCat("const void* ", name),
-           writer.BufferOf(StridedFor(form, operand, v1::PRODUCT_FEW)->tensor)});
+      extra.push_back({StrCat("const void* ", name),
+                       writer.BufferOf(StridedFor(form, operand, v1::PRODUCT_FEW)->tensor)});
       StrAppend(&arguments, ", ", name);
     }
   }

@@ -198,9 +198,8 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
   for (int operand : {0, 1}) {
     const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
     form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
-    form.bytes[operand] =
-        BytesOfOperand(*kernel, OperandOf(form, *kernel, operand),
-                       operand == 0 ? kernel->frame.row : kernel->frame.column);
+    form.bytes[operand] = BytesOfOperand(*kernel, OperandOf(form, *kernel, operand),
+                                         operand == 0 ? kernel->frame.row : kernel->frame.column);
     const auto strided = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
     if (strided && strided->even) form.strided[operand] = strided;
   }

@@ -54,8 +54,8 @@ struct ContractForm {
     std::array<std::vector<Part>, 2> parts;  // what each operand's factors are
     std::array<std::optional<Strided>, 2> strided;  // where narrow elements lie, as above
     std::array<std::optional<Strided>, 2> uneven;   // or where else, to be copied first
-    int64_t run = 0;                        // of K for which scales of runs are one; 0: none
-    std::array<int64_t, 2> beside{1, 1};    // rows side by side of which they are one
+    int64_t run = 0;                      // of K for which scales of runs are one; 0: none
+    std::array<int64_t, 2> beside{1, 1};  // rows side by side of which they are one
     bool possible() const { return type != graph::DType::kF32; }
     bool Has(int operand, Part part) const {
       return std::find(parts[operand].begin(), parts[operand].end(), part) != parts[operand].end();

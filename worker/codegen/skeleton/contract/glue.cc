@@ -148,10 +148,10 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     text.Line("template <int V>");
     text.Open(StrCat("WS_DEVICE void ", name, "(Index b, Index ", row,
                      ", Index k, Sum (&x)[V]) const {"));
-    text.Append(OperandBody(MakeDialect(context, kernel, parameters, index), kernel,
-                            apart ? ApartOf(form, kernel, operand).narrow
-                                  : OperandOf(form, kernel, operand),
-                            known(frame, operand == 0 ? frame.row : frame.column)));
+    text.Append(OperandBody(
+        MakeDialect(context, kernel, parameters, index), kernel,
+        apart ? ApartOf(form, kernel, operand).narrow : OperandOf(form, kernel, operand),
+        known(frame, operand == 0 ? frame.row : frame.column)));
     text.Close();
   }
   bool scaled = false;  // by rows

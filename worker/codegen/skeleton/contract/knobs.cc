@@ -99,7 +99,8 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   if (math == v1::PRODUCT_LIBRARY && !form.halves())
     return "its operands are not both fp16 or both bf16; PRODUCT_FP16X3 takes fp32";
   if (math == v1::PRODUCT_TENSOR && !form.apart.possible())
-    return "its operands are not, but for scales, both fp16 or both bf16; PRODUCT_FP16X3 takes fp32";
+    return "its operands are not, but for scales, both fp16 or both bf16; PRODUCT_FP16X3 takes "
+           "fp32";
   return "";
 }
 
@@ -239,11 +240,11 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   const bool plain = IsPlain(knobs, target);
   if (knobs.run() == 0) {
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
-    knobs.set_run(IsFew(knobs)                 ? FewRunOf(form)
+    knobs.set_run(IsFew(knobs)                               ? FewRunOf(form)
                   : plain && !ScalesRuns(form, knobs.math()) ? kPlainRun
-                  : PartsOf(knobs.math()) == 2 ? kPartsRun
-                  : !form.halves()             ? NarrowRunOf(form)
-                                               : static_cast<int>(whole));
+                  : PartsOf(knobs.math()) == 2               ? kPartsRun
+                  : !form.halves()                           ? NarrowRunOf(form)
+                                                             : static_cast<int>(whole));
   }
   if (knobs.cluster() == 0) knobs.set_cluster(plain || IsFew(knobs) ? 1 : ClusterOf(form, knobs));
   if (knobs.stages() == 0)

@@ -147,8 +147,8 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
       ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
       ", kInline = ", Bool(inlined), ", kTurned = ", Bool(sides.turned),
-      ", kTurns = ", Bool(knobs.turns() == 2),
-      ", kScaled = ", Bool(ScalesRuns(form, knobs.math())), ";\n};");
+      ", kTurns = ", Bool(knobs.turns() == 2), ", kScaled = ", Bool(ScalesRuns(form, knobs.math())),
+      ";\n};");
 }
 
 class Writer {
