@@ -258,6 +258,21 @@ def test_one_tensor_twice():
         assert torch.equal(solution.call(None, x, x + 1)[0], 2 * x + 1)
 
 
+def test_eight_bit_floats_are_taken_as_their_bits():
+    steps = [launch("widen", [["buffer", 0], ["buffer", 1]])]
+    buffers = [["input", "x", "u8", [8]], ["output", "y", "f32", [8]]]
+
+    def widen(x, y):
+        floats(y, 8).copy_(torch.frombuffer((ctypes.c_uint8 * 8).from_address(x), dtype=torch.uint8))
+
+    solution, _ = solution_of({"workload": "", "buffers": buffers, "steps": steps}, card=HostCard({"widen": widen}))
+    bits = torch.tensor([0, 1, 7, 56, 126, 128, 200, 254], dtype=torch.uint8)
+    for _ in range(2):
+        assert torch.equal(solution.call(None, bits.view(torch.float8_e4m3fn))[0], bits.float())
+    assert torch.equal(solution.call(None, bits)[0], bits.float())
+    raises(ValueError, "type torch.float8_e5m2", lambda: solution.call(None, bits.view(torch.float8_e5m2)))
+
+
 def test_subclasses_are_tensors_too():
     class Mine(torch.Tensor):
         ...

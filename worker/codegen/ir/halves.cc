@@ -42,7 +42,7 @@ class Exactness {
       case Op::kE4m3OfBits:
         return kInBoth;
       case Op::kCast:
-        return graph::IsFloat(value->args[0]->type) ? set | of(0) : set;
+        return graph::IsFloat(value->args[0]->type) ? set | Cast(value->type, of(0)) : set;
       case Op::kNeg:
       case Op::kAbs:
         return set | of(0);
@@ -57,13 +57,22 @@ class Exactness {
   }
 
  private:
+  // Of what has types of `set` once it is cast to a float: of f16's numbers bf16 makes one that f16
+  // has not, beyond its largest.
+  static unsigned Cast(DType to, unsigned set) {
+    return to == DType::kBF16 && set == kInF16 ? 0 : set;
+  }
+
   // What is known of a tensor in memory by the map that wrote it.
   unsigned OfTensor(int tensor) const {
     const int node = graph_.tensors[tensor].node;
     if (node < 0 || !graph_.nodes[node].map()) return 0;
-    graph::ExprPtr e = graph_.nodes[node].value;
-    while (e->op == Op::kCast) e = e->args[0];
+    return OfExpression(graph_.nodes[node].value);
+  }
+  unsigned OfExpression(const graph::ExprPtr& e) const {
+    if (!graph::IsFloat(e->type)) return 0;
     if (e->op == Op::kLoad) return SetOf(e->type) | OfTensor(e->tensor);
+    if (e->op == Op::kCast) return SetOf(e->type) | Cast(e->type, OfExpression(e->args[0]));
     return e->op == Op::kE4m3 || e->op == Op::kE4m3OfBits ? kInBoth : 0;
   }
 

@@ -124,9 +124,8 @@ class Taker {
 
   // Neighbouring rows of the operand whose scales of runs are one.
   int64_t BesideOf(int operand) {
-    const auto& parts = form_.apart.parts[operand];
     const int64_t rows = operand == 0 ? form_.m : form_.n;
-    if (std::find(parts.begin(), parts.end(), Part::kRuns) == parts.end()) return rows;
+    if (!form_.apart.Has(operand, Part::kRuns)) return rows;
     for (int beside = kMostBeside; beside >= kLeastBeside; beside /= 2) {
       if (rows % beside != 0) continue;
       auto kernel =

@@ -242,6 +242,7 @@ TEST_CASE("what has 16 bits but for scales is multiplied in one pass") {
     return Lines{"input x: bf16[1024, 4096] ~ normal",
                  "input v: f32[1024, 4096] ~ normal",
                  "param w: i8[4096, 4096] ~ integers(-128, 127)",
+                 "input h: f16[1024, 4096] ~ normal", "param u: f16[4096, 4096] ~ normal",
                  "param r: f32[1024] ~ uniform(0.5, 2)",
                  "param s: f32[4096, 32] ~ uniform(0.5, 2)",
                  "param g: f32[4096] ~ normal",
@@ -264,6 +265,9 @@ TEST_CASE("what has 16 bits but for scales is multiplied in one pass") {
       // Scales that change from one element of K to the next, and what divides.
       {"f32(x[m, k])", "(f32(w[n, k]) * g[k])", v1::PRODUCT_FP16X3},
       {"f32(x[m, k])", "(s[n, k / 128] / f32(w[n, k]))", v1::PRODUCT_FP16X3},
+      // 65,504 in bf16 is more than f16 has.
+      {"f32(h[m, k])", "f32(u[n, k])", v1::PRODUCT_TENSOR},
+      {"f32(h[m, k])", "f32(bf16(u[n, k]))", v1::PRODUCT_FP16X3},
       // A sum is no product.
       {"(f32(x[m, k]) + r[m])", "f32(w[n, k])", v1::PRODUCT_FP16X3},
   };
