@@ -23,7 +23,8 @@ namespace ws {
 // the fp32 that it is, and made two parts of on its way into registers, a step at a time, each row times a power of two
 // of its own; kScaled: a run's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they
 // are added up, which are one for kBesideA and kBesideB rows side by side (0: none has one); kTurned: that A is the B of the glue, whose rows and columns are the other way round. kTurns: groups do not
-// share a tile but take turns, each finishing its own while the other multiplies.
+// share a tile but take turns, each finishing its own while the other multiplies. kJoined: 1 where A, 2 where B is two
+// tensors one behind the other along K, of which the second begins with step kCut and has a map of its own.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
 // (and kRun 1) a part of a step, since they truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
 //
@@ -181,21 +182,38 @@ struct Contract {
     }
   }
 
-  // One thread: brings the operands of all of the block's tiles.
-  WS_DEVICE void bring(const hopper::Map& a, const hopper::Map& b) {
+  // Steps of a tile, of operands whose maps begin with those steps of K.
+  WS_DEVICE void bring_steps(const hopper::Map& a, const hopper::Map& b, Tile tile, int from, int to, int first_a, int first_b,
+                             Ring& ring) {
+#pragma unroll 1
+    for (int step = from; step < to; ++step, ring.next()) {
+      hopper::wait(empty[ring.stage], ring.parity ^ 1);
+      hopper::arrive_expecting(full[ring.stage], kBytesBrought);
+#pragma unroll
+      for (int part = 0; part < C::kParts; ++part) {
+        if (part < kPartsA) bring_a(a, ring.stage, part, tile, (step - first_a) * kStepK);
+        bring_b(b, ring.stage, part, tile, (step - first_b) * kStepK);
+      }
+    }
+  }
+
+  // One thread: brings the operands of all of the block's tiles. `behind`: the second part of the one that is in two.
+  WS_DEVICE void bring(const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind) {
     hopper::prefetch(a);
     hopper::prefetch(b);
+    if constexpr (C::kJoined != 0) hopper::prefetch(behind);
     Ring ring;
     for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks) {
       const Tile tile = tile_at(at);
-      for (int step = tile.from(); step < tile.to(); ++step, ring.next()) {
-        hopper::wait(empty[ring.stage], ring.parity ^ 1);
-        hopper::arrive_expecting(full[ring.stage], kBytesBrought);
-#pragma unroll
-        for (int part = 0; part < C::kParts; ++part) {
-          if (part < kPartsA) bring_a(a, ring.stage, part, tile, step * kStepK);
-          bring_b(b, ring.stage, part, tile, step * kStepK);
-        }
+      const int from = tile.from(), to = tile.to();
+      if constexpr (C::kJoined == 0) {
+        bring_steps(a, b, tile, from, to, 0, 0, ring);
+      } else {
+        // Each with a loop of its own: an address of a map goes to the copy engine and nowhere else.
+        const int second = from > C::kCut ? from : C::kCut;
+        bring_steps(a, b, tile, from, to < C::kCut ? to : C::kCut, 0, 0, ring);
+        if constexpr (C::kJoined == 1) bring_steps(behind, b, tile, second, to, C::kCut, 0, ring);
+        else bring_steps(a, behind, tile, second, to, 0, C::kCut, ring);
       }
     }
   }
@@ -602,12 +620,13 @@ struct Contract {
   }
 
   // All threads of the block.
-  WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const typename C::Glue& g, const End& end) {
+  WS_DEVICE void run(const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind, const typename C::Glue& g,
+                     const End& end) {
     begin();
     const int group = shuffle(static_cast<int>(threadIdx.x / 128), 0);   // so the compiler sees one for a warp
     if (group == kGroups) {
       if constexpr (kGroups > 1) hopper::give_registers<kRegistersBringing>();
-      if (threadIdx.x % 128 == 0) bring(a, b);
+      if (threadIdx.x % 128 == 0) bring(a, b, behind);
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
       if constexpr (C::kTurns) multiply_by_turns(group, end); else multiply(group, g, end);
@@ -622,15 +641,15 @@ template <class C, class G>
 WS_DEVICE void contract_inline(const Scaled<G, false>& g, const hopper::Map& a, const hopper::Map& b, float* rows, int* any,
                                float* partial) {
   using End = InlineSums<G, C::kTurned, (C::kSplit > 1)>;
-  Contract<C, End>().run(a, b, g, End(g, rows, any, partial));
+  Contract<C, End>().run(a, b, a, g, End(g, rows, any, partial));
 }
 
 template <class C, class G>
-WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, float* partial) {
+WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind, float* partial) {
   if constexpr (C::kSplit > 1 && !C::kMeet) {
-    Contract<C, PartialSums<G>>().run(a, b, g, PartialSums<G>(partial));
+    Contract<C, PartialSums<G>>().run(a, b, behind, g, PartialSums<G>(partial));
   } else {
-    Contract<C, WholeSums<G>>().run(a, b, g, WholeSums<G>(g));
+    Contract<C, WholeSums<G>>().run(a, b, behind, g, WholeSums<G>(g));
   }
 }
 

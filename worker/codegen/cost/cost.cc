@@ -159,8 +159,8 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
           : (StepsOfPoint(group, domain) * points + use.operations) / target.operations_per_second;
   const double loops = PointOf(group, domain).serial;
   const double serial = loops * (loops <= kUnrolled ? kSerialSeconds : kLongSerialSeconds);
-  return std::max({memory, compute, serial}) + use.launches * target.launch_seconds +
-         (use.left_bytes > 0 ? kLeftSeconds : 0);
+  return std::max({memory, compute, serial}) + use.packing_seconds +
+         use.launches * target.launch_seconds + (use.left_bytes > 0 ? kLeftSeconds : 0);
 }
 
 }  // namespace warpsmith::codegen

@@ -209,15 +209,17 @@ class Fusion {
     for (const auto& e : loads) {
       const int t = e->tensor, producer = graph_.tensors[t].node;
       if (producer < 0 || !graph_.nodes[producer].map()) continue;
-      bool reduced = false;
-      int64_t largest = 0;
+      int64_t largest = 0, points = 0;  // tensors, and what is reduced
       for (size_t u = 0; u < graph_.tensors.size(); ++u) {
         if (!ancestors_[t][u]) continue;
-        const int node = graph_.tensors[u].node;
-        reduced = reduced || (node >= 0 && graph_.nodes[node].reduce);
         largest = std::max(largest, graph_.tensors[u].elements());
+        const int id = graph_.tensors[u].node;
+        if (id < 0 || !graph_.nodes[id].reduce) continue;
+        const graph::Node& reduce = graph_.nodes[id];
+        points = std::max(points, Product(reduce.axes) * Product(reduce.reduce_axes));
       }
-      if (reduced && graph_.tensors[t].elements() * kSmallPart <= largest) stored_.insert(t);
+      // Of a large table few lines may be read, and a product has more points than elements.
+      if (graph_.tensors[t].elements() * kSmallPart <= std::min(largest, points)) stored_.insert(t);
     }
   }
 

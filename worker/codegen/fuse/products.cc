@@ -4,7 +4,7 @@
 #include <map>
 
 #include "worker/codegen/group/analysis.h"
-#include "worker/codegen/skeleton/contract/form.h"
+#include "worker/codegen/skeleton/contract/contract.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -17,17 +17,65 @@ int TensorOf(ExprPtr factor) {
   return factor->op == graph::Op::kLoad ? factor->tensor : -1;
 }
 
-// Whether a kernel of a product of matrices can write these, where inputs and `stored` are in
-// memory.
-bool IsOneProduct(const graph::Graph& graph, const std::vector<int>& roots,
-                  const std::set<int>& stored) {
+// The product of matrices whose kernel can write these, where inputs and `stored` are in memory;
+// nullopt: there is none.
+std::optional<ContractForm> FormOf(const graph::Graph& graph, const std::vector<int>& roots,
+                                   const std::set<int>& stored) {
   std::set<int> memory = stored;
   for (int t : roots) memory.erase(t);
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
     if (graph.tensors[t].node < 0) memory.insert(static_cast<int>(t));
   }
   const Analysis group(graph, roots, memory);
-  return group.stages().ok() && FormContract(group, *group.stages()).status.ok();
+  if (!group.stages().ok()) return std::nullopt;
+  ContractForm form = FormContract(group, *group.stages());
+  return form.status.ok() ? std::optional<ContractForm>(std::move(form)) : std::nullopt;
+}
+
+bool IsHalf(const graph::Tensor& tensor) {
+  return tensor.type == graph::DType::kBF16 || tensor.type == graph::DType::kF16;
+}
+
+bool IsMap(const graph::Graph& graph, int tensor) {
+  const int producer = graph.tensors[tensor].node;
+  return producer >= 0 && graph.nodes[producer].map();
+}
+
+// Whether something that it is made of, through maps that nobody stores, is no map: then a kernel
+// that has to be there in any case writes it.
+bool EndsAnotherKernel(const graph::Graph& graph, int tensor, const std::set<int>& stored) {
+  const int producer = graph.tensors[tensor].node;
+  if (producer < 0) return false;
+  if (!graph.nodes[producer].map()) return true;
+  if (stored.count(tensor) > 0) return false;
+  const std::vector<int> loads = graph::LoadedTensors(graph.nodes[producer].value);
+  return std::any_of(loads.begin(), loads.end(),
+                     [&](int t) { return EndsAnotherKernel(graph, t, stored); });
+}
+
+// What to store for the copy engine to bring a concatenation along K from where its two parts lie;
+// nullopt: it is none, or as many kernels would have to write its parts as write all of it.
+std::optional<std::vector<int>> PartsToStore(const graph::Graph& graph, int reduce, int tensor,
+                                             const std::set<int>& stored) {
+  const ExprPtr& value = graph.nodes[graph.tensors[tensor].node].value;
+  if (value->op != graph::Op::kSelect) return std::nullopt;
+  std::vector<int> parts;
+  int kernels = 0;  // that do nothing else
+  for (const ExprPtr& branch : {value->args[1], value->args[2]}) {
+    if (branch->op != graph::Op::kLoad) return std::nullopt;
+    const int part = ViewedBy(graph, branch->tensor);
+    if (!IsHalf(graph.tensors[part])) return std::nullopt;
+    if (!IsMap(graph, part) || stored.count(part) > 0) continue;
+    parts.push_back(part);
+    kernels += !EndsAnotherKernel(graph, part, stored);
+  }
+  if (kernels > 1) return std::nullopt;
+  std::set<int> memory = stored;
+  memory.insert(parts.begin(), parts.end());
+  const auto form = FormOf(graph, graph.nodes[reduce].outputs, memory);
+  const bool joined = form && (form->apart.joined[0] || form->apart.joined[1]) &&
+                      std::min(form->m, form->n) > kMostFew;
+  return joined ? std::optional<std::vector<int>>(parts) : std::nullopt;
 }
 
 }  // namespace
@@ -48,18 +96,21 @@ bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
   if (!reduce.reduce || reduce.combiner != graph::Combiner::kSum ||
       reduce.value->op != graph::Op::kMul)
     return false;
-  if (!IsOneProduct(graph, reduce.outputs, stored)) return false;
+  if (!FormOf(graph, reduce.outputs, stored)) return false;
   if (target.tensor_products_per_second == 0 || target.fibers()) return true;
   // A, B and the factors may stand in either order.
   for (const ExprPtr& factor : reduce.value->args) {
     const int tensor = TensorOf(factor);
     if (tensor < 0) continue;
     const int source = ViewedBy(graph, tensor);
-    const int producer = graph.tensors[source].node;
-    const bool half = graph.tensors[source].type == graph::DType::kBF16 ||
-                      graph.tensors[source].type == graph::DType::kF16;
-    if (half && producer >= 0 && graph.nodes[producer].map() && stored.count(source) == 0)
+    if (!IsHalf(graph.tensors[source]) || !IsMap(graph, source) || stored.count(source) > 0)
+      continue;
+    const auto parts = PartsToStore(graph, node, source, stored);
+    if (parts) {
+      to_store->insert(to_store->end(), parts->begin(), parts->end());
+    } else {
       to_store->push_back(source);
+    }
   }
   return true;
 }
@@ -122,7 +173,7 @@ int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& n
       if (!node.map() && id < graph.tensors[sum].node) before.insert(t);
     }
   }
-  return IsOneProduct(graph, {best}, before) ? best : sum;
+  return FormOf(graph, {best}, before) ? best : sum;
 }
 
 }  // namespace warpsmith::codegen

@@ -15,7 +15,8 @@ int ViewedBy(const graph::Graph& graph, int tensor);
 
 // Whether the node is a product of matrices where the tensors of `stored` and all inputs are in
 // memory. `to_store`: maps of 16 bits that its operands are views of, which the copy engine brings
-// from memory, if somebody writes them there.
+// from memory, if somebody writes them there (of a concatenation its parts, where it can bring
+// those).
 bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
                const Target& target, std::vector<int>* to_store);
 

@@ -1,10 +1,12 @@
 #include "worker/codegen/group/analysis.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/graph/operations.h"
+#include "common/graph/places.h"
 
 namespace warpsmith::codegen {
 
@@ -26,15 +28,31 @@ Access AccessOf(const Domain& domain, int tensor, bool write, const Index& index
   return access;
 }
 
+// Adds to each tensor in memory at how many places at the most the expression loads it: as many as
+// there are points by the variables that its index has.
+void AddPlaces(const graph::ExprPtr& e, const graph::Node& node, const InMemory& in_memory,
+               std::map<int, double>& places) {
+  if (e->op == graph::Op::kLoad && in_memory(e->tensor)) {
+    std::vector<bool> used(node.axes.size() + node.reduce_axes.size());
+    for (const graph::ExprPtr& arg : e->args) graph::MarkVariables(*arg, used);
+    double points = 1;
+    for (size_t v = 0; v < used.size(); ++v) {
+      const graph::Axis& axis =
+          v < node.axes.size() ? node.axes[v] : node.reduce_axes[v - node.axes.size()];
+      if (used[v]) points *= static_cast<double>(axis.extent);
+    }
+    places[e->tensor] += points;
+  }
+  for (const graph::ExprPtr& arg : e->args) AddPlaces(arg, node, in_memory, places);
+}
+
 Demand DemandOf(const graph::Graph& graph, const std::vector<int>& roots,
                 const InMemory& in_memory) {
   Demand demand;
-  std::set<int> reads;
+  std::map<int, double> reads;  // tensors: places, at the most
   for (int id : NeededNodes(graph, roots, in_memory)) {
     const graph::Node& node = graph.nodes[id];
-    for (int tensor : graph::LoadedTensors(node.value)) {
-      if (in_memory(tensor)) reads.insert(tensor);
-    }
+    AddPlaces(node.value, node, in_memory, reads);
     const double times =
         static_cast<double>(Product(node.axes)) * static_cast<double>(Product(node.reduce_axes));
     const graph::Operations each = graph::OperationsOf(node.value);
@@ -45,15 +63,18 @@ Demand DemandOf(const graph::Graph& graph, const std::vector<int>& roots,
     if (t.elements() > 1)
       demand.element_bytes = std::max(demand.element_bytes, graph::SizeOf(t.type));
   };
-  for (int tensor : reads) {
-    demand.bytes_read += graph.tensors[tensor].bytes();
-    widen(graph.tensors[tensor]);
+  for (const auto& [tensor, places] : reads) {
+    const graph::Tensor& t = graph.tensors[tensor];
+    const double part =
+        std::min(1.0, places / static_cast<double>(std::max<int64_t>(1, t.elements())));
+    demand.bytes_read += std::llround(part * static_cast<double>(t.bytes()));
+    demand.reads.push_back(tensor);
+    widen(t);
   }
   for (int tensor : roots) {
     demand.bytes_written += graph.tensors[tensor].bytes();
     widen(graph.tensors[tensor]);
   }
-  demand.reads.assign(reads.begin(), reads.end());
   return demand;
 }
 

@@ -28,7 +28,7 @@ struct Access {
   Index index;                  // over the domain's axes
 };
 
-// At the least: each tensor once.
+// At the least: each element that is used once.
 struct Demand {
   int64_t bytes_read = 0, bytes_written = 0;
   double operations = 0,

@@ -37,19 +37,20 @@ struct Usage {
   int64_t left_bytes = 0;  // of its workspace, that a kernel leaves for the next
   int64_t rounds = 0;  // that each block works on one after another, where that holds it; 0: not
   // of the work
-  double operations = 0;  // beside those of its points
+  double operations = 0;       // beside those of its points
+  double packing_seconds = 0;  // of a kernel that writes operands out before
   double products = 0;  // multiplications with their additions, in place of its points' operations
   double products_per_second = 0;
   double tensor_products = 0;  // of 16 bits, on tensor cores: what those products are made of
-  int passes = 1;            // over what is streamed
-  double kept = 1;           // part of it that stays on chip from one pass to the next
-  int streams = 0;           // tensors read along the whole domain
-  int64_t stream_bytes = 0;  // of a point of all of them
-  int width = 1;             // elements of an access
-  bool aligned = true;       // rows begin where accesses may
-  bool cached = false;       // what is read again comes from L2
-  bool recomputes = false;   // two threads may compute, and write, the same element
-  bool reads_first = false;  // a thread reads all that a place is made of before it writes there
+  int passes = 1;              // over what is streamed
+  double kept = 1;             // part of it that stays on chip from one pass to the next
+  int streams = 0;             // tensors read along the whole domain
+  int64_t stream_bytes = 0;    // of a point of all of them
+  int width = 1;               // elements of an access
+  bool aligned = true;         // rows begin where accesses may
+  bool cached = false;         // what is read again comes from L2
+  bool recomputes = false;     // two threads may compute, and write, the same element
+  bool reads_first = false;    // a thread reads all that a place is made of before it writes there
 };
 
 class Skeleton {

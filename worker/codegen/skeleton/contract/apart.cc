@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "worker/codegen/ir/halves.h"
+#include "worker/codegen/skeleton/contract/contract.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -66,6 +67,17 @@ class Taker {
       (strided && strided->even ? form_.apart.strided : form_.apart.uneven)[operand] = strided;
       form_.apart.beside[operand] = BesideOf(operand);
     }
+    const auto joined = [&](int operand) {
+      if (form_.apart.strided[operand] || form_.apart.uneven[operand]) return false;
+      auto parts =
+          JoinedOf(form_, *kernel, operand, ApartOf(form_, *kernel, operand).narrow, kTensorStep);
+      const bool is = parts && parts->parts[0].type == form_.apart.type;
+      if (is) form_.apart.joined[operand] = parts;
+      return is;
+    };
+    // One of them: the greater.
+    const int greater = form_.m > form_.n ? 0 : 1;
+    if (!joined(greater)) joined(1 - greater);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "worker/codegen/skeleton/contract/estimate.h"
 #include "worker/codegen/skeleton/contract/glue.h"
 
 namespace warpsmith::codegen {
@@ -72,7 +73,7 @@ class Contract : public Skeleton {
       use.workspace_bytes = PartialBytes(form, resolved);
     }
     if (contract.math() == v1::PRODUCT_LIBRARY) {
-      AddLibraryUse(group, domain, form, contract, use);
+      AddLibraryUse(group, domain, form, contract, target, use);
       return use;
     }
     if (contract.math() == v1::PRODUCT_FEW) {
@@ -160,7 +161,7 @@ class Contract : public Skeleton {
     use.blocks_per_sm = tensor ? 1 : 0;
     // Of two parts three products of four are taken.
     if (tensor) use.tensor_products = use.products * (PartsOf(contract.math()) == 2 ? 3 : 1);
-    use.launches += AddPacking(form, contract, use);
+    use.launches += AddPacking(form, contract, target, use);
     if (PartsOf(contract.math()) == 2) {
       ++use.launches;         // for rows that are too wide
       use.recomputes = true;  // which that one writes
@@ -168,7 +169,7 @@ class Contract : public Skeleton {
     use.workspace_bytes += use.left_bytes;
   }
   static void AddLibraryUse(const Analysis& group, const Domain& domain, const ContractForm& form,
-                            const v1::ContractKnobs& contract, Usage& use) {
+                            const v1::ContractKnobs& contract, const Target& target, Usage& use) {
     use.threads = kPlainThreads;
     use.tensor_products = use.products;
     use.workspace_bytes = kLibraryBytes;
@@ -176,17 +177,19 @@ class Contract : public Skeleton {
       ++use.launches;
       use.left_bytes += 4 * form.batch * form.m * form.n;
     }
-    use.launches += AddPacking(form, contract, use);
+    use.launches += AddPacking(form, contract, target, use);
     use.workspace_bytes += use.left_bytes;
   }
   // Operands that are written out first; whether there are any.
-  static bool AddPacking(const ContractForm& form, const v1::ContractKnobs& contract, Usage& use) {
+  static bool AddPacking(const ContractForm& form, const v1::ContractKnobs& contract,
+                         const Target& target, Usage& use) {
     bool packs = false;
     for (int operand : {0, 1}) {
       if (!IsPacked(form, operand, contract.math())) continue;
       packs = true;
       use.left_bytes += PackedBytes(form, operand, contract.math());
     }
+    use.packing_seconds = PackingSeconds(form, contract, target);
     return packs;
   }
   static int64_t PartialBytes(const ContractForm& form, const v1::Group& resolved) {

@@ -34,8 +34,10 @@ bool OnTensorCores(v1::ProductMath math, const Target& target);
 // The type in which an operand is multiplied so, and where its elements lie, if the copy engine can
 // bring them.
 graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath math);
-const std::optional<Strided>& StridedFor(const ContractForm& form, int operand,
-                                         v1::ProductMath math);
+// (of an operand in two parts the first's); nullptr: it can't.
+const Strided* StridedFor(const ContractForm& form, int operand, v1::ProductMath math);
+// The operand's two parts, if it is brought from where they lie; nullptr: it is not.
+const Joined* JoinedFor(const ContractForm& form, int operand, v1::ProductMath math);
 // Whether operands are narrow elements times scales (apart.h); and whether scales of runs of K are
 // multiplied in where a run's sums join the total.
 inline bool IsApart(const ContractForm& form, v1::ProductMath math) {

@@ -240,6 +240,19 @@ double LibrarySeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
 
 }  // namespace
 
+double PackingSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
+                      const Target& target) {
+  double bytes = 0, operations = 0;
+  for (int operand : {0, 1}) {
+    if (!MayPack(knobs, target) || !IsPacked(form, operand, knobs.math())) continue;
+    const int64_t rows = operand == 0 ? form.m : form.n;
+    bytes += OperandBytes(form, operand, knobs, target) + ReadBytes(form, operand);
+    operations +=
+        static_cast<double>(form.batch * rows) * static_cast<double>(form.k) * form.steps[operand];
+  }
+  return std::max(bytes / target.bytes_per_second, operations / target.operations_per_second);
+}
+
 double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const bool plain = IsPlain(knobs, target);
   const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
@@ -250,17 +263,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   const double tile = static_cast<double>(knobs.tile_m()) * knobs.tile_n();
   const double sums =
       static_cast<double>(form.batch) * static_cast<double>(form.m) * static_cast<double>(form.n);
-  double memory = 0, packed = 0;  // bytes
-  double computed = 0;            // operations of what is packed
-  for (int operand : {0, 1}) {
-    const double bytes = OperandBytes(form, operand, knobs, target);
-    memory += bytes;
-    if (!MayPack(knobs, target) || !IsPacked(form, operand, knobs.math())) continue;
-    const int64_t rows = operand == 0 ? form.m : form.n;
-    packed += bytes + ReadBytes(form, operand);
-    computed +=
-        static_cast<double>(form.batch * rows) * static_cast<double>(form.k) * form.steps[operand];
-  }
+  double memory = 0;  // bytes
+  for (int operand : {0, 1}) memory += OperandBytes(form, operand, knobs, target);
   double seconds = 0;
   if (IsLibrary(knobs)) {
     seconds = LibrarySeconds(form, knobs, target);
@@ -295,10 +299,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   }
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
-  if (packed > 0) {
-    seconds += target.launch_seconds +
-               std::max(packed / target.bytes_per_second, computed / target.operations_per_second);
-  }
+  const double packing = PackingSeconds(form, knobs, target);
+  if (packing > 0) seconds += target.launch_seconds + packing;
   if (PartsOf(knobs.math()) == 2) seconds += target.launch_seconds;
   return seconds;
 }

@@ -17,6 +17,9 @@ inline bool IsPlain(const v1::ContractKnobs& knobs, const Target& target) {
   return !OnTensorCores(knobs.math(), target);
 }
 
+// Seconds in which operands are written out for a product, but for the launch; 0: none is.
+double PackingSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
+                      const Target& target);
 // Seconds of the product with what packs its operands and adds up parts of K.
 double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target);
 

@@ -32,8 +32,8 @@ constexpr Room kDirectRooms[] = {{52, 4}, {112, 2}, {208, 1}};
 
 // Whether words of an operand in memory are words of its fragments.
 bool LiesDirectly(const ContractForm& form, int operand) {
-  const auto& strided = StridedFor(form, operand, v1::PRODUCT_FEW);
-  return strided && !strided->along_rows && graph::SizeOf(strided->type) == 2;
+  const Strided* strided = StridedFor(form, operand, v1::PRODUCT_FEW);
+  return strided != nullptr && !strided->along_rows && graph::SizeOf(strided->type) == 2;
 }
 
 }  // namespace

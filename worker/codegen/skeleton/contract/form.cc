@@ -1,6 +1,7 @@
 #include "worker/codegen/skeleton/contract/form.h"
 
 #include <algorithm>
+#include <set>
 
 #include "worker/codegen/skeleton/contract/apart.h"
 #include "worker/codegen/skeleton/glue.h"
@@ -77,14 +78,18 @@ double StepsOfOperand(const Kernel& points, ValuePtr operand) {
   return steps;
 }
 
-// Of tensors in which it has a place of its own.
-double BytesOfOperand(const Kernel& kernel, ValuePtr operand, const Variable& rows) {
-  double bytes = 0;
-  for (ValuePtr load : kernel.values->Closure({operand})) {
-    const uint64_t both = BitOf(rows) | BitOf(kernel.frame.k);
-    if (load->kind == Value::Kind::kLoad && (load->index.variables() & both) == both)
-      bytes += static_cast<double>(graph::SizeOf(load->type));
-  }
+// Bytes of what it loads from tensors in which it has a place of its own; of a select one or the
+// other. `seen`: values whose bytes have been counted.
+double BytesOfOperand(const Kernel& kernel, ValuePtr value, uint64_t places,
+                      std::set<ValuePtr>& seen) {
+  if (!seen.insert(value).second) return 0;
+  const auto of = [&](ValuePtr child) { return BytesOfOperand(kernel, child, places, seen); };
+  if (value->kind == Value::Kind::kOp && value->op == graph::Op::kSelect)
+    return of(value->args[0]) + std::max(of(value->args[1]), of(value->args[2]));
+  const bool places_it =
+      value->kind == Value::Kind::kLoad && (value->index.variables() & places) == places;
+  double bytes = places_it ? static_cast<double>(graph::SizeOf(value->type)) : 0;
+  kernel.values->ForEachChild(value, [&](ValuePtr child) { bytes += of(child); });
   return bytes;
 }
 
@@ -144,6 +149,43 @@ int AccessBytes(const Kernel& kernel, ValuePtr operand) {
   return bytes;
 }
 
+// Where elements of an operand with k from range.low up to range.high lie: those of a load,
+// whatever it needs.
+std::optional<Strided> LinesOf(const ContractForm& form, const Kernel& kernel, int operand,
+                               ValuePtr load, Range range) {
+  if (!IsHalf(load->type) && load->type != graph::DType::kF32) return std::nullopt;
+  const int64_t even = 16 / graph::SizeOf(load->type);  // elements of 16 bytes
+  const Frame& frame = kernel.frame;
+  const int64_t rows = operand == 0 ? form.m : form.n, extent = range.high - range.low;
+  Strided at;
+  at.tensor = load->tensor;
+  at.type = load->type;
+  Index rest = load->index;
+  const auto take = [&](const Variable& variable) {
+    const int64_t stride = rest.CoefficientOf(variable);
+    rest = rest.Without(variable);
+    return stride;
+  };
+  at.batch = take(frame.outer);
+  at.row = take(operand == 0 ? frame.row : frame.column);
+  at.k = take(frame.k);
+  if (!rest.is_constant()) return std::nullopt;
+  at.offset = rest.constant() + at.k * range.low;
+  at.along_rows = at.row == 1 && at.k != 1;
+  const int64_t inner = at.along_rows ? at.row : at.k, outer = at.along_rows ? at.k : at.row;
+  const int64_t inner_extent = at.along_rows ? rows : extent,
+                outer_extent = at.along_rows ? extent : rows;
+  const auto stands = [&](int64_t stride, int64_t extent, int64_t at_multiples) {
+    return extent == 1 || (stride > 0 && stride % at_multiples == 0);
+  };
+  const auto all_stand = [&](int64_t at_multiples) {
+    return stands(outer, outer_extent, at_multiples) && stands(at.batch, form.batch, at_multiples);
+  };
+  at.even = all_stand(even) && at.offset % even == 0;
+  const bool lines = (inner == 1 || inner_extent == 1) && all_stand(1);
+  return lines ? std::optional<Strided>(at) : std::nullopt;
+}
+
 }  // namespace
 
 bool IsVector(const Index& index, const Frame& frame) {
@@ -198,8 +240,10 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
   for (int operand : {0, 1}) {
     const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
     form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
+    const Variable& rows = operand == 0 ? kernel->frame.row : kernel->frame.column;
+    std::set<ValuePtr> seen;
     form.bytes[operand] = BytesOfOperand(*kernel, OperandOf(form, *kernel, operand),
-                                         operand == 0 ? kernel->frame.row : kernel->frame.column);
+                                         BitOf(rows) | BitOf(kernel->frame.k), seen);
     const auto strided = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
     if (strided && strided->even) form.strided[operand] = strided;
   }
@@ -236,39 +280,44 @@ std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel,
                                  ValuePtr element) {
   const ValuePtr narrow = NarrowOf(element);
   const ValuePtr load = narrow != nullptr ? narrow : element;
-  if (load->kind != Value::Kind::kLoad || !load->args.empty() ||
-      (!IsHalf(load->type) && load->type != graph::DType::kF32))
+  if (load->kind != Value::Kind::kLoad || !load->args.empty()) return std::nullopt;
+  return LinesOf(form, kernel, operand, load, {0, form.k});
+}
+
+std::optional<Joined> JoinedOf(const ContractForm& form, const Kernel& kernel, int operand,
+                               ValuePtr element, int64_t step) {
+  const ValuePtr narrow = NarrowOf(element);
+  const ValuePtr both = narrow != nullptr ? narrow : element;
+  if (both->kind != Value::Kind::kOp || both->op != graph::Op::kSelect) return std::nullopt;
+  const ValuePtr condition = both->args[0];
+  if (condition->kind != Value::Kind::kCompare || condition->op != graph::Op::kLe)
     return std::nullopt;
-  const int64_t even = 16 / graph::SizeOf(load->type);  // elements of 16 bytes
-  const Frame& frame = kernel.frame;
-  const int64_t rows = operand == 0 ? form.m : form.n;
-  Strided at;
-  at.tensor = load->tensor;
-  at.type = load->type;
-  Index rest = load->index;
-  const auto take = [&](const Variable& variable) {
-    const int64_t stride = rest.CoefficientOf(variable);
-    rest = rest.Without(variable);
-    return stride;
-  };
-  at.batch = take(frame.outer);
-  at.row = take(operand == 0 ? frame.row : frame.column);
-  at.k = take(frame.k);
-  if (!rest.is_constant()) return std::nullopt;
-  at.offset = rest.constant();
-  at.along_rows = at.row == 1 && at.k != 1;
-  const int64_t inner = at.along_rows ? at.row : at.k, outer = at.along_rows ? at.k : at.row;
-  const int64_t inner_extent = at.along_rows ? rows : form.k,
-                outer_extent = at.along_rows ? form.k : rows;
-  const auto stands = [&](int64_t stride, int64_t extent, int64_t at_multiples) {
-    return extent == 1 || (stride > 0 && stride % at_multiples == 0);
-  };
-  const auto all_stand = [&](int64_t at_multiples) {
-    return stands(outer, outer_extent, at_multiples) && stands(at.batch, form.batch, at_multiples);
-  };
-  at.even = all_stand(even) && at.offset % even == 0;
-  const bool lines = (inner == 1 || inner_extent == 1) && all_stand(1);
-  return lines ? std::optional<Strided>(at) : std::nullopt;
+  // 0 <= cut - 1 - k of the first part, or 0 <= k - cut of the second.
+  const Variable& k = kernel.frame.k;
+  const int64_t by = condition->index.CoefficientOf(k);
+  const Index rest = condition->index.Without(k);
+  if ((by != 1 && by != -1) || !rest.is_constant()) return std::nullopt;
+  Joined joined;
+  joined.cut = by < 0 ? rest.constant() + 1 : -rest.constant();
+  if (joined.cut <= 0 || joined.cut >= form.k || joined.cut % step != 0) return std::nullopt;
+  for (const int part : {0, 1}) {
+    const ValuePtr load = both->args[(part == 0) == (by < 0) ? 1 : 2];
+    if (load->kind != Value::Kind::kLoad) return std::nullopt;
+    // It may need no more than that it is this part.
+    for (ValuePtr needed : load->args) {
+      const bool is = needed == condition ||
+                      (needed->kind == Value::Kind::kCompare && needed->op == graph::Op::kLe &&
+                       needed->index == Index(-1) - condition->index);
+      if (!is) return std::nullopt;
+    }
+    const Range range = part == 0 ? Range{0, joined.cut} : Range{joined.cut, form.k};
+    const auto lines = LinesOf(form, kernel, operand, load, range);
+    if (!lines || !lines->even) return std::nullopt;
+    joined.parts[part] = *lines;
+  }
+  const auto& [first, second] = joined.parts;
+  const bool alike = first.type == second.type && first.along_rows == second.along_rows;
+  return alike ? std::optional<Joined>(joined) : std::nullopt;
 }
 
 Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,

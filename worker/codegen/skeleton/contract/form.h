@@ -27,12 +27,19 @@ struct Reading {
 };
 
 // An operand of 16 bits or fp32 in memory: strides in elements, lines along K or along its rows.
+// Of the part of an operand from some k on, `offset` is of that part's first element.
 struct Strided {
   int tensor = -1;
   graph::DType type = graph::DType::kF32;
   int64_t offset = 0, batch = 0, row = 0, k = 0;
   bool along_rows = false;  // neighbours in memory are rows
   bool even = false;        // lines begin at multiples of 16 bytes, as the copy engine wants it
+};
+
+// An operand that is two tensors one behind the other along K, as the copy engine brings them.
+struct Joined {
+  int64_t cut = 0;  // the first k of the second; a multiple of a step
+  std::array<Strided, 2> parts;
 };
 
 struct ContractForm {
@@ -54,6 +61,7 @@ struct ContractForm {
     std::array<std::vector<Part>, 2> parts;  // what each operand's factors are
     std::array<std::optional<Strided>, 2> strided;  // where narrow elements lie, as above
     std::array<std::optional<Strided>, 2> uneven;   // or where else, to be copied first
+    std::array<std::optional<Joined>, 2> joined;    // or, of one operand, as two parts
     int64_t run = 0;                      // of K for which scales of runs are one; 0: none
     std::array<int64_t, 2> beside{1, 1};  // rows side by side of which they are one
     bool possible() const { return type != graph::DType::kF32; }
@@ -84,6 +92,10 @@ ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand);
 // Where elements of an operand lie; nullopt: they are none of 16 bits or fp32 in lines of memory.
 std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand,
                                  ValuePtr element);
+// Where they lie as two parts, of which the second begins at a multiple of `step`; nullopt
+// likewise.
+std::optional<Joined> JoinedOf(const ContractForm& form, const Kernel& kernel, int operand,
+                               ValuePtr element, int64_t step);
 // The widest accesses of up to `bytes` that bring an operand.
 Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,
                   int operand, int bytes);

@@ -36,8 +36,8 @@ struct Placed {
   int buffer = -1;
   bool along_rows = false;
   int64_t offset = 0, line = 0,
-          part = 0;  // elements: from a line to the next, from a batch to the next
-  int64_t batches = 1;
+          part = 0;            // elements: from a line to the next, from a batch to the next
+  int64_t batches = 1, k = 0;  // and how many of K it has
 };
 
 Placed PackedAt(const ContractForm& form, int operand, v1::ProductMath math,
@@ -48,23 +48,25 @@ Placed PackedAt(const ContractForm& form, int operand, v1::ProductMath math,
   at.line = RoundUp(reading.along_rows ? rows : form.k, kPackedLine);
   at.part = at.line * (reading.along_rows ? form.k : rows);
   at.batches = form.batch * PartsOf(math);
+  at.k = form.k;
   return at;
 }
 
-Placed StridedAt(const ContractForm& form, int operand, v1::ProductMath math,
+// `k`: how many of K lie there.
+Placed StridedAt(const ContractForm& form, int operand, const Strided& strided, int64_t k,
                  const KernelWriter& writer) {
-  const Strided& strided = *StridedFor(form, operand, math);
   const int64_t rows = operand == 0 ? form.m : form.n;
   Placed at;
   at.buffer = writer.BufferOf(strided.tensor);
   at.along_rows = strided.along_rows;
   at.offset = strided.offset;
   // Where there is one line or one batch, the stride to the next stands for nothing.
-  const int64_t lines = at.along_rows ? form.k : rows;
-  const int64_t inner = at.along_rows ? rows : form.k;
+  const int64_t lines = at.along_rows ? k : rows;
+  const int64_t inner = at.along_rows ? rows : k;
   at.line = lines > 1 ? (at.along_rows ? strided.k : strided.row) : RoundUp(inner, kLine);
   at.part = form.batch > 1 ? strided.batch : RoundUp(at.line * lines, kLine);
   at.batches = form.batch;
+  at.k = k;
   return at;
 }
 
@@ -77,7 +79,7 @@ v1::TensorMap MapOf(const ContractForm& form, int operand, const Placed& at, gra
   map.set_buffer(at.buffer);
   map.set_offset(at.offset * bytes);
   map.set_dtype(graph::NameOf(type));
-  for (int64_t size : {at.along_rows ? rows : form.k, at.along_rows ? form.k : rows, at.batches})
+  for (int64_t size : {at.along_rows ? rows : at.k, at.along_rows ? at.k : rows, at.batches})
     map.add_sizes(size);
   for (int64_t stride : {at.line, at.part}) map.add_strides(stride * bytes);
   map.add_box(static_cast<int>(kSwizzle / bytes));
@@ -130,7 +132,7 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 // `along`: whether neighbours in memory are rows, of A and of B.
 std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
                        const v1::ContractKnobs& knobs, graph::DType type,
-                       const std::array<bool, 2>& along, bool meets) {
+                       const std::array<bool, 2>& along, bool meets, const std::string& joined) {
   const bool inlined = knobs.math() == v1::PRODUCT_FP16X3_INLINE;
   const int64_t run = inlined ? kTensorStep : RunOf(form, knobs);
   const Sides sides = SidesOf(form, knobs);
@@ -148,7 +150,7 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
       ", kInline = ", Bool(inlined), ", kTurned = ", Bool(sides.turned),
       ", kTurns = ", Bool(knobs.turns() == 2), ", kScaled = ", Bool(ScalesRuns(form, knobs.math())),
-      ";\n};");
+      ";\n  ", joined, "\n};");
 }
 
 class Writer {
@@ -217,7 +219,13 @@ class Writer {
         placed_[operand] = PackedAt(form_, operand, math, ReadingOf(operand));
         placed_[operand].buffer = writer_.Workspace(name, PackedBytes(form_, operand, math));
       } else {
-        placed_[operand] = StridedAt(form_, operand, math, writer_);
+        const Joined* joined = JoinedFor(form_, operand, math);
+        placed_[operand] = StridedAt(form_, operand, *StridedFor(form_, operand, math),
+                                     joined == nullptr ? form_.k : joined->cut, writer_);
+        if (joined != nullptr) {
+          joined_ = operand;
+          behind_ = StridedAt(form_, operand, joined->parts[1], form_.k - joined->cut, writer_);
+        }
       }
       const int64_t rows = form_.batch * (operand == 0 ? form_.m : form_.n);
       if (parts_) back_[operand] = writer_.Workspace(StrCat(name, "_back"), rows * 4);
@@ -299,6 +307,14 @@ class Writer {
     if (operand == inlined_) return sides.tile_rows;
     return static_cast<int>(std::min<int64_t>(RoundUp(sides.rows, 8), sides.tile_rows));
   }
+  // Which of the tiles' operands (1: the rows', 2: the columns', 0: neither) is in two parts, and
+  // the step with which the second begins.
+  std::string JoinedText(const Sides& sides) const {
+    const Joined* joined = joined_ < 0 ? nullptr : JoinedFor(form_, joined_, knobs_.math());
+    const int which = joined == nullptr ? 0 : joined_ == sides.first() ? 1 : 2;
+    return StrCat("static constexpr int kJoined = ", which,
+                  ", kCut = ", joined == nullptr ? 0 : joined->cut / kTensorStep, ";");
+  }
   std::string Suffix() const { return leaves_ ? "_partial" : ""; }
   void AddPartial(std::vector<KernelArgument>& arguments, std::string& body) const {
     if (leaves_) arguments.push_back({"float* partial", partial_, {}});
@@ -314,7 +330,7 @@ class Writer {
                                         sides.tile_columns, " columns beside each other"));
     writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type_,
                             {placed_[0].along_rows, placed_[1].along_rows},
-                            MeetsInCluster(knobs_, target_)));
+                            MeetsInCluster(knobs_, target_), JoinedText(sides)));
     std::vector<KernelArgument> arguments;
     for (int operand : {sides.first(), second}) {
       const graph::DType type = operand == inlined_ ? graph::DType::kF32 : type_;
@@ -323,6 +339,9 @@ class Writer {
                   operand == sides.first() ? "a" : "b"),
            -1, MapOf(form_, operand, placed_[operand], type, RowsBrought(sides, operand))});
     }
+    if (joined_ >= 0)
+      arguments.push_back({"const __grid_constant__ ws::hopper::Map map_behind", -1,
+                           MapOf(form_, joined_, behind_, type_, RowsBrought(sides, joined_))});
     std::vector<KernelArgument> backs = Backs();
     std::string body;
     if (inlined_ >= 0) {
@@ -330,7 +349,8 @@ class Writer {
       body = StrCat("ws::contract_inline<", config, ", ", writer_.glue(), ">(", End(),
                     ", map_a, map_b, back_", inlined_ == 0 ? "a" : "b", ", wide + ", pack_blocks_);
     } else {
-      body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b");
+      body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b, ",
+                    joined_ >= 0 ? "map_behind" : "map_a");
     }
     for (const KernelArgument& back : backs) arguments.push_back(back);
     if (inlined_ >= 0) arguments.push_back({"int* wide", wide_, {}});
@@ -415,6 +435,8 @@ class Writer {
   const graph::DType type_;  // of packed operands and those that are brought
   const std::string sums_;   // the type of the glue that finishes sums
   Placed placed_[2];
+  int joined_ = -1;  // the operand in two parts, and where the second is; -1: neither
+  Placed behind_;
   bool packed_[2] = {false, false};
   int back_[2] = {-1, -1}, wide_ = -1, partial_ = -1;  // buffers
   int64_t pack_blocks_ = 0;
@@ -445,14 +467,20 @@ graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath ma
   return IsApart(form, math) ? form.apart.type : form.elements[operand];
 }
 
-const std::optional<Strided>& StridedFor(const ContractForm& form, int operand,
-                                         v1::ProductMath math) {
-  return IsApart(form, math) ? form.apart.strided[operand] : form.strided[operand];
+const Joined* JoinedFor(const ContractForm& form, int operand, v1::ProductMath math) {
+  const auto& joined = form.apart.joined[operand];
+  return math == v1::PRODUCT_TENSOR && joined ? &*joined : nullptr;
+}
+
+const Strided* StridedFor(const ContractForm& form, int operand, v1::ProductMath math) {
+  if (const Joined* joined = JoinedFor(form, operand, math)) return &joined->parts[0];
+  const auto& strided = IsApart(form, math) ? form.apart.strided[operand] : form.strided[operand];
+  return strided ? &*strided : nullptr;
 }
 
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
   if (math == v1::PRODUCT_FP16X3_INLINE) return operand != InlineOf(form);
-  return math == v1::PRODUCT_FP16X3 || !StridedFor(form, operand, math).has_value();
+  return math == v1::PRODUCT_FP16X3 || StridedFor(form, operand, math) == nullptr;
 }
 
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math) {

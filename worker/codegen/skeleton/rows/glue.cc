@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/rows/rows.h"
@@ -35,6 +36,25 @@ bool DependsOnRowAndK(ValuePtr load, const Frame& frame, int64_t rows) {
   return on_row && (load->variables & BitOf(frame.k)) != 0;
 }
 
+// Whether what tables say of the index is one for a whole row.
+bool FindsByRow(const Index& index, const Frame& frame) {
+  return std::all_of(index.terms().begin(), index.terms().end(), [&](const Index::Term& term) {
+    if (term.atom->kind == Atom::Kind::kOpaque)
+      return (term.atom->variables & ~BitOf(frame.row)) == 0;
+    return term.atom->inner == nullptr || !term.atom->inner->has_opaque();
+  });
+}
+
+// By which loads of two kernels are told to be one: where tables say so, all but what they say.
+std::string PlaceOf(ValuePtr load, const Index& index) {
+  std::string place = StrCat(load->tensor, "@", index.constant());
+  for (const Index::Term& term : index.terms()) {
+    const bool opaque = term.atom->kind == Atom::Kind::kOpaque;
+    absl::StrAppend(&place, "+", term.coefficient, "*", opaque ? "?" : term.atom->key);
+  }
+  return place;
+}
+
 // Loads of the stages that every pass reads vector by vector, largest elements first.
 std::vector<ValuePtr> StreamsOf(const Domain& domain, const Kernel& kernel,
                                 const Alignment& aligned) {
@@ -44,7 +64,7 @@ std::vector<ValuePtr> StreamsOf(const Domain& domain, const Kernel& kernel,
   uint64_t known = BitOf(frame.row) | BitOf(frame.k);
   if (frame.width > 1) known |= BitOf(frame.lane);
   for (ValuePtr load : kernel.values->Closure(stage_values)) {
-    if (load->kind != Value::Kind::kLoad || !load->args.empty() || load->index.has_opaque())
+    if (load->kind != Value::Kind::kLoad || !load->args.empty() || !FindsByRow(load->index, frame))
       continue;
     if ((load->variables & ~known) != 0 || !DependsOnRowAndK(load, frame, domain.kept())) continue;
     if (!IsContiguous(load->index, frame) || !aligned(load->index) ||
@@ -116,16 +136,23 @@ FrameMaker RowsFrame(const Domain& domain, int width, bool aligned) {
 
 // Streams of the wide kernel, the same loads of the narrow one, and where each lies in a slot.
 void FindStreams(const Domain& domain, const Alignment& aligned, RowsForm& form) {
-  form.streams = StreamsOf(domain, form.wide, aligned);
-  form.single.assign(form.streams.size(), nullptr);
+  std::map<std::string, std::vector<ValuePtr>> wide, narrow;
+  const auto place = [&](ValuePtr load) {
+    return PlaceOf(load, form.width > 1 ? load->index.Without(form.wide.frame.lane) : load->index);
+  };
+  const std::vector<ValuePtr> streams = StreamsOf(domain, form.wide, aligned);
+  for (ValuePtr stream : streams) wide[place(stream)].push_back(stream);
+  for (ValuePtr load : LoadsOf(form.narrow)) {
+    if (load->args.empty()) narrow[PlaceOf(load, load->index)].push_back(load);
+  }
   int bytes = 0, widest = 1;
-  for (size_t i = 0; i < form.streams.size(); ++i) {
-    const ValuePtr stream = form.streams[i];
-    const Index base = form.width > 1 ? stream->index.Without(form.wide.frame.lane) : stream->index;
-    for (ValuePtr load : LoadsOf(form.narrow)) {
-      if (load->tensor == stream->tensor && load->args.empty() && load->index.key() == base.key())
-        form.single[i] = load;
-    }
+  for (ValuePtr stream : streams) {
+    const std::vector<ValuePtr>& same = narrow[place(stream)];
+    // Two that tables tell apart are not known from each other.
+    if (stream->index.has_opaque() && (same.size() != 1 || wide[place(stream)].size() != 1))
+      continue;
+    form.streams.push_back(stream);
+    form.single.push_back(same.empty() ? nullptr : same[0]);
     const int size = static_cast<int>(graph::SizeOf(stream->type));
     form.offsets.push_back(bytes);
     bytes += size;
