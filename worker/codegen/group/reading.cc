@@ -10,6 +10,20 @@ using graph::Node;
 
 namespace {
 
+// Narrows the range of `variable` to where a guard can hold, as far as it is about that alone.
+void Narrow(ValuePtr guard, const Variable& variable, Range& range) {
+  if (guard->kind == Value::Kind::kOp && guard->op == graph::Op::kAnd) {
+    for (ValuePtr arg : guard->args) Narrow(arg, variable, range);
+    return;
+  }
+  if (guard->kind != Value::Kind::kCompare || guard->op != graph::Op::kLe) return;
+  const int64_t by = guard->index.CoefficientOf(variable);
+  const Index rest = guard->index.Without(variable);
+  if (!rest.is_constant()) return;
+  if (by == -1) range.high = std::min(range.high, rest.constant());
+  if (by == 1) range.low = std::max(range.low, -rest.constant());
+}
+
 // The load that runs along most of the reduced axes.
 void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& graph,
                   const std::vector<graph::Axis>& axes, Reading& reading) {
@@ -30,6 +44,14 @@ void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& gr
     if (reduced > 0 && (score > best || (score == best && elements > 0 && !reading.known))) {
       best = score;
       reading.stride = stride;
+      reading.extents.clear();
+      for (size_t a = 0; a < axes.size(); ++a) {
+        Range range{0, axes[a].extent - 1};
+        for (ValuePtr guard : value->args) {
+          if (stride[a] != 0) Narrow(guard, traced.env[a].terms()[0].atom->variable, range);
+        }
+        reading.extents.push_back(std::max<int64_t>(1, range.high - range.low + 1));
+      }
       reading.guarded = !value->args.empty();
       reading.known = true;
     }
@@ -48,8 +70,8 @@ Reading ReadingOf(const Node& node, const Traced& traced, const graph::Graph& gr
   // Windows overlap where strides are not those of a mixed radix.
   std::vector<std::pair<int64_t, int64_t>> digits;  // stride, extent
   for (size_t a = 0; a < axes.size(); ++a) {
-    if (reading.stride[a] != 0 && axes[a].extent > 1)
-      digits.push_back({std::abs(reading.stride[a]), axes[a].extent});
+    if (reading.stride[a] != 0 && reading.extents[a] > 1)
+      digits.push_back({std::abs(reading.stride[a]), reading.extents[a]});
   }
   std::sort(digits.begin(), digits.end());
   for (size_t d = 0; d + 1 < digits.size(); ++d) {

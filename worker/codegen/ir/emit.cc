@@ -576,21 +576,21 @@ std::string Emitter::Stored(ValuePtr value) {
   return ToMemory(value->type, Use(value));
 }
 
-void Emitter::LoadVector(ValuePtr load, const Index& base, int width, const std::string& array,
-                         const std::string& hint) {
+std::string Emitter::VectorText(ValuePtr load, const Index& base, int width,
+                                const std::string& array, const std::string& hint) {
   const std::string guard = load->args.empty() ? "" : Use(load->args[0]);
   const std::string call = StrCat("ws::load<", width, ", ", StorageType(load->type), ", ",
                                   hint.empty() ? StrCat(dialect_.load_hint) : hint, ">(",
-                                  Address(load->tensor, base), ", ", array, ");");
-  if (guard.empty()) {
-    Line(call);
-    return;
-  }
-  Line(StrCat("if (", guard, ") {"));
-  Line(StrCat("  ", call));
-  Line("} else {");
-  for (int j = 0; j < width; ++j) Line(StrCat("  ", array, "[", j, "] = {};"));
-  Line("}");
+                                  Address(load->tensor, base), ", ", array, ");\n");
+  if (guard.empty()) return call;
+  std::string text = StrCat("if (", guard, ") {\n  ", call, "} else {\n");
+  for (int j = 0; j < width; ++j) absl::StrAppend(&text, "  ", array, "[", j, "] = {};\n");
+  return text + "}\n";
+}
+
+void Emitter::LoadVector(ValuePtr load, const Index& base, int width, const std::string& array,
+                         const std::string& hint) {
+  Append(VectorText(load, base, width, array, hint));
 }
 
 }  // namespace warpsmith::codegen

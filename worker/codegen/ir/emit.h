@@ -75,11 +75,15 @@ class Emitter {
   void Open(const std::string& header, uint64_t variables, bool unroll = false);
   void Close();
   void Line(const std::string& line) { scopes_.back().text.Line(line); }
+  void Append(const std::string& lines) { scopes_.back().text.Append(lines); }
 
   // That many contiguous elements of the load's tensor, from `base` on, into an array; under the
   // load's guard. `hint`: of ws::load; the dialect's if empty.
   void LoadVector(ValuePtr load, const Index& base, int width, const std::string& array,
                   const std::string& hint = "");
+  // The same, to be written where what it uses is known.
+  std::string VectorText(ValuePtr load, const Index& base, int width, const std::string& array,
+                         const std::string& hint = "");
   // The value as it is in memory, of its own type.
   std::string Stored(ValuePtr value);
   // "pointer[position]"

@@ -327,13 +327,14 @@ void Values::ForEachChild(ValuePtr value, const std::function<void(ValuePtr)>& f
   ForEachOpaque(value->index, [&](int id) { f(Get(id)); });
 }
 
-std::vector<ValuePtr> Values::Closure(const std::vector<ValuePtr>& roots) const {
+std::vector<ValuePtr> Values::Closure(const std::vector<ValuePtr>& roots,
+                                      const std::function<bool(ValuePtr)>& known) const {
   std::vector<ValuePtr> order;
   std::vector<bool> seen(values_.size());
   std::function<void(ValuePtr)> visit = [&](ValuePtr value) {
     if (seen[value->id]) return;
     seen[value->id] = true;
-    ForEachChild(value, visit);
+    if (known == nullptr || !known(value)) ForEachChild(value, visit);
     order.push_back(value);
   };
   for (ValuePtr root : roots) visit(root);

@@ -78,8 +78,10 @@ class Values {
 
   // Arguments, and values that stand in its index expression.
   void ForEachChild(ValuePtr value, const std::function<void(ValuePtr)>& f) const;
-  // Every value that `roots` need, each once, arguments first.
-  std::vector<ValuePtr> Closure(const std::vector<ValuePtr>& roots) const;
+  // Every value that `roots` need, each once, arguments first; of one for which `known` holds not
+  // what that needs.
+  std::vector<ValuePtr> Closure(const std::vector<ValuePtr>& roots,
+                                const std::function<bool(ValuePtr)>& known = nullptr) const;
 
  private:
   // By what a value is made of; of a kResult, its node and output say all.

@@ -233,7 +233,8 @@ void LoadContiguous(Emitter& emitter, const Kernel& kernel, const std::vector<Va
                     const std::function<bool(ValuePtr)>& aligned) {
   const Frame& frame = kernel.frame;
   if (frame.width == 1) return;
-  for (ValuePtr load : kernel.values->Closure(targets)) {
+  const auto bound = [&](ValuePtr value) { return emitter.IsBound(value); };
+  for (ValuePtr load : kernel.values->Closure(targets, bound)) {
     if (load->kind != Value::Kind::kLoad || emitter.IsBound(load)) continue;
     if (!IsContiguous(load->index, frame) || !aligned(load) ||
         !FitsAccesses(load->type, frame.width))

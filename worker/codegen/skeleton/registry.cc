@@ -81,6 +81,8 @@ namespace {
 
 // A run of this many contiguous elements is worth a group of lanes.
 constexpr int64_t kContiguousRun = 16;
+// Of elements under conditions such a run is worth a warp.
+constexpr int64_t kRowsOfParts = 32;
 // fp32 values that a thread adds up before fp64 is worth its conversions.
 constexpr int64_t kLongSum = 4096;
 // Bytes of a stage's accumulators (ws::kMaxAcc), and of one in fp64.
@@ -92,8 +94,10 @@ Walk WalkOf(const Domain& stages) {
   const Pattern& pattern = stages.pattern;
   const int64_t k = stages.reduced();
   if (!pattern.known) return k <= kMaxWrittenOut ? Walk::kAlone : Walk::kAlong;
-  if ((pattern.guarded || pattern.overlapping) && k <= kMaxSerialElements) return Walk::kAlone;
   const int64_t run = ReducedRun(stages);
+  // Windows; what is concatenated is guarded, too, and lies in long runs.
+  const bool window = pattern.overlapping || (pattern.guarded && run < kRowsOfParts);
+  if (window && k <= kMaxSerialElements) return Walk::kAlone;
   if (run == k || run >= kContiguousRun || (run > 0 && k > kMaxSerialElements)) return Walk::kAlong;
   if (run > 0) return Walk::kAlone;
   for (size_t a = 0; a < stages.axes.size(); ++a) {

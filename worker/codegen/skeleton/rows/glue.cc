@@ -45,9 +45,13 @@ bool FindsByRow(const Index& index, const Frame& frame) {
   });
 }
 
-// By which loads of two kernels are told to be one: where tables say so, all but what they say.
-std::string PlaceOf(ValuePtr load, const Index& index) {
-  std::string place = StrCat(load->tensor, "@", index.constant());
+// By which streams of two kernels are told to be one: by their loads, of what tables say of those
+// all but what they say. Conditions of lanes together are spelled otherwise than an element's.
+std::string PlaceOf(ValuePtr stream, const Frame& frame) {
+  if (stream->kind != Value::Kind::kLoad)
+    return StrCat("(", PlaceOf(stream->args[1], frame), ",", PlaceOf(stream->args[2], frame), ")");
+  const Index index = frame.width > 1 ? stream->index.Without(frame.lane) : stream->index;
+  std::string place = StrCat(stream->tensor, "@", index.constant());
   for (const Index::Term& term : index.terms()) {
     const bool opaque = term.atom->kind == Atom::Kind::kOpaque;
     absl::StrAppend(&place, "+", term.coefficient, "*", opaque ? "?" : term.atom->key);
@@ -55,27 +59,76 @@ std::string PlaceOf(ValuePtr load, const Index& index) {
   return place;
 }
 
-// Loads of the stages that every pass reads vector by vector, largest elements first.
+// Whether more than PlaceOf tells it from others.
+bool IsMoreThanItsPlace(ValuePtr stream) {
+  return stream->kind != Value::Kind::kLoad || stream->index.has_opaque();
+}
+
+// What every pass of the stages reads vector by vector.
+class StreamFinder {
+ public:
+  StreamFinder(const Domain& domain, const Kernel& kernel, const Alignment& aligned)
+      : domain_(domain), kernel_(kernel), frame_(kernel.frame), aligned_(aligned) {
+    known_ = BitOf(frame_.row) | BitOf(frame_.k);
+    if (frame_.width > 1) known_ |= BitOf(frame_.lane);
+  }
+
+  // Loads, and selects of loads one of which all lanes take, largest elements first.
+  std::vector<ValuePtr> Run() {
+    std::vector<ValuePtr> stage_values, streams;
+    for (const Kernel::Reduce& reduce : kernel_.reduces) stage_values.push_back(reduce.value);
+    const auto is = [this](ValuePtr value) { return IsStream(value); };
+    for (ValuePtr value : kernel_.values->Closure(stage_values, is)) {
+      if (is(value)) streams.push_back(value);
+    }
+    std::stable_sort(streams.begin(), streams.end(), [](ValuePtr a, ValuePtr b) {
+      return graph::SizeOf(a->type) > graph::SizeOf(b->type);
+    });
+    return streams;
+  }
+
+ private:
+  bool IsStream(ValuePtr value) const {
+    if (value->kind == Value::Kind::kLoad) return value->args.empty() && IsLoad(value, value->type);
+    return IsSelect(value) && IsOneOfLoads(value, value->type);
+  }
+
+  static bool IsSelect(ValuePtr value) {
+    return value->kind == Value::Kind::kOp && value->op == graph::Op::kSelect;
+  }
+
+  bool IsOneOfLoads(ValuePtr value, graph::DType type) const {
+    if (!IsSelect(value)) return value->kind == Value::Kind::kLoad && IsLoad(value, type);
+    return IsPlaceOfAll(value->args[0]) && IsOneOfLoads(value->args[1], type) &&
+           IsOneOfLoads(value->args[2], type);
+  }
+
+  // A condition that is known by the place alone, one for all lanes.
+  bool IsPlaceOfAll(ValuePtr condition) const {
+    const uint64_t place = BitOf(frame_.row) | BitOf(frame_.k);
+    return !condition->loads && condition->stage < 0 && (condition->variables & ~place) == 0;
+  }
+
+  bool IsLoad(ValuePtr load, graph::DType type) const {
+    for (ValuePtr guard : load->args) {
+      if (!IsPlaceOfAll(guard)) return false;
+    }
+    return load->type == type && FindsByRow(load->index, frame_) &&
+           (load->variables & ~known_) == 0 && DependsOnRowAndK(load, frame_, domain_.kept()) &&
+           IsContiguous(load->index, frame_) && aligned_(load->index) &&
+           FitsVector(load->type, frame_.width);
+  }
+
+  const Domain& domain_;
+  const Kernel& kernel_;
+  const Frame& frame_;
+  const Alignment& aligned_;
+  uint64_t known_;
+};
+
 std::vector<ValuePtr> StreamsOf(const Domain& domain, const Kernel& kernel,
                                 const Alignment& aligned) {
-  std::vector<ValuePtr> stage_values, streams;
-  for (const Kernel::Reduce& reduce : kernel.reduces) stage_values.push_back(reduce.value);
-  const Frame& frame = kernel.frame;
-  uint64_t known = BitOf(frame.row) | BitOf(frame.k);
-  if (frame.width > 1) known |= BitOf(frame.lane);
-  for (ValuePtr load : kernel.values->Closure(stage_values)) {
-    if (load->kind != Value::Kind::kLoad || !load->args.empty() || !FindsByRow(load->index, frame))
-      continue;
-    if ((load->variables & ~known) != 0 || !DependsOnRowAndK(load, frame, domain.kept())) continue;
-    if (!IsContiguous(load->index, frame) || !aligned(load->index) ||
-        !FitsVector(load->type, frame.width))
-      continue;
-    streams.push_back(load);
-  }
-  std::stable_sort(streams.begin(), streams.end(), [](ValuePtr a, ValuePtr b) {
-    return graph::SizeOf(a->type) > graph::SizeOf(b->type);
-  });
-  return streams;
+  return StreamFinder(domain, kernel, aligned).Run();
 }
 
 // Everything that runs along rows is contiguous and aligned at this width.
@@ -136,21 +189,19 @@ FrameMaker RowsFrame(const Domain& domain, int width, bool aligned) {
 
 // Streams of the wide kernel, the same loads of the narrow one, and where each lies in a slot.
 void FindStreams(const Domain& domain, const Alignment& aligned, RowsForm& form) {
-  std::map<std::string, std::vector<ValuePtr>> wide, narrow;
-  const auto place = [&](ValuePtr load) {
-    return PlaceOf(load, form.width > 1 ? load->index.Without(form.wide.frame.lane) : load->index);
-  };
+  // Of an element every kind of both is seen, whatever lies where vectors may.
+  const Alignment any{&form.narrow.frame, form.row_elements, form.ragged};
   const std::vector<ValuePtr> streams = StreamsOf(domain, form.wide, aligned);
-  for (ValuePtr stream : streams) wide[place(stream)].push_back(stream);
-  for (ValuePtr load : LoadsOf(form.narrow)) {
-    if (load->args.empty()) narrow[PlaceOf(load, load->index)].push_back(load);
-  }
+  std::map<std::string, std::vector<ValuePtr>> wide, narrow;
+  for (ValuePtr stream : streams) wide[PlaceOf(stream, form.wide.frame)].push_back(stream);
+  for (ValuePtr stream : StreamsOf(domain, form.narrow, any))
+    narrow[PlaceOf(stream, form.narrow.frame)].push_back(stream);
   int bytes = 0, widest = 1;
   for (ValuePtr stream : streams) {
-    const std::vector<ValuePtr>& same = narrow[place(stream)];
-    // Two that tables tell apart are not known from each other.
-    if (stream->index.has_opaque() && (same.size() != 1 || wide[place(stream)].size() != 1))
-      continue;
+    const std::string place = PlaceOf(stream, form.wide.frame);
+    const std::vector<ValuePtr>& same = narrow[place];
+    // Two that their places do not tell apart are not known from each other.
+    if (IsMoreThanItsPlace(stream) && (same.size() != 1 || wide[place].size() != 1)) continue;
     form.streams.push_back(stream);
     form.single.push_back(same.empty() ? nullptr : same[0]);
     const int size = static_cast<int>(graph::SizeOf(stream->type));

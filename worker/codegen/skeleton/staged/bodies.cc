@@ -9,13 +9,25 @@ namespace warpsmith::codegen {
 
 using absl::StrCat;
 
+std::string StagedGlue::BringText(Emitter& emitter, ValuePtr stream,
+                                  const std::function<std::string(ValuePtr load)>& bring) {
+  if (stream->kind == Value::Kind::kLoad) return bring(stream);
+  // What the branches spell is made before either is opened.
+  const std::string condition = emitter.Use(stream->args[0]);
+  const std::string where = BringText(emitter, stream->args[1], bring),
+                    otherwise = BringText(emitter, stream->args[2], bring);
+  return StrCat("if (", condition, ") {\n", where, "} else {\n", otherwise, "}\n");
+}
+
 std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams, const std::string& hint) {
   Emitter emitter(element_, ElementVariables());
   ForgetPosition(emitter);
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
-    emitter.LoadVector(streams[i], LaneBase(streams[i]->index, kernel_.frame), kernel_.frame.width,
-                       StrCat("values.s", i), hint);
+    emitter.Append(BringText(emitter, streams[i], [&](ValuePtr load) {
+      return emitter.VectorText(load, LaneBase(load->index, kernel_.frame), kernel_.frame.width,
+                                StrCat("values.s", i), hint);
+    }));
   }
   return WithLocals(emitter.Finish(), element_.index_type);
 }
@@ -27,11 +39,14 @@ std::string StagedGlue::LoadSharedBody(const std::vector<ValuePtr>& streams,
   const Frame& frame = kernel_.frame;
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
-    const Index base = frame.width > 1 ? streams[i]->index.Without(frame.lane) : streams[i]->index;
     const char* const hint = context_.style.passes_by ? ", 1" : "";
-    emitter.Line(StrCat("ws::copy_async<", frame.width, hint, ">(slot",
-                        offsets[i] > 0 ? StrCat(" + ", offsets[i] * frame.width) : "", ", ",
-                        emitter.Address(streams[i]->tensor, base), ");"));
+    emitter.Append(BringText(emitter, streams[i], [&](ValuePtr load) {
+      const Index base = frame.width > 1 ? load->index.Without(frame.lane) : load->index;
+      return StrCat(load->args.empty() ? "" : StrCat("if (", emitter.Use(load->args[0]), ") "),
+                    "ws::copy_async<", frame.width, hint, ">(slot",
+                    offsets[i] > 0 ? StrCat(" + ", offsets[i] * frame.width) : "", ", ",
+                    emitter.Address(load->tensor, base), ");\n");
+    }));
   }
   return WithLocals(emitter.Finish(), element_.index_type);
 }

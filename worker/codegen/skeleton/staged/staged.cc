@@ -352,13 +352,15 @@ bool StagedGlue::EmitReads() const {
   for (const Kernel::Root& root : kernel_.roots) {
     if (root.level == Level::kPoints) targets.push_back(root.value);
   }
-  for (ValuePtr value : kernel_.values->Closure(targets)) {
-    if (value->kind != Value::Kind::kLoad || (value->variables & ElementVariables()) == 0) continue;
-    const bool bound = std::any_of(streams_.begin(), streams_.end(),
-                                   [&](const auto& stream) { return stream.first == value; });
-    if (!bound) return true;
-  }
-  return false;
+  const auto bound = [&](ValuePtr value) {
+    return std::any_of(streams_.begin(), streams_.end(),
+                       [&](const auto& stream) { return stream.first == value; });
+  };
+  const std::vector<ValuePtr> needed = kernel_.values->Closure(targets, bound);
+  return std::any_of(needed.begin(), needed.end(), [&](ValuePtr value) {
+    return value->kind == Value::Kind::kLoad && (value->variables & ElementVariables()) != 0 &&
+           !bound(value);
+  });
 }
 
 bool StagedGlue::WritesAtOnce() const {

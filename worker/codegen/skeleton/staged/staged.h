@@ -73,9 +73,10 @@ class StagedGlue {
   bool FitsInt() const;
   void SetIndexType(const std::string& type);
 
-  // A vector that was loaded before, as the element of a lane.
-  void BindStream(ValuePtr load, const std::string& element) {
-    streams_.push_back({load, element});
+  // A vector that was loaded before, as the element of a lane: of a load, or of a select of loads
+  // one of which all lanes take (what was concatenated).
+  void BindStream(ValuePtr stream, const std::string& element) {
+    streams_.push_back({stream, element});
   }
   // Results of the scan are those of the array `result`, an element a lane.
   void BindScan(const Reduction& reduction) { scan_ = reduction; }
@@ -121,6 +122,9 @@ class StagedGlue {
   bool columns() const { return row_ == "column"; }
   std::string JoinedFunctions() const;
   std::string Acc() const;  // "acc" or "acc[j]"
+  // Brings a stream: `bring` says how one of its loads is.
+  static std::string BringText(Emitter& emitter, ValuePtr stream,
+                               const std::function<std::string(ValuePtr load)>& bring);
   std::string ReduceBody(int stage, bool joined);
   std::string StoreBody();
   std::string Lane(bool lanes) const;
