@@ -24,17 +24,34 @@ void Narrow(ValuePtr guard, const Variable& variable, Range& range) {
   if (by == 1) range.low = std::max(range.low, -rest.constant());
 }
 
+// 1 where `parts` neighbours along an axis each have a part of one element (bits of a byte), and
+// the next ones of the next; 0: it is not so.
+int64_t StrideOfParts(const Index& index, const Variable& axis, int64_t& parts) {
+  for (const Index::Term& term : index.terms()) {
+    const Atom& atom = *term.atom;
+    if (atom.kind != Atom::Kind::kDiv || term.coefficient != 1 || !(*atom.inner == Index::Of(axis)))
+      continue;
+    const Index rest = index - Index::Of(term.atom);
+    if ((rest.variables() & (uint64_t{1} << axis.id)) != 0) continue;
+    parts = atom.divisor;
+    return 1;
+  }
+  return 0;
+}
+
 // The load that runs along most of the reduced axes.
 void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& graph,
                   const std::vector<graph::Axis>& axes, Reading& reading) {
   int64_t best = -1;
   for (ValuePtr value : traced.values.Closure({traced.value})) {
     if (value->kind != Value::Kind::kLoad) continue;
-    std::vector<int64_t> stride(axes.size());
+    std::vector<int64_t> stride(axes.size()), parts(axes.size(), 1);
     int64_t reduced = 0, seen = 0;
     for (size_t a = 0; a < axes.size(); ++a) {
       if (traced.env[a].is_constant()) continue;
-      stride[a] = value->index.CoefficientOf(traced.env[a].terms()[0].atom->variable);
+      const Variable& axis = traced.env[a].terms()[0].atom->variable;
+      stride[a] = value->index.CoefficientOf(axis);
+      if (stride[a] == 0) stride[a] = StrideOfParts(value->index, axis, parts[a]);
       if (stride[a] == 0) continue;
       ++seen;
       if (a >= node.axes.size()) ++reduced;
@@ -50,7 +67,8 @@ void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& gr
         for (ValuePtr guard : value->args) {
           if (stride[a] != 0) Narrow(guard, traced.env[a].terms()[0].atom->variable, range);
         }
-        reading.extents.push_back(std::max<int64_t>(1, range.high - range.low + 1));
+        const int64_t length = range.high - range.low + 1;
+        reading.extents.push_back(std::max<int64_t>(1, (length + parts[a] - 1) / parts[a]));
       }
       reading.guarded = !value->args.empty();
       reading.known = true;

@@ -230,20 +230,24 @@ void CloseLanes(Emitter& emitter, const Frame& frame) {
 }
 
 void LoadContiguous(Emitter& emitter, const Kernel& kernel, const std::vector<ValuePtr>& targets,
-                    const std::function<bool(ValuePtr)>& aligned) {
+                    const VectorCheck& may) {
   const Frame& frame = kernel.frame;
   if (frame.width == 1) return;
   const auto bound = [&](ValuePtr value) { return emitter.IsBound(value); };
   for (ValuePtr load : kernel.values->Closure(targets, bound)) {
     if (load->kind != Value::Kind::kLoad || emitter.IsBound(load)) continue;
-    if (!IsContiguous(load->index, frame) || !aligned(load) ||
-        !FitsAccesses(load->type, frame.width))
-      continue;
+    const SharedLanes shared = SharedLanesOf(load->index, frame);
+    if (shared.lanes == 1 && !IsContiguous(load->index, frame)) continue;
+    const Index base = shared.lanes > 1 ? shared.base : LaneBase(load->index, frame);
+    const int width = frame.width / shared.lanes;
+    if (!may(load, base, width) || !FitsAccesses(load->type, width)) continue;
     if (!load->args.empty() && (load->args[0]->variables & BitOf(frame.lane))) continue;
     const std::string array = emitter.NewName("w");
-    emitter.Line(StrCat(StorageType(load->type), " ", array, "[", frame.width, "];"));
-    emitter.LoadVector(load, LaneBase(load->index, frame), frame.width, array);
-    emitter.Bind(load, ToRegister(load->type, StrCat(array, "[j]")));
+    emitter.Line(StrCat(StorageType(load->type), " ", array, "[", width, "];"));
+    emitter.LoadVector(load, base, width, array);
+    const std::string lane =
+        shared.lanes > 1 ? StrCat(LaneName(frame), " / ", shared.lanes) : LaneName(frame);
+    emitter.Bind(load, ToRegister(load->type, StrCat(array, "[", lane, "]")));
   }
 }
 

@@ -88,9 +88,12 @@ SharedLanes SharedLanesOf(const Index& index, const Frame& frame);
 Dialect MakeDialect(const GroupContext& context, const Kernel& kernel,
                     const std::vector<Parameter>& parameters, const std::string& index_type);
 
-// Loads contiguous elements of the targets that are not bound yet as vectors; opens nothing.
+// Whether `width` elements of the load's tensor may be read at once from `base` on.
+using VectorCheck = std::function<bool(ValuePtr load, const Index& base, int width)>;
+// Loads contiguous elements of the targets that are not bound yet as vectors, of elements that
+// several lanes share each once; opens nothing.
 void LoadContiguous(Emitter& emitter, const Kernel& kernel, const std::vector<ValuePtr>& targets,
-                    const std::function<bool(ValuePtr)>& aligned);
+                    const VectorCheck& may);
 // C++ for the condition under which a root is written; empty: everywhere.
 std::string WhereWritten(Emitter& emitter, const Kernel::Root& root);
 // Writes roots: vectors where their lanes are neighbours and `aligned`, else element by element.

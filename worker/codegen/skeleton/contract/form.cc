@@ -143,8 +143,12 @@ int AccessBytes(const Kernel& kernel, ValuePtr operand) {
   for (ValuePtr load : kernel.values->Closure({operand})) {
     if (load->kind != Value::Kind::kLoad || (load->variables & BitOf(frame.lane)) == 0) continue;
     const bool parted = !load->args.empty() && (load->args[0]->variables & BitOf(frame.lane)) != 0;
-    if (parted || !IsVector(load->index, frame) || !FitsVector(load->type, frame.width)) return 0;
-    bytes = std::max(bytes, frame.width * static_cast<int>(graph::SizeOf(load->type)));
+    const SharedLanes shared = SharedLanesOf(load->index, frame);
+    const int width = frame.width / shared.lanes;
+    const bool vector =
+        shared.lanes > 1 ? shared.base.multiple() % width == 0 : IsVector(load->index, frame);
+    if (parted || !vector || !FitsVector(load->type, width)) return 0;
+    bytes = std::max(bytes, width * static_cast<int>(graph::SizeOf(load->type)));
   }
   return bytes;
 }

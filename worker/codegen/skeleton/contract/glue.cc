@@ -15,14 +15,16 @@ using absl::StrCat;
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
+// Whether a vector may begin there.
+bool IsEven(ValuePtr, const Index& base, int width) { return base.multiple() % width == 0; }
+
 // x[lane] = the operand's element.
 std::string OperandBody(const Dialect& dialect, const Kernel& kernel, ValuePtr operand,
                         uint64_t known) {
   const Frame& frame = kernel.frame;
   Emitter emit(dialect, known);
   emit.Expect({operand});
-  LoadContiguous(emit, kernel, {operand},
-                 [&](ValuePtr load) { return IsVector(load->index, frame); });
+  LoadContiguous(emit, kernel, {operand}, IsEven);
   OpenLanes(emit, frame);
   emit.Line(StrCat("x[", LaneName(frame), "] = ", emit.Use(operand), ";"));
   CloseLanes(emit, frame);
@@ -54,7 +56,7 @@ std::string FinishBody(const GroupContext& context, const Dialect& dialect, cons
       emit.Bind(value, StrCat(sums, "[", LaneName(frame), "]"));
   }
   emit.Expect(values);
-  LoadContiguous(emit, kernel, values, [&](ValuePtr load) { return IsVector(load->index, frame); });
+  LoadContiguous(emit, kernel, values, IsEven);
   StoreRoots(emit, dialect, context, kernel, roots,
              [&](const Index& address) { return IsVector(address, frame); });
   return emit.Finish();

@@ -165,9 +165,9 @@ Bodies Generate(const GroupContext& context, const Kernel& kernel,
     for (const Kernel::Root* root : roots) where.push_back(WhereWritten(emit, *root));
     emit.Line(StrCat("if (!(", absl::StrJoin(where, " || "), ")) return;"));
   }
-  LoadContiguous(emit, kernel, targets, [&](ValuePtr value) {
+  LoadContiguous(emit, kernel, targets, [&](ValuePtr value, const Index& base, int width) {
     return (value->variables & ~(BitOf(frame.element) | BitOf(frame.lane))) == 0 &&
-           value->index.Without(frame.lane).multiple() % frame.width == 0;
+           base.multiple() % width == 0;
   });
   StoreRoots(emit, dialect, context, kernel, roots,
              [&](const Index& address) { return IsNeighbours(address, frame); });

@@ -80,8 +80,9 @@ void StagedGlue::ReadElement(Emitter& emitter, const std::vector<ValuePtr>& targ
   for (const auto& [load, element] : streams_) emitter.Bind(load, element);
   BindRowValues(emitter, targets);
   emitter.Expect(targets);
-  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load) {
-    return aligned_(load->index) &&
+  LoadContiguous(emitter, kernel_, targets, [&](ValuePtr load, const Index& base, int width) {
+    const bool all = width == kernel_.frame.width;
+    return (all ? aligned_(load->index) : base.multiple() % width == 0) &&
            (load->variables & ~(ElementVariables() | BitOf(kernel_.frame.lane))) == 0;
   });
 }

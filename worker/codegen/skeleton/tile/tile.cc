@@ -236,9 +236,9 @@ class Writer {
     };
     const std::vector<ValuePtr> targets = TargetsOf(kernel);
     emit.Expect(targets);
-    LoadContiguous(emit, kernel, targets, [&](ValuePtr value) {
+    LoadContiguous(emit, kernel, targets, [&](ValuePtr value, const Index& base, int width) {
       return (value->variables & ~(BitOf(frame.element) | BitOf(frame.lane))) == 0 &&
-             aligned(value->index);
+             (width == frame.width ? aligned(value->index) : base.multiple() % width == 0);
     });
     std::vector<const Kernel::Root*> roots;
     for (const Kernel::Root& root : kernel.roots) roots.push_back(&root);
