@@ -110,6 +110,13 @@ std::vector<Case> Cases() {
                                             Tiles(128, 128, 6, 1) + " turns: 2",
                                             "math: PRODUCT_LIBRARY algorithm: 1",
                                             "math: PRODUCT_LIBRARY algorithm: 2"};
+  // Waves that do not fit: tiles alone, by turns, and the last wave's by clusters.
+  std::vector<std::string> waves = {"", Tiles(128, 192, 4, 1) + " turns: 2",
+                                    Tiles(128, 128, 6, 1) + " turns: 2"};
+  for (const std::string& tiles :
+       {Tiles(128, 256, 4, 1), Tiles(128, 192, 4, 1), Tiles(128, 128, 6, 1)}) {
+    for (int tail : {1, 2, 4, 8}) waves.push_back(absl::StrCat(tiles, " tail: ", tail));
+  }
   const std::vector<std::string> small = {"",
                                           Tiles(128, 256, 4, 1),
                                           Tiles(128, 128, 6, 1),
@@ -161,6 +168,9 @@ std::vector<Case> Cases() {
                                          Few(16, 1, 64)};
   const std::vector<std::string> exact = {"", Tiles(128, 128, 3, 2), Tiles(128, 128, 3, 1),
                                           Tiles(128, 128, 3, 1, 2), Tiles(64, 128, 3, 1)};
+  const std::vector<std::string> exact_waves = {
+      "", Tiles(128, 128, 3, 1), Tiles(128, 128, 3, 1) + " tail: 2",
+      Tiles(128, 128, 3, 1) + " tail: 4", Tiles(64, 128, 3, 1) + " tail: 8"};
   const auto and_inline = [](std::vector<std::string> knobs, const std::vector<std::string>& more) {
     knobs.insert(knobs.end(), more.begin(), more.end());
     return knobs;
@@ -184,6 +194,11 @@ std::vector<Case> Cases() {
       {"long, B along N", problem("bf16", 4224, 8192, 16384, false, true), rasters},
       {"long, both turned", problem("bf16", 8448, 16384, 3376, true, true), rasters},
       {"wide", problem("f16", 7184, 16384, 1280), rasters},
+      {"last wave", problem("f16", 6144, 768, 3072), waves},
+      {"last wave", problem("bf16", 3120, 1536, 1536), waves},
+      {"last wave", problem("bf16", 8192, 2048, 2048), waves},
+      {"last wave", problem("bf16", 7184, 1536, 768), waves},
+      {"last wave, both turned", problem("bf16", 3000, 2992, 4104, true, true), waves},
       {"ragged", problem("bf16", 1000, 3000, 2008), small},
       {"lines that begin anywhere", problem("bf16", 1001, 3001, 2001), small},
       {"small", problem("bf16", 512, 512, 512), small},
@@ -213,6 +228,7 @@ std::vector<Case> Cases() {
       {"both turned fp32", problem("f32", 4096, 4096, 4096, true, true),
        and_inline(exact, {inline_auto})},
       {"K of 64 fp32", problem("f32", 8192, 8192, 64), exact},
+      {"last wave fp32", problem("f32", 2100, 1800, 3000), exact_waves},
   };
   for (Case& c : cases) {
     if (c.problem.type == "f32") continue;
@@ -327,7 +343,9 @@ absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string&
       few ? absl::StrCat("few, ", std::max(used.tile_m(), used.tile_n()), " by ", used.split())
           : absl::StrCat(
                 Tiles(used.tile_m(), used.tile_n(), used.stages(), used.cluster(), used.split()),
-                used.turns() > 1 ? " turns: 2" : "");
+                used.turns() > 1  ? " turns: 2"
+                : used.tail() > 1 ? absl::StrCat(" tail: ", used.tail())
+                                  : "");
   return Lowered{*std::move(plan), knobs.empty() ? absl::StrCat("default, ", tiles) : knobs};
 }
 

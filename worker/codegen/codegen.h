@@ -20,7 +20,7 @@
 
 namespace warpsmith::codegen {
 
-inline constexpr char kGeneratorVersion[] = "9";
+inline constexpr char kGeneratorVersion[] = "10";
 
 // What code generation needs to know of a card. Host: sm_count 1, cluster 1.
 struct Target {
@@ -33,6 +33,9 @@ struct Target {
   int64_t shared_per_block = 227 << 10;  // dynamic, opted in; 1 KiB a block is reserved beside it
   int64_t l2_bytes = 50 << 20;
   int max_cluster = 16;  // with the non-portable size allowed
+  // Blocks that the card runs at once, one a multiprocessor, in clusters of 4, 8 and 16: those lie
+  // within its parts, and some of a part's multiprocessors are in none. Of an H200.
+  std::array<int, 3> clustered_blocks = {120, 120, 112};
   std::string library;   // that makes products, with its version; empty: none
   // Rates that estimates are made of; only their ratios matter.
   double bytes_per_second = 4.0e12;       // of memory

@@ -63,6 +63,8 @@ class CudaDevice : public Device {
 
  private:
   absl::StatusOr<int> Attribute(cuda::DeviceAttribute attribute);
+  // Fills info_.clustered_blocks, as far as the driver can say.
+  void CountClusters();
   // The address of a range inside a mapped memory.
   absl::StatusOr<cuda::Address> Range(const Memory& memory, int64_t offset, int64_t bytes) const;
   absl::StatusOr<CudaProgram*> Own(Program& program) const;
@@ -95,6 +97,38 @@ absl::StatusOr<int> CudaDevice::Attribute(cuda::DeviceAttribute attribute) {
   int value = 0;
   WS_CUDA(*context_, DeviceGetAttribute(&value, attribute, context_->ordinal()));
   return value;
+}
+
+void CudaDevice::CountClusters() {
+  // Of a kernel that has a multiprocessor's shared memory and nothing to do.
+  constexpr char kNothing[] =
+      ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+  const cuda::Driver& driver = context_->driver();
+  cuda::Module module = nullptr;
+  if (driver.ModuleLoadData(&module, kNothing) != cuda::kSuccess) return;
+  cuda::Function function = nullptr;
+  const auto shared = static_cast<int>(info_.shared_per_block);
+  bool can = driver.ModuleGetFunction(&function, module, "nothing") == cuda::kSuccess;
+  can = can && driver.FuncSetAttribute(function, cuda::kFunctionMaxDynamicShared, shared) ==
+                   cuda::kSuccess;
+  can = can &&
+        driver.FuncSetAttribute(function, cuda::kFunctionNonPortableCluster, 1) == cuda::kSuccess;
+  for (size_t i = 0; can && i < info_.clustered_blocks.size(); ++i) {
+    const unsigned cluster = 4u << i;
+    cuda::LaunchAttribute attribute;
+    attribute.id = cuda::kLaunchClusterDimension;
+    attribute.value.cluster = {cluster, 1, 1};
+    cuda::LaunchConfig config;
+    config.grid[0] = cluster * static_cast<unsigned>(info_.sm_count);
+    config.block[0] = 128;
+    config.shared_bytes = static_cast<unsigned>(shared);
+    config.attributes = &attribute;
+    config.attribute_count = 1;
+    int clusters = 0;
+    if (driver.OccupancyClusters(&clusters, function, &config) == cuda::kSuccess)
+      info_.clustered_blocks[i] = clusters * static_cast<int>(cluster);
+  }
+  driver.ModuleUnload(module);
 }
 
 absl::Status CudaDevice::Start() {
@@ -147,6 +181,7 @@ absl::Status CudaDevice::Start() {
   info_.arch = absl::StrCat("sm_", major, minor, major >= 9 ? "a" : "");
   info_.tensor_maps = major >= 9;
   info_.max_cluster = cluster != 0 ? kMaxCluster : 1;
+  if (cluster != 0) CountClusters();
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 // process, the judge's: what candidates do to it can only kill that process.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -40,6 +41,8 @@ struct DeviceInfo {
   int64_t shared_per_sm = 0, shared_per_block = 0;
   int64_t l2_bytes = 0;
   int max_cluster = 1;
+  // Blocks that it runs at once, one a multiprocessor, in clusters of 4, 8 and 16; 0: not known.
+  std::array<int, 3> clustered_blocks{};
   bool tensor_maps = false;  // whether kernels may take them
   // That makes products of plans, as their steps name it: "cuBLASLt 13.1.0", kHostLibrary; empty:
   // not known, or none.

@@ -112,8 +112,10 @@ PlanBuilder WritePlan(int64_t buffer_ints, int64_t first, int64_t n) {
 Result ItsName(Bench& bench) {
   const DeviceInfo& info = bench.device->info();
   return absl::StrFormat(
-      "%s, %s, driver %s, %d SMs, L2 %d MiB, shared %d KiB, cluster %d, memory %d GiB, %.0f MHz",
-      info.name, info.arch, info.driver, info.sm_count, info.l2_bytes >> 20,
+      "%s, %s, driver %s, %d SMs (%d, %d, %d in clusters of 4, 8, 16), L2 %d MiB, shared %d KiB, "
+      "cluster %d, memory %d GiB, %.0f MHz",
+      info.name, info.arch, info.driver, info.sm_count, info.clustered_blocks[0],
+      info.clustered_blocks[1], info.clustered_blocks[2], info.l2_bytes >> 20,
       info.shared_per_block >> 10, info.max_cluster, info.memory_bytes >> 30,
       bench.device->SmClockMhz());
 }

@@ -2,6 +2,9 @@
 
 namespace warpsmith::device {
 
+// Of eleven multiprocessors those that clusters of four and more are made of, on an H200.
+constexpr int kClusteredOf11 = 10;
+
 codegen::Target TargetOf(const DeviceInfo& info) {
   codegen::Target target;
   target.arch = info.arch;
@@ -13,6 +16,10 @@ codegen::Target TargetOf(const DeviceInfo& info) {
   target.shared_per_block = info.shared_per_block;
   target.l2_bytes = info.l2_bytes;
   target.max_cluster = info.max_cluster;
+  for (size_t i = 0; i < target.clustered_blocks.size(); ++i) {
+    const int known = info.clustered_blocks[i];
+    target.clustered_blocks[i] = known > 0 ? known : info.sm_count * kClusteredOf11 / 11;
+  }
   target.library = info.library;
   return target;
 }

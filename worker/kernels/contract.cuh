@@ -23,7 +23,10 @@ namespace ws {
 // the fp32 that it is, and made two parts of on its way into registers, a step at a time, each row times a power of two
 // of its own; kScaled: a run's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they
 // are added up, which are one for kBesideA and kBesideB rows side by side (0: none has one); kTurned: that A is the B of the glue, whose rows and columns are the other way round. kTurns: groups do not
-// share a tile but take turns, each finishing its own while the other multiplies. kJoined: 1 where A, 2 where B is two
+// share a tile but take turns, each finishing its own while the other multiplies. kTail: where a last wave of tiles is not full
+// (those from kWhole on, a multiple of the grid's blocks), the blocks of a cluster that share K of each of them (kSplit and
+// kCluster are 1); 1: blocks finish all tiles alone. kLast: whether
+// a tile over which a block meets others is its last. kJoined: 1 where A, 2 where B is two
 // tensors one behind the other along K, of which the second begins with step kCut and has a map of its own.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
 // (and kRun 1) a part of a step, since they truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
@@ -59,7 +62,11 @@ struct Contract {
   static_assert(!C::kScaled || (C::kRun > 0 && C::kParts == 1 && !C::kTurned), "runs have scales");
   static_assert(!C::kTurns || (C::kRun == 0 && C::kParts == 1 && !C::kMeet), "turns have no registers for runs, nor a cluster to meet in");
   static constexpr int kReleases = C::kInline ? 4 : 1;   // of a step, by a group: warps read it themselves, or the tensor cores
-  static constexpr int kBlocks = C::kMeet ? C::kSplit : C::kCluster;   // of a cluster
+  static_assert(C::kTail == 1 || (C::kSplit == 1 && C::kCluster == 1 && !C::kTurns && !C::kInline), "a tail's blocks share K alone");
+  static constexpr int kBlocks = C::kMeet ? C::kSplit : C::kCluster;   // of a cluster that share each tile
+  static constexpr int kOfCluster = C::kTail > 1 ? C::kTail : kBlocks;
+  static constexpr int kMeeting = C::kTail > 1 ? C::kTail : C::kSplit;   // blocks whose sums of a tile meet, if any do
+  static constexpr bool kMeets = C::kMeet || C::kTail > 1;
   // Of a thread; together no more than the block was launched with, or who asks for more waits for ever.
   static constexpr int kRegistersBringing = kGroups == 2 ? 40 : kGroups == 3 ? 32 : 24;
   static constexpr int kRegistersMultiplying = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
@@ -67,6 +74,8 @@ struct Contract {
   static constexpr int kUnit = C::kRun > 0 ? C::kRun : 1;   // steps of a part of K: whole runs
   static constexpr int kPart = ((kSteps + kUnit - 1) / kUnit + C::kSplit - 1) / C::kSplit * kUnit;
   static_assert(kPart * (C::kSplit - 1) < kSteps, "each part of K has steps");
+  static constexpr int kTailPart = ((kSteps + kUnit - 1) / kUnit + C::kTail - 1) / C::kTail * kUnit;
+  static_assert(kTailPart * (C::kTail - 1) < kSteps, "each part of K has steps");
   static constexpr int kTilesM = (C::kM + C::kTileM - 1) / C::kTileM;
   static constexpr int kRowsM = (kTilesM + C::kCluster - 1) / C::kCluster;          // of clusters
   static constexpr int kTilesN = (C::kN + C::kTileN - 1) / C::kTileN;
@@ -75,26 +84,37 @@ struct Contract {
   struct Tile {
     int m, n, batch;   // its first row and column
     int part;          // of K
-    WS_DEVICE int from() const { return part * kPart; }   // its steps
+    bool shared;       // by a cluster, of the tail
+    WS_DEVICE int from() const { return C::kTail > 1 && shared ? cluster_rank() * kTailPart : part * kPart; }   // its steps
     // None where no sum of the cluster matters: its blocks bring operands for each other.
     WS_DEVICE int to() const {
       const int first = C::kCluster == 1 ? m : m - cluster_rank() * C::kTileM;
       constexpr int kRows = C::kCluster * C::kTileM;
       if (!(C::kTurned ? C::Glue::wanted(n, first, C::kTileN, kRows) : C::Glue::wanted(first, n, kRows, C::kTileN))) return from();
-      return from() + kPart < kSteps ? from() + kPart : kSteps;
+      const int end = from() + (C::kTail > 1 && shared ? kTailPart : kPart);
+      return end < kSteps ? end : kSteps;
     }
   };
 
   // The place of a cluster's tile in the order: kRaster rows of tiles at a time, column by column, so that
   // what runs at once shares rows of A and columns of B.
+  // A block's first tile, and the next: alone, then, of the tail, with its cluster.
+  static WS_DEVICE int first_at() { return blockIdx.x / kBlocks; }
+  static WS_DEVICE int next_at(int at) {
+    if constexpr (C::kTail > 1) {
+      if (at >= C::kWhole) return at + gridDim.x / C::kTail;
+      return at + gridDim.x < C::kWhole ? at + gridDim.x : C::kWhole + blockIdx.x / C::kTail;
+    }
+    return at + gridDim.x / kBlocks;
+  }
   static WS_DEVICE Tile tile_at(int at) {
     const int shared_by = at / (kRowsM * kTilesN), within = at % (kRowsM * kTilesN);
     const int first = within / (C::kRaster * kTilesN) * C::kRaster;
     const int rows = kRowsM - first < C::kRaster ? kRowsM - first : C::kRaster;
     const int rest = within % (C::kRaster * kTilesN);
     const int row = (first + rest % rows) * C::kCluster + (C::kCluster == 1 ? 0 : cluster_rank());
-    if (C::kMeet) return {row * C::kTileM, rest / rows * C::kTileN, shared_by, cluster_rank()};
-    return {row * C::kTileM, rest / rows * C::kTileN, shared_by / C::kSplit, shared_by % C::kSplit};
+    if (C::kMeet) return {row * C::kTileM, rest / rows * C::kTileN, shared_by, cluster_rank(), false};
+    return {row * C::kTileM, rest / rows * C::kTileN, shared_by / C::kSplit, shared_by % C::kSplit, at >= C::kWhole};
   }
 
   // A ring of steps: where one is, and the parity of the phase in which its barriers are.
@@ -134,15 +154,15 @@ struct Contract {
         hopper::init(full[s], 1);
         hopper::init(empty[s], kSharing * C::kCluster * kReleases);
       }
-      for (int group = 0; C::kMeet && group < kGroups; ++group) {
-        hopper::init(left[group], C::kSplit);
-        hopper::init(read[group], C::kSplit);
+      for (int group = 0; kMeets && group < kGroups; ++group) {
+        hopper::init(left[group], kMeeting);
+        hopper::init(read[group], kMeeting);
       }
       for (int group = 0; C::kTurns && group < kGroups; ++group) hopper::init(left[group], 1);
       hopper::init_done();
     }
     hopper::fence_async();
-    if constexpr (kBlocks > 1) sync_cluster(); else __syncthreads();
+    if constexpr (kOfCluster > 1) sync_cluster(); else __syncthreads();
   }
 
   // One part of A's step at k: boxes of 128 bytes by rows, or by so many of K.
@@ -203,7 +223,7 @@ struct Contract {
     hopper::prefetch(b);
     if constexpr (C::kJoined != 0) hopper::prefetch(behind);
     Ring ring;
-    for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks) {
+    for (int at = first_at(); at < kTiles; at = next_at(at)) {
       const Tile tile = tile_at(at);
       const int from = tile.from(), to = tile.to();
       if constexpr (C::kJoined == 0) {
@@ -450,7 +470,7 @@ struct Contract {
     Ring ring;
     unsigned meeting = 0, parity = group == 0 ? 1 : 0;   // of the phase that ends when it is this group's turn
     int turn = 0;
-    for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks, turn ^= 1) {
+    for (int at = first_at(); at < kTiles; at = next_at(at), turn ^= 1) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
       if (turn != group) {
@@ -492,7 +512,7 @@ struct Contract {
     float sums[C::kTileN / 2];
     Ring ring;
     unsigned meeting = 0;   // parity of the next one's phase
-    for (int at = blockIdx.x / kBlocks; at < kTiles; at += gridDim.x / kBlocks) {
+    for (int at = first_at(); at < kTiles; at = next_at(at)) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
       typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
@@ -543,24 +563,24 @@ struct Contract {
   // Finishes kColumns of a group's rows from a box, in which neighbours in a row (turned: a column), which `end` takes kWidth
   // of, are one thread's, and a row's threads are neighbours; where blocks meet, its part of them from all of their boxes.
   // LOOK: at each, whether it is inside.
-  template <bool LOOK>
+  template <bool LOOK, bool MEET>
   WS_DEVICE void finish_box(const float* box, const float* kept, Tile tile, int first_column, const End& end) {
-    constexpr int W = End::kWidth, kVectors = 64 * kColumns / W, kAtOnce = C::kMeet ? 128 * C::kSplit : 128;
-    const int first = (C::kMeet ? cluster_rank() * 128 : 0) + threadIdx.x % 128;
+    constexpr int W = End::kWidth, kVectors = 64 * kColumns / W, kAtOnce = MEET ? 128 * kMeeting : 128;
+    const int first = (MEET ? cluster_rank() * 128 : 0) + threadIdx.x % 128;
     const auto finish = [&](int vector) {
       const int row = C::kTurned ? vector % (64 / W) * W : vector / (kColumns / W);
       const int column = C::kTurned ? vector / (64 / W) : vector % (kColumns / W) * W, n = tile.n + first_column + column;
       if (LOOK && (tile.m + row >= C::kM || n >= C::kN)) return;
       float done[W];
-      if constexpr (C::kMeet) {
-        float parts[C::kSplit][W];
+      if constexpr (MEET) {
+        float parts[kMeeting][W];
 #pragma unroll
-        for (int rank = 0; rank < C::kSplit; ++rank) load<W, float, 0>(peer(box, rank) + place_in_box(row, column), parts[rank]);
+        for (int rank = 0; rank < kMeeting; ++rank) load<W, float, 0>(peer(box, rank) + place_in_box(row, column), parts[rank]);
 #pragma unroll
         for (int v = 0; v < W; ++v) {
           done[v] = parts[0][v];
 #pragma unroll
-          for (int rank = 1; rank < C::kSplit; ++rank) done[v] += parts[rank][v];
+          for (int rank = 1; rank < kMeeting; ++rank) done[v] += parts[rank][v];
         }
       } else {
         load<W, float, 0>(box + place_in_box(row, column), done);
@@ -578,7 +598,8 @@ struct Contract {
   }
 
   // Finishes the tile's rows 64 * `rows` and 63 more by way of the group's shared memory, kColumns at a time.
-  WS_DEVICE void store(int group, int rows, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
+  template <bool MEET>
+  WS_DEVICE void store_rows(int group, int rows, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
                        const typename End::Begun& begun, unsigned& meeting) {
     constexpr int kChunk = kColumns / 2;   // of sums
     const int thread = threadIdx.x % 128;
@@ -590,7 +611,7 @@ struct Contract {
 #pragma unroll 1
     for (int c = 0; c < C::kTileN / kColumns; ++c) {
       hopper::group_sync(1 + group, 128);   // the box has been read
-      if constexpr (C::kMeet) hopper::wait_for_blocks(read[group], meeting ^ 1);
+      if constexpr (MEET) hopper::wait_for_blocks(read[group], meeting ^ 1);
       if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread) || look;
 #pragma unroll
       for (int j = 0; j < kColumns / 4; ++j) {
@@ -605,18 +626,55 @@ struct Contract {
 #pragma unroll
       for (int v = 0; v + kChunk < C::kTileN / 2; ++v) sums[v] = sums[v + kChunk];
       if (c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
-      if constexpr (C::kMeet) {
-        if (thread < C::kSplit) hopper::tell(left[group], thread);
+      if constexpr (MEET) {
+        if (thread < kMeeting) hopper::tell(left[group], thread);
         hopper::wait_for_blocks(left[group], meeting);
       }
-      if (look) finish_box<true>(box, kept, tile, c * kColumns, end);
-      else finish_box<false>(box, kept, tile, c * kColumns, end);
-      if constexpr (C::kMeet) {
+      if (look) finish_box<true, MEET>(box, kept, tile, c * kColumns, end);
+      else finish_box<false, MEET>(box, kept, tile, c * kColumns, end);
+      if constexpr (MEET) {
         hopper::group_sync(1 + group, 128);   // all of the group have read
-        if (thread < C::kSplit) hopper::tell(read[group], thread);
+        if (thread < kMeeting) hopper::tell(read[group], thread);
         meeting ^= 1;
       }
     }
+  }
+
+  // The same of the last tile of blocks that meet, where its boxes fit what steps had: all of them at once, since to meet takes
+  // 2.5 us whatever there is to read.
+  static constexpr bool kOnce = kMeets && C::kLast && kGroups * (C::kTileN / kColumns) * kBoxBytes <= C::kStages * kStepBytes;
+  WS_DEVICE void store_at_once(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end, const typename End::Begun& begun) {
+    constexpr int kBoxes = C::kTileN / kColumns, kBox = kBoxBytes / sizeof(float);
+    const int thread = threadIdx.x % 128;
+    float* const box = reinterpret_cast<float*>(steps) + group * kBoxes * kBox;
+    float* const kept = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes)) + kBox;
+    tile.m += group * 64;
+    bool look = tile.m + 64 > C::kM || tile.n + C::kTileN > C::kN;
+    hopper::group_sync(1 + kGroups, 128 * kGroups);   // all have multiplied what was there
+    look = end.template leave<C::kTileN>(begun, kept, thread) || look;
+#pragma unroll
+    for (int j = 0; j < C::kTileN / 4; ++j) {
+      const hopper::Place place = hopper::place(thread, 2 * (j % (kColumns / 4)));
+      *reinterpret_cast<float2*>(box + j / (kColumns / 4) * kBox + place_in_box(place.row, place.column)) =
+          make_float2(sums[2 * j], sums[2 * j + 1]);
+    }
+    look = hopper::group_any(1 + group, 128, look);
+    if (thread < kMeeting) hopper::tell(left[group], thread);
+    hopper::wait_for_blocks(left[group], 0);
+#pragma unroll 1
+    for (int c = 0; c < kBoxes; ++c) {
+      if (look) finish_box<true, true>(box + c * kBox, kept, tile, c * kColumns, end);
+      else finish_box<false, true>(box + c * kBox, kept, tile, c * kColumns, end);
+    }
+  }
+
+  WS_DEVICE void store(int group, int rows, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
+                       const typename End::Begun& begun, unsigned& meeting) {
+    if constexpr (C::kTail > 1) {
+      if (!tile.shared) return store_rows<false>(group, rows, tile, sums, end, begun, meeting);
+    }
+    if constexpr (kOnce) store_at_once(group, tile, sums, end, begun);
+    else store_rows<kMeets>(group, rows, tile, sums, end, begun, meeting);
   }
 
   // All threads of the block.
@@ -631,7 +689,7 @@ struct Contract {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
       if constexpr (C::kTurns) multiply_by_turns(group, end); else multiply(group, g, end);
     }
-    if constexpr (kBlocks > 1) sync_cluster();   // others may still need what is here
+    if constexpr (kOfCluster > 1) sync_cluster();   // others may still need what is here
   }
 };
 

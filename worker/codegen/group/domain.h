@@ -94,6 +94,7 @@ struct Pattern {
   bool known = false;           // there is such an access
   bool guarded = false;         // under bounds predicates
   bool overlapping = false;     // windows that share elements
+  bool parted = false;          // neighbours along an axis share an element, whose stride is 1
   std::vector<int64_t> stride;  // of the main access, one for each axis; 0: none, or not affine
 };
 

@@ -22,7 +22,8 @@ Domain ElementsAlong(const graph::Graph& graph, const std::vector<int>& roots,
   for (int64_t extent : extents) AddAxis({"", extent}, Role::kKept, 0, domain);
   const Index linear = Flatten(AxesOf(domain, Role::kKept), domain.Extents(Role::kKept));
   for (int tensor : roots)
-    domain.roots.push_back({tensor, Level::kPoints, Unflatten(linear, graph.tensors[tensor].shape)});
+    domain.roots.push_back(
+        {tensor, Level::kPoints, Unflatten(linear, graph.tensors[tensor].shape)});
   return domain;
 }
 

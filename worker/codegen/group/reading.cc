@@ -71,6 +71,7 @@ void FindMainLoad(const Node& node, const Traced& traced, const graph::Graph& gr
         reading.extents.push_back(std::max<int64_t>(1, (length + parts[a] - 1) / parts[a]));
       }
       reading.guarded = !value->args.empty();
+      reading.parted = std::any_of(parts.begin(), parts.end(), [](int64_t p) { return p > 1; });
       reading.known = true;
     }
   }

@@ -11,7 +11,7 @@ namespace warpsmith::codegen {
 
 // Along the reduce's own axes, then its reduce axes.
 struct Reading {
-  bool known = false, guarded = false, overlapping = false;
+  bool known = false, guarded = false, overlapping = false, parted = false;
   std::vector<int64_t> stride;   // of the main load, the one that runs along most; 0: none
   std::vector<int64_t> extents;  // as far as its conditions on an axis alone let it run
 };

@@ -101,6 +101,7 @@ Domain DomainAlong(const graph::Graph& graph, int primary, Reading reading) {
   domain.pattern.known = reading.known;
   domain.pattern.guarded = reading.guarded;
   domain.pattern.overlapping = reading.overlapping;
+  domain.pattern.parted = reading.parted;
   return domain;
 }
 

@@ -40,14 +40,18 @@ std::vector<ValuePtr> StreamsOf(const Kernel& kernel) {
 
 bool Vectorises(const Kernel& kernel) {
   const Frame& frame = kernel.frame;
+  bool shares = false;  // lanes read parts of elements that lie beside each other
   for (ValuePtr load : LoadsOf(kernel)) {
     if (!load->args.empty() || load->index.has_opaque() || (load->variables & BitOf(frame.k)) == 0)
       continue;
     if (FitsVector(load->type, frame.width) && IsContiguous(load->index, frame) &&
         !IsAligned(load->index, frame))
       return false;
+    const SharedLanes shared = SharedLanesOf(load->index, frame);
+    shares =
+        shares || (shared.lanes > 1 && shared.base.multiple() % (frame.width / shared.lanes) == 0);
   }
-  return !StreamsOf(kernel).empty();
+  return shares || !StreamsOf(kernel).empty();
 }
 
 // Everything of the struct that depends on the vector width.

@@ -431,6 +431,50 @@ TEST_CASE("of an operand what it views is stored", "[codegen]") {
   CHECK(std::count(roots.begin(), roots.end(), "t") == 0);
 }
 
+// Two norms side by side before a product, of which one reads lines that a table names.
+const Lines kTwoNorms = {
+    "input i: i64[160] ~ integers(0, 300)",
+    "input t: bf16[300, 192] ~ normal",
+    "input x: bf16[160, 128] ~ normal",
+    "input w: bf16[160, 320] ~ normal(0, 0.1)",
+    "q: f32[m: 160] = sum[k: 192](f32(t[i[m], k]) * f32(t[i[m], k]))",
+    "a: bf16[m: 160, k: 192] = bf16(f32(t[i[m], k]) * rsqrt(q[m] / 192.0 + 1e-6))",
+    "r: f32[m: 160] = sum[k: 128](f32(x[m, k]) * f32(x[m, k]))",
+    "b: bf16[m: 160, k: 128] = bf16(f32(x[m, k]) * rsqrt(r[m] / 128.0 + 1e-6))",
+    "c: bf16[m: 160, k: 320] = select(k < 192, a[m, k], b[m, k - 192])",
+    "s: f32[m: 160, n: 160] = sum[k: 320](f32(c[m, k]) * f32(w[n, k]))",
+    "y: bf16[m: 160, n: 160] = bf16(s[m, n])",
+    "output y"};
+
+TEST_CASE("what is concatenated along K is brought from where its parts lie", "[codegen]") {
+  const graph::Graph graph = ParseOrDie(kTwoNorms);
+  const v1::Schedule schedule = FirstSchedule(graph, Target());
+  std::vector<std::string> roots;
+  for (const v1::Group& group : schedule.groups())
+    roots.insert(roots.end(), group.roots().begin(), group.roots().end());
+  INFO(absl::StrJoin(roots, ", "));
+  // Neither sums nor the whole are in memory.
+  CHECK(roots == std::vector<std::string>{"a", "b", "y"});
+  const auto plan = Lower(graph, schedule, Target());
+  REQUIRE(plan.ok());
+  CHECK(absl::StrContains(plan->source(), "kJoined = 1, kCut = 3"));
+  CHECK(absl::StrContains(plan->source(), "map_behind"));
+  CHECK(!absl::StrContains(plan->source(), "contract_pack<"));
+  Check(graph, schedule, 1);
+}
+
+TEST_CASE("parts along K that no step divides are packed", "[codegen]") {
+  Lines lines = kTwoNorms;
+  for (std::string& line : lines)
+    line = absl::StrReplaceAll(line, {{"192", "200"}, {"320", "328"}});
+  const graph::Graph graph = ParseOrDie(lines);
+  const v1::Schedule schedule = FirstSchedule(graph, Target());
+  const auto plan = Lower(graph, schedule, Target());
+  REQUIRE(plan.ok());
+  CHECK(!absl::StrContains(plan->source(), "kJoined = 1"));
+  Check(graph, schedule, 2);
+}
+
 TEST_CASE("what is no product of matrices", "[codegen]") {
   struct None {
     Lines graph;

@@ -31,9 +31,12 @@ constexpr double kBoxesFromMemory = 1.07;
 // Where groups take turns: of the rate of a main loop, and of a tile, while the other's end wants
 // shared memory, too. Of three products of an H200.
 constexpr double kTurnsPart = 0.985, kTurnSeconds = 1e-6;
-// Of a tile's sums' meeting in a cluster of two, and in a greater one (4 to 13 us, whatever the
-// tile; why is not known). These four of an H200, from nine products of few rows.
-constexpr double kMeetingSeconds = 1.2e-6, kMeetingOfMoreSeconds = 6e-6;
+// Of a tile's sums' meeting in a cluster of two, and in a greater one. These four of an H200, from
+// nine products of few rows.
+constexpr double kMeetingSeconds = 1.2e-6, kMeetingOfMoreSeconds = 2e-6;
+// And of a tile of the last wave's, behind those that blocks finished alone: of an H200, from five
+// products (4 to 8 us).
+constexpr double kTailSeconds = 6e-6, kTailOfMoreSeconds = 7e-6;
 // Part of the rate with two steps on their way: too few.
 constexpr double kTwoStages = 0.7;
 
@@ -293,9 +296,16 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
     const double bytes = BoxBytes(form, knobs, target) / all;
     const double memory_of_wave = bytes / (kBoxesFromMemory * target.bytes_per_second);
     const double full = std::floor(all), rest = all - full;
+    double last = of_wave;
+    if (knobs.tail() > 1) {
+      // Clusters' blocks each multiply and finish their part of a tile.
+      const double rounds = std::ceil(rest * knobs.tail());
+      last = rounds *
+             (of_wave / knobs.tail() + (knobs.tail() == 2 ? kTailSeconds : kTailOfMoreSeconds));
+    }
     seconds = kKernelSeconds + kFirstSeconds + meeting + (turns ? end : 0) +
               full * std::max(of_wave, memory_of_wave) +
-              (rest > 0 ? std::max(of_wave, rest * memory_of_wave) : 0);
+              (rest > 0 ? std::max(last, rest * memory_of_wave) : 0);
   }
   if (knobs.split() > 1 && !MeetsInCluster(knobs, target))
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;

@@ -35,13 +35,12 @@ constexpr int64_t kMostTensorSums = 128;
 // Columns of a tile between powers of two, and the most of one that a group multiplies alone: 192
 // sums a thread.
 constexpr int kMidColumns = 192;
-// Blocks of a cluster whose blocks share K, at most; multiprocessors of which clusters of more than
-// two are made (some of a card's are in no such cluster).
+// Blocks of a cluster whose blocks share K, at most.
 constexpr int kMostMeeting = 8;
-constexpr int64_t kClustersWithin = 16;
 // Tiles below each other, and waves of them, of which one more is little.
 constexpr int64_t kRowsOfAny = 16, kManyWaves = 8;
 constexpr int kMostStages = 12;
+constexpr int kMostTail = 8;  // blocks of a cluster for a tile of the last wave
 // ---- few rows
 
 // Elements of K at a time, at the most.
@@ -112,15 +111,18 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (IsLibrary(knobs)) {
     const bool ours = knobs.tile_m() != kLibraryTile || knobs.tile_n() != kLibraryTile ||
                       knobs.stages() != 1 || knobs.cluster() != 1 || knobs.split() != 1 ||
-                      knobs.turns() != 1 || knobs.run() != kLibraryRun;
+                      knobs.turns() != 1 || knobs.tail() != 1 || knobs.run() != kLibraryRun;
     return ours ? StrCat(
-                      "tiles, stages, cluster, split, turns and run are the library's own affair; "
-                      "with PRODUCT_LIBRARY they are ",
-                      kLibraryTile, ", 1, 1, 1, 1 and ", kLibraryRun)
+                      "tiles, stages, cluster, split, turns, tail and run are the library's own "
+                      "affair; with PRODUCT_LIBRARY they are ",
+                      kLibraryTile, ", 1, 1, 1, 1, 1 and ", kLibraryRun)
                 : "";
   }
   if (knobs.turns() != 1 && knobs.math() != v1::PRODUCT_TENSOR)
     return StrCat("contract.turns is ", knobs.turns(), "; it is of PRODUCT_TENSOR");
+  if (knobs.tail() != 1 && (IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs)))
+    return StrCat("contract.tail is ", knobs.tail(),
+                  "; it is of PRODUCT_TENSOR and PRODUCT_FP16X3");
   if (knobs.algorithm() != 1)
     return StrCat("contract.algorithm is ", knobs.algorithm(), "; it is of PRODUCT_LIBRARY");
   if (ContractSharedBytes(form, knobs, target) > target.shared_per_block)
@@ -166,6 +168,15 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (knobs.turns() == 2 && (groups != kMostGroups || sides.tile_columns > kMidColumns || run > 0))
     return StrCat("contract.turns is 2; groups that take turns have tiles of 128 rows and at most ",
                   kMidColumns, " columns each, added up in one run");
+  if (knobs.tail() > 1) {
+    const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
+    if (knobs.cluster() != 1 || knobs.split() != 1 || knobs.turns() != 1)
+      return StrCat("contract.tail is ", knobs.tail(),
+                    "; its clusters have contract.cluster, split and turns of 1");
+    if (knobs.tail() > target.max_cluster || blocks <= at_once || blocks % at_once == 0)
+      return StrCat("contract.tail is ", knobs.tail(), "; ", blocks, " tiles, ", at_once,
+                    " at once, have no last wave that such clusters could share");
+  }
   if (knobs.stages() < 2)
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
   // Boxes of an operand whose neighbours are columns have 64 of them.
@@ -174,9 +185,10 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
     return StrCat(of_columns, " is ", sides.tile_columns, "; ", knobs.cluster(), " blocks bring ",
                   columns, " columns each, or a multiple");
   const int64_t unit = std::max<int64_t>(kTensorStep, run), units = CeilDiv(form.k, unit);
-  if (CeilDiv(units, knobs.split()) * (knobs.split() - 1) >= units)
-    return StrCat("contract.split is ", knobs.split(), "; K of ", form.k, " has ", units,
-                  " parts of ", unit, " that blocks could share");
+  const int shared = std::max(knobs.split(), knobs.tail());
+  if (CeilDiv(units, shared) * (shared - 1) >= units)
+    return StrCat(knobs.tail() > 1 ? "contract.tail" : "contract.split", " is ", shared, "; K of ",
+                  form.k, " has ", units, " parts of ", unit, " that blocks could share");
   return "";
 }
 
@@ -230,6 +242,7 @@ int NarrowRunOf(const ContractForm& form) {
 void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
   if (knobs.algorithm() == 0) knobs.set_algorithm(1);
   if (knobs.turns() == 0) knobs.set_turns(1);
+  if (knobs.tail() == 0) knobs.set_tail(1);
   if (IsLibrary(knobs)) {
     if (knobs.run() == 0) knobs.set_run(kLibraryRun);
     if (knobs.cluster() == 0) knobs.set_cluster(1);
@@ -273,6 +286,20 @@ std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const
   return tiles;
 }
 
+// The knobs, and the same with clusters for the last wave where those fit and it is not one of
+// many; `set`: only that tail.
+std::vector<v1::ContractKnobs> WithTails(const ContractForm& form, v1::ContractKnobs knobs, int set,
+                                         const Target& target) {
+  std::vector<v1::ContractKnobs> all;
+  for (int tail = set == 0 ? 1 : set; tail <= (set == 0 ? kMostTail : set); tail *= 2) {
+    knobs.set_tail(tail);
+    const bool many = ContractBlocks(form, knobs) >= kManyWaves * BlocksAtOnce(knobs, target);
+    if (set == 0 && tail > 1 && many) break;
+    if (Wrong(form, knobs, target).empty()) all.push_back(knobs);
+  }
+  return all;
+}
+
 // The quickest of tiles and splits with this math, what was set kept; nullopt: none fits.
 std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::ContractKnobs& set,
                                           v1::ProductMath math, const Target& target) {
@@ -293,10 +320,12 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       // A last wave that is not full is little of many; blocks that share K share nothing else.
       const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
       if (set.split() == 0 && one.split() > 1 && waves >= kManyWaves) continue;
-      const double seconds = SecondsOf(form, one, target);
-      if (best && seconds >= least) continue;
-      least = seconds;
-      best = one;
+      for (const v1::ContractKnobs& with_tail : WithTails(form, one, set.tail(), target)) {
+        const double seconds = SecondsOf(form, with_tail, target);
+        if (best && seconds >= least) continue;
+        least = seconds;
+        best = with_tail;
+      }
     }
   };
   const auto consider = [&](Shape tile) {
@@ -402,14 +431,14 @@ bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target) {
 }
 
 int ContractCluster(const v1::ContractKnobs& knobs, const Target& target) {
-  return MeetsInCluster(knobs, target) ? knobs.split() : knobs.cluster();
+  return MeetsInCluster(knobs, target) ? knobs.split() : std::max(knobs.cluster(), knobs.tail());
 }
 
 int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target) {
   const int64_t cluster = ContractCluster(knobs, target);
-  const int64_t within = cluster > 2 && target.sm_count >= kClustersWithin
-                             ? target.sm_count / kClustersWithin * kClustersWithin
-                             : target.sm_count;
+  int64_t within = target.sm_count;
+  if (cluster > 2)
+    within = std::min<int64_t>(within, target.clustered_blocks[cluster > 8 ? 2 : cluster > 4]);
   return std::max(cluster, within / cluster * cluster);
 }
 
@@ -447,16 +476,17 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
   const auto add = [&](const v1::ContractKnobs& one) {
     Layout layout;
     layout.kind = "layout";
-    layout.name = IsLibrary(one)
-                      ? StrCat(target.library, ", algorithm ", one.algorithm())
-                      : StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
-                               one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
-                               one.turns() > 1 ? ", by turns" : "",
-                               one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
-    layout.knobs = {{"tile_m", one.tile_m()},      {"tile_n", one.tile_n()},
-                    {"split", one.split()},        {"stages", one.stages()},
-                    {"cluster", one.cluster()},    {"turns", one.turns()},
-                    {"algorithm", one.algorithm()}};
+    layout.name =
+        IsLibrary(one)
+            ? StrCat(target.library, ", algorithm ", one.algorithm())
+            : StrCat("tiles of ", one.tile_m(), " x ", one.tile_n(),
+                     one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
+                     one.turns() > 1 ? ", by turns" : "",
+                     one.tail() > 1 ? StrCat(", ", one.tail(), " blocks a last tile") : "",
+                     one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
+    layout.knobs = {{"tile_m", one.tile_m()}, {"tile_n", one.tile_n()},      {"split", one.split()},
+                    {"stages", one.stages()}, {"cluster", one.cluster()},    {"turns", one.turns()},
+                    {"tail", one.tail()},     {"algorithm", one.algorithm()}};
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
@@ -476,17 +506,23 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
       one.clear_cluster();
       one.clear_stages();
       one.clear_turns();
+      one.clear_tail();
       Complete(form, target, one);
       const int shared = one.cluster();
       for (int choice = 0; choice < 2 * shared; ++choice) {
         one.set_cluster(shared - choice % shared);
         one.set_turns(choice / shared + 1);
-        if (!Wrong(form, one, target).empty() || SecondsOf(form, one, target) > 2 * present)
-          continue;
-        const bool same = tile.m == now.tile_m() && tile.n == now.tile_n() &&
-                          split == now.split() && one.cluster() == now.cluster() &&
-                          one.turns() == now.turns();
-        if (!same) add(one);
+        one.set_tail(1);
+        double alone = 2 * present;  // with a tail it has to be quicker than without
+        for (const v1::ContractKnobs& with_tail : WithTails(form, one, 0, target)) {
+          const double seconds = SecondsOf(form, with_tail, target);
+          if (seconds > alone) continue;
+          if (with_tail.tail() == 1) alone = seconds;
+          const bool same = tile.m == now.tile_m() && tile.n == now.tile_n() &&
+                            split == now.split() && one.cluster() == now.cluster() &&
+                            one.turns() == now.turns() && with_tail.tail() == now.tail();
+          if (!same) add(with_tail);
+        }
       }
     }
   };

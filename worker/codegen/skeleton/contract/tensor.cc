@@ -132,7 +132,8 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 // `along`: whether neighbours in memory are rows, of A and of B.
 std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
                        const v1::ContractKnobs& knobs, graph::DType type,
-                       const std::array<bool, 2>& along, bool meets, const std::string& joined) {
+                       const std::array<bool, 2>& along, bool meets, int64_t whole, bool last,
+                       const std::string& joined) {
   const bool inlined = knobs.math() == v1::PRODUCT_FP16X3_INLINE;
   const int64_t run = inlined ? kTensorStep : RunOf(form, knobs);
   const Sides sides = SidesOf(form, knobs);
@@ -146,9 +147,10 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
       ", kSplit = ", knobs.split(), ";\n  static constexpr int kParts = ", PartsOf(knobs.math()),
       ", kRun = ", CeilDiv(run, kTensorStep),
       ", kRunsOfStep = ", run > 0 && run < kTensorStep ? kTensorStep / run : 1,
+      ", kTail = ", knobs.tail(), ", kWhole = ", whole,
       ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
-      ", kInline = ", Bool(inlined), ", kTurned = ", Bool(sides.turned),
+      ", kInline = ", Bool(inlined), ", kLast = ", Bool(last), ", kTurned = ", Bool(sides.turned),
       ", kTurns = ", Bool(knobs.turns() == 2), ", kScaled = ", Bool(ScalesRuns(form, knobs.math())),
       ";\n  ", joined, "\n};");
 }
@@ -328,9 +330,14 @@ class Writer {
     if (inlined_ >= 0 && placed_[second].along_rows && sides.tile_columns % 64 != 0)
       return absl::InternalError(StrCat("group '", writer_.glue(), "': boxes of ",
                                         sides.tile_columns, " columns beside each other"));
+    // Tiles of full waves; the others are those of clusters.
+    const int64_t tiles = ContractBlocks(form_, knobs_), at_once = BlocksAtOnce(knobs_, target_);
+    const int64_t whole = knobs_.tail() > 1 ? tiles / at_once * at_once : tiles;
+    const bool last =
+        knobs_.tail() > 1 ? (tiles - whole) * knobs_.tail() <= at_once : tiles <= at_once;
     writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type_,
                             {placed_[0].along_rows, placed_[1].along_rows},
-                            MeetsInCluster(knobs_, target_), JoinedText(sides)));
+                            MeetsInCluster(knobs_, target_), whole, last, JoinedText(sides)));
     std::vector<KernelArgument> arguments;
     for (int operand : {sides.first(), second}) {
       const graph::DType type = operand == inlined_ ? graph::DType::kF32 : type_;
@@ -359,7 +366,7 @@ class Writer {
     shape.threads = 128 * (sides.tile_rows / kGroupRows + 1);
     shape.blocks_per_sm = 1;
     shape.cluster = ContractCluster(knobs_, target_);
-    shape.grid = std::min(ContractBlocks(form_, knobs_), BlocksAtOnce(knobs_, target_));
+    shape.grid = std::min(tiles, at_once);
     shape.shared_bytes = ContractSharedBytes(form_, knobs_, target_);
     return writer_.Kernel(Suffix(), shape, arguments, body).status();
   }

@@ -418,7 +418,8 @@ class Fold : public Skeleton {
     if (!group.stages().ok()) return group.stages().status();
     const Domain& domain = *group.stages();
     bool rows = true, dense = domain.pattern.known && !domain.pattern.guarded &&
-                              !domain.pattern.overlapping && domain.reduced() > 1;
+                              !domain.pattern.parted && !domain.pattern.overlapping &&
+                              domain.reduced() > 1;
     for (const RootPlace& root : domain.roots) rows = rows && root.level == Level::kRows;
     for (int64_t stride : domain.pattern.stride) dense = dense && stride > 0;
     if (domain.stages != 1 || !rows || !domain.totals.empty()) {

@@ -119,6 +119,91 @@ TEST_CASE("means and squares in one meeting", "[codegen]") {
   }
 }
 
+// What is concatenated along rows or of rows, and lines that a table names, are read once as
+// vectors and stay on the card; what a vector has two parts of is not.
+TEST_CASE("streams of several tensors", "[codegen]") {
+  const auto norm = [](Lines inputs, const std::string& element, int64_t rows, int64_t k) {
+    inputs.push_back(absl::StrCat("x: bf16[r: ", rows, ", k: ", k, "] = ", element));
+    inputs.push_back(
+        absl::StrCat("s: f32[r: ", rows, "] = sum[k: ", k, "](f32(x[r, k]) * f32(x[r, k]))"));
+    inputs.push_back(absl::StrCat("y: bf16[r: ", rows, ", k: ", k,
+                                  "] = bf16(f32(x[r, k]) * rsqrt(s[r] / ", k, ".0 + 1e-5))"));
+    inputs.push_back("output y");
+    return inputs;
+  };
+  struct Streams {
+    const char* what;
+    Lines graph;
+    int bytes;  // of an element, of all streams
+  };
+  const Streams cases[] = {
+      {"two along a row",
+       norm({"input a: bf16[6, 64] ~ normal", "input b: bf16[6, 192] ~ normal"},
+            "select(k < 64, a[r, k], b[r, k - 64])", 6, 256),
+       2},
+      {"neighbours of an image",
+       norm({"input a: bf16[3, 8, 8, 32] ~ normal"},
+            "select(k < 64, select(k < 32, a[r / 16, r / 4 % 4 * 2, r % 4 * 2, k], a[r / 16, r / 4 "
+            "% 4 * 2 + 1, r % 4 * 2, k - 32]), select(k < 96, a[r / 16, r / 4 % 4 * 2, r % 4 * 2 + "
+            "1, k - 64], a[r / 16, r / 4 % 4 * 2 + 1, r % 4 * 2 + 1, k - 96]))",
+            48, 128),
+       2},
+      {"tokens of two kinds",
+       norm({"input a: bf16[2, 160] ~ normal", "input b: bf16[5, 160] ~ normal"},
+            "select(r < 2, a[r, k], b[r - 2, k])", 7, 160),
+       2},
+      {"lines of a table",
+       norm({"input i: i64[6] ~ integers(0, 20)", "input a: bf16[20, 160] ~ normal"}, "a[i[r], k]",
+            6, 160),
+       2},
+      {"a vector of both",
+       norm({"input a: bf16[6, 60] ~ normal", "input b: bf16[6, 196] ~ normal"},
+            "select(k < 60, a[r, k], b[r, k - 60])", 6, 256),
+       2},
+  };
+  std::vector<Trial> trials;
+  std::vector<std::string> names;
+  for (const Streams& c : cases) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    INFO(c.what);
+    const auto plan = Lower(graph, ScheduleOf(graph, "rows {}"), TestTarget());
+    REQUIRE(plan.ok());
+    CHECK(absl::StrContains(plan->source(), absl::StrCat("kStreamBytes = ", c.bytes, ";")));
+    for (const char* knobs : kKnobs) {
+      Trial trial{graph, ScheduleOf(graph, knobs), 9, false, 0};
+      if (!Lower(graph, trial.schedule, TestTarget()).ok()) continue;
+      trials.push_back(trial);
+      names.push_back(absl::StrCat(c.what, ": ", knobs));
+    }
+  }
+  CHECK(trials.size() >= 4 * std::size(cases));
+  const auto statuses = RunAndCompareAll(trials);
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    INFO(names[i] << "\n" << absl::StrJoin(graph::Print(trials[i].graph), "\n"));
+    CHECK(statuses[i].message() == "");
+  }
+}
+
+// Weights of half a byte that lie beside each other along the result: threads have neighbours, and
+// read a byte once for both.
+TEST_CASE("a sum down columns of half bytes", "[codegen]") {
+  const graph::Graph graph = ParseOrDie(
+      {"input x: f32[96] ~ normal", "input w: u8[96, 40] ~ integers(0, 256)",
+       "q: i32[k: 96, n: 80] = select(n % 2 == 0, i32(w[k, n / 2]) % 16, i32(w[k, n / 2]) / 16)",
+       "y: f32[n: 80] = sum[k: 96](x[k] * f32(q[k, n] - 8))", "output y"});
+  const v1::Schedule schedule = DefaultSchedule(graph, Target());
+  const auto infos = Describe(graph, schedule, Target());
+  INFO(infos.status().message());
+  REQUIRE(infos.ok());
+  CHECK(infos->back().skeleton == v1::Group::kColumns);
+  const auto plan = Lower(graph, schedule, Target());
+  REQUIRE(plan.ok());
+  CHECK(absl::StrContains(plan->source(), ", unsigned char, 0>(column.p"));
+  CHECK(absl::StrContains(plan->source(), "[j / 2]"));
+  const auto statuses = RunAndCompareAll({{graph, schedule, 3, false, 0}});
+  CHECK(statuses[0].message() == "");
+}
+
 // Slots beyond a row's: the next one is on its way, and is added up, while a row is written.
 TEST_CASE("the next row in shared memory beside this one", "[codegen]") {
   const Lines softmax = {"input x: f32[7, @K] ~ normal",
