@@ -81,7 +81,8 @@ TEST_CASE("products of models are imported whole, and lowered for a card at ever
   if (std::getenv("WARPSMITH_TEST_THOROUGH") == nullptr)
     options.only =
         "ada_norm_mlp_gate_bf16,fp8_blocks_linear_bf16,int4_group_linear_residual_fp16,"
-        "late_interaction_fp16,lm_head_backward_bf16,rms_norm_w8a8_linear_bf16";
+        "late_interaction_fp16,lm_head_backward_bf16,patch_merging_bf16,rms_norm_w8a8_linear_bf16,"
+        "uint4_packed_relu2_mlp_bf16";
   const auto imported = import::ImportModules(options);
   REQUIRE(imported.status().message() == "");
   CHECK(imported->skipped.empty());
