@@ -25,9 +25,9 @@ namespace ws {
 // are added up, which are one for kBesideA and kBesideB rows side by side (0: none has one); kTurned: that A is the B of the glue, whose rows and columns are the other way round. kTurns: groups do not
 // share a tile but take turns, each finishing its own while the other multiplies. kTail: where a last wave of tiles is not full
 // (those from kWhole on, a multiple of the grid's blocks), the blocks of a cluster that share K of each of them (kSplit and
-// kCluster are 1); 1: blocks finish all tiles alone. kLast: whether
-// a tile over which a block meets others is its last. kJoined: 1 where A, 2 where B is two
-// tensors one behind the other along K, of which the second begins with step kCut and has a map of its own.
+// kCluster are 1); 1: blocks finish all tiles alone. kLast: whether a tile over which a block meets others is its last.
+// kJoined: 1 where A, 2 where B is two tensors one behind the other along K, of which the second begins with step kCut and has
+// a map of its own.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
 // (and kRun 1) a part of a step, since they truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
 //
@@ -641,7 +641,7 @@ struct Contract {
   }
 
   // The same of the last tile of blocks that meet, where its boxes fit what steps had: all of them at once, since to meet takes
-  // 2.5 us whatever there is to read.
+  // some 2.5 us (of an H200) whatever there is to read.
   static constexpr bool kOnce = kMeets && C::kLast && kGroups * (C::kTileN / kColumns) * kBoxBytes <= C::kStages * kStepBytes;
   WS_DEVICE void store_at_once(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end, const typename End::Begun& begun) {
     constexpr int kBoxes = C::kTileN / kColumns, kBox = kBoxBytes / sizeof(float);

@@ -32,10 +32,6 @@ std::optional<ContractForm> FormOf(const graph::Graph& graph, const std::vector<
   return form.status.ok() ? std::optional<ContractForm>(std::move(form)) : std::nullopt;
 }
 
-bool IsHalf(const graph::Tensor& tensor) {
-  return tensor.type == graph::DType::kBF16 || tensor.type == graph::DType::kF16;
-}
-
 bool IsMap(const graph::Graph& graph, int tensor) {
   const int producer = graph.tensors[tensor].node;
   return producer >= 0 && graph.nodes[producer].map();
@@ -44,13 +40,19 @@ bool IsMap(const graph::Graph& graph, int tensor) {
 // Whether something that it is made of, through maps that nobody stores, is no map: then a kernel
 // that has to be there in any case writes it.
 bool EndsAnotherKernel(const graph::Graph& graph, int tensor, const std::set<int>& stored) {
-  const int producer = graph.tensors[tensor].node;
-  if (producer < 0) return false;
-  if (!graph.nodes[producer].map()) return true;
-  if (stored.count(tensor) > 0) return false;
-  const std::vector<int> loads = graph::LoadedTensors(graph.nodes[producer].value);
-  return std::any_of(loads.begin(), loads.end(),
-                     [&](int t) { return EndsAnotherKernel(graph, t, stored); });
+  std::set<int> seen = {tensor};
+  for (std::vector<int> work = {tensor}; !work.empty();) {
+    const int t = work.back();
+    work.pop_back();
+    const int producer = graph.tensors[t].node;
+    if (producer < 0) continue;
+    if (!graph.nodes[producer].map()) return true;
+    if (stored.count(t) > 0) continue;
+    for (int load : graph::LoadedTensors(graph.nodes[producer].value)) {
+      if (seen.insert(load).second) work.push_back(load);
+    }
+  }
+  return false;
 }
 
 // What to store for the copy engine to bring a concatenation along K from where its two parts lie;
@@ -64,7 +66,7 @@ std::optional<std::vector<int>> PartsToStore(const graph::Graph& graph, int redu
   for (const ExprPtr& branch : {value->args[1], value->args[2]}) {
     if (branch->op != graph::Op::kLoad) return std::nullopt;
     const int part = ViewedBy(graph, branch->tensor);
-    if (!IsHalf(graph.tensors[part])) return std::nullopt;
+    if (!IsHalf(graph.tensors[part].type)) return std::nullopt;
     if (!IsMap(graph, part) || stored.count(part) > 0) continue;
     parts.push_back(part);
     kernels += !EndsAnotherKernel(graph, part, stored);
@@ -103,7 +105,7 @@ bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
     const int tensor = TensorOf(factor);
     if (tensor < 0) continue;
     const int source = ViewedBy(graph, tensor);
-    if (!IsHalf(graph.tensors[source]) || !IsMap(graph, source) || stored.count(source) > 0)
+    if (!IsHalf(graph.tensors[source].type) || !IsMap(graph, source) || stored.count(source) > 0)
       continue;
     const auto parts = PartsToStore(graph, node, source, stored);
     if (parts) {

@@ -93,8 +93,6 @@ double BytesOfOperand(const Kernel& kernel, ValuePtr value, uint64_t places,
   return bytes;
 }
 
-bool IsHalf(graph::DType type) { return type == graph::DType::kF16 || type == graph::DType::kBF16; }
-
 // What is cast to the type of the sums, where that has 16 bits.
 ValuePtr NarrowOf(ValuePtr operand) {
   const bool cast = operand->kind == Value::Kind::kOp && operand->op == graph::Op::kCast &&
