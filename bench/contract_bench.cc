@@ -171,6 +171,18 @@ std::vector<Case> Cases() {
   const std::vector<std::string> exact_waves = {
       "", Tiles(128, 128, 3, 1), Tiles(128, 128, 3, 1) + " tail: 2",
       Tiles(128, 128, 3, 1) + " tail: 4", Tiles(64, 128, 3, 1) + " tail: 8"};
+  // Each with sums of all of K at once, and added up every 128 of them.
+  const auto eight = [](const std::string& tiles) { return "math: PRODUCT_FP8 " + tiles; };
+  const std::vector<std::string> eights = {"",
+                                           eight(Tiles(128, 128, 6, 2)),
+                                           eight(Tiles(128, 128, 6, 1)),
+                                           eight(Tiles(64, 128, 8, 2)),
+                                           eight(Tiles(64, 128, 8, 1)),
+                                           eight(Tiles(128, 64, 8, 2)),
+                                           eight(Tiles(128, 128, 6, 2) + " run: 65536"),
+                                           eight(Tiles(128, 256, 4, 2) + " run: 65536"),
+                                           eight(Tiles(128, 256, 4, 1) + " run: 65536"),
+                                           "math: PRODUCT_TENSOR"};
   const auto and_inline = [](std::vector<std::string> knobs, const std::vector<std::string>& more) {
     knobs.insert(knobs.end(), more.begin(), more.end());
     return knobs;
@@ -222,6 +234,11 @@ std::vector<Case> Cases() {
       {"128 rows fp32, B along N", problem("f32", 128, 16384, 16384, false, true),
        and_inline(many, inline_few(128))},
       {"128 rows fp32", problem("f32", 128, 32768, 32768), and_inline(many, inline_few(128))},
+      {"square fp8", problem("u8", 8192, 8192, 8192), eights},
+      {"square fp8", problem("u8", 4096, 4096, 4096), eights},
+      {"linear layer fp8", problem("u8", 1024, 7680, 7680), eights},
+      {"tall fp8", problem("u8", 16384, 2048, 7168), eights},
+      {"small fp8", problem("u8", 512, 4608, 1536), eights},
       {"square fp32", problem("f32", 4096, 4096, 4096), and_inline(exact, {inline_auto})},
       {"linear layer fp32", problem("f32", 1024, 8192, 8192),
        and_inline(exact, {inline_auto, Inline(128, 128, 3, 2)})},
@@ -231,7 +248,7 @@ std::vector<Case> Cases() {
       {"last wave fp32", problem("f32", 2100, 1800, 3000), exact_waves},
   };
   for (Case& c : cases) {
-    if (c.problem.type == "f32") continue;
+    if (c.problem.type == "f32" || c.problem.type == "u8") continue;
     for (int algorithm : {1, 2, 3})
       c.knobs.push_back(absl::StrCat("math: PRODUCT_LIBRARY algorithm: ", algorithm));
   }
@@ -261,10 +278,16 @@ extern "C" __global__ void read_all(const uint4* y, long long count, unsigned* s
 }
 extern "C" __global__ void fill_f32(float* y, long long n, int seed, int uniform) { fill(y, n, seed, uniform); }
 extern "C" __global__ void fill_f16(ws::f16* y, long long n, int seed, int uniform) { fill(y, n, seed, uniform); }
+extern "C" __global__ void fill_u8(ws::f8* y, long long n, int seed, int uniform) { fill(y, n, seed, uniform); }
 extern "C" __global__ void fill_bf16(ws::bf16* y, long long n, int seed, int uniform) { fill(y, n, seed, uniform); }
 )";
 
-int64_t ElementBytes(const ProductProblem& p) { return p.type == "f32" ? 4 : 2; }
+// Of an operand; of "u8", the bits of float8_e4m3fn, the result is bf16.
+int64_t ElementBytes(const ProductProblem& p) {
+  return p.type == "f32" ? 4 : p.type == "u8" ? 1 : 2;
+}
+std::string ResultOf(const ProductProblem& p) { return p.type == "u8" ? "bf16" : p.type; }
+int64_t ResultBytes(const ProductProblem& p) { return std::max<int64_t>(2, ElementBytes(p)); }
 
 // As the library's step: operands in buffers 0 and 1, the result in 2.
 v1::LibraryProduct StepOf(const ProductProblem& p) {
@@ -275,7 +298,7 @@ v1::LibraryProduct StepOf(const ProductProblem& p) {
   step.set_batches(p.batch);
   const auto fill = [&](v1::Matrix* matrix, int buffer, int64_t rows, int64_t columns, bool along) {
     matrix->set_buffer(buffer);
-    matrix->set_dtype(p.type);
+    matrix->set_dtype(buffer < 2 ? p.type : ResultOf(p));
     matrix->set_line(along ? rows : columns);
     matrix->set_batch(rows * columns);
     matrix->set_along_rows(along);
@@ -294,15 +317,20 @@ absl::StatusOr<graph::Graph> GraphOf(const ProductProblem& p) {
   const std::string at_a = p.along_m ? "a[b, k, m]" : "a[b, m, k]",
                     at_b = p.along_n ? "b[b, k, n]" : "b[b, n, k]";
   const std::string axes = absl::StrCat("[b: ", p.batch, ", m: ", p.m, ", n: ", p.n, "]");
+  const std::string draw = p.type == "u8" ? " ~ integers(0, 255)" : " ~ normal";
   std::vector<std::string> lines = {
-      absl::StrCat("input a: ", p.type, "[", shape(p.along_m, p.m), "] ~ normal"),
-      absl::StrCat("input b: ", p.type, "[", shape(p.along_n, p.n), "] ~ normal")};
+      absl::StrCat("input a: ", p.type, "[", shape(p.along_m, p.m), "]", draw),
+      absl::StrCat("input b: ", p.type, "[", shape(p.along_n, p.n), "]", draw)};
   if (p.type == "f32") {
     lines.push_back(absl::StrCat("y: f32", axes, " = sum[k: ", p.k, "](", at_a, " * ", at_b, ")"));
   } else {
-    lines.push_back(
-        absl::StrCat("s: f32", axes, " = sum[k: ", p.k, "](f32(", at_a, ") * f32(", at_b, "))"));
-    lines.push_back(absl::StrCat("y: ", p.type, axes, " = ", p.type, "(s[b, m, n])"));
+    const auto number = [&](const std::string& at) {
+      return p.type == "u8" ? absl::StrCat("e4m3_of_bits(f32(", at, "))")
+                            : absl::StrCat("f32(", at, ")");
+    };
+    lines.push_back(absl::StrCat("s: f32", axes, " = sum[k: ", p.k, "](", number(at_a), " * ",
+                                 number(at_b), ")"));
+    lines.push_back(absl::StrCat("y: ", ResultOf(p), axes, " = ", ResultOf(p), "(s[b, m, n])"));
   }
   lines.push_back("output y");
   return graph::Parse(lines, {});
@@ -328,6 +356,7 @@ absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string&
                                : absl::StrCat("contract { ",
                                               knobs.empty() || absl::StrContains(knobs, "math") ? ""
                                               : p.type == "f32" ? "math: PRODUCT_FP16X3 "
+                                              : p.type == "u8"  ? "math: PRODUCT_FP8 "
                                                                 : "math: PRODUCT_TENSOR ",
                                               knobs, " }");
   if (!google::protobuf::TextFormat::ParseFromString(text, &group))
@@ -514,7 +543,7 @@ absl::StatusOr<double> Bench::Compare(const ProductProblem& p,
   auto y = read(*memory[2]), z = read(expected);
   if (!y.ok()) return y.status();
   if (!z.ok()) return z.status();
-  if (p.type != "f32") return RmsDifference(*y, *z, p.type);
+  if (p.type != "f32") return RmsDifference(*y, *z, ResultOf(p));
   auto a = read(*memory[0]), b = read(*memory[1]);
   if (!a.ok()) return a.status();
   if (!b.ok()) return b.status();
@@ -568,7 +597,8 @@ absl::Status Bench::Run(const Case& c) {
   std::vector<std::unique_ptr<device::CudaMemory>> owned;
   std::vector<device::Memory*> memory;  // a, b, y
   for (int i = 0; i < 3; ++i) {
-    auto made = Drawn(i < 2 ? counts[i] : 0, p.type, counts[i] * ElementBytes(p), i + 1);
+    auto made = Drawn(i < 2 ? counts[i] : 0, p.type,
+                      counts[i] * (i < 2 ? ElementBytes(p) : ResultBytes(p)), i + 1);
     if (!made.ok()) return made.status();
     memory.push_back(made->get());
     owned.push_back(*std::move(made));

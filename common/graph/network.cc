@@ -12,13 +12,13 @@ namespace {
 // So many multiplications and additions of factors of so many bits.
 Work Multiplied(double operations, int bits_a, int bits_b) {
   Work work;
-  if (std::max(bits_a, bits_b) > 32) {
-    work.simple = operations;
-  } else if (bits_a == bits_b) {
-    (bits_a == 16 ? work.products.narrow : work.products.wide) = operations;
-  } else {
-    work.products.mixed = operations;
-  }
+  const auto [least, most] = std::minmax(bits_a, bits_b);
+  double& kind = most > 32    ? work.simple
+                 : least > 16 ? work.products.wide
+                 : most > 16  ? work.products.mixed
+                 : most > 8   ? work.products.narrow
+                              : work.products.eight;
+  kind = operations;
   return work;
 }
 

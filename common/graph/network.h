@@ -18,7 +18,7 @@ namespace warpsmith::graph {
 
 struct NetworkFactor {
   uint64_t variables = 0;  // a bit each
-  int bits = 32;           // that hold its elements, once scales are taken out: 16, 32, 64
+  int bits = 32;           // that hold its elements, once scales are taken out: 8, 16, 32, 64
   double elements = 0;     // different ones
 };
 

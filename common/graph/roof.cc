@@ -24,9 +24,11 @@ Light LightOf(const Cost& cost, const Roof& roof, Fp32 fp32) {
   const Products& products = cost.products;
   const bool kept = fp32 == Fp32::kKept;
   const struct {
-    double operations;
-    int passes;
-  } kinds[] = {{products.narrow, 1}, {products.mixed, kept ? 2 : 1}, {products.wide, kept ? 3 : 1}};
+    double operations, passes;
+  } kinds[] = {{products.eight, 0.5},
+               {products.narrow, 1},
+               {products.mixed, kept ? 2.0 : 1.0},
+               {products.wide, kept ? 3.0 : 1.0}};
   double others = cost.operations - products.all();
   for (const auto& kind : kinds) {
     const double rate = roof.products / kind.passes;

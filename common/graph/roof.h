@@ -9,12 +9,13 @@ namespace warpsmith::graph {
 // Multiplications and additions of sums of products, two for each pair of factors, by what the
 // factors are in memory. Those of fp64 are no products here: other units do them.
 struct Products {
+  double eight = 0;      // both numbers of float8_e4m3fn
   double narrow = 0;     // both of 16 bits or fewer
   double mixed = 0;      // one of them
   double wide = 0;       // neither: fp32
   bool windows = false;  // some are convolutions: read at places that move with what is summed
 
-  double all() const { return narrow + mixed + wide; }
+  double all() const { return eight + narrow + mixed + wide; }
 };
 
 // What a run must do at the least. Gathers and strided windows count what they touch, at most the
@@ -34,8 +35,9 @@ struct Cost {
 struct Roof {
   double read_bytes = 0, write_bytes = 0, copy_bytes = 0;
   double operations = 0;  // fp32, outside of tensor cores
-  // Tensor cores, 16-bit factors and fp32 sums, operations; 0: there are none. Power decides, and
-  // data decide the power: of random factors, and of those that take the least.
+  // Tensor cores, 16-bit factors and fp32 sums, operations (of eight-bit floats twice as many); 0:
+  // there are none. Power decides, and data decide the power: of random factors, and of those that
+  // take the least.
   double products = 0, most_products = 0;
 
   // Where one rate of memory is all that is known.

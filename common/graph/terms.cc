@@ -234,6 +234,7 @@ class Width {
     if (own == 16 || ++steps_ > kMaxSteps) return own;
     switch (e->op) {
       case Op::kConst:
+        if (ApplyFloat(Op::kE4m3, e->number) == e->number) return 8;
         return RoundTo(DType::kBF16, e->number) == e->number ||
                        RoundTo(DType::kF16, e->number) == e->number
                    ? 16
@@ -249,6 +250,7 @@ class Width {
         return std::max(Of(e->args[1]), Of(e->args[2]));
       case Op::kE4m3:
       case Op::kE4m3OfBits:
+        return 8;
       case Op::kRound:
       case Op::kFloor:
       case Op::kCeil:

@@ -19,7 +19,8 @@ namespace warpsmith::graph {
 namespace {
 
 // What a product of tensor cores takes in simple operations, on an H200 (790 and 60 TFLOP/s).
-constexpr double kNarrowWeight = 1.0 / 13, kMixedWeight = 2.0 / 13, kWideWeight = 3.0 / 13;
+constexpr double kEightWeight = 1.0 / 26, kNarrowWeight = 1.0 / 13, kMixedWeight = 2.0 / 13,
+                 kWideWeight = 3.0 / 13;
 
 uint64_t Bit(size_t variable) { return uint64_t{1} << variable; }
 
@@ -323,6 +324,7 @@ class Counter {
 void Work::Add(const Work& other) {
   simple += other.simple;
   transcendental += other.transcendental;
+  products.eight += other.products.eight;
   products.narrow += other.products.narrow;
   products.mixed += other.products.mixed;
   products.wide += other.products.wide;
@@ -330,8 +332,8 @@ void Work::Add(const Work& other) {
 }
 
 double Work::weight() const {
-  return simple + kNarrowWeight * products.narrow + kMixedWeight * products.mixed +
-         kWideWeight * products.wide;
+  return simple + kEightWeight * products.eight + kNarrowWeight * products.narrow +
+         kMixedWeight * products.mixed + kWideWeight * products.wide;
 }
 
 Work FewestKnown(const Graph& graph, const std::vector<Asked>& asked) {

@@ -23,7 +23,7 @@ struct Heuristic {
   int reserved[4];
 };
 static_assert(sizeof(Heuristic) == 96);
-constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
+constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14, kReal8E4m3 = 28;
 constexpr int kTransposeA = 3, kTransposeB = 4;   // attributes of a product
 constexpr int kBatchCount = 5, kBatchStride = 6;  // of a layout
 // Of a preference: by default any reduction and addresses at multiples of 256 bytes.
@@ -73,7 +73,10 @@ absl::Status Check(int result, absl::string_view what) {
 }
 
 int TypeOf(const std::string& dtype) {
-  return dtype == "f32" ? kReal32F : dtype == "bf16" ? kReal16BF : kReal16F;
+  return dtype == "f32"    ? kReal32F
+         : dtype == "bf16" ? kReal16BF
+         : dtype == "u8"   ? kReal8E4m3
+                           : kReal16F;
 }
 
 }  // namespace

@@ -286,7 +286,7 @@ WS_DEVICE void grid_launch_dependents() { asm volatile("griddepcontrol.launch_de
 
 #endif  // WS_HOST
 
-// ---- 16-bit floats ----------------------------------------------------------------------------------
+// ---- floats of 16 and 8 bits ----------------------------------------------------------------------------------
 
 struct f16 { unsigned short bits; };
 struct bf16 { unsigned short bits; };
@@ -348,6 +348,22 @@ template <> WS_DEVICE bf16 from_float<bf16>(float x) {
   if ((u & 0x7fffffffu) > 0x7f800000u) return bf16{0x7fff};
   return bf16{static_cast<unsigned short>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
 #endif
+}
+// The number of a value that float8_e4m3fn has: as bits of f16 its exponent and digits stand a place higher, eight too low.
+struct f8 { unsigned char bits; };
+template <> WS_DEVICE f8 from_float<f8>(float x) {
+#ifndef WS_HOST
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+  return f8{static_cast<unsigned char>(pair)};
+#else
+  const unsigned half = from_float<f16>(x / 256.0f).bits;
+  return f8{static_cast<unsigned char>((half >> 8 & 128u) | (x == x ? half >> 7 & 127u : 127u))};
+#endif
+}
+WS_DEVICE float to_float(f8 x) {
+  const unsigned short half = static_cast<unsigned short>((x.bits & 128) << 8 | (x.bits & 127) << 7);
+  return (x.bits & 127) == 127 ? bits_float(0x7fc00000u) : to_float(f16{half}) * 256.0f;
 }
 // The value of the nearest number of that type.
 template <class T> WS_DEVICE float rounded(float x) { return to_float(from_float<T>(x)); }
@@ -420,12 +436,8 @@ WS_DEVICE float e4m3(float x) {
   return size <= 464.0f ? bits_float(float_bits(nearest) | sign) : bits_float(0x7fc00000u);
 }
 WS_DEVICE double e4m3(double x) { return e4m3(to_odd(x)); }
-// The number of float8_e4m3fn that has these bits, 0 to 255: as bits of f16 its exponent and digits stand a place higher,
-// eight too low.
-WS_DEVICE float e4m3_of_bits(int bits) {
-  const unsigned short half = static_cast<unsigned short>((bits & 128) << 8 | (bits & 127) << 7);
-  return (bits & 127) == 127 ? bits_float(0x7fc00000u) : to_float(f16{half}) * 256.0f;
-}
+// The number of float8_e4m3fn that has these bits, 0 to 255.
+WS_DEVICE float e4m3_of_bits(int bits) { return to_float(f8{static_cast<unsigned char>(bits)}); }
 WS_DEVICE float e4m3_of_bits(float x) { return x >= 0 && x < 256 ? e4m3_of_bits(static_cast<int>(x)) : bits_float(0x7fc00000u); }
 WS_DEVICE double e4m3_of_bits(double x) { return x >= 0 && x < 256 ? e4m3_of_bits(static_cast<int>(x)) : bits_float(0x7fc00000u); }
 

@@ -229,28 +229,29 @@ TEST_CASE("rounded to eight bits: the nearest of all numbers that there are") {
     add(beyond, 480);
   const auto n = static_cast<int64_t>(x.size());
   device::PlanBuilder builder(R"(#include <warpsmith/base.cuh>
-extern "C" __global__ void __launch_bounds__(32) eighths(const float* x, float* y, float* z, int n) {
+extern "C" __global__ void __launch_bounds__(32) eighths(const float* x, float* y, float* z, float* again, int n) {
   for (int i = ws::thread(); i < n; i += 32) {
     y[i] = ws::e4m3(x[i]);
+    again[i] = ws::to_float(ws::from_float<ws::f8>(y[i]));
     z[i] = static_cast<float>(ws::e4m3(static_cast<double>(x[i])));
   }
 }
 )");
-  builder.Buffer("x", n * 4).Buffer("y", n * 4).Buffer("z", n * 4);
-  builder.Launch(
-      "eighths", 1, 32,
-      {device::Arg(0), device::Arg(1), device::Arg(2), device::Arg32(static_cast<int>(n))});
+  builder.Buffer("x", n * 4).Buffer("y", n * 4).Buffer("z", n * 4).Buffer("again", n * 4);
+  builder.Launch("eighths", 1, 32,
+                 {device::Arg(0), device::Arg(1), device::Arg(2), device::Arg(3),
+                  device::Arg32(static_cast<int>(n))});
   TestRun run(builder.Build());
   run.Write(0, x);
   run.Run();
-  const auto y = run.Read<float>(1), z = run.Read<float>(2);
+  const auto y = run.Read<float>(1), z = run.Read<float>(2), again = run.Read<float>(3);
   for (size_t i = 0; i < x.size(); ++i) {
     INFO(x[i] << " gives " << y[i] << " and " << z[i] << ", not " << nearest[i]);
     const auto same = [&](float got) {
       return std::isnan(nearest[i]) ? std::isnan(got)
                                     : got == nearest[i] && std::signbit(got) == std::signbit(x[i]);
     };
-    CHECK((same(y[i]) && same(z[i])));
+    CHECK((same(y[i]) && same(z[i]) && same(again[i])));
     CHECK(same(static_cast<float>(graph::ApplyFloat(graph::Op::kE4m3, x[i]))));
   }
 }

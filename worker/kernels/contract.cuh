@@ -1,7 +1,7 @@
-// Skeleton contract, sm_90a: Y[b, m, n] = finish(sum of k: A[b, m, k] B[b, n, k]) of 16-bit operands, sums in fp32.
+// Skeleton contract, sm_90a: Y[b, m, n] = finish(sum of k: A[b, m, k] B[b, n, k]) of operands of 16 bits, or 8, sums in fp32.
 //
 // A block computes tiles of kTileM x kTileN, one after the other. Its last warpgroup has the copy engine
-// bring boxes of both operands, kStages steps of 64 along K ahead; the others each multiply their 64 rows
+// bring boxes of both operands, kStages steps of 128 bytes along K ahead; the others each multiply their 64 rows
 // of the tile and finish them, while the next tile's operands are on their way. Blocks of a cluster work on
 // tiles below each other: each brings a part of B for all.
 //
@@ -15,7 +15,7 @@
 
 namespace ws {
 
-// What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16), Glue (contract_plain.cuh), kM, kN, kK, kBatch; kTileM (64 a
+// What a kernel of it is made of. Config has: Type (hopper::Bf16, Fp16; E4m3, whose operands lie along K), Glue (contract_plain.cuh), kM, kN, kK, kBatch; kTileM (64 a
 // group), kTileN, kStages, kCluster, kRaster (clusters that lie below each other in the order of tiles),
 // kAlongM, kAlongN; kSplit (blocks that share a tile's K) and kMeet: whether they are a cluster, and each finishes a part
 // of the tile with the sums of all, in their order (kCluster is 1); kParts: 1, or 2 where each operand is the sum
@@ -39,7 +39,8 @@ namespace ws {
 template <class C, class End>
 struct Contract {
   using Barrier = hopper::Barrier;
-  static constexpr int kStepK = 64;                // 128 bytes
+  static constexpr int kStepK = hopper::kRowBytes / C::Type::kBytes;
+  static constexpr int kProducts = hopper::kRowBytes / hopper::kProductBytes;   // of a step, one after the other along K
   static constexpr int kGroups = C::kTurns ? 2 : C::kTileM / 64;   // of warps that multiply
   static constexpr int kEach = C::kTurns ? C::kTileM / 64 : 1;     // times 64 rows of a tile, a group's
   static constexpr int kSharing = C::kTurns ? 1 : kGroups;         // groups that multiply a step
@@ -60,6 +61,7 @@ struct Contract {
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
   static_assert(!C::kInline || (C::kParts == 2 && C::kRun == 1 && C::kRunsOfStep == 1 && !C::kMeet), "rows have a scale a step");
   static_assert(!C::kScaled || (C::kRun > 0 && C::kParts == 1 && !C::kTurned), "runs have scales");
+  static_assert(C::Type::kBytes == 2 || (!C::kAlongM && !C::kAlongN), "products of eight bits are of rows along K");
   static_assert(!C::kTurns || (C::kRun == 0 && C::kParts == 1 && !C::kMeet), "turns have no registers for runs, nor a cluster to meet in");
   static constexpr int kReleases = C::kInline ? 4 : 1;   // of a step, by a group: warps read it themselves, or the tensor cores
   static_assert(C::kTail == 1 || (C::kSplit == 1 && C::kCluster == 1 && !C::kTurns && !C::kInline), "a tail's blocks share K alone");
@@ -167,7 +169,7 @@ struct Contract {
 
   // One part of A's step at k: boxes of 128 bytes by rows, or by so many of K.
   WS_DEVICE void bring_a(const hopper::Map& a, int stage, int part, Tile tile, int k) {
-    constexpr int kBeside = C::kInline ? 32 : 64;   // elements of 128 bytes
+    constexpr int kBeside = C::kInline ? 32 : kStepK;   // elements of 128 bytes
     constexpr int kBoxes = (C::kAlongM ? C::kTileM : kStepK) / kBeside, kBox = (C::kAlongM ? kStepK : C::kTileM) * hopper::kRowBytes;
     unsigned char* const to = steps + stage * kStepBytes + part * kBytesA;
     const int batch = tile.batch * kPartsA + part;
@@ -238,12 +240,12 @@ struct Contract {
     }
   }
 
-  // The operands of 16 of a step's K, from 1,024-byte patterns: what to add to `operand` for each.
-  static constexpr int kAheadA = C::kAlongM ? 2 * hopper::kPatternBytes : 32;
-  static constexpr int kAheadB = C::kAlongN ? 2 * hopper::kPatternBytes : 32;
+  // The operands of one of a step's products, from 1,024-byte patterns: what to add to `operand` for each.
+  static constexpr int kAheadA = C::kAlongM ? 2 * hopper::kPatternBytes : hopper::kProductBytes;
+  static constexpr int kAheadB = C::kAlongN ? 2 * hopper::kPatternBytes : hopper::kProductBytes;
 
-  // Products of COUNT times 16 of a step's K from FROM on, of the tile's rows 64 * `rows` and 63 more.
-  template <int FROM = 0, int COUNT = kStepK / 16>
+  // COUNT products of a step from FROM on, of the tile's rows 64 * `rows` and 63 more.
+  template <int FROM = 0, int COUNT = kProducts>
   WS_DEVICE void multiply_step(int rows, int stage, float (&sums)[C::kTileN / 2], bool add) {
     constexpr int kLeading = kStepK * hopper::kRowBytes;
     // The lesser products first.
@@ -326,9 +328,9 @@ struct Contract {
   // Products of a step, of which runs FROM, FROM + 1 and so on are added up one after the other.
   template <int FROM = 0>
   WS_DEVICE void multiply_runs(const typename C::Glue& g, Tile tile, int group, int step, int stage, float (&sums)[C::kTileN / 2]) {
-    constexpr int kCount = kStepK / 16 / C::kRunsOfStep;
+    constexpr int kCount = kProducts / C::kRunsOfStep;
     float run[C::kTileN / 2];
-    const Scales scales(g, tile, group * 64, step * kStepK + FROM * kCount * 16);
+    const Scales scales(g, tile, group * 64, step * kStepK + FROM * (kStepK / C::kRunsOfStep));
     hopper::products_begin();
     multiply_step<FROM * kCount, kCount>(group, stage, run, false);
     hopper::products_commit();
@@ -378,7 +380,7 @@ struct Contract {
     return RowScale(most);
   }
 
-  using Fragments = unsigned[kStepK / 16][4];   // of 16 of K each
+  using Fragments = unsigned[kProducts][4];
   template <int SECOND>
   static WS_DEVICE void split_row(const float (&x)[kOfThread], float up, Fragments& greater, Fragments& lesser) {
 #pragma unroll
@@ -391,7 +393,7 @@ struct Contract {
 
   static WS_DEVICE void products_had(Fragments& a) {
 #pragma unroll
-    for (int k = 0; k < kStepK / 16; ++k) {
+    for (int k = 0; k < kProducts; ++k) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) hopper::products_had(a[k][i]);
     }
@@ -402,7 +404,7 @@ struct Contract {
     const unsigned char* const at = steps + stage * kStepBytes + kPartsA * kBytesA + lesser * kBytesB;
     const unsigned long long b = hopper::operand(at, hopper::kPatternBytes, C::kAlongN ? kStepK * hopper::kRowBytes : 16);
 #pragma unroll
-    for (int k = 0; k < kStepK / 16; ++k) {
+    for (int k = 0; k < kProducts; ++k) {
       hopper::ProductOfRegisters<typename C::Type, C::kTileN, C::kAlongN>::run(run, a[k], b + k * (kAheadB >> 4), add || k > 0);
     }
   }
@@ -453,7 +455,7 @@ struct Contract {
 #pragma unroll
       for (int v = 0; v < C::kTileN / 2; ++v) sums[v] += run[v] * back[v / 2 % 2];
 #pragma unroll
-      for (int k = 0; k < kStepK / 16; ++k) {
+      for (int k = 0; k < kProducts; ++k) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) greater[k][i] = next[k][i];
       }

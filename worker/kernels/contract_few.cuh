@@ -94,8 +94,8 @@ template <class G, class C>
 struct FewContract {
   using Index = typename G::Index;
   using Bits = typename C::Type::Bits;
-  using Many = Operand<G, !C::kManyM>;
-  using Few = Operand<G, C::kManyM>;
+  using Many = Operand<G, !C::kManyM, f16>;
+  using Few = Operand<G, C::kManyM, f16>;
   static constexpr int kWarps = kPlainThreads / 32, kRowsOfWarp = 16 * C::kBlocks, kAcross = C::kTile / kRowsOfWarp;
   static constexpr int kSlices = kWarps / kAcross, kSliceThreads = 32 * kAcross;
   static_assert(kAcross * kRowsOfWarp == C::kTile && kAcross * kSlices == kWarps, "warps share a tile evenly");

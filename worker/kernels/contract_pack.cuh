@@ -1,8 +1,8 @@
 // Operands of the skeleton contract that the copy engine cannot bring as they are, written out for it: [batch x
-// parts][rows][K], or [batch x parts][K][rows] where neighbours lie along the rows, in 16 bits, each line of
-// memory at a multiple of 128 bytes.
+// parts][rows][K], or [batch x parts][K][rows] where neighbours lie along the rows, each line of memory at a multiple of
+// 128 bytes.
 //
-// In one part: elements that have 16 bits. In two parts of fp16: elements of fp32, each row times a power of two
+// In one part: elements that have 16 bits or 8. In two parts of fp16: elements of fp32, each row times a power of two
 // that brings its largest near fp16's, so that what the second part leaves is 2^-24 of an element. Where a row is
 // too wide for that (many of its elements are lost to fp16's least numbers) or has infinities or NaN, products
 // with it are made in fp32 instead: `contract_rest`.
@@ -12,13 +12,31 @@
 
 namespace ws {
 
-// One operand of the glue G (contract_plain.cuh): A, or B.
-template <class G, bool B>
+// Elements as T.
+template <class T, class Sum, int W>
+WS_DEVICE void narrow(const Sum (&x)[W], T (&to)[W]) {
+#ifndef WS_HOST
+  if constexpr (sizeof(T) == 1 && W % 2 == 0) {   // an instruction for two
+#pragma unroll
+    for (int v = 0; v < W; v += 2) {
+      unsigned short pair;
+      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(x[v + 1]), "f"(x[v]));
+      to[v] = T{static_cast<unsigned char>(pair)}, to[v + 1] = T{static_cast<unsigned char>(pair >> 8)};
+    }
+    return;
+  }
+#endif
+#pragma unroll
+  for (int v = 0; v < W; ++v) to[v] = from_float<T>(x[v]);
+}
+
+// One operand of the glue G (contract_plain.cuh), A or B, in elements of T.
+template <class G, bool B, class T>
 struct Operand {
   static constexpr int kWidth = B ? G::kWidthB : G::kWidthA;
   static constexpr bool kAlongRows = B ? G::kAlongN : G::kAlongM;
   static constexpr long long kRows = B ? G::kN : G::kM, kK = G::kK;
-  static constexpr int kEven = 64;   // elements of 128 bytes
+  static constexpr int kEven = 128 / sizeof(T);
   // Elements from one line to the next, and of a part.
   static constexpr long long kLine = ((kAlongRows ? kRows : kK) + kEven - 1) / kEven * kEven;
   static constexpr long long kPart = kLine * (kAlongRows ? kK : kRows);
@@ -166,7 +184,7 @@ WS_DEVICE Spread meet_row(Spread spread) {
 // Rows that lie along K, each by LANES threads. True: this thread was at one that is too wide.
 template <class G, bool B, class T, int PARTS, int LANES>
 WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
-  using O = Operand<G, B>;
+  using O = Operand<G, B, T>;
   using Index = typename G::Index;
   constexpr int W = O::kWidth, kStep = LANES * W, kVectors = (O::kK + kStep - 1) / kStep;
   constexpr bool kOnce = PARTS == 2 && kVectors * W <= kMostKept, kEven = O::kK % kStep == 0;
@@ -184,10 +202,9 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
       for (Index k = from; k < Index(O::kK); k += kStep) {
         typename G::Sum x[W];
         operand.read(batch, row, k, x);
-        T narrow[W];
-#pragma unroll
-        for (int v = 0; v < W; ++v) narrow[v] = from_float<T>(x[v]);
-        if (inside) store<W, T, 0>(first + k, narrow);
+        T narrowed[W];
+        narrow(x, narrowed);
+        if (inside) store<W, T, 0>(first + k, narrowed);
       }
     } else {
       float kept[kOnce ? kVectors : 1][W];
@@ -261,7 +278,7 @@ WS_DEVICE void meet_columns(Spread (&spread)[W]) {
 // parts), each a part of K. True: this thread was at one that is too wide.
 template <class G, bool B, class T, int PARTS, int SHARE>
 WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
-  using O = Operand<G, B>;
+  using O = Operand<G, B, T>;
   using Index = typename G::Index;
   constexpr int W = O::kWidth, kEach = (O::kK + kPackDown * SHARE - 1) / (kPackDown * SHARE);   // of a thread
   constexpr bool kOnce = PARTS == 2 && kEach * W <= kMostKept, kEven = O::kK % (kPackDown * SHARE) == 0;
@@ -280,10 +297,9 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
       for (Index k = from; k < end; k += kPackDown) {
         typename G::Sum x[W];
         operand.read(batch, row, k, x);
-        T narrow[W];
-#pragma unroll
-        for (int v = 0; v < W; ++v) narrow[v] = from_float<T>(x[v]);
-        if (inside) store<W, T, 0>(first + k * O::kLine, narrow);
+        T narrowed[W];
+        narrow(x, narrowed);
+        if (inside) store<W, T, 0>(first + k * O::kLine, narrowed);
       }
     } else {
       float kept[kOnce ? kEach : 1][W], down[W], up[W];
@@ -382,7 +398,7 @@ WS_DEVICE void load_eight(const unsigned short* buffer, long long at, unsigned s
 // Copies lines of elements as they are to where lines begin evenly.
 template <class G, bool B, class T, class LINES>
 WS_DEVICE void copy_lines(const void* from, T* to) {
-  using O = Operand<G, B>;
+  using O = Operand<G, B, T>;
   constexpr long long kInner = O::kAlongRows ? O::kRows : O::kK, kLines = O::kAlongRows ? O::kK : O::kRows;
   constexpr long long kVectors = (kInner + 7) / 8, kAll = G::kBatch * kLines * kVectors;
 #pragma unroll 4
@@ -403,14 +419,14 @@ WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_
   bool any = false;
   if constexpr (A) {
     if constexpr (LINES_A::kThere) copy_lines<G, false, T, LINES_A>(from_a, a);
-    else if constexpr (Operand<G, false>::kAlongRows) any = pack_columns<G, false, T, PARTS, SHARE>(g, a, back_a);
+    else if constexpr (Operand<G, false, T>::kAlongRows) any = pack_columns<G, false, T, PARTS, SHARE>(g, a, back_a);
     else any = pack_rows<G, false, T, PARTS, LANES_A>(g, a, back_a);
   }
   if constexpr (A && B) sync_block();   // shared memory is B's
   if constexpr (B) {
     bool other = false;
     if constexpr (LINES_B::kThere) copy_lines<G, true, T, LINES_B>(from_b, b);
-    else if constexpr (Operand<G, true>::kAlongRows) other = pack_columns<G, true, T, PARTS, SHARE>(g, b, back_b);
+    else if constexpr (Operand<G, true, T>::kAlongRows) other = pack_columns<G, true, T, PARTS, SHARE>(g, b, back_b);
     else other = pack_rows<G, true, T, PARTS, LANES_B>(g, b, back_b);
     any = any || other;
   }
@@ -467,7 +483,7 @@ struct Packed : G {
   WS_DEVICE Packed(const G& g, const T* packed_a, const T* packed_b) : G(g), packed_a(packed_a), packed_b(packed_b) {}
   template <bool OF_B, int W>
   WS_DEVICE void read(const T* from, Index batch, Index row, Index k, Sum (&x)[W]) const {
-    using O = Operand<G, OF_B>;
+    using O = Operand<G, OF_B, T>;
     const T* const first = from + O::at(static_cast<long long>(batch) * PARTS, row, k);
 #pragma unroll
     for (int v = 0; v < W; ++v) {

@@ -1,5 +1,5 @@
 // Products of a group of four warps: 64 x N elements of the result in registers, both operands in shared
-// memory, 32 bytes of K at once. Element (row, column) of the 64 x N result is value 4 (column / 8) + 2
+// memory, 32 bytes of K at once (kProductBytes). Element (row, column) of the 64 x N result is value 4 (column / 8) + 2
 // (row % 16 / 8) + column % 2 of thread 32 (row / 16) + 4 (row % 8) + column % 8 / 2: places(), below.
 #pragma once
 
@@ -7,15 +7,16 @@
 
 namespace ws::hopper {
 
-struct Bf16 {};
-struct Fp16 {};
-struct Tf32 {};
+struct Bf16 { static constexpr int kBytes = 2; };
+struct Fp16 { static constexpr int kBytes = 2; };
+struct E4m3 { static constexpr int kBytes = 1; };
 
 // ---- where operands lie
 
 // Operands lie in shared memory in rows of 128 bytes, whose 16-byte pieces the copy engine has swapped:
 // piece p of row r is at p ^ (r % 8). Tiles begin at multiples of 1,024 bytes.
 constexpr int kRowBytes = 128;
+constexpr int kProductBytes = 32;
 constexpr int kPatternBytes = 8 * kRowBytes;
 
 WS_DEVICE constexpr int swizzled(int row, int byte) {
@@ -127,6 +128,28 @@ WS_PRODUCTS_16(256, "128", "129", "130", "131", "132")
 
 #undef WS_PRODUCTS_16
 #undef WS_PRODUCT_16
+
+// Of eight bits rows lie along K.
+#define WS_PRODUCT_8(N, R0, R1, R2)                                                                    \
+  template <>                                                                                          \
+  struct Product<E4m3, N, 0, 0> {                                                                      \
+    static WS_DEVICE void run(float (&d)[N / 2], unsigned long long a, unsigned long long b, int add) { \
+      asm volatile(                                                                                    \
+          "{\n.reg .pred p;\nsetp.ne.b32 p, %" R2 ", 0;\n"                                            \
+          "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" WS_VALUES_##N "}, "             \
+          "%" R0 ", %" R1 ", p, 1, 1;\n}"                                                              \
+          : WS_OPERANDS_##N                                                                            \
+          : "l"(a), "l"(b), "r"(add));                                                                 \
+    }                                                                                                  \
+  };
+WS_PRODUCT_8(16, "8", "9", "10")
+WS_PRODUCT_8(32, "16", "17", "18")
+WS_PRODUCT_8(64, "32", "33", "34")
+WS_PRODUCT_8(128, "64", "65", "66")
+WS_PRODUCT_8(192, "96", "97", "98")
+WS_PRODUCT_8(256, "128", "129", "130")
+
+#undef WS_PRODUCT_8
 
 // The same with A in registers, two elements in each: of rows r and r + 8 (r: place(thread, 0).row) those at 2 (thread % 4)
 // and 1 more of 16 of K, then those 8 more.

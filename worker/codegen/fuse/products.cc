@@ -18,9 +18,9 @@ int TensorOf(ExprPtr factor) {
 }
 
 // The product of matrices whose kernel can write these, where inputs and `stored` are in memory;
-// nullopt: there is none.
+// nullopt: there is none. `together`: neighbours that it finishes and writes at once, if asked for.
 std::optional<ContractForm> FormOf(const graph::Graph& graph, const std::vector<int>& roots,
-                                   const std::set<int>& stored) {
+                                   const std::set<int>& stored, int* together = nullptr) {
   std::set<int> memory = stored;
   for (int t : roots) memory.erase(t);
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
@@ -29,6 +29,8 @@ std::optional<ContractForm> FormOf(const graph::Graph& graph, const std::vector<
   const Analysis group(graph, roots, memory);
   if (!group.stages().ok()) return std::nullopt;
   ContractForm form = FormContract(group, *group.stages());
+  if (form.status.ok() && together != nullptr)
+    *together = FinishWidth(group, *group.stages(), form, kMostTogether);
   return form.status.ok() ? std::optional<ContractForm>(std::move(form)) : std::nullopt;
 }
 
@@ -80,16 +82,26 @@ std::optional<std::vector<int>> PartsToStore(const graph::Graph& graph, int redu
   return joined ? std::optional<std::vector<int>>(parts) : std::nullopt;
 }
 
+// The tensor whose elements a map only moves; -1: it does more, or is no map.
+int MovedBy(const graph::Graph& graph, int tensor) {
+  if (!IsMap(graph, tensor)) return -1;
+  const ExprPtr& value = graph.nodes[graph.tensors[tensor].node].value;
+  return value->op == graph::Op::kLoad ? value->tensor : -1;
+}
+
+// Whether a view, what it views or one on the way to that is stored.
+bool IsStored(const graph::Graph& graph, int view, const std::set<int>& stored) {
+  for (int t = view; t >= 0; t = MovedBy(graph, t)) {
+    if (stored.count(t) > 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 int ViewedBy(const graph::Graph& graph, int tensor) {
-  for (;;) {
-    const int node = graph.tensors[tensor].node;
-    if (node < 0 || !graph.nodes[node].map()) return tensor;
-    const ExprPtr& value = graph.nodes[node].value;
-    if (value->op != graph::Op::kLoad) return tensor;
-    tensor = value->tensor;
-  }
+  for (int next = MovedBy(graph, tensor); next >= 0; next = MovedBy(graph, tensor)) tensor = next;
+  return tensor;
 }
 
 bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
@@ -105,7 +117,8 @@ bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
     const int tensor = TensorOf(factor);
     if (tensor < 0) continue;
     const int source = ViewedBy(graph, tensor);
-    if (!IsHalf(graph.tensors[source].type) || !IsMap(graph, source) || stored.count(source) > 0)
+    if (!IsHalf(graph.tensors[source].type) || !IsMap(graph, source) ||
+        IsStored(graph, tensor, stored))
       continue;
     const auto parts = PartsToStore(graph, node, source, stored);
     if (parts) {
@@ -166,16 +179,26 @@ int LastOfEpilogue(const graph::Graph& graph, int sum, const std::vector<int>& n
     through[tensor] = ways;
     if (required.count(tensor) > 0) use(tensor);
   }
-  int best = sum;
-  std::set<int> before;  // what the kernel may read
+  std::vector<int> candidates = {sum};  // the best last
+  std::set<int> before;                 // what the kernel may read
   for (int id : needed) {
     const graph::Node& node = graph.nodes[id];
     for (int t : node.outputs) {
-      if (all.count(t) > 0 && graph.tensors[t].bytes() <= graph.tensors[best].bytes()) best = t;
+      if (all.count(t) > 0 && graph.tensors[t].bytes() <= graph.tensors[candidates.back()].bytes())
+        candidates.push_back(t);
       if (!node.map() && id < graph.tensors[sum].node) before.insert(t);
     }
   }
-  return FormOf(graph, {best}, before) ? best : sum;
+  // A view may be cut as no kernel writes it, and the one that it views not; and one that is
+  // written in vectors goes before one that is not.
+  int best = sum, most = 0;
+  for (auto tensor = candidates.rbegin(); tensor != candidates.rend() && most <= 1; ++tensor) {
+    int together = 0;
+    if (!FormOf(graph, {*tensor}, before, &together) || together <= most) continue;
+    best = *tensor;
+    most = together;
+  }
+  return best;
 }
 
 }  // namespace warpsmith::codegen

@@ -11,12 +11,12 @@ namespace {
 using graph::DType;
 using graph::Op;
 
-constexpr unsigned kInBoth = kInF16 | kInBf16;
+constexpr unsigned kInBoth = kInF16 | kInBf16, kInAll = kInBoth | kInE4m3;
 unsigned SetOf(DType type) {
   return type == DType::kF16 ? kInF16 : type == DType::kBF16 ? kInBf16 : 0;
 }
 // Integers up to these are numbers of the type, all of them.
-constexpr double kIntegersOfBf16 = 256, kIntegersOfF16 = 2048;
+constexpr double kIntegersOfE4m3 = 16, kIntegersOfBf16 = 256, kIntegersOfF16 = 2048;
 
 struct Interval {
   double low, high;
@@ -33,6 +33,7 @@ class Exactness {
       const double most = std::max(std::fabs(range->low), std::fabs(range->high));
       if (most <= kIntegersOfF16) set |= kInF16;
       if (most <= kIntegersOfBf16) set |= kInBf16;
+      if (most <= kIntegersOfE4m3) set |= kInE4m3;
     }
     if (value->kind == Value::Kind::kLoad) return set | OfTensor(value->tensor);
     if (value->kind != Value::Kind::kOp) return set;
@@ -40,7 +41,7 @@ class Exactness {
     switch (value->op) {
       case Op::kE4m3:
       case Op::kE4m3OfBits:
-        return kInBoth;
+        return kInAll;
       case Op::kCast:
         return graph::IsFloat(value->args[0]->type) ? set | Cast(value->type, of(0)) : set;
       case Op::kNeg:
@@ -73,7 +74,7 @@ class Exactness {
     if (!graph::IsFloat(e->type)) return 0;
     if (e->op == Op::kLoad) return SetOf(e->type) | OfTensor(e->tensor);
     if (e->op == Op::kCast) return SetOf(e->type) | Cast(e->type, OfExpression(e->args[0]));
-    return e->op == Op::kE4m3 || e->op == Op::kE4m3OfBits ? kInBoth : 0;
+    return e->op == Op::kE4m3 || e->op == Op::kE4m3OfBits ? kInAll : 0;
   }
 
   // The interval of a value that is an integer, or no number; nullopt: it may be anything.

@@ -14,6 +14,7 @@ using graph::Op;
 // Runs of K, and neighbouring rows, that may have a scale together.
 constexpr int kLeastRun = 32, kMostRun = 4096;
 constexpr int kLeastBeside = 8, kMostBeside = 256;
+constexpr int kAccess = 16;  // bytes, the widest
 
 // ---- factors
 
@@ -50,7 +51,7 @@ class Taker {
     auto kernel = BuildContract(group_, domain_, form_, Lane::kNone, 1);
     if (!kernel.ok()) return;
     Apart apart;
-    unsigned set = kInF16 | kInBf16;
+    unsigned set = kInF16 | kInBf16 | kInE4m3;
     for (int operand : {0, 1}) set &= Operand(*kernel, operand, apart);
     if (set == 0) return;
     // As one of them lies in memory, if it may be.
@@ -60,12 +61,21 @@ class Taker {
       auto strided = StridedOf(form_, *kernel, operand, ApartOf(form_, *kernel, operand).narrow);
       return strided && strided->type == type ? strided : std::nullopt;
     };
-    if (set == (kInF16 | kInBf16) && (lies(0, DType::kBF16) || lies(1, DType::kBF16)))
+    if ((set & kInF16) != 0 && (set & kInBf16) != 0 &&
+        (lies(0, DType::kBF16) || lies(1, DType::kBF16)))
       form_.apart.type = DType::kBF16;
     for (int operand : {0, 1}) {
       const auto strided = lies(operand, form_.apart.type);
       (strided && strided->even ? form_.apart.strided : form_.apart.uneven)[operand] = strided;
       form_.apart.beside[operand] = BesideOf(operand);
+    }
+    form_.apart.eights = (set & kInE4m3) != 0;
+    for (int operand : {0, 1}) {
+      auto& bits = form_.apart.bits[operand];
+      if (form_.apart.eights)
+        bits = BitsOf(form_, *kernel, operand, ApartOf(form_, *kernel, operand).narrow);
+      if (!bits && ReadingOf(group_, domain_, form_, operand, kAccess).along_rows)
+        form_.apart.eights = false;
     }
     const auto joined = [&](int operand) {
       if (form_.apart.strided[operand] || form_.apart.uneven[operand]) return false;

@@ -160,7 +160,8 @@ class Contract : public Skeleton {
     use.registers = target.registers_per_sm / use.threads;
     use.blocks_per_sm = tensor ? 1 : 0;
     // Of two parts three products of four are taken.
-    if (tensor) use.tensor_products = use.products * (PartsOf(contract.math()) == 2 ? 3 : 1);
+    const double each = PartsOf(contract.math()) == 2 ? 3 : BytesOf(contract.math()) / 2.0;
+    if (tensor) use.tensor_products = use.products * each;
     use.launches += AddPacking(form, contract, target, use);
     if (PartsOf(contract.math()) == 2) {
       ++use.launches;         // for rows that are too wide
@@ -203,14 +204,15 @@ class Contract : public Skeleton {
 const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
                                const ContractForm& form, const v1::ContractKnobs& knobs) {
   const bool is_few = knobs.math() == v1::PRODUCT_FEW;
-  const int columns = is_few ? 4 : std::min(4, knobs.tile_n() / 16);  // side by side, of a thread
+  const int columns = is_few ? kMostTogether : std::min(kMostTogether, knobs.tile_n() / 16);
   const int step = is_few ? knobs.run() : 0;
+  const bool along_k = knobs.math() == v1::PRODUCT_FP8;
   return group.Derived<ContractWidths>(
-      StrCat("contract ", knobs.vector_bytes(), " ", columns, " ", step),
+      StrCat("contract ", knobs.vector_bytes(), " ", columns, " ", step, along_k ? " k" : ""),
       std::function<ContractWidths()>([&] {
         ContractWidths widths;
-        widths.a = ReadingOf(group, domain, form, 0, knobs.vector_bytes());
-        widths.b = ReadingOf(group, domain, form, 1, knobs.vector_bytes());
+        widths.a = ReadingOf(group, domain, form, 0, knobs.vector_bytes(), along_k);
+        widths.b = ReadingOf(group, domain, form, 1, knobs.vector_bytes(), along_k);
         widths.finish = FinishWidth(group, domain, form, columns);
         if (is_few) {
           // A thread has so many rows of `many`, and a quarter of a step.

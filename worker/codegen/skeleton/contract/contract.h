@@ -9,8 +9,10 @@
 namespace warpsmith::codegen {
 
 // The tensor cores' main loop (worker/kernels/contract.cuh): products for groups of four warps,
-// each of 64 rows of a tile, by steps along K.
+// each of 64 rows of a tile, by steps along K of 128 bytes.
 inline constexpr int kGroupRows = 64, kTensorStep = 64;
+inline int BytesOf(v1::ProductMath math) { return math == v1::PRODUCT_FP8 ? 1 : 2; }
+inline int StepOf(v1::ProductMath math) { return 2 * kTensorStep / BytesOf(math); }
 // Parts of an operand.
 inline int PartsOf(v1::ProductMath math) {
   return math == v1::PRODUCT_FP16X3 || math == v1::PRODUCT_FP16X3_INLINE ? 2 : 1;
@@ -41,7 +43,8 @@ const Joined* JoinedFor(const ContractForm& form, int operand, v1::ProductMath m
 // Whether operands are narrow elements times scales (apart.h); and whether scales of runs of K are
 // multiplied in where a run's sums join the total.
 inline bool IsApart(const ContractForm& form, v1::ProductMath math) {
-  return math == v1::PRODUCT_TENSOR || (math == v1::PRODUCT_FEW && form.apart.possible());
+  return math == v1::PRODUCT_TENSOR || math == v1::PRODUCT_FP8 ||
+         (math == v1::PRODUCT_FEW && form.apart.possible());
 }
 inline bool ScalesRuns(const ContractForm& form, v1::ProductMath math) {
   return IsApart(form, math) && form.apart.run > 0;

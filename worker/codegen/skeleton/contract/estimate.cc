@@ -91,7 +91,8 @@ bool BeginsAtLines(const ContractForm& form, int operand, v1::ProductMath math) 
 // Seconds of a step of the tensor cores' main loop.
 double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const int parts = PartsOf(knobs.math());
-  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * kTensorStep;
+  const int step = StepOf(knobs.math()), bytes_of = BytesOf(knobs.math());
+  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * step * bytes_of / 2;
   const double rate = kTensorPart * target.tensor_products_per_second / target.sm_count;
   const double reached = knobs.stages() == 2 ? kTwoStages : 1;
   const Sides sides = SidesOf(form, knobs);
@@ -99,7 +100,7 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
   for (int operand : {0, 1}) {
     int64_t rows = operand == sides.first() ? sides.tile_rows : sides.tile_columns;
     if (operand == sides.first() && !IsInline(knobs)) rows = std::min(rows, sides.rows);
-    bytes += 2.0 * static_cast<double>(rows) * kTensorStep * parts *
+    bytes += static_cast<double>(rows) * step * bytes_of * parts *
              (BeginsAtLines(form, operand, knobs.math()) ? 1 : kTwoLines);
   }
   const double kept = IsInline(knobs) ? kInlinePart[sides.tile_rows > kGroupRows] : 1;
@@ -260,7 +261,7 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   const bool plain = IsPlain(knobs, target);
   const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
   const double waves = std::ceil(static_cast<double>(blocks) / static_cast<double>(at_once));
-  const int step = plain ? kPlainStep : kTensorStep;
+  const int step = plain ? kPlainStep : StepOf(knobs.math());
   const double steps =
       std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / static_cast<double>(step));
   const double tile = static_cast<double>(knobs.tile_m()) * knobs.tile_n();
@@ -319,7 +320,7 @@ double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, con
   if (IsLibrary(knobs)) return form.products() / LibrarySeconds(form, knobs, target);
   if (IsFew(knobs)) return FewRate(form, knobs, target);
   if (IsPlain(knobs, target)) return target.products_per_second * PlainPart(knobs);
-  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * kTensorStep;
+  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * StepOf(knobs.math());
   return work / StepSeconds(form, knobs, target) * target.sm_count;
 }
 

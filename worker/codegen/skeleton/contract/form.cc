@@ -155,7 +155,8 @@ int AccessBytes(const Kernel& kernel, ValuePtr operand) {
 // whatever it needs.
 std::optional<Strided> LinesOf(const ContractForm& form, const Kernel& kernel, int operand,
                                ValuePtr load, Range range) {
-  if (!IsHalf(load->type) && load->type != graph::DType::kF32) return std::nullopt;
+  const bool is_float = IsHalf(load->type) || load->type == graph::DType::kF32;
+  if (!is_float && load->type != graph::DType::kU8) return std::nullopt;
   const int64_t even = 16 / graph::SizeOf(load->type);  // elements of 16 bytes
   const Frame& frame = kernel.frame;
   const int64_t rows = operand == 0 ? form.m : form.n, extent = range.high - range.low;
@@ -202,6 +203,9 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
   const ValuePtr product = ProductOf(group, domain, *points, &form.status);
   if (product == nullptr) return form;
   form.sums = product->type;
+  form.narrow_results =
+      std::all_of(points->roots.begin(), points->roots.end(),
+                  [](const Kernel::Root& root) { return IsHalf(root.value->type); });
   ValuePtr a = product->args[0], b = product->args[1];
   if (FirstIsB(domain, *points, a->variables, b->variables)) std::swap(a, b);
   for (size_t i = 0; i < domain.axes.size(); ++i) {
@@ -283,7 +287,24 @@ std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel,
   const ValuePtr narrow = NarrowOf(element);
   const ValuePtr load = narrow != nullptr ? narrow : element;
   if (load->kind != Value::Kind::kLoad || !load->args.empty()) return std::nullopt;
+  if (load->type == graph::DType::kU8) return std::nullopt;
   return LinesOf(form, kernel, operand, load, {0, form.k});
+}
+
+std::optional<Strided> BitsOf(const ContractForm& form, const Kernel& kernel, int operand,
+                              ValuePtr element) {
+  const auto argument = [](ValuePtr value) {
+    return value->kind == Value::Kind::kOp ? value->args[0] : value;
+  };
+  const ValuePtr narrow = NarrowOf(element);
+  const ValuePtr number = narrow != nullptr ? narrow : element;
+  if (number->kind != Value::Kind::kOp || number->op != graph::Op::kE4m3OfBits) return std::nullopt;
+  ValuePtr load = argument(number);
+  if (load->kind == Value::Kind::kOp && load->op == graph::Op::kCast) load = argument(load);
+  if (load->kind != Value::Kind::kLoad || load->type != graph::DType::kU8 || !load->args.empty())
+    return std::nullopt;
+  const auto lines = LinesOf(form, kernel, operand, load, {0, form.k});
+  return lines && lines->even && !lines->along_rows ? lines : std::nullopt;
 }
 
 std::optional<Joined> JoinedOf(const ContractForm& form, const Kernel& kernel, int operand,
@@ -323,11 +344,12 @@ std::optional<Joined> JoinedOf(const ContractForm& form, const Kernel& kernel, i
 }
 
 Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,
-                  int operand, int bytes) {
+                  int operand, int bytes, bool along_k) {
   const int64_t rows = operand == 0 ? form.m : form.n;
   Reading best;
   int most = 0;
   for (const bool along_rows : {false, true}) {
+    if (along_rows && along_k) continue;
     const Lane lane = !along_rows ? Lane::kK : operand == 0 ? Lane::kM : Lane::kN;
     for (int width = 16; width > 1; width /= 2) {
       if ((along_rows ? rows : form.k) % width != 0) continue;
@@ -339,7 +361,7 @@ Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractFor
       best = {along_rows, width};
     }
   }
-  if (most > 0) return best;
+  if (most > 0 || along_k) return best;
   // One by one, in the order in which they lie.
   const auto kernel = BuildContract(group, domain, form, Lane::kNone, 1);
   if (!kernel.ok()) return best;

@@ -31,8 +31,9 @@ struct Reading {
   int width = 1;
 };
 
-// An operand of 16 bits or fp32 in memory: strides in elements, lines along K or along its rows.
-// Of the part of an operand from some k on, `offset` is of that part's first element.
+// An operand of 16 bits or fp32, or of an eight-bit float's bits, in memory: strides in elements,
+// lines along K or along its rows. Of the part of an operand from some k on, `offset` is of that
+// part's first element.
 struct Strided {
   int tensor = -1;
   graph::DType type = graph::DType::kF32;
@@ -52,6 +53,7 @@ struct ContractForm {
   std::vector<int> m_axes, n_axes, k_axes, batch_axes;  // of the domain, outermost first
   int64_t m = 1, n = 1, k = 1, batch = 1;
   graph::DType sums = graph::DType::kF32;  // in which products are made and added
+  bool narrow_results = false;             // all that it writes has 16 bits
   // Of A and of B: the type of 16 bits that its elements have without loss, else that of the sums;
   // and where it lies, if the copy engine can bring it as it is (even).
   std::array<graph::DType, 2> elements{graph::DType::kF32, graph::DType::kF32};
@@ -67,6 +69,10 @@ struct ContractForm {
     std::array<std::optional<Strided>, 2> strided;  // where narrow elements lie, as above
     std::array<std::optional<Strided>, 2> uneven;   // or where else, to be copied first
     std::array<std::optional<Joined>, 2> joined;    // or, of one operand, as two parts
+    // Whether narrow elements are numbers of float8_e4m3fn, had along K; and where they lie as such
+    // a number's bits, if the copy engine can bring them.
+    bool eights = false;
+    std::array<std::optional<Strided>, 2> bits;
     int64_t run = 0;                      // of K for which scales of runs are one; 0: none
     std::array<int64_t, 2> beside{1, 1};  // rows side by side of which they are one
     bool possible() const { return type != graph::DType::kF32; }
@@ -97,13 +103,18 @@ ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand);
 // Where elements of an operand lie; nullopt: they are none of 16 bits or fp32 in lines of memory.
 std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand,
                                  ValuePtr element);
+// Where the bits of float8_e4m3fn lie of which the element is made; nullopt likewise.
+std::optional<Strided> BitsOf(const ContractForm& form, const Kernel& kernel, int operand,
+                              ValuePtr element);
 // Where they lie as two parts, of which the second begins at a multiple of `step`; nullopt
 // likewise.
 std::optional<Joined> JoinedOf(const ContractForm& form, const Kernel& kernel, int operand,
                                ValuePtr element, int64_t step);
-// The widest accesses of up to `bytes` that bring an operand.
+// The widest accesses of up to `bytes` that bring an operand; `along_k`: only neighbours along K.
 Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,
-                  int operand, int bytes);
+                  int operand, int bytes, bool along_k = false);
+// Neighbours along N that a thread finishes together, at the most.
+inline constexpr int kMostTogether = 4;
 // Neighbours along N, at most `most`, that are finished together: as wide as the roots are written.
 int FinishWidth(const Analysis& group, const Domain& domain, const ContractForm& form, int most);
 

@@ -97,6 +97,9 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   }
   if (math == v1::PRODUCT_LIBRARY && !form.halves())
     return "its operands are not both fp16 or both bf16; PRODUCT_FP16X3 takes fp32";
+  if (math == v1::PRODUCT_FP8 && !form.apart.eights)
+    return "its operands are not, but for scales, numbers of float8_e4m3fn that are had along K; "
+           "PRODUCT_TENSOR takes 16 bits";
   if (math == v1::PRODUCT_TENSOR && !form.apart.possible())
     return "its operands are not, but for scales, both fp16 or both bf16; PRODUCT_FP16X3 takes "
            "fp32";
@@ -122,7 +125,7 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
     return StrCat("contract.turns is ", knobs.turns(), "; it is of PRODUCT_TENSOR");
   if (knobs.tail() != 1 && (IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs)))
     return StrCat("contract.tail is ", knobs.tail(),
-                  "; it is of PRODUCT_TENSOR and PRODUCT_FP16X3");
+                  "; it is of PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_FP16X3");
   if (knobs.algorithm() != 1)
     return StrCat("contract.algorithm is ", knobs.algorithm(), "; it is of PRODUCT_LIBRARY");
   if (ContractSharedBytes(form, knobs, target) > target.shared_per_block)
@@ -133,11 +136,12 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   const char* const of_rows = sides.turned ? "contract.tile_n" : "contract.tile_m";
   const char* const of_columns = sides.turned ? "contract.tile_m" : "contract.tile_n";
   for (int tile : {knobs.tile_m(), knobs.tile_n()}) {
-    const bool between = knobs.math() == v1::PRODUCT_TENSOR && sides.tile_columns == kMidColumns &&
-                         IsPowerOfTwo(sides.tile_rows);
+    const bool between = (knobs.math() == v1::PRODUCT_TENSOR || knobs.math() == v1::PRODUCT_FP8) &&
+                         sides.tile_columns == kMidColumns && IsPowerOfTwo(sides.tile_rows);
     if (!IsPowerOfTwo(tile) && !between)
       return StrCat("tiles of ", knobs.tile_m(), " x ", knobs.tile_n(), "; between powers of two ",
-                    "there is ", of_columns, " of ", kMidColumns, " of PRODUCT_TENSOR");
+                    "there is ", of_columns, " of ", kMidColumns,
+                    " of PRODUCT_TENSOR and PRODUCT_FP8");
   }
   if (ScalesRuns(form, knobs.math()) &&
       (knobs.run() == 0 || form.apart.run % knobs.run() != 0 || knobs.run() % kPlainStep != 0))
@@ -184,7 +188,7 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (sides.tile_columns % (columns * knobs.cluster()) != 0)
     return StrCat(of_columns, " is ", sides.tile_columns, "; ", knobs.cluster(), " blocks bring ",
                   columns, " columns each, or a multiple");
-  const int64_t unit = std::max<int64_t>(kTensorStep, run), units = CeilDiv(form.k, unit);
+  const int64_t unit = std::max<int64_t>(StepOf(knobs.math()), run), units = CeilDiv(form.k, unit);
   const int shared = std::max(knobs.split(), knobs.tail());
   if (CeilDiv(units, shared) * (shared - 1) >= units)
     return StrCat(knobs.tail() > 1 ? "contract.tail" : "contract.split", " is ", shared, "; K of ",
@@ -253,11 +257,11 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   const bool plain = IsPlain(knobs, target);
   if (knobs.run() == 0) {
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
-    knobs.set_run(IsFew(knobs)                               ? FewRunOf(form)
-                  : plain && !ScalesRuns(form, knobs.math()) ? kPlainRun
-                  : PartsOf(knobs.math()) == 2               ? kPartsRun
-                  : !form.halves()                           ? NarrowRunOf(form)
-                                                             : static_cast<int>(whole));
+    knobs.set_run(IsFew(knobs)                                        ? FewRunOf(form)
+                  : plain && !ScalesRuns(form, knobs.math())          ? kPlainRun
+                  : PartsOf(knobs.math()) == 2                        ? kPartsRun
+                  : !form.halves() || knobs.math() == v1::PRODUCT_FP8 ? NarrowRunOf(form)
+                                                                      : static_cast<int>(whole));
   }
   if (knobs.cluster() == 0) knobs.set_cluster(plain || IsFew(knobs) ? 1 : ClusterOf(form, knobs));
   if (knobs.stages() == 0)
@@ -352,9 +356,9 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
   return best;
 }
 
-constexpr v1::ProductMath kWays[] = {v1::PRODUCT_TENSOR,        v1::PRODUCT_FP16X3,
-                                     v1::PRODUCT_FP16X3_INLINE, v1::PRODUCT_FEW,
-                                     v1::PRODUCT_PLAIN,         v1::PRODUCT_LIBRARY};
+constexpr v1::ProductMath kWays[] = {v1::PRODUCT_TENSOR,        v1::PRODUCT_FP8, v1::PRODUCT_FP16X3,
+                                     v1::PRODUCT_FP16X3_INLINE, v1::PRODUCT_FEW, v1::PRODUCT_PLAIN,
+                                     v1::PRODUCT_LIBRARY};
 
 // Whether it fits, and is one to try where nobody asked for it.
 bool MayTry(const ContractForm& form, v1::ProductMath math, const Target& target) {
@@ -362,9 +366,11 @@ bool MayTry(const ContractForm& form, v1::ProductMath math, const Target& target
          (math == v1::PRODUCT_PLAIN || OnTensorCores(math, target) ||
           (math == v1::PRODUCT_LIBRARY && !target.fibers()));
 }
-// Whether it is one for defaults, which run without a library.
+// Whether it is one for defaults, which run without a library, and whose sums are as good as their
+// results show.
 bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& target) {
-  return math != v1::PRODUCT_LIBRARY && MayTry(form, math, target);
+  const bool seen = math == v1::PRODUCT_FP8 && !form.narrow_results;
+  return math != v1::PRODUCT_LIBRARY && !seen && MayTry(form, math, target);
 }
 
 void Choose(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {

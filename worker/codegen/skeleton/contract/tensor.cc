@@ -12,9 +12,9 @@ namespace {
 
 using absl::StrCat;
 
-constexpr int kSwizzle = 128;        // bytes of a box's row
-constexpr int64_t kLine = 8;         // elements of 16 bytes
-constexpr int64_t kPackedLine = 64;  // of 128: a box's rows begin where lines of the cache do
+constexpr int kSwizzle = 128;          // bytes of a box's row
+constexpr int64_t kLine = 8;           // elements of 16 bits of 16 bytes
+constexpr int64_t kPackedBytes = 128;  // a box's rows begin where lines of the cache do
 // Of ws::pack_columns: vectors that a block has side by side, threads that share one, and Spreads
 // of each in shared memory.
 constexpr int64_t kPackAcross = 8, kPackDown = 32, kPackSpreads = 9;
@@ -45,7 +45,7 @@ Placed PackedAt(const ContractForm& form, int operand, v1::ProductMath math,
   const int64_t rows = operand == 0 ? form.m : form.n;
   Placed at;
   at.along_rows = reading.along_rows;
-  at.line = RoundUp(reading.along_rows ? rows : form.k, kPackedLine);
+  at.line = RoundUp(reading.along_rows ? rows : form.k, kPackedBytes / BytesOf(math));
   at.part = at.line * (reading.along_rows ? form.k : rows);
   at.batches = form.batch * PartsOf(math);
   at.k = form.k;
@@ -63,8 +63,9 @@ Placed StridedAt(const ContractForm& form, int operand, const Strided& strided, 
   // Where there is one line or one batch, the stride to the next stands for nothing.
   const int64_t lines = at.along_rows ? k : rows;
   const int64_t inner = at.along_rows ? rows : k;
-  at.line = lines > 1 ? (at.along_rows ? strided.k : strided.row) : RoundUp(inner, kLine);
-  at.part = form.batch > 1 ? strided.batch : RoundUp(at.line * lines, kLine);
+  const int64_t even = 16 / graph::SizeOf(strided.type);
+  at.line = lines > 1 ? (at.along_rows ? strided.k : strided.row) : RoundUp(inner, even);
+  at.part = form.batch > 1 ? strided.batch : RoundUp(at.line * lines, even);
   at.batches = form.batch;
   at.k = k;
   return at;
@@ -131,22 +132,21 @@ const char* Bool(bool b) { return b ? "true" : "false"; }
 
 // `along`: whether neighbours in memory are rows, of A and of B.
 std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
-                       const v1::ContractKnobs& knobs, graph::DType type,
+                       const v1::ContractKnobs& knobs, const std::string& type,
                        const std::array<bool, 2>& along, bool meets, int64_t whole, bool last,
                        const std::string& joined) {
   const bool inlined = knobs.math() == v1::PRODUCT_FP16X3_INLINE;
-  const int64_t run = inlined ? kTensorStep : RunOf(form, knobs);
+  const int step = StepOf(knobs.math());
+  const int64_t run = inlined ? step : RunOf(form, knobs);
   const Sides sides = SidesOf(form, knobs);
   return StrCat(
-      "struct ", name, " {\n  using Glue = ", glue,
-      ";\n  using Type = ws::hopper::", type == graph::DType::kBF16 ? "Bf16" : "Fp16",
+      "struct ", name, " {\n  using Glue = ", glue, ";\n  using Type = ws::hopper::", type,
       ";\n  static constexpr int kM = ", sides.rows, ", kN = ", sides.columns, ", kK = ", form.k,
       ", kBatch = ", form.batch, ";\n  static constexpr int kTileM = ", sides.tile_rows,
       ", kTileN = ", sides.tile_columns, ", kStages = ", knobs.stages(),
       ", kCluster = ", knobs.cluster(), ", kRaster = ", knobs.raster(),
       ", kSplit = ", knobs.split(), ";\n  static constexpr int kParts = ", PartsOf(knobs.math()),
-      ", kRun = ", CeilDiv(run, kTensorStep),
-      ", kRunsOfStep = ", run > 0 && run < kTensorStep ? kTensorStep / run : 1,
+      ", kRun = ", CeilDiv(run, step), ", kRunsOfStep = ", run > 0 && run < step ? step / run : 1,
       ", kTail = ", knobs.tail(), ", kWhole = ", whole,
       ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
@@ -166,9 +166,13 @@ class Writer {
         target_(target),
         writer_(writer),
         parts_(PartsOf(knobs_.math()) == 2),
+        eights_(knobs_.math() == v1::PRODUCT_FP8),
         inlined_(knobs_.math() == v1::PRODUCT_FP16X3_INLINE ? InlineOf(form) : -1),
         leaves_(knobs_.split() > 1 && !MeetsInCluster(knobs_, target)),
-        type_(parts_ ? graph::DType::kF16 : form.apart.type),
+        type_(parts_    ? graph::DType::kF16
+              : eights_ ? graph::DType::kU8
+                        : form.apart.type),
+        element_(eights_ ? "ws::f8" : StorageType(type_)),
         sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()) {}
 
   absl::Status Write() {
@@ -237,7 +241,6 @@ class Writer {
   absl::Status Pack() {
     if (!packed_[0] && !packed_[1]) return absl::OkStatus();
     writer_.Text("#include <warpsmith/contract_pack.cuh>\n");
-    const std::string element = StorageType(type_);
     std::vector<KernelArgument> extra;
     std::string given;
     Packing packings[2];
@@ -252,7 +255,7 @@ class Writer {
         blocks = std::max(blocks, packing.blocks);
         share = std::max(share, packing.share);
         if (reading.along_rows) width = std::max<int64_t>(width, reading.width);
-        extra.push_back({StrCat(element, "* ", name), placed_[operand].buffer, {}});
+        extra.push_back({StrCat(element_, "* ", name), placed_[operand].buffer, {}});
       }
       if (parts_) extra.push_back({StrCat("float* back_", name), back_[operand], {}});
       absl::StrAppend(&given, ", ", packed_[operand] ? name : "nullptr", ", ",
@@ -278,7 +281,7 @@ class Writer {
     }
     return writer_
         .Kernel("_pack", shape, extra,
-                StrCat("ws::contract_pack<", writer_.glue(), ", ", element, ", ",
+                StrCat("ws::contract_pack<", writer_.glue(), ", ", element_, ", ",
                        PartsOf(knobs_.math()), ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ", ",
                        packings[0].lanes, ", ", packings[1].lanes, ", ", share, lines, ">(g", given,
                        parts_ ? ", wide" : ", nullptr", CopiedFrom(0) ? ", from_a" : ", nullptr",
@@ -290,7 +293,7 @@ class Writer {
   const Strided* CopiedFrom(int operand) const {
     const auto& uneven = form_.apart.uneven[operand];
     const bool lies = uneven && uneven->along_rows == ReadingOf(operand).along_rows;
-    return packed_[operand] && !parts_ && lies ? &*uneven : nullptr;
+    return packed_[operand] && !parts_ && !eights_ && lies ? &*uneven : nullptr;
   }
   std::string LinesText(const Strided& at) const {
     return StrCat("ws::UnevenLines<", at.offset, ", ", form_.batch > 1 ? at.batch : 0, ", ",
@@ -335,16 +338,17 @@ class Writer {
     const int64_t whole = knobs_.tail() > 1 ? tiles / at_once * at_once : tiles;
     const bool last =
         knobs_.tail() > 1 ? (tiles - whole) * knobs_.tail() <= at_once : tiles <= at_once;
-    writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type_,
+    const std::string type = eights_ ? "E4m3" : type_ == graph::DType::kBF16 ? "Bf16" : "Fp16";
+    writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type,
                             {placed_[0].along_rows, placed_[1].along_rows},
                             MeetsInCluster(knobs_, target_), whole, last, JoinedText(sides)));
     std::vector<KernelArgument> arguments;
     for (int operand : {sides.first(), second}) {
-      const graph::DType type = operand == inlined_ ? graph::DType::kF32 : type_;
+      const graph::DType element = operand == inlined_ ? graph::DType::kF32 : type_;
       arguments.push_back(
           {StrCat("const __grid_constant__ ws::hopper::Map map_",
                   operand == sides.first() ? "a" : "b"),
-           -1, MapOf(form_, operand, placed_[operand], type, RowsBrought(sides, operand))});
+           -1, MapOf(form_, operand, placed_[operand], element, RowsBrought(sides, operand))});
     }
     if (joined_ >= 0)
       arguments.push_back({"const __grid_constant__ ws::hopper::Map map_behind", -1,
@@ -373,12 +377,11 @@ class Writer {
 
   // Where there are no tensor cores: of what was packed for them, by ordinary instructions.
   absl::Status MultiplyPlain() {
-    const std::string element = StorageType(type_);
-    const std::string glue = StrCat("ws::Packed<", sums_, ", ", element, ", ", parts_ ? 2 : 1, ", ",
-                                    Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
+    const std::string glue = StrCat("ws::Packed<", sums_, ", ", element_, ", ", parts_ ? 2 : 1,
+                                    ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
     std::vector<KernelArgument> arguments;
-    if (packed_[0]) arguments.push_back({StrCat("const ", element, "* a"), placed_[0].buffer, {}});
-    if (packed_[1]) arguments.push_back({StrCat("const ", element, "* b"), placed_[1].buffer, {}});
+    if (packed_[0]) arguments.push_back({StrCat("const ", element_, "* a"), placed_[0].buffer, {}});
+    if (packed_[1]) arguments.push_back({StrCat("const ", element_, "* b"), placed_[1].buffer, {}});
     if (!packed_[0] && !packed_[1]) writer_.Text("#include <warpsmith/contract_pack.cuh>\n");
     for (const KernelArgument& back : Backs()) arguments.push_back(back);
     std::string body =
@@ -436,11 +439,12 @@ class Writer {
   const ContractWidths& widths_;
   const Target& target_;
   KernelWriter& writer_;
-  const bool parts_;
-  const int inlined_;        // the operand that is made parts of on its way; -1: none
-  const bool leaves_;        // whether blocks leave their sums in memory
-  const graph::DType type_;  // of packed operands and those that are brought
-  const std::string sums_;   // the type of the glue that finishes sums
+  const bool parts_, eights_;
+  const int inlined_;          // the operand that is made parts of on its way; -1: none
+  const bool leaves_;          // whether blocks leave their sums in memory
+  const graph::DType type_;    // of packed operands and those that are brought
+  const std::string element_;  // that of packed ones in a program
+  const std::string sums_;     // the type of the glue that finishes sums
   Placed placed_[2];
   int joined_ = -1;  // the operand in two parts, and where the second is; -1: neither
   Placed behind_;
@@ -471,6 +475,7 @@ Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
 }
 
 graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath math) {
+  if (math == v1::PRODUCT_FP8) return graph::DType::kU8;
   return IsApart(form, math) ? form.apart.type : form.elements[operand];
 }
 
@@ -481,7 +486,9 @@ const Joined* JoinedFor(const ContractForm& form, int operand, v1::ProductMath m
 
 const Strided* StridedFor(const ContractForm& form, int operand, v1::ProductMath math) {
   if (const Joined* joined = JoinedFor(form, operand, math)) return &joined->parts[0];
-  const auto& strided = IsApart(form, math) ? form.apart.strided[operand] : form.strided[operand];
+  const auto& strided = math == v1::PRODUCT_FP8 ? form.apart.bits[operand]
+                        : IsApart(form, math)   ? form.apart.strided[operand]
+                                                : form.strided[operand];
   return strided ? &*strided : nullptr;
 }
 
@@ -492,9 +499,9 @@ bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
 
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math) {
   // Whichever way lines lie.
-  const int64_t rows = operand == 0 ? form.m : form.n;
-  return form.batch * PartsOf(math) *
-         std::max(RoundUp(rows, kPackedLine) * form.k, rows * RoundUp(form.k, kPackedLine)) * 2;
+  const int64_t rows = operand == 0 ? form.m : form.n, line = kPackedBytes / BytesOf(math);
+  return form.batch * PartsOf(math) * BytesOf(math) *
+         std::max(RoundUp(rows, line) * form.k, rows * RoundUp(form.k, line));
 }
 
 std::optional<RootMatrix> RootMatrixOf(const Analysis& group, const Domain& domain,

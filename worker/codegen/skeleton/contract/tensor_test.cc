@@ -93,6 +93,25 @@ std::vector<Case> Cases() {
         "s: f32[m: 300, n: 900] = sum[k: 1512](f32(c[m, k]) * f32(w[n, k]))",
         "y: bf16[m: 300, n: 900] = bf16(s[m, n])", "output y"},
        {"", "contract { math: PRODUCT_TENSOR split: 2 cluster: 1 turns: 1 }"}},
+      {"eight-bit floats, brought and packed",
+       {"input x: u8[1024, 4096] ~ integers(0, 120)", "param w: bf16[3000, 4096] ~ normal",
+        "input sx: f32[1024, 32] ~ uniform(0.5, 2)",
+        "s: f32[m: 1024, n: 3000] = sum[k: 4096](e4m3_of_bits(f32(x[m, k])) * sx[m, k / 128] * "
+        "e4m3(f32(w[n, k])))",
+        "y: bf16[m: 1024, n: 3000] = bf16(s[m, n])", "output y"},
+       {"", "contract { math: PRODUCT_FP8 tile_m: 128 tile_n: 128 cluster: 2 }",
+        "contract { math: PRODUCT_FP8 tile_m: 64 tile_n: 128 run: 64 split: 2 }",
+        "contract { math: PRODUCT_FP8 run: 32 tile_m: 64 tile_n: 64 split: 1 }",
+        "contract { math: PRODUCT_FP8 tile_m: 128 tile_n: 128 cluster: 1 split: 1 turns: 1 tail: 2 "
+        "}"}},
+      {"eight-bit floats in one run",
+       {"input x: u8[1024, 4096] ~ integers(0, 120)", "param w: u8[8192, 4096] ~ integers(0, 120)",
+        "s: f32[m: 1024, n: 8192] = sum[k: 4096](e4m3_of_bits(f32(x[m, k])) * "
+        "e4m3_of_bits(f32(w[n, k])))",
+        "y: bf16[m: 1024, n: 8192] = bf16(s[m, n])", "output y"},
+       {"", "contract { math: PRODUCT_FP8 run: 4096 tile_m: 128 tile_n: 256 }",
+        "contract { math: PRODUCT_FP8 run: 4096 tile_m: 128 tile_n: 192 }",
+        "contract { math: PRODUCT_FP8 tile_m: 64 tile_n: 16 cluster: 1 }"}},
       {"few rows", Product("bf16", 16, 14336, 4096, "m, k", "n, k"), {"", "contract { split: 4 }"}},
       {"one row by threads",
        Product("bf16", 1, 14336, 4096, "m, k", "n, k"),
@@ -291,6 +310,37 @@ TEST_CASE("what has 16 bits but for scales is multiplied in one pass") {
   }
 }
 
+TEST_CASE("eight-bit floats are multiplied as such where the answer has 16 bits") {
+  const auto product = [](const char* x, const char* w, const char* type) {
+    return Lines{"input x: u8[1024, 4096] ~ integers(0, 255)",
+                 "input v: f32[1024, 4096] ~ normal",
+                 "param w: bf16[4096, 4096] ~ normal",
+                 "param s: f32[4096, 32] ~ uniform(0.5, 2)",
+                 absl::StrCat("t: f32[m: 1024, n: 4096] = sum[k: 4096](", x, " * ", w, ")"),
+                 absl::StrCat("y: ", type, "[m: 1024, n: 4096] = ", type, "(t[m, n])"),
+                 "output y"};
+  };
+  struct OfMath {
+    const char* x;
+    const char* w;
+    const char* type;
+    v1::ProductMath math;
+  };
+  const OfMath cases[] = {
+      {"e4m3_of_bits(f32(x[m, k]))", "e4m3(f32(w[n, k]))", "bf16", v1::PRODUCT_FP8},
+      {"e4m3(v[m, k])", "(f32(f16(e4m3(f32(w[n, k])))) * s[n, k / 128])", "f16", v1::PRODUCT_FP8},
+      {"max(e4m3(v[m, k]), 0.0)", "e4m3(f32(w[n, k]))", "bf16", v1::PRODUCT_FP8},
+      {"e4m3(v[m, k])", "e4m3(f32(w[n, k]))", "f32", v1::PRODUCT_TENSOR},
+      {"e4m3(v[m, k])", "f32(w[n, k])", "bf16", v1::PRODUCT_TENSOR},
+      // Not along K.
+      {"e4m3(v[m, k])", "e4m3(f32(w[k, n]))", "bf16", v1::PRODUCT_TENSOR},
+  };
+  for (const OfMath& c : cases) {
+    INFO(c.x << " * " << c.w);
+    CHECK(DefaultMath(product(c.x, c.w, c.type)) == c.math);
+  }
+}
+
 TEST_CASE("the other ways to multiply are among what is tried") {
   Target target;
   const graph::Graph graph = ParseOrDie(Product("bf16", 16, 14336, 4096, "m, k", "n, k"));
@@ -339,6 +389,11 @@ TEST_CASE("what knobs of products on tensor cores may not say") {
        "param s: f32[512, 4] ~ normal",
        "y: f32[m: 512, n: 512] = sum[k: 512](f32(x[m, k]) * (f32(w[n, k]) * s[n, k / 128]))",
        "output y"});
+  const graph::Graph eights = ParseOrDie(
+      {"input x: u8[512, 512] ~ integers(0, 120)", "param w: u8[512, 512] ~ integers(0, 120)",
+       "s: f32[m: 512, n: 512] = sum[k: 512](e4m3_of_bits(f32(x[m, k])) * e4m3_of_bits(f32(w[n, "
+       "k])))",
+       "y: bf16[m: 512, n: 512] = bf16(s[m, n])", "output y"});
   struct Wrong {
     const graph::Graph* graph;
     const char* knobs;
@@ -365,6 +420,9 @@ TEST_CASE("what knobs of products on tensor cores may not say") {
       {&floats, "contract { math: PRODUCT_TENSOR }", "PRODUCT_FP16X3 takes fp32"},
       {&scaled, "contract { math: PRODUCT_TENSOR run: 256 }", "scales are those of 128 elements"},
       {&scaled, "contract { math: PRODUCT_TENSOR turns: 2 }", "added up in one run"},
+      {&scaled, "contract { math: PRODUCT_FP8 }", "numbers of float8_e4m3fn"},
+      {&eights, "contract { math: PRODUCT_FP8 tile_m: 128 tile_n: 256 split: 1 }", "no registers"},
+      {&eights, "contract { math: PRODUCT_FP8 split: 3 }", "parts of 128"},
       {&floats, "contract { math: PRODUCT_FP16X3 } precision { accumulator: ACCUMULATOR_F64 }",
        "fp64"},
   };
