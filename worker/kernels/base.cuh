@@ -351,8 +351,11 @@ template <> WS_DEVICE bf16 from_float<bf16>(float x) {
 }
 // The number of a value that float8_e4m3fn has: as bits of f16 its exponent and digits stand a place higher, eight too low.
 struct f8 { unsigned char bits; };
+#if !defined(WS_HOST) && __CUDA_ARCH__ >= 890
+#define WS_EIGHT_BITS   // instructions for them
+#endif
 template <> WS_DEVICE f8 from_float<f8>(float x) {
-#ifndef WS_HOST
+#ifdef WS_EIGHT_BITS
   unsigned short pair;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
   return f8{static_cast<unsigned char>(pair)};
@@ -429,11 +432,21 @@ WS_MATH1(abs, ::fabsf, ::fabs)
 // The nearest number of float8_e4m3fn, ties to even; NaN beyond 464. What is added has the step between
 // such numbers, 2^-3 of the power of two below x and at the least 2^-9, for its last digit.
 WS_DEVICE float e4m3(float x) {
+#ifdef WS_EIGHT_BITS
+  float nearest;
+  asm("{\n.reg .b16 eight, low, high;\n.reg .b32 pair;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 eight, %1, %2;\n"
+      "cvt.rn.f16x2.e4m3x2 pair, eight;\n"
+      "mov.b32 {low, high}, pair;\n"
+      "cvt.f32.f16 %0, low;\n}" : "=f"(nearest) : "f"(0.0f), "f"(x));
+  return fabsf(x) > 464.0f ? bits_float(0x7fc00000u) : nearest;
+#else
   const unsigned sign = float_bits(x) & 0x80000000u, below = float_bits(x) & 0x7f800000u, least = 121u << 23;
   const float size = bits_float(float_bits(x) ^ sign);
   const float most = bits_float((below < least ? least : below) + (20u << 23)) * 1.5f;
   const float nearest = (size + most) - most;
   return size <= 464.0f ? bits_float(float_bits(nearest) | sign) : bits_float(0x7fc00000u);
+#endif
 }
 WS_DEVICE double e4m3(double x) { return e4m3(to_odd(x)); }
 // The number of float8_e4m3fn that has these bits, 0 to 255.

@@ -15,7 +15,7 @@ namespace ws {
 // Elements as T.
 template <class T, class Sum, int W>
 WS_DEVICE void narrow(const Sum (&x)[W], T (&to)[W]) {
-#ifndef WS_HOST
+#ifdef WS_EIGHT_BITS
   if constexpr (sizeof(T) == 1 && W % 2 == 0) {   // an instruction for two
 #pragma unroll
     for (int v = 0; v < W; v += 2) {

@@ -56,6 +56,20 @@ Variable Values::NewVariable(const std::string& name, Range range, int64_t multi
 
 namespace {
 
+// Whether the larger (kMax) or smaller of a value and this number is the value, if it is one. Zero
+// has two signs.
+bool IsWithin(GraphOp bound, ValuePtr value, double number) {
+  if (number == 0 || value->kind != Value::Kind::kOp) return false;
+  if (value->op != GraphOp::kMin && value->op != GraphOp::kMax) return false;
+  const auto beyond = [&](ValuePtr arg) {
+    const bool is = arg->kind == Value::Kind::kConst &&
+                    (bound == GraphOp::kMax ? arg->number >= number : arg->number <= number);
+    return is || IsWithin(bound, arg, number);
+  };
+  const bool first = beyond(value->args[0]), second = beyond(value->args[1]);
+  return value->op == bound ? first || second : first && second;
+}
+
 // What tells a value from others beside its index, arguments and loops.
 auto NumbersOf(const Value& v) {
   return std::make_tuple(v.kind, v.type, v.op, std::bit_cast<uint64_t>(v.number), v.integer,
@@ -194,6 +208,14 @@ ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
   }
   // Conditions become constants when ranges decide comparisons; what hangs on them folds.
   switch (op) {
+    case GraphOp::kMin:
+    case GraphOp::kMax:
+      for (int i : {0, 1}) {
+        if (graph::IsFloat(type) && args[i]->kind == Value::Kind::kConst &&
+            IsWithin(op, args[1 - i], args[i]->number))
+          return args[1 - i];
+      }
+      break;
     case GraphOp::kAnd:
       if (IsConst(args[0], 0) || IsConst(args[1], 1)) return args[0];
       if (IsConst(args[1], 0) || IsConst(args[0], 1)) return args[1];

@@ -100,6 +100,37 @@ ValuePtr NarrowOf(ValuePtr operand) {
   return cast ? operand->args[0] : nullptr;
 }
 
+bool RoundsToFewer(const graph::ExprPtr& e) {
+  switch (e->op) {
+    case graph::Op::kE4m3:
+    case graph::Op::kRound:
+    case graph::Op::kFloor:
+    case graph::Op::kCeil:
+    case graph::Op::kTrunc:
+      return true;
+    default:
+      return std::any_of(e->args.begin(), e->args.end(), RoundsToFewer);
+  }
+}
+
+// Whether all of them have 16 bits, and nothing is made of them that is rounded to fewer: what a
+// sum's last digits decide there is seen.
+bool IsCoarse(const graph::Graph& graph, const std::vector<Kernel::Root>& roots) {
+  std::set<int> made;
+  for (const Kernel::Root& root : roots) {
+    if (!IsHalf(root.value->type)) return false;
+    made.insert(root.tensor);
+  }
+  for (const graph::Node& node : graph.nodes) {
+    const std::vector<int> loaded = graph::LoadedTensors(node.value);
+    if (std::none_of(loaded.begin(), loaded.end(), [&](int t) { return made.count(t) > 0; }))
+      continue;
+    if (RoundsToFewer(node.value)) return false;
+    made.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return true;
+}
+
 FrameMaker ContractFrame(const Domain& domain, const ContractForm& form, Lane lane, int width) {
   return [&domain, &form, lane, width](Values& values) {
     const auto made = [&](const char* name, int64_t extent, Lane along) {
@@ -203,9 +234,7 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
   const ValuePtr product = ProductOf(group, domain, *points, &form.status);
   if (product == nullptr) return form;
   form.sums = product->type;
-  form.narrow_results =
-      std::all_of(points->roots.begin(), points->roots.end(),
-                  [](const Kernel::Root& root) { return IsHalf(root.value->type); });
+  form.coarse = IsCoarse(group.graph(), points->roots);
   ValuePtr a = product->args[0], b = product->args[1];
   if (FirstIsB(domain, *points, a->variables, b->variables)) std::swap(a, b);
   for (size_t i = 0; i < domain.axes.size(); ++i) {

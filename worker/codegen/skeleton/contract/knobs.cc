@@ -369,7 +369,7 @@ bool MayTry(const ContractForm& form, v1::ProductMath math, const Target& target
 // Whether it is one for defaults, which run without a library, and whose sums are as good as their
 // results show.
 bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& target) {
-  const bool seen = math == v1::PRODUCT_FP8 && !form.narrow_results;
+  const bool seen = math == v1::PRODUCT_FP8 && !form.coarse;
   return math != v1::PRODUCT_LIBRARY && !seen && MayTry(form, math, target);
 }
 

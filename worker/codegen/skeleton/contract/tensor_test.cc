@@ -341,6 +341,26 @@ TEST_CASE("eight-bit floats are multiplied as such where the answer has 16 bits"
   }
 }
 
+TEST_CASE("eight-bit floats are multiplied by 16 bits where the answer is rounded to eight again") {
+  const graph::Graph graph = ParseOrDie(
+      {"input x: u8[1024, 4096] ~ integers(0, 120)", "param w: u8[4096, 4096] ~ integers(0, 120)",
+       "param u: u8[2048, 4096] ~ integers(0, 120)",
+       "s: f32[m: 1024, n: 4096] = sum[k: 4096](e4m3_of_bits(f32(x[m, k])) * "
+       "e4m3_of_bits(f32(w[n, k])))",
+       "h: bf16[m: 1024, n: 4096] = bf16(s[m, n])",
+       "q: f32[m: 1024, n: 4096] = e4m3(f32(h[m, n]) / 64.0)",
+       "t: f32[m: 1024, n: 2048] = sum[k: 4096](q[m, k] * e4m3_of_bits(f32(u[n, k])))",
+       "y: bf16[m: 1024, n: 2048] = bf16(t[m, n])", "output y"});
+  const Target target;
+  const auto infos = Describe(graph, DefaultSchedule(graph, target), target);
+  REQUIRE(infos.ok());
+  std::vector<v1::ProductMath> maths;
+  for (const GroupInfo& group : *infos) {
+    if (group.resolved.has_contract()) maths.push_back(group.resolved.contract().math());
+  }
+  CHECK(maths == std::vector<v1::ProductMath>{v1::PRODUCT_TENSOR, v1::PRODUCT_FP8});
+}
+
 TEST_CASE("the other ways to multiply are among what is tried") {
   Target target;
   const graph::Graph graph = ParseOrDie(Product("bf16", 16, 14336, 4096, "m, k", "n, k"));
