@@ -95,12 +95,13 @@ TEST_CASE("products of models are imported whole, and lowered for a card at ever
       CHECK(codegen::Lower(graph, schedule, target).status().message() == "");
       const auto groups = codegen::Describe(graph, schedule, target);
       REQUIRE(groups.status().message() == "");
-      // What is quantised is multiplied in one pass of 16 bits.
+      // What is quantised is multiplied in one pass of 16 bits, or eight.
       const bool quantised = problem.name().find("int4") == 0 || problem.name().find("fp8") == 0 ||
                              problem.name().find("w8") != std::string::npos;
       for (const codegen::GroupInfo& group : *groups) {
         if (quantised && group.skeleton == v1::Group::kContract)
           CHECK((group.resolved.contract().math() == v1::PRODUCT_TENSOR ||
+                 group.resolved.contract().math() == v1::PRODUCT_FP8 ||
                  group.resolved.contract().math() == v1::PRODUCT_FEW));
       }
     }

@@ -351,8 +351,10 @@ template <> WS_DEVICE bf16 from_float<bf16>(float x) {
 }
 // The number of a value that float8_e4m3fn has: as bits of f16 its exponent and digits stand a place higher, eight too low.
 struct f8 { unsigned char bits; };
-#if !defined(WS_HOST) && __CUDA_ARCH__ >= 890
+#ifndef WS_HOST
+#if __CUDA_ARCH__ >= 890
 #define WS_EIGHT_BITS   // instructions for them
+#endif
 #endif
 template <> WS_DEVICE f8 from_float<f8>(float x) {
 #ifdef WS_EIGHT_BITS
