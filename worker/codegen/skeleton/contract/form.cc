@@ -113,20 +113,32 @@ bool RoundsToFewer(const graph::ExprPtr& e) {
   }
 }
 
-// Whether all of them have 16 bits, and nothing is made of them that is rounded to fewer: what a
-// sum's last digits decide there is seen.
-bool IsCoarse(const graph::Graph& graph, const std::vector<Kernel::Root>& roots) {
-  std::set<int> made;
+// Whether all that the product writes has 16 bits, nothing is made of it that is rounded to fewer,
+// and it is made of nothing that was rounded to fewer behind a sum: what a sum's last digits decide
+// there is seen, and an answer that some of them decided may miss the tolerance already.
+bool IsCoarse(const graph::Graph& graph, const std::vector<Kernel::Root>& roots, int product) {
+  std::set<int> made, summed, drawn;  // of the roots, of sums, of what sums' last digits decide
   for (const Kernel::Root& root : roots) {
     if (!IsHalf(root.value->type)) return false;
     made.insert(root.tensor);
   }
-  for (const graph::Node& node : graph.nodes) {
+  for (size_t id = 0; id < graph.nodes.size(); ++id) {
+    const graph::Node& node = graph.nodes[id];
     const std::vector<int> loaded = graph::LoadedTensors(node.value);
-    if (std::none_of(loaded.begin(), loaded.end(), [&](int t) { return made.count(t) > 0; }))
-      continue;
-    if (RoundsToFewer(node.value)) return false;
-    made.insert(node.outputs.begin(), node.outputs.end());
+    const auto loads = [&](const std::set<int>& tensors) {
+      return std::any_of(loaded.begin(), loaded.end(), [&](int t) { return tensors.count(t) > 0; });
+    };
+    const auto add = [&](std::set<int>& tensors) {
+      tensors.insert(node.outputs.begin(), node.outputs.end());
+    };
+    const bool rounds = RoundsToFewer(node.value);
+    if (loads(drawn) || (rounds && loads(summed))) add(drawn);
+    if (loads(summed) || (!node.map() && node.combiner == graph::Combiner::kSum)) add(summed);
+    if (loads(made)) {
+      if (rounds) return false;
+      add(made);
+    }
+    if (static_cast<int>(id) == product && loads(drawn)) return false;
   }
   return true;
 }
@@ -234,7 +246,7 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
   const ValuePtr product = ProductOf(group, domain, *points, &form.status);
   if (product == nullptr) return form;
   form.sums = product->type;
-  form.coarse = IsCoarse(group.graph(), points->roots);
+  form.coarse = IsCoarse(group.graph(), points->roots, domain.nodes[0].node);
   ValuePtr a = product->args[0], b = product->args[1];
   if (FirstIsB(domain, *points, a->variables, b->variables)) std::swap(a, b);
   for (size_t i = 0; i < domain.axes.size(); ++i) {

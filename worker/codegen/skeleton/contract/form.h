@@ -53,7 +53,8 @@ struct ContractForm {
   std::vector<int> m_axes, n_axes, k_axes, batch_axes;  // of the domain, outermost first
   int64_t m = 1, n = 1, k = 1, batch = 1;
   graph::DType sums = graph::DType::kF32;  // in which products are made and added
-  // All that it writes has 16 bits, and nothing that is made of it is rounded to fewer.
+  // All that it writes has 16 bits, and no digits of a sum are seen in it or in what is made of it
+  // because they were rounded to fewer.
   bool coarse = false;
   // Of A and of B: the type of 16 bits that its elements have without loss, else that of the sums;
   // and where it lies, if the copy engine can bring it as it is (even).
