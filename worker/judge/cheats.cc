@@ -170,6 +170,28 @@ v1::Plan RememberingInShared() {
   return plan;
 }
 
+// What `body` does behind an honest gate, with `map` a tensor map of most of x and `box`, 4 KiB of
+// shared memory, in one thread.
+v1::Plan MapPlan(const std::string& body) {
+  v1::Plan plan =
+      PlanOf("gate",
+             absl::StrCat("#include <warpsmith/hopper.cuh>\n"
+                          "extern \"C\" __global__ void candidate(const float* x, const float* w, "
+                          "float* y, const __grid_constant__ ws::hopper::Map map) {\n"
+                          "  extern __shared__ __align__(1024) float box[];\n"
+                          "  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < ",
+                          kElements, ") y[i] = fabsf(x[i]) * w[i];\n  if (i == 0) {\n", body,
+                          "\n  }\n}\n"),
+             kElements, 4096);
+  constexpr int64_t kBeside = 1024;
+  v1::TensorMap* map = plan.mutable_steps(0)->mutable_launch()->add_arguments()->mutable_map();
+  map->set_dtype("f32");
+  for (int64_t size : {kBeside, kElements / kBeside, int64_t{1}}) map->add_sizes(size);
+  for (int64_t rows : {int64_t{1}, kElements / kBeside}) map->add_strides(rows * kBeside * 4);
+  for (int box : {32, 32, 1}) map->add_box(box);
+  return plan;
+}
+
 constexpr char kGateHonest[] = "if (i < n) y[i] = fabsf(x[i]) * w[i];";
 
 }  // namespace
@@ -299,6 +321,22 @@ std::vector<Cheat> Cheats() {
   add("has a race", "rows", RowsPlan(""), {v1::WRONG, v1::UNSTABLE}, "");
   add("forgets its state", "running", RunningPlan(""), {v1::WRONG}, "state 'mean'");
   add("takes the last of equals", "largest", LargestPlan(">="), {v1::WRONG}, "output 'at'");
+  auto map = [&](std::string name, const std::string& body, v1::Verdict expected,
+                 std::string reason) {
+    add(std::move(name), "gate", MapPlan(body), {expected}, std::move(reason));
+    cheats.back().maps = true;
+  };
+  map("stores through its input's map",
+      "    for (int k = 0; k < 1024; ++k) box[k] = 0.5f;\n    ws::hopper::fence_async();\n"
+      "    ws::hopper::store_box(map, box, 0, 0, 0);\n    ws::hopper::commit_stores();\n"
+      "    ws::hopper::wait_stores<0>();",
+      v1::OUT_OF_BOUNDS, "read only");
+  map("writes a tensor map",
+      "    asm volatile(\"tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], 1;\" "
+      ":: \"r\"(ws::hopper::shared_address(box)) : \"memory\");",
+      v1::REFUSED, "written by the host alone");
+  map("writes its parameters", "    *(volatile float*)&map = x[0];", v1::REFUSED,
+      "pointers to constants or parameters");
   return cheats;
 }
 

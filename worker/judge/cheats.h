@@ -17,6 +17,7 @@ struct Cheat {
   v1::Plan plan;
   std::vector<v1::Verdict> expected;  // any of these catches it
   std::string reason;                 // part of what the verdict has to say; empty: anything
+  bool maps = false;                  // only a device with tensor maps can run it
 };
 
 // "gate" (pointwise, with a weight), "rows" (sums), "running" (a state) and "largest" (an index).
