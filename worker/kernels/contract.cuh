@@ -285,10 +285,9 @@ struct Contract {
 
   // ---- runs of K
 
-  // Scales of a run's sums, of the rows and columns of a thread. Few are asked for a run ahead, since a run's products
-  // may take less time than memory does; many before its own products: twice as many registers are not there.
+  // Scales of a run's sums, of the rows and columns of a thread: asked for before its products, so that they are there
+  // behind them.
   struct NoScales {
-    static constexpr bool kAhead = false;
     WS_DEVICE NoScales(const typename C::Glue&, Tile, int, int) {}
     WS_DEVICE void add(const float (&run)[C::kTileN / 2], float (&sums)[C::kTileN / 2]) const {
 #pragma unroll
@@ -301,7 +300,6 @@ struct Contract {
     // Columns of a thread that have one.
     static constexpr int kBeside = G::kBesideB == 0 || G::kBesideB > C::kTileN ? C::kTileN : G::kBesideB;
     static constexpr int kColumnScales = kBeside >= 8 ? C::kTileN / kBeside : C::kTileN / 4;
-    static constexpr bool kAhead = kColumnScales <= 4;
     float rows[2], columns[kColumnScales];
     WS_DEVICE GlueScales(const G& g, Tile tile, int rows_from, int k) {
       const auto inside = [](int at, int end) { return at < end ? at : end - 1; };
@@ -327,28 +325,18 @@ struct Contract {
   template <class G> struct ScalesOf<G, true> { using Type = GlueScales<G>; };
   using Scales = typename ScalesOf<typename C::Glue, C::kScaled>::Type;
 
-  // Of the run that begins with k: `next`, which is that of the one that begins with `after` from then on.
-  WS_DEVICE Scales scales_of(const typename C::Glue& g, Tile tile, int group, int k, int after, Scales& next) {
-    if constexpr (!Scales::kAhead) return Scales(g, tile, group * 64, k);
-    const Scales scales = next;
-    next = Scales(g, tile, group * 64, after);
-    return scales;
-  }
-
-  // Products of a step, of which runs FROM, FROM + 1 and so on are added up one after the other. The last step ends with `end`.
+  // Products of a step, of which runs FROM, FROM + 1 and so on are added up one after the other.
   template <int FROM = 0>
-  WS_DEVICE void multiply_runs(const typename C::Glue& g, Tile tile, int group, int step, int end, int stage, Scales& next,
-                               float (&sums)[C::kTileN / 2]) {
-    constexpr int kCount = kProducts / C::kRunsOfStep, kRunK = kStepK / C::kRunsOfStep;
+  WS_DEVICE void multiply_runs(const typename C::Glue& g, Tile tile, int group, int step, int stage, float (&sums)[C::kTileN / 2]) {
+    constexpr int kCount = kProducts / C::kRunsOfStep;
     float run[C::kTileN / 2];
-    const int k = step * kStepK + FROM * kRunK, after = k + kRunK < end * kStepK ? k + kRunK : k;
-    const Scales scales = scales_of(g, tile, group, k, after, next);
+    const Scales scales(g, tile, group * 64, step * kStepK + FROM * (kStepK / C::kRunsOfStep));
     hopper::products_begin();
     multiply_step<FROM * kCount, kCount>(group, stage, run, false);
     hopper::products_commit();
     hopper::products_wait<0>();
     scales.add(run, sums);
-    if constexpr (FROM + 1 < C::kRunsOfStep) multiply_runs<FROM + 1>(g, tile, group, step, end, stage, next, sums);
+    if constexpr (FROM + 1 < C::kRunsOfStep) multiply_runs<FROM + 1>(g, tile, group, step, stage, sums);
   }
 
   // ---- A in fp32, and in parts in registers
@@ -538,20 +526,17 @@ struct Contract {
       } else if constexpr (C::kRun == 0) {
         if (tile.from() < to) multiply_steps(group, tile.from(), to, ring, sums);
       } else if constexpr (C::kRunsOfStep > 1) {
-        Scales next(g, tile, group * 64, tile.from() * kStepK);
 #pragma unroll 1
         for (int step = tile.from(); step < to; ++step, ring.next()) {
           hopper::wait(full[ring.stage], ring.parity);
-          multiply_runs(g, tile, group, step, to, ring.stage, next, sums);
+          multiply_runs(g, tile, group, step, ring.stage, sums);
           release(ring.stage);
         }
       } else {
         float run[C::kTileN / 2];
-        Scales next(g, tile, group * 64, tile.from() * kStepK);
 #pragma unroll 1
         for (int step = tile.from(); step < to; step += C::kRun) {
-          const int after = step + C::kRun < to ? step + C::kRun : step;
-          const Scales scales = scales_of(g, tile, group, step * kStepK, after * kStepK, next);
+          const Scales scales(g, tile, group * 64, step * kStepK);
           multiply_steps(group, step, step + C::kRun < to ? step + C::kRun : to, ring, run);
           scales.add(run, sums);
         }
