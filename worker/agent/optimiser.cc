@@ -494,7 +494,7 @@ class Slice {
     v1::Schedule separate = often;
     for (v1::Group& group : *separate.mutable_groups())
       group.mutable_precision()->set_separate(true);
-    for (const auto& schedule : {first, exact, unrounded, often, separate,
+    for (const auto& schedule : {first, exact, unrounded, often, separate, AsReference(exact),
                                  codegen::OpByOpSchedule(*main_, options_.target)}) {
       if (history_.Tried(schedule)) continue;
       // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given
@@ -517,6 +517,25 @@ class Slice {
       const v1::ContractKnobs& now = state->groups[i].resolved.contract();
       if (state->groups[i].tensor_products > 0 && now.math() == v1::PRODUCT_FP16X3)
         schedule.mutable_groups(i)->mutable_contract()->set_run(kLeastRun);
+    }
+    return schedule;
+  }
+
+  // With products made on tensor cores as the reference makes them: of 16 bits by a library, of fp32
+  // by ordinary instructions. Where last digits decide what is right, these are the ones.
+  v1::Schedule AsReference(v1::Schedule schedule) const {
+    const auto state = MakeState(main_, schedule, options_.target);
+    if (!state.ok()) return schedule;
+    for (int i = 0; i < schedule.groups_size(); ++i) {
+      if (state->groups[i].tensor_products == 0) continue;
+      for (const v1::ProductMath math : {v1::PRODUCT_LIBRARY, v1::PRODUCT_PLAIN}) {
+        v1::Schedule one = schedule;
+        one.mutable_groups(i)->mutable_contract()->Clear();
+        one.mutable_groups(i)->mutable_contract()->set_math(math);
+        if (!MakeState(main_, one, options_.target).ok()) continue;
+        schedule = std::move(one);
+        break;
+      }
     }
     return schedule;
   }

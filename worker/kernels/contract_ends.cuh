@@ -60,11 +60,11 @@ struct WholeSums<Scaled<G, false>> {
   template <int TILE_N>
   WS_DEVICE bool leave(const Begun& begun, float* kept, int thread) const {
     if (thread < 64) kept[thread] = begun.row;
-    bool wide = begun.row != begun.row;
+    bool wide = kind_of(begun.row) >= kWide;
 #pragma unroll
     for (int i = 0; i < (TILE_N + 127) / 128; ++i) {
       if (i * 128 + thread < TILE_N) kept[64 + i * 128 + thread] = begun.columns[i];
-      wide = wide || begun.columns[i] != begun.columns[i];
+      wide = wide || kind_of(begun.columns[i]) >= kWide;
     }
     return wide;
   }
@@ -76,13 +76,13 @@ struct WholeSums<Scaled<G, false>> {
       if (g.leaves_out(kept[row], back)) return;
     }
 #pragma unroll
-    for (int v = 0; v < W; ++v) done[v] = sums[v] * kept[row] * back[v];
+    for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(kept[row]) * factor_of(back[v]);
     static_cast<const G&>(g).template finish<W>(batch, m, n, done);
   }
 };
 
 // The end of sums with an operand that was made two parts of on its way, TURNED: the glue's B. What it was divided by, its
-// products were multiplied by again; those of its rows that are too wide are said to be so in `rows` (NaN) and `any`.
+// products were multiplied by again; those of its rows that are too wide are said to be so in `rows` and `any`.
 // PARTIAL: sums are left as they are in `partial`.
 template <class G, bool TURNED, bool PARTIAL>
 struct InlineSums {
@@ -90,36 +90,37 @@ struct InlineSums {
   static constexpr int kRows = TURNED ? G::kN : G::kM, kColumns = TURNED ? G::kM : G::kN;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
   struct Begun {
-    bool wide[2];   // the thread's rows
+    RowKind kinds[2];   // of the thread's rows
     float column;
     int batch, m;
   };
   const Scaled<G, false>& g;
-  float* const rows;   // [batch][kRows], 1 so far
+  float* const rows;   // [batch][kRows], 1 and kThin so far
   int* const any;
   float* const partial;
   WS_DEVICE InlineSums(const Scaled<G, false>& g, float* rows, int* any, float* partial) : g(g), rows(rows), any(any), partial(partial) {}
 
   template <int TILE_N>
   WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
-    Begun begun = {{false, false}, 1, batch, m};
+    Begun begun = {{kThin, kThin}, 1, batch, m};
     if (!PARTIAL && thread < TILE_N && n + thread < kColumns) begun.column = __ldg((TURNED ? g.back_a : g.back_b) + batch * kColumns + n + thread);
     return begun;
   }
   template <int TILE_N>
   WS_DEVICE bool leave(const Begun& begun, float* kept, int thread) const {
-    const float no_number = bits_float(0x7fc00000u);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * r;
-      if (thread % 4 == 0) kept[row] = begun.wide[r] ? no_number : 1;
-      if (begun.wide[r] && begun.m + row < kRows) {
-        rows[begun.batch * kRows + begun.m + row] = no_number;
+      const float back = back_of(1, begun.kinds[r]);
+      if (thread % 4 == 0) kept[row] = back;
+      if (begun.kinds[r] >= kWide && begun.m + row < kRows) {
+        // Others may know more of it, of another part of K.
+        atomicMax(reinterpret_cast<int*>(rows + begun.batch * kRows + begun.m + row), static_cast<int>(float_bits(back)));
         *any = 1;
       }
     }
     if (thread < TILE_N) kept[64 + thread] = begun.column;
-    return begun.wide[0] || begun.wide[1] || begun.column != begun.column;
+    return begun.kinds[0] >= kWide || begun.kinds[1] >= kWide || kind_of(begun.column) >= kWide;
   }
   template <int W, bool LOOK>
   WS_DEVICE void finish(const float* kept, int batch, int row_of_all, int column_of_all, int row, int column, int part,
@@ -135,7 +136,7 @@ struct InlineSums {
         if (g.leaves_out(of_row, back)) return;
       }
 #pragma unroll
-      for (int v = 0; v < W; ++v) done[v] = sums[v] * of_row * back[v];
+      for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(of_row) * factor_of(back[v]);
       static_cast<const G&>(g).template finish<W>(batch, m, n, done);
     }
   }

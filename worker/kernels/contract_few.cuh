@@ -14,8 +14,9 @@
 // fp32: an operand's elements of a row and a step are two fp16 parts, times the power of two that brings the largest
 // of them near fp16's; three of four products are taken, the lesser first, and added up in fp32 with what they were
 // divided by, a step at a time (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
-// Rows of which a step is too wide for that (more than one of sixteen elements keeps fewer than 20 digits), or has
-// infinities or NaN, are multiplied by ordinary instructions instead, at the end.
+// Rows of which a step is too wide for that (more than one of sixteen elements keeps fewer than 20 digits) are multiplied by
+// ordinary instructions instead, at the end, with rows that are not dense, and rows that have infinities or NaN with all
+// (contract_pack.cuh, RowKind).
 //
 // Scaled: a step's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they are added up.
 #pragma once
@@ -111,11 +112,11 @@ struct FewContract {
   // what columns were divided by.
   static constexpr int kWords = 2 * C::kParts, kFragments = kSteps16 * kColumns * 32 * kWords;
   static constexpr int kStage = kFragments + (C::kParts == 2 ? kColumns * 8 : 0);   // words
-  // Then sums of the tile, [slice][M][N], in the same place; and rows that are too wide.
+  // Then sums of the tile, [slice][M][N], in the same place; and kinds of rows.
   static constexpr int kSums = C::kTile * kColumns * 8;
   static constexpr int kStages = C::kDirect ? 0 : 2 * kSlices * kStage;
-  static constexpr int kWide = kStages > kSlices * kSums ? kStages : kSlices * kSums;
-  static constexpr int kSharedBytes = 4 * (kWide + C::kTile + kColumns * 8 + 4);
+  static constexpr int kKinds = kStages > kSlices * kSums ? kStages : kSlices * kSums;
+  static constexpr int kSharedBytes = 4 * (kKinds + C::kTile + kColumns * 8 + 4);
 
   // How threads of a slice read `few`: kLanes share a row, or kWidth of them, each kReads vectors of it; kPasses rows after each other.
   static constexpr int kWidth = Few::kWidth, kVectors = Few::kAlongRows ? C::kStep : C::kStep / kWidth;
@@ -128,11 +129,11 @@ struct FewContract {
   int part, first;        // of K; row of `many`
   Index from, to, end;    // its steps, and K's last
   unsigned* const words;
-  int* const wide_many;
-  int* const wide_few;
+  int* const kinds_many;
+  int* const kinds_few;
 
   WS_DEVICE explicit FewContract(const G& g) : g(g), words(reinterpret_cast<unsigned*>(shared())),
-      wide_many(reinterpret_cast<int*>(shared()) + kWide), wide_few(wide_many + C::kTile) {
+      kinds_many(reinterpret_cast<int*>(shared()) + kKinds), kinds_few(kinds_many + C::kTile) {
     const int at = block() / C::kSplit;
     part = block() % C::kSplit;
     first = at % kTiles * C::kTile;
@@ -199,18 +200,24 @@ struct FewContract {
     }
   }
 
+  // Of a row that several steps are seen of, the widest.
+  static WS_DEVICE void note(int* kind, RowKind of_step) {
+    if (of_step > kDense) shared_max(kind, of_step);
+  }
+
   // Words of the fragments of rows r and r + 1.
-  WS_DEVICE void split_many(float (&x)[kRows][kEach], unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4], float (&back)[kRows]) const {
+  WS_DEVICE void split_many(float (&x)[kRows][kEach], int inside, unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4],
+                            float (&back)[kRows]) const {
     if constexpr (C::kParts == 2) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         float most = largest_of(x[r]);
 #pragma unroll
         for (int by = 1; by < 4; by *= 2) most = greater_of(most, shuffle_xor(most, by));
-        int count = lost_beside(x[r], most);
+        int count = count_beside(x[r], most);
 #pragma unroll
         for (int by = 1; by < 4; by *= 2) count += shuffle_xor(count, by);
-        if (is_wide(most, count, C::kStep)) wide_many[row(r)] = 1;
+        note(kinds_many + row(r), kind_of_step(most, count, inside, C::kStep));
         const RowScale scale(most);
         back[r] = scale.back;
 #pragma unroll
@@ -275,7 +282,7 @@ struct FewContract {
     }
   }
 
-  WS_DEVICE void put_few(unsigned* stage, float (&x)[kPasses][kReads][kWidth]) const {
+  WS_DEVICE void put_few(unsigned* stage, int inside, float (&x)[kPasses][kReads][kWidth]) const {
     constexpr int kOfThread = Few::kAlongRows ? kWidth : 1;   // rows
     float* const back = reinterpret_cast<float*>(stage + kFragments);
 #pragma unroll
@@ -293,7 +300,7 @@ struct FewContract {
           float most = largest_of(of_row);
 #pragma unroll
           for (int by = 1; by < kLanes; by *= 2) most = greater_of(most, shuffle_xor(most, by));
-          int count = lost_beside(of_row, most);
+          int count = count_beside(of_row, most);
 #pragma unroll
           for (int by = 1; by < kLanes; by *= 2) count += shuffle_xor(count, by);
           const RowScale scale(most);
@@ -303,7 +310,7 @@ struct FewContract {
           }
           if (thread() % kLanes == 0 && row + j < kColumns * 8) {
             back[row + j] = scale.back;
-            if (is_wide(most, count, C::kStep)) wide_few[row + j] = 1;
+            note(kinds_few + row + j, kind_of_step(most, count, inside, C::kStep));
           }
         }
       }
@@ -450,7 +457,7 @@ struct FewContract {
 
   // A slice's steps, `few` by way of shared memory.
   WS_DEVICE void multiply_staged(Sums& totals) {
-    for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) wide_many[i] = 0;
+    for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) kinds_many[i] = kDense;
     sync_block();
     // All slices meet as often: those past the last step multiply zeros.
     unsigned* const stages = words + slice() * 2 * kStage;
@@ -466,8 +473,10 @@ struct FewContract {
       read_scales(step, next_scales);
     };
     const auto prepare = [&] {
-      put_few(stages + turn * kStage, few);
-      split_many(many, a, back);
+      // Those past the last step have nothing inside.
+      const int inside = end - step * C::kStep < C::kStep ? maximum(static_cast<int>(end - step * C::kStep), 0) : C::kStep;
+      put_few(stages + turn * kStage, inside, few);
+      split_many(many, inside, a, back);
       if constexpr (C::kScaled) scales = next_scales;
       meet();
     };
@@ -513,8 +522,8 @@ struct FewContract {
     sync_block();
     bool any = false;
     if constexpr (C::kParts == 2) {
-      for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) any = any || wide_many[i] != 0;
-      any = any_of_block_at(wide_many + C::kTile + kColumns * 8, any);
+      for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) any = any || kinds_many[i] >= kWide;
+      any = any_of_block_at(kinds_many + C::kTile + kColumns * 8, any);
     }
     join(any);
   }
@@ -539,7 +548,7 @@ struct FewContract {
       for (int s = 1; s < kSlices; ++s) sum += sums[s * kSums + i];
       if (any_wide) {
         const int many = C::kManyM ? i / (kColumns * 8) : i % C::kTile, few = C::kManyM ? i % (kColumns * 8) : i / C::kTile;
-        if ((wide_many[many] || wide_few[few]) && first + many < Many::kRows && few < kFew) sum = plainly(first + many, few);
+        if (is_rest(kinds_many[many], kinds_few[few]) && first + many < Many::kRows && few < kFew) sum = plainly(first + many, few);
       }
       sums[i] = sum;
     }

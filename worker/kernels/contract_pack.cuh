@@ -3,9 +3,9 @@
 // 128 bytes.
 //
 // In one part: elements that have 16 bits or 8. In two parts of fp16: elements of fp32, each row times a power of two
-// that brings its largest near fp16's, so that what the second part leaves is 2^-24 of an element. Where a row is
-// too wide for that (many of its elements are lost to fp16's least numbers) or has infinities or NaN, products
-// with it are made in fp32 instead: `contract_rest`.
+// that brings its largest near fp16's, so that what the second part leaves is 2^-24 of an element, or 2^-40 of the row's
+// largest. Where a row is too wide for that (many of its elements are lost to fp16's least numbers) its products with rows that are
+// not dense are made in fp32 instead, and all of one that has infinities or NaN: `contract_rest`.
 #pragma once
 
 #include <warpsmith/contract_plain.cuh>
@@ -56,15 +56,18 @@ constexpr int kPackThreads = 256;
 // Of a thread that reads its part of a row once; more is read again.
 constexpr int kMostKept = 64;
 
-// What a thread has seen of a row: its largest, whether all are numbers, and how many lose digits.
+// What a thread has seen of a row: its largest, whether all are numbers; how many lose digits of those that are not
+// zero, and how many lie near the largest.
 struct Spread {
   float most;
-  int lost, counted;
+  int lost, counted, near;
+  WS_DEVICE void begin_count() { lost = counted = near = 0; }
   WS_DEVICE void see(float x) { most = fmaxf(most, fabsf(x)); if (x != x) most = bits_float(0x7f800000u); }
   WS_DEVICE void join(const Spread& other) {
     most = fmaxf(most, other.most);
     lost += other.lost;
     counted += other.counted;
+    near += other.near;
   }
 };
 
@@ -80,13 +83,15 @@ struct RowScale {
   }
 };
 
-// An element in two parts; counts it among those that keep fewer than 20 digits if so.
+// An element in two parts; counts it among those that keep fewer than 20 digits if so, and among those within 2^-10 of the
+// largest, which was brought to 2^14 at least.
 WS_DEVICE void part(float x, f16& greater, f16& lesser, Spread& spread) {
   greater = from_float<f16>(x);
   const float rest = x - to_float(greater);
   lesser = from_float<f16>(rest);
   spread.counted += x != 0;
   spread.lost += fabsf(rest - to_float(lesser)) > 0x1p-20f * fabsf(x);
+  spread.near += fabsf(x) >= 16;
 }
 
 // ---- rows in two parts, a step along K at a time
@@ -138,15 +143,51 @@ WS_DEVICE int lost_beside(const float (&x)[N], float most) {
   for (int i = 0; i < N; ++i) count += fabsf(x[i]) < least && x[i] != 0;
   return count;
 }
-WS_DEVICE bool is_wide(float most, int lost, int step) { return !(most < bits_float(0x7f800000u)) || lost * 16 > step; }
+WS_DEVICE bool is_finite(float most) { return most < bits_float(0x7f800000u); }
+WS_DEVICE bool is_wide(float most, int lost, int step) { return !is_finite(most) || lost * 16 > step; }
+
+// ---- what a row in two parts is
+
+// Of nearly all of its elements within 2^-10 of its largest; of less; of many that are lost; of some that are no finite
+// numbers.
+enum RowKind { kDense = 0, kThin = 1, kWide = 2, kNotFinite = 3 };
+// What a row's products have to be multiplied by again, a power of two, with its kind in the last bits. In the order of kinds as a
+// signed number, of one power.
+WS_DEVICE float back_of(float factor, RowKind kind) {
+  return kind == kNotFinite ? bits_float(0x7fc00003u) : bits_float(float_bits(factor) | kind);
+}
+WS_DEVICE float factor_of(float back) { return bits_float(float_bits(back) & 0x7f800000u); }
+WS_DEVICE int kind_of(float back) { return static_cast<int>(float_bits(back) & 3); }
+// Whether products of two rows of these kinds, or of a tile's greatest, are made in fp32. What is lost of a wide row is 2^-40 of
+// its largest at the most, where a dense one is beside it no more than fp32 rounds off the largest's product: 2^-10 2^-24.
+WS_DEVICE bool is_rest(int a, int b) { return a + b >= 3; }
+
+// Of a row and a step of elements, of which so many are `inside` and the others zero, by what count_beside says of all.
+template <int N>
+WS_DEVICE int count_beside(const float (&x)[N], float most) {   // those that are lost, times 2^16, and those that are not near
+  int count = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float magnitude = fabsf(x[i]);
+    if (!(magnitude >= most * 0x1p-10f)) count += magnitude < most * kLostBeside && magnitude != 0 ? 0x10001 : 1;
+  }
+  return count;
+}
+WS_DEVICE RowKind kind_of_step(float most, int count, int inside, int step) {
+  return !is_finite(most)                                          ? kNotFinite
+         : (count >> 16) * 16 > step                               ? kWide
+         : ((count & 0xffff) - (step - inside)) * 16 > inside      ? kThin
+                                                                   : kDense;
+}
+
+WS_DEVICE RowKind kind_of(const Spread& spread, long long elements) {
+  return !is_finite(spread.most)                ? kNotFinite
+         : spread.lost * 16 > spread.counted    ? kWide
+         : (elements - spread.near) * 16 > elements ? kThin
+                                                : kDense;
+}
 
 // ---- operands that are written out
-
-// What a row's products have to be multiplied by again; NaN: they are made in fp32 instead.
-WS_DEVICE float back_of(const Spread& spread, float back) {
-  const bool wide = !(spread.most < bits_float(0x7f800000u)) || spread.lost * 16 > spread.counted;
-  return wide ? bits_float(0x7fc00000u) : back;
-}
 
 // visit(k, x) of a thread's COUNT vectors of its rows: from, from + STEP and so on before `end`; EVEN: all are. Where
 // they are read ONCE each has a place in `kept`, or they share one.
@@ -208,7 +249,7 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
       }
     } else {
       float kept[kOnce ? kVectors : 1][W];
-      Spread spread = {0, 0, 0};
+      Spread spread = {0, 0, 0, 0};
       const auto read = [&](Index k, float (&x)[W]) { operand.read(batch, row, k, x); };
       const auto see = [&](Index, float (&x)[W]) {
 #pragma unroll
@@ -223,7 +264,7 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
       }
       spread = meet_row<LANES>(spread);
       const RowScale scale(spread.most);
-      spread.lost = spread.counted = 0;
+      spread.begin_count();
       visit_all<kOnce, kEven, kVectors, kStep>(from, Index(O::kK), kept, [&](Index k, float (&x)[W]) {
         if constexpr (!kOnce) read(k, x);
         T greater[W], lesser[W];
@@ -233,9 +274,9 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
         store<W, T, 0>(first + k, greater);
         store<W, T, 0>(first + O::kPart + k, lesser);
       });
-      const float of_row = back_of(meet_row<LANES>(spread), scale.back);
-      any = any || of_row != of_row;
-      if (inside && thread() % LANES == 0) back[at] = of_row;
+      const RowKind kind = kind_of(meet_row<LANES>(spread), O::kK);
+      any = any || kind >= kWide;
+      if (inside && thread() % LANES == 0) back[at] = back_of(scale.back, kind);
     }
   }
   return any;
@@ -267,7 +308,7 @@ WS_DEVICE void meet_columns(Spread (&spread)[W]) {
   if constexpr (SHARE > 1) sync_cluster(); else sync_block();
 #pragma unroll
   for (int v = 0; v < W; ++v) {
-    spread[v] = {0, 0, 0};
+    spread[v] = {0, 0, 0, 0};
 #pragma unroll
     for (int rank = 0; rank < SHARE; ++rank) spread[v].join((SHARE > 1 ? peer(of_block, rank) : of_block)[at + v]);
   }
@@ -305,7 +346,7 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
       float kept[kOnce ? kEach : 1][W], down[W], up[W];
       Spread spread[W];
 #pragma unroll
-      for (int v = 0; v < W; ++v) spread[v] = {0, 0, 0};
+      for (int v = 0; v < W; ++v) spread[v] = {0, 0, 0, 0};
       const auto read = [&](Index k, float (&x)[W]) { operand.read(batch, row, k, x); };
       const auto see = [&](Index, float (&x)[W]) {
 #pragma unroll
@@ -324,7 +365,7 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
         const RowScale scale(spread[v].most);
         up[v] = scale.up;
         down[v] = scale.back;
-        spread[v].lost = spread[v].counted = 0;
+        spread[v].begin_count();
       }
       visit_all<kOnce, kEven, kEach, kPackDown>(from, end, kept, [&](Index k, float (&x)[W]) {
         if constexpr (!kOnce) read(k, x);
@@ -338,13 +379,27 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
       meet_columns<W, SHARE>(spread);
 #pragma unroll
       for (int v = 0; v < W; ++v) {
-        const float of_row = back_of(spread[v], down[v]);
-        any = any || of_row != of_row;
-        if (inside && block() % SHARE == 0 && thread() < kPackAcross) back[batch * O::kRows + row + v] = of_row;
+        const RowKind kind = kind_of(spread[v], O::kK);
+        any = any || kind >= kWide;
+        if (inside && block() % SHARE == 0 && thread() < kPackAcross) back[batch * O::kRows + row + v] = back_of(down[v], kind);
       }
     }
   }
   return any;
+}
+
+// The greatest kind that a thread of the block has; the first words of shared memory are used.
+WS_DEVICE int greatest_of_block(int kind) {
+  int* const seen = reinterpret_cast<int*>(shared());   // of a kind, whether some thread has it
+  sync_block();
+  if (thread() <= kNotFinite) seen[thread()] = 0;
+  sync_block();
+  seen[kind] = 1;
+  sync_block();
+  int greatest = kNotFinite;
+  while (greatest > kDense && seen[greatest] == 0) --greatest;
+  sync_block();
+  return greatest;
 }
 
 // Whether it holds for any thread of the block; the first word of shared memory is used.
@@ -434,9 +489,9 @@ WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_
     any = any_of_block(any);
     if (thread() == 0) wide[block()] = any;
     if (block() == 0 && thread() == 0) wide[blocks()] = 0;
-    // Of an operand that the products' kernel makes two parts of itself, and says where it is too wide.
+    // Of an operand that the products' kernel makes two parts of itself, and says where it is too wide; not where it is dense.
     const auto none = [](float* back, long long rows) {
-      for (long long i = block() * kPackThreads + thread(); i < rows; i += blocks() * kPackThreads) back[i] = 1;
+      for (long long i = block() * kPackThreads + thread(); i < rows; i += blocks() * kPackThreads) back[i] = back_of(1, kThin);
     };
     if constexpr (!A) none(back_a, (long long)(G::kBatch) * G::kM);
     if constexpr (!B) none(back_b, (long long)(G::kBatch) * G::kN);
@@ -445,8 +500,8 @@ WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_
 
 // ---- what becomes of sums of operands in two parts
 
-// The glue G for rows that are not too wide (REST: for those that are): sums are multiplied by what their rows
-// were divided by. Neighbours that are finished together are of one kind: one that is wide makes all so.
+// The glue G for products of parts (REST: for those that are made in fp32): sums are multiplied by what their rows
+// were divided by. Neighbours that are finished together are of one kind: one that is made in fp32 makes all so.
 template <class G, bool REST>
 struct Scaled : G {
   const float* back_a;   // [batch][M]
@@ -455,10 +510,10 @@ struct Scaled : G {
   // Whether sums of a row and these columns are another kernel's.
   template <int W>
   WS_DEVICE bool leaves_out(float a, const float (&b)[W]) const {
-    bool wide = a != a;
+    bool rest = false;
 #pragma unroll
-    for (int v = 0; v < W; ++v) wide = wide || b[v] != b[v];
-    return wide != REST;
+    for (int v = 0; v < W; ++v) rest = rest || is_rest(kind_of(a), kind_of(b[v]));
+    return rest != REST;
   }
   template <int W>
   WS_DEVICE void finish(typename G::Index batch, typename G::Index m, typename G::Index n, const float (&sums)[W]) const {
@@ -468,7 +523,7 @@ struct Scaled : G {
     for (int v = 0; v < W; ++v) b[v] = back_b[batch * G::kN + n + v];
     if (leaves_out(a, b)) return;
 #pragma unroll
-    for (int v = 0; v < W; ++v) done[v] = REST ? sums[v] : sums[v] * a * b[v];
+    for (int v = 0; v < W; ++v) done[v] = REST ? sums[v] : sums[v] * factor_of(a) * factor_of(b[v]);
     G::template finish<W>(batch, m, n, done);
   }
 };
@@ -499,16 +554,16 @@ struct Packed : G {
   }
 };
 
-// Sums with rows that are too wide, in fp32, where one of the PACKED words of `packed_wide` says that there are some.
+// Sums that are made in fp32, where one of the PACKED words of `packed_wide` says that there are rows that are too wide.
 template <class G, class C, int PACKED>
 WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b, const int* packed_wide) {
   using Index = typename G::Index;
   using Rest = Scaled<G, true>;
   using Tiles = PlainContract<Rest, C>;
-  const auto wide = [&](const float* from, long long count) {
-    bool any = false;
-    for (long long i = thread(); i < count; i += kPlainThreads) any = any || from[i] != from[i];
-    return any;
+  const auto greatest = [&](const float* from, long long count) {
+    int kind = kDense;
+    for (long long i = thread(); i < count; i += kPlainThreads) kind = maximum(kind, kind_of(from[i]));
+    return greatest_of_block(kind);
   };
   const auto least = [](long long a, long long b) { return a < b ? a : b; };
   bool some = false;
@@ -518,9 +573,9 @@ WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_
   constexpr long long kTiles = (long long)(Tiles::kTilesM) * Tiles::kTilesN * G::kBatch;
   for (long long at = block(); at < kTiles; at += blocks()) {
     const Tiles tile(rest, static_cast<Index>(at));
-    const bool any = wide(back_a + tile.batch * G::kM + tile.m, least(C::kTileM, G::kM - tile.m)) ||
-                     wide(back_b + tile.batch * G::kN + tile.n, least(C::kTileN, G::kN - tile.n));
-    if (any_of_block(any)) tile.run(nullptr);
+    const int of_a = greatest(back_a + tile.batch * G::kM + tile.m, least(C::kTileM, G::kM - tile.m));
+    const int of_b = greatest(back_b + tile.batch * G::kN + tile.n, least(C::kTileN, G::kN - tile.n));
+    if (is_rest(of_a, of_b)) tile.run(nullptr);
   }
 }
 

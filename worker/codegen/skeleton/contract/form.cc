@@ -4,10 +4,16 @@
 #include <set>
 
 #include "worker/codegen/skeleton/contract/apart.h"
+#include "worker/codegen/skeleton/contract/contract.h"
 #include "worker/codegen/skeleton/glue.h"
 
 namespace warpsmith::codegen {
 namespace {
+
+// Rows of the least tiles that pieces of an operand are cut into, and what tiles may have at the
+// most of what the pieces have.
+constexpr int64_t kPieceRows = 64;
+constexpr double kPieceWaste = 1.15;
 
 absl::Status No(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
@@ -225,7 +231,8 @@ std::optional<Strided> LinesOf(const ContractForm& form, const Kernel& kernel, i
     return extent == 1 || (stride > 0 && stride % at_multiples == 0);
   };
   const auto all_stand = [&](int64_t at_multiples) {
-    return stands(outer, outer_extent, at_multiples) && stands(at.batch, form.batch, at_multiples);
+    return stands(outer, outer_extent, at_multiples) &&
+           (at.batch == 0 || stands(at.batch, form.batch, at_multiples));
   };
   at.even = all_stand(even) && at.offset % even == 0;
   const bool lines = (inner == 1 || inner_extent == 1) && all_stand(1);
@@ -237,6 +244,47 @@ std::optional<Strided> LinesOf(const ContractForm& form, const Kernel& kernel, i
 bool IsVector(const Index& index, const Frame& frame) {
   return IsContiguous(index, frame) && LaneBase(index, frame).multiple() % frame.width == 0;
 }
+
+namespace {
+
+// The form with its axes, and all that follows from them. `a` and `b`: the operands in `points`.
+void Complete(const Analysis& group, const Domain& domain, const Kernel& points, ValuePtr a,
+              ValuePtr b, ContractForm& form) {
+  form.m = ExtentOf(domain, form.m_axes);
+  form.n = ExtentOf(domain, form.n_axes);
+  form.k = ExtentOf(domain, form.k_axes);
+  form.batch = ExtentOf(domain, form.batch_axes);
+  if (form.m == 1 && form.n == 1) form.status = No("its factors share all axes of the result");
+  if (!form.status.ok()) return;
+  const auto kernel = BuildContract(group, domain, form, Lane::kNone, 1);
+  form.status = kernel.status();
+  if (!kernel.ok()) return;
+  for (ValuePtr value : kernel->values->Closure(TargetsOf(*kernel))) {
+    if (value->kind != Value::Kind::kReduce) continue;
+    form.status = No("what stands round it sums in a loop of a thread");
+    return;
+  }
+  for (int operand : {0, 1}) {
+    const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
+    form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
+    const Variable& rows = operand == 0 ? kernel->frame.row : kernel->frame.column;
+    std::set<ValuePtr> seen;
+    form.bytes[operand] = BytesOfOperand(*kernel, OperandOf(form, *kernel, operand),
+                                         BitOf(rows) | BitOf(kernel->frame.k), seen);
+    const auto strided = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
+    if (strided && strided->even) form.strided[operand] = strided;
+  }
+  form.steps = {StepsOfOperand(points, a), StepsOfOperand(points, b)};
+  TakeApart(group, domain, form);
+}
+
+// Whether the copy engine can bring both operands, of 16 bits, as they lie.
+bool IsBrought(const ContractForm& form) {
+  return form.halves() && !IsPacked(form, 0, v1::PRODUCT_TENSOR) &&
+         !IsPacked(form, 1, v1::PRODUCT_TENSOR);
+}
+
+}  // namespace
 
 ContractForm FormContract(const Analysis& group, const Domain& domain) {
   ContractForm form;
@@ -270,32 +318,24 @@ ContractForm FormContract(const Analysis& group, const Domain& domain) {
       (in_a ? form.m_axes : form.n_axes).push_back(at);
     }
   }
-  form.m = ExtentOf(domain, form.m_axes);
-  form.n = ExtentOf(domain, form.n_axes);
-  form.k = ExtentOf(domain, form.k_axes);
-  form.batch = ExtentOf(domain, form.batch_axes);
-  if (form.m == 1 && form.n == 1) form.status = No("its factors share all axes of the result");
-  if (!form.status.ok()) return form;
-  const auto kernel = BuildContract(group, domain, form, Lane::kNone, 1);
-  form.status = kernel.status();
-  if (!kernel.ok()) return form;
-  for (ValuePtr value : kernel->values->Closure(TargetsOf(*kernel))) {
-    if (value->kind != Value::Kind::kReduce) continue;
-    form.status = No("what stands round it sums in a loop of a thread");
-    return form;
+  // Rows of an operand that lie in pieces (x of W x[b], for all b) can be brought as batches of
+  // which the other is the same for all, where tiles fit the pieces.
+  const ContractForm axes = form;
+  Complete(group, domain, *points, a, b, form);
+  if (!form.status.ok() || form.batch > 1 || !form.halves() || IsBrought(form)) return form;
+  for (const bool rows : {false, true}) {
+    ContractForm pieces = axes;
+    std::vector<int>& of = rows ? pieces.m_axes : pieces.n_axes;
+    const auto whole = std::find_if(of.begin(), of.end(),
+                                    [&](int axis) { return domain.axes[axis].extent() > 1; });
+    if (of.end() - whole < 2) continue;
+    pieces.batch_axes.push_back(*whole);
+    of.erase(whole);
+    Complete(group, domain, *points, a, b, pieces);
+    if (!pieces.status.ok() || !IsBrought(pieces)) continue;
+    const int64_t piece = rows ? pieces.m : pieces.n;
+    if (CeilDiv(piece, kPieceRows) * kPieceRows <= piece * kPieceWaste) return pieces;
   }
-  for (int operand : {0, 1}) {
-    const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
-    form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
-    const Variable& rows = operand == 0 ? kernel->frame.row : kernel->frame.column;
-    std::set<ValuePtr> seen;
-    form.bytes[operand] = BytesOfOperand(*kernel, OperandOf(form, *kernel, operand),
-                                         BitOf(rows) | BitOf(kernel->frame.k), seen);
-    const auto strided = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
-    if (strided && strided->even) form.strided[operand] = strided;
-  }
-  form.steps = {StepsOfOperand(*points, a), StepsOfOperand(*points, b)};
-  TakeApart(group, domain, form);
   return form;
 }
 
@@ -380,7 +420,8 @@ std::optional<Joined> JoinedOf(const ContractForm& form, const Kernel& kernel, i
     joined.parts[part] = *lines;
   }
   const auto& [first, second] = joined.parts;
-  const bool alike = first.type == second.type && first.along_rows == second.along_rows;
+  const bool alike = first.type == second.type && first.along_rows == second.along_rows &&
+                     (first.batch == 0) == (second.batch == 0);
   return alike ? std::optional<Joined>(joined) : std::nullopt;
 }
 

@@ -19,7 +19,7 @@ constexpr int64_t kPackedBytes = 128;  // a box's rows begin where lines of the 
 // of each in shared memory.
 constexpr int64_t kPackAcross = 8, kPackDown = 32, kPackSpreads = 9;
 // Of ws::Spread.
-constexpr int64_t kSpreadBytes = 12;
+constexpr int64_t kSpreadBytes = 16;
 // Vectors of a row that a thread has at once, where fewer than a block's threads share it; elements
 // where the row's threads are of several blocks.
 constexpr int64_t kLaneVectors = 4, kShareElements = 64;
@@ -37,7 +37,7 @@ struct Placed {
   bool along_rows = false;
   int64_t offset = 0, line = 0,
           part = 0;            // elements: from a line to the next, from a batch to the next
-  int64_t batches = 1, k = 0;  // and how many of K it has
+  int64_t batches = 1, k = 0;  // 1: it is the same for all of them; and how many of K it has
 };
 
 Placed PackedAt(const ContractForm& form, int operand, v1::ProductMath math,
@@ -65,8 +65,9 @@ Placed StridedAt(const ContractForm& form, int operand, const Strided& strided, 
   const int64_t inner = at.along_rows ? rows : k;
   const int64_t even = 16 / graph::SizeOf(strided.type);
   at.line = lines > 1 ? (at.along_rows ? strided.k : strided.row) : RoundUp(inner, even);
-  at.part = form.batch > 1 ? strided.batch : RoundUp(at.line * lines, even);
-  at.batches = form.batch;
+  const bool each = form.batch > 1 && strided.batch != 0;
+  at.part = each ? strided.batch : RoundUp(at.line * lines, even);
+  at.batches = each ? form.batch : 1;
   at.k = k;
   return at;
 }
@@ -123,18 +124,19 @@ v1::Matrix MatrixOf(const Placed& at, graph::DType type) {
   matrix.set_offset(at.offset * graph::SizeOf(type));
   matrix.set_dtype(graph::NameOf(type));
   matrix.set_line(at.line);
-  matrix.set_batch(at.part);
+  matrix.set_batch(at.batches > 1 ? at.part : 0);
   matrix.set_along_rows(at.along_rows);
   return matrix;
 }
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
-// `along`: whether neighbours in memory are rows, of A and of B.
+// `along`: whether neighbours in memory are rows, of A and of B; `one`: whether it is the same for
+// all batches.
 std::string ConfigText(const std::string& name, const std::string& glue, const ContractForm& form,
                        const v1::ContractKnobs& knobs, const std::string& type,
-                       const std::array<bool, 2>& along, bool meets, int64_t whole, bool last,
-                       const std::string& joined) {
+                       const std::array<bool, 2>& along, const std::array<bool, 2>& one, bool meets,
+                       int64_t whole, bool last, const std::string& joined) {
   const bool inlined = knobs.math() == v1::PRODUCT_FP16X3_INLINE;
   const int step = StepOf(knobs.math());
   const int64_t run = inlined ? step : RunOf(form, knobs);
@@ -151,6 +153,7 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
       ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
       ", kInline = ", Bool(inlined), ", kLast = ", Bool(last), ", kTurned = ", Bool(sides.turned),
+      ", kOneA = ", Bool(one[sides.first()]), ", kOneB = ", Bool(one[1 - sides.first()]),
       ", kTurns = ", Bool(knobs.turns() == 2), ", kScaled = ", Bool(ScalesRuns(form, knobs.math())),
       ";\n  ", joined, "\n};");
 }
@@ -194,6 +197,7 @@ class Writer {
     Placed result;
     result.line = root ? root->line : form_.n;
     result.part = root ? root->batch : form_.m * form_.n;
+    result.batches = form_.batch;
     result.buffer = partial_ =
         root ? writer_.BufferOf(root->tensor) : writer_.Workspace("_partial", Sums() * 4);
     v1::LibraryProduct product;
@@ -289,6 +293,10 @@ class Writer {
         .status();
   }
 
+  // Whether it is the same for all batches.
+  bool IsOne(int operand) const {
+    return !packed_[operand] && form_.batch > 1 && placed_[operand].batches == 1;
+  }
   // Where an operand that is packed as it is lies; nullptr: it is made of something.
   const Strided* CopiedFrom(int operand) const {
     const auto& uneven = form_.apart.uneven[operand];
@@ -340,7 +348,7 @@ class Writer {
         knobs_.tail() > 1 ? (tiles - whole) * knobs_.tail() <= at_once : tiles <= at_once;
     const std::string type = eights_ ? "E4m3" : type_ == graph::DType::kBF16 ? "Bf16" : "Fp16";
     writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type,
-                            {placed_[0].along_rows, placed_[1].along_rows},
+                            {placed_[0].along_rows, placed_[1].along_rows}, {IsOne(0), IsOne(1)},
                             MeetsInCluster(knobs_, target_), whole, last, JoinedText(sides)));
     std::vector<KernelArgument> arguments;
     for (int operand : {sides.first(), second}) {
