@@ -126,6 +126,20 @@ absl::StatusOr<Placeholder> PlaceholderOf(const json& value) {
   return placeholder;
 }
 
+// Positions that PyTorch counts in the narrowest type (torch.eye): what makes or moves them gives
+// the same numbers in a wider one.
+json Widened(const std::string& op, json output) {
+  static const auto* const kMoves = new std::set<std::string>{
+      "aten.arange.default",    "aten.arange.start", "aten.arange.start_step",
+      "aten.unsqueeze.default", "aten.view.default", "aten.expand.default",
+      "aten.permute.default"};
+  if (!output.is_object() || kMoves->count(op) == 0) return output;
+  const std::string type = StringOf(output, "dtype");
+  if (type == "uint16") output["dtype"] = graph::NameOf(graph::DType::kI32);
+  if (type == "uint32") output["dtype"] = graph::NameOf(graph::DType::kI64);
+  return output;
+}
+
 absl::StatusOr<AtenNode> NodeOf(const json& value) {
   if (!value.is_object()) return Malformed("nodes");
   AtenNode node;
@@ -137,7 +151,7 @@ absl::StatusOr<AtenNode> NodeOf(const json& value) {
   }
   for (const auto& [name, argument] : args->items()) node.args[name] = argument;
   for (const json& output : ListOf(value, "outputs")) {
-    absl::StatusOr<Meta> meta = MetaOf(output);
+    absl::StatusOr<Meta> meta = MetaOf(Widened(node.op, output));
     // It matters only if somebody uses it.
     if (!meta.ok()) meta = Meta{.refusal = std::string(meta.status().message())};
     node.outputs.push_back(*std::move(meta));

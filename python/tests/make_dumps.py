@@ -145,6 +145,7 @@ POINTWISE = {
     "to_long_from_bool": (lambda x: x.long(), (flags(6),)),
     "full": (lambda x: x + torch.full((5,), 2.5), X), "full_like": (lambda x: torch.full_like(x, 3) * x, X),
     "zeros_ones": (lambda x: x * torch.ones(3, 5) + torch.zeros_like(x), X),
+    "eye": (lambda x: x + torch.eye(300)[1:4, :5], X),
     "arange": (lambda x: x + torch.arange(1, 11, 2), X), "arange_float": (lambda x: x + torch.arange(0.5, 3, 0.5), X),
     "scalar_input": (lambda x, s: x * s, (normal(4), lambda: 3.25)),
     "constant_tensor": (lambda x: x * torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]), X),

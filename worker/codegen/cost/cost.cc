@@ -13,7 +13,8 @@ namespace {
 // Rows that blocks share run a little below the roof.
 constexpr double kMeetingFactor = 1.05;
 // An element of a loop of a thread that loads: all are in flight in a loop of up to so many, a few
-// in a longer one.
+// in a longer one. With kBusyThreads of a multiprocessor at such loops it is also what they come
+// to.
 constexpr double kSerialSeconds = 8e-9, kLongSerialSeconds = 5e-8;
 constexpr double kUnrolled = 32;
 // What is read again from L2 costs this part of what memory would.
@@ -63,7 +64,10 @@ double SerialElements(ValuePtr value, const Values& values, std::set<int>& seen)
 }
 
 struct Point {
-  double steps = 0, serial = 0;
+  double steps = 0;
+  double serial = 0;  // elements of a thread's loops
+  // Of all threads' loops, one after the other: at each point, and behind each row.
+  double serial_points = 0, serial_rows = 0;
   int64_t loads = 0;
 };
 
@@ -89,13 +93,24 @@ Point PointOf(const Analysis& group, const Domain& domain) {
           looped.insert(search->id);
         }
         std::vector<ValuePtr> targets = TargetsOf(*kernel);
-        // What is behind totals is done once, not at each point.
+        std::set<ValuePtr> of_rows;
         for (const Kernel::Root& root : kernel->roots) {
+          // What is behind totals is done once, not at each point.
           if (root.level == Level::kTotals) std::erase(targets, root.value);
+          if (root.level == Level::kRows) of_rows.insert(root.value);
         }
+        const auto rows = static_cast<double>(domain.kept());
+        const double points =
+            rows * static_cast<double>(domain.reduced()) * static_cast<double>(domain.carried());
         for (ValuePtr target : targets) {
           point.steps += Steps(target, *kernel->values, along, memo);
-          point.serial += SerialElements(target, *kernel->values, looped);
+          const double serial = SerialElements(target, *kernel->values, looped);
+          point.serial += serial;
+          if (of_rows.count(target) > 0) {
+            point.serial_rows += serial * rows;
+          } else {
+            point.serial_points += serial * points;
+          }
         }
         point.loads = static_cast<int64_t>(LoadsOf(*kernel).size());
         return point;
@@ -157,9 +172,14 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
       use.products > 0
           ? use.products / use.products_per_second + use.operations / target.operations_per_second
           : (StepsOfPoint(group, domain) * points + use.operations) / target.operations_per_second;
-  const double loops = PointOf(group, domain).serial;
-  const double serial = loops * (loops <= kUnrolled ? kSerialSeconds : kLongSerialSeconds);
-  return std::max({memory, compute, serial}) + use.packing_seconds +
+  const Point point = PointOf(group, domain);
+  const double at_once =
+      std::min<double>(kBusyThreads, target.max_threads_per_sm) * target.sm_count;
+  const double of_element = point.serial <= kUnrolled ? kSerialSeconds : kLongSerialSeconds;
+  const double serial = std::max(point.serial, point.serial_points / at_once) * of_element;
+  // By some of a block's threads, when the others are through.
+  const double behind = point.serial_rows / at_once * of_element;
+  return std::max({memory, compute, serial}) + behind + use.packing_seconds +
          use.launches * target.launch_seconds + (use.left_bytes > 0 ? kLeftSeconds : 0);
 }
 
