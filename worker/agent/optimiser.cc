@@ -494,7 +494,9 @@ class Slice {
     v1::Schedule separate = often;
     for (v1::Group& group : *separate.mutable_groups())
       group.mutable_precision()->set_separate(true);
-    for (const auto& schedule : {first, exact, unrounded, often, separate, AsReference(exact),
+    // What is inaccurate moves mend from where products are quick.
+    const v1::Schedule as_reference = answer.verdict == v1::WRONG ? AsReference(exact) : separate;
+    for (const auto& schedule : {first, exact, unrounded, often, separate, as_reference,
                                  codegen::OpByOpSchedule(*main_, options_.target)}) {
       if (history_.Tried(schedule)) continue;
       // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given
@@ -521,8 +523,8 @@ class Slice {
     return schedule;
   }
 
-  // With products made on tensor cores as the reference makes them: of 16 bits by a library, of fp32
-  // by ordinary instructions. Where last digits decide what is right, these are the ones.
+  // With products made on tensor cores as the reference makes them: of 16 bits by a library, of
+  // fp32 by ordinary instructions. Where last digits decide what is right, these are the ones.
   v1::Schedule AsReference(v1::Schedule schedule) const {
     const auto state = MakeState(main_, schedule, options_.target);
     if (!state.ok()) return schedule;

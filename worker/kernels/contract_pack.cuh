@@ -148,7 +148,7 @@ WS_DEVICE bool is_wide(float most, int lost, int step) { return !is_finite(most)
 
 // ---- what a row in two parts is
 
-// Of nearly all of its elements within 2^-10 of its largest; of less; of many that are lost; of some that are no finite
+// Of seven of eight elements within 2^-10 of its largest (a signal in a window is, one of ReLU not); of less; of many that are lost; of some that are no finite
 // numbers.
 enum RowKind { kDense = 0, kThin = 1, kWide = 2, kNotFinite = 3 };
 // What a row's products have to be multiplied by again, a power of two, with its kind in the last bits. In the order of kinds as a
@@ -176,14 +176,14 @@ WS_DEVICE int count_beside(const float (&x)[N], float most) {   // those that ar
 WS_DEVICE RowKind kind_of_step(float most, int count, int inside, int step) {
   return !is_finite(most)                                          ? kNotFinite
          : (count >> 16) * 16 > step                               ? kWide
-         : ((count & 0xffff) - (step - inside)) * 16 > inside      ? kThin
+         : ((count & 0xffff) - (step - inside)) * 8 > inside       ? kThin
                                                                    : kDense;
 }
 
 WS_DEVICE RowKind kind_of(const Spread& spread, long long elements) {
   return !is_finite(spread.most)                ? kNotFinite
          : spread.lost * 16 > spread.counted    ? kWide
-         : (elements - spread.near) * 16 > elements ? kThin
+         : (elements - spread.near) * 8 > elements ? kThin
                                                 : kDense;
 }
 
