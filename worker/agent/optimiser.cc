@@ -494,10 +494,11 @@ class Slice {
     v1::Schedule separate = often;
     for (v1::Group& group : *separate.mutable_groups())
       group.mutable_precision()->set_separate(true);
-    // What is inaccurate moves mend from where products are quick.
-    const v1::Schedule as_reference = answer.verdict == v1::WRONG ? AsReference(exact) : separate;
-    for (const auto& schedule : {first, exact, unrounded, often, separate, as_reference,
-                                 codegen::OpByOpSchedule(*main_, options_.target)}) {
+    std::vector<v1::Schedule> starts = {first, exact, unrounded, often, separate};
+    // What is inaccurate moves mend, from where products are quick.
+    if (answer.verdict == v1::WRONG) starts.push_back(AsReference(exact));
+    starts.push_back(codegen::OpByOpSchedule(*main_, options_.target));
+    for (const v1::Schedule& schedule : starts) {
       if (history_.Tried(schedule)) continue;
       // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given
       // up.
@@ -534,7 +535,7 @@ class Slice {
         v1::Schedule one = schedule;
         one.mutable_groups(i)->mutable_contract()->Clear();
         one.mutable_groups(i)->mutable_contract()->set_math(math);
-        if (!MakeState(main_, one, options_.target).ok()) continue;
+        if (!Lower(one).ok()) continue;
         schedule = std::move(one);
         break;
       }

@@ -192,6 +192,25 @@ TEST_CASE("what goes wrong is recorded and the work goes on", "[agent]") {
     CHECK(bench.recorder.trials.front().verdict() == v1::WRONG);
     CHECK_FALSE(bench.recorder.incumbents.empty());
   }
+  SECTION("a product on tensor cores is wrong") {
+    const auto starts_with = [](v1::Verdict verdict) {
+      Bench bench(MakeProblem(
+          "product", {"input x: bf16[1024, 1024] ~ normal", "param w: bf16[1024, 1024] ~ normal",
+                      "s: f32[i: 1024, j: 1024] = sum[k: 1024](f32(x[i, k]) * "
+                      "f32(w[j, k]))",
+                      "y: bf16[i: 1024, j: 1024] = bf16(s[i, j])", "output y"}));
+      for (int i = 1; i < 1000; ++i) bench.evaluator.forced[i] = verdict;
+      REQUIRE(bench.Run().ok());
+      const auto& trials = bench.recorder.trials;
+      return std::count_if(trials.begin(), trials.end(), [](const v1::Trial& trial) {
+        return trial.move().kind() == "start" && trial.schedule().groups_size() == 1 &&
+               trial.schedule().groups(0).contract().math() == v1::PRODUCT_PLAIN;
+      });
+    };
+    // There is no library for this card.
+    CHECK(starts_with(v1::WRONG) == 1);
+    CHECK(starts_with(v1::INACCURATE) == 0);
+  }
   SECTION("nothing is ever right") {
     Bench bench(Softmax(1024, 4096), [](const auto&) { return 100.0; });
     for (int i = 1; i < 1000; ++i) bench.evaluator.forced[i] = v1::WRONG;

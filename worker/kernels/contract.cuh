@@ -22,7 +22,8 @@ namespace ws {
 // of two, the greater first, as two batches of its map: the product of the two lesser is left out. kInline: A is brought as
 // the fp32 that it is, and made two parts of on its way into registers, a step at a time, each row times a power of two
 // of its own; kScaled: a run's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they
-// are added up, which are one for kBesideA and kBesideB rows side by side (0: none has one); kTurned: that A is the B of the glue, whose rows and columns are the other way round. kOneA, kOneB: it is the same for all batches. kTurns: groups do not
+// are added up, which are one for kBesideA and kBesideB rows side by side (0: none has one); kTurned: that A is the B of the glue, whose rows and columns are the other way round. kOneA, kOneB: it is the same for all batches.
+// kTurns: groups do not
 // share a tile but take turns, each finishing its own while the other multiplies. kTail: where a last wave of tiles is not full
 // (those from kWhole on, a multiple of the grid's blocks), the blocks of a cluster that share K of each of them (kSplit and
 // kCluster are 1); 1: blocks finish all tiles alone. kLast: whether a tile over which a block meets others is its last.
@@ -363,8 +364,8 @@ struct Contract {
     }
   }
 
-  // What a row is multiplied by, and its products by again; its kind is that of the widest step. Four threads have it.
-  static WS_DEVICE RowScale scale_of(const float (&x)[kOfThread], RowKind& kind) {
+  // What a row is multiplied by, and its products by again; whether it is too wide. Four threads have it.
+  static WS_DEVICE RowScale scale_of(const float (&x)[kOfThread], bool& wide) {
     float most = largest_of(x), least = fabsf(x[0]);
 #pragma unroll
     for (int i = 1; i < kOfThread; ++i) least = fminf(least, fabsf(x[i]));
@@ -376,7 +377,7 @@ struct Contract {
 #pragma unroll
       for (int by = 1; by < 4; by *= 2) lost += shuffle_xor(lost, by);
     }
-    if (is_wide(most, lost, kStepK)) kind = is_finite(most) && kind != kNotFinite ? kWide : kNotFinite;
+    wide = wide || is_wide(most, lost, kStepK);
     return RowScale(most);
   }
 
@@ -410,7 +411,7 @@ struct Contract {
   }
 
   // All of a tile's steps, the lesser products first: the next step's rows are made parts of while products are under way.
-  WS_DEVICE void multiply_inline(int group, int from, int to, Ring& ring, float (&sums)[C::kTileN / 2], RowKind (&kinds)[2]) {
+  WS_DEVICE void multiply_inline(int group, int from, int to, Ring& ring, float (&sums)[C::kTileN / 2], bool (&wide)[2]) {
     if (from >= to) return;
     float run[C::kTileN / 2], back[2];
     Fragments greater, lesser, next;
@@ -418,10 +419,10 @@ struct Contract {
     {
       float x[kOfThread];
       read_row<0>(group, ring.stage, x);
-      const RowScale first = scale_of(x, kinds[0]);
+      const RowScale first = scale_of(x, wide[0]);
       split_row<0>(x, first.up, greater, lesser);
       read_row<1>(group, ring.stage, x);
-      const RowScale second = scale_of(x, kinds[1]);
+      const RowScale second = scale_of(x, wide[1]);
       split_row<1>(x, second.up, greater, lesser);
       back[0] = first.back, back[1] = second.back;
     }
@@ -440,12 +441,12 @@ struct Contract {
         float x[kOfThread];
         hopper::wait(full[ring.stage], ring.parity);
         read_row<0>(group, ring.stage, x);
-        const RowScale first = scale_of(x, kinds[0]);
+        const RowScale first = scale_of(x, wide[0]);
         hopper::products_wait<1>();   // with the lesser parts
         products_had(lesser);
         split_row<0>(x, first.up, next, lesser);
         read_row<1>(group, ring.stage, x);
-        const RowScale second = scale_of(x, kinds[1]);
+        const RowScale second = scale_of(x, wide[1]);
         split_row<1>(x, second.up, next, lesser);
         back_next[0] = first.back, back_next[1] = second.back;
       }
@@ -522,7 +523,7 @@ struct Contract {
 #pragma unroll
       for (int v = 0; v < C::kTileN / 2; ++v) sums[v] = 0;
       if constexpr (C::kInline) {
-        multiply_inline(group, tile.from(), to, ring, sums, begun.kinds);
+        multiply_inline(group, tile.from(), to, ring, sums, begun.wide);
       } else if constexpr (C::kRun == 0) {
         if (tile.from() < to) multiply_steps(group, tile.from(), to, ring, sums);
       } else if constexpr (C::kRunsOfStep > 1) {

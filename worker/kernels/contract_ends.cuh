@@ -90,7 +90,7 @@ struct InlineSums {
   static constexpr int kRows = TURNED ? G::kN : G::kM, kColumns = TURNED ? G::kM : G::kN;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
   struct Begun {
-    RowKind kinds[2];   // of the thread's rows
+    bool wide[2];   // the thread's rows
     float column;
     int batch, m;
   };
@@ -102,7 +102,7 @@ struct InlineSums {
 
   template <int TILE_N>
   WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
-    Begun begun = {{kThin, kThin}, 1, batch, m};
+    Begun begun = {{false, false}, 1, batch, m};
     if (!PARTIAL && thread < TILE_N && n + thread < kColumns) begun.column = __ldg((TURNED ? g.back_a : g.back_b) + batch * kColumns + n + thread);
     return begun;
   }
@@ -111,16 +111,15 @@ struct InlineSums {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * r;
-      const float back = back_of(1, begun.kinds[r]);
+      const float back = back_of(1, begun.wide[r] ? kAlone : kThin);
       if (thread % 4 == 0) kept[row] = back;
-      if (begun.kinds[r] >= kWide && begun.m + row < kRows) {
-        // Others may know more of it, of another part of K.
-        atomicMax(reinterpret_cast<int*>(rows + begun.batch * kRows + begun.m + row), static_cast<int>(float_bits(back)));
+      if (begun.wide[r] && begun.m + row < kRows) {
+        rows[begun.batch * kRows + begun.m + row] = back;
         *any = 1;
       }
     }
     if (thread < TILE_N) kept[64 + thread] = begun.column;
-    return begun.kinds[0] >= kWide || begun.kinds[1] >= kWide || kind_of(begun.column) >= kWide;
+    return begun.wide[0] || begun.wide[1] || kind_of(begun.column) >= kWide;
   }
   template <int W, bool LOOK>
   WS_DEVICE void finish(const float* kept, int batch, int row_of_all, int column_of_all, int row, int column, int part,

@@ -4,8 +4,8 @@
 //
 // In one part: elements that have 16 bits or 8. In two parts of fp16: elements of fp32, each row times a power of two
 // that brings its largest near fp16's, so that what the second part leaves is 2^-24 of an element, or 2^-40 of the row's
-// largest. Where a row is too wide for that (many of its elements are lost to fp16's least numbers) its products with rows that are
-// not dense are made in fp32 instead, and all of one that has infinities or NaN: `contract_rest`.
+// largest. Where a row is too wide for that (many of its elements are lost to fp16's least numbers) or has infinities or
+// NaN, products with it are made in fp32 instead, but for those of rows that can't show what is lost: `contract_rest`, RowKind.
 #pragma once
 
 #include <warpsmith/contract_plain.cuh>
@@ -148,18 +148,18 @@ WS_DEVICE bool is_wide(float most, int lost, int step) { return !is_finite(most)
 
 // ---- what a row in two parts is
 
-// Of seven of eight elements within 2^-10 of its largest (a signal in a window is, one of ReLU not); of less; of many that are lost; of some that are no finite
-// numbers.
-enum RowKind { kDense = 0, kThin = 1, kWide = 2, kNotFinite = 3 };
-// What a row's products have to be multiplied by again, a power of two, with its kind in the last bits. In the order of kinds as a
-// signed number, of one power.
+// Dense: seven of eight elements are within 2^-10 of the largest (a signal in a window, not what ReLU leaves). Thin: fewer. Wide:
+// many are lost, yet a quarter are near. Alone: many are lost and few are near, or some are no finite numbers.
+enum RowKind { kDense = 0, kThin = 1, kWide = 2, kAlone = 3 };
+// What a row's products have to be multiplied by again, a power of two, with its kind in the last bits.
 WS_DEVICE float back_of(float factor, RowKind kind) {
-  return kind == kNotFinite ? bits_float(0x7fc00003u) : bits_float(float_bits(factor) | kind);
+  return kind == kAlone ? bits_float(0x7fc00003u) : bits_float(float_bits(factor) | kind);
 }
 WS_DEVICE float factor_of(float back) { return bits_float(float_bits(back) & 0x7f800000u); }
 WS_DEVICE int kind_of(float back) { return static_cast<int>(float_bits(back) & 3); }
-// Whether products of two rows of these kinds, or of a tile's greatest, are made in fp32. What is lost of a wide row is 2^-40 of
-// its largest at the most, where a dense one is beside it no more than fp32 rounds off the largest's product: 2^-10 2^-24.
+// Whether products of two rows of these kinds, or of a tile's greatest, are made in fp32: all of one that is alone, and those of a wide
+// one but with dense ones. Of these an eighth of all elements at least are near the largest in both, so that no sum is made of lost
+// elements alone; what one may be off is 2^-40 of its row's largest, where fp32 rounds off 2^-24 of the products of those that are near.
 WS_DEVICE bool is_rest(int a, int b) { return a + b >= 3; }
 
 // Of a row and a step of elements, of which so many are `inside` and the others zero, by what count_beside says of all.
@@ -173,18 +173,17 @@ WS_DEVICE int count_beside(const float (&x)[N], float most) {   // those that ar
   }
   return count;
 }
-WS_DEVICE RowKind kind_of_step(float most, int count, int inside, int step) {
-  return !is_finite(most)                                          ? kNotFinite
-         : (count >> 16) * 16 > step                               ? kWide
-         : ((count & 0xffff) - (step - inside)) * 8 > inside       ? kThin
-                                                                   : kDense;
+// By counts of those that are lost of so many that `may` be, and of those that are near of all.
+WS_DEVICE RowKind kind_of(float most, long long lost, long long may, long long near, long long all) {
+  if (!is_finite(most)) return kAlone;
+  if (lost * 16 > may) return near * 4 >= all ? kWide : kAlone;
+  return near * 8 >= all * 7 ? kDense : kThin;
 }
-
+WS_DEVICE RowKind kind_of_step(float most, int count, int inside, int step) {
+  return kind_of(most, count >> 16, step, step - (count & 0xffff), inside);
+}
 WS_DEVICE RowKind kind_of(const Spread& spread, long long elements) {
-  return !is_finite(spread.most)                ? kNotFinite
-         : spread.lost * 16 > spread.counted    ? kWide
-         : (elements - spread.near) * 8 > elements ? kThin
-                                                : kDense;
+  return kind_of(spread.most, spread.lost, spread.counted, spread.near, elements);
 }
 
 // ---- operands that are written out
@@ -392,11 +391,11 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
 WS_DEVICE int greatest_of_block(int kind) {
   int* const seen = reinterpret_cast<int*>(shared());   // of a kind, whether some thread has it
   sync_block();
-  if (thread() <= kNotFinite) seen[thread()] = 0;
+  if (thread() <= kAlone) seen[thread()] = 0;
   sync_block();
   seen[kind] = 1;
   sync_block();
-  int greatest = kNotFinite;
+  int greatest = kAlone;
   while (greatest > kDense && seen[greatest] == 0) --greatest;
   sync_block();
   return greatest;

@@ -11,6 +11,7 @@
 #include "worker/codegen/group/structure.h"
 #include "worker/codegen/run_and_compare.h"
 #include "worker/codegen/skeleton/skeleton.h"
+#include "worker/codegen/testing.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -372,6 +373,19 @@ TEST_CASE("sums of products that elements have subtracted from them are in fp64 
 // Products of whole numbers, and the few that a vector's lanes add up, are exact in fp32, and sums
 // of them in fp64: then only the sum itself is rounded, which is better than what any order of
 // additions in fp32 promises (n terms added pairwise: log2 n roundings).
+TEST_CASE("a sum that many rows would each make again is stored", "[codegen]") {
+  const graph::Graph graph = ParseOrDie(
+      {"input y: f32[10000, 33, 72] ~ normal", "input f: f32[33, 72] ~ uniform(0.5, 1.5)",
+       "squares: f32[i: 10000, j: 33] = sum[r: 72](y[i, j, r] * y[i, j, r])",
+       "logs: f32[j: 33] = sum[r: 72](log(f[j, r]))",
+       "z: f32[i: 10000, j: 33] = logs[j] - squares[i, j]", "output z"});
+  const v1::Schedule schedule = DefaultSchedule(graph, Target());
+  INFO(schedule.DebugString());
+  CHECK(std::any_of(schedule.groups().begin(), schedule.groups().end(), [](const v1::Group& group) {
+    return group.roots_size() == 1 && group.roots(0) == "logs";
+  }));
+}
+
 TEST_CASE("a first schedule's sum of products is rounded once", "[codegen]") {
   const graph::Graph graph =
       graph::Parse({"input x: f32[24, 4096] ~ integers(-2000, 2000)",

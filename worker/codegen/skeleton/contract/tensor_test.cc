@@ -269,6 +269,25 @@ TEST_CASE("products compile for tensor cores without spills, and none waits for 
   }
 }
 
+TEST_CASE("rows in pieces are brought as batches, where tiles fit them") {
+  const auto source_of = [](int rows) {
+    const std::string n = std::to_string(rows);
+    const auto plan = PlanOf(
+        ParseOrDie(
+            {"param w: bf16[512, 256] ~ normal", "input x: bf16[8, 256, " + n + "] ~ normal",
+             "s: f32[b: 8, m: 512, n: " + n + "] = sum[k: 256](f32(w[m, k]) * f32(x[b, k, n]))",
+             "y: bf16[b: 8, m: 512, n: " + n + "] = bf16(s[b, m, n])", "output y"}),
+        "contract { math: PRODUCT_TENSOR }");
+    INFO(plan.status());
+    REQUIRE(plan.ok());
+    return plan->source();
+  };
+  const std::string fits = source_of(768), wastes = source_of(72);
+  CHECK((absl::StrContains(fits, "kOneA = true") || absl::StrContains(fits, "kOneB = true")));
+  CHECK_FALSE(absl::StrContains(fits, "contract_pack<"));
+  CHECK(absl::StrContains(wastes, "contract_pack<"));
+}
+
 TEST_CASE("what has 16 bits but for scales is multiplied in one pass") {
   const auto product = [](const char* x, const char* w) {
     return Lines{"input x: bf16[1024, 4096] ~ normal",
