@@ -37,7 +37,8 @@ struct Placed {
   bool along_rows = false;
   int64_t offset = 0, line = 0,
           part = 0;            // elements: from a line to the next, from a batch to the next
-  int64_t batches = 1, k = 0;  // 1: it is the same for all of them; and how many of K it has
+  int64_t batches = 1, k = 0;  // and how many of K it has
+  bool one = false;            // it is the same for all batches, and there once
 };
 
 Placed PackedAt(const ContractForm& form, int operand, v1::ProductMath math,
@@ -65,9 +66,9 @@ Placed StridedAt(const ContractForm& form, int operand, const Strided& strided, 
   const int64_t inner = at.along_rows ? rows : k;
   const int64_t even = 16 / graph::SizeOf(strided.type);
   at.line = lines > 1 ? (at.along_rows ? strided.k : strided.row) : RoundUp(inner, even);
-  const bool each = form.batch > 1 && strided.batch != 0;
-  at.part = each ? strided.batch : RoundUp(at.line * lines, even);
-  at.batches = each ? form.batch : 1;
+  at.one = form.batch > 1 && strided.batch == 0;
+  at.batches = at.one ? 1 : form.batch;
+  at.part = at.batches > 1 ? strided.batch : RoundUp(at.line * lines, even);
   at.k = k;
   return at;
 }
@@ -124,7 +125,7 @@ v1::Matrix MatrixOf(const Placed& at, graph::DType type) {
   matrix.set_offset(at.offset * graph::SizeOf(type));
   matrix.set_dtype(graph::NameOf(type));
   matrix.set_line(at.line);
-  matrix.set_batch(at.batches > 1 ? at.part : 0);
+  matrix.set_batch(at.one ? 0 : at.part);
   matrix.set_along_rows(at.along_rows);
   return matrix;
 }
@@ -197,7 +198,6 @@ class Writer {
     Placed result;
     result.line = root ? root->line : form_.n;
     result.part = root ? root->batch : form_.m * form_.n;
-    result.batches = form_.batch;
     result.buffer = partial_ =
         root ? writer_.BufferOf(root->tensor) : writer_.Workspace("_partial", Sums() * 4);
     v1::LibraryProduct product;
@@ -293,10 +293,6 @@ class Writer {
         .status();
   }
 
-  // Whether it is the same for all batches.
-  bool IsOne(int operand) const {
-    return !packed_[operand] && form_.batch > 1 && placed_[operand].batches == 1;
-  }
   // Where an operand that is packed as it is lies; nullptr: it is made of something.
   const Strided* CopiedFrom(int operand) const {
     const auto& uneven = form_.apart.uneven[operand];
@@ -348,8 +344,9 @@ class Writer {
         knobs_.tail() > 1 ? (tiles - whole) * knobs_.tail() <= at_once : tiles <= at_once;
     const std::string type = eights_ ? "E4m3" : type_ == graph::DType::kBF16 ? "Bf16" : "Fp16";
     writer_.Text(ConfigText(config, writer_.glue(), form_, knobs_, type,
-                            {placed_[0].along_rows, placed_[1].along_rows}, {IsOne(0), IsOne(1)},
-                            MeetsInCluster(knobs_, target_), whole, last, JoinedText(sides)));
+                            {placed_[0].along_rows, placed_[1].along_rows},
+                            {placed_[0].one, placed_[1].one}, MeetsInCluster(knobs_, target_),
+                            whole, last, JoinedText(sides)));
     std::vector<KernelArgument> arguments;
     for (int operand : {sides.first(), second}) {
       const graph::DType element = operand == inlined_ ? graph::DType::kF32 : type_;
