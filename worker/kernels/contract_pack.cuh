@@ -55,6 +55,8 @@ struct Operand {
 constexpr int kPackThreads = 256;
 // Of a thread that reads its part of a row once; more is read again.
 constexpr int kMostKept = 64;
+// And of one that reads its part of rows that lie beside each other.
+constexpr int kMostKeptBeside = 32;
 
 // What a thread has seen of a row: its largest, whether all are numbers; how many lose digits of those that are not
 // zero, and how many lie near the largest.
@@ -281,60 +283,67 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
   return any;
 }
 
-constexpr int kPackAcross = 8, kPackDown = kPackThreads / kPackAcross;
+// Threads side by side on rows that lie beside each other, W by each: enough for 128 bytes of fp32.
+WS_DEVICE constexpr int pack_across(int w) { return w < 4 ? 32 / w : 8; }
 
-// Of kPackAcross * W rows beside each other that SHARE blocks have seen, W by a thread, known to all of them.
-// Dynamic shared memory: a Spread for each, 9 times.
+// Of pack_across(W) * W rows beside each other that SHARE blocks have seen, W by a thread, known to all of them. `turn`: 0 and 1 by
+// turns, so that a block may go on while others read what it left. Dynamic shared memory: a Spread for each, 11 times.
 template <int W, int SHARE>
-WS_DEVICE void meet_columns(Spread (&spread)[W]) {
-  constexpr int kRow = kPackAcross * W, kWarps = kPackThreads / 32;
+WS_DEVICE void meet_columns(Spread (&spread)[W], int turn) {
+  constexpr int kAcross = pack_across(W), kRow = kAcross * W, kWarps = kPackThreads / 32;
   Spread* const of_warp = reinterpret_cast<Spread*>(shared());   // [kWarps][kRow]
-  Spread* const of_block = of_warp + kWarps * kRow;
-  const int at = thread() % kPackAcross * W;
+  Spread* const of_block = of_warp + (kWarps + turn) * kRow;      // of this turn, for the cluster
+  Spread* const of_all = of_warp + (kWarps + 2) * kRow;
+  const int at = thread() % kAcross * W;
 #pragma unroll
   for (int v = 0; v < W; ++v) {
 #pragma unroll
-    for (int step = kPackAcross; step < 32; step *= 2) spread[v].join(shuffle_xor(spread[v], step));
-    if (thread() % 32 < kPackAcross) of_warp[thread() / 32 * kRow + at + v] = spread[v];
+    for (int step = kAcross; step < 32; step *= 2) spread[v].join(shuffle_xor(spread[v], step));
+    if (thread() % 32 < kAcross) of_warp[thread() / 32 * kRow + at + v] = spread[v];
   }
   sync_block();
-  for (int i = thread(); i < kRow; i += kPackThreads) {
-    Spread all = of_warp[i];
+  Spread all = {0, 0, 0, 0};
+  if (thread() < kRow) {
 #pragma unroll
-    for (int w = 1; w < kWarps; ++w) all.join(of_warp[w * kRow + i]);
-    of_block[i] = all;
+    for (int w = 0; w < kWarps; ++w) all.join(of_warp[w * kRow + thread()]);
   }
-  if constexpr (SHARE > 1) sync_cluster(); else sync_block();
+  if constexpr (SHARE > 1) {
+    if (thread() < kRow) of_block[thread()] = all;
+    sync_cluster();
+    all = {0, 0, 0, 0};
+    if (thread() < kRow) {
 #pragma unroll
-  for (int v = 0; v < W; ++v) {
-    spread[v] = {0, 0, 0, 0};
-#pragma unroll
-    for (int rank = 0; rank < SHARE; ++rank) spread[v].join((SHARE > 1 ? peer(of_block, rank) : of_block)[at + v]);
+      for (int rank = 0; rank < SHARE; ++rank) all.join(peer(of_block, rank)[thread()]);
+    }
   }
-  if constexpr (SHARE > 1) sync_cluster(); else sync_block();   // they have been read
+  if (thread() < kRow) of_all[thread()] = all;
+  sync_block();
+#pragma unroll
+  for (int v = 0; v < W; ++v) spread[v] = of_all[at + v];
 }
 
-// Rows that lie beside each other, kPackAcross vectors of them by SHARE blocks (a cluster, where they are packed in two
+// Rows that lie beside each other, pack_across vectors of them by SHARE blocks (a cluster, where they are packed in two
 // parts), each a part of K. True: this thread was at one that is too wide.
 template <class G, bool B, class T, int PARTS, int SHARE>
 WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
   using O = Operand<G, B, T>;
   using Index = typename G::Index;
-  constexpr int W = O::kWidth, kEach = (O::kK + kPackDown * SHARE - 1) / (kPackDown * SHARE);   // of a thread
-  constexpr bool kOnce = PARTS == 2 && kEach * W <= kMostKept, kEven = O::kK % (kPackDown * SHARE) == 0;
-  constexpr long long kAcross = (O::kRows + kPackAcross * W - 1) / (kPackAcross * W), kJobs = kAcross * G::kBatch;
+  constexpr int W = O::kWidth, kBeside = pack_across(W), kDown = kPackThreads / kBeside;
+  constexpr int kEach = (O::kK + kDown * SHARE - 1) / (kDown * SHARE);   // of a thread
+  constexpr bool kOnce = PARTS == 2 && kEach * W <= kMostKeptBeside, kEven = O::kK % (kDown * SHARE) == 0;
+  constexpr long long kAcross = (O::kRows + kBeside * W - 1) / (kBeside * W), kJobs = kAcross * G::kBatch;
   const O operand{g};
-  const Index from = (block() % SHARE) * kEach * kPackDown + thread() / kPackAcross;
-  const Index end = O::kK - from < kEach * kPackDown ? Index(O::kK) : Index(from + kEach * kPackDown);
+  const Index from = (block() % SHARE) * kEach * kDown + thread() / kBeside;
+  const Index end = O::kK - from < kEach * kDown ? Index(O::kK) : Index(from + kEach * kDown);
   bool any = false;
   for (long long job = block() / SHARE; job < kJobs; job += blocks() / SHARE) {
-    const Index batch = job / kAcross, at = (job % kAcross * kPackAcross + thread() % kPackAcross) * W;
+    const Index batch = job / kAcross, at = (job % kAcross * kBeside + thread() % kBeside) * W;
     const bool inside = at < Index(O::kRows);   // or it reads the last ones, to come where the others meet
     const Index row = inside ? at : Index(O::kRows - W);
     T* const first = parts + O::at(static_cast<long long>(batch) * PARTS, row, 0);
     if constexpr (PARTS == 1) {
 #pragma unroll 4
-      for (Index k = from; k < end; k += kPackDown) {
+      for (Index k = from; k < end; k += kDown) {
         typename G::Sum x[W];
         operand.read(batch, row, k, x);
         T narrowed[W];
@@ -353,12 +362,12 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
       };
       const auto read_and_see = [&](Index k, float (&x)[W]) { read(k, x); see(k, x); };
       if constexpr (kOnce) {
-        visit_all<kOnce, kEven, kEach, kPackDown>(from, end, kept, read);
-        visit_all<kOnce, kEven, kEach, kPackDown>(from, end, kept, see);
+        visit_all<kOnce, kEven, kEach, kDown>(from, end, kept, read);
+        visit_all<kOnce, kEven, kEach, kDown>(from, end, kept, see);
       } else {
-        visit_all<kOnce, kEven, kEach, kPackDown>(from, end, kept, read_and_see);
+        visit_all<kOnce, kEven, kEach, kDown>(from, end, kept, read_and_see);
       }
-      meet_columns<W, SHARE>(spread);
+      meet_columns<W, SHARE>(spread, 0);
 #pragma unroll
       for (int v = 0; v < W; ++v) {
         const RowScale scale(spread[v].most);
@@ -366,7 +375,7 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
         down[v] = scale.back;
         spread[v].begin_count();
       }
-      visit_all<kOnce, kEven, kEach, kPackDown>(from, end, kept, [&](Index k, float (&x)[W]) {
+      visit_all<kOnce, kEven, kEach, kDown>(from, end, kept, [&](Index k, float (&x)[W]) {
         if constexpr (!kOnce) read(k, x);
         T greater[W], lesser[W];
 #pragma unroll
@@ -375,15 +384,16 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
         store<W, T, 0>(first + k * O::kLine, greater);
         store<W, T, 0>(first + O::kPart + k * O::kLine, lesser);
       });
-      meet_columns<W, SHARE>(spread);
+      meet_columns<W, SHARE>(spread, 1);
 #pragma unroll
       for (int v = 0; v < W; ++v) {
         const RowKind kind = kind_of(spread[v], O::kK);
         any = any || kind >= kWide;
-        if (inside && block() % SHARE == 0 && thread() < kPackAcross) back[batch * O::kRows + row + v] = back_of(down[v], kind);
+        if (inside && block() % SHARE == 0 && thread() < kBeside) back[batch * O::kRows + row + v] = back_of(down[v], kind);
       }
     }
   }
+  if constexpr (PARTS == 2 && SHARE > 1) sync_cluster();   // what this block left has been read
   return any;
 }
 

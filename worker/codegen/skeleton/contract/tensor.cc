@@ -15,15 +15,21 @@ using absl::StrCat;
 constexpr int kSwizzle = 128;          // bytes of a box's row
 constexpr int64_t kLine = 8;           // elements of 16 bits of 16 bytes
 constexpr int64_t kPackedBytes = 128;  // a box's rows begin where lines of the cache do
-// Of ws::pack_columns: vectors that a block has side by side, threads that share one, and Spreads
+// Of ws::pack_columns: rows that a block has side by side, `width` of them a thread's; and Spreads
 // of each in shared memory.
-constexpr int64_t kPackAcross = 8, kPackDown = 32, kPackSpreads = 9;
+int64_t PackBeside(int64_t width) { return std::max<int64_t>(32, 8 * width); }
+constexpr int64_t kPackSpreads = 11;
 // Of ws::Spread.
 constexpr int64_t kSpreadBytes = 16;
-// Vectors of a row that a thread has at once, where fewer than a block's threads share it; elements
-// where the row's threads are of several blocks.
-constexpr int64_t kLaneVectors = 4, kShareElements = 64;
-constexpr int kLeastLanes = 4, kMostShare = 8;
+// Vectors of a row that a thread has at once, where fewer than a block's threads share it.
+constexpr int64_t kLaneVectors = 4;
+constexpr int kLeastLanes = 4;
+// Blocks share rows that lie beside each other where so many of a multiprocessor would not be had
+// otherwise, as long as a thread has this many vectors: their meeting costs. Of an H200, six
+// shapes.
+constexpr double kShareBelow = 1.5;
+constexpr int64_t kShareVectors = 8;
+constexpr int kMostShare = 8;
 // Blocks that pack, of a multiprocessor.
 constexpr int64_t kPackBlocks = 8;
 // Tiles of products that are made in fp32 after all (ws::contract_rest).
@@ -107,10 +113,13 @@ Packing PackingOf(const ContractForm& form, int operand, const Reading& reading,
     return packing;
   }
   if (reading.along_rows) {
-    const int64_t parts = CeilDiv(form.k * reading.width, kPackDown * kShareElements);
-    packing.share = static_cast<int>(
-        std::clamp<int64_t>(PowerOfTwoAtLeast(parts), 1, std::min(kMostShare, target.max_cluster)));
-    packing.blocks = form.batch * CeilDiv(rows, kPackAcross * reading.width) * packing.share;
+    const int64_t beside = PackBeside(reading.width), down = kPlainThreads * reading.width / beside;
+    const int64_t alone = form.batch * CeilDiv(rows, beside);
+    const auto wanted = static_cast<int64_t>(kShareBelow * target.sm_count);
+    while (packing.share < std::min(kMostShare, target.max_cluster) &&
+           alone * packing.share < wanted && form.k >= 2 * packing.share * down * kShareVectors)
+      packing.share *= 2;
+    packing.blocks = alone * packing.share;
     return packing;
   }
   const int64_t lanes = PowerOfTwoAtLeast(CeilDiv(form.k, reading.width * kLaneVectors));
@@ -248,7 +257,7 @@ class Writer {
     std::vector<KernelArgument> extra;
     std::string given;
     Packing packings[2];
-    int64_t blocks = 0, width = 1;
+    int64_t blocks = 0, beside = 0;
     int share = 1;
     for (int operand : {0, 1}) {
       const std::string name = operand == 0 ? "a" : "b";
@@ -258,7 +267,7 @@ class Writer {
             PackingOf(form_, operand, reading, CopiedFrom(operand) != nullptr, target_);
         blocks = std::max(blocks, packing.blocks);
         share = std::max(share, packing.share);
-        if (reading.along_rows) width = std::max<int64_t>(width, reading.width);
+        if (reading.along_rows) beside = std::max(beside, PackBeside(reading.width));
         extra.push_back({StrCat(element_, "* ", name), placed_[operand].buffer, {}});
       }
       if (parts_) extra.push_back({StrCat("float* back_", name), back_[operand], {}});
@@ -277,7 +286,8 @@ class Writer {
       const char* name = operand == 0 ? "from_a" : "from_b";
       extra.push_back({StrCat("const void* ", name), writer_.BufferOf(from->tensor), {}});
     }
-    shape.shared_bytes = parts_ ? kSpreadBytes * kPackSpreads * kPackAcross * width : 0;
+    const int64_t spreads = std::max<int64_t>(kPackSpreads * beside, kPlainThreads / 32);
+    shape.shared_bytes = parts_ ? kSpreadBytes * spreads : 0;
     if (parts_) {
       shape.cluster = share;
       wide_ = writer_.Workspace("_wide", (pack_blocks_ + 1) * 4);
