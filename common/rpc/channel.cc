@@ -17,6 +17,9 @@ constexpr int kMaxReconnectMs = 5'000;
 constexpr int kConnectTimeoutMs = 10'000;
 // Without this a server answers pings that come more often than every five minutes with GOAWAY.
 constexpr int kMinPingIntervalMs = 10'000;
+// A ping with whatever is received, to make windows larger: calls of workers are few and far
+// between, and with thousands of them it is a tenth of the planner's memory.
+constexpr int kProbesBandwidth = 0;
 
 grpc::ChannelArguments ClientArguments() {
   grpc::ChannelArguments arguments;
@@ -27,6 +30,7 @@ grpc::ChannelArguments ClientArguments() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, kProbesBandwidth);
   // Proxies of the environment are not for a planner on the same host.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -62,6 +66,7 @@ void ApplyServerSettings(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, kProbesBandwidth);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
 }

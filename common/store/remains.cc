@@ -21,20 +21,14 @@ namespace {
 
 constexpr char kChanged[] = "it is not what was written";
 
-struct Closes {
-  void operator()(sqlite3* db) const { sqlite3_close(db); }
-};
-using Database = std::unique_ptr<sqlite3, Closes>;
-
-absl::StatusOr<Database> OpenOf(const std::string& path, int flags) {
-  absl::StatusOr<sqlite3*> db = Connect(path, flags);
+absl::StatusOr<std::unique_ptr<Database>> OpenOf(const std::string& path, int flags) {
+  auto db = Database::Open(path, flags);
   if (!db.ok()) return db.status();
-  Database database(*db);
-  if (absl::Status set = Execute(*db, "PRAGMA busy_timeout=5000"); !set.ok()) return set;
-  return database;
+  if (absl::Status set = Execute(db->get(), "PRAGMA busy_timeout=5000"); !set.ok()) return set;
+  return db;
 }
 
-absl::Status CheckSchema(sqlite3* db) {
+absl::Status CheckSchema(Database* db) {
   absl::StatusOr<int64_t> schema = Meta(db, "schema");
   if (!schema.ok()) return schema.status();
   if (*schema == kSchemaVersion) return absl::OkStatus();
@@ -45,7 +39,7 @@ absl::Status CheckSchema(sqlite3* db) {
 
 // Hands out the rows of `sql`, until `take` returns false. What SQLite makes no sense of is said to
 // `damage`, and ends it.
-void Walk(sqlite3* db, const char* sql, const std::function<void(std::string)>& damage,
+void Walk(Database* db, const char* sql, const std::function<void(std::string)>& damage,
           const std::function<void(Statement&)>& take) {
   Statement statement(db, sql);
   while (true) {
@@ -59,7 +53,7 @@ void Walk(sqlite3* db, const char* sql, const std::function<void(std::string)>& 
 // Reads one database, a table at a time.
 class Reader {
  public:
-  Reader(sqlite3* db, const CheckFacts& check) : db_(db), check_(check) {}
+  Reader(Database* db, const CheckFacts& check) : db_(db), check_(check) {}
 
   Remains Read() {
     ReadDatabase();
@@ -175,7 +169,7 @@ class Reader {
 
   void ReadFacts();
 
-  sqlite3* const db_;
+  Database* const db_;
   const CheckFacts& check_;
   Remains remains_;
 };
@@ -208,12 +202,12 @@ void Reader::ReadFacts() {
 // ---- going on
 // ------------------------------------------------------------------------------------
 
-absl::Status InsertMeta(sqlite3* db, const char* name, int64_t value) {
+absl::Status InsertMeta(Database* db, const char* name, int64_t value) {
   Statement insert(db, "INSERT OR REPLACE INTO meta VALUES (?, ?)");
   return insert.Text(1, name).Int(2, value).Run();
 }
 
-absl::Status PutCheckpoint(sqlite3* db, const Checkpoint& whole) {
+absl::Status PutCheckpoint(Database* db, const Checkpoint& whole) {
   Statement insert(db, "INSERT INTO checkpoint VALUES (?, ?, ?)");
   uint64_t total = 0;
   for (const Entry& entry : whole.put) {
@@ -235,7 +229,7 @@ absl::Status PutCheckpoint(sqlite3* db, const Checkpoint& whole) {
   return absl::OkStatus();
 }
 
-absl::Status CopyBlobs(sqlite3* from, sqlite3* to) {
+absl::Status CopyBlobs(Database* from, Database* to) {
   absl::Status status;
   Statement insert(to, "INSERT INTO blobs VALUES (?, ?)");
   Walk(
@@ -249,7 +243,7 @@ absl::Status CopyBlobs(sqlite3* from, sqlite3* to) {
   return status;
 }
 
-absl::Status CopyFacts(sqlite3* from, sqlite3* to, const CheckFacts& check) {
+absl::Status CopyFacts(Database* from, Database* to, const CheckFacts& check) {
   absl::Status status;
   int64_t count = 0, bytes = 0, gone = 0;
   Statement insert(to,
@@ -281,7 +275,7 @@ absl::Status CopyFacts(sqlite3* from, sqlite3* to, const CheckFacts& check) {
   return absl::OkStatus();
 }
 
-absl::Status CopyIdentity(sqlite3* from, sqlite3* to, Identity& identity) {
+absl::Status CopyIdentity(Database* from, Database* to, Identity& identity) {
   std::random_device random;
   const int64_t drawn = static_cast<int64_t>((static_cast<uint64_t>(random()) << 32) | random());
   const int64_t id = Meta(from, "store").value_or(drawn);
@@ -296,7 +290,7 @@ absl::Status CopyIdentity(sqlite3* from, sqlite3* to, Identity& identity) {
   return absl::OkStatus();
 }
 
-absl::Status Fill(sqlite3* from, sqlite3* to, const Checkpoint& whole, const CheckFacts& check,
+absl::Status Fill(Database* from, Database* to, const Checkpoint& whole, const CheckFacts& check,
                   Identity& identity) {
   const std::function<absl::Status()> steps[] = {
       [&] { return Execute(to, "PRAGMA synchronous=FULL"); },
@@ -344,7 +338,7 @@ absl::Status CheckThere(const std::string& dir) {
 absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& check) {
   const std::string path = absl::StrCat(dir, "/", kDatabase);
   if (absl::Status there = CheckThere(dir); !there.ok()) return there;
-  absl::StatusOr<Database> db = OpenOf(path, SQLITE_OPEN_READONLY);
+  auto db = OpenOf(path, SQLITE_OPEN_READONLY);
   if (!db.ok()) return db.status();
   const absl::Status schema = CheckSchema(db->get());
   if (!schema.ok()) return absl::Status(schema.code(), absl::StrCat(path, ": ", schema.message()));
@@ -359,7 +353,7 @@ absl::StatusOr<Renewed> GoOnWith(const std::string& dir, const Checkpoint& whole
   Renewed renewed;
   std::string& copy = renewed.kept;
   {
-    absl::StatusOr<Database> from = OpenOf(path, SQLITE_OPEN_READWRITE);
+    auto from = OpenOf(path, SQLITE_OPEN_READWRITE);
     if (!from.ok()) return from.status();
     // Folds what stands beside the file into it: it goes by another name below.
     absl::Status folded = Execute(from->get(), "PRAGMA journal_mode=DELETE");
@@ -370,7 +364,7 @@ absl::StatusOr<Renewed> GoOnWith(const std::string& dir, const Checkpoint& whole
       copy = absl::StrCat(path, ".generation-", generation, "-", i);
     }
     std::filesystem::remove(made);
-    absl::StatusOr<Database> to = OpenOf(made, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    auto to = OpenOf(made, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     if (!to.ok()) return to.status();
     absl::Status filled = Fill(from->get(), to->get(), whole, check, renewed.identity);
     if (!filled.ok()) {

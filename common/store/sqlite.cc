@@ -1,8 +1,44 @@
 #include "common/store/sqlite.h"
 
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 
 namespace warpsmith::store {
+
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, int flags) {
+  sqlite3* db = nullptr;
+  if (sqlite3_open_v2(path.c_str(), &db, flags | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
+    absl::Status error = SqliteError(db, absl::StrCat("opening ", path));
+    sqlite3_close(db);
+    return error;
+  }
+  return std::unique_ptr<Database>(new Database(db));
+}
+
+Database::~Database() {
+  for (const auto& [sql, statement] : idle_) sqlite3_finalize(statement);
+  sqlite3_close(handle_);
+}
+
+sqlite3_stmt* Database::Take(const char* sql) {
+  const auto found = idle_.find(std::string_view(sql));
+  if (found != idle_.end()) {
+    sqlite3_stmt* const statement = found->second;
+    idle_.erase(found);
+    return statement;
+  }
+  sqlite3_stmt* statement = nullptr;
+  sqlite3_prepare_v3(handle_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  return statement;
+}
+
+void Database::GiveBack(sqlite3_stmt* statement) {
+  if (statement == nullptr) return;
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);  // what they point to goes
+  idle_.emplace(sqlite3_sql(statement), statement);
+}
 
 absl::Status SqliteError(sqlite3* db, const std::string& what) {
   const std::string message =
@@ -20,12 +56,14 @@ absl::Status SqliteError(sqlite3* db, const std::string& what) {
   return absl::InternalError(message);
 }
 
-absl::Status Execute(sqlite3* db, const char* sql, const char* what) {
-  if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return SqliteError(db, what);
+absl::Status Execute(Database* db, const char* sql, const char* what) {
+  if (sqlite3_exec(db->handle(), sql, nullptr, nullptr, nullptr) != SQLITE_OK) {
+    return SqliteError(db->handle(), what);
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> QueryInt(sqlite3* db, const char* sql) {
+absl::StatusOr<int64_t> QueryInt(Database* db, const char* sql) {
   Statement statement(db, sql);
   absl::StatusOr<bool> row = statement.Step();
   if (!row.ok()) return row.status();
@@ -33,7 +71,7 @@ absl::StatusOr<int64_t> QueryInt(sqlite3* db, const char* sql) {
   return statement.Int(0);
 }
 
-absl::StatusOr<int64_t> Meta(sqlite3* db, const char* name) {
+absl::StatusOr<int64_t> Meta(Database* db, const char* name) {
   Statement statement(db, "SELECT value FROM meta WHERE name = ?");
   absl::StatusOr<bool> row = statement.Text(1, name).Step();
   if (!row.ok()) return row.status();
@@ -41,24 +79,14 @@ absl::StatusOr<int64_t> Meta(sqlite3* db, const char* name) {
   return statement.Int(0);
 }
 
-absl::Status SetMeta(sqlite3* db, const char* name, int64_t value) {
+absl::Status SetMeta(Database* db, const char* name, int64_t value) {
   Statement statement(db, "UPDATE meta SET value = ? WHERE name = ?");
   return statement.Int(1, value).Text(2, name).Run();
 }
 
-absl::Status AddToMeta(sqlite3* db, const char* name, int64_t value) {
+absl::Status AddToMeta(Database* db, const char* name, int64_t value) {
   Statement statement(db, "UPDATE meta SET value = value + ? WHERE name = ?");
   return statement.Int(1, value).Text(2, name).Run();
-}
-
-absl::StatusOr<sqlite3*> Connect(const std::string& path, int flags) {
-  sqlite3* db = nullptr;
-  if (sqlite3_open_v2(path.c_str(), &db, flags | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
-    absl::Status error = SqliteError(db, absl::StrCat("opening ", path));
-    sqlite3_close(db);
-    return error;
-  }
-  return db;
 }
 
 }  // namespace warpsmith::store

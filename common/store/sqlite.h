@@ -4,6 +4,9 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -37,16 +40,38 @@ INSERT INTO meta VALUES ('schema', 2), ('epoch', 0), ('generation', 1), ('last',
   ('facts', 0), ('facts_bytes', 0), ('facts_forgotten', 0);
 )sql";
 
+// A connection, with the statements that were prepared on it and are not in use: each is prepared
+// once, which otherwise takes as long as a small commit. One thread at a time.
+class Database {
+ public:
+  // The error is SqliteError's.
+  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, int flags);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  sqlite3* handle() const { return handle_; }
+
+ private:
+  friend class Statement;
+
+  explicit Database(sqlite3* handle) : handle_(handle) {}
+  // Null: `sql` cannot be prepared.
+  sqlite3_stmt* Take(const char* sql);
+  void GiveBack(sqlite3_stmt* statement);
+
+  sqlite3* const handle_;
+  std::multimap<std::string, sqlite3_stmt*, std::less<>> idle_;  // by their text
+};
+
 // Unavailable: the disk is full, or the database busy. DataLoss: SQLite cannot make sense of it.
 absl::Status SqliteError(sqlite3* db, const std::string& what);
 
-// One prepared statement; finalised when it goes.
+// One statement of a connection; reset when it goes.
 class Statement {
  public:
-  Statement(sqlite3* db, const char* sql) : db_(db), sql_(sql) {
-    sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr);
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(Database* db, const char* sql) : db_(db), sql_(sql), statement_(db->Take(sql)) {}
+  ~Statement() { db_->GiveBack(statement_); }
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
@@ -73,11 +98,11 @@ class Statement {
 
   // True: a row is there. False: done.
   absl::StatusOr<bool> Step() {
-    if (statement_ == nullptr) return SqliteError(db_, sql_);
+    if (statement_ == nullptr) return SqliteError(db_->handle(), sql_);
     const int code = sqlite3_step(statement_);
     if (code == SQLITE_ROW) return true;
     if (code == SQLITE_DONE) return false;
-    return SqliteError(db_, sql_);
+    return SqliteError(db_->handle(), sql_);
   }
   absl::Status Run() { return Step().status(); }
   void Reset() {
@@ -93,24 +118,21 @@ class Statement {
   }
 
  private:
-  sqlite3* db_;
-  const char* sql_;
-  sqlite3_stmt* statement_ = nullptr;
+  Database* const db_;
+  const char* const sql_;
+  sqlite3_stmt* const statement_;
 };
 
-// `what` is for people.
-absl::Status Execute(sqlite3* db, const char* sql, const char* what);
-inline absl::Status Execute(sqlite3* db, const char* sql) { return Execute(db, sql, sql); }
+// Not kept. `what` is for people.
+absl::Status Execute(Database* db, const char* sql, const char* what);
+inline absl::Status Execute(Database* db, const char* sql) { return Execute(db, sql, sql); }
 
 // The first row's first column.
-absl::StatusOr<int64_t> QueryInt(sqlite3* db, const char* sql);
+absl::StatusOr<int64_t> QueryInt(Database* db, const char* sql);
 
 // Numbers of meta. DataLoss: there is none of that name.
-absl::StatusOr<int64_t> Meta(sqlite3* db, const char* name);
-absl::Status SetMeta(sqlite3* db, const char* name, int64_t value);
-absl::Status AddToMeta(sqlite3* db, const char* name, int64_t value);
-
-// To be closed by who called.
-absl::StatusOr<sqlite3*> Connect(const std::string& path, int flags);
+absl::StatusOr<int64_t> Meta(Database* db, const char* name);
+absl::Status SetMeta(Database* db, const char* name, int64_t value);
+absl::Status AddToMeta(Database* db, const char* name, int64_t value);
 
 }  // namespace warpsmith::store

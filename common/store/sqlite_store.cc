@@ -60,28 +60,28 @@ absl::Status SqliteStore::OpenDatabase() {
   const std::string path = absl::StrCat(dir_, "/", kDatabase);
   absl::MutexLock write_lock(&write_mutex_);
   absl::MutexLock read_lock(&read_mutex_);
-  absl::StatusOr<sqlite3*> writer = Connect(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  auto writer = Database::Open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!writer.ok()) return writer.status();
-  writer_ = *writer;
+  writer_ = *std::move(writer);
   if (absl::Status status = PrepareDatabase(); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   }
-  absl::StatusOr<sqlite3*> reader = Connect(path, SQLITE_OPEN_READONLY);
+  auto reader = Database::Open(path, SQLITE_OPEN_READONLY);
   if (!reader.ok()) return reader.status();
-  reader_ = *reader;
-  return Execute(reader_, "PRAGMA busy_timeout=5000");
+  reader_ = *std::move(reader);
+  return Execute(reader_.get(), "PRAGMA busy_timeout=5000");
 }
 
 // Nothing is written to a database of another version.
 absl::Status SqliteStore::PrepareDatabase() {
-  if (absl::Status status = Execute(writer_, "PRAGMA busy_timeout=5000"); !status.ok()) {
+  if (absl::Status status = Execute(writer_.get(), "PRAGMA busy_timeout=5000"); !status.ok()) {
     return status;
   }
   absl::StatusOr<int64_t> tables = QueryInt(
-      writer_, "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'");
+      writer_.get(), "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'");
   if (!tables.ok()) return tables.status();
   if (*tables > 0) {
-    absl::StatusOr<int64_t> schema = Meta(writer_, "schema");
+    absl::StatusOr<int64_t> schema = Meta(writer_.get(), "schema");
     if (!schema.ok()) return schema.status();
     if (*schema != kSchemaVersion) {
       return absl::FailedPreconditionError(
@@ -89,8 +89,10 @@ absl::Status SqliteStore::PrepareDatabase() {
                        ": use the version of Warpsmith that wrote it, or another --dir"));
     }
   }
-  for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
-    if (absl::Status status = Execute(writer_, sql); !status.ok()) return status;
+  // A new database's pages are larger than usual: most bytes are incumbents of tens of KiB.
+  for (const char* sql :
+       {"PRAGMA page_size=16384", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
+    if (absl::Status status = Execute(writer_.get(), sql); !status.ok()) return status;
   }
   return *tables > 0 ? CheckEnd() : MakeTables();
 }
@@ -98,22 +100,22 @@ absl::Status SqliteStore::PrepareDatabase() {
 absl::Status SqliteStore::MakeTables() {
   return Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
-    if (absl::Status made = Execute(writer_, kSchema, "making the tables"); !made.ok()) {
+    if (absl::Status made = Execute(writer_.get(), kSchema, "making the tables"); !made.ok()) {
       return made;
     }
     std::random_device random;
     const uint64_t id = (static_cast<uint64_t>(random()) << 32) | random();
-    Statement insert(writer_, "INSERT INTO meta VALUES ('store', ?)");
+    Statement insert(writer_.get(), "INSERT INTO meta VALUES ('store', ?)");
     return insert.Int(1, static_cast<int64_t>(id)).Run();
   });
 }
 
 // The log ends where the last commit left it.
 absl::Status SqliteStore::CheckEnd() {
-  absl::StatusOr<int64_t> last = Meta(writer_, "last");
-  absl::StatusOr<int64_t> checkpoint = Meta(writer_, "checkpoint");
+  absl::StatusOr<int64_t> last = Meta(writer_.get(), "last");
+  absl::StatusOr<int64_t> checkpoint = Meta(writer_.get(), "checkpoint");
   absl::StatusOr<int64_t> end = QueryInt(
-      writer_,
+      writer_.get(),
       "SELECT COALESCE(MAX(revision), (SELECT value FROM meta WHERE name = 'first')) FROM events");
   if (absl::Status status = All({last.status(), checkpoint.status(), end.status()}); !status.ok()) {
     return status;
@@ -128,12 +130,13 @@ absl::Status SqliteStore::CheckWriter() { return writer_ == nullptr ? Closed() :
 template <typename Body>
 absl::Status SqliteStore::Transaction(Body body) {
   if (absl::Status status = CheckWriter(); !status.ok()) return status;
-  if (absl::Status status = Execute(writer_, "BEGIN IMMEDIATE"); !status.ok()) return status;
+  if (absl::Status status = Statement(writer_.get(), "BEGIN IMMEDIATE").Run(); !status.ok())
+    return status;
   absl::Status status = body();
-  if (status.ok()) status = Execute(writer_, "COMMIT");
+  if (status.ok()) status = Statement(writer_.get(), "COMMIT").Run();
   // After some failures SQLite has rolled back by itself.
-  if (!status.ok() && sqlite3_get_autocommit(writer_) == 0) {
-    Execute(writer_, "ROLLBACK").IgnoreError();
+  if (!status.ok() && sqlite3_get_autocommit(writer_->handle()) == 0) {
+    Statement(writer_.get(), "ROLLBACK").Run().IgnoreError();
   }
   return status;
 }
@@ -141,14 +144,14 @@ absl::Status SqliteStore::Transaction(Body body) {
 absl::StatusOr<Identity> SqliteStore::Identify() {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  absl::StatusOr<int64_t> id = Meta(reader_, "store");
-  absl::StatusOr<int64_t> generation = Meta(reader_, "generation");
+  absl::StatusOr<int64_t> id = Meta(reader_.get(), "store");
+  absl::StatusOr<int64_t> generation = Meta(reader_.get(), "generation");
   if (absl::Status status = All({id.status(), generation.status()}); !status.ok()) return status;
   return Identity{absl::StrFormat("%016x", static_cast<uint64_t>(*id)), *generation};
 }
 
 absl::Status SqliteStore::CheckEpoch(int64_t epoch) {
-  absl::StatusOr<int64_t> current = Meta(writer_, "epoch");
+  absl::StatusOr<int64_t> current = Meta(writer_.get(), "epoch");
   if (!current.ok()) return current.status();
   if (epoch == *current) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("epoch ", epoch, " is not the current one (",
@@ -160,8 +163,8 @@ absl::StatusOr<int64_t> SqliteStore::Lead() {
   int64_t epoch = 0;
   absl::Status status = Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
-    if (absl::Status raised = AddToMeta(writer_, "epoch", 1); !raised.ok()) return raised;
-    absl::StatusOr<int64_t> current = Meta(writer_, "epoch");
+    if (absl::Status raised = AddToMeta(writer_.get(), "epoch", 1); !raised.ok()) return raised;
+    absl::StatusOr<int64_t> current = Meta(writer_.get(), "epoch");
     if (current.ok()) epoch = *current;
     return current.status();
   });
@@ -174,13 +177,13 @@ absl::Status SqliteStore::InsertBlob(absl::string_view bytes) {
     return status;
   }
   const std::string digest = base::Sha256Hex(std::string_view(bytes.data(), bytes.size()));
-  Statement insert(writer_, "INSERT OR IGNORE INTO blobs VALUES (?, ?)");
+  Statement insert(writer_.get(), "INSERT OR IGNORE INTO blobs VALUES (?, ?)");
   return insert.Text(1, digest).Blob(2, bytes).Run();
 }
 
 // AlreadyExists: this very batch is the log's end; its answer was lost. OK: it is to be appended.
 absl::Status SqliteStore::CheckPlace(const Batch& batch) {
-  absl::StatusOr<int64_t> last = Meta(writer_, "last");
+  absl::StatusOr<int64_t> last = Meta(writer_.get(), "last");
   if (!last.ok()) return last.status();
   if (*last == batch.after) return absl::OkStatus();
   const int64_t end = batch.after + static_cast<int64_t>(batch.events.size());
@@ -188,7 +191,8 @@ absl::Status SqliteStore::CheckPlace(const Batch& batch) {
     return absl::FailedPreconditionError(
         absl::StrCat("the log ends at revision ", *last, ", not at ", batch.after));
   }
-  Statement stored(writer_, "SELECT epoch, bytes FROM events WHERE revision > ? ORDER BY revision");
+  Statement stored(writer_.get(),
+                   "SELECT epoch, bytes FROM events WHERE revision > ? ORDER BY revision");
   stored.Int(1, batch.after);
   for (const std::string& event : batch.events) {
     absl::StatusOr<bool> row = stored.Step();
@@ -204,9 +208,9 @@ absl::Status SqliteStore::CheckPlace(const Batch& batch) {
 
 absl::Status SqliteStore::Append(const Batch& batch) {
   if (batch.events.empty()) return absl::OkStatus();
-  absl::StatusOr<int64_t> sum = Meta(writer_, "last_sum");
+  absl::StatusOr<int64_t> sum = Meta(writer_.get(), "last_sum");
   if (!sum.ok()) return sum.status();
-  Statement insert(writer_, "INSERT INTO events VALUES (?, ?, ?, ?)");
+  Statement insert(writer_.get(), "INSERT INTO events VALUES (?, ?, ?, ?)");
   int64_t revision = batch.after;
   for (const std::string& event : batch.events) {
     if (absl::Status status = CheckSize("an event", event.size(), kMaxEventBytes); !status.ok()) {
@@ -217,12 +221,12 @@ absl::Status SqliteStore::Append(const Batch& batch) {
     if (absl::Status status = insert.Run(); !status.ok()) return status;
     insert.Reset();
   }
-  return All({SetMeta(writer_, "last", revision), SetMeta(writer_, "last_sum", *sum)});
+  return All({SetMeta(writer_.get(), "last", revision), SetMeta(writer_.get(), "last_sum", *sum)});
 }
 
 absl::Status SqliteStore::AddFacts(const std::vector<Facts>& facts) {
   if (facts.empty()) return absl::OkStatus();
-  Statement insert(writer_,
+  Statement insert(writer_.get(),
                    "INSERT INTO facts (subject, name, sum, bytes, head, body) "
                    "VALUES (?, ?, ?, ?, ?, ?)");
   int64_t added = 0;
@@ -235,8 +239,9 @@ absl::Status SqliteStore::AddFacts(const std::vector<Facts>& facts) {
     insert.Reset();
     added += static_cast<int64_t>(size);
   }
-  if (absl::Status status = All({AddToMeta(writer_, "facts", static_cast<int64_t>(facts.size())),
-                                 AddToMeta(writer_, "facts_bytes", added)});
+  if (absl::Status status =
+          All({AddToMeta(writer_.get(), "facts", static_cast<int64_t>(facts.size())),
+               AddToMeta(writer_.get(), "facts_bytes", added)});
       !status.ok()) {
     return status;
   }
@@ -245,12 +250,12 @@ absl::Status SqliteStore::AddFacts(const std::vector<Facts>& facts) {
 
 // The oldest, until there is room for the rest.
 absl::Status SqliteStore::ForgetFacts() {
-  absl::StatusOr<int64_t> bytes = Meta(writer_, "facts_bytes");
+  absl::StatusOr<int64_t> bytes = Meta(writer_.get(), "facts_bytes");
   if (!bytes.ok()) return bytes.status();
   while (*bytes > options_.facts_bytes) {
     int64_t last = 0, count = 0, freed = 0;
     {
-      Statement oldest(writer_, "SELECT number, bytes FROM facts ORDER BY number LIMIT ?");
+      Statement oldest(writer_.get(), "SELECT number, bytes FROM facts ORDER BY number LIMIT ?");
       oldest.Int(1, kForgottenAtOnce);
       while (*bytes - freed > options_.facts_bytes) {
         absl::StatusOr<bool> row = oldest.Step();
@@ -262,10 +267,11 @@ absl::Status SqliteStore::ForgetFacts() {
       }
     }
     if (count == 0) return absl::OkStatus();
-    Statement forget(writer_, "DELETE FROM facts WHERE number <= ?");
-    if (absl::Status status = All({forget.Int(1, last).Run(), AddToMeta(writer_, "facts", -count),
-                                   AddToMeta(writer_, "facts_bytes", -freed),
-                                   AddToMeta(writer_, "facts_forgotten", count)});
+    Statement forget(writer_.get(), "DELETE FROM facts WHERE number <= ?");
+    if (absl::Status status =
+            All({forget.Int(1, last).Run(), AddToMeta(writer_.get(), "facts", -count),
+                 AddToMeta(writer_.get(), "facts_bytes", -freed),
+                 AddToMeta(writer_.get(), "facts_forgotten", count)});
         !status.ok()) {
       return status;
     }
@@ -296,7 +302,7 @@ absl::Status SqliteStore::Commit(const Batch& batch) {
 absl::StatusOr<int64_t> SqliteStore::LastRevision() {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  return Meta(reader_, "last");
+  return Meta(reader_.get(), "last");
 }
 
 absl::StatusOr<std::vector<Record>> SqliteStore::Read(int64_t after, size_t limit) {
@@ -307,16 +313,16 @@ absl::StatusOr<std::vector<Record>> SqliteStore::Read(int64_t after, size_t limi
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
   // One view of the log for all that is asked of it.
-  if (absl::Status begun = Execute(reader_, "BEGIN"); !begun.ok()) return begun;
+  if (absl::Status begun = Statement(reader_.get(), "BEGIN").Run(); !begun.ok()) return begun;
   auto records = ReadLog(after, limit);
-  Execute(reader_, "COMMIT").IgnoreError();
+  Statement(reader_.get(), "COMMIT").Run().IgnoreError();
   return records;
 }
 
 absl::StatusOr<std::vector<Record>> SqliteStore::ReadLog(int64_t after, size_t limit) {
-  absl::StatusOr<int64_t> first = Meta(reader_, "first");
-  absl::StatusOr<int64_t> last = Meta(reader_, "last");
-  absl::StatusOr<int64_t> sum = Meta(reader_, "first_sum");
+  absl::StatusOr<int64_t> first = Meta(reader_.get(), "first");
+  absl::StatusOr<int64_t> last = Meta(reader_.get(), "last");
+  absl::StatusOr<int64_t> sum = Meta(reader_.get(), "first_sum");
   if (absl::Status status = All({first.status(), last.status(), sum.status()}); !status.ok()) {
     return status;
   }
@@ -324,7 +330,7 @@ absl::StatusOr<std::vector<Record>> SqliteStore::ReadLog(int64_t after, size_t l
     return absl::OutOfRangeError(absl::StrCat("the log is kept from event ", *first + 1,
                                               " on: what was before is in the checkpoint"));
   }
-  Statement select(reader_,
+  Statement select(reader_.get(),
                    "SELECT revision, sum, bytes FROM events WHERE revision >= ? ORDER BY revision");
   select.Int(1, after);
   std::vector<Record> records;
@@ -356,8 +362,8 @@ absl::Status SqliteStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkp
   return Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
     if (absl::Status status = CheckEpoch(epoch); !status.ok()) return status;
-    absl::StatusOr<int64_t> last = Meta(writer_, "last");
-    absl::StatusOr<int64_t> before = Meta(writer_, "checkpoint");
+    absl::StatusOr<int64_t> last = Meta(writer_.get(), "last");
+    absl::StatusOr<int64_t> before = Meta(writer_.get(), "checkpoint");
     if (absl::Status status = All({last.status(), before.status()}); !status.ok()) return status;
     if (checkpoint.revision > *last || checkpoint.revision < *before) {
       return absl::InvalidArgumentError(absl::StrCat("a checkpoint of revision ",
@@ -365,7 +371,8 @@ absl::Status SqliteStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkp
                                                      *before, ", and the log ends at ", *last));
     }
     if (absl::Status status = PutEntries(checkpoint); !status.ok()) return status;
-    if (absl::Status status = SetMeta(writer_, "checkpoint", checkpoint.revision); !status.ok()) {
+    if (absl::Status status = SetMeta(writer_.get(), "checkpoint", checkpoint.revision);
+        !status.ok()) {
       return status;
     }
     return TrimLog(checkpoint.revision);
@@ -375,10 +382,10 @@ absl::Status SqliteStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkp
 absl::Status SqliteStore::PutEntries(const Checkpoint& checkpoint) {
   int64_t rows = 0;
   uint64_t sum = 0;  // modulo 2^64
-  Statement old(writer_, "SELECT sum FROM checkpoint WHERE key = ?");
-  Statement erase(writer_, "DELETE FROM checkpoint WHERE key = ?");
-  Statement insert(writer_, "INSERT INTO checkpoint VALUES (?, ?, ?)");
-  Statement update(writer_, "UPDATE checkpoint SET sum = ?2, bytes = ?3 WHERE key = ?1");
+  Statement old(writer_.get(), "SELECT sum FROM checkpoint WHERE key = ?");
+  Statement erase(writer_.get(), "DELETE FROM checkpoint WHERE key = ?");
+  Statement insert(writer_.get(), "INSERT INTO checkpoint VALUES (?, ?, ?)");
+  Statement update(writer_.get(), "UPDATE checkpoint SET sum = ?2, bytes = ?3 WHERE key = ?1");
   const auto take_out = [&](const std::string& key) -> absl::StatusOr<bool> {
     absl::StatusOr<bool> there = old.Text(1, key).Step();
     if (there.ok() && *there) sum -= static_cast<uint64_t>(old.Int(0));
@@ -405,42 +412,42 @@ absl::Status SqliteStore::PutEntries(const Checkpoint& checkpoint) {
     }
     put.Reset();
   }
-  absl::StatusOr<int64_t> before = Meta(writer_, "checkpoint_sum");
+  absl::StatusOr<int64_t> before = Meta(writer_.get(), "checkpoint_sum");
   if (!before.ok()) return before.status();
   sum += static_cast<uint64_t>(*before);
-  return All({AddToMeta(writer_, "checkpoint_rows", rows),
-              SetMeta(writer_, "checkpoint_sum", static_cast<int64_t>(sum))});
+  return All({AddToMeta(writer_.get(), "checkpoint_rows", rows),
+              SetMeta(writer_.get(), "checkpoint_sum", static_cast<int64_t>(sum))});
 }
 
 // Up to `revision`, which the checkpoint has.
 absl::Status SqliteStore::TrimLog(int64_t revision) {
-  Statement select(writer_, "SELECT sum FROM events WHERE revision = ?");
+  Statement select(writer_.get(), "SELECT sum FROM events WHERE revision = ?");
   absl::StatusOr<bool> row = select.Int(1, revision).Step();
   if (!row.ok() || !*row) return row.status();  // trimmed before
   const int64_t sum = select.Int(0);
   select.Reset();
-  Statement trim(writer_, "DELETE FROM events WHERE revision <= ?");
-  return All({SetMeta(writer_, "first", revision), SetMeta(writer_, "first_sum", sum),
+  Statement trim(writer_.get(), "DELETE FROM events WHERE revision <= ?");
+  return All({SetMeta(writer_.get(), "first", revision), SetMeta(writer_.get(), "first_sum", sum),
               trim.Int(1, revision).Run()});
 }
 
 absl::StatusOr<int64_t> SqliteStore::LoadCheckpoint(const std::function<void(Entry)>& take) {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  if (absl::Status begun = Execute(reader_, "BEGIN"); !begun.ok()) return begun;
+  if (absl::Status begun = Statement(reader_.get(), "BEGIN").Run(); !begun.ok()) return begun;
   auto revision = ReadCheckpoint(take);
-  Execute(reader_, "COMMIT").IgnoreError();
+  Statement(reader_.get(), "COMMIT").Run().IgnoreError();
   return revision;
 }
 
 absl::StatusOr<int64_t> SqliteStore::ReadCheckpoint(const std::function<void(Entry)>& take) {
-  absl::StatusOr<int64_t> revision = Meta(reader_, "checkpoint");
-  absl::StatusOr<int64_t> rows = Meta(reader_, "checkpoint_rows");
-  absl::StatusOr<int64_t> sum = Meta(reader_, "checkpoint_sum");
+  absl::StatusOr<int64_t> revision = Meta(reader_.get(), "checkpoint");
+  absl::StatusOr<int64_t> rows = Meta(reader_.get(), "checkpoint_rows");
+  absl::StatusOr<int64_t> sum = Meta(reader_.get(), "checkpoint_sum");
   if (absl::Status status = All({revision.status(), rows.status(), sum.status()}); !status.ok()) {
     return status;
   }
-  Statement select(reader_, "SELECT key, sum, bytes FROM checkpoint ORDER BY rowid");
+  Statement select(reader_.get(), "SELECT key, sum, bytes FROM checkpoint ORDER BY rowid");
   int64_t rows_there = 0;
   uint64_t sum_there = 0;
   while (true) {
@@ -469,10 +476,11 @@ absl::Status SqliteStore::ReadFacts(const std::string& subject, bool bodies,
                                     const std::function<bool(Facts)>& take) {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  Statement select(reader_, bodies ? "SELECT name, sum, head, body FROM facts WHERE subject = ? "
-                                     "ORDER BY number DESC"
-                                   : "SELECT name, sum, head FROM facts WHERE subject = ? "
-                                     "ORDER BY number DESC");
+  Statement select(reader_.get(), bodies
+                                      ? "SELECT name, sum, head, body FROM facts WHERE subject = ? "
+                                        "ORDER BY number DESC"
+                                      : "SELECT name, sum, head FROM facts WHERE subject = ? "
+                                        "ORDER BY number DESC");
   select.Text(1, subject);
   while (true) {
     absl::StatusOr<bool> row = select.Step();
@@ -489,9 +497,9 @@ absl::Status SqliteStore::ReadFacts(const std::string& subject, bool bodies,
 absl::StatusOr<FactsKept> SqliteStore::CountFacts() {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  absl::StatusOr<int64_t> count = Meta(reader_, "facts");
-  absl::StatusOr<int64_t> bytes = Meta(reader_, "facts_bytes");
-  absl::StatusOr<int64_t> forgotten = Meta(reader_, "facts_forgotten");
+  absl::StatusOr<int64_t> count = Meta(reader_.get(), "facts");
+  absl::StatusOr<int64_t> bytes = Meta(reader_.get(), "facts_bytes");
+  absl::StatusOr<int64_t> forgotten = Meta(reader_.get(), "facts_forgotten");
   if (absl::Status status = All({count.status(), bytes.status(), forgotten.status()});
       !status.ok()) {
     return status;
@@ -512,7 +520,7 @@ absl::StatusOr<std::string> SqliteStore::Put(absl::string_view bytes) {
 absl::StatusOr<std::string> SqliteStore::Get(const std::string& digest) {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  Statement select(reader_, "SELECT bytes FROM blobs WHERE digest = ?");
+  Statement select(reader_.get(), "SELECT bytes FROM blobs WHERE digest = ?");
   absl::StatusOr<bool> row = select.Text(1, digest).Step();
   if (!row.ok()) return row.status();
   if (!*row) return absl::NotFoundError(absl::StrCat("no blob has the digest '", digest, "'"));
@@ -526,12 +534,10 @@ absl::StatusOr<std::string> SqliteStore::Get(const std::string& digest) {
 absl::Status SqliteStore::Close() {
   {
     absl::MutexLock lock(&read_mutex_);
-    sqlite3_close(reader_);
     reader_ = nullptr;
   }
   {
     absl::MutexLock lock(&write_mutex_);
-    sqlite3_close(writer_);
     writer_ = nullptr;
   }
   lock_ = FolderLock();

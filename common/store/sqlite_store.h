@@ -76,9 +76,9 @@ class SqliteStore final : public Store {
   const Options options_;
   FolderLock lock_;
   absl::Mutex write_mutex_;
-  sqlite3* writer_ ABSL_GUARDED_BY(write_mutex_) = nullptr;
+  std::unique_ptr<Database> writer_ ABSL_GUARDED_BY(write_mutex_);
   absl::Mutex read_mutex_;
-  sqlite3* reader_ ABSL_GUARDED_BY(read_mutex_) = nullptr;
+  std::unique_ptr<Database> reader_ ABSL_GUARDED_BY(read_mutex_);
 };
 
 }  // namespace warpsmith::store

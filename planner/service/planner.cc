@@ -53,6 +53,8 @@ Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock
       clock_(std::move(clock)),
       on_fatal_(on_fatal),
       service_(ForService(options), static_cast<uint64_t>(epoch)),
+      lender_(store),
+      drawing_("board", kMaxQueuedCalls),
       background_("background", kMaxQueuedCalls),
       strand_("core", kMaxQueuedCalls),
       committer_(
@@ -140,7 +142,7 @@ void Planner::Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>&
   const bool starts = !answer.start.empty();
   auto reply = [this, answer = std::move(answer), done] {
     Damage damage;
-    done(MakeReply(answer, *store_, damage));
+    done(lender_.Reply(answer, damage));
     // It is nobody's work until a person has seen to the store.
     for (const auto& [task_id, status] : damage) {
       const std::string reason = absl::StrCat("the store is damaged: ", status.message());
@@ -224,7 +226,7 @@ void Planner::GetTask(const v1::GetTaskRequest& request, Done<v1::GetTaskReply> 
 void Planner::GetBoard(Done<v1::GetBoardReply> done) {
   Call(NewCall(), planner::GetBoard{}, {}, [this, done](const absl::StatusOr<Reply>& answer) {
     if (!answer.ok()) return done(answer.status());
-    background_.PostAlways([this, done] {
+    drawing_.PostAlways([this, done] {
       v1::GetBoardReply reply;
       reply.set_markdown(board::Render(picture_));
       reply.set_path(options_.board_path);
@@ -235,7 +237,7 @@ void Planner::GetBoard(Done<v1::GetBoardReply> done) {
 }
 
 void Planner::Take(View view) {
-  background_.PostAlways([this, view = std::move(view)] {
+  drawing_.PostAlways([this, view = std::move(view)] {
     picture_.Take(*view.changes);
     picture_.Show(view.progress);
     if (view.draw) WriteBoard();
@@ -278,6 +280,7 @@ void Planner::Stop() {
   committer_.Stop();
   strand_.Stop();
   background_.Stop();
+  drawing_.Stop();
 }
 
 }  // namespace warpsmith::planner

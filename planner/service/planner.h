@@ -27,6 +27,7 @@
 #include "planner/board/board.h"
 #include "planner/service/committer.h"
 #include "planner/service/executor.h"
+#include "planner/service/replies.h"
 #include "planner/service/service.h"
 #include "warpsmith/v1/planner.pb.h"
 
@@ -91,7 +92,7 @@ class Planner {
   // On the strand.
   void HandOut();
   void Take(View view);
-  // In the background.
+  // On the board's thread.
   void WriteBoard();
   void Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>& done);
 
@@ -107,12 +108,14 @@ class Planner {
   // Of the strand.
   Service service_;
   std::map<int64_t, Finish> finishes_;  // by call
-  // Of the background thread.
+  Lender lender_;
+  // Of the board's thread.
   board::Picture picture_;
   std::string board_;
   bool board_failed_ = false;  // the last writing of it
 
   // Last, so that they end first: their actions use what is above.
+  Executor drawing_;  // the board: of a hundred thousand tasks it takes a second
   Executor background_;
   Executor strand_;
   Committer committer_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/problem/canonical.h"
 #include "common/problem/problem.h"
 #include "common/problem/sealed_trials.h"
 #include "common/rpc/protocol.h"
@@ -16,15 +17,17 @@
 namespace warpsmith::planner {
 namespace {
 
+absl::Status Parse(const std::string& digest, const std::string& bytes,
+                   google::protobuf::Message& message) {
+  if (message.ParseFromString(bytes)) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("the blob ", digest, " is not a ", message.GetTypeName()));
+}
+
 absl::Status Read(store::Store& store, const std::string& digest,
                   google::protobuf::Message& message) {
   absl::StatusOr<std::string> bytes = store.Get(digest);
-  if (!bytes.ok()) return bytes.status();
-  if (!message.ParseFromString(*bytes)) {
-    return absl::DataLossError(
-        absl::StrCat("the blob ", digest, " is not a ", message.GetTypeName()));
-  }
-  return absl::OkStatus();
+  return bytes.ok() ? Parse(digest, *bytes, message) : bytes.status();
 }
 
 // Newest first: what does not fit is the oldest.
@@ -48,7 +51,42 @@ absl::Status AddJudgedSources(const std::string& task_id, store::Store& store, v
   return absl::OkStatus();
 }
 
-absl::Status AddLease(const Grant& grant, store::Store& store, v1::SynchronizeReply& reply) {
+// What `bytes` are the field of, without reading them.
+void Attach(int field, std::string bytes, google::protobuf::Message& message) {
+  message.GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(field)->swap(bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const std::string>> Lender::ProblemOf(const Grant& grant) {
+  const std::pair<std::string, std::string> key{grant.problem_blob, grant.workload};
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = problems_.find(key);
+    if (found != problems_.end()) return found->second;
+  }
+  absl::StatusOr<std::string> bytes = store_->Get(grant.problem_blob);
+  if (!bytes.ok()) return bytes.status();
+  if (!grant.workload.empty()) {
+    v1::Problem problem;
+    if (absl::Status status = Parse(grant.problem_blob, *bytes, problem); !status.ok()) {
+      return status;
+    }
+    auto part = problem::WithWorkloads(problem, {grant.workload});
+    if (!part.ok()) return part.status();
+    bytes = problem::CanonicalBytes(*part);
+  }
+  auto kept = std::make_shared<const std::string>(*std::move(bytes));
+  absl::MutexLock lock(&mutex_);
+  if (problem_bytes_ + kept->size() > kMaxProblemBytes) {
+    problems_.clear();
+    problem_bytes_ = 0;
+  }
+  if (problems_.emplace(key, kept).second) problem_bytes_ += kept->size();
+  return kept;
+}
+
+absl::Status Lender::AddLease(const Grant& grant, v1::SynchronizeReply& reply) {
   v1::Lease& lease = *reply.add_start();
   lease.set_id(grant.lease_id);
   lease.set_task_id(grant.task_id);
@@ -56,26 +94,19 @@ absl::Status AddLease(const Grant& grant, store::Store& store, v1::SynchronizeRe
   lease.set_seconds(grant.seconds);
   lease.set_policy(grant.policy);
   lease.set_seed(grant.seed);
-  if (absl::Status status = Read(store, grant.problem_blob, *lease.mutable_problem());
-      !status.ok()) {
-    return status;
-  }
-  if (!grant.workload.empty()) {
-    auto part = problem::WithWorkloads(lease.problem(), {grant.workload});
-    if (!part.ok()) return part.status();
-    *lease.mutable_problem() = *std::move(part);
-  }
+  auto problem = ProblemOf(grant);
+  if (!problem.ok()) return problem.status();
+  Attach(v1::Lease::kProblemFieldNumber, **problem, lease);
   if (!grant.incumbent_blob.empty()) {
-    absl::Status status = Read(store, grant.incumbent_blob, *lease.mutable_incumbent());
-    if (!status.ok()) return status;
+    absl::StatusOr<std::string> incumbent = store_->Get(grant.incumbent_blob);
+    if (!incumbent.ok()) return incumbent.status();
+    Attach(v1::Lease::kIncumbentFieldNumber, *std::move(incumbent), lease);
   }
-  return AddJudgedSources(grant.task_id, store, lease);
+  return AddJudgedSources(grant.task_id, *store_, lease);
 }
 
-}  // namespace
-
-absl::StatusOr<v1::SynchronizeReply> MakeReply(const SynchronizeAnswer& answer, store::Store& store,
-                                               Damage& damage) {
+absl::StatusOr<v1::SynchronizeReply> Lender::Reply(const SynchronizeAnswer& answer,
+                                                   Damage& damage) {
   v1::SynchronizeReply reply;
   reply.add_features(rpc::kSealedTrials);
   reply.set_store(answer.store);
@@ -92,7 +123,7 @@ absl::StatusOr<v1::SynchronizeReply> MakeReply(const SynchronizeAnswer& answer, 
   for (const std::string& id : answer.drop) reply.add_drop(id);
   for (const std::string& id : answer.recorded) reply.add_recorded(id);
   for (const Grant& grant : answer.start) {
-    const absl::Status status = AddLease(grant, store, reply);
+    const absl::Status status = AddLease(grant, reply);
     if (status.ok()) continue;
     if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
     damage[grant.task_id] = status;

@@ -56,14 +56,15 @@ TEST_CASE("a lease names what was judged in earlier slices") {
   AddTrial("slower", v1::DUPLICATE, newer);
   Record("a", {older, newer}, store);
   Damage damage;
-  const auto reply = MakeReply(GrantOf("a", store), store, damage);
+  Lender lender(&store);
+  const auto reply = lender.Reply(GrantOf("a", store), damage);
   REQUIRE(reply.ok());
   CHECK(damage.empty());
   const auto& judged = reply->start(0).judged_sources();
   std::vector<std::string> known = {DigestOf("slower"), DigestOf("wrong")};
   std::sort(known.begin(), known.end());
   CHECK(std::vector<std::string>(judged.begin(), judged.end()) == known);
-  const auto other = MakeReply(GrantOf("b", store), store, damage);
+  const auto other = lender.Reply(GrantOf("b", store), damage);
   REQUIRE(other.ok());
   CHECK(other->start(0).judged_sources().empty());
 }
@@ -74,10 +75,15 @@ TEST_CASE("a lease whose contents are damaged is left out and named, the others 
   answer.start.push_back(GrantOf("no problem", store).start[0]);
   answer.start.back().problem_blob = DigestOf("what is not there");
   answer.start.push_back(GrantOf("no incumbent", store).start[0]);
-  answer.start.back().incumbent_blob = *store.Put("\xff\xff\xff");
+  answer.start.back().incumbent_blob = *store.Put("an incumbent");
   answer.start.push_back(GrantOf("whole too", store).start[0]);
+  {
+    const auto disk = store.disk();
+    absl::MutexLock lock(&disk->mutex);
+    disk->blobs.at(DigestOf("an incumbent"))[3] ^= 1;
+  }
   Damage damage;
-  const auto reply = MakeReply(answer, store, damage);
+  const auto reply = Lender(&store).Reply(answer, damage);
   REQUIRE(reply.ok());
   REQUIRE(reply->start_size() == 2);
   CHECK(reply->start(0).task_id() == "whole");
@@ -85,6 +91,35 @@ TEST_CASE("a lease whose contents are damaged is left out and named, the others 
   REQUIRE(damage.size() == 2);
   CHECK(absl::IsNotFound(damage.at("no problem")));
   CHECK(absl::IsDataLoss(damage.at("no incumbent")));
+}
+
+TEST_CASE("a lease has the problem with its workload alone and the incumbent that was recorded") {
+  store::MemoryStore store;
+  v1::Problem problem;
+  problem.set_name("p");
+  for (const char* name : {"small", "large"}) problem.add_workloads()->set_name(name);
+  v1::Incumbent incumbent;
+  incumbent.set_speedup(2);
+  SynchronizeAnswer answer;
+  for (const char* workload : {"large", "small", "large"}) {
+    Grant& grant = answer.start.emplace_back();
+    grant.task_id = workload;
+    grant.problem_blob = *store.Put(problem.SerializeAsString());
+    grant.workload = workload;
+    grant.incumbent_blob = *store.Put(incumbent.SerializeAsString());
+  }
+  Damage damage;
+  const auto reply = Lender(&store).Reply(answer, damage);
+  REQUIRE(reply.ok());
+  v1::SynchronizeReply read;  // as a worker does
+  REQUIRE(read.ParseFromString(reply->SerializeAsString()));
+  REQUIRE(read.start_size() == 3);
+  for (const v1::Lease& lease : read.start()) {
+    REQUIRE(lease.problem().workloads_size() == 1);
+    CHECK(lease.problem().workloads(0).name() == lease.task_id());
+    CHECK(lease.problem().name() == "p");
+    CHECK(lease.incumbent().speedup() == 2);
+  }
 }
 
 TEST_CASE("a task's trials come whole, oldest first, and damaged ones are an error") {
