@@ -7,6 +7,7 @@ namespace warpsmith::problem {
 
 std::string CanonicalBytes(const google::protobuf::Message& message) {
   std::string bytes;
+  bytes.reserve(message.ByteSizeLong());  // the stream would double it time and again
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream output(&stream);

@@ -170,6 +170,9 @@ absl::StatusOr<std::string> MemoryStore::Get(const std::string& digest) {
   if (found == disk_->blobs.end()) {
     return absl::NotFoundError(absl::StrCat("no blob has the digest '", digest, "'"));
   }
+  if (base::Sha256Hex(found->second) != digest) {
+    return absl::DataLossError(absl::StrCat("the blob ", digest, " is not what was written"));
+  }
   return found->second;
 }
 

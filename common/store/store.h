@@ -124,7 +124,7 @@ class Store {
 
   // Returns the sha256 of `bytes` (hex).
   virtual absl::StatusOr<std::string> Put(absl::string_view bytes) = 0;
-  // NotFound names the digest.
+  // NotFound names the digest; DataLoss: what is there is not what was written.
   virtual absl::StatusOr<std::string> Get(const std::string& digest) = 0;
 
   // Facts of the subject, the newest first, for as long as `take` returns true; without bodies

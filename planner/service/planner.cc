@@ -239,7 +239,7 @@ void Planner::GetBoard(Done<v1::GetBoardReply> done) {
 void Planner::Take(View view) {
   drawing_.PostAlways([this, view = std::move(view)] {
     picture_.Take(*view.changes);
-    picture_.Show(view.progress);
+    if (view.progress.has_value()) picture_.Show(*view.progress);
     if (view.draw) WriteBoard();
   });
 }

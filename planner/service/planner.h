@@ -40,7 +40,7 @@ struct PlannerOptions {
   CoreOptions core;
   // Written when it changed, at each Tick. "": no board file.
   std::string board_path;
-  int64_t events_per_checkpoint = 1'000;
+  int64_t events_per_checkpoint = 100;
 };
 
 class Planner {

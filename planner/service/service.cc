@@ -108,7 +108,7 @@ void Service::Tell(const v1::Event& event) const {
   }
 }
 
-void Service::TakeChanges(bool checkpoint, bool draw) {
+void Service::TakeChanges(bool checkpoint, bool draw, bool show) {
   auto changes = std::make_shared<const Changes>(core_.TakeChanges());
   Write& write = writes_.emplace_back();
   write.number = ++written_;
@@ -116,7 +116,9 @@ void Service::TakeChanges(bool checkpoint, bool draw) {
   write.checkpoint = checkpoint;
   if (checkpoint) checkpoint_revision_ = core_.state().revision();
   if (draw) board_revision_ = core_.state().revision();
-  waiting_views_.push_back({written_, {std::move(changes), core_.progress(), draw}});
+  waiting_views_.push_back({written_, {std::move(changes), std::nullopt, draw}});
+  // Of as many leases as there are workers: for who looks at it.
+  if (show) waiting_views_.back().second.progress = core_.progress();
 }
 
 void Service::Say(int64_t call, absl::StatusOr<Reply> reply) {
@@ -159,6 +161,7 @@ void Service::On(int64_t call, Synchronize command, Contents contents, Now now) 
     Say(call, std::move(outcome.reply));
   }
   WakeForWork(now);
+  CheckpointIfDue();
 }
 
 void Service::Park(int64_t call, Synchronize command, Now now) {
@@ -283,7 +286,7 @@ void Service::On(int64_t call, const GetTask& command, Contents, Now) {
 }
 
 void Service::On(int64_t call, const GetBoard&, Contents, Now) {
-  TakeChanges(/*checkpoint=*/false, /*draw=*/false);
+  TakeChanges(/*checkpoint=*/false, /*draw=*/false, /*show=*/true);
   Say(call, Reply(BoardAnswer{}));
 }
 
@@ -304,17 +307,25 @@ void Service::Tick(Now now) {
   Commit(std::move(outcome.events), {});
   WakeDue(now);
   WakeForWork(now);
-  const int64_t since = core_.state().revision() - checkpoint_revision_;
-  const bool checkpoint = since >= options_.events_per_checkpoint;
+  CheckpointIfDue();
   const bool draw = now.monotonic_ms >= next_board_ms_ && BoardChanged();
-  if (checkpoint || draw) TakeChanges(checkpoint, draw);
+  if (draw) TakeChanges(/*checkpoint=*/false, draw, /*show=*/true);
   const auto tasks = static_cast<int64_t>(core_.state().tasks().size());
   if (draw) next_board_ms_ = now.monotonic_ms + 1'000 * tasks / kBoardTasksPerSecond;
 }
 
+// Often and small: no commit waits long behind one.
+void Service::CheckpointIfDue() {
+  const int64_t since = core_.state().revision() - checkpoint_revision_;
+  if (since < options_.events_per_checkpoint) return;
+  TakeChanges(/*checkpoint=*/true, /*draw=*/false, /*show=*/false);
+}
+
 // Progress of leases is shown too, and is no event.
 bool Service::BoardChanged() const {
-  return options_.board && waiting_views_.empty() &&
+  const bool waits = std::any_of(waiting_views_.begin(), waiting_views_.end(),
+                                 [](const auto& view) { return view.second.draw; });
+  return options_.board && !waits &&
          (core_.state().revision() != board_revision_ || !core_.progress().empty());
 }
 
@@ -332,7 +343,7 @@ void Service::End() {
   if (!loaded_) return;
   const bool checkpoint = core_.state().revision() != checkpoint_revision_;
   const bool draw = BoardChanged();
-  if (checkpoint || draw) TakeChanges(checkpoint, draw);
+  if (checkpoint || draw) TakeChanges(checkpoint, draw, /*show=*/draw);
 }
 
 }  // namespace warpsmith::planner

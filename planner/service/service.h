@@ -45,8 +45,8 @@ inline constexpr int64_t kBoardTasksPerSecond = 5'000;
 
 struct ServiceOptions {
   CoreOptions core;
-  // A checkpoint is due after so many events, at the next tick.
-  int64_t events_per_checkpoint = 1'000;
+  // A checkpoint is due after so many events. Few: it is written between commits, and they wait.
+  int64_t events_per_checkpoint = 100;
   // Whether the board is to be drawn, at ticks at which it changed.
   bool board = false;
 };
@@ -78,8 +78,8 @@ using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::CancelRunRe
 // What changed since the view before, for whoever draws boards (board::Picture).
 struct View {
   std::shared_ptr<const Changes> changes;
-  std::map<std::string, Progress> progress;
-  bool draw = false;  // the page is to be written
+  std::optional<std::map<std::string, Progress>> progress;  // where a page is to be made of it
+  bool draw = false;                                        // the page is to be written
 };
 
 struct Answer {
@@ -154,7 +154,8 @@ class Service {
   void WakeDue(Now now);
   void WakeForWork(Now now);
   // Of what changed, for the next checkpoint and for the board.
-  void TakeChanges(bool checkpoint, bool draw);
+  void TakeChanges(bool checkpoint, bool draw, bool show);
+  void CheckpointIfDue();
   bool BoardChanged() const;
 
   const ServiceOptions options_;
