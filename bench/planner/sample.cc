@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/file.h"
+#include "common/base/sha256.h"
 #include "common/problem/sealed_trials.h"
 
 namespace warpsmith::bench {
@@ -134,18 +135,12 @@ v1::SealedTrials Sample::Sealed(const LeaseKey& lease, int64_t first_trial, int 
   for (int64_t number = first_trial; number < first_trial + trials; ++number) {
     // As the worker names trials. The digest is of nothing, and as random as a real one.
     const std::string id = absl::StrCat(lease.lease_id, "/", number);
-    // A generator of one word: seeding a larger one took a tenth of a client's time.
-    std::minstd_rand random(static_cast<uint32_t>(std::hash<std::string>()(id)));
-    std::string digest;
-    for (int i = 0; i < 8; ++i) {
-      const auto part = static_cast<uint32_t>(random() * 2);
-      digest.append(reinterpret_cast<const char*>(&part), sizeof part);
-    }
+    const std::string hex = base::Sha256Hex(id), digest = absl::HexStringToBytes(hex);
     summary.mutable_judged_sources()->append(digest);
     std::string head;
     AppendBytes(v1::Trial::kIdFieldNumber, id, head);
     AppendBytes(v1::Trial::kTaskIdFieldNumber, lease.task_id, head);
-    AppendBytes(v1::Trial::kSourceDigestFieldNumber, absl::BytesToHexString(digest), head);
+    AppendBytes(v1::Trial::kSourceDigestFieldNumber, hex, head);
     AppendBytes(v1::TrialBatch::kTrialsFieldNumber,
                 {head, trials_[static_cast<size_t>(number) % trials_.size()]}, batch);
   }

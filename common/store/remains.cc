@@ -293,6 +293,7 @@ absl::Status CopyIdentity(Database* from, Database* to, Identity& identity) {
 absl::Status Fill(Database* from, Database* to, const Checkpoint& whole, const CheckFacts& check,
                   Identity& identity) {
   const std::function<absl::Status()> steps[] = {
+      [&] { return Execute(to, kNewPages); },
       [&] { return Execute(to, "PRAGMA synchronous=FULL"); },
       [&] { return Execute(to, "BEGIN IMMEDIATE"); },
       [&] { return Execute(to, kSchema, "making the tables"); },

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/sha256.h"
+#include "common/store/sqlite.h"
 #include "common/store/sqlite_store.h"
 #include "tests/support/temporary_folder.h"
 
@@ -28,6 +29,12 @@ void Do(const std::string& dir, const std::string& sql) {
   REQUIRE(error == nullptr);
   CHECK(sqlite3_changes(db) > 0);
   sqlite3_close(db);
+}
+
+int64_t PageBytes(const std::string& dir) {
+  auto db = Database::Open(dir + "/" + kDatabase, SQLITE_OPEN_READONLY);
+  REQUIRE(db.ok());
+  return *QueryInt(db->get(), "PRAGMA page_size");
 }
 
 // A checkpoint of the first two of six events, two blobs, three facts.
@@ -153,6 +160,7 @@ TEST_CASE("remains: each damage is named, and the rest is read") {
     CHECK(TokenOf(kept->identity) == TokenOf(after->identity));
     CHECK(after->blobs == remains->blobs);
     CHECK(after->facts == remains->facts);
+    CHECK(PageBytes(copy.path()) == PageBytes(folder.path()));
     auto store = SqliteStore::Open(copy.path());
     REQUIRE(store.ok());
     CHECK(*(*store)->Lead() == 2);

@@ -33,11 +33,11 @@ sqlite3_stmt* Database::Take(const char* sql) {
   return statement;
 }
 
-void Database::GiveBack(sqlite3_stmt* statement) {
+void Database::GiveBack(const char* sql, sqlite3_stmt* statement) {
   if (statement == nullptr) return;
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);  // what they point to goes
-  idle_.emplace(sqlite3_sql(statement), statement);
+  idle_.emplace(sql, statement);
 }
 
 absl::Status SqliteError(sqlite3* db, const std::string& what) {

@@ -17,6 +17,9 @@ namespace warpsmith::store {
 
 inline constexpr char kDatabase[] = "warpsmith.db";
 inline constexpr int kSchemaVersion = 2;
+// Before anything else of a new database, an old one's stay as they are: most bytes are incumbents
+// of tens of KiB.
+inline constexpr char kNewPages[] = "PRAGMA page_size=16384";
 
 // Numbers of meta:
 //   epoch, store (the id, as a number), generation
@@ -41,7 +44,7 @@ INSERT INTO meta VALUES ('schema', 2), ('epoch', 0), ('generation', 1), ('last',
 )sql";
 
 // A connection, with the statements that were prepared on it and are not in use: each is prepared
-// once, which otherwise takes as long as a small commit. One thread at a time.
+// once. One thread at a time.
 class Database {
  public:
   // The error is SqliteError's.
@@ -58,10 +61,10 @@ class Database {
   explicit Database(sqlite3* handle) : handle_(handle) {}
   // Null: `sql` cannot be prepared.
   sqlite3_stmt* Take(const char* sql);
-  void GiveBack(sqlite3_stmt* statement);
+  void GiveBack(const char* sql, sqlite3_stmt* statement);
 
   sqlite3* const handle_;
-  std::multimap<std::string, sqlite3_stmt*, std::less<>> idle_;  // by their text
+  std::multimap<std::string, sqlite3_stmt*, std::less<>> idle_;  // by what was prepared
 };
 
 // Unavailable: the disk is full, or the database busy. DataLoss: SQLite cannot make sense of it.
@@ -71,7 +74,7 @@ absl::Status SqliteError(sqlite3* db, const std::string& what);
 class Statement {
  public:
   Statement(Database* db, const char* sql) : db_(db), sql_(sql), statement_(db->Take(sql)) {}
-  ~Statement() { db_->GiveBack(statement_); }
+  ~Statement() { db_->GiveBack(sql_, statement_); }
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 

@@ -89,9 +89,7 @@ absl::Status SqliteStore::PrepareDatabase() {
                        ": use the version of Warpsmith that wrote it, or another --dir"));
     }
   }
-  // A new database's pages are larger than usual: most bytes are incumbents of tens of KiB.
-  for (const char* sql :
-       {"PRAGMA page_size=16384", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
+  for (const char* sql : {kNewPages, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
     if (absl::Status status = Execute(writer_.get(), sql); !status.ok()) return status;
   }
   return *tables > 0 ? CheckEnd() : MakeTables();

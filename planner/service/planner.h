@@ -40,7 +40,7 @@ struct PlannerOptions {
   CoreOptions core;
   // Written when it changed, at each Tick. "": no board file.
   std::string board_path;
-  int64_t events_per_checkpoint = 100;
+  int64_t events_per_checkpoint = ServiceOptions().events_per_checkpoint;
 };
 
 class Planner {
@@ -92,9 +92,9 @@ class Planner {
   // On the strand.
   void HandOut();
   void Take(View view);
+  void Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>& done);
   // On the board's thread.
   void WriteBoard();
-  void Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>& done);
 
   store::Store* const store_;
   const PlannerOptions options_;

@@ -108,17 +108,18 @@ void Service::Tell(const v1::Event& event) const {
   }
 }
 
-void Service::TakeChanges(bool checkpoint, bool draw, bool show) {
+void Service::TakeChanges(For use) {
   auto changes = std::make_shared<const Changes>(core_.TakeChanges());
   Write& write = writes_.emplace_back();
   write.number = ++written_;
   write.changes = changes;
-  write.checkpoint = checkpoint;
-  if (checkpoint) checkpoint_revision_ = core_.state().revision();
-  if (draw) board_revision_ = core_.state().revision();
-  waiting_views_.push_back({written_, {std::move(changes), std::nullopt, draw}});
-  // Of as many leases as there are workers: for who looks at it.
-  if (show) waiting_views_.back().second.progress = core_.progress();
+  write.checkpoint = use == For::kCheckpoint;
+  if (use == For::kCheckpoint) checkpoint_revision_ = core_.state().revision();
+  if (use == For::kBoard) board_revision_ = core_.state().revision();
+  View view{std::move(changes), std::nullopt, use == For::kBoard};
+  // A copy of what all leases say, so not with each checkpoint.
+  if (use != For::kCheckpoint) view.progress = core_.progress();
+  waiting_views_.emplace_back(written_, std::move(view));
 }
 
 void Service::Say(int64_t call, absl::StatusOr<Reply> reply) {
@@ -286,7 +287,7 @@ void Service::On(int64_t call, const GetTask& command, Contents, Now) {
 }
 
 void Service::On(int64_t call, const GetBoard&, Contents, Now) {
-  TakeChanges(/*checkpoint=*/false, /*draw=*/false, /*show=*/true);
+  TakeChanges(For::kLook);
   Say(call, Reply(BoardAnswer{}));
 }
 
@@ -309,7 +310,7 @@ void Service::Tick(Now now) {
   WakeForWork(now);
   CheckpointIfDue();
   const bool draw = now.monotonic_ms >= next_board_ms_ && BoardChanged();
-  if (draw) TakeChanges(/*checkpoint=*/false, draw, /*show=*/true);
+  if (draw) TakeChanges(For::kBoard);
   const auto tasks = static_cast<int64_t>(core_.state().tasks().size());
   if (draw) next_board_ms_ = now.monotonic_ms + 1'000 * tasks / kBoardTasksPerSecond;
 }
@@ -318,7 +319,7 @@ void Service::Tick(Now now) {
 void Service::CheckpointIfDue() {
   const int64_t since = core_.state().revision() - checkpoint_revision_;
   if (since < options_.events_per_checkpoint) return;
-  TakeChanges(/*checkpoint=*/true, /*draw=*/false, /*show=*/false);
+  TakeChanges(For::kCheckpoint);
 }
 
 // Progress of leases is shown too, and is no event.
@@ -341,9 +342,8 @@ void Service::Drain() {
 void Service::End() {
   Drain();
   if (!loaded_) return;
-  const bool checkpoint = core_.state().revision() != checkpoint_revision_;
-  const bool draw = BoardChanged();
-  if (checkpoint || draw) TakeChanges(checkpoint, draw, /*show=*/draw);
+  if (core_.state().revision() != checkpoint_revision_) TakeChanges(For::kCheckpoint);
+  if (BoardChanged()) TakeChanges(For::kBoard);
 }
 
 }  // namespace warpsmith::planner

@@ -153,8 +153,10 @@ class Service {
   std::optional<Parked> Unpark(int64_t call);
   void WakeDue(Now now);
   void WakeForWork(Now now);
-  // Of what changed, for the next checkpoint and for the board.
-  void TakeChanges(bool checkpoint, bool draw, bool show);
+  // What changed goes to the next checkpoint and to the board, for one of them: kLook is a
+  // person's.
+  enum class For { kCheckpoint, kBoard, kLook };
+  void TakeChanges(For use);
   void CheckpointIfDue();
   bool BoardChanged() const;
 
