@@ -1,6 +1,8 @@
 // Launch: how consecutive kernels follow each other.
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "worker/agent/moves.h"
 
 namespace warpsmith::agent {
@@ -9,6 +11,10 @@ namespace {
 constexpr char kName[] = "launch";
 // Microseconds that a programmatic launch can hide between two kernels.
 constexpr double kGapUs = 2.0;
+
+const char* NameOf(const v1::LaunchKnobs& knobs) {
+  return !knobs.programmatic() ? "no" : knobs.when_ended() ? "when ended" : "when begun";
+}
 
 class Launch : public Specialist {
  public:
@@ -20,20 +26,29 @@ class Launch : public Specialist {
       kernels += info.launches - 1;
     }
     if (kernels < 2) return {};
-    const bool now = state.schedule.launch().programmatic();
-    Action action;
-    action.specialist = kName;
-    action.kind = "programmatic";
-    action.name = now ? "programmatic launch: yes -> no" : "programmatic launch: no -> yes";
-    action.key = now ? "programmatic=no" : "programmatic=yes";
-    action.from = now ? "yes" : "no";
-    action.to = now ? "no" : "yes";
-    action.schedule = state.schedule;
-    action.schedule.mutable_launch()->set_programmatic(!now);
+    std::vector<Action> actions;
     const double time_us = std::max(state.time_us, state.light_us);
     const double hidden = (kernels - 1) * kGapUs / std::max(time_us, kGapUs);
-    action.prior = now || time_us == 0 ? 0.005 : std::min(0.2, hidden);
-    return {action};
+    const std::string from = NameOf(state.schedule.launch());
+    for (const auto& [programmatic, when_ended] :
+         {std::pair{false, false}, {true, false}, {true, true}}) {
+      v1::LaunchKnobs knobs;
+      knobs.set_programmatic(programmatic);
+      knobs.set_when_ended(when_ended);
+      Action action;
+      action.to = NameOf(knobs);
+      if (action.to == from) continue;
+      action.from = from;
+      action.specialist = kName;
+      action.kind = "programmatic";
+      action.name = absl::StrCat("programmatic launch: ", from, " -> ", action.to);
+      action.key = absl::StrCat("programmatic=", action.to);
+      action.schedule = state.schedule;
+      *action.schedule.mutable_launch() = knobs;
+      action.prior = !programmatic || time_us == 0 ? 0.005 : std::min(0.2, hidden);
+      actions.push_back(std::move(action));
+    }
+    return actions;
   }
 };
 

@@ -5,12 +5,14 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "common/problem/units.h"
 #include "worker/codegen/codegen.h"
 #include "worker/device/device.h"
+#include "worker/kernels/headers.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -262,6 +264,24 @@ void CompileAll(const std::string& arch) {
       }
     }
   }
+}
+
+// As an export has them, where kernels of several skeletons are one text.
+TEST_CASE("all headers of device code are one text", "[nvrtc]") {
+  auto compiler = device::MakeCompiler("sm_90a", std::filesystem::temp_directory_path().string());
+  if (!compiler.ok()) {
+    WARN("not compiled: " << compiler.status().message());
+    return;
+  }
+  std::string text;
+  for (const auto& [name, header] : kernels::Headers()) {
+    if (!absl::StrContains(name, "host")) absl::StrAppend(&text, "#include <", name, ">\n");
+  }
+  auto binary = (*compiler)->Compile(
+      absl::StrCat(text, "extern \"C\" __global__ void f(int* x) { *x = ws::block(); }"),
+      absl::Seconds(60));
+  INFO(binary.status().message());
+  CHECK(binary.ok());
 }
 
 TEST_CASE("corners compile for sm_90a without spills", "[nvrtc]") { CompileAll("sm_90a"); }

@@ -120,6 +120,7 @@ v1::Schedule RandomSchedule(const graph::Graph& graph, const Target& target, Ran
                                : kind == 1 ? OpByOpSchedule(rewritten, target).groups()
                                            : RandomGroups(rewritten, target, random).groups();
   schedule.mutable_launch()->set_programmatic(random.OneIn(2));
+  schedule.mutable_launch()->set_when_ended(random.OneIn(2));
   const auto infos = Describe(rewritten, schedule, target);
   if (!infos.ok() || random.OneIn(8)) return schedule;  // every knob open
   for (int g = 0; g < schedule.groups_size(); ++g) {

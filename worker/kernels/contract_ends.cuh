@@ -60,11 +60,11 @@ struct WholeSums<Scaled<G, false>> {
   template <int TILE_N>
   WS_DEVICE bool leave(const Begun& begun, float* kept, int thread) const {
     if (thread < 64) kept[thread] = begun.row;
-    bool wide = kind_of(begun.row) >= kWide;
+    bool wide = kind_of(begun.row) >= kWideRow;
 #pragma unroll
     for (int i = 0; i < (TILE_N + 127) / 128; ++i) {
       if (i * 128 + thread < TILE_N) kept[64 + i * 128 + thread] = begun.columns[i];
-      wide = wide || kind_of(begun.columns[i]) >= kWide;
+      wide = wide || kind_of(begun.columns[i]) >= kWideRow;
     }
     return wide;
   }
@@ -95,7 +95,7 @@ struct InlineSums {
     int batch, m;
   };
   const Scaled<G, false>& g;
-  float* const rows;   // [batch][kRows], 1 and kThin so far
+  float* const rows;   // [batch][kRows], 1 and kThinRow so far
   int* const any;
   float* const partial;
   WS_DEVICE InlineSums(const Scaled<G, false>& g, float* rows, int* any, float* partial) : g(g), rows(rows), any(any), partial(partial) {}
@@ -111,7 +111,7 @@ struct InlineSums {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * r;
-      const float back = back_of(1, begun.wide[r] ? kAlone : kThin);
+      const float back = back_of(1, begun.wide[r] ? kLoneRow : kThinRow);
       if (thread % 4 == 0) kept[row] = back;
       if (begun.wide[r] && begun.m + row < kRows) {
         rows[begun.batch * kRows + begun.m + row] = back;
@@ -119,7 +119,7 @@ struct InlineSums {
       }
     }
     if (thread < TILE_N) kept[64 + thread] = begun.column;
-    return begun.wide[0] || begun.wide[1] || kind_of(begun.column) >= kWide;
+    return begun.wide[0] || begun.wide[1] || kind_of(begun.column) >= kWideRow;
   }
   template <int W, bool LOOK>
   WS_DEVICE void finish(const float* kept, int batch, int row_of_all, int column_of_all, int row, int column, int part,

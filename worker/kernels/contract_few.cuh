@@ -202,7 +202,7 @@ struct FewContract {
 
   // Of a row that several steps are seen of, the widest.
   static WS_DEVICE void note(int* kind, RowKind of_step) {
-    if (of_step > kDense) shared_max(kind, of_step);
+    if (of_step > kDenseRow) shared_max(kind, of_step);
   }
 
   // Words of the fragments of rows r and r + 1.
@@ -457,7 +457,7 @@ struct FewContract {
 
   // A slice's steps, `few` by way of shared memory.
   WS_DEVICE void multiply_staged(Sums& totals) {
-    for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) kinds_many[i] = kDense;
+    for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) kinds_many[i] = kDenseRow;
     sync_block();
     // All slices meet as often: those past the last step multiply zeros.
     unsigned* const stages = words + slice() * 2 * kStage;
@@ -522,7 +522,7 @@ struct FewContract {
     sync_block();
     bool any = false;
     if constexpr (C::kParts == 2) {
-      for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) any = any || kinds_many[i] >= kWide;
+      for (int i = thread(); i < C::kTile + kColumns * 8; i += kPlainThreads) any = any || kinds_many[i] >= kWideRow;
       any = any_of_block_at(kinds_many + C::kTile + kColumns * 8, any);
     }
     join(any);

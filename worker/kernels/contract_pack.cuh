@@ -152,10 +152,10 @@ WS_DEVICE bool is_wide(float most, int lost, int step) { return !is_finite(most)
 
 // Dense: seven of eight elements are within 2^-10 of the largest (a signal in a window, not what ReLU leaves). Thin: fewer. Wide:
 // many are lost, yet a quarter are near. Alone: many are lost and few are near, or some are no finite numbers.
-enum RowKind { kDense = 0, kThin = 1, kWide = 2, kAlone = 3 };
+enum RowKind { kDenseRow = 0, kThinRow = 1, kWideRow = 2, kLoneRow = 3 };
 // What a row's products have to be multiplied by again, a power of two, with its kind in the last bits.
 WS_DEVICE float back_of(float factor, RowKind kind) {
-  return kind == kAlone ? bits_float(0x7fc00003u) : bits_float(float_bits(factor) | kind);
+  return kind == kLoneRow ? bits_float(0x7fc00003u) : bits_float(float_bits(factor) | kind);
 }
 WS_DEVICE float factor_of(float back) { return bits_float(float_bits(back) & 0x7f800000u); }
 WS_DEVICE int kind_of(float back) { return static_cast<int>(float_bits(back) & 3); }
@@ -177,9 +177,9 @@ WS_DEVICE int count_beside(const float (&x)[N], float most) {   // those that ar
 }
 // By counts of those that are lost of so many that `may` be, and of those that are near of all.
 WS_DEVICE RowKind kind_of(float most, long long lost, long long may, long long near, long long all) {
-  if (!is_finite(most)) return kAlone;
-  if (lost * 16 > may) return near * 4 >= all ? kWide : kAlone;
-  return near * 8 >= all * 7 ? kDense : kThin;
+  if (!is_finite(most)) return kLoneRow;
+  if (lost * 16 > may) return near * 4 >= all ? kWideRow : kLoneRow;
+  return near * 8 >= all * 7 ? kDenseRow : kThinRow;
 }
 WS_DEVICE RowKind kind_of_step(float most, int count, int inside, int step) {
   return kind_of(most, count >> 16, step, step - (count & 0xffff), inside);
@@ -276,7 +276,7 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
         store<W, T, 0>(first + O::kPart + k, lesser);
       });
       const RowKind kind = kind_of(meet_row<LANES>(spread), O::kK);
-      any = any || kind >= kWide;
+      any = any || kind >= kWideRow;
       if (inside && thread() % LANES == 0) back[at] = back_of(scale.back, kind);
     }
   }
@@ -388,7 +388,7 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
 #pragma unroll
       for (int v = 0; v < W; ++v) {
         const RowKind kind = kind_of(spread[v], O::kK);
-        any = any || kind >= kWide;
+        any = any || kind >= kWideRow;
         if (inside && block() % SHARE == 0 && thread() < kBeside) back[batch * O::kRows + row + v] = back_of(down[v], kind);
       }
     }
@@ -401,12 +401,12 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
 WS_DEVICE int greatest_of_block(int kind) {
   int* const seen = reinterpret_cast<int*>(shared());   // of a kind, whether some thread has it
   sync_block();
-  if (thread() <= kAlone) seen[thread()] = 0;
+  if (thread() <= kLoneRow) seen[thread()] = 0;
   sync_block();
   seen[kind] = 1;
   sync_block();
-  int greatest = kAlone;
-  while (greatest > kDense && seen[greatest] == 0) --greatest;
+  int greatest = kLoneRow;
+  while (greatest > kDenseRow && seen[greatest] == 0) --greatest;
   sync_block();
   return greatest;
 }
@@ -500,7 +500,7 @@ WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_
     if (block() == 0 && thread() == 0) wide[blocks()] = 0;
     // Of an operand that the products' kernel makes two parts of itself, and says where it is too wide; not where it is dense.
     const auto none = [](float* back, long long rows) {
-      for (long long i = block() * kPackThreads + thread(); i < rows; i += blocks() * kPackThreads) back[i] = back_of(1, kThin);
+      for (long long i = block() * kPackThreads + thread(); i < rows; i += blocks() * kPackThreads) back[i] = back_of(1, kThinRow);
     };
     if constexpr (!A) none(back_a, (long long)(G::kBatch) * G::kM);
     if constexpr (!B) none(back_b, (long long)(G::kBatch) * G::kN);
@@ -570,7 +570,7 @@ WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_
   using Rest = Scaled<G, true>;
   using Tiles = PlainContract<Rest, C>;
   const auto greatest = [&](const float* from, long long count) {
-    int kind = kDense;
+    int kind = kDenseRow;
     for (long long i = thread(); i < count; i += kPlainThreads) kind = maximum(kind, kind_of(from[i]));
     return greatest_of_block(kind);
   };

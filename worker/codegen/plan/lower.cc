@@ -95,8 +95,7 @@ absl::StatusOr<v1::Plan> Lower(const graph::Graph& graph, const v1::Schedule& sc
     storage.Begin(one.work);
     absl::StrAppend(plan.mutable_source(), problem::kGroupMark, "#include <warpsmith/",
                     one.skeleton->header(one.resolved, target), ".cuh>\n");
-    KernelWriter writer(graph, one.group->roots()[0], schedule.launch().programmatic(), storage,
-                        plan);
+    KernelWriter writer(graph, one.group->roots()[0], schedule.launch(), storage, plan);
     absl::Status written = one.skeleton->Emit(*one.group, one.resolved, target, writer);
     if (!written.ok()) return OfGroup(*one.group, written);
   }

@@ -19,13 +19,13 @@ constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;
 
 std::string EntryPrefix(int root) { return StrCat("k", root, "_"); }
 
-KernelWriter::KernelWriter(const graph::Graph& graph, int root, bool programmatic, Storage& storage,
-                           v1::Plan& plan)
+KernelWriter::KernelWriter(const graph::Graph& graph, int root, const v1::LaunchKnobs& knobs,
+                           Storage& storage, v1::Plan& plan)
     : graph_(graph),
       root_(graph.tensors[root].name),
       base_(StrCat(EntryPrefix(root), Identifier(root_))),
       glue_(StrCat("G", root)),
-      programmatic_(programmatic),
+      knobs_(knobs),
       storage_(storage),
       plan_(plan) {}
 
@@ -66,14 +66,12 @@ void KernelWriter::Copy(int tensor, int root) {
   copy->set_bytes(graph_.tensors[root].bytes());
 }
 
-// Whether what the parameter points to stays as it is while the kernel runs, so that the compiler
-// may move loads of it over stores. A state may be overwritten through another parameter, and what
-// an earlier kernel writes is not there before a programmatic launch has waited for it.
+// Whether what the parameter points to stays as it is while the kernel works, so that the compiler
+// may move loads of it over stores. A state may be overwritten through another parameter.
 bool KernelWriter::LoadsMayMove(const Parameter& p) const {
-  if (p.written) return false;
   const graph::Role role = graph_.tensors[p.tensor].role;
-  return role == graph::Role::kInput || role == graph::Role::kParam ||
-         (role == graph::Role::kIntermediate && !programmatic_);
+  return !p.written && (role == graph::Role::kInput || role == graph::Role::kParam ||
+                        role == graph::Role::kIntermediate);
 }
 
 absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
@@ -86,20 +84,28 @@ absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
                                              "; raise block_threads or unroll"));
   }
   const std::string name = base_ + suffix;
-  std::string parameters, members;
+  std::string parameters, members, steady;
   for (const Parameter& p : parameters_) {
-    absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", p.type,
-                    LoadsMayMove(p) ? " __restrict__ " : " ", p.name);
-    absl::StrAppend(&members, members.empty() ? "" : ", ", p.name);
+    const char* comma = members.empty() ? "" : ", ";
+    absl::StrAppend(&steady, comma, p.type, LoadsMayMove(p) ? " __restrict__ " : " ", p.name);
+    absl::StrAppend(&parameters, comma, p.type, " ", p.name);
+    absl::StrAppend(&members, comma, p.name);
+  }
+  std::string work = StrCat("  const ", glue_, " g{", members, "};\n  ", body, ";\n");
+  if (knobs_.programmatic()) {
+    // What the kernel before writes is there and steady once it was waited for, so that to the
+    // compiler it is so of parameters that come after that, and not of the kernel's.
+    work = StrCat(knobs_.when_ended() ? "" : "  ws::grid_launch_dependents();\n",
+                  "  ws::grid_wait();\n  [&](", steady, ") {\n", work, "  }(", members, ");\n");
+  } else {
+    parameters = steady;
   }
   for (const KernelArgument& argument : extra)
     absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", argument.declaration);
   absl::StrAppend(plan_.mutable_source(), problem::kUnitMark, std::exchange(text_, ""),
                   "extern \"C\" __global__ void __launch_bounds__(", shape.threads,
                   shape.blocks_per_sm > 0 ? StrCat(", ", shape.blocks_per_sm) : "", ") ", name, "(",
-                  parameters, ") {\n",
-                  programmatic_ ? "  ws::grid_launch_dependents();\n  ws::grid_wait();\n" : "",
-                  "  const ", glue_, " g{", members, "};\n  ", body, ";\n}\n");
+                  parameters, ") {\n", work, "}\n");
 
   const bool after_launch = plan_.steps_size() > 0 &&
                             plan_.steps(plan_.steps_size() - 1).has_launch() &&
@@ -112,7 +118,7 @@ absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
     for (int n : {shape.cluster, 1, 1}) launch->add_cluster(n);
   }
   launch->set_shared_bytes(static_cast<uint32_t>(shape.shared_bytes));
-  launch->set_programmatic(programmatic_ && after_launch);
+  launch->set_programmatic(knobs_.programmatic() && after_launch);
   for (const Parameter& p : parameters_)
     launch->add_arguments()->set_buffer(storage_.BufferOf(p.tensor));
   for (const KernelArgument& argument : extra) {

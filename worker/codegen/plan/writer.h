@@ -36,9 +36,9 @@ struct KernelShape {
 
 class KernelWriter {
  public:
-  // `root`: the group's first root, of which kernels and structs have their names. `programmatic`:
-  // kernels may start before the one before has ended.
-  KernelWriter(const graph::Graph& graph, int root, bool programmatic, Storage& storage,
+  // `root`: the group's first root, of which kernels and structs have their names. `knobs`:
+  // how kernels follow each other.
+  KernelWriter(const graph::Graph& graph, int root, const v1::LaunchKnobs& knobs, Storage& storage,
                v1::Plan& plan);
 
   // The struct's name; it holds the parameters.
@@ -74,7 +74,7 @@ class KernelWriter {
 
   const graph::Graph& graph_;
   const std::string root_, base_, glue_;
-  const bool programmatic_;
+  const v1::LaunchKnobs knobs_;
   Storage& storage_;
   v1::Plan& plan_;
   std::vector<Parameter> parameters_;
