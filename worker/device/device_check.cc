@@ -425,7 +425,7 @@ extern "C" __global__ void first_known(int* x) {
   ws::grid_launch_dependents();
   int seen = 0;
   for (int k = 0; k < 8; ++k) seen += __ldg(x + (ws::block() + k) % ws::blocks() * 256 + ws::thread());
-  for (int k = 0; k < 1000; ++k) ((volatile int*)x)[ws::block() * 256 + ws::thread()] = k + 1 + seen;
+  for (int k = 0; k < 1000; ++k) ((volatile int*)x)[ws::block() * 256 + ws::thread()] = k + 1 + (seen < 0);
 }
 // As `second`, of values that are steady from there on.
 extern "C" __global__ void second_steady(const int* x, int* y) {
