@@ -35,8 +35,9 @@ namespace ws {
 // End: what becomes of a tile's sums. Of a group's 64 rows of a tile: begin(batch, m, n, thread), called by its 128
 // threads before the tile's products, fetches what they all need, an End::Begun each; leave(begun, kept, thread)
 // leaves that in kKept floats of shared memory, and says whether what it saw asks for a look at each sum;
-// finish<W, LOOK>(kept, batch, m, n, row, column, part, sums), of kWidth neighbours, `row` and `column` within the
-// group's part of the tile.
+// place<W>(kept, at) is what W neighbours of each line there have in common, an End::Place<W>: from column `at` of rows on, or
+// turned from row `at` of columns; finish<W, LOOK>(kept, place, batch, m, n, row, column, part, sums), of kWidth neighbours, `row`
+// and `column` within the group's part of the tile.
 template <class C, class End>
 struct Contract {
   using Barrier = hopper::Barrier;
@@ -569,10 +570,11 @@ struct Contract {
   template <bool LOOK, bool MEET>
   WS_DEVICE void finish_box(const float* box, const float* kept, Tile tile, int first_column, const End& end) {
     constexpr int W = End::kWidth, kVectors = 64 * kColumns / W, kAtOnce = MEET ? 128 * kMeeting : 128;
+    constexpr int kInLine = (C::kTurned ? 64 : kColumns) / W;   // vectors
     const int first = (MEET ? cluster_rank() * 128 : 0) + threadIdx.x % 128;
-    const auto finish = [&](int vector) {
-      const int row = C::kTurned ? vector % (64 / W) * W : vector / (kColumns / W);
-      const int column = C::kTurned ? vector / (64 / W) : vector % (kColumns / W) * W, n = tile.n + first_column + column;
+    const auto place = [&](int at) { return end.template place<W>(kept, C::kTurned ? at : first_column + at); };
+    const auto finish = [&](int line, int at, const typename End::template Place<W>& place) {
+      const int row = C::kTurned ? at : line, column = C::kTurned ? line : at, n = tile.n + first_column + column;
       if (LOOK && (tile.m + row >= C::kM || n >= C::kN)) return;
       float done[W];
       if constexpr (MEET) {
@@ -588,15 +590,36 @@ struct Contract {
       } else {
         load<W, float, 0>(box + place_in_box(row, column), done);
       }
-      end.template finish<W, LOOK>(kept, tile.batch, tile.m + row, n, row, first_column + column, tile.part, done);
+      end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, done);
     };
-    if constexpr (LOOK || kVectors % kAtOnce != 0) {
+    if constexpr (LOOK || kVectors % kAtOnce != 0 || kAtOnce % kInLine != 0) {
 #pragma unroll 1
-      for (int vector = first; vector < kVectors; vector += kAtOnce) finish(vector);
+      for (int vector = first; vector < kVectors; vector += kAtOnce) {
+        const int at = vector % kInLine * W;
+        finish(vector / kInLine, at, place(at));
+      }
     } else {
-      // Together, so that what several of them read is on its way at once.
+      // At the same place of lines that are a constant apart, so that what belongs to the place is had once; and together, so
+      // that what several of them read is on its way at once.
+      const int line = first / kInLine, at = first % kInLine * W;
+      const typename End::template Place<W> all = place(at);
 #pragma unroll 4
-      for (int i = 0; i < kVectors / kAtOnce; ++i) finish(i * kAtOnce + first);
+      for (int i = 0; i < kVectors / kAtOnce; ++i) finish(line + i * (kAtOnce / kInLine), at, all);
+    }
+  }
+
+  // The thread's sums from `first` on, those of kColumns.
+  static WS_DEVICE void fill_box(float* box, int thread, int first, const float (&sums)[C::kTileN / 2]) {
+#pragma unroll
+    for (int j = 0; j < kColumns / 4; ++j) {
+      const hopper::Place place = hopper::place(thread, 2 * j);
+      if constexpr (C::kTurned) {
+        box[place_in_box(place.row, place.column)] = sums[first + 2 * j];
+        box[place_in_box(place.row, place.column + 1)] = sums[first + 2 * j + 1];
+      } else {
+        *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) =
+            make_float2(sums[first + 2 * j], sums[first + 2 * j + 1]);
+      }
     }
   }
 
@@ -616,16 +639,7 @@ struct Contract {
       hopper::group_sync(1 + group, 128);   // the box has been read
       if constexpr (MEET) hopper::wait_for_blocks(read[group], meeting ^ 1);
       if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread) || look;
-#pragma unroll
-      for (int j = 0; j < kColumns / 4; ++j) {
-        const hopper::Place place = hopper::place(thread, 2 * j);
-        if constexpr (C::kTurned) {
-          box[place_in_box(place.row, place.column)] = sums[2 * j];
-          box[place_in_box(place.row, place.column + 1)] = sums[2 * j + 1];
-        } else {
-          *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) = make_float2(sums[2 * j], sums[2 * j + 1]);
-        }
-      }
+      fill_box(box, thread, 0, sums);
 #pragma unroll
       for (int v = 0; v + kChunk < C::kTileN / 2; ++v) sums[v] = sums[v + kChunk];
       if (c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
@@ -656,11 +670,7 @@ struct Contract {
     hopper::group_sync(1 + kGroups, 128 * kGroups);   // all have multiplied what was there
     look = end.template leave<C::kTileN>(begun, kept, thread) || look;
 #pragma unroll
-    for (int j = 0; j < C::kTileN / 4; ++j) {
-      const hopper::Place place = hopper::place(thread, 2 * (j % (kColumns / 4)));
-      *reinterpret_cast<float2*>(box + j / (kColumns / 4) * kBox + place_in_box(place.row, place.column)) =
-          make_float2(sums[2 * j], sums[2 * j + 1]);
-    }
+    for (int c = 0; c < kBoxes; ++c) fill_box(box + c * kBox, thread, c * (kColumns / 2), sums);
     look = hopper::group_any(1 + group, 128, look);
     if (thread < kMeeting) hopper::tell(left[group], thread);
     hopper::wait_for_blocks(left[group], 0);

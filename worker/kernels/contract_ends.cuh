@@ -11,9 +11,11 @@ namespace ws {
 // [part][batch][M][N].
 struct KeepsNothing {
   struct Begun {};
+  template <int W> struct Place {};
   template <int TILE_N> static constexpr int kKept = 0;
   template <int TILE_N> WS_DEVICE Begun begin(int, int, int, int) const { return {}; }
   template <int TILE_N> WS_DEVICE bool leave(const Begun&, float*, int) const { return false; }
+  template <int W> WS_DEVICE Place<W> place(const float*, int) const { return {}; }
 };
 template <class G>
 struct WholeSums : KeepsNothing {
@@ -21,7 +23,7 @@ struct WholeSums : KeepsNothing {
   const G& g;
   WS_DEVICE explicit WholeSums(const G& g) : g(g) {}
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float*, int batch, int m, int n, int, int, int, const float (&sums)[W]) const {
+  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int, const float (&sums)[W]) const {
     g.template finish<W>(batch, m, n, sums);
   }
 };
@@ -31,7 +33,7 @@ struct PartialSums : KeepsNothing {
   float* partial;
   WS_DEVICE explicit PartialSums(float* partial) : partial(partial) {}
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float*, int batch, int m, int n, int, int, int part, const float (&sums)[W]) const {
+  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int part, const float (&sums)[W]) const {
     store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
   }
 };
@@ -43,6 +45,9 @@ struct WholeSums<Scaled<G, false>> {
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
   struct Begun {
     float row, columns[2];
+  };
+  template <int W> struct Place {
+    float back[W];
   };
   const Scaled<G, false>& g;
   WS_DEVICE explicit WholeSums(const Scaled<G, false>& g) : g(g) {}
@@ -68,15 +73,21 @@ struct WholeSums<Scaled<G, false>> {
     }
     return wide;
   }
+  template <int W>
+  WS_DEVICE Place<W> place(const float* kept, int column) const {
+    Place<W> place;
+    load<W, float, 0>(kept + 64 + column, place.back);
+    return place;
+  }
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float* kept, int batch, int m, int n, int row, int column, int, const float (&sums)[W]) const {
-    float back[W], done[W];
-    load<W, float, 0>(kept + 64 + column, back);
+  WS_DEVICE void finish(const float* kept, const Place<W>& place, int batch, int m, int n, int row, int, int,
+                        const float (&sums)[W]) const {
+    float done[W];
     if (LOOK) {
-      if (g.leaves_out(kept[row], back)) return;
+      if (g.leaves_out(kept[row], place.back)) return;
     }
 #pragma unroll
-    for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(kept[row]) * factor_of(back[v]);
+    for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(kept[row]) * factor_of(place.back[v]);
     static_cast<const G&>(g).template finish<W>(batch, m, n, done);
   }
 };
@@ -93,6 +104,9 @@ struct InlineSums {
     bool wide[2];   // the thread's rows
     float column;
     int batch, m;
+  };
+  template <int W> struct Place {   // turned: rows, which are the glue's columns
+    float back[W];
   };
   const Scaled<G, false>& g;
   float* const rows;   // [batch][kRows], 1 and kThinRow so far
@@ -121,21 +135,26 @@ struct InlineSums {
     if (thread < TILE_N) kept[64 + thread] = begun.column;
     return begun.wide[0] || begun.wide[1] || kind_of(begun.column) >= kWideRow;
   }
+  template <int W>
+  WS_DEVICE Place<W> place(const float* kept, int at) const {
+    Place<W> place;
+    load<W, float, 0>(kept + (TURNED ? at : 64 + at), place.back);
+    return place;
+  }
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float* kept, int batch, int row_of_all, int column_of_all, int row, int column, int part,
-                        const float (&sums)[W]) const {
+  WS_DEVICE void finish(const float* kept, const Place<W>& place, int batch, int row_of_all, int column_of_all, int row, int column,
+                        int part, const float (&sums)[W]) const {
     const int m = TURNED ? column_of_all : row_of_all, n = TURNED ? row_of_all : column_of_all;
     if constexpr (PARTIAL) {
       store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
     } else {
-      float back[W], done[W];   // of the glue's columns
-      load<W, float, 0>(kept + (TURNED ? row : 64 + column), back);
+      float done[W];
       const float of_row = kept[TURNED ? 64 + column : row];
       if (LOOK) {
-        if (g.leaves_out(of_row, back)) return;
+        if (g.leaves_out(of_row, place.back)) return;
       }
 #pragma unroll
-      for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(of_row) * factor_of(back[v]);
+      for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(of_row) * factor_of(place.back[v]);
       static_cast<const G&>(g).template finish<W>(batch, m, n, done);
     }
   }
