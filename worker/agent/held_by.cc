@@ -38,6 +38,7 @@ struct Kernel {
   v1::GroupFeatures features;  // of its group
   double group_bytes = 0;      // that the group has to move
   int spill_bytes = 0;
+  bool by_library = false;
 };
 
 std::vector<const v1::Profile::Kernel*> KernelsOf(const v1::Profile& profile, int workload) {
@@ -84,6 +85,7 @@ Kernel Longest(const State& state, double time_us,
       group = g;
       longest.name = GroupName(state.schedule.groups(g));
       if (absl::EndsWith(chosen->entry(), "_combine")) longest.name += " (combine)";
+      longest.by_library = absl::EndsWith(chosen->entry(), "_product");
     }
     for (const auto& kernel : state.report.kernels()) {
       if (kernel.entry() == chosen->entry()) longest.spill_bytes = kernel.spill_bytes();
@@ -176,6 +178,10 @@ std::string ByFeatures(const Kernel& kernel) {
   if (!unit.empty()) return StrCat(unit, " of its rate");
   if (f.memory_us() >= kBusy * kernel.us) {
     return StrCat("memory: its bytes take ", Percent(f.memory_us() / kernel.us), " of the time");
+  }
+  if (kernel.by_library) {
+    return StrFormat("a library's product: its bytes take %.1f of %.1f us", f.memory_us(),
+                     kernel.us);
   }
   if (f.waves() > 0 && f.waves() < kFewWaves) return Waves(kernel);
   if (f.passes() > 1 && f.kept() < 1) {

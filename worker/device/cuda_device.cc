@@ -373,8 +373,10 @@ absl::StatusOr<std::vector<double>> CudaDevice::TimeLaunches(Program& program,
   auto own = Own(program);
   if (!own.ok()) return own.status();
   const auto& steps = (*own)->plan().steps();
-  const auto launches = static_cast<size_t>(std::count_if(
-      steps.begin(), steps.end(), [](const v1::Step& step) { return step.has_launch(); }));
+  const auto launches =
+      static_cast<size_t>(std::count_if(steps.begin(), steps.end(), [](const v1::Step& step) {
+        return step.has_launch() || step.has_product();
+      }));
   if (absl::Status status = MakeEvents(2 * launches); !status.ok()) return status;
   WS_CLOCK(Begin(Launching::kHidden));
   // Launching stays hidden as long as the flushes take.
@@ -410,6 +412,7 @@ absl::StatusOr<std::vector<std::optional<v1::Counters>>> CudaDevice::Count(Progr
   std::vector<bool> counted;
   for (const v1::Step& step : (*own)->plan().steps()) {
     if (step.has_launch()) counted.push_back(!step.launch().cooperative());
+    if (step.has_product()) counted.push_back(false);
   }
   return counters_->Read(counted, [&](const CudaCounters::Around& around) -> absl::Status {
     WS_CLOCK(Flush());

@@ -297,15 +297,18 @@ absl::Status CudaProgram::Enqueue(const Around* around) {
   CudaContext& cuda = *context_;
   auto kernel = kernels_.begin();
   auto product = products_.begin();
+  int started = 0;  // kernels and products
   for (const v1::Step& step : plan_.steps()) {
     if (step.has_product()) {
       const v1::LibraryProduct& it = step.product();
       const auto at = [&](const v1::Matrix& matrix) { return addresses_[matrix.buffer()]; };
-      if (auto status = (*product++)
-                            ->Run(it.algorithm(), at(it.a()), at(it.b()), at(it.d()),
-                                  addresses_[it.workspace()], cuda.stream());
-          !status.ok())
-        return status;
+      const auto launch = [&] {
+        return (*product)->Run(it.algorithm(), at(it.a()), at(it.b()), at(it.d()),
+                               addresses_[it.workspace()], cuda.stream());
+      };
+      absl::Status status = around == nullptr ? launch() : (*around)(started++, launch);
+      if (!status.ok()) return status;
+      ++product;
     } else if (step.has_launch()) {
       cuda::LaunchConfig config = kernel->config;
       // Its last attribute lets it begin before the kernel before it has ended.
@@ -318,9 +321,7 @@ absl::Status CudaProgram::Enqueue(const Around* around) {
                                                        kernel->arguments.data(), nullptr),
                           "cuLaunchKernelEx");
       };
-      absl::Status status = around == nullptr
-                                ? launch()
-                                : (*around)(static_cast<int>(kernel - kernels_.begin()), launch);
+      absl::Status status = around == nullptr ? launch() : (*around)(started++, launch);
       if (!status.ok()) return In(step.launch(), status);
       ++kernel;
     } else if (step.has_fill() && step.fill().bytes() > 0) {

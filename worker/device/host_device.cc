@@ -178,11 +178,10 @@ absl::Status HostProgram::Run(HostExecutor* executor, uint64_t seed, KernelGuard
   };
   auto launch = launches_.begin();
   for (const v1::Step& step : plan_.steps()) {
+    const int64_t start = HostNanoseconds();
     if (step.has_launch()) {
-      const int64_t start = HostNanoseconds();
       absl::Status status = executor->Run((launch++)->launch, seed, guard);
       if (!status.ok()) return status;
-      if (launches != nullptr) launches->push_back(HostSecondsSince(start));
     } else if (step.has_fill()) {
       const uint32_t pattern = step.fill().pattern();
       char* const to = data(step.fill().buffer());
@@ -194,6 +193,8 @@ absl::Status HostProgram::Run(HostExecutor* executor, uint64_t seed, KernelGuard
       RunHostProduct(product, data(product.a().buffer()), data(product.b().buffer()),
                      data(product.d().buffer()));
     }
+    if (launches != nullptr && (step.has_launch() || step.has_product()))
+      launches->push_back(HostSecondsSince(start));
   }
   return absl::OkStatus();
 }

@@ -139,6 +139,39 @@ TEST_CASE("a kernel without synchronisation runs, and its fills and copies") {
   CHECK(absl::IsUnimplemented(bench.device->Count(*bench.program, kLimit).status()));
 }
 
+TEST_CASE("a library's products are timed among the launches") {
+  v1::Plan plan = SumPlan("ws::sync_block();");
+  for (const auto& [name, bytes] : {std::pair{"a", 512}, {"b", 512}, {"d", 1024}, {"w", 256}}) {
+    v1::Buffer* buffer = plan.add_buffers();
+    buffer->set_bytes(bytes);
+    buffer->set_tensor(name);
+    buffer->set_kind(v1::Buffer::WORKSPACE);
+  }
+  v1::LibraryProduct& product = *plan.add_steps()->mutable_product();
+  product.set_library(kHostLibrary);
+  product.set_algorithm(1);
+  for (auto set :
+       {&v1::LibraryProduct::set_m, &v1::LibraryProduct::set_n, &v1::LibraryProduct::set_k}) {
+    (product.*set)(16);
+  }
+  product.set_batches(1);
+  int buffer = 2;
+  for (v1::Matrix* matrix : {product.mutable_a(), product.mutable_b(), product.mutable_d()}) {
+    matrix->set_buffer(buffer++);
+    matrix->set_dtype("f16");
+    matrix->set_line(16);
+    matrix->set_batch(256);
+  }
+  product.set_workspace(buffer);
+  Bench bench(plan);
+  bench.Write(0, Ramp(1024));
+  const auto launches = bench.device->TimeLaunches(*bench.program, kLimit);
+  INFO(launches.status());
+  REQUIRE(launches.ok());
+  REQUIRE(launches->size() == 2);
+  for (double seconds : *launches) CHECK(seconds > 0);
+}
+
 TEST_CASE("barriers and shuffles meet in every order") {
   Bench bench(SumPlan("ws::sync_block();"));
   bench.Write(0, Ramp(1024));

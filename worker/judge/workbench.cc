@@ -283,6 +283,7 @@ absl::StatusOr<Loaded> Workbench::Load(const v1::CompiledPlan& plan, int64_t all
   loaded.program_ = *std::move(program);
   for (const v1::Step& step : plan.plan().steps()) {
     if (step.has_launch()) loaded.entries_.push_back(step.launch().entry());
+    if (step.has_product()) loaded.entries_.push_back(step.product().entry());
   }
   return loaded;
 }

@@ -68,7 +68,7 @@ class Loaded {
     int index;  // INPUT, PARAM, STATE: of the case's inputs; OUTPUT: of the outputs; else workspace
   };
   std::unique_ptr<device::Program> program_;
-  std::vector<std::string> entries_;  // of its launches
+  std::vector<std::string> entries_;  // of its launches and products
   std::vector<Binding> bindings_;
   // Of an answer that may be off now and then (kMostlyExact): in the cases that were looked at.
   struct Tally {

@@ -50,7 +50,9 @@ void KernelWriter::Fill(int buffer, uint32_t pattern, int64_t bytes) {
 void KernelWriter::Zero(int buffer, int64_t bytes) { Fill(buffer, 0, bytes); }
 
 void KernelWriter::Product(const v1::LibraryProduct& product) {
-  *plan_.add_steps()->mutable_product() = product;
+  v1::LibraryProduct* step = plan_.add_steps()->mutable_product();
+  *step = product;
+  step->set_entry(StrCat(base_, "_product"));
 }
 
 void KernelWriter::FillWithMinusOne(int root) {
