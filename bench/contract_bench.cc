@@ -245,6 +245,8 @@ std::vector<Case> Cases() {
       {"both turned fp32", problem("f32", 4096, 4096, 4096, true, true),
        and_inline(exact, {inline_auto})},
       {"K of 64 fp32", problem("f32", 8192, 8192, 64), exact},
+      {"much written fp32", problem("f32", 16384, 16384, 64), exact},
+      {"much written fp16", problem("f16", 16384, 4096, 128), large},
       {"last wave fp32", problem("f32", 2100, 1800, 3000), exact_waves},
   };
   for (Case& c : cases) {
