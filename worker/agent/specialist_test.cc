@@ -155,6 +155,30 @@ TEST_CASE("accumulators are offered where something adds up", "[agent]") {
   }
 }
 
+TEST_CASE("kernels behind each other are offered each other way to follow", "[agent]") {
+  const codegen::Target target;
+  const v1::Problem problem = Softmax(64, 64);
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  auto shared = std::make_shared<const graph::Graph>(*std::move(graph));
+  v1::Schedule schedule = codegen::OpByOpSchedule(*shared, target);
+  std::set<std::string> ways = {Bytes(schedule.launch())};
+  for (size_t way = 0; way < 3; ++way) {
+    const auto state = MakeState(shared, schedule, target);
+    REQUIRE(state.ok());
+    std::set<std::string> others;
+    for (const auto& action : MakeLaunch()->Actions(*state)) {
+      others.insert(Bytes(action.schedule.launch()));
+      if (ways.insert(Bytes(action.schedule.launch())).second) schedule = action.schedule;
+    }
+    CHECK(others.size() == 2);
+    CHECK(others.count(Bytes(state->schedule.launch())) == 0);
+  }
+  CHECK(ways.size() == 3);
+  // One kernel follows none.
+  CHECK(MakeLaunch()->Actions(StateOf(Gelu(1 << 20))).empty());
+}
+
 TEST_CASE("a move that changed nothing is not the next one elsewhere", "[agent]") {
   auto policy = MakePolicy("rules", 1);
   REQUIRE(policy.ok());
