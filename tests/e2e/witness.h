@@ -18,11 +18,12 @@ namespace warpsmith::e2e {
 // What the planner was seen to hold. Each later look must hold at least that.
 class Witness {
  public:
-  explicit Witness(const Fleet& fleet) : fleet_(fleet) {}
+  explicit Witness(const Fleet& fleet, std::string run_id = "r1")
+      : fleet_(fleet), run_id_(std::move(run_id)) {}
 
   // False: the planner is away.
   bool Look() {
-    auto list = fleet_.List("r1");
+    auto list = fleet_.List(run_id_);
     if (!list.ok()) return false;
     done_ = list->runs_size() == 1 && list->runs(0).done();
     for (const v1::Task& task : list->tasks()) {
@@ -71,6 +72,7 @@ class Witness {
     std::set<std::string> trial_ids;
   };
   const Fleet& fleet_;
+  const std::string run_id_;
   std::map<std::string, Seen> seen_;
   bool done_ = false;
 };
