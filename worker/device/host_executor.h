@@ -26,7 +26,9 @@
 namespace warpsmith::device {
 
 inline constexpr int kMaxGangThreads = 16384;  // waiting at once: each keeps a stack
-inline constexpr int kFiberStackBytes = 256 << 10;
+// Of address space; pages come as they are touched. A map of eight elements a thread that computes
+// sums again, each in a loop of its own, was seen to take more than a quarter of it.
+inline constexpr int kFiberStackBytes = 1 << 20;
 
 struct HostLaunch {
   const ws::host::KernelInfo* kernel = nullptr;
