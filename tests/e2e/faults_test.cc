@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -24,19 +25,37 @@ namespace {
 const std::string kBin = WARPSMITH_BIN;
 
 constexpr const char* kVictims[] = {"warpsmith-planner", "warpsmith-worker", "warpsmith-judge"};
-// Of a run of four tasks, each victim that often: a task that was lost with three workers is
-// parked, whoever it was that killed them.
-constexpr int kEach = 2;
 
-int FaultsWanted() {
-  const char* wanted = std::getenv("WARPSMITH_FAULTS");
-  return wanted == nullptr ? kEach * 3 : std::max(1, std::atoi(wanted));
+struct Fault {
+  std::string victim;
+  bool stops;  // for a while; else it is killed
+};
+
+// Of a run of four tasks: each victim is killed once and stopped once. More would park tasks, as
+// they are that three workers were lost with, whoever killed those.
+std::vector<Fault> FaultsOfARun(std::mt19937_64& random) {
+  std::vector<Fault> faults;
+  for (const char* victim : kVictims) {
+    for (bool stops : {false, true}) faults.push_back({victim, stops});
+  }
+  std::shuffle(faults.begin(), faults.end(), random);
+  return faults;
 }
 
-// Kills the process, or stops it for a while: mostly for less than anybody would notice, at times
-// for longer than a lease lasts.
-void Hit(pid_t pid, std::mt19937_64& random) {
-  if (random() % 2 == 0) {
+constexpr int kFaults = 12;  // two runs', if nobody says how many
+
+int FaultsWanted() {
+  const char* text = std::getenv("WARPSMITH_FAULTS");
+  int wanted = kFaults;
+  INFO("WARPSMITH_FAULTS is '" << (text == nullptr ? "" : text)
+                               << "'; a number from 1 on is wanted");
+  REQUIRE((text == nullptr || (absl::SimpleAtoi(text, &wanted) && wanted > 0)));
+  return wanted;
+}
+
+// A stop is mostly for less than anybody would notice, at times for longer than a lease lasts.
+void Hit(pid_t pid, bool stops, std::mt19937_64& random) {
+  if (!stops) {
     kill(pid, SIGKILL);
     return;
   }
@@ -54,12 +73,8 @@ int Torment(Fleet& fleet, const std::string& set, const std::string& run_id,
     return fleet.Warpsmith({"submit", set, "--seconds", "8", "--request-id", run_id}) == 0;
   }));
   Witness witness(fleet, run_id);
-  std::vector<std::string> order;
-  for (int i = 0; i < kEach; ++i)
-    order.insert(order.end(), std::begin(kVictims), std::end(kVictims));
-  std::shuffle(order.begin(), order.end(), random);
   int faults = 0;
-  for (const std::string& victim : order) {
+  for (const Fault& fault : FaultsOfARun(random)) {
     // A moment within a second or so of work, with eyes open.
     const absl::Duration moment =
         absl::Milliseconds(std::uniform_int_distribution<>(100, 1500)(random));
@@ -67,7 +82,7 @@ int Torment(Fleet& fleet, const std::string& set, const std::string& run_id,
     while (base::Now() < until) witness.LookClosely();
     std::vector<pid_t> pids;
     REQUIRE(Eventually(absl::Seconds(30), [&] {
-      pids = Descendants(fleet.up().pid(), victim);
+      pids = Descendants(fleet.up().pid(), fault.victim);
       return !pids.empty() || witness.done();
     }));
     if (pids.empty()) break;
@@ -76,7 +91,7 @@ int Torment(Fleet& fleet, const std::string& set, const std::string& run_id,
     for (int w = 0; list.ok() && w < list->workers_size(); ++w) {
       if (list->workers(w).quarantined()) fleet.Warpsmith({"release", list->workers(w).id()});
     }
-    Hit(pids[random() % pids.size()], random);
+    Hit(pids[random() % pids.size()], fault.stops, random);
     ++faults;
     REQUIRE(Eventually(absl::Seconds(60), [&] { return witness.Look(); }));
   }
@@ -101,7 +116,7 @@ int Torment(Fleet& fleet, const std::string& set, const std::string& run_id,
   return faults;
 }
 
-// WARPSMITH_FAULTS=N: at least so many, run after run; some ten a minute.
+// WARPSMITH_FAULTS=N: at least so many, run after run; some seventeen a minute.
 TEST_CASE("planner, worker and judge may be killed or stopped at any moment") {
   const uint64_t seed = Catch::rngSeed() != 0 ? Catch::rngSeed() : 20240607;
   INFO("seed " << seed);
@@ -113,8 +128,10 @@ TEST_CASE("planner, worker and judge may be killed or stopped at any moment") {
   int faults = 0;
   for (int run = 1; faults < wanted; ++run) {
     INFO("run " << run << ", after " << faults << " faults");
-    faults += Torment(fleet, set, absl::StrCat("r", run), random);
-    if (wanted > kEach * 3) std::cerr << faults << " faults in " << run << " runs" << std::endl;
+    const int more = Torment(fleet, set, absl::StrCat("r", run), random);
+    CHECK(more >= 3);  // the run doesn't end before
+    faults += more;
+    if (wanted > kFaults) std::cerr << faults << " faults in " << run << " runs" << std::endl;
   }
   CHECK(fleet.Down() == 0);
 }

@@ -85,7 +85,9 @@ Kernel Longest(const State& state, double time_us,
       group = g;
       longest.name = GroupName(state.schedule.groups(g));
       if (absl::EndsWith(chosen->entry(), "_combine")) longest.name += " (combine)";
-      longest.by_library = absl::EndsWith(chosen->entry(), "_product");
+      // Of such a group no kernel of ours is called so, whatever its root's name.
+      longest.by_library = state.groups[g].resolved.contract().math() == v1::PRODUCT_LIBRARY &&
+                           absl::EndsWith(chosen->entry(), "_product");
     }
     for (const auto& kernel : state.report.kernels()) {
       if (kernel.entry() == chosen->entry()) longest.spill_bytes = kernel.spill_bytes();

@@ -128,13 +128,14 @@ class Device {
   // Seconds of a graph that does next to nothing, as Time with kCounted: of what is timed so, the
   // part that depends on how busy the host is just now. 0 where there is no launching.
   virtual absl::StatusOr<double> TimeLaunch() = 0;
-  // Seconds of each launch and product of the plan, in order, in one run with caches flushed before it: from
-  // the end of what was before it to its own end. Same errors.
+  // Seconds of each launch and product of the plan, in order, in one run with caches flushed
+  // before it: from the end of what was before it to its own end. Same errors.
   virtual absl::StatusOr<std::vector<double>> TimeLaunches(Program& program,
                                                            absl::Duration limit) = 0;
   // What the device's counters say of each of these, in order; nothing of kernels whose blocks wait
-  // for each other, nor of a library's products. Runs the plan a few times, and nothing may be timed meanwhile. Unimplemented,
-  // NotFound, PermissionDenied, Internal: there are none, and the message says why. Else as Run.
+  // for each other, nor of a library's products. Runs the plan a few times, and nothing may be
+  // timed meanwhile. Unimplemented, NotFound, PermissionDenied, Internal: there are none, and the
+  // message says why. Else as Run.
   virtual absl::StatusOr<std::vector<std::optional<v1::Counters>>> Count(Program& program,
                                                                          absl::Duration limit) = 0;
   // Waits until nothing else uses the memory's bandwidth, at most `limit`. A driver scrubs what any

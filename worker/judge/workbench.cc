@@ -283,7 +283,10 @@ absl::StatusOr<Loaded> Workbench::Load(const v1::CompiledPlan& plan, int64_t all
   loaded.program_ = *std::move(program);
   for (const v1::Step& step : plan.plan().steps()) {
     if (step.has_launch()) loaded.entries_.push_back(step.launch().entry());
-    if (step.has_product()) loaded.entries_.push_back(step.product().entry());
+    // Plans of earlier generators give it no name.
+    if (step.has_product())
+      loaded.entries_.push_back(step.product().entry().empty() ? step.product().library()
+                                                               : step.product().entry());
   }
   return loaded;
 }
