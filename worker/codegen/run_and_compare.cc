@@ -31,6 +31,9 @@ using graph::DType;
 
 constexpr absl::Duration kCompileLimit = absl::Seconds(240);  // others compile as well
 constexpr absl::Duration kRunLimit = absl::Seconds(30);
+// A legal schedule may give a thousand threads to each of thousands of rows; a thread of the host
+// that does nothing takes 5 us where the code is quick to compile and the machine is idle.
+constexpr absl::Duration kRunLimitOfThread = absl::Microseconds(30);
 constexpr uint32_t kPoison = 0xffc0dead;        // a NaN as f32
 constexpr uint32_t kFinitePoison = 0x4b4c4d4e;  // a number in every type
 
@@ -243,6 +246,19 @@ class Bench {
     return bench;
   }
 
+  // How long a run may take: so many threads as the plan launches want their time.
+  absl::Duration RunLimit() const {
+    absl::Duration limit = kRunLimit;
+    for (const v1::Step& step : plan_.steps()) {
+      if (!step.has_launch()) continue;
+      int64_t threads = 1;
+      for (uint32_t extent : step.launch().grid()) threads *= extent;
+      for (uint32_t extent : step.launch().block()) threads *= extent;
+      limit += threads * kRunLimitOfThread;
+    }
+    return limit;
+  }
+
   // Writes the inputs, `poison` everywhere else, and runs.
   absl::Status Run(const Trial& trial, const Drawn& inputs, uint32_t poison) {
     given_.clear();
@@ -257,7 +273,7 @@ class Bench {
       }
       if (!status.ok()) return status;
     }
-    return device_->Run(*program_, kRunLimit);
+    return device_->Run(*program_, RunLimit());
   }
 
   // Outputs and updated states against the answers, in their order.
