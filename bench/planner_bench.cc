@@ -57,6 +57,7 @@ constexpr double kConnectionsPerSecond = 250;
 constexpr int kTasksReadWhole = 100;
 constexpr int kHistoryTrials = 40;
 constexpr int kHistoryBatch = 1'000;  // tasks to one commit
+constexpr int kServedAtOnce = 5 * planner::kMaxTasksPerRun;
 
 struct Options {
   std::vector<int> workers = {100}, tasks = {1'000};
@@ -66,6 +67,7 @@ struct Options {
   double warmup_s = 20, seconds = 60, interval_s = 10, lease_s = 20, trials_per_second = 4;
   double task_seconds = 600;
   int64_t cubin_bytes = 50'000;
+  int served = 0;
   bool core = false;
   // Of a client's process.
   bool client = false;
@@ -120,10 +122,11 @@ absl::Status Submit(const Options& options, const v1::ProblemSet& real, int task
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<v1::Task>> ListTasks(PlannerStub& stub, int tasks) {
+// Of the runs from the `first` on.
+absl::StatusOr<std::vector<v1::Task>> ListTasks(PlannerStub& stub, int first, int tasks) {
   std::vector<v1::Task> all;
   // Run by run: together they outgrow a message.
-  for (int number = 1; static_cast<int>(all.size()) < tasks; ++number) {
+  for (int number = first; static_cast<int>(all.size()) < tasks; ++number) {
     v1::ListRequest request;
     request.set_run_id(absl::StrCat("r", number));
     auto reply = Call(stub, &PlannerStub::List, request);
@@ -170,6 +173,34 @@ absl::Status AddHistory(const std::string& dir, const Sample& sample,
     commit.facts.clear();
   }
   return (*store)->Close();
+}
+
+int RunsOf(int tasks) { return (tasks + planner::kMaxTasksPerRun - 1) / planner::kMaxTasksPerRun; }
+
+// Tasks that have all been worked on, and were cancelled then: what a planner has served before.
+absl::Status Serve(const Options& options, const Sample& sample, const v1::ProblemSet& problems,
+                   const std::string& dir, PlannerProcess& planner) {
+  for (int done = 0; done < options.served; done += kServedAtOnce) {
+    const int count = std::min(kServedAtOnce, options.served - done);
+    const int first = 1 + RunsOf(done);
+    if (absl::Status status = planner.Start(); !status.ok()) return status;
+    auto stub = Dial(planner);
+    if (absl::Status status = Submit(options, problems, count, *stub); !status.ok()) return status;
+    auto listed = ListTasks(*stub, first, count);
+    if (!listed.ok()) return listed.status();
+    if (absl::Status status = planner.Stop(); !status.ok()) return status;
+    if (absl::Status status = AddHistory(dir, sample, *listed); !status.ok()) return status;
+    if (absl::Status status = planner.Start(); !status.ok()) return status;
+    stub = Dial(planner);
+    for (int run = first; run < first + RunsOf(count); ++run) {
+      v1::CancelRunRequest request;
+      request.set_run_id(absl::StrCat("r", run));
+      const auto reply = Call(*stub, &PlannerStub::CancelRun, request);
+      if (!reply.ok()) return reply.status();
+    }
+    if (absl::Status status = planner.Stop(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 // ---- the load ----------------------------------------------------------------------------------
@@ -263,8 +294,8 @@ absl::Status Load(const Options& options, PlannerProcess& planner, Measured& mea
 }
 
 // What the planner acknowledged is there, and nothing counts twice.
-absl::Status Check(PlannerStub& stub, Measured& measured) {
-  const auto tasks = ListTasks(stub, measured.tasks);
+absl::Status Check(PlannerStub& stub, int first_run, Measured& measured) {
+  const auto tasks = ListTasks(stub, first_run, measured.tasks);
   if (!tasks.ok()) return tasks.status();
   int read = 0;
   for (const v1::Task& task : *tasks) {
@@ -302,12 +333,15 @@ absl::StatusOr<Measured> Measure(const Options& options, const Sample& sample,
   measured.workers = workers;
   measured.tasks = tasks;
   PlannerProcess planner(options.planner, dir);
+  absl::Status served = Serve(options, sample, problems, dir, planner);
+  if (!served.ok()) return served;
+  const int first_run = 1 + RunsOf(options.served);
   if (absl::Status status = planner.Start(); !status.ok()) return status;
   int64_t start_us = MonotonicUs();
   auto stub = Dial(planner);
   if (absl::Status status = Submit(options, problems, tasks, *stub); !status.ok()) return status;
   measured.submit_s = SecondsSince(start_us);
-  auto listed = ListTasks(*stub, tasks);
+  auto listed = ListTasks(*stub, first_run, tasks);
   if (!listed.ok()) return listed.status();
   if (absl::Status status = planner.Stop(); !status.ok()) return status;
   if (absl::Status status = AddHistory(dir, sample, *listed); !status.ok()) return status;
@@ -324,7 +358,7 @@ absl::StatusOr<Measured> Measure(const Options& options, const Sample& sample,
   if (absl::Status status = planner.Start(); !status.ok()) return status;
   measured.recovery_s = SecondsSince(start_us);
   stub = Dial(planner);
-  if (absl::Status status = Check(*stub, measured); !status.ok()) return status;
+  if (absl::Status status = Check(*stub, first_run, measured); !status.ok()) return status;
   planner.Kill();
   return measured;
 }
@@ -443,6 +477,9 @@ int main(int argc, char** argv) {
   app.add_option("--trials-per-second", options.trials_per_second)->capture_default_str();
   app.add_option("--task-seconds", options.task_seconds, "budget")->capture_default_str();
   app.add_option("--cubin-bytes", options.cubin_bytes, "added to each incumbent")
+      ->capture_default_str();
+  app.add_option("--served", options.served,
+                 "tasks of earlier runs, worked on and over, before the first")
       ->capture_default_str();
   app.add_flag("--core", options.core, "only commands of the core, without processes");
   // How the program starts its clients.

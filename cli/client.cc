@@ -19,6 +19,7 @@ namespace warpsmith::cli {
 namespace {
 
 constexpr int kMaxNamesInMessage = 12;
+constexpr int kPageTasks = 5'000;  // some 4 MB
 
 std::string Some(const std::vector<std::string>& names) {
   std::vector<std::string> shown(names.begin(),
@@ -147,6 +148,21 @@ absl::StatusOr<v1::SubmitReply> Client::Submit(const v1::SubmitRequest& request)
 absl::StatusOr<v1::ListReply> Client::List(const std::string& run_id) {
   v1::ListRequest request;
   request.set_run_id(run_id);
+  request.set_page_tasks(kPageTasks);
+  absl::StatusOr<v1::ListReply> list = Call(&v1::PlannerService::Stub::List, request);
+  while (list.ok() && !list->more_after().empty()) {
+    request.set_after_task(list->more_after());
+    absl::StatusOr<v1::ListReply> page = Call(&v1::PlannerService::Stub::List, request);
+    if (!page.ok()) return page.status();
+    list->mutable_tasks()->MergeFrom(page->tasks());
+    list->set_more_after(page->more_after());
+  }
+  return list;
+}
+
+absl::StatusOr<v1::ListReply> Client::Archived() {
+  v1::ListRequest request;
+  request.set_archived(true);
   return Call(&v1::PlannerService::Stub::List, request);
 }
 
@@ -196,7 +212,10 @@ absl::StatusOr<v1::ListReply> Client::Run(const std::string& run_id) {
 }
 
 absl::StatusOr<std::vector<v1::Task>> Client::FindTasks(const std::string& name) {
-  absl::StatusOr<v1::ListReply> all = List("");
+  // A run that is named may be in the archive.
+  const std::string run(TaskName::Of(name).run);
+  absl::StatusOr<v1::ListReply> all = List(run);
+  if (!run.empty() && absl::IsNotFound(all.status())) all = List("");
   if (!all.ok()) return all.status();
   return MatchTasks(*all, name);
 }

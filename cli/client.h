@@ -22,7 +22,10 @@ class Client {
 
   // Unavailable reads: no planner answers at ADDRESS, and what to do.
   absl::StatusOr<v1::SubmitReply> Submit(const v1::SubmitRequest& request);
+  // All pages of it. Runs in the archive are listed by their id alone.
   absl::StatusOr<v1::ListReply> List(const std::string& run_id);
+  // The runs in the archive that the planner remembers.
+  absl::StatusOr<v1::ListReply> Archived();
   absl::StatusOr<v1::GetTaskReply> GetTask(const std::string& task_id, bool with_trials);
   absl::StatusOr<v1::GetBoardReply> GetBoard();
   absl::StatusOr<v1::Task> SetTask(const v1::SetTaskRequest& request);

@@ -64,7 +64,8 @@ Now SystemNow() {
   _exit(code);
 }
 
-int Serve(const std::string& dir, const std::string& listen, const sigset_t& ends) {
+int Serve(const std::string& dir, const std::string& listen, int64_t keep_over_tasks,
+          const sigset_t& ends) {
   absl::StatusOr<int64_t> files = rpc::RaiseFileLimit();
   if (!files.ok()) return Fail(files.status(), kCannotStart);
   absl::StatusOr<std::unique_ptr<store::SqliteStore>> store = store::SqliteStore::Open(dir);
@@ -73,6 +74,7 @@ int Serve(const std::string& dir, const std::string& listen, const sigset_t& end
   if (!store.ok()) return Fail(store.status(), kCannotStart);
   PlannerOptions options;
   options.board_path = dir + "/board.md";
+  options.core.keep_over_tasks = keep_over_tasks;
   options.core.max_workers =
       std::min<int64_t>(options.core.max_workers, static_cast<int64_t>(kSessionShare * *files));
   absl::StatusOr<std::unique_ptr<Planner>> planner = Planner::Start(
@@ -108,8 +110,13 @@ int Main(int argc, char** argv) {
   std::string dir;
   std::string listen = "127.0.0.1:0";
   std::string level = "info";
+  int64_t keep_over_tasks = CoreOptions().keep_over_tasks;
   app.add_option("--dir", dir, "folder of the state [$XDG_DATA_HOME/warpsmith]");
   app.add_option("--listen", listen, "127.0.0.1:PORT (0 picks one) or unix:/path")
+      ->capture_default_str();
+  app.add_option("--keep-over-tasks", keep_over_tasks,
+                 "tasks of runs that are over; beyond it the oldest such runs go to the archive")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--log-level", level, "trace, debug, info, warning, error or off")
       ->capture_default_str();
@@ -140,7 +147,7 @@ int Main(int argc, char** argv) {
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  return Serve(dir, listen, ends);
+  return Serve(dir, listen, keep_over_tasks, ends);
 }
 
 }  // namespace

@@ -11,6 +11,30 @@
 namespace warpsmith::cli {
 namespace {
 
+std::string SubmittedAt(const v1::Run& run) {
+  return absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(run.submitted_unix_ms()),
+                          absl::LocalTimeZone());
+}
+
+absl::StatusOr<int> Archived(const Context& context) {
+  absl::StatusOr<Client> client = Client::Of(context);
+  if (!client.ok()) return client.status();
+  absl::StatusOr<v1::ListReply> list = client->Archived();
+  if (!list.ok()) return list.status();
+  if (context.json) {
+    std::cout << Json(*list);
+    return kDone;
+  }
+  Table table({{"run"}, {"problem set"}, {"submitted"}, {"policy"}});
+  for (const v1::Run& run : list->runs()) {
+    table.Add({run.id(), run.name(), SubmittedAt(run), run.policy()});
+  }
+  std::cout << table.Text();
+  const int64_t older = list->archived_runs() - list->runs_size();
+  if (older > 0) std::cerr << "warpsmith: and " << older << " older ones, by their ids\n";
+  return kDone;
+}
+
 absl::StatusOr<int> Runs(const Context& context, const std::string& run_id) {
   absl::StatusOr<Client> client = Client::Of(context);
   if (!client.ok()) return client.status();
@@ -42,13 +66,15 @@ absl::StatusOr<int> Runs(const Context& context, const std::string& run_id) {
       *own.add_tasks() = task;
       over += problem::IsOver(task.state()) ? 1 : 0;
     }
-    table.Add({run.id(), run.name(),
-               absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(run.submitted_unix_ms()),
-                                absl::LocalTimeZone()),
-               run.policy(), std::to_string(own.tasks_size()), std::to_string(over),
-               Speedup(GeomeanSpeedup(own)), run.done() ? "done" : "at work"});
+    table.Add({run.id(), run.name(), SubmittedAt(run), run.policy(),
+               std::to_string(own.tasks_size()), std::to_string(over), Speedup(GeomeanSpeedup(own)),
+               run.done() ? "done" : "at work"});
   }
   std::cout << table.Text();
+  if (list->archived_runs() > 0) {
+    std::cerr << "warpsmith: and " << list->archived_runs()
+              << " in the archive: `warpsmith runs --archived`\n";
+  }
   return kDone;
 }
 
@@ -57,9 +83,14 @@ absl::StatusOr<int> Runs(const Context& context, const std::string& run_id) {
 void AddRuns(CLI::App& app, const Context& context, Command& chosen) {
   auto run = std::make_shared<std::string>();
   CLI::App* sub = app.add_subcommand("runs", "List the runs, or the tasks of one");
-  sub->add_option("RUN", *run, "run id");
-  sub->callback(
-      [&context, &chosen, run] { chosen = [&context, run] { return Runs(context, *run); }; });
+  auto archived = std::make_shared<bool>(false);
+  CLI::Option* which = sub->add_option("RUN", *run, "run id, also of one in the archive");
+  sub->add_flag("--archived", *archived, "list the runs in the archive")->excludes(which);
+  sub->callback([&context, &chosen, run, archived] {
+    chosen = [&context, run, archived] {
+      return *archived ? Archived(context) : Runs(context, *run);
+    };
+  });
 }
 
 }  // namespace warpsmith::cli

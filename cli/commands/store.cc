@@ -31,6 +31,7 @@ nlohmann::json JsonOf(const planner::StoreReport& report) {
           {"usable_to_event", report.usable},
           {"events", report.events},
           {"checkpoint_entries", report.entries},
+          {"archive_entries", report.archived},
           {"blobs", report.blobs},
           {"trial_batches", report.batches},
           {"runs", report.runs},
@@ -44,8 +45,8 @@ std::string TextOf(const planner::StoreReport& report) {
   return absl::StrCat("store ", report.store, ", to event ", report.last, ": ",
                       Counted(report.runs, "run"), ", ", Counted(report.tasks, "task"),
                       "; read and whole are ", Counted(report.events, "event"), " of the log, ",
-                      report.entries, " of the checkpoint, ", Counted(report.blobs, "blob"), ", ",
-                      report.batches, " of trials\n");
+                      report.entries, " of the checkpoint, ", report.archived, " of the archive, ",
+                      Counted(report.blobs, "blob"), ", ", report.batches, " of trials\n");
 }
 
 std::string TableOf(const char* head, const std::vector<store::Damage>& damage) {

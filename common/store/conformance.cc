@@ -143,6 +143,46 @@ void CheckCheckpoints(const Reopen& reopen) {
   CHECK(Entries(*store, 4) == Map{{"c", "c"}});
 }
 
+std::vector<std::string> Archived(Store& store, const std::string& prefix, size_t most = 100) {
+  std::vector<std::string> read;
+  CHECK(store
+            .ReadArchive(prefix,
+                         [&](Entry entry) {
+                           read.push_back(absl::StrCat(entry.key, ": ", entry.bytes));
+                           return read.size() < most;
+                         })
+            .ok());
+  return read;
+}
+
+void CheckArchive(const Reopen& reopen) {
+  using Read = std::vector<std::string>;
+  std::unique_ptr<Store> store = reopen();
+  const int64_t epoch = *store->Lead();
+  CHECK(Archived(*store, "").empty());
+  REQUIRE(store->Commit({epoch, 0, {"1", "2"}, {}, {}}).ok());
+  Checkpoint first{1, {{"t/1", "at work"}}, {}, {{"t/2", "over"}, {"r/1", std::string("\0r", 2)}}};
+  REQUIRE(store->SaveCheckpoint(epoch, first).ok());
+  REQUIRE(store->SaveCheckpoint(epoch, first).ok());  // its answer was lost
+  // A start is not handed what is archived.
+  CHECK(Entries(*store, 1) == std::map<std::string, std::string>{{"t/1", "at work"}});
+  const Checkpoint second{2, {}, {"t/1"}, {{"t/10", ""}, {"t/1", "over"}, {"t/2", "anew"}}};
+  REQUIRE(store->SaveCheckpoint(epoch, second).ok());
+  store->Close().IgnoreError();
+  store = reopen();
+  CHECK(Entries(*store, 2).empty());
+  CHECK(Archived(*store, "t/") == Read{"t/1: over", "t/10: ", "t/2: anew"});
+  CHECK(Archived(*store, "t/1", 1) == Read{"t/1: over"});
+  CHECK(Archived(*store, "r/") == Read{std::string("r/1: \0r", 7)});
+  CHECK(Archived(*store, "s").empty());
+  // An old writer puts nothing there.
+  const int64_t later = *store->Lead();
+  CHECK(store->SaveCheckpoint(epoch, {2, {}, {}, {{"x", "x"}}}).code() == kRefused);
+  CHECK(Archived(*store, "x").empty());
+  CHECK(store->SaveCheckpoint(later, {2, {}, {}, {{"x", "x"}}}).ok());
+  CHECK(Archived(*store, "x") == Read{"x: x"});
+}
+
 // "name: head, body" of each, as read.
 std::vector<std::string> FactsOf(Store& store, const std::string& subject, bool bodies,
                                  size_t most) {
@@ -224,6 +264,7 @@ void CheckClose(const Reopen& reopen) {
   CHECK(store->Get("x").status().code() == kRefused);
   CHECK(store->LoadCheckpoint([](Entry) {}).status().code() == kRefused);
   CHECK(store->ReadFacts("s", true, [](Facts) { return true; }).code() == kRefused);
+  CHECK(store->ReadArchive("s", [](Entry) { return true; }).code() == kRefused);
   CHECK(store->CountFacts().status().code() == kRefused);
   CHECK(store->Identify().status().code() == kRefused);
 }
@@ -245,6 +286,7 @@ void CheckConformance(const Reopen& reopen) {
   SECTION("a batch has one place in the log") { CheckPlaceInLog(reopen); }
   SECTION("blobs are found by their content") { CheckBlobs(reopen); }
   SECTION("a checkpoint is kept, and what changes in it") { CheckCheckpoints(reopen); }
+  SECTION("what is archived is found by its key, and not at a start") { CheckArchive(reopen); }
   SECTION("facts are found by their subject") { CheckFacts(reopen); }
   SECTION("a store is the same one when it is opened again") { CheckIdentity(reopen); }
   SECTION("a reader beside the writer sees whole batches") { CheckThreads(reopen); }

@@ -46,6 +46,10 @@ absl::StatusOr<int64_t> FaultyStore::LoadCheckpoint(const std::function<void(Ent
   return Inject<absl::StatusOr<int64_t>>("LoadCheckpoint",
                                          [&] { return inner_->LoadCheckpoint(take); });
 }
+absl::Status FaultyStore::ReadArchive(const std::string& prefix,
+                                      const std::function<bool(Entry)>& take) {
+  return Inject<absl::Status>("ReadArchive", [&] { return inner_->ReadArchive(prefix, take); });
+}
 absl::Status FaultyStore::ReadFacts(const std::string& subject, bool bodies,
                                     const std::function<bool(Facts)>& take) {
   return Inject<absl::Status>("ReadFacts",

@@ -33,6 +33,8 @@ class FaultyStore final : public Store {
   absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
   absl::Status SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) override;
   absl::StatusOr<int64_t> LoadCheckpoint(const std::function<void(Entry)>& take) override;
+  absl::Status ReadArchive(const std::string& prefix,
+                           const std::function<bool(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
   absl::Status ReadFacts(const std::string& subject, bool bodies,

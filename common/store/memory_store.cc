@@ -125,6 +125,7 @@ absl::Status MemoryStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkp
   }
   for (const std::string& key : checkpoint.erase) disk_->entries.erase(key);
   for (const Entry& entry : checkpoint.put) disk_->entries[entry.key] = entry.bytes;
+  for (const Entry& entry : checkpoint.archive) disk_->archive[entry.key] = entry.bytes;
   disk_->checkpoint = checkpoint.revision;
   return absl::OkStatus();
 }
@@ -134,6 +135,18 @@ absl::StatusOr<int64_t> MemoryStore::LoadCheckpoint(const std::function<void(Ent
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   for (const auto& [key, bytes] : disk_->entries) take({key, bytes});
   return disk_->checkpoint;
+}
+
+absl::Status MemoryStore::ReadArchive(const std::string& prefix,
+                                      const std::function<bool(Entry)>& take) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  for (auto entry = disk_->archive.lower_bound(prefix);
+       entry != disk_->archive.end() && entry->first.compare(0, prefix.size(), prefix) == 0;
+       ++entry) {
+    if (!take({entry->first, entry->second})) break;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status MemoryStore::ReadFacts(const std::string& subject, bool bodies,

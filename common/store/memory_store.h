@@ -33,7 +33,8 @@ class MemoryStore final : public Store {
     std::vector<Event> log ABSL_GUARDED_BY(mutex);
     int64_t checkpoint ABSL_GUARDED_BY(mutex) = 0;
     std::map<std::string, std::string> entries ABSL_GUARDED_BY(mutex);  // of the checkpoint
-    std::deque<Facts> facts ABSL_GUARDED_BY(mutex);                     // oldest first
+    std::map<std::string, std::string> archive ABSL_GUARDED_BY(mutex);
+    std::deque<Facts> facts ABSL_GUARDED_BY(mutex);  // oldest first
     FactsKept kept ABSL_GUARDED_BY(mutex);
     int64_t facts_bytes ABSL_GUARDED_BY(mutex) = INT64_MAX;  // room for them
     Identity identity ABSL_GUARDED_BY(mutex) = {"00000000000000aa", 1};
@@ -51,6 +52,8 @@ class MemoryStore final : public Store {
   absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
   absl::Status SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) override;
   absl::StatusOr<int64_t> LoadCheckpoint(const std::function<void(Entry)>& take) override;
+  absl::Status ReadArchive(const std::string& prefix,
+                           const std::function<bool(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
   absl::Status ReadFacts(const std::string& subject, bool bodies,

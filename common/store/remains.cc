@@ -28,15 +28,6 @@ absl::StatusOr<std::unique_ptr<Database>> OpenOf(const std::string& path, int fl
   return db;
 }
 
-absl::Status CheckSchema(Database* db) {
-  absl::StatusOr<int64_t> schema = Meta(db, "schema");
-  if (!schema.ok()) return schema.status();
-  if (*schema == kSchemaVersion) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("it has schema ", *schema, ", this program knows ", kSchemaVersion,
-                   ": use the version of Warpsmith that wrote it"));
-}
-
 // Hands out the rows of `sql`, until `take` returns false. What SQLite makes no sense of is said to
 // `damage`, and ends it.
 void Walk(Database* db, const char* sql, const std::function<void(std::string)>& damage,
@@ -50,6 +41,13 @@ void Walk(Database* db, const char* sql, const std::function<void(std::string)>&
   }
 }
 
+constexpr char kWholeArchive[] = "SELECT key, sum, bytes FROM archive ORDER BY rowid";
+
+// A database that no program has opened that knows of archives has none.
+bool HasArchive(Database* db) {
+  return QueryInt(db, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'archive'").value_or(0) > 0;
+}
+
 // Reads one database, a table at a time.
 class Reader {
  public:
@@ -60,6 +58,7 @@ class Reader {
     ReadMeta();
     ReadLog();
     ReadCheckpoint();
+    ReadArchive();
     ReadBlobs();
     ReadFacts();
     return std::move(remains_);
@@ -156,6 +155,24 @@ class Reader {
     }
   }
 
+  void ReadArchive() {
+    if (!HasArchive(db_)) return;
+    int64_t rows = 0;
+    Walk(db_, kWholeArchive, DamageOf("the archive"), [&](Statement& row) {
+      const Entry entry{row.Bytes(0), row.Bytes(2)};
+      ++rows;
+      if (ChecksumOf(entry) == row.Int(1)) {
+        ++remains_.archived;
+      } else {
+        remains_.Add(absl::StrCat("entry '", entry.key, "' of the archive"), kChanged);
+      }
+    });
+    const int64_t wanted = Number("archive_rows");
+    if (rows != wanted) {
+      remains_.Add("the archive", absl::StrCat("it has ", rows, " entries of ", wanted));
+    }
+  }
+
   void ReadBlobs() {
     Walk(db_, "SELECT digest, bytes FROM blobs", DamageOf("blobs"), [&](Statement& row) {
       std::string digest = row.Bytes(0);
@@ -243,6 +260,31 @@ absl::Status CopyBlobs(Database* from, Database* to) {
   return status;
 }
 
+// And `more`.
+absl::Status CopyArchive(Database* from, Database* to, const std::vector<Entry>& more) {
+  absl::Status status;
+  Statement insert(to, "INSERT OR REPLACE INTO archive VALUES (?, ?, ?)");
+  const auto put = [&](const Entry& entry) {
+    if (!status.ok()) return;
+    status = insert.Text(1, entry.key).Int(2, ChecksumOf(entry)).Blob(3, entry.bytes).Run();
+    insert.Reset();
+  };
+  if (HasArchive(from)) {
+    Walk(
+        from, kWholeArchive, [](const std::string&) {},
+        [&](Statement& row) {
+          const Entry entry{row.Bytes(0), row.Bytes(2)};
+          if (ChecksumOf(entry) == row.Int(1)) put(entry);
+        });
+  }
+  for (const Entry& entry : more) put(entry);
+  const absl::StatusOr<int64_t> rows = QueryInt(to, "SELECT COUNT(*) FROM archive");
+  if (status.ok()) status = rows.status();
+  if (!status.ok() || *rows == 0) return status;
+  status = InsertMeta(to, "archive_rows", *rows);
+  return status.ok() ? InsertMeta(to, "schema", kSchemaOfArchive) : status;
+}
+
 absl::Status CopyFacts(Database* from, Database* to, const CheckFacts& check) {
   absl::Status status;
   int64_t count = 0, bytes = 0, gone = 0;
@@ -299,6 +341,8 @@ absl::Status Fill(Database* from, Database* to, const Checkpoint& whole, const C
       [&] { return Execute(to, kSchema, "making the tables"); },
       [&] { return CopyIdentity(from, to, identity); },
       [&] { return PutCheckpoint(to, whole); },
+      [&] { return Execute(to, kArchiveSchema, "making the archive"); },
+      [&] { return CopyArchive(from, to, whole.archive); },
       [&] { return CopyBlobs(from, to); },
       [&] { return CopyFacts(from, to, check); },
       [&] { return Execute(to, "COMMIT"); }};
@@ -341,7 +385,7 @@ absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& ch
   if (absl::Status there = CheckThere(dir); !there.ok()) return there;
   auto db = OpenOf(path, SQLITE_OPEN_READONLY);
   if (!db.ok()) return db.status();
-  const absl::Status schema = CheckSchema(db->get());
+  const absl::Status schema = CheckSchema(db->get(), "");
   if (!schema.ok()) return absl::Status(schema.code(), absl::StrCat(path, ": ", schema.message()));
   if (absl::Status begun = Execute(db->get(), "BEGIN"); !begun.ok()) return begun;
   return Reader(db->get(), check).Read();

@@ -35,6 +35,7 @@ struct Remains {
   std::vector<Record> log;     // after it, up to the first event that is damaged or not there
   // Of those that are what was written:
   int64_t events = 0;
+  int64_t archived = 0;         // entries of the archive
   std::set<std::string> blobs;  // digests
   int64_t facts = 0;
   std::vector<Damage> damage;
@@ -54,8 +55,8 @@ absl::Status CheckThere(const std::string& dir);
 absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& check);
 
 // The store becomes one whose checkpoint is `whole`, with an empty log behind it, the blobs and
-// facts that are what was written, and a generation of its own: all of it or nothing. What was
-// there is kept beside it. The caller has the folder's lock.
+// facts and the archive's entries that are what was written, and a generation of its own: all of it
+// or nothing. What was there is kept beside it. The caller has the folder's lock.
 struct Renewed {
   Identity identity;
   std::string kept;  // path of what was there

@@ -197,6 +197,53 @@ TEST_CASE("remains: what is no store, or another version's, is said and left as 
   CHECK_THAT(std::string(remains.status().message()), Contains("schema 1"));
 }
 
+TEST_CASE("remains: of the archive what is damaged is named, and the rest goes on") {
+  TemporaryFolder folder;
+  Fill(folder.path());
+  {
+    auto store = SqliteStore::Open(folder.path());
+    const int64_t epoch = *(*store)->Lead();
+    REQUIRE((*store)->SaveCheckpoint(epoch, {3, {}, {}, {{"t/1", "one"}, {"t/2", "two"}}}).ok());
+  }
+  CHECK(ReadRemains(folder.path(), Twice)->archived == 2);
+  CHECK(TextOf(*ReadRemains(folder.path(), Twice)) == "");
+  Do(folder.path(), "UPDATE archive SET bytes = 'eno' WHERE key = 't/1'");
+  {
+    auto store = SqliteStore::Open(folder.path());
+    const absl::Status read = (*store)->ReadArchive("t/", [](Entry) { return true; });
+    CHECK(absl::IsDataLoss(read));
+    CHECK_THAT(std::string(read.message()), Contains("'t/1' of the archive"));
+    CHECK((*store)->ReadArchive("t/2", [](Entry) { return true; }).ok());
+  }
+  CHECK_THAT(TextOf(*ReadRemains(folder.path(), Twice)), Contains("entry 't/1' of the archive"));
+  REQUIRE(GoOnWith(folder.path(), {6, {}, {}, {{"t/2", "two"}, {"t/3", "three"}}}, Twice).ok());
+  CHECK(TextOf(*ReadRemains(folder.path(), Twice)) == "");
+  CHECK(ReadRemains(folder.path(), Twice)->archived == 2);
+  Do(folder.path(), "DELETE FROM archive");
+  CHECK_THAT(TextOf(*ReadRemains(folder.path(), Twice)), Contains("0 entries of 2"));
+}
+
+TEST_CASE("remains: a store from before there was an archive is read, and gets one when opened") {
+  TemporaryFolder folder;
+  Fill(folder.path());
+  Do(folder.path(), "DELETE FROM meta WHERE name = 'archive_rows'; DROP TABLE archive");
+  CHECK(TextOf(*ReadRemains(folder.path(), Twice)) == "");
+  {
+    auto store = SqliteStore::Open(folder.path());
+    REQUIRE(store.ok());
+    const int64_t epoch = *(*store)->Lead();
+    // Nothing is there yet that a program of before could not read.
+    const auto schema = [&] {
+      auto db = Database::Open(folder.path() + "/" + kDatabase, SQLITE_OPEN_READONLY);
+      return *Meta(db->get(), "schema");
+    };
+    CHECK(schema() == kSchemaVersion);
+    REQUIRE((*store)->SaveCheckpoint(epoch, {3, {}, {}, {{"t/1", "one"}}}).ok());
+    CHECK(schema() == kSchemaOfArchive);
+  }
+  CHECK(TextOf(*ReadRemains(folder.path(), Twice)) == "");
+}
+
 TEST_CASE("remains: damage without end is counted") {
   Remains remains;
   for (int i = 0; i < kMaxDamage + 5; ++i) remains.Add("here", "that");

@@ -81,24 +81,25 @@ absl::Status SqliteStore::PrepareDatabase() {
       writer_.get(), "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'");
   if (!tables.ok()) return tables.status();
   if (*tables > 0) {
-    absl::StatusOr<int64_t> schema = Meta(writer_.get(), "schema");
-    if (!schema.ok()) return schema.status();
-    if (*schema != kSchemaVersion) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("it has schema ", *schema, ", this program knows ", kSchemaVersion,
-                       ": use the version of Warpsmith that wrote it, or another --dir"));
-    }
+    absl::Status known = CheckSchema(writer_.get(), ", or another --dir");
+    if (!known.ok()) return known;
   }
   for (const char* sql : {kNewPages, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
     if (absl::Status status = Execute(writer_.get(), sql); !status.ok()) return status;
   }
-  return *tables > 0 ? CheckEnd() : MakeTables();
+  if (*tables == 0) return MakeTables();
+  absl::Status added = Transaction([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
+    return Execute(writer_.get(), kArchiveSchema, "making the archive's table");
+  });
+  return added.ok() ? CheckEnd() : added;
 }
 
 absl::Status SqliteStore::MakeTables() {
   return Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
-    if (absl::Status made = Execute(writer_.get(), kSchema, "making the tables"); !made.ok()) {
+    if (absl::Status made = All({Execute(writer_.get(), kSchema, "making the tables"),
+                                 Execute(writer_.get(), kArchiveSchema, "making the archive")});
+        !made.ok()) {
       return made;
     }
     std::random_device random;
@@ -368,7 +369,10 @@ absl::Status SqliteStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkp
                                                      checkpoint.revision, ": the last one is of ",
                                                      *before, ", and the log ends at ", *last));
     }
-    if (absl::Status status = PutEntries(checkpoint); !status.ok()) return status;
+    if (absl::Status status = All({PutEntries(checkpoint), PutArchive(checkpoint.archive)});
+        !status.ok()) {
+      return status;
+    }
     if (absl::Status status = SetMeta(writer_.get(), "checkpoint", checkpoint.revision);
         !status.ok()) {
       return status;
@@ -415,6 +419,25 @@ absl::Status SqliteStore::PutEntries(const Checkpoint& checkpoint) {
   sum += static_cast<uint64_t>(*before);
   return All({AddToMeta(writer_.get(), "checkpoint_rows", rows),
               SetMeta(writer_.get(), "checkpoint_sum", static_cast<int64_t>(sum))});
+}
+
+absl::Status SqliteStore::PutArchive(const std::vector<Entry>& entries) {
+  if (entries.empty()) return absl::OkStatus();
+  int64_t rows = 0;
+  Statement there(writer_.get(), "SELECT 1 FROM archive WHERE key = ?");
+  Statement put(writer_.get(), "INSERT OR REPLACE INTO archive VALUES (?, ?, ?)");
+  for (const Entry& entry : entries) {
+    absl::StatusOr<bool> old = there.Text(1, entry.key).Step();
+    if (!old.ok()) return old.status();
+    rows += !*old;
+    there.Reset();
+    absl::Status status =
+        put.Text(1, entry.key).Int(2, ChecksumOf(entry)).Blob(3, entry.bytes).Run();
+    if (!status.ok()) return status;
+    put.Reset();
+  }
+  return All({AddToMeta(writer_.get(), "archive_rows", rows),
+              SetMeta(writer_.get(), "schema", kSchemaOfArchive)});
 }
 
 // Up to `revision`, which the checkpoint has.
@@ -468,6 +491,27 @@ absl::StatusOr<int64_t> SqliteStore::ReadCheckpoint(const std::function<void(Ent
                                 rows_there == *rows ? ", not those that were written" : ""));
   }
   return *revision;
+}
+
+absl::Status SqliteStore::ReadArchive(const std::string& prefix,
+                                      const std::function<bool(Entry)>& take) {
+  absl::MutexLock lock(&read_mutex_);
+  if (reader_ == nullptr) return Closed();
+  Statement select(reader_.get(),
+                   "SELECT key, sum, bytes FROM archive WHERE key >= ? ORDER BY key");
+  select.Text(1, prefix);
+  while (true) {
+    absl::StatusOr<bool> row = select.Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+    Entry entry{select.Bytes(0), select.Bytes(2)};
+    if (entry.key.compare(0, prefix.size(), prefix) != 0) return absl::OkStatus();
+    if (ChecksumOf(entry) != select.Int(1)) {
+      return Damaged(
+          absl::StrCat("entry '", entry.key, "' of the archive is not what was written"));
+    }
+    if (!take(std::move(entry))) return absl::OkStatus();
+  }
 }
 
 absl::Status SqliteStore::ReadFacts(const std::string& subject, bool bodies,

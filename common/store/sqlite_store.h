@@ -40,6 +40,8 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
   absl::Status SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) override;
   absl::StatusOr<int64_t> LoadCheckpoint(const std::function<void(Entry)>& take) override;
+  absl::Status ReadArchive(const std::string& prefix,
+                           const std::function<bool(Entry)>& take) override;
   absl::StatusOr<std::string> Put(absl::string_view bytes) override;
   absl::StatusOr<std::string> Get(const std::string& digest) override;
   absl::Status ReadFacts(const std::string& subject, bool bodies,
@@ -66,6 +68,8 @@ class SqliteStore final : public Store {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status ForgetFacts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status PutEntries(const Checkpoint& checkpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status PutArchive(const std::vector<Entry>& entries)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status TrimLog(int64_t revision) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::StatusOr<std::vector<Record>> ReadLog(int64_t after, size_t limit)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_);

@@ -1,5 +1,6 @@
 // What the planner remembers: an append-only log of events with one writer, a checkpoint of the
-// state they make, content-addressed blobs, and facts by subject.
+// state they make, an archive of what is no longer part of it, content-addressed blobs, and facts
+// by subject.
 //
 //   Store           the interface; SqliteStore (sqlite_store.h) is the embedded backend
 //   FaultyStore     faulty_store.h: a decorator that fails on purpose
@@ -18,17 +19,16 @@
 // * An error other than FailedPrecondition, InvalidArgument and ResourceExhausted leaves open
 //   whether the batch is there. Committing the same batch again finds out: what is there already,
 //   at the same place under the same epoch, is OK, and nothing of it is there twice.
-// * What is read is what was written: events, entries of the checkpoint and blobs have checksums,
-// the
-//   log and the checkpoint are whole. Anything else is DataLoss, which says what is damaged.
+// * What is read is what was written: events, entries of the checkpoint and of the archive, and
+//   blobs have checksums, the log and the checkpoint are whole. Anything else is DataLoss, which
+//   says what is damaged.
 // * Blobs may be read as soon as the batch or Put that brought them is OK. Equal bytes are one
 //   blob.
 // * Facts are kept in the order in which they came, until there is no more room for them: the
-// oldest
-//   are forgotten then, and counted.
+//   oldest are forgotten then, and counted.
 // * A store has an id, drawn when it was made, and a generation, raised by whatever makes its
-// history
-//   another one (a copy brought back, a log that lost its end). Together they name a history.
+//   history another one (a copy brought back, a log that lost its end). Together they name a
+//   history.
 // * Any thread; reads do not wait for a commit under way.
 #pragma once
 
@@ -80,7 +80,8 @@ struct Entry {
 struct Checkpoint {
   int64_t revision = 0;
   std::vector<Entry> put;
-  std::vector<std::string> erase;  // keys
+  std::vector<std::string> erase;   // keys
+  std::vector<Entry> archive = {};  // goes into the archive, for good; the same key again replaces
 };
 
 // Which history a store has.
@@ -121,6 +122,11 @@ class Store {
   virtual absl::Status SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) = 0;
   // Hands out every entry and gives the checkpoint's revision; 0: there is none.
   virtual absl::StatusOr<int64_t> LoadCheckpoint(const std::function<void(Entry)>& take) = 0;
+
+  // Entries of the archive whose keys begin with `prefix`, by key, for as long as `take` returns
+  // true. It may be large: a start does not read it. `take` must not call the store.
+  virtual absl::Status ReadArchive(const std::string& prefix,
+                                   const std::function<bool(Entry)>& take) = 0;
 
   // Returns the sha256 of `bytes` (hex).
   virtual absl::StatusOr<std::string> Put(absl::string_view bytes) = 0;

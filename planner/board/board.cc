@@ -277,6 +277,11 @@ void Picture::Take(const planner::Changes& changes) {
     workers_[worker.worker().id()] = worker;
   }
   for (const std::string& id : changes.forgotten) workers_.erase(id);
+  archived_runs_ = changes.records.archived_runs();
+  for (const v1::RunRecord& run : changes.archived.runs()) {
+    runs_.erase(planner::RunNumber(run.run().id()));
+  }
+  for (const v1::TaskRecord& task : changes.archived.tasks()) tasks_.erase(task.task().id());
 }
 
 v1::Task Picture::View(const v1::TaskRecord& record) const {
@@ -298,7 +303,7 @@ std::string StoreOf(const std::string& page) {
 std::string Render(const Picture& picture) {
   std::string page = "# Warpsmith board\n\n";
   if (!picture.store().empty()) absl::StrAppend(&page, kStoreMark, picture.store(), " -->\n\n");
-  if (picture.runs().empty()) {
+  if (picture.runs().empty() && picture.archived_runs() == 0) {
     page += "Nothing has been submitted yet: `warpsmith submit FILE` hands in a problem set.\n\n";
   }
   int place = 0;  // from the newest
@@ -317,7 +322,12 @@ std::string Render(const Picture& picture) {
                       Speedup(ScoreOf(tasks).speedup), ", ", CountsByState(tasks), "\n");
     }
   }
-  if (place > kRunsInFull) page += "\n";
+  if (picture.archived_runs() > 0) {
+    if (place <= kRunsInFull) page += "## Earlier runs\n\n";
+    absl::StrAppend(&page, "- ", picture.archived_runs(),
+                    " in the archive: `warpsmith runs --archived` lists them\n");
+  }
+  if (place > kRunsInFull || picture.archived_runs() > 0) page += "\n";
   absl::StrAppend(&page, Workers(picture));
   absl::StrAppend(&page,
                   "---\n\nSpeedups are against the fastest baseline of the same accuracy; a task "

@@ -36,6 +36,7 @@ class Picture {
   const std::map<std::string, v1::TaskRecord>& tasks() const { return tasks_; }
   const std::map<std::string, v1::WorkerRecord>& workers() const { return workers_; }
   int64_t revision() const { return revision_; }
+  int64_t archived_runs() const { return archived_runs_; }  // not among runs()
   const std::string& store() const { return store_; }
   // What workers say of their leases, by task.
   void Show(std::map<std::string, planner::Progress> progress) { progress_ = std::move(progress); }
@@ -47,6 +48,7 @@ class Picture {
   std::map<std::string, v1::WorkerRecord> workers_;
   std::map<std::string, planner::Progress> progress_;
   int64_t revision_ = 0;
+  int64_t archived_runs_ = 0;
   std::string store_;
 };
 

@@ -137,6 +137,21 @@ TEST_CASE("a picture follows what changes, shows progress, and says whose histor
                                          Contains("| w0 |") && Contains("Revision 5."));
 }
 
+TEST_CASE("what went to the archive is counted, and not shown") {
+  v1::PlannerState state;
+  AddTask(state, "a", v1::CONVERGED, 4, 8);
+  Picture picture = PictureOf(state);
+  planner::Changes changes;
+  *changes.archived.mutable_runs() = state.runs();
+  *changes.archived.mutable_tasks() = state.tasks();
+  changes.records.set_revision(9);
+  changes.records.set_archived_runs(1);
+  picture.Take(changes);
+  const std::string page = board::Render(picture);
+  CHECK_THAT(page, Contains("1 in the archive: `warpsmith runs --archived`") &&
+                       Contains("Revision 9.") && !Contains("Run r1") && !Contains("submit FILE"));
+}
+
 TEST_CASE("alarms stand in the headline and in the note") {
   v1::PlannerState state;
   v1::TaskRecord& poor = AddTask(state, "poor", v1::CONVERGED, 1.5, 2.25);

@@ -84,6 +84,11 @@ void AddTasks(const Submit::Problem& problem, const std::string& arch,
 
 }  // namespace
 
+absl::Status Archived(const std::string& id) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      id, " is in the archive, and stays as it is: submit the problem again for more work on it"));
+}
+
 absl::Status NoSuchRun(const std::string& id) {
   return absl::NotFoundError(
       absl::StrCat("there is no run '", id, "': `warpsmith runs` lists them"));
@@ -167,11 +172,6 @@ absl::Status Core::CheckSubmit(const Submit& command) const {
         "the problem set '", command.name, "' makes ", count,
         " tasks, one for each workload: submit at most ", kMaxTasksPerRun, " at once"));
   }
-  if (static_cast<int>(state_.tasks().size()) + count > kMaxTasks) {
-    return absl::ResourceExhaustedError(absl::StrCat("this planner holds ", state_.tasks().size(),
-                                                     " tasks and takes at most ", kMaxTasks,
-                                                     ": start another with a new --dir"));
-  }
   if (!IsName(command.name, kMaxNameBytes)) return BadName("the problem set", command.name);
   if (!command.arch.empty() && !IsName(command.arch, kMaxNameBytes)) {
     return BadName("the architecture", command.arch);
@@ -201,6 +201,14 @@ absl::Status Core::CheckSubmit(const Submit& command) const {
   return absl::OkStatus();
 }
 
+absl::Status Core::CheckRoom(int count) const {
+  const int64_t open = static_cast<int64_t>(state_.tasks().size()) - state_.over_tasks();
+  if (open + count <= kMaxTasks) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "this planner holds ", open, " tasks of runs that are not over, and takes at most ",
+      kMaxTasks, ": submit these ", count, " when some are, or to another planner"));
+}
+
 absl::StatusOr<std::string> Core::ArchFor(const Submit& command) const {
   if (!command.arch.empty()) return command.arch;
   std::set<std::string> present;
@@ -215,26 +223,40 @@ absl::StatusOr<std::string> Core::ArchFor(const Submit& command) const {
   return present.empty() ? std::string() : *present.begin();
 }
 
-// Whether the run was made of this set. (Of runs stored before, a problem had one task.)
-bool Core::IsRunOf(const v1::Run& run, const Submit& command) const {
-  std::vector<std::string> made, wanted;
-  for (const std::string& id : run.task_ids()) {
-    const std::string& blob = state_.FindTask(id)->task().problem_blob();
-    if (made.empty() || made.back() != blob) made.push_back(blob);
+absl::StatusOr<const v1::Run*> Core::RunOf(const Submit& command) const {
+  const v1::Run* run = nullptr;
+  std::string made;
+  if (const auto* record = state_.FindRequest(command.request_id); record != nullptr) {
+    run = &record->run();
+    made = state_.SetDigestOf(*run);
+  } else if (const auto* archived = state_.FindArchivedRequest(command.request_id);
+             archived != nullptr) {
+    run = &archived->run();
+    made = archived->set_digest();
   }
+  if (run == nullptr) return nullptr;
+  std::vector<std::string> wanted;
   for (const Submit::Problem& problem : command.problems) wanted.push_back(problem.blob);
-  return run.name() == command.name && made == wanted;
+  if (run->name() == command.name && made == SetDigest(wanted)) return run;
+  return absl::AlreadyExistsError(absl::StrCat("the request id '", command.request_id,
+                                               "' was used for run ", run->id(),
+                                               ", a different one: use a new id"));
+}
+
+void Core::Archive(Context& context, int64_t keep) {
+  while (state_.over_tasks() > keep) {
+    v1::Event event;
+    event.mutable_run_archived()->set_run_id(absl::StrCat("r", *state_.over_runs().begin()));
+    Emit(context, std::move(event));
+  }
 }
 
 Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   if (absl::Status status = CheckSubmit(command); !status.ok()) return {{}, status};
-  if (const v1::RunRecord* run = state_.FindRequest(command.request_id); run != nullptr) {
-    if (IsRunOf(run->run(), command)) return {{}, run->run()};
-    return {{},
-            absl::AlreadyExistsError(absl::StrCat("the request id '", command.request_id,
-                                                  "' was used for run ", run->run().id(),
-                                                  ", a different one: use a new id"))};
-  }
+  const absl::StatusOr<const v1::Run*> before = RunOf(command);
+  if (!before.ok()) return {{}, before.status()};
+  if (*before != nullptr) return {{}, **before};
+  if (absl::Status status = CheckRoom(TasksOf(command)); !status.ok()) return {{}, status};
   absl::StatusOr<std::string> arch = ArchFor(command);
   if (!arch.ok()) return {{}, arch.status()};
 
@@ -242,8 +264,7 @@ Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   v1::RunSubmitted& submitted = *event.mutable_run_submitted();
   submitted.set_request_id(command.request_id);
   v1::Run& run = *submitted.mutable_run();
-  const int64_t number = state_.runs().empty() ? 1 : state_.runs().rbegin()->first + 1;
-  run.set_id(absl::StrCat("r", number));
+  run.set_id(absl::StrCat("r", state_.last_run() + 1));
   run.set_name(command.name);
   run.set_submitted_unix_ms(now.unix_ms);
   run.set_seconds_per_task(command.seconds_per_task == 0 ? problem::kDefaultBudgetSeconds
@@ -258,6 +279,8 @@ Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
                 "the tasks of the problem set '", command.name, "' and their names take ", bytes,
                 " bytes, at most ", kMaxRunBytes, " at once: submit it in parts"))};
   }
+  const int64_t tasks = static_cast<int64_t>(state_.tasks().size()) + run.task_ids_size();
+  if (tasks > kMaxTasks) Archive(context, state_.over_tasks() - (tasks - kMaxTasks));
   Emit(context, std::move(event));
   return {std::move(context.events), reply};
 }
@@ -278,9 +301,10 @@ void Core::TakeBack(Context& context, const std::string& task_id, v1::TaskState 
 
 Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
   const v1::TaskRecord* record = state_.FindTask(command.task_id);
-  if (record == nullptr) {
-    return {{}, NoSuchTask(command.task_id)};
+  if (record == nullptr && state_.IsArchived(command.task_id)) {
+    return {{}, Archived(command.task_id)};
   }
+  if (record == nullptr) return {{}, NoSuchTask(command.task_id)};
   if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
   if (command.state != v1::HELD && command.state != v1::CANCELLED && command.state != v1::QUEUED) {
     return {{}, absl::InvalidArgumentError("a task can be set to HELD, CANCELLED or QUEUED only")};
@@ -307,6 +331,7 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
 
 Outcome<v1::CancelRunReply> Core::Handle(const CancelRun& command, Now now) {
   const v1::RunRecord* run = state_.FindRun(command.run_id);
+  if (run == nullptr && state_.IsArchived(command.run_id)) return {{}, Archived(command.run_id)};
   if (run == nullptr) return {{}, NoSuchRun(command.run_id)};
   if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
   Context context{now, {}};
@@ -373,6 +398,7 @@ Outcome<Done> Core::Handle(const Tick&, Now now) {
         absl::StrCat("worker ", record->lease().worker_id(),
                      overdue ? " does not come to an end with it" : " no longer speaks of it"));
   }
+  Archive(context, options_.keep_over_tasks);
   return {std::move(context.events), Done{}};
 }
 

@@ -36,6 +36,10 @@
 // answer was lost) or from one that follows it, whose predecessors have ended. A call that joins is
 // given no lease, since it may come late and its process may be gone; the next one is.
 //
+// Archive. Runs whose tasks have all come to their end leave the state for the store's archive, the
+// oldest first, once such runs have more tasks than CoreOptions.keep_over_tasks, or there is no
+// room for a new run otherwise. What is archived is read as before and does not change any more.
+//
 // Not thread-safe.
 #pragma once
 
@@ -56,7 +60,7 @@ namespace warpsmith::planner {
 
 // Limits; more is an error that names them.
 inline constexpr int kMaxTasksPerRun = 10'000;
-inline constexpr int kMaxTasks = 100'000;
+inline constexpr int kMaxTasks = 100'000;  // that are not in the archive
 inline constexpr int kMaxSlots = 16;
 inline constexpr int kMaxFollowed = 16;
 // A task is set aside after it was lost with its worker so often in a row, or given up by it; by
@@ -96,6 +100,8 @@ struct CoreOptions {
   int64_t busy_sync_ms = 2'000;
   double sync_calls_per_second = 500;
   int max_workers = 10'000;
+  // Tasks of runs that are over; beyond it the oldest such runs go to the archive.
+  int64_t keep_over_tasks = 20'000;
 };
 
 struct Now {
@@ -203,6 +209,8 @@ struct Outcome {
 
 struct Done {};
 
+// FailedPrecondition: what is archived does not change any more.
+absl::Status Archived(const std::string& id);
 absl::Status NoSuchRun(const std::string& id);
 absl::Status NoSuchTask(const std::string& id);
 absl::Status NoSuchWorker(const std::string& id);
@@ -227,6 +235,7 @@ class Core {
   // durable, and the store has lost them. Nobody may be answered from what is left.
   Outcome<SynchronizeAnswer> Handle(const Synchronize& command, Now now);
   // A task that has converged, failed or was parked is not cancelled: it stays as it is.
+  // FailedPrecondition: it is in the archive.
   Outcome<v1::Task> Handle(const SetTask& command, Now now);
   Outcome<v1::CancelRunReply> Handle(const CancelRun& command, Now now);
   // NotFound: there is none of that name. One that is neither quarantined nor held stays as it is
@@ -259,8 +268,15 @@ class Core {
   void TakeBack(Context& context, const std::string& task_id, v1::TaskState to,
                 const std::string& reason);
 
+  // Runs that are over go to the archive until at most `keep` tasks of such runs are left.
+  void Archive(Context& context, int64_t keep);
+
   absl::Status CheckSubmit(const Submit& command) const;
-  bool IsRunOf(const v1::Run& run, const Submit& command) const;
+  // For so many more tasks.
+  absl::Status CheckRoom(int count) const;
+  // The run that was submitted under the command's request id before; null: none was.
+  // AlreadyExists: it was made of another set.
+  absl::StatusOr<const v1::Run*> RunOf(const Submit& command) const;
   absl::StatusOr<std::string> ArchFor(const Submit& command) const;
 
   // synchronize.cc

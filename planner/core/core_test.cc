@@ -39,6 +39,70 @@ TEST_CASE("submit makes a run of tasks, once for each request id") {
   CHECK(bench.Try(submit)->id() == "r2");
 }
 
+TEST_CASE("runs that are over go to the archive, the oldest first, when there are too many") {
+  CoreOptions options;
+  options.keep_over_tasks = 2;
+  Bench bench;
+  bench.core = Core(options);
+  const auto submit = [&](const std::string& request, const std::vector<std::string>& names) {
+    Submit set = SubmitOf(names);
+    set.request_id = request;
+    return bench.Do(set).id();
+  };
+  const auto archived = [&] {
+    bench.Do(Tick());
+    return bench.core.state().archived_runs();
+  };
+  submit("q1", {"a", "b"});
+  submit("q2", {"c"});
+  submit("q3", {"d"});
+  bench.Do(SetTask{"r1/b@host", v1::HELD, ""});
+  bench.Do(CancelRun{"r2", ""});
+  bench.Do(SetTask{"r1/a@host", v1::CANCELLED, ""});
+  bench.Do(CancelRun{"r3", ""});
+  // Two tasks may stay, and of a held one more is expected.
+  CHECK(bench.RunDone());
+  CHECK(archived() == 0);
+  bench.core.TakeChanges();
+  bench.Do(SetTask{"r1/b@host", v1::CANCELLED, ""});
+  CHECK(archived() == 1);
+  const State& state = bench.core.state();
+  CHECK(state.FindRun("r1") == nullptr);
+  CHECK(state.FindTask("r1/a@host") == nullptr);
+  CHECK(state.tasks().size() == 2);
+  CHECK(state.HasArchived());
+  const Changes changes = bench.core.TakeChanges();
+  CHECK(changes.archived.runs_size() == 1);
+  REQUIRE(changes.archived.tasks_size() == 2);
+  CHECK(changes.archived.tasks(1).task().state() == v1::CANCELLED);
+  CHECK(changes.records.tasks_size() == 0);
+  CHECK_FALSE(state.HasArchived());
+  for (const char* id : {"r1", "r1/a@host", "r1/none@host"}) CHECK(state.IsArchived(id));
+  for (const char* id : {"r2", "r01", "r4", "", "r", "r1x", "r2/c@host"}) {
+    CHECK_FALSE(state.IsArchived(id));
+  }
+  // It changes no more, and its request still names it.
+  for (int restarts = 0; restarts < 2; ++restarts) {
+    CHECK(submit("q1", {"a", "b"}) == "r1");
+    Submit other = SubmitOf({"a"});
+    other.request_id = "q1";
+    CHECK(absl::IsAlreadyExists(bench.Try(other).status()));
+    const absl::Status set = bench.Try(SetTask{"r1/a@host", v1::QUEUED, ""}).status();
+    CHECK(absl::IsFailedPrecondition(set));
+    CHECK_THAT(std::string(set.message()), Catch::Contains("in the archive"));
+    CHECK(absl::IsFailedPrecondition(bench.Try(CancelRun{"r1", ""}).status()));
+    bench.Restart();
+  }
+  // Numbers are not used again, whatever is left.
+  const v1::PlannerState snapshot = bench.core.state().ToProto();
+  options.keep_over_tasks = 0;
+  bench.core = Core(options);
+  bench.core.Restore(snapshot);
+  CHECK(archived() == 3);
+  CHECK(bench.core.state().tasks().empty());
+  CHECK(submit("q4", {"e"}) == "r4");
+}
+
 TEST_CASE("a task is one workload of one problem") {
   Bench bench;
   Submit submit = SubmitOf({"one", "several"}, "host", 20);

@@ -4,7 +4,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/check.h"
+#include "common/base/sha256.h"
 #include "common/problem/cause.h"
 #include "common/problem/task_state.h"
 #include "common/problem/worker_state.h"
@@ -68,6 +70,10 @@ v1::Task WithProgress(const v1::TaskRecord& record, const Progress* progress) {
   return task;
 }
 
+std::string SetDigest(const std::vector<std::string>& blobs) {
+  return base::Sha256Hex(absl::StrJoin(blobs, "\n"));
+}
+
 int64_t RunNumber(const std::string& run_id) {
   int64_t number = 0;
   if (run_id.size() < 2 || run_id[0] != 'r' || !absl::SimpleAtoi(run_id.substr(1), &number)) {
@@ -80,6 +86,8 @@ State State::FromProto(v1::PlannerState stored) {
   State state;
   state.revision_ = stored.revision();
   state.sessions_ = stored.sessions();
+  state.last_run_ = stored.last_run();
+  state.archived_runs_ = stored.archived_runs();
   for (v1::RunRecord& run : *stored.mutable_runs()) {
     run.mutable_run()->set_alarms(0);  // counted below
     const int64_t number = RunNumber(run.run().id());
@@ -97,7 +105,12 @@ State State::FromProto(v1::PlannerState stored) {
     if (worker.quarantined()) state.quarantined_.insert(id);
     state.workers_[id] = std::move(worker);
   }
+  for (v1::ArchivedRun& run : *stored.mutable_archived()) {
+    const int64_t number = RunNumber(run.run().id());
+    state.Remember(number, std::move(run));
+  }
   state.changed_runs_.clear();
+  state.changed_archived_.clear();
   return state;
 }
 
@@ -105,6 +118,8 @@ Changes State::TakeChanges() {
   Changes changes;
   changes.records.set_revision(revision_);
   changes.records.set_sessions(sessions_);
+  changes.records.set_last_run(last_run_);
+  changes.records.set_archived_runs(archived_runs_);
   for (const int64_t number : changed_runs_) *changes.records.add_runs() = runs_.at(number);
   for (const std::string& id : changed_tasks_) *changes.records.add_tasks() = tasks_.at(id);
   for (const std::string& id : changed_workers_) {
@@ -114,9 +129,18 @@ Changes State::TakeChanges() {
       changes.forgotten.push_back(id);
     }
   }
+  for (const int64_t number : changed_archived_) {
+    if (const v1::ArchivedRun* run = FindIn(archived_, number)) {
+      *changes.records.add_archived() = *run;
+    } else {
+      changes.unremembered.push_back(number);
+    }
+  }
+  changes.archived.Swap(&leaving_);
   changed_runs_.clear();
   changed_tasks_.clear();
   changed_workers_.clear();
+  changed_archived_.clear();
   return changes;
 }
 
@@ -138,9 +162,12 @@ v1::PlannerState State::ToProto() const {
   v1::PlannerState snapshot;
   snapshot.set_revision(revision_);
   snapshot.set_sessions(sessions_);
+  snapshot.set_last_run(last_run_);
+  snapshot.set_archived_runs(archived_runs_);
   for (const auto& [number, run] : runs_) *snapshot.add_runs() = run;
   for (const auto& [id, task] : tasks_) *snapshot.add_tasks() = task;
   for (const auto& [id, worker] : workers_) *snapshot.add_workers() = worker;
+  for (const auto& [number, run] : archived_) *snapshot.add_archived() = run;
   return snapshot;
 }
 
@@ -158,6 +185,26 @@ const v1::WorkerRecord* State::FindWorker(const std::string& worker_id) const {
 const v1::RunRecord* State::FindRequest(const std::string& request_id) const {
   const int64_t* number = FindIn(run_by_request_, request_id);
   return number == nullptr ? nullptr : FindIn(runs_, *number);
+}
+std::string State::SetDigestOf(const v1::Run& run) const {
+  std::vector<std::string> blobs;
+  for (const std::string& id : run.task_ids()) {
+    const v1::TaskRecord* task = FindTask(id);
+    if (task == nullptr) continue;  // lost with the store
+    const std::string& blob = task->task().problem_blob();
+    if (blobs.empty() || blobs.back() != blob) blobs.push_back(blob);
+  }
+  return SetDigest(blobs);
+}
+const v1::ArchivedRun* State::FindArchivedRequest(const std::string& request_id) const {
+  const int64_t* number = FindIn(archived_by_request_, request_id);
+  return number == nullptr ? nullptr : FindIn(archived_, *number);
+}
+bool State::IsArchived(const std::string& id) const {
+  const std::string run_id = id.substr(0, id.find('/'));
+  const int64_t number = RunNumber(run_id);
+  return number > 0 && number <= last_run_ && runs_.count(number) == 0 &&
+         run_id == absl::StrCat("r", number);
 }
 const TaskQueue& State::Queued(const std::string& arch) const {
   const auto* found = FindIn(queued_, arch);
@@ -199,6 +246,8 @@ void State::Apply(const v1::Event& event) {
       return On(event.trials_recorded());
     case v1::Event::kTaskMoved:
       return On(event.task_moved());
+    case v1::Event::kRunArchived:
+      return On(event.run_archived());
     case v1::Event::EVENT_NOT_SET:
       break;
   }
@@ -214,6 +263,7 @@ State::Place State::PlaceOf(const v1::TaskRecord& record) {
   place.arch = task.arch();
   if (record.has_lease()) place.worker_id = record.lease().worker_id();
   place.unfinished = !problem::IsAtRest(task.state());
+  place.open = !problem::IsOver(task.state());
   place.alarm = !task.alarm().empty();
   return place;
 }
@@ -226,14 +276,35 @@ void State::Index(const v1::TaskRecord& record) {
   IndexDoubt(task.id(), place, now);
   IndexLease(task.id(), place, now);
   const int64_t number = RunNumber(task.run_id());
-  int& unfinished = unfinished_[number];
-  unfinished += now.unfinished - place.unfinished;
+  Counts& counts = counts_[number];
+  counts.unfinished += now.unfinished - place.unfinished;
+  counts.open += now.open - place.open;
   v1::Run& run = *runs_[number].mutable_run();
   const int alarms = run.alarms() + now.alarm - place.alarm;
-  if (run.done() != (unfinished == 0) || run.alarms() != alarms) changed_runs_.insert(number);
-  run.set_done(unfinished == 0);
+  const bool done = counts.unfinished == 0;
+  if (run.done() != done || run.alarms() != alarms) changed_runs_.insert(number);
+  run.set_done(done);
+  SetOver(number, run, counts.open == 0);
   run.set_alarms(alarms);
   place = now;
+}
+
+void State::SetOver(int64_t number, const v1::Run& run, bool over) {
+  if (over == (over_runs_.count(number) > 0)) return;
+  if (over) {
+    over_runs_.insert(number);
+  } else {
+    over_runs_.erase(number);
+  }
+  over_tasks_ += over ? run.task_ids_size() : -run.task_ids_size();
+}
+
+void State::Leave(const v1::TaskRecord& record) {
+  const auto place = places_.find(record.task().id());
+  IndexQueue(record, place->second, Place());
+  IndexDoubt(record.task().id(), place->second, Place());
+  IndexLease(record.task().id(), place->second, Place());
+  places_.erase(place);
 }
 
 void State::IndexQueue(const v1::TaskRecord& record, const Place& old, const Place& now) {
@@ -266,7 +337,8 @@ void State::IndexLease(const std::string& task_id, const Place& old, const Place
 }
 
 void State::AddRun(int64_t number, v1::RunRecord run) {
-  unfinished_[number] = 0;
+  counts_[number] = {};
+  last_run_ = std::max(last_run_, number);
   if (!run.request_id().empty()) run_by_request_.emplace(run.request_id(), number);
   if (run.arch().empty()) unbound_.insert(number);
   runs_[number] = std::move(run);
@@ -286,6 +358,49 @@ void State::On(const v1::RunSubmitted& event) {
     record.set_policy(event.run().policy());
     Index(record);
   }
+}
+
+void State::Remember(int64_t number, v1::ArchivedRun run) {
+  if (!run.request_id().empty()) archived_by_request_.emplace(run.request_id(), number);
+  archived_[number] = std::move(run);
+  changed_archived_.insert(number);
+  if (archived_.size() <= kMaxArchivedRuns) return;
+  const auto oldest = archived_.begin();
+  const auto request = archived_by_request_.find(oldest->second.request_id());
+  if (request != archived_by_request_.end() && request->second == oldest->first) {
+    archived_by_request_.erase(request);
+  }
+  changed_archived_.insert(oldest->first);
+  archived_.erase(oldest);
+}
+
+void State::On(const v1::RunArchived& event) {
+  auto node = runs_.extract(RunNumber(event.run_id()));
+  WS_CHECK(!node.empty(), "the log archives a run that it did not make: " + event.run_id());
+  const int64_t number = node.key();
+  v1::RunRecord& run = node.mapped();
+  v1::ArchivedRun kept;
+  kept.set_set_digest(SetDigestOf(run.run()));
+  for (const std::string& id : run.run().task_ids()) {
+    auto task = tasks_.extract(id);
+    if (task.empty()) continue;  // lost with the store
+    Leave(task.mapped());
+    changed_tasks_.erase(id);
+    *leaving_.add_tasks() = std::move(task.mapped());
+  }
+  *kept.mutable_run() = run.run();
+  kept.mutable_run()->clear_task_ids();
+  kept.set_request_id(run.request_id());
+  kept.set_tasks(run.run().task_ids_size());
+  const auto request = run_by_request_.find(run.request_id());
+  if (request != run_by_request_.end() && request->second == number) run_by_request_.erase(request);
+  SetOver(number, run.run(), false);
+  counts_.erase(number);
+  unbound_.erase(number);
+  changed_runs_.erase(number);
+  *leaving_.add_runs() = std::move(run);
+  Remember(number, std::move(kept));
+  ++archived_runs_;
 }
 
 void State::On(const v1::RunBound& event) {

@@ -31,6 +31,8 @@ inline constexpr int kMaxUnnumbered = 256;
 inline constexpr int kMaxGains = 256;
 inline constexpr int kMaxLostWorkers = 256;
 inline constexpr int kMaxLostWith = 16;
+// Of runs that are in the archive, newest kept: request ids are known for so long.
+inline constexpr int kMaxArchivedRuns = 10'000;
 // So many entries in its ledger, each of another task, put a worker into quarantine. No more are
 // kept.
 inline constexpr int kMaxBlames = 3;
@@ -47,7 +49,12 @@ v1::Task WithProgress(const v1::TaskRecord& record, const Progress* progress);
 struct Changes {
   v1::PlannerState records;            // its numbers are of the whole state
   std::vector<std::string> forgotten;  // ids of workers that are no longer there
+  v1::PlannerState archived;           // runs and tasks that left the state, as they were
+  std::vector<int64_t> unremembered;   // numbers of archived runs that are no longer remembered
 };
+
+// Equal for the same problems in the same order. `blobs`: their digests.
+std::string SetDigest(const std::vector<std::string>& blobs);
 
 class State {
  public:
@@ -74,6 +81,22 @@ class State {
   const v1::WorkerRecord* FindWorker(const std::string& worker_id) const;
   // The run that was submitted under it; null for "", or if there is none.
   const v1::RunRecord* FindRequest(const std::string& request_id) const;
+  // Number of the last run submitted; 0: none was.
+  int64_t last_run() const { return last_run_; }
+  // Runs whose tasks have all come to their end, by number, and how many tasks they have.
+  const std::set<int64_t>& over_runs() const { return over_runs_; }
+  int64_t over_tasks() const { return over_tasks_; }
+  // Of the problems that the run, which is not in the archive, was made of. (In runs stored before,
+  // a problem had one task.)
+  std::string SetDigestOf(const v1::Run& run) const;
+  // Runs in the archive: how many, and those that are remembered, by number.
+  int64_t archived_runs() const { return archived_runs_; }
+  const std::map<int64_t, v1::ArchivedRun>& archived() const { return archived_; }
+  const v1::ArchivedRun* FindArchivedRequest(const std::string& request_id) const;
+  // It was submitted once, and is not in the state. `id`: of a run, or of a task of one.
+  bool IsArchived(const std::string& id) const;
+  // Something went into the archive since TakeChanges.
+  bool HasArchived() const { return leaving_.runs_size() > 0; }
   // Runs that are not bound to an architecture yet, by number.
   const std::set<int64_t>& unbound() const { return unbound_; }
   // Tasks in state QUEUED that have a slice left, for an architecture; "" has those not bound yet.
@@ -99,6 +122,7 @@ class State {
   void On(const v1::ResultAccepted& event);
   void On(const v1::TrialsRecorded& event);
   void On(const v1::TaskMoved& event);
+  void On(const v1::RunArchived& event);
 
   // What of a task stands in the indexes.
   struct Place {
@@ -107,6 +131,7 @@ class State {
     std::string arch;
     std::string worker_id;  // that has its lease; "": none
     bool unfinished = false;
+    bool open = false;  // has not come to its end: a held one has not, and is not worked on
     bool alarm = false;
   };
   static Place PlaceOf(const v1::TaskRecord& record);
@@ -118,6 +143,9 @@ class State {
   void IndexDoubt(const std::string& task_id, const Place& old, const Place& now);
   void IndexLease(const std::string& task_id, const Place& old, const Place& now);
   void AddRun(int64_t number, v1::RunRecord run);
+  void SetOver(int64_t number, const v1::Run& run, bool over);
+  void Leave(const v1::TaskRecord& record);  // the indexes
+  void Remember(int64_t number, v1::ArchivedRun run);
   // A lease of the task ended badly with that worker: both ledgers. `blame` is the worker's entry.
   void Charge(v1::TaskRecord& record, const std::string& worker_id, v1::Blame blame);
   // One of the lost ones, if they are too many.
@@ -131,15 +159,24 @@ class State {
   std::map<int64_t, v1::RunRecord> runs_;
   std::map<std::string, v1::TaskRecord> tasks_;
   std::map<std::string, v1::WorkerRecord> workers_;
+  std::map<int64_t, v1::ArchivedRun> archived_;
+  int64_t archived_runs_ = 0;
+  int64_t last_run_ = 0;
 
   // Derived from the above.
   std::unordered_map<std::string, Place> places_;          // by task; only looked up, never walked
   std::map<std::string, TaskQueue> queued_;                // by architecture
   std::map<std::string, std::set<std::string>> doubtful_;  // likewise
   std::map<std::string, std::set<std::string>> leased_by_;
-  std::map<int64_t, int> unfinished_;              // by run
+  struct Counts {
+    int unfinished = 0, open = 0;
+  };
+  std::map<int64_t, Counts> counts_;               // by run, of its tasks
   std::map<std::string, int64_t> run_by_request_;  // the first of that request id
+  std::map<std::string, int64_t> archived_by_request_;
   std::set<int64_t> unbound_;
+  std::set<int64_t> over_runs_;
+  int64_t over_tasks_ = 0;
   std::set<std::string> lost_;  // workers
   std::set<std::string> quarantined_;
 
@@ -147,6 +184,8 @@ class State {
   std::set<int64_t> changed_runs_;
   std::set<std::string> changed_tasks_;
   std::set<std::string> changed_workers_;  // or forgotten
+  v1::PlannerState leaving_;
+  std::set<int64_t> changed_archived_;  // or no longer remembered
 };
 
 // "r12" -> 12; 0 if it is no run id.

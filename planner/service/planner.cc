@@ -208,9 +208,21 @@ void Planner::ReleaseWorker(const v1::ReleaseWorkerRequest& request,
 }
 
 void Planner::List(const v1::ListRequest& request, Done<v1::ListReply> done) {
-  Call(NewCall(), ListTasks{request.run_id()}, {},
-       Filling<v1::ListReply, v1::ListReply>(
-           done, [](v1::ListReply list, v1::ListReply& reply) { reply = std::move(list); }));
+  if (request.page_tasks() < 0) {
+    return done(absl::InvalidArgumentError(
+        absl::StrCat("pages of ", request.page_tasks(), " tasks: give 1 or more, or 0 for all")));
+  }
+  const ListTasks command{request.run_id(), request.page_tasks(), request.after_task(),
+                          request.archived()};
+  Call(NewCall(), command, {}, [this, done](absl::StatusOr<Reply> answer) {
+    if (!answer.ok()) return done(answer.status());
+    if (auto* list = std::get_if<v1::ListReply>(&*answer)) return done(std::move(*list));
+    background_.PostAlways([this, done, archive = std::get<ArchiveAnswer>(*std::move(answer))] {
+      v1::ListReply reply = archive.reply;
+      const absl::Status read = AddArchived(archive.list, *store_, reply);
+      done(read.ok() ? absl::StatusOr<v1::ListReply>(std::move(reply)) : read);
+    });
+  });
 }
 
 void Planner::GetTask(const v1::GetTaskRequest& request, Done<v1::GetTaskReply> done) {
@@ -218,7 +230,10 @@ void Planner::GetTask(const v1::GetTaskRequest& request, Done<v1::GetTaskReply> 
        [this, done](absl::StatusOr<Reply> answer) {
          if (!answer.ok()) return done(answer.status());
          background_.PostAlways([this, done, task = std::get<TaskAnswer>(*std::move(answer))] {
-           done(MakeReply(task.task, task.with_trials, *store_));
+           if (!task.archived) return done(MakeReply(task.task, task.with_trials, *store_));
+           absl::StatusOr<v1::Task> archived = ArchivedTask(task.task.id(), *store_);
+           if (!archived.ok()) return done(archived.status());
+           done(MakeReply(*archived, task.with_trials, *store_));
          });
        });
 }

@@ -50,14 +50,15 @@ class Rebuild {
   Rebuild(store::Remains remains, StoreReport* report)
       : remains_(std::move(remains)), report_(report) {}
 
-  v1::PlannerState Make() {
+  // All of the state, and what the log has put into the archive.
+  Changes Make() {
     State state = State::FromProto(FromEntries());
     report_->usable = Replay(state);
-    v1::PlannerState rebuilt = state.ToProto();
-    rebuilt.set_revision(report_->usable);
-    for (v1::TaskRecord& record : *rebuilt.mutable_tasks()) CheckBlobs(record);
-    report_->runs = rebuilt.runs_size();
-    report_->tasks = rebuilt.tasks_size();
+    Changes rebuilt{state.ToProto(), {}, state.TakeChanges().archived, {}};
+    rebuilt.records.set_revision(report_->usable);
+    for (v1::TaskRecord& record : *rebuilt.records.mutable_tasks()) CheckBlobs(record);
+    report_->runs = rebuilt.records.runs_size();
+    report_->tasks = rebuilt.records.tasks_size();
     return rebuilt;
   }
 
@@ -114,7 +115,8 @@ class Rebuild {
       const std::string* task = TaskOf(event);
       const bool known =
           (task == nullptr || state.FindTask(*task) != nullptr) &&
-          (!event.has_run_bound() || state.FindRun(event.run_bound().run_id()) != nullptr);
+          (!event.has_run_bound() || state.FindRun(event.run_bound().run_id()) != nullptr) &&
+          (!event.has_run_archived() || state.FindRun(event.run_archived().run_id()) != nullptr);
       if (known) state.Apply(event);
       revision = record.revision;
     }
@@ -162,15 +164,8 @@ class Rebuild {
   StoreReport* const report_;
 };
 
-// Every record of it.
-store::Checkpoint WholeOf(const v1::PlannerState& state) {
-  auto changes = std::make_shared<Changes>();
-  changes->records = state;
-  const std::shared_ptr<const Changes> all[] = {std::move(changes)};
-  return CheckpointOf(all);
-}
-
-absl::StatusOr<StoreReport> Report(const std::string& dir, v1::PlannerState& state) {
+// `rebuilt`: what can be gone on with.
+absl::StatusOr<StoreReport> Report(const std::string& dir, Changes& rebuilt) {
   absl::StatusOr<store::Remains> remains = store::ReadRemains(dir, CheckTrials);
   if (!remains.ok()) return remains.status();
   StoreReport report;
@@ -182,19 +177,20 @@ absl::StatusOr<StoreReport> Report(const std::string& dir, v1::PlannerState& sta
   report.batches = remains->facts;
   report.damage = remains->damage;
   report.more_damage = remains->more_damage;
-  state = Rebuild(*std::move(remains), &report).Make();
+  report.archived = remains->archived;
+  rebuilt = Rebuild(*std::move(remains), &report).Make();
   return report;
 }
 
 }  // namespace
 
 absl::StatusOr<StoreReport> CheckStore(const std::string& dir) {
-  v1::PlannerState state;
-  return Report(dir, state);
+  Changes rebuilt;
+  return Report(dir, rebuilt);
 }
 
 absl::StatusOr<AcceptedLoss> AcceptLoss(const std::string& dir) {
-  v1::PlannerState state;
+  auto rebuilt = std::make_shared<Changes>();
   if (absl::Status there = store::CheckThere(dir); !there.ok()) return there;
   absl::StatusOr<store::FolderLock> lock = store::FolderLock::Take(dir);
   if (absl::IsUnavailable(lock.status())) {
@@ -202,9 +198,10 @@ absl::StatusOr<AcceptedLoss> AcceptLoss(const std::string& dir) {
         absl::StrCat(std::string(lock.status().message()), "; `warpsmith down` stops it"));
   }
   if (!lock.ok()) return lock.status();
-  absl::StatusOr<StoreReport> report = Report(dir, state);
+  absl::StatusOr<StoreReport> report = Report(dir, *rebuilt);
   if (!report.ok()) return report.status();
-  absl::StatusOr<store::Renewed> renewed = store::GoOnWith(dir, WholeOf(state), CheckTrials);
+  const std::shared_ptr<const Changes> whole[] = {rebuilt};
+  absl::StatusOr<store::Renewed> renewed = store::GoOnWith(dir, CheckpointOf(whole), CheckTrials);
   if (!renewed.ok()) return renewed.status();
   return AcceptedLoss{*std::move(report), store::TokenOf(renewed->identity),
                       std::move(renewed->kept)};

@@ -27,7 +27,7 @@ struct StoreReport {
   int64_t last = 0;    // event that was made durable
   int64_t usable = 0;  // event up to which the log can be gone on with
   // What of it is what was written.
-  int64_t events = 0, entries = 0, blobs = 0, batches = 0;
+  int64_t events = 0, entries = 0, archived = 0, blobs = 0, batches = 0;
   int64_t runs = 0, tasks = 0;         // of what can be gone on with
   std::vector<store::Damage> damage;   // of what is stored
   int64_t more_damage = 0;             // not described

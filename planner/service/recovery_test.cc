@@ -265,7 +265,9 @@ TEST_CASE("recovery: of a lost record its task is lost, and what the log says of
     CHECK(list->runs(0).task_ids_size() == 1);
     CHECK(TaskOf(client, "r1/p1@host").speedup() == 3);
   }
-  CHECK(client.Submit(1)->run().id() == (of_run ? "r1" : "r2"));
+  CHECK(client.Submit(1)->run().id() == "r2");
+  CHECK(absl::IsNotFound(client.GetTask("r1/p0@host").status()));
+  if (of_run) CHECK(absl::IsNotFound(client.List("r1").status()));
 }
 
 TEST_CASE("recovery: what the planner cannot read ends what it goes on with") {

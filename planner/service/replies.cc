@@ -13,6 +13,7 @@
 #include "common/problem/sealed_trials.h"
 #include "common/rpc/protocol.h"
 #include "planner/service/convert.h"
+#include "planner/service/write.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -49,6 +50,11 @@ absl::Status AddJudgedSources(const std::string& task_id, store::Store& store, v
   if (!read.ok()) spdlog::error("task {}: {}", task_id, std::string(read.message()));
   for (const std::string& digest : known) lease.add_judged_sources(digest);
   return absl::OkStatus();
+}
+
+absl::Status Unreadable(const std::string& key) {
+  return absl::DataLossError(absl::StrCat(
+      "entry '", key, "' of the archive cannot be read: was it written by a newer Warpsmith?"));
 }
 
 // What `bytes` are the field of, without reading them.
@@ -130,6 +136,49 @@ absl::StatusOr<v1::SynchronizeReply> Lender::Reply(const SynchronizeAnswer& answ
     reply.mutable_start()->RemoveLast();
   }
   return reply;
+}
+
+absl::StatusOr<v1::Task> ArchivedTask(const std::string& id, store::Store& store) {
+  const std::string key = TaskKey(id);
+  v1::TaskRecord record;
+  bool found = false, read = false;
+  const absl::Status status = store.ReadArchive(key, [&](const store::Entry& entry) {
+    found = entry.key == key;
+    read = found && record.ParseFromString(entry.bytes);
+    return false;  // the key itself is the first that begins with it
+  });
+  if (!status.ok()) return status;
+  if (!found) return NoSuchTask(id);
+  if (!read) return Unreadable(key);
+  return record.task();
+}
+
+absl::Status AddArchived(const ListTasks& list, store::Store& store, v1::ListReply& reply) {
+  absl::Status damage;
+  const auto take = [&](const store::Entry& entry, auto& record) {
+    if (!record.ParseFromString(entry.bytes)) damage = Unreadable(entry.key);
+    return damage.ok();
+  };
+  if (list.after.empty()) {
+    const absl::Status read = store.ReadArchive(RunKey(list.run_id), [&](store::Entry entry) {
+      v1::RunRecord record;
+      if (take(entry, record)) *reply.add_runs() = record.run();
+      return false;
+    });
+    if (!read.ok()) return read;
+    if (reply.runs().empty() && damage.ok()) return NoSuchRun(list.run_id);
+  }
+  const absl::Status read = store.ReadArchive(TaskKey(list.run_id + "/"), [&](store::Entry entry) {
+    if (entry.key <= TaskKey(list.after)) return true;
+    if (list.page_tasks > 0 && reply.tasks_size() == list.page_tasks) {
+      reply.set_more_after(reply.tasks().rbegin()->id());
+      return false;
+    }
+    v1::TaskRecord record;
+    if (take(entry, record)) *reply.add_tasks() = record.task();
+    return damage.ok();
+  });
+  return read.ok() ? damage : read;
 }
 
 absl::StatusOr<v1::GetTaskReply> MakeReply(const v1::Task& task, bool with_trials,

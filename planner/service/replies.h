@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/store/store.h"
 #include "planner/core/core.h"
+#include "planner/service/service.h"
 #include "warpsmith/v1/planner.pb.h"
 
 namespace warpsmith::planner {
@@ -45,6 +46,11 @@ class Lender {
       ABSL_GUARDED_BY(mutex_);
   size_t problem_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
+
+// Of a task in the archive; its record must be there. NotFound: it is not, and names it.
+absl::StatusOr<v1::Task> ArchivedTask(const std::string& id, store::Store& store);
+// Adds the archived run that is asked for, and of its tasks the page that is.
+absl::Status AddArchived(const ListTasks& list, store::Store& store, v1::ListReply& reply);
 
 absl::StatusOr<v1::GetTaskReply> MakeReply(const v1::Task& task, bool with_trials,
                                            store::Store& store);

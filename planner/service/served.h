@@ -18,12 +18,14 @@ namespace warpsmith::planner::testing {
 // A planner on a folder; closing it and making another is a restart.
 class Served {
  public:
-  explicit Served(const Folder& folder, const std::string& listen = "127.0.0.1:0") {
+  explicit Served(const Folder& folder, const std::string& listen = "127.0.0.1:0",
+                  const CoreOptions& core = {}) {
     spdlog::set_level(spdlog::level::off);
     auto opened = store::SqliteStore::Open(folder.path());
     REQUIRE(opened.ok());
     store_ = *std::move(opened);
     PlannerOptions options;
+    options.core = core;
     options.board_path = folder.path() + "/board.md";
     auto planner = Planner::Start(
         store_.get(), options,

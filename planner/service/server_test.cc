@@ -43,6 +43,84 @@ std::future<absl::StatusOr<v1::SynchronizeReply>> ParkedCall(
 
 }  // namespace
 
+// What List says of the run, page by page.
+std::string Pages(Client& client, const std::string& run_id, int page_tasks, int* pages) {
+  v1::ListRequest request;
+  request.set_run_id(run_id);
+  request.set_page_tasks(page_tasks);
+  std::string text;
+  for (*pages = 1;; ++*pages) {
+    const auto page = client.List(request);
+    REQUIRE(page.ok());
+    CHECK((page_tasks == 0 || page->tasks_size() <= page_tasks));
+    CHECK(page->runs_size() == (*pages == 1 ? 1 : 0));
+    for (const v1::Run& run : page->runs()) text += run.ShortDebugString() + "\n";
+    for (const v1::Task& task : page->tasks()) text += task.ShortDebugString() + "\n";
+    if (page->more_after().empty()) return text;
+    request.set_after_task(page->more_after());
+  }
+}
+
+TEST_CASE("a run in the archive is listed, shown and named as it was, after a restart, too") {
+  Folder folder;
+  auto served = std::make_unique<Served>(folder);
+  auto client = std::make_unique<Client>(served->address());
+  REQUIRE(client->Submit(12, "q").ok());
+  REQUIRE(client->Submit(1, "other").ok());
+  std::string session;
+  const v1::Lease lease = Take(*client, "w", session);
+  v1::SynchronizeRequest report = SyncOf("w", session, 0);
+  AddStatus(lease, 7, true, report);
+  AddResult(lease, "t1", 2, report);
+  REQUIRE(client->Synchronize(report).ok());
+  REQUIRE(client->CancelRun("r1").ok());
+  int pages = 0;
+  const std::string run = Pages(*client, "r1", 0, &pages);
+  CHECK(pages == 1);
+  CHECK(Pages(*client, "r1", 5, &pages) == run);
+  CHECK(pages == 3);
+  CHECK(Pages(*client, "r1", 12, &pages) == run);
+  CHECK(pages == 1);
+  v1::ListRequest wrong;
+  wrong.set_page_tasks(-1);
+  CHECK(absl::IsInvalidArgument(client->List(wrong).status()));
+  const std::string task = client->GetTask("r1/p0@host")->ShortDebugString();
+  CHECK(client->List()->archived_runs() == 0);
+
+  for (int starts = 0; starts < 2; ++starts) {
+    client = nullptr;
+    served->Close();
+    CoreOptions options;
+    options.keep_over_tasks = 0;
+    served = std::make_unique<Served>(folder, "127.0.0.1:0", options);
+    client = std::make_unique<Client>(served->address());
+    served->Pass(1000);
+    const auto list = client->List();
+    REQUIRE(list.ok());
+    CHECK(list->archived_runs() == 1);
+    REQUIRE(list->runs_size() == 1);
+    CHECK(list->runs(0).id() == "r2");
+    CHECK(list->tasks_size() == 1);
+    v1::ListRequest archived;
+    archived.set_archived(true);
+    REQUIRE(client->List(archived)->runs_size() == 1);
+    CHECK(client->List(archived)->runs(0).id() == "r1");
+    CHECK(Pages(*client, "r1", 0, &pages) == run);
+    CHECK(Pages(*client, "r1", 5, &pages) == run);
+    CHECK(pages == 3);
+    CHECK(Pages(*client, "r1", 12, &pages) == run);
+    CHECK(pages == 1);
+    CHECK(client->GetTask("r1/p0@host")->ShortDebugString() == task);
+    CHECK(absl::IsNotFound(client->GetTask("r1/p@host").status()));
+    CHECK(absl::IsFailedPrecondition(client->SetTask("r1/p0@host", v1::QUEUED).status()));
+    CHECK(client->Submit(12, "q")->run().id() == "r1");
+    // Its worker is told to leave it.
+    const auto late = client->Synchronize(report);
+    CHECK((!late.ok() || late->drop_size() == 1));
+    CHECK(absl::StrContains(client->GetBoard()->markdown(), "1 in the archive"));
+  }
+}
+
 TEST_CASE("from submit to result, board and restart, over a socket") {
   Folder folder;
   const bool unix_socket = GENERATE(false, true);

@@ -61,6 +61,7 @@ absl::Status Service::Load(store::Store& store, Now now) {
   core_.Forgive(now);
   last_tick_ms_ = now.monotonic_ms;
   loaded_ = true;
+  CheckpointIfDue();
   return absl::OkStatus();
 }
 
@@ -233,6 +234,7 @@ void Service::On(int64_t call, const Submit& command, Contents contents, Now now
   Commit(std::move(outcome.events), std::move(contents));
   Say(call, std::move(outcome.reply));
   WakeForWork(now);
+  CheckpointIfDue();
 }
 
 void Service::On(int64_t call, const SetTask& command, Contents, Now now) {
@@ -261,29 +263,54 @@ void Service::On(int64_t call, const ReleaseWorker& command, Contents, Now now) 
 }
 
 void Service::On(int64_t call, const ListTasks& command, Contents, Now) {
-  const std::string& run_id = command.run_id;
-  if (!run_id.empty() && core_.state().FindRun(run_id) == nullptr) {
-    return Say(call, NoSuchRun(run_id));
-  }
+  const State& state = core_.state();
   v1::ListReply reply;
-  reply.set_revision(core_.state().revision());
-  for (const auto& [number, run] : core_.state().runs()) {
-    if (run_id.empty() || run.run().id() == run_id) *reply.add_runs() = run.run();
+  reply.set_revision(state.revision());
+  reply.set_archived_runs(state.archived_runs());
+  if (command.after.empty()) {
+    for (const auto& [id, worker] : state.workers()) {
+      if (!worker.lost() || problem::IsSetAside(worker)) *reply.add_workers() = core_.View(worker);
+    }
   }
-  for (const auto& [id, task] : core_.state().tasks()) {
-    if (!run_id.empty() && task.task().run_id() != run_id) continue;
-    *reply.add_tasks() = core_.View(task);
+  if (command.archived) {
+    for (const auto& [number, run] : state.archived()) *reply.add_runs() = run.run();
+    return Say(call, Reply(std::move(reply)));
   }
-  for (const auto& [id, worker] : core_.state().workers()) {
-    if (!worker.lost() || problem::IsSetAside(worker)) *reply.add_workers() = core_.View(worker);
+  const std::string& run_id = command.run_id;
+  if (!run_id.empty() && state.FindRun(run_id) == nullptr) {
+    if (!state.IsArchived(run_id)) return Say(call, NoSuchRun(run_id));
+    return Say(call, Reply(ArchiveAnswer{command, std::move(reply)}));
+  }
+  if (command.after.empty()) {
+    for (const auto& [number, run] : state.runs()) {
+      if (run_id.empty() || run.run().id() == run_id) *reply.add_runs() = run.run();
+    }
+  }
+  // A task's id begins with its run's.
+  const std::string prefix = run_id.empty() ? "" : run_id + "/";
+  auto task = state.tasks().upper_bound(std::max(command.after, prefix));
+  for (; task != state.tasks().end() && task->first.compare(0, prefix.size(), prefix) == 0;
+       ++task) {
+    if (command.page_tasks > 0 && reply.tasks_size() == command.page_tasks) {
+      reply.set_more_after(reply.tasks().rbegin()->id());
+      break;
+    }
+    *reply.add_tasks() = core_.View(task->second);
   }
   Say(call, Reply(std::move(reply)));
 }
 
 void Service::On(int64_t call, const GetTask& command, Contents, Now) {
   const v1::TaskRecord* record = core_.state().FindTask(command.task_id);
-  if (record == nullptr) return Say(call, NoSuchTask(command.task_id));
-  Say(call, Reply(TaskAnswer{core_.View(*record), command.with_trials}));
+  TaskAnswer answer{{}, command.with_trials, /*archived=*/record == nullptr};
+  if (record != nullptr) {
+    answer.task = core_.View(*record);
+  } else if (core_.state().IsArchived(command.task_id)) {
+    answer.task.set_id(command.task_id);
+  } else {
+    return Say(call, NoSuchTask(command.task_id));
+  }
+  Say(call, Reply(std::move(answer)));
 }
 
 void Service::On(int64_t call, const GetBoard&, Contents, Now) {
@@ -315,10 +342,11 @@ void Service::Tick(Now now) {
   if (draw) next_board_ms_ = now.monotonic_ms + 1'000 * tasks / kBoardTasksPerSecond;
 }
 
-// Often and small: no commit waits long behind one.
+// Often and small: no commit waits long behind one. What is archived is read from the store, and is
+// there when a later call is answered.
 void Service::CheckpointIfDue() {
   const int64_t since = core_.state().revision() - checkpoint_revision_;
-  if (since < options_.events_per_checkpoint) return;
+  if (since < options_.events_per_checkpoint && !core_.state().HasArchived()) return;
   TakeChanges(For::kCheckpoint);
 }
 

@@ -45,14 +45,18 @@ inline constexpr int64_t kBoardTasksPerSecond = 5'000;
 
 struct ServiceOptions {
   CoreOptions core;
-  // A checkpoint is due after so many events. Few: it is written between commits, and they wait.
+  // A checkpoint is due after so many events, and when something went into the archive. Few: it is
+  // written between commits, and they wait.
   int64_t events_per_checkpoint = 100;
   // Whether the board is to be drawn, at ticks at which it changed.
   bool board = false;
 };
 
 struct ListTasks {
-  std::string run_id;  // "": of all runs
+  std::string run_id;     // "": of all runs that are not in the archive
+  int page_tasks = 0;     // at most so many; 0: all
+  std::string after;      // the tasks with higher ids
+  bool archived = false;  // instead of all that: the runs in the archive that are remembered
 };
 struct GetTask {
   std::string task_id;
@@ -63,17 +67,23 @@ struct GetBoard {};
 using Command = std::variant<Synchronize, Submit, SetTask, CancelRun, HoldWorker, ReleaseWorker,
                              ListTasks, GetTask, GetBoard>;
 
-// A task, whose blobs are still to be read.
+// A task, whose blobs are still to be read; all of it, where it is in the archive.
 struct TaskAnswer {
   v1::Task task;
   bool with_trials = false;
+  bool archived = false;  // the task has its id alone
+};
+// A run in the archive, to be read there.
+struct ArchiveAnswer {
+  ListTasks list;
+  v1::ListReply reply;  // without it
 };
 // To be drawn from the views that were handed out before.
 struct BoardAnswer {};
 
 // By command; HoldWorker and ReleaseWorker give the worker.
 using Reply = std::variant<SynchronizeAnswer, v1::Run, v1::Task, v1::CancelRunReply, v1::WorkerInfo,
-                           v1::ListReply, TaskAnswer, BoardAnswer>;
+                           v1::ListReply, TaskAnswer, ArchiveAnswer, BoardAnswer>;
 
 // What changed since the view before, for whoever draws boards (board::Picture).
 struct View {

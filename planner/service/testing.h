@@ -112,6 +112,14 @@ class Client {
     request.set_run_id(run_id);
     return Call(planner_.get(), &v1::PlannerService::Stub::List, request);
   }
+  absl::StatusOr<v1::ListReply> List(const v1::ListRequest& request) {
+    return Call(planner_.get(), &v1::PlannerService::Stub::List, request);
+  }
+  absl::StatusOr<v1::CancelRunReply> CancelRun(const std::string& run_id) {
+    v1::CancelRunRequest request;
+    request.set_run_id(run_id);
+    return Call(planner_.get(), &v1::PlannerService::Stub::CancelRun, request);
+  }
   absl::StatusOr<v1::GetTaskReply> GetTask(const std::string& task_id) {
     v1::GetTaskRequest request;
     request.set_task_id(task_id);

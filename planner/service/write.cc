@@ -18,16 +18,15 @@ constexpr size_t kMaxBatchBytes = 32 << 20;  // a write alone may be larger
 
 // Keys of a checkpoint's entries: a letter says what they are.
 constexpr char kNumbers[] = "n";
-std::string RunKey(const v1::RunRecord& run) {
-  return absl::StrFormat("r/%012d", RunNumber(run.run().id()));
-}
-std::string TaskKey(const std::string& id) { return absl::StrCat("t/", id); }
+std::string ArchivedKey(int64_t number) { return absl::StrFormat("a/%012d", number); }
 std::string WorkerKey(const std::string& id) { return absl::StrCat("w/", id); }
 
 // Of a state without records.
 std::string NumbersOf(const v1::PlannerState& state) {
   v1::PlannerState numbers;
   numbers.set_sessions(state.sessions());
+  numbers.set_last_run(state.last_run());
+  numbers.set_archived_runs(state.archived_runs());
   return numbers.SerializeAsString();
 }
 
@@ -41,14 +40,25 @@ bool AddTo(google::protobuf::RepeatedPtrField<Record>* records, const std::strin
 
 }  // namespace
 
+std::string RunKey(const std::string& run_id) {
+  return absl::StrFormat("r/%012d", RunNumber(run_id));
+}
+
+std::string TaskKey(const std::string& id) { return absl::StrCat("t/", id); }
+
 bool AddEntry(const store::Entry& entry, v1::PlannerState& state) {
   if (entry.key == kNumbers) {
     v1::PlannerState numbers;
     const bool read = numbers.ParseFromString(entry.bytes);
-    if (read) state.set_sessions(numbers.sessions());
-    return read;
+    if (!read) return false;
+    state.set_sessions(numbers.sessions());
+    state.set_last_run(numbers.last_run());
+    state.set_archived_runs(numbers.archived_runs());
+    return true;
   }
   switch (entry.key.empty() ? '?' : entry.key[0]) {
+    case 'a':
+      return AddTo(state.mutable_archived(), entry.bytes);
     case 'r':
       return AddTo(state.mutable_runs(), entry.bytes);
     case 't':
@@ -63,16 +73,31 @@ bool AddEntry(const store::Entry& entry, v1::PlannerState& state) {
 store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes) {
   // The last word on each.
   std::map<std::string, const google::protobuf::Message*> last;
+  std::vector<store::Entry> archive;
   for (const auto& each : changes) {
-    for (const v1::RunRecord& run : each->records.runs()) last[RunKey(run)] = &run;
+    for (const v1::RunRecord& run : each->records.runs()) last[RunKey(run.run().id())] = &run;
     for (const v1::TaskRecord& task : each->records.tasks())
       last[TaskKey(task.task().id())] = &task;
     for (const v1::WorkerRecord& worker : each->records.workers()) {
       last[WorkerKey(worker.worker().id())] = &worker;
     }
     for (const std::string& id : each->forgotten) last[WorkerKey(id)] = nullptr;
+    for (const v1::ArchivedRun& run : each->records.archived()) {
+      last[ArchivedKey(RunNumber(run.run().id()))] = &run;
+    }
+    for (const int64_t number : each->unremembered) last[ArchivedKey(number)] = nullptr;
+    // From the state to the archive, for good.
+    const auto leaves = [&](const std::string& key, const google::protobuf::Message& record) {
+      last[key] = nullptr;
+      archive.push_back({key, problem::CanonicalBytes(record)});
+    };
+    for (const v1::RunRecord& run : each->archived.runs()) leaves(RunKey(run.run().id()), run);
+    for (const v1::TaskRecord& task : each->archived.tasks()) {
+      leaves(TaskKey(task.task().id()), task);
+    }
   }
   store::Checkpoint checkpoint;
+  checkpoint.archive = std::move(archive);
   checkpoint.revision = changes.back()->records.revision();
   checkpoint.put.push_back({kNumbers, NumbersOf(changes.back()->records)});
   for (const auto& [key, record] : last) {

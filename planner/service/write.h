@@ -27,6 +27,10 @@ struct Write {
 // The checkpoint that brings a store's to what `changes`, one after another, have made; at least
 // one.
 store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes);
+// Keys of a run and of a task, in a checkpoint and in the archive. A run's tasks have those that
+// begin with TaskKey(run_id + "/").
+std::string RunKey(const std::string& run_id);
+std::string TaskKey(const std::string& id);
 // Adds what an entry of a checkpoint says. False: it cannot be read, and nothing is added.
 bool AddEntry(const store::Entry& entry, v1::PlannerState& state);
 // The state that a store's checkpoint is of. DataLoss: it cannot be read.

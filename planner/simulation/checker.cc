@@ -35,6 +35,12 @@ Checker::Task* Checker::Find(const std::string& task_id, const char* where) {
   return nullptr;
 }
 
+Checker::Task* Checker::FindOpen(const std::string& task_id, const char* where) {
+  Task* task = Find(task_id, where);
+  if (task != nullptr && task->archived) Fail(Say(where, " changes ", task_id, ", archived"));
+  return task;
+}
+
 bool Checker::HasAnother(const Task& task) const {
   return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
     const auto& [id, worker] = entry;
@@ -126,6 +132,8 @@ void Checker::Committed(const v1::Event& event) {
       return On(event.trials_recorded());
     case v1::Event::kTaskMoved:
       return On(event.task_moved());
+    case v1::Event::kRunArchived:
+      return On(event.run_archived());
     case v1::Event::EVENT_NOT_SET:
       return Fail("an event of no known kind");
   }
@@ -197,7 +205,7 @@ void Checker::On(const v1::WorkerLost& lost) {
 }
 
 void Checker::On(const v1::LeaseGranted& granted) {
-  Task* task = Find(granted.task_id(), "a grant");
+  Task* task = FindOpen(granted.task_id(), "a grant");
   if (task == nullptr) return;
   if (task->live) Fail(Say(granted.task_id(), " has two live leases"));
   if (task->rest) Fail(Say(granted.task_id(), " is granted while at rest"));
@@ -233,7 +241,7 @@ void Checker::On(const v1::LeaseGranted& granted) {
 }
 
 void Checker::On(const v1::LeaseEnded& ended) {
-  Task* task = Find(ended.task_id(), "an end");
+  Task* task = FindOpen(ended.task_id(), "an end");
   if (task == nullptr) return;
   if (!task->live || ended.fence() != task->fence) {
     Fail(Say(ended.task_id(), ": a lease ends that is not live"));
@@ -293,7 +301,7 @@ void Checker::Blame(const std::string& task_id, Task& task, const v1::LeaseEnded
 }
 
 void Checker::On(const v1::ResultAccepted& result) {
-  Task* task = Find(result.task_id(), "a result");
+  Task* task = FindOpen(result.task_id(), "a result");
   if (task == nullptr) return;
   ++accepted_count_;
   if (result.fence() != task->fence) Fail(Say(result.task_id(), ": a result with an old fence"));
@@ -311,7 +319,7 @@ void Checker::On(const v1::ResultAccepted& result) {
 }
 
 void Checker::On(const v1::TrialsRecorded& trials) {
-  Task* task = Find(trials.task_id(), "a batch");
+  Task* task = FindOpen(trials.task_id(), "a batch");
   if (task == nullptr) return;
   if (trials.fence() != task->fence) Fail(Say(trials.task_id(), ": a batch with an old fence"));
   int64_t& heard = task->heard[trials.fence()];
@@ -323,10 +331,11 @@ void Checker::On(const v1::TrialsRecorded& trials) {
 }
 
 void Checker::On(const v1::TaskMoved& moved) {
-  Task* task = Find(moved.task_id(), "a move");
+  Task* task = FindOpen(moved.task_id(), "a move");
   if (task == nullptr) return;
   if (task->live) Fail(Say(moved.task_id(), " moves while it is leased"));
   task->rest = moved.state() != v1::QUEUED;
+  task->state = moved.state();
   if (moved.state() == v1::HELD || moved.state() == v1::CANCELLED) {
     task->taken_back.insert(task->fence);
   }
@@ -349,6 +358,19 @@ void Checker::On(const v1::TaskMoved& moved) {
     Fail(Say(moved.task_id(), " converged without an incumbent"));
   }
   if (task->rest && moved.reason().empty()) Fail(Say(moved.task_id(), " rests for no reason"));
+}
+
+void Checker::On(const v1::RunArchived& archived) {
+  ++archived_;
+  if (runs_.count(archived.run_id()) == 0) Fail("a run is archived that is none");
+  for (auto& [id, task] : tasks_) {
+    if (task.run_id != archived.run_id()) continue;
+    if (task.live || !task.rest || task.state == v1::HELD) {
+      Fail(Say(id, " is archived, and has not come to its end"));
+    }
+    if (task.archived) Fail(Say(id, " is archived twice"));
+    task.archived = true;
+  }
 }
 
 void Checker::ToldRecorded(const std::string& task_id, const std::string& blob, double speedup,

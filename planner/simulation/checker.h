@@ -65,6 +65,7 @@ class Checker {
   int64_t quarantines() const { return quarantines_; }
   // Of these, ended by what others lost.
   int64_t lifted() const { return lifted_; }
+  int64_t archived() const { return archived_; }  // runs
 
  private:
   struct Task {
@@ -89,8 +90,10 @@ class Checker {
     std::map<int64_t, int64_t> heard;  // fence -> number of the last trial recorded
     std::set<std::string> accepted;    // blobs
     std::string trial_id;
-    double speedup = -1;  // of the incumbent; -1: none
-    double highest = -1;  // that it ever was
+    double speedup = -1;               // of the incumbent; -1: none
+    double highest = -1;               // that it ever was
+    v1::TaskState state = v1::QUEUED;  // that it was moved to last
+    bool archived = false;
   };
   struct Worker {
     std::string arch;
@@ -117,12 +120,15 @@ class Checker {
   void On(const v1::ResultAccepted& event);
   void On(const v1::TrialsRecorded& event);
   void On(const v1::TaskMoved& event);
+  void On(const v1::RunArchived& event);
 
   // Whether there is a worker for the task that has not lost it.
   bool HasAnother(const Task& task) const;
   // Whom the end of a lease is held against.
   void Blame(const std::string& task_id, Task& task, const v1::LeaseEnded& ended);
   Task* Find(const std::string& task_id, const char* where);
+  // Of an event of the log: what is archived changes no more.
+  Task* FindOpen(const std::string& task_id, const char* where);
 
   std::map<std::string, Task> tasks_;
   std::map<std::string, Worker> workers_;
@@ -135,6 +141,7 @@ class Checker {
   int64_t lost_count_ = 0;  // leases and workers
   int64_t quarantines_ = 0;
   int64_t lifted_ = 0;
+  int64_t archived_ = 0;
 };
 
 }  // namespace warpsmith::planner::simulation

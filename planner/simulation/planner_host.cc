@@ -19,7 +19,11 @@ absl::Status Reset() { return absl::UnavailableError("connection reset"); }
 }  // namespace
 
 PlannerHost::PlannerHost(World* world, const Faults* faults, Checker* checker)
-    : world_(world), faults_(faults), checker_(checker) {
+    : world_(world),
+      faults_(faults),
+      checker_(checker),
+      keep_over_tasks_(world->Chance(0.5) ? world->Between(int64_t{0}, int64_t{12})
+                                          : CoreOptions().keep_over_tasks) {
   Recover();
   world_->At(0, [this] { Tick(); });
 }
@@ -38,8 +42,10 @@ void PlannerHost::Recover() {
   writer_ = std::make_unique<Writer>(faulty_.get(), epoch, *store_->LastRevision());
   clock_offset_ms_ = world_->Between(int64_t{0}, int64_t{1'000'000});
   asleep_until_ms_ = 0;
-  service_ = std::make_unique<Service>(
-      ServiceOptions{.events_per_checkpoint = kEventsPerCheckpoint}, static_cast<uint64_t>(epoch));
+  service_ =
+      std::make_unique<Service>(ServiceOptions{.core = {.keep_over_tasks = keep_over_tasks_},
+                                               .events_per_checkpoint = kEventsPerCheckpoint},
+                                static_cast<uint64_t>(epoch));
   const absl::Status loaded = service_->Load(*store_, PlannersNow());
   if (!loaded.ok()) checker_->Fail(absl::StrCat("the planner does not start: ", loaded.ToString()));
   checker_->Deaf(world_->now_ms(), /*long_enough=*/true);
@@ -256,6 +262,18 @@ void PlannerHost::TellChecker() {
     checker_->Fail(absl::StrCat(batches_, " batches of trials are recorded, and the store has ",
                                 store_->CountFacts()->count));
   }
+}
+
+std::vector<v1::Task> PlannerHost::Archived() {
+  std::vector<v1::Task> tasks;
+  const absl::Status read = store_->ReadArchive(TaskKey(""), [&](const store::Entry& entry) {
+    v1::TaskRecord record;
+    if (!record.ParseFromString(entry.bytes)) checker_->Fail("an archived task cannot be read");
+    tasks.push_back(record.task());
+    return true;
+  });
+  if (!read.ok()) checker_->Fail(absl::StrCat("the archive: ", read.ToString()));
+  return tasks;
 }
 
 std::string PlannerHost::StateOfLog() {

@@ -44,6 +44,8 @@ class PlannerHost {
   const Core* core() const { return service_ == nullptr ? nullptr : &service_->core(); }
   // Nothing that was handed out waits to be durable.
   bool Settled() const { return service_ != nullptr && writes_.empty(); }
+  // Tasks in the archive on the disk.
+  std::vector<v1::Task> Archived();
   // What the log on the disk makes, applied to nothing.
   std::string StateOfLog();
   // Of all that was made durable and answered, in order.
@@ -76,6 +78,7 @@ class PlannerHost {
   World* const world_;
   const Faults* const faults_;
   Checker* const checker_;
+  const int64_t keep_over_tasks_;
   const std::shared_ptr<store::MemoryStore::Disk> disk_ =
       std::make_shared<store::MemoryStore::Disk>();
   int64_t disk_full_until_ms_ = 0;

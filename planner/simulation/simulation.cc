@@ -190,11 +190,13 @@ std::vector<std::string> Simulation::Run() {
   if (!checker_.violations().empty()) return checker_.violations();
   if (planner_->core() == nullptr) return {"the planner is not there at the end"};
   std::map<std::string, Checker::Final> finals;
-  for (const auto& [id, record] : planner_->core()->state().tasks()) {
-    const v1::Task& task = record.task();
-    finals[id] = {v1::TaskState_Name(task.state()), task.speedup(), task.fence(),
-                  task.seconds_spent()};
-  }
+  const auto add = [&](const v1::Task& task) {
+    const Checker::Final final{v1::TaskState_Name(task.state()), task.speedup(), task.fence(),
+                               task.seconds_spent()};
+    if (!finals.emplace(task.id(), final).second) checker_.Fail(task.id() + " is there twice");
+  };
+  for (const auto& [id, record] : planner_->core()->state().tasks()) add(record.task());
+  for (const v1::Task& task : planner_->Archived()) add(task);
   checker_.Ended(finals);
   if (planners_fault_) checker_.NobodyWasLost();
   std::vector<std::string> violations = checker_.violations();

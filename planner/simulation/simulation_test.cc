@@ -51,7 +51,7 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     only = range;
   }
   int64_t crashes = 0, pauses = 0, deaths = 0, refusals = 0, accepted = 0, worker_ms = 0;
-  int64_t quarantines = 0, lifted = 0;
+  int64_t quarantines = 0, lifted = 0, archived = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {
     Simulation simulation(seed, /*trace=*/first == last);
     const std::vector<std::string> violations = simulation.Run();
@@ -67,14 +67,16 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     accepted += simulation.checker().accepted();
     quarantines += simulation.checker().quarantines();
     lifted += simulation.checker().lifted();
+    archived += simulation.checker().archived();
     worker_ms += simulation.worker_ms();
   }
-  std::printf("%s\n", absl::StrCat(last - first + 1, " seeds, ", worker_ms / 3'600'000,
-                                   " worker-hours: ", crashes, " planner crashes, ", pauses,
-                                   " pauses, ", deaths, " worker deaths, ", refusals,
-                                   " leases refused, ", accepted, " incumbents accepted, ",
-                                   quarantines, " quarantines, ", lifted, " of them lifted")
-                          .c_str());
+  std::printf(
+      "%s\n",
+      absl::StrCat(last - first + 1, " seeds, ", worker_ms / 3'600'000, " worker-hours: ", crashes,
+                   " planner crashes, ", pauses, " pauses, ", deaths, " worker deaths, ", refusals,
+                   " leases refused, ", accepted, " incumbents accepted, ", quarantines,
+                   " quarantines, ", lifted, " of them lifted, ", archived, " runs archived")
+          .c_str());
   if (only == nullptr) {
     // The faults do happen: a simulation of a quiet world would prove nothing.
     CHECK(crashes > 1000);
@@ -84,6 +86,7 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     CHECK(accepted > 5000);
     CHECK(quarantines > 100);
     CHECK(lifted > 0);
+    CHECK(archived > 100);
   }
 }
 
