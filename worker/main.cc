@@ -15,11 +15,13 @@
 #include <random>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/child.h"
 #include "common/base/clock.h"
 #include "common/base/install.h"
+#include "common/problem/label.h"
 #include "common/rpc/address.h"
 #include "common/telemetry/log.h"
 #include "worker/agent/device_evaluator.h"
@@ -54,6 +56,7 @@ struct Flags {
   std::string dir, planner, device = "host", name, python, nvrtc, cublaslt, log_level = "info";
   int compile_jobs = 0;
   std::string memory_budget;
+  std::vector<std::string> labels;
   bool list_devices = false;
 };
 
@@ -125,8 +128,13 @@ v1::WorkerInfo InfoOf(const Flags& flags, const device::DeviceInfo& device, bool
   info.set_device_name(device.name);
   info.set_version(WARPSMITH_VERSION);
   info.set_device_bytes(device.memory_bytes);
+  int64_t budget = 0;
+  if (absl::SimpleAtoi(flags.memory_budget, &budget)) {
+    info.set_device_bytes(std::min(budget, info.device_bytes()));
+  }
   info.set_torch(torch);
   info.set_healthy(true);
+  info.mutable_labels()->Add(flags.labels.begin(), flags.labels.end());
   return info;
 }
 
@@ -292,6 +300,8 @@ int main(int argc, char** argv) {
   app.add_option("--memory-budget", flags.memory_budget,
                  "as if the device had only so much, e.g. 80GB; all it has if not given")
       ->check(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  app.add_option("--label", flags.labels,
+                 "key=value, for runs that want it and for `hold --label`; may be given again");
   app.add_option("--compile-jobs", flags.compile_jobs, "processes; one a core if not given")
       ->check(CLI::Range(1, device::kMaxCompileProcesses));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warning, error, off")
@@ -311,6 +321,9 @@ int main(int argc, char** argv) {
   if (!IsName(flags.name)) {
     return Fail(absl::StrCat("--name '", flags.name, "': use letters, digits, '.', '_', '-'"),
                 kUsage);
+  }
+  if (absl::Status status = problem::CheckLabels("--label", flags.labels); !status.ok()) {
+    return Fail(std::string(status.message()), kUsage);
   }
   if (flags.compile_jobs == 0) {
     flags.compile_jobs =

@@ -40,11 +40,13 @@ bool Means(const Verb& verb, v1::TaskState now) {
 
 struct Flags {
   std::string name, reason;
+  std::string label;  // of workers; not with a name
 };
 
-absl::StatusOr<int> HoldWorker(const Context& context, Client& client, const Flags& flags) {
+absl::StatusOr<int> HoldWorker(const Context& context, Client& client, const Flags& flags,
+                               const std::string& id) {
   v1::HoldWorkerRequest request;
-  request.set_worker_id(flags.name);
+  request.set_worker_id(id);
   request.set_reason(flags.reason);
   absl::StatusOr<v1::WorkerInfo> now = client.HoldWorker(request);
   if (!now.ok()) return now.status();
@@ -118,6 +120,25 @@ absl::StatusOr<int> MoveTasks(const Context& context, Client& client, const Flag
   return kDone;
 }
 
+// Every worker with the label that the verb changes.
+absl::StatusOr<int> DoWorkers(const Context& context, Client& client, const Flags& flags,
+                              const Verb& verb, const v1::ListReply& list) {
+  int found = 0;
+  for (const v1::WorkerInfo& worker : list.workers()) {
+    const auto& labels = worker.labels();
+    if (std::find(labels.begin(), labels.end(), flags.label) == labels.end()) continue;
+    ++found;
+    if (verb.to == v1::HELD ? worker.held() : !problem::IsSetAside(worker)) continue;
+    const absl::StatusOr<int> done = verb.to == v1::HELD
+                                         ? HoldWorker(context, client, flags, worker.id())
+                                         : ReleaseWorker(context, client, flags, worker);
+    if (!done.ok()) return done;
+  }
+  if (found > 0) return kDone;
+  return absl::NotFoundError(absl::StrCat("no worker has the label '", flags.label,
+                                          "': `warpsmith workers` lists them, with their labels"));
+}
+
 bool HasRun(const v1::ListReply& list, const std::string& id) {
   return std::any_of(list.runs().begin(), list.runs().end(),
                      [&](const v1::Run& run) { return run.id() == id; });
@@ -131,19 +152,27 @@ const v1::WorkerInfo* FindWorker(const v1::ListReply& list, const std::string& i
 }
 
 absl::StatusOr<int> Do(const Context& context, const Flags& flags, const Verb& verb) {
+  if (flags.name.empty() && flags.label.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", verb.name, "` what? Name a task or a worker, or give --label"));
+  }
   absl::StatusOr<Client> client = Client::Of(context);
   if (!client.ok()) return client.status();
   absl::StatusOr<v1::ListReply> list = client->List("");
   if (!list.ok()) return list.status();
-  if (verb.to == v1::CANCELLED && HasRun(*list, flags.name)) {
+  if (!flags.label.empty()) return DoWorkers(context, *client, flags, verb, *list);
+  // A run in the archive is listed by its id alone.
+  if (verb.to == v1::CANCELLED && (HasRun(*list, flags.name) || client->List(flags.name).ok())) {
     return CancelRun(context, *client, flags);
   }
   const v1::WorkerInfo* worker = FindWorker(*list, flags.name);
-  if (verb.to == v1::HELD && worker != nullptr) return HoldWorker(context, *client, flags);
+  if (verb.to == v1::HELD && worker != nullptr) {
+    return HoldWorker(context, *client, flags, worker->id());
+  }
   if (verb.to == v1::QUEUED && worker != nullptr) {
     return ReleaseWorker(context, *client, flags, *worker);
   }
-  absl::StatusOr<std::vector<v1::Task>> tasks = MatchTasks(*list, flags.name);
+  absl::StatusOr<std::vector<v1::Task>> tasks = client->FindTasks(flags.name);
   if (absl::IsNotFound(tasks.status())) {
     const std::string other = verb.to == v1::CANCELLED ? "run" : "worker";
     return absl::NotFoundError(absl::StrCat(std::string(tasks.status().message()),
@@ -158,11 +187,17 @@ void Add(CLI::App& app, const Context& context, Command& chosen, const Verb& ver
          const char* name, const char* also) {
   auto flags = std::make_shared<Flags>();
   CLI::App* sub = app.add_subcommand(verb.name, what);
-  sub->add_option(name, flags->name,
-                  absl::StrCat(also,
-                               "task id, or the problem's name: then those of its workloads "
-                               "that it is for"))
-      ->required();
+  CLI::Option* which =
+      sub->add_option(name, flags->name,
+                      absl::StrCat(also,
+                                   "task id, or the problem's name: then those of its workloads "
+                                   "that it is for"));
+  if (verb.to == v1::CANCELLED) {
+    which->required();
+  } else {
+    sub->add_option("--label", flags->label, "instead: every worker with this label, key=value")
+        ->excludes(which);
+  }
   sub->add_option("--reason", flags->reason, "one sentence, for the board");
   sub->callback([&context, &chosen, flags, verb] {
     chosen = [&context, flags, verb] { return Do(context, *flags, verb); };

@@ -19,6 +19,10 @@ struct Flags {
   std::string arch;
   std::string request_id;
   double seconds = 0;
+  std::string submitter;
+  double weight = 0;
+  int priority = 0;
+  std::vector<std::string> needs;
   bool wait = false;
 };
 
@@ -33,6 +37,14 @@ std::string CheckBudget(const std::string& text) {
                       " to ", problem::kMaxBudgetSeconds, " seconds");
 }
 
+void SaySubmitted(int problems, const v1::Run& run) {
+  std::cerr << "submitted " << Counted(problems, "problem");
+  if (run.task_ids_size() != problems) {
+    std::cerr << " of " << Counted(run.task_ids_size(), "workload") << ", a task each,";
+  }
+  std::cerr << " as run " << run.id() << "; follow it with `warpsmith watch " << run.id() << "`\n";
+}
+
 absl::StatusOr<int> Submit(const Context& context, const Flags& flags) {
   absl::StatusOr<v1::ProblemSet> problems = problem::LoadSet(flags.file);
   if (!problems.ok()) return problems.status();
@@ -45,16 +57,20 @@ absl::StatusOr<int> Submit(const Context& context, const Flags& flags) {
   request.set_seconds_per_task(flags.seconds);
   request.set_policy(flags.policy);
   request.set_request_id(flags.request_id);
+  request.set_submitter(flags.submitter);
+  request.set_weight(flags.weight);
+  request.set_priority(flags.priority);
+  request.mutable_needs()->Add(flags.needs.begin(), flags.needs.end());
   absl::StatusOr<v1::SubmitReply> reply = client->Submit(request);
   if (!reply.ok()) return reply.status();
 
   const v1::Run& run = reply->run();
-  const int problems_count = request.problems().problems_size();
-  std::cerr << "submitted " << Counted(problems_count, "problem");
-  if (run.task_ids_size() != problems_count) {
-    std::cerr << " of " << Counted(run.task_ids_size(), "workload") << ", a task each,";
+  if (run.task_ids().empty()) {
+    std::cerr << "this set was submitted before, as run " << run.id()
+              << ", which is in the archive: `warpsmith runs " << run.id() << "`\n";
+  } else {
+    SaySubmitted(request.problems().problems_size(), run);
   }
-  std::cerr << " as run " << run.id() << "; follow it with `warpsmith watch " << run.id() << "`\n";
   if (flags.wait) return WatchRun(context, *client, run.id());
   if (context.json) {
     std::cout << Json(run);
@@ -79,6 +95,16 @@ void AddSubmit(CLI::App& app, const Context& context, Command& chosen) {
       ->check(CLI::IsMember({"random", "fixed", "rules"}))
       ->capture_default_str();
   sub->add_option("--arch", flags->arch, "sm_90a, host, ...: that of the workers if not given");
+  sub->add_option("--submitter", flags->submitter,
+                  "who shares the cards with others, by what each has used; the run by itself if "
+                  "not given");
+  sub->add_option("--weight", flags->weight,
+                  "of the submitter's share, 0.001 to 1000; 1 or as it was if not given");
+  sub->add_option("--priority", flags->priority,
+                  "among the submitter's runs, -1000 to 1000: the higher come first")
+      ->capture_default_str();
+  sub->add_option("--on", flags->needs,
+                  "only on workers with this label, key=value; may be given again");
   sub->add_option("--request-id", flags->request_id,
                   "any text: a second submission with the same one gives the first one's run");
   sub->add_flag("--wait", flags->wait, "follow the run to its end, as `watch` does");

@@ -52,6 +52,7 @@ struct Flags {
   int workers = -1;  // not given
   std::string device = "auto";
   std::string python;
+  std::vector<std::string> labels;
   std::string memory_budget;
   std::string listen;
   bool detach = false;
@@ -249,6 +250,9 @@ class Up {
                        Log(absl::StrCat("worker-", device))};
       if (!flags_.python.empty()) {
         worker.argv.insert(worker.argv.end(), {"--python", flags_.python});
+      }
+      for (const std::string& label : flags_.labels) {
+        worker.argv.insert(worker.argv.end(), {"--label", label});
       }
       if (!flags_.memory_budget.empty()) {
         worker.argv.insert(worker.argv.end(), {"--memory-budget", flags_.memory_budget});
@@ -462,6 +466,8 @@ void AddUp(CLI::App& app, const Context& context, Command& chosen) {
       ->capture_default_str();
   sub->add_option("--python", flags->python,
                   "Python with PyTorch, for problems that came from it and their baselines");
+  sub->add_option("--label", flags->labels,
+                  "of every worker, key=value, for runs that want it; may be given again");
   sub->add_option("--memory-budget", flags->memory_budget,
                   "as if each device had only so much memory, e.g. 80GB");
   sub->add_option("--listen", flags->listen, "the planner's address, HOST:PORT or unix:/path");

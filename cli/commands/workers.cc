@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "absl/strings/str_join.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/table.h"
@@ -24,12 +25,19 @@ absl::StatusOr<int> Workers(const Context& context) {
     std::cerr << "no worker is connected: start some with `warpsmith up`, or one with "
                  "`warpsmith-worker --device DEVICE`\n";
   }
-  Table table(
-      {{"worker"}, {"arch"}, {"device"}, {"memory", kRight}, {"oracle"}, {"state"}, {"task"}});
+  Table table({{"worker"},
+               {"arch"},
+               {"device"},
+               {"memory", kRight},
+               {"oracle"},
+               {"labels"},
+               {"state"},
+               {"task"}});
   for (const v1::WorkerInfo& worker : list->workers()) {
     table.Add({worker.id(), worker.arch(), worker.device_name(),
                Bytes(static_cast<double>(worker.device_bytes())),
-               worker.torch() ? "PyTorch" : "native", StateOf(worker),
+               worker.torch() ? "PyTorch" : "native",
+               worker.labels().empty() ? "-" : absl::StrJoin(worker.labels(), " "), StateOf(worker),
                worker.task_id().empty() ? "-" : worker.task_id()});
   }
   std::cout << table.Text();

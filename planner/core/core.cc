@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/problem/budget.h"
+#include "common/problem/label.h"
 #include "common/problem/task_name.h"
 #include "common/problem/task_state.h"
 #include "common/problem/worker_state.h"
@@ -61,12 +62,35 @@ absl::Status CheckReason(const std::string& reason) {
       absl::StrCat("a reason of ", reason.size(), " bytes: say it in ", kMaxTextBytes));
 }
 
+// Of how it shares the cards.
+absl::Status CheckTerms(const Submit& command) {
+  if (!command.submitter.empty()) {
+    if (!IsName(command.submitter, kMaxNameBytes))
+      return BadName("the submitter", command.submitter);
+    if (RunNumber(command.submitter) > 0) {
+      return absl::InvalidArgumentError(absl::StrCat("the submitter '", command.submitter,
+                                                     "' is named like a run: take another name"));
+    }
+  }
+  const double weight = command.weight;
+  if (!(weight == 0 || (weight >= kMinWeight && weight <= kMaxWeight))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a weight of ", weight, ": give ", kMinWeight, " to ", kMaxWeight));
+  }
+  if (command.priority < -kMaxPriority || command.priority > kMaxPriority) {
+    return absl::InvalidArgumentError(absl::StrCat("a priority of ", command.priority, ": give ",
+                                                   -kMaxPriority, " to ", kMaxPriority));
+  }
+  return problem::CheckLabels("the problem set", {command.needs.begin(), command.needs.end()});
+}
+
 // A task for each workload. The problem's blob stays whole; a task says which workload it is only
 // where there are several.
 void AddTasks(const Submit::Problem& problem, const std::string& arch,
               v1::RunSubmitted& submitted) {
   v1::Run& run = *submitted.mutable_run();
-  for (const std::string& workload : problem.workloads) {
+  for (size_t w = 0; w < problem.workloads.size(); ++w) {
+    const std::string& workload = problem.workloads[w];
     v1::Task& task = *submitted.add_tasks();
     task.set_run_id(run.id());
     task.set_problem_name(problem.name);
@@ -78,6 +102,7 @@ void AddTasks(const Submit::Problem& problem, const std::string& arch,
         absl::StrCat(run.id(), "/", problem::NameOf(task), "@", arch.empty() ? "any" : arch));
     task.set_state(v1::QUEUED);
     task.set_seconds_budget(run.seconds_per_task());
+    if (w < problem.bytes.size()) task.set_needs_bytes(problem.bytes[w]);
     run.add_task_ids(task.id());
   }
 }
@@ -135,8 +160,8 @@ void Core::Forgive(Now now) {
   }
 }
 
-bool Core::HasWorkFor(const std::string& arch) const {
-  return !state_.Queued(arch).empty() || !state_.Queued("").empty();
+bool Core::HasWorkFor(const v1::WorkerInfo& worker) const {
+  return state_.Queued(worker.arch()).HasFor(worker) || !state_.Queued("").empty();
 }
 
 v1::Task Core::View(const v1::TaskRecord& record) const {
@@ -187,6 +212,7 @@ absl::Status Core::CheckSubmit(const Submit& command) const {
     }
     if (absl::Status status = CheckWorkloads(problem); !status.ok()) return status;
   }
+  if (absl::Status status = CheckTerms(command); !status.ok()) return status;
   if (command.request_id.size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a request id of ", command.request_id.size(),
                                                    " bytes: use at most ", kMaxNameBytes));
@@ -270,6 +296,11 @@ Outcome<v1::Run> Core::Handle(const Submit& command, Now now) {
   run.set_seconds_per_task(command.seconds_per_task == 0 ? problem::kDefaultBudgetSeconds
                                                          : command.seconds_per_task);
   run.set_policy(command.policy);
+  run.set_submitter(command.submitter);
+  run.set_weight(command.weight);
+  run.set_priority(command.priority);
+  const std::set<std::string> needs(command.needs.begin(), command.needs.end());
+  run.mutable_needs()->Add(needs.begin(), needs.end());
   for (const Submit::Problem& problem : command.problems) AddTasks(problem, *arch, submitted);
   Context context{now, {}};
   const v1::Run reply = run;

@@ -31,6 +31,11 @@
 // it last brought one to its end is quarantined: it keeps what it holds and is granted nothing
 // until a person releases it, or until others have lost so many of those tasks that fewer are left.
 //
+// Shares. The next task is of the submitter that has used least of the cards for its weight
+// (standing.h), so that whoever comes with ten thousand tasks does not stop whoever has three;
+// among a submitter's tasks priority decides, and then what the next slice promises (allocator.h).
+// Slices are not cut short. A task is given only to a worker that meets its needs (needs.h).
+//
 // Names. A worker's name belongs to one process at a time, its instance, until that falls silent or
 // leaves: a call that joins gets the name if it comes from the same process (said again, or its
 // answer was lost) or from one that follows it, whose predecessors have ended. A call that joins is
@@ -63,6 +68,8 @@ inline constexpr int kMaxTasksPerRun = 10'000;
 inline constexpr int kMaxTasks = 100'000;  // that are not in the archive
 inline constexpr int kMaxSlots = 16;
 inline constexpr int kMaxFollowed = 16;
+inline constexpr double kMinWeight = 0.001, kMaxWeight = 1'000;
+inline constexpr int kMaxPriority = 1'000;  // and as low below 0
 // A task is set aside after it was lost with its worker so often in a row, or given up by it; by
 // two different ones if there are two.
 inline constexpr int kMaxLosses = 3;
@@ -116,6 +123,7 @@ struct Submit {
     std::string name;
     std::string blob;                    // digest, of all of it
     std::vector<std::string> workloads;  // names; a task for each
+    std::vector<int64_t> bytes;          // that each needs of the device; empty: not known
   };
   std::string request_id;  // "": not idempotent
   std::string name;        // of the set
@@ -125,6 +133,11 @@ struct Submit {
   std::string arch;
   double seconds_per_task = 0;  // 0: the default
   std::string policy;
+  // Who shares the cards with others, by weight (standing.h); "": the run by itself.
+  std::string submitter;
+  double weight = 0;               // 0: 1, or as it was
+  int priority = 0;                // among the submitter's tasks
+  std::vector<std::string> needs;  // labels
 };
 
 // A LeaseResult whose contents are stored as blobs.
@@ -247,8 +260,8 @@ class Core {
   const State& state() const { return state_; }
   const std::string& store() const { return store_; }
   Changes TakeChanges() { return state_.TakeChanges(); }
-  // Whether a worker of this architecture would be given something.
-  bool HasWorkFor(const std::string& arch) const;
+  // Whether there is something queued that the worker may be given.
+  bool HasWorkFor(const v1::WorkerInfo& worker) const;
   // By task id, for tasks with a lease.
   const std::map<std::string, Progress>& progress() const { return progress_; }
   // The task as people see it: with what its worker last reported.

@@ -82,8 +82,17 @@ int64_t RunNumber(const std::string& run_id) {
   return number;
 }
 
+const std::string& OwnerOf(const v1::Run& run) {
+  return run.submitter().empty() ? run.id() : run.submitter();
+}
+
 State State::FromProto(v1::PlannerState stored) {
   State state;
+  for (v1::Submitter& submitter : *stored.mutable_submitters()) {
+    const std::string name = submitter.name();
+    state.idle_submitters_.insert(name);  // until a run of its comes
+    state.submitters_[name] = std::move(submitter);
+  }
   state.revision_ = stored.revision();
   state.sessions_ = stored.sessions();
   state.last_run_ = stored.last_run();
@@ -111,6 +120,7 @@ State State::FromProto(v1::PlannerState stored) {
   }
   state.changed_runs_.clear();
   state.changed_archived_.clear();
+  state.changed_submitters_.clear();
   return state;
 }
 
@@ -136,11 +146,19 @@ Changes State::TakeChanges() {
       changes.unremembered.push_back(number);
     }
   }
+  for (const std::string& name : changed_submitters_) {
+    if (const v1::Submitter* submitter = FindIn(submitters_, name)) {
+      *changes.records.add_submitters() = *submitter;
+    } else {
+      changes.gone.push_back(name);
+    }
+  }
   changes.archived.Swap(&leaving_);
   changed_runs_.clear();
   changed_tasks_.clear();
   changed_workers_.clear();
   changed_archived_.clear();
+  changed_submitters_.clear();
   return changes;
 }
 
@@ -168,6 +186,7 @@ v1::PlannerState State::ToProto() const {
   for (const auto& [id, task] : tasks_) *snapshot.add_tasks() = task;
   for (const auto& [id, worker] : workers_) *snapshot.add_workers() = worker;
   for (const auto& [number, run] : archived_) *snapshot.add_archived() = run;
+  for (const auto& [name, submitter] : submitters_) *snapshot.add_submitters() = submitter;
   return snapshot;
 }
 
@@ -206,9 +225,12 @@ bool State::IsArchived(const std::string& id) const {
   return number > 0 && number <= last_run_ && runs_.count(number) == 0 &&
          run_id == absl::StrCat("r", number);
 }
-const TaskQueue& State::Queued(const std::string& arch) const {
+const WorkQueue& State::Queued(const std::string& arch) const {
   const auto* found = FindIn(queued_, arch);
-  return found == nullptr ? Nothing<TaskQueue>() : *found;
+  return found == nullptr ? Nothing<WorkQueue>() : *found;
+}
+Needs State::NeedsOf(const v1::Task& task) const {
+  return planner::NeedsOf(runs_.at(RunNumber(task.run_id())).run(), task);
 }
 const std::set<std::string>& State::Doubtful(const std::string& arch) const {
   const auto* found = FindIn(doubtful_, arch);
@@ -237,7 +259,7 @@ void State::Apply(const v1::Event& event) {
     case v1::Event::kWorkerReleased:
       return On(event.worker_released());
     case v1::Event::kLeaseGranted:
-      return On(event.lease_granted());
+      return On(event.lease_granted(), event.at_unix_ms());
     case v1::Event::kLeaseEnded:
       return On(event.lease_ended(), event.at_unix_ms());
     case v1::Event::kResultAccepted:
@@ -314,7 +336,11 @@ void State::IndexQueue(const v1::TaskRecord& record, const Place& old, const Pla
     if (queue != queued_.end()) queue->second.Remove(record.task().id());
     if (queue != queued_.end() && queue->second.empty()) queued_.erase(queue);
   }
-  if (now.queued) queued_[now.arch].Put(record.task());
+  if (!now.queued) return;
+  const v1::Run& run = runs_.at(RunNumber(record.task().run_id())).run();
+  const std::string& owner = OwnerOf(run);
+  queued_[now.arch].Put(record.task(), {planner::NeedsOf(run, record.task()), owner,
+                                        StandingOf(submitters_.at(owner)), run.priority()});
 }
 
 void State::IndexDoubt(const std::string& task_id, const Place& old, const Place& now) {
@@ -341,8 +367,52 @@ void State::AddRun(int64_t number, v1::RunRecord run) {
   last_run_ = std::max(last_run_, number);
   if (!run.request_id().empty()) run_by_request_.emplace(run.request_id(), number);
   if (run.arch().empty()) unbound_.insert(number);
+  SubmitterOf(run.run());
+  ++runs_by_submitter_[OwnerOf(run.run())];
+  idle_submitters_.erase(OwnerOf(run.run()));
   runs_[number] = std::move(run);
   changed_runs_.insert(number);
+}
+
+v1::Submitter& State::SubmitterOf(const v1::Run& run) {
+  const auto [found, fresh] = submitters_.try_emplace(OwnerOf(run));
+  if (fresh) {
+    found->second.set_name(found->first);
+    found->second.set_weight(run.weight());
+    found->second.set_since(RunNumber(run.id()));
+    changed_submitters_.insert(found->first);
+  }
+  return found->second;
+}
+
+void State::Spend(const v1::Task& task, double seconds, int64_t at_unix_ms) {
+  v1::Submitter& submitter = SubmitterOf(runs_.at(RunNumber(task.run_id())).run());
+  Use(seconds, at_unix_ms, submitter);
+  Stands(submitter);
+}
+
+void State::Stands(const v1::Submitter& submitter) {
+  changed_submitters_.insert(submitter.name());
+  for (auto& [arch, queue] : queued_) queue.Move(submitter.name(), StandingOf(submitter));
+}
+
+void State::LeaveSubmitter(const v1::Run& run) {
+  const std::string& name = OwnerOf(run);
+  const auto runs = runs_by_submitter_.find(name);
+  if (--runs->second > 0) return;
+  runs_by_submitter_.erase(runs);
+  idle_submitters_.insert(name);
+  std::string gone = name;
+  if (!run.submitter().empty()) {  // else no other run will be its
+    if (idle_submitters_.size() <= kMaxIdleSubmitters) return;
+    gone = *std::min_element(idle_submitters_.begin(), idle_submitters_.end(),
+                             [&](const std::string& a, const std::string& b) {
+                               return StandingOf(submitters_.at(a)) < StandingOf(submitters_.at(b));
+                             });
+  }
+  idle_submitters_.erase(gone);
+  submitters_.erase(gone);
+  changed_submitters_.insert(gone);
 }
 
 void State::On(const v1::RunSubmitted& event) {
@@ -351,6 +421,11 @@ void State::On(const v1::RunSubmitted& event) {
   run.set_request_id(event.request_id());
   if (event.tasks_size() > 0) run.set_arch(event.tasks(0).arch());
   AddRun(RunNumber(event.run().id()), std::move(run));
+  if (event.run().weight() > 0) {
+    v1::Submitter& submitter = SubmitterOf(event.run());
+    submitter.set_weight(event.run().weight());
+    Stands(submitter);
+  }
   for (const v1::Task& task : event.tasks()) {
     changed_tasks_.insert(task.id());
     v1::TaskRecord& record = tasks_[task.id()];
@@ -395,6 +470,7 @@ void State::On(const v1::RunArchived& event) {
   const auto request = run_by_request_.find(run.request_id());
   if (request != run_by_request_.end() && request->second == number) run_by_request_.erase(request);
   SetOver(number, run.run(), false);
+  LeaveSubmitter(run.run());
   counts_.erase(number);
   unbound_.erase(number);
   changed_runs_.erase(number);
@@ -475,8 +551,9 @@ void State::On(const v1::WorkerReleased& event) {
   quarantined_.erase(event.worker_id());
 }
 
-void State::On(const v1::LeaseGranted& event) {
+void State::On(const v1::LeaseGranted& event, int64_t at_unix_ms) {
   v1::TaskRecord& record = Task(event.task_id());
+  Spend(record.task(), event.seconds(), at_unix_ms);
   v1::Task& task = *record.mutable_task();
   task.set_state(v1::LEASED);
   task.set_reason("");
@@ -523,6 +600,8 @@ void State::On(const v1::LeaseEnded& event, int64_t at_unix_ms) {
                                        : 0);
     if (!badly) record.clear_lost_with();
   }
+  // What was charged for the lease was what it might take.
+  Spend(task, event.seconds() - record.lease().seconds(), at_unix_ms);
   const std::string& worker_id = record.lease().worker_id();
   if (badly) {
     v1::Blame blame;

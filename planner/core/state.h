@@ -33,6 +33,8 @@ inline constexpr int kMaxLostWorkers = 256;
 inline constexpr int kMaxLostWith = 16;
 // Of runs that are in the archive, newest kept: request ids are known for so long.
 inline constexpr int kMaxArchivedRuns = 10'000;
+// Of submitters who have no runs in the state, those who have used most kept.
+inline constexpr int kMaxIdleSubmitters = 1'000;
 // So many entries in its ledger, each of another task, put a worker into quarantine. No more are
 // kept.
 inline constexpr int kMaxBlames = 3;
@@ -51,6 +53,7 @@ struct Changes {
   std::vector<std::string> forgotten;  // ids of workers that are no longer there
   v1::PlannerState archived;           // runs and tasks that left the state, as they were
   std::vector<int64_t> unremembered;   // numbers of archived runs that are no longer remembered
+  std::vector<std::string> gone;       // names of submitters that are no longer known
 };
 
 // Equal for the same problems in the same order. `blobs`: their digests.
@@ -100,9 +103,13 @@ class State {
   // Runs that are not bound to an architecture yet, by number.
   const std::set<int64_t>& unbound() const { return unbound_; }
   // Tasks in state QUEUED that have a slice left, for an architecture; "" has those not bound yet.
-  const TaskQueue& Queued(const std::string& arch) const;
+  const WorkQueue& Queued(const std::string& arch) const;
   // Of these, those that one worker alone has lost or given up: another one's word is wanted.
   const std::set<std::string>& Doubtful(const std::string& arch) const;
+  // Of a task that is in the state.
+  Needs NeedsOf(const v1::Task& task) const;
+  // By name.
+  const std::map<std::string, v1::Submitter>& submitters() const { return submitters_; }
   // Tasks whose lease the worker has.
   const std::set<std::string>& LeasedBy(const std::string& worker_id) const;
   int LiveWorkers() const { return static_cast<int>(workers_.size() - lost_.size()); }
@@ -117,7 +124,7 @@ class State {
   void On(const v1::WorkerQuarantined& event);
   void On(const v1::WorkerHeld& event);
   void On(const v1::WorkerReleased& event);
-  void On(const v1::LeaseGranted& event);
+  void On(const v1::LeaseGranted& event, int64_t at_unix_ms);
   void On(const v1::LeaseEnded& event, int64_t at_unix_ms);
   void On(const v1::ResultAccepted& event);
   void On(const v1::TrialsRecorded& event);
@@ -143,6 +150,11 @@ class State {
   void IndexDoubt(const std::string& task_id, const Place& old, const Place& now);
   void IndexLease(const std::string& task_id, const Place& old, const Place& now);
   void AddRun(int64_t number, v1::RunRecord run);
+  v1::Submitter& SubmitterOf(const v1::Run& run);
+  // What the task's submitter has used of the cards is so many seconds more.
+  void Spend(const v1::Task& task, double seconds, int64_t at_unix_ms);
+  void Stands(const v1::Submitter& submitter);  // what its standing follows from has changed
+  void LeaveSubmitter(const v1::Run& run);      // a run of its
   void SetOver(int64_t number, const v1::Run& run, bool over);
   void Leave(const v1::TaskRecord& record);  // the indexes
   void Remember(int64_t number, v1::ArchivedRun run);
@@ -160,12 +172,13 @@ class State {
   std::map<std::string, v1::TaskRecord> tasks_;
   std::map<std::string, v1::WorkerRecord> workers_;
   std::map<int64_t, v1::ArchivedRun> archived_;
+  std::map<std::string, v1::Submitter> submitters_;
   int64_t archived_runs_ = 0;
   int64_t last_run_ = 0;
 
   // Derived from the above.
   std::unordered_map<std::string, Place> places_;          // by task; only looked up, never walked
-  std::map<std::string, TaskQueue> queued_;                // by architecture
+  std::map<std::string, WorkQueue> queued_;                // by architecture
   std::map<std::string, std::set<std::string>> doubtful_;  // likewise
   std::map<std::string, std::set<std::string>> leased_by_;
   struct Counts {
@@ -177,7 +190,9 @@ class State {
   std::set<int64_t> unbound_;
   std::set<int64_t> over_runs_;
   int64_t over_tasks_ = 0;
-  std::set<std::string> lost_;  // workers
+  std::map<std::string, int> runs_by_submitter_;
+  std::set<std::string> idle_submitters_;  // without runs
+  std::set<std::string> lost_;             // workers
   std::set<std::string> quarantined_;
 
   // Since TakeChanges.
@@ -185,8 +200,12 @@ class State {
   std::set<std::string> changed_tasks_;
   std::set<std::string> changed_workers_;  // or forgotten
   v1::PlannerState leaving_;
-  std::set<int64_t> changed_archived_;  // or no longer remembered
+  std::set<int64_t> changed_archived_;        // or no longer remembered
+  std::set<std::string> changed_submitters_;  // or gone
 };
+
+// Who submitted it: the run itself, where nobody is named.
+const std::string& OwnerOf(const v1::Run& run);
 
 // "r12" -> 12; 0 if it is no run id.
 int64_t RunNumber(const std::string& run_id);

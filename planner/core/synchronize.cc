@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/problem/cause.h"
+#include "common/problem/label.h"
 #include "common/problem/worker_state.h"
 #include "planner/core/allocator.h"
 #include "planner/core/core.h"
@@ -85,6 +86,12 @@ absl::Status CheckRequest(const Synchronize& command) {
         "worker id '", command.worker.id(), "' and architecture '", command.worker.arch(),
         "' must be 1 to 200 printable characters without "
         "spaces and '|'"));
+  }
+  const auto& labels = command.worker.labels();
+  if (absl::Status status =
+          problem::CheckLabels("worker " + command.worker.id(), {labels.begin(), labels.end()});
+      !status.ok()) {
+    return status;
   }
   if (command.slots < 0 || command.slots > kMaxSlots) {
     return absl::InvalidArgumentError(
@@ -448,10 +455,11 @@ void Core::BindRuns(Context& context, const std::string& arch) {
 // A worker that may take it, and has not lost it or given it up.
 bool Core::HasAnother(const v1::TaskRecord& record) const {
   const auto& workers = state_.workers();
+  const Needs needs = state_.NeedsOf(record.task());
   return std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
     const v1::WorkerInfo& worker = entry.second.worker();
     return !entry.second.lost() && !problem::IsSetAside(entry.second) && worker.healthy() &&
-           !worker.draining() && worker.arch() == record.task().arch() &&
+           !worker.draining() && worker.arch() == record.task().arch() && Meets(worker, needs) &&
            !Contains(record.lost_with(), worker.id());
   });
 }
@@ -478,11 +486,15 @@ Grant Core::MakeGrant(const v1::TaskRecord& record) const {
 const std::string* Core::BestFor(const v1::WorkerInfo& worker) const {
   // What another one lost comes first: until somebody else has tried, it counts against that one.
   for (const std::string& task_id : state_.Doubtful(worker.arch())) {
-    if (!Contains(state_.FindTask(task_id)->lost_with(), worker.id())) return &task_id;
+    const v1::TaskRecord& record = *state_.FindTask(task_id);
+    if (!Contains(record.lost_with(), worker.id()) &&
+        Meets(worker, state_.NeedsOf(record.task()))) {
+      return &task_id;
+    }
   }
   const auto warm = warm_task_.find(worker.id());
   return state_.Queued(worker.arch())
-      .Best(warm == warm_task_.end() ? "" : warm->second, [&](const std::string& task_id) {
+      .Best(worker, warm == warm_task_.end() ? "" : warm->second, [&](const std::string& task_id) {
         return IsForAnother(*state_.FindTask(task_id), worker.id());
       });
 }

@@ -68,6 +68,16 @@ absl::Status TooMany(const char* what, int count, int limit) {
       absl::StrCat(count, " ", what, " in one call: send at most ", limit));
 }
 
+// Of what is there before a kernel runs and after it.
+int64_t BytesOf(const graph::Graph& graph) {
+  int64_t bytes = 0;
+  for (const graph::Tensor& tensor : graph.tensors) {
+    if (tensor.node < 0) bytes += tensor.bytes();
+  }
+  for (const int output : graph.outputs) bytes += graph.tensors[output].bytes();
+  return bytes;
+}
+
 }  // namespace
 
 std::string AddBlob(const google::protobuf::Message& message, Contents& contents) {
@@ -179,12 +189,19 @@ absl::StatusOr<Submit> ToCommand(const v1::SubmitRequest& request, Contents& con
   command.arch = request.arch();
   command.seconds_per_task = request.seconds_per_task();
   command.policy = request.policy().empty() ? kDefaultPolicy : request.policy();
+  command.submitter = request.submitter();
+  command.weight = request.weight();
+  command.priority = request.priority();
+  command.needs.assign(request.needs().begin(), request.needs().end());
   for (const v1::Problem& problem : request.problems().problems()) {
     Submit::Problem& submitted = command.problems.emplace_back();
     submitted.name = problem.name();
     submitted.blob = AddBlob(problem, contents);
     for (const v1::Workload& workload : problem.workloads()) {
       submitted.workloads.push_back(workload.name());
+      absl::StatusOr<graph::Graph> graph = problem::GraphOf(problem, workload);
+      if (!graph.ok()) return graph.status();
+      submitted.bytes.push_back(BytesOf(*graph));
     }
   }
   return command;

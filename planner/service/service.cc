@@ -19,6 +19,20 @@ uint64_t Next(uint64_t& state) {
   return state;
 }
 
+// For somebody who was told that there is nothing: more is queued, or what is queued is for others
+// than before.
+bool MayBringWork(const v1::Event& event) {
+  switch (event.event_case()) {
+    case v1::Event::kLeaseGranted:
+    case v1::Event::kResultAccepted:
+    case v1::Event::kTrialsRecorded:
+    case v1::Event::kRunArchived:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
 absl::Status Leaving() {
@@ -87,7 +101,10 @@ void Service::Handle(int64_t call, Command command, Contents contents, Now now) 
 
 void Service::Commit(std::vector<v1::Event> events, Contents contents) {
   if (events.empty()) return;
-  for (const v1::Event& event : events) Tell(event);
+  for (const v1::Event& event : events) {
+    Tell(event);
+    work_ |= MayBringWork(event);
+  }
   Write& write = writes_.emplace_back();
   write.number = ++written_;
   TakeNamed(events, contents, write.blobs, write.facts);
@@ -171,7 +188,7 @@ void Service::Park(int64_t call, Synchronize command, Now now) {
   const int64_t until = now.monotonic_ms + half +
                         static_cast<int64_t>(Next(jitter_) % static_cast<uint64_t>(half + 1));
   parked_by_session_[command.session_id] = call;
-  parked_by_arch_[command.worker.arch()].insert(call);
+  parked_by_kind_[KindOf(command.worker)].insert(call);
   parked_by_end_.insert({until, call});
   parked_[call] = {std::move(command), until};
 }
@@ -180,9 +197,9 @@ std::optional<Service::Parked> Service::Unpark(int64_t call) {
   auto node = parked_.extract(call);
   if (node.empty()) return std::nullopt;
   const Parked& parked = node.mapped();
-  const auto calls = parked_by_arch_.find(parked.command.worker.arch());
+  const auto calls = parked_by_kind_.find(KindOf(parked.command.worker));
   calls->second.erase(call);
-  if (calls->second.empty()) parked_by_arch_.erase(calls);
+  if (calls->second.empty()) parked_by_kind_.erase(calls);
   parked_by_end_.erase({parked.until_ms, call});
   parked_by_session_.erase(parked.command.session_id);
   return std::move(node.mapped());
@@ -200,16 +217,18 @@ void Service::WakeDue(Now now) {
 
 // As many as there is work for, those that have waited longest first.
 void Service::WakeForWork(Now now) {
-  for (auto next = parked_by_arch_.begin(); next != parked_by_arch_.end();) {
-    const std::string arch = next->first;
+  if (!std::exchange(work_, false)) return;
+  for (auto next = parked_by_kind_.begin(); next != parked_by_kind_.end();) {
+    const std::string kind = next->first;
     // What was lost with a worker is for others: the next may take what this one is not given.
     int64_t call = 0;
-    for (int declined = 0; declined <= kMaxLostWith && core_.HasWorkFor(arch);) {
-      const auto calls = parked_by_arch_.find(arch);
-      if (calls == parked_by_arch_.end()) break;
+    for (int declined = 0; declined <= kMaxLostWith;) {
+      const auto calls = parked_by_kind_.find(kind);
+      if (calls == parked_by_kind_.end()) break;
       const auto later = calls->second.upper_bound(call);
       if (later == calls->second.end()) break;
       call = *later;
+      if (!core_.HasWorkFor(parked_.at(call).command.worker)) break;
       Outcome<SynchronizeAnswer> outcome = core_.Handle(parked_.at(call).command, now);
       Commit(std::move(outcome.events), {});
       if (outcome.reply.ok() && outcome.reply->park) {
@@ -219,7 +238,7 @@ void Service::WakeForWork(Now now) {
       Unpark(call);
       Say(call, std::move(outcome.reply));
     }
-    next = parked_by_arch_.upper_bound(arch);
+    next = parked_by_kind_.upper_bound(kind);
   }
 }
 
@@ -334,6 +353,7 @@ void Service::Tick(Now now) {
   }
   Commit(std::move(outcome.events), {});
   WakeDue(now);
+  work_ = true;  // whatever was missed
   WakeForWork(now);
   CheckpointIfDue();
   const bool draw = now.monotonic_ms >= next_board_ms_ && BoardChanged();

@@ -174,12 +174,13 @@ class Service {
   Core core_;
   uint64_t jitter_;
   bool draining_ = false;
+  bool work_ = false;  // may have come for who is parked, since they were last asked
   absl::Status stalled_;
   bool loaded_ = false;
 
   std::map<int64_t, Parked> parked_;                         // by call
   std::map<std::string, int64_t> parked_by_session_;         // session -> call
-  std::map<std::string, std::set<int64_t>> parked_by_arch_;  // calls, the oldest first
+  std::map<std::string, std::set<int64_t>> parked_by_kind_;  // KindOf; calls, the oldest first
   std::set<std::pair<int64_t, int64_t>> parked_by_end_;      // until_ms, call
 
   int64_t written_ = 0;  // number of the last write handed out

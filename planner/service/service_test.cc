@@ -240,6 +240,28 @@ TEST_CASE("boards of a large state are rare, checkpoints follow events, both are
   CHECK(records < kTasks + 20);
 }
 
+TEST_CASE("of many who wait, the one that can take the work is woken for it") {
+  Bench bench;
+  const auto park = [&](const std::string& name, const std::string& label) {
+    Synchronize call = SyncOf(name, bench.Join(name));
+    if (!label.empty()) call.worker.add_labels(label);
+    const int64_t number = bench.Call(call);
+    bench.Commit();
+    CHECK(bench.Answered().empty());
+    return number;
+  };
+  for (int i = 0; i < 2 * kMaxLostWith; ++i) park(absl::StrCat("v", i), "");
+  const int64_t able = park("w", "rack=3");
+  for (int i = 0; i < 2 * kMaxLostWith; ++i) park(absl::StrCat("x", i), "rack=4");
+  Submit set = SubmitOf(1);
+  set.needs = {"rack=3"};
+  const int64_t submit = bench.Call(set);
+  bench.Commit();
+  CHECK(bench.Answered() == std::vector<int64_t>{submit, able});
+  REQUIRE(bench.last.ok());
+  CHECK(std::get<SynchronizeAnswer>(*bench.last).start.size() == 1);
+}
+
 TEST_CASE("a new service goes on from the log and its checkpoint, to the byte") {
   Bench bench({.events_per_checkpoint = 3});
   Writer writer(&bench.store, *bench.store.Lead(), 0);

@@ -19,6 +19,7 @@ constexpr size_t kMaxBatchBytes = 32 << 20;  // a write alone may be larger
 // Keys of a checkpoint's entries: a letter says what they are.
 constexpr char kNumbers[] = "n";
 std::string ArchivedKey(int64_t number) { return absl::StrFormat("a/%012d", number); }
+std::string SubmitterKey(const std::string& name) { return absl::StrCat("s/", name); }
 std::string WorkerKey(const std::string& id) { return absl::StrCat("w/", id); }
 
 // Of a state without records.
@@ -59,6 +60,8 @@ bool AddEntry(const store::Entry& entry, v1::PlannerState& state) {
   switch (entry.key.empty() ? '?' : entry.key[0]) {
     case 'a':
       return AddTo(state.mutable_archived(), entry.bytes);
+    case 's':
+      return AddTo(state.mutable_submitters(), entry.bytes);
     case 'r':
       return AddTo(state.mutable_runs(), entry.bytes);
     case 't':
@@ -86,6 +89,9 @@ store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> 
       last[ArchivedKey(RunNumber(run.run().id()))] = &run;
     }
     for (const int64_t number : each->unremembered) last[ArchivedKey(number)] = nullptr;
+    for (const v1::Submitter& one : each->records.submitters())
+      last[SubmitterKey(one.name())] = &one;
+    for (const std::string& name : each->gone) last[SubmitterKey(name)] = nullptr;
     // From the state to the archive, for good.
     const auto leaves = [&](const std::string& key, const google::protobuf::Message& record) {
       last[key] = nullptr;

@@ -41,11 +41,17 @@ Checker::Task* Checker::FindOpen(const std::string& task_id, const char* where) 
   return task;
 }
 
+bool Checker::CanTake(const Worker& worker, const Task& task) {
+  return std::all_of(task.needs.begin(), task.needs.end(), [&](const std::string& label) {
+    return worker.labels.count(label) > 0;
+  });
+}
+
 bool Checker::HasAnother(const Task& task) const {
   return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
     const auto& [id, worker] = entry;
     return worker.live && !worker.quarantined && !worker.held && !worker.draining &&
-           worker.arch == task.arch && task.lost_with.count(id) == 0;
+           worker.arch == task.arch && CanTake(worker, task) && task.lost_with.count(id) == 0;
   });
 }
 
@@ -146,6 +152,7 @@ void Checker::On(const v1::RunSubmitted& submitted) {
     Task& model = tasks_[task.id()];
     model.arch = task.arch();
     model.run_id = submitted.run().id();
+    model.needs.assign(submitted.run().needs().begin(), submitted.run().needs().end());
     model.budget = task.seconds_budget();
   }
 }
@@ -161,6 +168,7 @@ void Checker::On(const v1::RunBound& bound) {
 void Checker::On(const v1::WorkerJoined& joined) {
   Worker& worker = workers_[joined.worker().id()];
   worker.arch = joined.worker().arch();
+  worker.labels = {joined.worker().labels().begin(), joined.worker().labels().end()};
   worker.live = true;
   worker.draining = joined.worker().draining();
   worker.heard_ms = now_ms_;
@@ -216,6 +224,9 @@ void Checker::On(const v1::LeaseGranted& granted) {
   }
   const Worker& worker = workers_[granted.worker_id()];
   if (!worker.live) Fail(Say(granted.task_id(), " is granted to a worker that is not there"));
+  if (!CanTake(worker, *task)) {
+    Fail(Say(granted.task_id(), ": ", granted.worker_id(), " has not what it needs"));
+  }
   if (worker.arch != task->arch) Fail(Say(granted.task_id(), ": the worker's arch is another"));
   if (task->losses >= kMaxLosses && task->lost_with.size() > 1) {
     Fail(Say(granted.task_id(), " is given to a fourth worker"));

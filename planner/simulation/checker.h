@@ -71,6 +71,7 @@ class Checker {
   struct Task {
     std::string arch;
     std::string run_id;
+    std::vector<std::string> needs;
     double budget = 0;
     double spent = 0;
     int64_t fence = 0;
@@ -97,6 +98,7 @@ class Checker {
   };
   struct Worker {
     std::string arch;
+    std::set<std::string> labels;
     bool live = false;
     bool draining = false;
     int64_t heard_ms = 0;
@@ -123,6 +125,7 @@ class Checker {
   void On(const v1::RunArchived& event);
 
   // Whether there is a worker for the task that has not lost it.
+  static bool CanTake(const Worker& worker, const Task& task);
   bool HasAnother(const Task& task) const;
   // Whom the end of a lease is held against.
   void Blame(const std::string& task_id, Task& task, const v1::LeaseEnded& ended);

@@ -155,6 +155,10 @@ void Simulation::SubmitSet() {
   request.set_seconds_per_task(static_cast<double>(set.Between(int64_t{2}, int64_t{150})));
   request.mutable_problems()->set_name("set");
   if (!world_.Chance(0.3)) request.set_arch("sm_90a");
+  // w0 is of that kind, and has that label.
+  if (!request.arch().empty() && world_.Chance(0.3)) request.add_needs("rack=0");
+  if (world_.Chance(0.5)) request.set_submitter(world_.Chance(0.5) ? "ann" : "bob");
+  request.set_priority(static_cast<int32_t>(world_.Between(int64_t{-1}, int64_t{1})));
   const int64_t count = set.Between(int64_t{1}, int64_t{8});
   for (int64_t i = 0; i < count; ++i) {
     const std::string name = absl::StrCat("p", submits_left_, "_", i);

@@ -55,6 +55,7 @@ void WorkerHost::Start() {
   info.set_id(id_);
   info.set_arch(arch_);
   info.set_healthy(true);
+  info.add_labels(absl::StrCat("rack=", (id_.back() - '0') % 2));  // of w0 rack=0
   session_ = std::make_unique<daemon::Session>(info, *lineage_, *outbox_);
   clock_offset_ms_ = world_->Between(int64_t{0}, int64_t{1'000'000'000});
   next_call_ms_ = world_->now_ms();
