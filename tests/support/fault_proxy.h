@@ -3,9 +3,9 @@
 //   FaultProxy proxy([&] { return rpc::ReadAddress(dir).value_or(""); }, seed);
 //   Process worker({..., "--planner", proxy.address()});
 //   proxy.Set({.latency = absl::Milliseconds(80), .jitter = absl::Milliseconds(40)});
-//   proxy.Set({.cut = true});           // every connection is reset, and all that come
+//   proxy.Set({.cut = true});            // every connection is reset, and each that comes
 //   proxy.Set({.holds_replies = true});  // what is said arrives, the answers don't
-//   proxy.Set({});                      // as if it were not there
+//   proxy.Set({});                       // as if it were not there
 //
 // Requests are what the one who connected sends, replies what it is sent; the proxy knows nothing
 // of what they say. Bytes arrive in order and none is changed; lost are those that are under way
