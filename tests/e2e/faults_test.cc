@@ -258,7 +258,7 @@ class Torment {
   int lost_leases_ = 0;
 };
 
-// WARPSMITH_FAULTS=N: at least so many, run after run; some twelve a minute. Of more than a few,
+// WARPSMITH_FAULTS=N: at least so many, run after run; some eleven a minute. Of more than a few,
 // every third plan has a network that is bad for longer than a lease lasts.
 TEST_CASE("planner, worker and judge may be killed or stopped at any moment, and the network bad") {
   const uint64_t seed = Catch::rngSeed() != 0 ? Catch::rngSeed() : 20240607;
