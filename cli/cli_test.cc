@@ -294,6 +294,18 @@ TEST_CASE("who waits for a run is told when no worker serves it") {
   list.mutable_tasks(2)->set_state(v1::QUEUED);
   list.mutable_tasks(2)->set_arch("sm_90a");
   CHECK_THAT(WaitsForWorker(list), Contains("'sm_90a'") && Contains("warpsmith up"));
+  {
+    v1::ListReply wants = list;
+    for (v1::Run& run : *wants.mutable_runs()) run.add_needs("rack=3");
+    wants.mutable_tasks(2)->set_needs_bytes(int64_t{100} << 30);
+    v1::WorkerInfo& small = *wants.add_workers();
+    small.set_arch("sm_90a");
+    small.add_labels("rack=3");
+    small.set_device_bytes(int64_t{80} << 30);
+    CHECK_THAT(WaitsForWorker(wants), Contains("with rack=3 and ") && Contains("is connected"));
+    small.set_device_bytes(int64_t{141} << 30);
+    CHECK(WaitsForWorker(wants).empty());
+  }
   list.add_workers()->set_arch("host");
   CHECK_FALSE(WaitsForWorker(list).empty());
   list.add_workers()->set_arch("sm_90a");

@@ -54,6 +54,7 @@ int Main(int argc, char** argv) {
   AddHold(app, context, chosen);
   AddWorkers(app, context, chosen);
   AddStore(app, context, chosen);
+  AddUpgrade(app, context, chosen);
   AddVersion(app, context, chosen);
   AddCompletion(app, context, chosen);
   try {

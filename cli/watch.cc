@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "cli/table.h"
 #include "cli/words.h"
@@ -17,6 +18,7 @@
 #include "common/problem/task_name.h"
 #include "common/problem/task_state.h"
 #include "common/problem/worker_state.h"
+#include "planner/core/needs.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -177,24 +179,45 @@ std::string ProgressLines(const v1::ListReply& before, const v1::ListReply& now,
   return lines;
 }
 
+namespace {
+
+planner::Needs NeedsOf(const v1::ListReply& list, const v1::Task& task) {
+  for (const v1::Run& run : list.runs()) {
+    if (run.id() == task.run_id()) return planner::NeedsOf(run, task);
+  }
+  return {};
+}
+
+// "for 'sm_90a' with rack=3 and 100 GiB "; empty: any will do.
+std::string Wanted(const v1::Task& task, const planner::Needs& needs) {
+  std::vector<std::string> with = needs.labels;
+  if (needs.bytes > 0) with.push_back(Bytes(static_cast<double>(needs.bytes)));
+  return absl::StrCat(task.arch().empty() ? "" : "for '" + task.arch() + "' ",
+                      with.empty() ? "" : "with " + absl::StrJoin(with, " and ") + " ");
+}
+
+}  // namespace
+
 std::string WaitsForWorker(const v1::ListReply& list) {
   for (const v1::Task& task : list.tasks()) {
     if (task.state() != v1::QUEUED) continue;
+    const planner::Needs needs = NeedsOf(list, task);
     bool served = false;
     std::string set_aside;
     for (const v1::WorkerInfo& worker : list.workers()) {
       if (!task.arch().empty() && worker.arch() != task.arch()) continue;
+      if (!planner::Meets(worker, needs)) continue;
       served = served || !problem::IsSetAside(worker);
       if (problem::IsSetAside(worker)) set_aside = worker.id();
     }
     if (served) continue;
     if (!set_aside.empty()) {
-      return absl::StrCat("every worker ", task.arch().empty() ? "" : "for '" + task.arch() + "' ",
+      return absl::StrCat("every worker ", Wanted(task, needs),
                           "is quarantined or held: the run waits until one is released; `warpsmith "
                           "workers` says why, `warpsmith release ",
                           set_aside, "` releases that one");
     }
-    return absl::StrCat("no worker ", task.arch().empty() ? "" : "for '" + task.arch() + "' ",
+    return absl::StrCat("no worker ", Wanted(task, needs),
                         "is connected: the run waits for one; `warpsmith up` or "
                         "`warpsmith-worker --device DEVICE` starts it");
   }

@@ -111,7 +111,7 @@ absl::Status AddFile(const std::string& path, const std::string& cubin,
   incumbent.mutable_trial()->clear_task_id();
   incumbent.clear_speedup();
   incumbent.clear_beat_trial_id();
-  if (!cubin.empty()) incumbent.add_cubins(cubin);
+  if (!cubin.empty()) incumbent.add_compressed_cubins(cubin);
   incumbents.push_back(incumbent.SerializeAsString());
   return absl::OkStatus();
 }

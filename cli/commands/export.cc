@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/export/cubins.h"
 #include "cli/table.h"
+#include "common/problem/compressed.h"
 #include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
@@ -105,6 +106,15 @@ class Exporting {
     if (flags_.format != "kernelbench" || !of_card) return {};
     if (incumbent.cubins_size() > 0) {
       return {incumbent.cubins().begin(), incumbent.cubins().end()};
+    }
+    std::vector<std::string> kept;
+    for (const std::string& compressed : incumbent.compressed_cubins()) {
+      absl::StatusOr<std::string> cubin = problem::Uncompressed(compressed, "a cubin");
+      if (!cubin.ok()) break;  // it is compiled anew
+      kept.push_back(*std::move(cubin));
+    }
+    if (!kept.empty() && static_cast<int>(kept.size()) == incumbent.compressed_cubins_size()) {
+      return kept;
     }
     absl::StatusOr<std::vector<std::string>> cubins =
         exporter::CompileCubins(incumbent.solution(), flags_.nvrtc);

@@ -27,6 +27,7 @@ nlohmann::json JsonOf(const std::vector<store::Damage>& damage) {
 nlohmann::json JsonOf(const planner::StoreReport& report) {
   return {{"store", report.store},
           {"whole", IsWhole(report)},
+          {"upgraded", report.upgraded},
           {"last_event", report.last},
           {"usable_to_event", report.usable},
           {"events", report.events},
@@ -114,7 +115,27 @@ absl::StatusOr<int> AcceptLoss(const Context& context, bool yes) {
   return kDone;
 }
 
+absl::StatusOr<int> FinishUpgrade(const Context& context) {
+  if (absl::Status status = CheckDir(context); !status.ok()) return status;
+  const absl::StatusOr<bool> finished = planner::FinishUpgrade(context.dir);
+  if (!finished.ok()) return finished.status();
+  if (context.json) std::cout << nlohmann::json{{"changed", *finished}}.dump(2) << "\n";
+  std::cerr << (*finished ? "the store is of this version from here on: the version before cannot "
+                            "read it any more\n"
+                          : "the store was of this version before\n");
+  return kDone;
+}
+
 }  // namespace
+
+void AddUpgrade(CLI::App& app, const Context& context, Command& chosen) {
+  CLI::App* sub = app.add_subcommand("upgrade", "Go over to this version for good");
+  sub->require_subcommand(1);
+  CLI::App* finish = sub->add_subcommand(
+      "finish",
+      "Have the store in --dir hold what the version before cannot read; its planner must not run");
+  finish->callback([&context, &chosen] { chosen = [&context] { return FinishUpgrade(context); }; });
+}
 
 void AddStore(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* sub = app.add_subcommand("store",

@@ -1,9 +1,6 @@
 #include "common/problem/sealed_trials.h"
 
-#include <zstd.h>
-
 #include <cmath>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -11,48 +8,14 @@
 #include "common/base/check.h"
 #include "common/base/text.h"
 #include "common/problem/canonical.h"
+#include "common/problem/compressed.h"
 #include "common/problem/verdict.h"
 
 namespace warpsmith::problem {
 namespace {
 
-constexpr int kCompressionLevel = 3;
 constexpr size_t kMaxSpecialistBytes = 200;
 constexpr size_t kMaxReasonBytes = 2'000;
-
-struct FreeContext {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-};
-
-std::string Compressed(const std::string& bytes) {
-  // Of a thread: its tables take longer to make than a batch to compress.
-  thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
-  WS_CHECK(context != nullptr, "zstd has no memory");
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kCompressionLevel);
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
-  std::string sealed(ZSTD_compressBound(bytes.size()), '\0');
-  const size_t size =
-      ZSTD_compress2(context.get(), sealed.data(), sealed.size(), bytes.data(), bytes.size());
-  WS_CHECK(ZSTD_isError(size) == 0, ZSTD_getErrorName(size));
-  sealed.resize(size);
-  return sealed;
-}
-
-absl::StatusOr<std::string> Uncompressed(const std::string& sealed) {
-  const unsigned long long size = ZSTD_getFrameContentSize(sealed.data(), sealed.size());
-  if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN ||
-      size > kMaxOpenedBytes) {
-    return absl::DataLossError("a batch of trials is not compressed as it should be");
-  }
-  std::string bytes(size, '\0');
-  const size_t got = ZSTD_decompress(bytes.data(), bytes.size(), sealed.data(), sealed.size());
-  if (ZSTD_isError(got) != 0 || got != bytes.size()) {
-    return absl::DataLossError(
-        absl::StrCat("a batch of trials is damaged: ",
-                     ZSTD_isError(got) != 0 ? ZSTD_getErrorName(got) : "it ends too early"));
-  }
-  return bytes;
-}
 
 bool IsCount(int64_t value, int64_t most) { return value >= 0 && value <= most; }
 bool IsTime(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
@@ -118,7 +81,7 @@ v1::SealedTrials Seal(const v1::TrialBatch& batch, int64_t first) {
 }
 
 absl::StatusOr<v1::TrialBatch> Open(const v1::SealedTrials& sealed) {
-  absl::StatusOr<std::string> bytes = Uncompressed(sealed.sealed());
+  absl::StatusOr<std::string> bytes = Uncompressed(sealed.sealed(), "a batch of trials");
   if (!bytes.ok()) return bytes.status();
   v1::TrialBatch batch;
   if (!batch.ParseFromString(*bytes)) return absl::DataLossError("a batch of trials is none");

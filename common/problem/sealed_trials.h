@@ -22,7 +22,6 @@ namespace warpsmith::problem {
 // Limits of one batch.
 inline constexpr int kMaxTrialsInBatch = 10'000;
 inline constexpr size_t kMaxSealedBytes = size_t{8} << 20;
-inline constexpr size_t kMaxOpenedBytes = size_t{64} << 20;
 inline constexpr size_t kMaxSummaryBytes = size_t{1} << 20;
 // Different specialists of a batch, or a task; the trials of more are counted under this name.
 inline constexpr int kMaxSpecialists = 64;

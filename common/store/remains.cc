@@ -43,10 +43,7 @@ void Walk(Database* db, const char* sql, const std::function<void(std::string)>&
 
 constexpr char kWholeArchive[] = "SELECT key, sum, bytes FROM archive ORDER BY rowid";
 
-// A database that no program has opened that knows of archives has none.
-bool HasArchive(Database* db) {
-  return QueryInt(db, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'archive'").value_or(0) > 0;
-}
+bool HasArchive(Database* db) { return Meta(db, "schema").value_or(0) >= kSchemaVersion; }
 
 // Reads one database, a table at a time.
 class Reader {
@@ -91,6 +88,7 @@ class Reader {
       remains_.Add("the store's id", "it is not there");
     }
     remains_.identity.generation = Number("generation");
+    remains_.identity.upgraded = Number("schema") >= kSchemaVersion;
     remains_.last = Number("last");
     remains_.checkpoint = Number("checkpoint");
     Number("epoch");
@@ -281,8 +279,7 @@ absl::Status CopyArchive(Database* from, Database* to, const std::vector<Entry>&
   const absl::StatusOr<int64_t> rows = QueryInt(to, "SELECT COUNT(*) FROM archive");
   if (status.ok()) status = rows.status();
   if (!status.ok() || *rows == 0) return status;
-  status = InsertMeta(to, "archive_rows", *rows);
-  return status.ok() ? InsertMeta(to, "schema", kSchemaOfArchive) : status;
+  return InsertMeta(to, "archive_rows", *rows);
 }
 
 absl::Status CopyFacts(Database* from, Database* to, const CheckFacts& check) {
@@ -385,10 +382,33 @@ absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& ch
   if (absl::Status there = CheckThere(dir); !there.ok()) return there;
   auto db = OpenOf(path, SQLITE_OPEN_READONLY);
   if (!db.ok()) return db.status();
-  const absl::Status schema = CheckSchema(db->get(), "");
+  const absl::Status schema = SchemaOf(db->get(), "").status();
   if (!schema.ok()) return absl::Status(schema.code(), absl::StrCat(path, ": ", schema.message()));
   if (absl::Status begun = Execute(db->get(), "BEGIN"); !begun.ok()) return begun;
   return Reader(db->get(), check).Read();
+}
+
+absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
+  const std::string path = absl::StrCat(dir, "/", kDatabase);
+  if (absl::Status there = CheckThere(dir); !there.ok()) return there;
+  auto db = OpenOf(path, SQLITE_OPEN_READWRITE);
+  if (!db.ok()) return db.status();
+  const absl::StatusOr<int64_t> schema = SchemaOf(db->get(), "");
+  if (!schema.ok()) {
+    return absl::Status(schema.status().code(),
+                        absl::StrCat(path, ": ", schema.status().message()));
+  }
+  if (*schema == kSchemaVersion) return false;
+  const std::function<absl::Status()> steps[] = {
+      [&] { return Execute(db->get(), "PRAGMA synchronous=FULL"); },
+      [&] { return Execute(db->get(), "BEGIN IMMEDIATE"); },
+      [&] { return Execute(db->get(), kArchiveSchema, "making the archive"); },
+      [&] { return SetMeta(db->get(), "schema", kSchemaVersion); },
+      [&] { return Execute(db->get(), "COMMIT"); }};
+  for (const auto& step : steps) {
+    if (absl::Status status = step(); !status.ok()) return status;
+  }
+  return true;
 }
 
 absl::StatusOr<Renewed> GoOnWith(const std::string& dir, const Checkpoint& whole,

@@ -54,9 +54,13 @@ absl::Status CheckThere(const std::string& dir);
 // another schema.
 absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& check);
 
-// The store becomes one whose checkpoint is `whole`, with an empty log behind it, the blobs and
-// facts and the archive's entries that are what was written, and a generation of its own: all of it
-// or nothing. What was there is kept beside it. The caller has the folder's lock.
+// A store of the version before becomes one of this version, all of it or nothing: that version can
+// no longer be gone back to. False: it was one already. The caller has the folder's lock.
+absl::StatusOr<bool> FinishUpgrade(const std::string& dir);
+
+// The store becomes one of this version, whose checkpoint is `whole`, with an empty log behind it,
+// the blobs and facts and the archive's entries that are what was written, and a generation of its
+// own: all of it or nothing. What was there is kept beside it. The caller has the folder's lock.
 struct Renewed {
   Identity identity;
   std::string kept;  // path of what was there

@@ -223,25 +223,37 @@ TEST_CASE("remains: of the archive what is damaged is named, and the rest goes o
   CHECK_THAT(TextOf(*ReadRemains(folder.path(), Twice)), Contains("0 entries of 2"));
 }
 
-TEST_CASE("remains: a store from before there was an archive is read, and gets one when opened") {
+TEST_CASE("remains: a store of the version before stays one until its upgrade is finished") {
   TemporaryFolder folder;
   Fill(folder.path());
-  Do(folder.path(), "DELETE FROM meta WHERE name = 'archive_rows'; DROP TABLE archive");
+  CHECK_FALSE(*FinishUpgrade(folder.path()));
+  Do(folder.path(),
+     "DROP TABLE archive; DELETE FROM meta WHERE name = 'archive_rows'; "
+     "UPDATE meta SET value = 2 WHERE name = 'schema'");
   CHECK(TextOf(*ReadRemains(folder.path(), Twice)) == "");
   {
     auto store = SqliteStore::Open(folder.path());
     REQUIRE(store.ok());
+    CHECK_FALSE((*store)->Identify()->upgraded);
     const int64_t epoch = *(*store)->Lead();
-    // Nothing is there yet that a program of before could not read.
-    const auto schema = [&] {
-      auto db = Database::Open(folder.path() + "/" + kDatabase, SQLITE_OPEN_READONLY);
-      return *Meta(db->get(), "schema");
-    };
-    CHECK(schema() == kSchemaVersion);
-    REQUIRE((*store)->SaveCheckpoint(epoch, {3, {}, {}, {{"t/1", "one"}}}).ok());
-    CHECK(schema() == kSchemaOfArchive);
+    const absl::Status kept =
+        (*store)->SaveCheckpoint(epoch, {3, {{"c", "C"}}, {}, {{"t/1", "one"}}});
+    CHECK(absl::IsInvalidArgument(kept));
+    CHECK((*store)->ReadArchive("", [](Entry) { return false; }).ok());
+    REQUIRE((*store)->SaveCheckpoint(epoch, {3, {{"c", "C"}}, {}}).ok());
   }
   CHECK(TextOf(*ReadRemains(folder.path(), Twice)) == "");
+  CHECK(*FinishUpgrade(folder.path()));
+  {
+    auto store = SqliteStore::Open(folder.path());
+    REQUIRE(store.ok());
+    CHECK((*store)->Identify()->upgraded);
+    const int64_t epoch = *(*store)->Lead();
+    CHECK(*(*store)->LastRevision() == 6);
+    REQUIRE((*store)->SaveCheckpoint(epoch, {4, {}, {}, {{"t/1", "one"}}}).ok());
+  }
+  CHECK(TextOf(*ReadRemains(folder.path(), Twice)) == "");
+  CHECK(ReadRemains(folder.path(), Twice)->archived == 1);
 }
 
 TEST_CASE("remains: damage without end is counted") {

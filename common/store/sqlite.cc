@@ -89,13 +89,12 @@ absl::Status AddToMeta(Database* db, const char* name, int64_t value) {
   return statement.Int(1, value).Text(2, name).Run();
 }
 
-absl::Status CheckSchema(Database* db, const char* otherwise) {
+absl::StatusOr<int64_t> SchemaOf(Database* db, const char* otherwise) {
   absl::StatusOr<int64_t> schema = Meta(db, "schema");
-  if (!schema.ok()) return schema.status();
-  if (*schema >= kSchemaVersion && *schema <= kSchemaOfArchive) return absl::OkStatus();
+  if (!schema.ok() || (*schema >= kSchemaBefore && *schema <= kSchemaVersion)) return schema;
   return absl::FailedPreconditionError(
-      absl::StrCat("it has schema ", *schema, ", this program knows ", kSchemaVersion, " to ",
-                   kSchemaOfArchive, ": use the version of Warpsmith that wrote it", otherwise));
+      absl::StrCat("it has schema ", *schema, ", this program knows ", kSchemaBefore, " and ",
+                   kSchemaVersion, ": use the version of Warpsmith that wrote it", otherwise));
 }
 
 }  // namespace warpsmith::store

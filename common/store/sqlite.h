@@ -16,10 +16,10 @@
 namespace warpsmith::store {
 
 inline constexpr char kDatabase[] = "warpsmith.db";
-// The least that a program must know to read a database: what it holds decides. An archive that is
-// not empty wants kSchemaOfArchive; a program of before takes up a database without one.
-inline constexpr int kSchemaVersion = 2;
-inline constexpr int kSchemaOfArchive = 3;
+// What a program must know to read a database. One of the version before is read and written as it
+// is, so that that version can be gone back to, until FinishUpgrade (remains.h).
+inline constexpr int kSchemaVersion = 3;
+inline constexpr int kSchemaBefore = 2;
 // Before anything else of a new database, an old one's stay as they are: most bytes are incumbents
 // of tens of KiB.
 inline constexpr char kNewPages[] = "PRAGMA page_size=16384";
@@ -31,7 +31,7 @@ inline constexpr char kNewPages[] = "PRAGMA page_size=16384";
 //   checkpoint, checkpoint_rows  revision of the checkpoint, its entries
 //   checkpoint_sum               and the sum of their checksums
 //   facts, facts_bytes, facts_forgotten
-//   archive_rows                 its entries; not there before there was an archive
+//   archive_rows                 its entries; from schema 3 on
 inline constexpr char kSchema[] = R"sql(
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (
@@ -42,16 +42,15 @@ CREATE TABLE facts (
   number INTEGER PRIMARY KEY AUTOINCREMENT, subject TEXT NOT NULL, name TEXT NOT NULL,
   sum INTEGER NOT NULL, bytes INTEGER NOT NULL, head BLOB NOT NULL, body BLOB NOT NULL);
 CREATE INDEX facts_of ON facts (subject, number);
-INSERT INTO meta VALUES ('schema', 2), ('epoch', 0), ('generation', 1), ('last', 0), ('last_sum', 0),
+INSERT INTO meta VALUES ('schema', 3), ('epoch', 0), ('generation', 1), ('last', 0), ('last_sum', 0),
   ('first', 0), ('first_sum', 0), ('checkpoint', 0), ('checkpoint_rows', 0), ('checkpoint_sum', 0),
   ('facts', 0), ('facts_bytes', 0), ('facts_forgotten', 0);
 )sql";
 
-// Added to a database that has none.
+// What schema 3 has beside schema 2.
 inline constexpr char kArchiveSchema[] = R"sql(
-CREATE TABLE IF NOT EXISTS archive (
-  key TEXT NOT NULL UNIQUE, sum INTEGER NOT NULL, bytes BLOB NOT NULL);
-INSERT OR IGNORE INTO meta VALUES ('archive_rows', 0);
+CREATE TABLE archive (key TEXT NOT NULL UNIQUE, sum INTEGER NOT NULL, bytes BLOB NOT NULL);
+INSERT INTO meta VALUES ('archive_rows', 0);
 )sql";
 
 // A connection, with the statements that were prepared on it and are not in use: each is prepared
@@ -149,8 +148,8 @@ absl::StatusOr<int64_t> Meta(Database* db, const char* name);
 absl::Status SetMeta(Database* db, const char* name, int64_t value);
 absl::Status AddToMeta(Database* db, const char* name, int64_t value);
 
-// OK: this program can read it. FailedPrecondition: another version's; the message says to use
-// that, or `otherwise`.
-absl::Status CheckSchema(Database* db, const char* otherwise);
+// The database's. FailedPrecondition: this program cannot read it; the message says to use the
+// version that wrote it, or `otherwise`.
+absl::StatusOr<int64_t> SchemaOf(Database* db, const char* otherwise);
 
 }  // namespace warpsmith::store

@@ -81,17 +81,13 @@ absl::Status SqliteStore::PrepareDatabase() {
       writer_.get(), "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'");
   if (!tables.ok()) return tables.status();
   if (*tables > 0) {
-    absl::Status known = CheckSchema(writer_.get(), ", or another --dir");
-    if (!known.ok()) return known;
+    absl::StatusOr<int64_t> schema = SchemaOf(writer_.get(), ", or another --dir");
+    if (!schema.ok()) return schema.status();
   }
   for (const char* sql : {kNewPages, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
     if (absl::Status status = Execute(writer_.get(), sql); !status.ok()) return status;
   }
-  if (*tables == 0) return MakeTables();
-  absl::Status added = Transaction([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
-    return Execute(writer_.get(), kArchiveSchema, "making the archive's table");
-  });
-  return added.ok() ? CheckEnd() : added;
+  return *tables > 0 ? CheckEnd() : MakeTables();
 }
 
 absl::Status SqliteStore::MakeTables() {
@@ -145,8 +141,13 @@ absl::StatusOr<Identity> SqliteStore::Identify() {
   if (reader_ == nullptr) return Closed();
   absl::StatusOr<int64_t> id = Meta(reader_.get(), "store");
   absl::StatusOr<int64_t> generation = Meta(reader_.get(), "generation");
-  if (absl::Status status = All({id.status(), generation.status()}); !status.ok()) return status;
-  return Identity{absl::StrFormat("%016x", static_cast<uint64_t>(*id)), *generation};
+  absl::StatusOr<int64_t> schema = Meta(reader_.get(), "schema");
+  if (absl::Status status = All({id.status(), generation.status(), schema.status()});
+      !status.ok()) {
+    return status;
+  }
+  return Identity{absl::StrFormat("%016x", static_cast<uint64_t>(*id)), *generation,
+                  *schema >= kSchemaVersion};
 }
 
 absl::Status SqliteStore::CheckEpoch(int64_t epoch) {
@@ -423,6 +424,11 @@ absl::Status SqliteStore::PutEntries(const Checkpoint& checkpoint) {
 
 absl::Status SqliteStore::PutArchive(const std::vector<Entry>& entries) {
   if (entries.empty()) return absl::OkStatus();
+  absl::StatusOr<int64_t> schema = Meta(writer_.get(), "schema");
+  if (!schema.ok()) return schema.status();
+  if (*schema < kSchemaVersion) {
+    return absl::InvalidArgumentError("a store whose upgrade is not finished has no archive");
+  }
   int64_t rows = 0;
   Statement there(writer_.get(), "SELECT 1 FROM archive WHERE key = ?");
   Statement put(writer_.get(), "INSERT OR REPLACE INTO archive VALUES (?, ?, ?)");
@@ -436,8 +442,7 @@ absl::Status SqliteStore::PutArchive(const std::vector<Entry>& entries) {
     if (!status.ok()) return status;
     put.Reset();
   }
-  return All({AddToMeta(writer_.get(), "archive_rows", rows),
-              SetMeta(writer_.get(), "schema", kSchemaOfArchive)});
+  return AddToMeta(writer_.get(), "archive_rows", rows);
 }
 
 // Up to `revision`, which the checkpoint has.
@@ -497,6 +502,8 @@ absl::Status SqliteStore::ReadArchive(const std::string& prefix,
                                       const std::function<bool(Entry)>& take) {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
+  absl::StatusOr<int64_t> schema = Meta(reader_.get(), "schema");
+  if (!schema.ok() || *schema < kSchemaVersion) return schema.status();  // it has none
   Statement select(reader_.get(),
                    "SELECT key, sum, bytes FROM archive WHERE key >= ? ORDER BY key");
   select.Text(1, prefix);

@@ -80,14 +80,19 @@ struct Entry {
 struct Checkpoint {
   int64_t revision = 0;
   std::vector<Entry> put;
-  std::vector<std::string> erase;   // keys
-  std::vector<Entry> archive = {};  // goes into the archive, for good; the same key again replaces
+  std::vector<std::string> erase;  // keys
+  // Goes into the archive, for good; the same key again replaces. Only of a store that is upgraded,
+  // else InvalidArgument.
+  std::vector<Entry> archive = {};
 };
 
 // Which history a store has.
 struct Identity {
   std::string id;  // 16 hexadecimal digits
   int64_t generation = 1;
+  // It may hold what the version before cannot read: an archive, and new kinds of entries and
+  // events. A store of the version before may not, until its upgrade is finished.
+  bool upgraded = true;
 };
 // "0123456789abcdef.1"
 std::string TokenOf(const Identity& identity);

@@ -228,7 +228,14 @@ absl::Status Core::CheckSubmit(const Submit& command) const {
 }
 
 absl::Status Core::CheckRoom(int count) const {
-  const int64_t open = static_cast<int64_t>(state_.tasks().size()) - state_.over_tasks();
+  const int64_t open =
+      static_cast<int64_t>(state_.tasks().size()) - (archives_ ? state_.over_tasks() : 0);
+  if (open + count > kMaxTasks && !archives_ && state_.over_tasks() > 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this planner holds ", open, " tasks and takes at most ", kMaxTasks,
+                     ", and may not put the ", state_.over_tasks(),
+                     " that are over into the archive: `warpsmith upgrade finish` allows it"));
+  }
   if (open + count <= kMaxTasks) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "this planner holds ", open, " tasks of runs that are not over, and takes at most ",
@@ -270,7 +277,7 @@ absl::StatusOr<const v1::Run*> Core::RunOf(const Submit& command) const {
 }
 
 void Core::Archive(Context& context, int64_t keep) {
-  while (state_.over_tasks() > keep) {
+  while (archives_ && state_.over_tasks() > keep) {
     v1::Event event;
     event.mutable_run_archived()->set_run_id(absl::StrCat("r", *state_.over_runs().begin()));
     Emit(context, std::move(event));

@@ -232,8 +232,9 @@ class Core {
  public:
   explicit Core(const CoreOptions& options) : options_(options) {}
 
-  // Leases and sessions granted from here on name this history.
-  void BeOf(const std::string& store_token);
+  // Leases and sessions granted from here on name this history. Nothing is archived that the store
+  // may not hold.
+  void BeOf(const std::string& store_token, bool archives = true);
   void Restore(v1::PlannerState stored) { state_ = State::FromProto(std::move(stored)); }
   void Replay(const v1::Event& event) { state_.Apply(event); }
   // Every worker and lease has the failover time from now on before it counts as lost. After
@@ -329,6 +330,7 @@ class Core {
   State state_;
   std::string store_;   // its token
   std::string suffix_;  // of ids, from it
+  bool archives_ = true;
   // Not durable; monotonic milliseconds.
   Deadlines lease_deadline_;  // by task
   // By task: when it is over whatever its worker says; sooner until the worker speaks of it.

@@ -124,8 +124,9 @@ absl::Status CheckRequest(const Synchronize& command) {
 
 }  // namespace
 
-void Core::BeOf(const std::string& store_token) {
+void Core::BeOf(const std::string& store_token, bool archives) {
   store_ = store_token;
+  archives_ = archives;
   // "0123456789abcdef.2" -> ".01234567.2"; of the first generation ".01234567".
   const size_t dot = store_token.find('.');
   const std::string generation = dot == std::string::npos ? "" : store_token.substr(dot);

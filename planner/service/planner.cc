@@ -47,7 +47,7 @@ absl::Status CheckBoard(const std::string& path, const std::string& store_token)
 }  // namespace
 
 Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock, int64_t epoch,
-                 int64_t last_revision, Committer::OnFatal on_fatal)
+                 int64_t last_revision, bool upgraded, Committer::OnFatal on_fatal)
     : store_(store),
       options_(options),
       clock_(std::move(clock)),
@@ -58,7 +58,7 @@ Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock
       background_("background", kMaxQueuedCalls),
       strand_("core", kMaxQueuedCalls),
       committer_(
-          Writer(store, epoch, last_revision),
+          Writer(store, epoch, last_revision, upgraded),
           {.on_durable =
                [this](int64_t number) { OnStrand([this, number] { service_.Durable(number); }); },
            .on_stalled =
@@ -74,8 +74,17 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
   if (!epoch.ok()) return epoch.status();
   absl::StatusOr<int64_t> last = store->LastRevision();
   if (!last.ok()) return last.status();
-  std::unique_ptr<Planner> planner(
-      new Planner(store, options, std::move(clock), *epoch, *last, std::move(on_fatal)));
+  absl::StatusOr<store::Identity> identity = store->Identify();
+  if (!identity.ok()) return identity.status();
+  if (!identity->upgraded) {
+    spdlog::info(
+        "the store is of the version before, which can be gone back to: runs that are over stay, "
+        "and "
+        "what submitters have used is not remembered over a restart, until `warpsmith upgrade "
+        "finish`");
+  }
+  std::unique_ptr<Planner> planner(new Planner(store, options, std::move(clock), *epoch, *last,
+                                               identity->upgraded, std::move(on_fatal)));
   Service& service = planner->service_;
   if (absl::Status status = service.Load(*store, planner->clock_()); !status.ok()) return status;
   if (!options.board_path.empty()) {

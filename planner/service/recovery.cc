@@ -170,6 +170,7 @@ absl::StatusOr<StoreReport> Report(const std::string& dir, Changes& rebuilt) {
   if (!remains.ok()) return remains.status();
   StoreReport report;
   report.store = store::TokenOf(remains->identity);
+  report.upgraded = remains->identity.upgraded;
   report.last = remains->last;
   report.events = remains->events;
   report.entries = static_cast<int64_t>(remains->entries.size());
@@ -182,6 +183,15 @@ absl::StatusOr<StoreReport> Report(const std::string& dir, Changes& rebuilt) {
   return report;
 }
 
+// Of a folder with a store, whose planner does not run.
+absl::StatusOr<store::FolderLock> LockOf(const std::string& dir) {
+  if (absl::Status there = store::CheckThere(dir); !there.ok()) return there;
+  absl::StatusOr<store::FolderLock> lock = store::FolderLock::Take(dir);
+  if (!absl::IsUnavailable(lock.status())) return lock;
+  return absl::FailedPreconditionError(
+      absl::StrCat(std::string(lock.status().message()), "; `warpsmith down` stops it"));
+}
+
 }  // namespace
 
 absl::StatusOr<StoreReport> CheckStore(const std::string& dir) {
@@ -189,19 +199,21 @@ absl::StatusOr<StoreReport> CheckStore(const std::string& dir) {
   return Report(dir, rebuilt);
 }
 
+absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
+  absl::StatusOr<store::FolderLock> lock = LockOf(dir);
+  if (!lock.ok()) return lock.status();
+  return store::FinishUpgrade(dir);
+}
+
 absl::StatusOr<AcceptedLoss> AcceptLoss(const std::string& dir) {
   auto rebuilt = std::make_shared<Changes>();
-  if (absl::Status there = store::CheckThere(dir); !there.ok()) return there;
-  absl::StatusOr<store::FolderLock> lock = store::FolderLock::Take(dir);
-  if (absl::IsUnavailable(lock.status())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(std::string(lock.status().message()), "; `warpsmith down` stops it"));
-  }
+  absl::StatusOr<store::FolderLock> lock = LockOf(dir);
   if (!lock.ok()) return lock.status();
   absl::StatusOr<StoreReport> report = Report(dir, *rebuilt);
   if (!report.ok()) return report.status();
   const std::shared_ptr<const Changes> whole[] = {rebuilt};
-  absl::StatusOr<store::Renewed> renewed = store::GoOnWith(dir, CheckpointOf(whole), CheckTrials);
+  absl::StatusOr<store::Renewed> renewed =
+      store::GoOnWith(dir, CheckpointOf(whole, /*upgraded=*/true), CheckTrials);
   if (!renewed.ok()) return renewed.status();
   return AcceptedLoss{*std::move(report), store::TokenOf(renewed->identity),
                       std::move(renewed->kept)};

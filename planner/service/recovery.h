@@ -23,9 +23,10 @@
 namespace warpsmith::planner {
 
 struct StoreReport {
-  std::string store;   // its token
-  int64_t last = 0;    // event that was made durable
-  int64_t usable = 0;  // event up to which the log can be gone on with
+  std::string store;     // its token
+  bool upgraded = true;  // else it is of the version before
+  int64_t last = 0;      // event that was made durable
+  int64_t usable = 0;    // event up to which the log can be gone on with
   // What of it is what was written.
   int64_t events = 0, entries = 0, archived = 0, blobs = 0, batches = 0;
   int64_t runs = 0, tasks = 0;         // of what can be gone on with
@@ -43,7 +44,12 @@ struct AcceptedLoss {
 // NotFound: there is no store. FailedPrecondition: another version's.
 absl::StatusOr<StoreReport> CheckStore(const std::string& dir);
 
-// Of an undamaged store, too. FailedPrecondition: its planner runs.
+// A store of the version before is one of this version from here on: that version cannot read it
+// any more. False: it was one already. NotFound: there is no store. FailedPrecondition: its planner
+// runs, or it is of yet another version.
+absl::StatusOr<bool> FinishUpgrade(const std::string& dir);
+
+// Of an undamaged store, too; it is one of this version then. FailedPrecondition: its planner runs.
 absl::StatusOr<AcceptedLoss> AcceptLoss(const std::string& dir);
 
 }  // namespace warpsmith::planner

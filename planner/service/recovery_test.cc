@@ -10,6 +10,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/store/sqlite.h"
+#include "common/store/sqlite_store.h"
 #include "planner/service/served.h"
 
 namespace warpsmith::planner {
@@ -292,6 +294,49 @@ TEST_CASE("recovery: what the planner cannot read ends what it goes on with") {
   CHECK(report->usable == last);
   CHECK_THAT(MeaningOf(*report),
              Contains(absl::StrCat("event ", last + 1)) && Contains("newer Warpsmith"));
+}
+
+TEST_CASE("recovery: the version before can be gone back to until the upgrade is finished") {
+  Folder folder;
+  REQUIRE(store::SqliteStore::Open(folder.path()).ok());
+  Do(folder.path(),
+     "DROP TABLE archive; DELETE FROM meta WHERE name = 'archive_rows'; "
+     "UPDATE meta SET value = 2 WHERE name = 'schema'");
+  CoreOptions options;
+  options.keep_over_tasks = 0;
+  // Kinds of entries that the version before does not know.
+  const auto unknown = [&] {
+    auto db = store::Database::Open(folder.path() + "/warpsmith.db", SQLITE_OPEN_READONLY);
+    return *store::QueryInt(
+        db->get(), "SELECT COUNT(*) FROM checkpoint WHERE substr(key, 1, 1) IN ('a', 's')");
+  };
+  {
+    Served served(folder, "127.0.0.1:0", options);
+    Client client(served.address());
+    REQUIRE(client.Submit(2).ok());
+    REQUIRE(client.Submit(1).ok());
+    std::string session;
+    Take(client, "w", session);
+    REQUIRE(client.CancelRun("r1").ok());
+    served.Pass(2000);
+    CHECK(client.List()->runs_size() == 2);
+    CHECK(absl::IsFailedPrecondition(FinishUpgrade(folder.path()).status()));
+  }
+  CHECK(unknown() == 0);
+  CHECK_FALSE(CheckStore(folder.path())->upgraded);
+  CHECK(*FinishUpgrade(folder.path()));
+  CHECK_FALSE(*FinishUpgrade(folder.path()));
+  CHECK(CheckStore(folder.path())->upgraded);
+  {
+    Served served(folder, "127.0.0.1:0", options);
+    Client client(served.address());
+    served.Pass(2000);
+    CHECK(client.List()->runs_size() == 1);
+    CHECK(client.List("r1")->tasks_size() == 2);
+  }
+  CHECK(unknown() > 0);
+  CHECK(CheckStore(folder.path())->damage.empty());
+  CHECK(absl::IsNotFound(FinishUpgrade(folder.path() + "/none").status()));
 }
 
 TEST_CASE("recovery: trials that were changed are found, and left out") {

@@ -73,7 +73,8 @@ bool AddEntry(const store::Entry& entry, v1::PlannerState& state) {
   }
 }
 
-store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes) {
+store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes,
+                               bool upgraded) {
   // The last word on each.
   std::map<std::string, const google::protobuf::Message*> last;
   std::vector<store::Entry> archive;
@@ -85,6 +86,7 @@ store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> 
       last[WorkerKey(worker.worker().id())] = &worker;
     }
     for (const std::string& id : each->forgotten) last[WorkerKey(id)] = nullptr;
+    if (!upgraded) continue;
     for (const v1::ArchivedRun& run : each->records.archived()) {
       last[ArchivedKey(RunNumber(run.run().id()))] = &run;
     }
@@ -147,7 +149,7 @@ absl::Status Writer::Commit(absl::Span<const Write> writes) {
     if (write.changes != nullptr) unsaved_.push_back(write.changes);
   }
   if (writes.empty() || !writes.back().checkpoint || unsaved_.empty()) return absl::OkStatus();
-  const store::Checkpoint checkpoint = CheckpointOf(unsaved_);
+  const store::Checkpoint checkpoint = CheckpointOf(unsaved_, upgraded_);
   absl::Status saved = store_->SaveCheckpoint(epoch_, checkpoint);
   if (saved.ok()) unsaved_.clear();
   // Without it a restart replays more of the log, which is all there. Another writer is the end.

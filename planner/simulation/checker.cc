@@ -42,9 +42,8 @@ Checker::Task* Checker::FindOpen(const std::string& task_id, const char* where) 
 }
 
 bool Checker::CanTake(const Worker& worker, const Task& task) {
-  return std::all_of(task.needs.begin(), task.needs.end(), [&](const std::string& label) {
-    return worker.labels.count(label) > 0;
-  });
+  return std::all_of(task.needs.begin(), task.needs.end(),
+                     [&](const std::string& label) { return worker.labels.count(label) > 0; });
 }
 
 bool Checker::HasAnother(const Task& task) const {

@@ -1,21 +1,27 @@
-// SIGKILL at random moments: nothing that was accepted is lost, work goes on and ends.
+// Processes are killed and stopped, networks cut, deaf and slow, at random moments: nothing that
+// was accepted is lost, work goes on and ends.
 #include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/rpc/address.h"
+#include "tests/e2e/far_worker.h"
 #include "tests/e2e/fleet.h"
 #include "tests/e2e/witness.h"
 
@@ -24,25 +30,70 @@ namespace {
 
 const std::string kBin = WARPSMITH_BIN;
 
+using Workers = std::vector<std::unique_ptr<FarWorker>>;
+
+void Tend(const Workers& workers) {
+  for (const auto& worker : workers) worker->Tend();
+}
+
+// What a worker says that has had no answer for nearly as long as its lease lasts.
+constexpr char kFenced[] = "for the time of the lease: stopping its work";
+
+int CountOf(const std::string& what, const std::string& text) {
+  int count = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += what.size()) ++count;
+  return count;
+}
+
 constexpr const char* kVictims[] = {"warpsmith-planner", "warpsmith-worker", "warpsmith-judge"};
+constexpr const char* kNetworks[] = {"cut", "black hole", "requests held", "replies held", "slow"};
+constexpr absl::Duration kLease = absl::Seconds(30);
+
+// A network of that kind; a slow one is slow by chance.
+support::Network NetworkOf(const std::string& kind, std::mt19937_64& random) {
+  if (kind == "cut") return {.cut = true};
+  if (kind == "black hole") return {.holds_requests = true, .holds_replies = true};
+  if (kind == "requests held") return {.holds_requests = true};
+  if (kind == "replies held") return {.holds_replies = true};
+  const auto latency = absl::Milliseconds(std::uniform_int_distribution<>(1, 500)(random));
+  return {.latency = latency,
+          .jitter = latency * std::uniform_real_distribution<>(0, 1)(random),
+          .bytes_per_second = std::uniform_int_distribution<>(10'000, 500'000)(random),
+          .slice_bytes = std::uniform_int_distribution<>(20, 1'500)(random)};
+}
 
 struct Fault {
-  std::string victim;
-  bool stops;  // for a while; else it is killed
+  enum What { kKilled, kStopped, kNetwork } what;
+  std::string who;  // is killed or stopped; or what the network is like
+  absl::Duration longest;
 };
 
-// Of a run of four tasks: each victim is killed once and stopped once. More would park tasks, as
-// they are that three workers were lost with, whoever killed those.
-std::vector<Fault> FaultsOfARun(std::mt19937_64& random) {
+// Of a run of four tasks, or of several where one ends before: each victim is killed once and
+// stopped once, and the network is once of each kind. More kills in one run would park tasks, as
+// they are that three workers were lost with, whoever killed those. `outlasts`: one network is bad
+// for longer than a lease lasts, from the beginning, and no stop is long; otherwise one stop in
+// eight may be nearly as long as a lease. All others are mostly for less than anybody would notice.
+// The last one is the first to come.
+std::vector<Fault> FaultsOfRuns(bool outlasts, std::mt19937_64& random) {
   std::vector<Fault> faults;
   for (const char* victim : kVictims) {
-    for (bool stops : {false, true}) faults.push_back({victim, stops});
+    const bool is_long = !outlasts && random() % 8 == 0;
+    faults.push_back({Fault::kKilled, victim, absl::ZeroDuration()});
+    faults.push_back({Fault::kStopped, victim, absl::Seconds(is_long ? 25 : 3)});
   }
+  for (const char* kind : kNetworks) faults.push_back({Fault::kNetwork, kind, absl::Seconds(5)});
   std::shuffle(faults.begin(), faults.end(), random);
+  if (outlasts) {
+    const auto network = std::find_if(faults.begin(), faults.end(), [](const Fault& fault) {
+      return fault.what == Fault::kNetwork;
+    });
+    network->longest = 1.5 * kLease;
+    std::iter_swap(network, faults.end() - 1);
+  }
   return faults;
 }
 
-constexpr int kFaults = 12;  // two runs', if nobody says how many
+constexpr int kFaults = 22;  // each kind twice, if nobody says how many
 
 int FaultsWanted() {
   const char* text = std::getenv("WARPSMITH_FAULTS");
@@ -53,87 +104,246 @@ int FaultsWanted() {
   return wanted;
 }
 
-// A stop is mostly for less than anybody would notice, at times for longer than a lease lasts.
-void Hit(pid_t pid, bool stops, std::mt19937_64& random) {
-  if (!stops) {
-    kill(pid, SIGKILL);
-    return;
-  }
-  const int longest = random() % 8 == 0 ? 25'000 : 3'000;
-  const auto pause = absl::Milliseconds(std::uniform_int_distribution<>(50, longest)(random));
-  kill(pid, SIGSTOP);
-  absl::SleepFor(pause);
-  kill(pid, SIGCONT);
+// From 50 ms to the longest; one that is to outlast a lease does.
+absl::Duration LengthOf(const Fault& fault, std::mt19937_64& random) {
+  const absl::Duration least = fault.longest > kLease ? kLease : absl::Milliseconds(50);
+  return least + std::uniform_real_distribution<>(0, 1)(random) * (fault.longest - least);
 }
 
-// One run, and faults at random moments of it; how many.
-int Torment(Fleet& fleet, const std::string& set, const std::string& run_id,
-            std::mt19937_64& random) {
-  REQUIRE(Eventually(absl::Seconds(60), [&] {
-    return fleet.Warpsmith({"submit", set, "--seconds", "8", "--request-id", run_id}) == 0;
-  }));
-  Witness witness(fleet, run_id);
-  int faults = 0;
-  for (const Fault& fault : FaultsOfARun(random)) {
-    // A moment within a second or so of work, with eyes open.
-    const absl::Duration moment =
-        absl::Milliseconds(std::uniform_int_distribution<>(100, 1500)(random));
-    const base::Instant until = base::Now() + moment;
-    while (base::Now() < until) witness.LookClosely();
+// A fleet whose workers are behind networks of their own, and what happens to it.
+class Torment {
+ public:
+  Torment(const Fleet& fleet, const Workers& workers, std::mt19937_64& random)
+      : fleet_(fleet), workers_(workers), random_(random) {}
+
+  // The faults that the next runs are to see. Only where those before were all inflicted.
+  void Plan(bool outlasts) { faults_ = FaultsOfRuns(outlasts, random_); }
+  bool planned() const { return !faults_.empty(); }
+
+  // One run, and what is planned at random moments of it, as long as it lasts. Gives how many
+  // faults that were.
+  int Run(const std::string& set, const std::string& run_id) {
+    // Long enough that a worker still works on a task when its lease is given on.
+    const bool outlasts = std::any_of(faults_.begin(), faults_.end(),
+                                      [](const Fault& fault) { return fault.longest > kLease; });
+    REQUIRE(Eventually(absl::Seconds(60), [&] {
+      return fleet_.Warpsmith(
+                 {"submit", set, "--seconds", outlasts ? "60" : "8", "--request-id", run_id}) == 0;
+    }));
+    Witness witness(fleet_, run_id);
+    int faults = 0;
+    while (planned()) {
+      // A moment within a second or so of work, with eyes open.
+      Watch(witness, absl::Milliseconds(std::uniform_int_distribution<>(100, 1500)(random_)));
+      ReleaseAll();
+      if (!Inflict(faults_.back(), witness)) break;
+      Count(faults_.back());
+      faults_.pop_back();
+      ++faults;
+      REQUIRE(Eventually(absl::Seconds(60), [&] {
+        Tend(workers_);
+        return witness.Look();
+      }));
+    }
+    const bool ended = Eventually(absl::Minutes(outlasts ? 8 : 3), [&] {
+      Tend(workers_);
+      witness.Look();
+      return witness.done();
+    });
+    INFO(fleet_.Logs());
+    REQUIRE(ended);
+    witness.LookClosely();
+    CHECK(witness.tasks() == 4);
+    lost_leases_ += witness.lost_leases();
+    CheckEnd(run_id);
+    return faults;
+  }
+
+  // "5 cut, 5 slow, ...; 3 leases were lost"
+  std::string Counted() const {
+    const auto word = [](std::string* out, const auto& count) {
+      absl::StrAppend(out, count.second, " ", count.first);
+    };
+    return absl::StrCat(absl::StrJoin(counts_, ", ", word), "; ", lost_leases_,
+                        " leases were lost");
+  }
+
+ private:
+  void Count(const Fault& fault) {
+    constexpr const char* kDone[] = {" killed", " stopped", ""};
+    ++counts_[absl::StrCat(fault.who, kDone[fault.what],
+                           fault.longest > kLease ? " for longer than a lease" : "")];
+  }
+
+  void Watch(Witness& witness, absl::Duration duration) {
+    const base::Instant until = base::Now() + duration;
+    while (base::Now() < until) {
+      Tend(workers_);
+      witness.LookClosely();
+    }
+  }
+
+  // One that is hit each time looks sick, and is released by who knows better.
+  void ReleaseAll() {
+    const auto list = fleet_.List();
+    for (int w = 0; list.ok() && w < list->workers_size(); ++w) {
+      if (list->workers(w).quarantined()) fleet_.Warpsmith({"release", list->workers(w).id()});
+    }
+  }
+
+  // False: the run ended before.
+  bool Inflict(const Fault& fault, Witness& witness) {
+    const absl::Duration length = LengthOf(fault, random_);
+    return fault.what == Fault::kNetwork ? Disturb(fault, length, witness)
+                                         : Hit(fault, length, witness);
+  }
+
+  // A worker's network, one time in four all of them; those that are good until then. It stays bad
+  // while other things happen.
+  bool Disturb(const Fault& fault, absl::Duration length, Witness& witness) {
+    std::vector<FarWorker*> good;
+    REQUIRE(Eventually(2 * kLease, [&] {
+      Tend(workers_);
+      witness.Look();
+      good.clear();
+      for (const auto& worker : workers_) {
+        if (!worker->disturbed()) good.push_back(worker.get());
+      }
+      return !good.empty() || witness.done();
+    }));
+    if (witness.done()) return false;
+    std::shuffle(good.begin(), good.end(), random_);
+    if (random_() % 4 != 0) good.resize(1);
+    for (FarWorker* worker : good) worker->Disturb(NetworkOf(fault.who, random_), length);
+    return true;
+  }
+
+  bool Hit(const Fault& fault, absl::Duration length, Witness& witness) {
     std::vector<pid_t> pids;
-    REQUIRE(Eventually(absl::Seconds(30), [&] {
-      pids = Descendants(fleet.up().pid(), fault.victim);
+    REQUIRE(Eventually(3 * kLease, [&] {
+      Tend(workers_);
+      witness.Look();
+      pids = Descendants(getpid(), fault.who);
       return !pids.empty() || witness.done();
     }));
-    if (pids.empty()) break;
-    // One that is hit each time looks sick, and is released by who knows better.
-    const auto list = fleet.List();
-    for (int w = 0; list.ok() && w < list->workers_size(); ++w) {
-      if (list->workers(w).quarantined()) fleet.Warpsmith({"release", list->workers(w).id()});
+    if (witness.done() || pids.empty()) return false;
+    const pid_t pid = pids[random_() % pids.size()];
+    kill(pid, fault.what == Fault::kKilled ? SIGKILL : SIGSTOP);
+    if (fault.what == Fault::kKilled) return true;
+    Eventually(length, [&] {
+      Tend(workers_);
+      return false;
+    });
+    kill(pid, SIGCONT);
+    return true;
+  }
+
+  void CheckEnd(const std::string& run_id) const {
+    auto tasks = fleet_.List(run_id);
+    REQUIRE(tasks.ok());
+    for (const v1::Task& task : tasks->tasks()) {
+      INFO(task.ShortDebugString());
+      CHECK(task.state() == v1::CONVERGED);
+      auto whole = fleet_.GetTask(task.id());
+      REQUIRE(whole.ok());
+      CHECK(whole->incumbent().solution().plans_size() > 0);
     }
-    Hit(pids[random() % pids.size()], fault.stops, random);
-    ++faults;
-    REQUIRE(Eventually(absl::Seconds(60), [&] { return witness.Look(); }));
   }
-  const bool ended = Eventually(absl::Minutes(3), [&] {
-    witness.Look();
-    return witness.done();
-  });
-  INFO(fleet.Logs());
-  REQUIRE(ended);
-  witness.LookClosely();
-  CHECK(witness.tasks() == 4);
 
-  auto tasks = fleet.List(run_id);
-  REQUIRE(tasks.ok());
-  for (const v1::Task& task : tasks->tasks()) {
-    INFO(task.ShortDebugString());
-    CHECK(task.state() == v1::CONVERGED);
-    auto whole = fleet.GetTask(task.id());
-    REQUIRE(whole.ok());
-    CHECK(whole->incumbent().solution().plans_size() > 0);
-  }
-  return faults;
-}
+  const Fleet& fleet_;
+  const Workers& workers_;
+  std::mt19937_64& random_;
+  std::vector<Fault> faults_;          // to come, the next one last
+  std::map<std::string, int> counts_;  // of those that were
+  int lost_leases_ = 0;
+};
 
-// WARPSMITH_FAULTS=N: at least so many, run after run; some seventeen a minute.
-TEST_CASE("planner, worker and judge may be killed or stopped at any moment") {
+// WARPSMITH_FAULTS=N: at least so many, run after run; some eleven a minute. Of more than a few,
+// every third plan has a network that is bad for longer than a lease lasts.
+TEST_CASE("planner, worker and judge may be killed or stopped at any moment, and the network bad") {
   const uint64_t seed = Catch::rngSeed() != 0 ? Catch::rngSeed() : 20240607;
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
-  Fleet fleet(kBin, 2);
+  Fleet fleet(kBin, 0);
   REQUIRE(fleet.Ready());
+  Workers workers;
+  for (const char* name : {"w0", "w1"}) {
+    workers.push_back(std::make_unique<FarWorker>(fleet, kBin, name, random()));
+  }
+  REQUIRE(Eventually(absl::Seconds(60), [&] {
+    const auto list = fleet.List();
+    return list.ok() && list->workers_size() == workers.size();
+  }));
   const std::string set = WriteSmallSet(fleet.dir());
   const int wanted = FaultsWanted();
   int faults = 0;
-  for (int run = 1; faults < wanted; ++run) {
+  Torment torment(fleet, workers, random);
+  for (int run = 1, plans = 0; faults < wanted; ++run) {
     INFO("run " << run << ", after " << faults << " faults");
-    const int more = Torment(fleet, set, absl::StrCat("r", run), random);
-    CHECK(more >= 3);  // the run doesn't end before
+    if (!torment.planned()) torment.Plan(wanted > kFaults && ++plans % 3 == 0);
+    const int more = torment.Run(set, absl::StrCat("r", run));
+    CHECK(more >= 1);  // the run doesn't end before
     faults += more;
-    if (wanted > kFaults) std::cerr << faults << " faults in " << run << " runs" << std::endl;
+    if (wanted > kFaults) {
+      std::cerr << faults << " faults in " << run << " runs: " << torment.Counted() << std::endl;
+    }
   }
+  int fenced = 0;
+  for (const auto& worker : workers) {
+    INFO(worker->Errors());
+    CHECK(worker->End() == 0);
+    fenced += CountOf(kFenced, worker->Errors());
+  }
+  if (wanted > kFaults) std::cerr << fenced << " times a worker fenced itself" << std::endl;
   CHECK(fleet.Down() == 0);
+}
+
+TEST_CASE("a worker that is not heard, or hears nothing, stops before its lease is given on") {
+  // Of the others each takes nearly a minute, too.
+  const std::string kind =
+      std::getenv("WARPSMITH_TEST_THOROUGH") == nullptr
+          ? "black hole"
+          : GENERATE(as<std::string>{}, "black hole", "cut", "requests held", "replies held");
+  INFO(kind);
+  Fleet fleet(kBin, 0);
+  REQUIRE(fleet.Ready());
+  const std::string kept = "r1/softmax_rows:narrow@host";
+  REQUIRE(fleet.Warpsmith(
+              {"submit", WriteSmallSet(fleet.dir()), "--seconds", "200", "--arch", "host"}) == 0);
+  const auto others = fleet.List("r1");
+  REQUIRE(others.ok());
+  for (const v1::Task& task : others->tasks()) {
+    if (task.id() != kept) REQUIRE(fleet.Warpsmith({"cancel", task.id()}) == 0);
+  }
+  const auto worker_of = [&](int64_t fence) {
+    const auto task = fleet.GetTask(kept);
+    return task.ok() && task->task().fence() == fence ? task->task().worker_id() : "";
+  };
+  FarWorker first(fleet, kBin, "first", 1);
+  REQUIRE(Eventually(absl::Seconds(60), [&] { return worker_of(1) == "first"; }));
+  FarWorker second(fleet, kBin, "second", 2);
+  Witness witness(fleet);
+  REQUIRE(Eventually(absl::Seconds(60), [&] {
+    witness.LookClosely();
+    const auto list = fleet.List();
+    return witness.trials() > 0 && list.ok() && list->workers_size() == 2;
+  }));
+
+  std::mt19937_64 random;
+  first.Disturb(NetworkOf(kind, random), absl::Minutes(10));
+  INFO(fleet.Logs());
+  REQUIRE(Eventually(absl::Minutes(2), [&] { return worker_of(2) == "second"; }));
+  CHECK(CountOf(kFenced, first.Errors()) == 1);
+  // What it has to say now comes too late, and does no harm.
+  first.Disturb({}, absl::ZeroDuration());
+  const int64_t trials = witness.trials();
+  CHECK(Eventually(absl::Seconds(60), [&] {
+    witness.LookClosely();
+    return witness.trials() > trials && first.Errors().find("answers again") != std::string::npos;
+  }));
+  CHECK(worker_of(2) == "second");
+  CHECK(first.End() == 0);
+  CHECK(second.End() == 0);
 }
 
 TEST_CASE("a worker whose judge does not start is quarantined, and works when it is mended") {

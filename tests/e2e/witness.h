@@ -4,6 +4,7 @@
 //   while (!witness.done()) witness.LookClosely();
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <map>
@@ -32,6 +33,8 @@ class Witness {
       CHECK(task.fence() >= seen.fence);
       CHECK(task.trials() >= seen.trials);
       CHECK((task.incumbent_blob().empty() ? 0 : 1) >= (seen.incumbent ? 1 : 0));
+      lost_leases_ += std::max(0, task.losses() - seen.losses);
+      seen.losses = task.losses();
       seen.fence = task.fence();
       seen.trials = task.trials();
       seen.incumbent = seen.incumbent || !task.incumbent_blob().empty();
@@ -58,6 +61,8 @@ class Witness {
   }
   bool done() const { return done_; }
   int tasks() const { return static_cast<int>(seen_.size()); }
+  // With their workers, as far as one look after the other shows.
+  int lost_leases() const { return lost_leases_; }
   // Of all tasks.
   int64_t trials() const {
     int64_t sum = 0;
@@ -69,12 +74,14 @@ class Witness {
   struct Seen {
     int64_t fence = 0, trials = 0;
     bool incumbent = false;
+    int losses = 0;  // in a row
     std::set<std::string> trial_ids;
   };
   const Fleet& fleet_;
   const std::string run_id_;
   std::map<std::string, Seen> seen_;
   bool done_ = false;
+  int lost_leases_ = 0;
 };
 
 }  // namespace warpsmith::e2e

@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/sha256.h"
 #include "common/graph/signature.h"
+#include "common/problem/compressed.h"
 #include "common/problem/problem.h"
 #include "common/problem/workspace.h"
 #include "worker/agent/held_by.h"
@@ -605,7 +606,9 @@ class Slice {
   }
 
   void AddExport(const Exported& exported) {
-    for (const std::string& cubin : exported.cubins) best_.add_cubins(cubin);
+    for (const std::string& cubin : exported.cubins) {
+      best_.add_compressed_cubins(problem::Compressed(cubin));
+    }
     // On the host the judge has said it.
     if (exported.call_us > 0) best_.mutable_times()->set_call_us(exported.call_us);
     best_.set_call_graph_us(exported.graph_us);

@@ -211,6 +211,7 @@ void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, base::I
 void Daemon::NotAnswered(const absl::Status& status) {
   if (absl::IsCancelled(status)) return;  // by Drain, which has set next_sync_
   if (SessionIsGone(status)) session_.Forget();
+  if (absl::IsDeadlineExceeded(status)) session_.Late();
   if (absl::IsInvalidArgument(status)) {
     // Said again it is as wrong. Without the results in it the worker can go on; if it is wrong
     // without any, it cannot.

@@ -14,6 +14,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "common/base/clock.h"
+#include "common/rpc/channel.h"
 #include "tests/support/temporary_folder.h"
 #include "worker/daemon/testing.h"
 
@@ -298,6 +299,17 @@ TEST_CASE("a lease is fenced before its time is up, counted from the last call a
   CHECK(session.FenceAt() == answered + kTtl / 2 - kFenceMargin);
 }
 
+// Of a megabyte that is not much smaller when it is compressed.
+v1::Trial LargeTrial(uint32_t number) {
+  v1::Trial trial;
+  trial.set_id(absl::StrCat("L1/", number));
+  for (uint32_t at = 0, random = number; at < 1 << 20; ++at) {
+    random = random * 1664525 + 1013904223;
+    trial.mutable_reason()->push_back(static_cast<char>('0' + (random >> 26)));
+  }
+  return trial;
+}
+
 TEST_CASE("a lease is called finished with the last of its results, until the planner says so") {
   const base::Instant now(absl::Seconds(1'000));
   const support::TemporaryFolder folder;
@@ -305,17 +317,7 @@ TEST_CASE("a lease is called finished with the last of its results, until the pl
   auto lineage = *Lineage::Open(*OpenLogFile(folder / "instance"), "i1");
   Session session(v1::WorkerInfo(), *lineage, *outbox);
   session.Take(Fixture::Grant(session.Request(), "L1"), now, now);
-  v1::Trial trial;
-  uint32_t random = 1;
-  for (int i = 0; i < 30; ++i) {
-    trial.clear_reason();  // a megabyte that is not much smaller when it is compressed
-    for (int at = 0; at < 1 << 20; ++at) {
-      random = random * 1664525 + 1013904223;
-      trial.mutable_reason()->push_back(static_cast<char>('0' + (random >> 26)));
-    }
-    trial.set_id(absl::StrCat("L1/", i));
-    session.OnTrial(trial);
-  }
+  for (int i = 0; i < 30; ++i) session.OnTrial(LargeTrial(i));
   session.End({});
   int calls = 0;
   for (bool finished = false; !finished; ++calls) {
@@ -339,6 +341,36 @@ TEST_CASE("a lease is called finished with the last of its results, until the pl
   CHECK(calls > 2);
   CHECK(session.settled());
   CHECK(session.Request().leases_size() == 0);
+}
+
+TEST_CASE("over a slow network a worker says less at once, and is heard") {
+  absl::Notification found;
+  Fixture fixture([&](agent::Reporter& reporter, const std::atomic<bool>&) {
+    for (int i = 0; i < 30; ++i) reporter.OnTrial(LargeTrial(i));
+    found.Notify();
+    return agent::Outcome();
+  });
+  fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
+  found.WaitForNotification();
+  // More than a megabyte takes longer than a call may. It may not be so for the time of a lease.
+  const auto most_late =
+      static_cast<int>((kTtl - kFenceMargin) / absl::Milliseconds(rpc::kCallTimeoutMs));
+  size_t largest = 0;
+  int batches = 0, late_in_a_row = 0;
+  while (batches < 30) {
+    const v1::SynchronizeRequest request = fixture.Take();
+    largest = std::max(largest, request.ByteSizeLong());
+    if (request.ByteSizeLong() > 1 << 20) {
+      REQUIRE(++late_in_a_row <= most_late);
+      fixture.link.Answer(absl::DeadlineExceededError("deadline exceeded"));
+    } else {
+      late_in_a_row = 0;
+      batches += request.results_size();
+      fixture.link.Answer(Fixture::Settle(request));
+    }
+  }
+  CHECK(largest > kMaxRequestBytes / 2);
+  CHECK(fixture.Finish().ok());
 }
 
 TEST_CASE("results that the planner cannot take are given up, and the worker goes on") {

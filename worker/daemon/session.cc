@@ -24,7 +24,7 @@ v1::SynchronizeRequest Session::Request() {
   request.set_revision(revision_);
   if (!answered_) outbox_.Wait();
   if (answered_) {
-    for (v1::LeaseResult& result : outbox_.Next(kMaxRequestBytes, form_)) {
+    for (v1::LeaseResult& result : outbox_.Next(most_bytes_, form_)) {
       *request.add_results() = std::move(result);
     }
   }
@@ -55,6 +55,7 @@ Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant s
                   reply.features().end()
               ? Form::kSealed
               : Form::kPlain;
+  most_bytes_ = std::min(most_bytes_ + kMinRequestBytes, kMaxRequestBytes);
   confirmed_ = sent;
   if (reply.lease_ttl_ms() > 0) ttl_ = absl::Milliseconds(reply.lease_ttl_ms());
   outbox_.Recorded(reply);
@@ -86,6 +87,8 @@ Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant s
   }
   return orders;
 }
+
+void Session::Late() { most_bytes_ = std::max(most_bytes_ / 4, kMinRequestBytes); }
 
 void Session::Progress(const std::string& specialist, double seconds) {
   status_.set_specialist(specialist);

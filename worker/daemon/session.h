@@ -26,7 +26,10 @@
 
 namespace warpsmith::daemon {
 
-inline constexpr int64_t kMaxRequestBytes = int64_t{8} << 20;  // of results in one request
+// Of results in one request; a batch is sent whole. After a request that was not answered in time
+// there may be a quarter in the next, down to the least; each answer adds as much as that again.
+inline constexpr int64_t kMaxRequestBytes = int64_t{8} << 20;
+inline constexpr int64_t kMinRequestBytes = kMaxBatchBytes;
 // Stops this long before the lease may be given on: a candidate's time and some of the scheduler's.
 inline constexpr absl::Duration kFenceMargin = absl::Seconds(2);
 // Until the planner says otherwise.
@@ -59,6 +62,8 @@ class Session {
   Orders Take(const v1::SynchronizeReply& reply, base::Instant sent, base::Instant now);
   // The last Request is wrong: forgets the results that it carried, and gives how many they were.
   int Refused() { return outbox_.Discard(); }
+  // The last Request was not answered in time: it may have been too much for the way there.
+  void Late();
   // The planner does not know the session (any more): the next request begins a new one.
   void Forget() { session_id_.clear(); }
 
@@ -85,6 +90,7 @@ class Session {
   // Of the last reply. Before the first nobody knows how this planner takes results.
   bool answered_ = false;
   Form form_ = Form::kPlain;
+  int64_t most_bytes_ = kMaxRequestBytes;  // of results in the next request
   std::string store_;
   int64_t revision_ = 0;
   std::optional<v1::Lease> lease_;
