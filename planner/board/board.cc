@@ -74,6 +74,36 @@ std::string Percent(double part, double whole) {
   return part <= 0 || whole <= 0 ? "-" : absl::StrFormat("%.0f %%", 100 * part / whole);
 }
 
+// What of a record the board shows; the rest would be most of its memory.
+v1::TaskRecord Shown(const v1::TaskRecord& record) {
+  v1::TaskRecord shown;
+  v1::Task& task = *shown.mutable_task();
+  const v1::Task& from = record.task();
+  task.set_id(from.id());
+  task.set_run_id(from.run_id());
+  task.set_problem_name(from.problem_name());
+  task.set_workload(from.workload());
+  task.set_arch(from.arch());
+  task.set_state(from.state());
+  task.set_reason(from.reason());
+  if (!from.incumbent_blob().empty()) task.set_incumbent_blob("there");
+  task.set_speedup(from.speedup());
+  task.set_speedup_eager(from.speedup_eager());
+  task.set_best_us(from.best_us());
+  task.set_graph_us(from.graph_us());
+  task.set_light_us(from.light_us());
+  task.set_baseline_name(from.baseline_name());
+  task.set_trials(from.trials());
+  task.set_seconds_spent(from.seconds_spent());
+  task.set_worker_id(from.worker_id());
+  task.set_specialist(from.specialist());
+  task.set_alarm(from.alarm());
+  if (record.has_lease()) shown.mutable_lease()->set_worker_id(record.lease().worker_id());
+  *shown.mutable_lessons() = record.lessons();
+  *shown.mutable_counts() = record.counts();
+  return shown;
+}
+
 // A task's id begins with its run's.
 Tasks TasksOf(const Picture& picture, const std::string& run_id) {
   const std::string prefix = run_id + "/";
@@ -270,9 +300,13 @@ std::string Speedup(double speedup) {
 void Picture::Take(const planner::Changes& changes) {
   revision_ = changes.records.revision();
   for (const v1::RunRecord& run : changes.records.runs()) {
-    runs_[planner::RunNumber(run.run().id())] = run;
+    v1::RunRecord shown = run;
+    shown.mutable_run()->clear_task_ids();  // they are in tasks_
+    runs_[planner::RunNumber(run.run().id())] = shown;
   }
-  for (const v1::TaskRecord& task : changes.records.tasks()) tasks_[task.task().id()] = task;
+  for (const v1::TaskRecord& task : changes.records.tasks()) {
+    tasks_[task.task().id()] = Shown(task);
+  }
   for (const v1::WorkerRecord& worker : changes.records.workers()) {
     workers_[worker.worker().id()] = worker;
   }

@@ -24,7 +24,8 @@ inline constexpr int kMaxRows = 1000;        // of a run's table
 inline constexpr int kMaxLessonsShown = 8;   // of a task, newest
 inline constexpr int kMaxLessonTasks = 200;  // of a run
 
-// A copy of the planner's records, kept up with it by what changes.
+// A copy of the planner's records, of tasks of what is shown of them, kept up with it by what
+// changes.
 class Picture {
  public:
   void Take(const planner::Changes& changes);

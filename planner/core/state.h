@@ -56,6 +56,10 @@ struct Changes {
   std::vector<std::string> gone;       // names of submitters that are no longer known
 };
 
+// Changes of so many tasks are those of a start: what they leave behind when they go is worth being
+// given back (common/base/memory.h).
+inline constexpr int kManyTasks = 10'000;
+
 // Equal for the same problems in the same order. `blobs`: their digests.
 std::string SetDigest(const std::vector<std::string>& blobs);
 

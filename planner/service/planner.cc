@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/base/file.h"
+#include "common/base/memory.h"
 #include "planner/service/convert.h"
 #include "planner/service/replies.h"
 
@@ -94,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
   const State& state = service.core().state();
   planner->picture_.BeOf(service.core().store());
   for (View& view : service.TakeViews()) planner->picture_.Take(*view.changes);
+  base::ReturnFreedMemory();
   planner->started_ = true;
   spdlog::info("at revision {} (checkpoint of {}): {} runs, {} tasks, {} workers", state.revision(),
                service.checkpoint_revision(), state.runs().size(), state.tasks().size(),
@@ -261,8 +263,11 @@ void Planner::GetBoard(Done<v1::GetBoardReply> done) {
 }
 
 void Planner::Take(View view) {
-  drawing_.PostAlways([this, view = std::move(view)] {
+  drawing_.PostAlways([this, view = std::move(view)]() mutable {
     picture_.Take(*view.changes);
+    const bool many = view.changes->records.tasks_size() >= kManyTasks;
+    view.changes = nullptr;
+    if (many) base::ReturnFreedMemory();
     if (view.progress.has_value()) picture_.Show(*view.progress);
     if (view.draw) WriteBoard();
   });

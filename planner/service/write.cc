@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/memory.h"
 #include "common/problem/canonical.h"
 
 namespace warpsmith::planner {
@@ -149,13 +150,23 @@ absl::Status Writer::Commit(absl::Span<const Write> writes) {
     if (write.changes != nullptr) unsaved_.push_back(write.changes);
   }
   if (writes.empty() || !writes.back().checkpoint || unsaved_.empty()) return absl::OkStatus();
-  const store::Checkpoint checkpoint = CheckpointOf(unsaved_, upgraded_);
-  absl::Status saved = store_->SaveCheckpoint(epoch_, checkpoint);
-  if (saved.ok()) unsaved_.clear();
+  size_t entries = 0;
+  absl::Status saved;
+  {
+    const store::Checkpoint checkpoint = CheckpointOf(unsaved_, upgraded_);
+    entries = checkpoint.put.size();
+    saved = store_->SaveCheckpoint(epoch_, checkpoint);
+  }
   // Without it a restart replays more of the log, which is all there. Another writer is the end.
-  if (saved.ok() || absl::IsFailedPrecondition(saved)) return saved;
-  spdlog::warn("no checkpoint at revision {}: {}", checkpoint.revision, saved.ToString());
-  return absl::OkStatus();
+  if (saved.ok()) {
+    unsaved_.clear();
+  } else if (!absl::IsFailedPrecondition(saved)) {
+    spdlog::warn("no checkpoint at revision {}: {}", unsaved_.back()->records.revision(),
+                 saved.ToString());
+    saved = absl::OkStatus();
+  }
+  if (entries >= kManyTasks) base::ReturnFreedMemory();
+  return saved;
 }
 
 size_t OneTransaction(const std::deque<Write>& writes) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "common/problem/compressed.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/optimiser.h"
 #include "worker/agent/test_problems.h"
@@ -68,7 +69,10 @@ TEST_CASE("softmax is made faster on this processor", "[agent][host]") {
   // One kernel where the baseline has four. What it gains depends on who else is at work here.
   CHECK(best.speedup() > 0);
   CHECK(best.solution().plans(0).steps_size() == 1);
-  CHECK(best.cubins_size() == 1);
+  REQUIRE(best.compressed_cubins_size() == 1);
+  const auto cubin = problem::Uncompressed(best.compressed_cubins(0), "the cubin");
+  REQUIRE(cubin.ok());
+  CHECK(cubin->size() > best.compressed_cubins(0).size());
   CHECK(best.call_missing() == "the worker has no Python with PyTorch");
   for (const auto& trial : recorder.trials) {
     INFO(trial.action() << ": " << trial.reason());
