@@ -72,7 +72,7 @@ TEST_CASE("softmax is made faster on this processor", "[agent][host]") {
   REQUIRE(best.compressed_cubins_size() == 1);
   const auto cubin = problem::Uncompressed(best.compressed_cubins(0), "the cubin");
   REQUIRE(cubin.ok());
-  CHECK(cubin->size() > best.compressed_cubins(0).size());
+  CHECK_FALSE(cubin->empty());
   CHECK(best.call_missing() == "the worker has no Python with PyTorch");
   for (const auto& trial : recorder.trials) {
     INFO(trial.action() << ": " << trial.reason());
