@@ -19,7 +19,7 @@ namespace warpsmith::cli {
 namespace {
 
 constexpr int kMaxNamesInMessage = 12;
-constexpr int kPageTasks = 5'000;  // some 4 MB
+constexpr int kPageTasks = 5'000;
 
 std::string Some(const std::vector<std::string>& names) {
   std::vector<std::string> shown(names.begin(),
@@ -202,6 +202,10 @@ absl::StatusOr<v1::WorkerInfo> Client::ReleaseWorker(const v1::ReleaseWorkerRequ
 absl::StatusOr<v1::ListReply> Client::Run(const std::string& run_id) {
   absl::StatusOr<v1::ListReply> list = List(run_id);
   if (!list.ok()) return list;
+  if (run_id.empty() && list->runs().empty() && list->archived_runs() > 0) {
+    return absl::NotFoundError(
+        "every run is in the archive: `warpsmith runs --archived` lists them, name one");
+  }
   if (list->runs().empty()) {
     return absl::NotFoundError(run_id.empty() ? "nothing was submitted yet: `warpsmith submit FILE`"
                                               : absl::StrCat("there is no run '", run_id,
@@ -240,7 +244,13 @@ absl::StatusOr<std::vector<v1::Task>> MatchTasks(const v1::ListReply& list,
     return matches;
   }
   if (known.empty()) {
-    return absl::NotFoundError("there are no tasks yet: `warpsmith submit FILE`");
+    return absl::NotFoundError(
+        list.archived_runs() > 0
+            ? absl::StrCat(
+                  "there is no task '", name,
+                  "' outside the archive: `warpsmith runs --archived` lists its runs; one ",
+                  "of their tasks is named with its run, RUN/", name)
+            : "there are no tasks yet: `warpsmith submit FILE`");
   }
   for (const v1::Run& run : list.runs()) {
     if (run.id() != name) continue;

@@ -101,6 +101,14 @@ TEST_CASE("runs that are over go to the archive, the oldest first, when there ar
   CHECK(archived() == 3);
   CHECK(bench.core.state().tasks().empty());
   CHECK(submit("q4", {"e"}) == "r4");
+  // What is neither there nor archived was lost.
+  v1::PlannerState lost = bench.core.state().ToProto();
+  lost.clear_runs();
+  lost.clear_tasks();
+  bench.core.Restore(lost);
+  CHECK(bench.core.state().IsArchived("r3"));
+  CHECK_FALSE(bench.core.state().IsArchived("r4"));
+  CHECK(absl::IsNotFound(bench.Try(CancelRun{"r4", ""}).status()));
 }
 
 TEST_CASE("a task is one workload of one problem") {

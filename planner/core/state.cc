@@ -222,8 +222,12 @@ const v1::ArchivedRun* State::FindArchivedRequest(const std::string& request_id)
 bool State::IsArchived(const std::string& id) const {
   const std::string run_id = id.substr(0, id.find('/'));
   const int64_t number = RunNumber(run_id);
-  return number > 0 && number <= last_run_ && runs_.count(number) == 0 &&
-         run_id == absl::StrCat("r", number);
+  if (number <= 0 || run_id != absl::StrCat("r", number)) return false;
+  if (archived_.count(number) > 0) return true;
+  // Before those that are remembered there were others, which were archived before them.
+  const bool forgotten = archived_runs_ > static_cast<int64_t>(archived_.size()) &&
+                         (archived_.empty() || number < archived_.begin()->first);
+  return forgotten && number <= last_run_ && runs_.count(number) == 0;
 }
 const WorkQueue& State::Queued(const std::string& arch) const {
   const auto* found = FindIn(queued_, arch);

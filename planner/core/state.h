@@ -100,7 +100,7 @@ class State {
   int64_t archived_runs() const { return archived_runs_; }
   const std::map<int64_t, v1::ArchivedRun>& archived() const { return archived_; }
   const v1::ArchivedRun* FindArchivedRequest(const std::string& request_id) const;
-  // It was submitted once, and is not in the state. `id`: of a run, or of a task of one.
+  // `id`: of a run, or of a task of one. One that was lost with a store (recovery.h) is not.
   bool IsArchived(const std::string& id) const;
   // Something went into the archive since TakeChanges.
   bool HasArchived() const { return leaving_.runs_size() > 0; }
