@@ -116,7 +116,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--keep-over-tasks", keep_over_tasks,
                  "tasks of runs that are over; beyond it the oldest such runs go to the archive")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(int64_t{0}, int64_t{kMaxTasks}))
       ->capture_default_str();
   app.add_option("--log-level", level, "trace, debug, info, warning, error or off")
       ->capture_default_str();
