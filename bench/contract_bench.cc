@@ -410,7 +410,7 @@ absl::Status Bench::Run(const Case& c) {
   if (!library.ok()) return library.status();
   int algorithm = 1;
   const Work theirs = [&] {
-    return (*library)->Run(algorithm, memory[0]->address(), memory[1]->address(),
+    return (*library)->Run(algorithm, memory[0]->address(), memory[1]->address(), 0,
                            (*expected)->address(), workspace_->address(), context_->stream());
   };
   std::pair<double, int> best = {1e9, 0};

@@ -217,18 +217,23 @@ absl::Status AddProduct(const v1::Plan& plan, const Layout& layout, const v1::Li
     texts.push_back(*text);
   }
   if (auto status = CheckBuffer(plan, step.workspace()); !status.ok()) return status;
-  const auto at = [&](const v1::Matrix& matrix) {
-    return absl::StrCat("static_cast<char*>(", Pointer(layout, matrix.buffer()), ") + ",
-                        matrix.offset());
+  if (step.has_bias()) {
+    if (auto status = CheckBuffer(plan, step.bias().buffer()); !status.ok()) return status;
+  }
+  const auto at = [&](const auto& part) {
+    return absl::StrCat("static_cast<char*>(", Pointer(layout, part.buffer()), ") + ",
+                        part.offset());
   };
   absl::StrAppend(&out, "    static const host_side::ProductForm form = {\"", step.library(),
                   "\", ", step.algorithm(), ", ", step.batches(), ", ",
                   step.b().along_rows() ? "CUBLAS_OP_N" : "CUBLAS_OP_T", ", ",
                   step.a().along_rows() ? "CUBLAS_OP_T" : "CUBLAS_OP_N", ",\n        ",
-                  absl::StrJoin(texts, ", "), ", ", plan.buffers(step.workspace()).bytes(),
+                  absl::StrJoin(texts, ", "), ", ", plan.buffers(step.workspace()).bytes(), ", ",
+                  step.has_bias() ? "true" : "false",
                   "};\n    static std::atomic<const host_side::Product*> made[64];\n",
                   "    error = host_side::multiply(form, made, ", at(step.b()), ", ", at(step.a()),
-                  ", ", at(step.d()), ", ", Pointer(layout, step.workspace()), ", stream);\n");
+                  ", ", step.has_bias() ? at(step.bias()) : "nullptr", ", ", at(step.d()), ", ",
+                  Pointer(layout, step.workspace()), ", stream);\n");
   return absl::OkStatus();
 }
 
@@ -390,6 +395,7 @@ struct ProductForm {
   cublasOperation_t on_first, on_second;
   MatrixForm first, second, result;
   size_t workspace_bytes;
+  bool has_bias;  // for each row of the result, of its type
 };
 
 struct Product {
@@ -404,7 +410,7 @@ struct Product {
     snprintf(name, sizeof name, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
     return strcmp(name, form.library) == 0 && cublasLtCreate(&handle) == CUBLAS_STATUS_SUCCESS &&
            cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
-           set(CUBLASLT_MATMUL_DESC_TRANSA, form.on_first) && set(CUBLASLT_MATMUL_DESC_TRANSB, form.on_second) &&
+           describe(form, product, somewhere) &&
            describe(form.first, form.batches, &first) && describe(form.second, form.batches, &second) &&
            describe(form.result, form.batches, &result) && ask(form);
   }
@@ -416,10 +422,19 @@ struct Product {
     if (handle != nullptr) cublasLtDestroy(handle);
   }
 
- private:
-  bool set(cublasLtMatmulDescAttributes_t which, cublasOperation_t value) {
-    return cublasLtMatmulDescSetAttribute(product, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+  static bool describe(const ProductForm& form, cublasLtMatmulDesc_t product, const void* bias) {
+    const auto set = [&](cublasLtMatmulDescAttributes_t which, auto value) {
+      return cublasLtMatmulDescSetAttribute(product, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+    };
+    return set(CUBLASLT_MATMUL_DESC_TRANSA, form.on_first) && set(CUBLASLT_MATMUL_DESC_TRANSB, form.on_second) &&
+           (!form.has_bias || (set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_BIAS}) &&
+                               set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)));
   }
+
+ private:
+  // Where a bias is said to be while algorithms are asked for, which may differ by its alignment.
+  const void* const somewhere = reinterpret_cast<const void*>(256);
+
   static bool describe(const MatrixForm& form, int batches, cublasLtMatrixLayout_t* layout) {
     return cublasLtMatrixLayoutCreate(layout, form.type, form.rows, form.columns, form.line) == CUBLAS_STATUS_SUCCESS &&
            (batches == 1 ||
@@ -456,7 +471,7 @@ struct Product {
 // `made`: by device; what a second thread makes meanwhile is thrown away. cudaErrorNotSupported: the library
 // is of another version, or has no such algorithm.
 cudaError_t multiply(const ProductForm& form, std::atomic<const Product*>* made, const void* first,
-                     const void* second, void* result, void* workspace, cudaStream_t stream) {
+                     const void* second, const void* bias, void* result, void* workspace, cudaStream_t stream) {
   int device = 0;
   const cudaError_t error = cudaGetDevice(&device);
   if (error != cudaSuccess) return error;
@@ -473,8 +488,17 @@ cudaError_t multiply(const ProductForm& form, std::atomic<const Product*>* made,
       delete mine;
     }
   }
+  cublasLtMatmulDesc_t product = it->product;
+  cublasLtMatmulDescOpaque_t with_bias;
+  if (form.has_bias) {  // a description of this call's own: other threads have other addresses
+    product = &with_bias;
+    if (cublasLtMatmulDescInit(product, CUBLAS_COMPUTE_32F, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS ||
+        !Product::describe(form, product, bias)) {
+      return cudaErrorUnknown;
+    }
+  }
   const float one = 1, zero = 0;
-  const cublasStatus_t status = cublasLtMatmul(it->handle, it->product, &one, first, it->first, second, it->second,
+  const cublasStatus_t status = cublasLtMatmul(it->handle, product, &one, first, it->first, second, it->second,
                                                &zero, result, it->result, result, it->result, &it->algorithm,
                                                workspace, form.workspace_bytes, stream);
   return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;

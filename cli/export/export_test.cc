@@ -529,14 +529,27 @@ TEST_CASE("plain CUDA of a product by a library", "[export]") {
   CHECK(Has(*text,
             "{\"cuBLASLt 13.1.0\", 1, 1, CUBLAS_OP_N, CUBLAS_OP_N,\n"
             "        {CUDA_R_16BF, 128, 64, 128, 8192}, {CUDA_R_16BF, 64, 256, 64, 16384}, "
-            "{CUDA_R_32F, 128, 256, 128, 32768}, 33554432};"));
+            "{CUDA_R_32F, 128, 256, 128, 32768}, 33554432, false};"));
+  v1::Vector& bias = *plan->mutable_steps(0)->mutable_product()->mutable_bias();
+  bias.set_dtype("f32");
+  bias.set_buffer(1);
+  bias.set_offset(64);
+  const auto biased = CudaSource(*plan, "k");
+  REQUIRE(biased.ok());
+  CHECK(Has(*biased, "{CUDA_R_32F, 128, 256, 128, 32768}, 33554432, true};"));
+  CHECK(Has(*biased, "static_cast<char*>(buffers[1]) + 64, "));
+  bias.set_buffer(7);
+  CHECK(CudaSource(*plan, "k").status().message() == "the plan has no buffer 7, it has 4");
+  plan->mutable_steps(0)->mutable_product()->clear_bias();
   const Folder folder("library");
+  std::ofstream(folder.path + "/biased.cu") << *biased;
   const std::string path = folder.path + "/k.cu";
   std::ofstream(path) << *text;
   const std::string header =
       "echo '#include <cublasLt.h>' | " + Nvcc() + " -x cu -E - > /dev/null 2>&1";
   if (!Nvcc().empty() && std::system(header.c_str()) == 0) {
     CheckCompiles(path, folder);
+    CheckCompiles(folder.path + "/biased.cu", folder);
   } else {
     WARN("there is no nvcc with cublasLt.h: the exported source was not compiled");
   }

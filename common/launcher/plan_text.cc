@@ -134,11 +134,17 @@ absl::StatusOr<std::string> ProductText(const v1::Plan& plan, const v1::LibraryP
                                     matrix->batch(), ", ", matrix->along_rows() ? 1 : 0, "]"));
   }
   if (auto status = CheckBuffer(plan, product.workspace()); !status.ok()) return status;
-  return absl::StrCat("{\"product\": ", Quoted(product.library()),
-                      ", \"algorithm\": ", product.algorithm(), ", \"sizes\": [", product.batches(),
-                      ", ", product.m(), ", ", product.n(), ", ", product.k(),
-                      "],\n         \"a\": ", matrices[0], ", \"b\": ", matrices[1],
-                      ", \"d\": ", matrices[2], ", \"workspace\": ", product.workspace(), "}");
+  std::string bias;
+  if (product.has_bias()) {
+    if (auto status = CheckBuffer(plan, product.bias().buffer()); !status.ok()) return status;
+    bias =
+        absl::StrCat(", \"bias\": [", product.bias().buffer(), ", ", product.bias().offset(), "]");
+  }
+  return absl::StrCat(
+      "{\"product\": ", Quoted(product.library()), ", \"algorithm\": ", product.algorithm(),
+      ", \"sizes\": [", product.batches(), ", ", product.m(), ", ", product.n(), ", ", product.k(),
+      "],\n         \"a\": ", matrices[0], ", \"b\": ", matrices[1], ", \"d\": ", matrices[2], bias,
+      ", \"workspace\": ", product.workspace(), "}");
 }
 
 absl::StatusOr<std::string> StepText(const v1::Plan& plan, const v1::Step& step) {

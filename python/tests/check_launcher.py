@@ -182,6 +182,41 @@ def test_products_by_a_library():
     raises(RuntimeError, "names 3 algorithms for a product, and number 4 was chosen", lambda: Product(algorithm=4)(x, w))
 
 
+def test_products_with_a_bias():
+    plan = product_plan()
+    plan["buffers"].append(["param", "c", "f32", [20]])
+    plan["steps"][0]["bias"] = [4, 16]
+
+    class Biased(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.solution, self.card = solution_of(plan, card=HostCard())
+            self.c = torch.nn.Parameter(torch.randn(20), requires_grad=False)
+
+        def forward(self, x, w):
+            return self.solution.call(self, x, w)
+
+    module = Biased()
+    kept, wrong = [], []
+
+    def check():
+        x, w = torch.randn(2, 5, 8).bfloat16(), torch.randn(2, 8, 16).bfloat16()
+        y, = module(x, w)
+        kept.append((x, w, y, module.c.data))
+        if not torch.equal(y, x[:, 1:4].float() @ w.float() + module.c[4:]):
+            wrong.append(len(kept))
+
+    for _ in range(3):
+        check()
+        module.c.data = torch.randn(20)  # its address moves
+    threads = [threading.Thread(target=lambda: [check() for _ in range(20)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(kept) == 83 and not wrong, wrong
+
+
 def test_dispatches_on_shapes():
     solution, card = solution_of(plan(4), plan(8))
     module = Module(solution)

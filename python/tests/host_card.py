@@ -160,7 +160,13 @@ class HostLibrary:
         it = self.things[product.value]
         first, second = self._matrix(of_a, a, it[3]), self._matrix(of_b, b, it[4])
         out = self._matrix(of_d, d, False)
-        out.copy_((first.float() @ second.float()).to(out.dtype))
+        result = first.float() @ second.float()
+        assert it.get(7, 1) in (1, 4)
+        if it.get(7) == 4:  # a bias, an element for each row
+            bias = torch.frombuffer((ctypes.c_char * (out.shape[1] * out.element_size())).from_address(it[8]),
+                                    dtype=out.dtype)
+            result = result + bias.float()[:, None]
+        out.copy_(result.to(out.dtype))
         self.calls.append((algorithm._obj.algorithm[0], size.value, stream.value))
         return self.status
 

@@ -20,8 +20,8 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
                innermost) and swizzle in bytes;
             {"fill": buffer, "pattern": 32 bits, "bytes": multiple of 4}; {"copy": buffer, "to": buffer, "bytes": n};
             {"product": library and version, "algorithm": from 1, "sizes": [batches, m, n, k], "a": matrix, "b": matrix,
-             "d": matrix, "workspace": buffer}
-               d = a times b transposed, by the cuBLASLt that PyTorch has loaded, which has to be of that version; a
+             "d": matrix, "bias": [buffer, offset in bytes] or nothing, "workspace": buffer}
+               d = a times b transposed, and in each row what the bias, of d's type, has for its column, by the cuBLASLt that PyTorch has loaded, which has to be of that version; a
                matrix is [buffer, offset in bytes, type, elements from line to line, from batch to batch, whether its
                rows, m or n, lie beside each other and not k (of d: n)].
 
@@ -63,7 +63,9 @@ MAP_PROMOTION = 3  # 256 bytes
 RELAXED_CAPTURE = 2
 # Of cuBLASLt's interface.
 COMPUTE_F32, REAL_TYPES = 68, {"f32": 0, "f16": 2, "bf16": 14}
-TRANSPOSE_FIRST, TRANSPOSE_SECOND, BATCH_COUNT, BATCH_STRIDE = 3, 4, 5, 6
+TRANSPOSE_FIRST, TRANSPOSE_SECOND, EPILOGUE, BIAS_POINTER, EPILOGUE_BIAS = 3, 4, 7, 8, 4
+BATCH_COUNT, BATCH_STRIDE = 5, 6
+SOMEWHERE = 256  # where a bias is said to be while algorithms are asked for, which may differ by its alignment
 MOST_WORKSPACE, REDUCTIONS, ALIGNMENTS, IN_COMPUTE_TYPE = 1, 3, (5, 6, 7, 8), 2
 MOST_ALGORITHMS = 8
 
@@ -309,17 +311,25 @@ class Product:
             raise RuntimeError(f"a product was made for {step['product']}, and here is {name}, whose algorithms differ: "
                                "install that one, or search again with this one")
         batches, m, n, k = step["sizes"]
-        self._handle, self._product = ctypes.c_void_p(), ctypes.c_void_p()
+        self._handle = ctypes.c_void_p()
         with OutsideCapture(card.driver):
             self._call("Create", ctypes.byref(self._handle))
-            self._call("MatmulDescCreate", ctypes.byref(self._product), COMPUTE_F32, REAL_TYPES["f32"])
-            # Its matrices are column major: its first operand is b, its second a, and it writes d transposed.
-            for which, value in ((TRANSPOSE_FIRST, not step["b"][5]), (TRANSPOSE_SECOND, step["a"][5])):
-                self._set("MatmulDesc", self._product, which, ctypes.c_int(int(value)))
+            self._product = self._described()
             self._layouts = [self._layout(step["b"], n, k, batches), self._layout(step["a"], m, k, batches),
                              self._layout(step["d"], m, n, batches)]
             self._algorithm = self._ask(step["algorithm"])
         self._warm = False
+
+    def _described(self):
+        step, product = self._step, ctypes.c_void_p()
+        self._call("MatmulDescCreate", ctypes.byref(product), COMPUTE_F32, REAL_TYPES["f32"])
+        # Its matrices are column major: its first operand is b, its second a, and it writes d transposed.
+        for which, value in ((TRANSPOSE_FIRST, not step["b"][5]), (TRANSPOSE_SECOND, step["a"][5])):
+            self._set("MatmulDesc", product, which, ctypes.c_int(int(value)))
+        if "bias" in step:
+            self._set("MatmulDesc", product, EPILOGUE, ctypes.c_uint32(EPILOGUE_BIAS))
+            self._set("MatmulDesc", product, BIAS_POINTER, ctypes.c_uint64(SOMEWHERE))
+        return product
 
     def _call(self, name, *arguments):
         status = getattr(self._library, "cublasLt" + name)(*arguments)
@@ -358,7 +368,8 @@ class Product:
         return found[algorithm - 1]
 
     def on(self, row, places):
-        """A call that takes nothing, of buffers whose addresses are in the row at places[buffer]."""
+        """A call that takes nothing, of buffers whose addresses are in the row at places[buffer], by one thread at a
+        time."""
         operands = [(places[self._step[name][0]], self._step[name][1]) for name in ("a", "b", "d")]
         (at_a, a), (at_b, b), (at_d, d) = operands
         workspace = places[self._step["workspace"]]
@@ -367,8 +378,20 @@ class Product:
         one, zero = ctypes.byref(self._one), ctypes.byref(self._zero)
         matmul, handle, product, algorithm = (self._library.cublasLtMatmul, self._handle, self._product,
                                               ctypes.byref(self._algorithm))
+        move_bias = None
+        if "bias" in self._step:
+            product = self._described()  # of its own: its bias moves
+            buffer, offset = self._step["bias"]
+            move_bias, at_bias, address = (self._library.cublasLtMatmulDescSetAttribute, places[buffer],
+                                           ctypes.c_uint64())
+            of_address, bytes_of_it = ctypes.byref(address), ctypes.c_size_t(8)
 
         def run():
+            if move_bias is not None and address.value != row[at_bias] + offset:
+                address.value = row[at_bias] + offset
+                status = move_bias(product, BIAS_POINTER, of_address, bytes_of_it)
+                if status:
+                    return status
             result = pointer(row[at_d] + d)
             return matmul(handle, product, one, pointer(row[at_b] + b), of_b, pointer(row[at_a] + a), of_a, zero, result,
                           of_d, result, of_d, algorithm, pointer(row[workspace]), self._workspace, pointer(row[0]))

@@ -57,6 +57,32 @@ TEST_CASE("a denial says how to be allowed") {
   CHECK(absl::IsInternal(cupti::ToStatus(library, 999, "x")));
 }
 
+// As CUPTI after Finalize: nothing begins anew until somebody has subscribed.
+int subscribers = 0, initialized = 0;
+
+TEST_CASE("after it was finalized CUPTI is initialized once somebody subscribes") {
+  cupti::Library library = {};
+  library.Initialize = [](cupti::Nothing*) {
+    if (subscribers == 0) return cupti::kNotInitialized;
+    ++initialized;
+    return cupti::kSuccess;
+  };
+  library.Subscribe = [](void** subscriber, auto, void*) {
+    ++subscribers;
+    *subscriber = &subscribers;
+    return cupti::kSuccess;
+  };
+  library.Unsubscribe = [](void* subscriber) {
+    subscribers -= subscriber == &subscribers;
+    return cupti::kSuccess;
+  };
+  CHECK(cupti::Initialize(library) == cupti::kSuccess);
+  CHECK((subscribers == 0 && initialized == 1));
+  library.Initialize = [](cupti::Nothing*) { return cupti::kInsufficientPrivileges; };
+  CHECK(cupti::Initialize(library) == cupti::kInsufficientPrivileges);
+  CHECK((subscribers == 0 && initialized == 1));
+}
+
 TEST_CASE("structures have the sizes that CUPTI knows") {
   // Of the headers of CUDA 13.0, to the end of each structure's last member.
   CHECK(cupti::Make<cupti::HostInitialize>().size == 48);

@@ -24,7 +24,11 @@ struct Heuristic {
 };
 static_assert(sizeof(Heuristic) == 96);
 constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14, kReal8E4m3 = 28;
-constexpr int kTransposeA = 3, kTransposeB = 4;   // attributes of a product
+// Attributes of a product.
+constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8;
+constexpr uint32_t kEpilogueBias = 4;
+// Where a bias is said to be while algorithms are asked for: they may differ by its alignment.
+constexpr uint64_t kSomewhere = 256;
 constexpr int kBatchCount = 5, kBatchStride = 6;  // of a layout
 // Of a preference: by default any reduction and addresses at multiples of 256 bytes.
 constexpr int kMaxWorkspace = 1, kReductions = 3, kAlignments[] = {5, 6, 7, 8};
@@ -139,11 +143,20 @@ struct LibraryProduct::State {
     };
     set(kTransposeA, first);
     set(kTransposeB, second);
+    if (step.has_bias()) {
+      status.Update(Check(
+          lt().ProductSet(product, kEpilogue, &kEpilogueBias, sizeof(kEpilogueBias)), "a bias"));
+      status.Update(SetBias(kSomewhere));
+    }
     status.Update(Layout(b, step.n(), step.k(), &of_b));
     status.Update(Layout(a, step.m(), step.k(), &of_a));
     status.Update(Layout(step.d(), step.m(), step.n(), &of_d));
     if (!status.ok()) return status;
     return Ask(any_reduction);
+  }
+
+  absl::Status SetBias(uint64_t address) const {
+    return Check(lt().ProductSet(product, kBiasPointer, &address, sizeof(address)), "a bias");
   }
 
   absl::Status Layout(const v1::Matrix& matrix, int64_t rows, int64_t columns, Object* layout) {
@@ -203,7 +216,7 @@ absl::StatusOr<std::unique_ptr<LibraryProduct>> LibraryProduct::Make(
 
 int LibraryProduct::algorithms() const { return static_cast<int>(state_->found.size()); }
 
-absl::Status LibraryProduct::Run(int algorithm, uint64_t a, uint64_t b, uint64_t d,
+absl::Status LibraryProduct::Run(int algorithm, uint64_t a, uint64_t b, uint64_t bias, uint64_t d,
                                  uint64_t workspace, cuda::Stream stream) const {
   const State& s = *state_;
   const float one = 1, zero = 0;
@@ -211,6 +224,9 @@ absl::Status LibraryProduct::Run(int algorithm, uint64_t a, uint64_t b, uint64_t
     return absl::bit_cast<void*>(address + matrix.offset());
   };
   void* const result = at(d, s.step.d());
+  if (s.step.has_bias()) {
+    if (auto status = s.SetBias(bias + s.step.bias().offset()); !status.ok()) return status;
+  }
   return Check(
       s.lt().Run(s.handle, s.product, &one, at(b, s.step.b()), s.of_b, at(a, s.step.a()), s.of_a,
                  &zero, result, s.of_d, result, s.of_d, &s.found[algorithm - 1].algorithm,

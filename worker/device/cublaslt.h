@@ -41,9 +41,10 @@ class LibraryProduct {
   ~LibraryProduct();
 
   int algorithms() const;
-  // Puts a run into the stream; addresses of the matrices' buffers. `algorithm`: from 1.
-  absl::Status Run(int algorithm, uint64_t a, uint64_t b, uint64_t d, uint64_t workspace,
-                   cuda::Stream stream) const;
+  // Puts a run into the stream; addresses of the buffers of the matrices and, if it has one, of
+  // the bias. `algorithm`: from 1.
+  absl::Status Run(int algorithm, uint64_t a, uint64_t b, uint64_t bias, uint64_t d,
+                   uint64_t workspace, cuda::Stream stream) const;
 
  private:
   struct State;

@@ -94,8 +94,8 @@ absl::StatusOr<std::unique_ptr<CudaCounters>> CudaCounters::Make(
   auto loaded = cupti::Load(cupti::Candidates(beside));
   if (!loaded.ok()) return loaded.status();
   const cupti::Library& cupti_ = **loaded;
-  auto nothing = cupti::Make<cupti::Nothing>();
-  WS_CUPTI(Initialize(&nothing));
+  if (auto status = ToStatus(cupti_, cupti::Initialize(cupti_), "CUPTI Initialize"); !status.ok())
+    return status;
   auto chip = cupti::Make<cupti::ChipName>();
   chip.device = context->ordinal();
   WS_CUPTI(GetChipName(&chip));
@@ -108,6 +108,12 @@ absl::StatusOr<std::unique_ptr<CudaCounters>> CudaCounters::Make(
   if (!schedule.ok()) return schedule.status();
   return std::unique_ptr<CudaCounters>(
       new CudaCounters(std::move(context), cupti_, std::move(image), *std::move(schedule)));
+}
+
+absl::Status CudaCounters::End(std::unique_ptr<CudaCounters> counters) {
+  const cupti::Library& cupti = counters->cupti_;
+  counters.reset();
+  return ToStatus(cupti, cupti.Finalize(), "CUPTI Finalize");
 }
 
 absl::StatusOr<std::vector<std::optional<v1::Counters>>> CudaCounters::Read(

@@ -75,16 +75,18 @@ class CudaDevice : public Device {
   absl::Status Await(absl::Duration limit);
   // As many events as are wanted, kept for the next time.
   absl::Status MakeEvents(size_t count);
+  // Called before launching is timed.
+  absl::Status EndCounting();
 
   const std::shared_ptr<CudaContext> context_;
   const std::string nvrtc_;
   DeviceInfo info_;
   std::unique_ptr<Nvml> nvml_;
   cuda::Clock clock_;
-  std::vector<cuda::Event> events_;  // between launches
-  std::unique_ptr<CudaCounters> counters_;
-  absl::Status no_counters_;  // why there are none; asked once
-  int64_t total_bytes_ = 0;   // that the card has, limited or not
+  std::vector<cuda::Event> events_;         // between launches
+  std::unique_ptr<CudaCounters> counters_;  // null: none were read since launching was timed
+  absl::Status no_counters_;                // why there are none; asked once
+  int64_t total_bytes_ = 0;                 // that the card has, limited or not
 };
 
 CudaDevice::~CudaDevice() {
@@ -344,6 +346,9 @@ absl::Status CudaDevice::Run(Program& program, absl::Duration limit) {
 absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit, Launching how) {
   auto own = Own(program);
   if (!own.ok()) return own.status();
+  if (how == Launching::kCounted) {
+    if (absl::Status status = EndCounting(); !status.ok()) return status;
+  }
   WS_CLOCK(Begin(how));
   if (absl::Status status = (*own)->Launch(); !status.ok()) return status;
   WS_CLOCK(End());
@@ -355,8 +360,13 @@ absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit, 
 
 absl::StatusOr<double> CudaDevice::TimeLaunch() {
   double seconds = 0;
+  if (absl::Status status = EndCounting(); !status.ok()) return status;
   WS_CLOCK(TimeLaunch(&seconds));
   return seconds;
+}
+
+absl::Status CudaDevice::EndCounting() {
+  return counters_ == nullptr ? absl::OkStatus() : CudaCounters::End(std::move(counters_));
 }
 
 absl::Status CudaDevice::MakeEvents(size_t count) {

@@ -303,7 +303,8 @@ absl::Status CudaProgram::Enqueue(const Around* around) {
       const v1::LibraryProduct& it = step.product();
       const auto at = [&](const v1::Matrix& matrix) { return addresses_[matrix.buffer()]; };
       const auto launch = [&] {
-        return (*product)->Run(it.algorithm(), at(it.a()), at(it.b()), at(it.d()),
+        return (*product)->Run(it.algorithm(), at(it.a()), at(it.b()),
+                               it.has_bias() ? addresses_[it.bias().buffer()] : 0, at(it.d()),
                                addresses_[it.workspace()], cuda.stream());
       };
       absl::Status status = around == nullptr ? launch() : (*around)(started++, launch);

@@ -42,12 +42,28 @@ absl::StatusOr<const Library*> Load(const std::vector<std::string>& names) {
   if (!library.ok()) return library.status();
   auto cupti = std::make_unique<Library>();
   absl::Status status = library->Find("cuptiGetResultString", &cupti->GetResultString);
+  if (status.ok()) status = library->Find("cuptiFinalize", &cupti->Finalize);
+  if (status.ok()) status = library->Find("cuptiSubscribe", &cupti->Subscribe);
+  if (status.ok()) status = library->Find("cuptiUnsubscribe", &cupti->Unsubscribe);
 #define WARPSMITH_FIND(member, symbol, parameter) \
   if (status.ok()) status = library->Find(symbol, &cupti->member);
   WARPSMITH_CUPTI_FUNCTIONS(WARPSMITH_FIND)
 #undef WARPSMITH_FIND
   if (!status.ok()) return status;
   return cupti.release();  // for the life of the process, like the library itself
+}
+
+Result Initialize(const Library& cupti) {
+  auto nothing = Make<Nothing>();
+  Result result = cupti.Initialize(&nothing);
+  if (result != kNotInitialized) return result;
+  const auto ignore = [](void*, int, uint32_t, const void*) {};
+  void* subscriber = nullptr;
+  result = cupti.Subscribe(&subscriber, ignore, nullptr);
+  if (result != kSuccess) return result;
+  result = cupti.Initialize(&nothing);
+  const Result ended = cupti.Unsubscribe(subscriber);
+  return result != kSuccess ? result : ended;
 }
 
 absl::Status ToStatus(const Library& cupti, Result result, const char* what) {

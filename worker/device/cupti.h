@@ -22,6 +22,7 @@ namespace warpsmith::device::cupti {
 
 using Result = int;  // 0: success
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kNotInitialized = 15;
 inline constexpr Result kInsufficientPrivileges = 35;
 
 using HostObject = struct HostObjectTag*;
@@ -217,7 +218,15 @@ struct Library {
   WARPSMITH_CUPTI_FUNCTIONS(WARPSMITH_DECLARE)
 #undef WARPSMITH_DECLARE
   Result (*GetResultString)(Result result, const char** text);
+  // After the first of these what is called next begins anew, once somebody has subscribed.
+  Result (*Finalize)();
+  Result (*Subscribe)(void** subscriber, void (*callback)(void*, int, uint32_t, const void*),
+                      void* data);
+  Result (*Unsubscribe)(void* subscriber);
 };
+
+// cuptiProfilerInitialize, also after a Finalize.
+Result Initialize(const Library& cupti);
 
 // Where it is looked for, in order. `beside`: path of another library of the toolkit or of a Python
 // wheel; empty: none.

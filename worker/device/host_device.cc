@@ -191,6 +191,7 @@ absl::Status HostProgram::Run(HostExecutor* executor, uint64_t seed, KernelGuard
     } else if (step.has_product()) {
       const v1::LibraryProduct& product = step.product();
       RunHostProduct(product, data(product.a().buffer()), data(product.b().buffer()),
+                     product.has_bias() ? data(product.bias().buffer()) : nullptr,
                      data(product.d().buffer()));
     }
     if (launches != nullptr && (step.has_launch() || step.has_product()))

@@ -170,6 +170,24 @@ absl::Status CheckMatrix(const v1::Plan& plan, const v1::Matrix& matrix, int64_t
   return absl::OkStatus();
 }
 
+// That what is added to each row lies within its buffer.
+absl::Status CheckBias(const v1::Plan& plan, const v1::LibraryProduct& product) {
+  const auto bad = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
+  const v1::Vector& bias = product.bias();
+  if (bias.dtype() != product.d().dtype())
+    return bad("a bias of ", bias.dtype(), " for a result of ", product.d().dtype());
+  if (auto status = CheckRange(plan, bias.buffer(), 0); !status.ok()) return status;
+  if (bias.offset() < 0 || bias.offset() % kMatrixAlignment != 0)
+    return bad("a bias at byte ", bias.offset(), ", not a multiple of ", kMatrixAlignment);
+  const int64_t bytes = plan.buffers(bias.buffer()).bytes();
+  if (bias.offset() > bytes - product.n() * (bias.dtype() == "f32" ? 4 : 2))
+    return bad("a bias that ends beyond buffer ", bias.buffer(), ", which has ", bytes, " bytes");
+  if (bias.buffer() == product.workspace()) return bad("its workspace is its bias");
+  if (bias.buffer() == product.d().buffer())
+    return bad("it writes buffer ", bias.buffer(), ", where its bias is");
+  return absl::OkStatus();
+}
+
 absl::Status CheckProduct(const v1::Plan& plan, const v1::LibraryProduct& product) {
   const auto bad = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
   for (int64_t extent : {product.m(), product.n(), product.k(), product.batches()}) {
@@ -206,7 +224,7 @@ absl::Status CheckProduct(const v1::Plan& plan, const v1::LibraryProduct& produc
   }
   if (d.buffer() == a.buffer() || d.buffer() == b.buffer())
     return bad("it writes buffer ", d.buffer(), ", which it reads");
-  return absl::OkStatus();
+  return product.has_bias() ? CheckBias(plan, product) : absl::OkStatus();
 }
 
 absl::Status CheckStep(const v1::Plan& plan, const v1::Step& step, const DeviceInfo& info,

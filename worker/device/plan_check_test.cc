@@ -60,6 +60,9 @@ v1::LibraryProduct Small() {
   product.mutable_b()->set_along_rows(true);
   fill(product.mutable_d(), 2, 40, 24 * 40);
   product.set_workspace(3);
+  product.mutable_bias()->set_buffer(4);
+  product.mutable_bias()->set_offset(16);
+  product.mutable_bias()->set_dtype("bf16");
   return product;
 }
 
@@ -69,8 +72,9 @@ std::string RefusedProduct(const std::function<void(v1::LibraryProduct&)>& chang
                       .Buffer("b", 2 * 16 * 40 * 2)
                       .Buffer("d", 2 * 24 * 40 * 2)
                       .Buffer("w", 1024)
+                      .Buffer("bias", 16 + 40 * 2)
                       .Build();
-  for (int i : {0, 1}) plan.mutable_buffers(i)->set_kind(v1::Buffer::INPUT);
+  for (int i : {0, 1, 4}) plan.mutable_buffers(i)->set_kind(v1::Buffer::INPUT);
   plan.mutable_buffers(2)->set_kind(v1::Buffer::OUTPUT);
   v1::LibraryProduct& product = *plan.add_steps()->mutable_product() = Small();
   change(product);
@@ -92,7 +96,7 @@ TEST_CASE("a library's product lies within its buffers") {
       {[](auto& p) { p.mutable_a()->set_line(15); }, "lines of 16 elements, 15 apart"},
       {[](auto& p) { p.mutable_a()->set_batch(-1); }, "that are -1 apart"},
       {[](auto& p) { p.mutable_a()->set_batch(int64_t{1} << 62); }, "ends beyond buffer 0"},
-      {[](auto& p) { p.mutable_a()->set_buffer(4); }, "there is no buffer 4"},
+      {[](auto& p) { p.mutable_a()->set_buffer(5); }, "there is no buffer 5"},
       {[](auto& p) { p.mutable_b()->set_line(41); }, "ends beyond buffer 1"},
       {[](auto& p) { p.mutable_b()->set_dtype("f16"); }, "product of bf16 and f16"},
       {[](auto& p) { p.mutable_d()->set_dtype("f32"); }, "ends beyond buffer 2"},
@@ -104,6 +108,14 @@ TEST_CASE("a library's product lies within its buffers") {
       {[](auto& p) { p.mutable_d()->set_batch(40), p.mutable_d()->set_line(80), p.set_m(24); }, ""},
       {[](auto& p) { p.mutable_d()->set_buffer(0), p.set_batches(1); },
        "it writes buffer 0, which is read only"},
+      {[](auto& p) { p.clear_bias(); }, ""},
+      {[](auto& p) { p.mutable_bias()->set_offset(32); }, "a bias that ends beyond buffer 4"},
+      {[](auto& p) { p.mutable_bias()->set_offset(8); }, "a bias at byte 8"},
+      {[](auto& p) { p.mutable_bias()->set_offset(-16); }, "a bias at byte -16"},
+      {[](auto& p) { p.mutable_bias()->set_dtype("f32"); }, "a bias of f32 for a result of bf16"},
+      {[](auto& p) { p.mutable_bias()->set_buffer(5); }, "there is no buffer 5"},
+      {[](auto& p) { p.mutable_bias()->set_buffer(3); }, "its workspace is its bias"},
+      {[](auto& p) { p.mutable_bias()->set_buffer(2); }, "it writes buffer 2, where its bias is"},
       {[](auto& p) { p.set_k(0); }, "2 x 24 x 40 x 0"},
       {[](auto& p) { p.set_n(int64_t{1} << 31); }, "x 2147483648 x 16"},
       {[](auto& p) { p.set_algorithm(9); }, "algorithm 9 is not in 1 to 8"},

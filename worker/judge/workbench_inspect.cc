@@ -310,8 +310,11 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
   const graph::DType type = graph_.tensors[AnswerAt(answer).tensor].type;
   const double reference = std::max(drawn.reference[answer].plain, oracle::ErrorFloor(type));
   const double rms = difference.want_rms > 0 ? difference.want_rms : 1;
-  if (finding.error_ratio > most)
-    return absl::StrFormat("its error is %.4g times the reference's", finding.error_ratio);
+  const double largest = ErrorRatio(type, finding.errors.beyond, drawn.reference[answer].max);
+  const double rms_ratio = RmsRatio(type, finding.errors.rms, drawn.reference[answer].rms);
+  if (largest > most || rms_ratio > most * kSameRms)
+    return absl::StrFormat("its error is %.5g times the reference's, its rms %.5g times", largest,
+                           rms_ratio);
   if (difference.largest / rms > kVariedRatio * reference)
     return absl::StrFormat(
         "it is off by up to %.2g of the answer's rms, more than %g times the reference's error",

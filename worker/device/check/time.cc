@@ -47,15 +47,26 @@ Result Timing(Bench& bench) {
       tiny_best * 1e6);
 }
 
-static absl::StatusOr<double> MedianSeconds(Bench& bench, Program& program) {
+static absl::StatusOr<double> MedianSeconds(Bench& bench, Program& program,
+                                            Launching how = Launching::kHidden) {
   std::vector<double> seconds;
   for (int round = 0; round < 41; ++round) {
-    auto time = bench.device->Time(program, kRunLimit);
+    auto time = bench.device->Time(program, kRunLimit, how);
     if (!time.ok()) return time.status();
     seconds.push_back(*time);
   }
   std::nth_element(seconds.begin(), seconds.begin() + 20, seconds.end());
   return seconds[20];
+}
+
+// A plan whose time on an idle device is that of launching it.
+static absl::StatusOr<Loaded> ManyLaunches(Bench& bench) {
+  PlanBuilder plan(kWrite);
+  plan.Buffer("y", 1024);
+  for (int i = 0; i < 24; ++i) plan.Launch("write", 1, 256, {Arg(0), Arg64(0), Arg64(256)});
+  auto loaded = Load(bench, plan.Build());
+  if (loaded.ok()) RETURN_IF_ERROR(loaded->Run());
+  return loaded;
 }
 
 // Where a plan's time goes, and that asking does not change what is timed afterwards.
@@ -75,7 +86,11 @@ Result Counting(Bench& bench) {
   auto before = MedianSeconds(bench, *loaded->program);
   auto tiny_before = MedianSeconds(bench, *tiny->program);
   auto launches = bench.device->TimeLaunches(*loaded->program, kRunLimit);
-  for (const absl::Status& status : {before.status(), tiny_before.status(), launches.status()}) {
+  auto many = ManyLaunches(bench);
+  if (!many.ok()) return many.status();
+  auto many_before = MedianSeconds(bench, *many->program, Launching::kCounted);
+  for (const absl::Status& status :
+       {before.status(), tiny_before.status(), launches.status(), many_before.status()}) {
     RETURN_IF_ERROR(status);
   }
   RETURN_IF_ERROR(Expect(launches->size() == 2 && (*launches)[1] > 0, "a time for each launch"));
@@ -98,8 +113,15 @@ Result Counting(Bench& bench) {
              absl::StrCat("as many bytes written as there are, got ", c.ShortDebugString())));
   auto after = MedianSeconds(bench, *loaded->program);
   auto tiny_after = MedianSeconds(bench, *tiny->program);
-  for (const absl::Status& status : {after.status(), tiny_after.status()}) RETURN_IF_ERROR(status);
-  for (const auto& [then, now] : {std::pair(*before, *after), {*tiny_before, *tiny_after}}) {
+  auto many_after = MedianSeconds(bench, *many->program, Launching::kCounted);
+  // And counters can be read again after that.
+  auto later = bench.device->Count(*loaded->program, kRunLimit);
+  for (const absl::Status& status :
+       {after.status(), tiny_after.status(), many_after.status(), later.status()}) {
+    RETURN_IF_ERROR(status);
+  }
+  for (const auto& [then, now] :
+       {std::pair(*before, *after), {*tiny_before, *tiny_after}, {*many_before, *many_after}}) {
     RETURN_IF_ERROR(Expect(SameTime(then * 1e6, now * 1e6),
                            absl::StrFormat("the times of before the counting: %.2f us, got %.2f us",
                                            then * 1e6, now * 1e6)));
@@ -107,9 +129,10 @@ Result Counting(Bench& bench) {
   return absl::StrFormat(
       "%s; counting %.0f ms, again %.0f ms: %s; read: %s; timed before and after: %.2f and %.2f "
       "us, "
-      "1 KiB %.2f and %.2f us",
+      "1 KiB %.2f and %.2f us, 24 launches on an idle device %.2f and %.2f us",
       text, first_ms, again_ms, c.ShortDebugString(), (*counters)[1]->ShortDebugString(),
-      *before * 1e6, *after * 1e6, *tiny_before * 1e6, *tiny_after * 1e6);
+      *before * 1e6, *after * 1e6, *tiny_before * 1e6, *tiny_after * 1e6, *many_before * 1e6,
+      *many_after * 1e6);
 }
 
 // A kernel may ask the L2 cache to keep what it reads; it must not find it there the next time. The

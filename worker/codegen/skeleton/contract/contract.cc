@@ -13,8 +13,9 @@ namespace {
 
 using absl::StrCat;
 
-// Rows on either side from which on tiles have something to share.
-constexpr int64_t kFewRows = 4;
+// Rows on either side from which on tiles have something to share; and where there are fewer, but
+// more than one, what the other side and K have at least for it to be worth reading once.
+constexpr int64_t kFewRows = 4, kReadOnce = 64;
 
 const ContractForm& FormOf(const Analysis& group, const Domain& domain) {
   return group.Derived<ContractForm>(
@@ -41,7 +42,9 @@ class Contract : public Skeleton {
 
   double Suits(const Analysis& group, const Target&) const override {
     const ContractForm& form = FormOf(group, *group.stages());
-    return std::min(form.m, form.n) >= kFewRows ? 0.95 : 0.05;
+    const int64_t few = std::min(form.m, form.n), many = std::max(form.m, form.n);
+    const bool once = few > 1 && many >= kReadOnce && form.k >= kReadOnce;
+    return few >= kFewRows || once ? 0.95 : 0.05;
   }
 
   absl::StatusOr<v1::Group> Resolve(const Analysis& group, const v1::Group& knobs,

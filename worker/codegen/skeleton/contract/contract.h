@@ -83,11 +83,15 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
 // Memory that a library's product may use: what PyTorch gives it on a card of sm_90.
 inline constexpr int64_t kLibraryBytes = 32 << 20;
 // Where the library can write the group's only root itself: elements from a line of N, from a batch
-// to the next, and of which type; nullopt: something is made of the sums, or it lies otherwise.
+// to the next, and of which type; nullopt: something else than a bias is made of the sums, or it
+// lies otherwise.
 struct RootMatrix {
   int tensor = -1;
   graph::DType type = graph::DType::kF32;
   int64_t line = 0, batch = 0;
+  // What is added along N, of that type, from an element on; -1: nothing.
+  int bias = -1;
+  int64_t bias_at = 0;
 };
 std::optional<RootMatrix> RootMatrixOf(const Analysis& group, const Domain& domain,
                                        const ContractForm& form);

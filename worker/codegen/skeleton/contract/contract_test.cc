@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "worker/codegen/testing.h"
 
@@ -404,6 +405,49 @@ const ByLibrary kByLibrary[] = {
       "s: f32[m: 56, n: 48] = sum[k: 64](f32(x[m, k]) * f32(w[k, n]))",
       "y: bf16[m: 56, n: 48] = bf16(max(s[m, n] + f32(c[n]), 0.0))", "output y"},
      1},
+    {"a bias",
+     {"input x: bf16[56, 64] ~ normal", "param w: bf16[48, 64] ~ normal",
+      "param c: bf16[48] ~ normal",
+      "s: f32[m: 56, n: 48] = sum[k: 64](f32(x[m, k]) * f32(w[n, k]))",
+      "y: bf16[m: 56, n: 48] = bf16(f32(c[n]) + s[m, n])", "output y"},
+     0},
+    {"a bias out of a longer one, of all in a batch",
+     {"input x: f16[3, 24, 64] ~ normal", "input w: f16[3, 64, 48] ~ normal",
+      "param c: f16[80] ~ normal",
+      "s: f32[b: 3, m: 24, n: 48] = sum[k: 64](f32(x[b, m, k]) * f32(w[b, k, n]))",
+      "y: f16[b: 3, m: 24, n: 48] = f16(s[b, m, n] + f32(c[n + 8]))", "output y"},
+     0},
+    {"a bias for sums of fp32",
+     {"input x: f16[24, 64] ~ normal", "param w: f16[48, 64] ~ normal", "param c: f32[48] ~ normal",
+      "s: f32[m: 24, n: 48] = sum[k: 64](f32(x[m, k]) * f32(w[n, k]))",
+      "y: f32[m: 24, n: 48] = s[m, n] + c[n]", "output y"},
+     0},
+    {"a bias that begins where the library does not read",
+     {"input x: f16[24, 64] ~ normal", "param w: f16[48, 64] ~ normal", "param c: f16[49] ~ normal",
+      "s: f32[m: 24, n: 48] = sum[k: 64](f32(x[m, k]) * f32(w[n, k]))",
+      "y: f16[m: 24, n: 48] = f16(s[m, n] + f32(c[n + 1]))", "output y"},
+     1},
+    {"a bias of another type, and one of rows",
+     {"input x: f16[48, 64] ~ normal", "param w: f16[48, 64] ~ normal", "param c: f32[48] ~ normal",
+      "s: f32[m: 48, n: 48] = sum[k: 64](f32(x[m, k]) * f32(w[n, k]))",
+      "y: f16[m: 48, n: 48] = f16(s[m, n] + c[n])", "output y"},
+     1},
+    {"what is added to rows",
+     {"input x: f16[48, 64] ~ normal", "param w: f16[48, 64] ~ normal", "param c: f16[48] ~ normal",
+      "s: f32[m: 48, n: 48] = sum[k: 64](f32(x[m, k]) * f32(w[n, k]))",
+      "y: f16[m: 48, n: 48] = f16(s[m, n] + f32(c[m]))", "output y"},
+     1},
+    {"a residual",
+     {"input x: f16[48, 64] ~ normal", "param w: f16[48, 64] ~ normal",
+      "input c: f16[48, 48] ~ normal",
+      "s: f32[m: 48, n: 48] = sum[k: 64](f32(x[m, k]) * f32(w[n, k]))",
+      "y: f16[m: 48, n: 48] = f16(s[m, n] + f32(c[m, n]))", "output y"},
+     1},
+    {"sums that are added to themselves",
+     {"input x: f16[48, 64] ~ normal", "param w: f16[48, 64] ~ normal",
+      "s: f32[m: 48, n: 48] = sum[k: 64](f32(x[m, k]) * f32(w[n, k]))",
+      "y: f16[m: 48, n: 48] = f16(s[m, n] + s[m, n])", "output y"},
+     1},
     {"the result turned",
      {"input a: f16[36, 40] ~ normal", "input b: f16[52, 40] ~ normal",
       "s: f32[m: 36, n: 52] = sum[k: 40](f32(a[m, k]) * f32(b[n, k]))",
@@ -462,6 +506,24 @@ TEST_CASE("products of matrices run as such by default", "[codegen]") {
   REQUIRE(infos.ok());
   REQUIRE(infos->size() == 1);
   CHECK((*infos)[0].skeleton == v1::Group::kContract);
+}
+
+TEST_CASE("a matrix that two rows need is read once, by default") {
+  const auto skeleton = [](int64_t m, int64_t n, int64_t k) {
+    const graph::Graph graph = ParseOrDie(
+        {absl::StrFormat("input x: bf16[%d, %d] ~ normal", m, k),
+         absl::StrFormat("param w: bf16[%d, %d] ~ normal", n, k),
+         absl::StrFormat("s: f32[m: %d, n: %d] = sum[k: %d](f32(x[m, k]) * f32(w[n, k]))", m, n, k),
+         absl::StrFormat("y: bf16[m: %d, n: %d] = bf16(s[m, n])", m, n), "output y"});
+    const auto infos = Describe(graph, DefaultSchedule(graph, Target()), Target());
+    REQUIRE(infos.ok());
+    REQUIRE(infos->size() == 1);
+    return (*infos)[0].skeleton;
+  };
+  for (int64_t m : {2, 3, 4}) CHECK(skeleton(m, 4096, 4096) == v1::Group::kContract);
+  CHECK(skeleton(4096, 2, 4096) == v1::Group::kContract);
+  CHECK(skeleton(1, 4096, 4096) == v1::Group::kRows);
+  CHECK(skeleton(2, 8, 4096) == v1::Group::kRows);
 }
 
 TEST_CASE("of an operand what it views is stored", "[codegen]") {

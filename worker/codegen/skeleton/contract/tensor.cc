@@ -32,6 +32,8 @@ constexpr int64_t kShareVectors = 8;
 constexpr int kMostShare = 8;
 // Blocks that pack, of a multiprocessor.
 constexpr int64_t kPackBlocks = 8;
+// Words that one of their threads writes of an operand that is not packed.
+constexpr int64_t kWordsOfThread = 4;
 // Tiles of products that are made in fp32 after all (ws::contract_rest).
 constexpr int kRestTile = 64, kRestRun = 256, kRestRaster = 8;
 
@@ -220,6 +222,12 @@ class Writer {
     *product.mutable_b() = MatrixOf(placed_[1], type_);
     *product.mutable_d() = MatrixOf(result, root ? root->type : graph::DType::kF32);
     product.set_workspace(writer_.Workspace("_library", kLibraryBytes));
+    if (root && root->bias >= 0) {
+      v1::Vector& bias = *product.mutable_bias();
+      bias.set_buffer(writer_.BufferOf(root->bias));
+      bias.set_offset(root->bias_at * static_cast<int64_t>(graph::SizeOf(root->type)));
+      bias.set_dtype(graph::NameOf(root->type));
+    }
     writer_.Product(product);
     return root ? absl::OkStatus() : Combine();
   }
@@ -269,6 +277,9 @@ class Writer {
         share = std::max(share, packing.share);
         if (reading.along_rows) beside = std::max(beside, PackBeside(reading.width));
         extra.push_back({StrCat(element_, "* ", name), placed_[operand].buffer, {}});
+      } else if (parts_) {  // of its rows a word each is written
+        const int64_t rows = form_.batch * (operand == 0 ? form_.m : form_.n);
+        blocks = std::max(blocks, CeilDiv(rows, int64_t{kPlainThreads} * kWordsOfThread));
       }
       if (parts_) extra.push_back({StrCat("float* back_", name), back_[operand], {}});
       absl::StrAppend(&given, ", ", packed_[operand] ? name : "nullptr", ", ",
@@ -519,20 +530,47 @@ int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math)
          std::max(RoundUp(rows, line) * form.k, rows * RoundUp(form.k, line));
 }
 
+namespace {
+
+ValuePtr WithoutCast(ValuePtr value) {
+  return value->kind == Value::Kind::kOp && value->op == graph::Op::kCast ? value->args[0] : value;
+}
+
+// Whether the value is an element of a tensor of the root's type for each column, which lie beside
+// each other from where the library reads them; fills in `matrix`.
+bool IsBias(ValuePtr value, const Frame& frame, const ContractForm& form, RootMatrix& matrix) {
+  value = WithoutCast(value);
+  if (value->kind != Value::Kind::kLoad || value->type != matrix.type || !value->args.empty())
+    return false;
+  const Index first = value->index.Without(frame.column);
+  const int64_t even = 16 / static_cast<int64_t>(graph::SizeOf(matrix.type));
+  if (!first.is_constant() || first.constant() % even != 0 ||
+      (form.n > 1 && value->index.CoefficientOf(frame.column) != 1))
+    return false;
+  matrix.bias = value->tensor;
+  matrix.bias_at = first.constant();
+  return true;
+}
+
+}  // namespace
+
 std::optional<RootMatrix> RootMatrixOf(const Analysis& group, const Domain& domain,
                                        const ContractForm& form) {
   const auto kernel = BuildContract(group, domain, form, Lane::kNone, 1);
   if (!kernel.ok() || kernel->roots.size() != 1) return std::nullopt;
   const Kernel::Root& root = kernel->roots[0];
-  ValuePtr value = root.value;
-  const graph::DType type = value->type;
-  if (value->kind == Value::Kind::kOp && value->op == graph::Op::kCast) value = value->args[0];
-  if (value->kind != Value::Kind::kResult || root.condition != nullptr) return std::nullopt;
-  if (type != form.sums && type != form.elements[0]) return std::nullopt;
   const Frame& frame = kernel->frame;
   RootMatrix matrix;
   matrix.tensor = root.tensor;
-  matrix.type = type;
+  matrix.type = root.value->type;
+  ValuePtr value = WithoutCast(root.value);
+  if (value->kind == Value::Kind::kOp && value->op == graph::Op::kAdd) {
+    const bool first = value->args[0]->kind == Value::Kind::kResult;
+    if (!IsBias(value->args[first ? 1 : 0], frame, form, matrix)) return std::nullopt;
+    value = value->args[first ? 0 : 1];
+  }
+  if (value->kind != Value::Kind::kResult || root.condition != nullptr) return std::nullopt;
+  if (matrix.type != form.sums && matrix.type != form.elements[0]) return std::nullopt;
   matrix.line = form.m > 1 ? root.address.CoefficientOf(frame.row) : form.n;
   matrix.batch = form.batch > 1 ? root.address.CoefficientOf(frame.outer) : form.m * matrix.line;
   Index rest = root.address;
