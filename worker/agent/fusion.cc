@@ -2,7 +2,9 @@
 //
 // Merging two groups saves the traffic of what passed between them and a launch; splitting one lets
 // each part have the skeleton and the layout that suit it, and saves work that was done twice.
-// Moves that code generation would refuse are dropped by asking it to describe them.
+// A product is split off together with the way to multiply that wants it alone: a library's, which
+// writes what was to be rounded to 16 bits anyway. Moves that code generation would refuse are
+// dropped by asking it to describe them.
 #include <algorithm>
 #include <set>
 
@@ -76,6 +78,7 @@ class Fusion : public Specialist {
     const Cover cover(state);
     AddMerges(state, cover, actions);
     AddSplits(state, cover, actions);
+    AddLibraryProducts(state, cover, actions);
     AddSkeletons(state, actions);
     return actions;
   }
@@ -218,6 +221,61 @@ class Fusion : public Specialist {
             {"split", absl::StrCat("split ", t.name, " out of group ", name), name, name, t.name},
             (reduce ? 0.1 : 0.02) * room - std::min(0.5, moved / bytes), actions);
       }
+    }
+  }
+
+  // The tensor of 16 bits that is made of the sums of a group's product and little else, so that a
+  // library may write it; -1: there is none, or the group is that alone.
+  static int RoundedSums(const State& state, const Cover& cover, int g) {
+    const graph::Graph& graph = state.graph();
+    if (state.groups[g].skeleton != v1::Group::kContract) return -1;
+    for (int tensor : cover.inside(g)) {
+      const graph::Node& node = graph.nodes[graph.tensors[tensor].node];
+      const graph::DType type = graph.tensors[tensor].type;
+      if (!node.map() || (type != graph::DType::kF16 && type != graph::DType::kBF16)) continue;
+      for (int load : graph::LoadedTensors(node.value)) {
+        const int producer = graph.tensors[load].node;
+        if (producer < 0 || !graph.nodes[producer].reduce || cover.inside(g).count(load) == 0 ||
+            graph.tensors[load].elements() != graph.tensors[tensor].elements())
+          continue;
+        const auto& roots = state.schedule.groups(g).roots();
+        return roots.size() == 1 && graph.Find(roots[0]) == tensor ? -1 : tensor;
+      }
+    }
+    return -1;
+  }
+
+  static void AddLibraryProducts(const State& state, const Cover& cover,
+                                 std::vector<Action>& actions) {
+    if (state.target.library.empty()) return;
+    const auto& groups = state.schedule.groups();
+    for (int g = 0; g < groups.size(); ++g) {
+      const int tensor = RoundedSums(state, cover, g);
+      if (tensor < 0) continue;
+      const std::string& rounded = state.graph().tensors[tensor].name;
+      v1::Group product, rest;
+      product.add_roots(rounded);
+      product.mutable_contract()->set_math(v1::PRODUCT_LIBRARY);
+      for (const auto& root : groups[g].roots()) {
+        if (root != rounded) rest.add_roots(root);
+      }
+      v1::Schedule schedule = state.schedule;
+      schedule.clear_groups();
+      for (int i = 0; i < groups.size(); ++i) {
+        if (i != g) {
+          *schedule.add_groups() = groups[i];
+          continue;
+        }
+        for (v1::Group* part : {&product, &rest}) {
+          if (groups[g].has_precision()) *part->mutable_precision() = groups[g].precision();
+          *schedule.add_groups() = *part;
+        }
+      }
+      const std::string name = GroupName(groups[g]);
+      Add(state, std::move(schedule),
+          {"library", absl::StrCat("split ", rounded, " out of group ", name, ", PRODUCT_LIBRARY"),
+           name, name, rounded},
+          0.1 * Room(state, g), actions);
     }
   }
 

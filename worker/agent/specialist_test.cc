@@ -95,6 +95,46 @@ TEST_CASE("most moves lower", "[agent]") {
   }
 }
 
+TEST_CASE("a product is offered alone to a library that can write it", "[agent]") {
+  const auto offered = [](const std::vector<std::string>& behind, const std::string& library) {
+    std::vector<std::string> lines = {
+        "input x: bf16[256, 512] ~ normal", "param w: bf16[512, 512] ~ normal",
+        "param c: bf16[512] ~ normal", "input r: bf16[256, 512] ~ normal",
+        "s: f32[m: 256, n: 512] = sum[k: 512](f32(x[m, k]) * f32(w[n, k]))"};
+    lines.insert(lines.end(), behind.begin(), behind.end());
+    const v1::Problem problem = MakeProblem("linear", lines);
+    codegen::Target target;
+    target.library = library;
+    auto graph = problem::GraphOf(problem, problem.workloads(0));
+    REQUIRE(graph.ok());
+    const auto shared = std::make_shared<const graph::Graph>(*std::move(graph));
+    const v1::Schedule first = codegen::DefaultSchedule(*shared, target);
+    REQUIRE(first.groups_size() == 1);
+    const auto state = MakeState(shared, first, target);
+    REQUIRE(state.ok());
+    std::vector<v1::Schedule> schedules;
+    for (const auto& action : MakeFusion()->Actions(*state)) {
+      if (action.kind == "library") schedules.push_back(action.schedule);
+    }
+    REQUIRE(schedules.size() <= 1);
+    if (schedules.empty()) return std::string();
+    CHECK(schedules[0].groups(0).contract().math() == v1::PRODUCT_LIBRARY);
+    const auto plan = codegen::Lower(*shared, schedules[0], target);
+    REQUIRE(plan.status().message() == "");
+    // Nothing finishes its sums.
+    CHECK((plan->steps_size() == 2 && plan->steps(0).has_product() && plan->steps(1).has_launch()));
+    return schedules[0].groups(0).roots(0) + " " + schedules[0].groups(1).roots(0);
+  };
+  const std::string library = "cuBLASLt 13.1.0";
+  const std::string rounded = "y: bf16[m: 256, n: 512] = bf16(s[m, n] + f32(c[n]))";
+  const std::string more = "z: bf16[m: 256, n: 512] = bf16(f32(y[m, n]) + f32(r[m, n]))";
+  CHECK(offered({rounded, more, "output z"}, library) == "y z");
+  CHECK(offered({rounded, more, "output y", "output z"}, library) == "y z");
+  CHECK(offered({rounded, more, "output z"}, "").empty());
+  CHECK(offered({rounded, "output y"}, library).empty());  // it is alone
+  CHECK(offered({"z: f32[m: 256, n: 512] = s[m, n] * s[m, n]", "output z"}, library).empty());
+}
+
 TEST_CASE("long rows are offered layouts that hold them", "[agent]") {
   // 16 rows of 16 MiB: 128 blocks that meet at a counter, two of 256 threads a multiprocessor.
   // It may be the first schedule already; then it is no action.
