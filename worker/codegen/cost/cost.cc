@@ -158,7 +158,7 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
     bytes += (use.passes - 1) * (1 - use.kept) * points * use.stream_bytes *
              (use.cached ? kCachedPart : 1.0);
   }
-  bytes += 2 * static_cast<double>(use.left_bytes);
+  bytes += 2 * static_cast<double>(use.left_bytes) + use.scattered_bytes;
   const bool meets = use.passes > 1 && use.workspace_bytes > use.left_bytes;
   double memory = bytes / target.bytes_per_second * (meets ? kMeetingFactor : 1.0);
   if (use.rounds > 0) {

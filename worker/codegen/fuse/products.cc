@@ -82,6 +82,26 @@ std::optional<std::vector<int>> PartsToStore(const graph::Graph& graph, int redu
   return joined ? std::optional<std::vector<int>>(parts) : std::nullopt;
 }
 
+double BytesOfOperands(const ContractForm& form) {
+  return static_cast<double>(form.batch) * static_cast<double>(form.k) *
+         (form.bytes[0] * static_cast<double>(form.m) +
+          form.bytes[1] * static_cast<double>(form.n));
+}
+
+// Whether a kernel that writes out the map that a product loads is worth its time: the product
+// would find its elements scattered where `stored` and inputs lie.
+bool IsBetterWrittenOut(const graph::Graph& graph, const graph::Node& product, int map,
+                        const ContractForm& form, const std::set<int>& stored,
+                        const Target& target) {
+  std::set<int> memory = stored;
+  memory.insert(map);
+  const auto then = FormOf(graph, product.outputs, memory);
+  if (!then) return false;
+  const double saved = BytesOfOperands(form) - BytesOfOperands(*then),
+               moved = 2.0 * static_cast<double>(graph.tensors[map].bytes());
+  return saved > moved + target.launch_seconds * target.bytes_per_second;
+}
+
 // The tensor whose elements a map only moves; -1: it does more, or is no map.
 int MovedBy(const graph::Graph& graph, int tensor) {
   if (!IsMap(graph, tensor)) return -1;
@@ -110,12 +130,22 @@ bool IsProduct(const graph::Graph& graph, int node, const std::set<int>& stored,
   if (!reduce.reduce || reduce.combiner != graph::Combiner::kSum ||
       reduce.value->op != graph::Op::kMul)
     return false;
-  if (!FormOf(graph, reduce.outputs, stored)) return false;
-  if (target.tensor_products_per_second == 0 || target.fibers()) return true;
+  const auto form = FormOf(graph, reduce.outputs, stored);
+  if (!form) return false;
+  if (target.fibers()) return true;
+  std::set<int> written_out;
+  for (const ExprPtr& factor : reduce.value->args) {
+    const int tensor = TensorOf(factor);
+    if (tensor >= 0 && IsMap(graph, tensor) && stored.count(tensor) == 0 &&
+        IsBetterWrittenOut(graph, reduce, tensor, *form, stored, target))
+      written_out.insert(tensor);
+  }
+  to_store->insert(to_store->end(), written_out.begin(), written_out.end());
+  if (target.tensor_products_per_second == 0) return true;
   // A, B and the factors may stand in either order.
   for (const ExprPtr& factor : reduce.value->args) {
     const int tensor = TensorOf(factor);
-    if (tensor < 0) continue;
+    if (tensor < 0 || written_out.count(tensor) > 0) continue;
     const int source = ViewedBy(graph, tensor);
     if (!IsHalf(graph.tensors[source].type) || !IsMap(graph, source) ||
         IsStored(graph, tensor, stored))

@@ -34,7 +34,8 @@ struct Usage {
   int blocks_per_sm = 0;        // asked for; 0: as many as come
   int64_t workspace_bytes = 0;  // beside tensors between groups
   int launches = 1;
-  int64_t left_bytes = 0;  // of its workspace, that a kernel leaves for the next
+  int64_t left_bytes = 0;      // of its workspace, that a kernel leaves for the next
+  double scattered_bytes = 0;  // moved beyond those that are written, of sectors
   int64_t rounds = 0;  // that each block works on one after another, where that holds it; 0: not
   // of the work
   double operations = 0;       // beside those of its points

@@ -70,6 +70,8 @@ class Contract : public Skeleton {
     use.streams = 2;
     use.width = WidthsOf(group, domain, form, contract).a.width;
     use.products = form.products();
+    use.scattered_bytes =
+        form.scattered * static_cast<double>(form.batch * form.m) * static_cast<double>(form.n);
     use.products_per_second = ProductRate(form, contract, target);
     if (contract.split() > 1 && !MeetsInCluster(contract, target)) {
       ++use.launches;

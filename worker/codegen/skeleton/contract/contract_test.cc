@@ -526,6 +526,32 @@ TEST_CASE("a matrix that two rows need is read once, by default") {
   CHECK(skeleton(2, 8, 4096) == v1::Group::kRows);
 }
 
+TEST_CASE("an operand whose elements are scattered is written out first, if it is large") {
+  const auto roots = [](int64_t rows, const std::string& dtype) {
+    const std::string type = dtype == "f32" ? "" : dtype;
+    const graph::Graph graph = ParseOrDie(
+        {absl::StrFormat("input x: %s[%d, %d, 64] ~ normal", dtype, rows, rows),
+         absl::StrFormat("input z: %s[%d, %d, 64] ~ normal", dtype, rows, rows),
+         absl::StrFormat("a: %s[c: 64, i: %d, k: %d] = x[i, k, c]", dtype, rows, rows),
+         absl::StrFormat("b: %s[c: 64, j: %d, k: %d] = z[j, k, c]", dtype, rows, rows),
+         absl::StrFormat(
+             "s: f32[c: 64, i: %d, j: %d] = sum[k: %d](f32(a[c, i, k]) * f32(b[c, j, k]))", rows,
+             rows, rows),
+         absl::StrFormat("y: %s[c: 64, i: %d, j: %d] = %s(s[c, i, j])", dtype, rows, rows, dtype),
+         "output y"});
+    std::string all;
+    const v1::Schedule schedule = DefaultSchedule(graph, Target());
+    for (const auto& group : schedule.groups())
+      for (const auto& root : group.roots()) all += root;
+    return all;
+  };
+  for (const char* type : {"bf16", "f32"}) {
+    INFO(type);
+    CHECK(roots(512, type) == "aby");
+    CHECK(roots(32, type) == "y");
+  }
+}
+
 TEST_CASE("of an operand what it views is stored", "[codegen]") {
   const graph::Graph graph = ParseOrDie(
       {"input x: f32[64, 96] ~ normal", "input v: f32[64, 32] ~ normal",

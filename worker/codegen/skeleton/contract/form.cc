@@ -14,6 +14,8 @@ namespace {
 // most of what the pieces have.
 constexpr int64_t kPieceRows = 64;
 constexpr double kPieceWaste = 1.15;
+// That memory brings at once.
+constexpr double kSectorBytes = 32;
 
 absl::Status No(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
@@ -84,17 +86,32 @@ double StepsOfOperand(const Kernel& points, ValuePtr operand) {
   return steps;
 }
 
+// Bytes that memory moves for an element of a type at a place, of which neighbours along neither of
+// two axes may lie beside it: whole sectors.
+double TouchedBytes(graph::DType type, const Index& place, const Variable& first,
+                    const Variable& second) {
+  const auto size = static_cast<double>(graph::SizeOf(type));
+  int64_t apart = 0;  // elements, 0: not known
+  for (const Variable& along : {first, second}) {
+    const int64_t stride = std::abs(place.CoefficientOf(along));
+    if (stride > 0 && (apart == 0 || stride < apart)) apart = stride;
+  }
+  return std::min(size * static_cast<double>(std::max<int64_t>(apart, 1)), kSectorBytes);
+}
+
 // Bytes of what it loads from tensors in which it has a place of its own; of a select one or the
 // other. `seen`: values whose bytes have been counted.
-double BytesOfOperand(const Kernel& kernel, ValuePtr value, uint64_t places,
+double BytesOfOperand(const Kernel& kernel, ValuePtr value, const Variable& rows,
                       std::set<ValuePtr>& seen) {
   if (!seen.insert(value).second) return 0;
-  const auto of = [&](ValuePtr child) { return BytesOfOperand(kernel, child, places, seen); };
+  const Variable& k = kernel.frame.k;
+  const uint64_t places = BitOf(rows) | BitOf(k);
+  const auto of = [&](ValuePtr child) { return BytesOfOperand(kernel, child, rows, seen); };
   if (value->kind == Value::Kind::kOp && value->op == graph::Op::kSelect)
     return of(value->args[0]) + std::max(of(value->args[1]), of(value->args[2]));
   const bool places_it =
       value->kind == Value::Kind::kLoad && (value->index.variables() & places) == places;
-  double bytes = places_it ? static_cast<double>(graph::SizeOf(value->type)) : 0;
+  double bytes = places_it ? TouchedBytes(value->type, value->index, rows, k) : 0;
   kernel.values->ForEachChild(value, [&](ValuePtr child) { bytes += of(child); });
   return bytes;
 }
@@ -269,10 +286,15 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
     const Variable& rows = operand == 0 ? kernel->frame.row : kernel->frame.column;
     std::set<ValuePtr> seen;
-    form.bytes[operand] = BytesOfOperand(*kernel, OperandOf(form, *kernel, operand),
-                                         BitOf(rows) | BitOf(kernel->frame.k), seen);
+    form.bytes[operand] = BytesOfOperand(*kernel, OperandOf(form, *kernel, operand), rows, seen);
     const auto strided = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
     if (strided && strided->even) form.strided[operand] = strided;
+  }
+  form.scattered = 0;
+  for (const Kernel::Root& root : kernel->roots) {
+    form.scattered +=
+        TouchedBytes(root.value->type, root.address, kernel->frame.row, kernel->frame.column) -
+        static_cast<double>(graph::SizeOf(root.value->type));
   }
   form.steps = {StepsOfOperand(points, a), StepsOfOperand(points, b)};
   TakeApart(group, domain, form);

@@ -61,7 +61,9 @@ struct ContractForm {
   std::array<graph::DType, 2> elements{graph::DType::kF32, graph::DType::kF32};
   std::array<std::optional<Strided>, 2> strided;
   std::array<double, 2> steps{};  // simple operations that an element of A, of B takes
-  std::array<double, 2> bytes{};  // and that are read for it
+  std::array<double, 2>
+      bytes{};           // and that memory brings for it, whole sectors where they are scattered
+  double scattered = 0;  // bytes moved for a sum beyond those that are written of it
 
   // Operands as tensor cores take them in one pass: narrow elements times scales (apart.h).
   enum class Part { kNarrow, kRows, kRuns };  // a scale of rows alone, or of rows and runs of K
