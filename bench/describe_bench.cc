@@ -1,16 +1,21 @@
 // How many states a second code generation describes on one core: schedules of a workload that
 // differ in one knob, as agents ask for them, from the first on, when nothing is known of the graph
-// yet. By the time of the process, so that others on the machine count little. No device.
+// yet; and what all moves of a state take, of the first schedule's and of those that a move of it
+// leads to. By the time of the process, so that others on the machine count little. No device.
 //
 //   warpsmith-bench-describe problems/models.json
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <memory>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "common/graph/graph.h"
 #include "common/problem/problem.h"
+#include "worker/agent/specialist.h"
 #include "worker/codegen/codegen.h"
 #include "worker/codegen/knob/knob.h"
 
@@ -49,6 +54,43 @@ Count Turn(const graph::Graph& graph, const codegen::Target& target, int states)
   return count;
 }
 
+// What the specialists offer, and how long that takes.
+struct Moves {
+  int states = 0, groups = 0;
+  size_t moves = 0;
+  double first_seconds = 0, next_seconds = 0;  // of the first state, and a state behind it
+};
+
+std::vector<agent::Action> All(const agent::State& state) {
+  std::vector<agent::Action> all;
+  for (const auto& specialist : agent::MakeSpecialists()) {
+    for (agent::Action& action : specialist->Actions(state)) all.push_back(std::move(action));
+  }
+  return all;
+}
+
+Moves MovesOf(const graph::Graph& graph, const codegen::Target& target) {
+  constexpr size_t kStates = 10;
+  Moves moves;
+  const auto shared = std::make_shared<const graph::Graph>(graph);
+  double start = ProcessSeconds();
+  const auto first = agent::MakeState(shared, codegen::FirstSchedule(graph, target), target);
+  if (!first.ok()) return moves;
+  const std::vector<agent::Action> actions = All(*first);
+  moves.first_seconds = ProcessSeconds() - start;
+  moves.groups = static_cast<int>(first->groups.size());
+  moves.moves = actions.size();
+  start = ProcessSeconds();
+  for (size_t i = 0; i < actions.size(); i += actions.size() / kStates + 1) {
+    const auto state = agent::MakeState(*first, actions[i].schedule);
+    if (!state.ok()) continue;
+    (void)All(*state);
+    ++moves.states;
+  }
+  moves.next_seconds = (ProcessSeconds() - start) / std::max(1, moves.states);
+  return moves;
+}
+
 double PerSecond(const Count& count) {
   return static_cast<double>(count.described + count.refused) / count.seconds;
 }
@@ -60,9 +102,10 @@ int Run(const std::string& problems, int states) {
     return 1;
   }
   Count all;
-  std::printf("%-50s %12s %9s\n", "workload", "states/s", "refused");
+  std::printf("%-50s %12s %9s %7s %6s %9s %9s\n", "workload", "states/s", "refused", "groups",
+              "moves", "first ms", "next ms");
   const auto print = [](const std::string& name, const Count& count) {
-    std::printf("%-50s %12.0f %9lld\n", name.c_str(), PerSecond(count),
+    std::printf("%-50s %12.0f %9lld", name.c_str(), PerSecond(count),
                 static_cast<long long>(count.refused));
   };
   for (const auto& problem : set->problems()) {
@@ -72,12 +115,16 @@ int Run(const std::string& problems, int states) {
       const Count count = Turn(*graph, codegen::Target{}, states);
       if (count.described + count.refused == 0) continue;
       print(problem.name() + " " + workload.name(), count);
+      const Moves moves = MovesOf(*graph, codegen::Target{});
+      std::printf(" %7d %6zu %9.1f %9.1f\n", moves.groups, moves.moves, moves.first_seconds * 1e3,
+                  moves.next_seconds * 1e3);
       all.described += count.described;
       all.refused += count.refused;
       all.seconds += count.seconds;
     }
   }
   print("all", all);
+  std::printf("\n");
   return 0;
 }
 

@@ -30,7 +30,8 @@ Action* AddMove(const State& state, int index, const char* specialist, const std
   codegen::SetSkeleton(after, state.groups[index].skeleton);
   const v1::Group open = after;
   edit(after);
-  if (Bytes(after) == Bytes(open)) return nullptr;
+  const std::string changed = Bytes(after);
+  if (changed == Bytes(open)) return nullptr;
   Action action;
   action.specialist = specialist;
   action.kind = kind;
@@ -45,7 +46,11 @@ Action* AddMove(const State& state, int index, const char* specialist, const std
   *action.schedule.mutable_groups(index) = std::move(after);
   if (!state.Resolves(action.schedule, index)) return nullptr;
   for (const Action& other : actions) {
-    if (Bytes(other.schedule) == Bytes(action.schedule)) return nullptr;
+    // Most differ in this group already.
+    if (other.group == group && other.schedule.groups_size() > index &&
+        Bytes(other.schedule.groups(index)) == changed &&
+        Bytes(other.schedule) == Bytes(action.schedule))
+      return nullptr;
   }
   action.prior = prior;
   actions.push_back(std::move(action));

@@ -8,7 +8,8 @@
 //
 // Algebra and fusion change which groups there are. Groups that both schedules have keep every
 // knob; a new group starts with knobs that code generation chooses (zero), except that a precision
-// that was chosen for its tensors stays, and that fusion splits off a product for a library to make.
+// that was chosen for its tensors stays, and that fusion splits off a product for a library to
+// make.
 #pragma once
 
 #include <memory>

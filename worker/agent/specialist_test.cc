@@ -95,6 +95,39 @@ TEST_CASE("most moves lower", "[agent]") {
   }
 }
 
+TEST_CASE("what is known of other schedules changes no description", "[agent]") {
+  std::vector<v1::Problem> problems = Problems();
+  problems.push_back(MakeProblem(
+      "chain",
+      {"input x: bf16[256, 512] ~ normal", "param v: bf16[512, 512] ~ normal",
+       "param w: bf16[512, 512] ~ normal",
+       "s: f32[m: 256, n: 512] = sum[k: 512](f32(x[m, k]) * f32(v[n, k]))",
+       "h: bf16[m: 256, n: 512] = bf16(max(s[m, n], 0.0))",
+       "t: f32[m: 256, n: 512] = sum[k: 512](f32(h[m, k]) * f32(w[n, k]))",
+       "q: f32[m: 256] = sum[n: 512](t[m, n] * t[m, n])",
+       "y: bf16[m: 256, n: 512] = bf16(t[m, n] * rsqrt(q[m]) + f32(h[m, n]))", "output y"}));
+  int structures = 0;
+  for (const auto& problem : problems) {
+    const State state = StateOf(problem);
+    for (const auto& action : MakeFusion()->Actions(state)) {
+      INFO(problem.name() << ": " << action.name);
+      const auto known = MakeState(state, action.schedule);
+      const auto fresh = codegen::Describe(state.graph(), action.schedule, state.target);
+      REQUIRE(known.ok());
+      REQUIRE(fresh.ok());
+      REQUIRE(known->groups.size() == fresh->size());
+      ++structures;
+      for (size_t g = 0; g < fresh->size(); ++g) {
+        const codegen::GroupInfo &a = known->groups[g], &b = (*fresh)[g];
+        CHECK(Bytes(a.resolved) == Bytes(b.resolved));
+        CHECK((a.bytes_read == b.bytes_read && a.bytes_written == b.bytes_written));
+        CHECK((a.seconds == b.seconds && a.launches == b.launches && a.others == b.others));
+      }
+    }
+  }
+  CHECK(structures > 20);
+}
+
 TEST_CASE("a product is offered alone to a library that can write it", "[agent]") {
   const auto offered = [](const std::vector<std::string>& behind, const std::string& library) {
     std::vector<std::string> lines = {

@@ -9,8 +9,8 @@ namespace warpsmith::codegen {
 
 namespace {
 
-// Structures kept at once; beyond it the oldest go.
-constexpr size_t kMaxStructures = 64;
+// Structures kept at once; beyond it all go. Their groups' analyses stay.
+constexpr size_t kMaxStructures = 256;
 
 absl::StatusOr<GroupInfo> Info(const Analysis& group, const v1::Group& knobs,
                                const Target& target) {
@@ -63,13 +63,14 @@ absl::StatusOr<GroupInfo> Info(const Analysis& group, const v1::Group& knobs,
 struct Describer::Kept {
   const graph::Graph& graph;
   const Target target;
+  Analyses analyses;
   std::map<std::string, std::shared_ptr<const Structure>> structures;
 
   absl::StatusOr<std::shared_ptr<const Structure>> Find(const v1::Schedule& schedule) {
     const std::string key = StructureKey(schedule);
     auto known = structures.find(key);
     if (known != structures.end()) return known->second;
-    auto made = StructureOf(graph, schedule);
+    auto made = StructureOf(graph, schedule, analyses);
     if (!made.ok()) return made.status();
     if (structures.size() >= kMaxStructures) structures.clear();
     return structures[key] = std::make_shared<const Structure>(*std::move(made));
@@ -77,7 +78,7 @@ struct Describer::Kept {
 };
 
 Describer::Describer(const graph::Graph& graph, const Target& target)
-    : kept_(new Kept{graph, target, {}}) {}
+    : kept_(new Kept{graph, target, Analyses(graph), {}}) {}
 Describer::~Describer() = default;
 
 absl::StatusOr<std::vector<GroupInfo>> Describer::Describe(const v1::Schedule& schedule) {

@@ -34,7 +34,35 @@ std::string StructureKey(const v1::Schedule& schedule) {
   return key;
 }
 
+// Kept at once; beyond it all go.
+constexpr size_t kMaxAnalyses = 1024;
+
+std::shared_ptr<const Analysis> Analyses::Of(const std::vector<int>& roots,
+                                             const std::set<int>& in_memory,
+                                             const std::vector<int>& needed) {
+  // Roots, -1, and what is read of what groups wrote; inputs are always there.
+  std::vector<int> key = roots;
+  key.push_back(-1);
+  std::set<int> read;
+  for (int node : needed) {
+    for (int tensor : graph::LoadedTensors(graph_.nodes[node].value)) {
+      if (graph_.tensors[tensor].node >= 0 && in_memory.count(tensor) > 0) read.insert(tensor);
+    }
+  }
+  key.insert(key.end(), read.begin(), read.end());
+  const auto known = kept_.find(key);
+  if (known != kept_.end()) return known->second;
+  if (kept_.size() >= kMaxAnalyses) kept_.clear();
+  return kept_[key] = std::make_shared<const Analysis>(graph_, roots, in_memory);
+}
+
 absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Schedule& schedule) {
+  Analyses analyses(graph);
+  return StructureOf(graph, schedule, analyses);
+}
+
+absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Schedule& schedule,
+                                      Analyses& analyses) {
   Structure structure;
   std::set<int> in_memory;
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
@@ -80,7 +108,9 @@ absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Sched
       }
     }
     // What a later group writes and this one computes again would be legal but for order.
-    for (int node : NeededNodes(graph, roots, [&](int t) { return in_memory.count(t) > 0; })) {
+    const std::vector<int> needed =
+        NeededNodes(graph, roots, [&](int t) { return in_memory.count(t) > 0; });
+    for (int node : needed) {
       for (int tensor : graph.nodes[node].outputs) {
         auto other = group_of.find(tensor);
         if (other != group_of.end() && other->second > g && !graph.nodes[node].map()) {
@@ -91,7 +121,7 @@ absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Sched
         }
       }
     }
-    if (!roots.empty()) group.analysis = std::make_unique<Analysis>(graph, roots, in_memory);
+    if (!roots.empty()) group.analysis = analyses.Of(roots, in_memory, needed);
     structure.groups.push_back(std::move(group));
     in_memory.insert(own.begin(), own.end());
   }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,9 @@
 namespace warpsmith::codegen {
 
 struct GroupWork {
-  int group = 0;                       // in the schedule
-  std::unique_ptr<Analysis> analysis;  // null: nothing to run, it only names other tensors' memory
+  int group = 0;  // in the schedule
+  // Null: nothing to run, it only names other tensors' memory.
+  std::shared_ptr<const Analysis> analysis;
 };
 
 struct Structure {
@@ -22,7 +24,24 @@ struct Structure {
   std::map<int, int> alias;  // a root that is a reshape: the tensor whose memory it shares
 };
 
+// Analyses of groups of one graph, for all schedules that have a group of the same roots which
+// finds the same tensors in memory. Not thread-safe; the graph outlives what it gives.
+class Analyses {
+ public:
+  explicit Analyses(const graph::Graph& graph) : graph_(graph) {}
+  // `needed`: the nodes of which the roots are computed where `in_memory` can be read.
+  std::shared_ptr<const Analysis> Of(const std::vector<int>& roots, const std::set<int>& in_memory,
+                                     const std::vector<int>& needed);
+
+ private:
+  const graph::Graph& graph_;
+  std::map<std::vector<int>, std::shared_ptr<const Analysis>> kept_;
+};
+
 // Checks a schedule against a graph: roots exist once, order, nothing missing. InvalidArgument.
+// `analyses`: of this graph, those that are known.
+absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Schedule& schedule,
+                                      Analyses& analyses);
 absl::StatusOr<Structure> StructureOf(const graph::Graph& graph, const v1::Schedule& schedule);
 // Equal for schedules of one graph that have the same structure.
 std::string StructureKey(const v1::Schedule& schedule);
