@@ -105,6 +105,25 @@ class Fusion : public Specialist {
     actions.push_back(std::move(action));
   }
 
+  // The schedule with two groups in place of group `g`, of its precision: kernels with knobs of
+  // their own.
+  static v1::Schedule Split(const State& state, int g, v1::Group first, v1::Group second) {
+    const auto& groups = state.schedule.groups();
+    v1::Schedule schedule = state.schedule;
+    schedule.clear_groups();
+    for (int i = 0; i < groups.size(); ++i) {
+      if (i != g) {
+        *schedule.add_groups() = groups[i];
+        continue;
+      }
+      for (v1::Group* part : {&first, &second}) {
+        if (groups[g].has_precision()) *part->mutable_precision() = groups[g].precision();
+        *schedule.add_groups() = *part;
+      }
+    }
+    return schedule;
+  }
+
   static void AddMerges(const State& state, const Cover& cover, std::vector<Action>& actions) {
     const auto& groups = state.schedule.groups();
     int merges = 0;
@@ -159,25 +178,13 @@ class Fusion : public Specialist {
       const double room = Room(state, g);
       if (groups[g].roots_size() > 1) {
         for (const auto& root : groups[g].roots()) {
-          v1::Schedule schedule = state.schedule;
-          schedule.clear_groups();
-          for (int i = 0; i < groups.size(); ++i) {
-            if (i != g) {
-              *schedule.add_groups() = groups[i];
-              continue;
-            }
-            v1::Group alone, rest;
-            alone.add_roots(root);
-            for (const auto& other : groups[g].roots()) {
-              if (other != root) rest.add_roots(other);
-            }
-            for (v1::Group* part : {&alone, &rest}) {
-              if (groups[g].has_precision()) *part->mutable_precision() = groups[g].precision();
-              *schedule.add_groups() = *part;
-            }
+          v1::Group alone, rest;
+          alone.add_roots(root);
+          for (const auto& other : groups[g].roots()) {
+            if (other != root) rest.add_roots(other);
           }
           const std::string name = GroupName(groups[g]);
-          Add(state, std::move(schedule),
+          Add(state, Split(state, g, alone, rest),
               {"split", absl::StrCat("split ", root, " from group ", name), name, name, root},
               0.03 * room, actions);
         }
@@ -195,29 +202,16 @@ class Fusion : public Specialist {
       if (inner.size() > kMaxSplits) inner.resize(kMaxSplits);
       for (int tensor : inner) {
         const auto& t = state.graph().tensors[tensor];
-        v1::Schedule schedule = state.schedule;
-        schedule.clear_groups();
-        for (int i = 0; i < groups.size(); ++i) {
-          if (i == g) {
-            v1::Group first;
-            first.add_roots(t.name);
-            if (groups[g].has_precision()) *first.mutable_precision() = groups[g].precision();
-            *schedule.add_groups() = first;
-            // The rest reads what the first has stored: another kernel, with knobs of its own.
-            v1::Group second;
-            *second.mutable_roots() = groups[g].roots();
-            if (groups[g].has_precision()) *second.mutable_precision() = groups[g].precision();
-            *schedule.add_groups() = second;
-          } else {
-            *schedule.add_groups() = groups[i];
-          }
-        }
+        // The second reads what the first has stored.
+        v1::Group first, second;
+        first.add_roots(t.name);
+        *second.mutable_roots() = groups[g].roots();
         const bool reduce = state.graph().nodes[t.node].reduce;
         const double moved = 2.0 * t.bytes();
         const double bytes =
             std::max<double>(1, state.groups[g].bytes_read + state.groups[g].bytes_written);
         const std::string name = GroupName(groups[g]);
-        Add(state, std::move(schedule),
+        Add(state, Split(state, g, first, second),
             {"split", absl::StrCat("split ", t.name, " out of group ", name), name, name, t.name},
             (reduce ? 0.1 : 0.02) * room - std::min(0.5, moved / bytes), actions);
       }
@@ -259,20 +253,8 @@ class Fusion : public Specialist {
       for (const auto& root : groups[g].roots()) {
         if (root != rounded) rest.add_roots(root);
       }
-      v1::Schedule schedule = state.schedule;
-      schedule.clear_groups();
-      for (int i = 0; i < groups.size(); ++i) {
-        if (i != g) {
-          *schedule.add_groups() = groups[i];
-          continue;
-        }
-        for (v1::Group* part : {&product, &rest}) {
-          if (groups[g].has_precision()) *part->mutable_precision() = groups[g].precision();
-          *schedule.add_groups() = *part;
-        }
-      }
       const std::string name = GroupName(groups[g]);
-      Add(state, std::move(schedule),
+      Add(state, Split(state, g, product, rest),
           {"library", absl::StrCat("split ", rounded, " out of group ", name, ", PRODUCT_LIBRARY"),
            name, name, rounded},
           0.1 * Room(state, g), actions);

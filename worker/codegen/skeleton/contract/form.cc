@@ -91,10 +91,12 @@ double StepsOfOperand(const Kernel& points, ValuePtr operand) {
 double TouchedBytes(graph::DType type, const Index& place, const Variable& first,
                     const Variable& second) {
   const auto size = static_cast<double>(graph::SizeOf(type));
-  int64_t apart = 0;  // elements, 0: not known
+  int64_t apart = 0;  // elements
   for (const Variable& along : {first, second}) {
+    if ((place.variables() & BitOf(along)) == 0) continue;
     const int64_t stride = std::abs(place.CoefficientOf(along));
-    if (stride > 0 && (apart == 0 || stride < apart)) apart = stride;
+    if (stride == 0) return size;  // it is divided (two elements of a byte): not known
+    if (apart == 0 || stride < apart) apart = stride;
   }
   return std::min(size * static_cast<double>(std::max<int64_t>(apart, 1)), kSectorBytes);
 }
