@@ -21,9 +21,10 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
             {"fill": buffer, "pattern": 32 bits, "bytes": multiple of 4}; {"copy": buffer, "to": buffer, "bytes": n};
             {"product": library and version, "algorithm": from 1, "sizes": [batches, m, n, k], "a": matrix, "b": matrix,
              "d": matrix, "bias": [buffer, offset in bytes] or nothing, "workspace": buffer}
-               d = a times b transposed, and in each row what the bias, of d's type, has for its column, by the cuBLASLt that PyTorch has loaded, which has to be of that version; a
-               matrix is [buffer, offset in bytes, type, elements from line to line, from batch to batch, whether its
-               rows, m or n, lie beside each other and not k (of d: n)].
+               d = a times b transposed, and in each row what the bias, of d's type, has for its column; by the
+               cuBLASLt that PyTorch has loaded, which has to be of that version. A matrix is [buffer, offset in bytes,
+               type, elements from line to line, from batch to batch, whether its rows, m or n, lie beside each other
+               and not k (of d: n)].
 
 SOURCES has the CUDA C++ of each plan, BINARIES what a compiler made of it for the named architecture (a cubin,
 compressed by zlib, in base64; a list of them where kernels were compiled apart), or "". On another card, or without a binary, the source is compiled by the NVRTC that

@@ -14,9 +14,8 @@ namespace warpsmith::judge {
 inline constexpr double kOrdinaryRatio = 2;
 inline constexpr double kWideRatio = 4;
 // The same of who misses the tolerance where the reference itself is that far from the truth: as
-// near to it as the reference. Of errors' rms, which never come out alike to the last digit, a
-// thousandth more is as near.
-inline constexpr double kMissRatio = 1, kSameRms = 1.001;
+// near to it as the reference.
+inline constexpr double kMissRatio = 1;
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the
 // rounding of a type of 16 bits counted, since the answer is compared with what is rounded too.
@@ -31,8 +30,7 @@ struct Tolerance {
   double absolute = 0, relative = 0;
 };
 // The problem's own or, where it names none, 1e-4 each; wider for what the type cannot hold (two
-// ulp of f16, and for bf16 KernelBench's 1e-2, with which a last digit may be another), narrower
-// for f64.
+// ulp of f16 and bf16), narrower for f64.
 Tolerance ToleranceOf(const v1::AccuracyRule& rule, graph::DType type);
 
 // An integer of a byte that floats were rounded to: where rounding in fp32 decides between two

@@ -312,7 +312,7 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
   const double rms = difference.want_rms > 0 ? difference.want_rms : 1;
   const double largest = ErrorRatio(type, finding.errors.beyond, drawn.reference[answer].max);
   const double rms_ratio = RmsRatio(type, finding.errors.rms, drawn.reference[answer].rms);
-  if (largest > most || rms_ratio > most * kSameRms)
+  if (largest > most || rms_ratio > most)
     return absl::StrFormat("its error is %.5g times the reference's, its rms %.5g times", largest,
                            rms_ratio);
   if (difference.largest / rms > kVariedRatio * reference)

@@ -120,7 +120,6 @@ Point PointOf(const Analysis& group, const Domain& domain) {
 // Bytes of the sectors that elements are written to one by one, beyond their own: where neighbours
 // in what is read are far apart in what is written, and no skeleton of boxes puts that right.
 double ScatteredBytes(const Analysis& group, const Domain& domain) {
-  constexpr double kSector = 32;
   if (domain.elements() || !domain.pattern.known) return 0;
   const auto& main = domain.pattern.stride;
   const auto lanes = std::find(main.begin(), main.end(), 1) - main.begin();
@@ -131,7 +130,8 @@ double ScatteredBytes(const Analysis& group, const Domain& domain) {
     const graph::Tensor& tensor = group.graph().tensors[access.tensor];
     const bool whole = tensor.elements() >= domain.kept() * domain.reduced();
     if (whole && access.stride[lanes] > 1) {
-      bytes += static_cast<double>(tensor.elements()) * (kSector - graph::SizeOf(tensor.type));
+      bytes += static_cast<double>(tensor.elements()) *
+               (kSectorBytes - static_cast<double>(graph::SizeOf(tensor.type)));
     }
   }
   return bytes;

@@ -82,12 +82,6 @@ std::optional<std::vector<int>> PartsToStore(const graph::Graph& graph, int redu
   return joined ? std::optional<std::vector<int>>(parts) : std::nullopt;
 }
 
-double BytesOfOperands(const ContractForm& form) {
-  return static_cast<double>(form.batch) * static_cast<double>(form.k) *
-         (form.bytes[0] * static_cast<double>(form.m) +
-          form.bytes[1] * static_cast<double>(form.n));
-}
-
 // Whether a kernel that writes out the map that a product loads is worth its time: the product
 // would find its elements scattered where `stored` and inputs lie.
 bool IsBetterWrittenOut(const graph::Graph& graph, const graph::Node& product, int map,
@@ -97,7 +91,10 @@ bool IsBetterWrittenOut(const graph::Graph& graph, const graph::Node& product, i
   memory.insert(map);
   const auto then = FormOf(graph, product.outputs, memory);
   if (!then) return false;
-  const double saved = BytesOfOperands(form) - BytesOfOperands(*then),
+  const auto read = [](const ContractForm& of) {
+    return of.operand_bytes(0) + of.operand_bytes(1);
+  };
+  const double saved = read(form) - read(*then),
                moved = 2.0 * static_cast<double>(graph.tensors[map].bytes());
   return saved > moved + target.launch_seconds * target.bytes_per_second;
 }

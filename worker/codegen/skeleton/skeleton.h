@@ -23,6 +23,9 @@
 
 namespace warpsmith::codegen {
 
+// Bytes that memory moves at once.
+inline constexpr int kSectorBytes = 32;
+
 // What resolved knobs make of a group: what it takes of the card, and what is seen of it in states.
 struct Usage {
   // per block

@@ -121,18 +121,12 @@ bool MayPack(const v1::ContractKnobs& knobs, const Target& target) {
   return IsLibrary(knobs) || (!IsPlain(knobs, target) && !IsFew(knobs));
 }
 
-// Bytes of what an operand is made of, each once.
-double ReadBytes(const ContractForm& form, int operand) {
-  const int64_t rows = operand == 0 ? form.m : form.n;
-  return static_cast<double>(form.batch * rows) * static_cast<double>(form.k) * form.bytes[operand];
-}
-
 // Bytes of an operand that the main loop finds in memory.
 double OperandBytes(const ContractForm& form, int operand, const v1::ContractKnobs& knobs,
                     const Target& target) {
   if (MayPack(knobs, target) && IsPacked(form, operand, knobs.math()))
     return static_cast<double>(PackedBytes(form, operand, knobs.math()));
-  return ReadBytes(form, operand);
+  return form.operand_bytes(operand);
 }
 
 // Bytes that boxes bring from memory in all: each operand once, if what blocks share stays between
@@ -250,7 +244,7 @@ double PackingSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
   for (int operand : {0, 1}) {
     if (!MayPack(knobs, target) || !IsPacked(form, operand, knobs.math())) continue;
     const int64_t rows = operand == 0 ? form.m : form.n;
-    bytes += OperandBytes(form, operand, knobs, target) + ReadBytes(form, operand);
+    bytes += OperandBytes(form, operand, knobs, target) + form.operand_bytes(operand);
     operations +=
         static_cast<double>(form.batch * rows) * static_cast<double>(form.k) * form.steps[operand];
   }

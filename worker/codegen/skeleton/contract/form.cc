@@ -14,8 +14,6 @@ namespace {
 // most of what the pieces have.
 constexpr int64_t kPieceRows = 64;
 constexpr double kPieceWaste = 1.15;
-// That memory brings at once.
-constexpr double kSectorBytes = 32;
 
 absl::Status No(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
@@ -98,7 +96,7 @@ double TouchedBytes(graph::DType type, const Index& place, const Variable& first
     if (stride == 0) return size;  // it is divided (two elements of a byte): not known
     if (apart == 0 || stride < apart) apart = stride;
   }
-  return std::min(size * static_cast<double>(std::max<int64_t>(apart, 1)), kSectorBytes);
+  return std::min(size * static_cast<double>(std::max<int64_t>(apart, 1)), double{kSectorBytes});
 }
 
 // Bytes of what it loads from tensors in which it has a place of its own; of a select one or the

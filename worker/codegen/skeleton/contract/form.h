@@ -90,6 +90,11 @@ struct ContractForm {
     return apart.possible() && elements[0] == apart.type && elements[1] == apart.type;
   }
 
+  // Bytes that memory brings for all elements of an operand, each once.
+  double operand_bytes(int operand) const {
+    return static_cast<double>(batch * (operand == 0 ? m : n)) * static_cast<double>(k) *
+           bytes[operand];
+  }
   double products() const {
     return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
            static_cast<double>(batch);
