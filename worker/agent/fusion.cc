@@ -3,8 +3,8 @@
 // Merging two groups saves the traffic of what passed between them and a launch; splitting one lets
 // each part have the skeleton and the layout that suit it, and saves work that was done twice.
 // A product is split off together with the way to multiply that wants it alone: a library's, which
-// writes what was to be rounded to 16 bits anyway. Moves that code generation would refuse are
-// dropped by asking it to describe them.
+// writes its sums, or what they are rounded to with a bias. Moves that code generation would refuse
+// are dropped by asking it to describe them.
 #include <algorithm>
 #include <set>
 
@@ -84,10 +84,11 @@ class Fusion : public Specialist {
   }
 
  private:
-  // What a move does to the group of that name.
+  // What a move does to the group of that name, and the groups that it takes as they are.
   struct Move {
     std::string kind, name;
     std::string group, from, to;
+    std::vector<int> of;
   };
   static void Add(const State& state, v1::Schedule schedule, const Move& move, double prior,
                   std::vector<Action>& actions) {
@@ -97,6 +98,7 @@ class Fusion : public Specialist {
     action.kind = move.kind;
     action.name = move.name;
     action.key = move.name;
+    for (int g : move.of) absl::StrAppend(&action.key, " ", SkeletonOf(state, g));
     action.group = move.group;
     action.from = move.from;
     action.to = move.to;
@@ -166,7 +168,12 @@ class Fusion : public Specialist {
         ++merges;
         const std::string first = GroupName(groups[a]), second = GroupName(groups[b]);
         Add(state, std::move(schedule),
-            {"merge", absl::StrCat("merge groups ", first, " and ", second), first, first, second},
+            {"merge",
+             absl::StrCat("merge groups ", first, " and ", second),
+             first,
+             first,
+             second,
+             {a, b}},
             std::min(0.5, saved / std::max(1.0, bytes)), actions);
       }
     }
@@ -185,7 +192,7 @@ class Fusion : public Specialist {
           }
           const std::string name = GroupName(groups[g]);
           Add(state, Split(state, g, alone, rest),
-              {"split", absl::StrCat("split ", root, " from group ", name), name, name, root},
+              {"split", absl::StrCat("split ", root, " from group ", name), name, name, root, {g}},
               0.03 * room, actions);
         }
       }
@@ -212,29 +219,48 @@ class Fusion : public Specialist {
             std::max<double>(1, state.groups[g].bytes_read + state.groups[g].bytes_written);
         const std::string name = GroupName(groups[g]);
         Add(state, Split(state, g, first, second),
-            {"split", absl::StrCat("split ", t.name, " out of group ", name), name, name, t.name},
+            {"split",
+             absl::StrCat("split ", t.name, " out of group ", name),
+             name,
+             name,
+             t.name,
+             {g}},
             (reduce ? 0.1 : 0.02) * room - std::min(0.5, moved / bytes), actions);
       }
     }
   }
 
-  // The tensor of 16 bits that is made of the sums of a group's product and little else, so that a
-  // library may write it; -1: there is none, or the group is that alone.
-  static int RoundedSums(const State& state, const Cover& cover, int g) {
+  // Whether the tensor is made of sums and little else, so that a library may write it: rounded to
+  // 16 bits, or, in fp32, with a bias.
+  static bool IsLittleElse(const graph::Graph& graph, int tensor, int sums) {
+    const graph::Tensor& made = graph.tensors[tensor];
+    if (graph.tensors[sums].elements() != made.elements()) return false;
+    if (made.type == graph::DType::kF16 || made.type == graph::DType::kBF16) return true;
+    const graph::Expr& value = *graph.nodes[made.node].value;
+    if (made.type != graph::DType::kF32 || value.op != graph::Op::kAdd) return false;
+    return std::all_of(value.args.begin(), value.args.end(), [&](const graph::ExprPtr& arg) {
+      return arg->op == graph::Op::kLoad &&
+             (arg->tensor == sums || graph.tensors[arg->tensor].elements() < made.elements());
+    });
+  }
+
+  // The tensor that is made of the sums of a group's product and little else; -1: there is none, or
+  // the group is that alone.
+  static int WrittenByLibrary(const State& state, const Cover& cover, int g) {
     const graph::Graph& graph = state.graph();
     if (state.groups[g].skeleton != v1::Group::kContract) return -1;
     for (int tensor : cover.inside(g)) {
       const graph::Node& node = graph.nodes[graph.tensors[tensor].node];
-      const graph::DType type = graph.tensors[tensor].type;
-      if (!node.map() || (type != graph::DType::kF16 && type != graph::DType::kBF16)) continue;
-      for (int load : graph::LoadedTensors(node.value)) {
+      if (!node.map()) continue;
+      const auto loads = graph::LoadedTensors(node.value);
+      const bool made = std::any_of(loads.begin(), loads.end(), [&](int load) {
         const int producer = graph.tensors[load].node;
-        if (producer < 0 || !graph.nodes[producer].reduce || cover.inside(g).count(load) == 0 ||
-            graph.tensors[load].elements() != graph.tensors[tensor].elements())
-          continue;
-        const auto& roots = state.schedule.groups(g).roots();
-        return roots.size() == 1 && graph.Find(roots[0]) == tensor ? -1 : tensor;
-      }
+        return producer >= 0 && graph.nodes[producer].reduce && cover.inside(g).count(load) > 0 &&
+               IsLittleElse(graph, tensor, load);
+      });
+      if (!made) continue;
+      const auto& roots = state.schedule.groups(g).roots();
+      return roots.size() == 1 && graph.Find(roots[0]) == tensor ? -1 : tensor;
     }
     return -1;
   }
@@ -244,19 +270,23 @@ class Fusion : public Specialist {
     if (state.target.library.empty()) return;
     const auto& groups = state.schedule.groups();
     for (int g = 0; g < groups.size(); ++g) {
-      const int tensor = RoundedSums(state, cover, g);
+      const int tensor = WrittenByLibrary(state, cover, g);
       if (tensor < 0) continue;
-      const std::string& rounded = state.graph().tensors[tensor].name;
+      const std::string& written = state.graph().tensors[tensor].name;
       v1::Group product, rest;
-      product.add_roots(rounded);
+      product.add_roots(written);
       product.mutable_contract()->set_math(v1::PRODUCT_LIBRARY);
       for (const auto& root : groups[g].roots()) {
-        if (root != rounded) rest.add_roots(root);
+        if (root != written) rest.add_roots(root);
       }
       const std::string name = GroupName(groups[g]);
       Add(state, Split(state, g, product, rest),
-          {"library", absl::StrCat("split ", rounded, " out of group ", name, ", PRODUCT_LIBRARY"),
-           name, name, rounded},
+          {"library",
+           absl::StrCat("split ", written, " out of group ", name, ", PRODUCT_LIBRARY"),
+           name,
+           name,
+           written,
+           {g}},
           0.1 * Room(state, g), actions);
     }
   }
@@ -273,8 +303,12 @@ class Fusion : public Specialist {
         group = fresh;
         const std::string name = GroupName(group), to = codegen::NameOf(skeleton);
         Add(state, std::move(schedule),
-            {"skeleton", absl::StrCat("group ", name, ": skeleton ", to), name,
-             codegen::NameOf(state.groups[g].skeleton), to},
+            {"skeleton",
+             absl::StrCat("group ", name, ": skeleton ", to),
+             name,
+             SkeletonOf(state, g),
+             to,
+             {g}},
             0.03 * Room(state, g), actions);
       }
     }

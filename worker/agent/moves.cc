@@ -12,6 +12,10 @@ std::string GroupName(const v1::Group& group) {
   return group.roots_size() > 0 ? group.roots(0) : "?";
 }
 
+std::string SkeletonOf(const State& state, int group) {
+  return codegen::NameOf(state.groups[group].skeleton);
+}
+
 std::string Bytes(const google::protobuf::MessageLite& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -38,7 +42,7 @@ Action* AddMove(const State& state, int index, const char* specialist, const std
   const std::string group = GroupName(before);
   action.name =
       absl::StrCat("group ", group, ": ", kind, " ", from, from.empty() ? "" : " -> ", to);
-  action.key = absl::StrCat(group, " ", kind, "=", to);
+  action.key = absl::StrCat(group, " ", SkeletonOf(state, index), " ", kind, "=", to);
   action.group = group;
   action.from = from;
   action.to = to;

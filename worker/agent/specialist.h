@@ -24,11 +24,13 @@ namespace warpsmith::agent {
 // One move from a state's schedule to another.
 struct Action {
   std::string specialist;
-  std::string kind;      // what kind of move, "unroll": credit is kept for kinds
-  std::string name;      // for people: "group y: unroll 2 -> 4"
-  std::string key;       // the move without where it starts, "y unroll=4": the same on other states
-  std::string group;     // first root of the group that it changes; empty: the schedule as a whole
-  std::string from, to;  // as text: a knob's values, skeletons, groups, rewrites
+  std::string kind;  // what kind of move, "unroll": credit is kept for kinds
+  std::string name;  // for people: "group y: unroll 2 -> 4"
+  // The move without where it starts, "y map unroll=4": the same on other states, where groups of
+  // those names run on the same skeletons. Others compute something else.
+  std::string key;
+  std::string group;      // first root of the group that it changes; empty: the schedule as a whole
+  std::string from, to;   // as text: a knob's values, skeletons, groups, rewrites
   v1::Schedule schedule;  // the result
   // What the specialist's rules expect of it: gain in log time (0.1: ten per cent faster).
   double prior = 0;

@@ -131,8 +131,11 @@ TEST_CASE("what is known of other schedules changes no description", "[agent]") 
 TEST_CASE("a product is offered alone to a library that can write it", "[agent]") {
   const auto offered = [](const std::vector<std::string>& behind, const std::string& library) {
     std::vector<std::string> lines = {
-        "input x: bf16[256, 512] ~ normal", "param w: bf16[512, 512] ~ normal",
-        "param c: bf16[512] ~ normal", "input r: bf16[256, 512] ~ normal",
+        "input x: bf16[256, 512] ~ normal",
+        "param w: bf16[512, 512] ~ normal",
+        "param c: bf16[512] ~ normal",
+        "param d: f32[512] ~ normal",
+        "input r: bf16[256, 512] ~ normal",
         "s: f32[m: 256, n: 512] = sum[k: 512](f32(x[m, k]) * f32(w[n, k]))"};
     lines.insert(lines.end(), behind.begin(), behind.end());
     const v1::Problem problem = MakeProblem("linear", lines);
@@ -166,6 +169,9 @@ TEST_CASE("a product is offered alone to a library that can write it", "[agent]"
   CHECK(offered({rounded, more, "output z"}, "").empty());
   CHECK(offered({rounded, "output y"}, library).empty());  // it is alone
   CHECK(offered({"z: f32[m: 256, n: 512] = s[m, n] * s[m, n]", "output z"}, library).empty());
+  const std::string wide = "y: f32[m: 256, n: 512] = s[m, n] + d[n]";
+  CHECK(offered({wide, "z: f32[m: 256, n: 512] = max(y[m, n], 0.0)", "output z"}, library) ==
+        "y z");
 }
 
 TEST_CASE("long rows are offered layouts that hold them", "[agent]") {

@@ -199,10 +199,10 @@ absl::Status CheckProduct(const v1::Plan& plan, const v1::LibraryProduct& produc
     return bad("algorithm ", product.algorithm(), " is not in 1 to ", kMaxAlgorithms);
   const v1::Matrix &a = product.a(), &b = product.b(), &d = product.d();
   const std::string type = a.dtype();
-  if ((type != "f16" && type != "bf16") || b.dtype() != type ||
+  if ((type != "f16" && type != "bf16" && type != "f32") || b.dtype() != type ||
       (d.dtype() != type && d.dtype() != "f32"))
     return bad("a library's product of ", type, " and ", b.dtype(), " to ", d.dtype(),
-               "; operands are both f16 or both bf16, the result of that type or f32");
+               "; operands are both f16, both bf16 or both f32, the result of that type or f32");
   if (d.along_rows()) return bad("a result whose rows lie beside each other");
   absl::Status status = CheckMatrix(plan, a, product.m(), product.k(), product.batches());
   if (status.ok()) status = CheckMatrix(plan, b, product.n(), product.k(), product.batches());

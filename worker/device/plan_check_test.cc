@@ -99,6 +99,19 @@ TEST_CASE("a library's product lies within its buffers") {
       {[](auto& p) { p.mutable_a()->set_buffer(5); }, "there is no buffer 5"},
       {[](auto& p) { p.mutable_b()->set_line(41); }, "ends beyond buffer 1"},
       {[](auto& p) { p.mutable_b()->set_dtype("f16"); }, "product of bf16 and f16"},
+      {[](auto& p) { p.mutable_b()->set_dtype("f32"); }, "product of bf16 and f32"},
+      {[](auto& p) {
+         for (auto* matrix : {p.mutable_a(), p.mutable_b(), p.mutable_d()})
+           matrix->set_dtype("f32");
+         p.set_batches(1);
+         p.clear_bias();
+       },
+       ""},
+      {[](auto& p) {
+         for (auto* matrix : {p.mutable_a(), p.mutable_b()}) matrix->set_dtype("f32");
+         p.set_batches(1);
+       },
+       "product of f32 and f32 to bf16"},
       {[](auto& p) { p.mutable_d()->set_dtype("f32"); }, "ends beyond buffer 2"},
       {[](auto& p) { p.mutable_d()->set_dtype("f16"); }, "to f16"},
       {[](auto& p) { p.mutable_d()->set_along_rows(true); }, "rows lie beside each other"},

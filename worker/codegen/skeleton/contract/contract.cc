@@ -177,7 +177,7 @@ class Contract : public Skeleton {
   static void AddLibraryUse(const Analysis& group, const Domain& domain, const ContractForm& form,
                             const v1::ContractKnobs& contract, const Target& target, Usage& use) {
     use.threads = kPlainThreads;
-    use.tensor_products = use.products;
+    if (form.halves()) use.tensor_products = use.products;
     use.workspace_bytes = kLibraryBytes;
     if (!RootMatrixOf(group, domain, form)) {
       ++use.launches;

@@ -441,7 +441,7 @@ TEST_CASE("several products", "[codegen]") {
 
 TEST_CASE("what knobs of a product may not say", "[codegen]") {
   const graph::Graph graph =
-      ParseOrDie({"input x: f32[64, 64] ~ normal", "input w: f32[64, 64] ~ normal",
+      ParseOrDie({"input x: f32[64, 64] ~ normal", "input w: f32[64, 65] ~ normal",
                   "y: f32[m: 64, n: 64] = sum[k: 64](x[m, k] * w[n, k])", "output y"});
   struct Wrong {
     const char* knobs;
@@ -454,7 +454,7 @@ TEST_CASE("what knobs of a product may not say", "[codegen]") {
       {"contract { stages: 4 }", "contract.stages and contract.cluster"},
       {"contract { split: 60 }", "contract.split"},
       {"contract { math: PRODUCT_TENSOR }", "contract.math is PRODUCT_TENSOR"},
-      {"contract { math: PRODUCT_LIBRARY }", "its operands are not both fp16 or both bf16"},
+      {"contract { math: PRODUCT_LIBRARY }", "its operands are neither both fp16 or both bf16 nor fp32"},
       {"contract { algorithm: 2 }", "contract.algorithm is 2; it is of PRODUCT_LIBRARY"},
       {"contract {} precision { accumulator: ACCUMULATOR_COMPENSATED }", "compensated"},
   };

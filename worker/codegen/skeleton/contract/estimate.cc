@@ -74,9 +74,10 @@ constexpr double kDirectFromMemory = 1.1, kDirectFromCaches = 4.8, kDirectSecond
 // ---- by a library
 
 // Of what the tensor cores can do, in whole waves of its tiles of 128 x 256 or, of few rows, of the
-// memory's rate. Of cuBLASLt 13.1 on an H200.
-constexpr double kLibraryPart = 0.93, kLibraryFromMemory = 0.85;
-constexpr int64_t kLibraryTileM = 128, kLibraryTileN = 256;
+// memory's rate. Of cuBLASLt 13.1 on an H200. Of fp32, which it makes by ordinary instructions, in
+// waves of 128 x 128.
+constexpr double kLibraryPart = 0.93, kLibraryWidePart = 0.8, kLibraryFromMemory = 0.85;
+constexpr int64_t kLibraryTileM = 128, kLibraryTileN = 256, kLibraryWideTileN = 128;
 // Whether the rows of an operand's boxes begin at lines of the cache.
 bool BeginsAtLines(const ContractForm& form, int operand, v1::ProductMath math) {
   if (IsPacked(form, operand, math)) return true;
@@ -224,16 +225,19 @@ double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, cons
 double LibrarySeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
                       const Target& target) {
   const auto multiprocessors = static_cast<double>(target.sm_count);
-  const auto tiles = static_cast<double>(CeilDiv(form.m, kLibraryTileM) *
-                                         CeilDiv(form.n, kLibraryTileN) * form.batch);
+  const bool wide = !form.halves();
+  const auto tiles =
+      static_cast<double>(CeilDiv(form.m, kLibraryTileM) *
+                          CeilDiv(form.n, wide ? kLibraryWideTileN : kLibraryTileN) * form.batch);
+  const double rate = wide ? kLibraryWidePart * target.products_per_second
+                           : kLibraryPart * target.tensor_products_per_second;
   // Where there are few tiles, it shares K or makes smaller ones.
   const double idle =
       tiles < multiprocessors ? 1 : std::ceil(tiles / multiprocessors) * multiprocessors / tiles;
   double bytes = 0;
   for (int operand : {0, 1}) bytes += OperandBytes(form, operand, knobs, target);
-  return kKernelSeconds +
-         std::max(form.products() * idle / (kLibraryPart * target.tensor_products_per_second),
-                  bytes / (kLibraryFromMemory * target.bytes_per_second));
+  return kKernelSeconds + std::max(form.products() * idle / rate,
+                                   bytes / (kLibraryFromMemory * target.bytes_per_second));
 }
 
 }  // namespace

@@ -90,6 +90,14 @@ struct ContractForm {
     return apart.possible() && elements[0] == apart.type && elements[1] == apart.type;
   }
 
+  // Whether both operands are fp32 that lie as matrices.
+  bool wide() const {
+    const auto lies = [&](int operand) {
+      return strided[operand] && strided[operand]->type == graph::DType::kF32;
+    };
+    return sums == graph::DType::kF32 && lies(0) && lies(1);
+  }
+
   // Bytes that memory brings for all elements of an operand, each once.
   double operand_bytes(int operand) const {
     return static_cast<double>(batch * (operand == 0 ? m : n)) * static_cast<double>(k) *

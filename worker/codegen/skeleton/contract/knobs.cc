@@ -95,8 +95,9 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   for (int64_t extent : {form.m, form.n, form.k, form.batch * 2}) {
     if (extent > INT32_MAX) return "an axis has more than 2^31 elements";
   }
-  if (math == v1::PRODUCT_LIBRARY && !form.halves())
-    return "its operands are not both fp16 or both bf16; PRODUCT_FP16X3 takes fp32";
+  if (math == v1::PRODUCT_LIBRARY && !form.halves() && !form.wide())
+    return "its operands are neither both fp16 or both bf16 nor fp32 that lie as matrices; "
+           "PRODUCT_FP16X3 takes any fp32";
   if (math == v1::PRODUCT_FP8 && !form.apart.eights)
     return "its operands are not, but for scales, numbers of float8_e4m3fn that are had along K; "
            "PRODUCT_TENSOR takes 16 bits";
