@@ -367,8 +367,14 @@ template <> WS_DEVICE f8 from_float<f8>(float x) {
 #endif
 }
 WS_DEVICE float to_float(f8 x) {
+#ifdef WS_EIGHT_BITS
+  unsigned pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(x.bits)));
+  return to_float(f16{static_cast<unsigned short>(pair)});
+#else
   const unsigned short half = static_cast<unsigned short>((x.bits & 128) << 8 | (x.bits & 127) << 7);
   return (x.bits & 127) == 127 ? bits_float(0x7fc00000u) : to_float(f16{half}) * 256.0f;
+#endif
 }
 // The value of the nearest number of that type.
 template <class T> WS_DEVICE float rounded(float x) { return to_float(from_float<T>(x)); }

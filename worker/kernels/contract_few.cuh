@@ -158,8 +158,13 @@ struct FewContract {
 
   // ---- `many`
 
+  // Reads what is beyond the ends at the beginning instead, so that nothing branches: loads of all rows are asked for
+  // before the first has come.
   WS_DEVICE void read_many(Index step, float (&x)[kRows][kEach]) const {
     constexpr int W = Many::kWidth;
+    constexpr bool kWholeRows = Many::kRows % C::kTile == 0;
+    // Every slice of every part has as many whole steps.
+    constexpr bool kWholeSteps = G::kK % C::kStep == 0 && kSteps % kPart == 0 && kPart % kSlices == 0;
     const Many many{g};
     const Index k0 = step * C::kStep + lane() % 4 * kBeside;
 #pragma unroll
@@ -168,12 +173,11 @@ struct FewContract {
 #pragma unroll
       for (int e = 0; e < kEach; e += kBeside) {
         const Index k = k0 + along(e);
+        const bool is_row = kWholeRows || at < Index(Many::kRows), is_k = kWholeSteps || k < end;
         float read[W];
+        many.read(batch, is_row ? at : Index(0), is_k ? k : Index(0), read);
 #pragma unroll
-        for (int v = 0; v < W; ++v) read[v] = 0;
-        if (at < Index(Many::kRows) && k < end) many.read(batch, at, k, read);
-#pragma unroll
-        for (int v = 0; v < W; ++v) x[Many::kAlongRows ? r + v : r][Many::kAlongRows ? e : e + v] = read[v];
+        for (int v = 0; v < W; ++v) x[Many::kAlongRows ? r + v : r][Many::kAlongRows ? e : e + v] = is_row && is_k ? read[v] : 0;
       }
     }
   }

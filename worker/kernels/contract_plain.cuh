@@ -76,19 +76,19 @@ struct PlainContract {
     static WS_DEVICE int row(int v) { return ALONG ? v % (TILE / W) * W : v / (C::kStep / W); }
     static WS_DEVICE int k(int v) { return ALONG ? v / (TILE / W) : v % (C::kStep / W) * W; }
 
-    // read(row, k, x) for what is below the ends; the rest is zero.
-    template <class Read>
-    WS_DEVICE void bring(Index row0, Index k0, Index rows, Index end, Read&& read) {
+    // read(row, k, x) for what is below ROWS and `end`; the rest is zero, and read at the beginning instead, so that
+    // nothing branches: all loads of a step are asked for before the first has come. WHOLE: every step lies below `end`.
+    template <Index ROWS, bool WHOLE, class Read>
+    WS_DEVICE void bring(Index row0, Index k0, Index end, Read&& read) {
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         const int v = i * kPlainThreads + thread();
-        const bool inside = (kVectors % kPlainThreads == 0 || v < kVectors) && row0 + row(v) < rows && k0 + k(v) < end;
-        if (inside) {
-          read(row0 + row(v), k0 + k(v), x[i]);
-        } else {
+        if (kVectors % kPlainThreads != 0 && v >= kVectors) continue;
+        const Index at = row0 + row(v), along = k0 + k(v);
+        const bool is_row = ROWS % TILE == 0 || at < ROWS, is_k = WHOLE || along < end;
+        read(is_row ? at : Index(0), is_k ? along : Index(0), x[i]);
 #pragma unroll
-          for (int j = 0; j < W; ++j) x[i][j] = 0;
-        }
+        for (int j = 0; j < W; ++j) x[i][j] = is_row && is_k ? x[i][j] : Sum(0);
       }
     }
     WS_DEVICE void put(Sum* to) const {
@@ -124,10 +124,11 @@ struct PlainContract {
   }
 
   WS_DEVICE void bring(Index k, StepA& a, StepB& b) const {
-    a.bring(m, k, G::kM, to, [&](Index row, Index at, Sum (&x)[G::kWidthA]) {
+    constexpr bool kWhole = G::kK % C::kStep == 0;
+    a.template bring<Index(G::kM), kWhole>(m, k, to, [&](Index row, Index at, Sum (&x)[G::kWidthA]) {
       g.template a<G::kWidthA>(batch, row, at, x);
     });
-    b.bring(n, k, G::kN, to, [&](Index row, Index at, Sum (&x)[G::kWidthB]) {
+    b.template bring<Index(G::kN), kWhole>(n, k, to, [&](Index row, Index at, Sum (&x)[G::kWidthB]) {
       g.template b<G::kWidthB>(batch, row, at, x);
     });
   }
@@ -136,7 +137,9 @@ struct PlainContract {
     const Sum* const rows = stage;
     const Sum* const columns = stage + C::kStep * kPitchM;
     const int y = thread() / 16, x = thread() % 16;
-#pragma unroll 2
+    // Some 128 products between branches.
+    constexpr int kOfK = kEachM * kEachN, kUnroll = kOfK >= 64 ? 2 : 128 / kOfK < C::kStep ? 128 / kOfK : C::kStep;
+#pragma unroll kUnroll
     for (int k = 0; k < C::kStep; ++k) {
       Sum a[kEachM], b[kEachN];
 #pragma unroll
@@ -169,9 +172,11 @@ struct PlainContract {
     each(totals, [](Total& total, int, int) { total = 0; });
     StepA a;
     StepB b;
-    bring(from, a, b);
-    a.put(stages);
-    b.put(stages + C::kStep * kPitchM);
+    if (from < to) {   // the last parts of K may have nothing
+      bring(from, a, b);
+      a.put(stages);
+      b.put(stages + C::kStep * kPitchM);
+    }
     sync_block();
     int turn = 0;
 #pragma unroll 1

@@ -234,9 +234,9 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
 
 std::string PlainConfigOf(const ContractForm& form, const v1::ContractKnobs& knobs,
                           const std::string& total) {
-  return StrCat("ws::PlainConfig<", knobs.tile_m(), ", ", knobs.tile_n(), ", ", kPlainStep, ", ",
-                RunOf(form, knobs), ", ", knobs.split(), ", ", knobs.raster(), ", ", total,
-                ScalesRuns(form, knobs.math()) ? ", true>" : ">");
+  return StrCat("ws::PlainConfig<", knobs.tile_m(), ", ", knobs.tile_n(), ", ",
+                PlainStepOf(form, knobs), ", ", RunOf(form, knobs), ", ", knobs.split(), ", ",
+                knobs.raster(), ", ", total, ScalesRuns(form, knobs.math()) ? ", true>" : ">");
 }
 
 Style StyleOf(const v1::Group& resolved) {

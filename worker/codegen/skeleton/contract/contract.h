@@ -99,8 +99,10 @@ std::optional<RootMatrix> RootMatrixOf(const Analysis& group, const Domain& doma
 absl::Status EmitLibrary(const Analysis& group, const Domain& domain, const ContractForm& form,
                          const v1::Group& resolved, const Target& target, KernelWriter& writer);
 
-// Threads of a block of the plain main loop (ws::kPlainThreads), and its step along K.
+// Threads of a block of the plain main loop (ws::kPlainThreads), and its step along K at the least.
 inline constexpr int kPlainThreads = 256, kPlainStep = 16;
+// The step that it takes: a longer one where there is little to multiply while the next is brought.
+int PlainStepOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 
 // Defaults, checks and places to try (knobs.cc).
 absl::StatusOr<v1::Group> ResolveContract(const Analysis& group, const ContractForm& form,

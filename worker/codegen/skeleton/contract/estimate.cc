@@ -12,6 +12,10 @@ namespace {
 // What loads from shared memory and waiting for them cost beside products: of an H200, fitted to
 // tiles of 32 x 64 and of 128 x 128.
 constexpr double kSharedCost = 3.9;
+// A step at the least: until what it asked for has come. Of an H200, from seven products of which
+// each multiprocessor had a block or two; believed to be shared by as many as four.
+constexpr double kPlainStepSeconds = 0.7e-6;
+constexpr int64_t kPlainTogether = 4;
 
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
@@ -259,7 +263,7 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   const bool plain = IsPlain(knobs, target);
   const int64_t blocks = ContractBlocks(form, knobs), at_once = BlocksAtOnce(knobs, target);
   const double waves = std::ceil(static_cast<double>(blocks) / static_cast<double>(at_once));
-  const int step = plain ? kPlainStep : StepOf(knobs.math());
+  const int step = plain ? PlainStepOf(form, knobs) : StepOf(knobs.math());
   const double steps =
       std::ceil(static_cast<double>(CeilDiv(form.k, knobs.split())) / static_cast<double>(step));
   const double tile = static_cast<double>(knobs.tile_m()) * knobs.tile_n();
@@ -275,10 +279,12 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
   } else if (plain) {
     const double busy =
         std::min(1.0, static_cast<double>(blocks) / static_cast<double>(target.sm_count));
+    const auto rounds =
+        static_cast<double>(CeilDiv(blocks, int64_t{target.sm_count} * kPlainTogether));
     seconds =
         kKernelSeconds + kFirstSeconds +
-        std::max(waves * tile * steps * step * target.sm_count / ProductRate(form, knobs, target),
-                 memory / target.bytes_per_second / busy);
+        std::max({waves * tile * steps * step * target.sm_count / ProductRate(form, knobs, target),
+                  rounds * steps * kPlainStepSeconds, memory / target.bytes_per_second / busy});
   } else {
     const double end = kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond;
     // Of all waves: operands do not come meanwhile, as measured.

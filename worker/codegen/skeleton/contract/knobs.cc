@@ -400,12 +400,22 @@ int64_t RunOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   return graph::IsFloat(form.sums) && knobs.run() < part ? knobs.run() : 0;
 }
 
+int PlainStepOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  constexpr int kLonger = 2 * kPlainStep, kLeastSteps = 4;
+  constexpr int64_t kSmallTile = 64 * 64;
+  const int64_t run = RunOf(form, knobs);
+  const bool small = int64_t{knobs.tile_m()} * knobs.tile_n() <= kSmallTile &&
+                     graph::SizeOf(form.sums) <= sizeof(float);
+  const bool long_enough = CeilDiv(form.k, knobs.split()) >= kLeastSteps * kLonger;
+  return small && long_enough && run % kLonger == 0 ? kLonger : kPlainStep;
+}
+
 int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs,
                             const Target& target) {
   if (IsLibrary(knobs)) return 0;
   if (IsFew(knobs)) return FewSharedBytes(form, knobs);
   if (IsPlain(knobs, target)) {
-    return int64_t{2} * kPlainStep * (knobs.tile_m() + knobs.tile_n() + 8) *
+    return int64_t{2} * PlainStepOf(form, knobs) * (knobs.tile_m() + knobs.tile_n() + 8) *
            graph::SizeOf(form.sums);
   }
   // As ws::Contract has it.
