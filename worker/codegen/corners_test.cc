@@ -392,13 +392,25 @@ TEST_CASE("maps read and write neighbours in few accesses", "[codegen]") {
     const char* what;
     Lines lines;
     std::vector<const char*> has;
+    bool branches = false;
   };
   const Case cases[] = {
       {"halves of a row, rotated",
        {"input x: bf16[64, 128] ~ normal", "input c: f32[128] ~ normal",
         "r: f32[i: 64, j: 128] = select(j < 64, -f32(x[i, j + 64]), f32(x[i, j - 64]))",
         "y: bf16[i: 64, j: 128] = bf16(r[i, j] * c[j])", "output y"},
-       {"ws::load<8, ws::bf16", "ws::load<8, float", "ws::store<8, ws::bf16"}},
+       {"ws::load_if<8, ws::bf16", "ws::load<8, float", "ws::store<8, ws::bf16"}},
+      // Of which a warp's threads make the same.
+      {"two tensors, each with something made of it, one above the other, and a third",
+       {"input a: bf16[96, 64] ~ normal", "input b: bf16[40, 64] ~ normal",
+        "input c: bf16[200, 64] ~ normal",
+        "r: bf16[i: 136, j: 64] = select(i < 96, bf16(tanh(f32(a[i, j]))), "
+        "bf16(exp(f32(b[i - 96, j]))))",
+        "y: bf16[i: 336, j: 64] = select(i < 136, bf16(f32(r[i, j]) * 0.5), "
+        "bf16(f32(c[i - 136, j]) + 1.0))",
+        "output y"},
+       {"ws::load_if<8, ws::bf16", "ws::store<8, ws::bf16"},
+       true},
       {"two values a byte, side by side",
        {"input x: u8[64, 64] ~ integers(0, 256)",
         "y: bf16[i: 64, j: 128] = bf16(f32(select(j % 2 == 0, i64(x[i, j / 2]) % 16, i64(x[i, j / "
@@ -413,6 +425,7 @@ TEST_CASE("maps read and write neighbours in few accesses", "[codegen]") {
     REQUIRE(plan.status().message() == "");
     INFO(c.what << "\n" << plan->source());
     for (const char* text : c.has) CHECK(absl::StrContains(plan->source(), text));
+    CHECK(absl::StrContains(plan->source(), "if (!(") == c.branches);
     Check(graph, schedule, 1);
   }
 }

@@ -100,6 +100,19 @@ WS_DEVICE void load(const T* p, T (&out)[V]) {
   }
 }
 
+// The same where they are there, else zeros: whole words, of which a few moves make nothing.
+template <int V, class T, int Hint>
+WS_DEVICE void load_if(bool there, const T* p, T (&out)[V]) {
+  constexpr int kBytes = V * sizeof(T), kAccess = kBytes < 16 ? kBytes : 16;
+  typename Word<kAccess>::Type words[kBytes / kAccess] = {};
+  if (there) {
+    T read[V];
+    load<V, T, Hint>(p, read);
+    memcpy(words, read, kBytes);
+  }
+  memcpy(out, words, kBytes);
+}
+
 template <int V, class T, int Hint>
 WS_DEVICE void store(T* p, const T (&in)[V]) {
   if constexpr (V * sizeof(T) <= 16) {

@@ -564,7 +564,9 @@ std::string Emitter::Element(int tensor, const Index& position, size_t depth) {
 std::string Emitter::Address(int tensor, const Index& position) {
   const auto [pointer, rest] = dialect_.locate(tensor, position);
   if (rest.is_constant() && rest.constant() == 0) return pointer;
-  return StrCat(pointer, " + ", Sum(rest, scopes_.size() - 1, true));
+  const std::string sum = Sum(rest, scopes_.size() - 1, true);
+  return StrCat(pointer, " + ",
+                dialect_.one_sum && rest.terms().size() > 1 ? StrCat("(", sum, ")") : sum);
 }
 
 std::string Emitter::Stored(ValuePtr value) {
@@ -579,13 +581,10 @@ std::string Emitter::Stored(ValuePtr value) {
 std::string Emitter::VectorText(ValuePtr load, const Index& base, int width,
                                 const std::string& array, const std::string& hint) {
   const std::string guard = load->args.empty() ? "" : Use(load->args[0]);
-  const std::string call = StrCat("ws::load<", width, ", ", StorageType(load->type), ", ",
-                                  hint.empty() ? StrCat(dialect_.load_hint) : hint, ">(",
-                                  Address(load->tensor, base), ", ", array, ");\n");
-  if (guard.empty()) return call;
-  std::string text = StrCat("if (", guard, ") {\n  ", call, "} else {\n");
-  for (int j = 0; j < width; ++j) absl::StrAppend(&text, "  ", array, "[", j, "] = {};\n");
-  return text + "}\n";
+  return StrCat(guard.empty() ? "ws::load<" : "ws::load_if<", width, ", ", StorageType(load->type),
+                ", ", hint.empty() ? StrCat(dialect_.load_hint) : hint, ">(",
+                guard.empty() ? "" : StrCat(guard, ", "), Address(load->tensor, base), ", ", array,
+                ");\n");
 }
 
 void Emitter::LoadVector(ValuePtr load, const Index& base, int width, const std::string& array,

@@ -29,6 +29,9 @@ struct Dialect {
   // Both sides of a choice are computed, so that no branch parts what is the same in several
   // places.
   bool both_sides = false;
+  // Positions are added up before they are added to a pointer. In a loop the compiler keeps more
+  // where they are not.
+  bool one_sum = false;
   int load_hint = 0, store_hint = 0;
   v1::Accumulator accumulator = v1::ACCUMULATOR_AUTO;
   // Where an element is: a pointer's name and what is left of the position.

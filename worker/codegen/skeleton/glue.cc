@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -19,28 +20,113 @@ constexpr int64_t kLargePart = 16;
 constexpr int64_t kMaxVectorBytes = 16;
 constexpr int64_t kMaxAccesses = 4;
 
-// Operations of each side of a choice that are worth a branch.
-constexpr int kWorthBranch = 8;
+// Operations of both sides of a choice together that are worth a branch, of all lanes; choices
+// within each other.
+constexpr int kWorthBranch = 32;
+constexpr size_t kMostChoices = 8;
 
-// Of the one root, a choice that all lanes of a vector make alike and of which either side takes
-// much: what was concatenated. Null: there is none.
-ValuePtr ChoiceOfAllLanes(const Kernel& kernel, const Dialect& dialect,
-                          const std::vector<const Kernel::Root*>& roots) {
+// What a condition made of indexes is where variables are these numbers, by their ids; nullopt: it
+// is of something else, too.
+std::optional<bool> Decided(ValuePtr condition, const std::vector<Index>& numbers) {
+  if (condition->kind == Value::Kind::kCompare) {
+    const Index index = Substitute(condition->index, numbers);
+    if (!index.is_constant()) return std::nullopt;
+    return condition->op == graph::Op::kEq ? index.constant() == 0 : index.constant() >= 0;
+  }
+  if (condition->kind != Value::Kind::kOp) return std::nullopt;
+  std::vector<bool> args;
+  for (ValuePtr arg : condition->args) {
+    const auto decided = Decided(arg, numbers);
+    if (!decided) return std::nullopt;
+    args.push_back(*decided);
+  }
+  switch (condition->op) {
+    case graph::Op::kNot:
+      return !args[0];
+    case graph::Op::kAnd:
+      return args[0] && args[1];
+    case graph::Op::kOr:
+      return args[0] || args[1];
+    default:
+      return std::nullopt;
+  }
+}
+
+// Whether a warp's threads, each at a vector beside the next one's, mostly decide alike, so that a
+// branch takes one side: seen at so many places along the kernel's elements.
+bool WarpsAgree(const Frame& frame, ValuePtr condition) {
+  constexpr int64_t kPlaces = 32, kOfTwoMinds = 4, kThreads = 32;
+  const Variable& along = frame.element.name.empty() ? frame.column : frame.element;
+  if (along.name.empty() || (condition->variables & BitOf(along)) == 0) return true;
+  std::vector<Index> numbers(kMaxVariables, Index(0));
+  const int64_t warp = kThreads * frame.width;
+  int64_t of_two_minds = 0;
+  for (int64_t place = 0; place < kPlaces; ++place) {
+    const int64_t first = along.range.high / kPlaces * place / warp * warp;
+    int64_t so = 0;
+    for (int64_t thread = 0; thread < kThreads; ++thread) {
+      numbers[along.id] = std::min(first + thread * frame.width, along.range.high);
+      const auto decided = Decided(condition, numbers);
+      if (!decided) return false;
+      so += *decided;
+    }
+    of_two_minds += so != 0 && so != kThreads;
+  }
+  return of_two_minds <= kOfTwoMinds;
+}
+
+// A choice that all lanes of a vector make alike, and mostly all threads of a warp, and of which
+// the sides take much: what was concatenated or stacked. Null: the value is none.
+ValuePtr ChoiceOfAllLanes(const Kernel& kernel, ValuePtr value) {
   const Frame& frame = kernel.frame;
-  if (roots.size() != 1 || frame.width == 1 || dialect.both_sides) return nullptr;
-  ValuePtr value = roots[0]->value;
   const auto is = [&](graph::Op op) { return value->kind == Value::Kind::kOp && value->op == op; };
   while (is(graph::Op::kCast)) value = value->args[0];
-  if (!is(graph::Op::kSelect) || (value->args[0]->variables & BitOf(frame.lane)) != 0)
+  if (!is(graph::Op::kSelect) || (value->args[0]->variables & BitOf(frame.lane)) != 0 ||
+      !WarpsAgree(frame, value->args[0]))
     return nullptr;
-  for (int side : {1, 2}) {
-    int operations = 0;
-    for (ValuePtr one : kernel.values->Closure({value->args[side]}))
-      operations += one->kind == Value::Kind::kOp && (one->variables & BitOf(frame.lane)) != 0;
-    if (operations < kWorthBranch) return nullptr;
-  }
-  return value;
+  int operations = 0;
+  for (ValuePtr one : kernel.values->Closure({value->args[1], value->args[2]}))
+    operations += one->kind == Value::Kind::kOp && (one->variables & BitOf(frame.lane)) != 0;
+  return operations * frame.width >= kWorthBranch ? value : nullptr;
 }
+
+// Writes what `make` writes in a branch for each side of the choices that all lanes make alike, one
+// within the other, with the value of each bound to that side.
+class Branches {
+ public:
+  Branches(Emitter& emitter, const Kernel& kernel,
+           std::function<void(const std::function<void()>& decide)> make)
+      : emitter_(emitter), kernel_(kernel), make_(std::move(make)) {}
+
+  void Write(ValuePtr value) {
+    const ValuePtr choice =
+        decided_.size() < kMostChoices ? ChoiceOfAllLanes(kernel_, value) : nullptr;
+    if (choice == nullptr) {
+      make_([this] {
+        for (auto one = decided_.rbegin(); one != decided_.rend(); ++one)
+          emitter_.Bind(one->first, emitter_.Use(one->second));
+      });
+      return;
+    }
+    const std::string condition = emitter_.Use(choice->args[0]);
+    for (int side : {1, 2}) {
+      // No "else": what does not depend on lanes is written between the two.
+      emitter_.Open(
+          side == 1 ? StrCat("if (", condition, ") {") : StrCat("if (!(", condition, ")) {"), 0,
+          false);
+      decided_.emplace_back(choice, choice->args[side]);
+      Write(choice->args[side]);
+      decided_.pop_back();
+      emitter_.Close();
+    }
+  }
+
+ private:
+  Emitter& emitter_;
+  const Kernel& kernel_;
+  const std::function<void(const std::function<void()>& decide)> make_;
+  std::vector<std::pair<ValuePtr, ValuePtr>> decided_;  // a choice, and what it is here
+};
 
 }  // namespace
 
@@ -285,13 +371,8 @@ void StoreRoots(Emitter& emitter, const Dialect& dialect, const GroupContext& co
     }
     CloseLanes(emitter, frame);
   };
-  if (const ValuePtr choice = ChoiceOfAllLanes(kernel, dialect, roots); choice != nullptr) {
-    const std::string condition = emitter.Use(choice->args[0]);
-    for (int side : {1, 2}) {
-      emitter.Open(side == 1 ? StrCat("if (", condition, ") {") : "else {", 0, false);
-      make([&] { emitter.Bind(choice, emitter.Use(choice->args[side])); });
-      emitter.Close();
-    }
+  if (roots.size() == 1 && width > 1 && !dialect.both_sides) {
+    Branches(emitter, kernel, make).Write(roots[0]->value);
   } else {
     make([] {});
   }

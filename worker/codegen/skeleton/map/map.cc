@@ -98,7 +98,8 @@ struct Bodies {
 Bodies Generate(const GroupContext& context, const Kernel& kernel,
                 const std::vector<Parameter>& parameters, const std::string& index_type) {
   const Frame& frame = kernel.frame;
-  const Dialect dialect = MakeDialect(context, kernel, parameters, index_type);
+  Dialect dialect = MakeDialect(context, kernel, parameters, index_type);
+  dialect.one_sum = true;
   std::vector<ValuePtr> early;
   for (ValuePtr load : LoadsOf(kernel)) {
     if (IsEarly(kernel, load)) early.push_back(load);
