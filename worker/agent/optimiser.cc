@@ -488,9 +488,7 @@ class Slice {
     }
     // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer
     // to the truth is right.
-    v1::Schedule unrounded = first;
-    for (v1::Group& group : *unrounded.mutable_groups())
-      group.mutable_precision()->set_unrounded(RoundsToHalves(*main_));
+    const v1::Schedule unrounded = Unrounded(*main_, first);
     const v1::Schedule often = AddedUpOften(exact);
     v1::Schedule separate = often;
     for (v1::Group& group : *separate.mutable_groups())

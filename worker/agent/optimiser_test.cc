@@ -350,6 +350,36 @@ TEST_CASE("after a wrong start the next ones are judged before any move", "[agen
   CHECK(again >= 1);
 }
 
+TEST_CASE("without roundings what is read in fp32 alone is stored so", "[agent]") {
+  const auto stored = [](const std::vector<std::string>& behind) {
+    std::vector<std::string> lines = {
+        "input x: bf16[256, 512] ~ normal",
+        "param w: bf16[512, 384] ~ normal",
+        "input r: f32[256, 384] ~ normal",
+        "s: f32[m: 256, n: 384] = sum[k: 512](f32(x[m, k]) * f32(w[k, n]))",
+        "h: bf16[m: 256, n: 384] = bf16(s[m, n])",
+        "g: f32[m: 256, n: 384] = f32(h[m, n])",
+        "t: f32[n: 384] = sum[m: 256](g[m, n] * r[m, n])",
+        "y: bf16[m: 256, n: 384] = bf16(g[m, n] - t[n])"};
+    lines.insert(lines.end(), behind.begin(), behind.end());
+    const v1::Problem problem = MakeProblem("digits", lines);
+    auto graph = problem::GraphOf(problem, problem.workloads(0));
+    REQUIRE(graph.ok());
+    const codegen::Target target;
+    v1::Schedule schedule;
+    for (const char* root : {"h", "t", "y"}) schedule.add_groups()->add_roots(root);
+    if (graph->Find("z") >= 0) schedule.add_groups()->add_roots("z");
+    const v1::Schedule unrounded = Unrounded(*graph, schedule);
+    REQUIRE(codegen::Lower(*graph, unrounded, target).status().message() == "");
+    CHECK(unrounded.groups(0).precision().unrounded());
+    return unrounded.groups(0).roots(0);
+  };
+  CHECK(stored({"output y"}) == "g");
+  CHECK(stored({"output y", "output h"}) == "h");
+  CHECK(stored({"z: bf16[m: 256, n: 384] = bf16(0.0 - f32(h[m, n]))", "output y", "output z"}) ==
+        "h");
+}
+
 TEST_CASE("what is not accurate enough is made more accurate, never less", "[agent]") {
   // Compensated from the start, and that is not enough.
   Bench bench(Softmax(1024, 4096));

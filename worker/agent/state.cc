@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace warpsmith::agent {
@@ -88,6 +90,53 @@ bool RoundsToHalves(const graph::Graph& graph) {
   return std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const graph::Tensor& tensor) {
     return tensor.node >= 0 && graph::IsFloat(tensor.type) && graph::SizeOf(tensor.type) == 2;
   });
+}
+
+namespace {
+
+// The tensor in which all that read a tensor have it in fp32; -1: there is none, or it is wanted as
+// it is.
+int WidenedOf(const graph::Graph& graph, int tensor) {
+  const auto is = [&](int other) { return other == tensor; };
+  const auto& outputs = graph.outputs;
+  if (std::any_of(outputs.begin(), outputs.end(), is)) return -1;
+  for (const auto& update : graph.updates) {
+    if (update.value == tensor) return -1;
+  }
+  int widened = -1;
+  for (size_t t = 0; t < graph.tensors.size(); ++t) {
+    if (graph.tensors[t].node < 0) continue;
+    const graph::Node& node = graph.nodes[graph.tensors[t].node];
+    const auto loads = graph::LoadedTensors(node.value);
+    if (std::none_of(loads.begin(), loads.end(), is)) continue;
+    const graph::Expr& value = *node.value;
+    const bool widens = node.map() && value.op == graph::Op::kCast &&
+                        value.type == graph::DType::kF32 && value.args[0]->op == graph::Op::kLoad &&
+                        graph.tensors[t].elements() == graph.tensors[tensor].elements();
+    if (!widens || widened >= 0) return -1;
+    widened = static_cast<int>(t);
+  }
+  return widened;
+}
+
+}  // namespace
+
+v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule) {
+  if (!RoundsToHalves(graph)) return schedule;
+  std::set<int> stored;
+  for (const v1::Group& group : schedule.groups()) {
+    for (const std::string& root : group.roots()) stored.insert(graph.Find(root));
+  }
+  for (v1::Group& group : *schedule.mutable_groups()) {
+    group.mutable_precision()->set_unrounded(true);
+    for (std::string& root : *group.mutable_roots()) {
+      const graph::Tensor& tensor = graph.tensors[graph.Find(root)];
+      if (!graph::IsFloat(tensor.type) || graph::SizeOf(tensor.type) != 2) continue;
+      const int widened = WidenedOf(graph, graph.Find(root));
+      if (widened >= 0 && stored.count(widened) == 0) root = graph.tensors[widened].name;
+    }
+  }
+  return schedule;
 }
 
 }  // namespace warpsmith::agent
