@@ -78,6 +78,7 @@ class Fusion : public Specialist {
     const Cover cover(state);
     AddMerges(state, cover, actions);
     AddSplits(state, cover, actions);
+    AddRecomputations(state, cover, actions);
     AddLibraryProducts(state, cover, actions);
     AddSkeletons(state, actions);
     return actions;
@@ -193,7 +194,7 @@ class Fusion : public Specialist {
           const std::string name = GroupName(groups[g]);
           Add(state, Split(state, g, alone, rest),
               {"split", absl::StrCat("split ", root, " from group ", name), name, name, root, {g}},
-              0.03 * room, actions);
+              0.1 * room, actions);
         }
       }
       // Results of reduces first: behind them the space changes.
@@ -228,6 +229,46 @@ class Fusion : public Specialist {
             (reduce ? 0.1 : 0.02) * room - std::min(0.5, moved / bytes), actions);
       }
     }
+  }
+
+  // What only maps make need not reach memory: who reads it may compute it again.
+  static void AddRecomputations(const State& state, const Cover& cover,
+                                std::vector<Action>& actions) {
+    const auto& groups = state.schedule.groups();
+    for (int g = 0; g < groups.size(); ++g) {
+      for (int r = 0; r < groups[g].roots_size(); ++r) {
+        const std::string& root = groups[g].roots(r);
+        const int tensor = state.graph().Find(root);
+        std::set<int> seen;
+        if (cover.IsOutput(tensor) || !IsOfMaps(state.graph(), cover, tensor, seen)) continue;
+        v1::Schedule schedule = state.schedule;
+        v1::Group& group = *schedule.mutable_groups(g);
+        group.mutable_roots()->DeleteSubrange(r, 1);
+        if (group.roots().empty()) schedule.mutable_groups()->DeleteSubrange(g, 1);
+        const double gain = EstimatedGain(state, schedule);
+        const std::string name = GroupName(groups[g]);
+        Add(state, std::move(schedule),
+            {"again",
+             absl::StrCat("compute ", root, " again where it is read"),
+             name,
+             name,
+             root,
+             {g}},
+            std::max(0.03 * Room(state, g), gain), actions);
+      }
+    }
+  }
+  // Whether no reduce lies between the tensor and what is in memory; `seen`: where that is known.
+  static bool IsOfMaps(const graph::Graph& graph, const Cover& cover, int tensor,
+                       std::set<int>& seen) {
+    if (!seen.insert(tensor).second) return true;
+    const graph::Node& node = graph.nodes[graph.tensors[tensor].node];
+    if (!node.map()) return false;
+    const auto loads = graph::LoadedTensors(node.value);
+    return std::all_of(loads.begin(), loads.end(), [&](int load) {
+      return graph.tensors[load].node < 0 || cover.IsStored(load) ||
+             IsOfMaps(graph, cover, load, seen);
+    });
   }
 
   // Whether the tensor is made of sums and little else, so that a library may write it: rounded to

@@ -99,8 +99,16 @@ class Knobs : public Specialist {
       if (row.name == "fast_math") prior = IsHeavy(state.groups[i]) ? 0.15 : 0.05;
       Action* action = AddMove(
           state, i, name(), row.name, codegen::TextOf(row, now), codegen::TextOf(row, to),
-          prior * Room(state, i), [&](v1::Group& g) { codegen::SetValue(g, row, to); }, actions);
+          prior * Room(state, i),
+          [&](v1::Group& g) {
+            codegen::SetValue(g, row, to);
+            // Other operands want another way to multiply.
+            if (row.name == "unrounded" && g.has_contract()) g.mutable_contract()->Clear();
+          },
+          actions);
       if (action == nullptr) continue;
+      if (row.name == "unrounded" && state.groups[i].skeleton == v1::Group::kContract)
+        action->prior = std::max(action->prior, EstimatedGain(state, action->schedule));
       if (TakesRegisters(row.name)) action->registers = Sign(to - now);
       if (row.name == "accumulator") action->accuracy = Sign(to - now);
       if (row.name == "run") action->accuracy = Sign(now - to);

@@ -1,6 +1,8 @@
 #include "worker/agent/moves.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -14,6 +16,18 @@ std::string GroupName(const v1::Group& group) {
 
 std::string SkeletonOf(const State& state, int group) {
   return codegen::NameOf(state.groups[group].skeleton);
+}
+
+double EstimatedGain(const State& state, const v1::Schedule& schedule) {
+  constexpr double kMost = 0.5;
+  const auto other = MakeState(state, schedule);
+  if (!other.ok()) return 0;
+  const auto seconds = [](const State& of) {
+    return std::accumulate(of.groups.begin(), of.groups.end(), 0.0,
+                           [](double sum, const auto& group) { return sum + group.seconds; });
+  };
+  const double before = seconds(state), after = seconds(*other);
+  return before > 0 && after > 0 ? std::min(kMost, std::log(before / after)) : 0;
 }
 
 std::string Bytes(const google::protobuf::MessageLite& message) {

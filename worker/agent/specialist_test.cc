@@ -174,6 +174,29 @@ TEST_CASE("a product is offered alone to a library that can write it", "[agent]"
         "y z");
 }
 
+TEST_CASE("what maps make may be computed again where it is read", "[agent]") {
+  const v1::Problem problem = MakeProblem(
+      "twice", {"input x: f32[512, 256] ~ normal", "e: f32[r: 512, c: 256] = exp(x[r, c])",
+                "s: f32[r: 512] = sum[c: 256](e[r, c])", "t: f32[c: 256] = sum[r: 512](e[r, c])",
+                "u: f32[r: 512] = s[r] * 2.0", "output t", "output u"});
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  const auto shared = std::make_shared<const graph::Graph>(*std::move(graph));
+  v1::Schedule schedule;
+  for (const char* root : {"e", "s", "t", "u"}) schedule.add_groups()->add_roots(root);
+  const auto state = MakeState(shared, schedule, codegen::Target());
+  REQUIRE(state.ok());
+  std::vector<std::string> again;
+  for (const auto& action : MakeFusion()->Actions(*state)) {
+    if (action.kind != "again") continue;
+    again.push_back(action.to);
+    CHECK(action.schedule.groups_size() == 3);
+    CHECK(codegen::Lower(*shared, action.schedule, codegen::Target()).ok());
+  }
+  // Not a sum, not an output.
+  CHECK(again == std::vector<std::string>{"e"});
+}
+
 TEST_CASE("long rows are offered layouts that hold them", "[agent]") {
   // 16 rows of 16 MiB: 128 blocks that meet at a counter, two of 256 threads a multiprocessor.
   // It may be the first schedule already; then it is no action.

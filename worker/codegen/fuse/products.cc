@@ -28,7 +28,7 @@ std::optional<ContractForm> FormOf(const graph::Graph& graph, const std::vector<
   }
   const Analysis group(graph, roots, memory);
   if (!group.stages().ok()) return std::nullopt;
-  ContractForm form = FormContract(group, *group.stages());
+  ContractForm form = FormContract(group, *group.stages(), false);
   if (form.status.ok() && together != nullptr)
     *together = FinishWidth(group, *group.stages(), form, kMostTogether);
   return form.status.ok() ? std::optional<ContractForm>(std::move(form)) : std::nullopt;

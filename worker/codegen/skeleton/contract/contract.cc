@@ -17,9 +17,14 @@ using absl::StrCat;
 // more than one, what the other side and K have at least for it to be worth reading once.
 constexpr int64_t kFewRows = 4, kReadOnce = 64;
 
-const ContractForm& FormOf(const Analysis& group, const Domain& domain) {
+const ContractForm& FormOf(const Analysis& group, const Domain& domain, bool unrounded = false) {
   return group.Derived<ContractForm>(
-      "contract", std::function<ContractForm()>([&] { return FormContract(group, domain); }));
+      unrounded ? "contract unrounded" : "contract",
+      std::function<ContractForm()>([&] { return FormContract(group, domain, unrounded); }));
+}
+// As a group's knobs want it.
+const ContractForm& FormOf(const Analysis& group, const Domain& domain, const v1::Group& knobs) {
+  return FormOf(group, domain, knobs.precision().unrounded());
 }
 
 class Contract : public Skeleton {
@@ -56,13 +61,13 @@ class Contract : public Skeleton {
         StrCat("contract of ", target.arch, " ", target.sm_count, " ",
                knobs.contract().SerializeAsString(), "/", knobs.precision().SerializeAsString()),
         std::function<absl::StatusOr<v1::Group>()>(
-            [&] { return ResolveContract(group, FormOf(group, **domain), knobs, target); }));
+            [&] { return ResolveContract(group, FormOf(group, **domain, knobs), knobs, target); }));
   }
 
   absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
                             const Target& target) const override {
     const Domain& domain = *group.stages();
-    const ContractForm& form = FormOf(group, domain);
+    const ContractForm& form = FormOf(group, domain, resolved);
     const v1::ContractKnobs& contract = resolved.contract();
     Usage use;
     use.shared_bytes = ContractSharedBytes(form, contract, target);
@@ -109,13 +114,13 @@ class Contract : public Skeleton {
 
   std::vector<Layout> Layouts(const Analysis& group, const v1::Group& resolved,
                               const Target& target) const override {
-    return ContractLayouts(FormOf(group, *group.stages()), resolved, target);
+    return ContractLayouts(FormOf(group, *group.stages(), resolved), resolved, target);
   }
 
   absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target& target,
                     KernelWriter& writer) const override {
     const Domain& domain = *group.stages();
-    const ContractForm& form = FormOf(group, domain);
+    const ContractForm& form = FormOf(group, domain, resolved);
     const v1::ContractKnobs& contract = resolved.contract();
     if (contract.math() != v1::PRODUCT_PLAIN) {
       const auto emit = contract.math() == v1::PRODUCT_FEW       ? EmitFew
@@ -213,7 +218,8 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
   const int step = is_few ? knobs.run() : 0;
   const bool along_k = knobs.math() == v1::PRODUCT_FP8;
   return group.Derived<ContractWidths>(
-      StrCat("contract ", knobs.vector_bytes(), " ", columns, " ", step, along_k ? " k" : ""),
+      StrCat("contract ", knobs.vector_bytes(), " ", columns, " ", step, along_k ? " k" : "",
+             form.unrounded ? " unrounded" : ""),
       std::function<ContractWidths()>([&] {
         ContractWidths widths;
         widths.a = ReadingOf(group, domain, form, 0, knobs.vector_bytes(), along_k);

@@ -308,8 +308,9 @@ bool IsBrought(const ContractForm& form) {
 
 }  // namespace
 
-ContractForm FormContract(const Analysis& group, const Domain& domain) {
+ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded) {
   ContractForm form;
+  form.unrounded = unrounded;
   const absl::StatusOr<Kernel>& points = group.PointsOf(domain);
   form.status = points.status();
   if (!points.ok()) return form;
@@ -382,7 +383,11 @@ ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand) 
   const ValuePtr first = product->args[0], second = product->args[1];
   const bool first_is_a = (first->variables & variables(form.m_axes)) != 0 ||
                           (second->variables & variables(form.n_axes)) != 0;
-  return product->args[(operand == 0) == first_is_a ? 0 : 1];
+  ValuePtr value = product->args[(operand == 0) == first_is_a ? 0 : 1];
+  const ValuePtr narrow = form.unrounded ? NarrowOf(value) : nullptr;
+  const bool rounds = narrow != nullptr && narrow->kind == Value::Kind::kOp &&
+                      narrow->op == graph::Op::kCast && narrow->args[0]->type == graph::DType::kF32;
+  return rounds ? narrow->args[0] : value;
 }
 
 std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand,

@@ -53,6 +53,7 @@ struct ContractForm {
   std::vector<int> m_axes, n_axes, k_axes, batch_axes;  // of the domain, outermost first
   int64_t m = 1, n = 1, k = 1, batch = 1;
   graph::DType sums = graph::DType::kF32;  // in which products are made and added
+  bool unrounded = false;  // operands are what was rounded to 16 bits, with all its digits
   // All that it writes has 16 bits, and no digits of a sum are seen in it or in what is made of it
   // because they were rounded to fewer.
   bool coarse = false;
@@ -109,7 +110,7 @@ struct ContractForm {
   }
 };
 
-ContractForm FormContract(const Analysis& group, const Domain& domain);
+ContractForm FormContract(const Analysis& group, const Domain& domain, bool unrounded);
 
 // What a kernel of it computes: the frame's outer is b, its row m, its column n and its k k, with a
 // lane j along one of them.
