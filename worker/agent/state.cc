@@ -94,15 +94,30 @@ bool RoundsToHalves(const graph::Graph& graph) {
 
 namespace {
 
-// The tensor in which all that read a tensor have it in fp32; -1: there is none, or it is wanted as
-// it is.
+// Whether a tensor is wanted as it is.
+bool IsResult(const graph::Graph& graph, int tensor) {
+  return std::count(graph.outputs.begin(), graph.outputs.end(), tensor) > 0 ||
+         std::any_of(graph.updates.begin(), graph.updates.end(),
+                     [&](const auto& update) { return update.value == tensor; });
+}
+
+// The tensor in fp32 that a tensor is the roundings of, each element where it is; -1: there is
+// none.
+int RoundedFrom(const graph::Graph& graph, int tensor) {
+  const graph::Node& node = graph.nodes[graph.tensors[tensor].node];
+  const graph::Expr& value = *node.value;
+  if (!node.map() || value.op != graph::Op::kCast || value.args[0]->op != graph::Op::kLoad)
+    return -1;
+  const int from = value.args[0]->tensor;
+  const bool wide = graph.tensors[from].node >= 0 &&
+                    graph.tensors[from].type == graph::DType::kF32 &&
+                    graph.tensors[from].elements() == graph.tensors[tensor].elements();
+  return wide ? from : -1;
+}
+
+// The tensor in which all that read a tensor have it in fp32; -1: there is none.
 int WidenedOf(const graph::Graph& graph, int tensor) {
   const auto is = [&](int other) { return other == tensor; };
-  const auto& outputs = graph.outputs;
-  if (std::any_of(outputs.begin(), outputs.end(), is)) return -1;
-  for (const auto& update : graph.updates) {
-    if (update.value == tensor) return -1;
-  }
   int widened = -1;
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
     if (graph.tensors[t].node < 0) continue;
@@ -130,10 +145,14 @@ v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule) {
   for (v1::Group& group : *schedule.mutable_groups()) {
     group.mutable_precision()->set_unrounded(true);
     for (std::string& root : *group.mutable_roots()) {
-      const graph::Tensor& tensor = graph.tensors[graph.Find(root)];
-      if (!graph::IsFloat(tensor.type) || graph::SizeOf(tensor.type) != 2) continue;
-      const int widened = WidenedOf(graph, graph.Find(root));
-      if (widened >= 0 && stored.count(widened) == 0) root = graph.tensors[widened].name;
+      const int tensor = graph.Find(root);
+      const graph::DType type = graph.tensors[tensor].type;
+      if (!graph::IsFloat(type) || graph::SizeOf(type) != 2 || IsResult(graph, tensor)) continue;
+      for (const int wide : {WidenedOf(graph, tensor), RoundedFrom(graph, tensor)}) {
+        if (wide < 0 || stored.count(wide) > 0) continue;
+        root = graph.tensors[wide].name;
+        break;
+      }
     }
   }
   return schedule;

@@ -439,6 +439,37 @@ TEST_CASE("several products", "[codegen]") {
   }
 }
 
+TEST_CASE("without roundings a product's operands keep their digits", "[codegen]") {
+  // Weights of 8 bits times a scale of 64 of K and a row, as their 16 bits and as what they are.
+  const graph::Graph graph =
+      ParseOrDie({"input x: bf16[24, 256] ~ normal", "param w: i8[48, 256] ~ integers(-127, 128)",
+                  "param c: f32[48, 4] ~ uniform(0.001, 0.002)",
+                  "v: bf16[n: 48, k: 256] = bf16(f32(w[n, k]) * c[n, k / 64])",
+                  "s: f32[m: 24, n: 48] = sum[k: 256](f32(x[m, k]) * f32(v[n, k]))",
+                  "y: f32[m: 24, n: 48] = s[m, n]", "output y"});
+  std::vector<Trial> trials;
+  for (const char* math : {"PRODUCT_FEW", "PRODUCT_TENSOR", "PRODUCT_PLAIN", "PRODUCT_FP16X3"}) {
+    for (const bool unrounded : {false, true}) {
+      v1::Schedule schedule;
+      REQUIRE(google::protobuf::TextFormat::ParseFromString(
+          absl::StrCat("roots: 'y' contract { math: ", math,
+                       " } precision { unrounded: ", unrounded ? "true" : "false", " }"),
+          schedule.add_groups()));
+      const auto plan = Lower(graph, schedule, TestTarget());
+      INFO(math << " " << unrounded << ": " << plan.status().message());
+      REQUIRE(plan.ok());
+      CHECK(absl::StrContains(plan->source(), "ws::rounded<ws::bf16>") == !unrounded);
+      // Its scales stand where runs of K are added up.
+      const bool apart = absl::StrContains(plan->source(), "float run_b(");
+      CHECK(apart == (unrounded && absl::string_view(math) != "PRODUCT_FP16X3" &&
+                      absl::string_view(math) != "PRODUCT_PLAIN"));
+      trials.push_back({graph, schedule, 7, false});
+    }
+  }
+  const std::vector<absl::Status> answers = RunAndCompareAll(trials);
+  for (const absl::Status& answer : answers) CHECK(answer.message() == "");
+}
+
 TEST_CASE("what knobs of a product may not say", "[codegen]") {
   const graph::Graph graph =
       ParseOrDie({"input x: f32[64, 64] ~ normal", "input w: f32[64, 65] ~ normal",
@@ -454,7 +485,8 @@ TEST_CASE("what knobs of a product may not say", "[codegen]") {
       {"contract { stages: 4 }", "contract.stages and contract.cluster"},
       {"contract { split: 60 }", "contract.split"},
       {"contract { math: PRODUCT_TENSOR }", "contract.math is PRODUCT_TENSOR"},
-      {"contract { math: PRODUCT_LIBRARY }", "its operands are neither both fp16 or both bf16 nor fp32"},
+      {"contract { math: PRODUCT_LIBRARY }",
+       "its operands are neither both fp16 or both bf16 nor fp32"},
       {"contract { algorithm: 2 }", "contract.algorithm is 2; it is of PRODUCT_LIBRARY"},
       {"contract {} precision { accumulator: ACCUMULATOR_COMPENSATED }", "compensated"},
   };
