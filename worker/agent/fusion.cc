@@ -93,7 +93,8 @@ class Fusion : public Specialist {
   };
   static void Add(const State& state, v1::Schedule schedule, const Move& move, double prior,
                   std::vector<Action>& actions) {
-    if (!MakeState(state, schedule).ok()) return;
+    const auto made = MakeState(state, schedule);
+    if (!made.ok()) return;
     Action action;
     action.specialist = kName;
     action.kind = move.kind;
@@ -104,7 +105,7 @@ class Fusion : public Specialist {
     action.from = move.from;
     action.to = move.to;
     action.schedule = std::move(schedule);
-    action.prior = prior;
+    action.prior = std::max(prior, EstimatedGain(state, *made));
     actions.push_back(std::move(action));
   }
 
@@ -245,7 +246,6 @@ class Fusion : public Specialist {
         v1::Group& group = *schedule.mutable_groups(g);
         group.mutable_roots()->DeleteSubrange(r, 1);
         if (group.roots().empty()) schedule.mutable_groups()->DeleteSubrange(g, 1);
-        const double gain = EstimatedGain(state, schedule);
         const std::string name = GroupName(groups[g]);
         Add(state, std::move(schedule),
             {"again",
@@ -254,7 +254,7 @@ class Fusion : public Specialist {
              name,
              root,
              {g}},
-            std::max(0.03 * Room(state, g), gain), actions);
+            0.1 * Room(state, g), actions);
       }
     }
   }

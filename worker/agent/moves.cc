@@ -18,16 +18,19 @@ std::string SkeletonOf(const State& state, int group) {
   return codegen::NameOf(state.groups[group].skeleton);
 }
 
-double EstimatedGain(const State& state, const v1::Schedule& schedule) {
-  constexpr double kMost = 0.5;
-  const auto other = MakeState(state, schedule);
-  if (!other.ok()) return 0;
+double EstimatedGain(const State& state, const State& to) {
+  constexpr double kBelieved = 0.5, kMost = 0.5;
   const auto seconds = [](const State& of) {
     return std::accumulate(of.groups.begin(), of.groups.end(), 0.0,
                            [](double sum, const auto& group) { return sum + group.seconds; });
   };
-  const double before = seconds(state), after = seconds(*other);
-  return before > 0 && after > 0 ? std::min(kMost, std::log(before / after)) : 0;
+  const double before = seconds(state), after = seconds(to);
+  return before > 0 && after > 0 ? std::min(kMost, kBelieved * std::log(before / after)) : 0;
+}
+
+double EstimatedGain(const State& state, const v1::Schedule& schedule) {
+  const auto to = MakeState(state, schedule);
+  return to.ok() ? EstimatedGain(state, *to) : 0;
 }
 
 std::string Bytes(const google::protobuf::MessageLite& message) {

@@ -23,8 +23,10 @@ Action* AddMove(const State& state, int index, const char* specialist, const std
                 const std::string& from, const std::string& to, double prior,
                 const std::function<void(v1::Group&)>& edit, std::vector<Action>& actions);
 
-// What the estimate says of a move to that schedule, in log time; what is beyond that of a good
-// move is not believed. 0: nothing, or it is none for this problem.
+// What the estimate says of a move to that state, in log time; half of it is believed, and not what
+// is beyond that of a good move.
+double EstimatedGain(const State& state, const State& to);
+// The same of a schedule; 0 if it is none for this problem.
 double EstimatedGain(const State& state, const v1::Schedule& schedule);
 
 // Serialised so that equal schedules give equal bytes.

@@ -7,8 +7,8 @@
 //
 // Where both operands lie along K in 16 bits (kDirect), the words of a thread in memory are its words of the fragments:
 // it reads those of a step, of both, before it multiplies (mma, 16 x 8 x 16) those of the step before. Else elements are
-// whatever maps before the product make of them. Each thread reads its elements of a step of `many`, kAhead: before the
-// products of the step before; without, registers are for more blocks that wait for the memory at once. Those of `few`
+// whatever maps before the product make of them. Each thread reads what its elements of a step of `many` are made of,
+// kAhead steps before it multiplies them; without, registers are for more blocks that wait for the memory at once. Those of `few`
 // go to shared memory as the fragments that all warps of a slice multiply.
 //
 // fp32: an operand's elements of a row and a step are two fp16 parts, times the power of two that brings the largest
@@ -76,11 +76,11 @@ struct Lines {
   }
 };
 // TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). MANY_M: `many` is A. TILE: its rows of a
-// block. BLOCKS: of 16 of them, a warp's. STEP: 32, 64 or 128. AHEAD: a step is read before the one
-// before it is multiplied. SPLIT blocks share K: those of a cluster (MEET), each of which finishes a
+// block. BLOCKS: of 16 of them, a warp's. STEP: 32, 64 or 128. AHEAD: so many steps are read before the one
+// before them is multiplied; 0: none. SPLIT blocks share K: those of a cluster (MEET), each of which finishes a
 // part of the tile, or they leave their sums [SPLIT][batch][M][N]. MANY_LINES, FEW_LINES: where the
 // operands lie, if threads read words of them.
-template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, bool AHEAD, int SPLIT, bool MEET,
+template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, int AHEAD, int SPLIT, bool MEET,
           class MANY_LINES = NoLines, class FEW_LINES = NoLines, bool SCALED = false>
 struct FewConfig {
   static constexpr bool kScaled = SCALED;
@@ -88,8 +88,12 @@ struct FewConfig {
   using ManyLines = MANY_LINES;
   using FewLines = FEW_LINES;
   static constexpr int kParts = PARTS, kTile = TILE, kBlocks = BLOCKS, kStep = STEP, kSplit = SPLIT;
-  static constexpr bool kManyM = MANY_M, kAhead = AHEAD, kMeet = MEET, kDirect = MANY_LINES::kThere;
+  static constexpr int kAhead = AHEAD;
+  static constexpr bool kManyM = MANY_M, kMeet = MEET, kDirect = MANY_LINES::kThere;
 };
+
+template <class G, bool B> struct RawOf { using Type = typename G::RawA; };
+template <class G> struct RawOf<G, true> { using Type = typename G::RawB; };
 
 template <class G, class C>
 struct FewContract {
@@ -158,28 +162,42 @@ struct FewContract {
 
   // ---- `many`
 
-  // Reads what is beyond the ends at the beginning instead, so that nothing branches: loads of all rows are asked for
-  // before the first has come.
-  WS_DEVICE void read_many(Index step, float (&x)[kRows][kEach]) const {
-    constexpr int W = Many::kWidth;
+  // What a vector of `many` is made of, as it is in memory; from a row of the thread to the next with one, and along K.
+  using Raw = typename RawOf<G, !C::kManyM>::Type;
+  static constexpr int kDown = Many::kAlongRows ? Many::kWidth : 1, kRawRows = kRows / kDown, kRawEach = kEach / kBeside;
+
+  // each(row, k, there, r, e) of a thread's vectors of a step. What is beyond the ends lies at the beginning instead, and
+  // is not there, so that nothing branches: loads of all rows are asked for before the first has come.
+  template <class Each>
+  WS_DEVICE void each_of_many(Index step, Each&& each) const {
     constexpr bool kWholeRows = Many::kRows % C::kTile == 0;
     // Every slice of every part has as many whole steps.
     constexpr bool kWholeSteps = G::kK % C::kStep == 0 && kSteps % kPart == 0 && kPart % kSlices == 0;
-    const Many many{g};
     const Index k0 = step * C::kStep + lane() % 4 * kBeside;
 #pragma unroll
-    for (int r = 0; r < kRows; r += Many::kAlongRows ? W : 1) {
-      const Index at = first + row(r);
+    for (int r = 0; r < kRawRows; ++r) {
+      const Index at = first + row(r * kDown);
 #pragma unroll
-      for (int e = 0; e < kEach; e += kBeside) {
-        const Index k = k0 + along(e);
+      for (int e = 0; e < kRawEach; ++e) {
+        const Index k = k0 + along(e * kBeside);
         const bool is_row = kWholeRows || at < Index(Many::kRows), is_k = kWholeSteps || k < end;
-        float read[W];
-        many.read(batch, is_row ? at : Index(0), is_k ? k : Index(0), read);
-#pragma unroll
-        for (int v = 0; v < W; ++v) x[Many::kAlongRows ? r + v : r][Many::kAlongRows ? e : e + v] = is_row && is_k ? read[v] : 0;
+        each(is_row ? at : Index(0), is_k ? k : Index(0), is_row && is_k, r, e);
       }
     }
+  }
+  WS_DEVICE void read_many(Index step, Raw (&raw)[kRawRows][kRawEach]) const {
+    each_of_many(step, [&](Index row, Index k, bool, int r, int e) {
+      if constexpr (C::kManyM) g.load_a(batch, row, k, raw[r][e]); else g.load_b(batch, row, k, raw[r][e]);
+    });
+  }
+  WS_DEVICE void make_many(Index step, const Raw (&raw)[kRawRows][kRawEach], float (&x)[kRows][kEach]) const {
+    constexpr int W = Many::kWidth;
+    each_of_many(step, [&](Index row, Index k, bool there, int r, int e) {
+      float made[W];
+      if constexpr (C::kManyM) g.template make_a<W>(batch, row, k, raw[r][e], made); else g.template make_b<W>(batch, row, k, raw[r][e], made);
+#pragma unroll
+      for (int v = 0; v < W; ++v) x[r * kDown + (Many::kAlongRows ? v : 0)][e * kBeside + (Many::kAlongRows ? 0 : v)] = there ? made[v] : 0;
+    });
   }
 
   // Scales of a step of the thread's rows of `many` and of its columns of `few`.
@@ -252,18 +270,31 @@ struct FewContract {
   }
   static WS_DEVICE int few_k(int i) { return (i * kLanes + thread() % kLanes) * (Few::kAlongRows ? 1 : kWidth); }
 
-  WS_DEVICE void read_few(Index step, float (&x)[kPasses][kReads][kWidth]) const {
-    const Few few{g};
+  using FewRaw = typename RawOf<G, C::kManyM>::Type;
+  template <class Each>
+  WS_DEVICE void each_of_few(Index step, Each&& each) const {
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
 #pragma unroll
       for (int i = 0; i < kReads; ++i) {
-        const Index k = step * C::kStep + few_k(i);
-#pragma unroll
-        for (int v = 0; v < kWidth; ++v) x[pass][i][v] = 0;
-        if (few_row(pass) < kFew && k < end) few.read(batch, few_row(pass), k, x[pass][i]);
+        const Index row = few_row(pass), k = step * C::kStep + few_k(i);
+        const bool is_row = kAtOnce * kPasses == kFew || row < kFew, is_k = k < end;
+        each(is_row ? row : Index(0), is_k ? k : Index(0), is_row && is_k, pass, i);
       }
     }
+  }
+  WS_DEVICE void read_few(Index step, FewRaw (&raw)[kPasses][kReads]) const {
+    each_of_few(step, [&](Index row, Index k, bool, int pass, int i) {
+      if constexpr (C::kManyM) g.load_b(batch, row, k, raw[pass][i]); else g.load_a(batch, row, k, raw[pass][i]);
+    });
+  }
+  WS_DEVICE void make_few(Index step, const FewRaw (&raw)[kPasses][kReads], float (&x)[kPasses][kReads][kWidth]) const {
+    each_of_few(step, [&](Index row, Index k, bool there, int pass, int i) {
+      float made[kWidth];
+      if constexpr (C::kManyM) g.template make_b<kWidth>(batch, row, k, raw[pass][i], made); else g.template make_a<kWidth>(batch, row, k, raw[pass][i], made);
+#pragma unroll
+      for (int v = 0; v < kWidth; ++v) x[pass][i][v] = there ? made[v] : 0;
+    });
   }
 
   // Where an element's half word is.
@@ -465,43 +496,60 @@ struct FewContract {
     sync_block();
     // All slices meet as often: those past the last step multiply zeros.
     unsigned* const stages = words + slice() * 2 * kStage;
+    // Steps that have been read, the next first. In two parts elements are scaled by all of a step: they are made when
+    // they are read.
+    constexpr int kDepth = C::kAhead > 0 ? C::kAhead : 1;
+    static_assert(kDepth == 1 || C::kParts == 1, "steps wait as they are in memory");
+    struct Read {
+      Raw many[kRawRows][kRawEach];
+      FewRaw few[kPasses][kReads];
+      StepScales scales;
+    } ahead[kDepth];
     float many[kRows][kEach], few[kPasses][kReads][kWidth];
-    Index step = from + slice();
+    Index step = from + slice();   // the next that is prepared
     int turn = 0;
     unsigned a[C::kParts][C::kBlocks][kSteps16][4];
     float back[kRows];
-    StepScales scales, next_scales;
-    const auto bring = [&] {
-      read_many(step, many);
-      read_few(step, few);
-      read_scales(step, next_scales);
+    StepScales scales;
+    const auto make = [&](Index at, const Read& read) {
+      make_many(at, read.many, many);
+      make_few(at, read.few, few);
+    };
+    const auto bring = [&](Index at, Read& read) {
+      read_many(at, read.many);
+      read_few(at, read.few);
+      read_scales(at, read.scales);
+      if constexpr (C::kParts == 2) make(at, read);
     };
     const auto prepare = [&] {
       // Those past the last step have nothing inside.
       const int inside = end - step * C::kStep < C::kStep ? maximum(static_cast<int>(end - step * C::kStep), 0) : C::kStep;
+      if constexpr (C::kParts == 1) make(step, ahead[0]);
       put_few(stages + turn * kStage, inside, few);
       split_many(many, inside, a, back);
-      if constexpr (C::kScaled) scales = next_scales;
+      if constexpr (C::kScaled) scales = ahead[0].scales;
       meet();
+#pragma unroll
+      for (int d = 1; d < kDepth; ++d) ahead[d - 1] = ahead[d];
+      step += kSlices;
     };
-    if constexpr (C::kAhead) {
+    if constexpr (C::kAhead > 0) {
       if (from < to) {
-        bring();
+#pragma unroll
+        for (int d = 0; d < kDepth; ++d) bring(step + d * kSlices, ahead[d]);
         prepare();
       }
 #pragma unroll 1
       for (Index round = from; round < to; round += kSlices) {
-        step += kSlices;
-        const bool more = round + kSlices < to;
-        if (more) bring();
+        if (round + kDepth * kSlices < to) bring(step + (kDepth - 1) * kSlices, ahead[kDepth - 1]);
         multiply(stages + turn * kStage, a, back, scales, totals);
         turn ^= 1;
-        if (more) prepare();
+        if (round + kSlices < to) prepare();
       }
     } else {
 #pragma unroll 1
-      for (Index round = from; round < to; round += kSlices, step += kSlices, turn ^= 1) {
-        bring();
+      for (Index round = from; round < to; round += kSlices, turn ^= 1) {
+        bring(step, ahead[0]);
         prepare();
         multiply(stages + turn * kStage, a, back, scales, totals);
       }

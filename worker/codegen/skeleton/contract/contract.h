@@ -69,7 +69,7 @@ struct FewShape {
   int slices = 0;          // of K, by a block's warps
   int parts = 1;           // of an operand
   bool direct = false;     // whether threads read words as they are multiplied
-  bool ahead = true;       // whether a step is read while the one before is multiplied
+  int ahead = 1;           // steps that are read before the one before them is multiplied
   int64_t elements = 0;    // that a thread has in registers
   int blocks_per_sm = 1;
 };

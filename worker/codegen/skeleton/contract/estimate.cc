@@ -209,11 +209,13 @@ double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   const FewShape shape = FewShapeOf(form, knobs);
   if (shape.direct) return DirectSeconds(form, knobs, shape, target);
   const double blocks = static_cast<double>(ContractBlocks(form, knobs));
-  const double multiprocessors = static_cast<double>(target.sm_count);
+  const double multiprocessors = static_cast<double>(BlocksAtOnce(knobs, target));
   const double at_once = multiprocessors * shape.blocks_per_sm;
   const double waves = std::ceil(blocks / at_once), idle = waves * at_once / blocks;
-  const double step =
-      2.0 * shape.blocks * shape.step / 4 * kPlainThreads * form.bytes[shape.many];  // bytes
+  const double step = 2.0 * shape.blocks * shape.step / 4 * kPlainThreads *
+                      std::max(1, shape.ahead) *
+                      static_cast<double>(std::max<int64_t>(
+                          1, form.beside_bytes[shape.many]));  // bytes on their way
   const double bytes = OperandBytes(form, 0, knobs, target) + OperandBytes(form, 1, knobs, target);
   const double reading =
       bytes / (kFewFromMemory * target.bytes_per_second) * (blocks > at_once ? idle : 1) +

@@ -21,6 +21,7 @@ constexpr int64_t kOfTwoBlocks[] = {120, 90}, kOfOneBlock[] = {180, 190};
 // Blocks of a multiprocessor that read no step ahead, of 16 bits and so many columns.
 constexpr int kBlocksNotAhead[] = {0, 3, 2};
 constexpr int64_t kColumnsNotAhead = 2;
+constexpr int kMostFewAhead = 4;  // steps
 // Where threads read words as they are multiplied: the most columns, each 16 rows of which want to
 // be read for more rows of `many`; and words and sums of a thread that leave so many blocks room.
 constexpr int64_t kColumnsDirect = 2;
@@ -66,14 +67,19 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
     }
     return shape;
   }
-  // A step's elements of `many` and their fragments, elements of `few`, sums of a step and of all.
+  // A step's elements of `many` (as they are in memory, and some that are being made of it, or all
+  // of them made) and their fragments, elements of `few`, sums of a step and of all.
+  constexpr int64_t kBeingMade = 16;
   const int64_t many = int64_t{2} * shape.blocks * shape.step / 4;
+  const int64_t bytes = std::clamp<int64_t>(form.beside_bytes[shape.many == 0 ? 0 : 1], 1, 4);
+  const int64_t held = shape.parts == 2 ? many : many * bytes / 4 + kBeingMade;
   const int64_t scales = form.apart.run > 0 ? 2 * (shape.blocks + shape.columns) : 0;
-  shape.elements = many + many / 2 * shape.parts +
-                   shape.columns * 8 * shape.step * shape.slices / kPlainThreads +
-                   int64_t{8} * shape.blocks * shape.columns + scales;
-  shape.ahead = shape.parts == 2 || shape.columns > kColumnsNotAhead;
-  shape.blocks_per_sm = !shape.ahead ? kBlocksNotAhead[shape.columns]
+  const int64_t few = shape.columns * 8 * shape.step * shape.slices / kPlainThreads;
+  const bool ahead = shape.parts == 2 || shape.columns > kColumnsNotAhead;
+  shape.ahead = ahead ? std::max(1, knobs.stages()) : 0;
+  shape.elements = held + many / 2 * shape.parts + few + int64_t{8} * shape.blocks * shape.columns +
+                   scales + std::max(0, shape.ahead - 1) * (many * bytes / 4 + few / 2 + scales);
+  shape.blocks_per_sm = shape.ahead == 0 ? kBlocksNotAhead[shape.columns]
                         : shape.elements <= kOfTwoBlocks[shape.parts - 1] ? 2
                                                                           : 1;
   return shape;
@@ -107,8 +113,12 @@ std::string FewWrong(const ContractForm& form, const v1::ContractKnobs& knobs) {
   if (shape.direct ? shape.blocks_per_sm == 0 : shape.elements > kOfOneBlock[shape.parts - 1])
     return StrCat(many, " ", shape.tile, " and contract.run ", shape.step,
                   ": threads have no registers for so many elements");
-  if (knobs.stages() != 1 || knobs.cluster() != 1)
-    return "contract.stages and contract.cluster are of PRODUCT_TENSOR; PRODUCT_FEW has 1";
+  if (knobs.cluster() != 1) return "contract.cluster is of PRODUCT_TENSOR; PRODUCT_FEW has 1";
+  if (knobs.stages() > kMostFewAhead ||
+      (knobs.stages() != 1 && (shape.direct || shape.parts == 2 || shape.ahead == 0)))
+    return StrCat("contract.stages is ", knobs.stages(), "; PRODUCT_FEW reads up to ",
+                  kMostFewAhead, " steps ahead of more than ", 8 * kColumnsNotAhead,
+                  " rows of 16 bits or fewer, and else 1");
   return "";
 }
 
@@ -142,15 +152,15 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
   if (!written.ok()) return written;
   const bool meets = MeetsInCluster(knobs, target), leaves = knobs.split() > 1 && !meets;
   const bool brain = shape.parts == 1 && form.apart.type == graph::DType::kBF16;
-  const std::string config = StrCat(
-      "ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
-      shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.blocks, ", ", shape.step,
-      ", ", shape.ahead ? "true" : "false", ", ", knobs.split(), ", ", meets ? "true" : "false",
-      shape.direct
-          ? StrCat(", ", LinesText(form, shape.many), ", ", LinesText(form, 1 - shape.many))
-      : ScalesRuns(form, knobs.math()) ? ", ws::NoLines, ws::NoLines, true"
-                                       : "",
-      ">");
+  const std::string config =
+      StrCat("ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
+             shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.blocks, ", ",
+             shape.step, ", ", shape.ahead, ", ", knobs.split(), ", ", meets ? "true" : "false",
+             shape.direct
+                 ? StrCat(", ", LinesText(form, shape.many), ", ", LinesText(form, 1 - shape.many))
+             : ScalesRuns(form, knobs.math()) ? ", ws::NoLines, ws::NoLines, true"
+                                              : "",
+             ">");
   std::vector<KernelArgument> extra;
   int partial = -1;
   const int64_t sums = form.batch * form.m * form.n;

@@ -99,6 +99,20 @@ double TouchedBytes(graph::DType type, const Index& place, const Variable& first
   return std::min(size * static_cast<double>(std::max<int64_t>(apart, 1)), double{kSectorBytes});
 }
 
+// Neighbours along a variable that find the same element there: of x[i / 128] 128.
+double SameAlong(const Index& index, const Variable& variable) {
+  if (index.CoefficientOf(variable) != 0) return 1;
+  int64_t same = 1;
+  for (const Index::Term& term : index.terms()) {
+    const Atom& atom = *term.atom;
+    if ((atom.variables & BitOf(variable)) == 0) continue;
+    const bool divides = atom.kind == Atom::Kind::kDiv && atom.inner->CoefficientOf(variable) == 1;
+    if (!divides) return 1;
+    same = same == 1 ? atom.divisor : std::min(same, atom.divisor);
+  }
+  return static_cast<double>(same);
+}
+
 // Bytes of what it loads from tensors in which it has a place of its own; of a select one or the
 // other. `seen`: values whose bytes have been counted.
 double BytesOfOperand(const Kernel& kernel, ValuePtr value, const Variable& rows,
@@ -111,7 +125,11 @@ double BytesOfOperand(const Kernel& kernel, ValuePtr value, const Variable& rows
     return of(value->args[0]) + std::max(of(value->args[1]), of(value->args[2]));
   const bool places_it =
       value->kind == Value::Kind::kLoad && (value->index.variables() & places) == places;
-  double bytes = places_it ? TouchedBytes(value->type, value->index, rows, k) : 0;
+  double bytes = 0;
+  if (places_it) {
+    bytes = TouchedBytes(value->type, value->index, rows, k) /
+            (SameAlong(value->index, rows) * SameAlong(value->index, k));
+  }
   kernel.values->ForEachChild(value, [&](ValuePtr child) { bytes += of(child); });
   return bytes;
 }
@@ -287,6 +305,12 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     const Variable& rows = operand == 0 ? kernel->frame.row : kernel->frame.column;
     std::set<ValuePtr> seen;
     form.bytes[operand] = BytesOfOperand(*kernel, OperandOf(form, *kernel, operand), rows, seen);
+    form.beside_bytes[operand] = 0;
+    for (ValuePtr load : kernel->values->Closure({OperandOf(form, *kernel, operand)})) {
+      if (load->kind == Value::Kind::kLoad &&
+          (load->index.CoefficientOf(kernel->frame.k) != 0 || load->index.CoefficientOf(rows) != 0))
+        form.beside_bytes[operand] += graph::SizeOf(load->type);
+    }
     const auto strided = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));
     if (strided && strided->even) form.strided[operand] = strided;
   }

@@ -63,7 +63,9 @@ struct ContractForm {
   std::array<std::optional<Strided>, 2> strided;
   std::array<double, 2> steps{};  // simple operations that an element of A, of B takes
   std::array<double, 2>
-      bytes{};           // and that memory brings for it, whole sectors where they are scattered
+      bytes{};  // and that memory brings for it, whole sectors where they are scattered
+  // Of tensors that lie along K or along rows in steps of elements, bytes that make one of A, of B.
+  std::array<int64_t, 2> beside_bytes{};
   double scattered = 0;  // bytes moved for a sum beyond those that are written of it
 
   // Operands as tensor cores take them in one pass: narrow elements times scales (apart.h).

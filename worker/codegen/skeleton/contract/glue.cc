@@ -31,6 +31,56 @@ std::string OperandBody(const Dialect& dialect, const Kernel& kernel, ValuePtr o
   return emit.Finish();
 }
 
+// What an element that is written in 16 bits was before it was rounded to them.
+ValuePtr BeforeRounding(ValuePtr element, graph::DType type) {
+  const auto casts = [](ValuePtr value, graph::DType to, graph::DType from) {
+    return value->kind == Value::Kind::kOp && value->op == graph::Op::kCast && value->type == to &&
+           value->args[0]->type == from;
+  };
+  const bool rounds =
+      casts(element, graph::DType::kF32, type) && casts(element->args[0], type, graph::DType::kF32);
+  return rounds ? element->args[0]->args[0] : element;
+}
+
+// The same in two: what is in memory, as it is there, and what is made of it. Under conditions, and
+// where something else in memory says, it is read where it is made.
+struct OperandParts {
+  std::string members, load, make;
+};
+OperandParts PartsOfOperand(const Dialect& dialect, const Kernel& kernel, ValuePtr operand,
+                            uint64_t known) {
+  const Frame& frame = kernel.frame;
+  Emitter load(dialect, known), make(dialect, known);
+  Text members;
+  int number = 0;
+  for (ValuePtr value : kernel.values->Closure({operand})) {
+    if (value->kind != Value::Kind::kLoad || !value->args.empty() || value->index.has_opaque())
+      continue;
+    const std::string type = StorageType(value->type);
+    const bool vector = frame.width > 1 && (value->variables & BitOf(frame.lane)) != 0;
+    const Index base = LaneBase(value->index, frame);
+    if (vector && (!IsContiguous(value->index, frame) || !IsEven(value, base, frame.width) ||
+                   !FitsAccesses(value->type, frame.width)))
+      continue;
+    const std::string name = StrCat("w", number++), raw = StrCat("raw.", name);
+    if (vector) {
+      members.Line(StrCat(type, " ", name, "[", frame.width, "];"));
+      load.LoadVector(value, base, frame.width, raw);
+      make.Bind(value, ToRegister(value->type, StrCat(raw, "[", LaneName(frame), "]")));
+    } else {
+      members.Line(StrCat(type, " ", name, ";"));
+      load.Line(StrCat(raw, " = ", load.Element(value->tensor, value->index), ";"));
+      make.Bind(value, ToRegister(value->type, raw));
+    }
+  }
+  make.Expect({operand});
+  LoadContiguous(make, kernel, {operand}, IsEven);
+  OpenLanes(make, frame);
+  make.Line(StrCat("x[", LaneName(frame), "] = ", make.Use(operand), ";"));
+  CloseLanes(make, frame);
+  return {members.str(), load.Finish(), make.Finish()};
+}
+
 // A scale of an operand, at one place. An infinite one makes NaN of zeros, and of elements of both
 // signs, that are multiplied by it one by one: of what is left of a sum it shall, too.
 std::string ScaleBody(const Dialect& dialect, ValuePtr scale, uint64_t known) {
@@ -147,13 +197,35 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     const Frame& frame = kernel.frame;
     const char* name = operand == 0 ? "a" : "b";
     const char* row = operand == 0 ? "m" : "n";
+    const Dialect dialect = MakeDialect(context, kernel, parameters, index);
+    ValuePtr element =
+        apart ? ApartOf(form, kernel, operand).narrow : OperandOf(form, kernel, operand);
+    if (apart) element = BeforeRounding(element, form.apart.type);
+    const uint64_t place = known(frame, operand == 0 ? frame.row : frame.column);
+    const std::string at = StrCat("(Index b, Index ", row, ", Index k, ");
+    std::string body;
+    if (resolved.contract().math() == v1::PRODUCT_FEW) {
+      const OperandParts parts = PartsOfOperand(dialect, kernel, element, place);
+      const std::string raw = operand == 0 ? "RawA" : "RawB";
+      text.Open(StrCat("struct ", raw, " {"));
+      text.Append(parts.members);
+      text.Close("};");
+      text.Open(StrCat("WS_DEVICE void load_", name, at, raw, "& raw) const {"));
+      text.Append(parts.load);
+      text.Close();
+      text.Line("template <int V>");
+      text.Open(
+          StrCat("WS_DEVICE void make_", name, at, "const ", raw, "& raw, Sum (&x)[V]) const {"));
+      text.Append(parts.make);
+      text.Close();
+      body = StrCat(raw, " raw;\nload_", name, "(b, ", row, ", k, raw);\nmake_", name, "(b, ", row,
+                    ", k, raw, x);\n");
+    } else {
+      body = OperandBody(dialect, kernel, element, place);
+    }
     text.Line("template <int V>");
-    text.Open(StrCat("WS_DEVICE void ", name, "(Index b, Index ", row,
-                     ", Index k, Sum (&x)[V]) const {"));
-    text.Append(OperandBody(
-        MakeDialect(context, kernel, parameters, index), kernel,
-        apart ? ApartOf(form, kernel, operand).narrow : OperandOf(form, kernel, operand),
-        known(frame, operand == 0 ? frame.row : frame.column)));
+    text.Open(StrCat("WS_DEVICE void ", name, at, "Sum (&x)[V]) const {"));
+    text.Append(body);
     text.Close();
   }
   bool scaled = false;  // by rows

@@ -27,6 +27,42 @@ constexpr int64_t kLeastOfLine = 4;
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
+// How far apart in memory a row's first two elements are, in elements; 1 where memory says.
+int64_t StrideAlong(const Index& index, const Variable& variable) {
+  std::vector<Index> numbers(kMaxVariables, Index(0));
+  const Index first = Substitute(index, numbers);
+  numbers[variable.id] = Index(1);
+  const Index second = Substitute(index, numbers);
+  return first.is_constant() && second.is_constant()
+             ? std::abs(second.constant() - first.constant())
+             : 1;
+}
+
+// Bytes of whole sectors beyond those of the elements, where a row's neighbours lie apart; rows
+// that a warp has at once may lie beside each other there.
+double ScatteredBytes(const Analysis& group, const Domain& domain, const RowsForm& form,
+                      int threads_per_row) {
+  const graph::Graph& graph = group.graph();
+  const Variable& along = form.narrow.frame.k;
+  const auto at_once = static_cast<double>(std::max(1, 32 / threads_per_row));
+  const double points = static_cast<double>(domain.kept() * domain.reduced());
+  double bytes = 0;
+  const auto add = [&](int tensor, const Index& index) {
+    const auto size = static_cast<double>(graph::SizeOf(graph.tensors[tensor].type));
+    const int64_t stride = StrideAlong(index, along);
+    if (stride < 2) return;
+    const double beside = std::min(at_once, kSectorBytes / size);
+    const double touched = std::min<double>(kSectorBytes, size * static_cast<double>(stride));
+    bytes += std::min(points, static_cast<double>(graph.tensors[tensor].elements())) *
+             std::max(0.0, touched / beside - size);
+  };
+  for (ValuePtr load : form.single) add(load->tensor, load->index);
+  for (const Kernel::Root& root : form.narrow.roots) {
+    if (root.level == Level::kPoints) add(root.tensor, root.address);
+  }
+  return bytes;
+}
+
 class Rows : public Skeleton {
  public:
   SkeletonCase id() const override { return v1::Group::kRows; }
@@ -80,6 +116,7 @@ class Rows : public Skeleton {
     use.width = form.width;
     use.streams = static_cast<int>(form.streams.size());
     use.stream_bytes = form.stream_bytes;
+    use.scattered_bytes = ScatteredBytes(group, **domain, form, rows.threads_per_row());
     use.aligned = !form.ragged && form.width * 4 >= 16;
     use.passes = form.passes();
     // Threads beside the last row repeat it.
