@@ -56,7 +56,12 @@ double ScatteredBytes(const Analysis& group, const Domain& domain, const RowsFor
     bytes += std::min(points, static_cast<double>(graph.tensors[tensor].elements())) *
              std::max(0.0, touched / beside - size);
   };
-  for (ValuePtr load : form.single) add(load->tensor, load->index);
+  for (ValuePtr stream : form.single) {  // which may choose among several
+    if (stream == nullptr) continue;
+    for (ValuePtr load : form.narrow.values->Closure({stream})) {
+      if (load->kind == Value::Kind::kLoad) add(load->tensor, load->index);
+    }
+  }
   for (const Kernel::Root& root : form.narrow.roots) {
     if (root.level == Level::kPoints) add(root.tensor, root.address);
   }
