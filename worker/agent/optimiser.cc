@@ -524,13 +524,17 @@ class Slice {
   }
 
   // With products made on tensor cores as the reference makes them: of 16 bits by a library, of
-  // fp32 by ordinary instructions. Where last digits decide what is right, these are the ones.
+  // fp32 by ordinary instructions (a library's workspace for each of many would be too much). Where
+  // last digits decide what is right, these are the ones.
   v1::Schedule AsReference(v1::Schedule schedule) const {
     const auto state = MakeState(main_, schedule, options_.target);
     if (!state.ok()) return schedule;
     for (int i = 0; i < schedule.groups_size(); ++i) {
       if (state->groups[i].tensor_products == 0) continue;
-      for (const v1::ProductMath math : {v1::PRODUCT_LIBRARY, v1::PRODUCT_PLAIN}) {
+      const v1::ProductMath now = state->groups[i].resolved.contract().math();
+      const bool wide = now == v1::PRODUCT_FP16X3 || now == v1::PRODUCT_FP16X3_INLINE;
+      for (const v1::ProductMath math : {wide ? v1::PRODUCT_PLAIN : v1::PRODUCT_LIBRARY,
+                                         wide ? v1::PRODUCT_LIBRARY : v1::PRODUCT_PLAIN}) {
         v1::Schedule one = schedule;
         one.mutable_groups(i)->mutable_contract()->Clear();
         one.mutable_groups(i)->mutable_contract()->set_math(math);
