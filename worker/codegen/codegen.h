@@ -36,14 +36,14 @@ struct Target {
   // Blocks that the card runs at once, one a multiprocessor, in clusters of 4, 8 and 16: those lie
   // within its parts, and some of a part's multiprocessors are in none. Of an H200.
   std::array<int, 3> clustered_blocks = {120, 120, 112};
-  std::string library;   // that makes products, with its version; empty: none
+  std::string library;  // that makes products, with its version; empty: none
   // Rates that estimates are made of; only their ratios matter.
   double bytes_per_second = 4.0e12;       // of memory
   double operations_per_second = 1.2e13;  // simple ones of all threads
   // Multiplications with their additions: of fp32, and of 16 bits on tensor cores; 0: it has none
   // that there is code for.
   double products_per_second = 2.5e13, tensor_products_per_second = 3.95e14;
-  double launch_seconds = 2.5e-6;         // of one kernel after another
+  double launch_seconds = 2.5e-6;  // of one kernel after another
   // Threads of a block are fibers of one processor: neighbours in a warp gain nothing by reading
   // neighbours, and every meeting of threads is slow.
   bool fibers() const { return arch == "host"; }
@@ -83,7 +83,7 @@ struct GroupInfo {
   int64_t bytes_read = 0, bytes_written = 0;  // once each
   double operations = 0, transcendental = 0;
   double tensor_products = 0;  // pairs of 16 bits that tensor cores multiply; not among operations
-  bool can_online = false;  // has a max / sum-of-exp pair
+  bool can_online = false;     // has a max / sum-of-exp pair
   // What the resolved knobs make of it (skeleton/skeleton.h, Usage).
   int streams = 0;           // tensors read along the full space
   int64_t stream_bytes = 0;  // of a point of all of them

@@ -166,6 +166,15 @@ struct FewContract {
   using Raw = typename RawOf<G, !C::kManyM>::Type;
   static constexpr int kDown = Many::kAlongRows ? Many::kWidth : 1, kRawRows = kRows / kDown, kRawEach = kEach / kBeside;
 
+  template <bool B, class R>
+  WS_DEVICE void load_raw(Index row, Index k, R& raw) const {
+    if constexpr (B) g.load_b(batch, row, k, raw); else g.load_a(batch, row, k, raw);
+  }
+  template <bool B, class R, int W>
+  WS_DEVICE void make_elements(Index row, Index k, const R& raw, float (&x)[W]) const {
+    if constexpr (B) g.template make_b<W>(batch, row, k, raw, x); else g.template make_a<W>(batch, row, k, raw, x);
+  }
+
   // each(row, k, there, r, e) of a thread's vectors of a step. What is beyond the ends lies at the beginning instead, and
   // is not there, so that nothing branches: loads of all rows are asked for before the first has come.
   template <class Each>
@@ -186,15 +195,13 @@ struct FewContract {
     }
   }
   WS_DEVICE void read_many(Index step, Raw (&raw)[kRawRows][kRawEach]) const {
-    each_of_many(step, [&](Index row, Index k, bool, int r, int e) {
-      if constexpr (C::kManyM) g.load_a(batch, row, k, raw[r][e]); else g.load_b(batch, row, k, raw[r][e]);
-    });
+    each_of_many(step, [&](Index row, Index k, bool, int r, int e) { load_raw<!C::kManyM>(row, k, raw[r][e]); });
   }
   WS_DEVICE void make_many(Index step, const Raw (&raw)[kRawRows][kRawEach], float (&x)[kRows][kEach]) const {
     constexpr int W = Many::kWidth;
     each_of_many(step, [&](Index row, Index k, bool there, int r, int e) {
       float made[W];
-      if constexpr (C::kManyM) g.template make_a<W>(batch, row, k, raw[r][e], made); else g.template make_b<W>(batch, row, k, raw[r][e], made);
+      make_elements<!C::kManyM>(row, k, raw[r][e], made);
 #pragma unroll
       for (int v = 0; v < W; ++v) x[r * kDown + (Many::kAlongRows ? v : 0)][e * kBeside + (Many::kAlongRows ? 0 : v)] = there ? made[v] : 0;
     });
@@ -284,14 +291,12 @@ struct FewContract {
     }
   }
   WS_DEVICE void read_few(Index step, FewRaw (&raw)[kPasses][kReads]) const {
-    each_of_few(step, [&](Index row, Index k, bool, int pass, int i) {
-      if constexpr (C::kManyM) g.load_b(batch, row, k, raw[pass][i]); else g.load_a(batch, row, k, raw[pass][i]);
-    });
+    each_of_few(step, [&](Index row, Index k, bool, int pass, int i) { load_raw<C::kManyM>(row, k, raw[pass][i]); });
   }
   WS_DEVICE void make_few(Index step, const FewRaw (&raw)[kPasses][kReads], float (&x)[kPasses][kReads][kWidth]) const {
     each_of_few(step, [&](Index row, Index k, bool there, int pass, int i) {
       float made[kWidth];
-      if constexpr (C::kManyM) g.template make_b<kWidth>(batch, row, k, raw[pass][i], made); else g.template make_a<kWidth>(batch, row, k, raw[pass][i], made);
+      make_elements<C::kManyM>(row, k, raw[pass][i], made);
 #pragma unroll
       for (int v = 0; v < kWidth; ++v) x[pass][i][v] = there ? made[v] : 0;
     });
