@@ -368,7 +368,9 @@ TEST_CASE("without roundings what is read in fp32 alone is stored so", "[agent]"
     const codegen::Target target;
     v1::Schedule schedule;
     for (const char* root : {"h", "t", "y"}) schedule.add_groups()->add_roots(root);
-    if (graph->Find("v") >= 0) schedule.add_groups()->add_roots("v");
+    for (const char* root : {"v", "u"}) {
+      if (graph->Find(root) >= 0) schedule.add_groups()->add_roots(root);
+    }
     const v1::Schedule unrounded = Unrounded(*graph, schedule);
     REQUIRE(codegen::Lower(*graph, unrounded, target).status().message() == "");
     CHECK(unrounded.groups(0).precision().unrounded());
@@ -376,6 +378,10 @@ TEST_CASE("without roundings what is read in fp32 alone is stored so", "[agent]"
   };
   CHECK(stored({"output y"}) == "g");
   CHECK(stored({"output y", "output h"}) == "h");
+  // What is stored already is not stored twice.
+  CHECK(stored({"v: bf16[m: 256, n: 384] = bf16(s[m, n])",
+                "u: f32[n: 384] = sum[m: 256](f32(v[m, n]) * f32(h[m, n]))", "output y",
+                "output u"}) == "s");
   // Read in more ways than one: as it is before it is rounded.
   CHECK(stored({"v: f32[n: 384] = sum[m: 256](f32(h[m, n]))", "output y", "output v"}) == "s");
 }

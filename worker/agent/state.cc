@@ -149,7 +149,7 @@ v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule) {
       const graph::DType type = graph.tensors[tensor].type;
       if (!graph::IsFloat(type) || graph::SizeOf(type) != 2 || IsResult(graph, tensor)) continue;
       for (const int wide : {WidenedOf(graph, tensor), RoundedFrom(graph, tensor)}) {
-        if (wide < 0 || stored.count(wide) > 0) continue;
+        if (wide < 0 || !stored.insert(wide).second) continue;
         root = graph.tensors[wide].name;
         break;
       }
