@@ -110,15 +110,15 @@ std::string FewWrong(const ContractForm& form, const v1::ContractKnobs& knobs) {
   if (other < 8 * shape.columns)
     return StrCat(few, " is ", other, "; a block of PRODUCT_FEW has all ", 8 * shape.columns,
                   " rows of that side");
-  if (shape.direct ? shape.blocks_per_sm == 0 : shape.elements > kOfOneBlock[shape.parts - 1])
-    return StrCat(many, " ", shape.tile, " and contract.run ", shape.step,
-                  ": threads have no registers for so many elements");
   if (knobs.cluster() != 1) return "contract.cluster is of PRODUCT_TENSOR; PRODUCT_FEW has 1";
   if (knobs.stages() > kMostFewAhead ||
       (knobs.stages() != 1 && (shape.direct || shape.parts == 2 || shape.ahead == 0)))
     return StrCat("contract.stages is ", knobs.stages(), "; PRODUCT_FEW reads up to ",
                   kMostFewAhead, " steps ahead of more than ", 8 * kColumnsNotAhead,
                   " rows of 16 bits or fewer, and else 1");
+  if (shape.direct ? shape.blocks_per_sm == 0 : shape.elements > kOfOneBlock[shape.parts - 1])
+    return StrCat(many, " ", shape.tile, ", contract.run ", shape.step, " and contract.stages ",
+                  knobs.stages(), ": threads have no registers for so many elements");
   return "";
 }
 
