@@ -467,9 +467,29 @@ struct Contract {
 
   // ---- tiles
 
+  // What a tile's ends read beside its sums, of its rows from `first` on, ROWS of them, is asked to come near: by the 128
+  // threads of a group, before they multiply the tile before, since what multiplies has no registers to wait for much in.
+  static constexpr int kAhead = C::kSplit == 1 || C::kMeet ? C::Glue::kAhead : 0;
+  template <int ROWS>
+  static WS_DEVICE void fetch_ahead(const typename C::Glue& g, int at, int first) {
+    if constexpr (kAhead > 0) {
+      if (at >= kTiles) return;
+      constexpr int kRows = C::kTurned ? C::kTileN : ROWS, kAcross = C::kTurned ? ROWS : C::kTileN;   // of the glue
+      constexpr int kStep = kAhead < kAcross ? kAhead : kAcross, kLines = kAcross / kStep + 1;
+      constexpr int kBeside = C::kMeet ? C::kSplit : 1;   // blocks that finish the tile
+      const Tile tile = tile_at(at);
+      const int row = C::kTurned ? tile.n : tile.m + first, column = C::kTurned ? tile.m + first : tile.n;
+#pragma unroll 1
+      for (int i = (C::kMeet ? cluster_rank() * 128 : 0) + threadIdx.x % 128; i < kRows * kLines; i += 128 * kBeside) {
+        const int m = row + i / kLines, from = i % kLines * kStep, n = column + (from < kAcross ? from : kAcross - 1);
+        if (m < C::Glue::kM && n < C::Glue::kN) g.ahead(tile.batch, m, n);
+      }
+    }
+  }
+
   // A group of warps: multiplies and finishes every other of the block's tiles. It waits until the other has seen all steps
   // of the tile before: a barrier's phase is known by its parity alone to who is no more than one behind.
-  WS_DEVICE void multiply_by_turns(int group, const End& end) {
+  WS_DEVICE void multiply_by_turns(int group, const typename C::Glue& g, const End& end) {
     float sums[kEach][C::kTileN / 2];
     Ring ring;
     unsigned meeting = 0, parity = group == 0 ? 1 : 0;   // of the phase that ends when it is this group's turn
@@ -481,6 +501,8 @@ struct Contract {
         ring.skip(to - tile.from());
         continue;
       }
+      if (at < gridDim.x / kBlocks * 2) fetch_ahead<C::kTileM>(g, at, 0);   // its first
+      fetch_ahead<C::kTileM>(g, next_at(next_at(at)), 0);
 #pragma unroll
       for (int rows = 0; rows < kEach; ++rows) {
 #pragma unroll
@@ -519,6 +541,8 @@ struct Contract {
     for (int at = first_at(); at < kTiles; at = next_at(at)) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
+      if (at == first_at()) fetch_ahead<64>(g, at, group * 64);
+      fetch_ahead<64>(g, next_at(at), group * 64);
       typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
       // Also what the first product overwrites: a branch round it costs registers.
 #pragma unroll
@@ -700,7 +724,7 @@ struct Contract {
       if (threadIdx.x % 128 == 0) bring(a, b, behind);
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
-      if constexpr (C::kTurns) multiply_by_turns(group, end); else multiply(group, g, end);
+      if constexpr (C::kTurns) multiply_by_turns(group, g, end); else multiply(group, g, end);
     }
     if constexpr (kOfCluster > 1) sync_cluster();   // others may still need what is here
   }

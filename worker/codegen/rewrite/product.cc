@@ -3,6 +3,12 @@
 //   s[m, n] = sum[k](a[m, k] * b[n, k])           w[k] = sum[n](c[n] * b[n, k])
 //   t[m] = sum[n](c[n] * s[m, n] + d[n])    ->    t[m] = sum[k](a[m, k] * w[k]) + sum[n](d[n])
 //
+// sum_of_products: a sum of products of which each is weighed is one product over both.
+//
+//   s[e, m, n] = sum[k](a[e, m, k] * b[e, n, k])
+//   t[m, n] = sum[e](c[e, m] * s[e, m, n])    ->    t[m, n] = sum[e, k](c[e, m] * a[e, m, k] * b[e,
+//   n, k])
+//
 // What stands between the two is linear in the product; it rounds to no narrower type.
 #include <algorithm>
 #include <memory>
@@ -37,17 +43,17 @@ ExprPtr Scaled(Op op, const ExprPtr& a, const ExprPtr& by) {
   return a == nullptr ? nullptr : graph::Binary(op, a, by);
 }
 
-// The load of a product of matrices that the expression is linear in. `e` is inlined.
+// The load of a sum, `product`, that the expression is linear in. `e` is inlined.
 class Reader {
  public:
-  Reader(const Graph& graph, DType type) : graph_(graph), type_(type) {}
+  Reader(int product, DType type) : product_(product), type_(type) {}
   const ExprPtr& load() const { return load_; }  // null: there is none
 
   std::optional<Linear> Read(const ExprPtr& e) {
     if (e->type != type_) return Without(e);
     switch (e->op) {
       case Op::kLoad:
-        if (!IsSum(e->tensor)) return Without(e);
+        if (e->tensor != product_) return Without(e);
         if (load_ != nullptr && !graph::Same(load_, e)) return std::nullopt;
         load_ = e;
         return Linear{graph::Const(type_, 1), nullptr};
@@ -80,13 +86,8 @@ class Reader {
   }
 
  private:
-  bool IsSum(int tensor) const {
-    const int node = graph_.tensors[tensor].node;
-    return node >= 0 && graph_.nodes[node].reduce &&
-           graph_.nodes[node].combiner == graph::Combiner::kSum;
-  }
   bool Reads(const ExprPtr& e) const {
-    if (e->op == Op::kLoad && IsSum(e->tensor)) return true;
+    if (e->op == Op::kLoad && e->tensor == product_) return true;
     return std::any_of(e->args.begin(), e->args.end(),
                        [this](const ExprPtr& arg) { return Reads(arg); });
   }
@@ -94,18 +95,50 @@ class Reader {
     return Reads(e) ? std::nullopt : std::optional<Linear>(Linear{nullptr, e});
   }
 
-  const Graph& graph_;
+  const int product_;
   const DType type_;
   ExprPtr load_;
 };
 
 // The sum and the product, in the sum's variables: its axes, those that it sums over, and then
 // those that the product does.
-struct Found {
+struct Sums {
   std::vector<graph::Axis> kept, over, k;
-  ExprPtr stays, moves, factor, rest;  // of each term: stays * factor * moves, and rest
-  std::set<int> of_weights;            // variables beside `over` that factor * moves has
+  ExprPtr a, b, factor, rest;  // of each term: a * factor * b, and rest
+  double product = 0;          // elements of the product
+
+  int64_t Extent(int variable) const {
+    const int first_over = static_cast<int>(kept.size()),
+              first_k = first_over + static_cast<int>(over.size());
+    return variable < first_over ? kept[variable].extent
+           : variable < first_k  ? over[variable - first_over].extent
+                                 : k[variable - first_k].extent;
+  }
+  // Elements of what has these variables.
+  double Elements(const std::set<int>& variables) const {
+    double elements = 1;
+    for (int v : variables) elements *= static_cast<double>(Extent(v));
+    return elements;
+  }
+  // Whether something is of what is summed over.
+  bool Moves(const std::set<int>& variables) const {
+    const int first = static_cast<int>(kept.size()), last = first + static_cast<int>(over.size());
+    return std::any_of(variables.begin(), variables.end(),
+                       [&](int v) { return v >= first && v < last; });
+  }
 };
+
+// Where one factor of the product is summed over, and the other stays.
+struct Found : Sums {
+  ExprPtr stays, moves;
+  std::set<int> of_weights;  // variables beside `over` that factor * moves has
+};
+
+std::set<int> VariablesOf(const ExprPtr& e) {
+  std::set<int> of;
+  CollectVariables(e, of);
+  return of;
+}
 
 bool StillNeeded(const Graph& graph, int tensor, int without) {
   std::set<int> seen;
@@ -122,61 +155,86 @@ bool StillNeeded(const Graph& graph, int tensor, int without) {
   return false;
 }
 
-std::optional<Found> Find(const Graph& graph, int id) {
+// Tensors that are sums, in the order in which the expression reads them.
+void CollectSums(const Graph& graph, const ExprPtr& e, std::vector<int>& sums) {
+  if (e->op == Op::kLoad) {
+    const int node = graph.tensors[e->tensor].node;
+    if (node >= 0 && graph.nodes[node].reduce &&
+        graph.nodes[node].combiner == graph::Combiner::kSum &&
+        std::count(sums.begin(), sums.end(), e->tensor) == 0)
+      sums.push_back(e->tensor);
+  }
+  for (const ExprPtr& arg : e->args) CollectSums(graph, arg, sums);
+}
+
+// Node `id` as a sum of what is linear in `product`, whose value nobody else needs; `value`: of the
+// node, inlined.
+std::optional<Sums> Read(const Graph& graph, int id, const ExprPtr& value, int product) {
+  const Node& sum = graph.nodes[id];
+  Reader reader(product, value->type);
+  const auto linear = reader.Read(value);
+  if (!linear || reader.load() == nullptr || linear->factor == nullptr) return std::nullopt;
+  const Node& multiplies = graph.nodes[graph.tensors[product].node];
+  const ExprPtr term = Inlined(graph, multiplies.value);
+  if (term == nullptr || term->op != Op::kMul || StillNeeded(graph, product, id))
+    return std::nullopt;
+  Sums found;
+  found.kept = sum.axes;
+  found.over = sum.reduce_axes;
+  found.k = multiplies.reduce_axes;
+  std::vector<ExprPtr> variables = reader.load()->args;
+  for (size_t i = 0; i < found.k.size(); ++i)
+    variables.push_back(graph::Index(static_cast<int>(found.kept.size() + found.over.size() + i)));
+  found.a = graph::Substitute(term->args[0], variables);
+  found.b = graph::Substitute(term->args[1], variables);
+  found.factor = linear->factor;
+  found.rest = linear->rest;
+  found.product = static_cast<double>(Span(multiplies.axes));
+  return found;
+}
+
+// The first of the products that a sum is made of for which `as` gives something.
+template <class T, class As>
+std::optional<T> FirstOf(const Graph& graph, int id, const As& as) {
   const Node& sum = graph.nodes[id];
   if (!sum.reduce || sum.combiner != graph::Combiner::kSum ||
       (sum.value->type != DType::kF32 && sum.value->type != DType::kF64))
     return std::nullopt;
   const ExprPtr value = Inlined(graph, sum.value);
   if (value == nullptr) return std::nullopt;
-  Reader reader(graph, value->type);
-  const auto linear = reader.Read(value);
-  if (!linear || reader.load() == nullptr || linear->factor == nullptr) return std::nullopt;
-  const ExprPtr& load = reader.load();
-  const Node& product = graph.nodes[graph.tensors[load->tensor].node];
-  const ExprPtr term = Inlined(graph, product.value);
-  if (term == nullptr || term->op != Op::kMul || StillNeeded(graph, load->tensor, id))
-    return std::nullopt;
+  std::vector<int> products;
+  CollectSums(graph, value, products);
+  for (int product : products) {
+    const auto sums = Read(graph, id, value, product);
+    if (!sums) continue;
+    if (auto found = as(*sums)) return found;
+  }
+  return std::nullopt;
+}
 
-  Found found;
-  found.kept = sum.axes;
-  found.over = sum.reduce_axes;
-  found.k = product.reduce_axes;
-  const int kept = static_cast<int>(found.kept.size()), over = static_cast<int>(found.over.size());
-  std::vector<ExprPtr> variables = load->args;
-  for (size_t i = 0; i < found.k.size(); ++i)
-    variables.push_back(graph::Index(kept + over + static_cast<int>(i)));
-  std::set<int> moving;
-  for (const ExprPtr& arg : term->args) {
-    const ExprPtr factor = graph::Substitute(arg, variables);
-    std::set<int> of;
-    CollectVariables(factor, of);
-    const bool moves =
-        std::any_of(of.begin(), of.end(), [&](int v) { return v >= kept && v < kept + over; });
-    ExprPtr& place = moves ? found.moves : found.stays;
-    if (place != nullptr) return std::nullopt;  // both or neither
-    place = factor;
-  }
-  found.factor = linear->factor;
-  found.rest = linear->rest;
-  CollectVariables(found.moves, found.of_weights);
-  CollectVariables(found.factor, found.of_weights);
-  for (int v = kept; v < kept + over; ++v) {
-    if (found.of_weights.erase(v) == 0) return std::nullopt;
-  }
-  // All of K, whether the factor has it or not.
-  for (size_t i = 0; i < found.k.size(); ++i)
-    found.of_weights.insert(kept + over + static_cast<int>(i));
-
-  double weights = static_cast<double>(Span(found.over));
-  for (int v : found.of_weights) {
-    const auto& axis = v < kept ? found.kept[v] : found.k[v - kept - over];
-    weights *= static_cast<double>(axis.extent);
-  }
-  const double k = static_cast<double>(Span(found.k)),
-               now = static_cast<double>(Span(product.axes)) * k,
-               then = weights + static_cast<double>(Span(found.kept)) * k;
-  return 2 * then < now ? std::optional<Found>(found) : std::nullopt;
+std::optional<Found> Find(const Graph& graph, int id) {
+  return FirstOf<Found>(graph, id, [](const Sums& sums) -> std::optional<Found> {
+    const std::set<int> of_a = VariablesOf(sums.a), of_b = VariablesOf(sums.b);
+    if (sums.Moves(of_a) == sums.Moves(of_b)) return std::nullopt;
+    Found found;
+    static_cast<Sums&>(found) = sums;
+    found.moves = sums.Moves(of_a) ? sums.a : sums.b;
+    found.stays = sums.Moves(of_a) ? sums.b : sums.a;
+    const int kept = static_cast<int>(found.kept.size()),
+              over = static_cast<int>(found.over.size());
+    found.of_weights = VariablesOf(found.moves);
+    CollectVariables(found.factor, found.of_weights);
+    for (int v = kept; v < kept + over; ++v) {
+      if (found.of_weights.erase(v) == 0) return std::nullopt;
+    }
+    // All of K, whether the factor has it or not.
+    for (size_t i = 0; i < found.k.size(); ++i)
+      found.of_weights.insert(kept + over + static_cast<int>(i));
+    const double k = static_cast<double>(Span(found.k)), now = found.product * k,
+                 weights = static_cast<double>(Span(found.over)) * found.Elements(found.of_weights),
+                 then = weights + static_cast<double>(Span(found.kept)) * k;
+    return 2 * then < now ? std::optional<Found>(found) : std::nullopt;
+  });
 }
 
 bool Applies(const Graph& graph, int node) { return Find(graph, node).has_value(); }
@@ -250,7 +308,58 @@ Graph Apply(const Graph& before, int id) {
   return graph;
 }
 
+// A sum over both that multiplies no more often than the product did; that a factor with its
+// weights is larger than it was is less than the product, which is not written.
+std::optional<Sums> FindOne(const Graph& graph, int id) {
+  return FirstOf<Sums>(graph, id, [](const Sums& sums) -> std::optional<Sums> {
+    if (sums.rest != nullptr) return std::nullopt;
+    const double all = static_cast<double>(Span(sums.kept)) * static_cast<double>(Span(sums.over));
+    if (all > sums.product) return std::nullopt;
+    const std::set<int> of_a = VariablesOf(sums.a), of_b = VariablesOf(sums.b);
+    if (!sums.Moves(of_a) && !sums.Moves(of_b)) return std::nullopt;
+    // Rows that one factor has and columns that the other has stay.
+    const auto keeps = [&](const std::set<int>& of, const std::set<int>& other) {
+      return std::any_of(of.begin(), of.end(), [&](int v) {
+        return v < static_cast<int>(sums.kept.size()) && other.count(v) == 0;
+      });
+    };
+    if (!keeps(of_a, of_b) || !keeps(of_b, of_a)) return std::nullopt;
+    // Elements that a factor with its weights has more than it had.
+    const auto more = [&](std::set<int> variables) {
+      const double alone = sums.Elements(variables);
+      CollectVariables(sums.factor, variables);
+      return sums.Elements(variables) - alone;
+    };
+    Sums one = sums;
+    if (more(of_b) < more(of_a)) std::swap(one.a, one.b);
+    return std::min(more(of_a), more(of_b)) < sums.product ? std::optional<Sums>(one)
+                                                           : std::nullopt;
+  });
+}
+
+bool AppliesOne(const Graph& graph, int node) { return FindOne(graph, node).has_value(); }
+
+Graph ApplyOne(const Graph& before, int id) {
+  const Sums found = *FindOne(before, id);
+  Graph graph = before;
+  Node& now = graph.nodes[id];
+  now.reduce_axes = found.over;
+  now.reduce_axes.insert(now.reduce_axes.end(), found.k.begin(), found.k.end());
+  now.reduce_axes = Named(now.reduce_axes, "r");
+  const bool one = found.factor->op == Op::kConst && found.factor->number == 1;
+  now.value = graph::Binary(
+      Op::kMul, one ? found.a : graph::Binary(Op::kMul, found.factor, found.a), found.b);
+  return graph;
+}
+
 }  // namespace
+
+const Rule& SumOfProducts() {
+  static const Rule rule = {"sum_of_products",
+                            "a sum of products, each weighed, that nobody else needs", true,
+                            AppliesOne, ApplyOne};
+  return rule;
+}
 
 const Rule& SumBeforeProduct() {
   static const Rule rule = {"sum_before_product",

@@ -22,7 +22,8 @@ using graph::Op;
 
 const std::vector<const Rule*>& Rules() {
   static const std::vector<const Rule*> rules = {&SinglePassVariance(), &SplitConcatenation(),
-                                                 &SplitReduction(), &SumBeforeProduct()};
+                                                 &SplitReduction(), &SumBeforeProduct(),
+                                                 &SumOfProducts()};
   return rules;
 }
 

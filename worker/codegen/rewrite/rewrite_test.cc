@@ -35,8 +35,8 @@ TEST_CASE("single_pass_variance finds what is a variance and nothing else", "[re
     INFO(graph.status().message());
     REQUIRE(graph.ok());
     const std::vector<std::string> rules = ApplicableRewrites(*graph);
-    CHECK(rules == (c.applies ? std::vector<std::string>{"single_pass_variance:q"}
-                              : std::vector<std::string>{}));
+    REQUIRE(rules == (c.applies ? std::vector<std::string>{"single_pass_variance:q"}
+                                : std::vector<std::string>{}));
     if (!c.applies) continue;
     v1::Schedule schedule;
     schedule.add_rewrites(rules[0]);
@@ -87,8 +87,59 @@ TEST_CASE("sum_before_product finds sums that need one factor's sum, and nothing
     const graph::Graph graph = ParseOrDie(lines);
     INFO(absl::StrJoin(lines, "\n"));
     const std::vector<std::string> rules = ApplicableRewrites(graph);
-    CHECK(rules == (c.applies ? std::vector<std::string>{"sum_before_product:y"}
-                              : std::vector<std::string>{}));
+    REQUIRE(rules == (c.applies ? std::vector<std::string>{"sum_before_product:y"}
+                                : std::vector<std::string>{}));
+    if (!c.applies) continue;
+    v1::Schedule schedule;
+    schedule.add_rewrites(rules[0]);
+    const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
+    INFO(absl::StrJoin(graph::Print(rewritten), "\n"));
+    const absl::Status valid = graph::Validate(rewritten);
+    INFO(valid.message());
+    CHECK(valid.ok());
+    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
+    const absl::Status status = RunAndCompare(graph, schedule, seed++);
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+}
+
+TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[rewrite]") {
+  const Lines head = {"input x: f32[4, 24, 40] ~ normal", "param w: f32[4, 36, 40] ~ normal",
+                      "input g: f32[24, 4] ~ normal",
+                      "s: f32[e: 4, m: 24, n: 36] = sum[k: 40](x[e, m, k] * w[e, n, k])"};
+  struct Case {
+    Lines lines;
+    bool applies;
+  };
+  const Case cases[] = {
+      {{"y: f32[m: 24, n: 36] = sum[e: 4](s[e, m, n])", "output y"}, true},
+      {{"y: f32[m: 24, n: 36] = sum[e: 4](g[m, e] * s[e, m, n])", "output y"}, true},
+      {{"t: f32[m: 24, n: 36, e: 4] = s[e, m, n] / 2",
+        "y: f32[n: 36, m: 24] = sum[e: 4](t[m, n, e] * exp(g[m, e]))", "output y"},
+       true},
+      // weights that are sums
+      {{"q: f32[m: 24] = sum[e: 4](g[m, e] * g[m, e])",
+        "y: f32[m: 24, n: 36] = sum[e: 4](s[e, m, n] * (g[m, e] / q[m]))", "output y"},
+       true},
+      {{"y: f32[m: 24] = sum[e: 4, n: 36](g[m, e] * s[e, m, n])", "output y"}, false},
+      {{"y: f32[m: 24, n: 36] = sum[e: 4](g[m, e] + s[e, m, n])", "output y"}, false},
+      {{"y: f32[m: 24, n: 36] = sum[e: 4](s[e, m, n] * s[e, m, n])", "output y"}, false},
+      {{"y: f32[m: 24, n: 36] = sum[e: 4](g[m, e] * f32(bf16(s[e, m, n])))", "output y"}, false},
+      {{"y: f32[m: 24, n: 36] = max[e: 4](s[e, m, n])", "output y"}, false},
+      {{"y: f32[m: 24, n: 36] = sum[e: 4](s[e, m, n])", "output y, s"}, false},  // it is wanted
+      // more would be multiplied
+      {{"y: f32[m: 24, n: 36] = sum[e: 16](s[e / 4, m, n])", "output y"}, false},
+  };
+  uint64_t seed = 1;
+  for (const Case& c : cases) {
+    Lines lines = head;
+    lines.insert(lines.end(), c.lines.begin(), c.lines.end());
+    const graph::Graph graph = ParseOrDie(lines);
+    INFO(absl::StrJoin(lines, "\n"));
+    const std::vector<std::string> rules = ApplicableRewrites(graph);
+    CHECK(rules ==
+          (c.applies ? std::vector<std::string>{"sum_of_products:y"} : std::vector<std::string>{}));
     if (!c.applies) continue;
     v1::Schedule schedule;
     schedule.add_rewrites(rules[0]);

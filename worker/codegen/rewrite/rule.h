@@ -23,6 +23,7 @@ const Rule& SinglePassVariance();
 const Rule& SplitConcatenation();
 const Rule& SplitReduction();
 const Rule& SumBeforeProduct();
+const Rule& SumOfProducts();
 
 // Elements that the axes span.
 int64_t Span(const std::vector<graph::Axis>& axes);
