@@ -100,14 +100,6 @@ WS_DEVICE void load(const T* p, T (&out)[V]) {
   }
 }
 
-// Asks for the line of memory that an element is in to come near, into the L2.
-template <class T>
-WS_DEVICE void ahead(const T* p) {
-#ifndef WS_HOST
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-#endif
-}
-
 // The same where they are there, else zeros: whole words, of which a few moves make nothing.
 template <int V, class T, int Hint>
 WS_DEVICE void load_if(bool there, const T* p, T (&out)[V]) {

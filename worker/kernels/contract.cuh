@@ -34,7 +34,7 @@ namespace ws {
 //
 // End: what becomes of a tile's sums. Of a group's 64 rows of a tile: begin(batch, m, n, thread), called by its 128
 // threads before the tile's products, fetches what they all need, an End::Begun each; leave(begun, kept, thread)
-// leaves that in kKept floats of shared memory, and says whether what it saw asks for a look at each sum;
+// leaves that in kKept floats of shared memory, and says whether what it saw asks for a look at each sum, which it may where kLooks;
 // place<W>(kept, at) is what W neighbours of each line there have in common, an End::Place<W>: from column `at` of rows on, or
 // turned from row `at` of columns; finish<W, LOOK>(kept, place, batch, m, n, row, column, part, sums), of kWidth neighbours, `row`
 // and `column` within the group's part of the tile.
@@ -467,29 +467,9 @@ struct Contract {
 
   // ---- tiles
 
-  // What a tile's ends read beside its sums, of its rows from `first` on, ROWS of them, is asked to come near: by the 128
-  // threads of a group, before they multiply the tile before, since what multiplies has no registers to wait for much in.
-  static constexpr int kAhead = C::kSplit == 1 || C::kMeet ? C::Glue::kAhead : 0;
-  template <int ROWS>
-  static WS_DEVICE void fetch_ahead(const typename C::Glue& g, int at, int first) {
-    if constexpr (kAhead > 0) {
-      if (at >= kTiles) return;
-      constexpr int kRows = C::kTurned ? C::kTileN : ROWS, kAcross = C::kTurned ? ROWS : C::kTileN;   // of the glue
-      constexpr int kStep = kAhead < kAcross ? kAhead : kAcross, kLines = kAcross / kStep + 1;
-      constexpr int kBeside = C::kMeet ? C::kSplit : 1;   // blocks that finish the tile
-      const Tile tile = tile_at(at);
-      const int row = C::kTurned ? tile.n : tile.m + first, column = C::kTurned ? tile.m + first : tile.n;
-#pragma unroll 1
-      for (int i = (C::kMeet ? cluster_rank() * 128 : 0) + threadIdx.x % 128; i < kRows * kLines; i += 128 * kBeside) {
-        const int m = row + i / kLines, from = i % kLines * kStep, n = column + (from < kAcross ? from : kAcross - 1);
-        if (m < C::Glue::kM && n < C::Glue::kN) g.ahead(tile.batch, m, n);
-      }
-    }
-  }
-
   // A group of warps: multiplies and finishes every other of the block's tiles. It waits until the other has seen all steps
   // of the tile before: a barrier's phase is known by its parity alone to who is no more than one behind.
-  WS_DEVICE void multiply_by_turns(int group, const typename C::Glue& g, const End& end) {
+  WS_DEVICE void multiply_by_turns(int group, const End& end) {
     float sums[kEach][C::kTileN / 2];
     Ring ring;
     unsigned meeting = 0, parity = group == 0 ? 1 : 0;   // of the phase that ends when it is this group's turn
@@ -501,8 +481,6 @@ struct Contract {
         ring.skip(to - tile.from());
         continue;
       }
-      if (at < gridDim.x / kBlocks * 2) fetch_ahead<C::kTileM>(g, at, 0);   // its first
-      fetch_ahead<C::kTileM>(g, next_at(next_at(at)), 0);
 #pragma unroll
       for (int rows = 0; rows < kEach; ++rows) {
 #pragma unroll
@@ -541,8 +519,6 @@ struct Contract {
     for (int at = first_at(); at < kTiles; at = next_at(at)) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
-      if (at == first_at()) fetch_ahead<64>(g, at, group * 64);
-      fetch_ahead<64>(g, next_at(at), group * 64);
       typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + group * 64, tile.n, threadIdx.x % 128);
       // Also what the first product overwrites: a branch round it costs registers.
 #pragma unroll
@@ -590,7 +566,7 @@ struct Contract {
 
   // Finishes kColumns of a group's rows from a box, in which neighbours in a row (turned: a column), which `end` takes kWidth
   // of, are one thread's, and a row's threads are neighbours; where blocks meet, its part of them from all of their boxes.
-  // LOOK: at each, whether it is inside.
+  // LOOK: at each, whether the end leaves it out.
   template <bool LOOK, bool MEET>
   WS_DEVICE void finish_box(const float* box, const float* kept, Tile tile, int first_column, const End& end) {
     constexpr int W = End::kWidth, kVectors = 64 * kColumns / W, kAtOnce = MEET ? 128 * kMeeting : 128;
@@ -599,7 +575,6 @@ struct Contract {
     const auto place = [&](int at) { return end.template place<W>(kept, C::kTurned ? at : first_column + at); };
     const auto finish = [&](int line, int at, const typename End::template Place<W>& place) {
       const int row = C::kTurned ? at : line, column = C::kTurned ? line : at, n = tile.n + first_column + column;
-      if (LOOK && (tile.m + row >= C::kM || n >= C::kN)) return;
       float done[W];
       if constexpr (MEET) {
         float parts[kMeeting][W];
@@ -616,20 +591,33 @@ struct Contract {
       }
       end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, done);
     };
+    // Of the result are so many lines, and of each those places.
+    const int inside = C::kTurned ? C::kN - tile.n - first_column : C::kM - tile.m;
+    const auto is_inside = [&](int at) { return C::kTurned ? tile.m + at < C::kM : tile.n + first_column + at < C::kN; };
     if constexpr (LOOK || kVectors % kAtOnce != 0 || kAtOnce % kInLine != 0) {
 #pragma unroll 1
       for (int vector = first; vector < kVectors; vector += kAtOnce) {
-        const int at = vector % kInLine * W;
-        finish(vector / kInLine, at, place(at));
+        const int line = vector / kInLine, at = vector % kInLine * W;
+        if (line < inside && is_inside(at)) finish(line, at, place(at));
       }
     } else {
       // At the same place of lines that are a constant apart, so that what belongs to the place is had once; and together, so
       // that what several of them read is on its way at once.
-      const int line = first / kInLine, at = first % kInLine * W;
+      constexpr int kLines = kVectors / kInLine;
+      const int at = first % kInLine * W, lines = inside < kLines ? inside : kLines;
+      if (!is_inside(at)) return;
       const typename End::template Place<W> all = place(at);
 #pragma unroll 4
-      for (int i = 0; i < kVectors / kAtOnce; ++i) finish(line + i * (kAtOnce / kInLine), at, all);
+      for (int line = first / kInLine; line < lines; line += kAtOnce / kInLine) finish(line, at, all);
     }
+  }
+
+  template <bool MEET>
+  WS_DEVICE void finish_box(bool look, const float* box, const float* kept, Tile tile, int first_column, const End& end) {
+    if constexpr (End::kLooks) {
+      if (look) return finish_box<true, MEET>(box, kept, tile, first_column, end);
+    }
+    finish_box<false, MEET>(box, kept, tile, first_column, end);
   }
 
   // The thread's sums from `first` on, those of kColumns.
@@ -656,23 +644,22 @@ struct Contract {
     float* const box = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes));
     float* const kept = box + kBoxBytes / sizeof(float);
     tile.m += rows * 64;
-    bool look = tile.m + 64 > C::kM || tile.n + C::kTileN > C::kN;
+    bool look = false;
     // Written once, whatever an end is: sums that are left move to where the first ones were.
 #pragma unroll 1
     for (int c = 0; c < C::kTileN / kColumns; ++c) {
       hopper::group_sync(1 + group, 128);   // the box has been read
       if constexpr (MEET) hopper::wait_for_blocks(read[group], meeting ^ 1);
-      if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread) || look;
+      if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread);
       fill_box(box, thread, 0, sums);
 #pragma unroll
       for (int v = 0; v + kChunk < C::kTileN / 2; ++v) sums[v] = sums[v + kChunk];
-      if (c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
+      if (End::kLooks && c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
       if constexpr (MEET) {
         if (thread < kMeeting) hopper::tell(left[group], thread);
         hopper::wait_for_blocks(left[group], meeting);
       }
-      if (look) finish_box<true, MEET>(box, kept, tile, c * kColumns, end);
-      else finish_box<false, MEET>(box, kept, tile, c * kColumns, end);
+      finish_box<MEET>(look, box, kept, tile, c * kColumns, end);
       if constexpr (MEET) {
         hopper::group_sync(1 + group, 128);   // all of the group have read
         if (thread < kMeeting) hopper::tell(read[group], thread);
@@ -690,18 +677,16 @@ struct Contract {
     float* const box = reinterpret_cast<float*>(steps) + group * kBoxes * kBox;
     float* const kept = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes)) + kBox;
     tile.m += group * 64;
-    bool look = tile.m + 64 > C::kM || tile.n + C::kTileN > C::kN;
     hopper::group_sync(1 + kGroups, 128 * kGroups);   // all have multiplied what was there
-    look = end.template leave<C::kTileN>(begun, kept, thread) || look;
+    bool look = end.template leave<C::kTileN>(begun, kept, thread);
 #pragma unroll
     for (int c = 0; c < kBoxes; ++c) fill_box(box + c * kBox, thread, c * (kColumns / 2), sums);
-    look = hopper::group_any(1 + group, 128, look);
+    if constexpr (End::kLooks) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
     if (thread < kMeeting) hopper::tell(left[group], thread);
     hopper::wait_for_blocks(left[group], 0);
 #pragma unroll 1
     for (int c = 0; c < kBoxes; ++c) {
-      if (look) finish_box<true, true>(box + c * kBox, kept, tile, c * kColumns, end);
-      else finish_box<false, true>(box + c * kBox, kept, tile, c * kColumns, end);
+      finish_box<true>(look, box + c * kBox, kept, tile, c * kColumns, end);
     }
   }
 
@@ -724,7 +709,7 @@ struct Contract {
       if (threadIdx.x % 128 == 0) bring(a, b, behind);
     } else {
       if constexpr (kGroups > 1) hopper::take_registers<kRegistersMultiplying>();
-      if constexpr (C::kTurns) multiply_by_turns(group, g, end); else multiply(group, g, end);
+      if constexpr (C::kTurns) multiply_by_turns(group, end); else multiply(group, g, end);
     }
     if constexpr (kOfCluster > 1) sync_cluster();   // others may still need what is here
   }

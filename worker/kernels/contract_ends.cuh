@@ -10,6 +10,7 @@ namespace ws {
 // Ends of a tile's sums that keep nothing: what the glue makes of them, or where the parts of K leave theirs,
 // [part][batch][M][N].
 struct KeepsNothing {
+  static constexpr bool kLooks = false;
   struct Begun {};
   template <int W> struct Place {};
   template <int TILE_N> static constexpr int kKept = 0;
@@ -41,6 +42,7 @@ struct PartialSums : KeepsNothing {
 // The end of sums of operands in two parts: keeps what a tile's rows and columns were divided by.
 template <class G>
 struct WholeSums<Scaled<G, false>> {
+  static constexpr bool kLooks = true;
   static constexpr int kWidth = G::kWidth;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
   struct Begun {
@@ -97,6 +99,7 @@ struct WholeSums<Scaled<G, false>> {
 // PARTIAL: sums are left as they are in `partial`.
 template <class G, bool TURNED, bool PARTIAL>
 struct InlineSums {
+  static constexpr bool kLooks = true;
   static constexpr int kWidth = G::kWidth;
   static constexpr int kRows = TURNED ? G::kN : G::kM, kColumns = TURNED ? G::kM : G::kN;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;

@@ -13,8 +13,6 @@
 //   kWidthA, kAlongM: a<kWidthA>(b, m, k, x) reads so many neighbours along M, or else along K; of B likewise
 //   kWidth: finish<kWidth>(b, m, n, sums) takes so many neighbours along N
 //   wanted(m, n, rows, columns): whether a tile from (m, n) on has sums that matter; the others' may be zero
-//   kAhead, ahead(b, m, n): asks for what finish reads there beside the sums, and for kAhead - 1 neighbours along N; 0: it
-//   reads nothing that each sum has of its own
 // Widths divide what they lie along. All of a tile that is inside the result is finished once.
 #pragma once
 

@@ -43,8 +43,19 @@ double Steps(ValuePtr value, const Values& values, uint64_t variables,
   return steps;
 }
 
-// Elements of the loops of a thread that load something, one loop after the other. `seen`: values
-// that count no more.
+// Loads of a loop at places that a table names, each of which waits for memory by itself.
+double TabledLoads(ValuePtr loop, const Values& values) {
+  uint64_t along = 0;
+  for (const Variable& variable : loop->loops) along |= BitOf(variable);
+  double loads = 0;
+  for (ValuePtr value : values.Closure({loop->args[0]}))
+    loads += value->kind == Value::Kind::kLoad && value->index.has_opaque() &&
+             (value->variables & along) != 0;
+  return loads;
+}
+
+// Elements of the loops of a thread that load something, one loop after the other, each as often as
+// it waits. `seen`: values that count no more.
 double SerialElements(ValuePtr value, const Values& values, std::set<int>& seen) {
   if (!seen.insert(value->id).second) return 0;
   double sum = 0;
@@ -60,14 +71,14 @@ double SerialElements(ValuePtr value, const Values& values, std::set<int>& seen)
   add(inside);
   double elements = 1;
   for (const Variable& loop : value->loops) elements *= static_cast<double>(loop.range.high + 1);
-  return std::max(1.0, sum) * elements;
+  return std::max(1.0, sum) * elements * (1 + TabledLoads(value, values));
 }
 
 struct Point {
   double steps = 0;
   double serial = 0;  // elements of a thread's loops
-  // Of all threads' loops, one after the other: at each point, and behind each row.
-  double serial_points = 0, serial_rows = 0;
+  // Of all threads' loops, one after the other: at each point, and behind each row; of one row.
+  double serial_points = 0, serial_rows = 0, serial_row = 0;
   int64_t loads = 0;
 };
 
@@ -108,6 +119,7 @@ Point PointOf(const Analysis& group, const Domain& domain) {
           point.serial += serial;
           if (of_rows.count(target) > 0) {
             point.serial_rows += serial * rows;
+            point.serial_row += serial;
           } else {
             point.serial_points += serial * points;
           }
@@ -178,7 +190,7 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
   const double of_element = point.serial <= kUnrolled ? kSerialSeconds : kLongSerialSeconds;
   const double serial = std::max(point.serial, point.serial_points / at_once) * of_element;
   // By some of a block's threads, when the others are through.
-  const double behind = point.serial_rows / at_once * of_element;
+  const double behind = std::max(point.serial_row, point.serial_rows / at_once) * of_element;
   return std::max({memory, compute, serial}) + behind + use.packing_seconds +
          use.launches * target.launch_seconds + (use.left_bytes > 0 ? kLeftSeconds : 0);
 }

@@ -90,32 +90,6 @@ std::string ScaleBody(const Dialect& dialect, ValuePtr scale, uint64_t known) {
   return emit.Finish();
 }
 
-// What the roots read of their own beside their sums, each at its row and column, is asked for
-// ahead.
-struct Ahead {
-  int64_t step = 0;  // neighbours along columns that come with one; 0: nothing is read
-  std::string body;
-};
-Ahead AheadOf(const Dialect& dialect, const Kernel& kernel, uint64_t known) {
-  constexpr int64_t kLineBytes = 128;
-  const Frame& frame = kernel.frame;
-  std::vector<ValuePtr> values;
-  for (const Kernel::Root& root : kernel.roots) values.push_back(root.value);
-  const uint64_t own = BitOf(frame.row) | BitOf(frame.column);
-  Emitter emit(dialect, known);
-  Ahead ahead;
-  for (ValuePtr value : kernel.values->Closure(values)) {
-    if (value->kind != Value::Kind::kLoad || !value->args.empty() || value->index.has_opaque() ||
-        (value->variables & own) != own)
-      continue;
-    const int64_t step = kLineBytes / graph::SizeOf(value->type);
-    ahead.step = ahead.step == 0 ? step : std::min(ahead.step, step);
-    emit.Line(StrCat("ws::ahead(", emit.Address(value->tensor, value->index), ");"));
-  }
-  ahead.body = emit.Finish();
-  return ahead;
-}
-
 // Roots of sums[lane].
 std::string FinishBody(const GroupContext& context, Dialect dialect, const Kernel& kernel,
                        uint64_t known, const std::string& sums) {
@@ -278,13 +252,6 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   }
   text.Open("static WS_DEVICE bool wanted(Index m, Index n, int rows, int columns) {");
   text.Append(WantedBody(*single));
-  text.Close();
-  const Ahead ahead =
-      AheadOf(MakeDialect(context, *single, parameters, index), *single,
-              known(single->frame, single->frame.row) | BitOf(single->frame.column));
-  text.Line(StrCat("static constexpr int kAhead = ", ahead.step, ";"));
-  text.Open("WS_DEVICE void ahead(Index b, Index m, Index n) const {");
-  text.Append(ahead.body);
   text.Close();
   text.Line("template <int V>");
   text.Open("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[V]) const {");
