@@ -1,7 +1,7 @@
 // Skeleton contract where one operand has few rows: Y[b, m, n] = finish(sum of k: A[b, m, k] B[b, n, k]) of 16-bit or
 // fp32 operands on tensor cores, in one kernel that reads the other operand, `many`, once, from memory into registers.
 //
-// A block of eight warps has kTile rows of `many` and all rows of `few`. Warps have 16 * kBlocks of those rows each and
+// A block of eight warps has kTile rows of `many` and a piece of `few`, all of its rows where they are few. Warps have 16 * kBlocks of those rows each and
 // share their K, kStep at a time in turn (slices). Which k has which place in a fragment is the same for both operands,
 // and so that a thread's elements lie side by side in memory.
 //
@@ -76,18 +76,18 @@ struct Lines {
   }
 };
 // TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). MANY_M: `many` is A. TILE: its rows of a
-// block. BLOCKS: of 16 of them, a warp's. STEP: 32, 64 or 128. AHEAD: so many steps are read before the one
+// block. PIECE: rows of `few` of a block, all of them or a multiple of eight. BLOCKS: of 16 of them, a warp's. STEP: 32, 64 or 128. AHEAD: so many steps are read before the one
 // before them is multiplied; 0: none. SPLIT blocks share K: those of a cluster (MEET), each of which finishes a
 // part of the tile, or they leave their sums [SPLIT][batch][M][N]. MANY_LINES, FEW_LINES: where the
 // operands lie, if threads read words of them.
-template <class TYPE, int PARTS, bool MANY_M, int TILE, int BLOCKS, int STEP, int AHEAD, int SPLIT, bool MEET,
+template <class TYPE, int PARTS, bool MANY_M, int TILE, int PIECE, int BLOCKS, int STEP, int AHEAD, int SPLIT, bool MEET,
           class MANY_LINES = NoLines, class FEW_LINES = NoLines, bool SCALED = false>
 struct FewConfig {
   static constexpr bool kScaled = SCALED;
   using Type = TYPE;
   using ManyLines = MANY_LINES;
   using FewLines = FEW_LINES;
-  static constexpr int kParts = PARTS, kTile = TILE, kBlocks = BLOCKS, kStep = STEP, kSplit = SPLIT;
+  static constexpr int kParts = PARTS, kTile = TILE, kPiece = PIECE, kBlocks = BLOCKS, kStep = STEP, kSplit = SPLIT;
   static constexpr int kAhead = AHEAD;
   static constexpr bool kManyM = MANY_M, kMeet = MEET, kDirect = MANY_LINES::kThere;
 };
@@ -104,12 +104,15 @@ struct FewContract {
   static constexpr int kWarps = kPlainThreads / 32, kRowsOfWarp = 16 * C::kBlocks, kAcross = C::kTile / kRowsOfWarp;
   static constexpr int kSlices = kWarps / kAcross, kSliceThreads = 32 * kAcross;
   static_assert(kAcross * kRowsOfWarp == C::kTile && kAcross * kSlices == kWarps, "warps share a tile evenly");
-  static constexpr int kFew = static_cast<int>(Few::kRows), kColumns = (kFew + 7) / 8;   // of fragments
+  static constexpr int kFew = C::kPiece, kColumns = (kFew + 7) / 8;   // of fragments
+  static constexpr bool kWholePieces = Few::kRows % kFew == 0;
   static constexpr int kSteps16 = C::kStep / 16, kEach = C::kStep / 4;   // elements of a row, a thread's
   static constexpr int kRows = 2 * C::kBlocks;                           // of `many`, a thread's
   static constexpr int kBeside = Many::kAlongRows ? 1 : Many::kWidth;    // a thread's elements that are side by side along K
   static_assert(C::kStep % (4 * kBeside) == 0 && (!Many::kAlongRows || kRows % Many::kWidth == 0), "whole vectors");
   static constexpr int kTiles = static_cast<int>((Many::kRows + C::kTile - 1) / C::kTile);
+  static constexpr int kPieces = static_cast<int>((Few::kRows + kFew - 1) / kFew);
+  static_assert(kPieces == 1 || kFew % 8 == 0, "pieces are whole fragments");
   static constexpr Index kSteps = (G::kK + C::kStep - 1) / C::kStep, kPart = (kSteps + C::kSplit - 1) / C::kSplit;
 
   // Fragments of a step of `few` in shared memory: of each 16 of K and 8 columns a lane's words side by side, and
@@ -130,7 +133,7 @@ struct FewContract {
 
   const G& g;
   Index batch;
-  int part, first;        // of K; row of `many`
+  int part, first, other; // of K; first rows of `many` and of `few`
   Index from, to, end;    // its steps, and K's last
   unsigned* const words;
   int* const kinds_many;
@@ -141,10 +144,11 @@ struct FewContract {
     const int at = block() / C::kSplit;
     part = block() % C::kSplit;
     first = at % kTiles * C::kTile;
-    batch = at / kTiles;
+    other = at / kTiles % kPieces * kFew;
+    batch = at / (kTiles * kPieces);
     from = part * kPart;
     to = from + kPart < kSteps ? from + kPart : kSteps;
-    const bool wanted = C::kManyM ? G::wanted(first, 0, C::kTile, kFew) : G::wanted(0, first, kFew, C::kTile);
+    const bool wanted = C::kManyM ? G::wanted(first, other, C::kTile, kFew) : G::wanted(other, first, kFew, C::kTile);
     if (!wanted || to < from) to = from;
     end = to * C::kStep < Index(G::kK) ? to * C::kStep : Index(G::kK);
   }
@@ -224,7 +228,7 @@ struct FewContract {
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) scales.few[j][i] = scale<C::kManyM>(j * 8 + lane() % 4 * 2 + i, k);
+        for (int i = 0; i < 2; ++i) scales.few[j][i] = scale<C::kManyM>(other + j * 8 + lane() % 4 * 2 + i, k);
       }
     }
   }
@@ -285,8 +289,8 @@ struct FewContract {
 #pragma unroll
       for (int i = 0; i < kReads; ++i) {
         const Index row = few_row(pass), k = step * C::kStep + few_k(i);
-        const bool is_row = kAtOnce * kPasses == kFew || row < kFew, is_k = k < end;
-        each(is_row ? row : Index(0), is_k ? k : Index(0), is_row && is_k, pass, i);
+        const bool is_row = (kAtOnce * kPasses == kFew || row < kFew) && (kWholePieces || other + row < Index(Few::kRows)), is_k = k < end;
+        each(is_row ? other + row : Index(0), is_k ? k : Index(0), is_row && is_k, pass, i);
       }
     }
   }
@@ -437,12 +441,12 @@ struct FewContract {
     constexpr int kVectors = C::kStep / 32, kRound = kSlices * C::kStep;   // of a row, a thread's, in a step
     constexpr bool kWhole = G::kK % C::kStep == 0;
     const unsigned* const of_many = C::ManyLines::row(many, batch, first + row_of_words(0)) + lane() % 4 * 4;
-    const unsigned* const of_few = C::FewLines::row(few, batch, lane() / 4) + lane() % 4 * 4;
+    const unsigned* const of_few = C::FewLines::row(few, batch, other + lane() / 4) + lane() % 4 * 4;
     bool is_many[kRows], is_few[kColumns];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) is_many[r] = Many::kRows % C::kTile == 0 || first + row_of_words(r) < Index(Many::kRows);
 #pragma unroll
-    for (int j = 0; j < kColumns; ++j) is_few[j] = kFew % 8 == 0 || j * 8 + lane() / 4 < kFew;
+    for (int j = 0; j < kColumns; ++j) is_few[j] = (kFew % 8 == 0 && kWholePieces) || other + j * 8 + lane() / 4 < Index(Few::kRows);
     unsigned a[kRows][kVectors][4], b[kColumns][kVectors][4];
     const auto bring = [&](Index k) {
 #pragma unroll
@@ -605,7 +609,7 @@ struct FewContract {
       for (int s = 1; s < kSlices; ++s) sum += sums[s * kSums + i];
       if (any_wide) {
         const int many = C::kManyM ? i / (kColumns * 8) : i % C::kTile, few = C::kManyM ? i % (kColumns * 8) : i / C::kTile;
-        if (is_rest(kinds_many[many], kinds_few[few]) && first + many < Many::kRows && few < kFew) sum = plainly(first + many, few);
+        if (is_rest(kinds_many[many], kinds_few[few]) && first + many < Many::kRows && other + few < Few::kRows) sum = plainly(first + many, other + few);
       }
       sums[i] = sum;
     }
@@ -649,7 +653,7 @@ struct FewContract {
     float* const sums = reinterpret_cast<float*>(words);
     for (int i = (C::kMeet ? part * kPlainThreads : 0) + thread(); i < kSums / W; i += share * kPlainThreads) {
       const int y = i * W / kLine, x = i * W % kLine;
-      const Index m = C::kManyM ? first + y : y, n = C::kManyM ? x : first + x;
+      const Index m = C::kManyM ? first + y : other + y, n = C::kManyM ? other + x : first + x;
       if (m >= Index(G::kM) || n >= Index(G::kN)) continue;
       float done[W];
       if constexpr (C::kMeet) {

@@ -57,13 +57,15 @@ int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math)
 absl::Status EmitTensor(const Analysis& group, const Domain& domain, const ContractForm& form,
                         const v1::Group& resolved, const Target& target, KernelWriter& writer);
 
-// Where one side has at most kMostFew rows (worker/kernels/contract_few.cuh): `many` is the other
-// operand, `few` that one.
+// PRODUCT_FEW (worker/kernels/contract_few.cuh): `few` is the operand of fewer rows, of which a
+// block has a piece: all where there are at most kMostFew. `many` is the other operand.
 inline constexpr int64_t kMostFew = 128;
 struct FewShape {
   int many = 1;            // 0: A
   int64_t rows = 0;        // of `many`
-  int64_t columns = 0;     // of `few`, by eights
+  int64_t piece = 0;       // rows of `few` of a block
+  int64_t pieces = 1;      // of `few`
+  int64_t columns = 0;     // of a piece, by eights
   int tile = 0, step = 0;  // rows of `many` of a block; elements of K at a time
   int blocks = 1;          // of 16 rows, of a warp
   int slices = 0;          // of K, by a block's warps

@@ -235,6 +235,54 @@ v1::Schedule ScheduleOf(const graph::Graph& graph, const std::string& knobs) {
   return schedule;
 }
 
+TEST_CASE("PRODUCT_FEW takes more rows in pieces", "[codegen]") {
+  const Case cases[] = {
+      {"rows that pieces do not divide, either side the more",
+       {"input x: f32[150, 70] ~ normal", "input w: f32[70, 201] ~ normal",
+        "y: f32[m: 150, n: 201] = sum[k: 70](x[m, k] * w[k, n])", "output y"}},
+      {"batches of 16 bits, with what stands behind",
+       {"input x: bf16[3, 260, 48] ~ normal", "input w: bf16[3, 136, 48] ~ normal",
+        "input c: f32[260] ~ normal",
+        "s: f32[b: 3, m: 260, n: 136] = sum[k: 48](f32(x[b, m, k]) * f32(w[b, n, k]))",
+        "y: bf16[b: 3, m: 260, n: 136] = bf16(max(s[b, m, n] + c[m], 0.0))", "output y"}},
+      {"a triangle that is left",
+       {"input x: f32[192, 40] ~ normal", "s: f32[m: 192, n: 192] = sum[k: 40](x[m, k] * x[n, k])",
+        "y: f32[m: 192, n: 192] = select(n <= m, s[m, n], 0.0)", "output y"}},
+      {"rows that are too wide, in the last piece",
+       {"input x: f32[140, 64] ~ normal", "input w: f32[200, 64] ~ normal",
+        "h: f32[m: 140, k: 64] = x[m, k] * exp(select(135 <= m, x[m, k] * 12.0, 0.0))",
+        "y: f32[m: 140, n: 200] = sum[k: 64](h[m, k] * w[n, k])", "output y"}},
+  };
+  const char* const knobs[] = {
+      "contract { math: PRODUCT_FEW }",
+      "contract { math: PRODUCT_FEW tile_m: 64 tile_n: 64 split: 2 run: 32 }",
+      "contract { math: PRODUCT_FEW tile_m: 64 tile_n: 128 }",
+      "contract { math: PRODUCT_FEW tile_m: 32 tile_n: 64 run: 32 vector_bytes: 8 }",
+  };
+  std::vector<Trial> trials;
+  std::vector<std::string> names;
+  uint64_t seed = 1;
+  for (const Case& c : cases) {
+    const graph::Graph graph = ParseOrDie(c.graph);
+    for (const char* one : knobs) {
+      trials.push_back({graph, ScheduleOf(graph, one), seed++, false});
+      names.push_back(absl::StrCat(c.what, ": ", one));
+    }
+  }
+  int right = 0;
+  const std::vector<absl::Status> answers = RunAndCompareAll(trials);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    INFO(names[i]);
+    INFO(answers[i].message());
+    // Which side is the many, and in how many parts, decides which tiles there are.
+    const bool refused = absl::StrContains(answers[i].message(), "rows each, and 1, 2, 4 or 8") ||
+                         absl::StrContains(answers[i].message(), "threads have no registers");
+    CHECK((answers[i].ok() || refused));
+    right += answers[i].ok();
+  }
+  CHECK(right >= 13);
+}
+
 TEST_CASE("products of matrices", "[codegen]") {
   std::vector<Trial> trials;
   std::vector<std::string> names;

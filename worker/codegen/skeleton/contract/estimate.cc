@@ -170,16 +170,17 @@ double BoxBytes(const ContractForm& form, const v1::ContractKnobs& knobs, const 
 // cores by single warps, and of other threads that bring elements into parts.
 double FewRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const FewShape shape = FewShapeOf(form, knobs);
-  const double few = static_cast<double>(std::min(form.m, form.n));
-  const double rows = static_cast<double>(shape.columns) * 8;
+  const double few = static_cast<double>(std::min(form.m, form.n)),
+               rows = static_cast<double>(shape.pieces * shape.columns) * 8,
+               piece = static_cast<double>(shape.piece);
   const double tensor = std::max(target.tensor_products_per_second, 1.0) * kFewTensorPart /
                         (shape.parts == 2 ? 3 : 1) * few / rows;
-  // An element of `many` once, those of `few` for each tile.
+  // An element of `many` for each piece, those of `few` for each tile.
   const auto steps = [&](int operand) {
     return (shape.parts == 2 ? kFewSplitSteps : kFewSteps) + kFewStepsOfMaps * form.steps[operand];
   };
-  const double prepared = target.products_per_second * few /
-                          (steps(shape.many) + few / shape.tile * steps(1 - shape.many));
+  const double prepared = target.products_per_second * piece /
+                          (steps(shape.many) + piece / shape.tile * steps(1 - shape.many));
   return 1 / (1 / tensor + 1 / prepared);
 }
 
@@ -217,7 +218,9 @@ double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                       std::max(1, shape.ahead) *
                       static_cast<double>(std::max<int64_t>(
                           1, form.beside_bytes[shape.many]));  // bytes on their way
-  const double bytes = OperandBytes(form, 0, knobs, target) + OperandBytes(form, 1, knobs, target);
+  const double many = OperandBytes(form, shape.many, knobs, target);
+  const double bytes = many + OperandBytes(form, 1 - shape.many, knobs, target) +
+                       static_cast<double>(shape.pieces - 1) * many / kDirectFromCaches;
   const double reading =
       bytes / (kFewFromMemory * target.bytes_per_second) * (blocks > at_once ? idle : 1) +
       bytes * kFewWait / (std::min(blocks, at_once) * step);

@@ -43,7 +43,11 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   FewShape shape;
   shape.many = form.m > form.n ? 0 : 1;
   shape.rows = std::max(form.m, form.n);
-  shape.columns = CeilDiv(std::min(form.m, form.n), 8);
+  const int64_t of_side = std::min(form.m, form.n);
+  const int piece = shape.many == 0 ? knobs.tile_n() : knobs.tile_m();
+  shape.piece = of_side <= kMostFew ? of_side : std::clamp<int64_t>(piece, 8, kMostFew);
+  shape.pieces = CeilDiv(of_side, shape.piece);
+  shape.columns = CeilDiv(shape.piece, 8);
   shape.parts = form.apart.possible() ? 1 : 2;
   // Where words are multiplied as they are read, all of a thread's K is one run.
   shape.direct = form.halves() && shape.columns <= kColumnsDirect && form.k % 8 == 0 &&
@@ -107,9 +111,10 @@ std::string FewWrong(const ContractForm& form, const v1::ContractKnobs& knobs) {
     return StrCat(many, " is ", shape.tile, "; warps of PRODUCT_FEW have ", least,
                   " rows each, and 1, 2, 4 or 8 of them are below each other");
   const int other = shape.many == 0 ? knobs.tile_n() : knobs.tile_m();
-  if (other < 8 * shape.columns)
-    return StrCat(few, " is ", other, "; a block of PRODUCT_FEW has all ", 8 * shape.columns,
-                  " rows of that side");
+  if (shape.pieces == 1 ? other < 8 * shape.columns : other != shape.piece || other % 16 != 0)
+    return StrCat(few, " is ", other, "; a block of PRODUCT_FEW has all ", std::min(form.m, form.n),
+                  " rows of that side, or a multiple of 16 up to ", kMostFew,
+                  " where there are more");
   if (knobs.cluster() != 1) return "contract.cluster is of PRODUCT_TENSOR; PRODUCT_FEW has 1";
   if (knobs.stages() > kMostFewAhead ||
       (knobs.stages() != 1 && (shape.direct || shape.parts == 2 || shape.ahead == 0)))
@@ -152,15 +157,15 @@ absl::Status EmitFew(const Analysis& group, const Domain& domain, const Contract
   if (!written.ok()) return written;
   const bool meets = MeetsInCluster(knobs, target), leaves = knobs.split() > 1 && !meets;
   const bool brain = shape.parts == 1 && form.apart.type == graph::DType::kBF16;
-  const std::string config =
-      StrCat("ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
-             shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.blocks, ", ",
-             shape.step, ", ", shape.ahead, ", ", knobs.split(), ", ", meets ? "true" : "false",
-             shape.direct
-                 ? StrCat(", ", LinesText(form, shape.many), ", ", LinesText(form, 1 - shape.many))
-             : ScalesRuns(form, knobs.math()) ? ", ws::NoLines, ws::NoLines, true"
-                                              : "",
-             ">");
+  const std::string config = StrCat(
+      "ws::FewConfig<ws::", brain ? "FewBf16" : "FewFp16", ", ", shape.parts, ", ",
+      shape.many == 0 ? "true" : "false", ", ", shape.tile, ", ", shape.piece, ", ", shape.blocks,
+      ", ", shape.step, ", ", shape.ahead, ", ", knobs.split(), ", ", meets ? "true" : "false",
+      shape.direct
+          ? StrCat(", ", LinesText(form, shape.many), ", ", LinesText(form, 1 - shape.many))
+      : ScalesRuns(form, knobs.math()) ? ", ws::NoLines, ws::NoLines, true"
+                                       : "",
+      ">");
   std::vector<KernelArgument> extra;
   int partial = -1;
   const int64_t sums = form.batch * form.m * form.n;

@@ -78,8 +78,6 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   if (math == v1::PRODUCT_PLAIN) return "";
   if (math == v1::PRODUCT_FEW) {
     if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
-    if (std::min(form.m, form.n) > kMostFew)
-      return StrCat("neither side has at most ", kMostFew, " rows");
     for (int64_t extent : {form.m, form.n, form.k, form.batch}) {
       if (extent > INT32_MAX / 2) return "an axis has more than 2^30 elements";
     }
@@ -198,9 +196,8 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
 }
 
 // Of PRODUCT_FEW: elements of K at a time, for which a thread has registers.
-int FewRunOf(const ContractForm& form) {
-  v1::ContractKnobs none;
-  const FewShape shape = FewShapeOf(form, none);
+int FewRunOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  const FewShape shape = FewShapeOf(form, knobs);
   if (shape.direct) return kMostFewRun / 2;
   if (form.apart.run == kTensorStep / 2) return kTensorStep / 2;
   return shape.ahead && (shape.blocks == 2 || shape.columns > 8) ? 32 : 64;
@@ -258,7 +255,7 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   const bool plain = IsPlain(knobs, target);
   if (knobs.run() == 0) {
     const int64_t whole = std::clamp<int64_t>(PowerOfTwoAtLeast(form.k), 64, 65536);
-    knobs.set_run(IsFew(knobs)                                        ? FewRunOf(form)
+    knobs.set_run(IsFew(knobs)                                        ? FewRunOf(form, knobs)
                   : plain && !ScalesRuns(form, knobs.math())          ? kPlainRun
                   : PartsOf(knobs.math()) == 2                        ? kPartsRun
                   : !form.halves() || knobs.math() == v1::PRODUCT_FP8 ? NarrowRunOf(form)
@@ -273,11 +270,20 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
 // Tiles to choose among.
 std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const Target& target) {
   if (math == v1::PRODUCT_FEW) {
-    const FewShape shape = FewShapeOf(form, v1::ContractKnobs());
-    const int few = static_cast<int>(std::max<int64_t>(16, PowerOfTwoAtLeast(8 * shape.columns)));
+    const int64_t rows = std::min(form.m, form.n);
+    const bool of_m = form.m > form.n;  // `many`
+    const int all = static_cast<int>(std::max<int64_t>(16, PowerOfTwoAtLeast(rows)));
     std::vector<Shape> tiles;
-    for (int many = 16; many <= 256; many *= 2)
-      tiles.push_back(shape.many == 0 ? Shape{many, few} : Shape{few, many});
+    const auto add = [&](int few, int many) {
+      tiles.push_back(of_m ? Shape{many, few} : Shape{few, many});
+    };
+    if (rows <= kMostFew) {
+      for (int many = 16; many <= 256; many *= 2) add(all, many);
+    } else {
+      for (int few : {64, static_cast<int>(kMostFew)}) {
+        for (int many : {64, 128}) add(few, many);
+      }
+    }
     return tiles;
   }
   if (math == v1::PRODUCT_LIBRARY) return {{kLibraryTile, kLibraryTile}};
@@ -368,10 +374,12 @@ bool MayTry(const ContractForm& form, v1::ProductMath math, const Target& target
           (math == v1::PRODUCT_LIBRARY && !target.fibers()));
 }
 // Whether it is one for defaults, which run without a library, and whose sums are as good as their
-// results show.
+// results show; of pieces of few rows, where tensor cores are not to be had otherwise.
 bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& target) {
   const bool seen = math == v1::PRODUCT_FP8 && !form.coarse;
-  return math != v1::PRODUCT_LIBRARY && !seen && MayTry(form, math, target);
+  const bool pieces = math == v1::PRODUCT_FEW && std::min(form.m, form.n) > kMostFew;
+  return math != v1::PRODUCT_LIBRARY && !seen && MayTry(form, math, target) &&
+         !(pieces && OnTensorCores(v1::PRODUCT_TENSOR, target));
 }
 
 void Choose(const ContractForm& form, const Target& target, v1::ContractKnobs& knobs) {
