@@ -36,8 +36,9 @@ namespace ws {
 // threads before the tile's products, fetches what they all need, an End::Begun each; leave(begun, kept, thread)
 // leaves that in kKept floats of shared memory, and says whether what it saw asks for a look at each sum, which it may where kLooks;
 // place<W>(kept, at) is what W neighbours of each line there have in common, an End::Place<W>: from column `at` of rows on, or
-// turned from row `at` of columns; finish<W, LOOK>(kept, place, batch, m, n, row, column, part, sums), of kWidth neighbours, `row`
-// and `column` within the group's part of the tile.
+// turned from row `at` of columns; read(batch, m, n, raw) asks for what kWidth neighbours have of their own, an End::Raw of kRaw
+// words; finish<W, LOOK>(kept, place, batch, m, n, row, column, part, raw, sums) makes of it and of their sums what they become,
+// `row` and `column` within the group's part of the tile.
 template <class C, class End>
 struct Contract {
   using Barrier = hopper::Barrier;
@@ -564,16 +565,65 @@ struct Contract {
     return row * kColumns + (column ^ (row / kRowsOfBanks % kTurns * 8));
   }
 
-  // Finishes kColumns of a group's rows from a box, in which neighbours in a row (turned: a column), which `end` takes kWidth
-  // of, are one thread's, and a row's threads are neighbours; where blocks meet, its part of them from all of their boxes.
-  // LOOK: at each, whether the end leaves it out.
+  // What a thread finishes of a box of kColumns of a group's rows: neighbours in a line (a row, turned: a column) that `end`
+  // takes kWidth of, a line's threads being neighbours; where blocks meet, its part of them. The thread's are at the same place
+  // of lines that are kApart from each other, kOwn of them, so that what belongs to the place is had once.
+  template <bool MEET>
+  struct Own {
+    static constexpr int kInLine = (C::kTurned ? 64 : kColumns) / End::kWidth, kLines = C::kTurned ? kColumns : 64;
+    static constexpr int kThreads = MEET ? 128 * kMeeting : 128;
+    static constexpr bool kEven = kInLine * kLines % kThreads == 0 && kThreads % kInLine == 0;
+    static constexpr int kApart = kEven ? kThreads / kInLine : 1, kOwn = kEven ? kLines / kApart : 0;
+    // Lines of which it reads what they have of their own before sums are there, as many as it has registers for.
+    static constexpr int kFree = (kGroups == 1 ? 232 : kRegistersMultiplying) - kEach * C::kTileN / 2 - 72, kSpare = kFree < 32 ? kFree : 32;
+    static constexpr int kFit = End::kRaw > 0 && kSpare > 0 ? kSpare / (End::kRaw > 0 ? End::kRaw : 1) : 0;
+    static constexpr int kAhead = kFit >= kOwn ? kOwn : kFit >= 4 && kOwn % 4 == 0 ? 4 : 0;
+    int first, line, at;
+    WS_DEVICE Own() {
+      first = (MEET ? cluster_rank() * 128 : 0) + threadIdx.x % 128;
+      line = first / kInLine;
+      at = first % kInLine * End::kWidth;
+    }
+    // Lines of the box that are of the result, and whether a place of them is.
+    static WS_DEVICE int inside(Tile tile, int first_column) {
+      const int lines = C::kTurned ? C::kN - tile.n - first_column : C::kM - tile.m;
+      return lines < kLines ? lines : kLines;
+    }
+    static WS_DEVICE bool is_inside(Tile tile, int first_column, int at) {
+      return C::kTurned ? tile.m + at < C::kM : tile.n + first_column + at < C::kN;
+    }
+  };
+  template <bool MEET>
+  struct Raws { typename End::Raw of[Own<MEET>::kAhead > 0 ? Own<MEET>::kAhead : 1]; };
+
+  static WS_DEVICE void read_end(const End& end, Tile tile, int first_column, int line, int at, typename End::Raw& raw) {
+    end.read(tile.batch, tile.m + (C::kTurned ? at : line), tile.n + first_column + (C::kTurned ? line : at), raw);
+  }
+  // Reads for the thread's lines from number `from` on; instead of those that are not of the result its first one again.
+  template <bool MEET>
+  WS_DEVICE void read_ahead(const End& end, Tile tile, int first_column, int from, Raws<MEET>& raws) const {
+    using O = Own<MEET>;
+    if constexpr (O::kAhead > 0) {
+      const O own;
+      const int lines = O::inside(tile, first_column);
+      if (own.line >= lines || !O::is_inside(tile, first_column, own.at)) return;
+#pragma unroll
+      for (int i = 0; i < O::kAhead; ++i) {
+        const int line = own.line + (from + i) * O::kApart;
+        read_end(end, tile, first_column, line < lines ? line : own.line, own.at, raws.of[i]);
+      }
+    }
+  }
+
+  // LOOK: at each, whether the end leaves it out. Without, `raws` are what was read ahead for the thread's first lines.
   template <bool LOOK, bool MEET>
-  WS_DEVICE void finish_box(const float* box, const float* kept, Tile tile, int first_column, const End& end) {
-    constexpr int W = End::kWidth, kVectors = 64 * kColumns / W, kAtOnce = MEET ? 128 * kMeeting : 128;
-    constexpr int kInLine = (C::kTurned ? 64 : kColumns) / W;   // vectors
-    const int first = (MEET ? cluster_rank() * 128 : 0) + threadIdx.x % 128;
+  WS_DEVICE void finish_box(const float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws) {
+    using O = Own<MEET>;
+    constexpr int W = End::kWidth;
+    const O own;
+    const int lines = O::inside(tile, first_column);
     const auto place = [&](int at) { return end.template place<W>(kept, C::kTurned ? at : first_column + at); };
-    const auto finish = [&](int line, int at, const typename End::template Place<W>& place) {
+    const auto finish = [&](int line, int at, const typename End::template Place<W>& place, const typename End::Raw& raw) {
       const int row = C::kTurned ? at : line, column = C::kTurned ? line : at, n = tile.n + first_column + column;
       float done[W];
       if constexpr (MEET) {
@@ -589,35 +639,50 @@ struct Contract {
       } else {
         load<W, float, 0>(box + place_in_box(row, column), done);
       }
-      end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, done);
+      end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, raw, done);
     };
-    // Of the result are so many lines, and of each those places.
-    const int inside = C::kTurned ? C::kN - tile.n - first_column : C::kM - tile.m;
-    const auto is_inside = [&](int at) { return C::kTurned ? tile.m + at < C::kM : tile.n + first_column + at < C::kN; };
-    if constexpr (LOOK || kVectors % kAtOnce != 0 || kAtOnce % kInLine != 0) {
+    const auto read_and_finish = [&](int line, int at, const typename End::template Place<W>& place) {
+      typename End::Raw raw;
+      read_end(end, tile, first_column, line, at, raw);
+      finish(line, at, place, raw);
+    };
+    if constexpr (LOOK || !O::kEven) {
 #pragma unroll 1
-      for (int vector = first; vector < kVectors; vector += kAtOnce) {
-        const int line = vector / kInLine, at = vector % kInLine * W;
-        if (line < inside && is_inside(at)) finish(line, at, place(at));
+      for (int vector = own.first; vector < O::kInLine * O::kLines; vector += O::kThreads) {
+        const int line = vector / O::kInLine, at = vector % O::kInLine * W;
+        if (line < lines && O::is_inside(tile, first_column, at)) read_and_finish(line, at, place(at));
+      }
+      return;
+    }
+    if (!O::is_inside(tile, first_column, own.at)) return;
+    const typename End::template Place<W> all = place(own.at);
+    if constexpr (O::kAhead > 0) {
+#pragma unroll 1
+      for (int from = 0; from < O::kOwn; from += O::kAhead) {
+        if (O::kAhead < O::kOwn && from > 0) read_ahead<MEET>(end, tile, first_column, from, raws);
+        if (lines == O::kLines) {   // without a branch at each
+#pragma unroll
+          for (int i = 0; i < O::kAhead; ++i) finish(own.line + (from + i) * O::kApart, own.at, all, raws.of[i]);
+        } else {
+#pragma unroll
+          for (int i = 0; i < O::kAhead; ++i) {
+            const int line = own.line + (from + i) * O::kApart;
+            if (line < lines) finish(line, own.at, all, raws.of[i]);
+          }
+        }
       }
     } else {
-      // At the same place of lines that are a constant apart, so that what belongs to the place is had once; and together, so
-      // that what several of them read is on its way at once.
-      constexpr int kLines = kVectors / kInLine;
-      const int at = first % kInLine * W, lines = inside < kLines ? inside : kLines;
-      if (!is_inside(at)) return;
-      const typename End::template Place<W> all = place(at);
+      // Together, so that what several of them read is on its way at once.
 #pragma unroll 4
-      for (int line = first / kInLine; line < lines; line += kAtOnce / kInLine) finish(line, at, all);
+      for (int line = own.line; line < lines; line += O::kApart) read_and_finish(line, own.at, all);
     }
   }
-
   template <bool MEET>
-  WS_DEVICE void finish_box(bool look, const float* box, const float* kept, Tile tile, int first_column, const End& end) {
+  WS_DEVICE void finish_box(bool look, const float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws) {
     if constexpr (End::kLooks) {
-      if (look) return finish_box<true, MEET>(box, kept, tile, first_column, end);
+      if (look) return finish_box<true, MEET>(box, kept, tile, first_column, end, raws);
     }
-    finish_box<false, MEET>(box, kept, tile, first_column, end);
+    finish_box<false, MEET>(box, kept, tile, first_column, end, raws);
   }
 
   // The thread's sums from `first` on, those of kColumns.
@@ -648,6 +713,8 @@ struct Contract {
     // Written once, whatever an end is: sums that are left move to where the first ones were.
 #pragma unroll 1
     for (int c = 0; c < C::kTileN / kColumns; ++c) {
+      Raws<MEET> raws;
+      read_ahead<MEET>(end, tile, c * kColumns, 0, raws);
       hopper::group_sync(1 + group, 128);   // the box has been read
       if constexpr (MEET) hopper::wait_for_blocks(read[group], meeting ^ 1);
       if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread);
@@ -659,7 +726,7 @@ struct Contract {
         if (thread < kMeeting) hopper::tell(left[group], thread);
         hopper::wait_for_blocks(left[group], meeting);
       }
-      finish_box<MEET>(look, box, kept, tile, c * kColumns, end);
+      finish_box<MEET>(look, box, kept, tile, c * kColumns, end, raws);
       if constexpr (MEET) {
         hopper::group_sync(1 + group, 128);   // all of the group have read
         if (thread < kMeeting) hopper::tell(read[group], thread);
@@ -686,7 +753,9 @@ struct Contract {
     hopper::wait_for_blocks(left[group], 0);
 #pragma unroll 1
     for (int c = 0; c < kBoxes; ++c) {
-      finish_box<true>(look, box + c * kBox, kept, tile, c * kColumns, end);
+      Raws<true> raws;
+      read_ahead<true>(end, tile, c * kColumns, 0, raws);
+      finish_box<true>(look, box + c * kBox, kept, tile, c * kColumns, end, raws);
     }
   }
 

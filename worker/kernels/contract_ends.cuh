@@ -23,18 +23,23 @@ struct WholeSums : KeepsNothing {
   static constexpr int kWidth = G::kWidth;
   const G& g;
   WS_DEVICE explicit WholeSums(const G& g) : g(g) {}
+  static constexpr int kRaw = G::kRawEnd;
+  using Raw = typename G::RawEnd;
+  WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { g.load_end(batch, m, n, raw); }
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int, const float (&sums)[W]) const {
-    g.template finish<W>(batch, m, n, sums);
+  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int, const Raw& raw, const float (&sums)[W]) const {
+    g.template finish<W>(batch, m, n, raw, sums);
   }
 };
 template <class G>
 struct PartialSums : KeepsNothing {
-  static constexpr int kWidth = G::kWidth;
+  static constexpr int kWidth = G::kWidth, kRaw = 0;
   float* partial;
   WS_DEVICE explicit PartialSums(float* partial) : partial(partial) {}
+  struct Raw {};
+  WS_DEVICE void read(int, int, int, Raw&) const {}
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int part, const float (&sums)[W]) const {
+  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int part, const Raw&, const float (&sums)[W]) const {
     store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
   }
 };
@@ -43,7 +48,8 @@ struct PartialSums : KeepsNothing {
 template <class G>
 struct WholeSums<Scaled<G, false>> {
   static constexpr bool kLooks = true;
-  static constexpr int kWidth = G::kWidth;
+  static constexpr int kWidth = G::kWidth, kRaw = G::kRawEnd;
+  using Raw = typename G::RawEnd;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
   struct Begun {
     float row, columns[2];
@@ -81,8 +87,9 @@ struct WholeSums<Scaled<G, false>> {
     load<W, float, 0>(kept + 64 + column, place.back);
     return place;
   }
+  WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { g.load_end(batch, m, n, raw); }
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float* kept, const Place<W>& place, int batch, int m, int n, int row, int, int,
+  WS_DEVICE void finish(const float* kept, const Place<W>& place, int batch, int m, int n, int row, int, int, const Raw& raw,
                         const float (&sums)[W]) const {
     float done[W];
     if (LOOK) {
@@ -90,7 +97,7 @@ struct WholeSums<Scaled<G, false>> {
     }
 #pragma unroll
     for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(kept[row]) * factor_of(place.back[v]);
-    static_cast<const G&>(g).template finish<W>(batch, m, n, done);
+    static_cast<const G&>(g).template finish<W>(batch, m, n, raw, done);
   }
 };
 
@@ -100,7 +107,8 @@ struct WholeSums<Scaled<G, false>> {
 template <class G, bool TURNED, bool PARTIAL>
 struct InlineSums {
   static constexpr bool kLooks = true;
-  static constexpr int kWidth = G::kWidth;
+  static constexpr int kWidth = G::kWidth, kRaw = PARTIAL ? 0 : G::kRawEnd;
+  using Raw = typename G::RawEnd;
   static constexpr int kRows = TURNED ? G::kN : G::kM, kColumns = TURNED ? G::kM : G::kN;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
   struct Begun {
@@ -144,9 +152,12 @@ struct InlineSums {
     load<W, float, 0>(kept + (TURNED ? at : 64 + at), place.back);
     return place;
   }
+  WS_DEVICE void read(int batch, int row, int column, Raw& raw) const {
+    if constexpr (!PARTIAL) g.load_end(batch, TURNED ? column : row, TURNED ? row : column, raw);
+  }
   template <int W, bool LOOK>
   WS_DEVICE void finish(const float* kept, const Place<W>& place, int batch, int row_of_all, int column_of_all, int row, int column,
-                        int part, const float (&sums)[W]) const {
+                        int part, const Raw& raw, const float (&sums)[W]) const {
     const int m = TURNED ? column_of_all : row_of_all, n = TURNED ? row_of_all : column_of_all;
     if constexpr (PARTIAL) {
       store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
@@ -158,7 +169,7 @@ struct InlineSums {
       }
 #pragma unroll
       for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(of_row) * factor_of(place.back[v]);
-      static_cast<const G&>(g).template finish<W>(batch, m, n, done);
+      static_cast<const G&>(g).template finish<W>(batch, m, n, raw, done);
     }
   }
 };

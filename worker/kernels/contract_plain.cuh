@@ -11,7 +11,8 @@
 // The glue G says what the operands are and what becomes of a sum:
 //   Index, Sum (of products: float, double, int, long long), kBatch, kM, kN, kK
 //   kWidthA, kAlongM: a<kWidthA>(b, m, k, x) reads so many neighbours along M, or else along K; of B likewise
-//   kWidth: finish<kWidth>(b, m, n, sums) takes so many neighbours along N
+//   kWidth: finish<kWidth>(b, m, n, sums) takes so many neighbours along N. It is load_end(b, m, n, raw), what it reads that
+//   a row has of its own, a RawEnd of kRawEnd words, and finish<kWidth>(b, m, n, raw, sums)
 //   wanted(m, n, rows, columns): whether a tile from (m, n) on has sums that matter; the others' may be zero
 // Widths divide what they lie along. All of a tile that is inside the result is finished once.
 #pragma once

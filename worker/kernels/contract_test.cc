@@ -88,7 +88,10 @@ struct Config {
   static constexpr int kJoined = 0, kCut = 0, kLast = false, kTail = 1, kWhole = 1 << 30;
   static constexpr bool kAlongM = false, kAlongN = false;
 };
-struct Keeping : ws::KeepsNothing { static constexpr int kWidth = 4; };
+struct Keeping : ws::KeepsNothing {
+  static constexpr int kWidth = 4, kRaw = 0;
+  struct Raw {};
+};
 template <int N> struct Wide : Config { static constexpr int kTileN = N; };
 template <int N>
 __device__ constexpr bool boxes_meet_all_banks() {

@@ -1,6 +1,7 @@
 #include "worker/codegen/skeleton/contract/glue.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -42,19 +43,25 @@ ValuePtr BeforeRounding(ValuePtr element, graph::DType type) {
   return rounds ? element->args[0]->args[0] : element;
 }
 
-// The same in two: what is in memory, as it is there, and what is made of it. Under conditions, and
-// where something else in memory says, it is read where it is made.
-struct OperandParts {
-  std::string members, load, make;
+// What is made of elements in two parts: reading them as they are in memory, and what is made of
+// that. Under conditions, and where something else in memory says, they are read where they are
+// made.
+struct ReadAhead {
+  std::string members, load;
+  int words = 0;                                         // of 4 bytes
+  std::vector<std::pair<ValuePtr, std::string>> values;  // loads, and what they are afterwards
 };
-OperandParts PartsOfOperand(const Dialect& dialect, const Kernel& kernel, ValuePtr operand,
-                            uint64_t known) {
+// `of`: which loads.
+ReadAhead ReadAheadOf(const Dialect& dialect, const Kernel& kernel,
+                      const std::vector<ValuePtr>& values, uint64_t known,
+                      const std::function<bool(ValuePtr)>& of) {
   const Frame& frame = kernel.frame;
-  Emitter load(dialect, known), make(dialect, known);
+  Emitter load(dialect, known);
   Text members;
-  int number = 0;
-  for (ValuePtr value : kernel.values->Closure({operand})) {
-    if (value->kind != Value::Kind::kLoad || !value->args.empty() || value->index.has_opaque())
+  ReadAhead ahead;
+  for (ValuePtr value : kernel.values->Closure(values)) {
+    if (value->kind != Value::Kind::kLoad || !value->args.empty() || value->index.has_opaque() ||
+        !of(value))
       continue;
     const std::string type = StorageType(value->type);
     const bool vector = frame.width > 1 && (value->variables & BitOf(frame.lane)) != 0;
@@ -62,23 +69,37 @@ OperandParts PartsOfOperand(const Dialect& dialect, const Kernel& kernel, ValueP
     if (vector && (!IsContiguous(value->index, frame) || !IsEven(value, base, frame.width) ||
                    !FitsAccesses(value->type, frame.width)))
       continue;
-    const std::string name = StrCat("w", number++), raw = StrCat("raw.", name);
+    const std::string name = StrCat("w", ahead.values.size()), raw = StrCat("raw.", name);
+    const int64_t bytes = graph::SizeOf(value->type) * (vector ? frame.width : 1);
+    ahead.words += static_cast<int>((bytes + 3) / 4);
     if (vector) {
       members.Line(StrCat(type, " ", name, "[", frame.width, "];"));
       load.LoadVector(value, base, frame.width, raw);
-      make.Bind(value, ToRegister(value->type, StrCat(raw, "[", LaneName(frame), "]")));
+      ahead.values.emplace_back(value,
+                                ToRegister(value->type, StrCat(raw, "[", LaneName(frame), "]")));
     } else {
       members.Line(StrCat(type, " ", name, ";"));
       load.Line(StrCat(raw, " = ", load.Element(value->tensor, value->index), ";"));
-      make.Bind(value, ToRegister(value->type, raw));
+      ahead.values.emplace_back(value, ToRegister(value->type, raw));
     }
   }
+  ahead.members = members.str();
+  ahead.load = load.Finish();
+  return ahead;
+}
+
+// x[lane] = the operand's element, of what was read ahead.
+std::string MakeBody(const Dialect& dialect, const Kernel& kernel, ValuePtr operand, uint64_t known,
+                     const ReadAhead& ahead) {
+  const Frame& frame = kernel.frame;
+  Emitter make(dialect, known);
+  for (const auto& [value, name] : ahead.values) make.Bind(value, name);
   make.Expect({operand});
   LoadContiguous(make, kernel, {operand}, IsEven);
   OpenLanes(make, frame);
   make.Line(StrCat("x[", LaneName(frame), "] = ", make.Use(operand), ";"));
   CloseLanes(make, frame);
-  return {members.str(), load.Finish(), make.Finish()};
+  return make.Finish();
 }
 
 // A scale of an operand, at one place. An infinite one makes NaN of zeros, and of elements of both
@@ -90,23 +111,25 @@ std::string ScaleBody(const Dialect& dialect, ValuePtr scale, uint64_t known) {
   return emit.Finish();
 }
 
-// Roots of sums[lane].
-std::string FinishBody(const GroupContext& context, Dialect dialect, const Kernel& kernel,
-                       uint64_t known, const std::string& sums) {
-  // A branch would keep apart what several lines of a tile read and make at once.
-  dialect.both_sides = true;
+std::vector<ValuePtr> ValuesOf(const Kernel& kernel) {
+  std::vector<ValuePtr> values;
+  for (const Kernel::Root& root : kernel.roots) values.push_back(root.value);
+  return values;
+}
+
+// Roots of sums[lane], and of what was read ahead.
+std::string FinishBody(const GroupContext& context, const Dialect& dialect, const Kernel& kernel,
+                       uint64_t known, const std::string& sums, const ReadAhead& ahead) {
   const Frame& frame = kernel.frame;
   std::vector<const Kernel::Root*> roots;
-  std::vector<ValuePtr> values;
-  for (const Kernel::Root& root : kernel.roots) {
-    roots.push_back(&root);
-    values.push_back(root.value);
-  }
+  for (const Kernel::Root& root : kernel.roots) roots.push_back(&root);
+  const std::vector<ValuePtr> values = ValuesOf(kernel);
   Emitter emit(dialect, known);
   for (ValuePtr value : kernel.values->Closure(values)) {
     if (value->kind == Value::Kind::kResult)
       emit.Bind(value, StrCat(sums, "[", LaneName(frame), "]"));
   }
+  for (const auto& [value, name] : ahead.values) emit.Bind(value, name);
   emit.Expect(values);
   LoadContiguous(emit, kernel, values, IsEven);
   StoreRoots(emit, dialect, context, kernel, roots,
@@ -207,18 +230,19 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
     const std::string at = StrCat("(Index b, Index ", row, ", Index k, ");
     std::string body;
     if (resolved.contract().math() == v1::PRODUCT_FEW) {
-      const OperandParts parts = PartsOfOperand(dialect, kernel, element, place);
+      const ReadAhead ahead =
+          ReadAheadOf(dialect, kernel, {element}, place, [](ValuePtr) { return true; });
       const std::string raw = operand == 0 ? "RawA" : "RawB";
       text.Open(StrCat("struct ", raw, " {"));
-      text.Append(parts.members);
+      text.Append(ahead.members);
       text.Close("};");
       text.Open(StrCat("WS_DEVICE void load_", name, at, raw, "& raw) const {"));
-      text.Append(parts.load);
+      text.Append(ahead.load);
       text.Close();
       text.Line("template <int V>");
       text.Open(
           StrCat("WS_DEVICE void make_", name, at, "const ", raw, "& raw, Sum (&x)[V]) const {"));
-      text.Append(parts.make);
+      text.Append(MakeBody(dialect, kernel, element, place, ahead));
       text.Close();
       body = StrCat(raw, " raw;\nload_", name, "(b, ", row, ", k, raw);\nmake_", name, "(b, ", row,
                     ", k, raw, x);\n");
@@ -253,17 +277,38 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   text.Open("static WS_DEVICE bool wanted(Index m, Index n, int rows, int columns) {");
   text.Append(WantedBody(*single));
   text.Close();
+  // What each line of a tile has of its own.
+  const Frame& frame = end->frame;
+  const uint64_t place = BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column);
+  Dialect dialect = MakeDialect(context, *end, parameters, index);
+  // A branch would keep apart what several lines of a tile read and make at once.
+  dialect.both_sides = true;
+  const ReadAhead ahead = ReadAheadOf(dialect, *end, ValuesOf(*end), place, [&](ValuePtr value) {
+    return (value->variables & BitOf(frame.row)) != 0;
+  });
+  text.Line(StrCat("static constexpr int kRawEnd = ", ahead.words, ";"));
+  text.Open("struct RawEnd {");
+  text.Append(ahead.members);
+  text.Close("};");
+  text.Open("WS_DEVICE void load_end(Index b, Index m, Index n, RawEnd& raw) const {");
+  text.Append(ahead.load);
+  text.Close();
   text.Line("template <int V>");
-  text.Open("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[V]) const {");
+  text.Open(
+      "WS_DEVICE void finish(Index b, Index m, Index n, const RawEnd& raw, const Sum (&sums)[V]) "
+      "const {");
   if (scaled) {
     text.Line("Sum done[V];");
     text.Line("const Sum of_row = rows_a(b, m);");
     text.Line("for (int j = 0; j < V; ++j) done[j] = sums[j] * (of_row * rows_b(b, n + j));");
   }
-  const Frame& frame = end->frame;
-  text.Append(FinishBody(context, MakeDialect(context, *end, parameters, index), *end,
-                         BitOf(frame.outer) | BitOf(frame.row) | BitOf(frame.column),
-                         scaled ? "done" : "sums"));
+  text.Append(FinishBody(context, dialect, *end, place, scaled ? "done" : "sums", ahead));
+  text.Close();
+  text.Line("template <int V>");
+  text.Open("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[V]) const {");
+  text.Line("RawEnd raw;");
+  text.Line("load_end(b, m, n, raw);");
+  text.Line("finish(b, m, n, raw, sums);");
   text.Close();
   text.Close("};");
   writer.Struct(text.str(), parameters);
