@@ -30,6 +30,10 @@ constexpr double kTensorPart = 0.91, kBoxBytesPerSecond = 88e9, kTwoLines = 1.7,
 // its first products and behind its last; until its first boxes are there.
 constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds = 2.5e-6,
                  kFirstSeconds = 2.3e-6;
+// What a tile's end waits for what it reads, for each 64 x 64 sums of a group: where there are
+// registers to ask for all of it at once, before sums are there, and where not. Of a product of an
+// H200 with K of 24, in seven tiles.
+constexpr double kReadAheadSeconds = 0.7e-6, kReadSeconds = 1.6e-6;
 // Of the memory's rate (what the target says is that of copies); three quarters of the
 // multiprocessors are enough for it.
 constexpr double kBoxesFromMemory = 1.07;
@@ -113,6 +117,23 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
   return std::max({work * (parts == 2 ? 3 : 1) / rate / reached / kept,
                    IsInline(knobs) ? kInlineStepSeconds : 0, bytes / kBoxBytesPerSecond / reached,
                    kBoxSeconds / knobs.stages()});
+}
+
+// Seconds that a tile's end waits for what it reads beside sums.
+double EndReadSeconds(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  if (form.own_bytes == 0) return 0;
+  // As ws::Contract has it: registers beside a thread's sums, of which four lines at least take
+  // `own_bytes` words each.
+  constexpr int64_t kRegisters[] = {232, 232, 160, 112}, kBeside = 72, kMost = 32, kLines = 4;
+  const Sides sides = SidesOf(form, knobs);
+  const bool turns = knobs.turns() == 2;
+  const int64_t groups = turns ? 2 : sides.tile_rows / kGroupRows,
+                each = turns ? sides.tile_rows / kGroupRows : 1;
+  const int64_t free =
+      kRegisters[std::clamp<int64_t>(groups - 1, 0, 3)] - each * sides.tile_columns / 2 - kBeside;
+  const bool ahead = std::min(free, kMost) >= kLines * form.own_bytes;
+  return static_cast<double>(each * CeilDiv(sides.tile_columns, kGroupRows)) *
+         (ahead ? kReadAheadSeconds : kReadSeconds);
 }
 
 // Part of the rate of ordinary instructions that tiles of that size reach: the larger it is, the
@@ -292,7 +313,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
         std::max({waves * tile * steps * step * target.sm_count / ProductRate(form, knobs, target),
                   rounds * steps * kPlainStepSeconds, memory / target.bytes_per_second / busy});
   } else {
-    const double end = kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond;
+    const double end =
+        kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond + EndReadSeconds(form, knobs);
     // Of all waves: operands do not come meanwhile, as measured.
     const double meeting = !MeetsInCluster(knobs, target) ? 0
                            : knobs.split() == 2           ? waves * kMeetingSeconds

@@ -320,6 +320,13 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
         TouchedBytes(root.value->type, root.address, kernel->frame.row, kernel->frame.column) -
         static_cast<double>(graph::SizeOf(root.value->type));
   }
+  std::vector<ValuePtr> ends;
+  for (const Kernel::Root& root : kernel->roots) ends.push_back(root.value);
+  form.own_bytes = 0;
+  for (ValuePtr load : kernel->values->Closure(ends)) {
+    if (load->kind == Value::Kind::kLoad && (load->variables & BitOf(kernel->frame.row)) != 0)
+      form.own_bytes += graph::SizeOf(load->type);
+  }
   form.steps = {StepsOfOperand(points, a), StepsOfOperand(points, b)};
   TakeApart(group, domain, form);
 }

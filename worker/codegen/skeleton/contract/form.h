@@ -66,7 +66,8 @@ struct ContractForm {
       bytes{};  // and that memory brings for it, whole sectors where they are scattered
   // Of tensors that lie along K or along rows in steps of elements, bytes that make one of A, of B.
   std::array<int64_t, 2> beside_bytes{};
-  double scattered = 0;  // bytes moved for a sum beyond those that are written of it
+  double scattered = 0;   // bytes moved for a sum beyond those that are written of it
+  int64_t own_bytes = 0;  // that its end reads of a sum's own, or of its row's
 
   // Operands as tensor cores take them in one pass: narrow elements times scales (apart.h).
   enum class Part { kNarrow, kRows, kRuns };  // a scale of rows alone, or of rows and runs of K
