@@ -673,8 +673,13 @@ struct Contract {
       }
     } else {
       // Together, so that what several of them read is on its way at once.
+      if (lines == O::kLines) {
 #pragma unroll 4
-      for (int line = own.line; line < lines; line += O::kApart) read_and_finish(line, own.at, all);
+        for (int i = 0; i < O::kOwn; ++i) read_and_finish(own.line + i * O::kApart, own.at, all);
+      } else {
+#pragma unroll 2
+        for (int line = own.line; line < lines; line += O::kApart) read_and_finish(line, own.at, all);
+      }
     }
   }
   template <bool MEET>
