@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "worker/agent/incumbent.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/test_problems.h"
@@ -384,6 +385,35 @@ TEST_CASE("without roundings what is read in fp32 alone is stored so", "[agent]"
                 "output u"}) == "s");
   // Read in more ways than one: as it is before it is rounded.
   CHECK(stored({"v: f32[n: 384] = sum[m: 256](f32(h[m, n]))", "output y", "output v"}) == "s");
+}
+
+TEST_CASE("without roundings what maps make of 16 bits is read before it was rounded", "[agent]") {
+  const v1::Problem problem = MakeProblem(
+      "digits", {"input x: bf16[256, 512] ~ normal", "param w: bf16[512, 384] ~ normal",
+                 "param b: bf16[384] ~ normal",
+                 "s: f32[m: 256, n: 384] = sum[k: 512](f32(x[m, k]) * f32(w[k, n]))",
+                 "h: bf16[m: 256, n: 384] = bf16(s[m, n])",
+                 "q: bf16[m: 256, n: 384] = bf16(f32(h[m, n]) * 0.5)",
+                 "a: f32[m: 256, n: 384] = f32(q[m, n]) * f32(b[n])",
+                 "c: bf16[m: 256, n: 384] = bf16(a[m, n])", "t: f32[n: 384] = sum[m: 256](a[m, n])",
+                 "y: f32[m: 256, k: 512] = sum[n: 384](f32(c[m, n]) * f32(w[k, n]))",
+                 "z: bf16[m: 256, k: 512] = bf16(y[m, k])", "output z", "output t"});
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  v1::Schedule schedule;
+  schedule.add_groups()->add_roots("q");
+  schedule.add_groups()->add_roots("a");
+  schedule.add_groups()->add_roots("c");
+  schedule.mutable_groups(2)->add_roots("t");
+  schedule.add_groups()->add_roots("z");
+  const v1::Schedule unrounded = Unrounded(*graph, schedule);
+  std::vector<std::string> roots;
+  for (const v1::Group& group : unrounded.groups()) {
+    roots.push_back(absl::StrJoin(group.roots(), "+"));
+    CHECK(group.precision().unrounded());
+  }
+  CHECK(roots == std::vector<std::string>{"s", "a", "t", "z"});
+  CHECK(codegen::Lower(*graph, unrounded, codegen::Target()).status().message() == "");
 }
 
 TEST_CASE("what is not accurate enough is made more accurate, never less", "[agent]") {

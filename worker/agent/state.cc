@@ -101,18 +101,24 @@ bool IsResult(const graph::Graph& graph, int tensor) {
                      [&](const auto& update) { return update.value == tensor; });
 }
 
-// The tensor in fp32 that a tensor is the roundings of, each element where it is; -1: there is
-// none.
+// The tensor in fp32 that a tensor is made of by maps of 16 bits, and of nothing else that is
+// computed; -1: there is none.
 int RoundedFrom(const graph::Graph& graph, int tensor) {
-  const graph::Node& node = graph.nodes[graph.tensors[tensor].node];
-  const graph::Expr& value = *node.value;
-  if (!node.map() || value.op != graph::Op::kCast || value.args[0]->op != graph::Op::kLoad)
-    return -1;
-  const int from = value.args[0]->tensor;
-  const bool wide = graph.tensors[from].node >= 0 &&
-                    graph.tensors[from].type == graph::DType::kF32 &&
-                    graph.tensors[from].elements() == graph.tensors[tensor].elements();
-  return wide ? from : -1;
+  while (true) {
+    const graph::Node& node = graph.nodes[graph.tensors[tensor].node];
+    if (!node.map()) return -1;
+    int from = -1;
+    for (const int read : graph::LoadedTensors(node.value)) {
+      if (graph.tensors[read].node < 0 || read == from) continue;
+      if (from >= 0) return -1;
+      from = read;
+    }
+    if (from < 0 || graph.tensors[from].elements() != graph.tensors[tensor].elements()) return -1;
+    const graph::DType type = graph.tensors[from].type;
+    if (type == graph::DType::kF32) return from;
+    if (!graph::IsFloat(type) || graph::SizeOf(type) != 2) return -1;
+    tensor = from;
+  }
 }
 
 // The tensor in which all that read a tensor have it in fp32; -1: there is none.
@@ -142,20 +148,29 @@ v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule) {
   for (const v1::Group& group : schedule.groups()) {
     for (const std::string& root : group.roots()) stored.insert(graph.Find(root));
   }
+  v1::Schedule whole = schedule;
+  whole.clear_groups();
   for (v1::Group& group : *schedule.mutable_groups()) {
+    const std::vector<std::string> roots(group.roots().begin(), group.roots().end());
+    group.clear_roots();
     group.mutable_precision()->set_unrounded(true);
-    for (std::string& root : *group.mutable_roots()) {
+    for (std::string root : roots) {
       const int tensor = graph.Find(root);
       const graph::DType type = graph.tensors[tensor].type;
-      if (!graph::IsFloat(type) || graph::SizeOf(type) != 2 || IsResult(graph, tensor)) continue;
-      for (const int wide : {WidenedOf(graph, tensor), RoundedFrom(graph, tensor)}) {
-        if (wide < 0 || !stored.insert(wide).second) continue;
-        root = graph.tensors[wide].name;
-        break;
+      bool there = false;  // what is read instead is stored already
+      if (graph::IsFloat(type) && graph::SizeOf(type) == 2 && !IsResult(graph, tensor)) {
+        for (const int wide : {WidenedOf(graph, tensor), RoundedFrom(graph, tensor)}) {
+          if (wide < 0) continue;
+          there = !stored.insert(wide).second;
+          root = graph.tensors[wide].name;
+          break;
+        }
       }
+      if (!there) group.add_roots(root);
     }
+    if (!group.roots().empty()) *whole.add_groups() = group;
   }
-  return schedule;
+  return whole;
 }
 
 }  // namespace warpsmith::agent
