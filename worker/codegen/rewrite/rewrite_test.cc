@@ -56,16 +56,43 @@ TEST_CASE("single_pass_variance finds what is a variance and nothing else", "[re
   }
 }
 
+// What stands behind the first lines of a graph, and whether a rule finds its tensor y there.
+struct Graphs {
+  Lines lines;
+  bool applies;
+};
+
+// Whether the rule, and no other, applies where it should, and what it makes is right.
+void CheckFinds(const std::string& rule, const Lines& head, const std::vector<Graphs>& cases) {
+  const std::vector<std::string> found = {rule + ":y"}, none;
+  uint64_t seed = 1;
+  for (const Graphs& one : cases) {
+    Lines lines = head;
+    lines.insert(lines.end(), one.lines.begin(), one.lines.end());
+    const graph::Graph graph = ParseOrDie(lines);
+    INFO(absl::StrJoin(lines, "\n"));
+    REQUIRE(ApplicableRewrites(graph) == (one.applies ? found : none));
+    if (!one.applies) continue;
+    v1::Schedule schedule;
+    schedule.add_rewrites(found[0]);
+    const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
+    INFO(absl::StrJoin(graph::Print(rewritten), "\n"));
+    const absl::Status valid = graph::Validate(rewritten);
+    INFO(valid.message());
+    CHECK(valid.ok());
+    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
+    const absl::Status status = RunAndCompare(graph, schedule, seed++);
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+}
+
 TEST_CASE("sum_before_product finds sums that need one factor's sum, and nothing else",
           "[rewrite]") {
   const Lines head = {"input x: f32[24, 40] ~ normal", "param w: f32[36, 40] ~ normal",
                       "param c: f32[36] ~ normal",
                       "s: f32[m: 24, n: 36] = sum[k: 40](x[m, k] * w[n, k])"};
-  struct Case {
-    Lines lines;
-    bool applies;
-  };
-  const Case cases[] = {
+  const std::vector<Graphs> cases = {
       {{"y: f32[m: 24] = sum[n: 36](s[m, n])", "output y"}, true},
       {{"h: f32[m: 24, n: 36] = (s[m, n] + c[n]) / 2", "y: f32[m: 24] = sum[n: 36](h[m, n] * 3)",
         "output y"},
@@ -80,39 +107,14 @@ TEST_CASE("sum_before_product finds sums that need one factor's sum, and nothing
       {{"y: f32[m: 24] = max[n: 36](s[m, n])", "output y"}, false},
       {{"y: f32[m: 24] = sum[n: 36](s[m, n])", "output y, s"}, false},  // the product is wanted
   };
-  uint64_t seed = 1;
-  for (const Case& c : cases) {
-    Lines lines = head;
-    lines.insert(lines.end(), c.lines.begin(), c.lines.end());
-    const graph::Graph graph = ParseOrDie(lines);
-    INFO(absl::StrJoin(lines, "\n"));
-    const std::vector<std::string> rules = ApplicableRewrites(graph);
-    REQUIRE(rules == (c.applies ? std::vector<std::string>{"sum_before_product:y"}
-                                : std::vector<std::string>{}));
-    if (!c.applies) continue;
-    v1::Schedule schedule;
-    schedule.add_rewrites(rules[0]);
-    const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
-    INFO(absl::StrJoin(graph::Print(rewritten), "\n"));
-    const absl::Status valid = graph::Validate(rewritten);
-    INFO(valid.message());
-    CHECK(valid.ok());
-    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
-    const absl::Status status = RunAndCompare(graph, schedule, seed++);
-    INFO(status.message());
-    CHECK(status.ok());
-  }
+  CheckFinds("sum_before_product", head, cases);
 }
 
 TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[rewrite]") {
   const Lines head = {"input x: f32[4, 24, 40] ~ normal", "param w: f32[4, 36, 40] ~ normal",
                       "input g: f32[24, 4] ~ normal",
                       "s: f32[e: 4, m: 24, n: 36] = sum[k: 40](x[e, m, k] * w[e, n, k])"};
-  struct Case {
-    Lines lines;
-    bool applies;
-  };
-  const Case cases[] = {
+  const std::vector<Graphs> cases = {
       {{"y: f32[m: 24, n: 36] = sum[e: 4](s[e, m, n])", "output y"}, true},
       {{"y: f32[m: 24, n: 36] = sum[e: 4](g[m, e] * s[e, m, n])", "output y"}, true},
       {{"t: f32[m: 24, n: 36, e: 4] = s[e, m, n] / 2",
@@ -131,28 +133,7 @@ TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[
       // more would be multiplied
       {{"y: f32[m: 24, n: 36] = sum[e: 16](s[e / 4, m, n])", "output y"}, false},
   };
-  uint64_t seed = 1;
-  for (const Case& c : cases) {
-    Lines lines = head;
-    lines.insert(lines.end(), c.lines.begin(), c.lines.end());
-    const graph::Graph graph = ParseOrDie(lines);
-    INFO(absl::StrJoin(lines, "\n"));
-    const std::vector<std::string> rules = ApplicableRewrites(graph);
-    CHECK(rules ==
-          (c.applies ? std::vector<std::string>{"sum_of_products:y"} : std::vector<std::string>{}));
-    if (!c.applies) continue;
-    v1::Schedule schedule;
-    schedule.add_rewrites(rules[0]);
-    const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
-    INFO(absl::StrJoin(graph::Print(rewritten), "\n"));
-    const absl::Status valid = graph::Validate(rewritten);
-    INFO(valid.message());
-    CHECK(valid.ok());
-    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
-    const absl::Status status = RunAndCompare(graph, schedule, seed++);
-    INFO(status.message());
-    CHECK(status.ok());
-  }
+  CheckFinds("sum_of_products", head, cases);
 }
 
 TEST_CASE("long chains of maps that read a map twice end soon", "[rewrite]") {

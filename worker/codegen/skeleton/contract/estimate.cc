@@ -34,6 +34,8 @@ constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds 
 // registers to ask for all of it at once, before sums are there, and where not. Of a product of an
 // H200 with K of 24, in seven tiles.
 constexpr double kReadAheadSeconds = 0.7e-6, kReadSeconds = 1.6e-6;
+// The same of ordinary instructions, of each 64 x 64 sums of a multiprocessor.
+constexpr double kPlainReadSeconds = 1.2e-6;
 // Of the memory's rate (what the target says is that of copies); three quarters of the
 // multiprocessors are enough for it.
 constexpr double kBoxesFromMemory = 1.07;
@@ -247,7 +249,9 @@ double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, cons
       bytes * kFewWait / (std::min(blocks, at_once) * step);
   const double busy = std::ceil(blocks / multiprocessors) * multiprocessors / blocks;
   const double multiplying = form.products() / FewRate(form, knobs, target) * busy;
-  return kKernelSeconds + waves * (kFewWaveSeconds + (knobs.split() - 1) * kFewMeetingSeconds) +
+  return kKernelSeconds +
+         waves * (kFewWaveSeconds + (knobs.split() - 1) * kFewMeetingSeconds +
+                  (form.own_bytes > 0 ? kReadAheadSeconds : 0)) +
          reading + multiplying / shape.blocks_per_sm;
 }
 
@@ -312,6 +316,9 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
         kKernelSeconds + kFirstSeconds +
         std::max({waves * tile * steps * step * target.sm_count / ProductRate(form, knobs, target),
                   rounds * steps * kPlainStepSeconds, memory / target.bytes_per_second / busy});
+    if (form.own_bytes > 0)
+      seconds += static_cast<double>(blocks / knobs.split()) / target.sm_count * tile /
+                 (kGroupRows * kGroupRows) * kPlainReadSeconds;
   } else {
     const double end =
         kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond + EndReadSeconds(form, knobs);
