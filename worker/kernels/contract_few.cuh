@@ -1,4 +1,4 @@
-// Skeleton contract where one operand has few rows: Y[b, m, n] = finish(sum of k: A[b, m, k] B[b, n, k]) of 16-bit or
+// Skeleton contract by blocks that have few rows of one operand: Y[b, m, n] = finish(sum of k: A[b, m, k] B[b, n, k]) of 16-bit or
 // fp32 operands on tensor cores, in one kernel that reads the other operand, `many`, once, from memory into registers.
 //
 // A block of eight warps has kTile rows of `many` and a piece of `few`, all of its rows where they are few. Warps have 16 * kBlocks of those rows each and

@@ -6,8 +6,8 @@
 // sum_of_products: a sum of products of which each is weighed is one product over both.
 //
 //   s[e, m, n] = sum[k](a[e, m, k] * b[e, n, k])
-//   t[m, n] = sum[e](c[e, m] * s[e, m, n])    ->    t[m, n] = sum[e, k](c[e, m] * a[e, m, k] * b[e,
-//   n, k])
+//   t[m, n] = sum[e](c[e, m] * s[e, m, n])
+//   ->  t[m, n] = sum[e, k]((c[e, m] * a[e, m, k]) * b[e, n, k])
 //
 // What stands between the two is linear in the product; it rounds to no narrower type.
 #include <algorithm>

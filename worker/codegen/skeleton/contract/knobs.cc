@@ -88,7 +88,8 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   if (math == v1::PRODUCT_LIBRARY) {
     if (target.library.empty()) return "there is no library here that makes products (cuBLASLt)";
   } else if (!OnTensorCores(math, target) && !target.fibers())
-    return "there is code for tensor cores of sm_90a; elsewhere PRODUCT_PLAIN";
+    return "there is code for tensor cores of sm_90a; elsewhere there are PRODUCT_FEW and "
+           "PRODUCT_PLAIN";
   if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
   for (int64_t extent : {form.m, form.n, form.k, form.batch * 2}) {
     if (extent > INT32_MAX) return "an axis has more than 2^31 elements";
