@@ -1,6 +1,7 @@
 #include "worker/agent/device_evaluator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,8 @@ namespace {
 
 // A compiler's first errors are enough for a person; a trial is stored and sent.
 constexpr int kMaxReasonBytes = 2000;
+// While the oldest candidate compiles: how often it is seen whether another one is compiled.
+constexpr auto kLookAgain = std::chrono::milliseconds(2);
 
 // Bytes of the UTF-8 character that `text` starts with; 0: it starts with none.
 size_t CharacterBytes(absl::string_view text) {
@@ -110,7 +113,7 @@ absl::StatusOr<v1::JudgeOpened> DeviceEvaluator::Open(const v1::Problem& problem
 }
 
 std::future<Evaluated> DeviceEvaluator::Submit(Candidate candidate) {
-  auto job = std::make_unique<Job>();
+  auto job = std::make_shared<Job>();
   job->binaries = Compile(candidate.plans);
   job->candidate = std::move(candidate);
   std::future<Evaluated> answer = job->answer.get_future();
@@ -120,7 +123,7 @@ std::future<Evaluated> DeviceEvaluator::Submit(Candidate candidate) {
 }
 
 void DeviceEvaluator::Abandon() {
-  std::deque<std::unique_ptr<Job>> dropped;
+  std::deque<std::shared_ptr<Job>> dropped;
   absl::MutexLock lock(&mutex_);
   dropped.swap(jobs_);
   for (auto& job : dropped) job->answer.set_value({});
@@ -200,6 +203,24 @@ Evaluated DeviceEvaluator::Judge(Job& job) {
   return evaluated;
 }
 
+bool DeviceEvaluator::Job::IsCompiled() const {
+  return std::all_of(binaries.begin(), binaries.end(), [](const std::future<Compiled>& binary) {
+    return binary.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  });
+}
+
+std::shared_ptr<DeviceEvaluator::Job> DeviceEvaluator::TakeCompiled() {
+  for (auto job = jobs_.begin(); job != jobs_.end(); ++job) {
+    if ((*job)->IsCompiled()) {
+      std::shared_ptr<Job> taken = std::move(*job);
+      jobs_.erase(job);
+      return taken;
+    }
+    if ((*job)->candidate.first) break;
+  }
+  return nullptr;
+}
+
 void DeviceEvaluator::OnJudgeThread(std::function<void()> call) {
   absl::Notification done;
   {
@@ -215,7 +236,7 @@ void DeviceEvaluator::OnJudgeThread(std::function<void()> call) {
 void DeviceEvaluator::Loop() {
   while (true) {
     std::function<void()> call;
-    std::unique_ptr<Job> job;
+    std::shared_ptr<Job> job, oldest;
     {
       absl::MutexLock lock(&mutex_);
       const auto work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -225,12 +246,21 @@ void DeviceEvaluator::Loop() {
       if (call_ != nullptr) {
         call = std::exchange(call_, nullptr);
       } else if (!jobs_.empty()) {
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
+        job = TakeCompiled();
+        if (job == nullptr) oldest = jobs_.front();
       } else {
         return;  // ending
       }
-      busy_ = true;
+      busy_ = oldest == nullptr;
+    }
+    if (oldest != nullptr) {
+      const auto compiling = std::find_if(oldest->binaries.begin(), oldest->binaries.end(),
+                                          [](const std::future<Compiled>& binary) {
+                                            return binary.wait_for(std::chrono::seconds(0)) !=
+                                                   std::future_status::ready;
+                                          });
+      if (compiling != oldest->binaries.end()) compiling->wait_for(kLookAgain);
+      continue;
     }
     if (call != nullptr) call();
     if (job != nullptr) job->answer.set_value(Judge(*job));

@@ -5,7 +5,8 @@
 //   agent::DeviceEvaluator evaluator(pool, judge, settings);
 //
 // Sources compile on the pool's threads while one thread of its own talks to the judge, which
-// measures one candidate at a time, in the order of submission.
+// measures one candidate at a time: of those that are compiled the one submitted first, so that a
+// source that takes the compiler long keeps no other waiting.
 #pragma once
 
 #include <cstdint>
@@ -56,10 +57,13 @@ class DeviceEvaluator : public Evaluator {
     Candidate candidate;
     std::vector<std::future<Compiled>> binaries;  // one for each plan
     std::promise<Evaluated> answer;
+    bool IsCompiled() const;
   };
 
   std::vector<std::future<Compiled>> Compile(const std::vector<v1::Plan>& plans);
   Evaluated Judge(Job& job);
+  // Takes what is to be judged next; null: nothing that waits is compiled.
+  std::shared_ptr<Job> TakeCompiled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs `call` on the judge's thread and waits for it.
   void OnJudgeThread(std::function<void()> call);
   void Loop();
@@ -73,7 +77,7 @@ class DeviceEvaluator : public Evaluator {
   std::vector<std::string> cubins_;
 
   absl::Mutex mutex_;
-  std::deque<std::unique_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::shared_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> call_ ABSL_GUARDED_BY(mutex_);  // null: none is waiting
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,10 +1,16 @@
 // The whole loop with nothing replaced: compile processes, the judge process, the host device.
 #include "worker/agent/device_evaluator.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "common/problem/compressed.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/optimiser.h"
@@ -80,6 +86,43 @@ TEST_CASE("softmax is made faster on this processor", "[agent][host]") {
     CHECK(trial.verdict() != v1::OUT_OF_BOUNDS);
     CHECK(trial.verdict() != v1::JUDGE_FAILED);
   }
+}
+
+TEST_CASE("what the compiler takes long for is overtaken", "[agent][host]") {
+  Host host;
+  const v1::Problem problem = Gelu(4096);
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  const auto schedule = codegen::DefaultSchedule(*graph, host.target);
+  auto plan = codegen::Lower(*graph, schedule, host.target);
+  REQUIRE(plan.ok());
+  plan->set_workload("default");
+  REQUIRE(host.evaluator->Open(problem, 1, {*plan}).ok());
+  // The compiler waits until somebody writes what it includes.
+  const std::string pipe = (std::filesystem::temp_directory_path() /
+                            absl::StrCat("warpsmith_agent_test_", getpid(), ".h"))
+                               .string();
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  v1::Plan waiting = *plan;
+  waiting.set_source(absl::StrCat("#include \"", pipe, "\"\n", plan->source()));
+  auto slow = host.evaluator->Submit({"1", schedule, {waiting}});
+  auto fast = host.evaluator->Submit({"2", schedule, {*plan}});
+  const Evaluated accepted = fast.get();
+  INFO(accepted.reason);
+  CHECK(accepted.verdict == v1::ACCEPTED);
+  CHECK(slow.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+  // Not what is to be judged first.
+  auto first = host.evaluator->Submit({"3", schedule, {waiting}, true});
+  auto behind = host.evaluator->Submit({"4", schedule, {*plan}});
+  CHECK(behind.wait_for(std::chrono::milliseconds(500)) == std::future_status::timeout);
+  host.evaluator->Abandon();
+  for (auto* dropped : {&slow, &first, &behind})
+    CHECK(dropped->get().verdict == v1::VERDICT_UNSPECIFIED);
+  // Compilers that wait go on.
+  const int writer = open(pipe.c_str(), O_RDWR);
+  CHECK(writer >= 0);
+  unlink(pipe.c_str());
+  close(writer);
 }
 
 std::string Repeated(const std::string& text, int times) {

@@ -22,6 +22,7 @@ struct Candidate {
   std::string trial_id;
   v1::Schedule schedule;
   std::vector<v1::Plan> plans;  // lowered, one for each workload, in the problem's order
+  bool first = false;           // what is submitted after it is judged after it
 };
 
 struct Evaluated {
@@ -52,8 +53,8 @@ class Evaluator {
   // PyTorch's baselines where there is no PyTorch: one plan for each workload, or none.
   virtual absl::StatusOr<v1::JudgeOpened> Open(const v1::Problem& problem, uint64_t seed,
                                                const std::vector<v1::Plan>& op_by_op) = 0;
-  // Starts to compile and judge and returns at once. Candidates are judged in the order of
-  // submission, each against the best so far: ACCEPTED makes it the incumbent.
+  // Starts to compile and judge and returns at once. Candidates are judged as they are compiled, of
+  // several the one submitted first, each against the best so far: ACCEPTED makes it the incumbent.
   virtual std::future<Evaluated> Submit(Candidate candidate) = 0;
   // Everything submitted and not yet begun by the judge is dropped; its futures become ready with
   // VERDICT_UNSPECIFIED. Returns when the judge is idle.

@@ -1,6 +1,7 @@
 #include "worker/agent/optimiser.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <deque>
 #include <future>
@@ -38,6 +39,9 @@ constexpr int kMaxStartFailures = 2;
 // Times the estimate of the incumbent from which on a candidate is not tried; and of the first
 // schedule, while nothing is right: what is right may be what is slow.
 constexpr double kHopeless = 5, kHopelessAtFirst = 30;
+
+// While the oldest candidate is not answered: how often it is seen whether another one is.
+constexpr auto kLookAgain = std::chrono::milliseconds(2);
 
 // Options.in_flight where it is open. On the host the compiler takes a second and shares the
 // processors with what is measured.
@@ -335,8 +339,8 @@ class Slice {
     flight.trial.set_source_digest(digest);
     flight.proposed = Now();
     flight.plans = plans;
-    flight.answer =
-        evaluator_.Submit({flight.trial.id(), flight.trial.schedule(), std::move(plans)});
+    flight.answer = evaluator_.Submit({flight.trial.id(), flight.trial.schedule(), std::move(plans),
+                                       !flight.proposal.has_value()});
     flights_.push_back(std::move(flight));
   }
 
@@ -373,14 +377,23 @@ class Slice {
     return before_us > 0 && after_us > 0 ? std::log(before_us / after_us) : 0;
   }
 
-  // Takes the oldest answer.
+  // Takes the oldest answer that there is, or the oldest flight where that was refused. Where there
+  // is none, waits for a moment: a source may take the compiler longer than the search has.
   absl::Status Take() {
     if (flights_.front().refused) {
       TakeRefused();
       return absl::OkStatus();
     }
-    Flight flight = std::move(flights_.front());
-    flights_.pop_front();
+    const auto answered = std::find_if(flights_.begin(), flights_.end(), [](const Flight& flight) {
+      return !flight.refused &&
+             flight.answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+    if (answered == flights_.end()) {
+      flights_.front().answer.wait_for(kLookAgain);
+      return absl::OkStatus();
+    }
+    Flight flight = std::move(*answered);
+    flights_.erase(answered);
     Evaluated answer = flight.answer.get();
     if (answer.verdict == v1::VERDICT_UNSPECIFIED) {
       Tell(flight, Result());

@@ -17,8 +17,10 @@ class Policy {
   // The next move, whose schedule was not tried before; nullopt: nothing (more) is worth a trial
   // with what is known now.
   virtual std::optional<Proposal> Propose(const History& history) = 0;
-  // What became of a proposal. Called once for each, in the order they were made; those that were
-  // refused before the judge saw them and those that were abandoned included.
+  // What became of a proposal. Called once for each, as the judge answers: in the order in which
+  // they were made but for those that others overtake (Evaluator::Submit). Those that were refused
+  // before the judge saw them, behind all that were proposed before, and those that were abandoned
+  // included.
   virtual void Learn(const Proposal& proposal, const Result& result) = 0;
   // Judged candidates in a row without a new incumbent after which the task has converged.
   virtual int patience(const State& state) const = 0;

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "worker/agent/draw.h"
 #include "worker/agent/moves.h"
@@ -153,6 +154,41 @@ class Slow : public SyntheticEvaluator {
   }
   std::deque<std::pair<std::future<Evaluated>, std::promise<Evaluated>>> waiting_;
 };
+
+// Never answers one move before it is abandoned, as one whose source takes the compiler minutes.
+class Stuck : public SyntheticEvaluator {
+ public:
+  using SyntheticEvaluator::SyntheticEvaluator;
+  std::future<Evaluated> Submit(Candidate candidate) override {
+    if (++count_ != kStuck) return SyntheticEvaluator::Submit(std::move(candidate));
+    return stuck_.get_future();
+  }
+  void Abandon() override {
+    if (count_ >= kStuck && !std::exchange(given_up_, true)) stuck_.set_value({});
+  }
+
+ private:
+  static constexpr int kStuck = 3;
+  int count_ = 0;
+  bool given_up_ = false;
+  std::promise<Evaluated> stuck_;
+};
+
+TEST_CASE("a move that takes the compiler long keeps no other waiting", "[agent]") {
+  base::SimulatedClock clock;
+  Options options;
+  options.clock = &clock;
+  Stuck evaluator(options.target, Landscape(), &clock);
+  v1::Lease lease;
+  lease.set_id("lease");
+  *lease.mutable_problem() = Softmax(1024, 4096);
+  lease.set_seconds(20);
+  Silent reporter;
+  const std::atomic<bool> stop{false};
+  const auto outcome = Optimiser(evaluator, options).Run(lease, reporter, stop);
+  REQUIRE(outcome.ok());
+  CHECK(outcome->judged > 10);
+}
 
 TEST_CASE("a policy is told of every proposal, in their order", "[agent]") {
   struct Case {
