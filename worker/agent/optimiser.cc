@@ -500,13 +500,14 @@ class Slice {
       if (group.precision().fast_math()) group.mutable_precision()->clear_fast_math();
     }
     // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer
-    // to the truth is right.
-    const v1::Schedule unrounded = Unrounded(*main_, first);
+    // to the truth is right: without those that cost nothing to leave out, then without any.
+    const v1::Schedule unrounded = Unrounded(*main_, first, true);
     const v1::Schedule often = AddedUpOften(exact);
     v1::Schedule separate = often;
     for (v1::Group& group : *separate.mutable_groups())
       group.mutable_precision()->set_separate(true);
-    std::vector<v1::Schedule> starts = {first, exact, unrounded, often, separate};
+    std::vector<v1::Schedule> starts = {first,     exact, UnroundedAsQuick(exact),
+                                        unrounded, often, separate};
     // What tensor cores truncate all points one way, and a sum of sums may be of nothing else.
     starts.push_back(AsReference(exact));
     starts.push_back(codegen::OpByOpSchedule(*main_, options_.target));
@@ -523,14 +524,37 @@ class Slice {
     // Moves from the last start are still there to be tried.
   }
 
+  // Without roundings but those of factors of products, so that these are made as before.
+  v1::Schedule UnroundedAsQuick(const v1::Schedule& schedule) const {
+    v1::Schedule unrounded = Unrounded(*main_, schedule, false);
+    auto state = MakeState(main_, unrounded, options_.target);
+    if (!state.ok()) return schedule;
+    for (int i = 0; i < unrounded.groups_size(); ++i) {
+      if (!IsInParts(state->groups[i])) continue;
+      v1::Schedule rounded = unrounded;
+      rounded.mutable_groups(i)->mutable_precision()->clear_unrounded();
+      auto changed = MakeState(*state, rounded);
+      if (!changed.ok() || IsInParts(changed->groups[i])) continue;
+      unrounded = std::move(rounded);
+      state = std::move(changed);
+    }
+    return unrounded;
+  }
+
+  // Whether it makes a product of fp32 on tensor cores.
+  static bool IsInParts(const codegen::GroupInfo& group) {
+    const v1::ProductMath math = group.resolved.contract().math();
+    return math == v1::PRODUCT_FP16X3 || math == v1::PRODUCT_FP16X3_INLINE;
+  }
+
   // With products on tensor cores, which truncate, added up in fp32 as often as they can be.
   v1::Schedule AddedUpOften(v1::Schedule schedule) const {
     constexpr int kLeastRun = 32;
     const auto state = MakeState(main_, schedule, options_.target);
     if (!state.ok()) return schedule;
     for (int i = 0; i < schedule.groups_size(); ++i) {
-      const v1::ContractKnobs& now = state->groups[i].resolved.contract();
-      if (state->groups[i].tensor_products > 0 && now.math() == v1::PRODUCT_FP16X3)
+      if (state->groups[i].tensor_products > 0 &&
+          state->groups[i].resolved.contract().math() == v1::PRODUCT_FP16X3)
         schedule.mutable_groups(i)->mutable_contract()->set_run(kLeastRun);
     }
     return schedule;
@@ -544,8 +568,7 @@ class Slice {
     if (!state.ok()) return schedule;
     for (int i = 0; i < schedule.groups_size(); ++i) {
       if (state->groups[i].tensor_products == 0) continue;
-      const v1::ProductMath now = state->groups[i].resolved.contract().math();
-      const bool wide = now == v1::PRODUCT_FP16X3 || now == v1::PRODUCT_FP16X3_INLINE;
+      const bool wide = IsInParts(state->groups[i]);
       for (const v1::ProductMath math : {wide ? v1::PRODUCT_PLAIN : v1::PRODUCT_LIBRARY,
                                          wide ? v1::PRODUCT_LIBRARY : v1::PRODUCT_PLAIN}) {
         v1::Schedule one = schedule;

@@ -372,7 +372,7 @@ TEST_CASE("without roundings what is read in fp32 alone is stored so", "[agent]"
     for (const char* root : {"v", "u"}) {
       if (graph->Find(root) >= 0) schedule.add_groups()->add_roots(root);
     }
-    const v1::Schedule unrounded = Unrounded(*graph, schedule);
+    const v1::Schedule unrounded = Unrounded(*graph, schedule, true);
     REQUIRE(codegen::Lower(*graph, unrounded, target).status().message() == "");
     CHECK(unrounded.groups(0).precision().unrounded());
     return unrounded.groups(0).roots(0);
@@ -406,7 +406,7 @@ TEST_CASE("without roundings what maps make of 16 bits is read before it was rou
   schedule.add_groups()->add_roots("c");
   schedule.mutable_groups(2)->add_roots("t");
   schedule.add_groups()->add_roots("z");
-  const v1::Schedule unrounded = Unrounded(*graph, schedule);
+  const v1::Schedule unrounded = Unrounded(*graph, schedule, true);
   std::vector<std::string> roots;
   for (const v1::Group& group : unrounded.groups()) {
     roots.push_back(absl::StrJoin(group.roots(), "+"));
@@ -414,6 +414,13 @@ TEST_CASE("without roundings what maps make of 16 bits is read before it was rou
   }
   CHECK(roots == std::vector<std::string>{"s", "a", "t", "z"});
   CHECK(codegen::Lower(*graph, unrounded, codegen::Target()).status().message() == "");
+  // But for factors of products, which are made of it as they were.
+  roots.clear();
+  const v1::Schedule as_quick = Unrounded(*graph, schedule, false);
+  for (const v1::Group& group : as_quick.groups())
+    roots.push_back(absl::StrJoin(group.roots(), "+"));
+  CHECK(roots == std::vector<std::string>{"s", "a", "c+t", "z"});
+  CHECK(codegen::Lower(*graph, as_quick, codegen::Target()).status().message() == "");
 }
 
 TEST_CASE("what is not accurate enough is made more accurate, never less", "[agent]") {

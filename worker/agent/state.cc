@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "worker/codegen/group/domain.h"
+
 namespace warpsmith::agent {
 namespace {
 
@@ -140,9 +142,28 @@ int WidenedOf(const graph::Graph& graph, int tensor) {
   return widened;
 }
 
+// Whether a product of matrices has it, or what only moves or casts it, for a factor, each element
+// several times.
+bool IsFactor(const graph::Graph& graph, int tensor) {
+  std::set<int> same = {tensor};
+  for (const graph::Node& node : graph.nodes) {
+    const auto loads = graph::LoadedTensors(node.value);
+    if (std::none_of(loads.begin(), loads.end(), [&](int t) { return same.count(t) > 0; }))
+      continue;
+    const int64_t points = codegen::Product(node.axes) * codegen::Product(node.reduce_axes);
+    if (node.reduce && node.value->op == graph::Op::kMul &&
+        points > graph.tensors[tensor].elements())
+      return true;
+    const graph::Expr* value = node.value.get();
+    while (value->op == graph::Op::kCast) value = value->args[0].get();
+    if (node.map() && value->op == graph::Op::kLoad) same.insert(node.outputs[0]);
+  }
+  return false;
+}
+
 }  // namespace
 
-v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule) {
+v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule, bool factors) {
   if (!RoundsToHalves(graph)) return schedule;
   std::set<int> stored;
   for (const v1::Group& group : schedule.groups()) {
@@ -158,7 +179,8 @@ v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule) {
       const int tensor = graph.Find(root);
       const graph::DType type = graph.tensors[tensor].type;
       bool there = false;  // what is read instead is stored already
-      if (graph::IsFloat(type) && graph::SizeOf(type) == 2 && !IsResult(graph, tensor)) {
+      if (graph::IsFloat(type) && graph::SizeOf(type) == 2 && !IsResult(graph, tensor) &&
+          (factors || !IsFactor(graph, tensor))) {
         for (const int wide : {WidenedOf(graph, tensor), RoundedFrom(graph, tensor)}) {
           if (wide < 0) continue;
           there = !stored.insert(wide).second;

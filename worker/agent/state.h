@@ -62,7 +62,8 @@ int LargestGroup(const State& state);
 // Whether some of what the graph computes is rounded to 16 bits.
 bool RoundsToHalves(const graph::Graph& graph);
 // The schedule with no digits lost to roundings to 16 bits on the way to what is stored; and where
-// that is read in fp32 alone, it is stored so.
-v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule);
+// that is read in fp32 alone, it is stored so. Without `factors`, those of products stay stored as
+// they are.
+v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule, bool factors);
 
 }  // namespace warpsmith::agent
