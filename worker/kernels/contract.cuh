@@ -29,6 +29,8 @@ namespace ws {
 // kCluster are 1); 1: blocks finish all tiles alone. kLast: whether a tile over which a block meets others is its last.
 // kJoined: 1 where A, 2 where B is two tensors one behind the other along K, of which the second begins with step kCut and has
 // a map of its own.
+// Where the glue is a pair (contract_plain.cuh), the second product's B has a map of its own, likewise (`behind`), and half of a
+// tile's columns are those of either, side by side; ends take both sums of a place.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
 // (and kRun 1) a part of a step, since they truncate (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022); 0: never.
 //
@@ -56,12 +58,16 @@ struct Contract {
   // that nobody finishes. (To fill what lies outside takes the copy engine as long as to bring it.)
   static constexpr int kRowsBrought = !C::kAlongM && !C::kInline && C::kM < C::kTileM ? (C::kM + 7) / 8 * 8 : C::kTileM;
   static constexpr int kBytesBrought = kStepBytes - C::kParts * (C::kTileM - kRowsBrought) * hopper::kRowBytes;   // of a step
+  static constexpr int kOf = C::Glue::kPair ? 2 : 1;
   static constexpr int kColumns = C::kTileN < 64 ? C::kTileN : 64;   // of a group's rows, finished at a time
+  static constexpr int kTileColumns = C::kTileN / kOf, kBoxColumns = kColumns / kOf;   // of N, of a tile and at a time
   static constexpr int kBoxBytes = 64 * kColumns * sizeof(float);
   static constexpr int kKeptBytes = End::template kKept<C::kTileN> * sizeof(float);   // of a group
   static constexpr int kSharedBytes = 1024 + C::kStages * kStepBytes + kGroups * (kBoxBytes + kKeptBytes) +
                                       2 * (C::kStages + kGroups) * sizeof(Barrier);
   static_assert(!C::kMeet || C::kCluster == 1, "a cluster shares B or K");
+  static_assert(kOf == 1 || (C::kParts == 1 && C::kJoined == 0 && !C::kTurned && (C::kSplit == 1 || C::kMeet)),
+                "a pair's sums are there together at a tile's end");
   static_assert(!C::kInline || (C::kParts == 2 && C::kRun == 1 && C::kRunsOfStep == 1 && !C::kMeet), "rows have a scale a step");
   static_assert(!C::kScaled || (C::kRun > 0 && C::kParts == 1 && !C::kTurned), "runs have scales");
   static_assert(C::Type::kBytes == 2 || (!C::kAlongM && !C::kAlongN), "products of eight bits are of rows along K");
@@ -83,7 +89,7 @@ struct Contract {
   static_assert(kTailPart * (C::kTail - 1) < kSteps, "each part of K has steps");
   static constexpr int kTilesM = (C::kM + C::kTileM - 1) / C::kTileM;
   static constexpr int kRowsM = (kTilesM + C::kCluster - 1) / C::kCluster;          // of clusters
-  static constexpr int kTilesN = (C::kN + C::kTileN - 1) / C::kTileN;
+  static constexpr int kTilesN = (C::kN + kTileColumns - 1) / kTileColumns;
   static constexpr int kTiles = kRowsM * kTilesN * C::kBatch * (C::kMeet ? 1 : C::kSplit);   // of clusters
 
   struct Tile {
@@ -95,7 +101,7 @@ struct Contract {
     WS_DEVICE int to() const {
       const int first = C::kCluster == 1 ? m : m - cluster_rank() * C::kTileM;
       constexpr int kRows = C::kCluster * C::kTileM;
-      if (!(C::kTurned ? C::Glue::wanted(n, first, C::kTileN, kRows) : C::Glue::wanted(first, n, kRows, C::kTileN))) return from();
+      if (!(C::kTurned ? C::Glue::wanted(n, first, C::kTileN, kRows) : C::Glue::wanted(first, n, kRows, kTileColumns))) return from();
       const int end = from() + (C::kTail > 1 && shared ? kTailPart : kPart);
       return end < kSteps ? end : kSteps;
     }
@@ -118,8 +124,8 @@ struct Contract {
     const int rows = kRowsM - first < C::kRaster ? kRowsM - first : C::kRaster;
     const int rest = within % (C::kRaster * kTilesN);
     const int row = (first + rest % rows) * C::kCluster + (C::kCluster == 1 ? 0 : cluster_rank());
-    if (C::kMeet) return {row * C::kTileM, rest / rows * C::kTileN, shared_by, cluster_rank(), false};
-    return {row * C::kTileM, rest / rows * C::kTileN, shared_by / C::kSplit, shared_by % C::kSplit, at >= C::kWhole};
+    if (C::kMeet) return {row * C::kTileM, rest / rows * kTileColumns, shared_by, cluster_rank(), false};
+    return {row * C::kTileM, rest / rows * kTileColumns, shared_by / C::kSplit, shared_by % C::kSplit, at >= C::kWhole};
   }
 
   // A ring of steps: where one is, and the parity of the phase in which its barriers are.
@@ -183,11 +189,11 @@ struct Contract {
     }
   }
 
-  // Likewise, with what the cluster's other blocks bring.
+  // Likewise, with what the cluster's other blocks bring; `part` of two, or of a pair the first or the second B.
   WS_DEVICE void bring_b(const hopper::Map& b, int stage, int part, Tile tile, int k) {
-    unsigned char* const to_b = steps + stage * kStepBytes + kPartsA * kBytesA + part * kBytesB;
-    const int batch = (C::kOneB ? 0 : tile.batch) * C::kParts + part;
-    constexpr int kShare = C::kTileN / C::kCluster;   // of B, by each block
+    unsigned char* const to_b = steps + stage * kStepBytes + kPartsA * kBytesA + part * (kBytesB / kOf);
+    const int batch = (C::kOneB ? 0 : tile.batch) * C::kParts + (kOf == 1 ? part : 0);
+    constexpr int kShare = kTileColumns / C::kCluster;   // of B, by each block
     const int column = C::kCluster == 1 ? 0 : cluster_rank() * kShare;
     if constexpr (!C::kAlongN) {
       bring_shared(to_b + column * hopper::kRowBytes, b, stage, k, tile.n + column, batch);
@@ -207,9 +213,9 @@ struct Contract {
     }
   }
 
-  // Steps of a tile, of operands whose maps begin with those steps of K.
-  WS_DEVICE void bring_steps(const hopper::Map& a, const hopper::Map& b, Tile tile, int from, int to, int first_a, int first_b,
-                             Ring& ring) {
+  // Steps of a tile, of operands whose maps begin with those steps of K. `second`: of a pair the other B.
+  WS_DEVICE void bring_steps(const hopper::Map& a, const hopper::Map& b, const hopper::Map& second, Tile tile, int from, int to,
+                             int first_a, int first_b, Ring& ring) {
 #pragma unroll 1
     for (int step = from; step < to; ++step, ring.next()) {
       hopper::wait(empty[ring.stage], ring.parity ^ 1);
@@ -219,26 +225,28 @@ struct Contract {
         if (part < kPartsA) bring_a(a, ring.stage, part, tile, (step - first_a) * kStepK);
         bring_b(b, ring.stage, part, tile, (step - first_b) * kStepK);
       }
+      if constexpr (kOf == 2) bring_b(second, ring.stage, 1, tile, (step - first_b) * kStepK);
     }
   }
 
-  // One thread: brings the operands of all of the block's tiles. `behind`: the second part of the one that is in two.
+  // One thread: brings the operands of all of the block's tiles. `behind`: the second part of the one that is in two, or
+  // the second B of a pair.
   WS_DEVICE void bring(const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind) {
     hopper::prefetch(a);
     hopper::prefetch(b);
-    if constexpr (C::kJoined != 0) hopper::prefetch(behind);
+    if constexpr (C::kJoined != 0 || kOf == 2) hopper::prefetch(behind);
     Ring ring;
     for (int at = first_at(); at < kTiles; at = next_at(at)) {
       const Tile tile = tile_at(at);
       const int from = tile.from(), to = tile.to();
       if constexpr (C::kJoined == 0) {
-        bring_steps(a, b, tile, from, to, 0, 0, ring);
+        bring_steps(a, b, behind, tile, from, to, 0, 0, ring);
       } else {
         // Each with a loop of its own: an address of a map goes to the copy engine and nowhere else.
         const int second = from > C::kCut ? from : C::kCut;
-        bring_steps(a, b, tile, from, to < C::kCut ? to : C::kCut, 0, 0, ring);
-        if constexpr (C::kJoined == 1) bring_steps(behind, b, tile, second, to, C::kCut, 0, ring);
-        else bring_steps(a, behind, tile, second, to, 0, C::kCut, ring);
+        bring_steps(a, b, b, tile, from, to < C::kCut ? to : C::kCut, 0, 0, ring);
+        if constexpr (C::kJoined == 1) bring_steps(behind, b, b, tile, second, to, C::kCut, 0, ring);
+        else bring_steps(a, behind, behind, tile, second, to, 0, C::kCut, ring);
       }
     }
   }
@@ -565,12 +573,12 @@ struct Contract {
     return row * kColumns + (column ^ (row / kRowsOfBanks % kTurns * 8));
   }
 
-  // What a thread finishes of a box of kColumns of a group's rows: neighbours in a line (a row, turned: a column) that `end`
+  // What a thread finishes of a box of kBoxColumns of a group's rows: neighbours in a line (a row, turned: a column) that `end`
   // takes kWidth of, a line's threads being neighbours; where blocks meet, its part of them. The thread's are at the same place
   // of lines that are kApart from each other, kOwn of them, so that what belongs to the place is had once.
   template <bool MEET>
   struct Own {
-    static constexpr int kInLine = (C::kTurned ? 64 : kColumns) / End::kWidth, kLines = C::kTurned ? kColumns : 64;
+    static constexpr int kInLine = (C::kTurned ? 64 : kBoxColumns) / End::kWidth, kLines = C::kTurned ? kColumns : 64;
     static constexpr int kThreads = MEET ? 128 * kMeeting : 128;
     static constexpr bool kEven = kInLine * kLines % kThreads == 0 && kThreads % kInLine == 0;
     static constexpr int kApart = kEven ? kThreads / kInLine : 1, kOwn = kEven ? kLines / kApart : 0;
@@ -625,19 +633,23 @@ struct Contract {
     const auto place = [&](int at) { return end.template place<W>(kept, C::kTurned ? at : first_column + at); };
     const auto finish = [&](int line, int at, const typename End::template Place<W>& place, const typename End::Raw& raw) {
       const int row = C::kTurned ? at : line, column = C::kTurned ? line : at, n = tile.n + first_column + column;
-      float done[W];
-      if constexpr (MEET) {
-        float parts[kMeeting][W];
+      float done[kOf * W];
 #pragma unroll
-        for (int rank = 0; rank < kMeeting; ++rank) load<W, float, 0>(peer(box, rank) + place_in_box(row, column), parts[rank]);
+      for (int of = 0; of < kOf; ++of) {
+        const int at_sums = place_in_box(row, column + of * kBoxColumns);
+        float parts[MEET ? kMeeting : 1][W];
+        if constexpr (MEET) {
+#pragma unroll
+          for (int rank = 0; rank < kMeeting; ++rank) load<W, float, 0>(peer(box, rank) + at_sums, parts[rank]);
+        } else {
+          load<W, float, 0>(box + at_sums, parts[0]);
+        }
 #pragma unroll
         for (int v = 0; v < W; ++v) {
-          done[v] = parts[0][v];
+          done[of * W + v] = parts[0][v];
 #pragma unroll
-          for (int rank = 1; rank < kMeeting; ++rank) done[v] += parts[rank][v];
+          for (int rank = 1; MEET && rank < kMeeting; ++rank) done[of * W + v] += parts[rank][v];
         }
-      } else {
-        load<W, float, 0>(box + place_in_box(row, column), done);
       }
       end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, raw, done);
     };
@@ -672,9 +684,10 @@ struct Contract {
         }
       }
     } else {
-      // Together, so that what several of them read is on its way at once.
+      // Together, so that what several of them read is on its way at once; where there are registers for it.
+      constexpr int kTogether = kOf == 1 ? 4 : O::kFree > 0 ? 2 : 1;
       if (lines == O::kLines) {
-#pragma unroll 4
+#pragma unroll kTogether
         for (int i = 0; i < O::kOwn; ++i) read_and_finish(own.line + i * O::kApart, own.at, all);
       } else {
 #pragma unroll 2
@@ -690,26 +703,26 @@ struct Contract {
     finish_box<false, MEET>(box, kept, tile, first_column, end, raws);
   }
 
-  // The thread's sums from `first` on, those of kColumns.
+  static constexpr int kChunk = kBoxColumns / 2;   // of a thread's sums of a product, those in a box
+  // The thread's sums of the box's columns, of which those of the (first) product begin with `first`.
   static WS_DEVICE void fill_box(float* box, int thread, int first, const float (&sums)[C::kTileN / 2]) {
 #pragma unroll
     for (int j = 0; j < kColumns / 4; ++j) {
       const hopper::Place place = hopper::place(thread, 2 * j);
+      const int from = first + 2 * j / kChunk * (kTileColumns / 2) + 2 * j % kChunk;
       if constexpr (C::kTurned) {
-        box[place_in_box(place.row, place.column)] = sums[first + 2 * j];
-        box[place_in_box(place.row, place.column + 1)] = sums[first + 2 * j + 1];
+        box[place_in_box(place.row, place.column)] = sums[from];
+        box[place_in_box(place.row, place.column + 1)] = sums[from + 1];
       } else {
-        *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) =
-            make_float2(sums[first + 2 * j], sums[first + 2 * j + 1]);
+        *reinterpret_cast<float2*>(box + place_in_box(place.row, place.column)) = make_float2(sums[from], sums[from + 1]);
       }
     }
   }
 
-  // Finishes the tile's rows 64 * `rows` and 63 more by way of the group's shared memory, kColumns at a time.
+  // Finishes the tile's rows 64 * `rows` and 63 more by way of the group's shared memory, kBoxColumns at a time.
   template <bool MEET>
   WS_DEVICE void store_rows(int group, int rows, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
                        const typename End::Begun& begun, unsigned& meeting) {
-    constexpr int kChunk = kColumns / 2;   // of sums
     const int thread = threadIdx.x % 128;
     float* const box = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes));
     float* const kept = box + kBoxBytes / sizeof(float);
@@ -719,7 +732,7 @@ struct Contract {
 #pragma unroll 1
     for (int c = 0; c < C::kTileN / kColumns; ++c) {
       Raws<MEET> raws;
-      read_ahead<MEET>(end, tile, c * kColumns, 0, raws);
+      read_ahead<MEET>(end, tile, c * kBoxColumns, 0, raws);
       hopper::group_sync(1 + group, 128);   // the box has been read
       if constexpr (MEET) hopper::wait_for_blocks(read[group], meeting ^ 1);
       if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread);
@@ -731,7 +744,7 @@ struct Contract {
         if (thread < kMeeting) hopper::tell(left[group], thread);
         hopper::wait_for_blocks(left[group], meeting);
       }
-      finish_box<MEET>(look, box, kept, tile, c * kColumns, end, raws);
+      finish_box<MEET>(look, box, kept, tile, c * kBoxColumns, end, raws);
       if constexpr (MEET) {
         hopper::group_sync(1 + group, 128);   // all of the group have read
         if (thread < kMeeting) hopper::tell(read[group], thread);
@@ -752,15 +765,15 @@ struct Contract {
     hopper::group_sync(1 + kGroups, 128 * kGroups);   // all have multiplied what was there
     bool look = end.template leave<C::kTileN>(begun, kept, thread);
 #pragma unroll
-    for (int c = 0; c < kBoxes; ++c) fill_box(box + c * kBox, thread, c * (kColumns / 2), sums);
+    for (int c = 0; c < kBoxes; ++c) fill_box(box + c * kBox, thread, c * kChunk, sums);
     if constexpr (End::kLooks) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
     if (thread < kMeeting) hopper::tell(left[group], thread);
     hopper::wait_for_blocks(left[group], 0);
 #pragma unroll 1
     for (int c = 0; c < kBoxes; ++c) {
       Raws<true> raws;
-      read_ahead<true>(end, tile, c * kColumns, 0, raws);
-      finish_box<true>(look, box + c * kBox, kept, tile, c * kColumns, end, raws);
+      read_ahead<true>(end, tile, c * kBoxColumns, 0, raws);
+      finish_box<true>(look, box + c * kBox, kept, tile, c * kBoxColumns, end, raws);
     }
   }
 

@@ -27,7 +27,8 @@ struct WholeSums : KeepsNothing {
   using Raw = typename G::RawEnd;
   WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { g.load_end(batch, m, n, raw); }
   template <int W, bool LOOK>
-  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int, const Raw& raw, const float (&sums)[W]) const {
+  WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int, const Raw& raw,
+                        const float (&sums)[G::kPair ? 2 * W : W]) const {
     g.template finish<W>(batch, m, n, raw, sums);
   }
 };

@@ -14,6 +14,8 @@
 //   kWidth: finish<kWidth>(b, m, n, sums) takes so many neighbours along N. It is load_end(b, m, n, raw), what it reads that
 //   a row has of its own, a RawEnd of kRawEnd words, and finish<kWidth>(b, m, n, raw, sums)
 //   wanted(m, n, rows, columns): whether a tile from (m, n) on has sums that matter; the others' may be zero
+//   kPair: there are two products of A, the other with second<kWidthB>(b, n, k, x) for B. Half of a tile's columns are one's, half
+//   the other's, of the same N; finish takes kWidth sums of the first and then as many of the second
 // Widths divide what they lie along. All of a tile that is inside the result is finished once.
 #pragma once
 
@@ -55,7 +57,9 @@ struct PlainContract {
   static constexpr int kPitchM = C::kTileM + 4, kPitchN = C::kTileN + 4;   // of a row of one k in shared memory
   static constexpr int kStage = C::kStep * (kPitchM + kPitchN);
   static constexpr int kSharedBytes = 2 * kStage * sizeof(Sum);
-  static constexpr Index kTilesM = (G::kM + C::kTileM - 1) / C::kTileM, kTilesN = (G::kN + C::kTileN - 1) / C::kTileN;
+  static constexpr int kOf = G::kPair ? 2 : 1;
+  static constexpr int kColumns = C::kTileN / kOf, kEachColumn = kEachN / kOf;   // of N, of a tile and of a thread
+  static constexpr Index kTilesM = (G::kM + C::kTileM - 1) / C::kTileM, kTilesN = (G::kN + kColumns - 1) / kColumns;
   // A block's part of K, whole runs.
   static constexpr int kUnit = C::kRun > 0 ? C::kRun : C::kStep;
   static constexpr Index kPart = ((G::kK + kUnit - 1) / kUnit + C::kSplit - 1) / C::kSplit * kUnit;
@@ -67,17 +71,22 @@ struct PlainContract {
     return i / chunk(each) * 16 * chunk(each) + t * chunk(each) + i % chunk(each);
   }
 
-  // A step of one operand on its way to shared memory, where each k has a row of the tile's rows.
-  template <int TILE, int W, bool ALONG, int PITCH>
+  // Where the thread's sum j of a row is in the tile.
+  static WS_DEVICE constexpr int column(int x, int j) { return j / kEachColumn * kColumns + place(kEachColumn, x, j % kEachColumn); }
+
+  // A step of one operand, or of OF, on its way to shared memory, where each k has a row of the tile's rows, all of one
+  // operand's and then of the other's.
+  template <int TILE, int W, bool ALONG, int PITCH, int OF>
   struct Step {
+    static constexpr int kRows = TILE / OF;
     static constexpr int kVectors = TILE * C::kStep / W, kEach = (kVectors + kPlainThreads - 1) / kPlainThreads;
-    static_assert(C::kStep % W == 0 && TILE % W == 0, "vectors lie within a step");
+    static_assert(C::kStep % W == 0 && kRows % W == 0, "vectors lie within a step");
     Sum x[kEach][W];
 
     static WS_DEVICE int row(int v) { return ALONG ? v % (TILE / W) * W : v / (C::kStep / W); }
     static WS_DEVICE int k(int v) { return ALONG ? v / (TILE / W) : v % (C::kStep / W) * W; }
 
-    // read(row, k, x) for what is below ROWS and `end`; the rest is zero, and read at the beginning instead, so that
+    // read(which, row, k, x) for what is below ROWS and `end`; the rest is zero, and read at the beginning instead, so that
     // nothing branches: all loads of a step are asked for before the first has come. WHOLE: every step lies below `end`.
     template <Index ROWS, bool WHOLE, class Read>
     WS_DEVICE void bring(Index row0, Index k0, Index end, Read&& read) {
@@ -85,9 +94,10 @@ struct PlainContract {
       for (int i = 0; i < kEach; ++i) {
         const int v = i * kPlainThreads + thread();
         if (kVectors % kPlainThreads != 0 && v >= kVectors) continue;
-        const Index at = row0 + row(v), along = k0 + k(v);
-        const bool is_row = ROWS % TILE == 0 || at < ROWS, is_k = WHOLE || along < end;
-        read(is_row ? at : Index(0), is_k ? along : Index(0), x[i]);
+        const int which = OF == 1 ? 0 : row(v) / kRows;
+        const Index at = row0 + row(v) - which * kRows, along = k0 + k(v);
+        const bool is_row = ROWS % kRows == 0 || at < ROWS, is_k = WHOLE || along < end;
+        read(which, is_row ? at : Index(0), is_k ? along : Index(0), x[i]);
 #pragma unroll
         for (int j = 0; j < W; ++j) x[i][j] = is_row && is_k ? x[i][j] : Sum(0);
       }
@@ -102,8 +112,8 @@ struct PlainContract {
       }
     }
   };
-  using StepA = Step<C::kTileM, G::kWidthA, G::kAlongM, kPitchM>;
-  using StepB = Step<C::kTileN, G::kWidthB, G::kAlongN, kPitchN>;
+  using StepA = Step<C::kTileM, G::kWidthA, G::kAlongM, kPitchM, 1>;
+  using StepB = Step<C::kTileN, G::kWidthB, G::kAlongN, kPitchN, kOf>;
 
   const G& g;
   Index batch, part, m, n;   // of the block: its tile's first row and column
@@ -118,18 +128,21 @@ struct PlainContract {
     const Index rows = kTilesM - first < C::kRaster ? kTilesM - first : Index(C::kRaster);
     const Index rest = within % (C::kRaster * kTilesN);
     m = (first + rest % rows) * C::kTileM;
-    n = rest / rows * C::kTileN;
+    n = rest / rows * kColumns;
     from = part * kPart;
     to = from + kPart < Index(G::kK) ? from + kPart : Index(G::kK);
-    if (!G::wanted(m, n, C::kTileM, C::kTileN)) to = from;
+    if (!G::wanted(m, n, C::kTileM, kColumns)) to = from;
   }
 
   WS_DEVICE void bring(Index k, StepA& a, StepB& b) const {
     constexpr bool kWhole = G::kK % C::kStep == 0;
-    a.template bring<Index(G::kM), kWhole>(m, k, to, [&](Index row, Index at, Sum (&x)[G::kWidthA]) {
+    a.template bring<Index(G::kM), kWhole>(m, k, to, [&](int, Index row, Index at, Sum (&x)[G::kWidthA]) {
       g.template a<G::kWidthA>(batch, row, at, x);
     });
-    b.template bring<Index(G::kN), kWhole>(n, k, to, [&](Index row, Index at, Sum (&x)[G::kWidthB]) {
+    b.template bring<Index(G::kN), kWhole>(n, k, to, [&](int which, Index row, Index at, Sum (&x)[G::kWidthB]) {
+      if constexpr (G::kPair) {
+        if (which == 1) return g.template second<G::kWidthB>(batch, row, at, x);
+      }
       g.template b<G::kWidthB>(batch, row, at, x);
     });
   }
@@ -146,7 +159,7 @@ struct PlainContract {
 #pragma unroll
       for (int i = 0; i < kEachM; ++i) a[i] = rows[k * kPitchM + place(kEachM, y, i)];
 #pragma unroll
-      for (int j = 0; j < kEachN; ++j) b[j] = columns[k * kPitchN + place(kEachN, x, j)];
+      for (int j = 0; j < kEachN; ++j) b[j] = columns[k * kPitchN + column(x, j)];
 #pragma unroll
       for (int i = 0; i < kEachM; ++i) {
 #pragma unroll
@@ -206,31 +219,32 @@ struct PlainContract {
     const int y = thread() / 16, x = thread() % 16;
     const auto inside = [](Index at, Index end) { return at < end ? at : end - 1; };
     each(sums, [&](Sum& sum, int i, int j) {
-      sum *= g.run_a(batch, inside(m + place(kEachM, y, i), G::kM), k) * g.run_b(batch, inside(n + place(kEachN, x, j), G::kN), k);
+      sum *= g.run_a(batch, inside(m + place(kEachM, y, i), G::kM), k) * g.run_b(batch, inside(n + column(x, j), G::kN), k);
     });
   }
 
   WS_DEVICE void store(const Total (&totals)[kEachM][kEachN], Total* partial) const {
     const int y = thread() / 16, x = thread() % 16;
     constexpr int W = G::kWidth;
-    static_assert(chunk(kEachN) % W == 0, "a thread has whole vectors");
+    static_assert(chunk(kEachColumn) % W == 0, "a thread has whole vectors");
+    static_assert(kOf == 1 || C::kSplit == 1, "sums of one product are left for who adds them up");
 #pragma unroll
     for (int i = 0; i < kEachM; ++i) {
       const Index row = m + place(kEachM, y, i);
       if (row >= Index(G::kM)) continue;
 #pragma unroll
-      for (int j = 0; j < kEachN; j += W) {
-        const Index column = n + place(kEachN, x, j);
-        if (column >= Index(G::kN)) continue;
+      for (int j = 0; j < kEachColumn; j += W) {
+        const Index at_n = n + column(x, j);
+        if (at_n >= Index(G::kN)) continue;
         if constexpr (C::kSplit > 1) {
-          Total* const at = partial + (((long long)(part) * G::kBatch + batch) * G::kM + row) * G::kN + column;
+          Total* const at = partial + (((long long)(part) * G::kBatch + batch) * G::kM + row) * G::kN + at_n;
 #pragma unroll
           for (int v = 0; v < W; ++v) at[v] = totals[i][j + v];
         } else {
-          Sum done[W];
+          Sum done[kOf * W];
 #pragma unroll
-          for (int v = 0; v < W; ++v) done[v] = static_cast<Sum>(totals[i][j + v]);
-          g.template finish<W>(batch, row, column, done);
+          for (int v = 0; v < kOf * W; ++v) done[v] = static_cast<Sum>(totals[i][v / W * kEachColumn + j + v % W]);
+          g.template finish<W>(batch, row, at_n, done);
         }
       }
     }

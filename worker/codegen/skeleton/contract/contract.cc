@@ -16,6 +16,9 @@ using absl::StrCat;
 // Rows on either side from which on tiles have something to share; and where there are fewer, but
 // more than one, what the other side and K have at least for it to be worth reading once.
 constexpr int64_t kFewRows = 4, kReadOnce = 64;
+// Of two products together: with no more rows each of them is better made by PRODUCT_FEW, or both
+// by threads that have a row.
+constexpr int64_t kFewOfPair = 16;
 
 const ContractForm& FormOf(const Analysis& group, const Domain& domain, bool unrounded = false) {
   return group.Derived<ContractForm>(
@@ -48,6 +51,7 @@ class Contract : public Skeleton {
   double Suits(const Analysis& group, const Target&) const override {
     const ContractForm& form = FormOf(group, *group.stages());
     const int64_t few = std::min(form.m, form.n), many = std::max(form.m, form.n);
+    if (form.pair) return few > kFewOfPair ? 0.95 : 0.05;
     const bool once = few > 1 && many >= kReadOnce && form.k >= kReadOnce;
     return few >= kFewRows || once ? 0.95 : 0.05;
   }
@@ -106,7 +110,7 @@ class Contract : public Skeleton {
     // Operands are computed for each tile that they are read for.
     use.operations = static_cast<double>(form.batch) * static_cast<double>(form.k) *
                      (form.steps[0] * static_cast<double>(form.m) *
-                          static_cast<double>(CeilDiv(form.n, contract.tile_n())) +
+                          static_cast<double>(SidesOf(form, contract).tiles_across()) +
                       form.steps[1] * static_cast<double>(form.n) *
                           static_cast<double>(CeilDiv(form.m, contract.tile_m())));
     return use;
@@ -214,7 +218,8 @@ class Contract : public Skeleton {
 const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
                                const ContractForm& form, const v1::ContractKnobs& knobs) {
   const bool is_few = knobs.math() == v1::PRODUCT_FEW;
-  const int columns = is_few ? kMostTogether : std::min(kMostTogether, knobs.tile_n() / 16);
+  const int columns =
+      is_few ? kMostTogether : std::min(kMostTogether, knobs.tile_n() / 16 / form.of());
   const int step = is_few ? knobs.run() : 0;
   const bool along_k = knobs.math() == v1::PRODUCT_FP8;
   return group.Derived<ContractWidths>(

@@ -26,7 +26,10 @@ struct Sides {
   bool turned = false;
   int64_t rows = 0, columns = 0;
   int tile_rows = 0, tile_columns = 0;
-  int first() const { return turned ? 1 : 0; }  // the operand that has the rows
+  int of = 1;                                            // products of which a tile has columns
+  int first() const { return turned ? 1 : 0; }           // the operand that has the rows
+  int own_columns() const { return tile_columns / of; }  // of a tile, of either product
+  int64_t tiles_across() const { return (columns + own_columns() - 1) / own_columns(); }
 };
 Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs);
 // Whether the products are made by tensor cores: on a card without those that there is code for,

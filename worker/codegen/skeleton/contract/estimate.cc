@@ -164,7 +164,7 @@ double BoxBytes(const ContractForm& form, const v1::ContractKnobs& knobs, const 
   const Sides sides = SidesOf(form, knobs);
   const auto cache = static_cast<double>(target.l2_bytes) * kSharedOfCache;
   const double tiles_down = static_cast<double>(CeilDiv(sides.rows, sides.tile_rows)),
-               tiles_across = static_cast<double>(CeilDiv(sides.columns, sides.tile_columns));
+               tiles_across = static_cast<double>(sides.tiles_across());
   const double at_once = std::min(static_cast<double>(BlocksAtOnce(knobs, target)),
                                   static_cast<double>(ContractBlocks(form, knobs))) /
                          knobs.split();

@@ -29,22 +29,24 @@ std::vector<int64_t> ExtentsOf(const Domain& domain, const std::vector<int>& axe
   return extents;
 }
 
-// The one product that the group sums; nullptr and a reason.
-ValuePtr ProductOf(const Analysis& group, const Domain& domain, const Kernel& points,
+// The product that the group's reduce `i` sums; nullptr and a reason.
+ValuePtr ProductOf(const Analysis& group, const Domain& domain, const Kernel& points, size_t i,
                    absl::Status* why) {
   const auto refuse = [&](absl::string_view reason) {
     *why = No(reason);
     return nullptr;
   };
-  if (domain.nodes.size() != 1 || !domain.totals.empty())
-    return refuse("a product of matrices stands alone in its group, with maps round it");
-  const graph::Node& node = group.graph().nodes[domain.nodes[0].node];
+  if (domain.nodes.size() > 2 || domain.stages != 1 || !domain.totals.empty())
+    return refuse(
+        "a product of matrices stands alone in its group or beside another one, with maps round "
+        "them");
+  const graph::Node& node = group.graph().nodes[domain.nodes[i].node];
   if (!node.reduce || node.combiner != graph::Combiner::kSum) return refuse("it is no sum");
   for (const RootPlace& root : domain.roots) {
     if (root.level != Level::kRows || root.scatter != nullptr)
       return refuse("it writes more than an element for each sum");
   }
-  const ValuePtr value = points.reduces[0].value;
+  const ValuePtr value = points.reduces[i].value;
   if (value->kind != Value::Kind::kOp || value->op != graph::Op::kMul)
     return refuse("what it sums is no product");
   switch (value->type) {
@@ -56,6 +58,13 @@ ValuePtr ProductOf(const Analysis& group, const Domain& domain, const Kernel& po
     default:
       return refuse("its products are of a type that sums are not made in");
   }
+}
+
+// The domain's axes that a value depends on.
+uint64_t Placed(const Domain& domain, ValuePtr value) {
+  uint64_t axes = 0;
+  for (const DomainAxis& axis : domain.axes) axes |= value->variables & BitOf(axis.variable);
+  return axes;
 }
 
 // Whether N is the first factor's rows: the innermost of the first root's axes that is not the
@@ -299,6 +308,16 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     form.status = No("what stands round it sums in a loop of a thread");
     return;
   }
+  if (form.pair) {
+    form.second = StridedOf(form, *kernel, 2, OperandOf(form, *kernel, 2));
+    const auto first = StridedOf(form, *kernel, 1, OperandOf(form, *kernel, 1));
+    const bool alike = first && form.second && first->even && form.second->even &&
+                       first->type == form.second->type &&
+                       first->along_rows == form.second->along_rows &&
+                       (first->batch == 0) == (form.second->batch == 0);
+    if (!alike) form.status = No("what two products of one factor are made with lies differently");
+    if (!form.status.ok()) return;
+  }
   for (int operand : {0, 1}) {
     const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
     form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
@@ -345,12 +364,24 @@ ContractForm FormContract(const Analysis& group, const Domain& domain, bool unro
   const absl::StatusOr<Kernel>& points = group.PointsOf(domain);
   form.status = points.status();
   if (!points.ok()) return form;
-  const ValuePtr product = ProductOf(group, domain, *points, &form.status);
+  const ValuePtr product = ProductOf(group, domain, *points, 0, &form.status);
   if (product == nullptr) return form;
   form.sums = product->type;
   form.coarse = IsCoarse(group.graph(), points->roots, domain.nodes[0].node);
   ValuePtr a = product->args[0], b = product->args[1];
   if (FirstIsB(domain, *points, a->variables, b->variables)) std::swap(a, b);
+  form.pair = domain.nodes.size() == 2;
+  if (form.pair) {
+    const ValuePtr other = ProductOf(group, domain, *points, 1, &form.status);
+    if (other == nullptr) return form;
+    const int shared = other->args[0] == a ? 0 : 1;
+    if (other->type != form.sums || other->args[shared] != a ||
+        Placed(domain, other->args[1 - shared]) != Placed(domain, b)) {
+      form.status = No("two products together have one factor, of their rows, in common");
+      return form;
+    }
+    form.coarse = form.coarse && IsCoarse(group.graph(), points->roots, domain.nodes[1].node);
+  }
   for (size_t i = 0; i < domain.axes.size(); ++i) {
     const DomainAxis& axis = domain.axes[i];
     const int at = static_cast<int>(i);
@@ -376,7 +407,8 @@ ContractForm FormContract(const Analysis& group, const Domain& domain, bool unro
   // which the other is the same for all, where tiles fit the pieces.
   const ContractForm axes = form;
   Complete(group, domain, *points, a, b, form);
-  if (!form.status.ok() || form.batch > 1 || !form.halves() || IsBrought(form)) return form;
+  if (!form.status.ok() || form.batch > 1 || form.pair || !form.halves() || IsBrought(form))
+    return form;
   for (const bool rows : {false, true}) {
     ContractForm pieces = axes;
     std::vector<int>& of = rows ? pieces.m_axes : pieces.n_axes;
@@ -403,7 +435,7 @@ absl::StatusOr<Kernel> BuildContract(const Analysis& group, const Domain& domain
 }
 
 ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand) {
-  const ValuePtr product = kernel.reduces[0].value;
+  const ValuePtr product = kernel.reduces[operand / 2].value;
   if (product->kind != Value::Kind::kOp || product->op != graph::Op::kMul) return nullptr;
   const auto variables = [&](const std::vector<int>& axes) {
     uint64_t all = 0;

@@ -3,6 +3,9 @@
 //
 //   y[b, m, n] = epilogue(sum of k: A[b, m, k] * B[b, n, k])
 //
+// Two sums of products of one A may be made together (a gate and what it gates): a pair, whose end
+// has both. Then N is that of either, and the second's B is operand 2.
+//
 // An operand is any expression of the axes it depends on: an element in memory, perhaps under a
 // condition, or what maps before it make of several. N has the innermost axis of the first root
 // that is not the batch's.
@@ -69,6 +72,11 @@ struct ContractForm {
   double scattered = 0;   // bytes moved for a sum beyond those that are written of it
   int64_t own_bytes = 0;  // that its end reads of a sum's own, or of its row's
 
+  // Whether there are two products of A; where the other's B lies, which is likewise.
+  bool pair = false;
+  std::optional<Strided> second;
+  int of() const { return pair ? 2 : 1; }
+
   // Operands as tensor cores take them in one pass: narrow elements times scales (apart.h).
   enum class Part { kNarrow, kRows, kRuns };  // a scale of rows alone, or of rows and runs of K
   struct Apart {
@@ -102,13 +110,13 @@ struct ContractForm {
     return sums == graph::DType::kF32 && lies(0) && lies(1);
   }
 
-  // Bytes that memory brings for all elements of an operand, each once.
+  // Bytes that memory brings for all elements of an operand, each once; of a pair's B for both.
   double operand_bytes(int operand) const {
-    return static_cast<double>(batch * (operand == 0 ? m : n)) * static_cast<double>(k) *
+    return static_cast<double>(batch * (operand == 0 ? m : n * of())) * static_cast<double>(k) *
            bytes[operand];
   }
   double products() const {
-    return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+    return static_cast<double>(m) * static_cast<double>(n * of()) * static_cast<double>(k) *
            static_cast<double>(batch);
   }
 };
@@ -119,7 +127,7 @@ ContractForm FormContract(const Analysis& group, const Domain& domain, bool unro
 // lane j along one of them.
 absl::StatusOr<Kernel> BuildContract(const Analysis& group, const Domain& domain,
                                      const ContractForm& form, Lane lane, int width);
-// The operand (0: A, 1: B) in such a kernel; nullptr: it is no product there.
+// The operand (0: A, 1: B, 2: a pair's other B) in such a kernel; nullptr: it is no product there.
 ValuePtr OperandOf(const ContractForm& form, const Kernel& kernel, int operand);
 // Where elements of an operand lie; nullopt: they are none of 16 bits or fp32 in lines of memory.
 std::optional<Strided> StridedOf(const ContractForm& form, const Kernel& kernel, int operand,

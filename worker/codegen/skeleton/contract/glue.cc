@@ -118,6 +118,7 @@ std::vector<ValuePtr> ValuesOf(const Kernel& kernel) {
 }
 
 // Roots of sums[lane], and of what was read ahead.
+// A pair's second sums are behind its first ones.
 std::string FinishBody(const GroupContext& context, const Dialect& dialect, const Kernel& kernel,
                        uint64_t known, const std::string& sums, const ReadAhead& ahead) {
   const Frame& frame = kernel.frame;
@@ -126,8 +127,10 @@ std::string FinishBody(const GroupContext& context, const Dialect& dialect, cons
   const std::vector<ValuePtr> values = ValuesOf(kernel);
   Emitter emit(dialect, known);
   for (ValuePtr value : kernel.values->Closure(values)) {
-    if (value->kind == Value::Kind::kResult)
-      emit.Bind(value, StrCat(sums, "[", LaneName(frame), "]"));
+    if (value->kind != Value::Kind::kResult) continue;
+    const bool second = value->node != kernel.reduces[0].node;
+    emit.Bind(value,
+              StrCat(sums, "[", second ? StrCat(frame.width, " + ") : "", LaneName(frame), "]"));
   }
   for (const auto& [value, name] : ahead.values) emit.Bind(value, name);
   emit.Expect(values);
@@ -212,20 +215,20 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   text.Line(StrCat("static constexpr int kWidthA = ", widths.a.width,
                    ", kWidthB = ", widths.b.width, ", kWidth = ", widths.finish, ";"));
   text.Line(StrCat("static constexpr bool kAlongM = ", Bool(widths.a.along_rows),
-                   ", kAlongN = ", Bool(widths.b.along_rows), ";"));
+                   ", kAlongN = ", Bool(widths.b.along_rows), ", kPair = ", Bool(form.pair), ";"));
   for (const Parameter& p : parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
   const auto known = [](const Frame& frame, const Variable& row) {
     return BitOf(frame.outer) | BitOf(row) | BitOf(frame.k);
   };
-  for (int operand : {0, 1}) {
+  for (int operand = 0; operand < 1 + form.of(); ++operand) {
     const Kernel& kernel = operand == 0 ? *a : *b;
     const Frame& frame = kernel.frame;
-    const char* name = operand == 0 ? "a" : "b";
+    const char* name = operand == 0 ? "a" : operand == 1 ? "b" : "second";
     const char* row = operand == 0 ? "m" : "n";
     const Dialect dialect = MakeDialect(context, kernel, parameters, index);
-    ValuePtr element =
-        apart ? ApartOf(form, kernel, operand).narrow : OperandOf(form, kernel, operand);
-    if (apart) element = BeforeRounding(element, form.apart.type);
+    ValuePtr element = apart && operand < 2 ? ApartOf(form, kernel, operand).narrow
+                                            : OperandOf(form, kernel, operand);
+    if (apart && operand < 2) element = BeforeRounding(element, form.apart.type);
     const uint64_t place = known(frame, operand == 0 ? frame.row : frame.column);
     const std::string at = StrCat("(Index b, Index ", row, ", Index k, ");
     std::string body;
@@ -293,10 +296,11 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   text.Open("WS_DEVICE void load_end(Index b, Index m, Index n, RawEnd& raw) const {");
   text.Append(ahead.load);
   text.Close();
+  const std::string all = form.pair ? "2 * V" : "V";  // sums
   text.Line("template <int V>");
-  text.Open(
-      "WS_DEVICE void finish(Index b, Index m, Index n, const RawEnd& raw, const Sum (&sums)[V]) "
-      "const {");
+  text.Open(StrCat(
+      "WS_DEVICE void finish(Index b, Index m, Index n, const RawEnd& raw, const Sum (&sums)[", all,
+      "]) const {"));
   if (scaled) {
     text.Line("Sum done[V];");
     text.Line("const Sum of_row = rows_a(b, m);");
@@ -305,10 +309,11 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   text.Append(FinishBody(context, dialect, *end, place, scaled ? "done" : "sums", ahead));
   text.Close();
   text.Line("template <int V>");
-  text.Open("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[V]) const {");
+  text.Open(StrCat("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[", all,
+                   "]) const {"));
   text.Line("RawEnd raw;");
   text.Line("load_end(b, m, n, raw);");
-  text.Line("finish(b, m, n, raw, sums);");
+  text.Line("finish<V>(b, m, n, raw, sums);");
   text.Close();
   text.Close("};");
   writer.Struct(text.str(), parameters);

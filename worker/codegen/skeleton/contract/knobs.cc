@@ -17,6 +17,9 @@ using absl::StrCat;
 constexpr int64_t kLeastPart = 128;
 constexpr int kMostSplit = 64;
 
+// Columns of a tile, half of them of either of two products.
+constexpr int kLeastPair = 32;
+
 // ---- plain
 
 // Sums of fp32 that a thread adds up one after another before they join the total: what a library
@@ -75,6 +78,8 @@ bool MayLieAlongColumns(const ContractForm& form, const v1::ContractKnobs& knobs
 
 // Why this math is not for the group's operands and sums on this card; empty: it is.
 std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target& target) {
+  if (form.pair && math != v1::PRODUCT_PLAIN && math != v1::PRODUCT_TENSOR)
+    return "there are two products together; PRODUCT_TENSOR and PRODUCT_PLAIN make them";
   if (math == v1::PRODUCT_PLAIN) return "";
   if (math == v1::PRODUCT_FEW) {
     if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
@@ -103,6 +108,9 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   if (math == v1::PRODUCT_TENSOR && !form.apart.possible())
     return "its operands are not, but for scales, both fp16 or both bf16; PRODUCT_FP16X3 takes "
            "fp32";
+  if (math == v1::PRODUCT_TENSOR && form.pair && (!form.halves() || !form.apart.strided[1]))
+    return "there are two products together, and their operands are not as they are both fp16 or "
+           "both bf16; PRODUCT_PLAIN takes any";
   return "";
 }
 
@@ -121,6 +129,12 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                       kLibraryTile, ", 1, 1, 1, 1, 1 and ", kLibraryRun)
                 : "";
   }
+  if (form.pair && knobs.split() > 1 && !MeetsInCluster(knobs, target))
+    return StrCat("contract.split is ", knobs.split(),
+                  "; parts of K of two products together meet in a cluster or not at all");
+  if (form.pair && knobs.tile_n() < kLeastPair)
+    return StrCat("contract.tile_n is ", knobs.tile_n(), "; of two products together it is ",
+                  kLeastPair, " at the least");
   if (knobs.turns() != 1 && knobs.math() != v1::PRODUCT_TENSOR)
     return StrCat("contract.turns is ", knobs.turns(), "; it is of PRODUCT_TENSOR");
   if (knobs.tail() != 1 && (IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs)))
@@ -185,9 +199,10 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
     return StrCat("contract.stages is ", knobs.stages(), "; the tensor cores want 2 at the least");
   // Boxes of an operand whose neighbours are columns have 64 of them.
   const int columns = MayLieAlongColumns(form, knobs) ? 64 : 16;
-  if (sides.tile_columns % (columns * knobs.cluster()) != 0)
-    return StrCat(of_columns, " is ", sides.tile_columns, "; ", knobs.cluster(), " blocks bring ",
-                  columns, " columns each, or a multiple");
+  if (sides.own_columns() % (columns * knobs.cluster()) != 0)
+    return StrCat(of_columns, " is ", sides.tile_columns,
+                  form.pair ? ", half of it of each product" : "", "; ", knobs.cluster(),
+                  " blocks bring ", columns, " columns each, or a multiple");
   const int64_t unit = std::max<int64_t>(StepOf(knobs.math()), run), units = CeilDiv(form.k, unit);
   const int shared = std::max(knobs.split(), knobs.tail());
   if (CeilDiv(units, shared) * (shared - 1) >= units)
@@ -219,7 +234,7 @@ int StagesOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Tar
 // there for its neighbour alone costs little.
 int ClusterOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   const Sides sides = SidesOf(form, knobs);
-  const bool divides = sides.tile_columns % (MayLieAlongColumns(form, knobs) ? 128 : 32) == 0;
+  const bool divides = sides.own_columns() % (MayLieAlongColumns(form, knobs) ? 128 : 32) == 0;
   const int64_t down = CeilDiv(sides.rows, sides.tile_rows);
   return divides && (down % 2 == 0 || down > kRowsOfAny) ? 2 : 1;
 }
@@ -443,8 +458,7 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs) {
   const Sides sides = SidesOf(form, knobs);
   const int64_t down = CeilDiv(CeilDiv(sides.rows, sides.tile_rows), knobs.cluster());
-  return down * knobs.cluster() * CeilDiv(sides.columns, sides.tile_columns) * form.batch *
-         knobs.split();
+  return down * knobs.cluster() * sides.tiles_across() * form.batch * knobs.split();
 }
 
 bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target) {

@@ -250,9 +250,13 @@ class Writer {
         placed_[operand] = StridedAt(form_, operand, *StridedFor(form_, operand, math),
                                      joined == nullptr ? form_.k : joined->cut, writer_);
         if (joined != nullptr) {
-          joined_ = operand;
+          joined_ = behind_of_ = operand;
           behind_ = StridedAt(form_, operand, joined->parts[1], form_.k - joined->cut, writer_);
         }
+      }
+      if (operand == 1 && form_.pair) {
+        behind_of_ = operand;
+        behind_ = StridedAt(form_, operand, *form_.second, form_.k, writer_);
       }
       const int64_t rows = form_.batch * (operand == 0 ? form_.m : form_.n);
       if (parts_) back_[operand] = writer_.Workspace(StrCat(name, "_back"), rows * 4);
@@ -333,7 +337,7 @@ class Writer {
   std::string End() const { return parts_ ? StrCat(sums_, "(g, back_a, back_b)") : "g"; }
   // Rows of a box of an operand along K, as ws::Contract has it.
   int RowsBrought(const Sides& sides, int operand) const {
-    if (operand != sides.first()) return sides.tile_columns / knobs_.cluster();
+    if (operand != sides.first()) return sides.own_columns() / knobs_.cluster();
     if (operand == inlined_) return sides.tile_rows;
     return static_cast<int>(std::min<int64_t>(RoundUp(sides.rows, 8), sides.tile_rows));
   }
@@ -376,9 +380,10 @@ class Writer {
                   operand == sides.first() ? "a" : "b"),
            -1, MapOf(form_, operand, placed_[operand], element, RowsBrought(sides, operand))});
     }
-    if (joined_ >= 0)
-      arguments.push_back({"const __grid_constant__ ws::hopper::Map map_behind", -1,
-                           MapOf(form_, joined_, behind_, type_, RowsBrought(sides, joined_))});
+    if (behind_of_ >= 0)
+      arguments.push_back(
+          {"const __grid_constant__ ws::hopper::Map map_behind", -1,
+           MapOf(form_, behind_of_, behind_, type_, RowsBrought(sides, behind_of_))});
     std::vector<KernelArgument> backs = Backs();
     std::string body;
     if (inlined_ >= 0) {
@@ -387,7 +392,7 @@ class Writer {
                     ", map_a, map_b, back_", inlined_ == 0 ? "a" : "b", ", wide + ", pack_blocks_);
     } else {
       body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b, ",
-                    joined_ >= 0 ? "map_behind" : "map_a");
+                    behind_of_ >= 0 ? "map_behind" : "map_a");
     }
     for (const KernelArgument& back : backs) arguments.push_back(back);
     if (inlined_ >= 0) arguments.push_back({"int* wide", wide_, {}});
@@ -472,8 +477,10 @@ class Writer {
   const std::string element_;  // that of packed ones in a program
   const std::string sums_;     // the type of the glue that finishes sums
   Placed placed_[2];
-  int joined_ = -1;  // the operand in two parts, and where the second is; -1: neither
-  Placed behind_;
+  int joined_ = -1;  // the operand in two parts; -1: neither
+  int behind_of_ =
+      -1;          // the operand of which there is another one, and where that is: the second of
+  Placed behind_;  // two parts, or of a pair; -1: neither
   bool packed_[2] = {false, false};
   int back_[2] = {-1, -1}, wide_ = -1, partial_ = -1;  // buffers
   int64_t pack_blocks_ = 0;
@@ -497,7 +504,7 @@ int InlineOf(const ContractForm& form) {
 Sides SidesOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   if (knobs.math() == v1::PRODUCT_FP16X3_INLINE && InlineOf(form) == 1)
     return {true, form.n, form.m, knobs.tile_n(), knobs.tile_m()};
-  return {false, form.m, form.n, knobs.tile_m(), knobs.tile_n()};
+  return {false, form.m, form.n, knobs.tile_m(), knobs.tile_n(), form.of()};
 }
 
 graph::DType ElementOf(const ContractForm& form, int operand, v1::ProductMath math) {

@@ -67,8 +67,37 @@ Lines Product(const std::string& type, int64_t m, int64_t n, int64_t k, const st
   return lines;
 }
 
+// y = silu(x w) * (x v), by default one kernel; `w` and `v` as they are in memory: "n, k".
+Lines Gated(int64_t m, int64_t n, int64_t k, const std::string& w) {
+  const std::string of = absl::StrReplaceAll(w, {{"n", absl::StrCat(n)}, {"k", absl::StrCat(k)}});
+  const std::string at = absl::StrCat("[m: ", m, ", n: ", n, "]"),
+                    sum = absl::StrCat(" = sum[k: ", k, "]");
+  return {absl::StrCat("input x: bf16[", m, ", ", k, "] ~ normal"),
+          absl::StrCat("param w: bf16[", of, "] ~ normal"),
+          absl::StrCat("param v: bf16[", of, "] ~ normal"),
+          absl::StrCat("s: f32", at, sum, "(f32(x[m, k]) * f32(w[", w, "]))"),
+          absl::StrCat("g: bf16", at, " = bf16(s[m, n])"),
+          absl::StrCat("h: bf16", at, " = bf16(f32(g[m, n]) / (1.0 + exp(-f32(g[m, n]))))"),
+          absl::StrCat("t: f32", at, sum, "(f32(x[m, k]) * f32(v[", w, "]))"),
+          absl::StrCat("u: bf16", at, " = bf16(t[m, n])"),
+          absl::StrCat("y: bf16", at, " = bf16(f32(h[m, n]) * f32(u[m, n]))"),
+          "output y"};
+}
+
 std::vector<Case> Cases() {
   return {
+      {"a gate and what it gates",
+       Gated(4096, 14336, 4096, "n, k"),
+       {"", "contract { turns: 1 }", "contract { turns: 2 tile_m: 128 tile_n: 192 }",
+        "contract { math: PRODUCT_TENSOR tile_m: 128 tile_n: 128 cluster: 2 run: 128 }"}},
+      {"the same along N, ragged, of few tiles",
+       Gated(200, 1000, 2056, "k, n"),
+       {"", "contract { math: PRODUCT_TENSOR tile_m: 64 tile_n: 128 split: 4 cluster: 1 turns: 1 }",
+        "contract { math: PRODUCT_TENSOR tile_m: 128 tile_n: 256 cluster: 2 turns: 1 }"}},
+      {"the same, and a last wave that is not full",
+       Gated(4096, 2560, 2048, "n, k"),
+       {"contract { math: PRODUCT_TENSOR tile_m: 128 tile_n: 256 tail: 2 }",
+        "contract { math: PRODUCT_TENSOR tile_m: 64 tile_n: 32 }"}},
       {"square",
        Product("bf16", 8192, 8192, 8192, "m, k", "n, k"),
        {"", "contract { tile_m: 128 tile_n: 256 stages: 4 cluster: 2 }",
