@@ -38,6 +38,7 @@ struct Options {
   std::string device = "host";
   std::string only;
   std::string dump;  // folder for the sources
+  bool estimate = false;
   std::string variants;
   bool op_by_op = false;
   int samples = 9;
@@ -140,6 +141,10 @@ class Bench {
       : options_(options), device_(device), compiler_(compiler), roof_(roof), target_(target) {}
 
   void Header() const {
+    if (options_.estimate) {
+      std::printf("%-48s %10s %4s\n", "problem", "estimated", "groups");
+      return;
+    }
     if (device_ == nullptr) {
       std::printf("compiled for %s, not run\n", target_.arch.c_str());
     } else {
@@ -182,6 +187,12 @@ class Bench {
           absl::StrCat(options_.dump, "/", absl::StrReplaceAll(label, {{"/", "."}}));
       std::ofstream(file + ".cu") << plan->source();
       std::ofstream(file + ".txt") << schedule.DebugString();
+    }
+    if (options_.estimate) {
+      double seconds = 0;
+      for (const codegen::GroupInfo& group : *infos) seconds += group.seconds;
+      std::printf("%-48s %10.1f %4d\n", label.c_str(), seconds * 1e6, schedule.groups_size());
+      return absl::OkStatus();
     }
     auto measured =
         Measure(device_, compiler_, *plan, options_.fill, options_.samples, options_.moves);
@@ -268,6 +279,7 @@ int main(int argc, char** argv) {
   app.add_option("--only", options.only, "problems whose name contains this");
   app.add_option("--dump", options.dump, "existing folder for sources and schedules");
   app.add_option("--variants", options.variants, "file of schedules to time beside the default");
+  app.add_flag("--estimate", options.estimate, "estimated us of the default; nothing is compiled");
   app.add_flag("--op-by-op", options.op_by_op, "one kernel for each node");
   app.add_option("--samples", options.samples, "timed runs")->capture_default_str();
   app.add_option("--fill", options.fill, "value of every element")->capture_default_str();

@@ -6,6 +6,7 @@
 // be done several times.
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -49,7 +50,11 @@ struct Part {
 
 class Fusion {
  public:
-  Fusion(const graph::Graph& graph, const Target& target) : graph_(graph), target_(target) {}
+  // `stores_more`: heavy maps that are read by sums that a thread could make alone, not only where
+  // those have an element several times; and what loads many elements, each counted as often as a
+  // map loads it.
+  Fusion(const graph::Graph& graph, const Target& target, bool stores_more)
+      : graph_(graph), target_(target), stores_more_(stores_more) {}
 
   std::vector<Part> Run() {
     Begin();
@@ -145,17 +150,25 @@ class Fusion {
       visit(node.value);
       int64_t elements = 1;
       for (const graph::Axis& axis : node.reduce_axes) elements *= axis.extent;
-      const bool repeats = node.reduce && elements <= kMaxSerialElements;
+      // Whether a thread of it may compute elements of a map again that another has.
+      const auto repeats = [&](int t) {
+        return node.reduce && elements <= kMaxSerialElements &&
+               (stores_more_ ||
+                Product(node.axes) * elements > graph_.tensors[Viewed(t)].elements());
+      };
       auto inlined = [&](int t) {
         const int producer = graph_.tensors[t].node;
         return producer >= 0 && graph_.nodes[producer].map() && stored_.count(t) == 0;
       };
       int64_t total = 0;
       for (const auto& e : distinct) {
-        if (repeats && inlined(e->tensor) && heavy_.count(e->tensor) > 0)
+        if (inlined(e->tensor) && heavy_.count(e->tensor) > 0 && repeats(e->tensor))
           stored_.insert(Viewed(e->tensor));
         total += inlined(e->tensor) ? loads[e->tensor] : 1;
       }
+      // What several of the maps load is loaded once.
+      if (total > kMaxLoadsOfOutput && !stores_more_)
+        total = std::min(total, DistinctLoads(node, inlined));
       if (total > kMaxLoadsOfOutput) {
         for (const auto& e : distinct) {
           if (inlined(e->tensor) && loads[e->tensor] > 1) stored_.insert(e->tensor);
@@ -171,6 +184,19 @@ class Fusion {
         if (heavy) heavy_.insert(t);
       }
     }
+  }
+
+  // Elements that an element of the node's, or of what it reduces, loads, maps that are `inlined`
+  // computed where they are read.
+  int64_t DistinctLoads(const graph::Node& node, const std::function<bool(int)>& inlined) const {
+    std::set<int> memory;
+    for (size_t t = 0; t < graph_.tensors.size(); ++t) {
+      if (!inlined(static_cast<int>(t))) memory.insert(static_cast<int>(t));
+    }
+    for (int t : node.outputs) memory.erase(t);
+    const Analysis group(graph_, node.outputs, memory);
+    const absl::StatusOr<Domain>& domain = node.reduce ? group.stages() : group.elements();
+    return domain.ok() ? LoadsOfPoint(group, *domain) : std::numeric_limits<int64_t>::max();
   }
 
   // What to store for who needs `tensor`: of a view that moves all of a tensor's elements, or some
@@ -450,6 +476,7 @@ class Fusion {
 
   const graph::Graph& graph_;
   const Target& target_;
+  const bool stores_more_;
   std::set<int> required_, stored_;
   std::set<int> heavy_;                       // maps with exponentials and the like
   std::vector<std::vector<bool>> ancestors_;  // of each tensor
@@ -461,6 +488,19 @@ class Fusion {
   bool online_ = false;
   bool places_ = false, product_ = false;
 };
+
+// Merging is greedy, and what it begins with decides: the quicker of two beginnings.
+std::vector<Part> FusedParts(const graph::Graph& graph, const Target& target) {
+  const auto seconds = [](const std::vector<Part>& parts) {
+    double all = 0;
+    for (const Part& part : parts) all += part.seconds;
+    return all;
+  };
+  std::vector<Part> first = Fusion(graph, target, true).Run();
+  if (first.size() < 2) return first;
+  std::vector<Part> other = Fusion(graph, target, false).Run();
+  return seconds(other) < seconds(first) ? other : first;
+}
 
 }  // namespace
 
@@ -487,7 +527,7 @@ Fused Fuse(const graph::Graph& graph, const Target& target) {
   v1::Schedule& schedule = fused.schedule;
   const FirstPrecision precision(graph);
   std::set<int> seen;
-  for (const Part& part : Fusion(graph, target).Run()) {
+  for (const Part& part : FusedParts(graph, target)) {
     v1::Group* group = schedule.add_groups();
     for (int t : part.roots) group->add_roots(graph.tensors[t].name);
     // What the group before read last is in L2 still: begin there.
