@@ -34,19 +34,42 @@ const Rule* FindRule(const std::string& name) {
   return nullptr;
 }
 
-// But for what they compute: the same shape of work.
-bool SameShape(const Node& a, const Node& b) {
-  if (a.reduce != b.reduce || (a.reduce && a.combiner != b.combiner) ||
-      a.axes.size() != b.axes.size() || a.reduce_axes.size() != b.reduce_axes.size()) {
-    return false;
+// Kept axes of more than one point.
+std::vector<size_t> WideAxes(const Node& node) {
+  std::vector<size_t> wide;
+  for (size_t a = 0; a < node.axes.size(); ++a) {
+    if (node.axes[a].extent > 1) wide.push_back(a);
   }
-  for (size_t i = 0; i < a.axes.size(); ++i) {
-    if (a.axes[i].extent != b.axes[i].extent) return false;
+  return wide;
+}
+
+// What a reduce is but for kept axes of one point.
+struct Narrow {
+  std::vector<int64_t> kept, reduced;  // extents
+  ExprPtr value;
+};
+
+Narrow NarrowOf(const Node& node, const ExprPtr& value) {
+  Narrow narrow;
+  std::vector<ExprPtr> vars(node.axes.size(), graph::ConstInt(graph::DType::kI64, 0));
+  for (size_t a : WideAxes(node)) {
+    vars[a] = graph::Index(static_cast<int>(narrow.kept.size()));
+    narrow.kept.push_back(node.axes[a].extent);
   }
-  for (size_t i = 0; i < a.reduce_axes.size(); ++i) {
-    if (a.reduce_axes[i].extent != b.reduce_axes[i].extent) return false;
+  for (const graph::Axis& axis : node.reduce_axes) {
+    vars.push_back(graph::Index(static_cast<int>(narrow.kept.size() + narrow.reduced.size())));
+    narrow.reduced.push_back(axis.extent);
   }
-  return true;
+  narrow.value = graph::Substitute(value, vars);
+  return narrow;
+}
+
+// What one reduce's result is in another's that is the same but for axes of one point.
+std::vector<ExprPtr> CoordinatesIn(const Node& other, const Node& node) {
+  std::vector<ExprPtr> at(other.axes.size(), graph::ConstInt(graph::DType::kI64, 0));
+  const std::vector<size_t> from = WideAxes(node), to = WideAxes(other);
+  for (size_t i = 0; i < to.size(); ++i) at[to[i]] = graph::Index(static_cast<int>(from[i]));
+  return at;
 }
 
 ExprPtr Renamed(const ExprPtr& e, const std::map<int, int>& to) {
@@ -64,27 +87,32 @@ ExprPtr Renamed(const ExprPtr& e, const std::map<int, int>& to) {
 // repeated one becomes a view of the first.
 Graph ShareCommonNodes(const Graph& before) {
   Graph graph = before;
-  std::vector<ExprPtr> values(graph.nodes.size());  // with the first ones in place of the repeated
-  std::map<int, int> first;                         // tensor -> the same one before
-  std::map<size_t, std::vector<size_t>> by_shape;
+  std::vector<Narrow> narrow(graph.nodes.size());  // with the first ones in place of the repeated
+  std::map<int, int> first;                        // tensor -> the same one before
+  std::map<std::vector<int64_t>, std::vector<size_t>> by_shape;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& node = graph.nodes[n];
-    values[n] = first.empty() ? node.value : Renamed(node.value, first);
     if (!node.reduce) continue;  // maps are inlined, and equal values are one there
-    const size_t key = node.axes.size() * 64 + node.reduce_axes.size() * 2 + node.reduce;
-    for (size_t m : by_shape[key]) {
+    narrow[n] = NarrowOf(node, first.empty() ? node.value : Renamed(node.value, first));
+    std::vector<int64_t> shape = narrow[n].kept;
+    shape.push_back(-static_cast<int64_t>(node.combiner) - 1);
+    shape.insert(shape.end(), narrow[n].reduced.begin(), narrow[n].reduced.end());
+    bool repeated = false;
+    for (size_t m : by_shape[shape]) {
       const Node& other = graph.nodes[m];
-      if (other.outputs.size() != node.outputs.size() || !SameShape(other, node) ||
-          !graph::Same(values[m], values[n]))
+      if (other.outputs.size() != node.outputs.size() ||
+          !graph::Same(narrow[m].value, narrow[n].value))
         continue;
       if (node.outputs.size() > 1) break;  // argmax: two views would need two nodes
-      first[node.outputs[0]] = other.outputs[0];
+      if (other.axes.size() == node.axes.size()) first[node.outputs[0]] = other.outputs[0];
+      const std::vector<ExprPtr> at = CoordinatesIn(other, node);
       node.reduce = false;
       node.reduce_axes.clear();
-      node.value = graph::Load(graph, other.outputs[0], Coordinates(node.axes.size()));
+      node.value = graph::Load(graph, other.outputs[0], at);
+      repeated = true;
       break;
     }
-    if (first.count(node.outputs[0]) == 0) by_shape[key].push_back(n);
+    if (!repeated) by_shape[shape].push_back(n);
   }
   return graph;
 }

@@ -278,6 +278,27 @@ TEST_CASE("nodes that compute the same are computed once", "[rewrite]") {
   }
 }
 
+TEST_CASE("what differs in axes of one point alone is computed once", "[rewrite]") {
+  const graph::Graph graph = ParseOrDie(
+      {"input x: f32[1, 30, 9] ~ normal", "a: f32[i: 9] = sum[r: 30](x[0, r, i])",
+       "b: f32[i: 1, j: 1, k: 9] = sum[r: 30](x[i, r, k])",
+       "c: f32[i: 9, j: 1] = sum[r: 30](x[j, r, i])", "e: f32[i: 9] = max[r: 30](x[0, r, i])",
+       "d: f32[i: 1, j: 30, k: 9] = x[0, j, k] - b[0, 0, k] * c[k, 0] + a[k] * e[k]",
+       "output d, c"});
+  const graph::Graph shared = Rewrite(graph, {}).value();
+  INFO(absl::StrJoin(graph::Print(shared), "\n"));
+  CHECK(graph::Validate(shared).ok());
+  int reduces = 0;
+  for (const graph::Node& node : shared.nodes) reduces += node.reduce;
+  CHECK(reduces == 2);
+  for (const v1::Schedule& schedule :
+       {DefaultSchedule(shared, TestTarget()), OpByOpSchedule(shared, TestTarget())}) {
+    const absl::Status status = RunAndCompare(graph, schedule, 3);
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+}
+
 // A softmax over scores and a sink behind them: the concatenation needs no memory of its own.
 TEST_CASE("first schedules have the rewrites that cost no accuracy where they save time",
           "[rewrite]") {
