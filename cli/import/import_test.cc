@@ -100,6 +100,25 @@ TEST_CASE("what to import must be there", "[import]") {
   CHECK(ImportKernelBench(options).status().code() == absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_CASE("buffers may be called as attributes of PyTorch's own", "[import]") {
+  const Checkout checkout;
+  const ImportOptions options = checkout.options();
+  if (NoPython(options)) return;
+  checkout.Add("1_Table.py",
+               "return x * self.code + self.held\n    def __init__(self):\n"
+               "        super().__init__()\n"
+               "        self.register_buffer('code', torch.arange(3.0))\n"
+               "        self.held = torch.nn.Parameter(torch.ones(3))",
+               "[torch.rand(3)]");
+  const auto imported = ImportKernelBench(options);
+  REQUIRE(imported.status().message() == "");
+  REQUIRE(imported->set.problems_size() == 1);
+  const std::string graph = absl::StrJoin(imported->set.problems(0).graph(), "\n");
+  INFO(graph);
+  CHECK(absl::StrContains(graph, "param code: f32[3]"));
+  CHECK(absl::StrContains(graph, "param held: f32[3]"));
+}
+
 TEST_CASE("one problem that cannot be imported does not stop the others", "[import]") {
   const Checkout checkout;
   const ImportOptions options = checkout.options();

@@ -295,6 +295,31 @@ def export(model, inputs):
     return program
 
 
+class Held(torch.nn.Module):
+    """A model inside of another: what export makes of a model has attributes of its own ('code', 'graph'), which a
+    parameter or buffer of the outermost module must not be called."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.held = model
+
+    def forward(self, *inputs):
+        return self.held(*inputs)
+
+    @staticmethod
+    def wanted(model):
+        names = [name for name, _ in [*model.named_parameters(recurse=False), *model.named_buffers(recurse=False)]]
+        return any(hasattr(torch.fx.GraphModule, name) for name in names)
+
+    @staticmethod
+    def out_of(program):
+        """The program, with its parameters and buffers called as the model calls them."""
+        for spec in [*program.graph_signature.input_specs, *program.graph_signature.output_specs]:
+            if spec.target is not None:
+                spec.target = spec.target.removeprefix("held.")
+        return program
+
+
 def trace(module, decompose, dims):
     """(exported program, inputs, {id of input: distribution}, model, tensors that forward gives)"""
     watch = distributions.Watch()
@@ -307,10 +332,13 @@ def trace(module, decompose, dims):
             model = modules.make_model(module, dims)
             hook = watch_state(model)
             given = given_by(module, dims)
-            program = export(model, inputs)
+            held = Held.wanted(model)
+            program = export(Held(model) if held else model, inputs)
             hook.remove()
             if decompose:
                 program = program.run_decompositions(decompositions())
+            if held:
+                program = Held.out_of(program)
     return program, inputs, drawn, model, given
 
 

@@ -134,19 +134,43 @@ struct ColumnPart {
 #pragma unroll
       for (int v = 0; v < V; ++v) place[(line * V + v) * C::kThreadColumns + column] = acc[v];
       sync_block();
-      constexpr int kTogether = C::kThreadRows % 4 == 0 ? 4 : C::kThreadRows % 2 == 0 ? 2 : 1;
-      for (int l = 0; l < C::kThreadRows; l += kTogether) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-          Acc some[kTogether];
-#pragma unroll
-          for (int i = 0; i < kTogether; ++i) some[i] = place[((l + i) * V + v) * C::kThreadColumns + column];
-          combine_all<G, S>(some);
-          if (l == 0) acc[v] = some[0]; else G::template combine<S>(acc[v], some[0]);
-        }
+      constexpr int kResults = V * C::kThreadColumns, kParts = parts();
+      if constexpr (kParts > 0) {
+        const int part = thread() / kResults, result = thread() % kResults;
+        if (part < kParts) place[part * kResults + result] = combined<S, C::kThreadRows, kParts>(place, part, result);
+        sync_block();
       }
+#pragma unroll
+      for (int v = 0; v < V; ++v)
+        acc[v] = combined<S, kParts == 0 ? C::kThreadRows : kParts, 1>(place, 0, v * C::kThreadColumns + column);
       parity ^= 1;
     }
+  }
+
+  // Where there are more thread rows than a thread has columns, others combine first what each would: so many parts of each
+  // result's rows, a thread each, such that the one takes as long as the other. 0: nobody does.
+  static WS_DEVICE constexpr int parts() {
+    if (C::kThreadRows < V || C::kThreadRows < 8) return 0;
+    int parts = 1;
+    while (4 * parts * parts * V <= C::kThreadRows) parts *= 2;
+    return parts;
+  }
+
+  // A result's accumulators of rows `first`, first + EACH and so on.
+  template <int S, int ROWS, int EACH>
+  static WS_DEVICE typename G::template Acc<S> combined(const typename G::template Acc<S>* place, int first, int result) {
+    constexpr int kResults = V * C::kThreadColumns, kCount = ROWS / EACH;
+    constexpr int kTogether = kCount % 4 == 0 ? 4 : kCount % 2 == 0 ? 2 : 1;
+    static_assert(ROWS % EACH == 0, "parts are equal");
+    typename G::template Acc<S> all;
+    for (int l = 0; l < kCount; l += kTogether) {
+      typename G::template Acc<S> some[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) some[i] = place[((l + i) * EACH + first) * kResults + result];
+      combine_all<G, S>(some);
+      if (l == 0) all = some[0]; else G::template combine<S>(all, some[0]);
+    }
+    return all;
   }
 };
 
