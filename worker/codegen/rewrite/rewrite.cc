@@ -22,8 +22,8 @@ using graph::Op;
 
 const std::vector<const Rule*>& Rules() {
   static const std::vector<const Rule*> rules = {&SinglePassVariance(), &SplitConcatenation(),
-                                                 &SplitReduction(), &SumBeforeProduct(),
-                                                 &SumOfProducts()};
+                                                 &SplitReduction(),     &SumBeforeProduct(),
+                                                 &SumOfProducts(),      &ProductInHalves()};
   return rules;
 }
 

@@ -62,9 +62,10 @@ struct Graphs {
   bool applies;
 };
 
-// Whether the rule, and no other, applies where it should, and what it makes is right.
-void CheckFinds(const std::string& rule, const Lines& head, const std::vector<Graphs>& cases) {
-  const std::vector<std::string> found = {rule + ":y"}, none;
+// Whether the rule, and no other, applies where it should, to `tensor`, and what it makes is right.
+void CheckFinds(const std::string& rule, const std::string& tensor, const Lines& head,
+                const std::vector<Graphs>& cases) {
+  const std::vector<std::string> found = {rule + ":" + tensor}, none;
   uint64_t seed = 1;
   for (const Graphs& one : cases) {
     Lines lines = head;
@@ -107,7 +108,7 @@ TEST_CASE("sum_before_product finds sums that need one factor's sum, and nothing
       {{"y: f32[m: 24] = max[n: 36](s[m, n])", "output y"}, false},
       {{"y: f32[m: 24] = sum[n: 36](s[m, n])", "output y, s"}, false},  // the product is wanted
   };
-  CheckFinds("sum_before_product", head, cases);
+  CheckFinds("sum_before_product", "y", head, cases);
 }
 
 TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[rewrite]") {
@@ -133,7 +134,37 @@ TEST_CASE("sum_of_products finds sums of weighed products, and nothing else", "[
       // more would be multiplied
       {{"y: f32[m: 24, n: 36] = sum[e: 16](s[e / 4, m, n])", "output y"}, false},
   };
-  CheckFinds("sum_of_products", head, cases);
+  CheckFinds("sum_of_products", "y", head, cases);
+}
+
+TEST_CASE("product_in_halves finds products that are read as halves, and nothing else",
+          "[rewrite]") {
+  const Lines head = {"input x: f32[24, 40] ~ normal", "param w: f32[72, 40] ~ normal",
+                      "param c: f32[72] ~ normal",
+                      "s: f32[m: 24, n: 72] = sum[k: 40](x[m, k] * w[n, k])"};
+  const char* const bias = "b: f32[m: 24, n: 72] = s[m, n] + c[n]";
+  const std::vector<Graphs> cases = {
+      {{"y: f32[m: 24, n: 36] = max(s[m, n], 0.0) * s[m, n + 36]", "output y"}, true},
+      // behind maps that keep its places, and by sums
+      {{bias, "g: f32[m: 24, n: 36] = b[m, n + 36]", "h: f32[m: 24, n: 36] = tanh(b[m, n])",
+        "y: f32[m: 24, n: 36] = g[m, n] * h[m, n]", "output y"},
+       true},
+      {{bias, "e: f32[m: 24, n: 72] = exp(b[m, n] - s[m, n])",
+        "y: f32[m: 24] = sum[n: 36](e[m, n])", "z: f32[n: 36, m: 24] = e[m, n + 36] + b[m, n]",
+        "output y, z"},
+       true},
+      // the other factor's rows
+      {{"y: f32[m: 12, n: 72] = s[m, n] * s[m + 12, n]", "output y"}, false},  // no tiles
+      {{bias, "y: f32[m: 24, n: 36] = b[m, n] * b[m, n + 36]", "output y, b"},
+       false},                                                  // it is wanted
+      {{"y: f32[m: 24, n: 36] = s[m, n]", "output y"}, false},  // one half alone
+      {{"y: f32[m: 24, n: 36] = s[m, n] * s[m, n + 35]", "output y"}, false},
+      {{"y: f32[m: 24, n: 36] = s[m, 2 * n] * s[m, 2 * n + 1]", "output y"}, false},
+      {{"r: f32[m: 24] = max[n: 72](s[m, n])",
+        "y: f32[m: 24, n: 36] = s[m, n] * s[m, n + 36] - r[m]", "output y"},
+       false},
+  };
+  CheckFinds("product_in_halves", "s", head, cases);
 }
 
 TEST_CASE("long chains of maps that read a map twice end soon", "[rewrite]") {

@@ -19,6 +19,7 @@ struct Rule {
   graph::Graph (*apply)(const graph::Graph& graph, int node);
 };
 
+const Rule& ProductInHalves();
 const Rule& SinglePassVariance();
 const Rule& SplitConcatenation();
 const Rule& SplitReduction();
