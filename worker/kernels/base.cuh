@@ -28,6 +28,15 @@ template <> struct Word<4> { using Type = unsigned; };
 template <> struct Word<8> { using Type = uint2; };
 template <> struct Word<16> { using Type = uint4; };
 
+// A place, elements from where memory begins. Where it is made of divisions the compiler, not knowing how, no longer sees that
+// what a vector's access touches lies side by side, and makes words of it that are 4 bytes each; here it is told nothing.
+WS_DEVICE long long placed(long long at) {
+#ifndef WS_HOST
+  asm("" : "+l"(at));
+#endif
+  return at;
+}
+
 // V consecutive elements in one access of V * sizeof(T) <= 16 bytes; p aligned to that.
 // Hint 1: evict first. Hint 2: nobody writes it while the kernel runs (weights). Hint 3: the same, and the
 // second-level cache keeps it while what passes by once goes first (16 bytes; others as hint 2). Hint 4: it

@@ -41,7 +41,7 @@ struct PartialSums : KeepsNothing {
   WS_DEVICE void read(int, int, int, Raw&) const {}
   template <int W, bool LOOK>
   WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int part, const Raw&, const float (&sums)[W]) const {
-    store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
+    store<W, float, 0>(partial + placed((((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n), sums);
   }
 };
 
@@ -161,7 +161,7 @@ struct InlineSums {
                         int part, const Raw& raw, const float (&sums)[W]) const {
     const int m = TURNED ? column_of_all : row_of_all, n = TURNED ? row_of_all : column_of_all;
     if constexpr (PARTIAL) {
-      store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, sums);
+      store<W, float, 0>(partial + placed((((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n), sums);
     } else {
       float done[W];
       const float of_row = kept[TURNED ? 64 + column : row];

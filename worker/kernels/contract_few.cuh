@@ -669,7 +669,7 @@ struct FewContract {
         load<W, float, 0>(sums + i * W, done);
       }
       if constexpr (C::kSplit > 1 && !C::kMeet) {
-        store<W, float, 0>(partial + (((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n, done);
+        store<W, float, 0>(partial + placed((((long long)(part) * G::kBatch + batch) * G::kM + m) * G::kN + n), done);
       } else {
         g.template finish<W>(batch, m, n, done);
       }

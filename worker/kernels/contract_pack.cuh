@@ -238,7 +238,7 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
     const long long at = first_row + thread() / LANES;
     const bool inside = at < kRows;   // or it reads the last one, to come where the others meet
     const Index batch = (inside ? at : kRows - 1) / O::kRows, row = (inside ? at : kRows - 1) % O::kRows;
-    T* const first = parts + O::at(static_cast<long long>(batch) * PARTS, row, 0);
+    T* const first = parts + placed(O::at(static_cast<long long>(batch) * PARTS, row, 0));
     if constexpr (PARTS == 1) {
 #pragma unroll 4
       for (Index k = from; k < Index(O::kK); k += kStep) {
@@ -340,7 +340,7 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
     const Index batch = job / kAcross, at = (job % kAcross * kBeside + thread() % kBeside) * W;
     const bool inside = at < Index(O::kRows);   // or it reads the last ones, to come where the others meet
     const Index row = inside ? at : Index(O::kRows - W);
-    T* const first = parts + O::at(static_cast<long long>(batch) * PARTS, row, 0);
+    T* const first = parts + placed(O::at(static_cast<long long>(batch) * PARTS, row, 0));
     if constexpr (PARTS == 1) {
 #pragma unroll 4
       for (Index k = from; k < end; k += kDown) {
@@ -471,7 +471,7 @@ WS_DEVICE void copy_lines(const void* from, T* to) {
     unsigned short x[8];
     load_eight<LINES::kElements>(static_cast<const unsigned short*>(from),
                                  LINES::kOffset + batch * LINES::kBatch + line * LINES::kLine + inner, x);
-    store<8, unsigned short, 0>(reinterpret_cast<unsigned short*>(to) + batch * O::kPart + line * O::kLine + inner, x);
+    store<8, unsigned short, 0>(reinterpret_cast<unsigned short*>(to) + placed(batch * O::kPart + line * O::kLine + inner), x);
   }
 }
 

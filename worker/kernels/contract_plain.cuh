@@ -237,9 +237,10 @@ struct PlainContract {
         const Index at_n = n + column(x, j);
         if (at_n >= Index(G::kN)) continue;
         if constexpr (C::kSplit > 1) {
-          Total* const at = partial + (((long long)(part) * G::kBatch + batch) * G::kM + row) * G::kN + at_n;
+          Total left[W];
 #pragma unroll
-          for (int v = 0; v < W; ++v) at[v] = totals[i][j + v];
+          for (int v = 0; v < W; ++v) left[v] = totals[i][j + v];
+          ws::store<W, Total, 0>(partial + placed((((long long)(part) * G::kBatch + batch) * G::kM + row) * G::kN + at_n), left);
         } else {
           Sum done[kOf * W];
 #pragma unroll
@@ -266,12 +267,13 @@ WS_DEVICE void contract_combine(const G& g, int split, const Total* partial) {
   const long long at = ((long long)(block()) * kPlainThreads + thread()) * W;
   if (at >= sums) return;
   Total totals[W];
-#pragma unroll
-  for (int v = 0; v < W; ++v) totals[v] = partial[at + v];
+  load<W, Total, 0>(partial + at, totals);
 #pragma unroll 4
   for (int s = 1; s < split; ++s) {
+    Total more[W];
+    load<W, Total, 0>(partial + s * sums + at, more);
 #pragma unroll
-    for (int v = 0; v < W; ++v) totals[v] = plus(totals[v], partial[s * sums + at + v]);
+    for (int v = 0; v < W; ++v) totals[v] = plus(totals[v], more[v]);
   }
   Sum done[W];
 #pragma unroll
