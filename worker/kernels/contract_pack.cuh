@@ -340,7 +340,9 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
     const Index batch = job / kAcross, at = (job % kAcross * kBeside + thread() % kBeside) * W;
     const bool inside = at < Index(O::kRows);   // or it reads the last ones, to come where the others meet
     const Index row = inside ? at : Index(O::kRows - W);
-    T* const first = parts + placed(O::at(static_cast<long long>(batch) * PARTS, row, 0));
+    // In two parts it is told how the place is made: not knowing cost more registers than its stores.
+    const long long first_at = O::at(static_cast<long long>(batch) * PARTS, row, 0);
+    T* const first = parts + (PARTS == 1 ? placed(first_at) : first_at);
     if constexpr (PARTS == 1) {
 #pragma unroll 4
       for (Index k = from; k < end; k += kDown) {
