@@ -19,6 +19,7 @@ constexpr int64_t kFewRows = 4, kReadOnce = 64;
 // Of two products together: with no more rows each of them is better made by PRODUCT_FEW, or both
 // by threads that have a row.
 constexpr int64_t kFewOfPair = 16;
+constexpr int kWidestAccess = 16;  // bytes
 
 const ContractForm& FormOf(const Analysis& group, const Domain& domain, bool unrounded = false) {
   return group.Derived<ContractForm>(
@@ -222,13 +223,27 @@ const ContractWidths& WidthsOf(const Analysis& group, const Domain& domain,
       is_few ? kMostTogether : std::min(kMostTogether, knobs.tile_n() / 16 / form.of());
   const int step = is_few ? knobs.run() : 0;
   const bool along_k = knobs.math() == v1::PRODUCT_FP8;
+  // Bytes of an element as operands are written out.
+  const bool halves = knobs.math() == v1::PRODUCT_TENSOR || knobs.math() == v1::PRODUCT_LIBRARY;
+  const int written = halves ? BytesOf(knobs.math()) : 0;
   return group.Derived<ContractWidths>(
       StrCat("contract ", knobs.vector_bytes(), " ", columns, " ", step, along_k ? " k" : "",
-             form.unrounded ? " unrounded" : ""),
+             form.unrounded ? " unrounded" : "", halves ? " halves" : ""),
       std::function<ContractWidths()>([&] {
+        // Neighbours that are written out by more than one access leave gaps in what each touches.
+        const auto reading = [&](int operand) {
+          const bool packed = written > 0 && IsPacked(form, operand, knobs.math());
+          int bytes = knobs.vector_bytes();
+          Reading reading = ReadingOf(group, domain, form, operand, bytes, along_k);
+          while (packed && reading.width * written > kWidestAccess && bytes > 1) {
+            bytes /= 2;
+            reading = ReadingOf(group, domain, form, operand, bytes, along_k);
+          }
+          return reading;
+        };
         ContractWidths widths;
-        widths.a = ReadingOf(group, domain, form, 0, knobs.vector_bytes(), along_k);
-        widths.b = ReadingOf(group, domain, form, 1, knobs.vector_bytes(), along_k);
+        widths.a = reading(0);
+        widths.b = reading(1);
         widths.finish = FinishWidth(group, domain, form, columns);
         if (is_few) {
           // A thread has so many rows of `many`, and a quarter of a step.
