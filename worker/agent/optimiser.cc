@@ -501,7 +501,7 @@ class Slice {
     }
     // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer
     // to the truth is right: without those that cost nothing to leave out, then without any.
-    const v1::Schedule unrounded = Unrounded(*main_, first, true);
+    const v1::Schedule unrounded = WithoutPairs(Unrounded(*main_, first, true));
     const v1::Schedule often = AddedUpOften(exact);
     v1::Schedule separate = often;
     for (v1::Group& group : *separate.mutable_groups())
@@ -509,7 +509,7 @@ class Slice {
     std::vector<v1::Schedule> starts = {first,     exact, UnroundedAsQuick(exact),
                                         unrounded, often, separate};
     // What tensor cores truncate all points one way, and a sum of sums may be of nothing else.
-    starts.push_back(AsReference(exact));
+    starts.push_back(AsReference(WithoutPairs(exact)));
     starts.push_back(codegen::OpByOpSchedule(*main_, options_.target));
     for (const v1::Schedule& schedule : starts) {
       if (history_.Tried(schedule)) continue;
@@ -522,6 +522,32 @@ class Slice {
       if (SubmitStart(schedule, "after a start that was not right").ok()) return;
     }
     // Moves from the last start are still there to be tried.
+  }
+
+  // With two products of one factor in a kernel each: nothing but 16 bits on tensor cores makes
+  // them together as quickly. Of the ways to split them the one that is estimated to be the
+  // quickest.
+  v1::Schedule WithoutPairs(v1::Schedule schedule) const {
+    const auto products = [](const State& state) {
+      return std::count_if(state.groups.begin(), state.groups.end(), [](const auto& group) {
+        return group.skeleton == v1::Group::kContract;
+      });
+    };
+    auto state = MakeState(main_, schedule, options_.target);
+    if (!state.ok()) return schedule;
+    const auto fusion = MakeFusion();
+    while (true) {
+      std::optional<State> best;
+      for (const Action& action : fusion->Actions(*state)) {
+        if (action.kind != "split") continue;
+        auto split = MakeState(*state, action.schedule);
+        if (split.ok() && products(*split) > products(*state) &&
+            (!best || EstimateOf(*split) < EstimateOf(*best)))
+          best = *std::move(split);
+      }
+      if (!best) return state->schedule;
+      state = *std::move(best);
+    }
   }
 
   // Without roundings but those of factors of products, so that these are made as before.

@@ -351,6 +351,44 @@ TEST_CASE("after a wrong start the next ones are judged before any move", "[agen
   CHECK(again >= 1);
 }
 
+TEST_CASE("after a wrong start no two products are made together that tensor cores would not",
+          "[agent]") {
+  const v1::Problem problem = MakeProblem(
+      "gate",
+      {"input x: bf16[512, 1024] ~ normal", "param w: bf16[2048, 1024] ~ normal",
+       "param v: bf16[2048, 1024] ~ normal", "h: bf16[m: 512, k: 1024] = bf16(exp(f32(x[m, k])))",
+       "s: f32[m: 512, n: 2048] = sum[k: 1024](f32(h[m, k]) * f32(w[n, k]))",
+       "g: bf16[m: 512, n: 2048] = bf16(s[m, n])",
+       "t: f32[m: 512, n: 2048] = sum[k: 1024](f32(h[m, k]) * f32(v[n, k]))",
+       "u: bf16[m: 512, n: 2048] = bf16(t[m, n])",
+       "y: bf16[m: 512, n: 2048] = bf16(max(f32(g[m, n]), 0.0) * f32(u[m, n]))", "output y"});
+  Bench bench(problem);
+  bench.evaluator.wrong = [](const v1::Schedule&) { return true; };
+  REQUIRE(bench.Run().ok());
+  std::vector<v1::Schedule> starts;
+  for (const auto& trial : bench.recorder.trials) {
+    if (trial.move().kind() == "start") starts.push_back(trial.schedule());
+  }
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  REQUIRE(starts.size() >= 4);
+  const auto products = [&](const v1::Schedule& schedule) {
+    std::vector<v1::ProductMath> of;
+    const auto groups = codegen::Describe(*graph, schedule, bench.target);
+    REQUIRE(groups.ok());
+    for (const codegen::GroupInfo& group : *groups) {
+      if (group.skeleton == v1::Group::kContract) of.push_back(group.resolved.contract().math());
+    }
+    return of;
+  };
+  CHECK(products(starts[0]) == std::vector<v1::ProductMath>{v1::PRODUCT_TENSOR});
+  for (const v1::Schedule& start : starts) {
+    INFO(start.DebugString());
+    const auto of = products(start);
+    CHECK((of.size() != 1 || of[0] == v1::PRODUCT_TENSOR));
+  }
+}
+
 TEST_CASE("without roundings what is read in fp32 alone is stored so", "[agent]") {
   const auto stored = [](const std::vector<std::string>& behind) {
     std::vector<std::string> lines = {
