@@ -222,7 +222,7 @@ class Generator : public RandomViews {
   }
 
   // Along one axis, by a new input that has this axis and one of its own, and perhaps x's first one
-  // as the batch.
+  // as the batch; or two of them, by as many inputs, and what a map makes of both.
   Value MatrixProduct(const Value& x) {
     const Shape shape = ShapeOf(x);
     const DType type = Computed(TypeOf(x));
@@ -252,10 +252,17 @@ class Generator : public RandomViews {
     }
     Term term = At(x, own);
     if (dice_.OneIn(3)) term = RandomUnary(dice_, term);
-    const Value input = NewInput(theirs, Computed(type_) == term.e->type ? type_ : term.e->type);
-    const Term by = At(input, other);
-    return Reduce(Combiner::kSum, result, split.reduced,
-                  {Mul(term.e, by.e), term.limit * by.limit, term.exact && by.exact});
+    const auto times_new = [&] {
+      const Value input = NewInput(theirs, Computed(type_) == term.e->type ? type_ : term.e->type);
+      const Term by = At(input, other);
+      return Reduce(Combiner::kSum, result, split.reduced,
+                    {Mul(term.e, by.e), term.limit * by.limit, term.exact && by.exact});
+    };
+    const Value product = times_new();
+    if (!dice_.OneIn(3)) return product;
+    const Value second = times_new();
+    const std::vector<ExprPtr> place = Variables(0, result.size());
+    return Map(result, Stored(RandomBinary(dice_, At(product, place), At(second, place))));
   }
 
   // Reduces that depend on each other, and a map over everything after them.
