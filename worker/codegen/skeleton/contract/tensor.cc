@@ -478,9 +478,10 @@ class Writer {
   const std::string sums_;     // the type of the glue that finishes sums
   Placed placed_[2];
   int joined_ = -1;  // the operand in two parts; -1: neither
-  int behind_of_ =
-      -1;          // the operand of which there is another one, and where that is: the second of
-  Placed behind_;  // two parts, or of a pair; -1: neither
+  // The operand of which there is another one, the second of two parts or of a pair, and where that
+  // is; -1: neither.
+  int behind_of_ = -1;
+  Placed behind_;
   bool packed_[2] = {false, false};
   int back_[2] = {-1, -1}, wide_ = -1, partial_ = -1;  // buffers
   int64_t pack_blocks_ = 0;
