@@ -203,15 +203,17 @@ Evaluated DeviceEvaluator::Judge(Job& job) {
   return evaluated;
 }
 
-bool DeviceEvaluator::Job::IsCompiled() const {
-  return std::all_of(binaries.begin(), binaries.end(), [](const std::future<Compiled>& binary) {
-    return binary.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  });
+const std::future<DeviceEvaluator::Compiled>* DeviceEvaluator::Job::Compiling() const {
+  const auto binary =
+      std::find_if(binaries.begin(), binaries.end(), [](const std::future<Compiled>& one) {
+        return one.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+      });
+  return binary == binaries.end() ? nullptr : &*binary;
 }
 
 std::shared_ptr<DeviceEvaluator::Job> DeviceEvaluator::TakeCompiled() {
   for (auto job = jobs_.begin(); job != jobs_.end(); ++job) {
-    if ((*job)->IsCompiled()) {
+    if ((*job)->Compiling() == nullptr) {
       std::shared_ptr<Job> taken = std::move(*job);
       jobs_.erase(job);
       return taken;
@@ -254,12 +256,7 @@ void DeviceEvaluator::Loop() {
       busy_ = oldest == nullptr;
     }
     if (oldest != nullptr) {
-      const auto compiling = std::find_if(oldest->binaries.begin(), oldest->binaries.end(),
-                                          [](const std::future<Compiled>& binary) {
-                                            return binary.wait_for(std::chrono::seconds(0)) !=
-                                                   std::future_status::ready;
-                                          });
-      if (compiling != oldest->binaries.end()) compiling->wait_for(kLookAgain);
+      if (const auto* binary = oldest->Compiling()) binary->wait_for(kLookAgain);
       continue;
     }
     if (call != nullptr) call();

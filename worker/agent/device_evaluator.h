@@ -57,7 +57,7 @@ class DeviceEvaluator : public Evaluator {
     Candidate candidate;
     std::vector<std::future<Compiled>> binaries;  // one for each plan
     std::promise<Evaluated> answer;
-    bool IsCompiled() const;
+    const std::future<Compiled>* Compiling() const;  // one that is not there yet; null: all are
   };
 
   std::vector<std::future<Compiled>> Compile(const std::vector<v1::Plan>& plans);

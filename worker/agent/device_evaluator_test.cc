@@ -88,32 +88,39 @@ TEST_CASE("softmax is made faster on this processor", "[agent][host]") {
   }
 }
 
-TEST_CASE("what the compiler takes long for is overtaken", "[agent][host]") {
-  Host host;
+// A problem that the evaluator has open: its plan by default, and the schedule of that.
+v1::Plan Opened(const Host& host, v1::Schedule* schedule) {
   const v1::Problem problem = Gelu(4096);
   auto graph = problem::GraphOf(problem, problem.workloads(0));
   REQUIRE(graph.ok());
-  const auto schedule = codegen::DefaultSchedule(*graph, host.target);
-  auto plan = codegen::Lower(*graph, schedule, host.target);
+  *schedule = codegen::DefaultSchedule(*graph, host.target);
+  auto plan = codegen::Lower(*graph, *schedule, host.target);
   REQUIRE(plan.ok());
   plan->set_workload("default");
   REQUIRE(host.evaluator->Open(problem, 1, {*plan}).ok());
+  return *std::move(plan);
+}
+
+TEST_CASE("what the compiler takes long for is overtaken", "[agent][host]") {
+  Host host;
+  v1::Schedule schedule;
+  const v1::Plan plan = Opened(host, &schedule);
   // The compiler waits until somebody writes what it includes.
   const std::string pipe = (std::filesystem::temp_directory_path() /
                             absl::StrCat("warpsmith_agent_test_", getpid(), ".h"))
                                .string();
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  v1::Plan waiting = *plan;
-  waiting.set_source(absl::StrCat("#include \"", pipe, "\"\n", plan->source()));
+  v1::Plan waiting = plan;
+  waiting.set_source(absl::StrCat("#include \"", pipe, "\"\n", plan.source()));
   auto slow = host.evaluator->Submit({"1", schedule, {waiting}});
-  auto fast = host.evaluator->Submit({"2", schedule, {*plan}});
+  auto fast = host.evaluator->Submit({"2", schedule, {plan}});
   const Evaluated accepted = fast.get();
   INFO(accepted.reason);
   CHECK(accepted.verdict == v1::ACCEPTED);
   CHECK(slow.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
   // Not what is to be judged first.
   auto first = host.evaluator->Submit({"3", schedule, {waiting}, true});
-  auto behind = host.evaluator->Submit({"4", schedule, {*plan}});
+  auto behind = host.evaluator->Submit({"4", schedule, {plan}});
   CHECK(behind.wait_for(std::chrono::milliseconds(500)) == std::future_status::timeout);
   host.evaluator->Abandon();
   for (auto* dropped : {&slow, &first, &behind})
@@ -133,18 +140,12 @@ std::string Repeated(const std::string& text, int times) {
 
 TEST_CASE("what does not compile is a verdict, and the order is kept", "[agent][host]") {
   Host host;
-  const v1::Problem problem = Gelu(4096);
-  auto graph = problem::GraphOf(problem, problem.workloads(0));
-  REQUIRE(graph.ok());
-  const auto schedule = codegen::DefaultSchedule(*graph, host.target);
-  auto plan = codegen::Lower(*graph, schedule, host.target);
-  REQUIRE(plan.ok());
-  plan->set_workload("default");
-  REQUIRE(host.evaluator->Open(problem, 1, {*plan}).ok());
-  v1::Plan broken = *plan;
+  v1::Schedule schedule;
+  const v1::Plan plan = Opened(host, &schedule);
+  v1::Plan broken = plan;
   broken.set_source(broken.source() + "\n#error this is not code\n");
   auto first = host.evaluator->Submit({"1", schedule, {broken}});
-  auto second = host.evaluator->Submit({"2", schedule, {*plan}});
+  auto second = host.evaluator->Submit({"2", schedule, {plan}});
   const Evaluated refused = first.get();
   CHECK(refused.verdict == v1::NOT_COMPILED);
   CHECK(refused.reason.find("this is not code") != std::string::npos);
@@ -155,7 +156,7 @@ TEST_CASE("what does not compile is a verdict, and the order is kept", "[agent][
   // Reasons are stored and sent: they stay readable however a compiler quotes, and wherever they
   // are cut.
   for (const char* start : {"", "x"}) {
-    broken.set_source(plan->source() + "\n#error \xff" + start + Repeated("\u00e9", 2000) + "\n");
+    broken.set_source(plan.source() + "\n#error \xff" + start + Repeated("\u00e9", 2000) + "\n");
     const Evaluated cut = host.evaluator->Submit({"4", schedule, {broken}}).get();
     CHECK(cut.verdict == v1::NOT_COMPILED);
     v1::Trial trial;
@@ -165,7 +166,7 @@ TEST_CASE("what does not compile is a verdict, and the order is kept", "[agent][
 
   // What has not begun is dropped; nothing is left waiting.
   std::vector<std::future<Evaluated>> dropped;
-  for (int i = 0; i < 4; ++i) dropped.push_back(host.evaluator->Submit({"3", schedule, {*plan}}));
+  for (int i = 0; i < 4; ++i) dropped.push_back(host.evaluator->Submit({"3", schedule, {plan}}));
   host.evaluator->Abandon();
   int unspecified = 0;
   for (auto& answer : dropped) unspecified += answer.get().verdict == v1::VERDICT_UNSPECIFIED;

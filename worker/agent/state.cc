@@ -66,6 +66,12 @@ absl::StatusOr<State> MakeState(const State& from, const v1::Schedule& schedule)
   return state;
 }
 
+double EstimateOf(const State& state) {
+  double seconds = 0;
+  for (const codegen::GroupInfo& group : state.groups) seconds += group.seconds;
+  return seconds;
+}
+
 double Share(const State& state, int index) {
   int64_t all = 0;
   for (const auto& info : state.groups) all += BytesOf(info);

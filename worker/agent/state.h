@@ -49,6 +49,9 @@ absl::StatusOr<State> MakeState(std::shared_ptr<const graph::Graph> original,
 // The same problem on the same card under another schedule; cheap where it has the same rewrites.
 absl::StatusOr<State> MakeState(const State& from, const v1::Schedule& schedule);
 
+// Seconds that its groups are estimated to take.
+double EstimateOf(const State& state);
+
 // Fraction of the bytes of all groups that group `index` moves, 0..1.
 double Share(const State& state, int index);
 

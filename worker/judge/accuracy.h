@@ -14,9 +14,8 @@ namespace warpsmith::judge {
 inline constexpr double kOrdinaryRatio = 2;
 inline constexpr double kWideRatio = 4;
 // The same of who misses the tolerance where the reference itself is that far from the truth: as
-// near to it as the reference. The rms over a sample, of two computations that round alike, differs
-// by chance.
-inline constexpr double kMissRatio = 1, kMissRmsRatio = 1.01;
+// near to it as the reference.
+inline constexpr double kMissRatio = 1;
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the
 // rounding of a type of 16 bits counted, since the answer is compared with what is rounded too.

@@ -180,11 +180,10 @@ class Workbench {
   std::string TooOftenOff(Loaded& loaded, int answer, int slot,
                           const oracle::Difference& difference) const;
   // Why it is not so that elements miss the tolerance because the reference is that far off itself
-  // (the answer's largest error and its rms are at most so many times the reference's, and it is
-  // nowhere further from the reference than the errors of both make it); empty: it is so.
+  // (the answer's error is at most so many times the reference's, and it is nowhere further from
+  // the reference than the errors of both make it); empty: it is so.
   absl::StatusOr<std::string> NotReferencesMiss(int answer, int slot,
-                                                const oracle::Difference& difference, double most,
-                                                double most_rms);
+                                                const oracle::Difference& difference, double most);
   absl::StatusOr<std::string> Describe(const graph::Tensor& tensor, device::Memory& got,
                                        device::Memory& want, int64_t position);
   absl::Status MeasureErrors(int answer, int slot, Finding* finding);

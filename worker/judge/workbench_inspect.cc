@@ -260,8 +260,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
     // reference itself is off by.
     if (too_far && (drawn.variation == oracle::Variation::kDense ||
                     drawn.variation == oracle::Variation::kNewWeights)) {
-      const auto against =
-          NotReferencesMiss(answer, slot, *difference, kOrdinaryRatio, kOrdinaryRatio);
+      const auto against = NotReferencesMiss(answer, slot, *difference, kOrdinaryRatio);
       if (!against.ok()) return against.status();
       excused = against->empty();
     }
@@ -276,7 +275,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
     }
   }
   if (missed) {
-    const auto against = NotReferencesMiss(answer, slot, *difference, kMissRatio, kMissRmsRatio);
+    const auto against = NotReferencesMiss(answer, slot, *difference, kMissRatio);
     if (!against.ok()) return against.status();
     if (against->empty())
       first = -1;
@@ -301,7 +300,7 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
 
 absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
                                                          const oracle::Difference& difference,
-                                                         double most, double most_rms) {
+                                                         double most) {
   const oracle::Case& drawn = cases_[slot].drawn;
   if (answer >= static_cast<int>(drawn.exact.size()) || drawn.exact[answer].empty() ||
       std::isnan(drawn.reference[answer].plain))
@@ -313,7 +312,7 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
   const double rms = difference.want_rms > 0 ? difference.want_rms : 1;
   const double largest = ErrorRatio(type, finding.errors.beyond, drawn.reference[answer].max);
   const double rms_ratio = RmsRatio(type, finding.errors.rms, drawn.reference[answer].rms);
-  if (largest > most || rms_ratio > most_rms)
+  if (largest > most || rms_ratio > most)
     return absl::StrFormat("its error is %.5g times the reference's, its rms %.5g times", largest,
                            rms_ratio);
   if (difference.largest / rms > kVariedRatio * reference)

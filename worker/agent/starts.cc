@@ -1,0 +1,143 @@
+#include "worker/agent/starts.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "worker/agent/moves.h"
+#include "worker/agent/state.h"
+
+namespace warpsmith::agent {
+namespace {
+
+// Whether it makes a product of fp32 on tensor cores.
+bool IsInParts(const codegen::GroupInfo& group) {
+  const v1::ProductMath math = group.resolved.contract().math();
+  return math == v1::PRODUCT_FP16X3 || math == v1::PRODUCT_FP16X3_INLINE;
+}
+
+class Starts {
+ public:
+  Starts(std::shared_ptr<const graph::Graph> graph, const codegen::Target& target,
+         const std::function<bool(const v1::Schedule&)>& lowers)
+      : graph_(std::move(graph)), target_(target), lowers_(lowers) {}
+
+  std::vector<v1::Schedule> All() const;
+
+ private:
+  v1::Schedule WithoutPairs(v1::Schedule schedule) const;
+  v1::Schedule UnroundedAsQuick(const v1::Schedule& schedule) const;
+  v1::Schedule AddedUpOften(v1::Schedule schedule) const;
+  v1::Schedule AsReference(v1::Schedule schedule) const;
+
+  const std::shared_ptr<const graph::Graph> graph_;
+  const codegen::Target& target_;
+  const std::function<bool(const v1::Schedule&)>& lowers_;
+};
+
+std::vector<v1::Schedule> Starts::All() const {
+  const v1::Schedule first = codegen::FirstSchedule(*graph_, target_);
+  v1::Schedule exact = first;
+  for (v1::Group& group : *exact.mutable_groups()) {
+    if (group.precision().fast_math()) group.mutable_precision()->clear_fast_math();
+  }
+  // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer
+  // to the truth is right: without those that cost nothing to leave out, then without any.
+  const v1::Schedule unrounded = WithoutPairs(Unrounded(*graph_, first, true));
+  const v1::Schedule often = AddedUpOften(exact);
+  v1::Schedule separate = often;
+  for (v1::Group& group : *separate.mutable_groups()) group.mutable_precision()->set_separate(true);
+  std::vector<v1::Schedule> starts = {first,     exact, UnroundedAsQuick(exact),
+                                      unrounded, often, separate};
+  // What tensor cores truncate all points one way, and a sum of sums may be of nothing else.
+  starts.push_back(AsReference(WithoutPairs(exact)));
+  starts.push_back(codegen::OpByOpSchedule(*graph_, target_));
+  return starts;
+}
+
+// With two products of one factor in a kernel each: nothing but 16 bits on tensor cores makes
+// them together as quickly. Of the ways to split them the one that is estimated to be the
+// quickest.
+v1::Schedule Starts::WithoutPairs(v1::Schedule schedule) const {
+  const auto products = [](const State& state) {
+    return std::count_if(state.groups.begin(), state.groups.end(),
+                         [](const auto& group) { return group.skeleton == v1::Group::kContract; });
+  };
+  auto state = MakeState(graph_, schedule, target_);
+  if (!state.ok()) return schedule;
+  const auto fusion = MakeFusion();
+  while (true) {
+    std::optional<State> best;
+    for (const Action& action : fusion->Actions(*state)) {
+      if (action.kind != "split") continue;
+      auto split = MakeState(*state, action.schedule);
+      if (split.ok() && products(*split) > products(*state) &&
+          (!best || EstimateOf(*split) < EstimateOf(*best)))
+        best = *std::move(split);
+    }
+    if (!best) return state->schedule;
+    state = *std::move(best);
+  }
+}
+
+// Without roundings but those of factors of products, so that these are made as before.
+v1::Schedule Starts::UnroundedAsQuick(const v1::Schedule& schedule) const {
+  v1::Schedule unrounded = Unrounded(*graph_, schedule, false);
+  auto state = MakeState(graph_, unrounded, target_);
+  if (!state.ok()) return schedule;
+  for (int i = 0; i < unrounded.groups_size(); ++i) {
+    if (!IsInParts(state->groups[i])) continue;
+    v1::Schedule rounded = unrounded;
+    rounded.mutable_groups(i)->mutable_precision()->clear_unrounded();
+    auto changed = MakeState(*state, rounded);
+    if (!changed.ok() || IsInParts(changed->groups[i])) continue;
+    unrounded = std::move(rounded);
+    state = std::move(changed);
+  }
+  return unrounded;
+}
+
+// With products on tensor cores, which truncate, added up in fp32 as often as they can be.
+v1::Schedule Starts::AddedUpOften(v1::Schedule schedule) const {
+  constexpr int kLeastRun = 32;
+  const auto state = MakeState(graph_, schedule, target_);
+  if (!state.ok()) return schedule;
+  for (int i = 0; i < schedule.groups_size(); ++i) {
+    if (state->groups[i].tensor_products > 0 &&
+        state->groups[i].resolved.contract().math() == v1::PRODUCT_FP16X3)
+      schedule.mutable_groups(i)->mutable_contract()->set_run(kLeastRun);
+  }
+  return schedule;
+}
+
+// With products made on tensor cores as the reference makes them: of 16 bits by a library, of
+// fp32 by ordinary instructions (a library's workspace for each of many would be too much). Where
+// last digits decide what is right, these are the ones.
+v1::Schedule Starts::AsReference(v1::Schedule schedule) const {
+  const auto state = MakeState(graph_, schedule, target_);
+  if (!state.ok()) return schedule;
+  for (int i = 0; i < schedule.groups_size(); ++i) {
+    if (state->groups[i].tensor_products == 0) continue;
+    const bool wide = IsInParts(state->groups[i]);
+    for (const v1::ProductMath math : {wide ? v1::PRODUCT_PLAIN : v1::PRODUCT_LIBRARY,
+                                       wide ? v1::PRODUCT_LIBRARY : v1::PRODUCT_PLAIN}) {
+      v1::Schedule one = schedule;
+      one.mutable_groups(i)->mutable_contract()->Clear();
+      one.mutable_groups(i)->mutable_contract()->set_math(math);
+      if (!lowers_(one)) continue;
+      schedule = std::move(one);
+      break;
+    }
+  }
+  return schedule;
+}
+
+}  // namespace
+
+std::vector<v1::Schedule> StartsAfterWrong(std::shared_ptr<const graph::Graph> graph,
+                                           const codegen::Target& target,
+                                           const std::function<bool(const v1::Schedule&)>& lowers) {
+  return Starts(std::move(graph), target, lowers).All();
+}
+
+}  // namespace warpsmith::agent
