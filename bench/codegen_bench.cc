@@ -6,7 +6,7 @@
 //
 // With --variants, a file of schedules as text, one a line ("rewrites: 'rule:tensor' groups { rows
 // { unroll: 2 } }"): each is timed beside the default, the knobs of its group merged into all
-// groups.
+// groups. With --starts those that a search goes on with where the default is not right.
 #include <google/protobuf/text_format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,6 +26,7 @@
 #include "common/graph/graph.h"
 #include "common/problem/problem.h"
 #include "warpsmith/v1/schedule.pb.h"
+#include "worker/agent/starts.h"
 #include "worker/codegen/codegen.h"
 #include "worker/device/device.h"
 #include "worker/device/target.h"
@@ -38,7 +39,7 @@ struct Options {
   std::string device = "host";
   std::string only;
   std::string dump;  // folder for the sources
-  bool estimate = false;
+  bool estimate = false, starts = false;
   std::string variants;
   bool op_by_op = false;
   int samples = 9;
@@ -156,8 +157,19 @@ class Bench {
                 "kern", "compile", "regs", "spill");
   }
 
-  absl::Status Time(const std::string& label, const graph::Graph& graph,
-                    const v1::Schedule& variant) const {
+  // What a search begins with after a wrong start, in order.
+  std::vector<v1::Schedule> Starts(const graph::Graph& graph) const {
+    const auto lowers = [&](const v1::Schedule& schedule) {
+      const auto rewritten = codegen::Rewrite(graph, schedule.rewrites());
+      return rewritten.ok() && codegen::Lower(*rewritten, schedule, target_).ok();
+    };
+    return agent::StartsAfterWrong(std::make_shared<const graph::Graph>(graph), target_, lowers);
+  }
+
+  // The default with what the variant says: rewrites, launches, and a group's knobs for all groups
+  // that can have them.
+  absl::StatusOr<v1::Schedule> ScheduleOf(const graph::Graph& graph,
+                                          const v1::Schedule& variant) const {
     auto rewritten = codegen::Rewrite(graph, variant.rewrites());
     if (!rewritten.ok()) return rewritten.status();
     v1::Schedule schedule;
@@ -171,15 +183,25 @@ class Bench {
       if (!rewritten.ok()) return rewritten.status();
     }
     *schedule.mutable_launch() = variant.launch();
+    if (variant.groups_size() == 0) return schedule;
     const auto infos = codegen::Describe(*rewritten, schedule, target_);
     if (!infos.ok()) return infos.status();
-    for (int g = 0; variant.groups_size() > 0 && g < schedule.groups_size(); ++g) {
+    for (int g = 0; g < schedule.groups_size(); ++g) {
       const auto& others = (*infos)[g].others;
       const auto wanted = variant.groups(0).skeleton_case();
       if (wanted == v1::Group::SKELETON_NOT_SET || wanted == (*infos)[g].skeleton ||
           std::find(others.begin(), others.end(), wanted) != others.end())
         schedule.mutable_groups(g)->MergeFrom(variant.groups(0));
     }
+    return schedule;
+  }
+
+  absl::Status Time(const std::string& label, const graph::Graph& graph,
+                    const v1::Schedule& schedule) const {
+    const auto rewritten = codegen::Rewrite(graph, schedule.rewrites());
+    if (!rewritten.ok()) return rewritten.status();
+    const auto infos = codegen::Describe(*rewritten, schedule, target_);
+    if (!infos.ok()) return infos.status();
     auto plan = codegen::Lower(*rewritten, schedule, target_);
     if (!plan.ok()) return plan.status();
     if (!options_.dump.empty()) {
@@ -250,10 +272,18 @@ int Run(const Options& options) {
     for (const auto& workload : problem.workloads()) {
       auto graph = problem::GraphOf(problem, workload);
       if (!graph.ok()) return Fail(graph.status());
-      for (size_t v = 0; v < variants->size(); ++v) {
+      std::vector<absl::StatusOr<v1::Schedule>> schedules;
+      if (options.starts) {
+        for (v1::Schedule& start : bench.Starts(*graph)) schedules.push_back(std::move(start));
+      } else {
+        for (const v1::Schedule& variant : *variants)
+          schedules.push_back(bench.ScheduleOf(*graph, variant));
+      }
+      for (size_t v = 0; v < schedules.size(); ++v) {
         const std::string label =
             absl::StrCat(problem.name(), "/", workload.name(), v > 0 ? absl::StrCat(" #", v) : "");
-        const absl::Status status = bench.Time(label, *graph, (*variants)[v]);
+        absl::Status status = schedules[v].status();
+        if (status.ok()) status = bench.Time(label, *graph, *schedules[v]);
         if (!status.ok()) {
           ++failures;
           std::printf("%-36s %s\n", label.c_str(),
@@ -279,6 +309,8 @@ int main(int argc, char** argv) {
   app.add_option("--only", options.only, "problems whose name contains this");
   app.add_option("--dump", options.dump, "existing folder for sources and schedules");
   app.add_option("--variants", options.variants, "file of schedules to time beside the default");
+  app.add_flag("--starts", options.starts,
+               "what a search goes on with, one after the other, where its start is not right");
   app.add_flag("--estimate", options.estimate, "estimated us of the default; nothing is compiled");
   app.add_flag("--op-by-op", options.op_by_op, "one kernel for each node");
   app.add_option("--samples", options.samples, "timed runs")->capture_default_str();

@@ -10,6 +10,9 @@
 namespace warpsmith::agent {
 namespace {
 
+// What digits may cost, of what all takes without them, for each product or reader that keeps some.
+constexpr double kCheap = 0.1;
+
 // Whether it makes a product of fp32 on tensor cores.
 bool IsInParts(const codegen::GroupInfo& group) {
   const v1::ProductMath math = group.resolved.contract().math();
@@ -26,7 +29,11 @@ class Starts {
 
  private:
   v1::Schedule WithoutPairs(v1::Schedule schedule) const;
-  v1::Schedule UnroundedAsQuick(const v1::Schedule& schedule) const;
+  v1::Schedule Exact(v1::Schedule schedule) const;
+  v1::Schedule WithoutRoundings(const v1::Schedule& schedule, bool factors) const;
+  v1::Schedule UnroundedAsQuick(const v1::Schedule& schedule, double most) const;
+  v1::Schedule WithOwnRoundings(const v1::Schedule& exact) const;
+  std::optional<double> SecondsOf(const v1::Schedule& schedule) const;
   v1::Schedule AddedUpOften(v1::Schedule schedule) const;
   v1::Schedule AsReference(v1::Schedule schedule) const;
 
@@ -37,18 +44,17 @@ class Starts {
 
 std::vector<v1::Schedule> Starts::All() const {
   const v1::Schedule first = codegen::FirstSchedule(*graph_, target_);
-  v1::Schedule exact = first;
-  for (v1::Group& group : *exact.mutable_groups()) {
-    if (group.precision().fast_math()) group.mutable_precision()->clear_fast_math();
-  }
+  const v1::Schedule exact = Exact(first);
   // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer
-  // to the truth is right: without those that cost nothing to leave out, then without any.
-  const v1::Schedule unrounded = WithoutPairs(Unrounded(*graph_, first, true));
+  // to the truth is right: without those that cost nothing to leave out, then without those that
+  // cost little, then without any.
+  const v1::Schedule unrounded = WithoutPairs(WithoutRoundings(first, true));
   const v1::Schedule often = AddedUpOften(exact);
   v1::Schedule separate = often;
   for (v1::Group& group : *separate.mutable_groups()) group.mutable_precision()->set_separate(true);
-  std::vector<v1::Schedule> starts = {first,     exact, UnroundedAsQuick(exact),
-                                      unrounded, often, separate};
+  std::vector<v1::Schedule> starts = {
+      first, exact,   UnroundedAsQuick(exact, 0), WithOwnRoundings(exact), unrounded,
+      often, separate};
   // What tensor cores truncate all points one way, and a sum of sums may be of nothing else.
   starts.push_back(AsReference(WithoutPairs(exact)));
   starts.push_back(codegen::OpByOpSchedule(*graph_, target_));
@@ -80,9 +86,27 @@ v1::Schedule Starts::WithoutPairs(v1::Schedule schedule) const {
   }
 }
 
-// Without roundings but those of factors of products, so that these are made as before.
-v1::Schedule Starts::UnroundedAsQuick(const v1::Schedule& schedule) const {
-  v1::Schedule unrounded = Unrounded(*graph_, schedule, false);
+v1::Schedule Starts::Exact(v1::Schedule schedule) const {
+  for (v1::Group& group : *schedule.mutable_groups()) {
+    if (group.precision().fast_math()) group.mutable_precision()->clear_fast_math();
+  }
+  return schedule;
+}
+
+v1::Schedule Starts::WithoutRoundings(const v1::Schedule& schedule, bool factors) const {
+  const auto rewritten = codegen::Rewrite(*graph_, schedule.rewrites());
+  return rewritten.ok() ? Unrounded(*rewritten, schedule, factors) : schedule;
+}
+
+std::optional<double> Starts::SecondsOf(const v1::Schedule& schedule) const {
+  const auto state = MakeState(graph_, schedule, target_);
+  return state.ok() ? std::optional<double>(EstimateOf(*state)) : std::nullopt;
+}
+
+// Without roundings but those of factors of products that would be slower by more than `most` of
+// all: so that those are made as before.
+v1::Schedule Starts::UnroundedAsQuick(const v1::Schedule& schedule, double most) const {
+  v1::Schedule unrounded = WithoutRoundings(schedule, false);
   auto state = MakeState(graph_, unrounded, target_);
   if (!state.ok()) return schedule;
   for (int i = 0; i < unrounded.groups_size(); ++i) {
@@ -91,10 +115,34 @@ v1::Schedule Starts::UnroundedAsQuick(const v1::Schedule& schedule) const {
     rounded.mutable_groups(i)->mutable_precision()->clear_unrounded();
     auto changed = MakeState(*state, rounded);
     if (!changed.ok() || IsInParts(changed->groups[i])) continue;
+    if (EstimateOf(*state) < (1 + most) * EstimateOf(*changed)) continue;
     unrounded = std::move(rounded);
     state = std::move(changed);
   }
   return unrounded;
+}
+
+// The same, where sums and small products read what large products have rounded to 16 bits as it
+// was before.
+v1::Schedule Starts::WithOwnRoundings(const v1::Schedule& exact) const {
+  v1::Schedule own = UnroundedAsQuick(exact, kCheap);
+  auto seconds = SecondsOf(own);
+  const auto first = codegen::Rewrite(*graph_, exact.rewrites());
+  if (!seconds || !first.ok()) return exact;
+  for (const std::string& rewrite : codegen::RewritesForDigits(*first)) {
+    auto rewrites = own.rewrites();
+    *rewrites.Add() = rewrite;
+    const auto rewritten = codegen::Rewrite(*graph_, rewrites);
+    if (!rewritten.ok()) continue;  // one before left it nothing to do
+    v1::Schedule more = Exact(codegen::DefaultSchedule(*rewritten, target_));
+    *more.mutable_rewrites() = rewrites;
+    more = UnroundedAsQuick(more, kCheap);
+    const auto takes = SecondsOf(more);
+    if (!takes || *takes > (1 + kCheap) * *seconds) continue;
+    own = std::move(more);
+    seconds = takes;
+  }
+  return own;
 }
 
 // With products on tensor cores, which truncate, added up in fp32 as often as they can be.

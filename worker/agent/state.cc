@@ -96,18 +96,11 @@ int LargestGroup(const State& state) {
 
 bool RoundsToHalves(const graph::Graph& graph) {
   return std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const graph::Tensor& tensor) {
-    return tensor.node >= 0 && graph::IsFloat(tensor.type) && graph::SizeOf(tensor.type) == 2;
+    return tensor.node >= 0 && codegen::IsHalf(tensor.type);
   });
 }
 
 namespace {
-
-// Whether a tensor is wanted as it is.
-bool IsResult(const graph::Graph& graph, int tensor) {
-  return std::count(graph.outputs.begin(), graph.outputs.end(), tensor) > 0 ||
-         std::any_of(graph.updates.begin(), graph.updates.end(),
-                     [&](const auto& update) { return update.value == tensor; });
-}
 
 // The tensor in fp32 that a tensor is made of by maps of 16 bits, and of nothing else that is
 // computed; -1: there is none.
@@ -124,7 +117,7 @@ int RoundedFrom(const graph::Graph& graph, int tensor) {
     if (from < 0 || graph.tensors[from].elements() != graph.tensors[tensor].elements()) return -1;
     const graph::DType type = graph.tensors[from].type;
     if (type == graph::DType::kF32) return from;
-    if (!graph::IsFloat(type) || graph::SizeOf(type) != 2) return -1;
+    if (!codegen::IsHalf(type)) return -1;
     tensor = from;
   }
 }
@@ -171,6 +164,7 @@ bool IsFactor(const graph::Graph& graph, int tensor) {
 
 v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule, bool factors) {
   if (!RoundsToHalves(graph)) return schedule;
+  const std::vector<int> results = codegen::ResultsOf(graph);
   std::set<int> stored;
   for (const v1::Group& group : schedule.groups()) {
     for (const std::string& root : group.roots()) stored.insert(graph.Find(root));
@@ -185,7 +179,7 @@ v1::Schedule Unrounded(const graph::Graph& graph, v1::Schedule schedule, bool fa
       const int tensor = graph.Find(root);
       const graph::DType type = graph.tensors[tensor].type;
       bool there = false;  // what is read instead is stored already
-      if (graph::IsFloat(type) && graph::SizeOf(type) == 2 && !IsResult(graph, tensor) &&
+      if (codegen::IsHalf(type) && std::count(results.begin(), results.end(), tensor) == 0 &&
           (factors || !IsFactor(graph, tensor))) {
         for (const int wide : {WidenedOf(graph, tensor), RoundedFrom(graph, tensor)}) {
           if (wide < 0) continue;

@@ -56,6 +56,9 @@ struct Target {
 std::vector<std::string> ApplicableRewrites(const graph::Graph& graph);
 // Those of them that leave results as accurate as they were.
 std::vector<std::string> RewritesAtOnce(const graph::Graph& graph);
+// Rewrites that change no value, and with which a schedule that keeps its digits
+// (precision.unrounded) keeps more of them: not among the others.
+std::vector<std::string> RewritesForDigits(const graph::Graph& graph);
 // Applies them in order; reduces that compute the same are computed once, always. Every tensor
 // keeps its name. InvalidArgument names one that does not apply.
 absl::StatusOr<graph::Graph> Rewrite(

@@ -505,10 +505,9 @@ std::vector<Part> FusedParts(const graph::Graph& graph, const Target& target) {
 }  // namespace
 
 v1::Schedule OpByOpSchedule(const graph::Graph& graph, const Target&) {
-  std::vector<int> roots = graph.outputs;
-  for (const auto& update : graph.updates) roots.push_back(update.value);
   v1::Schedule schedule;
-  for (int id : NeededNodes(graph, roots, [&](int t) { return graph.tensors[t].node < 0; })) {
+  for (int id :
+       NeededNodes(graph, ResultsOf(graph), [&](int t) { return graph.tensors[t].node < 0; })) {
     v1::Group* group = schedule.add_groups();
     for (int t : graph.nodes[id].outputs) group->add_roots(graph.tensors[t].name);
   }

@@ -102,6 +102,12 @@ int64_t ReducedRun(const Domain& domain) {
   return any ? run : 0;
 }
 
+std::vector<int> ResultsOf(const graph::Graph& graph) {
+  std::vector<int> results = graph.outputs;
+  for (const auto& update : graph.updates) results.push_back(update.value);
+  return results;
+}
+
 std::vector<int> NeededNodes(const graph::Graph& graph, const std::vector<int>& roots,
                              const InMemory& in_memory) {
   std::set<int> nodes;

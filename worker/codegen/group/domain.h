@@ -159,9 +159,15 @@ int64_t ReducedRun(const Domain& domain);
 int LargestReduce(const graph::Graph& graph, const std::vector<int>& roots,
                   const InMemory& in_memory);
 
+// What the graph is for: its outputs, and what states are updated with.
+std::vector<int> ResultsOf(const graph::Graph& graph);
 // Nodes that must be computed for `roots` where `in_memory` tensors are there, in graph order.
 std::vector<int> NeededNodes(const graph::Graph& graph, const std::vector<int>& roots,
                              const InMemory& in_memory);
+
+inline bool IsHalf(graph::DType type) {
+  return type == graph::DType::kF16 || type == graph::DType::kBF16;
+}
 
 int64_t Product(const std::vector<graph::Axis>& axes);
 int64_t Product(const std::vector<int64_t>& extents);

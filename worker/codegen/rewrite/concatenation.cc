@@ -142,8 +142,8 @@ bool Applies(const Graph& graph, int node) {
 
 const Rule& SplitConcatenation() {
   static const Rule rule = {"split_concatenation",
-                            "the first reduce along an axis of what is concatenated there", true,
-                            Applies, Apply};
+                            "the first reduce along an axis of what is concatenated there",
+                            Rule::Use::kFirst, Applies, Apply};
   return rule;
 }
 

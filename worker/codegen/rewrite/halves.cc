@@ -197,8 +197,8 @@ Graph Apply(const Graph& before, int id) {
 
 const Rule& ProductInHalves() {
   static const Rule rule = {"product_in_halves",
-                            "a product of which all is read as halves along one axis", true,
-                            Applies, Apply};
+                            "a product of which all is read as halves along one axis",
+                            Rule::Use::kFirst, Applies, Apply};
   return rule;
 }
 

@@ -356,15 +356,15 @@ Graph ApplyOne(const Graph& before, int id) {
 
 const Rule& SumOfProducts() {
   static const Rule rule = {"sum_of_products",
-                            "a sum of products, each weighed, that nobody else needs", true,
-                            AppliesOne, ApplyOne};
+                            "a sum of products, each weighed, that nobody else needs",
+                            Rule::Use::kFirst, AppliesOne, ApplyOne};
   return rule;
 }
 
 const Rule& SumBeforeProduct() {
   static const Rule rule = {"sum_before_product",
                             "a sum over the rows of one factor of a product that nobody else needs",
-                            true, Applies, Apply};
+                            Rule::Use::kFirst, Applies, Apply};
   return rule;
 }
 

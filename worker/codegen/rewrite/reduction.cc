@@ -84,8 +84,8 @@ bool Applies(const Graph& graph, int node) { return FindRows(graph, node).has_va
 
 const Rule& SplitReduction() {
   static const Rule rule = {"split_reduction",
-                            "a reduce over axes some of which its value has reduces along", true,
-                            Applies, Apply};
+                            "a reduce over axes some of which its value has reduces along",
+                            Rule::Use::kFirst, Applies, Apply};
   return rule;
 }
 

@@ -3,6 +3,7 @@
 // Reduces that compute the same are computed once, always: the later one becomes a view of the
 // first.
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,9 +22,9 @@ using graph::Node;
 using graph::Op;
 
 const std::vector<const Rule*>& Rules() {
-  static const std::vector<const Rule*> rules = {&SinglePassVariance(), &SplitConcatenation(),
-                                                 &SplitReduction(),     &SumBeforeProduct(),
-                                                 &SumOfProducts(),      &ProductInHalves()};
+  static const std::vector<const Rule*> rules = {
+      &SinglePassVariance(), &SplitConcatenation(), &SplitReduction(), &SumBeforeProduct(),
+      &SumOfProducts(),      &ProductInHalves(),    &OwnRounding()};
   return rules;
 }
 
@@ -117,11 +118,11 @@ Graph ShareCommonNodes(const Graph& before) {
   return graph;
 }
 
-std::vector<std::string> Applicable(const Graph& graph, bool at_once) {
+std::vector<std::string> Applicable(const Graph& graph, const std::set<Rule::Use>& uses) {
   std::vector<std::string> rewrites;
   for (int n = 0; n < graph.nodes.size(); ++n) {
     for (const Rule* rule : Rules()) {
-      if ((rule->at_once || !at_once) && rule->applies(graph, n)) {
+      if (uses.count(rule->use) > 0 && rule->applies(graph, n)) {
         rewrites.push_back(StrCat(rule->name, ":", graph.tensors[graph.nodes[n].outputs[0]].name));
       }
     }
@@ -131,9 +132,17 @@ std::vector<std::string> Applicable(const Graph& graph, bool at_once) {
 
 }  // namespace
 
-std::vector<std::string> ApplicableRewrites(const Graph& graph) { return Applicable(graph, false); }
+std::vector<std::string> ApplicableRewrites(const Graph& graph) {
+  return Applicable(graph, {Rule::Use::kFirst, Rule::Use::kMove});
+}
 
-std::vector<std::string> RewritesAtOnce(const Graph& graph) { return Applicable(graph, true); }
+std::vector<std::string> RewritesAtOnce(const Graph& graph) {
+  return Applicable(graph, {Rule::Use::kFirst});
+}
+
+std::vector<std::string> RewritesForDigits(const Graph& graph) {
+  return Applicable(graph, {Rule::Use::kDigits});
+}
 
 absl::StatusOr<Graph> Rewrite(const Graph& graph,
                               const google::protobuf::RepeatedPtrField<std::string>& rewrites) {

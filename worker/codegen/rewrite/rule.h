@@ -11,14 +11,20 @@
 namespace warpsmith::codegen {
 
 struct Rule {
+  enum class Use {
+    kFirst,   // as accurate as the graph was: first schedules may have it
+    kMove,    // may lose digits: tried as a move
+    kDigits,  // the same, for schedules that keep digits
+  };
   const char* name;
   const char* wants;  // "a sum of ...": what a node has to be
-  bool at_once;       // as accurate as the graph was: first schedules may have it
+  Use use;
   bool (*applies)(const graph::Graph& graph, int node);
   // The graph with the node rewritten, where it applies; its tensors keep their names.
   graph::Graph (*apply)(const graph::Graph& graph, int node);
 };
 
+const Rule& OwnRounding();
 const Rule& ProductInHalves();
 const Rule& SinglePassVariance();
 const Rule& SplitConcatenation();

@@ -120,8 +120,8 @@ bool Applies(const Graph& graph, int node) { return FindVariance(graph, node).ha
 
 const Rule& SinglePassVariance() {
   static const Rule rule = {"single_pass_variance",
-                            "a sum of (x - mean of x)^2 over the mean's axes", false, Applies,
-                            Apply};
+                            "a sum of (x - mean of x)^2 over the mean's axes", Rule::Use::kMove,
+                            Applies, Apply};
   return rule;
 }
 

@@ -24,10 +24,6 @@ namespace warpsmith::codegen {
 enum class Lane { kNone, kM, kN, kK };  // along which lanes lie
 
 // Of 16 bits, as tensor cores take them.
-inline bool IsHalf(graph::DType type) {
-  return type == graph::DType::kF16 || type == graph::DType::kBF16;
-}
-
 // How a thread reads an operand: so many neighbours, along its rows (M of A, N of B) or along K.
 struct Reading {
   bool along_rows = false;
