@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "worker/agent/incumbent.h"
 #include "worker/agent/moves.h"
+#include "worker/agent/starts.h"
 #include "worker/agent/test_problems.h"
 
 namespace warpsmith::agent {
@@ -387,6 +388,42 @@ TEST_CASE("after a wrong start no two products are made together that tensor cor
     const auto of = products(start);
     CHECK((of.size() != 1 || of[0] == v1::PRODUCT_TENSOR));
   }
+}
+
+TEST_CASE("after a wrong start sums read what a product has rounded as it was before", "[agent]") {
+  const v1::Problem problem = MakeProblem(
+      "gradients", {"input x: bf16[2048, 1024] ~ normal", "input r: f32[2048, 1024] ~ normal",
+                    "param w: bf16[1024, 1024] ~ normal",
+                    "t: f32[m: 2048] = sum[k: 1024](f32(x[m, k]) * r[m, k])",
+                    "a: f32[m: 2048, k: 1024] = exp(f32(x[m, k])) * r[m, k] - t[m]",
+                    "h: bf16[m: 2048, k: 1024] = bf16(a[m, k])",
+                    "s: f32[m: 2048, n: 1024] = sum[k: 1024](f32(h[m, k]) * f32(w[n, k]))",
+                    "y: bf16[m: 2048, n: 1024] = bf16(s[m, n])",
+                    "b: f32[k: 1024] = sum[m: 2048](f32(h[m, k]))", "output y, b"});
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  codegen::Target target;
+  const auto lowers = [](const v1::Schedule&) { return true; };
+  bool found = false;
+  for (const v1::Schedule& start :
+       StartsAfterWrong(std::make_shared<const graph::Graph>(*graph), target, lowers)) {
+    if (absl::StrJoin(start.rewrites(), " ") != "own_rounding:b") continue;
+    found = true;
+    INFO(start.DebugString());
+    auto rewritten = codegen::Rewrite(*graph, start.rewrites());
+    REQUIRE(rewritten.ok());
+    const auto groups = codegen::Describe(*rewritten, start, target);
+    REQUIRE(groups.ok());
+    bool product = false;
+    for (int g = 0; g < start.groups_size(); ++g) {
+      CHECK(start.groups(g).precision().unrounded());
+      const auto& roots = start.groups(g).roots();
+      if (absl::StrJoin(roots, "+") != "y") continue;
+      product = (*groups)[g].resolved.contract().math() == v1::PRODUCT_TENSOR;
+    }
+    CHECK(product);
+  }
+  CHECK(found);
 }
 
 TEST_CASE("without roundings what is read in fp32 alone is stored so", "[agent]") {

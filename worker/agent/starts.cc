@@ -11,7 +11,7 @@ namespace warpsmith::agent {
 namespace {
 
 // What digits may cost, of what all takes without them, for each product or reader that keeps some.
-constexpr double kCheap = 0.1;
+constexpr double kLittle = 0.1, kMore = 0.3;
 
 // Whether it makes a product of fp32 on tensor cores.
 bool IsInParts(const codegen::GroupInfo& group) {
@@ -32,7 +32,7 @@ class Starts {
   v1::Schedule Exact(v1::Schedule schedule) const;
   v1::Schedule WithoutRoundings(const v1::Schedule& schedule, bool factors) const;
   v1::Schedule UnroundedAsQuick(const v1::Schedule& schedule, double most) const;
-  v1::Schedule WithOwnRoundings(const v1::Schedule& exact) const;
+  v1::Schedule WithOwnRoundings(const v1::Schedule& exact, double most) const;
   std::optional<double> SecondsOf(const v1::Schedule& schedule) const;
   v1::Schedule AddedUpOften(v1::Schedule schedule) const;
   v1::Schedule AsReference(v1::Schedule schedule) const;
@@ -47,14 +47,19 @@ std::vector<v1::Schedule> Starts::All() const {
   const v1::Schedule exact = Exact(first);
   // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer
   // to the truth is right: without those that cost nothing to leave out, then without those that
-  // cost little, then without any.
+  // cost little, or more, then without any.
   const v1::Schedule unrounded = WithoutPairs(WithoutRoundings(first, true));
   const v1::Schedule often = AddedUpOften(exact);
   v1::Schedule separate = often;
   for (v1::Group& group : *separate.mutable_groups()) group.mutable_precision()->set_separate(true);
-  std::vector<v1::Schedule> starts = {
-      first, exact,   UnroundedAsQuick(exact, 0), WithOwnRoundings(exact), unrounded,
-      often, separate};
+  std::vector<v1::Schedule> starts = {first,
+                                      exact,
+                                      UnroundedAsQuick(exact, 0),
+                                      WithOwnRoundings(exact, kLittle),
+                                      WithOwnRoundings(exact, kMore),
+                                      unrounded,
+                                      often,
+                                      separate};
   // What tensor cores truncate all points one way, and a sum of sums may be of nothing else.
   starts.push_back(AsReference(WithoutPairs(exact)));
   starts.push_back(codegen::OpByOpSchedule(*graph_, target_));
@@ -122,10 +127,10 @@ v1::Schedule Starts::UnroundedAsQuick(const v1::Schedule& schedule, double most)
   return unrounded;
 }
 
-// The same, where sums and small products read what large products have rounded to 16 bits as it
-// was before.
-v1::Schedule Starts::WithOwnRoundings(const v1::Schedule& exact) const {
-  v1::Schedule own = UnroundedAsQuick(exact, kCheap);
+// The same, where sums, and products that are slower by no more than `most` of all, read what
+// others have rounded to 16 bits as it was before.
+v1::Schedule Starts::WithOwnRoundings(const v1::Schedule& exact, double most) const {
+  v1::Schedule own = UnroundedAsQuick(exact, most);
   auto seconds = SecondsOf(own);
   const auto first = codegen::Rewrite(*graph_, exact.rewrites());
   if (!seconds || !first.ok()) return exact;
@@ -136,9 +141,9 @@ v1::Schedule Starts::WithOwnRoundings(const v1::Schedule& exact) const {
     if (!rewritten.ok()) continue;  // one before left it nothing to do
     v1::Schedule more = Exact(codegen::DefaultSchedule(*rewritten, target_));
     *more.mutable_rewrites() = rewrites;
-    more = UnroundedAsQuick(more, kCheap);
+    more = UnroundedAsQuick(more, most);
     const auto takes = SecondsOf(more);
-    if (!takes || *takes > (1 + kCheap) * *seconds) continue;
+    if (!takes || *takes > (1 + most) * *seconds) continue;
     own = std::move(more);
     seconds = takes;
   }

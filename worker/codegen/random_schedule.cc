@@ -108,7 +108,9 @@ v1::Group RandomKnobs(const v1::Group& group, const GroupInfo& info, Random& ran
 v1::Schedule RandomSchedule(const graph::Graph& graph, const Target& target, Random& random,
                             bool together) {
   v1::Schedule schedule;
-  for (const std::string& rewrite : ApplicableRewrites(graph)) {
+  std::vector<std::string> rewrites = ApplicableRewrites(graph);
+  for (std::string& rewrite : RewritesForDigits(graph)) rewrites.push_back(std::move(rewrite));
+  for (const std::string& rewrite : rewrites) {
     v1::Schedule trial = schedule;
     trial.add_rewrites(rewrite);
     if (random.OneIn(2) && Rewrite(graph, trial.rewrites()).ok()) schedule = trial;

@@ -1,5 +1,7 @@
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "worker/codegen/testing.h"
 
 namespace warpsmith::codegen {
@@ -165,6 +167,65 @@ TEST_CASE("product_in_halves finds products that are read as halves, and nothing
        false},
   };
   CheckFinds("product_in_halves", "s", head, cases);
+}
+
+// What node computes what it computes by itself of what others have rounded.
+TEST_CASE("own_rounding finds readers of roundings that others need, and changes no value",
+          "[rewrite]") {
+  const Lines head = {"input x: bf16[24, 40] ~ normal", "param w: bf16[40, 32] ~ normal",
+                      "a: f32[m: 24, k: 40] = tanh(f32(x[m, k]) * 1.7)",
+                      "h: bf16[m: 24, k: 40] = bf16(a[m, k])",
+                      "s: f32[m: 24, n: 32] = sum[k: 40](f32(h[m, k]) * f32(w[k, n]))"};
+  struct Case {
+    Lines lines;
+    std::string tensors, value;  // which it applies to, and what one of them becomes
+  };
+  const Case cases[] = {
+      // beside a product, as it is and behind maps
+      {{"t: f32[k: 40] = sum[m: 24](f32(h[m, k]))", "output s, t"}, "s, t", "f32(bf16(a[m, k]))"},
+      {{"v: bf16[k: 40, m: 24] = h[m, k]", "u: f32[k: 40, m: 24] = f32(v[k, m])",
+        "t: f32[k: 40] = sum[m: 24](u[k, m] * u[k, m])", "output s, t"},
+       "s, t",
+       "f32(bf16(a[m, k])) * f32(bf16(a[m, k]))"},
+      {{"g: bf16[m: 24, k: 40] = bf16(f32(h[m, k]) * 0.3)",
+        "t: f32[k: 40] = max[m: 24](f32(g[m, k]))", "output s, t"},
+       "s, t",
+       "f32(bf16(f32(bf16(a[m, k])) * 0.3))"},
+      // what is wanted rounded
+      {{"output s, h"}, "s", ""},
+      {{"y: f32[m: 24, k: 40] = f32(h[m, k]) + 1", "output s, y"},
+       "s, y",
+       "f32(bf16(a[m, k])) + 1"},
+      // nobody else, nothing rounded, nothing computed
+      {{"output s"}, "", ""},
+      {{"q: bf16[k: 40, m: 24] = x[m, k]", "t: f32[k: 40] = sum[m: 24](f32(q[k, m]))",
+        "u: f32[m: 24] = max[k: 40](f32(q[k, m]))", "output s, t, u"},
+       "",
+       ""},
+  };
+  for (const Case& c : cases) {
+    Lines lines = head;
+    lines.insert(lines.end(), c.lines.begin(), c.lines.end());
+    const graph::Graph graph = ParseOrDie(lines);
+    INFO(absl::StrJoin(lines, "\n"));
+    CHECK(ApplicableRewrites(graph).empty());
+    const std::vector<std::string> found = RewritesForDigits(graph);
+    std::string tensors;
+    for (const std::string& rewrite : found)
+      absl::StrAppend(&tensors, tensors.empty() ? "" : ", ",
+                      absl::StripPrefix(rewrite, "own_rounding:"));
+    REQUIRE(tensors == c.tensors);
+    if (found.empty()) continue;
+    v1::Schedule schedule;
+    schedule.add_rewrites(found.back());
+    const graph::Graph rewritten = Rewrite(graph, schedule.rewrites()).value();
+    const std::string printed = absl::StrJoin(graph::Print(rewritten), "\n");
+    INFO(printed);
+    CHECK(graph::Validate(rewritten).message() == "");
+    CHECK_THAT(printed, Catch::Contains(c.value));
+    *schedule.mutable_groups() = DefaultSchedule(rewritten, TestTarget()).groups();
+    CHECK(RunAndCompare(graph, schedule, 3).message() == "");
+  }
 }
 
 TEST_CASE("long chains of maps that read a map twice end soon", "[rewrite]") {
