@@ -51,6 +51,8 @@ struct Options {
   int samples = 15;
   double busy = 0;  // seconds; 0: each run alone, caches flushed before it
   bool uniform = false;
+  int drawn = 0;  // products of drawn sizes instead of the table's
+  uint64_t seed = 1;
 };
 
 // Fills with what a hash of the place draws: normal or, in fp32, uniform.
@@ -494,7 +496,7 @@ absl::Status RunAll(const Options& options) {
   if (runs) {
     if (auto status = bench.Begin(); !status.ok()) return status;
   }
-  for (const Case& c : Cases()) {
+  for (const Case& c : options.drawn > 0 ? DrawnCases(options.drawn, options.seed) : Cases()) {
     if (!absl::StrContains(Name(c), options.only)) continue;
     if (auto status = bench.Run(c); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat(Name(c), ": ", status.message()));
@@ -518,6 +520,10 @@ int main(int argc, char** argv) {
   app.add_option("--busy", options.busy, "seconds that each runs back to back; 0: runs alone")
       ->check(CLI::Range(0.0, 60.0))
       ->capture_default_str();
+  app.add_option("--drawn", options.drawn, "so many products of drawn sizes, not the table's")
+      ->check(CLI::Range(0, 10000))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "of drawn sizes")->capture_default_str();
   app.add_flag("--uniform", options.uniform, "operands from 0 to 1, not normal");
   app.add_option("--nvrtc", options.nvrtc, "path of libnvrtc.so, where it is not found by itself");
   app.add_option("--cublaslt", options.cublaslt, "path of libcublasLt.so, likewise");

@@ -1,5 +1,9 @@
 #include "bench/contract_cases.h"
 
+#include <algorithm>
+#include <cmath>
+#include <random>
+
 #include "absl/strings/str_cat.h"
 
 namespace warpsmith::bench {
@@ -193,6 +197,40 @@ std::vector<Case> Cases() {
     if (c.problem.type == "f32" || c.problem.type == "u8") continue;
     for (int algorithm : {1, 2, 3})
       c.knobs.push_back(absl::StrCat("math: PRODUCT_LIBRARY algorithm: ", algorithm));
+  }
+  return cases;
+}
+
+std::vector<Case> DrawnCases(int count, uint64_t seed) {
+  constexpr double kLeast = 2e9, kMost = 4e11;  // operations
+  const std::vector<std::string> tiles = {"",
+                                          Tiles(128, 256, 4, 1),
+                                          Tiles(128, 256, 4, 1) + " tail: 2",
+                                          Tiles(128, 192, 4, 1),
+                                          Tiles(128, 192, 4, 1) + " tail: 2",
+                                          Tiles(128, 192, 4, 1) + " turns: 2",
+                                          Tiles(128, 128, 6, 1),
+                                          Tiles(128, 128, 6, 1) + " tail: 2",
+                                          Tiles(128, 128, 6, 1) + " turns: 2",
+                                          Tiles(128, 64, 6, 1),
+                                          Tiles(64, 128, 6, 1),
+                                          Tiles(64, 64, 8, 1),
+                                          Tiles(64, 64, 8, 1, 2)};
+  std::mt19937_64 random(seed);
+  const auto unit = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+  const auto size = [&](double least, double most) {
+    const double drawn = least * std::pow(most / least, unit());
+    const int64_t of = unit() < 0.75 ? 64 : 8;
+    return std::max<int64_t>(1, std::llround(drawn / of)) * of;
+  };
+  std::vector<Case> cases;
+  while (static_cast<int>(cases.size()) < count) {
+    ProductProblem p;
+    p.m = size(128, 16384), p.n = size(128, 8192), p.k = size(128, 8192);
+    p.along_m = unit() < 0.15, p.along_n = unit() < 0.3;
+    const double operations = 2.0 * p.m * p.n * p.k;
+    if (operations < kLeast || operations > kMost) continue;
+    cases.push_back({"drawn", p, tiles});
   }
   return cases;
 }

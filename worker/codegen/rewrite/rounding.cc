@@ -42,6 +42,11 @@ bool Rounds(const graph::Expr& e) {
   return std::any_of(e.args.begin(), e.args.end(), [](const ExprPtr& arg) { return Rounds(*arg); });
 }
 
+// Whether it is what it loads, moved or in a wider type.
+bool Widens(const graph::Expr& e) {
+  return e.op == Op::kLoad || (e.op == Op::kCast && !IsHalf(e.type) && Widens(*e.args[0]));
+}
+
 // An expression with what it reads in 16 bits made of what that was before it was rounded.
 class Own {
  public:
@@ -54,8 +59,8 @@ class Own {
     if (e->op != Op::kLoad || !IsMap(graph_, e->tensor)) return copy;
     const Node& node = graph_.nodes[graph_.tensors[e->tensor].node];
     const bool half = IsHalf(graph_.tensors[e->tensor].type);
-    // What is in fp32 above a rounding is written in where there is one below it.
-    if (!half && below) return copy;
+    // What is in fp32 is read as it is, but for what only moves or widens.
+    if (!half && (below || !Widens(*node.value))) return copy;
     const bool rounds = half && Rounds(*node.value);
     const int before = replacements_;
     const ExprPtr made = Of(graph::Substitute(node.value, copy->args), below || rounds);
