@@ -28,6 +28,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "bench/contract_cases.h"
 #include "common/graph/numeric.h"
 #include "worker/codegen/codegen.h"
@@ -51,7 +52,8 @@ struct Options {
   int samples = 15;
   double busy = 0;  // seconds; 0: each run alone, caches flushed before it
   bool uniform = false;
-  int drawn = 0;  // products of drawn sizes instead of the table's
+  int drawn = 0;                      // products of drawn sizes instead of the table's
+  std::vector<std::string> products;  // or these: "MxNxK"
   uint64_t seed = 1;
 };
 
@@ -141,6 +143,36 @@ struct Lowered {
   std::string knobs;
 };
 
+struct Try {
+  std::string knobs;
+  double estimated = 1;  // of what the default is estimated at
+};
+
+// The tiles that a search of the product would try beside its default, of 16 bits on tensor cores,
+// as knobs; not those that are estimated to be far slower.
+absl::StatusOr<std::vector<Try>> TilesToTry(const ProductProblem& p, int multiprocessors) {
+  constexpr double kDefaultPrior = 0.2, kMost = 2.5;
+  auto graph = GraphOf(p);
+  if (!graph.ok()) return graph.status();
+  codegen::Target target;
+  target.sm_count = multiprocessors;
+  v1::Schedule schedule;
+  v1::Group& group = *schedule.add_groups();
+  group.mutable_contract()->set_math(v1::PRODUCT_TENSOR);
+  group.add_roots("y");
+  codegen::Describer describer(*graph, target);
+  if (auto infos = describer.Describe(schedule); !infos.ok()) return infos.status();
+  std::vector<Try> all;
+  for (const codegen::Layout& layout : describer.Layouts(schedule, 0)) {
+    if (layout.owner != v1::OCCUPANCY || layout.prior < kDefaultPrior / kMost) continue;
+    std::string knobs;
+    for (const auto& [name, value] : layout.knobs)
+      if (value > 0) absl::StrAppend(&knobs, knobs.empty() ? "" : " ", name, ": ", value);
+    all.push_back({knobs, kDefaultPrior / layout.prior});
+  }
+  return all;
+}
+
 absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string& knobs,
                                      int multiprocessors, const std::string& library) {
   auto graph = GraphOf(p);
@@ -179,7 +211,8 @@ absl::StatusOr<Lowered> LowerProblem(const ProductProblem& p, const std::string&
 }
 
 std::string Name(const Case& c) {
-  return absl::StrCat(c.name, " ", c.problem.m, "x", c.problem.n, "x", c.problem.k);
+  return absl::StrCat(c.name, " ", c.problem.m, "x", c.problem.n, "x", c.problem.k,
+                      c.problem.along_m ? " along m" : "", c.problem.along_n ? " along n" : "");
 }
 
 double Median(std::vector<double> values) {
@@ -206,7 +239,7 @@ class Bench {
     v1::Plan plan;
     std::unique_ptr<device::CudaProgram> program;
     std::vector<std::unique_ptr<device::CudaMemory>> workspace;
-    double compile_ms = 0, error = 0;
+    double compile_ms = 0, error = 0, estimated = 0;
     std::vector<double> seconds;
   };
 
@@ -365,9 +398,16 @@ absl::StatusOr<double> Bench::Compare(const ProductProblem& p,
 absl::Status Bench::Run(const Case& c) {
   const ProductProblem& p = c.problem;
   std::vector<Candidate> candidates;
-  for (const std::string& knobs : c.knobs) {
-    auto lowered =
-        LowerProblem(p, knobs, device_ == nullptr ? 132 : device_->info().sm_count, library_);
+  const int multiprocessors = device_ == nullptr ? 132 : device_->info().sm_count;
+  std::vector<Try> all;
+  for (const std::string& knobs : c.knobs) all.push_back({knobs});
+  if (options_.drawn > 0 || !options_.products.empty()) {
+    auto tiles = TilesToTry(p, multiprocessors);
+    if (!tiles.ok()) return tiles.status();
+    all.insert(all.end(), tiles->begin(), tiles->end());
+  }
+  for (const auto& [knobs, estimated] : all) {
+    auto lowered = LowerProblem(p, knobs, multiprocessors, library_);
     if (!lowered.ok()) {
       std::printf("  %-60s %s\n", knobs.c_str(), std::string(lowered.status().message()).c_str());
       continue;
@@ -376,6 +416,7 @@ absl::Status Bench::Run(const Case& c) {
     if (!binary.ok()) return binary.status();
     Candidate candidate;
     candidate.name = lowered->knobs;
+    candidate.estimated = estimated;
     candidate.compile_ms = binary->report.compile_ms();
     candidate.plan = std::move(lowered->plan);
     if (device_ != nullptr) {
@@ -389,7 +430,8 @@ absl::Status Bench::Run(const Case& c) {
   if (device_ == nullptr) {
     std::printf("%s\n", Name(c).c_str());
     for (const Candidate& each : candidates)
-      std::printf("  %-60s compiled in %4.0f ms\n", each.name.c_str(), each.compile_ms);
+      std::printf("  %-60s compiled in %4.0f ms, estimated at %.2f of the default\n",
+                  each.name.c_str(), each.compile_ms, each.estimated);
     return absl::OkStatus();
   }
 
@@ -464,12 +506,30 @@ absl::Status Bench::Run(const Case& c) {
   for (const Candidate& each : candidates) {
     const double own = Median(each.seconds);
     std::printf(
-        "  %-60s %8.1f us %5.0f TFLOP/s %6.3f of cuBLASLt, error %.2g, compiled in %4.0f ms\n",
+        "  %-60s %8.1f us %5.0f TFLOP/s %6.3f of cuBLASLt, error %.2g, compiled in %4.0f ms, "
+        "estimated at %.2f of the default\n",
         each.name.c_str(), own * 1e6, operations / own * 1e-12, median / own, each.error,
-        each.compile_ms);
+        each.compile_ms, each.estimated);
   }
   std::fflush(stdout);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Case>> CasesOf(const Options& options) {
+  if (options.drawn > 0) return DrawnCases(options.drawn, options.seed);
+  if (options.products.empty()) return Cases();
+  std::vector<Case> cases;
+  for (const std::string& text : options.products) {
+    const std::vector<std::string> sizes = absl::StrSplit(text, 'x');
+    ProductProblem p;
+    if (sizes.size() != 3 || !absl::SimpleAtoi(sizes[0], &p.m) ||
+        !absl::SimpleAtoi(sizes[1], &p.n) || !absl::SimpleAtoi(sizes[2], &p.k) ||
+        std::min({p.m, p.n, p.k}) < 1)
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", text, "' is no product; one is MxNxK, each at least 1"));
+    cases.push_back({"product", p, {""}});
+  }
+  return cases;
 }
 
 absl::Status RunAll(const Options& options) {
@@ -496,7 +556,9 @@ absl::Status RunAll(const Options& options) {
   if (runs) {
     if (auto status = bench.Begin(); !status.ok()) return status;
   }
-  for (const Case& c : options.drawn > 0 ? DrawnCases(options.drawn, options.seed) : Cases()) {
+  auto cases = CasesOf(options);
+  if (!cases.ok()) return cases.status();
+  for (const Case& c : *cases) {
     if (!absl::StrContains(Name(c), options.only)) continue;
     if (auto status = bench.Run(c); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat(Name(c), ": ", status.message()));
@@ -523,6 +585,8 @@ int main(int argc, char** argv) {
   app.add_option("--drawn", options.drawn, "so many products of drawn sizes, not the table's")
       ->check(CLI::Range(0, 10000))
       ->capture_default_str();
+  app.add_option("--product", options.products,
+                 "MxNxK of bf16, with the tiles that a search would try; may be repeated");
   app.add_option("--seed", options.seed, "of drawn sizes")->capture_default_str();
   app.add_flag("--uniform", options.uniform, "operands from 0 to 1, not normal");
   app.add_option("--nvrtc", options.nvrtc, "path of libnvrtc.so, where it is not found by itself");

@@ -203,19 +203,6 @@ std::vector<Case> Cases() {
 
 std::vector<Case> DrawnCases(int count, uint64_t seed) {
   constexpr double kLeast = 2e9, kMost = 4e11;  // operations
-  const std::vector<std::string> tiles = {"",
-                                          Tiles(128, 256, 4, 1),
-                                          Tiles(128, 256, 4, 1) + " tail: 2",
-                                          Tiles(128, 192, 4, 1),
-                                          Tiles(128, 192, 4, 1) + " tail: 2",
-                                          Tiles(128, 192, 4, 1) + " turns: 2",
-                                          Tiles(128, 128, 6, 1),
-                                          Tiles(128, 128, 6, 1) + " tail: 2",
-                                          Tiles(128, 128, 6, 1) + " turns: 2",
-                                          Tiles(128, 64, 6, 1),
-                                          Tiles(64, 128, 6, 1),
-                                          Tiles(64, 64, 8, 1),
-                                          Tiles(64, 64, 8, 1, 2)};
   std::mt19937_64 random(seed);
   const auto unit = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
   const auto size = [&](double least, double most) {
@@ -230,7 +217,7 @@ std::vector<Case> DrawnCases(int count, uint64_t seed) {
     p.along_m = unit() < 0.15, p.along_n = unit() < 0.3;
     const double operations = 2.0 * p.m * p.n * p.k;
     if (operations < kLeast || operations > kMost) continue;
-    cases.push_back({"drawn", p, tiles});
+    cases.push_back({"drawn", p, {""}});
   }
   return cases;
 }

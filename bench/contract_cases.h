@@ -30,7 +30,7 @@ std::string Tiles(int m, int n, int stages, int cluster, int split = 1);
 std::vector<Case> Cases();
 // Products of sizes that nobody chose, bf16, the same for the same seed: rows of 128 to 16,384,
 // columns and K of 128 to 8,192, most of them multiples of 64, all of 8, some operands along the
-// other axis; with the default and the tiles that it may be of.
+// other axis; with the default.
 std::vector<Case> DrawnCases(int count, uint64_t seed);
 
 }  // namespace warpsmith::bench

@@ -20,16 +20,30 @@ constexpr int64_t kPlainTogether = 4;
 
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
-// Of what the tensor cores can do in a tile's main loop, and bytes of operands a second that a
-// multiprocessor's boxes come with; half that where a box's rows begin anywhere in lines of the
-// cache, each of which they then take twice. Fitted to 80 tiles of 18 products, within 17 %. From
-// where a step's boxes are asked for to where they are there, as 12 steps on their way show it.
-constexpr double kTensorPart = 0.91, kBoxBytesPerSecond = 88e9, kTwoLines = 1.7,
-                 kBoxSeconds = 1.7e-6;
-// A tile's end: at the least, and sums' bytes a second of a multiprocessor. Of a kernel, before
-// its first products and behind its last; until its first boxes are there.
-constexpr double kTileSeconds = 1e-6, kEndBytesPerSecond = 60e9, kKernelSeconds = 2.5e-6,
-                 kFirstSeconds = 2.3e-6;
+// Of a tile's main loop.
+struct Pace {
+  double part;  // of what the tensor cores are said to do
+  double one;   // of that, by one group of warps
+  // Bytes of operands a second that a multiprocessor's boxes come with from the cache, and times as
+  // much where few ask; a box whose rows begin anywhere in lines of the cache takes more of them.
+  double box_bytes_per_second, alone, two_lines;
+  bool shares;      // whether what a cluster's blocks bring for each other counts once
+  double together;  // more of a step where they wait for each other
+  // What a step waits for longer, the cores or the boxes, hides the other, but for where they are
+  // alike: these powers of them add up.
+  double hides;
+};
+// Of an H200. Of a product of 16 bits in one run, alone between pauses, where the cores do more
+// than they are said to: 1,903 kernels for 53 products, most of drawn sizes, 11 % (rms). Of others,
+// and of what is weighed against other kernels: fitted to 80 tiles of 18 products, within 17 %.
+constexpr Pace kAlonePace = {1.16, 0.87, 122e9, 2, 2.2, true, 0.08, 5},
+               kPace = {0.91, 1, 88e9, 1, 1.7, false, 0, 1000};
+// From where a step's boxes are asked for to where they are there, as 12 steps on their way show
+// it.
+constexpr double kBoxSeconds = 1.7e-6;
+// A tile's end: sums' bytes a second of a multiprocessor. Of a kernel, before its first products
+// and behind its last; until its first boxes are there.
+constexpr double kEndBytesPerSecond = 55e9, kKernelSeconds = 2.5e-6, kFirstSeconds = 2.3e-6;
 // What a tile's end waits for what it reads, for each 64 x 64 sums of a group: where there are
 // registers to ask for all of it at once, before sums are there, and where not. Of a product of an
 // H200 with K of 24, in seven tiles.
@@ -40,14 +54,11 @@ constexpr double kPlainReadSeconds = 1.2e-6;
 // multiprocessors are enough for it.
 constexpr double kBoxesFromMemory = 1.07;
 // Where groups take turns: of the rate of a main loop, and of a tile, while the other's end wants
-// shared memory, too. Of three products of an H200.
-constexpr double kTurnsPart = 0.985, kTurnSeconds = 1e-6;
-// Of a tile's sums' meeting in a cluster of two, and in a greater one. These four of an H200, from
-// nine products of few rows.
-constexpr double kMeetingSeconds = 1.2e-6, kMeetingOfMoreSeconds = 2e-6;
-// And of a tile of the last wave's, behind those that blocks finished alone: of an H200, from five
-// products (4 to 8 us).
-constexpr double kTailSeconds = 6e-6, kTailOfMoreSeconds = 7e-6;
+// shared memory, too.
+constexpr double kTurnsPart = 0.985, kTurnSeconds = 0.45e-6;
+// Of a tile's sums' meeting in a cluster, of the last wave's alone, too: and bytes a second of
+// those that come from others. These, too, of the 53 products.
+constexpr double kMeetingSeconds = 2.8e-6, kMeetingBytesPerSecond = 27e9;
 // Part of the rate with two steps on their way: too few.
 constexpr double kTwoStages = 0.7;
 
@@ -100,25 +111,45 @@ bool BeginsAtLines(const ContractForm& form, int operand, v1::ProductMath math) 
          (form.batch == 1 || strided.batch % even == 0);
 }
 
+bool IsOnePass(const ContractForm& form, const v1::ContractKnobs& knobs) {
+  return knobs.math() == v1::PRODUCT_TENSOR && RunOf(form, knobs) == 0;
+}
+
 // Seconds of a step of the tensor cores' main loop.
-double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, const Pace& pace,
+                   const Target& target) {
   const int parts = PartsOf(knobs.math());
   const int step = StepOf(knobs.math()), bytes_of = BytesOf(knobs.math());
-  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * step * bytes_of / 2;
-  const double rate = kTensorPart * target.tensor_products_per_second / target.sm_count;
-  const double reached = knobs.stages() == 2 ? kTwoStages : 1;
   const Sides sides = SidesOf(form, knobs);
-  double bytes = 0;
+  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * step * bytes_of / 2;
+  const double rate = pace.part * (sides.tile_rows > kGroupRows ? 1 : pace.one) *
+                      target.tensor_products_per_second / target.sm_count;
+  const double reached = knobs.stages() == 2 ? kTwoStages : 1;
+  double bytes = 0;  // from the cache
   for (int operand : {0, 1}) {
-    int64_t rows = operand == sides.first() ? sides.tile_rows : sides.tile_columns;
-    if (operand == sides.first() && !IsInline(knobs)) rows = std::min(rows, sides.rows);
+    const bool first = operand == sides.first();
+    int64_t rows = first ? sides.tile_rows : sides.tile_columns;
+    if (first && !IsInline(knobs)) rows = std::min(rows, sides.rows);
+    if (pace.shares && !first) rows /= knobs.cluster();
     bytes += static_cast<double>(rows) * step * bytes_of * parts *
-             (BeginsAtLines(form, operand, knobs.math()) ? 1 : kTwoLines);
+             (BeginsAtLines(form, operand, knobs.math()) ? 1 : pace.two_lines);
   }
+  const double busy = std::min(1.0, static_cast<double>(ContractBlocks(form, knobs)) /
+                                        static_cast<double>(BlocksAtOnce(knobs, target)));
+  const double boxes =
+      bytes / (pace.box_bytes_per_second * std::min(pace.alone, 1 / busy)) / reached;
   const double kept = IsInline(knobs) ? kInlinePart[sides.tile_rows > kGroupRows] : 1;
-  return std::max({work * (parts == 2 ? 3 : 1) / rate / reached / kept,
-                   IsInline(knobs) ? kInlineStepSeconds : 0, bytes / kBoxBytesPerSecond / reached,
-                   kBoxSeconds / knobs.stages()});
+  const double cores = work * (parts == 2 ? 3 : 1) / rate / reached / kept;
+  const double longer = std::max(cores, boxes), shorter = std::min(cores, boxes);
+  const double both = longer * std::pow(1 + std::pow(shorter / longer, pace.hides), 1 / pace.hides);
+  return std::max({both, IsInline(knobs) ? kInlineStepSeconds : 0, kBoxSeconds / knobs.stages()}) *
+         (knobs.cluster() > 1 ? 1 + pace.together : 1);
+}
+
+// Seconds that blocks of a cluster take to add up a tile's sums, each a part of them.
+double MeetingSeconds(const v1::ContractKnobs& knobs, int blocks) {
+  const double sums = static_cast<double>(knobs.tile_m()) * knobs.tile_n();
+  return kMeetingSeconds + sums * sizeof(float) * (blocks - 1) / blocks / kMeetingBytesPerSecond;
 }
 
 // Seconds that a tile's end waits for what it reads beside sums.
@@ -320,13 +351,12 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
       seconds += static_cast<double>(blocks / knobs.split()) / target.sm_count * tile /
                  (kGroupRows * kGroupRows) * kPlainReadSeconds;
   } else {
-    const double end =
-        kTileSeconds + tile * sizeof(float) / kEndBytesPerSecond + EndReadSeconds(form, knobs);
+    const double end = tile * sizeof(float) / kEndBytesPerSecond + EndReadSeconds(form, knobs);
     // Of all waves: operands do not come meanwhile, as measured.
-    const double meeting = !MeetsInCluster(knobs, target) ? 0
-                           : knobs.split() == 2           ? waves * kMeetingSeconds
-                                                          : waves * kMeetingOfMoreSeconds;
-    const double main = steps * StepSeconds(form, knobs, target);
+    const double meeting =
+        MeetsInCluster(knobs, target) ? waves * MeetingSeconds(knobs, knobs.split()) : 0;
+    const Pace& pace = IsOnePass(form, knobs) ? kAlonePace : kPace;
+    const double main = steps * StepSeconds(form, knobs, pace, target);
     const bool turns = knobs.turns() == 2;
     const double of_wave =
         turns ? std::max(main / kTurnsPart + kTurnSeconds, (main + end) / 2) : main + end;
@@ -340,8 +370,7 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
     if (knobs.tail() > 1) {
       // Clusters' blocks each multiply and finish their part of a tile.
       const double rounds = std::ceil(rest * knobs.tail());
-      last = rounds *
-             (of_wave / knobs.tail() + (knobs.tail() == 2 ? kTailSeconds : kTailOfMoreSeconds));
+      last = rounds * (of_wave / knobs.tail() + MeetingSeconds(knobs, knobs.tail()));
     }
     seconds = kKernelSeconds + kFirstSeconds + meeting + (turns ? end : 0) +
               full * std::max(of_wave, memory_of_wave) +
@@ -360,7 +389,7 @@ double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, con
   if (IsFew(knobs)) return FewRate(form, knobs, target);
   if (IsPlain(knobs, target)) return target.products_per_second * PlainPart(knobs);
   const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * StepOf(knobs.math());
-  return work / StepSeconds(form, knobs, target) * target.sm_count;
+  return work / StepSeconds(form, knobs, kPace, target) * target.sm_count;
 }
 
 }  // namespace warpsmith::codegen
