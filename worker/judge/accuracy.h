@@ -16,6 +16,9 @@ inline constexpr double kWideRatio = 4;
 // The same of who misses the tolerance where the reference itself is that far from the truth: as
 // near to it as the reference.
 inline constexpr double kMissRatio = 1;
+// And whose rms is larger than the reference's by no more than chance makes of it: standard errors
+// of a paired test (oracle::ExcessOf), of which three are exceeded by one of 740 that are as good.
+inline constexpr double kMostExcess = 3;
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the
 // rounding of a type of 16 bits counted, since the answer is compared with what is rounded too.

@@ -170,7 +170,8 @@ class Rough : public oracle::Oracle {
     if (auto status = device.Write(memory, values.data(), memory.bytes()); !status.ok())
       return status;
     drawn->reference.clear();
-    drawn->AddReference({error_, error_ / 2, error_});
+    drawn->reference.push_back({error_, error_ / 2, error_});
+    drawn->whole.Add(drawn->reference.back());
     return drawn;
   }
   int64_t WorkingBytes() const override { return oracle_->WorkingBytes(); }

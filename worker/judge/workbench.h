@@ -186,7 +186,9 @@ class Workbench {
                                                 const oracle::Difference& difference, double most);
   absl::StatusOr<std::string> Describe(const graph::Tensor& tensor, device::Memory& got,
                                        device::Memory& want, int64_t position);
-  absl::Status MeasureErrors(int answer, int slot, Finding* finding);
+  // `at_sample`: the answer's values at the case's sample; may be null.
+  absl::Status MeasureErrors(int answer, int slot, Finding* finding,
+                             std::vector<double>* at_sample = nullptr);
   int StateMemory(int tensor) const;  // its number among the states
 
   device::Device& device_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "common/base/check.h"
 
@@ -121,7 +122,37 @@ bool IsWithinAStep(double difference, double exact) {
   return difference <= PowerOfTwo(std::max(ExponentOf(exact), kLeastExponent) - kMantissaBits);
 }
 
+// The square of an error that counts; nullopt: there is none to be had.
+std::optional<double> SquareOf(graph::DType type, double got, double exact) {
+  if (!std::isfinite(exact) || (std::isnan(got) || std::isinf(got))) return std::nullopt;
+  if (IsHalf(type) && IsNearest(type, got, exact)) return 0;
+  return (got - exact) * (got - exact);
+}
+
 }  // namespace
+
+double ExcessOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> reference,
+                absl::Span<const double> exact) {
+  WS_CHECK(got.size() == exact.size() && reference.size() == exact.size(),
+           "values, the reference's and exact values are not as many");
+  double sum = 0, squares = 0;
+  int64_t count = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const auto own = SquareOf(type, got[i], exact[i]),
+               other = SquareOf(type, reference[i], exact[i]);
+    if (!own || !other) continue;
+    const double difference = *own - *other;
+    sum += difference;
+    squares += difference * difference;
+    ++count;
+  }
+  if (sum == 0) return 0;
+  const auto n = static_cast<double>(count);
+  const double mean = sum / n, variance = std::max(0.0, squares / n - mean * mean);
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (variance == 0) return mean > 0 ? infinity : -infinity;
+  return mean / std::sqrt(variance / n);
+}
 
 double RmsOf(absl::Span<const double> values) {
   double total = 0;

@@ -32,6 +32,12 @@ struct Errors {
 Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> exact,
                 double rms = 0);
 
+// By how many of its standard errors the mean of the differences between the squares of `got`'s
+// errors and of `reference`'s, value by value, is above 0 (a paired z-test; errors that count are
+// those of ErrorsOf). Infinite where all differ alike and are larger; 0 where none differs.
+double ExcessOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> reference,
+                absl::Span<const double> exact);
+
 // Of those that are finite; 0 of none.
 double RmsOf(absl::Span<const double> values);
 

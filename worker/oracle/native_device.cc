@@ -346,7 +346,7 @@ class NativeDeviceOracle final : public Oracle {
     std::vector<std::vector<double>> plain;
     if (absl::Status s = ReadSamples(device, scratch, &plain); !s.ok()) return s;
     for (size_t a = 0; a < plain.size(); ++a) {
-      drawn.AddReference(ErrorsOf(p_.graph.tensors[p_.answers[a]].type, plain[a], drawn.exact[a]));
+      drawn.AddReference(p_.graph.tensors[p_.answers[a]].type, std::move(plain[a]), drawn.exact[a]);
     }
     return drawn;
   }

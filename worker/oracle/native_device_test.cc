@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "worker/oracle/compare.h"
@@ -342,6 +343,32 @@ TEST_CASE("errors are relative to the answer's rms, and NaN where finiteness dif
   CHECK(two.beyond == two.max);
   CHECK(ErrorsOf(graph::DType::kF64, {1024 + step}, {1024}).beyond > 0);
   CHECK(ErrorsOf(graph::DType::kF32, {1e-30}, {0}).beyond == 1e-30);
+}
+
+TEST_CASE("whose errors are larger is told from chance value by value") {
+  constexpr auto kType = graph::DType::kF32;
+  constexpr int kValues = 20000;
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<double> exact, reference, alike, worse, better;
+  for (int i = 0; i < kValues; ++i) {
+    exact.push_back(normal(random));
+    reference.push_back(exact[i] + 1e-3 * normal(random));
+    alike.push_back(exact[i] + 1e-3 * normal(random));
+    worse.push_back(exact[i] + 1.05e-3 * normal(random));
+    better.push_back(exact[i] + 0.95e-3 * normal(random));
+  }
+  CHECK(std::abs(ExcessOf(kType, alike, reference, exact)) < 3);
+  CHECK(ExcessOf(kType, worse, reference, exact) > 3);
+  CHECK(ExcessOf(kType, better, reference, exact) < -3);
+  CHECK(ExcessOf(kType, reference, reference, exact) == 0);
+  // What is worse in the same places by ever so little is no chance.
+  std::vector<double> slightly = reference;
+  for (int i = 0; i < kValues; ++i) slightly[i] += 1e-4 * (reference[i] - exact[i]);
+  CHECK(ExcessOf(kType, slightly, reference, exact) > 3);
+  // All alike; and values that are not finite count for nothing.
+  CHECK(std::isinf(ExcessOf(kType, {1, 2}, {0, 1}, {0, 1})));
+  CHECK(ExcessOf(kType, {1, NAN}, {1, 2}, {1, INFINITY}) == 0);
 }
 
 TEST_CASE("errors count in the type that the answer is stored in") {

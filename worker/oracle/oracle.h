@@ -41,13 +41,16 @@ struct Case {
   std::vector<std::vector<double>> exact;
   std::vector<double>
       rms;  // of each whole answer, what errors are relative to; empty: of the sample
+  std::vector<std::vector<double>> rounded;  // `answers`, or what replaces them, at `sample`
   std::vector<Errors> reference;
   Errors whole;  // the largest of `reference`; NaN stays
 
-  // Of the next answer.
-  void AddReference(const Errors& errors) {
-    reference.push_back(errors);
-    whole.Add(errors);
+  // Of the next answer: what it is at its sample in its own type, and exactly.
+  void AddReference(graph::DType type, std::vector<double> values, absl::Span<const double> exactly,
+                    double rms_of_all = 0) {
+    reference.push_back(ErrorsOf(type, values, exactly, rms_of_all));
+    whole.Add(reference.back());
+    rounded.push_back(std::move(values));
   }
 };
 

@@ -338,7 +338,7 @@ class TorchOracle : public Oracle {
       }
       drawn.rms.push_back(answer.value("rms", 0.0));
       const DType type = answers_[drawn.reference.size()]->type;
-      drawn.AddReference(ErrorsOf(type, *reference, *values, drawn.rms.back()));
+      drawn.AddReference(type, *std::move(reference), *values, drawn.rms.back());
       drawn.sample.push_back(*std::move(positions));
       drawn.exact.push_back(*std::move(values));
     }
