@@ -24,6 +24,9 @@ constexpr int64_t kMostInFlight = 4, kMostRows = 8;
 // be.
 constexpr int64_t kManyThreads = 512, kFewThreads = 256, kRowsWhenSplit = 4;
 constexpr int64_t kLeastOfRow = 64, kLeastOfBlock = 64;
+// And that are worth a block where the card has not as many as it can hold: what few threads have
+// on their way does not keep the memory busy.
+constexpr int64_t kLeastOfFirstWave = 16;
 constexpr double kFullWaves = 0.92, kManyWaves = 6;
 // Registers beside what is loaded and summed.
 constexpr int64_t kOtherRegisters = 14, kRegisterUnit = 8;
@@ -101,7 +104,10 @@ int64_t SplitOf(const Domain& domain, const ColumnsForm& form, const v1::Columns
   const int64_t resident = std::min(
       target.max_threads_per_sm / threads,
       target.registers_per_sm / (threads * CeilDiv(registers, kRegisterUnit) * kRegisterUnit));
-  const int64_t most = domain.reduced() / (int64_t{columns.thread_rows()} * kLeastOfBlock);
+  const int64_t of_row = domain.reduced() / columns.thread_rows();
+  const int64_t most =
+      std::max(of_row / kLeastOfBlock,
+               std::min(CeilDiv(resident * target.sm_count, tiles), of_row / kLeastOfFirstWave));
   int64_t best = 1;
   double fullest = 0;
   for (int64_t split = 1; split <= most; ++split) {
