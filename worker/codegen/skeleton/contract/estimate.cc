@@ -20,10 +20,10 @@ constexpr int64_t kPlainTogether = 4;
 
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
-// Of a tile's main loop.
+// What a tile takes.
 struct Pace {
-  double part;  // of what the tensor cores are said to do
-  double one;   // of that, by one group of warps
+  // Its main loop: of what the tensor cores are said to do, and of that by one group of warps.
+  double part, one;
   // Bytes of operands a second that a multiprocessor's boxes come with from the cache, and times as
   // much where few ask; a box whose rows begin anywhere in lines of the cache takes more of them.
   double box_bytes_per_second, alone, two_lines;
@@ -32,18 +32,50 @@ struct Pace {
   // What a step waits for longer, the cores or the boxes, hides the other, but for where they are
   // alike: these powers of them add up.
   double hides;
+  // Its end: at the least, and sums' bytes a second of a multiprocessor. Where groups take turns,
+  // more, while the other's end wants shared memory, too.
+  double end_seconds, end_bytes_per_second, turn_seconds;
+  // Sums' meeting in a cluster of two, and in a greater one; the last wave's, behind tiles that
+  // blocks finished alone; and of each byte that comes from others.
+  double meeting_seconds[2], tail_seconds[2], meeting_byte_seconds;
 };
 // Of an H200. Of a product of 16 bits in one run, alone between pauses, where the cores do more
-// than they are said to: 1,903 kernels for 53 products, most of drawn sizes, 11 % (rms). Of others,
-// and of what is weighed against other kernels: fitted to 80 tiles of 18 products, within 17 %.
-constexpr Pace kAlonePace = {1.16, 0.87, 122e9, 2, 2.2, true, 0.08, 5},
-               kPace = {0.91, 1, 88e9, 1, 1.7, false, 0, 1000};
+// than they are said to: 1,903 kernels for 53 products, most of drawn sizes, 11 % (rms).
+constexpr Pace kAlonePace = {.part = 1.16,
+                             .one = 0.87,
+                             .box_bytes_per_second = 122e9,
+                             .alone = 2,
+                             .two_lines = 2.2,
+                             .shares = true,
+                             .together = 0.08,
+                             .hides = 5,
+                             .end_seconds = 0,
+                             .end_bytes_per_second = 55e9,
+                             .turn_seconds = 0.45e-6,
+                             .meeting_seconds = {2.8e-6, 2.8e-6},
+                             .tail_seconds = {2.8e-6, 2.8e-6},
+                             .meeting_byte_seconds = 1 / 27e9};
+// Of others, and of what is weighed against other kernels: main loops fitted to 80 tiles of 18
+// products, within 17 %; turns of three products, meetings of nine of few rows, tails of five.
+constexpr Pace kPace = {.part = 0.91,
+                        .one = 1,
+                        .box_bytes_per_second = 88e9,
+                        .alone = 1,
+                        .two_lines = 1.7,
+                        .shares = false,
+                        .together = 0,
+                        .hides = 1000,
+                        .end_seconds = 1e-6,
+                        .end_bytes_per_second = 60e9,
+                        .turn_seconds = 1e-6,
+                        .meeting_seconds = {1.2e-6, 2e-6},
+                        .tail_seconds = {6e-6, 7e-6},
+                        .meeting_byte_seconds = 0};
 // From where a step's boxes are asked for to where they are there, as 12 steps on their way show
 // it.
 constexpr double kBoxSeconds = 1.7e-6;
-// A tile's end: sums' bytes a second of a multiprocessor. Of a kernel, before its first products
-// and behind its last; until its first boxes are there.
-constexpr double kEndBytesPerSecond = 55e9, kKernelSeconds = 2.5e-6, kFirstSeconds = 2.3e-6;
+// Of a kernel, before its first products and behind its last; until its first boxes are there.
+constexpr double kKernelSeconds = 2.5e-6, kFirstSeconds = 2.3e-6;
 // What a tile's end waits for what it reads, for each 64 x 64 sums of a group: where there are
 // registers to ask for all of it at once, before sums are there, and where not. Of a product of an
 // H200 with K of 24, in seven tiles.
@@ -53,12 +85,8 @@ constexpr double kPlainReadSeconds = 1.2e-6;
 // Of the memory's rate (what the target says is that of copies); three quarters of the
 // multiprocessors are enough for it.
 constexpr double kBoxesFromMemory = 1.07;
-// Where groups take turns: of the rate of a main loop, and of a tile, while the other's end wants
-// shared memory, too.
-constexpr double kTurnsPart = 0.985, kTurnSeconds = 0.45e-6;
-// Of a tile's sums' meeting in a cluster, of the last wave's alone, too: and bytes a second of
-// those that come from others. These, too, of the 53 products.
-constexpr double kMeetingSeconds = 2.8e-6, kMeetingBytesPerSecond = 27e9;
+// Where groups take turns: of the rate of a main loop.
+constexpr double kTurnsPart = 0.985;
 // Part of the rate with two steps on their way: too few.
 constexpr double kTwoStages = 0.7;
 
@@ -146,10 +174,11 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
          (knobs.cluster() > 1 ? 1 + pace.together : 1);
 }
 
-// Seconds that blocks of a cluster take to add up a tile's sums, each a part of them.
-double MeetingSeconds(const v1::ContractKnobs& knobs, int blocks) {
+// Seconds that so many blocks of a cluster take to add up a tile's sums, each a part of them,
+// beside what it takes at the least.
+double MeetingSeconds(const v1::ContractKnobs& knobs, const Pace& pace, int blocks) {
   const double sums = static_cast<double>(knobs.tile_m()) * knobs.tile_n();
-  return kMeetingSeconds + sums * sizeof(float) * (blocks - 1) / blocks / kMeetingBytesPerSecond;
+  return sums * sizeof(float) * (blocks - 1) / blocks * pace.meeting_byte_seconds;
 }
 
 // Seconds that a tile's end waits for what it reads beside sums.
@@ -351,15 +380,18 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
       seconds += static_cast<double>(blocks / knobs.split()) / target.sm_count * tile /
                  (kGroupRows * kGroupRows) * kPlainReadSeconds;
   } else {
-    const double end = tile * sizeof(float) / kEndBytesPerSecond + EndReadSeconds(form, knobs);
-    // Of all waves: operands do not come meanwhile, as measured.
-    const double meeting =
-        MeetsInCluster(knobs, target) ? waves * MeetingSeconds(knobs, knobs.split()) : 0;
     const Pace& pace = IsOnePass(form, knobs) ? kAlonePace : kPace;
+    const double end = pace.end_seconds + tile * sizeof(float) / pace.end_bytes_per_second +
+                       EndReadSeconds(form, knobs);
+    // Of all waves: operands do not come meanwhile, as measured.
+    const double meeting = MeetsInCluster(knobs, target)
+                               ? waves * (pace.meeting_seconds[knobs.split() > 2] +
+                                          MeetingSeconds(knobs, pace, knobs.split()))
+                               : 0;
     const double main = steps * StepSeconds(form, knobs, pace, target);
     const bool turns = knobs.turns() == 2;
     const double of_wave =
-        turns ? std::max(main / kTurnsPart + kTurnSeconds, (main + end) / 2) : main + end;
+        turns ? std::max(main / kTurnsPart + pace.turn_seconds, (main + end) / 2) : main + end;
     // Each wave waits for its part of the memory's bytes, or for its own blocks: in a last one that
     // is not full memory has little to do.
     const double all = static_cast<double>(blocks) / static_cast<double>(at_once);
@@ -370,7 +402,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
     if (knobs.tail() > 1) {
       // Clusters' blocks each multiply and finish their part of a tile.
       const double rounds = std::ceil(rest * knobs.tail());
-      last = rounds * (of_wave / knobs.tail() + MeetingSeconds(knobs, knobs.tail()));
+      last = rounds * (of_wave / knobs.tail() + pace.tail_seconds[knobs.tail() > 2] +
+                       MeetingSeconds(knobs, pace, knobs.tail()));
     }
     seconds = kKernelSeconds + kFirstSeconds + meeting + (turns ? end : 0) +
               full * std::max(of_wave, memory_of_wave) +
