@@ -34,7 +34,9 @@ Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<cons
 
 // By how many of its standard errors the mean of the differences between the squares of `got`'s
 // errors and of `reference`'s, value by value, is above 0 (a paired z-test; errors that count are
-// those of ErrorsOf). Infinite where all differ alike and are larger; 0 where none differs.
+// those of ErrorsOf). Infinite where they are larger and too few make it so for chance to be told
+// from it (fewer than some thirty, or a few that are far larger than the rest); 0 where none
+// differs.
 double ExcessOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> reference,
                 absl::Span<const double> exact);
 
