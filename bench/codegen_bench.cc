@@ -163,7 +163,10 @@ class Bench {
       const auto rewritten = codegen::Rewrite(graph, schedule.rewrites());
       return rewritten.ok() && codegen::Lower(*rewritten, schedule, target_).ok();
     };
-    return agent::StartsAfterWrong(std::make_shared<const graph::Graph>(graph), target_, lowers);
+    agent::StartsAfterWrong starts(std::make_shared<const graph::Graph>(graph), target_, lowers);
+    std::vector<v1::Schedule> all;
+    while (auto start = starts.Next()) all.push_back(*std::move(start));
+    return all;
   }
 
   // The default with what the variant says: rewrites, launches, and a group's knobs for all groups

@@ -489,19 +489,19 @@ class Slice {
                         flight.known_as);
       return;
     }
-    if (starts_.empty()) {
-      const auto lowers = [this](const v1::Schedule& schedule) { return Lower(schedule).ok(); };
-      starts_ = StartsAfterWrong(main_, options_.target, lowers);
+    if (!starts_) {
+      starts_.emplace(main_, options_.target,
+                      [this](const v1::Schedule& schedule) { return Lower(schedule).ok(); });
     }
-    for (const v1::Schedule& schedule : starts_) {
-      if (history_.Tried(schedule)) continue;
+    while (const auto schedule = starts_->Next()) {
+      if (history_.Tried(*schedule)) continue;
       // What is inaccurate moves may mend; of a wrong one those that wait for the judge are given
       // up.
       if (answer.verdict == v1::WRONG && !started_again_) {
         evaluator_.Abandon();
         started_again_ = true;
       }
-      if (SubmitStart(schedule, "after a start that was not right").ok()) return;
+      if (SubmitStart(*schedule, "after a start that was not right").ok()) return;
     }
     // Moves from the last start are still there to be tried.
   }
@@ -627,10 +627,10 @@ class Slice {
   std::string best_known_as_;  // the trial by which the planner knows the best
   bool improved_ = false;      // best_ was found in this slice
   int since_incumbent_ = 0;
-  int judge_failures_ = 0;            // in a row
-  int start_failures_ = 0;            // of the judge on schedules to start from
-  std::vector<v1::Schedule> starts_;  // after a wrong one; empty until there was one
-  bool started_again_ = false;        // since a start was wrong
+  int judge_failures_ = 0;                  // in a row
+  int start_failures_ = 0;                  // of the judge on schedules to start from
+  std::optional<StartsAfterWrong> starts_;  // since a start was not right
+  bool started_again_ = false;              // since a start was wrong
   int64_t trial_number_ = 0;
   base::Instant search_started_;
   Outcome outcome_;

@@ -405,8 +405,9 @@ TEST_CASE("after a wrong start sums read what a product has rounded as it was be
   codegen::Target target;
   const auto lowers = [](const v1::Schedule&) { return true; };
   bool found = false;
-  for (const v1::Schedule& start :
-       StartsAfterWrong(std::make_shared<const graph::Graph>(*graph), target, lowers)) {
+  StartsAfterWrong starts(std::make_shared<const graph::Graph>(*graph), target, lowers);
+  while (const auto next = starts.Next()) {
+    const v1::Schedule& start = *next;
     if (absl::StrJoin(start.rewrites(), " ") != "own_rounding:b") continue;
     found = true;
     INFO(start.DebugString());

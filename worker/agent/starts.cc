@@ -19,57 +19,63 @@ bool IsInParts(const codegen::GroupInfo& group) {
   return math == v1::PRODUCT_FP16X3 || math == v1::PRODUCT_FP16X3_INLINE;
 }
 
-class Starts {
- public:
-  Starts(std::shared_ptr<const graph::Graph> graph, const codegen::Target& target,
-         const std::function<bool(const v1::Schedule&)>& lowers)
-      : graph_(std::move(graph)), target_(target), lowers_(lowers) {}
+// Without approximations.
+v1::Schedule Exact(v1::Schedule schedule) {
+  for (v1::Group& group : *schedule.mutable_groups()) {
+    if (group.precision().fast_math()) group.mutable_precision()->clear_fast_math();
+  }
+  return schedule;
+}
 
-  std::vector<v1::Schedule> All() const;
+}  // namespace
 
- private:
-  v1::Schedule WithoutPairs(v1::Schedule schedule) const;
-  v1::Schedule Exact(v1::Schedule schedule) const;
-  v1::Schedule WithoutRoundings(const v1::Schedule& schedule, bool factors) const;
-  v1::Schedule UnroundedAsQuick(const v1::Schedule& schedule, double most) const;
-  v1::Schedule WithOwnRoundings(const v1::Schedule& exact, double most) const;
-  std::optional<double> SecondsOf(const v1::Schedule& schedule) const;
-  v1::Schedule AddedUpOften(v1::Schedule schedule) const;
-  v1::Schedule AsReference(v1::Schedule schedule) const;
+StartsAfterWrong::StartsAfterWrong(std::shared_ptr<const graph::Graph> graph,
+                                   const codegen::Target& target,
+                                   std::function<bool(const v1::Schedule&)> lowers)
+    : graph_(std::move(graph)), target_(target), lowers_(std::move(lowers)) {
+  first_ = codegen::FirstSchedule(*graph_, target_);
+  exact_ = Exact(first_);
+}
 
-  const std::shared_ptr<const graph::Graph> graph_;
-  const codegen::Target& target_;
-  const std::function<bool(const v1::Schedule&)>& lowers_;
-};
-
-std::vector<v1::Schedule> Starts::All() const {
-  const v1::Schedule first = codegen::FirstSchedule(*graph_, target_);
-  const v1::Schedule exact = Exact(first);
-  // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer
-  // to the truth is right: without those that cost nothing to leave out, then without those that
-  // cost little, or more, then without any.
-  const v1::Schedule unrounded = WithoutPairs(WithoutRoundings(first, true));
-  const v1::Schedule often = AddedUpOften(exact);
-  v1::Schedule separate = often;
-  for (v1::Group& group : *separate.mutable_groups()) group.mutable_precision()->set_separate(true);
-  std::vector<v1::Schedule> starts = {first,
-                                      exact,
-                                      UnroundedAsQuick(exact, 0),
-                                      WithOwnRoundings(exact, kLittle),
-                                      WithOwnRoundings(exact, kMore),
-                                      unrounded,
-                                      often,
-                                      separate};
-  // What tensor cores truncate all points one way, and a sum of sums may be of nothing else.
-  starts.push_back(AsReference(WithoutPairs(exact)));
-  starts.push_back(codegen::OpByOpSchedule(*graph_, target_));
-  return starts;
+std::optional<v1::Schedule> StartsAfterWrong::Next() {
+  switch (next_++) {
+    case 0:
+      return first_;
+    case 1:
+      return exact_;
+    // Where the reference's own roundings to 16 bits are what misses its tolerance, who is nearer
+    // to the truth is right: without those that cost nothing to leave out, then without those that
+    // cost little, or more, then without any.
+    case 2:
+      return UnroundedAsQuick(exact_, 0);
+    case 3:
+      return WithOwnRoundings(kLittle);
+    case 4:
+      return WithOwnRoundings(kMore);
+    case 5:
+      return WithoutPairs(WithoutRoundings(first_, true));
+    case 6:
+      return AddedUpOften(exact_);
+    case 7: {
+      v1::Schedule separate = AddedUpOften(exact_);
+      for (v1::Group& group : *separate.mutable_groups())
+        group.mutable_precision()->set_separate(true);
+      return separate;
+    }
+    // What tensor cores truncate all points one way, and a sum of sums may be of nothing else.
+    case 8:
+      return AsReference(WithoutPairs(exact_));
+    case 9:
+      return codegen::OpByOpSchedule(*graph_, target_);
+    default:
+      return std::nullopt;
+  }
 }
 
 // With two products of one factor in a kernel each: nothing but 16 bits on tensor cores makes
 // them together as quickly. Of the ways to split them the one that is estimated to be the
 // quickest.
-v1::Schedule Starts::WithoutPairs(v1::Schedule schedule) const {
+v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
   const auto products = [](const State& state) {
     return std::count_if(state.groups.begin(), state.groups.end(),
                          [](const auto& group) { return group.skeleton == v1::Group::kContract; });
@@ -91,26 +97,19 @@ v1::Schedule Starts::WithoutPairs(v1::Schedule schedule) const {
   }
 }
 
-v1::Schedule Starts::Exact(v1::Schedule schedule) const {
-  for (v1::Group& group : *schedule.mutable_groups()) {
-    if (group.precision().fast_math()) group.mutable_precision()->clear_fast_math();
-  }
-  return schedule;
-}
-
-v1::Schedule Starts::WithoutRoundings(const v1::Schedule& schedule, bool factors) const {
+v1::Schedule StartsAfterWrong::WithoutRoundings(const v1::Schedule& schedule, bool factors) const {
   const auto rewritten = codegen::Rewrite(*graph_, schedule.rewrites());
   return rewritten.ok() ? Unrounded(*rewritten, schedule, factors) : schedule;
 }
 
-std::optional<double> Starts::SecondsOf(const v1::Schedule& schedule) const {
+std::optional<double> StartsAfterWrong::SecondsOf(const v1::Schedule& schedule) const {
   const auto state = MakeState(graph_, schedule, target_);
   return state.ok() ? std::optional<double>(EstimateOf(*state)) : std::nullopt;
 }
 
 // Without roundings but those of factors of products that would be slower by more than `most` of
 // all: so that those are made as before.
-v1::Schedule Starts::UnroundedAsQuick(const v1::Schedule& schedule, double most) const {
+v1::Schedule StartsAfterWrong::UnroundedAsQuick(const v1::Schedule& schedule, double most) const {
   v1::Schedule unrounded = WithoutRoundings(schedule, false);
   auto state = MakeState(graph_, unrounded, target_);
   if (!state.ok()) return schedule;
@@ -129,11 +128,11 @@ v1::Schedule Starts::UnroundedAsQuick(const v1::Schedule& schedule, double most)
 
 // The same, where sums, and products that are slower by no more than `most` of all, read what
 // others have rounded to 16 bits as it was before.
-v1::Schedule Starts::WithOwnRoundings(const v1::Schedule& exact, double most) const {
-  v1::Schedule own = UnroundedAsQuick(exact, most);
+v1::Schedule StartsAfterWrong::WithOwnRoundings(double most) const {
+  v1::Schedule own = UnroundedAsQuick(exact_, most);
   auto seconds = SecondsOf(own);
-  const auto first = codegen::Rewrite(*graph_, exact.rewrites());
-  if (!seconds || !first.ok()) return exact;
+  const auto first = codegen::Rewrite(*graph_, exact_.rewrites());
+  if (!seconds || !first.ok()) return exact_;
   for (const std::string& rewrite : codegen::RewritesForDigits(*first)) {
     auto rewrites = own.rewrites();
     *rewrites.Add() = rewrite;
@@ -151,7 +150,7 @@ v1::Schedule Starts::WithOwnRoundings(const v1::Schedule& exact, double most) co
 }
 
 // With products on tensor cores, which truncate, added up in fp32 as often as they can be.
-v1::Schedule Starts::AddedUpOften(v1::Schedule schedule) const {
+v1::Schedule StartsAfterWrong::AddedUpOften(v1::Schedule schedule) const {
   constexpr int kLeastRun = 32;
   const auto state = MakeState(graph_, schedule, target_);
   if (!state.ok()) return schedule;
@@ -166,7 +165,7 @@ v1::Schedule Starts::AddedUpOften(v1::Schedule schedule) const {
 // With products made on tensor cores as the reference makes them: of 16 bits by a library, of
 // fp32 by ordinary instructions (a library's workspace for each of many would be too much). Where
 // last digits decide what is right, these are the ones.
-v1::Schedule Starts::AsReference(v1::Schedule schedule) const {
+v1::Schedule StartsAfterWrong::AsReference(v1::Schedule schedule) const {
   const auto state = MakeState(graph_, schedule, target_);
   if (!state.ok()) return schedule;
   for (int i = 0; i < schedule.groups_size(); ++i) {
@@ -183,14 +182,6 @@ v1::Schedule Starts::AsReference(v1::Schedule schedule) const {
     }
   }
   return schedule;
-}
-
-}  // namespace
-
-std::vector<v1::Schedule> StartsAfterWrong(std::shared_ptr<const graph::Graph> graph,
-                                           const codegen::Target& target,
-                                           const std::function<bool(const v1::Schedule&)>& lowers) {
-  return Starts(std::move(graph), target, lowers).All();
 }
 
 }  // namespace warpsmith::agent

@@ -3,7 +3,7 @@
 
 #include <functional>
 #include <memory>
-#include <vector>
+#include <optional>
 
 #include "common/graph/graph.h"
 #include "warpsmith/v1/schedule.pb.h"
@@ -15,9 +15,29 @@ namespace warpsmith::agent {
 // other: approximations, roundings to 16 bits (those that cost nothing to leave out, those that
 // cost little, all), long sums on tensor cores, operations made as one, products made otherwise
 // than the reference's; one kernel for each node is the last. Some may be the same. `lowers`:
-// whether code generation takes a schedule for all workloads.
-std::vector<v1::Schedule> StartsAfterWrong(std::shared_ptr<const graph::Graph> graph,
-                                           const codegen::Target& target,
-                                           const std::function<bool(const v1::Schedule&)>& lowers);
+// whether code generation takes a schedule for all workloads. Each is made when it is asked for,
+// some in seconds. `target` outlives it. Not thread-safe.
+class StartsAfterWrong {
+ public:
+  StartsAfterWrong(std::shared_ptr<const graph::Graph> graph, const codegen::Target& target,
+                   std::function<bool(const v1::Schedule&)> lowers);
+  // nullopt: that was the last.
+  std::optional<v1::Schedule> Next();
+
+ private:
+  v1::Schedule WithoutPairs(v1::Schedule schedule) const;
+  v1::Schedule WithoutRoundings(const v1::Schedule& schedule, bool factors) const;
+  v1::Schedule UnroundedAsQuick(const v1::Schedule& schedule, double most) const;
+  v1::Schedule WithOwnRoundings(double most) const;
+  v1::Schedule AddedUpOften(v1::Schedule schedule) const;
+  v1::Schedule AsReference(v1::Schedule schedule) const;
+  std::optional<double> SecondsOf(const v1::Schedule& schedule) const;
+
+  const std::shared_ptr<const graph::Graph> graph_;
+  const codegen::Target& target_;
+  const std::function<bool(const v1::Schedule&)> lowers_;
+  v1::Schedule first_, exact_;  // the default, and without approximations
+  int next_ = 0;
+};
 
 }  // namespace warpsmith::agent
