@@ -10,7 +10,7 @@
 namespace warpsmith::agent {
 namespace {
 
-// What digits may cost, of what all takes without them, for each product or reader that keeps some.
+// What digits may cost, of what all takes without them.
 constexpr double kLittle = 0.1, kMore = 0.3;
 
 // Whether it makes a product of fp32 on tensor cores.
@@ -126,11 +126,11 @@ v1::Schedule StartsAfterWrong::UnroundedAsQuick(const v1::Schedule& schedule, do
   return unrounded;
 }
 
-// The same, where sums, and products that are slower by no more than `most` of all, read what
-// others have rounded to 16 bits as it was before.
+// The same, where sums and products read what others have rounded to 16 bits as it was before, one
+// after the other, as long as all takes no more than `most` of it longer.
 v1::Schedule StartsAfterWrong::WithOwnRoundings(double most) const {
-  v1::Schedule own = UnroundedAsQuick(exact_, most);
-  auto seconds = SecondsOf(own);
+  v1::Schedule own = UnroundedAsQuick(exact_, 0);
+  const auto seconds = SecondsOf(own);
   const auto first = codegen::Rewrite(*graph_, exact_.rewrites());
   if (!seconds || !first.ok()) return exact_;
   for (const std::string& rewrite : codegen::RewritesForDigits(*first)) {
@@ -144,7 +144,6 @@ v1::Schedule StartsAfterWrong::WithOwnRoundings(double most) const {
     const auto takes = SecondsOf(more);
     if (!takes || *takes > (1 + most) * *seconds) continue;
     own = std::move(more);
-    seconds = takes;
   }
   return own;
 }
