@@ -313,9 +313,10 @@ int main(int argc, char** argv) {
   app.add_option("--dump", options.dump, "existing folder for sources and schedules");
   app.add_option("--variants", options.variants, "file of schedules to time beside the default");
   app.add_flag("--starts", options.starts,
-               "what a search goes on with, one after the other, where its start is not right");
+               "what a search goes on with, one after the other, where its start is not right")
+      ->excludes("--variants");
   app.add_flag("--estimate", options.estimate, "estimated us of the default; nothing is compiled");
-  app.add_flag("--op-by-op", options.op_by_op, "one kernel for each node");
+  app.add_flag("--op-by-op", options.op_by_op, "one kernel for each node")->excludes("--starts");
   app.add_option("--samples", options.samples, "timed runs")->capture_default_str();
   app.add_option("--fill", options.fill, "value of every element")->capture_default_str();
   app.add_option("--moves", options.moves, "times again at other addresses")->capture_default_str();

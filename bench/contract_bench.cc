@@ -590,7 +590,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 10000))
       ->capture_default_str();
   app.add_option("--product", options.products,
-                 "MxNxK of bf16, with the tiles that a search would try; may be repeated");
+                 "MxNxK of bf16, with the tiles that a search would try; may be repeated")
+      ->excludes("--drawn");
   app.add_option("--seed", options.seed, "of drawn sizes")->capture_default_str();
   app.add_flag("--uniform", options.uniform, "operands from 0 to 1, not normal");
   app.add_option("--nvrtc", options.nvrtc, "path of libnvrtc.so, where it is not found by itself");

@@ -124,7 +124,7 @@ bool IsWithinAStep(double difference, double exact) {
 
 // The square of an error that counts; nullopt: there is none to be had.
 std::optional<double> SquareOf(graph::DType type, double got, double exact) {
-  if (!std::isfinite(exact) || (std::isnan(got) || std::isinf(got))) return std::nullopt;
+  if (!std::isfinite(got) || !std::isfinite(exact)) return std::nullopt;
   if (IsHalf(type) && IsNearest(type, got, exact)) return 0;
   return (got - exact) * (got - exact);
 }
