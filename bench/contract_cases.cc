@@ -94,6 +94,14 @@ std::vector<Case> Cases() {
       for (int run : {64, 128}) directly.push_back(Few(rows, split, run));
     }
   }
+  std::vector<std::string> exactly = {"", "math: PRODUCT_PLAIN", "math: PRODUCT_FP16X3_INLINE"};
+  for (int rows : {32, 64, 128}) {
+    for (int split : {1, 2, 4}) {
+      for (const char* more : {"", " stages: 2"}) exactly.push_back(Few(rows, split, 32) + more);
+    }
+    exactly.push_back(Few(rows, 1, 64));
+    exactly.push_back(Few(rows, 2, 64));
+  }
   std::vector<std::string> single = few;
   single.insert(single.end(), directly.begin(), directly.end());
   single.insert(single.end(), {"rows { }", "rows { rows_at_once: 2 }", "rows { unroll: 2 }",
@@ -170,7 +178,14 @@ std::vector<Case> Cases() {
       {"1 row", problem("bf16", 1, 14336, 4096), single},
       {"1 row", problem("bf16", 1, 4096, 14336), single},
       {"93 rows", problem("f16", 93, 128, 2048), many},
-      {"8 rows fp32", problem("f32", 8, 8192, 8192), and_inline(by_threads, inline_few(16))},
+      {"8 rows fp32", problem("f32", 8, 8192, 8192), exactly},
+      {"8 rows fp32, B along N", problem("f32", 8, 8192, 8192, false, true), exactly},
+      {"2 rows fp32", problem("f32", 2, 4096, 4096), exactly},
+      {"4 rows fp32, B along N", problem("f32", 4, 4096, 4096, false, true), exactly},
+      {"16 rows fp32", problem("f32", 16, 4096, 4096), exactly},
+      {"16 rows fp32, B along N", problem("f32", 16, 4096, 4096, false, true), exactly},
+      {"16 rows fp32, both turned", problem("f32", 16, 4096, 4096, true, true), exactly},
+      {"16 rows fp32", problem("f32", 16, 8192, 8192), exactly},
       {"32 rows fp32", problem("f32", 32, 18432, 3072), and_inline(by_threads, inline_few(32))},
       {"32 rows fp32, B along N", problem("f32", 32, 18432, 3072, false, true),
        and_inline(by_threads, {inline_auto})},

@@ -74,7 +74,7 @@ std::optional<v1::Schedule> StartsAfterWrong::Next() {
 
 // With two products of one factor in a kernel each: nothing but 16 bits on tensor cores makes
 // them together as quickly. Of the ways to split them the one that is estimated to be the
-// quickest.
+// quickest; what would make one product twice is slower than before.
 v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
   const auto products = [](const State& state) {
     return std::count_if(state.groups.begin(), state.groups.end(),
@@ -89,7 +89,7 @@ v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
       if (action.kind != "split") continue;
       auto split = MakeState(*state, action.schedule);
       if (split.ok() && products(*split) > products(*state) &&
-          (!best || EstimateOf(*split) < EstimateOf(*best)))
+          EstimateOf(*split) < EstimateOf(best ? *best : *state))
         best = *std::move(split);
     }
     if (!best) return state->schedule;

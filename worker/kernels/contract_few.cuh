@@ -18,6 +18,10 @@
 // ordinary instructions instead, at the end, with rows that are not dense, and rows that have infinities or NaN with all
 // (contract_pack.cuh, RowKind).
 //
+// fp32 of at most kMostExact rows of `few`: by ordinary instructions, a multiply-add for each product, which is less than
+// making parts of an element takes. A thread adds up its elements' products with all rows of `few`, which lie in shared
+// memory as fp32; the four threads that share a row meet behind the last step.
+//
 // Scaled: a step's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they are added up.
 #pragma once
 
@@ -75,7 +79,7 @@ struct Lines {
     return static_cast<const unsigned*>(buffer) + (OFFSET + batch * BATCH + row * ROW) / 2;
   }
 };
-// TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2). MANY_M: `many` is A. TILE: its rows of a
+// TYPE: FewFp16 or FewBf16, of the parts (PARTS 1 or 2; 0: fp32 by ordinary instructions). MANY_M: `many` is A. TILE: its rows of a
 // block. PIECE: rows of `few` of a block, all of them or a multiple of eight. BLOCKS: of 16 of them, a warp's. STEP: 32, 64 or 128. AHEAD: so many steps are read before the one
 // before them is multiplied; 0: none. SPLIT blocks share K: those of a cluster (MEET), each of which finishes a
 // part of the tile, or they leave their sums [SPLIT][batch][M][N]. MANY_LINES, FEW_LINES: where the
@@ -89,7 +93,7 @@ struct FewConfig {
   using FewLines = FEW_LINES;
   static constexpr int kParts = PARTS, kTile = TILE, kPiece = PIECE, kBlocks = BLOCKS, kStep = STEP, kSplit = SPLIT;
   static constexpr int kAhead = AHEAD;
-  static constexpr bool kManyM = MANY_M, kMeet = MEET, kDirect = MANY_LINES::kThere;
+  static constexpr bool kManyM = MANY_M, kMeet = MEET, kDirect = MANY_LINES::kThere, kExact = PARTS == 0;
 };
 
 template <class G, bool B> struct RawOf { using Type = typename G::RawA; };
@@ -117,7 +121,11 @@ struct FewContract {
 
   // Fragments of a step of `few` in shared memory: of each 16 of K and 8 columns a lane's words side by side, and
   // what columns were divided by.
-  static constexpr int kWords = 2 * C::kParts, kFragments = kSteps16 * kColumns * 32 * kWords;
+  static constexpr int kWords = 2 * C::kParts;
+  // Where exact, its elements: kVector of them side by side, along K or rows as a thread has those of `many`, and those of
+  // four threads beside each other.
+  static constexpr int kVector = Many::kAlongRows ? 4 : kBeside, kFewThere = kColumns * 8;
+  static constexpr int kFragments = C::kExact ? C::kStep * kFewThere : kSteps16 * kColumns * 32 * kWords;
   static constexpr int kStage = kFragments + (C::kParts == 2 ? kColumns * 8 : 0);   // words
   // Then sums of the tile, [slice][M][N], in the same place; and kinds of rows.
   static constexpr int kSums = C::kTile * kColumns * 8;
@@ -238,9 +246,32 @@ struct FewContract {
     if (of_step > kDenseRow) shared_max(kind, of_step);
   }
 
-  // Words of the fragments of rows r and r + 1.
-  WS_DEVICE void split_many(float (&x)[kRows][kEach], int inside, unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4],
-                            float (&back)[kRows]) const {
+  // What of a step of `many` waits to be multiplied: words of the fragments of rows r and r + 1, and what rows were
+  // divided by; or its elements.
+  template <int PARTS, class T>
+  struct PreparedOf {
+    unsigned a[PARTS][C::kBlocks][kSteps16][4];
+    float back[kRows];
+  };
+  template <class T>
+  struct PreparedOf<0, T> {
+    float x[kRows][kEach];
+  };
+  using Prepared = PreparedOf<C::kParts, float>;
+
+  WS_DEVICE void prepare_many(float (&x)[kRows][kEach], int inside, Prepared& prepared) const {
+    if constexpr (C::kExact) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) prepared.x[r][e] = x[r][e];
+      }
+    } else {
+      split_many(x, inside, prepared.a, prepared.back);
+    }
+  }
+  template <class A>
+  WS_DEVICE void split_many(float (&x)[kRows][kEach], int inside, A& a, float (&back)[kRows]) const {
     if constexpr (C::kParts == 2) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
@@ -306,6 +337,35 @@ struct FewContract {
     });
   }
 
+  // Where an element is as such.
+  static WS_DEVICE int place_of(int row, int k) {
+    const int t = k / kBeside % 4, vector = k / (4 * kBeside);
+    const int at = Many::kAlongRows ? vector * (kFewThere / 4) + row / 4 : vector * kFewThere + row;
+    return (at * 4 + t) * kVector + (Many::kAlongRows ? row : k) % kVector;
+  }
+  WS_DEVICE void put_exactly(unsigned* stage, const float (&x)[kPasses][kReads][kWidth]) const {
+    // Whether a thread's neighbours stay neighbours.
+    constexpr bool kTogether = Few::kAlongRows == Many::kAlongRows && kVector % kWidth == 0;
+    float* const elements = reinterpret_cast<float*>(stage);
+#pragma unroll
+    for (int pass = 0; pass < kPasses; ++pass) {
+      const int row = few_row(pass);
+#pragma unroll
+      for (int i = 0; i < kReads; ++i) {
+        const int k = few_k(i);
+        if constexpr (kTogether) {
+          if (row < kFewThere) store<kWidth, float, 0>(elements + place_of(row, k), x[pass][i]);
+        } else {
+#pragma unroll
+          for (int v = 0; v < kWidth; ++v) {
+            const int at = Few::kAlongRows ? row + v : row;
+            if (at < kFewThere) elements[place_of(at, Few::kAlongRows ? k : k + v)] = x[pass][i][v];
+          }
+        }
+      }
+    }
+  }
+
   // Where an element's half word is.
   static WS_DEVICE int half_of(int row, int k, int part) {
     const int t = k / kBeside % 4, e = k / (4 * kBeside) * kBeside + k % kBeside;
@@ -327,6 +387,10 @@ struct FewContract {
   }
 
   WS_DEVICE void put_few(unsigned* stage, int inside, float (&x)[kPasses][kReads][kWidth]) const {
+    if constexpr (C::kExact) {
+      put_exactly(stage, x);
+      return;
+    }
     constexpr int kOfThread = Few::kAlongRows ? kWidth : 1;   // rows
     float* const back = reinterpret_cast<float*>(stage + kFragments);
 #pragma unroll
@@ -377,20 +441,55 @@ struct FewContract {
 
   // ---- products
 
-  using Sums = float[C::kBlocks][kColumns][4];
+  // Of fragments of rows q and columns j; of row q and four columns j, where exact.
+  static constexpr int kSumsDown = C::kExact ? kRows : C::kBlocks, kSumsAcross = C::kExact ? (kFew + 3) / 4 : kColumns;
+  using Sums = float[kSumsDown][kSumsAcross][4];
   static WS_DEVICE void clear(Sums& sums) {
 #pragma unroll
-    for (int q = 0; q < C::kBlocks; ++q) {
+    for (int q = 0; q < kSumsDown; ++q) {
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
+      for (int j = 0; j < kSumsAcross; ++j) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) sums[q][j][i] = 0;
       }
     }
   }
 
-  WS_DEVICE void multiply(const unsigned* stage, const unsigned (&a)[C::kParts][C::kBlocks][kSteps16][4], const float (&back)[kRows],
-                          const StepScales& scales, Sums& totals) const {
+  WS_DEVICE void multiply_exactly(const unsigned* stage, const float (&x)[kRows][kEach], Sums& totals) const {
+    const float* const elements = reinterpret_cast<const float*>(stage) + lane() % 4 * kVector;
+    constexpr int kOnce = Many::kAlongRows ? 1 : kVector;   // elements of a row that are multiplied at once
+#pragma unroll
+    for (int e = 0; e < kEach; e += kOnce) {
+#pragma unroll
+      for (int j = 0; j < (Many::kAlongRows ? kSumsAcross : kFew); ++j) {
+        float few[kVector];
+        load<kVector, float, 0>(elements + (e / kOnce * (Many::kAlongRows ? kFewThere / 4 : kFewThere) + j) * 4 * kVector, few);
+#pragma unroll
+        for (int v = 0; v < kVector; ++v) {
+#pragma unroll
+          for (int r = 0; r < kRows; ++r) {
+            if constexpr (Many::kAlongRows) totals[r][j][v] += x[r][e] * few[v];
+            else totals[r][j / 4][j % 4] += x[r][e + v] * few[v];
+          }
+        }
+      }
+    }
+  }
+  // Of the four threads that share rows: the sum of column lane() % 4 of four. Of two columns either thread keeps one.
+  static WS_DEVICE float meet_in_row(const float (&sums)[4]) {
+    const bool odd = lane() % 2 == 1, upper = lane() % 4 >= 2;
+    const float a = sums[0], b = sums[1], c = sums[2], d = sums[3];
+    const float lower_pair = (odd ? b : a) + shuffle_xor(odd ? a : b, 1), upper_pair = (odd ? d : c) + shuffle_xor(odd ? c : d, 1);
+    return (upper ? upper_pair : lower_pair) + shuffle_xor(upper ? lower_pair : upper_pair, 2);
+  }
+
+  WS_DEVICE void multiply(const unsigned* stage, const Prepared& prepared, const StepScales& scales, Sums& totals) const {
+    if constexpr (C::kExact) multiply_exactly(stage, prepared.x, totals);
+    else multiply_fragments_of(stage, prepared.a, prepared.back, scales, totals);
+  }
+  template <class A>
+  WS_DEVICE void multiply_fragments_of(const unsigned* stage, const A& a, const float (&back)[kRows], const StepScales& scales,
+                                       Sums& totals) const {
     Sums sums;
     clear(sums);
     // A product waits for the one before it of the same sums: others come between them.
@@ -447,7 +546,7 @@ struct FewContract {
     for (int r = 0; r < kRows; ++r) is_many[r] = Many::kRows % C::kTile == 0 || first + row_of_words(r) < Index(Many::kRows);
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) is_few[j] = (kFew % 8 == 0 && kWholePieces) || other + j * 8 + lane() / 4 < Index(Few::kRows);
-    unsigned a[kRows][kVectors][4], b[kColumns][kVectors][4];
+      unsigned a[kRows][kVectors][4], b[kColumns][kVectors][4];
     const auto bring = [&](Index k) {
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
@@ -508,7 +607,7 @@ struct FewContract {
     // Steps that have been read, the next first. In two parts elements are scaled by all of a step: they are made when
     // they are read.
     constexpr int kDepth = C::kAhead > 0 ? C::kAhead : 1;
-    static_assert(kDepth == 1 || C::kParts == 1, "steps wait as they are in memory");
+    static_assert(kDepth == 1 || C::kParts <= 1, "steps wait as they are in memory");
     struct Read {
       Raw many[kRawRows][kRawEach];
       FewRaw few[kPasses][kReads];
@@ -517,8 +616,7 @@ struct FewContract {
     float many[kRows][kEach], few[kPasses][kReads][kWidth];
     Index step = from + slice();   // the next that is prepared
     int turn = 0;
-    unsigned a[C::kParts][C::kBlocks][kSteps16][4];
-    float back[kRows];
+    Prepared prepared;
     StepScales scales;
     const auto make = [&](Index at, const Read& read) {
       make_many(at, read.many, many);
@@ -533,9 +631,9 @@ struct FewContract {
     const auto prepare = [&] {
       // Those past the last step have nothing inside.
       const int inside = end - step * C::kStep < C::kStep ? maximum(static_cast<int>(end - step * C::kStep), 0) : C::kStep;
-      if constexpr (C::kParts == 1) make(step, ahead[0]);
+      if constexpr (C::kParts <= 1) make(step, ahead[0]);
       put_few(stages + turn * kStage, inside, few);
-      split_many(many, inside, a, back);
+      prepare_many(many, inside, prepared);
       if constexpr (C::kScaled) scales = ahead[0].scales;
       meet();
 #pragma unroll
@@ -551,7 +649,7 @@ struct FewContract {
 #pragma unroll 1
       for (Index round = from; round < to; round += kSlices) {
         if (round + kDepth * kSlices < to) bring(step + (kDepth - 1) * kSlices, ahead[kDepth - 1]);
-        multiply(stages + turn * kStage, a, back, scales, totals);
+        multiply(stages + turn * kStage, prepared, scales, totals);
         turn ^= 1;
         if (round + kSlices < to) prepare();
       }
@@ -560,7 +658,7 @@ struct FewContract {
       for (Index round = from; round < to; round += kSlices, turn ^= 1) {
         bring(step, ahead[0]);
         prepare();
-        multiply(stages + turn * kStage, a, back, scales, totals);
+        multiply(stages + turn * kStage, prepared, scales, totals);
       }
     }
     sync_block();   // stages have been read
@@ -572,12 +670,23 @@ struct FewContract {
     clear(totals);
     if constexpr (C::kDirect) multiply_directly(many, few, totals); else multiply_staged(totals);
     float* const sums = reinterpret_cast<float*>(words) + slice() * kSums;
+    if constexpr (C::kExact) {
 #pragma unroll
-    for (int q = 0; q < C::kBlocks; ++q) {
+      for (int r = 0; r < kRows; ++r) {
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
+        for (int j = 0; j < kSumsAcross; ++j) sums[place(row(r), j * 4 + lane() % 4)] = meet_in_row(totals[r][j]);
+      }
+    } else {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[place(C::kDirect ? row_of_words(2 * q + i / 2) : row(2 * q + i / 2), j * 8 + lane() % 4 * 2 + i % 2)] = totals[q][j][i];
+      for (int q = 0; q < C::kBlocks; ++q) {
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int r = 2 * q + i / 2;
+            sums[place(C::kDirect ? row_of_words(r) : row(r), j * 8 + lane() % 4 * 2 + i % 2)] = totals[q][j][i];
+          }
+        }
       }
     }
     sync_block();

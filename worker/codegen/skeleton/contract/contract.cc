@@ -96,7 +96,7 @@ class Contract : public Skeleton {
       use.threads = kPlainThreads;
       use.registers = target.registers_per_sm / (shape.blocks_per_sm * kPlainThreads);
       use.blocks_per_sm = shape.blocks_per_sm;
-      use.tensor_products = use.products * (shape.parts == 2 ? 3 : 1);
+      use.tensor_products = use.products * (shape.parts == 2 ? 3 : shape.parts);
       use.width = shape.many == 0 ? WidthsOf(group, domain, form, contract).a.width
                                   : WidthsOf(group, domain, form, contract).b.width;
       return use;

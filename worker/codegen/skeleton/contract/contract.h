@@ -72,7 +72,7 @@ struct FewShape {
   int tile = 0, step = 0;  // rows of `many` of a block; elements of K at a time
   int blocks = 1;          // of 16 rows, of a warp
   int slices = 0;          // of K, by a block's warps
-  int parts = 1;           // of an operand
+  int parts = 1;           // of an operand; 0: fp32, by ordinary instructions
   bool direct = false;     // whether threads read words as they are multiplied
   int ahead = 1;           // steps that are read before the one before them is multiplied
   int64_t elements = 0;    // that a thread has in registers

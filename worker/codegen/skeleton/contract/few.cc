@@ -17,7 +17,10 @@ constexpr int kWarps = kPlainThreads / 32;
 constexpr int64_t kColumnsOfTwo = 4;
 // Elements, fragments and sums of a thread for which it has registers, alone on its multiprocessor
 // and with another block: of 16 bits, and in two parts. Fitted to what ptxas 13.0 made of them.
-constexpr int64_t kOfTwoBlocks[] = {120, 90}, kOfOneBlock[] = {180, 190};
+constexpr int64_t kOfTwoBlocks[] = {120, 90}, kOfOneBlock[] = {180, 190}, kOfTwoBlocksExact = 112;
+// Rows of `few` up to which fp32 is multiplied by ordinary instructions: making two parts of an
+// element takes as many as multiplying it with so many.
+constexpr int64_t kMostExact = 16;
 // Blocks of a multiprocessor that read no step ahead, of 16 bits and so many columns.
 constexpr int kBlocksNotAhead[] = {0, 3, 2};
 constexpr int64_t kColumnsNotAhead = 2;
@@ -48,7 +51,7 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   shape.piece = of_side <= kMostFew ? of_side : std::clamp<int64_t>(piece, 8, kMostFew);
   shape.pieces = CeilDiv(of_side, shape.piece);
   shape.columns = CeilDiv(shape.piece, 8);
-  shape.parts = form.apart.possible() ? 1 : 2;
+  shape.parts = form.apart.possible() ? 1 : of_side <= kMostExact ? 0 : 2;
   // Where words are multiplied as they are read, all of a thread's K is one run.
   shape.direct = form.halves() && shape.columns <= kColumnsDirect && form.k % 8 == 0 &&
                  (knobs.vector_bytes() == 0 || knobs.vector_bytes() == 16) &&
@@ -74,15 +77,26 @@ FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   // A step's elements of `many` (as they are in memory, and some that are being made of it, or all
   // of them made) and their fragments, elements of `few`, sums of a step and of all.
   constexpr int64_t kBeingMade = 16;
+  const bool exact = shape.parts == 0;
   const int64_t many = int64_t{2} * shape.blocks * shape.step / 4;
   const int64_t bytes = std::clamp<int64_t>(form.beside_bytes[shape.many == 0 ? 0 : 1], 1, 4);
-  const int64_t held = shape.parts == 2 ? many : many * bytes / 4 + kBeingMade;
+  const int64_t held = exact ? 0 : shape.parts == 2 ? many : many * bytes / 4 + kBeingMade;
   const int64_t scales = form.apart.run > 0 ? 2 * (shape.blocks + shape.columns) : 0;
   const int64_t few = shape.columns * 8 * shape.step * shape.slices / kPlainThreads;
   const bool ahead = shape.parts == 2 || shape.columns > kColumnsNotAhead;
-  shape.ahead = ahead ? std::max(1, knobs.stages()) : 0;
+  shape.ahead = exact   ? std::max(1, knobs.stages()) - (shape.columns > 1 ? 1 : 0)
+                : ahead ? std::max(1, knobs.stages())
+                        : 0;
+  const int64_t step = many * bytes / 4 + few / 2 + scales;  // as it is in memory
+  if (exact) {
+    // A step's elements, and sums of a row and a column.
+    shape.elements =
+        many + few + 2 * shape.blocks * CeilDiv(shape.piece, 4) * 4 + shape.ahead * step;
+    shape.blocks_per_sm = shape.elements <= kOfTwoBlocksExact ? 2 : 1;
+    return shape;
+  }
   shape.elements = held + many / 2 * shape.parts + few + int64_t{8} * shape.blocks * shape.columns +
-                   scales + std::max(0, shape.ahead - 1) * (many * bytes / 4 + few / 2 + scales);
+                   scales + std::max(0, shape.ahead - 1) * step;
   shape.blocks_per_sm = shape.ahead == 0 ? kBlocksNotAhead[shape.columns]
                         : shape.elements <= kOfTwoBlocks[shape.parts - 1] ? 2
                                                                           : 1;
@@ -119,9 +133,10 @@ std::string FewWrong(const ContractForm& form, const v1::ContractKnobs& knobs) {
   if (knobs.stages() > kMostFewAhead ||
       (knobs.stages() != 1 && (shape.direct || shape.parts == 2 || shape.ahead == 0)))
     return StrCat("contract.stages is ", knobs.stages(), "; PRODUCT_FEW reads up to ",
-                  kMostFewAhead, " steps ahead of more than ", 8 * kColumnsNotAhead,
-                  " rows of 16 bits or fewer, and else 1");
-  if (shape.direct ? shape.blocks_per_sm == 0 : shape.elements > kOfOneBlock[shape.parts - 1])
+                  kMostFewAhead,
+                  " steps ahead of fp32 that it multiplies as such and of more than ",
+                  8 * kColumnsNotAhead, " rows of 16 bits or fewer, and else 1");
+  if (shape.direct ? shape.blocks_per_sm == 0 : shape.elements > kOfOneBlock[shape.parts == 2])
     return StrCat(many, " ", shape.tile, ", contract.run ", shape.step, " and contract.stages ",
                   knobs.stages(), ": threads have no registers for so many elements");
   return "";
@@ -131,8 +146,9 @@ int64_t FewSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs)
   // As ws::FewContract has it.
   const FewShape shape = FewShapeOf(form, knobs);
   const int64_t rows = shape.columns * 8;
-  const int64_t stage =
-      shape.step / 16 * shape.columns * 32 * 2 * shape.parts + (shape.parts == 2 ? rows : 0);
+  const int64_t stage = shape.parts == 0 ? shape.step * rows
+                                         : shape.step / 16 * shape.columns * 32 * 2 * shape.parts +
+                                               (shape.parts == 2 ? rows : 0);
   const int64_t words = std::max(shape.direct ? 0 : 2 * shape.slices * stage,
                                  int64_t{shape.slices} * shape.tile * rows);
   return 4 * (words + shape.tile + rows + 4);

@@ -216,7 +216,8 @@ int FewRunOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
   const FewShape shape = FewShapeOf(form, knobs);
   if (shape.direct) return kMostFewRun / 2;
   if (form.apart.run == kTensorStep / 2) return kTensorStep / 2;
-  return shape.ahead && (shape.blocks == 2 || shape.columns > 8) ? 32 : 64;
+  const bool many = shape.ahead > 0 && (shape.blocks == 2 || shape.columns > 8);
+  return shape.parts == 0 || many ? 32 : 64;
 }
 
 // As many steps on their way as there is shared memory for.
