@@ -390,6 +390,40 @@ TEST_CASE("after a wrong start no two products are made together that tensor cor
   }
 }
 
+TEST_CASE("after a wrong start no product is made twice", "[agent]") {
+  // What the end makes could be a kernel's own, with the product again.
+  const v1::Problem problem = MakeProblem(
+      "backward of gelu",
+      {"input x: bf16[1576, 768] ~ normal", "param w: bf16[3072, 768] ~ normal",
+       "input d: bf16[1576, 3072] ~ normal",
+       "s: f32[m: 1576, n: 3072] = sum[k: 768](f32(x[m, k]) * f32(w[n, k]))",
+       "h: bf16[m: 1576, n: 3072] = bf16(s[m, n])",
+       "a: f32[m: 1576, n: 3072] = erf(f32(h[m, n]) * 0.7) + 1.0",
+       "b: f32[m: 1576, n: 3072] = exp(f32(h[m, n]) * f32(h[m, n]) * -0.5)",
+       "c: f32[m: 1576, n: 3072] = f32(d[m, n]) * (a[m, n] * 0.5 + f32(h[m, n]) * b[m, n])",
+       "t: f32[n: 3072] = sum[m: 1576](c[m, n])", "g: bf16[m: 1576, n: 3072] = bf16(c[m, n])",
+       "output g, t"});
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  codegen::Target target;
+  StartsAfterWrong starts(
+      std::make_shared<const graph::Graph>(*graph), target,
+      [&](const v1::Schedule& s) { return codegen::Describe(*graph, s, target).ok(); });
+  int seen = 0;
+  while (const auto start = starts.Next()) {
+    INFO(start->DebugString());
+    auto rewritten = codegen::Rewrite(*graph, start->rewrites());
+    REQUIRE(rewritten.ok());
+    const auto groups = codegen::Describe(*rewritten, *start, target);
+    REQUIRE(groups.ok());
+    CHECK(std::count_if(groups->begin(), groups->end(), [](const auto& group) {
+            return group.skeleton == v1::Group::kContract;
+          }) == 1);
+    ++seen;
+  }
+  CHECK(seen >= 8);
+}
+
 TEST_CASE("after a wrong start sums read what a product has rounded as it was before", "[agent]") {
   const v1::Problem problem = MakeProblem(
       "gradients", {"input x: bf16[2048, 1024] ~ normal", "input r: f32[2048, 1024] ~ normal",

@@ -73,12 +73,17 @@ std::optional<v1::Schedule> StartsAfterWrong::Next() {
 }
 
 // With two products of one factor in a kernel each: nothing but 16 bits on tensor cores makes
-// them together as quickly. Of the ways to split them the one that is estimated to be the
-// quickest; what would make one product twice is slower than before.
+// them together as quickly. Of the ways to split them that make no product twice, the one that is
+// estimated to be the quickest.
 v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
   const auto products = [](const State& state) {
     return std::count_if(state.groups.begin(), state.groups.end(),
                          [](const auto& group) { return group.skeleton == v1::Group::kContract; });
+  };
+  const auto multiplied = [](const State& state) {
+    double all = 0;
+    for (const auto& group : state.groups) all += group.products;
+    return all;
   };
   auto state = MakeState(graph_, schedule, target_);
   if (!state.ok()) return schedule;
@@ -89,7 +94,8 @@ v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
       if (action.kind != "split") continue;
       auto split = MakeState(*state, action.schedule);
       if (split.ok() && products(*split) > products(*state) &&
-          EstimateOf(*split) < EstimateOf(best ? *best : *state))
+          multiplied(*split) <= multiplied(*state) &&
+          (!best || EstimateOf(*split) < EstimateOf(*best)))
         best = *std::move(split);
     }
     if (!best) return state->schedule;

@@ -85,6 +85,7 @@ struct GroupInfo {
   bool reduces = false;      // there is a reduce in it
   int64_t bytes_read = 0, bytes_written = 0;  // once each
   double operations = 0, transcendental = 0;
+  double products = 0;         // multiplications of factors, by whatever unit; contract alone
   double tensor_products = 0;  // pairs of 16 bits that tensor cores multiply; not among operations
   bool can_online = false;     // has a max / sum-of-exp pair
   // What the resolved knobs make of it (skeleton/skeleton.h, Usage).

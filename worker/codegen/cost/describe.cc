@@ -37,6 +37,7 @@ absl::StatusOr<GroupInfo> Info(const Analysis& group, const v1::Group& knobs,
   info.bytes_written = demand.bytes_written;
   info.operations = demand.operations;
   info.transcendental = demand.transcendental;
+  info.products = use->products;
   info.tensor_products = use->tensor_products;
   if (use->tensor_products > 0)
     info.operations = std::max(0.0, info.operations - 2 * use->products);
