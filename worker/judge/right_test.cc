@@ -169,12 +169,8 @@ class Rough : public oracle::Oracle {
       values[i] += static_cast<float>(error_ * rms * std::sin(i));
     if (auto status = device.Write(memory, values.data(), memory.bytes()); !status.ok())
       return status;
-    // What it is known to be at the sample, and by how much it is off there.
-    std::vector<double>& rounded = drawn->rounded.emplace_back();
-    for (int64_t position : drawn->sample[0]) rounded.push_back(values[position]);
-    const double off = oracle::ErrorsOf(graph::DType::kF32, rounded, drawn->exact[0], rms).rms;
     drawn->reference.clear();
-    drawn->reference.push_back({error_, off, error_});
+    drawn->reference.push_back({error_, error_ / 2, error_});
     drawn->whole.Add(drawn->reference.back());
     return drawn;
   }
@@ -255,30 +251,6 @@ TEST_CASE("who is nearer to the truth than the reference may miss the tolerance 
   CHECK(court.Evaluate({plan("x[i] * 2.004f")}).verdict() == v1::WRONG);
   // One element, where no sample may have looked.
   CHECK(court.Evaluate({plan("x[i] * 2.0f + (i == 77777 ? 0.01f : 0.0f)")}).verdict() == v1::WRONG);
-}
-
-// Errors as large and as frequent as the reference's, elsewhere: either may have the larger rms.
-TEST_CASE("an rms of errors that is larger by chance alone is as good as the reference's") {
-  // Of the sine of another phase, cut off so that no error is larger than the reference's: by so
-  // much its rms is larger, and by so many standard errors.
-  const auto [scale, cut, accepted] = GENERATE(table<const char*, const char*, bool>({
-      {"1.0025f", "0.99f", true},  // 1.001, less than 1
-      {"1.1f", "0.98f", false},    // 1.05, 26
-  }));
-  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
-    return std::make_unique<Rough>(std::move(native), 1e-3);
-  });
-  court.Open(ProblemOf(
-      "rough", {"input x: f32[100000] ~ normal", "y: f32[i: 100000] = x[i] * 2", "output y"}));
-  v1::Plan off = DoublingPlan(100000, "2.0f");
-  off.set_source(absl::StrCat(
-      "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
-      "blockDim.x + threadIdx.x; if (i < 100000) { float e = ",
-      scale, " * sinf(i + 1.234f); e = fminf(", cut, ", fmaxf(-", cut,
-      ", e)); y[i] = x[i] * 2.0f + 0.002f * e; } }"));
-  const auto verdict = court.Evaluate({off});
-  INFO(verdict.reason());
-  CHECK(verdict.verdict() == (accepted ? v1::ACCEPTED : v1::WRONG));
 }
 
 TEST_CASE("a state that the problem only reads stays as it is") {
