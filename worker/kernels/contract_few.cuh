@@ -546,7 +546,7 @@ struct FewContract {
     for (int r = 0; r < kRows; ++r) is_many[r] = Many::kRows % C::kTile == 0 || first + row_of_words(r) < Index(Many::kRows);
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) is_few[j] = (kFew % 8 == 0 && kWholePieces) || other + j * 8 + lane() / 4 < Index(Few::kRows);
-      unsigned a[kRows][kVectors][4], b[kColumns][kVectors][4];
+    unsigned a[kRows][kVectors][4], b[kColumns][kVectors][4];
     const auto bring = [&](Index k) {
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
