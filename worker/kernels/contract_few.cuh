@@ -18,7 +18,7 @@
 // ordinary instructions instead, at the end, with rows that are not dense, and rows that have infinities or NaN with all
 // (contract_pack.cuh, RowKind).
 //
-// fp32 of at most kMostExact rows of `few`: by ordinary instructions, a multiply-add for each product, which is less than
+// fp32 of at most 16 rows of `few`: by ordinary instructions, a multiply-add for each product, which is less than
 // making parts of an element takes. A thread adds up its elements' products with all rows of `few`, which lie in shared
 // memory as fp32; the four threads that share a row meet behind the last step.
 //
