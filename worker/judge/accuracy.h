@@ -19,6 +19,10 @@ inline constexpr double kMissRatio = 1;
 // And whose rms is larger than the reference's by no more than chance makes of it: standard errors
 // of a paired test (oracle::ExcessOf), of which three are exceeded by one of 740 that are as good.
 inline constexpr double kMostExcess = 3;
+// Or who is nearer to the truth than the reference by more than that on the whole, of whose errors
+// no more are larger than each of the reference's (oracle::LargerOf): of two that are as near, one
+// of 1024 has more.
+inline constexpr int64_t kMostLarger = 9;
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the
 // rounding of a type of 16 bits counted, since the answer is compared with what is rounded too.

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "worker/judge/court.h"
 
@@ -171,6 +172,8 @@ class Rough : public oracle::Oracle {
       return status;
     drawn->reference.clear();
     drawn->reference.push_back({error_, error_ / 2, error_});
+    for (size_t i = 0; i < drawn->sample[0].size(); ++i)
+      drawn->rounded[0][i] = values[drawn->sample[0][i]];
     drawn->whole.Add(drawn->reference.back());
     return drawn;
   }
@@ -251,6 +254,32 @@ TEST_CASE("who is nearer to the truth than the reference may miss the tolerance 
   CHECK(court.Evaluate({plan("x[i] * 2.004f")}).verdict() == v1::WRONG);
   // One element, where no sample may have looked.
   CHECK(court.Evaluate({plan("x[i] * 2.0f + (i == 77777 ? 0.01f : 0.0f)")}).verdict() == v1::WRONG);
+}
+
+TEST_CASE("who is nearer to the truth on the whole may have the largest error by chance") {
+  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<Rough>(std::move(native), 1e-3);
+  });
+  court.Open(ProblemOf(
+      "rough", {"input x: f32[100000] ~ normal", "y: f32[i: 100000] = x[i] * 2", "output y"}));
+  // An error that goes with the data's size, the reference's being sin(i), and another one at one
+  // of so many elements.
+  const auto verdict = [&](const std::string& error, const std::string& most, int one_of) {
+    v1::Plan twice = DoublingPlan(100000, "2.0f");
+    twice.set_source(absl::StrFormat(
+        "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
+        "blockDim.x + threadIdx.x; if (i >= 100000) return; float size = 0.0f; for (int j = 0; j < "
+        "256; ++j) size += fabsf(x[j]) / 204.8f; y[i] = x[i] * 2.0f + 0.002f * size * (i %% %d == "
+        "0 ? %s : %s); }",
+        one_of, most, error));
+    const auto answer = court.Evaluate({twice});
+    UNSCOPED_INFO(answer.reason());
+    return answer.verdict();
+  };
+  CHECK(verdict("0.6f * sinf(i)", "1.4f", 20000) == v1::ACCEPTED);
+  CHECK(verdict("0.6f * sinf(i)", "1.4f", 1000) == v1::WRONG);   // too many
+  CHECK(verdict("0.6f * sinf(i)", "2.8f", 20000) == v1::WRONG);  // too far
+  CHECK(verdict("0.85f", "1.4f", 20000) == v1::WRONG);           // not nearer on the whole
 }
 
 TEST_CASE("a state that the problem only reads stays as it is") {

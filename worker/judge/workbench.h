@@ -180,8 +180,9 @@ class Workbench {
   std::string TooOftenOff(Loaded& loaded, int answer, int slot,
                           const oracle::Difference& difference) const;
   // Why it is not so that elements miss the tolerance because the reference is that far off itself
-  // (the answer's error is at most so many times the reference's, and it is nowhere further from
-  // the reference than the errors of both make it); empty: it is so.
+  // (the answer's error is at most so many times the reference's, as far as can be told from
+  // chance, and it is nowhere further from the reference than the errors of both make it); empty:
+  // it is so.
   absl::StatusOr<std::string> NotReferencesMiss(int answer, int slot,
                                                 const oracle::Difference& difference, double most);
   absl::StatusOr<std::string> Describe(const graph::Tensor& tensor, device::Memory& got,

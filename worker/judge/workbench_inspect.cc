@@ -1,6 +1,7 @@
 // What is looked at after a run: guard bands, inputs, every element of every answer.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -313,15 +314,24 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
   const double rms = difference.want_rms > 0 ? difference.want_rms : 1;
   const double largest = ErrorRatio(type, finding.errors.beyond, drawn.reference[answer].max);
   const double rms_ratio = RmsRatio(type, finding.errors.rms, drawn.reference[answer].rms);
-  // The rms is an estimate from a sample: of two computations that round alike either may have the
-  // larger one.
-  const bool larger =
-      rms_ratio > most &&
-      (most > kMissRatio || answer >= static_cast<int>(drawn.rounded.size()) ||
-       oracle::ExcessOf(type, values, drawn.rounded[answer], drawn.exact[answer]) > kMostExcess);
-  if (largest > most || larger)
-    return absl::StrFormat("its error is %.5g times the reference's, its rms %.5g times", largest,
-                           rms_ratio);
+  // Of two computations that round alike either may have the larger rms at a sample, or the larger
+  // one of two largest errors.
+  const bool paired = most == kMissRatio && answer < static_cast<int>(drawn.rounded.size());
+  const double excess =
+      paired ? oracle::ExcessOf(type, values, drawn.rounded[answer], drawn.exact[answer])
+             : std::numeric_limits<double>::infinity();
+  const bool nearer = std::isfinite(excess) && excess < -kMostExcess;
+  const bool chance =
+      nearer && largest <= kOrdinaryRatio &&
+      oracle::LargerOf(type, values, drawn.rounded[answer], drawn.exact[answer]) <= kMostLarger;
+  if ((largest > most && !chance) || (rms_ratio > most && excess > kMostExcess))
+    return absl::StrCat(
+        absl::StrFormat("its error is %.5g times the reference's", largest),
+        rms_ratio > 0 ? absl::StrFormat(", its rms %.5g times", rms_ratio) : "",
+        std::isfinite(excess)
+            ? absl::StrFormat(", its squares' mean %+.1f standard errors from the reference's",
+                              excess)
+            : "");
   if (difference.largest / rms > kVariedRatio * reference)
     return absl::StrFormat(
         "it is off by up to %.2g of the answer's rms, more than %g times the reference's error",

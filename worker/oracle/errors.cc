@@ -158,6 +158,19 @@ double ExcessOf(graph::DType type, absl::Span<const double> got, absl::Span<cons
   return mean / std::sqrt(variance / n);
 }
 
+int64_t LargerOf(graph::DType type, absl::Span<const double> got,
+                 absl::Span<const double> reference, absl::Span<const double> exact) {
+  WS_CHECK(got.size() == exact.size() && reference.size() == exact.size(),
+           "values, the reference's and exact values are not as many");
+  double largest = 0;
+  for (size_t i = 0; i < exact.size(); ++i)
+    largest = std::max(largest, SquareOf(type, reference[i], exact[i]).value_or(0));
+  int64_t larger = 0;
+  for (size_t i = 0; i < exact.size(); ++i)
+    larger += SquareOf(type, got[i], exact[i]).value_or(0) > largest;
+  return larger;
+}
+
 double RmsOf(absl::Span<const double> values) {
   double total = 0;
   int64_t count = 0;

@@ -40,6 +40,12 @@ Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<cons
 double ExcessOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> reference,
                 absl::Span<const double> exact);
 
+// How many of `got`'s errors that count are larger than each of `reference`'s. Of two computations
+// that are as near to the truth either may have each of the largest errors of both: that one has
+// all of the n largest comes by chance once in 2^n.
+int64_t LargerOf(graph::DType type, absl::Span<const double> got,
+                 absl::Span<const double> reference, absl::Span<const double> exact);
+
 // Of those that are finite; 0 of none.
 double RmsOf(absl::Span<const double> values);
 

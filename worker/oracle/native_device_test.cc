@@ -375,6 +375,15 @@ TEST_CASE("whose errors are larger is told from chance value by value") {
   CHECK(ExcessOf(kType, {1, NAN}, {1, 2}, {1, INFINITY}) == 0);
 }
 
+TEST_CASE("errors larger than each of the reference's are counted") {
+  const std::vector<double> exact(6, 1), reference = {1, 0.9, 1.2, 1, 1, 1};
+  CHECK(LargerOf(graph::DType::kF32, {1, 1.3, 1, 0.7, 1.1, NAN}, reference, exact) == 2);
+  CHECK(LargerOf(graph::DType::kF32, reference, reference, exact) == 0);
+  // What rounds the other way is none.
+  CHECK(LargerOf(graph::DType::kBF16, {1.0078125}, {1}, {1.004}) == 0);
+  CHECK(LargerOf(graph::DType::kBF16, {1.015625}, {1}, {1.004}) == 1);
+}
+
 TEST_CASE("errors count in the type that the answer is stored in") {
   using graph::DType;
   struct Case {
