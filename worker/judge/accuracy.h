@@ -19,9 +19,10 @@ inline constexpr double kMissRatio = 1;
 // And whose rms is larger than the reference's by no more than chance makes of it: standard errors
 // of a paired test (oracle::ExcessOf), of which three are exceeded by one of 740 that are as good.
 inline constexpr double kMostExcess = 3;
-// Or who is nearer to the truth than the reference by more than that on the whole, of whose errors
-// no more are larger than each of the reference's (oracle::LargerOf): of two that are as near, one
-// of 1024 has more.
+// Its largest error may be the larger one by chance: with no more errors that are larger than each
+// of the reference's (oracle::LargerOf; of two that are as near, one of 1024 has more), and either
+// nearer to the truth on the whole by more than kMostExcess, or with the largest error of all
+// answers no larger than the reference's.
 inline constexpr int64_t kMostLarger = 9;
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the

@@ -187,6 +187,8 @@ class Workbench {
                                                 const oracle::Difference& difference, double most);
   absl::StatusOr<std::string> Describe(const graph::Tensor& tensor, device::Memory& got,
                                        device::Memory& want, int64_t position);
+  // The largest of all answers.
+  absl::StatusOr<oracle::Errors> ErrorsOfAll(int slot);
   // `at_sample`: the answer's values at the case's sample; may be null.
   absl::Status MeasureErrors(int answer, int slot, Finding* finding,
                              std::vector<double>* at_sample = nullptr);

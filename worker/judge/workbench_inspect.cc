@@ -320,11 +320,16 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
   const double excess =
       paired ? oracle::ExcessOf(type, values, drawn.rounded[answer], drawn.exact[answer])
              : std::numeric_limits<double>::infinity();
-  const bool nearer = std::isfinite(excess) && excess < -kMostExcess;
-  const bool chance =
-      nearer && largest <= kOrdinaryRatio &&
-      oracle::LargerOf(type, values, drawn.rounded[answer], drawn.exact[answer]) <= kMostLarger;
-  if ((largest > most && !chance) || (rms_ratio > most && excess > kMostExcess))
+  bool further = largest > most;
+  if (further && excess <= kMostExcess && largest <= kOrdinaryRatio &&
+      oracle::LargerOf(type, values, drawn.rounded[answer], drawn.exact[answer]) <= kMostLarger) {
+    const auto whole = ErrorsOfAll(slot);
+    if (!whole.ok()) return whole.status();
+    const double resolution = oracle::ErrorFloor(graph::DType::kF32);
+    further = !(std::isfinite(excess) && excess < -kMostExcess) &&
+              !(whole->plain <= drawn.whole.plain + resolution);
+  }
+  if (further || (rms_ratio > most && excess > kMostExcess))
     return absl::StrCat(
         absl::StrFormat("its error is %.5g times the reference's", largest),
         rms_ratio > 0 ? absl::StrFormat(", its rms %.5g times", rms_ratio) : "",
@@ -337,6 +342,16 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
         "it is off by up to %.2g of the answer's rms, more than %g times the reference's error",
         difference.largest / rms, kVariedRatio);
   return "";
+}
+
+absl::StatusOr<oracle::Errors> Workbench::ErrorsOfAll(int slot) {
+  oracle::Errors all;
+  for (int answer = 0; answer < static_cast<int>(cases_[slot].drawn.exact.size()); ++answer) {
+    Finding finding;
+    if (absl::Status s = MeasureErrors(answer, slot, &finding); !s.ok()) return s;
+    all.Add(finding.errors);
+  }
+  return all;
 }
 
 absl::Status Workbench::MeasureErrors(int answer, int slot, Finding* finding,
