@@ -48,6 +48,8 @@ bool FindsByRow(const Index& index, const Frame& frame) {
 // By which streams of two kernels are told to be one: by their loads, of what tables say of those
 // all but what they say. Conditions of lanes together are spelled otherwise than an element's.
 std::string PlaceOf(ValuePtr stream, const Frame& frame) {
+  if (stream->kind == Value::Kind::kConst)
+    return StrCat("=", Literal(stream->type, stream->number, stream->integer));
   if (stream->kind != Value::Kind::kLoad)
     return StrCat("(", PlaceOf(stream->args[1], frame), ",", PlaceOf(stream->args[2], frame), ")");
   const Index index = frame.width > 1 ? stream->index.Without(frame.lane) : stream->index;
@@ -73,7 +75,7 @@ class StreamFinder {
     if (frame_.width > 1) known_ |= BitOf(frame_.lane);
   }
 
-  // Loads, and selects of loads one of which all lanes take, largest elements first.
+  // Loads, and selects of loads and constants one of which all lanes take, largest elements first.
   std::vector<ValuePtr> Run() {
     std::vector<ValuePtr> stage_values, streams;
     for (const Kernel::Reduce& reduce : kernel_.reduces) stage_values.push_back(reduce.value);
@@ -90,7 +92,7 @@ class StreamFinder {
  private:
   bool IsStream(ValuePtr value) const {
     if (value->kind == Value::Kind::kLoad) return value->args.empty() && IsLoad(value, value->type);
-    return IsSelect(value) && IsOneOfLoads(value, value->type);
+    return IsSelect(value) && value->loads && IsOneOfLoads(value, value->type);
   }
 
   static bool IsSelect(ValuePtr value) {
@@ -98,6 +100,7 @@ class StreamFinder {
   }
 
   bool IsOneOfLoads(ValuePtr value, graph::DType type) const {
+    if (value->kind == Value::Kind::kConst) return value->type == type;
     if (!IsSelect(value)) return value->kind == Value::Kind::kLoad && IsLoad(value, type);
     return IsPlaceOfAll(value->args[0]) && IsOneOfLoads(value->args[1], type) &&
            IsOneOfLoads(value->args[2], type);

@@ -148,6 +148,13 @@ TEST_CASE("streams of several tensors", "[codegen]") {
             "1, k - 64], a[r / 16, r / 4 % 4 * 2 + 1, r % 4 * 2 + 1, k - 96]))",
             48, 128),
        2},
+      {"neighbours of an image with a margin of another value",
+       norm({"input a: bf16[3, 7, 7, 32] ~ normal"},
+            "select(k < 32, select(r / 4 % 4 < 4 and r % 4 * 2 + 1 < 7, a[r / 16, r / 4 % 4 * 2, r "
+            "% 4 * 2 + 1, k], -0.5), select(r / 4 % 4 * 2 + 1 < 7, a[r / 16, r / 4 % 4 * 2 + 1, r "
+            "% 4 * 2, k - 32], 0))",
+            48, 64),
+       2},
       {"tokens of two kinds",
        norm({"input a: bf16[2, 160] ~ normal", "input b: bf16[5, 160] ~ normal"},
             "select(r < 2, a[r, k], b[r - 2, k])", 7, 160),

@@ -10,12 +10,21 @@ namespace warpsmith::codegen {
 using absl::StrCat;
 
 std::string StagedGlue::BringText(Emitter& emitter, ValuePtr stream,
-                                  const std::function<std::string(ValuePtr load)>& bring) {
+                                  const std::function<std::string(ValuePtr load)>& bring,
+                                  const std::function<std::string(int lane)>& place) {
   if (stream->kind == Value::Kind::kLoad) return bring(stream);
+  if (stream->kind == Value::Kind::kConst) {
+    const std::string value =
+        ToMemory(stream->type, Literal(stream->type, stream->number, stream->integer));
+    std::string text;
+    for (int lane = 0; lane < kernel_.frame.width; ++lane)
+      absl::StrAppend(&text, place(lane), " = ", value, ";\n");
+    return text;
+  }
   // What the branches spell is made before either is opened.
   const std::string condition = emitter.Use(stream->args[0]);
-  const std::string where = BringText(emitter, stream->args[1], bring),
-                    otherwise = BringText(emitter, stream->args[2], bring);
+  const std::string where = BringText(emitter, stream->args[1], bring, place),
+                    otherwise = BringText(emitter, stream->args[2], bring, place);
   return StrCat("if (", condition, ") {\n", where, "} else {\n", otherwise, "}\n");
 }
 
@@ -24,10 +33,13 @@ std::string StagedGlue::LoadBody(const std::vector<ValuePtr>& streams, const std
   ForgetPosition(emitter);
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
-    emitter.Append(BringText(emitter, streams[i], [&](ValuePtr load) {
-      return emitter.VectorText(load, LaneBase(load->index, kernel_.frame), kernel_.frame.width,
-                                StrCat("values.s", i), hint);
-    }));
+    emitter.Append(BringText(
+        emitter, streams[i],
+        [&](ValuePtr load) {
+          return emitter.VectorText(load, LaneBase(load->index, kernel_.frame), kernel_.frame.width,
+                                    StrCat("values.s", i), hint);
+        },
+        [&](int lane) { return StrCat("values.s", i, "[", lane, "]"); }));
   }
   return WithLocals(emitter.Finish(), element_.index_type);
 }
@@ -40,13 +52,19 @@ std::string StagedGlue::LoadSharedBody(const std::vector<ValuePtr>& streams,
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i] == nullptr) continue;
     const char* const hint = context_.style.passes_by ? ", 1" : "";
-    emitter.Append(BringText(emitter, streams[i], [&](ValuePtr load) {
-      const Index base = frame.width > 1 ? load->index.Without(frame.lane) : load->index;
-      return StrCat(load->args.empty() ? "" : StrCat("if (", emitter.Use(load->args[0]), ") "),
-                    "ws::copy_async<", frame.width, hint, ">(slot",
-                    offsets[i] > 0 ? StrCat(" + ", offsets[i] * frame.width) : "", ", ",
-                    emitter.Address(load->tensor, base), ");\n");
-    }));
+    const std::string at = offsets[i] > 0 ? StrCat(" + ", offsets[i] * frame.width) : "";
+    const std::string type = StorageType(streams[i]->type);
+    emitter.Append(BringText(
+        emitter, streams[i],
+        [&](ValuePtr load) {
+          const Index base = frame.width > 1 ? load->index.Without(frame.lane) : load->index;
+          return StrCat(load->args.empty() ? "" : StrCat("if (", emitter.Use(load->args[0]), ") "),
+                        "ws::copy_async<", frame.width, hint, ">(slot", at, ", ",
+                        emitter.Address(load->tensor, base), ");\n");
+        },
+        [&](int lane) {
+          return StrCat("reinterpret_cast<", type, "*>(slot", at, ")[", lane, "]");
+        }));
   }
   return WithLocals(emitter.Finish(), element_.index_type);
 }

@@ -122,9 +122,10 @@ class StagedGlue {
   bool columns() const { return row_ == "column"; }
   std::string JoinedFunctions() const;
   std::string Acc() const;  // "acc" or "acc[j]"
-  // Brings a stream: `bring` says how one of its loads is.
-  static std::string BringText(Emitter& emitter, ValuePtr stream,
-                               const std::function<std::string(ValuePtr load)>& bring);
+  // Brings a stream: `bring` says how one of its loads is, `place` where a lane of it is kept.
+  std::string BringText(Emitter& emitter, ValuePtr stream,
+                        const std::function<std::string(ValuePtr load)>& bring,
+                        const std::function<std::string(int lane)>& place);
   std::string ReduceBody(int stage, bool joined);
   std::string StoreBody();
   std::string Lane(bool lanes) const;
