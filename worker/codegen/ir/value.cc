@@ -216,6 +216,15 @@ ValuePtr Values::Op(GraphOp op, DType type, std::vector<ValuePtr> args) {
           return args[1 - i];
       }
       break;
+    case GraphOp::kLt:
+    case GraphOp::kLe:
+      if (!graph::IsFloat(args[0]->type)) {
+        const Range a = RangeOf(args[0]), b = RangeOf(args[1]);
+        const bool strict = op == GraphOp::kLt;
+        if (a.high < b.low || (!strict && a.high == b.low)) return Bool(true);
+        if (a.low > b.high || (strict && a.low == b.high)) return Bool(false);
+      }
+      break;
     case GraphOp::kAnd:
       if (IsConst(args[0], 0) || IsConst(args[1], 1)) return args[0];
       if (IsConst(args[1], 0) || IsConst(args[0], 1)) return args[1];

@@ -677,6 +677,35 @@ TEST_CASE("without roundings a product's operands keep their digits", "[codegen]
   for (const absl::Status& answer : answers) CHECK(answer.message() == "");
 }
 
+// What a code of four bits means stands in a table: codes are read by vectors, two a byte, and each
+// element is found by itself.
+TEST_CASE("a factor's elements may be what codes mean by a table", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input x: bf16[24, 256] ~ normal", "param t: bf16[16] ~ normal",
+                  "param w: u8[48, 128] ~ integers(0, 256)", "param c: bf16[48, 8] ~ normal",
+                  "q: i64[n: 48, k: 256] = i64(select(k % 2 == 0, i32(w[n, k / 2]) % 16, "
+                  "i32(w[n, k / 2]) / 16))",
+                  "e: bf16[n: 48, k: 256] = bf16(f32(t[select(q[n, k] < 0, q[n, k] + 16, q[n, "
+                  "k])]) * f32(c[n, k / 32]))",
+                  "s: f32[m: 24, n: 48] = sum[k: 256](f32(x[m, k]) * f32(e[n, k]))",
+                  "y: bf16[m: 24, n: 48] = bf16(s[m, n])", "output y"});
+  std::vector<Trial> trials;
+  for (const char* math : {"PRODUCT_FEW", "PRODUCT_TENSOR", "PRODUCT_PLAIN"}) {
+    v1::Schedule schedule;
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(
+        absl::StrCat("roots: 'y' contract { math: ", math, " }"), schedule.add_groups()));
+    const auto plan = Lower(graph, schedule, TestTarget());
+    INFO(math << ": " << plan.status().message());
+    REQUIRE(plan.ok());
+    CHECK(absl::StrContains(plan->source(), "unsigned char w"));
+    CHECK(absl::StrContains(plan->source(), "[4]"));
+    // No code is below zero.
+    CHECK(!absl::StrContains(plan->source(), "0LL"));
+    trials.push_back({graph, schedule, 7, false});
+  }
+  for (const absl::Status& answer : RunAndCompareAll(trials)) CHECK(answer.message() == "");
+}
+
 TEST_CASE("what knobs of a product may not say", "[codegen]") {
   const graph::Graph graph =
       ParseOrDie({"input x: f32[64, 64] ~ normal", "input w: f32[64, 65] ~ normal",

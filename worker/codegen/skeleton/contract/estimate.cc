@@ -317,9 +317,13 @@ double FewSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   // A block that is alone waits with all its warps where they meet at each step.
   const bool lockstep =
       shape.parts == 0 && shape.slices < kPlainThreads / 32 && blocks <= multiprocessors;
+  // Threads of rows that are not there wait as well.
+  const double padded = static_cast<double>(CeilDiv(shape.rows, shape.tile) * shape.tile) /
+                        static_cast<double>(shape.rows);
   const double reading =
       bytes / (kFewFromMemory * target.bytes_per_second) * (blocks > at_once ? idle : 1) +
-      bytes * (lockstep ? kFewLockstepWait : kFewWait) / (std::min(blocks, at_once) * step);
+      bytes * padded * (lockstep ? kFewLockstepWait : kFewWait) /
+          (std::min(blocks, at_once) * step);
   const double busy = std::ceil(blocks / multiprocessors) * multiprocessors / blocks;
   const double multiplying = form.products() / FewRate(form, knobs, target) * busy;
   const double outside =

@@ -227,12 +227,23 @@ FrameMaker ContractFrame(const Domain& domain, const ContractForm& form, Lane la
   };
 }
 
+// Whether what memory says tells each lane where (a table of what codes mean): lanes are had one by
+// one, beside what they are told by.
+bool IsFoundByLanes(const Index& index, const Frame& frame) {
+  return std::any_of(index.terms().begin(), index.terms().end(), [&](const Index::Term& term) {
+    return term.atom->kind == Atom::Kind::kOpaque &&
+           (term.atom->variables & BitOf(frame.lane)) != 0;
+  });
+}
+
 // Bytes of the accesses by which lanes of that width would be had of the operand; 0: one by one.
 int AccessBytes(const Kernel& kernel, ValuePtr operand) {
   const Frame& frame = kernel.frame;
   int bytes = 0;
   for (ValuePtr load : kernel.values->Closure({operand})) {
-    if (load->kind != Value::Kind::kLoad || (load->variables & BitOf(frame.lane)) == 0) continue;
+    if (load->kind != Value::Kind::kLoad || (load->variables & BitOf(frame.lane)) == 0 ||
+        IsFoundByLanes(load->index, frame))
+      continue;
     const bool parted = !load->args.empty() && (load->args[0]->variables & BitOf(frame.lane)) != 0;
     const SharedLanes shared = SharedLanesOf(load->index, frame);
     const int width = frame.width / shared.lanes;

@@ -456,6 +456,19 @@ TEST_CASE("the other ways to multiply are among what is tried") {
   CHECK((*infos)[0].resolved.contract().math() != v1::PRODUCT_LIBRARY);
 }
 
+TEST_CASE("small results of long sums are shared by many threads") {
+  // With a tile of 256 rows for 12 that are there, a thirtieth of the threads would read.
+  const graph::Graph graph =
+      ParseOrDie({"input b: bf16[4096, 12] ~ normal",
+                  "y: f32[m: 12, n: 12] = sum[k: 4096](f32(b[k, m]) * f32(b[k, n]))", "output y"});
+  const auto infos = Describe(graph, DefaultSchedule(graph, Target()), Target());
+  REQUIRE(infos.ok());
+  const v1::ContractKnobs& knobs = (*infos)[0].resolved.contract();
+  INFO(knobs.ShortDebugString());
+  CHECK(std::max(knobs.tile_m(), knobs.tile_n()) <= 64);
+  CHECK(knobs.split() > 1);
+}
+
 TEST_CASE("what knobs of products on tensor cores may not say") {
   const graph::Graph halves = ParseOrDie(Product("bf16", 512, 512, 512, "m, k", "k, n"));
   const graph::Graph floats = ParseOrDie(Product("f32", 512, 512, 512, "m, k", "n, k"));
