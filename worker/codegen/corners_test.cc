@@ -230,6 +230,25 @@ TEST_CASE("maps: views, broadcasts, gathers, types", "[codegen]") {
   }
 }
 
+// A floor division by a power of two is a shift, also of what is negative, and of a power that is
+// read; what is left a mask.
+TEST_CASE("quotients of powers of two are shifts", "[codegen]") {
+  const graph::Graph graph =
+      ParseOrDie({"input x: i32[4096] ~ integers(-2147483648, 2147483647)",
+                  "input s: i32[4096] ~ integers(0, 80)", "input b: i8[4096] ~ integers(-128, 128)",
+                  "y: i32[i: 4096] = i32(i64(x[i]) / i64(exp2(f64(min(i64(s[i]), 62))))) % 16",
+                  "z: i32[i: 4096] = x[i] / 64 - x[i] % 64", "q: i8[i: 4096] = b[i] / 8 - b[i] % 4",
+                  "d: f16[i: 4096] = f16(x[i] % 16 - i32(b[i]) % 8)", "output y, z, q, d"});
+  const v1::Schedule schedule = DefaultSchedule(graph, TestTarget());
+  const auto plan = Lower(graph, schedule, TestTarget());
+  REQUIRE(plan.ok());
+  CHECK(!absl::StrContains(plan->source(), "floor_div"));
+  CHECK(!absl::StrContains(plan->source(), "floor_mod"));
+  CHECK(!absl::StrContains(plan->source(), "exp2"));
+  CHECK(!absl::StrContains(plan->source(), "from_double"));
+  CHECK(RunAndCompareAll({{graph, schedule, 3, false, 0}})[0].message() == "");
+}
+
 TEST_CASE("NaN and infinities go through reductions", "[codegen]") {
   const Lines lines = {"input x: f32[4, 70] ~ normal",
                        "z: f32[r: 4, c: 70] = select(r == 1 and c == 33, nan, select(r == 2, -inf, "

@@ -1,6 +1,7 @@
 #include "worker/codegen/ir/emit.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -341,6 +342,41 @@ bool Emitter::IsUnsigned(ValuePtr value) const {
          by->kind == Value::Kind::kConst && by->integer > 0;
 }
 
+namespace {
+
+// y of i64(exp2(f64(y))), an integer of at most 62; nullptr: it is something else.
+ValuePtr ExponentOf(ValuePtr power, const Values& values) {
+  const auto argument_of = [](ValuePtr value, Op op, DType type) {
+    const bool is = value != nullptr && value->kind == Value::Kind::kOp && value->op == op &&
+                    value->type == type;
+    return is ? value->args[0] : nullptr;
+  };
+  const ValuePtr exponent =
+      argument_of(argument_of(argument_of(power, Op::kCast, DType::kI64), Op::kExp2, DType::kF64),
+                  Op::kCast, DType::kF64);
+  constexpr int64_t kMost = 62;
+  const bool integer = exponent != nullptr && graph::IsInteger(exponent->type);
+  return integer && values.RangeOf(exponent).high <= kMost ? exponent : nullptr;
+}
+
+// n where a constant is 2^n; nullopt: it is none.
+std::optional<int> LogOf(ValuePtr value) {
+  if (value->kind != Value::Kind::kConst || value->integer <= 0) return std::nullopt;
+  const auto number = static_cast<uint64_t>(value->integer);
+  return std::has_single_bit(number) ? std::optional<int>(std::countr_zero(number)) : std::nullopt;
+}
+
+}  // namespace
+
+// A quotient of integers, rounded down: of a power of two a shift.
+std::string Emitter::QuotientExpression(ValuePtr value, size_t depth) {
+  const std::string a = Use(value->args[0], depth);
+  if (const auto log = LogOf(value->args[1])) return StrCat("(", a, " >> ", *log, ")");
+  if (const ValuePtr y = ExponentOf(value->args[1], *dialect_.values))
+    return StrCat("(", a, " >> (static_cast<int>(", Use(y, depth), ") & 63))");
+  return Wrapped(value->type, StrCat("ws::floor_div(", a, ", ", Use(value->args[1], depth), ")"));
+}
+
 std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
   const DType type = value->type;
   const bool integer = graph::IsInteger(type);
@@ -373,10 +409,11 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
       return integer ? infix("*") : Product(type, use(0), use(1));
     case Op::kDiv:
       if (integer && IsUnsigned(value)) return unsigned_infix("/");
-      if (integer) return Wrapped(type, call("floor_div"));
-      return DivisionExpression(value, depth);
+      return integer ? QuotientExpression(value, depth) : DivisionExpression(value, depth);
     case Op::kMod:
       if (integer && IsUnsigned(value)) return unsigned_infix("%");
+      if (integer && LogOf(value->args[1]))
+        return StrCat("(", use(0), " & ", Literal(type, 0, value->args[1]->integer - 1), ")");
       return call("floor_mod");
     case Op::kMin:
     case Op::kMax:

@@ -121,6 +121,7 @@ class Emitter {
   bool IsUnsigned(ValuePtr division) const;
   std::string CastExpression(ValuePtr value, size_t depth);
   std::string DivisionExpression(ValuePtr value, size_t depth);
+  std::string QuotientExpression(ValuePtr value, size_t depth);
   std::string Unrounded(ValuePtr value, size_t depth);
   std::string Product(graph::DType type, const std::string& a, const std::string& b) const;
   std::string PowExpression(ValuePtr value, size_t depth);

@@ -327,6 +327,18 @@ Range Values::RangeOf(ValuePtr value) const {
             return a;
         }
         break;
+      case GraphOp::kAdd:
+      case GraphOp::kSub: {
+        const Range a = range(0), b = range(1);
+        constexpr int64_t kLarge = int64_t{1} << 40;
+        if (!a.Within(-kLarge, kLarge) || !b.Within(-kLarge, kLarge)) break;
+        const Range sum = value->op == GraphOp::kAdd ? Range{a.low + b.low, a.high + b.high}
+                                                     : Range{a.low - b.high, a.high - b.low};
+        if (value->type == DType::kI64 ||
+            sum.Within(graph::LowestOf(value->type), graph::HighestOf(value->type)))
+          return sum;
+        break;
+      }
       case GraphOp::kMod:
       case GraphOp::kDiv: {
         // By a positive constant, rounded down.
