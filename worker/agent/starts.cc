@@ -12,11 +12,17 @@ namespace {
 
 // What digits may cost, of what all takes without them.
 constexpr double kLittle = 0.1, kMore = 0.3;
+// What a split takes, of what all takes without it, that is worth it.
+constexpr double kQuicker = 0.95;
 
-// Whether it makes a product of fp32 on tensor cores.
+// Whether it makes a product of fp32 on tensor cores; and whether it makes one in more than one
+// pass, on tensor cores or not.
 bool IsInParts(const codegen::GroupInfo& group) {
   const v1::ProductMath math = group.resolved.contract().math();
   return math == v1::PRODUCT_FP16X3 || math == v1::PRODUCT_FP16X3_INLINE;
+}
+bool IsSlow(const codegen::GroupInfo& group) {
+  return IsInParts(group) || group.resolved.contract().math() == v1::PRODUCT_PLAIN;
 }
 
 // Without approximations.
@@ -72,9 +78,9 @@ std::optional<v1::Schedule> StartsAfterWrong::Next() {
   }
 }
 
-// With two products of one factor in a kernel each: nothing but 16 bits on tensor cores makes
-// them together as quickly. Of the ways to split them that make no product twice, the one that is
-// estimated to be the quickest.
+// With two products of one factor in a kernel each, and sums of what a product's end makes behind
+// it, where that is quicker: nothing but 16 bits on tensor cores makes them together as quickly. Of
+// the ways to split them that make no product twice, the one that is estimated to be the quickest.
 v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
   const auto products = [](const State& state) {
     return std::count_if(state.groups.begin(), state.groups.end(),
@@ -93,10 +99,11 @@ v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
     for (const Action& action : fusion->Actions(*state)) {
       if (action.kind != "split") continue;
       auto split = MakeState(*state, action.schedule);
-      if (split.ok() && products(*split) > products(*state) &&
-          multiplied(*split) <= multiplied(*state) &&
-          (!best || EstimateOf(*split) < EstimateOf(*best)))
-        best = *std::move(split);
+      if (!split.ok() || multiplied(*split) > multiplied(*state)) continue;
+      const double seconds = EstimateOf(*split);
+      const bool pair = products(*split) > products(*state);
+      const bool sums = seconds < kQuicker * EstimateOf(*state);
+      if ((pair || sums) && (!best || seconds < EstimateOf(*best))) best = *std::move(split);
     }
     if (!best) return state->schedule;
     state = *std::move(best);
@@ -120,11 +127,11 @@ v1::Schedule StartsAfterWrong::UnroundedAsQuick(const v1::Schedule& schedule, do
   auto state = MakeState(graph_, unrounded, target_);
   if (!state.ok()) return schedule;
   for (int i = 0; i < unrounded.groups_size(); ++i) {
-    if (!IsInParts(state->groups[i])) continue;
+    if (!IsSlow(state->groups[i])) continue;
     v1::Schedule rounded = unrounded;
     rounded.mutable_groups(i)->mutable_precision()->clear_unrounded();
     auto changed = MakeState(*state, rounded);
-    if (!changed.ok() || IsInParts(changed->groups[i])) continue;
+    if (!changed.ok() || IsSlow(changed->groups[i])) continue;
     if (EstimateOf(*state) < (1 + most) * EstimateOf(*changed)) continue;
     unrounded = std::move(rounded);
     state = std::move(changed);

@@ -40,7 +40,8 @@ namespace ws {
 // place<W>(kept, at) is what W neighbours of each line there have in common, an End::Place<W>: from column `at` of rows on, or
 // turned from row `at` of columns; read(batch, m, n, raw) asks for what kWidth neighbours have of their own, an End::Raw of kRaw
 // words; finish<W, LOOK>(kept, place, batch, m, n, row, column, part, raw, sums) makes of it and of their sums what they become,
-// `row` and `column` within the group's part of the tile.
+// `row` and `column` within the group's part of the tile. kDown, kAcross: finish<W>(batch, m, n, raw, sums, value) does, and says what
+// is summed over M or over N: what a box adds goes to left.down and left.across (EndTotals).
 template <class C, class End>
 struct Contract {
   using Barrier = hopper::Barrier;
@@ -625,7 +626,7 @@ struct Contract {
 
   // LOOK: at each, whether the end leaves it out. Without, `raws` are what was read ahead for the thread's first lines.
   template <bool LOOK, bool MEET>
-  WS_DEVICE void finish_box(const float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws) {
+  WS_DEVICE void finish_box(float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws) {
     using O = Own<MEET>;
     constexpr int W = End::kWidth;
     const O own;
@@ -651,7 +652,13 @@ struct Contract {
           for (int rank = 1; MEET && rank < kMeeting; ++rank) done[of * W + v] += parts[rank][v];
         }
       }
-      end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, raw, done);
+      if constexpr (kTotals) {
+        float value[W];
+        end.template finish<W>(tile.batch, tile.m + row, n, raw, done, value);
+        ws::store<W, float, 0>(box + place_in_box(row, column), value);   // nobody else reads that place until all are finished
+      } else {
+        end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, raw, done);
+      }
     };
     const auto read_and_finish = [&](int line, int at, const typename End::template Place<W>& place) {
       typename End::Raw raw;
@@ -696,11 +703,43 @@ struct Contract {
     }
   }
   template <bool MEET>
-  WS_DEVICE void finish_box(bool look, const float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws) {
+  WS_DEVICE void finish_box(bool look, float* box, const float* kept, Tile tile, int first_column, const End& end, Raws<MEET>& raws) {
     if constexpr (End::kLooks) {
       if (look) return finish_box<true, MEET>(box, kept, tile, first_column, end, raws);
     }
     finish_box<false, MEET>(box, kept, tile, first_column, end, raws);
+  }
+
+  // ---- sums of what is finished, of a box: by columns parts of kRowsOfPart rows, by rows one of its columns
+
+  static constexpr bool kTotals = End::kDown || End::kAcross;
+  static_assert(!kTotals || (kOf == 1 && !C::kTurned && !kMeets && C::kSplit == 1), "sums of what a block finishes alone");
+  static constexpr int kRowsOfPart = 64 * kColumns / 128;
+  // A group's threads, of a box that they have finished.
+  WS_DEVICE void total_box(const float* box, Tile tile, int first_column, const End& end) const {
+    const int thread = threadIdx.x % 128, lines = C::kM - tile.m < 64 ? C::kM - tile.m : 64;
+    if constexpr (End::kDown) {
+      constexpr int kParts = (C::kM + kRowsOfPart - 1) / kRowsOfPart;
+      const int column = thread % kColumns, first = thread / kColumns * kRowsOfPart, n = tile.n + first_column + column;
+      float sum = 0;
+#pragma unroll 8
+      for (int r = 0; r < kRowsOfPart; ++r) sum += first + r < lines ? box[place_in_box(first + r, column)] : 0.0f;
+      if (n < C::kN && first < lines)
+        end.left.down[((long long)(tile.batch) * kParts + (tile.m + first) / kRowsOfPart) * C::kN + n] = sum;
+    }
+    if constexpr (End::kAcross) {
+      constexpr int kParts = (C::kN + kColumns - 1) / kColumns, kHalf = kColumns / 2;
+      const int row = thread / 2, half = thread % 2 * kHalf, inside = C::kN - tile.n - first_column;
+      float sum = 0;
+#pragma unroll 8
+      for (int c = 0; c < kHalf; ++c) {
+        const int column = half + (c + row) % kHalf;   // from another bank than its neighbours
+        sum += column < inside ? box[place_in_box(row, column)] : 0.0f;
+      }
+      sum += shuffle_xor(sum, 1);
+      if (thread % 2 == 0 && row < lines && inside > 0)
+        end.left.across[((long long)(tile.batch) * kParts + (tile.n + first_column) / kColumns) * C::kM + tile.m + row] = sum;
+    }
   }
 
   static constexpr int kChunk = kBoxColumns / 2;   // of a thread's sums of a product, those in a box
@@ -745,6 +784,10 @@ struct Contract {
         hopper::wait_for_blocks(left[group], meeting);
       }
       finish_box<MEET>(look, box, kept, tile, c * kBoxColumns, end, raws);
+      if constexpr (kTotals) {
+        hopper::group_sync(1 + group, 128);
+        total_box(box, tile, c * kBoxColumns, end);
+      }
       if constexpr (MEET) {
         hopper::group_sync(1 + group, 128);   // all of the group have read
         if (thread < kMeeting) hopper::tell(read[group], thread);
@@ -812,11 +855,12 @@ WS_DEVICE void contract_inline(const Scaled<G, false>& g, const hopper::Map& a, 
 }
 
 template <class C, class G>
-WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind, float* partial) {
+WS_DEVICE void contract(const G& g, const hopper::Map& a, const hopper::Map& b, const hopper::Map& behind, float* partial,
+                        EndTotals left = {nullptr, nullptr}) {
   if constexpr (C::kSplit > 1 && !C::kMeet) {
     Contract<C, PartialSums<G>>().run(a, b, behind, g, PartialSums<G>(partial));
   } else {
-    Contract<C, WholeSums<G>>().run(a, b, behind, g, WholeSums<G>(g));
+    Contract<C, WholeSums<G>>().run(a, b, behind, g, WholeSums<G>(g, left));
   }
 }
 

@@ -10,7 +10,7 @@ namespace ws {
 // Ends of a tile's sums that keep nothing: what the glue makes of them, or where the parts of K leave theirs,
 // [part][batch][M][N].
 struct KeepsNothing {
-  static constexpr bool kLooks = false;
+  static constexpr bool kLooks = false, kDown = false, kAcross = false;
   struct Begun {};
   template <int W> struct Place {};
   template <int TILE_N> static constexpr int kKept = 0;
@@ -21,8 +21,10 @@ struct KeepsNothing {
 template <class G>
 struct WholeSums : KeepsNothing {
   static constexpr int kWidth = G::kWidth;
+  static constexpr bool kDown = G::kTotalDown, kAcross = G::kTotalAcross;
   const G& g;
-  WS_DEVICE explicit WholeSums(const G& g) : g(g) {}
+  const EndTotals left;
+  WS_DEVICE WholeSums(const G& g, EndTotals left) : g(g), left(left) {}
   static constexpr int kRaw = G::kRawEnd;
   using Raw = typename G::RawEnd;
   WS_DEVICE void read(int batch, int m, int n, Raw& raw) const { g.load_end(batch, m, n, raw); }
@@ -30,6 +32,10 @@ struct WholeSums : KeepsNothing {
   WS_DEVICE void finish(const float*, const Place<W>&, int batch, int m, int n, int, int, int, const Raw& raw,
                         const float (&sums)[G::kPair ? 2 * W : W]) const {
     g.template finish<W>(batch, m, n, raw, sums);
+  }
+  template <int W>
+  WS_DEVICE void finish(int batch, int m, int n, const Raw& raw, const float (&sums)[W], float (&value)[W]) const {
+    g.template finish<W>(batch, m, n, raw, sums, value);
   }
 };
 template <class G>
@@ -48,7 +54,7 @@ struct PartialSums : KeepsNothing {
 // The end of sums of operands in two parts: keeps what a tile's rows and columns were divided by.
 template <class G>
 struct WholeSums<Scaled<G, false>> {
-  static constexpr bool kLooks = true;
+  static constexpr bool kLooks = true, kDown = false, kAcross = false;
   static constexpr int kWidth = G::kWidth, kRaw = G::kRawEnd;
   using Raw = typename G::RawEnd;
   template <int TILE_N> static constexpr int kKept = 64 + TILE_N;
@@ -59,7 +65,7 @@ struct WholeSums<Scaled<G, false>> {
     float back[W];
   };
   const Scaled<G, false>& g;
-  WS_DEVICE explicit WholeSums(const Scaled<G, false>& g) : g(g) {}
+  WS_DEVICE WholeSums(const Scaled<G, false>& g, EndTotals) : g(g) {}
   template <int TILE_N>
   WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
     Begun begun = {1, {1, 1}};
@@ -107,7 +113,7 @@ struct WholeSums<Scaled<G, false>> {
 // PARTIAL: sums are left as they are in `partial`.
 template <class G, bool TURNED, bool PARTIAL>
 struct InlineSums {
-  static constexpr bool kLooks = true;
+  static constexpr bool kLooks = true, kDown = false, kAcross = false;
   static constexpr int kWidth = G::kWidth, kRaw = PARTIAL ? 0 : G::kRawEnd;
   using Raw = typename G::RawEnd;
   static constexpr int kRows = TURNED ? G::kN : G::kM, kColumns = TURNED ? G::kM : G::kN;

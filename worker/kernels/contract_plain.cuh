@@ -16,6 +16,9 @@
 //   wanted(m, n, rows, columns): whether a tile from (m, n) on has sums that matter; the others' may be zero
 //   kPair: there are two products of A, the other with second<kWidthB>(b, n, k, x) for B. Half of a tile's columns are one's, half
 //   the other's, of the same N; finish takes kWidth sums of the first and then as many of the second
+//   kTotalDown, kTotalAcross: finish has a further argument, `value`, in which it leaves what is summed over M or over N; there is no
+//   pair, and Sum is float. What tiles leave of the sums is added up by `contract_totals`, which calls total_down(b, n, sum) or
+//   total_across(b, m, sum) for each
 // Widths divide what they lie along. All of a tile that is inside the result is finished once.
 #pragma once
 
@@ -47,6 +50,11 @@ WS_DEVICE long long plus(long long a, long long b) {
 }
 
 WS_DEVICE float finite_or_nan(float x) { return fmaf(x, 0.0f, x); }
+
+// Where tiles leave what they add to sums over M, [batch][parts of M][N], and over N, [batch][parts of N][M].
+struct EndTotals {
+  float *down, *across;
+};
 
 template <class G, class C>
 struct PlainContract {
@@ -178,7 +186,7 @@ struct PlainContract {
   }
 
   // All threads of the block. `partial`: [SPLIT][batch][M][N], null without a split.
-  WS_DEVICE void run(Total* partial) const {
+  WS_DEVICE void run(Total* partial, EndTotals left = {nullptr, nullptr}) const {
     Sum* const stages = reinterpret_cast<Sum*>(shared());
     Sum sums[kEachM][kEachN];
     Total totals[kEachM][kEachN];
@@ -211,7 +219,54 @@ struct PlainContract {
       sync_block();
     }
     each(totals, [&](Total& total, int i, int j) { total = plus(total, Total(sums[i][j])); });
-    store(totals, partial);
+    if constexpr (G::kTotalDown || G::kTotalAcross) finish_and_total(totals, left); else store(totals, partial);
+  }
+
+  // Parts of the sums are a tile's.
+  WS_DEVICE void finish_and_total(const Total (&totals)[kEachM][kEachN], EndTotals left) const {
+    static_assert(kOf == 1 && C::kSplit == 1, "sums of what tiles finish alone");
+    const int y = thread() / 16, x = thread() % 16;
+    constexpr int W = G::kWidth;
+    Sum down[kEachN], across[kEachM];
+#pragma unroll
+    for (int j = 0; j < kEachN; ++j) down[j] = 0;
+#pragma unroll
+    for (int i = 0; i < kEachM; ++i) {
+      across[i] = 0;
+      const Index row = m + place(kEachM, y, i);
+      if (row >= Index(G::kM)) continue;
+#pragma unroll
+      for (int j = 0; j < kEachN; j += W) {
+        const Index at_n = n + column(x, j);
+        if (at_n >= Index(G::kN)) continue;
+        Sum done[W], value[W];
+#pragma unroll
+        for (int v = 0; v < W; ++v) done[v] = static_cast<Sum>(totals[i][j + v]);
+        g.template finish<W>(batch, row, at_n, done, value);
+#pragma unroll
+        for (int v = 0; v < W; ++v) down[j + v] += value[v], across[i] += value[v];
+      }
+    }
+    Sum* const box = reinterpret_cast<Sum*>(shared());   // [16][rows or columns of the tile]
+    const auto leave = [&](int lines, Index first, Index end, long long part, float* to) {
+      sync_block();
+      for (int line = thread(); line < lines; line += kPlainThreads) {
+        Sum sum = 0;
+        for (int t = 0; t < 16; ++t) sum += box[t * lines + line];
+        if (first + line < end) to[part * end + first + line] = sum;
+      }
+      sync_block();
+    };
+    if constexpr (G::kTotalDown) {
+#pragma unroll
+      for (int j = 0; j < kEachN; ++j) box[y * C::kTileN + column(x, j)] = down[j];
+      leave(C::kTileN, n, Index(G::kN), (long long)(batch) * kTilesM + m / C::kTileM, left.down);
+    }
+    if constexpr (G::kTotalAcross) {
+#pragma unroll
+      for (int i = 0; i < kEachM; ++i) box[x * C::kTileM + place(kEachM, y, i)] = across[i];
+      leave(C::kTileM, m, Index(G::kM), (long long)(batch) * kTilesN + n / C::kTileN, left.across);
+    }
   }
 
   // Sums of the run from k on, times its scales.
@@ -253,8 +308,31 @@ struct PlainContract {
 };
 
 template <class G, class C>
-WS_DEVICE void contract_plain(const G& g, typename C::Total* partial) {
-  PlainContract<G, C>(g, block()).run(partial);
+WS_DEVICE void contract_plain(const G& g, typename C::Total* partial, EndTotals left = {nullptr, nullptr}) {
+  PlainContract<G, C>(g, block()).run(partial, left);
+}
+
+// Adds up what was left of sums over M (DOWN) or over N, so many parts of each: 32 sums a block, by eight threads each, in an
+// order of their own. Dynamic shared memory: a float a thread.
+template <class G, bool DOWN>
+WS_DEVICE void contract_totals(const G& g, int parts, const float* left) {
+  using Index = typename G::Index;
+  constexpr int kAcross = 32, kDown = kPlainThreads / kAcross;
+  constexpr long long kLines = DOWN ? G::kN : G::kM, kJobs = (kLines + kAcross - 1) / kAcross;
+  const long long batch = block() / kJobs, line = block() % kJobs * kAcross + thread() % kAcross;
+  float sum = 0;
+  if (line < kLines) {
+    const float* const from = left + batch * parts * kLines + line;
+#pragma unroll 4
+    for (int part = thread() / kAcross; part < parts; part += kDown) sum += from[part * kLines];
+  }
+  float* const sums = reinterpret_cast<float*>(shared());
+  sums[thread()] = sum;
+  sync_block();
+  if (thread() >= kAcross || line >= kLines) return;
+#pragma unroll
+  for (int i = 1; i < kDown; ++i) sum += sums[i * kAcross + thread()];
+  if constexpr (DOWN) g.total_down(Index(batch), Index(line), sum); else g.total_across(Index(batch), Index(line), sum);
 }
 
 // What `split` blocks left of each sum, and its end. A thread: kWidth neighbours along N.

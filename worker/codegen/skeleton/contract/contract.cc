@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/contract/estimate.h"
 #include "worker/codegen/skeleton/contract/glue.h"
+#include "worker/codegen/skeleton/contract/sums.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -42,7 +43,7 @@ class Contract : public Skeleton {
   }
 
   absl::StatusOr<const Domain*> Matches(const Analysis& group) const override {
-    const auto& domain = group.stages();
+    const auto& domain = ProductDomainOf(group);
     if (!domain.ok()) return domain.status();
     const ContractForm& form = FormOf(group, *domain);
     if (!form.status.ok()) return form.status;
@@ -50,7 +51,7 @@ class Contract : public Skeleton {
   }
 
   double Suits(const Analysis& group, const Target&) const override {
-    const ContractForm& form = FormOf(group, *group.stages());
+    const ContractForm& form = FormOf(group, *ProductDomainOf(group));
     const int64_t few = std::min(form.m, form.n), many = std::max(form.m, form.n);
     if (form.pair) return few > kFewOfPair ? 0.95 : 0.05;
     const bool once = few > 1 && many >= kReadOnce && form.k >= kReadOnce;
@@ -71,10 +72,14 @@ class Contract : public Skeleton {
 
   absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
                             const Target& target) const override {
-    const Domain& domain = *group.stages();
+    const Domain& domain = *ProductDomainOf(group);
     const ContractForm& form = FormOf(group, domain, resolved);
     const v1::ContractKnobs& contract = resolved.contract();
     Usage use;
+    for (const EndSum& sum : form.end_sums) {
+      ++use.launches;
+      use.left_bytes += LeftBytes(form, contract, sum, target);
+    }
     use.shared_bytes = ContractSharedBytes(form, contract, target);
     use.blocks = ContractBlocks(form, contract);
     use.streams = 2;
@@ -85,7 +90,7 @@ class Contract : public Skeleton {
     use.products_per_second = ProductRate(form, contract, target);
     if (contract.split() > 1 && !MeetsInCluster(contract, target)) {
       ++use.launches;
-      use.workspace_bytes = PartialBytes(form, resolved);
+      use.workspace_bytes += PartialBytes(form, resolved);
     }
     if (contract.math() == v1::PRODUCT_LIBRARY) {
       AddLibraryUse(group, domain, form, contract, target, use);
@@ -106,6 +111,7 @@ class Contract : public Skeleton {
       return use;
     }
     use.threads = kPlainThreads;
+    use.workspace_bytes += use.left_bytes;
     const int64_t sums = int64_t{contract.tile_m()} * contract.tile_n() / kPlainThreads;
     use.registers = kWorkRegisters + sums * (RunOf(form, contract) > 0 ? 2 : 1);
     // Operands are computed for each tile that they are read for.
@@ -119,12 +125,12 @@ class Contract : public Skeleton {
 
   std::vector<Layout> Layouts(const Analysis& group, const v1::Group& resolved,
                               const Target& target) const override {
-    return ContractLayouts(FormOf(group, *group.stages(), resolved), resolved, target);
+    return ContractLayouts(FormOf(group, *ProductDomainOf(group), resolved), resolved, target);
   }
 
   absl::Status Emit(const Analysis& group, const v1::Group& resolved, const Target& target,
                     KernelWriter& writer) const override {
-    const Domain& domain = *group.stages();
+    const Domain& domain = *ProductDomainOf(group);
     const ContractForm& form = FormOf(group, domain, resolved);
     const v1::ContractKnobs& contract = resolved.contract();
     if (contract.math() != v1::PRODUCT_PLAIN) {
@@ -143,14 +149,17 @@ class Contract : public Skeleton {
       partial = writer.Workspace("_partial", PartialBytes(form, resolved));
       extra = {{StrCat(total, "* partial"), partial}};
     }
+    const LeftSums left(form, contract, target, writer);
+    for (const KernelArgument& argument : left.arguments()) extra.push_back(argument);
     const std::string config = PlainConfigOf(form, contract, total);
     auto launch = writer.Kernel(split > 1 ? "_partial" : "",
                                 {kPlainThreads, 0, ContractBlocks(form, contract),
                                  ContractSharedBytes(form, contract, target)},
                                 extra,
                                 StrCat("ws::contract_plain<", writer.glue(), ", ", config, ">(g, ",
-                                       split > 1 ? "partial" : "nullptr", ")"));
-    if (!launch.ok() || split == 1) return launch.status();
+                                       split > 1 ? "partial" : "nullptr", left.text(), ")"));
+    if (!launch.ok()) return launch.status();
+    if (split == 1) return left.AddUp();
     const int64_t width = WidthsOf(group, domain, form, contract).finish;
     return writer
         .Kernel("_combine",

@@ -677,6 +677,102 @@ TEST_CASE("without roundings a product's operands keep their digits", "[codegen]
   for (const absl::Status& answer : answers) CHECK(answer.message() == "");
 }
 
+// A backward pass' sums over rows, statistics over columns, both; of what is written and of what is
+// not, and with something made of each sum.
+TEST_CASE("what a product's end makes is summed there", "[codegen]") {
+  const auto end = [](const Lines& sums) {
+    Lines lines = {"input x: bf16[70, 96] ~ normal",
+                   "param w: bf16[88, 96] ~ normal",
+                   "input g: bf16[70, 88] ~ normal",
+                   "param c: f32[88] ~ uniform(1, 2)",
+                   "s: f32[m: 70, n: 88] = sum[k: 96](f32(x[m, k]) * f32(w[n, k]))",
+                   "d: f32[m: 70, n: 88] = f32(g[m, n]) * max(s[m, n], 0)",
+                   "h: bf16[m: 70, n: 88] = bf16(d[m, n])"};
+    lines.insert(lines.end(), sums.begin(), sums.end());
+    return lines;
+  };
+  struct Case {
+    const char* roots;
+    Lines graph;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"roots: 'h' roots: 't'", end({"t: f32[n: 88] = sum[m: 70](d[m, n])", "output h, t"}),
+       "kTotalDown = true, kTotalAcross = false"},
+      {"roots: 't' roots: 'd' roots: 'h'",
+       end({"t: f32[n: 88] = sum[m: 70](d[m, n])", "output h, t, d"}),
+       "kTotalDown = true, kTotalAcross = false"},
+      {"roots: 'y' roots: 't'",
+       end({"t: f32[n: 88] = sum[m: 70](d[m, n])", "y: bf16[n: 88] = bf16(t[n] * c[n] / 70)",
+            "output y, t"}),
+       "kTotalDown = true, kTotalAcross = false"},
+      {"roots: 'h' roots: 't'",
+       end({"t: f32[m: 70, o: 1] = sum[n: 88](f32(h[m, n]))", "output h, t"}),
+       "kTotalDown = false, kTotalAcross = true"},
+      {"roots: 'q' roots: 't' roots: 'u'",
+       end({"q: f32[m: 70, n: 88] = d[m, n] * d[m, n]", "t: f32[m: 70] = sum[n: 88](q[m, n])",
+            "u: f32[n: 88] = sum[m: 70](q[m, n])", "output q, t, u"}),
+       "kTotalDown = true, kTotalAcross = true"},
+      {"roots: 't'",
+       {"input x: f16[3, 40, 64] ~ normal", "input w: f16[3, 48, 64] ~ normal",
+        "s: f32[b: 3, m: 40, n: 48] = sum[k: 64](f32(x[b, m, k]) * f32(w[b, n, k]))",
+        "d: f32[b: 3, m: 40, n: 48] = exp(s[b, m, n] / 64)",
+        "t: f32[b: 3, n: 48] = sum[m: 40](d[b, m, n])", "output t"},
+       "kTotalDown = true, kTotalAcross = false"},
+  };
+  std::vector<Trial> trials;
+  std::vector<std::string> names;
+  for (const Case& one : cases) {
+    const graph::Graph graph = ParseOrDie(one.graph);
+    for (const char* knobs :
+         {"math: PRODUCT_TENSOR", "math: PRODUCT_TENSOR tile_m: 64 tile_n: 32",
+          "math: PRODUCT_PLAIN", "math: PRODUCT_PLAIN tile_m: 16 tile_n: 128", ""}) {
+      v1::Schedule schedule;
+      REQUIRE(google::protobuf::TextFormat::ParseFromString(
+          absl::StrCat(one.roots, " contract { ", knobs, " }"), schedule.add_groups()));
+      const auto plan = Lower(graph, schedule, TestTarget());
+      INFO(one.roots << " " << knobs << ": " << plan.status().message());
+      REQUIRE(plan.ok());
+      CHECK(absl::StrContains(plan->source(), one.says));
+      trials.push_back({graph, schedule, 7, false});
+      names.push_back(absl::StrCat(one.roots, " ", knobs));
+    }
+  }
+  const auto answers = RunAndCompareAll(trials);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    INFO(names[i]);
+    CHECK(answers[i].message() == "");
+  }
+  // What is none.
+  const std::pair<const char*, Lines> others[] = {
+      {"over rows twice",
+       end({"q: f32[m: 70, n: 88] = d[m, n] * d[m, n]", "t: f32[n: 88] = sum[m: 70](d[m, n])",
+            "u: f32[n: 88] = sum[m: 70](q[m, n])", "output t, u"})},
+      {"of all", end({"t: f32 = sum[m: 70, n: 88](d[m, n])", "u: f32 = t[]", "output t, u"})},
+      {"of a part",
+       end({"t: f32[n: 44] = sum[m: 70](d[m, n])", "u: f32[n: 44] = t[n]", "output t, u"})},
+      {"of a scan's kind",
+       end({"t: f32[n: 88] = max[m: 70](d[m, n])", "u: f32[n: 88] = t[n]", "output t, u"})},
+  };
+  for (const auto& [what, graph] : others) {
+    v1::Schedule schedule;
+    REQUIRE(google::protobuf::TextFormat::ParseFromString("roots: 't' roots: 'u' contract {}",
+                                                          schedule.add_groups()));
+    INFO(what);
+    CHECK(!Lower(ParseOrDie(graph), schedule, TestTarget()).ok());
+  }
+  // Blocks finish tiles alone, and sums of factors in two parts are finished by two kernels.
+  for (const char* knobs :
+       {"math: PRODUCT_TENSOR split: 2", "math: PRODUCT_FP16X3", "math: PRODUCT_FEW"}) {
+    v1::Schedule schedule;
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(
+        absl::StrCat(cases[0].roots, " contract { ", knobs, " }"), schedule.add_groups()));
+    const auto plan = Lower(ParseOrDie(cases[0].graph), schedule, TestTarget());
+    REQUIRE(!plan.ok());
+    CHECK(absl::StrContains(plan.status().message(), "summed"));
+  }
+}
+
 // What a code of four bits means stands in a table: codes are read by vectors, two a byte, and each
 // element is found by itself.
 TEST_CASE("a factor's elements may be what codes mean by a table", "[codegen]") {

@@ -5,6 +5,7 @@
 
 #include "worker/codegen/skeleton/contract/apart.h"
 #include "worker/codegen/skeleton/contract/contract.h"
+#include "worker/codegen/skeleton/contract/sums.h"
 #include "worker/codegen/skeleton/glue.h"
 
 namespace warpsmith::codegen {
@@ -418,7 +419,9 @@ ContractForm FormContract(const Analysis& group, const Domain& domain, bool unro
   // which the other is the same for all, where tiles fit the pieces.
   const ContractForm axes = form;
   Complete(group, domain, *points, a, b, form);
-  if (!form.status.ok() || form.batch > 1 || form.pair || !form.halves() || IsBrought(form))
+  if (form.status.ok()) form.status = PlaceSums(group, domain, form);
+  if (!form.status.ok() || form.summed >= 0 || form.batch > 1 || form.pair || !form.halves() ||
+      IsBrought(form))
     return form;
   for (const bool rows : {false, true}) {
     ContractForm pieces = axes;

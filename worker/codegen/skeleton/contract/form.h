@@ -47,6 +47,13 @@ struct Joined {
   std::array<Strided, 2> parts;
 };
 
+// A sum, over M or over N, of what the end makes (sums.h).
+struct EndSum {
+  int sum = -1;            // the reduce's tensor, of fp32
+  std::vector<int> roots;  // that the group writes, each made of the sum's element at its place
+  bool over_rows = false;  // M; else N
+};
+
 struct ContractForm {
   absl::Status status;                                  // why it is none
   std::vector<int> m_axes, n_axes, k_axes, batch_axes;  // of the domain, outermost first
@@ -67,6 +74,12 @@ struct ContractForm {
   std::array<int64_t, 2> beside_bytes{};
   double scattered = 0;   // bytes moved for a sum beyond those that are written of it
   int64_t own_bytes = 0;  // that its end reads of a sum's own, or of its row's
+
+  // What is summed of what the end makes, at most once over rows and once over columns; and whether
+  // that is written, too.
+  int summed = -1;
+  bool writes_summed = false;
+  std::vector<EndSum> end_sums;
 
   // Whether there are two products of A; where the other's B lies, which is likewise.
   bool pair = false;

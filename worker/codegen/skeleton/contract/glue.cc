@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "worker/codegen/skeleton/contract/apart.h"
 #include "worker/codegen/skeleton/contract/contract.h"
+#include "worker/codegen/skeleton/contract/sums.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -117,14 +118,26 @@ std::vector<ValuePtr> ValuesOf(const Kernel& kernel) {
   return values;
 }
 
-// Roots of sums[lane], and of what was read ahead.
+// Roots of sums[lane], and of what was read ahead; of what is summed, value[lane].
 // A pair's second sums are behind its first ones.
 std::string FinishBody(const GroupContext& context, const Dialect& dialect, const Kernel& kernel,
-                       uint64_t known, const std::string& sums, const ReadAhead& ahead) {
+                       const ContractForm& form, uint64_t known, const std::string& sums,
+                       const ReadAhead& ahead) {
   const Frame& frame = kernel.frame;
   std::vector<const Kernel::Root*> roots;
-  for (const Kernel::Root& root : kernel.roots) roots.push_back(&root);
-  const std::vector<ValuePtr> values = ValuesOf(kernel);
+  std::vector<ValuePtr> values;
+  ValuePtr summed = nullptr;
+  for (const Kernel::Root& root : kernel.roots) {
+    if (root.tensor == form.summed) {
+      summed = root.value;
+      if (IsHalf(summed->type))
+        summed = kernel.values->Op(graph::Op::kCast, graph::DType::kF32, {summed});
+      values.push_back(summed);
+      if (!form.writes_summed) continue;
+    }
+    roots.push_back(&root);
+    values.push_back(root.value);
+  }
   Emitter emit(dialect, known);
   for (ValuePtr value : kernel.values->Closure(values)) {
     if (value->kind != Value::Kind::kResult) continue;
@@ -135,9 +148,55 @@ std::string FinishBody(const GroupContext& context, const Dialect& dialect, cons
   for (const auto& [value, name] : ahead.values) emit.Bind(value, name);
   emit.Expect(values);
   LoadContiguous(emit, kernel, values, IsEven);
-  StoreRoots(emit, dialect, context, kernel, roots,
-             [&](const Index& address) { return IsVector(address, frame); });
+  if (summed != nullptr) {  // first: others may be made of it
+    const std::string value = StrCat("value[", LaneName(frame), "]");
+    OpenLanes(emit, frame);
+    emit.Line(StrCat(value, " = ", emit.Use(summed), ";"));
+    CloseLanes(emit, frame);
+    emit.Bind(summed, value);
+  }
+  if (!roots.empty()) {
+    StoreRoots(emit, dialect, context, kernel, roots,
+               [&](const Index& address) { return IsVector(address, frame); });
+  }
   return emit.Finish();
+}
+
+// What becomes of a sum of what the end makes, of a line of the result.
+std::string TotalText(const GroupContext& context, const Analysis& group, const Domain& domain,
+                      const ContractForm& form, const EndSum& sum, const Kernel& of_sum,
+                      const Kernel& single, const std::vector<Parameter>& parameters,
+                      const std::string& index) {
+  const std::string name = sum.over_rows ? "total_down" : "total_across";
+  Text text;
+  std::string then;
+  if (!of_sum.roots.empty()) {
+    const Dialect dialect = MakeDialect(context, of_sum, parameters, index);
+    Emitter emit(dialect, BitOf(of_sum.frame.element));
+    for (ValuePtr load : LoadsOf(of_sum)) {
+      if (load->tensor == sum.sum) emit.Bind(load, "value");
+    }
+    std::vector<const Kernel::Root*> roots;
+    for (const Kernel::Root& root : of_sum.roots) roots.push_back(&root);
+    emit.Expect(ValuesOf(of_sum));
+    StoreRoots(emit, dialect, context, of_sum, roots, [](const Index&) { return true; });
+    text.Open(StrCat("WS_DEVICE void ", name, "_at(Index i, Sum value) const {"));
+    text.Append(emit.Finish());
+    text.Close();
+    then = StrCat(name, "_at(at, value);\n");
+  }
+  const Frame& frame = single.frame;
+  const Dialect dialect = MakeDialect(context, single, parameters, index);
+  Emitter emit(dialect, BitOf(frame.outer) | BitOf(sum.over_rows ? frame.column : frame.row));
+  emit.Line(StrCat("const Index at = ", emit.Use(PlaceOf(group, domain, form, sum, frame)), ";"));
+  if (std::count(sum.roots.begin(), sum.roots.end(), sum.sum) > 0)
+    emit.Line(StrCat(PointerOf(parameters, sum.sum), "[at] = value;"));
+  emit.Append(then);
+  text.Open(StrCat("WS_DEVICE void ", name, "(Index b, Index ", sum.over_rows ? "n" : "m",
+                   ", Sum value) const {"));
+  text.Append(emit.Finish());
+  text.Close();
+  return text.str();
 }
 
 // The index that says by 0 <= index whether an element of the root is made of its sum, where that
@@ -198,8 +257,32 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   for (const auto* kernel : {&a, &b, &end, &single}) {
     if (!kernel->ok()) return kernel->status();
   }
-  const GroupContext context = ContextOf(group, domain, StyleOf(resolved), writer.glue());
-  const std::vector<Parameter> parameters = ParametersOf(context, {&*a, &*b, &*end});
+  // What becomes of each sum of what the end makes; roots that are written.
+  std::vector<Kernel> of_sums;
+  Domain written = domain;
+  if (!form.writes_summed)
+    std::erase_if(written.roots, [&](const auto& root) { return root.tensor == form.summed; });
+  for (const EndSum& sum : form.end_sums) {
+    auto kernel = KernelOf(group, sum);
+    if (!kernel.ok()) return kernel.status();
+    of_sums.push_back(*std::move(kernel));
+    for (int root : sum.roots) {
+      RootPlace place;
+      place.tensor = root;
+      written.roots.push_back(place);
+    }
+  }
+  const GroupContext context = ContextOf(group, written, StyleOf(resolved), writer.glue());
+  std::vector<const Kernel*> kernels = {&*a, &*b, &*end};
+  for (const Kernel& kernel : of_sums) {
+    if (!kernel.roots.empty()) kernels.push_back(&kernel);
+  }
+  std::vector<Parameter> parameters = ParametersOf(context, kernels);
+  std::erase_if(parameters, [&](const Parameter& parameter) {
+    return !parameter.written &&
+           std::any_of(form.end_sums.begin(), form.end_sums.end(),
+                       [&](const EndSum& sum) { return sum.sum == parameter.tensor; });
+  });
   bool fits = true;
   for (const auto* kernel : {&a, &b, &end}) fits = fits && FitsInt(group.graph(), **kernel);
   for (int64_t extent : {form.m, form.n, form.k, form.batch})
@@ -216,6 +299,12 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
                    ", kWidthB = ", widths.b.width, ", kWidth = ", widths.finish, ";"));
   text.Line(StrCat("static constexpr bool kAlongM = ", Bool(widths.a.along_rows),
                    ", kAlongN = ", Bool(widths.b.along_rows), ", kPair = ", Bool(form.pair), ";"));
+  const auto sums_over = [&](bool rows) {
+    return std::any_of(form.end_sums.begin(), form.end_sums.end(),
+                       [&](const EndSum& sum) { return sum.over_rows == rows; });
+  };
+  text.Line(StrCat("static constexpr bool kTotalDown = ", Bool(sums_over(true)),
+                   ", kTotalAcross = ", Bool(sums_over(false)), ";"));
   for (const Parameter& p : parameters) text.Line(StrCat(p.type, " ", p.name, ";"));
   const auto known = [](const Frame& frame, const Variable& row) {
     return BitOf(frame.outer) | BitOf(row) | BitOf(frame.k);
@@ -297,24 +386,30 @@ absl::Status WriteContractGlue(const Analysis& group, const Domain& domain,
   text.Append(ahead.load);
   text.Close();
   const std::string all = form.pair ? "2 * V" : "V";  // sums
+  // What is summed comes back to who adds it up.
+  const bool summed = form.summed >= 0;
   text.Line("template <int V>");
   text.Open(StrCat(
       "WS_DEVICE void finish(Index b, Index m, Index n, const RawEnd& raw, const Sum (&sums)[", all,
-      "]) const {"));
+      "]", summed ? ", Sum (&value)[V]" : "", ") const {"));
   if (scaled) {
     text.Line("Sum done[V];");
     text.Line("const Sum of_row = rows_a(b, m);");
     text.Line("for (int j = 0; j < V; ++j) done[j] = sums[j] * (of_row * rows_b(b, n + j));");
   }
-  text.Append(FinishBody(context, dialect, *end, place, scaled ? "done" : "sums", ahead));
+  text.Append(FinishBody(context, dialect, *end, form, place, scaled ? "done" : "sums", ahead));
   text.Close();
   text.Line("template <int V>");
-  text.Open(StrCat("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[", all,
-                   "]) const {"));
+  text.Open(StrCat("WS_DEVICE void finish(Index b, Index m, Index n, const Sum (&sums)[", all, "]",
+                   summed ? ", Sum (&value)[V]" : "", ") const {"));
   text.Line("RawEnd raw;");
   text.Line("load_end(b, m, n, raw);");
-  text.Line("finish<V>(b, m, n, raw, sums);");
+  text.Line(StrCat("finish<V>(b, m, n, raw, sums", summed ? ", value" : "", ");"));
   text.Close();
+  for (size_t i = 0; i < form.end_sums.size(); ++i) {
+    text.Append(TotalText(context, group, domain, form, form.end_sums[i], of_sums[i], *single,
+                          parameters, index));
+  }
   text.Close("};");
   writer.Struct(text.str(), parameters);
   return absl::OkStatus();

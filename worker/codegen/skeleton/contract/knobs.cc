@@ -80,6 +80,9 @@ bool MayLieAlongColumns(const ContractForm& form, const v1::ContractKnobs& knobs
 std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target& target) {
   if (form.pair && math != v1::PRODUCT_PLAIN && math != v1::PRODUCT_TENSOR)
     return "there are two products together; PRODUCT_TENSOR and PRODUCT_PLAIN make them";
+  if (form.summed >= 0 && math != v1::PRODUCT_PLAIN && math != v1::PRODUCT_TENSOR &&
+      math != v1::PRODUCT_FP8)
+    return "what it makes is summed; PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_PLAIN do";
   if (math == v1::PRODUCT_PLAIN) return "";
   if (math == v1::PRODUCT_FEW) {
     if (form.sums != graph::DType::kF32) return "tensor cores add up in fp32";
@@ -129,6 +132,9 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                       kLibraryTile, ", 1, 1, 1, 1, 1 and ", kLibraryRun)
                 : "";
   }
+  if (form.summed >= 0 && (knobs.split() > 1 || knobs.tail() > 1))
+    return StrCat("contract.split is ", knobs.split(), " and contract.tail ", knobs.tail(),
+                  "; where tiles' ends are summed, blocks finish them alone");
   if (form.pair && knobs.split() > 1 && !MeetsInCluster(knobs, target))
     return StrCat("contract.split is ", knobs.split(),
                   "; parts of K of two products together meet in a cluster or not at all");

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "worker/codegen/skeleton/contract/contract.h"
 #include "worker/codegen/skeleton/glue.h"
 
 namespace warpsmith::codegen {
 namespace {
 
+using absl::StrCat;
 using graph::Node;
 
 // The reduces, by what they write, that a tensor is made of through maps that are not in memory.
@@ -198,6 +201,63 @@ absl::StatusOr<Kernel> KernelOf(const Analysis& group, const EndSum& sum) {
       return No("more is made of a sum than of its elements one by one");
   }
   return kernel;
+}
+
+int64_t PartsLeft(const ContractForm& form, const v1::ContractKnobs& knobs, const EndSum& sum,
+                  const Target& target) {
+  int64_t part = sum.over_rows ? knobs.tile_m() : knobs.tile_n();
+  if (OnTensorCores(knobs.math(), target)) {  // as ws::Contract's boxes are added up
+    const int64_t columns = std::min(64, knobs.tile_n());
+    part = sum.over_rows ? columns / 2 : columns;
+  }
+  return CeilDiv(sum.over_rows ? form.m : form.n, part);
+}
+
+int64_t LeftBytes(const ContractForm& form, const v1::ContractKnobs& knobs, const EndSum& sum,
+                  const Target& target) {
+  return 4 * form.batch * (sum.over_rows ? form.n : form.m) * PartsLeft(form, knobs, sum, target);
+}
+
+namespace {
+
+const char* NameOf(const EndSum& sum) { return sum.over_rows ? "down" : "across"; }
+
+}  // namespace
+
+LeftSums::LeftSums(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target,
+                   KernelWriter& writer)
+    : form_(form), writer_(writer) {
+  for (const EndSum& sum : form.end_sums) {
+    const std::string name = NameOf(sum);
+    const int buffer = writer.Workspace(StrCat("_", name), LeftBytes(form, knobs, sum, target));
+    arguments_.push_back({StrCat("float* ", name), buffer, {}});
+    parts_.push_back(PartsLeft(form, knobs, sum, target));
+  }
+}
+
+std::string LeftSums::text() const {
+  if (form_.end_sums.empty()) return "";
+  std::string down = "nullptr", across = "nullptr";
+  for (const EndSum& sum : form_.end_sums) (sum.over_rows ? down : across) = NameOf(sum);
+  return StrCat(", {", down, ", ", across, "}");
+}
+
+absl::Status LeftSums::AddUp() const {
+  constexpr int kThreads = 256, kLines = 32;  // of ws::contract_totals
+  for (size_t i = 0; i < form_.end_sums.size(); ++i) {
+    const EndSum& sum = form_.end_sums[i];
+    const std::string name = NameOf(sum);
+    KernelShape shape;
+    shape.threads = kThreads;
+    shape.grid = form_.batch * CeilDiv(sum.over_rows ? form_.n : form_.m, kLines);
+    shape.shared_bytes = kThreads * sizeof(float);
+    const auto launch = writer_.Kernel(
+        StrCat("_", name), shape, {{StrCat("const float* ", name), arguments_[i].buffer, {}}},
+        StrCat("ws::contract_totals<", writer_.glue(), sum.over_rows ? ", true>" : ", false>",
+               "(g, ", parts_[i], ", ", name, ")"));
+    if (!launch.ok()) return launch.status();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace warpsmith::codegen

@@ -7,11 +7,14 @@
 //   y[n] = bf16(g[n])                                    what the group writes of it
 #pragma once
 
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "warpsmith/v1/schedule.pb.h"
+#include "worker/codegen/codegen.h"
 #include "worker/codegen/group/analysis.h"
+#include "worker/codegen/plan/writer.h"
 #include "worker/codegen/skeleton/contract/form.h"
 
 namespace warpsmith::codegen {
@@ -39,5 +42,28 @@ Index PlaceOf(const Analysis& group, const Domain& domain, const ContractForm& f
 // What is made of each element of the sum, as a kernel of single elements; it has no roots where
 // the sum itself is all that is written.
 absl::StatusOr<Kernel> KernelOf(const Analysis& group, const EndSum& sum);
+
+// What kernels leave of a sum: parts of so many rows (or columns) each, of fp32.
+int64_t PartsLeft(const ContractForm& form, const v1::ContractKnobs& knobs, const EndSum& sum,
+                  const Target& target);
+int64_t LeftBytes(const ContractForm& form, const v1::ContractKnobs& knobs, const EndSum& sum,
+                  const Target& target);
+
+// The memory that they leave it in, and the kernels that add it up.
+class LeftSums {
+ public:
+  LeftSums(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target,
+           KernelWriter& writer);
+  // Of the kernel that makes products, and how it passes them on; nothing without sums.
+  const std::vector<KernelArgument>& arguments() const { return arguments_; }
+  std::string text() const;
+  absl::Status AddUp() const;
+
+ private:
+  const ContractForm& form_;
+  KernelWriter& writer_;
+  std::vector<KernelArgument> arguments_;
+  std::vector<int64_t> parts_;  // of each sum
+};
 
 }  // namespace warpsmith::codegen

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/codegen/skeleton/contract/contract.h"
 #include "worker/codegen/skeleton/contract/glue.h"
+#include "worker/codegen/skeleton/contract/sums.h"
 
 namespace warpsmith::codegen {
 namespace {
@@ -188,7 +189,8 @@ class Writer {
               : eights_ ? graph::DType::kU8
                         : form.apart.type),
         element_(eights_ ? "ws::f8" : StorageType(type_)),
-        sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()) {}
+        sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()),
+        left_(form, knobs_, target, writer) {}
 
   absl::Status Write() {
     Place();
@@ -199,6 +201,7 @@ class Writer {
     if (leaves_) {
       if (absl::Status s = Combine(); !s.ok()) return s;
     }
+    if (absl::Status s = left_.AddUp(); !s.ok()) return s;
     return parts_ ? Rest() : absl::OkStatus();
   }
 
@@ -352,7 +355,8 @@ class Writer {
   std::string Suffix() const { return leaves_ ? "_partial" : ""; }
   void AddPartial(std::vector<KernelArgument>& arguments, std::string& body) const {
     if (leaves_) arguments.push_back({"float* partial", partial_, {}});
-    absl::StrAppend(&body, leaves_ ? ", partial)" : ", nullptr)");
+    for (const KernelArgument& argument : left_.arguments()) arguments.push_back(argument);
+    absl::StrAppend(&body, leaves_ ? ", partial" : ", nullptr", left_.text(), ")");
   }
 
   absl::Status Multiply() {
@@ -485,6 +489,7 @@ class Writer {
   bool packed_[2] = {false, false};
   int back_[2] = {-1, -1}, wide_ = -1, partial_ = -1;  // buffers
   int64_t pack_blocks_ = 0;
+  const LeftSums left_;
 };
 
 }  // namespace
