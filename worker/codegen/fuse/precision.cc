@@ -5,15 +5,27 @@
 #include <tuple>
 #include <utility>
 
+#include "worker/codegen/group/domain.h"
+
 namespace warpsmith::codegen {
 namespace {
 
-// Approximate functions are off by some 2^-21 of their values, which types of 16 bits do not tell.
+// Approximate functions are off by some 2^-21 of their values, which types of 16 bits do not tell,
+// nor sums of what was rounded to them.
 bool RoundsAway(const graph::Graph& graph, const std::vector<int>& roots) {
-  return std::all_of(roots.begin(), roots.end(), [&](int t) {
-    const graph::DType type = graph.tensors[t].type;
-    return type == graph::DType::kF16 || type == graph::DType::kBF16;
-  });
+  const auto widens = [](const graph::Expr& value) {
+    return value.op == graph::Op::kCast && value.args[0]->op == graph::Op::kLoad &&
+           IsHalf(value.args[0]->type);
+  };
+  const auto sums_halves = [&](int t) {
+    const int id = graph.tensors[t].node;
+    if (id < 0 || !graph.nodes[id].reduce) return false;
+    const graph::Expr& value = *graph.nodes[id].value;
+    const int of = value.op == graph::Op::kLoad ? graph.tensors[value.tensor].node : -1;
+    return widens(value) || (of >= 0 && graph.nodes[of].map() && widens(*graph.nodes[of].value));
+  };
+  return std::all_of(roots.begin(), roots.end(),
+                     [&](int t) { return IsHalf(graph.tensors[t].type) || sums_halves(t); });
 }
 
 // Whether it gives by the sign, the order or the whole part of floats what is no float's value.
