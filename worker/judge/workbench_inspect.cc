@@ -326,8 +326,7 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
     const auto whole = ErrorsOfAll(slot);
     if (!whole.ok()) return whole.status();
     const double resolution = oracle::ErrorFloor(graph::DType::kF32);
-    further = !(std::isfinite(excess) && excess < -kMostExcess) &&
-              !(whole->plain <= drawn.whole.plain + resolution);
+    further = excess >= -kMostExcess && !(whole->plain <= drawn.whole.plain + resolution);
   }
   if (further || (rms_ratio > most && excess > kMostExcess))
     return absl::StrCat(

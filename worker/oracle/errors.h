@@ -32,11 +32,10 @@ struct Errors {
 Errors ErrorsOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> exact,
                 double rms = 0);
 
-// By how many of its standard errors the mean of the differences between the squares of `got`'s
-// errors and of `reference`'s, value by value, is above 0 (a paired z-test; errors that count are
-// those of ErrorsOf). Infinite where they are larger and too few make it so for chance to be told
-// from it (fewer than some thirty, or a few that are far larger than the rest); 0 where none
-// differs.
+// The sum of the differences between the squares of `got`'s errors and of `reference`'s, value by
+// value, in standard deviations of what it would be were each as likely to be the other way round
+// (a paired test; errors that count are those of ErrorsOf). Of n values that make the difference it
+// is at most the root of n, so that a few say little; 0 where none differs.
 double ExcessOf(graph::DType type, absl::Span<const double> got, absl::Span<const double> reference,
                 absl::Span<const double> exact);
 
