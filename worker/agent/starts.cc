@@ -79,9 +79,9 @@ std::optional<v1::Schedule> StartsAfterWrong::Next() {
   }
 }
 
-// With two products of one factor in a kernel each, and sums of what a product's end makes behind
-// it, where that is quicker: nothing but 16 bits on tensor cores makes them together as quickly. Of
-// the ways to split them that make no product twice, the one that is estimated to be the quickest.
+// With two products of one factor in a kernel each, and what else is quicker in two (sums of what a
+// product's end makes): nothing but 16 bits on tensor cores makes them together as quickly. Of the
+// ways to split them that make no product twice, the one that is estimated to be the quickest.
 v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
   const auto products = [](const State& state) {
     return std::count_if(state.groups.begin(), state.groups.end(),
@@ -103,8 +103,8 @@ v1::Schedule StartsAfterWrong::WithoutPairs(v1::Schedule schedule) const {
       if (!split.ok() || multiplied(*split) > multiplied(*state)) continue;
       const double seconds = EstimateOf(*split);
       const bool pair = products(*split) > products(*state);
-      const bool sums = seconds < kQuicker * EstimateOf(*state);
-      if ((pair || sums) && (!best || seconds < EstimateOf(*best))) best = *std::move(split);
+      const bool quicker = seconds < kQuicker * EstimateOf(*state);
+      if ((pair || quicker) && (!best || seconds < EstimateOf(*best))) best = *std::move(split);
     }
     if (!best) return state->schedule;
     state = *std::move(best);

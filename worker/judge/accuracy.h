@@ -16,7 +16,7 @@ inline constexpr double kWideRatio = 4;
 // The same of who misses the tolerance where the reference itself is that far from the truth: as
 // near to it as the reference.
 inline constexpr double kMissRatio = 1;
-// And whose rms is larger than the reference's by no more than chance makes of it: standard errors
+// And whose rms is larger than the reference's by no more than chance makes of it: deviations
 // of a paired test (oracle::ExcessOf), of which three are exceeded by one of 740 that are as good.
 inline constexpr double kMostExcess = 3;
 // Its largest error may be the larger one by chance: with no more errors that are larger than each

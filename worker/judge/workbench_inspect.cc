@@ -333,8 +333,8 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
         absl::StrFormat("its error is %.5g times the reference's", largest),
         rms_ratio > 0 ? absl::StrFormat(", its rms %.5g times", rms_ratio) : "",
         std::isfinite(excess)
-            ? absl::StrFormat(", its squares' mean %+.1f standard errors from the reference's",
-                              excess)
+            ? absl::StrFormat(
+                  ", its squares %+.1f deviations of a paired test from the reference's", excess)
             : "");
   if (difference.largest / rms > kVariedRatio * reference)
     return absl::StrFormat(

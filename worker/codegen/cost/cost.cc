@@ -191,7 +191,7 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
   const double serial = std::max(point.serial, point.serial_points / at_once) * of_element;
   // By some of a block's threads, when the others are through.
   const double behind = std::max(point.serial_row, point.serial_rows / at_once) * of_element;
-  return std::max({memory, compute, serial}) + behind + use.packing_seconds +
+  return std::max({memory, compute, serial}) + behind + use.packing_seconds + use.summing_seconds +
          use.launches * target.launch_seconds + (use.left_bytes > 0 ? kLeftSeconds : 0);
 }
 

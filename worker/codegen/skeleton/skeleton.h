@@ -43,6 +43,7 @@ struct Usage {
   // of the work
   double operations = 0;       // beside those of its points
   double packing_seconds = 0;  // of a kernel that writes operands out before
+  double summing_seconds = 0;  // of what a product's end makes, where it is made
   double products = 0;  // multiplications with their additions, in place of its points' operations
   double products_per_second = 0;
   double tensor_products = 0;  // of 16 bits, on tensor cores: what those products are made of

@@ -221,7 +221,9 @@ std::vector<Case> Cases() {
         "d: f32[m: 1576, n: 3072] = f32(g[m, n]) * (erf(s[m, n] + f32(c[n])) + exp(s[m, n]))",
         "y: bf16[m: 1576, n: 3072] = bf16(d[m, n])", "t: f32[n: 3072] = sum[m: 1576](d[m, n])",
         "output y, t"},
-       {"", "contract { math: PRODUCT_TENSOR tile_m: 128 tile_n: 256 }",
+       {"contract { math: PRODUCT_TENSOR }",
+        "contract { math: PRODUCT_TENSOR tile_m: 128 tile_n: 256 }",
+        "contract { math: PRODUCT_TENSOR tile_m: 128 tile_n: 64 turns: 2 }",
         "contract { math: PRODUCT_TENSOR tile_m: 64 tile_n: 64 }",
         "contract { math: PRODUCT_TENSOR tile_m: 64 tile_n: 32 }"}},
       {"something computed on the way to it",
@@ -264,15 +266,17 @@ v1::ProductMath DefaultMath(const Lines& lines) {
   return (*infos)[0].resolved.contract().math();
 }
 
+// Of one group that makes all outputs, the default's where nothing is said.
 absl::StatusOr<v1::Plan> PlanOf(const graph::Graph& graph, const std::string& knobs) {
   Target target;
-  v1::Schedule schedule = DefaultSchedule(graph, target);
-  v1::Group group;
-  REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &group));
-  REQUIRE(schedule.groups_size() == 1);
-  if (!knobs.empty()) {
-    group.mutable_roots()->CopyFrom(schedule.groups(0).roots());
-    *schedule.mutable_groups(0) = group;
+  v1::Schedule schedule;
+  if (knobs.empty()) {
+    schedule = DefaultSchedule(graph, target);
+    REQUIRE(schedule.groups_size() == 1);
+  } else {
+    v1::Group& group = *schedule.add_groups();
+    REQUIRE(google::protobuf::TextFormat::ParseFromString(knobs, &group));
+    for (int output : graph.outputs) group.add_roots(graph.tensors[output].name);
   }
   return Lower(graph, schedule, target);
 }
