@@ -6,7 +6,8 @@
 //
 // With --variants, a file of schedules as text, one a line ("rewrites: 'rule:tensor' groups { rows
 // { unroll: 2 } }"): each is timed beside the default, the knobs of its group merged into all
-// groups. With --starts those that a search goes on with where the default is not right.
+// groups; one whose groups have roots is taken as it is. With --starts those that a search goes on
+// with where the default is not right.
 #include <google/protobuf/text_format.h>
 
 #include <CLI/CLI.hpp>
@@ -113,6 +114,13 @@ absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compi
   return measured;
 }
 
+// Whether it says which groups there are, not only what to change of the default's.
+bool IsWhole(const v1::Schedule& variant) {
+  return variant.groups_size() > 0 &&
+         std::all_of(variant.groups().begin(), variant.groups().end(),
+                     [](const v1::Group& group) { return group.roots_size() > 0; });
+}
+
 // Schedules of a file, a line each; the first is empty: the default.
 absl::StatusOr<std::vector<v1::Schedule>> ReadVariants(const std::string& path) {
   std::vector<v1::Schedule> variants(1);
@@ -125,9 +133,10 @@ absl::StatusOr<std::vector<v1::Schedule>> ReadVariants(const std::string& path) 
     if (line.empty() || line[0] == '#') continue;
     v1::Schedule variant;
     if (!google::protobuf::TextFormat::ParseFromString(line, &variant) ||
-        variant.groups_size() > 1) {
+        (variant.groups_size() > 1 && !IsWhole(variant))) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ":", number, ": not a schedule of at most one group: ", line));
+          absl::StrCat(path, ":", number,
+                       ": not a schedule of at most one group, or groups with roots: ", line));
     }
     variants.push_back(variant);
   }
@@ -173,6 +182,7 @@ class Bench {
   // that can have them.
   absl::StatusOr<v1::Schedule> ScheduleOf(const graph::Graph& graph,
                                           const v1::Schedule& variant) const {
+    if (IsWhole(variant)) return variant;
     auto rewritten = codegen::Rewrite(graph, variant.rewrites());
     if (!rewritten.ok()) return rewritten.status();
     v1::Schedule schedule;

@@ -184,7 +184,7 @@ class Fusion : public Specialist {
   static void AddSplits(const State& state, const Cover& cover, std::vector<Action>& actions) {
     const auto& groups = state.schedule.groups();
     for (int g = 0; g < groups.size(); ++g) {
-      const double room = Room(state, g);
+      const double room = Slower(state, g) * Room(state, g);
       if (groups[g].roots_size() > 1) {
         for (const auto& root : groups[g].roots()) {
           v1::Group alone, rest;
@@ -350,7 +350,7 @@ class Fusion : public Specialist {
              SkeletonOf(state, g),
              to,
              {g}},
-            0.03 * Room(state, g), actions);
+            0.03 * Slower(state, g) * Room(state, g), actions);
       }
     }
   }

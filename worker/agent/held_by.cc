@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/record.h"
-#include "worker/codegen/plan/entry.h"
 
 namespace warpsmith::agent {
 namespace {
@@ -79,9 +78,7 @@ Kernel Longest(const State& state, double time_us,
     longest.us = chosen->us();
     longest.share = all_us > 0 ? longest.us / all_us : 1;
     if (chosen->has_counters()) longest.counters = &chosen->counters();
-    for (int g = 0; g < state.schedule.groups_size(); ++g) {
-      const int root = state.graph().Find(GroupName(state.schedule.groups(g)));
-      if (!absl::StartsWith(chosen->entry(), codegen::EntryPrefix(root))) continue;
+    if (const int g = GroupOfEntry(state, chosen->entry()); g >= 0) {
       group = g;
       longest.name = GroupName(state.schedule.groups(g));
       if (absl::EndsWith(chosen->entry(), "_combine")) longest.name += " (combine)";

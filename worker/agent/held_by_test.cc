@@ -152,5 +152,48 @@ TEST_CASE("launching holds what is short", "[agent]") {
   CHECK_THAT(HeldBy(*apart, 310, four, 0), Catch::StartsWith("kernel s (75 % of the time): "));
 }
 
+TEST_CASE("groups take what their kernels were measured to take", "[agent]") {
+  const v1::Problem problem = Softmax(64, 64);
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  auto shared = std::make_shared<const graph::Graph>(*std::move(graph));
+  const codegen::Target card;
+  auto apart = MakeState(shared, codegen::OpByOpSchedule(*shared, card), card);
+  REQUIRE(apart.ok());
+  State state = *std::move(apart);
+  const std::vector<const char*> roots = {"m", "e", "s", "y"};
+  double estimated = 0;  // of shares
+  for (int g = 0; g < 4; ++g) {
+    estimated += Share(state, g);
+    CHECK(Slower(state, g) == 1);
+  }
+  CHECK(estimated == Approx(1));
+
+  // One takes most of it; together they take the state's time, which launches are part of.
+  v1::Profile profile;
+  for (const char* root : roots) *profile.add_kernels() = KernelOf(state, root, 4);
+  *profile.add_kernels() = KernelOf(state, "s", 28);
+  *profile.add_kernels() = KernelOf(state, "s", 1000);
+  profile.mutable_kernels(5)->set_workload(1);
+  state.time_us = 22;
+  TakeTimes(state, profile, 0);
+  REQUIRE(state.group_us.size() == 4);
+  CHECK(state.group_us[2] == Approx(16));
+  CHECK(Share(state, 2) == Approx(16.0 / 22));
+  CHECK(Slower(state, 2) == Approx(std::min(10.0, 16e-6 / state.groups[2].seconds)));
+  CHECK(Slower(state, 2) > Slower(state, 0));
+
+  // What a move does not touch stays known; what it does is estimated.
+  v1::Schedule changed = state.schedule;
+  changed.mutable_groups(0)->mutable_rows()->set_block_threads(512);
+  const auto moved = MakeState(state, changed);
+  REQUIRE(moved.ok());
+  CHECK(moved->group_us == std::vector<double>{0, state.group_us[1], 16, state.group_us[3]});
+  CHECK(Slower(*moved, 0) == 1);
+  CHECK(Share(*moved, 2) > 0.5);
+  // No profile says nothing.
+  TakeTimes(state, {}, 0);
+  CHECK(state.group_us[2] == Approx(16));
+}
+
 }  // namespace
 }  // namespace warpsmith::agent

@@ -122,7 +122,8 @@ class Knobs : public Specialist {
     for (const codegen::Layout& layout : state.Layouts(i)) {
       if (layout.owner != owner_) continue;
       Action* action = AddMove(
-          state, i, name(), layout.kind, "", layout.name, layout.prior * Room(state, i),
+          state, i, name(), layout.kind, "", layout.name,
+          layout.prior * Slower(state, i) * Room(state, i),
           [&](v1::Group& g) {
             for (const auto& [knob, value] : layout.knobs) {
               for (const KnobRow& row : rows) {

@@ -445,6 +445,7 @@ class Slice {
       if (flight.proposal.has_value()) {
         result.gain = Gain(flight.proposal->from->state.time_us, state.time_us);
       }
+      TakeTimes(state, answer.profile, main_workload_);
       times_us_[flight.trial.source_digest()] = state.time_us;
       history_.Add(flight.node, result.accepted);
       if (outcome_.first_plan_seconds == 0) {

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "worker/agent/moves.h"
 #include "worker/codegen/group/domain.h"
+#include "worker/codegen/plan/entry.h"
 
 namespace warpsmith::agent {
 namespace {
@@ -14,7 +18,23 @@ namespace {
 // log(time / light) assumed before anything was measured.
 constexpr double kUnmeasuredRoom = 0.7;
 
+// What a group may be said to take longer than estimated.
+constexpr double kMostSlower = 10;
+
 int64_t BytesOf(const codegen::GroupInfo& info) { return info.bytes_read + info.bytes_written; }
+
+void InheritTimes(const State& from, State& state) {
+  if (from.group_us.empty()) return;
+  const auto& before = from.schedule.groups();
+  const auto& groups = state.schedule.groups();
+  state.group_us.assign(groups.size(), 0);
+  for (int g = 0; g < groups.size(); ++g) {
+    for (int b = 0; b < before.size(); ++b) {
+      if (before[b].roots(0) == groups[g].roots(0) && Bytes(before[b]) == Bytes(groups[g]))
+        state.group_us[g] = from.group_us[b];
+    }
+  }
+}
 
 }  // namespace
 
@@ -63,6 +83,7 @@ absl::StatusOr<State> MakeState(const State& from, const v1::Schedule& schedule)
   state.groups = *std::move(groups);
   state.light_us = from.light_us;
   state.roof = from.roof;
+  InheritTimes(from, state);
   return state;
 }
 
@@ -72,10 +93,48 @@ double EstimateOf(const State& state) {
   return seconds;
 }
 
+int GroupOfEntry(const State& state, absl::string_view entry) {
+  for (int g = 0; g < state.schedule.groups_size(); ++g) {
+    const int root = state.graph().Find(GroupName(state.schedule.groups(g)));
+    if (absl::StartsWith(entry, codegen::EntryPrefix(root))) return g;
+  }
+  return -1;
+}
+
+void TakeTimes(State& state, const v1::Profile& profile, int workload) {
+  std::vector<double> us(state.groups.size());
+  double all = 0;
+  for (const auto& kernel : profile.kernels()) {
+    if (kernel.workload() != workload) continue;
+    all += kernel.us();
+    if (const int g = GroupOfEntry(state, kernel.entry()); g >= 0) us[g] += kernel.us();
+  }
+  if (all <= 0 || state.time_us <= 0) return;
+  for (double& one : us) one *= state.time_us / all;
+  state.group_us = std::move(us);
+}
+
 double Share(const State& state, int index) {
-  int64_t all = 0;
-  for (const auto& info : state.groups) all += BytesOf(info);
-  return all > 0 ? static_cast<double>(BytesOf(state.groups[index])) / all : 1.0;
+  double own = 0, all = 0;
+  const auto add = [&](const std::function<double(int)>& of) {
+    own = of(index);
+    all = 0;
+    for (int g = 0; g < static_cast<int>(state.groups.size()); ++g) all += of(g);
+    return all > 0;
+  };
+  const auto us = [&](int g) {
+    const double measured = state.group_us.empty() ? 0 : state.group_us[g];
+    return measured > 0 ? measured : 1e6 * state.groups[g].seconds;
+  };
+  if (!add(us) && !add([&](int g) { return static_cast<double>(BytesOf(state.groups[g])); }))
+    return 1;
+  return own / all;
+}
+
+double Slower(const State& state, int index) {
+  const double estimated = 1e6 * state.groups[index].seconds;
+  if (state.group_us.empty() || estimated <= 0) return 1;
+  return std::clamp(state.group_us[index] / estimated, 1.0, kMostSlower);
 }
 
 double Room(const State& state, int index) {

@@ -25,8 +25,11 @@ struct State {
   codegen::Target target;
   v1::StaticReport report;  // empty until it was compiled
   double time_us = 0;       // 0 until it was measured
-  double light_us = 0;      // speed of light on this device; 0: unknown
-  graph::Roof roof;         // of this device, measured
+  // Of each group, in proportion to its kernels' in a profile; 0 where that is not known; empty:
+  // there was no profile.
+  std::vector<double> group_us;
+  double light_us = 0;  // speed of light on this device; 0: unknown
+  graph::Roof roof;     // of this device, measured
 
   const graph::Graph& graph() const;
   // Joint moves of a group.
@@ -46,14 +49,24 @@ struct Described {
 // InvalidArgument: the schedule is not one for this graph.
 absl::StatusOr<State> MakeState(std::shared_ptr<const graph::Graph> original,
                                 const v1::Schedule& schedule, const codegen::Target& target);
-// The same problem on the same card under another schedule; cheap where it has the same rewrites.
+// The same problem on the same card under another schedule; cheap where it has the same rewrites,
+// and then groups that stay as they are take as long as they did.
 absl::StatusOr<State> MakeState(const State& from, const v1::Schedule& schedule);
 
 // Seconds that its groups are estimated to take.
 double EstimateOf(const State& state);
 
-// Fraction of the bytes of all groups that group `index` moves, 0..1.
+// The group that a kernel belongs to, by its entry; -1: none does.
+int GroupOfEntry(const State& state, absl::string_view entry);
+// What groups take of the state's time, by its kernels' profile.
+void TakeTimes(State& state, const v1::Profile& profile, int workload);
+
+// Fraction of what all groups take that group `index` does, 0..1: measured, or estimated, or else
+// of the bytes that they move.
 double Share(const State& state, int index);
+// How many times as long as estimated the group was measured to take, 1..10; 1: as long or less, or
+// it is not known. There another way to make the same is likelier to pay.
+double Slower(const State& state, int index);
 
 // Gain in log time that is left for group `index`: its share of log(time / light). Before anything
 // was measured half of that range is assumed.

@@ -28,6 +28,10 @@ template <> struct Word<4> { using Type = unsigned; };
 template <> struct Word<8> { using Type = uint2; };
 template <> struct Word<16> { using Type = uint4; };
 
+// The first of two types, or the second.
+template <bool FIRST, class A, class B> struct Either { using Type = A; };
+template <class A, class B> struct Either<false, A, B> { using Type = B; };
+
 // A place, elements from where memory begins. Where it is made of divisions the compiler, not knowing how, no longer sees that
 // what a vector's access touches lies side by side, and makes words of it that are 4 bytes each; here it is told nothing.
 WS_DEVICE long long placed(long long at) {

@@ -28,7 +28,7 @@ namespace ws {
 // (those from kWhole on, a multiple of the grid's blocks), the blocks of a cluster that share K of each of them (kSplit and
 // kCluster are 1); 1: blocks finish all tiles alone. kLast: whether a tile over which a block meets others is its last.
 // kJoined: 1 where A, 2 where B is two tensors one behind the other along K, of which the second begins with step kCut and has
-// a map of its own.
+// a map of its own. kBlocksOfSm: blocks of a multiprocessor, that share its registers.
 // Where the glue is a pair (contract_plain.cuh), the second product's B has a map of its own, likewise (`behind`), and half of a
 // tile's columns are those of either, side by side; ends take both sums of a place.
 // kRun: steps after which what the tensor cores have summed is added up in fp32 registers, or with kRunsOfStep > 1
@@ -79,9 +79,11 @@ struct Contract {
   static constexpr int kOfCluster = C::kTail > 1 ? C::kTail : kBlocks;
   static constexpr int kMeeting = C::kTail > 1 ? C::kTail : C::kSplit;   // blocks whose sums of a tile meet, if any do
   static constexpr bool kMeets = C::kMeet || C::kTail > 1;
-  // Of a thread; together no more than the block was launched with, or who asks for more waits for ever.
-  static constexpr int kRegistersBringing = kGroups == 2 ? 40 : kGroups == 3 ? 32 : 24;
-  static constexpr int kRegistersMultiplying = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
+  // Of a thread; together no more than the block was launched with, or who asks for more waits for ever. One group asks for none.
+  static constexpr int kRegistersLaunched = 65536 / (kThreads * C::kBlocksOfSm) / 8 * 8;
+  static constexpr int kRegistersBringing = kGroups == 2 && C::kBlocksOfSm == 1 ? 40 : kGroups == 3 ? 32 : 24;
+  static constexpr int kRegistersToTake = (kRegistersLaunched * (kGroups + 1) - kRegistersBringing) / kGroups / 8 * 8;
+  static constexpr int kRegistersMultiplying = kGroups > 1 ? kRegistersToTake : kRegistersLaunched < 255 ? kRegistersLaunched : 255;
   static constexpr int kSteps = (C::kK + kStepK - 1) / kStepK;
   static constexpr int kUnit = C::kRun > 0 ? C::kRun : 1;   // steps of a part of K: whole runs
   static constexpr int kPart = ((kSteps + kUnit - 1) / kUnit + C::kSplit - 1) / C::kSplit * kUnit;
@@ -127,6 +129,15 @@ struct Contract {
     const int row = (first + rest % rows) * C::kCluster + (C::kCluster == 1 ? 0 : cluster_rank());
     if (C::kMeet) return {row * C::kTileM, rest / rows * kTileColumns, shared_by, cluster_rank(), false};
     return {row * C::kTileM, rest / rows * kTileColumns, shared_by / C::kSplit, shared_by % C::kSplit, at >= C::kWhole};
+  }
+
+  // A group's rows of a tile; of the tile that is there in the order, outside the result behind the last.
+  static WS_DEVICE Tile rows_of(Tile tile, int rows) {
+    tile.m += rows * 64;
+    return tile;
+  }
+  static WS_DEVICE Tile rows_at(int at, int rows) {
+    return at < kTiles ? rows_of(tile_at(at), rows) : Tile{static_cast<int>(C::kM), 0, 0, 0, false};
   }
 
   // A ring of steps: where one is, and the parity of the phase in which its barriers are.
@@ -333,9 +344,7 @@ struct Contract {
       }
     }
   };
-  template <class G, bool SCALED> struct ScalesOf { using Type = NoScales; };
-  template <class G> struct ScalesOf<G, true> { using Type = GlueScales<G>; };
-  using Scales = typename ScalesOf<typename C::Glue, C::kScaled>::Type;
+  using Scales = typename Either<C::kScaled, GlueScales<typename C::Glue>, NoScales>::Type;
 
   // Products of a step, of which runs FROM, FROM + 1 and so on are added up one after the other.
   template <int FROM = 0>
@@ -484,6 +493,8 @@ struct Contract {
     Ring ring;
     unsigned meeting = 0, parity = group == 0 ? 1 : 0;   // of the phase that ends when it is this group's turn
     int turn = 0;
+    Ahead ahead;
+    ahead.read(*this, end, rows_at(group == 0 ? first_at() : next_at(first_at()), 0), 0);
     for (int at = first_at(); at < kTiles; at = next_at(at), turn ^= 1) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
@@ -516,7 +527,8 @@ struct Contract {
 #pragma unroll
       for (int rows = 0; rows < kEach; ++rows) {
         const typename End::Begun begun = end.template begin<C::kTileN>(tile.batch, tile.m + rows * 64, tile.n, threadIdx.x % 128);
-        store(group, rows, tile, sums[rows], end, begun, meeting);
+        const Tile next = rows + 1 < kEach ? rows_of(tile, rows + 1) : rows_at(next_at(next_at(at)), 0);
+        store(group, rows_of(tile, rows), sums[rows], end, begun, meeting, ahead, next);
       }
     }
   }
@@ -526,6 +538,8 @@ struct Contract {
     float sums[C::kTileN / 2];
     Ring ring;
     unsigned meeting = 0;   // parity of the next one's phase
+    Ahead ahead;
+    ahead.read(*this, end, rows_at(first_at(), group), 0);
     for (int at = first_at(); at < kTiles; at = next_at(at)) {
       const Tile tile = tile_at(at);
       const int to = tile.to();
@@ -553,7 +567,7 @@ struct Contract {
           scales.add(run, sums);
         }
       }
-      store(group, group, tile, sums, end, begun, meeting);
+      store(group, rows_of(tile, group), sums, end, begun, meeting, ahead, rows_at(next_at(at), group));
     }
   }
 
@@ -574,6 +588,7 @@ struct Contract {
     return row * kColumns + (column ^ (row / kRowsOfBanks % kTurns * 8));
   }
 
+  static constexpr bool kTotals = End::kDown || End::kAcross;   // what is finished is summed
   // What a thread finishes of a box of kBoxColumns of a group's rows: neighbours in a line (a row, turned: a column) that `end`
   // takes kWidth of, a line's threads being neighbours; where blocks meet, its part of them. The thread's are at the same place
   // of lines that are kApart from each other, kOwn of them, so that what belongs to the place is had once.
@@ -584,7 +599,7 @@ struct Contract {
     static constexpr bool kEven = kInLine * kLines % kThreads == 0 && kThreads % kInLine == 0;
     static constexpr int kApart = kEven ? kThreads / kInLine : 1, kOwn = kEven ? kLines / kApart : 0;
     // Lines of which it reads what they have of their own before sums are there, as many as it has registers for.
-    static constexpr int kFree = (kGroups == 1 ? 232 : kRegistersMultiplying) - kEach * C::kTileN / 2 - 72, kSpare = kFree < 32 ? kFree : 32;
+    static constexpr int kFree = (kRegistersMultiplying < 232 ? kRegistersMultiplying : 232) - kEach * C::kTileN / 2 - 72, kSpare = kFree < 32 ? kFree : 32;
     static constexpr int kFit = End::kRaw > 0 && kSpare > 0 ? kSpare / (End::kRaw > 0 ? End::kRaw : 1) : 0;
     static constexpr int kAhead = kFit >= kOwn ? kOwn : kFit >= 4 && kOwn % 4 == 0 ? 4 : 0;
     int first, line, at;
@@ -604,6 +619,21 @@ struct Contract {
   };
   template <bool MEET>
   struct Raws { typename End::Raw of[Own<MEET>::kAhead > 0 ? Own<MEET>::kAhead : 1]; };
+  // Where there are registers for it all lines of a box are read while the one before it is finished, of the next tile's too.
+  static constexpr int kRaws = Own<false>::kOwn * End::kRaw, kRegistersFree = kRegistersMultiplying - 72;
+  static constexpr bool kBoxAhead = !kMeets && !C::kInline && kRaws > 0 && Own<false>::kAhead == Own<false>::kOwn &&
+                                    kEach * C::kTileN / 2 * (C::kRun > 0 ? 2 : 1) + kRaws <= kRegistersFree &&
+                                    kEach * C::kTileN / 2 + 2 * kRaws <= kRegistersFree;
+  struct Nothing {
+    WS_DEVICE void read(const Contract&, const End&, Tile, int) {}
+  };
+  struct Box {
+    Raws<false> raws;
+    WS_DEVICE void read(const Contract& contract, const End& end, Tile tile, int first_column) {
+      contract.read_ahead<false>(end, tile, first_column, 0, raws);
+    }
+  };
+  using Ahead = typename Either<kBoxAhead, Box, Nothing>::Type;   // what has been read of the box that is finished next
 
   static WS_DEVICE void read_end(const End& end, Tile tile, int first_column, int line, int at, typename End::Raw& raw) {
     end.read(tile.batch, tile.m + (C::kTurned ? at : line), tile.n + first_column + (C::kTurned ? line : at), raw);
@@ -652,13 +682,7 @@ struct Contract {
           for (int rank = 1; MEET && rank < kMeeting; ++rank) done[of * W + v] += parts[rank][v];
         }
       }
-      if constexpr (kTotals) {
-        float value[W];
-        end.template finish<W>(tile.batch, tile.m + row, n, raw, done, value);
-        ws::store<W, float, 0>(box + place_in_box(row, column), value);   // nobody else reads that place until all are finished
-      } else {
-        end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, raw, done);
-      }
+      end.template finish<W, LOOK>(kept, place, tile.batch, tile.m + row, n, row, first_column + column, tile.part, raw, done);
     };
     const auto read_and_finish = [&](int line, int at, const typename End::template Place<W>& place) {
       typename End::Raw raw;
@@ -710,35 +734,111 @@ struct Contract {
     finish_box<false, MEET>(box, kept, tile, first_column, end, raws);
   }
 
-  // ---- sums of what is finished, of a box: by columns parts of kRowsOfPart rows, by rows one of its columns
+  // ---- sums of what is finished: of 64 rows of a column; and of a row those of a tile's columns that are in the first or the
+  // second half of their box
 
-  static constexpr bool kTotals = End::kDown || End::kAcross;
   static_assert(!kTotals || (kOf == 1 && !C::kTurned && !kMeets && C::kSplit == 1), "sums of what a block finishes alone");
-  static constexpr int kRowsOfPart = 64 * kColumns / 128;
-  // A group's threads, of a box that they have finished.
-  WS_DEVICE void total_box(const float* box, Tile tile, int first_column, const End& end) const {
-    const int thread = threadIdx.x % 128, lines = C::kM - tile.m < 64 ? C::kM - tile.m : 64;
-    if constexpr (End::kDown) {
-      constexpr int kParts = (C::kM + kRowsOfPart - 1) / kRowsOfPart;
-      const int column = thread % kColumns, first = thread / kColumns * kRowsOfPart, n = tile.n + first_column + column;
-      float sum = 0;
-#pragma unroll 8
-      for (int r = 0; r < kRowsOfPart; ++r) sum += first + r < lines ? box[place_in_box(first + r, column)] : 0.0f;
-      if (n < C::kN && first < lines)
-        end.left.down[((long long)(tile.batch) * kParts + (tile.m + first) / kRowsOfPart) * C::kN + n] = sum;
-    }
-    if constexpr (End::kAcross) {
-      constexpr int kParts = (C::kN + kColumns - 1) / kColumns, kHalf = kColumns / 2;
-      const int row = thread / 2, half = thread % 2 * kHalf, inside = C::kN - tile.n - first_column;
-      float sum = 0;
-#pragma unroll 8
-      for (int c = 0; c < kHalf; ++c) {
-        const int column = half + (c + row) % kHalf;   // from another bank than its neighbours
-        sum += column < inside ? box[place_in_box(row, column)] : 0.0f;
+  static constexpr int kAcrossColumns = kColumns < 32 ? kColumns : 32;   // those of neighbouring threads of a warp
+  static constexpr int kOwn = kTotals ? Own<false>::kOwn : 1;
+  static constexpr int kTogether = Own<false>::kAhead > 0 && kTotals ? Own<false>::kAhead : kOwn < 4 ? kOwn : 4;
+  // What a thread adds up: columns of a box, and rows of a tile.
+  struct Totals { float down[End::kWidth], across[kOwn / kTogether]; };
+  // Sums of each of LINES lines of which THREADS neighbours have a part each: another of them gets the sum of another line, in
+  // sums[0]; where there are more threads than lines several have the same. Which line that is.
+  template <int LINES, int THREADS>
+  static WS_DEVICE void add_up_lines(float (&sums)[LINES]) {
+    static_assert(THREADS >= LINES && (LINES & (LINES - 1)) == 0, "a line has a thread");
+#pragma unroll
+    for (int by = THREADS / 2, half = LINES / 2; by > 0; by /= 2, half /= 2) {
+      if (half == 0) {
+        sums[0] += shuffle_xor(sums[0], by);
+        continue;
       }
-      sum += shuffle_xor(sum, 1);
-      if (thread % 2 == 0 && row < lines && inside > 0)
-        end.left.across[((long long)(tile.batch) * kParts + (tile.n + first_column) / kColumns) * C::kM + tile.m + row] = sum;
+      const bool upper = (threadIdx.x & by) != 0;
+#pragma unroll
+      for (int i = 0; i < half; ++i) {
+        const float first = sums[i], second = sums[i + half];   // or the choice would be one of addresses
+        sums[i] = (upper ? second : first) + shuffle_xor(upper ? first : second, by);
+      }
+    }
+  }
+  template <int LINES, int THREADS>
+  static WS_DEVICE int line_of() {
+    return threadIdx.x % THREADS / (THREADS / LINES);
+  }
+
+  // A thread's lines of a box, and what they add to sums; WHOLE: all of the box is of the result.
+  template <bool WHOLE>
+  WS_DEVICE void finish_lines(const float* box, Tile tile, int first_column, const End& end, Raws<false>& raws, Totals& totals) const {
+    using O = Own<false>;
+    constexpr int W = End::kWidth;
+    const O own;
+    const int lines = O::inside(tile, first_column), n = tile.n + first_column + own.at;
+    const auto is_inside = [&](int line) { return WHOLE || (line < lines && O::is_inside(tile, first_column, own.at)); };
+#pragma unroll
+    for (int from = 0; from < O::kOwn; from += kTogether) {
+      if (O::kAhead > 0 && O::kAhead < O::kOwn && from > 0) read_ahead<false>(end, tile, first_column, from, raws);
+      float across[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const int line = own.line + (from + i) * O::kApart;
+        float sums[W], value[W] = {};
+        load<W, float, 0>(box + place_in_box(line, own.at), sums);
+        if constexpr (O::kAhead > 0) {
+          if (is_inside(line)) end.template finish<W>(tile.batch, tile.m + line, n, raws.of[i], sums, value);
+        } else if (is_inside(line)) {
+          typename End::Raw raw;
+          read_end(end, tile, first_column, line, own.at, raw);
+          end.template finish<W>(tile.batch, tile.m + line, n, raw, sums, value);
+        }
+        across[i] = 0;
+#pragma unroll
+        for (int v = 0; v < W; ++v) totals.down[v] += value[v], across[i] += value[v];
+      }
+      if constexpr (End::kAcross) {
+        add_up_lines<kTogether, kAcrossColumns / W>(across);
+        totals.across[from / kTogether] += across[0];
+      }
+    }
+  }
+
+  // Finishes a box, as finish_box does, and leaves its sums; those across when the tile's last box is finished.
+  WS_DEVICE void finish_and_total(int group, float* box, Tile tile, int first_column, const End& end, Raws<false>& raws,
+                                  Totals& totals) const {
+    using O = Own<false>;
+    constexpr int W = End::kWidth, kThreads = kAcrossColumns / W;
+    static_assert(!kTotals || (O::kEven && kAcrossColumns % W == 0), "threads have places of their own");
+#pragma unroll
+    for (int v = 0; v < W; ++v) totals.down[v] = 0;
+#pragma unroll
+    for (int i = 0; i < kOwn / kTogether; ++i) totals.across[i] = first_column == 0 ? 0 : totals.across[i];
+    if (O::inside(tile, first_column) == O::kLines && tile.n + first_column + kBoxColumns <= C::kN) {
+      finish_lines<true>(box, tile, first_column, end, raws, totals);
+    } else {
+      finish_lines<false>(box, tile, first_column, end, raws, totals);
+    }
+    const O own;
+    const int thread = threadIdx.x % 128, lines = O::inside(tile, first_column);
+    if constexpr (End::kAcross) {
+      constexpr int kHalves = kColumns / kAcrossColumns, kParts = kTilesN * kHalves;
+      float* const left = end.left.across + ((long long)(tile.batch) * kParts + tile.n / kTileColumns * kHalves + own.at / kAcrossColumns) * C::kM;
+      const bool leaves = first_column + kBoxColumns == kTileColumns && threadIdx.x % (kThreads / kTogether) == 0;
+#pragma unroll
+      for (int from = 0; from < O::kOwn; from += kTogether) {
+        const int line = own.line + (from + line_of<kTogether, kThreads>()) * O::kApart;
+        if (leaves && line < lines) left[tile.m + line] = totals.across[from / kTogether];
+      }
+    }
+    if constexpr (End::kDown) {
+      constexpr int kParts = (C::kM + 63) / 64;
+      ws::store<W, float, 0>(box + place_in_box(own.line, own.at), totals.down);   // where it read its first line
+      hopper::group_sync(1 + group, 128);
+      const int column = tile.n + first_column + thread;
+      if (thread >= kColumns || column >= C::kN) return;
+      float sum = 0;
+#pragma unroll
+      for (int line = 0; line < O::kApart; ++line) sum += box[place_in_box(line, thread)];
+      end.left.down[((long long)(tile.batch) * kParts + tile.m / 64) * C::kN + column] = sum;
     }
   }
 
@@ -758,20 +858,21 @@ struct Contract {
     }
   }
 
-  // Finishes the tile's rows 64 * `rows` and 63 more by way of the group's shared memory, kBoxColumns at a time.
+  // Finishes the 64 rows from the tile's first on by way of the group's shared memory, kBoxColumns at a time; `next` is what the
+  // group finishes behind them.
   template <bool MEET>
-  WS_DEVICE void store_rows(int group, int rows, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
-                       const typename End::Begun& begun, unsigned& meeting) {
+  WS_DEVICE void store_rows(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
+                       const typename End::Begun& begun, unsigned& meeting, Ahead& ahead, Tile next) {
     const int thread = threadIdx.x % 128;
     float* const box = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes));
     float* const kept = box + kBoxBytes / sizeof(float);
-    tile.m += rows * 64;
     bool look = false;
+    Totals totals;
     // Written once, whatever an end is: sums that are left move to where the first ones were.
 #pragma unroll 1
     for (int c = 0; c < C::kTileN / kColumns; ++c) {
       Raws<MEET> raws;
-      read_ahead<MEET>(end, tile, c * kBoxColumns, 0, raws);
+      if constexpr (!kBoxAhead) read_ahead<MEET>(end, tile, c * kBoxColumns, 0, raws);
       hopper::group_sync(1 + group, 128);   // the box has been read
       if constexpr (MEET) hopper::wait_for_blocks(read[group], meeting ^ 1);
       if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread);
@@ -783,11 +884,13 @@ struct Contract {
         if (thread < kMeeting) hopper::tell(left[group], thread);
         hopper::wait_for_blocks(left[group], meeting);
       }
-      finish_box<MEET>(look, box, kept, tile, c * kBoxColumns, end, raws);
-      if constexpr (kTotals) {
-        hopper::group_sync(1 + group, 128);
-        total_box(box, tile, c * kBoxColumns, end);
+      if constexpr (kBoxAhead) {
+        raws = ahead.raws;
+        const bool last = c + 1 == C::kTileN / kColumns;
+        ahead.read(*this, end, last ? next : tile, last ? 0 : (c + 1) * kBoxColumns);
       }
+      if constexpr (kTotals) finish_and_total(group, box, tile, c * kBoxColumns, end, raws, totals);
+      else finish_box<MEET>(look, box, kept, tile, c * kBoxColumns, end, raws);
       if constexpr (MEET) {
         hopper::group_sync(1 + group, 128);   // all of the group have read
         if (thread < kMeeting) hopper::tell(read[group], thread);
@@ -804,7 +907,6 @@ struct Contract {
     const int thread = threadIdx.x % 128;
     float* const box = reinterpret_cast<float*>(steps) + group * kBoxes * kBox;
     float* const kept = reinterpret_cast<float*>(boxes + group * (kBoxBytes + kKeptBytes)) + kBox;
-    tile.m += group * 64;
     hopper::group_sync(1 + kGroups, 128 * kGroups);   // all have multiplied what was there
     bool look = end.template leave<C::kTileN>(begun, kept, thread);
 #pragma unroll
@@ -820,13 +922,13 @@ struct Contract {
     }
   }
 
-  WS_DEVICE void store(int group, int rows, Tile tile, float (&sums)[C::kTileN / 2], const End& end,
-                       const typename End::Begun& begun, unsigned& meeting) {
+  WS_DEVICE void store(int group, Tile tile, float (&sums)[C::kTileN / 2], const End& end, const typename End::Begun& begun,
+                       unsigned& meeting, Ahead& ahead, Tile next) {
     if constexpr (C::kTail > 1) {
-      if (!tile.shared) return store_rows<false>(group, rows, tile, sums, end, begun, meeting);
+      if (!tile.shared) return store_rows<false>(group, tile, sums, end, begun, meeting, ahead, next);
     }
     if constexpr (kOnce) store_at_once(group, tile, sums, end, begun);
-    else store_rows<kMeets>(group, rows, tile, sums, end, begun, meeting);
+    else store_rows<kMeets>(group, tile, sums, end, begun, meeting, ahead, next);
   }
 
   // All threads of the block.

@@ -21,9 +21,9 @@ constexpr int64_t kFewRows = 4, kReadOnce = 64;
 // by threads that have a row.
 constexpr int64_t kFewOfPair = 16;
 constexpr int kWidestAccess = 16;  // bytes
-// What is summed where tiles are finished takes as long as to read it at this part of the memory's
-// rate: 9 us for 7.3 million elements of an H200, of an end that had hidden nothing.
-constexpr double kSummedFromMemory = 0.75;
+// What is summed where tiles are finished takes as long as to read it, in fp32, at so many times
+// the memory's rate: 2 to 4 us for 16.8 million elements of an H200, of an end that hides nothing.
+constexpr double kSummedFromMemory = 5;
 
 const ContractForm& FormOf(const Analysis& group, const Domain& domain, bool unrounded = false) {
   return group.Derived<ContractForm>(
@@ -187,8 +187,8 @@ class Contract : public Skeleton {
     const int64_t groups = SidesOf(form, contract).tile_rows / kGroupRows;
     const bool tensor = OnTensorCores(contract.math(), target);
     use.threads = static_cast<int>(tensor ? 128 * (groups + 1) : kPlainThreads);
-    use.registers = target.registers_per_sm / use.threads;
-    use.blocks_per_sm = tensor ? 1 : 0;
+    use.registers = target.registers_per_sm / use.threads / contract.blocks_per_sm();
+    use.blocks_per_sm = tensor ? contract.blocks_per_sm() : 0;
     // Of two parts three products of four are taken.
     const double each = PartsOf(contract.math()) == 2 ? 3 : BytesOf(contract.math()) / 2.0;
     if (tensor) use.tensor_products = use.products * each;

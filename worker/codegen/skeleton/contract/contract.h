@@ -121,8 +121,7 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
                             const Target& target);
 // Tiles of the result, times the blocks that share one.
 int64_t ContractBlocks(const ContractForm& form, const v1::ContractKnobs& knobs);
-// Blocks of a cluster, and how many blocks of such clusters the card runs at once, one a
-// multiprocessor.
+// Blocks of a cluster, and how many blocks of such clusters the card runs at once.
 int ContractCluster(const v1::ContractKnobs& knobs, const Target& target);
 int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target);
 // Whether the blocks that share a tile's K are a cluster, and need neither memory nor a kernel to

@@ -79,7 +79,12 @@ constexpr double kKernelSeconds = 2.5e-6, kFirstSeconds = 2.3e-6;
 // What a tile's end waits for what it reads, for each 64 x 64 sums of a group: where there are
 // registers to ask for all of it at once, before sums are there, and where not. Of a product of an
 // H200 with K of 24, in seven tiles.
-constexpr double kReadAheadSeconds = 0.7e-6, kReadSeconds = 1.6e-6;
+// (0.7 us before a box was read beside the end of the one before it.)
+constexpr double kReadAheadSeconds = 0.5e-6, kReadSeconds = 1.6e-6;
+// What is made of sums takes longer than the card's rate says: of a block's one group of warps, and
+// of two, that wait for each operation; and of several blocks. Of two products with ends of 18 and
+// 50 operations on an H200, six tiles each.
+constexpr double kEndAlone[] = {2.2, 1.6}, kEndBeside = 1.2;
 // The same of ordinary instructions, of each 64 x 64 sums of a multiprocessor.
 constexpr double kPlainReadSeconds = 1.2e-6;
 // Of the memory's rate (what the target says is that of copies); three quarters of the
@@ -146,9 +151,10 @@ bool IsOnePass(const ContractForm& form, const v1::ContractKnobs& knobs) {
   return knobs.math() == v1::PRODUCT_TENSOR && RunOf(form, knobs) == 0;
 }
 
-// Seconds of a step of the tensor cores' main loop.
+// Seconds of a step of the tensor cores' main loop; `beside`: where other blocks of the
+// multiprocessor hide what it waits for.
 double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, const Pace& pace,
-                   const Target& target) {
+                   const Target& target, bool beside = false) {
   const int parts = PartsOf(knobs.math());
   const int step = StepOf(knobs.math()), bytes_of = BytesOf(knobs.math());
   const Sides sides = SidesOf(form, knobs);
@@ -173,7 +179,8 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
   const double cores = work * (parts == 2 ? 3 : 1) / rate / reached / kept;
   const double longer = std::max(cores, boxes), shorter = std::min(cores, boxes);
   const double both = longer * std::pow(1 + std::pow(shorter / longer, pace.hides), 1 / pace.hides);
-  return std::max({both, IsInline(knobs) ? kInlineStepSeconds : 0, kBoxSeconds / knobs.stages()}) *
+  return std::max({both, IsInline(knobs) ? kInlineStepSeconds : 0,
+                   beside ? 0 : kBoxSeconds / knobs.stages()}) *
          (knobs.cluster() > 1 ? 1 + pace.together : 1);
 }
 
@@ -404,7 +411,10 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
                  (kGroupRows * kGroupRows) * kPlainReadSeconds;
   } else {
     const Pace& pace = IsOnePass(form, knobs) ? kAlonePace : kPace;
-    const double end = pace.end_seconds + tile * sizeof(float) / pace.end_bytes_per_second +
+    const double moving = tile * sizeof(float) / pace.end_bytes_per_second;
+    const double making = tile * form.end_steps * target.sm_count / target.operations_per_second;
+    const bool one_group = SidesOf(form, knobs).tile_rows == kGroupRows;
+    const double end = pace.end_seconds + moving + making * kEndAlone[one_group ? 0 : 1] +
                        EndReadSeconds(form, knobs);
     // Of all waves: operands do not come meanwhile, as measured.
     const double meeting = MeetsInCluster(knobs, target)
@@ -413,8 +423,16 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
                                : 0;
     const double main = steps * StepSeconds(form, knobs, pace, target);
     const bool turns = knobs.turns() == 2;
-    const double of_wave =
+    double of_wave =
         turns ? std::max(main / kTurnsPart + pace.turn_seconds, (main + end) / 2) : main + end;
+    if (knobs.blocks_per_sm() > 1) {
+      // Blocks of a multiprocessor wait beside each other, and take what they do one by one.
+      const double there = std::clamp(static_cast<double>(blocks) / target.sm_count, 1.0,
+                                      static_cast<double>(knobs.blocks_per_sm()));
+      const double alone =
+          steps * StepSeconds(form, knobs, pace, target, true) + moving + kEndBeside * making;
+      of_wave = std::max(of_wave, there * alone);
+    }
     // Each wave waits for its part of the memory's bytes, or for its own blocks: in a last one that
     // is not full memory has little to do.
     const double all = static_cast<double>(blocks) / static_cast<double>(at_once);

@@ -85,9 +85,9 @@ bool FirstIsB(const Domain& domain, const Kernel& points, uint64_t first, uint64
   return of_first;
 }
 
-double StepsOfOperand(const Kernel& points, ValuePtr operand) {
+double StepsOfAll(const Kernel& points, const std::vector<ValuePtr>& made) {
   double steps = 0;
-  for (ValuePtr value : points.values->Closure({operand})) {
+  for (ValuePtr value : points.values->Closure(made)) {
     if (value->kind == Value::Kind::kOp && value->op != graph::Op::kCast)
       steps += StepsOf(value->op);
   }
@@ -358,7 +358,8 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     if (load->kind == Value::Kind::kLoad && (load->variables & BitOf(kernel->frame.row)) != 0)
       form.own_bytes += graph::SizeOf(load->type);
   }
-  form.steps = {StepsOfOperand(points, a), StepsOfOperand(points, b)};
+  form.end_steps = StepsOfAll(*kernel, ends);
+  form.steps = {StepsOfAll(points, {a}), StepsOfAll(points, {b})};
   TakeApart(group, domain, form);
 }
 

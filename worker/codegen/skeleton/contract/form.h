@@ -74,6 +74,7 @@ struct ContractForm {
   std::array<int64_t, 2> beside_bytes{};
   double scattered = 0;   // bytes moved for a sum beyond those that are written of it
   int64_t own_bytes = 0;  // that its end reads of a sum's own, or of its row's
+  double end_steps = 0;   // simple operations that are made of a sum
 
   // What is summed of what the end makes, at most once over rows and once over columns; and whether
   // that is written, too.

@@ -35,6 +35,9 @@ constexpr int kPartsRun = 64, kNarrowRun = 128;
 // groups have too few for anything.
 constexpr int kMostGroups = 2;
 constexpr int64_t kMostTensorSums = 128;
+// Blocks of a multiprocessor, where registers of each are enough: sums of a thread times blocks.
+constexpr int kMostBlocksOfSm = 4;
+constexpr int64_t kMostSumsOfSm = 128;
 // Columns of a tile between powers of two, and the most of one that a group multiplies alone: 192
 // sums a thread.
 constexpr int kMidColumns = 192;
@@ -117,6 +120,13 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
   return "";
 }
 
+// Bytes of shared memory that there are for a block.
+int64_t SharedOf(const v1::ContractKnobs& knobs, const Target& target) {
+  if (knobs.blocks_per_sm() < 2) return target.shared_per_block;
+  return std::min(target.shared_per_block,
+                  target.shared_per_sm / knobs.blocks_per_sm() - kReservedShared);
+}
+
 // What is wrong with knobs that are all set; empty: nothing.
 std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const int64_t run = RunOf(form, knobs), sums = int64_t{knobs.tile_m()} * knobs.tile_n();
@@ -125,11 +135,12 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (IsLibrary(knobs)) {
     const bool ours = knobs.tile_m() != kLibraryTile || knobs.tile_n() != kLibraryTile ||
                       knobs.stages() != 1 || knobs.cluster() != 1 || knobs.split() != 1 ||
-                      knobs.turns() != 1 || knobs.tail() != 1 || knobs.run() != kLibraryRun;
+                      knobs.turns() != 1 || knobs.tail() != 1 || knobs.blocks_per_sm() != 1 ||
+                      knobs.run() != kLibraryRun;
     return ours ? StrCat(
-                      "tiles, stages, cluster, split, turns, tail and run are the library's own "
-                      "affair; with PRODUCT_LIBRARY they are ",
-                      kLibraryTile, ", 1, 1, 1, 1, 1 and ", kLibraryRun)
+                      "tiles, stages, cluster, split, turns, tail, blocks_per_sm and run are the "
+                      "library's own affair; with PRODUCT_LIBRARY they are ",
+                      kLibraryTile, ", 1, 1, 1, 1, 1, 1 and ", kLibraryRun)
                 : "";
   }
   if (form.summed >= 0 && (knobs.split() > 1 || knobs.tail() > 1))
@@ -146,11 +157,19 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   if (knobs.tail() != 1 && (IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs)))
     return StrCat("contract.tail is ", knobs.tail(),
                   "; it is of PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_FP16X3");
+  const bool plain = IsPlain(knobs, target) || IsFew(knobs);
+  if (knobs.blocks_per_sm() != 1 &&
+      (plain || IsInline(knobs) || ContractCluster(knobs, target) > 1 || knobs.turns() > 1 ||
+       ScalesRuns(form, knobs.math())))
+    return StrCat("contract.blocks_per_sm is ", knobs.blocks_per_sm(),
+                  "; it is of PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_FP16X3 without clusters, "
+                  "tails, turns and scales of runs");
   if (knobs.algorithm() != 1)
     return StrCat("contract.algorithm is ", knobs.algorithm(), "; it is of PRODUCT_LIBRARY");
-  if (ContractSharedBytes(form, knobs, target) > target.shared_per_block)
+  if (ContractSharedBytes(form, knobs, target) > SharedOf(knobs, target))
     return StrCat("needs ", ContractSharedBytes(form, knobs, target),
-                  " bytes of shared memory a block, the card has ", target.shared_per_block,
+                  " bytes of shared memory a block, the card has ", SharedOf(knobs, target),
+                  knobs.blocks_per_sm() > 1 ? " for each of contract.blocks_per_sm" : "",
                   "; lower contract.stages, contract.tile_m or contract.tile_n");
   const Sides sides = SidesOf(form, knobs);
   const char* const of_rows = sides.turned ? "contract.tile_n" : "contract.tile_m";
@@ -186,9 +205,11 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                   " elements");
   if (IsInline(knobs) && (sides.tile_columns & (sides.tile_columns - 1)) != 0)
     return StrCat(of_columns, " is ", sides.tile_columns, "; it is 16, 32, 64 or 128");
-  if (groups > kMostGroups ||
-      sides.tile_columns / 2 * (run > 0 || IsInline(knobs) ? 2 : 1) > kMostTensorSums)
-    return many;
+  const int64_t of_thread = int64_t{sides.tile_columns} / 2 * (run > 0 || IsInline(knobs) ? 2 : 1);
+  if (groups > kMostGroups || of_thread > kMostTensorSums) return many;
+  if (knobs.blocks_per_sm() > 1 && of_thread * groups * knobs.blocks_per_sm() > kMostSumsOfSm)
+    return StrCat("contract.blocks_per_sm is ", knobs.blocks_per_sm(),
+                  "; threads have no registers for ", of_thread, " sums in so many blocks");
   if (knobs.turns() == 2 && (groups != kMostGroups || sides.tile_columns > kMidColumns || run > 0))
     return StrCat("contract.turns is 2; groups that take turns have tiles of 128 rows and at most ",
                   kMidColumns, " columns each, added up in one run");
@@ -233,7 +254,7 @@ int StagesOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Tar
   const int64_t first = ContractSharedBytes(form, one, target);
   one.set_stages(2);
   const int64_t stage = ContractSharedBytes(form, one, target) - first;
-  const int64_t fit = 1 + (target.shared_per_block - first) / stage;
+  const int64_t fit = 1 + (SharedOf(knobs, target) - first) / stage;
   return static_cast<int>(std::clamp<int64_t>(fit, 2, kMostStages));
 }
 
@@ -268,6 +289,7 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
   if (knobs.algorithm() == 0) knobs.set_algorithm(1);
   if (knobs.turns() == 0) knobs.set_turns(1);
   if (knobs.tail() == 0) knobs.set_tail(1);
+  if (knobs.blocks_per_sm() == 0) knobs.set_blocks_per_sm(1);
   if (IsLibrary(knobs)) {
     if (knobs.run() == 0) knobs.set_run(kLibraryRun);
     if (knobs.cluster() == 0) knobs.set_cluster(1);
@@ -320,6 +342,22 @@ std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const
   return tiles;
 }
 
+// The same with more blocks of a multiprocessor, where those fit and there are so many; `set`: only
+// so many.
+std::vector<v1::ContractKnobs> WithBlocks(const ContractForm& form, v1::ContractKnobs knobs,
+                                          int set, const Target& target) {
+  std::vector<v1::ContractKnobs> all;
+  const int64_t there = CeilDiv(ContractBlocks(form, knobs), target.sm_count);
+  for (int blocks = 2; blocks <= kMostBlocksOfSm && blocks <= there; ++blocks) {
+    if (set != 0 && set != blocks) continue;
+    knobs.set_blocks_per_sm(blocks);
+    knobs.clear_stages();
+    Complete(form, target, knobs);
+    if (Wrong(form, knobs, target).empty()) all.push_back(knobs);
+  }
+  return all;
+}
+
 // The knobs, and the same with clusters for the last wave where those fit and it is not one of
 // many; `set`: only that tail.
 std::vector<v1::ContractKnobs> WithTails(const ContractForm& form, v1::ContractKnobs knobs, int set,
@@ -354,11 +392,16 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       // A last wave that is not full is little of many; blocks that share K share nothing else.
       const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
       if (set.split() == 0 && one.split() > 1 && waves >= kManyWaves) continue;
-      for (const v1::ContractKnobs& with_tail : WithTails(form, one, set.tail(), target)) {
-        const double seconds = SecondsOf(form, with_tail, target);
+      std::vector<v1::ContractKnobs> all = WithTails(form, one, set.tail(), target);
+      if (set.stages() == 0 && set.blocks_per_sm() != 1 && one.turns() == 1) {
+        for (v1::ContractKnobs& more : WithBlocks(form, one, set.blocks_per_sm(), target))
+          all.push_back(std::move(more));
+      }
+      for (const v1::ContractKnobs& way : all) {
+        const double seconds = SecondsOf(form, way, target);
         if (best && seconds >= least) continue;
         least = seconds;
-        best = with_tail;
+        best = way;
       }
     }
   };
@@ -483,6 +526,7 @@ int ContractCluster(const v1::ContractKnobs& knobs, const Target& target) {
 
 int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target) {
   const int64_t cluster = ContractCluster(knobs, target);
+  if (cluster == 1) return int64_t{target.sm_count} * std::max(1, knobs.blocks_per_sm());
   int64_t within = target.sm_count;
   if (cluster > 2)
     within = std::min<int64_t>(within, target.clustered_blocks[cluster > 8 ? 2 : cluster > 4]);
@@ -530,10 +574,19 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
                      one.cluster() > 1 ? StrCat(" by ", one.cluster()) : "",
                      one.turns() > 1 ? ", by turns" : "",
                      one.tail() > 1 ? StrCat(", ", one.tail(), " blocks a last tile") : "",
+                     one.blocks_per_sm() > 1
+                         ? StrCat(", ", one.blocks_per_sm(), " blocks a multiprocessor")
+                         : "",
                      one.split() > 1 ? StrCat(", ", one.split(), " blocks a tile") : "");
-    layout.knobs = {{"tile_m", one.tile_m()}, {"tile_n", one.tile_n()},      {"split", one.split()},
-                    {"stages", one.stages()}, {"cluster", one.cluster()},    {"turns", one.turns()},
-                    {"tail", one.tail()},     {"algorithm", one.algorithm()}};
+    layout.knobs = {{"tile_m", one.tile_m()},
+                    {"tile_n", one.tile_n()},
+                    {"split", one.split()},
+                    {"stages", one.stages()},
+                    {"cluster", one.cluster()},
+                    {"turns", one.turns()},
+                    {"tail", one.tail()},
+                    {"algorithm", one.algorithm()},
+                    {"blocks_per_sm", one.blocks_per_sm()}};
     if (one.math() != now.math()) {
       layout.owner = v1::PRECISION;
       absl::StrAppend(&layout.name, ", ", v1::ProductMath_Name(one.math()));
@@ -554,6 +607,7 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
       one.clear_stages();
       one.clear_turns();
       one.clear_tail();
+      one.clear_blocks_per_sm();
       Complete(form, target, one);
       const int shared = one.cluster();
       for (int choice = 0; choice < 2 * shared; ++choice) {
@@ -561,14 +615,20 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
         one.set_turns(choice / shared + 1);
         one.set_tail(1);
         double alone = 2 * present;  // with a tail it has to be quicker than without
-        for (const v1::ContractKnobs& with_tail : WithTails(form, one, 0, target)) {
-          const double seconds = SecondsOf(form, with_tail, target);
+        std::vector<v1::ContractKnobs> all = WithTails(form, one, 0, target);
+        if (one.turns() == 1) {
+          for (v1::ContractKnobs& more : WithBlocks(form, one, 0, target))
+            all.push_back(std::move(more));
+        }
+        for (const v1::ContractKnobs& way : all) {
+          const double seconds = SecondsOf(form, way, target);
           if (seconds > alone) continue;
-          if (with_tail.tail() == 1) alone = seconds;
+          if (way.tail() == 1 && way.blocks_per_sm() == 1) alone = seconds;
           const bool same = tile.m == now.tile_m() && tile.n == now.tile_n() &&
                             split == now.split() && one.cluster() == now.cluster() &&
-                            one.turns() == now.turns() && with_tail.tail() == now.tail();
-          if (!same) add(with_tail);
+                            one.turns() == now.turns() && way.tail() == now.tail() &&
+                            way.blocks_per_sm() == now.blocks_per_sm();
+          if (!same) add(way);
         }
       }
     }

@@ -205,12 +205,10 @@ absl::StatusOr<Kernel> KernelOf(const Analysis& group, const EndSum& sum) {
 
 int64_t PartsLeft(const ContractForm& form, const v1::ContractKnobs& knobs, const EndSum& sum,
                   const Target& target) {
-  int64_t part = sum.over_rows ? knobs.tile_m() : knobs.tile_n();
-  if (OnTensorCores(knobs.math(), target)) {  // as ws::Contract's boxes are added up
-    const int64_t columns = std::min(64, knobs.tile_n());
-    part = sum.over_rows ? columns / 2 : columns;
-  }
-  return CeilDiv(sum.over_rows ? form.m : form.n, part);
+  // As ws::Contract has it: of a group's rows, and of halves of boxes.
+  const bool tensor = OnTensorCores(knobs.math(), target);
+  if (sum.over_rows) return CeilDiv(form.m, tensor ? kGroupRows : knobs.tile_m());
+  return CeilDiv(form.n, knobs.tile_n()) * (tensor && knobs.tile_n() >= 64 ? 2 : 1);
 }
 
 int64_t LeftBytes(const ContractForm& form, const v1::ContractKnobs& knobs, const EndSum& sum,

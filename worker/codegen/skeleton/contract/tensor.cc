@@ -162,7 +162,7 @@ std::string ConfigText(const std::string& name, const std::string& glue, const C
       ", kCluster = ", knobs.cluster(), ", kRaster = ", knobs.raster(),
       ", kSplit = ", knobs.split(), ";\n  static constexpr int kParts = ", PartsOf(knobs.math()),
       ", kRun = ", CeilDiv(run, step), ", kRunsOfStep = ", run > 0 && run < step ? step / run : 1,
-      ", kTail = ", knobs.tail(), ", kWhole = ", whole,
+      ", kTail = ", knobs.tail(), ", kWhole = ", whole, ", kBlocksOfSm = ", knobs.blocks_per_sm(),
       ";\n  static constexpr bool kAlongM = ", Bool(along[sides.first()]),
       ", kAlongN = ", Bool(along[1 - sides.first()]), ", kMeet = ", Bool(meets),
       ", kInline = ", Bool(inlined), ", kLast = ", Bool(last), ", kTurned = ", Bool(sides.turned),
@@ -403,7 +403,7 @@ class Writer {
     AddPartial(arguments, body);
     KernelShape shape;
     shape.threads = 128 * (sides.tile_rows / kGroupRows + 1);
-    shape.blocks_per_sm = 1;
+    shape.blocks_per_sm = knobs_.blocks_per_sm();
     shape.cluster = ContractCluster(knobs_, target_);
     shape.grid = std::min(tiles, at_once);
     shape.shared_bytes = ContractSharedBytes(form_, knobs_, target_);
