@@ -25,6 +25,14 @@ struct Node {
   // What was expected of the move that led here, in log time. No move led to a start, of which much
   // is expected.
   double promise = kStartPromise;
+  // Moves from here that were judged, and those of them that were wrong.
+  int judged = 0, wrong = 0;
+  // Whether nearly all of them were: then it is right itself by the draw, and not by much.
+  bool doubtful() const {
+    constexpr int kSome = 6;
+    constexpr double kNearlyAll = 0.8;
+    return judged >= kSome && wrong >= kNearlyAll * judged;
+  }
 };
 
 // A move that was, or is about to be, tried.

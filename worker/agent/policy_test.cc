@@ -91,6 +91,46 @@ TEST_CASE("the rules' probabilities are those of their draws", "[agent]") {
   CHECK(sum == Approx(1).margin(0.02));
 }
 
+TEST_CASE("what is right by the draw is left, or made more accurate", "[agent]") {
+  History history;
+  auto start = NodeOf(Softmax(1024, 4096));
+  start->state.time_us = 10;
+  history.Start(start);
+  history.Add(start, true);
+  // Quicker with approximate functions, by little.
+  auto lucky = std::make_shared<Node>();
+  v1::Schedule approximate = start->state.schedule;
+  for (auto& group : *approximate.mutable_groups())
+    group.mutable_precision()->set_fast_math(!group.precision().fast_math());
+  auto state = MakeState(start->state, approximate);
+  REQUIRE(state.ok());
+  lucky->state = *std::move(state);
+  lucky->state.time_us = 9.9;
+  history.Claim(approximate);
+  history.Add(lucky, true);
+
+  auto policy = MakePolicy("rules", 3);
+  REQUIRE(policy.ok());
+  int wrong = 0;
+  for (int i = 0; i < 200 && !lucky->doubtful(); ++i) {
+    const Proposal proposal = (*policy)->Propose(history).value();
+    history.Claim(proposal.action.schedule);
+    Result result;
+    result.verdict = proposal.from == lucky ? v1::WRONG : v1::SLOWER;
+    result.right = proposal.from != lucky;
+    (*policy)->Learn(proposal, result);
+    wrong += proposal.from == lucky ? 1 : 0;
+  }
+  CHECK(wrong >= 6);
+  REQUIRE(lucky->doubtful());
+  CHECK_FALSE(start->doubtful());
+  for (int i = 0; i < 20; ++i) {
+    const Proposal proposal = (*policy)->Propose(history).value();
+    CHECK((proposal.from == start || proposal.action.accuracy > 0));
+    history.Claim(proposal.action.schedule);
+  }
+}
+
 TEST_CASE("the fixed policy could propose no other move", "[agent]") {
   History history;
   history.Start(NodeOf(Softmax(1024, 4096)));

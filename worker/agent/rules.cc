@@ -98,7 +98,7 @@ std::vector<RulesPolicy::Base> RulesPolicy::Bases(const History& history) const 
     } else if (spilled < kMaxSpilled && Spills(node->state) > 0) {
       ++spilled;
       bases.push_back({node, behind / 2});
-    } else if (runners_up < kMaxRunnersUp && behind <= kRunnerUpBehind) {
+    } else if (runners_up < kMaxRunnersUp && (behind <= kRunnerUpBehind || best->doubtful())) {
       ++runners_up;
       bases.push_back({node, behind});
     }
@@ -135,6 +135,12 @@ double RulesPolicy::Expected(const State& state, const Action& action) const {
 }
 
 std::optional<Proposal> RulesPolicy::Propose(const History& history) {
+  auto proposal = Propose(history, false);
+  return proposal.has_value() ? proposal : Propose(history, true);
+}
+
+// `doubtful`: also moves on from states that are, which do not make them more accurate.
+std::optional<Proposal> RulesPolicy::Propose(const History& history, bool doubtful) {
   std::vector<Contender> contenders;
   const auto bases = Bases(history);
   int chosen = -1;
@@ -143,6 +149,10 @@ std::optional<Proposal> RulesPolicy::Propose(const History& history) {
     for (const auto& moves : history.Moves(*base.node)) {
       for (const Action& action : moves) {
         double expected = Expected(base.node->state, action);
+        if (!base.inaccurate && base.node->doubtful()) {
+          if (action.accuracy > 0) expected += kRescue;
+          if (action.accuracy <= 0 && !doubtful) continue;
+        }
         if (base.inaccurate) {
           if (action.accuracy <= 0) continue;
           expected += kRescue * base.node->promise;
@@ -201,6 +211,12 @@ void RulesPolicy::Learn(const Proposal& proposal, const Result& result) {
       (result.verdict == v1::DUPLICATE && !result.right)) {
     return;
   }
+  if (result.verdict == v1::WRONG || result.right || result.verdict == v1::INACCURATE) {
+    ++proposal.from->judged;
+    if (result.verdict == v1::WRONG) ++proposal.from->wrong;
+  }
+  // Where all that starts from a state is wrong it is not the move's fault.
+  if (result.verdict == v1::WRONG && proposal.from->doubtful()) return;
   // Not the move's fault, unless it was to help: with another accumulator it may be as good as it
   // promised.
   if (result.verdict == v1::INACCURATE && proposal.action.accuracy == 0) return;

@@ -82,9 +82,10 @@ constexpr double kKernelSeconds = 2.5e-6, kFirstSeconds = 2.3e-6;
 // (0.7 us before a box was read beside the end of the one before it.)
 constexpr double kReadAheadSeconds = 0.5e-6, kReadSeconds = 1.6e-6;
 // What is made of sums takes longer than the card's rate says: of a block's one group of warps, and
-// of two, that wait for each operation; and of several blocks. Of two products with ends of 18 and
-// 50 operations on an H200, six tiles each.
-constexpr double kEndAlone[] = {2.2, 1.6}, kEndBeside = 1.2;
+// of two, that wait for each operation. What several blocks of a multiprocessor take beside each
+// other, and how much of what ends wait for they do not hide. Of two products with ends of 18 and
+// 50 operations and one in two parts on an H200, six tiles each.
+constexpr double kEndAlone[] = {2.8, 2.0}, kBlocksBeside = 1.2, kWaitsBeside = 0.5;
 // The same of ordinary instructions, of each 64 x 64 sums of a multiprocessor.
 constexpr double kPlainReadSeconds = 1.2e-6;
 // Of the memory's rate (what the target says is that of copies); three quarters of the
@@ -429,8 +430,9 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
       // Blocks of a multiprocessor wait beside each other, and take what they do one by one.
       const double there = std::clamp(static_cast<double>(blocks) / target.sm_count, 1.0,
                                       static_cast<double>(knobs.blocks_per_sm()));
-      const double alone =
-          steps * StepSeconds(form, knobs, pace, target, true) + moving + kEndBeside * making;
+      const double alone = kBlocksBeside * (steps * StepSeconds(form, knobs, pace, target, true) +
+                                            pace.end_seconds + moving + making) +
+                           kWaitsBeside * EndReadSeconds(form, knobs);
       of_wave = std::max(of_wave, there * alone);
     }
     // Each wave waits for its part of the memory's bytes, or for its own blocks: in a last one that

@@ -393,7 +393,8 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
       if (set.split() == 0 && one.split() > 1 && waves >= kManyWaves) continue;
       std::vector<v1::ContractKnobs> all = WithTails(form, one, set.tail(), target);
-      if (set.stages() == 0 && set.blocks_per_sm() != 1 && one.turns() == 1) {
+      // Several blocks of a multiprocessor are seldom quicker, so that defaults have one.
+      if (set.stages() == 0 && set.blocks_per_sm() > 1 && one.turns() == 1) {
         for (v1::ContractKnobs& more : WithBlocks(form, one, set.blocks_per_sm(), target))
           all.push_back(std::move(more));
       }
