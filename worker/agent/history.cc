@@ -11,6 +11,9 @@ History::History() : specialists_(MakeSpecialists()) {}
 void History::Start(std::shared_ptr<Node> node) { best_ = std::move(node); }
 
 void History::Add(std::shared_ptr<Node> node, bool incumbent) {
+  // Moves on from a start were made before its time was known.
+  node->moves.clear();
+  node->expanded = false;
   nodes_.push_back(node);
   if (incumbent) best_ = std::move(node);
 }

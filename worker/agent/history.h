@@ -19,7 +19,8 @@ inline constexpr double kStartPromise = 1.0;
 // moves that lead on from it.
 struct Node {
   State state;
-  // One list for each specialist, in the order of MakeSpecialists. Made once, when first wanted.
+  // One list for each specialist, in the order of MakeSpecialists. Made when first wanted, and anew
+  // when the state's time is known.
   std::vector<std::vector<Action>> moves;
   bool expanded = false;
   // What was expected of the move that led here, in log time. No move led to a start, of which much

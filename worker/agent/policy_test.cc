@@ -12,6 +12,7 @@
 #include "worker/agent/moves.h"
 #include "worker/agent/optimiser.h"
 #include "worker/agent/test_problems.h"
+#include "worker/codegen/plan/entry.h"
 
 namespace warpsmith::agent {
 namespace {
@@ -89,6 +90,44 @@ TEST_CASE("the rules' probabilities are those of their draws", "[agent]") {
   double sum = 0;
   for (const auto& [move, p] : draws.probability) sum += p;
   CHECK(sum == Approx(1).margin(0.02));
+}
+
+TEST_CASE("moves on from a start are weighed anew when its groups' times are known", "[agent]") {
+  History history;
+  const codegen::Target target;
+  const v1::Problem problem = Softmax(1024, 4096);
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  auto shared = std::make_shared<const graph::Graph>(*std::move(graph));
+  auto state = MakeState(shared, codegen::OpByOpSchedule(*shared, target), target);
+  REQUIRE(state.ok());
+  auto start = std::make_shared<Node>();
+  start->state = *std::move(state);
+  start->state.light_us = 5;
+  history.Start(start);
+  // The most that is expected of layouts of a group.
+  const auto expected = [&](const std::string& group) {
+    double most = 0;
+    for (const auto& moves : history.Moves(*start)) {
+      for (const Action& action : moves) {
+        if (action.group == group && action.kind == "layout") most = std::max(most, action.prior);
+      }
+    }
+    return most;
+  };
+  const double before_m = expected("m"), before_s = expected("s");
+  REQUIRE(before_m > 0);
+  REQUIRE(before_s > 0);
+  start->state.time_us = 100;
+  v1::Profile profile;
+  for (const char* root : {"m", "e", "s", "y"}) {
+    auto& kernel = *profile.add_kernels();
+    kernel.set_entry(codegen::EntryPrefix(shared->Find(root)) + root);
+    kernel.set_us(root[0] == 's' ? 97 : 1);
+  }
+  TakeTimes(start->state, profile, 0);
+  history.Add(start, true);
+  CHECK(expected("s") > 4 * before_s);
+  CHECK(expected("m") < before_m);
 }
 
 TEST_CASE("what is right by the draw is left, or made more accurate", "[agent]") {
