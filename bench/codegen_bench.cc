@@ -29,6 +29,7 @@
 #include "warpsmith/v1/schedule.pb.h"
 #include "worker/agent/starts.h"
 #include "worker/codegen/codegen.h"
+#include "worker/codegen/knob/knob.h"
 #include "worker/device/device.h"
 #include "worker/device/target.h"
 
@@ -227,6 +228,11 @@ class Bench {
       double seconds = 0;
       for (const codegen::GroupInfo& group : *infos) seconds += group.seconds;
       std::printf("%-48s %10.1f %4d\n", label.c_str(), seconds * 1e6, schedule.groups_size());
+      for (int g = 0; g < schedule.groups_size(); ++g) {
+        const codegen::GroupInfo& group = (*infos)[g];
+        std::printf("  %-46s %10.1f %s\n", schedule.groups(g).roots(0).c_str(), group.seconds * 1e6,
+                    codegen::NameOf(group.skeleton).c_str());
+      }
       return absl::OkStatus();
     }
     auto measured =

@@ -6,12 +6,16 @@
 // writes its sums, or what they are rounded to with a bias. Moves that code generation would refuse
 // are dropped by asking it to describe them.
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/agent/moves.h"
 #include "worker/agent/regroup.h"
+#include "worker/codegen/ir/value.h"
 #include "worker/codegen/knob/knob.h"
 
 namespace warpsmith::agent {
@@ -43,6 +47,12 @@ class Cover {
   bool IsStored(int tensor) const { return stored_.count(tensor) > 0; }
   const std::set<int>& inside(int group) const { return inside_[group]; }
   const std::set<int>& read(int group) const { return read_[group]; }
+  // Simple operations that an element of a tensor inside a group is made with there, those of
+  // tensors of as many elements or fewer that it is made of included; sums are not looked into.
+  double StepsOf(int group, int tensor) const {
+    std::map<int, double> known;
+    return Steps(inside_[group], tensor, known);
+  }
   bool ReadElsewhere(int tensor, int a, int b) const {
     for (int g = 0; g < read_.size(); ++g) {
       if (g != a && g != b && read_[g].count(tensor) > 0) return true;
@@ -51,6 +61,27 @@ class Cover {
   }
 
  private:
+  double Steps(const std::set<int>& inside, int tensor, std::map<int, double>& known) const {
+    const int number = graph_.tensors[tensor].node;
+    if (number < 0 || inside.count(tensor) == 0 || !graph_.nodes[number].map()) return 0;
+    if (const auto found = known.find(tensor); found != known.end()) return 0;  // made once
+    known[tensor] = 0;
+    const graph::Node& node = graph_.nodes[number];
+    double steps = StepsOf(*node.value);
+    for (int load : graph::LoadedTensors(node.value)) {
+      if (graph_.tensors[load].elements() <= graph_.tensors[tensor].elements())
+        steps += Steps(inside, load, known);
+    }
+    return steps;
+  }
+  static double StepsOf(const graph::Expr& expression) {
+    const graph::Op op = expression.op;
+    double steps = op == graph::Op::kLoad || op == graph::Op::kConst || op == graph::Op::kIndex
+                       ? 0
+                       : codegen::StepsOf(op);
+    for (const graph::ExprPtr& arg : expression.args) steps += StepsOf(*arg);
+    return steps;
+  }
   void Walk(int tensor, bool root, std::set<int>& inside, std::set<int>& read) {
     if (tensor < 0) return;
     const int node = graph_.tensors[tensor].node;
@@ -198,18 +229,23 @@ class Fusion : public Specialist {
               0.1 * room, actions);
         }
       }
-      // Results of reduces first: behind them the space changes.
-      std::vector<int> inner;
-      for (int reduces : {1, 0}) {
-        for (int tensor : cover.inside(g)) {
-          if (cover.IsStored(tensor)) continue;
-          if (state.graph().nodes[state.graph().tensors[tensor].node].reduce != (reduces == 1))
-            continue;
-          inner.push_back(tensor);
-        }
+      // Results of reduces first: behind them the space changes. Then what few elements are made of
+      // with many operations: where there are many of what reads it, it is made as often.
+      std::vector<std::pair<double, int>> inner;  // the more, the sooner
+      double most = 1;                            // elements of a tensor
+      for (int tensor : cover.inside(g))
+        most = std::max(most, static_cast<double>(state.graph().tensors[tensor].elements()));
+      for (int tensor : cover.inside(g)) {
+        if (cover.IsStored(tensor)) continue;
+        const auto& t = state.graph().tensors[tensor];
+        const double again = 1 - static_cast<double>(t.elements()) / most;
+        const bool reduce = state.graph().nodes[t.node].reduce;
+        inner.emplace_back(reduce ? HUGE_VAL : again * cover.StepsOf(g, tensor), tensor);
       }
+      std::stable_sort(inner.begin(), inner.end(),
+                       [](const auto& a, const auto& b) { return a.first > b.first; });
       if (inner.size() > kMaxSplits) inner.resize(kMaxSplits);
-      for (int tensor : inner) {
+      for (const auto& [saved, tensor] : inner) {
         const auto& t = state.graph().tensors[tensor];
         // The second reads what the first has stored.
         v1::Group first, second;

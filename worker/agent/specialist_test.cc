@@ -174,6 +174,37 @@ TEST_CASE("a product is offered alone to a library that can write it", "[agent]"
         "y z");
 }
 
+TEST_CASE("what few elements take many operations is offered in a kernel of its own", "[agent]") {
+  // Behind many maps of single operations: a logarithm a row, which is read along columns.
+  std::vector<std::string> lines = {"input x: f32[4096, 4096] ~ normal"};
+  std::string last = "x";
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = absl::StrCat("m", i);
+    lines.push_back(
+        absl::StrCat(name, ": f32[i: 4096, j: 4096] = max(", last, "[i, j], -", 40 - i, ".0)"));
+    last = name;
+  }
+  for (const char* line :
+       {"s: f32[i: 4096] = sum[r: 4096](exp(x[i, r]))", "a: f32[i: 4096] = abs(s[i])",
+        "l: f32[i: 4096] = log(a[i])", "h: f32[i: 4096] = l[i] * 0.5"})
+    lines.emplace_back(line);
+  lines.push_back(absl::StrCat("y: f32[i: 4096, j: 4096] = ", last, "[i, j] - h[j]"));
+  lines.emplace_back("output y");
+  const State state = StateOf(MakeProblem("columns", lines));
+  REQUIRE(state.schedule.groups_size() == 2);
+  std::vector<std::pair<double, std::string>> offered;
+  for (const auto& action : MakeFusion()->Actions(state)) {
+    if (action.kind == "split") offered.emplace_back(action.prior, action.name);
+  }
+  std::sort(offered.rbegin(), offered.rend());
+  REQUIRE(offered.size() > 3);
+  CHECK(std::any_of(offered.begin(), offered.end(),
+                    [](const auto& one) { return one.second == "split h out of group y"; }));
+  INFO(offered[0].second);
+  CHECK((offered[0].second == "split h out of group y" ||
+         offered[0].second == "split l out of group y"));
+}
+
 TEST_CASE("what maps make may be computed again where it is read", "[agent]") {
   const v1::Problem problem = MakeProblem(
       "twice", {"input x: f32[512, 256] ~ normal", "e: f32[r: 512, c: 256] = exp(x[r, c])",
