@@ -259,6 +259,9 @@ WS_DEVICE T shuffle_xor(T value, int mask) {
   return by_words(value, [mask](unsigned word) { return __shfl_xor_sync(0xffffffffu, word, mask); });
 }
 
+// Whether it holds for any of the warp's lanes; every one of them comes here.
+WS_DEVICE bool any_of_warp(bool one) { return __any_sync(0xffffffffu, one); }
+
 // The value of another lane of the warp; every lane of the warp comes here.
 template <class T>
 WS_DEVICE T shuffle(T value, int lane) {

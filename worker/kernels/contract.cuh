@@ -392,7 +392,7 @@ struct Contract {
 #pragma unroll
     for (int by = 1; by < 4; by *= 2) most = greater_of(most, shuffle_xor(most, by));
     int lost = 0;
-    if (__any_sync(0xffffffffu, !(least >= most * kLostBeside))) {
+    if (any_of_warp(!(least >= most * kLostBeside))) {
       lost = lost_beside(x, most);
 #pragma unroll
       for (int by = 1; by < 4; by *= 2) lost += shuffle_xor(lost, by);

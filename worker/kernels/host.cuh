@@ -187,6 +187,11 @@ template <class T>
 inline T shuffle_xor(T value, int mask) {
   return shuffle(value, (host::context.thread_in_block & 31) ^ mask);
 }
+inline bool any_of_warp(bool one) {
+  int any = one ? 1 : 0;
+  for (int by = 1; by < 32; by *= 2) any |= shuffle_xor(any, by);
+  return any != 0;
+}
 template <class T>
 inline T shuffle_down(T value, int delta) {
   int lane = host::context.thread_in_block & 31;
