@@ -5,6 +5,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -25,14 +26,15 @@ int64_t BytesOf(const codegen::GroupInfo& info) { return info.bytes_read + info.
 
 void InheritTimes(const State& from, State& state) {
   if (from.group_us.empty()) return;
-  const auto& before = from.schedule.groups();
-  const auto& groups = state.schedule.groups();
-  state.group_us.assign(groups.size(), 0);
-  for (int g = 0; g < groups.size(); ++g) {
-    for (int b = 0; b < before.size(); ++b) {
-      if (before[b].roots(0) == groups[g].roots(0) && Bytes(before[b]) == Bytes(groups[g]))
-        state.group_us[g] = from.group_us[b];
-    }
+  std::unordered_map<std::string, int> before;  // by their first root, which no two share
+  for (int b = 0; b < from.schedule.groups_size(); ++b)
+    before.emplace(GroupName(from.schedule.groups(b)), b);
+  state.group_us.assign(state.schedule.groups_size(), 0);
+  for (int g = 0; g < state.schedule.groups_size(); ++g) {
+    const v1::Group& group = state.schedule.groups(g);
+    const auto found = before.find(GroupName(group));
+    if (found != before.end() && Bytes(from.schedule.groups(found->second)) == Bytes(group))
+      state.group_us[g] = from.group_us[found->second];
   }
 }
 

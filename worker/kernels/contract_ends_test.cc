@@ -9,10 +9,11 @@ namespace {
 
 struct Case {
   int m, n, tile_m, tile_n, width;
-  bool reads, down, across;
+  bool reads, down, across, pair = false;
 };
 
-// y = s * r + 1 (or s + 1), all elements once, and the sums of what is stored.
+// y = s * r + 1 (or s + 1), all elements once, and the sums of what is stored. Of a pair s and r
+// are both products.
 std::string SourceOf(const Case& c) {
   const auto text = [](bool b) { return b ? "true" : "false"; };
   const std::string totals = c.down || c.across ? ", float (&value)[V]" : "";
@@ -23,9 +24,8 @@ struct G {
   using Sum = float;
   static constexpr long long kBatch = 1, kM = )",
       c.m, ", kN = ", c.n, ", kK = 64;\n  static constexpr int kWidth = ", c.width,
-      ", kRawEnd = ", c.reads ? c.width : 0,
-      ";\n  static constexpr bool kPair = false, kTotalDown = ", text(c.down),
-      ", kTotalAcross = ", text(c.across), R"(;
+      ", kRawEnd = ", c.reads ? c.width : 0, ";\n  static constexpr bool kPair = ", text(c.pair),
+      ", kTotalDown = ", text(c.down), ", kTotalAcross = ", text(c.across), R"(;
   const float* r;
   float* y;
   struct RawEnd { float x[)",
@@ -33,11 +33,14 @@ struct G {
   WS_DEVICE void load_end(int, int m, int n, RawEnd& raw) const {)",
       c.reads ? "\n    ws::load<kWidth, float, 0>(r + m * kN + n, raw.x);\n" : "", R"(  }
   template <int V>
-  WS_DEVICE void finish(int, int m, int n, const RawEnd& raw, const float (&sums)[V])",
+  WS_DEVICE void finish(int, int m, int n, const RawEnd& raw, const float (&sums)[kPair ? 2 * V : V])",
       totals,
       R"() const {
     for (int v = 0; v < V; ++v) y[m * kN + n + v] += sums[v] * )",
-      c.reads ? "raw.x[v]" : "1", R"( + 1;
+      c.pair    ? "sums[V + v]"
+      : c.reads ? "raw.x[v]"
+                : "1",
+      R"( + 1;
 )",
       totals.empty() ? "" : "    for (int v = 0; v < V; ++v) value[v] = y[m * kN + n + v];\n",
       R"(  }
@@ -70,8 +73,8 @@ extern "C" __global__ void __launch_bounds__(128) ends(const float* s, const flo
       const auto tile = K::rows_of(K::tile_at(at), rows);
       for (int v = 0; v < Tiles::kTileN / 2; ++v) {
         const ws::hopper::Place place = ws::hopper::place(threadIdx.x, v);
-        const int m = tile.m + place.row, n = tile.n + place.column;
-        sums[v] = m < G::kM && n < G::kN ? s[m * G::kN + n] : 1e30f;
+        const int m = tile.m + place.row, n = tile.n + place.column % K::kTileColumns;
+        sums[v] = m < G::kM && n < G::kN ? (place.column < K::kTileColumns ? s : r)[m * G::kN + n] : 1e30f;
       }
       const auto next = rows + 1 < kGroups ? K::rows_of(K::tile_at(at), rows + 1) : K::rows_at(at + 1, 0);
       contract.store(0, tile, sums, end, {}, meeting, ahead, next);
@@ -85,18 +88,25 @@ extern "C" __global__ void __launch_bounds__(128) ends(const float* s, const flo
 
 TEST_CASE("ends of tiles finish each sum once, and add up what they finish") {
   const Case cases[] = {
-      {128, 128, 64, 64, 4, true, true, true},   {200, 100, 64, 64, 4, true, true, true},
-      {72, 200, 128, 128, 4, true, true, false}, {130, 264, 128, 128, 8, true, false, true},
-      {65, 99, 64, 32, 1, true, true, true},     {70, 48, 64, 16, 1, false, true, true},
-      {200, 130, 64, 64, 2, false, true, true},  {100, 100, 64, 128, 4, false, false, false},
-      {300, 72, 64, 64, 4, true, false, false},  {70, 131, 64, 64, 1, false, true, true},
+      {128, 128, 64, 64, 4, true, true, true},
+      {200, 100, 64, 64, 4, true, true, true},
+      {72, 200, 128, 128, 4, true, true, false},
+      {130, 264, 128, 128, 8, true, false, true},
+      {65, 99, 64, 32, 1, true, true, true},
+      {70, 48, 64, 16, 1, false, true, true},
+      {200, 130, 64, 64, 2, false, true, true},
+      {100, 100, 64, 128, 4, false, false, false},
+      {100, 72, 64, 64, 2, false, false, false, true},
+      {72, 200, 128, 128, 4, false, false, false, true},
+      {300, 72, 64, 64, 4, true, false, false},
+      {70, 131, 64, 64, 1, false, true, true},
   };
   std::mt19937 random(7);
   std::uniform_int_distribution<int> whole(-8, 8);  // all sums are exact
   for (const Case& c : cases) {
     INFO(c.m << " x " << c.n << " in " << c.tile_m << " x " << c.tile_n << " by " << c.width
              << (c.reads ? ", reads" : "") << (c.down ? ", down" : "")
-             << (c.across ? ", across" : ""));
+             << (c.across ? ", across" : "") << (c.pair ? ", a pair" : ""));
     const int down = (c.m + 63) / 64;
     const int across = (c.n + c.tile_n - 1) / c.tile_n * (c.tile_n >= 64 ? 2 : 1);
     device::PlanBuilder builder(SourceOf(c));
@@ -112,7 +122,7 @@ TEST_CASE("ends of tiles finish each sum once, and add up what they finish") {
     for (size_t i = 0; i < s.size(); ++i) {
       s[i] = static_cast<float>(whole(random));
       r[i] = static_cast<float>(whole(random));
-      expected[i] = s[i] * (c.reads ? r[i] : 1) + 1;
+      expected[i] = s[i] * (c.reads || c.pair ? r[i] : 1) + 1;
     }
     run.Write(0, s);
     run.Write(1, r);
