@@ -31,10 +31,10 @@
 namespace warpsmith::codegen {
 namespace {
 
-constexpr int kQuickGraphs = 200;
-constexpr int kTogether = 24;  // graphs compiled at once
-constexpr int kMutations = 4;  // of a graph's schedule
-constexpr int kMaxShown = 12;  // failures
+constexpr int kQuickGraphs = 300;  // products of matrices are in one of fifty
+constexpr int kTogether = 24;      // graphs compiled at once
+constexpr int kMutations = 4;      // of a graph's schedule
+constexpr int kMaxShown = 12;      // failures
 constexpr size_t kNoteBytes = 1 << 16;
 
 // Graphs that are wrong, and why they are skipped until that is put right.
