@@ -7,7 +7,6 @@
 // are dropped by asking it to describe them.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -50,8 +49,8 @@ class Cover {
   // Simple operations that an element of a tensor inside a group is made with there, those of
   // tensors of as many elements or fewer that it is made of included; sums are not looked into.
   double StepsOf(int group, int tensor) const {
-    std::map<int, double> known;
-    return Steps(inside_[group], tensor, known);
+    std::set<int> seen;
+    return Steps(inside_[group], tensor, seen);
   }
   bool ReadElsewhere(int tensor, int a, int b) const {
     for (int g = 0; g < read_.size(); ++g) {
@@ -61,16 +60,15 @@ class Cover {
   }
 
  private:
-  double Steps(const std::set<int>& inside, int tensor, std::map<int, double>& known) const {
+  double Steps(const std::set<int>& inside, int tensor, std::set<int>& seen) const {
     const int number = graph_.tensors[tensor].node;
     if (number < 0 || inside.count(tensor) == 0 || !graph_.nodes[number].map()) return 0;
-    if (const auto found = known.find(tensor); found != known.end()) return 0;  // made once
-    known[tensor] = 0;
+    if (!seen.insert(tensor).second) return 0;  // made once
     const graph::Node& node = graph_.nodes[number];
     double steps = StepsOf(*node.value);
     for (int load : graph::LoadedTensors(node.value)) {
       if (graph_.tensors[load].elements() <= graph_.tensors[tensor].elements())
-        steps += Steps(inside, load, known);
+        steps += Steps(inside, load, seen);
     }
     return steps;
   }

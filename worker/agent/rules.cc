@@ -135,14 +135,17 @@ double RulesPolicy::Expected(const State& state, const Action& action) const {
 }
 
 std::optional<Proposal> RulesPolicy::Propose(const History& history) {
-  auto proposal = Propose(history, false);
-  return proposal.has_value() ? proposal : Propose(history, true);
+  const auto bases = Bases(history);
+  auto proposal = Propose(history, bases, false);
+  const bool some = std::any_of(bases.begin(), bases.end(),
+                                [](const Base& base) { return base.node->doubtful(); });
+  return proposal.has_value() || !some ? proposal : Propose(history, bases, true);
 }
 
 // `doubtful`: also moves on from states that are, which do not make them more accurate.
-std::optional<Proposal> RulesPolicy::Propose(const History& history, bool doubtful) {
+std::optional<Proposal> RulesPolicy::Propose(const History& history, const std::vector<Base>& bases,
+                                             bool doubtful) {
   std::vector<Contender> contenders;
-  const auto bases = Bases(history);
   int chosen = -1;
   double most = kNegligible;
   for (const Base& base : bases) {

@@ -47,7 +47,8 @@ class RulesPolicy : public Policy {
     Uniform score;  // the largest that was not tried yet is proposed
   };
 
-  std::optional<Proposal> Propose(const History& history, bool doubtful);
+  std::optional<Proposal> Propose(const History& history, const std::vector<Base>& bases,
+                                  bool doubtful);
   std::vector<Base> Bases(const History& history) const;
   double Expected(const State& state, const Action& action) const;
   static double ProbabilityOf(const History& history, const std::vector<Contender>& all,

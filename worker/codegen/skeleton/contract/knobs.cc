@@ -95,7 +95,7 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
     return "";
   }
   if (math == v1::PRODUCT_FP16X3_INLINE && InlineOf(form) < 0)
-    return "neither operand is fp32 that the copy engine could bring as it is";
+    return "elsewhere operand is fp32 that the copy engine could bring as it is";
   if (math == v1::PRODUCT_LIBRARY) {
     if (target.library.empty()) return "there is no library here that makes products (cuBLASLt)";
   } else if (!OnTensorCores(math, target) && !target.fibers())
@@ -106,7 +106,7 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
     if (extent > INT32_MAX) return "an axis has more than 2^31 elements";
   }
   if (math == v1::PRODUCT_LIBRARY && !form.halves() && !form.wide())
-    return "its operands are neither both fp16 or both bf16 nor fp32 that lie as matrices; "
+    return "its operands are elsewhere both fp16 or both bf16 nor fp32 that lie as matrices; "
            "PRODUCT_FP16X3 takes any fp32";
   if (math == v1::PRODUCT_FP8 && !form.apart.eights)
     return "its operands are not, but for scales, numbers of float8_e4m3fn that are had along K; "
@@ -154,13 +154,12 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                   kLeastPair, " at the least");
   if (knobs.turns() != 1 && knobs.math() != v1::PRODUCT_TENSOR)
     return StrCat("contract.turns is ", knobs.turns(), "; it is of PRODUCT_TENSOR");
-  if (knobs.tail() != 1 && (IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs)))
+  const bool elsewhere = IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs);
+  if (knobs.tail() != 1 && elsewhere)
     return StrCat("contract.tail is ", knobs.tail(),
                   "; it is of PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_FP16X3");
-  const bool plain = IsPlain(knobs, target) || IsFew(knobs);
-  if (knobs.blocks_per_sm() != 1 &&
-      (plain || IsInline(knobs) || ContractCluster(knobs, target) > 1 || knobs.turns() > 1 ||
-       ScalesRuns(form, knobs.math())))
+  if (knobs.blocks_per_sm() != 1 && (elsewhere || ContractCluster(knobs, target) > 1 ||
+                                     knobs.turns() > 1 || ScalesRuns(form, knobs.math())))
     return StrCat("contract.blocks_per_sm is ", knobs.blocks_per_sm(),
                   "; it is of PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_FP16X3 without clusters, "
                   "tails, turns and scales of runs");
@@ -342,14 +341,13 @@ std::vector<Shape> TilesOf(const ContractForm& form, v1::ProductMath math, const
   return tiles;
 }
 
-// The same with more blocks of a multiprocessor, where those fit and there are so many; `set`: only
-// so many.
+// The same with more blocks of a multiprocessor, where those fit and there are so many. They are
+// seldom quicker, so that these are to try and defaults have one.
 std::vector<v1::ContractKnobs> WithBlocks(const ContractForm& form, v1::ContractKnobs knobs,
-                                          int set, const Target& target) {
+                                          const Target& target) {
   std::vector<v1::ContractKnobs> all;
   const int64_t there = CeilDiv(ContractBlocks(form, knobs), target.sm_count);
   for (int blocks = 2; blocks <= kMostBlocksOfSm && blocks <= there; ++blocks) {
-    if (set != 0 && set != blocks) continue;
     knobs.set_blocks_per_sm(blocks);
     knobs.clear_stages();
     Complete(form, target, knobs);
@@ -392,17 +390,11 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
       // A last wave that is not full is little of many; blocks that share K share nothing else.
       const int64_t waves = ContractBlocks(form, one) / one.split() / BlocksAtOnce(one, target);
       if (set.split() == 0 && one.split() > 1 && waves >= kManyWaves) continue;
-      std::vector<v1::ContractKnobs> all = WithTails(form, one, set.tail(), target);
-      // Several blocks of a multiprocessor are seldom quicker, so that defaults have one.
-      if (set.stages() == 0 && set.blocks_per_sm() > 1 && one.turns() == 1) {
-        for (v1::ContractKnobs& more : WithBlocks(form, one, set.blocks_per_sm(), target))
-          all.push_back(std::move(more));
-      }
-      for (const v1::ContractKnobs& way : all) {
-        const double seconds = SecondsOf(form, way, target);
+      for (const v1::ContractKnobs& with_tail : WithTails(form, one, set.tail(), target)) {
+        const double seconds = SecondsOf(form, with_tail, target);
         if (best && seconds >= least) continue;
         least = seconds;
-        best = way;
+        best = with_tail;
       }
     }
   };
@@ -618,7 +610,7 @@ std::vector<Layout> ContractLayouts(const ContractForm& form, const v1::Group& r
         double alone = 2 * present;  // with a tail it has to be quicker than without
         std::vector<v1::ContractKnobs> all = WithTails(form, one, 0, target);
         if (one.turns() == 1) {
-          for (v1::ContractKnobs& more : WithBlocks(form, one, 0, target))
+          for (v1::ContractKnobs& more : WithBlocks(form, one, target))
             all.push_back(std::move(more));
         }
         for (const v1::ContractKnobs& way : all) {
