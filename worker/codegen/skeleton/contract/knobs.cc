@@ -95,7 +95,7 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
     return "";
   }
   if (math == v1::PRODUCT_FP16X3_INLINE && InlineOf(form) < 0)
-    return "elsewhere operand is fp32 that the copy engine could bring as it is";
+    return "neither operand is fp32 that the copy engine could bring as it is";
   if (math == v1::PRODUCT_LIBRARY) {
     if (target.library.empty()) return "there is no library here that makes products (cuBLASLt)";
   } else if (!OnTensorCores(math, target) && !target.fibers())
@@ -106,7 +106,7 @@ std::string Misfit(const ContractForm& form, v1::ProductMath math, const Target&
     if (extent > INT32_MAX) return "an axis has more than 2^31 elements";
   }
   if (math == v1::PRODUCT_LIBRARY && !form.halves() && !form.wide())
-    return "its operands are elsewhere both fp16 or both bf16 nor fp32 that lie as matrices; "
+    return "its operands are neither both fp16 or both bf16 nor fp32 that lie as matrices; "
            "PRODUCT_FP16X3 takes any fp32";
   if (math == v1::PRODUCT_FP8 && !form.apart.eights)
     return "its operands are not, but for scales, numbers of float8_e4m3fn that are had along K; "
@@ -154,11 +154,11 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
                   kLeastPair, " at the least");
   if (knobs.turns() != 1 && knobs.math() != v1::PRODUCT_TENSOR)
     return StrCat("contract.turns is ", knobs.turns(), "; it is of PRODUCT_TENSOR");
-  const bool elsewhere = IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs);
-  if (knobs.tail() != 1 && elsewhere)
+  const bool other_way = IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs);
+  if (knobs.tail() != 1 && other_way)
     return StrCat("contract.tail is ", knobs.tail(),
                   "; it is of PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_FP16X3");
-  if (knobs.blocks_per_sm() != 1 && (elsewhere || ContractCluster(knobs, target) > 1 ||
+  if (knobs.blocks_per_sm() != 1 && (other_way || ContractCluster(knobs, target) > 1 ||
                                      knobs.turns() > 1 || ScalesRuns(form, knobs.math())))
     return StrCat("contract.blocks_per_sm is ", knobs.blocks_per_sm(),
                   "; it is of PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_FP16X3 without clusters, "
