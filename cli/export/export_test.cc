@@ -436,6 +436,65 @@ def get_init_inputs():
             "strides (6, 1); forward's tensor 2 is"));
 }
 
+TEST_CASE("an input that is changed is given back as it came", "[export]") {
+  constexpr char kSource[] = R"PY(import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x, cache, scale=2):
+        cache += x * scale
+        return cache[:, 1:], x + 1, cache
+
+
+def get_inputs():
+    return [torch.rand(4, 6), torch.rand(4, 6)]
+
+
+def get_init_inputs():
+    return []
+)PY";
+  v1::Problem problem;
+  problem.set_name("1_Cache");
+  for (const char* line :
+       {"input x: f32[4, 6] ~ normal", "inout cache: f32[4, 6] ~ normal",
+        "sum: f32[n: 4, c: 6] = cache[n, c] + x[n, c] * 2.0", "z: f32[n: 4, c: 6] = x[n, c] + 1.0",
+        "output z", "update cache = sum"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  v1::TorchModule& torch = *problem.mutable_torch();
+  torch.set_path("level1/1_Cache.py");
+  torch.set_source(kSource);
+  for (const int place : {1, 0, 1}) torch.add_outputs(place);
+  for (int i = 0; i < 3; ++i) torch.add_views();
+  for (int64_t size : {4, 5}) torch.mutable_views(0)->add_sizes(size);
+  for (int64_t stride : {6, 1}) torch.mutable_views(0)->add_strides(stride);
+  torch.mutable_views(0)->set_offset(1);
+  REQUIRE(problem::Validate(problem).message() == "");
+  const Part part = PartOf(problem, 0, true);
+  const Folder folder("cache");
+  OutFolder out{folder.path, {}};
+  const auto path = Exported(ExportKernelBench, problem, {part}, out);
+  REQUIRE(path.status().message() == "");
+  const std::string text = Read(*path);
+  CHECK(Has(text, "x f32[4, 6], cache f32[4, 6], changed in place\n"));
+  CHECK(Has(text, "[\"inout\", \"cache\", \"f32\", [4, 6]]"));
+  CHECK(Has(text,
+            "        outputs = _solution.call(self, x, cache)\n"
+            "        return cache.as_strided((4, 5,), (6, 1,), 1), outputs[0], cache\n"));
+  CHECK(!Has(text, "self.training"));
+  TryInPython(folder, kSource, *path);
+  OutFolder plain{folder.path, {}};
+  const auto cuda = Exported(ExportPlain, problem, {part}, plain);
+  REQUIRE(cuda.status().message() == "");
+  CHECK(Has(Read(*cuda), "cache  f32[4, 6]  input, read and written\n"));
+
+  torch.set_outputs(0, 2);
+  CHECK_THAT(std::string(problem::Validate(problem).message()),
+             Catch::Contains("torch.outputs: there is no output 2"));
+}
+
 TEST_CASE("what a KernelBench file cannot hold", "[export]") {
   const Folder folder("refused");
   v1::Problem problem = MadeProblem();

@@ -100,13 +100,19 @@ std::string LocalName(const PythonModule& module, std::string wanted) {
   return wanted;
 }
 
+// By who calls forward.
+bool IsGiven(const v1::Buffer& buffer) {
+  return buffer.kind() == v1::Buffer::INPUT || buffer.inout();
+}
+
 // "x f32[8, 16], scale = 3": what forward takes in a workload.
 std::string Describe(const v1::Plan& plan, const v1::TorchModule& torch) {
   std::vector<std::string> parts;
   for (const v1::Buffer& buffer : plan.buffers()) {
-    if (buffer.kind() != v1::Buffer::INPUT) continue;
+    if (!IsGiven(buffer)) continue;
     parts.push_back(absl::StrCat(buffer.tensor(), " ", buffer.dtype(), "[",
-                                 absl::StrJoin(buffer.shape(), ", "), "]"));
+                                 absl::StrJoin(buffer.shape(), ", "), "]",
+                                 buffer.inout() ? ", changed in place" : ""));
   }
   for (const auto& scalar : torch.scalars()) parts.push_back(Number(scalar.value()));
   return absl::StrJoin(parts, ", ");
@@ -228,7 +234,8 @@ class Writer {
                         view.offset(), ")");
   }
 
-  // Indexes into a plan's outputs: what forward gives. A tensor may be given twice.
+  // What forward gives: indexes into a plan's outputs, or, of its arguments that are tensors, the
+  // place of one that is changed and given back, from -1 down. A tensor may be given twice.
   absl::StatusOr<std::vector<int>> Results(const Kernels::One& one) const {
     const auto stored = StoredIn(problem_, one);
     if (!stored.ok()) return stored.status();
@@ -242,12 +249,30 @@ class Writer {
     if (problem_.torch().outputs().empty()) return results;
     std::vector<int> given;
     for (const int output : problem_.torch().outputs()) {
-      if (output < 0 || output >= results.size()) {
-        return absl::InvalidArgumentError(absl::StrCat("the graph has no output ", output));
+      if (output >= 0 && output < results.size()) {
+        given.push_back(results[output]);
+        continue;
       }
-      given.push_back(results[output]);
+      auto place = PlaceOfUpdate(one, output - static_cast<int>(results.size()));
+      if (!place.ok()) return place.status();
+      given.push_back(-1 - *place);
     }
     return given;
+  }
+
+  // Of the inout that the graph's update is of, among the tensors that forward is given.
+  absl::StatusOr<int> PlaceOfUpdate(const Kernels::One& one, int update) const {
+    auto graph = problem::GraphOf(problem_, one.workload);
+    if (!graph.ok()) return graph.status();
+    if (update >= 0 && update < graph->updates.size()) {
+      const std::string& name = graph->tensors[graph->updates[update].state].name;
+      int place = 0;
+      for (const v1::Buffer& buffer : one.plan.buffers()) {
+        if (buffer.inout() && buffer.tensor() == name) return place;
+        place += IsGiven(buffer);
+      }
+    }
+    return absl::InvalidArgumentError("the problem's outputs are not those of its graph");
   }
 
   // Names of what a plan is given, and what forward makes of its outputs, which all share.
@@ -262,10 +287,11 @@ class Writer {
   absl::StatusOr<Interface> InterfaceOf(const Kernels::One& one) const {
     Interface interface;
     for (const v1::Buffer& buffer : one.plan.buffers()) {
-      interface.inputs += buffer.kind() == v1::Buffer::INPUT;
+      interface.inputs += IsGiven(buffer);
       interface.outputs += buffer.kind() == v1::Buffer::OUTPUT;
       if (buffer.kind() == v1::Buffer::WORKSPACE) continue;
-      interface.tensors.push_back(absl::StrCat(buffer.kind(), " ", buffer.tensor()));
+      interface.tensors.push_back(
+          absl::StrCat(buffer.kind(), buffer.inout() ? " inout " : " ", buffer.tensor()));
     }
     auto results = Results(one);
     if (!results.ok()) return results.status();
@@ -304,7 +330,10 @@ class Writer {
     if (!names.ok()) return names.status();
     auto graph = problem::GraphOf(problem_, kernels_.workloads[0].workload);
     if (!graph.ok()) return graph.status();
-    if (!graph->updates.empty()) {
+    const auto is_own = [&](const graph::Graph::Update& update) {
+      return !graph->tensors[update.state].inout;
+    };
+    if (std::any_of(graph->updates.begin(), graph->updates.end(), is_own)) {
       body.push_back("if not self.training:");
       body.push_back("    _solution.refuse(\"the module\", \"eval()\", \"train()\")");
     }
@@ -313,7 +342,9 @@ class Writer {
     const std::string call = absl::StrCat("_solution.call(", absl::StrJoin(given, ", "), ")");
     std::vector<int> all(interface->outputs);
     std::iota(all.begin(), all.end(), 0);
-    if (interface->results.size() == 1) {
+    if (interface->results.empty()) {
+      body.push_back(call);
+    } else if (interface->results.size() == 1 && interface->results[0] >= 0) {
       body.push_back(absl::StrCat("return ", call, "[", interface->results[0], "]", Part(0)));
     } else if (interface->results == all && problem_.torch().views().empty()) {
       body.push_back(absl::StrCat("return ", call));
@@ -321,10 +352,11 @@ class Writer {
       const std::string outputs = LocalName(module, "outputs");
       std::vector<std::string> results;
       for (const int o : interface->results) {
-        results.push_back(
-            absl::StrCat(outputs, "[", o, "]", Part(static_cast<int>(results.size()))));
+        const std::string tensor = o < 0 ? (*names)[-1 - o] : absl::StrCat(outputs, "[", o, "]");
+        results.push_back(absl::StrCat(tensor, Part(static_cast<int>(results.size()))));
       }
-      body.push_back(absl::StrCat(outputs, " = ", call));
+      const bool made = interface->outputs > 0;
+      body.push_back(absl::StrCat(made ? outputs + " = " : "", call));
       body.push_back(absl::StrCat("return ", absl::StrJoin(results, ", ")));
     }
     std::vector<std::string> parameters = {"self"};

@@ -24,14 +24,14 @@ std::string Identifier(const std::string& name) {
   return identifier;
 }
 
-const char* NameOf(v1::Buffer::Kind kind) {
-  switch (kind) {
+const char* NameOf(const v1::Buffer& buffer) {
+  switch (buffer.kind()) {
     case v1::Buffer::INPUT:
       return "input, read";
     case v1::Buffer::PARAM:
       return "parameter, read";
     case v1::Buffer::STATE:
-      return "state, read and written";
+      return buffer.inout() ? "input, read and written" : "state, read and written";
     default:
       return "output, every element is written";
   }
@@ -83,8 +83,7 @@ std::string Banner(const v1::Problem& problem, const std::string& arch, const v1
   for (int i : layout.tensors) {
     const auto& buffer = plan.buffers(i);
     absl::StrAppend(&out, "//   ", number++, "  ", buffer.tensor(), "  ", buffer.dtype(), "[",
-                    absl::StrJoin(buffer.shape(), ", "), "]  ", NameOf(buffer.kind()), remarks[i],
-                    "\n");
+                    absl::StrJoin(buffer.shape(), ", "), "]  ", NameOf(buffer), remarks[i], "\n");
   }
   if (layout.workspace_bytes > 0) {
     absl::StrAppend(&out, "//   ", number, "  workspace, ", layout.workspace_bytes,

@@ -77,8 +77,10 @@ void Bind(const Placeholder& placeholder, int tensor, Lowering& l) {
 }
 
 absl::Status AddPlaceholders(const Dump& dump, Lowering& l) {
-  std::set<std::string> mutated;
-  for (const Dump::Update& update : dump.updates) mutated.insert(update.state);
+  std::set<std::string> mutated, inouts;
+  for (const Dump::Update& update : dump.updates) {
+    (update.inout ? inouts : mutated).insert(update.state);
+  }
   // Weights keep the names of the state dictionary, so they are named first; inputs come first.
   std::set<std::string> state_names;
   for (const Placeholder& p : dump.placeholders) {
@@ -90,7 +92,13 @@ absl::Status AddPlaceholders(const Dump& dump, Lowering& l) {
     do {
       name = l.FreeName(name);
     } while (state_names.count(name) > 0 && !(name += "_").empty());
-    Bind(p, l.graph.AddInput(Role::kInput, name, p.meta.type, p.meta.shape, p.distribution), l);
+    const bool inout = inouts.count(p.name) > 0;
+    if (inout && p.meta.e4m3_bits)
+      return Refused(absl::StrCat("'", p.name, "' is of eight-bit floats, and is changed"));
+    const int tensor = l.graph.AddInput(inout ? Role::kState : Role::kInput, name, p.meta.type,
+                                        p.meta.shape, p.distribution);
+    l.graph.tensors[tensor].inout = inout;
+    Bind(p, tensor, l);
   }
   for (const Placeholder& p : dump.placeholders) {
     if (p.kind == Placeholder::Kind::kEmpty) l.BindPlaceholder(p.name, kEmpty);
@@ -161,6 +169,10 @@ int Permuted(Lowering& l, const std::string& name, int tensor, const AxisOrder& 
 absl::Status AddOutputs(const Dump& dump, const std::vector<AxisOrder>& orders, Lowering& l) {
   std::vector<int> tensors;  // that forward gives
   for (const Dump::Output& output : dump.outputs) {
+    if (!output.inout.empty()) {  // nobody makes it
+      tensors.push_back(kEmpty);
+      continue;
+    }
     const int tensor = l.Bound(output.node);
     if (tensor == kEmpty) {
       return Refused(absl::StrCat("the output '", output.node, "' has no elements"));
@@ -171,6 +183,7 @@ absl::Status AddOutputs(const Dump& dump, const std::vector<AxisOrder>& orders, 
   const std::vector<int> places = OutputsOf(dump);
   std::vector<int>& outputs = l.graph.outputs;
   for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!dump.outputs[i].inout.empty()) continue;
     if (places[i] < static_cast<int>(outputs.size())) continue;  // given before
     const size_t rank = l.ShapeOf(tensors[i]).size();
     AxisOrder own(rank);
@@ -199,8 +212,16 @@ std::vector<int> OutputsOf(const Dump& dump) {
   std::vector<int> places;
   for (const Dump::Output& output : dump.outputs) {
     const int next = static_cast<int>(known.size());
+    if (!output.inout.empty()) {
+      const auto same = [&](const Dump::Update& u) { return u.inout && u.state == output.inout; };
+      const auto update = std::find_if(dump.updates.begin(), dump.updates.end(), same);
+      places.push_back(~static_cast<int>(update - dump.updates.begin()));
+      continue;
+    }
     places.push_back(known.emplace(std::pair(output.node, output.strides), next).first->second);
   }
+  // Updates stand after the outputs.
+  for (int& place : places) place = place < 0 ? static_cast<int>(known.size()) + ~place : place;
   return places;
 }
 
@@ -227,7 +248,8 @@ absl::StatusOr<graph::Graph> LowerAten(const Dump& dump, const std::vector<AxisO
   status = AddOutputs(dump, orders, l);
   if (!status.ok()) return status;
   for (const Dump::Update& update : dump.updates) {
-    const int state = l.graph.Find(StateName(update.state)), value = l.Bound(update.node);
+    const int state = update.inout ? l.Bound(update.state) : l.graph.Find(StateName(update.state));
+    const int value = l.Bound(update.node);
     if (state < 0 || value < 0) {
       return Refused(
           absl::StrCat("forward changes '", update.state, "' in a way that is not seen"));

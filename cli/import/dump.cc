@@ -183,7 +183,11 @@ absl::StatusOr<Dump> DumpOf(const json& value) {
     if (!shape.ok()) return shape.status();
     if (!strides.ok()) return strides.status();
     if (shape->size() != strides->size()) return Malformed("strides");
-    dump.outputs.push_back({StringOf(entry, "node"), *std::move(shape), *std::move(strides), {}});
+    dump.outputs.push_back({StringOf(entry, "node"),
+                            *std::move(shape),
+                            *std::move(strides),
+                            {},
+                            StringOf(entry, "inout")});
     const auto view = entry.find("view");
     if (view == entry.end()) continue;
     const auto sizes = SizesOf(*view, "sizes"), steps = SizesOf(*view, "strides");
@@ -197,9 +201,12 @@ absl::StatusOr<Dump> DumpOf(const json& value) {
     part.set_offset(offset->get<int64_t>());
   }
   for (const json& entry : ListOf(value, "updates")) {
-    dump.updates.push_back({StringOf(entry, "state"), StringOf(entry, "node")});
+    const std::string inout = StringOf(entry, "inout");
+    dump.updates.push_back({inout.empty() ? StringOf(entry, "state") : inout,
+                            StringOf(entry, "node"), !inout.empty()});
   }
-  if (dump.outputs.empty()) return absl::InvalidArgumentError("forward gives no tensor");
+  if (dump.outputs.empty() && dump.updates.empty())
+    return absl::InvalidArgumentError("forward gives no tensor and changes none");
   return dump;
 }
 

@@ -271,6 +271,53 @@ TEST_CASE("graphs of several workloads become one text", "[import]") {
   CHECK(MergeTexts({{"default", {}, {"input x: f32[3]"}}})->lines[0] == "input x: f32[3]");
 }
 
+TEST_CASE("an input that forward changes is one, whether it is given back or not", "[import]") {
+  const Checkout checkout;
+  const ImportOptions options = checkout.modules();
+  if (NoPython(options)) return;
+  const std::string inputs = "[torch.rand(4), torch.rand(4, 5)]";
+  checkout.Add("m1.py", "c = more[0]\n        c[:, 2] = x\n        return c, c[:, :3], x + 1",
+               inputs);
+  checkout.Add("m2.py", "more[0].mul_(2)\n        return more[0] + 1", inputs);
+  checkout.Add("m3.py", "return more[0].add_(x[:, None])", inputs);
+  checkout.Add("m4.py", "more[0].add_(x[:, None])", inputs);
+  checkout.Add("m5.py", "more[0].add_(x[:, None])\n        return more[0].clone()", inputs);
+  // several workloads share no views
+  checkout.Add("m6.py", "c = more[0].add_(x[:, None])\n        return c[:, :3], c",
+               inputs +
+                   "\nWORKLOADS = {'a': {'R': 3}, 'b': {'R': 7}}\n"
+                   "get_inputs = lambda R: [torch.rand(R), torch.rand(R, 5)]");
+  const auto imported = ImportModules(options);
+  REQUIRE(imported.status().message() == "");
+  CHECK(imported->skipped == std::vector<std::string>());
+  const auto given = [](const v1::Problem& problem) {
+    return std::vector<int>(problem.torch().outputs().begin(), problem.torch().outputs().end());
+  };
+  const v1::ProblemSet& set = imported->set;
+  REQUIRE(set.problems_size() == 6);
+  const v1::Problem& cache = set.problems(0);
+  CHECK(cache.graph(0) == "input x: f32[4] ~ uniform(0, 1)");
+  CHECK(cache.graph(1) == "inout more_0: f32[4, 5] ~ uniform(0, 1)");
+  CHECK(given(cache) == std::vector<int>{1, 1, 0});  // the first update stands after one output
+  REQUIRE(cache.torch().views_size() == 3);
+  CHECK(cache.torch().views(0).strides_size() == 0);
+  CHECK(absl::StrJoin(cache.torch().views(1).sizes(), " ") == "4 3");
+  CHECK(absl::StrJoin(cache.torch().views(1).strides(), " ") == "5 1");
+  CHECK(given(set.problems(1)) == std::vector<int>());
+  CHECK(given(set.problems(2)) == std::vector<int>{0});
+  CHECK(given(set.problems(3)) == std::vector<int>());
+  const auto outputs = [](const v1::Problem& problem) {
+    return std::count_if(problem.graph().begin(), problem.graph().end(),
+                         [](const auto& line) { return absl::StartsWith(line, "output"); });
+  };
+  for (int i = 0; i < 6; ++i) {
+    CHECK(outputs(set.problems(i)) == std::vector<int>{1, 1, 0, 0, 1, 1}[i]);
+    const std::string& last = set.problems(i).graph(set.problems(i).graph_size() - 1);
+    CHECK(absl::StartsWith(last, "update more_0 = "));
+  }
+  CHECK(given(set.problems(5)) == std::vector<int>{0, 1});
+}
+
 TEST_CASE("a file of several workloads is one problem, if they are alike", "[import]") {
   const Checkout checkout;
   const ImportOptions options = checkout.modules();

@@ -83,7 +83,9 @@ Lowering::Lowering(const Dump& dump) {
     for (const auto& [name, value] : node.args) CollectUses(value, &nodes);
     for (const std::string& name : nodes) used_.insert({name, 0});
   }
-  for (const Dump::Output& output : dump.outputs) used_.insert({output.node, 0});
+  for (const Dump::Output& output : dump.outputs) {
+    if (output.inout.empty()) used_.insert({output.node, 0});
+  }
   for (const Dump::Update& update : dump.updates) used_.insert({update.node, 0});
 }
 

@@ -184,8 +184,12 @@ struct Tensor {
   DType type;
   std::vector<int64_t> shape;  // row major, dense; empty: a scalar
   Role role = Role::kIntermediate;
+  // A state that forward is given, as its inputs, and changes in place. Text: `inout cache:
+  // f32[8]`.
+  bool inout = false;
   Distribution distribution;  // inputs, params, states
   int node = -1;              // its producer; -1 for inputs, params, states
+  bool given() const { return role == Role::kInput || inout; }  // by who calls forward
   int64_t elements() const;
   int64_t bytes() const;
 };

@@ -43,9 +43,11 @@ class Parser {
       if (reader.Take("input")) return Input(reader, Role::kInput);
       if (reader.Take("param")) return Input(reader, Role::kParam);
       if (reader.Take("state")) return Input(reader, Role::kState);
+      if (reader.Take("inout")) return Input(reader, Role::kState, /*inout=*/true);
       if (reader.Take("output")) return Output(reader);
       if (reader.Take("update")) return Update(reader);
-      return reader.ErrorHere("expected input, param, state, output, update or a tensor's name");
+      return reader.ErrorHere(
+          "expected input, param, state, inout, output, update or a tensor's name");
     }
     return NodeOf(reader);
   }
@@ -104,7 +106,7 @@ class Parser {
     }
   }
 
-  absl::Status Input(TokenReader& reader, Role role) {
+  absl::Status Input(TokenReader& reader, Role role, bool inout = false) {
     auto name = NewName(reader);
     if (!name.ok()) return name.status();
     if (auto status = reader.Expect(":"); !status.ok()) return status;
@@ -124,7 +126,8 @@ class Parser {
       if (!read.ok()) return read.status();
       distribution = *read;
     }
-    graph_.AddInput(role, name->text, *type, std::move(shape), distribution);
+    const int id = graph_.AddInput(role, name->text, *type, std::move(shape), distribution);
+    graph_.tensors[id].inout = inout;
     return absl::OkStatus();
   }
 

@@ -103,6 +103,7 @@ TEST_CASE("statements and their canonical text") {
   const Lines lines = {"input x: f16[2, 3] ~ normal(1, 0.5)",
                        "param w.0.weight: bf16[6] ~ uniform(-1, 1)",
                        "state count: i32[1] ~ integers(0, 10)",
+                       "inout places: i64[2] ~ integers(0, 3)",
                        "input mask: bool[2] ~ integers(0, 2)",
                        "input scale: f64 ~ constant(2.5)",
                        "s: f64 = sum[i: 2, j: 3](f64(x[i, j]) * scale[])",
@@ -120,7 +121,8 @@ TEST_CASE("statements and their canonical text") {
                        "output at",
                        "output x",
                        "output any",
-                       "update count = next"};
+                       "update count = next",
+                       "update places = at"};
   const auto graph = Parse(lines, {});
   INFO(graph.status().message());
   REQUIRE(graph.ok());
@@ -162,7 +164,7 @@ TEST_CASE("wrong text is refused with its place and what was expected") {
       {{"input x: f32[R] ~ uniform(1, 0)"}, "the range is empty"},
       {{"input and: f32"}, "expected a name for a tensor but found 'and'"},
       {{x, "input x: f32"}, "line 2, column 7: 'x' is defined already"},
-      {{"intput x: f32"}, "expected input, param, state, output, update"},
+      {{"intput x: f32"}, "expected input, param, state, inout, output, update"},
       {{x, "y: f32[r: R] = z[r]"}, "line 2, column 16: unknown tensor 'z'"},
       {{x, "y: f32[r: R] = x[r]"}, "'x' has rank 2 but 1 indexes are given"},
       {{x, "y: f32[r: R] = x"}, "tensor 'x' needs indexes"},

@@ -149,6 +149,7 @@ std::string PrintDistribution(const Distribution& d) {
 std::string PrintInput(const Tensor& tensor) {
   const char* role = tensor.role == Role::kInput   ? "input"
                      : tensor.role == Role::kParam ? "param"
+                     : tensor.inout                ? "inout"
                                                    : "state";
   const std::string shape =
       tensor.shape.empty() ? "" : absl::StrCat("[", absl::StrJoin(tensor.shape, ", "), "]");

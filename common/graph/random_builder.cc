@@ -61,7 +61,9 @@ Value RandomBuilder::NewInput(const Shape& shape, DType type) {
   }
   Role role = dice_.OneIn(5) ? Role::kParam : Role::kInput;
   if (options_.states && dice_.OneIn(4)) role = Role::kState;
-  return {graph_.AddInput(role, NewName("x"), type, shape, distribution), limit, true};
+  const int id = graph_.AddInput(role, NewName("x"), type, shape, distribution);
+  graph_.tensors[id].inout = role == Role::kState && id % 2 == 1;
+  return {id, limit, true};
 }
 
 std::vector<Axis> RandomBuilder::AxesOf(const Shape& shape, const char* stem) const {

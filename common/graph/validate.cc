@@ -271,6 +271,7 @@ absl::Status ValidateTensors(const Graph& graph) {
         tensor.node >= static_cast<int>(graph.nodes.size())) {
       return error("its producer does not fit its role");
     }
+    if (tensor.inout && tensor.role != Role::kState) return error("is inout, and no state");
   }
   std::vector<int> produced(count, 0);
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -290,7 +291,9 @@ absl::Status ValidateTensors(const Graph& graph) {
 
 absl::Status ValidateResults(const Graph& graph) {
   const int count = static_cast<int>(graph.tensors.size());
-  if (graph.outputs.empty()) return Wrong("the graph has no output");
+  if (graph.outputs.empty() && graph.updates.empty()) {
+    return Wrong("the graph has no output and no update");
+  }
   std::set<int> seen;
   for (int output : graph.outputs) {
     if (output < 0 || output >= count) return Wrong("an output does not exist");

@@ -54,6 +54,7 @@ absl::StatusOr<std::string> BufferText(const v1::Buffer& buffer, const std::vect
     case v1::Buffer::PARAM:
       return tensor("param", StateName(buffer.tensor()));
     case v1::Buffer::STATE:
+      if (buffer.inout()) return tensor("inout", buffer.tensor());
       return tensor("state", StateName(buffer.tensor()));
     case v1::Buffer::OUTPUT:
       return tensor("output", buffer.tensor());

@@ -72,6 +72,33 @@ absl::Status ValidateOrders(const v1::TorchModule& torch, const graph::Graph& gr
   return absl::OkStatus();
 }
 
+// The tensor of the graph that forward gives by this number (TorchModule.outputs); -1: there is
+// none.
+int GivenTensor(const graph::Graph& graph, int output) {
+  const int outputs = static_cast<int>(graph.outputs.size());
+  const int updates = static_cast<int>(graph.updates.size());
+  if (output < 0 || output >= outputs + updates) return -1;
+  if (output < outputs) return graph.outputs[output];
+  const int state = graph.updates[output - outputs].state;
+  return graph.tensors[state].inout ? state : -1;
+}
+
+// All of the graph's outputs are among what forward gives.
+absl::Status ValidateGiven(const v1::TorchModule& torch, const graph::Graph& graph) {
+  if (torch.outputs().empty()) return absl::OkStatus();
+  std::set<int> given;
+  for (const int output : torch.outputs()) {
+    given.insert(output);
+    if (GivenTensor(graph, output) < 0)
+      return Wrong(absl::StrCat("torch.outputs: there is no output ", output));
+  }
+  for (int output = 0; output < static_cast<int>(graph.outputs.size()); ++output) {
+    if (given.count(output) == 0)
+      return Wrong(absl::StrCat("torch.outputs: output ", output, " is not among them"));
+  }
+  return absl::OkStatus();
+}
+
 // What forward's tensors are parts of has to have those elements.
 absl::Status ValidateViews(const v1::TorchModule& torch, const graph::Graph& graph) {
   if (torch.views().empty()) return absl::OkStatus();
@@ -85,9 +112,7 @@ absl::Status ValidateViews(const v1::TorchModule& torch, const graph::Graph& gra
     const v1::View& view = torch.views(i);
     if (view.strides().empty()) continue;
     const int output = torch.outputs().empty() ? i : torch.outputs(i);
-    if (output < 0 || output >= static_cast<int>(graph.outputs.size()))
-      return Wrong(absl::StrCat("torch.outputs: there is no output ", output));
-    const graph::Tensor& whole = graph.tensors[graph.outputs[output]];
+    const graph::Tensor& whole = graph.tensors[GivenTensor(graph, output)];
     // Of the last element that it reaches; a product that could wrap is too large before it does.
     int64_t elements = 1, last = view.offset();
     for (const int64_t extent : whole.shape) elements *= extent;
@@ -119,6 +144,7 @@ absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& wo
         absl::StrCat("the graph has ", graph->nodes.size(), " nodes; the limit is ", kMaxNodes));
   }
   if (auto status = graph::Validate(*graph); !status.ok()) return status;
+  if (auto status = ValidateGiven(problem.torch(), *graph); !status.ok()) return status;
   if (auto status = ValidateOrders(problem.torch(), *graph); !status.ok()) return status;
   return ValidateViews(problem.torch(), *graph);
 }

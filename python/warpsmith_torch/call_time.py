@@ -50,7 +50,7 @@ class Module(torch.nn.Module):
 def time_plan(solution, plan, library, seconds):
     """(microseconds of a call, of a replay)"""
     module = Module(plan, solution)
-    inputs = [drawn(shape[0], dtype) for kind, _, dtype, *shape in plan["buffers"] if kind == "input"]
+    inputs = [drawn(shape[0], dtype) for kind, _, dtype, *shape in plan["buffers"] if kind in launcher.GIVEN]
     call = lambda: module(*inputs)
     for _ in range(baselines.WARM_UPS):
         call()

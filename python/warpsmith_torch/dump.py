@@ -10,8 +10,9 @@ there. A line has either "error" or
                                 name, shape, dtype, value, distribution}] in the graph's order
   nodes                         [{name, op, args: {parameter: value}, outputs: [{shape, dtype} | null]}]
   outputs                       [{node, shape, strides}], tensors only, in forward's order; of one that is a part of
-                                node's tensor also view: {sizes, strides, offset}, in elements
-  updates                       [{state, node}]: buffers that forward changes
+                                node's tensor also view: {sizes, strides, offset}, in elements. One that is an input
+                                which forward changes, or a part of it, has inout, that input's name, for node
+  updates                       [{state, node}]: buffers that forward changes; [{inout, node}]: inputs, by name
   init                          the constructor's arguments, for people
   description                   the first line of the file's docstring, or ""
 
@@ -207,16 +208,23 @@ def watch_state(model):
 
 
 def given_by(module, dims):
-    """The tensors that forward gives, called as it is: what is exported of it may lie in memory in another
-    order. [] where PyTorch cannot say without data."""
+    """(tensors, owners): the tensors that forward gives, called as it is: what is exported of it may lie in memory in
+    another order; of each the position of the dense input in whose memory it is, or None. ([], []) where PyTorch
+    cannot say without data."""
     for device in ("meta", "cpu"):  # the first is as a card, but where PyTorch needs numbers or says "cpu"
         try:
             with torch.device(device):
-                given = modules.make_model(module, dims)(*module.get_inputs(**dims))
-            return [t for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
+                inputs = module.get_inputs(**dims)
+                given = modules.make_model(module, dims)(*inputs)
         except Exception:  # whatever it is, the export meets it too, unless it has a way round it
             continue
-    return []
+        given = [t for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
+        places = {x.untyped_storage()._cdata: i for i, x in enumerate(inputs)
+                  if isinstance(x, torch.Tensor) and x.is_contiguous() and x.numel()
+                  and x.numel() * x.element_size() == x.untyped_storage().nbytes()}
+        owners = [places.get(t.untyped_storage()._cdata) for t in given]
+        return given, [i if i is None or inputs[i].dtype == t.dtype else None for i, t in zip(owners, given)]
+    return [], []
 
 
 def lying(tensor):
@@ -268,8 +276,7 @@ def take_parts_together(outputs, given, nodes):
             continue
         strides = list(torch.empty(shape, device="meta").stride())
         for output, tensor, _ in parts:
-            output.update(node=parent.name, shape=shape, strides=strides, view={
-                "sizes": list(tensor.shape), "strides": list(tensor.stride()), "offset": tensor.storage_offset()})
+            output.update(node=parent.name, shape=shape, strides=strides, view=view_of(tensor))
 
 
 def decompositions():
@@ -321,7 +328,7 @@ class Held(torch.nn.Module):
 
 
 def trace(module, decompose, dims):
-    """(exported program, inputs, {id of input: distribution}, model, tensors that forward gives)"""
+    """(exported program, inputs, {id of input: distribution}, model, what given_by says)"""
     watch = distributions.Watch()
     with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True), card_or_none():
         torch.manual_seed(modules.SEED)
@@ -368,13 +375,43 @@ def placeholders(program, inputs, drawn, weights):
     return found
 
 
-def results(program, given, together):
-    """(outputs, updates); together: see take_parts_together"""
+def inouts_among(program):
+    """{position among forward's arguments: name} of the inputs that forward changes."""
+    changed = {spec.target for spec in program.graph_signature.output_specs
+               if spec.kind == OutputKind.USER_INPUT_MUTATION}
+    taken = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    return {i: name for i, name in enumerate(taken) if name in changed}
+
+
+def view_of(tensor):
+    return {"sizes": list(tensor.shape), "strides": list(tensor.stride()), "offset": tensor.storage_offset()}
+
+
+def take_inouts(outputs, given, owners, program, inputs, together):
+    """Outputs that are inputs which forward changes, or parts of them, become those: nobody has to copy them."""
+    inouts = inouts_among(program)
+    for output, tensor, owner in zip(outputs, given, owners):
+        if owner not in inouts:
+            continue
+        whole = inputs[owner]
+        same = (tensor.shape, tensor.stride()) == (whole.shape, whole.stride())
+        if not same and (not together or not whole.dim()):
+            continue
+        output.update(inout=inouts[owner], shape=list(whole.shape), strides=list(whole.stride()))
+        del output["node"]
+        if not same:
+            output["view"] = view_of(tensor)
+
+
+def results(program, given, owners, inputs, together):
+    """(outputs, updates); given, owners: see given_by; together: see take_parts_together"""
     outputs, updates = [], []
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     for spec in program.graph_signature.output_specs:
         if spec.kind == OutputKind.BUFFER_MUTATION:
             updates.append({"state": spec.target, "node": spec.arg.name})
+        elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+            updates.append({"inout": spec.target, "node": spec.arg.name})
         elif spec.kind == OutputKind.USER_OUTPUT:
             if not isinstance(spec.arg, ConstantArgument) and spec.arg.name in values:
                 if values[spec.arg.name].dtype in CARRIED:
@@ -385,10 +422,14 @@ def results(program, given, together):
             raise ValueError(f"forward has an effect that is not supported: {spec.kind.name} of '{spec.target}'")
     if len(given) != len(outputs):  # not known: row major
         given = [torch.empty(values[output["node"]].shape, device="meta") for output in outputs]
+        owners = [None] * len(outputs)
     for output, tensor in zip(outputs, given):
         output.update(lying(tensor))
+    take_inouts(outputs, given, owners, program, inputs, together)
     if together:
-        take_parts_together(outputs, given, {node.name: node for node in program.graph.nodes})
+        own = [(output, tensor) for output, tensor in zip(outputs, given) if "node" in output]
+        take_parts_together([o for o, _ in own], [t for _, t in own],
+                            {node.name: node for node in program.graph.nodes})
     return outputs, updates
 
 
@@ -400,7 +441,7 @@ def dump_module(module, decompose=True, dims=None):
     weights = real_distributions(module, model, dims)
     if any(isinstance(x, (list, tuple, dict)) for x in inputs):
         raise ValueError("an input is a list or a dictionary of tensors")
-    outputs, updates = results(program, given, together)
+    outputs, updates = results(program, *given, inputs, together)
     return {
         "torch": torch.__version__,
         "placeholders": placeholders(program, inputs, drawn, weights),

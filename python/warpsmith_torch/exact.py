@@ -63,12 +63,17 @@ def _widened():
         torch.set_default_dtype(usual)
 
 
-def in_double(model, inputs, outputs_of):
-    """(outputs, buffers) of the module in fp64. outputs_of: gives what forward gives as a list."""
+def in_double(model, inputs, outputs_of, inouts=()):
+    """(outputs, states) of the module in fp64: its buffers, and of `inputs` those that forward changes. outputs_of:
+    gives what forward gives as a list. inouts: {name: position in `inputs`}"""
     exact = copy.deepcopy(model).double()
+    wide = [x.double() if is_float(x) else x for x in inputs]
+    changed = {name: wide[place].clone() for name, place in dict(inouts).items()}
+    for name, place in dict(inouts).items():
+        wide[place] = changed[name]
     with _widened():
-        outputs = outputs_of(exact(*[x.double() if is_float(x) else x for x in inputs]))
-    return outputs, dict(exact.named_buffers(remove_duplicate=False))
+        outputs = outputs_of(exact(*wide))
+    return outputs, {**dict(exact.named_buffers(remove_duplicate=False)), **changed}
 
 
 def at(tensor, positions):
@@ -217,11 +222,11 @@ def treats_as_batch(model, inputs, outputs_of, outputs, rows, batch):
     return True
 
 
-def values(model, inputs, outputs_of, sample):
-    """(the outputs' values at the sample's positions, the buffers by name or None)"""
+def values(model, inputs, outputs_of, sample, inouts=()):
+    """(the outputs' values at the sample's positions, the states by name or None); inouts: see in_double"""
     if sample.rows is None:
-        outputs, buffers = in_double(model, inputs, outputs_of)
-        return [at(o, p) for o, p in zip(outputs, sample.positions)], buffers
+        outputs, states = in_double(model, inputs, outputs_of, inouts)
+        return [at(o, p) for o, p in zip(outputs, sample.positions)], states
     batch = batch_of(inputs, [])
     outputs, _ = in_double(model, part_of(inputs, sample.rows, batch), outputs_of)
     found = []

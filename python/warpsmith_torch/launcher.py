@@ -6,8 +6,8 @@
 A plan is data. There is one for each set of shapes; the first that fits the tensors is run.
 
   workload  a name for people
-  buffers   [kind, name, type, shape]: "input", what the caller gives, in order; "param" and "state", the
-            module's own, by their names in its state dict; "output", made anew by every call, and [kind, name,
+  buffers   [kind, name, type, shape]: "input", what the caller gives, in order, and "inout" among them, what is
+            written into as well; "param" and "state", the module's own, by their names in its state dict; "output", made anew by every call, and [kind, name,
             type, shape, order] where the caller's tensor has its axes in another order: `order` says which of them
             each of the buffer's is.
             ["workspace", name, bytes]: made by every call, and holds anything when it starts.
@@ -46,6 +46,7 @@ from _thread import get_ident
 
 import torch
 
+GIVEN = ("input", "inout")
 ALIGNMENT = 16  # of a tensor's storage: kernels access vectors of so many bytes
 WORKSPACE_ALIGNMENT = 256
 PLAIN_SHARED = 48 << 10  # bytes of shared memory that a block has without asking
@@ -495,10 +496,12 @@ class Plan:
         self.workload, self.buffers, self.steps = plan["workload"], plan["buffers"], plan["steps"]
         kinds = ("input", "param", "state", "output", "workspace")
         of_kind = {kind: [i for i, buffer in enumerate(self.buffers) if buffer[0] == kind] for kind in kinds}
-        taken = of_kind["input"] + of_kind["param"] + of_kind["state"]
+        given = [i for i, buffer in enumerate(self.buffers) if buffer[0] in GIVEN]
+        taken = given + of_kind["param"] + of_kind["state"]
+        self.given = len(given)
         self.names = [self.buffers[i][1] for i in taken]
         self.wanted = [self._form(i) for i in taken]
-        self.states = set(range(len(taken) - len(of_kind["state"]), len(taken)))
+        self.written = {place for place, i in enumerate(taken) if self.buffers[i][0] in ("inout", "state")}
         self.outputs = [self._output(i) for i in of_kind["output"]]
         self.offsets, end = [], 0
         for i in of_kind["workspace"]:
@@ -608,7 +611,7 @@ class Solution:
     def _writing(self):
         """call(module, input, ...)"""
         plan = self.plans[0]
-        given = sum(buffer[0] == "input" for buffer in plan.buffers)
+        given = plan.given
         inputs = [f"x{i}" for i in range(given)]
         tensors = list(inputs)
         # Modes, such as a default device, make each look at a tensor slow.
@@ -650,7 +653,7 @@ class Solution:
             dense = tensor.as_subclass(torch.Tensor).contiguous()
             if dense.data_ptr() % ALIGNMENT:
                 dense = dense.clone()
-            if i in self.plans[0].states and dense.data_ptr() != tensor.data_ptr():
-                self.refuse(name, "a buffer that is scattered or unaligned", "a dense buffer")
+            if i in self.plans[0].written and dense.data_ptr() != tensor.data_ptr():
+                self.refuse(name, "a tensor that is scattered or unaligned", "a dense one, since it is written into")
             adapted.append(dense)
         return self._runs[fitting[0]](*adapted)

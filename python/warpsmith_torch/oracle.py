@@ -8,13 +8,15 @@ One JSON object a line on standard input, one on standard output: {"command": ..
   hello                                  version, cuda, card
   load      source, device, tensors, outputs, updates, workload, given, orders, wholes, memory_bytes
                                          makes the module, for the workload of that name if it has
-                                         several (module.py); given: which of the outputs each tensor
-                                         of forward's is, [] if they are the same; orders: of which
+                                         several (module.py); given: which of the outputs, or beyond
+                                         them of the updates, each tensor of forward's is, [] if they
+                                         are the outputs; orders: of which
                                          axes of forward's tensor each output has its own, [] if they
                                          are the same; wholes: of each output the shape of the
                                          tensor that forward's is a part of, [] where it is none, []
                                          if none is; tensors: [{name,
-                                         role, dtype, shape}] of inputs in forward's order, then
+                                         role, dtype, shape}] of what forward is given, in its order
+                                         ("input", or "inout": an input that it changes), then
                                          params and states by name; memory_bytes: as if the card had
                                          only so many (0: all)
   draw      seed, variation              inputs, params and states: {tensors: [{handle, offset, bytes}]}
@@ -85,9 +87,9 @@ def whole_of(tensor, shape):
     return torch.as_strided(tensor, (count,), (1,), 0).view(-1, *shape[1:])
 
 
-def outputs_of(given, orders, wholes=()):
-    """A function of what forward gives: its tensors as the graph's outputs. given, orders, wholes: see load."""
-    places = [given.index(k) for k in range(max(given) + 1)] if given else None
+def outputs_of(given, count, orders, wholes=()):
+    """A function of what forward gives: its tensors as the graph's `count` outputs. given, orders, wholes: see load."""
+    places = [given.index(k) for k in range(count)] if given else None
 
     def outputs(value):
         tensors = exact.flat(value)
@@ -109,7 +111,7 @@ class Oracle:
     def __init__(self):
         self.model = None
         self.source_path = None
-        self.first_states = {}
+        self.first_states, self.inouts = {}, {}
         self.memory_bytes, self.keep = 0, True
         self.numbers = handover.SharedHandover()  # what is on the processor, whatever the device
         self._clear()
@@ -170,12 +172,15 @@ class Oracle:
         dims = workloads.get(workload, {})
         self.drawn = drawn.Inputs(functools.partial(self.module.get_inputs, **dims), device)
         self.model = modules.make_model(self.module, dims).to(device)
-        self.outputs_of = outputs_of(given, orders, wholes)
-        self.wanted_inputs = [t for t in tensors if t["role"] == "input"]
-        self.wanted_outputs, self.updates = outputs, [self._state_name(u) for u in updates]
-        self.weights = [self._state_name(t["name"]) for t in tensors if t["role"] != "input"]
+        self.outputs_of = outputs_of(given, len(outputs), orders, wholes)
+        self.wanted_inputs = [t for t in tensors if t["role"] in ("input", "inout")]
+        self.inouts = {t["name"]: i for i, t in enumerate(self.wanted_inputs) if t["role"] == "inout"}
+        own_tensors = tensors[len(self.wanted_inputs):]
+        self.wanted_outputs = outputs
+        self.updates = [u if u in self.inouts else self._state_name(u) for u in updates]
+        self.weights = [self._state_name(t["name"]) for t in own_tensors]
         own = modules.tensors_of(self.model)
-        for name, wanted in zip(self.weights, [t for t in tensors if t["role"] != "input"]):
+        for name, wanted in zip(self.weights, own_tensors):
             if name not in own:
                 raise Invalid(f"the module has no parameter or buffer '{name}'")
             expect(f"'{name}'", stored(own[name]), wanted)
@@ -190,6 +195,16 @@ class Oracle:
             os.unlink(self.source_path)
             self.source_path = None
         self._free(all=True)
+
+    def _tensors(self):
+        """Forward's arguments that are in the graph."""
+        return [x for x in self.inputs if isinstance(x, torch.Tensor) and x.numel()]
+
+    def _states(self):
+        """What forward changes or finds changed: {name: tensor} of the module's states, and of the inputs drawn."""
+        own, given = modules.tensors_of(self.model), self._tensors()
+        return {**{name: own[name] for name in self.first_states},
+                **{name: given[place] for name, place in self.inouts.items()}}
 
     def _state_name(self, name):
         """The graph's name for a weight begins with a letter or an underscore; its own may not."""
@@ -244,23 +259,28 @@ class Oracle:
             torch.cuda.synchronize()
         return {"tensors": [self.handover.give(t) for t in given]}
 
+    def _draw(self, seed):
+        self.inputs = self.drawn.draw(seed)
+        if self.inouts:  # a file may give the same tensor each time
+            self.inputs = [x.clone() if isinstance(x, torch.Tensor) else x for x in self.inputs]
+
     def draw(self, seed, variation):
         if variation not in VARIATIONS:
             raise Invalid(f"no variation '{variation}'")
         self.release(self.keep)
         self._limit()
         self.seed = seed
-        self.inputs = self.drawn.draw(seed)
+        self._draw(seed)
         self._vary(self.inputs, variation, seed)
         if variation == "new_weights":
             self._perturb(seed)
-        tensors = [stored(x) for x in self.inputs if isinstance(x, torch.Tensor) and x.numel()]
+        tensors = [stored(x) for x in self._tensors()]
         if len(tensors) != len(self.wanted_inputs):
             raise Invalid(f"get_inputs() gives {len(tensors)} tensors, and the graph has {len(self.wanted_inputs)}")
         for tensor, wanted in zip(tensors, self.wanted_inputs):
             expect(f"input '{wanted['name']}'", tensor, wanted)
         own = modules.tensors_of(self.model)
-        self.given_states = {name: own[name].clone() for name in self.first_states}
+        self.given_states = {name: state.clone() for name, state in self._states().items()}
         self._free()  # what making them took, before the other side needs room for its copy
         return self._give(tensors + [stored(own[name]) for name in self.weights])
 
@@ -273,8 +293,8 @@ class Oracle:
             raise Invalid(f"forward gives {len(outputs)} tensors, and the graph {len(self.wanted_outputs)}")
         for i, (tensor, wanted) in enumerate(zip(outputs, self.wanted_outputs)):
             expect(f"output {i}", tensor, wanted)
-        own = modules.tensors_of(self.model)
-        updates = [own[name].clone() for name in self.updates]
+        states = self._states()
+        updates = [states[name].clone() for name in self.updates]
         self._plan(outputs, updates, sample, whole_bytes, budget_bytes)
         self.reference = [exact.at(t, p) for t, p in zip(
             outputs + updates, self.sample.positions + self.sample.update_positions)]
@@ -303,21 +323,25 @@ class Oracle:
         self.unmeasured = "too large for fp64, and the module does not treat the first axis as a batch"
 
     def _true_values(self):
-        """(outputs' values at the sample's positions, buffers or None); None: unmeasured."""
+        """(outputs' values at the sample's positions, states by name or None); None: unmeasured."""
         if self.unmeasured:
             return None
         self._set_states(self.given_states)
         torch.manual_seed(FORWARD_SEED)
         try:
-            return exact.values(self.model, self.inputs, self.outputs_of, self.sample)
+            return exact.values(self.model, self.inputs, self.outputs_of, self.sample, self._inout_places())
         except torch.cuda.OutOfMemoryError:
             self.unmeasured = "not enough memory for fp64"
         return None
 
-    def _set_states(self, states):
-        own = modules.tensors_of(self.model)
-        for name, value in states.items():
-            own[name].data.copy_(value)
+    def _inout_places(self):
+        """{name: position among forward's arguments}"""
+        graphs = [i for i, x in enumerate(self.inputs) if isinstance(x, torch.Tensor) and x.numel()]
+        return {name: graphs[place] for name, place in self.inouts.items()}
+
+    def _set_states(self, values):
+        for name, state in self._states().items():
+            state.data.copy_(values[name])
 
     def exact(self):
         self.handover.release()
@@ -328,9 +352,9 @@ class Oracle:
             self.sample.nowhere()
             self.reference = [r[:0] for r in self.reference]
         none = torch.empty(0, dtype=torch.float64, device="cpu")
-        values, buffers = found or ([none for _ in self.sample.positions], None)
+        values, states = found or ([none for _ in self.sample.positions], None)
         for name, positions in zip(self.updates, self.sample.update_positions):
-            values.append(none if buffers is None else exact.at(buffers[name], positions))
+            values.append(none if states is None else exact.at(states[name], positions))
         positions = self.sample.positions + self.sample.update_positions
         give = lambda t: self.numbers.give(t.cpu().contiguous())
         return {"unmeasured": self.unmeasured,
@@ -357,8 +381,9 @@ class Oracle:
         self.release(self.keep)
         self._limit()
         kind = "cuda" if self.device.startswith("cuda") else "cpu"
-        self.seed, self.inputs = seed, self.drawn.draw(seed)
-        self.given_states = {name: modules.tensors_of(self.model)[name].clone() for name in self.first_states}
+        self.seed = seed
+        self._draw(seed)
+        self.given_states = {name: state.clone() for name, state in self._states().items()}
         outputs = self.outputs_of(self.model(*self.inputs))
         self._plan(outputs, [], sample, whole_bytes, budget_bytes)
         outputs = None

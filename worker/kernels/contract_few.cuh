@@ -737,15 +737,27 @@ struct FewContract {
     for (int v = 0; v < W; ++v) found = v == at ? read[v] : found;
     return found;
   }
-  // A sum of the block's part of K by ordinary instructions, in runs.
+  // A sum of the block's part of K by ordinary instructions, in runs; elements are read several at once, for the wait is long.
   WS_DEVICE float plainly(Index many, Index few) const {
     constexpr Index kRun = 256;
+    constexpr int kAtOnce = 8;
     float total = 0;
 #pragma unroll 1
     for (Index k = from * C::kStep; k < end; k += kRun) {
+      const Index to = k + kRun < end ? k + kRun : end;
       float sum = 0;
 #pragma unroll 1
-      for (Index at = k; at < k + kRun && at < end; ++at) sum += element<Many>(many, at) * element<Few>(few, at);
+      for (Index at = k; at < to; at += kAtOnce) {
+        float x[kAtOnce], y[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          const Index there = at + i < to ? at + i : at;
+          x[i] = element<Many>(many, there);
+          y[i] = element<Few>(few, there);
+        }
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) sum = at + i < to ? sum + x[i] * y[i] : sum;
+      }
       total += sum;
     }
     return total;

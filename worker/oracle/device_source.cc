@@ -624,7 +624,7 @@ Code DrawCode(const Graph& graph, int tensor, const std::string& name) {
       break;
   }
   absl::StrAppend(&text, "    double x = ", value, ";\n");
-  if (IsFloat(t.type) && t.role == graph::Role::kInput) {
+  if (IsFloat(t.type) && t.given()) {
     // The numbers are those of Variation.
     text +=
         "    switch ((int)variation) {\n"

@@ -142,7 +142,7 @@ Values DrawOnHost(const graph::Tensor& tensor, uint64_t seed, Variation variatio
   Values values(tensor.elements());
   for (double& v : values) v = DrawOne(tensor.distribution, stream);
   if (graph::IsFloat(tensor.type)) {
-    if (tensor.role == graph::Role::kInput) VaryInput(tensor, seed, variation, values);
+    if (tensor.given()) VaryInput(tensor, seed, variation, values);
     if (tensor.role == graph::Role::kParam && variation == Variation::kNewWeights) {
       PerturbWeights(tensor, seed, values);
     }

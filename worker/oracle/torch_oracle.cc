@@ -70,13 +70,14 @@ const char* WordOf(Variation variation) {
   return "none";
 }
 
-const char* WordOf(Role role) {
-  return role == Role::kInput ? "input" : role == Role::kState ? "state" : "param";
+const char* RoleOf(const graph::Tensor& tensor) {
+  if (tensor.inout) return "inout";
+  return tensor.role == Role::kInput ? "input" : tensor.role == Role::kState ? "state" : "param";
 }
 
 json Described(const graph::Tensor& tensor) {
   return {{"name", tensor.name},
-          {"role", WordOf(tensor.role)},
+          {"role", RoleOf(tensor)},
           {"dtype", graph::NameOf(tensor.type)},
           {"shape", tensor.shape}};
 }
@@ -130,9 +131,8 @@ class TorchOracle : public Oracle {
       if (tensor.role != Role::kIntermediate) inputs_.push_back(&tensor);
     }
     // Inputs before weights, as PyTorch has them; the case is in the graph's order.
-    std::stable_sort(inputs_.begin(), inputs_.end(), [](const auto* a, const auto* b) {
-      return (a->role == Role::kInput) > (b->role == Role::kInput);
-    });
+    std::stable_sort(inputs_.begin(), inputs_.end(),
+                     [](const auto* a, const auto* b) { return a->given() > b->given(); });
     for (int output : graph_.outputs) answers_.push_back(&graph_.tensors[output]);
     for (const Graph::Update& update : graph_.updates) {
       answers_.push_back(&graph_.tensors[update.state]);

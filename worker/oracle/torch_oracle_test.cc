@@ -212,6 +212,60 @@ TEST_CASE("tensors are handed over as they lie in memory", "[torch]") {
              Catch::Contains("output 0 has 3 axes, and the problem says 4"));
 }
 
+TEST_CASE("an input that forward changes is handed over as it was, and as it becomes", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  v1::Problem problem;
+  problem.set_name("accumulates");
+  // The same tensors each time: what forward does to them must not stay.
+  problem.mutable_torch()->set_source(
+      "import torch\nclass Model(torch.nn.Module):\n"
+      "    def __init__(self):\n        super().__init__()\n"
+      "        self.w = torch.nn.Parameter(torch.ones(3))\n"
+      "    def forward(self, n, total, x):\n"
+      "        n += 1\n        total.add_(x * self.w)\n        return total, total * 2\n"
+      "SAME = [torch.zeros(2, dtype=torch.int64), torch.ones(2, 3), torch.full((2, 3), 0.1)]\n"
+      "def get_inputs():\n    return SAME\n");
+  for (const char* line :
+       {"inout n: i64[2] ~ integers(0, 2)", "inout total: f32[2, 3] ~ normal",
+        "input x: f32[2, 3] ~ normal", "param w: f32[3] ~ normal", "more: i64[r: 2] = n[r] + 1",
+        "sum: f32[r: 2, c: 3] = total[r, c] + x[r, c] * w[c]",
+        "y: f32[r: 2, c: 3] = sum[r, c] * 2.0", "output y", "update n = more",
+        "update total = sum"}) {
+    problem.add_graph(line);
+  }
+  for (int place : {2, 0}) problem.mutable_torch()->add_outputs(place);
+  problem.add_workloads()->set_name("default");
+  REQUIRE(problem::Validate(problem).message() == "");
+  const graph::Graph graph = GraphOf(problem);
+  auto device = device::MakeDevice("host").value();
+  options.child = StartTorch(options).value();
+  auto oracle = MakeTorchOracle(options, problem, graph);
+  REQUIRE(oracle.status().message() == "");
+  for (int draw = 0; draw < 2; ++draw) {
+    auto drawn = (*oracle)->Draw(*device, 5 + draw, Variation::kNone);
+    REQUIRE(drawn.status().message() == "");
+    CHECK(Read<int64_t>(*device, *drawn->inputs[0]) == std::vector<int64_t>(2, 0));
+    CHECK(Read<float>(*device, *drawn->inputs[1]) == std::vector<float>(6, 1));
+    REQUIRE(drawn->answers.size() == 3);
+    CHECK(Read<float>(*device, *drawn->answers[0]) == std::vector<float>(6, 2.2f));
+    CHECK(Read<int64_t>(*device, *drawn->answers[1]) == std::vector<int64_t>(2, 1));
+    CHECK(Read<float>(*device, *drawn->answers[2]) == std::vector<float>(6, 1.1f));
+    for (const int answer : {0, 2}) {
+      REQUIRE(drawn->exact[answer].size() == 6);
+      const double want = (answer == 0 ? 2 : 1) * (1 + static_cast<double>(0.1f));
+      for (const double value : drawn->exact[answer]) CHECK(value == Approx(want).epsilon(1e-12));
+    }
+  }
+  // It is one of forward's own numbers, and varied as those are.
+  auto tripled = (*oracle)->Draw(*device, 5, Variation::kTimes3);
+  REQUIRE(tripled.status().message() == "");
+  CHECK(Read<float>(*device, *tripled->inputs[1]) == std::vector<float>(6, 3));
+  const auto timed = (*oracle)->TimeBaselines(*device);
+  REQUIRE(timed.status().message() == "");
+  CHECK(timed->baselines(0).accurate());
+}
+
 TEST_CASE("eight-bit floats are handed over as their bits", "[torch]") {
   TorchOracleOptions options = OptionsFor();
   if (NoPython(options)) return;

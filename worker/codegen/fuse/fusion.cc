@@ -176,6 +176,17 @@ class Fusion {
         total = static_cast<int64_t>(distinct.size());
       }
       if (node.reduce) StoreSmallResults(distinct);
+      if (node.map() && stores_more_) {
+        std::set<int> read;
+        for (const auto& e : distinct) {
+          if (!inlined(e->tensor) || heavy_.count(e->tensor) == 0) continue;
+          // Of a thread's own row it would be computed once, of many rows for each of their
+          // elements.
+          const int t = Viewed(e->tensor);
+          const bool small = graph_.tensors[t].elements() * kSmallPart <= Product(node.axes);
+          if (small || !read.insert(t).second) stored_.insert(t);
+        }
+      }
       for (int t : node.outputs) {
         loads[t] = total;
         bool heavy = IsHeavy(node.value);

@@ -42,6 +42,7 @@ Storage::Storage(const graph::Graph& graph, const Structure& structure,
                             : role == graph::Role::kState ? v1::Buffer::STATE
                                                           : v1::Buffer::INPUT,
                             t);
+    plan_.mutable_buffers(buffers_[t])->set_inout(graph.tensors[t].inout);
     if (role == graph::Role::kState) state_buffers_[t] = buffers_[t];
   }
   for (int tensor : graph.outputs) {

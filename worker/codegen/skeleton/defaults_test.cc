@@ -370,9 +370,6 @@ TEST_CASE("sums of products that elements have subtracted from them are in fp64 
   }
 }
 
-// Products of whole numbers, and the few that a vector's lanes add up, are exact in fp32, and sums
-// of them in fp64: then only the sum itself is rounded, which is better than what any order of
-// additions in fp32 promises (n terms added pairwise: log2 n roundings).
 TEST_CASE("a sum that many rows would each make again is stored", "[codegen]") {
   const graph::Graph graph = ParseOrDie(
       {"input y: f32[10000, 33, 72] ~ normal", "input f: f32[33, 72] ~ uniform(0.5, 1.5)",
@@ -386,6 +383,28 @@ TEST_CASE("a sum that many rows would each make again is stored", "[codegen]") {
   }));
 }
 
+TEST_CASE("what a matrix and its transpose are made of is stored", "[codegen]") {
+  const auto stores = [](const char* sum, const char* tensor) {
+    const graph::Graph graph = ParseOrDie(
+        {"input x: f32[2048, 2048] ~ normal", "input s: f32[2048] ~ uniform(1, 2)",
+         "l: f32[r: 2048] = log(s[r])",
+         "e: f32[r: 2048, c: 2048] = tanh(exp(x[r, c] - l[r])) / log1p(x[r, c] * x[r, c])", sum,
+         "output y"});
+    const v1::Schedule schedule = FirstSchedule(graph, Target());
+    return std::any_of(schedule.groups().begin(), schedule.groups().end(), [&](const auto& group) {
+      return std::count(group.roots().begin(), group.roots().end(), tensor) > 0;
+    });
+  };
+  const char* const both = "y: f32[r: 2048, c: 2048] = e[r, c] + e[c, r]";
+  const char* const one = "y: f32[r: 2048, c: 2048] = e[r, c] + x[c, r]";
+  CHECK(stores(both, "e"));
+  CHECK_FALSE(stores(one, "e"));
+  CHECK(stores(one, "l"));  // else each element of a tile takes the logarithm
+}
+
+// Products of whole numbers, and the few that a vector's lanes add up, are exact in fp32, and sums
+// of them in fp64: then only the sum itself is rounded, which is better than what any order of
+// additions in fp32 promises (n terms added pairwise: log2 n roundings).
 TEST_CASE("a first schedule's sum of products is rounded once", "[codegen]") {
   const graph::Graph graph =
       graph::Parse({"input x: f32[24, 4096] ~ integers(-2000, 2000)",

@@ -388,15 +388,20 @@ class Writer {
           !FitsVector(load->type, kernel.frame.width))
         continue;
       const std::pair<int, int64_t> key = {load->tensor, load->index.constant()};
-      if (std::find(wanted.begin(), wanted.end(), key) != wanted.end() && AlongAll(load))
+      if (std::find(wanted.begin(), wanted.end(), key) != wanted.end() &&
+          AlongAll(load, kernel.frame))
         streams.push_back(load);
     }
     return streams;
   }
 
-  // Its position is the sum of every coordinate at its place in memory.
-  bool AlongAll(ValuePtr load) const {
-    return (load->variables & ((uint64_t{1} << rank_) - 1)) == (uint64_t{1} << rank_) - 1;
+  // Its position is the sum of every coordinate at its place in memory: not that of the same tensor
+  // with axes exchanged.
+  bool AlongAll(ValuePtr load, const Frame& frame) const {
+    Index along;
+    for (size_t a = 0; a < domain_.axes.size(); ++a)
+      along = along + frame.axes[a] * domain_.pattern.stride[domain_.axes[a].variable.id];
+    return load->index == along + (load->index.constant() - along.constant());
   }
 
   const Analysis& group_;
