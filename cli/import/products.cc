@@ -82,6 +82,7 @@ Operator Product(const char* arguments, Form form) {
 
 const OperatorTable& ProductOperators() {
   static const auto* const kTable = new OperatorTable{
+      {"aten._int_mm.default", Product("self:t mat2:t", {"self", "mat2"})},
       {"aten.addmm.default",
        Product("self:t mat1:t mat2:t beta:n? alpha:n?", {"mat1", "mat2", "self"})},
       {"aten.addmv.default",
