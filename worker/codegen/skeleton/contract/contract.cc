@@ -20,6 +20,8 @@ constexpr int64_t kFewRows = 4, kReadOnce = 64;
 // Of two products together: with no more rows each of them is better made by PRODUCT_FEW, or both
 // by threads that have a row.
 constexpr int64_t kFewOfPair = 16;
+// K and sums of a product, many of which are a batch, from which on it is worth a tile.
+constexpr int64_t kLeastDepth = 16, kLeastSums = 256;
 constexpr int kWidestAccess = 16;  // bytes
 // What is summed where tiles are finished takes as long as to read it, in fp32, at so many times
 // the memory's rate: believed, of 5 us for 16.8 million elements of an H200 with the kernel behind
@@ -58,6 +60,8 @@ class Contract : public Skeleton {
     const ContractForm& form = FormOf(group, *ProductDomainOf(group));
     const int64_t few = std::min(form.m, form.n), many = std::max(form.m, form.n);
     if (form.pair) return few > kFewOfPair ? 0.95 : 0.05;
+    // Threads of a tile would be many more than its sums, each of which one makes as quickly.
+    if (form.k < kLeastDepth && form.m * form.n < kLeastSums) return 0.05;
     const bool once = few > 1 && many >= kReadOnce && form.k >= kReadOnce;
     return few >= kFewRows || once ? 0.95 : 0.05;
   }

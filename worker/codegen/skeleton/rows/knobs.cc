@@ -219,6 +219,11 @@ RowLayout LayoutOfPasses(const Domain& domain, const RowsForm& form, int64_t slo
   const int64_t most = std::max<int64_t>(1, 2 * target.sm_count);  // blocks at once
   int64_t blocks = PowerOfTwoAtLeast(CeilDiv(vectors, int64_t{256} * 2 * many));
   layout.registers = many;
+  // Few rows: what other multiprocessors would do is shared, too.
+  const int64_t idle = std::min(target.sm_count / domain.kept(), vectors / (int64_t{256} * 2));
+  if (!target.fibers() && idle > blocks) {
+    blocks = idle >= 32 ? idle / 32 * 32 : PowerOfTwoAtLeast(idle / 2 + 1);
+  }
   if (blocks > most) {
     // As many as there are; a power of two or a multiple of a warp's lanes.
     blocks = most >= 32 ? most / 32 * 32 : most;
