@@ -222,8 +222,9 @@ class Writer {
                         "\", _PLANS, _SOURCES, _BINARIES)\n");
   }
 
-  // What makes forward's tensor of the plan's output, where it is a part of that.
-  std::string Part(int result) const {
+  // What makes forward's tensor of the plan's output, or of a dense tensor `of` that has an offset
+  // in its storage, where it is a part of that.
+  std::string Part(int result, const std::string& of = "") const {
     const auto& views = problem_.torch().views();
     if (result >= views.size() || views[result].strides().empty()) return "";
     const v1::View& view = views[result];
@@ -231,11 +232,11 @@ class Writer {
       return absl::StrCat("(", absl::StrJoin(numbers, ", "), ",)");
     };
     return absl::StrCat(".as_strided(", tuple(view.sizes()), ", ", tuple(view.strides()), ", ",
-                        view.offset(), ")");
+                        of.empty() ? "" : of + ".storage_offset() + ", view.offset(), ")");
   }
 
   // What forward gives: indexes into a plan's outputs, or, of its arguments that are tensors, the
-  // place of one that is changed and given back, from -1 down. A tensor may be given twice.
+  // place of one that is given back, from -1 down. A tensor may be given twice.
   absl::StatusOr<std::vector<int>> Results(const Kernels::One& one) const {
     const auto stored = StoredIn(problem_, one);
     if (!stored.ok()) return stored.status();
@@ -253,26 +254,9 @@ class Writer {
         given.push_back(results[output]);
         continue;
       }
-      auto place = PlaceOfUpdate(one, output - static_cast<int>(results.size()));
-      if (!place.ok()) return place.status();
-      given.push_back(-1 - *place);
+      given.push_back(-1 - (output - static_cast<int>(results.size())));
     }
     return given;
-  }
-
-  // Of the inout that the graph's update is of, among the tensors that forward is given.
-  absl::StatusOr<int> PlaceOfUpdate(const Kernels::One& one, int update) const {
-    auto graph = problem::GraphOf(problem_, one.workload);
-    if (!graph.ok()) return graph.status();
-    if (update >= 0 && update < graph->updates.size()) {
-      const std::string& name = graph->tensors[graph->updates[update].state].name;
-      int place = 0;
-      for (const v1::Buffer& buffer : one.plan.buffers()) {
-        if (buffer.inout() && buffer.tensor() == name) return place;
-        place += IsGiven(buffer);
-      }
-    }
-    return absl::InvalidArgumentError("the problem's outputs are not those of its graph");
   }
 
   // Names of what a plan is given, and what forward makes of its outputs, which all share.
@@ -350,13 +334,21 @@ class Writer {
       body.push_back(absl::StrCat("return ", call));
     } else {
       const std::string outputs = LocalName(module, "outputs");
+      body.push_back(absl::StrCat(interface->outputs > 0 ? outputs + " = " : "", call));
       std::vector<std::string> results;
       for (const int o : interface->results) {
-        const std::string tensor = o < 0 ? (*names)[-1 - o] : absl::StrCat(outputs, "[", o, "]");
-        results.push_back(absl::StrCat(tensor, Part(static_cast<int>(results.size()))));
+        const int result = static_cast<int>(results.size());
+        if (o >= 0) {
+          results.push_back(absl::StrCat(outputs, "[", o, "]", Part(result)));
+        } else if (Part(result).empty()) {
+          results.push_back((*names)[-1 - o]);
+        } else {
+          const std::string dense = LocalName(module, absl::StrCat("dense_", (*names)[-1 - o]));
+          const std::string line = absl::StrCat(dense, " = ", (*names)[-1 - o], ".contiguous()");
+          if (std::find(body.begin(), body.end(), line) == body.end()) body.push_back(line);
+          results.push_back(dense + Part(result, dense));
+        }
       }
-      const bool made = interface->outputs > 0;
-      body.push_back(absl::StrCat(made ? outputs + " = " : "", call));
       body.push_back(absl::StrCat("return ", absl::StrJoin(results, ", ")));
     }
     std::vector<std::string> parameters = {"self"};

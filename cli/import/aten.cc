@@ -169,7 +169,7 @@ int Permuted(Lowering& l, const std::string& name, int tensor, const AxisOrder& 
 absl::Status AddOutputs(const Dump& dump, const std::vector<AxisOrder>& orders, Lowering& l) {
   std::vector<int> tensors;  // that forward gives
   for (const Dump::Output& output : dump.outputs) {
-    if (!output.inout.empty()) {  // nobody makes it
+    if (!output.given.empty()) {  // nobody makes it
       tensors.push_back(kEmpty);
       continue;
     }
@@ -183,7 +183,7 @@ absl::Status AddOutputs(const Dump& dump, const std::vector<AxisOrder>& orders, 
   const std::vector<int> places = OutputsOf(dump);
   std::vector<int>& outputs = l.graph.outputs;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!dump.outputs[i].inout.empty()) continue;
+    if (!dump.outputs[i].given.empty()) continue;
     if (places[i] < static_cast<int>(outputs.size())) continue;  // given before
     const size_t rank = l.ShapeOf(tensors[i]).size();
     AxisOrder own(rank);
@@ -212,15 +212,18 @@ std::vector<int> OutputsOf(const Dump& dump) {
   std::vector<int> places;
   for (const Dump::Output& output : dump.outputs) {
     const int next = static_cast<int>(known.size());
-    if (!output.inout.empty()) {
-      const auto same = [&](const Dump::Update& u) { return u.inout && u.state == output.inout; };
-      const auto update = std::find_if(dump.updates.begin(), dump.updates.end(), same);
-      places.push_back(~static_cast<int>(update - dump.updates.begin()));
+    if (!output.given.empty()) {
+      int place = 0;  // among the tensors that forward is given
+      for (const Placeholder& placeholder : dump.placeholders) {
+        if (placeholder.name == output.given) break;
+        place += placeholder.kind == Placeholder::Kind::kInput;
+      }
+      places.push_back(~place);
       continue;
     }
     places.push_back(known.emplace(std::pair(output.node, output.strides), next).first->second);
   }
-  // Updates stand after the outputs.
+  // Inputs stand after the outputs.
   for (int& place : places) place = place < 0 ? static_cast<int>(known.size()) + ~place : place;
   return places;
 }

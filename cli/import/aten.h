@@ -23,8 +23,8 @@ namespace warpsmith::import {
 absl::StatusOr<graph::Graph> LowerAten(const Dump& dump, const std::vector<AxisOrder>& orders = {});
 
 // For each tensor that forward gives, which of the graph's outputs it is: the same where forward
-// gives one twice, with the same strides. An input that forward changes and gives back: the number
-// of outputs and the place of its update.
+// gives one twice, with the same strides. An input that is given back: the number of outputs and
+// its place among the tensors that forward is given.
 std::vector<int> OutputsOf(const Dump& dump);
 
 // The name a parameter or buffer has in the graph: its own, unless that does not begin as a name

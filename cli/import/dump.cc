@@ -187,7 +187,7 @@ absl::StatusOr<Dump> DumpOf(const json& value) {
                             *std::move(shape),
                             *std::move(strides),
                             {},
-                            StringOf(entry, "inout")});
+                            StringOf(entry, "given")});
     const auto view = entry.find("view");
     if (view == entry.end()) continue;
     const auto sizes = SizesOf(*view, "sizes"), steps = SizesOf(*view, "strides");

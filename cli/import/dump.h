@@ -50,12 +50,12 @@ struct Dump {
   std::vector<Placeholder> placeholders;
   std::vector<AtenNode> nodes;
   // What forward gives: a node or placeholder, and how PyTorch's tensor lies in memory; strides are
-  // in elements, and both are empty where that is not known. Or the input that it is, changed.
+  // in elements, and both are empty where that is not known. Or the input that it is.
   struct Output {
     std::string node;
     std::vector<int64_t> shape, strides;
     v1::View view;      // of forward's tensor in this one; no strides: it is the same
-    std::string inout;  // not empty: that input, and `node` is empty
+    std::string given;  // not empty: that input, and `node` is empty
   };
   std::vector<Output> outputs;
   struct Update {

@@ -345,9 +345,9 @@ absl::StatusOr<v1::Problem> ProblemOf(const std::vector<Dump>& dumps, const std:
   torch.set_source(first.source);
   torch.set_exported_with(first.torch);
   const std::vector<int> outputs = OutputsOf(first);
-  const bool inout = std::any_of(first.outputs.begin(), first.outputs.end(),
-                                 [](const Dump::Output& output) { return !output.inout.empty(); });
-  if (inout || std::set<int>(outputs.begin(), outputs.end()).size() < outputs.size()) {
+  const bool back = std::any_of(first.outputs.begin(), first.outputs.end(),
+                                [](const Dump::Output& output) { return !output.given.empty(); });
+  if (back || std::set<int>(outputs.begin(), outputs.end()).size() < outputs.size()) {
     torch.mutable_outputs()->Add(outputs.begin(), outputs.end());
   }
   const absl::StatusOr<std::vector<AxisOrder>> orders = OrdersOf(dumps);

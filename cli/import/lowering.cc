@@ -84,7 +84,7 @@ Lowering::Lowering(const Dump& dump) {
     for (const std::string& name : nodes) used_.insert({name, 0});
   }
   for (const Dump::Output& output : dump.outputs) {
-    if (output.inout.empty()) used_.insert({output.node, 0});
+    if (output.given.empty()) used_.insert({output.node, 0});
   }
   for (const Dump::Update& update : dump.updates) used_.insert({update.node, 0});
 }

@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<AxisOrder>> OrdersOf(const std::vector<Dump>& dumps) 
   std::vector<AxisOrder> orders;
   const std::vector<int> places = OutputsOf(dumps[0]);
   for (size_t output = 0; output < places.size(); ++output) {
-    if (!dumps[0].outputs[output].inout.empty()) continue;
+    if (!dumps[0].outputs[output].given.empty()) continue;
     if (places[output] < static_cast<int>(orders.size())) continue;  // given before
     const bool everywhere = std::all_of(dumps.begin(), dumps.end(), [&](const Dump& dump) {
       return dump.outputs.size() == places.size();

@@ -76,11 +76,12 @@ absl::Status ValidateOrders(const v1::TorchModule& torch, const graph::Graph& gr
 // none.
 int GivenTensor(const graph::Graph& graph, int output) {
   const int outputs = static_cast<int>(graph.outputs.size());
-  const int updates = static_cast<int>(graph.updates.size());
-  if (output < 0 || output >= outputs + updates) return -1;
-  if (output < outputs) return graph.outputs[output];
-  const int state = graph.updates[output - outputs].state;
-  return graph.tensors[state].inout ? state : -1;
+  if (output >= 0 && output < outputs) return graph.outputs[output];
+  int place = output - outputs;
+  for (size_t t = 0; place >= 0 && t < graph.tensors.size(); ++t) {
+    if (graph.tensors[t].given() && place-- == 0) return static_cast<int>(t);
+  }
+  return -1;
 }
 
 // All of the graph's outputs are among what forward gives.

@@ -454,6 +454,7 @@ PRODUCTS = {
     "bf16_added": (torch.addmm, (normal(4, dtype=bf16), *matrices(bf16))), "f16_scaled": (lambda a, b: torch.baddbmm(a, a, b, alpha=0.125), (normal(2, 4, 4, dtype=f16), normal(2, 4, 4, dtype=f16))),
     "i64": (torch.mm, (integers(-9, 9, 3, 5), integers(-9, 9, 5, 4))), "i32": (torch.mm, (integers(-9, 9, 3, 5, dtype=i32), integers(-9, 9, 5, 4, dtype=i32))),
     "i8": (torch.mm, (integers(-99, 99, 3, 5, dtype=torch.int8), integers(-99, 99, 5, 4, dtype=torch.int8))),
+    "i8_to_i32": (torch._int_mm, (integers(-99, 99, 24, 16, dtype=torch.int8), integers(-99, 99, 16, 8, dtype=torch.int8))),
     "one_deep": (torch.mm, (normal(3, 1), normal(1, 4))), "one_row": (torch.mm, (normal(1, 5), normal(5, 4))), "single": (torch.mm, (normal(1, 5), normal(5, 1))),
 }
 

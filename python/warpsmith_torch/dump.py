@@ -10,8 +10,8 @@ there. A line has either "error" or
                                 name, shape, dtype, value, distribution}] in the graph's order
   nodes                         [{name, op, args: {parameter: value}, outputs: [{shape, dtype} | null]}]
   outputs                       [{node, shape, strides}], tensors only, in forward's order; of one that is a part of
-                                node's tensor also view: {sizes, strides, offset}, in elements. One that is an input
-                                which forward changes, or a part of it, has inout, that input's name, for node
+                                node's tensor also view: {sizes, strides, offset}, in elements. One that is an input,
+                                or a part of it, has given, that input's name, for node
   updates                       [{state, node}]: buffers that forward changes; [{inout, node}]: inputs, by name
   init                          the constructor's arguments, for people
   description                   the first line of the file's docstring, or ""
@@ -375,30 +375,29 @@ def placeholders(program, inputs, drawn, weights):
     return found
 
 
-def inouts_among(program):
-    """{position among forward's arguments: name} of the inputs that forward changes."""
-    changed = {spec.target for spec in program.graph_signature.output_specs
-               if spec.kind == OutputKind.USER_INPUT_MUTATION}
-    taken = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
-    return {i: name for i, name in enumerate(taken) if name in changed}
-
-
 def view_of(tensor):
     return {"sizes": list(tensor.shape), "strides": list(tensor.stride()), "offset": tensor.storage_offset()}
 
 
-def take_inouts(outputs, given, owners, program, inputs, together):
-    """Outputs that are inputs which forward changes, or parts of them, become those: nobody has to copy them."""
-    inouts = inouts_among(program)
+def take_inputs(outputs, given, owners, program, inputs, together):
+    """Outputs that are inputs, or parts of them, become those: nobody has to copy them. But not where nothing else
+    were left to do."""
+    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    changes = any(spec.kind in (OutputKind.USER_INPUT_MUTATION, OutputKind.BUFFER_MUTATION)
+                  for spec in program.graph_signature.output_specs)
+    found = []
     for output, tensor, owner in zip(outputs, given, owners):
-        if owner not in inouts:
+        if owner is None:
             continue
         whole = inputs[owner]
         same = (tensor.shape, tensor.stride()) == (whole.shape, whole.stride())
-        if not same and (not together or not whole.dim()):
-            continue
-        output.update(inout=inouts[owner], shape=list(whole.shape), strides=list(whole.stride()))
+        if same or (together and whole.dim()):
+            found.append((output, tensor, names[owner], whole, same))
+    if len(found) == len(outputs) and not changes:
+        return
+    for output, tensor, name, whole, same in found:
         del output["node"]
+        output.update(given=name, shape=list(whole.shape), strides=list(whole.stride()))
         if not same:
             output["view"] = view_of(tensor)
 
@@ -425,7 +424,7 @@ def results(program, given, owners, inputs, together):
         owners = [None] * len(outputs)
     for output, tensor in zip(outputs, given):
         output.update(lying(tensor))
-    take_inouts(outputs, given, owners, program, inputs, together)
+    take_inputs(outputs, given, owners, program, inputs, together)
     if together:
         own = [(output, tensor) for output, tensor in zip(outputs, given) if "node" in output]
         take_parts_together([o for o, _ in own], [t for _, t in own],

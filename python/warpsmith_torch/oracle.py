@@ -9,7 +9,7 @@ One JSON object a line on standard input, one on standard output: {"command": ..
   load      source, device, tensors, outputs, updates, workload, given, orders, wholes, memory_bytes
                                          makes the module, for the workload of that name if it has
                                          several (module.py); given: which of the outputs, or beyond
-                                         them of the updates, each tensor of forward's is, [] if they
+                                         them of the inputs, each tensor of forward's is, [] if they
                                          are the outputs; orders: of which
                                          axes of forward's tensor each output has its own, [] if they
                                          are the same; wholes: of each output the shape of the
