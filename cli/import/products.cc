@@ -74,6 +74,31 @@ absl::Status Multiply(Lowering& l, const Form& form) {
   return absl::OkStatus();
 }
 
+// Of bytes, summed in i32. Sums of so few products that fp32 holds each exactly are made in fp32,
+// which tensor cores have; longer ones are cut.
+absl::Status MultiplyBytes(Lowering& l) {
+  constexpr int64_t kExactDepth = (int64_t{1} << 24) / (128 * 128);
+  const int a = l.Tensor("self"), b = l.Tensor("mat2");
+  const int64_t depth = l.ShapeOf(a).back();
+  std::vector<int> sums;
+  for (int64_t from = 0; from < depth; from += kExactDepth) {
+    const int64_t length = std::min(kExactDepth, depth - from);
+    sums.push_back(l.AddWindow(l.FreeName(l.Name("sum")), graph::Combiner::kSum, l.Out().shape,
+                               {length}, [&](const Exprs& at, const Exprs& in) {
+                                 const ExprPtr k = from == 0 ? in[0] : Add(in[0], I(from));
+                                 return Mul(Cast(DType::kF32, Load(l.graph, a, {at[0], k})),
+                                            Cast(DType::kF32, Load(l.graph, b, {k, at[1]})));
+                               }));
+  }
+  l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
+    ExprPtr value = Cast(DType::kI32, Load(l.graph, sums[0], at));
+    for (size_t s = 1; s < sums.size(); ++s)
+      value = Add(value, Cast(DType::kI32, Load(l.graph, sums[s], at)));
+    return value;
+  }));
+  return absl::OkStatus();
+}
+
 Operator Product(const char* arguments, Form form) {
   return {arguments, [form](Lowering& l) { return Multiply(l, form); }};
 }
@@ -82,7 +107,7 @@ Operator Product(const char* arguments, Form form) {
 
 const OperatorTable& ProductOperators() {
   static const auto* const kTable = new OperatorTable{
-      {"aten._int_mm.default", Product("self:t mat2:t", {"self", "mat2"})},
+      {"aten._int_mm.default", {"self:t mat2:t", MultiplyBytes}},
       {"aten.addmm.default",
        Product("self:t mat1:t mat2:t beta:n? alpha:n?", {"mat1", "mat2", "self"})},
       {"aten.addmv.default",

@@ -455,6 +455,7 @@ PRODUCTS = {
     "i64": (torch.mm, (integers(-9, 9, 3, 5), integers(-9, 9, 5, 4))), "i32": (torch.mm, (integers(-9, 9, 3, 5, dtype=i32), integers(-9, 9, 5, 4, dtype=i32))),
     "i8": (torch.mm, (integers(-99, 99, 3, 5, dtype=torch.int8), integers(-99, 99, 5, 4, dtype=torch.int8))),
     "i8_to_i32": (torch._int_mm, (integers(-99, 99, 24, 16, dtype=torch.int8), integers(-99, 99, 16, 8, dtype=torch.int8))),
+    "i8_deep": (torch._int_mm, (integers(-128, 128, 2, 1030, dtype=torch.int8), integers(-128, 128, 1030, 2, dtype=torch.int8))),
     "one_deep": (torch.mm, (normal(3, 1), normal(1, 4))), "one_row": (torch.mm, (normal(1, 5), normal(5, 4))), "single": (torch.mm, (normal(1, 5), normal(5, 1))),
 }
 
