@@ -318,12 +318,13 @@ TEST_CASE("a policy is told of every proposal, in their order", "[agent]") {
 }
 
 TEST_CASE("refusals are told of in their turn", "[agent]") {
-  // A workspace that most schedules of long rows outgrow: refused before the judge sees them.
+  // A workspace that many schedules of long rows outgrow: refused before the judge sees them. Not
+  // nearly all: the evaluator answers when others wait behind.
   base::SimulatedClock clock;
   Options options;
   options.clock = &clock;
   Slow evaluator(options.target, Landscape(), &clock);
-  evaluator.allowance = 4096;
+  evaluator.allowance = 16384;
   Spy::Log log;
   options.make_policy = [&](const std::string& policy,
                             uint64_t seed) -> absl::StatusOr<std::unique_ptr<Policy>> {

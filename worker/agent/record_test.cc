@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "common/graph/signature.h"
 #include "worker/agent/optimiser.h"
 #include "worker/agent/test_problems.h"
@@ -97,7 +98,9 @@ TEST_CASE("the resolved schedule leaves nothing open and lowers to the same sour
   const codegen::Target target;
   int compared = 0;
   for (const auto& trial : TrialsOf(problem, "random")) {
-    CHECK(trial.has_resolved() == (trial.verdict() != v1::NOT_LOWERED));
+    // What its estimate refuses was lowered.
+    const bool estimated = absl::StartsWith(trial.reason(), "estimated at ");
+    CHECK(trial.has_resolved() == (trial.verdict() != v1::NOT_LOWERED || estimated));
     if (!trial.has_resolved()) continue;
     for (const auto& group : trial.resolved().groups()) {
       INFO(group.ShortDebugString());

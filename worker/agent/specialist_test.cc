@@ -190,8 +190,15 @@ TEST_CASE("what few elements take many operations is offered in a kernel of its 
     lines.emplace_back(line);
   lines.push_back(absl::StrCat("y: f32[i: 4096, j: 4096] = ", last, "[i, j] - h[j]"));
   lines.emplace_back("output y");
-  const State state = StateOf(MakeProblem("columns", lines));
-  REQUIRE(state.schedule.groups_size() == 2);
+  const v1::Problem problem = MakeProblem("columns", lines);
+  auto graph = problem::GraphOf(problem, problem.workloads(0));
+  REQUIRE(graph.ok());
+  v1::Schedule schedule;  // not the first one, which has it so already
+  for (const char* root : {"s", "y"}) schedule.add_groups()->add_roots(root);
+  const auto made = MakeState(std::make_shared<const graph::Graph>(*std::move(graph)), schedule,
+                              codegen::Target());
+  REQUIRE(made.ok());
+  const State& state = *made;
   std::vector<std::pair<double, std::string>> offered;
   for (const auto& action : MakeFusion()->Actions(state)) {
     if (action.kind == "split") offered.emplace_back(action.prior, action.name);
