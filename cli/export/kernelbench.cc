@@ -248,13 +248,14 @@ class Writer {
           [](const v1::Buffer& buffer) { return buffer.kind() == v1::Buffer::OUTPUT; })));
     }
     if (problem_.torch().outputs().empty()) return results;
+    const auto inputs =
+        std::count_if(one.plan.buffers().begin(), one.plan.buffers().end(), IsGiven);
+    const int outputs = static_cast<int>(results.size());
     std::vector<int> given;
     for (const int output : problem_.torch().outputs()) {
-      if (output >= 0 && output < results.size()) {
-        given.push_back(results[output]);
-        continue;
-      }
-      given.push_back(-1 - (output - static_cast<int>(results.size())));
+      if (output < 0 || output >= outputs + inputs)
+        return absl::InvalidArgumentError(absl::StrCat("the graph has no output ", output));
+      given.push_back(output < outputs ? results[output] : -1 - (output - outputs));
     }
     return given;
   }

@@ -196,9 +196,12 @@ class Oracle:
             self.source_path = None
         self._free(all=True)
 
+    def _places(self):
+        """Positions of forward's arguments that are in the graph."""
+        return [i for i, x in enumerate(self.inputs) if isinstance(x, torch.Tensor) and x.numel()]
+
     def _tensors(self):
-        """Forward's arguments that are in the graph."""
-        return [x for x in self.inputs if isinstance(x, torch.Tensor) and x.numel()]
+        return [self.inputs[i] for i in self._places()]
 
     def _states(self):
         """What forward changes or finds changed: {name: tensor} of the module's states, and of the inputs drawn."""
@@ -261,8 +264,8 @@ class Oracle:
 
     def _draw(self, seed):
         self.inputs = self.drawn.draw(seed)
-        if self.inouts:  # a file may give the same tensor each time
-            self.inputs = [x.clone() if isinstance(x, torch.Tensor) else x for x in self.inputs]
+        for place in self._inout_places().values():  # a file may give the same tensor each time
+            self.inputs[place] = self.inputs[place].clone()
 
     def draw(self, seed, variation):
         if variation not in VARIATIONS:
@@ -336,8 +339,8 @@ class Oracle:
 
     def _inout_places(self):
         """{name: position among forward's arguments}"""
-        graphs = [i for i, x in enumerate(self.inputs) if isinstance(x, torch.Tensor) and x.numel()]
-        return {name: graphs[place] for name, place in self.inouts.items()}
+        places = self._places()
+        return {name: places[place] for name, place in self.inouts.items()}
 
     def _set_states(self, values):
         for name, state in self._states().items():
