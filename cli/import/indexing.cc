@@ -1,7 +1,12 @@
 // Operators that read at indexes found in other tensors.
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "cli/import/lowering.h"
 
 namespace warpsmith::import {
@@ -175,8 +180,21 @@ Exprs Unravelled(ExprPtr linear, const Shape& shape) {
   return indexes;
 }
 
-// self[:, mask] = values, which are the same wherever the mask is true.
-absl::Status MaskPut(Lowering& l, size_t first, int mask) {
+// What `values` make of an element of self, both in the type that PyTorch computes in, where
+// `combiner` joins them; without one the value itself.
+ExprPtr Joined(const Lowering& l, std::optional<graph::Combiner> combiner, ExprPtr self,
+               ExprPtr value) {
+  const DType type = l.Out().type, math = OpMath(type);
+  if (!combiner) return graph::Cast(type, std::move(value));
+  const graph::Op op = *combiner == graph::Combiner::kSum   ? graph::Op::kAdd
+                       : *combiner == graph::Combiner::kMax ? graph::Op::kMax
+                                                            : graph::Op::kMin;
+  return graph::Cast(
+      type, Binary(op, graph::Cast(math, std::move(self)), graph::Cast(math, std::move(value))));
+}
+
+// self[:, mask] = values (or += values), which are the same wherever the mask is true.
+absl::Status MaskPut(Lowering& l, size_t first, int mask, bool accumulate) {
   const int self = l.Tensor("self"), values = l.Tensor("values");
   const size_t rank = l.ShapeOf(self).size(), masked = l.ShapeOf(mask).size();
   const Shape& shape = l.ShapeOf(values);
@@ -185,92 +203,204 @@ absl::Status MaskPut(Lowering& l, size_t first, int mask) {
   if (shape.size() > behind && (shape.size() > behind + 1 || shape[0] != 1)) {
     return l.Unsupported("a value for each place that a mask has is not supported");
   }
+  const auto combiner = accumulate ? std::optional(graph::Combiner::kSum) : std::nullopt;
   l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
     const auto begin = at.begin() + static_cast<long>(first);
     const auto end = begin + static_cast<long>(masked);
     Exprs from(end, at.end());
     if (shape.size() > behind) from.insert(from.begin(), I(0));
-    return graph::Select(Load(l.graph, mask, Exprs(begin, end)),
-                         graph::Cast(l.Out().type, l.LoadBroadcast(values, from)),
-                         Load(l.graph, self, at));
+    return graph::Select(
+        Load(l.graph, mask, Exprs(begin, end)),
+        Joined(l, combiner, Load(l.graph, self, at), l.LoadBroadcast(values, from)),
+        Load(l.graph, self, at));
   }));
   return absl::OkStatus();
 }
 
-// self[a, :, b] = values, the other way round from index.Tensor.
+// What no write has: it changes nothing that `combiner` joins it with.
+ExprPtr Nothing(graph::Combiner combiner, DType type) {
+  if (combiner == graph::Combiner::kSum) return Literal(type, 0);
+  return Literal(
+      type, (combiner == graph::Combiner::kMax ? -1 : 1) * std::numeric_limits<double>::infinity());
+}
+
+// self with what is written to its elements, each of which has candidates of a shape: those that
+// `hits` are written, with `value`. The last of them stays, or `combiner` joins all of them with
+// self: in an order of its own, and in the type that PyTorch computes in.
+struct Writes {
+  Shape places;      // the part of self's indexes that hits depend on
+  Shape candidates;  // of each place
+  std::function<Exprs(const Exprs& at)> place_of;
+  std::function<ExprPtr(const Exprs& place, const Exprs& candidate)> hits;
+  std::function<ExprPtr(const Exprs& at, const Exprs& candidate)> value;
+};
+
+void BindLast(Lowering& l, int self, const Writes& writes) {
+  const int last = LastHit(l, writes.places, writes.candidates, writes.hits);
+  l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
+    const ExprPtr found = Load(l.graph, last, writes.place_of(at));
+    return graph::Select(
+        LessEqual(I(0), found),
+        Joined(l, std::nullopt, nullptr, writes.value(at, Unravelled(found, writes.candidates))),
+        Load(l.graph, self, at));
+  }));
+}
+
+void BindJoined(Lowering& l, int self, graph::Combiner combiner, const Writes& writes) {
+  const DType math = OpMath(l.Out().type);
+  const int joined =
+      l.AddWindow(l.Name("written"), combiner, l.Out().shape, writes.candidates,
+                  [&](const Exprs& at, const Exprs& candidate) {
+                    return graph::Select(writes.hits(writes.place_of(at), candidate),
+                                         graph::Cast(math, writes.value(at, candidate)),
+                                         Nothing(combiner, math));
+                  });
+  l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
+    return Joined(l, combiner, Load(l.graph, self, at), Load(l.graph, joined, at));
+  }));
+}
+
+// self[a, :, b] = values, the other way round from index.Tensor; or += values.
 absl::Status IndexPut(Lowering& l) {
   const int self = l.Tensor("self"), values = l.Tensor("values");
-  if (l.Has("accumulate") && l.Bool("accumulate")) {
-    return l.Unsupported("with accumulate is not supported");
-  }
+  const bool accumulate = l.Has("accumulate") && l.Bool("accumulate");
   const std::vector<int> tensors = l.Tensors("indices");
   for (size_t dim = 0; dim < tensors.size(); ++dim) {
     if (tensors[dim] < 0) continue;
     if (dim + 1 == tensors.size() && l.TypeOf(tensors[dim]) == DType::kBool) {
-      return MaskPut(l, dim, tensors[dim]);
+      return MaskPut(l, dim, tensors[dim], accumulate);
     }
     break;
   }
   const Shape shape = l.ShapeOf(self);
   const auto given = GivenIndexes(l);
   if (!given.ok()) return given.status();
-  Shape indexed;  // the extents of self that are indexed
-  std::vector<int> dims;
+  Writes writes;
+  std::vector<int> dims;  // of self, that are indexed
   for (int dim = 0; dim < given->tensors.size(); ++dim) {
     if (given->tensors[dim] < 0) continue;
-    indexed.push_back(shape[dim]);
+    writes.places.push_back(shape[dim]);
     dims.push_back(dim);
   }
-  const int last = LastHit(l, indexed, given->broadcast, [&](const Exprs& at, const Exprs& from) {
+  writes.candidates = given->broadcast;
+  writes.place_of = [&](const Exprs& at) {
+    Exprs place;
+    for (int dim : dims) place.push_back(at[dim]);
+    return place;
+  };
+  writes.hits = [&](const Exprs& place, const Exprs& candidate) {
     ExprPtr hit;
     for (size_t k = 0; k < dims.size(); ++k) {
-      const ExprPtr index = given->At(l, dims[k], from);
-      hit = And(hit, Binary(graph::Op::kEq, index, at[k]));
+      hit = And(hit, Binary(graph::Op::kEq, given->At(l, dims[k], candidate), place[k]));
     }
     return hit;
-  });
-  l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
-    Exprs place, others;
+  };
+  writes.value = [&](const Exprs& at, const Exprs& candidate) {
+    Exprs from;
     for (int dim = 0; dim < shape.size(); ++dim) {
-      const bool is_indexed = std::find(dims.begin(), dims.end(), dim) != dims.end();
-      (is_indexed ? place : others).push_back(at[dim]);
+      if (std::find(dims.begin(), dims.end(), dim) == dims.end()) from.push_back(at[dim]);
     }
-    const ExprPtr found = Load(l.graph, last, place);
-    Exprs from = Unravelled(found, given->broadcast);
-    from.insert(from.end(), others.begin() + given->place, others.end());
-    from.insert(from.begin(), others.begin(), others.begin() + given->place);
-    return graph::Select(LessEqual(I(0), found),
-                         graph::Cast(l.Out().type, l.LoadBroadcast(values, from)),
-                         Load(l.graph, self, at));
-  }));
+    from.insert(from.begin() + static_cast<long>(given->place), candidate.begin(), candidate.end());
+    return l.LoadBroadcast(values, from);
+  };
+  if (accumulate)
+    BindJoined(l, self, graph::Combiner::kSum, writes);
+  else
+    BindLast(l, self, writes);
   return absl::OkStatus();
 }
 
-// self[..., index[i], ...] = src[i]; src may be a number.
-absl::Status Scatter(Lowering& l) {
+// self[..., index[i], ...] = src[i], or joined with it by `combiner`; src may be a number.
+absl::Status ScatterBy(Lowering& l, std::optional<graph::Combiner> combiner) {
   const int self = l.Tensor("self"), index = l.Tensor("index");
   const Shape shape = l.ShapeOf(self), from = l.ShapeOf(index);
   if (shape.empty()) return l.Unsupported("scalars are not supported");
   const int64_t dim = Wrap(l.Int("dim"), shape.size());
-  const bool is_number = !l.Has("src");
-  const int last = LastHit(l, shape, {from[dim]}, [&](const Exprs& at, const Exprs& candidate) {
-    Exprs source = at;
-    source[dim] = candidate[0];
+  const auto source_of = [dim](Exprs at, const Exprs& candidate) {
+    at[dim] = candidate[0];
+    return at;
+  };
+  Writes writes;
+  writes.places = shape;
+  writes.candidates = {from[dim]};
+  writes.place_of = [](const Exprs& at) { return at; };
+  writes.hits = [&](const Exprs& at, const Exprs& candidate) {
     ExprPtr inside;
     for (int d = 0; d < shape.size(); ++d) {
       if (d != dim && from[d] < shape[d]) inside = And(inside, Less(at[d], I(from[d])));
     }
-    const ExprPtr hit = Binary(graph::Op::kEq, AsIndex(Load(l.graph, index, source)), at[dim]);
-    return And(inside, hit);
-  });
-  l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
-    const ExprPtr found = Load(l.graph, last, at);
-    Exprs source = at;
-    source[dim] = found;
-    const ExprPtr value =
-        is_number ? l.Operand("value", l.Out().type, at) : Load(l.graph, l.Tensor("src"), source);
-    return graph::Select(LessEqual(I(0), found), value, Load(l.graph, self, at));
-  }));
+    const ExprPtr found = AsIndex(Load(l.graph, index, source_of(at, candidate)));
+    return And(inside, Binary(graph::Op::kEq, found, at[dim]));
+  };
+  writes.value = [&](const Exprs& at, const Exprs& candidate) {
+    return l.Has("src") ? Load(l.graph, l.Tensor("src"), source_of(at, candidate))
+                        : l.Operand("value", l.Out().type, at);
+  };
+  if (combiner)
+    BindJoined(l, self, *combiner, writes);
+  else
+    BindLast(l, self, writes);
+  return absl::OkStatus();
+}
+absl::Status Scatter(Lowering& l) { return ScatterBy(l, std::nullopt); }
+absl::Status ScatterAdd(Lowering& l) { return ScatterBy(l, graph::Combiner::kSum); }
+
+absl::Status ScatterReduce(Lowering& l) {
+  static const auto* const kCombiners = new std::map<std::string, graph::Combiner>{
+      {"sum", graph::Combiner::kSum},
+      {"amax", graph::Combiner::kMax},
+      {"amin", graph::Combiner::kMin},
+  };
+  const auto found = kCombiners->find(l.String("reduce"));
+  if (found == kCombiners->end())
+    return l.Unsupported(absl::StrCat("reduce '", l.String("reduce"), "' is not supported"));
+  if (l.Has("include_self") && !l.Bool("include_self"))
+    return l.Unsupported("without self is not supported");
+  if (found->second != graph::Combiner::kSum && !graph::IsFloat(l.Out().type))
+    return l.Unsupported("the largest or least of integers is not supported");
+  return ScatterBy(l, found->second);
+}
+
+// Of how many elements topk takes the largest: each is compared with each.
+constexpr int64_t kMostRanked = 4096;
+
+// The k largest (or least) along a dimension, in order, by the place that each element has among
+// all: of equal ones the first is before the others.
+absl::Status TopK(Lowering& l) {
+  const int self = l.Tensor("self");
+  const Shape shape = l.ShapeOf(self);
+  if (shape.empty()) return l.Unsupported("scalars are not supported");
+  const int64_t dim = Wrap(l.Has("dim") ? l.Int("dim") : -1, shape.size());
+  const int64_t extent = shape[dim];
+  if (extent > kMostRanked)
+    return l.Unsupported(absl::StrCat("of more than ", kMostRanked, " elements is not supported"));
+  const bool largest = !l.Has("largest") || l.Bool("largest");
+  const auto at_place = [&](Exprs at, const ExprPtr& place) {
+    at[dim] = place;
+    return at;
+  };
+  const int rank = l.AddWindow(
+      l.Name("rank"), graph::Combiner::kSum, shape, {extent},
+      [&](const Exprs& at, const Exprs& other) {
+        const ExprPtr mine = Load(l.graph, self, at);
+        const ExprPtr theirs = Load(l.graph, self, at_place(at, other[0]));
+        const ExprPtr before = largest ? Less(mine, theirs) : Less(theirs, mine);
+        const ExprPtr earlier = And(Binary(graph::Op::kEq, mine, theirs), Less(other[0], at[dim]));
+        return graph::Select(before, I(1), graph::Select(earlier, I(1), I(0)));
+      });
+  const Shape taken = l.Out(0).shape;
+  const int index = l.AddWindow(
+      l.Name("index"), graph::Combiner::kMax, taken, {extent},
+      [&](const Exprs& at, const Exprs& candidate) {
+        const ExprPtr found = Load(l.graph, rank, at_place(at, candidate[0]));
+        return graph::Select(Binary(graph::Op::kEq, found, at[dim]), candidate[0], I(0));
+      });
+  if (l.Used(0)) {
+    l.Bind(l.AddMap(l.Name(), taken, [&](const Exprs& at) {
+      return Load(l.graph, self, at_place(at, Load(l.graph, index, at)));
+    }));
+  }
+  if (l.Used(1)) l.Bind(index, 1);
   return absl::OkStatus();
 }
 
@@ -286,6 +416,10 @@ const OperatorTable& IndexingOperators() {
       {"aten.index_put.default", {"self:t indices:t*? values:t accumulate:b?", IndexPut}},
       {"aten.scatter.src", {"self:t dim:i index:t src:t", Scatter}},
       {"aten.scatter.value", {"self:t dim:i index:t value:n", Scatter}},
+      {"aten.scatter_add.default", {"self:t dim:i index:t src:t", ScatterAdd}},
+      {"aten.scatter_reduce.two",
+       {"self:t dim:i index:t src:t reduce:s include_self:b?", ScatterReduce}},
+      {"aten.topk.default", {"self:t k:i dim:i? largest:b? sorted:b?", TopK}},
       {"aten.select_scatter.default", {"self:t src:t dim:i index:i", SelectScatter}},
   };
   return *kTable;

@@ -16,7 +16,7 @@
 // divided by, a step at a time (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
 // Rows of which a step is too wide for that (more than one of sixteen elements keeps fewer than 20 digits) are multiplied by
 // ordinary instructions instead, at the end, with rows that are not dense, and rows that have infinities or NaN with all
-// (contract_pack.cuh, RowKind).
+// (contract_pack.cuh, RowKind; contract_wide.cuh).
 //
 // fp32 of at most 16 rows of `few`: by ordinary instructions, a multiply-add for each product, which is less than
 // making parts of an element takes. A thread adds up its elements' products with all rows of `few`, which lie in shared
@@ -25,7 +25,7 @@
 // Scaled: a step's sums are multiplied by the glue's run_a(b, m, k) and run_b(b, n, k) of its first k where they are added up.
 #pragma once
 
-#include <warpsmith/contract_pack.cuh>
+#include <warpsmith/contract_wide.cuh>
 
 namespace ws {
 
@@ -130,7 +130,10 @@ struct FewContract {
   // Then sums of the tile, [slice][M][N], in the same place; and kinds of rows.
   static constexpr int kSums = C::kTile * kColumns * 8;
   static constexpr int kStages = C::kDirect ? 0 : 2 * kSlices * kStage;
-  static constexpr int kKinds = kStages > kSlices * kSums ? kStages : kSlices * kSums;
+  using Anew = WideTile<Many, Few, C::kTile, kColumns * 8>;   // behind sums of one slice
+  static constexpr int kWithAnew = kSums + (C::kParts == 2 ? Anew::kWords : 0);
+  static constexpr int kOfSums = kSlices * kSums > kWithAnew ? kSlices * kSums : kWithAnew;
+  static constexpr int kKinds = kStages > kOfSums ? kStages : kOfSums;
   static constexpr int kSharedBytes = 4 * (kKinds + C::kTile + kColumns * 8 + 4);
 
   // How threads of a slice read `few`: kLanes share a row, or kWidth of them, each kReads vectors of it; kPasses rows after each other.
@@ -707,60 +710,27 @@ struct FewContract {
     return *word != 0;
   }
 
-  // Adds up slices' sums; those of rows that are too wide are made anew.
+  // Adds up slices' sums; those of rows that are too wide are made anew, of the block's part of K.
   WS_DEVICE void join(bool any_wide) {
     float* const sums = reinterpret_cast<float*>(words);
-    if (kSlices == 1 && !any_wide) return;
+    if constexpr (kSlices > 1) {
 #pragma unroll 1
-    for (int i = thread(); i < kSums; i += kPlainThreads) {
-      float sum = sums[i];
+      for (int i = thread(); i < kSums; i += kPlainThreads) {
+        float sum = sums[i];
 #pragma unroll
-      for (int s = 1; s < kSlices; ++s) sum += sums[s * kSums + i];
-      if (any_wide) {
-        const int many = C::kManyM ? i / (kColumns * 8) : i % C::kTile, few = C::kManyM ? i % (kColumns * 8) : i / C::kTile;
-        if (is_rest(kinds_many[many], kinds_few[few]) && first + many < Many::kRows && other + few < Few::kRows) sum = plainly(first + many, other + few);
+        for (int s = 1; s < kSlices; ++s) sum += sums[s * kSums + i];
+        sums[i] = sum;
       }
-      sums[i] = sum;
+      sync_block();
     }
-    sync_block();
-  }
-
-  // An element among those that are read with it.
-  template <class O>
-  WS_DEVICE float element(Index row, Index k) const {
-    constexpr int W = O::kWidth;
-    const O operand{g};
-    float read[W], found = 0;
-    const int at = (O::kAlongRows ? row : k) % W;
-    operand.read(batch, O::kAlongRows ? row - at : row, O::kAlongRows ? k : k - at, read);
-#pragma unroll
-    for (int v = 0; v < W; ++v) found = v == at ? read[v] : found;
-    return found;
-  }
-  // A sum of the block's part of K by ordinary instructions, in runs; elements are read several at once, for the wait is long.
-  WS_DEVICE float plainly(Index many, Index few) const {
-    constexpr Index kRun = 256;
-    constexpr int kAtOnce = 8;
-    float total = 0;
-#pragma unroll 1
-    for (Index k = from * C::kStep; k < end; k += kRun) {
-      const Index to = k + kRun < end ? k + kRun : end;
-      float sum = 0;
-#pragma unroll 1
-      for (Index at = k; at < to; at += kAtOnce) {
-        float x[kAtOnce], y[kAtOnce];
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          const Index there = at + i < to ? at + i : at;
-          x[i] = element<Many>(many, there);
-          y[i] = element<Few>(few, there);
-        }
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) sum = at + i < to ? sum + x[i] * y[i] : sum;
-      }
-      total += sum;
+    if constexpr (C::kParts == 2) {
+      if (!any_wide) return;
+      const Anew tile{{g}, {g}, batch, first, other};
+      tile.run(from * C::kStep, end, sums + kSums, [&](int many, int few, float sum) {
+        if (is_rest(kinds_many[many], kinds_few[few])) sums[place(many, few)] = sum;
+      });
+      sync_block();
     }
-    return total;
   }
 
   // All threads of the block. `partial`: [SPLIT][batch][M][N], null where blocks meet or are alone. `many`, `few`: the

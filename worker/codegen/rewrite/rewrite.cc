@@ -1,7 +1,7 @@
 // Applies the rules (rule.h) that a schedule names, and finds those that apply.
 //
-// Reduces that compute the same are computed once, always: the later one becomes a view of the
-// first.
+// Nodes that compute the same are computed once, always: the later one becomes a view of the first.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -44,7 +44,7 @@ std::vector<size_t> WideAxes(const Node& node) {
   return wide;
 }
 
-// What a reduce is but for kept axes of one point.
+// What a node is but for kept axes of one point.
 struct Narrow {
   std::vector<int64_t> kept, reduced;  // extents
   ExprPtr value;
@@ -65,7 +65,7 @@ Narrow NarrowOf(const Node& node, const ExprPtr& value) {
   return narrow;
 }
 
-// What one reduce's result is in another's that is the same but for axes of one point.
+// What one node's result is in another's that is the same but for axes of one point.
 std::vector<ExprPtr> CoordinatesIn(const Node& other, const Node& node) {
   std::vector<ExprPtr> at(other.axes.size(), graph::ConstInt(graph::DType::kI64, 0));
   const std::vector<size_t> from = WideAxes(node), to = WideAxes(other);
@@ -84,6 +84,10 @@ ExprPtr Renamed(const ExprPtr& e, const std::map<int, int>& to) {
   return copy;
 }
 
+bool Loads(const ExprPtr& e) {
+  return e->op == Op::kLoad || std::any_of(e->args.begin(), e->args.end(), Loads);
+}
+
 // Nodes stay, and what reads them, so that a schedule made for the graph as it was still holds: a
 // repeated one becomes a view of the first.
 Graph ShareCommonNodes(const Graph& before) {
@@ -93,10 +97,10 @@ Graph ShareCommonNodes(const Graph& before) {
   std::map<std::vector<int64_t>, std::vector<size_t>> by_shape;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& node = graph.nodes[n];
-    if (!node.reduce) continue;  // maps are inlined, and equal values are one there
+    if (node.scan || (!node.reduce && !Loads(node.value))) continue;
     narrow[n] = NarrowOf(node, first.empty() ? node.value : Renamed(node.value, first));
     std::vector<int64_t> shape = narrow[n].kept;
-    shape.push_back(-static_cast<int64_t>(node.combiner) - 1);
+    shape.push_back(node.reduce ? -static_cast<int64_t>(node.combiner) - 1 : 0);
     shape.insert(shape.end(), narrow[n].reduced.begin(), narrow[n].reduced.end());
     bool repeated = false;
     for (size_t m : by_shape[shape]) {

@@ -370,6 +370,23 @@ TEST_CASE("nodes that compute the same are computed once", "[rewrite]") {
   }
 }
 
+// What two products read as it is and turned, each by way of a view of its own.
+TEST_CASE("maps that are the same are one", "[rewrite]") {
+  const graph::Graph graph = ParseOrDie(
+      {"input x: bf16[4, 64, 2, 32] ~ normal", "input w: bf16[64, 64] ~ normal",
+       "input h: bf16[256, 64] ~ normal",
+       "g: bf16[i: 4, j: 64, k: 64] = bf16(tanh(f32(x[i, j, k / 32, k % 32])))",
+       "a: bf16[i: 256, j: 64] = g[i / 64, i % 64, j]",
+       "b: bf16[i: 256, j: 64] = g[i / 64, i % 64, j]", "c: bf16[i: 64, j: 256] = b[j, i]",
+       "y: f32[i: 256, j: 64] = sum[r: 64](f32(a[i, r]) * f32(w[r, j]))",
+       "z: f32[i: 64, j: 64] = sum[r: 256](f32(c[i, r]) * f32(h[r, j]))", "output y, z"});
+  const graph::Graph shared = Rewrite(graph, {}).value();
+  INFO(absl::StrJoin(graph::Print(shared), "\n"));
+  CHECK(graph::Validate(shared).ok());
+  CHECK(graph::Print(shared)[5] == "b: bf16[i: 256, j: 64] = a[i, j]");
+  CHECK(RunAndCompare(graph, FirstSchedule(graph, TestTarget()), 3).message() == "");
+}
+
 TEST_CASE("what differs in axes of one point alone is computed once", "[rewrite]") {
   const graph::Graph graph = ParseOrDie(
       {"input x: f32[1, 30, 9] ~ normal", "a: f32[i: 9] = sum[r: 30](x[0, r, i])",

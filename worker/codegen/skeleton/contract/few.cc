@@ -40,6 +40,14 @@ bool LiesDirectly(const ContractForm& form, int operand) {
   return strided != nullptr && !strided->along_rows && graph::SizeOf(strided->type) == 2;
 }
 
+// As ws::WideTile has it.
+int64_t WideWords(int tile, int64_t columns) {
+  constexpr int kDeep = 16;
+  const int lanes = tile % 32 == 0 ? 32 : 16, groups = kPlainThreads / lanes, down = tile / lanes;
+  const int64_t most = down > 8 ? 2 : down > 4 ? 4 : down > 2 ? 8 : 16;
+  return kDeep * (tile + std::min(CeilDiv(columns, int64_t{groups}), most) * groups);
+}
+
 }  // namespace
 
 FewShape FewShapeOf(const ContractForm& form, const v1::ContractKnobs& knobs) {
@@ -149,8 +157,9 @@ int64_t FewSharedBytes(const ContractForm& form, const v1::ContractKnobs& knobs)
   const int64_t stage = shape.parts == 0 ? shape.step * rows
                                          : shape.step / 16 * shape.columns * 32 * 2 * shape.parts +
                                                (shape.parts == 2 ? rows : 0);
-  const int64_t words = std::max(shape.direct ? 0 : 2 * shape.slices * stage,
-                                 int64_t{shape.slices} * shape.tile * rows);
+  const int64_t sums = int64_t{shape.tile} * rows;
+  const int64_t words = std::max({shape.direct ? 0 : 2 * shape.slices * stage, shape.slices * sums,
+                                  shape.parts == 2 ? sums + WideWords(shape.tile, rows) : 0});
   return 4 * (words + shape.tile + rows + 4);
 }
 
