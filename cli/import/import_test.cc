@@ -429,9 +429,12 @@ TEST_CASE("outputs are stored as PyTorch's tensors lie in memory", "[import]") {
       {"y = x.transpose(1, 2) * 2\n        return y, more[0], y", {{0, 2, 1}}, {0, 2, 0}},
       // what is not dense lies as its copy does
       {"return (x[:, :1] * 2).expand(2, 3, 5)", {}},
-      {"return (x * 2)[:, ::2]", {}},
-      {"return (x * 2).transpose(0, 2)[::2]", {{2, 1, 0}}},
-      // parts of one tensor: together all of it, or of one that is computed for something else, too
+      {"return (x * 2)[:, 1:2]", {}},
+      {"return (x * 2).transpose(0, 2)[::3]", {{2, 1, 0}}},
+      // parts of one tensor: together half of it, or of one that is computed for something else,
+      // too
+      {"return (x * 2)[:, ::2]", {}, {}, "", {"2 2 5; 15 10 1; 0"}},
+      {"return (x * 2).transpose(0, 2)[::2]", {}, {}, "", {"3 3 2; 2 5 15; 0"}},
       {"a, b, c = (x * 2).split([2, 2, 1], 2)\n        return c, a, b",
        {},
        {0, 0, 0},
@@ -447,7 +450,11 @@ TEST_CASE("outputs are stored as PyTorch's tensors lie in memory", "[import]") {
        {0, 0},
        "",
        {"2 2 3; 15 1 5; 0", "2 3 3; 15 1 5; 2"}},
-      {"y = x * 2\n        return y[:, :1], y[:, 2:]", {}},
+      {"y = x * 2\n        return y[:, :1], y[:, 2:]",
+       {},
+       {0, 0},
+       "",
+       {"2 1 5; 15 5 1; 0", "2 1 5; 15 5 1; 10"}},
       {"return x[:, :1], x[:, 1:]", {}},  // nothing else is left to do
       {"return x[:, :1], x + 1, x", {}, {1, 0, 1}, "", {"2 1 5; 15 5 1; 0", "; ; 0", "; ; 0"}},
       // what is computed in place lies where it is

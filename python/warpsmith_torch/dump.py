@@ -259,7 +259,7 @@ def parent_of(node, tensor):
 
 def take_parts_together(outputs, given, nodes):
     """Outputs that are parts of one tensor become that tensor, each with its view of it: what PyTorch gives shares
-    memory, which nobody has to copy. But not where the other parts are for nothing: they need not be computed."""
+    memory, which nobody has to copy. But not where most of it is for nothing: that need not be computed."""
     families = {}
     for output, tensor in zip(outputs, given):
         if tensor.dim() > 0 and tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes():
@@ -270,9 +270,9 @@ def take_parts_together(outputs, given, nodes):
         views = {(tuple(t.shape), t.stride(), t.storage_offset()): t.numel() for _, t, _ in parts}
         ways = {parent}.union(*(chain for _, _, chain in parts))
         shape = list(parent.meta["val"].shape)
-        complete = sum(views.values()) == parent.meta["val"].numel()
+        mostly = 2 * sum(views.values()) >= parent.meta["val"].numel()
         used = any(user.op == "call_function" and user not in ways for node in ways for user in node.users)
-        if not shape or not (complete or used):
+        if not shape or not (mostly or used):
             continue
         strides = list(torch.empty(shape, device="meta").stride())
         for output, tensor, _ in parts:

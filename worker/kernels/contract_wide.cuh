@@ -13,7 +13,7 @@ struct WideTile {
   // A thread has a row of each kLanes and a column of each kGroups: neighbours read neighbours, of columns all the same.
   static constexpr int kLanes = TILE % 32 == 0 ? 32 : 16, kGroups = kPlainThreads / kLanes, kDown = TILE / kLanes;
   // More columns than registers are for come after each other, as many at once as vectors of them are whole.
-  static constexpr int kEvery = (COLUMNS + kGroups - 1) / kGroups, kMost = kDown > 8 ? 2 : kDown > 4 ? 4 : kDown > 2 ? 8 : 16;
+  static constexpr int kEvery = (COLUMNS + kGroups - 1) / kGroups, kMost = kDown > 4 ? 2 : kDown > 2 ? 4 : 8;
   static constexpr int kAcross = kEvery < kMost ? kEvery : kMost, kPiece = kAcross * kGroups;
   static constexpr int kWords = kDeep * (TILE + kPiece);   // of shared memory
 

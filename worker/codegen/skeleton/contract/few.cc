@@ -44,7 +44,7 @@ bool LiesDirectly(const ContractForm& form, int operand) {
 int64_t WideWords(int tile, int64_t columns) {
   constexpr int kDeep = 16;
   const int lanes = tile % 32 == 0 ? 32 : 16, groups = kPlainThreads / lanes, down = tile / lanes;
-  const int64_t most = down > 8 ? 2 : down > 4 ? 4 : down > 2 ? 8 : 16;
+  const int64_t most = down > 4 ? 2 : down > 2 ? 4 : 8;
   return kDeep * (tile + std::min(CeilDiv(columns, int64_t{groups}), most) * groups);
 }
 
