@@ -180,21 +180,18 @@ Exprs Unravelled(ExprPtr linear, const Shape& shape) {
   return indexes;
 }
 
-// What `values` make of an element of self, both in the type that PyTorch computes in, where
-// `combiner` joins them; without one the value itself.
-ExprPtr Joined(const Lowering& l, std::optional<graph::Combiner> combiner, ExprPtr self,
-               ExprPtr value) {
+// Two values joined in the type that PyTorch computes in.
+ExprPtr Joined(const Lowering& l, graph::Combiner combiner, ExprPtr self, ExprPtr value) {
   const DType type = l.Out().type, math = OpMath(type);
-  if (!combiner) return graph::Cast(type, std::move(value));
-  const graph::Op op = *combiner == graph::Combiner::kSum   ? graph::Op::kAdd
-                       : *combiner == graph::Combiner::kMax ? graph::Op::kMax
-                                                            : graph::Op::kMin;
+  const graph::Op op = combiner == graph::Combiner::kSum   ? graph::Op::kAdd
+                       : combiner == graph::Combiner::kMax ? graph::Op::kMax
+                                                           : graph::Op::kMin;
   return graph::Cast(
       type, Binary(op, graph::Cast(math, std::move(self)), graph::Cast(math, std::move(value))));
 }
 
 // self[:, mask] = values (or += values), which are the same wherever the mask is true.
-absl::Status MaskPut(Lowering& l, size_t first, int mask, bool accumulate) {
+absl::Status MaskPut(Lowering& l, size_t first, int mask, std::optional<graph::Combiner> combiner) {
   const int self = l.Tensor("self"), values = l.Tensor("values");
   const size_t rank = l.ShapeOf(self).size(), masked = l.ShapeOf(mask).size();
   const Shape& shape = l.ShapeOf(values);
@@ -203,16 +200,16 @@ absl::Status MaskPut(Lowering& l, size_t first, int mask, bool accumulate) {
   if (shape.size() > behind && (shape.size() > behind + 1 || shape[0] != 1)) {
     return l.Unsupported("a value for each place that a mask has is not supported");
   }
-  const auto combiner = accumulate ? std::optional(graph::Combiner::kSum) : std::nullopt;
+  if (combiner && l.Out().type == DType::kBool) return l.Unsupported("of bools is not supported");
   l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
     const auto begin = at.begin() + static_cast<long>(first);
     const auto end = begin + static_cast<long>(masked);
     Exprs from(end, at.end());
     if (shape.size() > behind) from.insert(from.begin(), I(0));
+    const ExprPtr before = Load(l.graph, self, at), value = l.LoadBroadcast(values, from);
     return graph::Select(
         Load(l.graph, mask, Exprs(begin, end)),
-        Joined(l, combiner, Load(l.graph, self, at), l.LoadBroadcast(values, from)),
-        Load(l.graph, self, at));
+        combiner ? Joined(l, *combiner, before, value) : graph::Cast(l.Out().type, value), before);
   }));
   return absl::OkStatus();
 }
@@ -239,36 +236,44 @@ void BindLast(Lowering& l, int self, const Writes& writes) {
   const int last = LastHit(l, writes.places, writes.candidates, writes.hits);
   l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
     const ExprPtr found = Load(l.graph, last, writes.place_of(at));
-    return graph::Select(
-        LessEqual(I(0), found),
-        Joined(l, std::nullopt, nullptr, writes.value(at, Unravelled(found, writes.candidates))),
-        Load(l.graph, self, at));
+    const ExprPtr value = writes.value(at, Unravelled(found, writes.candidates));
+    return graph::Select(LessEqual(I(0), found), graph::Cast(l.Out().type, value),
+                         Load(l.graph, self, at));
   }));
 }
 
-void BindJoined(Lowering& l, int self, graph::Combiner combiner, const Writes& writes) {
+absl::Status BindWritten(Lowering& l, int self, std::optional<graph::Combiner> combiner,
+                         const Writes& writes) {
+  if (!combiner) {
+    BindLast(l, self, writes);
+    return absl::OkStatus();
+  }
+  if (l.Out().type == DType::kBool) return l.Unsupported("of bools is not supported");
   const DType math = OpMath(l.Out().type);
   const int joined =
-      l.AddWindow(l.Name("written"), combiner, l.Out().shape, writes.candidates,
+      l.AddWindow(l.Name("written"), *combiner, l.Out().shape, writes.candidates,
                   [&](const Exprs& at, const Exprs& candidate) {
                     return graph::Select(writes.hits(writes.place_of(at), candidate),
                                          graph::Cast(math, writes.value(at, candidate)),
-                                         Nothing(combiner, math));
+                                         Nothing(*combiner, math));
                   });
   l.Bind(l.AddMap(l.Name(), l.Out().shape, [&](const Exprs& at) {
-    return Joined(l, combiner, Load(l.graph, self, at), Load(l.graph, joined, at));
+    return Joined(l, *combiner, Load(l.graph, self, at), Load(l.graph, joined, at));
   }));
+  return absl::OkStatus();
 }
 
 // self[a, :, b] = values, the other way round from index.Tensor; or += values.
 absl::Status IndexPut(Lowering& l) {
   const int self = l.Tensor("self"), values = l.Tensor("values");
-  const bool accumulate = l.Has("accumulate") && l.Bool("accumulate");
+  const auto combiner = l.Has("accumulate") && l.Bool("accumulate")
+                            ? std::optional(graph::Combiner::kSum)
+                            : std::nullopt;
   const std::vector<int> tensors = l.Tensors("indices");
   for (size_t dim = 0; dim < tensors.size(); ++dim) {
     if (tensors[dim] < 0) continue;
     if (dim + 1 == tensors.size() && l.TypeOf(tensors[dim]) == DType::kBool) {
-      return MaskPut(l, dim, tensors[dim], accumulate);
+      return MaskPut(l, dim, tensors[dim], combiner);
     }
     break;
   }
@@ -303,11 +308,7 @@ absl::Status IndexPut(Lowering& l) {
     from.insert(from.begin() + static_cast<long>(given->place), candidate.begin(), candidate.end());
     return l.LoadBroadcast(values, from);
   };
-  if (accumulate)
-    BindJoined(l, self, graph::Combiner::kSum, writes);
-  else
-    BindLast(l, self, writes);
-  return absl::OkStatus();
+  return BindWritten(l, self, combiner, writes);
 }
 
 // self[..., index[i], ...] = src[i], or joined with it by `combiner`; src may be a number.
@@ -336,11 +337,7 @@ absl::Status ScatterBy(Lowering& l, std::optional<graph::Combiner> combiner) {
     return l.Has("src") ? Load(l.graph, l.Tensor("src"), source_of(at, candidate))
                         : l.Operand("value", l.Out().type, at);
   };
-  if (combiner)
-    BindJoined(l, self, *combiner, writes);
-  else
-    BindLast(l, self, writes);
-  return absl::OkStatus();
+  return BindWritten(l, self, combiner, writes);
 }
 absl::Status Scatter(Lowering& l) { return ScatterBy(l, std::nullopt); }
 absl::Status ScatterAdd(Lowering& l) { return ScatterBy(l, graph::Combiner::kSum); }

@@ -21,6 +21,15 @@ struct WideTile {
   const FEW few;
   Index batch, first_many, first_few;
 
+  using Sums = float[kDown][kAcross];
+  static WS_DEVICE void clear(Sums& sums) {
+#pragma unroll
+    for (int r = 0; r < kDown; ++r) {
+#pragma unroll
+      for (int c = 0; c < kAcross; ++c) sums[r][c] = 0;
+    }
+  }
+
   // ROWS of an operand from `first` on and kDeep of K from k0 on, [k][row]; zeros beyond the ends.
   template <int ROWS, class O>
   WS_DEVICE void bring(const O& operand, Index first, Index k0, Index end, float* to) const {
@@ -45,24 +54,16 @@ struct WideTile {
     float* const ys = stage + kDeep * TILE + thread() / kLanes;
 #pragma unroll 1
     for (int piece = 0; piece < COLUMNS; piece += kPiece) {
-      float total[kDown][kAcross];
-#pragma unroll
-      for (int r = 0; r < kDown; ++r) {
-#pragma unroll
-        for (int c = 0; c < kAcross; ++c) total[r][c] = 0;
-      }
+      Sums total;
+      clear(total);
 #pragma unroll 1
       for (Index k = from; k < end; k += kDeep) {
         sync_block();   // what was there has been read
         bring<TILE>(many, first_many, k, end, stage);
         bring<kPiece>(few, first_few + piece, k, end, stage + kDeep * TILE);
         sync_block();
-        float sum[kDown][kAcross];
-#pragma unroll
-        for (int r = 0; r < kDown; ++r) {
-#pragma unroll
-          for (int c = 0; c < kAcross; ++c) sum[r][c] = 0;
-        }
+        Sums sum;
+        clear(sum);
 #pragma unroll 4
         for (int d = 0; d < kDeep; ++d) {
           float x[kDown];
