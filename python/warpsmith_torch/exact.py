@@ -222,15 +222,34 @@ def treats_as_batch(model, inputs, outputs_of, outputs, rows, batch):
     return True
 
 
-def values(model, inputs, outputs_of, sample, inouts=()):
-    """(the outputs' values at the sample's positions, the states by name or None); inouts: see in_double"""
+def farthest(got, want, rms):
+    """Largest |got - want| over rms, where both are finite; 0 of what is no float, or as exact as `want`."""
+    if not got.is_floating_point() or got.dtype == torch.float64 or not got.numel():
+        return 0.0
+    largest = 0.0
+    for a, b in zip(got.reshape(-1).split(PIECE), want.reshape(-1).split(PIECE)):
+        difference = (a.double() - b.double()).abs()
+        largest = max(largest, torch.where(difference.isfinite(), difference, 0.0).max().item())
+    return largest / (rms or 1.0)
+
+
+def values(model, inputs, outputs_of, sample, inouts=(), again=None):
+    """(the outputs' values at the sample's positions, the states by name or None, how far off outputs are anywhere);
+    inouts: see in_double. again: gives the outputs for some inputs in the module's own types; without it nobody looks
+    how far they are off beyond the sample, and that is []."""
     if sample.rows is None:
-        outputs, states = in_double(model, inputs, outputs_of, inouts)
-        return [at(o, p) for o, p in zip(outputs, sample.positions)], states
-    batch = batch_of(inputs, [])
-    outputs, _ = in_double(model, part_of(inputs, sample.rows, batch), outputs_of)
-    found = []
-    for output, positions in zip(outputs, sample.positions):
-        row = max(1, output.numel() // sample.rows.numel())
-        found.append(at(output, sample.in_part(positions, row)))
-    return found, None
+        given = inputs
+        outputs, states = in_double(model, given, outputs_of, inouts)
+        found = [at(o, p) for o, p in zip(outputs, sample.positions)]
+    else:
+        given, states = part_of(inputs, sample.rows, batch_of(inputs, [])), None
+        outputs, _ = in_double(model, given, outputs_of)
+        found = []
+        for output, positions in zip(outputs, sample.positions):
+            row = max(1, output.numel() // sample.rows.numel())
+            found.append(at(output, sample.in_part(positions, row)))
+    if again is None:
+        return found, states, []
+    # Rounded they take half the memory, and what is looked for are larger differences.
+    outputs = [o.float() if o.is_floating_point() else o for o in outputs]
+    return found, states, [farthest(g, o, m) for g, o, m in zip(again(given), outputs, sample.rms)]

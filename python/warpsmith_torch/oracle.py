@@ -23,9 +23,11 @@ One JSON object a line on standard input, one on standard output: {"command": ..
   answer    sample, whole_bytes, budget_bytes
                                          outputs, then updated states, the same way; those of draw
                                          have been copied
-  exact                                  {answers: [{positions, values, reference}], unmeasured}: each {handle,
-                                         offset, bytes} of a shared-memory object, empty where nothing
-                                         is known; those of answer have been copied
+  exact                                  {answers: [{positions, values, reference, rms, farthest}], unmeasured}: the
+                                         first three {handle, offset, bytes} of a shared-memory object,
+                                         empty where nothing is known; those of answer have been copied.
+                                         farthest: the largest error over rms of all that fp64 was run on,
+                                         where inputs are varied; else 0
   release   keep                         frees what the draw holds, and gives it back unless some may be kept;
                                          {peak_bytes} since the last one
   baselines names, graph, clock, seconds, seed, sample, whole_bytes, budget_bytes
@@ -120,6 +122,7 @@ class Oracle:
         """Nothing drawn."""
         self.inputs, self.sample, self.reference = None, None, None
         self.given_states, self.saved_params, self.unmeasured = {}, {}, ""
+        self.varied = False  # whether inputs or weights are not the module's own
 
     def _free(self, all=False):
         """Gives memory back. The driver scrubs what is freed in the background and slows down whatever
@@ -275,6 +278,7 @@ class Oracle:
         self.seed = seed
         self._draw(seed)
         self._vary(self.inputs, variation, seed)
+        self.varied = variation != "none"
         if variation == "new_weights":
             self._perturb(seed)
         tensors = [stored(x) for x in self._tensors()]
@@ -326,13 +330,21 @@ class Oracle:
         self.unmeasured = "too large for fp64, and the module does not treat the first axis as a batch"
 
     def _true_values(self):
-        """(outputs' values at the sample's positions, states by name or None); None: unmeasured."""
+        """(outputs' values at the sample's positions, states by name or None, how far off outputs are anywhere, where
+        inputs are not the module's own); None: unmeasured."""
         if self.unmeasured:
             return None
+
+        def again(inputs):
+            self._set_states(self.given_states)
+            torch.manual_seed(FORWARD_SEED)
+            return self.outputs_of(self.model(*inputs))
+
         self._set_states(self.given_states)
         torch.manual_seed(FORWARD_SEED)
         try:
-            return exact.values(self.model, self.inputs, self.outputs_of, self.sample, self._inout_places())
+            return exact.values(self.model, self.inputs, self.outputs_of, self.sample, self._inout_places(),
+                                again if self.varied else None)
         except torch.cuda.OutOfMemoryError:
             self.unmeasured = "not enough memory for fp64"
         return None
@@ -355,14 +367,15 @@ class Oracle:
             self.sample.nowhere()
             self.reference = [r[:0] for r in self.reference]
         none = torch.empty(0, dtype=torch.float64, device="cpu")
-        values, states = found or ([none for _ in self.sample.positions], None)
+        values, states, off = found or ([none for _ in self.sample.positions], None, [])
         for name, positions in zip(self.updates, self.sample.update_positions):
             values.append(none if states is None else exact.at(states[name], positions))
         positions = self.sample.positions + self.sample.update_positions
         give = lambda t: self.numbers.give(t.cpu().contiguous())
+        off = off + [0.0] * (len(positions) - len(off))
         return {"unmeasured": self.unmeasured,
-                "answers": [{"positions": give(p), "values": give(v), "reference": give(r), "rms": m}
-                            for p, v, r, m in zip(positions, values, self.reference, self.sample.rms)]}
+                "answers": [{"positions": give(p), "values": give(v), "reference": give(r), "rms": m, "farthest": f}
+                            for p, v, r, m, f in zip(positions, values, self.reference, self.sample.rms, off)]}
 
     def release(self, keep=True):
         self.keep = keep

@@ -1,6 +1,7 @@
 // Which answers are right.
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
@@ -208,6 +209,56 @@ TEST_CASE("on other data nobody has to be nearer to the reference than that is t
   const auto verdict = court.Evaluate({twice});
   INFO(verdict.reason());
   CHECK(verdict.verdict() == (exact ? v1::ACCEPTED : v1::WRONG));
+}
+
+// On wide data a few elements may be further off than a sample shows; of one far off, nobody knows
+// whether it is the reference's or the candidate's unless the truth was asked for all of them.
+class FarInOnePlace : public Rough {
+ public:
+  FarInOnePlace(std::unique_ptr<oracle::Oracle> oracle, bool looked)
+      : Rough(std::move(oracle), {1e-7}, oracle::Variation::kWide), looked_(looked) {}
+  absl::StatusOr<oracle::Case> Draw(device::Device& device, uint64_t seed,
+                                    oracle::Variation variation) override {
+    auto drawn = Rough::Draw(device, seed, variation);
+    if (!drawn.ok() || variation != oracle::Variation::kWide) return drawn;
+    device::Memory& memory = *drawn->answers[0];
+    std::vector<float> values(memory.bytes() / sizeof(float));
+    if (auto status = device.Read(memory, values.data(), memory.bytes()); !status.ok())
+      return status;
+    double squares = 0;
+    for (float value : values) squares += value * value;
+    const std::set<int64_t> sample(drawn->sample[0].begin(), drawn->sample[0].end());
+    size_t place = 0;
+    while (sample.count(static_cast<int64_t>(place)) > 0) ++place;
+    if (place == values.size()) return absl::InternalError("the sample is everything");
+    values[place] +=
+        static_cast<float>(0.5 * std::sqrt(squares / static_cast<double>(values.size())));
+    if (auto status = device.Write(memory, values.data(), memory.bytes()); !status.ok())
+      return status;
+    if (looked_) drawn->farthest = {0.5};
+    return drawn;
+  }
+
+ private:
+  const bool looked_;
+};
+
+TEST_CASE("on wide data the reference may be far off where the sample is not") {
+  const bool looked = GENERATE(true, false), exact = GENERATE(true, false);
+  Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {
+    return std::make_unique<FarInOnePlace>(std::move(native), looked);
+  });
+  court.Open(ProblemOf(
+      "far", {"input x: f32[200000] ~ uniform(0, 1)", "y: f32[i: 200000] = x[i] * 2", "output y"}));
+  // What is far off by itself on such data is so at the sample, too.
+  v1::Plan twice = DoublingPlan(200000, "2.0f");
+  twice.set_source(absl::StrCat(
+      "extern \"C\" __global__ void candidate(const float* x, float* y) { int i = blockIdx.x * "
+      "blockDim.x + threadIdx.x; if (i < 200000) y[i] = x[i] * (x[i] > 20.0f ? ",
+      exact ? "2.0f" : "2.2f", " : 2.0f); }"));
+  const auto verdict = court.Evaluate({twice});
+  INFO(verdict.reason());
+  CHECK((verdict.verdict() == v1::ACCEPTED) == (looked && exact));
 }
 
 // An answer that is zero but in a few places, where its rms says little of what it is made of.

@@ -135,12 +135,25 @@ absl::StatusOr<std::string> Workbench::Describe(const Tensor& tensor, device::Me
                       " and should be ", text((*theirs)[0]));
 }
 
+namespace {
+
+// How far the reference is known to be off: at the sample, or where it was looked at all over. NaN
+// where it is not known.
+double FarthestOf(const oracle::Case& drawn, int answer) {
+  const double sampled = drawn.reference[answer].plain;
+  if (std::isnan(sampled) || answer >= static_cast<int>(drawn.farthest.size())) return sampled;
+  return std::max(sampled, drawn.farthest[answer]);
+}
+
+}  // namespace
+
 double Workbench::AllowedOfRms(int answer, int slot) const {
   const oracle::Case& drawn = cases_[slot].drawn;
   double error = ordinary_reference_[answer];
   // Data over several decades is where the reference itself may be far off: it is held to the
-  // truth (kWideRatio), and here only to what that leaves room for.
-  const double plain = drawn.reference[answer].plain;
+  // truth (kWideRatio), and here only to what that leaves room for. The difference is over all
+  // elements, so the error is, too: a few may be a hundred times as far off as a sample shows.
+  const double plain = FarthestOf(drawn, answer);
   if (drawn.variation == oracle::Variation::kWide && plain > error) error = plain;
   return std::max(kVariedError, kVariedRatio * error);
 }
@@ -310,7 +323,7 @@ absl::StatusOr<std::string> Workbench::NotReferencesMiss(int answer, int slot,
   std::vector<double> values;
   if (absl::Status s = MeasureErrors(answer, slot, &finding, &values); !s.ok()) return s;
   const graph::DType type = graph_.tensors[AnswerAt(answer).tensor].type;
-  const double reference = std::max(drawn.reference[answer].plain, oracle::ErrorFloor(type));
+  const double reference = std::max(FarthestOf(drawn, answer), oracle::ErrorFloor(type));
   const double rms = difference.want_rms > 0 ? difference.want_rms : 1;
   const double largest = ErrorRatio(type, finding.errors.beyond, drawn.reference[answer].max);
   const double rms_ratio = RmsRatio(type, finding.errors.rms, drawn.reference[answer].rms);

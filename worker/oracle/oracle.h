@@ -44,6 +44,9 @@ struct Case {
   std::vector<std::vector<double>> rounded;  // `answers`, or what replaces them, at `sample`
   std::vector<Errors> reference;
   Errors whole;  // the largest of `reference`; NaN stays
+  // Of each answer the largest error, over its rms, of everything that was computed exactly, which
+  // may be more than the sample; empty: nobody looked beyond it.
+  std::vector<double> farthest;
 
   // Of the next answer: what it is at its sample in its own type, and exactly.
   void AddReference(graph::DType type, std::vector<double> values, absl::Span<const double> exactly,

@@ -337,6 +337,7 @@ class TorchOracle : public Oracle {
         return absl::InternalError("PyTorch oracle: not a value for each position");
       }
       drawn.rms.push_back(answer.value("rms", 0.0));
+      drawn.farthest.push_back(answer.value("farthest", 0.0));
       const DType type = answers_[drawn.reference.size()]->type;
       drawn.AddReference(type, *std::move(reference), *values, drawn.rms.back());
       drawn.sample.push_back(*std::move(positions));

@@ -11,6 +11,7 @@
 
 #include "common/base/file.h"
 #include "common/graph/graph.h"
+#include "common/graph/numeric.h"
 #include "common/problem/problem.h"
 #include "worker/oracle/baseline_cache.h"
 #include "worker/oracle/errors.h"
@@ -381,6 +382,46 @@ TEST_CASE("what is exact is rounded nowhere, whatever the module casts to", "[to
   REQUIRE(drawn->exact[0].size() == x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     CHECK(std::fabs(drawn->exact[0][i] - (static_cast<double>(x[i]) / 3 + 0.1)) < 1e-15);
+  }
+}
+
+TEST_CASE("on other inputs what is far off is found wherever it is", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  constexpr int kElements = 200000, kPlace = 77777;  // of more than a sample has
+  v1::Problem problem;
+  problem.set_name("one_place");
+  problem.mutable_torch()->set_source(
+      absl::StrCat("import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+                   "        at = torch.arange(",
+                   kElements, ") == ", kPlace,
+                   "\n        return torch.where(at, x.half().float(), x), x.half().double()\n"
+                   "def get_inputs():\n    return [torch.rand(",
+                   kElements, ") + 1.0002]\n"));
+  const std::string n = absl::StrCat("[i: ", kElements, "]");
+  const graph::Graph graph =
+      graph::Parse({absl::StrCat("input x: f32[", kElements, "] ~ normal"),
+                    absl::StrCat("y: f32", n, " = x[i]"), absl::StrCat("z: f64", n, " = f64(x[i])"),
+                    "output y", "output z"},
+                   {})
+          .value();
+  options.child = StartTorch(options).value();
+  auto oracle = MakeTorchOracle(options, problem, graph);
+  REQUIRE(oracle.status().message() == "");
+  auto device = device::MakeDevice("host").value();
+  for (const Variation variation : {Variation::kNone, Variation::kTimes3, Variation::kNegated}) {
+    auto drawn = (*oracle)->Draw(*device, 5, variation);
+    REQUIRE(drawn.status().message() == "");
+    REQUIRE(drawn->farthest.size() == 2);
+    CHECK(drawn->farthest[1] == 0);  // nobody is more exact
+    if (variation == Variation::kNone) {
+      CHECK(drawn->farthest[0] == 0);
+      continue;
+    }
+    const double x = Read<float>(*device, *drawn->inputs[0])[kPlace];
+    const double off = std::fabs(graph::RoundTo(graph::DType::kF16, x) - x);
+    CHECK(off > 0);
+    CHECK(drawn->farthest[0] == Approx(off / drawn->rms[0]).epsilon(1e-3));
   }
 }
 
