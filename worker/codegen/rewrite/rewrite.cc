@@ -1,7 +1,6 @@
 // Applies the rules (rule.h) that a schedule names, and finds those that apply.
 //
-// Nodes that compute the same are computed once, always: the later one becomes a view of the first.
-#include <algorithm>
+// Reduces and views that are the same are one, always: the later one becomes a view of the first.
 #include <map>
 #include <set>
 
@@ -84,10 +83,6 @@ ExprPtr Renamed(const ExprPtr& e, const std::map<int, int>& to) {
   return copy;
 }
 
-bool Loads(const ExprPtr& e) {
-  return e->op == Op::kLoad || std::any_of(e->args.begin(), e->args.end(), Loads);
-}
-
 // Nodes stay, and what reads them, so that a schedule made for the graph as it was still holds: a
 // repeated one becomes a view of the first.
 Graph ShareCommonNodes(const Graph& before) {
@@ -97,7 +92,7 @@ Graph ShareCommonNodes(const Graph& before) {
   std::map<std::vector<int64_t>, std::vector<size_t>> by_shape;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& node = graph.nodes[n];
-    if (node.scan || (!node.reduce && !Loads(node.value))) continue;
+    if (node.scan || (!node.reduce && node.value->op != Op::kLoad)) continue;
     narrow[n] = NarrowOf(node, first.empty() ? node.value : Renamed(node.value, first));
     std::vector<int64_t> shape = narrow[n].kept;
     shape.push_back(node.reduce ? -static_cast<int64_t>(node.combiner) - 1 : 0);
