@@ -362,7 +362,7 @@ absl::Status ScatterReduce(Lowering& l) {
 constexpr int64_t kMostRanked = 4096;
 
 // The k largest (or least) along a dimension, in order, by the place that each element has among
-// all: of equal ones the first is before the others.
+// all: of equal ones the first is before the others. Not of NaN, which PyTorch has as the largest.
 absl::Status TopK(Lowering& l) {
   const int self = l.Tensor("self");
   const Shape shape = l.ShapeOf(self);

@@ -1,5 +1,6 @@
 // Which answers are right.
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -148,6 +149,20 @@ TEST_CASE("on other inputs an answer of 16 bits may round the other way") {
   CHECK(far.verdict() != v1::SLOWER);
 }
 
+// An answer that is off by `parts` of its rms, a part for each element.
+absl::StatusOr<std::vector<float>> PutOff(device::Device& device, device::Memory& memory,
+                                          const std::function<double(size_t i)>& parts) {
+  std::vector<float> values(memory.bytes() / sizeof(float));
+  if (auto status = device.Read(memory, values.data(), memory.bytes()); !status.ok()) return status;
+  double squares = 0;
+  for (float value : values) squares += value * value;
+  const double rms = std::sqrt(squares / static_cast<double>(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] += static_cast<float>(parts(i) * rms);
+  if (auto status = device.Write(memory, values.data(), memory.bytes()); !status.ok())
+    return status;
+  return values;
+}
+
 // A module whose answers are off by up to `errors` of their rms, one each, and known to be; on one
 // kind of data alone, where that is given.
 class Rough : public oracle::Oracle {
@@ -162,21 +177,13 @@ class Rough : public oracle::Oracle {
     if (!drawn.ok() || variation != where_.value_or(variation)) return drawn;
     drawn->reference.clear();
     for (size_t a = 0; a < errors_.size(); ++a) {
-      device::Memory& memory = *drawn->answers[a];
-      std::vector<float> values(memory.bytes() / sizeof(float));
-      if (auto status = device.Read(memory, values.data(), memory.bytes()); !status.ok())
-        return status;
-      double squares = 0;
-      for (float value : values) squares += value * value;
-      const double rms = std::sqrt(squares / static_cast<double>(values.size()));
-      for (size_t i = 0; i < values.size(); ++i)
-        values[i] += static_cast<float>(errors_[a] * rms * std::sin(i));
-      if (auto status = device.Write(memory, values.data(), memory.bytes()); !status.ok())
-        return status;
+      const auto values =
+          PutOff(device, *drawn->answers[a], [&](size_t i) { return errors_[a] * std::sin(i); });
+      if (!values.ok()) return values.status();
       drawn->reference.push_back({errors_[a], errors_[a] / 2, errors_[a]});
       drawn->whole.Add(drawn->reference.back());
       for (size_t i = 0; i < drawn->sample[a].size(); ++i)
-        drawn->rounded[a][i] = values[drawn->sample[a][i]];
+        drawn->rounded[a][i] = (*values)[drawn->sample[a][i]];
     }
     return drawn;
   }
@@ -221,20 +228,13 @@ class FarInOnePlace : public Rough {
                                     oracle::Variation variation) override {
     auto drawn = Rough::Draw(device, seed, variation);
     if (!drawn.ok() || variation != oracle::Variation::kWide) return drawn;
-    device::Memory& memory = *drawn->answers[0];
-    std::vector<float> values(memory.bytes() / sizeof(float));
-    if (auto status = device.Read(memory, values.data(), memory.bytes()); !status.ok())
-      return status;
-    double squares = 0;
-    for (float value : values) squares += value * value;
     const std::set<int64_t> sample(drawn->sample[0].begin(), drawn->sample[0].end());
     size_t place = 0;
     while (sample.count(static_cast<int64_t>(place)) > 0) ++place;
-    if (place == values.size()) return absl::InternalError("the sample is everything");
-    values[place] +=
-        static_cast<float>(0.5 * std::sqrt(squares / static_cast<double>(values.size())));
-    if (auto status = device.Write(memory, values.data(), memory.bytes()); !status.ok())
-      return status;
+    const auto values =
+        PutOff(device, *drawn->answers[0], [&](size_t i) { return i == place ? 0.5 : 0.0; });
+    if (!values.ok()) return values.status();
+    if (place >= values->size()) return absl::InternalError("the sample is everything");
     if (looked_) drawn->farthest = {0.5};
     return drawn;
   }

@@ -92,7 +92,7 @@ Graph ShareCommonNodes(const Graph& before) {
   std::map<std::vector<int64_t>, std::vector<size_t>> by_shape;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& node = graph.nodes[n];
-    if (node.scan || (!node.reduce && node.value->op != Op::kLoad)) continue;
+    if (node.scan || (!node.reduce && node.value->op != Op::kLoad)) continue;  // maps are inlined
     narrow[n] = NarrowOf(node, first.empty() ? node.value : Renamed(node.value, first));
     std::vector<int64_t> shape = narrow[n].kept;
     shape.push_back(node.reduce ? -static_cast<int64_t>(node.combiner) - 1 : 0);

@@ -371,7 +371,7 @@ TEST_CASE("nodes that compute the same are computed once", "[rewrite]") {
 }
 
 // What two products read as it is and turned, each by way of a view of its own.
-TEST_CASE("maps that are the same are one", "[rewrite]") {
+TEST_CASE("views that are the same are one", "[rewrite]") {
   const graph::Graph graph = ParseOrDie(
       {"input x: bf16[4, 64, 2, 32] ~ normal", "input w: bf16[64, 64] ~ normal",
        "input h: bf16[256, 64] ~ normal",
