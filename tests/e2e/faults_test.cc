@@ -331,8 +331,9 @@ TEST_CASE("a worker that is not heard, or hears nothing, stops before its lease 
 
   std::mt19937_64 random;
   first.Disturb(NetworkOf(kind, random), absl::Minutes(10));
-  INFO(fleet.Logs());
-  REQUIRE(Eventually(absl::Minutes(2), [&] { return worker_of(2) == "second"; }));
+  const bool given_on = Eventually(absl::Minutes(2), [&] { return worker_of(2) == "second"; });
+  INFO(fleet.Logs() << "== first\n" << first.Errors() << "== second\n" << second.Errors());
+  REQUIRE(given_on);
   CHECK(CountOf(kFenced, first.Errors()) == 1);
   // What it has to say now comes too late, and does no harm.
   first.Disturb({}, absl::ZeroDuration());

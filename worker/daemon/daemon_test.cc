@@ -343,6 +343,38 @@ TEST_CASE("a lease is called finished with the last of its results, until the pl
   CHECK(session.Request().leases_size() == 0);
 }
 
+TEST_CASE("a worker that is not answered asks for no lease until it is") {
+  const base::Instant now(absl::Seconds(1'000));
+  const support::TemporaryFolder folder;
+  auto outbox = *Outbox::Open(folder / "outbox");
+  auto lineage = *Lineage::Open(*OpenLogFile(folder / "instance"), "i1");
+  Session session(v1::WorkerInfo(), *lineage, *outbox);
+  v1::SynchronizeReply later;
+  later.set_session_id("s1");
+  later.set_next_sync_after_ms(10'000);
+  CHECK(session.Request().slots() == 1);
+  // The planner may have heard it, and may hear the next ones.
+  CHECK(session.Request().slots() == 0);
+  CHECK(session.Request().slots() == 0);
+  // Now it is answered, as somebody who wants nothing: it asks at once.
+  CHECK(session.Take(later, now, now).next_sync == absl::ZeroDuration());
+  CHECK(session.Request().slots() == 1);
+  CHECK(session.Take(later, now, now).next_sync == absl::Seconds(10));
+  // It ends a lease: who hears that and is not heard would be given the next.
+  session.Take(Fixture::Grant(session.Request(), "L1"), now, now);
+  session.Request();
+  session.End({});
+  for (int call = 0; call < 3; ++call) {
+    const v1::SynchronizeRequest request = session.Request();
+    REQUIRE(request.leases_size() == 1);
+    CHECK(request.leases(0).finished());
+    CHECK(request.slots() == 0);
+  }
+  // What it was given by the answer that it missed is taken, however late.
+  const v1::SynchronizeRequest request = session.Request();
+  CHECK(session.Take(Fixture::Grant(request, "L2"), now, now).start.has_value());
+}
+
 TEST_CASE("over a slow network a worker says less at once, and is heard") {
   absl::Notification found;
   Fixture fixture([&](agent::Reporter& reporter, const std::atomic<bool>&) {

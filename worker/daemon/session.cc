@@ -40,7 +40,9 @@ v1::SynchronizeRequest Session::Request() {
     if (status.finished()) told_ended_.push_back(ended.lease_id());
   }
   const bool free = !lease_ && !worker_.draining() && told_ended_.size() == ended_.size();
-  request.set_slots(free ? 1 : 0);
+  request.set_slots(free && heard_ ? 1 : 0);
+  asks_next_ = free && !heard_;
+  heard_ = false;
   return request;
 }
 
@@ -48,7 +50,7 @@ Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant s
                               base::Instant now) {
   session_id_ = reply.session_id();
   lineage_.Answered();
-  answered_ = true;
+  answered_ = heard_ = true;
   store_ = reply.store();
   revision_ = reply.revision();
   form_ = std::find(reply.features().begin(), reply.features().end(), rpc::kSealedTrials) !=
@@ -71,7 +73,8 @@ Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant s
   told_ended_.clear();
 
   Orders orders;
-  orders.next_sync = absl::Milliseconds(reply.next_sync_after_ms());
+  orders.next_sync =
+      asks_next_ ? absl::ZeroDuration() : absl::Milliseconds(reply.next_sync_after_ms());
   orders.set_aside = reply.quarantine();
   for (const std::string& id : reply.drop()) {
     if (lease_ && lease_->id() == id) orders.stop = true;

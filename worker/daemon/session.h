@@ -11,6 +11,9 @@
 // planner, which takes them if nobody else got the task meanwhile. The call that brought the lease
 // may have been parked for nearly all of that time before there was a lease to give: of a new one
 // half the time is left at least, and the next call settles it.
+//
+// Who is not answered asks for no lease until he is: the planner may hear all that he says, and
+// what it gave him would never be begun.
 #pragma once
 
 #include <optional>
@@ -89,6 +92,8 @@ class Session {
   std::string session_id_;
   // Of the last reply. Before the first nobody knows how this planner takes results.
   bool answered_ = false;
+  bool heard_ = true;       // the last request was answered, or there was none
+  bool asks_next_ = false;  // ... was not, so that the one after it asked for no lease
   Form form_ = Form::kPlain;
   int64_t most_bytes_ = kMaxRequestBytes;  // of results in the next request
   std::string store_;
