@@ -12,14 +12,15 @@ namespace {
 
 constexpr int kCompressionLevel = 3;
 
+// Of a thread: the tables of one take longer to make than a batch to compress, or to read.
 struct FreeContext {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
 }  // namespace
 
 std::string Compressed(absl::string_view bytes) {
-  // Of a thread: its tables take longer to make than a batch to compress.
   thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
   WS_CHECK(context != nullptr, "zstd has no memory");
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kCompressionLevel);
@@ -38,9 +39,11 @@ absl::StatusOr<std::string> Uncompressed(absl::string_view compressed, absl::str
       size > kMaxUncompressedBytes) {
     return absl::DataLossError(absl::StrCat(what, " is not compressed as it should be"));
   }
+  thread_local const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
+  WS_CHECK(context != nullptr, "zstd has no memory");
   std::string bytes(size, '\0');
-  const size_t got =
-      ZSTD_decompress(bytes.data(), bytes.size(), compressed.data(), compressed.size());
+  const size_t got = ZSTD_decompressDCtx(context.get(), bytes.data(), bytes.size(),
+                                         compressed.data(), compressed.size());
   if (ZSTD_isError(got) != 0 || got != bytes.size()) {
     return absl::DataLossError(absl::StrCat(
         what,

@@ -81,11 +81,15 @@ void MemoryStore::AddFacts(const std::vector<Facts>& facts) {
                                 one.body.size());
   };
   for (const Facts& one : facts) {
+    disk_->facts_of[one.subject].push_back(disk_->kept.forgotten + disk_->kept.count);
     disk_->facts.push_back(one);
     ++disk_->kept.count;
     disk_->kept.bytes += size(one);
   }
   while (disk_->kept.bytes > disk_->facts_bytes) {
+    const auto of = disk_->facts_of.find(disk_->facts.front().subject);
+    of->second.pop_front();
+    if (of->second.empty()) disk_->facts_of.erase(of);
     disk_->kept.bytes -= size(disk_->facts.front());
     --disk_->kept.count;
     ++disk_->kept.forgotten;
@@ -153,9 +157,10 @@ absl::Status MemoryStore::ReadFacts(const std::string& subject, bool bodies,
                                     const std::function<bool(Facts)>& take) {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  for (auto facts = disk_->facts.rbegin(); facts != disk_->facts.rend(); ++facts) {
-    if (facts->subject != subject) continue;
-    Facts read = *facts;
+  const auto of = disk_->facts_of.find(subject);
+  if (of == disk_->facts_of.end()) return absl::OkStatus();
+  for (auto number = of->second.rbegin(); number != of->second.rend(); ++number) {
+    Facts read = disk_->facts[static_cast<size_t>(*number - disk_->kept.forgotten)];
     if (!bodies) read.body.clear();
     if (!take(std::move(read))) break;
   }

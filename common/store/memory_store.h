@@ -35,6 +35,8 @@ class MemoryStore final : public Store {
     std::map<std::string, std::string> entries ABSL_GUARDED_BY(mutex);  // of the checkpoint
     std::map<std::string, std::string> archive ABSL_GUARDED_BY(mutex);
     std::deque<Facts> facts ABSL_GUARDED_BY(mutex);  // oldest first
+    // Of each subject, its facts' numbers from 0, of all that ever were.
+    std::map<std::string, std::deque<int64_t>> facts_of ABSL_GUARDED_BY(mutex);
     FactsKept kept ABSL_GUARDED_BY(mutex);
     int64_t facts_bytes ABSL_GUARDED_BY(mutex) = INT64_MAX;  // room for them
     Identity identity ABSL_GUARDED_BY(mutex) = {"00000000000000aa", 1};

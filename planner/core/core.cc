@@ -148,7 +148,7 @@ void Core::Move(Context& context, const std::string& task_id, v1::TaskState stat
 }
 
 void Core::Forgive(Now now) {
-  const int64_t deadline = now.monotonic_ms + options_.failover_ttl_ms;
+  const int64_t deadline = now.monotonic_ms + std::max(options_.failover_ttl_ms, 2 * LeaseTtlMs());
   for (const auto& [id, record] : state_.tasks()) {
     if (!record.has_lease()) continue;
     lease_deadline_.Set(id, deadline);

@@ -101,7 +101,7 @@ struct CoreOptions {
   int64_t lease_ttl_ms = 30'000;
   // Longest that an idle worker's call is parked; such a worker may be silent for this and the TTL.
   int64_t park_ms = 30'000;
-  // After a restart; at least twice the TTL.
+  // After a restart; twice the TTL, where that is more.
   int64_t failover_ttl_ms = 60'000;
   // A busy worker calls at least this often, unless so many call that it must be stretched.
   int64_t busy_sync_ms = 2'000;

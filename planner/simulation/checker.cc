@@ -8,9 +8,10 @@ namespace warpsmith::planner::simulation {
 namespace {
 
 // What the planner promises.
-constexpr int64_t kLeaseTtlMs = 30'000;
+constexpr int64_t kLeaseTtlMs = 30'000;  // at least, and three calls
+constexpr int64_t kCallsPerSecond = 500;
 constexpr int64_t kParkMs = 30'000;      // an idle call, which counts as heard until it is answered
-constexpr int64_t kFailoverMs = 60'000;  // after nobody was heard
+constexpr int64_t kFailoverMs = 60'000;  // after nobody was heard; at least, and two leases' time
 constexpr int kMaxLosses = 3;
 constexpr int kMaxFailures = 3;
 constexpr size_t kMaxBlames = 3;
@@ -25,6 +26,9 @@ std::string Say(const Parts&... parts) {
 }
 
 }  // namespace
+
+Checker::Checker(int64_t workers)
+    : most_ttl_ms_(std::max(kLeaseTtlMs, 3'000 * workers / kCallsPerSecond)) {}
 
 void Checker::Fail(const std::string& what) { violations_.push_back(what); }
 
@@ -55,19 +59,19 @@ bool Checker::HasAnother(const Task& task) const {
 }
 
 int64_t Checker::OverAt(int64_t heard_ms, int64_t ttl_ms) const {
-  return std::max(heard_ms + ttl_ms, deaf_until_ms_ + kFailoverMs) + kSlackMs;
+  const int64_t failover_ms = std::max(kFailoverMs, 2 * most_ttl_ms_);
+  return std::max(heard_ms + ttl_ms, deaf_until_ms_ + failover_ms) + kSlackMs;
 }
 
 void Checker::Heard(const std::string& worker_id, const std::vector<std::string>& lease_ids,
                     int64_t now_ms) {
   int64_t& heard_ms = workers_[worker_id].heard_ms;
   heard_ms = std::max(heard_ms, now_ms);
-  for (auto& [id, task] : tasks_) {
-    const bool listed = task.live && std::find(lease_ids.begin(), lease_ids.end(), task.lease_id) !=
-                                         lease_ids.end();
-    if (listed && task.granted.at(task.fence) == worker_id) {
-      task.heard_ms = std::max(task.heard_ms, now_ms);
-    }
+  for (const std::string& lease_id : lease_ids) {
+    const auto leased = leased_.find(lease_id);
+    if (leased == leased_.end()) continue;
+    Task& task = tasks_.at(leased->second);
+    if (task.granted.at(task.fence) == worker_id) task.heard_ms = std::max(task.heard_ms, now_ms);
   }
 }
 
@@ -84,13 +88,14 @@ void Checker::Ends(const std::string& task_id, int64_t fence) {
 }
 
 void Checker::Looked(int64_t now_ms) {
-  for (const auto& [id, task] : tasks_) {
-    if (task.live && now_ms > OverAt(task.heard_ms, kLeaseTtlMs)) {
+  for (const auto& [lease_id, id] : leased_) {
+    const Task& task = tasks_.at(id);
+    if (now_ms > OverAt(task.heard_ms, most_ttl_ms_)) {
       Fail(Say(id, ": its lease was last heard of ", now_ms - task.heard_ms, " ms ago and lives"));
     }
   }
   for (const auto& [id, worker] : workers_) {
-    if (worker.live && now_ms > OverAt(worker.heard_ms, kLeaseTtlMs + 2 * kParkMs)) {
+    if (worker.live && now_ms > OverAt(worker.heard_ms, most_ttl_ms_ + 2 * kParkMs)) {
       Fail(Say(id, " was last heard ", now_ms - worker.heard_ms, " ms ago and is not lost"));
     }
   }
@@ -101,7 +106,7 @@ void Checker::Works(const std::string& process, const std::string& task_id, int6
   Task* task = Find(task_id, "work");
   // A new lease may have been long on the way: half its time passes before the next call settles
   // it.
-  if (task == nullptr || now_ms - since_ms <= kLeaseTtlMs / 2) return;
+  if (task == nullptr || now_ms - since_ms <= most_ttl_ms_ / 2) return;
   const auto other = task->started.find(task->fence);
   const bool another = task->live && other != task->started.end() && other->second != process;
   if (another && task->taken_back.count(fence) == 0) {
@@ -203,12 +208,9 @@ void Checker::On(const v1::WorkerReleased& released) {
 
 void Checker::On(const v1::WorkerLost& lost) {
   ++lost_count_;
-  workers_[lost.worker_id()].live = false;
-  for (const auto& [id, task] : tasks_) {
-    if (task.live && task.granted.at(task.fence) == lost.worker_id()) {
-      Fail(Say(id, " is still leased to a lost worker"));
-    }
-  }
+  Worker& worker = workers_[lost.worker_id()];
+  worker.live = false;
+  if (worker.leases > 0) Fail(Say(lost.worker_id(), " is lost, and holds a lease"));
 }
 
 void Checker::On(const v1::LeaseGranted& granted) {
@@ -221,7 +223,7 @@ void Checker::On(const v1::LeaseGranted& granted) {
     Fail(Say(granted.task_id(), ": ", task->spent, " s spent and ", granted.seconds(),
              " s granted of a budget of ", task->budget));
   }
-  const Worker& worker = workers_[granted.worker_id()];
+  Worker& worker = workers_[granted.worker_id()];
   if (!worker.live) Fail(Say(granted.task_id(), " is granted to a worker that is not there"));
   if (!CanTake(worker, *task)) {
     Fail(Say(granted.task_id(), ": ", granted.worker_id(), " has not what it needs"));
@@ -244,7 +246,9 @@ void Checker::On(const v1::LeaseGranted& granted) {
     Fail(Say(granted.task_id(), " has failed ", task->failures, " times and is given on"));
   }
   task->live = true;
+  ++worker.leases;
   task->lease_id = granted.lease_id();
+  leased_[task->lease_id] = granted.task_id();
   task->heard_ms = now_ms_;
   task->fence = granted.fence();
   task->granted[granted.fence()] = granted.worker_id();
@@ -273,6 +277,8 @@ void Checker::On(const v1::LeaseEnded& ended) {
       now_ms_ < forgiven_ms_ + kFailoverMs) {
     Fail(Say(ended.task_id(), ": lost ", now_ms_ - forgiven_ms_, " ms after nobody was heard"));
   }
+  if (task->live) --workers_[task->granted.at(task->fence)].leases;
+  leased_.erase(task->lease_id);
   task->live = false;
   task->spent += ended.seconds();
   task->ended.insert(ended.fence());

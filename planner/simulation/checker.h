@@ -15,6 +15,9 @@ namespace warpsmith::planner::simulation {
 
 class Checker {
  public:
+  // Of at most so many workers: by them the planner's calls are stretched.
+  explicit Checker(int64_t workers);
+
   // An event became durable. Its own time is when it was decided.
   void Committed(const v1::Event& event);
   // The planner took a call of this worker, which lists these leases as its own and not ended.
@@ -104,6 +107,7 @@ class Checker {
     int64_t heard_ms = 0;
     bool quarantined = false;
     bool held = false;
+    int leases = 0;                   // that live
     std::vector<std::string> ledger;  // tasks, the newest last
   };
 
@@ -133,7 +137,9 @@ class Checker {
   // Of an event of the log: what is archived changes no more.
   Task* FindOpen(const std::string& task_id, const char* where);
 
+  const int64_t most_ttl_ms_;
   std::map<std::string, Task> tasks_;
+  std::map<std::string, std::string> leased_;  // lease -> task, of those that live
   std::map<std::string, Worker> workers_;
   std::set<std::string> runs_;
   std::vector<std::string> violations_;

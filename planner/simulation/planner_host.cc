@@ -248,15 +248,18 @@ void PlannerHost::Commit() {
 
 // Of what the disk has and it does not know.
 void PlannerHost::TellChecker() {
-  const auto records = store_->Read(checked_, store::kMaxReadEvents);
-  for (const store::Record& record : *records) {
-    v1::Event event;
-    if (!event.ParseFromString(record.bytes)) checker_->Fail("an event cannot be read");
-    if (world_->trace()) world_->Trace(absl::StrCat("  ", event.ShortDebugString()));
-    checker_->Committed(event);
-    batches_ += event.has_trials_recorded();
-    Note(record.bytes);
-    checked_ = record.revision;
+  while (true) {
+    const auto records = store_->Read(checked_, store::kMaxReadEvents);
+    for (const store::Record& record : *records) {
+      v1::Event event;
+      if (!event.ParseFromString(record.bytes)) checker_->Fail("an event cannot be read");
+      if (world_->trace()) world_->Trace(absl::StrCat("  ", event.ShortDebugString()));
+      checker_->Committed(event);
+      batches_ += event.has_trials_recorded();
+      Note(record.bytes);
+      checked_ = record.revision;
+    }
+    if (records->size() < store::kMaxReadEvents) break;
   }
   if (store_->CountFacts()->count != batches_) {
     checker_->Fail(absl::StrCat(batches_, " batches of trials are recorded, and the store has ",

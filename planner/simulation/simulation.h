@@ -2,7 +2,8 @@
 // by a seed. The planner's service and the workers' sessions and outboxes are those of the real
 // processes; clocks, disks, the network and what a search finds are simulated.
 //
-//   Simulation simulation(seed);
+//   Simulation simulation(seed);                                  // of a few workers
+//   Simulation simulation(seed, {.workers = 10'000, .tasks = 100'000});
 //   std::vector<std::string> violations = simulation.Run();   // empty is good
 #pragma once
 
@@ -19,9 +20,15 @@
 
 namespace warpsmith::planner::simulation {
 
+struct Scale {
+  int workers = 0;              // 0: a few, with a few tasks
+  int tasks = 0;                // at least so many, mostly
+  int64_t faulty_ms = 400'000;  // then faults stop
+};
+
 class Simulation {
  public:
-  explicit Simulation(uint64_t seed, bool trace = false);
+  explicit Simulation(uint64_t seed, const Scale& scale = {}, bool trace = false);
 
   // Runs with faults, then without until all is at rest. Returns what does not hold.
   std::vector<std::string> Run();
@@ -38,8 +45,10 @@ class Simulation {
   void SubmitSet();
   void SpeakOfAnother();
   void AddWorker(const std::string& id, const std::string& arch);
+  Nature DrawNature();
   bool AllAtRest() const;
 
+  const Scale scale_;
   World world_;
   Faults faults_;
   bool planners_fault_ = false;  // whatever goes wrong

@@ -1,5 +1,6 @@
 // WARPSMITH_SEED=N planner_simulation_test runs that seed alone and tells what happens;
-// WARPSMITH_SEEDS=N-M runs those, some 60 worker-hours a second.
+// WARPSMITH_SEEDS=N-M runs those, some 60 worker-hours a second. WARPSMITH_FLEET=10000x100000 runs
+// them with that many workers and tasks in place of a few.
 #include "planner/simulation/simulation.h"
 
 #include <spdlog/spdlog.h>
@@ -17,6 +18,7 @@
 namespace warpsmith::planner::simulation {
 namespace {
 
+constexpr int64_t kFleetsFaultyMs = 1'800'000;
 // Set for a process that only tells the digest of WARPSMITH_SEED's history.
 constexpr char kDigestVariable[] = "WARPSMITH_SIMULATION_DIGEST";
 
@@ -44,6 +46,12 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
   spdlog::set_level(spdlog::level::off);
   const char* only = std::getenv("WARPSMITH_SEED");
   const char* range = std::getenv("WARPSMITH_SEEDS");
+  const char* fleet = std::getenv("WARPSMITH_FLEET");
+  Scale scale;
+  if (fleet != nullptr) {
+    REQUIRE(std::sscanf(fleet, "%dx%d", &scale.workers, &scale.tasks) == 2);
+    scale.faulty_ms = kFleetsFaultyMs;
+  }
   uint64_t first = 1, last = std::getenv("WARPSMITH_TEST_THOROUGH") == nullptr ? 500 : 5000;
   if (only != nullptr) first = last = std::strtoull(only, nullptr, 10);
   if (range != nullptr) {
@@ -53,7 +61,7 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
   int64_t crashes = 0, pauses = 0, deaths = 0, refusals = 0, accepted = 0, worker_ms = 0;
   int64_t quarantines = 0, lifted = 0, archived = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {
-    Simulation simulation(seed, /*trace=*/first == last);
+    Simulation simulation(seed, scale, /*trace=*/only != nullptr && range == nullptr);
     const std::vector<std::string> violations = simulation.Run();
     if (!violations.empty()) {
       FAIL("seed " << seed << " at " << simulation.now_ms()
@@ -88,6 +96,18 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     CHECK(lifted > 0);
     CHECK(archived > 100);
   }
+}
+
+// Where calls are stretched, and with so many leases that each look at all would be seen.
+TEST_CASE("a fleet's planner keeps its promises, too") {
+  if (std::getenv(kDigestVariable) != nullptr) return;
+  spdlog::set_level(spdlog::level::off);
+  Simulation simulation(17, {.workers = 1'200, .tasks = 1'500, .faulty_ms = 300'000});
+  const std::vector<std::string> violations = simulation.Run();
+  CHECK(absl::StrJoin(violations, "; ") == "");
+  CHECK(simulation.planner().crashes() > 0);
+  CHECK(simulation.deaths() > 100);
+  CHECK(simulation.checker().accepted() > 1'000);
 }
 
 TEST_CASE("the same seed gives the same log and the same answers, in another process too") {

@@ -196,9 +196,9 @@ void WorkerHost::End(daemon::Ended ended) {
 void WorkerHost::Call() {
   calling_ = true;
   const int64_t number = ++call_number_;
-  const v1::SynchronizeRequest request = session_->Request();
+  const auto request = std::make_shared<const v1::SynchronizeRequest>(session_->Request());
   const base::Instant sent = Now();
-  const int64_t timeout = request.slots() > 0 ? kIdleTimeoutMs : kBusyTimeoutMs;
+  const int64_t timeout = request->slots() > 0 ? kIdleTimeoutMs : kBusyTimeoutMs;
   call_until_ms_ = world_->now_ms() + timeout;
   // The answer finds this process, if it still waits for it; when it stands still, later.
   const auto take = [this, request, sent, number,
@@ -208,14 +208,14 @@ void WorkerHost::Call() {
     world_->At(std::max(at, asleep_until_ms_), [this, request, sent, number, generation, reply] {
       if (generation != generation_ || session_ == nullptr) return;
       if (!calling_ || number != call_number_) return;
-      Answered(request, sent, reply);
+      Answered(*request, sent, reply);
     });
   };
-  const auto arrive = [this, request, take] { call_ = planner_->Synchronize(request, take); };
+  const auto arrive = [this, request, take] { call_ = planner_->Synchronize(*request, take); };
   if (world_->Chance(faults_->repeated)) {
     // A duplicate: nobody waits for its answer.
     world_->After(world_->Between(int64_t{0}, int64_t{120'000}), [this, request] {
-      planner_->Synchronize(request, [](const absl::StatusOr<v1::SynchronizeReply>&) {});
+      planner_->Synchronize(*request, [](const absl::StatusOr<v1::SynchronizeReply>&) {});
     });
   }
   if (Parted() || world_->Chance(faults_->lost)) return;

@@ -277,8 +277,9 @@ bool Outbox::KeepAfter(int64_t heard, Batch& batch) {
   v1::LeaseResult& result = batch.result;
   const int64_t first = result.sealed().first();
   if (heard < first) return true;
+  if (heard >= LastTrial(result)) return false;
   absl::StatusOr<v1::TrialBatch> trials = problem::Open(result.sealed());
-  if (heard >= LastTrial(result) || !trials.ok()) return false;
+  if (!trials.ok()) return false;
   trials->mutable_trials()->DeleteSubrange(0, static_cast<int>(heard + 1 - first));
   *result.mutable_sealed() = problem::Seal(*trials, heard + 1);
   Measure(batch);
