@@ -87,6 +87,22 @@ TEST_CASE("a status survives the wire") {
   CHECK(FromGrpc(ToGrpc(absl::OkStatus())).ok());
 }
 
+TEST_CASE("a refusal says when to come again, over the wire") {
+  const absl::Status plain = absl::ResourceExhaustedError("too much to do");
+  CHECK_FALSE(RetryAfter(plain).has_value());
+  CHECK_FALSE(RetryAfter(FromGrpc(ToGrpc(plain))).has_value());
+  for (const absl::Duration after :
+       {absl::Milliseconds(1), absl::Seconds(20), absl::Milliseconds(61'500)}) {
+    const absl::Status there = FromGrpc(ToGrpc(WithRetryAfter(plain, after)));
+    CHECK(there.code() == plain.code());
+    CHECK(there.message() == plain.message());
+    CHECK(RetryAfter(there) == after);
+  }
+  // Details of others, who know nothing of it.
+  CHECK_FALSE(
+      RetryAfter(FromGrpc({grpc::StatusCode::UNAVAILABLE, "gone", "\xff\xff"})).has_value());
+}
+
 TEST_CASE("a server that is slow to greet a connection is waited for") {
   // The kernel accepts; the server hears of it later, as one does that is busy or was stopped.
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

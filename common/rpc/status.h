@@ -1,13 +1,24 @@
-// absl::Status and grpc::Status, one into the other: same codes, same message.
+// absl::Status and grpc::Status, one into the other: same codes, same message, same time to retry
+// (a google.protobuf.Duration among the details).
 #pragma once
 
 #include <grpcpp/support/status.h>
 
+#include <optional>
+
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 namespace warpsmith::rpc {
 
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
+
+// A refusal that may be over after so long. Whoever is told so comes again then, each a little
+// later, not at the same moment.
+// `after`: above zero; of zero nothing is said.
+absl::Status WithRetryAfter(absl::Status status, absl::Duration after);
+// Nothing: the status does not say.
+std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 }  // namespace warpsmith::rpc

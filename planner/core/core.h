@@ -212,6 +212,7 @@ struct SynchronizeAnswer {
   std::map<std::string, int64_t> heard;  // by lease: numbered trials up to here are recorded
   std::string store;
   int64_t revision = 0;
+  int64_t most_result_bytes = 0;  // of the service, which knows what waits to be durable
 };
 
 template <typename Reply>
@@ -259,6 +260,8 @@ class Core {
   Outcome<Done> Handle(const Tick& command, Now now);
 
   const State& state() const { return state_; }
+  // How often a busy worker calls, with the fleet as it is.
+  int64_t BusySyncMs() const;
   const std::string& store() const { return store_; }
   Changes TakeChanges() { return state_.TakeChanges(); }
   // Whether there is something queued that the worker may be given.
@@ -322,7 +325,6 @@ class Core {
               v1::Cause cause);
   bool SetAside(Context& context, const v1::TaskRecord& record, v1::Cause cause);
   void LoseWorker(Context& context, const std::string& worker_id, const std::string& reason);
-  int64_t BusySyncMs() const;
   int64_t LeaseTtlMs() const;
   int64_t OverdueAt(const v1::TaskRecord& record, Now now) const;
 

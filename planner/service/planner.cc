@@ -123,7 +123,7 @@ void Planner::Call(int64_t call, Command command, Contents contents, Finish fini
         service_.Handle(call, std::move(held->first), std::move(held->second), clock_());
       },
       /*always=*/false);
-  if (!posted) finish(draining_ ? Leaving() : TooBusy());
+  if (!posted) finish(draining_ ? Leaving() : TooBusy(kQueueRetry));
 }
 
 void Planner::HandOut() {
@@ -186,7 +186,7 @@ void Planner::Submit(const v1::SubmitRequest& request, Done<v1::SubmitReply> don
          Filling<v1::SubmitReply, v1::Run>(
              done, [](v1::Run run, v1::SubmitReply& reply) { *reply.mutable_run() = run; }));
   });
-  if (!posted) done(TooBusy());
+  if (!posted) done(TooBusy(kQueueRetry));
 }
 
 void Planner::SetTask(const v1::SetTaskRequest& request, Done<v1::SetTaskReply> done) {

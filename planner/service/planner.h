@@ -33,8 +33,9 @@
 
 namespace warpsmith::planner {
 
-// Calls waiting for the strand; more are told to come later (ResourceExhausted).
+// Calls waiting for the strand; more are told to come after kQueueRetry (ResourceExhausted).
 inline constexpr size_t kMaxQueuedCalls = 20'000;
+inline constexpr absl::Duration kQueueRetry = absl::Seconds(10);
 
 struct PlannerOptions {
   CoreOptions core;

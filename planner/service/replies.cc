@@ -126,6 +126,7 @@ absl::StatusOr<v1::SynchronizeReply> Lender::Reply(const SynchronizeAnswer& answ
   reply.set_next_sync_after_ms(answer.next_sync_after_ms);
   reply.set_lease_ttl_ms(answer.lease_ttl_ms);
   reply.set_quarantine(answer.set_aside);
+  reply.set_most_result_bytes(answer.most_result_bytes);
   for (const std::string& id : answer.drop) reply.add_drop(id);
   for (const std::string& id : answer.recorded) reply.add_recorded(id);
   for (const Grant& grant : answer.start) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/problem/cause.h"
 #include "common/problem/worker_state.h"
+#include "common/rpc/status.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -39,8 +40,11 @@ absl::Status Leaving() {
   return absl::UnavailableError("the planner is shutting down: come again in a few seconds");
 }
 
-absl::Status TooBusy() {
-  return absl::ResourceExhaustedError("the planner has too much to do: come again later");
+absl::Status TooBusy(absl::Duration retry_after) {
+  return rpc::WithRetryAfter(
+      absl::ResourceExhaustedError(absl::StrCat("the planner has too much to do: come again in ",
+                                                absl::FormatDuration(retry_after))),
+      retry_after);
 }
 
 Service::Service(const ServiceOptions& options, uint64_t seed)
@@ -87,7 +91,15 @@ absl::Status Service::Refusal() const {
     return absl::UnavailableError(
         absl::StrCat("the planner cannot write: ", std::string(stalled_.message())));
   }
-  return written_ - durable_ > kMaxUncommitted ? TooBusy() : absl::OkStatus();
+  if (written_ - durable_ <= kMaxUncommitted && uncommitted_bytes_ <= kMaxUncommittedBytes) {
+    return absl::OkStatus();
+  }
+  return TooBusy(absl::Milliseconds(core_.BusySyncMs()));
+}
+
+int64_t Service::MostResultBytes() const {
+  const int64_t left = std::max<int64_t>(kMaxUncommittedBytes - uncommitted_bytes_, 0);
+  return std::max<int64_t>(left / 2 / std::max(core_.state().LiveWorkers(), 1), 1);
 }
 
 void Service::Handle(int64_t call, Command command, Contents contents, Now now) {
@@ -109,6 +121,8 @@ void Service::Commit(std::vector<v1::Event> events, Contents contents) {
   write.number = ++written_;
   TakeNamed(events, contents, write.blobs, write.facts);
   write.events = Serialize(events);
+  uncommitted_.emplace_back(write.number, SizeOf(write));
+  uncommitted_bytes_ += uncommitted_.back().second;
 }
 
 void Service::Tell(const v1::Event& event) const {
@@ -151,6 +165,10 @@ void Service::Say(int64_t call, absl::StatusOr<Reply> reply) {
 void Service::Durable(int64_t number) {
   durable_ = std::max(durable_, number);
   stalled_ = absl::OkStatus();
+  for (; !uncommitted_.empty() && uncommitted_.front().first <= durable_;
+       uncommitted_.pop_front()) {
+    uncommitted_bytes_ -= uncommitted_.front().second;
+  }
   for (; !waiting_.empty() && waiting_.front().first <= durable_; waiting_.pop_front()) {
     answers_.push_back(std::move(waiting_.front().second));
   }
@@ -173,6 +191,7 @@ void Service::On(int64_t call, Synchronize command, Contents contents, Now now) 
   Outcome<SynchronizeAnswer> outcome = core_.Handle(command, now);
   if (absl::IsDataLoss(outcome.reply.status())) lost_ = outcome.reply.status();
   Commit(std::move(outcome.events), std::move(contents));
+  if (outcome.reply.ok()) outcome.reply->most_result_bytes = MostResultBytes();
   if (outcome.reply.ok() && outcome.reply->park) {
     // It brought nothing: whoever does is answered.
     Park(call, std::move(command), now);
@@ -340,8 +359,9 @@ void Service::On(int64_t call, const GetBoard&, Contents, Now) {
 // ---- time and the end ---------------------------------------------------------------------------
 
 void Service::Tick(Now now) {
-  if (draining_ || !stalled_.ok()) return;
-  // It was stopped, or could not write, and heard nobody: no silence of then counts.
+  // It was stopped, could not write or had too much to do, and heard nobody: no silence of then
+  // counts.
+  if (!Refusal().ok()) return;
   if (now.monotonic_ms - last_tick_ms_ > kLongestTickMs) core_.Forgive(now);
   last_tick_ms_ = now.monotonic_ms;
   Outcome<Done> outcome = core_.Handle(planner::Tick{}, now);

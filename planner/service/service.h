@@ -28,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/store/store.h"
 #include "planner/core/core.h"
 #include "planner/service/convert.h"
@@ -38,8 +39,10 @@ namespace warpsmith::planner {
 
 // Between two ticks; whoever finds it longer was not running, and heard nobody.
 inline constexpr int64_t kLongestTickMs = 5'000;
-// Writes that are not durable yet; beyond it calls are told to come later (ResourceExhausted).
+// Writes that are not durable yet, and their bytes; beyond either calls are told when to come again
+// (ResourceExhausted). Workers share half of what is left of the bytes.
 inline constexpr int64_t kMaxUncommitted = 20'000;
+inline constexpr int64_t kMaxUncommittedBytes = int64_t{256} << 20;
 // Drawing a board takes some 7 us a task: boards are as far apart as this allows.
 inline constexpr int64_t kBoardTasksPerSecond = 5'000;
 
@@ -99,7 +102,7 @@ struct Answer {
 
 // The refusals that say nothing of the state.
 absl::Status Leaving();
-absl::Status TooBusy();
+absl::Status TooBusy(absl::Duration retry_after);
 
 class Service {
  public:
@@ -145,6 +148,7 @@ class Service {
   };
 
   absl::Status Refusal() const;
+  int64_t MostResultBytes() const;
   void Commit(std::vector<v1::Event> events, Contents contents);
   // Tells the log of workers that are set aside.
   void Tell(const v1::Event& event) const;
@@ -185,6 +189,8 @@ class Service {
 
   int64_t written_ = 0;  // number of the last write handed out
   int64_t durable_ = 0;
+  std::deque<std::pair<int64_t, int64_t>> uncommitted_;  // number, bytes
+  int64_t uncommitted_bytes_ = 0;
   int64_t checkpoint_revision_ = 0;
   int64_t board_revision_ = -1;  // that is drawn, or on its way
   int64_t next_board_ms_ = 0;

@@ -1,11 +1,13 @@
 // The service alone: its writes are in the test's hands.
 #include "planner/service/service.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/status.h"
 #include "common/store/memory_store.h"
 
 namespace warpsmith::planner {
@@ -160,6 +162,53 @@ TEST_CASE("a store that takes nothing: calls are refused, and no silence of then
   bench.Call(SyncOf("w", session));
   bench.Commit();
   REQUIRE(bench.last.ok());
+}
+
+TEST_CASE(
+    "with too much to write workers are told to say less, then to come again, and not blamed") {
+  Bench bench;
+  const std::string session = bench.Join("w");
+  const auto room = [&] { return std::get<SynchronizeAnswer>(*bench.last).most_result_bytes; };
+  const auto near = [&](int64_t bytes) { return room() <= bytes && room() > bytes - 1'000; };
+  CHECK(near(kMaxUncommittedBytes / 2));
+  bench.Join("v");
+  CHECK(near(kMaxUncommittedBytes / 4));
+  // Sets whose blobs take long to write.
+  const auto submit = [&](int number) {
+    Submit set = SubmitOf(1);
+    set.name = absl::StrCat("set", number);
+    Contents contents;
+    v1::Problem problem;
+    problem.set_name(std::string(40 << 20, static_cast<char>('a' + number)));
+    set.problems[0].blob = AddBlob(problem, contents);
+    bench.service.Handle(++bench.calls, set, std::move(contents), bench.now);
+  };
+  for (int number = 0; number < 5; ++number) submit(number);
+  Synchronize leaves_nothing = SyncOf("w", session);
+  leaves_nothing.slots = 0;
+  const int64_t heard = bench.Call(leaves_nothing);
+  submit(5);
+  submit(6);
+  const int64_t refused = bench.Call(leaves_nothing);
+  CHECK(bench.Answered() == std::vector<int64_t>{refused});
+  CHECK(absl::IsResourceExhausted(bench.last.status()));
+  CHECK(rpc::RetryAfter(bench.last.status()) == absl::Milliseconds(CoreOptions{}.busy_sync_ms));
+  for (int second = 0; second < 200; ++second) {
+    bench.now.monotonic_ms += 1'000;
+    bench.service.Tick(bench.now);
+  }
+  bench.Commit();
+  const std::vector<int64_t> answered = bench.Answered();
+  CHECK(std::count(answered.begin(), answered.end(), heard) == 1);
+  bench.now.monotonic_ms += 1'000;
+  bench.service.Tick(bench.now);
+  bench.Commit();
+  CHECK(bench.service.core().state().LiveWorkers() == 2);
+  bench.Call(leaves_nothing);
+  bench.Commit();
+  bench.Answered();
+  REQUIRE(bench.last.ok());
+  CHECK(near(kMaxUncommittedBytes / 4));
 }
 
 TEST_CASE("a planner that was stopped for a while blames nobody for what it did not hear") {

@@ -169,13 +169,19 @@ absl::Status Writer::Commit(absl::Span<const Write> writes) {
   return saved;
 }
 
+int64_t SizeOf(const Write& write) {
+  size_t bytes = 0;
+  for (const std::string& event : write.events) bytes += event.size();
+  for (const std::string& blob : write.blobs) bytes += blob.size();
+  for (const store::Facts& facts : write.facts) bytes += facts.head.size() + facts.body.size();
+  return static_cast<int64_t>(bytes);
+}
+
 size_t OneTransaction(const std::deque<Write>& writes) {
   size_t count = 0, events = 0, bytes = 0;
   for (const Write& next : writes) {
     events += next.events.size();
-    for (const std::string& event : next.events) bytes += event.size();
-    for (const std::string& blob : next.blobs) bytes += blob.size();
-    for (const store::Facts& facts : next.facts) bytes += facts.head.size() + facts.body.size();
+    bytes += static_cast<size_t>(SizeOf(next));
     if (count > 0 && (events > kMaxBatchEvents || bytes > kMaxBatchBytes)) break;
     ++count;
     if (next.checkpoint) break;  // it is of the log's end

@@ -59,6 +59,9 @@ class Writer {
   std::vector<std::shared_ptr<const Changes>> unsaved_;
 };
 
+// Of what it brings: events, blobs, facts.
+int64_t SizeOf(const Write& write);
+
 // How many of `writes` go into one transaction, from the first on; at least one.
 size_t OneTransaction(const std::deque<Write>& writes);
 

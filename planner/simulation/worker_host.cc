@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/status.h"
 #include "planner/service/convert.h"
 
 namespace warpsmith::planner::simulation {
@@ -116,6 +117,7 @@ void WorkerHost::Tick() {
   }
   if (calling_ && world_->now_ms() >= call_until_ms_) {
     calling_ = false;
+    session_->Late();
     if (world_->Chance(0.5)) planner_->Cancel(call_);
     next_call_ms_ = world_->now_ms() + world_->Between(int64_t{0}, int64_t{2000});
   }
@@ -233,7 +235,9 @@ void WorkerHost::Answered(const v1::SynchronizeRequest& request, base::Instant s
     if (absl::IsInvalidArgument(reply.status())) {
       checker_->Fail(absl::StrCat(id_, ": ", reply.status().ToString()));
     }
-    next_call_ms_ = world_->now_ms() + world_->Between(int64_t{100}, int64_t{3000});
+    const int64_t after =
+        absl::ToInt64Milliseconds(rpc::RetryAfter(reply.status()).value_or(absl::ZeroDuration()));
+    next_call_ms_ = world_->now_ms() + after + world_->Between(int64_t{100}, 3000 + after / 2);
     return;
   }
   Check(request, *reply);

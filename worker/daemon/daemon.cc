@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/status.h"
 
 namespace warpsmith::daemon {
 namespace {
@@ -242,7 +243,9 @@ void Daemon::Backoff(const absl::Status& status, base::Instant now) {
                  std::string(status.message()));
   }
   planner_away_ = true;
-  next_sync_ = now + backoff_ * std::uniform_real_distribution<>(0.5, 1.0)(random_);
+  const double share = std::uniform_real_distribution<>(0.5, 1.0)(random_);
+  const std::optional<absl::Duration> told = rpc::RetryAfter(status);
+  next_sync_ = now + (told ? *told * (0.5 + share) : backoff_ * share);
   backoff_ = std::min(backoff_ * 2, kMaxBackoff);
 }
 

@@ -15,6 +15,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/clock.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/status.h"
 #include "tests/support/temporary_folder.h"
 #include "worker/daemon/testing.h"
 
@@ -402,6 +403,43 @@ TEST_CASE("over a slow network a worker says less at once, and is heard") {
     }
   }
   CHECK(largest > kMaxRequestBytes / 2);
+  CHECK(fixture.Finish().ok());
+}
+
+TEST_CASE("a worker says no more than the planner has room for, and comes when it is told to") {
+  absl::Notification found;
+  Fixture fixture([&](agent::Reporter& reporter, const std::atomic<bool>& stop) {
+    for (int i = 0; i < 8; ++i) reporter.OnTrial(LargeTrial(i));
+    found.Notify();
+    while (!stop) std::this_thread::yield();
+    return agent::Outcome();
+  });
+  v1::SynchronizeReply reply = Fixture::Grant(fixture.link.Take(), "L1");
+  reply.set_most_result_bytes(1);
+  fixture.link.Answer(reply);
+  found.WaitForNotification();
+  base::Instant last = fixture.clock.TimeNow();
+  for (int calls = 0; calls < 3; ++calls) {
+    const v1::SynchronizeRequest request = fixture.Take();
+    CHECK(request.results_size() == 1);
+    // Not at once, though there is more to tell.
+    if (calls > 0) CHECK(fixture.clock.TimeNow() - last >= absl::Milliseconds(1'000));
+    last = fixture.clock.TimeNow();
+    reply = Fixture::Settle(request);
+    reply.set_most_result_bytes(1);
+    fixture.link.Answer(reply);
+  }
+  fixture.Take();
+  const base::Instant refused = fixture.clock.TimeNow();
+  fixture.link.Answer(
+      rpc::WithRetryAfter(absl::ResourceExhaustedError("too much to do"), absl::Seconds(7)));
+  const v1::SynchronizeRequest request = fixture.Take();
+  CHECK(fixture.clock.TimeNow() - refused >= absl::Seconds(7));
+  CHECK(fixture.clock.TimeNow() - refused <= absl::Seconds(12));
+  // There is room again.
+  fixture.link.Answer(Fixture::Settle(request));
+  CHECK(fixture.Take().results_size() > 1);
+  fixture.link.Answer(Fixture::Settle(request));
   CHECK(fixture.Finish().ok());
 }
 

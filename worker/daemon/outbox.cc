@@ -67,6 +67,30 @@ int64_t HeardOf(const v1::SynchronizeReply& reply, const std::string& lease_id) 
   return trials;
 }
 
+bool HasContent(const v1::LeaseResult& result) {
+  return result.has_incumbent() || result.has_sealed() || result.trials().trials_size() > 0;
+}
+
+bool IsOfLittleUse(v1::Verdict verdict) {
+  return verdict == v1::NOT_LOWERED || verdict == v1::REFUSED || verdict == v1::DUPLICATE;
+}
+
+// What counts of it.
+v1::Trial Thinned(const v1::Trial& trial) {
+  v1::Trial thin;
+  thin.set_id(trial.id());
+  thin.set_task_id(trial.task_id());
+  thin.set_specialist(trial.specialist());
+  thin.set_policy(trial.policy());
+  thin.set_source_digest(trial.source_digest());
+  thin.set_verdict(trial.verdict());
+  thin.set_reason("no more of it was kept: too much waited for the planner");
+  thin.set_seconds(trial.seconds());
+  thin.set_judge_seconds(trial.judge_seconds());
+  thin.set_at_unix_ms(trial.at_unix_ms());
+  return thin;
+}
+
 v1::LeaseResult Of(const v1::Lease& lease) {
   v1::LeaseResult one;
   one.set_lease_id(lease.id());
@@ -316,7 +340,8 @@ void Outbox::AddTrial(const v1::Lease& lease, const v1::Trial& trial) {
     return;
   }
   v1::LeaseResult one = Of(lease);
-  *one.mutable_trials()->add_trials() = trial;
+  const bool thin = bytes_ >= kThinOutboxBytes && IsOfLittleUse(trial.verdict());
+  *one.mutable_trials()->add_trials() = thin ? Thinned(trial) : trial;
   one.mutable_sealed()->set_first(number);
   Add(kTrial, std::move(one));
 }
@@ -329,7 +354,7 @@ void Outbox::AddIncumbent(const v1::Lease& lease, const v1::Incumbent& incumbent
 }
 
 void Outbox::Wait() {
-  for (Batch& batch : batches_) batch.in_flight = false;
+  for (Batch& batch : batches_) batch.in_flight = batch.ahead = false;
   more_ = !batches_.empty();
 }
 
@@ -339,21 +364,34 @@ std::vector<v1::LeaseResult> Outbox::Next(int64_t max_bytes, Form form) {
   int64_t total = 0;
   more_ = false;
   bool closes = false;
-  for (Batch& batch : batches_) batch.in_flight = false;
+  const auto close = [&](Batch& batch) {
+    if (batch.closed) return;
+    Log(kClosed, EncodeNumber(batch.number));
+    closes = true;
+    Close(batch);
+  };
+  const bool crowded = form == Form::kSealed && bytes_ > max_bytes;
   for (Batch& batch : batches_) {
-    if (!batch.closed) {
-      Log(kClosed, EncodeNumber(batch.number));
-      closes = true;
-      Close(batch);
-    }
+    batch.in_flight = false;
+    batch.ahead = crowded && batch.result.has_incumbent();
+    if (!batch.ahead) continue;
+    close(batch);
+    v1::LeaseResult& incumbent = results.emplace_back(batch.result);
+    incumbent.clear_trials();
+    incumbent.clear_sealed();
+  }
+  for (Batch& batch : batches_) {
+    close(batch);
     if (form == Form::kPlain) Unseal(batch);
-    if (!results.empty() && total + batch.bytes > max_bytes) {
+    if (total > 0 && total + batch.bytes > max_bytes) {
       more_ = true;
       break;
     }
     batch.in_flight = true;
     total += batch.bytes;
-    results.push_back(batch.result);
+    v1::LeaseResult rest = batch.result;
+    if (batch.ahead) rest.clear_incumbent();
+    if (HasContent(rest)) results.push_back(std::move(rest));
   }
   if (closes) Sync();
   return results;
@@ -392,9 +430,17 @@ void Outbox::ForgetPast() {
 void Outbox::Recorded(const v1::SynchronizeReply& reply) {
   std::vector<int64_t> gone;
   for (Batch& batch : batches_) {
-    if (!batch.in_flight) continue;
-    const v1::LeaseResult& result = batch.result;
+    if (!batch.in_flight && !batch.ahead) continue;
+    v1::LeaseResult& result = batch.result;
     const bool refused = Names(reply.drop(), result.lease_id());
+    if (!batch.in_flight && !refused) {
+      // Its trials are still to come.
+      if (!Names(reply.recorded(), result.incumbent().trial().id())) continue;
+      result.clear_incumbent();
+      Measure(batch);
+      if (!HasContent(result)) gone.push_back(batch.number);
+      continue;
+    }
     const bool incumbent =
         !result.has_incumbent() || Names(reply.recorded(), result.incumbent().trial().id());
     const bool trials = result.has_sealed() ? !KeepAfter(HeardOf(reply, result.lease_id()), batch)
@@ -406,11 +452,16 @@ void Outbox::Recorded(const v1::SynchronizeReply& reply) {
 
 int Outbox::Discard() {
   std::vector<int64_t> gone;
-  for (const Batch& batch : batches_) {
-    if (batch.in_flight) gone.push_back(batch.number);
+  int sent = 0;
+  for (Batch& batch : batches_) {
+    if (!batch.in_flight && !batch.ahead) continue;
+    ++sent;
+    batch.result.clear_incumbent();
+    if (!batch.in_flight) Measure(batch);
+    if (batch.in_flight || !HasContent(batch.result)) gone.push_back(batch.number);
   }
   Forget(gone);
-  return static_cast<int>(gone.size());
+  return sent;
 }
 
 bool Outbox::HasUnsent(const std::string& lease_id) const {

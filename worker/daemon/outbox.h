@@ -39,6 +39,9 @@ namespace warpsmith::daemon {
 // A batch is closed when it has this much; the first trial may make it larger.
 inline constexpr int64_t kMaxBatchBytes = 512 << 10;
 inline constexpr int kMaxBatchTrials = 256;
+// Beyond this of a trial that was refused or had been judged before only that is kept (a trial
+// without its schedule and report).
+inline constexpr int64_t kThinOutboxBytes = int64_t{64} << 20;
 // Beyond this trials are dropped and only incumbents are kept: a planner that was away for long
 // must not fill the disk. It sees by the numbers how many it never got.
 inline constexpr int64_t kMaxOutboxBytes = int64_t{256} << 20;
@@ -62,8 +65,9 @@ class Outbox {
   // Replaces an incumbent of the same lease that was not sent yet.
   void AddIncumbent(const v1::Lease& lease, const v1::Incumbent& incumbent);
 
-  // The oldest batches, at most `max_bytes` together but at least one. They are sent ones from now
-  // on, also if the call fails.
+  // The oldest batches, at most `max_bytes` together but at least one; where that is not all,
+  // sealed, all incumbents come before them and beside those bytes. They are sent ones from now on,
+  // also if the call fails.
   std::vector<v1::LeaseResult> Next(int64_t max_bytes, Form form);
   // As a Next that gives nothing: how the planner wants it is not known yet.
   void Wait();
@@ -89,6 +93,7 @@ class Outbox {
     int64_t bytes = 0;
     bool closed = false;     // was sent once: nothing comes to it
     bool in_flight = false;  // part of the last Next
+    bool ahead = false;      // its incumbent went ahead with the last Next
   };
 
   explicit Outbox(std::unique_ptr<LogFile> file) : file_(std::move(file)) {}

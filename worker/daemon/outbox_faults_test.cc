@@ -92,15 +92,17 @@ class User {
         INFO("trial " << trial.id() << " is there twice");
         CHECK(seen.insert(trial.id()).second);
       }
-      const std::string key = KeyOf(result);
       if (result.lease_id() == lease_.id() && result.has_incumbent()) {
         incumbent = result.incumbent().speedup();
       }
-      if (ever_sent_.count(key) != 0) {
-        CHECK(result.SerializeAsString() == ever_sent_[key]);
+      bool was_sent = false;  // of its trials
+      for (const auto& [key, bytes] : PartsOf(result)) {
+        if (ever_sent_.count(key) == 0) continue;
+        CHECK(bytes == ever_sent_[key]);
         batches.erase(key);
-        continue;
+        was_sent |= result.trials().trials_size() > 0 && key == result.trials().trials(0).id();
       }
+      if (was_sent) continue;
       for (const v1::Trial& trial : result.trials().trials()) {
         INFO("trial " << trial.id() << " was sent, and is told again in another batch");
         CHECK(sent_trials_.count(trial.id()) == 0);
@@ -123,11 +125,22 @@ class User {
  private:
   int Draw(int low, int high) { return std::uniform_int_distribution<>(low, high)(random_); }
 
-  // Trials name a batch; one without any is named by its incumbent.
-  static std::string KeyOf(const v1::LeaseResult& result) {
-    return result.trials().trials_size() > 0
-               ? result.trials().trials(0).id()
-               : "incumbent " + std::to_string(result.incumbent().speedup());
+  // Its trials, named by the first, and its incumbent, which may go ahead of them.
+  static std::map<std::string, std::string> PartsOf(const v1::LeaseResult& result) {
+    std::map<std::string, std::string> parts;
+    if (result.trials().trials_size() > 0) {
+      v1::LeaseResult trials = result;
+      trials.clear_incumbent();
+      parts[result.trials().trials(0).id()] = trials.SerializeAsString();
+    }
+    if (result.has_incumbent()) {
+      v1::LeaseResult incumbent = result;
+      incumbent.clear_trials();
+      incumbent.clear_sealed();
+      parts["incumbent " + std::to_string(result.incumbent().speedup())] =
+          incumbent.SerializeAsString();
+    }
+    return parts;
   }
 
   void Send(int64_t max_bytes) {
@@ -136,9 +149,10 @@ class User {
     in_flight_.clear();
     for (const v1::LeaseResult& sent : results) {
       const v1::LeaseResult result = testing::Opened(sent);
-      const std::string key = KeyOf(result);
-      if (ever_sent_.count(key) != 0) CHECK(ever_sent_[key] == result.SerializeAsString());
-      sent_[key] = ever_sent_[key] = result.SerializeAsString();
+      for (const auto& [key, bytes] : PartsOf(result)) {
+        if (ever_sent_.count(key) != 0) CHECK(ever_sent_[key] == bytes);
+        sent_[key] = ever_sent_[key] = bytes;
+      }
       in_flight_.push_back(result);
       for (const v1::Trial& trial : result.trials().trials()) {
         sent_trials_.insert(trial.id());
@@ -159,7 +173,7 @@ class User {
       v1::SynchronizeReply one;
       testing::Record(result, one);
       reply.MergeFrom(one);
-      sent_.erase(KeyOf(result));
+      for (const auto& [key, bytes] : PartsOf(result)) sent_.erase(key);
     }
     in_flight_.clear();
     outbox_->Recorded(reply);

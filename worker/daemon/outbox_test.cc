@@ -174,6 +174,116 @@ TEST_CASE("requests are bounded and nothing is left behind") {
   CHECK(seen == kTrials);
 }
 
+// Of so many bytes that do not become much fewer when they are compressed.
+v1::Trial DenseTrial(uint32_t number, size_t bytes) {
+  v1::Trial trial = MakeTrial(static_cast<int>(number));
+  for (uint32_t random = number; trial.reason().size() < bytes;) {
+    random = random * 1664525 + 1013904223;
+    trial.mutable_reason()->push_back(static_cast<char>('0' + (random >> 26)));
+  }
+  return trial;
+}
+
+TEST_CASE("where not all can be sent, incumbents go first, and trials follow in their order") {
+  Folder folder;
+  auto outbox = *Outbox::Open(folder.file());
+  constexpr int kTrials = 12;
+  const std::string lease = GENERATE("answered", "dropped", "discarded");
+  for (int i = 0; i < kTrials; ++i) {
+    outbox->AddTrial(MakeLease("L1"), DenseTrial(i, kMaxBatchBytes / 2));
+  }
+  outbox->AddIncumbent(MakeLease("L1"), MakeIncumbent(1.5));
+  auto results = outbox->Next(kMaxBatchBytes, Form::kSealed);
+  REQUIRE(results.size() == 2);
+  CHECK(outbox->more());
+  CHECK(outbox->HasUnsent("L1"));
+  CHECK(results[0].incumbent().speedup() == 1.5);
+  CHECK_FALSE(results[0].has_sealed());
+  CHECK_FALSE(results[1].has_incumbent());
+  CHECK(results[1].sealed().first() == 1);
+  // Said again until it is answered.
+  results = outbox->Next(kMaxBatchBytes, Form::kSealed);
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].has_incumbent());
+  if (lease == "discarded") {
+    CHECK(outbox->Discard() == 2);
+    results = outbox->Next(1 << 30, Form::kSealed);
+    CHECK(results.at(0).sealed().first() > 1);
+    for (const v1::LeaseResult& result : results) CHECK_FALSE(result.has_incumbent());
+    return;
+  }
+  if (lease == "dropped") {
+    v1::SynchronizeReply reply;
+    reply.add_drop("L1");
+    outbox->Recorded(reply);
+    results = outbox->Next(1 << 30, Form::kSealed);
+    CHECK(results.at(0).sealed().first() > 1);
+    for (const v1::LeaseResult& result : results) CHECK_FALSE(result.has_incumbent());
+    return;
+  }
+  int seen = 0;
+  for (int calls = 0; !outbox->empty(); ++calls) {
+    REQUIRE(calls <= kTrials);
+    v1::SynchronizeReply reply;
+    for (const v1::LeaseResult& result : results) {
+      testing::Record(result, reply);
+      if (!result.has_sealed()) continue;
+      const v1::LeaseResult opened = testing::Opened(result);
+      for (const v1::Trial& trial : opened.trials().trials()) {
+        CHECK(trial.id() == MakeTrial(seen++).id());
+      }
+    }
+    outbox->Recorded(reply);
+    results = outbox->Next(kMaxBatchBytes, Form::kSealed);
+    for (const v1::LeaseResult& result : results) CHECK_FALSE(result.has_incumbent());
+  }
+  CHECK(seen == kTrials);
+  CHECK(outbox->bytes() == 0);
+}
+
+TEST_CASE("where much waits, what was refused or judged before is kept as a count") {
+  Folder folder;
+  auto outbox = *Outbox::Open(folder.file());
+  v1::Trial full = MakeTrial(0);
+  full.set_specialist("memory");
+  full.set_action("group y: vector 4 -> 8");
+  full.set_seconds(2);
+  full.mutable_schedule()->add_groups();
+  const auto add = [&](v1::Verdict verdict) {
+    full.set_verdict(verdict);
+    outbox->AddTrial(MakeLease("L1"), full);
+  };
+  add(v1::DUPLICATE);  // nothing waits yet
+  int trials = 1;
+  for (; outbox->bytes() < kThinOutboxBytes; ++trials) {
+    outbox->AddTrial(MakeLease("L1"), MakeTrial(trials, 1 << 20));
+  }
+  for (const v1::Verdict verdict : {v1::DUPLICATE, v1::NOT_LOWERED, v1::REFUSED, v1::SLOWER}) {
+    add(verdict);
+    ++trials;
+  }
+  int64_t counted = 0;
+  std::vector<v1::Trial> memory;
+  for (const v1::LeaseResult& result : outbox->Next(1 << 30, Form::kSealed)) {
+    CHECK(result.sealed().first() == counted + 1);
+    counted += result.sealed().summary().trials();
+    const v1::LeaseResult opened = testing::Opened(result);
+    for (const v1::Trial& trial : opened.trials().trials()) {
+      if (trial.specialist() == "memory") memory.push_back(trial);
+    }
+  }
+  CHECK(counted == trials);
+  REQUIRE(memory.size() == 5);
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const bool thin = i > 0 && i < 4;
+    CHECK(memory[i].has_schedule() != thin);
+    CHECK(memory[i].action().empty() == thin);
+    CHECK(memory[i].seconds() == 2);
+  }
+  CHECK(memory[1].verdict() == v1::DUPLICATE);
+  CHECK(outbox->dropped() == 0);
+}
+
 TEST_CASE("a torn tail is cut off and what stood before it is kept") {
   Folder folder;
   {

@@ -24,7 +24,9 @@ v1::SynchronizeRequest Session::Request() {
   request.set_revision(revision_);
   if (!answered_) outbox_.Wait();
   if (answered_) {
-    for (v1::LeaseResult& result : outbox_.Next(most_bytes_, form_)) {
+    limited_ = room_bytes_ > 0 && room_bytes_ < most_bytes_;
+    const int64_t bytes = limited_ ? room_bytes_ : most_bytes_;
+    for (v1::LeaseResult& result : outbox_.Next(bytes, form_)) {
       *request.add_results() = std::move(result);
     }
   }
@@ -58,6 +60,7 @@ Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant s
               ? Form::kSealed
               : Form::kPlain;
   most_bytes_ = std::min(most_bytes_ + kMinRequestBytes, kMaxRequestBytes);
+  room_bytes_ = reply.most_result_bytes();
   confirmed_ = sent;
   if (reply.lease_ttl_ms() > 0) ttl_ = absl::Milliseconds(reply.lease_ttl_ms());
   outbox_.Recorded(reply);

@@ -79,8 +79,8 @@ class Session {
   // ---- state
   void set_draining() { worker_.set_draining(true); }
   bool holds_lease() const { return lease_.has_value(); }
-  // The last request could not carry everything.
-  bool more_to_tell() const { return outbox_.more(); }
+  // The last request could not carry everything, and the planner has room for more now.
+  bool more_to_tell() const { return outbox_.more() && !limited_; }
   // Nothing left to tell.
   bool settled() const { return !lease_ && ended_.empty() && outbox_.empty(); }
   base::Instant FenceAt() const;  // infinite future without a lease
@@ -96,6 +96,8 @@ class Session {
   bool asks_next_ = false;  // ... was not, so that the one after it asked for no lease
   Form form_ = Form::kPlain;
   int64_t most_bytes_ = kMaxRequestBytes;  // of results in the next request
+  int64_t room_bytes_ = 0;                 // that the planner has for them; 0: it does not say
+  bool limited_ = false;                   // the last request was, by that
   std::string store_;
   int64_t revision_ = 0;
   std::optional<v1::Lease> lease_;
