@@ -9,7 +9,8 @@
 # WARPSMITH_TEST_THOROUGH=1 (set by it): cases that take a sample otherwise take everything.
 # WARPSMITH_FAULTS=500 with build/release/bin/e2e_faults_test 'planner*': so many kills and stops of
 # processes and faults of their network, some eleven a minute; WARPSMITH_SEEDS=1-3000 with
-# planner_simulation_test: those seeds.
+# planner_simulation_test: those seeds; WARPSMITH_FLEET=10000x100000 beside it: of so many workers and
+# tasks.
 # WARPSMITH_PYTHON names an interpreter with PyTorch and NVRTC (see scripts/install-deps.sh).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

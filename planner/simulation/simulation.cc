@@ -63,31 +63,29 @@ v1::Problem ProblemOf(const std::string& name, int workloads) {
 Simulation::Simulation(uint64_t seed, const Scale& scale, bool trace)
     : scale_(scale), world_(seed), checker_(scale.workers + 1) {
   world_.set_trace(trace);
-  const bool few = scale.workers == 0;
-  faults_ = DrawFaults(world_, few);
+  faults_ = DrawFaults(world_, scale.few());
   planners_fault_ = faults_.OfPlannerAlone();
   planner_ = std::make_unique<PlannerHost>(&world_, &faults_, &checker_);
-  const int64_t workers = few ? world_.Between(int64_t{1}, int64_t{6}) : scale.workers;
+  const int64_t workers = scale.few() ? world_.Between(int64_t{1}, int64_t{6}) : scale.workers;
   for (int64_t i = 0; i < workers; ++i) {
     AddWorker(absl::StrCat("w", i), i > 0 && world_.Chance(0.3) ? "host" : "sm_90a");
   }
   // Of another machine, and by the name of one that is there.
   if (world_.Chance(0.3)) AddWorker("w0", "sm_90a");
-  submits_left_ = few ? static_cast<int>(world_.Between(int64_t{1}, int64_t{3}))
-                      : (scale.tasks + kTasksPerSet - 1) / kTasksPerSet;
+  submits_left_ = scale.few() ? static_cast<int>(world_.Between(int64_t{1}, int64_t{3}))
+                              : (scale.tasks + kTasksPerSet - 1) / kTasksPerSet;
   world_.At(0, [this] { Tick(); });
 }
 
 void Simulation::AddWorker(const std::string& id, const std::string& arch) {
-  workers_.push_back(std::make_unique<WorkerHost>(absl::StrCat("m", workers_.size()), id, arch,
-                                                  world_.Chance(scale_.workers == 0 ? 0.15 : 0.01),
-                                                  &world_, &faults_, planner_.get(), &checker_,
-                                                  &natures_));
+  workers_.push_back(std::make_unique<WorkerHost>(
+      absl::StrCat("m", workers_.size()), id, arch, world_.Chance(scale_.few() ? 0.15 : 0.01),
+      &world_, &faults_, planner_.get(), &checker_, &natures_));
 }
 
 // In a large fleet little goes wrong with each task: what kills its worker is given to three.
 Nature Simulation::DrawNature() {
-  const bool few = scale_.workers == 0;
+  const bool few = scale_.few();
   const double poor = few ? 0.15 : 0.02;
   Nature nature;
   nature.light_us = 10;
@@ -117,22 +115,23 @@ void Simulation::Tick() {
   if (planner_->core() == nullptr) return;
   if (submits_left_ > 0 && world_.Chance(0.1)) SubmitSet();
   // One that is held is released in the end, and a quarantined one may be.
-  const double few = scale_.workers == 0 ? 1 : kFleetsShare;
+  const double share = scale_.few() ? 1 : kFleetsShare;
   for (const auto& [id, worker] : planner_->core()->state().workers()) {
     if (problem::IsSetAside(worker)) {
       if (world_.Chance(0.01)) planner_->ReleaseWorker({id, "a person said so"});
-    } else if (now_ms() < scale_.faulty_ms && world_.Chance(0.0005 * few)) {
+    } else if (now_ms() < scale_.faulty_ms && world_.Chance(0.0005 * share)) {
       planner_->HoldWorker({id, "a person said so"});
     }
   }
   const auto& tasks = planner_->core()->state().tasks();
   if (world_.Chance(faults_.stranger)) SpeakOfAnother();
   if (now_ms() >= scale_.faulty_ms || tasks.empty()) return;
-  if (!world_.Chance(scale_.workers == 0 ? 0.005 : 0.1)) return;
+  if (!world_.Chance(scale_.few() ? 0.005 : 0.1)) return;
   auto task = tasks.begin();
   std::advance(task, world_.Between(int64_t{0}, static_cast<int64_t>(tasks.size()) - 1));
   const std::string reason = "a person said so";
-  if (world_.Chance(0.1 * few)) return planner_->CancelRun({task->second.task().run_id(), reason});
+  if (world_.Chance(0.1 * share))
+    return planner_->CancelRun({task->second.task().run_id(), reason});
   const v1::TaskState to = world_.Chance(0.3)   ? v1::HELD
                            : world_.Chance(0.3) ? v1::CANCELLED
                                                 : v1::QUEUED;
@@ -149,7 +148,7 @@ void Simulation::SpeakOfAnother() {
   request.set_instance("stranger");
   const auto& tasks = planner_->core()->state().tasks();
   auto task = tasks.begin();
-  if (scale_.workers > 0 && !tasks.empty()) {
+  if (!scale_.few() && !tasks.empty()) {
     std::advance(task, world_.Between(int64_t{0}, static_cast<int64_t>(tasks.size()) - 1));
   }
   for (size_t seen = 0; seen < kMostSpokenOf && task != tasks.end(); ++seen, ++task) {
@@ -173,7 +172,7 @@ void Simulation::SubmitSet() {
   v1::SubmitRequest request;
   request.set_request_id(absl::StrCat("request ", submits_left_));
   request.set_policy("rules");
-  const bool few = scale_.workers == 0;
+  const bool few = scale_.few();
   request.set_seconds_per_task(static_cast<double>(few ? set.Between(int64_t{2}, int64_t{150})
                                                        : set.Between(int64_t{30}, int64_t{1'200})));
   request.mutable_problems()->set_name("set");

@@ -24,6 +24,8 @@ struct Scale {
   int workers = 0;              // 0: a few, with a few tasks
   int tasks = 0;                // at least so many, mostly
   int64_t faulty_ms = 400'000;  // then faults stop
+
+  bool few() const { return workers == 0; }
 };
 
 class Simulation {

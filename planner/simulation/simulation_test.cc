@@ -1,6 +1,6 @@
 // WARPSMITH_SEED=N planner_simulation_test runs that seed alone and tells what happens;
-// WARPSMITH_SEEDS=N-M runs those, some 60 worker-hours a second. WARPSMITH_FLEET=10000x100000 runs
-// them with that many workers and tasks in place of a few.
+// WARPSMITH_SEEDS=N-M runs those, some 25 worker-hours a second on a core.
+// WARPSMITH_FLEET=10000x100000 runs them with that many workers and tasks in place of a few.
 #include "planner/simulation/simulation.h"
 
 #include <spdlog/spdlog.h>

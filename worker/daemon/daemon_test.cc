@@ -443,6 +443,34 @@ TEST_CASE("a worker says no more than the planner has room for, and comes when i
   CHECK(fixture.Finish().ok());
 }
 
+TEST_CASE(
+    "a worker that leaves tells all at once, a batch at a time where the planner has no room") {
+  const base::Instant now(absl::Seconds(1'000));
+  const support::TemporaryFolder folder;
+  auto outbox = *Outbox::Open(folder / "outbox");
+  auto lineage = *Lineage::Open(*OpenLogFile(folder / "instance"), "i1");
+  Session session(v1::WorkerInfo(), *lineage, *outbox);
+  const auto settle = [&](const v1::SynchronizeRequest& request) {
+    v1::SynchronizeReply reply = Fixture::Settle(request);
+    reply.set_most_result_bytes(1);
+    session.Take(reply, now, now);
+  };
+  session.Take(Fixture::Grant(session.Request(), "L1"), now, now);
+  settle(session.Request());
+  for (int i = 0; i < 4; ++i) session.OnTrial(LargeTrial(i));
+  session.End({});
+  settle(session.Request());
+  CHECK_FALSE(session.more_to_tell());
+  session.set_draining();
+  for (int calls = 1; calls < 4; ++calls) {
+    CHECK(session.more_to_tell());
+    const v1::SynchronizeRequest request = session.Request();
+    CHECK(request.results_size() == 1);
+    settle(request);
+  }
+  CHECK(session.settled());
+}
+
 TEST_CASE("results that the planner cannot take are given up, and the worker goes on") {
   Fixture fixture([](agent::Reporter& reporter, const std::atomic<bool>&) {
     reporter.OnIncumbent(MakeIncumbent("L1/0"));

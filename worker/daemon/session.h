@@ -79,8 +79,9 @@ class Session {
   // ---- state
   void set_draining() { worker_.set_draining(true); }
   bool holds_lease() const { return lease_.has_value(); }
-  // The last request could not carry everything, and the planner has room for more now.
-  bool more_to_tell() const { return outbox_.more() && !limited_; }
+  // The last request could not carry everything, and the next may come at once: the planner has
+  // room, or this worker is about to leave.
+  bool more_to_tell() const { return outbox_.more() && (!limited_ || worker_.draining()); }
   // Nothing left to tell.
   bool settled() const { return !lease_ && ended_.empty() && outbox_.empty(); }
   base::Instant FenceAt() const;  // infinite future without a lease
