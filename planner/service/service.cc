@@ -155,6 +155,9 @@ void Service::TakeChanges(For use) {
 }
 
 void Service::Say(int64_t call, absl::StatusOr<Reply> reply) {
+  if (reply.ok() && std::holds_alternative<SynchronizeAnswer>(*reply)) {
+    std::get<SynchronizeAnswer>(*reply).most_result_bytes = MostResultBytes();
+  }
   if (durable_ == written_) {
     answers_.push_back({call, std::move(reply)});
   } else {
@@ -191,7 +194,6 @@ void Service::On(int64_t call, Synchronize command, Contents contents, Now now) 
   Outcome<SynchronizeAnswer> outcome = core_.Handle(command, now);
   if (absl::IsDataLoss(outcome.reply.status())) lost_ = outcome.reply.status();
   Commit(std::move(outcome.events), std::move(contents));
-  if (outcome.reply.ok()) outcome.reply->most_result_bytes = MostResultBytes();
   if (outcome.reply.ok() && outcome.reply->park) {
     // It brought nothing: whoever does is answered.
     Park(call, std::move(command), now);

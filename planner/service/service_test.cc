@@ -183,6 +183,13 @@ TEST_CASE(
     set.problems[0].blob = AddBlob(problem, contents);
     bench.service.Handle(++bench.calls, set, std::move(contents), bench.now);
   };
+  // A call that was parked is told, too.
+  bench.Call(SyncOf("w", session));
+  CHECK(bench.Answered().empty());
+  bench.Call(SubmitOf(1));
+  bench.Commit();
+  CHECK(bench.Answered().size() == 2);
+  CHECK(near(kMaxUncommittedBytes / 4));
   for (int number = 0; number < 5; ++number) submit(number);
   Synchronize leaves_nothing = SyncOf("w", session);
   leaves_nothing.slots = 0;

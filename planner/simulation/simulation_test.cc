@@ -49,7 +49,9 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
   const char* fleet = std::getenv("WARPSMITH_FLEET");
   Scale scale;
   if (fleet != nullptr) {
+    INFO("WARPSMITH_FLEET is '" << fleet << "'; workers x tasks are wanted, as 10000x100000");
     REQUIRE(std::sscanf(fleet, "%dx%d", &scale.workers, &scale.tasks) == 2);
+    REQUIRE((scale.workers > 0 && scale.tasks > 0));
     scale.faulty_ms = kFleetsFaultyMs;
   }
   uint64_t first = 1, last = std::getenv("WARPSMITH_TEST_THOROUGH") == nullptr ? 500 : 5000;
@@ -66,7 +68,9 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     if (!violations.empty()) {
       FAIL("seed " << seed << " at " << simulation.now_ms()
                    << " ms: " << absl::StrJoin(violations, "; ")
-                   << "\nreproduce: WARPSMITH_SEED=" << seed << " planner_simulation_test");
+                   << "\nreproduce: " << (fleet == nullptr ? "" : "WARPSMITH_FLEET=")
+                   << (fleet == nullptr ? "" : fleet) << " WARPSMITH_SEED=" << seed
+                   << " planner_simulation_test");
     }
     crashes += simulation.planner().crashes();
     pauses += simulation.planner().pauses();

@@ -245,7 +245,7 @@ void Daemon::Backoff(const absl::Status& status, base::Instant now) {
   planner_away_ = true;
   const double share = std::uniform_real_distribution<>(0.5, 1.0)(random_);
   const std::optional<absl::Duration> told = rpc::RetryAfter(status);
-  next_sync_ = now + (told ? *told * (0.5 + share) : backoff_ * share);
+  next_sync_ = now + (told ? std::min(*told, kMaxRetryAfter) * (0.5 + share) : backoff_ * share);
   backoff_ = std::min(backoff_ * 2, kMaxBackoff);
 }
 

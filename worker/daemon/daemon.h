@@ -35,6 +35,8 @@ using Work = std::function<absl::StatusOr<agent::Outcome>(const v1::Lease&, agen
 
 inline constexpr absl::Duration kMinBackoff = absl::Milliseconds(200);
 inline constexpr absl::Duration kMaxBackoff = absl::Seconds(5);
+// A refusal's time is obeyed up to this.
+inline constexpr absl::Duration kMaxRetryAfter = absl::Minutes(1);
 // Of calls while a lease is held; progress is stale sooner than this anyway.
 inline constexpr absl::Duration kMaxSyncInterval = absl::Seconds(10);
 // Between calls that news (an incumbent, the end of a lease) asks for.

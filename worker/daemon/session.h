@@ -12,8 +12,8 @@
 // may have been parked for nearly all of that time before there was a lease to give: of a new one
 // half the time is left at least, and the next call settles it.
 //
-// Who is not answered asks for no lease until he is: the planner may hear all that he says, and
-// what it gave him would never be begun.
+// A worker that is not answered asks for no lease until it is: the planner may hear all that it
+// says, and what it would be given would never be begun.
 #pragma once
 
 #include <optional>
