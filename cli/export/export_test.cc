@@ -436,6 +436,54 @@ def get_init_inputs():
             "strides (6, 1); forward's tensor 2 is"));
 }
 
+TEST_CASE("seeds of what is drawn at random are drawn by each call", "[export]") {
+  constexpr char kSource[] = R"PY(import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5) + nn.functional.dropout(x, 0.25)
+
+
+def get_inputs():
+    return [torch.rand(4, 6)]
+
+
+def get_init_inputs():
+    return []
+)PY";
+  v1::Problem problem;
+  problem.set_name("1_Dropout");
+  for (const char* line :
+       {"input x: f32[4, 6] ~ normal", "input s: i64[2] ~ integers(0, 9007199254740992)",
+        "y: f32[n: 4, c: 6] = x[n, c] * f32(8388608 <= random(s[0], n * 6 + c)) * 2.0 + "
+        "x[n, c] * f32(4194304 <= random(s[1], n * 6 + c)) * 1.3333334",
+        "output y"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  v1::TorchModule& torch = *problem.mutable_torch();
+  torch.set_path("level1/1_Dropout.py");
+  torch.set_source(kSource);
+  torch.set_seeds("x");
+  CHECK(Has(problem::Validate(problem).ToString(), "torch.seeds: 'x' must be the graph's last"));
+  torch.set_seeds("s");
+  REQUIRE(problem::Validate(problem).message() == "");
+  const Part part = PartOf(problem, 0, true);
+  const Folder folder("seeds");
+  OutFolder out{folder.path, {}};
+  const auto path = Exported(ExportKernelBench, problem, {part}, out);
+  REQUIRE(path.status().message() == "");
+  CHECK(Has(Read(*path), "return _solution.call(self, x, _solution.seeds(2))[0]"));
+  CHECK(Has(Read(*path), "  default: x f32[4, 6]\n"));
+  TryInPython(folder, kSource, *path);
+  OutFolder plain{folder.path, {}};
+  const auto cuda = Exported(ExportPlain, problem, {part}, plain);
+  REQUIRE(cuda.status().message() == "");
+  CHECK(Has(Read(*cuda), "; seeds of what forward draws at random, others for each call"));
+}
+
 TEST_CASE("an input that is changed is given back as it came", "[export]") {
   constexpr char kSource[] = R"PY(import torch
 import torch.nn as nn

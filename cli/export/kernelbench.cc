@@ -109,7 +109,7 @@ bool IsGiven(const v1::Buffer& buffer) {
 std::string Describe(const v1::Plan& plan, const v1::TorchModule& torch) {
   std::vector<std::string> parts;
   for (const v1::Buffer& buffer : plan.buffers()) {
-    if (!IsGiven(buffer)) continue;
+    if (!IsGiven(buffer) || buffer.tensor() == torch.seeds()) continue;
     parts.push_back(absl::StrCat(buffer.tensor(), " ", buffer.dtype(), "[",
                                  absl::StrJoin(buffer.shape(), ", "), "]",
                                  buffer.inout() ? ", changed in place" : ""));
@@ -260,6 +260,14 @@ class Writer {
     return given;
   }
 
+  // Of what forward draws at random.
+  int64_t Seeds() const {
+    for (const v1::Buffer& buffer : kernels_.workloads[0].plan.buffers()) {
+      if (buffer.tensor() == problem_.torch().seeds()) return buffer.shape(0);
+    }
+    return 0;
+  }
+
   // Names of what a plan is given, and what forward makes of its outputs, which all share.
   struct Interface {
     std::vector<std::string> tensors;
@@ -311,7 +319,8 @@ class Writer {
     auto interface = SharedInterface();
     if (!interface.ok()) return interface.status();
     std::vector<std::string> body;
-    auto names = TensorArguments(problem_.torch(), module, interface->inputs, body);
+    const bool draws = !problem_.torch().seeds().empty();
+    auto names = TensorArguments(problem_.torch(), module, interface->inputs - draws, body);
     if (!names.ok()) return names.status();
     auto graph = problem::GraphOf(problem_, kernels_.workloads[0].workload);
     if (!graph.ok()) return graph.status();
@@ -324,6 +333,7 @@ class Writer {
     }
     std::vector<std::string> given = {"self"};
     given.insert(given.end(), names->begin(), names->end());
+    if (draws) given.push_back(absl::StrCat("_solution.seeds(", Seeds(), ")"));
     const std::string call = absl::StrCat("_solution.call(", absl::StrJoin(given, ", "), ")");
     std::vector<int> all(interface->outputs);
     std::iota(all.begin(), all.end(), 0);

@@ -59,6 +59,10 @@ std::map<int, std::string> Remarks(const v1::Problem& problem, const std::vector
                     absl::StrJoin(torch.views(i).sizes(), ", "), ") and strides (",
                     absl::StrJoin(torch.views(i).strides(), ", "), ")");
   }
+  for (int i = 0; i < plan.buffers_size(); ++i) {
+    if (!torch.seeds().empty() && plan.buffers(i).tensor() == torch.seeds())
+      remarks[i] += "; seeds of what forward draws at random, others for each call";
+  }
   for (const Stored& output : outputs) {
     if (output.order.empty()) continue;
     remarks[output.buffer] += LyingIn(plan.buffers(output.buffer), output.order);

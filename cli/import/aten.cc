@@ -22,7 +22,7 @@ const OperatorTable& AllOperators() {
     for (const OperatorTable* part :
          {&PointwiseOperators(), &CreationOperators(), &ViewOperators(), &IndexingOperators(),
           &ReductionOperators(), &ScanOperators(), &NormOperators(), &PoolingOperators(),
-          &PoolingGradients(), &ResizeOperators(), &ProductOperators()}) {
+          &PoolingGradients(), &ResizeOperators(), &ProductOperators(), &RandomOperators()}) {
       table->insert(part->begin(), part->end());
     }
     return table;
@@ -76,6 +76,17 @@ void Bind(const Placeholder& placeholder, int tensor, Lowering& l) {
   l.BindPlaceholder(placeholder.name, tensor);
 }
 
+// The input that holds a seed for each draw of forward's, where it draws.
+void AddSeeds(const Dump& dump, const std::set<std::string>& state_names, Lowering& l) {
+  constexpr double kSeedEnd = 0x1p53;
+  const auto draws = std::count_if(dump.nodes.begin(), dump.nodes.end(), Draws);
+  if (draws == 0) return;
+  std::string name = l.FreeName("random_seeds");
+  while (state_names.count(name) > 0) name = l.FreeName(name + "_");
+  l.seeds = l.graph.AddInput(Role::kInput, name, graph::DType::kI64, {draws},
+                             {graph::Distribution::Kind::kIntegers, 0, kSeedEnd});
+}
+
 absl::Status AddPlaceholders(const Dump& dump, Lowering& l) {
   std::set<std::string> mutated, inouts;
   for (const Dump::Update& update : dump.updates) {
@@ -100,6 +111,7 @@ absl::Status AddPlaceholders(const Dump& dump, Lowering& l) {
     l.graph.tensors[tensor].inout = inout;
     Bind(p, tensor, l);
   }
+  AddSeeds(dump, state_names, l);
   for (const Placeholder& p : dump.placeholders) {
     if (p.kind == Placeholder::Kind::kEmpty) l.BindPlaceholder(p.name, kEmpty);
   }

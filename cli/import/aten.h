@@ -1,7 +1,8 @@
 // Core ATen to the graph language.
 //
 // Which operators are known: the tables in pointwise.cc, creation.cc, views.cc, indexing.cc,
-// reductions.cc, norms.cc, products.cc and pooling.cc; lowering.h says how a row of one is written.
+// reductions.cc, norms.cc, products.cc, pooling.cc, random.cc and others; lowering.h says how a row
+// of one is written.
 #pragma once
 
 #include <string>
@@ -14,7 +15,8 @@
 
 namespace warpsmith::import {
 
-// The graph of a dumped module: inputs in forward's order, then the parameters and states that it
+// The graph of a dumped module: inputs in forward's order, the seeds of what it draws at random,
+// an i64 a draw, then the parameters and states that it
 // uses, by their names in the state dictionary. Pruned and valid. orders: of axes, one for each of
 // the graph's outputs, which has forward's in that order; none: each has them in their own.
 //

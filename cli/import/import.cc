@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "cli/import/aten.h"
+#include "cli/import/lowering.h"
 #include "cli/import/orders.h"
 #include "cli/import/workloads.h"
 #include "common/base/child.h"
@@ -246,6 +247,10 @@ absl::Status AddGraphs(const std::vector<Dump>& dumps, const std::vector<AxisOrd
     absl::StatusOr<graph::Graph> graph = LowerAten(dump, orders);
     if (!graph.ok()) return graph.status();
     texts.push_back({dump.workload, dump.dims, graph::Print(*graph)});
+    if (std::none_of(dump.nodes.begin(), dump.nodes.end(), Draws)) continue;
+    for (const graph::Tensor& tensor : graph->tensors) {  // the last that is given
+      if (tensor.given()) problem.mutable_torch()->set_seeds(tensor.name);
+    }
   }
   absl::StatusOr<MergedText> merged = MergeTexts(texts);
   if (!merged.ok()) return merged.status();

@@ -343,6 +343,11 @@ ExprPtr Lowering::Operand(std::string_view argument, DType type, const Exprs& in
   return Literal(type, Number(argument));
 }
 
+ExprPtr Lowering::NextSeed() {
+  WS_CHECK(seeds >= 0 && draws_ < ShapeOf(seeds)[0], "a draw without a seed");
+  return graph::Load(graph, seeds, {I(draws_++)});
+}
+
 int Lowering::CastTensor(int tensor, DType type, std::string name) {
   if (TypeOf(tensor) == type) return tensor;
   const Shape shape = ShapeOf(tensor);

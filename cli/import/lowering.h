@@ -99,6 +99,10 @@ class Lowering {
   graph::ExprPtr LoadBroadcast(int tensor, const Exprs& indexes) const;
   // The same of an argument that is a tensor or a number, in `type`.
   graph::ExprPtr Operand(std::string_view argument, graph::DType type, const Exprs& indexes) const;
+  // The seed of the operator's draw: each call takes the next of `seeds`, which has to have one.
+  graph::ExprPtr NextSeed();
+  int seeds = -1;  // the tensor with the seeds of what forward draws; -1: it draws nothing
+
   // An existing tensor in another type: itself, or a map that casts.
   int CastTensor(int tensor, graph::DType type, std::string name);
 
@@ -110,6 +114,7 @@ class Lowering {
 
   const AtenNode* node_ = nullptr;
   std::map<std::pair<std::string, int>, int> bound_;
+  int64_t draws_ = 0;  // so far
   std::set<std::pair<std::string, int>> used_;
 };
 
@@ -131,6 +136,9 @@ const OperatorTable& ProductOperators();
 const OperatorTable& PoolingOperators();
 const OperatorTable& PoolingGradients();
 const OperatorTable& ResizeOperators();
+const OperatorTable& RandomOperators();
+// Whether the node, of an operator of RandomOperators, draws: not a dropout that keeps all or none.
+bool Draws(const AtenNode& node);
 
 // ---- expressions, in short ------------------------------------------------------------------
 

@@ -98,6 +98,7 @@ enum class Op {
   kMax,
   kPow,
   kAtan2,
+  kRandom,  // of i64: 24 random bits, a number below 2^24, of a seed and a place (numeric.h)
   kLt,
   kLe,
   kEq,

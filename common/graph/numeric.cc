@@ -120,6 +120,26 @@ int64_t FloorMod(int64_t a, int64_t b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
+std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+  constexpr uint64_t kFactors[] = {0xD2511F53, 0xCD9E8D57};
+  constexpr uint32_t kSteps[] = {0x9E3779B9, 0xBB67AE85};
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = kFactors[0] * counter[0], b = kFactors[1] * counter[2];
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
+    key = {key[0] + kSteps[0], key[1] + kSteps[1]};
+  }
+  return counter;
+}
+
+int64_t RandomBits(int64_t seed, int64_t place) {
+  const uint64_t block = U(place) >> 2;
+  const auto words =
+      Philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+             {static_cast<uint32_t>(U(seed)), static_cast<uint32_t>(U(seed) >> 32)});
+  return words[place & 3] >> 8;
+}
+
 double ApplyFloat(Op op, double a, double b) {
   switch (op) {
     case Op::kAdd:
@@ -208,6 +228,8 @@ int64_t ApplyInteger(Op op, DType type, int64_t a, int64_t b) {
       return a < b ? a : b;
     case Op::kMax:
       return a > b ? a : b;
+    case Op::kRandom:
+      return RandomBits(a, b);
     default:
       WS_CHECK(false, "not a binary operator of integers");
   }

@@ -20,6 +20,24 @@ TEST_CASE("numbers of 16 bits come back as they were") {
   CHECK(FromHalf(DType::kBF16, 0x3f81) == 1 + 0x1p-7);
 }
 
+// The known answers of Random123, the authors' own code.
+TEST_CASE("Philox gives its authors' numbers") {
+  using Words = std::array<uint32_t, 4>;
+  CHECK(Philox({0, 0, 0, 0}, {0, 0}) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  const uint32_t ones = 0xffffffff;
+  CHECK(Philox({ones, ones, ones, ones}, {ones, ones}) ==
+        Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(Philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+        Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+  for (int64_t place : {0, 1, 2, 3}) {
+    const Words words = Philox({0, 0, 0, 0}, {0, 0});
+    CHECK(RandomBits(0, place) == words[place] >> 8);
+  }
+  const Words far = Philox({0x80000000, 0x3fffffff, 0, 0}, {0xfffffffe, ones});
+  CHECK(RandomBits(-2, (int64_t{0x3fffffff} << 34) + (int64_t{0x80000000} << 2) + 1) ==
+        far[1] >> 8);
+}
+
 TEST_CASE("between two numbers of 16 bits the nearest is taken, in the middle the even one") {
   int wrong = 0;
   for (const DType type : {DType::kF16, DType::kBF16}) {

@@ -13,6 +13,7 @@ constexpr OpInfo kOps[] = {
     {Op::kMax, "max", 2, 0, Accepts::kNumber, false},
     {Op::kPow, "pow", 2, 0, Accepts::kFloat, false},
     {Op::kAtan2, "atan2", 2, 0, Accepts::kFloat, false},
+    {Op::kRandom, "random", 2, 0, Accepts::kIndex, false},
     {Op::kLt, "<", 2, kComparePrecedence, Accepts::kNumber, true},
     {Op::kLe, "<=", 2, kComparePrecedence, Accepts::kNumber, true},
     {Op::kEq, "==", 2, kComparePrecedence, Accepts::kAny, true},
@@ -77,6 +78,8 @@ bool Takes(Accepts accepts, DType type) {
       return IsFloat(type);
     case Accepts::kInteger:
       return IsInteger(type);
+    case Accepts::kIndex:
+      return type == DType::kI64;
     case Accepts::kBool:
       return type == DType::kBool;
   }
@@ -93,6 +96,8 @@ const char* NameOf(Accepts accepts) {
       return "floating-point numbers";
     case Accepts::kInteger:
       return "integers";
+    case Accepts::kIndex:
+      return "i64";
     case Accepts::kBool:
       return "bool";
   }

@@ -10,7 +10,7 @@
 
 namespace warpsmith::graph {
 
-enum class Accepts { kAny, kNumber, kFloat, kInteger, kBool };
+enum class Accepts { kAny, kNumber, kFloat, kInteger, kIndex, kBool };
 
 struct OpInfo {
   Op op;

@@ -133,6 +133,21 @@ absl::Status ValidateViews(const v1::TorchModule& torch, const graph::Graph& gra
   return absl::OkStatus();
 }
 
+// Seeds are the last of what is given, and nobody writes them.
+absl::Status ValidateSeeds(const v1::TorchModule& torch, const graph::Graph& graph) {
+  if (torch.seeds().empty()) return absl::OkStatus();
+  const graph::Tensor* last = nullptr;
+  for (const graph::Tensor& tensor : graph.tensors) {
+    if (tensor.given()) last = &tensor;
+  }
+  if (last != nullptr && last->name == torch.seeds() && !last->inout &&
+      last->type == graph::DType::kI64 && last->shape.size() == 1) {
+    return absl::OkStatus();
+  }
+  return Wrong(absl::StrCat("torch.seeds: '", torch.seeds(),
+                            "' must be the graph's last input, of i64 with one axis"));
+}
+
 absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& workload) {
   for (const auto& [name, value] : workload.dims()) {
     if (!graph::IsName(name)) return Wrong(absl::StrCat("'", name, "' is no name for a dimension"));
@@ -147,6 +162,7 @@ absl::Status ValidateWorkload(const v1::Problem& problem, const v1::Workload& wo
   if (auto status = graph::Validate(*graph); !status.ok()) return status;
   if (auto status = ValidateGiven(problem.torch(), *graph); !status.ok()) return status;
   if (auto status = ValidateOrders(problem.torch(), *graph); !status.ok()) return status;
+  if (auto status = ValidateSeeds(problem.torch(), *graph); !status.ok()) return status;
   return ValidateViews(problem.torch(), *graph);
 }
 
@@ -289,6 +305,7 @@ std::string Digest(const v1::Problem& problem) {
     add(absl::StrCat("view ", absl::StrJoin(view.sizes(), " "), ", ",
                      absl::StrJoin(view.strides(), " "), " from ", view.offset()));
   }
+  if (!problem.torch().seeds().empty()) add(absl::StrCat("seeds ", problem.torch().seeds()));
   add(problem.weights_constant() ? "constant weights" : "");
   return base::Sha256Hex(text);
 }

@@ -188,6 +188,9 @@ class HostCard(launcher.Card):
         start = -raw.data_ptr() % 256
         return raw[start:start + size * width].view(dtype).as_strided(shape, strides)
 
+    def seeds(self, count):
+        return torch.randint(launcher.SEED_END, (count,), dtype=torch.int64)
+
     def enter(self, device):
         self.entered += 1
 

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
-from warpsmith_torch import dump  # noqa: E402
+from warpsmith_torch import dump, seeded  # noqa: E402
 
 A = torch.ops.aten
 f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
@@ -471,8 +471,19 @@ PRODUCTS = {
     "one_deep": (torch.mm, (normal(3, 1), normal(1, 4))), "one_row": (torch.mm, (normal(1, 5), normal(5, 4))), "single": (torch.mm, (normal(1, 5), normal(5, 1))),
 }
 
+# What is drawn is made of seeds, which stand behind the inputs.
+RANDOM = {
+    "dropout": (lambda x: F.dropout(x, 0.2), (normal(7, 9),)), "dropout_half": (lambda x: F.dropout(x * 2, 0.5), (normal(6, 7, dtype=f16),)),
+    "dropout_twice": (Layer(lambda: nn.Sequential(nn.Dropout(0.3), nn.Linear(9, 5), nn.Dropout(0.6))), (normal(7, 9),)),
+    "dropout_of_nothing": (lambda x: F.dropout(x, 0.0) + 1, X), "kept": (lambda x: A.native_dropout(x, 0.4, True), (normal(7, 9),)),
+    "channels": (lambda x: F.dropout2d(x, 0.4), (normal(3, 5, 2, 3),)), "ones": (lambda x: torch.bernoulli(x, 0.3) + x, (normal(7, 9),)),
+    "own": (lambda x: torch.bernoulli(x), (lambda: torch.rand(7, 9),)), "uniform": (lambda x: x + torch.rand_like(x), (normal(7, 9),)),
+    "made": (lambda x: x * torch.rand(7, 9), (normal(7, 9),)), "double": (lambda x: torch.rand_like(x) - x, (normal(7, 9, dtype=f64),)),
+}
+DRAWS = ("aten.native_dropout.default", "aten.bernoulli.p", "aten.rand.default", "aten.rand_like.default")
+
 GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "bytes": BYTES, "reductions": REDUCTIONS, "scans": SCANS, "losses": LOSSES,
-          "norms": NORMS, "pooling": POOLING, "products": PRODUCTS, "whole": WHOLE}
+          "norms": NORMS, "pooling": POOLING, "products": PRODUCTS, "random": RANDOM, "whole": WHOLE}
 TOLERANCE = {f64: 1e-12, f16: 2e-3, bf16: 1.6e-2}
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
 
@@ -525,11 +536,13 @@ def answered(name, row, real, values):
             drawn = coarse(torch.randn(tensor.shape).to(tensor.dtype))
             tensor.copy_(drawn.abs() + 0.5 if key.endswith("var") else drawn)
     given = [copy.deepcopy(state[p["state"]]) for p in row["placeholders"] if p["kind"] in ("param", "buffer")]
-    with torch.no_grad():
+    seeds = [7919 * k + 2 ** 40 for k in range(sum(node["op"] in DRAWS for node in row["nodes"]))]
+    with torch.no_grad(), seeded.Seeded(seeds):
         result = real(*[v.clone() if isinstance(v, torch.Tensor) else v for v in values])
     outputs = [o for o in torch.utils._pytree.tree_leaves(result) if isinstance(o, torch.Tensor)]
     outputs += [real.state_dict()[u["state"]] for u in row["updates"]]
-    tensors = [v for v in values if isinstance(v, torch.Tensor) and v.numel()] + given
+    drawn = [torch.tensor(seeds)] if seeds else []
+    tensors = [v for v in values if isinstance(v, torch.Tensor) and v.numel()] + drawn + given
     tolerance = max(TOLERANCE.get(t.dtype, 2e-6) for t in tensors + outputs)
     return {"name": name, "dump": row, "values": [numbers(t) for t in tensors],
             "answers": [numbers(o, short=True) for o in outputs], "tolerance": tolerance}

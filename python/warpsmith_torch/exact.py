@@ -63,16 +63,16 @@ def _widened():
         torch.set_default_dtype(usual)
 
 
-def in_double(model, inputs, outputs_of, inouts=()):
-    """(outputs, states) of the module in fp64: its buffers, and of `inputs` those that forward changes. outputs_of:
-    gives what forward gives as a list. inouts: {name: position in `inputs`}"""
+def in_double(model, inputs, forward, inouts=()):
+    """(outputs, states) of the module in fp64: its buffers, and of `inputs` those that forward changes. forward:
+    calls a model with some inputs, and gives its tensors as a list. inouts: {name: position in `inputs`}"""
     exact = copy.deepcopy(model).double()
     wide = [x.double() if is_float(x) else x for x in inputs]
     changed = {name: wide[place].clone() for name, place in dict(inouts).items()}
     for name, place in dict(inouts).items():
         wide[place] = changed[name]
     with _widened():
-        outputs = outputs_of(exact(*wide))
+        outputs = forward(exact, wide)
     return outputs, {**dict(exact.named_buffers(remove_duplicate=False)), **changed}
 
 
@@ -208,8 +208,8 @@ def part_of(inputs, rows, batch):
             if isinstance(x, torch.Tensor) and x.dim() and x.shape[0] == batch else x for x in inputs]
 
 
-def treats_as_batch(model, inputs, outputs_of, outputs, rows, batch):
-    got = outputs_of(model(*part_of(inputs, rows, batch)))
+def treats_as_batch(model, inputs, forward, outputs, rows, batch):
+    got = forward(model, part_of(inputs, rows, batch))
     for g, o in zip(got, outputs):
         want = o.index_select(0, rows.to(o.device))
         if g.shape != want.shape:
@@ -233,17 +233,17 @@ def farthest(got, want, rms):
     return largest / (rms or 1.0)
 
 
-def values(model, inputs, outputs_of, sample, inouts=(), again=None):
+def values(model, inputs, forward, sample, inouts=(), again=None):
     """(the outputs' values at the sample's positions, the states by name or None, how far off outputs are anywhere);
-    inouts: see in_double. again: gives the outputs for some inputs in the module's own types; without it nobody looks
-    how far they are off beyond the sample, and that is []."""
+    forward, inouts: see in_double. again: gives the outputs for some inputs in the module's own types; without it
+    nobody looks how far they are off beyond the sample, and that is []."""
     if sample.rows is None:
         given = inputs
-        outputs, states = in_double(model, given, outputs_of, inouts)
+        outputs, states = in_double(model, given, forward, inouts)
         found = [at(o, p) for o, p in zip(outputs, sample.positions)]
     else:
         given, states = part_of(inputs, sample.rows, batch_of(inputs, [])), None
-        outputs, _ = in_double(model, given, outputs_of)
+        outputs, _ = in_double(model, given, forward)
         found = []
         for output, positions in zip(outputs, sample.positions):
             row = max(1, output.numel() // sample.rows.numel())

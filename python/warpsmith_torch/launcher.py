@@ -47,6 +47,7 @@ from _thread import get_ident
 import torch
 
 GIVEN = ("input", "inout")
+SEED_END = 1 << 53  # of what is drawn at random
 ALIGNMENT = 16  # of a tensor's storage: kernels access vectors of so many bytes
 WORKSPACE_ALIGNMENT = 256
 PLAIN_SHARED = 48 << 10  # bytes of shared memory that a block has without asking
@@ -156,6 +157,10 @@ class Card:
     @staticmethod
     def _empty(shape, strides, dtype):
         return torch.empty_strided(shape, strides, dtype=dtype, device="cuda")
+
+    @staticmethod
+    def seeds(count):
+        return torch.randint(SEED_END, (count,), dtype=torch.int64, device="cuda")
 
     def library(self):
         """The cuBLASLt that this process has loaded, else one that is found."""
@@ -599,11 +604,20 @@ class Solution:
     def refuse(self, name, what, want):
         raise ValueError(f"{self.name} was made for {name} with {want}, not {what}")
 
-    def _first_call(self, module, *inputs):
+    def seeds(self, count):
+        """Of so many draws, by PyTorch's generator: torch.manual_seed decides them, and each replay of a CUDA graph
+        has others."""
+        self._find_card()
+        return self._card.seeds(count)
+
+    def _find_card(self):
         if self._card is None:
             if not torch.cuda.is_available():
                 self.refuse("a machine", "this one, where PyTorch sees none", "a CUDA device")
             self._card = Card()
+
+    def _first_call(self, module, *inputs):
+        self._find_card()
         call = self._writing()
         self.call = call
         return call(module, *inputs)

@@ -6,7 +6,7 @@ One JSON object a line on standard input, one on standard output: {"command": ..
 {"ok": {...}} or {"error": text, "kind": "invalid" | "memory" | "failed"}. Commands:
 
   hello                                  version, cuda, card
-  load      source, device, tensors, outputs, updates, workload, given, orders, wholes, memory_bytes
+  load      source, device, tensors, outputs, updates, workload, given, orders, wholes, seeds, memory_bytes
                                          makes the module, for the workload of that name if it has
                                          several (module.py); given: which of the outputs, or beyond
                                          them of the inputs, each tensor of forward's is, [] if they
@@ -14,7 +14,9 @@ One JSON object a line on standard input, one on standard output: {"command": ..
                                          axes of forward's tensor each output has its own, [] if they
                                          are the same; wholes: of each output the shape of the
                                          tensor that forward's is a part of, [] where it is none, []
-                                         if none is; tensors: [{name,
+                                         if none is; seeds: which of the tensors, the last that is an
+                                         input, has the seeds of what forward draws at random, "" if
+                                         none; tensors: [{name,
                                          role, dtype, shape}] of what forward is given, in its order
                                          ("input", or "inout": an input that it changes), then
                                          params and states by name; memory_bytes: as if the card had
@@ -45,7 +47,7 @@ import warnings
 
 import torch
 
-from warpsmith_torch import baselines, drawn, exact, handover, module as modules
+from warpsmith_torch import baselines, drawn, exact, handover, module as modules, seeded
 
 VARIATIONS = ("none", "times3", "times001", "negated", "dense", "wide", "new_weights", "ties")
 SCALES = {"times3": 3.0, "times001": 0.01, "negated": -1.0}
@@ -120,7 +122,7 @@ class Oracle:
 
     def _clear(self):
         """Nothing drawn."""
-        self.inputs, self.sample, self.reference = None, None, None
+        self.inputs, self.seeds, self.sample, self.reference = None, [], None, None
         self.given_states, self.saved_params, self.unmeasured = {}, {}, ""
         self.varied = False  # whether inputs or weights are not the module's own
 
@@ -155,7 +157,7 @@ class Oracle:
         return {"version": torch.__version__, "cuda": cuda, "card": torch.cuda.get_device_name() if cuda else "cpu"}
 
     def load(self, source, device, tensors, outputs, updates, workload="", given=(), orders=(), memory_bytes=0,
-             wholes=()):
+             wholes=(), seeds=""):
         self.unload()
         self.memory_bytes = memory_bytes
         if device.startswith("cuda") and not torch.cuda.is_available():
@@ -177,6 +179,11 @@ class Oracle:
         self.model = modules.make_model(self.module, dims).to(device)
         self.outputs_of = outputs_of(given, len(outputs), orders, wholes)
         self.wanted_inputs = [t for t in tensors if t["role"] in ("input", "inout")]
+        self.draws = 0
+        if seeds:
+            if not self.wanted_inputs or self.wanted_inputs[-1]["name"] != seeds:
+                raise Invalid(f"'{seeds}' is not the last of the inputs, where seeds are wanted")
+            self.draws = self.wanted_inputs[-1]["shape"][0]
         self.inouts = {t["name"]: i for i, t in enumerate(self.wanted_inputs) if t["role"] == "inout"}
         own_tensors = tensors[len(self.wanted_inputs):]
         self.wanted_outputs = outputs
@@ -204,7 +211,18 @@ class Oracle:
         return [i for i, x in enumerate(self.inputs) if isinstance(x, torch.Tensor) and x.numel()]
 
     def _tensors(self):
-        return [self.inputs[i] for i in self._places()]
+        """What the graph is given, in its order."""
+        return [self.inputs[i] for i in self._places()] + (self._seeds() if self.draws else [])
+
+    def _seeds(self):
+        return [torch.tensor(self.seeds, dtype=torch.int64)]
+
+    def _forward(self, model, inputs):
+        """The outputs of a model, the module's or one like it, for some inputs and the seeds drawn."""
+        if not self.draws:
+            return self.outputs_of(model(*inputs))
+        with seeded.Seeded(self.seeds):
+            return self.outputs_of(model(*inputs))
 
     def _states(self):
         """What forward changes or finds changed: {name: tensor} of the module's states, and of the inputs drawn."""
@@ -267,6 +285,7 @@ class Oracle:
 
     def _draw(self, seed):
         self.inputs = self.drawn.draw(seed)
+        self.seeds = torch.randint(seeded.SEED_END, (self.draws,), dtype=torch.int64).tolist()
         for place in self._inout_places().values():  # a file may give the same tensor each time
             self.inputs[place] = self.inputs[place].clone()
 
@@ -295,7 +314,7 @@ class Oracle:
         self.handover.release()
         self._limit()
         torch.manual_seed(FORWARD_SEED)
-        outputs = self.outputs_of(self.model(*self.inputs))
+        outputs = self._forward(self.model, self.inputs)
         if len(outputs) != len(self.wanted_outputs):
             raise Invalid(f"forward gives {len(outputs)} tensors, and the graph {len(self.wanted_outputs)}")
         for i, (tensor, wanted) in enumerate(zip(outputs, self.wanted_outputs)):
@@ -324,7 +343,7 @@ class Oracle:
             self.sample.restrict(outputs, batch)
             self._set_states(self.given_states)
             torch.manual_seed(FORWARD_SEED)
-            if exact.treats_as_batch(self.model, self.inputs, self.outputs_of, outputs, self.sample.rows, batch):
+            if exact.treats_as_batch(self.model, self.inputs, self._forward, outputs, self.sample.rows, batch):
                 return
         self.sample.nowhere()
         self.unmeasured = "too large for fp64, and the module does not treat the first axis as a batch"
@@ -338,12 +357,12 @@ class Oracle:
         def again(inputs):
             self._set_states(self.given_states)
             torch.manual_seed(FORWARD_SEED)
-            return self.outputs_of(self.model(*inputs))
+            return self._forward(self.model, inputs)
 
         self._set_states(self.given_states)
         torch.manual_seed(FORWARD_SEED)
         try:
-            return exact.values(self.model, self.inputs, self.outputs_of, self.sample, self._inout_places(),
+            return exact.values(self.model, self.inputs, self._forward, self.sample, self._inout_places(),
                                 again if self.varied else None)
         except torch.cuda.OutOfMemoryError:
             self.unmeasured = "not enough memory for fp64"
@@ -400,7 +419,7 @@ class Oracle:
         self.seed = seed
         self._draw(seed)
         self.given_states = {name: state.clone() for name, state in self._states().items()}
-        outputs = self.outputs_of(self.model(*self.inputs))
+        outputs = self._forward(self.model, self.inputs)
         self._plan(outputs, [], sample, whole_bytes, budget_bytes)
         outputs = None
         found = self._true_values()
@@ -437,7 +456,7 @@ def reply_to(oracle, request):
     try:
         with torch.no_grad():
             return {"ok": getattr(oracle, command)(**request)}
-    except Invalid as error:
+    except (Invalid, seeded.TooMany) as error:
         reply = {"error": str(error), "kind": "invalid"}
     except torch.cuda.OutOfMemoryError as error:
         reply = {"error": shortened(error), "kind": "memory"}

@@ -529,6 +529,25 @@ inline double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 #endif
 WS_DEVICE float pow(float x, float y) { return ::powf(x, y); }
 WS_DEVICE double pow(double x, double y) { return ::pow(x, y); }
+// 24 random bits of a place: those of word `place` % 4 of Philox4x32-10 at the counter `place` / 4, keyed by the seed
+// (Salmon et al., SC 2011).
+WS_DEVICE unsigned random_bits(long long seed, long long place) {
+  const unsigned long long block = static_cast<unsigned long long>(place) >> 2;
+  unsigned c0 = static_cast<unsigned>(block), c1 = static_cast<unsigned>(block >> 32), c2 = 0, c3 = 0;
+  unsigned k0 = static_cast<unsigned>(seed), k1 = static_cast<unsigned>(static_cast<unsigned long long>(seed) >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
+    c0 = static_cast<unsigned>(b >> 32) ^ c1 ^ k0;
+    c2 = static_cast<unsigned>(a >> 32) ^ c3 ^ k1;
+    c1 = static_cast<unsigned>(b);
+    c3 = static_cast<unsigned>(a);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  const unsigned low = (place & 1) != 0 ? c1 : c0, high = (place & 1) != 0 ? c3 : c2;
+  return ((place & 2) != 0 ? high : low) >> 8;
+}
 WS_DEVICE float atan2(float x, float y) { return ::atan2f(x, y); }
 WS_DEVICE double atan2(double x, double y) { return ::atan2(x, y); }
 template <class T> WS_DEVICE bool is_nan(T x) { return x != x; }

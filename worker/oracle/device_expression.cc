@@ -54,6 +54,8 @@ std::string OperatorText(Op op, DType type, const std::string& a, const std::str
       return floats ? call("pow") : call("integer_power");
     case Op::kAtan2:
       return call("atan2");
+    case Op::kRandom:
+      return call("random_bits");
     case Op::kLt:
       return infix("<");
     case Op::kLe:

@@ -81,6 +81,19 @@ template <class T> ORACLE T floor_div(T a, T b) {
   T q = a / b;
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
+// Philox4x32-10, of which a place is a quarter: the upper 24 bits of its word.
+ORACLE i64 random_bits(i64 seed, i64 place) {
+  unsigned x[4] = {(unsigned)((u64)place >> 2), (unsigned)((u64)place >> 34), 0, 0};
+  unsigned key[2] = {(unsigned)seed, (unsigned)((u64)seed >> 32)};
+  for (int round = 0; round < 10; round++) {
+    unsigned y[4] = {__umulhi(0xCD9E8D57u, x[2]) ^ x[1] ^ key[0], 0xCD9E8D57u * x[2],
+                     __umulhi(0xD2511F53u, x[0]) ^ x[3] ^ key[1], 0xD2511F53u * x[0]};
+    for (int i = 0; i < 4; i++) x[i] = y[i];
+    key[0] += 0x9E3779B9u;
+    key[1] += 0xBB67AE85u;
+  }
+  return x[place & 3] >> 8;
+}
 template <class T> ORACLE T floor_mod(T a, T b) {
   if (b == -1) return 0;
   T r = a % b;

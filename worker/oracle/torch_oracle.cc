@@ -123,6 +123,7 @@ class TorchOracle : public Oracle {
         given_(problem.torch().outputs().begin(), problem.torch().outputs().end()),
         orders_(OrdersOf(problem.torch())),
         views_(problem.torch().views().begin(), problem.torch().views().end()),
+        seeds_(problem.torch().seeds()),
         digest_(problem.workloads_size() > 1
                     ? absl::StrCat(problem::Digest(problem), ":", workload_)
                     : problem::Digest(problem)),
@@ -160,6 +161,7 @@ class TorchOracle : public Oracle {
                                 {"given", given_},
                                 {"orders", orders_},
                                 {"wholes", Wholes()},
+                                {"seeds", seeds_},
                                 {"memory_bytes", child_->options().memory_bytes}},
                                kLoadLimit);
     if (!loaded.ok()) return loaded.status();
@@ -388,6 +390,7 @@ class TorchOracle : public Oracle {
   const std::vector<int> given_;  // TorchModule.outputs
   const std::vector<std::vector<int>> orders_;
   const std::vector<v1::View> views_;
+  const std::string seeds_;             // TorchModule.seeds
   const std::string digest_;            // of the problem and the workload
   const std::set<std::string> wanted_;  // baselines beside eager, and "graph"
   Room room_;

@@ -316,6 +316,70 @@ TEST_CASE("eight-bit floats are handed over as their bits", "[torch]") {
   REQUIRE(timed.status().message() == "");
 }
 
+TEST_CASE("what a module draws at random is made of seeds that are given", "[torch]") {
+  TorchOracleOptions options = OptionsFor();
+  if (NoPython(options)) return;
+  v1::Problem problem;
+  problem.set_name("dropout");
+  problem.mutable_torch()->set_source(
+      "import torch, torch.nn as nn\nclass Model(nn.Module):\n"
+      "    def __init__(self):\n        super().__init__()\n"
+      "        self.first, self.second = nn.Dropout(0.25), nn.Dropout(0.5)\n"
+      "    def forward(self, x):\n"
+      "        return self.second(self.first(x) + 1) + torch.rand_like(x)\n"
+      "def get_inputs():\n    return [torch.rand(64, 33)]\n");
+  problem.mutable_torch()->set_seeds("seeds");
+  for (const char* line :
+       {"input x: f32[64, 33] ~ uniform(0, 1)",
+        "input seeds: i64[3] ~ integers(0, 9007199254740992)",
+        "a: f32[i: 64, j: 33] = x[i, j] * f32(4194304 <= random(seeds[0], i * 33 + j)) * 1.3333334",
+        "b: f32[i: 64, j: 33] = (a[i, j] + 1) * f32(8388608 <= random(seeds[1], i * 33 + j)) * 2",
+        "y: f32[i: 64, j: 33] = b[i, j] + f32(random(seeds[2], i * 33 + j)) * 5.9604645e-08",
+        "output y"}) {
+    problem.add_graph(line);
+  }
+  problem.add_workloads()->set_name("default");
+  const graph::Graph graph = GraphOf(problem);
+  auto device = device::MakeDevice("host").value();
+  options.child = StartTorch(options).value();
+  auto oracle = MakeTorchOracle(options, problem, graph);
+  REQUIRE(oracle.status().message() == "");
+  std::vector<int64_t> first;
+  for (const uint64_t seed : {5, 6, 5}) {
+    auto drawn = (*oracle)->Draw(*device, seed, Variation::kTimes3);
+    REQUIRE(drawn.status().message() == "");
+    REQUIRE(drawn->inputs.size() == 2);
+    const std::vector<int64_t> seeds = Read<int64_t>(*device, *drawn->inputs[1]);
+    if (first.empty()) first = seeds;
+    CHECK((seeds == first) == (seed == 5));  // each draw of a case has its own
+    const std::vector<Values> answers = Evaluated(*device, graph, *drawn);
+    const std::vector<float> y = Read<float>(*device, *drawn->answers[0]);
+    for (size_t i = 0; i < y.size(); ++i) REQUIRE(std::abs(y[i] - answers[0][i]) < 1e-5);
+    CHECK(drawn->exact[0].size() == y.size());
+    for (size_t i = 0; i < y.size(); ++i)
+      REQUIRE(std::abs(drawn->exact[0][i] - answers[0][i]) < 1e-5);
+  }
+  CHECK((*oracle)->TimeBaselines(*device).status().message() == "");
+
+  // Of a draw that the problem says nothing of, the number of draws is wrong.
+  v1::Problem fewer = problem;
+  fewer.clear_graph();
+  for (const char* line :
+       {"input x: f32[64, 33] ~ uniform(0, 1)",
+        "input seeds: i64[2] ~ integers(0, 9007199254740992)",
+        "y: f32[i: 64, j: 33] = x[i, j] * f32(random(seeds[0], i) + random(seeds[1], j))",
+        "output y"}) {
+    fewer.add_graph(line);
+  }
+  auto other = MakeTorchOracle(options, fewer, GraphOf(fewer));
+  REQUIRE(other.status().message() == "");
+  CHECK((*other)
+            ->Draw(*device, 1, Variation::kNone)
+            .status()
+            .message()
+            .find("draws at random more often than the problem says: 2") != std::string::npos);
+}
+
 TEST_CASE("parts of a tensor are asked for as that tensor", "[torch]") {
   TorchOracleOptions options = OptionsFor();
   if (NoPython(options)) return;

@@ -423,6 +423,8 @@ std::string Emitter::OpExpression(ValuePtr value, size_t depth) {
       return PowExpression(value, depth);
     case Op::kAtan2:
       return call("atan2");
+    case Op::kRandom:
+      return StrCat("static_cast<long long>(", call("random_bits"), ")");
     case Op::kLt:
       return infix("<");
     case Op::kLe:

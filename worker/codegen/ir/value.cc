@@ -26,6 +26,8 @@ double StepsOf(graph::Op op) {
     case graph::Op::kExpm1:
     case graph::Op::kDiv:
       return 12;
+    case graph::Op::kRandom:
+      return 64;  // ten rounds of two wide products, and what joins them
     default:
       return 1;
   }
@@ -339,6 +341,8 @@ Range Values::RangeOf(ValuePtr value) const {
           return sum;
         break;
       }
+      case GraphOp::kRandom:
+        return {0, (1 << 24) - 1};
       case GraphOp::kMod:
       case GraphOp::kDiv: {
         // By a positive constant, rounded down.
