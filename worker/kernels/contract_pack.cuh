@@ -54,7 +54,7 @@ struct Operand {
 
 constexpr int kPackThreads = 256;
 // Of a thread that reads its part of a row once; more is read again.
-constexpr int kMostKept = 64;
+constexpr int kMostKept = 32;
 // And of one that reads its part of rows that lie beside each other.
 constexpr int kMostKeptBeside = 32;
 
@@ -211,14 +211,15 @@ WS_DEVICE Spread meet_row(Spread spread) {
 #pragma unroll
   for (int step = (LANES < 32 ? LANES : 32) / 2; step > 0; step /= 2) spread.join(shuffle_xor(spread, step));
   if constexpr (LANES > 32) {
-    static_assert(LANES == kPackThreads, "a warp's threads, or all of the block");
+    static_assert(LANES % 32 == 0 && kPackThreads % LANES == 0, "whole warps");
     Spread* const of_warp = reinterpret_cast<Spread*>(shared());
-    sync_block();   // the row before has been read
+    sync_block();   // the rows before have been read
     if (thread() % 32 == 0) of_warp[thread() / 32] = spread;
     sync_block();
-    spread = of_warp[0];
+    const Spread* const of_row = of_warp + thread() / LANES * (LANES / 32);
+    spread = of_row[0];
 #pragma unroll
-    for (int w = 1; w < kPackThreads / 32; ++w) spread.join(of_warp[w]);
+    for (int w = 1; w < LANES / 32; ++w) spread.join(of_row[w]);
   }
   return spread;
 }
@@ -565,28 +566,104 @@ struct Packed : G {
   }
 };
 
-// Sums that are made in fp32, where one of the PACKED words of `packed_wide` says that there are rows that are too wide.
+// The glue G of a tile of ROWS rows that lie anywhere in the operand A: `count` units of neighbours that are read at once, whose
+// numbers are in shared memory. What is behind them is read of the first, and finished nowhere.
+template <class G, int ROWS>
+struct Gathered : G {
+  using Index = typename G::Index;
+  static constexpr long long kM = ROWS;
+  static constexpr int kUnit = G::kAlongM ? G::kWidthA : 1;
+  const int* units;
+  int count;
+  WS_DEVICE Gathered(const G& g, const int* units, int count) : G(g), units(units), count(count) {}
+  static WS_DEVICE bool wanted(Index, Index, int, int) { return true; }
+  WS_DEVICE Index row(Index m) const {
+    const int unit = m / kUnit;
+    return Index(units[unit < count ? unit : 0]) * kUnit + m % kUnit;
+  }
+  template <int W> WS_DEVICE void a(Index batch, Index m, Index k, typename G::Sum (&x)[W]) const {
+    G::template a<W>(batch, row(m), k, x);
+  }
+  template <int W> WS_DEVICE void finish(Index batch, Index m, Index n, const typename G::Sum (&sums)[W]) const {
+    if (m / kUnit < count) G::template finish<W>(batch, row(m), n, sums);
+  }
+};
+
+// Behind a tile's steps in shared memory: a tile's units, and what warps have of them.
+constexpr int kRestFound = 64, kRestWords = kRestFound + kPackThreads / 32;
+// Units that are looked through for a tile, of which it takes those that it finds.
+constexpr int kRestEach = 4, kRestWindow = kRestEach * kPackThreads;
+
+// Of units first, first + 1 and so on, below `end`, those that is(unit) says: to `found`, the MOST from number `skip` on. How many
+// there are in all. `totals`: a word a warp.
+template <int MOST, class Is>
+WS_DEVICE int find_units(int first, int end, int skip, int* found, int* totals, const Is& is) {
+  bool mine[kRestEach];
+  int count = 0;
+#pragma unroll
+  for (int i = 0; i < kRestEach; ++i) {
+    const int unit = first + thread() * kRestEach + i;
+    mine[i] = unit < end && is(unit);
+    count += mine[i];
+  }
+  int before = count;   // of the warp's threads up to this one
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const int others = shuffle_up(before, step);
+    if (thread() % 32 >= step) before += others;
+  }
+  sync_block();   // what was found before has been read
+  if (thread() % 32 == 31) totals[thread() / 32] = before;
+  sync_block();
+  int all = 0;
+#pragma unroll
+  for (int w = 0; w < kPackThreads / 32; ++w) {
+    if (w == thread() / 32) before += all;
+    all += totals[w];
+  }
+  int at = before - count - skip;
+#pragma unroll
+  for (int i = 0; i < kRestEach; ++i) {
+    if (mine[i] && at >= 0 && at < MOST) found[at] = first + thread() * kRestEach + i;
+    at += mine[i];
+  }
+  sync_block();
+  return all;
+}
+
+// Sums that are made in fp32, where one of the PACKED words of `packed_wide` says that there are rows that are too wide: for the
+// columns of each tile those rows that need it with one of them, put together in tiles.
 template <class G, class C, int PACKED>
 WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b, const int* packed_wide) {
   using Index = typename G::Index;
-  using Rest = Scaled<G, true>;
+  using Rest = Gathered<Scaled<G, true>, C::kTileM>;
   using Tiles = PlainContract<Rest, C>;
-  const auto greatest = [&](const float* from, long long count) {
-    int kind = kDenseRow;
-    for (long long i = thread(); i < count; i += kPlainThreads) kind = maximum(kind, kind_of(from[i]));
-    return greatest_of_block(kind);
-  };
+  constexpr int kUnit = Rest::kUnit, kOfTile = C::kTileM / kUnit, kTilesOfWindow = kRestWindow / kOfTile;
+  static_assert(kOfTile <= kRestFound && kRestWindow % kOfTile == 0, "whole tiles");
+  constexpr long long kUnits = G::kM / kUnit, kTilesM = (kUnits + kOfTile - 1) / kOfTile;
   const auto least = [](long long a, long long b) { return a < b ? a : b; };
   bool some = false;
   for (int i = thread(); i < PACKED; i += kPlainThreads) some = some || packed_wide[i] != 0;
   if (!any_of_block(some)) return;
-  const Rest rest(g, back_a, back_b);
-  constexpr long long kTiles = (long long)(Tiles::kTilesM) * Tiles::kTilesN * G::kBatch;
-  for (long long at = block(); at < kTiles; at += blocks()) {
-    const Tiles tile(rest, static_cast<Index>(at));
-    const int of_a = greatest(back_a + tile.batch * G::kM + tile.m, least(C::kTileM, G::kM - tile.m));
-    const int of_b = greatest(back_b + tile.batch * G::kN + tile.n, least(C::kTileN, G::kN - tile.n));
-    if (is_rest(of_a, of_b)) tile.run(nullptr);
+  int* const found = reinterpret_cast<int*>(shared() + Tiles::kSharedBytes);
+  for (long long at = block(); at < kTilesM * Tiles::kTilesN * G::kBatch; at += blocks()) {
+    const long long batch = at / (kTilesM * Tiles::kTilesN), rows = at / Tiles::kTilesN % kTilesM;
+    const long long n = at % Tiles::kTilesN * Tiles::kColumns;
+    const float* const of_a = back_a + batch * G::kM;
+    const float* const of_b = back_b + batch * G::kN + n;
+    int kind = kDenseRow;
+    for (long long i = thread(); i < least(Tiles::kColumns, G::kN - n); i += kPlainThreads) kind = maximum(kind, kind_of(of_b[i]));
+    kind = greatest_of_block(kind);
+    const int skip = static_cast<int>(rows % kTilesOfWindow) * kOfTile;
+    const int there = find_units<kOfTile>(static_cast<int>(rows / kTilesOfWindow) * kRestWindow, static_cast<int>(kUnits), skip, found, found + kRestFound, [&](int unit) {
+      bool is = false;
+#pragma unroll
+      for (int v = 0; v < kUnit; ++v) is = is || is_rest(kind_of(of_a[unit * kUnit + v]), kind);
+      return is;
+    });
+    if (there <= skip) continue;
+    const Rest rest(Scaled<G, true>(g, back_a, back_b), found, there - skip < kOfTile ? there - skip : kOfTile);
+    Tiles(rest, static_cast<Index>(batch * Tiles::kTilesN + at % Tiles::kTilesN)).run(nullptr);
   }
 }
 

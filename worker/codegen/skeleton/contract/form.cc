@@ -531,12 +531,12 @@ std::optional<Joined> JoinedOf(const ContractForm& form, const Kernel& kernel, i
 }
 
 Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,
-                  int operand, int bytes, bool along_k) {
+                  int operand, int bytes, bool only_along_k) {
   const int64_t rows = operand == 0 ? form.m : form.n;
   Reading best;
   int most = 0;
   for (const bool along_rows : {false, true}) {
-    if (along_rows && along_k) continue;
+    if (along_rows && only_along_k) continue;
     const Lane lane = !along_rows ? Lane::kK : operand == 0 ? Lane::kM : Lane::kN;
     for (int width = 16; width > 1; width /= 2) {
       if ((along_rows ? rows : form.k) % width != 0) continue;
@@ -548,17 +548,20 @@ Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractFor
       best = {along_rows, width};
     }
   }
-  if (most > 0 || along_k) return best;
+  if (most > 0 || only_along_k) return best;
   // One by one, in the order in which they lie.
   const auto kernel = BuildContract(group, domain, form, Lane::kNone, 1);
   if (!kernel.ok()) return best;
-  const Variable& rows_variable = operand == 0 ? kernel->frame.row : kernel->frame.column;
+  const Variable& row = operand == 0 ? kernel->frame.row : kernel->frame.column;
+  const uint64_t places = BitOf(row) | BitOf(kernel->frame.k);
+  double along_row = 0, along_k = 0;  // bytes that memory moves for an element, if read so
   for (ValuePtr load : kernel->values->Closure({OperandOf(form, *kernel, operand)})) {
-    if (load->kind != Value::Kind::kLoad) continue;
-    const int64_t along = load->index.CoefficientOf(rows_variable),
-                  inner = load->index.CoefficientOf(kernel->frame.k);
-    if (along == 1 && inner != 1) best.along_rows = true;
+    // What is the same for a row or for a column of the operand is little.
+    if (load->kind != Value::Kind::kLoad || (load->index.variables() & places) != places) continue;
+    along_row += TouchedBytes(load->type, load->index, row, row);
+    along_k += TouchedBytes(load->type, load->index, kernel->frame.k, kernel->frame.k);
   }
+  best.along_rows = along_row < along_k;
   return best;
 }
 

@@ -149,9 +149,10 @@ std::optional<Strided> BitsOf(const ContractForm& form, const Kernel& kernel, in
 // likewise.
 std::optional<Joined> JoinedOf(const ContractForm& form, const Kernel& kernel, int operand,
                                ValuePtr element, int64_t step);
-// The widest accesses of up to `bytes` that bring an operand; `along_k`: only neighbours along K.
+// The widest accesses of up to `bytes` that bring an operand; `only_along_k`: only neighbours along
+// K.
 Reading ReadingOf(const Analysis& group, const Domain& domain, const ContractForm& form,
-                  int operand, int bytes, bool along_k = false);
+                  int operand, int bytes, bool only_along_k = false);
 // Neighbours along N that a thread finishes together, at the most.
 inline constexpr int kMostTogether = 4;
 // Neighbours along N, at most `most`, that are finished together: as wide as the roots are written.

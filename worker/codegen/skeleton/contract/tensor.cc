@@ -25,10 +25,19 @@ constexpr int64_t kSpreadBytes = 16;
 // Vectors of a row that a thread has at once, where fewer than a block's threads share it.
 constexpr int64_t kLaneVectors = 4;
 constexpr int kLeastLanes = 4;
+// The same of rows in two parts, in elements: those of a warp's threads or fewer, and of more (as
+// ws::kMostKept has it); where that is not enough rows are read again. Of an H200, with blocks of a
+// multiprocessor: 22 shapes.
+constexpr int64_t kLaneElements = 16, kMostKept = 32;
+// Blocks of a multiprocessor that the compiler has registers for: where few elements are kept;
+// where more are; and of these where each is made of much, which wants more threads.
+constexpr int kPackBlocksFew = 4, kPackBlocksKept = 2, kPackBlocksMade = 3;
+constexpr double kPackSteps = 8;
+constexpr int64_t kKeptFew = 16, kKeptMade = 24;
 // Blocks share rows that lie beside each other where so many of a multiprocessor would not be had
-// otherwise, as long as a thread has this many vectors: their meeting costs. Of an H200, six
+// otherwise, as long as a thread has this many vectors: their meeting costs. Of an H200, 13
 // shapes.
-constexpr double kShareBelow = 1.5;
+constexpr double kShareBelow = 6;
 constexpr int64_t kShareVectors = 8;
 constexpr int kMostShare = 8;
 // Blocks that pack, of a multiprocessor.
@@ -36,7 +45,8 @@ constexpr int64_t kPackBlocks = 8;
 // Words that one of their threads writes of an operand that is not packed.
 constexpr int64_t kWordsOfThread = 4;
 // Tiles of products that are made in fp32 after all (ws::contract_rest).
-constexpr int kRestTile = 64, kRestRun = 256, kRestRaster = 8;
+constexpr int kRestTile = 64, kRestRun = 256, kRestRaster = 8, kRestBlocks = 2;
+constexpr int64_t kRestListBytes = 4 * (64 + kPlainThreads / 32);  // of ws::kRestWords
 
 int64_t RoundUp(int64_t n, int64_t to) { return CeilDiv(n, to) * to; }
 
@@ -101,14 +111,29 @@ v1::TensorMap MapOf(const ContractForm& form, int operand, const Placed& at, gra
 }
 
 // How an operand is packed: threads of a row that lies along K; blocks that share K of rows that
-// lie beside each other; blocks that have something to do.
+// lie beside each other; blocks that have something to do; blocks that a multiprocessor has room
+// for.
 struct Packing {
   int lanes = 1, share = 1;
   int64_t blocks = 0;
+  int at_once = kPackBlocksFew;
 };
 
+// Threads of a row that lies along K; in two parts, and in one.
+int LanesInTwoParts(int64_t k, int64_t width) {
+  const auto kept = [&](int lanes) { return CeilDiv(k, lanes * width) * width; };
+  int lanes = kLeastLanes;
+  while (lanes < 32 && kept(lanes) > kLaneElements) lanes *= 2;
+  while (lanes < kPlainThreads && kept(lanes) > kMostKept) lanes *= 2;
+  return lanes;
+}
+int LanesInOnePart(int64_t k, int64_t width) {
+  const int64_t lanes = PowerOfTwoAtLeast(CeilDiv(k, width * kLaneVectors));
+  return lanes > 32 ? kPlainThreads : std::max(kLeastLanes, static_cast<int>(lanes));
+}
+
 Packing PackingOf(const ContractForm& form, int operand, const Reading& reading, bool copied,
-                  const Target& target) {
+                  bool two_parts, const Target& target) {
   const int64_t rows = operand == 0 ? form.m : form.n;
   Packing packing;
   if (copied) {
@@ -125,8 +150,12 @@ Packing PackingOf(const ContractForm& form, int operand, const Reading& reading,
     packing.blocks = alone * packing.share;
     return packing;
   }
-  const int64_t lanes = PowerOfTwoAtLeast(CeilDiv(form.k, reading.width * kLaneVectors));
-  packing.lanes = lanes > 32 ? kPlainThreads : std::max(kLeastLanes, static_cast<int>(lanes));
+  packing.lanes =
+      two_parts ? LanesInTwoParts(form.k, reading.width) : LanesInOnePart(form.k, reading.width);
+  const int64_t kept = CeilDiv(form.k, packing.lanes * reading.width) * reading.width;
+  const bool made = form.steps[operand] >= kPackSteps;
+  if (kept <= kMostKept && kept > (made ? kKeptMade : kKeptFew))
+    packing.at_once = made ? kPackBlocksMade : kPackBlocksKept;
   packing.blocks = CeilDiv(form.batch * rows, int64_t{kPlainThreads / packing.lanes});
   return packing;
 }
@@ -274,12 +303,16 @@ class Writer {
     Packing packings[2];
     int64_t blocks = 0, beside = 0;
     int share = 1;
+    KernelShape shape;
+    shape.threads = kPlainThreads;
     for (int operand : {0, 1}) {
       const std::string name = operand == 0 ? "a" : "b";
       if (packed_[operand]) {
         const Reading& reading = ReadingOf(operand);
         const Packing packing = packings[operand] =
-            PackingOf(form_, operand, reading, CopiedFrom(operand) != nullptr, target_);
+            PackingOf(form_, operand, reading, CopiedFrom(operand) != nullptr, parts_, target_);
+        if (parts_ && (shape.blocks_per_sm == 0 || packing.at_once < shape.blocks_per_sm))
+          shape.blocks_per_sm = packing.at_once;
         blocks = std::max(blocks, packing.blocks);
         share = std::max(share, packing.share);
         if (reading.along_rows) beside = std::max(beside, PackBeside(reading.width));
@@ -292,8 +325,6 @@ class Writer {
       absl::StrAppend(&given, ", ", packed_[operand] ? name : "nullptr", ", ",
                       parts_ ? StrCat("back_", name) : "nullptr");
     }
-    KernelShape shape;
-    shape.threads = kPlainThreads;
     pack_blocks_ = RoundUp(std::min(blocks, kPackBlocks * target_.sm_count), share);
     shape.grid = pack_blocks_;
     std::string lines;  // of operands that are copied, and where they are
@@ -456,8 +487,9 @@ class Writer {
     plain.set_math(v1::PRODUCT_PLAIN);
     KernelShape shape;
     shape.threads = kPlainThreads;
-    shape.grid = std::min<int64_t>(target_.sm_count, ContractBlocks(form_, plain));
-    shape.shared_bytes = ContractSharedBytes(form_, plain, target_);
+    shape.grid = std::min<int64_t>(kRestBlocks * target_.sm_count, ContractBlocks(form_, plain));
+    shape.blocks_per_sm = kRestBlocks;
+    shape.shared_bytes = ContractSharedBytes(form_, plain, target_) + kRestListBytes;
     std::vector<KernelArgument> arguments = Backs();
     arguments.push_back({"const int* wide", wide_, {}});
     return writer_
