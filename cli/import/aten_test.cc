@@ -22,7 +22,7 @@ using nlohmann::json;
 
 constexpr const char* kGroups[] = {"pointwise",  "views",    "indexing", "bytes",
                                    "reductions", "scans",    "losses",   "norms",
-                                   "pooling",    "products", "random", "whole"};
+                                   "pooling",    "products", "random",   "whole"};
 
 std::vector<json> CasesIn(const std::string& path) {
   std::ifstream file(path);

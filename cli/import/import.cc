@@ -291,13 +291,13 @@ absl::Status AddScalars(const Dump& dump, v1::TorchModule& torch) {
     }
     if (placeholder.kind != Placeholder::Kind::kScalar) continue;
     const nlohmann::json& value = placeholder.value;
-    if (!value.is_number() && !value.is_boolean()) {
+    if (!IsNumber(value)) {
       return absl::InvalidArgumentError(absl::StrCat("forward's argument '", placeholder.name,
                                                      "' is neither a tensor nor a number"));
     }
     v1::ScalarInput& scalar = *torch.add_scalars();
     scalar.set_position(placeholder.position);
-    scalar.set_value(value.is_boolean() ? value.get<bool>() : value.get<double>());
+    scalar.set_value(NumberOf(value));
   }
   return absl::OkStatus();
 }

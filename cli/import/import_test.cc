@@ -223,6 +223,31 @@ TEST_CASE("what asks for a card is imported without one", "[import]") {
   CHECK(absl::StrContains(imported->set.problems(2).graph(1), "f16(e4m3_of_bits(f32(x[i, j])))"));
 }
 
+TEST_CASE("an output that repeats a tensor is that tensor, and a bound may be infinite",
+          "[import]") {
+  const Checkout checkout;
+  const ImportOptions options = checkout.modules();
+  if (NoPython(options)) return;
+  checkout.Add("a_repeats.py",
+               "return (x.clamp(max=more[0]) * 2).unsqueeze(-1).expand(-1, -1, 3), x.abs()",
+               "[torch.rand(7, 5), float('inf')]");
+  const auto imported = ImportModules(options);
+  REQUIRE(imported.status().message() == "");
+  REQUIRE(imported->set.problems_size() == 1);
+  const v1::Problem& problem = imported->set.problems(0);
+  const v1::TorchModule& torch = problem.torch();
+  REQUIRE(torch.scalars_size() == 1);
+  CHECK(torch.scalars(0).value() == std::numeric_limits<double>::infinity());
+  REQUIRE(torch.views_size() == 2);
+  const auto numbers = [](const auto& field) {
+    return std::vector<int64_t>(field.begin(), field.end());
+  };
+  CHECK(numbers(torch.views(0).sizes()) == std::vector<int64_t>{7, 5, 3});
+  CHECK(numbers(torch.views(0).strides()) == std::vector<int64_t>{5, 1, 0});
+  CHECK(torch.views(1).strides().empty());
+  CHECK(absl::StrContains(problem.graph(3), "unsqueeze: f32[i: 7, j: 5, k: 1] ="));
+}
+
 TEST_CASE("graphs of several workloads become one text", "[import]") {
   const WorkloadText small{"small", {{"R", 3}, {"C", 8}, {"unused", 1}}, {}};
   const WorkloadText large{"large", {{"R", 5}, {"C", 9}, {"unused", 2}}, {}};
@@ -427,8 +452,9 @@ TEST_CASE("outputs are stored as PyTorch's tensors lie in memory", "[import]") {
       {"return x.permute(2, 0, 1), x + 1", {}, {1, 0}, "", {"5 2 3; 1 15 5; 0", "; ; 0"}},
       {"y = x * 2\n        return y, y.transpose(0, 1), y", {{0, 1, 2}, {1, 0, 2}}, {0, 1, 0}},
       {"y = x.transpose(1, 2) * 2\n        return y, more[0], y", {{0, 2, 1}}, {0, 2, 0}},
+      // what repeats another tensor is a view of it
+      {"return (x[:, :1] * 2).expand(2, 3, 5)", {}, {}, "", {"2 3 5; 5 0 1; 0"}},
       // what is not dense lies as its copy does
-      {"return (x[:, :1] * 2).expand(2, 3, 5)", {}},
       {"return (x * 2)[:, 1:2]", {}},
       {"return (x * 2).transpose(0, 2)[::3]", {{2, 1, 0}}},
       // parts of one tensor: together half of it, or of one that is computed for something else,

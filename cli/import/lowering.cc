@@ -24,20 +24,6 @@ bool IsNode(const json& value) { return value.is_object() && value.contains("nod
 // The name of the node that an argument is, and "getitem" seen through by the caller.
 std::string NodeName(const json& value) { return value["node"].get<std::string>(); }
 
-bool IsNumber(const json& value) {
-  return value.is_number() || value.is_boolean() ||
-         (value.is_object() && value.contains("number") && value["number"].is_string());
-}
-
-double NumberOf(const json& value) {
-  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
-  if (value.is_number()) return value.get<double>();
-  const std::string name = value["number"].get<std::string>();
-  if (name == "inf") return std::numeric_limits<double>::infinity();
-  if (name == "-inf") return -std::numeric_limits<double>::infinity();
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
 bool IsKind(char kind, const json& value) {
   switch (kind) {
     case 't':
@@ -68,6 +54,20 @@ void CollectUses(const json& value, std::set<std::string>* nodes) {
 }
 
 }  // namespace
+
+bool IsNumber(const json& value) {
+  return value.is_number() || value.is_boolean() ||
+         (value.is_object() && value.contains("number") && value["number"].is_string());
+}
+
+double NumberOf(const json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (value.is_number()) return value.get<double>();
+  const std::string name = value["number"].get<std::string>();
+  if (name == "inf") return std::numeric_limits<double>::infinity();
+  if (name == "-inf") return -std::numeric_limits<double>::infinity();
+  return std::numeric_limits<double>::quiet_NaN();
+}
 
 Lowering::Lowering(const Dump& dump) {
   for (const AtenNode& node : dump.nodes) {

@@ -142,6 +142,10 @@ bool Draws(const AtenNode& node);
 
 // ---- expressions, in short ------------------------------------------------------------------
 
+// A number of a dump: also a bool, or {"number": "inf"}.
+bool IsNumber(const nlohmann::json& value);
+double NumberOf(const nlohmann::json& value);
+
 // The type PyTorch computes in: f32 for f16 and bf16, otherwise the type itself.
 graph::DType OpMath(graph::DType type);
 graph::ExprPtr Literal(graph::DType type, double value);

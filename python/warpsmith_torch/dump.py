@@ -257,12 +257,19 @@ def parent_of(node, tensor):
     return None, []
 
 
+def repeats(tensor):
+    """Whether elements stand for several, as expand() has it."""
+    return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride()))
+
+
 def take_parts_together(outputs, given, nodes):
-    """Outputs that are parts of one tensor become that tensor, each with its view of it: what PyTorch gives shares
-    memory, which nobody has to copy. But not where most of it is for nothing: that need not be computed."""
+    """Outputs that are parts of one tensor, or repeat it, become that tensor, each with its view of it: what PyTorch
+    gives shares memory, which nobody has to copy. But not where most of it is for nothing: that need not be
+    computed."""
     families = {}
     for output, tensor in zip(outputs, given):
-        if tensor.dim() > 0 and tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes():
+        is_part = tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+        if tensor.dim() > 0 and (is_part or repeats(tensor)):
             parent, chain = parent_of(nodes[output["node"]], tensor)
             if parent is not None:
                 families.setdefault(parent, []).append((output, tensor, chain))
