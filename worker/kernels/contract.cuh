@@ -950,7 +950,7 @@ struct Contract {
 // ---- with their ends (contract_ends.cuh)
 
 template <class C, class G>
-WS_DEVICE void contract_inline(const Scaled<G, false, false>& g, const hopper::Map& a, const hopper::Map& b, float* rows, int* any,
+WS_DEVICE void contract_inline(const Scaled<G, false>& g, const hopper::Map& a, const hopper::Map& b, float* rows, int* any,
                                float* partial) {
   using End = InlineSums<G, C::kTurned, (C::kSplit > 1)>;
   Contract<C, End>().run(a, b, a, g, End(g, rows, any, partial));

@@ -69,7 +69,7 @@ struct WholeSums<Scaled<G, false>> {
   template <int TILE_N>
   WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
     Begun begun = {1, {1, 1}};
-    if (thread < 64 && m + thread < G::kM) begun.row = g.back_a[batch * G::kM + m + thread];
+    if (thread < 64 && m + thread < G::kM) begun.row = __ldg(g.back_a + batch * G::kM + m + thread);
 #pragma unroll
     for (int i = 0; i < (TILE_N + 127) / 128; ++i) {
       const int column = i * 128 + thread;
@@ -100,7 +100,7 @@ struct WholeSums<Scaled<G, false>> {
                         const float (&sums)[W]) const {
     float done[W];
     if (LOOK) {
-      if (g.leaves_out(kept[row], place.back, sums)) return g.leave(batch, m, kept[row]);
+      if (g.leaves_out(kept[row], place.back)) return;
     }
 #pragma unroll
     for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(kept[row]) * factor_of(place.back[v]);
@@ -126,11 +126,11 @@ struct InlineSums {
   template <int W> struct Place {   // turned: rows, which are the glue's columns
     float back[W];
   };
-  const Scaled<G, false, false>& g;
+  const Scaled<G, false>& g;
   float* const rows;   // [batch][kRows], 1 and kThinRow so far
   int* const any;
   float* const partial;
-  WS_DEVICE InlineSums(const Scaled<G, false, false>& g, float* rows, int* any, float* partial) : g(g), rows(rows), any(any), partial(partial) {}
+  WS_DEVICE InlineSums(const Scaled<G, false>& g, float* rows, int* any, float* partial) : g(g), rows(rows), any(any), partial(partial) {}
 
   template <int TILE_N>
   WS_DEVICE Begun begin(int batch, int m, int n, int thread) const {
@@ -146,7 +146,7 @@ struct InlineSums {
       const float back = back_of(1, begun.wide[r] ? kLoneRow : kThinRow);
       if (thread % 4 == 0) kept[row] = back;
       if (begun.wide[r] && begun.m + row < kRows) {
-        rows[begun.batch * kRows + begun.m + row] = TURNED ? back : left_of(back);
+        rows[begun.batch * kRows + begun.m + row] = back;
         *any = 1;
       }
     }
@@ -172,7 +172,7 @@ struct InlineSums {
       float done[W];
       const float of_row = kept[TURNED ? 64 + column : row];
       if (LOOK) {
-        if (g.leaves_out(of_row, place.back)) return g.leave(batch, m, of_row);
+        if (g.leaves_out(of_row, place.back)) return;
       }
 #pragma unroll
       for (int v = 0; v < W; ++v) done[v] = sums[v] * factor_of(of_row) * factor_of(place.back[v]);

@@ -153,25 +153,16 @@ WS_DEVICE bool is_wide(float most, int lost, int step) { return !is_finite(most)
 // Dense: seven of eight elements are within 2^-10 of the largest (a signal in a window, not what ReLU leaves). Thin: fewer. Wide:
 // many are lost, yet a quarter are near. Alone: many are lost and few are near, or some are no finite numbers.
 enum RowKind { kDenseRow = 0, kThinRow = 1, kWideRow = 2, kLoneRow = 3 };
-// Of a row that is made times one power of two: infinite where some of it are no finite numbers.
-WS_DEVICE float back_if_finite(const RowScale& scale, float most) { return is_finite(most) ? scale.back : bits_float(0x7f800000u); }
-// What a row's products have to be multiplied by again, a power of two, with its kind in the last bits; infinite of a row that is.
-// Beside these, of a row of A, whether some of its sums are left for who makes them in fp32.
-WS_DEVICE float back_of(float factor, RowKind kind) { return bits_float((float_bits(factor) & 0x7f800000u) | kind); }
-WS_DEVICE float left_of(float back) { return bits_float(float_bits(back) | 4); }
-WS_DEVICE bool is_left(float back) { return (float_bits(back) & 4) != 0; }
+// What a row's products have to be multiplied by again, a power of two, with its kind in the last bits.
+WS_DEVICE float back_of(float factor, RowKind kind) {
+  return kind == kLoneRow ? bits_float(0x7fc00003u) : bits_float(float_bits(factor) | kind);
+}
 WS_DEVICE float factor_of(float back) { return bits_float(float_bits(back) & 0x7f800000u); }
 WS_DEVICE int kind_of(float back) { return static_cast<int>(float_bits(back) & 3); }
 // Whether products of two rows of these kinds, or of a tile's greatest, are made in fp32: all of one that is alone, and those of a wide
 // one but with dense ones. Of these an eighth of all elements at least are near the largest in both, so that no sum is made of lost
 // elements alone; what one may be off is 2^-40 of its row's largest, where fp32 rounds off 2^-24 of the products of those that are near.
-// But for sums that show themselves not to be made of lost elements alone (is_enough).
 WS_DEVICE bool is_rest(int a, int b) { return a + b >= 3; }
-
-// Whether a sum of K products of two rows, each times its power of two, is so large that what lost elements are off is less than 2^-20 of
-// it: 2^-25 each, times elements below 2^15 of the other row, of both.
-WS_DEVICE constexpr float enough(long long k) { return static_cast<float>(k) * 0x1p11f; }
-WS_DEVICE bool is_enough(float sum, long long k) { return fabsf(sum) >= enough(k); }
 
 // Of a row and a step of elements, of which so many are `inside` and the others zero, by what count_beside says of all.
 template <int N>
@@ -275,7 +266,6 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
       }
       spread = meet_row<LANES>(spread);
       const RowScale scale(spread.most);
-      const float factor = back_if_finite(scale, spread.most);
       spread.begin_count();
       visit_all<kOnce, kEven, kVectors, kStep>(from, Index(O::kK), kept, [&](Index k, float (&x)[W]) {
         if constexpr (!kOnce) read(k, x);
@@ -288,7 +278,7 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
       });
       const RowKind kind = kind_of(meet_row<LANES>(spread), O::kK);
       any = any || kind >= kWideRow;
-      if (inside && thread() % LANES == 0) back[at] = back_of(factor, kind);
+      if (inside && thread() % LANES == 0) back[at] = back_of(scale.back, kind);
     }
   }
   return any;
@@ -385,7 +375,7 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
       for (int v = 0; v < W; ++v) {
         const RowScale scale(spread[v].most);
         up[v] = scale.up;
-        down[v] = back_if_finite(scale, spread[v].most);
+        down[v] = scale.back;
         spread[v].begin_count();
       }
       visit_all<kOnce, kEven, kEach, kDown>(from, end, kept, [&](Index k, float (&x)[W]) {
@@ -523,52 +513,27 @@ WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_
 // ---- what becomes of sums of operands in two parts
 
 // The glue G for products of parts (REST: for those that are made in fp32): sums are multiplied by what their rows
-// were divided by. Neighbours that are finished together are of one kind: one that is made in fp32 makes all so. BY_SUMS: sums of
-// rows that are too wide are the tensor cores' where they are large enough, which is known of rows with one power of two each.
-template <class G, bool REST, bool BY_SUMS = true>
+// were divided by. Neighbours that are finished together are of one kind: one that is made in fp32 makes all so.
+template <class G, bool REST>
 struct Scaled : G {
-  float* back_a;         // [batch][M]
+  const float* back_a;   // [batch][M]
   const float* back_b;   // [batch][N]
-  WS_DEVICE Scaled(const G& g, float* back_a, const float* back_b) : G(g), back_a(back_a), back_b(back_b) {}
-  // Whether sums of a row and these columns are another kernel's, by their kinds alone.
+  WS_DEVICE Scaled(const G& g, const float* back_a, const float* back_b) : G(g), back_a(back_a), back_b(back_b) {}
+  // Whether sums of a row and these columns are another kernel's.
   template <int W>
-  static WS_DEVICE bool leaves_out(float a, const float (&b)[W]) {
+  WS_DEVICE bool leaves_out(float a, const float (&b)[W]) const {
     bool rest = false;
 #pragma unroll
     for (int v = 0; v < W; ++v) rest = rest || is_rest(kind_of(a), kind_of(b[v]));
-    return rest;
-  }
-  // And by the sums: as the tensor cores made them, or (REST) as they are. What lies between is finished by both, the second time
-  // in fp32.
-  template <int W>
-  static WS_DEVICE bool leaves_out(float a, const float (&b)[W], const float (&sums)[W]) {
-    if constexpr (!BY_SUMS) return leaves_out(a, b) != REST;
-    bool rest = false;
-#pragma unroll
-    for (int v = 0; v < W; ++v) {
-      if (!is_rest(kind_of(a), kind_of(b[v]))) continue;
-      const float back = factor_of(a) * factor_of(b[v]);
-      if constexpr (REST) {
-        const float most = 2 * enough(G::kK) * back;
-        rest = rest || !(most > 0x1p-100f && is_finite(most) && fabsf(sums[v]) >= most);
-      } else {
-        rest = rest || !is_finite(factor_of(a)) || !is_finite(factor_of(b[v])) || !is_enough(sums[v], G::kK);
-      }
-    }
     return rest != REST;
   }
-  // Says that sums of a row of A are left out.
-  WS_DEVICE void leave(typename G::Index batch, typename G::Index m, float a) const { back_a[batch * G::kM + m] = left_of(a); }
   template <int W>
   WS_DEVICE void finish(typename G::Index batch, typename G::Index m, typename G::Index n, const float (&sums)[W]) const {
     const float a = back_a[batch * G::kM + m];
     float b[W], done[W];
 #pragma unroll
     for (int v = 0; v < W; ++v) b[v] = back_b[batch * G::kN + n + v];
-    if (leaves_out(a, b, sums)) {
-      if constexpr (!REST) leave(batch, m, a);
-      return;
-    }
+    if (leaves_out(a, b)) return;
 #pragma unroll
     for (int v = 0; v < W; ++v) done[v] = REST ? sums[v] : sums[v] * factor_of(a) * factor_of(b[v]);
     G::template finish<W>(batch, m, n, done);
@@ -667,12 +632,11 @@ WS_DEVICE int find_units(int first, int end, int skip, int* found, int* totals, 
 }
 
 // Sums that are made in fp32, where one of the PACKED words of `packed_wide` says that there are rows that are too wide: for the
-// columns of each tile those rows that need it with one of them and of which sums were left, put together in tiles.
-template <class G, class C, int PACKED, bool BY_SUMS>
-WS_DEVICE void contract_rest(const G& g, float* back_a, const float* back_b, const int* packed_wide) {
+// columns of each tile those rows that need it with one of them, put together in tiles.
+template <class G, class C, int PACKED>
+WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b, const int* packed_wide) {
   using Index = typename G::Index;
-  using Sums = Scaled<G, true, BY_SUMS>;
-  using Rest = Gathered<Sums, C::kTileM>;
+  using Rest = Gathered<Scaled<G, true>, C::kTileM>;
   using Tiles = PlainContract<Rest, C>;
   constexpr int kUnit = Rest::kUnit, kOfTile = C::kTileM / kUnit, kTilesOfWindow = kRestWindow / kOfTile;
   static_assert(kOfTile <= kRestFound && kRestWindow % kOfTile == 0, "whole tiles");
@@ -694,14 +658,11 @@ WS_DEVICE void contract_rest(const G& g, float* back_a, const float* back_b, con
     const int there = find_units<kOfTile>(static_cast<int>(rows / kTilesOfWindow) * kRestWindow, static_cast<int>(kUnits), skip, found, found + kRestFound, [&](int unit) {
       bool is = false;
 #pragma unroll
-      for (int v = 0; v < kUnit; ++v) {
-        const float back = of_a[unit * kUnit + v];
-        is = is || (is_left(back) && is_rest(kind_of(back), kind));
-      }
+      for (int v = 0; v < kUnit; ++v) is = is || is_rest(kind_of(of_a[unit * kUnit + v]), kind);
       return is;
     });
     if (there <= skip) continue;
-    const Rest rest(Sums(g, back_a, back_b), found, there - skip < kOfTile ? there - skip : kOfTile);
+    const Rest rest(Scaled<G, true>(g, back_a, back_b), found, there - skip < kOfTile ? there - skip : kOfTile);
     Tiles(rest, static_cast<Index>(batch * Tiles::kTilesN + at % Tiles::kTilesN)).run(nullptr);
   }
 }

@@ -218,8 +218,7 @@ class Writer {
               : eights_ ? graph::DType::kU8
                         : form.apart.type),
         element_(eights_ ? "ws::f8" : StorageType(type_)),
-        sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false, ", Bool(inlined_ < 0), ">")
-                     : writer.glue()),
+        sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()),
         left_(form, knobs_, target, writer) {}
 
   absl::Status Write() {
@@ -366,7 +365,7 @@ class Writer {
 
   std::vector<KernelArgument> Backs() const {
     if (!parts_) return {};
-    return {{"float* back_a", back_[0], {}}, {"const float* back_b", back_[1], {}}};
+    return {{"const float* back_a", back_[0], {}}, {"const float* back_b", back_[1], {}}};
   }
   // The glue that finishes sums, as an expression.
   std::string End() const { return parts_ ? StrCat(sums_, "(g, back_a, back_b)") : "g"; }
@@ -497,7 +496,7 @@ class Writer {
         .Kernel(
             "_rest", shape, arguments,
             StrCat("ws::contract_rest<", writer_.glue(), ", ", PlainConfigOf(form_, plain, "float"),
-                   ", ", pack_blocks_ + 1, ", ", Bool(inlined_ < 0), ">(g, back_a, back_b, wide)"))
+                   ", ", pack_blocks_ + 1, ">(g, back_a, back_b, wide)"))
         .status();
   }
 
