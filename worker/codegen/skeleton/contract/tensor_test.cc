@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kRegistersPerBlock = 64 << 10;
 // Of kernels round the pipeline: a few words of a row that is kept cost less than fewer threads.
-constexpr int kMostSpill = 32;
+constexpr int kMostSpill = 64;
 
 device::Compiler* Hopper() {
   static const auto* made = new absl::StatusOr<std::unique_ptr<device::Compiler>>(
