@@ -358,48 +358,104 @@ absl::Status ScatterReduce(Lowering& l) {
   return ScatterBy(l, found->second);
 }
 
-// Of how many elements topk takes the largest: each is compared with each.
+// How many elements are put in order at the most: each is compared with each.
 constexpr int64_t kMostRanked = 4096;
 
-// The k largest (or least) along a dimension, in order, by the place that each element has among
-// all: of equal ones the first is before the others. Not of NaN, which PyTorch has as the largest.
-absl::Status TopK(Lowering& l) {
-  const int self = l.Tensor("self");
+Exprs Replaced(Exprs at, int64_t dim, const ExprPtr& place) {
+  at[dim] = place;
+  return at;
+}
+
+// The place that each element has among all along a dimension, in order: of equal ones the first is
+// before the others. Not of NaN, which PyTorch has as the largest.
+absl::StatusOr<int> AddRank(Lowering& l, int self, int64_t dim, bool descending) {
   const Shape shape = l.ShapeOf(self);
-  if (shape.empty()) return l.Unsupported("scalars are not supported");
-  const int64_t dim = Wrap(l.Has("dim") ? l.Int("dim") : -1, shape.size());
   const int64_t extent = shape[dim];
   if (extent > kMostRanked)
     return l.Unsupported(absl::StrCat("of more than ", kMostRanked, " elements is not supported"));
-  const bool largest = !l.Has("largest") || l.Bool("largest");
-  const auto at_place = [&](Exprs at, const ExprPtr& place) {
-    at[dim] = place;
-    return at;
-  };
-  const int rank = l.AddWindow(
-      l.Name("rank"), graph::Combiner::kSum, shape, {extent},
-      [&](const Exprs& at, const Exprs& other) {
-        const ExprPtr mine = Load(l.graph, self, at);
-        const ExprPtr theirs = Load(l.graph, self, at_place(at, other[0]));
-        const ExprPtr before = largest ? Less(mine, theirs) : Less(theirs, mine);
-        const ExprPtr earlier = And(Binary(graph::Op::kEq, mine, theirs), Less(other[0], at[dim]));
-        return graph::Select(before, I(1), graph::Select(earlier, I(1), I(0)));
-      });
-  const Shape taken = l.Out(0).shape;
-  const int index = l.AddWindow(
-      l.Name("index"), graph::Combiner::kMax, taken, {extent},
-      [&](const Exprs& at, const Exprs& candidate) {
-        const ExprPtr found = Load(l.graph, rank, at_place(at, candidate[0]));
-        return graph::Select(Binary(graph::Op::kEq, found, at[dim]), candidate[0], I(0));
-      });
+  return l.AddWindow(l.Name("rank"), graph::Combiner::kSum, shape, {extent},
+                     [&](const Exprs& at, const Exprs& other) {
+                       const ExprPtr mine = Load(l.graph, self, at);
+                       const ExprPtr theirs = Load(l.graph, self, Replaced(at, dim, other[0]));
+                       const ExprPtr before = descending ? Less(mine, theirs) : Less(theirs, mine);
+                       const ExprPtr earlier =
+                           And(Binary(graph::Op::kEq, mine, theirs), Less(other[0], at[dim]));
+                       return graph::Select(before, I(1), graph::Select(earlier, I(1), I(0)));
+                     });
+}
+
+// Binds elements of some places in that order and where they were, both of shape `taken`.
+// place_of: where an element of these is of `self`, but for the dimension, and its place.
+using PlaceOf = std::function<std::pair<Exprs, ExprPtr>(const Exprs& at)>;
+absl::Status BindRanked(Lowering& l, int self, int64_t dim, bool descending, const Shape& taken,
+                        const PlaceOf& place_of) {
+  const auto rank = AddRank(l, self, dim, descending);
+  if (!rank.ok()) return rank.status();
+  const int index =
+      l.AddWindow(l.Name("index"), graph::Combiner::kMax, taken, {l.ShapeOf(self)[dim]},
+                  [&](const Exprs& at, const Exprs& candidate) {
+                    const auto [of, place] = place_of(at);
+                    const ExprPtr found = Load(l.graph, *rank, Replaced(of, dim, candidate[0]));
+                    return graph::Select(Binary(graph::Op::kEq, found, place), candidate[0], I(0));
+                  });
   if (l.Used(0)) {
     l.Bind(l.AddMap(l.Name(), taken, [&](const Exprs& at) {
-      return Load(l.graph, self, at_place(at, Load(l.graph, index, at)));
+      return Load(l.graph, self, Replaced(place_of(at).first, dim, Load(l.graph, index, at)));
     }));
   }
   if (l.Used(1)) l.Bind(index, 1);
   return absl::OkStatus();
 }
+
+// All in order, or the k largest or least.
+absl::Status InOrder(Lowering& l, bool descending) {
+  const int self = l.Tensor("self");
+  const size_t rank = l.ShapeOf(self).size();
+  if (rank == 0) return l.Unsupported("scalars are not supported");
+  const int64_t dim = Wrap(l.Has("dim") ? l.Int("dim") : -1, rank);
+  return BindRanked(l, self, dim, descending, l.Out(0).shape,
+                    [&](const Exprs& at) { return std::pair(at, at[dim]); });
+}
+absl::Status TopK(Lowering& l) { return InOrder(l, !l.Has("largest") || l.Bool("largest")); }
+absl::Status Sort(Lowering& l) { return InOrder(l, l.Has("descending") && l.Bool("descending")); }
+
+// The lower of the two in the middle.
+absl::Status Median(Lowering& l) {
+  const int self = l.Tensor("self");
+  const Shape shape = l.ShapeOf(self);
+  if (shape.empty()) return l.Unsupported("scalars are not supported");
+  const int64_t dim = Wrap(l.Int("dim"), shape.size());
+  const bool keep = l.Has("keepdim") && l.Bool("keepdim");
+  const ExprPtr middle = I((shape[dim] - 1) / 2);
+  return BindRanked(l, self, dim, false, l.Out(0).shape, [&](Exprs at) {
+    if (!keep) at.insert(at.begin() + dim, I(0));
+    return std::pair(at, middle);
+  });
+}
+
+// How many of a row's bounds, in order, are below each value, or not above it.
+absl::Status CountBounds(Lowering& l, const char* values, const char* bounds) {
+  const int of = l.Tensor(values), row = l.Tensor(bounds);
+  const Shape shape = l.ShapeOf(of), bounds_shape = l.ShapeOf(row);
+  if (l.Has("sorter")) return l.Unsupported("a sorter is not supported");
+  const bool right =
+      (l.Has("right") && l.Bool("right")) || (l.Has("side") && l.String("side") == "right");
+  const graph::DType type = l.Out().type;
+  const bool one = bounds_shape.size() == 1;  // for all rows
+  l.Bind(l.AddWindow(l.Name(), graph::Combiner::kSum, shape, {bounds_shape.back()},
+                     [&](const Exprs& at, const Exprs& bound) {
+                       Exprs where(at.begin(), one || at.empty() ? at.begin() : at.end() - 1);
+                       where.push_back(bound[0]);
+                       const bool alike = l.TypeOf(of) == l.TypeOf(row);
+                       const graph::DType wide = alike ? l.TypeOf(of) : graph::DType::kF64;
+                       const ExprPtr x = graph::Cast(wide, Load(l.graph, of, at));
+                       const ExprPtr b = graph::Cast(wide, Load(l.graph, row, where));
+                       return graph::Cast(type, right ? LessEqual(b, x) : Less(b, x));
+                     }));
+  return absl::OkStatus();
+}
+absl::Status Bucketize(Lowering& l) { return CountBounds(l, "self", "boundaries"); }
+absl::Status SearchSorted(Lowering& l) { return CountBounds(l, "self", "sorted_sequence"); }
 
 }  // namespace
 
@@ -417,6 +473,12 @@ const OperatorTable& IndexingOperators() {
       {"aten.scatter_reduce.two",
        {"self:t dim:i index:t src:t reduce:s include_self:b?", ScatterReduce}},
       {"aten.topk.default", {"self:t k:i dim:i? largest:b? sorted:b?", TopK}},
+      {"aten.sort.default", {"self:t dim:i? descending:b?", Sort}},
+      {"aten.sort.stable", {"self:t stable:b? dim:i? descending:b?", Sort}},
+      {"aten.median.dim", {"self:t dim:i keepdim:b?", Median}},
+      {"aten.bucketize.Tensor", {"self:t boundaries:t out_int32:b? right:b?", Bucketize}},
+      {"aten.searchsorted.Tensor",
+       {"sorted_sequence:t self:t out_int32:b? right:b? side:s?", SearchSorted}},
       {"aten.select_scatter.default", {"self:t src:t dim:i index:i", SelectScatter}},
   };
   return *kTable;
