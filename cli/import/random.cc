@@ -25,6 +25,12 @@ ExprPtr Bits(const ExprPtr& seed, const Shape& shape, const Exprs& at) {
   return graph::Binary(graph::Op::kRandom, seed, PlaceOf(shape, at));
 }
 
+// In (0, 1], in steps of 2^-24, of a place.
+ExprPtr AboveZero(const ExprPtr& seed, const ExprPtr& place, DType type) {
+  const ExprPtr bits = graph::Cast(type, graph::Binary(graph::Op::kRandom, seed, place));
+  return Mul(Add(bits, Literal(type, 1)), Literal(type, 1 / kNumbers));
+}
+
 // In [0, 1), in steps of 2^-24.
 ExprPtr Uniform(const ExprPtr& seed, const Shape& shape, const Exprs& at, DType type) {
   return Mul(graph::Cast(type, Bits(seed, shape, at)), Literal(type, 1 / kNumbers));
@@ -77,6 +83,35 @@ absl::Status Rand(Lowering& l) {
   return absl::OkStatus();
 }
 
+// Box and Muller's: of two uniform numbers, those of places 2 i and 2 i + 1.
+absl::Status Normal(Lowering& l) {
+  const Meta& out = l.Out();
+  const ExprPtr seed = l.NextSeed();
+  const DType type = OpMath(out.type);
+  l.Bind(l.AddMap(l.Name(), out.shape, [&](const Exprs& at) {
+    const ExprPtr place = Mul(PlaceOf(out.shape, at), I(2));
+    const ExprPtr first = graph::Unary(graph::Op::kLog, AboveZero(seed, place, type));
+    const ExprPtr second = AboveZero(seed, Add(place, I(1)), type);
+    const ExprPtr radius = graph::Unary(graph::Op::kSqrt, Mul(first, Literal(type, -2)));
+    const ExprPtr angle = Mul(second, Literal(type, 2 * M_PI));
+    return graph::Cast(out.type, Mul(radius, graph::Unary(graph::Op::kCos, angle)));
+  }));
+  return absl::OkStatus();
+}
+
+absl::Status Exponential(Lowering& l) {
+  const Meta& out = l.Out();
+  const ExprPtr seed = l.NextSeed();
+  const DType type = OpMath(out.type);
+  const double rate = l.Has("lambd") ? l.Number("lambd") : 1;
+  l.Bind(l.AddMap(l.Name(), out.shape, [&](const Exprs& at) {
+    const ExprPtr log =
+        graph::Unary(graph::Op::kLog, AboveZero(seed, PlaceOf(out.shape, at), type));
+    return graph::Cast(out.type, Div(log, Literal(type, -rate)));
+  }));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool Draws(const AtenNode& node) {
@@ -93,6 +128,9 @@ const OperatorTable& RandomOperators() {
       {"aten.bernoulli.p", {"p:n", Bernoulli}},
       {"aten.rand.default", {"", Rand}},
       {"aten.rand_like.default", {"", Rand}},
+      {"aten.randn.default", {"", Normal}},
+      {"aten.randn_like.default", {"", Normal}},
+      {"aten.exponential.default", {"self:t lambd:n?", Exponential}},
   };
   return *kTable;
 }

@@ -482,9 +482,12 @@ RANDOM = {
     "dropout_of_nothing": (lambda x: F.dropout(x, 0.0) + 1, X), "kept": (lambda x: A.native_dropout(x, 0.4, True), (normal(7, 9),)),
     "channels": (lambda x: F.dropout2d(x, 0.4), (normal(3, 5, 2, 3),)), "ones": (lambda x: torch.bernoulli(x, 0.3) + x, (normal(7, 9),)),
     "own": (lambda x: torch.bernoulli(x), (lambda: torch.rand(7, 9),)), "uniform": (lambda x: x + torch.rand_like(x), (normal(7, 9),)),
+    "normal": (lambda x: x + torch.randn_like(x) * 0.5 + torch.randn(9), (normal(7, 9),)), "normal_half": (lambda x: torch.randn_like(x) * x, (normal(7, 9, dtype=bf16),)),
+    "gumbel": (lambda x: F.gumbel_softmax(x, tau=0.75), (normal(7, 9),)),
     "made": (lambda x: x * torch.rand(7, 9), (normal(7, 9),)), "double": (lambda x: torch.rand_like(x) - x, (normal(7, 9, dtype=f64),)),
 }
-DRAWS = ("aten.native_dropout.default", "aten.bernoulli.p", "aten.rand.default", "aten.rand_like.default")
+DRAWS = ("aten.native_dropout.default", "aten.bernoulli.p", "aten.rand.default", "aten.rand_like.default", "aten.randn.default",
+         "aten.randn_like.default", "aten.exponential.default")
 
 GROUPS = {"pointwise": POINTWISE, "views": VIEWS, "indexing": INDEXING, "bytes": BYTES, "reductions": REDUCTIONS, "scans": SCANS, "losses": LOSSES,
           "norms": NORMS, "pooling": POOLING, "products": PRODUCTS, "random": RANDOM, "whole": WHOLE}

@@ -83,6 +83,18 @@ class Seeded(TorchDispatchMode):
     def _rand(self, made):
         return (self._bits(made) * 2.0 ** -BITS).to(made.dtype)
 
+    def _randn(self, made):
+        """Box and Muller's, in the type that PyTorch computes in."""
+        pairs = self._above_zero(made, made.shape + (2,))
+        return (torch.sqrt(torch.log(pairs[..., 0]) * -2) * torch.cos(pairs[..., 1] * (2 * math.pi))).to(made.dtype)
+
+    def _exponential(self, made, rate=1.0):
+        return made.copy_(torch.log(self._above_zero(made, made.shape)) / -rate)
+
+    def _above_zero(self, made, shape):
+        bits = self._bits(torch.empty(shape, dtype=torch.uint8, device=made.device))
+        return (bits + 1).to(torch.float64 if made.dtype == torch.float64 else torch.float32) * 2.0 ** -BITS
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         aten, kwargs = torch.ops.aten, kwargs or {}
         if func == aten.native_dropout.default:
@@ -96,4 +108,8 @@ class Seeded(TorchDispatchMode):
             return self._ones(args[0], args[0]).to(args[0].dtype)
         if func in (aten.rand.default, aten.rand_like.default):
             return self._rand(func(*args, **kwargs))
+        if func in (aten.randn.default, aten.randn_like.default):
+            return self._randn(func(*args, **kwargs))
+        if func == aten.exponential_.default:
+            return self._exponential(args[0], args[1] if len(args) > 1 else kwargs.get("lambd", 1.0))
         return func(*args, **kwargs)
