@@ -47,7 +47,7 @@ absl::Status Dropout(Lowering& l) {
   const int input = l.Tensor("input");
   const double p = l.Number("p");
   const bool train = l.Has("train") && l.Bool("train");
-  if (train && p >= 1) return l.Unsupported("of everything");
+  if (train && p >= 1) return l.Unsupported("to drop everything (p = 1) is not supported");
   const bool draws = train && p > 0;
   const ExprPtr seed = draws ? l.NextSeed() : nullptr;
   const DType type = OpMath(out.type);
@@ -76,7 +76,8 @@ absl::Status Bernoulli(Lowering& l) {
 
 absl::Status Rand(Lowering& l) {
   const Meta& out = l.Out();
-  if (out.type != DType::kF32 && out.type != DType::kF64) return l.Unsupported("of 16 bits");
+  if (out.type != DType::kF32 && out.type != DType::kF64)
+    return l.Unsupported("of 16 bits is not supported; draw f32 and cast");
   const ExprPtr seed = l.NextSeed();
   l.Bind(l.AddMap(l.Name(), out.shape,
                   [&](const Exprs& at) { return Uniform(seed, out.shape, at, out.type); }));

@@ -212,10 +212,8 @@ class Oracle:
 
     def _tensors(self):
         """What the graph is given, in its order."""
-        return [self.inputs[i] for i in self._places()] + (self._seeds() if self.draws else [])
-
-    def _seeds(self):
-        return [torch.tensor(self.seeds, dtype=torch.int64)]
+        seeds = [torch.tensor(self.seeds, dtype=torch.int64)] if self.draws else []
+        return [self.inputs[i] for i in self._places()] + seeds
 
     def _forward(self, model, inputs):
         """The outputs of a model, the module's or one like it, for some inputs and the seeds drawn."""

@@ -1,8 +1,8 @@
 """What a module draws at random, of seeds that are given: a reference that answers alike each time, whoever asks.
 
-A draw's element at place i, row major, is made of the upper 24 bits of word i % 4 of Philox4x32-10 at the counter i / 4,
-keyed by the draw's seed (Salmon et al., Parallel random numbers: as easy as 1, 2, 3; SC 2011): the graph language's
-`random`. PyTorch's own generator is not asked, so its numbers are others, of the same distribution.
+A draw's element at place i, row major, is made of the upper 24 bits of word i % 4 of Philox4x32-10 at the counter
+i / 4, keyed by the draw's seed (Salmon et al., Parallel random numbers: as easy as 1, 2, 3; SC 2011): the graph
+language's `random`. PyTorch's own generator is not asked, so its numbers are others, of the same distribution.
 """
 import math
 

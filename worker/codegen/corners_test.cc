@@ -218,7 +218,7 @@ TEST_CASE("maps: views, broadcasts, gathers, types", "[codegen]") {
        "m, n: i8[r: 9] = argmin[c: 100](x[r, c])", "k: u8[c: 100] = max[r: 9](b[r, c])",
        "z: i8[r: 9, c: 100] = x[r, c] - s[r] + m[r]", "output s, p, m, n, k, z"},
       {"input x: f32[4, 4] ~ normal", "output x"},
-      // Dropped of three parts, two of which are one, and numbers of places that are far off.
+      // Random numbers: of places in order, far apart and below zero, and one for several.
       {"input x: f32[9, 130] ~ normal", "input s: i64[2] ~ integers(0, 9007199254740992)",
        "y: f32[i: 9, j: 130] = x[i, j] * f32(3000000 <= random(s[0], i * 130 + j))",
        "u: f32[i: 9, j: 130] = f32(random(s[1], j * 3000000007 - i)) * 5.9604645e-8",

@@ -589,8 +589,6 @@ struct Gathered : G {
   }
 };
 
-// Behind a tile's steps in shared memory: a tile's units, and what warps have of them.
-constexpr int kRestFound = 64, kRestWords = kRestFound + kPackThreads / 32;
 // Units that are looked through for a tile, of which it takes those that it finds.
 constexpr int kRestEach = 4, kRestWindow = kRestEach * kPackThreads;
 
@@ -639,13 +637,13 @@ WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_
   using Rest = Gathered<Scaled<G, true>, C::kTileM>;
   using Tiles = PlainContract<Rest, C>;
   constexpr int kUnit = Rest::kUnit, kOfTile = C::kTileM / kUnit, kTilesOfWindow = kRestWindow / kOfTile;
-  static_assert(kOfTile <= kRestFound && kRestWindow % kOfTile == 0, "whole tiles");
+  static_assert(kRestWindow % kOfTile == 0, "whole tiles");
   constexpr long long kUnits = G::kM / kUnit, kTilesM = (kUnits + kOfTile - 1) / kOfTile;
   const auto least = [](long long a, long long b) { return a < b ? a : b; };
   bool some = false;
   for (int i = thread(); i < PACKED; i += kPlainThreads) some = some || packed_wide[i] != 0;
   if (!any_of_block(some)) return;
-  int* const found = reinterpret_cast<int*>(shared() + Tiles::kSharedBytes);
+  int* const found = reinterpret_cast<int*>(shared() + Tiles::kSharedBytes);   // of a tile, and a word a warp behind its rows
   for (long long at = block(); at < kTilesM * Tiles::kTilesN * G::kBatch; at += blocks()) {
     const long long batch = at / (kTilesM * Tiles::kTilesN), rows = at / Tiles::kTilesN % kTilesM;
     const long long n = at % Tiles::kTilesN * Tiles::kColumns;
@@ -655,7 +653,7 @@ WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_
     for (long long i = thread(); i < least(Tiles::kColumns, G::kN - n); i += kPlainThreads) kind = maximum(kind, kind_of(of_b[i]));
     kind = greatest_of_block(kind);
     const int skip = static_cast<int>(rows % kTilesOfWindow) * kOfTile;
-    const int there = find_units<kOfTile>(static_cast<int>(rows / kTilesOfWindow) * kRestWindow, static_cast<int>(kUnits), skip, found, found + kRestFound, [&](int unit) {
+    const int there = find_units<kOfTile>(static_cast<int>(rows / kTilesOfWindow) * kRestWindow, static_cast<int>(kUnits), skip, found, found + C::kTileM, [&](int unit) {
       bool is = false;
 #pragma unroll
       for (int v = 0; v < kUnit; ++v) is = is || is_rest(kind_of(of_a[unit * kUnit + v]), kind);

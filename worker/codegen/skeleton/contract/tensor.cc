@@ -30,8 +30,9 @@ constexpr int kLeastLanes = 4;
 // multiprocessor: 22 shapes.
 constexpr int64_t kLaneElements = 16, kMostKept = 32;
 // Blocks of a multiprocessor that the compiler has registers for: where few elements are kept;
-// where more are; and of these where each is made of much, which wants more threads.
-constexpr int kPackBlocksFew = 4, kPackBlocksKept = 2, kPackBlocksMade = 3;
+// where more are, read as they are or made of something, which leaves none for a second block; and
+// where each is made of much, which wants more threads.
+constexpr int kPackBlocksFew = 4, kPackBlocksKept = 2, kPackBlocksMade = 1, kPackBlocksOfMuch = 3;
 constexpr double kPackSteps = 8;
 constexpr int64_t kKeptFew = 16, kKeptMade = 24;
 // Blocks share rows that lie beside each other where so many of a multiprocessor would not be had
@@ -46,7 +47,7 @@ constexpr int64_t kPackBlocks = 8;
 constexpr int64_t kWordsOfThread = 4;
 // Tiles of products that are made in fp32 after all (ws::contract_rest).
 constexpr int kRestTile = 64, kRestRun = 256, kRestRaster = 8, kRestBlocks = 2;
-constexpr int64_t kRestListBytes = 4 * (64 + kPlainThreads / 32);  // of ws::kRestWords
+constexpr int64_t kRestListBytes = 4 * (kRestTile + kPlainThreads / 32);  // of ws::contract_rest
 
 int64_t RoundUp(int64_t n, int64_t to) { return CeilDiv(n, to) * to; }
 
@@ -153,9 +154,11 @@ Packing PackingOf(const ContractForm& form, int operand, const Reading& reading,
   packing.lanes =
       two_parts ? LanesInTwoParts(form.k, reading.width) : LanesInOnePart(form.k, reading.width);
   const int64_t kept = CeilDiv(form.k, packing.lanes * reading.width) * reading.width;
-  const bool made = form.steps[operand] >= kPackSteps;
-  if (kept <= kMostKept && kept > (made ? kKeptMade : kKeptFew))
-    packing.at_once = made ? kPackBlocksMade : kPackBlocksKept;
+  const bool of_much = form.steps[operand] >= kPackSteps;
+  if (kept <= kMostKept && kept > (of_much ? kKeptMade : kKeptFew)) {
+    const bool made = form.steps[operand] > 0 && kept > kKeptMade;
+    packing.at_once = of_much ? kPackBlocksOfMuch : made ? kPackBlocksMade : kPackBlocksKept;
+  }
   packing.blocks = CeilDiv(form.batch * rows, int64_t{kPlainThreads / packing.lanes});
   return packing;
 }

@@ -17,8 +17,8 @@ namespace warpsmith::codegen {
 namespace {
 
 constexpr int kRegistersPerBlock = 64 << 10;
-// Of kernels round the pipeline: a few words of a row that is kept cost less than fewer threads.
-constexpr int kMostSpill = 64;
+// Of kernels round the pipeline.
+constexpr int kMostSpill = 16;
 
 device::Compiler* Hopper() {
   static const auto* made = new absl::StatusOr<std::unique_ptr<device::Compiler>>(
