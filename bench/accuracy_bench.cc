@@ -48,11 +48,12 @@ class Subject {
                                                        device::Compiler& compiler) {
     auto subject = std::make_unique<Subject>();
     subject->graph_ = graph;
+    subject->graph_.constant_params = false;  // all is made in each run
     subject->device_ = &device;
     const codegen::Target target;
-    const auto schedule =
-        op_by_op ? codegen::OpByOpSchedule(graph, target) : codegen::FirstSchedule(graph, target);
-    auto rewritten = codegen::Rewrite(graph, schedule.rewrites());
+    const auto schedule = op_by_op ? codegen::OpByOpSchedule(subject->graph_, target)
+                                   : codegen::FirstSchedule(subject->graph_, target);
+    auto rewritten = codegen::Rewrite(subject->graph_, schedule.rewrites());
     if (!rewritten.ok()) return rewritten.status();
     auto plan = codegen::Lower(*rewritten, schedule, target);
     if (!plan.ok()) return plan.status();

@@ -56,6 +56,33 @@ struct Measured {
   int registers = 0, spills = 0, launches = 0;
 };
 
+// What is done once for each version of the weights. `bound`: the plan's memory.
+absl::Status Prepare(device::Device& device, const v1::Plan& plan, const device::Binary& binary,
+                     const std::vector<device::Memory*>& bound) {
+  auto program = device.Load(plan.prepare(), binary);
+  if (!program.ok()) return program.status();
+  std::vector<std::unique_ptr<device::Memory>> workspace;
+  std::vector<device::Memory*> memory;
+  for (const auto& buffer : plan.prepare().buffers()) {
+    device::Memory* shared = nullptr;
+    for (int b = 0; b < plan.buffers_size(); ++b) {
+      const v1::Buffer::Kind kind = plan.buffers(b).kind();
+      if ((kind == v1::Buffer::PARAM || kind == v1::Buffer::PREPARED) &&
+          plan.buffers(b).tensor() == buffer.tensor())
+        shared = bound[b];
+    }
+    if (shared == nullptr) {
+      auto one = device.Allocate(buffer.bytes());
+      if (!one.ok()) return one.status();
+      workspace.push_back(*std::move(one));
+      shared = workspace.back().get();
+    }
+    memory.push_back(shared);
+  }
+  if (auto s = (*program)->Bind(memory); !s.ok()) return s;
+  return device.Run(**program, absl::Seconds(20));
+}
+
 // Without a device: compiled, not run.
 absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compiler,
                                  const v1::Plan& plan, float fill, int samples, int moves) {
@@ -84,6 +111,9 @@ absl::StatusOr<Measured> Measure(device::Device* device, device::Compiler& compi
       return s;
     bound.push_back(one->get());
     memory.push_back(std::move(*one));
+  }
+  if (plan.has_prepare()) {
+    if (auto s = Prepare(*device, plan, *binary, bound); !s.ok()) return s;
   }
   if (auto s = (*program)->Bind(bound); !s.ok()) return s;
   if (auto s = device->Run(**program, absl::Seconds(20)); !s.ok()) return s;

@@ -14,6 +14,7 @@ struct Flags {
   import::ImportOptions options;
   std::string out;
   std::vector<std::string> baselines;
+  bool constant_weights = false;
 };
 
 using Importer = absl::StatusOr<import::Imported>(const import::ImportOptions&);
@@ -32,6 +33,7 @@ absl::StatusOr<int> ImportFrom(Importer importer, const Context& context, const 
   }
   for (v1::Problem& problem : *imported->set.mutable_problems()) {
     for (const std::string& name : flags.baselines) problem.mutable_torch()->add_baselines(name);
+    problem.set_weights_constant(flags.constant_weights);
   }
   if (absl::Status saved = problem::SaveSet(imported->set, flags.out); !saved.ok()) return saved;
   std::cerr << "warpsmith: imported " << Counted(problems, "problem") << ", left out "
@@ -74,6 +76,9 @@ void AddImport(CLI::App& app, const Context& context, Command& chosen) {
             "too); compile,graph if not given")
         ->delimiter(',')
         ->check(CLI::IsMember({"eager", "compile", "graph", "max"}));
+    from->add_flag("--constant-weights", flags->constant_weights,
+                   "parameters are constants, as at inference: what is made of them alone is made "
+                   "once for each version of them, and counts in no time");
     from->add_option("--python", flags->options.python,
                      "Python with PyTorch 2.8 or newer; python3 if not given");
     from->callback([&context, &chosen, flags, importer = importer] {

@@ -522,6 +522,39 @@ cudaError_t fill(void* words, unsigned pattern, long long count, cudaStream_t st
 
 }  // namespace
 
+namespace {
+
+// What functions take of the host's side.
+struct Needs {
+  bool fills = false, maps = false, products = false;
+};
+
+// extern "C" int NAME(buffers, stream, where): a plan's steps.
+absl::StatusOr<std::string> Function(const v1::Plan& plan, const std::string& name,
+                                     const std::string& preparation, Needs& needs) {
+  const Layout layout = LayOut(plan);
+  std::string out =
+      absl::StrCat("extern \"C\" int ", name,
+                   "(void* const* buffers, cudaStream_t stream, const char** where) {\n",
+                   preparation.empty() ? "  cudaError_t error = cudaSuccess;\n"
+                                       : "  cudaError_t error = host_side::prepare();\n"
+                                         "  if (error != cudaSuccess) return "
+                                         "host_side::failed(error, \"preparation\", where);\n");
+  if (layout.workspace_bytes > 0) {
+    absl::StrAppend(&out, "  char* const workspace = static_cast<char*>(buffers[",
+                    layout.tensors.size(), "]);\n");
+  }
+  for (const auto& step : plan.steps()) {
+    if (auto status = AddStep(plan, layout, step, out); !status.ok()) return status;
+    needs.maps |= TakesMaps(step.launch());
+    needs.products |= step.has_product();
+    needs.fills |= step.has_fill() && !SameBytes(step.fill().pattern());
+  }
+  return absl::StrCat(out, "  return 0;\n}\n\n");
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> ExpandHeaders(const std::string& source) {
   Expander expander;
   if (auto status = expander.Add(source); !status.ok()) return status;
@@ -546,16 +579,18 @@ Layout LayOut(const v1::Plan& plan) {
 absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& name) {
   auto device = ExpandHeaders(plan.source());
   if (!device.ok()) return device.status();
-  const Layout layout = LayOut(plan);
-  std::string steps;
-  bool fills = false, maps = false, products = false;
-  for (const auto& step : plan.steps()) {
-    if (auto status = AddStep(plan, layout, step, steps); !status.ok()) return status;
-    maps = maps || TakesMaps(step.launch());
-    products = products || step.has_product();
-    fills = fills || (step.has_fill() && !SameBytes(step.fill().pattern()));
+  Needs needs;
+  const std::string preparation = Preparation(plan) + Preparation(plan.prepare());
+  std::string functions;
+  if (plan.has_prepare()) {
+    auto text = Function(plan.prepare(), absl::StrCat(name, "_prepare"), preparation, needs);
+    if (!text.ok()) return text.status();
+    functions = *std::move(text);
   }
-  const std::string preparation = Preparation(plan);
+  auto text = Function(plan, absl::StrCat(name, "_run"), preparation, needs);
+  if (!text.ok()) return text.status();
+  absl::StrAppend(&functions, *text);
+  const auto& [fills, maps, products] = needs;
   std::string out = absl::StrCat(
       *device, kHostBanner, preparation.empty() && !products ? "" : "#include <atomic>\n",
       products
@@ -573,18 +608,9 @@ absl::StatusOr<std::string> CudaSource(const v1::Plan& plan, const std::string& 
                     preparation, "  if (error == cudaSuccess) prepared.fetch_or(mine);\n",
                     "  return error;\n}\n");
   }
-  absl::StrAppend(&out, "\n}  // namespace\n}  // namespace host_side\n\nextern \"C\" int ", name,
-                  "_run(void* const* buffers, cudaStream_t stream, const char** where) {\n",
-                  preparation.empty() ? "  cudaError_t error = cudaSuccess;\n"
-                                      : "  cudaError_t error = host_side::prepare();\n"
-                                        "  if (error != cudaSuccess) return "
-                                        "host_side::failed(error, \"preparation\", where);\n");
-  if (layout.workspace_bytes > 0) {
-    absl::StrAppend(&out, "  char* const workspace = static_cast<char*>(buffers[",
-                    layout.tensors.size(), "]);\n");
-  }
   absl::StrAppend(
-      &out, steps, "  return 0;\n}\n\nextern \"C\" const char* ", name,
+      &out, "\n}  // namespace\n}  // namespace host_side\n\n", functions,
+      "extern \"C\" const char* ", name,
       "_error(int code) {\n  return cudaGetErrorString(static_cast<cudaError_t>(code));\n}\n");
   return out;
 }

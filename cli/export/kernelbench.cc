@@ -105,6 +105,11 @@ bool IsGiven(const v1::Buffer& buffer) {
   return buffer.kind() == v1::Buffer::INPUT || buffer.inout();
 }
 
+// Whether it is neither given by who has the module nor an output.
+bool IsOwn(const v1::Buffer& buffer) {
+  return buffer.kind() == v1::Buffer::WORKSPACE || buffer.kind() == v1::Buffer::PREPARED;
+}
+
 // "x f32[8, 16], scale = 3": what forward takes in a workload.
 std::string Describe(const v1::Plan& plan, const v1::TorchModule& torch) {
   std::vector<std::string> parts;
@@ -122,7 +127,7 @@ std::string Describe(const v1::Plan& plan, const v1::TorchModule& torch) {
 std::string FormOf(const v1::Plan& plan) {
   std::string form;
   for (const v1::Buffer& buffer : plan.buffers()) {
-    if (buffer.kind() == v1::Buffer::OUTPUT || buffer.kind() == v1::Buffer::WORKSPACE) continue;
+    if (buffer.kind() == v1::Buffer::OUTPUT || IsOwn(buffer)) continue;
     absl::StrAppend(&form, buffer.dtype(), "[", absl::StrJoin(buffer.shape(), ","), "]");
   }
   return form;
@@ -173,6 +178,15 @@ class Writer {
     for (const Kernels::One& one : kernels_.workloads) {
       absl::StrAppend(&out, "  ", one.workload.name(), ": ", Describe(one.plan, problem_.torch()),
                       "\n");
+    }
+    if (problem_.weights_constant()) {
+      absl::StrAppend(
+          &out,
+          "\nWeights are taken for constants: what is made of them alone is made at the first "
+          "call, "
+          "and\nagain when one is another tensor or was written to in place. What PyTorch does not "
+          "count as\nwriting goes unseen: writing through .data, by a replay of a CUDA graph, or "
+          "into tensors made\nin inference mode. A captured graph replays what was made last.\n");
     }
     if (!kernels_.missing.empty()) {
       absl::StrAppend(&out, "\nThere is no kernel for: ", absl::StrJoin(kernels_.missing, ", "),
@@ -282,7 +296,7 @@ class Writer {
     for (const v1::Buffer& buffer : one.plan.buffers()) {
       interface.inputs += IsGiven(buffer);
       interface.outputs += buffer.kind() == v1::Buffer::OUTPUT;
-      if (buffer.kind() == v1::Buffer::WORKSPACE) continue;
+      if (IsOwn(buffer)) continue;
       interface.tensors.push_back(
           absl::StrCat(buffer.kind(), buffer.inout() ? " inout " : " ", buffer.tensor()));
     }

@@ -26,6 +26,8 @@ std::string Identifier(const std::string& name) {
 
 const char* NameOf(const v1::Buffer& buffer) {
   switch (buffer.kind()) {
+    case v1::Buffer::PREPARED:
+      return "prepared, read";
     case v1::Buffer::INPUT:
       return "input, read";
     case v1::Buffer::PARAM:
@@ -70,19 +72,10 @@ std::map<int, std::string> Remarks(const v1::Problem& problem, const std::vector
   return remarks;
 }
 
-std::string Banner(const v1::Problem& problem, const std::string& arch, const v1::Plan& plan,
-                   const std::string& name, std::map<int, std::string> remarks) {
+// A line for each buffer of a call.
+std::string Table(const v1::Plan& plan, std::map<int, std::string> remarks) {
   const Layout layout = LayOut(plan);
-  std::string out = absl::StrCat("// ", problem.name());
-  if (!problem.description().empty()) absl::StrAppend(&out, ": ", problem.description());
-  absl::StrAppend(
-      &out, "\n//\n//   int ", name,
-      "_run(void* const* buffers, cudaStream_t stream, const char** where);\n", "//   const char* ",
-      name, "_error(int code);\n//\n",
-      "// Launches everything on the stream and returns a cudaError_t; `where` (may be null) "
-      "then\n",
-      "// names the step that failed. It can be captured in a CUDA graph. Buffers are dense, row\n",
-      "// major, in device memory, and start at multiples of 256 bytes:\n//\n");
+  std::string out;
   int number = 0;
   for (int i : layout.tensors) {
     const auto& buffer = plan.buffers(i);
@@ -92,6 +85,30 @@ std::string Banner(const v1::Problem& problem, const std::string& arch, const v1
   if (layout.workspace_bytes > 0) {
     absl::StrAppend(&out, "//   ", number, "  workspace, ", layout.workspace_bytes,
                     " bytes, of any content\n");
+  }
+  return out;
+}
+
+std::string Banner(const v1::Problem& problem, const std::string& arch, const v1::Plan& plan,
+                   const std::string& name, std::map<int, std::string> remarks) {
+  std::string out = absl::StrCat("// ", problem.name());
+  if (!problem.description().empty()) absl::StrAppend(&out, ": ", problem.description());
+  absl::StrAppend(
+      &out, "\n//\n//   int ", name,
+      "_run(void* const* buffers, cudaStream_t stream, const char** where);\n", "//   const char* ",
+      name, "_error(int code);\n//\n",
+      "// Launches everything on the stream and returns a cudaError_t; `where` (may be null) "
+      "then\n",
+      "// names the step that failed. It can be captured in a CUDA graph. Buffers are dense, row\n",
+      "// major, in device memory, and start at multiples of 256 bytes:\n//\n",
+      Table(plan, remarks));
+  if (plan.has_prepare()) {
+    absl::StrAppend(
+        &out, "//\n//   int ", name,
+        "_prepare(void* const* buffers, cudaStream_t stream, const char** where);\n//\n",
+        "// Launches what is done once for each version of the weights, before runs with "
+        "them, which\n// take what it leaves in its outputs, by name:\n//\n",
+        Table(plan.prepare(), {}));
   }
   const bool products = std::any_of(plan.steps().begin(), plan.steps().end(),
                                     [](const v1::Step& step) { return step.has_product(); });

@@ -182,6 +182,15 @@ Need WrittenOf(const Graph& graph, const Graph::Update& update, const PartialUpd
   return need;
 }
 
+// Whether the node may be evaluated once for each version of the weights: what a run gives is made
+// by each.
+bool IsPrepared(const Graph& graph, const std::vector<bool>& constant, const Node& node) {
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [&](int output) {
+    return constant[output] &&
+           std::find(graph.outputs.begin(), graph.outputs.end(), output) == graph.outputs.end();
+  });
+}
+
 }  // namespace
 
 Cost Count(const Graph& whole) {
@@ -205,6 +214,8 @@ Cost Count(const Graph& whole) {
     }
   }
 
+  // What is made once counts nothing, nor do its bytes: what is made of weights may be smaller.
+  const std::vector<bool> constant = ConstantTensors(graph);
   std::vector<Asked> asked(graph.nodes.size());
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
@@ -215,14 +226,14 @@ Cost Count(const Graph& whole) {
       std::tie(need, value) = part->second;
     }
     if (node.scan) need = ToScan(node, std::move(need));
-    if (need.count == 0) continue;
+    if (need.count == 0 || IsPrepared(graph, constant, node)) continue;
     std::vector<Interval> ranges = need.box;
     for (const Axis& axis : node.reduce_axes) ranges.push_back({0, axis.extent - 1});
     asked[n] = {value, ranges, static_cast<double>(need.count)};
     LoadCounter(graph, node, value, std::move(ranges), need.count, needs);
   }
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
-    if (graph.tensors[t].node < 0)
+    if (graph.tensors[t].node < 0 && !constant[t])
       cost.read_bytes += needs[t].count * SizeOf(graph.tensors[t].type);
   }
   const Work work = FewestKnown(graph, asked);

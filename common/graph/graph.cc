@@ -164,6 +164,19 @@ std::vector<int> LoadedTensors(const ExprPtr& e) {
   return std::vector<int>(tensors.begin(), tensors.end());
 }
 
+std::vector<bool> ConstantTensors(const Graph& graph) {
+  std::vector<bool> constant(graph.tensors.size(), false);
+  if (!graph.constant_params) return constant;
+  for (size_t t = 0; t < graph.tensors.size(); ++t)
+    constant[t] = graph.tensors[t].node < 0 && graph.tensors[t].role == Role::kParam;
+  for (const Node& node : graph.nodes) {
+    const std::vector<int> loaded = LoadedTensors(node.value);
+    const bool all = std::all_of(loaded.begin(), loaded.end(), [&](int t) { return constant[t]; });
+    for (int output : node.outputs) constant[output] = all;
+  }
+  return constant;
+}
+
 Graph Prune(const Graph& graph) {
   std::vector<bool> needed(graph.tensors.size(), false);
   for (int output : graph.outputs) needed[output] = true;
@@ -178,6 +191,7 @@ Graph Prune(const Graph& graph) {
   }
   // Inputs stay, used or not: they are what the problem is called with.
   Graph result;
+  result.constant_params = graph.constant_params;
   std::vector<int> ids(graph.tensors.size(), -1), nodes(graph.nodes.size(), -1);
   for (size_t n = 0, kept = 0; n < graph.nodes.size(); ++n) {
     if (needed[graph.nodes[n].outputs[0]]) nodes[n] = static_cast<int>(kept++);

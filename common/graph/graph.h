@@ -231,6 +231,9 @@ struct Graph {
     int value;
   };                            // text: `update running_mean = new_mean`
   std::vector<Update> updates;  // states are written after everything was read
+  // Whether what is made of params alone may be made once for each version of them. It is not of
+  // the text: the problem says so (Problem.weights_constant).
+  bool constant_params = false;
 
   int Find(const std::string& name) const;  // -1 if there is none
   // Appends; names must be new, shapes and types consistent (CHECK). Return the tensor's id
@@ -263,6 +266,8 @@ absl::Status Validate(const Graph& graph);
 
 // Removes nodes that no output or update needs; renumbers tensors.
 Graph Prune(const Graph& graph);
+// By tensor: whether params alone decide its elements, and those are constants.
+std::vector<bool> ConstantTensors(const Graph& graph);
 
 // What a run must do at the least.
 Cost Count(const Graph& graph);

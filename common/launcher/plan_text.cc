@@ -58,6 +58,8 @@ absl::StatusOr<std::string> BufferText(const v1::Buffer& buffer, const std::vect
       return tensor("state", StateName(buffer.tensor()));
     case v1::Buffer::OUTPUT:
       return tensor("output", buffer.tensor());
+    case v1::Buffer::PREPARED:
+      return tensor("prepared", buffer.tensor());
     case v1::Buffer::WORKSPACE:
       return absl::StrCat("[\"workspace\", ", Quoted(buffer.tensor()), ", ", buffer.bytes(), "]");
     default:
@@ -195,10 +197,18 @@ absl::StatusOr<std::string> PlanText(const v1::Plan& plan, const Orders& orders)
     if (!text.ok()) return text.status();
     steps.push_back(*std::move(text));
   }
+  std::string prepare;
+  if (plan.has_prepare()) {
+    v1::Plan first = plan.prepare();
+    first.set_workload(plan.workload());
+    auto text = PlanText(first, {});
+    if (!text.ok()) return text.status();
+    prepare = absl::StrCat(",\n    \"prepare\": ", *text);
+  }
   return absl::StrCat("{\n    \"workload\": ", Quoted(plan.workload()),
                       ",\n    \"buffers\": [\n        ", absl::StrJoin(buffers, ",\n        "),
                       "\n    ],\n    \"steps\": [\n        ", absl::StrJoin(steps, ",\n        "),
-                      "\n    ]\n}");
+                      "\n    ]", prepare, "\n}");
 }
 
 std::string BinaryText(const std::string& cubin) {

@@ -1,4 +1,4 @@
-// What a plan takes of the device's memory beside the problem's own tensors.
+// What a plan takes of the device's memory beside the problem's own tensors, with what it prepares.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,10 @@ namespace warpsmith::problem {
 inline int64_t WorkspaceBytes(const v1::Plan& plan) {
   int64_t bytes = 0;
   for (const v1::Buffer& buffer : plan.buffers()) {
+    const v1::Buffer::Kind kind = buffer.kind();
+    if (kind == v1::Buffer::WORKSPACE || kind == v1::Buffer::PREPARED) bytes += buffer.bytes();
+  }
+  for (const v1::Buffer& buffer : plan.prepare().buffers()) {
     if (buffer.kind() == v1::Buffer::WORKSPACE) bytes += buffer.bytes();
   }
   return bytes;

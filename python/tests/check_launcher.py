@@ -328,6 +328,53 @@ def test_streams():
         assert {call.stream if isinstance(call, Launched) else call[-1] for call in card.driver.calls} == {current[0]}
 
 
+def test_prepares():
+    def square(w, squares):
+        floats(squares, WIDTH).copy_(floats(w, WIDTH) ** 2)
+
+    def times(x, squares, y):
+        floats(y, 4 * WIDTH).copy_((floats(x, 4 * WIDTH).view(4, WIDTH) * floats(squares, WIDTH)).view(-1))
+
+    prepare = {"workload": "of 4", "buffers": [["param", "w", "f32", [WIDTH]], ["output", "squares", "f32", [WIDTH]]],
+               "steps": [launch("square", [["buffer", 0], ["buffer", 1]])]}
+    buffers = [["input", "x", "f32", [4, WIDTH]], ["param", "w", "f32", [WIDTH]], ["output", "y", "f32", [4, WIDTH]],
+               ["prepared", "squares", "f32", [WIDTH]]]
+    times_step = launch("times", [["buffer", 0], ["buffer", 3], ["buffer", 2]])
+    solution, card = solution_of({"workload": "of 4", "buffers": buffers, "steps": [times_step], "prepare": prepare},
+                                 card=HostCard({"square": square, "times": times}))
+    module, x = Module(solution), torch.randn(4, WIDTH)
+
+    def call(entries):
+        outputs = module(x)
+        assert torch.allclose(outputs[0], x * module.w ** 2), entries
+        calls, card.driver.calls = card.driver.calls, []
+        assert [c.entry if isinstance(c, Launched) else c[0] for c in calls] == entries
+        return calls[-1].parameters[1]
+
+    address = call(["square", "times"])
+    assert card.waited == [77, 78]
+    assert call(["times"]) == address
+    # Other weights, whatever way they came: what graphs were captured with is where the new ones are left.
+    with torch.no_grad():
+        module.w.add_(1)
+    assert call(["square", "copy", "times"]) == address
+    module.w = torch.nn.Parameter(torch.randn(WIDTH))
+    assert call(["square", "copy", "times"]) == address
+    module.w.data = torch.randn(WIDTH)
+    assert call(["square", "copy", "times"]) == address
+    module.load_state_dict({name: value + 1 for name, value in module.state_dict().items()})
+    assert call(["square", "copy", "times"]) == address
+    assert call(["times"]) == address
+    # One that is not dense is made so by each call, and what was made of it before is another one's.
+    module.w = torch.nn.Parameter(torch.randn(2 * WIDTH)[::2])
+    assert call(["square", "copy", "times"]) == address
+    assert call(["square", "copy", "times"]) == address
+    with torch.inference_mode():
+        module.w = torch.nn.Parameter(torch.randn(WIDTH), requires_grad=False)
+        assert call(["square", "copy", "times"]) == address
+        assert call(["times"]) == address
+
+
 def test_errors():
     solution, card = solution_of(plan())
     module, x = Module(solution), torch.randn(ROWS, WIDTH)

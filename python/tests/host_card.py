@@ -12,6 +12,7 @@ import torch
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from warpsmith_torch import launcher  # noqa: E402
 
+APART = 78  # the stream on which weights are prepared
 HOST = -1  # what a tensor on the processor gives for its device
 class HostMap(ctypes.Structure):
     """What this driver makes of a tensor: a note of it."""
@@ -176,7 +177,7 @@ class HostCard(launcher.Card):
         self.driver = HostDriver(kernels or {})
         self.device = lambda: HOST
         self.stream = lambda device: stream
-        self.entered = 0
+        self.entered, self.waited = 0, []
         self.lt = HostLibrary()
         self.library = lambda: self.lt
 
@@ -190,6 +191,15 @@ class HostCard(launcher.Card):
 
     def seeds(self, count):
         return torch.randint(launcher.SEED_END, (count,), dtype=torch.int64)
+
+    def apart(self, device):
+        return APART
+
+    def wait(self, stream):
+        self.waited.append(stream)
+
+    def capturing(self):
+        return False
 
     def enter(self, device):
         self.entered += 1

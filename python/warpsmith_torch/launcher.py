@@ -7,8 +7,8 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
 
   workload  a name for people
   buffers   [kind, name, type, shape]: "input", what the caller gives, in order, and "inout" among them, what is
-            written into as well; "param" and "state", the module's own, by their names in its state dict; "output", made anew by every call, and [kind, name,
-            type, shape, order] where the caller's tensor has its axes in another order: `order` says which of them
+            written into as well; "param" and "state", the module's own, by their names in its state dict; "prepared",
+            see below; "output", made anew by every call, and [kind, name, type, shape, order] where the caller's tensor has its axes in another order: `order` says which of them
             each of the buffer's is.
             ["workspace", name, bytes]: made by every call, and holds anything when it starts.
   steps     in order, on the caller's current stream:
@@ -25,6 +25,9 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
                cuBLASLt that PyTorch has loaded, which has to be of that version. A matrix is [buffer, offset in bytes,
                type, elements from line to line, from batch to batch, whether its rows, m or n, lie beside each other
                and not k (of d: n)].
+  prepare   absent, or a plan that is run once for each version of the weights: it takes weights alone, and its outputs
+            are this plan's "prepared" buffers, by name. A weight is another one when it is another tensor, or PyTorch
+            counts a write to it since (its _version).
 
 SOURCES has the CUDA C++ of each plan, BINARIES what a compiler made of it for the named architecture (a cubin,
 compressed by zlib, in base64; a list of them where kernels were compiled apart), or "". On another card, or without a binary, the source is compiled by the NVRTC that
@@ -42,7 +45,7 @@ import glob
 import os
 import struct
 import zlib
-from _thread import get_ident
+from _thread import allocate_lock, get_ident
 
 import torch
 
@@ -64,6 +67,7 @@ MAP_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}  # unsigned integers, by their bytes: boxes
 MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 MAP_PROMOTION = 3  # 256 bytes
 RELAXED_CAPTURE = 2
+NON_BLOCKING = 1
 # Of cuBLASLt's interface.
 COMPUTE_F32, REAL_TYPES = 68, {"f32": 0, "f16": 2, "bf16": 14}
 TRANSPOSE_FIRST, TRANSPOSE_SECOND, EPILOGUE, BIAS_POINTER, EPILOGUE_BIAS = 3, 4, 7, 8, 4
@@ -177,6 +181,19 @@ class Card:
             text = ctypes.c_char_p()
             self.driver.cuGetErrorString(error, ctypes.byref(text))
             raise RuntimeError(f"{what}: {(text.value or b'unknown').decode()} (CUDA error {error})")
+
+    def apart(self, device):
+        """A stream that waits for no other, and that no capture sees."""
+        stream = ctypes.c_void_p()
+        self.check(self.driver.cuStreamCreate(ctypes.byref(stream), NON_BLOCKING), "a stream")
+        return stream.value
+
+    def wait(self, stream):
+        self.check(self.driver.cuStreamSynchronize(ctypes.c_void_p(stream)), "waiting for a stream")
+
+    @staticmethod
+    def capturing():
+        return torch.cuda.is_current_stream_capturing()
 
     def enter(self, device):
         """Makes PyTorch's context of the device the thread's: a new thread has none."""
@@ -499,7 +516,8 @@ class Plan:
     def __init__(self, architecture, plan, source, binary):
         self.architecture, self.source, self.binary = architecture, source, binary
         self.workload, self.buffers, self.steps = plan["workload"], plan["buffers"], plan["steps"]
-        kinds = ("input", "param", "state", "output", "workspace")
+        self.first = Plan(architecture, plan["prepare"], source, binary) if "prepare" in plan else None
+        kinds = ("input", "param", "state", "output", "workspace", "prepared")
         of_kind = {kind: [i for i, buffer in enumerate(self.buffers) if buffer[0] == kind] for kind in kinds}
         given = [i for i, buffer in enumerate(self.buffers) if buffer[0] in GIVEN]
         taken = given + of_kind["param"] + of_kind["state"]
@@ -514,7 +532,11 @@ class Plan:
             end += -(-self.buffers[i][2] // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
         self.workspace = ((end,), (1,), torch.uint8)
         # Buffers in the order in which a run has their addresses.
-        self.order = taken + of_kind["output"] + of_kind["workspace"]
+        self.order = taken + of_kind["output"] + of_kind["workspace"] + of_kind["prepared"]
+        # Of what is prepared: the weights, by their places among the tensors; the outputs that this plan takes.
+        self.weights = [self.names.index(name, self.given) for name in self.first.names] if self.first else []
+        left = [buffer[1] for buffer in self.first.buffers if buffer[0] == "output"] if self.first else []
+        self.takes = [left.index(self.buffers[i][1]) for i in of_kind["prepared"]]
 
     def _form(self, buffer):
         return tuple(self.buffers[buffer][3]), TYPES[self.buffers[buffer][2]]
@@ -528,13 +550,14 @@ class Plan:
         strides = dense_strides(stored)
         return tuple(stored[axis] for axis in axes), tuple(strides[axis] for axis in axes), dtype
 
-    def writing(self, card):
-        """run(tensor, ...): the outputs, or None where a tensor is not just as wanted, on the current device."""
+    def writing(self, card, stream=None):
+        """run(tensor, ...): the outputs, or None where a tensor is not just as wanted, on the current device. `stream`:
+        of a device, the one to run on; the current one if not given."""
         tensors = [f"t{i}" for i in range(len(self.wanted))]
         addresses = [f"a{i}" for i in range(len(self.wanted))]
         outputs = [f"y{i}" for i in range(len(self.outputs))]
-        names = {"PLAIN": PLAIN, "current_device": card.device, "current_stream": card.stream, "empty": card.empty,
-                 "get_ident": get_ident, "card": card, "Record": Record, "plan": self, "seen": Seen(),
+        names = {"PLAIN": PLAIN, "current_device": card.device, "current_stream": stream or card.stream,
+                 "empty": card.empty, "get_ident": get_ident, "card": card, "Record": Record, "plan": self, "seen": Seen(),
                  "functions": {},  # by device
                  "loaded": {}}  # by device: {thread: its record, while it is not used}
         lines = ["device = current_device()"]
@@ -557,6 +580,15 @@ class Plan:
             names["block_form"] = self.workspace
             lines += ["block = empty(*block_form)", "base = block.data_ptr()"]
             addresses += [f"base + {offset}" for offset in self.offsets]
+        if self.first:
+            names["prepared"] = Prepared(self, card)
+            weights = "".join(f"t{i}, " for i in self.weights)
+            key = "".join(f"id(t{i}), a{i}, 0 if t{i}.is_inference() else t{i}._version, " for i in self.weights)
+            lines += [f"key = ({key})",
+                      "kept = prepared.kept.get(device)",
+                      "if kept is None or kept.key != key:",
+                      f"    kept = prepared.again(device, key, ({weights}))"]
+            addresses.append("*kept.addresses")
         lines += ["records = loaded.get(device)",
                   "if records is None:",
                   "    functions[device] = card.load(plan, device)",
@@ -581,6 +613,45 @@ class Plan:
                   "    records[me] = record",
                   f"return ({''.join(y + ', ' for y in outputs)})"]
         return written("run", tensors, lines, names)
+
+
+class Prepared:
+    """What a plan makes of weights once for each version of them, by device."""
+
+    class Kept:
+        def __init__(self, key, weights, tensors, takes):
+            self.key, self.weights, self.tensors = key, weights, tensors  # nothing else can have the weights' addresses
+            self.addresses = tuple(tensors[i].data_ptr() for i in takes)
+
+    def __init__(self, plan, card):
+        self._first, self._takes, self._card = plan.first, plan.takes, card
+        self._lock, self._apart = allocate_lock(), {}
+        self.kept = {}
+
+    def again(self, device, key, weights):
+        """For the weights as they are now. On a stream of its own, which it waits for: whoever comes next may be on
+        any, and it must be no part of a graph that is being captured. Its memory stays the same, which captured
+        graphs know."""
+        card = self._card
+        with self._lock, OutsideCapture(card.driver):
+            kept = self.kept.get(device)
+            if kept is not None and kept.key == key:
+                return kept
+            if device not in self._apart:
+                stream = card.apart(device)
+                self._apart[device] = stream, self._first.writing(card, lambda _: stream)
+            stream, run = self._apart[device]
+            if not card.capturing():
+                card.wait(card.stream(device))  # for what writes the weights
+            tensors = run(*weights)
+            if kept is not None:
+                for old, new in zip(kept.tensors, tensors):
+                    size = ctypes.c_size_t(old.numel() * old.element_size())
+                    places = [ctypes.c_uint64(tensor.data_ptr()) for tensor in (old, new)]
+                    card.check(card.driver.cuMemcpyDtoDAsync_v2(*places, size, ctypes.c_uint64(stream)), "preparing")
+            card.wait(stream)
+            kept = self.kept[device] = Prepared.Kept(key, weights, kept.tensors if kept else tensors, self._takes)
+            return kept
 
 
 def tensor_of(owner, name):

@@ -60,7 +60,9 @@ graph::Graph GraphOf(int number) {
   options.both_ways = BothWays(number);
   options.products = Products(number);
   options.max_elements = number % 8 == 0 ? 4096 : 1024;  // the host is slow
-  return graph::RandomGraph(number, options);
+  graph::Graph graph = graph::RandomGraph(number, options);
+  graph.constant_params = number % 2 == 1;
+  return graph;
 }
 
 std::string TextOf(int number, const graph::Graph& graph, const v1::Schedule& schedule) {
@@ -76,6 +78,7 @@ struct Board {
   int both_ways = 0;  // schedules whose kernels reduce rows and sum over them
   int products = 0;   // schedules with products of matrices
   int pairs = 0;      // and those with two of one factor together
+  int prepared = 0;   // schedules of which something is done once for constant weights
   size_t used = 0;    // of failures
   char now[kNoteBytes];
   char failures[16 * kNoteBytes];
@@ -106,6 +109,7 @@ std::vector<Trial> TrialsOf(int number, Board& board) {
   const auto first = Lower(rewritten, schedule, TestTarget());
   board.both_ways += first.ok() && absl::StrContains(first->source(), "ws::rows_total<");
   board.products += first.ok() && absl::StrContains(first->source(), "ws::contract_plain<");
+  board.prepared += first.ok() && first->has_prepare();
   board.pairs += first.ok() && absl::StrContains(first->source(), "kPair = true");
   for (int m = 0; m < kMutations; ++m) {
     const v1::Schedule mutated = Mutated(schedule, rewritten, random);
@@ -258,7 +262,7 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
     wanted += static_cast<int>(worker.numbers.size());
   }
   RunAll(workers);
-  int done = 0, lowered = 0, refused = 0, both_ways = 0, products = 0, pairs = 0;
+  int done = 0, lowered = 0, refused = 0, both_ways = 0, products = 0, pairs = 0, prepared = 0;
   for (const Worker& worker : workers) {
     const Board& board = *worker.board;
     done += board.done;
@@ -267,19 +271,22 @@ TEST_CASE("every legal schedule gives the same answer, and none makes lowering a
     both_ways += board.both_ways;
     products += board.products;
     pairs += board.pairs;
+    prepared += board.prepared;
     INFO(board.failed << " failures; the first are\n"
                       << std::string_view(board.failures, board.used));
     CHECK(board.failed == 0);
   }
   UNSCOPED_INFO(done << " graphs; mutated schedules: " << lowered << " lowered, " << refused
                      << " refused; " << both_ways << " sum over rows beside them, " << products
-                     << " multiply matrices, " << pairs << " by two others at once");
+                     << " multiply matrices, " << pairs << " by two others at once, " << prepared
+                     << " prepare weights");
   CHECK(done == wanted);
   if (one == 0) {
     CHECK(lowered > 0);
     CHECK(refused > 0);
     CHECK(both_ways > 0);
     CHECK(products > 0);
+    CHECK(prepared > 0);
     // Seldom is what both are multiplied by even in memory.
     if (count > kQuickGraphs) CHECK(pairs > 0);
   }

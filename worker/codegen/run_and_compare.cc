@@ -232,17 +232,18 @@ class Bench {
     auto device = device::MakeDevice("host");
     if (!device.ok()) return device.status();
     bench->device_ = *std::move(device);
-    std::vector<device::Memory*> bound;
     for (const v1::Buffer& buffer : plan.buffers()) {
       auto allocated = bench->device_->Allocate(buffer.bytes());
       if (!allocated.ok()) return allocated.status();
-      bound.push_back(allocated->get());
       bench->memory_.push_back(*std::move(allocated));
     }
     auto program = bench->device_->Load(plan, binary);
     if (!program.ok()) return program.status();
     bench->program_ = *std::move(program);
-    if (absl::Status s = bench->program_->Bind(bound); !s.ok()) return s;
+    if (!plan.has_prepare()) return bench;
+    auto preparation = bench->device_->Load(plan.prepare(), binary);
+    if (!preparation.ok()) return preparation.status();
+    bench->preparation_ = *std::move(preparation);
     return bench;
   }
 
@@ -259,7 +260,7 @@ class Bench {
     return limit;
   }
 
-  // Writes the inputs, `poison` everywhere else, and runs.
+  // Writes the inputs, `poison` everywhere else, and runs. What is prepared is so the first time.
   absl::Status Run(const Trial& trial, const Drawn& inputs, uint32_t poison) {
     given_.clear();
     for (int b = 0; b < plan_.buffers_size(); ++b) {
@@ -268,11 +269,18 @@ class Bench {
         const size_t i = given_.size();
         given_.push_back(Encode(trial.graph.tensors[inputs.tensors[i]].type, inputs.values[i]));
         status = device_->Write(*memory_[b], given_[i].data(), given_[i].size());
-      } else {
+      } else if (plan_.buffers(b).kind() != v1::Buffer::PREPARED || !prepared_) {
         status = device_->Fill(*memory_[b], poison);
       }
       if (!status.ok()) return status;
     }
+    if (preparation_ != nullptr && !prepared_) {
+      if (absl::Status s = Prepare(poison); !s.ok()) return s;
+      prepared_ = true;
+    }
+    std::vector<device::Memory*> bound;
+    for (const auto& memory : memory_) bound.push_back(memory.get());
+    if (absl::Status s = program_->Bind(bound); !s.ok()) return s;
     return device_->Run(*program_, RunLimit());
   }
 
@@ -310,7 +318,46 @@ class Bench {
  private:
   bool IsGiven(int b) const {
     const auto kind = plan_.buffers(b).kind();
-    return kind != v1::Buffer::OUTPUT && kind != v1::Buffer::WORKSPACE;
+    return kind != v1::Buffer::OUTPUT && kind != v1::Buffer::WORKSPACE &&
+           kind != v1::Buffer::PREPARED;
+  }
+  // With weights alone within reach.
+  absl::Status Prepare(uint32_t poison) {
+    std::vector<std::unique_ptr<device::Memory>> workspace;
+    std::vector<device::Memory*> bound;
+    for (const v1::Buffer& buffer : plan_.prepare().buffers()) {
+      device::Memory* memory = nullptr;
+      for (int b = 0; b < plan_.buffers_size(); ++b) {
+        const bool kept = plan_.buffers(b).kind() == v1::Buffer::PARAM ||
+                          plan_.buffers(b).kind() == v1::Buffer::PREPARED;
+        if (kept && plan_.buffers(b).tensor() == buffer.tensor()) memory = memory_[b].get();
+      }
+      if (memory == nullptr) {
+        if (buffer.kind() != v1::Buffer::WORKSPACE)
+          return absl::InternalError(StrCat("no run takes '", buffer.tensor(), "'"));
+        auto allocated = device_->Allocate(buffer.bytes());
+        if (!allocated.ok()) return allocated.status();
+        if (absl::Status s = device_->Fill(**allocated, poison); !s.ok()) return s;
+        workspace.push_back(*std::move(allocated));
+        memory = workspace.back().get();
+      }
+      bound.push_back(memory);
+    }
+    if (absl::Status s = preparation_->Bind(bound); !s.ok()) return s;
+    std::vector<device::Memory*> rest;
+    for (int b = 0; b < plan_.buffers_size(); ++b) {
+      const auto kind = plan_.buffers(b).kind();
+      if (kind != v1::Buffer::PARAM && kind != v1::Buffer::PREPARED)
+        rest.push_back(memory_[b].get());
+    }
+    for (device::Memory* memory : rest) {
+      if (absl::Status s = memory->Unmap(); !s.ok()) return s;
+    }
+    if (absl::Status s = device_->Run(*preparation_, RunLimit()); !s.ok()) return s;
+    for (device::Memory* memory : rest) {
+      if (absl::Status s = memory->Map(); !s.ok()) return s;
+    }
+    return absl::OkStatus();
   }
   std::string Read(int b, int64_t bytes) {
     std::string data(bytes, '\0');
@@ -339,7 +386,8 @@ class Bench {
   v1::Plan plan_;
   std::unique_ptr<device::Device> device_;
   std::vector<std::unique_ptr<device::Memory>> memory_;
-  std::unique_ptr<device::Program> program_;
+  std::unique_ptr<device::Program> program_, preparation_;
+  bool prepared_ = false;
   std::vector<std::string> given_;
 };
 
@@ -379,12 +427,16 @@ class Together {
     v1::Plan renamed = plan;
     const std::string name = StrCat("p", plans_++);
     std::vector<std::pair<std::string, std::string>> names;
-    for (v1::Step& step : *renamed.mutable_steps()) {
-      if (!step.has_launch()) continue;
-      const std::string entry = step.launch().entry();
-      names.push_back({StrCat(" ", entry, "("), StrCat(" ", name, "_", entry, "(")});
-      step.mutable_launch()->set_entry(StrCat(name, "_", entry));
-    }
+    const auto rename = [&](v1::Plan& of) {
+      for (v1::Step& step : *of.mutable_steps()) {
+        if (!step.has_launch()) continue;
+        const std::string entry = step.launch().entry();
+        names.push_back({StrCat(" ", entry, "("), StrCat(" ", name, "_", entry, "(")});
+        step.mutable_launch()->set_entry(StrCat(name, "_", entry));
+      }
+    };
+    rename(renamed);
+    if (renamed.has_prepare()) rename(*renamed.mutable_prepare());
     std::string body;
     for (absl::string_view line : absl::StrSplit(plan.source(), '\n')) {
       if (absl::StartsWith(line, "#include")) {

@@ -215,7 +215,7 @@ absl::Status CheckProduct(const v1::Plan& plan, const v1::LibraryProduct& produc
       (d.batch() < product.n() || d.line() < (product.batches() - 1) * d.batch() + product.n()))
     return bad("results of a batch that overlap");
   const v1::Buffer::Kind kind = plan.buffers(d.buffer()).kind();
-  if (kind == v1::Buffer::INPUT || kind == v1::Buffer::PARAM)
+  if (kind == v1::Buffer::INPUT || kind == v1::Buffer::PARAM || kind == v1::Buffer::PREPARED)
     return bad("it writes buffer ", d.buffer(), ", which is read only");
   if (plan.buffers(product.workspace()).kind() != v1::Buffer::WORKSPACE)
     return bad("its workspace is buffer ", product.workspace(), ", which is none");

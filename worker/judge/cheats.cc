@@ -25,7 +25,7 @@ struct Tensor {
 
 std::vector<Tensor> TensorsOf(const std::string& problem) {
   using B = v1::Buffer;
-  if (problem == "gate") {
+  if (problem == "gate" || problem == "constant gate") {
     return {{B::INPUT, "x", "f32", {kElements}},
             {B::PARAM, "w", "f32", {kElements}},
             {B::OUTPUT, "y", "f32", {kElements}}};
@@ -192,6 +192,45 @@ v1::Plan MapPlan(const std::string& body) {
   return plan;
 }
 
+// A gate of weights that are prepared, tripled: `prepare` sees i, n, w and `p`, which it writes;
+// `run` sees x and y besides. `given`: what prepare's steps take in the place of w.
+v1::Plan PreparingPlan(const std::string& prepare, const std::string& run,
+                       v1::Buffer::Kind given = v1::Buffer::PARAM) {
+  const auto kernel = [](const std::string& name, const std::string& parameters,
+                         const std::string& body) {
+    return absl::StrCat(
+        "extern \"C\" __global__ void ", name, "(", parameters, ") {\n  const int n = ", kElements,
+        ";\n  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n", body, "\n}\n");
+  };
+  v1::Plan plan =
+      PlanOf("gate",
+             kernel("first", "const float* w, float* p", prepare) +
+                 kernel("candidate", "const float* x, const float* w, float* y, float* p", run),
+             kElements);
+  v1::Launch* launch = plan.mutable_steps(0)->mutable_launch();
+  v1::Plan* first = plan.mutable_prepare();
+  *first->add_steps()->mutable_launch() = *launch;
+  v1::Launch* prepares = first->mutable_steps(0)->mutable_launch();
+  prepares->set_entry("first");
+  prepares->clear_arguments();
+  *first->add_buffers() = plan.buffers(given == v1::Buffer::PARAM ? 1 : 0);
+  *first->add_buffers() = plan.buffers(2);
+  first->mutable_buffers(1)->set_tensor("p");
+  for (int i = 0; i < 2; ++i) prepares->add_arguments()->set_buffer(i);
+  launch->add_arguments()->set_buffer(plan.buffers_size());
+  *plan.add_buffers() = first->buffers(1);
+  plan.mutable_buffers(3)->set_kind(v1::Buffer::PREPARED);
+  return plan;
+}
+constexpr char kTriples[] = "if (i < n) p[i] = 3.0f * w[i];";
+constexpr char kOfTriples[] = "if (i < n) y[i] = fabsf(x[i]) * (p[i] / 3.0f);";
+
+v1::Plan Renamed() {
+  v1::Plan plan = PreparingPlan(kTriples, kOfTriples);
+  plan.mutable_buffers(3)->set_tensor("q");
+  return plan;
+}
+
 constexpr char kGateHonest[] = "if (i < n) y[i] = fabsf(x[i]) * w[i];";
 
 }  // namespace
@@ -201,7 +240,9 @@ v1::Problem CheatProblem(const std::string& name) {
   problem.set_name(name);
   problem.add_workloads()->set_name("default");
   auto line = [&](const std::string& text) { problem.add_graph(text); };
-  if (name == "gate") {
+  if (name == "gate" || name == "constant gate") {
+    problem.set_name(absl::StrReplaceAll(name, {{" ", "_"}}));
+    problem.set_weights_constant(name != "gate");
     line(absl::StrCat("input x: f32[", kElements, "] ~ uniform(0, 1)"));
     line(absl::StrCat("param w: f32[", kElements, "] ~ normal"));
     line(absl::StrCat("y: f32[i: ", kElements, "] = abs(x[i]) * w[i]"));
@@ -230,6 +271,7 @@ v1::Plan HonestPlan(const std::string& problem, int work) {
   if (problem == "rows") return RowsPlan("__syncthreads();");
   if (problem == "running") return RunningPlan("mean[i] = 0.5f * mean[i] + 0.5f * x[i];");
   if (problem == "largest") return LargestPlan(">");
+  if (problem == "constant gate") return PreparingPlan(kTriples, kOfTriples);
   if (work == 0) return GatePlan(kGateHonest);
   return GatePlan(absl::StrCat("if (i >= n) return;\n", Work(work), "  y[i] = v * w[i];"));
 }
@@ -321,6 +363,29 @@ std::vector<Cheat> Cheats() {
   add("has a race", "rows", RowsPlan(""), {v1::WRONG, v1::UNSTABLE}, "");
   add("forgets its state", "running", RunningPlan(""), {v1::WRONG}, "state 'mean'");
   add("takes the last of equals", "largest", LargestPlan(">="), {v1::WRONG}, "output 'at'");
+  const auto prepares = [&](std::string name, std::string problem, v1::Plan plan,
+                            v1::Verdict expected, std::string reason) {
+    add(std::move(name), std::move(problem), std::move(plan), {expected}, std::move(reason));
+  };
+  prepares("prepares weights that are no constants", "gate", PreparingPlan(kTriples, kOfTriples),
+           v1::REFUSED, "does not call constants");
+  prepares("prepares its input", "constant gate",
+           PreparingPlan(kTriples, kOfTriples, v1::Buffer::INPUT), v1::REFUSED, "none of weights");
+  prepares("prepares too little", "constant gate",
+           PreparingPlan("if (i < n - 9) p[i] = 3.0f * w[i];", kOfTriples), v1::WRONG, "");
+  prepares("prepares past the end", "constant gate",
+           PreparingPlan("if (i < n + 512) p[i] = i < n ? 3.0f * w[i] : 1.0f;", kOfTriples),
+           v1::OUT_OF_BOUNDS, "");
+  prepares("changes what it prepared", "constant gate",
+           PreparingPlan(kTriples, absl::StrCat(kOfTriples, "\n  if (i == 7) p[i] = x[i];")),
+           v1::OUT_OF_BOUNDS, "which was prepared");
+  prepares("hangs while it prepares", "constant gate",
+           PreparingPlan("if (i < n) p[i] = 3.0f * w[i];\n  if (i == 0) while (*(volatile const "
+                         "float*)w > -1e30f) {}",
+                         kOfTriples),
+           v1::HANG, "preparing weights");
+  prepares("takes what nobody prepares", "constant gate", Renamed(), v1::REFUSED,
+           "is nothing that the plan prepares");
   auto map = [&](std::string name, const std::string& body, v1::Verdict expected,
                  std::string reason) {
     add(std::move(name), "gate", MapPlan(body), {expected}, std::move(reason));

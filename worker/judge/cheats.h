@@ -20,7 +20,8 @@ struct Cheat {
   bool maps = false;                  // only a device with tensor maps can run it
 };
 
-// "gate" (pointwise, with a weight), "rows" (sums), "running" (a state) and "largest" (an index).
+// "gate" (pointwise, with a weight), "constant gate" (the same, and the weight is one), "rows"
+// (sums), "running" (a state) and "largest" (an index).
 v1::Problem CheatProblem(const std::string& name);
 // An honest plan for the problem; `work` > 0 makes it that much slower.
 v1::Plan HonestPlan(const std::string& problem, int work);

@@ -17,10 +17,10 @@ constexpr int kQuickPairs = 3;     // after one check; then the rest of the chec
 constexpr int kPairsPerCase = 4;   // before the inputs change
 constexpr int kFewestInRace = 10;  // pairs, before a race may be ended by its time
 constexpr int kFewestAlone = 3;
-constexpr int kMostReplays = 3;      // before one is looked at
-constexpr double kNarrow = 0.01;     // an interval this wide, of the median, is narrow enough
-// While there is no incumbent: of the op-by-op plan's time, or of the strongest baseline's, of which
-// nothing that is slower than this is worth the card's time.
+constexpr int kMostReplays = 3;   // before one is looked at
+constexpr double kNarrow = 0.01;  // an interval this wide, of the median, is narrow enough
+// While there is no incumbent: of the op-by-op plan's time, or of the strongest baseline's, of
+// which nothing that is slower than this is worth the card's time.
 constexpr double kFirstFactor = 20, kFirstOfBaseline = 100;
 constexpr double kConfidence = 0.95;
 constexpr char kCountersBy[] = "CUPTI range profiler";

@@ -118,6 +118,7 @@ absl::Status Workbench::Draw(int slot, uint64_t seed, oracle::Variation variatio
     held.hashes.push_back(*hash);
   }
   held.valid = true;
+  held.version = ++versions_;
   cases_[slot] = std::move(held);
   return absl::OkStatus();
 }
@@ -206,13 +207,15 @@ absl::Status Workbench::Move() {
 
 // ---- loading ------------------------------------------------------------------------------------
 
+absl::Status Workbench::Refuse(const v1::Buffer& buffer, absl::string_view why) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(label_, ": the plan's buffer '", buffer.tensor(), "' ", why));
+}
+
 absl::StatusOr<Loaded::Binding> Workbench::BindingOf(const v1::Buffer& buffer,
                                                      std::vector<bool>& taken,
                                                      int workspace) const {
-  auto refuse = [&](const std::string& why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(label_, ": the plan's buffer '", buffer.tensor(), "' ", why));
-  };
+  auto refuse = [&](const std::string& why) { return Refuse(buffer, why); };
   if (buffer.kind() == v1::Buffer::WORKSPACE) return Loaded::Binding{buffer.kind(), workspace};
   Loaded::Binding binding{buffer.kind(), -1};
   const Tensor* tensor = nullptr;
@@ -244,20 +247,28 @@ absl::StatusOr<Loaded::Binding> Workbench::BindingOf(const v1::Buffer& buffer,
   return binding;
 }
 
+absl::Status Workbench::Take(const v1::Buffer& buffer, int64_t allowance, int64_t& left) const {
+  if (buffer.bytes() <= 0 || buffer.bytes() > left) {
+    return absl::InvalidArgumentError(absl::StrCat(label_,
+                                                   ": the plan's workspace takes more than the ",
+                                                   allowance, " bytes that there are for it"));
+  }
+  left -= buffer.bytes();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Loaded> Workbench::Load(const v1::CompiledPlan& plan, int64_t allowance) {
   Loaded loaded;
   std::vector<bool> taken(graph_.outputs.size(), false);
-  int64_t workspace = 0;
+  int64_t left = allowance;
+  if (absl::Status s = LoadPreparation(plan, allowance, left, loaded); !s.ok()) return s;
   for (const v1::Buffer& buffer : plan.plan().buffers()) {
-    auto binding = BindingOf(buffer, taken, static_cast<int>(loaded.workspace_bytes_.size()));
+    auto binding = buffer.kind() == v1::Buffer::PREPARED
+                       ? PreparedBinding(buffer, loaded)
+                       : BindingOf(buffer, taken, static_cast<int>(loaded.workspace_bytes_.size()));
     if (!binding.ok()) return binding.status();
     if (binding->kind == v1::Buffer::WORKSPACE) {
-      if (buffer.bytes() <= 0 || buffer.bytes() > allowance - workspace) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(label_, ": the plan's workspace takes more than the ", allowance,
-                         " bytes that there are for it"));
-      }
-      workspace += buffer.bytes();
+      if (absl::Status s = Take(buffer, allowance, left); !s.ok()) return s;
       loaded.workspace_bytes_.push_back(buffer.bytes());
     }
     loaded.bindings_.push_back(*binding);
@@ -317,6 +328,9 @@ absl::Status Workbench::Bind(Loaded& loaded, int slot) {
       case v1::Buffer::WORKSPACE:
         bound.push_back((*workspace)[b.index]);
         break;
+      case v1::Buffer::PREPARED:
+        bound.push_back(loaded.prepared_[b.index].get());
+        break;
       default:
         bound.push_back(cases_[slot].drawn.inputs[b.index].get());
     }
@@ -350,6 +364,8 @@ absl::Status Workbench::Poison(Loaded& loaded, int slot, uint32_t poison) {
 absl::StatusOr<Finding> Workbench::Check(Loaded& loaded, int slot, uint32_t poison,
                                          absl::Duration limit, Strictness strictness) {
   if (absl::Status s = Poison(loaded, slot, poison); !s.ok()) return s;
+  if (auto prepared = PrepareFor(loaded, slot, limit); !prepared.ok() || !prepared->ok())
+    return prepared;
   if (absl::Status s = Bind(loaded, slot); !s.ok()) return s;
   base::Instant start = base::Now();
   absl::Status run = device_.Run(*loaded.program_, limit);
@@ -391,6 +407,7 @@ absl::StatusOr<Finding> Workbench::InspectLeftovers(Loaded& loaded, bool whole) 
 }
 
 absl::Status Workbench::Stir(int slot, int64_t parts) {
+  cases_[slot].version = ++versions_;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const graph::DType type = graph_.tensors[inputs_[i]].type;
     if (!graph::IsFloat(type) && !oracle_->DrawsElementsAlone()) continue;
@@ -402,6 +419,8 @@ absl::Status Workbench::Stir(int slot, int64_t parts) {
 
 absl::StatusOr<Finding> Workbench::Time(Loaded& loaded, int slot, absl::Duration limit,
                                         device::Launching how) {
+  if (auto prepared = PrepareFor(loaded, slot, limit); !prepared.ok() || !prepared->ok())
+    return prepared;
   if (absl::Status s = Bind(loaded, slot); !s.ok()) return s;
   cases_[slot].unlooked = true;
   auto seconds = device_.Time(*loaded.program_, limit, how);
@@ -414,6 +433,8 @@ absl::StatusOr<Finding> Workbench::Profile(Loaded& loaded, int slot, absl::Durat
                                            bool counted, std::vector<v1::Profile::Kernel>* kernels,
                                            std::string* missing) {
   if (absl::Status s = Poison(loaded, slot, kPoisons[0]); !s.ok()) return s;
+  if (auto prepared = PrepareFor(loaded, slot, limit); !prepared.ok() || !prepared->ok())
+    return prepared;
   if (absl::Status s = Bind(loaded, slot); !s.ok()) return s;
   cases_[slot].unlooked = true;
   const size_t launches = loaded.entries_.size();

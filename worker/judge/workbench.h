@@ -65,11 +65,20 @@ class Loaded {
   friend class Workbench;
   struct Binding {
     v1::Buffer::Kind kind;
-    int index;  // INPUT, PARAM, STATE: of the case's inputs; OUTPUT: of the outputs; else workspace
+    // INPUT, PARAM, STATE: of the case's inputs; OUTPUT: of the outputs; PREPARED (and OUTPUT of a
+    // preparation): of what is prepared; else workspace.
+    int index;
   };
   std::unique_ptr<device::Program> program_;
   std::vector<std::string> entries_;  // of its launches and products
   std::vector<Binding> bindings_;
+  // What is done once for each version of the weights, and what that left: memory of its own, which
+  // nothing else writes.
+  std::unique_ptr<Loaded> preparation_;  // its workspace is among the candidate's
+  std::vector<std::unique_ptr<device::Memory>> prepared_;
+  std::vector<std::string> prepared_names_;
+  std::vector<uint64_t> prepared_hashes_;
+  uint64_t prepared_for_ = 0;  // Held::version; 0: for none
   // Of an answer that may be off now and then (kMostlyExact): in the cases that were looked at.
   struct Tally {
     std::set<uint64_t> cases;  // their seeds
@@ -145,6 +154,7 @@ class Workbench {
   using Memories = std::vector<std::unique_ptr<device::Memory>>;
   struct Held {
     bool valid = false;
+    uint64_t version = 0;  // of its inputs; no other case had it
     oracle::Case drawn;
     std::vector<uint64_t> hashes;  // of the inputs
     std::vector<double> rms;       // of each answer; 0: not known
@@ -157,6 +167,18 @@ class Workbench {
   };
 
   absl::Status AllocateWritten();
+  // What a candidate prepares (workbench_prepare.cc).
+  absl::Status LoadPreparation(const v1::CompiledPlan& plan, int64_t allowance, int64_t& left,
+                               Loaded& loaded);
+  absl::StatusOr<Loaded::Binding> PreparedBinding(const v1::Buffer& buffer,
+                                                  const Loaded& loaded) const;
+  // Prepares, once for each version of the case's weights, which are all that is within reach then.
+  absl::StatusOr<Finding> PrepareFor(Loaded& loaded, int slot, absl::Duration limit);
+  absl::Status Reach(bool rest);  // whether what is not a weight can be
+  absl::StatusOr<Finding> CheckPrepared(Loaded& loaded);
+  // Takes the buffer's bytes from what is left of the allowance.
+  absl::Status Take(const v1::Buffer& buffer, int64_t allowance, int64_t& left) const;
+  absl::Status Refuse(const v1::Buffer& buffer, absl::string_view why) const;
   absl::StatusOr<Loaded::Binding> BindingOf(const v1::Buffer& buffer, std::vector<bool>& taken,
                                             int workspace) const;
   absl::StatusOr<std::vector<device::Memory*>> Claim(const std::vector<int64_t>& sizes);
@@ -210,6 +232,7 @@ class Workbench {
   Memories outputs_, state_memories_, pool_;
   std::vector<std::unique_ptr<oracle::IndexRule>> index_rules_;  // one an answer; null: as it is
   std::vector<bool> rounded_;  // answers that floats were rounded to (RoundedFloats)
+  uint64_t versions_ = 0;      // of cases, so far
   uint64_t generation_ = 1;    // of addresses and cases: programs bound before are bound again
 };
 

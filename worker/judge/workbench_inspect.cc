@@ -26,6 +26,8 @@ std::string PositionText(int64_t position, const std::vector<int64_t>& shape) {
 absl::StatusOr<Finding> Workbench::CheckSurroundings(Loaded& loaded, int slot, bool whole) {
   auto finding = CheckGuards(loaded, slot, whole);
   if (!finding.ok() || !finding->ok()) return finding;
+  finding = CheckPrepared(loaded);
+  if (!finding.ok() || !finding->ok()) return finding;
   finding = CheckInputs(slot);
   if (finding.ok()) cases_[slot].unlooked = false;
   return finding;

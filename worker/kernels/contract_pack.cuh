@@ -478,7 +478,7 @@ WS_DEVICE void copy_lines(const void* from, T* to) {
   }
 }
 
-// All blocks, a multiple of SHARE, pack A, B or both. LANES_A, LANES_B: threads that share a row that lies along K. `wide`
+// All blocks, a multiple of SHARE, pack A, B or both; of one that is packed by others both pointers are null. LANES_A, LANES_B: threads that share a row that lies along K. `wide`
 // is told by each block whether it was at rows that are too wide; behind that it has a word for who multiplies. LINES_A,
 // LINES_B: of operands of one part that are copied as they are, `from_a` and `from_b`.
 template <class G, class T, int PARTS, bool A, bool B, int LANES_A, int LANES_B, int SHARE, class LINES_A, class LINES_B>
@@ -503,6 +503,7 @@ WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_
     if (block() == 0 && thread() == 0) wide[blocks()] = 0;
     // Of an operand that the products' kernel makes two parts of itself, and says where it is too wide; not where it is dense.
     const auto none = [](float* back, long long rows) {
+      if (back == nullptr) return;
       for (long long i = block() * kPackThreads + thread(); i < rows; i += blocks() * kPackThreads) back[i] = back_of(1, kThinRow);
     };
     if constexpr (!A) none(back_a, (long long)(G::kBatch) * G::kM);
@@ -629,10 +630,11 @@ WS_DEVICE int find_units(int first, int end, int skip, int* found, int* totals, 
   return all;
 }
 
-// Sums that are made in fp32, where one of the PACKED words of `packed_wide` says that there are rows that are too wide: for the
-// columns of each tile those rows that need it with one of them, put together in tiles.
-template <class G, class C, int PACKED>
-WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b, const int* packed_wide) {
+// Sums that are made in fp32, where one of the `words` of `wide`, or of what was packed once, says that there are rows that are too
+// wide: for the columns of each tile those rows that need it with one of them, put together in tiles.
+template <class G, class C>
+WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_b, const int* wide, int words,
+                             const int* once_wide, int once_words) {
   using Index = typename G::Index;
   using Rest = Gathered<Scaled<G, true>, C::kTileM>;
   using Tiles = PlainContract<Rest, C>;
@@ -641,7 +643,8 @@ WS_DEVICE void contract_rest(const G& g, const float* back_a, const float* back_
   constexpr long long kUnits = G::kM / kUnit, kTilesM = (kUnits + kOfTile - 1) / kOfTile;
   const auto least = [](long long a, long long b) { return a < b ? a : b; };
   bool some = false;
-  for (int i = thread(); i < PACKED; i += kPlainThreads) some = some || packed_wide[i] != 0;
+  for (int i = thread(); i < words; i += kPlainThreads) some = some || wide[i] != 0;
+  for (int i = thread(); i < once_words; i += kPlainThreads) some = some || once_wide[i] != 0;
   if (!any_of_block(some)) return;
   int* const found = reinterpret_cast<int*>(shared() + Tiles::kSharedBytes);   // of a tile, and a word a warp behind its rows
   for (long long at = block(); at < kTilesM * Tiles::kTilesN * G::kBatch; at += blocks()) {

@@ -164,6 +164,7 @@ int64_t LoadsOfPoint(const Analysis& group, const Domain& domain) {
 
 double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
                  const Target& target) {
+  if (group.constant()) return 0;
   const Demand& demand = group.demand();
   const double points = static_cast<double>(domain.kept()) * static_cast<double>(domain.reduced()) *
                         static_cast<double>(domain.carried());

@@ -92,6 +92,18 @@ void KeepToPlaces(const graph::Graph& graph, const Domain& places, Demand& deman
   }
 }
 
+bool AreConstant(const graph::Graph& graph, const std::vector<int>& roots) {
+  if (!graph.constant_params) return false;
+  const std::vector<bool> constant = graph::ConstantTensors(graph);
+  const auto is_answer = [&](int tensor) {
+    return std::find(graph.outputs.begin(), graph.outputs.end(), tensor) != graph.outputs.end() ||
+           std::any_of(graph.updates.begin(), graph.updates.end(),
+                       [&](const auto& update) { return update.value == tensor; });
+  };
+  return std::all_of(roots.begin(), roots.end(),
+                     [&](int root) { return constant[root] && !is_answer(root); });
+}
+
 }  // namespace
 
 Analysis::Analysis(const graph::Graph& graph, std::vector<int> roots, std::set<int> in_memory)
@@ -100,6 +112,7 @@ Analysis::Analysis(const graph::Graph& graph, std::vector<int> roots, std::set<i
       memory_(std::move(in_memory)),
       in_memory_([this](int tensor) { return memory_.count(tensor) > 0; }),
       largest_reduce_(LargestReduce(graph_, roots_, in_memory_)),
+      constant_(AreConstant(graph_, roots_)),
       demand_(DemandOf(graph_, roots_, in_memory_)) {
   if (places().ok()) KeepToPlaces(graph_, *places(), demand_);
 }

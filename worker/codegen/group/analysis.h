@@ -51,6 +51,8 @@ class Analysis {
   const std::string& name() const { return graph_.tensors[roots_[0]].name; }
   const InMemory& in_memory() const { return in_memory_; }
   int largest_reduce() const { return largest_reduce_; }  // a node, or -1
+  // Whether all that it makes depends on constant weights alone, and is no answer: no run makes it.
+  bool constant() const { return constant_; }
   const Demand& demand() const { return demand_; }
 
   const absl::StatusOr<Domain>& elements() const;
@@ -79,6 +81,7 @@ class Analysis {
   const std::set<int> memory_;
   const InMemory in_memory_;
   int largest_reduce_ = -1;
+  bool constant_ = false;
   Demand demand_;
   mutable std::unique_ptr<absl::StatusOr<Domain>> elements_, places_, stages_, online_, scan_;
   mutable std::map<const Domain*, absl::StatusOr<Kernel>> points_;

@@ -90,16 +90,22 @@ absl::StatusOr<v1::Plan> Lower(const graph::Graph& graph, const v1::Schedule& sc
   bool fast = false;
   for (const Ready& one : *groups) fast = fast || one.resolved.precision().fast_math();
   plan.set_fast_math(fast);
-  Storage storage(graph, *structure, FindInPlace(graph, *structure, *groups, target), plan);
+  const std::vector<bool> prepared = PreparedGroups(graph, *structure);
+  Storage storage(graph, *structure, FindInPlace(graph, *structure, *groups, target), prepared,
+                  plan);
   for (const Ready& one : *groups) {
     storage.Begin(one.work);
+    const bool once = prepared[one.work];
     absl::StrAppend(plan.mutable_source(), problem::kGroupMark, "#include <warpsmith/",
                     one.skeleton->header(one.resolved, target), ".cuh>\n");
-    KernelWriter writer(graph, one.group->roots()[0], schedule.launch(), storage, plan);
+    KernelWriter writer(graph, one.group->roots()[0], schedule.launch(),
+                        once ? *storage.preparation() : storage, plan,
+                        once ? *plan.mutable_prepare() : plan);
     absl::Status written = one.skeleton->Emit(*one.group, one.resolved, target, writer);
     if (!written.ok()) return OfGroup(*one.group, written);
   }
   storage.AddFinalCopies();
+  if (plan.prepare().steps().empty()) plan.clear_prepare();
   return plan;
 }
 

@@ -8,13 +8,47 @@ namespace warpsmith::codegen {
 
 using absl::StrCat;
 
-int Storage::Base(int tensor) const {
-  for (auto alias = structure_.alias.find(tensor); alias != structure_.alias.end();
-       alias = structure_.alias.find(tensor)) {
+namespace {
+
+// The tensor whose memory it shares.
+int BaseOf(const Structure& structure, int tensor) {
+  for (auto alias = structure.alias.find(tensor); alias != structure.alias.end();
+       alias = structure.alias.find(tensor)) {
     tensor = alias->second;
   }
   return tensor;
 }
+
+int64_t RoundedToWords(int64_t bytes) { return (bytes + 3) / 4 * 4; }
+
+}  // namespace
+
+std::vector<bool> PreparedGroups(const graph::Graph& graph, const Structure& structure) {
+  std::vector<bool> prepared(structure.groups.size(), false);
+  if (!graph.constant_params) return prepared;
+  // Answers share memory with some; what is in memory when it is asked for.
+  std::set<int> answers, there;
+  for (int output : graph.outputs) answers.insert(BaseOf(structure, output));
+  for (const auto& update : graph.updates) answers.insert(BaseOf(structure, update.value));
+  for (size_t t = 0; t < graph.tensors.size(); ++t) {
+    if (graph.tensors[t].role == graph::Role::kParam) there.insert(static_cast<int>(t));
+  }
+  for (size_t g = 0; g < structure.groups.size(); ++g) {
+    const Analysis* group = structure.groups[g].analysis.get();
+    if (group == nullptr) continue;
+    const auto& roots = group->roots();
+    const auto& reads = group->demand().reads;
+    prepared[g] = group->constant() &&
+                  std::all_of(roots.begin(), roots.end(),
+                              [&](int root) { return answers.count(root) == 0; }) &&
+                  std::all_of(reads.begin(), reads.end(),
+                              [&](int read) { return there.count(BaseOf(structure, read)) > 0; });
+    if (prepared[g]) there.insert(roots.begin(), roots.end());
+  }
+  return prepared;
+}
+
+int Storage::Base(int tensor) const { return BaseOf(structure_, tensor); }
 
 int Storage::StateOf(int tensor) const {
   const auto found = in_place_.find(tensor);
@@ -33,7 +67,8 @@ int Storage::AddBuffer(v1::Buffer::Kind kind, int tensor) {
 }
 
 Storage::Storage(const graph::Graph& graph, const Structure& structure,
-                 const std::map<int, int>& in_place, v1::Plan& plan)
+                 const std::map<int, int>& in_place, const std::vector<bool>& prepared,
+                 v1::Plan& plan)
     : graph_(graph), structure_(structure), in_place_(in_place), plan_(plan) {
   for (int t = 0; t < static_cast<int>(graph.tensors.size()); ++t) {
     if (graph.tensors[t].node >= 0) continue;
@@ -52,21 +87,54 @@ Storage::Storage(const graph::Graph& graph, const Structure& structure,
   }
   for (const auto& [tensor, state] : in_place)
     buffers_.emplace(Base(tensor), state_buffers_.at(state));
-  PlaceBetweenGroups(structure);
+  std::vector<bool> mine = prepared;
+  mine.flip();
+  if (graph.constant_params) {
+    preparation_.reset(new Storage(graph, structure, *plan.mutable_prepare(), OfPreparation{}));
+    const std::set<int> left = ReadBy(mine);
+    for (size_t g = 0; g < prepared.size(); ++g) {
+      if (!prepared[g]) continue;
+      for (int root : structure.groups[g].analysis->roots()) {
+        if (left.count(root) == 0) continue;
+        buffers_[root] = AddBuffer(v1::Buffer::PREPARED, root);
+        preparation_->buffers_[root] = preparation_->AddBuffer(v1::Buffer::OUTPUT, root);
+      }
+    }
+    preparation_->PlaceBetweenGroups(prepared);
+  }
+  PlaceBetweenGroups(mine);
 }
 
-void Storage::PlaceBetweenGroups(const Structure& structure) {
+Storage::Storage(const graph::Graph& graph, const Structure& structure, v1::Plan& plan,
+                 OfPreparation)
+    : graph_(graph), structure_(structure), plan_(plan) {
+  for (size_t t = 0; t < graph.tensors.size(); ++t) {
+    if (graph.tensors[t].role == graph::Role::kParam)
+      buffers_[static_cast<int>(t)] = AddBuffer(v1::Buffer::PARAM, static_cast<int>(t));
+  }
+}
+
+std::set<int> Storage::ReadBy(const std::vector<bool>& groups) const {
+  std::set<int> read;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (!groups[g] || structure_.groups[g].analysis == nullptr) continue;
+    for (int tensor : structure_.groups[g].analysis->demand().reads) read.insert(Base(tensor));
+  }
+  return read;
+}
+
+void Storage::PlaceBetweenGroups(const std::vector<bool>& mine) {
   std::map<int, int> last;  // base tensor: the last group that reads it
-  const int end = static_cast<int>(structure.groups.size());
+  const int end = static_cast<int>(structure_.groups.size());
   for (int g = 0; g < end; ++g) {
-    if (structure.groups[g].analysis == nullptr) continue;
-    for (int tensor : structure.groups[g].analysis->demand().reads) last[Base(tensor)] = g;
+    if (!mine[g] || structure_.groups[g].analysis == nullptr) continue;
+    for (int tensor : structure_.groups[g].analysis->demand().reads) last[Base(tensor)] = g;
   }
   for (const auto& update : graph_.updates) last[Base(update.value)] = end;
   for (int tensor : graph_.outputs) last[Base(tensor)] = end;
   for (int g = 0; g < end; ++g) {
-    if (structure.groups[g].analysis == nullptr) continue;
-    for (int tensor : structure.groups[g].analysis->roots()) {
+    if (!mine[g] || structure_.groups[g].analysis == nullptr) continue;
+    for (int tensor : structure_.groups[g].analysis->roots()) {
       if (buffers_.count(tensor) > 0) continue;
       const graph::Tensor& t = graph_.tensors[tensor];
       const auto read = last.find(tensor);
@@ -76,9 +144,26 @@ void Storage::PlaceBetweenGroups(const Structure& structure) {
   }
 }
 
+// Words: what lies there has types of its own.
+int Storage::AddWords(v1::Buffer::Kind kind, const std::string& name, int64_t bytes) {
+  bytes = RoundedToWords(bytes);
+  v1::Buffer* added = plan_.add_buffers();
+  added->set_kind(kind);
+  added->set_tensor(name);
+  added->set_dtype("i32");
+  added->add_shape(bytes / 4);
+  added->set_bytes(bytes);
+  return plan_.buffers_size() - 1;
+}
+
+Storage::Left Storage::AddPrepared(const std::string& name, int64_t bytes) {
+  return {preparation_->AddWords(v1::Buffer::OUTPUT, name, bytes),
+          AddWords(v1::Buffer::PREPARED, name, bytes)};
+}
+
 // The free buffer that fits best, grown if it is too small, or a new one.
 int Storage::Claim(const std::string& name, int64_t bytes, Life life) {
-  bytes = (bytes + 3) / 4 * 4;
+  bytes = RoundedToWords(bytes);
   int best = -1;
   auto worse = [&](int a, int b) {  // how far a is from fitting, against b
     const int64_t x = plan_.buffers(a).bytes() - bytes, y = plan_.buffers(b).bytes() - bytes;
@@ -91,13 +176,7 @@ int Storage::Claim(const std::string& name, int64_t bytes, Life life) {
     });
     if (free && (best < 0 || !worse(buffer, best))) best = buffer;
   }
-  if (best < 0) {
-    v1::Buffer* added = plan_.add_buffers();
-    added->set_kind(v1::Buffer::WORKSPACE);
-    added->set_tensor(name);
-    added->set_dtype("i32");  // words: what shares it has types of its own
-    best = plan_.buffers_size() - 1;
-  }
+  if (best < 0) best = AddWords(v1::Buffer::WORKSPACE, name, bytes);
   v1::Buffer* buffer = plan_.mutable_buffers(best);
   if (buffer->bytes() < bytes) {
     buffer->clear_shape();

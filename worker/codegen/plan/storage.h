@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,19 +13,38 @@
 
 namespace warpsmith::codegen {
 
-// Buffers of a plan: inputs, params and states as the graph lists them, outputs, then workspace.
-// Tensors between groups that do not live together share a buffer.
+// Of the structure's groups those whose kernels are done once for each version of the weights
+// (Plan.prepare): all that they make depends on constant weights alone, and is no answer.
+std::vector<bool> PreparedGroups(const graph::Graph& graph, const Structure& structure);
+
+// Buffers of a plan: inputs, params and states as the graph lists them, outputs, then workspace and
+// what was prepared. Tensors between groups that do not live together share a buffer.
 class Storage {
  public:
-  // `in_place`: states that the kernel of this tensor may overwrite: tensor -> state.
+  // `in_place`: states that the kernel of this tensor may overwrite: tensor -> state. `prepared`:
+  // PreparedGroups.
   Storage(const graph::Graph& graph, const Structure& structure, const std::map<int, int>& in_place,
-          v1::Plan& plan);
+          const std::vector<bool>& prepared, v1::Plan& plan);
 
-  int BufferOf(int tensor) const { return buffers_.at(Base(tensor)); }
+  // -1: it is not there, as in what is prepared most tensors are not.
+  int BufferOf(int tensor) const {
+    const auto found = buffers_.find(Base(tensor));
+    return found == buffers_.end() ? -1 : found->second;
+  }
+  // That of the plan's prepare; nullptr: weights are no constants, or this is it.
+  Storage* preparation() const { return preparation_.get(); }
+  // Memory that the plan's prepare leaves to the plan: its buffers there, and here.
+  struct Left {
+    int there = -1, here = -1;
+  };
+  Left AddPrepared(const std::string& name, int64_t bytes);
   // The state that the tensor's kernel overwrites; -1: none.
   int StateOf(int tensor) const;
   // The group (of the structure) whose kernels are written next.
-  void Begin(int group) { now_ = group; }
+  void Begin(int group) {
+    now_ = group;
+    if (preparation_) preparation_->now_ = group;
+  }
   // Memory that lives as long as the group that is being written.
   int AddWorkspace(const std::string& name, int64_t bytes);
   // Outputs and states that are not where they belong yet.
@@ -35,9 +55,15 @@ class Storage {
     int from = 0, to = 0;
   };
 
+  struct OfPreparation {};
+  Storage(const graph::Graph& graph, const Structure& structure, v1::Plan& plan, OfPreparation);
+
   int Base(int tensor) const;
   int AddBuffer(v1::Buffer::Kind kind, int tensor);
-  void PlaceBetweenGroups(const Structure& structure);
+  int AddWords(v1::Buffer::Kind kind, const std::string& name, int64_t bytes);
+  std::set<int> ReadBy(const std::vector<bool>& groups) const;  // base tensors
+  // Where the groups of which `mine` says so leave what others need.
+  void PlaceBetweenGroups(const std::vector<bool>& mine);
   int Claim(const std::string& name, int64_t bytes, Life life);
 
   const graph::Graph& graph_;
@@ -49,6 +75,7 @@ class Storage {
   std::vector<int> output_buffers_;  // by position in graph.outputs
   std::map<int, int> state_buffers_;
   std::map<int, std::vector<Life>> lives_;  // of what workspace buffers hold
+  std::unique_ptr<Storage> preparation_;
 };
 
 }  // namespace warpsmith::codegen

@@ -20,14 +20,34 @@ constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;
 std::string EntryPrefix(int root) { return StrCat("k", root, "_"); }
 
 KernelWriter::KernelWriter(const graph::Graph& graph, int root, const v1::LaunchKnobs& knobs,
-                           Storage& storage, v1::Plan& plan)
+                           Storage& storage, v1::Plan& plan, v1::Plan& steps)
     : graph_(graph),
+      first_(root),
       root_(graph.tensors[root].name),
       base_(StrCat(EntryPrefix(root), Identifier(root_))),
       glue_(StrCat("G", root)),
       knobs_(knobs),
       storage_(storage),
-      plan_(plan) {}
+      plan_(plan),
+      steps_(steps) {}
+
+KernelWriter* KernelWriter::Preparing(const std::vector<int>& tensors) {
+  Storage* const storage = storage_.preparation();
+  if (storage == nullptr) return nullptr;
+  for (int tensor : tensors) {
+    if (storage->BufferOf(tensor) < 0) return nullptr;
+  }
+  if (preparing_ == nullptr) {
+    preparing_ = std::make_unique<KernelWriter>(graph_, first_, knobs_, *storage, plan_,
+                                                *plan_.mutable_prepare());
+    preparing_->parameters_ = parameters_;
+  }
+  return preparing_.get();
+}
+
+Storage::Left KernelWriter::Prepared(const std::string& suffix, int64_t bytes) {
+  return storage_.AddPrepared(StrCat(base_, suffix), bytes);
+}
 
 void KernelWriter::Struct(const std::string& text, std::vector<Parameter> parameters) {
   parameters_ = std::move(parameters);
@@ -41,7 +61,7 @@ int KernelWriter::Workspace(const std::string& suffix, int64_t bytes) {
 }
 
 void KernelWriter::Fill(int buffer, uint32_t pattern, int64_t bytes) {
-  v1::Fill* fill = plan_.add_steps()->mutable_fill();
+  v1::Fill* fill = steps_.add_steps()->mutable_fill();
   fill->set_buffer(buffer);
   fill->set_pattern(pattern);
   fill->set_bytes(bytes);
@@ -50,7 +70,7 @@ void KernelWriter::Fill(int buffer, uint32_t pattern, int64_t bytes) {
 void KernelWriter::Zero(int buffer, int64_t bytes) { Fill(buffer, 0, bytes); }
 
 void KernelWriter::Product(const v1::LibraryProduct& product) {
-  v1::LibraryProduct* step = plan_.add_steps()->mutable_product();
+  v1::LibraryProduct* step = steps_.add_steps()->mutable_product();
   *step = product;
   step->set_entry(StrCat(base_, "_product"));
 }
@@ -62,7 +82,7 @@ void KernelWriter::FillWithMinusOne(int root) {
 void KernelWriter::Copy(int tensor, int root) {
   const int from = storage_.BufferOf(tensor), to = storage_.BufferOf(root);
   if (from == to) return;
-  v1::Copy* copy = plan_.add_steps()->mutable_copy();
+  v1::Copy* copy = steps_.add_steps()->mutable_copy();
   copy->set_from(from);
   copy->set_to(to);
   copy->set_bytes(graph_.tensors[root].bytes());
@@ -86,19 +106,22 @@ absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
                                              "; raise block_threads or unroll"));
   }
   const std::string name = base_ + suffix;
-  std::string parameters, members, steady;
+  std::string parameters, given, members, steady;
   for (const Parameter& p : parameters_) {
-    const char* comma = members.empty() ? "" : ", ";
+    const bool there = storage_.BufferOf(p.tensor) >= 0;
+    absl::StrAppend(&members, members.empty() ? "" : ", ", there ? p.name : "nullptr");
+    if (!there) continue;
+    const char* comma = given.empty() ? "" : ", ";
     absl::StrAppend(&steady, comma, p.type, LoadsMayMove(p) ? " __restrict__ " : " ", p.name);
     absl::StrAppend(&parameters, comma, p.type, " ", p.name);
-    absl::StrAppend(&members, comma, p.name);
+    absl::StrAppend(&given, comma, p.name);
   }
   std::string work = StrCat("  const ", glue_, " g{", members, "};\n  ", body, ";\n");
   if (knobs_.programmatic()) {
     // What the kernel before writes is there and steady once it was waited for, so that to the
     // compiler it is so of parameters that come after that, and not of the kernel's.
     work = StrCat(knobs_.when_ended() ? "" : "  ws::grid_launch_dependents();\n",
-                  "  ws::grid_wait();\n  [&](", steady, ") {\n", work, "  }(", members, ");\n");
+                  "  ws::grid_wait();\n  [&](", steady, ") {\n", work, "  }(", given, ");\n");
   } else {
     parameters = steady;
   }
@@ -109,10 +132,10 @@ absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
                   shape.blocks_per_sm > 0 ? StrCat(", ", shape.blocks_per_sm) : "", ") ", name, "(",
                   parameters, ") {\n", work, "}\n");
 
-  const bool after_launch = plan_.steps_size() > 0 &&
-                            plan_.steps(plan_.steps_size() - 1).has_launch() &&
-                            !plan_.steps(plan_.steps_size() - 1).launch().cooperative();
-  v1::Launch* launch = plan_.add_steps()->mutable_launch();
+  const auto& steps = steps_.steps();
+  const bool after_launch =
+      !steps.empty() && steps.rbegin()->has_launch() && !steps.rbegin()->launch().cooperative();
+  v1::Launch* launch = steps_.add_steps()->mutable_launch();
   launch->set_entry(name);
   for (int64_t n : {shape.grid, int64_t{1}, int64_t{1}}) launch->add_grid(static_cast<uint32_t>(n));
   for (int n : {shape.threads, 1, 1}) launch->add_block(n);
@@ -121,8 +144,10 @@ absl::StatusOr<v1::Launch*> KernelWriter::Kernel(const std::string& suffix,
   }
   launch->set_shared_bytes(static_cast<uint32_t>(shape.shared_bytes));
   launch->set_programmatic(knobs_.programmatic() && after_launch);
-  for (const Parameter& p : parameters_)
-    launch->add_arguments()->set_buffer(storage_.BufferOf(p.tensor));
+  for (const Parameter& p : parameters_) {
+    if (const int buffer = storage_.BufferOf(p.tensor); buffer >= 0)
+      launch->add_arguments()->set_buffer(buffer);
+  }
   for (const KernelArgument& argument : extra) {
     if (argument.map) {
       *launch->add_arguments()->mutable_map() = *argument.map;

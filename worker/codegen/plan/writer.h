@@ -1,6 +1,7 @@
 // Writes the kernels of one group and their launches into a plan.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,9 +38,17 @@ struct KernelShape {
 class KernelWriter {
  public:
   // `root`: the group's first root, of which kernels and structs have their names. `knobs`:
-  // how kernels follow each other.
+  // how kernels follow each other. Text goes to the plan, steps to `steps`: itself, or its prepare,
+  // whose storage it then is.
   KernelWriter(const graph::Graph& graph, int root, const v1::LaunchKnobs& knobs, Storage& storage,
-               v1::Plan& plan);
+               v1::Plan& plan, v1::Plan& steps);
+
+  // Writes kernels of the group that are done once for each version of the weights, with the same
+  // struct, in which tensors that are not there are null. They may read `tensors`; nullptr: those
+  // are not all constants.
+  KernelWriter* Preparing(const std::vector<int>& tensors);
+  // Memory that such kernels leave to those of each run.
+  Storage::Left Prepared(const std::string& suffix, int64_t bytes);
 
   // The struct's name; it holds the parameters.
   const std::string& glue() const { return glue_; }
@@ -54,6 +63,8 @@ class KernelWriter {
   // Memory of the kernels' own; a buffer's number.
   int Workspace(const std::string& suffix, int64_t bytes);
   void Zero(int buffer, int64_t bytes);
+  // Words of memory of the kernels' own, before each run.
+  void Fill(int buffer, uint32_t pattern, int64_t bytes);
   // The buffer that holds a tensor.
   int BufferOf(int tensor) const { return storage_.BufferOf(tensor); }
   // A product by a library. Its matrices lie in buffers of the plan, and no kernel's struct is
@@ -69,16 +80,17 @@ class KernelWriter {
                                      const std::string& body);
 
  private:
-  void Fill(int buffer, uint32_t pattern, int64_t bytes);
   bool LoadsMayMove(const Parameter& p) const;
 
   const graph::Graph& graph_;
+  const int first_;  // root
   const std::string root_, base_, glue_;
   const v1::LaunchKnobs knobs_;
   Storage& storage_;
-  v1::Plan& plan_;
+  v1::Plan &plan_, &steps_;
   std::vector<Parameter> parameters_;
   std::string text_;
+  std::unique_ptr<KernelWriter> preparing_;
 };
 
 }  // namespace warpsmith::codegen

@@ -221,7 +221,7 @@ class Contract : public Skeleton {
                          const Target& target, Usage& use) {
     bool packs = false;
     for (int operand : {0, 1}) {
-      if (!IsPacked(form, operand, contract.math())) continue;
+      if (!IsPacked(form, operand, contract.math()) || form.constant[operand]) continue;
       packs = true;
       use.left_bytes += PackedBytes(form, operand, contract.math());
     }

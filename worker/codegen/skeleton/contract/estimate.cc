@@ -381,6 +381,7 @@ double PackingSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
   double bytes = 0, operations = 0;
   for (int operand : {0, 1}) {
     if (!MayPack(knobs, target) || !IsPacked(form, operand, knobs.math())) continue;
+    if (form.constant[operand]) continue;  // once for each version of the weights
     const int64_t rows = operand == 0 ? form.m : form.n;
     bytes += OperandBytes(form, operand, knobs, target) + form.operand_bytes(operand);
     operations +=

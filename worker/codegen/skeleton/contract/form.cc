@@ -330,6 +330,7 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     if (!alike) form.status = No("what two products of one factor are made with lies differently");
     if (!form.status.ok()) return;
   }
+  const std::vector<bool> constant = graph::ConstantTensors(group.graph());
   for (int operand : {0, 1}) {
     const ValuePtr narrow = NarrowOf(OperandOf(form, *kernel, operand));
     form.elements[operand] = narrow != nullptr ? narrow->type : form.sums;
@@ -337,9 +338,13 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     std::set<ValuePtr> seen;
     form.bytes[operand] = BytesOfOperand(*kernel, OperandOf(form, *kernel, operand), rows, seen);
     form.beside_bytes[operand] = 0;
+    form.reads[operand].clear();
+    form.constant[operand] = true;
     for (ValuePtr load : kernel->values->Closure({OperandOf(form, *kernel, operand)})) {
-      if (load->kind == Value::Kind::kLoad &&
-          (load->index.CoefficientOf(kernel->frame.k) != 0 || load->index.CoefficientOf(rows) != 0))
+      if (load->kind != Value::Kind::kLoad) continue;
+      form.reads[operand].push_back(load->tensor);
+      form.constant[operand] = form.constant[operand] && constant[load->tensor];
+      if ((load->index.CoefficientOf(kernel->frame.k) != 0 || load->index.CoefficientOf(rows) != 0))
         form.beside_bytes[operand] += graph::SizeOf(load->type);
     }
     const auto strided = StridedOf(form, *kernel, operand, OperandOf(form, *kernel, operand));

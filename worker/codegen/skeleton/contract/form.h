@@ -72,6 +72,9 @@ struct ContractForm {
       bytes{};  // and that memory brings for it, whole sectors where they are scattered
   // Of tensors that lie along K or along rows in steps of elements, bytes that make one of A, of B.
   std::array<int64_t, 2> beside_bytes{};
+  // Tensors that A, that B is made of, and whether all are constants.
+  std::array<std::vector<int>, 2> reads;
+  std::array<bool, 2> constant{};
   double scattered = 0;   // bytes moved for a sum beyond those that are written of it
   int64_t own_bytes = 0;  // that its end reads of a sum's own, or of its row's
   double end_steps = 0;   // simple operations that are made of a sum

@@ -47,6 +47,8 @@ constexpr int64_t kPackBlocks = 8;
 constexpr int64_t kWordsOfThread = 4;
 // Tiles of products that are made in fp32 after all (ws::contract_rest).
 constexpr int kRestTile = 64, kRestRun = 256, kRestRaster = 8, kRestBlocks = 2;
+// What ws::contract_pack says of a row that is not packed: ws::back_of(1, ws::kThinRow).
+constexpr uint32_t kThinRow = 0x3f800001;
 constexpr int64_t kRestListBytes = 4 * (kRestTile + kPlainThreads / 32);  // of ws::contract_rest
 
 int64_t RoundUp(int64_t n, int64_t to) { return CeilDiv(n, to) * to; }
@@ -277,9 +279,12 @@ class Writer {
       const v1::ProductMath math = knobs_.math();
       packed_[operand] = IsPacked(form_, operand, math);
       const std::string name = operand == 0 ? "_a" : "_b";
+      const int64_t rows = form_.batch * (operand == 0 ? form_.m : form_.n);
       if (packed_[operand]) {
+        once_[operand] = writer_.Preparing(form_.reads[operand]) != nullptr;
         placed_[operand] = PackedAt(form_, operand, math, ReadingOf(operand));
-        placed_[operand].buffer = writer_.Workspace(name, PackedBytes(form_, operand, math));
+        parts_of_[operand] = Leave(operand, name, PackedBytes(form_, operand, math));
+        placed_[operand].buffer = parts_of_[operand].here;
       } else {
         const Joined* joined = JoinedFor(form_, operand, math);
         placed_[operand] = StridedAt(form_, operand, *StridedFor(form_, operand, math),
@@ -293,24 +298,50 @@ class Writer {
         behind_of_ = operand;
         behind_ = StridedAt(form_, operand, *form_.second, form_.k, writer_);
       }
-      const int64_t rows = form_.batch * (operand == 0 ? form_.m : form_.n);
-      if (parts_) back_[operand] = writer_.Workspace(StrCat(name, "_back"), rows * 4);
+      if (parts_) back_[operand] = Leave(operand, StrCat(name, "_back"), rows * 4);
     }
   }
 
+  // Memory for what the kernel that packs an operand leaves.
+  Storage::Left Leave(int operand, const std::string& name, int64_t bytes) {
+    if (once_[operand]) return writer_.Prepared(name, bytes);
+    const int buffer = writer_.Workspace(name, bytes);
+    return {buffer, buffer};
+  }
+
+  // Operands that are constants are packed once for each version of the weights.
   absl::Status Pack() {
-    if (!packed_[0] && !packed_[1]) return absl::OkStatus();
-    writer_.Text("#include <warpsmith/contract_pack.cuh>\n");
+    for (const bool once : {true, false}) {
+      const bool any = (packed_[0] && once_[0] == once) || (packed_[1] && once_[1] == once);
+      const absl::Status packed = any ? Pack(once) : absl::OkStatus();
+      if (!packed.ok()) return packed;
+    }
+    if (inlined_ < 0 || wide_.here >= 0) return absl::OkStatus();
+    // What the kernel that packs the other operand says of this one in each run.
+    writer_.Fill(back_[inlined_].here, kThinRow,
+                 form_.batch * (inlined_ == 0 ? form_.m : form_.n) * 4);
+    wide_.here = writer_.Workspace("_wide", 4);
+    writer_.Zero(wide_.here, 4);
+    return absl::OkStatus();
+  }
+
+  absl::Status Pack(bool once) {
+    KernelWriter& writer = once ? *writer_.Preparing({}) : writer_;
+    writer.Text("#include <warpsmith/contract_pack.cuh>\n");
     std::vector<KernelArgument> extra;
     std::string given;
     Packing packings[2];
+    bool packs[2] = {false, false};
     int64_t blocks = 0, beside = 0;
     int share = 1;
     KernelShape shape;
     shape.threads = kPlainThreads;
     for (int operand : {0, 1}) {
       const std::string name = operand == 0 ? "a" : "b";
-      if (packed_[operand]) {
+      packs[operand] = packed_[operand] && once_[operand] == once;
+      // Of rows that are made parts of later a word each is written.
+      const bool says = parts_ && (packs[operand] || (operand == inlined_ && !once));
+      if (packs[operand]) {
         const Reading& reading = ReadingOf(operand);
         const Packing packing = packings[operand] =
             PackingOf(form_, operand, reading, CopiedFrom(operand) != nullptr, parts_, target_);
@@ -319,39 +350,49 @@ class Writer {
         blocks = std::max(blocks, packing.blocks);
         share = std::max(share, packing.share);
         if (reading.along_rows) beside = std::max(beside, PackBeside(reading.width));
-        extra.push_back({StrCat(element_, "* ", name), placed_[operand].buffer, {}});
-      } else if (parts_) {  // of its rows a word each is written
+        extra.push_back({StrCat(element_, "* ", name), parts_of_[operand].there, {}});
+      } else if (says) {
         const int64_t rows = form_.batch * (operand == 0 ? form_.m : form_.n);
         blocks = std::max(blocks, CeilDiv(rows, int64_t{kPlainThreads} * kWordsOfThread));
       }
-      if (parts_) extra.push_back({StrCat("float* back_", name), back_[operand], {}});
-      absl::StrAppend(&given, ", ", packed_[operand] ? name : "nullptr", ", ",
-                      parts_ ? StrCat("back_", name) : "nullptr");
+      if (says) extra.push_back({StrCat("float* back_", name), back_[operand].there, {}});
+      absl::StrAppend(&given, ", ", packs[operand] ? name : "nullptr", ", ",
+                      says ? StrCat("back_", name) : "nullptr");
     }
-    pack_blocks_ = RoundUp(std::min(blocks, kPackBlocks * target_.sm_count), share);
-    shape.grid = pack_blocks_;
+    const int64_t grid = RoundUp(std::min(blocks, kPackBlocks * target_.sm_count), share);
+    shape.grid = grid;
     std::string lines;  // of operands that are copied, and where they are
+    const char* from_text[2] = {", nullptr", ", nullptr"};
     for (int operand : {0, 1}) {
-      const Strided* from = CopiedFrom(operand);
+      const Strided* from = packs[operand] ? CopiedFrom(operand) : nullptr;
       absl::StrAppend(&lines, ", ", from == nullptr ? "ws::NoLines" : LinesText(*from));
       if (from == nullptr) continue;
       const char* name = operand == 0 ? "from_a" : "from_b";
-      extra.push_back({StrCat("const void* ", name), writer_.BufferOf(from->tensor), {}});
+      from_text[operand] = operand == 0 ? ", from_a" : ", from_b";
+      extra.push_back({StrCat("const void* ", name), writer.BufferOf(from->tensor), {}});
     }
     const int64_t spreads = std::max<int64_t>(kPackSpreads * beside, kPlainThreads / 32);
     shape.shared_bytes = parts_ ? kSpreadBytes * spreads : 0;
     if (parts_) {
       shape.cluster = share;
-      wide_ = writer_.Workspace("_wide", (pack_blocks_ + 1) * 4);
-      extra.push_back({"int* wide", wide_, {}});
+      const int64_t bytes = (grid + 1) * 4;
+      Wide& wide = once ? prepared_wide_ : wide_;
+      wide.blocks = grid;
+      if (once) {
+        const Storage::Left left = writer_.Prepared("_prepared_wide", bytes);
+        wide.here = left.here;
+        extra.push_back({"int* wide", left.there, {}});
+      } else {
+        wide.here = writer_.Workspace("_wide", bytes);
+        extra.push_back({"int* wide", wide.here, {}});
+      }
     }
-    return writer_
-        .Kernel("_pack", shape, extra,
-                StrCat("ws::contract_pack<", writer_.glue(), ", ", element_, ", ",
-                       PartsOf(knobs_.math()), ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ", ",
+    return writer
+        .Kernel(once ? "_prepare" : "_pack", shape, extra,
+                StrCat("ws::contract_pack<", writer.glue(), ", ", element_, ", ",
+                       PartsOf(knobs_.math()), ", ", Bool(packs[0]), ", ", Bool(packs[1]), ", ",
                        packings[0].lanes, ", ", packings[1].lanes, ", ", share, lines, ">(g", given,
-                       parts_ ? ", wide" : ", nullptr", CopiedFrom(0) ? ", from_a" : ", nullptr",
-                       CopiedFrom(1) ? ", from_b)" : ", nullptr)"))
+                       parts_ ? ", wide" : ", nullptr", from_text[0], from_text[1], ")"))
         .status();
   }
 
@@ -368,7 +409,7 @@ class Writer {
 
   std::vector<KernelArgument> Backs() const {
     if (!parts_) return {};
-    return {{"const float* back_a", back_[0], {}}, {"const float* back_b", back_[1], {}}};
+    return {{"const float* back_a", back_[0].here, {}}, {"const float* back_b", back_[1].here, {}}};
   }
   // The glue that finishes sums, as an expression.
   std::string End() const { return parts_ ? StrCat(sums_, "(g, back_a, back_b)") : "g"; }
@@ -427,13 +468,13 @@ class Writer {
     if (inlined_ >= 0) {
       backs[inlined_].declaration = StrCat("float* back_", inlined_ == 0 ? "a" : "b");
       body = StrCat("ws::contract_inline<", config, ", ", writer_.glue(), ">(", End(),
-                    ", map_a, map_b, back_", inlined_ == 0 ? "a" : "b", ", wide + ", pack_blocks_);
+                    ", map_a, map_b, back_", inlined_ == 0 ? "a" : "b", ", wide + ", wide_.blocks);
     } else {
       body = StrCat("ws::contract<", config, ">(", End(), ", map_a, map_b, ",
                     behind_of_ >= 0 ? "map_behind" : "map_a");
     }
     for (const KernelArgument& back : backs) arguments.push_back(back);
-    if (inlined_ >= 0) arguments.push_back({"int* wide", wide_, {}});
+    if (inlined_ >= 0) arguments.push_back({"int* wide", wide_.here, {}});
     AddPartial(arguments, body);
     KernelShape shape;
     shape.threads = 128 * (sides.tile_rows / kGroupRows + 1);
@@ -494,12 +535,17 @@ class Writer {
     shape.blocks_per_sm = kRestBlocks;
     shape.shared_bytes = ContractSharedBytes(form_, plain, target_) + kRestListBytes;
     std::vector<KernelArgument> arguments = Backs();
-    arguments.push_back({"const int* wide", wide_, {}});
+    std::string words;  // who says whether there are such rows, in how many words
+    for (const auto& [wide, name] :
+         {std::pair(&wide_, "wide"), std::pair(&prepared_wide_, "prepared_wide")}) {
+      if (wide->here >= 0) arguments.push_back({StrCat("const int* ", name), wide->here, {}});
+      absl::StrAppend(&words, ", ", wide->here >= 0 ? name : "nullptr", ", ",
+                      wide->here >= 0 ? wide->blocks + 1 : 0);
+    }
     return writer_
-        .Kernel(
-            "_rest", shape, arguments,
-            StrCat("ws::contract_rest<", writer_.glue(), ", ", PlainConfigOf(form_, plain, "float"),
-                   ", ", pack_blocks_ + 1, ">(g, back_a, back_b, wide)"))
+        .Kernel("_rest", shape, arguments,
+                StrCat("ws::contract_rest<", writer_.glue(), ", ",
+                       PlainConfigOf(form_, plain, "float"), ">(g, back_a, back_b", words, ")"))
         .status();
   }
 
@@ -521,9 +567,17 @@ class Writer {
   // is; -1: neither.
   int behind_of_ = -1;
   Placed behind_;
-  bool packed_[2] = {false, false};
-  int back_[2] = {-1, -1}, wide_ = -1, partial_ = -1;  // buffers
-  int64_t pack_blocks_ = 0;
+  bool packed_[2] = {false, false}, once_[2] = {false, false};  // once: for each version of weights
+  Storage::Left parts_of_[2],
+      back_[2];  // what packing leaves: buffers where that is done, and here
+  // Words that say whether there are rows that are too wide, of each block that packs, and one
+  // behind them.
+  struct Wide {
+    int here = -1;
+    int64_t blocks = 0;
+  };
+  Wide wide_, prepared_wide_;
+  int partial_ = -1;  // buffer
   const LeftSums left_;
 };
 
@@ -538,6 +592,8 @@ int InlineOf(const ContractForm& form) {
   const auto lies = [&](int operand) {
     return form.strided[operand] && form.elements[operand] == graph::DType::kF32;
   };
+  // What is constant is made parts of once.
+  if (lies(0) && lies(1) && form.constant[0] != form.constant[1]) return form.constant[0] ? 1 : 0;
   if (lies(0) && lies(1)) return form.m > form.n ? 0 : 1;
   return lies(1) ? 1 : lies(0) ? 0 : -1;
 }
