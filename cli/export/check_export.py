@@ -16,7 +16,7 @@ import torch
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python", "tests"))
-from host_card import HostCard, Launched  # noqa: E402
+from host_card import APART, HostCard, Launched  # noqa: E402
 
 REFUSED = [r"\btry\s*:", r"\bexcept\s*:", r"\bexcept\s+\w+", r"\bpass\b", r"cuda\.Stream\s*\(",
            r"with\s+torch\.cuda\.stream", r"\.wait_stream\s*\(", r"\.record_stream\s*\(", r"import\s+threading",
@@ -40,9 +40,14 @@ def tuple_of(value):
     return value if isinstance(value, tuple) else (value,)
 
 
+def places(parameters):
+    """With tensor maps' addresses."""
+    return [getattr(p, "address", p) for p in parameters]
+
+
 def addresses(card):
     """What each call was given, of one run."""
-    found = [call.parameters if isinstance(call, Launched) else call[1:3] for call in card.driver.calls]
+    found = [places(call.parameters) if isinstance(call, Launched) else call[1:3] for call in card.driver.calls]
     card.driver.calls.clear()
     return found
 
@@ -91,13 +96,15 @@ def main(reference_path, exported_path):
     known.update({tensor.data_ptr(): f"output {i}" for i, tensor in enumerate(outputs)})
     known.update({tensor.data_ptr(): f"input {i}" for i, tensor in enumerate(inputs)
                   if isinstance(tensor, torch.Tensor)})
+    prepare = exported._PLANS[0].get("prepare", {"steps": []})
+    prepares = [step["launch"] for step in prepare["steps"] if "launch" in step]
     for call in card.driver.calls:
         if isinstance(call, Launched):
-            assert call.stream == 77
-            print(call.entry, call.grid, call.block, call.attributes, [known.get(p, p) for p in call.parameters])
+            assert call.stream == (APART if call.entry in prepares else 77)
+            print(call.entry, call.grid, call.block, call.attributes, [known.get(p, p) for p in places(call.parameters)])
     given = [tensor.data_ptr() for tensor in inputs if isinstance(tensor, torch.Tensor)]
     launches = [call for call in card.driver.calls if isinstance(call, Launched)]
-    inputs_of = [[p for p in call.parameters if str(known.get(p)).startswith("input")] for call in launches]
+    inputs_of = [[p for p in places(call.parameters) if str(known.get(p)).startswith("input")] for call in launches]
     assert list(dict.fromkeys(next(found for found in inputs_of if found))) == given
     addresses(card)
     expected = tuple_of(want(*inputs))

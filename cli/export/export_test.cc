@@ -160,24 +160,6 @@ WS_EXPORT(launch)
   return solution;
 }
 
-std::string Nvcc() {
-  for (const char* path : {"/usr/local/cuda/bin/nvcc", "/usr/bin/nvcc"}) {
-    if (fs::exists(path)) return path;
-  }
-  return "";
-}
-
-// That an nvcc, where there is one, makes a library of the exported source.
-void CheckCompiles(const std::string& path, const Folder& folder) {
-  if (const std::string nvcc = Nvcc(); !nvcc.empty()) {
-    const std::string command = nvcc + " -std=c++17 -gencode=arch=compute_90a,code=sm_90a" +
-                                " --shared -Xcompiler -fPIC -o " + folder.path + "/lib.so " + path;
-    CHECK(std::system(command.c_str()) == 0);
-  } else {
-    WARN("there is no nvcc: the exported source was not compiled");
-  }
-}
-
 TEST_CASE("a module is taken apart", "[export]") {
   const auto module = ReadModule(kModule);
   REQUIRE(module.ok());

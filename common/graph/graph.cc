@@ -192,6 +192,7 @@ Graph Prune(const Graph& graph) {
   // Inputs stay, used or not: they are what the problem is called with.
   Graph result;
   result.constant_params = graph.constant_params;
+  result.tolerance_alone = graph.tolerance_alone;
   std::vector<int> ids(graph.tensors.size(), -1), nodes(graph.nodes.size(), -1);
   for (size_t n = 0, kept = 0; n < graph.nodes.size(); ++n) {
     if (needed[graph.nodes[n].outputs[0]]) nodes[n] = static_cast<int>(kept++);

@@ -234,6 +234,9 @@ struct Graph {
   // Whether what is made of params alone may be made once for each version of them. It is not of
   // the text: the problem says so (Problem.weights_constant).
   bool constant_params = false;
+  // Likewise (AccuracyRule.tolerance_only): whether answers are held to the tolerance, and not to
+  // the errors of what is replaced.
+  bool tolerance_alone = false;
 
   int Find(const std::string& name) const;  // -1 if there is none
   // Appends; names must be new, shapes and types consistent (CHECK). Return the tensor's id

@@ -203,7 +203,9 @@ absl::StatusOr<v1::Problem> WithWorkloads(const v1::Problem& problem,
 absl::StatusOr<graph::Graph> GraphOf(const v1::Problem& problem, const v1::Workload& workload) {
   const std::vector<std::string> lines(problem.graph().begin(), problem.graph().end());
   auto graph = graph::Parse(lines, graph::Dims(workload.dims().begin(), workload.dims().end()));
-  if (graph.ok()) graph->constant_params = problem.weights_constant();
+  if (!graph.ok()) return graph.status();
+  graph->constant_params = problem.weights_constant();
+  graph->tolerance_alone = problem.accuracy().tolerance_only();
   return graph;
 }
 

@@ -19,6 +19,10 @@ inline constexpr char kGroupMark[] = "//: group\n";
 inline constexpr char kSharedMark[] = "//: shared\n";
 inline constexpr char kUnitMark[] = "//: unit\n";
 
+// Before a source: its kernels wait for a barrier of their pipeline so long and no longer, and say for
+// which (worker/kernels/hopper.cuh).
+inline constexpr char kBoundWaits[] = "#define WS_BOUND_WAITS\n";
+
 // Each with all that it needs, in order; the source itself where it has no marks.
 std::vector<std::string> UnitsOf(const std::string& source);
 

@@ -4,14 +4,19 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "common/problem/units.h"
+#include "worker/device/waited.h"
 
 namespace warpsmith::agent {
 namespace {
 
 // A compiler's first errors are enough for a person; a trial is stored and sent.
 constexpr int kMaxReasonBytes = 2000;
+// In sources whose kernels may have a pipeline.
+constexpr char kBarriers[] = "ws::hopper::";
 // While the oldest candidate compiles: how often it is seen whether another one is compiled.
 constexpr auto kLookAgain = std::chrono::milliseconds(2);
 
@@ -179,6 +184,7 @@ Evaluated DeviceEvaluator::Judge(Job& job) {
     compiled.set_binary(std::move(binary->bytes));
   }
   auto verdict = judge_.Evaluate(request);
+  if (verdict.ok() && verdict->verdict() == v1::HANG) SayWhereItWaits(request, *verdict);
   if (!verdict.ok()) {
     evaluated.verdict = v1::JUDGE_FAILED;
     evaluated.reason = Shortened(verdict.status().message());
@@ -201,6 +207,22 @@ Evaluated DeviceEvaluator::Judge(Job& job) {
   evaluated.judge_seconds = verdict->judge_seconds();
   evaluated.peak_bytes = verdict->peak_bytes();
   return evaluated;
+}
+
+void DeviceEvaluator::SayWhereItWaits(v1::JudgeEvaluate request, v1::JudgeVerdict& verdict) {
+  for (v1::CompiledPlan& compiled : *request.mutable_plans()) {
+    const std::string& source = compiled.plan().source();
+    if (!absl::StrContains(source, kBarriers)) continue;
+    Compiled binary =
+        pool_.Submit(absl::StrCat(problem::kBoundWaits, source), settings_.compile_limit).get();
+    if (!binary.ok()) return;
+    compiled.set_binary(std::move(binary->bytes));
+  }
+  const auto again = judge_.Evaluate(request);
+  if (!again.ok()) return;
+  const auto at = again->reason().find(device::kWaitedInVain);
+  if (at != std::string::npos)
+    verdict.set_reason(absl::StrCat(verdict.reason(), "; ", again->reason().substr(at)));
 }
 
 const std::future<DeviceEvaluator::Compiled>* DeviceEvaluator::Job::Compiling() const {

@@ -62,6 +62,9 @@ class DeviceEvaluator : public Evaluator {
 
   std::vector<std::future<Compiled>> Compile(const std::vector<v1::Plan>& plans);
   Evaluated Judge(Job& job);
+  // Of a candidate that hangs: runs it again with bounded waits, and adds to the verdict's reason
+  // for which barrier it waited, if it was one of a pipeline's.
+  void SayWhereItWaits(v1::JudgeEvaluate request, v1::JudgeVerdict& verdict);
   // Takes what is to be judged next; null: nothing that waits is compiled.
   std::shared_ptr<Job> TakeCompiled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs `call` on the judge's thread and waits for it.

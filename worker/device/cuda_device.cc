@@ -340,7 +340,10 @@ absl::Status CudaDevice::Run(Program& program, absl::Duration limit) {
   if (!own.ok()) return own.status();
   if (absl::Status status = (*own)->Launch(); !status.ok()) return status;
   WS_CLOCK(End());
-  return Await(limit);
+  const absl::Status status = Await(limit);
+  const std::string waited = status.ok() ? "" : (*own)->WhereItWaited();
+  if (waited.empty()) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; ", waited));
 }
 
 absl::StatusOr<double> CudaDevice::Time(Program& program, absl::Duration limit, Launching how) {

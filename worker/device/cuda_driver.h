@@ -225,6 +225,10 @@ struct IpcHandle {
   X(EventQuery, "cuEventQuery", (Event event))                                                     \
   X(EventElapsedTime, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))         \
   X(ModuleLoadData, "cuModuleLoadData", (Module * module, const void* image))                      \
+  X(ModuleGetGlobal, "cuModuleGetGlobal_v2",                                                       \
+    (Address * address, size_t * bytes, Module module, const char* name))                          \
+  X(MemHostAlloc, "cuMemHostAlloc", (void** address, size_t bytes, unsigned flags))                \
+  X(MemFreeHost, "cuMemFreeHost", (void* address))                                                 \
   X(ModuleUnload, "cuModuleUnload", (Module module))                                               \
   X(ModuleGetFunction, "cuModuleGetFunction",                                                      \
     (Function * function, Module module, const char* name))                                        \

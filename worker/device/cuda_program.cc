@@ -72,6 +72,7 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Make(std::shared_ptr<C
     WS_CUDA(*program->context_, ModuleLoadData(&module, image.data()));
     program->modules_.push_back(module);
   }
+  if (absl::Status status = program->LetWaitsBeSaid(); !status.ok()) return status;
   bool follows_kernel = false;
   for (const v1::Step& step : plan.steps()) {
     if (step.has_launch()) {
@@ -86,8 +87,28 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Make(std::shared_ptr<C
   return program;
 }
 
+absl::Status CudaProgram::LetWaitsBeSaid() {
+  CudaContext& cuda = *context_;
+  constexpr unsigned kMapped = 2;
+  for (cuda::Module module : modules_) {
+    cuda::Address at = 0;
+    size_t bytes = 0;
+    if (cuda.driver().ModuleGetGlobal(&at, &bytes, module, "ws_waited") != cuda::kSuccess) continue;
+    if (waited_ == nullptr) {
+      void* memory = nullptr;
+      WS_CUDA(cuda, MemHostAlloc(&memory, sizeof(Waited), kMapped));
+      waited_ = new (memory) Waited;
+    }
+    const auto address = reinterpret_cast<uint64_t>(waited_);  // the same on the device
+    WS_CUDA(cuda, MemcpyHtoDAsync(at, &address, sizeof(address), cuda.stream()));
+    if (absl::Status status = cuda.Synchronize(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 CudaProgram::~CudaProgram() {
   if (context_->lost()) return;
+  if (waited_ != nullptr) context_->driver().MemFreeHost(waited_);
   DropGraph();
   for (cuda::Module module : modules_) context_->driver().ModuleUnload(module);
 }

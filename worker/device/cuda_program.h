@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "worker/device/cuda_context.h"
 #include "worker/device/device.h"
+#include "worker/device/waited.h"
 
 namespace warpsmith::device {
 
@@ -32,6 +33,8 @@ class CudaProgram : public Program {
       std::function<absl::Status(int kernel, const std::function<absl::Status()>& launch)>;
   absl::Status LaunchApart(const Around& around);
   const v1::Plan& plan() const { return plan_; }
+  // What its kernels say of a wait in vain; empty: nothing.
+  std::string WhereItWaited() const { return waited_ == nullptr ? "" : waited_->Text(); }
 
   const CudaContext* context() const { return context_.get(); }
 
@@ -59,6 +62,8 @@ class CudaProgram : public Program {
   // Of a step: what makes its product.
   absl::Status AddProduct(const v1::LibraryProduct& product);
   void DropGraph();
+  // Gives kernels that bound their waits a place to say where.
+  absl::Status LetWaitsBeSaid();
 
   const std::shared_ptr<CudaContext> context_;
   v1::Plan plan_;
@@ -68,6 +73,7 @@ class CudaProgram : public Program {
   std::vector<Memory*> buffers_;
   std::vector<uint64_t> addresses_;
   cuda::GraphExec graph_ = nullptr;
+  Waited* waited_ = nullptr;  // null: its kernels say nothing
 };
 
 }  // namespace warpsmith::device

@@ -400,6 +400,10 @@ std::vector<Cheat> Cheats() {
       "    asm volatile(\"tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], 1;\" "
       ":: \"r\"(ws::hopper::shared_address(box)) : \"memory\");",
       v1::REFUSED, "written by the host alone");
+  map("waits for a barrier in vain",
+      "    auto* const barrier = reinterpret_cast<ws::hopper::Barrier*>(box);\n"
+      "    ws::hopper::init(barrier[0], 1);\n    ws::hopper::wait(barrier[0], 0, \"full\", 3);",
+      v1::HANG, "in vain for barrier 'full' of stage 3, in block 0, thread 0");
   map("writes its parameters", "    *(volatile float*)&map = x[0];", v1::REFUSED,
       "pointers to constants or parameters");
   return cheats;

@@ -287,6 +287,26 @@ TEST_CASE("with new weights nobody has to be nearer to the reference than that i
   CHECK(verdict.verdict() == (exact ? v1::ACCEPTED : v1::WRONG));
 }
 
+TEST_CASE("who asks for the tolerance alone has it on other inputs, too") {
+  const bool asked = GENERATE(true, false);
+  Court court;
+  v1::JudgeOpen open = ProblemOf(
+      "rough", {"input x: f32[100000] ~ normal", "y: f32[i: 100000] = x[i] * 2", "output y"});
+  v1::AccuracyRule& accuracy = *open.mutable_problem()->mutable_accuracy();
+  accuracy.set_absolute(0.05);
+  accuracy.set_relative(0.05);
+  accuracy.set_tolerance_only(asked);
+  court.Open(open);
+  const auto verdict = court.Evaluate({DoublingPlan(100000, "2.0006f")});
+  INFO(verdict.reason());
+  CHECK((verdict.verdict() == v1::ACCEPTED) == asked);
+  if (asked) {
+    const auto far = court.Evaluate({DoublingPlan(100000, "2.4f")});
+    INFO(far.reason());
+    CHECK(far.verdict() == v1::WRONG);
+  }
+}
+
 TEST_CASE("who is nearer to the truth than the reference may miss the tolerance with it") {
   const double error = GENERATE(1e-3, 1e-6);  // of answers around 1, tolerance 1e-4
   Court court({}, [&](std::unique_ptr<oracle::Oracle> native) {

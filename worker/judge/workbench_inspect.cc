@@ -157,7 +157,9 @@ double Workbench::AllowedOfRms(int answer, int slot) const {
   // elements, so the error is, too: a few may be a hundred times as far off as a sample shows.
   const double plain = FarthestOf(drawn, answer);
   if (drawn.variation == oracle::Variation::kWide && plain > error) error = plain;
-  return std::max(kVariedError, kVariedRatio * error);
+  // Who asks for the problem's tolerance alone has it here as well.
+  const double asked = accuracy_.tolerance_only() ? accuracy_.relative() : 0;
+  return std::max({kVariedError, kVariedRatio * error, asked});
 }
 
 Tolerance Workbench::ToleranceOf(int answer, int slot) const {

@@ -230,7 +230,7 @@ struct Contract {
                              int first_a, int first_b, Ring& ring) {
 #pragma unroll 1
     for (int step = from; step < to; ++step, ring.next()) {
-      hopper::wait(empty[ring.stage], ring.parity ^ 1);
+      hopper::wait(empty[ring.stage], ring.parity ^ 1, "empty", ring.stage);
       hopper::arrive_expecting(full[ring.stage], kBytesBrought);
 #pragma unroll
       for (int part = 0; part < C::kParts; ++part) {
@@ -294,7 +294,7 @@ struct Contract {
     int before = 0;   // the stage whose products are under way
 #pragma unroll 1
     for (int step = from; step < to; ++step, ring.next()) {
-      hopper::wait(full[ring.stage], ring.parity);
+      hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
       hopper::products_begin();
       multiply_step(group, ring.stage, sums, step > from);
       hopper::products_commit();
@@ -435,7 +435,7 @@ struct Contract {
     if (from >= to) return;
     float run[C::kTileN / 2], back[2];
     Fragments greater, lesser, next;
-    hopper::wait(full[ring.stage], ring.parity);
+    hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
     {
       float x[kOfThread];
       read_row<0>(group, ring.stage, x);
@@ -459,7 +459,7 @@ struct Contract {
       float back_next[2] = {1, 1};
       if (step + 1 < to) {
         float x[kOfThread];
-        hopper::wait(full[ring.stage], ring.parity);
+        hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
         read_row<0>(group, ring.stage, x);
         const RowScale first = scale_of(x, wide[0]);
         hopper::products_wait<1>();   // with the lesser parts
@@ -507,12 +507,12 @@ struct Contract {
 #pragma unroll
         for (int v = 0; v < C::kTileN / 2; ++v) sums[rows][v] = 0;
       }
-      hopper::wait(left[group], parity);
+      hopper::wait(left[group], parity, "turn", group);
       parity ^= 1;
       int before = 0;   // the stage whose products are under way
 #pragma unroll 1
       for (int step = tile.from(); step < to; ++step, ring.next()) {
-        hopper::wait(full[ring.stage], ring.parity);
+        hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
         hopper::products_begin();
 #pragma unroll
         for (int rows = 0; rows < kEach; ++rows) multiply_step(rows, ring.stage, sums[rows], step > tile.from());
@@ -554,7 +554,7 @@ struct Contract {
       } else if constexpr (C::kRunsOfStep > 1) {
 #pragma unroll 1
         for (int step = tile.from(); step < to; ++step, ring.next()) {
-          hopper::wait(full[ring.stage], ring.parity);
+          hopper::wait(full[ring.stage], ring.parity, "full", ring.stage);
           multiply_runs(g, tile, group, step, ring.stage, sums);
           release(ring.stage);
         }
@@ -874,7 +874,7 @@ struct Contract {
       Raws<MEET> raws;
       if constexpr (!kBoxAhead) read_ahead<MEET>(end, tile, c * kBoxColumns, 0, raws);
       hopper::group_sync(1 + group, 128);   // the box has been read
-      if constexpr (MEET) hopper::wait_for_blocks(read[group], meeting ^ 1);
+      if constexpr (MEET) hopper::wait_for_blocks(read[group], meeting ^ 1, "read", group);
       if (c == 0) look = end.template leave<C::kTileN>(begun, kept, thread);
       fill_box(box, thread, 0, sums);
 #pragma unroll
@@ -882,7 +882,7 @@ struct Contract {
       if (End::kLooks && c == 0) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
       if constexpr (MEET) {
         if (thread < kMeeting) hopper::tell(left[group], thread);
-        hopper::wait_for_blocks(left[group], meeting);
+        hopper::wait_for_blocks(left[group], meeting, "left", group);
       }
       if constexpr (kBoxAhead) {
         raws = ahead.raws;
@@ -913,7 +913,7 @@ struct Contract {
     for (int c = 0; c < kBoxes; ++c) fill_box(box + c * kBox, thread, c * kChunk, sums);
     if constexpr (End::kLooks) look = hopper::group_any(1 + group, 128, look); else hopper::group_sync(1 + group, 128);
     if (thread < kMeeting) hopper::tell(left[group], thread);
-    hopper::wait_for_blocks(left[group], 0);
+    hopper::wait_for_blocks(left[group], 0, "left", group);
 #pragma unroll 1
     for (int c = 0; c < kBoxes; ++c) {
       Raws<true> raws;

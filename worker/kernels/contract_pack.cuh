@@ -85,14 +85,15 @@ struct RowScale {
   }
 };
 
-// An element in two parts; counts it among those that keep fewer than 20 digits if so, and among those within 2^-10 of the
-// largest, which was brought to 2^14 at least.
+// An element in PARTS, one or two; counts it among those that keep fewer than 20 digits if so (one: fewer than ten), and among those
+// within 2^-10 of the largest, which was brought to 2^14 at least.
+template <int PARTS>
 WS_DEVICE void part(float x, f16& greater, f16& lesser, Spread& spread) {
   greater = from_float<f16>(x);
   const float rest = x - to_float(greater);
   lesser = from_float<f16>(rest);
   spread.counted += x != 0;
-  spread.lost += fabsf(rest - to_float(lesser)) > 0x1p-20f * fabsf(x);
+  spread.lost += PARTS == 2 ? fabsf(rest - to_float(lesser)) > 0x1p-20f * fabsf(x) : fabsf(rest) > 0x1p-10f * fabsf(x);
   spread.near += fabsf(x) >= 16;
 }
 
@@ -225,12 +226,12 @@ WS_DEVICE Spread meet_row(Spread spread) {
 }
 
 // Rows that lie along K, each by LANES threads. True: this thread was at one that is too wide.
-template <class G, bool B, class T, int PARTS, int LANES>
+template <class G, bool B, class T, int PARTS, bool SCALED, int LANES>
 WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
   using O = Operand<G, B, T>;
   using Index = typename G::Index;
   constexpr int W = O::kWidth, kStep = LANES * W, kVectors = (O::kK + kStep - 1) / kStep;
-  constexpr bool kOnce = PARTS == 2 && kVectors * W <= kMostKept, kEven = O::kK % kStep == 0;
+  constexpr bool kOnce = SCALED && kVectors * W <= kMostKept, kEven = O::kK % kStep == 0;
   constexpr long long kRows = G::kBatch * O::kRows, kAtOnce = kPackThreads / LANES;
   const O operand{g};
   const Index from = thread() % LANES * W;
@@ -240,7 +241,7 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
     const bool inside = at < kRows;   // or it reads the last one, to come where the others meet
     const Index batch = (inside ? at : kRows - 1) / O::kRows, row = (inside ? at : kRows - 1) % O::kRows;
     T* const first = parts + placed(O::at(static_cast<long long>(batch) * PARTS, row, 0));
-    if constexpr (PARTS == 1) {
+    if constexpr (!SCALED) {
 #pragma unroll 4
       for (Index k = from; k < Index(O::kK); k += kStep) {
         typename G::Sum x[W];
@@ -271,10 +272,10 @@ WS_DEVICE bool pack_rows(const G& g, T* parts, float* back) {
         if constexpr (!kOnce) read(k, x);
         T greater[W], lesser[W];
 #pragma unroll
-        for (int v = 0; v < W; ++v) part(x[v] * scale.up, greater[v], lesser[v], spread);
+        for (int v = 0; v < W; ++v) part<PARTS>(x[v] * scale.up, greater[v], lesser[v], spread);
         if (!inside) return;
         store<W, T, 0>(first + k, greater);
-        store<W, T, 0>(first + O::kPart + k, lesser);
+        if constexpr (PARTS == 2) store<W, T, 0>(first + O::kPart + k, lesser);
       });
       const RowKind kind = kind_of(meet_row<LANES>(spread), O::kK);
       any = any || kind >= kWideRow;
@@ -325,13 +326,13 @@ WS_DEVICE void meet_columns(Spread (&spread)[W], int turn) {
 
 // Rows that lie beside each other, pack_across vectors of them by SHARE blocks (a cluster, where they are packed in two
 // parts), each a part of K. True: this thread was at one that is too wide.
-template <class G, bool B, class T, int PARTS, int SHARE>
+template <class G, bool B, class T, int PARTS, bool SCALED, int SHARE>
 WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
   using O = Operand<G, B, T>;
   using Index = typename G::Index;
   constexpr int W = O::kWidth, kBeside = pack_across(W), kDown = kPackThreads / kBeside;
   constexpr int kEach = (O::kK + kDown * SHARE - 1) / (kDown * SHARE);   // of a thread
-  constexpr bool kOnce = PARTS == 2 && kEach * W <= kMostKeptBeside, kEven = O::kK % (kDown * SHARE) == 0;
+  constexpr bool kOnce = SCALED && kEach * W <= kMostKeptBeside, kEven = O::kK % (kDown * SHARE) == 0;
   constexpr long long kAcross = (O::kRows + kBeside * W - 1) / (kBeside * W), kJobs = kAcross * G::kBatch;
   const O operand{g};
   const Index from = (block() % SHARE) * kEach * kDown + thread() / kBeside;
@@ -341,10 +342,10 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
     const Index batch = job / kAcross, at = (job % kAcross * kBeside + thread() % kBeside) * W;
     const bool inside = at < Index(O::kRows);   // or it reads the last ones, to come where the others meet
     const Index row = inside ? at : Index(O::kRows - W);
-    // In two parts it is told how the place is made: not knowing cost more registers than its stores.
+    // Where rows are scaled it is told how the place is made: not knowing cost more registers than its stores.
     const long long first_at = O::at(static_cast<long long>(batch) * PARTS, row, 0);
-    T* const first = parts + (PARTS == 1 ? placed(first_at) : first_at);
-    if constexpr (PARTS == 1) {
+    T* const first = parts + (SCALED ? first_at : placed(first_at));
+    if constexpr (!SCALED) {
 #pragma unroll 4
       for (Index k = from; k < end; k += kDown) {
         typename G::Sum x[W];
@@ -382,10 +383,10 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
         if constexpr (!kOnce) read(k, x);
         T greater[W], lesser[W];
 #pragma unroll
-        for (int v = 0; v < W; ++v) part(x[v] * up[v], greater[v], lesser[v], spread[v]);
+        for (int v = 0; v < W; ++v) part<PARTS>(x[v] * up[v], greater[v], lesser[v], spread[v]);
         if (!inside) return;
         store<W, T, 0>(first + k * O::kLine, greater);
-        store<W, T, 0>(first + O::kPart + k * O::kLine, lesser);
+        if constexpr (PARTS == 2) store<W, T, 0>(first + O::kPart + k * O::kLine, lesser);
       });
       meet_columns<W, SHARE>(spread, 1);
 #pragma unroll
@@ -396,7 +397,7 @@ WS_DEVICE bool pack_columns(const G& g, T* parts, float* back) {
       }
     }
   }
-  if constexpr (PARTS == 2 && SHARE > 1) sync_cluster();   // what this block left has been read
+  if constexpr (SCALED && SHARE > 1) sync_cluster();   // what this block left has been read
   return any;
 }
 
@@ -481,23 +482,23 @@ WS_DEVICE void copy_lines(const void* from, T* to) {
 // All blocks, a multiple of SHARE, pack A, B or both; of one that is packed by others both pointers are null. LANES_A, LANES_B: threads that share a row that lies along K. `wide`
 // is told by each block whether it was at rows that are too wide; behind that it has a word for who multiplies. LINES_A,
 // LINES_B: of operands of one part that are copied as they are, `from_a` and `from_b`.
-template <class G, class T, int PARTS, bool A, bool B, int LANES_A, int LANES_B, int SHARE, class LINES_A, class LINES_B>
+template <class G, class T, int PARTS, bool SCALED, bool A, bool B, int LANES_A, int LANES_B, int SHARE, class LINES_A, class LINES_B>
 WS_DEVICE void contract_pack(const G& g, T* a, float* back_a, T* b, float* back_b, int* wide, const void* from_a, const void* from_b) {
   bool any = false;
   if constexpr (A) {
     if constexpr (LINES_A::kThere) copy_lines<G, false, T, LINES_A>(from_a, a);
-    else if constexpr (Operand<G, false, T>::kAlongRows) any = pack_columns<G, false, T, PARTS, SHARE>(g, a, back_a);
-    else any = pack_rows<G, false, T, PARTS, LANES_A>(g, a, back_a);
+    else if constexpr (Operand<G, false, T>::kAlongRows) any = pack_columns<G, false, T, PARTS, SCALED, SHARE>(g, a, back_a);
+    else any = pack_rows<G, false, T, PARTS, SCALED, LANES_A>(g, a, back_a);
   }
   if constexpr (A && B) sync_block();   // shared memory is B's
   if constexpr (B) {
     bool other = false;
     if constexpr (LINES_B::kThere) copy_lines<G, true, T, LINES_B>(from_b, b);
-    else if constexpr (Operand<G, true, T>::kAlongRows) other = pack_columns<G, true, T, PARTS, SHARE>(g, b, back_b);
-    else other = pack_rows<G, true, T, PARTS, LANES_B>(g, b, back_b);
+    else if constexpr (Operand<G, true, T>::kAlongRows) other = pack_columns<G, true, T, PARTS, SCALED, SHARE>(g, b, back_b);
+    else other = pack_rows<G, true, T, PARTS, SCALED, LANES_B>(g, b, back_b);
     any = any || other;
   }
-  if constexpr (PARTS == 2) {
+  if constexpr (SCALED) {
     any = any_of_block(any);
     if (thread() == 0) wide[block()] = any;
     if (block() == 0 && thread() == 0) wide[blocks()] = 0;

@@ -64,25 +64,55 @@ WS_DEVICE void arrive_expecting(Barrier& barrier, unsigned bytes) {
                : "memory");
 }
 
-// Until the phase of this parity has ended: 0 of the first, third, ... phase.
-WS_DEVICE void wait(Barrier& barrier, unsigned parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nagain:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra end;\nbra again;\nend:\n}" ::"r"(shared_address(&barrier)),
-      "r"(parity)
-      : "memory");
+#ifdef WS_BOUND_WAITS   // to find where a kernel hangs (worker/device/waited.h)
+
+// Where who gives up first says so: whether one has, the stage, the block, the thread, and the barrier's name, words of host
+// memory. Set by who loads the module.
+extern "C" __constant__ unsigned* ws_waited;
+
+[[noreturn]] WS_DEVICE void give_up(const char* name, int stage) {
+  volatile unsigned* const said = ws_waited;
+  if (said != nullptr && atomicCAS(ws_waited, 0u, 1u) == 0) {
+    said[2] = stage, said[3] = blockIdx.x, said[4] = threadIdx.x;
+    for (int i = 0, word = 0; i < 24; ++i) {
+      word |= static_cast<unsigned>(*name) << i % 4 * 8;
+      if (*name != 0) ++name;
+      if (i % 4 == 3) said[5 + i / 4] = word, word = 0;
+    }
+    __threadfence_system();
+    said[1] = 1;
+    __threadfence_system();
+  }
+  __nanosleep(1000000);   // or others end the run before that is written
+  __trap();
 }
 
-// The same, for what threads of all of the cluster's blocks wrote before they told.
-WS_DEVICE void wait_for_blocks(Barrier& barrier, unsigned parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nagain:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra end;\nbra again;\nend:\n}" ::"r"(shared_address(&barrier)),
-      "r"(parity)
+#define WS_WAIT(SCOPE)                                                                                             \
+  for (int tries = 0;; ++tries) {                                                                                  \
+    unsigned done;                                                                                                 \
+    asm volatile("{\n.reg .pred done;\nmbarrier.try_wait.parity" SCOPE ".shared::cta.b64 done, [%1], %2;\n"         \
+                 "selp.u32 %0, 1, 0, done;\n}" : "=r"(done) : "r"(shared_address(&barrier)), "r"(parity) : "memory"); \
+    if (done != 0) break;                                                                                          \
+    if (tries > 200000) give_up(name, stage);                                                                      \
+    __nanosleep(1000);                                                                                             \
+  }
+#else
+#define WS_WAIT(SCOPE)                                                        \
+  (void)name, (void)stage;                                                    \
+  asm volatile(                                                               \
+      "{\n.reg .pred done;\nagain:\n"                                         \
+      "mbarrier.try_wait.parity" SCOPE ".shared::cta.b64 done, [%0], %1;\n"   \
+      "@done bra end;\nbra again;\nend:\n}" ::"r"(shared_address(&barrier)), \
+      "r"(parity)                                                             \
       : "memory");
-}
+#endif
+
+// Until the phase of this parity has ended: 0 of the first, third, ... phase. `name` and `stage`: of the barrier, for people.
+WS_DEVICE void wait(Barrier& barrier, unsigned parity, const char* name, int stage) { WS_WAIT("") }
+
+// The same, for what threads of all of the cluster's blocks wrote before they told.
+WS_DEVICE void wait_for_blocks(Barrier& barrier, unsigned parity, const char* name, int stage) { WS_WAIT(".acquire.cluster") }
+#undef WS_WAIT
 
 // ---- the copy engine
 

@@ -186,7 +186,7 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
   }
   const double compute =
       use.products > 0
-          ? use.products / use.products_per_second + use.operations / target.operations_per_second
+          ? use.product_seconds + use.operations / target.operations_per_second
           : (StepsOfPoint(group, domain) * points + use.operations) / target.operations_per_second;
   // Multiprocessors that have a block; each reaches more than its part of the memory's rate.
   const bool known = use.products > 0 || use.rounds > 0 || use.blocks == 0;  // or counted already
@@ -201,9 +201,8 @@ double SecondsOf(const Analysis& group, const Domain& domain, const Usage& use,
   const double serial = std::max(point.serial, point.serial_points / at_once) * of_element;
   // By some of a block's threads, when the others are through.
   const double behind = std::max(point.serial_row, point.serial_rows / at_once) * of_element;
-  return std::max({memory, compute / busy, serial}) + behind + use.packing_seconds +
-         use.summing_seconds + use.launches * target.launch_seconds +
-         (use.left_bytes > 0 ? kLeftSeconds : 0);
+  return std::max({memory, compute / busy, serial}) + behind + use.summing_seconds +
+         use.launches * target.launch_seconds + (use.left_bytes > 0 ? kLeftSeconds : 0);
 }
 
 }  // namespace warpsmith::codegen

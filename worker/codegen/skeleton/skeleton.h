@@ -42,10 +42,10 @@ struct Usage {
   int64_t rounds = 0;  // that each block works on one after another, where that holds it; 0: not
   // of the work
   double operations = 0;       // beside those of its points
-  double packing_seconds = 0;  // of a kernel that writes operands out before
   double summing_seconds = 0;  // of what a product's end makes, where it is made
   double products = 0;  // multiplications with their additions, in place of its points' operations
-  double products_per_second = 0;
+  // That they take with all their kernels but what adds up their ends, without launches.
+  double product_seconds = 0;
   double tensor_products = 0;  // of 16 bits, on tensor cores: what those products are made of
   int passes = 1;              // over what is streamed
   double kept = 1;             // part of it that stays on chip from one pass to the next

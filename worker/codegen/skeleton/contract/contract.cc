@@ -80,57 +80,12 @@ class Contract : public Skeleton {
 
   absl::StatusOr<Usage> Use(const Analysis& group, const v1::Group& resolved,
                             const Target& target) const override {
-    const Domain& domain = *ProductDomainOf(group);
-    const ContractForm& form = FormOf(group, domain, resolved);
-    const v1::ContractKnobs& contract = resolved.contract();
-    Usage use;
-    for (const EndSum& sum : form.end_sums) {
-      ++use.launches;
-      use.left_bytes += LeftBytes(form, contract, sum, target);
-      use.summing_seconds += 4 * static_cast<double>(form.batch * form.m) *
-                             static_cast<double>(form.n) /
-                             (kSummedFromMemory * target.bytes_per_second);
-    }
-    use.shared_bytes = ContractSharedBytes(form, contract, target);
-    use.blocks = ContractBlocks(form, contract);
-    use.streams = 2;
-    use.width = WidthsOf(group, domain, form, contract).a.width;
-    use.products = form.products();
-    use.scattered_bytes =
-        form.scattered * static_cast<double>(form.batch * form.m) * static_cast<double>(form.n);
-    use.products_per_second = ProductRate(form, contract, target);
-    if (contract.split() > 1 && !MeetsInCluster(contract, target)) {
-      ++use.launches;
-      use.workspace_bytes += PartialBytes(form, resolved);
-    }
-    if (contract.math() == v1::PRODUCT_LIBRARY) {
-      AddLibraryUse(group, domain, form, contract, target, use);
-      return use;
-    }
-    if (contract.math() == v1::PRODUCT_FEW) {
-      const FewShape shape = FewShapeOf(form, contract);
-      use.threads = kPlainThreads;
-      use.registers = target.registers_per_sm / (shape.blocks_per_sm * kPlainThreads);
-      use.blocks_per_sm = shape.blocks_per_sm;
-      use.tensor_products = use.products * (shape.parts == 2 ? 3 : shape.parts);
-      use.width = shape.many == 0 ? WidthsOf(group, domain, form, contract).a.width
-                                  : WidthsOf(group, domain, form, contract).b.width;
-      return use;
-    }
-    if (contract.math() != v1::PRODUCT_PLAIN) {
-      AddTensorUse(form, contract, target, use);
-      return use;
-    }
-    use.threads = kPlainThreads;
-    use.workspace_bytes += use.left_bytes;
-    const int64_t sums = int64_t{contract.tile_m()} * contract.tile_n() / kPlainThreads;
-    use.registers = kWorkRegisters + sums * (RunOf(form, contract) > 0 ? 2 : 1);
-    // Operands are computed for each tile that they are read for.
-    use.operations = static_cast<double>(form.batch) * static_cast<double>(form.k) *
-                     (form.steps[0] * static_cast<double>(form.m) *
-                          static_cast<double>(SidesOf(form, contract).tiles_across()) +
-                      form.steps[1] * static_cast<double>(form.n) *
-                          static_cast<double>(CeilDiv(form.m, contract.tile_m())));
+    const ContractForm& form = FormOf(group, *ProductDomainOf(group), resolved);
+    Usage use = UseOfKernels(group, form, resolved, target);
+    const double launches =
+        use.launches - static_cast<double>(form.end_sums.size());  // of the product itself
+    use.product_seconds = std::max(
+        0.0, SecondsOf(form, resolved.contract(), target) - launches * target.launch_seconds);
     return use;
   }
 
@@ -182,6 +137,59 @@ class Contract : public Skeleton {
   }
 
  private:
+  static Usage UseOfKernels(const Analysis& group, const ContractForm& form,
+                            const v1::Group& resolved, const Target& target) {
+    const Domain& domain = *ProductDomainOf(group);
+    const v1::ContractKnobs& contract = resolved.contract();
+    Usage use;
+    for (const EndSum& sum : form.end_sums) {
+      ++use.launches;
+      use.left_bytes += LeftBytes(form, contract, sum, target);
+      use.summing_seconds += 4 * static_cast<double>(form.batch * form.m) *
+                             static_cast<double>(form.n) /
+                             (kSummedFromMemory * target.bytes_per_second);
+    }
+    use.shared_bytes = ContractSharedBytes(form, contract, target);
+    use.blocks = ContractBlocks(form, contract);
+    use.streams = 2;
+    use.width = WidthsOf(group, domain, form, contract).a.width;
+    use.products = form.products();
+    use.scattered_bytes =
+        form.scattered * static_cast<double>(form.batch * form.m) * static_cast<double>(form.n);
+    if (contract.split() > 1 && !MeetsInCluster(contract, target)) {
+      ++use.launches;
+      use.workspace_bytes += PartialBytes(form, resolved);
+    }
+    if (contract.math() == v1::PRODUCT_LIBRARY) {
+      AddLibraryUse(group, domain, form, contract, use);
+      return use;
+    }
+    if (contract.math() == v1::PRODUCT_FEW) {
+      const FewShape shape = FewShapeOf(form, contract);
+      use.threads = kPlainThreads;
+      use.registers = target.registers_per_sm / (shape.blocks_per_sm * kPlainThreads);
+      use.blocks_per_sm = shape.blocks_per_sm;
+      use.tensor_products = use.products * (shape.parts == 2 ? 3 : shape.parts);
+      use.width = shape.many == 0 ? WidthsOf(group, domain, form, contract).a.width
+                                  : WidthsOf(group, domain, form, contract).b.width;
+      return use;
+    }
+    if (contract.math() != v1::PRODUCT_PLAIN) {
+      AddTensorUse(form, contract, target, use);
+      return use;
+    }
+    use.threads = kPlainThreads;
+    use.workspace_bytes += use.left_bytes;
+    const int64_t sums = int64_t{contract.tile_m()} * contract.tile_n() / kPlainThreads;
+    use.registers = kWorkRegisters + sums * (RunOf(form, contract) > 0 ? 2 : 1);
+    // Operands are computed for each tile that they are read for.
+    use.operations = static_cast<double>(form.batch) * static_cast<double>(form.k) *
+                     (form.steps[0] * static_cast<double>(form.m) *
+                          static_cast<double>(SidesOf(form, contract).tiles_across()) +
+                      form.steps[1] * static_cast<double>(form.n) *
+                          static_cast<double>(CeilDiv(form.m, contract.tile_m())));
+    return use;
+  }
   // The type of totals.
   static std::string TotalOf(const ContractForm& form, const v1::Group& resolved) {
     const bool wide = resolved.precision().accumulator() == v1::ACCUMULATOR_F64;
@@ -197,15 +205,15 @@ class Contract : public Skeleton {
     // Of two parts three products of four are taken.
     const double each = PartsOf(contract.math()) == 2 ? 3 : BytesOf(contract.math()) / 2.0;
     if (tensor) use.tensor_products = use.products * each;
-    use.launches += AddPacking(form, contract, target, use);
-    if (PartsOf(contract.math()) == 2) {
+    use.launches += AddPacking(form, contract, use);
+    if (ScalesRows(contract.math())) {
       ++use.launches;         // for rows that are too wide
       use.recomputes = true;  // which that one writes
     }
     use.workspace_bytes += use.left_bytes;
   }
   static void AddLibraryUse(const Analysis& group, const Domain& domain, const ContractForm& form,
-                            const v1::ContractKnobs& contract, const Target& target, Usage& use) {
+                            const v1::ContractKnobs& contract, Usage& use) {
     use.threads = kPlainThreads;
     if (form.halves()) use.tensor_products = use.products;
     use.workspace_bytes = kLibraryBytes;
@@ -213,19 +221,17 @@ class Contract : public Skeleton {
       ++use.launches;
       use.left_bytes += 4 * form.batch * form.m * form.n;
     }
-    use.launches += AddPacking(form, contract, target, use);
+    use.launches += AddPacking(form, contract, use);
     use.workspace_bytes += use.left_bytes;
   }
   // Operands that are written out first; whether there are any.
-  static bool AddPacking(const ContractForm& form, const v1::ContractKnobs& contract,
-                         const Target& target, Usage& use) {
+  static bool AddPacking(const ContractForm& form, const v1::ContractKnobs& contract, Usage& use) {
     bool packs = false;
     for (int operand : {0, 1}) {
       if (!IsPacked(form, operand, contract.math()) || form.constant[operand]) continue;
       packs = true;
       use.left_bytes += PackedBytes(form, operand, contract.math());
     }
-    use.packing_seconds = PackingSeconds(form, contract, target);
     return packs;
   }
   static int64_t PartialBytes(const ContractForm& form, const v1::Group& resolved) {

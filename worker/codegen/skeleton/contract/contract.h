@@ -17,6 +17,11 @@ inline int StepOf(v1::ProductMath math) { return 2 * kTensorStep / BytesOf(math)
 inline int PartsOf(v1::ProductMath math) {
   return math == v1::PRODUCT_FP16X3 || math == v1::PRODUCT_FP16X3_INLINE ? 2 : 1;
 }
+// Whether operands are fp32 whose rows are scaled for it, by powers of two: products with rows that
+// are too wide for that are made in fp32 after all.
+inline bool ScalesRows(v1::ProductMath math) {
+  return PartsOf(math) == 2 || math == v1::PRODUCT_FP16;
+}
 // The operand of which PRODUCT_FP16X3_INLINE makes parts on its way, the greater one that the copy
 // engine finds in fp32; -1: neither.
 int InlineOf(const ContractForm& form);
@@ -127,8 +132,6 @@ int64_t BlocksAtOnce(const v1::ContractKnobs& knobs, const Target& target);
 // Whether the blocks that share a tile's K are a cluster, and need neither memory nor a kernel to
 // add up their sums.
 bool MeetsInCluster(const v1::ContractKnobs& knobs, const Target& target);
-// Products that the whole card makes a second in tiles of that size, full ones.
-double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target);
 
 // The plain main loop's configuration, with totals of that type.
 std::string PlainConfigOf(const ContractForm& form, const v1::ContractKnobs& knobs,

@@ -20,6 +20,13 @@ constexpr int64_t kPlainTogether = 4;
 
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
+// Products of two parts are three, of which the lesser take less power: of KernelBench's 37, whose
+// main loops took 545 us where three had 622.
+constexpr double kPassesOfParts = 2.65;
+// Of what is made of their sums a group of warps makes most while the other multiplies: 8 to 54 us
+// of what was 34 to 81 (GELU to two Mish of 8 million).
+constexpr double kEndBesideParts = 0.45;
+
 // What a tile takes.
 struct Pace {
   // Its main loop: of what the tensor cores are said to do, and of that by one group of warps.
@@ -154,7 +161,8 @@ bool BeginsAtLines(const ContractForm& form, int operand, v1::ProductMath math) 
 }
 
 bool IsOnePass(const ContractForm& form, const v1::ContractKnobs& knobs) {
-  return knobs.math() == v1::PRODUCT_TENSOR && RunOf(form, knobs) == 0;
+  return (knobs.math() == v1::PRODUCT_TENSOR || knobs.math() == v1::PRODUCT_FP16) &&
+         RunOf(form, knobs) == 0;
 }
 
 // Seconds of a step of the tensor cores' main loop; `beside`: where other blocks of the
@@ -182,7 +190,7 @@ double StepSeconds(const ContractForm& form, const v1::ContractKnobs& knobs, con
   const double boxes =
       bytes / (pace.box_bytes_per_second * std::min(pace.alone, 1 / busy)) / reached;
   const double kept = IsInline(knobs) ? kInlinePart[sides.tile_rows > kGroupRows] : 1;
-  const double cores = work * (parts == 2 ? 3 : 1) / rate / reached / kept;
+  const double cores = work * (parts == 2 ? kPassesOfParts : 1) / rate / reached / kept;
   const double longer = std::max(cores, boxes), shorter = std::min(cores, boxes);
   const double both = longer * std::pow(1 + std::pow(shorter / longer, pace.hides), 1 / pace.hides);
   return std::max({both, IsInline(knobs) ? kInlineStepSeconds : 0,
@@ -374,8 +382,7 @@ double LibrarySeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
                                    bytes / (kLibraryFromMemory * target.bytes_per_second));
 }
 
-}  // namespace
-
+// Seconds in which operands are written out for a product, but for the launch; 0: none is.
 double PackingSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
                       const Target& target) {
   double bytes = 0, operations = 0;
@@ -389,6 +396,17 @@ double PackingSeconds(const ContractForm& form, const v1::ContractKnobs& knobs,
   }
   return std::max(bytes / target.bytes_per_second, operations / target.operations_per_second);
 }
+
+// Products that the whole card makes a second.
+double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
+  if (IsLibrary(knobs)) return form.products() / LibrarySeconds(form, knobs, target);
+  if (IsFew(knobs)) return FewRate(form, knobs, target);
+  if (IsPlain(knobs, target)) return target.products_per_second * PlainPart(knobs);
+  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * StepOf(knobs.math());
+  return work / StepSeconds(form, knobs, kPace, target) * target.sm_count;
+}
+
+}  // namespace
 
 double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
   const bool plain = IsPlain(knobs, target);
@@ -424,7 +442,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
     const double moving = tile * sizeof(float) / pace.end_bytes_per_second;
     const double making = tile * form.end_steps * target.sm_count / target.operations_per_second;
     const bool one_group = SidesOf(form, knobs).tile_rows == kGroupRows;
-    const double end = pace.end_seconds + moving + making * kEndAlone[one_group ? 0 : 1] +
+    const double beside = PartsOf(knobs.math()) == 2 ? kEndBesideParts : 1;
+    const double end = pace.end_seconds + moving + making * kEndAlone[one_group ? 0 : 1] * beside +
                        EndReadSeconds(form, knobs);
     // Of all waves: operands do not come meanwhile, as measured.
     const double meeting = MeetsInCluster(knobs, target)
@@ -465,16 +484,8 @@ double SecondsOf(const ContractForm& form, const v1::ContractKnobs& knobs, const
     seconds += target.launch_seconds + 8.0 * knobs.split() * sums / target.bytes_per_second;
   const double packing = PackingSeconds(form, knobs, target);
   if (packing > 0) seconds += target.launch_seconds + packing;
-  if (PartsOf(knobs.math()) == 2) seconds += target.launch_seconds;
+  if (ScalesRows(knobs.math())) seconds += target.launch_seconds;
   return seconds;
-}
-
-double ProductRate(const ContractForm& form, const v1::ContractKnobs& knobs, const Target& target) {
-  if (IsLibrary(knobs)) return form.products() / LibrarySeconds(form, knobs, target);
-  if (IsFew(knobs)) return FewRate(form, knobs, target);
-  if (IsPlain(knobs, target)) return target.products_per_second * PlainPart(knobs);
-  const double work = static_cast<double>(knobs.tile_m()) * knobs.tile_n() * StepOf(knobs.math());
-  return work / StepSeconds(form, knobs, kPace, target) * target.sm_count;
 }
 
 }  // namespace warpsmith::codegen

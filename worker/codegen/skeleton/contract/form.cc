@@ -386,6 +386,7 @@ ContractForm FormContract(const Analysis& group, const Domain& domain, bool unro
   if (product == nullptr) return form;
   form.sums = product->type;
   form.coarse = IsCoarse(group.graph(), points->roots, domain.nodes[0].node);
+  form.tolerant = group.graph().tolerance_alone;
   ValuePtr a = product->args[0], b = product->args[1];
   if (FirstIsB(domain, *points, a->variables, b->variables)) std::swap(a, b);
   form.pair = domain.nodes.size() == 2;

@@ -63,6 +63,7 @@ struct ContractForm {
   // All that it writes has 16 bits, and no digits of a sum are seen in it or in what is made of it
   // because they were rounded to fewer.
   bool coarse = false;
+  bool tolerant = false;  // results are held to the problem's tolerance alone
   // Of A and of B: the type of 16 bits that its elements have without loss, else that of the sums;
   // and where it lies, if the copy engine can bring it as it is (even).
   std::array<graph::DType, 2> elements{graph::DType::kF32, graph::DType::kF32};

@@ -157,12 +157,13 @@ std::string Wrong(const ContractForm& form, const v1::ContractKnobs& knobs, cons
   const bool other_way = IsPlain(knobs, target) || IsFew(knobs) || IsInline(knobs);
   if (knobs.tail() != 1 && other_way)
     return StrCat("contract.tail is ", knobs.tail(),
-                  "; it is of PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_FP16X3");
+                  "; it is of PRODUCT_TENSOR, PRODUCT_FP8, PRODUCT_FP16 and PRODUCT_FP16X3");
   if (knobs.blocks_per_sm() != 1 && (other_way || ContractCluster(knobs, target) > 1 ||
                                      knobs.turns() > 1 || ScalesRuns(form, knobs.math())))
-    return StrCat("contract.blocks_per_sm is ", knobs.blocks_per_sm(),
-                  "; it is of PRODUCT_TENSOR, PRODUCT_FP8 and PRODUCT_FP16X3 without clusters, "
-                  "tails, turns and scales of runs");
+    return StrCat(
+        "contract.blocks_per_sm is ", knobs.blocks_per_sm(),
+        "; it is of PRODUCT_TENSOR, PRODUCT_FP8, PRODUCT_FP16 and PRODUCT_FP16X3 without clusters, "
+        "tails, turns and scales of runs");
   if (knobs.algorithm() != 1)
     return StrCat("contract.algorithm is ", knobs.algorithm(), "; it is of PRODUCT_LIBRARY");
   if (ContractSharedBytes(form, knobs, target) > SharedOf(knobs, target))
@@ -302,6 +303,7 @@ void Complete(const ContractForm& form, const Target& target, v1::ContractKnobs&
     knobs.set_run(IsFew(knobs)                                        ? FewRunOf(form, knobs)
                   : plain && !ScalesRuns(form, knobs.math())          ? kPlainRun
                   : PartsOf(knobs.math()) == 2                        ? kPartsRun
+                  : knobs.math() == v1::PRODUCT_FP16                  ? static_cast<int>(whole)
                   : !form.halves() || knobs.math() == v1::PRODUCT_FP8 ? NarrowRunOf(form)
                                                                       : static_cast<int>(whole));
   }
@@ -422,12 +424,16 @@ std::optional<v1::ContractKnobs> Quickest(const ContractForm& form, const v1::Co
   return best;
 }
 
-constexpr v1::ProductMath kWays[] = {v1::PRODUCT_TENSOR,        v1::PRODUCT_FP8, v1::PRODUCT_FP16X3,
-                                     v1::PRODUCT_FP16X3_INLINE, v1::PRODUCT_FEW, v1::PRODUCT_PLAIN,
-                                     v1::PRODUCT_LIBRARY};
+constexpr v1::ProductMath kWays[] = {
+    v1::PRODUCT_TENSOR, v1::PRODUCT_FP8, v1::PRODUCT_FP16X3, v1::PRODUCT_FP16X3_INLINE,
+    v1::PRODUCT_FP16,   v1::PRODUCT_FEW, v1::PRODUCT_PLAIN,  v1::PRODUCT_LIBRARY};
 
-// Whether it fits, and is one to try where nobody asked for it.
+// Whether it fits, and is one to try where nobody asked for it: eleven bits of operands where no
+// more are seen of results, or the tolerance alone counts; and where narrower operands are not had
+// as such.
 bool MayTry(const ContractForm& form, v1::ProductMath math, const Target& target) {
+  if (math == v1::PRODUCT_FP16 && (!(form.coarse || form.tolerant) || form.apart.possible()))
+    return false;
   return Misfit(form, math, target).empty() &&
          (math == v1::PRODUCT_PLAIN || OnTensorCores(math, target) ||
           (math == v1::PRODUCT_LIBRARY && !target.fibers()));
@@ -435,7 +441,7 @@ bool MayTry(const ContractForm& form, v1::ProductMath math, const Target& target
 // Whether it is one for defaults, which run without a library, and whose sums are as good as their
 // results show; of pieces of few rows, where tensor cores are not to be had otherwise.
 bool MayChoose(const ContractForm& form, v1::ProductMath math, const Target& target) {
-  const bool seen = math == v1::PRODUCT_FP8 && !form.coarse;
+  const bool seen = math == v1::PRODUCT_FP16 || (math == v1::PRODUCT_FP8 && !form.coarse);
   const bool pieces = math == v1::PRODUCT_FEW && std::min(form.m, form.n) > kMostFew;
   return math != v1::PRODUCT_LIBRARY && !seen && MayTry(form, math, target) &&
          !(pieces && OnTensorCores(v1::PRODUCT_TENSOR, target));
@@ -491,7 +497,7 @@ int64_t ContractSharedBytes(const ContractForm& form, const v1::ContractKnobs& k
   const int64_t step =
       PartsOf(knobs.math()) * (int64_t{sides.tile_rows} + sides.tile_columns) * kRowBytes;
   const int64_t box = int64_t{4} * kGroupRows * std::min(64, sides.tile_columns);
-  const bool scaled = IsInline(knobs) || (knobs.math() == v1::PRODUCT_FP16X3 &&
+  const bool scaled = IsInline(knobs) || (ScalesRows(knobs.math()) &&
                                           (knobs.split() == 1 || MeetsInCluster(knobs, target)));
   const int64_t kept = scaled ? int64_t{4} * (kGroupRows + sides.tile_columns) : 0;
   return 1024 + knobs.stages() * (step + kBarriers) +

@@ -215,15 +215,15 @@ class Writer {
         widths_(WidthsOf(group, domain, form, knobs_)),
         target_(target),
         writer_(writer),
-        parts_(PartsOf(knobs_.math()) == 2),
+        scaled_(ScalesRows(knobs_.math())),
         eights_(knobs_.math() == v1::PRODUCT_FP8),
         inlined_(knobs_.math() == v1::PRODUCT_FP16X3_INLINE ? InlineOf(form) : -1),
         leaves_(knobs_.split() > 1 && !MeetsInCluster(knobs_, target)),
-        type_(parts_    ? graph::DType::kF16
+        type_(scaled_   ? graph::DType::kF16
               : eights_ ? graph::DType::kU8
                         : form.apart.type),
         element_(eights_ ? "ws::f8" : StorageType(type_)),
-        sums_(parts_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()),
+        sums_(scaled_ ? StrCat("ws::Scaled<", writer.glue(), ", false>") : writer.glue()),
         left_(form, knobs_, target, writer) {}
 
   absl::Status Write() {
@@ -236,7 +236,7 @@ class Writer {
       if (absl::Status s = Combine(); !s.ok()) return s;
     }
     if (absl::Status s = left_.AddUp(); !s.ok()) return s;
-    return parts_ ? Rest() : absl::OkStatus();
+    return scaled_ ? Rest() : absl::OkStatus();
   }
 
   // `root`: where the library writes the result itself.
@@ -298,7 +298,7 @@ class Writer {
         behind_of_ = operand;
         behind_ = StridedAt(form_, operand, *form_.second, form_.k, writer_);
       }
-      if (parts_) back_[operand] = Leave(operand, StrCat(name, "_back"), rows * 4);
+      if (scaled_) back_[operand] = Leave(operand, StrCat(name, "_back"), rows * 4);
     }
   }
 
@@ -340,12 +340,12 @@ class Writer {
       const std::string name = operand == 0 ? "a" : "b";
       packs[operand] = packed_[operand] && once_[operand] == once;
       // Of rows that are made parts of later a word each is written.
-      const bool says = parts_ && (packs[operand] || (operand == inlined_ && !once));
+      const bool says = scaled_ && (packs[operand] || (operand == inlined_ && !once));
       if (packs[operand]) {
         const Reading& reading = ReadingOf(operand);
         const Packing packing = packings[operand] =
-            PackingOf(form_, operand, reading, CopiedFrom(operand) != nullptr, parts_, target_);
-        if (parts_ && (shape.blocks_per_sm == 0 || packing.at_once < shape.blocks_per_sm))
+            PackingOf(form_, operand, reading, CopiedFrom(operand) != nullptr, scaled_, target_);
+        if (scaled_ && (shape.blocks_per_sm == 0 || packing.at_once < shape.blocks_per_sm))
           shape.blocks_per_sm = packing.at_once;
         blocks = std::max(blocks, packing.blocks);
         share = std::max(share, packing.share);
@@ -372,8 +372,8 @@ class Writer {
       extra.push_back({StrCat("const void* ", name), writer.BufferOf(from->tensor), {}});
     }
     const int64_t spreads = std::max<int64_t>(kPackSpreads * beside, kPlainThreads / 32);
-    shape.shared_bytes = parts_ ? kSpreadBytes * spreads : 0;
-    if (parts_) {
+    shape.shared_bytes = scaled_ ? kSpreadBytes * spreads : 0;
+    if (scaled_) {
       shape.cluster = share;
       const int64_t bytes = (grid + 1) * 4;
       Wide& wide = once ? prepared_wide_ : wide_;
@@ -390,9 +390,10 @@ class Writer {
     return writer
         .Kernel(once ? "_prepare" : "_pack", shape, extra,
                 StrCat("ws::contract_pack<", writer.glue(), ", ", element_, ", ",
-                       PartsOf(knobs_.math()), ", ", Bool(packs[0]), ", ", Bool(packs[1]), ", ",
-                       packings[0].lanes, ", ", packings[1].lanes, ", ", share, lines, ">(g", given,
-                       parts_ ? ", wide" : ", nullptr", from_text[0], from_text[1], ")"))
+                       PartsOf(knobs_.math()), ", ", Bool(scaled_), ", ", Bool(packs[0]), ", ",
+                       Bool(packs[1]), ", ", packings[0].lanes, ", ", packings[1].lanes, ", ",
+                       share, lines, ">(g", given, scaled_ ? ", wide" : ", nullptr", from_text[0],
+                       from_text[1], ")"))
         .status();
   }
 
@@ -400,7 +401,7 @@ class Writer {
   const Strided* CopiedFrom(int operand) const {
     const auto& uneven = form_.apart.uneven[operand];
     const bool lies = uneven && uneven->along_rows == ReadingOf(operand).along_rows;
-    return packed_[operand] && !parts_ && !eights_ && lies ? &*uneven : nullptr;
+    return packed_[operand] && !scaled_ && !eights_ && lies ? &*uneven : nullptr;
   }
   std::string LinesText(const Strided& at) const {
     return StrCat("ws::UnevenLines<", at.offset, ", ", form_.batch > 1 ? at.batch : 0, ", ",
@@ -408,11 +409,11 @@ class Writer {
   }
 
   std::vector<KernelArgument> Backs() const {
-    if (!parts_) return {};
+    if (!scaled_) return {};
     return {{"const float* back_a", back_[0].here, {}}, {"const float* back_b", back_[1].here, {}}};
   }
   // The glue that finishes sums, as an expression.
-  std::string End() const { return parts_ ? StrCat(sums_, "(g, back_a, back_b)") : "g"; }
+  std::string End() const { return scaled_ ? StrCat(sums_, "(g, back_a, back_b)") : "g"; }
   // Rows of a box of an operand along K, as ws::Contract has it.
   int RowsBrought(const Sides& sides, int operand) const {
     if (operand != sides.first()) return sides.own_columns() / knobs_.cluster();
@@ -487,8 +488,9 @@ class Writer {
 
   // Where there are no tensor cores: of what was packed for them, by ordinary instructions.
   absl::Status MultiplyPlain() {
-    const std::string glue = StrCat("ws::Packed<", sums_, ", ", element_, ", ", parts_ ? 2 : 1,
-                                    ", ", Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
+    const std::string glue =
+        StrCat("ws::Packed<", sums_, ", ", element_, ", ", PartsOf(knobs_.math()), ", ",
+               Bool(packed_[0]), ", ", Bool(packed_[1]), ">");
     std::vector<KernelArgument> arguments;
     if (packed_[0]) arguments.push_back({StrCat("const ", element_, "* a"), placed_[0].buffer, {}});
     if (packed_[1]) arguments.push_back({StrCat("const ", element_, "* b"), placed_[1].buffer, {}});
@@ -555,12 +557,12 @@ class Writer {
   const ContractWidths& widths_;
   const Target& target_;
   KernelWriter& writer_;
-  const bool parts_, eights_;
-  const int inlined_;          // the operand that is made parts of on its way; -1: none
-  const bool leaves_;          // whether blocks leave their sums in memory
-  const graph::DType type_;    // of packed operands and those that are brought
-  const std::string element_;  // that of packed ones in a program
-  const std::string sums_;     // the type of the glue that finishes sums
+  const bool scaled_, eights_;  // scaled: by rows, and what they are scaled by
+  const int inlined_;           // the operand that is made parts of on its way; -1: none
+  const bool leaves_;           // whether blocks leave their sums in memory
+  const graph::DType type_;     // of packed operands and those that are brought
+  const std::string element_;   // that of packed ones in a program
+  const std::string sums_;      // the type of the glue that finishes sums
   Placed placed_[2];
   int joined_ = -1;  // the operand in two parts; -1: neither
   // The operand of which there is another one, the second of two parts or of a pair, and where that
@@ -624,7 +626,7 @@ const Strided* StridedFor(const ContractForm& form, int operand, v1::ProductMath
 
 bool IsPacked(const ContractForm& form, int operand, v1::ProductMath math) {
   if (math == v1::PRODUCT_FP16X3_INLINE) return operand != InlineOf(form);
-  return math == v1::PRODUCT_FP16X3 || StridedFor(form, operand, math) == nullptr;
+  return ScalesRows(math) || StridedFor(form, operand, math) == nullptr;
 }
 
 int64_t PackedBytes(const ContractForm& form, int operand, v1::ProductMath math) {
