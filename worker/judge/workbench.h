@@ -194,6 +194,9 @@ class Workbench {
   // of the answer's rms on other inputs, or anything would do where answers are small.
   Tolerance ToleranceOf(int answer, int slot) const;
   double AllowedOfRms(int answer, int slot) const;
+  // Whether the problem's relative tolerance is all that the answer is held to on inputs that are
+  // not its own: of each element, and as much of the answer's rms.
+  bool HasToleranceAlone(int answer, int slot) const;
   absl::StatusOr<oracle::Difference> Compare(int answer, int slot, device::Memory& want,
                                              uint32_t poison);
   absl::StatusOr<Finding> CompareAnswer(Loaded& loaded, int answer, int slot, uint32_t poison,

@@ -157,14 +157,19 @@ double Workbench::AllowedOfRms(int answer, int slot) const {
   // elements, so the error is, too: a few may be a hundred times as far off as a sample shows.
   const double plain = FarthestOf(drawn, answer);
   if (drawn.variation == oracle::Variation::kWide && plain > error) error = plain;
-  // Who asks for the problem's tolerance alone has it here as well.
-  const double asked = accuracy_.tolerance_only() ? accuracy_.relative() : 0;
-  return std::max({kVariedError, kVariedRatio * error, asked});
+  return std::max(kVariedError, kVariedRatio * error);
+}
+
+bool Workbench::HasToleranceAlone(int answer, int slot) const {
+  const Held& held = cases_[slot];
+  return accuracy_.tolerance_only() && accuracy_.relative() > 0 &&
+         held.drawn.variation != oracle::Variation::kNone && held.rms[answer] > 0;
 }
 
 Tolerance Workbench::ToleranceOf(int answer, int slot) const {
   Tolerance tolerance = judge::ToleranceOf(accuracy_, graph_.tensors[AnswerAt(answer).tensor].type);
   const double rms = cases_[slot].rms[answer];
+  if (HasToleranceAlone(answer, slot)) return {accuracy_.relative() * rms, accuracy_.relative()};
   const bool own = accuracy_.absolute() > 0 || accuracy_.relative() > 0;
   if (rms > 0 && !own)
     tolerance.absolute = std::min(tolerance.absolute, AllowedOfRms(answer, slot) * rms);
@@ -271,16 +276,29 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
   } else if (strictness == Strictness::kVaried && graph::IsFloat(tensor.type)) {
     const double rms = difference->want_rms > 0 ? difference->want_rms : 1;
     const double allowed = AllowedOfRms(answer, slot);
-    const bool too_far = difference->largest / rms >= allowed &&
-                         difference->largest > kVariedSteps * oracle::LeastStep(tensor.type);
+    const bool alone = HasToleranceAlone(answer, slot);
+    const bool too_far =
+        alone ? difference->beyond > 0
+              : difference->largest / rms >= allowed &&
+                    difference->largest > kVariedSteps * oracle::LeastStep(tensor.type);
     bool excused = false;
     // What is allowed may be less than what the reference itself is off by: of an answer that is
     // next to nothing but in places, or where what is exponentiated grows with the inputs. Of wide
     // data that is counted already (AllowedOfRms).
-    if (too_far && drawn.variation != oracle::Variation::kWide) {
+    if (too_far && !alone && drawn.variation != oracle::Variation::kWide) {
       const auto against = NotReferencesMiss(answer, slot, *difference, kOrdinaryRatio);
       if (!against.ok()) return against.status();
       excused = against->empty();
+    }
+    if (too_far && alone) {
+      finding.verdict = v1::WRONG;
+      finding.reason = absl::StrFormat(
+          "%s, %s inputs: %s '%s': %d of %d elements differ by more than %g of the answer's rms + "
+          "%g "
+          "of the reference",
+          label_, oracle::NameOf(drawn.variation), kind, tensor.name, difference->beyond,
+          difference->elements, accuracy_.relative(), accuracy_.relative());
+      return finding;
     }
     if (too_far && !excused) {
       // Another accumulator may help against the one, nothing against the other.
