@@ -87,6 +87,8 @@ absl::Status Workbench::Reach(bool rest) {
 absl::StatusOr<Finding> Workbench::PrepareFor(Loaded& loaded, int slot, absl::Duration limit) {
   const Held& held = cases_[slot];
   if (loaded.preparation_ == nullptr || loaded.prepared_for_ == held.version) return Finding();
+  // What runs since the last look did to it, which is gone afterwards.
+  if (auto before = CheckPrepared(loaded); !before.ok() || !before->ok()) return before;
   Loaded& preparation = *loaded.preparation_;
   auto workspace = Claim(preparation.workspace_bytes_);
   if (!workspace.ok()) return workspace.status();
@@ -102,10 +104,10 @@ absl::StatusOr<Finding> Workbench::PrepareFor(Loaded& loaded, int slot, absl::Du
   }
   if (absl::Status s = preparation.program_->Bind(bound); !s.ok()) return s;
   if (absl::Status s = Reach(/*rest=*/false); !s.ok()) return s;
-  auto finding = FindingOf(device_.Run(*preparation.program_, limit + kMoreToPrepare),
-                           absl::StrCat(label_, ", preparing weights"));
+  const absl::Status run = device_.Run(*preparation.program_, limit + kMoreToPrepare);
+  if (absl::Status s = IsFatal(run) ? absl::OkStatus() : Reach(/*rest=*/true); !s.ok()) return s;
+  auto finding = FindingOf(run, absl::StrCat(label_, ", preparing weights"));
   if (!finding.ok() || !finding->ok()) return finding;
-  if (absl::Status s = Reach(/*rest=*/true); !s.ok()) return s;
   loaded.prepared_hashes_.clear();
   for (const auto& memory : loaded.prepared_) {
     auto hash = comparer_.Hash(*memory);
