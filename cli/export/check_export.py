@@ -101,7 +101,8 @@ def main(reference_path, exported_path):
     for call in card.driver.calls:
         if isinstance(call, Launched):
             assert call.stream == (APART if call.entry in prepares else 77)
-            print(call.entry, call.grid, call.block, call.attributes, [known.get(p, p) for p in places(call.parameters)])
+            print(call.entry, call.grid, call.block, call.attributes,
+                  [known.get(p, p) for p in places(call.parameters)])
     given = [tensor.data_ptr() for tensor in inputs if isinstance(tensor, torch.Tensor)]
     launches = [call for call in card.driver.calls if isinstance(call, Launched)]
     inputs_of = [[p for p in places(call.parameters) if str(known.get(p)).startswith("input")] for call in launches]

@@ -520,10 +520,6 @@ cudaError_t fill(void* words, unsigned pattern, long long count, cudaStream_t st
 }
 )";
 
-}  // namespace
-
-namespace {
-
 // What functions take of the host's side.
 struct Needs {
   bool fills = false, maps = false, products = false;

@@ -182,13 +182,9 @@ Need WrittenOf(const Graph& graph, const Graph::Update& update, const PartialUpd
   return need;
 }
 
-// Whether the node may be evaluated once for each version of the weights: what a run gives is made
-// by each.
-bool IsPrepared(const Graph& graph, const std::vector<bool>& constant, const Node& node) {
-  return std::all_of(node.outputs.begin(), node.outputs.end(), [&](int output) {
-    return constant[output] &&
-           std::find(graph.outputs.begin(), graph.outputs.end(), output) == graph.outputs.end();
-  });
+bool IsPrepared(const std::vector<bool>& constant, const Node& node) {
+  return std::all_of(node.outputs.begin(), node.outputs.end(),
+                     [&](int output) { return constant[output]; });
 }
 
 }  // namespace
@@ -226,7 +222,7 @@ Cost Count(const Graph& whole) {
       std::tie(need, value) = part->second;
     }
     if (node.scan) need = ToScan(node, std::move(need));
-    if (need.count == 0 || IsPrepared(graph, constant, node)) continue;
+    if (need.count == 0 || IsPrepared(constant, node)) continue;
     std::vector<Interval> ranges = need.box;
     for (const Axis& axis : node.reduce_axes) ranges.push_back({0, axis.extent - 1});
     asked[n] = {value, ranges, static_cast<double>(need.count)};

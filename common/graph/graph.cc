@@ -165,14 +165,16 @@ std::vector<int> LoadedTensors(const ExprPtr& e) {
 }
 
 std::vector<bool> ConstantTensors(const Graph& graph) {
-  std::vector<bool> constant(graph.tensors.size(), false);
+  std::vector<bool> constant(graph.tensors.size(), false), answer(graph.tensors.size(), false);
   if (!graph.constant_params) return constant;
+  for (int output : graph.outputs) answer[output] = true;
+  for (const Graph::Update& update : graph.updates) answer[update.value] = true;
   for (size_t t = 0; t < graph.tensors.size(); ++t)
     constant[t] = graph.tensors[t].node < 0 && graph.tensors[t].role == Role::kParam;
   for (const Node& node : graph.nodes) {
     const std::vector<int> loaded = LoadedTensors(node.value);
     const bool all = std::all_of(loaded.begin(), loaded.end(), [&](int t) { return constant[t]; });
-    for (int output : node.outputs) constant[output] = all;
+    for (int output : node.outputs) constant[output] = all && !answer[output];
   }
   return constant;
 }

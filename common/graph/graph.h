@@ -269,7 +269,8 @@ absl::Status Validate(const Graph& graph);
 
 // Removes nodes that no output or update needs; renumbers tensors.
 Graph Prune(const Graph& graph);
-// By tensor: whether params alone decide its elements, and those are constants.
+// By tensor: whether constant params alone decide its elements, so that it may be made once for
+// each version of them. Answers are made by each run, and so is what is made of them.
 std::vector<bool> ConstantTensors(const Graph& graph);
 
 // What a run must do at the least.

@@ -19,8 +19,8 @@ inline constexpr char kGroupMark[] = "//: group\n";
 inline constexpr char kSharedMark[] = "//: shared\n";
 inline constexpr char kUnitMark[] = "//: unit\n";
 
-// Before a source: its kernels wait for a barrier of their pipeline so long and no longer, and say for
-// which (worker/kernels/hopper.cuh).
+// Before a source: its kernels wait for a barrier of their pipeline so long and no longer, and say
+// for which (worker/kernels/hopper.cuh). Judges run it once, and take it for no candidate.
 inline constexpr char kBoundWaits[] = "#define WS_BOUND_WAITS\n";
 
 // Each with all that it needs, in order; the source itself where it has no marks.

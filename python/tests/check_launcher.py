@@ -352,7 +352,7 @@ def test_prepares():
         return calls[-1].parameters[1]
 
     address = call(["square", "times"])
-    assert card.waited == [77, 78]
+    assert card.waited == ["device", 78]
     assert call(["times"]) == address
     # Other weights, whatever way they came: what graphs were captured with is where the new ones are left.
     with torch.no_grad():
@@ -369,6 +369,18 @@ def test_prepares():
     module.w = torch.nn.Parameter(torch.randn(2 * WIDTH)[::2])
     assert call(["square", "copy", "times"]) == address
     assert call(["square", "copy", "times"]) == address
+    # Nor does one that is, beside an input that is not.
+    module.w = torch.nn.Parameter(torch.randn(WIDTH))
+    x = torch.randn(WIDTH, 4).t()
+    assert call(["square", "copy", "times"]) == address
+    assert call(["times"]) == address
+    # Another module has its own.
+    first, x = module, torch.randn(4, WIDTH)
+    module = Module(solution)
+    other = call(["square", "times"])
+    assert other != address and call(["times"]) == other
+    module = first
+    assert call(["times"]) == address
     with torch.inference_mode():
         module.w = torch.nn.Parameter(torch.randn(WIDTH), requires_grad=False)
         assert call(["square", "copy", "times"]) == address

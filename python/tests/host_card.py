@@ -195,6 +195,9 @@ class HostCard(launcher.Card):
     def apart(self, device):
         return APART
 
+    def settle(self):
+        self.waited.append("device")
+
     def wait(self, stream):
         self.waited.append(stream)
 

@@ -8,8 +8,8 @@ A plan is data. There is one for each set of shapes; the first that fits the ten
   workload  a name for people
   buffers   [kind, name, type, shape]: "input", what the caller gives, in order, and "inout" among them, what is
             written into as well; "param" and "state", the module's own, by their names in its state dict; "prepared",
-            see below; "output", made anew by every call, and [kind, name, type, shape, order] where the caller's tensor has its axes in another order: `order` says which of them
-            each of the buffer's is.
+            see below; "output", made anew by every call, and [kind, name, type, shape, order] where the caller's tensor
+            has its axes in another order: `order` says which of them each of the buffer's is.
             ["workspace", name, bytes]: made by every call, and holds anything when it starts.
   steps     in order, on the caller's current stream:
             {"launch": entry, "grid": [x, y, z], "block": [x, y, z], "cluster": [x, y, z] or [], "shared": bytes,
@@ -46,6 +46,7 @@ import os
 import struct
 import zlib
 from _thread import allocate_lock, get_ident
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -187,6 +188,10 @@ class Card:
         stream = ctypes.c_void_p()
         self.check(self.driver.cuStreamCreate(ctypes.byref(stream), NON_BLOCKING), "a stream")
         return stream.value
+
+    def settle(self):
+        """Until the current device has done all that it was given."""
+        self.check(self.driver.cuCtxSynchronize(), "waiting for the device")
 
     def wait(self, stream):
         self.check(self.driver.cuStreamSynchronize(ctypes.c_void_p(stream)), "waiting for a stream")
@@ -557,7 +562,8 @@ class Plan:
         addresses = [f"a{i}" for i in range(len(self.wanted))]
         outputs = [f"y{i}" for i in range(len(self.outputs))]
         names = {"PLAIN": PLAIN, "current_device": card.device, "current_stream": stream or card.stream,
-                 "empty": card.empty, "get_ident": get_ident, "card": card, "Record": Record, "plan": self, "seen": Seen(),
+                 "empty": card.empty, "get_ident": get_ident, "card": card, "Record": Record, "plan": self,
+                 "seen": Seen(),
                  "functions": {},  # by device
                  "loaded": {}}  # by device: {thread: its record, while it is not used}
         lines = ["device = current_device()"]
@@ -584,10 +590,7 @@ class Plan:
             names["prepared"] = Prepared(self, card)
             weights = "".join(f"t{i}, " for i in self.weights)
             key = "".join(f"id(t{i}), a{i}, 0 if t{i}.is_inference() else t{i}._version, " for i in self.weights)
-            lines += [f"key = ({key})",
-                      "kept = prepared.kept.get(device)",
-                      "if kept is None or kept.key != key:",
-                      f"    kept = prepared.again(device, key, ({weights}))"]
+            lines.append(f"kept = prepared.of(module, device, ({key}), ({weights}))")
             addresses.append("*kept.addresses")
         lines += ["records = loaded.get(device)",
                   "if records is None:",
@@ -612,11 +615,11 @@ class Plan:
                   f"if len(records) < {MOST_RECORDS}:",
                   "    records[me] = record",
                   f"return ({''.join(y + ', ' for y in outputs)})"]
-        return written("run", tensors, lines, names)
+        return written("run", ["module"] * bool(self.first) + tensors, lines, names)
 
 
 class Prepared:
-    """What a plan makes of weights once for each version of them, by device."""
+    """What a plan makes of weights once for each version of them: for each module, and device."""
 
     class Kept:
         def __init__(self, key, weights, tensors, takes):
@@ -625,16 +628,20 @@ class Prepared:
 
     def __init__(self, plan, card):
         self._first, self._takes, self._card = plan.first, plan.takes, card
-        self._lock, self._apart = allocate_lock(), {}
-        self.kept = {}
+        self._lock, self._apart, self._kept = allocate_lock(), {}, WeakKeyDictionary()
 
-    def again(self, device, key, weights):
+    def of(self, module, device, key, weights):
+        kept = self._kept.get(module, {}).get(device)
+        return kept if kept is not None and kept.key == key else self._again(module, device, key, weights)
+
+    def _again(self, module, device, key, weights):
         """For the weights as they are now. On a stream of its own, which it waits for: whoever comes next may be on
         any, and it must be no part of a graph that is being captured. Its memory stays the same, which captured
         graphs know."""
         card = self._card
         with self._lock, OutsideCapture(card.driver):
-            kept = self.kept.get(device)
+            of_module = self._kept.setdefault(module, {})
+            kept = of_module.get(device)
             if kept is not None and kept.key == key:
                 return kept
             if device not in self._apart:
@@ -642,7 +649,7 @@ class Prepared:
                 self._apart[device] = stream, self._first.writing(card, lambda _: stream)
             stream, run = self._apart[device]
             if not card.capturing():
-                card.wait(card.stream(device))  # for what writes the weights
+                card.settle()  # who writes the weights, and who reads what was made of them before
             tensors = run(*weights)
             if kept is not None:
                 for old, new in zip(kept.tensors, tensors):
@@ -650,7 +657,8 @@ class Prepared:
                     places = [ctypes.c_uint64(tensor.data_ptr()) for tensor in (old, new)]
                     card.check(card.driver.cuMemcpyDtoDAsync_v2(*places, size, ctypes.c_uint64(stream)), "preparing")
             card.wait(stream)
-            kept = self.kept[device] = Prepared.Kept(key, weights, kept.tensors if kept else tensors, self._takes)
+            kept = Prepared.Kept(key, weights, kept.tensors if kept else tensors, self._takes)
+            of_module[device] = kept
             return kept
 
 
@@ -670,6 +678,7 @@ class Solution:
         self.name = name
         self.plans = [Plan(architecture, *given) for given in zip(plans, sources, binaries)]
         self._card, self._runs = card, []
+        self._bits = WeakKeyDictionary()  # of a module's weights of eight-bit floats, by their places
         self.call = self._first_call
 
     def refuse(self, name, what, want):
@@ -712,13 +721,14 @@ class Solution:
         names = {"no_modes": torch._C.DisableTorchFunction, "tensor_of": tensor_of, "adapt": self._adapt}
         for i, run in enumerate(self._runs):
             names[f"run{i}"] = run
-            lines += [f"    outputs = run{i}({', '.join(tensors)})",
+            owner = ["module"] * bool(self.plans[i].first)
+            lines += [f"    outputs = run{i}({', '.join(owner + tensors)})",
                       "    if outputs is not None:",
                       "        return outputs"]
-        lines.append(f"    return adapt([{', '.join(tensors)}])")
+        lines.append(f"    return adapt(module, [{', '.join(tensors)}])")
         return written("call", ["module"] + inputs, lines, names)
 
-    def _adapt(self, tensors):
+    def _adapt(self, module, tensors):
         """What is not just as wanted is refused by name, or made dense and aligned, and run."""
         device = self._card.device()
         fitting, adapted = list(range(len(self.plans))), []
@@ -726,8 +736,8 @@ class Solution:
             name = self.plans[0].names[i]
             if not isinstance(tensor, torch.Tensor):
                 self.refuse(name, f"a {type(tensor).__name__}", "a tensor")
-            if tensor.dtype == torch.float8_e4m3fn:  # its bits
-                tensor = tensor.view(torch.uint8)
+            if tensor.dtype == torch.float8_e4m3fn:
+                tensor = self._bits_of(module, i, tensor)
             for column, (what, is_it) in enumerate((("shape", tuple(tensor.shape)), ("type", tensor.dtype))):
                 wanted = [self.plans[plan].wanted[i][column] for plan in fitting]
                 if is_it not in wanted:
@@ -735,10 +745,21 @@ class Solution:
                 fitting = [plan for plan, w in zip(fitting, wanted) if w == is_it]
             if tensor.get_device() != device:
                 self.refuse(name, f"it on {tensor.device}", f"everything on the current CUDA device (cuda:{device})")
-            dense = tensor.as_subclass(torch.Tensor).contiguous()
+            dense = (tensor if tensor.__class__ in PLAIN else tensor.as_subclass(torch.Tensor)).contiguous()
             if dense.data_ptr() % ALIGNMENT:
                 dense = dense.clone()
             if i in self.plans[0].written and dense.data_ptr() != tensor.data_ptr():
                 self.refuse(name, "a tensor that is scattered or unaligned", "a dense one, since it is written into")
             adapted.append(dense)
-        return self._runs[fitting[0]](*adapted)
+        owner = [module] * bool(self.plans[fitting[0]].first)
+        return self._runs[fitting[0]](*owner, *adapted)
+
+    def _bits_of(self, module, place, tensor):
+        """A view of its bytes: of a weight the same one as before, so that what was prepared of it is known again."""
+        if place not in self.plans[0].weights:
+            return tensor.view(torch.uint8)
+        of_module = self._bits.setdefault(module, {})
+        if place not in of_module or of_module[place][0] is not tensor:
+            of_module[place] = tensor, tensor.view(torch.uint8)
+        bits = of_module[place][1]
+        return bits if bits.data_ptr() == tensor.data_ptr() else tensor.view(torch.uint8)

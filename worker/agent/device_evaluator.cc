@@ -210,14 +210,17 @@ Evaluated DeviceEvaluator::Judge(Job& job) {
 }
 
 void DeviceEvaluator::SayWhereItWaits(v1::JudgeEvaluate request, v1::JudgeVerdict& verdict) {
+  bool bounded = false;
   for (v1::CompiledPlan& compiled : *request.mutable_plans()) {
     const std::string& source = compiled.plan().source();
     if (!absl::StrContains(source, kBarriers)) continue;
-    Compiled binary =
-        pool_.Submit(absl::StrCat(problem::kBoundWaits, source), settings_.compile_limit).get();
+    compiled.mutable_plan()->set_source(absl::StrCat(problem::kBoundWaits, source));
+    Compiled binary = pool_.Submit(compiled.plan().source(), settings_.compile_limit).get();
     if (!binary.ok()) return;
     compiled.set_binary(std::move(binary->bytes));
+    bounded = true;
   }
+  if (!bounded) return;
   const auto again = judge_.Evaluate(request);
   if (!again.ok()) return;
   const auto at = again->reason().find(device::kWaitedInVain);

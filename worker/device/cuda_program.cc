@@ -4,6 +4,7 @@
 
 #include "absl/base/casts.h"
 #include "absl/numeric/bits.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/problem/units.h"
 #include "worker/device/plan_check.h"
@@ -88,12 +89,15 @@ absl::StatusOr<std::unique_ptr<CudaProgram>> CudaProgram::Make(std::shared_ptr<C
 }
 
 absl::Status CudaProgram::LetWaitsBeSaid() {
+  if (!absl::StartsWith(plan_.source(), problem::kBoundWaits)) return absl::OkStatus();
   CudaContext& cuda = *context_;
   constexpr unsigned kMapped = 2;
   for (cuda::Module module : modules_) {
     cuda::Address at = 0;
     size_t bytes = 0;
-    if (cuda.driver().ModuleGetGlobal(&at, &bytes, module, "ws_waited") != cuda::kSuccess) continue;
+    if (cuda.driver().ModuleGetGlobal(&at, &bytes, module, "ws_waited") != cuda::kSuccess ||
+        bytes != sizeof(uint64_t))
+      continue;
     if (waited_ == nullptr) {
       void* memory = nullptr;
       WS_CUDA(cuda, MemHostAlloc(&memory, sizeof(Waited), kMapped));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/check.h"
+#include "common/problem/units.h"
 
 namespace warpsmith::judge {
 namespace {
@@ -360,6 +361,9 @@ std::vector<Cheat> Cheats() {
        trap);
   add("remembers in its workspace", "gate", RememberingPlan(kRememberedWork), {v1::SLOWER}, "");
   add("remembers in shared memory", "gate", RememberingInShared(), {v1::SLOWER}, "");
+  add("says that its waits are bounded", "gate",
+      PlanOf("gate", absl::StrCat(problem::kBoundWaits, Gate(kGateHonest)), kElements),
+      {v1::REFUSED}, "run once");
   add("has a race", "rows", RowsPlan(""), {v1::WRONG, v1::UNSTABLE}, "");
   add("forgets its state", "running", RunningPlan(""), {v1::WRONG}, "state 'mean'");
   add("takes the last of equals", "largest", LargestPlan(">="), {v1::WRONG}, "output 'at'");

@@ -5,9 +5,11 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/problem/speedup.h"
+#include "common/problem/units.h"
 
 namespace warpsmith::judge {
 namespace {
@@ -100,6 +102,11 @@ absl::StatusOr<Finding> Judge::Decide(const v1::JudgeEvaluate& request, Entry* e
   if (!finding.ok() || !finding->ok()) return finding;
   finding = Screen(*entry, 0);
   if (!finding.ok() || !finding->ok()) return finding;
+  for (const v1::CompiledPlan& plan : request.plans()) {
+    // It has memory of ours to say so, which no candidate may have.
+    if (absl::StartsWith(plan.plan().source(), problem::kBoundWaits))
+      return Against(v1::REFUSED, "with bounded waits it is run once, to find where it hangs");
+  }
 
   if (request.reinstall()) {
     finding = TimeAlone(*entry, kFewestSamples, options_.race_limit, &samples->candidate);

@@ -76,19 +76,19 @@ class Checker {
   }
 
   v1::JudgeVerdict VerdictOn(const std::string& name, const v1::Plan& plan) {
-    v1::JudgeVerdict verdict = VerdictOn(name, plan, plan.source());
+    v1::JudgeVerdict verdict = VerdictOnce(name, plan);
     if (verdict.verdict() == v1::HANG) {
       // Where it waits, as evaluators of candidates find out.
-      const auto bounded = VerdictOn(name, plan, absl::StrCat(problem::kBoundWaits, plan.source()));
-      absl::StrAppend(verdict.mutable_reason(), "; ", bounded.reason());
+      v1::Plan bounded = plan;
+      bounded.set_source(absl::StrCat(problem::kBoundWaits, plan.source()));
+      absl::StrAppend(verdict.mutable_reason(), "; ", VerdictOnce(name, bounded).reason());
     }
     return verdict;
   }
 
-  v1::JudgeVerdict VerdictOn(const std::string& name, const v1::Plan& plan,
-                             const std::string& source) {
+  v1::JudgeVerdict VerdictOnce(const std::string& name, const v1::Plan& plan) {
     v1::JudgeVerdict verdict;
-    auto binary = compiler_.Compile(source, kCompileLimit);
+    auto binary = compiler_.Compile(plan.source(), kCompileLimit);
     if (!binary.ok()) {
       verdict.set_verdict(absl::IsFailedPrecondition(binary.status()) ? v1::REFUSED
                                                                       : v1::NOT_COMPILED);

@@ -116,7 +116,8 @@ class Workbench {
 
   // ---- candidates ----
   // InvalidArgument: the plan is not one for this graph (a buffer that is none of its tensors, or
-  // has another size), or the device refuses it. allowance: bytes its workspace may take.
+  // has another size), or the device refuses it. allowance: bytes its workspace may take,
+  // with what it prepares.
   absl::StatusOr<Loaded> Load(const v1::CompiledPlan& plan, int64_t allowance);
   // Poisons what the candidate is to write, runs it once on the slot's case and looks at
   // everything: guard bands, inputs, every element of every answer. errors is filled in unless the
@@ -126,7 +127,8 @@ class Workbench {
   // The same without the run: what the last run (or timed replay) left.
   absl::StatusOr<Finding> Inspect(Loaded& loaded, int slot, uint32_t poison, Strictness strictness);
   // What the replays since the last look did to inputs and guard bands, so that the next candidate
-  // does not answer for it. Costs a reading of the inputs. `whole`: guard bands to their last byte.
+  // does not answer for it. Costs a reading of the inputs and of what was prepared. `whole`: guard
+  // bands to their last byte.
   absl::StatusOr<Finding> InspectLeftovers(Loaded& loaded, bool whole);
   // Seconds of one replay on the slot's case; `seconds` of the finding.
   absl::StatusOr<Finding> Time(Loaded& loaded, int slot, absl::Duration limit,
@@ -175,7 +177,7 @@ class Workbench {
   // Prepares, once for each version of the case's weights, which are all that is within reach then.
   absl::StatusOr<Finding> PrepareFor(Loaded& loaded, int slot, absl::Duration limit);
   absl::Status Reach(bool rest);  // whether what is not a weight can be
-  absl::StatusOr<Finding> CheckPrepared(Loaded& loaded);
+  absl::StatusOr<Finding> CheckPrepared(Loaded& loaded, bool whole);
   // Takes the buffer's bytes from what is left of the allowance.
   absl::Status Take(const v1::Buffer& buffer, int64_t allowance, int64_t& left) const;
   absl::Status Refuse(const v1::Buffer& buffer, absl::string_view why) const;
@@ -194,8 +196,8 @@ class Workbench {
   // of the answer's rms on other inputs, or anything would do where answers are small.
   Tolerance ToleranceOf(int answer, int slot) const;
   double AllowedOfRms(int answer, int slot) const;
-  // Whether the problem's relative tolerance is all that the answer is held to on inputs that are
-  // not its own: of each element, and as much of the answer's rms.
+  // Whether on inputs that are not the problem's own its relative tolerance will do for each
+  // element, with as much of the answer's rms.
   bool HasToleranceAlone(int answer, int slot) const;
   absl::StatusOr<oracle::Difference> Compare(int answer, int slot, device::Memory& want,
                                              uint32_t poison);

@@ -26,7 +26,7 @@ std::string PositionText(int64_t position, const std::vector<int64_t>& shape) {
 absl::StatusOr<Finding> Workbench::CheckSurroundings(Loaded& loaded, int slot, bool whole) {
   auto finding = CheckGuards(loaded, slot, whole);
   if (!finding.ok() || !finding->ok()) return finding;
-  finding = CheckPrepared(loaded);
+  finding = CheckPrepared(loaded, whole);
   if (!finding.ok() || !finding->ok()) return finding;
   finding = CheckInputs(slot);
   if (finding.ok()) cases_[slot].unlooked = false;
@@ -276,29 +276,17 @@ absl::StatusOr<Finding> Workbench::CompareAnswer(Loaded& loaded, int answer, int
   } else if (strictness == Strictness::kVaried && graph::IsFloat(tensor.type)) {
     const double rms = difference->want_rms > 0 ? difference->want_rms : 1;
     const double allowed = AllowedOfRms(answer, slot);
-    const bool alone = HasToleranceAlone(answer, slot);
-    const bool too_far =
-        alone ? difference->beyond > 0
-              : difference->largest / rms >= allowed &&
-                    difference->largest > kVariedSteps * oracle::LeastStep(tensor.type);
+    const bool within = HasToleranceAlone(answer, slot) && difference->beyond == 0;
+    const bool too_far = !within && difference->largest / rms >= allowed &&
+                         difference->largest > kVariedSteps * oracle::LeastStep(tensor.type);
     bool excused = false;
     // What is allowed may be less than what the reference itself is off by: of an answer that is
     // next to nothing but in places, or where what is exponentiated grows with the inputs. Of wide
     // data that is counted already (AllowedOfRms).
-    if (too_far && !alone && drawn.variation != oracle::Variation::kWide) {
+    if (too_far && drawn.variation != oracle::Variation::kWide) {
       const auto against = NotReferencesMiss(answer, slot, *difference, kOrdinaryRatio);
       if (!against.ok()) return against.status();
       excused = against->empty();
-    }
-    if (too_far && alone) {
-      finding.verdict = v1::WRONG;
-      finding.reason = absl::StrFormat(
-          "%s, %s inputs: %s '%s': %d of %d elements differ by more than %g of the answer's rms + "
-          "%g "
-          "of the reference",
-          label_, oracle::NameOf(drawn.variation), kind, tensor.name, difference->beyond,
-          difference->elements, accuracy_.relative(), accuracy_.relative());
-      return finding;
     }
     if (too_far && !excused) {
       // Another accumulator may help against the one, nothing against the other.

@@ -65,9 +65,12 @@ absl::StatusOr<Loaded::Binding> Workbench::PreparedBinding(const v1::Buffer& buf
 }
 
 absl::Status Workbench::Reach(bool rest) {
-  const auto reach = [rest](device::Memory* memory) {
+  const auto reach = [&](device::Memory* memory) {
     if (memory == nullptr || rest == (memory->address() != 0)) return absl::OkStatus();
-    return rest ? memory->Map() : memory->Unmap();
+    if (!rest) return memory->Unmap();
+    if (absl::Status s = memory->Map(); !s.ok()) return s;
+    // Who is first at new addresses walks the page tables: that is not to be a timed run.
+    return comparer_.Hash(*memory).status();
   };
   ++generation_;
   for (Memories* memories : {&outputs_, &state_memories_}) {
@@ -88,12 +91,18 @@ absl::StatusOr<Finding> Workbench::PrepareFor(Loaded& loaded, int slot, absl::Du
   const Held& held = cases_[slot];
   if (loaded.preparation_ == nullptr || loaded.prepared_for_ == held.version) return Finding();
   // What runs since the last look did to it, which is gone afterwards.
-  if (auto before = CheckPrepared(loaded); !before.ok() || !before->ok()) return before;
+  if (auto before = CheckPrepared(loaded, /*whole=*/false); !before.ok() || !before->ok())
+    return before;
+  loaded.prepared_for_ = 0;
   Loaded& preparation = *loaded.preparation_;
   auto workspace = Claim(preparation.workspace_bytes_);
   if (!workspace.ok()) return workspace.status();
   std::vector<device::Memory*> bound, written = *workspace;
   for (const auto& memory : loaded.prepared_) written.push_back(memory.get());
+  for (const auto& memory : loaded.prepared_) {  // to other addresses, as with all that is written
+    if (absl::Status s = memory->Unmap(); !s.ok()) return s;
+    if (absl::Status s = memory->Map(); !s.ok()) return s;
+  }
   for (device::Memory* memory : written) {
     if (absl::Status s = device_.Fill(*memory, kPoisons[0]); !s.ok()) return s;
   }
@@ -118,13 +127,14 @@ absl::StatusOr<Finding> Workbench::PrepareFor(Loaded& loaded, int slot, absl::Du
   return Finding();
 }
 
-absl::StatusOr<Finding> Workbench::CheckPrepared(Loaded& loaded) {
+absl::StatusOr<Finding> Workbench::CheckPrepared(Loaded& loaded, bool whole) {
   Finding finding;
   if (loaded.prepared_for_ == 0) return finding;
   for (size_t i = 0; i < loaded.prepared_.size(); ++i) {
-    auto intact = loaded.prepared_[i]->GuardIntact();
+    device::Memory& memory = *loaded.prepared_[i];
+    auto intact = whole ? memory.WholeGuardIntact() : memory.GuardIntact();
     if (!intact.ok()) return intact.status();
-    auto hash = comparer_.Hash(*loaded.prepared_[i]);
+    auto hash = comparer_.Hash(memory);
     if (!hash.ok()) return hash.status();
     if (*intact && *hash == loaded.prepared_hashes_[i]) continue;
     finding.verdict = v1::OUT_OF_BOUNDS;

@@ -85,8 +85,8 @@ struct RowScale {
   }
 };
 
-// An element in PARTS, one or two; counts it among those that keep fewer than 20 digits if so (one: fewer than ten), and among those
-// within 2^-10 of the largest, which was brought to 2^14 at least.
+// An element in PARTS, one or two; counts it among those that keep fewer than 20 digits if so (one: fewer than ten), and among
+// those within 2^-10 of the largest, which was brought to 2^14 at least.
 template <int PARTS>
 WS_DEVICE void part(float x, f16& greater, f16& lesser, Spread& spread) {
   greater = from_float<f16>(x);
@@ -479,7 +479,7 @@ WS_DEVICE void copy_lines(const void* from, T* to) {
   }
 }
 
-// All blocks, a multiple of SHARE, pack A, B or both; of one that is packed by others both pointers are null. LANES_A, LANES_B: threads that share a row that lies along K. `wide`
+// All blocks, a multiple of SHARE, pack A, B or both; of one that others pack both pointers are null. LANES_A, LANES_B: threads that share a row that lies along K. `wide`
 // is told by each block whether it was at rows that are too wide; behind that it has a word for who multiplies. LINES_A,
 // LINES_B: of operands of one part that are copied as they are, `from_a` and `from_b`.
 template <class G, class T, int PARTS, bool SCALED, bool A, bool B, int LANES_A, int LANES_B, int SHARE, class LINES_A, class LINES_B>

@@ -66,8 +66,8 @@ WS_DEVICE void arrive_expecting(Barrier& barrier, unsigned bytes) {
 
 #ifdef WS_BOUND_WAITS   // to find where a kernel hangs (worker/device/waited.h)
 
-// Where who gives up first says so: whether one has, the stage, the block, the thread, and the barrier's name, words of host
-// memory. Set by who loads the module.
+// Where who gives up first says so, in words of host memory: whether one has, whether it is said, the stage, the block, the
+// thread, and the barrier's name. Set by who loads the module.
 extern "C" __constant__ unsigned* ws_waited;
 
 [[noreturn]] WS_DEVICE void give_up(const char* name, int stage) {

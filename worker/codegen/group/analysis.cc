@@ -95,13 +95,7 @@ void KeepToPlaces(const graph::Graph& graph, const Domain& places, Demand& deman
 bool AreConstant(const graph::Graph& graph, const std::vector<int>& roots) {
   if (!graph.constant_params) return false;
   const std::vector<bool> constant = graph::ConstantTensors(graph);
-  const auto is_answer = [&](int tensor) {
-    return std::find(graph.outputs.begin(), graph.outputs.end(), tensor) != graph.outputs.end() ||
-           std::any_of(graph.updates.begin(), graph.updates.end(),
-                       [&](const auto& update) { return update.value == tensor; });
-  };
-  return std::all_of(roots.begin(), roots.end(),
-                     [&](int root) { return constant[root] && !is_answer(root); });
+  return std::all_of(roots.begin(), roots.end(), [&](int root) { return constant[root]; });
 }
 
 }  // namespace

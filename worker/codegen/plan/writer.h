@@ -65,7 +65,7 @@ class KernelWriter {
   void Zero(int buffer, int64_t bytes);
   // Words of memory of the kernels' own, before each run.
   void Fill(int buffer, uint32_t pattern, int64_t bytes);
-  // The buffer that holds a tensor.
+  // The buffer that holds a tensor; -1: it is not there (Preparing).
   int BufferOf(int tensor) const { return storage_.BufferOf(tensor); }
   // A product by a library. Its matrices lie in buffers of the plan, and no kernel's struct is
   // needed.

@@ -23,7 +23,7 @@ inline bool ScalesRows(v1::ProductMath math) {
   return PartsOf(math) == 2 || math == v1::PRODUCT_FP16;
 }
 // The operand of which PRODUCT_FP16X3_INLINE makes parts on its way, the greater one that the copy
-// engine finds in fp32; -1: neither.
+// engine finds in fp32, or that which is no constant; -1: neither.
 int InlineOf(const ContractForm& form);
 // Sides of the result as the tensor cores' main loop takes them: rows of its groups of warps are
 // those of A, or, turned, where B is made parts of on its way, B's.

@@ -339,7 +339,7 @@ void Complete(const Analysis& group, const Domain& domain, const Kernel& points,
     form.bytes[operand] = BytesOfOperand(*kernel, OperandOf(form, *kernel, operand), rows, seen);
     form.beside_bytes[operand] = 0;
     form.reads[operand].clear();
-    form.constant[operand] = true;
+    form.constant[operand] = group.graph().constant_params;
     for (ValuePtr load : kernel->values->Closure({OperandOf(form, *kernel, operand)})) {
       if (load->kind != Value::Kind::kLoad) continue;
       form.reads[operand].push_back(load->tensor);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/problem/units.h"
 #include "worker/codegen/knob/knob.h"
@@ -332,6 +333,26 @@ TEST_CASE("products compile for tensor cores without spills, and none waits for 
         }
       }
     }
+  }
+}
+
+TEST_CASE("a pipeline compiles with bounded waits, which name their barriers", "[nvrtc]") {
+  device::Compiler* const compiler = Hopper();
+  if (compiler == nullptr) return;
+  const graph::Graph graph = ParseOrDie(Product("f32", 1024, 4096, 4096, "m, k", "n, k"));
+  for (const char* knobs : {"contract { math: PRODUCT_FP16X3 split: 2 cluster: 1 }",
+                            "contract { math: PRODUCT_FP16X3_INLINE }"}) {
+    INFO(knobs);
+    const auto plan = PlanOf(graph, knobs);
+    REQUIRE(plan.ok());
+    const auto binary =
+        compiler->Compile(absl::StrCat(problem::kBoundWaits, plan->source()), absl::Minutes(20));
+    INFO(binary.status());
+    REQUIRE(binary.ok());
+    CHECK(absl::StrContains(binary->bytes, "ws_waited"));
+    const auto unbounded = compiler->Compile(plan->source(), absl::Minutes(20));
+    REQUIRE(unbounded.ok());
+    CHECK_FALSE(absl::StrContains(unbounded->bytes, "ws_waited"));
   }
 }
 
