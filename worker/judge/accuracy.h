@@ -26,7 +26,8 @@ inline constexpr double kMostExcess = 3;
 inline constexpr int64_t kMostLarger = 9;
 // Error allowed on varied inputs and weights, over the rms of the answer: this, or
 // kVariedRatio times the reference's own on the problem's inputs where that is more: with the
-// rounding of a type of 16 bits counted, since the answer is compared with what is rounded too.
+// rounding of a type of 16 bits counted, since the answer is compared with what is rounded too. For
+// who asks for the tolerance alone elements within its relative part will do as well.
 inline constexpr double kVariedError = 1e-3;
 inline constexpr double kVariedRatio = 3;
 

@@ -53,7 +53,8 @@ absl::StatusOr<Finding> FindingOf(const absl::Status& run, const std::string& wh
 // How answers are compared.
 enum class Strictness {
   kElements,  // every element within the problem's tolerance
-  kVaried,    // largest error over the answer's rms, for inputs that are not the problem's own
+  // For inputs that are not the problem's own: largest error over the answer's rms (kVariedError).
+  kVaried,
 };
 
 // A candidate's plan, ready to be run.

@@ -20,11 +20,12 @@ constexpr int64_t kPlainTogether = 4;
 
 // ---- tensor cores. Runs, groups and two stages measured; the rest is believed.
 
-// Products of two parts are three, of which the lesser take less power: of KernelBench's 37, whose
-// main loops took 545 us where three had 622.
+// Products of two parts are three, of which the lesser are believed to take less power: fitted to
+// what KernelBench's 37 take in all.
 constexpr double kPassesOfParts = 2.65;
-// Of what is made of their sums a group of warps makes most while the other multiplies: 8 to 54 us
-// of what was 34 to 81 (GELU to two Mish of 8 million).
+// Of what is made of their sums a group of warps is believed to make most while the other
+// multiplies: by the differences of four of these from one without it (GELU to two Mish of 8
+// million), 8 to 54 us where 34 to 81 were estimated.
 constexpr double kEndBesideParts = 0.45;
 
 // What a tile takes.
