@@ -1,6 +1,5 @@
 #include "common/store/remains.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/sha256.h"
+#include "common/store/bulk.h"
 #include "common/store/checksum.h"
 #include "common/store/sqlite.h"
 
@@ -43,12 +43,46 @@ void Walk(Database* db, const char* sql, const std::function<void(std::string)>&
 
 constexpr char kWholeArchive[] = "SELECT key, sum, bytes FROM archive ORDER BY rowid";
 
-bool HasArchive(Database* db) { return Meta(db, "schema").value_or(0) >= kSchemaVersion; }
+bool HasArchive(Database* db) { return Meta(db, "schema").value_or(0) >= kArchiveSchemaFrom; }
+bool HasBulk(Database* db) { return Meta(db, "schema").value_or(0) >= kBulkSchemaFrom; }
+
+// A row's bytes, where it has them itself, and their place, where they lie in bulk files.
+struct Stored {
+  std::string bytes;
+  Place place;
+};
+
+// Of a row's last columns: its own bytes, file, place, size.
+absl::StatusOr<Stored> StoredAt(Statement& row, int column, BulkFiles& files) {
+  Stored stored{{}, {row.Int(column + 1), row.Int(column + 2), row.Int(column + 3)}};
+  if (stored.place.file == 0) {
+    stored.bytes = row.Bytes(column);
+    return stored;
+  }
+  absl::StatusOr<std::string> bytes = files.Read(stored.place);
+  if (!bytes.ok()) return bytes.status();
+  stored.bytes = *std::move(bytes);
+  return stored;
+}
+
+// Rows of blobs: digest and what StoredAt reads.
+const char* AllBlobs(Database* db) {
+  return HasBulk(db) ? "SELECT digest, bytes, file, place, size FROM blobs"
+                     : "SELECT digest, bytes, 0, 0, 0 FROM blobs";
+}
+
+struct Bulk {
+  explicit Bulk(const std::string& dir)
+      : blobs(absl::StrCat(dir, "/", kBulkFolder), "blobs"),
+        facts(absl::StrCat(dir, "/", kBulkFolder), "facts") {}
+  BulkFiles blobs, facts;
+};
 
 // Reads one database, a table at a time.
 class Reader {
  public:
-  Reader(Database* db, const CheckFacts& check) : db_(db), check_(check) {}
+  Reader(const std::string& dir, Database* db, const CheckFacts& check)
+      : dir_(dir), db_(db), check_(check), bulk_(dir) {}
 
   Remains Read() {
     ReadDatabase();
@@ -88,10 +122,19 @@ class Reader {
       remains_.Add("the store's id", "it is not there");
     }
     remains_.identity.generation = Number("generation");
-    remains_.identity.upgraded = Number("schema") >= kSchemaVersion;
+    remains_.identity.archives = HasArchive(db_);
+    remains_.identity.upgraded = Number("schema") == kSchemaVersion;
     remains_.last = Number("last");
     remains_.checkpoint = Number("checkpoint");
     Number("epoch");
+    if (!HasBulk(db_)) return;
+    CheckReach(bulk_.blobs, "blobs_file", "blobs_end");
+    CheckReach(bulk_.facts, "facts_file", "facts_end");
+  }
+
+  void CheckReach(const BulkFiles& files, const char* file, const char* end) {
+    const absl::Status reaches = files.CheckReaches({Number(file), Number(end)});
+    if (!reaches.ok()) remains_.Add("the bulk files", std::string(reaches.message()));
   }
 
   void ReadLog() {
@@ -172,41 +215,65 @@ class Reader {
   }
 
   void ReadBlobs() {
-    Walk(db_, "SELECT digest, bytes FROM blobs", DamageOf("blobs"), [&](Statement& row) {
+    Walk(db_, AllBlobs(db_), DamageOf("blobs"), [&](Statement& row) {
       std::string digest = row.Bytes(0);
-      if (base::Sha256Hex(row.Bytes(1)) == digest) {
+      const absl::StatusOr<Stored> stored = StoredAt(row, 1, bulk_.blobs);
+      if (stored.ok() && base::Sha256Hex(stored->bytes) == digest) {
         remains_.blobs.insert(std::move(digest));
       } else {
-        remains_.Add(absl::StrCat("blob ", digest), kChanged);
+        remains_.Add(absl::StrCat("blob ", digest),
+                     stored.ok() ? kChanged : std::string(stored.status().message()));
       }
     });
   }
 
   void ReadFacts();
 
+  const std::string dir_;
   Database* const db_;
   const CheckFacts& check_;
+  Bulk bulk_;
   Remains remains_;
 };
 
-constexpr char kAllFacts[] =
-    "SELECT subject, name, head, body, sum, number, bytes FROM facts ORDER BY number";
+const char* AllFacts(Database* db) {
+  return HasBulk(db) ? "SELECT subject, name, head, sum, number, bytes, body, file, place, size "
+                       "FROM facts ORDER BY number"
+                     : "SELECT subject, name, head, sum, number, bytes, body, 0, 0, 0 "
+                       "FROM facts ORDER BY number";
+}
 
-// Of a row of kAllFacts. OK: they are what was written.
-absl::Status TakeFacts(Statement& row, const CheckFacts& check, Facts& facts) {
-  facts = {row.Bytes(0), row.Bytes(1), row.Bytes(2), row.Bytes(3)};
-  if (ChecksumOf(facts) != row.Int(4)) return absl::DataLossError(kChanged);
-  return check(facts);
+// Of a row of AllFacts. OK: they are what was written.
+absl::StatusOr<Place> TakeFacts(Statement& row, BulkFiles& files, const CheckFacts& check,
+                                Facts& facts) {
+  facts = {row.Bytes(0), row.Bytes(1), row.Bytes(2), ""};
+  if (ChecksumOf(facts) != row.Int(3)) return absl::DataLossError(kChanged);
+  absl::StatusOr<Stored> stored = StoredAt(row, 6, files);
+  if (!stored.ok()) return stored.status();
+  facts.body = std::move(stored->bytes);
+  if (absl::Status whole = check(facts); !whole.ok()) return whole;
+  return stored->place;
+}
+
+// Whether they were forgotten since the view was taken that `db` reads.
+bool Forgotten(const std::string& dir, int64_t number) {
+  auto now = OpenOf(absl::StrCat(dir, "/", kDatabase), SQLITE_OPEN_READONLY);
+  if (!now.ok()) return false;
+  Statement there(now->get(), "SELECT 1 FROM facts WHERE number = ?");
+  const absl::StatusOr<bool> row = there.Int(1, number).Step();
+  return row.ok() && !*row;
 }
 
 void Reader::ReadFacts() {
   int64_t rows = 0;
-  Walk(db_, kAllFacts, DamageOf("facts"), [&](Statement& row) {
+  Walk(db_, AllFacts(db_), DamageOf("facts"), [&](Statement& row) {
     ++rows;
     Facts facts;
-    const absl::Status status = TakeFacts(row, check_, facts);
+    const absl::Status status = TakeFacts(row, bulk_.facts, check_, facts).status();
     remains_.facts += status.ok();
     if (status.ok()) return;
+    // Its planner goes on, and what the oldest facts lay in may be gone.
+    if (absl::IsDataLoss(status) && row.Int(7) != 0 && Forgotten(dir_, row.Int(4))) return;
     remains_.Add(absl::StrCat("facts '", facts.name, "' of ", facts.subject),
                  std::string(status.message()));
   });
@@ -244,18 +311,41 @@ absl::Status PutCheckpoint(Database* db, const Checkpoint& whole) {
   return absl::OkStatus();
 }
 
-absl::Status CopyBlobs(Database* from, Database* to) {
+// Binds a row's bytes, or none and their place, from the column `index` on.
+void Bind(Statement& insert, int index, const std::string& bytes, const Place& place) {
+  insert.Blob(index, place.file == 0 ? absl::string_view(bytes) : absl::string_view());
+  insert.Int(index + 1, place.file).Int(index + 2, place.offset).Int(index + 3, place.size);
+}
+
+// Bulk files stay where they are, for both.
+absl::Status CopyBlobs(Database* from, Database* to, Bulk& bulk) {
   absl::Status status;
-  Statement insert(to, "INSERT INTO blobs VALUES (?, ?)");
+  Statement insert(to, "INSERT INTO blobs VALUES (?, ?, ?, ?, ?)");
   Walk(
-      from, "SELECT digest, bytes FROM blobs", [](const std::string&) {},
+      from, AllBlobs(from), [](const std::string&) {},
       [&](Statement& row) {
-        const std::string digest = row.Bytes(0), bytes = row.Bytes(1);
-        if (!status.ok() || base::Sha256Hex(bytes) != digest) return;
-        status = insert.Text(1, digest).Blob(2, bytes).Run();
+        const std::string digest = row.Bytes(0);
+        if (!status.ok()) return;
+        const absl::StatusOr<Stored> stored = StoredAt(row, 1, bulk.blobs);
+        if (!stored.ok() || base::Sha256Hex(stored->bytes) != digest) return;
+        insert.Text(1, digest);
+        Bind(insert, 2, stored->bytes, stored->place);
+        status = insert.Run();
         insert.Reset();
       });
   return status;
+}
+
+// What comes next goes into files of its own.
+absl::Status BeginBulk(Database* to, const Bulk& bulk) {
+  const std::pair<const char*, const BulkFiles*> kinds[] = {{"blobs_file", &bulk.blobs},
+                                                            {"facts_file", &bulk.facts}};
+  for (const auto& [name, files] : kinds) {
+    const absl::StatusOr<BulkFiles::End> fresh = files->Fresh();
+    if (!fresh.ok()) return fresh.status();
+    if (absl::Status set = InsertMeta(to, name, fresh->file); !set.ok()) return set;
+  }
+  return absl::OkStatus();
 }
 
 // And `more`.
@@ -282,27 +372,29 @@ absl::Status CopyArchive(Database* from, Database* to, const std::vector<Entry>&
   return InsertMeta(to, "archive_rows", *rows);
 }
 
-absl::Status CopyFacts(Database* from, Database* to, const CheckFacts& check) {
+absl::Status CopyFacts(Database* from, Database* to, Bulk& bulk, const CheckFacts& check) {
   absl::Status status;
   int64_t count = 0, bytes = 0, gone = 0;
   Statement insert(to,
-                   "INSERT INTO facts (number, subject, name, sum, bytes, head, body) "
-                   "VALUES (?, ?, ?, ?, ?, ?, ?)");
+                   "INSERT INTO facts (number, subject, name, sum, bytes, head, body, file, place, "
+                   "size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   Walk(
-      from, kAllFacts, [](const std::string&) {},
+      from, AllFacts(from), [](const std::string&) {},
       [&](Statement& row) {
         Facts facts;
         if (!status.ok()) return;
-        if (!TakeFacts(row, check, facts).ok()) {
+        const absl::StatusOr<Place> place = TakeFacts(row, bulk.facts, check, facts);
+        if (!place.ok()) {
           ++gone;
           return;
         }
-        insert.Int(1, row.Int(5)).Text(2, facts.subject).Text(3, facts.name).Int(4, row.Int(4));
-        insert.Int(5, row.Int(6)).Blob(6, facts.head).Blob(7, facts.body);
+        insert.Int(1, row.Int(4)).Text(2, facts.subject).Text(3, facts.name).Int(4, row.Int(3));
+        insert.Int(5, row.Int(5)).Blob(6, facts.head);
+        Bind(insert, 7, facts.body, *place);
         status = insert.Run();
         insert.Reset();
         ++count;
-        bytes += row.Int(6);
+        bytes += row.Int(5);
       });
   if (!status.ok()) return status;
   gone += Meta(from, "facts_forgotten").value_or(0);
@@ -329,8 +421,9 @@ absl::Status CopyIdentity(Database* from, Database* to, Identity& identity) {
   return absl::OkStatus();
 }
 
-absl::Status Fill(Database* from, Database* to, const Checkpoint& whole, const CheckFacts& check,
-                  Identity& identity) {
+absl::Status Fill(const std::string& dir, Database* from, Database* to, const Checkpoint& whole,
+                  const CheckFacts& check, Identity& identity) {
+  Bulk bulk(dir);
   const std::function<absl::Status()> steps[] = {
       [&] { return Execute(to, kNewPages); },
       [&] { return Execute(to, "PRAGMA synchronous=FULL"); },
@@ -340,8 +433,10 @@ absl::Status Fill(Database* from, Database* to, const Checkpoint& whole, const C
       [&] { return PutCheckpoint(to, whole); },
       [&] { return Execute(to, kArchiveSchema, "making the archive"); },
       [&] { return CopyArchive(from, to, whole.archive); },
-      [&] { return CopyBlobs(from, to); },
-      [&] { return CopyFacts(from, to, check); },
+      [&] { return Execute(to, kBulkSchema, "making room for places"); },
+      [&] { return BeginBulk(to, bulk); },
+      [&] { return CopyBlobs(from, to, bulk); },
+      [&] { return CopyFacts(from, to, bulk, check); },
       [&] { return Execute(to, "COMMIT"); }};
   for (const auto& step : steps) {
     if (absl::Status status = step(); !status.ok()) return status;
@@ -351,14 +446,6 @@ absl::Status Fill(Database* from, Database* to, const Checkpoint& whole, const C
 
 absl::Status System(const std::string& what) {
   return absl::InternalError(absl::StrCat(what, ": ", strerror(errno)));
-}
-
-absl::Status SyncFolder(const std::string& dir) {
-  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return System(absl::StrCat("cannot open ", dir));
-  const bool synced = fsync(fd) == 0;
-  close(fd);
-  return synced ? absl::OkStatus() : System(absl::StrCat("cannot sync ", dir));
 }
 
 }  // namespace
@@ -385,7 +472,7 @@ absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& ch
   const absl::Status schema = SchemaOf(db->get(), "").status();
   if (!schema.ok()) return absl::Status(schema.code(), absl::StrCat(path, ": ", schema.message()));
   if (absl::Status begun = Execute(db->get(), "BEGIN"); !begun.ok()) return begun;
-  return Reader(db->get(), check).Read();
+  return Reader(dir, db->get(), check).Read();
 }
 
 absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
@@ -402,7 +489,11 @@ absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
   const std::function<absl::Status()> steps[] = {
       [&] { return Execute(db->get(), "PRAGMA synchronous=FULL"); },
       [&] { return Execute(db->get(), "BEGIN IMMEDIATE"); },
-      [&] { return Execute(db->get(), kArchiveSchema, "making the archive"); },
+      [&] {
+        return HasArchive(db->get()) ? absl::OkStatus()
+                                     : Execute(db->get(), kArchiveSchema, "making the archive");
+      },
+      [&] { return Execute(db->get(), kBulkSchema, "making room for places"); },
       [&] { return SetMeta(db->get(), "schema", kSchemaVersion); },
       [&] { return Execute(db->get(), "COMMIT"); }};
   for (const auto& step : steps) {
@@ -431,7 +522,7 @@ absl::StatusOr<Renewed> GoOnWith(const std::string& dir, const Checkpoint& whole
     std::filesystem::remove(made);
     auto to = OpenOf(made, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     if (!to.ok()) return to.status();
-    absl::Status filled = Fill(from->get(), to->get(), whole, check, renewed.identity);
+    absl::Status filled = Fill(dir, from->get(), to->get(), whole, check, renewed.identity);
     if (!filled.ok()) {
       to->reset();
       std::filesystem::remove(made);

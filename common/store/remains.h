@@ -54,7 +54,7 @@ absl::Status CheckThere(const std::string& dir);
 // another schema.
 absl::StatusOr<Remains> ReadRemains(const std::string& dir, const CheckFacts& check);
 
-// A store of the version before becomes one of this version, all of it or nothing: that version can
+// A store of a version before becomes one of this version, all of it or nothing: that version can
 // no longer be gone back to. False: it was one already. The caller has the folder's lock.
 absl::StatusOr<bool> FinishUpgrade(const std::string& dir);
 

@@ -1,7 +1,5 @@
 #include "common/store/remains.h"
 
-#include <sqlite3.h>
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +10,7 @@
 #include "common/base/sha256.h"
 #include "common/store/sqlite.h"
 #include "common/store/sqlite_store.h"
+#include "common/store/testing.h"
 #include "tests/support/temporary_folder.h"
 
 namespace warpsmith::store {
@@ -19,17 +18,7 @@ namespace {
 
 using Catch::Contains;
 using support::TemporaryFolder;
-
-void Do(const std::string& dir, const std::string& sql) {
-  sqlite3* db = nullptr;
-  REQUIRE(sqlite3_open((dir + "/" + kDatabase).c_str(), &db) == SQLITE_OK);
-  char* error = nullptr;
-  sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error);
-  INFO((error == nullptr ? "" : error));
-  REQUIRE(error == nullptr);
-  CHECK(sqlite3_changes(db) > 0);
-  sqlite3_close(db);
-}
+using testing::Do;
 
 int64_t PageBytes(const std::string& dir) {
   auto db = Database::Open(dir + "/" + kDatabase, SQLITE_OPEN_READONLY);
@@ -227,9 +216,7 @@ TEST_CASE("remains: a store of the version before stays one until its upgrade is
   TemporaryFolder folder;
   Fill(folder.path());
   CHECK_FALSE(*FinishUpgrade(folder.path()));
-  Do(folder.path(),
-     "DROP TABLE archive; DELETE FROM meta WHERE name = 'archive_rows'; "
-     "UPDATE meta SET value = 2 WHERE name = 'schema'");
+  Do(folder.path(), absl::StrCat(testing::kToSchema3, testing::kFromSchema3To2));
   CHECK(TextOf(*ReadRemains(folder.path(), Twice)) == "");
   {
     auto store = SqliteStore::Open(folder.path());

@@ -91,9 +91,9 @@ absl::Status AddToMeta(Database* db, const char* name, int64_t value) {
 
 absl::StatusOr<int64_t> SchemaOf(Database* db, const char* otherwise) {
   absl::StatusOr<int64_t> schema = Meta(db, "schema");
-  if (!schema.ok() || (*schema >= kSchemaBefore && *schema <= kSchemaVersion)) return schema;
+  if (!schema.ok() || (*schema >= kOldestSchema && *schema <= kSchemaVersion)) return schema;
   return absl::FailedPreconditionError(
-      absl::StrCat("it has schema ", *schema, ", this program knows ", kSchemaBefore, " and ",
+      absl::StrCat("it has schema ", *schema, ", this program knows ", kOldestSchema, " to ",
                    kSchemaVersion, ": use the version of Warpsmith that wrote it", otherwise));
 }
 

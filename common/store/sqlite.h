@@ -16,13 +16,15 @@
 namespace warpsmith::store {
 
 inline constexpr char kDatabase[] = "warpsmith.db";
-// What a program must know to read a database. One of the version before is read and written as it
+// What a program must know to read a database. One of a version before is read and written as it
 // is, so that that version can be gone back to, until FinishUpgrade (remains.h).
-inline constexpr int kSchemaVersion = 3;
-inline constexpr int kSchemaBefore = 2;
-// Before anything else of a new database, an old one's stay as they are: most bytes are incumbents
-// of tens of KiB.
-inline constexpr char kNewPages[] = "PRAGMA page_size=16384";
+inline constexpr int kSchemaVersion = 4;
+inline constexpr int kOldestSchema = 2;
+inline constexpr int kArchiveSchemaFrom = 3;
+inline constexpr int kBulkSchemaFrom = 4;
+// Before anything else of a new database, an old one's stay as they are. Each commit writes pages
+// of several indices, whole, and what is large lies elsewhere: small ones.
+inline constexpr char kNewPages[] = "PRAGMA page_size=4096";
 
 // Numbers of meta:
 //   epoch, store (the id, as a number), generation
@@ -32,6 +34,8 @@ inline constexpr char kNewPages[] = "PRAGMA page_size=16384";
 //   checkpoint_sum               and the sum of their checksums
 //   facts, facts_bytes, facts_forgotten
 //   archive_rows                 its entries; from schema 3 on
+//   blobs_file, blobs_end, facts_file, facts_end
+//                                how far the bulk files reach (bulk.h); from schema 4 on
 inline constexpr char kSchema[] = R"sql(
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (
@@ -42,7 +46,7 @@ CREATE TABLE facts (
   number INTEGER PRIMARY KEY AUTOINCREMENT, subject TEXT NOT NULL, name TEXT NOT NULL,
   sum INTEGER NOT NULL, bytes INTEGER NOT NULL, head BLOB NOT NULL, body BLOB NOT NULL);
 CREATE INDEX facts_of ON facts (subject, number);
-INSERT INTO meta VALUES ('schema', 3), ('epoch', 0), ('generation', 1), ('last', 0), ('last_sum', 0),
+INSERT INTO meta VALUES ('schema', 4), ('epoch', 0), ('generation', 1), ('last', 0), ('last_sum', 0),
   ('first', 0), ('first_sum', 0), ('checkpoint', 0), ('checkpoint_rows', 0), ('checkpoint_sum', 0),
   ('facts', 0), ('facts_bytes', 0), ('facts_forgotten', 0);
 )sql";
@@ -51,6 +55,18 @@ INSERT INTO meta VALUES ('schema', 3), ('epoch', 0), ('generation', 1), ('last',
 inline constexpr char kArchiveSchema[] = R"sql(
 CREATE TABLE archive (key TEXT NOT NULL UNIQUE, sum INTEGER NOT NULL, bytes BLOB NOT NULL);
 INSERT INTO meta VALUES ('archive_rows', 0);
+)sql";
+
+// What schema 4 has beside schema 3: where a blob's or a body's bytes lie in bulk files, if they do
+// not stand in the row itself.
+inline constexpr char kBulkSchema[] = R"sql(
+ALTER TABLE blobs ADD COLUMN file INTEGER;
+ALTER TABLE blobs ADD COLUMN place INTEGER;
+ALTER TABLE blobs ADD COLUMN size INTEGER;
+ALTER TABLE facts ADD COLUMN file INTEGER;
+ALTER TABLE facts ADD COLUMN place INTEGER;
+ALTER TABLE facts ADD COLUMN size INTEGER;
+INSERT INTO meta VALUES ('blobs_file', 1), ('blobs_end', 0), ('facts_file', 1), ('facts_end', 0);
 )sql";
 
 // A connection, with the statements that were prepared on it and are not in use: each is prepared

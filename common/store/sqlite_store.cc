@@ -1,6 +1,7 @@
 #include "common/store/sqlite_store.h"
 
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <system_error>
 #include <utility>
@@ -15,6 +16,8 @@ namespace {
 
 // Oldest facts that are looked at together when some must go.
 constexpr int64_t kForgottenAtOnce = 64;
+// What is larger goes into bulk files; less stands in its row, which is one page then.
+constexpr size_t kMostInRow = 1024;
 
 absl::Status Damaged(const std::string& what) {
   return absl::DataLossError(absl::StrCat(what, ": `warpsmith store check` lists what is damaged"));
@@ -28,6 +31,19 @@ absl::Status All(std::initializer_list<absl::Status> statuses) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<BulkFiles::End> EndOf(Database* db, const char* file, const char* end) {
+  absl::StatusOr<int64_t> number = Meta(db, file), offset = Meta(db, end);
+  if (absl::Status status = All({number.status(), offset.status()}); !status.ok()) return status;
+  return BulkFiles::End{*number, *offset};
+}
+
+// Of a row's last columns: its own bytes, file, place, size.
+absl::StatusOr<std::string> BytesAt(Statement& row, int column, BulkFiles& files) {
+  const Place place{row.Int(column + 1), row.Int(column + 2), row.Int(column + 3)};
+  if (place.file == 0) return row.Bytes(column);
+  return files.Read(place);
+}
+
 absl::Status Closed() { return absl::FailedPreconditionError("the store is closed"); }
 
 absl::Status CheckSize(const char* what, size_t size, size_t limit) {
@@ -37,6 +53,15 @@ absl::Status CheckSize(const char* what, size_t size, size_t limit) {
 }
 
 }  // namespace
+
+SqliteStore::SqliteStore(std::string dir, const Options& options)
+    : dir_(std::move(dir)),
+      options_(options),
+      blobs_{
+          {dir_ + "/" + kBulkFolder, "blobs", options_.bulk_file_bytes}, "blobs_file", "blobs_end"},
+      facts_{{dir_ + "/" + kBulkFolder, "facts", options_.bulk_file_bytes},
+             "facts_file",
+             "facts_end"} {}
 
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& dir,
                                                                const Options& options) {
@@ -83,6 +108,7 @@ absl::Status SqliteStore::PrepareDatabase() {
   if (*tables > 0) {
     absl::StatusOr<int64_t> schema = SchemaOf(writer_.get(), ", or another --dir");
     if (!schema.ok()) return schema.status();
+    schema_ = *schema;
   }
   for (const char* sql : {kNewPages, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
     if (absl::Status status = Execute(writer_.get(), sql); !status.ok()) return status;
@@ -94,7 +120,8 @@ absl::Status SqliteStore::MakeTables() {
   return Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
     if (absl::Status made = All({Execute(writer_.get(), kSchema, "making the tables"),
-                                 Execute(writer_.get(), kArchiveSchema, "making the archive")});
+                                 Execute(writer_.get(), kArchiveSchema, "making the archive"),
+                                 Execute(writer_.get(), kBulkSchema, "making room for places")});
         !made.ok()) {
       return made;
     }
@@ -105,7 +132,7 @@ absl::Status SqliteStore::MakeTables() {
   });
 }
 
-// The log ends where the last commit left it.
+// The log and the bulk files end where the last commit left them.
 absl::Status SqliteStore::CheckEnd() {
   absl::StatusOr<int64_t> last = Meta(writer_.get(), "last");
   absl::StatusOr<int64_t> checkpoint = Meta(writer_.get(), "checkpoint");
@@ -115,9 +142,20 @@ absl::Status SqliteStore::CheckEnd() {
   if (absl::Status status = All({last.status(), checkpoint.status(), end.status()}); !status.ok()) {
     return status;
   }
-  if (*end == *last && *checkpoint <= *last) return absl::OkStatus();
-  return Damaged(absl::StrCat("the log has lost its end: it ends at event ", *end, ", but ", *last,
-                              " were made durable, and the checkpoint is of ", *checkpoint));
+  if (*end != *last || *checkpoint > *last) {
+    return Damaged(absl::StrCat("the log has lost its end: it ends at event ", *end, ", but ",
+                                *last, " were made durable, and the checkpoint is of ",
+                                *checkpoint));
+  }
+  if (schema_ < kBulkSchemaFrom) return absl::OkStatus();
+  for (const Bulk* bulk : {&blobs_, &facts_}) {
+    absl::StatusOr<BulkFiles::End> reached = EndOf(writer_.get(), bulk->meta_file, bulk->meta_end);
+    if (!reached.ok()) return reached.status();
+    if (absl::Status reaches = bulk->files.CheckReaches(*reached); !reaches.ok()) {
+      return Damaged(std::string(reaches.message()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SqliteStore::CheckWriter() { return writer_ == nullptr ? Closed() : absl::OkStatus(); }
@@ -127,13 +165,51 @@ absl::Status SqliteStore::Transaction(Body body) {
   if (absl::Status status = CheckWriter(); !status.ok()) return status;
   if (absl::Status status = Statement(writer_.get(), "BEGIN IMMEDIATE").Run(); !status.ok())
     return status;
+  blobs_.appended = facts_.appended = forgot_ = false;
   absl::Status status = body();
+  if (status.ok()) status = All({EndBulk(blobs_), EndBulk(facts_)});
   if (status.ok()) status = Statement(writer_.get(), "COMMIT").Run();
   // After some failures SQLite has rolled back by itself.
   if (!status.ok() && sqlite3_get_autocommit(writer_->handle()) == 0) {
     Statement(writer_.get(), "ROLLBACK").Run().IgnoreError();
   }
+  if (status.ok() && forgot_) RemoveForgotten();
   return status;
+}
+
+bool SqliteStore::IsBulk(absl::string_view bytes) const {
+  return bytes.size() > kMostInRow && schema_ >= kBulkSchemaFrom;
+}
+
+absl::StatusOr<Place> SqliteStore::AppendBulk(absl::string_view bytes, Bulk& bulk) {
+  if (!bulk.appended) {
+    absl::StatusOr<BulkFiles::End> end = EndOf(writer_.get(), bulk.meta_file, bulk.meta_end);
+    if (!end.ok()) return end.status();
+    bulk.end = *end;
+    bulk.appended = true;
+  }
+  return bulk.files.Append(bytes, bulk.end);
+}
+
+absl::Status SqliteStore::EndBulk(Bulk& bulk) {
+  if (!bulk.appended) return absl::OkStatus();
+  if (absl::Status synced = bulk.files.Sync(); !synced.ok()) return synced;
+  return All({SetMeta(writer_.get(), bulk.meta_file, bulk.end.file),
+              SetMeta(writer_.get(), bulk.meta_end, bulk.end.offset)});
+}
+
+// Bulk files whose facts are all forgotten. What fails here is tried again when more is forgotten.
+void SqliteStore::RemoveForgotten() {
+  if (schema_ < kBulkSchemaFrom) return;
+  int64_t oldest = 0;
+  {
+    Statement select(writer_.get(), "SELECT file FROM facts ORDER BY number LIMIT 1");
+    const absl::StatusOr<bool> row = select.Step();
+    if (row.ok() && *row) oldest = select.Int(0);
+  }
+  if (oldest <= oldest_facts_file_) return;
+  absl::MutexLock lock(&read_mutex_);  // whoever reads what is forgotten now has read it
+  if (facts_.files.RemoveBefore(oldest).ok()) oldest_facts_file_ = oldest;
 }
 
 absl::StatusOr<Identity> SqliteStore::Identify() {
@@ -147,7 +223,7 @@ absl::StatusOr<Identity> SqliteStore::Identify() {
     return status;
   }
   return Identity{absl::StrFormat("%016x", static_cast<uint64_t>(*id)), *generation,
-                  *schema >= kSchemaVersion};
+                  *schema >= kArchiveSchemaFrom, *schema == kSchemaVersion};
 }
 
 absl::Status SqliteStore::CheckEpoch(int64_t epoch) {
@@ -177,8 +253,18 @@ absl::Status SqliteStore::InsertBlob(absl::string_view bytes) {
     return status;
   }
   const std::string digest = base::Sha256Hex(std::string_view(bytes.data(), bytes.size()));
-  Statement insert(writer_.get(), "INSERT OR IGNORE INTO blobs VALUES (?, ?)");
-  return insert.Text(1, digest).Blob(2, bytes).Run();
+  if (!IsBulk(bytes)) {
+    Statement insert(writer_.get(), "INSERT OR IGNORE INTO blobs (digest, bytes) VALUES (?, ?)");
+    return insert.Text(1, digest).Blob(2, bytes).Run();
+  }
+  Statement there(writer_.get(), "SELECT 1 FROM blobs WHERE digest = ?");
+  absl::StatusOr<bool> found = there.Text(1, digest).Step();
+  if (!found.ok() || *found) return found.status();
+  absl::StatusOr<Place> place = AppendBulk(bytes, blobs_);
+  if (!place.ok()) return place.status();
+  Statement insert(writer_.get(), "INSERT INTO blobs VALUES (?, x'', ?, ?, ?)");
+  insert.Text(1, digest).Int(2, place->file).Int(3, place->offset).Int(4, place->size);
+  return insert.Run();
 }
 
 // AlreadyExists: this very batch is the log's end; its answer was lost. OK: it is to be appended.
@@ -226,15 +312,29 @@ absl::Status SqliteStore::Append(const Batch& batch) {
 
 absl::Status SqliteStore::AddFacts(const std::vector<Facts>& facts) {
   if (facts.empty()) return absl::OkStatus();
-  Statement insert(writer_.get(),
+  Statement in_row(writer_.get(),
                    "INSERT INTO facts (subject, name, sum, bytes, head, body) "
                    "VALUES (?, ?, ?, ?, ?, ?)");
+  std::optional<Statement> in_bulk;
+  if (schema_ >= kBulkSchemaFrom) {
+    in_bulk.emplace(writer_.get(),
+                    "INSERT INTO facts (subject, name, sum, bytes, head, body, file, place, size) "
+                    "VALUES (?, ?, ?, ?, ?, x'', ?, ?, ?)");
+  }
   int64_t added = 0;
   for (const Facts& one : facts) {
     const size_t size = one.subject.size() + one.name.size() + one.head.size() + one.body.size();
     if (absl::Status status = CheckSize("facts", size, kMaxFactsBytes); !status.ok()) return status;
+    Statement& insert = IsBulk(one.body) ? *in_bulk : in_row;
     insert.Text(1, one.subject).Text(2, one.name).Int(3, ChecksumOf(one));
-    insert.Int(4, static_cast<int64_t>(size)).Blob(5, one.head).Blob(6, one.body);
+    insert.Int(4, static_cast<int64_t>(size)).Blob(5, one.head);
+    if (IsBulk(one.body)) {
+      absl::StatusOr<Place> place = AppendBulk(one.body, facts_);
+      if (!place.ok()) return place.status();
+      insert.Int(6, place->file).Int(7, place->offset).Int(8, place->size);
+    } else {
+      insert.Blob(6, one.body);
+    }
     if (absl::Status status = insert.Run(); !status.ok()) return status;
     insert.Reset();
     added += static_cast<int64_t>(size);
@@ -267,6 +367,7 @@ absl::Status SqliteStore::ForgetFacts() {
       }
     }
     if (count == 0) return absl::OkStatus();
+    forgot_ = true;
     Statement forget(writer_.get(), "DELETE FROM facts WHERE number <= ?");
     if (absl::Status status =
             All({forget.Int(1, last).Run(), AddToMeta(writer_.get(), "facts", -count),
@@ -426,7 +527,7 @@ absl::Status SqliteStore::PutArchive(const std::vector<Entry>& entries) {
   if (entries.empty()) return absl::OkStatus();
   absl::StatusOr<int64_t> schema = Meta(writer_.get(), "schema");
   if (!schema.ok()) return schema.status();
-  if (*schema < kSchemaVersion) {
+  if (*schema < kArchiveSchemaFrom) {
     return absl::InvalidArgumentError("a store whose upgrade is not finished has no archive");
   }
   int64_t rows = 0;
@@ -503,7 +604,7 @@ absl::Status SqliteStore::ReadArchive(const std::string& prefix,
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
   absl::StatusOr<int64_t> schema = Meta(reader_.get(), "schema");
-  if (!schema.ok() || *schema < kSchemaVersion) return schema.status();  // it has none
+  if (!schema.ok() || *schema < kArchiveSchemaFrom) return schema.status();  // it has none
   Statement select(reader_.get(),
                    "SELECT key, sum, bytes FROM archive WHERE key >= ? ORDER BY key");
   select.Text(1, prefix);
@@ -525,19 +626,30 @@ absl::Status SqliteStore::ReadFacts(const std::string& subject, bool bodies,
                                     const std::function<bool(Facts)>& take) {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  Statement select(reader_.get(), bodies
-                                      ? "SELECT name, sum, head, body FROM facts WHERE subject = ? "
-                                        "ORDER BY number DESC"
-                                      : "SELECT name, sum, head FROM facts WHERE subject = ? "
-                                        "ORDER BY number DESC");
+  const char* const wanted =
+      !bodies ? "SELECT name, sum, head FROM facts WHERE subject = ? ORDER BY number DESC"
+      : schema_ < kBulkSchemaFrom
+          ? "SELECT name, sum, head, body, 0, 0, 0 FROM facts WHERE subject = ? "
+            "ORDER BY number DESC"
+          : "SELECT name, sum, head, body, file, place, size FROM facts WHERE subject = ? "
+            "ORDER BY number DESC";
+  Statement select(reader_.get(), wanted);
   select.Text(1, subject);
   while (true) {
     absl::StatusOr<bool> row = select.Step();
     if (!row.ok()) return row.status();
     if (!*row) return absl::OkStatus();
-    Facts facts{subject, select.Bytes(0), select.Bytes(2), bodies ? select.Bytes(3) : ""};
+    Facts facts{subject, select.Bytes(0), select.Bytes(2), ""};
     if (ChecksumOf(facts) != select.Int(1)) {
       return Damaged(absl::StrCat("facts '", facts.name, "' are not what was written"));
+    }
+    if (bodies) {
+      absl::StatusOr<std::string> body = BytesAt(select, 3, facts_.files);
+      if (absl::IsDataLoss(body.status())) {
+        return Damaged(absl::StrCat("facts '", facts.name, "': ", body.status().message()));
+      }
+      if (!body.ok()) return body.status();
+      facts.body = *std::move(body);
     }
     if (!take(std::move(facts))) return absl::OkStatus();
   }
@@ -569,12 +681,18 @@ absl::StatusOr<std::string> SqliteStore::Put(absl::string_view bytes) {
 absl::StatusOr<std::string> SqliteStore::Get(const std::string& digest) {
   absl::MutexLock lock(&read_mutex_);
   if (reader_ == nullptr) return Closed();
-  Statement select(reader_.get(), "SELECT bytes FROM blobs WHERE digest = ?");
+  Statement select(reader_.get(), schema_ < kBulkSchemaFrom
+                                      ? "SELECT bytes, 0, 0, 0 FROM blobs WHERE digest = ?"
+                                      : "SELECT bytes, file, place, size FROM blobs "
+                                        "WHERE digest = ?");
   absl::StatusOr<bool> row = select.Text(1, digest).Step();
   if (!row.ok()) return row.status();
   if (!*row) return absl::NotFoundError(absl::StrCat("no blob has the digest '", digest, "'"));
-  std::string bytes = select.Bytes(0);
-  if (base::Sha256Hex(bytes) != digest) {
+  absl::StatusOr<std::string> bytes = BytesAt(select, 0, blobs_.files);
+  if (absl::IsDataLoss(bytes.status())) {
+    return Damaged(absl::StrCat("the blob ", digest, ": ", bytes.status().message()));
+  }
+  if (bytes.ok() && base::Sha256Hex(*bytes) != digest) {
     return Damaged(absl::StrCat("the blob ", digest, " is not what was written"));
   }
   return bytes;

@@ -1,4 +1,5 @@
-// The embedded store: one SQLite database, warpsmith.db, in one folder.
+// The embedded store: one SQLite database, warpsmith.db, in one folder, and beside it bulk/ with
+// what is larger than a page of it (bulk.h).
 //
 // WAL with synchronous=FULL: a commit is one fsync, however many events it holds, so group what can
 // be grouped. A second connection reads. Each event's checksum is of all events up to it, the
@@ -12,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/store/bulk.h"
 #include "common/store/folder_lock.h"
 #include "common/store/sqlite.h"
 #include "common/store/store.h"
@@ -22,6 +24,7 @@ class SqliteStore final : public Store {
  public:
   struct Options {
     int64_t facts_bytes = int64_t{16} << 30;  // room for facts
+    int64_t bulk_file_bytes = kBulkFileBytes;
   };
 
   // Makes the folder and the database where they are missing. Unavailable: another process has it.
@@ -50,7 +53,17 @@ class SqliteStore final : public Store {
   absl::Status Close() override;
 
  private:
-  SqliteStore(std::string dir, const Options& options) : dir_(std::move(dir)), options_(options) {}
+  // One of the two series of bulk files.
+  struct Bulk {
+    BulkFiles files;
+    const char* const meta_file;  // numbers of meta
+    const char* const meta_end;
+    // Of the transaction under way, if it has appended.
+    bool appended = false;
+    BulkFiles::End end = {};
+  };
+
+  SqliteStore(std::string dir, const Options& options);
 
   absl::Status OpenDatabase();
   absl::Status PrepareDatabase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
@@ -60,6 +73,13 @@ class SqliteStore final : public Store {
   // Runs `body` in a transaction; rolls back if it fails.
   template <typename Body>
   absl::Status Transaction(Body body) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Whether so much goes into bulk files, and where to: what is there is durable with the
+  // transaction.
+  bool IsBulk(absl::string_view bytes) const;
+  absl::StatusOr<Place> AppendBulk(absl::string_view bytes, Bulk& bulk)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status EndBulk(Bulk& bulk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  void RemoveForgotten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckEpoch(int64_t epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status InsertBlob(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckPlace(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
@@ -79,8 +99,12 @@ class SqliteStore final : public Store {
   const std::string dir_;
   const Options options_;
   FolderLock lock_;
+  int64_t schema_ = kSchemaVersion;  // once it is open
+  Bulk blobs_, facts_;
   absl::Mutex write_mutex_;
   std::unique_ptr<Database> writer_ ABSL_GUARDED_BY(write_mutex_);
+  bool forgot_ ABSL_GUARDED_BY(write_mutex_) = false;  // facts, in the transaction under way
+  int64_t oldest_facts_file_ ABSL_GUARDED_BY(write_mutex_) = 0;  // that is needed; 0: not known
   absl::Mutex read_mutex_;
   std::unique_ptr<Database> reader_ ABSL_GUARDED_BY(read_mutex_);
 };

@@ -13,24 +13,13 @@
 #include "common/base/file.h"
 #include "common/base/sha256.h"
 #include "common/store/conformance.h"
+#include "common/store/testing.h"
 #include "tests/support/temporary_folder.h"
 
 namespace warpsmith::store {
 namespace {
 
 using support::TemporaryFolder;
-
-// Does `sql` to the database in the folder, which nobody has open.
-void Damage(const std::string& dir, const std::string& sql) {
-  sqlite3* db = nullptr;
-  REQUIRE(sqlite3_open((dir + "/" + kDatabase).c_str(), &db) == SQLITE_OK);
-  char* error = nullptr;
-  sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error);
-  INFO((error == nullptr ? "" : error));
-  REQUIRE(error == nullptr);
-  CHECK(sqlite3_changes(db) > 0);
-  sqlite3_close(db);
-}
 
 // A checkpoint of the first two of six events, a blob, facts.
 void Fill(const std::string& dir) {
@@ -90,7 +79,7 @@ TEST_CASE("sqlite: what was changed behind its back is found, and said") {
     INFO(damage.sql);
     TemporaryFolder copy;
     std::filesystem::copy(folder.path(), copy.path(), std::filesystem::copy_options::recursive);
-    Damage(copy.path(), damage.sql);
+    testing::Do(copy.path(), damage.sql);
     const absl::Status status = ReadAll(copy.path());
     CHECK(status.code() == absl::StatusCode::kDataLoss);
     CHECK_THAT(std::string(status.message()), Catch::Contains(damage.said));

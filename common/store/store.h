@@ -81,7 +81,7 @@ struct Checkpoint {
   int64_t revision = 0;
   std::vector<Entry> put;
   std::vector<std::string> erase;  // keys
-  // Goes into the archive, for good; the same key again replaces. Only of a store that is upgraded,
+  // Goes into the archive, for good; the same key again replaces. Only of a store that has one,
   // else InvalidArgument.
   std::vector<Entry> archive = {};
 };
@@ -90,8 +90,10 @@ struct Checkpoint {
 struct Identity {
   std::string id;  // 16 hexadecimal digits
   int64_t generation = 1;
-  // It may hold what the version before cannot read: an archive, and new kinds of entries and
-  // events. A store of the version before may not, until its upgrade is finished.
+  // It has an archive, and new kinds of entries and events: what an older version wrote may not,
+  // until its upgrade is finished.
+  bool archives = true;
+  // No version before this one can read it; else its upgrade is not finished.
   bool upgraded = true;
 };
 // "0123456789abcdef.1"

@@ -33,6 +33,11 @@ void Committer::Stop() {
 std::vector<Write> Committer::TakeBatch() {
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &Committer::Wakes));
+  const base::Instant now = base::Now();
+  if (now < next_commit_) {
+    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), next_commit_ - now);
+  }
+  next_commit_ = base::Now() + kBetweenCommits;
   const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(OneTransaction(queue_));
   std::vector<Write> batch(std::make_move_iterator(queue_.begin()), std::make_move_iterator(end));
   queue_.erase(queue_.begin(), end);

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "planner/service/write.h"
 
 namespace warpsmith::planner {
@@ -34,6 +35,10 @@ inline constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 inline constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // It stalls when it failed so often in a row.
 inline constexpr int kFailuresOfAStall = 5;
+// From one commit's beginning to the next: each costs several waits for the disk and pages of
+// several indices, and what comes meanwhile goes together. One that nothing went before begins at
+// once.
+inline constexpr absl::Duration kBetweenCommits = absl::Milliseconds(8);
 
 class Committer {
  public:
@@ -68,6 +73,7 @@ class Committer {
   absl::Mutex mutex_;
   std::deque<Write> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  base::Instant next_commit_;  // not before; of the committer's thread
   std::thread thread_;
 };
 

@@ -20,8 +20,13 @@ class Executor {
  public:
   using Action = std::function<void()>;
 
+  enum class Priority {
+    kNormal,
+    kLow
+  };  // kLow: where cores are scarce, the process's others go first
+
   // `name` (at most 15 characters) is the thread's; `limit` bounds Post.
-  Executor(const std::string& name, size_t limit);
+  Executor(const std::string& name, size_t limit, Priority priority = Priority::kNormal);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -36,7 +41,7 @@ class Executor {
 
  private:
   bool Add(Action action, size_t limit);
-  void Run();
+  void Run(Priority priority);
   bool Wakes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !queue_.empty() || stopping_; }
 
   const size_t limit_;

@@ -48,18 +48,18 @@ absl::Status CheckBoard(const std::string& path, const std::string& store_token)
 }  // namespace
 
 Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock, int64_t epoch,
-                 int64_t last_revision, bool upgraded, Committer::OnFatal on_fatal)
+                 int64_t last_revision, bool archives, Committer::OnFatal on_fatal)
     : store_(store),
       options_(options),
       clock_(std::move(clock)),
       on_fatal_(on_fatal),
       service_(ForService(options), static_cast<uint64_t>(epoch)),
       lender_(store),
-      drawing_("board", kMaxQueuedCalls),
+      drawing_("board", kMaxQueuedCalls, Executor::Priority::kLow),
       background_("background", kMaxQueuedCalls),
       strand_("core", kMaxQueuedCalls),
       committer_(
-          Writer(store, epoch, last_revision, upgraded),
+          Writer(store, epoch, last_revision, archives),
           {.on_durable =
                [this](int64_t number) { OnStrand([this, number] { service_.Durable(number); }); },
            .on_stalled =
@@ -79,13 +79,14 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
   if (!identity.ok()) return identity.status();
   if (!identity->upgraded) {
     spdlog::info(
-        "the store is of the version before, which can be gone back to: runs that are over stay, "
-        "and "
-        "what submitters have used is not remembered over a restart, until `warpsmith upgrade "
-        "finish`");
+        "the store is of a version before, which can be gone back to: until `warpsmith upgrade "
+        "finish` {}",
+        identity->archives ? "what is large goes through the database, too"
+                           : "runs that are over stay, and what submitters have used is not "
+                             "remembered over a restart");
   }
   std::unique_ptr<Planner> planner(new Planner(store, options, std::move(clock), *epoch, *last,
-                                               identity->upgraded, std::move(on_fatal)));
+                                               identity->archives, std::move(on_fatal)));
   Service& service = planner->service_;
   if (absl::Status status = service.Load(*store, planner->clock_()); !status.ok()) return status;
   if (!options.board_path.empty()) {

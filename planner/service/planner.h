@@ -83,7 +83,7 @@ class Planner {
   using Finish = std::function<void(absl::StatusOr<Reply>)>;
 
   Planner(store::Store* store, const PlannerOptions& options, Clock clock, int64_t epoch,
-          int64_t last_revision, bool upgraded, Committer::OnFatal on_fatal);
+          int64_t last_revision, bool archives, Committer::OnFatal on_fatal);
 
   // Any thread.
   void Call(int64_t call, Command command, Contents contents, Finish finish);

@@ -213,7 +213,7 @@ absl::StatusOr<AcceptedLoss> AcceptLoss(const std::string& dir) {
   if (!report.ok()) return report.status();
   const std::shared_ptr<const Changes> whole[] = {rebuilt};
   absl::StatusOr<store::Renewed> renewed =
-      store::GoOnWith(dir, CheckpointOf(whole, /*upgraded=*/true), CheckTrials);
+      store::GoOnWith(dir, CheckpointOf(whole, /*archives=*/true), CheckTrials);
   if (!renewed.ok()) return renewed.status();
   return AcceptedLoss{*std::move(report), store::TokenOf(renewed->identity),
                       std::move(renewed->kept)};

@@ -1,8 +1,6 @@
 // Stores that planners wrote, damaged; and planners on what is left of them.
 #include "planner/service/recovery.h"
 
-#include <sqlite3.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -12,12 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/store/sqlite.h"
 #include "common/store/sqlite_store.h"
+#include "common/store/testing.h"
 #include "planner/service/served.h"
 
 namespace warpsmith::planner {
 namespace {
 
 using Catch::Contains;
+using store::testing::Do;
 using testing::AddResult;
 using testing::AddStatus;
 using testing::Client;
@@ -26,22 +26,12 @@ using testing::Served;
 using testing::SyncOf;
 using testing::Take;
 
-void Do(const std::string& dir, const std::string& sql) {
-  sqlite3* db = nullptr;
-  REQUIRE(sqlite3_open((dir + "/" + store::kDatabase).c_str(), &db) == SQLITE_OK);
-  char* error = nullptr;
-  sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error);
-  INFO(sql << ": " << (error == nullptr ? "" : error));
-  REQUIRE(error == nullptr);
-  CHECK(sqlite3_changes(db) > 0);
-  sqlite3_close(db);
-}
-
 void Copy(const Folder& from, const Folder& to) {
   for (const auto& file : std::filesystem::directory_iterator(from.path())) {
     const std::string name = file.path().filename().string();
-    if (name.rfind(store::kDatabase, 0) == 0) {
-      std::filesystem::copy(file.path(), to.path() + "/" + name);
+    if (name.rfind(store::kDatabase, 0) == 0 || name == store::kBulkFolder) {
+      std::filesystem::copy(file.path(), to.path() + "/" + name,
+                            std::filesystem::copy_options::recursive);
     }
   }
 }
@@ -299,9 +289,7 @@ TEST_CASE("recovery: what the planner cannot read ends what it goes on with") {
 TEST_CASE("recovery: the version before can be gone back to until the upgrade is finished") {
   Folder folder;
   REQUIRE(store::SqliteStore::Open(folder.path()).ok());
-  Do(folder.path(),
-     "DROP TABLE archive; DELETE FROM meta WHERE name = 'archive_rows'; "
-     "UPDATE meta SET value = 2 WHERE name = 'schema'");
+  Do(folder.path(), absl::StrCat(store::testing::kToSchema3, store::testing::kFromSchema3To2));
   CoreOptions options;
   options.keep_over_tasks = 0;
   // Kinds of entries that the version before does not know.

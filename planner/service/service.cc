@@ -53,7 +53,7 @@ Service::Service(const ServiceOptions& options, uint64_t seed)
 absl::Status Service::Load(store::Store& store, Now now) {
   absl::StatusOr<store::Identity> identity = store.Identify();
   if (!identity.ok()) return identity.status();
-  core_.BeOf(store::TokenOf(*identity), identity->upgraded);
+  core_.BeOf(store::TokenOf(*identity), identity->archives);
   absl::StatusOr<v1::PlannerState> stored = LoadState(store);
   if (!stored.ok()) return stored.status();
   checkpoint_revision_ = stored->revision();

@@ -75,7 +75,7 @@ bool AddEntry(const store::Entry& entry, v1::PlannerState& state) {
 }
 
 store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes,
-                               bool upgraded) {
+                               bool archives) {
   // The last word on each.
   std::map<std::string, const google::protobuf::Message*> last;
   std::vector<store::Entry> archive;
@@ -87,7 +87,7 @@ store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> 
       last[WorkerKey(worker.worker().id())] = &worker;
     }
     for (const std::string& id : each->forgotten) last[WorkerKey(id)] = nullptr;
-    if (!upgraded) continue;
+    if (!archives) continue;
     for (const v1::ArchivedRun& run : each->records.archived()) {
       last[ArchivedKey(RunNumber(run.run().id()))] = &run;
     }
@@ -153,7 +153,7 @@ absl::Status Writer::Commit(absl::Span<const Write> writes) {
   size_t entries = 0;
   absl::Status saved;
   {
-    const store::Checkpoint checkpoint = CheckpointOf(unsaved_, upgraded_);
+    const store::Checkpoint checkpoint = CheckpointOf(unsaved_, archives_);
     entries = checkpoint.put.size();
     saved = store_->SaveCheckpoint(epoch_, checkpoint);
   }

@@ -25,10 +25,10 @@ struct Write {
 };
 
 // The checkpoint that brings a store's to what `changes`, one after another, have made; at least
-// one. `upgraded`: Identity.upgraded; what only such a store holds is left out of another's, and is
+// one. `archives`: Identity.archives; what only such a store holds is left out of another's, and is
 // not known after a restart.
 store::Checkpoint CheckpointOf(absl::Span<const std::shared_ptr<const Changes>> changes,
-                               bool upgraded);
+                               bool archives);
 // Keys of a run and of a task, in a checkpoint and in the archive. A run's tasks have those that
 // begin with TaskKey(run_id + "/").
 std::string RunKey(const std::string& run_id);
@@ -41,9 +41,9 @@ absl::StatusOr<v1::PlannerState> LoadState(store::Store& store);
 // The log's one writer. Not thread-safe.
 class Writer {
  public:
-  // `store` must outlive this; `after` is its last revision, `upgraded` Identity.upgraded.
-  Writer(store::Store* store, int64_t epoch, int64_t after, bool upgraded = true)
-      : store_(store), epoch_(epoch), upgraded_(upgraded), after_(after) {}
+  // `store` must outlive this; `after` is its last revision, `archives` Identity.archives.
+  Writer(store::Store* store, int64_t epoch, int64_t after, bool archives = true)
+      : store_(store), epoch_(epoch), archives_(archives), after_(after) {}
 
   // Makes `writes` durable in one transaction; only the last may ask for a checkpoint. Unavailable,
   // DeadlineExceeded: they may be durable or not, and the same again finds out. Anything else: they
@@ -54,7 +54,7 @@ class Writer {
  private:
   store::Store* const store_;
   const int64_t epoch_;
-  const bool upgraded_;
+  const bool archives_;
   int64_t after_;
   std::vector<std::shared_ptr<const Changes>> unsaved_;
 };

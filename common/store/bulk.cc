@@ -1,0 +1,186 @@
+#include "common/store/bulk.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+
+namespace warpsmith::store {
+namespace {
+
+constexpr size_t kMostReaders = 64;
+
+absl::Status System(const std::string& what) {
+  const int error = errno;
+  const std::string message = absl::StrCat(what, ": ", strerror(error));
+  if (error == ENOSPC || error == EDQUOT) {
+    return absl::UnavailableError(absl::StrCat(message, "; free some space on the disk"));
+  }
+  return absl::InternalError(message);
+}
+
+}  // namespace
+
+absl::Status SyncFolder(const std::string& dir) {
+  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return System(absl::StrCat("cannot open ", dir));
+  const bool synced = fsync(fd) == 0;
+  const absl::Status status = synced ? absl::OkStatus() : System(absl::StrCat("cannot sync ", dir));
+  close(fd);
+  return status;
+}
+
+BulkFiles::~BulkFiles() {
+  if (writer_ >= 0) close(writer_);
+  absl::MutexLock lock(&mutex_);
+  CloseReaders();
+}
+
+std::string BulkFiles::PathOf(int64_t file) const {
+  return absl::StrFormat("%s/%s-%06d", folder_, kind_, file);
+}
+
+int64_t BulkFiles::NumberOf(const std::string& name) const {
+  absl::string_view rest = name;
+  int64_t number = 0;
+  if (!absl::ConsumePrefix(&rest, kind_) || !absl::ConsumePrefix(&rest, "-")) return 0;
+  return absl::SimpleAtoi(rest, &number) && number > 0 ? number : 0;
+}
+
+absl::Status BulkFiles::OpenForWriting(int64_t file) {
+  if (absl::Status synced = Sync(); !synced.ok()) return synced;
+  if (writer_ >= 0) close(std::exchange(writer_, -1));
+  written_ = 0;
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  const std::string path = PathOf(file);
+  writer_ = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (writer_ < 0) return System(absl::StrCat("cannot write ", path));
+  written_ = file;
+  // The file's name, and the folder's, are as durable as what goes in.
+  if (absl::Status synced = SyncFolder(folder_); !synced.ok()) return synced;
+  return SyncFolder(std::filesystem::path(folder_).parent_path().string());
+}
+
+absl::StatusOr<Place> BulkFiles::Append(absl::string_view bytes, End& end) {
+  End place = end;
+  if (place.offset >= file_bytes_) place = {place.file + 1, 0};
+  if (written_ != place.file) {
+    if (absl::Status opened = OpenForWriting(place.file); !opened.ok()) return opened;
+  }
+  dirty_ = true;
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t count = pwrite(writer_, bytes.data() + done, bytes.size() - done,
+                                 place.offset + static_cast<int64_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return System(absl::StrCat("cannot write ", PathOf(place.file)));
+    done += static_cast<size_t>(count);
+  }
+  const auto size = static_cast<int64_t>(bytes.size());
+  end = {place.file, place.offset + size};
+  return Place{place.file, place.offset, size};
+}
+
+absl::Status BulkFiles::Sync() {
+  if (!dirty_) return absl::OkStatus();
+  if (fdatasync(writer_) != 0) {
+    const absl::Status status = System(absl::StrCat("cannot sync ", PathOf(written_)));
+    // Pages that could not be written may count as clean from here on: they are written again, to
+    // a file opened anew.
+    close(std::exchange(writer_, -1));
+    written_ = 0;
+    dirty_ = false;
+    return status;
+  }
+  dirty_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status BulkFiles::RemoveBefore(int64_t file) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+    const int64_t number = NumberOf(entry.path().filename().string());
+    if (number == 0 || number >= file) continue;
+    absl::MutexLock lock(&mutex_);
+    if (const auto open = readers_.extract(number); !open.empty()) close(open.mapped());
+    if (unlink(entry.path().c_str()) != 0 && errno != ENOENT) {
+      return System(absl::StrCat("cannot remove ", entry.path().string()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void BulkFiles::CloseReaders() {
+  for (const auto& [file, descriptor] : readers_) close(descriptor);
+  readers_.clear();
+}
+
+absl::StatusOr<int> BulkFiles::OpenForReading(int64_t file) {
+  const auto found = readers_.find(file);
+  if (found != readers_.end()) return found->second;
+  const std::string path = PathOf(file);
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    if (errno == ENOENT) return absl::DataLossError(absl::StrCat(path, " is not there"));
+    return System(absl::StrCat("cannot read ", path));
+  }
+  if (readers_.size() >= kMostReaders) CloseReaders();
+  readers_.emplace(file, descriptor);
+  return descriptor;
+}
+
+absl::StatusOr<std::string> BulkFiles::Read(const Place& place) {
+  absl::MutexLock lock(&mutex_);
+  absl::StatusOr<int> descriptor = OpenForReading(place.file);
+  if (!descriptor.ok()) return descriptor.status();
+  std::string bytes(static_cast<size_t>(place.size), '\0');
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t count = pread(*descriptor, bytes.data() + done, bytes.size() - done,
+                                place.offset + static_cast<int64_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return System(absl::StrCat("cannot read ", PathOf(place.file)));
+    if (count == 0) {
+      return absl::DataLossError(
+          absl::StrCat(PathOf(place.file), " ends before byte ", place.offset + place.size));
+    }
+    done += static_cast<size_t>(count);
+  }
+  return bytes;
+}
+
+absl::Status BulkFiles::CheckReaches(const End& end) const {
+  if (end.offset == 0) return absl::OkStatus();
+  struct stat found = {};
+  const std::string path = PathOf(end.file);
+  if (stat(path.c_str(), &found) == 0 && found.st_size >= end.offset) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, " ends at byte ", found.st_size, ", but ",
+                                          end.offset, " were made durable: bring back the folder ",
+                                          kBulkFolder, " with the database"));
+}
+
+absl::StatusOr<BulkFiles::End> BulkFiles::Fresh() const {
+  int64_t last = 0;
+  std::error_code error;
+  if (!std::filesystem::exists(folder_, error)) return End{};
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+    last = std::max(last, NumberOf(entry.path().filename().string()));
+  }
+  if (error) {
+    return absl::InternalError(absl::StrCat("cannot read ", folder_, ": ", error.message()));
+  }
+  return End{last + 1, 0};
+}
+
+}  // namespace warpsmith::store

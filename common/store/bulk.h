@@ -1,0 +1,89 @@
+// Bytes that are too many for a database's pages, in files that only grow: FOLDER/KIND-000001 and
+// so on. A database that keeps their places, and how far the files reach, decides what is there.
+//
+//   BulkFiles files(dir + "/bulk", "blobs");
+//   BulkFiles::End end = ...;                     // as the database says
+//   absl::StatusOr<Place> place = files.Append(bytes, end);
+//   absl::Status durable = files.Sync();          // before the database's commit
+//   absl::StatusOr<std::string> read = files.Read(*place);
+//
+// What lies behind `end` was never committed, and is written over. Whoever has the database written
+// makes sure that only one writer is at work; reads may be beside it.
+//
+// Errors: Unavailable, the disk is full; DataLoss, the bytes are not there; Internal, the system's
+// reason. All name the file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+
+namespace warpsmith::store {
+
+inline constexpr char kBulkFolder[] = "bulk";
+inline constexpr int64_t kBulkFileBytes = int64_t{256} << 20;
+
+// A folder's names are durable.
+absl::Status SyncFolder(const std::string& dir);
+
+struct Place {
+  int64_t file = 0;  // from 1 on; 0: nowhere
+  int64_t offset = 0;
+  int64_t size = 0;
+};
+
+class BulkFiles {
+ public:
+  // Where the next bytes go.
+  struct End {
+    int64_t file = 1;
+    int64_t offset = 0;
+  };
+
+  // A file of `file_bytes` and more is followed by another one.
+  BulkFiles(std::string folder, std::string kind, int64_t file_bytes = kBulkFileBytes)
+      : folder_(std::move(folder)), kind_(std::move(kind)), file_bytes_(file_bytes) {}
+  ~BulkFiles();
+  BulkFiles(const BulkFiles&) = delete;
+  BulkFiles& operator=(const BulkFiles&) = delete;
+
+  // Moves `end` behind the bytes. One thread at a time, as Sync and RemoveBefore.
+  absl::StatusOr<Place> Append(absl::string_view bytes, End& end);
+  // What was appended is durable.
+  absl::Status Sync();
+  // The files with lower numbers are no longer needed.
+  absl::Status RemoveBefore(int64_t file);
+
+  // Any thread.
+  absl::StatusOr<std::string> Read(const Place& place);
+  // DataLoss: the files do not reach so far.
+  absl::Status CheckReaches(const End& end) const;
+  // Of a file that is not there yet, nor any after it.
+  absl::StatusOr<End> Fresh() const;
+
+ private:
+  std::string PathOf(int64_t file) const;
+  // The file's number, by its name; 0: it is none of ours.
+  int64_t NumberOf(const std::string& name) const;
+  absl::Status OpenForWriting(int64_t file);
+  absl::StatusOr<int> OpenForReading(int64_t file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseReaders() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::string folder_;
+  const std::string kind_;
+  const int64_t file_bytes_;
+  int64_t written_ = 0;  // file that is open for writing; 0: none
+  int writer_ = -1;
+  bool dirty_ = false;
+  absl::Mutex mutex_;
+  std::map<int64_t, int> readers_ ABSL_GUARDED_BY(mutex_);  // descriptors by file
+};
+
+}  // namespace warpsmith::store
