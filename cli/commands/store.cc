@@ -117,12 +117,17 @@ absl::StatusOr<int> AcceptLoss(const Context& context, bool yes) {
 
 absl::StatusOr<int> FinishUpgrade(const Context& context) {
   if (absl::Status status = CheckDir(context); !status.ok()) return status;
-  const absl::StatusOr<bool> finished = planner::FinishUpgrade(context.dir);
+  const absl::StatusOr<planner::UpgradeFinished> finished = planner::FinishUpgrade(context.dir);
   if (!finished.ok()) return finished.status();
-  if (context.json) std::cout << nlohmann::json{{"changed", *finished}}.dump(2) << "\n";
-  std::cerr << (*finished ? "the store is of this version from here on: the version before cannot "
-                            "read it any more\n"
-                          : "the store was of this version before\n");
+  if (context.json) {
+    nlohmann::json json = {{"changed", finished->changed}};
+    if (!finished->kept.empty()) json["kept"] = finished->kept;
+    std::cout << json.dump(2) << "\n";
+  }
+  std::cerr << (finished->changed ? "the store is of this version from here on: the version before "
+                                    "cannot read it any more\n"
+                                  : "the store was of this version before\n");
+  if (!finished->kept.empty()) std::cerr << "what was there is kept in " << finished->kept << "\n";
   return kDone;
 }
 

@@ -281,8 +281,15 @@ void Reader::ReadFacts() {
   if (rows != wanted) remains_.Add("facts", absl::StrCat("there are ", rows, " of ", wanted));
 }
 
-// ---- going on
-// ------------------------------------------------------------------------------------
+// ---- going on ----------------------------------------------------------------------------------
+
+// Until one fails.
+absl::Status Steps(const std::vector<std::function<absl::Status()>>& steps) {
+  for (const auto& step : steps) {
+    if (absl::Status status = step(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status InsertMeta(Database* db, const char* name, int64_t value) {
   Statement insert(db, "INSERT OR REPLACE INTO meta VALUES (?, ?)");
@@ -421,31 +428,106 @@ absl::Status CopyIdentity(Database* from, Database* to, Identity& identity) {
   return absl::OkStatus();
 }
 
-absl::Status Fill(const std::string& dir, Database* from, Database* to, const Checkpoint& whole,
-                  const CheckFacts& check, Identity& identity) {
-  Bulk bulk(dir);
-  const std::function<absl::Status()> steps[] = {
-      [&] { return Execute(to, kNewPages); },
-      [&] { return Execute(to, "PRAGMA synchronous=FULL"); },
-      [&] { return Execute(to, "BEGIN IMMEDIATE"); },
-      [&] { return Execute(to, kSchema, "making the tables"); },
-      [&] { return CopyIdentity(from, to, identity); },
-      [&] { return PutCheckpoint(to, whole); },
-      [&] { return Execute(to, kArchiveSchema, "making the archive"); },
-      [&] { return CopyArchive(from, to, whole.archive); },
-      [&] { return Execute(to, kBulkSchema, "making room for places"); },
-      [&] { return BeginBulk(to, bulk); },
-      [&] { return CopyBlobs(from, to, bulk); },
-      [&] { return CopyFacts(from, to, bulk, check); },
-      [&] { return Execute(to, "COMMIT"); }};
-  for (const auto& step : steps) {
-    if (absl::Status status = step(); !status.ok()) return status;
+// The tables, the identity and the checkpoint of a new store.
+absl::Status Begin(Database* from, Database* to, const Checkpoint& whole, Identity& identity) {
+  return Steps({[&] { return Execute(to, kSchema, "making the tables"); },
+                [&] { return Execute(to, kArchiveSchema, "making the archive"); },
+                [&] { return Execute(to, kBulkSchema, "making room for places"); },
+                [&] { return CopyIdentity(from, to, identity); },
+                [&] { return PutCheckpoint(to, whole); }});
+}
+
+// Of a store of schema 1.
+absl::Status CopyFirstBlobs(Database* from, Database* to, const std::vector<BlobOfFacts>& batches,
+                            const ToFacts& to_facts) {
+  std::set<std::string> become_facts;
+  Statement get(from, "SELECT bytes FROM blobs WHERE digest = ?");
+  Statement insert(to,
+                   "INSERT INTO facts (subject, name, sum, bytes, head, body) "
+                   "VALUES (?, ?, ?, ?, ?, ?)");
+  int64_t bytes = 0;
+  for (const BlobOfFacts& batch : batches) {
+    become_facts.insert(batch.digest);
+    const absl::StatusOr<bool> row = get.Text(1, batch.digest).Step();
+    if (!row.ok()) return row.status();
+    const std::string blob = *row ? get.Bytes(0) : "";
+    get.Reset();
+    if (base::Sha256Hex(blob) != batch.digest) {
+      return absl::DataLossError(absl::StrCat("blob ", batch.digest, ": ", kChanged));
+    }
+    const absl::StatusOr<Facts> facts = to_facts(batch, blob);
+    if (!facts.ok()) return facts.status();
+    const auto size = static_cast<int64_t>(facts->subject.size() + facts->name.size() +
+                                           facts->head.size() + facts->body.size());
+    insert.Text(1, facts->subject).Text(2, facts->name).Int(3, ChecksumOf(*facts)).Int(4, size);
+    const absl::Status put = insert.Blob(5, facts->head).Blob(6, facts->body).Run();
+    if (!put.ok()) return put;
+    insert.Reset();
+    bytes += size;
   }
-  return absl::OkStatus();
+  absl::Status status =
+      Steps({[&] { return InsertMeta(to, "facts", static_cast<int64_t>(batches.size())); },
+             [&] { return InsertMeta(to, "facts_bytes", bytes); }});
+  Statement put(to, "INSERT INTO blobs (digest, bytes) VALUES (?, ?)");
+  Walk(
+      from, "SELECT digest, bytes FROM blobs",
+      [&](const std::string& what) { status = absl::DataLossError(what); },
+      [&](Statement& row) {
+        const std::string digest = row.Bytes(0), blob = row.Bytes(1);
+        if (!status.ok() || become_facts.count(digest) > 0) return;
+        if (base::Sha256Hex(blob) != digest) {
+          status = absl::DataLossError(absl::StrCat("blob ", digest, ": ", kChanged));
+          return;
+        }
+        status = put.Text(1, digest).Blob(2, blob).Run();
+        put.Reset();
+      });
+  return status;
 }
 
 absl::Status System(const std::string& what) {
   return absl::InternalError(absl::StrCat(what, ": ", strerror(errno)));
+}
+
+// Makes a database of this version by `fill`, in a transaction, and puts it in the place of the one
+// that is there, which is kept beside it: all of it or nothing.
+absl::StatusOr<Renewed> Renew(
+    const std::string& dir,
+    const std::function<absl::Status(Database* from, Database* to, Identity&)>& fill) {
+  const std::string path = absl::StrCat(dir, "/", kDatabase);
+  const std::string made = path + ".new";
+  Renewed renewed;
+  std::string& copy = renewed.kept;
+  {
+    auto from = OpenOf(path, SQLITE_OPEN_READWRITE);
+    if (!from.ok()) return from.status();
+    // Folds what stands beside the file into it: it goes by another name below.
+    absl::Status folded = Execute(from->get(), "PRAGMA journal_mode=DELETE");
+    if (!folded.ok()) return folded;
+    const int64_t generation = Meta(from->get(), "generation").value_or(0);
+    copy = absl::StrCat(path, ".generation-", generation);
+    for (int i = 2; std::filesystem::exists(copy); ++i) {
+      copy = absl::StrCat(path, ".generation-", generation, "-", i);
+    }
+    std::filesystem::remove(made);
+    auto to = OpenOf(made, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    if (!to.ok()) return to.status();
+    absl::Status filled = Steps({[&] { return Execute(to->get(), kNewPages); },
+                                 [&] { return Execute(to->get(), "PRAGMA synchronous=FULL"); },
+                                 [&] { return Execute(to->get(), "BEGIN IMMEDIATE"); },
+                                 [&] { return fill(from->get(), to->get(), renewed.identity); },
+                                 [&] { return Execute(to->get(), "COMMIT"); }});
+    if (!filled.ok()) {
+      to->reset();
+      std::filesystem::remove(made);
+      return filled;
+    }
+  }
+  if (link(path.c_str(), copy.c_str()) != 0) return System(absl::StrCat("cannot keep ", copy));
+  if (absl::Status synced = SyncFolder(dir); !synced.ok()) return synced;
+  if (rename(made.c_str(), path.c_str()) != 0) return System(absl::StrCat("cannot make ", path));
+  if (absl::Status synced = SyncFolder(dir); !synced.ok()) return synced;
+  return renewed;
 }
 
 }  // namespace
@@ -486,54 +568,73 @@ absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
                         absl::StrCat(path, ": ", schema.status().message()));
   }
   if (*schema == kSchemaVersion) return false;
-  const std::function<absl::Status()> steps[] = {
-      [&] { return Execute(db->get(), "PRAGMA synchronous=FULL"); },
-      [&] { return Execute(db->get(), "BEGIN IMMEDIATE"); },
-      [&] {
-        return HasArchive(db->get()) ? absl::OkStatus()
-                                     : Execute(db->get(), kArchiveSchema, "making the archive");
-      },
-      [&] { return Execute(db->get(), kBulkSchema, "making room for places"); },
-      [&] { return SetMeta(db->get(), "schema", kSchemaVersion); },
-      [&] { return Execute(db->get(), "COMMIT"); }};
-  for (const auto& step : steps) {
-    if (absl::Status status = step(); !status.ok()) return status;
-  }
+  absl::Status finished =
+      Steps({[&] { return Execute(db->get(), "PRAGMA synchronous=FULL"); },
+             [&] { return Execute(db->get(), "BEGIN IMMEDIATE"); },
+             [&] {
+               return HasArchive(db->get())
+                          ? absl::OkStatus()
+                          : Execute(db->get(), kArchiveSchema, "making the archive");
+             },
+             [&] { return Execute(db->get(), kBulkSchema, "making room for places"); },
+             [&] { return SetMeta(db->get(), "schema", kSchemaVersion); },
+             [&] { return Execute(db->get(), "COMMIT"); }});
+  if (!finished.ok()) return finished;
   return true;
 }
 
 absl::StatusOr<Renewed> GoOnWith(const std::string& dir, const Checkpoint& whole,
                                  const CheckFacts& check) {
+  return Renew(dir, [&](Database* from, Database* to, Identity& identity) {
+    Bulk bulk(dir);
+    return Steps({[&] { return Begin(from, to, whole, identity); },
+                  [&] { return CopyArchive(from, to, whole.archive); },
+                  [&] { return BeginBulk(to, bulk); }, [&] { return CopyBlobs(from, to, bulk); },
+                  [&] { return CopyFacts(from, to, bulk, check); }});
+  });
+}
+
+absl::StatusOr<FirstRemains> ReadFirst(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/", kDatabase);
-  const std::string made = path + ".new";
-  Renewed renewed;
-  std::string& copy = renewed.kept;
-  {
-    auto from = OpenOf(path, SQLITE_OPEN_READWRITE);
-    if (!from.ok()) return from.status();
-    // Folds what stands beside the file into it: it goes by another name below.
-    absl::Status folded = Execute(from->get(), "PRAGMA journal_mode=DELETE");
-    if (!folded.ok()) return folded;
-    const int64_t generation = Meta(from->get(), "generation").value_or(0);
-    copy = absl::StrCat(path, ".generation-", generation);
-    for (int i = 2; std::filesystem::exists(copy); ++i) {
-      copy = absl::StrCat(path, ".generation-", generation, "-", i);
-    }
-    std::filesystem::remove(made);
-    auto to = OpenOf(made, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-    if (!to.ok()) return to.status();
-    absl::Status filled = Fill(dir, from->get(), to->get(), whole, check, renewed.identity);
-    if (!filled.ok()) {
-      to->reset();
-      std::filesystem::remove(made);
-      return filled;
-    }
+  if (absl::Status there = CheckThere(dir); !there.ok()) return there;
+  auto db = OpenOf(path, SQLITE_OPEN_READONLY);
+  if (!db.ok()) return db.status();
+  const absl::StatusOr<int64_t> schema = Meta(db->get(), "schema");
+  if (!schema.ok()) return schema.status();
+  if (*schema != kFirstSchema) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": it has schema ", *schema));
   }
-  if (link(path.c_str(), copy.c_str()) != 0) return System(absl::StrCat("cannot keep ", copy));
-  if (absl::Status synced = SyncFolder(dir); !synced.ok()) return synced;
-  if (rename(made.c_str(), path.c_str()) != 0) return System(absl::StrCat("cannot make ", path));
-  if (absl::Status synced = SyncFolder(dir); !synced.ok()) return synced;
-  return renewed;
+  FirstRemains first;
+  absl::Status status;
+  const auto damage = [&](const std::string& what) {
+    status = absl::DataLossError(absl::StrCat(path, ": ", what));
+  };
+  Walk(db->get(), "SELECT revision, bytes FROM snapshots ORDER BY revision", damage,
+       [&](Statement& row) {
+         first.snapshot = {row.Int(0), row.Bytes(1)};
+       });
+  Walk(db->get(), "SELECT revision, bytes FROM events ORDER BY revision", damage,
+       [&](Statement& row) {
+         const int64_t next =
+             first.log.empty() ? first.snapshot.revision + 1 : first.log.back().revision + 1;
+         const int64_t revision = row.Int(0);
+         if (revision < next) return;  // the snapshot has it
+         if (revision > next && status.ok()) damage(absl::StrCat("the log has no event ", next));
+         first.log.push_back({revision, row.Bytes(1)});
+       });
+  if (!status.ok()) return status;
+  return first;
+}
+
+absl::StatusOr<Renewed> MoveForward(const std::string& dir, const Checkpoint& whole,
+                                    const std::vector<BlobOfFacts>& batches,
+                                    const ToFacts& to_facts) {
+  return Renew(dir, [&](Database* from, Database* to, Identity& identity) {
+    const Bulk bulk(dir);
+    return Steps({[&] { return Begin(from, to, whole, identity); },
+                  [&] { return BeginBulk(to, bulk); },
+                  [&] { return CopyFirstBlobs(from, to, batches, to_facts); }});
+  });
 }
 
 }  // namespace warpsmith::store

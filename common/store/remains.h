@@ -68,4 +68,28 @@ struct Renewed {
 absl::StatusOr<Renewed> GoOnWith(const std::string& dir, const Checkpoint& whole,
                                  const CheckFacts& check);
 
+// What a store of schema 1 has: a snapshot of the state and the log behind it, without checksums.
+// Batches of trials were blobs.
+struct FirstRemains {
+  Record snapshot;  // of revision 0: there is none
+  std::vector<Record> log;
+};
+// DataLoss: the log has a gap. FailedPrecondition: it is of another schema.
+absl::StatusOr<FirstRemains> ReadFirst(const std::string& dir);
+
+// A blob that becomes facts of its subject.
+struct BlobOfFacts {
+  std::string subject;
+  std::string digest;
+};
+using ToFacts =
+    std::function<absl::StatusOr<Facts>(const BlobOfFacts& blob, const std::string& bytes)>;
+
+// A store of schema 1 becomes one of this version, as by GoOnWith: `batches`, in this order, are
+// facts from here on, all other blobs stay. DataLoss: a blob is not what was written; nothing is
+// changed then.
+absl::StatusOr<Renewed> MoveForward(const std::string& dir, const Checkpoint& whole,
+                                    const std::vector<BlobOfFacts>& batches,
+                                    const ToFacts& to_facts);
+
 }  // namespace warpsmith::store

@@ -92,6 +92,11 @@ absl::Status AddToMeta(Database* db, const char* name, int64_t value) {
 absl::StatusOr<int64_t> SchemaOf(Database* db, const char* otherwise) {
   absl::StatusOr<int64_t> schema = Meta(db, "schema");
   if (!schema.ok() || (*schema >= kOldestSchema && *schema <= kSchemaVersion)) return schema;
+  if (*schema == kFirstSchema) {
+    return absl::FailedPreconditionError(
+        "it has schema 1, of the first planners: `warpsmith upgrade finish` makes a store of this "
+        "version of it, and keeps what was there");
+  }
   return absl::FailedPreconditionError(
       absl::StrCat("it has schema ", *schema, ", this program knows ", kOldestSchema, " to ",
                    kSchemaVersion, ": use the version of Warpsmith that wrote it", otherwise));

@@ -20,6 +20,7 @@ inline constexpr char kDatabase[] = "warpsmith.db";
 // is, so that that version can be gone back to, until FinishUpgrade (remains.h).
 inline constexpr int kSchemaVersion = 4;
 inline constexpr int kOldestSchema = 2;
+inline constexpr int kFirstSchema = 1;  // is moved forward, never used as it is (MoveForward)
 inline constexpr int kArchiveSchemaFrom = 3;
 inline constexpr int kBulkSchemaFrom = 4;
 // Before anything else of a new database, an old one's stay as they are. Each commit writes pages

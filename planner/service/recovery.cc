@@ -192,6 +192,47 @@ absl::StatusOr<store::FolderLock> LockOf(const std::string& dir) {
       absl::StrCat(std::string(lock.status().message()), "; `warpsmith down` stops it"));
 }
 
+absl::StatusOr<store::Facts> SealedFacts(const store::BlobOfFacts& blob, const std::string& bytes) {
+  v1::TrialBatch batch;
+  if (!batch.ParseFromString(bytes)) {
+    return absl::DataLossError(absl::StrCat("blob ", blob.digest, " is no batch of trials"));
+  }
+  return FactsOf(blob.subject, blob.digest, problem::Seal(batch, /*first=*/0));
+}
+
+absl::StatusOr<UpgradeFinished> MoveForward(const std::string& dir,
+                                            const store::FirstRemains& first) {
+  v1::PlannerState stored;
+  if (!stored.ParseFromString(first.snapshot.bytes)) {
+    return absl::DataLossError(
+        absl::StrCat("the snapshot of revision ", first.snapshot.revision, " cannot be read"));
+  }
+  std::vector<store::BlobOfFacts> batches;
+  for (v1::TaskRecord& record : *stored.mutable_tasks()) {
+    for (const std::string& digest : record.task().trial_blobs()) {
+      batches.push_back({record.task().id(), digest});
+    }
+    record.mutable_task()->clear_trial_blobs();
+  }
+  State state = State::FromProto(stored);
+  for (const store::Record& record : first.log) {
+    v1::Event event;
+    if (!event.ParseFromString(record.bytes) || event.event_case() == v1::Event::EVENT_NOT_SET) {
+      return absl::DataLossError(absl::StrCat("event ", record.revision, " cannot be read"));
+    }
+    if (event.has_trials_recorded()) {
+      batches.push_back({event.trials_recorded().task_id(), event.trials_recorded().batch()});
+    }
+    state.Apply(event);
+  }
+  const std::shared_ptr<const Changes> whole[] = {std::make_shared<const Changes>(
+      Changes{state.ToProto(), {}, state.TakeChanges().archived, {}})};
+  absl::StatusOr<store::Renewed> renewed =
+      store::MoveForward(dir, CheckpointOf(whole, /*archives=*/true), batches, SealedFacts);
+  if (!renewed.ok()) return renewed.status();
+  return UpgradeFinished{true, renewed->kept};
+}
+
 }  // namespace
 
 absl::StatusOr<StoreReport> CheckStore(const std::string& dir) {
@@ -199,10 +240,15 @@ absl::StatusOr<StoreReport> CheckStore(const std::string& dir) {
   return Report(dir, rebuilt);
 }
 
-absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
+absl::StatusOr<UpgradeFinished> FinishUpgrade(const std::string& dir) {
   absl::StatusOr<store::FolderLock> lock = LockOf(dir);
   if (!lock.ok()) return lock.status();
-  return store::FinishUpgrade(dir);
+  absl::StatusOr<store::FirstRemains> first = store::ReadFirst(dir);
+  if (first.ok()) return MoveForward(dir, *first);
+  if (!absl::IsFailedPrecondition(first.status())) return first.status();
+  const absl::StatusOr<bool> finished = store::FinishUpgrade(dir);
+  if (!finished.ok()) return finished.status();
+  return UpgradeFinished{*finished, ""};
 }
 
 absl::StatusOr<AcceptedLoss> AcceptLoss(const std::string& dir) {

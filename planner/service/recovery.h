@@ -44,10 +44,16 @@ struct AcceptedLoss {
 // NotFound: there is no store. FailedPrecondition: another version's.
 absl::StatusOr<StoreReport> CheckStore(const std::string& dir);
 
-// A store of the version before is one of this version from here on: that version cannot read it
-// any more. False: it was one already. NotFound: there is no store. FailedPrecondition: its planner
-// runs, or it is of yet another version.
-absl::StatusOr<bool> FinishUpgrade(const std::string& dir);
+struct UpgradeFinished {
+  bool changed = false;  // else it was of this version already
+  std::string kept;      // path of what was there, where a new store was made of it
+};
+
+// A store of a version before is one of this version from here on: that version cannot read it any
+// more. Of one of the first planners (schema 1) a new one is made. NotFound: there is no store.
+// FailedPrecondition: its planner runs, or it is of yet another version. DataLoss: a store of
+// schema 1 is damaged, and was left as it was.
+absl::StatusOr<UpgradeFinished> FinishUpgrade(const std::string& dir);
 
 // Of an undamaged store, too; it is one of this version then. FailedPrecondition: its planner runs.
 absl::StatusOr<AcceptedLoss> AcceptLoss(const std::string& dir);

@@ -5,13 +5,21 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/sha256.h"
+#include "common/problem/sealed_trials.h"
+#include "common/store/remains.h"
 #include "common/store/sqlite.h"
 #include "common/store/sqlite_store.h"
 #include "common/store/testing.h"
+#include "planner/service/convert.h"
 #include "planner/service/served.h"
+#include "planner/service/write.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -91,7 +99,140 @@ struct Killed {
   v1::Task p0, p1;
 };
 
+// The same as a planner of schema 1 has left it: a snapshot, the log behind it, and trials as
+// blobs. `earlier` are trials of r1/p1 from before the snapshot.
+void MakeFirst(const std::string& dir, const v1::TrialBatch& earlier) {
+  auto remains = store::ReadRemains(dir, [](const store::Facts&) { return absl::OkStatus(); });
+  REQUIRE(remains.ok());
+  std::map<std::string, v1::TrialBatch> batches;  // by the name they have now
+  std::vector<std::string> blobs;
+  {
+    auto store = store::SqliteStore::Open(dir);
+    REQUIRE(store.ok());
+    for (const char* task : {"r1/p0@host", "r1/p1@host"}) {
+      const absl::Status read = (*store)->ReadFacts(task, true, [&](store::Facts facts) {
+        const std::string name = facts.name;
+        batches[name] = *problem::Open(*TrialsOf(std::move(facts)));
+        return true;
+      });
+      REQUIRE(read.ok());
+    }
+    for (const std::string& digest : remains->blobs) {
+      blobs.push_back(*(*store)->Get(digest));
+    }
+  }
+  REQUIRE(batches.size() == 2);
+  v1::PlannerState state;
+  state.set_revision(remains->checkpoint);
+  for (const store::Entry& entry : remains->entries) REQUIRE(AddEntry(entry, state));
+  blobs.push_back(earlier.SerializeAsString());
+  for (v1::TaskRecord& record : *state.mutable_tasks()) {
+    if (record.task().id() != "r1/p1@host") continue;
+    record.mutable_task()->add_trial_blobs(base::Sha256Hex(blobs.back()));
+  }
+  for (store::Record& record : remains->log) {
+    v1::Event event;
+    REQUIRE(event.ParseFromString(record.bytes));
+    if (!event.has_trials_recorded()) continue;
+    v1::TrialsRecorded& recorded = *event.mutable_trials_recorded();
+    blobs.push_back(batches.at(recorded.batch()).SerializeAsString());
+    recorded.set_batch(base::Sha256Hex(blobs.back()));
+    record.bytes = event.SerializeAsString();
+  }
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directories(dir);
+  auto db =
+      store::Database::Open(dir + "/warpsmith.db", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  REQUIRE(db.ok());
+  const char* const schema = R"sql(
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE events (revision INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, bytes BLOB NOT NULL);
+CREATE TABLE snapshots (revision INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+CREATE TABLE blobs (digest TEXT NOT NULL UNIQUE, bytes BLOB NOT NULL);
+INSERT INTO meta VALUES ('schema', 1), ('epoch', 2);
+)sql";
+  REQUIRE(store::Execute(db->get(), schema, "the tables").ok());
+  const std::string snapshot = state.SerializeAsString();
+  REQUIRE(store::Statement(db->get(), "INSERT INTO snapshots VALUES (?, ?)")
+              .Int(1, state.revision())
+              .Blob(2, snapshot)
+              .Run()
+              .ok());
+  for (const store::Record& record : remains->log) {
+    REQUIRE(store::Statement(db->get(), "INSERT INTO events VALUES (?, 2, ?)")
+                .Int(1, record.revision)
+                .Blob(2, record.bytes)
+                .Run()
+                .ok());
+  }
+  for (const std::string& blob : blobs) {
+    const std::string digest = base::Sha256Hex(blob);
+    REQUIRE(store::Statement(db->get(), "INSERT INTO blobs VALUES (?, ?)")
+                .Text(1, digest)
+                .Blob(2, blob)
+                .Run()
+                .ok());
+  }
+}
+
 }  // namespace
+
+TEST_CASE("recovery: of a store of the first planners one of this version is made") {
+  Killed killed;
+  v1::TrialBatch earlier;
+  earlier.add_trials()->set_id("t0");
+  MakeFirst(killed.dir(), earlier);
+  const absl::Status refused = store::SqliteStore::Open(killed.dir()).status();
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK_THAT(std::string(refused.message()), Contains("`warpsmith upgrade finish`"));
+  CHECK(absl::IsFailedPrecondition(CheckStore(killed.dir()).status()));
+
+  // Damaged, it stays as it was.
+  const std::string path = killed.dir() + "/warpsmith.db";
+  for (const char* damage : {"UPDATE blobs SET bytes = 'x' WHERE rowid = 1",
+                             "UPDATE blobs SET bytes = 'x' WHERE rowid = (SELECT MAX(rowid) FROM "
+                             "blobs)",
+                             "DELETE FROM events WHERE revision = 3"}) {
+    INFO(damage);
+    Folder folder;
+    std::filesystem::copy(path, folder.path() + "/warpsmith.db");
+    Do(folder.path(), damage);
+    CHECK(absl::IsDataLoss(FinishUpgrade(folder.path()).status()));
+    CHECK_THAT(std::string(store::SqliteStore::Open(folder.path()).status().message()),
+               Contains("schema 1"));
+  }
+
+  const auto finished = FinishUpgrade(killed.dir());
+  INFO(finished.status().ToString());
+  REQUIRE(finished.ok());
+  CHECK(finished->changed);
+  CHECK(std::filesystem::exists(finished->kept));
+  CHECK_FALSE(FinishUpgrade(killed.dir())->changed);
+  auto report = CheckStore(killed.dir());
+  REQUIRE(report.ok());
+  CHECK(report->upgraded);
+  CHECK(report->damage.empty());
+  CHECK(report->batches == 3);
+  CHECK(MeaningOf(*report) == "");
+
+  // Nothing is missing, and the worker goes on with its lease.
+  Served served(killed.folder);
+  Client client(served.address());
+  CHECK(TaskOf(client, "r1/p0@host").ShortDebugString() == killed.p0.ShortDebugString());
+  CHECK(client.GetTask("r1/p0@host")->incumbent().speedup() == 2);
+  CHECK(client.GetTask("r1/p0@host")->trials().trials_size() == 1);
+  const auto trials = client.GetTask("r1/p1@host")->trials();
+  REQUIRE(trials.trials_size() == 2);
+  CHECK(trials.trials(0).id() == "t0");
+  CHECK(trials.trials(1).id() == "t2");
+  killed.again.clear_store();
+  killed.again.clear_revision();
+  const auto reply = client.Synchronize(killed.again);
+  INFO(reply.status().ToString());
+  REQUIRE(reply.ok());
+  CHECK(reply->drop_size() == 0);
+  CHECK(TaskOf(client, "r1/p1@host").ShortDebugString() == killed.p1.ShortDebugString());
+}
 
 TEST_CASE("recovery: a whole store is said to be, also while its planner runs") {
   Folder folder;
@@ -312,8 +453,8 @@ TEST_CASE("recovery: the version before can be gone back to until the upgrade is
   }
   CHECK(unknown() == 0);
   CHECK_FALSE(CheckStore(folder.path())->upgraded);
-  CHECK(*FinishUpgrade(folder.path()));
-  CHECK_FALSE(*FinishUpgrade(folder.path()));
+  CHECK(FinishUpgrade(folder.path())->changed);
+  CHECK_FALSE(FinishUpgrade(folder.path())->changed);
   CHECK(CheckStore(folder.path())->upgraded);
   {
     Served served(folder, "127.0.0.1:0", options);
