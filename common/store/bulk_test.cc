@@ -12,6 +12,7 @@
 #include "common/base/file.h"
 #include "common/base/sha256.h"
 #include "common/store/remains.h"
+#include "common/store/renew.h"
 #include "common/store/sqlite_store.h"
 #include "common/store/testing.h"
 #include "tests/support/temporary_folder.h"

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/sha256.h"
+#include "common/store/renew.h"
 #include "common/store/sqlite.h"
 #include "common/store/sqlite_store.h"
 #include "common/store/testing.h"

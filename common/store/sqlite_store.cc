@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/sha256.h"
 #include "common/store/checksum.h"
+#include "common/store/rows.h"
 
 namespace warpsmith::store {
 namespace {
@@ -35,13 +36,6 @@ absl::StatusOr<BulkFiles::End> EndOf(Database* db, const char* file, const char*
   absl::StatusOr<int64_t> number = Meta(db, file), offset = Meta(db, end);
   if (absl::Status status = All({number.status(), offset.status()}); !status.ok()) return status;
   return BulkFiles::End{*number, *offset};
-}
-
-// Of a row's last columns: its own bytes, file, place, size.
-absl::StatusOr<std::string> BytesAt(Statement& row, int column, BulkFiles& files) {
-  const Place place{row.Int(column + 1), row.Int(column + 2), row.Int(column + 3)};
-  if (place.file == 0) return row.Bytes(column);
-  return files.Read(place);
 }
 
 absl::Status Closed() { return absl::FailedPreconditionError("the store is closed"); }
@@ -644,12 +638,12 @@ absl::Status SqliteStore::ReadFacts(const std::string& subject, bool bodies,
       return Damaged(absl::StrCat("facts '", facts.name, "' are not what was written"));
     }
     if (bodies) {
-      absl::StatusOr<std::string> body = BytesAt(select, 3, facts_.files);
+      absl::StatusOr<Stored> body = StoredAt(select, 3, facts_.files);
       if (absl::IsDataLoss(body.status())) {
         return Damaged(absl::StrCat("facts '", facts.name, "': ", body.status().message()));
       }
       if (!body.ok()) return body.status();
-      facts.body = *std::move(body);
+      facts.body = std::move(body->bytes);
     }
     if (!take(std::move(facts))) return absl::OkStatus();
   }
@@ -688,14 +682,15 @@ absl::StatusOr<std::string> SqliteStore::Get(const std::string& digest) {
   absl::StatusOr<bool> row = select.Text(1, digest).Step();
   if (!row.ok()) return row.status();
   if (!*row) return absl::NotFoundError(absl::StrCat("no blob has the digest '", digest, "'"));
-  absl::StatusOr<std::string> bytes = BytesAt(select, 0, blobs_.files);
-  if (absl::IsDataLoss(bytes.status())) {
-    return Damaged(absl::StrCat("the blob ", digest, ": ", bytes.status().message()));
+  absl::StatusOr<Stored> stored = StoredAt(select, 0, blobs_.files);
+  if (absl::IsDataLoss(stored.status())) {
+    return Damaged(absl::StrCat("the blob ", digest, ": ", stored.status().message()));
   }
-  if (bytes.ok() && base::Sha256Hex(*bytes) != digest) {
+  if (!stored.ok()) return stored.status();
+  if (base::Sha256Hex(stored->bytes) != digest) {
     return Damaged(absl::StrCat("the blob ", digest, " is not what was written"));
   }
-  return bytes;
+  return std::move(stored->bytes);
 }
 
 absl::Status SqliteStore::Close() {

@@ -9,6 +9,7 @@
 #include "common/problem/sealed_trials.h"
 #include "common/problem/task_state.h"
 #include "common/store/folder_lock.h"
+#include "common/store/renew.h"
 #include "planner/core/core.h"
 #include "planner/core/state.h"
 #include "planner/service/convert.h"
