@@ -1,10 +1,12 @@
-// store check, store accept-loss: the planner's store on this machine, without its planner.
+// store check, store copy, store accept-loss, upgrade finish: the planner's store on this machine,
+// without its planner.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/table.h"
+#include "common/store/renew.h"
 #include "planner/service/recovery.h"
 
 namespace warpsmith::cli {
@@ -115,6 +117,15 @@ absl::StatusOr<int> AcceptLoss(const Context& context, bool yes) {
   return kDone;
 }
 
+absl::StatusOr<int> Copy(const Context& context, const std::string& to) {
+  if (absl::Status status = CheckDir(context); !status.ok()) return status;
+  if (absl::Status copied = store::Copy(context.dir, to); !copied.ok()) return copied;
+  if (context.json) std::cout << nlohmann::json{{"copy", to}}.dump(2) << "\n";
+  std::cerr << "copied to " << to << "; `warpsmith --dir " << to
+            << " store check` reads all of it\n";
+  return kDone;
+}
+
 absl::StatusOr<int> FinishUpgrade(const Context& context) {
   if (absl::Status status = CheckDir(context); !status.ok()) return status;
   const absl::StatusOr<planner::UpgradeFinished> finished = planner::FinishUpgrade(context.dir);
@@ -144,12 +155,18 @@ void AddUpgrade(CLI::App& app, const Context& context, Command& chosen) {
 
 void AddStore(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* sub = app.add_subcommand("store",
-                                     "Check the planner's store in --dir, or go on with "
+                                     "Check or copy the planner's store in --dir, or go on with "
                                      "what is left of it");
   sub->require_subcommand(1);
   CLI::App* check = sub->add_subcommand(
       "check", "Read all of it and list what is damaged; its planner may run meanwhile");
   check->callback([&context, &chosen] { chosen = [&context] { return Check(context); }; });
+  auto to = std::make_shared<std::string>();
+  CLI::App* copy =
+      sub->add_subcommand("copy", "Copy it to another folder; its planner may run meanwhile");
+  copy->add_option("FOLDER", *to, "a new one, or one that holds no store")->required();
+  copy->callback(
+      [&context, &chosen, to] { chosen = [&context, to] { return Copy(context, *to); }; });
   auto yes = std::make_shared<bool>(false);
   CLI::App* accept = sub->add_subcommand(
       "accept-loss", "Go on without what is damaged, or with a copy that was brought back");

@@ -237,4 +237,27 @@ TEST_CASE("bulk: an older store keeps all in its rows until its upgrade is finis
   }
 }
 
+TEST_CASE("bulk: a copy is whole, also of a store that is in use") {
+  TemporaryFolder folder, other;
+  Fill(folder.path());
+  auto store = Open(folder.path(), {});
+  const int64_t epoch = *store->Lead();
+  const std::string copy = other.path() + "/of/it";
+  REQUIRE(Copy(folder.path(), copy).ok());
+  CHECK(absl::IsAlreadyExists(Copy(folder.path(), copy)));
+  CHECK(absl::IsNotFound(Copy(other.path(), other.path() + "/none")));
+  const std::string later(6'000, 'l');
+  REQUIRE(store->Commit({epoch, 1, {"2"}, {later}}).ok());
+  CHECK(DamageOf(copy) == "");
+  CHECK(ReadRemains(copy, Any)->facts == 2);
+  CHECK(TokenOf(ReadRemains(copy, Any)->identity) == TokenOf(*store->Identify()));
+  auto copied = Open(copy, {});
+  CHECK(*copied->LastRevision() == 1);
+  CHECK(*copied->Get(base::Sha256Hex(kBlob)) == kBlob);
+  CHECK(absl::IsNotFound(copied->Get(base::Sha256Hex(later)).status()));
+  REQUIRE(copied->Commit({*copied->Lead(), 1, {"other"}, {kBody}}).ok());
+  CHECK(*copied->Get(base::Sha256Hex(kBody)) == kBody);
+  CHECK(*store->Get(base::Sha256Hex(later)) == later);
+}
+
 }  // namespace warpsmith::store

@@ -1,5 +1,6 @@
 #include "common/store/renew.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -266,6 +268,49 @@ absl::StatusOr<Renewed> Renew(
   return renewed;
 }
 
+absl::Status SyncFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return System(absl::StrCat("cannot open ", path));
+  const absl::Status status =
+      fsync(fd) == 0 ? absl::OkStatus() : System(absl::StrCat("cannot sync ", path));
+  close(fd);
+  return status;
+}
+
+absl::Status CopyFiles(const std::string& from, const std::string& to) {
+  std::error_code error;
+  if (!std::filesystem::exists(from, error)) return absl::OkStatus();
+  for (const auto& entry : std::filesystem::directory_iterator(from, error)) {
+    const std::string copy = absl::StrCat(to, "/", entry.path().filename().string());
+    std::filesystem::copy_file(entry.path(), copy,
+                               std::filesystem::copy_options::overwrite_existing, error);
+    if (error == std::errc::no_such_file_or_directory) continue;  // forgotten meanwhile
+    if (error) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot copy ", entry.path().string(), ": ", error.message()));
+    }
+    if (absl::Status synced = SyncFile(copy); !synced.ok()) return synced;
+  }
+  return SyncFolder(to);
+}
+
+// Facts are forgotten in their order: if the oldest of a copied database are there, all are.
+absl::Status CheckFactsThere(const std::string& database, const std::string& dir) {
+  auto db = OpenOf(database, SQLITE_OPEN_READONLY);
+  if (!db.ok()) return db.status();
+  if (!HasBulk(db->get())) return absl::OkStatus();
+  Statement oldest(db->get(),
+                   "SELECT file, place, size FROM facts WHERE file > 0 ORDER BY number LIMIT 1");
+  const absl::StatusOr<bool> row = oldest.Step();
+  if (!row.ok() || !*row) return row.status();
+  Bulk bulk(dir);
+  const absl::Status read = bulk.facts.Read({oldest.Int(0), oldest.Int(1), oldest.Int(2)}).status();
+  if (read.ok()) return read;
+  return absl::UnavailableError(
+      absl::StrCat("the oldest trials were forgotten while they were copied (", read.message(),
+                   "): copy again"));
+}
+
 }  // namespace
 
 absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
@@ -346,6 +391,40 @@ absl::StatusOr<Renewed> MoveForward(const std::string& dir, const Checkpoint& wh
                   [&] { return BeginBulk(to, bulk); },
                   [&] { return CopyFirstBlobs(from, to, batches, to_facts); }});
   });
+}
+
+absl::Status Copy(const std::string& dir, const std::string& to) {
+  if (absl::Status there = CheckThere(dir); !there.ok()) return there;
+  if (CheckThere(to).ok()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("there is a store in ", to, ": name a new folder"));
+  }
+  auto db = OpenOf(absl::StrCat(dir, "/", kDatabase), SQLITE_OPEN_READONLY);
+  if (!db.ok()) return db.status();
+  if (const absl::StatusOr<int64_t> schema = SchemaOf(db->get(), ""); !schema.ok()) {
+    return schema.status();
+  }
+  std::error_code error;
+  std::filesystem::create_directories(absl::StrCat(to, "/", kBulkFolder), error);
+  if (error) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot make ", to, ": ", error.message()));
+  }
+  const std::string made = absl::StrCat(to, "/", kDatabase, ".new");
+  std::filesystem::remove(made, error);
+  // What the database names is in bulk files before it, and stays there.
+  return Steps({[&] { return Statement(db->get(), "VACUUM INTO ?").Text(1, made).Run(); },
+                [&] {
+                  return CopyFiles(absl::StrCat(dir, "/", kBulkFolder),
+                                   absl::StrCat(to, "/", kBulkFolder));
+                },
+                [&] { return CheckFactsThere(made, to); }, [&] { return SyncFile(made); },
+                [&] {
+                  const std::string path = absl::StrCat(to, "/", kDatabase);
+                  return rename(made.c_str(), path.c_str()) == 0
+                             ? absl::OkStatus()
+                             : System(absl::StrCat("cannot make ", path));
+                },
+                [&] { return SyncFolder(to); }});
 }
 
 }  // namespace warpsmith::store

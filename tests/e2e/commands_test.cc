@@ -456,6 +456,10 @@ TEST_CASE("a damaged store is checked, and gone on with") {
   Finished running = fleet.Warpsmith({"store", "accept-loss", "--yes"});
   CHECK(running == 1);
   CHECK_THAT(running.err, Contains("warpsmith down"));
+  const std::string copy = fleet.dir() + "/copy";
+  CHECK(fleet.Warpsmith({"store", "copy", copy}) == 0);
+  CHECK(fleet.Warpsmith({"store", "copy", copy}) == 1);
+  CHECK(RunToEnd({kBin + "/warpsmith", "--dir", copy, "store", "check"}) == 0);
   CHECK(fleet.Down() == 0);
 
   // A bit of a problem turns over.
@@ -493,6 +497,7 @@ TEST_CASE("a damaged store is checked, and gone on with") {
   }
   CHECK(fleet.Warpsmith({"cancel", "r1"}) == 0);
   CHECK(fleet.Warpsmith({"down"}) == 0);
+  CHECK(RunToEnd({kBin + "/warpsmith", "--dir", copy, "store", "check"}) == 0);
   CHECK(RunToEnd({kBin + "/warpsmith", "--dir", fleet.dir() + "/none", "store", "check"}) == 4);
 }
 
