@@ -73,8 +73,13 @@ TEST_CASE("text that is not UTF-8 is made so, and only that") {
 
   v1::TrialBatch batch;
   batch.add_trials()->set_reason("a\xe2");
-  (*batch.add_trials()->mutable_state())["k\xff"] = 2;
+  CHECK_FALSE(IsRepaired(batch, batch.SerializeAsString()));
   RepairStrings(batch);
+  CHECK(IsRepaired(batch, batch.SerializeAsString()));
+  (*batch.add_trials()->mutable_state())["k\xff"] = 2;
+  CHECK_FALSE(IsRepaired(batch, batch.SerializeAsString()));
+  RepairStrings(batch);
+  CHECK(IsRepaired(batch, batch.SerializeAsString()));
   v1::TrialBatch back;
   REQUIRE(back.ParseFromString(batch.SerializeAsString()));
   CHECK(back.trials(0).reason() == "a" + bad);

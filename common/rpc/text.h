@@ -15,4 +15,8 @@ std::string ToUtf8(std::string_view text);
 // Does so with every `string` field of the message and of those within it.
 void RepairStrings(google::protobuf::Message& message);
 
+// Whether that would change nothing of a message like `type`, of which `bytes` are the encoding:
+// quick, since it looks at nothing that is not there.
+bool IsRepaired(const google::protobuf::Message& type, std::string_view bytes);
+
 }  // namespace warpsmith::rpc

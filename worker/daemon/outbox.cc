@@ -325,8 +325,12 @@ int64_t Outbox::NextTrial(const std::string& lease_id) {
 
 void Outbox::Add(char kind, v1::LeaseResult&& one) {
   // A string that is not UTF-8 could be read back neither from the file nor by the planner.
-  rpc::RepairStrings(one);
-  Log(kind, one.SerializeAsString());
+  std::string bytes = one.SerializeAsString();
+  if (!rpc::IsRepaired(one, bytes)) {
+    rpc::RepairStrings(one);
+    bytes = one.SerializeAsString();
+  }
+  Log(kind, bytes);
   if (kind == kIncumbent) Sync();
   Put(kind, std::move(one));
 }
