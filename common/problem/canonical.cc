@@ -6,13 +6,12 @@
 namespace warpsmith::problem {
 
 std::string CanonicalBytes(const google::protobuf::Message& message) {
-  std::string bytes;
-  bytes.reserve(message.ByteSizeLong());  // the stream would double it time and again
+  std::string bytes(message.ByteSizeLong(), '\0');
   {
-    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::ArrayOutputStream stream(bytes.data(), static_cast<int>(bytes.size()));
     google::protobuf::io::CodedOutputStream output(&stream);
     output.SetSerializationDeterministic(true);
-    message.SerializeToCodedStream(&output);
+    message.SerializeWithCachedSizes(&output);
   }
   return bytes;
 }
