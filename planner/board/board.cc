@@ -150,10 +150,12 @@ std::string Headline(const Picture& picture, const v1::Run& run, const Tasks& ta
   const Score score = ScoreOf(tasks);
   double seconds = 0;
   int64_t trials = 0;
+  int alarms = 0;  // the run's own record is not told of each
   for (const v1::TaskRecord* task : tasks) {
     seconds +=
         task->has_lease() ? picture.View(*task).seconds_spent() : task->task().seconds_spent();
     trials += task->task().trials();
+    alarms += !task->task().alarm().empty();
   }
   std::string text = absl::StrCat("## Run ", run.id(), ": ", Plain(run.name()),
                                   run.done() ? " (done)" : "", "\n\n");
@@ -169,9 +171,9 @@ std::string Headline(const Picture& picture, const v1::Run& run, const Tasks& ta
                   " trials in ", absl::StrFormat("%.0f", seconds), " device seconds, budget ",
                   absl::StrFormat("%.0f", run.seconds_per_task()), " s a task, policy ",
                   Plain(run.policy()), ".\n");
-  if (run.alarms() > 0) {
+  if (alarms > 0) {
     absl::StrAppend(
-        &text, "**", run.alarms(), run.alarms() == 1 ? " alarm**" : " alarms**",
+        &text, "**", alarms, alarms == 1 ? " alarm**" : " alarms**",
         ": a search has ended, and what it found is poor or to be reviewed; the note says why.\n");
   }
   text += "\n";

@@ -158,7 +158,6 @@ TEST_CASE("alarms stand in the headline and in the note") {
   poor.mutable_task()->set_reason("nothing left to try, at 28 % of the speed of light");
   CHECK_THAT(Render(state), !Contains("alarm"));
   poor.mutable_task()->set_alarm("far from the speed of light");
-  state.mutable_runs(0)->mutable_run()->set_alarms(1);
   CHECK_THAT(Render(state),
              Contains("**1 alarm**: a search has ended") &&
                  Contains("| **alarm** (far from the speed of light): nothing left to try, at"));

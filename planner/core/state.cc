@@ -306,12 +306,12 @@ void State::Index(const v1::TaskRecord& record) {
   counts.unfinished += now.unfinished - place.unfinished;
   counts.open += now.open - place.open;
   v1::Run& run = *runs_[number].mutable_run();
-  const int alarms = run.alarms() + now.alarm - place.alarm;
   const bool done = counts.unfinished == 0;
-  if (run.done() != done || run.alarms() != alarms) changed_runs_.insert(number);
+  // Alarms alone are no change: a run's record has the ids of all its tasks, and is read without.
+  if (run.done() != done) changed_runs_.insert(number);
   run.set_done(done);
   SetOver(number, run, counts.open == 0);
-  run.set_alarms(alarms);
+  run.set_alarms(run.alarms() + now.alarm - place.alarm);
   place = now;
 }
 

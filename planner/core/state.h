@@ -47,7 +47,8 @@ struct Progress {
 // The task as people see it. `progress`: of its lease; null: nothing was said.
 v1::Task WithProgress(const v1::TaskRecord& record, const Progress* progress);
 
-// Records as they are now, of those that changed.
+// Records as they are now, of those that changed. A run's alarms alone are no change of it: its
+// record has the ids of all its tasks, and whoever reads it counts their alarms.
 struct Changes {
   v1::PlannerState records;            // its numbers are of the whole state
   std::vector<std::string> forgotten;  // ids of workers that are no longer there

@@ -90,6 +90,26 @@ TEST_CASE("a snapshot anywhere in the log and the rest of it give the same state
   }
 }
 
+TEST_CASE("an alarm is its task's change, and counted where its run's record is read") {
+  Logged logged;
+  Work(logged);
+  State state = State::FromProto(logged.core.state().ToProto());
+  v1::PlannerState before = state.ToProto();
+  v1::Event alarm;
+  alarm.mutable_task_moved()->set_task_id("r1/b@host");
+  alarm.mutable_task_moved()->set_state(v1::CONVERGED);
+  alarm.mutable_task_moved()->set_alarm("poor");
+  state.Apply(alarm);
+  CHECK(state.FindRun("r1")->run().alarms() == 1);
+  const Changes changes = state.TakeChanges();
+  CHECK(changes.records.runs_size() == 0);
+  REQUIRE(changes.records.tasks_size() == 1);
+  for (v1::TaskRecord& task : *before.mutable_tasks()) {
+    if (task.task().id() == "r1/b@host") task = changes.records.tasks(0);
+  }
+  CHECK(State::FromProto(before).FindRun("r1")->run().alarms() == 1);
+}
+
 TEST_CASE("what is remembered of lost workers has a limit") {
   State state;
   for (int i = 0; i < 2 * kMaxLostWorkers; ++i) {
