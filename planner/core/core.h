@@ -51,6 +51,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -336,10 +337,10 @@ class Core {
   // Not durable; monotonic milliseconds.
   Deadlines lease_deadline_;  // by task
   // By task: when it is over whatever its worker says; sooner until the worker speaks of it.
-  std::map<std::string, int64_t> lease_overdue_;
-  Deadlines worker_deadline_;                     // by worker
-  std::map<std::string, Progress> progress_;      // by task
-  std::map<std::string, std::string> warm_task_;  // by worker: what it worked on last
+  std::unordered_map<std::string, int64_t> lease_overdue_;
+  Deadlines worker_deadline_;                               // by worker
+  std::map<std::string, Progress> progress_;                // by task
+  std::unordered_map<std::string, std::string> warm_task_;  // by worker: what it worked on last
 };
 
 }  // namespace warpsmith::planner

@@ -9,9 +9,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,7 +28,7 @@ class Deadlines {
   bool empty() const { return at_ms_.empty(); }
 
  private:
-  std::map<std::string, int64_t> at_ms_;  // by id
+  std::unordered_map<std::string, int64_t> at_ms_;  // by id; only looked up, never walked
   std::set<std::pair<int64_t, std::string>> order_;
 };
 

@@ -185,7 +185,7 @@ class State {
   std::unordered_map<std::string, Place> places_;          // by task; only looked up, never walked
   std::map<std::string, WorkQueue> queued_;                // by architecture
   std::map<std::string, std::set<std::string>> doubtful_;  // likewise
-  std::map<std::string, std::set<std::string>> leased_by_;
+  std::unordered_map<std::string, std::set<std::string>> leased_by_;  // by worker; likewise
   struct Counts {
     int unfinished = 0, open = 0;
   };

@@ -22,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -182,10 +183,10 @@ class Service {
   absl::Status stalled_;
   bool loaded_ = false;
 
-  std::map<int64_t, Parked> parked_;                         // by call
-  std::map<std::string, int64_t> parked_by_session_;         // session -> call
-  std::map<std::string, std::set<int64_t>> parked_by_kind_;  // KindOf; calls, the oldest first
-  std::set<std::pair<int64_t, int64_t>> parked_by_end_;      // until_ms, call
+  std::map<int64_t, Parked> parked_;                            // by call
+  std::unordered_map<std::string, int64_t> parked_by_session_;  // session -> call
+  std::map<std::string, std::set<int64_t>> parked_by_kind_;     // KindOf; calls, the oldest first
+  std::set<std::pair<int64_t, int64_t>> parked_by_end_;         // until_ms, call
 
   int64_t written_ = 0;  // number of the last write handed out
   int64_t durable_ = 0;
