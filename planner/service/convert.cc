@@ -1,5 +1,6 @@
 #include "planner/service/convert.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -18,6 +19,32 @@ constexpr char kDefaultPolicy[] = "rules";
 // What is said of a result beside its blob, which has it whole.
 std::string Label(const std::string& text) { return base::Shortened(text, kMaxLabelBytes); }
 std::string Text(const std::string& text) { return base::Shortened(text, kMaxTextBytes); }
+
+// The same of a message's field: nearly all are short enough, and stay as they are.
+template <auto kGet, auto kMutable, typename Message>
+void Cut(Message& message, size_t bytes) {
+  if ((message.*kGet)().size() > bytes) {
+    *(message.*kMutable)() = base::Shortened((message.*kGet)(), bytes);
+  }
+}
+
+// Fields of a newer worker would go into the log. Few have any, and to look for them within all of
+// a message takes longer than the rest of taking it in.
+template <typename Message>
+bool HasUnknown(const Message& message) {
+  return !message.GetReflection()->GetUnknownFields(message).empty();
+}
+void DiscardUnknown(v1::WorkerInfo& worker) {
+  worker.clear_ledger();  // which is the planner's to say
+  if (HasUnknown(worker)) worker.DiscardUnknownFields();
+}
+void DiscardUnknown(v1::TrialSummary& summary) {
+  const auto& counts = summary.counts();
+  if (HasUnknown(summary) ||
+      std::any_of(counts.begin(), counts.end(), HasUnknown<v1::SpecialistCount>)) {
+    summary.DiscardUnknownFields();
+  }
+}
 
 v1::TrialsRecorded Recorded(const v1::SealedTrials& trials, const std::string& batch) {
   const v1::TrialSummary& summary = trials.summary();
@@ -89,7 +116,7 @@ std::string AddBlob(const google::protobuf::Message& message, Contents& contents
 
 store::Facts FactsOf(const std::string& task_id, const std::string& batch,
                      v1::SealedTrials trials) {
-  trials.mutable_summary()->DiscardUnknownFields();
+  DiscardUnknown(*trials.mutable_summary());
   return {task_id, batch, CanonicalBytes(trials.summary()), std::move(*trials.mutable_sealed())};
 }
 
@@ -150,19 +177,22 @@ absl::StatusOr<Synchronize> ToCommand(v1::SynchronizeRequest request, Contents& 
     return TooMany("leases", request.leases_size(), kMaxLeases);
   }
   Synchronize command;
-  command.worker = request.worker();
+  command.worker = std::move(*request.mutable_worker());
   command.session_id = request.session_id();
   command.instance = request.instance();
   command.follows.assign(request.follows().begin(), request.follows().end());
-  command.worker.DiscardUnknownFields();  // of a newer worker; they would go into the log
-  command.worker.set_device_name(Label(request.worker().device_name()));
-  command.worker.set_version(Label(request.worker().version()));
-  command.worker.set_health_reason(Text(request.worker().health_reason()));
-  for (const v1::LeaseStatus& sent : request.leases()) {
-    v1::LeaseStatus& status = command.leases.emplace_back(sent);
-    status.set_specialist(Label(sent.specialist()));
-    status.set_failure(Text(sent.failure()));
-    status.set_reason(Text(sent.reason()));
+  DiscardUnknown(command.worker);
+  Cut<&v1::WorkerInfo::device_name, &v1::WorkerInfo::mutable_device_name>(command.worker,
+                                                                          kMaxLabelBytes);
+  Cut<&v1::WorkerInfo::version, &v1::WorkerInfo::mutable_version>(command.worker, kMaxLabelBytes);
+  Cut<&v1::WorkerInfo::health_reason, &v1::WorkerInfo::mutable_health_reason>(command.worker,
+                                                                              kMaxTextBytes);
+  command.leases.reserve(request.leases_size());
+  for (v1::LeaseStatus& sent : *request.mutable_leases()) {
+    v1::LeaseStatus& status = command.leases.emplace_back(std::move(sent));
+    Cut<&v1::LeaseStatus::specialist, &v1::LeaseStatus::mutable_specialist>(status, kMaxLabelBytes);
+    Cut<&v1::LeaseStatus::failure, &v1::LeaseStatus::mutable_failure>(status, kMaxTextBytes);
+    Cut<&v1::LeaseStatus::reason, &v1::LeaseStatus::mutable_reason>(status, kMaxTextBytes);
   }
   command.slots = request.slots();
   command.store = request.store();
