@@ -37,11 +37,14 @@ uint32_t Check(char kind, const char* data, size_t size) {
 std::string Encode(char kind, const std::string& payload) {
   const Header header{static_cast<uint32_t>(payload.size()),
                       Check(kind, payload.data(), payload.size()), kind};
-  std::string record(kHeaderBytes, '\0');
+  std::string record;
+  record.reserve(kHeaderBytes + payload.size());
+  record.resize(kHeaderBytes);
   std::memcpy(&record[0], &header.bytes, 4);
   std::memcpy(&record[4], &header.check, 4);
   record[8] = header.kind;
-  return record + payload;
+  record += payload;
+  return record;
 }
 
 std::string EncodeNumber(int64_t number) {
@@ -260,7 +263,9 @@ void Outbox::Put(char kind, v1::LeaseResult&& one) {
     if (batch->result.trials().trials_size() == 0 && one.sealed().first() > 0) {
       batch->result.mutable_sealed()->set_first(one.sealed().first());
     }
-    batch->result.mutable_trials()->MergeFrom(one.trials());
+    for (v1::Trial& trial : *one.mutable_trials()->mutable_trials()) {
+      *batch->result.mutable_trials()->add_trials() = std::move(trial);
+    }
   }
   bytes_ += batch->bytes - before;
 }
