@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -36,11 +37,11 @@ class MemoryStore final : public Store {
     std::map<std::string, std::string> archive ABSL_GUARDED_BY(mutex);
     std::deque<Facts> facts ABSL_GUARDED_BY(mutex);  // oldest first
     // Of each subject, its facts' numbers from 0, of all that ever were.
-    std::map<std::string, std::deque<int64_t>> facts_of ABSL_GUARDED_BY(mutex);
+    std::unordered_map<std::string, std::deque<int64_t>> facts_of ABSL_GUARDED_BY(mutex);
     FactsKept kept ABSL_GUARDED_BY(mutex);
     int64_t facts_bytes ABSL_GUARDED_BY(mutex) = INT64_MAX;  // room for them
     Identity identity ABSL_GUARDED_BY(mutex) = {"00000000000000aa", 1};
-    std::map<std::string, std::string> blobs ABSL_GUARDED_BY(mutex);
+    std::unordered_map<std::string, std::string> blobs ABSL_GUARDED_BY(mutex);
   };
 
   explicit MemoryStore(std::shared_ptr<Disk> disk = std::make_shared<Disk>())
