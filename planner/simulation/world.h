@@ -3,13 +3,15 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace warpsmith::planner::simulation {
 
@@ -22,15 +24,24 @@ class World {
   int64_t now_ms() const { return now_ms_; }
   // At that time (now, if it is past); of several at one time the first said is the first done.
   void At(int64_t at_ms, std::function<void()> action) {
-    agenda_[{std::max(at_ms, now_ms_), ++order_}] = std::move(action);
+    if (free_.empty()) {
+      free_.push_back(actions_.size());
+      actions_.emplace_back();
+    }
+    agenda_.push_back({std::max(at_ms, now_ms_), ++order_, free_.back()});
+    std::push_heap(agenda_.begin(), agenda_.end(), std::greater<>());
+    actions_[free_.back()] = std::move(action);
+    free_.pop_back();
   }
   void After(int64_t ms, std::function<void()> action) { At(now_ms_ + ms, std::move(action)); }
   // Does what comes next.
   void Step() {
-    const auto next = agenda_.begin();
-    now_ms_ = next->first.first;
-    const std::function<void()> action = std::move(next->second);
-    agenda_.erase(next);
+    std::pop_heap(agenda_.begin(), agenda_.end(), std::greater<>());
+    const Item next = agenda_.back();
+    agenda_.pop_back();
+    now_ms_ = next.at_ms;
+    const std::function<void()> action = std::exchange(actions_[next.action], nullptr);
+    free_.push_back(next.action);
     action();
   }
 
@@ -52,11 +63,21 @@ class World {
   }
 
  private:
+  struct Item {
+    int64_t at_ms = 0;
+    int64_t order = 0;
+    size_t action = 0;  // which of actions_
+
+    auto operator<=>(const Item&) const = default;
+  };
+
   std::mt19937_64 random_;
   bool trace_ = false;
   int64_t now_ms_ = 0;
   int64_t order_ = 0;
-  std::map<std::pair<int64_t, int64_t>, std::function<void()>> agenda_;
+  std::vector<Item> agenda_;  // a heap, the next first
+  std::vector<std::function<void()>> actions_;
+  std::vector<size_t> free_;  // of actions_
 };
 
 }  // namespace warpsmith::planner::simulation
