@@ -70,7 +70,7 @@ void Checker::Heard(const std::string& worker_id, const std::vector<std::string>
   for (const std::string& lease_id : lease_ids) {
     const auto leased = leased_.find(lease_id);
     if (leased == leased_.end()) continue;
-    Task& task = tasks_.at(leased->second);
+    Task& task = leased->second->second;
     if (task.granted.at(task.fence) == worker_id) task.heard_ms = std::max(task.heard_ms, now_ms);
   }
 }
@@ -88,8 +88,8 @@ void Checker::Ends(const std::string& task_id, int64_t fence) {
 }
 
 void Checker::Looked(int64_t now_ms) {
-  for (const auto& [lease_id, id] : leased_) {
-    const Task& task = tasks_.at(id);
+  for (const auto& [lease_id, leased] : leased_) {
+    const auto& [id, task] = *leased;
     if (now_ms > OverAt(task.heard_ms, most_ttl_ms_)) {
       Fail(Say(id, ": its lease was last heard of ", now_ms - task.heard_ms, " ms ago and lives"));
     }
@@ -248,7 +248,7 @@ void Checker::On(const v1::LeaseGranted& granted) {
   task->live = true;
   ++worker.leases;
   task->lease_id = granted.lease_id();
-  leased_[task->lease_id] = granted.task_id();
+  leased_[task->lease_id] = &*tasks_.find(granted.task_id());
   task->heard_ms = now_ms_;
   task->fence = granted.fence();
   task->granted[granted.fence()] = granted.worker_id();

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "warpsmith/v1/events.pb.h"
@@ -137,10 +138,12 @@ class Checker {
   // Of an event of the log: what is archived changes no more.
   Task* FindOpen(const std::string& task_id, const char* where);
 
+  using Tasks = std::unordered_map<std::string, Task>;
+
   const int64_t most_ttl_ms_;
-  std::map<std::string, Task> tasks_;
-  std::map<std::string, std::string> leased_;  // lease -> task, of those that live
-  std::map<std::string, Worker> workers_;
+  Tasks tasks_;
+  std::unordered_map<std::string, Tasks::value_type*> leased_;  // by lease, of those that live
+  std::unordered_map<std::string, Worker> workers_;
   std::set<std::string> runs_;
   std::vector<std::string> violations_;
   int64_t now_ms_ = 0;
