@@ -55,13 +55,14 @@ void PlannerHost::Recover() {
 void PlannerHost::Crash() {
   ++crashes_;
   ++generation_;
-  world_->Trace(absl::StrCat("planner dies, ", writes_.size(), " writes with it"));
+  world_->Trace(absl::StrCat("planner dies, ", batch_.size() + writes_.size(), " writes with it"));
   // It may die when the disk has them and before anybody was told.
   if (commit_scheduled_ && world_->Chance(0.5)) {
-    if (commit_failures_ == 0) batch_ = static_cast<int64_t>(OneTransaction(writes_));
-    writer_->Commit(std::vector<Write>(writes_.begin(), writes_.begin() + batch_)).IgnoreError();
+    TakeBatch();
+    writer_->Commit(batch_).IgnoreError();
     TellChecker();
   }
+  batch_.clear();
   writes_.clear();
   commit_scheduled_ = false;
   commit_failures_ = 0;
@@ -131,21 +132,21 @@ void PlannerHost::Cancel(int64_t call) {
   InPlanner([this, call] { service_->Cancel(call); });
 }
 
-int64_t PlannerHost::Synchronize(const v1::SynchronizeRequest& request,
-                                 Done<v1::SynchronizeReply> done) {
+int64_t PlannerHost::Synchronize(v1::SynchronizeRequest request, Done<v1::SynchronizeReply> done) {
   Contents contents;
-  absl::StatusOr<planner::Synchronize> command = ToCommand(request, contents);
+  absl::StatusOr<planner::Synchronize> command = ToCommand(std::move(request), contents);
   if (!command.ok()) {
     done(command.status());
     return 0;
   }
   std::vector<std::string> held;
-  for (const v1::LeaseStatus& lease : request.leases()) {
+  for (const v1::LeaseStatus& lease : command->leases) {
     if (!lease.finished()) held.push_back(lease.lease_id());
   }
-  return Call(request.worker().id(), *std::move(command), std::move(contents),
-              [this, done, held, worker = request.worker().id()](absl::StatusOr<Reply> answer,
-                                                                 int64_t handled_ms) {
+  std::string worker = command->worker.id();
+  return Call(worker, *std::move(command), std::move(contents),
+              [this, done = std::move(done), held = std::move(held), worker](
+                  absl::StatusOr<Reply> answer, int64_t handled_ms) {
                 // One that ends so was parked: it was heard until now.
                 const bool parked =
                     absl::IsAborted(answer.status()) || absl::IsCancelled(answer.status());
@@ -169,7 +170,7 @@ int64_t PlannerHost::Synchronize(const v1::SynchronizeRequest& request,
                 for (const Grant& lease : std::get<SynchronizeAnswer>(*answer).start) {
                   checker_->Granted(lease.task_id, lease.fence, handled_ms);
                 }
-                done(reply);
+                done(std::move(reply));
               });
 }
 
@@ -228,12 +229,18 @@ void PlannerHost::ScheduleCommit(int64_t pause_ms) {
   });
 }
 
+// Tried again it is the same, whatever came since.
+void PlannerHost::TakeBatch() {
+  if (!batch_.empty()) return;
+  const auto end = writes_.begin() + static_cast<std::ptrdiff_t>(OneTransaction(writes_));
+  batch_.assign(std::make_move_iterator(writes_.begin()), std::make_move_iterator(end));
+  writes_.erase(writes_.begin(), end);
+}
+
 void PlannerHost::Commit() {
   commit_scheduled_ = false;
-  // Tried again it is the same batch, whatever came since.
-  if (commit_failures_ == 0) batch_ = static_cast<int64_t>(OneTransaction(writes_));
-  const std::vector<Write> batch(writes_.begin(), writes_.begin() + batch_);
-  const absl::Status status = writer_->Commit(batch);
+  TakeBatch();
+  const absl::Status status = writer_->Commit(batch_);
   TellChecker();
   if (IsWorthAnotherTry(status)) {
     if (++commit_failures_ == kFailuresOfAStall) service_->Stalled(status);
@@ -242,8 +249,8 @@ void PlannerHost::Commit() {
   }
   commit_failures_ = 0;
   if (!status.ok()) return checker_->Fail(absl::StrCat("a commit is refused: ", status.ToString()));
-  writes_.erase(writes_.begin(), writes_.begin() + batch_);
-  service_->Durable(batch.back().number);
+  service_->Durable(batch_.back().number);
+  batch_.clear();
 }
 
 // Of what the disk has and it does not know.

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/base/sha256.h"
+#include "common/store/checksum.h"
 #include "common/store/faulty_store.h"
 #include "common/store/memory_store.h"
 #include "planner/service/service.h"
@@ -25,14 +25,14 @@ namespace warpsmith::planner::simulation {
 class PlannerHost {
  public:
   template <typename R>
-  using Done = std::function<void(const absl::StatusOr<R>&)>;
+  using Done = std::function<void(absl::StatusOr<R>)>;
 
   // `faults` may change while it runs. All outlive this.
   PlannerHost(World* world, const Faults* faults, Checker* checker);
 
   // As over a connection: Unavailable where nobody listens.
   // Gives the call's number, for Cancel: the caller is gone.
-  int64_t Synchronize(const v1::SynchronizeRequest& request, Done<v1::SynchronizeReply> done);
+  int64_t Synchronize(v1::SynchronizeRequest request, Done<v1::SynchronizeReply> done);
   void Cancel(int64_t call);
   void Submit(const v1::SubmitRequest& request, Done<v1::Run> done);
   void SetTask(const planner::SetTask& command);
@@ -43,13 +43,13 @@ class PlannerHost {
   // Null: down.
   const Core* core() const { return service_ == nullptr ? nullptr : &service_->core(); }
   // Nothing that was handed out waits to be durable.
-  bool Settled() const { return service_ != nullptr && writes_.empty(); }
+  bool Settled() const { return service_ != nullptr && writes_.empty() && batch_.empty(); }
   // Tasks in the archive on the disk.
   std::vector<v1::Task> Archived();
   // What the log on the disk makes, applied to nothing.
   std::string StateOfLog();
-  // Of all that was made durable and answered, in order.
-  std::string Digest() const { return digest_; }
+  // A checksum of all that was made durable and answered, in order.
+  int64_t Digest() const { return digest_; }
 
   int crashes() const { return crashes_; }
   int pauses() const { return pauses_; }
@@ -71,9 +71,10 @@ class PlannerHost {
   int64_t Call(const std::string& worker, Command command, Contents contents, Finish finish);
   void HandOut();
   void ScheduleCommit(int64_t pause_ms);
+  void TakeBatch();
   void Commit();
   void TellChecker();
-  void Note(const std::string& bytes) { digest_ = base::Sha256Hex(digest_ + bytes); }
+  void Note(const std::string& bytes) { digest_ = store::Checksum(bytes, digest_); }
 
   World* const world_;
   const Faults* const faults_;
@@ -97,10 +98,10 @@ class PlannerHost {
   std::map<int64_t, Waiting> waiting_;  // by call
   std::deque<Write> writes_;
   bool commit_scheduled_ = false;
-  int64_t batch_ = 0;  // writes of the commit under way
+  std::vector<Write> batch_;  // of the commit under way, and no longer in writes_
   int commit_failures_ = 0;
 
-  std::string digest_;
+  int64_t digest_ = 0;
   int crashes_ = 0;
   int pauses_ = 0;
 };

@@ -26,7 +26,7 @@ std::string DigestOf(uint64_t seed) {
   Simulation simulation(seed);
   const std::vector<std::string> violations = simulation.Run();
   CHECK(absl::StrJoin(violations, "; ") == "");
-  return simulation.planner().Digest();
+  return absl::StrCat(absl::Hex(simulation.planner().Digest(), absl::kZeroPad16));
 }
 
 std::string Output(const std::string& command) {

@@ -198,34 +198,57 @@ void WorkerHost::End(daemon::Ended ended) {
 void WorkerHost::Call() {
   calling_ = true;
   const int64_t number = ++call_number_;
-  const auto request = std::make_shared<const v1::SynchronizeRequest>(session_->Request());
+  const auto request = std::make_shared<v1::SynchronizeRequest>(session_->Request());
+  const auto told = std::make_shared<const Told>(ToldBy(*request));
   const base::Instant sent = Now();
   const int64_t timeout = request->slots() > 0 ? kIdleTimeoutMs : kBusyTimeoutMs;
   call_until_ms_ = world_->now_ms() + timeout;
   // The answer finds this process, if it still waits for it; when it stands still, later.
-  const auto take = [this, request, sent, number,
-                     generation = generation_](const absl::StatusOr<v1::SynchronizeReply>& reply) {
+  const auto take = [this, told, sent, number,
+                     generation = generation_](absl::StatusOr<v1::SynchronizeReply> reply) {
     if (reply.ok() && (Parted() || world_->Chance(faults_->lost))) return;
     const int64_t at = world_->now_ms() + world_->Between(int64_t{0}, int64_t{50});
-    world_->At(std::max(at, asleep_until_ms_), [this, request, sent, number, generation, reply] {
-      if (generation != generation_ || session_ == nullptr) return;
-      if (!calling_ || number != call_number_) return;
-      Answered(*request, sent, reply);
-    });
+    world_->At(std::max(at, asleep_until_ms_),
+               [this, told, sent, number, generation, reply = std::move(reply)] {
+                 if (generation != generation_ || session_ == nullptr) return;
+                 if (!calling_ || number != call_number_) return;
+                 Answered(*told, sent, reply);
+               });
   };
-  const auto arrive = [this, request, take] { call_ = planner_->Synchronize(*request, take); };
   if (world_->Chance(faults_->repeated)) {
     // A duplicate: nobody waits for its answer.
-    world_->After(world_->Between(int64_t{0}, int64_t{120'000}), [this, request] {
-      planner_->Synchronize(*request, [](const absl::StatusOr<v1::SynchronizeReply>&) {});
+    const auto again = std::make_shared<v1::SynchronizeRequest>(*request);
+    world_->After(world_->Between(int64_t{0}, int64_t{120'000}), [this, again] {
+      planner_->Synchronize(std::move(*again), [](const absl::StatusOr<v1::SynchronizeReply>&) {});
     });
   }
   if (Parted() || world_->Chance(faults_->lost)) return;
   const bool late = world_->Chance(faults_->late);
-  world_->After(world_->Between(int64_t{0}, int64_t{late ? 120'000 : 50}), arrive);
+  world_->After(world_->Between(int64_t{0}, int64_t{late ? 120'000 : 50}), [this, request, take] {
+    call_ = planner_->Synchronize(std::move(*request), take);
+  });
 }
 
-void WorkerHost::Answered(const v1::SynchronizeRequest& request, base::Instant sent,
+WorkerHost::Told WorkerHost::ToldBy(const v1::SynchronizeRequest& request) const {
+  Told told;
+  told.draining = request.worker().draining();
+  for (const v1::LeaseStatus& lease : request.leases()) {
+    if (lease.finished()) told.finished.push_back(lease);
+  }
+  for (const v1::LeaseResult& sent : request.results()) {
+    if (sent.trials().trials_size() > 0) {
+      checker_->Fail(id_ + " sends trials that are not sealed");
+    }
+    v1::LeaseResult& result = told.results.emplace_back();
+    result.set_lease_id(sent.lease_id());
+    result.set_task_id(sent.task_id());
+    result.set_fence(sent.fence());
+    if (sent.has_incumbent()) *result.mutable_incumbent() = sent.incumbent();
+  }
+  return told;
+}
+
+void WorkerHost::Answered(const Told& told, base::Instant sent,
                           const absl::StatusOr<v1::SynchronizeReply>& reply) {
   calling_ = false;
   if (!reply.ok()) {
@@ -240,13 +263,13 @@ void WorkerHost::Answered(const v1::SynchronizeRequest& request, base::Instant s
     next_call_ms_ = world_->now_ms() + after + world_->Between(int64_t{100}, 3000 + after / 2);
     return;
   }
-  Check(request, *reply);
+  Check(told, *reply);
   const bool held = session_->holds_lease();
   daemon::Session::Orders orders = session_->Take(*reply, sent, Now());
   next_call_ms_ =
       world_->now_ms() + std::min(absl::ToInt64Milliseconds(orders.next_sync), kMostBetweenCallsMs);
   if (session_->more_to_tell()) next_call_ms_ = world_->now_ms();
-  told_draining_ = request.worker().draining();
+  told_draining_ = told.draining;
   if (held && orders.stop) stop_ = true;
   if (!orders.start) return;
   if (ended_.count(orders.start->id()) > 0) {
@@ -266,15 +289,12 @@ void WorkerHost::Answered(const v1::SynchronizeRequest& request, base::Instant s
 }
 
 // What the planner promised by an answer that arrived.
-void WorkerHost::Check(const v1::SynchronizeRequest& request, const v1::SynchronizeReply& reply) {
+void WorkerHost::Check(const Told& told, const v1::SynchronizeReply& reply) {
   const auto has = [](const auto& list, const std::string& id) {
     return std::find(list.begin(), list.end(), id) != list.end();
   };
-  for (const v1::LeaseResult& sent : request.results()) {
+  for (const v1::LeaseResult& sent : told.results) {
     if (!has(reply.recorded(), sent.lease_id())) continue;
-    if (sent.trials().trials_size() > 0) {
-      checker_->Fail(absl::StrCat(id_, " sends trials that are not sealed"));
-    }
     for (const v1::Heard& heard : reply.heard()) {
       if (heard.lease_id() != sent.lease_id()) continue;
       checker_->ToldHeard(sent.task_id(), sent.fence(), heard.trials());
@@ -284,8 +304,8 @@ void WorkerHost::Check(const v1::SynchronizeRequest& request, const v1::Synchron
     checker_->ToldRecorded(sent.task_id(), AddBlob(sent.incumbent(), contents),
                            sent.incumbent().speedup(), sent.incumbent().beat_trial_id());
   }
-  for (const v1::LeaseStatus& sent : request.leases()) {
-    if (sent.finished() && has(reply.recorded(), sent.lease_id())) {
+  for (const v1::LeaseStatus& sent : told.finished) {
+    if (has(reply.recorded(), sent.lease_id())) {
       checker_->ToldFinished(sent.task_id(), sent.fence());
     }
   }

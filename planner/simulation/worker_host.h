@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "planner/simulation/checker.h"
@@ -59,6 +60,13 @@ class WorkerHost {
     int64_t started_ms = 0;
   };
 
+  // What of a request its answer is held against.
+  struct Told {
+    bool draining = false;
+    std::vector<v1::LeaseStatus> finished;
+    std::vector<v1::LeaseResult> results;  // without trials
+  };
+
   std::string Process() const { return lineage_->instance(); }
   bool Parted() const { return world_->now_ms() < parted_until_ms_; }
   base::Instant Now() const {
@@ -74,9 +82,10 @@ class WorkerHost {
   void Tell(double speedup);
   void End(daemon::Ended ended);
   void Call();
-  void Answered(const v1::SynchronizeRequest& request, base::Instant sent,
+  Told ToldBy(const v1::SynchronizeRequest& request) const;
+  void Answered(const Told& told, base::Instant sent,
                 const absl::StatusOr<v1::SynchronizeReply>& reply);
-  void Check(const v1::SynchronizeRequest& request, const v1::SynchronizeReply& reply);
+  void Check(const Told& told, const v1::SynchronizeReply& reply);
 
   const std::string machine_;
   const std::string id_;
