@@ -306,7 +306,8 @@ class Core {
               SynchronizeAnswer& answer);
   bool Takes(const Synchronize& command) const;
   std::string SetAsideFor(const std::string& worker_id) const;
-  void GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
+  void GrantLeases(Context& context, const Synchronize& command, bool takes,
+                   SynchronizeAnswer& answer);
   void BindRuns(Context& context, const std::string& arch);
   bool GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer);
   // That worker lost the task or gave it up, and there is another for it.

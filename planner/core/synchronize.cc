@@ -229,7 +229,6 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     if (!opened.ok()) return opened.status();
     session_id = *std::move(opened);
   }
-  known = state_.FindWorker(info.id());
   const bool same = known != nullptr && known->session_id() == session_id;
   if (!same || !SameWorker(known->worker(), info)) {
     v1::Event event;
@@ -291,12 +290,12 @@ void Core::Update(Context& context, const v1::LeaseStatus& status, const v1::Wor
       record != nullptr && record->has_lease() && record->lease().id() == status.lease_id() &&
       record->lease().fence() == status.fence() && record->lease().worker_id() == worker.id();
   if (current && !over) {
-    if (progress_.count(status.task_id()) == 0) {
-      lease_overdue_[status.task_id()] = OverdueAt(*record, context.now);
-    }
-    lease_deadline_.Set(status.task_id(), std::min(context.now.monotonic_ms + LeaseTtlMs(),
-                                                   lease_overdue_[status.task_id()]));
-    progress_[status.task_id()] = {Sane(status.seconds()), status.specialist()};
+    const auto [progress, is_first] = progress_.try_emplace(status.task_id());
+    int64_t& overdue = lease_overdue_[status.task_id()];
+    if (is_first) overdue = OverdueAt(*record, context.now);
+    lease_deadline_.Set(status.task_id(),
+                        std::min(context.now.monotonic_ms + LeaseTtlMs(), overdue));
+    progress->second = {Sane(status.seconds()), status.specialist()};
     return;
   }
   std::vector<std::string>* list = &answer.drop;
@@ -542,7 +541,9 @@ std::string Core::SetAsideFor(const std::string& worker_id) const {
   return absl::StrCat(why, "; `warpsmith release ", worker_id, "` gives it work again");
 }
 
-void Core::GrantLeases(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
+// `takes`: Takes(command).
+void Core::GrantLeases(Context& context, const Synchronize& command, bool takes,
+                       SynchronizeAnswer& answer) {
   // What it was given and does not list: the reply was lost, and is said again. The worker counts
   // the lease's time from this call, so it has that here, or is not said.
   const int64_t until = context.now.monotonic_ms + LeaseTtlMs();
@@ -555,8 +556,7 @@ void Core::GrantLeases(Context& context, const Synchronize& command, Synchronize
     lease_deadline_.Set(task_id, until);
     answer.start.push_back(MakeGrant(record));
   }
-  if (command.session_id.empty()) return;
-  if (!Takes(command)) return;
+  if (command.session_id.empty() || !takes) return;
   BindRuns(context, command.worker.arch());
   while (static_cast<int>(answer.start.size()) < command.slots &&
          GrantOne(context, command.worker, answer)) {
@@ -576,10 +576,10 @@ Outcome<SynchronizeAnswer> Core::Handle(const Synchronize& command, Now now) {
   for (const v1::LeaseStatus& status : command.leases) {
     Update(context, status, command.worker, answer);
   }
-  GrantLeases(context, command, answer);
+  const bool takes = Takes(command);
+  GrantLeases(context, command, takes, answer);
 
   const bool idle = state_.LeasedBy(worker_id).empty();
-  const bool takes = Takes(command);
   answer.lease_ttl_ms = LeaseTtlMs();
   answer.next_sync_after_ms = !idle ? BusySyncMs() : takes ? 0 : kDrainedSyncMs;
   answer.park = idle && takes && !command.session_id.empty() && answer.drop.empty() &&
