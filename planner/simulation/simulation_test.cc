@@ -1,5 +1,5 @@
 // WARPSMITH_SEED=N planner_simulation_test runs that seed alone and tells what happens;
-// WARPSMITH_SEEDS=N-M runs those, some 25 worker-hours a second on a core.
+// WARPSMITH_SEEDS=N-M runs those, some 80 worker-hours a second on a core.
 // WARPSMITH_FLEET=10000x100000 runs them with that many workers and tasks in place of a few.
 #include "planner/simulation/simulation.h"
 
