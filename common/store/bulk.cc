@@ -22,16 +22,17 @@ namespace {
 
 constexpr size_t kMostReaders = 64;
 
+}  // namespace
+
 absl::Status System(const std::string& what) {
   const int error = errno;
   const std::string message = absl::StrCat(what, ": ", strerror(error));
   if (error == ENOSPC || error == EDQUOT) {
     return absl::UnavailableError(absl::StrCat(message, "; free some space on the disk"));
   }
+  if (error == EMFILE || error == ENFILE) return absl::UnavailableError(message);  // for a while
   return absl::InternalError(message);
 }
-
-}  // namespace
 
 absl::Status SyncFolder(const std::string& dir) {
   const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -63,20 +64,37 @@ absl::Status BulkFiles::OpenForWriting(int64_t file) {
   if (absl::Status synced = Sync(); !synced.ok()) return synced;
   if (writer_ >= 0) close(std::exchange(writer_, -1));
   written_ = 0;
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
+  if (mkdir(folder_.c_str(), 0755) != 0 && errno != EEXIST) {
+    return System(absl::StrCat("cannot make ", folder_));
+  }
   const std::string path = PathOf(file);
   writer_ = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (writer_ < 0) return System(absl::StrCat("cannot write ", path));
-  written_ = file;
   // The file's name, and the folder's, are as durable as what goes in.
-  if (absl::Status synced = SyncFolder(folder_); !synced.ok()) return synced;
-  return SyncFolder(std::filesystem::path(folder_).parent_path().string());
+  for (const std::string& dir : {folder_, std::filesystem::path(folder_).parent_path().string()}) {
+    if (absl::Status synced = SyncFolder(dir); !synced.ok()) return synced;
+  }
+  written_ = file;
+  return absl::OkStatus();
+}
+
+// The same each time it is asked for after the same file: a batch that failed is written again.
+absl::StatusOr<int64_t> BulkFiles::FileAfter(int64_t file) {
+  if (full_ == file) return next_;
+  absl::StatusOr<End> fresh = Fresh();  // there may be files of a history that was left
+  if (!fresh.ok()) return fresh.status();
+  full_ = file;
+  next_ = std::max(fresh->file, file + 1);
+  return next_;
 }
 
 absl::StatusOr<Place> BulkFiles::Append(absl::string_view bytes, End& end) {
   End place = end;
-  if (place.offset >= file_bytes_) place = {place.file + 1, 0};
+  if (place.offset >= file_bytes_) {
+    absl::StatusOr<int64_t> next = FileAfter(place.file);
+    if (!next.ok()) return next.status();
+    place = {*next, 0};
+  }
   if (written_ != place.file) {
     if (absl::Status opened = OpenForWriting(place.file); !opened.ok()) return opened;
   }
@@ -85,6 +103,7 @@ absl::StatusOr<Place> BulkFiles::Append(absl::string_view bytes, End& end) {
     const ssize_t count = pwrite(writer_, bytes.data() + done, bytes.size() - done,
                                  place.offset + static_cast<int64_t>(done));
     if (count < 0 && errno == EINTR) continue;
+    if (count == 0) errno = EIO;
     if (count <= 0) return System(absl::StrCat("cannot write ", PathOf(place.file)));
     done += static_cast<size_t>(count);
   }
@@ -108,15 +127,27 @@ absl::Status BulkFiles::Sync() {
   return absl::OkStatus();
 }
 
-absl::Status BulkFiles::RemoveBefore(int64_t file) {
+absl::StatusOr<std::map<int64_t, std::string>> BulkFiles::List() const {
+  std::map<int64_t, std::string> files;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    const int64_t number = NumberOf(entry.path().filename().string());
-    if (number == 0 || number >= file) continue;
+  std::filesystem::directory_iterator entry(folder_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const int64_t number = NumberOf(entry->path().filename().string());
+    if (number > 0) files.emplace(number, entry->path().string());
+  }
+  if (error == std::errc::no_such_file_or_directory) return files;
+  if (!error) return files;
+  return absl::InternalError(absl::StrCat("cannot read ", folder_, ": ", error.message()));
+}
+
+absl::Status BulkFiles::RemoveBefore(int64_t file) {
+  const auto files = List();
+  if (!files.ok()) return files.status();
+  for (auto old = files->begin(); old != files->lower_bound(file); ++old) {
     absl::MutexLock lock(&mutex_);
-    if (const auto open = readers_.extract(number); !open.empty()) close(open.mapped());
-    if (unlink(entry.path().c_str()) != 0 && errno != ENOENT) {
-      return System(absl::StrCat("cannot remove ", entry.path().string()));
+    if (const auto open = readers_.extract(old->first); !open.empty()) close(open.mapped());
+    if (unlink(old->second.c_str()) != 0 && errno != ENOENT) {
+      return System(absl::StrCat("cannot remove ", old->second));
     }
   }
   return absl::OkStatus();
@@ -171,16 +202,9 @@ absl::Status BulkFiles::CheckReaches(const End& end) const {
 }
 
 absl::StatusOr<BulkFiles::End> BulkFiles::Fresh() const {
-  int64_t last = 0;
-  std::error_code error;
-  if (!std::filesystem::exists(folder_, error)) return End{};
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    last = std::max(last, NumberOf(entry.path().filename().string()));
-  }
-  if (error) {
-    return absl::InternalError(absl::StrCat("cannot read ", folder_, ": ", error.message()));
-  }
-  return End{last + 1, 0};
+  const auto files = List();
+  if (!files.ok()) return files.status();
+  return End{files->empty() ? 1 : files->rbegin()->first + 1, 0};
 }
 
 }  // namespace warpsmith::store

@@ -10,8 +10,8 @@
 // What lies behind `end` was never committed, and is written over. Whoever has the database written
 // makes sure that only one writer is at work; reads may be beside it.
 //
-// Errors: Unavailable, the disk is full; DataLoss, the bytes are not there; Internal, the system's
-// reason. All name the file.
+// Errors: Unavailable, the disk is full or there are too many open files; DataLoss, the bytes are
+// not there; Internal, the system's reason. All name the file.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,9 @@ namespace warpsmith::store {
 inline constexpr char kBulkFolder[] = "bulk";
 inline constexpr int64_t kBulkFileBytes = int64_t{256} << 20;
 
+// Of errno. Unavailable: the disk is full, or there are too many open files; Internal: anything
+// else.
+absl::Status System(const std::string& what);
 // A folder's names are durable.
 absl::Status SyncFolder(const std::string& dir);
 
@@ -67,12 +70,15 @@ class BulkFiles {
   absl::Status CheckReaches(const End& end) const;
   // Of a file that is not there yet, nor any after it.
   absl::StatusOr<End> Fresh() const;
+  // Paths of the files that are there, by number.
+  absl::StatusOr<std::map<int64_t, std::string>> List() const;
 
  private:
   std::string PathOf(int64_t file) const;
   // The file's number, by its name; 0: it is none of ours.
   int64_t NumberOf(const std::string& name) const;
   absl::Status OpenForWriting(int64_t file);
+  absl::StatusOr<int64_t> FileAfter(int64_t file);
   absl::StatusOr<int> OpenForReading(int64_t file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseReaders() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -82,6 +88,7 @@ class BulkFiles {
   int64_t written_ = 0;  // file that is open for writing; 0: none
   int writer_ = -1;
   bool dirty_ = false;
+  int64_t full_ = 0, next_ = 0;  // the file that is to follow `full_`, once one is
   absl::Mutex mutex_;
   std::map<int64_t, int> readers_ ABSL_GUARDED_BY(mutex_);  // descriptors by file
 };

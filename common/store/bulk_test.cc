@@ -258,6 +258,39 @@ TEST_CASE("bulk: a copy is whole, also of a store that is in use") {
   REQUIRE(copied->Commit({*copied->Lead(), 1, {"other"}, {kBody}}).ok());
   CHECK(*copied->Get(base::Sha256Hex(kBody)) == kBody);
   CHECK(*store->Get(base::Sha256Hex(later)) == later);
+  // One that would not be whole is none.
+  for (const char* file : {"blobs-000001", "facts-000001"}) {
+    const std::string path = absl::StrCat(folder.path(), "/", kBulkFolder, "/", file);
+    const std::string gone = path + ".gone";
+    std::filesystem::rename(path, gone);
+    const std::string second = absl::StrCat(other.path(), "/", file);
+    CHECK(absl::IsDataLoss(Copy(folder.path(), second)));
+    CHECK_FALSE(std::filesystem::exists(second + "/" + kDatabase));
+    std::filesystem::rename(gone, path);
+  }
+}
+
+TEST_CASE("bulk: a database that comes back finds what it names, whatever came in its place") {
+  TemporaryFolder folder, aside;
+  Fill(folder.path());
+  const std::string database = folder.path() + "/" + kDatabase;
+  std::filesystem::rename(database, aside.path() + "/" + kDatabase);
+  const std::string other(3'000, 'o');
+  {
+    auto store = Open(folder.path(), {});
+    REQUIRE(store->Commit({*store->Lead(), 0, {"1"}, {other}, {{"s", "o", "", other}}}).ok());
+    CHECK(*store->Get(base::Sha256Hex(other)) == other);
+  }
+  CHECK(DamageOf(folder.path()) == "");
+  std::filesystem::remove(database);
+  std::filesystem::rename(aside.path() + "/" + kDatabase, database);
+  CHECK(DamageOf(folder.path()) == "");
+  // Nor does it write over the files of the other one, when its own are full.
+  auto store = Open(folder.path(), {.bulk_file_bytes = 5'000});
+  REQUIRE(store->Commit({*store->Lead(), 1, {"2"}, {std::string(4'000, 'n')}}).ok());
+  CHECK(Files(folder.path()) == std::vector<std::string>{"blobs-000001", "blobs-000002",
+                                                         "blobs-000003", "facts-000001",
+                                                         "facts-000002"});
 }
 
 }  // namespace warpsmith::store

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -21,13 +23,7 @@
 namespace warpsmith::store {
 namespace {
 
-// Until one fails.
-absl::Status Steps(const std::vector<std::function<absl::Status()>>& steps) {
-  for (const auto& step : steps) {
-    if (absl::Status status = step(); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
+constexpr size_t kCopiedAtOnce = size_t{1} << 20;
 
 absl::Status InsertMeta(Database* db, const char* name, int64_t value) {
   Statement insert(db, "INSERT OR REPLACE INTO meta VALUES (?, ?)");
@@ -62,6 +58,11 @@ void Bind(Statement& insert, int index, const std::string& bytes, const Place& p
   insert.Int(index + 1, place.file).Int(index + 2, place.offset).Int(index + 3, place.size);
 }
 
+// It cannot be read now, and may be whole.
+bool IsNoDamage(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsInternal(status);
+}
+
 // Bulk files stay where they are, for both.
 absl::Status CopyBlobs(Database* from, Database* to, Bulk& bulk) {
   absl::Status status;
@@ -72,6 +73,10 @@ absl::Status CopyBlobs(Database* from, Database* to, Bulk& bulk) {
         const std::string digest = row.Bytes(0);
         if (!status.ok()) return;
         const absl::StatusOr<Stored> stored = StoredAt(row, 1, bulk.blobs);
+        if (IsNoDamage(stored.status())) {
+          status = stored.status();
+          return;
+        }
         if (!stored.ok() || base::Sha256Hex(stored->bytes) != digest) return;
         insert.Text(1, digest);
         Bind(insert, 2, stored->bytes, stored->place);
@@ -79,18 +84,6 @@ absl::Status CopyBlobs(Database* from, Database* to, Bulk& bulk) {
         insert.Reset();
       });
   return status;
-}
-
-// What comes next goes into files of its own.
-absl::Status BeginBulk(Database* to, const Bulk& bulk) {
-  const std::pair<const char*, const BulkFiles*> kinds[] = {{"blobs_file", &bulk.blobs},
-                                                            {"facts_file", &bulk.facts}};
-  for (const auto& [name, files] : kinds) {
-    const absl::StatusOr<BulkFiles::End> fresh = files->Fresh();
-    if (!fresh.ok()) return fresh.status();
-    if (absl::Status set = InsertMeta(to, name, fresh->file); !set.ok()) return set;
-  }
-  return absl::OkStatus();
 }
 
 // And `more`.
@@ -129,6 +122,10 @@ absl::Status CopyFacts(Database* from, Database* to, Bulk& bulk, const CheckFact
         Facts facts;
         if (!status.ok()) return;
         const absl::StatusOr<Place> place = TakeFacts(row, bulk.facts, check, facts);
+        if (IsNoDamage(place.status())) {
+          status = place.status();
+          return;
+        }
         if (!place.ok()) {
           ++gone;
           return;
@@ -223,10 +220,6 @@ absl::Status CopyFirstBlobs(Database* from, Database* to, const std::vector<Blob
   return status;
 }
 
-absl::Status System(const std::string& what) {
-  return absl::InternalError(absl::StrCat(what, ": ", strerror(errno)));
-}
-
 // Makes a database of this version by `fill`, in a transaction, and puts it in the place of the one
 // that is there, which is kept beside it: all of it or nothing.
 absl::StatusOr<Renewed> Renew(
@@ -277,38 +270,99 @@ absl::Status SyncFile(const std::string& path) {
   return status;
 }
 
-absl::Status CopyFiles(const std::string& from, const std::string& to) {
-  std::error_code error;
-  if (!std::filesystem::exists(from, error)) return absl::OkStatus();
-  for (const auto& entry : std::filesystem::directory_iterator(from, error)) {
-    const std::string copy = absl::StrCat(to, "/", entry.path().filename().string());
-    std::filesystem::copy_file(entry.path(), copy,
-                               std::filesystem::copy_options::overwrite_existing, error);
-    if (error == std::errc::no_such_file_or_directory) continue;  // forgotten meanwhile
-    if (error) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot copy ", entry.path().string(), ": ", error.message()));
+absl::Status CopyFile(int from, const std::string& to) {
+  const int copy = open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (copy < 0) return System(absl::StrCat("cannot write ", to));
+  std::string bytes(kCopiedAtOnce, '\0');
+  bool good = true;
+  for (off_t at = 0; good;) {
+    const ssize_t count = pread(from, bytes.data(), bytes.size(), at);
+    if (count < 0 && errno == EINTR) continue;
+    good = count >= 0;
+    if (count <= 0) break;
+    for (ssize_t done = 0; good && done < count;) {
+      const ssize_t put = write(copy, bytes.data() + done, static_cast<size_t>(count - done));
+      good = put >= 0 || errno == EINTR;
+      done += std::max<ssize_t>(put, 0);
     }
-    if (absl::Status synced = SyncFile(copy); !synced.ok()) return synced;
+    at += count;
   }
-  return SyncFolder(to);
+  const absl::Status status =
+      good && fsync(copy) == 0 ? absl::OkStatus() : System(absl::StrCat("cannot copy to ", to));
+  close(copy);
+  return status;
 }
 
-// Facts are forgotten in their order: if the oldest of a copied database are there, all are.
-absl::Status CheckFactsThere(const std::string& database, const std::string& dir) {
+// The files of facts, open: they can be copied though they are removed meanwhile.
+class OpenFiles {
+ public:
+  OpenFiles() = default;
+  ~OpenFiles() {
+    for (const auto& [path, file] : files_) close(file);
+  }
+  OpenFiles(const OpenFiles&) = delete;
+  OpenFiles& operator=(const OpenFiles&) = delete;
+
+  // Those of `files` that are not open yet.
+  absl::Status Open(const BulkFiles& files) {
+    const auto paths = files.List();
+    if (!paths.ok()) return paths.status();
+    for (const auto& [number, path] : *paths) {
+      if (files_.count(path) > 0) continue;
+      const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      if (file < 0 && errno == ENOENT) continue;  // it has gone since
+      if (file < 0) return System(absl::StrCat("cannot open ", path));
+      files_.emplace(path, file);
+    }
+    return absl::OkStatus();
+  }
+  absl::Status CopyTo(const std::string& folder) const {
+    for (const auto& [path, file] : files_) {
+      const std::string name = std::filesystem::path(path).filename().string();
+      if (absl::Status copied = CopyFile(file, absl::StrCat(folder, "/", name)); !copied.ok()) {
+        return copied;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::map<std::string, int> files_;  // descriptors by path
+};
+
+// One at a time: they are many, and stay.
+absl::Status CopyBlobFiles(const BulkFiles& blobs, const std::string& folder) {
+  const auto paths = blobs.List();
+  if (!paths.ok()) return paths.status();
+  for (const auto& [number, path] : *paths) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) return System(absl::StrCat("cannot open ", path));
+    const std::string name = std::filesystem::path(path).filename().string();
+    const absl::Status copied = CopyFile(file, absl::StrCat(folder, "/", name));
+    close(file);
+    if (!copied.ok()) return copied;
+  }
+  return absl::OkStatus();
+}
+
+// Whether the files in `dir` reach as far as the rows of a database say.
+absl::Status CheckReached(const std::string& database, const std::string& dir) {
   auto db = OpenOf(database, SQLITE_OPEN_READONLY);
   if (!db.ok()) return db.status();
   if (!HasBulk(db->get())) return absl::OkStatus();
-  Statement oldest(db->get(),
-                   "SELECT file, place, size FROM facts WHERE file > 0 ORDER BY number LIMIT 1");
-  const absl::StatusOr<bool> row = oldest.Step();
-  if (!row.ok() || !*row) return row.status();
-  Bulk bulk(dir);
-  const absl::Status read = bulk.facts.Read({oldest.Int(0), oldest.Int(1), oldest.Int(2)}).status();
-  if (read.ok()) return read;
-  return absl::UnavailableError(
-      absl::StrCat("the oldest trials were forgotten while they were copied (", read.message(),
-                   "): copy again"));
+  const Bulk bulk(dir);
+  const std::pair<const char*, const BulkFiles*> kinds[] = {
+      {"SELECT file, MAX(place + size) FROM blobs WHERE file > 0 GROUP BY file", &bulk.blobs},
+      {"SELECT file, MAX(place + size) FROM facts WHERE file > 0 GROUP BY file", &bulk.facts}};
+  absl::Status status;
+  for (const auto& [sql, files] : kinds) {
+    Walk(
+        db->get(), sql, [&](const std::string& what) { status = absl::DataLossError(what); },
+        [&, files = files](Statement& row) {
+          if (status.ok()) status = files->CheckReaches({row.Int(0), row.Int(1)});
+        });
+  }
+  return status;
 }
 
 }  // namespace
@@ -324,6 +378,7 @@ absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
                         absl::StrCat(path, ": ", schema.status().message()));
   }
   if (*schema == kSchemaVersion) return false;
+  const Bulk bulk(dir);
   absl::Status finished =
       Steps({[&] { return Execute(db->get(), "PRAGMA synchronous=FULL"); },
              [&] { return Execute(db->get(), "BEGIN IMMEDIATE"); },
@@ -333,6 +388,7 @@ absl::StatusOr<bool> FinishUpgrade(const std::string& dir) {
                           : Execute(db->get(), kArchiveSchema, "making the archive");
              },
              [&] { return Execute(db->get(), kBulkSchema, "making room for places"); },
+             [&] { return BeginBulk(db->get(), bulk.blobs, bulk.facts); },
              [&] { return SetMeta(db->get(), "schema", kSchemaVersion); },
              [&] { return Execute(db->get(), "COMMIT"); }});
   if (!finished.ok()) return finished;
@@ -345,7 +401,8 @@ absl::StatusOr<Renewed> GoOnWith(const std::string& dir, const Checkpoint& whole
     Bulk bulk(dir);
     return Steps({[&] { return Begin(from, to, whole, identity); },
                   [&] { return CopyArchive(from, to, whole.archive); },
-                  [&] { return BeginBulk(to, bulk); }, [&] { return CopyBlobs(from, to, bulk); },
+                  [&] { return BeginBulk(to, bulk.blobs, bulk.facts); },
+                  [&] { return CopyBlobs(from, to, bulk); },
                   [&] { return CopyFacts(from, to, bulk, check); }});
   });
 }
@@ -388,7 +445,7 @@ absl::StatusOr<Renewed> MoveForward(const std::string& dir, const Checkpoint& wh
   return Renew(dir, [&](Database* from, Database* to, Identity& identity) {
     const Bulk bulk(dir);
     return Steps({[&] { return Begin(from, to, whole, identity); },
-                  [&] { return BeginBulk(to, bulk); },
+                  [&] { return BeginBulk(to, bulk.blobs, bulk.facts); },
                   [&] { return CopyFirstBlobs(from, to, batches, to_facts); }});
   });
 }
@@ -411,20 +468,24 @@ absl::Status Copy(const std::string& dir, const std::string& to) {
   }
   const std::string made = absl::StrCat(to, "/", kDatabase, ".new");
   std::filesystem::remove(made, error);
-  // What the database names is in bulk files before it, and stays there.
-  return Steps({[&] { return Statement(db->get(), "VACUUM INTO ?").Text(1, made).Run(); },
+  // What the database names is in bulk files before it.
+  const Bulk bulk(dir);
+  const std::string folder = absl::StrCat(to, "/", kBulkFolder);
+  const std::string path = absl::StrCat(to, "/", kDatabase);
+  const std::string parent = std::filesystem::absolute(to, error).parent_path().string();
+  OpenFiles facts;
+  return Steps({[&] { return facts.Open(bulk.facts); },
+                [&] { return Statement(db->get(), "VACUUM INTO ?").Text(1, made).Run(); },
+                [&] { return facts.Open(bulk.facts); }, [&] { return facts.CopyTo(folder); },
+                [&] { return CopyBlobFiles(bulk.blobs, folder); },
+                [&] { return CheckReached(made, to); }, [&] { return SyncFile(made); },
                 [&] {
-                  return CopyFiles(absl::StrCat(dir, "/", kBulkFolder),
-                                   absl::StrCat(to, "/", kBulkFolder));
-                },
-                [&] { return CheckFactsThere(made, to); }, [&] { return SyncFile(made); },
-                [&] {
-                  const std::string path = absl::StrCat(to, "/", kDatabase);
                   return rename(made.c_str(), path.c_str()) == 0
                              ? absl::OkStatus()
                              : System(absl::StrCat("cannot make ", path));
                 },
-                [&] { return SyncFolder(to); }});
+                [&] { return SyncFolder(folder); }, [&] { return SyncFolder(to); },
+                [&] { return SyncFolder(parent); }});
 }
 
 }  // namespace warpsmith::store

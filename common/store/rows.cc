@@ -62,4 +62,22 @@ absl::StatusOr<Place> TakeFacts(Statement& row, BulkFiles& files, const CheckFac
   return stored->place;
 }
 
+absl::Status Steps(const std::vector<std::function<absl::Status()>>& steps) {
+  for (const auto& step : steps) {
+    if (absl::Status status = step(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BeginBulk(Database* db, const BulkFiles& blobs, const BulkFiles& facts) {
+  const std::pair<const char*, const BulkFiles*> kinds[] = {{"blobs_file", &blobs},
+                                                            {"facts_file", &facts}};
+  for (const auto& [name, files] : kinds) {
+    const absl::StatusOr<BulkFiles::End> fresh = files->Fresh();
+    if (!fresh.ok()) return fresh.status();
+    if (absl::Status set = SetMeta(db, name, fresh->file); !set.ok()) return set;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace warpsmith::store

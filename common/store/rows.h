@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +18,10 @@ namespace warpsmith::store {
 inline constexpr char kChanged[] = "it is not what was written";
 
 absl::StatusOr<std::unique_ptr<Database>> OpenOf(const std::string& path, int flags);
+
+// Until one fails. Nothing must follow a statement that failed: SQLite may have rolled back by
+// itself, and what comes after it stands alone.
+absl::Status Steps(const std::vector<std::function<absl::Status()>>& steps);
 
 // Hands out the rows of `sql`. What SQLite makes no sense of is said to `damage`, and ends it.
 void Walk(Database* db, const char* sql, const std::function<void(std::string)>& damage,
@@ -40,6 +45,9 @@ struct Stored {
 };
 // Of a row's columns from `column` on: its own bytes, file, place, size.
 absl::StatusOr<Stored> StoredAt(Statement& row, int column, BulkFiles& files);
+
+// Of a database that is new, or newly has places: its bulk begins in files that are not there yet.
+absl::Status BeginBulk(Database* db, const BulkFiles& blobs, const BulkFiles& facts);
 
 // Rows of blobs: digest and what StoredAt reads.
 const char* AllBlobs(Database* db);

@@ -24,7 +24,7 @@ absl::Status Damaged(const std::string& what) {
   return absl::DataLossError(absl::StrCat(what, ": `warpsmith store check` lists what is damaged"));
 }
 
-// Checks that no error of `statuses` is there; the first one otherwise.
+// Of what was read: that no error of `statuses` is there; the first one otherwise.
 absl::Status All(std::initializer_list<absl::Status> statuses) {
   for (const absl::Status& status : statuses) {
     if (!status.ok()) return status;
@@ -113,10 +113,12 @@ absl::Status SqliteStore::PrepareDatabase() {
 absl::Status SqliteStore::MakeTables() {
   return Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
-    if (absl::Status made = All({Execute(writer_.get(), kSchema, "making the tables"),
-                                 Execute(writer_.get(), kArchiveSchema, "making the archive"),
-                                 Execute(writer_.get(), kBulkSchema, "making room for places")});
-        !made.ok()) {
+    absl::Status made =
+        Steps({[&] { return Execute(writer_.get(), kSchema, "making the tables"); },
+               [&] { return Execute(writer_.get(), kArchiveSchema, "making the archive"); },
+               [&] { return Execute(writer_.get(), kBulkSchema, "making room for places"); },
+               [&] { return BeginBulk(writer_.get(), blobs_.files, facts_.files); }});
+    if (!made.ok()) {
       return made;
     }
     std::random_device random;
@@ -161,7 +163,8 @@ absl::Status SqliteStore::Transaction(Body body) {
     return status;
   blobs_.appended = facts_.appended = forgot_ = false;
   absl::Status status = body();
-  if (status.ok()) status = All({EndBulk(blobs_), EndBulk(facts_)});
+  if (status.ok()) status = EndBulk(blobs_);
+  if (status.ok()) status = EndBulk(facts_);
   if (status.ok()) status = Statement(writer_.get(), "COMMIT").Run();
   // After some failures SQLite has rolled back by itself.
   if (!status.ok() && sqlite3_get_autocommit(writer_->handle()) == 0) {
@@ -188,8 +191,8 @@ absl::StatusOr<Place> SqliteStore::AppendBulk(absl::string_view bytes, Bulk& bul
 absl::Status SqliteStore::EndBulk(Bulk& bulk) {
   if (!bulk.appended) return absl::OkStatus();
   if (absl::Status synced = bulk.files.Sync(); !synced.ok()) return synced;
-  return All({SetMeta(writer_.get(), bulk.meta_file, bulk.end.file),
-              SetMeta(writer_.get(), bulk.meta_end, bulk.end.offset)});
+  return Steps({[&] { return SetMeta(writer_.get(), bulk.meta_file, bulk.end.file); },
+                [&] { return SetMeta(writer_.get(), bulk.meta_end, bulk.end.offset); }});
 }
 
 // Bulk files whose facts are all forgotten. What fails here is tried again when more is forgotten.
@@ -301,7 +304,8 @@ absl::Status SqliteStore::Append(const Batch& batch) {
     if (absl::Status status = insert.Run(); !status.ok()) return status;
     insert.Reset();
   }
-  return All({SetMeta(writer_.get(), "last", revision), SetMeta(writer_.get(), "last_sum", *sum)});
+  return Steps({[&] { return SetMeta(writer_.get(), "last", revision); },
+                [&] { return SetMeta(writer_.get(), "last_sum", *sum); }});
 }
 
 absl::Status SqliteStore::AddFacts(const std::vector<Facts>& facts) {
@@ -333,13 +337,10 @@ absl::Status SqliteStore::AddFacts(const std::vector<Facts>& facts) {
     insert.Reset();
     added += static_cast<int64_t>(size);
   }
-  if (absl::Status status =
-          All({AddToMeta(writer_.get(), "facts", static_cast<int64_t>(facts.size())),
-               AddToMeta(writer_.get(), "facts_bytes", added)});
-      !status.ok()) {
-    return status;
-  }
-  return ForgetFacts();
+  const auto count = static_cast<int64_t>(facts.size());
+  return Steps({[&] { return AddToMeta(writer_.get(), "facts", count); },
+                [&] { return AddToMeta(writer_.get(), "facts_bytes", added); },
+                [&] { return ForgetFacts(); }});
 }
 
 // The oldest, until there is room for the rest.
@@ -363,13 +364,12 @@ absl::Status SqliteStore::ForgetFacts() {
     if (count == 0) return absl::OkStatus();
     forgot_ = true;
     Statement forget(writer_.get(), "DELETE FROM facts WHERE number <= ?");
-    if (absl::Status status =
-            All({forget.Int(1, last).Run(), AddToMeta(writer_.get(), "facts", -count),
-                 AddToMeta(writer_.get(), "facts_bytes", -freed),
-                 AddToMeta(writer_.get(), "facts_forgotten", count)});
-        !status.ok()) {
-      return status;
-    }
+    absl::Status forgotten =
+        Steps({[&] { return forget.Int(1, last).Run(); },
+               [&] { return AddToMeta(writer_.get(), "facts", -count); },
+               [&] { return AddToMeta(writer_.get(), "facts_bytes", -freed); },
+               [&] { return AddToMeta(writer_.get(), "facts_forgotten", count); }});
+    if (!forgotten.ok()) return forgotten;
     *bytes -= freed;
   }
   return absl::OkStatus();
@@ -465,15 +465,10 @@ absl::Status SqliteStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkp
                                                      checkpoint.revision, ": the last one is of ",
                                                      *before, ", and the log ends at ", *last));
     }
-    if (absl::Status status = All({PutEntries(checkpoint), PutArchive(checkpoint.archive)});
-        !status.ok()) {
-      return status;
-    }
-    if (absl::Status status = SetMeta(writer_.get(), "checkpoint", checkpoint.revision);
-        !status.ok()) {
-      return status;
-    }
-    return TrimLog(checkpoint.revision);
+    return Steps({[&] { return PutEntries(checkpoint); },
+                  [&] { return PutArchive(checkpoint.archive); },
+                  [&] { return SetMeta(writer_.get(), "checkpoint", checkpoint.revision); },
+                  [&] { return TrimLog(checkpoint.revision); }});
   });
 }
 
@@ -513,8 +508,9 @@ absl::Status SqliteStore::PutEntries(const Checkpoint& checkpoint) {
   absl::StatusOr<int64_t> before = Meta(writer_.get(), "checkpoint_sum");
   if (!before.ok()) return before.status();
   sum += static_cast<uint64_t>(*before);
-  return All({AddToMeta(writer_.get(), "checkpoint_rows", rows),
-              SetMeta(writer_.get(), "checkpoint_sum", static_cast<int64_t>(sum))});
+  return Steps(
+      {[&] { return AddToMeta(writer_.get(), "checkpoint_rows", rows); },
+       [&] { return SetMeta(writer_.get(), "checkpoint_sum", static_cast<int64_t>(sum)); }});
 }
 
 absl::Status SqliteStore::PutArchive(const std::vector<Entry>& entries) {
@@ -548,8 +544,9 @@ absl::Status SqliteStore::TrimLog(int64_t revision) {
   const int64_t sum = select.Int(0);
   select.Reset();
   Statement trim(writer_.get(), "DELETE FROM events WHERE revision <= ?");
-  return All({SetMeta(writer_.get(), "first", revision), SetMeta(writer_.get(), "first_sum", sum),
-              trim.Int(1, revision).Run()});
+  return Steps({[&] { return SetMeta(writer_.get(), "first", revision); },
+                [&] { return SetMeta(writer_.get(), "first_sum", sum); },
+                [&] { return trim.Int(1, revision).Run(); }});
 }
 
 absl::StatusOr<int64_t> SqliteStore::LoadCheckpoint(const std::function<void(Entry)>& take) {
