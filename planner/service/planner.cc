@@ -156,12 +156,7 @@ void Planner::Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>&
     Damage damage;
     done(lender_.Reply(answer, damage));
     // It is nobody's work until a person has seen to the store.
-    for (const auto& [task_id, status] : damage) {
-      const std::string reason = absl::StrCat("the store is damaged: ", status.message());
-      spdlog::error("task {} is held: {}", task_id, reason);
-      Call(NewCall(), planner::SetTask{task_id, v1::HELD, reason}, {},
-           [](const absl::StatusOr<Reply>&) {});
-    }
+    for (const auto& [task_id, status] : damage) HoldDamaged(task_id, status);
   };
   // Leases are read from the store.
   if (starts) {
@@ -169,6 +164,32 @@ void Planner::Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>&
   } else {
     reply();
   }
+}
+
+void Planner::HoldDamaged(const std::string& task_id, const absl::Status& damage) {
+  const std::string reason = absl::StrCat("the store is damaged: ", damage.message());
+  spdlog::error("task {} is held: {}", task_id, reason);
+  Call(NewCall(), planner::SetTask{task_id, v1::HELD, reason}, {},
+       [](const absl::StatusOr<Reply>&) {});
+}
+
+void Planner::CheckNext() {
+  const std::map<std::string, v1::TaskRecord>& tasks = service_.core().state().tasks();
+  if (tasks.empty()) return;
+  auto next = tasks.upper_bound(checked_);
+  if (next == tasks.end()) next = tasks.begin();
+  checked_ = next->first;
+  const v1::Task& task = next->second.task();
+  // A worker's next kernel takes the place of a damaged one; what is held is for people to see to.
+  if (task.state() == v1::LEASED || task.state() == v1::HELD) return;
+  drawing_.Post(
+      [this, id = task.id(), problem = task.problem_blob(), kernel = task.incumbent_blob()] {
+        for (const std::string& blob : {problem, kernel}) {
+          if (blob.empty()) continue;
+          const absl::Status read = store_->Get(blob).status();
+          if (absl::IsDataLoss(read)) return HoldDamaged(id, read);
+        }
+      });
 }
 
 void Planner::Cancel(int64_t call) {
@@ -290,7 +311,12 @@ void Planner::WriteBoard() {
 // ---- time and the end --------------------------------------------------------------------------
 
 void Planner::Tick() {
-  OnStrand([this] { service_.Tick(clock_()); }, /*always=*/false);
+  OnStrand(
+      [this] {
+        service_.Tick(clock_());
+        CheckNext();
+      },
+      /*always=*/false);
 }
 
 void Planner::Drain() {

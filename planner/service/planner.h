@@ -94,6 +94,11 @@ class Planner {
   void HandOut();
   void Take(View view);
   void Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>& done);
+  // Reads what the next task's problem and kernel are in the store, a task each tick, so that
+  // damage is found before somebody wants them.
+  void CheckNext();
+  // Any thread. It is nobody's work until a person has seen to the store.
+  void HoldDamaged(const std::string& task_id, const absl::Status& damage);
   // On the board's thread.
   void WriteBoard();
 
@@ -109,6 +114,7 @@ class Planner {
   // Of the strand.
   Service service_;
   std::map<int64_t, Finish> finishes_;  // by call
+  std::string checked_;                 // the task that was checked last
   Lender lender_;
   // Of the board's thread.
   board::Picture picture_;

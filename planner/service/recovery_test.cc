@@ -468,6 +468,33 @@ TEST_CASE("recovery: the version before can be gone back to until the upgrade is
   CHECK(absl::IsNotFound(FinishUpgrade(folder.path() + "/none").status()));
 }
 
+TEST_CASE("recovery: a kernel that is damaged while its planner runs is found, and its task held") {
+  Folder folder;
+  Served served(folder);
+  Client client(served.address());
+  REQUIRE(client.Submit(2).ok());
+  std::string session;
+  const v1::Lease lease = Take(client, "w", session);
+  v1::SynchronizeRequest done = SyncOf("w", session, 0);
+  AddStatus(lease, 5, true, done);
+  AddResult(lease, "t1", 2, done);
+  REQUIRE(client.Synchronize(done).ok());
+  served.Pass(5000);
+  CHECK(TaskOf(client, lease.task_id()).state() == v1::QUEUED);
+  Do(folder.path(), absl::StrCat("UPDATE blobs SET bytes = 'x' WHERE digest = '",
+                                 TaskOf(client, lease.task_id()).incumbent_blob(), "'"));
+  served.Pass(3000);
+  REQUIRE(client.GetBoard().ok());  // behind what reads them
+  const v1::Task task = TaskOf(client, lease.task_id());
+  CHECK(task.state() == v1::HELD);
+  CHECK_THAT(task.reason(), Contains("the store is damaged"));
+  const auto list = client.List();
+  REQUIRE(list.ok());
+  for (const v1::Task& other : list->tasks()) {
+    if (other.id() != task.id()) CHECK(other.state() == v1::QUEUED);
+  }
+}
+
 TEST_CASE("recovery: trials that were changed are found, and left out") {
   Killed killed;
   Do(killed.dir(),
