@@ -180,8 +180,9 @@ void Planner::CheckNext() {
   if (next == tasks.end()) next = tasks.begin();
   checked_ = next->first;
   const v1::Task& task = next->second.task();
-  // A worker's next kernel takes the place of a damaged one; what is held is for people to see to.
-  if (task.state() == v1::LEASED || task.state() == v1::HELD) return;
+  // Of others it changes nothing: a worker's next kernel takes the place of a damaged one, and what
+  // is held, has failed or was cancelled is given to nobody.
+  if (task.state() != v1::QUEUED && task.state() != v1::CONVERGED) return;
   drawing_.Post(
       [this, id = task.id(), problem = task.problem_blob(), kernel = task.incumbent_blob()] {
         for (const std::string& blob : {problem, kernel}) {
