@@ -59,7 +59,8 @@ absl::StatusOr<Renewed> MoveForward(const std::string& dir, const Checkpoint& wh
 
 // A copy of a store, as it is at one moment, in another folder, which has none; its planner may
 // run. It is of the same history, and whole once this is OK. AlreadyExists: there is a store in
-// `to`. Unavailable: the disk is full, or what the oldest facts lay in has gone meanwhile.
+// `to`. Unavailable: the disk is full. DataLoss: files of it are not there, or are shorter than it
+// says; there is no database in `to` then.
 absl::Status Copy(const std::string& dir, const std::string& to);
 
 }  // namespace warpsmith::store

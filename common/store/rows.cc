@@ -62,13 +62,6 @@ absl::StatusOr<Place> TakeFacts(Statement& row, BulkFiles& files, const CheckFac
   return stored->place;
 }
 
-absl::Status Steps(const std::vector<std::function<absl::Status()>>& steps) {
-  for (const auto& step : steps) {
-    if (absl::Status status = step(); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
 absl::Status BeginBulk(Database* db, const BulkFiles& blobs, const BulkFiles& facts) {
   const std::pair<const char*, const BulkFiles*> kinds[] = {{"blobs_file", &blobs},
                                                             {"facts_file", &facts}};

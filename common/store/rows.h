@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,10 +17,6 @@ namespace warpsmith::store {
 inline constexpr char kChanged[] = "it is not what was written";
 
 absl::StatusOr<std::unique_ptr<Database>> OpenOf(const std::string& path, int flags);
-
-// Until one fails. Nothing must follow a statement that failed: SQLite may have rolled back by
-// itself, and what comes after it stands alone.
-absl::Status Steps(const std::vector<std::function<absl::Status()>>& steps);
 
 // Hands out the rows of `sql`. What SQLite makes no sense of is said to `damage`, and ends it.
 void Walk(Database* db, const char* sql, const std::function<void(std::string)>& damage,

@@ -63,6 +63,13 @@ absl::Status Execute(Database* db, const char* sql, const char* what) {
   return absl::OkStatus();
 }
 
+absl::Status Steps(const std::vector<std::function<absl::Status()>>& steps) {
+  for (const auto& step : steps) {
+    if (absl::Status status = step(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> QueryInt(Database* db, const char* sql) {
   Statement statement(db, sql);
   absl::StatusOr<bool> row = statement.Step();

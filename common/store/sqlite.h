@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,7 +18,7 @@ namespace warpsmith::store {
 
 inline constexpr char kDatabase[] = "warpsmith.db";
 // What a program must know to read a database. One of a version before is read and written as it
-// is, so that that version can be gone back to, until FinishUpgrade (remains.h).
+// is, so that that version can be gone back to, until FinishUpgrade (renew.h).
 inline constexpr int kSchemaVersion = 4;
 inline constexpr int kOldestSchema = 2;
 inline constexpr int kFirstSchema = 1;  // is moved forward, never used as it is (MoveForward)
@@ -156,6 +157,10 @@ class Statement {
 // Not kept. `what` is for people.
 absl::Status Execute(Database* db, const char* sql, const char* what);
 inline absl::Status Execute(Database* db, const char* sql) { return Execute(db, sql, sql); }
+
+// Until one fails. Nothing must follow a statement that failed: SQLite may have rolled back by
+// itself, and what comes after it stands alone.
+absl::Status Steps(const std::vector<std::function<absl::Status()>>& steps);
 
 // The first row's first column.
 absl::StatusOr<int64_t> QueryInt(Database* db, const char* sql);

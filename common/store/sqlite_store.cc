@@ -144,10 +144,11 @@ absl::Status SqliteStore::CheckEnd() {
                                 *checkpoint));
   }
   if (schema_ < kBulkSchemaFrom) return absl::OkStatus();
-  for (const Bulk* bulk : {&blobs_, &facts_}) {
-    absl::StatusOr<BulkFiles::End> reached = EndOf(writer_.get(), bulk->meta_file, bulk->meta_end);
+  for (const Series* series : {&blobs_, &facts_}) {
+    absl::StatusOr<BulkFiles::End> reached =
+        EndOf(writer_.get(), series->meta_file, series->meta_end);
     if (!reached.ok()) return reached.status();
-    if (absl::Status reaches = bulk->files.CheckReaches(*reached); !reaches.ok()) {
+    if (absl::Status reaches = series->files.CheckReaches(*reached); !reaches.ok()) {
       return Damaged(std::string(reaches.message()));
     }
   }
@@ -178,21 +179,21 @@ bool SqliteStore::IsBulk(absl::string_view bytes) const {
   return bytes.size() > kMostInRow && schema_ >= kBulkSchemaFrom;
 }
 
-absl::StatusOr<Place> SqliteStore::AppendBulk(absl::string_view bytes, Bulk& bulk) {
-  if (!bulk.appended) {
-    absl::StatusOr<BulkFiles::End> end = EndOf(writer_.get(), bulk.meta_file, bulk.meta_end);
+absl::StatusOr<Place> SqliteStore::AppendBulk(absl::string_view bytes, Series& series) {
+  if (!series.appended) {
+    absl::StatusOr<BulkFiles::End> end = EndOf(writer_.get(), series.meta_file, series.meta_end);
     if (!end.ok()) return end.status();
-    bulk.end = *end;
-    bulk.appended = true;
+    series.end = *end;
+    series.appended = true;
   }
-  return bulk.files.Append(bytes, bulk.end);
+  return series.files.Append(bytes, series.end);
 }
 
-absl::Status SqliteStore::EndBulk(Bulk& bulk) {
-  if (!bulk.appended) return absl::OkStatus();
-  if (absl::Status synced = bulk.files.Sync(); !synced.ok()) return synced;
-  return Steps({[&] { return SetMeta(writer_.get(), bulk.meta_file, bulk.end.file); },
-                [&] { return SetMeta(writer_.get(), bulk.meta_end, bulk.end.offset); }});
+absl::Status SqliteStore::EndBulk(Series& series) {
+  if (!series.appended) return absl::OkStatus();
+  if (absl::Status synced = series.files.Sync(); !synced.ok()) return synced;
+  return Steps({[&] { return SetMeta(writer_.get(), series.meta_file, series.end.file); },
+                [&] { return SetMeta(writer_.get(), series.meta_end, series.end.offset); }});
 }
 
 // Bulk files whose facts are all forgotten. What fails here is tried again when more is forgotten.

@@ -54,7 +54,7 @@ class SqliteStore final : public Store {
 
  private:
   // One of the two series of bulk files.
-  struct Bulk {
+  struct Series {
     BulkFiles files;
     const char* const meta_file;  // numbers of meta
     const char* const meta_end;
@@ -76,9 +76,9 @@ class SqliteStore final : public Store {
   // Whether so much goes into bulk files, and where to: what is there is durable with the
   // transaction.
   bool IsBulk(absl::string_view bytes) const;
-  absl::StatusOr<Place> AppendBulk(absl::string_view bytes, Bulk& bulk)
+  absl::StatusOr<Place> AppendBulk(absl::string_view bytes, Series& series)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
-  absl::Status EndBulk(Bulk& bulk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status EndBulk(Series& series) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   void RemoveForgotten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status CheckEpoch(int64_t epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status InsertBlob(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
@@ -100,7 +100,7 @@ class SqliteStore final : public Store {
   const Options options_;
   FolderLock lock_;
   int64_t schema_ = kSchemaVersion;  // once it is open
-  Bulk blobs_, facts_;
+  Series blobs_, facts_;
   absl::Mutex write_mutex_;
   std::unique_ptr<Database> writer_ ABSL_GUARDED_BY(write_mutex_);
   bool forgot_ ABSL_GUARDED_BY(write_mutex_) = false;  // facts, in the transaction under way

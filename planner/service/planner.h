@@ -122,7 +122,7 @@ class Planner {
   bool board_failed_ = false;  // the last writing of it
 
   // Last, so that they end first: their actions use what is above.
-  Executor drawing_;  // the board: of a hundred thousand tasks it takes a second
+  Executor drawing_;  // at a low priority: the board, of many tasks a second's work, and CheckNext
   Executor background_;
   Executor strand_;
   Committer committer_;
