@@ -82,14 +82,21 @@ absl::StatusOr<int64_t> BulkFiles::FileAfter(int64_t file) {
   if (full_ == file) return next_;
   absl::StatusOr<End> fresh = Fresh();  // there may be files of a history that was left
   if (!fresh.ok()) return fresh.status();
+  int64_t next = std::max(fresh->file, file + 1);
+  while (new_number_ != nullptr) {
+    absl::StatusOr<int64_t> number = new_number_();
+    if (!number.ok()) return number.status();
+    next = *number;
+    if (next >= fresh->file) break;
+  }
   full_ = file;
-  next_ = std::max(fresh->file, file + 1);
+  next_ = next;
   return next_;
 }
 
 absl::StatusOr<Place> BulkFiles::Append(absl::string_view bytes, End& end) {
   End place = end;
-  if (place.offset >= file_bytes_) {
+  if (place.offset >= file_bytes_ || place.file == 0) {
     absl::StatusOr<int64_t> next = FileAfter(place.file);
     if (!next.ok()) return next.status();
     place = {*next, 0};

@@ -8,13 +8,15 @@
 //   absl::StatusOr<std::string> read = files.Read(*place);
 //
 // What lies behind `end` was never committed, and is written over. Whoever has the database written
-// makes sure that only one writer is at work; reads may be beside it.
+// makes sure that only one writer is at work; reads may be beside it. Where several write into one
+// folder, each writes to files of its own, whose numbers come from what they share.
 //
 // Errors: Unavailable, the disk is full or there are too many open files; DataLoss, the bytes are
 // not there; Internal, the system's reason. All name the file.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -46,13 +48,20 @@ class BulkFiles {
  public:
   // Where the next bytes go.
   struct End {
-    int64_t file = 1;
+    int64_t file = 1;  // 0: a file that is not there yet
     int64_t offset = 0;
   };
+  // A number that no other file has been given.
+  using NewNumber = std::function<absl::StatusOr<int64_t>()>;
 
-  // A file of `file_bytes` and more is followed by another one.
-  BulkFiles(std::string folder, std::string kind, int64_t file_bytes = kBulkFileBytes)
-      : folder_(std::move(folder)), kind_(std::move(kind)), file_bytes_(file_bytes) {}
+  // A file of `file_bytes` and more is followed by another one. Without `new_number` it gets the
+  // number after the last one that is there.
+  BulkFiles(std::string folder, std::string kind, int64_t file_bytes = kBulkFileBytes,
+            NewNumber new_number = nullptr)
+      : folder_(std::move(folder)),
+        kind_(std::move(kind)),
+        file_bytes_(file_bytes),
+        new_number_(std::move(new_number)) {}
   ~BulkFiles();
   BulkFiles(const BulkFiles&) = delete;
   BulkFiles& operator=(const BulkFiles&) = delete;
@@ -85,10 +94,11 @@ class BulkFiles {
   const std::string folder_;
   const std::string kind_;
   const int64_t file_bytes_;
+  const NewNumber new_number_;
   int64_t written_ = 0;  // file that is open for writing; 0: none
   int writer_ = -1;
   bool dirty_ = false;
-  int64_t full_ = 0, next_ = 0;  // the file that is to follow `full_`, once one is
+  int64_t full_ = -1, next_ = 0;  // the file that is to follow `full_`, once one is
   absl::Mutex mutex_;
   std::map<int64_t, int> readers_ ABSL_GUARDED_BY(mutex_);  // descriptors by file
 };

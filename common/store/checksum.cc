@@ -3,8 +3,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "absl/strings/str_cat.h"
-
 namespace warpsmith::store {
 
 int64_t Checksum(absl::string_view bytes, int64_t before) {
@@ -16,10 +14,6 @@ int64_t ChecksumOf(const Entry& entry) { return Checksum(entry.bytes, Checksum(e
 
 int64_t ChecksumOf(const Facts& facts) {
   return Checksum(facts.head, Checksum(facts.name, Checksum(facts.subject, 0)));
-}
-
-std::string TokenOf(const Identity& identity) {
-  return absl::StrCat(identity.id, ".", identity.generation);
 }
 
 }  // namespace warpsmith::store

@@ -21,9 +21,7 @@ absl::Status MemoryStore::CheckOpen() const {
 absl::Status MemoryStore::CheckWriter(int64_t epoch) const {
   disk_->mutex.AssertHeld();
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  if (epoch == disk_->epoch) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("epoch ", epoch, " is not the current one (", disk_->epoch, ")"));
+  return epoch == disk_->epoch ? absl::OkStatus() : StaleEpoch(epoch, disk_->epoch);
 }
 
 // OK: the batch goes at the log's end. AlreadyExists: it is there.
@@ -57,9 +55,6 @@ absl::StatusOr<int64_t> MemoryStore::Lead() {
 absl::Status MemoryStore::Commit(const Batch& batch) {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckWriter(batch.epoch); !status.ok()) return status;
-  if (!batch.facts.empty() && batch.events.empty()) {
-    return absl::InvalidArgumentError("facts without an event: nothing says where they belong");
-  }
   for (const std::string& event : batch.events) {
     if (event.size() <= kMaxEventBytes) continue;
     return absl::InvalidArgumentError(

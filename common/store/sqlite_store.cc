@@ -227,9 +227,7 @@ absl::StatusOr<Identity> SqliteStore::Identify() {
 absl::Status SqliteStore::CheckEpoch(int64_t epoch) {
   absl::StatusOr<int64_t> current = Meta(writer_.get(), "epoch");
   if (!current.ok()) return current.status();
-  if (epoch == *current) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("epoch ", epoch, " is not the current one (",
-                                                    *current, "): another planner has taken over"));
+  return epoch == *current ? absl::OkStatus() : StaleEpoch(epoch, *current);
 }
 
 absl::StatusOr<int64_t> SqliteStore::Lead() {
@@ -378,9 +376,6 @@ absl::Status SqliteStore::ForgetFacts() {
 
 absl::Status SqliteStore::Commit(const Batch& batch) {
   absl::MutexLock lock(&write_mutex_);
-  if (!batch.facts.empty() && batch.events.empty()) {
-    return absl::InvalidArgumentError("facts without an event: nothing says where they belong");
-  }
   return Transaction([&]() -> absl::Status {
     write_mutex_.AssertHeld();
     if (absl::Status status = CheckEpoch(batch.epoch); !status.ok()) return status;

@@ -2,7 +2,8 @@
 // state they make, an archive of what is no longer part of it, content-addressed blobs, and facts
 // by subject.
 //
-//   Store           the interface; SqliteStore (sqlite_store.h) is the embedded backend
+//   Store           the interface; SqliteStore (sqlite_store.h) is the embedded backend, RedisStore
+//                   (redis/redis_store.h) the one that several planners share
 //   FaultyStore     faulty_store.h: a decorator that fails on purpose
 //   conformance.h   what every backend must pass
 //
@@ -62,7 +63,7 @@ struct Batch {
   int64_t after = 0;                // revision of the last event before this batch
   std::vector<std::string> events;  // get revisions after + 1, ...
   std::vector<std::string> blobs;   // become readable together with the events
-  std::vector<Facts> facts = {};    // likewise; only with events
+  std::vector<Facts> facts = {};    // likewise; without events the same again adds them again
 };
 
 struct Record {
@@ -98,6 +99,11 @@ struct Identity {
 };
 // "0123456789abcdef.1"
 std::string TokenOf(const Identity& identity);
+
+// FailedPrecondition for whoever writes with an epoch that is no longer the current one: another
+// writer has taken over. IsStaleEpoch tells it from what else is refused.
+absl::Status StaleEpoch(int64_t epoch, int64_t current);
+bool IsStaleEpoch(const absl::Status& status);
 
 struct FactsKept {
   int64_t count = 0;
