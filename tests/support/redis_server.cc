@@ -43,6 +43,7 @@ RedisServer::RedisServer(const Settings& settings)
                 {"save", "\"\""},
                 {"daemonize", "no"}} {
   for (const auto& [name, value] : settings) settings_[name] = value;
+  signal(SIGPIPE, SIG_IGN);  // of connections to it
   std::ofstream file(folder_ / "redis.conf");
   for (const auto& [name, value] : settings_) {
     if (!value.empty()) file << name << " " << value << "\n";

@@ -17,7 +17,7 @@
 //   FailedPrecondition  a script's refusal, see Refused()
 //   Internal            anything else the server says
 //
-// One thread at a time.
+// One thread at a time. The process ignores SIGPIPE, which hiredis does not keep from it.
 #pragma once
 
 #include <cstdint>
