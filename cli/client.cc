@@ -107,8 +107,9 @@ absl::StatusOr<Client> Client::Of(const Context& context, int64_t limit_ms) {
       absl::StrCat("no planner is running on ", context.dir, ": ", Remedy(context.dir)));
 }
 
-Client::Client(std::string address, std::string dir, int64_t limit_ms)
-    : address_(std::move(address)),
+Client::Client(const std::string& addresses, std::string dir, int64_t limit_ms)
+    : route_(addresses),
+      address_(route_.address()),
       limit_ms_(limit_ms),
       dir_(std::move(dir)),
       stub_(v1::PlannerService::NewStub(rpc::Dial(address_))) {}
@@ -133,12 +134,20 @@ template <class Request, class Reply>
 absl::StatusOr<Reply> Client::Call(
     grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
     const Request& request) {
-  grpc::ClientContext context;
-  rpc::SetDeadline(context, limit_ms_);
-  Reply reply;
-  grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
-  if (!status.ok()) return Explain(rpc::FromGrpc(status));
-  return reply;
+  route_.Begin();
+  while (true) {
+    if (route_.address() != address_) {
+      address_ = route_.address();
+      stub_ = v1::PlannerService::NewStub(rpc::Dial(address_));
+    }
+    grpc::ClientContext context;
+    rpc::SetDeadline(context, limit_ms_);
+    Reply reply;
+    const absl::Status status = rpc::FromGrpc((stub_.get()->*method)(&context, request, &reply));
+    if (status.ok()) return reply;
+    const absl::Status explained = Explain(status);
+    if (!route_.Next(status)) return explained;
+  }
 }
 
 absl::StatusOr<v1::SubmitReply> Client::Submit(const v1::SubmitRequest& request) {

@@ -10,14 +10,15 @@
 #include "absl/status/statusor.h"
 #include "cli/command.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/route.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
 namespace warpsmith::cli {
 
 class Client {
  public:
-  // The planner at --planner, or the one that runs on --dir. Does not connect yet; Unavailable if
-  // there is no address to connect to. A call takes at most `limit_ms`.
+  // The planner at --planner (several: the one that leads), or the one that runs on --dir. Does not
+  // connect yet; Unavailable if there is no address to connect to. A call takes at most `limit_ms`.
   static absl::StatusOr<Client> Of(const Context& context, int64_t limit_ms = rpc::kCallTimeoutMs);
 
   // Unavailable reads: no planner answers at ADDRESS, and what to do.
@@ -42,7 +43,7 @@ class Client {
   absl::StatusOr<std::vector<v1::Task>> FindTasks(const std::string& name);
 
  private:
-  Client(std::string address, std::string dir, int64_t limit_ms);
+  Client(const std::string& addresses, std::string dir, int64_t limit_ms);
   absl::Status Explain(const absl::Status& status) const;
   template <class Request, class Reply>
   absl::StatusOr<Reply> Call(grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*,
@@ -50,7 +51,8 @@ class Client {
                                                                               Reply*),
                              const Request& request);
 
-  std::string address_;
+  rpc::Route route_;
+  std::string address_;  // of stub_
   int64_t limit_ms_;
   std::string dir_;  // that the planner runs on; empty: it was named by its address
   std::shared_ptr<v1::PlannerService::Stub> stub_;

@@ -1,6 +1,11 @@
 // warpsmith-planner: the one process that knows the state of the effort.
 //
 //   warpsmith-planner --dir DIR --listen 127.0.0.1:0
+//   warpsmith-planner --dir DIR --listen 127.0.0.1:0 --redis unix:/run/redis.sock --shared
+//   /shared/lab
+//
+// The second is one of several: one leads, the others follow, and take over when it is gone. One
+// that was deposed begins anew, as the same process.
 //
 // DIR holds warpsmith.db (log, snapshots, blobs), planner.lock, planner.address (where it listens,
 // while it does) and board.md. SIGTERM and SIGINT end it in good order; SIGKILL loses nothing that
@@ -13,24 +18,33 @@
 //   3  the folder is in use by another planner, or its disk is full
 //   4  the store refused a commit; nothing unwritten was answered for
 //   5  the listener no longer accepts connections
+//   6  the store that planners share lacks what it had made durable, or is another one
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "common/base/file.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
+#include "common/store/folder_lock.h"
+#include "common/store/redis/redis_store.h"
 #include "common/store/sqlite_store.h"
 #include "common/telemetry/log.h"
+#include "planner/service/candidate.h"
 #include "planner/service/planner.h"
 #include "planner/service/server.h"
 
@@ -42,6 +56,9 @@ constexpr int kUsage = 2;
 constexpr int kFolderInUse = 3;
 constexpr int kCommitFailed = 4;
 constexpr int kDeaf = 5;
+constexpr int kStoreChanged = 6;
+// Between tries of a store that does not answer.
+constexpr timespec kStorePause = {1, 0};
 // Share of the file descriptors that workers' connections may take.
 constexpr double kSessionShare = 0.7;
 
@@ -64,40 +81,148 @@ Now SystemNow() {
   _exit(code);
 }
 
-int Serve(const std::string& dir, const std::string& listen, int64_t keep_over_tasks,
-          const sigset_t& ends) {
+struct Flags {
+  std::string dir;
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;
+  std::string level = "info";
+  int64_t keep_over_tasks = CoreOptions().keep_over_tasks;
+  store::RedisStore::Options redis;
+  std::string password_file;
+};
+
+// The same program with the same arguments, in this process. What it holds ends with it: nothing
+// may be answered any more, and others have to be followed from where the store is.
+[[noreturn]] void BeginAnew(const absl::Status& status, char** argv) {
+  spdlog::warn("{}: begins anew", std::string(status.message()));
+  spdlog::default_logger()->flush();
+  execv("/proc/self/exe", argv);
+  Die(absl::InternalError(std::strerror(errno)), "cannot begin anew", kCannotStart);
+}
+
+absl::StatusOr<PlannerOptions> OptionsOf(const Flags& flags) {
   absl::StatusOr<int64_t> files = rpc::RaiseFileLimit();
-  if (!files.ok()) return Fail(files.status(), kCannotStart);
-  absl::StatusOr<std::unique_ptr<store::SqliteStore>> store = store::SqliteStore::Open(dir);
-  if (absl::IsFailedPrecondition(store.status())) return Fail(store.status(), kUsage);
-  if (absl::IsUnavailable(store.status())) return Fail(store.status(), kFolderInUse);
-  if (!store.ok()) return Fail(store.status(), kCannotStart);
+  if (!files.ok()) return files.status();
   PlannerOptions options;
-  options.board_path = dir + "/board.md";
-  options.core.keep_over_tasks = keep_over_tasks;
+  options.board_path = flags.dir + "/board.md";
+  options.core.keep_over_tasks = flags.keep_over_tasks;
   options.core.max_workers =
       std::min<int64_t>(options.core.max_workers, static_cast<int64_t>(kSessionShare * *files));
-  absl::StatusOr<std::unique_ptr<Planner>> planner = Planner::Start(
-      store->get(), options, SystemNow,
-      [](const absl::Status& status) { Die(status, "a commit failed", kCommitFailed); });
-  if (absl::IsFailedPrecondition(planner.status())) return Fail(planner.status(), kUsage);
-  if (!planner.ok()) return Fail(planner.status(), kCannotStart);
-  absl::StatusOr<std::unique_ptr<Server>> server =
-      Server::Start(planner->get(), {.listen = listen}, [](const absl::Status& status) {
-        Die(status, "nobody who connects is answered any more", kDeaf);
-      });
-  if (!server.ok()) return Fail(server.status(), kCannotStart);
-  if (absl::Status status = rpc::WriteAddress(dir, (*server)->address()); !status.ok()) {
-    return Fail(status, kCannotStart);
-  }
-  spdlog::info("listening on {}, state in {}", (*server)->address(), dir);
+  return options;
+}
 
+absl::StatusOr<std::unique_ptr<Server>> Listen(Planner* planner, const Flags& flags) {
+  return Server::Start(planner, {.listen = flags.listen}, [](const absl::Status& status) {
+    Die(status, "nobody who connects is answered any more", kDeaf);
+  });
+}
+
+void AwaitEnd(const sigset_t& ends, const std::string& dir) {
   int signal = 0;
   sigwait(&ends, &signal);
   spdlog::info("{}: shutting down", strsignal(signal));
   rpc::RemoveAddress(dir);
+}
+
+int Serve(const Flags& flags, const sigset_t& ends) {
+  absl::StatusOr<PlannerOptions> options = OptionsOf(flags);
+  if (!options.ok()) return Fail(options.status(), kCannotStart);
+  absl::StatusOr<std::unique_ptr<store::SqliteStore>> store = store::SqliteStore::Open(flags.dir);
+  if (absl::IsFailedPrecondition(store.status())) return Fail(store.status(), kUsage);
+  if (absl::IsUnavailable(store.status())) return Fail(store.status(), kFolderInUse);
+  if (!store.ok()) return Fail(store.status(), kCannotStart);
+  absl::StatusOr<std::unique_ptr<Planner>> planner = Planner::Start(
+      store->get(), *options, SystemNow,
+      [](const absl::Status& status) { Die(status, "a commit failed", kCommitFailed); });
+  if (absl::IsFailedPrecondition(planner.status())) return Fail(planner.status(), kUsage);
+  if (!planner.ok()) return Fail(planner.status(), kCannotStart);
+  absl::StatusOr<std::unique_ptr<Server>> server = Listen(planner->get(), flags);
+  if (!server.ok()) return Fail(server.status(), kCannotStart);
+  (*server)->SetServing(true);
+  if (absl::Status status = rpc::WriteAddress(flags.dir, (*server)->address()); !status.ok()) {
+    return Fail(status, kCannotStart);
+  }
+  spdlog::info("listening on {}, state in {}", (*server)->address(), flags.dir);
+  AwaitEnd(ends, flags.dir);
   (*server)->Shutdown();
   (*planner)->Stop();
+  absl::Status closed = (*store)->Close();
+  if (!closed.ok()) return Fail(closed, kCannotStart);
+  spdlog::info("ended");
+  return 0;
+}
+
+bool MayPass(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+// Tries until it answers, or fails for a reason that stays, or one of `ends` comes (Cancelled).
+template <typename Open>
+auto Insist(const sigset_t& ends, Open open) -> decltype(open()) {
+  for (bool said = false;; said = true) {
+    auto opened = open();
+    if (opened.ok() || !MayPass(opened.status())) return opened;
+    if (!said) spdlog::error("waiting for the store: {}", std::string(opened.status().message()));
+    if (sigtimedwait(&ends, nullptr, &kStorePause) > 0) return absl::CancelledError("ended");
+  }
+}
+
+int ServeShared(Flags flags, const sigset_t& ends, char** argv) {
+  absl::StatusOr<PlannerOptions> options = OptionsOf(flags);
+  if (!options.ok()) return Fail(options.status(), kCannotStart);
+  if (!flags.password_file.empty()) {
+    absl::StatusOr<std::string> password = base::ReadFile(flags.password_file);
+    if (!password.ok()) return Fail(password.status(), kUsage);
+    flags.redis.server.password = std::string(absl::StripAsciiWhitespace(*password));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(flags.dir, error);
+  // Planners that share a store have folders of their own: boards and addresses are theirs.
+  absl::StatusOr<store::FolderLock> lock = store::FolderLock::Take(flags.dir);
+  if (absl::IsUnavailable(lock.status())) return Fail(lock.status(), kFolderInUse);
+  if (!lock.ok()) return Fail(lock.status(), kCannotStart);
+
+  const auto code_of = [](const absl::Status& status) {
+    if (absl::IsCancelled(status)) return 0;
+    const bool usage = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
+                       absl::IsPermissionDenied(status);
+    return Fail(status, usage ? kUsage : kCannotStart);
+  };
+  absl::StatusOr<std::unique_ptr<store::RedisStore>> store =
+      Insist(ends, [&] { return store::RedisStore::Open(flags.redis); });
+  if (!store.ok()) return code_of(store.status());
+  for (const std::string& risk : (*store)->risks()) spdlog::warn("accepted: {}", risk);
+  const auto on_fatal = [argv](const absl::Status& status) {
+    if (store::IsStaleEpoch(status)) BeginAnew(status, argv);
+    Die(status, "the store took no write", kCommitFailed);
+  };
+  absl::StatusOr<std::unique_ptr<Planner>> planner =
+      Insist(ends, [&] { return Planner::Follow(store->get(), *options, SystemNow, on_fatal); });
+  if (!planner.ok()) return code_of(planner.status());
+  absl::StatusOr<std::unique_ptr<Server>> server = Listen(planner->get(), flags);
+  if (!server.ok()) return Fail(server.status(), kCannotStart);
+  (*server)->SetServing(false);
+  const std::string address = flags.advertise.empty() ? (*server)->address() : flags.advertise;
+  if (absl::Status status = rpc::WriteAddress(flags.dir, (*server)->address()); !status.ok()) {
+    return Fail(status, kCannotStart);
+  }
+  spdlog::info("listening on {}, state in Redis at {}, cluster {}", (*server)->address(),
+               flags.redis.server.address, flags.redis.cluster);
+  {
+    Candidate candidate(
+        planner->get(), store->get(), address, [] { return SystemNow().monotonic_ms; },
+        {.on_lead = [&] { (*server)->SetServing(true); },
+         .on_deposed = [argv](const absl::Status& status) { BeginAnew(status, argv); },
+         .on_fatal =
+             [](const absl::Status& status) {
+               Die(status, "the store is not what it was", kStoreChanged);
+             }});
+    AwaitEnd(ends, flags.dir);
+    candidate.Stop();
+    (*server)->Shutdown();
+    (*planner)->Stop();
+    candidate.Resign();
+  }
   absl::Status closed = (*store)->Close();
   if (!closed.ok()) return Fail(closed, kCannotStart);
   spdlog::info("ended");
@@ -107,29 +232,48 @@ int Serve(const std::string& dir, const std::string& listen, int64_t keep_over_t
 int Main(int argc, char** argv) {
   CLI::App app("The planner of Warpsmith: keeps the log, leases work to workers, writes the board.",
                "warpsmith-planner");
-  std::string dir;
-  std::string listen = "127.0.0.1:0";
-  std::string level = "info";
-  int64_t keep_over_tasks = CoreOptions().keep_over_tasks;
+  Flags flags;
+  std::string& dir = flags.dir;
+  std::string& listen = flags.listen;
   app.add_option("--dir", dir, "folder of the state [$XDG_DATA_HOME/warpsmith]");
   app.add_option("--listen", listen, "127.0.0.1:PORT (0 picks one) or unix:/path")
       ->capture_default_str();
-  app.add_option("--keep-over-tasks", keep_over_tasks,
+  app.add_option("--redis", flags.redis.server.address,
+                 "127.0.0.1:PORT or unix:/path of the Redis that planners share");
+  CLI::Option* const shared =
+      app.add_option("--shared", flags.redis.folder,
+                     "with --redis: the folder that they share, for what is large")
+          ->needs("--redis");
+  app.add_option("--cluster", flags.redis.cluster,
+                 "with --redis: whose planners these are, of several in one Redis")
+      ->needs("--redis")
+      ->capture_default_str();
+  app.add_option("--redis-user", flags.redis.server.user, "of the server's access list")
+      ->needs("--redis");
+  app.add_option("--redis-password-file", flags.password_file, "a file with nothing else in it")
+      ->needs("--redis");
+  app.add_flag("--accept-loss", flags.redis.accept_loss,
+               "go on with settings of Redis that may lose what it has answered for")
+      ->needs("--redis");
+  app.add_option("--advertise", flags.advertise,
+                 "where workers and clients reach this planner, if not where it listens")
+      ->needs("--redis");
+  app.add_option("--keep-over-tasks", flags.keep_over_tasks,
                  "tasks of runs that are over; beyond it the oldest such runs go to the archive")
       ->check(CLI::Range(int64_t{0}, int64_t{kMaxTasks}))
       ->capture_default_str();
-  app.add_option("--log-level", level, "trace, debug, info, warning, error or off")
+  app.add_option("--log-level", flags.level, "trace, debug, info, warning, error or off")
       ->capture_default_str();
   app.footer(
       "Exit status: 0 ended by a signal; 1 could not start; 2 wrong command line or folder; 3 the "
       "folder is in use or its disk full;\n4 the store refused a commit; 5 the listener accepts no "
-      "connections any more.");
+      "connections any more;\n6 the shared store lacks what it had, or is another one.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
-  if (absl::Status status = telemetry::StartLog("planner", level); !status.ok()) {
+  if (absl::Status status = telemetry::StartLog("planner", flags.level); !status.ok()) {
     return Fail(status, kUsage);
   }
   if (dir.empty()) dir = rpc::DefaultDir(std::getenv("XDG_DATA_HOME"), std::getenv("HOME"));
@@ -147,7 +291,13 @@ int Main(int argc, char** argv) {
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  return Serve(dir, listen, keep_over_tasks, ends);
+  if (flags.redis.server.address.empty()) return Serve(flags, ends);
+  if (shared->empty()) {
+    return Fail(absl::InvalidArgumentError(
+                    "--redis wants --shared: the folder that all planners of the store reach"),
+                kUsage);
+  }
+  return ServeShared(std::move(flags), ends, argv);
 }
 
 }  // namespace

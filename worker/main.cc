@@ -288,7 +288,7 @@ int main(int argc, char** argv) {
   flags.dir = rpc::DefaultDir(getenv("XDG_DATA_HOME"), getenv("HOME"));
   CLI::App app("Works for a Warpsmith planner on one device.", "warpsmith-worker");
   app.add_option("--dir", flags.dir, "folder of state, as of the planner")->capture_default_str();
-  app.add_option("--planner", flags.planner, "planner's address, instead of that of --dir");
+  app.add_option("--planner", flags.planner, "address of the planner, or of several with commas between them, instead of that of --dir");
   app.add_option("--device", flags.device, "host, cuda:0, ...")->capture_default_str();
   app.add_option("--name", flags.name,
                  "unique among a planner's workers; HOST-DEVICE if not given");

@@ -15,6 +15,7 @@
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/health.h"
+#include "common/rpc/route.h"
 #include "common/rpc/status.h"
 #include "common/rpc/text.h"
 #include "tests/support/temporary_folder.h"
@@ -137,6 +138,52 @@ TEST_CASE("a server that is slow to greet a connection is waited for") {
   CHECK(checked == absl::OkStatus());
   server->Shutdown(In(0));
   close(listener);
+}
+
+TEST_CASE("who leads is told with a refusal, over the wire") {
+  const absl::Status refusal = WithLeader(absl::UnavailableError("follows"), "10.0.0.7:4000");
+  CHECK(LeaderOf(FromGrpc(ToGrpc(refusal))) == "10.0.0.7:4000");
+  CHECK_FALSE(RetryAfter(FromGrpc(ToGrpc(refusal))).has_value());
+  const absl::Status later = WithRetryAfter(absl::UnavailableError("later"), absl::Seconds(108));
+  CHECK(LeaderOf(FromGrpc(ToGrpc(later))).empty());
+  CHECK(RetryAfter(FromGrpc(ToGrpc(later))) == absl::Seconds(108));
+}
+
+TEST_CASE("a route leads to the planner that leads") {
+  const absl::Status away = absl::UnavailableError("nobody there");
+  const auto leads = [](const std::string& address) {
+    return WithLeader(absl::UnavailableError("follows"), address);
+  };
+  Route route("a:1, b:1,c:1");
+  route.Begin();
+  CHECK(route.address() == "a:1");
+  CHECK(route.Next(away));
+  CHECK(route.address() == "b:1");
+  CHECK(route.Next(leads("x:1")));
+  CHECK(route.address() == "x:1");
+  CHECK_FALSE(route.Next(absl::OkStatus()));
+  // The next call begins where the last one was answered.
+  route.Begin();
+  CHECK(route.address() == "x:1");
+  CHECK_FALSE(route.Next(absl::InvalidArgumentError("wrong everywhere")));
+  // It is gone: the list is tried once, and then the caller waits.
+  CHECK(route.Next(away));
+  CHECK(route.address() == "b:1");
+  CHECK(route.Next(away));
+  CHECK(route.address() == "c:1");
+  CHECK_FALSE(route.Next(away));
+  route.Begin();
+  CHECK(route.address() == "a:1");
+  // No answer took the call's time: the next call goes elsewhere.
+  CHECK_FALSE(route.Next(absl::DeadlineExceededError("late")));
+  CHECK(route.address() == "b:1");
+  // Two that name each other are not followed for ever.
+  route.Begin();
+  CHECK(route.Next(leads("x:1")));
+  CHECK(route.Next(leads("y:1")));
+  CHECK(route.Next(leads("x:1")));
+  int more = 0;
+  while (route.Next(leads(route.address() == "x:1" ? "y:1" : "x:1"))) REQUIRE(++more < 5);
 }
 
 }  // namespace warpsmith::rpc

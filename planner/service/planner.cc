@@ -2,12 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/base/file.h"
 #include "common/base/memory.h"
+#include "common/rpc/status.h"
 #include "planner/service/convert.h"
 #include "planner/service/replies.h"
 
@@ -45,37 +47,28 @@ absl::Status CheckBoard(const std::string& path, const std::string& store_token)
       "away to go on with this one"));
 }
 
+// Of a planner that follows: what people write there is read by nobody.
+constexpr char kCopyLine[] =
+    "> A copy: the planner that wrote it follows another one, and reads nothing here.\n\n";
+
 }  // namespace
 
-Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock, int64_t epoch,
-                 int64_t last_revision, bool archives, Committer::OnFatal on_fatal)
+Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock, uint64_t seed,
+                 Committer::OnFatal on_fatal)
     : store_(store),
       options_(options),
       clock_(std::move(clock)),
-      on_fatal_(on_fatal),
-      service_(ForService(options), static_cast<uint64_t>(epoch)),
+      on_fatal_(std::move(on_fatal)),
+      service_(ForService(options), seed),
       lender_(store),
       drawing_("board", kMaxQueuedCalls, Executor::Priority::kLow),
       background_("background", kMaxQueuedCalls),
-      strand_("core", kMaxQueuedCalls),
-      committer_(
-          Writer(store, epoch, last_revision, archives),
-          {.on_durable =
-               [this](int64_t number) { OnStrand([this, number] { service_.Durable(number); }); },
-           .on_stalled =
-               [this](const absl::Status& status) {
-                 OnStrand([this, status] { service_.Stalled(status); });
-               },
-           .on_fatal = std::move(on_fatal)}) {}
+      strand_("core", kMaxQueuedCalls) {}
 
-absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
-                                                        const PlannerOptions& options, Clock clock,
-                                                        Committer::OnFatal on_fatal) {
-  absl::StatusOr<int64_t> epoch = store->Lead();
-  if (!epoch.ok()) return epoch.status();
-  absl::StatusOr<int64_t> last = store->LastRevision();
+absl::Status Planner::BeginWriting(int64_t epoch) {
+  absl::StatusOr<int64_t> last = store_->LastRevision();
   if (!last.ok()) return last.status();
-  absl::StatusOr<store::Identity> identity = store->Identify();
+  absl::StatusOr<store::Identity> identity = store_->Identify();
   if (!identity.ok()) return identity.status();
   if (!identity->upgraded) {
     spdlog::info(
@@ -85,23 +78,143 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
                            : "runs that are over stay, and what submitters have used is not "
                              "remembered over a restart");
   }
-  std::unique_ptr<Planner> planner(new Planner(store, options, std::move(clock), *epoch, *last,
-                                               identity->archives, std::move(on_fatal)));
-  Service& service = planner->service_;
-  if (absl::Status status = service.Load(*store, planner->clock_()); !status.ok()) return status;
-  if (!options.board_path.empty()) {
-    absl::Status status = CheckBoard(options.board_path, service.core().store());
-    if (!status.ok()) return status;
-  }
-  const State& state = service.core().state();
-  planner->picture_.BeOf(service.core().store());
-  for (View& view : service.TakeViews()) planner->picture_.Take(*view.changes);
-  base::ReturnFreedMemory();
-  planner->started_ = true;
-  spdlog::info("at revision {} (checkpoint of {}): {} runs, {} tasks, {} workers", state.revision(),
-               service.checkpoint_revision(), state.runs().size(), state.tasks().size(),
-               state.LiveWorkers());
+  committer_ = std::make_unique<Committer>(
+      Writer(store_, epoch, *last, identity->archives),
+      Committer::Callbacks{
+          .on_durable =
+              [this](int64_t number) { OnStrand([this, number] { service_.Durable(number); }); },
+          .on_stalled =
+              [this](const absl::Status& status) {
+                OnStrand([this, status] { service_.Stalled(status); });
+              },
+          .on_fatal = on_fatal_});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
+                                                        const PlannerOptions& options, Clock clock,
+                                                        Committer::OnFatal on_fatal) {
+  absl::StatusOr<int64_t> epoch = store->Lead();
+  if (!epoch.ok()) return epoch.status();
+  std::unique_ptr<Planner> planner(new Planner(store, options, std::move(clock),
+                                               static_cast<uint64_t>(*epoch), std::move(on_fatal)));
+  const absl::Status started = planner->OnStrandNow([&]() -> absl::Status {
+    if (absl::Status status = planner->BeginWriting(*epoch); !status.ok()) return status;
+    return planner->service_.Load(*store, planner->clock_());
+  });
+  if (!started.ok()) return started;
+  if (absl::Status status = planner->BeginDrawing(); !status.ok()) return status;
+  planner->Serve();
   return planner;
+}
+
+absl::StatusOr<std::unique_ptr<Planner>> Planner::Follow(store::Store* store,
+                                                         const PlannerOptions& options, Clock clock,
+                                                         Committer::OnFatal on_fatal) {
+  std::random_device random;
+  std::unique_ptr<Planner> planner(
+      new Planner(store, options, std::move(clock), random(), std::move(on_fatal)));
+  const absl::Status followed =
+      planner->OnStrandNow([&] { return planner->service_.Follow(*store, /*checkpoint=*/0); });
+  if (!followed.ok()) return followed;
+  if (absl::Status status = planner->BeginDrawing(); !status.ok()) return status;
+  planner->role_ = Role::kFollows;
+  spdlog::info("follows, at revision {}", planner->service_.core().state().revision());
+  return planner;
+}
+
+absl::Status Planner::CatchUp(const store::Standing& standing) {
+  {
+    absl::MutexLock lock(&leader_mutex_);
+    leader_ = standing.leader;
+  }
+  return OnStrandNow([&]() -> absl::Status {
+    const Core& core = service_.core();
+    if (standing.token != core.store()) {
+      return absl::FailedPreconditionError(absl::StrCat("the store had the history ", core.store(),
+                                                        " and has ", standing.token, " now"));
+    }
+    if (standing.last < core.state().revision()) {
+      return absl::DataLossError(
+          absl::StrCat("the store's log ends at event ", standing.last, ", and event ",
+                       core.state().revision(), " was read from it: it has lost what it had made ",
+                       "durable (a replica that was behind?). Bring back the newer one, or go on ",
+                       "with `warpsmith store accept-loss`"));
+    }
+    return service_.Follow(*store_, standing.checkpoint);
+  });
+}
+
+absl::Status Planner::Lead(int64_t epoch) {
+  const absl::Status led = OnStrandNow([&]() -> absl::Status {
+    if (absl::Status status = BeginWriting(epoch); !status.ok()) return status;
+    // Nobody else writes any more: this is the log's end.
+    if (absl::Status status = service_.Follow(*store_, 0); !status.ok()) return status;
+    service_.Begin(clock_());
+    confirmed_ms_ = clock_().monotonic_ms;
+    return absl::OkStatus();
+  });
+  if (led.ok()) Serve();
+  return led;
+}
+
+// Who could not start has nothing to leave: its board would be an empty page.
+absl::Status Planner::BeginDrawing() {
+  const std::string& token = service_.core().store();
+  if (!options_.board_path.empty()) {
+    if (absl::Status status = CheckBoard(options_.board_path, token); !status.ok()) return status;
+  }
+  absl::Notification drawn;
+  drawing_.PostAlways([&] {
+    picture_.BeOf(token);
+    drawn.Notify();
+  });
+  drawn.WaitForNotification();
+  return OnStrandNow([] { return absl::OkStatus(); });  // what there is to draw is handed out
+}
+
+void Planner::Serve() {
+  role_ = Role::kLeads;
+  const State& state = service_.core().state();
+  spdlog::info("at revision {} (checkpoint of {}): {} runs, {} tasks, {} workers", state.revision(),
+               service_.checkpoint_revision(), state.runs().size(), state.tasks().size(),
+               state.LiveWorkers());
+}
+
+absl::Status Planner::OnStrandNow(const std::function<absl::Status()>& action) {
+  absl::Status result;
+  absl::Notification done;
+  const bool posted = OnStrand([&] {
+    result = action();
+    alive_ms_ = clock_().monotonic_ms;
+  });
+  if (!posted) return Leaving();
+  strand_.PostAlways([&] { done.Notify(); });
+  done.WaitForNotification();
+  return result;
+}
+
+absl::Status Planner::MayAnswer() const {
+  if (role_ == Role::kLeads) {
+    const int64_t confirmed = confirmed_ms_;
+    if (confirmed == kNoConfirmation || clock_().monotonic_ms - confirmed < kUnconfirmedMs) {
+      return absl::OkStatus();
+    }
+    return absl::UnavailableError(
+        "this planner led, and does not know whether it still does: come again in a few seconds");
+  }
+  return Following();
+}
+
+absl::Status Planner::Following() const {
+  absl::MutexLock lock(&leader_mutex_);
+  if (leader_.empty()) {
+    return absl::UnavailableError(
+        "this planner follows, and no other one leads yet: come again in a few seconds");
+  }
+  return rpc::WithLeader(
+      absl::UnavailableError(absl::StrCat("this planner follows: the one at ", leader_, " leads")),
+      leader_);
 }
 
 Planner::~Planner() { Stop(); }
@@ -118,8 +231,10 @@ void Planner::Call(int64_t call, Command command, Contents contents, Finish fini
   if (draining_) return finish(Leaving());  // the strand may be gone already
   auto held =
       std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
+  if (role_ != Role::kLeads) return finish(Following());
   const bool posted = OnStrand(
       [this, call, held, finish] {
+        if (absl::Status may = MayAnswer(); !may.ok()) return finish(may);
         finishes_[call] = finish;
         service_.Handle(call, std::move(held->first), std::move(held->second), clock_());
       },
@@ -129,11 +244,14 @@ void Planner::Call(int64_t call, Command command, Contents contents, Finish fini
 
 void Planner::HandOut() {
   if (!service_.lost().ok()) return on_fatal_(service_.lost());
-  for (Write& write : service_.TakeWrites()) committer_.Enqueue(std::move(write));
+  for (Write& write : service_.TakeWrites()) committer_->Enqueue(std::move(write));
   for (View& view : service_.TakeViews()) Take(std::move(view));
-  for (planner::Answer& answer : service_.TakeAnswers()) {
+  std::vector<planner::Answer> answers = service_.TakeAnswers();
+  if (answers.empty()) return;
+  const absl::Status may = MayAnswer();
+  for (planner::Answer& answer : answers) {
     auto node = finishes_.extract(answer.call);
-    if (!node.empty()) node.mapped()(std::move(answer.reply));
+    if (!node.empty()) node.mapped()(may.ok() ? std::move(answer.reply) : may);
   }
 }
 
@@ -298,6 +416,7 @@ void Planner::Take(View view) {
 
 void Planner::WriteBoard() {
   std::string page = board::Render(picture_);
+  if (role_ != Role::kLeads) page = kCopyLine + page;
   if (page == board_) return;
   absl::Status status = base::WriteFileAtomically(options_.board_path, page);
   if (status.ok()) {
@@ -312,8 +431,10 @@ void Planner::WriteBoard() {
 // ---- time and the end --------------------------------------------------------------------------
 
 void Planner::Tick() {
+  if (role_ != Role::kLeads) return;
   OnStrand(
       [this] {
+        alive_ms_ = clock_().monotonic_ms;
         service_.Tick(clock_());
         CheckNext();
       },
@@ -329,12 +450,11 @@ void Planner::Stop() {
   if (std::exchange(stopped_, true)) return;
   Drain();
   absl::Notification last_is_written;
-  // Who could not start has nothing to leave: its board would be an empty page.
-  if (started_) OnStrand([this] { service_.End(); });
+  if (role_ == Role::kLeads) OnStrand([this] { service_.End(); });
   strand_.PostAlways([&] { last_is_written.Notify(); });
   last_is_written.WaitForNotification();
   // Each hands on to the next: whatever is under way is answered.
-  committer_.Stop();
+  if (committer_ != nullptr) committer_->Stop();
   strand_.Stop();
   background_.Stop();
   drawing_.Stop();

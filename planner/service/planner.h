@@ -7,6 +7,13 @@
 //   planner->Drain();         // releases parked polls; every new call is Unavailable
 //   planner->Stop();          // what was accepted is durable, a checkpoint is written
 //
+// One of several on a store follows until it leads (candidate.h decides when):
+//
+//   auto planner = *Planner::Follow(store, options, now, on_fatal);
+//   absl::Status status = planner->CatchUp(standing);
+//   status = planner->Lead(epoch);         // calls are answered from here on
+//   planner->Confirm(sent_ms);             // the store knew it as the leader then
+//
 // Threads: every method may be called from any thread and returns at once (Start and Stop block).
 // Each `done` is called exactly once, from a thread of the planner, and must not block; what it
 // says is durable by then.
@@ -23,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/store/leadership.h"
 #include "common/store/store.h"
 #include "planner/board/board.h"
 #include "planner/service/committer.h"
@@ -44,6 +52,10 @@ struct PlannerOptions {
   int64_t events_per_checkpoint = ServiceOptions().events_per_checkpoint;
 };
 
+// A leader that has not been confirmed for so long may have been followed by another: it answers
+// nothing until it knows.
+inline constexpr int64_t kUnconfirmedMs = 5'000;
+
 class Planner {
  public:
   template <typename Reply>
@@ -56,7 +68,23 @@ class Planner {
   static absl::StatusOr<std::unique_ptr<Planner>> Start(store::Store* store,
                                                         const PlannerOptions& options, Clock clock,
                                                         Committer::OnFatal on_fatal);
+  // Of a store that another planner writes to: calls are refused until it leads. Errors as of
+  // Start.
+  static absl::StatusOr<std::unique_ptr<Planner>> Follow(store::Store* store,
+                                                         const PlannerOptions& options, Clock clock,
+                                                         Committer::OnFatal on_fatal);
   ~Planner();
+
+  // Only while it follows; both block. CatchUp applies what was written meanwhile: OutOfRange, it
+  // is too far behind; FailedPrecondition, the store has another history now; DataLoss, the store
+  // has lost what this planner had read. In each case it is to begin anew, or a person is to look.
+  absl::Status CatchUp(const store::Standing& standing);
+  // Of the epoch that the store gave it. It must be confirmed from time to time then.
+  absl::Status Lead(int64_t epoch);
+  // By the clock's monotonic milliseconds. Any thread.
+  void Confirm(int64_t at_ms) { confirmed_ms_ = at_ms; }
+  // When the strand last ran: a planner that is stuck does not lead. Any thread.
+  int64_t alive_ms() const { return alive_ms_; }
 
   // Names a call, so that it can be cancelled.
   int64_t NewCall() { return ++calls_; }
@@ -82,8 +110,23 @@ class Planner {
   // Ends a call with the service's answer; on the strand.
   using Finish = std::function<void(absl::StatusOr<Reply>)>;
 
-  Planner(store::Store* store, const PlannerOptions& options, Clock clock, int64_t epoch,
-          int64_t last_revision, bool archives, Committer::OnFatal on_fatal);
+  enum class Role { kStarting, kFollows, kLeads };
+  static constexpr int64_t kNoConfirmation = -1;  // it is the store's only planner
+
+  Planner(store::Store* store, const PlannerOptions& options, Clock clock, uint64_t seed,
+          Committer::OnFatal on_fatal);
+  // The committer of the store's writer.
+  absl::Status BeginWriting(int64_t epoch);
+  // The board that is there is this store's, and what there is to draw is on its way.
+  // FailedPrecondition else.
+  absl::Status BeginDrawing();
+  void Serve();
+  // Runs `action` on the strand, and waits for it.
+  absl::Status OnStrandNow(const std::function<absl::Status()>& action);
+  // On the strand: why nothing may be answered; OK: it may.
+  absl::Status MayAnswer() const;
+  // The refusal of a planner that does not lead.
+  absl::Status Following() const;
 
   // Any thread.
   void Call(int64_t call, Command command, Contents contents, Finish finish);
@@ -108,8 +151,12 @@ class Planner {
   const Committer::OnFatal on_fatal_;
   std::atomic<int64_t> calls_{0};
   std::atomic<bool> draining_{false};
+  std::atomic<Role> role_{Role::kStarting};
+  std::atomic<int64_t> confirmed_ms_{kNoConfirmation};
+  std::atomic<int64_t> alive_ms_{0};
   bool stopped_ = false;
-  bool started_ = false;  // it has all that the store holds
+  mutable absl::Mutex leader_mutex_;
+  std::string leader_ ABSL_GUARDED_BY(leader_mutex_);  // another one's address; "": not known
 
   // Of the strand.
   Service service_;
@@ -125,7 +172,7 @@ class Planner {
   Executor drawing_;  // at a low priority: the board, of many tasks a second's work, and CheckNext
   Executor background_;
   Executor strand_;
-  Committer committer_;
+  std::unique_ptr<Committer> committer_;  // of a planner that leads
 };
 
 }  // namespace warpsmith::planner

@@ -73,6 +73,13 @@ absl::Status Server::Listen() {
 
 Server::~Server() { Shutdown(); }
 
+void Server::SetServing(bool serving) {
+  for (const char* service :
+       {v1::WorkerService::service_full_name(), v1::PlannerService::service_full_name()}) {
+    server_->GetHealthCheckService()->SetServingStatus(service, serving);
+  }
+}
+
 void Server::Repeat(absl::Duration period, const std::function<void()>& action) {
   while (true) {
     {

@@ -56,6 +56,9 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   const std::string& address() const { return address_; }
+  // What the health service says of the two services; of "" it says that the planner is well, also
+  // of one that follows. Any thread.
+  void SetServing(bool serving);
   // Drains the planner and ends the services. Blocks, at most a little over kShutdownLimit.
   void Shutdown();
 

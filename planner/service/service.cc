@@ -50,7 +50,7 @@ absl::Status TooBusy(absl::Duration retry_after) {
 Service::Service(const ServiceOptions& options, uint64_t seed)
     : options_(options), core_(options.core), jitter_(seed * 0x9E3779B97F4A7C15ull + 1) {}
 
-absl::Status Service::Load(store::Store& store, Now now) {
+absl::Status Service::Restore(store::Store& store) {
   absl::StatusOr<store::Identity> identity = store.Identify();
   if (!identity.ok()) return identity.status();
   core_.BeOf(store::TokenOf(*identity), identity->archives);
@@ -61,11 +61,15 @@ absl::Status Service::Load(store::Store& store, Now now) {
   all->records = *stored;
   views_.push_back({std::move(all), {}, /*draw=*/false});
   core_.Restore(*std::move(stored));
+  return absl::OkStatus();
+}
+
+absl::Status Service::Replay(store::Store& store) {
   while (true) {
     absl::StatusOr<std::vector<store::Record>> records =
         store.Read(core_.state().revision(), store::kMaxReadEvents);
     if (!records.ok()) return records.status();
-    if (records->empty()) break;
+    if (records->empty()) return absl::OkStatus();
     for (const store::Record& record : *records) {
       v1::Event event;
       if (!event.ParseFromString(record.bytes) || event.event_case() == v1::Event::EVENT_NOT_SET) {
@@ -76,11 +80,46 @@ absl::Status Service::Load(store::Store& store, Now now) {
       core_.Replay(event);
     }
   }
+}
+
+absl::Status Service::Load(store::Store& store, Now now) {
+  if (absl::Status status = Restore(store); !status.ok()) return status;
+  if (absl::Status status = Replay(store); !status.ok()) return status;
+  Begin(now);
+  return absl::OkStatus();
+}
+
+absl::Status Service::Follow(store::Store& store, int64_t checkpoint) {
+  if (!restored_) {
+    if (absl::Status status = Restore(store); !status.ok()) return status;
+    restored_ = true;
+  }
+  const int64_t before = core_.state().revision();
+  if (absl::Status status = Replay(store); !status.ok()) return status;
+  if (core_.state().revision() != before) {
+    followed_.push_back(std::make_shared<const Changes>(core_.TakeChanges()));
+    views_.push_back({followed_.back(), std::nullopt, options_.board});
+  }
+  checkpoint_revision_ = std::max(checkpoint_revision_, checkpoint);
+  while (!followed_.empty() && followed_.front()->records.revision() <= checkpoint_revision_) {
+    followed_.pop_front();
+  }
+  return absl::OkStatus();
+}
+
+void Service::Begin(Now now) {
   core_.Forgive(now);
   last_tick_ms_ = now.monotonic_ms;
   loaded_ = true;
-  CheckpointIfDue();
-  return absl::OkStatus();
+  if (followed_.empty()) return CheckpointIfDue();
+  // What was archived is read from the store.
+  for (std::shared_ptr<const Changes>& changes : followed_) {
+    Write& write = writes_.emplace_back();
+    write.number = ++written_;
+    write.changes = std::move(changes);
+  }
+  followed_.clear();
+  TakeChanges(For::kCheckpoint);
 }
 
 // ---- calls --------------------------------------------------------------------------------------

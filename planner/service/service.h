@@ -112,6 +112,12 @@ class Service {
 
   // Applies what the store holds; from here on time counts. DataLoss: it cannot be read.
   absl::Status Load(store::Store& store, Now now);
+  // Instead of Load, where another planner writes: applies what the store holds by now, and hands
+  // it out to be drawn. `checkpoint`: the revision of the store's. DataLoss: it cannot be read;
+  // OutOfRange: it is too far behind, a new service must begin from the checkpoint.
+  absl::Status Follow(store::Store& store, int64_t checkpoint);
+  // After Follow: it is the writer from here on, and time counts.
+  void Begin(Now now);
 
   // `call` is a number that no other call has; `contents` are what the command brings.
   void Handle(int64_t call, Command command, Contents contents, Now now);
@@ -148,6 +154,8 @@ class Service {
     int64_t until_ms = 0;
   };
 
+  absl::Status Restore(store::Store& store);
+  absl::Status Replay(store::Store& store);
   absl::Status Refusal() const;
   int64_t MostResultBytes() const;
   void Commit(std::vector<v1::Event> events, Contents contents);
@@ -182,6 +190,8 @@ class Service {
   bool work_ = false;  // may have come for who is parked, since they were last asked
   absl::Status stalled_;
   bool loaded_ = false;
+  bool restored_ = false;
+  std::deque<std::shared_ptr<const Changes>> followed_;  // that no checkpoint of the store has yet
 
   std::map<int64_t, Parked> parked_;                            // by call
   std::unordered_map<std::string, int64_t> parked_by_session_;  // session -> call

@@ -7,14 +7,28 @@ namespace warpsmith::daemon {
 
 absl::StatusOr<v1::SynchronizeReply> GrpcPlannerLink::Synchronize(
     const v1::SynchronizeRequest& request, absl::Duration timeout) {
-  absl::StatusOr<std::string> address = address_of_();
-  if (!address.ok()) return absl::UnavailableError(address.status().message());
-  if (*address != address_) {
-    address_ = *address;
+  const absl::StatusOr<std::string> addresses = address_of_();
+  if (!addresses.ok()) return absl::UnavailableError(addresses.status().message());
+  if (*addresses != addresses_) {
+    addresses_ = *addresses;
+    route_.emplace(addresses_);
+  }
+  const gpr_timespec deadline = rpc::In(absl::ToInt64Milliseconds(timeout));
+  route_->Begin();
+  while (true) {
+    absl::StatusOr<v1::SynchronizeReply> reply = Try(request, deadline);
+    if (!route_->Next(reply.status())) return reply;
+  }
+}
+
+absl::StatusOr<v1::SynchronizeReply> GrpcPlannerLink::Try(const v1::SynchronizeRequest& request,
+                                                          gpr_timespec deadline) {
+  if (route_->address() != address_) {
+    address_ = route_->address();
     stub_ = v1::WorkerService::NewStub(rpc::Dial(address_));
   }
   grpc::ClientContext context;
-  rpc::SetDeadline(context, absl::ToInt64Milliseconds(timeout));
+  context.set_deadline(deadline);
   {
     absl::MutexLock lock(&mutex_);
     if (cancel_next_) {

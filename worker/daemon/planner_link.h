@@ -5,11 +5,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/rpc/route.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
 namespace warpsmith::daemon {
@@ -25,8 +27,8 @@ class PlannerLink {
   virtual void Cancel() = 0;
 };
 
-// Where the planner is now: a fixed address, or what DIR/planner.address says, which a planner that
-// was started again may have changed.
+// Where the planner is now, or several of which one leads (common/rpc/route.h): fixed addresses, or
+// what DIR/planner.address says, which a planner that was started again may have changed.
 using AddressSource = std::function<absl::StatusOr<std::string>()>;
 
 class GrpcPlannerLink : public PlannerLink {
@@ -37,8 +39,13 @@ class GrpcPlannerLink : public PlannerLink {
   void Cancel() override;
 
  private:
+  absl::StatusOr<v1::SynchronizeReply> Try(const v1::SynchronizeRequest& request,
+                                           gpr_timespec deadline);
+
   const AddressSource address_of_;
-  std::string address_;
+  std::string addresses_;  // as told
+  std::optional<rpc::Route> route_;
+  std::string address_;  // of stub_
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   absl::Mutex mutex_;
   grpc::ClientContext* under_way_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -560,7 +560,8 @@ absl::Status RedisStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkpo
     piece.insert(piece.end(), {change.kind, change.key, change.value});
     bytes += size;
   }
-  Arguments last = {number, revision};
+  const std::string kept = absl::StrCat(options_.kept_events);
+  Arguments last = {number, revision, kept};
   if (staged) last.insert(last.end(), {"s", "", ""});
   last.insert(last.end(), piece.begin(), piece.end());
   absl::Status saved = Run(TheScripts().checkpoint, last, epoch).status();

@@ -47,6 +47,8 @@ class RedisStore final : public Store, public Leadership {
     absl::Duration limit = absl::Seconds(5);  // of a call
     // Of Look and Beat: who leads must be known soon.
     absl::Duration standing_limit = absl::Seconds(2);
+    // Of the log, before the checkpoint: for whoever follows, a few seconds behind.
+    int64_t kept_events = 20'000;
     // Of a checkpoint: more is said in pieces, so that no one call holds the server up for long.
     size_t piece_bytes = 4 << 20;
   };

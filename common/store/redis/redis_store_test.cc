@@ -32,6 +32,7 @@ RedisStore::Options OptionsOf(const std::string& address, const TemporaryFolder&
   options.folder = folder.path();
   options.limit = absl::Seconds(2);
   options.standing_limit = absl::Milliseconds(500);
+  options.kept_events = 0;
   return options;
 }
 
@@ -555,6 +556,23 @@ TEST_CASE("redis: a large checkpoint goes in pieces, and is there whole or not a
   REQUIRE(store->SaveCheckpoint(later, next).ok());
   CHECK(entries() == 998);
   CHECK(redis.Do({"EXISTS", "warpsmith:{default}:next"}) == "0");
+}
+
+TEST_CASE("redis: the log is kept for who follows, some events behind the checkpoint") {
+  RedisServer redis;
+  TemporaryFolder folder;
+  RedisStore::Options options = OptionsOf(redis.address(), folder);
+  options.kept_events = 3;
+  auto store = *RedisStore::Open(options);
+  const int64_t epoch = *store->Lead();
+  for (int i = 0; i < 10; ++i) REQUIRE(store->Commit({epoch, i, {absl::StrCat(i)}, {}}).ok());
+  REQUIRE(store->SaveCheckpoint(epoch, {2, {}, {}}).ok());
+  CHECK(store->Read(0, 100)->size() == 10);
+  REQUIRE(store->SaveCheckpoint(epoch, {8, {}, {}}).ok());
+  CHECK(absl::IsOutOfRange(store->Read(4, 100).status()));
+  CHECK(store->Read(5, 100)->size() == 5);
+  REQUIRE(store->SaveCheckpoint(epoch, {10, {}, {}}).ok());
+  CHECK(store->Read(7, 100)->size() == 3);
 }
 
 // ---- who leads ----------------------------------------------------------------------------------

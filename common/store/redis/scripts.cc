@@ -113,7 +113,7 @@ for i = 4, #ARGV do redis.call('RPUSH', staged, ARGV[i]) end
 return redis.call('LLEN', staged)
 )lua";
 
-// The trimmed log begins after the checkpoint's revision, with the checksum that it has there.
+// The log is kept from so many events before the checkpoint's on, and its checksum there.
 constexpr char kCheckpoint[] = R"lua(
 local revision, before, last = tonumber(ARGV[3]), tonumber(get('checkpoint')), tonumber(get('last'))
 if revision < before or revision > last then return refuse('BOUNDS ' .. before .. ' ' .. last) end
@@ -127,7 +127,7 @@ local function apply(kind, key, value)
     redis.call('ZADD', archived, 0, key)
   end
 end
-if ARGV[4] == 's' then
+if ARGV[5] == 's' then
   local at, size = 0, redis.call('LLEN', staged)
   while at < size do
     local piece = redis.call('LRANGE', staged, at, at + 2999)
@@ -136,16 +136,13 @@ if ARGV[4] == 's' then
   end
   redis.call('DEL', staged)
 end
-for i = 4, #ARGV, 3 do apply(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
-local sum = nil
-if revision == last then
-  sum = get('last_sum')
-elseif revision > tonumber(get('first')) then
-  sum = redis.call('XRANGE', log, revision, revision)[1][2][2]
-end
-if sum then
-  redis.call('XTRIM', log, 'MINID', (revision + 1) .. '-0')
-  set('first', ARGV[3], 'first_sum', sum)
+for i = 5, #ARGV, 3 do apply(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+local first = revision - tonumber(ARGV[4])
+if first > tonumber(get('first')) then
+  local sum = get('last_sum')
+  if first < last then sum = redis.call('XRANGE', log, first, first)[1][2][2] end
+  redis.call('XTRIM', log, 'MINID', (first + 1) .. '-0')
+  set('first', first, 'first_sum', sum)
 end
 add('saved', 1)
 set('checkpoint', ARGV[3], 'entries', redis.call('HLEN', state),

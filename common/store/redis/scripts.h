@@ -47,7 +47,7 @@ enum Key { kMeta, kLog, kState, kNext, kArchive, kArchived, kBlobs, kFacts, kFil
 //   put       (id, digest, value)
 //   forget    (id, epoch, file, next file)                                         guarded
 //   stage     (id, epoch, first: "1", piece...)                                    guarded
-//   checkpoint(id, epoch, revision, {kind, key, value}...)                         guarded
+//   checkpoint(id, epoch, revision, events kept before it, {kind, key, value}...)  guarded
 //             after what was staged, if the first kind is "s"; kinds: p(ut), e(rase), a(rchive)
 //   adopt     (id, new id, generation, revision)        of a store without events or leader
 //   raise     (id)                                      another history from here on -> generation
