@@ -23,7 +23,7 @@ struct Standing {
   std::string token;
 };
 
-// Any thread. Errors as of Store.
+// Any thread. Errors as of Store; DataLoss: the log ends before what it has answered for.
 class Leadership {
  public:
   virtual ~Leadership() = default;

@@ -63,7 +63,7 @@ void Candidate::Answers(const absl::Status& status) {
 
 bool Candidate::Look() {
   const absl::StatusOr<store::Standing> standing = leadership_->Look();
-  if (absl::IsFailedPrecondition(standing.status())) {
+  if (absl::IsFailedPrecondition(standing.status()) || absl::IsDataLoss(standing.status())) {
     callbacks_.on_fatal(standing.status());
     return false;
   }
@@ -113,7 +113,7 @@ bool Candidate::Beat() {
   const int64_t sent_ms = now_ms_();
   if (sent_ms - planner_->alive_ms() > kStuckMs) return true;
   const absl::Status moved = leadership_->Beat(epoch_, address_);
-  if (absl::IsFailedPrecondition(moved)) {
+  if (absl::IsFailedPrecondition(moved) || absl::IsDataLoss(moved)) {
     (store::IsStaleEpoch(moved) ? callbacks_.on_deposed : callbacks_.on_fatal)(moved);
     return false;
   }

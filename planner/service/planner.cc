@@ -134,13 +134,6 @@ absl::Status Planner::CatchUp(const store::Standing& standing) {
       return absl::FailedPreconditionError(absl::StrCat("the store had the history ", core.store(),
                                                         " and has ", standing.token, " now"));
     }
-    if (standing.last < core.state().revision()) {
-      return absl::DataLossError(
-          absl::StrCat("the store's log ends at event ", standing.last, ", and event ",
-                       core.state().revision(), " was read from it: it has lost what it had made ",
-                       "durable (a replica that was behind?). Bring back the newer one, or go on ",
-                       "with `warpsmith store accept-loss`"));
-    }
     return service_.Follow(*store_, standing.checkpoint);
   });
 }

@@ -8,26 +8,11 @@
 #include <sstream>
 
 #include "common/rpc/address.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/status.h"
 
 namespace warpsmith::e2e {
 namespace {
 
 constexpr int64_t kLogTail = 3000;
-
-template <class Request, class Reply>
-absl::StatusOr<Reply> Call(v1::PlannerService::Stub& stub,
-                           grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*,
-                                                                            const Request&, Reply*),
-                           const Request& request) {
-  grpc::ClientContext context;
-  rpc::SetDeadline(context, rpc::kCallTimeoutMs);
-  Reply reply;
-  grpc::Status status = (stub.*method)(&context, request, &reply);
-  if (!status.ok()) return rpc::FromGrpc(status);
-  return reply;
-}
 
 }  // namespace
 
@@ -60,28 +45,7 @@ Finished Fleet::Warpsmith(std::vector<std::string> arguments, absl::Duration lim
   return RunToEnd(arguments, limit);
 }
 
-absl::StatusOr<std::unique_ptr<v1::PlannerService::Stub>> Fleet::Dial() const {
-  auto address = rpc::ReadAddress(dir());
-  if (!address.ok()) return address.status();
-  return v1::PlannerService::NewStub(rpc::DialFresh(*address));
-}
-
-absl::StatusOr<v1::ListReply> Fleet::List(const std::string& run_id) const {
-  auto stub = Dial();
-  if (!stub.ok()) return stub.status();
-  v1::ListRequest request;
-  request.set_run_id(run_id);
-  return Call(**stub, &v1::PlannerService::Stub::List, request);
-}
-
-absl::StatusOr<v1::GetTaskReply> Fleet::GetTask(const std::string& task_id) const {
-  auto stub = Dial();
-  if (!stub.ok()) return stub.status();
-  v1::GetTaskRequest request;
-  request.set_task_id(task_id);
-  request.set_with_trials(true);
-  return Call(**stub, &v1::PlannerService::Stub::GetTask, request);
-}
+absl::StatusOr<std::string> Fleet::Addresses() const { return rpc::ReadAddress(dir()); }
 
 int Fleet::Down() {
   up_->Signal(SIGTERM);

@@ -7,22 +7,22 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tests/e2e/answers.h"
 #include "tests/e2e/process.h"
 #include "tests/support/temporary_folder.h"
-#include "warpsmith/v1/planner.grpc.pb.h"
 
 namespace warpsmith::e2e {
 
 using Folder = support::TemporaryFolder;
 
 // `warpsmith up` on a folder of its own.
-class Fleet {
+class Fleet : public Answers {
  public:
   // bin: folder of the programs; more: further flags of `up`; prepare: is called with the folder
   // before it starts.
   Fleet(std::string bin, int workers, const std::vector<std::string>& more = {},
         const std::function<void(const std::string& dir)>& prepare = nullptr);
-  ~Fleet();
+  ~Fleet() override;
 
   const std::string& dir() const { return folder_.path(); }
   Process& up() { return *up_; }
@@ -32,17 +32,13 @@ class Fleet {
   // warpsmith --dir DIR arguments...
   Finished Warpsmith(std::vector<std::string> arguments,
                      absl::Duration limit = absl::Seconds(30)) const;
-  // The planner's own answers; an error while it is away.
-  absl::StatusOr<v1::ListReply> List(const std::string& run_id = "") const;
-  absl::StatusOr<v1::GetTaskReply> GetTask(const std::string& task_id) const;
+  absl::StatusOr<std::string> Addresses() const override;
   // Ends it with SIGTERM; its exit status.
   int Down();
   // The last lines of its logs, for a message.
   std::string Logs() const;
 
  private:
-  absl::StatusOr<std::unique_ptr<v1::PlannerService::Stub>> Dial() const;
-
   const std::string bin_;
   const int workers_;
   Folder folder_;

@@ -12,14 +12,14 @@
 #include <string>
 #include <utility>
 
-#include "tests/e2e/fleet.h"
+#include "tests/e2e/answers.h"
 
 namespace warpsmith::e2e {
 
 // What the planner was seen to hold. Each later look must hold at least that.
 class Witness {
  public:
-  explicit Witness(const Fleet& fleet, std::string run_id = "r1")
+  explicit Witness(const Answers& fleet, std::string run_id = "r1")
       : fleet_(fleet), run_id_(std::move(run_id)) {}
 
   // False: the planner is away.
@@ -77,7 +77,7 @@ class Witness {
     int losses = 0;  // in a row
     std::set<std::string> trial_ids;
   };
-  const Fleet& fleet_;
+  const Answers& fleet_;
   const std::string run_id_;
   std::map<std::string, Seen> seen_;
   bool done_ = false;

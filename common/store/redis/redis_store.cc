@@ -332,6 +332,7 @@ absl::StatusOr<Standing> RedisStore::Look() {
                        "redis: OTHERSTORE ", reply->at(0).is_nil() ? "none" : reply->at(0).text())),
                    0);
   }
+  if (absl::Status whole = CheckLast(reply->at(4).number()); !whole.ok()) return whole;
   return Standing{
       reply->at(1).number(), reply->at(2).number(), std::string(reply->at(3).text()),
       reply->at(4).number(), reply->at(5).number(), TokenOf({id_, reply->at(6).number()})};
@@ -341,8 +342,24 @@ absl::Status RedisStore::Beat(int64_t epoch, const std::string& address) {
   absl::MutexLock lock(&standing_mutex_);
   if (closed_) return Closed();
   const std::string number = absl::StrCat(epoch);
-  return Explain(standing_.Run(TheScripts().beat, key_views_, {id_, number, address}).status(),
-                 epoch);
+  absl::StatusOr<Reply> last = standing_.Run(TheScripts().beat, key_views_, {id_, number, address});
+  if (!last.ok()) return Explain(last.status(), epoch);
+  return CheckLast(last->number());
+}
+
+void RedisStore::Know(int64_t revision) {
+  int64_t known = known_;
+  while (known < revision && !known_.compare_exchange_weak(known, revision)) {
+  }
+}
+
+absl::Status RedisStore::CheckLast(int64_t last) const {
+  const int64_t known = known_;
+  if (last >= known) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "the log in Redis ends at event ", last, ", and event ", known, " was there: it has lost ",
+      "what it had made durable (a replica that was behind?). Bring back the newer one, or go on ",
+      "with `warpsmith store accept-loss`"));
 }
 
 absl::StatusOr<int64_t> RedisStore::NewFile() {
@@ -405,7 +422,11 @@ absl::Status RedisStore::Commit(const Batch& batch) {
   if (!before.ok()) return before.status();
   const int64_t last = before->at(0).number();
   if (last != batch.after) {
-    if (!label.empty() && before->at(2).text() == label) return absl::OkStatus();
+    if (!label.empty() && before->at(2).text() == label) {
+      Know(last);
+      return absl::OkStatus();
+    }
+    if (absl::Status whole = CheckLast(last); !whole.ok()) return whole;
     return absl::FailedPreconditionError(
         absl::StrCat("the log ends at revision ", last, ", not at ", batch.after));
   }
@@ -444,6 +465,7 @@ absl::Status RedisStore::Commit(const Batch& batch) {
   }
   absl::StatusOr<Reply> committed = Run(TheScripts().commit, arguments, batch.epoch);
   if (!committed.ok()) return committed.status();
+  Know(last + static_cast<int64_t>(batch.events.size()));
   // What cannot be removed now is removed after a later commit.
   if (committed->number() > options_.facts_bytes) Forget(batch.epoch).IgnoreError();
   return absl::OkStatus();
@@ -633,6 +655,7 @@ absl::StatusOr<std::vector<Record>> RedisStore::Read(int64_t after, size_t limit
       return Damaged(absl::StrCat("the log has no event ", after + 1, ", of ", last));
     }
   }
+  if (!records.empty()) Know(records.back().revision);
   return records;
 }
 

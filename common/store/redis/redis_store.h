@@ -12,7 +12,9 @@
 // room.
 //
 // Every step on the server is a script (scripts.h), and refuses another store than the one that was
-// opened: a server that was emptied or replaced is noticed with the next call.
+// opened: a server that was emptied or replaced is noticed with the next call. So is one whose log
+// ends before an event that this store has read or answered for (DataLoss): a replica that was behind
+// when it was promoted.
 //
 // Reads wait for no write, and go to the same server.
 #pragma once
@@ -125,6 +127,10 @@ class RedisStore final : public Store, public Leadership {
   redis::Connection reader_ ABSL_GUARDED_BY(read_mutex_);
   absl::Mutex standing_mutex_;
   redis::Connection standing_ ABSL_GUARDED_BY(standing_mutex_);  // and of files' numbers
+  void Know(int64_t revision);
+  absl::Status CheckLast(int64_t last) const;
+
+  std::atomic<int64_t> known_{0};  // the last event that was answered for, or read
   std::atomic<bool> closed_{false};
 };
 

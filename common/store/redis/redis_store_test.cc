@@ -384,15 +384,20 @@ TEST_CASE("redis: a log that is shorter than what was answered for refuses what 
   const int64_t epoch = *store->Lead();
   REQUIRE(store->Commit({epoch, 0, {"a"}, {}}).ok());
   REQUIRE(store->Commit({epoch, 1, {"b"}, {}}).ok());
+  auto reader = *RedisStore::Open(OptionsOf(redis.address(), folder));
+  REQUIRE(reader->Read(0, 10)->size() == 2);
   const std::string key = "warpsmith:{default}:";
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
            {"XTRIM", key + "log", "MAXLEN", "0"}, {"HSET", key + "meta", "last", "1"}}) {
     redis.Do(command);
   }
   const absl::Status refused = store->Commit({epoch, 2, {"c"}, {}});
-  CHECK(absl::IsFailedPrecondition(refused));
-  CHECK_FALSE(IsStaleEpoch(refused));
-  CHECK_THAT(MessageOf(refused), Contains("the log ends at revision 1, not at 2"));
+  CHECK(absl::IsDataLoss(refused));
+  CHECK_THAT(MessageOf(refused), Contains("ends at event 1, and event 2 was there"));
+  // Also where nothing is written, and by whoever has only read.
+  CHECK(absl::IsDataLoss(store->Beat(epoch, "here")));
+  CHECK(absl::IsDataLoss(store->Look().status()));
+  CHECK(absl::IsDataLoss(reader->Look().status()));
 }
 
 // ---- what is stored -----------------------------------------------------------------------------

@@ -43,7 +43,8 @@ return add('epoch', 1)
 
 constexpr char kBeat[] = R"lua(
 set('leader', ARGV[3])
-return add('beat', 1)
+add('beat', 1)
+return get('last')
 )lua";
 
 constexpr char kFile[] = R"lua(

@@ -35,7 +35,7 @@ enum Key { kMeta, kLog, kState, kNext, kArchive, kArchived, kBlobs, kFacts, kFil
 // Every script's first arguments: the store's id. "Guarded" ones go on with the epoch.
 //   open      (id of a new store, schema)
 //   lead      (id, epoch that must be the current one or "", leader's address)     -> epoch
-//   beat      (id, epoch, leader's address)                                        guarded
+//   beat      (id, epoch, leader's address)                                        guarded -> last
 //   file      (id)                                                                 -> a file's
 //   number before    (id, epoch, subjects, digests, subject..., digest...)                guarded
 //             -> last, last_sum, batch, {place of each subject}, {1: that blob is there}
