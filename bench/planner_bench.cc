@@ -38,9 +38,11 @@
 #include "common/problem/problem.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
+#include "common/store/redis/redis_store.h"
 #include "common/store/sqlite_store.h"
 #include "planner/core/core.h"
 #include "planner/service/convert.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/temporary_folder.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
@@ -69,6 +71,7 @@ struct Options {
   int64_t cubin_bytes = 50'000;
   int served = 0;
   bool core = false;
+  bool redis = false;
   // Of a client's process.
   bool client = false;
   FleetOptions fleet;
@@ -136,12 +139,31 @@ absl::StatusOr<std::vector<v1::Task>> ListTasks(PlannerStub& stub, int first, in
   return all;
 }
 
+// Where the planner's state is: a folder, or a Redis server of the bench's own beside one.
+struct State {
+  std::string dir;
+  std::unique_ptr<support::RedisServer> redis;  // null: SQLite in `dir`
+  std::string shared;
+
+  std::vector<std::string> Flags() const {
+    if (redis == nullptr) return {};
+    return {"--redis", redis->address(), "--shared", shared};
+  }
+  absl::StatusOr<std::unique_ptr<store::Store>> Open() const {
+    if (redis == nullptr) return store::SqliteStore::Open(dir);
+    store::RedisStore::Options options;
+    options.server.address = redis->address();
+    options.folder = shared;
+    return store::RedisStore::Open(options);
+  }
+};
+
 // Writes every task's first slice into the log of a planner that is not running. The incumbents'
 // blobs are few, and shared.
-absl::Status AddHistory(const std::string& dir, const Sample& sample,
+absl::Status AddHistory(const State& state, const Sample& sample,
                         const std::vector<v1::Task>& tasks) {
   constexpr int kDistinct = 100;
-  auto store = store::SqliteStore::Open(dir);
+  auto store = state.Open();
   if (!store.ok()) return store.status();
   auto epoch = (*store)->Lead();
   if (!epoch.ok()) return epoch.status();
@@ -179,7 +201,7 @@ int RunsOf(int tasks) { return (tasks + planner::kMaxTasksPerRun - 1) / planner:
 
 // Tasks that have all been worked on, and were cancelled then: what a planner has served before.
 absl::Status Serve(const Options& options, const Sample& sample, const v1::ProblemSet& problems,
-                   const std::string& dir, PlannerProcess& planner) {
+                   const State& state, PlannerProcess& planner) {
   for (int done = 0; done < options.served; done += kServedAtOnce) {
     const int count = std::min(kServedAtOnce, options.served - done);
     const int first = 1 + RunsOf(done);
@@ -189,7 +211,7 @@ absl::Status Serve(const Options& options, const Sample& sample, const v1::Probl
     auto listed = ListTasks(*stub, first, count);
     if (!listed.ok()) return listed.status();
     if (absl::Status status = planner.Stop(); !status.ok()) return status;
-    if (absl::Status status = AddHistory(dir, sample, *listed); !status.ok()) return status;
+    if (absl::Status status = AddHistory(state, sample, *listed); !status.ok()) return status;
     if (absl::Status status = planner.Start(); !status.ok()) return status;
     stub = Dial(planner);
     for (int run = first; run < first + RunsOf(count); ++run) {
@@ -255,8 +277,18 @@ double CpuOf(const std::vector<std::unique_ptr<e2e::Process>>& processes) {
   return seconds;
 }
 
+// A line of INFO.
+std::string InfoOf(const support::RedisServer& redis, const std::string& name) {
+  const std::string info = redis.Do({"INFO", "persistence"});
+  const size_t at = info.find(name + ":");
+  if (at == std::string::npos) return "?";
+  const size_t begin = at + name.size() + 1;
+  return info.substr(begin, info.find('\r', begin) - begin);
+}
+
 // Runs the workers; the planner is killed at the end of the window.
-absl::Status Load(const Options& options, PlannerProcess& planner, Measured& measured) {
+absl::Status Load(const Options& options, const State& state, PlannerProcess& planner,
+                  Measured& measured) {
   FleetOptions fleet;
   fleet.address = planner.address();
   fleet.ramp_s = std::max(options.interval_s, measured.workers / kConnectionsPerSecond);
@@ -275,7 +307,21 @@ absl::Status Load(const Options& options, PlannerProcess& planner, Measured& mea
   SleepUntil(fleet.from_us);
   const Usage before = UsageOf(planner.pid());
   const double clients_before = CpuOf(clients);
+  const Usage redis_before = state.redis ? UsageOf(state.redis->pid()) : Usage();
+  // A rewrite of Redis' log belongs to the window.
+  SleepUntil((fleet.from_us + fleet.until_us) / 2);
+  if (state.redis != nullptr) state.redis->Do({"BGREWRITEAOF"});
   SleepUntil(fleet.until_us);
+  if (state.redis != nullptr) {
+    const Usage redis = UsageOf(state.redis->pid());
+    std::fprintf(stderr, "Redis: %.2f CPUs without its rewrites, RSS %.0f MiB, log %s bytes\n",
+                 (redis.cpu_seconds - redis_before.cpu_seconds) / options.seconds,
+                 static_cast<double>(redis.rss_bytes) / (1 << 20),
+                 InfoOf(*state.redis, "aof_current_size").c_str());
+    std::fprintf(stderr, "Redis' rewrites: %s in all, the last one %s\n",
+                 InfoOf(*state.redis, "aof_rewrites").c_str(),
+                 InfoOf(*state.redis, "aof_last_bgrewrite_status").c_str());
+  }
   measured.planner_end = UsageOf(planner.pid());
   measured.seconds = options.seconds;
   measured.clients_cpu = (CpuOf(clients) - clients_before) / options.seconds;
@@ -328,12 +374,17 @@ double SecondsSince(int64_t start_us) {
 absl::StatusOr<Measured> Measure(const Options& options, const Sample& sample,
                                  const v1::ProblemSet& problems, int workers, int tasks) {
   support::TemporaryFolder temporary;
-  const std::string dir = options.folder.empty() ? temporary / "planner" : options.folder;
+  State state;
+  state.dir = options.folder.empty() ? temporary / "planner" : options.folder;
+  if (options.redis) {
+    state.redis = std::make_unique<support::RedisServer>();
+    state.shared = temporary / "shared";
+  }
   Measured measured;
   measured.workers = workers;
   measured.tasks = tasks;
-  PlannerProcess planner(options.planner, dir);
-  absl::Status served = Serve(options, sample, problems, dir, planner);
+  PlannerProcess planner(options.planner, state.dir, state.Flags());
+  absl::Status served = Serve(options, sample, problems, state, planner);
   if (!served.ok()) return served;
   const int first_run = 1 + RunsOf(options.served);
   if (absl::Status status = planner.Start(); !status.ok()) return status;
@@ -344,7 +395,7 @@ absl::StatusOr<Measured> Measure(const Options& options, const Sample& sample,
   auto listed = ListTasks(*stub, first_run, tasks);
   if (!listed.ok()) return listed.status();
   if (absl::Status status = planner.Stop(); !status.ok()) return status;
-  if (absl::Status status = AddHistory(dir, sample, *listed); !status.ok()) return status;
+  if (absl::Status status = AddHistory(state, sample, *listed); !status.ok()) return status;
   start_us = MonotonicUs();
   if (absl::Status status = planner.Start(); !status.ok()) return status;
   measured.start_s = SecondsSince(start_us);
@@ -353,7 +404,7 @@ absl::StatusOr<Measured> Measure(const Options& options, const Sample& sample,
   auto board = Call(*stub, &PlannerStub::GetBoard, v1::GetBoardRequest());
   if (!board.ok()) return board.status();
   measured.board_ms = 1e3 * SecondsSince(start_us);
-  if (absl::Status status = Load(options, planner, measured); !status.ok()) return status;
+  if (absl::Status status = Load(options, state, planner, measured); !status.ok()) return status;
   start_us = MonotonicUs();
   if (absl::Status status = planner.Start(); !status.ok()) return status;
   measured.recovery_s = SecondsSince(start_us);
@@ -481,6 +532,7 @@ int main(int argc, char** argv) {
   app.add_option("--served", options.served,
                  "tasks of earlier runs, worked on and over, before the first")
       ->capture_default_str();
+  app.add_flag("--redis", options.redis, "a planner on a Redis server, which is started, too");
   app.add_flag("--core", options.core, "only commands of the core, without processes");
   // How the program starts its clients.
   app.add_flag("--client", options.client)->group("");

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "common/rpc/address.h"
 #include "common/rpc/health.h"
+#include "warpsmith/v1/planner.grpc.pb.h"
 
 namespace warpsmith::bench {
 namespace {
@@ -49,13 +50,17 @@ Usage UsageOf(pid_t pid) {
 
 absl::Status PlannerProcess::Start() {
   rpc::RemoveAddress(dir_);
-  process_ = std::make_unique<e2e::Process>(std::vector<std::string>{
-      program_, "--dir", dir_, "--listen", "127.0.0.1:0", "--log-level", "info"});
+  std::vector<std::string> argv = {program_,      "--dir",       dir_,  "--listen",
+                                   "127.0.0.1:0", "--log-level", "info"};
+  argv.insert(argv.end(), more_.begin(), more_.end());
+  process_ = std::make_unique<e2e::Process>(argv);
   const bool ready = e2e::Eventually(kStartLimit, [this] {
     if (!process_->Running()) return true;
     auto address = rpc::ReadAddress(dir_);
     if (address.ok()) address_ = *address;
-    return address.ok() && rpc::CheckHealth(address_, kHealthTimeoutMs).ok();
+    return address.ok() &&
+           rpc::CheckService(address_, v1::WorkerService::service_full_name(), kHealthTimeoutMs)
+               .ok();
   });
   if (ready && process_->Running()) return absl::OkStatus();
   const e2e::Finished ended = process_->Wait(absl::ZeroDuration());

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -28,10 +29,11 @@ Usage UsageOf(pid_t pid);
 
 class PlannerProcess {
  public:
-  PlannerProcess(std::string program, std::string dir)
-      : program_(std::move(program)), dir_(std::move(dir)) {}
+  // more: further flags.
+  PlannerProcess(std::string program, std::string dir, std::vector<std::string> more = {})
+      : program_(std::move(program)), dir_(std::move(dir)), more_(std::move(more)) {}
 
-  // Until it serves, by its health service. An error has what it wrote.
+  // Until it leads and serves, by its health service. An error has what it wrote.
   absl::Status Start();
   // SIGKILL; SIGTERM, and until it has ended.
   void Kill();
@@ -45,6 +47,7 @@ class PlannerProcess {
  private:
   const std::string program_;
   const std::string dir_;
+  const std::vector<std::string> more_;
   std::string address_;
   std::unique_ptr<e2e::Process> process_;
 };

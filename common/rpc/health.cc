@@ -17,6 +17,15 @@ constexpr char kMethod[] = "/grpc.health.v1.Health/Check";
 // HealthCheckResponse{status: SERVING}: field 1, a varint, 1. Debian ships no stubs for it.
 constexpr char kServing[] = "\x08\x01";
 
+// HealthCheckRequest{service}: field 1, of fewer than 128 characters.
+std::string RequestFor(const std::string& service) {
+  if (service.empty()) return "";
+  return absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
+}
+
+absl::Status Check(const std::shared_ptr<grpc::Channel>& channel, const std::string& service,
+                   int64_t timeout_ms);
+
 }  // namespace
 
 absl::Status CheckHealth(const std::string& address, int64_t timeout_ms) {
@@ -24,12 +33,24 @@ absl::Status CheckHealth(const std::string& address, int64_t timeout_ms) {
 }
 
 absl::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel, int64_t timeout_ms) {
+  return Check(channel, "", timeout_ms);
+}
+
+absl::Status CheckService(const std::string& address, const std::string& service,
+                          int64_t timeout_ms) {
+  return Check(DialFresh(address), service, timeout_ms);
+}
+
+namespace {
+
+absl::Status Check(const std::shared_ptr<grpc::Channel>& channel, const std::string& service,
+                   int64_t timeout_ms) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   SetDeadline(context, timeout_ms);
   grpc::CompletionQueue queue;
-  const grpc::Slice nothing;
-  const grpc::ByteBuffer request(&nothing, 1);  // HealthCheckRequest{}: the whole server
+  const grpc::Slice bytes_of_request(RequestFor(service));
+  const grpc::ByteBuffer request(&bytes_of_request, 1);
   auto call = stub.PrepareUnaryCall(&context, kMethod, request, &queue);
   call->StartCall();
   grpc::ByteBuffer reply;
@@ -52,5 +73,7 @@ absl::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel, int64_t 
   if (bytes == kServing) return absl::OkStatus();
   return absl::UnavailableError("the server is not serving");
 }
+
+}  // namespace
 
 }  // namespace warpsmith::rpc

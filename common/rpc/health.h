@@ -15,6 +15,9 @@ namespace warpsmith::rpc {
 // serves. Unavailable: nobody answers, or it answers that it does not serve. DeadlineExceeded: no
 // answer in time. Blocks; not from inside a gRPC callback.
 absl::Status CheckHealth(const std::string& address, int64_t timeout_ms);
+// Of one service: a planner that follows serves none, and is well. `service`: its full name.
+absl::Status CheckService(const std::string& address, const std::string& service,
+                          int64_t timeout_ms);
 // Over one that there is already.
 absl::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel, int64_t timeout_ms);
 
