@@ -332,7 +332,7 @@ absl::StatusOr<Standing> RedisStore::Look() {
                        "redis: OTHERSTORE ", reply->at(0).is_nil() ? "none" : reply->at(0).text())),
                    0);
   }
-  if (absl::Status whole = CheckLast(reply->at(4).number()); !whole.ok()) return whole;
+  if (absl::Status whole = CheckLast(reply->at(4).number(), known); !whole.ok()) return whole;
   return Standing{
       reply->at(1).number(), reply->at(2).number(), std::string(reply->at(3).text()),
       reply->at(4).number(), reply->at(5).number(), TokenOf({id_, reply->at(6).number()})};
@@ -344,7 +344,7 @@ absl::Status RedisStore::Beat(int64_t epoch, const std::string& address) {
   const std::string number = absl::StrCat(epoch);
   absl::StatusOr<Reply> last = standing_.Run(TheScripts().beat, key_views_, {id_, number, address});
   if (!last.ok()) return Explain(last.status(), epoch);
-  return CheckLast(last->number());
+  return CheckLast(last->number(), known);
 }
 
 void RedisStore::Know(int64_t revision) {
@@ -353,8 +353,7 @@ void RedisStore::Know(int64_t revision) {
   }
 }
 
-absl::Status RedisStore::CheckLast(int64_t last) const {
-  const int64_t known = known_;
+absl::Status RedisStore::CheckLast(int64_t last, int64_t known) {
   if (last >= known) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       "the log in Redis ends at event ", last, ", and event ", known, " was there: it has lost ",
@@ -418,6 +417,7 @@ absl::Status RedisStore::Commit(const Batch& batch) {
   Arguments asked = {epoch, subject_count, digest_count};
   asked.insert(asked.end(), subjects.begin(), subjects.end());
   asked.insert(asked.end(), digests.begin(), digests.end());
+  const int64_t known = known_;
   absl::StatusOr<Reply> before = Run(TheScripts().before, asked, batch.epoch);
   if (!before.ok()) return before.status();
   const int64_t last = before->at(0).number();
@@ -426,7 +426,7 @@ absl::Status RedisStore::Commit(const Batch& batch) {
       Know(last);
       return absl::OkStatus();
     }
-    if (absl::Status whole = CheckLast(last); !whole.ok()) return whole;
+    if (absl::Status whole = CheckLast(last, known); !whole.ok()) return whole;
     return absl::FailedPreconditionError(
         absl::StrCat("the log ends at revision ", last, ", not at ", batch.after));
   }

@@ -128,7 +128,8 @@ class RedisStore final : public Store, public Leadership {
   absl::Mutex standing_mutex_;
   redis::Connection standing_ ABSL_GUARDED_BY(standing_mutex_);  // and of files' numbers
   void Know(int64_t revision);
-  absl::Status CheckLast(int64_t last) const;
+  // `known`: what known_ was when the answer was asked for.
+  static absl::Status CheckLast(int64_t last, int64_t known);
 
   std::atomic<int64_t> known_{0};  // the last event that was answered for, or read
   std::atomic<bool> closed_{false};

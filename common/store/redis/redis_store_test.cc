@@ -606,6 +606,22 @@ TEST_CASE("redis: the counter moves for the leader alone") {
   CHECK(first->Look()->leader == "");
 }
 
+TEST_CASE("redis: who looks while others write sees no loss where there is none") {
+  RedisServer redis;
+  TemporaryFolder folder;
+  auto store = *RedisStore::Open(OptionsOf(redis.address(), folder));
+  const int64_t epoch = *store->Lead();
+  std::atomic<bool> done{false};
+  std::atomic<int> failed{0};
+  std::thread looks([&] {
+    while (!done) failed += !store->Look().ok() || !store->Beat(epoch, "here").ok();
+  });
+  for (int i = 0; i < 400; ++i) CHECK(store->Commit({epoch, i, {"e"}, {}}).ok());
+  done = true;
+  looks.join();
+  CHECK(failed == 0);
+}
+
 TEST_CASE("redis: another history begins where one is adopted or raised") {
   RedisServer redis;
   TemporaryFolder folder;
