@@ -324,6 +324,7 @@ absl::StatusOr<int64_t> RedisStore::LeadAfter(int64_t epoch, const std::string& 
 absl::StatusOr<Standing> RedisStore::Look() {
   absl::MutexLock lock(&standing_mutex_);
   if (closed_) return Closed();
+  const int64_t known = known_;  // before it is asked: others go on meanwhile
   absl::StatusOr<Reply> reply = standing_.Do({"HMGET", keys_[redis::kMeta], "id", "epoch", "beat",
                                               "leader", "last", "checkpoint", "generation"});
   if (!reply.ok()) return reply.status();
@@ -342,6 +343,7 @@ absl::Status RedisStore::Beat(int64_t epoch, const std::string& address) {
   absl::MutexLock lock(&standing_mutex_);
   if (closed_) return Closed();
   const std::string number = absl::StrCat(epoch);
+  const int64_t known = known_;
   absl::StatusOr<Reply> last = standing_.Run(TheScripts().beat, key_views_, {id_, number, address});
   if (!last.ok()) return Explain(last.status(), epoch);
   return CheckLast(last->number(), known);
