@@ -36,16 +36,14 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "common/base/file.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/store/folder_lock.h"
-#include "common/store/redis/redis_store.h"
 #include "common/store/sqlite_store.h"
 #include "common/telemetry/log.h"
 #include "planner/service/candidate.h"
 #include "planner/service/planner.h"
+#include "planner/service/redis_flags.h"
 #include "planner/service/server.h"
 
 namespace warpsmith::planner {
@@ -87,8 +85,7 @@ struct Flags {
   std::string advertise;
   std::string level = "info";
   int64_t keep_over_tasks = CoreOptions().keep_over_tasks;
-  store::RedisStore::Options redis;
-  std::string password_file;
+  RedisFlags redis;
 };
 
 // The same program with the same arguments, in this process. What it holds ends with it: nothing
@@ -167,14 +164,11 @@ auto Insist(const sigset_t& ends, Open open) -> decltype(open()) {
   }
 }
 
-int ServeShared(Flags flags, const sigset_t& ends, char** argv) {
+int ServeShared(const Flags& flags, const sigset_t& ends, char** argv) {
   absl::StatusOr<PlannerOptions> options = OptionsOf(flags);
   if (!options.ok()) return Fail(options.status(), kCannotStart);
-  if (!flags.password_file.empty()) {
-    absl::StatusOr<std::string> password = base::ReadFile(flags.password_file);
-    if (!password.ok()) return Fail(password.status(), kUsage);
-    flags.redis.server.password = std::string(absl::StripAsciiWhitespace(*password));
-  }
+  const absl::StatusOr<store::RedisStore::Options> redis = flags.redis.Read();
+  if (!redis.ok()) return Fail(redis.status(), kUsage);
   std::error_code error;
   std::filesystem::create_directories(flags.dir, error);
   // Planners that share a store have folders of their own: boards and addresses are theirs.
@@ -189,7 +183,7 @@ int ServeShared(Flags flags, const sigset_t& ends, char** argv) {
     return Fail(status, usage ? kUsage : kCannotStart);
   };
   absl::StatusOr<std::unique_ptr<store::RedisStore>> store =
-      Insist(ends, [&] { return store::RedisStore::Open(flags.redis); });
+      Insist(ends, [&] { return store::RedisStore::Open(*redis); });
   if (!store.ok()) return code_of(store.status());
   for (const std::string& risk : (*store)->risks()) spdlog::warn("accepted: {}", risk);
   const auto on_fatal = [argv](const absl::Status& status) {
@@ -207,7 +201,7 @@ int ServeShared(Flags flags, const sigset_t& ends, char** argv) {
     return Fail(status, kCannotStart);
   }
   spdlog::info("listening on {}, state in Redis at {}, cluster {}", (*server)->address(),
-               flags.redis.server.address, flags.redis.cluster);
+               redis->server.address, redis->cluster);
   {
     Candidate candidate(
         planner->get(), store->get(), address, [] { return SystemNow().monotonic_ms; },
@@ -238,23 +232,7 @@ int Main(int argc, char** argv) {
   app.add_option("--dir", dir, "folder of the state [$XDG_DATA_HOME/warpsmith]");
   app.add_option("--listen", listen, "127.0.0.1:PORT (0 picks one) or unix:/path")
       ->capture_default_str();
-  app.add_option("--redis", flags.redis.server.address,
-                 "127.0.0.1:PORT or unix:/path of the Redis that planners share");
-  CLI::Option* const shared =
-      app.add_option("--shared", flags.redis.folder,
-                     "with --redis: the folder that they share, for what is large")
-          ->needs("--redis");
-  app.add_option("--cluster", flags.redis.cluster,
-                 "with --redis: whose planners these are, of several in one Redis")
-      ->needs("--redis")
-      ->capture_default_str();
-  app.add_option("--redis-user", flags.redis.server.user, "of the server's access list")
-      ->needs("--redis");
-  app.add_option("--redis-password-file", flags.password_file, "a file with nothing else in it")
-      ->needs("--redis");
-  app.add_flag("--accept-loss", flags.redis.accept_loss,
-               "go on with settings of Redis that may lose what it has answered for")
-      ->needs("--redis");
+  flags.redis.AddTo(app);
   app.add_option("--advertise", flags.advertise,
                  "where workers and clients reach this planner, if not where it listens")
       ->needs("--redis");
@@ -291,13 +269,8 @@ int Main(int argc, char** argv) {
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  if (flags.redis.server.address.empty()) return Serve(flags, ends);
-  if (shared->empty()) {
-    return Fail(absl::InvalidArgumentError(
-                    "--redis wants --shared: the folder that all planners of the store reach"),
-                kUsage);
-  }
-  return ServeShared(std::move(flags), ends, argv);
+  if (!flags.redis.given()) return Serve(flags, ends);
+  return ServeShared(flags, ends, argv);
 }
 
 }  // namespace

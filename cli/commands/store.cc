@@ -1,13 +1,20 @@
-// store check, store copy, store accept-loss, upgrade finish: the planner's store on this machine,
-// without its planner.
+// store check, store copy, store accept-loss, store migrate, upgrade finish: the planner's store on
+// this machine, without its planner.
+#include <signal.h>
+
+#include <filesystem>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "common/store/renew.h"
+#include "common/store/sqlite_store.h"
+#include "planner/service/migrate.h"
 #include "planner/service/recovery.h"
+#include "planner/service/redis_flags.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -142,6 +149,88 @@ absl::StatusOr<int> FinishUpgrade(const Context& context) {
   return kDone;
 }
 
+absl::StatusOr<std::unique_ptr<store::RedisStore>> OpenRedis(const planner::RedisFlags& flags) {
+  signal(SIGPIPE, SIG_IGN);
+  const absl::StatusOr<store::RedisStore::Options> options = flags.Read();
+  if (!options.ok()) return options.status();
+  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = store::RedisStore::Open(*options);
+  if (!redis.ok()) return redis;
+  const absl::StatusOr<store::Standing> standing = (*redis)->Look();
+  if (!standing.ok()) return standing.status();
+  if (standing->leader.empty()) return redis;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the planner at ", standing->leader,
+                   " leads, or was killed: end all planners of the cluster with SIGTERM first; one "
+                   "that was killed is to be started and ended once more"));
+}
+
+absl::StatusOr<int> AcceptLossOfRedis(const Context& context, const planner::RedisFlags& flags,
+                                      bool yes) {
+  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = OpenRedis(flags);
+  if (!redis.ok()) return redis.status();
+  const absl::StatusOr<int64_t> last = (*redis)->LastRevision();
+  if (!last.ok()) return last.status();
+  if (!yes) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "nothing was changed. With --yes this becomes another history, which goes on after event ",
+        *last, ": what was answered for after it is lost"));
+  }
+  if (absl::StatusOr<int64_t> raised = (*redis)->RaiseGeneration(); !raised.ok()) {
+    return raised.status();
+  }
+  const absl::StatusOr<store::Identity> identity = (*redis)->Identify();
+  if (!identity.ok()) return identity.status();
+  if (context.json) {
+    std::cout
+        << nlohmann::json{{"store_now", store::TokenOf(*identity)}, {"last_event", *last}}.dump(2)
+        << "\n";
+  }
+  std::cerr << "the store is " << store::TokenOf(*identity) << " from here on, after event "
+            << *last << "\n";
+  return kDone;
+}
+
+// Between the folder and Redis; `back`: to the folder.
+absl::StatusOr<int> Migrate(const Context& context, const planner::RedisFlags& flags, bool back) {
+  if (absl::Status status = CheckDir(context); !status.ok()) return status;
+  if (!flags.given()) {
+    return absl::InvalidArgumentError("name the other store with --redis and --shared");
+  }
+  const std::string database = context.dir + "/" + store::kDatabase;
+  if (!back && !std::filesystem::exists(database)) {
+    return absl::NotFoundError(absl::StrCat(context.dir, " holds no store: name it with --dir"));
+  }
+  absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = OpenRedis(flags);
+  if (!redis.ok()) return redis.status();
+  absl::StatusOr<std::unique_ptr<store::SqliteStore>> folder =
+      store::SqliteStore::Open(context.dir);
+  if (absl::IsUnavailable(folder.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(std::string(folder.status().message()), "; `warpsmith down` stops it"));
+  }
+  if (!folder.ok()) return folder.status();
+  const absl::StatusOr<planner::Migrated> migrated =
+      back ? planner::Migrate(**redis, **folder) : planner::Migrate(**folder, **redis);
+  if (!migrated.ok()) return migrated.status();
+  if (context.json) {
+    std::cout << nlohmann::json{{"store_now", migrated->store},
+                                {"last_event", migrated->revision},
+                                {"runs", migrated->runs},
+                                {"tasks", migrated->tasks},
+                                {"archive_entries", migrated->archived},
+                                {"blobs", migrated->blobs},
+                                {"trial_batches", migrated->batches}}
+                     .dump(2)
+              << "\n";
+  }
+  std::cerr << "moved " << Counted(migrated->runs, "run") << ", "
+            << Counted(migrated->tasks, "task") << ", " << migrated->archived
+            << " entries of the archive, " << Counted(migrated->blobs, "blob") << " and "
+            << migrated->batches << " batches of trials; the store is " << migrated->store
+            << " from here on. What was there stays, and is not to be gone on with\n";
+  return kDone;
+}
+
 }  // namespace
 
 void AddUpgrade(CLI::App& app, const Context& context, Command& chosen) {
@@ -171,8 +260,22 @@ void AddStore(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* accept = sub->add_subcommand(
       "accept-loss", "Go on without what is damaged, or with a copy that was brought back");
   accept->add_flag("--yes", *yes, "do it; without, only say what would be lost");
-  accept->callback(
-      [&context, &chosen, yes] { chosen = [&context, yes] { return AcceptLoss(context, *yes); }; });
+  auto lossy = std::make_shared<planner::RedisFlags>();
+  lossy->AddTo(*accept);
+  accept->callback([&context, &chosen, yes, lossy] {
+    chosen = [&context, yes, lossy] {
+      return lossy->given() ? AcceptLossOfRedis(context, *lossy, *yes) : AcceptLoss(context, *yes);
+    };
+  });
+  auto back = std::make_shared<bool>(false);
+  auto other = std::make_shared<planner::RedisFlags>();
+  CLI::App* migrate = sub->add_subcommand(
+      "migrate", "Move it from --dir to an empty cluster in Redis; no planner may run");
+  other->AddTo(*migrate);
+  migrate->add_flag("--back", *back, "from Redis to --dir, which holds no store yet");
+  migrate->callback([&context, &chosen, back, other] {
+    chosen = [&context, back, other] { return Migrate(context, *other, *back); };
+  });
 }
 
 }  // namespace warpsmith::cli

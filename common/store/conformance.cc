@@ -230,6 +230,26 @@ void CheckIdentity(const Reopen& reopen) {
   CHECK(TokenOf(*store->Identify()) == TokenOf(identity));
 }
 
+void CheckAdoption(const Reopen& reopen) {
+  std::unique_ptr<Store> store = reopen();
+  REQUIRE(store->Adopt({"00000000000000ab", 7}, 100).ok());
+  CHECK(TokenOf(*store->Identify()) == "00000000000000ab.7");
+  CHECK(*store->LastRevision() == 100);
+  CHECK(store->Read(99, 1).status().code() == absl::StatusCode::kOutOfRange);
+  CHECK(store->Read(100, 1)->empty());
+  const int64_t epoch = *store->Lead();
+  CHECK(store->SaveCheckpoint(epoch, {0, {}, {}, {{"t/1", "archived"}}}).ok());
+  REQUIRE(store->SaveCheckpoint(epoch, {100, {{"k", "v"}}, {}}).ok());
+  REQUIRE(store->Commit({epoch, 100, {"e"}, {}}).ok());
+  store->Close().IgnoreError();
+  store = reopen();
+  CHECK(TokenOf(*store->Identify()) == "00000000000000ab.7");
+  CHECK(Bytes(*store->Read(100, 9)) == std::vector<std::string>{"e"});
+  CHECK(Entries(*store, 100) == std::map<std::string, std::string>{{"k", "v"}});
+  CHECK(store->Adopt({"00000000000000cd", 1}, 5).code() == kRefused);
+  CHECK(TokenOf(*store->Identify()) == "00000000000000ab.7");
+}
+
 void CheckThreads(const Reopen& reopen) {
   constexpr int kBatches = 50;
   std::unique_ptr<Store> store = reopen();
@@ -290,6 +310,7 @@ void CheckConformance(const Reopen& reopen) {
   SECTION("what is archived is found by its key, and not at a start") { CheckArchive(reopen); }
   SECTION("facts are found by their subject") { CheckFacts(reopen); }
   SECTION("a store is the same one when it is opened again") { CheckIdentity(reopen); }
+  SECTION("another store's history begins where it is adopted") { CheckAdoption(reopen); }
   SECTION("a reader beside the writer sees whole batches") { CheckThreads(reopen); }
   SECTION("a closed store refuses") { CheckClose(reopen); }
   SECTION("an event has a largest size") { CheckLimits(reopen); }

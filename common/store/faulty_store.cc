@@ -25,6 +25,10 @@ Result FaultyStore::Inject(absl::string_view name, Call call) {
 absl::StatusOr<Identity> FaultyStore::Identify() {
   return Inject<absl::StatusOr<Identity>>("Identify", [&] { return inner_->Identify(); });
 }
+absl::Status FaultyStore::Adopt(const Identity& identity, int64_t revision) {
+  return Inject<absl::Status>("Adopt", [&] { return inner_->Adopt(identity, revision); });
+}
+
 absl::StatusOr<int64_t> FaultyStore::Lead() {
   return Inject<absl::StatusOr<int64_t>>("Lead", [&] { return inner_->Lead(); });
 }

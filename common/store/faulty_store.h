@@ -27,6 +27,7 @@ class FaultyStore final : public Store {
   FaultyStore(Store* inner, Plan plan) : inner_(inner), plan_(std::move(plan)) {}
 
   absl::StatusOr<Identity> Identify() override;
+  absl::Status Adopt(const Identity& identity, int64_t revision) override;
   absl::StatusOr<int64_t> Lead() override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<int64_t> LastRevision() override;

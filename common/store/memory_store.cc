@@ -27,7 +27,7 @@ absl::Status MemoryStore::CheckWriter(int64_t epoch) const {
 // OK: the batch goes at the log's end. AlreadyExists: it is there.
 absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
   disk_->mutex.AssertHeld();
-  const auto last = static_cast<int64_t>(disk_->log.size());
+  const int64_t last = disk_->first + static_cast<int64_t>(disk_->log.size());
   if (last == batch.after) return absl::OkStatus();
   const auto count = static_cast<int64_t>(batch.events.size());
   const bool there = last == batch.after + count &&
@@ -44,6 +44,17 @@ absl::StatusOr<Identity> MemoryStore::Identify() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   return disk_->identity;
+}
+
+absl::Status MemoryStore::Adopt(const Identity& identity, int64_t revision) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (disk_->epoch != 0 || !disk_->log.empty()) {
+    return absl::FailedPreconditionError("the store is in use");
+  }
+  disk_->identity = identity;
+  disk_->first = revision;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> MemoryStore::Lead() {
@@ -95,7 +106,7 @@ void MemoryStore::AddFacts(const std::vector<Facts>& facts) {
 absl::StatusOr<int64_t> MemoryStore::LastRevision() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  return static_cast<int64_t>(disk_->log.size());
+  return disk_->first + static_cast<int64_t>(disk_->log.size());
 }
 
 absl::StatusOr<std::vector<Record>> MemoryStore::Read(int64_t after, size_t limit) {
@@ -105,10 +116,13 @@ absl::StatusOr<std::vector<Record>> MemoryStore::Read(int64_t after, size_t limi
   }
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (after < disk_->first) {
+    return absl::OutOfRangeError(absl::StrCat("the log begins after event ", disk_->first));
+  }
   std::vector<Record> records;
-  for (size_t at = std::max<int64_t>(after, 0); at < disk_->log.size() && records.size() < limit;
-       ++at) {
-    records.push_back({static_cast<int64_t>(at) + 1, disk_->log[at].bytes});
+  for (auto at = static_cast<size_t>(after - disk_->first);
+       at < disk_->log.size() && records.size() < limit; ++at) {
+    records.push_back({disk_->first + static_cast<int64_t>(at) + 1, disk_->log[at].bytes});
   }
   return records;
 }
@@ -116,7 +130,7 @@ absl::StatusOr<std::vector<Record>> MemoryStore::Read(int64_t after, size_t limi
 absl::Status MemoryStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
-  const auto last = static_cast<int64_t>(disk_->log.size());
+  const int64_t last = disk_->first + static_cast<int64_t>(disk_->log.size());
   if (checkpoint.revision > last || checkpoint.revision < disk_->checkpoint) {
     return absl::InvalidArgumentError(absl::StrCat("a checkpoint of revision ", checkpoint.revision,
                                                    ": the last one is of ", disk_->checkpoint,

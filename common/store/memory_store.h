@@ -31,6 +31,7 @@ class MemoryStore final : public Store {
   struct Disk {
     absl::Mutex mutex;
     int64_t epoch ABSL_GUARDED_BY(mutex) = 0;
+    int64_t first ABSL_GUARDED_BY(mutex) = 0;  // event before the first of the log
     std::vector<Event> log ABSL_GUARDED_BY(mutex);
     int64_t checkpoint ABSL_GUARDED_BY(mutex) = 0;
     std::map<std::string, std::string> entries ABSL_GUARDED_BY(mutex);  // of the checkpoint
@@ -49,6 +50,7 @@ class MemoryStore final : public Store {
   std::shared_ptr<Disk> disk() const { return disk_; }
 
   absl::StatusOr<Identity> Identify() override;
+  absl::Status Adopt(const Identity& identity, int64_t revision) override;
   absl::StatusOr<int64_t> Lead() override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<int64_t> LastRevision() override;

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/sha256.h"
@@ -228,6 +229,29 @@ absl::Status SqliteStore::CheckEpoch(int64_t epoch) {
   absl::StatusOr<int64_t> current = Meta(writer_.get(), "epoch");
   if (!current.ok()) return current.status();
   return epoch == *current ? absl::OkStatus() : StaleEpoch(epoch, *current);
+}
+
+absl::Status SqliteStore::Adopt(const Identity& identity, int64_t revision) {
+  uint64_t id = 0;
+  if (!absl::SimpleHexAtoi(identity.id, &id)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", identity.id, "' is no store's id"));
+  }
+  absl::MutexLock lock(&write_mutex_);
+  return Transaction([&]() -> absl::Status {
+    write_mutex_.AssertHeld();
+    absl::StatusOr<int64_t> epoch = Meta(writer_.get(), "epoch"),
+                            last = Meta(writer_.get(), "last");
+    if (absl::Status status = All({epoch.status(), last.status()}); !status.ok()) return status;
+    if (*epoch != 0 || *last != 0 || schema_ != kSchemaVersion) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(dir_, " holds a store that is in use, its log ends at revision ", *last,
+                       ": name another folder"));
+    }
+    return Steps({[&] { return SetMeta(writer_.get(), "store", static_cast<int64_t>(id)); },
+                  [&] { return SetMeta(writer_.get(), "generation", identity.generation); },
+                  [&] { return SetMeta(writer_.get(), "first", revision); },
+                  [&] { return SetMeta(writer_.get(), "last", revision); }});
+  });
 }
 
 absl::StatusOr<int64_t> SqliteStore::Lead() {

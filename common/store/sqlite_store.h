@@ -37,6 +37,7 @@ class SqliteStore final : public Store {
   ~SqliteStore() override;
 
   absl::StatusOr<Identity> Identify() override;
+  absl::Status Adopt(const Identity& identity, int64_t revision) override;
   absl::StatusOr<int64_t> Lead() override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<int64_t> LastRevision() override;

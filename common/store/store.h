@@ -117,6 +117,10 @@ class Store {
 
   virtual absl::StatusOr<Identity> Identify() = 0;
 
+  // The history of another store from here on, after its event `revision`. FailedPrecondition:
+  // something has been written here, or somebody has led.
+  virtual absl::Status Adopt(const Identity& identity, int64_t revision) = 0;
+
   // Becomes the writer: returns an epoch higher than every one before.
   virtual absl::StatusOr<int64_t> Lead() = 0;
 

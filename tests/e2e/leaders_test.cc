@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/file.h"
+#include "common/rpc/address.h"
 #include "common/store/redis/redis_store.h"
 #include "tests/e2e/fleet.h"
 #include "tests/e2e/planners.h"
@@ -356,6 +357,79 @@ TEST_CASE("while Redis is away planners refuse and wait, and go on when it is ba
     return planners.Logs().find("waiting for the store") != std::string::npos;
   }));
   for (const int code : planners.Down()) CHECK(code == 0);
+}
+
+namespace {
+
+// A planner of its own, and what it answers.
+class Alone : public Answers {
+ public:
+  explicit Alone(const std::string& dir, const std::vector<std::string>& more = {}) : dir_(dir) {
+    std::vector<std::string> argv = {kBin + "/warpsmith-planner", "--dir", dir};
+    argv.insert(argv.end(), more.begin(), more.end());
+    process_ = std::make_unique<Process>(argv);
+  }
+  absl::StatusOr<std::string> Addresses() const override { return rpc::ReadAddress(dir_); }
+  Process& process() { return *process_; }
+
+ private:
+  const std::string dir_;
+  std::unique_ptr<Process> process_;
+};
+
+// All that is known of the tasks.
+std::map<std::string, std::string> TasksOf(const Answers& answers) {
+  std::map<std::string, std::string> tasks;
+  absl::StatusOr<v1::ListReply> list;
+  REQUIRE(Eventually(absl::Seconds(20), [&] { return (list = answers.List()).ok(); }));
+  for (const v1::Task& task : list->tasks()) {
+    const auto whole = answers.GetTask(task.id());
+    REQUIRE(whole.ok());
+    tasks[task.id()] = whole->ShortDebugString();
+  }
+  return tasks;
+}
+
+}  // namespace
+
+TEST_CASE("a state moves to Redis and back, with all that is known of its tasks") {
+  std::map<std::string, std::string> before;
+  Fleet fleet(kBin, 1);
+  REQUIRE(fleet.Ready());
+  REQUIRE(fleet.Warpsmith({"submit", WriteSmallSet(fleet.dir()), "--seconds", "3", "--wait"},
+                          absl::Minutes(2)) == 0);
+  before = TasksOf(fleet);
+  REQUIRE(before.size() == 4);
+  support::RedisServer redis;
+  const support::TemporaryFolder folder;
+  const std::vector<std::string> there = {"--redis", redis.address(), "--shared",
+                                          folder / "shared"};
+  const auto migrate = [&](const std::string& dir, std::vector<std::string> more) {
+    more.insert(more.begin(), {kBin + "/warpsmith", "--dir", dir, "store", "migrate"});
+    more.insert(more.end(), there.begin(), there.end());
+    return RunToEnd(more, absl::Seconds(60));
+  };
+  const Finished runs = migrate(fleet.dir(), {});
+  CHECK(runs == 1);
+  CHECK_THAT(runs.err, Catch::Contains("`warpsmith down` stops it"));
+  REQUIRE(fleet.Down() == 0);
+  const Finished moved = migrate(fleet.dir(), {});
+  REQUIRE(moved == 0);
+  CHECK_THAT(moved.err, Catch::Contains("1 run, 4 tasks"));
+  CHECK_THAT(moved.err, Catch::Contains(".2 from here on"));
+  CHECK_THAT(migrate(fleet.dir(), {}).err, Catch::Contains("is in use"));
+  {
+    Alone planner(folder / "shared-planner", there);
+    CHECK(TasksOf(planner) == before);
+    CHECK_THAT(migrate(folder / "back", {"--back"}).err, Catch::Contains("leads, or was killed"));
+    planner.process().Signal(SIGTERM);
+    CHECK(planner.process().Wait(absl::Seconds(20)) == 0);
+  }
+  const Finished back = migrate(folder / "back", {"--back"});
+  REQUIRE(back == 0);
+  CHECK_THAT(back.err, Catch::Contains(".3 from here on"));
+  Alone planner(folder / "back");
+  CHECK(TasksOf(planner) == before);
 }
 
 }  // namespace warpsmith::e2e

@@ -66,6 +66,7 @@ class RedisStore final : public Store, public Leadership {
   const std::vector<std::string>& risks() const { return risks_; }
 
   absl::StatusOr<Identity> Identify() override;
+  absl::Status Adopt(const Identity& identity, int64_t revision) override;
   absl::StatusOr<int64_t> Lead() override { return LeadAs("", ""); }
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<int64_t> LastRevision() override;
@@ -86,8 +87,6 @@ class RedisStore final : public Store, public Leadership {
   absl::Status Beat(int64_t epoch, const std::string& address) override;
   absl::Status Resign(int64_t epoch) override { return Beat(epoch, ""); }
 
-  // The history of another store from here on: of a store in which nothing was written yet.
-  absl::Status Adopt(const Identity& identity, int64_t revision);
   // Its history is another one from here on; whoever leads is deposed. Gives the generation.
   absl::StatusOr<int64_t> RaiseGeneration();
 
