@@ -8,10 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "cli/command.h"
 #include "cli/table.h"
+#include "common/base/clock.h"
 #include "common/store/renew.h"
 #include "common/store/sqlite_store.h"
+#include "planner/service/candidate.h"
 #include "planner/service/migrate.h"
 #include "planner/service/recovery.h"
 #include "planner/service/redis_flags.h"
@@ -155,13 +158,20 @@ absl::StatusOr<std::unique_ptr<store::RedisStore>> OpenRedis(const planner::Redi
   if (!options.ok()) return options.status();
   absl::StatusOr<std::unique_ptr<store::RedisStore>> redis = store::RedisStore::Open(*options);
   if (!redis.ok()) return redis;
-  const absl::StatusOr<store::Standing> standing = (*redis)->Look();
-  if (!standing.ok()) return standing.status();
-  if (standing->leader.empty()) return redis;
-  return absl::FailedPreconditionError(
-      absl::StrCat("the planner at ", standing->leader,
-                   " leads, or was killed: end all planners of the cluster with SIGTERM first; one "
-                   "that was killed is to be started and ended once more"));
+  // One that was killed is still named; one that is at work moves its counter.
+  planner::Watch watch;
+  while (true) {
+    const absl::StatusOr<store::Standing> standing = (*redis)->Look();
+    if (!standing.ok()) return standing.status();
+    if (watch.Sees(*standing, absl::ToInt64Milliseconds(base::Now() - base::Instant()))) {
+      return redis;
+    }
+    if (watch.moves()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the planner at ", standing->leader, " leads: end all planners of the cluster first"));
+    }
+    absl::SleepFor(planner::kBetweenLooks);
+  }
 }
 
 absl::StatusOr<int> AcceptLossOfRedis(const Context& context, const planner::RedisFlags& flags,

@@ -9,6 +9,7 @@ namespace warpsmith::planner {
 
 bool Watch::Sees(const store::Standing& standing, int64_t now_ms) {
   const bool moved = !seen_ || standing.epoch != epoch_ || standing.beat != beat_;
+  moves_ |= moved && seen_;
   seen_ = true;
   epoch_ = standing.epoch;
   beat_ = standing.beat;

@@ -36,10 +36,12 @@ class Watch {
   // True: it is to be followed by another.
   bool Sees(const store::Standing& standing, int64_t now_ms);
   // The store did not answer.
-  void SeesNothing() { seen_ = false; }
+  void SeesNothing() { seen_ = moves_ = false; }
+  // The counter has moved while it was watched.
+  bool moves() const { return moves_; }
 
  private:
-  bool seen_ = false;
+  bool seen_ = false, moves_ = false;
   int64_t epoch_ = 0, beat_ = 0;
   int64_t since_ms_ = 0;
 };

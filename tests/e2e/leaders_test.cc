@@ -421,7 +421,7 @@ TEST_CASE("a state moves to Redis and back, with all that is known of its tasks"
   {
     Alone planner(folder / "shared-planner", there);
     CHECK(TasksOf(planner) == before);
-    CHECK_THAT(migrate(folder / "back", {"--back"}).err, Catch::Contains("leads, or was killed"));
+    CHECK_THAT(migrate(folder / "back", {"--back"}).err, Catch::Contains("leads: end all planners"));
     planner.process().Signal(SIGTERM);
     CHECK(planner.process().Wait(absl::Seconds(20)) == 0);
   }

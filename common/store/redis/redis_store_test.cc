@@ -144,6 +144,52 @@ TEST_CASE("redis: a user of the server's list needs a password and what the guid
   CHECK(absl::IsPermissionDenied(RedisStore::Open(options).status()));
 }
 
+TEST_CASE(
+    "redis: a server on another host is reached through stunnel, encrypted and by its "
+    "certificate") {
+  RedisServer redis;
+  TemporaryFolder folder;
+  const std::string far = absl::StrCat("127.0.0.1:", support::FreePort());
+  const std::string near = absl::StrCat("127.0.0.1:", support::FreePort());
+  for (const char* name : {"server", "other"}) {
+    const std::string file = folder / name;
+    REQUIRE(e2e::RunToEnd({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                           "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj",
+                           "/CN=redis", "-keyout", file + ".key", "-out", file + ".crt"}) == 0);
+  }
+  std::ofstream(folder / "far.conf")
+      << "foreground = yes\npid =\n[redis]\naccept = " << far << "\nconnect = " << redis.socket()
+      << "\ncert = " << folder / "server.crt"
+      << "\nkey = " << folder / "server.key"
+      << "\n";
+  const auto near_with = [&](const std::string& trusted) {
+    std::ofstream(folder / "near.conf")
+        << "foreground = yes\npid =\n[redis]\nclient = yes\naccept = " << near
+        << "\nconnect = " << far << "\nCAfile = " << folder / trusted << "\nverifyPeer = yes\n";
+    return std::make_unique<e2e::Process>(
+        std::vector<std::string>{"stunnel4", folder / "near.conf"});
+  };
+  e2e::Process there({"stunnel4", folder / "far.conf"});
+  auto here = near_with("server.crt");
+  TemporaryFolder shared;
+  REQUIRE(e2e::Eventually(absl::Seconds(10),
+                          [&] { return RedisStore::Open(OptionsOf(near, shared)).ok(); }));
+  {
+    auto store = *RedisStore::Open(OptionsOf(near, shared));
+    const int64_t epoch = *store->Lead();
+    CHECK(store->Commit({epoch, 0, {"a"}, {std::string(500, 'b')}}).ok());
+  }
+  CHECK(*(*RedisStore::Open(OptionsOf(redis.address(), shared)))->LastRevision() == 1);
+  // One with another certificate is not spoken to.
+  here = nullptr;
+  here = near_with("other.crt");
+  REQUIRE(e2e::Eventually(absl::Seconds(10), [&] {
+    return here->Errors().find("certificate") != std::string::npos ||
+           !RedisStore::Open(OptionsOf(near, shared)).ok();
+  }));
+  CHECK_FALSE(RedisStore::Open(OptionsOf(near, shared)).ok());
+}
+
 // ---- what the server says -----------------------------------------------------------------------
 
 TEST_CASE("redis: scripts that a server forgot are sent again") {
