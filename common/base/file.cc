@@ -10,6 +10,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/private_file.h"
 
 namespace warpsmith::base {
 namespace {
@@ -51,12 +53,39 @@ absl::Status WriteAll(int fd, std::string_view contents, const std::string& path
   return absl::OkStatus();
 }
 
-absl::Status WriteAndSync(Descriptor& file, std::string_view contents, const std::string& path) {
+absl::Status WriteAndSync(Descriptor& file, std::string_view contents, mode_t mode,
+                          const std::string& path) {
   if (auto status = WriteAll(file.get(), contents, path); !status.ok()) return status;
   // mkstemp makes files that only the owner may read.
-  if (::fchmod(file.get(), 0644) != 0) return Error(errno, "set the mode of", path);
+  if (::fchmod(file.get(), mode) != 0) return Error(errno, "set the mode of", path);
   if (::fsync(file.get()) != 0) return Error(errno, "sync", path);
   if (!file.Close()) return Error(errno, "close", path);
+  return absl::OkStatus();
+}
+
+absl::Status WriteAtomically(const std::string& path, std::string_view contents, mode_t mode) {
+  const std::filesystem::path target(path);
+  const std::string folder =
+      target.has_parent_path() ? target.parent_path().string() : std::string(".");
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Error(error.value(), "make the folder", folder);
+
+  std::string temporary = path + ".XXXXXX";
+  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.ok()) return Error(errno, "create a temporary file beside", path);
+  absl::Status status = WriteAndSync(file, contents, mode, temporary);
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = Error(errno, "rename a temporary file onto", path);
+  }
+  if (!status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  // The rename itself is durable only when the folder is.
+  Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.ok()) return Error(errno, "open the folder", folder);
+  if (::fsync(directory.get()) != 0) return Error(errno, "sync the folder", folder);
   return absl::OkStatus();
 }
 
@@ -96,29 +125,29 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents) {
-  const std::filesystem::path target(path);
-  const std::string folder =
-      target.has_parent_path() ? target.parent_path().string() : std::string(".");
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return Error(error.value(), "make the folder", folder);
+  return WriteAtomically(path, contents, 0644);
+}
 
-  std::string temporary = path + ".XXXXXX";
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.ok()) return Error(errno, "create a temporary file beside", path);
-  absl::Status status = WriteAndSync(file, contents, temporary);
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = Error(errno, "rename a temporary file onto", path);
+absl::Status WritePrivateFile(const std::string& path, std::string_view contents) {
+  return WriteAtomically(path, contents, kPrivateMode);
+}
+
+absl::StatusOr<std::string> ReadPrivateFile(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return Error(errno, "open", path);
+  if ((info.st_mode & 0077) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("'%s' is a secret that others can read or write (mode %04o): "
+                        "`chmod 600 %s`, and replace what was in it if others may have seen it",
+                        path, info.st_mode & 07777, path));
   }
-  if (!status.ok()) {
-    ::unlink(temporary.c_str());
-    return status;
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("'%s' is a secret that belongs to another user (%d): `chown` it to the "
+                        "one who runs this",
+                        path, info.st_uid));
   }
-  // The rename itself is durable only when the folder is.
-  Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.ok()) return Error(errno, "open the folder", folder);
-  if (::fsync(directory.get()) != 0) return Error(errno, "sync the folder", folder);
-  return absl::OkStatus();
+  return ReadFile(path);
 }
 
 }  // namespace warpsmith::base

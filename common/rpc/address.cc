@@ -46,7 +46,7 @@ absl::Status WriteAddress(const std::string& dir, const std::string& address) {
 
 void RemoveAddress(const std::string& dir) { unlink(absl::StrCat(dir, "/", kAddressFile).c_str()); }
 
-absl::Status ValidateListenAddress(const std::string& address) {
+absl::Status ValidateListenAddress(const std::string& address, bool secured) {
   absl::string_view rest = address;
   if (absl::ConsumePrefix(&rest, "unix:")) {
     if (rest.empty() || rest.size() > kMaxSocketPath) {
@@ -63,12 +63,16 @@ absl::Status ValidateListenAddress(const std::string& address) {
         absl::StrCat("'", address, "': give 127.0.0.1:PORT (port 0 picks one) or unix:/path"));
   }
   const std::string host = address.substr(0, colon);
-  if (host != "localhost" && host != "[::1]" && !absl::StartsWith(host, "127.")) {
+  if (host.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", address, "': name the host, too: 127.0.0.1:PORT, or 0.0.0.0:PORT for all there are"));
+  }
+  if (!secured && host != "localhost" && host != "[::1]" && !absl::StartsWith(host, "127.")) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", address,
-        "': calls are not authenticated, so the planner listens on loopback or a unix ",
-        "socket only: give 127.0.0.1:PORT or unix:/path, and reach it from elsewhere through ssh "
-        "-L"));
+        "': without TLS nobody knows who calls, so the planner listens on loopback or a unix ",
+        "socket only: give 127.0.0.1:PORT or unix:/path, or certificates with --tls-ca, --tls-cert "
+        "and --tls-key"));
   }
   return absl::OkStatus();
 }

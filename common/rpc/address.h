@@ -29,8 +29,9 @@ absl::StatusOr<std::string> ReadAddress(const std::string& dir);
 absl::Status WriteAddress(const std::string& dir, const std::string& address);
 void RemoveAddress(const std::string& dir);
 
-// OK for "unix:/path" and for a loopback "HOST:PORT". Anything else is an InvalidArgument: there is
-// no authentication, so the planner is not to be reached from other hosts.
-absl::Status ValidateListenAddress(const std::string& address);
+// OK for "unix:/path" and for a loopback "HOST:PORT"; with `secured` (TLS, so that callers say who
+// they are) for any "HOST:PORT". Anything else is an InvalidArgument: where callers are not known,
+// a planner is not to be reached from other hosts.
+absl::Status ValidateListenAddress(const std::string& address, bool secured = false);
 
 }  // namespace warpsmith::rpc

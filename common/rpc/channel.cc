@@ -41,13 +41,23 @@ grpc::ChannelArguments ClientArguments() {
 }  // namespace
 
 std::shared_ptr<grpc::Channel> Dial(const std::string& address) {
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), ClientArguments());
+  return Dial(address, grpc::InsecureChannelCredentials());
+}
+
+std::shared_ptr<grpc::Channel> Dial(const std::string& address,
+                                    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  return grpc::CreateCustomChannel(address, credentials, ClientArguments());
 }
 
 std::shared_ptr<grpc::Channel> DialFresh(const std::string& address) {
+  return DialFresh(address, grpc::InsecureChannelCredentials());
+}
+
+std::shared_ptr<grpc::Channel> DialFresh(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments = ClientArguments();
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 gpr_timespec In(int64_t timeout_ms) {
@@ -58,7 +68,7 @@ void SetDeadline(grpc::ClientContext& context, int64_t timeout_ms) {
   context.set_deadline(In(timeout_ms));
 }
 
-void ApplyServerSettings(grpc::ServerBuilder& builder) {
+void ApplyServerSettings(grpc::ServerBuilder& builder, const ServerLimits& limits) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
@@ -67,7 +77,11 @@ void ApplyServerSettings(grpc::ServerBuilder& builder) {
                              kMinPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, kProbesBandwidth);
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.calls);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limits.handshake_ms);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits.idle_ms);
+  builder.SetMaxReceiveMessageSize(limits.message_bytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
 }
 

@@ -32,8 +32,12 @@ inline constexpr int64_t kCallTimeoutMs = 10'000;
 // One channel serves a whole process; it connects when first used and again after the planner was
 // away, with a back-off of 0.1 to 5 s. Any thread.
 std::shared_ptr<grpc::Channel> Dial(const std::string& address);
+std::shared_ptr<grpc::Channel> Dial(const std::string& address,
+                                    const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 // As Dial, but over a connection of its own: what a liveness check needs.
 std::shared_ptr<grpc::Channel> DialFresh(const std::string& address);
+std::shared_ptr<grpc::Channel> DialFresh(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 
 // `timeout_ms` from now, as gRPC takes a deadline. It takes a std::chrono::system_clock's time too
 // and converts that where the call starts; this one is monotonic from the beginning.
@@ -41,8 +45,16 @@ gpr_timespec In(int64_t timeout_ms);
 // Deadline `timeout_ms` from now.
 void SetDeadline(grpc::ClientContext& context, int64_t timeout_ms);
 
-// Keepalive, message size, SO_REUSEPORT off. The listening port is added by the caller.
-void ApplyServerSettings(grpc::ServerBuilder& builder);
+// Limits of one listener.
+struct ServerLimits {
+  int message_bytes = kMaxMessageBytes;
+  int metadata_bytes = 16 << 10;  // of a call's headers, all together
+  int calls = 100;                // at a time, of one connection
+  int handshake_ms = 20'000;  // from the connection to its first frame: whoever is slower is gone
+  int idle_ms = 600'000;      // without a call
+};
+// Those, keepalive, SO_REUSEPORT off. The listening port is added by the caller.
+void ApplyServerSettings(grpc::ServerBuilder& builder, const ServerLimits& limits = {});
 
 // Raises RLIMIT_NOFILE to its hard limit and returns it. gRPC's listener goes deaf for good after
 // one failed accept, so a server keeps well below this.

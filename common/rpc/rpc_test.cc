@@ -62,6 +62,18 @@ TEST_CASE("only loopback and unix sockets may be listened on") {
   CHECK(ValidateListenAddress(address).ok() == good);
 }
 
+TEST_CASE("with TLS any address of the machine may be listened on") {
+  for (const char* address : {"127.0.0.1:0", "0.0.0.0:4000", "[::]:4000", "10.0.0.1:4000",
+                              "planner.example:4000", "unix:/tmp/x"}) {
+    INFO(address);
+    CHECK(ValidateListenAddress(address, /*secured=*/true).ok());
+  }
+  for (const char* address : {"10.0.0.1", ":4000", "10.0.0.1:70000", "unix:"}) {
+    INFO(address);
+    CHECK_FALSE(ValidateListenAddress(address, /*secured=*/true).ok());
+  }
+}
+
 TEST_CASE("text that is not UTF-8 is made so, and only that") {
   const char* whole[] = {"", "plain", "gr\u00f6\u00dfe \u2588 \U0001F600"};
   for (const char* text : whole) CHECK(ToUtf8(text) == text);

@@ -1,0 +1,436 @@
+#include "common/security/authority.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <openssl/ec.h>
+#include <openssl/rand.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/file.h"
+#include "common/base/private_file.h"
+#include "common/security/x509.h"
+
+namespace warpsmith::security {
+namespace {
+
+constexpr char kCaCertificate[] = "ca.crt", kCaKey[] = "ca.key", kCrl[] = "crl.pem";
+constexpr int kSerialBytes = 16;
+
+absl::Status Failed(const char* what) {
+  return absl::InternalError(absl::StrCat("OpenSSL cannot ", what, ": ", LastError()));
+}
+
+// Held while a folder is changed.
+class FolderLock {
+ public:
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& folder) {
+    const std::string path = folder + "/.lock";
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
+      const int error = errno;
+      if (fd >= 0) close(fd);
+      return absl::ErrnoToStatus(error, absl::StrCat("cannot lock '", path, "'"));
+    }
+    return std::unique_ptr<FolderLock>(new FolderLock(fd));
+  }
+  ~FolderLock() { close(fd_); }
+
+ private:
+  explicit FolderLock(int fd) : fd_(fd) {}
+  const int fd_;
+};
+
+struct Ca {
+  X509Ptr certificate;
+  KeyPtr key;
+};
+
+absl::StatusOr<Ca> Load(const Authority& authority) {
+  const absl::StatusOr<std::string> certificate = base::ReadFile(authority.Path(kCaCertificate));
+  if (!certificate.ok()) return certificate.status();
+  const absl::StatusOr<std::string> key = base::ReadPrivateFile(authority.Path(kCaKey));
+  if (!key.ok()) return key.status();
+  auto parsed = ParseCertificates(*certificate, authority.Path(kCaCertificate));
+  if (!parsed.ok()) return parsed.status();
+  absl::StatusOr<KeyPtr> parsed_key = ParseKey(*key, authority.Path(kCaKey));
+  if (!parsed_key.ok()) return parsed_key.status();
+  if (X509_check_private_key(parsed->front().get(), parsed_key->get()) != 1) {
+    LastError();
+    return absl::FailedPreconditionError(absl::StrCat(authority.Path(kCaKey), " is not the key of ",
+                                                      authority.Path(kCaCertificate),
+                                                      ": bring both back from the same copy"));
+  }
+  return Ca{std::move(parsed->front()), *std::move(parsed_key)};
+}
+
+bool SetTime(ASN1_TIME* field, absl::Time time) {
+  return ASN1_TIME_set(field, absl::ToTimeT(time)) != nullptr;
+}
+
+bool SetSerial(ASN1_INTEGER* field) {
+  unsigned char bytes[kSerialBytes];
+  if (RAND_bytes(bytes, sizeof bytes) != 1) return false;
+  bytes[0] = static_cast<unsigned char>((bytes[0] & 0x3f) | 0x40);  // positive, of one length
+  BIGNUM* number = BN_bin2bn(bytes, sizeof bytes, nullptr);
+  const bool ok = number != nullptr && BN_to_ASN1_INTEGER(number, field) != nullptr;
+  BN_free(number);
+  return ok;
+}
+
+// `value` in the syntax of OpenSSL's configuration (x509v3_config(5)).
+bool AddExtension(X509* certificate, X509* issuer, int nid, const std::string& value) {
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
+  X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str());
+  if (extension == nullptr) return false;
+  const bool ok = X509_add_ext(certificate, extension, -1) == 1;
+  X509_EXTENSION_free(extension);
+  return ok;
+}
+
+// A certificate with everything that all have; not signed.
+absl::StatusOr<X509Ptr> Begin(const std::string& common_name, absl::Duration life, EVP_PKEY* key,
+                              absl::Time now) {
+  X509Ptr certificate(X509_new());
+  X509_NAME* subject = X509_get_subject_name(certificate.get());
+  const auto* text = reinterpret_cast<const unsigned char*>(common_name.data());
+  const bool ok = X509_set_version(certificate.get(), X509_VERSION_3) == 1 &&
+                  SetSerial(X509_get_serialNumber(certificate.get())) &&
+                  SetTime(X509_getm_notBefore(certificate.get()), now - kClockSkew) &&
+                  SetTime(X509_getm_notAfter(certificate.get()), now + life) &&
+                  X509_NAME_add_entry_by_NID(
+                      subject, NID_commonName, MBSTRING_UTF8, text,
+                      static_cast<int>(std::min<size_t>(common_name.size(), 64)), -1, 0) == 1 &&
+                  X509_set_pubkey(certificate.get(), key) == 1;
+  if (!ok) return Failed("make a certificate");
+  return certificate;
+}
+
+absl::Status Sign(X509* certificate, X509* issuer, EVP_PKEY* key) {
+  if (X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1 &&
+      X509_sign(certificate, key, EVP_sha256()) > 0) {
+    return absl::OkStatus();
+  }
+  return Failed("sign a certificate");
+}
+
+bool IsAddress(const std::string& host) {
+  unsigned char bytes[sizeof(in6_addr)];
+  return inet_pton(AF_INET, host.c_str(), bytes) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), bytes) == 1;
+}
+
+bool IsHost(const std::string& host) {
+  return IsAddress(host) ||
+         (!host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
+         }));
+}
+
+std::string AlternativeNames(const Wanted& wanted) {
+  std::string names = absl::StrCat("URI:", UriOf(wanted.name));
+  for (const std::string& host : wanted.hosts) {
+    absl::StrAppend(&names, ",", IsAddress(host) ? "IP:" : "DNS:", host);
+  }
+  return names;
+}
+
+absl::Status CheckWanted(const Wanted& wanted) {
+  if (absl::Status status = CheckName(wanted.name.name); !status.ok()) return status;
+  if (wanted.name.name == "ca" || wanted.name.name == "crl") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", wanted.name.name, "' names a file of the authority: choose another"));
+  }
+  const absl::StatusOr<Role> role = ParseRole(NameOf(wanted.name.role));
+  if (!role.ok()) return role.status();
+  if (wanted.life <= absl::ZeroDuration() || wanted.life > kAuthorityLife) {
+    return absl::InvalidArgumentError("a certificate is good for 1 day to 10 years");
+  }
+  if (wanted.name.role != Role::kPlanner && !wanted.hosts.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", wanted.name.name, "' does not serve, so it has no host names: they are ",
+                     "for a planner"));
+  }
+  if (wanted.hosts.size() > kMaxHosts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(wanted.hosts.size(), " host names: at most ", kMaxHosts));
+  }
+  for (const std::string& host : wanted.hosts) {
+    if (!IsHost(host)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", host, "' is neither a host name nor an address"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Issued Describe(const X509* certificate, const Name& name) {
+  return {.name = name,
+          .serial = SerialOf(certificate),
+          .hosts = HostsIn(certificate),
+          .not_before = TimeOf(X509_get0_notBefore(certificate)),
+          .not_after = TimeOf(X509_get0_notAfter(certificate))};
+}
+
+bool IsRevoked(X509_CRL* crl, X509* certificate) {
+  X509_REVOKED* entry = nullptr;
+  return X509_CRL_get0_by_cert(crl, &entry, certificate) == 1;
+}
+
+// `crl` (none: a new one) with the certificates, signed by the authority.
+absl::Status WriteCrl(const Authority& authority, const Ca& ca, X509CrlPtr crl,
+                      const std::vector<X509*>& revoked, absl::Time now) {
+  if (crl == nullptr) {
+    crl.reset(X509_CRL_new());
+    X509_CRL_set_version(crl.get(), X509_CRL_VERSION_2);
+    X509_CRL_set_issuer_name(crl.get(), X509_get_subject_name(ca.certificate.get()));
+  }
+  using TimePtr = std::unique_ptr<ASN1_TIME, Freed<ASN1_TIME_free>>;
+  const TimePtr date(ASN1_TIME_set(nullptr, absl::ToTimeT(now)));
+  // A list that expires, or is too new for a clock that is behind, would shut a fleet out: it is
+  // good for as long as its authority.
+  bool ok = date != nullptr &&
+            X509_CRL_set1_lastUpdate(crl.get(), X509_get0_notBefore(ca.certificate.get())) == 1 &&
+            X509_CRL_set1_nextUpdate(crl.get(), X509_get0_notAfter(ca.certificate.get())) == 1;
+  for (X509* certificate : revoked) {
+    X509_REVOKED* entry = X509_REVOKED_new();
+    ok = ok && entry != nullptr &&
+         X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(certificate)) == 1 &&
+         X509_REVOKED_set_revocationDate(entry, date.get()) == 1 &&
+         X509_CRL_add0_revoked(crl.get(), entry) == 1;
+  }
+  ok = ok && X509_CRL_sort(crl.get()) == 1 &&
+       X509_CRL_sign(crl.get(), ca.key.get(), EVP_sha256()) > 0;
+  if (!ok) return Failed("sign the list of revoked certificates");
+  return base::WriteFileAtomically(authority.Path(kCrl), PemOf(crl.get()));
+}
+
+absl::StatusOr<X509CrlPtr> ReadCrl(const Authority& authority) {
+  const absl::StatusOr<std::string> text = base::ReadFile(authority.Path(kCrl));
+  if (!text.ok()) return text.status();
+  return ParseCrl(*text, authority.Path(kCrl));
+}
+
+struct Kept {
+  X509Ptr certificate;
+  Name name;
+};
+
+// Every certificate that was issued.
+absl::StatusOr<std::vector<Kept>> ReadIssued(const Authority& authority) {
+  std::vector<Kept> all;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(authority.Path("issued"), error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string path = entry->path().string();
+    if (entry->path().extension() != ".crt") continue;
+    const absl::StatusOr<std::string> text = base::ReadFile(path);
+    if (!text.ok()) return text.status();
+    auto parsed = ParseCertificates(*text, path);
+    if (!parsed.ok()) return parsed.status();
+    const absl::StatusOr<Name> name = NameIn(parsed->front().get());
+    if (!name.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": ", name.status().message()));
+    }
+    all.push_back({std::move(parsed->front()), *name});
+  }
+  if (error) {
+    return absl::InternalError(
+        absl::StrCat("cannot list ", authority.Path("issued"), ": ", error.message()));
+  }
+  return all;
+}
+
+}  // namespace
+
+absl::Status Authority::Exists() const {
+  if (access(Path(kCaCertificate).c_str(), F_OK) == 0) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("there is no authority in ", folder_, ": make one with `warpsmith certs init`"));
+}
+
+absl::Status Authority::Init(const std::string& name, absl::Duration life, absl::Time now) {
+  if (absl::Status status = CheckName(name); !status.ok()) return status;
+  std::error_code error;
+  std::filesystem::create_directories(Path("issued"), error);
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot make the folder ", folder_, ": ", error.message()));
+  }
+  const auto lock = FolderLock::Take(folder_);
+  if (!lock.ok()) return lock.status();
+  for (const char* file : {kCaCertificate, kCaKey}) {
+    if (access(Path(file).c_str(), F_OK) != 0) continue;
+    return absl::AlreadyExistsError(
+        absl::StrCat(Path(file), " is there already: an authority is made once, and all ",
+                     "certificates of another would be refused"));
+  }
+  Ca ca;
+  ca.key.reset(EVP_EC_gen("P-256"));
+  if (ca.key == nullptr) return Failed("make a key");
+  auto begun = Begin(name, life, ca.key.get(), now);
+  if (!begun.ok()) return begun.status();
+  ca.certificate = *std::move(begun);
+  X509* const own = ca.certificate.get();
+  if (!AddExtension(own, own, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
+      !AddExtension(own, own, NID_key_usage, "critical,keyCertSign,cRLSign") ||
+      !AddExtension(own, own, NID_subject_key_identifier, "hash")) {
+    return Failed("make the authority's certificate");
+  }
+  if (absl::Status status = Sign(own, own, ca.key.get()); !status.ok()) return status;
+  absl::Status status = base::WritePrivateFile(Path(kCaKey), PemOf(ca.key.get()));
+  if (status.ok()) status = WriteCrl(*this, ca, nullptr, {}, now);
+  if (status.ok()) status = base::WriteFileAtomically(Path(kCaCertificate), PemOf(own));
+  return status;
+}
+
+absl::StatusOr<Issued> Authority::Make(const Wanted& wanted, absl::Time now) {
+  const absl::StatusOr<Ca> ca = Load(*this);
+  if (!ca.ok()) return ca.status();
+  X509* const issuer = ca->certificate.get();
+  if (now + wanted.life > TimeOf(X509_get0_notAfter(issuer))) {
+    return absl::InvalidArgumentError(absl::StrCat("the authority itself is good until ",
+                                                   Date(TimeOf(X509_get0_notAfter(issuer))),
+                                                   ": ask for fewer days"));
+  }
+  const KeyPtr key(EVP_EC_gen("P-256"));
+  if (key == nullptr) return Failed("make a key");
+  auto begun = Begin(wanted.name.name, wanted.life, key.get(), now);
+  if (!begun.ok()) return begun.status();
+  X509* const made = begun->get();
+  // Only a planner's is taken for a server's.
+  const bool serves = wanted.name.role == Role::kPlanner;
+  if (!AddExtension(made, issuer, NID_basic_constraints, "critical,CA:FALSE") ||
+      !AddExtension(made, issuer, NID_key_usage, "critical,digitalSignature") ||
+      !AddExtension(made, issuer, NID_ext_key_usage,
+                    serves ? "serverAuth,clientAuth" : "clientAuth") ||
+      !AddExtension(made, issuer, NID_subject_key_identifier, "hash") ||
+      !AddExtension(made, issuer, NID_authority_key_identifier, "keyid") ||
+      !AddExtension(made, issuer, NID_subject_alt_name, AlternativeNames(wanted))) {
+    return Failed("make a certificate");
+  }
+  if (absl::Status status = Sign(made, issuer, ca->key.get()); !status.ok()) return status;
+  Issued issued = Describe(made, wanted.name);
+  issued.certificate = Path(wanted.name.name + ".crt");
+  issued.key = Path(wanted.name.name + ".key");
+  // What is not kept could not be revoked, so that comes first.
+  const std::string pem = PemOf(made);
+  absl::Status status =
+      base::WriteFileAtomically(Path(absl::StrCat("issued/", issued.serial, ".crt")), pem);
+  if (status.ok()) status = base::WritePrivateFile(issued.key, PemOf(key.get()));
+  if (status.ok()) status = base::WriteFileAtomically(issued.certificate, pem);
+  if (!status.ok()) return status;
+  return issued;
+}
+
+absl::StatusOr<Issued> Authority::Issue(const Wanted& wanted, absl::Time now) {
+  if (absl::Status status = CheckWanted(wanted); !status.ok()) return status;
+  if (absl::Status status = Exists(); !status.ok()) return status;
+  const auto lock = FolderLock::Take(folder_);
+  if (!lock.ok()) return lock.status();
+  const absl::StatusOr<std::vector<Issued>> all = List();
+  if (!all.ok()) return all.status();
+  if (all->size() >= kMaxIssued) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this authority has issued ", kMaxIssued, " certificates, its limit"));
+  }
+  for (const Issued& before : *all) {
+    if (before.name.name != wanted.name.name || before.revoked) continue;
+    return absl::AlreadyExistsError(absl::StrCat(
+        "'", wanted.name.name, "' has a certificate, as ", NameOf(before.name.role).data(),
+        ": `warpsmith certs rotate ", wanted.name.name, "` renews it, and `certs revoke` ends it"));
+  }
+  return Make(wanted, now);
+}
+
+absl::StatusOr<Issued> Authority::Rotate(const std::string& name, absl::Duration life,
+                                         absl::Time now) {
+  if (absl::Status status = Exists(); !status.ok()) return status;
+  const auto lock = FolderLock::Take(folder_);
+  if (!lock.ok()) return lock.status();
+  const absl::StatusOr<std::vector<Issued>> all = List();
+  if (!all.ok()) return all.status();
+  const auto last = std::find_if(all->begin(), all->end(),
+                                 [&](const Issued& issued) { return issued.name.name == name; });
+  if (last == all->end()) {
+    return absl::NotFoundError(
+        absl::StrCat("no certificate was issued for '", name, "': `warpsmith certs issue` does"));
+  }
+  if (last->revoked) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "'", name, "' is revoked: `warpsmith certs issue ", name, "` lets it in again"));
+  }
+  const Wanted wanted{last->name, last->hosts, life};
+  if (absl::Status status = CheckWanted(wanted); !status.ok()) return status;
+  return Make(wanted, now);
+}
+
+absl::StatusOr<int> Authority::Revoke(const std::string& name, absl::Time now) {
+  if (absl::Status status = Exists(); !status.ok()) return status;
+  const auto lock = FolderLock::Take(folder_);
+  if (!lock.ok()) return lock.status();
+  const absl::StatusOr<Ca> ca = Load(*this);
+  if (!ca.ok()) return ca.status();
+  absl::StatusOr<X509CrlPtr> crl = ReadCrl(*this);
+  if (!crl.ok()) return crl.status();
+  const absl::StatusOr<std::vector<Kept>> all = ReadIssued(*this);
+  if (!all.ok()) return all.status();
+  std::vector<X509*> revoked;
+  bool known = false;
+  for (const Kept& kept : *all) {
+    if (kept.name.name != name) continue;
+    known = true;
+    if (!IsRevoked(crl->get(), kept.certificate.get())) revoked.push_back(kept.certificate.get());
+  }
+  if (!known)
+    return absl::NotFoundError(absl::StrCat("no certificate was issued for '", name, "'"));
+  if (!revoked.empty()) {
+    absl::Status status = WriteCrl(*this, *ca, *std::move(crl), revoked, now);
+    if (!status.ok()) return status;
+  }
+  return static_cast<int>(revoked.size());
+}
+
+absl::StatusOr<std::vector<Issued>> Authority::List() const {
+  if (absl::Status status = Exists(); !status.ok()) return status;
+  const absl::StatusOr<X509CrlPtr> crl = ReadCrl(*this);
+  if (!crl.ok()) return crl.status();
+  const absl::StatusOr<std::vector<Kept>> all = ReadIssued(*this);
+  if (!all.ok()) return all.status();
+  // Of a name the one that lies in its file is the last.
+  std::map<std::string, std::string> last;  // serial by name
+  std::vector<Issued> list;
+  for (const Kept& kept : *all) {
+    Issued& issued = list.emplace_back(Describe(kept.certificate.get(), kept.name));
+    issued.revoked = IsRevoked(crl->get(), kept.certificate.get());
+    std::string& serial = last[kept.name.name];
+    if (!serial.empty()) continue;
+    const auto text = base::ReadFile(Path(kept.name.name + ".crt"));
+    if (!text.ok()) continue;
+    const auto in_file = ParseCertificates(*text, kept.name.name);
+    if (in_file.ok()) serial = SerialOf(in_file->front().get());
+  }
+  for (Issued& issued : list) {
+    if (issued.serial != last[issued.name.name]) continue;
+    issued.certificate = Path(issued.name.name + ".crt");
+    issued.key = Path(issued.name.name + ".key");
+  }
+  std::sort(list.begin(), list.end(), [](const Issued& a, const Issued& b) {
+    if (a.name.name != b.name.name) return a.name.name < b.name.name;
+    if (a.certificate.empty() != b.certificate.empty()) return b.certificate.empty();
+    return a.not_after > b.not_after;
+  });
+  return list;
+}
+
+}  // namespace warpsmith::security

@@ -1,0 +1,75 @@
+// A small certificate authority in one folder, enough for a first fleet.
+//
+//   ca.crt, ca.key     the authority's own; ca.key makes certificates for everybody
+//   crl.pem            what was revoked; planners are given it as --tls-crl
+//   NAME.crt, NAME.key what was issued last for NAME: what is copied to whoever NAME is
+//   issued/SERIAL.crt  every certificate that was ever issued, so that all of a name are revoked
+//
+//   Authority authority("/srv/warpsmith/certs");
+//   absl::Status made = authority.Init("fleet", absl::Hours(24 * 3650), now);
+//   auto issued = authority.Issue({.name = {Role::kWorker, "gpu-07"}, .life = kDefaultLife}, now);
+//
+// Keys are EC P-256, and files with one are for their owner alone (0600). Files are replaced
+// atomically, first the key and then its certificate. One process at a time changes a folder; a
+// second one waits. `now` is the time of day. Not thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/security/roles.h"
+
+namespace warpsmith::security {
+
+inline constexpr absl::Duration kDefaultLife = absl::Hours(24 * 90);
+inline constexpr absl::Duration kAuthorityLife = absl::Hours(24 * 3650);
+// Certificates begin so long before they are made: clocks of two machines differ.
+inline constexpr absl::Duration kClockSkew = absl::Minutes(5);
+inline constexpr int kMaxHosts = 100;
+inline constexpr size_t kMaxIssued = 100'000;  // certificates of one authority
+
+struct Wanted {
+  Name name;
+  std::vector<std::string> hosts;  // DNS names and addresses: of a planner, and of nobody else
+  absl::Duration life = kDefaultLife;
+};
+
+struct Issued {
+  Name name;
+  std::string serial;
+  std::vector<std::string> hosts;
+  absl::Time not_before, not_after;
+  bool revoked = false;
+  std::string certificate, key;  // paths; of the last of each name
+};
+
+class Authority {
+ public:
+  explicit Authority(std::string folder) : folder_(std::move(folder)) {}
+
+  // AlreadyExists: the folder has an authority; nothing is ever written over it.
+  absl::Status Init(const std::string& name, absl::Duration life, absl::Time now);
+  // A new name, or one whose certificates are all revoked. AlreadyExists: rotate it.
+  absl::StatusOr<Issued> Issue(const Wanted& wanted, absl::Time now);
+  // A new key and certificate with the role and hosts of the last one, in its place; the old one
+  // stays good until it expires, so that both may be in use meanwhile. NotFound: none was issued.
+  // FailedPrecondition: it is revoked.
+  absl::StatusOr<Issued> Rotate(const std::string& name, absl::Duration life, absl::Time now);
+  // All certificates of the name; how many. NotFound: there is none.
+  absl::StatusOr<int> Revoke(const std::string& name, absl::Time now);
+  // By name, and the last one first.
+  absl::StatusOr<std::vector<Issued>> List() const;
+
+  std::string Path(const std::string& file) const { return folder_ + "/" + file; }
+
+ private:
+  absl::StatusOr<Issued> Make(const Wanted& wanted, absl::Time now);
+  absl::Status Exists() const;
+
+  const std::string folder_;
+};
+
+}  // namespace warpsmith::security

@@ -1,0 +1,54 @@
+#include "common/security/dialer.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/private_file.h"
+#include "common/rpc/channel.h"
+#include "common/security/tls.h"
+
+namespace warpsmith::security {
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Dialer::Credentials() {
+  const Files& tls = files_.tls;
+  if (tls.ca.empty()) {
+    if (tls.cert.empty() && tls.key.empty() && tls.crl.empty() && files_.token_file.empty()) {
+      return grpc::InsecureChannelCredentials();
+    }
+    return absl::InvalidArgumentError(
+        "certificates and tokens are for TLS, which needs the authority that is believed: give "
+        "--tls-ca");
+  }
+  auto identity = ReadIdentity(tls, Needs::kNothing, date_());
+  if (!identity.ok()) return identity.status();
+  std::string token;
+  if (!files_.token_file.empty()) {
+    absl::StatusOr<std::string> text = base::ReadPrivateFile(files_.token_file);
+    if (!text.ok()) {
+      return absl::Status(text.status().code(),
+                          absl::StrCat("--token-file: ", std::string(text.status().message())));
+    }
+    token = std::string(absl::StripAsciiWhitespace(*text));
+    if (token.empty()) {
+      return absl::InvalidArgumentError("--token-file " + files_.token_file + " is empty");
+    }
+  }
+  ends_ = (*identity)->cert_pem.empty() ? absl::InfiniteFuture() : (*identity)->own.not_after;
+  return ChannelCredentials(*std::move(identity), token, date_);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Dialer::Dial(const std::string& address) {
+  std::string stamp =
+      StampOf({files_.tls.ca, files_.tls.cert, files_.tls.key, files_.tls.crl, files_.token_file});
+  const bool over = ends_ != absl::InfiniteFuture() && date_() > ends_;
+  if (channel_ != nullptr && address == address_ && stamp == stamp_ && !over) return channel_;
+  auto credentials = Credentials();
+  if (!credentials.ok()) return credentials.status();
+  stamp_ = std::move(stamp);
+  address_ = address;
+  channel_ = rpc::Dial(address, *std::move(credentials));
+  return channel_;
+}
+
+}  // namespace warpsmith::security

@@ -1,0 +1,109 @@
+#include "common/security/roles.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "warpsmith/v1/planner.pb.h"
+
+namespace warpsmith::security {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST_CASE("every method of our services stands in the table, and nothing that there is not") {
+  std::set<std::string> methods;
+  const auto* file = v1::SynchronizeRequest::descriptor()->file();
+  for (int s = 0; s < file->service_count(); ++s) {
+    for (int m = 0; m < file->service(s)->method_count(); ++m) {
+      methods.insert(absl::StrCat("/", file->service(s)->full_name(), "/",
+                                  file->service(s)->method(m)->name()));
+    }
+  }
+  CHECK(methods.size() >= 9);
+  for (const std::string& method : methods) {
+    INFO(method);
+    CHECK(FindRule(method) != nullptr);
+  }
+  for (const Rule& rule : Rules()) {
+    INFO(std::string(rule.method));
+    if (rule.method.substr(0, 11) == "/warpsmith.") CHECK(methods.count(std::string(rule.method)));
+    CHECK((rule.own & ~rule.roles) == 0);
+    CHECK((rule.roles & Bit(Role::kLocal)) != 0);
+  }
+}
+
+// Said once more, as the issue of it was: a table that is changed by mistake shows here.
+TEST_CASE("roles may what they are for") {
+  const std::map<Role, std::set<std::string>> may = {
+      {Role::kNobody, {}},
+      {Role::kWorker, {"Synchronize"}},
+      {Role::kSubmitter, {"Submit", "List", "GetTask", "GetBoard", "SetTask", "CancelRun"}},
+      {Role::kOperator,
+       {"Submit", "List", "GetTask", "GetBoard", "SetTask", "CancelRun", "HoldWorker",
+        "ReleaseWorker", "ServerReflectionInfo"}},
+      {Role::kReader, {"List", "GetTask", "GetBoard"}},
+      {Role::kPlanner, {}},
+  };
+  for (const auto& [role, methods] : may) {
+    for (const Rule& rule : Rules()) {
+      const std::string method(rule.method.substr(rule.method.rfind('/') + 1));
+      const bool health = method == "Check" || method == "Watch";
+      INFO(std::string(NameOf(role)) << " " << method);
+      CHECK(Check({role, "x"}, rule.method, Listener::kAll).ok() ==
+            (health || methods.count(method) > 0));
+    }
+  }
+  const Caller submitter{Role::kSubmitter, "ci"}, op{Role::kOperator, "ada"};
+  CHECK(IsOwnOnly(submitter, "/warpsmith.v1.PlannerService/CancelRun"));
+  CHECK_FALSE(IsOwnOnly(op, "/warpsmith.v1.PlannerService/CancelRun"));
+  CHECK(IsOwnOnly({Role::kWorker, "w"}, "/warpsmith.v1.WorkerService/Synchronize"));
+}
+
+TEST_CASE("a refusal says who, what and why") {
+  const char* submit = "/warpsmith.v1.PlannerService/Submit";
+  const absl::Status reader = Check({Role::kReader, "ada"}, submit, Listener::kClients);
+  CHECK(absl::IsPermissionDenied(reader));
+  CHECK_THAT(Message(reader), Contains("reader 'ada' (certificate) may not call Submit, which is "
+                                       "for submitter and operator"));
+  const absl::Status nobody = Check({}, submit, Listener::kClients);
+  CHECK(absl::IsUnauthenticated(nobody));
+  CHECK_THAT(Message(nobody), Contains("--token-file"));
+  const absl::Status there = Check({Role::kOperator, "ada"}, submit, Listener::kWorkers);
+  CHECK(absl::IsPermissionDenied(there));
+  CHECK_THAT(Message(there), Contains("--listen-clients"));
+  CHECK(absl::IsUnimplemented(Check({Role::kOperator, "ada"}, "/x.Y/Z", Listener::kAll)));
+  CHECK(absl::IsUnimplemented(Check({Role::kLocal, ""}, "", Listener::kAll)));
+}
+
+TEST_CASE("names are told apart") {
+  CHECK(ParseUri("warpsmith://worker/gpu-07")->name == "gpu-07");
+  CHECK(UriOf(*ParseUri("warpsmith://operator/ada")) == "warpsmith://operator/ada");
+  for (const char* bad : {"", "warpsmith://", "warpsmith://worker", "warpsmith://worker/",
+                          "warpsmith://nobody/x", "warpsmith://local/x", "https://worker/x",
+                          "warpsmith://worker/a/b", "warpsmith://worker/a b"}) {
+    INFO(bad);
+    CHECK_FALSE(ParseUri(bad).ok());
+  }
+  for (const char* bad : {"", ".x", "-x", "a/b", "../x", "a b", "a\n"}) {
+    INFO(bad);
+    CHECK_FALSE(CheckName(bad).ok());
+  }
+  CHECK_FALSE(CheckName(std::string(kMaxName + 1, 'a')).ok());
+  for (const char* id : {"gpu-07", "gpu-07-host", "gpu-07-cuda0", "gpu-07-cuda12"}) {
+    CHECK(IsWorkerOf("gpu-07", id));
+  }
+  for (const char* id : {"", "gpu-0", "gpu-070", "gpu-07-", "gpu-07-cuda", "gpu-07-cudax",
+                         "gpu-07-b-cuda0", "gpu-07-host2", "x-gpu-07"}) {
+    INFO(id);
+    CHECK_FALSE(IsWorkerOf("gpu-07", id));
+  }
+  CHECK_FALSE(IsWorkerOf("", "-host"));
+}
+
+}  // namespace
+}  // namespace warpsmith::security

@@ -1,0 +1,70 @@
+#include "common/security/tokens.h"
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+
+#include "common/base/file.h"
+#include "common/base/private_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace warpsmith::security {
+namespace {
+
+using Catch::Matchers::Contains;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
+constexpr absl::Duration kDay = absl::Hours(24);
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST_CASE("a token is known by its hash alone, until it expires or is revoked") {
+  const support::TemporaryFolder folder;
+  const std::string path = folder.path() + "/tokens";
+  Tokens issuer(path), planner(path);
+  CHECK(*planner.Refresh());
+  const auto token = issuer.Issue({Role::kSubmitter, "ci"}, 90 * kDay, kNow);
+  REQUIRE(token.status() == absl::OkStatus());
+  CHECK(token->size() >= 47);
+  CHECK(base::ReadFile(path)->find(*token) == std::string::npos);
+  CHECK_FALSE(planner.Find(*token, kNow).ok());  // not read yet
+  CHECK(*planner.Refresh());
+  CHECK_FALSE(*planner.Refresh());
+  const auto caller = planner.Find(*token, kNow);
+  REQUIRE(caller.status() == absl::OkStatus());
+  CHECK(Describe(*caller) == "submitter 'ci' (token)");
+  CHECK_THAT(Message(planner.Find(*token, kNow + 90 * kDay).status()), Contains("expired on"));
+  CHECK_THAT(Message(planner.Find(*token + "x", kNow).status()), Contains("knows no such token"));
+  CHECK_FALSE(planner.Find("", kNow).ok());
+
+  const auto second = issuer.Issue({Role::kSubmitter, "ci"}, absl::InfiniteDuration(), kNow);
+  CHECK(*second != *token);
+  CHECK(*planner.Refresh());
+  CHECK(planner.Find(*second, kNow + 10'000 * kDay).ok());
+  CHECK(planner.Find(*token, kNow).ok());
+  CHECK(*issuer.Revoke("ci", kNow + kDay) == 2);
+  CHECK(*issuer.Revoke("ci", kNow + kDay) == 0);
+  CHECK(*planner.Refresh());
+  CHECK_THAT(Message(planner.Find(*second, kNow).status()), Contains("was revoked on 2027-01-16"));
+  CHECK(absl::IsNotFound(issuer.Revoke("other", kNow).status()));
+}
+
+TEST_CASE("tokens are for people, and their file for its owner") {
+  const support::TemporaryFolder folder;
+  const std::string path = folder.path() + "/tokens";
+  Tokens tokens(path);
+  for (const Role role : {Role::kWorker, Role::kPlanner, Role::kLocal, Role::kNobody}) {
+    CHECK(absl::IsInvalidArgument(tokens.Issue({role, "x"}, kDay, kNow).status()));
+  }
+  CHECK_FALSE(tokens.Issue({Role::kReader, "a b"}, kDay, kNow).ok());
+  const auto token = tokens.Issue({Role::kReader, "x"}, kDay, kNow);
+  REQUIRE(tokens.Refresh().ok());
+  REQUIRE(chmod(path.c_str(), 0644) == 0);
+  CHECK_THAT(Message(tokens.Refresh().status()), Contains("others can read"));
+  CHECK(tokens.Find(*token, kNow).ok());  // what it said before goes on
+  REQUIRE(base::WritePrivateFile(path, "# nothing\nabc reader x\n").ok());
+  CHECK_THAT(Message(tokens.Refresh().status()), Contains("line 2"));
+}
+
+}  // namespace
+}  // namespace warpsmith::security
