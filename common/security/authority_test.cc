@@ -24,7 +24,7 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 struct Made {
   support::TemporaryFolder folder;
   Authority authority{folder.path() + "/certs"};
-  Made() { REQUIRE(authority.Init("fleet", kAuthorityLife, kNow) == absl::OkStatus()); }
+  Made() { REQUIRE(authority.Init("fleet", kAuthorityLife, kNow - 10 * kDay) == absl::OkStatus()); }
 
   void Issue(Role role, const std::string& name, std::vector<std::string> hosts = {}) {
     const auto issued = authority.Issue({{role, name}, std::move(hosts), kDefaultLife}, kNow);
