@@ -25,6 +25,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -186,8 +187,16 @@ int ServeShared(const Flags& flags, const sigset_t& ends, char** argv) {
       Insist(ends, [&] { return store::RedisStore::Open(*redis); });
   if (!store.ok()) return code_of(store.status());
   for (const std::string& risk : (*store)->risks()) spdlog::warn("accepted: {}", risk);
-  const auto on_fatal = [argv](const absl::Status& status) {
-    if (store::IsStaleEpoch(status)) BeginAnew(status, argv);
+  // Once it is to end it does not begin anew. Others go on from what is durable.
+  std::atomic<bool> ending = false;
+  const auto on_deposed = [argv, &ending](const absl::Status& status) {
+    if (!ending) BeginAnew(status, argv);
+    spdlog::warn("{}: ends, as it was told", std::string(status.message()));
+    spdlog::default_logger()->flush();
+    _exit(0);
+  };
+  const auto on_fatal = [&on_deposed](const absl::Status& status) {
+    if (store::IsStaleEpoch(status)) on_deposed(status);
     Die(status, "the store took no write", kCommitFailed);
   };
   absl::StatusOr<std::unique_ptr<Planner>> planner =
@@ -203,15 +212,16 @@ int ServeShared(const Flags& flags, const sigset_t& ends, char** argv) {
   spdlog::info("listening on {}, state in Redis at {}, cluster {}", (*server)->address(),
                redis->server.address, redis->cluster);
   {
-    Candidate candidate(
-        planner->get(), store->get(), address, [] { return SystemNow().monotonic_ms; },
-        {.on_lead = [&] { (*server)->SetServing(true); },
-         .on_deposed = [argv](const absl::Status& status) { BeginAnew(status, argv); },
-         .on_fatal =
-             [](const absl::Status& status) {
-               Die(status, "the store is not what it was", kStoreChanged);
-             }});
+    Candidate candidate(planner->get(), store->get(), address,
+                        [] { return SystemNow().monotonic_ms; },
+                        {.on_lead = [&] { (*server)->SetServing(true); },
+                         .on_deposed = on_deposed,
+                         .on_fatal =
+                             [](const absl::Status& status) {
+                               Die(status, "the store is not what it was", kStoreChanged);
+                             }});
     AwaitEnd(ends, flags.dir);
+    ending = true;
     candidate.Stop();
     (*server)->Shutdown();
     (*planner)->Stop();

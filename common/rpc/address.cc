@@ -70,9 +70,9 @@ absl::Status ValidateListenAddress(const std::string& address, bool secured) {
   if (!secured && host != "localhost" && host != "[::1]" && !absl::StartsWith(host, "127.")) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", address,
-        "': without TLS nobody knows who calls, so the planner listens on loopback or a unix ",
-        "socket only: give 127.0.0.1:PORT or unix:/path, or certificates with --tls-ca, --tls-cert "
-        "and --tls-key"));
+        "': calls are not authenticated, so the planner listens on loopback or a unix ",
+        "socket only: give 127.0.0.1:PORT or unix:/path, and reach it from elsewhere through ssh "
+        "-L"));
   }
   return absl::OkStatus();
 }

@@ -271,6 +271,8 @@ absl::StatusOr<std::vector<std::string>> RisksOf(Connection& connection) {
   constexpr Wanted kWanted[] = {
       {"appendonly", "yes", "what it answered for since its last snapshot is lost with it"},
       {"appendfsync", "always", "the last second's answers are lost with the machine's power"},
+      {"no-appendfsync-on-rewrite", "no",
+       "what it answers for while it rewrites its log is lost with the machine's power"},
       {"maxmemory-policy", "noeviction", "it may throw keys away when it is full"},
   };
   std::vector<std::string> risks;

@@ -1,9 +1,6 @@
 #include "common/store/redis/redis_store.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -21,12 +18,18 @@
 #include "common/base/file.h"
 #include "common/base/sha256.h"
 #include "common/store/checksum.h"
+#include "common/store/redis/records.h"
 
 namespace warpsmith::store {
 namespace {
 
+using redis::AppendPlace;
 using redis::Arguments;
+using redis::Damaged;
+using redis::kPlaceBytes;
+using redis::PlaceOf;
 using redis::Reply;
+using redis::SizeOf;
 using redis::TheScripts;
 
 constexpr char kStoreFile[] = "store";  // in the shared folder: the id of whose it is
@@ -38,15 +41,8 @@ constexpr size_t kPageEvents = 1000;
 constexpr size_t kPageEntries = 500;
 // A checkpoint that is saved while it is read is read again.
 constexpr int kCheckpointTries = 50;
-// Read at first of facts whose body is not wanted; heads are shorter, mostly.
-constexpr int64_t kHeadBytes = 4096;
 
 absl::Status Closed() { return absl::FailedPreconditionError("the store is closed"); }
-
-absl::Status Damaged(const std::string& what) {
-  return absl::DataLossError(
-      absl::StrCat(what, ": bring back a copy, or `warpsmith store accept-loss`"));
-}
 
 absl::Status CheckSize(const char* what, size_t size, size_t limit) {
   if (size <= limit) return absl::OkStatus();
@@ -56,83 +52,6 @@ absl::Status CheckSize(const char* what, size_t size, size_t limit) {
 
 std::string DigestOf(absl::string_view bytes) {
   return base::Sha256Hex(std::string_view(bytes.data(), bytes.size()));
-}
-
-// ---- what is stored ----------------------------------------------------------------------------
-
-void AppendNumber(int64_t number, std::string& out) {
-  out.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-int64_t NumberAt(absl::string_view bytes, size_t offset) {
-  int64_t number = 0;
-  std::memcpy(&number, bytes.data() + offset, sizeof(number));
-  return number;
-}
-
-constexpr size_t kPlaceBytes = 3 * sizeof(int64_t);
-void AppendPlace(const Place& place, std::string& out) {
-  for (const int64_t number : {place.file, place.offset, place.size}) AppendNumber(number, out);
-}
-
-// Nowhere, if the bytes are none.
-Place PlaceOf(absl::string_view bytes) {
-  if (bytes.size() < kPlaceBytes) return Place();
-  return {NumberAt(bytes, 0), NumberAt(bytes, 8), NumberAt(bytes, 16)};
-}
-
-// An entry's value: its checksum and its bytes.
-std::string ValueOf(const Entry& entry) {
-  std::string value;
-  value.reserve(sizeof(int64_t) + entry.bytes.size());
-  AppendNumber(ChecksumOf(entry), value);
-  return value.append(entry.bytes);
-}
-
-absl::StatusOr<Entry> EntryOf(absl::string_view key, absl::string_view value, const char* of) {
-  Entry entry{std::string(key), ""};
-  const bool has_sum = value.size() >= sizeof(int64_t);
-  if (has_sum) entry.bytes = std::string(value.substr(sizeof(int64_t)));
-  if (!has_sum || ChecksumOf(entry) != NumberAt(value, 0)) {
-    return Damaged(absl::StrCat("entry '", entry.key, "' of the ", of, " is not what was written"));
-  }
-  return entry;
-}
-
-// Facts in a file: where those before them of the same subject are, sizes of subject, name, head
-// and body, the body's checksum, that of all before it and of what follows up to the body; then
-// these.
-constexpr size_t kFactsHeader = kPlaceBytes + 6 * sizeof(int64_t);
-
-std::string FactsBytes(const Facts& facts, const Place& before) {
-  std::string bytes;
-  bytes.reserve(kFactsHeader + facts.subject.size() + facts.name.size() + facts.head.size() +
-                facts.body.size());
-  AppendPlace(before, bytes);
-  for (const std::string* part : {&facts.subject, &facts.name, &facts.head, &facts.body}) {
-    AppendNumber(static_cast<int64_t>(part->size()), bytes);
-  }
-  AppendNumber(Checksum(facts.body, 0), bytes);
-  AppendNumber(Checksum(bytes, ChecksumOf(facts)), bytes);
-  return bytes.append(facts.subject).append(facts.name).append(facts.head).append(facts.body);
-}
-
-int64_t SizeOf(const Facts& facts) {
-  return static_cast<int64_t>(facts.subject.size() + facts.name.size() + facts.head.size() +
-                              facts.body.size());
-}
-
-// Says which batch it is: a second try is told from another one.
-std::string LabelOf(const Batch& batch) {
-  if (batch.events.empty()) return "";
-  int64_t sum = 0;
-  std::string sizes;
-  for (const std::string& event : batch.events) {
-    sum = Checksum(event, sum);
-    AppendNumber(sum, sizes);
-  }
-  return absl::StrCat(batch.epoch, ":", batch.after, ":", batch.events.size(), ":",
-                      DigestOf(sizes));
 }
 
 bool IsClusterName(absl::string_view name) {
@@ -254,17 +173,23 @@ absl::Status RedisStore::Close() {
   return absl::OkStatus();
 }
 
+absl::Status RedisStore::OtherStore(const std::string& there) const {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "Redis held the store ", id_, " and holds ", there.empty() ? "none now" : there + " now",
+      ": it was emptied, replaced, or never wrote to its disk"));
+}
+
+absl::Status RedisStore::CheckStore(const Reply& id) const {
+  if (id.text() == id_) return absl::OkStatus();
+  return OtherStore(id.is_nil() ? "" : std::string(id.text()));
+}
+
 absl::Status RedisStore::Explain(const absl::Status& status, int64_t epoch) const {
   const auto [word, detail] = redis::Refused(status);
   int64_t number = 0;
   const bool is_number = absl::SimpleAtoi(detail, &number);
   if (word == "STALE") return StaleEpoch(epoch, is_number ? number : -1);
-  if (word == "OTHERSTORE") {
-    return absl::FailedPreconditionError(
-        absl::StrCat("Redis held the store ", id_, " and holds ",
-                     detail == "none" ? "none now" : detail + " now",
-                     ": it was emptied, replaced, or never wrote to its disk"));
-  }
+  if (word == "OTHERSTORE") return OtherStore(detail == "none" ? "" : detail);
   if (word == "NOTEMPTY") {
     return absl::FailedPreconditionError(absl::StrCat(
         "the store '", options_.cluster, "' in Redis is in use, its log ends at revision ", detail,
@@ -289,11 +214,7 @@ absl::StatusOr<Reply> RedisStore::Read(const Arguments& command) {
 absl::StatusOr<int64_t> RedisStore::Meta(absl::string_view field) {
   absl::StatusOr<Reply> reply = Read(Arguments{"HMGET", keys_[redis::kMeta], "id", field});
   if (!reply.ok()) return reply.status();
-  if (reply->at(0).text() != id_) {
-    return Explain(absl::FailedPreconditionError(absl::StrCat(
-                       "redis: OTHERSTORE ", reply->at(0).is_nil() ? "none" : reply->at(0).text())),
-                   0);
-  }
+  if (absl::Status same = CheckStore(reply->at(0)); !same.ok()) return same;
   return reply->at(1).number();
 }
 
@@ -312,8 +233,6 @@ absl::StatusOr<int64_t> RedisStore::LeadAs(const std::string& epoch, const std::
   if (!absl::SimpleAtoi(epoch, &expected)) expected = -1;
   absl::StatusOr<Reply> raised = Run(TheScripts().lead, {epoch, address}, expected);
   if (!raised.ok()) return raised.status();
-  // Files that another epoch wrote to are left as they are.
-  blobs_end_ = facts_end_ = {0, 0};
   return raised->number();
 }
 
@@ -328,11 +247,7 @@ absl::StatusOr<Standing> RedisStore::Look() {
   absl::StatusOr<Reply> reply = standing_.Do({"HMGET", keys_[redis::kMeta], "id", "epoch", "beat",
                                               "leader", "last", "checkpoint", "generation"});
   if (!reply.ok()) return reply.status();
-  if (reply->at(0).text() != id_) {
-    return Explain(absl::FailedPreconditionError(absl::StrCat(
-                       "redis: OTHERSTORE ", reply->at(0).is_nil() ? "none" : reply->at(0).text())),
-                   0);
-  }
+  if (absl::Status same = CheckStore(reply->at(0)); !same.ok()) return same;
   if (absl::Status whole = CheckLast(reply->at(4).number(), known); !whole.ok()) return whole;
   return Standing{
       reply->at(1).number(), reply->at(2).number(), std::string(reply->at(3).text()),
@@ -407,7 +322,7 @@ absl::Status RedisStore::Commit(const Batch& batch) {
 
   absl::MutexLock lock(&write_mutex_);
   const std::string epoch = absl::StrCat(batch.epoch), after = absl::StrCat(batch.after);
-  const std::string label = LabelOf(batch);
+  const std::string label = redis::LabelOf(batch);
   std::set<std::string> subjects;
   for (const Facts& facts : batch.facts) subjects.insert(facts.subject);
   std::vector<std::string> digests;  // as bytes
@@ -497,7 +412,7 @@ absl::Status RedisStore::WriteBulk(const Batch& batch, const Reply& before, Writ
   for (auto& [subject, place] : newest) place = PlaceOf(before.at(3).at(asked++).text());
   for (const Facts& facts : batch.facts) {
     Place& last = newest[facts.subject];
-    absl::StatusOr<Place> place = facts_.Append(FactsBytes(facts, last), facts_end_);
+    absl::StatusOr<Place> place = facts_.Append(redis::FactsBytes(facts, last), facts_end_);
     if (!place.ok()) return place.status();
     last = *place;
     written.facts_bytes += SizeOf(facts);
@@ -561,8 +476,10 @@ absl::Status RedisStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkpo
     std::string value;
   };
   std::vector<Change> changes;
-  for (const Entry& entry : checkpoint.put) changes.push_back({"p", entry.key, ValueOf(entry)});
-  for (const Entry& entry : checkpoint.archive) changes.push_back({"a", entry.key, ValueOf(entry)});
+  for (const Entry& entry : checkpoint.put)
+    changes.push_back({"p", entry.key, redis::ValueOf(entry)});
+  for (const Entry& entry : checkpoint.archive)
+    changes.push_back({"a", entry.key, redis::ValueOf(entry)});
   for (const std::string& key : checkpoint.erase) changes.push_back({"e", key, ""});
 
   const std::string number = absl::StrCat(epoch), revision = absl::StrCat(checkpoint.revision);
@@ -672,7 +589,7 @@ absl::StatusOr<int64_t> RedisStore::LoadCheckpoint(const std::function<void(Entr
     if (!read.ok()) return read.status();
     if ((*read)[0].at(1).number() == (*read)[2].at(1).number()) break;
   }
-  if ((*read)[0].at(0).text() != id_) return Meta("last").status();
+  if (absl::Status same = CheckStore((*read)[0].at(0)); !same.ok()) return same;
   if ((*read)[0].at(1).number() != (*read)[2].at(1).number()) {
     return absl::UnavailableError("the checkpoint is saved more often than it can be read");
   }
@@ -683,7 +600,8 @@ absl::StatusOr<int64_t> RedisStore::LoadCheckpoint(const std::function<void(Entr
                                 " is not whole: ", all.size() / 2, " entries of ", entries));
   }
   for (size_t i = 0; i + 1 < all.size(); i += 2) {
-    absl::StatusOr<Entry> entry = EntryOf(all.at(i).text(), all.at(i + 1).text(), "checkpoint");
+    absl::StatusOr<Entry> entry =
+        redis::EntryOf(all.at(i).text(), all.at(i + 1).text(), "checkpoint");
     if (!entry.ok()) return entry.status();
     take(*std::move(entry));
   }
@@ -708,7 +626,7 @@ absl::Status RedisStore::ReadArchive(const std::string& prefix,
     for (size_t i = 0; i < keys->size(); ++i) {
       const absl::string_view key = keys->at(i).text();
       if (key.substr(0, prefix.size()) != prefix) return absl::OkStatus();
-      absl::StatusOr<Entry> entry = EntryOf(key, values->at(i).text(), "archive");
+      absl::StatusOr<Entry> entry = redis::EntryOf(key, values->at(i).text(), "archive");
       if (!entry.ok()) return entry.status();
       if (!take(*std::move(entry))) return absl::OkStatus();
     }
@@ -740,49 +658,6 @@ absl::StatusOr<std::string> RedisStore::Get(const std::string& digest) {
   return bytes;
 }
 
-absl::StatusOr<Facts> RedisStore::FactsAt(const Place& place, bool body, Place& before) {
-  const absl::Status changed = absl::DataLossError(absl::StrCat(
-      "the facts at byte ", place.offset, " of file ", place.file, " are not what was written"));
-  Place wanted = place;
-  if (!body) wanted.size = std::min(place.size, kHeadBytes);
-  while (true) {
-    absl::StatusOr<std::string> bytes = facts_.Read(wanted);
-    if (!bytes.ok()) return bytes.status();
-    if (bytes->size() < kFactsHeader) return changed;
-    int64_t sizes[4];
-    int64_t head = kFactsHeader, all = kFactsHeader;
-    for (int i = 0; i < 4; ++i) {
-      sizes[i] = NumberAt(*bytes, kPlaceBytes + 8 * i);
-      if (sizes[i] < 0 || sizes[i] > place.size) return changed;
-      all += sizes[i];
-      if (i < 3) head += sizes[i];
-    }
-    if (all != place.size) return changed;
-    if (head > wanted.size) {
-      wanted.size = head;
-      continue;
-    }
-    size_t at = kFactsHeader;
-    const auto next = [&](int64_t size) {
-      std::string part = bytes->substr(at, static_cast<size_t>(size));
-      at += static_cast<size_t>(size);
-      return part;
-    };
-    Facts facts{next(sizes[0]), next(sizes[1]), next(sizes[2]), ""};
-    const size_t sums = kPlaceBytes + 4 * sizeof(int64_t);
-    const std::string summed = bytes->substr(0, sums + sizeof(int64_t));
-    if (Checksum(summed, ChecksumOf(facts)) != NumberAt(*bytes, sums + sizeof(int64_t))) {
-      return changed;
-    }
-    if (body) {
-      facts.body = next(sizes[3]);
-      if (Checksum(facts.body, 0) != NumberAt(*bytes, sums)) return changed;
-    }
-    before = PlaceOf(*bytes);
-    return facts;
-  }
-}
-
 absl::Status RedisStore::ReadFacts(const std::string& subject, bool bodies,
                                    const std::function<bool(Facts)>& take) {
   Place place;
@@ -800,7 +675,7 @@ absl::Status RedisStore::ReadFacts(const std::string& subject, bool bodies,
   if (!kept.ok()) return kept.status();
   while (place.file >= std::max<int64_t>(*kept, 1)) {
     Place before;
-    absl::StatusOr<Facts> facts = FactsAt(place, bodies, before);
+    absl::StatusOr<Facts> facts = redis::ReadFactsAt(facts_, place, bodies, before);
     if (absl::IsDataLoss(facts.status())) {
       // Perhaps they were forgotten meanwhile.
       kept = oldest();

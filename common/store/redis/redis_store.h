@@ -13,8 +13,8 @@
 //
 // Every step on the server is a script (scripts.h), and refuses another store than the one that was
 // opened: a server that was emptied or replaced is noticed with the next call. So is one whose log
-// ends before an event that this store has read or answered for (DataLoss): a replica that was behind
-// when it was promoted.
+// ends before an event that this store has read or answered for (DataLoss): a replica that was
+// behind when it was promoted.
 //
 // Reads wait for no write, and go to the same server.
 #pragma once
@@ -100,6 +100,9 @@ class RedisStore final : public Store, public Leadership {
   absl::Status CheckFolder(int64_t files) const;
   absl::StatusOr<int64_t> NewFile();
   absl::StatusOr<int64_t> LeadAs(const std::string& epoch, const std::string& address);
+  // Redis holds another store than the one that was opened, or none ("").
+  absl::Status OtherStore(const std::string& there) const;
+  absl::Status CheckStore(const redis::Reply& id) const;
   // Of a script's refusal: what happened.
   absl::Status Explain(const absl::Status& status, int64_t epoch) const;
   absl::StatusOr<redis::Reply> Run(const redis::Script& script, redis::Arguments arguments,
@@ -110,7 +113,6 @@ class RedisStore final : public Store, public Leadership {
   absl::Status WriteBulk(const Batch& batch, const redis::Reply& before, Written& written)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   absl::Status Forget(int64_t epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
-  absl::StatusOr<Facts> FactsAt(const Place& place, bool body, Place& before);
 
   const Options options_;
   std::vector<std::string> keys_;  // by redis::Key
@@ -120,6 +122,7 @@ class RedisStore final : public Store, public Leadership {
   absl::Mutex write_mutex_;
   redis::Connection writer_ ABSL_GUARDED_BY(write_mutex_);
   BulkFiles blobs_, facts_;
+  // Of files that this process began: it leaves off where it was when it leads again.
   BulkFiles::End blobs_end_ ABSL_GUARDED_BY(write_mutex_) = {0, 0};
   BulkFiles::End facts_end_ ABSL_GUARDED_BY(write_mutex_) = {0, 0};
   absl::Mutex read_mutex_;

@@ -79,6 +79,7 @@ TEST_CASE("redis: a server that may lose what it answered for is refused") {
   const auto [setting, value, says] = GENERATE(table<std::string, std::string, std::string>({
       {"appendonly", "no", "appendonly is no, not yes"},
       {"appendfsync", "everysec", "appendfsync is everysec, not always"},
+      {"no-appendfsync-on-rewrite", "yes", "no-appendfsync-on-rewrite is yes, not no"},
       {"maxmemory-policy", "allkeys-lru", "maxmemory-policy is allkeys-lru, not noeviction"},
   }));
   RedisServer redis(RedisServer::Settings{{setting, value}});
@@ -545,6 +546,29 @@ TEST_CASE("redis: writers have files of their own, and none's is written over") 
                         })
             .ok());
   CHECK(names == "dba");
+}
+
+TEST_CASE("redis: one that leads again writes over nothing that it wrote before") {
+  RedisServer redis;
+  TemporaryFolder folder;
+  auto store = *RedisStore::Open(OptionsOf(redis.address(), folder));
+  std::vector<std::string> blobs;
+  for (const char c : {'a', 'b', 'c'}) {
+    blobs.push_back(std::string(5000, c));
+    CHECK(store->Put(blobs.back()).ok());
+    const int64_t epoch = *store->Lead(), last = *store->LastRevision();
+    REQUIRE(store->Commit({epoch, last, {"e"}, {}, {{"s", {c}, "h", blobs.back()}}}).ok());
+  }
+  for (const std::string& blob : blobs) CHECK(store->Get(base::Sha256Hex(blob)).ok());
+  std::string names;
+  CHECK(store
+            ->ReadFacts("s", true,
+                        [&](Facts facts) {
+                          names += facts.name;
+                          return true;
+                        })
+            .ok());
+  CHECK(names == "cba");
 }
 
 TEST_CASE("redis: the oldest facts are forgotten, by files") {

@@ -3,24 +3,25 @@
 //
 // Keys, all of one hash slot: PREFIX meta, log, state, next, archive, archived, blobs, facts, files
 //   meta      hash     schema, id, generation, epoch, beat, leader
-//                      last, last_sum       the log's end: revision, and checksum of all up to
-//                      there batch                says which batch the last one was first,
-//                      first_sum     the same of the event before the first that is kept
+//                      last, last_sum       the log's end: revision, checksum of all up to there
+//                      batch                says which batch the last one was
+//                      first, first_sum     as last, of the event before the first that is kept
 //                      checkpoint, entries  its revision, its entries
 //                      saved                how often it was saved
 //                      archive              entries of the archive
-//                      file                 the last number that a file in the shared folder was
-//                      given facts, facts_bytes, facts_forgotten, facts_oldest (file that is kept)
+//                      file                 the last number that was given to a shared file
+//                      facts, facts_bytes, facts_forgotten
+//                      facts_oldest         the first file of facts that is kept
 //   log       stream   entry REVISION-EPOCH: s (checksum of all events up to it), b (bytes)
 //   state     hash     entries of the checkpoint: checksum and bytes
 //   next      list     of a checkpoint that is said in pieces, what was said so far
 //   archive   hash     likewise; archived: their keys, in order (sorted set)
 //   blobs     hash     digest (32 bytes): 'i' and the bytes, or 'p' and their place in a file
 //   facts     hash     subject: place of its newest facts, which name the place of those before
-//   files     hash     "N:n", "N:b": how many facts are in file N, and bytes
+//   files     hash     "N:n", "N:b": facts, and their bytes, of the commits that ended in file N
 //
-// Refusals: "OTHERSTORE id", "STALE epoch", "PLACE last", "BOUNDS checkpoint last", "NOTEMPTY
-// last".
+// Refusals: "OTHERSTORE id", "STALE epoch", "PLACE last", "BOUNDS checkpoint last",
+// "NOTEMPTY last".
 #pragma once
 
 #include "common/store/redis/connection.h"
@@ -32,22 +33,21 @@ inline constexpr int kSchema = 1;
 // Numbers of the keys above, as the scripts are given them.
 enum Key { kMeta, kLog, kState, kNext, kArchive, kArchived, kBlobs, kFacts, kFiles, kKeys };
 
-// Every script's first arguments: the store's id. "Guarded" ones go on with the epoch.
+// Every script's first argument: the store's id. "Guarded" ones go on with the epoch.
 //   open      (id of a new store, schema)
-//   lead      (id, epoch that must be the current one or "", leader's address)     -> epoch
-//   beat      (id, epoch, leader's address)                                        guarded -> last
-//   file      (id)                                                                 -> a file's
-//   number before    (id, epoch, subjects, digests, subject..., digest...)                guarded
+//   lead      (id, epoch that must be the current one or "", leader's address)  -> epoch
+//   beat      (id, epoch, leader's address)                             guarded -> last
+//   file      (id)                                                      -> a file's number
+//   before    (id, epoch, subjects, digests, subject..., digest...)     guarded
 //             -> last, last_sum, batch, {place of each subject}, {1: that blob is there}
-//   commit    (id, epoch, after, batch, last, last_sum, events, blobs, subjects, file, bytes of
-//   facts,
-//              facts, {sum, event}..., {digest, value}..., {subject, place}...)    guarded
-//             -> facts_bytes
+//   commit    (id, epoch, after, batch, last, last_sum, events, blobs, subjects, file of facts,
+//              bytes of facts, facts, {sum, event}..., {digest, value}..., {subject, place}...)
+//                                                                       guarded -> facts_bytes
 //   read      (id, revision, number of events) -> first, first_sum, last, entries from there on
 //   put       (id, digest, value)
-//   forget    (id, epoch, file, next file)                                         guarded
-//   stage     (id, epoch, first: "1", piece...)                                    guarded
-//   checkpoint(id, epoch, revision, events kept before it, {kind, key, value}...)  guarded
+//   forget    (id, epoch, file, next file)                              guarded
+//   stage     (id, epoch, first: "1", piece...)                         guarded
+//   checkpoint(id, epoch, revision, events kept before it, {kind, key, value}...)     guarded
 //             after what was staged, if the first kind is "s"; kinds: p(ut), e(rase), a(rchive)
 //   adopt     (id, new id, generation, revision)        of a store without events or leader
 //   raise     (id)                                      another history from here on -> generation
