@@ -68,6 +68,8 @@ class BulkFiles {
 
   // Moves `end` behind the bytes. One thread at a time, as Sync and RemoveBefore.
   absl::StatusOr<Place> Append(absl::string_view bytes, End& end);
+  // An End of file 0 is of another file from here on than before. One thread at a time, likewise.
+  void BeginAnew() { full_ = -1; }
   // What was appended is durable.
   absl::Status Sync();
   // The files with lower numbers are no longer needed.

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -233,6 +234,10 @@ absl::StatusOr<int64_t> RedisStore::LeadAs(const std::string& epoch, const std::
   if (!absl::SimpleAtoi(epoch, &expected)) expected = -1;
   absl::StatusOr<Reply> raised = Run(TheScripts().lead, {epoch, address}, expected);
   if (!raised.ok()) return raised.status();
+  // Each epoch has files of its own: what facts name as before them lies in a file before.
+  blobs_end_ = facts_end_ = {0, 0};
+  blobs_.BeginAnew();
+  facts_.BeginAnew();
   return raised->number();
 }
 
@@ -688,6 +693,9 @@ absl::Status RedisStore::ReadFacts(const std::string& subject, bool bodies,
       return Damaged(absl::StrCat("the facts of '", subject, "' are those of another subject"));
     }
     if (!take(*std::move(facts))) return absl::OkStatus();
+    if (std::tie(before.file, before.offset) >= std::tie(place.file, place.offset)) {
+      return Damaged(absl::StrCat("the facts of '", subject, "' come after themselves"));
+    }
     place = before;
   }
   return absl::OkStatus();

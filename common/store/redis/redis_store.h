@@ -122,7 +122,7 @@ class RedisStore final : public Store, public Leadership {
   absl::Mutex write_mutex_;
   redis::Connection writer_ ABSL_GUARDED_BY(write_mutex_);
   BulkFiles blobs_, facts_;
-  // Of files that this process began: it leaves off where it was when it leads again.
+  // Of files that were begun since it leads; of others before.
   BulkFiles::End blobs_end_ ABSL_GUARDED_BY(write_mutex_) = {0, 0};
   BulkFiles::End facts_end_ ABSL_GUARDED_BY(write_mutex_) = {0, 0};
   absl::Mutex read_mutex_;
