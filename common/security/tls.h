@@ -24,7 +24,7 @@
 
 namespace warpsmith::security {
 
-// Of one listener. They keep the guard; what it points to must outlive the server.
+// Of one listener. The server keeps the guard; what it points to must outlive the server.
 std::shared_ptr<grpc::ServerCredentials> ServerCredentials(Listener listener,
                                                            std::shared_ptr<Guard> guard);
 
@@ -39,6 +39,7 @@ std::shared_ptr<grpc::ChannelCredentials> ChannelCredentials(
 
 // Of a client that believes whoever answers: for a server that asks itself whether it answers, and
 // says nothing that matters.
-std::shared_ptr<grpc::ChannelCredentials> UnverifiedChannelCredentials();
+std::shared_ptr<grpc::ChannelCredentials> UnverifiedChannelCredentials(
+    std::shared_ptr<const Identity> identity);
 
 }  // namespace warpsmith::security
