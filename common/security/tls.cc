@@ -183,8 +183,15 @@ std::shared_ptr<grpc::ChannelCredentials> ChannelCredentials(
   return grpc::CompositeChannelCredentials(credentials, grpc::AccessTokenCredentials(token));
 }
 
-std::shared_ptr<grpc::ChannelCredentials> UnverifiedChannelCredentials() {
+std::shared_ptr<grpc::ChannelCredentials> UnverifiedChannelCredentials(
+    std::shared_ptr<const Identity> identity) {
+  using grpc::experimental::StaticDataCertificateProvider;
   grpc::experimental::TlsChannelCredentialsOptions options;
+  // Roots that nobody asks: without any, gRPC looks for those of the machine, and does not connect
+  // where there are none.
+  options.set_certificate_provider(std::make_shared<StaticDataCertificateProvider>(
+      identity->ca_pem, std::vector<grpc::experimental::IdentityKeyCertPair>()));
+  options.watch_root_certs();
   options.set_verify_server_certs(false);
   options.set_check_call_host(false);
   options.set_certificate_verifier(

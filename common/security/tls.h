@@ -39,6 +39,7 @@ std::shared_ptr<grpc::ChannelCredentials> ChannelCredentials(
 
 // Of a client that believes whoever answers: for a server that asks itself whether it answers, and
 // says nothing that matters.
-std::shared_ptr<grpc::ChannelCredentials> UnverifiedChannelCredentials();
+std::shared_ptr<grpc::ChannelCredentials> UnverifiedChannelCredentials(
+    std::shared_ptr<const Identity> identity);
 
 }  // namespace warpsmith::security
