@@ -82,7 +82,8 @@ grpc::Status List(const std::shared_ptr<grpc::Channel>& channel,
 
 TEST_CASE("who believes whoever answers needs no roots of the machine") {
   // As on a machine that has none.
-  setenv("GRPC_NOT_USE_SYSTEM_SSL_ROOTS", "1", 1);
+  setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "/nonexistent", 1);
+  setenv("GRPC_NOT_USE_SYSTEM_SSL_ROOTS", "true", 1);
   grpc_set_ssl_roots_override_callback(
       [](char**) { return GRPC_SSL_ROOTS_OVERRIDE_FAIL_PERMANENTLY; });
   Serving serving;
