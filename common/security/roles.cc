@@ -143,12 +143,15 @@ absl::StatusOr<Name> ParseUri(std::string_view uri) {
 
 bool IsWorkerOf(std::string_view name, std::string_view id) {
   if (name.empty() || id.substr(0, name.size()) != name) return false;
-  std::string_view device = id.substr(name.size());
-  if (device.empty() || device == "-host") return true;
-  constexpr std::string_view kCard = "-cuda";
-  if (device.substr(0, kCard.size()) != kCard) return false;
-  device.remove_prefix(kCard.size());
-  return !device.empty() && std::all_of(device.begin(), device.end(), absl::ascii_isdigit);
+  const std::string_view device = id.substr(name.size());
+  constexpr std::string_view kHost = "-host", kCard = "-cuda";
+  if (device.empty() || device == kHost) return true;
+  for (const std::string_view kind : {kHost, kCard}) {
+    if (device.substr(0, kind.size()) != kind) continue;
+    const std::string_view number = device.substr(kind.size());
+    return !number.empty() && std::all_of(number.begin(), number.end(), absl::ascii_isdigit);
+  }
+  return false;
 }
 
 const std::vector<Rule>& Rules() {

@@ -62,7 +62,8 @@ absl::StatusOr<Role> ParseRole(std::string_view text);
 absl::Status CheckName(std::string_view name);
 
 // Whether a worker's certificate of that name is one for the worker `id`: its name is the id, or
-// the id is its name with one of the machine's devices, "gpu-07" with "-host" or "-cuda0".
+// the id is its name with one of the machine's devices, as workers are called that are given no
+// name: "gpu-07" with "-host", "-host0" or "-cuda0".
 bool IsWorkerOf(std::string_view name, std::string_view id);
 
 // ---- the table ---------------------------------------------------------------------------------

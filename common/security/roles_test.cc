@@ -94,11 +94,12 @@ TEST_CASE("names are told apart") {
     CHECK_FALSE(CheckName(bad).ok());
   }
   CHECK_FALSE(CheckName(std::string(kMaxName + 1, 'a')).ok());
-  for (const char* id : {"gpu-07", "gpu-07-host", "gpu-07-cuda0", "gpu-07-cuda12"}) {
+  for (const char* id : {"gpu-07", "gpu-07-host", "gpu-07-host0", "gpu-07-host12", "gpu-07-cuda0",
+                         "gpu-07-cuda12"}) {
     CHECK(IsWorkerOf("gpu-07", id));
   }
   for (const char* id : {"", "gpu-0", "gpu-070", "gpu-07-", "gpu-07-cuda", "gpu-07-cudax",
-                         "gpu-07-b-cuda0", "gpu-07-host2", "x-gpu-07"}) {
+                         "gpu-07-b-cuda0", "gpu-07-hostx", "gpu-07-host1x", "x-gpu-07"}) {
     INFO(id);
     CHECK_FALSE(IsWorkerOf("gpu-07", id));
   }
