@@ -290,6 +290,7 @@ struct Measured {
   std::string ended;      // the planner by itself, under load
   int64_t lost = 0;       // tasks that lack something acknowledged
   int64_t twice = 0;      // tasks that count more than was sent
+  int64_t losses = 0;     // of leases, of all tasks
 };
 
 std::vector<std::string> ClientWords(const Options& options, const std::string& program,
@@ -418,6 +419,7 @@ absl::Status Check(PlannerStub& stub, int first_run, Measured& measured) {
     const int64_t trials = task.trials() - kHistoryTrials;
     bool lost = trials < told.trials || task.speedup() < told.speedup;
     measured.twice += trials > told.trials_sent;
+    measured.losses += task.losses();
     if (!lost && ++read <= kTasksReadWhole) {
       v1::GetTaskRequest request;
       request.set_task_id(task.id());
@@ -529,6 +531,8 @@ void Print(Measured measured) {
   std::fprintf(stderr, "%d workers, %d tasks: the planner asked for a call every %.1f s at most\n",
                measured.workers, measured.tasks,
                1e-3 * static_cast<double>(measured.tally.asked_sync_ms));
+  std::fprintf(stderr, "%lld leases were lost, as the tasks tell\n",
+               static_cast<long long>(measured.losses));
   if (!measured.ended.empty()) {
     std::fprintf(stderr, "the planner ended by itself, %s\n", measured.ended.c_str());
   }

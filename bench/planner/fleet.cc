@@ -21,8 +21,8 @@ namespace {
 constexpr char kMethod[] = "/warpsmith.v1.WorkerService/Synchronize";
 // As the worker's outbox closes a batch.
 constexpr int kMaxBatchTrials = 256;
-// After a call that failed; a worker's daemon does alike.
-constexpr int64_t kRetryUs = 1'000'000;
+// After a call that failed, as a worker's daemon.
+constexpr int64_t kMinBackoffUs = 100'000, kMaxBackoffUs = 5'000'000;
 constexpr int64_t kSecondUs = 1'000'000;
 
 // Higher with time, so that each incumbent replaces the one before.
@@ -58,6 +58,7 @@ struct Fleet::Worker {
   std::string address;   // of stub
   std::string heard_at;  // the last that answered
   bool routed = false;   // the call is tried at one address after another
+  int64_t backoff_us = kMinBackoffUs;
   std::unique_ptr<grpc::GenericStub> stub;
   v1::SynchronizeRequest head;  // its worker and session
   double share = 0;             // 0 to 1, spread over all workers alike
@@ -260,13 +261,22 @@ void Fleet::Done(Worker& worker, const grpc::Status& status) {
     if (!worker.routed) worker.route->Begin();
     const bool next = worker.route->Next(rpc::FromGrpc(status));
     worker.routed = next;
-    At(now_us + (at_once || next ? 0 : kRetryUs), worker);
+    // As a worker's daemon: later each time, or when it is told to.
+    const double share = 0.5 + 0.5 * worker.share;
+    int64_t pause_us = static_cast<int64_t>(static_cast<double>(worker.backoff_us) * share);
+    if (const auto told = rpc::RetryAfter(rpc::FromGrpc(status))) {
+      pause_us = static_cast<int64_t>(static_cast<double>(absl::ToInt64Microseconds(*told)) *
+                                      (0.5 + share));
+    }
+    if (!next) worker.backoff_us = std::min(2 * worker.backoff_us, kMaxBackoffUs);
+    At(now_us + (at_once || next ? 0 : pause_us), worker);
   } else {
     const bool within = now_us >= options_.from_us && now_us < options_.until_us;
     const bool late = now_us >= options_.until_us && worker.due_us < options_.until_us;
     if (!worker.idle && (within || late)) tally_.latency_us.push_back(now_us - worker.due_us);
     Count(worker.idle ? "parked" : "calls");
     worker.routed = false;
+    worker.backoff_us = kMinBackoffUs;
     if (!worker.heard_at.empty() && worker.heard_at != worker.address) {
       ++tally_.counts["moved"];
       int64_t& last = tally_.last_moved_us;
@@ -309,7 +319,8 @@ void Fleet::Learn(Worker& worker, const v1::SynchronizeReply& reply, int64_t now
     }
   }
   if (worker.leased && Names(reply.drop(), worker.lease.lease_id)) {
-    Count("leases_lost");
+    // One that has ended was heard of before, and the answer lost; its task is another's by now.
+    Count(worker.ends ? "ended_before" : "leases_lost");
     worker.leased = false;
   }
   for (const v1::Lease& lease : reply.start()) {
