@@ -22,7 +22,7 @@ constexpr char kMethod[] = "/warpsmith.v1.WorkerService/Synchronize";
 // As the worker's outbox closes a batch.
 constexpr int kMaxBatchTrials = 256;
 // After a call that failed, as a worker's daemon.
-constexpr int64_t kMinBackoffUs = 100'000, kMaxBackoffUs = 5'000'000;
+constexpr int64_t kMinBackoffUs = 200'000, kMaxBackoffUs = 5'000'000;
 constexpr int64_t kSecondUs = 1'000'000;
 
 // Higher with time, so that each incumbent replaces the one before.
