@@ -27,13 +27,13 @@ TEST_CASE("a caller is who its token says, else who its certificate says") {
   REQUIRE(authority.Issue({{Role::kReader, "ada"}}, now).ok());
   Tokens tokens(folder.path() + "/tokens");
   const std::string token = *tokens.Issue({Role::kSubmitter, "ci"}, absl::Hours(24), now);
-  auto identity = WatchedIdentity::Open({authority.Path("ca.crt"), authority.Path("p.crt"),
-                                         authority.Path("p.key"), authority.Path("crl.pem")},
+  auto identity = WatchedIdentity::Open({authority.Path("ca.crt"), authority.Path("p.pem"),
+                                         authority.Path("p.pem"), authority.Path("crl.pem")},
                                         Needs::kPlanner, now);
   REQUIRE(identity.status() == absl::OkStatus());
   Guard guard(identity->get(), &tokens, [&] { return now; });
   guard.Refresh();
-  const std::string ada = *base::ReadFile(authority.Path("ada.crt"));
+  const std::string ada = *base::ReadFile(authority.Path("ada.pem"));
   const std::string bearer = "Bearer " + token;
   const auto refusal = [&](const Proof& proof) {
     return Message(guard.Admit(Listener::kAll, kSubmit, proof).status());
@@ -78,7 +78,7 @@ TEST_CASE("what is wrong with a client's own files is said before it dials") {
   Authority authority(folder.path());
   REQUIRE(authority.Init("fleet", kAuthorityLife, now).ok());
   REQUIRE(authority.Issue({{Role::kReader, "ada"}}, now).ok());
-  const Files tls{authority.Path("ca.crt"), authority.Path("ada.crt"), authority.Path("ada.key"),
+  const Files tls{authority.Path("ca.crt"), authority.Path("ada.pem"), authority.Path("ada.pem"),
                   ""};
   const std::string token = folder.path() + "/token";
   absl::Time date = now;

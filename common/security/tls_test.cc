@@ -47,8 +47,8 @@ struct Serving {
     const absl::Time now = absl::Now();
     REQUIRE(authority.Init("fleet", kAuthorityLife, now).ok());
     REQUIRE(authority.Issue({{Role::kPlanner, "p"}, {"127.0.0.1"}}, now).ok());
-    identity = *WatchedIdentity::Open({authority.Path("ca.crt"), authority.Path("p.crt"),
-                                       authority.Path("p.key"), authority.Path("crl.pem")},
+    identity = *WatchedIdentity::Open({authority.Path("ca.crt"), authority.Path("p.pem"),
+                                       authority.Path("p.pem"), authority.Path("crl.pem")},
                                       Needs::kPlanner, now);
     guard = std::make_shared<Guard>(identity.get(), &tokens, absl::Now);
     credentials = ServerCredentials(Listener::kAll, guard);
