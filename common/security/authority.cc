@@ -1,10 +1,8 @@
 #include "common/security/authority.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <openssl/ec.h>
 #include <openssl/rand.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/file.h"
 #include "common/base/private_file.h"
+#include "common/security/file_lock.h"
 #include "common/security/x509.h"
 
 namespace warpsmith::security {
@@ -32,25 +31,10 @@ absl::Status Failed(const char* what) {
   return absl::InternalError(absl::StrCat("OpenSSL cannot ", what, ": ", LastError()));
 }
 
-// Held while a folder is changed.
-class FolderLock {
- public:
-  static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& folder) {
-    const std::string path = folder + "/.lock";
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
-      const int error = errno;
-      if (fd >= 0) close(fd);
-      return absl::ErrnoToStatus(error, absl::StrCat("cannot lock '", path, "'"));
-    }
-    return std::unique_ptr<FolderLock>(new FolderLock(fd));
-  }
-  ~FolderLock() { close(fd_); }
-
- private:
-  explicit FolderLock(int fd) : fd_(fd) {}
-  const int fd_;
-};
+// Held while the folder is changed.
+absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& folder) {
+  return FileLock::Take(folder + "/.lock");
+}
 
 absl::Status CheckFolder(const std::string& folder) {
   struct stat info {};
@@ -315,7 +299,7 @@ absl::Status Authority::Init(const std::string& name, absl::Duration life, absl:
     return absl::InvalidArgumentError("an authority is good for 1 day to 30 years");
   }
   if (absl::Status status = MakeFolder(folder_); !status.ok()) return status;
-  const auto lock = FolderLock::Take(folder_);
+  const auto lock = Lock(folder_);
   if (!lock.ok()) return lock.status();
   if (access(Path(kCaCertificate).c_str(), F_OK) == 0) {
     return absl::AlreadyExistsError(
@@ -387,7 +371,7 @@ absl::StatusOr<Issued> Authority::Make(const Wanted& wanted, absl::Time now) {
 absl::StatusOr<Issued> Authority::Issue(const Wanted& wanted, absl::Time now) {
   if (absl::Status status = CheckWanted(wanted); !status.ok()) return status;
   if (absl::Status status = Exists(); !status.ok()) return status;
-  const auto lock = FolderLock::Take(folder_);
+  const auto lock = Lock(folder_);
   if (!lock.ok()) return lock.status();
   const absl::StatusOr<std::vector<Issued>> all = List();
   if (!all.ok()) return all.status();
@@ -419,7 +403,7 @@ absl::StatusOr<Issued> Authority::Issue(const Wanted& wanted, absl::Time now) {
 absl::StatusOr<Issued> Authority::Rotate(const std::string& name, absl::Duration life,
                                          absl::Time now) {
   if (absl::Status status = Exists(); !status.ok()) return status;
-  const auto lock = FolderLock::Take(folder_);
+  const auto lock = Lock(folder_);
   if (!lock.ok()) return lock.status();
   const absl::StatusOr<std::vector<Issued>> all = List();
   if (!all.ok()) return all.status();
@@ -440,7 +424,7 @@ absl::StatusOr<Issued> Authority::Rotate(const std::string& name, absl::Duration
 
 absl::StatusOr<int> Authority::Revoke(const std::string& name, absl::Time now) {
   if (absl::Status status = Exists(); !status.ok()) return status;
-  const auto lock = FolderLock::Take(folder_);
+  const auto lock = Lock(folder_);
   if (!lock.ok()) return lock.status();
   const absl::StatusOr<Ca> ca = Load(*this);
   if (!ca.ok()) return ca.status();

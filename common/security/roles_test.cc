@@ -80,6 +80,16 @@ TEST_CASE("a refusal says who, what and why") {
   CHECK(absl::IsUnimplemented(Check({Role::kLocal, ""}, "", Listener::kAll)));
 }
 
+TEST_CASE("what a caller wrote is shown in one short line") {
+  const std::string endless = "/x/y\n\x1b[2J" + std::string(10'000, 'z');
+  for (const absl::Status& refused :
+       {Check({Role::kOperator, "ada"}, endless, Listener::kAll), ParseUri(endless).status(),
+        CheckName(endless), ParseRole(endless).status()}) {
+    CHECK(refused.message().size() < 600);
+    CHECK(Message(refused).find_first_of("\n\x1b") == std::string::npos);
+  }
+}
+
 TEST_CASE("names are told apart") {
   CHECK(ParseUri("warpsmith://worker/gpu-07")->name == "gpu-07");
   CHECK(UriOf(*ParseUri("warpsmith://operator/ada")) == "warpsmith://operator/ada");
