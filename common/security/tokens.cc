@@ -1,8 +1,10 @@
 #include "common/security/tokens.h"
 
 #include <openssl/rand.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <unordered_set>
 
@@ -117,6 +119,8 @@ absl::StatusOr<std::string> Tokens::Issue(const Name& name, absl::Duration life,
   if (life <= absl::ZeroDuration() || (life > kMaxTokenLife && life != absl::InfiniteDuration())) {
     return absl::InvalidArgumentError("a token is good for 1 day to 10 years, or for ever");
   }
+  std::error_code error;  // if there is no folder after this, the lock says so
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
   const auto lock = FileLock::Take(path_ + ".lock");
   if (!lock.ok()) return lock.status();
   absl::StatusOr<std::vector<Token>> tokens = List();
@@ -139,6 +143,11 @@ absl::StatusOr<std::string> Tokens::Issue(const Name& name, absl::Duration life,
 }
 
 absl::StatusOr<int> Tokens::Revoke(const std::string& name, absl::Time now) {
+  if (access(path_.c_str(), F_OK) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no file '", path_,
+                     "' of tokens: ", "`warpsmith tokens issue` makes it, --tokens names it"));
+  }
   const auto lock = FileLock::Take(path_ + ".lock");
   if (!lock.ok()) return lock.status();
   absl::StatusOr<std::vector<Token>> tokens = List();
