@@ -55,7 +55,7 @@ nlohmann::json JsonOf(const Issued& issued, absl::Time now) {
                          {"not_before", Json(issued.not_before)},
                          {"not_after", Json(issued.not_after)},
                          {"state", StateOf(issued, now)}};
-  if (!issued.file.empty()) json["file"] = issued.file;
+  if (!issued.certificate.empty()) json["file"] = issued.certificate;
   return json;
 }
 
@@ -80,7 +80,7 @@ int Print(const Context& context, const Issued& issued, const char* what) {
   if (context.json) {
     std::cout << JsonOf(issued, absl::Now()).dump(2) << "\n";
   } else {
-    std::cout << issued.file << "\n";
+    std::cout << issued.certificate << "\n";
   }
   std::cerr << what << " for " << std::string(security::NameOf(issued.name.role)) << " '"
             << issued.name.name << "', good until " << Date(issued.not_after)

@@ -358,12 +358,12 @@ absl::StatusOr<Issued> Authority::Make(const Wanted& wanted, absl::Time now) {
   }
   if (absl::Status status = Sign(made, issuer, ca->key.get()); !status.ok()) return status;
   Issued issued = Describe(made, wanted.name);
-  issued.file = Path(wanted.name.name + kPair);
+  issued.certificate = issued.key = Path(wanted.name.name + kPair);
   // What is not kept could not be revoked, so that comes first.
   const std::string pem = PemOf(made);
   absl::Status status =
       base::WriteFileAtomically(Path(absl::StrCat("issued/", issued.serial, ".crt")), pem);
-  if (status.ok()) status = base::WritePrivateFile(issued.file, pem + PemOf(key.get()));
+  if (status.ok()) status = base::WritePrivateFile(issued.key, pem + PemOf(key.get()));
   if (!status.ok()) return status;
   return issued;
 }
@@ -466,7 +466,7 @@ absl::StatusOr<std::vector<Issued>> Authority::List() const {
       const auto parsed = ParseCertificates(text.ok() ? *text : "", path);
       if (parsed.ok()) serial->second = SerialOf(parsed->front().get());
     }
-    if (issued.serial == serial->second) issued.file = path;
+    if (issued.serial == serial->second) issued.certificate = issued.key = path;
   }
   // By when they were made, and not by which file there is: that may have been moved away. Of one
   // second, one that is revoked was made before one that is not.

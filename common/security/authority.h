@@ -53,7 +53,7 @@ struct Issued {
   std::vector<std::string> hosts;
   absl::Time not_before, not_after;
   bool revoked = false;
-  std::string file;  // path of NAME.pem, if this is what lies there
+  std::string certificate, key;  // path of NAME.pem, twice, if this is what lies there
 };
 
 class Authority {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/file.h"
 #include "warpsmith/v1/planner.pb.h"
 
 namespace warpsmith::security {
@@ -62,6 +63,12 @@ TEST_CASE("roles may what they are for") {
   CHECK(IsOwnOnly(submitter, "/warpsmith.v1.PlannerService/CancelRun"));
   CHECK_FALSE(IsOwnOnly(op, "/warpsmith.v1.PlannerService/CancelRun"));
   CHECK(IsOwnOnly({Role::kWorker, "w"}, "/warpsmith.v1.WorkerService/Synchronize"));
+}
+
+TEST_CASE("the guide has the table as it is") {
+  const auto guide = base::ReadFile(std::string(WARPSMITH_SOURCE) + "/docs/guide/secure.md");
+  REQUIRE(guide.status() == absl::OkStatus());
+  CHECK_THAT(*guide, Contains("\n\n" + TableMarkdown() + "\n"));
 }
 
 TEST_CASE("a refusal says who, what and why") {

@@ -40,7 +40,7 @@ struct Signer {
   std::string Issue(Role role, const std::string& name) {
     const auto issued = authority.Issue({{role, name}}, kNow);
     REQUIRE(issued.status() == absl::OkStatus());
-    return *base::ReadFile(issued->file);
+    return *base::ReadFile(issued->key);
   }
 };
 
