@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -38,6 +39,9 @@
 #include "common/problem/problem.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
+#include "common/security/authority.h"
+#include "common/security/identity.h"
+#include "common/security/tls.h"
 #include "common/store/redis/redis_store.h"
 #include "common/store/sqlite_store.h"
 #include "planner/core/core.h"
@@ -71,7 +75,8 @@ struct Options {
   int64_t cubin_bytes = 50'000;
   int served = 0;
   bool core = false;
-  bool redis = false;
+  bool redis = false, tls = false;
+  bool storm = false;
   // Of a client's process.
   bool client = false;
   FleetOptions fleet;
@@ -93,7 +98,7 @@ absl::StatusOr<Reply> Call(Stub& stub,
 using PlannerStub = v1::PlannerService::Stub;
 
 std::unique_ptr<PlannerStub> Dial(const PlannerProcess& planner) {
-  return v1::PlannerService::NewStub(rpc::DialFresh(planner.address()));
+  return v1::PlannerService::NewStub(planner.Dial());
 }
 
 // ---- a planner with tasks ----------------------------------------------------------------------
@@ -145,9 +150,34 @@ struct State {
   std::unique_ptr<support::RedisServer> redis;  // null: SQLite in `dir`
   std::string shared;
 
+  std::string certificates;  // an authority's folder; "": no TLS
+
   std::vector<std::string> Flags() const {
-    if (redis == nullptr) return {};
-    return {"--redis", redis->address(), "--shared", shared};
+    std::vector<std::string> flags;
+    if (redis != nullptr) flags = {"--redis", redis->address(), "--shared", shared};
+    if (certificates.empty()) return flags;
+    const std::string name = certificates + "/planner";
+    for (const auto& [flag, path] :
+         {std::pair<const char*, std::string>("--tls-ca", certificates + "/ca.crt"),
+          {"--tls-cert", name + ".crt"},
+          {"--tls-key", name + ".key"},
+          {"--tls-crl", certificates + "/crl.pem"}}) {
+      flags.insert(flags.end(), {flag, path});
+    }
+    return flags;
+  }
+  // As an operator.
+  std::shared_ptr<grpc::Channel> Dial(const std::string& address) const {
+    if (certificates.empty()) return rpc::DialFresh(address);
+    const std::string name = certificates + "/operator";
+    const auto identity = security::ReadIdentity(
+        {.ca = certificates + "/ca.crt", .cert = name + ".crt", .key = name + ".key"},
+        security::Needs::kCertificate, absl::Now());
+    if (!identity.ok()) {
+      std::fprintf(stderr, "%s\n", identity.status().ToString().c_str());
+      std::abort();
+    }
+    return rpc::DialFresh(address, security::ChannelCredentials(*identity, "", &absl::Now));
   }
   absl::StatusOr<std::unique_ptr<store::Store>> Open() const {
     if (redis == nullptr) return store::SqliteStore::Open(dir);
@@ -195,6 +225,25 @@ absl::Status AddHistory(const State& state, const Sample& sample,
     commit.facts.clear();
   }
   return (*store)->Close();
+}
+
+// An authority with certificates for a planner, an operator and the machines of so many workers.
+absl::Status Certify(const std::string& folder, int workers) {
+  using security::Role;
+  security::Authority authority(folder);
+  absl::Status status = authority.Init("bench", security::kAuthorityLife, absl::Now());
+  if (!status.ok()) return status;
+  std::vector<security::Wanted> wanted = {
+      {.name = {Role::kPlanner, "planner"}, .hosts = {"127.0.0.1"}},
+      {.name = {Role::kOperator, "operator"}}};
+  for (int machine = 0; machine * kCards < workers; ++machine) {
+    wanted.push_back({.name = {Role::kWorker, MachineName(machine)}});
+  }
+  for (const security::Wanted& each : wanted) {
+    status = authority.Issue(each, absl::Now()).status();
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 int RunsOf(int tasks) { return (tasks + planner::kMaxTasksPerRun - 1) / planner::kMaxTasksPerRun; }
@@ -251,6 +300,7 @@ std::vector<std::string> ClientWords(const Options& options, const std::string& 
     words.push_back(absl::StrCat(value));
   };
   add("--address", fleet.address);
+  if (!fleet.certificates.empty()) add("--certificates", fleet.certificates);
   add("--first", fleet.first);
   add("--count", fleet.count);
   add("--ramp", fleet.ramp_s);
@@ -288,9 +338,11 @@ std::string InfoOf(const support::RedisServer& redis, const std::string& name) {
 
 // Runs the workers; the planner is killed at the end of the window.
 absl::Status Load(const Options& options, const State& state, PlannerProcess& planner,
-                  Measured& measured) {
+                  PlannerProcess* follower, Measured& measured) {
   FleetOptions fleet;
   fleet.address = planner.address();
+  if (follower != nullptr) absl::StrAppend(&fleet.address, ",", follower->address());
+  fleet.certificates = state.certificates;
   fleet.ramp_s = std::max(options.interval_s, measured.workers / kConnectionsPerSecond);
   // Processes start and read their samples first.
   fleet.start_us = MonotonicUs() + 2'000'000;
@@ -311,7 +363,13 @@ absl::Status Load(const Options& options, const State& state, PlannerProcess& pl
   // A rewrite of Redis' log belongs to the window.
   SleepUntil((fleet.from_us + fleet.until_us) / 2);
   if (state.redis != nullptr) state.redis->Do({"BGREWRITEAOF"});
+  int64_t killed_us = 0;
+  if (follower != nullptr) {
+    killed_us = MonotonicUs();
+    planner.Kill();
+  }
   SleepUntil(fleet.until_us);
+  PlannerProcess& last = follower != nullptr ? *follower : planner;
   if (state.redis != nullptr) {
     const Usage redis = UsageOf(state.redis->pid());
     std::fprintf(stderr, "Redis: %.2f CPUs without its rewrites, RSS %.0f MiB, log %s bytes\n",
@@ -322,12 +380,14 @@ absl::Status Load(const Options& options, const State& state, PlannerProcess& pl
                  InfoOf(*state.redis, "aof_rewrites").c_str(),
                  InfoOf(*state.redis, "aof_last_bgrewrite_status").c_str());
   }
-  measured.planner_end = UsageOf(planner.pid());
+  measured.planner_end = UsageOf(last.pid());
   measured.seconds = options.seconds;
   measured.clients_cpu = (CpuOf(clients) - clients_before) / options.seconds;
-  measured.planner_cpu = (measured.planner_end.cpu_seconds - before.cpu_seconds) / options.seconds;
-  measured.ended = planner.Ending();
-  planner.Kill();
+  measured.planner_cpu =
+      (measured.planner_end.cpu_seconds - (follower != nullptr ? 0 : before.cpu_seconds)) /
+      options.seconds;
+  measured.ended = last.Ending();
+  last.Kill();
   for (const auto& client : clients) {
     const e2e::Finished ended = client->Wait(absl::Minutes(2));
     if (ended.code != 0) {
@@ -335,6 +395,13 @@ absl::Status Load(const Options& options, const State& state, PlannerProcess& pl
           absl::StrCat("a client ended with exit status ", ended.code, ": ", ended.err));
     }
     measured.tally.Merge(Tally::Read(ended.out));
+  }
+  if (follower != nullptr) {
+    std::fprintf(stderr,
+                 "%lld answers of another planner than before; the last worker heard of it %.2f s "
+                 "after the leader was killed\n",
+                 static_cast<long long>(measured.tally.counts["moved"]),
+                 1e-6 * static_cast<double>(measured.tally.last_moved_us - killed_us));
   }
   return absl::OkStatus();
 }
@@ -383,7 +450,16 @@ absl::StatusOr<Measured> Measure(const Options& options, const Sample& sample,
   Measured measured;
   measured.workers = workers;
   measured.tasks = tasks;
-  PlannerProcess planner(options.planner, state.dir, state.Flags());
+  if (options.tls) {
+    state.certificates = temporary / "certificates";
+    if (absl::Status status = Certify(state.certificates, workers); !status.ok()) return status;
+  }
+  const auto dial = [&state](const std::string& address) { return state.Dial(address); };
+  PlannerProcess planner(options.planner, state.dir, state.Flags(), dial);
+  std::optional<PlannerProcess> follower;
+  if (options.storm) {
+    follower.emplace(options.planner, temporary / "follower", state.Flags(), dial);
+  }
   absl::Status served = Serve(options, sample, problems, state, planner);
   if (!served.ok()) return served;
   const int first_run = 1 + RunsOf(options.served);
@@ -404,7 +480,11 @@ absl::StatusOr<Measured> Measure(const Options& options, const Sample& sample,
   auto board = Call(*stub, &PlannerStub::GetBoard, v1::GetBoardRequest());
   if (!board.ok()) return board.status();
   measured.board_ms = 1e3 * SecondsSince(start_us);
-  if (absl::Status status = Load(options, state, planner, measured); !status.ok()) return status;
+  if (follower) {
+    if (absl::Status status = follower->Start(/*leads=*/false); !status.ok()) return status;
+  }
+  absl::Status loaded = Load(options, state, planner, follower ? &*follower : nullptr, measured);
+  if (!loaded.ok()) return loaded;
   start_us = MonotonicUs();
   if (absl::Status status = planner.Start(); !status.ok()) return status;
   measured.recovery_s = SecondsSince(start_us);
@@ -533,10 +613,15 @@ int main(int argc, char** argv) {
                  "tasks of earlier runs, worked on and over, before the first")
       ->capture_default_str();
   app.add_flag("--redis", options.redis, "a planner on a Redis server, which is started, too");
+  app.add_flag("--tls", options.tls, "by TLS, with a certificate for each eight workers");
+  app.add_flag("--storm", options.storm,
+               "with --redis: the planner is killed in the middle of the window, and all go to "
+               "another one that followed it");
   app.add_flag("--core", options.core, "only commands of the core, without processes");
   // How the program starts its clients.
   app.add_flag("--client", options.client)->group("");
   app.add_option("--address", options.fleet.address)->group("");
+  app.add_option("--certificates", options.fleet.certificates)->group("");
   app.add_option("--first", options.fleet.first)->group("");
   app.add_option("--count", options.fleet.count)->group("");
   app.add_option("--ramp", options.fleet.ramp_s)->group("");
@@ -545,6 +630,7 @@ int main(int argc, char** argv) {
   app.add_option("--until-us", options.fleet.until_us)->group("");
   app.add_option("--end-us", options.fleet.end_us)->group("");
   CLI11_PARSE(app, argc, argv);
+  options.redis |= options.storm;
   options.fleet.interval_s = options.interval_s;
   options.fleet.lease_s = options.lease_s;
   options.fleet.trials_per_second = options.trials_per_second;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "common/base/file.h"
 #include "common/problem/task_name.h"
 #include "common/rpc/address.h"
@@ -99,20 +100,33 @@ std::vector<std::string> Nearest(const std::vector<std::string>& ids, const Task
 }  // namespace
 
 absl::StatusOr<Client> Client::Of(const Context& context, int64_t limit_ms) {
-  if (!context.planner.empty()) return Client(context.planner, "", limit_ms);
+  const security::ClientFiles files{context.tls.files, context.token_file};
+  if (!context.planner.empty()) return Client(context.planner, "", limit_ms, files);
   if (absl::Status status = CheckDir(context); !status.ok()) return status;
-  absl::StatusOr<std::string> address = rpc::ReadAddress(context.dir);
-  if (address.ok()) return Client(*address, context.dir, limit_ms);
+  absl::StatusOr<rpc::Addresses> addresses = rpc::ReadAddresses(context.dir);
+  if (addresses.ok()) return Client(addresses->clients, context.dir, limit_ms, files);
   return absl::UnavailableError(
       absl::StrCat("no planner is running on ", context.dir, ": ", Remedy(context.dir)));
 }
 
-Client::Client(const std::string& addresses, std::string dir, int64_t limit_ms)
+Client::Client(const std::string& addresses, std::string dir, int64_t limit_ms,
+               security::ClientFiles files)
     : route_(addresses),
       address_(route_.address()),
+      dialer_(std::move(files), &absl::Now),
       limit_ms_(limit_ms),
-      dir_(std::move(dir)),
-      stub_(v1::PlannerService::NewStub(rpc::Dial(address_))) {}
+      dir_(std::move(dir)) {}
+
+absl::Status Client::Dial() {
+  address_ = route_.address();
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = dialer_.Dial(address_);
+  if (!channel.ok()) return channel.status();
+  if (*channel != channel_) {
+    channel_ = *std::move(channel);
+    stub_ = v1::PlannerService::NewStub(channel_);
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Client::Explain(const absl::Status& status) const {
   // A planner that is ending cancels the calls that it has not answered.
@@ -136,10 +150,7 @@ absl::StatusOr<Reply> Client::Call(
     const Request& request) {
   route_.Begin();
   while (true) {
-    if (route_.address() != address_) {
-      address_ = route_.address();
-      stub_ = v1::PlannerService::NewStub(rpc::Dial(address_));
-    }
+    if (absl::Status dialled = Dial(); !dialled.ok()) return dialled;
     grpc::ClientContext context;
     rpc::SetDeadline(context, limit_ms_);
     Reply reply;

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/route.h"
+#include "common/security/dialer.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
 namespace warpsmith::cli {
@@ -43,7 +44,10 @@ class Client {
   absl::StatusOr<std::vector<v1::Task>> FindTasks(const std::string& name);
 
  private:
-  Client(const std::string& addresses, std::string dir, int64_t limit_ms);
+  Client(const std::string& addresses, std::string dir, int64_t limit_ms,
+         security::ClientFiles files);
+  // To route_'s address.
+  absl::Status Dial();
   absl::Status Explain(const absl::Status& status) const;
   template <class Request, class Reply>
   absl::StatusOr<Reply> Call(grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*,
@@ -52,7 +56,9 @@ class Client {
                              const Request& request);
 
   rpc::Route route_;
-  std::string address_;  // of stub_
+  std::string address_;  // that was called last
+  security::Dialer dialer_;
+  std::shared_ptr<grpc::Channel> channel_;  // of stub_
   int64_t limit_ms_;
   std::string dir_;  // that the planner runs on; empty: it was named by its address
   std::shared_ptr<v1::PlannerService::Stub> stub_;

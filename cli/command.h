@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/security/tls_flags.h"
 
 namespace warpsmith::cli {
 
@@ -34,8 +35,10 @@ absl::Status CheckDir(const Context& context);
 
 // What main() read from the environment and the flags before the sub-command.
 struct Context {
-  std::string dir;          // --dir, or the default; "": there is none
-  std::string planner;      // --planner HOST:PORT; empty: the one of `dir`
+  std::string dir;      // --dir, or the default; "": there is none
+  std::string planner;  // --planner HOST:PORT; empty: the one of `dir`
+  security::TlsFlags tls;
+  std::string token_file;   // "": none
   bool json = false;        // -o json
   std::string bin_dir;      // where this program and its siblings are
   std::string python_path;  // PYTHONPATH with the folder that holds warpsmith_torch/ before it

@@ -35,7 +35,13 @@ int Main(int argc, char** argv) {
   app.fallthrough();
   app.set_help_all_flag("--help-all", "Print the help of all sub-commands");
   app.add_option("--dir", context.dir, "where the planner's state lives")->capture_default_str();
-  app.add_option("--planner", context.planner, "address of a planner, or of several with commas between them, instead of that of --dir");
+  app.add_option(
+      "--planner", context.planner,
+      "address of a planner, or of several with commas between them, instead of that of --dir");
+  context.tls.AddTo(app);
+  app.add_option("--token-file", context.token_file,
+                 "with --tls-ca: a file with a token, instead of a certificate")
+      ->envname("WARPSMITH_TOKEN_FILE");
   std::string output = "table";
   app.add_option("-o,--output", output, "table or json")
       ->check(CLI::IsMember({"table", "json"}))

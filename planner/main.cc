@@ -1,8 +1,7 @@
 // warpsmith-planner: the one process that knows the state of the effort.
 //
 //   warpsmith-planner --dir DIR --listen 127.0.0.1:0
-//   warpsmith-planner --dir DIR --listen 127.0.0.1:0 --redis unix:/run/redis.sock --shared
-//   /shared/lab
+//   warpsmith-planner --dir DIR --redis unix:/run/redis.sock --shared /shared/lab
 //
 // The second is one of several: one leads, the others follow, and take over when it is gone. One
 // that was deposed begins anew, as the same process.
@@ -39,6 +38,9 @@
 
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
+#include "common/security/guard.h"
+#include "common/security/tls_flags.h"
+#include "common/security/tokens.h"
 #include "common/store/folder_lock.h"
 #include "common/store/sqlite_store.h"
 #include "common/telemetry/log.h"
@@ -83,7 +85,10 @@ Now SystemNow() {
 struct Flags {
   std::string dir;
   std::string listen = "127.0.0.1:0";
-  std::string advertise;
+  std::string listen_clients, listen_metrics;
+  std::string advertise, advertise_clients;
+  security::TlsFlags tls;
+  std::string tokens;
   std::string level = "info";
   int64_t keep_over_tasks = CoreOptions().keep_over_tasks;
   RedisFlags redis;
@@ -109,10 +114,57 @@ absl::StatusOr<PlannerOptions> OptionsOf(const Flags& flags) {
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Listen(Planner* planner, const Flags& flags) {
-  return Server::Start(planner, {.listen = flags.listen}, [](const absl::Status& status) {
-    Die(status, "nobody who connects is answered any more", kDeaf);
-  });
+// Who may call: what the files of TLS and tokens say, while this lives.
+struct Admission {
+  std::unique_ptr<security::WatchedIdentity> identity;
+  std::unique_ptr<security::Tokens> tokens;
+  std::shared_ptr<security::Guard> guard;
+};
+
+absl::StatusOr<Admission> Admit(const Flags& flags) {
+  Admission admission;
+  if (flags.tls.given()) {
+    auto identity =
+        security::WatchedIdentity::Open(flags.tls.files, security::Needs::kPlanner, absl::Now());
+    if (!identity.ok()) return identity.status();
+    admission.identity = *std::move(identity);
+  }
+  if (!flags.tokens.empty()) {
+    if (!flags.tls.given()) {
+      return absl::InvalidArgumentError(
+          "--tokens: a token is a secret, and goes by TLS alone: give --tls-ca, --tls-cert and "
+          "--tls-key");
+    }
+    admission.tokens = std::make_unique<security::Tokens>(flags.tokens);
+    if (absl::Status read = admission.tokens->Refresh().status(); !read.ok()) return read;
+  }
+  admission.guard = std::make_shared<security::Guard>(admission.identity.get(),
+                                                      admission.tokens.get(), &absl::Now);
+  return admission;
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Listen(Planner* planner, const Flags& flags,
+                                               const Admission& admission) {
+  return Server::Start(planner,
+                       {.listen = flags.listen,
+                        .listen_clients = flags.listen_clients,
+                        .listen_metrics = flags.listen_metrics,
+                        .guard = admission.guard},
+                       [](const absl::Status& status) {
+                         Die(status, "nobody who connects is answered any more", kDeaf);
+                       });
+}
+
+std::string Told(const Server& server) {
+  const rpc::Addresses& addresses = server.addresses();
+  std::string text = addresses.workers;
+  if (addresses.clients != addresses.workers) {
+    absl::StrAppend(&text, " for workers, ", addresses.clients, " for clients");
+  }
+  if (!server.metrics_address().empty()) {
+    absl::StrAppend(&text, ", ", server.metrics_address(), " for metrics");
+  }
+  return text;
 }
 
 void AwaitEnd(const sigset_t& ends, const std::string& dir) {
@@ -122,7 +174,7 @@ void AwaitEnd(const sigset_t& ends, const std::string& dir) {
   rpc::RemoveAddress(dir);
 }
 
-int Serve(const Flags& flags, const sigset_t& ends) {
+int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends) {
   absl::StatusOr<PlannerOptions> options = OptionsOf(flags);
   if (!options.ok()) return Fail(options.status(), kCannotStart);
   absl::StatusOr<std::unique_ptr<store::SqliteStore>> store = store::SqliteStore::Open(flags.dir);
@@ -134,13 +186,13 @@ int Serve(const Flags& flags, const sigset_t& ends) {
       [](const absl::Status& status) { Die(status, "a commit failed", kCommitFailed); });
   if (absl::IsFailedPrecondition(planner.status())) return Fail(planner.status(), kUsage);
   if (!planner.ok()) return Fail(planner.status(), kCannotStart);
-  absl::StatusOr<std::unique_ptr<Server>> server = Listen(planner->get(), flags);
+  absl::StatusOr<std::unique_ptr<Server>> server = Listen(planner->get(), flags, admission);
   if (!server.ok()) return Fail(server.status(), kCannotStart);
   (*server)->SetServing(true);
-  if (absl::Status status = rpc::WriteAddress(flags.dir, (*server)->address()); !status.ok()) {
+  if (absl::Status status = rpc::WriteAddresses(flags.dir, (*server)->addresses()); !status.ok()) {
     return Fail(status, kCannotStart);
   }
-  spdlog::info("listening on {}, state in {}", (*server)->address(), flags.dir);
+  spdlog::info("listening on {}, state in {}", Told(**server), flags.dir);
   AwaitEnd(ends, flags.dir);
   (*server)->Shutdown();
   (*planner)->Stop();
@@ -165,7 +217,7 @@ auto Insist(const sigset_t& ends, Open open) -> decltype(open()) {
   }
 }
 
-int ServeShared(const Flags& flags, const sigset_t& ends, char** argv) {
+int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& ends, char** argv) {
   absl::StatusOr<PlannerOptions> options = OptionsOf(flags);
   if (!options.ok()) return Fail(options.status(), kCannotStart);
   const absl::StatusOr<store::RedisStore::Options> redis = flags.redis.Read();
@@ -202,14 +254,21 @@ int ServeShared(const Flags& flags, const sigset_t& ends, char** argv) {
   absl::StatusOr<std::unique_ptr<Planner>> planner =
       Insist(ends, [&] { return Planner::Follow(store->get(), *options, SystemNow, on_fatal); });
   if (!planner.ok()) return code_of(planner.status());
-  absl::StatusOr<std::unique_ptr<Server>> server = Listen(planner->get(), flags);
+  absl::StatusOr<std::unique_ptr<Server>> server = Listen(planner->get(), flags, admission);
   if (!server.ok()) return Fail(server.status(), kCannotStart);
   (*server)->SetServing(false);
-  const std::string address = flags.advertise.empty() ? (*server)->address() : flags.advertise;
-  if (absl::Status status = rpc::WriteAddress(flags.dir, (*server)->address()); !status.ok()) {
+  rpc::Addresses advertised = (*server)->addresses();
+  if (!flags.advertise.empty()) advertised.workers = flags.advertise;
+  if (!flags.advertise_clients.empty()) {
+    advertised.clients = flags.advertise_clients;
+  } else if (flags.listen_clients.empty()) {
+    advertised.clients = advertised.workers;
+  }
+  const std::string address = rpc::Text(advertised);
+  if (absl::Status status = rpc::WriteAddresses(flags.dir, (*server)->addresses()); !status.ok()) {
     return Fail(status, kCannotStart);
   }
-  spdlog::info("listening on {}, state in Redis at {}, cluster {}", (*server)->address(),
+  spdlog::info("listening on {}, state in Redis at {}, cluster {}", Told(**server),
                redis->server.address, redis->cluster);
   {
     Candidate candidate(planner->get(), store->get(), address,
@@ -240,12 +299,24 @@ int Main(int argc, char** argv) {
   std::string& dir = flags.dir;
   std::string& listen = flags.listen;
   app.add_option("--dir", dir, "folder of the state [$XDG_DATA_HOME/warpsmith]");
-  app.add_option("--listen", listen, "127.0.0.1:PORT (0 picks one) or unix:/path")
+  app.add_option("--listen", listen,
+                 "127.0.0.1:PORT (0 picks one) or unix:/path; with TLS any HOST:PORT")
       ->capture_default_str();
+  app.add_option("--listen-clients", flags.listen_clients,
+                 "where people and their tools call; --listen is for workers alone then");
+  app.add_option("--listen-metrics", flags.listen_metrics,
+                 "where whoever watches asks after its health, and nothing else is answered");
+  flags.tls.AddTo(app);
+  app.add_option("--tokens", flags.tokens, "file of the tokens that are taken")
+      ->envname("WARPSMITH_TOKENS");
   flags.redis.AddTo(app);
   app.add_option("--advertise", flags.advertise,
                  "where workers and clients reach this planner, if not where it listens")
       ->needs("--redis");
+  app.add_option("--advertise-clients", flags.advertise_clients,
+                 "where clients do, if they have a listener of their own")
+      ->needs("--redis")
+      ->needs("--listen-clients");
   app.add_option("--keep-over-tasks", flags.keep_over_tasks,
                  "tasks of runs that are over; beyond it the oldest such runs go to the archive")
       ->check(CLI::Range(int64_t{0}, int64_t{kMaxTasks}))
@@ -269,8 +340,18 @@ int Main(int argc, char** argv) {
     return Fail(absl::InvalidArgumentError("no HOME in the environment: name a folder with --dir"),
                 kUsage);
   }
-  if (absl::Status status = rpc::ValidateListenAddress(listen); !status.ok()) {
-    return Fail(status, kUsage);
+  for (const std::string& address : {listen, flags.listen_clients, flags.listen_metrics}) {
+    if (address.empty()) continue;
+    absl::Status valid = rpc::ValidateListenAddress(address, flags.tls.given());
+    if (!valid.ok()) return Fail(valid, kUsage);
+  }
+  if (flags.redis.given() &&
+      ((rpc::IsEveryAddress(listen) && flags.advertise.empty()) ||
+       (rpc::IsEveryAddress(flags.listen_clients) && flags.advertise_clients.empty()))) {
+    return Fail(absl::InvalidArgumentError(
+                    "a planner that listens on all addresses has to be told at which others find "
+                    "it: give --advertise HOST:PORT (and --advertise-clients)"),
+                kUsage);
   }
   // Before the first thread, so that all have them blocked and only sigwait takes them.
   sigset_t ends;
@@ -279,8 +360,10 @@ int Main(int argc, char** argv) {
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  if (!flags.redis.given()) return Serve(flags, ends);
-  return ServeShared(flags, ends, argv);
+  const absl::StatusOr<Admission> admission = Admit(flags);
+  if (!admission.ok()) return Fail(admission.status(), kUsage);
+  if (!flags.redis.given()) return Serve(flags, *admission, ends);
+  return ServeShared(flags, *admission, ends, argv);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "common/base/install.h"
 #include "common/problem/label.h"
 #include "common/rpc/address.h"
+#include "common/security/tls_flags.h"
 #include "common/telemetry/log.h"
 #include "worker/agent/device_evaluator.h"
 #include "worker/agent/optimiser.h"
@@ -31,6 +32,7 @@
 #include "worker/daemon/lineage.h"
 #include "worker/daemon/outbox.h"
 #include "worker/daemon/planner_link.h"
+#include "worker/daemon/secret.h"
 #include "worker/device/compile_pool.h"
 #include "worker/device/cublaslt.h"
 #include "worker/device/device.h"
@@ -57,6 +59,7 @@ struct Flags {
   int compile_jobs = 0;
   std::string memory_budget;
   std::vector<std::string> labels;
+  security::TlsFlags tls;
   bool list_devices = false;
 };
 
@@ -172,9 +175,18 @@ class SignalWatch {
   std::thread thread_;
 };
 
+// What is wrong with its own files is said at once; what becomes of them later, while it runs.
+absl::Status CheckTls(const Flags& flags) {
+  if (!flags.tls.given()) return absl::OkStatus();
+  return security::ReadIdentity(flags.tls.files, security::Needs::kCertificate, absl::Now())
+      .status();
+}
+
 int Run(Flags flags) {
   SignalWatch signals;
   signal(SIGPIPE, SIG_IGN);
+  if (absl::Status tls = CheckTls(flags); !tls.ok())
+    return Fail(std::string(tls.message()), kUsage);
 
   const std::string folder = absl::StrCat(flags.dir, "/worker-", flags.name);
   std::error_code error;
@@ -184,7 +196,10 @@ int Run(Flags flags) {
   if (!outbox.ok()) return Fail(std::string(outbox.status().message()), kMayPass);
   auto instances = daemon::OpenLogFile(folder + "/instance");
   if (!instances.ok()) return Fail(std::string(instances.status().message()), kMayPass);
-  auto lineage = daemon::Lineage::Open(*std::move(instances), daemon::DrawInstance());
+  auto secret = daemon::ReadOrMakeSecret(folder + "/secret");
+  if (!secret.ok()) return Fail(std::string(secret.status().message()), kUsage);
+  auto lineage =
+      daemon::Lineage::Open(*std::move(instances), daemon::DrawInstance(), *std::move(secret));
   if (!lineage.ok()) return Fail(std::string(lineage.status().message()), kMayPass);
 
   auto device = DescribeDevice(flags.device);
@@ -261,9 +276,11 @@ int Run(Flags flags) {
   }
   agent::Optimiser optimiser(evaluator, agent_options);
 
-  daemon::GrpcPlannerLink link([&flags]() -> absl::StatusOr<std::string> {
-    return flags.planner.empty() ? rpc::ReadAddress(flags.dir) : flags.planner;
-  });
+  daemon::GrpcPlannerLink link(
+      [&flags]() -> absl::StatusOr<std::string> {
+        return flags.planner.empty() ? rpc::ReadAddress(flags.dir) : flags.planner;
+      },
+      security::Dialer({.tls = flags.tls.files}, &absl::Now));
   daemon::Daemon daemon(
       InfoOf(flags, *device, !flags.python.empty()), **lineage, **outbox, link,
       [&](const v1::Lease& lease, agent::Reporter& reporter, const std::atomic<bool>& stop) {
@@ -288,7 +305,10 @@ int main(int argc, char** argv) {
   flags.dir = rpc::DefaultDir(getenv("XDG_DATA_HOME"), getenv("HOME"));
   CLI::App app("Works for a Warpsmith planner on one device.", "warpsmith-worker");
   app.add_option("--dir", flags.dir, "folder of state, as of the planner")->capture_default_str();
-  app.add_option("--planner", flags.planner, "address of the planner, or of several with commas between them, instead of that of --dir");
+  app.add_option(
+      "--planner", flags.planner,
+      "address of the planner, or of several with commas between them, instead of that of --dir");
+  flags.tls.AddTo(app);
   app.add_option("--device", flags.device, "host, cuda:0, ...")->capture_default_str();
   app.add_option("--name", flags.name,
                  "unique among a planner's workers; HOST-DEVICE if not given");

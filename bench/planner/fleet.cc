@@ -3,9 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/route.h"
+#include "common/rpc/status.h"
+#include "common/security/identity.h"
+#include "common/security/tls.h"
 
 namespace warpsmith::bench {
 namespace {
@@ -42,8 +50,14 @@ int64_t MonotonicUs() {
       .count();
 }
 
+std::string MachineName(int machine) { return absl::StrCat("bench-", machine); }
+
 struct Fleet::Worker {
   int number = 0;
+  std::optional<rpc::Route> route;
+  std::string address;   // of stub
+  std::string heard_at;  // the last that answered
+  bool routed = false;   // the call is tried at one address after another
   std::unique_ptr<grpc::GenericStub> stub;
   v1::SynchronizeRequest head;  // its worker and session
   double share = 0;             // 0 to 1, spread over all workers alike
@@ -77,7 +91,11 @@ Fleet::Fleet(const Sample* sample, const FleetOptions& options)
     auto worker = std::make_unique<Worker>();
     worker->number = i;
     v1::WorkerInfo& info = *worker->head.mutable_worker();
-    info.set_id(absl::StrCat("bench-", options.first + i));
+    const int number = options.first + i;
+    info.set_id(absl::StrCat(MachineName(number / kCards), "-cuda", number % kCards));
+    worker->head.set_instance(absl::StrCat("i", number));
+    worker->head.set_secret(absl::StrCat("secret of ", number));
+    worker->route.emplace(options.address);
     info.set_arch("sm_90a");
     info.set_device_name("NVIDIA H200");
     info.set_device_bytes(int64_t{140} << 30);
@@ -163,11 +181,32 @@ void Fleet::Prepare(Worker& worker, int64_t now_us) {
   worker.next_trial += worker.trials;
 }
 
+void Fleet::Dial(Worker& worker) {
+  if (worker.address == worker.route->address()) return;
+  worker.address = worker.route->address();
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  if (!options_.certificates.empty()) {
+    const int machine = (options_.first + worker.number) / kCards;
+    auto& known = credentials_[machine];
+    if (known == nullptr) {
+      const std::string name = absl::StrCat(options_.certificates, "/", MachineName(machine));
+      auto identity = security::ReadIdentity(
+          {.ca = options_.certificates + "/ca.crt", .cert = name + ".crt", .key = name + ".key"},
+          security::Needs::kCertificate, absl::Now());
+      if (!identity.ok()) {
+        std::fprintf(stderr, "%s\n", identity.status().ToString().c_str());
+        std::abort();
+      }
+      known = security::ChannelCredentials(*identity, "", &absl::Now);
+    }
+    credentials = known;
+  }
+  worker.stub = std::make_unique<grpc::GenericStub>(rpc::DialFresh(worker.address, credentials));
+}
+
 void Fleet::Send(Worker& worker) {
   const int64_t now_us = MonotonicUs();
-  if (worker.stub == nullptr) {
-    worker.stub = std::make_unique<grpc::GenericStub>(rpc::DialFresh(options_.address));
-  }
+  Dial(worker);
   const bool fresh = !worker.pending;
   if (fresh) Prepare(worker, now_us);
   v1::SynchronizeRequest head = worker.head;
@@ -218,12 +257,22 @@ void Fleet::Done(Worker& worker, const grpc::Status& status) {
   if (!read) {
     Refused(worker, status.ok() ? grpc::Status(grpc::StatusCode::DATA_LOSS, "no reply") : status);
     const bool at_once = status.error_code() == grpc::StatusCode::FAILED_PRECONDITION;
-    At(now_us + (at_once ? 0 : kRetryUs), worker);
+    if (!worker.routed) worker.route->Begin();
+    const bool next = worker.route->Next(rpc::FromGrpc(status));
+    worker.routed = next;
+    At(now_us + (at_once || next ? 0 : kRetryUs), worker);
   } else {
     const bool within = now_us >= options_.from_us && now_us < options_.until_us;
     const bool late = now_us >= options_.until_us && worker.due_us < options_.until_us;
     if (!worker.idle && (within || late)) tally_.latency_us.push_back(now_us - worker.due_us);
     Count(worker.idle ? "parked" : "calls");
+    worker.routed = false;
+    if (!worker.heard_at.empty() && worker.heard_at != worker.address) {
+      ++tally_.counts["moved"];
+      int64_t& last = tally_.last_moved_us;
+      last = std::max(last, now_us);
+    }
+    worker.heard_at = worker.address;
     Learn(worker, reply, now_us);
     worker.pending = false;
     const int64_t interval_us = options_.interval_s > 0

@@ -13,6 +13,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <queue>
@@ -29,9 +30,15 @@ namespace warpsmith::bench {
 // Of the processes of one machine alike, since its start.
 int64_t MonotonicUs();
 
+// Workers to a certificate, as a machine has cards.
+inline constexpr int kCards = 8;
+// Of the machine of that number, in the authority's folder; its workers are NAME-cuda0 and so on.
+std::string MachineName(int machine);
+
 struct FleetOptions {
-  std::string address;
-  int first = 0;  // number of the first worker
+  std::string address;       // or several, with commas between them
+  std::string certificates;  // an authority's folder; "": no TLS
+  int first = 0;             // number of the first worker
   int count = 0;
   // Between calls; 0: as the planner asks.
   double interval_s = 10;
@@ -55,6 +62,7 @@ class Fleet {
   struct Worker;
   using Due = std::pair<int64_t, int>;  // when, which worker
 
+  void Dial(Worker& worker);
   void Send(Worker& worker);
   void Prepare(Worker& worker, int64_t now_us);
   void Done(Worker& worker, const grpc::Status& status);
@@ -66,6 +74,8 @@ class Fleet {
   const Sample& sample_;
   const FleetOptions options_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  // By machine; of the thread of Run.
+  std::map<int, std::shared_ptr<grpc::ChannelCredentials>> credentials_;
 
   // Guards what is below; a worker belongs to whoever took it from the queue, or to its call.
   std::mutex mutex_;

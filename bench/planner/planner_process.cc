@@ -48,18 +48,19 @@ Usage UsageOf(pid_t pid) {
   return usage;
 }
 
-absl::Status PlannerProcess::Start() {
+absl::Status PlannerProcess::Start(bool leads) {
   rpc::RemoveAddress(dir_);
   std::vector<std::string> argv = {program_,      "--dir",       dir_,  "--listen",
                                    "127.0.0.1:0", "--log-level", "info"};
   argv.insert(argv.end(), more_.begin(), more_.end());
   process_ = std::make_unique<e2e::Process>(argv);
-  const bool ready = e2e::Eventually(kStartLimit, [this] {
+  const bool ready = e2e::Eventually(kStartLimit, [this, leads] {
     if (!process_->Running()) return true;
     auto address = rpc::ReadAddress(dir_);
     if (address.ok()) address_ = *address;
     return address.ok() &&
-           rpc::CheckService(address_, v1::WorkerService::service_full_name(), kHealthTimeoutMs)
+           rpc::CheckService(Dial(), leads ? v1::WorkerService::service_full_name() : "",
+                             kHealthTimeoutMs)
                .ok();
   });
   if (ready && process_->Running()) return absl::OkStatus();

@@ -10,6 +10,7 @@ namespace warpsmith::bench {
 void Tally::Merge(Tally other) {
   for (const auto& [name, count] : other.counts) counts[name] += count;
   asked_sync_ms = std::max(asked_sync_ms, other.asked_sync_ms);
+  last_moved_us = std::max(last_moved_us, other.last_moved_us);
   latency_us.insert(latency_us.end(), other.latency_us.begin(), other.latency_us.end());
   for (const auto& [id, task] : other.tasks) {
     TaskTally& sum = tasks[id];
@@ -26,6 +27,7 @@ std::string Tally::Write() const {
   out << std::setprecision(17);
   for (const auto& [name, count] : counts) out << "count " << name << ' ' << count << '\n';
   out << "asked " << asked_sync_ms << '\n';
+  out << "moved " << last_moved_us << '\n';
   for (const int64_t us : latency_us) out << "us " << us << '\n';
   for (const auto& [id, task] : tasks) {
     out << "task " << id << ' ' << task.trials << ' ' << task.trials_sent << ' ' << task.speedup
@@ -46,6 +48,8 @@ Tally Tally::Read(const std::string& text) {
       tally.counts[name] = count;
     } else if (kind == "asked") {
       lines >> tally.asked_sync_ms;
+    } else if (kind == "moved") {
+      lines >> tally.last_moved_us;
     } else if (kind == "us") {
       lines >> tally.latency_us.emplace_back();
     } else if (kind == "task") {

@@ -22,6 +22,7 @@ struct Tally {
   // Of calls answered within the window, from when they were due to their answer, repetitions
   // included, and of those that were due and not answered at its end, their age. Microseconds.
   std::vector<int64_t> latency_us;
+  int64_t last_moved_us = 0;               // when the last worker was answered by another planner
   int64_t asked_sync_ms = 0;               // the longest next_sync_after_ms
   std::map<std::string, TaskTally> tasks;  // all, not of the window alone
   std::vector<std::string> first_errors;   // one of each kind

@@ -157,6 +157,12 @@ class Up {
   // Starts everything, then calls `ready` and tends it until a signal to end comes.
   absl::StatusOr<int> Run(const std::function<void()>& ready) {
     signal(SIGPIPE, SIG_IGN);
+    if (context_.tls.given()) {
+      return absl::InvalidArgumentError(
+          "`up` is for one machine, whose programs reach each other by loopback, without TLS: for "
+          "a fleet start warpsmith-planner and warpsmith-worker themselves, see "
+          "docs/guide/secure.md");
+    }
     if (absl::Status taken = TakeLock(context_); !taken.ok()) return taken;
     auto devices = Devices(context_, flags_);
     if (!devices.ok()) return devices.status();

@@ -6,9 +6,11 @@
 // that a mutex of our own would mend half of it (github.com/grpc/grpc/issues/32176). Abseil leaves
 // the wait of its semaphores to be replaced by whoever links it; this is the same wait, on the
 // other clock. The time of day is read twice, when Abseil (or gRPC) makes its timeout and when the
-// wait begins here, some microseconds later: only a clock that is set between the two can still be
-// noticed. Both read the clock itself: absl::Now() does not, and notices up to two seconds late
-// that it was set.
+// wait begins here, some microseconds later, or more where a thread is not given a processor. A
+// clock that was set between the two is told by its distance from the monotonic one, which every
+// wait looks at: for a moment after it has changed, the timeout may be of the old or of the new
+// time of day, and the nearer of the two that have not passed is taken. Both read the clock itself:
+// absl::Now() does not, and notices up to two seconds late that it was set.
 //
 // From 20240116 on Abseil does this itself. Linked into whatever uses warpsmith_base
 // (CMakeLists.txt).
@@ -20,6 +22,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 
 #include "absl/base/config.h"
@@ -56,14 +59,35 @@ bool TakePost(std::atomic<int32_t>& posts) {
   return false;
 }
 
+// A smaller change is a clock that is being corrected, or a thread that was held up between two
+// readings.
+constexpr int64_t kSetNs = 1'000'000'000;
+// A timeout is no older than that when its wait begins.
+constexpr int64_t kInDoubtNs = 1'000'000'000;
+
+// Nanoseconds from the monotonic clock to the time of day, as the last wait found it and as it was
+// before somebody set the clock; and when that was noticed.
+std::atomic<int64_t> offset_ns = 0, offset_before_ns = 0, noticed_ns = 0;
+
 // The moment on CLOCK_MONOTONIC at which a time of day comes if nobody sets the clock.
 timespec MonotonicOf(KernelTimeout timeout) {
   timespec date;
   clock_gettime(CLOCK_REALTIME, &date);
-  const absl::Duration left =
-      absl::DurationFromTimespec(timeout.MakeAbsTimespec()) - absl::DurationFromTimespec(date);
-  return absl::ToTimespec(warpsmith::base::Now().since_origin() +
-                          std::max(left, absl::ZeroDuration()));
+  const int64_t now = absl::ToInt64Nanoseconds(warpsmith::base::Now().since_origin());
+  const int64_t offset = absl::ToInt64Nanoseconds(absl::DurationFromTimespec(date)) - now;
+  int64_t known = offset_ns.load();
+  if (std::abs(offset - known) > kSetNs && offset_ns.compare_exchange_strong(known, offset)) {
+    offset_before_ns = known;
+    noticed_ns = now;
+  }
+  const int64_t until =
+      absl::ToInt64Nanoseconds(absl::DurationFromTimespec(timeout.MakeAbsTimespec()));
+  int64_t at = until - offset;
+  if (now - noticed_ns.load() < kInDoubtNs) {
+    const int64_t before = until - offset_before_ns.load();
+    at = std::min(at, before) >= now ? std::min(at, before) : std::max(at, before);
+  }
+  return absl::ToTimespec(absl::Nanoseconds(std::max(at, now)));
 }
 
 }  // namespace

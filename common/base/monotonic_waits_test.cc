@@ -9,7 +9,10 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/config.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/internal/kernel_timeout.h"
+#include "absl/synchronization/internal/per_thread_sem.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
@@ -95,6 +98,47 @@ TEST_CASE("setting the machine's clock neither lengthens nor shortens a wait") {
       CHECK(took < kLongest);
     }
   }
+}
+
+// Abseil's wait, with a timeout that was made before the clock was set or after it.
+TEST_CASE("nor does setting it between a timeout's making and its wait") {
+  using absl::synchronization_internal::KernelTimeout;
+  struct Case {
+    int before, meanwhile;  // hours ahead
+  };
+  for (const auto [before, meanwhile] : {Case{0, 0}, {1, 0}, {0, 1}, {0, -1}, {-1, 1}}) {
+    INFO(before << " hours ahead, then " << meanwhile);
+    for (const bool made_after : {false, true}) {
+      absl::Duration took;
+      bool posted = true;
+      std::atomic<bool> ended = false;
+      std::thread waiter([&, before = before, meanwhile = meanwhile] {
+        ahead_seconds = before * 3600;
+        absl::Mutex mutex;
+        absl::MutexLock lock(&mutex);
+        bool never = false;
+        mutex.AwaitWithTimeout(absl::Condition(&never), absl::Milliseconds(1));  // looks at it
+        if (made_after) ahead_seconds = meanwhile * 3600;
+        timespec date;
+        clock_gettime(CLOCK_REALTIME, &date);
+        const KernelTimeout timeout(absl::TimeFromTimespec(date) + kWait);
+        ahead_seconds = meanwhile * 3600;
+        const Instant start = Now();
+        posted = ABSL_INTERNAL_C_SYMBOL(AbslInternalPerThreadSemWait)(timeout);
+        took = Now() - start;
+        ended = true;
+      });
+      for (const Instant begin = Now(); !ended && Now() < begin + kLongest;) {
+        absl::SleepFor(kWait / 50);
+      }
+      REQUIRE(ended);
+      waiter.join();
+      CHECK_FALSE(posted);
+      CHECK(took >= kWait - absl::Milliseconds(1));
+      CHECK(took < kLongest);
+    }
+  }
+  ahead_seconds = 0;
 }
 
 TEST_CASE("the monotonic clock is not the time of day") {

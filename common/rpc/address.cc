@@ -27,7 +27,34 @@ std::string DefaultDir(const char* xdg_data_home, const char* home) {
   return "";
 }
 
+std::string Text(const Addresses& addresses) {
+  if (addresses.clients == addresses.workers) return addresses.workers;
+  return absl::StrCat(addresses.workers, " ", addresses.clients);
+}
+
+Addresses ParseAddresses(const std::string& text) {
+  // A unix socket's path may have a space, and one listener then.
+  const size_t space = absl::StartsWith(text, "unix:") ? text.npos : text.find(' ');
+  if (space == text.npos) return {text, text};
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+bool IsEveryAddress(const std::string& listening) {
+  return absl::StartsWith(listening, "0.0.0.0:") || absl::StartsWith(listening, "[::]:");
+}
+
+std::string Reachable(const std::string& listening) {
+  if (!IsEveryAddress(listening)) return listening;
+  return absl::StrCat("127.0.0.1", listening.substr(listening.rfind(':')));
+}
+
 absl::StatusOr<std::string> ReadAddress(const std::string& dir) {
+  absl::StatusOr<Addresses> addresses = ReadAddresses(dir);
+  if (!addresses.ok()) return addresses.status();
+  return addresses->workers;
+}
+
+absl::StatusOr<Addresses> ReadAddresses(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/", kAddressFile);
   std::ifstream file(path);
   std::string address;
@@ -36,12 +63,12 @@ absl::StatusOr<std::string> ReadAddress(const std::string& dir) {
         "no planner is running on ", dir, " (", path,
         " is missing): start one with `warpsmith up`, or name another folder with --dir"));
   }
-  return address;
+  return ParseAddresses(address);
 }
 
-absl::Status WriteAddress(const std::string& dir, const std::string& address) {
+absl::Status WriteAddresses(const std::string& dir, const Addresses& addresses) {
   return base::WriteFileAtomically(absl::StrCat(dir, "/", kAddressFile),
-                                   absl::StrCat(address, "\n"));
+                                   absl::StrCat(Text(addresses), "\n"));
 }
 
 void RemoveAddress(const std::string& dir) { unlink(absl::StrCat(dir, "/", kAddressFile).c_str()); }
@@ -70,9 +97,9 @@ absl::Status ValidateListenAddress(const std::string& address, bool secured) {
   if (!secured && host != "localhost" && host != "[::1]" && !absl::StartsWith(host, "127.")) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", address,
-        "': calls are not authenticated, so the planner listens on loopback or a unix ",
-        "socket only: give 127.0.0.1:PORT or unix:/path, and reach it from elsewhere through ssh "
-        "-L"));
+        "': without TLS nobody knows who calls, so the planner listens on loopback or a unix ",
+        "socket only: give 127.0.0.1:PORT or unix:/path, or certificates with --tls-ca, --tls-cert "
+        "and --tls-key (`warpsmith certs` makes them)"));
   }
   return absl::OkStatus();
 }

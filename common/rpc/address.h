@@ -6,6 +6,9 @@
 //             good order. A planner that was killed leaves a stale one: who dials must expect
 //             Unavailable.
 //
+// Workers and clients may have listeners of their own: both addresses are told then, with a space
+// between them, also of a leader by those that follow it.
+//
 //   std::string dir = rpc::DefaultDir(getenv("XDG_DATA_HOME"), getenv("HOME"));
 //   absl::StatusOr<std::string> address = rpc::ReadAddress(dir);
 #pragma once
@@ -23,10 +26,22 @@ inline constexpr char kAddressFile[] = "planner.address";
 // the environment. Empty if neither is set.
 std::string DefaultDir(const char* xdg_data_home, const char* home);
 
+struct Addresses {
+  std::string workers, clients;
+};
+// "W" or "W C"; and back.
+std::string Text(const Addresses& addresses);
+Addresses ParseAddresses(const std::string& text);
+// Where this machine reaches who listens there: of all its addresses, 0.0.0.0 or [::], loopback.
+std::string Reachable(const std::string& listening);
+bool IsEveryAddress(const std::string& listening);
+
 // NotFound says that no planner is running on `dir` and how to start one.
+absl::StatusOr<Addresses> ReadAddresses(const std::string& dir);
+// That for workers, which is that for everybody where there is no other.
 absl::StatusOr<std::string> ReadAddress(const std::string& dir);
 // Atomic: a reader sees the old file or the new one.
-absl::Status WriteAddress(const std::string& dir, const std::string& address);
+absl::Status WriteAddresses(const std::string& dir, const Addresses& addresses);
 void RemoveAddress(const std::string& dir);
 
 // OK for "unix:/path" and for a loopback "HOST:PORT"; with `secured` (TLS, so that callers say who

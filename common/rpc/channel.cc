@@ -21,6 +21,10 @@ constexpr int kMinPingIntervalMs = 10'000;
 // between, and with thousands of them it is a tenth of the planner's memory.
 constexpr int kProbesBandwidth = 0;
 
+// What is sent at a time by TLS: each connection has a buffer of that size, of 16 KiB if nobody says
+// anything.
+constexpr int kTlsRecordBytes = 4 << 10;
+
 grpc::ChannelArguments ClientArguments() {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
@@ -77,6 +81,7 @@ void ApplyServerSettings(grpc::ServerBuilder& builder, const ServerLimits& limit
                              kMinPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, kProbesBandwidth);
+  builder.AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsRecordBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.calls);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limits.handshake_ms);

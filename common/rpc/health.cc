@@ -41,6 +41,11 @@ absl::Status CheckService(const std::string& address, const std::string& service
   return Check(DialFresh(address), service, timeout_ms);
 }
 
+absl::Status CheckService(const std::shared_ptr<grpc::Channel>& channel, const std::string& service,
+                          int64_t timeout_ms) {
+  return Check(channel, service, timeout_ms);
+}
+
 namespace {
 
 absl::Status Check(const std::shared_ptr<grpc::Channel>& channel, const std::string& service,

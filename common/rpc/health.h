@@ -18,6 +18,8 @@ absl::Status CheckHealth(const std::string& address, int64_t timeout_ms);
 // Of one service: a planner that follows serves none, and is well. `service`: its full name.
 absl::Status CheckService(const std::string& address, const std::string& service,
                           int64_t timeout_ms);
+absl::Status CheckService(const std::shared_ptr<grpc::Channel>& channel, const std::string& service,
+                          int64_t timeout_ms);
 // Over one that there is already.
 absl::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel, int64_t timeout_ms);
 

@@ -38,8 +38,9 @@ TEST_CASE("an address written is the address read; a missing one says what to do
   const auto none = ReadAddress(dir);
   CHECK(none.status().code() == absl::StatusCode::kNotFound);
   CHECK(std::string(none.status().message()).find("warpsmith up") != std::string::npos);
-  REQUIRE(WriteAddress(dir, "127.0.0.1:4012").ok());
-  REQUIRE(WriteAddress(dir, "127.0.0.1:4013").ok());
+  REQUIRE(WriteAddresses(dir, {"127.0.0.1:4012", "127.0.0.1:4012"}).ok());
+  REQUIRE(WriteAddresses(dir, {"127.0.0.1:4013", "127.0.0.1:4014"}).ok());
+  CHECK(ReadAddresses(dir)->clients == "127.0.0.1:4014");
   CHECK(*ReadAddress(dir) == "127.0.0.1:4013");
   RemoveAddress(dir);
   CHECK_FALSE(ReadAddress(dir).ok());

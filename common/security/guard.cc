@@ -99,14 +99,16 @@ void Guard::TellOf(std::string_view method, const absl::Status& refused) {
   if (IsNews(text)) spdlog::warn("{}", text);
 }
 
-void Guard::Refresh() {
-  if (!secured()) return;
+bool Guard::Refresh() {
+  if (!secured()) return false;
   std::string trouble;
+  bool changed = false;
   const absl::StatusOr<bool> files = identity_->Refresh(date_());
   if (!files.ok()) {
     trouble = absl::StrCat("changed files of TLS are not taken, those before go on: ",
                            std::string(files.status().message()));
   } else if (*files) {
+    changed = true;
     const std::shared_ptr<const Identity> now = identity_->Now();
     spdlog::info("files of TLS have changed: {} until {}", UriOf(now->own.name),
                  Date(now->own.not_after));
@@ -118,6 +120,7 @@ void Guard::Refresh() {
                       "changed tokens are not taken, those before go on: ",
                       std::string(read.status().message()));
     } else if (*read) {
+      changed = true;
       spdlog::info("tokens have changed");
     }
   }
@@ -135,6 +138,7 @@ void Guard::Refresh() {
   }
   absl::MutexLock lock(&mutex_);
   if (untold_ > 0) spdlog::warn("{} more refusals were not told", std::exchange(untold_, 0));
+  return changed;
 }
 
 }  // namespace warpsmith::security

@@ -59,9 +59,9 @@ class Guard {
   // Who that is, of a call that was admitted.
   absl::StatusOr<Caller> CallerOf(const Proof& proof);
 
-  // Takes files that changed, and tells the log of what is wrong with them. Blocks for as long as
-  // the files do.
-  void Refresh();
+  // Takes files that changed, and tells the log of what is wrong with them; whether it took
+  // something, so that who was admitted may not be any more. Blocks for as long as the files do.
+  bool Refresh();
 
  private:
   struct Known {

@@ -37,43 +37,52 @@ std::string_view Property(const grpc_auth_context* context, const char* name) {
 // at each call; its C has both, and lets us refuse files that do not fit each other.
 class GuardedCredentials final : public grpc::ServerCredentials {
  public:
-  GuardedCredentials(Listener listener, std::shared_ptr<Guard> guard)
-      : listener_(listener), guard_(std::move(guard)) {
-    if (guard_->secured()) {
+  GuardedCredentials(Listener listener, std::shared_ptr<Guard> guard) {
+    auto* const admission = new Admission{listener, std::move(guard), nullptr};
+    if (admission->guard->secured()) {
       // Certificates are asked for and not verified here: the guard does, at each call.
       credentials_ = grpc_ssl_server_credentials_create_with_options(
           grpc_ssl_server_credentials_create_options_using_config_fetcher(
-              GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY, &Fetch, this));
+              GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY, &Fetch, admission));
     } else {
       credentials_ = grpc_insecure_server_credentials_create();
     }
-    grpc_server_credentials_set_auth_metadata_processor(credentials_, {&Process, nullptr, this});
+    grpc_server_credentials_set_auth_metadata_processor(credentials_,
+                                                        {&Process, &Destroy, admission});
   }
   ~GuardedCredentials() override { grpc_server_credentials_release(credentials_); }
 
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:
+  // Of gRPC's credentials, which a server keeps for longer than this object.
+  struct Admission {
+    const Listener listener;
+    const std::shared_ptr<Guard> guard;
+    std::shared_ptr<const Identity> given;  // to gRPC, by the last Fetch
+  };
+  static void Destroy(void* admission) { delete static_cast<Admission*>(admission); }
+
   int AddPortToServer(const std::string& address, grpc_server* server) override {
     return grpc_server_add_http2_port(server, address.c_str(), credentials_);
   }
 
   // Before each handshake; gRPC calls it with a lock of its own.
   static grpc_ssl_certificate_config_reload_status Fetch(
-      void* self, grpc_ssl_server_certificate_config** config) {
-    auto& credentials = *static_cast<GuardedCredentials*>(self);
-    std::shared_ptr<const Identity> identity = credentials.guard_->identity();
-    if (identity == credentials.given_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+      void* to, grpc_ssl_server_certificate_config** config) {
+    auto& admission = *static_cast<Admission*>(to);
+    std::shared_ptr<const Identity> identity = admission.guard->identity();
+    if (identity == admission.given) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{identity->key_pem.c_str(), identity->cert_pem.c_str()};
     *config = grpc_ssl_server_certificate_config_create(identity->ca_pem.c_str(), &pair, 1);
     if (*config == nullptr) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
-    credentials.given_ = std::move(identity);
+    admission.given = std::move(identity);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
 
-  static void Process(void* self, grpc_auth_context* context, const grpc_metadata* metadata,
+  static void Process(void* to, grpc_auth_context* context, const grpc_metadata* metadata,
                       size_t count, grpc_process_auth_metadata_done_cb done, void* call) {
-    auto& credentials = *static_cast<GuardedCredentials*>(self);
+    auto& admission = *static_cast<Admission*>(to);
     Proof proof{.certificate_pem = Property(context, GRPC_X509_PEM_CERT_PROPERTY_NAME),
                 .chain_pem = Property(context, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME)};
     std::string_view method;
@@ -83,15 +92,12 @@ class GuardedCredentials final : public grpc::ServerCredentials {
       proof.authorization = proof.authorization.empty() ? View(metadata[i].value) : kTwice;
     }
     const grpc::Status status =
-        rpc::ToGrpc(credentials.guard_->Admit(credentials.listener_, method, proof).status());
+        rpc::ToGrpc(admission.guard->Admit(admission.listener, method, proof).status());
     done(call, nullptr, 0, nullptr, 0, static_cast<grpc_status_code>(status.error_code()),
          status.ok() ? nullptr : status.error_message().c_str());
   }
 
-  const Listener listener_;
-  const std::shared_ptr<Guard> guard_;
   grpc_server_credentials* credentials_ = nullptr;
-  std::shared_ptr<const Identity> given_;  // to gRPC, by the last Fetch
 };
 
 // "[::1]:4000" -> "::1"
@@ -145,6 +151,8 @@ class AnyVerifier final : public grpc::experimental::ExternalCertificateVerifier
 
 std::shared_ptr<grpc::ServerCredentials> ServerCredentials(Listener listener,
                                                            std::shared_ptr<Guard> guard) {
+  // There everybody may do all: nothing to ask at each call.
+  if (!guard->secured() && listener == Listener::kAll) return grpc::InsecureServerCredentials();
   return std::make_shared<GuardedCredentials>(listener, std::move(guard));
 }
 

@@ -24,7 +24,7 @@
 
 namespace warpsmith::security {
 
-// Of one listener. They keep the guard; what it points to must outlive the server.
+// Of one listener. The server keeps the guard; what it points to must outlive the server.
 std::shared_ptr<grpc::ServerCredentials> ServerCredentials(Listener listener,
                                                            std::shared_ptr<Guard> guard);
 

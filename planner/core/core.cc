@@ -62,6 +62,15 @@ absl::Status CheckReason(const std::string& reason) {
       absl::StrCat("a reason of ", reason.size(), " bytes: say it in ", kMaxTextBytes));
 }
 
+// `only_of`: who may change what is its own alone; "": somebody who may change all.
+absl::Status CheckWhose(const v1::Run& run, const std::string& only_of) {
+  if (only_of.empty() || run.submitter() == only_of) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "run ", run.id(), " is ",
+      run.submitter().empty() ? "nobody's" : absl::StrCat("of '", run.submitter(), "'"), ", and '",
+      only_of, "' may change its own runs: ask an operator"));
+}
+
 // Of how it shares the cards.
 absl::Status CheckTerms(const Submit& command) {
   if (!command.submitter.empty()) {
@@ -344,6 +353,8 @@ Outcome<v1::Task> Core::Handle(const SetTask& command, Now now) {
   }
   if (record == nullptr) return {{}, NoSuchTask(command.task_id)};
   if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
+  const v1::Run& of = state_.FindRun(record->task().run_id())->run();
+  if (absl::Status status = CheckWhose(of, command.only_of); !status.ok()) return {{}, status};
   if (command.state != v1::HELD && command.state != v1::CANCELLED && command.state != v1::QUEUED) {
     return {{}, absl::InvalidArgumentError("a task can be set to HELD, CANCELLED or QUEUED only")};
   }
@@ -372,6 +383,9 @@ Outcome<v1::CancelRunReply> Core::Handle(const CancelRun& command, Now now) {
   if (run == nullptr && state_.IsArchived(command.run_id)) return {{}, Archived(command.run_id)};
   if (run == nullptr) return {{}, NoSuchRun(command.run_id)};
   if (absl::Status status = CheckReason(command.reason); !status.ok()) return {{}, status};
+  if (absl::Status status = CheckWhose(run->run(), command.only_of); !status.ok()) {
+    return {{}, status};
+  }
   Context context{now, {}};
   v1::CancelRunReply reply;
   for (const std::string& task_id : run->run().task_ids()) {

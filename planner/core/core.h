@@ -41,6 +41,11 @@
 // answer was lost) or from one that follows it, whose predecessors have ended. A call that joins is
 // given no lease, since it may come late and its process may be gone; the next one is.
 //
+// Owners. A session and a lease are of whoever brought the same proof as when they were granted: a
+// certificate of the same name, or the same secret (owner.h). Whoever brings another one is told
+// nothing of them and changes nothing, whatever ids it knows; the name may become its own when it
+// is free.
+//
 // Archive. Runs whose tasks have all come to their end leave the state for the store's archive, the
 // oldest first, once such runs have more tasks than CoreOptions.keep_over_tasks, or there is no
 // room for a new run otherwise. What is archived is read as before and does not change any more.
@@ -155,6 +160,7 @@ struct Synchronize {
   std::string session_id;
   std::string instance;  // with `follows`: of a call that joins
   std::vector<std::string> follows;
+  v1::Owner owner;  // by what the call brought
   std::vector<v1::LeaseStatus> leases;
   std::vector<Result> results;
   int slots = 0;
@@ -167,11 +173,13 @@ struct SetTask {
   std::string task_id;
   v1::TaskState state = v1::TASK_STATE_UNSPECIFIED;  // HELD, CANCELLED or QUEUED
   std::string reason;
+  std::string only_of;  // only if that submitter submitted it; "": whoever did
 };
 
 struct CancelRun {
   std::string run_id;
   std::string reason;
+  std::string only_of;  // as of SetTask
 };
 
 struct HoldWorker {
@@ -246,12 +254,13 @@ class Core {
 
   Outcome<v1::Run> Handle(const Submit& command, Now now);
   // InvalidArgument: the request is wrong. FailedPrecondition: the session has ended, join again.
-  // AlreadyExists: another process has the worker's name. ResourceExhausted: too many workers.
+  // AlreadyExists: another process has the worker's name. PermissionDenied: the session is
+  // another's. ResourceExhausted: too many workers.
   // DataLoss: the worker was answered from events of this history that are not there: they were
   // durable, and the store has lost them. Nobody may be answered from what is left.
   Outcome<SynchronizeAnswer> Handle(const Synchronize& command, Now now);
   // A task that has converged, failed or was parked is not cancelled: it stays as it is.
-  // FailedPrecondition: it is in the archive.
+  // FailedPrecondition: it is in the archive. PermissionDenied: another submitter's.
   Outcome<v1::Task> Handle(const SetTask& command, Now now);
   Outcome<v1::CancelRunReply> Handle(const CancelRun& command, Now now);
   // NotFound: there is none of that name. One that is neither quarantined nor held stays as it is
@@ -300,16 +309,16 @@ class Core {
   // synchronize.cc
   absl::Status Join(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
   absl::StatusOr<std::string> NewSession(Context& context, const Synchronize& command);
-  void Record(Context& context, const Result& result, const std::string& worker_id,
+  void Record(Context& context, const Result& result, const Synchronize& command,
               SynchronizeAnswer& answer);
-  void Update(Context& context, const v1::LeaseStatus& status, const v1::WorkerInfo& worker,
+  void Update(Context& context, const v1::LeaseStatus& status, const Synchronize& command,
               SynchronizeAnswer& answer);
   bool Takes(const Synchronize& command) const;
   std::string SetAsideFor(const std::string& worker_id) const;
   void GrantLeases(Context& context, const Synchronize& command, bool takes,
                    SynchronizeAnswer& answer);
   void BindRuns(Context& context, const std::string& arch);
-  bool GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer);
+  bool GrantOne(Context& context, const Synchronize& command, SynchronizeAnswer& answer);
   // That worker lost the task or gave it up, and there is another for it.
   bool IsForAnother(const v1::TaskRecord& record, const std::string& worker_id) const;
   bool HasAnother(const v1::TaskRecord& record) const;

@@ -504,6 +504,8 @@ void State::On(const v1::WorkerJoined& event) {
   worker.set_lost(false);
   worker.set_session_id(event.session_id());
   worker.set_instance(event.instance());
+  worker.clear_owner();
+  if (event.has_owner()) *worker.mutable_owner() = event.owner();
   *worker.mutable_worker() = event.worker();
 }
 
@@ -571,6 +573,8 @@ void State::On(const v1::LeaseGranted& event, int64_t at_unix_ms) {
   lease.set_seconds(event.seconds());
   record.set_slice_speedup(task.incumbent_blob().empty() ? 1.0 : task.speedup());
   record.set_last_lease_id(event.lease_id());
+  record.clear_last_owner();
+  if (event.has_owner()) *record.mutable_last_owner() = event.owner();
   record.set_heard(0);
   Index(record);
 }

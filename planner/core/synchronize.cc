@@ -11,6 +11,7 @@
 #include "planner/core/allocator.h"
 #include "planner/core/core.h"
 #include "planner/core/limits.h"
+#include "planner/core/owner.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -176,7 +177,7 @@ absl::StatusOr<std::string> Core::NewSession(Context& context, const Synchronize
   const std::string& worker_id = command.worker.id();
   const v1::WorkerRecord* known = state_.FindWorker(worker_id);
   const bool live = known != nullptr && !known->lost();
-  if (live && !Follows(command, known->instance())) {
+  if (live && !(Follows(command, known->instance()) && Owns(known->owner(), command.owner))) {
     return absl::AlreadyExistsError(absl::StrCat(
         "another process is at work under the name '", worker_id,
         "': give this one a --name of its own, or end that one; the name is free once it has been "
@@ -194,7 +195,8 @@ absl::StatusOr<std::string> Core::NewSession(Context& context, const Synchronize
     const bool listed = std::any_of(command.leases.begin(), command.leases.end(),
                                     [&](const v1::LeaseStatus& status) {
                                       return status.lease_id() == record.lease().id() &&
-                                             status.fence() == record.lease().fence();
+                                             status.fence() == record.lease().fence() &&
+                                             Owns(record.last_owner(), command.owner);
                                     });
     if (!listed) {
       EndLease(context, record, v1::LeaseStatus(), v1::SUPERSEDED,
@@ -222,7 +224,16 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
           absl::StrCat("session '", session_id, "' of worker ", info.id(),
                        " has ended: join again with an empty session id"));
     }
-  } else if (live && !command.instance.empty() && command.instance == known->instance()) {
+    if (!Owns(known->owner(), command.owner)) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "the session of worker ", info.id(), " is another's: it began with ",
+          known->owner().certificate().empty()
+              ? "another secret"
+              : absl::StrCat("the certificate of '", known->owner().certificate(), "'"),
+          "; give this worker a --name of its own"));
+    }
+  } else if (live && !command.instance.empty() && command.instance == known->instance() &&
+             Owns(known->owner(), command.owner)) {
     session_id = known->session_id();
   } else {
     auto opened = NewSession(context, command);
@@ -230,12 +241,13 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     session_id = *std::move(opened);
   }
   const bool same = known != nullptr && known->session_id() == session_id;
-  if (!same || !SameWorker(known->worker(), info)) {
+  if (!same || !SameWorker(known->worker(), info) || !Same(known->owner(), command.owner)) {
     v1::Event event;
     v1::WorkerJoined& joined = *event.mutable_worker_joined();
     *joined.mutable_worker() = info;
     joined.set_session_id(session_id);
     joined.set_instance(same ? known->instance() : command.instance);
+    if (!IsNobodys(command.owner)) *joined.mutable_owner() = command.owner;
     Emit(context, std::move(event));
   }
   worker_deadline_.Set(info.id(), context.now.monotonic_ms + LeaseTtlMs() + options_.park_ms);
@@ -243,10 +255,11 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
   return absl::OkStatus();
 }
 
-void Core::Record(Context& context, const Result& result, const std::string& worker_id,
+void Core::Record(Context& context, const Result& result, const Synchronize& command,
                   SynchronizeAnswer& answer) {
   const v1::TaskRecord* record = state_.FindTask(result.task_id);
-  if (record == nullptr || !IsOfLastLease(result, *record)) {
+  if (record == nullptr || !IsOfLastLease(result, *record) ||
+      !Owns(record->last_owner(), command.owner)) {
     if (!Contains(answer.drop, result.lease_id)) answer.drop.push_back(result.lease_id);
     return;
   }
@@ -276,19 +289,21 @@ void Core::Record(Context& context, const Result& result, const std::string& wor
     accepted = incumbent;
     accepted.set_task_id(result.task_id);
     accepted.set_fence(result.fence);
-    accepted.set_worker_id(worker_id);
+    accepted.set_worker_id(command.worker.id());
     Emit(context, std::move(event));
   }
   answer.recorded.push_back(incumbent.trial_id());
 }
 
-void Core::Update(Context& context, const v1::LeaseStatus& status, const v1::WorkerInfo& worker,
+void Core::Update(Context& context, const v1::LeaseStatus& status, const Synchronize& command,
                   SynchronizeAnswer& answer) {
+  const v1::WorkerInfo& worker = command.worker;
   const v1::TaskRecord* record = state_.FindTask(status.task_id());
   const bool over = status.finished();
-  const bool current =
-      record != nullptr && record->has_lease() && record->lease().id() == status.lease_id() &&
-      record->lease().fence() == status.fence() && record->lease().worker_id() == worker.id();
+  const bool own = record != nullptr && Owns(record->last_owner(), command.owner);
+  const bool current = own && record->has_lease() && record->lease().id() == status.lease_id() &&
+                       record->lease().fence() == status.fence() &&
+                       record->lease().worker_id() == worker.id();
   if (current && !over) {
     const auto [progress, is_first] = progress_.try_emplace(status.task_id());
     int64_t& overdue = lease_overdue_[status.task_id()];
@@ -302,7 +317,7 @@ void Core::Update(Context& context, const v1::LeaseStatus& status, const v1::Wor
   if (current) {
     EndLease(context, *record, status, CauseOf(status, worker.draining()), status.failure());
     list = &answer.recorded;
-  } else if (record != nullptr && over && status.fence() == record->task().fence()) {
+  } else if (own && over && status.fence() == record->task().fence()) {
     // Ended already, and nobody was given it since: the answer to the first time was lost.
     list = &answer.recorded;
   }
@@ -499,7 +514,8 @@ const std::string* Core::BestFor(const v1::WorkerInfo& worker) const {
       });
 }
 
-bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeAnswer& answer) {
+bool Core::GrantOne(Context& context, const Synchronize& command, SynchronizeAnswer& answer) {
+  const v1::WorkerInfo& worker = command.worker;
   const std::string* best = BestFor(worker);
   if (best == nullptr) return false;
   const std::string task_id = *best;
@@ -511,6 +527,7 @@ bool Core::GrantOne(Context& context, const v1::WorkerInfo& worker, SynchronizeA
   granted.set_lease_id(LeaseId(task_id, granted.fence()));
   granted.set_worker_id(worker.id());
   granted.set_seconds(NextSlice(task));
+  if (!IsNobodys(command.owner)) *granted.mutable_owner() = command.owner;
   Emit(context, std::move(event));
   const v1::TaskRecord& record = *state_.FindTask(task_id);
   lease_deadline_.Set(task_id, context.now.monotonic_ms + LeaseTtlMs());
@@ -559,7 +576,7 @@ void Core::GrantLeases(Context& context, const Synchronize& command, bool takes,
   if (command.session_id.empty() || !takes) return;
   BindRuns(context, command.worker.arch());
   while (static_cast<int>(answer.start.size()) < command.slots &&
-         GrantOne(context, command.worker, answer)) {
+         GrantOne(context, command, answer)) {
   }
 }
 
@@ -572,9 +589,9 @@ Outcome<SynchronizeAnswer> Core::Handle(const Synchronize& command, Now now) {
     return {std::move(context.events), status};
   }
   const std::string& worker_id = command.worker.id();
-  for (const Result& result : command.results) Record(context, result, worker_id, answer);
+  for (const Result& result : command.results) Record(context, result, command, answer);
   for (const v1::LeaseStatus& status : command.leases) {
-    Update(context, status, command.worker, answer);
+    Update(context, status, command, answer);
   }
   const bool takes = Takes(command);
   GrantLeases(context, command, takes, answer);

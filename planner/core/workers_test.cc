@@ -1,4 +1,5 @@
 // Workers: sessions, names, parked calls, silence, leaving.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -88,6 +89,113 @@ TEST_CASE("a worker's name goes to who follows it, and to a stranger when it has
     bench.Sync(leaving);
     CHECK(bench.Try(JoinOf("i2")).ok());
   }
+}
+
+namespace {
+
+v1::Owner OwnerOf(const std::string& certificate, const std::string& secret) {
+  v1::Owner owner;
+  owner.set_certificate(certificate);
+  owner.set_secret(secret);
+  return owner;
+}
+
+}  // namespace
+
+TEST_CASE("a session and its lease are of who brings the same proof, and of nobody else") {
+  struct Case {
+    const char *certificate, *secret, *other_certificate, *other_secret;
+    bool same;
+  };
+  const Case c = GENERATE(values<Case>({
+      {"", "", "", "", true},  // a worker of before: anybody's
+      {"", "", "x", "s", true},
+      {"", "s", "", "s", true},
+      {"", "s", "", "t", false},
+      {"", "s", "", "", false},
+      {"x", "", "x", "", true},
+      {"x", "s", "x", "t", true},   // its folder was made anew
+      {"x", "s", "y", "s", false},  // a copy of its folder
+      {"x", "s", "y", "", false},
+      {"x", "s", "", "", false},
+      {"x", "", "", "", false},
+      {"", "s", "x", "s", true},  // TLS came
+      {"", "s", "x", "t", false},
+      {"x", "s", "", "s", true},  // TLS went
+  }));
+  INFO(c.certificate << "," << c.secret << " then " << c.other_certificate << ","
+                     << c.other_secret);
+  const v1::Owner owner = OwnerOf(c.certificate, c.secret);
+  const v1::Owner other = OwnerOf(c.other_certificate, c.other_secret);
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  Synchronize join = JoinOf("i1");
+  join.owner = owner;
+  const std::string session = bench.Sync(join).session_id;
+  Synchronize call = SyncOf("w", session);
+  call.owner = owner;
+  const Grant grant = bench.Sync(call).start.at(0);
+  if (GENERATE(false, true)) bench.Restart();
+
+  SECTION("the session") {
+    Synchronize theirs = SyncOf("w", session, 0);
+    theirs.owner = other;
+    theirs.leases = {StatusOf(grant, 1, true)};
+    const absl::Status status = bench.Try(theirs).status();
+    CHECK(status.code() == (c.same ? absl::StatusCode::kOk : absl::StatusCode::kPermissionDenied));
+    CHECK(bench.Task("r1/a@host").state() == (c.same ? v1::QUEUED : v1::LEASED));
+  }
+  SECTION("the name, while it is live") {
+    for (const Synchronize& again : {JoinOf("i1"), JoinOf("i2", {"i1"})}) {
+      Synchronize theirs = again;
+      theirs.owner = other;
+      theirs.leases = {StatusOf(grant, 1)};
+      const absl::Status status = bench.Try(theirs).status();
+      CHECK(status.code() == (c.same ? absl::StatusCode::kOk : absl::StatusCode::kAlreadyExists));
+    }
+    CHECK(bench.Task("r1/a@host").state() == v1::LEASED);
+  }
+  SECTION("results, from a session of another's own") {
+    Synchronize stranger = SyncOf("v", "", 0);
+    stranger.owner = other;
+    stranger.session_id = bench.Sync(stranger).session_id;
+    stranger.leases = {StatusOf(grant, 1, true)};
+    stranger.results = {ResultOf(grant, "t", 3)};
+    const SynchronizeAnswer answer = bench.Sync(stranger);
+    CHECK(bench.Task("r1/a@host").state() == v1::LEASED);  // its worker has another name
+    CHECK(bench.Task("r1/a@host").incumbent_blob().empty() == !c.same);
+    CHECK((std::count(answer.recorded.begin(), answer.recorded.end(), "t") > 0) == c.same);
+  }
+  SECTION("results, after silence, from who has taken the name") {
+    bench.now_ms += CoreOptions().failover_ttl_ms + CoreOptions().park_ms + 60'000;
+    bench.Do(Tick{});
+    Synchronize theirs = SyncOf("w", "", 0);
+    theirs.instance = "i9";
+    theirs.owner = other;
+    theirs.session_id = bench.Sync(theirs).session_id;
+    theirs.results = {ResultOf(grant, "t", 3)};
+    const SynchronizeAnswer answer = bench.Sync(theirs);
+    CHECK(bench.Task("r1/a@host").incumbent_blob().empty() == !c.same);
+    CHECK((answer.drop.empty()) == c.same);
+  }
+}
+
+TEST_CASE("what a submitter may change is its own") {
+  Bench bench;
+  Submit submit = SubmitOf({"a", "b"});
+  submit.submitter = GENERATE("ada", "");
+  bench.Do(submit);
+  SetTask hold{"r1/a@host", v1::HELD, "", "bob"};
+  CancelRun cancel{"r1", "", "bob"};
+  CHECK(absl::IsPermissionDenied(bench.Try(hold).status()));
+  CHECK(absl::IsPermissionDenied(bench.Try(cancel).status()));
+  hold.only_of = cancel.only_of = "r1";  // a run is no submitter, whoever is named so
+  CHECK(absl::IsPermissionDenied(bench.Try(hold).status()));
+  CHECK(absl::IsPermissionDenied(bench.Try(cancel).status()));
+  CHECK(bench.Task("r1/a@host").state() == v1::QUEUED);
+  hold.only_of = cancel.only_of = submit.submitter;
+  CHECK(bench.Do(hold).state() == v1::HELD);
+  CHECK(bench.Do(cancel).cancelled() == 2);
 }
 
 TEST_CASE("a worker that knows of no instances takes over from one that does not either") {

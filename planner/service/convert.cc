@@ -15,6 +15,8 @@ namespace warpsmith::planner {
 namespace {
 
 constexpr char kDefaultPolicy[] = "rules";
+constexpr size_t kMaxSecretBytes = 256;
+constexpr size_t kSecretDigits = 32;  // of its digest: 128 bits are enough
 
 // What is said of a result beside its blob, which has it whole.
 std::string Label(const std::string& text) { return base::Shortened(text, kMaxLabelBytes); }
@@ -181,6 +183,13 @@ absl::StatusOr<Synchronize> ToCommand(v1::SynchronizeRequest request, Contents& 
   command.session_id = request.session_id();
   command.instance = request.instance();
   command.follows.assign(request.follows().begin(), request.follows().end());
+  if (request.secret().size() > kMaxSecretBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a secret of ", request.secret().size(), " bytes: at most ", kMaxSecretBytes));
+  }
+  if (!request.secret().empty()) {
+    command.owner.set_secret(base::Sha256Hex(request.secret()).substr(0, kSecretDigits));
+  }
   DiscardUnknown(command.worker);
   Cut<&v1::WorkerInfo::device_name, &v1::WorkerInfo::mutable_device_name>(command.worker,
                                                                           kMaxLabelBytes);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/rpc/status.h"
+#include "common/security/tls.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -22,8 +23,10 @@ class SynchronizeReactor final : public grpc::ServerUnaryReactor {
  public:
   explicit SynchronizeReactor(Planner* planner) : planner_(planner), call_(planner->NewCall()) {}
 
-  void Start(const v1::SynchronizeRequest& request, v1::SynchronizeReply* reply) {
-    planner_->Synchronize(call_, request, planner::Finish(this, reply));
+  void Start(const absl::StatusOr<security::Caller>& caller, const v1::SynchronizeRequest& request,
+             v1::SynchronizeReply* reply) {
+    if (!caller.ok()) return Finish(rpc::ToGrpc(caller.status()));
+    planner_->Synchronize(call_, *caller, request, planner::Finish(this, reply));
   }
   void OnCancel() override { planner_->Cancel(call_); }
   void OnDone() override { delete this; }
@@ -35,11 +38,11 @@ class SynchronizeReactor final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* GrpcWorkerService::Synchronize(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* GrpcWorkerService::Synchronize(grpc::CallbackServerContext* context,
                                                          const v1::SynchronizeRequest* request,
                                                          v1::SynchronizeReply* reply) {
   auto* reactor = new SynchronizeReactor(planner_);
-  reactor->Start(*request, reply);
+  reactor->Start(security::CallerOf(*context, *guard_), *request, reply);
   return reactor;
 }
 
@@ -47,7 +50,12 @@ grpc::ServerUnaryReactor* GrpcPlannerService::Submit(grpc::CallbackServerContext
                                                      const v1::SubmitRequest* request,
                                                      v1::SubmitReply* reply) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  planner_->Submit(*request, Finish(reactor, reply));
+  const absl::StatusOr<security::Caller> caller = security::CallerOf(*context, *guard_);
+  if (caller.ok()) {
+    planner_->Submit(*caller, *request, Finish(reactor, reply));
+  } else {
+    reactor->Finish(rpc::ToGrpc(caller.status()));
+  }
   return reactor;
 }
 
@@ -79,7 +87,12 @@ grpc::ServerUnaryReactor* GrpcPlannerService::SetTask(grpc::CallbackServerContex
                                                       const v1::SetTaskRequest* request,
                                                       v1::SetTaskReply* reply) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  planner_->SetTask(*request, Finish(reactor, reply));
+  const absl::StatusOr<security::Caller> caller = security::CallerOf(*context, *guard_);
+  if (caller.ok()) {
+    planner_->SetTask(*caller, *request, Finish(reactor, reply));
+  } else {
+    reactor->Finish(rpc::ToGrpc(caller.status()));
+  }
   return reactor;
 }
 
@@ -87,7 +100,12 @@ grpc::ServerUnaryReactor* GrpcPlannerService::CancelRun(grpc::CallbackServerCont
                                                         const v1::CancelRunRequest* request,
                                                         v1::CancelRunReply* reply) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  planner_->CancelRun(*request, Finish(reactor, reply));
+  const absl::StatusOr<security::Caller> caller = security::CallerOf(*context, *guard_);
+  if (caller.ok()) {
+    planner_->CancelRun(*caller, *request, Finish(reactor, reply));
+  } else {
+    reactor->Finish(rpc::ToGrpc(caller.status()));
+  }
   return reactor;
 }
 

@@ -1,9 +1,11 @@
 // The planner's two gRPC services, callback API. A reactor converts, hands on to the Planner and
-// returns; it never waits: two handlers that block stall a whole gRPC server.
+// returns; it never waits: two handlers that block stall a whole gRPC server. The guard has
+// admitted each call before; who makes it is told to the Planner.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
+#include "common/security/guard.h"
 #include "planner/service/planner.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
@@ -11,8 +13,8 @@ namespace warpsmith::planner {
 
 class GrpcWorkerService final : public v1::WorkerService::CallbackService {
  public:
-  // `planner` must outlive the server.
-  explicit GrpcWorkerService(Planner* planner) : planner_(planner) {}
+  // `planner` and `guard` must outlive the server.
+  GrpcWorkerService(Planner* planner, security::Guard* guard) : planner_(planner), guard_(guard) {}
 
   grpc::ServerUnaryReactor* Synchronize(grpc::CallbackServerContext* context,
                                         const v1::SynchronizeRequest* request,
@@ -20,11 +22,12 @@ class GrpcWorkerService final : public v1::WorkerService::CallbackService {
 
  private:
   Planner* const planner_;
+  security::Guard* const guard_;
 };
 
 class GrpcPlannerService final : public v1::PlannerService::CallbackService {
  public:
-  explicit GrpcPlannerService(Planner* planner) : planner_(planner) {}
+  GrpcPlannerService(Planner* planner, security::Guard* guard) : planner_(planner), guard_(guard) {}
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
                                    const v1::SubmitRequest* request,
@@ -52,6 +55,7 @@ class GrpcPlannerService final : public v1::PlannerService::CallbackService {
 
  private:
   Planner* const planner_;
+  security::Guard* const guard_;
 };
 
 }  // namespace warpsmith::planner

@@ -9,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/file.h"
 #include "common/base/memory.h"
+#include "common/rpc/address.h"
 #include "common/rpc/status.h"
 #include "planner/service/convert.h"
 #include "planner/service/replies.h"
@@ -45,6 +46,16 @@ absl::Status CheckBoard(const std::string& path, const std::string& store_token)
       "'", path, "' is the board of the store ", theirs, ", and the one in its folder is ", ours,
       ": the database was removed or replaced. Put it back, or move the board ",
       "away to go on with this one"));
+}
+
+constexpr char kSynchronize[] = "/warpsmith.v1.WorkerService/Synchronize";
+constexpr char kSubmit[] = "/warpsmith.v1.PlannerService/Submit";
+constexpr char kSetTask[] = "/warpsmith.v1.PlannerService/SetTask";
+constexpr char kCancelRun[] = "/warpsmith.v1.PlannerService/CancelRun";
+
+// The submitter whose runs alone the caller may change; "": it may change all.
+std::string OnlyOf(const security::Caller& caller, const char* method) {
+  return security::IsOwnOnly(caller, method) ? caller.name : "";
 }
 
 // Of a planner that follows: what people write there is read by nobody.
@@ -196,18 +207,20 @@ absl::Status Planner::MayAnswer() const {
     return absl::UnavailableError(
         "this planner led, and does not know whether it still does: come again in a few seconds");
   }
-  return Following();
+  return absl::UnavailableError("this planner does not lead: come again in a few seconds");
 }
 
-absl::Status Planner::Following() const {
+absl::Status Planner::Following(bool worker) const {
   absl::MutexLock lock(&leader_mutex_);
   if (leader_.empty()) {
     return absl::UnavailableError(
         "this planner follows, and no other one leads yet: come again in a few seconds");
   }
+  const rpc::Addresses leader = rpc::ParseAddresses(leader_);
+  const std::string& address = worker ? leader.workers : leader.clients;
   return rpc::WithLeader(
-      absl::UnavailableError(absl::StrCat("this planner follows: the one at ", leader_, " leads")),
-      leader_);
+      absl::UnavailableError(absl::StrCat("this planner follows: the one at ", address, " leads")),
+      address);
 }
 
 Planner::~Planner() { Stop(); }
@@ -224,7 +237,9 @@ void Planner::Call(int64_t call, Command command, Contents contents, Finish fini
   if (draining_) return finish(Leaving());  // the strand may be gone already
   auto held =
       std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
-  if (role_ != Role::kLeads) return finish(Following());
+  if (role_ != Role::kLeads) {
+    return finish(Following(std::holds_alternative<planner::Synchronize>(held->first)));
+  }
   const bool posted = OnStrand(
       [this, call, held, finish] {
         if (absl::Status may = MayAnswer(); !may.ok()) return finish(may);
@@ -250,11 +265,18 @@ void Planner::HandOut() {
 
 // ---- workers -----------------------------------------------------------------------------------
 
-void Planner::Synchronize(int64_t call, const v1::SynchronizeRequest& request,
-                          Done<v1::SynchronizeReply> done) {
+void Planner::Synchronize(int64_t call, const security::Caller& caller,
+                          const v1::SynchronizeRequest& request, Done<v1::SynchronizeReply> done) {
+  const bool own_only = security::IsOwnOnly(caller, kSynchronize);
+  if (own_only && !security::IsWorkerOf(caller.name, request.worker().id())) {
+    return done(absl::PermissionDeniedError(absl::StrCat(
+        security::Describe(caller), " may not speak as worker '", request.worker().id(),
+        "': start it with --name ", caller.name, ", or ", caller.name, "-cuda0 and so on")));
+  }
   Contents contents;
   absl::StatusOr<planner::Synchronize> command = ToCommand(request, contents);
   if (!command.ok()) return done(command.status());
+  if (own_only) command->owner.set_certificate(caller.name);
   Call(call, *std::move(command), std::move(contents), [this, done](absl::StatusOr<Reply> answer) {
     if (!answer.ok()) return done(answer.status());
     Answer(std::get<SynchronizeAnswer>(*std::move(answer)), done);
@@ -280,7 +302,7 @@ void Planner::Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>&
 void Planner::HoldDamaged(const std::string& task_id, const absl::Status& damage) {
   const std::string reason = absl::StrCat("the store is damaged: ", damage.message());
   spdlog::error("task {} is held: {}", task_id, reason);
-  Call(NewCall(), planner::SetTask{task_id, v1::HELD, reason}, {},
+  Call(NewCall(), planner::SetTask{task_id, v1::HELD, reason, ""}, {},
        [](const absl::StatusOr<Reply>&) {});
 }
 
@@ -310,12 +332,27 @@ void Planner::Cancel(int64_t call) {
 
 // ---- people ------------------------------------------------------------------------------------
 
-void Planner::Submit(const v1::SubmitRequest& request, Done<v1::SubmitReply> done) {
+void Planner::Submit(const security::Caller& caller, const v1::SubmitRequest& request,
+                     Done<v1::SubmitReply> done) {
+  const std::string only_of = OnlyOf(caller, kSubmit);
+  if (!only_of.empty() && !request.submitter().empty() && request.submitter() != only_of) {
+    return done(absl::PermissionDeniedError(
+        absl::StrCat(security::Describe(caller), " may not submit for '", request.submitter(),
+                     "': leave --submitter out")));
+  }
+  if (!only_of.empty() && request.weight() != 0) {
+    return done(absl::PermissionDeniedError(
+        absl::StrCat(security::Describe(caller),
+                     " may not say its own weight among others: an operator does, by submitting "
+                     "something with --submitter ",
+                     only_of, " --weight")));
+  }
   // Validating thousands of graphs takes its time, so it is done in the background first.
-  const bool posted = background_.Post([this, request, done] {
+  const bool posted = background_.Post([this, request, only_of, done] {
     Contents contents;
     absl::StatusOr<planner::Submit> command = ToCommand(request, contents);
     if (!command.ok()) return done(command.status());
+    if (!only_of.empty()) command->submitter = only_of;
     Call(NewCall(), *std::move(command), std::move(contents),
          Filling<v1::SubmitReply, v1::Run>(
              done, [](v1::Run run, v1::SubmitReply& reply) { *reply.mutable_run() = run; }));
@@ -323,14 +360,20 @@ void Planner::Submit(const v1::SubmitRequest& request, Done<v1::SubmitReply> don
   if (!posted) done(TooBusy(kQueueRetry));
 }
 
-void Planner::SetTask(const v1::SetTaskRequest& request, Done<v1::SetTaskReply> done) {
-  Call(NewCall(), planner::SetTask{request.task_id(), request.state(), request.reason()}, {},
-       Filling<v1::SetTaskReply, v1::Task>(
-           done, [](v1::Task task, v1::SetTaskReply& reply) { *reply.mutable_task() = task; }));
+void Planner::SetTask(const security::Caller& caller, const v1::SetTaskRequest& request,
+                      Done<v1::SetTaskReply> done) {
+  Call(NewCall(),
+       planner::SetTask{request.task_id(), request.state(), request.reason(),
+                        OnlyOf(caller, kSetTask)},
+       {}, Filling<v1::SetTaskReply, v1::Task>(done, [](v1::Task task, v1::SetTaskReply& reply) {
+         *reply.mutable_task() = task;
+       }));
 }
 
-void Planner::CancelRun(const v1::CancelRunRequest& request, Done<v1::CancelRunReply> done) {
-  Call(NewCall(), planner::CancelRun{request.run_id(), request.reason()}, {},
+void Planner::CancelRun(const security::Caller& caller, const v1::CancelRunRequest& request,
+                        Done<v1::CancelRunReply> done) {
+  Call(NewCall(),
+       planner::CancelRun{request.run_id(), request.reason(), OnlyOf(caller, kCancelRun)}, {},
        Filling<v1::CancelRunReply, v1::CancelRunReply>(
            done, [](v1::CancelRunReply answer, v1::CancelRunReply& reply) { reply = answer; }));
 }
@@ -432,6 +475,10 @@ void Planner::Tick() {
         CheckNext();
       },
       /*always=*/false);
+}
+
+void Planner::Release() {
+  if (role_ == Role::kLeads) OnStrand([this] { service_.Release(clock_()); });
 }
 
 void Planner::Drain() {

@@ -30,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/security/roles.h"
 #include "common/store/leadership.h"
 #include "common/store/store.h"
 #include "planner/board/board.h"
@@ -88,20 +89,27 @@ class Planner {
 
   // Names a call, so that it can be cancelled.
   int64_t NewCall() { return ++calls_; }
-  void Synchronize(int64_t call, const v1::SynchronizeRequest& request,
-                   Done<v1::SynchronizeReply> done);
+  // `caller`, here and below, was admitted: what it may do with what is not its own is decided
+  // here.
+  void Synchronize(int64_t call, const security::Caller& caller,
+                   const v1::SynchronizeRequest& request, Done<v1::SynchronizeReply> done);
   // The caller is gone: a parked call is answered Cancelled, any other goes on.
   void Cancel(int64_t call);
 
-  void Submit(const v1::SubmitRequest& request, Done<v1::SubmitReply> done);
+  void Submit(const security::Caller& caller, const v1::SubmitRequest& request,
+              Done<v1::SubmitReply> done);
   void List(const v1::ListRequest& request, Done<v1::ListReply> done);
   void GetTask(const v1::GetTaskRequest& request, Done<v1::GetTaskReply> done);
   void GetBoard(Done<v1::GetBoardReply> done);
-  void SetTask(const v1::SetTaskRequest& request, Done<v1::SetTaskReply> done);
-  void CancelRun(const v1::CancelRunRequest& request, Done<v1::CancelRunReply> done);
+  void SetTask(const security::Caller& caller, const v1::SetTaskRequest& request,
+               Done<v1::SetTaskReply> done);
+  void CancelRun(const security::Caller& caller, const v1::CancelRunRequest& request,
+                 Done<v1::CancelRunReply> done);
   void HoldWorker(const v1::HoldWorkerRequest& request, Done<v1::HoldWorkerReply> done);
   void ReleaseWorker(const v1::ReleaseWorkerRequest& request, Done<v1::ReleaseWorkerReply> done);
 
+  // Who may call has changed: parked calls come again.
+  void Release();
   void Tick();
   void Drain();
   void Stop();
@@ -125,8 +133,9 @@ class Planner {
   absl::Status OnStrandNow(const std::function<absl::Status()>& action);
   // On the strand: why nothing may be answered; OK: it may.
   absl::Status MayAnswer() const;
-  // The refusal of a planner that does not lead.
-  absl::Status Following() const;
+  // The refusal of a planner that does not lead; says where the leader is for workers, or for
+  // clients.
+  absl::Status Following(bool worker) const;
 
   // Any thread.
   void Call(int64_t call, Command command, Contents contents, Finish finish);

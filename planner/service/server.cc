@@ -6,12 +6,14 @@
 #include <spdlog/spdlog.h>
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/health.h"
+#include "common/security/tls.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -26,13 +28,15 @@ Server::Server(Planner* planner, const ServerOptions& options, OnDeaf on_deaf)
     : planner_(planner),
       options_(options),
       on_deaf_(std::move(on_deaf)),
-      worker_service_(planner),
-      planner_service_(planner) {}
+      guard_(options.guard != nullptr
+                 ? options.guard
+                 : std::make_shared<security::Guard>(nullptr, nullptr, &absl::Now)),
+      worker_service_(planner, guard_.get()),
+      planner_service_(planner, guard_.get()) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Planner* planner,
                                                       const ServerOptions& options,
                                                       OnDeaf on_deaf) {
-  if (absl::Status status = rpc::ValidateListenAddress(options.listen); !status.ok()) return status;
   std::unique_ptr<Server> server(new Server(planner, options, std::move(on_deaf)));
   if (absl::Status status = server->Listen(); !status.ok()) return status;
   return server;
@@ -47,24 +51,52 @@ absl::Status Server::Listen() {
   grpc::ResourceQuota quota("planner");
   quota.Resize(kMaxServerBytes);
   builder.SetResourceQuota(quota);
-  int port = 0;
-  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
+  struct Port {
+    std::string listen;
+    security::Listener listener;
+    int port = 0;
+  };
+  std::vector<Port> ports = {{options_.listen, options_.listen_clients.empty()
+                                                   ? security::Listener::kAll
+                                                   : security::Listener::kWorkers}};
+  if (!options_.listen_clients.empty()) {
+    ports.push_back({options_.listen_clients, security::Listener::kClients});
+  }
+  if (!options_.listen_metrics.empty()) {
+    ports.push_back({options_.listen_metrics, security::Listener::kMetrics});
+  }
+  for (Port& port : ports) {
+    absl::Status valid = rpc::ValidateListenAddress(port.listen, guard_->secured());
+    if (!valid.ok()) return valid;
+    builder.AddListeningPort(port.listen, security::ServerCredentials(port.listener, guard_),
+                             &port.port);
+  }
   builder.RegisterService(&worker_service_);
   builder.RegisterService(&planner_service_);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", options_.listen,
-                     ": is another process there? Port 0 picks a free one"));
+  for (const Port& port : ports) {
+    if (server_ != nullptr && port.port != 0) continue;
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", port.listen, ": is another process there? Port 0 picks a free one"));
   }
-  address_ = options_.listen;
-  if (!absl::StartsWith(address_, "unix:")) {
-    address_ = absl::StrCat(address_.substr(0, address_.rfind(':')), ":", port);
-  }
+  const auto reached = [](const Port& port) {
+    if (absl::StartsWith(port.listen, "unix:")) return port.listen;
+    return rpc::Reachable(
+        absl::StrCat(port.listen.substr(0, port.listen.rfind(':')), ":", port.port));
+  };
+  addresses_ = {reached(ports[0]), reached(ports[options_.listen_clients.empty() ? 0 : 1])};
+  if (!options_.listen_metrics.empty()) metrics_address_ = reached(ports.back());
   server_->GetHealthCheckService()->SetServingStatus(true);
-  known_ = rpc::DialFresh(address_);
+  known_ = DialSelf();
   if (absl::Status status = Check(known_, options_.check_timeout); !status.ok()) {
-    spdlog::warn("the planner does not answer itself at {} yet: {}", address_, status.ToString());
+    spdlog::warn("the planner does not answer itself at {} yet: {}", address(), status.ToString());
+  }
+  if (guard_->secured()) {
+    refresher_ = std::thread([this] {
+      Repeat(options_.refresh, [this] {
+        if (guard_->Refresh()) planner_->Release();
+      });
+    });
   }
   ticker_ = std::thread([this] { Repeat(options_.tick, [this] { planner_->Tick(); }); });
   checker_ = std::thread([this] { Repeat(options_.check, [this] { CheckSelf(); }); });
@@ -80,6 +112,11 @@ void Server::SetServing(bool serving) {
   }
 }
 
+std::shared_ptr<grpc::Channel> Server::DialSelf() const {
+  if (!guard_->secured()) return rpc::DialFresh(address());
+  return rpc::DialFresh(address(), security::UnverifiedChannelCredentials(guard_->identity()));
+}
+
 void Server::Repeat(absl::Duration period, const std::function<void()>& action) {
   while (true) {
     {
@@ -91,14 +128,14 @@ void Server::Repeat(absl::Duration period, const std::function<void()>& action) 
 }
 
 void Server::CheckSelf() {
-  const absl::Status status = Check(rpc::DialFresh(address_), options_.check_timeout);
+  const absl::Status status = Check(DialSelf(), options_.check_timeout);
   if (status.ok()) {
     deaf_checks_ = silent_checks_ = 0;
     return;
   }
   // One that has too much to do lets those wait whom it knows, too.
   const bool deaf = Check(known_, options_.check_timeout / 5).ok();
-  spdlog::warn("the planner does not answer itself at {}{}: {}", address_,
+  spdlog::warn("the planner does not answer itself at {}{}: {}", address(),
                deaf ? ", but whom it knows" : "", status.ToString());
   const bool for_good =
       deaf ? ++deaf_checks_ == kMaxDeafChecks : ++silent_checks_ == kMaxSilentChecks;
@@ -111,6 +148,7 @@ void Server::Shutdown() {
     if (stopping_) return;
     stopping_ = true;
   }
+  if (refresher_.joinable()) refresher_.join();
   if (ticker_.joinable()) ticker_.join();
   if (checker_.joinable()) checker_.join();
   planner_->Drain();

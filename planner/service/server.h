@@ -18,6 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/rpc/address.h"
+#include "common/security/guard.h"
 #include "planner/service/grpc_service.h"
 #include "planner/service/planner.h"
 
@@ -34,8 +36,14 @@ inline constexpr int kMaxSilentChecks = 12;
 inline constexpr absl::Duration kShutdownLimit = absl::Seconds(1);
 
 struct ServerOptions {
-  std::string listen;  // as rpc::ValidateListenAddress; port 0 picks one
+  // As rpc::ValidateListenAddress; port 0 picks one. Where clients have a listener of their own,
+  // the first is for workers alone; that for metrics answers who asks after the planner's health.
+  std::string listen;
+  std::string listen_clients, listen_metrics;  // "": none
+  // Who is admitted, and by which certificates; null: everybody, without TLS.
+  std::shared_ptr<security::Guard> guard;
   absl::Duration tick = absl::Seconds(1);
+  absl::Duration refresh = absl::Seconds(1);  // of the guard
   absl::Duration check = absl::Seconds(10);
   absl::Duration check_timeout = absl::Seconds(5);
 };
@@ -55,7 +63,10 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  const std::string& address() const { return address_; }
+  // Where this machine reaches it: workers, and clients, who may have the same address.
+  const rpc::Addresses& addresses() const { return addresses_; }
+  const std::string& address() const { return addresses_.workers; }
+  const std::string& metrics_address() const { return metrics_address_; }
   // What the health service says of the two services; of "" it says that the planner is well, also
   // of one that follows. Any thread.
   void SetServing(bool serving);
@@ -65,6 +76,8 @@ class Server {
  private:
   Server(Planner* planner, const ServerOptions& options, OnDeaf on_deaf);
   absl::Status Listen();
+  // To itself, whoever it says that it is.
+  std::shared_ptr<grpc::Channel> DialSelf() const;
   // Calls `action` each `period` until Shutdown.
   void Repeat(absl::Duration period, const std::function<void()>& action);
   void CheckSelf();
@@ -72,7 +85,9 @@ class Server {
   Planner* const planner_;
   const ServerOptions options_;
   const OnDeaf on_deaf_;
-  std::string address_;
+  const std::shared_ptr<security::Guard> guard_;
+  rpc::Addresses addresses_;
+  std::string metrics_address_;
   GrpcWorkerService worker_service_;
   GrpcPlannerService planner_service_;
   std::unique_ptr<grpc::Server> server_;
@@ -81,6 +96,7 @@ class Server {
   int silent_checks_ = 0;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread refresher_;
   std::thread ticker_;
   std::thread checker_;
 };

@@ -241,8 +241,10 @@ TEST_CASE(
   Planner& planner = served.planner();
   // Straight at the planner, so that the order of calls is certain.
   std::promise<absl::StatusOr<v1::SynchronizeReply>> first, second, third;
-  planner.Synchronize(planner.NewCall(), request, [&](auto reply) { first.set_value(reply); });
-  planner.Synchronize(planner.NewCall(), request, [&](auto reply) { second.set_value(reply); });
+  planner.Synchronize(planner.NewCall(), security::Caller{}, request,
+                      [&](auto reply) { first.set_value(reply); });
+  planner.Synchronize(planner.NewCall(), security::Caller{}, request,
+                      [&](auto reply) { second.set_value(reply); });
   CHECK(first.get_future().get().status().code() == absl::StatusCode::kAborted);
   REQUIRE(client.List().ok());  // behind the second call: it is parked before time moves
   served.now_ms += CoreOptions{}.park_ms;
@@ -251,7 +253,8 @@ TEST_CASE(
   REQUIRE(over.ok());
   CHECK(over->start_size() == 0);
   const int64_t call = planner.NewCall();
-  planner.Synchronize(call, request, [&](auto reply) { third.set_value(reply); });
+  planner.Synchronize(call, security::Caller{}, request,
+                      [&](auto reply) { third.set_value(reply); });
   planner.Cancel(call);
   CHECK(third.get_future().get().status().code() == absl::StatusCode::kCancelled);
 }
@@ -556,11 +559,11 @@ TEST_CASE("shutting down releases parked calls and answers new ones Unavailable"
   const std::string session = client.Synchronize(SyncOf("w", ""))->session_id();
   std::promise<absl::StatusOr<v1::SynchronizeReply>> parked, late;
   Planner& planner = served.planner();
-  planner.Synchronize(planner.NewCall(), SyncOf("w", session),
+  planner.Synchronize(planner.NewCall(), security::Caller{}, SyncOf("w", session),
                       [&](auto reply) { parked.set_value(reply); });
   planner.Drain();
   CHECK(parked.get_future().get().status().code() == absl::StatusCode::kUnavailable);
-  planner.Synchronize(planner.NewCall(), SyncOf("w", session),
+  planner.Synchronize(planner.NewCall(), security::Caller{}, SyncOf("w", session),
                       [&](auto reply) { late.set_value(reply); });
   CHECK(late.get_future().get().status().code() == absl::StatusCode::kUnavailable);
   served.Close();
@@ -576,7 +579,8 @@ TEST_CASE("a planner that another one has replaced in the store answers nobody")
       [&](const absl::Status& status) { fatal.set_value(status); });
   REQUIRE(store->Lead().ok());
   bool answered = false;
-  planner->Synchronize(planner->NewCall(), SyncOf("w", ""), [&](auto) { answered = true; });
+  planner->Synchronize(planner->NewCall(), security::Caller{}, SyncOf("w", ""),
+                       [&](auto) { answered = true; });
   CHECK(fatal.get_future().get().code() == absl::StatusCode::kFailedPrecondition);
   planner->Stop();
   CHECK_FALSE(answered);
@@ -663,8 +667,8 @@ TEST_CASE("a checkpoint and the rest of the log make the state again") {
     CHECK(list() == (i == 0 ? list() : before));
     for (int j = 0; j < 5; ++j) {
       std::promise<void> done;
-      planner->Synchronize(planner->NewCall(), SyncOf(absl::StrCat("w", i, j), ""),
-                           [&](auto reply) {
+      planner->Synchronize(planner->NewCall(), security::Caller{},
+                           SyncOf(absl::StrCat("w", i, j), ""), [&](auto reply) {
                              REQUIRE(reply.ok());
                              done.set_value();
                            });

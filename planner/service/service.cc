@@ -223,14 +223,15 @@ void Service::Durable(int64_t number) {
 // ---- workers ------------------------------------------------------------------------------------
 
 void Service::On(int64_t call, Synchronize command, Contents contents, Now now) {
-  // A newer call of the same session: the older one's caller has given it up.
+  Outcome<SynchronizeAnswer> outcome = core_.Handle(command, now);
+  // A newer call of the same session: the older one's caller has given it up. Not one of somebody
+  // who knows the session's id and is another.
   if (const auto older = parked_by_session_.find(command.session_id);
-      older != parked_by_session_.end()) {
+      outcome.reply.ok() && older != parked_by_session_.end()) {
     const int64_t old_call = older->second;
     Unpark(old_call);
     Say(old_call, absl::AbortedError("a newer call of the same session has come"));
   }
-  Outcome<SynchronizeAnswer> outcome = core_.Handle(command, now);
   if (absl::IsDataLoss(outcome.reply.status())) lost_ = outcome.reply.status();
   Commit(std::move(outcome.events), std::move(contents));
   if (outcome.reply.ok() && outcome.reply->park) {
@@ -304,6 +305,17 @@ void Service::WakeForWork(Now now) {
 
 void Service::Cancel(int64_t call) {
   if (Unpark(call)) Say(call, absl::CancelledError("the caller is gone"));
+}
+
+void Service::Release(Now now) {
+  while (!parked_.empty()) {
+    const int64_t call = parked_.begin()->first;
+    Synchronize command = Unpark(call)->command;
+    command.slots = 0;
+    Outcome<SynchronizeAnswer> outcome = core_.Handle(command, now);
+    Commit(std::move(outcome.events), {});
+    Say(call, std::move(outcome.reply));
+  }
 }
 
 // ---- people -------------------------------------------------------------------------------------

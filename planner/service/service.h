@@ -123,6 +123,8 @@ class Service {
   void Handle(int64_t call, Command command, Contents contents, Now now);
   // The caller is gone: a parked call is answered Cancelled, any other goes on.
   void Cancel(int64_t call);
+  // Who may call has changed: parked calls are answered, without a lease, and come again.
+  void Release(Now now);
   // About once a second: expiry, parked calls, the board.
   void Tick(Now now);
   // All writes up to `number` are durable.

@@ -16,12 +16,17 @@ constexpr size_t kLogTail = 3000;
 
 Planners::Planners(std::string bin, int count, uint64_t seed)
     : bin_(std::move(bin)),
-      redis_(support::RedisServer::Settings{{"port", std::to_string(support::FreePort())}}) {
+      redis_(support::RedisServer::Settings{{"port", std::to_string(support::FreePort())}}),
+      redis_address_(redis_.tcp_address()) {
   for (int i = 0; i < count; ++i) {
     Node& node = *nodes_.emplace_back(std::make_unique<Node>());
     node.dir = folder_ / absl::StrCat("planner", i);
-    node.back = std::make_unique<support::FaultProxy>([this] { return redis_.tcp_address(); },
-                                                      seed + 2 * i);
+    node.back = std::make_unique<support::FaultProxy>(
+        [this] {
+          absl::MutexLock lock(&mutex_);
+          return redis_address_;
+        },
+        seed + 2 * i);
     node.front = std::make_unique<support::FaultProxy>(
         [dir = node.dir] { return rpc::ReadAddress(dir).value_or(""); }, seed + 2 * i + 1);
     Start(node);
@@ -52,6 +57,17 @@ absl::StatusOr<std::string> Planners::Addresses() const {
     absl::StrAppend(&all, all.empty() ? "" : ",", node->front->address());
   }
   return all;
+}
+
+void Planners::PointRedisAt(const std::string& tcp_address) {
+  {
+    absl::MutexLock lock(&mutex_);
+    redis_address_ = tcp_address;
+  }
+  for (auto& node : nodes_) {
+    node->back->Set({.cut = true});
+    node->back->Set({});
+  }
 }
 
 void Planners::Signal(int planner, int signal) { nodes_[planner]->process->Signal(signal); }

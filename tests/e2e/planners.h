@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "tests/e2e/answers.h"
 #include "tests/e2e/process.h"
 #include "tests/support/fault_proxy.h"
@@ -41,6 +43,9 @@ class Planners : public Answers {
   support::FaultProxy& front(int planner) { return *nodes_[planner]->front; }
   support::FaultProxy& back(int planner) { return *nodes_[planner]->back; }
   support::RedisServer& redis() { return redis_; }
+  // Whoever looks for Redis finds the one at 127.0.0.1:PORT from here on, as after a failover;
+  // connections that there are end.
+  void PointRedisAt(const std::string& tcp_address);
   std::string shared() const { return folder_ / "shared"; }
   std::string dir(int planner) const { return nodes_[planner]->dir; }
 
@@ -66,6 +71,8 @@ class Planners : public Answers {
   const std::string bin_;
   support::TemporaryFolder folder_;
   support::RedisServer redis_;
+  mutable absl::Mutex mutex_;
+  std::string redis_address_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Node>> nodes_;
 };
 

@@ -1,9 +1,9 @@
 // A Redis server of a test's own, in a folder that goes away with it.
 //
-//   RedisServer redis;                      // as Warpsmith wants it: what it answers for is
-//   durable auto store = *RedisStore::Open({.server = {.address = redis.address()}, .folder =
-//   shared}); redis.Signal(SIGKILL); redis.Start();                          // with what it had
-//   written
+//   RedisServer redis;           // as Warpsmith wants it: what it answers for is durable
+//   auto store = *RedisStore::Open({.server = {.address = redis.address()}, .folder = shared});
+//   redis.Signal(SIGKILL);
+//   redis.Start();               // with what it had written
 //
 // Not thread-safe.
 #pragma once

@@ -39,10 +39,11 @@ std::string DrawInstance() {
 }
 
 absl::StatusOr<std::unique_ptr<Lineage>> Lineage::Open(std::unique_ptr<LogFile> file,
-                                                       std::string instance) {
+                                                       std::string instance, std::string secret) {
   const absl::StatusOr<std::string> text = file->Read();
   if (!text.ok()) return text.status();
-  std::unique_ptr<Lineage> lineage(new Lineage(std::move(file), std::move(instance)));
+  std::unique_ptr<Lineage> lineage(
+      new Lineage(std::move(file), std::move(instance), std::move(secret)));
   for (absl::string_view line : absl::StrSplit(*text, '\n')) {
     if (IsInstance(line)) lineage->follows_.emplace_back(line);
   }

@@ -30,23 +30,26 @@ std::string DrawInstance();
 class Lineage {
  public:
   // `instance` has no like: letters and digits. Errors: the file cannot be read.
+  // `secret`: what all of this folder prove with whose leases theirs are (secret.h); "": nothing.
   static absl::StatusOr<std::unique_ptr<Lineage>> Open(std::unique_ptr<LogFile> file,
-                                                       std::string instance);
+                                                       std::string instance,
+                                                       std::string secret = "");
   Lineage(const Lineage&) = delete;
   Lineage& operator=(const Lineage&) = delete;
 
   const std::string& instance() const { return instance_; }
+  const std::string& secret() const { return secret_; }
   // The last one before this that was answered, and those since that may have been.
   const std::vector<std::string>& follows() const { return follows_; }
   // The planner knows this one: those before it matter no more. Of several calls the first counts.
   void Answered();
 
  private:
-  Lineage(std::unique_ptr<LogFile> file, std::string instance)
-      : file_(std::move(file)), instance_(std::move(instance)) {}
+  Lineage(std::unique_ptr<LogFile> file, std::string instance, std::string secret)
+      : file_(std::move(file)), instance_(std::move(instance)), secret_(std::move(secret)) {}
 
   const std::unique_ptr<LogFile> file_;
-  const std::string instance_;
+  const std::string instance_, secret_;
   std::vector<std::string> follows_;
   bool answered_ = false;
 };

@@ -23,9 +23,12 @@ absl::StatusOr<v1::SynchronizeReply> GrpcPlannerLink::Synchronize(
 
 absl::StatusOr<v1::SynchronizeReply> GrpcPlannerLink::Try(const v1::SynchronizeRequest& request,
                                                           gpr_timespec deadline) {
-  if (route_->address() != address_) {
-    address_ = route_->address();
-    stub_ = v1::WorkerService::NewStub(rpc::Dial(address_));
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = dialer_.Dial(route_->address());
+  // What is wrong with this worker's certificate may be put right while it waits.
+  if (!channel.ok()) return absl::UnavailableError(channel.status().message());
+  if (*channel != channel_) {
+    channel_ = *std::move(channel);
+    stub_ = v1::WorkerService::NewStub(channel_);
   }
   grpc::ClientContext context;
   context.set_deadline(deadline);

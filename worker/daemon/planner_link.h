@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/rpc/route.h"
+#include "common/security/dialer.h"
 #include "warpsmith/v1/planner.grpc.pb.h"
 
 namespace warpsmith::daemon {
@@ -33,7 +34,8 @@ using AddressSource = std::function<absl::StatusOr<std::string>()>;
 
 class GrpcPlannerLink : public PlannerLink {
  public:
-  explicit GrpcPlannerLink(AddressSource address) : address_of_(std::move(address)) {}
+  explicit GrpcPlannerLink(AddressSource address, security::Dialer dialer = {})
+      : address_of_(std::move(address)), dialer_(std::move(dialer)) {}
   absl::StatusOr<v1::SynchronizeReply> Synchronize(const v1::SynchronizeRequest& request,
                                                    absl::Duration timeout) override;
   void Cancel() override;
@@ -45,7 +47,8 @@ class GrpcPlannerLink : public PlannerLink {
   const AddressSource address_of_;
   std::string addresses_;  // as told
   std::optional<rpc::Route> route_;
-  std::string address_;  // of stub_
+  security::Dialer dialer_;
+  std::shared_ptr<grpc::Channel> channel_;  // of stub_
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   absl::Mutex mutex_;
   grpc::ClientContext* under_way_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -15,6 +15,7 @@ v1::SynchronizeRequest Session::Request() {
   v1::SynchronizeRequest request;
   *request.mutable_worker() = worker_;
   request.set_session_id(session_id_);
+  request.set_secret(lineage_.secret());
   if (session_id_.empty()) {
     request.set_instance(lineage_.instance());
     for (const std::string& instance : lineage_.follows()) request.add_follows(instance);

@@ -1,0 +1,31 @@
+// Whose a session or a lease is.
+//
+//   if (!Owns(record.last_owner(), command.owner)) ...    // somebody else's
+//
+// A certificate says more than a secret, which may have been copied with a folder: where both
+// sides have one, certificates alone count. A worker that began without certificates goes on when
+// they come, by its secret. Pure; any thread.
+#pragma once
+
+#include "warpsmith/v1/task.pb.h"
+
+namespace warpsmith::planner {
+
+inline bool IsNobodys(const v1::Owner& owner) {
+  return owner.certificate().empty() && owner.secret().empty();
+}
+
+// Whether what is `owner`'s is the caller's.
+inline bool Owns(const v1::Owner& owner, const v1::Owner& caller) {
+  if (IsNobodys(owner)) return true;
+  if (!owner.certificate().empty() && !caller.certificate().empty()) {
+    return owner.certificate() == caller.certificate();
+  }
+  return !owner.secret().empty() && owner.secret() == caller.secret();
+}
+
+inline bool Same(const v1::Owner& a, const v1::Owner& b) {
+  return a.certificate() == b.certificate() && a.secret() == b.secret();
+}
+
+}  // namespace warpsmith::planner
