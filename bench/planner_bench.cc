@@ -159,8 +159,8 @@ struct State {
     const std::string name = certificates + "/planner";
     for (const auto& [flag, path] :
          {std::pair<const char*, std::string>("--tls-ca", certificates + "/ca.crt"),
-          {"--tls-cert", name + ".crt"},
-          {"--tls-key", name + ".key"},
+          {"--tls-cert", name + ".pem"},
+          {"--tls-key", name + ".pem"},
           {"--tls-crl", certificates + "/crl.pem"}}) {
       flags.insert(flags.end(), {flag, path});
     }
@@ -171,7 +171,7 @@ struct State {
     if (certificates.empty()) return rpc::DialFresh(address);
     const std::string name = certificates + "/operator";
     const auto identity = security::ReadIdentity(
-        {.ca = certificates + "/ca.crt", .cert = name + ".crt", .key = name + ".key"},
+        {.ca = certificates + "/ca.crt", .cert = name + ".pem", .key = name + ".pem"},
         security::Needs::kCertificate, absl::Now());
     if (!identity.ok()) {
       std::fprintf(stderr, "%s\n", identity.status().ToString().c_str());

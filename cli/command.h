@@ -65,6 +65,8 @@ void AddHold(CLI::App& app, const Context& context, Command& chosen);
 void AddWorkers(CLI::App& app, const Context& context, Command& chosen);
 void AddUpgrade(CLI::App& app, const Context& context, Command& chosen);
 void AddStore(CLI::App& app, const Context& context, Command& chosen);
+void AddCerts(CLI::App& app, const Context& context, Command& chosen);
+void AddTokens(CLI::App& app, const Context& context, Command& chosen);
 void AddVersion(CLI::App& app, const Context& context, Command& chosen);
 void AddCompletion(CLI::App& app, const Context& context, Command& chosen);
 

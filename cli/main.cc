@@ -61,6 +61,8 @@ int Main(int argc, char** argv) {
   AddWorkers(app, context, chosen);
   AddStore(app, context, chosen);
   AddUpgrade(app, context, chosen);
+  AddCerts(app, context, chosen);
+  AddTokens(app, context, chosen);
   AddVersion(app, context, chosen);
   AddCompletion(app, context, chosen);
   try {

@@ -192,7 +192,7 @@ void Fleet::Dial(Worker& worker) {
     if (known == nullptr) {
       const std::string name = absl::StrCat(options_.certificates, "/", MachineName(machine));
       auto identity = security::ReadIdentity(
-          {.ca = options_.certificates + "/ca.crt", .cert = name + ".crt", .key = name + ".key"},
+          {.ca = options_.certificates + "/ca.crt", .cert = name + ".pem", .key = name + ".pem"},
           security::Needs::kCertificate, absl::Now());
       if (!identity.ok()) {
         std::fprintf(stderr, "%s\n", identity.status().ToString().c_str());

@@ -89,13 +89,31 @@ absl::Status WriteAtomically(const std::string& path, std::string_view contents,
   return absl::OkStatus();
 }
 
-}  // namespace
+absl::Status CheckPrivate(const struct stat& info, const std::string& path) {
+  if ((info.st_mode & 0077) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("'%s' is a secret that others can read or write (mode %04o): "
+                        "`chmod 600 %s`, and replace what was in it if others may have seen it",
+                        path, info.st_mode & 07777, path));
+  }
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("'%s' is a secret that belongs to another user (%d): `chown` it to the "
+                        "one who runs this",
+                        path, info.st_uid));
+  }
+  return absl::OkStatus();
+}
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
+// What is checked is what is read: the path may name another file a moment later.
+absl::StatusOr<std::string> Read(const std::string& path, bool is_private) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.ok()) return Error(errno, "open", path);
   struct stat info;
   if (::fstat(file.get(), &info) != 0) return Error(errno, "inspect", path);
+  if (is_private) {
+    if (absl::Status status = CheckPrivate(info, path); !status.ok()) return status;
+  }
   if (S_ISDIR(info.st_mode)) return Error(EISDIR, "read", path);
   if (info.st_size > kMaxFileBytes) {
     return absl::ResourceExhaustedError(
@@ -124,6 +142,12 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return contents;
 }
 
+}  // namespace
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  return Read(path, /*is_private=*/false);
+}
+
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents) {
   return WriteAtomically(path, contents, 0644);
 }
@@ -133,21 +157,7 @@ absl::Status WritePrivateFile(const std::string& path, std::string_view contents
 }
 
 absl::StatusOr<std::string> ReadPrivateFile(const std::string& path) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0) return Error(errno, "open", path);
-  if ((info.st_mode & 0077) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("'%s' is a secret that others can read or write (mode %04o): "
-                        "`chmod 600 %s`, and replace what was in it if others may have seen it",
-                        path, info.st_mode & 07777, path));
-  }
-  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("'%s' is a secret that belongs to another user (%d): `chown` it to the "
-                        "one who runs this",
-                        path, info.st_uid));
-  }
-  return ReadFile(path);
+  return Read(path, /*is_private=*/true);
 }
 
 }  // namespace warpsmith::base

@@ -1,10 +1,8 @@
 #include "common/security/authority.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <openssl/ec.h>
 #include <openssl/rand.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,39 +14,45 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/file.h"
 #include "common/base/private_file.h"
+#include "common/security/file_lock.h"
 #include "common/security/x509.h"
 
 namespace warpsmith::security {
 namespace {
 
-constexpr char kCaCertificate[] = "ca.crt", kCaKey[] = "ca.key", kCrl[] = "crl.pem";
+constexpr char kCaCertificate[] = "ca.crt", kCaKey[] = "ca.key", kCrl[] = "crl.pem",
+               kPair[] = ".pem";
 constexpr int kSerialBytes = 16;
 
 absl::Status Failed(const char* what) {
   return absl::InternalError(absl::StrCat("OpenSSL cannot ", what, ": ", LastError()));
 }
 
-// Held while a folder is changed.
-class FolderLock {
- public:
-  static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& folder) {
-    const std::string path = folder + "/.lock";
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
-      const int error = errno;
-      if (fd >= 0) close(fd);
-      return absl::ErrnoToStatus(error, absl::StrCat("cannot lock '", path, "'"));
-    }
-    return std::unique_ptr<FolderLock>(new FolderLock(fd));
-  }
-  ~FolderLock() { close(fd_); }
+// Held while the folder is changed.
+absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& folder) {
+  return FileLock::Take(folder + "/.lock");
+}
 
- private:
-  explicit FolderLock(int fd) : fd_(fd) {}
-  const int fd_;
-};
+absl::Status CheckFolder(const std::string& folder) {
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot inspect '", folder, "'"));
+  }
+  if ((info.st_mode & 0077) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("'%s' is an authority's folder that others can read or write (mode %04o): "
+                        "`chmod 700 %s`",
+                        folder, info.st_mode & 07777, folder));
+  }
+  if (info.st_uid != geteuid() && info.st_uid != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "'", folder, "' belongs to another user: who makes certificates is to own it"));
+  }
+  return absl::OkStatus();
+}
 
 struct Ca {
   X509Ptr certificate;
@@ -137,9 +141,20 @@ bool IsHost(const std::string& host) {
          }));
 }
 
+// Those that a planner gets.
+std::vector<std::string> HostsOf(const Wanted& wanted) {
+  std::vector<std::string> hosts;
+  if (wanted.name.role != Role::kPlanner) return hosts;
+  hosts.assign(std::begin(kLoopback), std::end(kLoopback));
+  for (const std::string& host : wanted.hosts) {
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+  }
+  return hosts;
+}
+
 std::string AlternativeNames(const Wanted& wanted) {
   std::string names = absl::StrCat("URI:", UriOf(wanted.name));
-  for (const std::string& host : wanted.hosts) {
+  for (const std::string& host : HostsOf(wanted)) {
     absl::StrAppend(&names, ",", IsAddress(host) ? "IP:" : "DNS:", host);
   }
   return names;
@@ -161,9 +176,9 @@ absl::Status CheckWanted(const Wanted& wanted) {
         absl::StrCat("'", wanted.name.name, "' does not serve, so it has no host names: they are ",
                      "for a planner"));
   }
-  if (wanted.hosts.size() > kMaxHosts) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(wanted.hosts.size(), " host names: at most ", kMaxHosts));
+  if (HostsOf(wanted).size() > kMaxHosts) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        HostsOf(wanted).size(), " host names, with those of loopback: at most ", kMaxHosts));
   }
   for (const std::string& host : wanted.hosts) {
     if (!IsHost(host)) {
@@ -218,7 +233,9 @@ absl::Status WriteCrl(const Authority& authority, const Ca& ca, X509CrlPtr crl,
 absl::StatusOr<X509CrlPtr> ReadCrl(const Authority& authority) {
   const absl::StatusOr<std::string> text = base::ReadFile(authority.Path(kCrl));
   if (!text.ok()) return text.status();
-  return ParseCrl(*text, authority.Path(kCrl));
+  auto lists = ParseCrls(*text, authority.Path(kCrl));
+  if (!lists.ok()) return lists.status();
+  return std::move(lists->front());
 }
 
 struct Kept {
@@ -251,29 +268,49 @@ absl::StatusOr<std::vector<Kept>> ReadIssued(const Authority& authority) {
   return all;
 }
 
+// With its folder of certificates; what it made is its owner's alone.
+absl::Status MakeFolder(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path parent =
+      std::filesystem::path(folder + "/").parent_path().parent_path();
+  if (!parent.empty()) std::filesystem::create_directories(parent, error);
+  for (const std::string& each : {folder, folder + "/issued"}) {
+    if (error || mkdir(each.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot make the folder ", folder, ": ", error.message()));
+  }
+  return CheckFolder(folder);
+}
+
 }  // namespace
 
 absl::Status Authority::Exists() const {
-  if (access(Path(kCaCertificate).c_str(), F_OK) == 0) return absl::OkStatus();
+  if (access(Path(kCaCertificate).c_str(), F_OK) == 0) return CheckFolder(folder_);
   return absl::NotFoundError(
       absl::StrCat("there is no authority in ", folder_, ": make one with `warpsmith certs init`"));
 }
 
 absl::Status Authority::Init(const std::string& name, absl::Duration life, absl::Time now) {
   if (absl::Status status = CheckName(name); !status.ok()) return status;
-  std::error_code error;
-  std::filesystem::create_directories(Path("issued"), error);
-  if (error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot make the folder ", folder_, ": ", error.message()));
+  if (life <= absl::ZeroDuration() || life > kMaxAuthorityLife) {
+    return absl::InvalidArgumentError("an authority is good for 1 day to 30 years");
   }
-  const auto lock = FolderLock::Take(folder_);
+  if (absl::Status status = MakeFolder(folder_); !status.ok()) return status;
+  const auto lock = Lock(folder_);
   if (!lock.ok()) return lock.status();
-  for (const char* file : {kCaCertificate, kCaKey}) {
-    if (access(Path(file).c_str(), F_OK) != 0) continue;
+  if (access(Path(kCaCertificate).c_str(), F_OK) == 0) {
     return absl::AlreadyExistsError(
-        absl::StrCat(Path(file), " is there already: an authority is made once, and all ",
+        absl::StrCat(Path(kCaCertificate), " is there already: an authority is made once, and all ",
                      "certificates of another would be refused"));
+  }
+  // ca.crt is written last: this is what is left of a first `init` that was ended, or of a loss.
+  if (access(Path(kCaKey).c_str(), F_OK) == 0) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(Path(kCaKey), " is there without ", kCaCertificate,
+                     ": bring that back from a copy; if there never was one, remove ", kCaKey));
   }
   Ca ca;
   ca.key.reset(EVP_EC_gen("P-256"));
@@ -321,14 +358,12 @@ absl::StatusOr<Issued> Authority::Make(const Wanted& wanted, absl::Time now) {
   }
   if (absl::Status status = Sign(made, issuer, ca->key.get()); !status.ok()) return status;
   Issued issued = Describe(made, wanted.name);
-  issued.certificate = Path(wanted.name.name + ".crt");
-  issued.key = Path(wanted.name.name + ".key");
+  issued.certificate = issued.key = Path(wanted.name.name + kPair);
   // What is not kept could not be revoked, so that comes first.
   const std::string pem = PemOf(made);
   absl::Status status =
       base::WriteFileAtomically(Path(absl::StrCat("issued/", issued.serial, ".crt")), pem);
-  if (status.ok()) status = base::WritePrivateFile(issued.key, PemOf(key.get()));
-  if (status.ok()) status = base::WriteFileAtomically(issued.certificate, pem);
+  if (status.ok()) status = base::WritePrivateFile(issued.key, pem + PemOf(key.get()));
   if (!status.ok()) return status;
   return issued;
 }
@@ -336,7 +371,7 @@ absl::StatusOr<Issued> Authority::Make(const Wanted& wanted, absl::Time now) {
 absl::StatusOr<Issued> Authority::Issue(const Wanted& wanted, absl::Time now) {
   if (absl::Status status = CheckWanted(wanted); !status.ok()) return status;
   if (absl::Status status = Exists(); !status.ok()) return status;
-  const auto lock = FolderLock::Take(folder_);
+  const auto lock = Lock(folder_);
   if (!lock.ok()) return lock.status();
   const absl::StatusOr<std::vector<Issued>> all = List();
   if (!all.ok()) return all.status();
@@ -350,13 +385,25 @@ absl::StatusOr<Issued> Authority::Issue(const Wanted& wanted, absl::Time now) {
         "'", wanted.name.name, "' has a certificate, as ", NameOf(before.name.role).data(),
         ": `warpsmith certs rotate ", wanted.name.name, "` renews it, and `certs revoke` ends it"));
   }
+  for (const Issued& other : *all) {
+    if (wanted.name.role != Role::kWorker || other.name.role != Role::kWorker || other.revoked) {
+      continue;
+    }
+    if (!IsWorkerOf(other.name.name, wanted.name.name) &&
+        !IsWorkerOf(wanted.name.name, other.name.name)) {
+      continue;
+    }
+    return absl::AlreadyExistsError(
+        absl::StrCat("'", wanted.name.name, "' and '", other.name.name, "', which there is, would ",
+                     "be names of the same worker: choose another, or revoke that first"));
+  }
   return Make(wanted, now);
 }
 
 absl::StatusOr<Issued> Authority::Rotate(const std::string& name, absl::Duration life,
                                          absl::Time now) {
   if (absl::Status status = Exists(); !status.ok()) return status;
-  const auto lock = FolderLock::Take(folder_);
+  const auto lock = Lock(folder_);
   if (!lock.ok()) return lock.status();
   const absl::StatusOr<std::vector<Issued>> all = List();
   if (!all.ok()) return all.status();
@@ -377,7 +424,7 @@ absl::StatusOr<Issued> Authority::Rotate(const std::string& name, absl::Duration
 
 absl::StatusOr<int> Authority::Revoke(const std::string& name, absl::Time now) {
   if (absl::Status status = Exists(); !status.ok()) return status;
-  const auto lock = FolderLock::Take(folder_);
+  const auto lock = Lock(folder_);
   if (!lock.ok()) return lock.status();
   const absl::StatusOr<Ca> ca = Load(*this);
   if (!ca.ok()) return ca.status();
@@ -407,28 +454,27 @@ absl::StatusOr<std::vector<Issued>> Authority::List() const {
   if (!crl.ok()) return crl.status();
   const absl::StatusOr<std::vector<Kept>> all = ReadIssued(*this);
   if (!all.ok()) return all.status();
-  // Of a name the one that lies in its file is the last.
-  std::map<std::string, std::string> last;  // serial by name
+  std::map<std::string, std::string> in_file;  // serial by name
   std::vector<Issued> list;
   for (const Kept& kept : *all) {
     Issued& issued = list.emplace_back(Describe(kept.certificate.get(), kept.name));
     issued.revoked = IsRevoked(crl->get(), kept.certificate.get());
-    std::string& serial = last[kept.name.name];
-    if (!serial.empty()) continue;
-    const auto text = base::ReadFile(Path(kept.name.name + ".crt"));
-    if (!text.ok()) continue;
-    const auto in_file = ParseCertificates(*text, kept.name.name);
-    if (in_file.ok()) serial = SerialOf(in_file->front().get());
+    const std::string path = Path(kept.name.name + kPair);
+    auto [serial, is_new] = in_file.try_emplace(kept.name.name);
+    if (is_new) {
+      const auto text = base::ReadFile(path);
+      const auto parsed = ParseCertificates(text.ok() ? *text : "", path);
+      if (parsed.ok()) serial->second = SerialOf(parsed->front().get());
+    }
+    if (issued.serial == serial->second) issued.certificate = issued.key = path;
   }
-  for (Issued& issued : list) {
-    if (issued.serial != last[issued.name.name]) continue;
-    issued.certificate = Path(issued.name.name + ".crt");
-    issued.key = Path(issued.name.name + ".key");
-  }
+  // By when they were made, and not by which file there is: that may have been moved away. Of one
+  // second, one that is revoked was made before one that is not.
   std::sort(list.begin(), list.end(), [](const Issued& a, const Issued& b) {
     if (a.name.name != b.name.name) return a.name.name < b.name.name;
-    if (a.certificate.empty() != b.certificate.empty()) return b.certificate.empty();
-    return a.not_after > b.not_after;
+    if (a.not_before != b.not_before) return a.not_before > b.not_before;
+    if (a.revoked != b.revoked) return b.revoked;
+    return a.serial < b.serial;
   });
   return list;
 }

@@ -31,7 +31,7 @@ struct Made {
     REQUIRE(issued.status() == absl::OkStatus());
   }
   Files Of(const std::string& name) {
-    return {authority.Path("ca.crt"), authority.Path(name + ".crt"), authority.Path(name + ".key"),
+    return {authority.Path("ca.crt"), authority.Path(name + ".pem"), authority.Path(name + ".pem"),
             authority.Path("crl.pem")};
   }
 };
@@ -47,7 +47,8 @@ TEST_CASE("an authority is made once, and its secrets are its owner's") {
   CHECK(absl::IsAlreadyExists(made.authority.Init("fleet", kAuthorityLife, kNow)));
   made.Issue(Role::kWorker, "gpu-07");
   CHECK(ModeOf(made.authority.Path("ca.key")) == 0600);
-  CHECK(ModeOf(made.authority.Path("gpu-07.key")) == 0600);
+  CHECK(ModeOf(made.authority.Path("gpu-07.pem")) == 0600);
+  CHECK(ModeOf(made.folder.path() + "/certs") == 0700);
   const Authority none(made.folder.path() + "/none");
   CHECK_THAT(Message(none.List().status()), Contains("warpsmith certs init"));
 }
@@ -93,7 +94,7 @@ TEST_CASE("each certificate that is not good is refused with its reason") {
              Contains("has not made it"));
   files.crl = made.authority.Path("crl.pem");
   CHECK_THAT(Message(ReadIdentity(files, Needs::kCertificate, kNow).status()),
-             Contains("--tls-crl was not signed by"));
+             Contains("was not signed by an authority of --tls-ca"));
 
   REQUIRE(*made.authority.Revoke("gpu-07", kNow) == 1);
   CHECK(*made.authority.Revoke("gpu-07", kNow) == 0);
@@ -113,8 +114,9 @@ TEST_CASE("each file that is not good is refused with its reason") {
   };
   const Files good = made.Of("a");
   Files files = good;
-  files.key = made.authority.Path("b.key");
-  CHECK_THAT(read(files), Contains("is not the key of --tls-cert"));
+  files.key = made.authority.Path("b.pem");
+  CHECK_THAT(read(files), Contains("is not the key of --tls-cert") &&
+                              Contains("has one of the two been replaced alone?"));
   files = good;
   files.cert = made.authority.Path("none.crt");
   CHECK_THAT(read(files), Contains("--tls-cert: cannot open") && Contains("none.crt"));
@@ -125,7 +127,7 @@ TEST_CASE("each file that is not good is refused with its reason") {
   files.ca = "";
   CHECK_THAT(read(files), Contains("give --tls-ca"));
   files = good;
-  files.cert = good.key;
+  files.cert = made.authority.Path("ca.key");
   CHECK_THAT(read(files), Contains("holds no certificate"));
   files.ca = good.cert;
   files.cert = good.cert;
@@ -151,20 +153,14 @@ TEST_CASE("a certificate is rotated in place, and its old one stays good") {
   CHECK_FALSE(*(*watched)->Refresh(kNow));
   const auto rotated = made.authority.Rotate("p", kDefaultLife, kNow + kDay);
   REQUIRE(rotated.status() == absl::OkStatus());
-  CHECK(rotated->hosts == std::vector<std::string>{"localhost"});
+  CHECK(rotated->hosts == std::vector<std::string>{"localhost", "127.0.0.1", "::1"});
   CHECK(*(*watched)->Refresh(kNow + kDay));
   const auto after = (*watched)->Now();
   CHECK(after->cert_pem != before->cert_pem);
   CHECK(after->key_pem != before->key_pem);
   CHECK(after->trust->Verify(before->cert_pem, "", Use::kServer, kNow + kDay).ok());
 
-  // Half of a rotation, and a list of another's: the last good ones go on.
-  const std::string key = *base::ReadPrivateFile(made.authority.Path("p.key"));
-  REQUIRE(base::WritePrivateFile(made.authority.Path("p.key"), before->key_pem).ok());
-  CHECK_THAT(Message((*watched)->Refresh(kNow + kDay).status()), Contains("is not the key of"));
-  CHECK((*watched)->Now() == after);
-  REQUIRE(base::WritePrivateFile(made.authority.Path("p.key"), key).ok());
-  CHECK(*(*watched)->Refresh(kNow + kDay));
+  // A list that is gone: the last good ones go on.
   const auto list = *base::ReadFile(made.authority.Path("crl.pem"));
   std::filesystem::remove(made.authority.Path("crl.pem"));
   CHECK_FALSE((*watched)->Refresh(kNow + kDay).ok());
@@ -176,6 +172,107 @@ TEST_CASE("a certificate is rotated in place, and its old one stays good") {
   REQUIRE(all->size() == 2);
   CHECK(all->front().serial == rotated->serial);
   CHECK((all->front().revoked && all->back().revoked));
+}
+
+TEST_CASE("of two files that are replaced one after the other, the pair before goes on") {
+  Made made;
+  made.Issue(Role::kPlanner, "p");
+  const auto issued = *ReadIdentity(made.Of("p"), Needs::kPlanner, kNow);
+  CHECK_THAT(issued->cert_pem, !Contains("PRIVATE KEY"));
+  Files files = made.Of("p");
+  files.cert = made.folder.path() + "/p.crt";
+  files.key = made.folder.path() + "/p.key";
+  REQUIRE(base::WriteFileAtomically(files.cert, issued->cert_pem).ok());
+  REQUIRE(base::WritePrivateFile(files.key, issued->key_pem).ok());
+  auto watched = *WatchedIdentity::Open(files, Needs::kPlanner, kNow);
+  const auto before = watched->Now();
+
+  REQUIRE(made.authority.Rotate("p", kDefaultLife, kNow).ok());
+  const auto rotated = *ReadIdentity(made.Of("p"), Needs::kPlanner, kNow);
+  REQUIRE(base::WritePrivateFile(files.key, rotated->key_pem).ok());
+  CHECK_THAT(Message(watched->Refresh(kNow).status()),
+             Contains("p.key is not the key of") && Contains("has one of the two been replaced"));
+  CHECK(watched->Now() == before);
+  REQUIRE(base::WriteFileAtomically(files.cert, rotated->cert_pem).ok());
+  CHECK(*watched->Refresh(kNow));
+  CHECK(watched->Now()->cert_pem == rotated->cert_pem);
+}
+
+TEST_CASE("a rotation that is ended between two files leaves a pair that fits") {
+  Made made;
+  made.Issue(Role::kWorker, "w");
+  const std::string before = *base::ReadFile(made.authority.Path("w.pem"));
+  REQUIRE(made.authority.Rotate("w", kDefaultLife, kNow + kDay).ok());
+  // What is written first, issued/SERIAL.crt, is there, and what is written last is as it was.
+  REQUIRE(base::WritePrivateFile(made.authority.Path("w.pem"), before).ok());
+  CHECK(ReadIdentity(made.Of("w"), Needs::kCertificate, kNow + kDay).ok());
+  CHECK(made.authority.List()->size() == 2);
+  CHECK(made.authority.Rotate("w", kDefaultLife, kNow + 2 * kDay).ok());
+  CHECK(ReadIdentity(made.Of("w"), Needs::kCertificate, kNow + 2 * kDay).ok());
+  // And of the very first one.
+  std::filesystem::remove(made.authority.Path("w.pem"));
+  CHECK(made.authority.Rotate("w", kDefaultLife, kNow + 3 * kDay).ok());
+}
+
+TEST_CASE("the last of a name is the one that was made last, whatever became of its file") {
+  Made made;
+  REQUIRE(made.authority.Issue({{Role::kWorker, "x"}, {}, 100 * kDay}, kNow).ok());
+  REQUIRE(made.authority.Revoke("x", kNow).ok());
+  REQUIRE(made.authority.Issue({{Role::kReader, "x"}, {}, 10 * kDay}, kNow).ok());
+  std::filesystem::remove(made.authority.Path("x.pem"));  // moved to whoever x is
+  const auto rotated = made.authority.Rotate("x", kDefaultLife, kNow);
+  REQUIRE(rotated.status() == absl::OkStatus());
+  CHECK(rotated->name.role == Role::kReader);
+}
+
+TEST_CASE("an authority's folder is for its owner alone") {
+  Made made;
+  const std::string folder = made.folder.path() + "/certs";
+  for (const mode_t mode : {0750, 0705, 0770}) {
+    REQUIRE(chmod(folder.c_str(), mode) == 0);
+    const absl::Status refused = made.authority.Issue({{Role::kReader, "x"}}, kNow).status();
+    CHECK(absl::IsFailedPrecondition(refused));
+    CHECK_THAT(Message(refused), Contains("chmod 700"));
+    CHECK_FALSE(made.authority.Revoke("x", kNow).ok());
+    CHECK_FALSE(made.authority.List().ok());
+  }
+  const std::string open = made.folder.path() + "/open";
+  REQUIRE(mkdir(open.c_str(), 0755) == 0);
+  CHECK_THAT(Message(Authority(open).Init("x", kAuthorityLife, kNow)), Contains("chmod 700"));
+  // A lock that leads elsewhere is not followed.
+  REQUIRE(chmod(folder.c_str(), 0700) == 0);
+  std::filesystem::remove(folder + "/.lock");
+  std::filesystem::create_symlink(made.folder.path() + "/elsewhere", folder + "/.lock");
+  CHECK_FALSE(made.authority.Issue({{Role::kReader, "x"}}, kNow).ok());
+  CHECK_FALSE(std::filesystem::exists(made.folder.path() + "/elsewhere"));
+}
+
+TEST_CASE("what an ended init left is not taken for an authority") {
+  const support::TemporaryFolder folder;
+  Authority authority(folder.path());
+  REQUIRE(base::WritePrivateFile(authority.Path("ca.key"), "rubbish").ok());
+  const absl::Status refused = authority.Init("fleet", kAuthorityLife, kNow);
+  CHECK(absl::IsAlreadyExists(refused));
+  CHECK_THAT(Message(refused), Contains("without ca.crt") && Contains("remove ca.key"));
+  CHECK(*base::ReadFile(authority.Path("ca.key")) == "rubbish");
+}
+
+TEST_CASE("a planner is reached by loopback, and by as many hosts as are allowed") {
+  Made made;
+  std::vector<std::string> hosts;
+  for (size_t i = 0; i + std::size(kLoopback) < kMaxHosts; ++i) {
+    hosts.push_back("h" + std::to_string(i));
+  }
+  made.Issue(Role::kPlanner, "p", hosts);
+  const auto planner = *ReadIdentity(made.Of("p"), Needs::kPlanner, kNow);
+  for (const char* host : {"localhost", "127.0.0.1", "::1", "h96"}) {
+    CHECK(CheckHost(planner->own, host).ok());
+  }
+  CHECK_FALSE(CheckHost(planner->own, "").ok());
+  CHECK(made.authority.Rotate("p", kDefaultLife, kNow).ok());
+  hosts.push_back("x");
+  CHECK_THAT(Message(made.authority.Issue({{Role::kPlanner, "q"}, hosts}, kNow).status()),
+             Contains("at most 100"));
 }
 
 TEST_CASE("what cannot be issued is said") {
@@ -194,6 +291,11 @@ TEST_CASE("what cannot be issued is said") {
   CHECK_THAT(issue({{Role::kWorker, "x"}, {}, absl::ZeroDuration()}), Contains("1 day"));
   CHECK_THAT(issue({{Role::kWorker, "x"}, {}, kAuthorityLife + kDay}), Contains("10 years"));
   CHECK(absl::IsNotFound(made.authority.Rotate("x", kDefaultLife, kNow).status()));
+  // Its certificate would be one for the other's worker.
+  CHECK_THAT(issue({{Role::kWorker, "gpu-07-cuda0"}}), Contains("names of the same worker"));
+  made.Issue(Role::kWorker, "a-host1");
+  CHECK_THAT(issue({{Role::kWorker, "a"}}), Contains("names of the same worker"));
+  made.Issue(Role::kReader, "a");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "common/security/dialer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -32,6 +33,12 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Dialer::Credentials() 
     token = std::string(absl::StripAsciiWhitespace(*text));
     if (token.empty()) {
       return absl::InvalidArgumentError("--token-file " + files_.token_file + " is empty");
+    }
+    // gRPC takes no other text for a header.
+    if (!std::all_of(token.begin(), token.end(), absl::ascii_isgraph)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--token-file ", files_.token_file,
+          " holds no token: that is the one line that `warpsmith tokens issue` wrote"));
     }
   }
   ends_ = (*identity)->cert_pem.empty() ? absl::InfiniteFuture() : (*identity)->own.not_after;

@@ -92,9 +92,10 @@ bool Guard::IsNews(const std::string& text) {
 }
 
 void Guard::TellOf(std::string_view method, const absl::Status& refused) {
+  const bool known = FindRule(method) != nullptr;
   const std::string text =
-      absl::StrCat("refused ", std::string(method.substr(method.rfind('/') + 1)), ": ",
-                   std::string(refused.message()));
+      absl::StrCat("refused ", known ? std::string(method.substr(method.rfind('/') + 1)) : "a call",
+                   ": ", std::string(refused.message()));
   if (IsNews(text)) spdlog::warn("{}", text);
 }
 

@@ -1,6 +1,11 @@
 #include "common/security/guard.h"
 
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "common/base/file.h"
 #include "common/base/private_file.h"
@@ -27,13 +32,13 @@ TEST_CASE("a caller is who its token says, else who its certificate says") {
   REQUIRE(authority.Issue({{Role::kReader, "ada"}}, now).ok());
   Tokens tokens(folder.path() + "/tokens");
   const std::string token = *tokens.Issue({Role::kSubmitter, "ci"}, absl::Hours(24), now);
-  auto identity = WatchedIdentity::Open({authority.Path("ca.crt"), authority.Path("p.crt"),
-                                         authority.Path("p.key"), authority.Path("crl.pem")},
+  auto identity = WatchedIdentity::Open({authority.Path("ca.crt"), authority.Path("p.pem"),
+                                         authority.Path("p.pem"), authority.Path("crl.pem")},
                                         Needs::kPlanner, now);
   REQUIRE(identity.status() == absl::OkStatus());
   Guard guard(identity->get(), &tokens, [&] { return now; });
   guard.Refresh();
-  const std::string ada = *base::ReadFile(authority.Path("ada.crt"));
+  const std::string ada = *base::ReadFile(authority.Path("ada.pem"));
   const std::string bearer = "Bearer " + token;
   const auto refusal = [&](const Proof& proof) {
     return Message(guard.Admit(Listener::kAll, kSubmit, proof).status());
@@ -72,13 +77,29 @@ TEST_CASE("without TLS every caller is local, and listeners are told apart all t
   CHECK(guard.Admit(Listener::kMetrics, kHealth, {}).ok());
 }
 
+TEST_CASE("what callers write does not fill the log") {
+  Guard guard(nullptr, nullptr, absl::Now);
+  const auto before = spdlog::default_logger();
+  std::ostringstream log;
+  auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log);
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+  const std::string endless = "/x/y\n[error] forged" + std::string(10'000, 'z');
+  CHECK_FALSE(guard.Admit(Listener::kAll, endless, {}).ok());
+  CHECK_FALSE(guard.Admit(Listener::kAll, endless, {}).ok());
+  spdlog::set_default_logger(before);
+  const std::string text = log.str();
+  CHECK_THAT(text, Contains("refused a call"));
+  CHECK(text.size() < 400);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+}
+
 TEST_CASE("what is wrong with a client's own files is said before it dials") {
   const support::TemporaryFolder folder;
   const absl::Time now = absl::FromUnixSeconds(1'800'000'000);
   Authority authority(folder.path());
   REQUIRE(authority.Init("fleet", kAuthorityLife, now).ok());
   REQUIRE(authority.Issue({{Role::kReader, "ada"}}, now).ok());
-  const Files tls{authority.Path("ca.crt"), authority.Path("ada.crt"), authority.Path("ada.key"),
+  const Files tls{authority.Path("ca.crt"), authority.Path("ada.pem"), authority.Path("ada.pem"),
                   ""};
   const std::string token = folder.path() + "/token";
   absl::Time date = now;
@@ -93,6 +114,10 @@ TEST_CASE("what is wrong with a client's own files is said before it dials") {
   CHECK_THAT(dial({tls, token}), Contains("others can read"));
   REQUIRE(base::WritePrivateFile(token, "\n").ok());
   CHECK_THAT(dial({tls, token}), Contains("is empty"));
+  for (const char* text : {"wst_x\nwst_y\n", "wst_x y", "wst_\x01", "wst_\xc3\xb6"}) {
+    REQUIRE(base::WritePrivateFile(token, text).ok());
+    CHECK_THAT(dial({tls, token}), Contains("holds no token"));
+  }
   REQUIRE(base::WritePrivateFile(token, "wst_x\n").ok());
   CHECK(dial({tls, token}) == "");
 

@@ -22,6 +22,11 @@ using StoreContextPtr = std::unique_ptr<X509_STORE_CTX, Freed<X509_STORE_CTX_fre
 void FreeStack(STACK_OF(X509) * certificates) { sk_X509_free(certificates); }
 using StackPtr = std::unique_ptr<STACK_OF(X509), Freed<FreeStack>>;
 
+// Authorities between a certificate and the one that is believed. Ours has none; a company's may.
+constexpr int kMaxDepth = 4;
+// Of OpenSSL: 112 bits, so RSA of 2048 bits or P-256, and no SHA-1.
+constexpr int kAuthLevel = 2;
+
 // What a refused one is called, as far as it says.
 std::string Called(const X509* certificate) {
   const absl::StatusOr<Name> name = NameIn(certificate);
@@ -35,12 +40,17 @@ std::string RotateHint(const X509* certificate) {
                       "` where the authority is makes a new one");
 }
 
-absl::Status Refused(const X509* certificate, int error) {
+// `certificate` is that which is wrong, or an authority's on the way from it.
+absl::Status Refused(X509* certificate, int error) {
+  const bool ours = X509_check_ca(certificate) != 0;
   std::string why;
   switch (error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      why = absl::StrCat("it expired on ", Date(TimeOf(X509_get0_notAfter(certificate))), ": ",
-                         RotateHint(certificate));
+      why =
+          absl::StrCat("it expired on ", Date(TimeOf(X509_get0_notAfter(certificate))), ": ",
+                       ours ? "another authority has to be made (`warpsmith certs init`), and new "
+                              "certificates by it"
+                            : RotateHint(certificate));
       break;
     case X509_V_ERR_CERT_NOT_YET_VALID:
       why = absl::StrCat("it is not valid before ", Date(TimeOf(X509_get0_notBefore(certificate))),
@@ -64,10 +74,18 @@ absl::Status Refused(const X509* certificate, int error) {
           "it is not for this use: a planner needs one of the role planner, and others one of "
           "their own";
       break;
+    case X509_V_ERR_EE_KEY_TOO_SMALL:
+    case X509_V_ERR_CA_KEY_TOO_SMALL:
+    case X509_V_ERR_CA_MD_TOO_WEAK:
+      why = "its key or its signature is too weak: it needs RSA of 2048 bits or P-256, and SHA-256";
+      break;
     default:
       why = absl::StrCat(X509_verify_cert_error_string(error));
   }
-  return absl::UnauthenticatedError(absl::StrCat(Called(certificate), ": ", why));
+  return absl::UnauthenticatedError(absl::StrCat(
+      ours ? absl::StrCat("the authority '", CommonNameOf(X509_get_subject_name(certificate)), "'")
+           : Called(certificate),
+      ": ", why));
 }
 
 absl::StatusOr<std::string> ReadFor(const char* flag, const std::string& path, bool is_secret) {
@@ -78,9 +96,10 @@ absl::StatusOr<std::string> ReadFor(const char* flag, const std::string& path, b
 }
 
 absl::Status AddOwn(const Files& files, Needs needs, absl::Time now, Identity& identity) {
-  auto cert = ReadFor("--tls-cert", files.cert, /*is_secret=*/false);
+  const bool one_file = files.cert == files.key;
+  auto cert = ReadFor("--tls-cert", files.cert, /*is_secret=*/one_file);
   if (!cert.ok()) return cert.status();
-  auto key = ReadFor("--tls-key", files.key, /*is_secret=*/true);
+  auto key = one_file ? cert : ReadFor("--tls-key", files.key, /*is_secret=*/true);
   if (!key.ok()) return key.status();
   const auto certificates = ParseCertificates(*cert, "--tls-cert " + files.cert);
   if (!certificates.ok()) return certificates.status();
@@ -88,12 +107,17 @@ absl::Status AddOwn(const Files& files, Needs needs, absl::Time now, Identity& i
   if (!parsed_key.ok()) return parsed_key.status();
   if (X509_check_private_key(certificates->front().get(), parsed_key->get()) != 1) {
     LastError();
-    return absl::FailedPreconditionError(
-        absl::StrCat("--tls-key ", files.key, " is not the key of --tls-cert ", files.cert,
-                     ": both come from one `warpsmith certs issue` or `rotate`"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--tls-key ", files.key, " is not the key of --tls-cert ", files.cert, ": ",
+        one_file ? "take the file that `warpsmith certs issue` or `rotate` wrote as it is"
+                 : "has one of the two been replaced alone? Replace the other too; a file with "
+                   "both, as `warpsmith certs` writes it, may be named for both"));
   }
+  // As they are sent: without the key, where one file has both.
+  identity.cert_pem = PemOf(*certificates);
+  identity.key_pem = PemOf(parsed_key->get());
   const Use use = needs == Needs::kPlanner ? Use::kServer : Use::kClient;
-  auto verified = identity.trust->Verify(*cert, *cert, use, now);
+  auto verified = identity.trust->Verify(identity.cert_pem, identity.cert_pem, use, now);
   if (!verified.ok()) {
     return absl::Status(
         verified.status().code(),
@@ -105,17 +129,91 @@ absl::Status AddOwn(const Files& files, Needs needs, absl::Time now, Identity& i
                      ", and a planner needs one of the role planner: `warpsmith certs issue NAME "
                      "--role planner --host HOST`"));
   }
-  identity.cert_pem = *std::move(cert);
-  identity.key_pem = *std::move(key);
   identity.own = *std::move(verified);
   return absl::OkStatus();
 }
 
 }  // namespace
 
+// OpenSSL finds the chain; lists of revoked certificates are looked up here. It would refuse
+// everybody of an authority without a list, and take one list for another authority's of that name.
 struct Trust::Store {
+  // An authority by its key: its certificate may have been made anew.
+  struct List {
+    KeyPtr signer;
+    X509CrlPtr crl;
+  };
   StorePtr store;
+  std::vector<List> lists;
+
+  absl::Status AddLists(const std::vector<X509Ptr>& authorities, const std::string& pem);
+  // Of the certificate, which `issuer` made; narrows when that is so.
+  absl::Status CheckList(X509* certificate, X509* issuer, absl::Time now, Verified& verified) const;
 };
+
+absl::Status Trust::Store::AddLists(const std::vector<X509Ptr>& authorities,
+                                    const std::string& pem) {
+  auto crls = ParseCrls(pem, "--tls-crl");
+  if (!crls.ok()) return crls.status();
+  for (size_t i = 0; i < crls->size(); ++i) {
+    X509CrlPtr& crl = (*crls)[i];
+    const std::string which =
+        absl::StrCat("--tls-crl, list ", i + 1, " of ", crls->size(), ", of the authority '",
+                     CommonNameOf(X509_CRL_get_issuer(crl.get())), "'");
+    const auto signer = std::find_if(authorities.begin(), authorities.end(), [&](const auto& ca) {
+      return (X509_get_key_usage(ca.get()) & KU_CRL_SIGN) != 0 &&
+             X509_NAME_cmp(X509_get_subject_name(ca.get()), X509_CRL_get_issuer(crl.get())) == 0 &&
+             X509_CRL_verify(crl.get(), X509_get0_pubkey(ca.get())) == 1;
+    });
+    LastError();
+    if (signer == authorities.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          which, ", was not signed by an authority of --tls-ca: both are files of one folder"));
+    }
+    // Such a one is of a part of what was revoked, and tells so in an extension of that kind.
+    for (int e = 0; e < X509_CRL_get_ext_count(crl.get()); ++e) {
+      if (X509_EXTENSION_get_critical(X509_CRL_get_ext(crl.get(), e)) == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(which, ", has a critical extension: give a full list"));
+    }
+    KeyPtr key(X509_get_pubkey(signer->get()));
+    lists.push_back({std::move(key), std::move(crl)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trust::Store::CheckList(X509* certificate, X509* issuer, absl::Time now,
+                                     Verified& verified) const {
+  bool listed = false;
+  // Of several lists of one authority the last one says when they end.
+  absl::Time from = absl::InfiniteFuture(), until = absl::InfinitePast();
+  for (const List& list : lists) {
+    X509_CRL* const crl = list.crl.get();
+    if (X509_NAME_cmp(X509_CRL_get_issuer(crl), X509_get_subject_name(issuer)) != 0 ||
+        EVP_PKEY_eq(list.signer.get(), X509_get0_pubkey(issuer)) != 1) {
+      continue;
+    }
+    X509_REVOKED* entry = nullptr;
+    if (X509_CRL_get0_by_cert(crl, &entry, certificate) != 0) {
+      return Refused(certificate, X509_V_ERR_CERT_REVOKED);
+    }
+    listed = true;
+    const ASN1_TIME* const next = X509_CRL_get0_nextUpdate(crl);
+    from = std::min(from, TimeOf(X509_CRL_get0_lastUpdate(crl)));
+    until = std::max(until, next == nullptr ? absl::InfiniteFuture() : TimeOf(next));
+  }
+  if (!listed) return absl::OkStatus();
+  if (now < from || now > until) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        Called(certificate), ": the list of what its authority has revoked (--tls-crl) ",
+        now < from ? absl::StrCat("is not valid before ", Date(from))
+                   : absl::StrCat("expired on ", Date(until)),
+        ": get the authority's newest list"));
+  }
+  verified.not_before = std::max(verified.not_before, from);
+  verified.not_after = std::min(verified.not_after, until);
+  return absl::OkStatus();
+}
 
 Trust::Trust(std::unique_ptr<Store> store) : store_(std::move(store)) {}
 Trust::~Trust() = default;
@@ -127,7 +225,7 @@ absl::StatusOr<std::shared_ptr<const Trust>> Trust::Make(const std::string& ca_p
   auto store = std::make_unique<Store>();
   store->store.reset(X509_STORE_new());
   for (const X509Ptr& authority : *authorities) {
-    if (X509_check_ca(authority.get()) == 0) {
+    if (X509_check_ca(authority.get()) != 1) {
       return absl::InvalidArgumentError(
           "--tls-ca holds a certificate that is no authority's: name the authority's ca.crt");
     }
@@ -136,20 +234,8 @@ absl::StatusOr<std::shared_ptr<const Trust>> Trust::Make(const std::string& ca_p
     }
   }
   if (!crl_pem.empty()) {
-    const absl::StatusOr<X509CrlPtr> crl = ParseCrl(crl_pem, "--tls-crl");
-    if (!crl.ok()) return crl.status();
-    const bool ours = std::any_of(authorities->begin(), authorities->end(), [&](const auto& ca) {
-      return X509_CRL_verify(crl->get(), X509_get0_pubkey(ca.get())) == 1;
-    });
-    LastError();
-    if (!ours) {
-      return absl::InvalidArgumentError(
-          "--tls-crl was not signed by the authority of --tls-ca: both are files of one folder");
-    }
-    if (X509_STORE_add_crl(store->store.get(), crl->get()) != 1 ||
-        X509_STORE_set_flags(store->store.get(), X509_V_FLAG_CRL_CHECK) != 1) {
-      return absl::InternalError(absl::StrCat("OpenSSL takes no --tls-crl: ", LastError()));
-    }
+    absl::Status added = store->AddLists(*authorities, crl_pem);
+    if (!added.ok()) return added;
   }
   return std::shared_ptr<const Trust>(new Trust(std::move(store)));
 }
@@ -174,12 +260,14 @@ absl::StatusOr<Trust::Verified> Trust::Verify(std::string_view certificate_pem,
   }
   X509_VERIFY_PARAM* const param = X509_STORE_CTX_get0_param(context.get());
   X509_VERIFY_PARAM_set_time(param, absl::ToTimeT(now));
+  X509_VERIFY_PARAM_set_depth(param, kMaxDepth);
+  X509_VERIFY_PARAM_set_auth_level(param, kAuthLevel);
   X509_STORE_CTX_set_purpose(
       context.get(), use == Use::kServer ? X509_PURPOSE_SSL_SERVER : X509_PURPOSE_SSL_CLIENT);
   if (X509_verify_cert(context.get()) != 1) {
     const int error = X509_STORE_CTX_get_error(context.get());
     // It may be the authority's that has expired.
-    const X509* which = X509_STORE_CTX_get_current_cert(context.get());
+    X509* const which = X509_STORE_CTX_get_current_cert(context.get());
     LastError();
     return Refused(which == nullptr ? certificate : which, error);
   }
@@ -188,13 +276,24 @@ absl::StatusOr<Trust::Verified> Trust::Verify(std::string_view certificate_pem,
     return absl::UnauthenticatedError(
         absl::StrCat(Called(certificate), ": ", std::string(name.status().message())));
   }
-  return Verified{*std::move(name), HostsIn(certificate), TimeOf(X509_get0_notBefore(certificate)),
-                  TimeOf(X509_get0_notAfter(certificate))};
+  Verified verified{*std::move(name), HostsIn(certificate), absl::InfinitePast(),
+                    absl::InfiniteFuture()};
+  STACK_OF(X509)* const found = X509_STORE_CTX_get0_chain(context.get());
+  for (int i = 0; i < sk_X509_num(found); ++i) {
+    X509* const each = sk_X509_value(found, i);
+    verified.not_before = std::max(verified.not_before, TimeOf(X509_get0_notBefore(each)));
+    verified.not_after = std::min(verified.not_after, TimeOf(X509_get0_notAfter(each)));
+    if (i + 1 == sk_X509_num(found)) break;
+    absl::Status listed = store_->CheckList(each, sk_X509_value(found, i + 1), now, verified);
+    if (!listed.ok()) return listed;
+  }
+  return verified;
 }
 
 absl::Status CheckHost(const Trust::Verified& planner, const std::string& host) {
   for (const std::string& its : planner.hosts) {
-    if (absl::AsciiStrToLower(its) == absl::AsciiStrToLower(host)) return absl::OkStatus();
+    if (!host.empty() && absl::AsciiStrToLower(its) == absl::AsciiStrToLower(host))
+      return absl::OkStatus();
   }
   return absl::UnauthenticatedError(absl::StrCat(
       "the planner that answers is ", UriOf(planner.name), ", whose certificate is for ",
@@ -206,8 +305,9 @@ absl::StatusOr<std::shared_ptr<const Identity>> ReadIdentity(const Files& files,
                                                              absl::Time now) {
   if (files.cert.empty() != files.key.empty()) {
     return absl::InvalidArgumentError(files.cert.empty()
-                                          ? "--tls-key without --tls-cert: give both or none"
-                                          : "--tls-cert without --tls-key: give both or none");
+                                          ? "--tls-key without --tls-cert: give both, or none"
+                                          : "--tls-cert without --tls-key: give both, which may be "
+                                            "one file, or none");
   }
   if (files.ca.empty()) {
     return absl::InvalidArgumentError("TLS needs the authority that is believed: give --tls-ca");
@@ -244,7 +344,8 @@ std::string StampOf(const std::vector<std::string>& paths) {
       continue;
     }
     absl::StrAppend(&stamp, info.st_dev, ".", info.st_ino, ".", info.st_size, ".", info.st_mode,
-                    ".", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, ";");
+                    ".", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, ".", info.st_ctim.tv_sec,
+                    ".", info.st_ctim.tv_nsec, ";");
   }
   return stamp;
 }

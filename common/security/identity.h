@@ -2,7 +2,7 @@
 // files and read again when they change.
 //
 //   auto identity = *WatchedIdentity::Open(
-//       {.ca = "ca.crt", .cert = "p.crt", .key = "p.key", .crl = "crl.pem"}, Needs::kPlanner, now);
+//       {.ca = "ca.crt", .cert = "p.pem", .key = "p.pem", .crl = "crl.pem"}, Needs::kPlanner, now);
 //   identity->Refresh(absl::Now());                     // now and then: what changed is taken
 //   auto name = identity->Now()->trust->Verify(peer_pem, "", Use::kClient, absl::Now());
 //
@@ -26,12 +26,14 @@
 
 namespace warpsmith::security {
 
-// Paths; "": none.
+// Paths; "": none. `cert` and `key` may name one file, which is read once, so that it is replaced
+// as one; of two files that are replaced one after the other, the pair before goes on until both
+// fit.
 struct Files {
-  std::string ca;    // of the authority; without it there is no TLS
+  std::string ca;    // of the authority, or of several; without it there is no TLS
   std::string cert;  // of this process
   std::string key;   // that of `cert`; for its owner alone
-  std::string crl;   // what the authority has revoked
+  std::string crl;   // what the authority has revoked; several lists in one file all count
 };
 
 enum class Use { kClient, kServer };
@@ -40,8 +42,9 @@ enum class Needs { kPlanner, kCertificate, kNothing };
 
 class Trust {
  public:
-  // `crl_pem` "": nothing is revoked. InvalidArgument: they cannot be read, or the list is not that
-  // of the authority.
+  // A list counts for the authority that has signed it; of one without a list, nothing is revoked.
+  // `crl_pem` "": no list. InvalidArgument: they cannot be read, or a list is that of none of the
+  // authorities, or one of a part alone.
   static absl::StatusOr<std::shared_ptr<const Trust>> Make(const std::string& ca_pem,
                                                            const std::string& crl_pem);
   ~Trust();
@@ -51,6 +54,7 @@ class Trust {
   struct Verified {
     Name name;
     std::vector<std::string> hosts;
+    // Of the certificate, of its authorities and of their lists together.
     absl::Time not_before, not_after;
   };
   // `chain_pem`: what was sent beside it, or "". Unauthenticated says why it is refused.

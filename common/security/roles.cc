@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -47,6 +48,12 @@ constexpr Rule kRules[] = {
     {"/grpc.health.v1.Health/Watch", kEverywhere, kEverybody},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", kForClients, kOperators},
 };
+
+// Of what a caller wrote, for messages.
+std::string Shown(std::string_view text) {
+  constexpr size_t kMax = 100;
+  return absl::CHexEscape(View(text.substr(0, kMax)));
+}
 
 std::string_view MethodOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -110,7 +117,7 @@ absl::StatusOr<Role> ParseRole(std::string_view text) {
     if (text == NameOf(role)) return role;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", View(text), "' is no role: there are worker, submitter, operator, reader and planner"));
+      "'", Shown(text), "' is no role: there are worker, submitter, operator, reader and planner"));
 }
 
 absl::Status CheckName(std::string_view name) {
@@ -120,7 +127,7 @@ absl::Status CheckName(std::string_view name) {
   if (plain && !name.empty() && name.size() <= kMaxName && absl::ascii_isalnum(name.front())) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", View(name), "' is no name: it has 1 to ",
+  return absl::InvalidArgumentError(absl::StrCat("'", Shown(name), "' is no name: it has 1 to ",
                                                  kMaxName,
                                                  " letters, digits, '.', '_' and '-', and begins "
                                                  "with a letter or digit"));
@@ -129,7 +136,7 @@ absl::Status CheckName(std::string_view name) {
 absl::StatusOr<Name> ParseUri(std::string_view uri) {
   const auto wrong = [&] {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", View(uri), "' is not of the form ", View(kScheme), "ROLE/NAME"));
+        absl::StrCat("'", Shown(uri), "' is not of the form ", View(kScheme), "ROLE/NAME"));
   };
   if (uri.substr(0, kScheme.size()) != kScheme) return wrong();
   const std::string_view rest = uri.substr(kScheme.size());
@@ -176,7 +183,7 @@ absl::Status Check(const Caller& caller, std::string_view method, Listener liste
   const Rule* const rule = FindRule(method);
   if (rule == nullptr) {
     return absl::UnimplementedError(
-        absl::StrCat("this planner has no method ", View(method), ": is it an older version?"));
+        absl::StrCat("this planner has no method ", Shown(method), ": is it an older version?"));
   }
   if ((rule->listeners & Bit(listener)) == 0) {
     return absl::PermissionDeniedError(

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/file.h"
 #include "warpsmith/v1/planner.pb.h"
 
 namespace warpsmith::security {
@@ -64,6 +65,12 @@ TEST_CASE("roles may what they are for") {
   CHECK(IsOwnOnly({Role::kWorker, "w"}, "/warpsmith.v1.WorkerService/Synchronize"));
 }
 
+TEST_CASE("the guide has the table as it is") {
+  const auto guide = base::ReadFile(std::string(WARPSMITH_SOURCE) + "/docs/guide/secure.md");
+  REQUIRE(guide.status() == absl::OkStatus());
+  CHECK_THAT(*guide, Contains("\n\n" + TableMarkdown() + "\n"));
+}
+
 TEST_CASE("a refusal says who, what and why") {
   const char* submit = "/warpsmith.v1.PlannerService/Submit";
   const absl::Status reader = Check({Role::kReader, "ada"}, submit, Listener::kClients);
@@ -78,6 +85,16 @@ TEST_CASE("a refusal says who, what and why") {
   CHECK_THAT(Message(there), Contains("--listen-clients"));
   CHECK(absl::IsUnimplemented(Check({Role::kOperator, "ada"}, "/x.Y/Z", Listener::kAll)));
   CHECK(absl::IsUnimplemented(Check({Role::kLocal, ""}, "", Listener::kAll)));
+}
+
+TEST_CASE("what a caller wrote is shown in one short line") {
+  const std::string endless = "/x/y\n\x1b[2J" + std::string(10'000, 'z');
+  for (const absl::Status& refused :
+       {Check({Role::kOperator, "ada"}, endless, Listener::kAll), ParseUri(endless).status(),
+        CheckName(endless), ParseRole(endless).status()}) {
+    CHECK(refused.message().size() < 600);
+    CHECK(Message(refused).find_first_of("\n\x1b") == std::string::npos);
+  }
 }
 
 TEST_CASE("names are told apart") {

@@ -47,8 +47,8 @@ struct Serving {
     const absl::Time now = absl::Now();
     REQUIRE(authority.Init("fleet", kAuthorityLife, now).ok());
     REQUIRE(authority.Issue({{Role::kPlanner, "p"}, {"127.0.0.1"}}, now).ok());
-    identity = *WatchedIdentity::Open({authority.Path("ca.crt"), authority.Path("p.crt"),
-                                       authority.Path("p.key"), authority.Path("crl.pem")},
+    identity = *WatchedIdentity::Open({authority.Path("ca.crt"), authority.Path("p.pem"),
+                                       authority.Path("p.pem"), authority.Path("crl.pem")},
                                       Needs::kPlanner, now);
     guard = std::make_shared<Guard>(identity.get(), &tokens, absl::Now);
     credentials = ServerCredentials(Listener::kAll, guard);
@@ -93,6 +93,24 @@ TEST_CASE("who believes whoever answers needs no roots of the machine") {
            &reply);
   // The planner's own words: so it was reached.
   CHECK_THAT(refused.error_message(), Contains("says not who makes it"));
+}
+
+TEST_CASE("a call that says twice who makes it is refused") {
+  Serving serving;
+  const std::string reader = "Bearer " + serving.Token(Role::kReader, "r");
+  const std::string op = "Bearer " + serving.Token(Role::kOperator, "o");
+  const auto channel =
+      rpc::DialFresh(serving.address, ChannelCredentials(serving.Believing(), "", absl::Now));
+  v1::ListReply reply;
+  const grpc::Status once = List(channel, {op}, &reply);
+  CHECK(once.error_message() == "");
+  REQUIRE(reply.runs_size() == 1);
+  CHECK(reply.runs(0).id() == "operator");
+  for (const auto& both : {std::vector{reader, op}, {op, reader}, {op, op}, {op, std::string()}}) {
+    const grpc::Status refused = List(channel, both, &reply);
+    CHECK(refused.error_code() == grpc::StatusCode::UNAUTHENTICATED);
+    CHECK_THAT(refused.error_message(), Contains("Bearer TOKEN"));
+  }
 }
 
 }  // namespace

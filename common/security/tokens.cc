@@ -1,14 +1,12 @@
 #include "common/security/tokens.h"
 
-#include <fcntl.h>
-#include <openssl/crypto.h>
 #include <openssl/rand.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <filesystem>
 #include <memory>
+#include <unordered_set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -16,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/private_file.h"
 #include "common/base/sha256.h"
+#include "common/security/file_lock.h"
 #include "common/security/identity.h"
 #include "common/security/x509.h"
 
@@ -44,15 +43,27 @@ std::string LineOf(const Token& token) {
                       Written(token.revoked), "\n");
 }
 
+bool IsForPeople(Role role) {
+  return role == Role::kSubmitter || role == Role::kOperator || role == Role::kReader;
+}
+
+// As Sha256Hex writes it.
+bool IsHash(const std::string& text) {
+  return text.size() == kHashDigits && std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f');
+         });
+}
+
 absl::StatusOr<Token> ParseLine(absl::string_view line) {
   const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
   Token token;
-  if (fields.size() == 6 && fields[0].size() == kHashDigits) {
+  if (fields.size() == 6 && IsHash(fields[0])) {
     const absl::StatusOr<Role> role = ParseRole(fields[1]);
     token.hash = fields[0];
     token.name.name = fields[2];
-    if (role.ok() && CheckName(fields[2]).ok() && ParseTime(fields[3], &token.issued) &&
-        ParseTime(fields[4], &token.expires) && ParseTime(fields[5], &token.revoked)) {
+    if (role.ok() && IsForPeople(*role) && CheckName(fields[2]).ok() &&
+        ParseTime(fields[3], &token.issued) && ParseTime(fields[4], &token.expires) &&
+        ParseTime(fields[5], &token.revoked)) {
       token.name.role = *role;
       return token;
     }
@@ -66,26 +77,6 @@ absl::Status Write(const std::string& path, const std::vector<Token>& tokens) {
   return base::WritePrivateFile(path, text);
 }
 
-// Held while the file is changed.
-class FileLock {
- public:
-  static absl::StatusOr<std::unique_ptr<FileLock>> Take(const std::string& path) {
-    const std::string lock = path + ".lock";
-    const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
-      const int error = errno;
-      if (fd >= 0) close(fd);
-      return absl::ErrnoToStatus(error, absl::StrCat("cannot lock '", lock, "'"));
-    }
-    return std::unique_ptr<FileLock>(new FileLock(fd));
-  }
-  ~FileLock() { close(fd_); }
-
- private:
-  explicit FileLock(int fd) : fd_(fd) {}
-  const int fd_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::vector<Token>> Tokens::List() const {
@@ -93,6 +84,7 @@ absl::StatusOr<std::vector<Token>> Tokens::List() const {
   std::vector<Token> tokens;
   if (absl::IsNotFound(text.status())) return tokens;
   if (!text.ok()) return text.status();
+  std::unordered_set<std::string> hashes;
   int number = 0;
   for (absl::string_view line : absl::StrSplit(*text, '\n')) {
     ++number;
@@ -103,6 +95,10 @@ absl::StatusOr<std::vector<Token>> Tokens::List() const {
       return absl::InvalidArgumentError(
           absl::StrCat("'", path_, "', line ", number, ": ", std::string(token.status().message()),
                        ": it has to say `sha256 role name issued expires revoked`"));
+    }
+    if (!hashes.insert(token->hash).second) {
+      return absl::InvalidArgumentError(absl::StrCat("'", path_, "', line ", number,
+                                                     ": the token is there twice: remove a line"));
     }
     tokens.push_back(*std::move(token));
     if (tokens.size() > kMaxTokens) {
@@ -115,15 +111,17 @@ absl::StatusOr<std::vector<Token>> Tokens::List() const {
 
 absl::StatusOr<std::string> Tokens::Issue(const Name& name, absl::Duration life, absl::Time now) {
   if (absl::Status status = CheckName(name.name); !status.ok()) return status;
-  if (name.role != Role::kSubmitter && name.role != Role::kOperator && name.role != Role::kReader) {
+  if (!IsForPeople(name.role)) {
     return absl::InvalidArgumentError(
         absl::StrCat("tokens are for submitter, operator and reader: a ", NameOf(name.role).data(),
                      " has a certificate"));
   }
-  if (life <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("a token is good for one day at least");
+  if (life <= absl::ZeroDuration() || (life > kMaxTokenLife && life != absl::InfiniteDuration())) {
+    return absl::InvalidArgumentError("a token is good for 1 day to 10 years, or for ever");
   }
-  const auto lock = FileLock::Take(path_);
+  std::error_code error;  // if there is no folder after this, the lock says so
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
+  const auto lock = FileLock::Take(path_ + ".lock");
   if (!lock.ok()) return lock.status();
   absl::StatusOr<std::vector<Token>> tokens = List();
   if (!tokens.ok()) return tokens.status();
@@ -145,7 +143,12 @@ absl::StatusOr<std::string> Tokens::Issue(const Name& name, absl::Duration life,
 }
 
 absl::StatusOr<int> Tokens::Revoke(const std::string& name, absl::Time now) {
-  const auto lock = FileLock::Take(path_);
+  if (access(path_.c_str(), F_OK) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no file '", path_,
+                     "' of tokens: ", "`warpsmith tokens issue` makes it, --tokens names it"));
+  }
+  const auto lock = FileLock::Take(path_ + ".lock");
   if (!lock.ok()) return lock.status();
   absl::StatusOr<std::vector<Token>> tokens = List();
   if (!tokens.ok()) return tokens.status();
@@ -173,23 +176,24 @@ absl::StatusOr<bool> Tokens::Refresh() {
   }
   absl::StatusOr<std::vector<Token>> tokens = List();
   if (!tokens.ok()) return tokens.status();
+  std::unordered_map<std::string, Token> by_hash;
+  for (Token& token : *tokens) by_hash.emplace(token.hash, std::move(token));
   absl::MutexLock lock(&mutex_);
   stamp_ = std::move(stamp);
-  tokens_ = *std::move(tokens);
+  tokens_ = std::move(by_hash);
   return true;
 }
 
 absl::StatusOr<Caller> Tokens::Find(std::string_view token, absl::Time now) const {
+  // How long this takes tells of hashes, from which no token is made.
   const std::string hash = base::Sha256Hex(token);
   absl::MutexLock lock(&mutex_);
-  const Token* found = nullptr;
-  for (const Token& each : tokens_) {
-    if (CRYPTO_memcmp(each.hash.data(), hash.data(), kHashDigits) == 0) found = &each;
-  }
-  if (found == nullptr) {
+  const auto known = tokens_.find(hash);
+  if (known == tokens_.end()) {
     return absl::UnauthenticatedError(
         "this planner knows no such token: ask whoever runs it for one (`warpsmith tokens issue`)");
   }
+  const Token* const found = &known->second;
   if (found->revoked != absl::InfiniteFuture()) {
     return absl::UnauthenticatedError(absl::StrCat("the token of ", NameOf(found->name.role).data(),
                                                    " '", found->name.name, "' was revoked on ",

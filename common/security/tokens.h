@@ -14,6 +14,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -26,6 +27,7 @@
 namespace warpsmith::security {
 
 inline constexpr size_t kMaxTokens = 10'000;  // in one file, all that were ever issued
+inline constexpr absl::Duration kMaxTokenLife = absl::Hours(24 * 3650);
 
 struct Token {
   std::string hash;
@@ -48,16 +50,17 @@ class Tokens {
   absl::StatusOr<std::vector<Token>> List() const;
 
   // Takes what the file says now; whether it had changed. Errors: it cannot be read, is damaged, or
-  // others can read it: what it said before goes on.
+  // others can read it: what it said before goes on. Of a token that is there twice neither counts:
+  // that is damage.
   absl::StatusOr<bool> Refresh();
-  // As of the last Refresh. Unauthenticated says why it is refused. Takes as long for each token.
+  // As of the last Refresh. Unauthenticated says why it is refused.
   absl::StatusOr<Caller> Find(std::string_view token, absl::Time now) const;
 
  private:
   const std::string path_;
   mutable absl::Mutex mutex_;
   std::string stamp_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Token> tokens_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Token> tokens_ ABSL_GUARDED_BY(mutex_);  // by hash
 };
 
 }  // namespace warpsmith::security

@@ -64,6 +64,24 @@ TEST_CASE("tokens are for people, and their file for its owner") {
   CHECK(tokens.Find(*token, kNow).ok());  // what it said before goes on
   REQUIRE(base::WritePrivateFile(path, "# nothing\nabc reader x\n").ok());
   CHECK_THAT(Message(tokens.Refresh().status()), Contains("line 2"));
+
+  // Roles that have certificates, hashes that none are, and a revoked one that is there again.
+  const std::string hash(64, 'a'), end = " x 2026-11-28T10:00:00Z - ";
+  for (const std::string& bad :
+       {hash + " worker" + end + "-", hash + " planner" + end + "-", hash + " local" + end + "-",
+        std::string(64, 'g') + " reader" + end + "-", std::string(64, 'A') + " reader" + end + "-",
+        hash + " reader x 2026-11-28T10:00:00Z -",
+        hash + " reader" + end + "2026-11-29T10:00:00Z\n" + hash + " reader" + end + "-"}) {
+    INFO(bad);
+    REQUIRE(base::WritePrivateFile(path, bad + "\n").ok());
+    CHECK_FALSE(tokens.Refresh().ok());
+    CHECK(tokens.Find(*token, kNow).ok());
+  }
+  REQUIRE(base::WritePrivateFile(path, hash + " reader" + end + "-\n").ok());
+  CHECK(*tokens.Refresh());
+  CHECK_FALSE(tokens.Find(*token, kNow).ok());
+  CHECK_FALSE(tokens.Issue({Role::kReader, "x"}, kMaxTokenLife + kDay, kNow).ok());
+  CHECK_FALSE(tokens.Issue({Role::kReader, "x"}, absl::ZeroDuration(), kNow).ok());
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <openssl/err.h>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace warpsmith::security {
@@ -36,6 +38,23 @@ std::string Text(const ASN1_STRING* string) {
           static_cast<size_t>(ASN1_STRING_length(string))};
 }
 
+// One with a passphrase cannot be read again without a person: none is asked for.
+int NoPassphrase(char*, int, int, void*) { return -1; }
+
+// All of one kind; `read` is the function of OpenSSL that reads the next one.
+template <typename Ptr, typename Read>
+absl::StatusOr<std::vector<Ptr>> ParseAll(std::string_view pem, const std::string& what,
+                                          const char* kind, Read read) {
+  const BioPtr bio = Reader(pem);
+  std::vector<Ptr> all;
+  while (auto* one = read(bio.get(), nullptr, &NoPassphrase, nullptr)) all.emplace_back(one);
+  if (all.empty() || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
+    return Damaged(what, kind);
+  }
+  ERR_clear_error();
+  return all;
+}
+
 }  // namespace
 
 std::string LastError() {
@@ -48,35 +67,29 @@ std::string LastError() {
 
 absl::StatusOr<std::vector<X509Ptr>> ParseCertificates(std::string_view pem,
                                                        const std::string& what) {
-  const BioPtr bio = Reader(pem);
-  std::vector<X509Ptr> all;
-  while (X509* one = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) all.emplace_back(one);
-  const unsigned long error = ERR_peek_last_error();
-  if (all.empty() || ERR_GET_REASON(error) != PEM_R_NO_START_LINE) {
-    return Damaged(what, "certificate");
-  }
-  ERR_clear_error();
-  return all;
+  return ParseAll<X509Ptr>(pem, what, "certificate", &PEM_read_bio_X509);
 }
 
 absl::StatusOr<KeyPtr> ParseKey(std::string_view pem, const std::string& what) {
-  // One with a passphrase cannot be read again without a person: none is asked for.
-  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
-  KeyPtr key(PEM_read_bio_PrivateKey(Reader(pem).get(), nullptr, no_passphrase, nullptr));
+  KeyPtr key(PEM_read_bio_PrivateKey(Reader(pem).get(), nullptr, &NoPassphrase, nullptr));
   if (key == nullptr) return Damaged(what, "private key without passphrase");
   return key;
 }
 
-absl::StatusOr<X509CrlPtr> ParseCrl(std::string_view pem, const std::string& what) {
-  X509CrlPtr crl(PEM_read_bio_X509_CRL(Reader(pem).get(), nullptr, nullptr, nullptr));
-  if (crl == nullptr) return Damaged(what, "list of revoked certificates");
-  return crl;
+absl::StatusOr<std::vector<X509CrlPtr>> ParseCrls(std::string_view pem, const std::string& what) {
+  return ParseAll<X509CrlPtr>(pem, what, "list of revoked certificates", &PEM_read_bio_X509_CRL);
 }
 
 std::string PemOf(const X509* certificate) {
   const BioPtr bio(BIO_new(BIO_s_mem()));
   PEM_write_bio_X509(bio.get(), certificate);
   return Written(bio.get());
+}
+
+std::string PemOf(const std::vector<X509Ptr>& certificates) {
+  std::string pem;
+  for (const X509Ptr& each : certificates) pem += PemOf(each.get());
+  return pem;
 }
 
 std::string PemOf(const EVP_PKEY* key) {
@@ -102,12 +115,22 @@ std::string Date(absl::Time time) {
 }
 
 std::string SerialOf(const X509* certificate) {
+  // Whoever connects chooses how long that of its certificate is (RFC 5280: 20 bytes at most).
+  constexpr size_t kDigits = 40;
+  if (ASN1_STRING_length(X509_get0_serialNumber(certificate)) > 4'096) return "(endless)";
   BIGNUM* number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr);
   char* hex = BN_bn2hex(number);
-  const std::string serial = hex;
+  std::string serial = hex;
   OPENSSL_free(hex);
   BN_free(number);
+  if (serial.size() > kDigits) serial = serial.substr(0, kDigits) + "...";
   return serial;
+}
+
+std::string CommonNameOf(const X509_NAME* name) {
+  const int at = X509_NAME_get_index_by_NID(name, NID_commonName, -1);
+  if (at < 0) return "";
+  return absl::CHexEscape(Text(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at))));
 }
 
 absl::StatusOr<Name> NameIn(const X509* certificate) {
@@ -118,9 +141,9 @@ absl::StatusOr<Name> NameIn(const X509* certificate) {
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
     if (name->type != GEN_URI) continue;
-    absl::StatusOr<Name> parsed = ParseUri(Text(name->d.uniformResourceIdentifier));
-    if (!parsed.ok()) continue;
-    found = std::move(parsed);
+    const std::string uri = Text(name->d.uniformResourceIdentifier);
+    if (!absl::StartsWithIgnoreCase(uri, "warpsmith:")) continue;
+    found = ParseUri(uri);
     ++count;
   }
   if (count > 1) return absl::InvalidArgumentError("it has several warpsmith:// names");
@@ -134,9 +157,11 @@ std::vector<std::string> HostsIn(const X509* certificate) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
     if (name->type == GEN_DNS) hosts.push_back(Text(name->d.dNSName));
     if (name->type != GEN_IPADD) continue;
+    const int bytes = ASN1_STRING_length(name->d.iPAddress);
+    if (bytes != sizeof(in_addr) && bytes != sizeof(in6_addr)) continue;
     char text[INET6_ADDRSTRLEN];
-    const int family = ASN1_STRING_length(name->d.iPAddress) == 4 ? AF_INET : AF_INET6;
-    inet_ntop(family, ASN1_STRING_get0_data(name->d.iPAddress), text, sizeof text);
+    inet_ntop(bytes == sizeof(in_addr) ? AF_INET : AF_INET6,
+              ASN1_STRING_get0_data(name->d.iPAddress), text, sizeof text);
     hosts.emplace_back(text);
   }
   return hosts;

@@ -35,25 +35,30 @@ using BioPtr = std::unique_ptr<BIO, Freed<BIO_free_all>>;
 // What OpenSSL says that went wrong last; its queue of errors is empty afterwards.
 std::string LastError();
 
-// All certificates of a PEM text, in order. InvalidArgument: there is none, or one is damaged;
-// `what` names the text.
+// All certificates of a PEM text, in order; what is of another kind is passed over.
+// InvalidArgument: there is none, or one is damaged; `what` names the text. None of these asks for
+// a passphrase.
 absl::StatusOr<std::vector<X509Ptr>> ParseCertificates(std::string_view pem,
                                                        const std::string& what);
 absl::StatusOr<KeyPtr> ParseKey(std::string_view pem, const std::string& what);
-absl::StatusOr<X509CrlPtr> ParseCrl(std::string_view pem, const std::string& what);
+absl::StatusOr<std::vector<X509CrlPtr>> ParseCrls(std::string_view pem, const std::string& what);
 
 std::string PemOf(const X509* certificate);
+std::string PemOf(const std::vector<X509Ptr>& certificates);
 std::string PemOf(const EVP_PKEY* key);
 std::string PemOf(const X509_CRL* crl);
 
 absl::Time TimeOf(const ASN1_TIME* time);
 // "2026-11-28 21:10 UTC"
 std::string Date(absl::Time time);
-std::string SerialOf(const X509* certificate);  // hex
+std::string SerialOf(const X509* certificate);    // hex; of one that is too long its beginning
+std::string CommonNameOf(const X509_NAME* name);  // for people; "" if it has none
 
-// The one warpsmith:// name among its alternative names. InvalidArgument: it has none, or several.
+// The one warpsmith:// name among its alternative names. InvalidArgument: it has none, or several,
+// or one that is not of the form.
 absl::StatusOr<Name> NameIn(const X509* certificate);
-// DNS names and addresses among them, for a planner.
+// DNS names and addresses among them, for a planner. What is neither, as an address of 5 bytes, is
+// left out.
 std::vector<std::string> HostsIn(const X509* certificate);
 
 }  // namespace warpsmith::security
