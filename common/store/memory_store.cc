@@ -24,10 +24,21 @@ absl::Status MemoryStore::CheckWriter(int64_t epoch) const {
   return epoch == disk_->epoch ? absl::OkStatus() : StaleEpoch(epoch, disk_->epoch);
 }
 
+int64_t MemoryStore::Last() const {
+  disk_->mutex.AssertHeld();
+  return disk_->first + static_cast<int64_t>(disk_->log.size());
+}
+
+absl::Status MemoryStore::CheckLast() const {
+  const int64_t last = Last();
+  if (last >= known_) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the log ends at event ", last, ", and event ", known_,
+                                          " was there: it has lost what it had made durable"));
+}
+
 // OK: the batch goes at the log's end. AlreadyExists: it is there.
 absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
-  disk_->mutex.AssertHeld();
-  const int64_t last = disk_->first + static_cast<int64_t>(disk_->log.size());
+  const int64_t last = Last();
   if (last == batch.after) return absl::OkStatus();
   const auto count = static_cast<int64_t>(batch.events.size());
   const bool there = last == batch.after + count &&
@@ -36,6 +47,7 @@ absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
                                   return event.epoch == batch.epoch && event.bytes == bytes;
                                 });
   if (there) return absl::AlreadyExistsError("the same batch");
+  if (absl::Status whole = CheckLast(); !whole.ok()) return whole;
   return absl::FailedPreconditionError(
       absl::StrCat("the log ends at revision ", last, ", not at ", batch.after));
 }
@@ -60,8 +72,48 @@ absl::Status MemoryStore::Adopt(const Identity& identity, int64_t revision) {
 absl::StatusOr<int64_t> MemoryStore::Lead() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  return RaiseEpoch("");
+}
+
+// ---- who leads ----------------------------------------------------------------------------------
+
+int64_t MemoryStore::RaiseEpoch(const std::string& address) {
+  disk_->mutex.AssertHeld();
+  disk_->beat = 0;
+  disk_->leader = address;
   return ++disk_->epoch;
 }
+
+absl::StatusOr<Standing> MemoryStore::Look() {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (absl::Status whole = CheckLast(); !whole.ok()) return whole;
+  return Standing{disk_->epoch, disk_->beat,       disk_->leader,
+                  Last(),       disk_->checkpoint, TokenOf(disk_->identity)};
+}
+
+absl::StatusOr<int64_t> MemoryStore::LeadAfter(int64_t epoch, const std::string& address) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
+  return RaiseEpoch(address);
+}
+
+absl::Status MemoryStore::Beat(int64_t epoch, const std::string& address) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
+  disk_->leader = address;
+  ++disk_->beat;
+  return CheckLast();
+}
+
+absl::StatusOr<int64_t> MemoryStore::RaiseGeneration() {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  RaiseEpoch("");
+  return ++disk_->identity.generation;
+}
+
+// ---- writing ------------------------------------------------------------------------------------
 
 absl::Status MemoryStore::Commit(const Batch& batch) {
   absl::MutexLock lock(&disk_->mutex);
@@ -72,8 +124,9 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
         absl::StrCat("an event of ", event.size(), " bytes: the limit is ", kMaxEventBytes));
   }
   const absl::Status place = CheckPlace(batch);
+  if (!place.ok() && !absl::IsAlreadyExists(place)) return place;
+  known_ = std::max(known_, batch.after + static_cast<int64_t>(batch.events.size()));
   if (absl::IsAlreadyExists(place)) return absl::OkStatus();
-  if (!place.ok()) return place;
   for (const std::string& blob : batch.blobs) disk_->blobs.emplace(DigestOf(blob), blob);
   for (const std::string& event : batch.events) disk_->log.push_back({batch.epoch, event});
   AddFacts(batch.facts);
@@ -106,7 +159,7 @@ void MemoryStore::AddFacts(const std::vector<Facts>& facts) {
 absl::StatusOr<int64_t> MemoryStore::LastRevision() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  return disk_->first + static_cast<int64_t>(disk_->log.size());
+  return Last();
 }
 
 absl::StatusOr<std::vector<Record>> MemoryStore::Read(int64_t after, size_t limit) {
@@ -116,21 +169,23 @@ absl::StatusOr<std::vector<Record>> MemoryStore::Read(int64_t after, size_t limi
   }
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  if (after < disk_->first) {
-    return absl::OutOfRangeError(absl::StrCat("the log begins after event ", disk_->first));
+  const int64_t first = std::max(disk_->first, disk_->checkpoint - disk_->kept_events);
+  if (after < first) {
+    return absl::OutOfRangeError(absl::StrCat("the log begins after event ", first));
   }
   std::vector<Record> records;
   for (auto at = static_cast<size_t>(after - disk_->first);
        at < disk_->log.size() && records.size() < limit; ++at) {
     records.push_back({disk_->first + static_cast<int64_t>(at) + 1, disk_->log[at].bytes});
   }
+  if (!records.empty()) known_ = std::max(known_, records.back().revision);
   return records;
 }
 
 absl::Status MemoryStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
-  const int64_t last = disk_->first + static_cast<int64_t>(disk_->log.size());
+  const int64_t last = Last();
   if (checkpoint.revision > last || checkpoint.revision < disk_->checkpoint) {
     return absl::InvalidArgumentError(absl::StrCat("a checkpoint of revision ", checkpoint.revision,
                                                    ": the last one is of ", disk_->checkpoint,
