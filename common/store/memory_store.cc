@@ -14,6 +14,26 @@ std::string DigestOf(absl::string_view bytes) {
 
 }  // namespace
 
+void MemoryStore::Copy(Disk& from, Disk& to) {
+  absl::MutexLock lock_from(&from.mutex);
+  absl::MutexLock lock_to(&to.mutex);
+  to.epoch = from.epoch;
+  to.beat = from.beat;
+  to.leader = from.leader;
+  to.first = from.first;
+  to.log = from.log;
+  to.kept_events = from.kept_events;
+  to.checkpoint = from.checkpoint;
+  to.entries = from.entries;
+  to.archive = from.archive;
+  to.facts = from.facts;
+  to.facts_of = from.facts_of;
+  to.kept = from.kept;
+  to.facts_bytes = from.facts_bytes;
+  to.identity = from.identity;
+  to.blobs = from.blobs;
+}
+
 absl::Status MemoryStore::CheckOpen() const {
   return closed_ ? absl::FailedPreconditionError("the store is closed") : absl::OkStatus();
 }

@@ -56,6 +56,8 @@ class MemoryStore final : public Store, public Leadership {
   explicit MemoryStore(std::shared_ptr<Disk> disk = std::make_shared<Disk>())
       : disk_(std::move(disk)) {}
   std::shared_ptr<Disk> disk() const { return disk_; }
+  // What is there becomes what is elsewhere: for a copy that is taken, and brought back later.
+  static void Copy(Disk& from, Disk& to);
 
   absl::StatusOr<Identity> Identify() override;
   absl::Status Adopt(const Identity& identity, int64_t revision) override;
