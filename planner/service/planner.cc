@@ -392,6 +392,8 @@ void Planner::Tick() {
   OnStrand(
       [this] {
         alive_ms_ = clock_().monotonic_ms;
+        // It hears nobody meanwhile, and no silence of then counts.
+        if (!MayAnswer().ok()) return;
         service_.Tick(clock_());
         CheckNext();
       },
