@@ -61,6 +61,9 @@ class Checker {
   // Nothing was wrong with any worker, task or message: nobody may have been blamed.
   void NobodyWasLost();
 
+  // The store's history is another one from here on: nobody is held to what was said before.
+  void EndHistory() { over_ = true; }
+
   void Fail(const std::string& what);
 
   // What does not hold, in the order found.
@@ -72,6 +75,9 @@ class Checker {
   int64_t archived() const { return archived_; }  // runs
 
  private:
+  // Of the history.
+  void Broken(const std::string& what);
+
   struct Task {
     std::string arch;
     std::string run_id;
@@ -146,6 +152,7 @@ class Checker {
   std::unordered_map<std::string, Worker> workers_;
   std::set<std::string> runs_;
   std::vector<std::string> violations_;
+  bool over_ = false;
   int64_t now_ms_ = 0;
   int64_t deaf_until_ms_ = 0;
   int64_t forgiven_ms_ = 0;

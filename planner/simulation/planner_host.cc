@@ -191,10 +191,11 @@ bool PlannerHost::DrawFaults() {
     ++counts_.pauses;
     asleep_until_ms_ = world_->now_ms() + world_->Between(int64_t{1000}, int64_t{120'000});
     world_->Trace(address() + " stands still");
-    if (role_->leads()) {
+    if (IsLeader())
       checker_->Deaf(asleep_until_ms_, asleep_until_ms_ - world_->now_ms() > kLongestTickMs);
+    if (role_->leads()) {
       // It may look at its clock before it hears what waits.
-      if (world_->Chance(0.5)) InPlanner([this] { service_->Tick(PlannersNow()); });
+      if (world_->Chance(0.5)) InPlanner([this] { TickService(); });
     }
     return true;
   }
@@ -216,7 +217,15 @@ bool PlannerHost::DrawStoresFaults(double seconds) {
   ++counts_.stuck;
   stuck_until_ms_ = world_->now_ms() + world_->Between(int64_t{1000}, int64_t{30'000});
   world_->Trace(address() + " is stuck");
-  if (role_->leads()) checker_->Deaf(stuck_until_ms_, /*long_enough=*/false);
+  if (IsLeader()) checker_->Deaf(stuck_until_ms_, /*long_enough=*/false);
+  return true;
+}
+
+// False: it may answer nothing, and counts no silence.
+bool PlannerHost::TickService() {
+  alive_ms_ = PlannersNow().monotonic_ms;
+  if (!role_->MayAnswer(alive_ms_).ok()) return false;
+  service_->Tick(PlannersNow());
   return true;
 }
 
@@ -226,9 +235,9 @@ void PlannerHost::Tick() {
   if (DrawFaults()) return;
   if (!role_->leads()) return;
   InPlanner([this] {
-    alive_ms_ = PlannersNow().monotonic_ms;
-    service_->Tick(PlannersNow());
-    if (!role_->MayAnswer(alive_ms_).ok()) return checker_->Deaf(world_->now_ms(), false);
+    const bool heard = TickService();
+    if (!IsLeader()) return;
+    if (!heard) return checker_->Deaf(world_->now_ms(), /*long_enough=*/false);
     if (commit_failures_ > 0) return;
     for (const auto& [call, waiting] : waiting_) {  // parked: taken, and not answered yet
       if (waiting.handled_ms > 0) checker_->Heard(waiting.worker, {}, waiting.handled_ms);
@@ -549,7 +558,7 @@ void PlannerHost::Committed(const absl::Status& status) {
   commit_scheduled_ = false;
   if (IsWorthAnotherTry(status)) {
     if (++commit_failures_ == kFailuresOfAStall) service_->Stalled(status);
-    if (Leads()) checker_->Deaf(world_->now_ms(), /*long_enough=*/false);
+    if (IsLeader()) checker_->Deaf(world_->now_ms(), /*long_enough=*/false);
     return ScheduleCommit(world_->Between(int64_t{50}, int64_t{1000}));
   }
   commit_failures_ = 0;

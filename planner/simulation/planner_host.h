@@ -74,6 +74,7 @@ class PlannerHost final : public Contender {
   bool BelievesToLead() const { return role_ != nullptr && role_->leads(); }
   // Since when it could take over, whatever others do; -1: it could not.
   int64_t well_since_ms() const;
+
   const std::string& address() const { return settings_.address; }
   const Counts& counts() const { return counts_; }
 
@@ -104,6 +105,10 @@ class PlannerHost final : public Contender {
   // when its strand does.
   void InProcess(int64_t pause_ms, std::function<void()> action);
   void InPlanner(std::function<void()> action);
+  // Whom the checker's workers are to be heard by.
+  bool IsLeader() const {
+    return role_->leads() && (!settings_.shared || store_->epoch() == epoch_);
+  }
   int64_t StrandFreeAt() const { return std::max(asleep_until_ms_, stuck_until_ms_); }
   Now PlannersNow() const { return {world_->now_ms() + clock_offset_ms_, world_->now_ms()}; }
   void Start();
@@ -114,6 +119,7 @@ class PlannerHost final : public Contender {
   void BeginAnew(const absl::Status& why);
   void GiveUp(const absl::Status& why);
   void Tick();
+  bool TickService();
   bool DrawFaults();
   bool DrawStoresFaults(double seconds);
   int64_t Call(const std::string& worker, planner::Command command, Contents contents,

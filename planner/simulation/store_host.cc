@@ -63,6 +63,7 @@ bool StoreHost::BringBackCopy() {
   world_->Trace("the store is what it was a while ago");
   store::MemoryStore::Copy(*copy_, *disk_);
   history_ = History::kStale;
+  checker_->EndHistory();
   stale_ms_ = world_->now_ms();
   return true;
 }
