@@ -8,6 +8,9 @@
 namespace warpsmith::store {
 namespace {
 
+// Epochs that were lost with the history before are below those of the next.
+constexpr int64_t kLostEpochs = 1000;
+
 std::string DigestOf(absl::string_view bytes) {
   return base::Sha256Hex(std::string_view(bytes.data(), bytes.size()));
 }
@@ -19,6 +22,7 @@ void MemoryStore::Copy(Disk& from, Disk& to) {
   absl::MutexLock lock_to(&to.mutex);
   to.epoch = from.epoch;
   to.beat = from.beat;
+  to.lost = from.lost;
   to.leader = from.leader;
   to.first = from.first;
   to.log = from.log;
@@ -38,10 +42,25 @@ absl::Status MemoryStore::CheckOpen() const {
   return closed_ ? absl::FailedPreconditionError("the store is closed") : absl::OkStatus();
 }
 
-absl::Status MemoryStore::CheckWriter(int64_t epoch) const {
+absl::Status MemoryStore::CheckLost() const {
+  disk_->mutex.AssertHeld();
+  if (!disk_->lost) return absl::OkStatus();
+  return absl::DataLossError("the log is not whole, as a planner has found");
+}
+
+absl::Status MemoryStore::Marked(const absl::Status& status) {
+  disk_->mutex.AssertHeld();
+  if (absl::IsDataLoss(status) && disk_->identity.generation == generation_) disk_->lost = true;
+  return status;
+}
+
+absl::Status MemoryStore::CheckWriter(int64_t epoch) {
   disk_->mutex.AssertHeld();
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  return epoch == disk_->epoch ? absl::OkStatus() : StaleEpoch(epoch, disk_->epoch);
+  if (epoch == disk_->epoch) return CheckLost();
+  if (epoch < disk_->epoch) return StaleEpoch(epoch, disk_->epoch);
+  return Marked(absl::DataLossError(
+      absl::StrCat("the epoch is ", disk_->epoch, ", and was ", epoch, ": it has lost its end")));
 }
 
 int64_t MemoryStore::Last() const {
@@ -57,7 +76,7 @@ absl::Status MemoryStore::CheckLast() const {
 }
 
 // OK: the batch goes at the log's end. AlreadyExists: it is there.
-absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
+absl::Status MemoryStore::CheckPlace(const Batch& batch) {
   const int64_t last = Last();
   if (last == batch.after) return absl::OkStatus();
   const auto count = static_cast<int64_t>(batch.events.size());
@@ -67,7 +86,7 @@ absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
                                   return event.epoch == batch.epoch && event.bytes == bytes;
                                 });
   if (there) return absl::AlreadyExistsError("the same batch");
-  if (absl::Status whole = CheckLast(); !whole.ok()) return whole;
+  if (absl::Status whole = Marked(CheckLast()); !whole.ok()) return whole;
   return absl::FailedPreconditionError(
       absl::StrCat("the log ends at revision ", last, ", not at ", batch.after));
 }
@@ -75,6 +94,7 @@ absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
 absl::StatusOr<Identity> MemoryStore::Identify() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (generation_ == 0) generation_ = disk_->identity.generation;
   return disk_->identity;
 }
 
@@ -92,6 +112,7 @@ absl::Status MemoryStore::Adopt(const Identity& identity, int64_t revision) {
 absl::StatusOr<int64_t> MemoryStore::Lead() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (absl::Status status = CheckLost(); !status.ok()) return status;
   return RaiseEpoch("");
 }
 
@@ -107,9 +128,20 @@ int64_t MemoryStore::RaiseEpoch(const std::string& address) {
 absl::StatusOr<Standing> MemoryStore::Look() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  if (absl::Status whole = CheckLast(); !whole.ok()) return whole;
-  return Standing{disk_->epoch, disk_->beat,       disk_->leader,
-                  Last(),       disk_->checkpoint, TokenOf(disk_->identity)};
+  if (generation_ == 0) generation_ = disk_->identity.generation;
+  Standing standing{disk_->epoch, disk_->beat,       disk_->leader,
+                    Last(),       disk_->checkpoint, TokenOf(disk_->identity)};
+  // Of another history nothing was known.
+  if (disk_->identity.generation != generation_) return standing;
+  if (absl::Status status = CheckLost(); !status.ok()) return status;
+  absl::Status whole = CheckLast();
+  if (whole.ok() && disk_->epoch < known_epoch_) {
+    whole = absl::DataLossError(absl::StrCat("the epoch is ", disk_->epoch, ", and was ",
+                                             known_epoch_, ": it has lost its end"));
+  }
+  if (!whole.ok()) return Marked(whole);
+  known_epoch_ = disk_->epoch;
+  return standing;
 }
 
 absl::StatusOr<int64_t> MemoryStore::LeadAfter(int64_t epoch, const std::string& address) {
@@ -123,13 +155,15 @@ absl::Status MemoryStore::Beat(int64_t epoch, const std::string& address) {
   if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
   disk_->leader = address;
   ++disk_->beat;
-  return CheckLast();
+  return Marked(CheckLast());
 }
 
 absl::StatusOr<int64_t> MemoryStore::RaiseGeneration() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   RaiseEpoch("");
+  disk_->epoch += kLostEpochs;
+  disk_->lost = false;
   return ++disk_->identity.generation;
 }
 

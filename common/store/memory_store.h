@@ -36,6 +36,7 @@ class MemoryStore final : public Store, public Leadership {
     absl::Mutex mutex;
     int64_t epoch ABSL_GUARDED_BY(mutex) = 0;
     int64_t beat ABSL_GUARDED_BY(mutex) = 0;
+    bool lost ABSL_GUARDED_BY(mutex) = false;   // an event was there, and is not: nobody leads
     std::string leader ABSL_GUARDED_BY(mutex);  // address
     int64_t first ABSL_GUARDED_BY(mutex) = 0;   // event before the first of the log
     std::vector<Event> log ABSL_GUARDED_BY(mutex);
@@ -89,15 +90,20 @@ class MemoryStore final : public Store, public Leadership {
   int64_t Last() const;
   int64_t RaiseEpoch(const std::string& address);
   absl::Status CheckLast() const;
+  absl::Status CheckLost() const;
+  // Of a loss the others are told, too.
+  absl::Status Marked(const absl::Status& status);
   absl::Status CheckOpen() const;
-  absl::Status CheckWriter(int64_t epoch) const;
-  absl::Status CheckPlace(const Batch& batch) const;
+  absl::Status CheckWriter(int64_t epoch);
+  absl::Status CheckPlace(const Batch& batch);
   void AddFacts(const std::vector<Facts>& facts);
 
   const std::shared_ptr<Disk> disk_;
   // Guarded by disk_->mutex.
   bool closed_ = false;
   int64_t known_ = 0;  // the last event that was answered for, or read
+  int64_t known_epoch_ = 0;
+  int64_t generation_ = 0;  // when it was first asked; 0: it was not
 };
 
 }  // namespace warpsmith::store

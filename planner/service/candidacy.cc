@@ -61,6 +61,7 @@ Candidacy::Next Candidacy::Looked(const absl::StatusOr<store::Standing>& standin
 
 Candidacy::Next Candidacy::TookOver(const absl::StatusOr<int64_t>& epoch, int64_t asked_ms) {
   if (store::IsStaleEpoch(epoch.status())) return kLook;  // another one was quicker
+  if (absl::IsDataLoss(epoch.status())) return End(kFatal, epoch.status());
   if (!epoch.ok()) return LookAgain(epoch.status());
   if (absl::Status led = planner_->Lead(*epoch, asked_ms); !led.ok()) {
     // It was made the leader, and could not begin.

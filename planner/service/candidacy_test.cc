@@ -67,6 +67,7 @@ TEST_CASE("what a candidate does about what it hears") {
     CHECK(candidacy.why() == error);
   }
   CHECK(candidacy.Looked(absl::DataLossError("shorter"), 0) == Candidacy::kFatal);
+  CHECK(candidacy.TookOver(absl::DataLossError("known"), 0) == Candidacy::kFatal);
   // It was made the leader, and cannot begin.
   planner.led = kAway;
   CHECK(candidacy.TookOver(4, 0) == Candidacy::kDeposed);
