@@ -65,6 +65,8 @@ class Checker {
   void EndHistory() { over_ = true; }
 
   void Fail(const std::string& what);
+  // Something that is of the history.
+  void Broken(const std::string& what);
 
   // What does not hold, in the order found.
   const std::vector<std::string>& violations() const { return violations_; }
@@ -75,9 +77,6 @@ class Checker {
   int64_t archived() const { return archived_; }  // runs
 
  private:
-  // Of the history.
-  void Broken(const std::string& what);
-
   struct Task {
     std::string arch;
     std::string run_id;

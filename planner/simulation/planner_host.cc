@@ -58,7 +58,13 @@ PlannerHost::PlannerHost(World* world, const Faults* faults, Checker* checker, S
 
 // ---- the process --------------------------------------------------------------------------------
 
+void PlannerHost::StartAfter(int64_t ms) {
+  starting_ = true;
+  world_->After(ms, [this] { Start(); });
+}
+
 void PlannerHost::Start() {
+  starting_ = false;
   link_ = store_->Open([this](absl::string_view call) { return Plan(call); });
   asleep_until_ms_ = stuck_until_ms_ = 0;
   epoch_ = 0;
@@ -93,7 +99,7 @@ void PlannerHost::Join() {
       checker_->Fail(absl::StrCat(address(), " does not start: ", followed.ToString()));
     }
     End();
-    world_->After(1000, [this] { Start(); });
+    StartAfter(1000);
     return;
   }
   candidacy_ = std::make_unique<Candidacy>(this);
@@ -128,14 +134,14 @@ void PlannerHost::Crash() {
     store_->TellChecker();
   }
   End();
-  world_->After(world_->Between(int64_t{100}, int64_t{30'000}), [this] { Start(); });
+  StartAfter(world_->Between(int64_t{100}, int64_t{30'000}));
 }
 
 void PlannerHost::BeginAnew(const absl::Status& why) {
   ++counts_.deposed;
   world_->Trace(absl::StrCat(address(), " begins anew: ", why.ToString()));
   End();
-  world_->After(world_->Between(int64_t{100}, int64_t{1'000}), [this] { Start(); });
+  StartAfter(world_->Between(int64_t{100}, int64_t{1'000}));
 }
 
 void PlannerHost::GiveUp(const absl::Status& why) {
@@ -145,10 +151,13 @@ void PlannerHost::GiveUp(const absl::Status& why) {
     checker_->Fail(absl::StrCat(address(), " gives up, and nothing was lost: ", why.ToString()));
   }
   End();
+  if (!world_->Chance(0.5)) return;
+  // Whoever watches over it starts it again: it knows nothing any more.
+  world_->After(world_->Between(int64_t{1000}, int64_t{10'000}), [this] { StartAgain(); });
 }
 
 void PlannerHost::StartAgain() {
-  if (service_ == nullptr) Start();
+  if (!starting_ && service_ == nullptr) Start();
 }
 
 void PlannerHost::InProcess(int64_t pause_ms, std::function<void()> action) {
@@ -232,7 +241,7 @@ bool PlannerHost::TickService() {
 void PlannerHost::Tick() {
   world_->After(kTickMs, [this] { Tick(); });
   if (service_ == nullptr || world_->now_ms() < StrandFreeAt()) return;
-  if (DrawFaults()) return;
+  if (!store_->settles() && DrawFaults()) return;
   if (!role_->leads()) return;
   InPlanner([this] {
     const bool heard = TickService();

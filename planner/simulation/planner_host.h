@@ -112,6 +112,7 @@ class PlannerHost final : public Contender {
   int64_t StrandFreeAt() const { return std::max(asleep_until_ms_, stuck_until_ms_); }
   Now PlannersNow() const { return {world_->now_ms() + clock_offset_ms_, world_->now_ms()}; }
   void Start();
+  void StartAfter(int64_t ms);
   void Recover();  // the store's only planner
   void Join();     // one of several
   void End();      // the process
@@ -152,6 +153,8 @@ class PlannerHost final : public Contender {
   int64_t store_away_until_ms_ = 0;
   int64_t store_slow_until_ms_ = 0;
   int64_t store_failed_ms_ = 0;  // last
+
+  bool starting_ = false;  // it is about to
 
   // Of one process.
   int64_t generation_ = 0;

@@ -159,6 +159,7 @@ void Simulation::TickShared() {
   const bool slow = world_.Chance(faults_.store_slow / 3);
   const int64_t until_ms = now_ms() + world_.Between(int64_t{1000}, int64_t{60'000});
   for (const auto& host : planners_.hosts()) {
+    if (store_.settles()) continue;
     if (away) host->LoseStore(until_ms);
     if (slow) host->SlowStore(until_ms);
   }
@@ -214,8 +215,10 @@ void Simulation::TakeStaleCopy() {
   stale_at_ms_ = now_ms() + age_ms + 1000;  // once more, if nothing was lost
   world_.After(age_ms, [this] {
     // What nobody has seen that is there nobody can miss.
-    if (planners_.Leader() == nullptr || lost_history()) return;
-    if (!store_.BringBackCopy()) return;
+    const PlannerHost* const leader = planners_.Leader();
+    if (leader == nullptr || lost_history()) return;
+    const int64_t well_ms = leader->well_since_ms();
+    if (well_ms < 0 || well_ms > now_ms() || !store_.BringBackCopy()) return;
     stale_at_ms_ = -1;
     world_.After(world_.Between(int64_t{20'000}, int64_t{120'000}), [this] {
       store_.AcceptLoss();

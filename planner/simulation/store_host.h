@@ -56,6 +56,10 @@ class StoreHost {
   enum class History { kWhole, kStale, kAccepted };
   History history() const { return history_; }
   int64_t stale_ms() const { return stale_ms_; }  // since when
+  // Who knows what was there needs its next beats to see that it is not.
+  bool settles() const {
+    return history_ == History::kStale && world_->now_ms() < stale_ms_ + kSettlesMs;
+  }
 
   // Tasks in the archive.
   std::vector<v1::Task> Archived();
@@ -66,6 +70,8 @@ class StoreHost {
   void Note(const std::string& bytes) { digest_ = store::Checksum(bytes, digest_); }
 
  private:
+  static constexpr int64_t kSettlesMs = 10'000;
+
   World* const world_;
   Checker* const checker_;
   const std::shared_ptr<store::MemoryStore::Disk> disk_ =

@@ -287,7 +287,8 @@ void WorkerHost::Answered(const Told& told, base::Instant sent,
   if (held && orders.stop) stop_ = true;
   if (!orders.start) return;
   if (ended_.count(orders.start->id()) > 0) {
-    checker_->Fail(absl::StrCat(machine_, " starts ", orders.start->id(), ", which it has ended"));
+    checker_->Broken(
+        absl::StrCat(machine_, " starts ", orders.start->id(), ", which it has ended"));
   }
   const v1::Problem& problem = orders.start->problem();
   search_.emplace();
