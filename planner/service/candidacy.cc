@@ -69,6 +69,7 @@ Candidacy::Next Candidacy::TookOver(const absl::StatusOr<int64_t>& epoch, int64_
   }
   leads_ = true;
   epoch_ = *epoch;
+  confirmed_ms_ = asked_ms;
   spdlog::info("leads, epoch {}", epoch_);
   return kBeat;
 }
@@ -78,7 +79,25 @@ Candidacy::Next Candidacy::Beaten(const absl::Status& moved, int64_t sent_ms) {
     return End(store::IsStaleEpoch(moved) ? kDeposed : kFatal, moved);
   }
   Answers(moved);
-  if (moved.ok()) planner_->Confirm(sent_ms);
+  answered_ = moved.ok();
+  if (!moved.ok()) return kBeat;
+  confirmed_ms_ = sent_ms;
+  planner_->Confirm(sent_ms);
+  return kBeat;
+}
+
+bool Candidacy::Doubts(int64_t now_ms) const {
+  return !answered_ && now_ms - confirmed_ms_ >= kUnconfirmedMs;
+}
+
+Candidacy::Next Candidacy::LookedAgain(const absl::StatusOr<store::Standing>& standing) {
+  if (absl::IsFailedPrecondition(standing.status()) || absl::IsDataLoss(standing.status())) {
+    return End(kFatal, standing.status());
+  }
+  answered_ = standing.ok();
+  if (standing.ok() && standing->epoch != epoch_) {
+    return End(kDeposed, store::StaleEpoch(epoch_, standing->epoch));
+  }
   return kBeat;
 }
 

@@ -8,7 +8,9 @@
 //     next = candidacy.TookOver(leadership.LeadAfter(candidacy.epoch(), address), asked_ms);
 //   }
 //   if (next == Candidacy::kBeat && candidacy.MayBeat(now_ms)) {
-//     next = candidacy.Beaten(leadership.Beat(candidacy.epoch(), address), sent_ms);
+//     next = candidacy.Doubts(now_ms)
+//                ? candidacy.LookedAgain(leadership.Look())
+//                : candidacy.Beaten(leadership.Beat(candidacy.epoch(), address), sent_ms);
 //   }
 //
 // Time is the planner's own and monotonic; what a store's clock says decides nothing. Time in which
@@ -29,6 +31,9 @@ namespace warpsmith::planner {
 inline constexpr int64_t kSilenceMs = 6'000;
 inline constexpr absl::Duration kBetweenLooks = absl::Milliseconds(250);
 inline constexpr absl::Duration kBetweenBeats = absl::Seconds(1);
+// A leader that has not been confirmed for so long may have been followed by another: it answers
+// nothing until it knows.
+inline constexpr int64_t kUnconfirmedMs = 5'000;
 // A planner whose strand has not run for so long moves no counter.
 inline constexpr int64_t kStuckMs = 4'000;
 
@@ -85,6 +90,11 @@ class Candidacy {
   // The answers to what was asked of the store at that time.
   Next TookOver(const absl::StatusOr<int64_t>& epoch, int64_t asked_ms);
   Next Beaten(const absl::Status& moved, int64_t sent_ms);
+  // A leader that was not confirmed for so long that it answers nothing does not move its counter
+  // either, before the store has answered a look: where only the answers do not come, another one
+  // is to lead.
+  bool Doubts(int64_t now_ms) const;
+  Next LookedAgain(const absl::StatusOr<store::Standing>& standing);
   // False: the planner is stuck, and leaves its counter alone.
   bool MayBeat(int64_t now_ms) const { return now_ms - planner_->alive_ms() <= kStuckMs; }
 
@@ -105,6 +115,8 @@ class Candidacy {
   Watch watch_;
   bool leads_ = false;
   int64_t epoch_ = 0;
+  int64_t confirmed_ms_ = 0;  // of one that leads
+  bool answered_ = true;      // the last look or beat of it
   absl::Status why_;
   bool store_away_ = false;
   std::string leader_;  // that was told last

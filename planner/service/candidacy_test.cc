@@ -46,6 +46,30 @@ TEST_CASE("who leads is known as the leader since it asked, and since its beats 
   CHECK(candidacy.Beaten(absl::FailedPreconditionError("another"), 4'000) == Candidacy::kFatal);
 }
 
+TEST_CASE(
+    "a leader whose answers do not come leaves its counter alone, so that another one leads") {
+  Led planner;
+  Candidacy candidacy(&planner);
+  REQUIRE(candidacy.Looked(kNobody, 0) == Candidacy::kTakeOver);
+  REQUIRE(candidacy.TookOver(4, 0) == Candidacy::kBeat);
+  CHECK(candidacy.Beaten(absl::OkStatus(), 1'000) == Candidacy::kBeat);
+  CHECK_FALSE(candidacy.Doubts(1'000 + kUnconfirmedMs));  // it was busy, and asks again
+  CHECK(candidacy.Beaten(kAway, 2'000) == Candidacy::kBeat);
+  CHECK_FALSE(candidacy.Doubts(999 + kUnconfirmedMs));
+  CHECK(candidacy.Doubts(1'000 + kUnconfirmedMs));
+  CHECK(candidacy.LookedAgain(kAway) == Candidacy::kBeat);
+  CHECK(candidacy.Doubts(8'000));
+  // The store answers, and knows no other: it goes on, and answers once that is confirmed.
+  CHECK(candidacy.LookedAgain(store::Standing{4, 7, "here"}) == Candidacy::kBeat);
+  CHECK_FALSE(candidacy.Doubts(9'000));
+  CHECK(planner.confirmed_ms == 1'000);
+  CHECK(candidacy.Beaten(absl::OkStatus(), 9'000) == Candidacy::kBeat);
+  CHECK(planner.confirmed_ms == 9'000);
+  CHECK(candidacy.LookedAgain(store::Standing{5, 0, "there"}) == Candidacy::kDeposed);
+  CHECK(store::IsStaleEpoch(candidacy.why()));
+  CHECK(candidacy.LookedAgain(absl::DataLossError("shorter")) == Candidacy::kFatal);
+}
+
 TEST_CASE("what a candidate does about what it hears") {
   Led planner;
   Candidacy candidacy(&planner);

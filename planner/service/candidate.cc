@@ -58,6 +58,7 @@ Candidacy::Next Candidate::Look() {
 Candidacy::Next Candidate::Beat() {
   const int64_t sent_ms = now_ms_();
   if (!candidacy_.MayBeat(sent_ms)) return Candidacy::kBeat;
+  if (candidacy_.Doubts(sent_ms)) return candidacy_.LookedAgain(leadership_->Look());
   return candidacy_.Beaten(leadership_->Beat(candidacy_.epoch(), address_), sent_ms);
 }
 

@@ -22,13 +22,10 @@
 #include "common/store/leadership.h"
 #include "common/store/store.h"
 #include "planner/core/core.h"
+#include "planner/service/candidacy.h"
 #include "planner/service/service.h"
 
 namespace warpsmith::planner {
-
-// A leader that has not been confirmed for so long may have been followed by another: it answers
-// nothing until it knows.
-inline constexpr int64_t kUnconfirmedMs = 5'000;
 
 class Role {
  public:

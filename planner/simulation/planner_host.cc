@@ -180,7 +180,8 @@ void PlannerHost::InPlanner(std::function<void()> action) {
 }
 
 bool PlannerHost::Leads() const {
-  return service_ != nullptr && !asleep() && role_->MayAnswer(PlannersNow().monotonic_ms).ok();
+  return service_ != nullptr && world_->now_ms() >= StrandFreeAt() &&
+         role_->MayAnswer(PlannersNow().monotonic_ms).ok();
 }
 
 int64_t PlannerHost::well_since_ms() const {
@@ -224,7 +225,7 @@ bool PlannerHost::DrawStoresFaults(double seconds) {
   }
   if (!world_->Chance(faults_->strand_stuck * seconds)) return false;
   ++counts_.stuck;
-  stuck_until_ms_ = world_->now_ms() + world_->Between(int64_t{1000}, int64_t{30'000});
+  stuck_until_ms_ = world_->now_ms() + world_->Between(int64_t{1000}, int64_t{60'000});
   world_->Trace(address() + " is stuck");
   if (IsLeader()) checker_->Deaf(stuck_until_ms_, /*long_enough=*/false);
   return true;
@@ -442,6 +443,13 @@ void PlannerHost::Go(Candidacy::Next next) {
     case Candidacy::kBeat:
       return InProcess(absl::ToInt64Milliseconds(kBetweenBeats), [this] {
         if (!candidacy_->MayBeat(PlannersNow().monotonic_ms)) return Go(Candidacy::kBeat);
+        if (candidacy_->Doubts(PlannersNow().monotonic_ms)) {
+          return Ask<absl::StatusOr<store::Standing>>(
+              [](store::Leadership& leadership) { return leadership.Look(); },
+              [this](const absl::StatusOr<store::Standing>& standing, int64_t) {
+                Go(candidacy_->LookedAgain(standing));
+              });
+        }
         Ask<absl::Status>(
             [this, epoch = candidacy_->epoch()](store::Leadership& leadership) {
               absl::Status moved = leadership.Beat(epoch, address());
