@@ -12,7 +12,7 @@ struct Faults {
   // a second, of planners that share a store
   double store_away = 0;    // for up to a minute, from one or from all
   double store_slow = 0;    // likewise
-  double strand_stuck = 0;  // for up to half a minute, while its counter could move
+  double strand_stuck = 0;  // for up to a minute, while its counter could move
   // a second and worker
   double worker_death = 0;
   double worker_pause = 0;

@@ -16,6 +16,8 @@ constexpr int kTasksPerSet = 5'000;  // of a large fleet
 constexpr size_t kMostSpokenOf = 16;
 // A planner that could lead does, where none leads, so long after the counter was last moved.
 constexpr int64_t kFoundMs = 10'000;
+// Likewise, however the counter moves.
+constexpr int64_t kLongestMs = 30'000;
 // A client's call of the planner.
 constexpr int64_t kCallLimitMs = 10'000;
 // Of the chances of a few workers, where each is to see everything in minutes, those of a large
@@ -173,18 +175,22 @@ void Simulation::LookForLeader() {
     led_ms_ = now_ms();
     return;
   }
-  if (planners_.Leader() != nullptr) {
+  if (const PlannerHost* const leader = planners_.Leader(); leader != nullptr) {
     longest_without_ms_ = std::max(longest_without_ms_, now_ms() - led_ms_);
     led_ms_ = now_ms();
     led_again_ |= lost_history();
+    if (lost_history() && leader->core()->store() != store_.Token()) {
+      checker_.Fail(leader->address() + " leads another history");
+    }
     return;
   }
   for (const auto& host : planners_.hosts()) {
     const int64_t well_ms = host->well_since_ms();
-    const int64_t since_ms = std::max({led_ms_, well_ms, store_.moved_ms()});
-    if (well_ms >= 0 && now_ms() - since_ms > kFoundMs) {
-      checker_.Fail(absl::StrCat("nobody leads since ", now_ms() - since_ms, " ms, and ",
-                                 host->address(), " could"));
+    if (well_ms < 0) continue;
+    const int64_t free_ms = now_ms() - std::max(led_ms_, well_ms);
+    if (free_ms > kLongestMs || std::min(free_ms, now_ms() - store_.moved_ms()) > kFoundMs) {
+      checker_.Fail(
+          absl::StrCat("nobody leads for ", free_ms, " ms, in which ", host->address(), " could"));
     }
   }
 }

@@ -25,6 +25,11 @@ int64_t StoreHost::last() const {
   return static_cast<int64_t>(disk_->log.size());
 }
 
+std::string StoreHost::Token() const {
+  absl::MutexLock lock(&disk_->mutex);
+  return store::TokenOf(disk_->identity);
+}
+
 void StoreHost::TellChecker() {
   if (history_ != History::kWhole) return;
   absl::MutexLock lock(&disk_->mutex);

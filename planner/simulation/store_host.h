@@ -47,6 +47,7 @@ class StoreHost {
   int64_t moved_ms() const { return moved_ms_; }
   int64_t epoch() const;
   int64_t last() const;
+  std::string Token() const;
 
   // A copy that is behind takes its place: as a replica that was promoted. False: it is not.
   void TakeCopy();
