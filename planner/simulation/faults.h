@@ -10,9 +10,10 @@ struct Faults {
   double disk_full = 0;      // for up to a minute
   double stranger = 0;       // a worker speaks of a lease that is another's
   // a second, of planners that share a store
-  double store_away = 0;    // for up to a minute, from one or from all
-  double store_slow = 0;    // likewise
-  double strand_stuck = 0;  // for up to a minute, while its counter could move
+  double planner_leave = 0;  // in good order, and it comes back
+  double store_away = 0;     // for up to a minute, from one or from all
+  double store_slow = 0;     // likewise
+  double strand_stuck = 0;   // for up to a minute, while its counter could move
   // a second and worker
   double worker_death = 0;
   double worker_pause = 0;

@@ -16,6 +16,7 @@ constexpr int64_t kEventsPerCheckpoint = 40;
 // After so long no answer of a store is waited for: of who leads, and of a commit.
 constexpr int64_t kStandingLimitMs = 2'000;
 constexpr int64_t kCommitLimitMs = 5'000;
+constexpr int64_t kLeaveMs = 5'000;    // what is not written by then stays unwritten
 constexpr int64_t kSlowestMs = 4'000;  // one way
 // Of what is asked of a store beside commits, this part of their share is not answered.
 constexpr double kLooksShare = 0.05;
@@ -34,6 +35,7 @@ bool NoAnswer(const absl::StatusOr<T>& result) {
 void PlannerHost::Counts::Add(const Counts& other) {
   crashes += other.crashes;
   pauses += other.pauses;
+  left += other.left;
   takeovers += other.takeovers;
   rivals += other.rivals;
   deposed += other.deposed;
@@ -67,6 +69,7 @@ void PlannerHost::Start() {
   starting_ = false;
   link_ = store_->Open([this](absl::string_view call) { return Plan(call); });
   asleep_until_ms_ = stuck_until_ms_ = 0;
+  leaving_ = false;
   epoch_ = 0;
   role_ = std::make_unique<Role>();
   settings_.shared ? Join() : Recover();
@@ -137,6 +140,29 @@ void PlannerHost::Crash() {
   StartAfter(world_->Between(int64_t{100}, int64_t{30'000}));
 }
 
+// What was accepted is written, and the next one need not wait.
+void PlannerHost::Leave() {
+  ++counts_.left;
+  leaving_ = true;
+  world_->Trace(address() + " is told to end");
+  InPlanner([this] { service_->End(); });
+  Linger(world_->now_ms() + kLeaveMs);
+}
+
+void PlannerHost::Linger(int64_t until_ms) {
+  InProcess(100, [this, until_ms] {
+    if (!Settled() && world_->now_ms() < until_ms) return Linger(until_ms);
+    const auto leave = [this](const absl::Status&, int64_t) {
+      End();
+      StartAfter(world_->Between(int64_t{100}, int64_t{10'000}));
+    };
+    if (!role_->leads()) return leave(absl::OkStatus(), 0);
+    Ask<absl::Status>(
+        [epoch = epoch_](store::Leadership& leadership) { return leadership.Resign(epoch); },
+        leave);
+  });
+}
+
 void PlannerHost::BeginAnew(const absl::Status& why) {
   ++counts_.deposed;
   world_->Trace(absl::StrCat(address(), " begins anew: ", why.ToString()));
@@ -180,12 +206,12 @@ void PlannerHost::InPlanner(std::function<void()> action) {
 }
 
 bool PlannerHost::Leads() const {
-  return service_ != nullptr && world_->now_ms() >= StrandFreeAt() &&
+  return service_ != nullptr && !leaving_ && world_->now_ms() >= StrandFreeAt() &&
          role_->MayAnswer(PlannersNow().monotonic_ms).ok();
 }
 
 int64_t PlannerHost::well_since_ms() const {
-  if (service_ == nullptr || world_->now_ms() < StrandFreeAt()) return -1;
+  if (service_ == nullptr || leaving_ || world_->now_ms() < StrandFreeAt()) return -1;
   return std::max(
       {up_ms_, StrandFreeAt(), store_failed_ms_, store_away_until_ms_, store_slow_until_ms_});
 }
@@ -217,6 +243,7 @@ bool PlannerHost::DrawFaults() {
 }
 
 bool PlannerHost::DrawStoresFaults(double seconds) {
+  if (!leaving_ && world_->Chance(faults_->planner_leave * seconds)) Leave();
   if (world_->Chance(faults_->store_away * seconds)) {
     LoseStore(world_->now_ms() + world_->Between(int64_t{1000}, int64_t{60'000}));
   }
@@ -420,6 +447,7 @@ void PlannerHost::Ask(std::function<Result(store::Leadership&)> ask,
 }
 
 void PlannerHost::Go(Candidacy::Next next) {
+  if (leaving_) return;
   switch (next) {
     case Candidacy::kLook:
       return InProcess(absl::ToInt64Milliseconds(kBetweenLooks), [this] {
@@ -438,7 +466,9 @@ void PlannerHost::Go(Candidacy::Next next) {
             return epoch;
           },
           [this](const absl::StatusOr<int64_t>& epoch, int64_t asked_ms) {
-            InPlanner([this, epoch, asked_ms] { Go(candidacy_->TookOver(epoch, asked_ms)); });
+            InPlanner([this, epoch, asked_ms] {
+              if (!leaving_) Go(candidacy_->TookOver(epoch, asked_ms));
+            });
           });
     case Candidacy::kBeat:
       return InProcess(absl::ToInt64Milliseconds(kBetweenBeats), [this] {

@@ -38,6 +38,7 @@ class PlannerHost final : public Contender {
   struct Counts {
     int crashes = 0;
     int pauses = 0;
+    int left = 0;  // in good order
     int takeovers = 0;
     int rivals = 0;   // of these, while another one believed that it leads
     int deposed = 0;  // and began anew
@@ -117,6 +118,8 @@ class PlannerHost final : public Contender {
   void Join();     // one of several
   void End();      // the process
   void Crash();
+  void Leave();
+  void Linger(int64_t until_ms);
   void BeginAnew(const absl::Status& why);
   void GiveUp(const absl::Status& why);
   void Tick();
@@ -170,6 +173,7 @@ class PlannerHost final : public Contender {
   int64_t clock_offset_ms_ = 0;  // a new process has a new monotonic clock
   int64_t asleep_until_ms_ = 0;
   int64_t stuck_until_ms_ = 0;
+  bool leaving_ = false;
   int64_t calls_ = 0;
   std::map<int64_t, Waiting> waiting_;  // by call
   std::deque<Write> writes_;

@@ -53,6 +53,7 @@ Faults DrawFaults(World& world, bool few) {
 // Of planners that share a store: beside those, and as much their own.
 void DrawSharedFaults(World& world, Faults& faults) {
   const auto of = [&](double most) { return world.Chance(0.3) ? 0.0 : most * world.Share(); };
+  faults.planner_leave = of(0.01);
   faults.store_away = of(0.02);
   faults.store_slow = of(0.01);
   faults.strand_stuck = of(0.01);

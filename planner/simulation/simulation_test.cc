@@ -102,8 +102,8 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
                    " worker-hours of these with planners that share a store: ", sharing.crashes,
                    " crashes, ", sharing.pauses, " pauses, ", sharing.stuck, " strands stuck, ",
                    sharing.away, " times a store away, ", sharing.slow, " times slow, ",
-                   sharing.takeovers, " takeovers, ", sharing.rivals,
-                   " of them from a living one, ", sharing.deposed, " begun anew, ",
+                   sharing.left, " times told to end, ", sharing.takeovers, " takeovers, ",
+                   sharing.rivals, " of them from a living one, ", sharing.deposed, " begun anew, ",
                    sharing.refused, " commits refused, ", sharing.untold, " answers not given, ",
                    lost_histories, " stale copies brought back, ", sharing.gave_up,
                    " planners gave up; longest ", longest_without_ms, " ms without a leader")
