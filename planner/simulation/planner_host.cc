@@ -173,11 +173,10 @@ void PlannerHost::BeginAnew(const absl::Status& why) {
 void PlannerHost::GiveUp(const absl::Status& why) {
   ++counts_.gave_up;
   world_->Trace(absl::StrCat(address(), " gives up: ", why.ToString()));
-  if (store_->history() != StoreHost::History::kStale) {
-    checker_->Fail(absl::StrCat(address(), " gives up, and nothing was lost: ", why.ToString()));
-  }
+  checker_->Broken(absl::StrCat(address(), " gives up, and nothing was lost: ", why.ToString()));
   End();
-  if (!world_->Chance(0.5)) return;
+  // At times it hears only now of what it asked before a person went on with it.
+  if (store_->history() == StoreHost::History::kStale && !world_->Chance(0.5)) return;
   // Whoever watches over it starts it again: it knows nothing any more.
   world_->After(world_->Between(int64_t{1000}, int64_t{10'000}), [this] { StartAgain(); });
 }
@@ -347,10 +346,10 @@ int64_t PlannerHost::Synchronize(v1::SynchronizeRequest request, Done<v1::Synchr
                 Damage damage;
                 absl::StatusOr<v1::SynchronizeReply> reply =
                     Lender(&link_->faulty).Reply(std::get<SynchronizeAnswer>(*answer), damage);
-                if (!damage.empty()) checker_->Fail("a task's blobs are gone");
+                if (!damage.empty()) checker_->Broken("a task's blobs are gone");
                 const bool away = settings_.shared && IsWorthAnotherTry(reply.status());
                 if (!reply.ok() && !away) {
-                  checker_->Fail(absl::StrCat("no reply: ", reply.status().ToString()));
+                  checker_->Broken(absl::StrCat("no reply: ", reply.status().ToString()));
                 }
                 if (reply.ok()) {
                   // As it is read at the other end.

@@ -72,6 +72,7 @@ class Simulation {
   World world_;
   Faults faults_;
   bool planners_fault_ = false;  // whatever goes wrong
+  bool nobody_is_lost_ = false;
   Checker checker_;
   Natures natures_;
   StoreHost store_;
