@@ -303,14 +303,17 @@ void CheckCounter(const std::function<SharedStore()>& open) {
   const SharedStore first = open(), second = open();
   CHECK(first.leadership->Look()->epoch == 0);
   CHECK(first.leadership->Look()->leader == "");
-  const int64_t epoch = *first.leadership->LeadAfter(0, "first:1");
-  CHECK(IsStaleEpoch(second.leadership->LeadAfter(0, "second:1").status()));
+  const int64_t epoch = *first.leadership->LeadAfter({}, "first:1");
+  CHECK(IsStaleEpoch(second.leadership->LeadAfter({}, "second:1").status()));
   CHECK(first.leadership->Beat(epoch, "first:1").ok());
   Standing standing = *second.leadership->Look();
   CHECK((standing.epoch == epoch && standing.beat == 1 && standing.leader == "first:1"));
   REQUIRE(first.store->Commit({epoch, 0, {"a", "b"}, {}}).ok());
   REQUIRE(first.store->SaveCheckpoint(epoch, {1, {}, {}}).ok());
-  const int64_t next = *second.leadership->LeadAfter(epoch, "second:1");
+  // It was gone for a while, and goes on: it is not followed.
+  CHECK(first.leadership->Beat(epoch, "first:1").ok());
+  CHECK(IsStaleEpoch(second.leadership->LeadAfter(standing, "second:1").status()));
+  const int64_t next = *second.leadership->LeadAfter(*second.leadership->Look(), "second:1");
   CHECK(next > epoch);
   CHECK(IsStaleEpoch(first.leadership->Beat(epoch, "first:1")));
   CHECK(IsStaleEpoch(first.leadership->Resign(epoch)));
@@ -324,9 +327,9 @@ void CheckCounter(const std::function<SharedStore()>& open) {
 
 void CheckDeposed(const std::function<SharedStore()>& open) {
   const SharedStore first = open(), second = open();
-  const int64_t epoch = *first.leadership->LeadAfter(0, "first:1");
+  const int64_t epoch = *first.leadership->LeadAfter({}, "first:1");
   REQUIRE(first.store->Commit({epoch, 0, {"a"}, {}}).ok());
-  const int64_t next = *second.leadership->LeadAfter(epoch, "second:1");
+  const int64_t next = *second.leadership->LeadAfter({epoch}, "second:1");
   CHECK(IsStaleEpoch(first.store->Commit({epoch, 1, {"b"}, {"blob"}})));
   // Nor what is there already: only the one that leads may find out.
   CHECK(IsStaleEpoch(first.store->Commit({epoch, 0, {"a"}, {}})));

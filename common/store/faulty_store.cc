@@ -71,9 +71,9 @@ absl::StatusOr<std::string> FaultyStore::Get(const std::string& digest) {
 absl::StatusOr<Standing> FaultyStore::Look() {
   return Inject<absl::StatusOr<Standing>>("Look", [&] { return leadership_->Look(); });
 }
-absl::StatusOr<int64_t> FaultyStore::LeadAfter(int64_t epoch, const std::string& address) {
+absl::StatusOr<int64_t> FaultyStore::LeadAfter(const Standing& seen, const std::string& address) {
   return Inject<absl::StatusOr<int64_t>>("LeadAfter",
-                                         [&] { return leadership_->LeadAfter(epoch, address); });
+                                         [&] { return leadership_->LeadAfter(seen, address); });
 }
 absl::Status FaultyStore::Beat(int64_t epoch, const std::string& address) {
   return Inject<absl::Status>("Beat", [&] { return leadership_->Beat(epoch, address); });

@@ -144,9 +144,10 @@ absl::StatusOr<Standing> MemoryStore::Look() {
   return standing;
 }
 
-absl::StatusOr<int64_t> MemoryStore::LeadAfter(int64_t epoch, const std::string& address) {
+absl::StatusOr<int64_t> MemoryStore::LeadAfter(const Standing& seen, const std::string& address) {
   absl::MutexLock lock(&disk_->mutex);
-  if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
+  if (absl::Status status = CheckWriter(seen.epoch); !status.ok()) return status;
+  if (seen.beat != disk_->beat) return StaleEpoch(seen.epoch, disk_->epoch);
   return RaiseEpoch(address);
 }
 

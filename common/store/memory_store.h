@@ -78,7 +78,7 @@ class MemoryStore final : public Store, public Leadership {
   absl::Status Close() override;
 
   absl::StatusOr<Standing> Look() override;
-  absl::StatusOr<int64_t> LeadAfter(int64_t epoch, const std::string& address) override;
+  absl::StatusOr<int64_t> LeadAfter(const Standing& seen, const std::string& address) override;
   absl::Status Beat(int64_t epoch, const std::string& address) override;
   absl::Status Resign(int64_t epoch) override { return Beat(epoch, ""); }
 

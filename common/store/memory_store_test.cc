@@ -34,12 +34,12 @@ TEST_CASE("memory: a log that is shorter than what was answered for or read is n
   CHECK(absl::IsDataLoss(reader.Look().status()));
   // Who knew nothing of it was told.
   CHECK(absl::IsDataLoss(another.Look().status()));
-  CHECK(absl::IsDataLoss(another.LeadAfter(epoch, "there").status()));
+  CHECK(absl::IsDataLoss(another.LeadAfter({epoch}, "there").status()));
   // It is gone on with as another history.
   CHECK(*another.RaiseGeneration() == 2);
   CHECK(IsStaleEpoch(store.Beat(epoch, "here")));
   CHECK(reader.Look()->token == "00000000000000aa.2");
-  CHECK(another.LeadAfter(another.Look()->epoch, "there").ok());
+  CHECK(another.LeadAfter(*another.Look(), "there").ok());
 }
 
 TEST_CASE("memory: an epoch that is lower than it was is noticed") {

@@ -3,9 +3,9 @@
 // (candidate.h), the simulation in simulated time; both run the same lines.
 //
 //   Candidacy candidacy(&planner);
-//   Candidacy::Next next = candidacy.Looked(leadership.Look(), now_ms);
+//   Candidacy::Next next = candidacy.Looked(leadership.Look(), asked_ms, now_ms);
 //   if (next == Candidacy::kTakeOver) {
-//     next = candidacy.TookOver(leadership.LeadAfter(candidacy.epoch(), address), asked_ms);
+//     next = candidacy.TookOver(leadership.LeadAfter(candidacy.seen(), address), asked_ms);
 //   }
 //   if (next == Candidacy::kBeat && candidacy.MayBeat(now_ms)) {
 //     next = candidacy.Doubts(now_ms)
@@ -40,8 +40,9 @@ inline constexpr int64_t kStuckMs = 4'000;
 // Whether a leader is gone, by what was seen of it. Not thread-safe.
 class Watch {
  public:
-  // True: it is to be followed by another.
-  bool Sees(const store::Standing& standing, int64_t now_ms);
+  // True: it is to be followed by another. What is seen was so at some time between: silence is
+  // counted from the end of one look to the beginning of another.
+  bool Sees(const store::Standing& standing, int64_t asked_ms, int64_t heard_ms);
   // The store did not answer.
   void SeesNothing() { seen_ = moves_ = false; }
   // The counter has moved while it was watched.
@@ -85,8 +86,8 @@ class Candidacy {
 
   explicit Candidacy(Contender* planner) : planner_(planner) {}
 
-  // The store's answer, heard at `now_ms`.
-  Next Looked(const absl::StatusOr<store::Standing>& standing, int64_t now_ms);
+  // The store's answer, asked for and heard at these times.
+  Next Looked(const absl::StatusOr<store::Standing>& standing, int64_t asked_ms, int64_t heard_ms);
   // The answers to what was asked of the store at that time.
   Next TookOver(const absl::StatusOr<int64_t>& epoch, int64_t asked_ms);
   Next Beaten(const absl::Status& moved, int64_t sent_ms);
@@ -99,8 +100,9 @@ class Candidacy {
   bool MayBeat(int64_t now_ms) const { return now_ms - planner_->alive_ms() <= kStuckMs; }
 
   bool leads() const { return leads_; }
-  // Its own, where it leads; else the one to take over from.
-  int64_t epoch() const { return epoch_; }
+  int64_t epoch() const { return epoch_; }  // where it leads
+  // As it was when it was seen last: what is taken over from.
+  const store::Standing& seen() const { return seen_; }
   // Of kDeposed and kFatal.
   const absl::Status& why() const { return why_; }
 
@@ -115,6 +117,7 @@ class Candidacy {
   Watch watch_;
   bool leads_ = false;
   int64_t epoch_ = 0;
+  store::Standing seen_;
   int64_t confirmed_ms_ = 0;  // of one that leads
   bool answered_ = true;      // the last look or beat of it
   absl::Status why_;

@@ -25,7 +25,7 @@ struct Led {
         [](const absl::Status&) {});
     const store::Standing standing = *store.Look();
     REQUIRE(planner->CatchUp(standing).ok());
-    REQUIRE(planner->Lead(*store.LeadAfter(standing.epoch, "here"), now_ms).ok());
+    REQUIRE(planner->Lead(*store.LeadAfter(standing, "here"), now_ms).ok());
   }
 
   template <typename R>

@@ -69,6 +69,7 @@ void PlannerHost::Start() {
   starting_ = false;
   link_ = store_->Open([this](absl::string_view call) { return Plan(call); });
   asleep_until_ms_ = stuck_until_ms_ = 0;
+  still_at_answer_ms_ = 0;
   leaving_ = false;
   epoch_ = 0;
   role_ = std::make_unique<Role>();
@@ -215,6 +216,14 @@ int64_t PlannerHost::well_since_ms() const {
       {up_ms_, StrandFreeAt(), store_failed_ms_, store_away_until_ms_, store_slow_until_ms_});
 }
 
+void PlannerHost::StandStill(int64_t ms) {
+  asleep_until_ms_ = world_->now_ms() + ms;
+  world_->Trace(address() + " stands still");
+  if (IsLeader()) checker_->Deaf(asleep_until_ms_, ms > kLongestTickMs);
+  // It may look at its clock before it hears what waits.
+  if (role_->leads() && world_->Chance(0.5)) InPlanner([this] { TickService(); });
+}
+
 // True: it does nothing more now.
 bool PlannerHost::DrawFaults() {
   const double seconds = kTickMs / 1000.0;
@@ -224,15 +233,12 @@ bool PlannerHost::DrawFaults() {
   }
   if (world_->Chance(faults_->planner_pause * seconds)) {
     ++counts_.pauses;
-    asleep_until_ms_ = world_->now_ms() + world_->Between(int64_t{1000}, int64_t{120'000});
-    world_->Trace(address() + " stands still");
-    if (IsLeader())
-      checker_->Deaf(asleep_until_ms_, asleep_until_ms_ - world_->now_ms() > kLongestTickMs);
-    if (role_->leads()) {
-      // It may look at its clock before it hears what waits.
-      if (world_->Chance(0.5)) InPlanner([this] { TickService(); });
+    const int64_t ms = world_->Between(int64_t{1000}, int64_t{120'000});
+    if (!settings_.shared || world_->Chance(0.5)) {
+      StandStill(ms);
+      return true;
     }
-    return true;
+    still_at_answer_ms_ = ms;
   }
   if (world_->Chance(faults_->disk_full * seconds)) {
     store_->FillUp(world_->now_ms() + world_->Between(int64_t{1000}, int64_t{60'000}));
@@ -435,7 +441,9 @@ void PlannerHost::Ask(std::function<Result(store::Leadership&)> ask,
   world_->After(there_ms, [this, ask = std::move(ask), take, sent_ms, there_ms, back_ms, late,
                            link = link_, generation = generation_] {
     Result result = ask(link->faulty);
-    if (late || generation != generation_) return;
+    if (generation != generation_) return;
+    if (still_at_answer_ms_ > 0) StandStill(std::exchange(still_at_answer_ms_, 0));
+    if (late) return;
     const int64_t wait_ms = NoAnswer(result) ? kStandingLimitMs - there_ms : back_ms;
     InProcess(wait_ms, [take, sent_ms, result = std::move(result)] { take(result, sent_ms); });
   });
@@ -452,15 +460,16 @@ void PlannerHost::Go(Candidacy::Next next) {
       return InProcess(absl::ToInt64Milliseconds(kBetweenLooks), [this] {
         Ask<absl::StatusOr<store::Standing>>(
             [](store::Leadership& leadership) { return leadership.Look(); },
-            [this](const absl::StatusOr<store::Standing>& standing, int64_t) {
-              const int64_t heard_ms = PlannersNow().monotonic_ms;
-              InPlanner([this, standing, heard_ms] { Go(candidacy_->Looked(standing, heard_ms)); });
+            [this](const absl::StatusOr<store::Standing>& standing, int64_t asked_ms) {
+              InPlanner([this, standing, asked_ms, heard_ms = PlannersNow().monotonic_ms] {
+                Go(candidacy_->Looked(standing, asked_ms, heard_ms));
+              });
             });
       });
     case Candidacy::kTakeOver:
       return Ask<absl::StatusOr<int64_t>>(
-          [this, after = candidacy_->epoch()](store::Leadership& leadership) {
-            absl::StatusOr<int64_t> epoch = leadership.LeadAfter(after, address());
+          [this, seen = candidacy_->seen()](store::Leadership& leadership) {
+            absl::StatusOr<int64_t> epoch = leadership.LeadAfter(seen, address());
             store_->Moved();
             return epoch;
           },

@@ -119,6 +119,7 @@ class PlannerHost final : public Contender {
   void End();      // the process
   void Crash();
   void Leave();
+  void StandStill(int64_t ms);
   void Linger(int64_t until_ms);
   void BeginAnew(const absl::Status& why);
   void GiveUp(const absl::Status& why);
@@ -173,6 +174,7 @@ class PlannerHost final : public Contender {
   int64_t clock_offset_ms_ = 0;  // a new process has a new monotonic clock
   int64_t asleep_until_ms_ = 0;
   int64_t stuck_until_ms_ = 0;
+  int64_t still_at_answer_ms_ = 0;  // it stands still for so long before it hears the next answer
   bool leaving_ = false;
   int64_t calls_ = 0;
   std::map<int64_t, Waiting> waiting_;  // by call

@@ -247,11 +247,12 @@ absl::StatusOr<Identity> RedisStore::Identify() {
 
 // ---- who leads ---------------------------------------------------------------------------------
 
-absl::StatusOr<int64_t> RedisStore::LeadAs(const std::string& epoch, const std::string& address) {
+absl::StatusOr<int64_t> RedisStore::LeadAs(const std::string& epoch, const std::string& beat,
+                                           const std::string& address) {
   absl::MutexLock lock(&write_mutex_);
   int64_t expected = 0;
   if (!absl::SimpleAtoi(epoch, &expected)) expected = -1;
-  absl::StatusOr<Reply> raised = Run(TheScripts().lead, {epoch, address}, expected);
+  absl::StatusOr<Reply> raised = Run(TheScripts().lead, {epoch, beat, address}, expected);
   if (!raised.ok()) return raised.status();
   // Each epoch has files of its own: what facts name as before them lies in a file before.
   blobs_end_ = facts_end_ = {0, 0};
@@ -260,8 +261,8 @@ absl::StatusOr<int64_t> RedisStore::LeadAs(const std::string& epoch, const std::
   return raised->number();
 }
 
-absl::StatusOr<int64_t> RedisStore::LeadAfter(int64_t epoch, const std::string& address) {
-  return LeadAs(absl::StrCat(epoch), address);
+absl::StatusOr<int64_t> RedisStore::LeadAfter(const Standing& seen, const std::string& address) {
+  return LeadAs(absl::StrCat(seen.epoch), absl::StrCat(seen.beat), address);
 }
 
 absl::StatusOr<Standing> RedisStore::Look() {

@@ -68,7 +68,7 @@ class RedisStore final : public Store, public Leadership {
 
   absl::StatusOr<Identity> Identify() override;
   absl::Status Adopt(const Identity& identity, int64_t revision) override;
-  absl::StatusOr<int64_t> Lead() override { return LeadAs("", ""); }
+  absl::StatusOr<int64_t> Lead() override { return LeadAs("", "", ""); }
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<int64_t> LastRevision() override;
   absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
@@ -84,7 +84,7 @@ class RedisStore final : public Store, public Leadership {
   absl::Status Close() override;
 
   absl::StatusOr<Standing> Look() override;
-  absl::StatusOr<int64_t> LeadAfter(int64_t epoch, const std::string& address) override;
+  absl::StatusOr<int64_t> LeadAfter(const Standing& seen, const std::string& address) override;
   absl::Status Beat(int64_t epoch, const std::string& address) override;
   absl::Status Resign(int64_t epoch) override { return Beat(epoch, ""); }
 
@@ -100,7 +100,8 @@ class RedisStore final : public Store, public Leadership {
   absl::Status OpenStore();
   absl::Status CheckFolder(int64_t files) const;
   absl::StatusOr<int64_t> NewFile();
-  absl::StatusOr<int64_t> LeadAs(const std::string& epoch, const std::string& address);
+  absl::StatusOr<int64_t> LeadAs(const std::string& epoch, const std::string& beat,
+                                 const std::string& address);
   // Redis holds another store than the one that was opened, or none ("").
   absl::Status OtherStore(const std::string& there) const;
   absl::Status CheckStore(const redis::Reply& id) const;

@@ -455,13 +455,13 @@ TEST_CASE("redis: a log that is shorter than what was answered for refuses what 
   // Nobody else goes on with it, whatever they knew, until a person does.
   auto another = *RedisStore::Open(OptionsOf(redis.address(), folder));
   CHECK(absl::IsDataLoss(another->Look().status()));
-  const absl::Status led = another->LeadAfter(epoch, "there").status();
+  const absl::Status led = another->LeadAfter({epoch}, "there").status();
   CHECK(absl::IsDataLoss(led));
   CHECK_THAT(MessageOf(led), Contains("event 2 was there, as a planner has found"));
   CHECK(*another->RaiseGeneration() == 2);
   CHECK(IsStaleEpoch(store->Beat(epoch, "here")));
   CHECK(reader->Look()->token == TokenOf(*another->Identify()));
-  CHECK(another->LeadAfter(another->Look()->epoch, "there").ok());
+  CHECK(another->LeadAfter(*another->Look(), "there").ok());
 }
 
 TEST_CASE("redis: an epoch that is lower than it was is no other planner's, but a loss") {
@@ -469,8 +469,8 @@ TEST_CASE("redis: an epoch that is lower than it was is no other planner's, but 
   TemporaryFolder folder;
   auto store = *RedisStore::Open(OptionsOf(redis.address(), folder));
   auto reader = *RedisStore::Open(OptionsOf(redis.address(), folder));
-  const int64_t first = *store->LeadAfter(0, "here");
-  const int64_t epoch = *store->LeadAfter(first, "here");
+  const int64_t first = *store->LeadAfter({}, "here");
+  const int64_t epoch = *store->LeadAfter({first}, "here");
   REQUIRE(reader->Look().ok());
   redis.Do({"HSET", "warpsmith:{default}:meta", "epoch", "1"});
   CHECK(absl::IsDataLoss(reader->Look().status()));

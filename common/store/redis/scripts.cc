@@ -38,9 +38,11 @@ return redis.call('HMGET', meta, 'schema', 'id', 'file', 'generation')
 )lua";
 
 constexpr char kLead[] = R"lua(
-if ARGV[2] ~= '' and ARGV[2] ~= get('epoch') then return refuse('STALE ' .. get('epoch')) end
+if ARGV[2] ~= '' and (ARGV[2] ~= get('epoch') or ARGV[3] ~= get('beat')) then
+  return refuse('STALE ' .. get('epoch'))
+end
 if get('lost') then return refuse('LOST ' .. get('lost')) end
-set('beat', 0, 'leader', ARGV[3])
+set('beat', 0, 'leader', ARGV[4])
 return add('epoch', 1)
 )lua";
 

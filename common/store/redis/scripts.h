@@ -36,7 +36,8 @@ enum Key { kMeta, kLog, kState, kNext, kArchive, kArchived, kBlobs, kFacts, kFil
 
 // Every script's first argument: the store's id. "Guarded" ones go on with the epoch.
 //   open      (id of a new store, schema)
-//   lead      (id, epoch that must be the current one or "", leader's address)  -> epoch
+//   lead      (id, epoch that must be the current one or "", and its beat, leader's address)
+//             -> epoch
 //   beat      (id, epoch, leader's address)                             guarded -> last
 //   lose      (id, generation, event)      it is known to be missing
 //   file      (id)                                                      -> a file's number
