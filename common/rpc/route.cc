@@ -33,7 +33,9 @@ bool Route::Next(const absl::Status& status) {
     return true;
   }
   if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return false;
-  // One that was named and is not there: back to the list, where somebody may know another.
+  // Also where one was named that is not there: whoever named it may know no better, and the next
+  // of the list may.
+  at_ = (at_ + 1) % list_.size();
   if (address_ == list_[at_]) at_ = (at_ + 1) % list_.size();
   address_ = list_[at_];
   return absl::IsUnavailable(status) && ++tried_ < list_.size();

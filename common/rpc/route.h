@@ -7,7 +7,8 @@
 //   } while (route.Next(status));
 //
 // A planner that follows says who leads, and that one is asked next; where nobody answers, the next
-// of the list. A later call begins with the one that answered last. Not thread-safe.
+// of the list, not the one that named it. A later call begins with the one that answered last. Not
+// thread-safe.
 #pragma once
 
 #include <string>

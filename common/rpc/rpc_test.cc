@@ -181,9 +181,22 @@ TEST_CASE("a route leads to the planner that leads") {
   CHECK_FALSE(route.Next(absl::InvalidArgumentError("wrong everywhere")));
   // It is gone: the list is tried once, and then the caller waits.
   CHECK(route.Next(away));
+  CHECK(route.address() == "c:1");
+  CHECK(route.Next(away));
+  CHECK(route.address() == "a:1");
+  CHECK_FALSE(route.Next(away));
+  route.Begin();
   CHECK(route.address() == "b:1");
+  // One that knows no better than to name one that is gone is left for the next.
+  CHECK(route.Next(leads("a:1")));
   CHECK(route.Next(away));
   CHECK(route.address() == "c:1");
+  // Nor is the same one asked again at once, where it is the next of the list.
+  route.Begin();
+  CHECK(route.Next(leads("a:1")));
+  CHECK(route.Next(away));
+  CHECK(route.address() == "b:1");
+  CHECK(route.Next(away));
   CHECK_FALSE(route.Next(away));
   route.Begin();
   CHECK(route.address() == "a:1");

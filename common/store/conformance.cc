@@ -299,7 +299,61 @@ void CheckLimits(const Reopen& reopen) {
   CHECK(*store->LastRevision() == 0);
 }
 
+void CheckCounter(const std::function<SharedStore()>& open) {
+  const SharedStore first = open(), second = open();
+  CHECK(first.leadership->Look()->epoch == 0);
+  CHECK(first.leadership->Look()->leader == "");
+  const int64_t epoch = *first.leadership->LeadAfter({}, "first:1");
+  CHECK(IsStaleEpoch(second.leadership->LeadAfter({}, "second:1").status()));
+  CHECK(first.leadership->Beat(epoch, "first:1").ok());
+  Standing standing = *second.leadership->Look();
+  CHECK((standing.epoch == epoch && standing.beat == 1 && standing.leader == "first:1"));
+  REQUIRE(first.store->Commit({epoch, 0, {"a", "b"}, {}}).ok());
+  REQUIRE(first.store->SaveCheckpoint(epoch, {1, {}, {}}).ok());
+  // It was gone for a while, and goes on: it is not followed.
+  CHECK(first.leadership->Beat(epoch, "first:1").ok());
+  CHECK(IsStaleEpoch(second.leadership->LeadAfter(standing, "second:1").status()));
+  const int64_t next = *second.leadership->LeadAfter(*second.leadership->Look(), "second:1");
+  CHECK(next > epoch);
+  CHECK(IsStaleEpoch(first.leadership->Beat(epoch, "first:1")));
+  CHECK(IsStaleEpoch(first.leadership->Resign(epoch)));
+  standing = *first.leadership->Look();
+  CHECK((standing.epoch == next && standing.beat == 0 && standing.leader == "second:1"));
+  CHECK((standing.last == 2 && standing.checkpoint == 1));
+  CHECK(standing.token == TokenOf(*first.store->Identify()));
+  CHECK(second.leadership->Resign(next).ok());
+  CHECK(first.leadership->Look()->leader == "");
+}
+
+void CheckDeposed(const std::function<SharedStore()>& open) {
+  const SharedStore first = open(), second = open();
+  const int64_t epoch = *first.leadership->LeadAfter({}, "first:1");
+  REQUIRE(first.store->Commit({epoch, 0, {"a"}, {}}).ok());
+  const int64_t next = *second.leadership->LeadAfter({epoch}, "second:1");
+  CHECK(IsStaleEpoch(first.store->Commit({epoch, 1, {"b"}, {"blob"}})));
+  // Nor what is there already: only the one that leads may find out.
+  CHECK(IsStaleEpoch(first.store->Commit({epoch, 0, {"a"}, {}})));
+  CHECK(IsStaleEpoch(first.store->SaveCheckpoint(epoch, {1, {{"k", "v"}}, {}})));
+  CHECK_FALSE(first.store->Get(base::Sha256Hex("blob")).ok());
+  CHECK(*first.store->LastRevision() == 1);
+  CHECK(*first.store->LoadCheckpoint([](Entry) {}) == 0);
+  // What another one has written is no part of the same batch.
+  REQUIRE(second.store->Commit({next, 1, {"b"}, {}}).ok());
+  CHECK(second.store->Commit({next, 0, {"a"}, {}}).code() == kRefused);
+  CHECK(Bytes(*first.store->Read(0, 10)) == std::vector<std::string>{"a", "b"});
+  // Whoever leads without a look is its only planner: nobody else leads then.
+  const int64_t only = *first.store->Lead();
+  CHECK(only > next);
+  CHECK(IsStaleEpoch(second.leadership->Beat(next, "second:1")));
+  CHECK(first.leadership->Look()->leader == "");
+}
+
 }  // namespace
+
+void CheckLeadership(const std::function<SharedStore()>& open) {
+  SECTION("the counter moves for the leader alone") { CheckCounter(open); }
+  SECTION("one that was deposed writes nothing") { CheckDeposed(open); }
+}
 
 void CheckConformance(const Reopen& reopen) {
   SECTION("events keep their order and bytes, and survive") { CheckLog(reopen); }

@@ -9,7 +9,9 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
+#include "common/store/leadership.h"
 #include "common/store/store.h"
 
 namespace warpsmith::store {
@@ -18,5 +20,16 @@ namespace warpsmith::store {
 using Reopen = std::function<std::unique_ptr<Store>()>;
 
 void CheckConformance(const Reopen& reopen);
+
+// Of a backend that planners share, too: each call is another planner's way to the same store.
+struct SharedStore {
+  template <typename Backend>
+  explicit SharedStore(std::unique_ptr<Backend> backend)
+      : leadership(backend.get()), store(std::move(backend)) {}
+
+  Leadership* leadership;
+  std::unique_ptr<Store> store;
+};
+void CheckLeadership(const std::function<SharedStore()>& open);
 
 }  // namespace warpsmith::store

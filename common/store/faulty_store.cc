@@ -68,5 +68,18 @@ absl::StatusOr<std::string> FaultyStore::Put(absl::string_view bytes) {
 absl::StatusOr<std::string> FaultyStore::Get(const std::string& digest) {
   return Inject<absl::StatusOr<std::string>>("Get", [&] { return inner_->Get(digest); });
 }
+absl::StatusOr<Standing> FaultyStore::Look() {
+  return Inject<absl::StatusOr<Standing>>("Look", [&] { return leadership_->Look(); });
+}
+absl::StatusOr<int64_t> FaultyStore::LeadAfter(const Standing& seen, const std::string& address) {
+  return Inject<absl::StatusOr<int64_t>>("LeadAfter",
+                                         [&] { return leadership_->LeadAfter(seen, address); });
+}
+absl::Status FaultyStore::Beat(int64_t epoch, const std::string& address) {
+  return Inject<absl::Status>("Beat", [&] { return leadership_->Beat(epoch, address); });
+}
+absl::Status FaultyStore::Resign(int64_t epoch) {
+  return Inject<absl::Status>("Resign", [&] { return leadership_->Resign(epoch); });
+}
 
 }  // namespace warpsmith::store

@@ -1,4 +1,4 @@
-// A store that fails on purpose: a decorator for tests.
+// A store that fails on purpose: a decorator for tests, of who leads too.
 //
 //   FaultyStore store(&inner, [&](absl::string_view call) {
 //     return call == "Commit" && random() % 10 == 0 ? Fault::kExecutedTimeout : Fault::kNone;
@@ -6,7 +6,10 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <utility>
 
+#include "common/store/leadership.h"
 #include "common/store/store.h"
 
 namespace warpsmith::store {
@@ -18,13 +21,14 @@ enum class Fault {
   kExecutedTimeout,  // executed, and answered DeadlineExceeded: the answer was lost
 };
 
-class FaultyStore final : public Store {
+class FaultyStore final : public Store, public Leadership {
  public:
   // Asked before each call with the name of the method; any thread that calls the store.
   using Plan = std::function<Fault(absl::string_view call)>;
 
-  // `inner` must outlive this.
-  FaultyStore(Store* inner, Plan plan) : inner_(inner), plan_(std::move(plan)) {}
+  // `inner` and `leadership`, which only a store that planners share has, must outlive this.
+  FaultyStore(Store* inner, Plan plan, Leadership* leadership = nullptr)
+      : inner_(inner), leadership_(leadership), plan_(std::move(plan)) {}
 
   absl::StatusOr<Identity> Identify() override;
   absl::Status Adopt(const Identity& identity, int64_t revision) override;
@@ -44,11 +48,17 @@ class FaultyStore final : public Store {
   // Never fails by plan.
   absl::Status Close() override { return inner_->Close(); }
 
+  absl::StatusOr<Standing> Look() override;
+  absl::StatusOr<int64_t> LeadAfter(const Standing& seen, const std::string& address) override;
+  absl::Status Beat(int64_t epoch, const std::string& address) override;
+  absl::Status Resign(int64_t epoch) override;
+
  private:
   template <typename Result, typename Call>
   Result Inject(absl::string_view name, Call call);
 
   Store* const inner_;
+  Leadership* const leadership_;
   const Plan plan_;
 };
 

@@ -29,8 +29,9 @@ class Leadership {
   virtual ~Leadership() = default;
 
   virtual absl::StatusOr<Standing> Look() = 0;
-  // Becomes the writer: returns the new epoch. IsStaleEpoch: `epoch` is not the current one.
-  virtual absl::StatusOr<int64_t> LeadAfter(int64_t epoch, const std::string& address) = 0;
+  // Becomes the writer: returns the new epoch. IsStaleEpoch: its epoch and beat are not as they
+  // were seen: another one leads, or the same one goes on.
+  virtual absl::StatusOr<int64_t> LeadAfter(const Standing& seen, const std::string& address) = 0;
   // Moves the counter. IsStaleEpoch: another one leads.
   virtual absl::Status Beat(int64_t epoch, const std::string& address) = 0;
   // The counter is to move no more, in good order: the next one need not wait. IsStaleEpoch as

@@ -8,26 +8,76 @@
 namespace warpsmith::store {
 namespace {
 
+// Epochs that were lost with the history before are below those of the next.
+constexpr int64_t kLostEpochs = 1000;
+
 std::string DigestOf(absl::string_view bytes) {
   return base::Sha256Hex(std::string_view(bytes.data(), bytes.size()));
 }
 
 }  // namespace
 
+void MemoryStore::Copy(Disk& from, Disk& to) {
+  absl::MutexLock lock_from(&from.mutex);
+  absl::MutexLock lock_to(&to.mutex);
+  to.epoch = from.epoch;
+  to.beat = from.beat;
+  to.lost = from.lost;
+  to.leader = from.leader;
+  to.first = from.first;
+  to.log = from.log;
+  to.kept_events = from.kept_events;
+  to.checkpoint = from.checkpoint;
+  to.entries = from.entries;
+  to.archive = from.archive;
+  to.facts = from.facts;
+  to.facts_of = from.facts_of;
+  to.kept = from.kept;
+  to.facts_bytes = from.facts_bytes;
+  to.identity = from.identity;
+  to.blobs = from.blobs;
+}
+
 absl::Status MemoryStore::CheckOpen() const {
   return closed_ ? absl::FailedPreconditionError("the store is closed") : absl::OkStatus();
 }
 
-absl::Status MemoryStore::CheckWriter(int64_t epoch) const {
+absl::Status MemoryStore::CheckLost() const {
+  disk_->mutex.AssertHeld();
+  if (!disk_->lost) return absl::OkStatus();
+  return absl::DataLossError("the log is not whole, as a planner has found");
+}
+
+absl::Status MemoryStore::Marked(const absl::Status& status) {
+  disk_->mutex.AssertHeld();
+  if (absl::IsDataLoss(status) && disk_->identity.generation == generation_) disk_->lost = true;
+  return status;
+}
+
+absl::Status MemoryStore::CheckWriter(int64_t epoch) {
   disk_->mutex.AssertHeld();
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  return epoch == disk_->epoch ? absl::OkStatus() : StaleEpoch(epoch, disk_->epoch);
+  if (epoch == disk_->epoch) return CheckLost();
+  if (epoch < disk_->epoch) return StaleEpoch(epoch, disk_->epoch);
+  return Marked(absl::DataLossError(
+      absl::StrCat("the epoch is ", disk_->epoch, ", and was ", epoch, ": it has lost its end")));
+}
+
+int64_t MemoryStore::Last() const {
+  disk_->mutex.AssertHeld();
+  return disk_->first + static_cast<int64_t>(disk_->log.size());
+}
+
+absl::Status MemoryStore::CheckLast() const {
+  const int64_t last = Last();
+  if (last >= known_) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the log ends at event ", last, ", and event ", known_,
+                                          " was there: it has lost what it had made durable"));
 }
 
 // OK: the batch goes at the log's end. AlreadyExists: it is there.
-absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
-  disk_->mutex.AssertHeld();
-  const int64_t last = disk_->first + static_cast<int64_t>(disk_->log.size());
+absl::Status MemoryStore::CheckPlace(const Batch& batch) {
+  const int64_t last = Last();
   if (last == batch.after) return absl::OkStatus();
   const auto count = static_cast<int64_t>(batch.events.size());
   const bool there = last == batch.after + count &&
@@ -36,6 +86,7 @@ absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
                                   return event.epoch == batch.epoch && event.bytes == bytes;
                                 });
   if (there) return absl::AlreadyExistsError("the same batch");
+  if (absl::Status whole = Marked(CheckLast()); !whole.ok()) return whole;
   return absl::FailedPreconditionError(
       absl::StrCat("the log ends at revision ", last, ", not at ", batch.after));
 }
@@ -43,6 +94,7 @@ absl::Status MemoryStore::CheckPlace(const Batch& batch) const {
 absl::StatusOr<Identity> MemoryStore::Identify() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (generation_ == 0) generation_ = disk_->identity.generation;
   return disk_->identity;
 }
 
@@ -60,8 +112,63 @@ absl::Status MemoryStore::Adopt(const Identity& identity, int64_t revision) {
 absl::StatusOr<int64_t> MemoryStore::Lead() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (absl::Status status = CheckLost(); !status.ok()) return status;
+  return RaiseEpoch("");
+}
+
+// ---- who leads ----------------------------------------------------------------------------------
+
+int64_t MemoryStore::RaiseEpoch(const std::string& address) {
+  disk_->mutex.AssertHeld();
+  disk_->beat = 0;
+  disk_->leader = address;
   return ++disk_->epoch;
 }
+
+absl::StatusOr<Standing> MemoryStore::Look() {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (generation_ == 0) generation_ = disk_->identity.generation;
+  Standing standing{disk_->epoch, disk_->beat,       disk_->leader,
+                    Last(),       disk_->checkpoint, TokenOf(disk_->identity)};
+  // Of another history nothing was known.
+  if (disk_->identity.generation != generation_) return standing;
+  if (absl::Status status = CheckLost(); !status.ok()) return status;
+  absl::Status whole = CheckLast();
+  if (whole.ok() && disk_->epoch < known_epoch_) {
+    whole = absl::DataLossError(absl::StrCat("the epoch is ", disk_->epoch, ", and was ",
+                                             known_epoch_, ": it has lost its end"));
+  }
+  if (!whole.ok()) return Marked(whole);
+  known_epoch_ = disk_->epoch;
+  return standing;
+}
+
+absl::StatusOr<int64_t> MemoryStore::LeadAfter(const Standing& seen, const std::string& address) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckWriter(seen.epoch); !status.ok()) return status;
+  if (seen.beat != disk_->beat) return StaleEpoch(seen.epoch, disk_->epoch);
+  return RaiseEpoch(address);
+}
+
+absl::Status MemoryStore::Beat(int64_t epoch, const std::string& address) {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
+  disk_->leader = address;
+  ++disk_->beat;
+  return Marked(CheckLast());
+}
+
+absl::StatusOr<int64_t> MemoryStore::RaiseGeneration() {
+  absl::MutexLock lock(&disk_->mutex);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  RaiseEpoch("");
+  disk_->epoch += kLostEpochs;
+  disk_->lost = false;
+  return ++disk_->identity.generation;
+}
+
+// ---- writing ------------------------------------------------------------------------------------
 
 absl::Status MemoryStore::Commit(const Batch& batch) {
   absl::MutexLock lock(&disk_->mutex);
@@ -72,8 +179,9 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
         absl::StrCat("an event of ", event.size(), " bytes: the limit is ", kMaxEventBytes));
   }
   const absl::Status place = CheckPlace(batch);
+  if (!place.ok() && !absl::IsAlreadyExists(place)) return place;
+  known_ = std::max(known_, batch.after + static_cast<int64_t>(batch.events.size()));
   if (absl::IsAlreadyExists(place)) return absl::OkStatus();
-  if (!place.ok()) return place;
   for (const std::string& blob : batch.blobs) disk_->blobs.emplace(DigestOf(blob), blob);
   for (const std::string& event : batch.events) disk_->log.push_back({batch.epoch, event});
   AddFacts(batch.facts);
@@ -106,7 +214,7 @@ void MemoryStore::AddFacts(const std::vector<Facts>& facts) {
 absl::StatusOr<int64_t> MemoryStore::LastRevision() {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  return disk_->first + static_cast<int64_t>(disk_->log.size());
+  return Last();
 }
 
 absl::StatusOr<std::vector<Record>> MemoryStore::Read(int64_t after, size_t limit) {
@@ -116,21 +224,23 @@ absl::StatusOr<std::vector<Record>> MemoryStore::Read(int64_t after, size_t limi
   }
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
-  if (after < disk_->first) {
-    return absl::OutOfRangeError(absl::StrCat("the log begins after event ", disk_->first));
+  const int64_t first = std::max(disk_->first, disk_->checkpoint - disk_->kept_events);
+  if (after < first) {
+    return absl::OutOfRangeError(absl::StrCat("the log begins after event ", first));
   }
   std::vector<Record> records;
   for (auto at = static_cast<size_t>(after - disk_->first);
        at < disk_->log.size() && records.size() < limit; ++at) {
     records.push_back({disk_->first + static_cast<int64_t>(at) + 1, disk_->log[at].bytes});
   }
+  if (!records.empty()) known_ = std::max(known_, records.back().revision);
   return records;
 }
 
 absl::Status MemoryStore::SaveCheckpoint(int64_t epoch, const Checkpoint& checkpoint) {
   absl::MutexLock lock(&disk_->mutex);
   if (absl::Status status = CheckWriter(epoch); !status.ok()) return status;
-  const int64_t last = disk_->first + static_cast<int64_t>(disk_->log.size());
+  const int64_t last = Last();
   if (checkpoint.revision > last || checkpoint.revision < disk_->checkpoint) {
     return absl::InvalidArgumentError(absl::StrCat("a checkpoint of revision ", checkpoint.revision,
                                                    ": the last one is of ", disk_->checkpoint,

@@ -5,6 +5,9 @@
 //   ...                                 // the planner dies
 //   MemoryStore again(store.disk());    // the next one finds what was there
 //
+// Several may share a disk, each of a planner of its own. What one of them has read or answered for
+// is looked for in the log as RedisStore does it.
+//
 // Thread-safe.
 #pragma once
 
@@ -18,11 +21,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/store/leadership.h"
 #include "common/store/store.h"
 
 namespace warpsmith::store {
 
-class MemoryStore final : public Store {
+class MemoryStore final : public Store, public Leadership {
  public:
   struct Event {
     int64_t epoch = 0;
@@ -31,8 +35,13 @@ class MemoryStore final : public Store {
   struct Disk {
     absl::Mutex mutex;
     int64_t epoch ABSL_GUARDED_BY(mutex) = 0;
-    int64_t first ABSL_GUARDED_BY(mutex) = 0;  // event before the first of the log
+    int64_t beat ABSL_GUARDED_BY(mutex) = 0;
+    bool lost ABSL_GUARDED_BY(mutex) = false;   // an event was there, and is not: nobody leads
+    std::string leader ABSL_GUARDED_BY(mutex);  // address
+    int64_t first ABSL_GUARDED_BY(mutex) = 0;   // event before the first of the log
     std::vector<Event> log ABSL_GUARDED_BY(mutex);
+    // What is earlier before the checkpoint is not read any more.
+    int64_t kept_events ABSL_GUARDED_BY(mutex) = INT64_MAX;
     int64_t checkpoint ABSL_GUARDED_BY(mutex) = 0;
     std::map<std::string, std::string> entries ABSL_GUARDED_BY(mutex);  // of the checkpoint
     std::map<std::string, std::string> archive ABSL_GUARDED_BY(mutex);
@@ -48,6 +57,8 @@ class MemoryStore final : public Store {
   explicit MemoryStore(std::shared_ptr<Disk> disk = std::make_shared<Disk>())
       : disk_(std::move(disk)) {}
   std::shared_ptr<Disk> disk() const { return disk_; }
+  // What is there becomes what is elsewhere: for a copy that is taken, and brought back later.
+  static void Copy(Disk& from, Disk& to);
 
   absl::StatusOr<Identity> Identify() override;
   absl::Status Adopt(const Identity& identity, int64_t revision) override;
@@ -66,15 +77,33 @@ class MemoryStore final : public Store {
   absl::StatusOr<FactsKept> CountFacts() override;
   absl::Status Close() override;
 
+  absl::StatusOr<Standing> Look() override;
+  absl::StatusOr<int64_t> LeadAfter(const Standing& seen, const std::string& address) override;
+  absl::Status Beat(int64_t epoch, const std::string& address) override;
+  absl::Status Resign(int64_t epoch) override { return Beat(epoch, ""); }
+
+  // Its history is another one from here on; whoever leads is deposed. Gives the generation.
+  absl::StatusOr<int64_t> RaiseGeneration();
+
  private:
   // With disk_->mutex held.
+  int64_t Last() const;
+  int64_t RaiseEpoch(const std::string& address);
+  absl::Status CheckLast() const;
+  absl::Status CheckLost() const;
+  // Of a loss the others are told, too.
+  absl::Status Marked(const absl::Status& status);
   absl::Status CheckOpen() const;
-  absl::Status CheckWriter(int64_t epoch) const;
-  absl::Status CheckPlace(const Batch& batch) const;
+  absl::Status CheckWriter(int64_t epoch);
+  absl::Status CheckPlace(const Batch& batch);
   void AddFacts(const std::vector<Facts>& facts);
 
   const std::shared_ptr<Disk> disk_;
-  bool closed_ = false;  // guarded by disk_->mutex
+  // Guarded by disk_->mutex.
+  bool closed_ = false;
+  int64_t known_ = 0;  // the last event that was answered for, or read
+  int64_t known_epoch_ = 0;
+  int64_t generation_ = 0;  // when it was first asked; 0: it was not
 };
 
 }  // namespace warpsmith::store

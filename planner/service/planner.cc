@@ -9,8 +9,6 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/file.h"
 #include "common/base/memory.h"
-#include "common/rpc/address.h"
-#include "common/rpc/status.h"
 #include "planner/service/convert.h"
 #include "planner/service/replies.h"
 
@@ -115,7 +113,8 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Start(store::Store* store,
   });
   if (!started.ok()) return started;
   if (absl::Status status = planner->BeginDrawing(); !status.ok()) return status;
-  planner->Serve();
+  planner->role_.LeadAlone();
+  planner->Report();
   return planner;
 }
 
@@ -129,36 +128,24 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Follow(store::Store* store,
       planner->OnStrandNow([&] { return planner->service_.Follow(*store, /*checkpoint=*/0); });
   if (!followed.ok()) return followed;
   if (absl::Status status = planner->BeginDrawing(); !status.ok()) return status;
-  planner->role_ = Role::kFollows;
+  planner->role_.Follow();
   spdlog::info("follows, at revision {}", planner->service_.core().state().revision());
   return planner;
 }
 
 absl::Status Planner::CatchUp(const store::Standing& standing) {
-  {
-    absl::MutexLock lock(&leader_mutex_);
-    leader_ = standing.leader;
-  }
-  return OnStrandNow([&]() -> absl::Status {
-    const Core& core = service_.core();
-    if (standing.token != core.store()) {
-      return absl::FailedPreconditionError(absl::StrCat("the store had the history ", core.store(),
-                                                        " and has ", standing.token, " now"));
-    }
-    return service_.Follow(*store_, standing.checkpoint);
-  });
+  role_.Name(standing.leader);
+  return OnStrandNow([&] { return planner::CatchUp(service_, *store_, standing); });
 }
 
-absl::Status Planner::Lead(int64_t epoch) {
+absl::Status Planner::Lead(int64_t epoch, int64_t asked_ms) {
   const absl::Status led = OnStrandNow([&]() -> absl::Status {
     if (absl::Status status = BeginWriting(epoch); !status.ok()) return status;
-    // Nobody else writes any more: this is the log's end.
-    if (absl::Status status = service_.Follow(*store_, 0); !status.ok()) return status;
-    service_.Begin(clock_());
-    confirmed_ms_ = clock_().monotonic_ms;
-    return absl::OkStatus();
+    return TakeOver(service_, *store_, clock_());
   });
-  if (led.ok()) Serve();
+  if (!led.ok()) return led;
+  role_.Lead(asked_ms);
+  Report();
   return led;
 }
 
@@ -177,8 +164,7 @@ absl::Status Planner::BeginDrawing() {
   return OnStrandNow([] { return absl::OkStatus(); });  // what there is to draw is handed out
 }
 
-void Planner::Serve() {
-  role_ = Role::kLeads;
+void Planner::Report() const {
   const State& state = service_.core().state();
   spdlog::info("at revision {} (checkpoint of {}): {} runs, {} tasks, {} workers", state.revision(),
                service_.checkpoint_revision(), state.runs().size(), state.tasks().size(),
@@ -198,31 +184,6 @@ absl::Status Planner::OnStrandNow(const std::function<absl::Status()>& action) {
   return result;
 }
 
-absl::Status Planner::MayAnswer() const {
-  if (role_ == Role::kLeads) {
-    const int64_t confirmed = confirmed_ms_;
-    if (confirmed == kNoConfirmation || clock_().monotonic_ms - confirmed < kUnconfirmedMs) {
-      return absl::OkStatus();
-    }
-    return absl::UnavailableError(
-        "this planner led, and does not know whether it still does: come again in a few seconds");
-  }
-  return absl::UnavailableError("this planner does not lead: come again in a few seconds");
-}
-
-absl::Status Planner::Following(bool worker) const {
-  absl::MutexLock lock(&leader_mutex_);
-  if (leader_.empty()) {
-    return absl::UnavailableError(
-        "this planner follows, and no other one leads yet: come again in a few seconds");
-  }
-  const rpc::Addresses leader = rpc::ParseAddresses(leader_);
-  const std::string& address = worker ? leader.workers : leader.clients;
-  return rpc::WithLeader(
-      absl::UnavailableError(absl::StrCat("this planner follows: the one at ", address, " leads")),
-      address);
-}
-
 Planner::~Planner() { Stop(); }
 
 bool Planner::OnStrand(std::function<void()> action, bool always) {
@@ -237,8 +198,8 @@ void Planner::Call(int64_t call, Command command, Contents contents, Finish fini
   if (draining_) return finish(Leaving());  // the strand may be gone already
   auto held =
       std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
-  if (role_ != Role::kLeads) {
-    return finish(Following(std::holds_alternative<planner::Synchronize>(held->first)));
+  if (!role_.leads()) {
+    return finish(role_.Following(std::holds_alternative<planner::Synchronize>(held->first)));
   }
   const bool posted = OnStrand(
       [this, call, held, finish] {
@@ -452,7 +413,7 @@ void Planner::Take(View view) {
 
 void Planner::WriteBoard() {
   std::string page = board::Render(picture_);
-  if (role_ != Role::kLeads) page = kCopyLine + page;
+  if (!role_.leads()) page = kCopyLine + page;
   if (page == board_) return;
   absl::Status status = base::WriteFileAtomically(options_.board_path, page);
   if (status.ok()) {
@@ -467,10 +428,12 @@ void Planner::WriteBoard() {
 // ---- time and the end --------------------------------------------------------------------------
 
 void Planner::Tick() {
-  if (role_ != Role::kLeads) return;
+  if (!role_.leads()) return;
   OnStrand(
       [this] {
         alive_ms_ = clock_().monotonic_ms;
+        // It hears nobody meanwhile, and no silence of then counts.
+        if (!MayAnswer().ok()) return;
         service_.Tick(clock_());
         CheckNext();
       },
@@ -478,7 +441,7 @@ void Planner::Tick() {
 }
 
 void Planner::Release() {
-  if (role_ == Role::kLeads) OnStrand([this] { service_.Release(clock_()); });
+  if (role_.leads()) OnStrand([this] { service_.Release(clock_()); });
 }
 
 void Planner::Drain() {
@@ -490,7 +453,7 @@ void Planner::Stop() {
   if (std::exchange(stopped_, true)) return;
   Drain();
   absl::Notification last_is_written;
-  if (role_ == Role::kLeads) OnStrand([this] { service_.End(); });
+  if (role_.leads()) OnStrand([this] { service_.End(); });
   strand_.PostAlways([&] { last_is_written.Notify(); });
   last_is_written.WaitForNotification();
   // Each hands on to the next: whatever is under way is answered.

@@ -11,7 +11,7 @@
 //
 //   auto planner = *Planner::Follow(store, options, now, on_fatal);
 //   absl::Status status = planner->CatchUp(standing);
-//   status = planner->Lead(epoch);         // calls are answered from here on
+//   status = planner->Lead(epoch, asked_ms);   // calls are answered from here on
 //   planner->Confirm(sent_ms);             // the store knew it as the leader then
 //
 // Threads: every method may be called from any thread and returns at once (Start and Stop block).
@@ -34,9 +34,11 @@
 #include "common/store/leadership.h"
 #include "common/store/store.h"
 #include "planner/board/board.h"
+#include "planner/service/candidacy.h"
 #include "planner/service/committer.h"
 #include "planner/service/executor.h"
 #include "planner/service/replies.h"
+#include "planner/service/role.h"
 #include "planner/service/service.h"
 #include "warpsmith/v1/planner.pb.h"
 
@@ -53,11 +55,7 @@ struct PlannerOptions {
   int64_t events_per_checkpoint = ServiceOptions().events_per_checkpoint;
 };
 
-// A leader that has not been confirmed for so long may have been followed by another: it answers
-// nothing until it knows.
-inline constexpr int64_t kUnconfirmedMs = 5'000;
-
-class Planner {
+class Planner : public Contender {
  public:
   template <typename Reply>
   using Done = std::function<void(absl::StatusOr<Reply>)>;
@@ -74,18 +72,13 @@ class Planner {
   static absl::StatusOr<std::unique_ptr<Planner>> Follow(store::Store* store,
                                                          const PlannerOptions& options, Clock clock,
                                                          Committer::OnFatal on_fatal);
-  ~Planner();
+  ~Planner() override;
 
-  // Only while it follows; both block. CatchUp applies what was written meanwhile: OutOfRange, it
-  // is too far behind; FailedPrecondition, the store has another history now; DataLoss, the store
-  // has lost what this planner had read. In each case it is to begin anew, or a person is to look.
-  absl::Status CatchUp(const store::Standing& standing);
-  // Of the epoch that the store gave it. It must be confirmed from time to time then.
-  absl::Status Lead(int64_t epoch);
-  // By the clock's monotonic milliseconds. Any thread.
-  void Confirm(int64_t at_ms) { confirmed_ms_ = at_ms; }
-  // When the strand last ran: a planner that is stuck does not lead. Any thread.
-  int64_t alive_ms() const { return alive_ms_; }
+  // See Contender; times are the clock's monotonic milliseconds. CatchUp and Lead block.
+  absl::Status CatchUp(const store::Standing& standing) override;
+  absl::Status Lead(int64_t epoch, int64_t asked_ms) override;
+  void Confirm(int64_t sent_ms) override { role_.Confirm(sent_ms); }
+  int64_t alive_ms() const override { return alive_ms_; }
 
   // Names a call, so that it can be cancelled.
   int64_t NewCall() { return ++calls_; }
@@ -118,9 +111,6 @@ class Planner {
   // Ends a call with the service's answer; on the strand.
   using Finish = std::function<void(absl::StatusOr<Reply>)>;
 
-  enum class Role { kStarting, kFollows, kLeads };
-  static constexpr int64_t kNoConfirmation = -1;  // it is the store's only planner
-
   Planner(store::Store* store, const PlannerOptions& options, Clock clock, uint64_t seed,
           Committer::OnFatal on_fatal);
   // The committer of the store's writer.
@@ -128,14 +118,12 @@ class Planner {
   // The board that is there is this store's, and what there is to draw is on its way.
   // FailedPrecondition else.
   absl::Status BeginDrawing();
-  void Serve();
+  // It leads: says from where.
+  void Report() const;
   // Runs `action` on the strand, and waits for it.
   absl::Status OnStrandNow(const std::function<absl::Status()>& action);
   // On the strand: why nothing may be answered; OK: it may.
-  absl::Status MayAnswer() const;
-  // The refusal of a planner that does not lead; says where the leader is for workers, or for
-  // clients.
-  absl::Status Following(bool worker) const;
+  absl::Status MayAnswer() const { return role_.MayAnswer(clock_().monotonic_ms); }
 
   // Any thread.
   void Call(int64_t call, Command command, Contents contents, Finish finish);
@@ -160,12 +148,9 @@ class Planner {
   const Committer::OnFatal on_fatal_;
   std::atomic<int64_t> calls_{0};
   std::atomic<bool> draining_{false};
-  std::atomic<Role> role_{Role::kStarting};
-  std::atomic<int64_t> confirmed_ms_{kNoConfirmation};
+  Role role_;
   std::atomic<int64_t> alive_ms_{0};
   bool stopped_ = false;
-  mutable absl::Mutex leader_mutex_;
-  std::string leader_ ABSL_GUARDED_BY(leader_mutex_);  // another one's address; "": not known
 
   // Of the strand.
   Service service_;

@@ -32,16 +32,20 @@ Checker::Checker(int64_t workers)
 
 void Checker::Fail(const std::string& what) { violations_.push_back(what); }
 
+void Checker::Broken(const std::string& what) {
+  if (!over_) Fail(what);
+}
+
 Checker::Task* Checker::Find(const std::string& task_id, const char* where) {
   const auto found = tasks_.find(task_id);
   if (found != tasks_.end()) return &found->second;
-  Fail(Say(where, " names an unknown task ", task_id));
+  Broken(Say(where, " names an unknown task ", task_id));
   return nullptr;
 }
 
 Checker::Task* Checker::FindOpen(const std::string& task_id, const char* where) {
   Task* task = Find(task_id, where);
-  if (task != nullptr && task->archived) Fail(Say(where, " changes ", task_id, ", archived"));
+  if (task != nullptr && task->archived) Broken(Say(where, " changes ", task_id, ", archived"));
   return task;
 }
 
@@ -91,12 +95,13 @@ void Checker::Looked(int64_t now_ms) {
   for (const auto& [lease_id, leased] : leased_) {
     const auto& [id, task] = *leased;
     if (now_ms > OverAt(task.heard_ms, most_ttl_ms_)) {
-      Fail(Say(id, ": its lease was last heard of ", now_ms - task.heard_ms, " ms ago and lives"));
+      Broken(
+          Say(id, ": its lease was last heard of ", now_ms - task.heard_ms, " ms ago and lives"));
     }
   }
   for (const auto& [id, worker] : workers_) {
     if (worker.live && now_ms > OverAt(worker.heard_ms, most_ttl_ms_ + 2 * kParkMs)) {
-      Fail(Say(id, " was last heard ", now_ms - worker.heard_ms, " ms ago and is not lost"));
+      Broken(Say(id, " was last heard ", now_ms - worker.heard_ms, " ms ago and is not lost"));
     }
   }
 }
@@ -110,8 +115,8 @@ void Checker::Works(const std::string& process, const std::string& task_id, int6
   const auto other = task->started.find(task->fence);
   const bool another = task->live && other != task->started.end() && other->second != process;
   if (another && task->taken_back.count(fence) == 0) {
-    Fail(Say(task_id, ": ", process, " works on it under fence ", fence, " and ", other->second,
-             " has it under ", task->fence));
+    Broken(Say(task_id, ": ", process, " works on it under fence ", fence, " and ", other->second,
+               " has it under ", task->fence));
   }
 }
 
@@ -145,14 +150,14 @@ void Checker::Committed(const v1::Event& event) {
     case v1::Event::kRunArchived:
       return On(event.run_archived());
     case v1::Event::EVENT_NOT_SET:
-      return Fail("an event of no known kind");
+      return Broken("an event of no known kind");
   }
 }
 
 void Checker::On(const v1::RunSubmitted& submitted) {
-  if (!runs_.insert(submitted.run().id()).second) Fail("a run's id is used twice");
+  if (!runs_.insert(submitted.run().id()).second) Broken("a run's id is used twice");
   for (const v1::Task& task : submitted.tasks()) {
-    if (tasks_.count(task.id()) > 0) Fail(Say("a task's id is used twice: ", task.id()));
+    if (tasks_.count(task.id()) > 0) Broken(Say("a task's id is used twice: ", task.id()));
     Task& model = tasks_[task.id()];
     model.arch = task.arch();
     model.run_id = submitted.run().id();
@@ -164,7 +169,7 @@ void Checker::On(const v1::RunSubmitted& submitted) {
 void Checker::On(const v1::RunBound& bound) {
   for (auto& [id, task] : tasks_) {
     if (task.run_id != bound.run_id()) continue;
-    if (!task.arch.empty()) Fail(Say(id, " is bound twice"));
+    if (!task.arch.empty()) Broken(Say(id, " is bound twice"));
     task.arch = bound.arch();
   }
 }
@@ -181,9 +186,9 @@ void Checker::On(const v1::WorkerJoined& joined) {
 void Checker::On(const v1::WorkerQuarantined& quarantined) {
   ++quarantines_;
   Worker& worker = workers_[quarantined.worker_id()];
-  if (worker.quarantined) Fail(Say(quarantined.worker_id(), " is quarantined twice"));
+  if (worker.quarantined) Broken(Say(quarantined.worker_id(), " is quarantined twice"));
   if (worker.ledger.size() < kMaxBlames) {
-    Fail(Say(quarantined.worker_id(), " is quarantined for ", worker.ledger.size(), " tasks"));
+    Broken(Say(quarantined.worker_id(), " is quarantined for ", worker.ledger.size(), " tasks"));
   }
   worker.quarantined = true;
 }
@@ -193,10 +198,10 @@ void Checker::On(const v1::WorkerHeld& held) { workers_[held.worker_id()].held =
 void Checker::On(const v1::WorkerReleased& released) {
   Worker& worker = workers_[released.worker_id()];
   if (!worker.quarantined && !(worker.held && released.by_person())) {
-    Fail(Say(released.worker_id(), " is released, and was free"));
+    Broken(Say(released.worker_id(), " is released, and was free"));
   }
   if (!released.by_person() && worker.ledger.size() >= kMaxBlames) {
-    Fail(Say(released.worker_id(), " is released by nobody"));
+    Broken(Say(released.worker_id(), " is released by nobody"));
   }
   worker.quarantined = false;
   if (released.by_person()) {
@@ -210,40 +215,40 @@ void Checker::On(const v1::WorkerLost& lost) {
   ++lost_count_;
   Worker& worker = workers_[lost.worker_id()];
   worker.live = false;
-  if (worker.leases > 0) Fail(Say(lost.worker_id(), " is lost, and holds a lease"));
+  if (worker.leases > 0) Broken(Say(lost.worker_id(), " is lost, and holds a lease"));
 }
 
 void Checker::On(const v1::LeaseGranted& granted) {
   Task* task = FindOpen(granted.task_id(), "a grant");
   if (task == nullptr) return;
-  if (task->live) Fail(Say(granted.task_id(), " has two live leases"));
-  if (task->rest) Fail(Say(granted.task_id(), " is granted while at rest"));
-  if (granted.fence() <= task->fence) Fail(Say(granted.task_id(), ": its fence does not grow"));
+  if (task->live) Broken(Say(granted.task_id(), " has two live leases"));
+  if (task->rest) Broken(Say(granted.task_id(), " is granted while at rest"));
+  if (granted.fence() <= task->fence) Broken(Say(granted.task_id(), ": its fence does not grow"));
   if (task->spent + granted.seconds() > task->budget + 1e-6) {
-    Fail(Say(granted.task_id(), ": ", task->spent, " s spent and ", granted.seconds(),
-             " s granted of a budget of ", task->budget));
+    Broken(Say(granted.task_id(), ": ", task->spent, " s spent and ", granted.seconds(),
+               " s granted of a budget of ", task->budget));
   }
   Worker& worker = workers_[granted.worker_id()];
-  if (!worker.live) Fail(Say(granted.task_id(), " is granted to a worker that is not there"));
+  if (!worker.live) Broken(Say(granted.task_id(), " is granted to a worker that is not there"));
   if (!CanTake(worker, *task)) {
-    Fail(Say(granted.task_id(), ": ", granted.worker_id(), " has not what it needs"));
+    Broken(Say(granted.task_id(), ": ", granted.worker_id(), " has not what it needs"));
   }
-  if (worker.arch != task->arch) Fail(Say(granted.task_id(), ": the worker's arch is another"));
+  if (worker.arch != task->arch) Broken(Say(granted.task_id(), ": the worker's arch is another"));
   if (task->losses >= kMaxLosses && task->lost_with.size() > 1) {
-    Fail(Say(granted.task_id(), " is given to a fourth worker"));
+    Broken(Say(granted.task_id(), " is given to a fourth worker"));
   }
   if (task->lost_with.count(granted.worker_id()) > 0 && HasAnother(*task)) {
-    Fail(Say(granted.task_id(), " is given again to ", granted.worker_id(),
-             ", which was lost with it"));
+    Broken(Say(granted.task_id(), " is given again to ", granted.worker_id(),
+               ", which was lost with it"));
   }
   if (worker.quarantined || worker.held) {
-    Fail(Say(granted.task_id(), " is given to ", granted.worker_id(), ", which is set aside"));
+    Broken(Say(granted.task_id(), " is given to ", granted.worker_id(), ", which is set aside"));
   }
   if (worker.ledger.size() >= kMaxBlames) {
-    Fail(Say(granted.worker_id(), " has lost three tasks and is given a fourth"));
+    Broken(Say(granted.worker_id(), " has lost three tasks and is given a fourth"));
   }
   if (task->given_up && task->failures >= kMaxFailures && task->lost_with.size() > 1) {
-    Fail(Say(granted.task_id(), " has failed ", task->failures, " times and is given on"));
+    Broken(Say(granted.task_id(), " has failed ", task->failures, " times and is given on"));
   }
   task->live = true;
   ++worker.leases;
@@ -258,12 +263,12 @@ void Checker::On(const v1::LeaseEnded& ended) {
   Task* task = FindOpen(ended.task_id(), "an end");
   if (task == nullptr) return;
   if (!task->live || ended.fence() != task->fence) {
-    Fail(Say(ended.task_id(), ": a lease ends that is not live"));
+    Broken(Say(ended.task_id(), ": a lease ends that is not live"));
   }
   const bool taken_back = ended.cause() == v1::TAKEN_BACK;
   const bool leaves = ended.cause() == v1::HANDED_BACK;
   if (!ended.lost() && !taken_back && !leaves && task->over.count(ended.fence()) == 0) {
-    Fail(Say(ended.task_id(), ": fence ", ended.fence(), " ends, and its worker works on it"));
+    Broken(Say(ended.task_id(), ": fence ", ended.fence(), " ends, and its worker works on it"));
   }
   lost_count_ += ended.lost();
   Blame(ended.task_id(), *task, ended);
@@ -271,11 +276,11 @@ void Checker::On(const v1::LeaseEnded& ended) {
   const bool silent = ended.reason().find("no longer speaks") != std::string::npos ||
                       ended.reason().find("fell silent") != std::string::npos;
   if (ended.lost() && silent && now_ms_ < task->heard_ms + kLeaseTtlMs) {
-    Fail(Say(ended.task_id(), ": lost ", now_ms_ - task->heard_ms, " ms after it was heard of"));
+    Broken(Say(ended.task_id(), ": lost ", now_ms_ - task->heard_ms, " ms after it was heard of"));
   }
   if (ended.lost() && silent && task->heard_ms < forgiven_ms_ && forgiven_ms_ <= now_ms_ &&
       now_ms_ < forgiven_ms_ + kFailoverMs) {
-    Fail(Say(ended.task_id(), ": lost ", now_ms_ - forgiven_ms_, " ms after nobody was heard"));
+    Broken(Say(ended.task_id(), ": lost ", now_ms_ - forgiven_ms_, " ms after nobody was heard"));
   }
   if (task->live) --workers_[task->granted.at(task->fence)].leases;
   leased_.erase(task->lease_id);
@@ -287,11 +292,11 @@ void Checker::On(const v1::LeaseEnded& ended) {
 void Checker::Blame(const std::string& task_id, Task& task, const v1::LeaseEnded& ended) {
   const std::string& worker_id = task.granted.at(ended.fence());
   Worker& worker = workers_[worker_id];
-  if (ended.cause() == v1::CAUSE_UNSPECIFIED) Fail(Say(task_id, ": a lease ends for no cause"));
+  if (ended.cause() == v1::CAUSE_UNSPECIFIED) Broken(Say(task_id, ": a lease ends for no cause"));
   if (ended.cause() == v1::TAKEN_BACK) return;
-  if (worker.draining && ended.lost()) Fail(Say(worker_id, " is blamed, and was leaving"));
+  if (worker.draining && ended.lost()) Broken(Say(worker_id, " is blamed, and was leaving"));
   if (ended.cause() == v1::HANDED_BACK) {
-    if (!worker.draining) Fail(Say(task_id, " is handed back by ", worker_id, ", which stays"));
+    if (!worker.draining) Broken(Say(task_id, " is handed back by ", worker_id, ", which stays"));
     return;
   }
   if (!ended.lost()) task.failures = ended.failed() ? task.failures + 1 : 0;
@@ -320,14 +325,14 @@ void Checker::On(const v1::ResultAccepted& result) {
   Task* task = FindOpen(result.task_id(), "a result");
   if (task == nullptr) return;
   ++accepted_count_;
-  if (result.fence() != task->fence) Fail(Say(result.task_id(), ": a result with an old fence"));
+  if (result.fence() != task->fence) Broken(Say(result.task_id(), ": a result with an old fence"));
   if (!task->accepted.insert(result.incumbent_blob()).second) {
-    Fail(Say(result.task_id(), ": ", result.incumbent_blob(), " is accepted twice"));
+    Broken(Say(result.task_id(), ": ", result.incumbent_blob(), " is accepted twice"));
   }
   if (result.trial_id() != task->trial_id && result.speedup() <= task->speedup &&
       (task->trial_id.empty() || result.beat_trial_id() != task->trial_id)) {
-    Fail(Say(result.task_id(), ": the incumbent gets worse, ", task->speedup, " -> ",
-             result.speedup()));
+    Broken(Say(result.task_id(), ": the incumbent gets worse, ", task->speedup, " -> ",
+               result.speedup()));
   }
   task->trial_id = result.trial_id();
   task->speedup = result.speedup();
@@ -337,11 +342,11 @@ void Checker::On(const v1::ResultAccepted& result) {
 void Checker::On(const v1::TrialsRecorded& trials) {
   Task* task = FindOpen(trials.task_id(), "a batch");
   if (task == nullptr) return;
-  if (trials.fence() != task->fence) Fail(Say(trials.task_id(), ": a batch with an old fence"));
+  if (trials.fence() != task->fence) Broken(Say(trials.task_id(), ": a batch with an old fence"));
   int64_t& heard = task->heard[trials.fence()];
   if (trials.first() <= heard) {
-    Fail(Say(trials.task_id(), ": trial ", trials.first(), " of fence ", trials.fence(),
-             " is recorded twice"));
+    Broken(Say(trials.task_id(), ": trial ", trials.first(), " of fence ", trials.fence(),
+               " is recorded twice"));
   }
   heard = trials.first() - 1 + trials.trials();
 }
@@ -349,7 +354,7 @@ void Checker::On(const v1::TrialsRecorded& trials) {
 void Checker::On(const v1::TaskMoved& moved) {
   Task* task = FindOpen(moved.task_id(), "a move");
   if (task == nullptr) return;
-  if (task->live) Fail(Say(moved.task_id(), " moves while it is leased"));
+  if (task->live) Broken(Say(moved.task_id(), " moves while it is leased"));
   task->rest = moved.state() != v1::QUEUED;
   task->state = moved.state();
   if (moved.state() == v1::HELD || moved.state() == v1::CANCELLED) {
@@ -360,31 +365,31 @@ void Checker::On(const v1::TaskMoved& moved) {
     task->lost_with.clear();
   }
   if (moved.state() == v1::PARKED && task->losses < kMaxLosses) {
-    Fail(Say(moved.task_id(), " is parked after ", task->losses, " losses"));
+    Broken(Say(moved.task_id(), " is parked after ", task->losses, " losses"));
   }
   if (moved.state() == v1::PARKED && task->lost_with.size() < 2 && HasAnother(*task)) {
-    Fail(Say(moved.task_id(), " is parked for what one worker lost, and there is another"));
+    Broken(Say(moved.task_id(), " is parked for what one worker lost, and there is another"));
   }
   if (moved.state() == v1::FAILED && task->given_up && task->failures >= kMaxFailures &&
       task->lost_with.size() < 2 && HasAnother(*task)) {
-    Fail(Say(moved.task_id(), " has failed for what one worker gave up, and there is another"));
+    Broken(Say(moved.task_id(), " has failed for what one worker gave up, and there is another"));
   }
   if (moved.seconds_budget() > 0) task->budget = moved.seconds_budget();
   if (moved.state() == v1::CONVERGED && task->speedup < 0) {
-    Fail(Say(moved.task_id(), " converged without an incumbent"));
+    Broken(Say(moved.task_id(), " converged without an incumbent"));
   }
-  if (task->rest && moved.reason().empty()) Fail(Say(moved.task_id(), " rests for no reason"));
+  if (task->rest && moved.reason().empty()) Broken(Say(moved.task_id(), " rests for no reason"));
 }
 
 void Checker::On(const v1::RunArchived& archived) {
   ++archived_;
-  if (runs_.count(archived.run_id()) == 0) Fail("a run is archived that is none");
+  if (runs_.count(archived.run_id()) == 0) Broken("a run is archived that is none");
   for (auto& [id, task] : tasks_) {
     if (task.run_id != archived.run_id()) continue;
     if (task.live || !task.rest || task.state == v1::HELD) {
-      Fail(Say(id, " is archived, and has not come to its end"));
+      Broken(Say(id, " is archived, and has not come to its end"));
     }
-    if (task.archived) Fail(Say(id, " is archived twice"));
+    if (task.archived) Broken(Say(id, " is archived twice"));
     task.archived = true;
   }
 }
@@ -397,22 +402,22 @@ void Checker::ToldRecorded(const std::string& task_id, const std::string& blob, 
   // winner of a race against what still is.
   const bool beat = !beat_trial_id.empty() && beat_trial_id == task->trial_id;
   if (task->accepted.count(blob) == 0 && (task->highest < speedup || beat)) {
-    Fail(Say(task_id, ": a worker was told that ", blob, " is recorded, and it is not"));
+    Broken(Say(task_id, ": a worker was told that ", blob, " is recorded, and it is not"));
   }
 }
 
 void Checker::ToldHeard(const std::string& task_id, int64_t fence, int64_t trials) {
   Task* task = Find(task_id, "recorded trials");
   if (task != nullptr && task->heard[fence] < trials) {
-    Fail(Say(task_id, ": a worker was told that trials of fence ", fence, " up to ", trials,
-             " are recorded, and they are up to ", task->heard[fence]));
+    Broken(Say(task_id, ": a worker was told that trials of fence ", fence, " up to ", trials,
+               " are recorded, and they are up to ", task->heard[fence]));
   }
 }
 
 void Checker::ToldFinished(const std::string& task_id, int64_t fence) {
   Task* task = Find(task_id, "a finished lease");
   if (task != nullptr && task->ended.count(fence) == 0) {
-    Fail(Say(task_id, ": fence ", fence, " is said to have ended, and it has not"));
+    Broken(Say(task_id, ": fence ", fence, " is said to have ended, and it has not"));
   }
 }
 
@@ -422,38 +427,38 @@ void Checker::ToldStart(const std::string& task_id, int64_t fence, const std::st
   if (task == nullptr) return;
   const auto granted = task->granted.find(fence);
   if (granted == task->granted.end() || granted->second != worker_id) {
-    Fail(Say(task_id, ": ", worker_id, " starts fence ", fence, ", which it was not granted"));
+    Broken(Say(task_id, ": ", worker_id, " starts fence ", fence, ", which it was not granted"));
   }
   const std::string& first = task->started.emplace(fence, process).first->second;
   if (first != process) {
-    Fail(Say(task_id, ": fence ", fence, " is started by ", first, " and by ", process));
+    Broken(Say(task_id, ": fence ", fence, " is started by ", first, " and by ", process));
   }
 }
 
 void Checker::ToldSubmitted(const std::string& run_id) {
-  if (runs_.count(run_id) == 0) Fail(Say("run ", run_id, " was promised and is not in the log"));
+  if (runs_.count(run_id) == 0) Broken(Say("run ", run_id, " was promised and is not in the log"));
 }
 
 void Checker::NobodyWasLost() {
-  if (lost_count_ > 0) Fail(Say(lost_count_, " leases and workers were lost by nobody's fault"));
+  if (lost_count_ > 0) Broken(Say(lost_count_, " leases and workers were lost by nobody's fault"));
 }
 
 void Checker::Ended(const std::map<std::string, Final>& finals) {
-  if (finals.size() != tasks_.size()) Fail("tasks were lost or invented");
+  if (finals.size() != tasks_.size()) Broken("tasks were lost or invented");
   for (const auto& [id, task] : tasks_) {
     const auto found = finals.find(id);
     if (found == finals.end()) {
-      Fail(Say(id, " is lost"));
+      Broken(Say(id, " is lost"));
       continue;
     }
     const Final& final = found->second;
-    if (!task.rest || task.live) Fail(Say(id, " did not come to rest: ", final.state));
-    if (final.fence != task.fence) Fail(Say(id, ": the planner's fence is not the log's"));
+    if (!task.rest || task.live) Broken(Say(id, " did not come to rest: ", final.state));
+    if (final.fence != task.fence) Broken(Say(id, ": the planner's fence is not the log's"));
     if (std::fabs(final.seconds_spent - task.spent) > 1e-6) {
-      Fail(Say(id, ": the planner's seconds are not the log's"));
+      Broken(Say(id, ": the planner's seconds are not the log's"));
     }
     if (task.speedup >= 0 && final.speedup != task.speedup) {
-      Fail(Say(id, ": the planner's incumbent is not the log's"));
+      Broken(Say(id, ": the planner's incumbent is not the log's"));
     }
   }
 }

@@ -61,7 +61,12 @@ class Checker {
   // Nothing was wrong with any worker, task or message: nobody may have been blamed.
   void NobodyWasLost();
 
+  // The store's history is another one from here on: nobody is held to what was said before.
+  void EndHistory() { over_ = true; }
+
   void Fail(const std::string& what);
+  // Something that is of the history.
+  void Broken(const std::string& what);
 
   // What does not hold, in the order found.
   const std::vector<std::string>& violations() const { return violations_; }
@@ -146,6 +151,7 @@ class Checker {
   std::unordered_map<std::string, Worker> workers_;
   std::set<std::string> runs_;
   std::vector<std::string> violations_;
+  bool over_ = false;
   int64_t now_ms_ = 0;
   int64_t deaf_until_ms_ = 0;
   int64_t forgiven_ms_ = 0;

@@ -9,6 +9,11 @@ struct Faults {
   double planner_pause = 0;  // for up to two minutes
   double disk_full = 0;      // for up to a minute
   double stranger = 0;       // a worker speaks of a lease that is another's
+  // a second, of planners that share a store
+  double planner_leave = 0;  // in good order, and it comes back
+  double store_away = 0;     // for up to a minute, from one or from all
+  double store_slow = 0;     // likewise
+  double strand_stuck = 0;   // for up to a minute, while its counter could move
   // a second and worker
   double worker_death = 0;
   double worker_pause = 0;
@@ -22,7 +27,7 @@ struct Faults {
   double late = 0;      // a request: delivered up to two minutes later
   double repeated = 0;  // likewise, beside itself
   // a commit
-  double unanswered = 0;  // done or not
+  double unanswered = 0;  // done or not; a part of it of whatever else is asked of a store
   // a write of an outbox
   double outbox_error = 0;
 

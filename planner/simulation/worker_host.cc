@@ -19,15 +19,15 @@ constexpr int64_t kDrainMs = 15'000;
 }  // namespace
 
 WorkerHost::WorkerHost(std::string machine, std::string id, std::string arch, bool sick,
-                       World* world, const Faults* faults, PlannerHost* planner, Checker* checker,
-                       const Natures* natures)
+                       World* world, const Faults* faults, const Planners* planners,
+                       Checker* checker, const Natures* natures)
     : machine_(std::move(machine)),
       id_(std::move(id)),
       arch_(std::move(arch)),
       sick_(sick),
       world_(world),
       faults_(faults),
-      planner_(planner),
+      planners_(planners),
       checker_(checker),
       natures_(natures) {
   const auto plan = [this](absl::string_view) {
@@ -45,7 +45,8 @@ void WorkerHost::Start() {
   if (!file.ok()) return checker_->Fail(absl::StrCat(id_, ": ", file.status().ToString()));
   auto outbox = daemon::Outbox::Open(*std::move(file));
   auto lineage =
-      daemon::Lineage::Open(*instances_.Open(), absl::StrCat(machine_, "n", ++instances_drawn_));
+      daemon::Lineage::Open(*instances_.Open(), absl::StrCat(machine_, "n", ++instances_drawn_),
+                            absl::StrCat("secret of ", machine_));
   if (!outbox.ok() || !lineage.ok()) {  // its disk does not answer: it tries again
     world_->After(1000, [this] { Start(); });
     return;
@@ -58,6 +59,7 @@ void WorkerHost::Start() {
   info.set_healthy(true);
   info.add_labels(absl::StrCat("rack=", (id_.back() - '0') % 2));  // of w0 rack=0
   session_ = std::make_unique<daemon::Session>(info, *lineage_, *outbox_);
+  route_.emplace(planners_->addresses());
   clock_offset_ms_ = world_->Between(int64_t{0}, int64_t{1'000'000'000});
   next_call_ms_ = world_->now_ms();
 }
@@ -118,7 +120,8 @@ void WorkerHost::Tick() {
   if (calling_ && world_->now_ms() >= call_until_ms_) {
     calling_ = false;
     session_->Late();
-    if (world_->Chance(0.5)) planner_->Cancel(call_);
+    if (world_->Chance(0.5) && called_ != nullptr) called_->Cancel(call_);
+    route_->Next(absl::DeadlineExceededError("no answer came"));
     next_call_ms_ = world_->now_ms() + world_->Between(int64_t{0}, int64_t{2000});
   }
   if (!calling_ && world_->now_ms() >= next_call_ms_) Call();
@@ -197,36 +200,48 @@ void WorkerHost::End(daemon::Ended ended) {
 
 void WorkerHost::Call() {
   calling_ = true;
-  const int64_t number = ++call_number_;
-  const auto request = std::make_shared<v1::SynchronizeRequest>(session_->Request());
-  const auto told = std::make_shared<const Told>(ToldBy(*request));
-  const base::Instant sent = Now();
-  const int64_t timeout = request->slots() > 0 ? kIdleTimeoutMs : kBusyTimeoutMs;
+  const auto call = std::make_shared<OneCall>();
+  call->number = ++call_number_;
+  call->request = session_->Request();
+  call->told = ToldBy(call->request);
+  call->sent = Now();
+  const int64_t timeout = call->request.slots() > 0 ? kIdleTimeoutMs : kBusyTimeoutMs;
   call_until_ms_ = world_->now_ms() + timeout;
+  if (world_->Chance(faults_->repeated)) {
+    // A duplicate: nobody waits for its answer.
+    world_->After(world_->Between(int64_t{0}, int64_t{120'000}),
+                  [call, planner = &planners_->At(route_->address())] {
+                    planner->Synchronize(call->request,
+                                         [](const absl::StatusOr<v1::SynchronizeReply>&) {});
+                  });
+  }
+  route_->Begin();
+  Try(call);
+}
+
+void WorkerHost::Try(std::shared_ptr<const OneCall> call) {
   // The answer finds this process, if it still waits for it; when it stands still, later.
-  const auto take = [this, told, sent, number,
+  const auto take = [this, call,
                      generation = generation_](absl::StatusOr<v1::SynchronizeReply> reply) {
     if (reply.ok() && (Parted() || world_->Chance(faults_->lost))) return;
     const int64_t at = world_->now_ms() + world_->Between(int64_t{0}, int64_t{50});
-    world_->At(std::max(at, asleep_until_ms_),
-               [this, told, sent, number, generation, reply = std::move(reply)] {
-                 if (generation != generation_ || session_ == nullptr) return;
-                 if (!calling_ || number != call_number_) return;
-                 Answered(*told, sent, reply);
-               });
-  };
-  if (world_->Chance(faults_->repeated)) {
-    // A duplicate: nobody waits for its answer.
-    const auto again = std::make_shared<v1::SynchronizeRequest>(*request);
-    world_->After(world_->Between(int64_t{0}, int64_t{120'000}), [this, again] {
-      planner_->Synchronize(std::move(*again), [](const absl::StatusOr<v1::SynchronizeReply>&) {});
+    world_->At(std::max(at, asleep_until_ms_), [this, call, generation, reply = std::move(reply)] {
+      if (generation != generation_ || session_ == nullptr) return;
+      if (!calling_ || call->number != call_number_) return;
+      if (route_->Next(reply.status())) return Try(call);
+      Answered(call->told, call->sent, reply);
     });
-  }
+  };
   if (Parted() || world_->Chance(faults_->lost)) return;
   const bool late = world_->Chance(faults_->late);
-  world_->After(world_->Between(int64_t{0}, int64_t{late ? 120'000 : 50}), [this, request, take] {
-    call_ = planner_->Synchronize(std::move(*request), take);
-  });
+  world_->After(
+      world_->Between(int64_t{0}, int64_t{late ? 120'000 : 50}),
+      [this, call, take, generation = generation_, planner = &planners_->At(route_->address())] {
+        const int64_t number = planner->Synchronize(call->request, take);
+        if (generation != generation_ || call->number != call_number_) return;
+        called_ = planner;
+        call_ = number;
+      });
 }
 
 WorkerHost::Told WorkerHost::ToldBy(const v1::SynchronizeRequest& request) const {
@@ -273,7 +288,8 @@ void WorkerHost::Answered(const Told& told, base::Instant sent,
   if (held && orders.stop) stop_ = true;
   if (!orders.start) return;
   if (ended_.count(orders.start->id()) > 0) {
-    checker_->Fail(absl::StrCat(machine_, " starts ", orders.start->id(), ", which it has ended"));
+    checker_->Broken(
+        absl::StrCat(machine_, " starts ", orders.start->id(), ", which it has ended"));
   }
   const v1::Problem& problem = orders.start->problem();
   search_.emplace();

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/rpc/route.h"
 #include "planner/simulation/checker.h"
 #include "planner/simulation/faults.h"
-#include "planner/simulation/planner_host.h"
+#include "planner/simulation/planners.h"
 #include "planner/simulation/world.h"
 #include "worker/daemon/lineage.h"
 #include "worker/daemon/memory_file.h"
@@ -41,7 +42,8 @@ class WorkerHost {
   // All outlive this.
   // Several may have one `id`: of different machines, which know nothing of each other.
   WorkerHost(std::string machine, std::string id, std::string arch, bool sick, World* world,
-             const Faults* faults, PlannerHost* planner, Checker* checker, const Natures* natures);
+             const Faults* faults, const Planners* planners, Checker* checker,
+             const Natures* natures);
 
   int deaths() const { return deaths_; }
   int refusals() const { return refusals_; }
@@ -67,6 +69,13 @@ class WorkerHost {
     std::vector<v1::LeaseResult> results;  // without trials
   };
 
+  struct OneCall {
+    int64_t number = 0;
+    v1::SynchronizeRequest request;
+    Told told;
+    base::Instant sent;
+  };
+
   std::string Process() const { return lineage_->instance(); }
   bool Parted() const { return world_->now_ms() < parted_until_ms_; }
   base::Instant Now() const {
@@ -82,6 +91,8 @@ class WorkerHost {
   void Tell(double speedup);
   void End(daemon::Ended ended);
   void Call();
+  // At the planner that it takes for the leader.
+  void Try(std::shared_ptr<const OneCall> call);
   Told ToldBy(const v1::SynchronizeRequest& request) const;
   void Answered(const Told& told, base::Instant sent,
                 const absl::StatusOr<v1::SynchronizeReply>& reply);
@@ -93,7 +104,7 @@ class WorkerHost {
   const bool sick_;
   World* const world_;
   const Faults* const faults_;
-  PlannerHost* const planner_;
+  const Planners* const planners_;
   Checker* const checker_;
   const Natures* const natures_;
   daemon::MemoryFile disk_;       // the outbox
@@ -106,6 +117,7 @@ class WorkerHost {
   std::unique_ptr<daemon::Lineage> lineage_;
   std::unique_ptr<daemon::Outbox> outbox_;
   std::unique_ptr<daemon::Session> session_;
+  std::optional<rpc::Route> route_;
   std::optional<Search> search_;
   std::set<std::string> ended_;  // leases
   bool stop_ = false;
@@ -117,6 +129,7 @@ class WorkerHost {
   bool calling_ = false;
   int64_t call_number_ = 0;  // of ours
   int64_t call_ = 0;         // of the planner's
+  PlannerHost* called_ = nullptr;
   int64_t call_until_ms_ = 0;
 
   int deaths_ = 0;

@@ -45,6 +45,7 @@ constexpr Meaning kMeanings[] = {
     // Scripts' own.
     {"STALE", absl::StatusCode::kFailedPrecondition, ""},
     {"OTHERSTORE", absl::StatusCode::kFailedPrecondition, ""},
+    {"LOST", absl::StatusCode::kFailedPrecondition, ""},
     {"PLACE", absl::StatusCode::kFailedPrecondition, ""},
     {"BOUNDS", absl::StatusCode::kFailedPrecondition, ""},
     {"NOTEMPTY", absl::StatusCode::kFailedPrecondition, ""},

@@ -63,6 +63,21 @@ bool IsClusterName(absl::string_view name) {
          });
 }
 
+constexpr char kLostItsEnd[] =
+    ": it has lost what it had made durable (a replica that was behind?). Bring back the newer "
+    "one, "
+    "or go on with `warpsmith store accept-loss`";
+
+absl::Status LostEpoch(int64_t epoch, int64_t known) {
+  return absl::DataLossError(
+      absl::StrCat("the epoch in Redis is ", epoch, ", and was ", known, kLostItsEnd));
+}
+
+absl::Status KnownLost(absl::string_view event) {
+  return absl::DataLossError(absl::StrCat("the log in Redis is not whole: event ", event,
+                                          " was there, as a planner has found", kLostItsEnd));
+}
+
 }  // namespace
 
 struct RedisStore::Written {
@@ -130,6 +145,7 @@ absl::Status RedisStore::OpenStore() {
         ", and this program reads ", redis::kSchema, ": use the version that wrote it"));
   }
   id_ = std::string(opened->at(1).text());
+  generation_ = opened->at(3).number();
   return CheckFolder(opened->at(2).number());
 }
 
@@ -189,7 +205,9 @@ absl::Status RedisStore::Explain(const absl::Status& status, int64_t epoch) cons
   const auto [word, detail] = redis::Refused(status);
   int64_t number = 0;
   const bool is_number = absl::SimpleAtoi(detail, &number);
+  if (word == "STALE" && is_number && number < epoch) return LostEpoch(number, epoch);
   if (word == "STALE") return StaleEpoch(epoch, is_number ? number : -1);
+  if (word == "LOST") return KnownLost(detail);
   if (word == "OTHERSTORE") return OtherStore(detail == "none" ? "" : detail);
   if (word == "NOTEMPTY") {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -204,7 +222,8 @@ absl::StatusOr<Reply> RedisStore::Run(const redis::Script& script, Arguments arg
   if (closed_) return Closed();
   arguments.insert(arguments.begin(), id_);
   absl::StatusOr<Reply> reply = writer_.Run(script, key_views_, arguments);
-  return reply.ok() ? reply : absl::StatusOr<Reply>(Explain(reply.status(), epoch));
+  if (reply.ok()) return reply;
+  return Marked(writer_, Explain(reply.status(), epoch));
 }
 
 absl::StatusOr<Reply> RedisStore::Read(const Arguments& command) {
@@ -228,11 +247,12 @@ absl::StatusOr<Identity> RedisStore::Identify() {
 
 // ---- who leads ---------------------------------------------------------------------------------
 
-absl::StatusOr<int64_t> RedisStore::LeadAs(const std::string& epoch, const std::string& address) {
+absl::StatusOr<int64_t> RedisStore::LeadAs(const std::string& epoch, const std::string& beat,
+                                           const std::string& address) {
   absl::MutexLock lock(&write_mutex_);
   int64_t expected = 0;
   if (!absl::SimpleAtoi(epoch, &expected)) expected = -1;
-  absl::StatusOr<Reply> raised = Run(TheScripts().lead, {epoch, address}, expected);
+  absl::StatusOr<Reply> raised = Run(TheScripts().lead, {epoch, beat, address}, expected);
   if (!raised.ok()) return raised.status();
   // Each epoch has files of its own: what facts name as before them lies in a file before.
   blobs_end_ = facts_end_ = {0, 0};
@@ -241,22 +261,32 @@ absl::StatusOr<int64_t> RedisStore::LeadAs(const std::string& epoch, const std::
   return raised->number();
 }
 
-absl::StatusOr<int64_t> RedisStore::LeadAfter(int64_t epoch, const std::string& address) {
-  return LeadAs(absl::StrCat(epoch), address);
+absl::StatusOr<int64_t> RedisStore::LeadAfter(const Standing& seen, const std::string& address) {
+  return LeadAs(absl::StrCat(seen.epoch), absl::StrCat(seen.beat), address);
 }
 
 absl::StatusOr<Standing> RedisStore::Look() {
   absl::MutexLock lock(&standing_mutex_);
   if (closed_) return Closed();
   const int64_t known = known_;  // before it is asked: others go on meanwhile
-  absl::StatusOr<Reply> reply = standing_.Do({"HMGET", keys_[redis::kMeta], "id", "epoch", "beat",
-                                              "leader", "last", "checkpoint", "generation"});
+  absl::StatusOr<Reply> reply =
+      standing_.Do({"HMGET", keys_[redis::kMeta], "id", "epoch", "beat", "leader", "last",
+                    "checkpoint", "generation", "lost"});
   if (!reply.ok()) return reply.status();
   if (absl::Status same = CheckStore(reply->at(0)); !same.ok()) return same;
-  if (absl::Status whole = CheckLast(reply->at(4).number(), known); !whole.ok()) return whole;
-  return Standing{
+  Standing standing = {
       reply->at(1).number(), reply->at(2).number(), std::string(reply->at(3).text()),
       reply->at(4).number(), reply->at(5).number(), TokenOf({id_, reply->at(6).number()})};
+  // Of another history nothing was known.
+  if (reply->at(6).number() != generation_) return standing;
+  if (!reply->at(7).is_nil()) return KnownLost(reply->at(7).text());
+  absl::Status whole = CheckLast(standing.last, known);
+  if (whole.ok() && standing.epoch < known_epoch_) {
+    whole = LostEpoch(standing.epoch, known_epoch_);
+  }
+  if (!whole.ok()) return Marked(standing_, whole);
+  known_epoch_ = standing.epoch;
+  return standing;
 }
 
 absl::Status RedisStore::Beat(int64_t epoch, const std::string& address) {
@@ -265,8 +295,8 @@ absl::Status RedisStore::Beat(int64_t epoch, const std::string& address) {
   const std::string number = absl::StrCat(epoch);
   const int64_t known = known_;
   absl::StatusOr<Reply> last = standing_.Run(TheScripts().beat, key_views_, {id_, number, address});
-  if (!last.ok()) return Explain(last.status(), epoch);
-  return CheckLast(last->number(), known);
+  return Marked(standing_,
+                last.ok() ? CheckLast(last->number(), known) : Explain(last.status(), epoch));
 }
 
 void RedisStore::Know(int64_t revision) {
@@ -277,10 +307,16 @@ void RedisStore::Know(int64_t revision) {
 
 absl::Status RedisStore::CheckLast(int64_t last, int64_t known) {
   if (last >= known) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "the log in Redis ends at event ", last, ", and event ", known, " was there: it has lost ",
-      "what it had made durable (a replica that was behind?). Bring back the newer one, or go on ",
-      "with `warpsmith store accept-loss`"));
+  return absl::DataLossError(absl::StrCat("the log in Redis ends at event ", last, ", and event ",
+                                          known, " was there", kLostItsEnd));
+}
+
+// What is known to be missing nobody is to go on without: it stands in the store itself.
+absl::Status RedisStore::Marked(redis::Connection& server, const absl::Status& status) {
+  if (!absl::IsDataLoss(status)) return status;
+  const std::string generation = absl::StrCat(generation_), known = absl::StrCat(known_.load());
+  server.Run(TheScripts().lose, key_views_, {id_, generation, known}).status().IgnoreError();
+  return status;
 }
 
 absl::StatusOr<int64_t> RedisStore::NewFile() {
@@ -348,7 +384,7 @@ absl::Status RedisStore::Commit(const Batch& batch) {
       Know(last);
       return absl::OkStatus();
     }
-    if (absl::Status whole = CheckLast(last, known); !whole.ok()) return whole;
+    if (absl::Status whole = CheckLast(last, known); !whole.ok()) return Marked(writer_, whole);
     return absl::FailedPreconditionError(
         absl::StrCat("the log ends at revision ", last, ", not at ", batch.after));
   }

@@ -13,8 +13,9 @@
 //
 // Every step on the server is a script (scripts.h), and refuses another store than the one that was
 // opened: a server that was emptied or replaced is noticed with the next call. So is one whose log
-// ends before an event that this store has read or answered for (DataLoss): a replica that was
-// behind when it was promoted.
+// ends before an event that this store has read or answered for, or whose epoch is lower than one
+// that it has seen (DataLoss): a replica that was behind when it was promoted. Whoever notices
+// tells the server, and nobody leads there until the loss is accepted.
 //
 // Reads wait for no write, and go to the same server.
 #pragma once
@@ -67,7 +68,7 @@ class RedisStore final : public Store, public Leadership {
 
   absl::StatusOr<Identity> Identify() override;
   absl::Status Adopt(const Identity& identity, int64_t revision) override;
-  absl::StatusOr<int64_t> Lead() override { return LeadAs("", ""); }
+  absl::StatusOr<int64_t> Lead() override { return LeadAs("", "", ""); }
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<int64_t> LastRevision() override;
   absl::StatusOr<std::vector<Record>> Read(int64_t after, size_t limit) override;
@@ -83,7 +84,7 @@ class RedisStore final : public Store, public Leadership {
   absl::Status Close() override;
 
   absl::StatusOr<Standing> Look() override;
-  absl::StatusOr<int64_t> LeadAfter(int64_t epoch, const std::string& address) override;
+  absl::StatusOr<int64_t> LeadAfter(const Standing& seen, const std::string& address) override;
   absl::Status Beat(int64_t epoch, const std::string& address) override;
   absl::Status Resign(int64_t epoch) override { return Beat(epoch, ""); }
 
@@ -99,10 +100,13 @@ class RedisStore final : public Store, public Leadership {
   absl::Status OpenStore();
   absl::Status CheckFolder(int64_t files) const;
   absl::StatusOr<int64_t> NewFile();
-  absl::StatusOr<int64_t> LeadAs(const std::string& epoch, const std::string& address);
+  absl::StatusOr<int64_t> LeadAs(const std::string& epoch, const std::string& beat,
+                                 const std::string& address);
   // Redis holds another store than the one that was opened, or none ("").
   absl::Status OtherStore(const std::string& there) const;
   absl::Status CheckStore(const redis::Reply& id) const;
+  // Of an answer on that connection: of a loss the server is told, too.
+  absl::Status Marked(redis::Connection& server, const absl::Status& status);
   // Of a script's refusal: what happened.
   absl::Status Explain(const absl::Status& status, int64_t epoch) const;
   absl::StatusOr<redis::Reply> Run(const redis::Script& script, redis::Arguments arguments,
@@ -118,7 +122,8 @@ class RedisStore final : public Store, public Leadership {
   std::vector<std::string> keys_;  // by redis::Key
   redis::Arguments key_views_;
   std::vector<std::string> risks_;
-  std::string id_;  // once it is open
+  std::string id_;          // once it is open
+  int64_t generation_ = 0;  // then
   absl::Mutex write_mutex_;
   redis::Connection writer_ ABSL_GUARDED_BY(write_mutex_);
   BulkFiles blobs_, facts_;
@@ -129,6 +134,7 @@ class RedisStore final : public Store, public Leadership {
   redis::Connection reader_ ABSL_GUARDED_BY(read_mutex_);
   absl::Mutex standing_mutex_;
   redis::Connection standing_ ABSL_GUARDED_BY(standing_mutex_);  // and of files' numbers
+  int64_t known_epoch_ ABSL_GUARDED_BY(standing_mutex_) = 0;     // the last that was seen
   void Know(int64_t revision);
   // `known`: what known_ was when the answer was asked for.
   static absl::Status CheckLast(int64_t last, int64_t known);

@@ -55,6 +55,13 @@ TEST_CASE("redis: conformance") {
   CheckConformance([&] { return *RedisStore::Open(OptionsOf(redis.address(), folder)); });
 }
 
+TEST_CASE("redis: who leads") {
+  RedisServer redis;
+  TemporaryFolder folder;
+  CheckLeadership(
+      [&] { return SharedStore(*RedisStore::Open(OptionsOf(redis.address(), folder))); });
+}
+
 TEST_CASE("redis: clusters of one server do not know of each other") {
   RedisServer redis;
   TemporaryFolder first_folder, second_folder;
@@ -445,6 +452,32 @@ TEST_CASE("redis: a log that is shorter than what was answered for refuses what 
   CHECK(absl::IsDataLoss(store->Beat(epoch, "here")));
   CHECK(absl::IsDataLoss(store->Look().status()));
   CHECK(absl::IsDataLoss(reader->Look().status()));
+  // Nobody else goes on with it, whatever they knew, until a person does.
+  auto another = *RedisStore::Open(OptionsOf(redis.address(), folder));
+  CHECK(absl::IsDataLoss(another->Look().status()));
+  const absl::Status led = another->LeadAfter({epoch}, "there").status();
+  CHECK(absl::IsDataLoss(led));
+  CHECK_THAT(MessageOf(led), Contains("event 2 was there, as a planner has found"));
+  CHECK(*another->RaiseGeneration() == 2);
+  CHECK(IsStaleEpoch(store->Beat(epoch, "here")));
+  CHECK(reader->Look()->token == TokenOf(*another->Identify()));
+  CHECK(another->LeadAfter(*another->Look(), "there").ok());
+}
+
+TEST_CASE("redis: an epoch that is lower than it was is no other planner's, but a loss") {
+  RedisServer redis;
+  TemporaryFolder folder;
+  auto store = *RedisStore::Open(OptionsOf(redis.address(), folder));
+  auto reader = *RedisStore::Open(OptionsOf(redis.address(), folder));
+  const int64_t first = *store->LeadAfter({}, "here");
+  const int64_t epoch = *store->LeadAfter({first}, "here");
+  REQUIRE(reader->Look().ok());
+  redis.Do({"HSET", "warpsmith:{default}:meta", "epoch", "1"});
+  CHECK(absl::IsDataLoss(reader->Look().status()));
+  CHECK(absl::IsDataLoss(store->Commit({epoch, 0, {"a"}, {}})));
+  CHECK(absl::IsDataLoss(store->Beat(epoch, "here")));
+  CHECK(absl::IsDataLoss(
+      RedisStore::Open(OptionsOf(redis.address(), folder)).value()->Look().status()));
 }
 
 // ---- what is stored -----------------------------------------------------------------------------
@@ -651,30 +684,6 @@ TEST_CASE("redis: the log is kept for who follows, some events behind the checkp
 }
 
 // ---- who leads ----------------------------------------------------------------------------------
-
-TEST_CASE("redis: the counter moves for the leader alone") {
-  RedisServer redis;
-  TemporaryFolder folder;
-  auto first = *RedisStore::Open(OptionsOf(redis.address(), folder));
-  auto second = *RedisStore::Open(OptionsOf(redis.address(), folder));
-  CHECK(first->Look()->epoch == 0);
-  const int64_t epoch = *first->LeadAfter(0, "first:1");
-  CHECK(IsStaleEpoch(second->LeadAfter(0, "second:1").status()));
-  CHECK(first->Beat(epoch, "first:1").ok());
-  Standing standing = *second->Look();
-  CHECK((standing.epoch == epoch && standing.beat == 1 && standing.leader == "first:1"));
-  REQUIRE(first->Commit({epoch, 0, {"a", "b"}, {}}).ok());
-  REQUIRE(first->SaveCheckpoint(epoch, {1, {}, {}}).ok());
-  const int64_t next = *second->LeadAfter(epoch, "second:1");
-  CHECK(IsStaleEpoch(first->Beat(epoch, "first:1")));
-  CHECK(IsStaleEpoch(first->Resign(epoch)));
-  standing = *first->Look();
-  CHECK((standing.epoch == next && standing.beat == 0 && standing.leader == "second:1"));
-  CHECK((standing.last == 2 && standing.checkpoint == 1));
-  CHECK(standing.token == TokenOf(*first->Identify()));
-  CHECK(second->Resign(next).ok());
-  CHECK(first->Look()->leader == "");
-}
 
 TEST_CASE("redis: who looks while others write sees no loss where there is none") {
   RedisServer redis;

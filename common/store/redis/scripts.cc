@@ -23,6 +23,8 @@ if id ~= ARGV[1] then return refuse('OTHERSTORE ' .. (id or 'none')) end
 constexpr char kWriter[] = R"lua(
 local epoch = get('epoch')
 if epoch ~= ARGV[2] then return refuse('STALE ' .. epoch) end
+local lost = get('lost')
+if lost then return refuse('LOST ' .. lost) end
 )lua";
 
 constexpr char kOpen[] = R"lua(
@@ -32,12 +34,15 @@ if redis.call('EXISTS', meta) == 0 then
       'entries', 0, 'archive', 0, 'file', 0, 'facts', 0, 'facts_bytes', 0, 'facts_forgotten', 0,
       'facts_oldest', 0, 'saved', 0)
 end
-return redis.call('HMGET', meta, 'schema', 'id', 'file')
+return redis.call('HMGET', meta, 'schema', 'id', 'file', 'generation')
 )lua";
 
 constexpr char kLead[] = R"lua(
-if ARGV[2] ~= '' and ARGV[2] ~= get('epoch') then return refuse('STALE ' .. get('epoch')) end
-set('beat', 0, 'leader', ARGV[3])
+if ARGV[2] ~= '' and (ARGV[2] ~= get('epoch') or ARGV[3] ~= get('beat')) then
+  return refuse('STALE ' .. get('epoch'))
+end
+if get('lost') then return refuse('LOST ' .. get('lost')) end
+set('beat', 0, 'leader', ARGV[4])
 return add('epoch', 1)
 )lua";
 
@@ -45,6 +50,11 @@ constexpr char kBeat[] = R"lua(
 set('leader', ARGV[3])
 add('beat', 1)
 return get('last')
+)lua";
+
+constexpr char kLose[] = R"lua(
+if get('generation') == ARGV[2] then set('lost', ARGV[3]) end
+return 1
 )lua";
 
 constexpr char kFile[] = R"lua(
@@ -158,9 +168,11 @@ set('id', ARGV[2], 'generation', ARGV[3], 'first', ARGV[4], 'last', ARGV[4], 'fi
 return 1
 )lua";
 
+// Epochs that were lost with the history before are below those of this one.
 constexpr char kRaise[] = R"lua(
 set('beat', 0, 'leader', '', 'batch', '')
-add('epoch', 1)
+redis.call('HDEL', meta, 'lost')
+add('epoch', 1000)
 return add('generation', 1)
 )lua";
 
@@ -173,11 +185,11 @@ Script Of(const char* body, bool same_store, bool guarded) {
 
 const Scripts& TheScripts() {
   static const Scripts& scripts =
-      *new Scripts{Of(kOpen, false, false), Of(kLead, true, false),      Of(kBeat, true, true),
-                   Of(kFile, true, false),  Of(kBefore, true, true),     Of(kCommit, true, true),
-                   Of(kRead, true, false),  Of(kPut, true, false),       Of(kForget, true, true),
-                   Of(kStage, true, true),  Of(kCheckpoint, true, true), Of(kAdopt, true, false),
-                   Of(kRaise, true, false)};
+      *new Scripts{Of(kOpen, false, false), Of(kLead, true, false), Of(kBeat, true, true),
+                   Of(kLose, true, false),  Of(kFile, true, false), Of(kBefore, true, true),
+                   Of(kCommit, true, true), Of(kRead, true, false), Of(kPut, true, false),
+                   Of(kForget, true, true), Of(kStage, true, true), Of(kCheckpoint, true, true),
+                   Of(kAdopt, true, false), Of(kRaise, true, false)};
   return scripts;
 }
 

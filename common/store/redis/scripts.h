@@ -3,6 +3,7 @@
 //
 // Keys, all of one hash slot: PREFIX meta, log, state, next, archive, archived, blobs, facts, files
 //   meta      hash     schema, id, generation, epoch, beat, leader
+//                      lost                 an event that was there, and is not: nobody leads
 //                      last, last_sum       the log's end: revision, checksum of all up to there
 //                      batch                says which batch the last one was
 //                      first, first_sum     as last, of the event before the first that is kept
@@ -20,7 +21,7 @@
 //   facts     hash     subject: place of its newest facts, which name the place of those before
 //   files     hash     "N:n", "N:b": facts, and their bytes, of the commits that ended in file N
 //
-// Refusals: "OTHERSTORE id", "STALE epoch", "PLACE last", "BOUNDS checkpoint last",
+// Refusals: "OTHERSTORE id", "STALE epoch", "LOST event", "PLACE last", "BOUNDS checkpoint last",
 // "NOTEMPTY last".
 #pragma once
 
@@ -35,8 +36,10 @@ enum Key { kMeta, kLog, kState, kNext, kArchive, kArchived, kBlobs, kFacts, kFil
 
 // Every script's first argument: the store's id. "Guarded" ones go on with the epoch.
 //   open      (id of a new store, schema)
-//   lead      (id, epoch that must be the current one or "", leader's address)  -> epoch
+//   lead      (id, epoch that must be the current one or "", and its beat, leader's address)
+//             -> epoch
 //   beat      (id, epoch, leader's address)                             guarded -> last
+//   lose      (id, generation, event)      it is known to be missing
 //   file      (id)                                                      -> a file's number
 //   before    (id, epoch, subjects, digests, subject..., digest...)     guarded
 //             -> last, last_sum, batch, {place of each subject}, {1: that blob is there}
@@ -52,7 +55,8 @@ enum Key { kMeta, kLog, kState, kNext, kArchive, kArchived, kBlobs, kFacts, kFil
 //   adopt     (id, new id, generation, revision)        of a store without events or leader
 //   raise     (id)                                      another history from here on -> generation
 struct Scripts {
-  Script open, lead, beat, file, before, commit, read, put, forget, stage, checkpoint, adopt, raise;
+  Script open, lead, beat, lose, file, before, commit, read, put, forget, stage, checkpoint, adopt,
+      raise;
 };
 const Scripts& TheScripts();
 
