@@ -79,7 +79,10 @@ std::string Remedy(const std::string& dir) {
   if (dir.empty())
     return "is that its address, and does it run? Without --planner the one of --dir is asked";
   const int pid = UpOn(dir);
-  if (pid == 0) return "start one with `warpsmith up`, or name another with --dir or --planner";
+  if (pid == 0) {
+    return "start one with `warpsmith up`, or name another with --dir or --planner; one with "
+           "certificates wants --tls-ca";
+  }
   return absl::StrCat("`warpsmith up` (process ", pid,
                       ") is starting it, or ends: try again in a moment, or see ", dir,
                       "/logs/planner.log");

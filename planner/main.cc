@@ -361,7 +361,11 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<Admission> admission = Admit(flags);
-  if (!admission.ok()) return Fail(admission.status(), kUsage);
+  if (!admission.ok()) {
+    const bool may_pass =
+        absl::IsNotFound(admission.status()) || absl::IsInternal(admission.status());
+    return Fail(admission.status(), may_pass ? kCannotStart : kUsage);
+  }
   if (!flags.redis.given()) return Serve(flags, *admission, ends);
   return ServeShared(flags, *admission, ends, argv);
 }

@@ -175,6 +175,11 @@ class SignalWatch {
   std::thread thread_;
 };
 
+// A file or its disk may be away for a moment.
+bool MayPass(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsInternal(status) || absl::IsUnavailable(status);
+}
+
 // What is wrong with its own files is said at once; what becomes of them later, while it runs.
 absl::Status CheckTls(const Flags& flags) {
   if (!flags.tls.given()) return absl::OkStatus();
@@ -185,8 +190,9 @@ absl::Status CheckTls(const Flags& flags) {
 int Run(Flags flags) {
   SignalWatch signals;
   signal(SIGPIPE, SIG_IGN);
-  if (absl::Status tls = CheckTls(flags); !tls.ok())
-    return Fail(std::string(tls.message()), kUsage);
+  if (absl::Status tls = CheckTls(flags); !tls.ok()) {
+    return Fail(std::string(tls.message()), MayPass(tls) ? kMayPass : kUsage);
+  }
 
   const std::string folder = absl::StrCat(flags.dir, "/worker-", flags.name);
   std::error_code error;
@@ -197,7 +203,10 @@ int Run(Flags flags) {
   auto instances = daemon::OpenLogFile(folder + "/instance");
   if (!instances.ok()) return Fail(std::string(instances.status().message()), kMayPass);
   auto secret = daemon::ReadOrMakeSecret(folder + "/secret");
-  if (!secret.ok()) return Fail(std::string(secret.status().message()), kUsage);
+  if (!secret.ok()) {
+    return Fail(std::string(secret.status().message()),
+                MayPass(secret.status()) ? kMayPass : kUsage);
+  }
   auto lineage =
       daemon::Lineage::Open(*std::move(instances), daemon::DrawInstance(), *std::move(secret));
   if (!lineage.ok()) return Fail(std::string(lineage.status().message()), kMayPass);

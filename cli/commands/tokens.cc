@@ -126,7 +126,8 @@ void AddTokens(CLI::App& app, const Context& context, Command& chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App* sub = app.add_subcommand("tokens", "Make and revoke the tokens of people and tools");
   sub->require_subcommand(1);
-  sub->add_option("--tokens", flags->file, "the file of tokens, `tokens` in --dir if not given");
+  sub->add_option("--tokens", flags->file, "the file of tokens, `tokens` in --dir if not given")
+      ->envname("WARPSMITH_TOKENS");
   const auto add = [&](const char* name, const char* what, auto run) {
     CLI::App* command = sub->add_subcommand(name, what);
     command->callback([&context, &chosen, flags, run] {

@@ -33,6 +33,7 @@
 #include "common/base/file.h"
 #include "common/rpc/address.h"
 #include "common/rpc/health.h"
+#include "common/store/folder_lock.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -157,11 +158,12 @@ class Up {
   // Starts everything, then calls `ready` and tends it until a signal to end comes.
   absl::StatusOr<int> Run(const std::function<void()>& ready) {
     signal(SIGPIPE, SIG_IGN);
-    if (context_.tls.given()) {
+    if (context_.tls.given() || !context_.token_file.empty()) {
       return absl::InvalidArgumentError(
           "`up` is for one machine, whose programs reach each other by loopback, without TLS: for "
           "a fleet start warpsmith-planner and warpsmith-worker themselves, see "
-          "docs/guide/secure.md");
+          "docs/guide/secure.md (--tls-ca and the like may have come by the environment, "
+          "WARPSMITH_TLS_CA)");
     }
     if (absl::Status taken = TakeLock(context_); !taken.ok()) return taken;
     auto devices = Devices(context_, flags_);
@@ -178,6 +180,12 @@ class Up {
                        " already: add workers to it with `warpsmith-worker "
                        "--dir ",
                        context_.dir, "`, or choose another --dir"));
+    }
+    // One that does not answer here may speak TLS, or have too much to do.
+    if (absl::IsUnavailable(store::FolderLock::Take(context_.dir).status())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("a planner holds ", context_.dir,
+                       " already, and does not answer: has it certificates? Choose another --dir"));
     }
     rpc::RemoveAddress(context_.dir);  // of a planner that was killed
     if (absl::Status started = StartPlanner(ends); !started.ok()) return started;

@@ -75,6 +75,12 @@ absl::Status WriteAtomically(const std::string& path, std::string_view contents,
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file.ok()) return Error(errno, "create a temporary file beside", path);
   absl::Status status = WriteAndSync(file, contents, mode, temporary);
+  // What root replaces stays its owner's, who is to read it.
+  struct stat before {};
+  if (status.ok() && ::geteuid() == 0 && ::stat(path.c_str(), &before) == 0 &&
+      ::fchown(file.get(), before.st_uid, before.st_gid) != 0) {
+    status = Error(errno, "give its owner", temporary);
+  }
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
     status = Error(errno, "rename a temporary file onto", path);
   }

@@ -9,8 +9,8 @@
 // wait begins here, some microseconds later, or more where a thread is not given a processor. A
 // clock that was set between the two is told by its distance from the monotonic one, which every
 // wait looks at: for a moment after it has changed, the timeout may be of the old or of the new
-// time of day, and the nearer of the two that have not passed is taken. Both read the clock itself:
-// absl::Now() does not, and notices up to two seconds late that it was set.
+// time of day, and the nearer of the two that have not long passed is taken. Both read the clock
+// itself: absl::Now() does not, and notices up to two seconds late that it was set.
 //
 // From 20240116 on Abseil does this itself. Linked into whatever uses warpsmith_base
 // (CMakeLists.txt).
@@ -66,7 +66,7 @@ constexpr int64_t kSetNs = 1'000'000'000;
 constexpr int64_t kInDoubtNs = 1'000'000'000;
 
 // Nanoseconds from the monotonic clock to the time of day, as the last wait found it and as it was
-// before somebody set the clock; and when that was noticed.
+// before somebody set the clock (0: nobody looked yet, nobody has); and when that was noticed.
 std::atomic<int64_t> offset_ns = 0, offset_before_ns = 0, noticed_ns = 0;
 
 // The moment on CLOCK_MONOTONIC at which a time of day comes if nobody sets the clock.
@@ -76,16 +76,24 @@ timespec MonotonicOf(KernelTimeout timeout) {
   const int64_t now = absl::ToInt64Nanoseconds(warpsmith::base::Now().since_origin());
   const int64_t offset = absl::ToInt64Nanoseconds(absl::DurationFromTimespec(date)) - now;
   int64_t known = offset_ns.load();
-  if (std::abs(offset - known) > kSetNs && offset_ns.compare_exchange_strong(known, offset)) {
+  if (std::abs(offset - known) > kSetNs && offset_ns.compare_exchange_strong(known, offset) &&
+      known != 0) {
     offset_before_ns = known;
     noticed_ns = now;
   }
   const int64_t until =
       absl::ToInt64Nanoseconds(absl::DurationFromTimespec(timeout.MakeAbsTimespec()));
   int64_t at = until - offset;
-  if (now - noticed_ns.load() < kInDoubtNs) {
+  if (offset_before_ns.load() != 0 && now - noticed_ns.load() < kInDoubtNs) {
     const int64_t before = until - offset_before_ns.load();
-    at = std::min(at, before) >= now ? std::min(at, before) : std::max(at, before);
+    const auto has_just_passed = [now](int64_t moment) {
+      return moment <= now && now - moment < kInDoubtNs;
+    };
+    if (has_just_passed(at) || has_just_passed(before)) {
+      at = now;
+    } else {
+      at = std::min(at, before) >= now ? std::min(at, before) : std::max(at, before);
+    }
   }
   return absl::ToTimespec(absl::Nanoseconds(std::max(at, now)));
 }

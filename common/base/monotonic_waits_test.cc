@@ -141,6 +141,30 @@ TEST_CASE("nor does setting it between a timeout's making and its wait") {
   ahead_seconds = 0;
 }
 
+TEST_CASE("what has passed is not waited for, also just after the clock was set") {
+  using absl::synchronization_internal::KernelTimeout;
+  for (const int hours : {0, 1, -1}) {
+    for (const absl::Duration ago : {absl::Microseconds(1), absl::Milliseconds(20)}) {
+      INFO(hours << " hours ahead, " << ago << " ago");
+      std::atomic<bool> ended = false;
+      std::thread waiter([&] {
+        ahead_seconds = hours * 3600;
+        timespec date;
+        clock_gettime(CLOCK_REALTIME, &date);
+        const KernelTimeout timeout(absl::TimeFromTimespec(date) - ago);
+        ABSL_INTERNAL_C_SYMBOL(AbslInternalPerThreadSemWait)(timeout);
+        ended = true;
+      });
+      for (const Instant begin = Now(); !ended && Now() < begin + kLongest;) {
+        absl::SleepFor(kWait / 50);
+      }
+      REQUIRE(ended);
+      waiter.join();
+    }
+  }
+  ahead_seconds = 0;
+}
+
 TEST_CASE("the monotonic clock is not the time of day") {
   const Instant before = Now();
   const absl::Time date = absl::Now();

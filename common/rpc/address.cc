@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <fstream>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -29,14 +27,14 @@ std::string DefaultDir(const char* xdg_data_home, const char* home) {
 
 std::string Text(const Addresses& addresses) {
   if (addresses.clients == addresses.workers) return addresses.workers;
-  return absl::StrCat(addresses.workers, " ", addresses.clients);
+  return absl::StrCat(addresses.workers, "\n", addresses.clients);
 }
 
 Addresses ParseAddresses(const std::string& text) {
-  // A unix socket's path may have a space, and one listener then.
-  const size_t space = absl::StartsWith(text, "unix:") ? text.npos : text.find(' ');
-  if (space == text.npos) return {text, text};
-  return {text.substr(0, space), text.substr(space + 1)};
+  const size_t end = text.find('\n');
+  if (end == text.npos || end + 1 == text.size()) return {text.substr(0, end), text.substr(0, end)};
+  std::string clients = text.substr(end + 1);
+  return {text.substr(0, end), clients.substr(0, clients.find('\n'))};
 }
 
 bool IsEveryAddress(const std::string& listening) {
@@ -56,14 +54,13 @@ absl::StatusOr<std::string> ReadAddress(const std::string& dir) {
 
 absl::StatusOr<Addresses> ReadAddresses(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/", kAddressFile);
-  std::ifstream file(path);
-  std::string address;
-  if (!file || !std::getline(file, address) || address.empty()) {
+  const absl::StatusOr<std::string> text = base::ReadFile(path);
+  if (!text.ok() || ParseAddresses(*text).workers.empty()) {
     return absl::NotFoundError(absl::StrCat(
         "no planner is running on ", dir, " (", path,
         " is missing): start one with `warpsmith up`, or name another folder with --dir"));
   }
-  return ParseAddresses(address);
+  return ParseAddresses(*text);
 }
 
 absl::Status WriteAddresses(const std::string& dir, const Addresses& addresses) {

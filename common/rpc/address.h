@@ -6,8 +6,8 @@
 //             good order. A planner that was killed leaves a stale one: who dials must expect
 //             Unavailable.
 //
-// Workers and clients may have listeners of their own: both addresses are told then, with a space
-// between them, also of a leader by those that follow it.
+// Workers and clients may have listeners of their own: both addresses are told then, a line
+// each, also of a leader by those that follow it.
 //
 //   std::string dir = rpc::DefaultDir(getenv("XDG_DATA_HOME"), getenv("HOME"));
 //   absl::StatusOr<std::string> address = rpc::ReadAddress(dir);
@@ -29,7 +29,7 @@ std::string DefaultDir(const char* xdg_data_home, const char* home);
 struct Addresses {
   std::string workers, clients;
 };
-// "W" or "W C"; and back.
+// One or two lines; and back.
 std::string Text(const Addresses& addresses);
 Addresses ParseAddresses(const std::string& text);
 // Where this machine reaches who listens there: of all its addresses, 0.0.0.0 or [::], loopback.

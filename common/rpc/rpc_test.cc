@@ -41,6 +41,10 @@ TEST_CASE("an address written is the address read; a missing one says what to do
   REQUIRE(WriteAddresses(dir, {"127.0.0.1:4012", "127.0.0.1:4012"}).ok());
   REQUIRE(WriteAddresses(dir, {"127.0.0.1:4013", "127.0.0.1:4014"}).ok());
   CHECK(ReadAddresses(dir)->clients == "127.0.0.1:4014");
+  for (const Addresses& both : {Addresses{"unix:/a b", "unix:/a b"}, {"unix:/a b", "h:1"}}) {
+    CHECK(ParseAddresses(Text(both)).workers == both.workers);
+    CHECK(ParseAddresses(Text(both)).clients == both.clients);
+  }
   CHECK(*ReadAddress(dir) == "127.0.0.1:4013");
   RemoveAddress(dir);
   CHECK_FALSE(ReadAddress(dir).ok());

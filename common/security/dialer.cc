@@ -1,5 +1,7 @@
 #include "common/security/dialer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -51,7 +53,15 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dialer::Dial(const std::string& a
   const bool over = ends_ != absl::InfiniteFuture() && date_() > ends_;
   if (channel_ != nullptr && address == address_ && stamp == stamp_ && !over) return channel_;
   auto credentials = Credentials();
-  if (!credentials.ok()) return credentials.status();
+  if (!credentials.ok()) {
+    if (channel_ == nullptr || address != address_ || over) return credentials.status();
+    // They are being replaced, or their disk is away: what it has is good.
+    const std::string trouble(credentials.status().message());
+    if (trouble != trouble_) spdlog::warn("changed files of TLS are not taken: {}", trouble);
+    trouble_ = trouble;
+    return channel_;
+  }
+  trouble_.clear();
   stamp_ = std::move(stamp);
   address_ = address;
   channel_ = rpc::Dial(address, *std::move(credentials));

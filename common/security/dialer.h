@@ -31,7 +31,8 @@ class Dialer {
   Dialer(ClientFiles files, std::function<absl::Time()> date)
       : files_(std::move(files)), date_(std::move(date)) {}
 
-  // The same channel as before, if neither the address nor a file has changed.
+  // The same channel as before, if neither the address nor a file has changed, and while changed
+  // files are wrong and the certificate in use is good.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address);
 
  private:
@@ -40,6 +41,7 @@ class Dialer {
   ClientFiles files_;
   std::function<absl::Time()> date_;
   std::string stamp_, address_;
+  std::string trouble_;                       // that was told
   absl::Time ends_ = absl::InfiniteFuture();  // the certificate in use
   std::shared_ptr<grpc::Channel> channel_;
 };

@@ -102,13 +102,12 @@ void Guard::TellOf(std::string_view method, const absl::Status& refused) {
 bool Guard::Refresh() {
   if (!secured()) return false;
   std::string trouble;
-  bool changed = false;
+  const std::shared_ptr<const Trust> before = identity_->Now()->trust;
   const absl::StatusOr<bool> files = identity_->Refresh(date_());
   if (!files.ok()) {
     trouble = absl::StrCat("changed files of TLS are not taken, those before go on: ",
                            std::string(files.status().message()));
   } else if (*files) {
-    changed = true;
     const std::shared_ptr<const Identity> now = identity_->Now();
     spdlog::info("files of TLS have changed: {} until {}", UriOf(now->own.name),
                  Date(now->own.not_after));
@@ -120,7 +119,6 @@ bool Guard::Refresh() {
                       "changed tokens are not taken, those before go on: ",
                       std::string(read.status().message()));
     } else if (*read) {
-      changed = true;
       spdlog::info("tokens have changed");
     }
   }
@@ -138,7 +136,7 @@ bool Guard::Refresh() {
   }
   absl::MutexLock lock(&mutex_);
   if (untold_ > 0) spdlog::warn("{} more refusals were not told", std::exchange(untold_, 0));
-  return changed;
+  return own->trust != before;
 }
 
 }  // namespace warpsmith::security

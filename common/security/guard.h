@@ -59,8 +59,8 @@ class Guard {
   // Who that is, of a call that was admitted.
   absl::StatusOr<Caller> CallerOf(const Proof& proof);
 
-  // Takes files that changed, and tells the log of what is wrong with them; whether it took
-  // something, so that who was admitted may not be any more. Blocks for as long as the files do.
+  // Takes files that changed, and tells the log of what is wrong with them; whether
+  // certificates that were believed may not be any more. Blocks for as long as the files do.
   bool Refresh();
 
  private:

@@ -301,6 +301,13 @@ absl::Status CheckHost(const Trust::Verified& planner, const std::string& host) 
       host, "': dial it by such a name, or issue it one with `--host ", host, "`"));
 }
 
+namespace {
+
+// With the authority and what it has revoked alone.
+absl::StatusOr<std::shared_ptr<Identity>> ReadTrust(const Files& files);
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const Identity>> ReadIdentity(const Files& files, Needs needs,
                                                              absl::Time now) {
   if (files.cert.empty() != files.key.empty()) {
@@ -315,6 +322,17 @@ absl::StatusOr<std::shared_ptr<const Identity>> ReadIdentity(const Files& files,
   if (needs != Needs::kNothing && files.cert.empty()) {
     return absl::InvalidArgumentError("TLS needs --tls-cert and --tls-key beside --tls-ca");
   }
+  absl::StatusOr<std::shared_ptr<Identity>> identity = ReadTrust(files);
+  if (!identity.ok()) return identity.status();
+  if (!files.cert.empty()) {
+    if (absl::Status status = AddOwn(files, needs, now, **identity); !status.ok()) return status;
+  }
+  return std::shared_ptr<const Identity>(*std::move(identity));
+}
+
+namespace {
+
+absl::StatusOr<std::shared_ptr<Identity>> ReadTrust(const Files& files) {
   auto identity = std::make_shared<Identity>();
   auto ca = ReadFor("--tls-ca", files.ca, /*is_secret=*/false);
   if (!ca.ok()) return ca.status();
@@ -329,11 +347,10 @@ absl::StatusOr<std::shared_ptr<const Identity>> ReadIdentity(const Files& files,
   auto trust = Trust::Make(identity->ca_pem, crl);
   if (!trust.ok()) return trust.status();
   identity->trust = *std::move(trust);
-  if (!files.cert.empty()) {
-    if (absl::Status status = AddOwn(files, needs, now, *identity); !status.ok()) return status;
-  }
-  return std::shared_ptr<const Identity>(std::move(identity));
+  return identity;
 }
+
+}  // namespace
 
 std::string StampOf(const std::vector<std::string>& paths) {
   std::string stamp;
@@ -365,7 +382,22 @@ absl::StatusOr<bool> WatchedIdentity::Refresh(absl::Time now) {
   std::string stamp = StampOf({files_.ca, files_.cert, files_.key, files_.crl});
   if (stamp == stamp_) return false;
   auto identity = ReadIdentity(files_, needs_, now);
-  if (!identity.ok()) return identity.status();
+  if (!identity.ok()) {
+    // Whom it believes does not wait for its own certificate to be right.
+    const std::string trust_stamp = StampOf({files_.ca, files_.crl});
+    absl::StatusOr<std::shared_ptr<Identity>> renewed = ReadTrust(files_);
+    const std::shared_ptr<const Identity> old = Now();
+    if (old != nullptr && renewed.ok() && trust_stamp != trust_stamp_) {
+      (*renewed)->cert_pem = old->cert_pem;
+      (*renewed)->key_pem = old->key_pem;
+      (*renewed)->own = old->own;
+      trust_stamp_ = trust_stamp;
+      absl::MutexLock lock(&mutex_);
+      identity_ = *std::move(renewed);
+    }
+    return identity.status();
+  }
+  trust_stamp_ = StampOf({files_.ca, files_.crl});
   stamp_ = std::move(stamp);
   absl::MutexLock lock(&mutex_);
   identity_ = *std::move(identity);

@@ -87,7 +87,8 @@ class WatchedIdentity {
                                                                absl::Time now);
 
   // Reads files that have changed; whether it took something new. Errors: they are not taken, the
-  // last ones go on, and the next call tries again. Blocks for as long as the files do.
+  // last ones go on, and the next call tries again; what was revoked is taken also where the own
+  // certificate is wrong. Blocks for as long as the files do.
   absl::StatusOr<bool> Refresh(absl::Time now);
   // The last good ones. Two calls give the same object unless something changed.
   std::shared_ptr<const Identity> Now() const;
@@ -100,6 +101,7 @@ class WatchedIdentity {
   const Needs needs_;
   absl::Mutex refresh_;  // one at a time
   std::string stamp_ ABSL_GUARDED_BY(refresh_);
+  std::string trust_stamp_ ABSL_GUARDED_BY(refresh_);  // of ca and crl alone
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Identity> identity_ ABSL_GUARDED_BY(mutex_);
 };

@@ -279,7 +279,10 @@ absl::StatusOr<const v1::Run*> Core::RunOf(const Submit& command) const {
   if (run == nullptr) return nullptr;
   std::vector<std::string> wanted;
   for (const Submit::Problem& problem : command.problems) wanted.push_back(problem.blob);
-  if (run->name() == command.name && made == SetDigest(wanted)) return run;
+  if (run->name() == command.name && run->submitter() == command.submitter &&
+      made == SetDigest(wanted)) {
+    return run;
+  }
   return absl::AlreadyExistsError(absl::StrCat("the request id '", command.request_id,
                                                "' was used for run ", run->id(),
                                                ", a different one: use a new id"));

@@ -1,12 +1,13 @@
 // Whose a session or a lease is.
 //
-//   if (!Owns(record.last_owner(), command.owner)) ...    // somebody else's
+//   if (!Owns(OwnerOf(record), command.owner)) ...    // somebody else's
 //
 // A certificate says more than a secret, which may have been copied with a folder: where both
 // sides have one, certificates alone count. A worker that began without certificates goes on when
 // they come, by its secret. Pure; any thread.
 #pragma once
 
+#include "warpsmith/v1/snapshot.pb.h"
 #include "warpsmith/v1/task.pb.h"
 
 namespace warpsmith::planner {
@@ -22,6 +23,14 @@ inline bool Owns(const v1::Owner& owner, const v1::Owner& caller) {
     return owner.certificate() == caller.certificate();
   }
   return !owner.secret().empty() && owner.secret() == caller.secret();
+}
+
+// Of the last lease, and of the session.
+inline v1::Owner OwnerOf(const v1::TaskRecord& record) {
+  return record.last_owner().of() == record.last_lease_id() ? record.last_owner() : v1::Owner();
+}
+inline v1::Owner OwnerOf(const v1::WorkerRecord& record) {
+  return record.owner().of() == record.session_id() ? record.owner() : v1::Owner();
 }
 
 inline bool Same(const v1::Owner& a, const v1::Owner& b) {

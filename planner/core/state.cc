@@ -505,7 +505,10 @@ void State::On(const v1::WorkerJoined& event) {
   worker.set_session_id(event.session_id());
   worker.set_instance(event.instance());
   worker.clear_owner();
-  if (event.has_owner()) *worker.mutable_owner() = event.owner();
+  if (event.has_owner()) {
+    *worker.mutable_owner() = event.owner();
+    worker.mutable_owner()->set_of(event.session_id());
+  }
   *worker.mutable_worker() = event.worker();
 }
 
@@ -574,7 +577,10 @@ void State::On(const v1::LeaseGranted& event, int64_t at_unix_ms) {
   record.set_slice_speedup(task.incumbent_blob().empty() ? 1.0 : task.speedup());
   record.set_last_lease_id(event.lease_id());
   record.clear_last_owner();
-  if (event.has_owner()) *record.mutable_last_owner() = event.owner();
+  if (event.has_owner()) {
+    *record.mutable_last_owner() = event.owner();
+    record.mutable_last_owner()->set_of(event.lease_id());
+  }
   record.set_heard(0);
   Index(record);
 }

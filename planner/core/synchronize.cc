@@ -177,7 +177,7 @@ absl::StatusOr<std::string> Core::NewSession(Context& context, const Synchronize
   const std::string& worker_id = command.worker.id();
   const v1::WorkerRecord* known = state_.FindWorker(worker_id);
   const bool live = known != nullptr && !known->lost();
-  if (live && !(Follows(command, known->instance()) && Owns(known->owner(), command.owner))) {
+  if (live && !(Follows(command, known->instance()) && Owns(OwnerOf(*known), command.owner))) {
     return absl::AlreadyExistsError(absl::StrCat(
         "another process is at work under the name '", worker_id,
         "': give this one a --name of its own, or end that one; the name is free once it has been "
@@ -192,12 +192,11 @@ absl::StatusOr<std::string> Core::NewSession(Context& context, const Synchronize
   const std::set<std::string> held = state_.LeasedBy(worker_id);
   for (const std::string& task_id : held) {
     const v1::TaskRecord& record = *state_.FindTask(task_id);
-    const bool listed = std::any_of(command.leases.begin(), command.leases.end(),
-                                    [&](const v1::LeaseStatus& status) {
-                                      return status.lease_id() == record.lease().id() &&
-                                             status.fence() == record.lease().fence() &&
-                                             Owns(record.last_owner(), command.owner);
-                                    });
+    const bool listed = std::any_of(
+        command.leases.begin(), command.leases.end(), [&](const v1::LeaseStatus& status) {
+          return status.lease_id() == record.lease().id() &&
+                 status.fence() == record.lease().fence() && Owns(OwnerOf(record), command.owner);
+        });
     if (!listed) {
       EndLease(context, record, v1::LeaseStatus(), v1::SUPERSEDED,
                absl::StrCat("worker ", worker_id, " started anew"));
@@ -224,7 +223,7 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
           absl::StrCat("session '", session_id, "' of worker ", info.id(),
                        " has ended: join again with an empty session id"));
     }
-    if (!Owns(known->owner(), command.owner)) {
+    if (!Owns(OwnerOf(*known), command.owner)) {
       return absl::PermissionDeniedError(absl::StrCat(
           "the session of worker ", info.id(), " is another's: it began with ",
           known->owner().certificate().empty()
@@ -233,7 +232,7 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
           "; give this worker a --name of its own"));
     }
   } else if (live && !command.instance.empty() && command.instance == known->instance() &&
-             Owns(known->owner(), command.owner)) {
+             Owns(OwnerOf(*known), command.owner)) {
     session_id = known->session_id();
   } else {
     auto opened = NewSession(context, command);
@@ -241,7 +240,7 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     session_id = *std::move(opened);
   }
   const bool same = known != nullptr && known->session_id() == session_id;
-  if (!same || !SameWorker(known->worker(), info) || !Same(known->owner(), command.owner)) {
+  if (!same || !SameWorker(known->worker(), info) || !Same(OwnerOf(*known), command.owner)) {
     v1::Event event;
     v1::WorkerJoined& joined = *event.mutable_worker_joined();
     *joined.mutable_worker() = info;
@@ -259,7 +258,7 @@ void Core::Record(Context& context, const Result& result, const Synchronize& com
                   SynchronizeAnswer& answer) {
   const v1::TaskRecord* record = state_.FindTask(result.task_id);
   if (record == nullptr || !IsOfLastLease(result, *record) ||
-      !Owns(record->last_owner(), command.owner)) {
+      !Owns(OwnerOf(*record), command.owner)) {
     if (!Contains(answer.drop, result.lease_id)) answer.drop.push_back(result.lease_id);
     return;
   }
@@ -300,7 +299,7 @@ void Core::Update(Context& context, const v1::LeaseStatus& status, const Synchro
   const v1::WorkerInfo& worker = command.worker;
   const v1::TaskRecord* record = state_.FindTask(status.task_id());
   const bool over = status.finished();
-  const bool own = record != nullptr && Owns(record->last_owner(), command.owner);
+  const bool own = record != nullptr && Owns(OwnerOf(*record), command.owner);
   const bool current = own && record->has_lease() && record->lease().id() == status.lease_id() &&
                        record->lease().fence() == status.fence() &&
                        record->lease().worker_id() == worker.id();
@@ -570,6 +569,7 @@ void Core::GrantLeases(Context& context, const Synchronize& command, bool takes,
         command.leases.begin(), command.leases.end(),
         [&](const v1::LeaseStatus& status) { return status.lease_id() == record.lease().id(); });
     if (listed || lease_overdue_[task_id] < until) continue;
+    if (!Owns(OwnerOf(record), command.owner)) continue;
     lease_deadline_.Set(task_id, until);
     answer.start.push_back(MakeGrant(record));
   }

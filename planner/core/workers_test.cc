@@ -180,6 +180,37 @@ TEST_CASE("a session and its lease are of who brings the same proof, and of nobo
   }
 }
 
+TEST_CASE("an owner that a version which knows of none has carried along counts for nothing") {
+  Bench bench;
+  bench.Do(SubmitOf({"a"}));
+  Synchronize call = JoinOf("i1");
+  call.owner = OwnerOf("", "s");
+  call.session_id = bench.Sync(call).session_id;
+  const Grant grant = bench.Sync(call).start.at(0);
+  // As that version leaves them after it has granted to others.
+  v1::PlannerState stored = bench.core.state().ToProto();
+  stored.mutable_tasks(0)->mutable_last_owner()->set_of("another lease");
+  stored.mutable_workers(0)->mutable_owner()->set_of("another session");
+  bench.core = Core(CoreOptions{});
+  bench.core.Restore(stored);
+  bench.core.Forgive({bench.now_ms, bench.now_ms});
+  call.owner = OwnerOf("", "t");
+  call.results = {ResultOf(grant, "t", 3)};
+  CHECK(bench.Sync(call).drop.empty());
+  CHECK(bench.Task("r1/a@host").speedup() == 3);
+}
+
+TEST_CASE("a request id is its submitter's") {
+  Bench bench;
+  Submit submit = SubmitOf({"a"});
+  submit.request_id = "nightly";
+  submit.submitter = "bob";
+  const v1::Run run = bench.Do(submit);
+  CHECK(bench.Do(submit).id() == run.id());
+  submit.submitter = "ada";
+  CHECK(absl::IsAlreadyExists(bench.Try(submit).status()));
+}
+
 TEST_CASE("what a submitter may change is its own") {
   Bench bench;
   Submit submit = SubmitOf({"a", "b"});

@@ -16,7 +16,7 @@ TEST_CASE("one that follows says who leads") {
   role.Name("there:1");
   CHECK(absl::IsUnavailable(role.MayAnswer(0)));
   CHECK(rpc::LeaderOf(role.MayAnswer(0)) == "there:1");
-  role.Name("there:1 there:2");
+  role.Name("there:1\nthere:2");
   CHECK(rpc::LeaderOf(role.Following(/*worker=*/true)) == "there:1");
   CHECK(rpc::LeaderOf(role.Following(/*worker=*/false)) == "there:2");
 }

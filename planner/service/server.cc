@@ -75,10 +75,11 @@ absl::Status Server::Listen() {
   builder.RegisterService(&planner_service_);
   server_ = builder.BuildAndStart();
   for (const Port& port : ports) {
-    if (server_ != nullptr && port.port != 0) continue;
+    if (port.port != 0) continue;
     return absl::UnavailableError(absl::StrCat(
         "cannot listen on ", port.listen, ": is another process there? Port 0 picks a free one"));
   }
+  if (server_ == nullptr) return absl::InternalError("gRPC cannot start a server");
   const auto reached = [](const Port& port) {
     if (absl::StartsWith(port.listen, "unix:")) return port.listen;
     return rpc::Reachable(
@@ -92,10 +93,21 @@ absl::Status Server::Listen() {
     spdlog::warn("the planner does not answer itself at {} yet: {}", address(), status.ToString());
   }
   if (guard_->secured()) {
-    refresher_ = std::thread([this] {
-      Repeat(options_.refresh, [this] {
-        if (guard_->Refresh()) planner_->Release();
-      });
+    // It may hang with the files' disk, which is no reason not to end.
+    refresher_ = std::thread([this, guard = guard_, watch = refreshing_, every = options_.refresh] {
+      while (true) {
+        {
+          absl::MutexLock lock(&watch->mutex);
+          watch->mutex.AwaitWithTimeout(absl::Condition(&watch->stopping), every);
+          if (watch->stopping) break;
+        }
+        const bool changed = guard->Refresh();
+        absl::MutexLock lock(&watch->mutex);
+        if (watch->stopping) break;
+        if (changed) planner_->Release();
+      }
+      absl::MutexLock lock(&watch->mutex);
+      watch->ended = true;
     });
   }
   ticker_ = std::thread([this] { Repeat(options_.tick, [this] { planner_->Tick(); }); });
@@ -142,13 +154,27 @@ void Server::CheckSelf() {
   if (for_good) on_deaf_(status);
 }
 
+void Server::EndRefresher() {
+  if (!refresher_.joinable()) return;
+  bool ended = false;
+  {
+    absl::MutexLock lock(&refreshing_->mutex);
+    refreshing_->stopping = true;
+    ended =
+        refreshing_->mutex.AwaitWithTimeout(absl::Condition(&refreshing_->ended), kShutdownLimit);
+  }
+  if (ended) return refresher_.join();
+  spdlog::warn("the files of TLS cannot be read: their disk does not answer");
+  refresher_.detach();
+}
+
 void Server::Shutdown() {
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return;
     stopping_ = true;
   }
-  if (refresher_.joinable()) refresher_.join();
+  EndRefresher();
   if (ticker_.joinable()) ticker_.join();
   if (checker_.joinable()) checker_.join();
   planner_->Drain();

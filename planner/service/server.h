@@ -81,6 +81,7 @@ class Server {
   // Calls `action` each `period` until Shutdown.
   void Repeat(absl::Duration period, const std::function<void()>& action);
   void CheckSelf();
+  void EndRefresher();
 
   Planner* const planner_;
   const ServerOptions options_;
@@ -96,6 +97,12 @@ class Server {
   int silent_checks_ = 0;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Shared with the refresher, which may outlive the server where a disk hangs.
+  struct Refreshing {
+    absl::Mutex mutex;
+    bool stopping = false, ended = false;
+  };
+  const std::shared_ptr<Refreshing> refreshing_ = std::make_shared<Refreshing>();
   std::thread refresher_;
   std::thread ticker_;
   std::thread checker_;

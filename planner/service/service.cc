@@ -313,6 +313,11 @@ void Service::Release(Now now) {
     Synchronize command = Unpark(call)->command;
     command.slots = 0;
     Outcome<SynchronizeAnswer> outcome = core_.Handle(command, now);
+    // Not all at once, and not much later than they would have been answered.
+    if (outcome.reply.ok()) {
+      const auto spread = static_cast<uint64_t>(core_.BusySyncMs());
+      outcome.reply->next_sync_after_ms = 1 + static_cast<int64_t>(Next(jitter_) % spread);
+    }
     Commit(std::move(outcome.events), {});
     Say(call, std::move(outcome.reply));
   }
