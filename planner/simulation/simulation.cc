@@ -218,6 +218,10 @@ void Simulation::Read() {
 
 // A replica that was behind takes the store's place; a minute later a person goes on with it.
 void Simulation::TakeStaleCopy() {
+  if (world_.Chance(0.2)) {  // nothing is lost, and a person believes so
+    stale_at_ms_ = -1;
+    return store_.AcceptLoss();
+  }
   store_.TakeCopy();
   const int64_t age_ms = world_.Chance(0.5) ? world_.Between(int64_t{10}, int64_t{1000})
                                             : world_.Between(int64_t{1000}, int64_t{30'000});
