@@ -217,7 +217,7 @@ int64_t PlannerHost::well_since_ms() const {
 }
 
 void PlannerHost::StandStill(int64_t ms) {
-  asleep_until_ms_ = world_->now_ms() + ms;
+  asleep_until_ms_ = std::max(asleep_until_ms_, world_->now_ms() + ms);
   world_->Trace(address() + " stands still");
   if (IsLeader()) checker_->Deaf(asleep_until_ms_, ms > kLongestTickMs);
   // It may look at its clock before it hears what waits.
