@@ -73,6 +73,7 @@ class PlannerHost final : public Contender {
   bool Leads() const;
   // It believes so.
   bool BelievesToLead() const { return role_ != nullptr && role_->leads(); }
+  int64_t led_ms() const { return led_ms_; }  // since when it leads
   // Since when it could take over, whatever others do; -1: it could not.
   int64_t well_since_ms() const;
 
@@ -169,7 +170,7 @@ class PlannerHost final : public Contender {
   std::unique_ptr<Role> role_;
   std::unique_ptr<Candidacy> candidacy_;
   int64_t epoch_ = 0;
-  int64_t led_ms_ = 0;  // since when it leads
+  int64_t led_ms_ = 0;
   int64_t up_ms_ = 0;
   int64_t alive_ms_ = 0;
   int64_t clock_offset_ms_ = 0;  // a new process has a new monotonic clock

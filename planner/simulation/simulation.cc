@@ -181,8 +181,10 @@ void Simulation::LookForLeader() {
   if (const PlannerHost* const leader = planners_.Leader(); leader != nullptr) {
     longest_without_ms_ = std::max(longest_without_ms_, now_ms() - led_ms_);
     led_ms_ = now_ms();
-    led_again_ |= lost_history();
-    if (lost_history() && leader->core()->store() != store_.Token()) {
+    if (!lost_history()) return;
+    // Who led before hears of it with its next beat.
+    led_again_ = leader->led_ms() >= store_.stale_ms();
+    if (led_again_ && leader->core()->store() != store_.Token()) {
       checker_.Fail(leader->address() + " leads another history");
     }
     return;
