@@ -256,7 +256,7 @@ bool PlannerHost::DrawStoresFaults(double seconds) {
     SlowStore(world_->now_ms() + world_->Between(int64_t{1000}, int64_t{120'000}));
   }
   // That way is a connection of its own.
-  if (world_->Chance(faults_->store_away * seconds)) {
+  if (world_->Chance(3 * faults_->store_away * seconds)) {
     standing_away_until_ms_ = world_->now_ms() + world_->Between(int64_t{1000}, int64_t{30'000});
     world_->Trace(address() + " is not told who leads");
   }
