@@ -465,9 +465,9 @@ void PlannerHost::Go(Candidacy::Next next) {
       return InProcess(absl::ToInt64Milliseconds(kBetweenLooks), [this] {
         Ask<absl::StatusOr<store::Standing>>(
             [](store::Leadership& leadership) { return leadership.Look(); },
-            [this](const absl::StatusOr<store::Standing>& standing, int64_t asked_ms) {
-              InPlanner([this, standing, asked_ms, heard_ms = PlannersNow().monotonic_ms] {
-                Go(candidacy_->Looked(standing, asked_ms, heard_ms));
+            [this](const absl::StatusOr<store::Standing>& standing, int64_t) {
+              InPlanner([this, standing, now_ms = PlannersNow().monotonic_ms] {
+                Go(candidacy_->Looked(standing, now_ms));
               });
             });
       });
