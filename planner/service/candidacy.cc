@@ -6,14 +6,14 @@
 
 namespace warpsmith::planner {
 
-bool Watch::Sees(const store::Standing& standing, int64_t asked_ms, int64_t heard_ms) {
+bool Watch::Sees(const store::Standing& standing, int64_t now_ms) {
   const bool moved = !seen_ || standing.epoch != epoch_ || standing.beat != beat_;
   moves_ |= moved && seen_;
   seen_ = true;
   epoch_ = standing.epoch;
   beat_ = standing.beat;
-  if (moved) since_ms_ = heard_ms;
-  return standing.leader.empty() || asked_ms - since_ms_ >= kSilenceMs;
+  if (moved) since_ms_ = now_ms;
+  return standing.leader.empty() || now_ms - since_ms_ >= kSilenceMs;
 }
 
 Candidacy::Next Candidacy::End(Next how, const absl::Status& why) {
@@ -37,8 +37,7 @@ void Candidacy::Answers(const absl::Status& status) {
   }
 }
 
-Candidacy::Next Candidacy::Looked(const absl::StatusOr<store::Standing>& standing, int64_t asked_ms,
-                                  int64_t heard_ms) {
+Candidacy::Next Candidacy::Looked(const absl::StatusOr<store::Standing>& standing, int64_t now_ms) {
   if (absl::IsFailedPrecondition(standing.status()) || absl::IsDataLoss(standing.status())) {
     return End(kFatal, standing.status());
   }
@@ -48,7 +47,7 @@ Candidacy::Next Candidacy::Looked(const absl::StatusOr<store::Standing>& standin
     spdlog::info("{} leads, this planner follows", standing->leader);
   }
   leader_ = standing->leader;
-  const bool over = watch_.Sees(*standing, asked_ms, heard_ms);
+  const bool over = watch_.Sees(*standing, now_ms);
   const absl::Status caught_up = planner_->CatchUp(*standing);
   if (absl::IsOutOfRange(caught_up) || absl::IsFailedPrecondition(caught_up)) {
     return End(kDeposed, caught_up);

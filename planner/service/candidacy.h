@@ -3,7 +3,7 @@
 // (candidate.h), the simulation in simulated time; both run the same lines.
 //
 //   Candidacy candidacy(&planner);
-//   Candidacy::Next next = candidacy.Looked(leadership.Look(), asked_ms, now_ms);
+//   Candidacy::Next next = candidacy.Looked(leadership.Look(), now_ms);
 //   if (next == Candidacy::kTakeOver) {
 //     next = candidacy.TookOver(leadership.LeadAfter(candidacy.seen(), address), asked_ms);
 //   }
@@ -40,9 +40,9 @@ inline constexpr int64_t kStuckMs = 4'000;
 // Whether a leader is gone, by what was seen of it. Not thread-safe.
 class Watch {
  public:
-  // True: it is to be followed by another. What is seen was so at some time between: silence is
-  // counted from the end of one look to the beginning of another.
-  bool Sees(const store::Standing& standing, int64_t asked_ms, int64_t heard_ms);
+  // True: it is to be followed by another, if the counter still is where it was seen
+  // (Leadership::LeadAfter): whoever stood still may see what is long past.
+  bool Sees(const store::Standing& standing, int64_t now_ms);
   // The store did not answer.
   void SeesNothing() { seen_ = moves_ = false; }
   // The counter has moved while it was watched.
@@ -86,8 +86,8 @@ class Candidacy {
 
   explicit Candidacy(Contender* planner) : planner_(planner) {}
 
-  // The store's answer, asked for and heard at these times.
-  Next Looked(const absl::StatusOr<store::Standing>& standing, int64_t asked_ms, int64_t heard_ms);
+  // The store's answer, heard at that time.
+  Next Looked(const absl::StatusOr<store::Standing>& standing, int64_t now_ms);
   // The answers to what was asked of the store at that time.
   Next TookOver(const absl::StatusOr<int64_t>& epoch, int64_t asked_ms);
   Next Beaten(const absl::Status& moved, int64_t sent_ms);

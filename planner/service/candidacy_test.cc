@@ -30,7 +30,7 @@ const absl::Status kAway = absl::DeadlineExceededError("away");
 TEST_CASE("who leads is known as the leader since it asked, and since its beats were sent") {
   Led planner;
   Candidacy candidacy(&planner);
-  REQUIRE(candidacy.Looked(kNobody, 0, 0) == Candidacy::kTakeOver);
+  REQUIRE(candidacy.Looked(kNobody, 0) == Candidacy::kTakeOver);
   CHECK(candidacy.seen().epoch == 3);
   // It stood still before it heard.
   REQUIRE(candidacy.TookOver(4, 1'000) == Candidacy::kBeat);
@@ -50,7 +50,7 @@ TEST_CASE(
     "a leader whose answers do not come leaves its counter alone, so that another one leads") {
   Led planner;
   Candidacy candidacy(&planner);
-  REQUIRE(candidacy.Looked(kNobody, 0, 0) == Candidacy::kTakeOver);
+  REQUIRE(candidacy.Looked(kNobody, 0) == Candidacy::kTakeOver);
   REQUIRE(candidacy.TookOver(4, 0) == Candidacy::kBeat);
   CHECK(candidacy.Beaten(absl::OkStatus(), 1'000) == Candidacy::kBeat);
   CHECK_FALSE(candidacy.Doubts(1'000 + kUnconfirmedMs));  // it was busy, and asks again
@@ -73,25 +73,24 @@ TEST_CASE(
 TEST_CASE("what a candidate does about what it hears") {
   Led planner;
   Candidacy candidacy(&planner);
-  CHECK(candidacy.Looked(kAnother, 0, 0) == Candidacy::kLook);
-  CHECK(candidacy.Looked(kAnother, kSilenceMs, kSilenceMs) == Candidacy::kTakeOver);
+  CHECK(candidacy.Looked(kAnother, 0) == Candidacy::kLook);
+  CHECK(candidacy.Looked(kAnother, kSilenceMs) == Candidacy::kTakeOver);
   // Another one was quicker, or nobody knows.
   CHECK(candidacy.TookOver(store::StaleEpoch(3, 4), kSilenceMs) == Candidacy::kLook);
   CHECK(candidacy.TookOver(kAway, kSilenceMs) == Candidacy::kLook);
-  CHECK(candidacy.Looked(kAnother, 2 * kSilenceMs, 2 * kSilenceMs) ==
-        Candidacy::kLook);  // watched anew
-  CHECK(candidacy.Looked(kAway, 2 * kSilenceMs, 2 * kSilenceMs) == Candidacy::kLook);
+  CHECK(candidacy.Looked(kAnother, 2 * kSilenceMs) == Candidacy::kLook);  // watched anew
+  CHECK(candidacy.Looked(kAway, 2 * kSilenceMs) == Candidacy::kLook);
   planner.caught_up = kAway;
-  CHECK(candidacy.Looked(kNobody, 2 * kSilenceMs, 2 * kSilenceMs) == Candidacy::kLook);
+  CHECK(candidacy.Looked(kNobody, 2 * kSilenceMs) == Candidacy::kLook);
   for (const auto& [error, next] :
        {std::pair(absl::OutOfRangeError("behind"), Candidacy::kDeposed),
         std::pair(absl::FailedPreconditionError("another history"), Candidacy::kDeposed),
         std::pair(absl::DataLossError("shorter"), Candidacy::kFatal)}) {
     planner.caught_up = error;
-    CHECK(candidacy.Looked(kNobody, 2 * kSilenceMs, 2 * kSilenceMs) == next);
+    CHECK(candidacy.Looked(kNobody, 2 * kSilenceMs) == next);
     CHECK(candidacy.why() == error);
   }
-  CHECK(candidacy.Looked(absl::DataLossError("shorter"), 0, 0) == Candidacy::kFatal);
+  CHECK(candidacy.Looked(absl::DataLossError("shorter"), 0) == Candidacy::kFatal);
   CHECK(candidacy.TookOver(absl::DataLossError("known"), 0) == Candidacy::kFatal);
   // It was made the leader, and cannot begin.
   planner.led = kAway;
@@ -102,34 +101,26 @@ TEST_CASE("what a candidate does about what it hears") {
 TEST_CASE("a leader is followed by another when its counter has not moved for long enough") {
   Watch watch;
   const store::Standing first{1, 5, "here"}, moved{1, 6, "here"}, next{2, 0, "there"};
-  CHECK_FALSE(watch.Sees(first, 1'000'000, 1'000'000));
+  CHECK_FALSE(watch.Sees(first, 1'000'000));
   CHECK_FALSE(watch.moves());
-  CHECK_FALSE(watch.Sees(first, 1'000'000 + kSilenceMs - 1, 1'000'000 + kSilenceMs - 1));
-  CHECK(watch.Sees(first, 1'000'000 + kSilenceMs, 1'000'000 + kSilenceMs));
-  CHECK_FALSE(watch.Sees(moved, 1'010'000, 1'010'000));
+  CHECK_FALSE(watch.Sees(first, 1'000'000 + kSilenceMs - 1));
+  CHECK(watch.Sees(first, 1'000'000 + kSilenceMs));
+  CHECK_FALSE(watch.Sees(moved, 1'010'000));
   CHECK(watch.moves());
-  CHECK_FALSE(watch.Sees(next, 1'010'000 + kSilenceMs, 1'010'000 + kSilenceMs));
-  CHECK(watch.Sees(next, 1'010'000 + 2 * kSilenceMs, 1'010'000 + 2 * kSilenceMs));
+  CHECK_FALSE(watch.Sees(next, 1'010'000 + kSilenceMs));
+  CHECK(watch.Sees(next, 1'010'000 + 2 * kSilenceMs));
   // Time in which the store did not answer is nobody's silence.
-  CHECK_FALSE(watch.Sees(moved, 2'000'000, 2'000'000));
+  CHECK_FALSE(watch.Sees(moved, 2'000'000));
   watch.SeesNothing();
-  CHECK_FALSE(watch.Sees(moved, 2'000'000 + kSilenceMs, 2'000'000 + kSilenceMs));
-  CHECK(watch.Sees(moved, 2'000'000 + 2 * kSilenceMs, 2'000'000 + 2 * kSilenceMs));
-}
-
-TEST_CASE("a planner that stood still while it looked has seen nothing of the time since") {
-  Watch watch;
-  const store::Standing standing{1, 5, "here"};
-  CHECK_FALSE(watch.Sees(standing, 1'000, 60'000));
-  CHECK_FALSE(watch.Sees(standing, 60'000 + kSilenceMs - 1, 300'000));
-  CHECK(watch.Sees(standing, 60'000 + kSilenceMs, 60'000 + kSilenceMs));
+  CHECK_FALSE(watch.Sees(moved, 2'000'000 + kSilenceMs));
+  CHECK(watch.Sees(moved, 2'000'000 + 2 * kSilenceMs));
 }
 
 TEST_CASE("where nobody leads, or the leader has resigned, nobody is waited for") {
   Watch watch;
-  CHECK(watch.Sees({0, 0, ""}, 0, 0));
-  CHECK_FALSE(watch.Sees({1, 0, "here"}, 1, 1));
-  CHECK(watch.Sees({1, 1, ""}, 2, 2));
+  CHECK(watch.Sees({0, 0, ""}, 0));
+  CHECK_FALSE(watch.Sees({1, 0, "here"}, 1));
+  CHECK(watch.Sees({1, 1, ""}, 2));
 }
 
 }  // namespace warpsmith::planner

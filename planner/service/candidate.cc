@@ -46,11 +46,10 @@ void Candidate::Run() {
 }
 
 Candidacy::Next Candidate::Look() {
-  int64_t asked_ms = now_ms_();
   const absl::StatusOr<store::Standing> standing = leadership_->Look();
-  Candidacy::Next next = candidacy_.Looked(standing, asked_ms, now_ms_());
+  Candidacy::Next next = candidacy_.Looked(standing, now_ms_());
   if (next != Candidacy::kTakeOver) return next;
-  asked_ms = now_ms_();
+  const int64_t asked_ms = now_ms_();
   next = candidacy_.TookOver(leadership_->LeadAfter(candidacy_.seen(), address_), asked_ms);
   if (next == Candidacy::kBeat) callbacks_.on_lead();
   return next;

@@ -69,7 +69,7 @@ void PlannerHost::Start() {
   starting_ = false;
   link_ = store_->Open([this](absl::string_view call) { return Plan(call); });
   asleep_until_ms_ = stuck_until_ms_ = 0;
-  still_at_answer_ms_ = 0;
+  still_at_answer_ms_ = still_at_takeover_ms_ = 0;
   leaving_ = false;
   epoch_ = 0;
   role_ = std::make_unique<Role>();
@@ -212,12 +212,12 @@ bool PlannerHost::Leads() const {
 
 int64_t PlannerHost::well_since_ms() const {
   if (service_ == nullptr || leaving_ || world_->now_ms() < StrandFreeAt()) return -1;
-  return std::max(
-      {up_ms_, StrandFreeAt(), store_failed_ms_, store_away_until_ms_, store_slow_until_ms_});
+  return std::max({up_ms_, StrandFreeAt(), store_failed_ms_, store_away_until_ms_,
+                   standing_away_until_ms_, store_slow_until_ms_});
 }
 
 void PlannerHost::StandStill(int64_t ms) {
-  asleep_until_ms_ = world_->now_ms() + ms;
+  asleep_until_ms_ = std::max(asleep_until_ms_, world_->now_ms() + ms);
   world_->Trace(address() + " stands still");
   if (IsLeader()) checker_->Deaf(asleep_until_ms_, ms > kLongestTickMs);
   // It may look at its clock before it hears what waits.
@@ -238,7 +238,7 @@ bool PlannerHost::DrawFaults() {
       StandStill(ms);
       return true;
     }
-    still_at_answer_ms_ = ms;
+    (world_->Chance(0.5) ? still_at_answer_ms_ : still_at_takeover_ms_) = ms;
   }
   if (world_->Chance(faults_->disk_full * seconds)) {
     store_->FillUp(world_->now_ms() + world_->Between(int64_t{1000}, int64_t{60'000}));
@@ -254,6 +254,11 @@ bool PlannerHost::DrawStoresFaults(double seconds) {
   }
   if (world_->Chance(faults_->store_slow * seconds)) {
     SlowStore(world_->now_ms() + world_->Between(int64_t{1000}, int64_t{120'000}));
+  }
+  // That way is a connection of its own.
+  if (world_->Chance(3 * faults_->store_away * seconds)) {
+    standing_away_until_ms_ = world_->now_ms() + world_->Between(int64_t{1000}, int64_t{30'000});
+    world_->Trace(address() + " is not told who leads");
   }
   if (!world_->Chance(faults_->strand_stuck * seconds)) return false;
   ++counts_.stuck;
@@ -402,7 +407,7 @@ void PlannerHost::CheckMayAnswer() {
   if (!settings_.shared) return;
   if (store_->history() == StoreHost::History::kStale) {
     if (led_ms_ > store_->stale_ms()) checker_->Fail(address() + " answers from a stale copy");
-  } else if (store_->epoch() != epoch_) {
+  } else if (store_->epoch() != epoch_ && led_ms_ >= store_->stale_ms()) {
     checker_->Fail(absl::StrCat(address(), " leads since epoch ", epoch_, " and answers in epoch ",
                                 store_->epoch()));
   }
@@ -460,13 +465,17 @@ void PlannerHost::Go(Candidacy::Next next) {
       return InProcess(absl::ToInt64Milliseconds(kBetweenLooks), [this] {
         Ask<absl::StatusOr<store::Standing>>(
             [](store::Leadership& leadership) { return leadership.Look(); },
-            [this](const absl::StatusOr<store::Standing>& standing, int64_t asked_ms) {
-              InPlanner([this, standing, asked_ms, heard_ms = PlannersNow().monotonic_ms] {
-                Go(candidacy_->Looked(standing, asked_ms, heard_ms));
+            [this](const absl::StatusOr<store::Standing>& standing, int64_t) {
+              InPlanner([this, standing, now_ms = PlannersNow().monotonic_ms] {
+                Go(candidacy_->Looked(standing, now_ms));
               });
             });
       });
     case Candidacy::kTakeOver:
+      if (still_at_takeover_ms_ > 0) {
+        StandStill(std::exchange(still_at_takeover_ms_, 0));
+        return InProcess(0, [this] { Go(Candidacy::kTakeOver); });
+      }
       return Ask<absl::StatusOr<int64_t>>(
           [this, seen = candidacy_->seen()](store::Leadership& leadership) {
             absl::StatusOr<int64_t> epoch = leadership.LeadAfter(seen, address());
@@ -547,6 +556,8 @@ store::Fault PlannerHost::Plan(absl::string_view call) {
   if (settings_.shared && world_->now_ms() < store_away_until_ms_) {
     return world_->Chance(0.5) ? store::Fault::kUnavailable : store::Fault::kTimeout;
   }
+  const bool standing = call == "Look" || call == "Beat" || call == "LeadAfter";
+  if (standing && world_->now_ms() < standing_away_until_ms_) return store::Fault::kTimeout;
   if (commit && store_->full()) return store::Fault::kUnavailable;
   double unanswered = commit ? faults_->unanswered : 0;
   if (settings_.shared && call == "Look") unanswered = kLooksShare * faults_->unanswered;
@@ -556,7 +567,10 @@ store::Fault PlannerHost::Plan(absl::string_view call) {
   if (unanswered == 0 && !commit) return store::Fault::kNone;
   if (!world_->Chance(unanswered)) return store::Fault::kNone;
   if (!commit) store_failed_ms_ = world_->now_ms();
-  return world_->Chance(0.5) ? store::Fault::kExecutedTimeout : store::Fault::kTimeout;
+  // A checkpoint that is not saved is part of the next, and what it archives is not found until
+  // then.
+  return call == "SaveCheckpoint" || world_->Chance(0.5) ? store::Fault::kExecutedTimeout
+                                                         : store::Fault::kTimeout;
 }
 
 int64_t PlannerHost::OneWay() {

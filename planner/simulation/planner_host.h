@@ -73,6 +73,7 @@ class PlannerHost final : public Contender {
   bool Leads() const;
   // It believes so.
   bool BelievesToLead() const { return role_ != nullptr && role_->leads(); }
+  int64_t led_ms() const { return led_ms_; }  // since when it leads
   // Since when it could take over, whatever others do; -1: it could not.
   int64_t well_since_ms() const;
 
@@ -156,6 +157,7 @@ class PlannerHost final : public Contender {
   std::function<bool(const PlannerHost*)> another_leads_;
   int64_t store_away_until_ms_ = 0;
   int64_t store_slow_until_ms_ = 0;
+  int64_t standing_away_until_ms_ = 0;
   int64_t store_failed_ms_ = 0;  // last
 
   bool starting_ = false;  // it is about to
@@ -168,13 +170,15 @@ class PlannerHost final : public Contender {
   std::unique_ptr<Role> role_;
   std::unique_ptr<Candidacy> candidacy_;
   int64_t epoch_ = 0;
-  int64_t led_ms_ = 0;  // since when it leads
+  int64_t led_ms_ = 0;
   int64_t up_ms_ = 0;
   int64_t alive_ms_ = 0;
   int64_t clock_offset_ms_ = 0;  // a new process has a new monotonic clock
   int64_t asleep_until_ms_ = 0;
   int64_t stuck_until_ms_ = 0;
-  int64_t still_at_answer_ms_ = 0;  // it stands still for so long before it hears the next answer
+  // It stands still for so long before it hears the next answer, or before it takes over.
+  int64_t still_at_answer_ms_ = 0;
+  int64_t still_at_takeover_ms_ = 0;
   bool leaving_ = false;
   int64_t calls_ = 0;
   std::map<int64_t, Waiting> waiting_;  // by call

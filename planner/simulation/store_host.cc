@@ -76,6 +76,8 @@ bool StoreHost::BringBackCopy() {
 void StoreHost::AcceptLoss() {
   world_->Trace("a person goes on with it");
   if (!own_.RaiseGeneration().ok()) checker_->Fail("the loss cannot be accepted");
+  checker_->EndHistory();
+  if (history_ == History::kWhole) stale_ms_ = world_->now_ms();
   history_ = History::kAccepted;
   Moved();
 }

@@ -52,11 +52,11 @@ class StoreHost {
   // A copy that is behind takes its place: as a replica that was promoted. False: it is not.
   void TakeCopy();
   bool BringBackCopy();
-  // A person goes on with it, as another history.
+  // A person goes on with it, whatever it is, as another history.
   void AcceptLoss();
   enum class History { kWhole, kStale, kAccepted };
   History history() const { return history_; }
-  int64_t stale_ms() const { return stale_ms_; }  // since when
+  int64_t stale_ms() const { return stale_ms_; }  // since when it is not whole
   // Who knows what was there needs its next beats to see that it is not.
   bool settles() const {
     return history_ == History::kStale && world_->now_ms() < stale_ms_ + kSettlesMs;
