@@ -161,11 +161,11 @@ absl::StatusOr<std::unique_ptr<store::RedisStore>> OpenRedis(const planner::Redi
   // One that was killed is still named; one that is at work moves its counter.
   planner::Watch watch;
   while (true) {
-    const auto now_ms = [] { return absl::ToInt64Milliseconds(base::Now() - base::Instant()); };
-    const int64_t asked_ms = now_ms();
     const absl::StatusOr<store::Standing> standing = (*redis)->Look();
     if (!standing.ok()) return standing.status();
-    if (watch.Sees(*standing, asked_ms, now_ms())) return redis;
+    if (watch.Sees(*standing, absl::ToInt64Milliseconds(base::Now() - base::Instant()))) {
+      return redis;
+    }
     if (watch.moves()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the planner at ", standing->leader, " leads: end all planners of the cluster first"));
