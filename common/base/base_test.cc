@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -125,6 +126,19 @@ TEST_CASE("text that is too long ends at a character") {
   CHECK(Shortened("ab\u00e9defg", 6) == "ab\u2026");
   CHECK(Shortened("a\U0001F600\U0001F600", 8) == "a\U0001F600\u2026");
   CHECK(Shortened("\U0001F600\U0001F600", 6) == "\u2026");
+}
+
+TEST_CASE("what root replaces stays its owner's") {
+  if (geteuid() != 0) return;
+  TemporaryFolder folder;
+  const std::string path = folder / "f";
+  REQUIRE(WriteFileAtomically(path, "a").ok());
+  REQUIRE(chown(path.c_str(), 12345, 12345) == 0);
+  REQUIRE(WriteFileAtomically(path, "b").ok());
+  struct stat info {};
+  REQUIRE(stat(path.c_str(), &info) == 0);
+  CHECK(info.st_uid == 12345);
+  CHECK(info.st_gid == 12345);
 }
 
 }  // namespace warpsmith::base

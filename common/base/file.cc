@@ -77,8 +77,8 @@ absl::Status WriteAtomically(const std::string& path, std::string_view contents,
   absl::Status status = WriteAndSync(file, contents, mode, temporary);
   // What root replaces stays its owner's, who is to read it.
   struct stat before {};
-  if (status.ok() && ::geteuid() == 0 && ::stat(path.c_str(), &before) == 0 &&
-      ::fchown(file.get(), before.st_uid, before.st_gid) != 0) {
+  if (status.ok() && ::geteuid() == 0 && ::stat(path.c_str(), &before) == 0 && before.st_uid != 0 &&
+      ::lchown(temporary.c_str(), before.st_uid, before.st_gid) != 0) {
     status = Error(errno, "give its owner", temporary);
   }
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
