@@ -55,13 +55,15 @@ std::string MachineName(int machine) { return absl::StrCat("bench-", machine); }
 struct Fleet::Worker {
   int number = 0;
   std::optional<rpc::Route> route;
-  std::string address;   // of stub
+  std::string address;   // that is called
   std::string heard_at;  // the last that answered
   bool routed = false;   // the call is tried at one address after another
   int64_t backoff_us = kMinBackoffUs;
-  std::unique_ptr<grpc::GenericStub> stub;
-  v1::SynchronizeRequest head;  // its worker and session
-  double share = 0;             // 0 to 1, spread over all workers alike
+  bool was_there = false;                                           // the last call was answered
+  int64_t asked_sync_ms = 0;                                        // by that answer
+  std::map<std::string, std::unique_ptr<grpc::GenericStub>> stubs;  // by address
+  v1::SynchronizeRequest head;                                      // its worker and session
+  double share = 0;  // 0 to 1, spread over all workers alike
   bool had_lease = false;
   bool leased = false;
   LeaseKey lease;
@@ -183,8 +185,9 @@ void Fleet::Prepare(Worker& worker, int64_t now_us) {
 }
 
 void Fleet::Dial(Worker& worker) {
-  if (worker.address == worker.route->address()) return;
   worker.address = worker.route->address();
+  std::unique_ptr<grpc::GenericStub>& stub = worker.stubs[worker.address];
+  if (stub != nullptr) return;
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
   if (!options_.certificates.empty()) {
     const int machine = (options_.first + worker.number) / kCards;
@@ -202,7 +205,7 @@ void Fleet::Dial(Worker& worker) {
     }
     credentials = known;
   }
-  worker.stub = std::make_unique<grpc::GenericStub>(rpc::DialFresh(worker.address, credentials));
+  stub = std::make_unique<grpc::GenericStub>(rpc::DialFresh(worker.address, credentials));
 }
 
 void Fleet::Send(Worker& worker) {
@@ -238,8 +241,9 @@ void Fleet::Send(Worker& worker) {
       task.speedup_sent = std::max(task.speedup_sent, worker.speedup);
     }
   }
-  worker.stub->UnaryCall(worker.context.get(), kMethod, {}, &worker.request, &worker.reply,
-                         [this, &worker](const grpc::Status& status) { Done(worker, status); });
+  worker.stubs[worker.address]->UnaryCall(
+      worker.context.get(), kMethod, {}, &worker.request, &worker.reply,
+      [this, &worker](const grpc::Status& status) { Done(worker, status); });
 }
 
 void Fleet::Done(Worker& worker, const grpc::Status& status) {
@@ -259,7 +263,8 @@ void Fleet::Done(Worker& worker, const grpc::Status& status) {
     Refused(worker, status.ok() ? grpc::Status(grpc::StatusCode::DATA_LOSS, "no reply") : status);
     const bool at_once = status.error_code() == grpc::StatusCode::FAILED_PRECONDITION;
     if (!worker.routed) worker.route->Begin();
-    const bool next = worker.route->Next(rpc::FromGrpc(status));
+    const bool lost = std::exchange(worker.was_there, false);
+    const bool next = worker.route->Next(rpc::FromGrpc(status)) && !lost;
     worker.routed = next;
     // As a worker's daemon: later each time, or when it is told to.
     const double share = 0.5 + 0.5 * worker.share;
@@ -267,6 +272,12 @@ void Fleet::Done(Worker& worker, const grpc::Status& status) {
     if (const auto told = rpc::RetryAfter(rpc::FromGrpc(status))) {
       pause_us = static_cast<int64_t>(static_cast<double>(absl::ToInt64Microseconds(*told)) *
                                       (0.5 + share));
+    }
+    // A whole fleet that has lost its planner comes back as it called before.
+    if (lost) {
+      const double spread_us = 1e3 * static_cast<double>(worker.asked_sync_ms);
+      std::uniform_real_distribution<> uniform;
+      pause_us = std::max(pause_us, static_cast<int64_t>(uniform(random_) * spread_us));
     }
     if (!next) worker.backoff_us = std::min(2 * worker.backoff_us, kMaxBackoffUs);
     At(now_us + (at_once || next ? 0 : pause_us), worker);
@@ -277,6 +288,8 @@ void Fleet::Done(Worker& worker, const grpc::Status& status) {
     Count(worker.idle ? "parked" : "calls");
     worker.routed = false;
     worker.backoff_us = kMinBackoffUs;
+    worker.was_there = true;
+    worker.asked_sync_ms = reply.next_sync_after_ms();
     if (!worker.heard_at.empty() && worker.heard_at != worker.address) {
       ++tally_.counts["moved"];
       int64_t& last = tally_.last_moved_us;

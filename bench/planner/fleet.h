@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <queue>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +83,7 @@ class Fleet {
   std::condition_variable wake_;
   std::priority_queue<Due, std::vector<Due>, std::greater<Due>> queue_;
   int under_way_ = 0;
+  std::mt19937_64 random_{1};
   Tally tally_;
 };
 

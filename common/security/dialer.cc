@@ -51,21 +51,22 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dialer::Dial(const std::string& a
   std::string stamp =
       StampOf({files_.tls.ca, files_.tls.cert, files_.tls.key, files_.tls.crl, files_.token_file});
   const bool over = ends_ != absl::InfiniteFuture() && date_() > ends_;
-  if (channel_ != nullptr && address == address_ && stamp == stamp_ && !over) return channel_;
+  const auto dialled = channels_.find(address);
+  const bool is_there = dialled != channels_.end() && !over;
+  if (is_there && stamp == stamp_) return dialled->second;
   auto credentials = Credentials();
   if (!credentials.ok()) {
-    if (channel_ == nullptr || address != address_ || over) return credentials.status();
+    if (!is_there) return credentials.status();
     // They are being replaced, or their disk is away: what it has is good.
     const std::string trouble(credentials.status().message());
     if (trouble != trouble_) spdlog::warn("changed files of TLS are not taken: {}", trouble);
     trouble_ = trouble;
-    return channel_;
+    return dialled->second;
   }
   trouble_.clear();
+  if (stamp != stamp_ || over || channels_.size() >= kMaxDialled) channels_.clear();
   stamp_ = std::move(stamp);
-  address_ = address;
-  channel_ = rpc::Dial(address, *std::move(credentials));
-  return channel_;
+  return channels_[address] = rpc::Dial(address, *std::move(credentials));
 }
 
 }  // namespace warpsmith::security

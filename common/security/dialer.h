@@ -11,6 +11,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,8 @@
 #include "common/security/identity.h"
 
 namespace warpsmith::security {
+
+inline constexpr size_t kMaxDialled = 8;  // addresses whose channels are kept
 
 struct ClientFiles {
   Files tls;               // ca "": no TLS
@@ -31,8 +34,8 @@ class Dialer {
   Dialer(ClientFiles files, std::function<absl::Time()> date)
       : files_(std::move(files)), date_(std::move(date)) {}
 
-  // The same channel as before, if neither the address nor a file has changed, and while changed
-  // files are wrong and the certificate in use is good.
+  // The same channel to an address as before, if no file has changed, and while changed files are
+  // wrong and the certificate in use is good.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address);
 
  private:
@@ -40,10 +43,12 @@ class Dialer {
 
   ClientFiles files_;
   std::function<absl::Time()> date_;
-  std::string stamp_, address_;
+  std::string stamp_;
   std::string trouble_;                       // that was told
   absl::Time ends_ = absl::InfiniteFuture();  // the certificate in use
-  std::shared_ptr<grpc::Channel> channel_;
+  // By address, with the files as they are: who goes from one planner to another and back has its
+  // connection still.
+  std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
 };
 
 }  // namespace warpsmith::security

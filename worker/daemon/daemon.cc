@@ -197,6 +197,7 @@ void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, base::I
   const bool held = session_.holds_lease();
   Session::Orders orders = session_.Take(*reply, sent, now);
   next_sync_ = now + std::min(orders.next_sync, kMaxSyncInterval);
+  spread_ = std::min(orders.next_sync, kMaxSpread);
   SetAside(orders.set_aside);
   if (held && orders.stop && !stop_lease_) {
     spdlog::info("the planner wants the lease back");
@@ -242,10 +243,14 @@ void Daemon::Backoff(const absl::Status& status, base::Instant now) {
                                                : "no answer from the planner, going on without",
                  std::string(status.message()));
   }
-  planner_away_ = true;
+  const bool was_there = !std::exchange(planner_away_, true);
   const double share = std::uniform_real_distribution<>(0.5, 1.0)(random_);
   const std::optional<absl::Duration> told = rpc::RetryAfter(status);
-  next_sync_ = now + (told ? std::min(*told, kMaxRetryAfter) * (0.5 + share) : backoff_ * share);
+  absl::Duration pause = backoff_ * share;
+  // A whole fleet has lost its planner in this moment: it comes back as it called before.
+  if (was_there) pause = std::max(pause, spread_ * std::uniform_real_distribution<>()(random_));
+  if (told) pause = std::min(*told, kMaxRetryAfter) * (0.5 + share);
+  next_sync_ = now + pause;
   backoff_ = std::min(backoff_ * 2, kMaxBackoff);
 }
 

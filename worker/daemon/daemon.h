@@ -39,6 +39,9 @@ inline constexpr absl::Duration kMaxBackoff = absl::Seconds(5);
 inline constexpr absl::Duration kMaxRetryAfter = absl::Minutes(1);
 // Of calls while a lease is held; progress is stale sooner than this anyway.
 inline constexpr absl::Duration kMaxSyncInterval = absl::Seconds(10);
+// After it has lost its planner a worker comes back within the time that the planner wanted between
+// calls, which is long where there are many workers; and within this.
+inline constexpr absl::Duration kMaxSpread = absl::Seconds(20);
 // Between calls that news (an incumbent, the end of a lease) asks for.
 inline constexpr absl::Duration kMinSyncInterval = absl::Milliseconds(100);
 // For a drain: stop the lease, tell the planner, end.
@@ -95,6 +98,8 @@ class Daemon {
   bool planner_away_ ABSL_GUARDED_BY(mutex_) = false;
   bool set_aside_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_) = kMinBackoff;
+  // Between calls, as the planner said last.
+  absl::Duration spread_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool told_draining_ ABSL_GUARDED_BY(mutex_) = false;
   base::Instant drain_by_ ABSL_GUARDED_BY(mutex_) = base::Instant::InfiniteFuture();

@@ -17,7 +17,11 @@ absl::StatusOr<v1::SynchronizeReply> GrpcPlannerLink::Synchronize(
   route_->Begin();
   while (true) {
     absl::StatusOr<v1::SynchronizeReply> reply = Try(request, deadline);
-    if (!route_->Next(reply.status())) return reply;
+    // Whoever has just lost its planner waits before it calls the next one, as all others do that
+    // have lost it; one that names the next one is there.
+    const bool lost = !reply.ok() && answered_ && rpc::LeaderOf(reply.status()).empty();
+    answered_ = reply.ok();
+    if (!route_->Next(reply.status()) || lost) return reply;
   }
 }
 

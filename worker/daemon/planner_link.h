@@ -47,6 +47,7 @@ class GrpcPlannerLink : public PlannerLink {
   const AddressSource address_of_;
   std::string addresses_;  // as told
   std::optional<rpc::Route> route_;
+  bool answered_ = false;  // the last call was
   security::Dialer dialer_;
   std::shared_ptr<grpc::Channel> channel_;  // of stub_
   std::unique_ptr<v1::WorkerService::Stub> stub_;
