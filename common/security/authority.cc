@@ -15,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "common/base/file.h"
 #include "common/base/private_file.h"
 #include "common/security/file_lock.h"
@@ -81,9 +82,12 @@ bool SetTime(ASN1_TIME* field, absl::Time time) {
   return ASN1_TIME_set(field, absl::ToTimeT(time)) != nullptr;
 }
 
+// Later ones are higher, also within a second, and what follows cannot be guessed.
 bool SetSerial(ASN1_INTEGER* field) {
   unsigned char bytes[kSerialBytes];
   if (RAND_bytes(bytes, sizeof bytes) != 1) return false;
+  const auto date = static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()));
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<unsigned char>(date >> (56 - 8 * i));
   bytes[0] = static_cast<unsigned char>((bytes[0] & 0x3f) | 0x40);  // positive, of one length
   BIGNUM* number = BN_bin2bn(bytes, sizeof bytes, nullptr);
   const bool ok = number != nullptr && BN_to_ASN1_INTEGER(number, field) != nullptr;
@@ -473,8 +477,7 @@ absl::StatusOr<std::vector<Issued>> Authority::List() const {
   std::sort(list.begin(), list.end(), [](const Issued& a, const Issued& b) {
     if (a.name.name != b.name.name) return a.name.name < b.name.name;
     if (a.not_before != b.not_before) return a.not_before > b.not_before;
-    if (a.revoked != b.revoked) return b.revoked;
-    return a.serial < b.serial;
+    return a.serial > b.serial;
   });
   return list;
 }
