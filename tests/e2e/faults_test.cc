@@ -18,8 +18,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/file.h"
 #include "common/rpc/address.h"
 #include "tests/e2e/far_worker.h"
 #include "tests/e2e/fleet.h"
@@ -298,6 +300,19 @@ TEST_CASE("planner, worker and judge may be killed or stopped at any moment, and
   CHECK(fleet.Down() == 0);
 }
 
+// The small set with one task whose candidates take so long that its search outlasts a lease.
+std::string WriteLongSet(const std::string& folder) {
+  const std::string path = WriteSmallSet(folder);
+  const auto text = base::ReadFile(path);
+  REQUIRE(text.ok());
+  const std::string small = R"("dims": {"R": 256, "C": 64})";
+  REQUIRE(text->find(small) != std::string::npos);
+  REQUIRE(base::WriteFileAtomically(
+              path, absl::StrReplaceAll(*text, {{small, R"("dims": {"R": 2048, "C": 2048})"}}))
+              .ok());
+  return path;
+}
+
 TEST_CASE("a worker that is not heard, or hears nothing, stops before its lease is given on") {
   // Of the others each takes nearly a minute, too.
   const std::string kind =
@@ -309,7 +324,7 @@ TEST_CASE("a worker that is not heard, or hears nothing, stops before its lease 
   REQUIRE(fleet.Ready());
   const std::string kept = "r1/softmax_rows:narrow@host";
   REQUIRE(fleet.Warpsmith(
-              {"submit", WriteSmallSet(fleet.dir()), "--seconds", "200", "--arch", "host"}) == 0);
+              {"submit", WriteLongSet(fleet.dir()), "--seconds", "200", "--arch", "host"}) == 0);
   const auto others = fleet.List("r1");
   REQUIRE(others.ok());
   for (const v1::Task& task : others->tasks()) {
