@@ -301,8 +301,10 @@ void Fleet::Done(Worker& worker, const grpc::Status& status) {
     const int64_t interval_us = options_.interval_s > 0
                                     ? static_cast<int64_t>(options_.interval_s * kSecondUs)
                                     : reply.next_sync_after_ms() * 1'000;
-    // Cadence is kept: a call that was answered late does not put off the next.
-    const int64_t last_us = options_.interval_s > 0 && !worker.idle ? worker.due_us : now_us;
+    // Cadence is kept: a call that was answered late does not put off the next. What was due
+    // meanwhile is not made up for, as no worker does.
+    const bool in_step = !worker.idle && now_us - worker.due_us < interval_us;
+    const int64_t last_us = options_.interval_s > 0 && in_step ? worker.due_us : now_us;
     tally_.asked_sync_ms =
         std::max(tally_.asked_sync_ms, static_cast<int64_t>(reply.next_sync_after_ms()));
     worker.due_us = 0;
