@@ -82,6 +82,14 @@ TEST_CASE("an authority is made, and issues, rotates, revokes and lists") {
   CHECK(json["file"] == type.certs + "/gpu-07.pem");
   CHECK(*base::ReadFile(type.certs + "/gpu-07.pem") != before);
 
+  CHECK(type({"certs", "rotate", "p", "--host", "q.example"}) == 0);
+  const auto both = security::ReadIdentity(files, security::Needs::kPlanner, absl::Now());
+  REQUIRE(both.status() == absl::OkStatus());
+  for (const char* host : {"p.example", "q.example", "127.0.0.1"}) {
+    CHECK(security::CheckHost((*both)->own, host).ok());
+  }
+  CHECK(type({"certs", "rotate", "gpu-07", "--host", "q.example"}) != 0);
+
   const Finished revoked = type({"certs", "revoke", "gpu-07"});
   CHECK(revoked == 0);
   CHECK_THAT(revoked.err, Contains("2 certificates of 'gpu-07' revoked") && Contains("crl.pem"));
@@ -94,9 +102,9 @@ TEST_CASE("an authority is made, and issues, rotates, revokes and lists") {
   CHECK(list == 0);
   CHECK_THAT(list.out, Contains("p.example") && Contains("revoked") && Contains("good"));
   const auto all = nlohmann::json::parse(type({"certs", "list", "-o", "json"}).out);
-  REQUIRE(all.size() == 3);
+  REQUIRE(all.size() == 4);
   CHECK(all[2]["name"] == "p");
-  CHECK(all[2]["hosts"].size() == 4);
+  CHECK(all[2]["hosts"].size() == 5);
   CHECK_FALSE(all[1].contains("file"));
 
   // Somewhere else than in --dir.

@@ -63,6 +63,9 @@ constexpr timespec kStorePause = {1, 0};
 // Share of the file descriptors that workers' connections may take.
 constexpr double kSessionShare = 0.7;
 
+// In the environment of a planner that was one before, and begins anew as the same process.
+constexpr char kAnew[] = "WARPSMITH_PLANNER_BEGINS_ANEW";
+
 int Fail(const absl::Status& status, int code) {
   spdlog::critical("{}", std::string(status.message()));
   return code;
@@ -99,6 +102,7 @@ struct Flags {
 [[noreturn]] void BeginAnew(const absl::Status& status, char** argv) {
   spdlog::warn("{}: begins anew", std::string(status.message()));
   spdlog::default_logger()->flush();
+  setenv(kAnew, "1", /*overwrite=*/1);
   execv("/proc/self/exe", argv);
   Die(absl::InternalError(std::strerror(errno)), "cannot begin anew", kCannotStart);
 }
@@ -360,7 +364,15 @@ int Main(int argc, char** argv) {
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  const absl::StatusOr<Admission> admission = Admit(flags);
+  absl::StatusOr<Admission> admission = Admit(flags);
+  // Files that were right when it was started are being replaced, perhaps.
+  const bool anew = std::getenv(kAnew) != nullptr;
+  unsetenv(kAnew);
+  for (bool said = false; anew && !admission.ok(); said = true) {
+    if (!said) spdlog::error("waiting for files: {}", std::string(admission.status().message()));
+    if (sigtimedwait(&ends, nullptr, &kStorePause) > 0) return 0;
+    admission = Admit(flags);
+  }
   if (!admission.ok()) {
     const bool may_pass =
         absl::IsNotFound(admission.status()) || absl::IsInternal(admission.status());

@@ -104,7 +104,7 @@ absl::StatusOr<int> Rotate(const Context& context, const Flags& flags) {
   absl::StatusOr<security::Authority> authority = AuthorityOf(context, flags);
   if (!authority.ok()) return authority.status();
   const absl::StatusOr<Issued> issued =
-      authority->Rotate(flags.name, Days(flags.days), absl::Now());
+      authority->Rotate(flags.name, Days(flags.days), absl::Now(), flags.hosts);
   if (!issued.ok()) return issued.status();
   return Print(context, *issued, "made anew");
 }
@@ -177,10 +177,12 @@ void AddCerts(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* issue = add("issue", "Make a certificate for somebody new", &Issue);
   issue->add_option("--role", flags->role, "worker, submitter, operator, reader or planner")
       ->required();
-  issue->add_option("--host", flags->hosts,
-                    "of a planner: a host name or address that it is reached by, beside those of "
-                    "loopback; may be given again");
   CLI::App* rotate = add("rotate", "Make a new certificate in the place of one that ends", &Rotate);
+  for (CLI::App* command : {issue, rotate}) {
+    command->add_option("--host", flags->hosts,
+                        "of a planner: a host name or address that it is reached by, beside those "
+                        "that it has and loopback; may be given again");
+  }
   CLI::App* revoke = add("revoke", "Have all certificates of a name refused", &Revoke);
   for (CLI::App* command : {issue, rotate, revoke}) {
     command->add_option("NAME", flags->name, "of a machine, a planner or a person")->required();

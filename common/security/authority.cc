@@ -405,7 +405,8 @@ absl::StatusOr<Issued> Authority::Issue(const Wanted& wanted, absl::Time now) {
 }
 
 absl::StatusOr<Issued> Authority::Rotate(const std::string& name, absl::Duration life,
-                                         absl::Time now) {
+                                         absl::Time now,
+                                         const std::vector<std::string>& more_hosts) {
   if (absl::Status status = Exists(); !status.ok()) return status;
   const auto lock = Lock(folder_);
   if (!lock.ok()) return lock.status();
@@ -421,7 +422,12 @@ absl::StatusOr<Issued> Authority::Rotate(const std::string& name, absl::Duration
     return absl::FailedPreconditionError(absl::StrCat(
         "'", name, "' is revoked: `warpsmith certs issue ", name, "` lets it in again"));
   }
-  const Wanted wanted{last->name, last->hosts, life};
+  Wanted wanted{last->name, last->hosts, life};
+  for (const std::string& host : more_hosts) {
+    if (std::find(wanted.hosts.begin(), wanted.hosts.end(), host) == wanted.hosts.end()) {
+      wanted.hosts.push_back(host);
+    }
+  }
   if (absl::Status status = CheckWanted(wanted); !status.ok()) return status;
   return Make(wanted, now);
 }

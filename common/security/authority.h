@@ -65,10 +65,11 @@ class Authority {
   // A new name, or one whose certificates are all revoked. AlreadyExists: rotate it, or it is a
   // worker's whose workers would be another one's as well (IsWorkerOf).
   absl::StatusOr<Issued> Issue(const Wanted& wanted, absl::Time now);
-  // A new key and certificate with the role and hosts of the last one, in its place; the old one
-  // stays good until it expires, so that both may be in use meanwhile. NotFound: none was issued.
-  // FailedPrecondition: it is revoked.
-  absl::StatusOr<Issued> Rotate(const std::string& name, absl::Duration life, absl::Time now);
+  // A new key and certificate with the role and hosts of the last one, and `more_hosts`, in its
+  // place; the old one stays good until it expires, so that both may be in use meanwhile. NotFound:
+  // none was issued. FailedPrecondition: it is revoked.
+  absl::StatusOr<Issued> Rotate(const std::string& name, absl::Duration life, absl::Time now,
+                                const std::vector<std::string>& more_hosts = {});
   // All certificates of the name; how many. NotFound: there is none.
   absl::StatusOr<int> Revoke(const std::string& name, absl::Time now);
   // By name, and the last one first.

@@ -8,18 +8,12 @@
 #include "common/base/file.h"
 #include "common/base/private_file.h"
 #include "common/security/identity.h"
+#include "common/security/testing.h"
 #include "common/security/x509.h"
 #include "tests/support/temporary_folder.h"
 
 namespace warpsmith::security {
 namespace {
-
-using Catch::Matchers::Contains;
-
-const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
-constexpr absl::Duration kDay = absl::Hours(24);
-
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 struct Made {
   support::TemporaryFolder folder;

@@ -130,8 +130,9 @@ bool Guard::Refresh() {
       date - warned_ >= absl::Hours(24)) {
     warned_ = date;
     spdlog::warn(
-        "the certificate of {} ends on {}: `warpsmith certs rotate {}` makes a new one, "
-        "which is taken without a restart",
+        "the certificate of {}, its authority or the list of what is revoked ends on {}: "
+        "`warpsmith certs list` tells, `certs rotate {}` makes a new certificate, which is taken "
+        "without a restart",
         UriOf(own->own.name), Date(own->own.not_after), own->own.name.name);
   }
   absl::MutexLock lock(&mutex_);

@@ -298,7 +298,8 @@ absl::Status CheckHost(const Trust::Verified& planner, const std::string& host) 
   return absl::UnauthenticatedError(absl::StrCat(
       "the planner that answers is ", UriOf(planner.name), ", whose certificate is for ",
       planner.hosts.empty() ? "no host" : absl::StrJoin(planner.hosts, ", "), " and not for '",
-      host, "': dial it by such a name, or issue it one with `--host ", host, "`"));
+      host, "': dial it by such a name, or `warpsmith certs rotate ", planner.name.name, " --host ",
+      host, "` where the authority is"));
 }
 
 namespace {

@@ -168,6 +168,30 @@ TEST_CASE("a checkpoint that cannot be saved ends nothing, and is part of the ne
   CHECK(state->runs_size() == 2);
 }
 
+TEST_CASE("a checkpoint that could not be saved is saved with the next commit") {
+  Folder folder;
+  auto inner = *store::SqliteStore::Open(folder.path());
+  int saves = 0;
+  store::FaultyStore store(inner.get(), [&saves](absl::string_view call) {
+    return call == "SaveCheckpoint" && saves++ == 0 ? Fault::kUnavailable : Fault::kNone;
+  });
+  Said said;
+  {
+    Committer committer(Writer(&store, *store.Lead(), 0), said.Callbacks());
+    committer.Enqueue(WriteOf(1, {"a"}));
+    committer.Enqueue(CheckpointWrite(2, 1, "r1"));
+    committer.Enqueue(WriteOf(3, {"b"}));
+    committer.Enqueue(WriteOf(4, {"c"}));
+  }
+  CHECK(said.fatal.ok());
+  CHECK(*inner->LastRevision() == 3);
+  CHECK(saves == 2);
+  const auto state = LoadState(*inner);
+  REQUIRE(state.ok());
+  CHECK(state->revision() == 1);
+  CHECK(state->runs_size() == 1);
+}
+
 TEST_CASE("a commit that is refused is fatal, and one that the end finds unanswered too") {
   Folder folder;
   auto inner = *store::SqliteStore::Open(folder.path());

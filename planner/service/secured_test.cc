@@ -39,16 +39,21 @@ using testing::SyncOf;
 std::atomic<int64_t> ahead_s = 0;
 absl::Time Date() { return absl::Now() + absl::Seconds(ahead_s.load()); }
 
+// Of the planner's first certificate: whoever shakes hands with it later must have a new one.
+constexpr absl::Duration kPlannerLife = absl::Hours(1);
+
 // An authority, and files for whoever is wanted.
 class Certificates {
  public:
   Certificates() : authority_(folder_.path()) {
     ahead_s = 0;
     REQUIRE(authority_.Init("fleet", security::kAuthorityLife, absl::Now()).ok());
-    Issue(Role::kPlanner, "planner", {"127.0.0.1", "localhost"});
+    Issue(Role::kPlanner, "planner", {"127.0.0.1", "localhost"}, kPlannerLife);
   }
-  security::Files Issue(Role role, const std::string& name, std::vector<std::string> hosts = {}) {
-    auto issued = authority_.Issue({.name = {role, name}, .hosts = std::move(hosts)}, absl::Now());
+  security::Files Issue(Role role, const std::string& name, std::vector<std::string> hosts = {},
+                        absl::Duration life = security::kDefaultLife) {
+    auto issued = authority_.Issue({.name = {role, name}, .hosts = std::move(hosts), .life = life},
+                                   absl::Now());
     INFO(issued.status().ToString());
     REQUIRE(issued.ok());
     return FilesOf(*issued);
@@ -78,7 +83,8 @@ class Certificates {
 // A planner with certificates; `listeners`: workers, clients and metrics have their own.
 class Secured {
  public:
-  Secured(Certificates& certificates, bool listeners, bool tls = true)
+  Secured(Certificates& certificates, bool listeners, bool tls = true,
+          const std::string& listen = "127.0.0.1:0")
       : tokens_(tokens_folder_.path() + "/tokens") {
     spdlog::set_level(spdlog::level::off);
     if (tls) {
@@ -102,7 +108,7 @@ class Secured {
           return Now{absl::ToUnixMillis(absl::Now()), 0};
         },
         [](const absl::Status&) {});
-    ServerOptions options{.listen = "127.0.0.1:0", .guard = guard_};
+    ServerOptions options{.listen = listen, .guard = guard_};
     options.refresh = absl::Milliseconds(50);
     if (listeners) options.listen_clients = options.listen_metrics = "127.0.0.1:0";
     auto server = Server::Start(planner_.get(), options, [](const absl::Status&) {});
@@ -413,8 +419,18 @@ TEST_CASE("certificates change without a restart, and who is revoked is told so"
   SECTION("the planner's own") {
     REQUIRE(certificates.authority().Rotate("planner", security::kDefaultLife, absl::Now()).ok());
     absl::SleepFor(absl::Milliseconds(200));
+    ahead_s = 2 * absl::ToInt64Seconds(kPlannerLife);
     CHECK(Sync(w, SyncOf("w", joined->session_id(), 0)).ok());  // the connection goes on
     CHECK(Sync(Dial(secured.workers(), files), SyncOf("w", joined->session_id(), 0)).ok());
+    ahead_s = 0;
+  }
+  SECTION("the planner's own is not changed, and ends") {
+    ahead_s = 2 * absl::ToInt64Seconds(kPlannerLife);
+    const absl::Status late =
+        Sync(Dial(secured.workers(), files), SyncOf("w", joined->session_id(), 0)).status();
+    CHECK(absl::IsUnavailable(late));
+    CHECK_THAT(std::string(late.message()), Catch::Contains("expired"));
+    ahead_s = 0;
   }
   SECTION("the worker's own") {
     REQUIRE(certificates.authority().Rotate("w", security::kDefaultLife, absl::Now()).ok());
@@ -430,6 +446,8 @@ TEST_CASE("certificates change without a restart, and who is revoked is told so"
     const auto reply = parked.get();
     REQUIRE(reply.ok());
     CHECK(reply->start_size() == 0);
+    CHECK(reply->next_sync_after_ms() > 0);
+    CHECK(reply->next_sync_after_ms() <= CoreOptions().busy_sync_ms);
     const auto refused = Sync(w, SyncOf("w", joined->session_id(), 1));
     CHECK(absl::IsUnauthenticated(refused.status()));
     CHECK_THAT(std::string(refused.status().message()), Catch::Contains("revoked"));
@@ -467,10 +485,13 @@ TEST_CASE("a client takes no planner but its own fleet's, by the name that it ca
     CHECK(absl::IsUnauthenticated(CallRaw(channel, list, "")));
   }
   SECTION("a host that its certificate does not name") {
-    const std::string port = secured.clients().substr(secured.clients().rfind(':'));
-    const auto status =
-        CallRaw(Dial("127.0.0.2" + port, certificates.Issue(Role::kOperator, "ops")), list, "");
-    CHECK_FALSE(status.ok());
+    Secured everywhere(certificates, false, /*tls=*/true, "0.0.0.0:0");
+    const std::string port = everywhere.clients().substr(everywhere.clients().rfind(':'));
+    const security::Files files = certificates.Issue(Role::kOperator, "ops");
+    CHECK(CallRaw(Dial("127.0.0.1" + port, files), list, "").ok());
+    const absl::Status status = CallRaw(Dial("127.0.0.2" + port, files), list, "");
+    CHECK(absl::IsUnavailable(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("and not for '127.0.0.2'"));
   }
   SECTION("the right one") {
     CHECK(CallRaw(Dial(secured.clients(), certificates.Issue(Role::kOperator, "ops")), list, "")

@@ -88,9 +88,12 @@ absl::Status Server::Listen() {
   addresses_ = {reached(ports[0]), reached(ports[options_.listen_clients.empty() ? 0 : 1])};
   if (!options_.listen_metrics.empty()) metrics_address_ = reached(ports.back());
   server_->GetHealthCheckService()->SetServingStatus(true);
-  known_ = DialSelf();
-  if (absl::Status status = Check(known_, options_.check_timeout); !status.ok()) {
-    spdlog::warn("the planner does not answer itself at {} yet: {}", address(), status.ToString());
+  for (const Port& port : ports) {
+    const std::string at = reached(port);
+    known_[at] = DialSelf(at);
+    if (absl::Status status = Check(known_[at], options_.check_timeout); !status.ok()) {
+      spdlog::warn("the planner does not answer itself at {} yet: {}", at, status.ToString());
+    }
   }
   if (guard_->secured()) {
     // It may hang with the files' disk, which is no reason not to end.
@@ -124,9 +127,9 @@ void Server::SetServing(bool serving) {
   }
 }
 
-std::shared_ptr<grpc::Channel> Server::DialSelf() const {
-  if (!guard_->secured()) return rpc::DialFresh(address());
-  return rpc::DialFresh(address(), security::UnverifiedChannelCredentials(guard_->identity()));
+std::shared_ptr<grpc::Channel> Server::DialSelf(const std::string& address) const {
+  if (!guard_->secured()) return rpc::DialFresh(address);
+  return rpc::DialFresh(address, security::UnverifiedChannelCredentials(guard_->identity()));
 }
 
 void Server::Repeat(absl::Duration period, const std::function<void()>& action) {
@@ -140,14 +143,19 @@ void Server::Repeat(absl::Duration period, const std::function<void()>& action) 
 }
 
 void Server::CheckSelf() {
-  const absl::Status status = Check(DialSelf(), options_.check_timeout);
-  if (status.ok()) {
+  absl::Status status;
+  auto silent = known_.begin();
+  for (; silent != known_.end(); ++silent) {
+    status = Check(DialSelf(silent->first), options_.check_timeout);
+    if (!status.ok()) break;
+  }
+  if (silent == known_.end()) {
     deaf_checks_ = silent_checks_ = 0;
     return;
   }
   // One that has too much to do lets those wait whom it knows, too.
-  const bool deaf = Check(known_, options_.check_timeout / 5).ok();
-  spdlog::warn("the planner does not answer itself at {}{}: {}", address(),
+  const bool deaf = Check(silent->second, options_.check_timeout / 5).ok();
+  spdlog::warn("the planner does not answer itself at {}{}: {}", silent->first,
                deaf ? ", but whom it knows" : "", status.ToString());
   const bool for_good =
       deaf ? ++deaf_checks_ == kMaxDeafChecks : ++silent_checks_ == kMaxSilentChecks;
@@ -178,7 +186,7 @@ void Server::Shutdown() {
   if (ticker_.joinable()) ticker_.join();
   if (checker_.joinable()) checker_.join();
   planner_->Drain();
-  known_ = nullptr;
+  known_.clear();
   if (server_ == nullptr) return;
   server_->GetHealthCheckService()->SetServingStatus(false);
   server_->Shutdown(rpc::In(absl::ToInt64Milliseconds(kShutdownLimit)));

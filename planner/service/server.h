@@ -9,6 +9,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -77,7 +78,7 @@ class Server {
   Server(Planner* planner, const ServerOptions& options, OnDeaf on_deaf);
   absl::Status Listen();
   // To itself, whoever it says that it is.
-  std::shared_ptr<grpc::Channel> DialSelf() const;
+  std::shared_ptr<grpc::Channel> DialSelf(const std::string& address) const;
   // Calls `action` each `period` until Shutdown.
   void Repeat(absl::Duration period, const std::function<void()>& action);
   void CheckSelf();
@@ -92,8 +93,9 @@ class Server {
   GrpcWorkerService worker_service_;
   GrpcPlannerService planner_service_;
   std::unique_ptr<grpc::Server> server_;
-  std::shared_ptr<grpc::Channel> known_;  // connected while the listener was well
-  int deaf_checks_ = 0;                   // in a row
+  // By address of a listener: each accepts by itself. Connected while it was well.
+  std::map<std::string, std::shared_ptr<grpc::Channel>> known_;
+  int deaf_checks_ = 0;  // in a row
   int silent_checks_ = 0;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

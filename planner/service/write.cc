@@ -149,7 +149,8 @@ absl::Status Writer::Commit(absl::Span<const Write> writes) {
   for (const Write& write : writes) {
     if (write.changes != nullptr) unsaved_.push_back(write.changes);
   }
-  if (writes.empty() || !writes.back().checkpoint || unsaved_.empty()) return absl::OkStatus();
+  const bool due = owed_ || (!writes.empty() && writes.back().checkpoint);
+  if (!due || unsaved_.empty()) return absl::OkStatus();
   size_t entries = 0;
   absl::Status saved;
   {
@@ -157,7 +158,9 @@ absl::Status Writer::Commit(absl::Span<const Write> writes) {
     entries = checkpoint.put.size();
     saved = store_->SaveCheckpoint(epoch_, checkpoint);
   }
-  // Without it a restart replays more of the log, which is all there. Another writer is the end.
+  // Without it a restart replays more of the log, which is all there, and what was archived is not
+  // found: it is tried again with the next commit. Another writer is the end.
+  owed_ = !saved.ok();
   if (saved.ok()) {
     unsaved_.clear();
   } else if (!absl::IsFailedPrecondition(saved)) {

@@ -57,6 +57,7 @@ class Writer {
   const bool archives_;
   int64_t after_;
   std::vector<std::shared_ptr<const Changes>> unsaved_;
+  bool owed_ = false;  // a checkpoint, which could not be saved
 };
 
 // Of what it brings: events, blobs, facts.
