@@ -567,8 +567,8 @@ store::Fault PlannerHost::Plan(absl::string_view call) {
   if (unanswered == 0 && !commit) return store::Fault::kNone;
   if (!world_->Chance(unanswered)) return store::Fault::kNone;
   if (!commit) store_failed_ms_ = world_->now_ms();
-  // A checkpoint that is not saved is part of the next, and what it archives is not found until
-  // then.
+  // A checkpoint that is not saved is tried again with the next commit, and what it archives is not
+  // found until then.
   return call == "SaveCheckpoint" || world_->Chance(0.5) ? store::Fault::kExecutedTimeout
                                                          : store::Fault::kTimeout;
 }
