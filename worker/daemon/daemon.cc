@@ -248,7 +248,9 @@ void Daemon::Backoff(const absl::Status& status, base::Instant now) {
   const std::optional<absl::Duration> told = rpc::RetryAfter(status);
   absl::Duration pause = backoff_ * share;
   // A whole fleet has lost its planner in this moment: it comes back as it called before.
-  if (was_there) pause = std::max(pause, spread_ * std::uniform_real_distribution<>()(random_));
+  if (was_there && absl::IsUnavailable(status)) {
+    pause = std::max(pause, spread_ * std::uniform_real_distribution<>()(random_));
+  }
   if (told) pause = std::min(*told, kMaxRetryAfter) * (0.5 + share);
   next_sync_ = now + pause;
   backoff_ = std::min(backoff_ * 2, kMaxBackoff);

@@ -79,7 +79,7 @@ constexpr absl::Duration kTtl = absl::Seconds(30);
 
 class Fixture {
  public:
-  explicit Fixture(Step step) {
+  explicit Fixture(Step step, uint64_t seed = 1) {
     outbox_ = *Outbox::Open(folder_ / "outbox");
     lineage_ = *Lineage::Open(*OpenLogFile(folder_ / "instance"), "i1");
     v1::WorkerInfo info;
@@ -89,7 +89,7 @@ class Fixture {
         [step](const v1::Lease&, agent::Reporter& reporter, const std::atomic<bool>& stop) {
           return step(reporter, stop);
         },
-        &clock, 1);
+        &clock, seed);
     thread_ = std::thread([this] {
       result_ = daemon_->Run();
       link.Over();
@@ -245,6 +245,32 @@ TEST_CASE("results survive a planner that is away, and a session that it forgot"
 absl::StatusOr<agent::Outcome> UntilStopped(agent::Reporter&, const std::atomic<bool>& stop) {
   while (!stop) std::this_thread::yield();
   return agent::Outcome();
+}
+
+TEST_CASE("workers that have lost their planner come back apart, as they called before") {
+  const auto idle = [](agent::Reporter&, const std::atomic<bool>&) { return agent::Outcome(); };
+  absl::Duration longest, session_lost;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    Fixture fixture(idle, seed);
+    const auto pause_after = [&](const absl::Status& status) {
+      v1::SynchronizeReply reply = Fixture::Settle(fixture.Take());
+      reply.set_next_sync_after_ms(20'000);
+      fixture.link.Answer(reply);
+      fixture.Take();
+      const base::Instant failed = fixture.clock.TimeNow();
+      fixture.link.Answer(status);
+      const v1::SynchronizeRequest next = fixture.Take();
+      const absl::Duration pause = fixture.clock.TimeNow() - failed;
+      fixture.link.Answer(Fixture::Settle(next));
+      return pause;
+    };
+    const absl::Duration lost = pause_after(absl::UnavailableError("connection reset"));
+    CHECK(lost <= kMaxSpread + absl::Seconds(1));
+    longest = std::max(longest, lost);
+    session_lost = std::max(session_lost, pause_after(absl::FailedPreconditionError("join again")));
+  }
+  CHECK(longest > kMaxSpread / 4);
+  CHECK(session_lost <= absl::Seconds(1));
 }
 
 TEST_CASE("work stops when the planner wants the lease back") {

@@ -65,8 +65,7 @@ bool IsClusterName(absl::string_view name) {
 
 constexpr char kLostItsEnd[] =
     ": it has lost what it had made durable (a replica that was behind?). Bring back the newer "
-    "one, "
-    "or go on with `warpsmith store accept-loss`";
+    "one, or go on with `warpsmith store accept-loss`";
 
 absl::Status LostEpoch(int64_t epoch, int64_t known) {
   return absl::DataLossError(
