@@ -7,6 +7,8 @@
 
 #include "common/base/file.h"
 #include "common/base/private_file.h"
+#include "common/security/dialer.h"
+#include "common/security/guard.h"
 #include "common/security/identity.h"
 #include "common/security/testing.h"
 #include "common/security/x509.h"
@@ -190,6 +192,51 @@ TEST_CASE("of two files that are replaced one after the other, the pair before g
   REQUIRE(base::WriteFileAtomically(files.cert, rotated->cert_pem).ok());
   CHECK(*watched->Refresh(kNow));
   CHECK(watched->Now()->cert_pem == rotated->cert_pem);
+}
+
+TEST_CASE("who is revoked is refused also by a planner whose own certificate is wrong by now") {
+  Made made;
+  made.Issue(Role::kPlanner, "p");
+  made.Issue(Role::kWorker, "w");
+  const auto worker = *ReadIdentity(made.Of("w"), Needs::kCertificate, kNow);
+  auto watched = *WatchedIdentity::Open(made.Of("p"), Needs::kPlanner, kNow);
+  Guard guard(watched.get(), nullptr, [] { return kNow; });
+  const auto before = watched->Now();
+  const auto call = [&] { return guard.CallerOf({.certificate_pem = worker->cert_pem}).status(); };
+  CHECK(call().ok());
+  CHECK_FALSE(guard.Refresh());
+  REQUIRE(made.authority.Revoke("p", kNow).ok());
+  REQUIRE(made.authority.Revoke("w", kNow).ok());
+  CHECK(guard.Refresh());  // calls that are parked come again
+  CHECK_THAT(Message(call()), Contains("it was revoked"));
+  CHECK(watched->Now()->key_pem == before->key_pem);
+  CHECK_FALSE(guard.Refresh());  // once
+}
+
+TEST_CASE(
+    "who has a connection keeps it while its files are replaced, until its certificate ends") {
+  Made made;
+  made.Issue(Role::kWorker, "w");
+  absl::Time date = kNow;
+  Dialer dialer({.tls = made.Of("w")}, [&date] { return date; });
+  const auto channel = dialer.Dial("127.0.0.1:1");
+  REQUIRE(channel.status() == absl::OkStatus());
+  const auto other = dialer.Dial("127.0.0.1:2");
+  REQUIRE(other.ok());
+  CHECK(*other != *channel);
+  CHECK(*dialer.Dial("127.0.0.1:1") == *channel);
+  const std::string path = made.authority.Path("w.pem");
+  const std::string good = *base::ReadPrivateFile(path);
+  REQUIRE(base::WritePrivateFile(path, good.substr(0, good.size() / 2)).ok());
+  CHECK(*dialer.Dial("127.0.0.1:1") == *channel);
+  CHECK_FALSE(dialer.Dial("127.0.0.1:3").ok());
+  date = kNow + kDefaultLife + kDay;
+  CHECK_FALSE(dialer.Dial("127.0.0.1:1").ok());
+  date = kNow;
+  REQUIRE(base::WritePrivateFile(path, good).ok());
+  const auto anew = dialer.Dial("127.0.0.1:1");
+  REQUIRE(anew.ok());
+  CHECK(*anew != *channel);
 }
 
 TEST_CASE("a rotation that is ended between two files leaves a pair that fits") {
