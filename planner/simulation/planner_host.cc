@@ -218,8 +218,8 @@ int64_t PlannerHost::well_since_ms() const {
 
 void PlannerHost::StandStill(int64_t ms) {
   asleep_until_ms_ = std::max(asleep_until_ms_, world_->now_ms() + ms);
-  world_->Trace(address() + " stands still");
-  if (IsLeader()) checker_->Deaf(asleep_until_ms_, ms > kLongestTickMs);
+  world_->Trace(absl::StrCat(address(), " stands still until ", asleep_until_ms_, " ms"));
+  if (IsLeader()) checker_->Deaf(StrandFreeAt(), ms > kLongestTickMs);
   // It may look at its clock before it hears what waits.
   if (role_->leads() && world_->Chance(0.5)) InPlanner([this] { TickService(); });
 }
@@ -263,8 +263,8 @@ bool PlannerHost::DrawStoresFaults(double seconds) {
   if (!world_->Chance(faults_->strand_stuck * seconds)) return false;
   ++counts_.stuck;
   stuck_until_ms_ = world_->now_ms() + world_->Between(int64_t{1000}, int64_t{60'000});
-  world_->Trace(address() + " is stuck");
-  if (IsLeader()) checker_->Deaf(stuck_until_ms_, /*long_enough=*/false);
+  world_->Trace(absl::StrCat(address(), " is stuck until ", stuck_until_ms_, " ms"));
+  if (IsLeader()) checker_->Deaf(StrandFreeAt(), /*long_enough=*/false);
   return true;
 }
 
