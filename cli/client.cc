@@ -10,10 +10,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "cli/words.h"
 #include "common/base/file.h"
 #include "common/problem/task_name.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/health.h"
 #include "common/rpc/status.h"
 
 namespace warpsmith::cli {
@@ -21,6 +23,7 @@ namespace {
 
 constexpr int kMaxNamesInMessage = 12;
 constexpr int kPageTasks = 5'000;
+constexpr int64_t kProbeMs = 2'000;
 
 std::string Some(const std::vector<std::string>& names) {
   std::vector<std::string> shown(names.begin(),
@@ -131,6 +134,17 @@ absl::Status Client::Dial() {
   return absl::OkStatus();
 }
 
+absl::Status Client::Probe() {
+  if (!route_.several() || probed_ == channel_) return absl::OkStatus();
+  const absl::Status healthy = rpc::CheckHealth(channel_, kProbeMs);
+  if (absl::IsDeadlineExceeded(healthy)) {
+    return absl::UnavailableError(
+        absl::StrCat("it takes calls, and does not answer within ", kProbeMs / 1000, " s"));
+  }
+  probed_ = channel_;  // what else is wrong with it the call says
+  return absl::OkStatus();
+}
+
 absl::Status Client::Explain(const absl::Status& status) const {
   // A planner that is ending cancels the calls that it has not answered.
   if (absl::IsUnavailable(status) || absl::IsCancelled(status)) {
@@ -154,10 +168,13 @@ absl::StatusOr<Reply> Client::Call(
   route_.Begin();
   while (true) {
     if (absl::Status dialled = Dial(); !dialled.ok()) return dialled;
-    grpc::ClientContext context;
-    rpc::SetDeadline(context, limit_ms_);
     Reply reply;
-    const absl::Status status = rpc::FromGrpc((stub_.get()->*method)(&context, request, &reply));
+    absl::Status status = Probe();
+    if (status.ok()) {
+      grpc::ClientContext context;
+      rpc::SetDeadline(context, limit_ms_);
+      status = rpc::FromGrpc((stub_.get()->*method)(&context, request, &reply));
+    }
     if (status.ok()) return reply;
     const absl::Status explained = Explain(status);
     if (!route_.Next(status)) return explained;
@@ -203,7 +220,12 @@ absl::StatusOr<v1::GetBoardReply> Client::GetBoard() {
 absl::StatusOr<v1::Task> Client::SetTask(const v1::SetTaskRequest& request) {
   auto reply = Call(&v1::PlannerService::Stub::SetTask, request);
   if (!reply.ok()) return reply.status();
-  return reply->task();
+  const v1::Task& now = reply->task();
+  if (request.state() == v1::CANCELLED && now.state() != v1::CANCELLED) {
+    return absl::FailedPreconditionError(absl::StrCat(now.id(), " is ", Word(now.state()),
+                                                      ", there is nothing to cancel: ", Note(now)));
+  }
+  return now;
 }
 
 absl::StatusOr<v1::CancelRunReply> Client::CancelRun(const v1::CancelRunRequest& request) {

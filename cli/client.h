@@ -30,6 +30,7 @@ class Client {
   absl::StatusOr<v1::ListReply> Archived();
   absl::StatusOr<v1::GetTaskReply> GetTask(const std::string& task_id, bool with_trials);
   absl::StatusOr<v1::GetBoardReply> GetBoard();
+  // FailedPrecondition, too: it is to be cancelled, and had come to its end before.
   absl::StatusOr<v1::Task> SetTask(const v1::SetTaskRequest& request);
   absl::StatusOr<v1::CancelRunReply> CancelRun(const v1::CancelRunRequest& request);
   absl::StatusOr<v1::WorkerInfo> HoldWorker(const v1::HoldWorkerRequest& request);
@@ -48,6 +49,9 @@ class Client {
          security::ClientFiles files);
   // To route_'s address.
   absl::Status Dial();
+  // Of several planners one may stand still, with its host or by itself, and be followed by another
+  // one: a call would wait for its whole limit. Unavailable: the one at hand is like that.
+  absl::Status Probe();
   absl::Status Explain(const absl::Status& status) const;
   template <class Request, class Reply>
   absl::StatusOr<Reply> Call(grpc::Status (v1::PlannerService::Stub::*method)(grpc::ClientContext*,
@@ -59,6 +63,7 @@ class Client {
   std::string address_;  // that was called last
   security::Dialer dialer_;
   std::shared_ptr<grpc::Channel> channel_;  // of stub_
+  std::shared_ptr<grpc::Channel> probed_;
   int64_t limit_ms_;
   std::string dir_;  // that the planner runs on; empty: it was named by its address
   std::shared_ptr<v1::PlannerService::Stub> stub_;

@@ -41,6 +41,7 @@ struct Context {
   std::string token_file;   // "": none
   bool json = false;        // -o json
   std::string bin_dir;      // where this program and its siblings are
+  std::string editor;       // $VISUAL, $EDITOR or vi
   std::string python_path;  // PYTHONPATH with the folder that holds warpsmith_torch/ before it
   bool stdout_terminal = false;
   bool stderr_terminal = false;

@@ -25,6 +25,11 @@ int Main(int argc, char** argv) {
   if (python_path != nullptr && *python_path != '\0') {
     absl::StrAppend(&context.python_path, context.python_path.empty() ? "" : ":", python_path);
   }
+  context.editor = "vi";
+  for (const char* variable : {"EDITOR", "VISUAL"}) {  // the latter goes before
+    const char* editor = getenv(variable);
+    if (editor != nullptr && *editor != '\0') context.editor = editor;
+  }
   context.stdout_terminal = isatty(STDOUT_FILENO);
   context.stderr_terminal = isatty(STDERR_FILENO);
   const char* no_colour = getenv("NO_COLOR");

@@ -27,6 +27,7 @@ class Route {
   explicit Route(const std::string& addresses);
 
   const std::string& address() const { return address_; }
+  bool several() const { return list_.size() > 1; }
   // Of a call: all of the list may be tried.
   void Begin();
   // After a call that ended so. True: the same call is worth a try at address(). It may have been

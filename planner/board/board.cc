@@ -5,9 +5,13 @@
 #include <map>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "common/base/sha256.h"
 #include "common/problem/cause.h"
 #include "common/problem/task_name.h"
 
@@ -19,7 +23,15 @@ using Tasks = std::vector<const v1::TaskRecord*>;
 constexpr size_t kMaxCell = 160;
 // A comment near the page's beginning says whose history it is of.
 constexpr char kStoreMark[] = "<!-- store ";
-constexpr size_t kMaxMarkOffset = 200;
+constexpr size_t kMaxMarkOffset = 500;
+// The last line says what the page was.
+constexpr char kEndMark[] = "<!-- page ";
+constexpr char kMarkEnd[] = " -->";
+constexpr size_t kMarkDigits = 16;
+constexpr char kCopyLine[] =
+    "> A copy: the planner that wrote it follows another one, and reads nothing here.\n\n";
+constexpr char kHint[] =
+    "Write `hold`, `release` or `cancel` in place of a state, with a reason after a colon if you ";
 
 const char* StateWord(v1::TaskState state) {
   switch (state) {
@@ -61,6 +73,11 @@ std::string Plain(const std::string& text) {
     }
   }
   return plain;
+}
+
+// Of a bounded length and read again (edit.cc): whole.
+std::string Name(const std::string& name) {
+  return absl::StrReplaceAll(name, {{"\\", "\\\\"}, {"|", "\\|"}});
 }
 
 std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
@@ -114,6 +131,28 @@ Tasks TasksOf(const Picture& picture, const std::string& run_id) {
     tasks.push_back(&task->second);
   }
   return tasks;
+}
+
+std::string EndMarkOf(absl::string_view page) {
+  return absl::StrCat(kEndMark, base::Sha256Hex({page.data(), page.size()}).substr(0, kMarkDigits),
+                      kMarkEnd, "\n");
+}
+
+absl::string_view LastLineOf(absl::string_view page) {
+  page = absl::StripTrailingAsciiWhitespace(page);
+  return page.substr(page.rfind('\n') + 1);
+}
+
+// Versions that read no edits ended their pages with the revision.
+bool IsOfBefore(absl::string_view page) {
+  return absl::StartsWith(LastLineOf(page), "Speedups are against");
+}
+
+std::string Edits(const Picture& picture) {
+  if (picture.reports().empty()) return "";
+  std::string text = "## Edits\n\n";
+  for (const std::string& report : picture.reports()) absl::StrAppend(&text, "- ", report, "\n");
+  return text + "\n";
 }
 
 Score ScoreOf(const Tasks& tasks) {
@@ -182,7 +221,7 @@ std::string Headline(const Picture& picture, const v1::Run& run, const Tasks& ta
 
 std::string Row(const v1::Task& task) {
   const std::vector<std::string> cells = {
-      Plain(problem::NameOf(task)),
+      Name(problem::NameOf(task)),
       StateWord(task.state()),
       OrDash(Plain(task.worker_id())),
       Microseconds(task.best_us()),
@@ -278,7 +317,7 @@ std::string Workers(const Picture& picture) {
       absl::StrAppend(&health, ", **quarantined**: ", Plain(problem::TextOf(record.ledger())));
     }
     const auto task = working.find(worker.id());
-    absl::StrAppend(&text, "| ", Plain(worker.id()), " | ", OrDash(Plain(worker.device_name())),
+    absl::StrAppend(&text, "| ", Name(worker.id()), " | ", OrDash(Plain(worker.device_name())),
                     " | ", Plain(worker.arch()), " | ", health, " | ",
                     task == working.end() ? "-" : Plain(task->second), " |\n");
   }
@@ -329,6 +368,24 @@ Score ScoreOf(const Picture& picture, const std::string& run_id) {
   return ScoreOf(TasksOf(picture, run_id));
 }
 
+void Picture::Report(std::string line) {
+  reports_.push_front(std::move(line));
+  if (reports_.size() > kMaxReports) reports_.pop_back();
+}
+
+bool IsCopy(absl::string_view page) { return absl::StartsWith(page, kCopyLine); }
+
+absl::string_view EndOf(absl::string_view page) {
+  page = LastLineOf(page);
+  return absl::StartsWith(page, kEndMark) && absl::EndsWith(page, kMarkEnd) ? page : "";
+}
+
+bool IsUntouched(absl::string_view page) {
+  const size_t mark = page.rfind(kEndMark);
+  if (mark == absl::string_view::npos) return !absl::StrContains(page, kHint) && IsOfBefore(page);
+  return page.substr(mark) == EndMarkOf(page.substr(0, mark));
+}
+
 std::string StoreOf(const std::string& page) {
   const size_t at = page.find(kStoreMark);
   if (at == std::string::npos || at > kMaxMarkOffset) return "";
@@ -337,8 +394,11 @@ std::string StoreOf(const std::string& page) {
 }
 
 std::string Render(const Picture& picture) {
-  std::string page = "# Warpsmith board\n\n";
+  std::string page = picture.copy() ? kCopyLine : "";
+  page += "# Warpsmith board\n\n";
   if (!picture.store().empty()) absl::StrAppend(&page, kStoreMark, picture.store(), " -->\n\n");
+  if (!picture.copy()) absl::StrAppend(&page, kHint, "like, and save: it is done.\n\n");
+  page += Edits(picture);
   if (picture.runs().empty() && picture.archived_runs() == 0) {
     page += "Nothing has been submitted yet: `warpsmith submit FILE` hands in a problem set.\n\n";
   }
@@ -370,7 +430,7 @@ std::string Render(const Picture& picture) {
                   "without a faster kernel counts as 1.00x in the mean. Light: the least time the "
                   "card's bandwidth and arithmetic allow. Revision ",
                   picture.revision(), ".\n");
-  return page;
+  return page + EndMarkOf(page);
 }
 
 }  // namespace warpsmith::board

@@ -6,13 +6,15 @@
 //
 // The log is the truth and the page its projection: the same state gives the same page, which names
 // the history and the revision that it was made from. Times and speedups are those of accepted
-// incumbents.
+// incumbents. What people write there is read by edit.h.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "planner/core/state.h"
 
 namespace warpsmith::board {
@@ -23,6 +25,7 @@ inline constexpr int kMaxLines = 50;         // of earlier runs
 inline constexpr int kMaxRows = 1000;        // of a run's table
 inline constexpr int kMaxLessonsShown = 8;   // of a task, newest
 inline constexpr int kMaxLessonTasks = 200;  // of a run
+inline constexpr size_t kMaxReports = 20;    // of edits
 
 // A copy of the planner's records, of tasks of what is shown of them, kept up with it by what
 // changes.
@@ -39,6 +42,12 @@ class Picture {
   int64_t revision() const { return revision_; }
   int64_t archived_runs() const { return archived_runs_; }  // not among runs()
   const std::string& store() const { return store_; }
+  // Of a planner that follows another one: what people write there is read by nobody.
+  void BeCopy(bool copy) { copy_ = copy; }
+  bool copy() const { return copy_; }
+  // What became of something that a person wrote: a line of the page, until kMaxReports later ones.
+  void Report(std::string line);
+  const std::deque<std::string>& reports() const { return reports_; }  // newest first
   // What workers say of their leases, by task.
   void Show(std::map<std::string, planner::Progress> progress) { progress_ = std::move(progress); }
   v1::Task View(const v1::TaskRecord& record) const;
@@ -51,9 +60,19 @@ class Picture {
   int64_t revision_ = 0;
   int64_t archived_runs_ = 0;
   std::string store_;
+  bool copy_ = false;
+  std::deque<std::string> reports_;
 };
 
+// Ends with a mark that says what the page was when it was made (IsUntouched, EndOf).
 std::string Render(const Picture& picture);
+
+// Nobody has changed it since it was made; or a version made it that did not say.
+bool IsUntouched(absl::string_view page);
+// The last line, of each page another one; "": it is missing, and what was before it may be, too.
+absl::string_view EndOf(absl::string_view page);
+// Of a planner that followed another one.
+bool IsCopy(absl::string_view page);
 
 // Whose history a page is of, from its first lines; "": it does not say.
 std::string StoreOf(const std::string& page);

@@ -2,13 +2,18 @@
 
 #include <spdlog/spdlog.h>
 
+#include <memory>
+#include <optional>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/memory.h"
+#include "planner/board/edit.h"
+#include "planner/service/board_edits.h"
 #include "planner/service/convert.h"
 #include "planner/service/replies.h"
 
@@ -56,9 +61,12 @@ std::string OnlyOf(const security::Caller& caller, const char* method) {
   return security::IsOwnOnly(caller, method) ? caller.name : "";
 }
 
-// Of a planner that follows: what people write there is read by nobody.
-constexpr char kCopyLine[] =
-    "> A copy: the planner that wrote it follows another one, and reads nothing here.\n\n";
+// An edited page, of which some commands are under way. On the board's thread.
+struct Heeding {
+  board::Edited edited;
+  size_t left = 0;       // commands
+  bool complete = true;  // all that was written is done
+};
 
 }  // namespace
 
@@ -70,6 +78,7 @@ Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock
       on_fatal_(std::move(on_fatal)),
       service_(ForService(options), seed),
       lender_(store),
+      file_(options_.board_path),
       drawing_("board", kMaxQueuedCalls, Executor::Priority::kLow),
       background_("background", kMaxQueuedCalls),
       strand_("core", kMaxQueuedCalls) {}
@@ -129,6 +138,7 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Follow(store::Store* store,
   if (!followed.ok()) return followed;
   if (absl::Status status = planner->BeginDrawing(); !status.ok()) return status;
   planner->role_.Follow();
+  planner->drawing_.PostAlways([drawer = planner.get()] { drawer->WriteBoard(); });
   spdlog::info("follows, at revision {}", planner->service_.core().state().revision());
   return planner;
 }
@@ -158,6 +168,11 @@ absl::Status Planner::BeginDrawing() {
   absl::Notification drawn;
   drawing_.PostAlways([&] {
     picture_.BeOf(token);
+    for (const std::string& kept : file_.Kept()) {
+      picture_.Report(absl::StrCat("of before: '", kept,
+                                   "' has what was written on a page and not ",
+                                   "done; remove it when it is not wanted"));
+    }
     drawn.Notify();
   });
   drawn.WaitForNotification();
@@ -392,6 +407,7 @@ void Planner::GetBoard(Done<v1::GetBoardReply> done) {
     if (!answer.ok()) return done(answer.status());
     drawing_.PostAlways([this, done] {
       v1::GetBoardReply reply;
+      picture_.BeCopy(!role_.leads());
       reply.set_markdown(board::Render(picture_));
       reply.set_path(options_.board_path);
       reply.set_revision(picture_.revision());
@@ -412,22 +428,85 @@ void Planner::Take(View view) {
 }
 
 void Planner::WriteBoard() {
+  if (options_.board_path.empty()) return;
+  picture_.BeCopy(!role_.leads());
   std::string page = board::Render(picture_);
-  if (!role_.leads()) page = kCopyLine + page;
   if (page == board_) return;
-  absl::Status status = base::WriteFileAtomically(options_.board_path, page);
+  const absl::Status status = file_.Write(page);
+  const bool edited = absl::IsAborted(status);  // what was written there goes first
   if (status.ok()) {
     board_ = std::move(page);
   } else {
-    if (!board_failed_) spdlog::error("the board: {}", status.ToString());
+    if (!board_failed_ && !edited) spdlog::error("the board: {}", status.ToString());
     OnStrand([this] { service_.BoardFailed(); });
   }
-  board_failed_ = !status.ok();
+  board_failed_ = !status.ok() && !edited;
+}
+
+void Planner::LookAtBoard() {
+  if (options_.board_path.empty() || draining_) return;  // whoever starts next reads it
+  if (const std::optional<board::Edited> edited = file_.Take(base::Now())) Heed(*edited);
+}
+
+void Planner::Heed(const board::Edited& edited) {
+  const absl::Time at = absl::Now();
+  if (!role_.leads() || board::IsCopy(edited.page)) {
+    Report(
+        ReportOf(board::Unread{0, "",
+                               absl::StrCat("this page was a copy, or is one now. What was written "
+                                            "is in ",
+                                            edited.kept, ": write it on the board of the ",
+                                            "planner that leads, or with `warpsmith board edit`")},
+                 at));
+    return WriteBoard();
+  }
+  const board::Edits edits = board::ReadEdits(edited.page, edited.base);
+  const auto heeding = std::make_shared<Heeding>();
+  heeding->edited = edited;
+  heeding->left = edits.edits.size();
+  heeding->complete = edits.unread.empty() && !edited.base.empty();
+  for (const board::Unread& unread : edits.unread) Report(ReportOf(unread, at));
+  if (edits.unread.empty() && edited.base.empty()) {
+    Report(ReportOf(board::Unread{0, "",
+                                  "the page that was changed is of long ago, or of before "
+                                  "a restart: verbs in state cells alone were read"},
+                    at));
+  }
+  const auto finish = [this, heeding, at] {
+    if (heeding->complete) {
+      file_.Discard(heeding->edited);
+    } else {
+      Report(ReportOf(board::Unread{0, "", "the whole page is in " + heeding->edited.kept}, at));
+    }
+    WriteBoard();
+  };
+  if (edits.edits.empty()) return finish();
+  for (const board::Edit& edit : edits.edits) {
+    const auto end = [this, heeding, edit, at, finish](const absl::Status& outcome) {
+      Report(ReportOf(edit, outcome, at));
+      heeding->complete &= outcome.ok();
+      if (--heeding->left == 0) finish();
+    };
+    absl::StatusOr<Command> command = CommandOf(edit, picture_);
+    if (!command.ok()) {
+      end(command.status());
+      continue;
+    }
+    Call(NewCall(), *std::move(command), {}, [this, edit, end](const absl::StatusOr<Reply>& reply) {
+      drawing_.PostAlways([end, outcome = OutcomeOf(edit, reply)] { end(outcome); });
+    });
+  }
+}
+
+void Planner::Report(std::string line) {
+  spdlog::info("the board: {}", line);
+  picture_.Report(std::move(line));
 }
 
 // ---- time and the end --------------------------------------------------------------------------
 
 void Planner::Tick() {
+  drawing_.Post([this] { LookAtBoard(); });
   if (!role_.leads()) return;
   OnStrand(
       [this] {

@@ -34,6 +34,7 @@
 #include "common/store/leadership.h"
 #include "common/store/store.h"
 #include "planner/board/board.h"
+#include "planner/board/file.h"
 #include "planner/service/candidacy.h"
 #include "planner/service/committer.h"
 #include "planner/service/executor.h"
@@ -50,7 +51,7 @@ inline constexpr absl::Duration kQueueRetry = absl::Seconds(10);
 
 struct PlannerOptions {
   CoreOptions core;
-  // Written when it changed, at each Tick. "": no board file.
+  // Written when it changed, and read when a person changed it, at each Tick. "": no board file.
   std::string board_path;
   int64_t events_per_checkpoint = ServiceOptions().events_per_checkpoint;
 };
@@ -139,7 +140,11 @@ class Planner : public Contender {
   void CheckNext();
   // Any thread. It is nobody's work until a person has seen to the store.
   void HoldDamaged(const std::string& task_id, const absl::Status& damage);
-  // On the board's thread.
+  // On the board's thread: what people wrote there becomes commands, and what became of them lines
+  // of the page.
+  void LookAtBoard();
+  void Heed(const board::Edited& edited);
+  void Report(std::string line);
   void WriteBoard();
 
   store::Store* const store_;
@@ -159,6 +164,7 @@ class Planner : public Contender {
   Lender lender_;
   // Of the board's thread.
   board::Picture picture_;
+  board::BoardFile file_;
   std::string board_;
   bool board_failed_ = false;  // the last writing of it
 

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "tests/e2e/fleet.h"
@@ -225,6 +227,36 @@ TEST_CASE("what is cancelled stops, and what was found until then is kept") {
   CHECK(held.err == "worker " + worker + " is held\n");
   CHECK_THAT(fleet.Warpsmith({"workers"}).out, Contains("idle, held: a new fan"));
   CHECK_THAT(fleet.Warpsmith({"board"}).out, Contains("held: a new fan"));
+  // So it is where that is written on the board, in an editor or into its file.
+  const auto edit = [&](const std::string& editor) {
+    return fleet.Warpsmith({"board", "edit", "--editor", editor});
+  };
+  Finished released = edit("sed -i 's/| up, held: a new fan |/| release |/'");
+  CHECK(released == 0);
+  CHECK_THAT(released.err, Contains(": release worker " + worker + ": done"));
+  CHECK_FALSE(fleet.List()->workers(0).held());
+  CHECK(edit("true").err == "nothing was changed\n");
+  CHECK_THAT(edit("false").err, Contains("the editor `false` ended with 1"));
+  Finished wrong = edit("sed -i 's/| up |/| gone |/'");
+  CHECK(wrong == 1);
+  CHECK_THAT(wrong.err, Contains("'gone' is neither a state nor a verb") &&
+                            Contains("your page is kept in '"));
+  const std::string board = fleet.dir() + "/board.md";
+  CHECK(Eventually(absl::Seconds(10), [&] {
+    // It may have been written anew since it was read: an editor sees that, and does it again.
+    const std::string page = base::ReadFile(board).value_or("");
+    if (absl::StrContains(page, "| up |")) {
+      CHECK(base::WriteFileAtomically(
+                board, absl::StrReplaceAll(page, {{"| up |", "| hold: a new disk |"}}))
+                .ok());
+    }
+    const auto list = fleet.List();
+    return list.ok() && list->workers(0).held_reason() == "a new disk";
+  }));
+  CHECK(Eventually(absl::Seconds(10), [&] {  // the page that was written last may be on its way
+    const std::string page = base::ReadFile(board).value_or("");
+    return absl::StrContains(page, "hold: a new disk") == false;
+  }));
   CHECK(fleet.Warpsmith({"release", worker}) == 0);
   CHECK(fleet.Warpsmith({"release", worker}) == 1);
   // The next run is taken up.

@@ -12,9 +12,11 @@
 #include <random>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/file.h"
@@ -290,25 +292,49 @@ TEST_CASE("a leader that was stopped writes nothing when it goes on, and follows
   Planners planners(kBin, 2, 1);
   REQUIRE(planners.Ready());
   const int old_leader = planners.Leader();
+  const std::string board = planners.dir(old_leader) + "/board.md";
+  const support::TemporaryFolder sets;
+  const std::string set = WriteSmallSet(sets.path());
+  REQUIRE(planners.Warpsmith({"submit", set, "--arch", "host"}) == 0);
+  REQUIRE(Eventually(absl::Seconds(10), [&] {
+    return absl::StrContains(base::ReadFile(board).value_or(""), "| queued |");
+  }));
   planners.Signal(old_leader, SIGSTOP);
   REQUIRE(Eventually(absl::Seconds(30), [&] {
     const int leader = planners.Leader();
     return leader >= 0 && leader != old_leader && planners.List().ok();
   }));
-  const support::TemporaryFolder sets;
-  REQUIRE(planners.Warpsmith({"submit", WriteSmallSet(sets.path()), "--arch", "host"}) == 0);
+  REQUIRE(planners.Warpsmith({"submit", set, "--arch", "host", "--request-id", "two"}) == 0);
+  // What is written on its page meanwhile is nobody's order any more.
+  const std::string mine =
+      absl::StrReplaceAll(*base::ReadFile(board), {{"| queued |", "| hold |"}});
+  REQUIRE_THAT(mine, Catch::Contains("| hold |"));
+  REQUIRE(base::WriteFileAtomically(board, mine).ok());
   planners.Signal(old_leader, SIGCONT);
   // Asked directly it names the other one, and what it says is what the other one holds.
   REQUIRE(Eventually(absl::Seconds(20),
                      [&] { return planners.Logs().find("begins anew") != std::string::npos; }));
   INFO(planners.Logs());
   CHECK(planners.Leader() == 1 - old_leader);
-  CHECK(planners.List()->tasks_size() == 4);
-  const std::string board = planners.dir(old_leader) + "/board.md";
+  CHECK(planners.List()->tasks_size() == 8);
+  const std::string kept = planners.dir(old_leader) + "/board.edited-1.md";
   CHECK(Eventually(absl::Seconds(20), [&] {
     const auto page = base::ReadFile(board);
-    return page.ok() && page->rfind("> A copy", 0) == 0;
+    return page.ok() && page->rfind("> A copy", 0) == 0 && absl::StrContains(*page, kept);
   }));
+  CHECK(base::ReadFile(kept).value_or("") == mine);
+  const auto count = [&](v1::TaskState state) {
+    const auto list = planners.List();
+    return std::count_if(list->tasks().begin(), list->tasks().end(),
+                         [&](const v1::Task& task) { return task.state() == state; });
+  };
+  CHECK(count(v1::QUEUED) == 8);
+  // Whoever leads is found from any host.
+  const Finished edited = planners.Warpsmith(
+      {"board", "edit", "--editor", "sed -i '0,/| queued |/s//| hold: later |/'"});
+  CHECK(edited == 0);
+  CHECK_THAT(edited.err, Catch::Contains("hold r2/") && Catch::Contains(": done"));
+  CHECK(count(v1::HELD) == 1);
   CheckLog(planners);
 }
 
