@@ -58,6 +58,8 @@ Daemon::Daemon(v1::WorkerInfo worker, Lineage& lineage, Outbox& outbox, PlannerL
       work_(std::move(work)),
       clock_(clock),
       session_(std::move(worker), lineage, outbox),
+      turned_(clock->TimeNow()),
+      free_(turned_),
       random_(seed) {}
 
 absl::Status Daemon::Run() {
@@ -74,6 +76,13 @@ void Daemon::Drain() {
     BeginDrain();
   }
   link_.Cancel();  // an idle worker's call is parked at the planner
+}
+
+bool Daemon::Well() {
+  absl::MutexLock lock(&mutex_);
+  const base::Instant now = clock_->TimeNow();
+  if (!working_ || !stop_lease_) free_ = now;
+  return now - turned_ <= kMaxTurn && now - free_ <= kMaxEnding;
 }
 
 void Daemon::BeginDrain() {
@@ -100,6 +109,7 @@ void Daemon::WorkOnLeases() {
       mutex_.Await(absl::Condition(&ready));
       if (!to_start_) return;
       lease = *std::exchange(to_start_, std::nullopt);
+      working_ = true;
     }
     WorkOn(lease);
   }
@@ -112,6 +122,7 @@ void Daemon::WorkOn(const v1::Lease& lease) {
   absl::StatusOr<agent::Outcome> outcome = work_(lease, reporter, stop_lease_);
 
   absl::MutexLock lock(&mutex_);
+  working_ = false;
   Ended ended;
   ended.seconds = absl::ToDoubleSeconds(clock_->TimeNow() - started);
   if (outcome.ok()) {
@@ -149,7 +160,7 @@ void Daemon::Communicate() {
     {
       absl::MutexLock lock(&mutex_);
       while (true) {
-        const base::Instant now = clock_->TimeNow();
+        const base::Instant now = turned_ = clock_->TimeNow();
         if (Over(now)) {
           over_ = true;
           return;

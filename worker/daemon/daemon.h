@@ -49,6 +49,12 @@ inline constexpr absl::Duration kDrainLimit = absl::Seconds(15);
 // So many different tasks in a row that failed for reasons that may pass: the device or the judge
 // is at fault, not the tasks. The worker ends, to be started afresh.
 inline constexpr int kMaxFailedTasks = 5;
+// Of the communicating thread, from call to call: a call that is parked, or a refusal's pause, which
+// is up to half as long again as kMaxRetryAfter.
+inline constexpr absl::Duration kMaxTurn = absl::Minutes(2);
+// Of a lease that was told to end. Its judge's longest call takes 10 minutes (judge_client.h) and
+// may be tried again.
+inline constexpr absl::Duration kMaxEnding = absl::Minutes(30);
 
 class Daemon {
  public:
@@ -62,6 +68,10 @@ class Daemon {
   // Ends the lease within about the time of one candidate, tells the planner all, and ends Run
   // within kDrainLimit. Any thread; returns at once.
   void Drain();
+  // Whether both threads go on: that which talks to the planner takes its turns, and that which
+  // works has ended what it was told to end. A lease that makes no progress is ended by the planner
+  // or by its own time, so that this is enough. Ask from time to time. Any thread.
+  bool Well();
 
  private:
   class LeaseReporter;
@@ -104,6 +114,10 @@ class Daemon {
   bool told_draining_ ABSL_GUARDED_BY(mutex_) = false;
   base::Instant drain_by_ ABSL_GUARDED_BY(mutex_) = base::Instant::InfiniteFuture();
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  bool working_ ABSL_GUARDED_BY(mutex_) = false;  // on a lease
+  base::Instant turned_ ABSL_GUARDED_BY(mutex_);  // of the communicating thread
+  // When Well() found last that nothing was to end.
+  base::Instant free_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> failed_tasks_ ABSL_GUARDED_BY(mutex_);  // in a row
   absl::Status result_ ABSL_GUARDED_BY(mutex_);
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);

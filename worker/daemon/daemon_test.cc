@@ -135,6 +135,8 @@ class Fixture {
     return reply;
   }
 
+  Daemon& daemon() { return *daemon_; }
+
   base::SimulatedClock clock;
   TestLink link;
 
@@ -285,6 +287,53 @@ TEST_CASE("work stops when the planner wants the lease back") {
     fixture.link.Answer(Fixture::Settle(request));
   } while (request.leases_size() > 0 && !request.leases(0).finished());
   CHECK(request.leases_size() == 1);
+  CHECK(fixture.Finish().ok());
+}
+
+TEST_CASE("a worker is well until it does not end what it was told to end") {
+  std::atomic<bool> go_on = false;
+  Fixture fixture([&](agent::Reporter& reporter, const std::atomic<bool>& stop) {
+    auto outcome = UntilStopped(reporter, stop);
+    while (!go_on) std::this_thread::yield();
+    return outcome;
+  });
+  const auto settle_for = [&](absl::Duration time) {
+    const base::Instant end = fixture.clock.TimeNow() + time;
+    while (fixture.clock.TimeNow() < end) fixture.link.Answer(Fixture::Settle(fixture.Take()));
+  };
+  CHECK(fixture.daemon().Well());
+  fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
+  settle_for(2 * kMaxEnding);
+  CHECK(fixture.daemon().Well());  // it may take as long as the planner lets it
+  v1::SynchronizeReply reply = Fixture::Settle(fixture.Take());
+  reply.add_drop("L1");
+  fixture.link.Answer(reply);
+  settle_for(kMaxEnding / 2);
+  CHECK(fixture.daemon().Well());
+  settle_for(kMaxEnding);
+  CHECK_FALSE(fixture.daemon().Well());
+  go_on = true;
+  v1::SynchronizeRequest request;
+  do {
+    request = fixture.Take();
+    fixture.link.Answer(Fixture::Settle(request));
+  } while (request.leases_size() > 0 && !request.leases(0).finished());
+  CHECK(fixture.daemon().Well());
+  CHECK(fixture.Finish().ok());
+}
+
+TEST_CASE("a worker is not well where its call to the planner does not come back") {
+  Fixture fixture(UntilStopped);
+  fixture.link.Answer(Fixture::Settle(fixture.link.Take()));
+  const v1::SynchronizeRequest request = fixture.Take();
+  fixture.clock.AdvanceTime(kMaxTurn);
+  CHECK(fixture.daemon().Well());
+  fixture.clock.AdvanceTime(absl::Seconds(1));
+  CHECK_FALSE(fixture.daemon().Well());
+  fixture.link.Answer(Fixture::Settle(request));
+  fixture.Take();
+  CHECK(fixture.daemon().Well());
+  fixture.link.Answer(Fixture::Settle(request));
   CHECK(fixture.Finish().ok());
 }
 
