@@ -121,6 +121,7 @@ absl::Status Server::Listen() {
 Server::~Server() { Shutdown(); }
 
 void Server::SetServing(bool serving) {
+  serving_ = serving;
   for (const char* service :
        {v1::WorkerService::service_full_name(), v1::PlannerService::service_full_name()}) {
     server_->GetHealthCheckService()->SetServingStatus(service, serving);
@@ -151,6 +152,10 @@ void Server::CheckSelf() {
   }
   if (silent == known_.end()) {
     deaf_checks_ = silent_checks_ = 0;
+    // gRPC answers by itself, also where the planner is stuck. One that follows has no ticks.
+    const int64_t before_ms = std::exchange(alive_ms_, planner_->alive_ms());
+    const bool stuck = serving_ && alive_ms_ == before_ms;
+    if (!stuck && options_.on_well) options_.on_well();
     return;
   }
   // One that has too much to do lets those wait whom it knows, too.

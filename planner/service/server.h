@@ -8,6 +8,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -47,6 +48,9 @@ struct ServerOptions {
   absl::Duration refresh = absl::Seconds(1);  // of the guard
   absl::Duration check = absl::Seconds(10);
   absl::Duration check_timeout = absl::Seconds(5);
+  // After each check that found all well: every listener answers, and the strand of a planner that
+  // leads has gone on since the check before. From a thread of the server.
+  std::function<void()> on_well;
 };
 
 class Server {
@@ -97,6 +101,8 @@ class Server {
   std::map<std::string, std::shared_ptr<grpc::Channel>> known_;
   int deaf_checks_ = 0;  // in a row
   int silent_checks_ = 0;
+  int64_t alive_ms_ = 0;  // the planner's, at the check before
+  std::atomic<bool> serving_{false};
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Shared with the refresher, which may outlive the server where a disk hangs.

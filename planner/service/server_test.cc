@@ -552,6 +552,45 @@ TEST_CASE("a server whose listener went deaf says so, and one that has room agai
   planner->Stop();
 }
 
+TEST_CASE("a server says that all is well while its planner goes on, if that leads") {
+  Folder folder;
+  auto store = *store::SqliteStore::Open(folder.path());
+  std::atomic<int64_t> now_ms{1'000'000};
+  absl::Mutex strand;  // the clock is asked on it
+  auto planner = *Planner::Start(
+      store.get(), {},
+      [&] {
+        absl::MutexLock lock(&strand);
+        return Now{++now_ms, now_ms};
+      },
+      [](const absl::Status&) {});
+  std::atomic<int> well{0};
+  auto server = *Server::Start(planner.get(),
+                               {.listen = "127.0.0.1:0",
+                                .tick = absl::Milliseconds(5),
+                                .check = absl::Milliseconds(5),
+                                .on_well = [&] { ++well; }},
+                               [](const absl::Status&) {});
+  const auto more = [&](absl::Duration limit) {
+    const int before = well;
+    const base::Instant end = base::Now() + limit;
+    while (well < before + 3 && base::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+    return well - before;
+  };
+  server->SetServing(true);
+  CHECK(more(absl::Seconds(30)) >= 3);
+  {
+    absl::MutexLock stuck(&strand);
+    CHECK(more(absl::Milliseconds(300)) <= 2);  // what was under way
+    server->SetServing(false);
+    CHECK(more(absl::Seconds(30)) >= 3);
+    server->SetServing(true);
+  }
+  CHECK(more(absl::Seconds(30)) >= 3);
+  server->Shutdown();
+  planner->Stop();
+}
+
 TEST_CASE("shutting down releases parked calls and answers new ones Unavailable") {
   Folder folder;
   Served served(folder);
