@@ -44,6 +44,7 @@
 #include "common/store/folder_lock.h"
 #include "common/store/sqlite_store.h"
 #include "common/telemetry/log.h"
+#include "common/telemetry/notify.h"
 #include "planner/service/candidate.h"
 #include "planner/service/planner.h"
 #include "planner/service/redis_flags.h"
@@ -62,6 +63,8 @@ constexpr int kStoreChanged = 6;
 constexpr timespec kStorePause = {1, 0};
 // Share of the file descriptors that workers' connections may take.
 constexpr double kSessionShare = 0.7;
+// Looks at itself in the time of the service manager's watchdog.
+constexpr int kChecksPerWatchdog = 4;
 
 // In the environment of a planner that was one before, and begins anew as the same process.
 constexpr char kAnew[] = "WARPSMITH_PLANNER_BEGINS_ANEW";
@@ -148,15 +151,18 @@ absl::StatusOr<Admission> Admit(const Flags& flags) {
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Listen(Planner* planner, const Flags& flags,
-                                               const Admission& admission) {
-  return Server::Start(planner,
-                       {.listen = flags.listen,
-                        .listen_clients = flags.listen_clients,
-                        .listen_metrics = flags.listen_metrics,
-                        .guard = admission.guard},
-                       [](const absl::Status& status) {
-                         Die(status, "nobody who connects is answered any more", kDeaf);
-                       });
+                                               const Admission& admission,
+                                               const telemetry::Notifier& notifier) {
+  ServerOptions options = {.listen = flags.listen,
+                           .listen_clients = flags.listen_clients,
+                           .listen_metrics = flags.listen_metrics,
+                           .guard = admission.guard,
+                           .on_well = [&notifier] { notifier.Watchdog(); }};
+  options.check = std::min(options.check, notifier.watchdog() / kChecksPerWatchdog);
+  options.check_timeout = std::min(options.check_timeout, notifier.watchdog() / kChecksPerWatchdog);
+  return Server::Start(planner, options, [](const absl::Status& status) {
+    Die(status, "nobody who connects is answered any more", kDeaf);
+  });
 }
 
 std::string Told(const Server& server) {
@@ -171,14 +177,16 @@ std::string Told(const Server& server) {
   return text;
 }
 
-void AwaitEnd(const sigset_t& ends, const std::string& dir) {
+void AwaitEnd(const sigset_t& ends, const std::string& dir, const telemetry::Notifier& notifier) {
   int signal = 0;
   sigwait(&ends, &signal);
+  notifier.Stopping();
   spdlog::info("{}: shutting down", strsignal(signal));
   rpc::RemoveAddress(dir);
 }
 
-int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends) {
+int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
+          const telemetry::Notifier& notifier) {
   absl::StatusOr<PlannerOptions> options = OptionsOf(flags);
   if (!options.ok()) return Fail(options.status(), kCannotStart);
   absl::StatusOr<std::unique_ptr<store::SqliteStore>> store = store::SqliteStore::Open(flags.dir);
@@ -190,14 +198,16 @@ int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends) 
       [](const absl::Status& status) { Die(status, "a commit failed", kCommitFailed); });
   if (absl::IsFailedPrecondition(planner.status())) return Fail(planner.status(), kUsage);
   if (!planner.ok()) return Fail(planner.status(), kCannotStart);
-  absl::StatusOr<std::unique_ptr<Server>> server = Listen(planner->get(), flags, admission);
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      Listen(planner->get(), flags, admission, notifier);
   if (!server.ok()) return Fail(server.status(), kCannotStart);
   (*server)->SetServing(true);
   if (absl::Status status = rpc::WriteAddresses(flags.dir, (*server)->addresses()); !status.ok()) {
     return Fail(status, kCannotStart);
   }
   spdlog::info("listening on {}, state in {}", Told(**server), flags.dir);
-  AwaitEnd(ends, flags.dir);
+  notifier.Ready(absl::StrCat("leads; listening on ", Told(**server)));
+  AwaitEnd(ends, flags.dir, notifier);
   (*server)->Shutdown();
   (*planner)->Stop();
   absl::Status closed = (*store)->Close();
@@ -210,18 +220,23 @@ bool MayPass(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
-// Tries until it answers, or fails for a reason that stays, or one of `ends` comes (Cancelled).
+// Tries until it answers, or fails for a reason that stays, or one of `ends` comes (Cancelled). One
+// that begins anew is watched already, and what it waits for is not mended by starting it again.
 template <typename Open>
-auto Insist(const sigset_t& ends, Open open) -> decltype(open()) {
+auto Insist(const sigset_t& ends, const telemetry::Notifier& notifier, Open open)
+    -> decltype(open()) {
   for (bool said = false;; said = true) {
     auto opened = open();
     if (opened.ok() || !MayPass(opened.status())) return opened;
     if (!said) spdlog::error("waiting for the store: {}", std::string(opened.status().message()));
+    if (!said) notifier.Status("waits for the store");
+    notifier.Watchdog();
     if (sigtimedwait(&ends, nullptr, &kStorePause) > 0) return absl::CancelledError("ended");
   }
 }
 
-int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& ends, char** argv) {
+int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& ends, char** argv,
+                const telemetry::Notifier& notifier) {
   absl::StatusOr<PlannerOptions> options = OptionsOf(flags);
   if (!options.ok()) return Fail(options.status(), kCannotStart);
   const absl::StatusOr<store::RedisStore::Options> redis = flags.redis.Read();
@@ -240,7 +255,7 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
     return Fail(status, usage ? kUsage : kCannotStart);
   };
   absl::StatusOr<std::unique_ptr<store::RedisStore>> store =
-      Insist(ends, [&] { return store::RedisStore::Open(*redis); });
+      Insist(ends, notifier, [&] { return store::RedisStore::Open(*redis); });
   if (!store.ok()) return code_of(store.status());
   for (const std::string& risk : (*store)->risks()) spdlog::warn("accepted: {}", risk);
   // Once it is to end it does not begin anew. Others go on from what is durable.
@@ -255,10 +270,11 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
     if (store::IsStaleEpoch(status)) on_deposed(status);
     Die(status, "the store took no write", kCommitFailed);
   };
-  absl::StatusOr<std::unique_ptr<Planner>> planner =
-      Insist(ends, [&] { return Planner::Follow(store->get(), *options, SystemNow, on_fatal); });
+  absl::StatusOr<std::unique_ptr<Planner>> planner = Insist(
+      ends, notifier, [&] { return Planner::Follow(store->get(), *options, SystemNow, on_fatal); });
   if (!planner.ok()) return code_of(planner.status());
-  absl::StatusOr<std::unique_ptr<Server>> server = Listen(planner->get(), flags, admission);
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      Listen(planner->get(), flags, admission, notifier);
   if (!server.ok()) return Fail(server.status(), kCannotStart);
   (*server)->SetServing(false);
   rpc::Addresses advertised = (*server)->addresses();
@@ -274,16 +290,22 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
   }
   spdlog::info("listening on {}, state in Redis at {}, cluster {}", Told(**server),
                redis->server.address, redis->cluster);
+  const std::string listening = absl::StrCat("; listening on ", Told(**server));
+  notifier.Ready("follows" + listening);
   {
     Candidate candidate(planner->get(), store->get(), address,
                         [] { return SystemNow().monotonic_ms; },
-                        {.on_lead = [&] { (*server)->SetServing(true); },
+                        {.on_lead =
+                             [&] {
+                               (*server)->SetServing(true);
+                               notifier.Status("leads" + listening);
+                             },
                          .on_deposed = on_deposed,
                          .on_fatal =
                              [](const absl::Status& status) {
                                Die(status, "the store is not what it was", kStoreChanged);
                              }});
-    AwaitEnd(ends, flags.dir);
+    AwaitEnd(ends, flags.dir, notifier);
     ending = true;
     candidate.Stop();
     (*server)->Shutdown();
@@ -378,8 +400,10 @@ int Main(int argc, char** argv) {
         absl::IsNotFound(admission.status()) || absl::IsInternal(admission.status());
     return Fail(admission.status(), may_pass ? kCannotStart : kUsage);
   }
-  if (!flags.redis.given()) return Serve(flags, *admission, ends);
-  return ServeShared(flags, *admission, ends, argv);
+  const telemetry::Notifier notifier(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"),
+                                     std::getenv("WATCHDOG_PID"));
+  if (!flags.redis.given()) return Serve(flags, *admission, ends, notifier);
+  return ServeShared(flags, *admission, ends, argv, notifier);
 }
 
 }  // namespace

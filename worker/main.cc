@@ -25,6 +25,7 @@
 #include "common/rpc/address.h"
 #include "common/security/tls_flags.h"
 #include "common/telemetry/log.h"
+#include "common/telemetry/notify.h"
 #include "worker/agent/device_evaluator.h"
 #include "worker/agent/optimiser.h"
 #include "worker/call/call_timer.h"
@@ -142,19 +143,20 @@ v1::WorkerInfo InfoOf(const Flags& flags, const device::DeviceInfo& device, bool
 }
 
 // Turns SIGINT and SIGTERM into a drain; the second one, or a drain that takes too long, ends the
-// process at once. Made before any other thread, so that all of them leave the signals to it.
+// process at once. Until then it looks after the daemon, and tells the service manager while that
+// is well. Made before any other thread, so that all of them leave the signals to it.
 class SignalWatch {
  public:
-  SignalWatch() {
+  explicit SignalWatch(const telemetry::Notifier& notifier) : notifier_(notifier) {
     sigemptyset(&signals_);
     for (int s : {SIGINT, SIGTERM, kOver}) sigaddset(&signals_, s);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   }
   void Start(daemon::Daemon& daemon) {
     thread_ = std::thread([this, &daemon] {
-      int signal;
-      sigwait(&signals_, &signal);
+      const int signal = Await(daemon);
       if (signal == kOver) return;
+      notifier_.Stopping();
       spdlog::info("{}: telling the planner and ending", strsignal(signal));
       daemon.Drain();
       const timespec limit = absl::ToTimespec(daemon::kDrainLimit + kForcedEndAfter);
@@ -171,6 +173,21 @@ class SignalWatch {
 
  private:
   static constexpr int kOver = SIGUSR1;
+  // Several looks in the time of the watchdog; where nobody watches, nearly none.
+  static constexpr int kLooksPerWatchdog = 4;
+  static constexpr absl::Duration kMaxBetweenLooks = absl::Hours(1);
+
+  int Await(daemon::Daemon& daemon) const {
+    const timespec pause =
+        absl::ToTimespec(std::min(notifier_.watchdog() / kLooksPerWatchdog, kMaxBetweenLooks));
+    while (true) {
+      const int signal = sigtimedwait(&signals_, nullptr, &pause);
+      if (signal > 0) return signal;
+      if (daemon.Well()) notifier_.Watchdog();
+    }
+  }
+
+  const telemetry::Notifier& notifier_;
   sigset_t signals_;
   std::thread thread_;
 };
@@ -187,8 +204,8 @@ absl::Status CheckTls(const Flags& flags) {
       .status();
 }
 
-int Run(Flags flags) {
-  SignalWatch signals;
+int Run(Flags flags, const telemetry::Notifier& notifier) {
+  SignalWatch signals(notifier);
   signal(SIGPIPE, SIG_IGN);
   if (absl::Status tls = CheckTls(flags); !tls.ok()) {
     return Fail(std::string(tls.message()), MayPass(tls) ? kMayPass : kUsage);
@@ -299,6 +316,7 @@ int Run(Flags flags) {
 
   spdlog::info("worker {} on {} ({}), {} compile jobs", flags.name, device->name, device->arch,
                flags.compile_jobs);
+  notifier.Ready(absl::StrCat("worker ", flags.name, " on ", device->name));
   signals.Start(daemon);
   absl::Status ended = daemon.Run();
   signals.Stop();
@@ -362,5 +380,8 @@ int main(int argc, char** argv) {
       !started.ok()) {
     return Fail(std::string(started.message()), kUsage);
   }
-  return Run(std::move(flags));
+  const telemetry::Notifier notifier(getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"),
+                                     getenv("WATCHDOG_PID"));
+  unsetenv("NOTIFY_SOCKET");  // not for what it starts
+  return Run(std::move(flags), notifier);
 }
