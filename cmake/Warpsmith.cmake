@@ -17,7 +17,7 @@ function(warpsmith_binary name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${name} PRIVATE ${WARPSMITH_WARNINGS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
-  set_target_properties(${name} PROPERTIES BUILD_RPATH_USE_ORIGIN ON INSTALL_RPATH "$ORIGIN/../lib")
+  set_target_properties(${name} PROPERTIES BUILD_RPATH_USE_ORIGIN ON)
 endfunction()
 
 function(warpsmith_test name)

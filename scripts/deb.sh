@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Makes Debian packages in dist/: warpsmith (the command), warpsmith-planner, warpsmith-worker.
+#
+#   scripts/deb.sh [PRESET]        PRESET: release (default)
+#
+# They fit the Debian release that they are made on. docs/guide/install.md says what to do with them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+PROGRAMS=(warpsmith warpsmith-planner warpsmith-worker warpsmith-judge warpsmith-compile warpsmith_clock)
+
+preset=${1:-release}
+build=build/$preset
+
+scripts/install-deps.sh
+mkdir -p build
+cmake --preset "$preset" >"$build.configure.log" 2>&1 || { cat "$build.configure.log" >&2; exit 1; }
+cmake --build "$build" --target "${PROGRAMS[@]}"
+(cd "$build" && cpack -G DEB -B "$OLDPWD/dist")
+rm -rf dist/_CPack_Packages
