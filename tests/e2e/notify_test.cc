@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "tests/e2e/process.h"
 #include "tests/support/notify_socket.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/temporary_folder.h"
 
 namespace warpsmith::e2e {
@@ -79,6 +80,36 @@ TEST_CASE("a worker tells its service manager so, whether or not there is a plan
   Service worker({kBin + "/warpsmith-worker", "--dir", folder.path(), "--device", "host", "--name",
                   "w", "--compile-jobs", "1"});
   CheckLife(worker, "STATUS=worker w on ");
+}
+
+TEST_CASE("a planner that follows is ready and well, also while its store is away") {
+  support::RedisServer redis;
+  const support::TemporaryFolder folder;
+  const auto argv = [&](const std::string& name) {
+    return std::vector<std::string>{kBin + "/warpsmith-planner",
+                                    "--dir",
+                                    folder / name,
+                                    "--redis",
+                                    redis.address(),
+                                    "--shared",
+                                    folder / "shared"};
+  };
+  Service leader(argv("leader"));
+  const std::string ready = leader.manager().Await("READY=1", kLimit);
+  REQUIRE_THAT(ready, Catch::StartsWith("READY=1\nSTATUS=follows; "));
+  const std::string leads = "STATUS=leads" + ready.substr(ready.find(';'));
+  CHECK_FALSE(leader.manager().Await(leads, kLimit).empty());
+  CHECK(leader.IsFed());
+  Service follower(argv("follower"));
+  CHECK_FALSE(follower.manager().Await("READY=1", kLimit).empty());
+  CHECK(follower.IsFed());
+
+  redis.Signal(SIGKILL);
+  CHECK(follower.IsFed());
+  Service late(argv("late"));
+  CHECK_FALSE(late.manager().Await("STATUS=waits for the store", kLimit).empty());
+  redis.Start();
+  CHECK_FALSE(late.manager().Await("READY=1", kLimit).empty());
 }
 
 TEST_CASE("a planner that nobody can connect to does not say that it is well") {
