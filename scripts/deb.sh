@@ -6,6 +6,7 @@
 # They fit the Debian release that they are made on. docs/guide/install.md says what to do with them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+umask 022  # folders of a package are made with it
 
 PROGRAMS=(warpsmith warpsmith-planner warpsmith-worker warpsmith-judge warpsmith-compile warpsmith_clock)
 

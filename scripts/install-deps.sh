@@ -4,8 +4,9 @@
 #
 #   scripts/install-deps.sh           the packages to build and run
 #   scripts/install-deps.sh --tests   also what moves the clock in tests, a Redis server and stunnel (each
-#                                     test starts its own), and a Python with PyTorch and NVRTC under
-#                                     .cache/venv, which the tests of import and of device code use
+#                                     test starts its own), what packages are tried with, and a Python
+#                                     with PyTorch and NVRTC under .cache/venv, which the tests of import
+#                                     and of device code use
 #
 # WARPSMITH_PYTHON=/path/to/python names an interpreter that has them already. The one in use is
 # written to .cache/python.
@@ -13,12 +14,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 PACKAGES=(
-  ca-certificates cmake ninja-build g++ ccache pkg-config patchelf clang-format
+  ca-certificates cmake ninja-build g++ ccache pkg-config patchelf dpkg-dev clang-format
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libsqlite3-dev libspdlog-dev libfmt-dev libcli11-dev libboost-context-dev
   libssl-dev libhiredis-dev libzstd-dev libxxhash-dev libgoogle-perftools-dev nlohmann-json3-dev catch2 python3 python3-venv
 )
-TEST_PACKAGES=(debootstrap shellcheck systemd adduser dpkg-dev libfaketime redis-server stunnel4 openssl)
+TEST_PACKAGES=(adduser debootstrap procps shellcheck systemd libfaketime redis-server stunnel4 openssl)
 PYTHON_PACKAGES=(torch==2.13.0 nvidia-cuda-nvrtc==13.0.88 numpy)
 # The processor's build of PyTorch; the default one brings gigabytes of CUDA.
 TORCH_INDEX=https://download.pytorch.org/whl/cpu

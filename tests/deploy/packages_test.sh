@@ -61,6 +61,7 @@ need_tools() {
 cpack cmake
 dpkg-shlibdeps dpkg-dev
 shellcheck shellcheck
+ps procps
 systemd systemd
 systemd-analyze systemd
 adduser adduser
@@ -70,7 +71,7 @@ TOOLS
 }
 
 make_packages() {
-  (cd "$build" && cpack -G DEB -B "$work/packages")
+  (umask 022 && cd "$build" && cpack -G DEB -B "$work/packages")
   rm -r "$work/packages/_CPack_Packages"
 }
 
@@ -118,6 +119,8 @@ confined() {
   machine grep -qx $'Seccomp:\t2' "/proc/$pid/status"
   machine grep -qx $'CapBnd:\t0000000000000000' "/proc/$pid/status"
 }
+
+names_its_card() { property warpsmith-worker@cuda:0 ExecStart | grep -q -- '--device cuda:0 --planner'; }
 
 submit() {
   cat >"$root/small.json" <<'JSON'
@@ -239,6 +242,7 @@ follow_guide offline
 check "units are as systemd wants them" verify_units
 check "users and folders are there" users_and_folders
 check "the planner is confined" confined warpsmith-planner warpsmith-planner
+check "a card's unit names its card" names_its_card
 check "the worker is confined" confined warpsmith-worker@host warpsmith-worker
 check "both go on with a short watchdog" watch_closely
 check "a planner that stands still is started again" is_rescued warpsmith-planner
