@@ -61,10 +61,11 @@ start_machine() {
   group=$cgroups/warpsmith-test-$$
   mkdir "$group"
   # Its own proc and sys are those of its namespaces. `basic`: none of the services that the root it
-  # was made of may have.
+  # was made of may have. It dies with who started it.
   # shellcheck disable=SC2016
-  bash -c 'echo $$ >"$1/cgroup.procs" && exec unshare --pid --fork --kill-child --mount --uts --ipc \
-    --net --cgroup --propagation private bash -ec "
+  bash -c 'echo $$ >"$1/cgroup.procs" && exec setpriv --pdeathsig KILL \
+    unshare --pid --fork --kill-child --mount --uts --ipc --net --cgroup --propagation private \
+    bash -ec "
       cd \"$2\"
       mount -t proc proc proc
       mount -t sysfs -o ro sysfs sys

@@ -189,6 +189,11 @@ drains() {
 }
 not_leased() { planner_says runs -o json "$1" | grep -q '"state": *"QUEUED"'; }
 
+store_is_whole() {
+  machine runuser -u warpsmith-planner -- \
+    warpsmith --dir /var/lib/warpsmith-planner store check | grep -q 'whole'
+}
+
 purge() {
   machine systemctl start warpsmith-worker@host
   machine dpkg --purge warpsmith-worker warpsmith-planner warpsmith
@@ -217,7 +222,8 @@ if [ -z "${WARPSMITH_TEST_INSIDE:-}" ]; then
   export WARPSMITH_TEST_WORK
   trap 'rm -rf --one-file-system "$WARPSMITH_TEST_WORK"' EXIT
   if [ "$(id -u)" = 0 ] && unshare --mount --pid --fork --net true 2>/dev/null; then
-    WARPSMITH_TEST_INSIDE=machine unshare --mount --propagation private "$0" "$@"
+    WARPSMITH_TEST_INSIDE=machine \
+      setpriv --pdeathsig KILL unshare --mount --propagation private "$0" "$@"
   else
     say "not root, or without namespaces: nothing is installed or started"
     WARPSMITH_TEST_INSIDE=static "$0" "$@"
@@ -250,6 +256,7 @@ check "a worker that stands still is started again" is_rescued warpsmith-worker@
 check "wrong usage is not tried again" wrong_usage_is_not_repeated
 check "other packages let them end and start them again, and settings stay" install_again
 check "a worker that is told to end hands back its lease" drains
+check "the store is whole" store_is_whole
 check "a purge leaves what the planner knows, and nothing else" purge
 stop_machine
 
