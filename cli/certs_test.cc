@@ -140,7 +140,7 @@ TEST_CASE("what certs cannot do is said") {
     INFO(name);
     CheckRefused(issue({name, "--role", "reader"}), 2, "'" + std::string(name) + "'");
   }
-  CheckRefused(issue({"x", "--role", "worker", "--host", "h"}), 2, "does not serve");
+  CheckRefused(issue({"x", "--role", "reader", "--host", "h"}), 2, "does not serve");
   CheckRefused(issue({"x", "--role", "planner", "--host", "a b"}), 2, "neither a host name");
   for (const char* days : {"0", "-1", "3651", "99999999999", "1e3", "x"}) {
     INFO(days);

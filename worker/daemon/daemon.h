@@ -62,6 +62,11 @@ class Daemon {
   // Ends the lease within about the time of one candidate, tells the planner all, and ends Run
   // within kDrainLimit. Any thread; returns at once.
   void Drain();
+  // Of results that the planner has not taken yet. Any thread.
+  int64_t BacklogBytes() {
+    absl::MutexLock lock(&mutex_);
+    return session_.backlog_bytes();
+  }
 
  private:
   class LeaseReporter;
