@@ -13,6 +13,7 @@
 //
 // Latency is the client's, from when a call was due to its answer, repetitions included. Calls that
 // a planner may park (of workers without a lease) are counted apart.
+#include <httplib.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -23,9 +24,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -35,6 +38,7 @@
 #include "bench/planner/planner_process.h"
 #include "bench/planner/sample.h"
 #include "bench/planner/tally.h"
+#include "common/base/file.h"
 #include "common/base/install.h"
 #include "common/problem/problem.h"
 #include "common/rpc/channel.h"
@@ -77,6 +81,7 @@ struct Options {
   bool core = false;
   bool redis = false, tls = false;
   bool storm = false;
+  bool scrape = false;
   // Of a client's process.
   bool client = false;
   FleetOptions fleet;
@@ -151,10 +156,12 @@ struct State {
   std::string shared;
 
   std::string certificates;  // an authority's folder; "": no TLS
+  bool scraped = false;      // its metrics are, as by Prometheus
 
   std::vector<std::string> Flags() const {
     std::vector<std::string> flags;
     if (redis != nullptr) flags = {"--redis", redis->address(), "--shared", shared};
+    if (scraped) flags.insert(flags.end(), {"--listen-http", "127.0.0.1:0"});
     if (certificates.empty()) return flags;
     const std::string name = certificates + "/planner";
     for (const auto& [flag, path] :
@@ -337,6 +344,42 @@ std::string InfoOf(const support::RedisServer& redis, const std::string& name) {
   return info.substr(begin, info.find('\r', begin) - begin);
 }
 
+// Asks for a planner's metrics as often as Prometheus does, until the end of the window.
+class Scraper {
+ public:
+  Scraper(const std::string& dir, int64_t from_us, int64_t until_us)
+      : thread_([this, dir, from_us, until_us] {
+          const std::string address(absl::StripAsciiWhitespace(
+              base::ReadFile(dir + "/planner.http").value_or("nowhere")));
+          for (int64_t at_us = from_us; at_us < until_us; at_us += kScrapeUs) {
+            SleepUntil(at_us);
+            const int64_t asked_us = MonotonicUs();
+            const auto reply = httplib::Client("http://" + address).Get("/metrics");
+            if (!reply || reply->status != 200) {
+              ++failed_;
+              continue;
+            }
+            ms_.push_back(1e-3 * static_cast<double>(MonotonicUs() - asked_us));
+            bytes_ = reply->body.size();
+          }
+        }) {}
+  // Waits for its end.
+  void Report() {
+    thread_.join();
+    std::sort(ms_.begin(), ms_.end());
+    std::fprintf(stderr, "%zu scrapes, %d failed: %zu bytes, median %.1f ms, longest %.1f ms\n",
+                 ms_.size(), failed_, bytes_, ms_.empty() ? 0 : ms_[ms_.size() / 2],
+                 ms_.empty() ? 0 : ms_.back());
+  }
+
+ private:
+  static constexpr int64_t kScrapeUs = 15'000'000;
+  std::vector<double> ms_;
+  int failed_ = 0;
+  size_t bytes_ = 0;
+  std::thread thread_;
+};
+
 // Runs the workers; the planner is killed at the end of the window.
 absl::Status Load(const Options& options, const State& state, PlannerProcess& planner,
                   PlannerProcess* follower, Measured& measured) {
@@ -358,6 +401,8 @@ absl::Status Load(const Options& options, const State& state, PlannerProcess& pl
     clients.push_back(std::make_unique<e2e::Process>(ClientWords(options, program, fleet)));
   }
   SleepUntil(fleet.from_us);
+  std::optional<Scraper> scraper;
+  if (options.scrape) scraper.emplace(state.dir, fleet.from_us, fleet.until_us);
   const Usage before = UsageOf(planner.pid());
   const double clients_before = CpuOf(clients);
   const Usage redis_before = state.redis ? UsageOf(state.redis->pid()) : Usage();
@@ -387,6 +432,7 @@ absl::Status Load(const Options& options, const State& state, PlannerProcess& pl
   measured.planner_cpu =
       (measured.planner_end.cpu_seconds - (follower != nullptr ? 0 : before.cpu_seconds)) /
       options.seconds;
+  if (scraper) scraper->Report();
   measured.ended = last.Ending();
   last.Kill();
   for (const auto& client : clients) {
@@ -456,6 +502,7 @@ absl::StatusOr<Measured> Measure(const Options& options, const Sample& sample,
     state.certificates = temporary / "certificates";
     if (absl::Status status = Certify(state.certificates, workers); !status.ok()) return status;
   }
+  state.scraped = options.scrape;
   const auto dial = [&state](const std::string& address) { return state.Dial(address); };
   PlannerProcess planner(options.planner, state.dir, state.Flags(), dial);
   std::optional<PlannerProcess> follower;
@@ -617,6 +664,8 @@ int main(int argc, char** argv) {
                  "tasks of earlier runs, worked on and over, before the first")
       ->capture_default_str();
   app.add_flag("--redis", options.redis, "a planner on a Redis server, which is started, too");
+  app.add_flag("--scrape", options.scrape,
+               "its metrics are asked for every 15 s; without, it counts nothing");
   app.add_flag("--tls", options.tls, "by TLS, with a certificate for each eight workers");
   app.add_flag("--storm", options.storm,
                "with --redis: the planner is killed in the middle of the window, and all go to "

@@ -6,9 +6,10 @@
 // The second is one of several: one leads, the others follow, and take over when it is gone. One
 // that was deposed begins anew, as the same process.
 //
-// DIR holds warpsmith.db (log, snapshots, blobs), planner.lock, planner.address (where it listens,
-// while it does) and board.md. SIGTERM and SIGINT end it in good order; SIGKILL loses nothing that
-// it has answered for. Only this file reads the environment and puts the parts together.
+// DIR holds warpsmith.db (log, snapshots, blobs), planner.lock, planner.address and planner.http
+// (where it listens, while it does) and board.md. SIGTERM and SIGINT end it in good order; SIGKILL
+// loses nothing that it has answered for. Only this file reads the environment and puts the parts
+// together.
 //
 // Exit status
 //   0  ended by a signal, everything written
@@ -36,6 +37,8 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/file.h"
+#include "common/http/server.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/security/guard.h"
@@ -91,7 +94,7 @@ Now SystemNow() {
 struct Flags {
   std::string dir;
   std::string listen = "127.0.0.1:0";
-  std::string listen_clients, listen_metrics;
+  std::string listen_clients, listen_http;
   std::string advertise, advertise_clients;
   security::TlsFlags tls;
   std::string tokens;
@@ -110,11 +113,17 @@ struct Flags {
   Die(absl::InternalError(std::strerror(errno)), "cannot begin anew", kCannotStart);
 }
 
-absl::StatusOr<PlannerOptions> OptionsOf(const Flags& flags) {
+std::unique_ptr<PlannerMetrics> MetricsOf(const Flags& flags) {
+  if (flags.listen_http.empty()) return nullptr;
+  return std::make_unique<PlannerMetrics>(WARPSMITH_VERSION);
+}
+
+absl::StatusOr<PlannerOptions> OptionsOf(const Flags& flags, PlannerMetrics* metrics) {
   absl::StatusOr<int64_t> files = rpc::RaiseFileLimit();
   if (!files.ok()) return files.status();
   PlannerOptions options;
   options.board_path = flags.dir + "/board.md";
+  options.metrics = metrics;
   options.core.keep_over_tasks = flags.keep_over_tasks;
   options.core.max_workers =
       std::min<int64_t>(options.core.max_workers, static_cast<int64_t>(kSessionShare * *files));
@@ -155,7 +164,6 @@ absl::StatusOr<std::unique_ptr<Server>> Listen(Planner* planner, const Flags& fl
                                                const telemetry::Notifier& notifier) {
   ServerOptions options = {.listen = flags.listen,
                            .listen_clients = flags.listen_clients,
-                           .listen_metrics = flags.listen_metrics,
                            .guard = admission.guard,
                            .on_well = [&notifier] { notifier.Watchdog(); }};
   options.check = std::min(options.check, notifier.watchdog() / kChecksPerWatchdog);
@@ -165,14 +173,68 @@ absl::StatusOr<std::unique_ptr<Server>> Listen(Planner* planner, const Flags& fl
   });
 }
 
+int64_t BytesIn(const std::string& folder) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const auto size = entry.file_size(error);
+    if (!error) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+// What is answered by HTTP.
+class Watched {
+ public:
+  // Null without --listen-http. All but `flags` outlive it.
+  static absl::StatusOr<std::unique_ptr<Watched>> Start(const Flags& flags,
+                                                        const Admission& admission,
+                                                        PlannerMetrics* metrics,
+                                                        const Server& server,
+                                                        const Planner& planner) {
+    if (metrics == nullptr) return nullptr;
+    const auto text = [&admission, metrics, dir = flags.dir] {
+      if (const auto identity = admission.guard->identity(); identity != nullptr) {
+        metrics->CertificateEnds(identity->own.not_after);
+      }
+      metrics->StoreHas(BytesIn(dir));
+      return http::Reply{.type = "text/plain; version=0.0.4; charset=utf-8",
+                         .body = metrics->Text()};
+    };
+    // Never the store: or an outage of Redis would have all planners started again.
+    const auto health = [&server, &planner] {
+      if (!server.well()) return http::Reply{503, "text/plain", "does not answer itself\n"};
+      return http::Reply{.body = planner.leads() ? "leads\n" : "follows\n"};
+    };
+    const auto workers = [metrics] {
+      return http::Reply{.type = "application/json", .body = metrics->WorkersJson()};
+    };
+    auto served = http::Server::Start(
+        {.listen = flags.listen_http, .guard = admission.guard},
+        {{"/metrics", text}, {"/healthz", health}, {"/readyz", health}, {"/workers", workers}});
+    if (!served.ok()) return served.status();
+    std::unique_ptr<Watched> watched(new Watched(*std::move(served), flags.dir + "/planner.http"));
+    const absl::Status told =
+        base::WriteFileAtomically(watched->file_, watched->server_->address() + "\n");
+    if (!told.ok()) return told;
+    spdlog::info("metrics and health at {}", watched->server_->address());
+    return watched;
+  }
+  ~Watched() { unlink(file_.c_str()); }
+
+ private:
+  Watched(std::unique_ptr<http::Server> server, std::string file)
+      : server_(std::move(server)), file_(std::move(file)) {}
+
+  const std::unique_ptr<http::Server> server_;
+  const std::string file_;  // with the address, while it is answered there
+};
+
 std::string Told(const Server& server) {
   const rpc::Addresses& addresses = server.addresses();
   std::string text = addresses.workers;
   if (addresses.clients != addresses.workers) {
     absl::StrAppend(&text, " for workers, ", addresses.clients, " for clients");
-  }
-  if (!server.metrics_address().empty()) {
-    absl::StrAppend(&text, ", ", server.metrics_address(), " for metrics");
   }
   return text;
 }
@@ -187,7 +249,8 @@ void AwaitEnd(const sigset_t& ends, const std::string& dir, const telemetry::Not
 
 int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
           const telemetry::Notifier& notifier) {
-  absl::StatusOr<PlannerOptions> options = OptionsOf(flags);
+  const std::unique_ptr<PlannerMetrics> metrics = MetricsOf(flags);
+  absl::StatusOr<PlannerOptions> options = OptionsOf(flags, metrics.get());
   if (!options.ok()) return Fail(options.status(), kCannotStart);
   absl::StatusOr<std::unique_ptr<store::SqliteStore>> store = store::SqliteStore::Open(flags.dir);
   if (absl::IsFailedPrecondition(store.status())) return Fail(store.status(), kUsage);
@@ -206,6 +269,9 @@ int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
     return Fail(status, kCannotStart);
   }
   spdlog::info("listening on {}, state in {}", Told(**server), flags.dir);
+  absl::StatusOr<std::unique_ptr<Watched>> watched =
+      Watched::Start(flags, admission, metrics.get(), **server, **planner);
+  if (!watched.ok()) return Fail(watched.status(), kCannotStart);
   notifier.Ready(absl::StrCat("leads; listening on ", Told(**server)));
   AwaitEnd(ends, flags.dir, notifier);
   (*server)->Shutdown();
@@ -237,7 +303,8 @@ auto Insist(const sigset_t& ends, const telemetry::Notifier& notifier, Open open
 
 int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& ends, char** argv,
                 const telemetry::Notifier& notifier) {
-  absl::StatusOr<PlannerOptions> options = OptionsOf(flags);
+  const std::unique_ptr<PlannerMetrics> metrics = MetricsOf(flags);
+  absl::StatusOr<PlannerOptions> options = OptionsOf(flags, metrics.get());
   if (!options.ok()) return Fail(options.status(), kCannotStart);
   const absl::StatusOr<store::RedisStore::Options> redis = flags.redis.Read();
   if (!redis.ok()) return Fail(redis.status(), kUsage);
@@ -290,6 +357,9 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
   }
   spdlog::info("listening on {}, state in Redis at {}, cluster {}", Told(**server),
                redis->server.address, redis->cluster);
+  absl::StatusOr<std::unique_ptr<Watched>> watched =
+      Watched::Start(flags, admission, metrics.get(), **server, **planner);
+  if (!watched.ok()) return Fail(watched.status(), kCannotStart);
   const std::string listening = absl::StrCat("; listening on ", Told(**server));
   notifier.Ready("follows" + listening);
   {
@@ -330,8 +400,8 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--listen-clients", flags.listen_clients,
                  "where people and their tools call; --listen is for workers alone then");
-  app.add_option("--listen-metrics", flags.listen_metrics,
-                 "where whoever watches asks after its health, and nothing else is answered");
+  app.add_option("--listen-http", flags.listen_http,
+                 "HOST:PORT of metrics and health, by HTTP; nothing is counted without");
   flags.tls.AddTo(app);
   app.add_option("--tokens", flags.tokens, "file of the tokens that are taken")
       ->envname("WARPSMITH_TOKENS");
@@ -366,7 +436,7 @@ int Main(int argc, char** argv) {
     return Fail(absl::InvalidArgumentError("no HOME in the environment: name a folder with --dir"),
                 kUsage);
   }
-  for (const std::string& address : {listen, flags.listen_clients, flags.listen_metrics}) {
+  for (const std::string& address : {listen, flags.listen_clients, flags.listen_http}) {
     if (address.empty()) continue;
     absl::Status valid = rpc::ValidateListenAddress(address, flags.tls.given());
     if (!valid.ok()) return Fail(valid, kUsage);

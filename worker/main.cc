@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -21,6 +23,7 @@
 #include "common/base/child.h"
 #include "common/base/clock.h"
 #include "common/base/install.h"
+#include "common/http/server.h"
 #include "common/problem/label.h"
 #include "common/rpc/address.h"
 #include "common/security/tls_flags.h"
@@ -31,6 +34,7 @@
 #include "worker/call/call_timer.h"
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/lineage.h"
+#include "worker/daemon/metrics.h"
 #include "worker/daemon/outbox.h"
 #include "worker/daemon/planner_link.h"
 #include "worker/daemon/secret.h"
@@ -61,6 +65,7 @@ struct Flags {
   std::string memory_budget;
   std::vector<std::string> labels;
   security::TlsFlags tls;
+  std::string listen_http, advertise_http;
   bool list_devices = false;
 };
 
@@ -204,6 +209,68 @@ absl::Status CheckTls(const Flags& flags) {
       .status();
 }
 
+// What is answered by HTTP: nothing, without --listen-http.
+class Watched {
+ public:
+  // `metrics` outlives it.
+  static absl::StatusOr<std::unique_ptr<Watched>> Start(const Flags& flags,
+                                                        daemon::WorkerMetrics& metrics) {
+    std::unique_ptr<Watched> watched(new Watched);
+    if (flags.listen_http.empty()) return watched;
+    if (flags.tls.given()) {
+      auto identity = security::WatchedIdentity::Open(flags.tls.files,
+                                                      security::Needs::kCertificate, absl::Now());
+      if (!identity.ok()) return identity.status();
+      watched->identity_ = *std::move(identity);
+    }
+    auto guard = std::make_shared<security::Guard>(watched->identity_.get(), nullptr, &absl::Now);
+    const auto text = [&metrics, guard, watched = watched.get()] {
+      if (const auto identity = guard->identity(); identity != nullptr) {
+        metrics.metrics()
+            .Gauge("warpsmith_certificate_expiry_timestamp_seconds")
+            .Set(static_cast<double>(absl::ToUnixSeconds(identity->own.not_after)));
+      }
+      metrics.OutboxHas(watched->BacklogBytes());
+      return http::Reply{.type = "text/plain; version=0.0.4; charset=utf-8",
+                         .body = metrics.Text()};
+    };
+    const auto health = [] { return http::Reply{.body = "works\n"}; };
+    auto server =
+        http::Server::Start({.listen = flags.listen_http, .guard = guard, .refresh = true},
+                            {{"/metrics", text}, {"/healthz", health}, {"/readyz", health}});
+    if (!server.ok()) return server.status();
+    watched->server_ = *std::move(server);
+    watched->address_ =
+        flags.advertise_http.empty() ? watched->server_->address() : flags.advertise_http;
+    spdlog::info("metrics and health at {}", watched->server_->address());
+    return watched;
+  }
+  // Where others reach it; "": nowhere.
+  const std::string& address() const { return address_; }
+  // From here on; until Stop.
+  void Ask(std::function<int64_t()> backlog_bytes) {
+    absl::MutexLock lock(&mutex_);
+    backlog_bytes_ = std::move(backlog_bytes);
+  }
+  void Stop() {
+    server_ = nullptr;
+    Ask(nullptr);
+  }
+
+ private:
+  Watched() = default;
+  int64_t BacklogBytes() {
+    absl::MutexLock lock(&mutex_);
+    return backlog_bytes_ ? backlog_bytes_() : 0;
+  }
+
+  std::unique_ptr<security::WatchedIdentity> identity_;
+  std::string address_;
+  absl::Mutex mutex_;
+  std::function<int64_t()> backlog_bytes_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<http::Server> server_;  // last: it asks what is above
+};
+
 int Run(Flags flags, const telemetry::Notifier& notifier) {
   SignalWatch signals(notifier);
   signal(SIGPIPE, SIG_IGN);
@@ -307,12 +374,19 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
         return flags.planner.empty() ? rpc::ReadAddress(flags.dir) : flags.planner;
       },
       security::Dialer({.tls = flags.tls.files}, &absl::Now));
-  daemon::Daemon daemon(
-      InfoOf(flags, *device, !flags.python.empty()), **lineage, **outbox, link,
-      [&](const v1::Lease& lease, agent::Reporter& reporter, const std::atomic<bool>& stop) {
-        return optimiser.Run(lease, reporter, stop);
-      },
-      base::Clock::Real(), std::random_device()());
+  v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
+  daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
+  auto watched = Watched::Start(flags, metrics);
+  if (!watched.ok()) return Fail(std::string(watched.status().message()), kMayPass);
+  info.set_http_address((*watched)->address());
+  daemon::MeteredLink metered(link, metrics, base::Clock::Real());
+  daemon::Daemon daemon(info, **lineage, **outbox, metered,
+                        metrics.Metered([&](const v1::Lease& lease, agent::Reporter& reporter,
+                                            const std::atomic<bool>& stop) {
+                          return optimiser.Run(lease, reporter, stop);
+                        }),
+                        base::Clock::Real(), std::random_device()());
+  (*watched)->Ask([&daemon] { return daemon.BacklogBytes(); });
 
   spdlog::info("worker {} on {} ({}), {} compile jobs", flags.name, device->name, device->arch,
                flags.compile_jobs);
@@ -320,6 +394,7 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
   signals.Start(daemon);
   absl::Status ended = daemon.Run();
   signals.Stop();
+  (*watched)->Stop();
   if (!ended.ok()) return Fail(std::string(ended.message()), kMayPass);
   spdlog::info("ended in good order");
   return 0;
@@ -336,6 +411,12 @@ int main(int argc, char** argv) {
       "--planner", flags.planner,
       "address of the planner, or of several with commas between them, instead of that of --dir");
   flags.tls.AddTo(app);
+  app.add_option("--listen-http", flags.listen_http,
+                 "127.0.0.1:PORT of metrics and health, by HTTP (0 picks one); with TLS any "
+                 "HOST:PORT");
+  app.add_option("--advertise-http", flags.advertise_http,
+                 "HOST:PORT where others reach that, if not where it listens")
+      ->needs("--listen-http");
   app.add_option("--device", flags.device, "host, cuda:0, ...")->capture_default_str();
   app.add_option("--name", flags.name,
                  "unique among a planner's workers; HOST-DEVICE if not given");

@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/words.h"
 #include "common/base/file.h"
+#include "common/base/private_file.h"
 #include "planner/board/edit.h"
 
 namespace warpsmith::cli {
@@ -42,7 +43,7 @@ absl::StatusOr<std::string> WritePage(const std::string& page) {
   const int made = mkstemps(path.data(), 3);
   if (made < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make '", path, "'"));
   close(made);
-  if (absl::Status written = base::WriteFileAtomically(path, page); !written.ok()) return written;
+  if (absl::Status written = base::WritePrivateFile(path, page); !written.ok()) return written;
   return path;
 }
 
@@ -104,13 +105,16 @@ absl::StatusOr<int> EditBoard(const Context& context, const std::string& editor)
   for (const board::Unread& unread : edits.unread) {
     if (unread.line > 0) std::cerr << "line " << unread.line << ": ";
     std::cerr << "not read: " << unread.why << "\n";
-    if (!unread.text.empty()) std::cerr << "  " << board::Quoted(unread.text) << "\n";
+    if (!unread.text.empty()) std::cerr << "  " << unread.text << "\n";
   }
   if (not_done > 0) {
     std::cerr << "your page is kept in '" << *path << "'\n";
     return done > 0 ? kPartly : kFailed;
   }
-  if (done == 0) std::cerr << "nothing was changed\n";
+  if (done == 0) {
+    std::cerr << "nothing was changed; an editor that comes back at once has to be told to wait "
+                 "(`code --wait`)\n";
+  }
   unlink(path->c_str());
   return kDone;
 }

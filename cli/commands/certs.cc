@@ -179,9 +179,10 @@ void AddCerts(CLI::App& app, const Context& context, Command& chosen) {
       ->required();
   CLI::App* rotate = add("rotate", "Make a new certificate in the place of one that ends", &Rotate);
   for (CLI::App* command : {issue, rotate}) {
-    command->add_option("--host", flags->hosts,
-                        "of a planner: a host name or address that it is reached by, beside those "
-                        "that it has and loopback; may be given again");
+    command->add_option(
+        "--host", flags->hosts,
+        "of a planner or worker: a host name or address that it is reached by, beside those "
+        "that it has and loopback; may be given again");
   }
   CLI::App* revoke = add("revoke", "Have all certificates of a name refused", &Revoke);
   for (CLI::App* command : {issue, rotate, revoke}) {

@@ -145,10 +145,17 @@ bool IsHost(const std::string& host) {
          }));
 }
 
-// Those that a planner gets.
+// A planner serves, and a worker that is given host names: its metrics. Clients take a planner
+// alone for a planner, by its role.
+bool Serves(const Wanted& wanted) {
+  return wanted.name.role == Role::kPlanner ||
+         (wanted.name.role == Role::kWorker && !wanted.hosts.empty());
+}
+
+// Those that it gets.
 std::vector<std::string> HostsOf(const Wanted& wanted) {
   std::vector<std::string> hosts;
-  if (wanted.name.role != Role::kPlanner) return hosts;
+  if (!Serves(wanted)) return hosts;
   hosts.assign(std::begin(kLoopback), std::end(kLoopback));
   for (const std::string& host : wanted.hosts) {
     if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
@@ -175,10 +182,10 @@ absl::Status CheckWanted(const Wanted& wanted) {
   if (wanted.life <= absl::ZeroDuration() || wanted.life > kAuthorityLife) {
     return absl::InvalidArgumentError("a certificate is good for 1 day to 10 years");
   }
-  if (wanted.name.role != Role::kPlanner && !wanted.hosts.empty()) {
+  if (!Serves(wanted) && !wanted.hosts.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", wanted.name.name, "' does not serve, so it has no host names: they are ",
-                     "for a planner"));
+                     "for planners and workers"));
   }
   if (HostsOf(wanted).size() > kMaxHosts) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -349,12 +356,10 @@ absl::StatusOr<Issued> Authority::Make(const Wanted& wanted, absl::Time now) {
   auto begun = Begin(wanted.name.name, wanted.life, key.get(), now);
   if (!begun.ok()) return begun.status();
   X509* const made = begun->get();
-  // Only a planner's is taken for a server's.
-  const bool serves = wanted.name.role == Role::kPlanner;
   if (!AddExtension(made, issuer, NID_basic_constraints, "critical,CA:FALSE") ||
       !AddExtension(made, issuer, NID_key_usage, "critical,digitalSignature") ||
       !AddExtension(made, issuer, NID_ext_key_usage,
-                    serves ? "serverAuth,clientAuth" : "clientAuth") ||
+                    Serves(wanted) ? "serverAuth,clientAuth" : "clientAuth") ||
       !AddExtension(made, issuer, NID_subject_key_identifier, "hash") ||
       !AddExtension(made, issuer, NID_authority_key_identifier, "keyid") ||
       !AddExtension(made, issuer, NID_subject_alt_name, AlternativeNames(wanted))) {

@@ -42,7 +42,8 @@ inline constexpr size_t kMaxIssued = 100'000;  // certificates of one authority
 
 struct Wanted {
   Name name;
-  // DNS names and addresses: of a planner, and of nobody else. kLoopback is added.
+  // DNS names and addresses: of a planner, and of a worker whose metrics are to be reached by TLS.
+  // kLoopback is added.
   std::vector<std::string> hosts;
   absl::Duration life = kDefaultLife;
 };

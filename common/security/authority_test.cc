@@ -68,6 +68,13 @@ TEST_CASE("what is issued is believed for what it is") {
       (*planner)->trust->Verify((*worker)->cert_pem, "", Use::kServer, kNow).status();
   CHECK_THAT(Message(served), Contains("not for this use"));
   CHECK_FALSE(ReadIdentity(made.Of("gpu-07"), Needs::kPlanner, kNow).ok());
+  // Nor one that serves its metrics.
+  REQUIRE(made.authority.Issue({{Role::kWorker, "gpu-08"}, {"gpu-08.example"}}, kNow).ok());
+  const auto serving = ReadIdentity(made.Of("gpu-08"), Needs::kCertificate, kNow);
+  REQUIRE(serving.status() == absl::OkStatus());
+  CHECK((*planner)->trust->Verify((*serving)->cert_pem, "", Use::kServer, kNow).ok());
+  CHECK_THAT(Message(ReadIdentity(made.Of("gpu-08"), Needs::kPlanner, kNow).status()),
+             Contains("a planner needs one of the role planner"));
 }
 
 TEST_CASE("each certificate that is not good is refused with its reason") {
@@ -326,7 +333,7 @@ TEST_CASE("what cannot be issued is said") {
   CHECK_THAT(issue({{Role::kWorker, "../x"}}), Contains("is no name"));
   CHECK_THAT(issue({{Role::kWorker, "ca"}}), Contains("names a file"));
   CHECK_THAT(issue({{Role::kLocal, "x"}}), Contains("is no role"));
-  CHECK_THAT(issue({{Role::kWorker, "x"}, {"host"}}), Contains("for a planner"));
+  CHECK_THAT(issue({{Role::kReader, "x"}, {"host"}}), Contains("for planners and workers"));
   CHECK_THAT(issue({{Role::kPlanner, "x"}, {"a,URI:warpsmith://operator/x"}}),
              Contains("neither a host name nor an address"));
   CHECK_THAT(issue({{Role::kWorker, "x"}, {}, absl::ZeroDuration()}), Contains("1 day"));

@@ -63,7 +63,7 @@ TEST_CASE("a caller is who its token says, else who its certificate says") {
   CHECK(list().ok());
   guard.Refresh();
   CHECK_THAT(Message(list().status()), Contains("was revoked"));
-  CHECK(guard.Admit(Listener::kMetrics, kHealth, {.certificate_pem = ada}).ok());
+  CHECK(guard.Admit(Listener::kWorkers, kHealth, {.certificate_pem = ada}).ok());
   now += absl::Hours(24 * 91);
   CHECK_THAT(refusal({.authorization = bearer}), Contains("expired"));
 }
@@ -73,8 +73,8 @@ TEST_CASE("without TLS every caller is local, and listeners are told apart all t
   guard.Refresh();
   CHECK(guard.Admit(Listener::kAll, kSubmit, {.authorization = "Bearer x"})->role == Role::kLocal);
   CHECK_FALSE(guard.Admit(Listener::kWorkers, kSubmit, {}).ok());
-  CHECK_FALSE(guard.Admit(Listener::kMetrics, kSubmit, {}).ok());
-  CHECK(guard.Admit(Listener::kMetrics, kHealth, {}).ok());
+  CHECK_FALSE(guard.Admit(Listener::kHttp, kSubmit, {}).ok());
+  CHECK(guard.Admit(Listener::kWorkers, kHealth, {}).ok());
 }
 
 TEST_CASE("what callers write does not fill the log") {

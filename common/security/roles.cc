@@ -28,8 +28,8 @@ constexpr unsigned kLookers = Bits(kLocal, kSubmitter, kOperator, kReader);
 constexpr unsigned kSubmitters = Bits(kLocal, kSubmitter, kOperator);
 constexpr unsigned kOperators = Bits(kLocal, kOperator);
 
-constexpr unsigned kEverywhere =
-    Bits(Listener::kAll, Listener::kWorkers, Listener::kClients, Listener::kMetrics);
+constexpr unsigned kByGrpc = Bits(Listener::kAll, Listener::kWorkers, Listener::kClients);
+constexpr unsigned kByHttp = Bits(Listener::kHttp);
 constexpr unsigned kForWorkers = Bits(Listener::kAll, Listener::kWorkers);
 constexpr unsigned kForClients = Bits(Listener::kAll, Listener::kClients);
 
@@ -44,9 +44,13 @@ constexpr Rule kRules[] = {
     {"/warpsmith.v1.PlannerService/CancelRun", kForClients, kSubmitters, Bits(kSubmitter)},
     {"/warpsmith.v1.PlannerService/HoldWorker", kForClients, kOperators},
     {"/warpsmith.v1.PlannerService/ReleaseWorker", kForClients, kOperators},
-    {"/grpc.health.v1.Health/Check", kEverywhere, kEverybody},
-    {"/grpc.health.v1.Health/Watch", kEverywhere, kEverybody},
+    {"/grpc.health.v1.Health/Check", kByGrpc, kEverybody},
+    {"/grpc.health.v1.Health/Watch", kByGrpc, kEverybody},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", kForClients, kOperators},
+    {"/http/healthz", kByHttp, kEverybody},
+    {"/http/readyz", kByHttp, kEverybody},
+    {"/http/metrics", kByHttp, kLookers},
+    {"/http/workers", kByHttp, kLookers},
 };
 
 // Of what a caller wrote, for messages.
@@ -68,6 +72,7 @@ std::string RolesOf(const Rule& rule) {
 
 // "workers' listener (--listen)"
 std::string ListenersOf(const Rule& rule) {
+  if ((rule.listeners & Bit(Listener::kHttp)) != 0) return "that for HTTP (--listen-http)";
   return (rule.listeners & Bit(Listener::kClients)) != 0 ? "that for clients (--listen-clients)"
                                                          : "that for workers (--listen)";
 }
@@ -102,8 +107,8 @@ std::string_view NameOf(Listener listener) {
       return "workers";
     case Listener::kClients:
       return "clients";
-    case Listener::kMetrics:
-      return "metrics";
+    case Listener::kHttp:
+      return "HTTP";
   }
   return "";
 }
@@ -216,7 +221,7 @@ bool Serves(Listener listener, std::string_view service) {
 }
 
 std::string TableMarkdown() {
-  constexpr Listener kSeparate[] = {Listener::kWorkers, Listener::kClients, Listener::kMetrics};
+  constexpr Listener kSeparate[] = {Listener::kWorkers, Listener::kClients, Listener::kHttp};
   std::string text = "| method | at the listener for |";
   std::string line = "|---|---|";
   for (const Role role : kRoles) {

@@ -35,10 +35,10 @@ enum class Listener {
   kAll,      // workers and clients together
   kWorkers,  // workers alone
   kClients,  // people and their tools
-  kMetrics,  // whoever watches over the planner
+  kHttp,     // whoever watches over the process, by HTTP
 };
 inline constexpr Listener kListeners[] = {Listener::kAll, Listener::kWorkers, Listener::kClients,
-                                          Listener::kMetrics};
+                                          Listener::kHttp};
 
 std::string_view NameOf(Role role);  // "worker"
 std::string_view NameOf(Listener listener);
@@ -69,7 +69,7 @@ bool IsWorkerOf(std::string_view name, std::string_view id);
 // ---- the table ---------------------------------------------------------------------------------
 
 struct Rule {
-  std::string_view method;  // "/package.Service/Method"
+  std::string_view method;  // "/package.Service/Method"; "/http/path" of GET /path
   unsigned listeners = 0;   // bits by Listener
   unsigned roles = 0;       // bits by Role
   unsigned own = 0;         // roles that may do so with what is their own alone

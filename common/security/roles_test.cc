@@ -53,6 +53,7 @@ TEST_CASE("roles may what they are for") {
   for (const auto& [role, methods] : may) {
     for (const Rule& rule : Rules()) {
       const std::string method(rule.method.substr(rule.method.rfind('/') + 1));
+      if ((rule.listeners & Bit(Listener::kAll)) == 0) continue;  // by HTTP, below
       const bool health = method == "Check" || method == "Watch";
       INFO(std::string(NameOf(role)) << " " << method);
       CHECK(Check({role, "x"}, rule.method, Listener::kAll).ok() ==
@@ -63,6 +64,22 @@ TEST_CASE("roles may what they are for") {
   CHECK(IsOwnOnly(submitter, "/warpsmith.v1.PlannerService/CancelRun"));
   CHECK_FALSE(IsOwnOnly(op, "/warpsmith.v1.PlannerService/CancelRun"));
   CHECK(IsOwnOnly({Role::kWorker, "w"}, "/warpsmith.v1.WorkerService/Synchronize"));
+}
+
+TEST_CASE("who may ask for what by HTTP") {
+  for (const Role role : kRoles) {
+    INFO(std::string(NameOf(role)));
+    const bool looks = role == Role::kLocal || role == Role::kSubmitter ||
+                       role == Role::kOperator || role == Role::kReader;
+    for (const char* method : {"/http/metrics", "/http/workers"}) {
+      CHECK(Check({role, "x"}, method, Listener::kHttp).ok() == looks);
+      CHECK_FALSE(Check({role, "x"}, method, Listener::kAll).ok());
+    }
+    for (const char* method : {"/http/healthz", "/http/readyz"}) {
+      CHECK(Check({role, "x"}, method, Listener::kHttp).ok());
+    }
+    CHECK_FALSE(Check({role, "x"}, "/grpc.health.v1.Health/Check", Listener::kHttp).ok());
+  }
 }
 
 TEST_CASE("the guide has the table as it is") {

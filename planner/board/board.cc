@@ -12,8 +12,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/sha256.h"
+#include "common/base/text.h"
 #include "common/problem/cause.h"
 #include "common/problem/task_name.h"
+#include "common/rpc/text.h"
 
 namespace warpsmith::board {
 namespace {
@@ -57,12 +59,7 @@ const char* StateWord(v1::TaskState state) {
 // Text of others in a table cell or a line: no line breaks, no cell borders, no markup.
 std::string Plain(const std::string& text) {
   std::string plain;
-  for (const char c : text) {
-    if (plain.size() >= kMaxCell) {
-      // Not in the middle of a UTF-8 character.
-      while (!plain.empty() && (plain.back() & 0xC0) == 0x80) plain.pop_back();
-      return plain + "...";
-    }
+  for (const char c : base::Shortened(rpc::ToUtf8(text), kMaxCell)) {
     if (c == '\n' || c == '\r' || c == '\t') {
       plain += ' ';
     } else if (c == '|' || c == '*' || c == '`' || c == '<' || c == '[' || c == '\\') {
@@ -239,12 +236,11 @@ std::string Row(const v1::Task& task) {
   return absl::StrCat("| ", absl::StrJoin(cells, " | "), " |\n");
 }
 
-std::string Table(const Picture& picture, const Tasks& tasks) {
-  std::string text =
-      "| task | state | worker | device µs | graph µs | speedup | vs eager | of light | baseline | "
-      "trials | "
-      "time | specialist | note |\n"
-      "|---|---|---|--:|--:|--:|--:|--:|---|--:|--:|---|---|\n";
+std::string Table(const Picture& picture, const std::string& run_id, const Tasks& tasks) {
+  std::vector<std::string> head(std::begin(kTaskColumns), std::end(kTaskColumns));
+  head.front() += run_id;
+  std::string text = absl::StrCat("| ", absl::StrJoin(head, " | "),
+                                  " |\n|---|---|---|--:|--:|--:|--:|--:|---|--:|--:|---|---|\n");
   int rows = 0;
   for (const v1::TaskRecord* task : tasks) {
     if (++rows > kMaxRows) break;
@@ -295,8 +291,8 @@ std::string Workers(const Picture& picture) {
   for (const auto& [id, task] : picture.tasks()) {
     if (task.has_lease()) working[task.lease().worker_id()] = problem::NameOf(task.task());
   }
-  std::string text =
-      "## Workers\n\n| worker | device | arch | state | task |\n|---|---|---|---|---|\n";
+  std::string text = absl::StrCat("## Workers\n\n| ", absl::StrJoin(kWorkerColumns, " | "),
+                                  " |\n|---|---|---|---|---|\n");
   int quarantined = 0, held = 0;
   for (const auto& [id, record] : picture.workers()) {
     const v1::WorkerInfo& worker = record.worker();
@@ -373,7 +369,11 @@ void Picture::Report(std::string line) {
   if (reports_.size() > kMaxReports) reports_.pop_back();
 }
 
-bool IsCopy(absl::string_view page) { return absl::StartsWith(page, kCopyLine); }
+bool IsCopy(absl::string_view page) {
+  // An editor may have put a mark of its own before it, and changed how lines end.
+  return absl::StrContains(page.substr(0, kMaxMarkOffset),
+                           absl::StripTrailingAsciiWhitespace(kCopyLine));
+}
 
 absl::string_view EndOf(absl::string_view page) {
   page = LastLineOf(page);
@@ -382,7 +382,9 @@ absl::string_view EndOf(absl::string_view page) {
 
 bool IsUntouched(absl::string_view page) {
   const size_t mark = page.rfind(kEndMark);
-  if (mark == absl::string_view::npos) return !absl::StrContains(page, kHint) && IsOfBefore(page);
+  if (mark == absl::string_view::npos) {
+    return !absl::StrContains(page, kHint) && !IsCopy(page) && IsOfBefore(page);
+  }
   return page.substr(mark) == EndMarkOf(page.substr(0, mark));
 }
 
@@ -412,7 +414,8 @@ std::string Render(const Picture& picture) {
     }
     const Tasks tasks = TasksOf(picture, run.id());
     if (place < kRunsInFull) {
-      absl::StrAppend(&page, Headline(picture, run, tasks), Table(picture, tasks), Lessons(tasks));
+      absl::StrAppend(&page, Headline(picture, run, tasks), Table(picture, run.id(), tasks),
+                      Lessons(tasks));
     } else {
       absl::StrAppend(&page, "- ", run.id(), ", ", Plain(run.name()), ": ",
                       Speedup(ScoreOf(tasks).speedup), ", ", CountsByState(tasks), "\n");

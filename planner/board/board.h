@@ -67,6 +67,14 @@ class Picture {
 // Ends with a mark that says what the page was when it was made (IsUntouched, EndOf).
 std::string Render(const Picture& picture);
 
+// The columns of a run's table and of the workers'; the first one names, and kStateColumn says how
+// it is. A run's table says whose it is in its head, "task of r1", since a heading above it may go.
+inline constexpr const char* kTaskColumns[] = {
+    "task of ", "state",    "worker", "device µs", "graph µs",   "speedup", "vs eager",
+    "of light", "baseline", "trials", "time",      "specialist", "note"};
+inline constexpr const char* kWorkerColumns[] = {"worker", "device", "arch", "state", "task"};
+inline constexpr char kStateColumn[] = "state";
+
 // Nobody has changed it since it was made; or a version made it that did not say.
 bool IsUntouched(absl::string_view page);
 // The last line, of each page another one; "": it is missing, and what was before it may be, too.

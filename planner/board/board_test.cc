@@ -4,6 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/rpc/text.h"
 
 namespace warpsmith::board {
 namespace {
@@ -213,6 +215,29 @@ TEST_CASE("the page stays readable however much there is") {
   CHECK(page.size() < 1'000'000);
   CHECK_THAT(page, Contains("and 10 more.") && Contains("- 12 earlier gains") &&
                        Contains("## Earlier runs") && Contains("- and 144 before"));
+}
+
+TEST_CASE("a page is UTF-8, whatever is on it") {
+  for (const char* reason : {"\u043e\u0447\u0435\u043d\u044c ", "\xe6\x9c\x89", "\xff\xfe "}) {
+    v1::PlannerState state;
+    std::string text;
+    while (text.size() < 500) text += reason;
+    AddTask(state, "a", v1::HELD).mutable_task()->set_reason(text);
+    const std::string page = Render(state);
+    CHECK(page == rpc::ToUtf8(page));
+  }
+}
+
+TEST_CASE("a copy is known as one, however it was saved") {
+  Picture picture;
+  picture.BeCopy(true);
+  const std::string page = board::Render(picture);
+  CHECK(IsCopy(page));
+  CHECK(IsCopy("\xEF\xBB\xBF" + page));
+  CHECK(IsCopy(absl::StrReplaceAll(page, {{"\n", "\r\n"}})));
+  CHECK_FALSE(IsCopy(Render(v1::PlannerState())));
+  // Without its last line it is no page of before.
+  CHECK_FALSE(IsUntouched(page.substr(0, page.rfind("<!-- page"))));
 }
 
 }  // namespace warpsmith::board

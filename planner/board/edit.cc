@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -17,16 +16,15 @@
 #include "common/base/text.h"
 #include "common/rpc/text.h"
 #include "planner/board/board.h"
+#include "planner/core/state.h"
 
 namespace warpsmith::board {
 namespace {
 
 constexpr size_t kMaxQuoted = 200;
 constexpr size_t kMaxReason = 2'000;  // bytes
+constexpr size_t kMaxName = 500;      // of a task: problem and workload
 
-constexpr char kRunHeading[] = "## Run ";
-constexpr char kWorkersHeading[] = "## Workers";
-constexpr char kStateColumn[] = "state";
 constexpr char kHowTo[] = "write `hold`, `release` or `cancel` in its state cell";
 
 constexpr std::pair<const char*, Verb> kVerbs[] = {
@@ -68,63 +66,68 @@ bool IsState(absl::string_view cell) {
   return std::find(std::begin(kStates), std::end(kStates), word) != std::end(kStates);
 }
 
-// Reads the lines of a page; `on_row` gets those of the tables of runs and workers.
+// Reads the lines of a page in turn, and knows whose a row is by the head of its table.
 class Reader {
  public:
   struct Line {
     int number = 0;
     std::string text;
-    std::string section;  // a run's id, kWorkers, or "": none that has rows
-    bool broken = false;  // the section has two tables: a heading is gone
-    std::optional<Row> row;
-    size_t state = 0;  // the column, where the row has as many cells as its table
-    bool whole = false;
+    std::string section;     // of a whole row: a run's id, or kWorkers
+    bool frame = false;      // of a table, beside its rows
+    std::optional<Row> row;  // a table's, or something like it
+    bool whole = false;      // it stands in a table, and has its cells
+    size_t state = 0;        // the column of a whole row
   };
   static constexpr char kWorkers[] = "workers of the fleet";  // no run is called so
 
-  // Called for each line in turn.
   Line Read(int number, std::string text) {
     Line line{.number = number, .text = std::move(text)};
-    if (absl::StartsWith(line.text, "## ")) {
-      Begin(line.text);
-      return line;
-    }
-    line.section = section_;
     line.row = RowOf(line.text);
-    if (!line.row.has_value() || section_.empty()) return line;
-    if (IsRule(*line.row)) {
-      line.row.reset();
+    if (!line.row.has_value()) {
+      columns_ = 0;  // a table ends with its rows
       return line;
     }
-    const auto state = std::find(line.row->begin(), line.row->end(), kStateColumn);
-    if (state != line.row->end()) {  // a table's head
-      if (columns_ > 0) broken_ = true;
+    if (const std::string section = SectionOf(*line.row); !section.empty()) {
+      section_ = section;
+      ++tables_[section];
       columns_ = line.row->size();
-      state_ = static_cast<size_t>(state - line.row->begin());
-      line.row.reset();
-      return line;
+      state_ = static_cast<size_t>(std::find(line.row->begin(), line.row->end(), kStateColumn) -
+                                   line.row->begin());
+      line.frame = true;
     }
-    line.broken = broken_;
+    line.frame |= IsRule(*line.row);
+    line.whole = !line.frame && columns_ > 0 && line.row->size() == columns_;
+    if (line.whole) line.section = section_;
     line.state = state_;
-    line.whole = line.row->size() == columns_ && state_ > 0;
+    if (line.frame) line.row.reset();
     return line;
   }
 
+  // Where several tables say so, none is to be believed.
+  int TablesOf(const std::string& section) const {
+    const auto tables = tables_.find(section);
+    return tables == tables_.end() ? 0 : tables->second;
+  }
+
  private:
-  void Begin(absl::string_view heading) {
-    columns_ = state_ = 0;
-    broken_ = false;
-    section_.clear();
-    if (absl::StartsWith(heading, kWorkersHeading)) {
-      section_ = kWorkers;
-    } else if (absl::ConsumePrefix(&heading, kRunHeading)) {
-      section_ = std::string(heading.substr(0, heading.find(':')));
+  // "": it is not the head of such a table.
+  static std::string SectionOf(const Row& row) {
+    if (std::equal(row.begin(), row.end(), std::begin(kWorkerColumns), std::end(kWorkerColumns))) {
+      return kWorkers;
     }
+    if (!std::equal(row.begin() + 1, row.end(), std::begin(kTaskColumns) + 1,
+                    std::end(kTaskColumns))) {
+      return "";
+    }
+    absl::string_view run = row.front();
+    if (!absl::ConsumePrefix(&run, kTaskColumns[0])) return "";
+    return planner::RunNumber(std::string(run)) > 0 ? std::string(run) : "";
   }
 
   std::string section_;
-  size_t columns_ = 0, state_ = 0;
-  bool broken_ = false;
+  size_t columns_ = 0;  // of the table that is being read; 0: none is
+  size_t state_ = 0;
+  std::map<std::string, int> tables_;
 };
 
 // What is on a page by itself, for what was changed on another.
@@ -133,12 +136,16 @@ struct Base {
     Reader reader;
     int number = 0;
     for (const absl::string_view text : absl::StrSplit(page, '\n')) {
-      const Reader::Line line = reader.Read(++number, std::string(text));
-      lines.insert(line.text);
-      if (line.row.has_value() && line.whole) rows[{line.section, line.row->front()}] = *line.row;
+      const Reader::Line line =
+          reader.Read(++number, std::string(absl::StripTrailingAsciiWhitespace(text)));
+      if (line.row.has_value() && line.whole) {
+        rows[{line.section, line.row->front()}] = *line.row;
+      } else if (!line.frame && !line.text.empty()) {
+        ++lines[line.text];
+      }
     }
   }
-  std::set<std::string> lines;
+  std::map<std::string, int> lines;  // that are of no table
   std::map<Key, Row> rows;
 };
 
@@ -149,45 +156,47 @@ class Pass {
   }
 
   void Take(const Reader::Line& line) {
-    if (!line.row.has_value()) {
-      if (base_.has_value() && base_->lines.count(line.text) == 0 && !line.text.empty()) {
-        Leave(line, absl::StrCat("only rows of tasks and workers are read: ", kHowTo));
-      }
-      return;
+    if (line.frame) return;
+    if (!line.row.has_value()) return TakeText(line);
+    const Key key{line.section, line.row->front()};
+    if (line.whole) lines_[key].push_back(line.number);
+    if (base_.has_value() && line.whole) {
+      const auto before = base_->rows.find(key);
+      if (before != base_->rows.end() && before->second == *line.row) return;
     }
-    if (base_.has_value() && line.whole) seen_.insert({line.section, line.row->front()});
-    if (base_.has_value() && base_->lines.count(line.text) > 0) return;
     const absl::StatusOr<std::optional<Edit>> edit = EditOf(line);
     if (!edit.ok()) return Leave(line, std::string(edit.status().message()));
     if (edit->has_value()) {
-      edits_[{line.section, line.row->front()}].push_back(**edit);
+      edits_.emplace_back(key, **edit);
     } else if (base_.has_value()) {
       Leave(line, absl::StrCat("the state alone is read: ", kHowTo));
     }
   }
 
-  Edits Finish() {
+  Edits Finish(const Reader& reader) {
     Edits all;
-    for (auto& [key, edits] : edits_) {
-      if (edits.size() == 1) {
-        all.edits.push_back(std::move(edits.front()));
+    for (auto& [key, edit] : edits_) {
+      if (reader.TablesOf(key.first) > 1) {
+        Leave({.number = edit.line, .text = edit.text},
+              "two tables have one head, and whose row it is is not clear");
         continue;
       }
-      for (const Edit& edit : edits) {
-        unread_.push_back({edit.line, edit.text,
-                           absl::StrCat(key.second, " stands in lines ", edits.front().line,
-                                        " and ", edits.back().line, ": none of them is read")});
+      const std::vector<int>& lines = lines_[key];
+      if (lines.size() == 1) {
+        all.edits.push_back(std::move(edit));
+        continue;
       }
+      // A row that was moved here from another run's table is as good as that which was here.
+      Leave({.number = edit.line, .text = edit.text},
+            absl::StrCat(Quoted(key.second), " stands in lines ", lines.front(), " and ",
+                         lines.back(), ": none of them is read"));
     }
-    std::sort(all.edits.begin(), all.edits.end(),
-              [](const Edit& a, const Edit& b) { return a.line < b.line; });
     LeaveGone();
     std::stable_sort(unread_.begin(), unread_.end(),
                      [](const Unread& a, const Unread& b) { return a.line < b.line; });
-    if (unread_.size() > kMaxUnread) {
-      const size_t more = unread_.size() - kMaxUnread;
-      unread_.resize(kMaxUnread);
-      unread_.push_back({0, "", absl::StrCat("and ", more, " lines more were not read")});
+    if (left_ > unread_.size()) {
+      unread_.push_back(
+          {0, "", absl::StrCat("and ", left_ - unread_.size(), " lines more were not read")});
     }
     all.unread = std::move(unread_);
     return all;
@@ -195,7 +204,19 @@ class Pass {
 
  private:
   void Leave(const Reader::Line& line, std::string why) {
-    unread_.push_back({line.number, line.text, std::move(why)});
+    if (++left_ > kMaxUnread) return;
+    unread_.push_back({line.number, Quoted(line.text), std::move(why)});
+  }
+
+  // Of no table: what was not there is named.
+  void TakeText(const Reader::Line& line) {
+    if (!base_.has_value() || line.text.empty()) return;
+    const auto known = base_->lines.find(line.text);
+    if (known != base_->lines.end() && known->second > 0) {
+      --known->second;
+      return;
+    }
+    Leave(line, absl::StrCat("only rows of tasks and workers are read: ", kHowTo));
   }
 
   // None: it says what the planner might have written. The error says why it cannot be read.
@@ -205,7 +226,6 @@ class Pass {
       return absl::InvalidArgumentError(absl::StrCat(parts...));
     };
     if (!line.whole) {
-      // A broken row of somebody's, or one of another table.
       return wrong("this is no row of a table of tasks or workers, which have as many cells as ",
                    "their heads: take the row as it was, and ", kHowTo);
     }
@@ -220,9 +240,6 @@ class Pass {
       return wrong("'", Quoted(cell), "' is neither a state nor a verb: ", kHowTo);
     }
     const bool worker = line.section == Reader::kWorkers;
-    if (line.broken) {
-      return wrong("the heading of a run or of the workers is gone, and whose row it is not clear");
-    }
     if (worker && verb->second == Verb::kCancel) {
       return wrong("a worker is held or released, and not cancelled");
     }
@@ -234,6 +251,7 @@ class Pass {
     if (colon < cell.size()) {
       edit.reason = std::string(absl::StripAsciiWhitespace(cell.substr(colon + 1)));
     }
+    if (edit.name.empty() || edit.name.size() > kMaxName) return wrong("no name is as long");
     if (edit.name != rpc::ToUtf8(edit.name) || edit.reason != rpc::ToUtf8(edit.reason)) {
       return wrong("it is not UTF-8");
     }
@@ -257,9 +275,15 @@ class Pass {
     if (!base_.has_value()) return;
     std::vector<std::string> gone;
     for (const auto& [key, row] : base_->rows) {
-      if (seen_.count(key) == 0) gone.push_back(key.second);
+      if (lines_.count(key) == 0) gone.push_back(key.second);
     }
+    const bool text_gone =
+        std::any_of(base_->lines.begin(), base_->lines.end(), [](const auto& one) {
+          return one.second > 0 && absl::EndsWith(one.first, " -->") == false;
+        });
+    if (text_gone) Leave({}, "lines that are of no table are gone: they are the planner's");
     if (gone.empty()) return;
+    ++left_;
     unread_.push_back(
         {0, "",
          absl::StrCat("the rows of ", Quoted(absl::StrJoin(gone, ", ")),
@@ -267,9 +291,10 @@ class Pass {
   }
 
   std::optional<Base> base_;
-  std::map<Key, std::vector<Edit>> edits_;
-  std::set<Key> seen_;
-  std::vector<Unread> unread_;
+  std::vector<std::pair<Key, Edit>> edits_;  // by line
+  std::map<Key, std::vector<int>> lines_;    // of whole rows
+  std::vector<Unread> unread_;               // of the first kMaxUnread
+  size_t left_ = 0;                          // lines, all of them
 };
 
 }  // namespace
@@ -282,9 +307,9 @@ Edits ReadEdits(const std::string& page, const std::string& base) {
   Pass pass(base);
   Reader reader;
   int number = 0;
-  for (const absl::string_view text : absl::StrSplit(page, '\n')) {
-    const std::string line(absl::StripSuffix(text, "\r"));
-    ++number;
+  for (absl::string_view text : absl::StrSplit(page, '\n')) {
+    if (++number == 1) absl::ConsumePrefix(&text, "\xEF\xBB\xBF");  // some editors' mark of UTF-8
+    const std::string line(absl::StripTrailingAsciiWhitespace(text));
     for (const char* mark : {"<<<<<<< ", ">>>>>>> "}) {
       if (absl::StartsWith(line, mark)) {
         return {{}, {{number, line, "a mark of a conflict: nothing of the page was read"}}};
@@ -292,7 +317,7 @@ Edits ReadEdits(const std::string& page, const std::string& base) {
     }
     pass.Take(reader.Read(number, line));
   }
-  return pass.Finish();
+  return pass.Finish(reader);
 }
 
 v1::TaskState StateOf(Verb verb) {

@@ -33,8 +33,8 @@ struct Edit {
 // A line that was changed and means nothing. The whole of the page, where `line` is 0.
 struct Unread {
   int line = 0;
-  std::string text;
-  std::string why;  // and what to write
+  std::string text;  // as Quoted
+  std::string why;   // and what to write
 };
 
 struct Edits {
@@ -46,8 +46,8 @@ struct Edits {
 inline constexpr size_t kMaxUnread = 100;
 
 // `base`: the page that it was made from, which shows what else was changed; "": it is not known.
-// Of two rows of one thing with a verb neither is read, nor anything of a page that is cut or that
-// has marks of a conflict.
+// Of two rows of one thing none is read, nor anything of a page that is cut or that has marks of a
+// conflict.
 Edits ReadEdits(const std::string& page, const std::string& base);
 
 // What the verb wants of a task.

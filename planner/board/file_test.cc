@@ -1,6 +1,7 @@
 #include "planner/board/file.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -35,7 +36,10 @@ class Board {
     return folder_ / absl::StrCat("board.edited-", number, ".md");
   }
   BoardFile& file() { return *file_; }
-  void Restart() { file_.emplace(path()); }
+  void Restart() {
+    file_.emplace(path());
+    file_->Begin();
+  }
   std::string Read() const { return base::ReadFile(path()).value_or("nothing"); }
   // As an editor that writes into the file.
   void WriteInto(const std::string& page) {
@@ -82,7 +86,7 @@ TEST_CASE("a page that was changed is not written over, and taken when it is qui
   CHECK(board.Read() == mine);
   const std::optional<Edited> edited = board.Take();
   REQUIRE(edited.has_value());
-  CHECK(edited->page == mine);
+  CHECK(edited->page.value() == mine);
   CHECK(edited->base == PageOf(1));
   CHECK(edited->kept == board.kept(1));
   CHECK(*base::ReadFile(board.kept(1)) == mine);
@@ -108,7 +112,7 @@ TEST_CASE("a page of long ago is known, and one of another process is not") {
   edited = board.Take();
   REQUIRE(edited.has_value());
   CHECK(edited->base == "");
-  CHECK(edited->page == Changed(PageOf(3)));
+  CHECK(edited->page.value() == Changed(PageOf(3)));
   // What was kept before stays.
   CHECK(edited->kept == board.kept(2));
   CHECK(board.file().Kept() == std::vector<std::string>{board.kept(1), board.kept(2)});
@@ -126,13 +130,13 @@ TEST_CASE("a half-written page is waited for") {
     board.Take();
     const std::optional<Edited> edited = board.Take();
     REQUIRE(edited.has_value());
-    CHECK(edited->page == mine);
+    CHECK(edited->page.value() == mine);
   }
   SECTION("but not for ever") {
     std::optional<Edited> edited;
     for (int i = 0; i < 5 && !edited.has_value(); ++i) edited = board.Take();
     REQUIRE(edited.has_value());
-    CHECK(edited->page == mine.substr(0, mine.size() / 2));
+    CHECK(edited->page.value() == mine.substr(0, mine.size() / 2));
     CHECK(board.file().Write(PageOf(2)).ok());
   }
 }
@@ -163,7 +167,7 @@ TEST_CASE("what a process did not come to look at is found by the next") {
   board.Restart();
   const std::optional<Edited> edited = board.Take();
   REQUIRE(edited.has_value());
-  CHECK(edited->page == Changed(PageOf(0)));
+  CHECK(edited->page.value() == Changed(PageOf(0)));
   CHECK(board.Read() == PageOf(1));
 }
 
@@ -178,6 +182,69 @@ TEST_CASE("something written into a page after it was taken keeps it") {
   spdlog::set_level(spdlog::level::off);
   board.file().Discard(*edited);
   CHECK(absl::EndsWith(*base::ReadFile(edited->kept), "and this"));
+}
+
+TEST_CASE("a pipe in the board's place is not waited for") {
+  Board board;
+  REQUIRE(mkfifo(board.path().c_str(), 0600) == 0);
+  for (int i = 0; i < 15; ++i) CHECK_FALSE(board.Take().has_value());
+  CHECK(absl::IsFailedPrecondition(board.file().Write(PageOf(1))));
+  REQUIRE(mkfifo((board.path() + ".next").c_str(), 0600) == 0);
+  board.Restart();
+  CHECK(board.file().Kept().size() == 1);
+}
+
+TEST_CASE("a page that is too large is moved aside unread") {
+  Board board;
+  REQUIRE(board.file().Write(PageOf(1)).ok());
+  std::filesystem::resize_file(board.path(), kMaxPageBytes + 1);
+  std::optional<Edited> edited;
+  for (int i = 0; i < 9; ++i) {
+    CHECK_FALSE(board.Take().has_value());
+    CHECK(absl::IsAborted(board.file().Write(PageOf(2))));
+  }
+  for (int i = 0; i < 5 && !edited.has_value(); ++i) edited = board.Take();
+  REQUIRE(edited.has_value());
+  CHECK(absl::IsResourceExhausted(edited->page.status()));
+  CHECK(std::filesystem::file_size(edited->kept) == kMaxPageBytes + 1);
+  CHECK(board.file().Write(PageOf(2)).ok());
+  CHECK(board.Read() == PageOf(2));
+}
+
+TEST_CASE("where nothing can be moved aside nothing is written over") {
+  Board board;
+  REQUIRE(board.file().Write(PageOf(1)).ok());
+  for (int i = 1; i <= 1000; ++i) std::ofstream(board.kept(i)) << i;
+  spdlog::set_level(spdlog::level::off);
+  const std::string mine = Changed(PageOf(1));
+  board.Replace(mine);
+  for (int i = 0; i < 15; ++i) {
+    CHECK_FALSE(board.Take().has_value());
+    CHECK(absl::IsAborted(board.file().Write(PageOf(2))));
+  }
+  CHECK(board.Read() == mine);
+  std::filesystem::rename(board.path(), board.path() + ".next");
+  CHECK(absl::IsFailedPrecondition(board.file().Write(PageOf(2))));
+  CHECK(*base::ReadFile(board.path() + ".next") == mine);
+  std::filesystem::remove(board.kept(7));
+  CHECK(board.file().Write(PageOf(2)).ok());
+  CHECK(*base::ReadFile(board.kept(7)) == mine);
+}
+
+TEST_CASE("looks that come at once do not make a page quiet") {
+  Board board;
+  REQUIRE(board.file().Write(PageOf(1)).ok());
+  board.WriteInto(Changed(PageOf(1)));
+  const base::Instant now = base::Now();
+  for (int i = 0; i < 10; ++i) CHECK_FALSE(board.file().Take(now).has_value());
+  CHECK(board.file().Take(now + kQuiet).has_value());
+}
+
+TEST_CASE("without a path there is nothing") {
+  BoardFile file("");
+  file.Begin();
+  CHECK_FALSE(file.Take(base::Now()).has_value());
+  CHECK(file.Kept().empty());
 }
 
 TEST_CASE("a folder in the board's place is left alone") {

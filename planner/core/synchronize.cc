@@ -88,6 +88,12 @@ absl::Status CheckRequest(const Synchronize& command) {
         "' must be 1 to 200 printable characters without "
         "spaces and '|'"));
   }
+  const std::string& http = command.worker.http_address();
+  if (!http.empty() && !IsPlain(http)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker ", command.worker.id(), ": an address of its metrics has at most ", kMaxNameBytes,
+        " printable characters without spaces and '|'"));
+  }
   const auto& labels = command.worker.labels();
   if (absl::Status status =
           problem::CheckLabels("worker " + command.worker.id(), {labels.begin(), labels.end()});

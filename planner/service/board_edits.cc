@@ -36,10 +36,10 @@ absl::StatusOr<Command> CommandOf(const board::Edit& edit, const board::Picture&
 absl::Status OutcomeOf(const board::Edit& edit, const absl::StatusOr<Reply>& answer) {
   if (!answer.ok()) return answer.status();
   const v1::Task* const task = std::get_if<v1::Task>(&*answer);
-  if (task == nullptr || edit.verb != board::Verb::kCancel || task->state() == v1::CANCELLED) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError("it had come to its end before");
+  if (task == nullptr || task->state() == board::StateOf(edit.verb)) return absl::OkStatus();
+  return absl::FailedPreconditionError(edit.verb == board::Verb::kCancel
+                                           ? "it had come to its end before"
+                                           : "it is worked on, and not held");
 }
 
 std::string ReportOf(const board::Edit& edit, const absl::Status& outcome, absl::Time at) {
@@ -52,7 +52,7 @@ std::string ReportOf(const board::Unread& unread, absl::Time at) {
   std::string report = absl::StrCat("**", TimeOf(at), ", ");
   if (unread.line > 0) absl::StrAppend(&report, "line ", unread.line, ": ");
   absl::StrAppend(&report, "not read**: ", unread.why);
-  if (!unread.text.empty()) absl::StrAppend(&report, ": `", board::Quoted(unread.text), "`");
+  if (!unread.text.empty()) absl::StrAppend(&report, ": `", unread.text, "`");
   return report;
 }
 

@@ -70,9 +70,26 @@ TEST_CASE("what people write on the board is done, or named there") {
   CHECK(state(2) == v1::CANCELLED);
   CHECK(*base::ReadFile(folder.path() + "/board.edited-1.md") == mine);
 
+  // Saved again, the same buffer has what was done before in it.
+  REQUIRE(client.SetTask("r1/p0@host", v1::HELD).ok());
+  REQUIRE(base::WriteFileAtomically(path, mine).ok());
+  REQUIRE(shows("it was done when this page was saved before"));
+  CHECK(state(0) == v1::HELD);
+  REQUIRE(client.SetTask("r1/p0@host", v1::QUEUED).ok());
+
   // What cannot be done says why.
-  rewrite({{"| p2 | cancelled |", "| p2 | cancel |"}, {"| p1 | queued |", "| p1 | cancel |"}});
-  REQUIRE(shows("cancel r1/p1: done"));
+  REQUIRE(shows("| p0 | queued |"));
+  rewrite({{"| p0 | queued |", "| p0 | release |"}, {"## Run r1: set\n", "## Run r1: mine\n"}});
+  REQUIRE(shows("only rows of tasks and workers are read"));
+
+  // A page that was only put in order is written anew, though nothing else happens.
+  for (int i = 0; i < 3; ++i) pass();
+  const std::string last = page();
+  std::ofstream(path, std::ios::trunc) << absl::StrReplaceAll(last, {{"\n", "\r\n"}});
+  for (int i = 0; i < 300 && page() != last; ++i) pass();
+  CHECK(page() == last);
+  CHECK(client.SetTask("r1/p0@host", v1::QUEUED).ok());
+  REQUIRE(shows("| p0 | queued |"));
 
   // What was written while no planner was there is read by the next one.
   served.Close();

@@ -56,6 +56,7 @@ absl::Status Committer::Insist(const std::vector<Write>& batch) {
   for (int failures = 1;; ++failures) {
     absl::Status status = writer_.Commit(batch);
     if (status.ok() && failures > kFailuresOfAStall) spdlog::info("the store takes writes again");
+    if (!status.ok() && callbacks_.on_failed) callbacks_.on_failed();
     if (status.ok() || !IsWorthAnotherTry(status) || last_try) return status;
     if (failures == kFailuresOfAStall) {
       spdlog::error("the store takes no writes, trying on: {}", status.ToString());
@@ -70,9 +71,15 @@ void Committer::Run() {
   while (true) {
     const std::vector<Write> batch = TakeBatch();
     if (batch.empty()) return;
+    const base::Instant began = base::Now();
     if (absl::Status status = Insist(batch); !status.ok()) {
       callbacks_.on_fatal(status);
       return;
+    }
+    if (callbacks_.on_committed) {
+      size_t events = 0;
+      for (const Write& write : batch) events += write.events.size();
+      callbacks_.on_committed(base::Now() - began, events);
     }
     callbacks_.on_durable(batch.back().number);
   }

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -21,10 +22,21 @@ namespace warpsmith::planner {
 namespace {
 
 ServiceOptions ForService(const PlannerOptions& options) {
-  return {.core = options.core,
-          .events_per_checkpoint = options.events_per_checkpoint,
-          .board = !options.board_path.empty()};
+  ServiceOptions service{.core = options.core,
+                         .events_per_checkpoint = options.events_per_checkpoint,
+                         .board = !options.board_path.empty()};
+  if (options.metrics != nullptr) {
+    service.observer = [metrics = options.metrics](const v1::Event& event, const State& state) {
+      metrics->Decided(event, state);
+    };
+  }
+  return service;
 }
+
+// By Command's index.
+constexpr const char* kMethods[] = {"Synchronize",   "Submit", "SetTask", "CancelRun", "HoldWorker",
+                                    "ReleaseWorker", "List",   "GetTask", "GetBoard"};
+static_assert(std::size(kMethods) == std::variant_size_v<Command>);
 
 // Ends a call whose answer of type T is part of a reply of type R.
 template <typename R, typename T, typename Fill>
@@ -61,14 +73,21 @@ std::string OnlyOf(const security::Caller& caller, const char* method) {
   return security::IsOwnOnly(caller, method) ? caller.name : "";
 }
 
-// An edited page, of which some commands are under way. On the board's thread.
-struct Heeding {
-  board::Edited edited;
-  size_t left = 0;       // commands
-  bool complete = true;  // all that was written is done
-};
+// Edits of one page that are told each by itself, where they were done; and those that are
+// remembered, of all pages.
+constexpr int kMostToldDone = 5;
+constexpr size_t kMaxDone = 10'000;
 
 }  // namespace
+
+// A page that somebody has changed, and what becomes of it. Of the board's thread.
+struct Planner::Heeding {
+  absl::Time at;
+  board::Edited edited;
+  size_t left = 0;  // commands under way
+  std::vector<std::pair<board::Edit, absl::Status>> outcomes;
+  std::vector<board::Unread> unread;
+};
 
 Planner::Planner(store::Store* store, const PlannerOptions& options, Clock clock, uint64_t seed,
                  Committer::OnFatal on_fatal)
@@ -105,7 +124,15 @@ absl::Status Planner::BeginWriting(int64_t epoch) {
               [this](const absl::Status& status) {
                 OnStrand([this, status] { service_.Stalled(status); });
               },
-          .on_fatal = on_fatal_});
+          .on_fatal = on_fatal_,
+          .on_failed = options_.metrics == nullptr ? std::function<void()>()
+                                                   : [this] { options_.metrics->CommitFailed(); },
+          .on_committed =
+              options_.metrics == nullptr
+                  ? std::function<void(absl::Duration, size_t)>()
+                  : [this](absl::Duration took,
+                           size_t events) { options_.metrics->Committed(took, events); }});
+  epoch_ = epoch;
   return absl::OkStatus();
 }
 
@@ -168,10 +195,11 @@ absl::Status Planner::BeginDrawing() {
   absl::Notification drawn;
   drawing_.PostAlways([&] {
     picture_.BeOf(token);
+    file_.Begin();
     for (const std::string& kept : file_.Kept()) {
-      picture_.Report(absl::StrCat("of before: '", kept,
-                                   "' has what was written on a page and not ",
-                                   "done; remove it when it is not wanted"));
+      picture_.Report(absl::StrCat("of before: '", kept, "' has a page that somebody changed, of ",
+                                   "which something was not done, or may not have been; remove it ",
+                                   "when it is not wanted"));
     }
     drawn.Notify();
   });
@@ -210,6 +238,13 @@ bool Planner::OnStrand(std::function<void()> action, bool always) {
 }
 
 void Planner::Call(int64_t call, Command command, Contents contents, Finish finish) {
+  if (options_.metrics != nullptr) {
+    finish = [metrics = options_.metrics, method = kMethods[command.index()],
+              finish = std::move(finish)](absl::StatusOr<Reply> reply) {
+      metrics->Answered(method, reply.status());
+      finish(std::move(reply));
+    };
+  }
   if (draining_) return finish(Leaving());  // the strand may be gone already
   auto held =
       std::make_shared<std::pair<Command, Contents>>(std::move(command), std::move(contents));
@@ -217,7 +252,8 @@ void Planner::Call(int64_t call, Command command, Contents contents, Finish fini
     return finish(role_.Following(std::holds_alternative<planner::Synchronize>(held->first)));
   }
   const bool posted = OnStrand(
-      [this, call, held, finish] {
+      [this, call, held, finish, came = base::Now()] {
+        if (options_.metrics != nullptr) options_.metrics->TookUp(base::Now() - came);
         if (absl::Status may = MayAnswer(); !may.ok()) return finish(may);
         finishes_[call] = finish;
         service_.Handle(call, std::move(held->first), std::move(held->second), clock_());
@@ -419,11 +455,13 @@ void Planner::GetBoard(Done<v1::GetBoardReply> done) {
 void Planner::Take(View view) {
   drawing_.PostAlways([this, view = std::move(view)]() mutable {
     picture_.Take(*view.changes);
+    if (options_.metrics != nullptr) options_.metrics->Changed(*view.changes, base::Now());
     const bool many = view.changes->records.tasks_size() >= kManyTasks;
     view.changes = nullptr;
     if (many) base::ReturnFreedMemory();
     if (view.progress.has_value()) picture_.Show(*view.progress);
     if (view.draw) WriteBoard();
+    if (view.draw && options_.metrics != nullptr) options_.metrics->Drawn(picture_, base::Now());
   });
 }
 
@@ -443,59 +481,92 @@ void Planner::WriteBoard() {
   board_failed_ = !status.ok() && !edited;
 }
 
-void Planner::LookAtBoard() {
+void Planner::LookAtBoard(base::Instant now) {
+  looks_ = false;
   if (options_.board_path.empty() || draining_) return;  // whoever starts next reads it
-  if (const std::optional<board::Edited> edited = file_.Take(base::Now())) Heed(*edited);
+  std::optional<board::Edited> edited = file_.Take(now);
+  if (!edited.has_value()) return;
+  // There is a page again, whatever becomes of what was written on this one.
+  board_.clear();
+  WriteBoard();
+  Heed(*std::move(edited));
 }
 
-void Planner::Heed(const board::Edited& edited) {
-  const absl::Time at = absl::Now();
-  if (!role_.leads() || board::IsCopy(edited.page)) {
-    Report(
-        ReportOf(board::Unread{0, "",
-                               absl::StrCat("this page was a copy, or is one now. What was written "
-                                            "is in ",
-                                            edited.kept, ": write it on the board of the ",
-                                            "planner that leads, or with `warpsmith board edit`")},
-                 at));
-    return WriteBoard();
-  }
-  const board::Edits edits = board::ReadEdits(edited.page, edited.base);
+void Planner::Heed(board::Edited edited) {
   const auto heeding = std::make_shared<Heeding>();
-  heeding->edited = edited;
-  heeding->left = edits.edits.size();
-  heeding->complete = edits.unread.empty() && !edited.base.empty();
-  for (const board::Unread& unread : edits.unread) Report(ReportOf(unread, at));
-  if (edits.unread.empty() && edited.base.empty()) {
-    Report(ReportOf(board::Unread{0, "",
-                                  "the page that was changed is of long ago, or of before "
-                                  "a restart: verbs in state cells alone were read"},
-                    at));
-  }
-  const auto finish = [this, heeding, at] {
-    if (heeding->complete) {
-      file_.Discard(heeding->edited);
-    } else {
-      Report(ReportOf(board::Unread{0, "", "the whole page is in " + heeding->edited.kept}, at));
+  heeding->at = absl::Now();
+  heeding->edited = std::move(edited);
+  const absl::StatusOr<std::string>& page = heeding->edited.page;
+  const auto leave = [&](std::string why) { heeding->unread.push_back({0, "", std::move(why)}); };
+  board::Edits edits;
+  if (!page.ok()) {
+    leave(std::string(page.status().message()));
+  } else if (!role_.leads() || board::IsCopy(*page)) {
+    leave(
+        "this page was a copy, or is one now: write it on the board of the planner that leads, or "
+        "with `warpsmith board edit`");
+  } else {
+    edits = board::ReadEdits(*page, heeding->edited.base);
+    heeding->unread = std::move(edits.unread);
+    if (heeding->edited.base.empty() && heeding->unread.empty()) {
+      leave(
+          "the page that was changed is of long ago, or of before a restart: verbs in state cells "
+          "alone were read");
     }
-    WriteBoard();
-  };
-  if (edits.edits.empty()) return finish();
+  }
+  heeding->left = edits.edits.size();
+  if (heeding->left == 0) return EndHeeding(*heeding);
   for (const board::Edit& edit : edits.edits) {
-    const auto end = [this, heeding, edit, at, finish](const absl::Status& outcome) {
-      Report(ReportOf(edit, outcome, at));
-      heeding->complete &= outcome.ok();
-      if (--heeding->left == 0) finish();
+    const auto end = [this, heeding, edit](const absl::Status& outcome) {
+      heeding->outcomes.emplace_back(edit, outcome);
+      if (--heeding->left == 0) EndHeeding(*heeding);
     };
+    // A buffer that is saved again has the verbs of before in it.
+    std::string named = absl::StrCat(board::EndOf(*page), " ", Describe(edit), ": ", edit.reason);
+    if (done_.count(named) > 0) {
+      end(absl::AlreadyExistsError("it was done when this page was saved before"));
+      continue;
+    }
     absl::StatusOr<Command> command = CommandOf(edit, picture_);
     if (!command.ok()) {
       end(command.status());
       continue;
     }
-    Call(NewCall(), *std::move(command), {}, [this, edit, end](const absl::StatusOr<Reply>& reply) {
-      drawing_.PostAlways([end, outcome = OutcomeOf(edit, reply)] { end(outcome); });
-    });
+    Call(NewCall(), *std::move(command), {},
+         [this, edit, named, end](const absl::StatusOr<Reply>& reply) {
+           drawing_.PostAlways([this, named, end, outcome = OutcomeOf(edit, reply)] {
+             if (outcome.ok()) done_.insert(named);
+             if (done_.size() > kMaxDone) done_.erase(done_.begin());
+             end(outcome);
+           });
+         });
   }
+}
+
+// What went wrong comes last, so that it stands first.
+void Planner::EndHeeding(const Heeding& heeding) {
+  int done = 0;
+  for (const auto& [edit, outcome] : heeding.outcomes) {
+    if (!outcome.ok()) continue;
+    const std::string line = ReportOf(edit, outcome, heeding.at);
+    ++done <= kMostToldDone ? Report(line) : spdlog::info("the board: {}", line);
+  }
+  if (done > kMostToldDone) {
+    Report(absl::StrCat(done - kMostToldDone, " more of the same page were done"));
+  }
+  bool complete = heeding.unread.empty();
+  for (const auto& [edit, outcome] : heeding.outcomes) {
+    complete &= outcome.ok() || absl::IsAlreadyExists(outcome);
+    if (!outcome.ok()) Report(ReportOf(edit, outcome, heeding.at));
+  }
+  for (const board::Unread& unread : heeding.unread) Report(ReportOf(unread, heeding.at));
+  if (complete) {
+    file_.Discard(heeding.edited);
+  } else {
+    Report(
+        ReportOf(board::Unread{0, "", "the whole page is in " + heeding.edited.kept}, heeding.at));
+  }
+  WriteBoard();
 }
 
 void Planner::Report(std::string line) {
@@ -506,7 +577,10 @@ void Planner::Report(std::string line) {
 // ---- time and the end --------------------------------------------------------------------------
 
 void Planner::Tick() {
-  drawing_.Post([this] { LookAtBoard(); });
+  if (!looks_.exchange(true)) {
+    const base::Instant now(absl::Milliseconds(clock_().monotonic_ms));
+    drawing_.PostAlways([this, now] { LookAtBoard(now); });
+  }
   if (!role_.leads()) return;
   OnStrand(
       [this] {
@@ -515,8 +589,19 @@ void Planner::Tick() {
         if (!MayAnswer().ok()) return;
         service_.Tick(clock_());
         CheckNext();
+        CountStanding();
       },
       /*always=*/false);
+}
+
+void Planner::CountStanding() {
+  if (options_.metrics == nullptr) return;
+  options_.metrics->Ticked({.leads = role_.leads(),
+                            .epoch = epoch_,
+                            .revision = service_.core().state().revision(),
+                            .checkpoint_revision = service_.checkpoint_revision(),
+                            .parked = service_.parked(),
+                            .uncommitted = service_.uncommitted()});
 }
 
 void Planner::Release() {

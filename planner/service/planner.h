@@ -26,10 +26,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "common/security/roles.h"
 #include "common/store/leadership.h"
 #include "common/store/store.h"
@@ -38,6 +40,7 @@
 #include "planner/service/candidacy.h"
 #include "planner/service/committer.h"
 #include "planner/service/executor.h"
+#include "planner/service/metrics.h"
 #include "planner/service/replies.h"
 #include "planner/service/role.h"
 #include "planner/service/service.h"
@@ -53,6 +56,7 @@ struct PlannerOptions {
   CoreOptions core;
   // Written when it changed, and read when a person changed it, at each Tick. "": no board file.
   std::string board_path;
+  PlannerMetrics* metrics = nullptr;  // null: nothing is counted; outlives the planner
   int64_t events_per_checkpoint = ServiceOptions().events_per_checkpoint;
 };
 
@@ -60,7 +64,7 @@ class Planner : public Contender {
  public:
   template <typename Reply>
   using Done = std::function<void(absl::StatusOr<Reply>)>;
-  using Clock = std::function<Now()>;  // called on the strand
+  using Clock = std::function<Now()>;  // called from any thread
 
   // Becomes the store's writer and applies what it holds. `store` must outlive the planner.
   // `on_fatal`: see Committer; DataLoss: the store has lost what it had made durable;
@@ -107,6 +111,7 @@ class Planner : public Contender {
   void Tick();
   void Drain();
   void Stop();
+  bool leads() const { return role_.leads(); }
 
  private:
   // Ends a call with the service's answer; on the strand.
@@ -133,6 +138,7 @@ class Planner : public Contender {
 
   // On the strand.
   void HandOut();
+  void CountStanding();
   void Take(View view);
   void Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>& done);
   // Reads what the next task's problem and kernel are in the store, a task each tick, so that
@@ -142,8 +148,10 @@ class Planner : public Contender {
   void HoldDamaged(const std::string& task_id, const absl::Status& damage);
   // On the board's thread: what people wrote there becomes commands, and what became of them lines
   // of the page.
-  void LookAtBoard();
-  void Heed(const board::Edited& edited);
+  void LookAtBoard(base::Instant now);
+  void Heed(board::Edited edited);
+  struct Heeding;
+  void EndHeeding(const Heeding& heeding);
   void Report(std::string line);
   void WriteBoard();
 
@@ -153,6 +161,7 @@ class Planner : public Contender {
   const Committer::OnFatal on_fatal_;
   std::atomic<int64_t> calls_{0};
   std::atomic<bool> draining_{false};
+  std::atomic<bool> looks_{false};  // LookAtBoard is on its way
   Role role_;
   std::atomic<int64_t> alive_ms_{0};
   bool stopped_ = false;
@@ -160,11 +169,13 @@ class Planner : public Contender {
   // Of the strand.
   Service service_;
   std::map<int64_t, Finish> finishes_;  // by call
+  int64_t epoch_ = 0;                   // in which it leads; 0: it does not yet
   std::string checked_;                 // the task that was checked last
   Lender lender_;
   // Of the board's thread.
   board::Picture picture_;
   board::BoardFile file_;
+  std::set<std::string> done_;  // what people wrote on pages: page, verb, reason
   std::string board_;
   bool board_failed_ = false;  // the last writing of it
 

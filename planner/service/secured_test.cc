@@ -80,7 +80,7 @@ class Certificates {
   Authority authority_;
 };
 
-// A planner with certificates; `listeners`: workers, clients and metrics have their own.
+// A planner with certificates; `listeners`: workers and clients have their own.
 class Secured {
  public:
   Secured(Certificates& certificates, bool listeners, bool tls = true,
@@ -110,7 +110,7 @@ class Secured {
         [](const absl::Status&) {});
     ServerOptions options{.listen = listen, .guard = guard_};
     options.refresh = absl::Milliseconds(50);
-    if (listeners) options.listen_clients = options.listen_metrics = "127.0.0.1:0";
+    if (listeners) options.listen_clients = "127.0.0.1:0";
     auto server = Server::Start(planner_.get(), options, [](const absl::Status&) {});
     INFO(server.status().ToString());
     REQUIRE(server.ok());
@@ -182,7 +182,7 @@ absl::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::s
 }
 
 enum Who { kNobody, kWorker, kSubmitter, kOperator, kReader, kPlannerToo, kCallers };
-enum Where { kAll, kForWorkers, kForClients, kForMetrics, kWheres };
+enum Where { kAll, kForWorkers, kForClients, kWheres };
 
 // What is promised, written down once more and by hand: callers and listeners of each method.
 struct Promise {
@@ -214,14 +214,14 @@ std::vector<Promise> Promises() {
                            "HoldWorker", "ReleaseWorker"}) {
     names.push_back(service + name);
   }
-  constexpr std::array<bool, kWheres> kClientsOnly = {1, 0, 1, 0};
-  constexpr std::array<bool, kWheres> kAnywhere = {1, 1, 1, 1};
+  constexpr std::array<bool, kWheres> kClientsOnly = {1, 0, 1};
+  constexpr std::array<bool, kWheres> kAnywhere = {1, 1, 1};
   return {
       //                                    nobody worker submitter operator reader planner
       {"/warpsmith.v1.WorkerService/Synchronize",
        SyncOf("w", "", 0).SerializeAsString(),
        {0, 1, 0, 0, 0, 0},
-       {1, 1, 0, 0}},
+       {1, 1, 0}},
       {names[0].c_str(), submit.SerializeAsString(), {0, 0, 1, 1, 0, 0}, kClientsOnly},
       {names[1].c_str(), "", {0, 0, 1, 1, 1, 0}, kClientsOnly},
       {names[2].c_str(), get.SerializeAsString(), {0, 0, 1, 1, 1, 0}, kClientsOnly},
@@ -258,10 +258,14 @@ TEST_CASE("each role, method and listener is allowed or refused as promised") {
   const std::map<int, Role> people = {
       {kSubmitter, Role::kSubmitter}, {kOperator, Role::kOperator}, {kReader, Role::kReader}};
   Secured one(certificates, /*listeners=*/false), three(certificates, /*listeners=*/true);
-  const std::array<std::string, kWheres> address = {one.workers(), three.workers(), three.clients(),
-                                                    three.server().metrics_address()};
-  // Every method that a server has is in the table.
-  CHECK(security::Rules().size() + 1 == Promises().size());
+  const std::array<std::string, kWheres> address = {one.workers(), three.workers(),
+                                                    three.clients()};
+  // Every method that a server has is in the table; those by HTTP are tried in common/http.
+  const auto by_http = [](const security::Rule& rule) {
+    return rule.listeners == security::Bit(security::Listener::kHttp);
+  };
+  const std::vector<security::Rule>& rules = security::Rules();
+  CHECK(rules.size() - std::count_if(rules.begin(), rules.end(), by_http) + 1 == Promises().size());
   int cells = 0;
   for (int where = 0; where < kWheres; ++where) {
     for (int who = 0; who < kCallers; ++who) {
@@ -282,14 +286,14 @@ TEST_CASE("each role, method and listener is allowed or refused as promised") {
       }
     }
   }
-  CHECK(cells == 4 * 9 * 13);
+  CHECK(cells == 3 * 9 * 13);
 }
 
 TEST_CASE("without TLS everybody may do all, each at its listener") {
   Certificates certificates;
   Secured one(certificates, false, /*tls=*/false), three(certificates, true, /*tls=*/false);
-  const std::array<std::string, kWheres> address = {one.workers(), three.workers(), three.clients(),
-                                                    three.server().metrics_address()};
+  const std::array<std::string, kWheres> address = {one.workers(), three.workers(),
+                                                    three.clients()};
   for (int where = 0; where < kWheres; ++where) {
     const auto channel = rpc::DialFresh(address[where]);
     for (const Promise& promise : Promises()) {

@@ -19,13 +19,14 @@ namespace warpsmith::planner::testing {
 class Served {
  public:
   explicit Served(const Folder& folder, const std::string& listen = "127.0.0.1:0",
-                  const CoreOptions& core = {}) {
+                  const CoreOptions& core = {}, PlannerMetrics* metrics = nullptr) {
     spdlog::set_level(spdlog::level::off);
     auto opened = store::SqliteStore::Open(folder.path());
     REQUIRE(opened.ok());
     store_ = *std::move(opened);
     PlannerOptions options;
     options.core = core;
+    options.metrics = metrics;
     options.board_path = folder.path() + "/board.md";
     auto planner = Planner::Start(
         store_.get(), options,

@@ -62,9 +62,6 @@ absl::Status Server::Listen() {
   if (!options_.listen_clients.empty()) {
     ports.push_back({options_.listen_clients, security::Listener::kClients});
   }
-  if (!options_.listen_metrics.empty()) {
-    ports.push_back({options_.listen_metrics, security::Listener::kMetrics});
-  }
   for (Port& port : ports) {
     absl::Status valid = rpc::ValidateListenAddress(port.listen, guard_->secured());
     if (!valid.ok()) return valid;
@@ -86,7 +83,6 @@ absl::Status Server::Listen() {
         absl::StrCat(port.listen.substr(0, port.listen.rfind(':')), ":", port.port));
   };
   addresses_ = {reached(ports[0]), reached(ports[options_.listen_clients.empty() ? 0 : 1])};
-  if (!options_.listen_metrics.empty()) metrics_address_ = reached(ports.back());
   server_->GetHealthCheckService()->SetServingStatus(true);
   for (const Port& port : ports) {
     const std::string at = reached(port);
@@ -150,7 +146,8 @@ void Server::CheckSelf() {
     status = Check(DialSelf(silent->first), options_.check_timeout);
     if (!status.ok()) break;
   }
-  if (silent == known_.end()) {
+  well_ = silent == known_.end();
+  if (well_) {
     deaf_checks_ = silent_checks_ = 0;
     // gRPC answers by itself, also where the planner is stuck. One that follows has no ticks.
     const int64_t before_ms = std::exchange(alive_ms_, planner_->alive_ms());

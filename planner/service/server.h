@@ -39,9 +39,9 @@ inline constexpr absl::Duration kShutdownLimit = absl::Seconds(1);
 
 struct ServerOptions {
   // As rpc::ValidateListenAddress; port 0 picks one. Where clients have a listener of their own,
-  // the first is for workers alone; that for metrics answers who asks after the planner's health.
+  // the first is for workers alone.
   std::string listen;
-  std::string listen_clients, listen_metrics;  // "": none
+  std::string listen_clients;  // "": none
   // Who is admitted, and by which certificates; null: everybody, without TLS.
   std::shared_ptr<security::Guard> guard;
   absl::Duration tick = absl::Seconds(1);
@@ -71,7 +71,8 @@ class Server {
   // Where this machine reaches it: workers, and clients, who may have the same address.
   const rpc::Addresses& addresses() const { return addresses_; }
   const std::string& address() const { return addresses_.workers; }
-  const std::string& metrics_address() const { return metrics_address_; }
+  // It was answered by itself when it last tried, or has not tried yet. Any thread.
+  bool well() const { return well_; }
   // What the health service says of the two services; of "" it says that the planner is well, also
   // of one that follows. Any thread.
   void SetServing(bool serving);
@@ -93,7 +94,6 @@ class Server {
   const OnDeaf on_deaf_;
   const std::shared_ptr<security::Guard> guard_;
   rpc::Addresses addresses_;
-  std::string metrics_address_;
   GrpcWorkerService worker_service_;
   GrpcPlannerService planner_service_;
   std::unique_ptr<grpc::Server> server_;
@@ -103,6 +103,7 @@ class Server {
   int silent_checks_ = 0;
   int64_t alive_ms_ = 0;  // the planner's, at the check before
   std::atomic<bool> serving_{false};
+  std::atomic<bool> well_{true};
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Shared with the refresher, which may outlive the server where a disk hangs.

@@ -154,6 +154,7 @@ void Service::Commit(std::vector<v1::Event> events, Contents contents) {
   if (events.empty()) return;
   for (const v1::Event& event : events) {
     Tell(event);
+    if (options_.observer) options_.observer(event, core_.state());
     work_ |= MayBringWork(event);
   }
   Write& write = writes_.emplace_back();

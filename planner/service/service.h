@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,6 +55,8 @@ struct ServiceOptions {
   int64_t events_per_checkpoint = 100;
   // Whether the board is to be drawn, at ticks at which it changed.
   bool board = false;
+  // Hears of each event that was decided, after it was applied; null: nobody does.
+  std::function<void(const v1::Event&, const State&)> observer;
 };
 
 struct ListTasks {
@@ -149,6 +152,7 @@ class Service {
   const Core& core() const { return core_; }
   int64_t checkpoint_revision() const { return checkpoint_revision_; }
   size_t parked() const { return parked_.size(); }
+  int64_t uncommitted() const { return written_ - durable_; }
 
  private:
   struct Parked {

@@ -98,7 +98,7 @@ TEST_CASE("a fleet with certificates works while they change, until one is revok
   const Words ada = office.Token(Role::kSubmitter, "ada"), eye = office.Token(Role::kReader, "eye");
   Process planner(
       Planner(office, Words{"--listen", "127.0.0.1:0", "--listen-clients", "127.0.0.1:0",
-                            "--listen-metrics", "127.0.0.1:0", "--tokens", office.path("tokens")} +
+                            "--listen-http", "127.0.0.1:0", "--tokens", office.path("tokens")} +
                           planner_tls));
   REQUIRE(Eventually(absl::Seconds(20),
                      [&] { return rpc::ReadAddress(office.dir()).ok() || !planner.Running(); }));

@@ -49,8 +49,8 @@ inline constexpr absl::Duration kDrainLimit = absl::Seconds(15);
 // So many different tasks in a row that failed for reasons that may pass: the device or the judge
 // is at fault, not the tasks. The worker ends, to be started afresh.
 inline constexpr int kMaxFailedTasks = 5;
-// Of the communicating thread, from call to call: a call that is parked, or a refusal's pause, which
-// is up to half as long again as kMaxRetryAfter.
+// Of the communicating thread, from call to call: a call that is parked, or a refusal's pause,
+// which is up to half as long again as kMaxRetryAfter.
 inline constexpr absl::Duration kMaxTurn = absl::Minutes(2);
 // Of a lease that was told to end. Its judge's longest call takes 10 minutes (judge_client.h) and
 // may be tried again.
@@ -72,6 +72,11 @@ class Daemon {
   // works has ended what it was told to end. A lease that makes no progress is ended by the planner
   // or by its own time, so that this is enough. Ask from time to time. Any thread.
   bool Well();
+  // Of results that the planner has not taken yet. Any thread.
+  int64_t BacklogBytes() {
+    absl::MutexLock lock(&mutex_);
+    return session_.backlog_bytes();
+  }
 
  private:
   class LeaseReporter;

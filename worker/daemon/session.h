@@ -83,6 +83,7 @@ class Session {
   // room, or this worker is about to leave.
   bool more_to_tell() const { return outbox_.more() && (!limited_ || worker_.draining()); }
   // Nothing left to tell.
+  int64_t backlog_bytes() const { return outbox_.bytes(); }
   bool settled() const { return !lease_ && ended_.empty() && outbox_.empty(); }
   base::Instant FenceAt() const;  // infinite future without a lease
 

@@ -1,0 +1,266 @@
+#include "common/http/server.h"
+
+#include <arpa/inet.h>
+#include <httplib.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <sys/socket.h>
+
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/clock.h"
+#include "common/rpc/address.h"
+
+namespace warpsmith::http {
+namespace {
+
+using security::Guard;
+using security::Identity;
+
+constexpr absl::Duration kBetweenRefreshs = absl::Seconds(1);
+
+template <typename T, void (*Free)(T*)>
+struct Freeing {
+  void operator()(T* object) const { Free(object); }
+};
+using Bio = std::unique_ptr<BIO, Freeing<BIO, BIO_free_all>>;
+using X509Ptr = std::unique_ptr<X509, Freeing<X509, X509_free>>;
+using KeyPtr = std::unique_ptr<EVP_PKEY, Freeing<EVP_PKEY, EVP_PKEY_free>>;
+
+// ---- TLS ---------------------------------------------------------------------------------------
+
+// Whose certificate is used, and believed.
+struct Current {
+  const std::shared_ptr<Guard> guard;
+  const bool refresh;
+  absl::Mutex mutex;
+  base::Instant refreshed ABSL_GUARDED_BY(mutex) = base::Instant::InfinitePast();
+
+  std::shared_ptr<const Identity> Get() {
+    if (refresh) {
+      absl::MutexLock lock(&mutex);
+      if (base::Now() - refreshed > kBetweenRefreshs) {
+        guard->Refresh();
+        refreshed = base::Now();
+      }
+    }
+    return guard->identity();
+  }
+};
+
+// Called in each handshake: the certificate is the one of now.
+int UseIdentity(SSL* ssl, void* current) {
+  const std::shared_ptr<const Identity> identity = static_cast<Current*>(current)->Get();
+  if (identity == nullptr) return 0;
+  const Bio cert(BIO_new_mem_buf(identity->cert_pem.data(), identity->cert_pem.size()));
+  const Bio key(BIO_new_mem_buf(identity->key_pem.data(), identity->key_pem.size()));
+  const X509Ptr own(PEM_read_bio_X509(cert.get(), nullptr, nullptr, nullptr));
+  const KeyPtr secret(PEM_read_bio_PrivateKey(key.get(), nullptr, nullptr, nullptr));
+  if (own == nullptr || secret == nullptr) return 0;
+  if (SSL_use_certificate(ssl, own.get()) != 1 || SSL_use_PrivateKey(ssl, secret.get()) != 1) {
+    return 0;
+  }
+  SSL_clear_chain_certs(ssl);
+  while (const X509Ptr above{PEM_read_bio_X509(cert.get(), nullptr, nullptr, nullptr)}) {
+    if (SSL_add1_chain_cert(ssl, above.get()) != 1) return 0;
+  }
+  ERR_clear_error();  // the file's end is told as an error
+  return 1;
+}
+
+// Whoever it is may shake hands; the guard decides of each call.
+int AcceptAnybody(int, X509_STORE_CTX*) { return 1; }
+
+bool SetUp(SSL_CTX& context, Current* current) {
+  SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION);
+  SSL_CTX_set_options(&context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_session_cache_mode(&context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_verify(&context, SSL_VERIFY_PEER, &AcceptAnybody);
+  SSL_CTX_set_cert_cb(&context, &UseIdentity, current);
+  return true;
+}
+
+std::string PemOf(X509* certificate) {
+  const Bio bio(BIO_new(BIO_s_mem()));
+  char* data = nullptr;
+  if (certificate == nullptr || PEM_write_bio_X509(bio.get(), certificate) != 1) return "";
+  const long size = BIO_get_mem_data(bio.get(), &data);
+  return std::string(data, static_cast<size_t>(size));
+}
+
+std::string ChainOf(const SSL* ssl) {
+  std::string pem;
+  STACK_OF(X509)* const chain = SSL_get_peer_cert_chain(ssl);
+  for (int i = 0; i < sk_X509_num(chain); ++i) pem += PemOf(sk_X509_value(chain, i));
+  return pem;
+}
+
+// ---- calls -------------------------------------------------------------------------------------
+
+absl::Status Admit(Guard& guard, const httplib::Request& request, const std::string& method) {
+  std::string certificate, chain;
+  if (request.ssl != nullptr) {
+    const X509Ptr peer(SSL_get1_peer_certificate(request.ssl));
+    certificate = PemOf(peer.get());
+    chain = ChainOf(request.ssl);
+  }
+  const std::string authorization = request.get_header_value("Authorization");
+  return guard
+      .Admit(security::Listener::kHttp, method,
+             {.certificate_pem = certificate, .chain_pem = chain, .authorization = authorization})
+      .status();
+}
+
+void Refuse(const absl::Status& status, httplib::Response& response) {
+  const bool unknown = absl::IsUnauthenticated(status);
+  response.status = unknown ? 401 : absl::IsPermissionDenied(status) ? 403 : 503;
+  if (unknown) response.set_header("WWW-Authenticate", "Bearer");
+  response.set_content(absl::StrCat(std::string(status.message()), "\n"),
+                       "text/plain; charset=utf-8");
+}
+
+// "HOST" or "HOST:PORT".
+bool IsLoopback(absl::string_view host) {
+  if (const size_t colon = host.rfind(':'); colon != host.npos && host.back() != ']') {
+    host = host.substr(0, colon);
+  }
+  in_addr address = {};
+  const bool numbers = inet_pton(AF_INET, std::string(host).c_str(), &address) == 1;
+  return host == "localhost" || host == "[::1]" || (numbers && absl::StartsWith(host, "127."));
+}
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+absl::StatusOr<HostPort> Parse(const std::string& listen) {
+  HostPort parsed;
+  const size_t colon = listen.rfind(':');
+  if (absl::StartsWith(listen, "unix:") || colon == listen.npos ||
+      !absl::SimpleAtoi(listen.substr(colon + 1), &parsed.port)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", listen, "': HTTP listens on HOST:PORT"));
+  }
+  parsed.host = listen.substr(0, colon);
+  if (parsed.host.size() > 2 && parsed.host.front() == '[' && parsed.host.back() == ']') {
+    parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
+  }
+  return parsed;
+}
+
+}  // namespace
+
+class Server::Listening {
+ public:
+  Listening(const Options& options, std::vector<Route> routes)
+      : guard_(options.guard),
+        current_{options.guard, options.refresh},
+        routes_(std::move(routes)) {
+    if (guard_->secured()) {
+      server_ = std::make_unique<httplib::SSLServer>(
+          [this](SSL_CTX& context) { return SetUp(context, &current_); });
+    } else {
+      server_ = std::make_unique<httplib::Server>();
+    }
+    server_->new_task_queue = [] { return new httplib::ThreadPool(kMaxCalls); };
+    server_->set_keep_alive_timeout(kIdleSeconds);
+    server_->set_read_timeout(kIdleSeconds);
+    server_->set_write_timeout(kIdleSeconds);
+    server_->set_payload_max_length(kMaxRequestBytes);
+    // Not SO_REUSEPORT, by which two processes may listen on one port.
+    server_->set_socket_options([](socket_t socket) {
+      const int yes = 1;
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    server_->set_pre_routing_handler(
+        [this](const httplib::Request& request, httplib::Response& response) {
+          return Check(request, response) ? httplib::Server::HandlerResponse::Unhandled
+                                          : httplib::Server::HandlerResponse::Handled;
+        });
+    for (const Route& route : routes_) {
+      server_->Get(
+          route.path, [this, &route](const httplib::Request& request, httplib::Response& response) {
+            if (absl::Status may = Admit(*guard_, request, absl::StrCat("/http", route.path));
+                !may.ok()) {
+              return Refuse(may, response);
+            }
+            const Reply reply = route.answer();
+            response.status = reply.status;
+            response.set_content(reply.body, reply.type);
+          });
+    }
+  }
+
+  absl::Status Listen(const std::string& listen) {
+    const absl::StatusOr<HostPort> at = Parse(listen);
+    if (!at.ok()) return at.status();
+    if (!server_->is_valid()) return absl::InternalError("OpenSSL makes no context for TLS");
+    int port = at->port;
+    if (port == 0) {
+      port = server_->bind_to_any_port(at->host);
+    } else if (!server_->bind_to_port(at->host, port)) {
+      port = -1;
+    }
+    if (port <= 0) {
+      return absl::UnavailableError(absl::StrCat(
+          "cannot listen on ", listen, ": is another process there? Port 0 picks a free one"));
+    }
+    address_ = rpc::Reachable(absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port));
+    thread_ = std::thread([this] { server_->listen_after_bind(); });
+    return absl::OkStatus();
+  }
+
+  ~Listening() { Stop(); }
+  void Stop() {
+    if (!thread_.joinable()) return;
+    // One that does not listen yet would not hear of it.
+    while (!server_->is_running()) std::this_thread::yield();
+    server_->stop();
+    thread_.join();
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  // False: the response says why not.
+  bool Check(const httplib::Request& request, httplib::Response& response) const {
+    if (!guard_->secured() && !IsLoopback(request.get_header_value("Host"))) {
+      Refuse(absl::PermissionDeniedError("without TLS this is answered to callers of localhost"),
+             response);
+      return false;
+    }
+    if (request.method == "GET" || request.method == "HEAD") return true;
+    response.status = 405;
+    response.set_header("Allow", "GET, HEAD");
+    return false;
+  }
+
+  const std::shared_ptr<Guard> guard_;
+  Current current_;
+  const std::vector<Route> routes_;
+  std::unique_ptr<httplib::Server> server_;
+  std::string address_;
+  std::thread thread_;
+};
+
+Server::Server(std::unique_ptr<Listening> listening) : listening_(std::move(listening)) {}
+Server::~Server() = default;
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options,
+                                                      std::vector<Route> routes) {
+  absl::Status valid = rpc::ValidateListenAddress(options.listen, options.guard->secured());
+  if (!valid.ok()) return valid;
+  auto listening = std::make_unique<Listening>(options, std::move(routes));
+  if (absl::Status status = listening->Listen(options.listen); !status.ok()) return status;
+  return std::unique_ptr<Server>(new Server(std::move(listening)));
+}
+
+const std::string& Server::address() const { return listening_->address(); }
+void Server::Stop() { listening_->Stop(); }
+
+}  // namespace warpsmith::http

@@ -1,0 +1,144 @@
+#include "common/http/server.h"
+
+#include <httplib.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "common/security/authority.h"
+#include "tests/support/temporary_folder.h"
+
+namespace warpsmith::http {
+namespace {
+
+using Catch::Contains;
+using security::Role;
+
+absl::Time Date() { return absl::Now(); }
+
+std::shared_ptr<security::Guard> Open() {
+  return std::make_shared<security::Guard>(nullptr, nullptr, &Date);
+}
+std::vector<Route> Routes() {
+  return {{"/metrics", [] { return Reply{.body = "a_total 1\n"}; }},
+          {"/healthz", [] { return Reply{.status = 503, .body = "not well\n"}; }},
+          {"/secret", [] { return Reply{.body = "that is in no table"}; }}};
+}
+int PortOf(const Server& server) {
+  return std::stoi(server.address().substr(server.address().rfind(':') + 1));
+}
+
+// An authority, a planner with a certificate, and a token.
+struct Office {
+  Office() : authority(folder / "ca") {
+    REQUIRE(authority.Init("fleet", absl::Hours(48), Date()).ok());
+    Issue(Role::kPlanner, "planner");
+    Issue(Role::kReader, "eye");
+    Issue(Role::kWorker, "gpu-07");
+    identity =
+        *security::WatchedIdentity::Open(Files("planner"), security::Needs::kPlanner, Date());
+    token = *tokens.Issue({Role::kReader, "eye"}, absl::Hours(1), Date());
+    REQUIRE(tokens.Refresh().ok());
+    guard = std::make_shared<security::Guard>(identity.get(), &tokens, &Date);
+  }
+  void Issue(Role role, const std::string& name) {
+    REQUIRE(authority.Issue({{role, name}, {}, absl::Hours(24)}, Date()).ok());
+  }
+  security::Files Files(const std::string& name) const {
+    const std::string pem = authority.Path(name + ".pem");
+    return {.ca = authority.Path("ca.crt"), .cert = pem, .key = pem};
+  }
+  support::TemporaryFolder folder;
+  security::Authority authority;
+  std::unique_ptr<security::WatchedIdentity> identity;
+  security::Tokens tokens{folder / "tokens"};
+  std::string token;
+  std::shared_ptr<security::Guard> guard;
+};
+
+}  // namespace
+
+TEST_CASE("what there is is answered, on loopback to who calls it so") {
+  auto server = Server::Start({.listen = "127.0.0.1:0", .guard = Open()}, Routes());
+  REQUIRE(server.ok());
+  httplib::Client client("127.0.0.1", PortOf(**server));
+  auto metrics = client.Get("/metrics");
+  REQUIRE(metrics);
+  CHECK(metrics->status == 200);
+  CHECK(metrics->body == "a_total 1\n");
+  CHECK(client.Get("/healthz")->status == 503);
+  CHECK(client.Get("/")->status == 404);
+  // What nobody wrote into the table is for nobody.
+  CHECK(client.Get("/secret")->status == 503);
+  CHECK(client.Post("/metrics")->status == 405);
+  for (const char* host :
+       {"evil.example.com", "evil.example.com:80", "", "127.0.0.1.example.com"}) {
+    INFO(host);
+    auto reply = client.Get("/metrics", httplib::Headers{{"Host", host}});
+    REQUIRE(reply);
+    CHECK(reply->status == 403);
+  }
+  CHECK(client.Get("/metrics", httplib::Headers{{"Host", "localhost:1"}})->status == 200);
+}
+
+TEST_CASE("an address that is taken, is no address or is for all without TLS is refused") {
+  auto server = Server::Start({.listen = "127.0.0.1:0", .guard = Open()}, Routes());
+  REQUIRE(server.ok());
+  const auto taken = Server::Start({.listen = (*server)->address(), .guard = Open()}, Routes());
+  CHECK(absl::IsUnavailable(taken.status()));
+  for (const char* listen : {"0.0.0.0:0", "unix:/tmp/x", "nowhere", "127.0.0.1:x"}) {
+    INFO(listen);
+    CHECK(absl::IsInvalidArgument(
+        Server::Start({.listen = listen, .guard = Open()}, Routes()).status()));
+  }
+}
+
+TEST_CASE("who holds connections and says nothing does not hold up others for long") {
+  auto server = Server::Start({.listen = "127.0.0.1:0", .guard = Open()}, Routes());
+  REQUIRE(server.ok());
+  std::vector<std::unique_ptr<httplib::Client>> idle;
+  for (int i = 0; i < kMaxCalls; ++i) {
+    idle.push_back(std::make_unique<httplib::Client>("127.0.0.1", PortOf(**server)));
+    idle.back()->set_keep_alive(true);
+    CHECK(idle.back()->Get("/metrics")->status == 200);
+  }
+  httplib::Client client("127.0.0.1", PortOf(**server));
+  client.set_read_timeout(4 * kIdleSeconds);
+  auto reply = client.Get("/metrics");
+  REQUIRE(reply);
+  CHECK(reply->status == 200);
+}
+
+TEST_CASE("with TLS a caller is who its certificate or token says") {
+  Office office;
+  auto server = Server::Start({.listen = "0.0.0.0:0", .guard = office.guard}, Routes());
+  INFO(server.status().ToString());
+  REQUIRE(server.ok());
+  const auto get = [&](const std::string& name, const std::string& path,
+                       const httplib::Headers& headers = {}) {
+    const std::string pem = name.empty() ? "" : office.authority.Path(name + ".pem");
+    httplib::SSLClient client("127.0.0.1", PortOf(**server), pem, pem);
+    client.set_ca_cert_path(office.authority.Path("ca.crt").c_str());
+    auto reply = client.Get(path.c_str(), headers);
+    INFO(static_cast<int>(reply.error()));
+    REQUIRE(reply);
+    return reply->status;
+  };
+  CHECK(get("eye", "/metrics") == 200);
+  CHECK(get("gpu-07", "/metrics") == 403);
+  CHECK(get("", "/metrics") == 401);
+  CHECK(get("", "/healthz") == 503);  // as it answers, to everybody
+  CHECK(get("", "/metrics", {{"Authorization", "Bearer " + office.token}}) == 200);
+  CHECK(get("", "/metrics", {{"Authorization", "Bearer nothing"}}) == 401);
+  // A new certificate is taken without a restart; what was revoked is refused.
+  REQUIRE(office.authority.Rotate("planner", absl::Hours(24), Date()).ok());
+  CHECK(office.identity->Refresh(Date()).value_or(false));
+  CHECK(get("eye", "/metrics") == 200);
+  // Plain HTTP gets nothing.
+  httplib::Client plain("127.0.0.1", PortOf(**server));
+  CHECK_FALSE(plain.Get("/healthz"));
+}
+
+}  // namespace warpsmith::http

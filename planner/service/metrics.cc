@@ -1,0 +1,291 @@
+#include "planner/service/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace warpsmith::planner {
+namespace {
+
+using enum telemetry::MetricKind;
+using Sample = telemetry::Metrics::Sample;
+
+constexpr telemetry::Metric kTable[] = {
+    // The fleet's work.
+    {"warpsmith_runs_submitted_total", kCounter, "", "Runs that were submitted."},
+    {"warpsmith_tasks_submitted_total", kCounter, "", "Tasks of these."},
+    {"warpsmith_leases_granted_total", kCounter, "", "Leases of tasks to workers."},
+    {"warpsmith_leases_ended_total", kCounter, "cause",
+     "Leases that ended; unheard, superseded, unspoken and overdue ones were lost."},
+    {"warpsmith_lease_seconds_total", kCounter, "",
+     "Device seconds that leases took of tasks' budgets."},
+    {"warpsmith_trials_recorded_total", kCounter, "", "Candidates that were tried."},
+    {"warpsmith_trials_judged_total", kCounter, "", "Of these, distinct ones with a verdict."},
+    {"warpsmith_incumbents_accepted_total", kCounter, "", "Kernels that became a task's best."},
+    {"warpsmith_log_speedup_total", kCounter, "",
+     "Sum over these of the natural logarithm of the best's speedup over the one before; a first "
+     "one counts by its speedup over the baseline. Over device seconds it is what they gain."},
+    {"warpsmith_workers_joined_total", kCounter, "", "Sessions that workers opened."},
+    {"warpsmith_workers_lost_total", kCounter, "", "Workers that fell silent."},
+    {"warpsmith_workers_quarantined_total", kCounter, "",
+     "Workers that were given nothing more, for what they alone lost."},
+    {"warpsmith_tasks", kGauge, "state", "Tasks outside the archive."},
+    {"warpsmith_workers", kGauge, "arch, state",
+     "Workers: busy, idle, draining, sick, held, quarantined or lost."},
+    {"warpsmith_runs", kGauge, "state", "Runs outside the archive, open or done."},
+    {"warpsmith_queue_oldest_seconds", kGauge, "",
+     "How long the task waits that has waited longest, since this planner leads; 0: none waits."},
+    {"warpsmith_run_speedup_ratio", kGauge, "run",
+     "Score against the strongest baseline, as on the board."},
+    {"warpsmith_run_limit_ratio", kGauge, "run",
+     "What that score would be with every kernel that was found at the speed of light."},
+    {"warpsmith_run_tasks", kGauge, "run, state", "Tasks of the run, over or open."},
+    {"warpsmith_run_device_seconds", kGauge, "run", "Device seconds spent on it."},
+    {"warpsmith_alarms", kGauge, "", "Tasks outside the archive whose result has to be looked at."},
+    // The planner itself.
+    {"warpsmith_planner_leads", kGauge, "", "1: it leads; 0: it follows another one."},
+    {"warpsmith_planner_epoch", kGauge, "", "The epoch in which it leads; 0: it does not."},
+    {"warpsmith_planner_revision", kGauge, "", "Events applied."},
+    {"warpsmith_planner_checkpoint_revision", kGauge, "", "Events that the last checkpoint has."},
+    {"warpsmith_planner_parked_calls", kGauge, "", "Idle workers' calls that wait for work."},
+    {"warpsmith_planner_uncommitted_writes", kGauge, "", "Writes that are not durable yet."},
+    {"warpsmith_planner_store_bytes", kGauge, "", "Size of the folder with the store."},
+    {"warpsmith_planner_calls_total", kCounter, "method, code", "Calls that were answered."},
+    {"warpsmith_planner_queue_seconds", kHistogram, "", "From a call's arrival to its turn."},
+    {"warpsmith_planner_commit_seconds", kHistogram, "",
+     "A transaction of the store, with its tries."},
+    {"warpsmith_planner_commit_failures_total", kCounter, "",
+     "Tries that the store did not answer or refused."},
+    {"warpsmith_planner_events_total", kCounter, "", "Events that became durable."},
+    {"warpsmith_certificate_expiry_timestamp_seconds", kGauge, "",
+     "When this process' certificate, its authority's or its list of revocations ends, whichever "
+     "is first, in seconds since 1970."},
+};
+
+std::string WordOf(v1::Cause cause) {
+  if (cause == v1::CAUSE_UNSPECIFIED) return "unknown";
+  return absl::AsciiStrToLower(v1::Cause_Name(cause));
+}
+
+std::string WordOf(v1::TaskState state) { return absl::AsciiStrToLower(v1::TaskState_Name(state)); }
+
+std::string StateOf(const v1::WorkerRecord& record, bool busy) {
+  if (record.lost()) return "lost";
+  if (record.quarantined()) return "quarantined";
+  if (record.held()) return "held";
+  if (!record.worker().healthy()) return "sick";
+  if (record.worker().draining()) return "draining";
+  return busy ? "busy" : "idle";
+}
+
+double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
+
+}  // namespace
+
+absl::Span<const telemetry::Metric> PlannerMetricsTable() { return kTable; }
+
+PlannerMetrics::PlannerMetrics(const std::string& version) : metrics_(kTable, "planner", version) {
+  Ticked({});  // one that follows has no ticks
+}
+
+void PlannerMetrics::Decided(const v1::Event& event, const State& state) {
+  const auto count = [this](const char* name, double by = 1) {
+    metrics_.Counter(name).Increment(by);
+  };
+  switch (event.event_case()) {
+    case v1::Event::kRunSubmitted:
+      count("warpsmith_runs_submitted_total");
+      count("warpsmith_tasks_submitted_total", event.run_submitted().tasks_size());
+      break;
+    case v1::Event::kLeaseGranted:
+      count("warpsmith_leases_granted_total");
+      break;
+    case v1::Event::kLeaseEnded:
+      metrics_.Counter("warpsmith_leases_ended_total", {WordOf(event.lease_ended().cause())})
+          .Increment();
+      count("warpsmith_lease_seconds_total", std::max(0.0, event.lease_ended().seconds()));
+      break;
+    case v1::Event::kTrialsRecorded:
+      count("warpsmith_trials_recorded_total", event.trials_recorded().trials());
+      count("warpsmith_trials_judged_total", event.trials_recorded().judged());
+      break;
+    case v1::Event::kResultAccepted: {
+      count("warpsmith_incumbents_accepted_total");
+      const auto task = state.tasks().find(event.result_accepted().task_id());
+      if (task == state.tasks().end() || task->second.lessons().empty()) break;
+      const v1::Lesson& lesson = *task->second.lessons().rbegin();
+      const double gain = std::log(lesson.speedup_after() / lesson.speedup_before());
+      if (std::isfinite(gain) && gain > 0) count("warpsmith_log_speedup_total", gain);
+      break;
+    }
+    case v1::Event::kWorkerJoined:
+      count("warpsmith_workers_joined_total");
+      break;
+    case v1::Event::kWorkerLost:
+      count("warpsmith_workers_lost_total");
+      break;
+    case v1::Event::kWorkerQuarantined:
+      count("warpsmith_workers_quarantined_total");
+      break;
+    default:
+      break;
+  }
+}
+
+void PlannerMetrics::TookUp(absl::Duration waited) {
+  static const char* const kName = "warpsmith_planner_queue_seconds";
+  metrics_.Histogram(kName).Observe(Seconds(waited));
+}
+
+void PlannerMetrics::Answered(const char* method, const absl::Status& status) {
+  metrics_
+      .Counter("warpsmith_planner_calls_total",
+               {method, absl::AsciiStrToLower(absl::StatusCodeToString(status.code()))})
+      .Increment();
+}
+
+void PlannerMetrics::Committed(absl::Duration took, size_t events) {
+  metrics_.Histogram("warpsmith_planner_commit_seconds").Observe(Seconds(took));
+  metrics_.Counter("warpsmith_planner_events_total").Increment(static_cast<double>(events));
+}
+
+void PlannerMetrics::CommitFailed() {
+  metrics_.Counter("warpsmith_planner_commit_failures_total").Increment();
+}
+
+void PlannerMetrics::Ticked(const Standing& standing) {
+  const auto set = [this](const char* name, double value) { metrics_.Gauge(name).Set(value); };
+  set("warpsmith_planner_leads", standing.leads);
+  set("warpsmith_planner_epoch", static_cast<double>(standing.epoch));
+  set("warpsmith_planner_revision", static_cast<double>(standing.revision));
+  set("warpsmith_planner_checkpoint_revision", static_cast<double>(standing.checkpoint_revision));
+  set("warpsmith_planner_parked_calls", static_cast<double>(standing.parked));
+  set("warpsmith_planner_uncommitted_writes", static_cast<double>(standing.uncommitted));
+}
+
+void PlannerMetrics::StoreHas(int64_t bytes) {
+  metrics_.Gauge("warpsmith_planner_store_bytes").Set(static_cast<double>(bytes));
+}
+
+void PlannerMetrics::Changed(const Changes& changes, base::Instant now) {
+  for (const v1::TaskRecord& record : changes.records.tasks()) {
+    if (record.task().state() == v1::QUEUED) {
+      queued_since_.emplace(record.task().id(), now);
+    } else {
+      queued_since_.erase(record.task().id());
+    }
+  }
+  for (const v1::TaskRecord& record : changes.archived.tasks()) {
+    queued_since_.erase(record.task().id());
+  }
+}
+
+void PlannerMetrics::Drawn(const board::Picture& picture, base::Instant now) {
+  std::map<std::string, double> tasks, runs = {{"open", 0}, {"done", 0}};
+  struct OfRun {
+    double logs = 0, limits = 0, seconds = 0;
+    int tasks = 0, over = 0, with_incumbent = 0;
+  };
+  std::map<std::string, OfRun> by_run;
+  std::set<std::string> busy;
+  double alarms = 0;
+  for (int state = v1::TaskState_MIN + 1; state <= v1::TaskState_MAX; ++state) {
+    tasks[WordOf(static_cast<v1::TaskState>(state))] = 0;
+  }
+  for (const auto& [id, record] : picture.tasks()) {
+    const v1::Task& task = record.task();
+    ++tasks[WordOf(task.state())];
+    alarms += !task.alarm().empty();
+    if (record.has_lease()) busy.insert(record.lease().worker_id());
+    OfRun& run = by_run[task.run_id()];
+    ++run.tasks;
+    run.over +=
+        task.state() != v1::QUEUED && task.state() != v1::LEASED && task.state() != v1::HELD;
+    run.seconds += task.seconds_spent();
+    if (task.incumbent_blob().empty()) continue;
+    ++run.with_incumbent;
+    run.logs += std::log(std::max(1.0, task.speedup()));
+    const double room = task.light_us() > 0 && task.best_us() > task.light_us()
+                            ? task.best_us() / task.light_us()
+                            : 1;
+    run.limits += std::log(std::max(1.0, task.speedup() * room));
+  }
+  const auto samples_of = [](const std::map<std::string, double>& counts) {
+    std::vector<Sample> samples;
+    for (const auto& [state, count] : counts) samples.push_back({{state}, count});
+    return samples;
+  };
+  metrics_.Publish("warpsmith_tasks", samples_of(tasks));
+  metrics_.Gauge("warpsmith_alarms").Set(alarms);
+
+  std::vector<Sample> speedups, limits, run_tasks, seconds;
+  const auto tell = [&](const std::string& id) {
+    const OfRun& run = by_run[id];
+    const auto mean = [&](double logs) {
+      return run.with_incumbent > 0 ? std::exp(logs / run.tasks) : 1;
+    };
+    speedups.push_back({{id}, mean(run.logs)});
+    limits.push_back({{id}, mean(run.limits)});
+    run_tasks.push_back({{id, "over"}, static_cast<double>(run.over)});
+    run_tasks.push_back({{id, "open"}, static_cast<double>(run.tasks - run.over)});
+    seconds.push_back({{id}, run.seconds});
+  };
+  for (const bool open : {true, false}) {
+    for (auto run = picture.runs().rbegin(); run != picture.runs().rend(); ++run) {
+      if (run->second.run().done() == open) continue;
+      ++runs[open ? "open" : "done"];
+      if (speedups.size() < kMaxRunsTold) tell(run->second.run().id());
+    }
+  }
+  metrics_.Publish("warpsmith_runs", samples_of(runs));
+  metrics_.Publish("warpsmith_run_speedup_ratio", speedups);
+  metrics_.Publish("warpsmith_run_limit_ratio", limits);
+  metrics_.Publish("warpsmith_run_tasks", run_tasks);
+  metrics_.Publish("warpsmith_run_device_seconds", seconds);
+
+  std::map<std::pair<std::string, std::string>, double> workers;
+  nlohmann::json targets = nlohmann::json::array();
+  for (const auto& [id, record] : picture.workers()) {
+    const v1::WorkerInfo& worker = record.worker();
+    ++workers[{worker.arch(), StateOf(record, busy.count(id) > 0)}];
+    if (record.lost() || worker.http_address().empty()) continue;
+    nlohmann::json labels = {
+        {"worker", id}, {"arch", worker.arch()}, {"device", worker.device_name()}};
+    for (const std::string& label : worker.labels()) {
+      const size_t equals = label.find('=');
+      std::string name = "label_" + label.substr(0, equals);
+      // What Prometheus takes as a label's name.
+      for (char& c : name) c = absl::ascii_isalnum(c) ? c : '_';
+      labels[name] = label.substr(equals + 1);
+    }
+    targets.push_back({{"targets", {worker.http_address()}}, {"labels", std::move(labels)}});
+  }
+  std::vector<Sample> worker_samples;
+  for (const auto& [key, count] : workers) {
+    worker_samples.push_back({{key.first, key.second}, count});
+  }
+  metrics_.Publish("warpsmith_workers", worker_samples);
+  base::Instant oldest = now;
+  for (const auto& [id, since] : queued_since_) oldest = std::min(oldest, since);
+  metrics_.Gauge("warpsmith_queue_oldest_seconds").Set(Seconds(now - oldest));
+  absl::MutexLock lock(&mutex_);
+  workers_json_ = targets.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void PlannerMetrics::CertificateEnds(absl::Time at) {
+  if (at == absl::InfiniteFuture()) return;
+  metrics_.Gauge("warpsmith_certificate_expiry_timestamp_seconds")
+      .Set(static_cast<double>(absl::ToUnixSeconds(at)));
+}
+
+std::string PlannerMetrics::WorkersJson() const {
+  absl::MutexLock lock(&mutex_);
+  return workers_json_;
+}
+
+}  // namespace warpsmith::planner

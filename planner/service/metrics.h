@@ -1,0 +1,68 @@
+// What the planner counts, for Prometheus; docs/reference/metrics.md lists it.
+//
+// Counters come from the events that the service decides on, gauges from the picture that boards
+// are drawn from, as often as they are, and from the service at each tick. All methods may be
+// called from any thread, each of them from one at a time.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/telemetry/metrics.h"
+#include "planner/board/board.h"
+#include "planner/core/state.h"
+
+namespace warpsmith::planner {
+
+absl::Span<const telemetry::Metric> PlannerMetricsTable();
+
+// Runs that are told each by itself: those that are not done, else the newest.
+inline constexpr size_t kMaxRunsTold = 50;
+
+class PlannerMetrics {
+ public:
+  explicit PlannerMetrics(const std::string& version);
+
+  // After it was applied to `state`.
+  void Decided(const v1::Event& event, const State& state);
+  // A call has waited so long for its turn; and was answered.
+  void TookUp(absl::Duration waited);
+  void Answered(const char* method, const absl::Status& status);
+  // One transaction, with its tries.
+  void Committed(absl::Duration took, size_t events);
+  void CommitFailed();
+
+  struct Standing {
+    bool leads = false;
+    int64_t epoch = 0;  // 0: not known
+    int64_t revision = 0, checkpoint_revision = 0;
+    size_t parked = 0;
+    int64_t uncommitted = 0;  // writes
+  };
+  void Ticked(const Standing& standing);
+  void Changed(const Changes& changes, base::Instant now);
+  void Drawn(const board::Picture& picture, base::Instant now);
+  void StoreHas(int64_t bytes);
+  // Of this process' own certificate; called again when it changes.
+  void CertificateEnds(absl::Time at);
+
+  telemetry::Metrics& metrics() { return metrics_; }
+  std::string Text() { return metrics_.Text(); }
+  // Prometheus' list of targets for its HTTP service discovery: workers that are there and told
+  // where their metrics are.
+  std::string WorkersJson() const;
+
+ private:
+  telemetry::Metrics metrics_;
+  std::map<std::string, base::Instant> queued_since_;  // by task, of those that are queued
+  mutable absl::Mutex mutex_;
+  std::string workers_json_ ABSL_GUARDED_BY(mutex_) = "[]";
+};
+
+}  // namespace warpsmith::planner

@@ -1,0 +1,149 @@
+#include "worker/daemon/metrics.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+
+namespace warpsmith::daemon {
+namespace {
+
+using enum telemetry::MetricKind;
+
+constexpr telemetry::Metric kTable[] = {
+    {"warpsmith_worker_info", kGauge, "arch, device", "1; its labels say what it works on."},
+    {"warpsmith_worker_busy", kGauge, "", "1 while it works on a lease."},
+    {"warpsmith_worker_phase_seconds_total", kCounter, "phase",
+     "What its time went into: idle, opening (reference and baselines), search, finalising."},
+    {"warpsmith_worker_leases_total", kCounter, "outcome",
+     "Leases that it is through with: converged, ended, or failed."},
+    {"warpsmith_worker_trials_total", kCounter, "verdict", "Candidates, by what became of them."},
+    {"warpsmith_worker_trial_seconds", kHistogram, "",
+     "From a candidate's proposal to its verdict."},
+    {"warpsmith_worker_judge_seconds_total", kCounter, "", "Of that, time with the judge."},
+    {"warpsmith_worker_compile_seconds_total", kCounter, "",
+     "Time of compilers; several work at a time."},
+    {"warpsmith_worker_incumbents_total", kCounter, "", "Times that the best plan changed."},
+    {"warpsmith_worker_calls_total", kCounter, "code", "Calls of the planner."},
+    {"warpsmith_worker_call_seconds", kHistogram, "",
+     "Calls of the planner that it answered; an idle worker's wait for work."},
+    {"warpsmith_worker_heard_timestamp_seconds", kGauge, "",
+     "When the planner answered last, in seconds since 1970; 0: never."},
+    {"warpsmith_worker_outbox_bytes", kGauge, "", "Results that the planner has not taken yet."},
+    {"warpsmith_certificate_expiry_timestamp_seconds", kGauge, "",
+     "When this process' certificate, its authority's or its list of revocations ends, whichever "
+     "is first, in seconds since 1970."},
+};
+
+std::string PhaseOf(const std::string& specialist) {
+  return specialist == "opening" || specialist == "finalising" ? specialist : "search";
+}
+
+std::string WordOf(v1::Verdict verdict) { return absl::AsciiStrToLower(v1::Verdict_Name(verdict)); }
+
+}  // namespace
+
+absl::Span<const telemetry::Metric> WorkerMetricsTable() { return kTable; }
+
+class WorkerMetrics::CountingReporter : public agent::Reporter {
+ public:
+  CountingReporter(agent::Reporter& reporter, WorkerMetrics& metrics)
+      : reporter_(reporter), metrics_(metrics) {}
+  void OnTrial(const v1::Trial& trial) override {
+    metrics_.Count(trial);
+    reporter_.OnTrial(trial);
+  }
+  void OnIncumbent(const v1::Incumbent& incumbent) override {
+    metrics_.metrics_.Counter("warpsmith_worker_incumbents_total").Increment();
+    reporter_.OnIncumbent(incumbent);
+  }
+  void OnProgress(const std::string& specialist) override {
+    metrics_.Enter(PhaseOf(specialist));
+    reporter_.OnProgress(specialist);
+  }
+
+ private:
+  agent::Reporter& reporter_;
+  WorkerMetrics& metrics_;
+};
+
+WorkerMetrics::WorkerMetrics(const std::string& version, const v1::WorkerInfo& worker,
+                             base::Clock* clock)
+    : clock_(clock), metrics_(kTable, "worker", version), since_(clock->TimeNow()) {
+  metrics_.Gauge("warpsmith_worker_info", {worker.arch(), worker.device_name()}).Set(1);
+  metrics_.Gauge("warpsmith_worker_busy").Set(0);
+  metrics_.Gauge("warpsmith_worker_heard_timestamp_seconds").Set(0);
+  for (const char* phase : {"idle", "opening", "search", "finalising"}) {
+    metrics_.Counter("warpsmith_worker_phase_seconds_total", {phase});
+  }
+}
+
+Work WorkerMetrics::Metered(Work work) {
+  return [this, work = std::move(work)](const v1::Lease& lease, agent::Reporter& reporter,
+                                        const std::atomic<bool>& stop) {
+    metrics_.Gauge("warpsmith_worker_busy").Set(1);
+    Enter("opening");
+    CountingReporter counting(reporter, *this);
+    absl::StatusOr<agent::Outcome> outcome = work(lease, counting, stop);
+    Enter("idle");
+    metrics_.Gauge("warpsmith_worker_busy").Set(0);
+    metrics_
+        .Counter("warpsmith_worker_leases_total", {!outcome.ok()        ? "failed"
+                                                   : outcome->converged ? "converged"
+                                                                        : "ended"})
+        .Increment();
+    return outcome;
+  };
+}
+
+void WorkerMetrics::Count(const v1::Trial& trial) {
+  metrics_.Counter("warpsmith_worker_trials_total", {WordOf(trial.verdict())}).Increment();
+  metrics_.Histogram("warpsmith_worker_trial_seconds").Observe(trial.seconds());
+  metrics_.Counter("warpsmith_worker_judge_seconds_total").Increment(trial.judge_seconds());
+  metrics_.Counter("warpsmith_worker_compile_seconds_total")
+      .Increment(trial.report().compile_ms() / 1000);
+}
+
+void WorkerMetrics::Enter(const std::string& phase) {
+  absl::MutexLock lock(&mutex_);
+  CountUntil(clock_->TimeNow());
+  phase_ = phase;
+}
+
+void WorkerMetrics::CountUntil(base::Instant now) {
+  metrics_.Counter("warpsmith_worker_phase_seconds_total", {phase_})
+      .Increment(absl::ToDoubleSeconds(now - since_));
+  since_ = now;
+}
+
+void WorkerMetrics::Answered(const absl::Status& status, absl::Duration took) {
+  metrics_
+      .Counter("warpsmith_worker_calls_total",
+               {absl::AsciiStrToLower(absl::StatusCodeToString(status.code()))})
+      .Increment();
+  if (!status.ok()) return;
+  metrics_.Histogram("warpsmith_worker_call_seconds").Observe(absl::ToDoubleSeconds(took));
+  metrics_.Gauge("warpsmith_worker_heard_timestamp_seconds")
+      .Set(static_cast<double>(absl::ToUnixSeconds(clock_->Date())));
+}
+
+void WorkerMetrics::OutboxHas(int64_t bytes) {
+  metrics_.Gauge("warpsmith_worker_outbox_bytes").Set(static_cast<double>(bytes));
+}
+
+std::string WorkerMetrics::Text() {
+  {
+    absl::MutexLock lock(&mutex_);
+    CountUntil(clock_->TimeNow());
+  }
+  return metrics_.Text();
+}
+
+absl::StatusOr<v1::SynchronizeReply> MeteredLink::Synchronize(const v1::SynchronizeRequest& request,
+                                                              absl::Duration timeout) {
+  const base::Instant asked = clock_->TimeNow();
+  absl::StatusOr<v1::SynchronizeReply> reply = link_.Synchronize(request, timeout);
+  metrics_.Answered(reply.status(), clock_->TimeNow() - asked);
+  return reply;
+}
+
+}  // namespace warpsmith::daemon
