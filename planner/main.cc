@@ -37,6 +37,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/http/server.h"
 #include "common/rpc/address.h"
@@ -199,7 +200,7 @@ class Watched {
       }
       metrics->StoreHas(BytesIn(dir));
       return http::Reply{.type = "text/plain; version=0.0.4; charset=utf-8",
-                         .body = metrics->Text()};
+                         .body = metrics->Text(base::Now())};
     };
     // Never the store: or an outage of Redis would have all planners started again.
     const auto health = [&server, &planner] {

@@ -19,7 +19,7 @@ PACKAGES=(
   libabsl-dev libsqlite3-dev libspdlog-dev libfmt-dev libcli11-dev libboost-context-dev
   libssl-dev libhiredis-dev libcpp-httplib-dev prometheus-cpp-dev libzstd-dev libxxhash-dev libgoogle-perftools-dev nlohmann-json3-dev catch2 python3 python3-venv
 )
-TEST_PACKAGES=(adduser debootstrap procps shellcheck systemd libfaketime redis-server stunnel4 openssl prometheus)
+TEST_PACKAGES=(adduser debootstrap procps shellcheck systemd libfaketime redis-server stunnel4 openssl prometheus python3-yaml)
 PYTHON_PACKAGES=(torch==2.13.0 nvidia-cuda-nvrtc==13.0.88 numpy)
 # The processor's build of PyTorch; the default one brings gigabytes of CUDA.
 TORCH_INDEX=https://download.pytorch.org/whl/cpu

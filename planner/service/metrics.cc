@@ -31,12 +31,15 @@ constexpr telemetry::Metric kTable[] = {
      "Sum over these of the natural logarithm of the best's speedup over the one before; a first "
      "one counts by its speedup over the baseline. Over device seconds it is what they gain."},
     {"warpsmith_workers_joined_total", kCounter, "", "Sessions that workers opened."},
-    {"warpsmith_workers_lost_total", kCounter, "", "Workers that fell silent."},
+    {"warpsmith_workers_lost_total", kCounter, "how",
+     "Workers that are not there any more: silent, or left, as they were told to."},
     {"warpsmith_workers_quarantined_total", kCounter, "",
      "Workers that were given nothing more, for what they alone lost."},
     {"warpsmith_tasks", kGauge, "state", "Tasks outside the archive."},
     {"warpsmith_workers", kGauge, "arch, state",
-     "Workers: busy, idle, draining, sick, held, quarantined or lost."},
+     "Workers: busy, idle, draining, sick, held, quarantined, left or lost; of the latter two "
+     "those "
+     "that are remembered."},
     {"warpsmith_runs", kGauge, "state", "Runs outside the archive, open or done."},
     {"warpsmith_queue_oldest_seconds", kGauge, "",
      "How long the task waits that has waited longest, since this planner leads; 0: none waits."},
@@ -51,7 +54,8 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_planner_leads", kGauge, "", "1: it leads; 0: it follows another one."},
     {"warpsmith_planner_epoch", kGauge, "", "The epoch in which it leads; 0: it does not."},
     {"warpsmith_planner_revision", kGauge, "", "Events applied."},
-    {"warpsmith_planner_checkpoint_revision", kGauge, "", "Events that the last checkpoint has."},
+    {"warpsmith_planner_checkpoint_revision", kGauge, "",
+     "Events that the last checkpoint has that was asked for."},
     {"warpsmith_planner_parked_calls", kGauge, "", "Idle workers' calls that wait for work."},
     {"warpsmith_planner_uncommitted_writes", kGauge, "", "Writes that are not durable yet."},
     {"warpsmith_planner_store_bytes", kGauge, "", "Size of the folder with the store."},
@@ -75,12 +79,18 @@ std::string WordOf(v1::Cause cause) {
 std::string WordOf(v1::TaskState state) { return absl::AsciiStrToLower(v1::TaskState_Name(state)); }
 
 std::string StateOf(const v1::WorkerRecord& record, bool busy) {
-  if (record.lost()) return "lost";
+  if (record.lost()) return record.worker().draining() ? "left" : "lost";
   if (record.quarantined()) return "quarantined";
   if (record.held()) return "held";
   if (!record.worker().healthy()) return "sick";
   if (record.worker().draining()) return "draining";
   return busy ? "busy" : "idle";
+}
+
+// One that was told to end says so before it does.
+std::string HowLost(const v1::WorkerLost& lost, const State& state) {
+  const v1::WorkerRecord* const worker = state.FindWorker(lost.worker_id());
+  return worker != nullptr && worker->worker().draining() ? "left" : "silent";
 }
 
 double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
@@ -90,7 +100,16 @@ double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration)
 absl::Span<const telemetry::Metric> PlannerMetricsTable() { return kTable; }
 
 PlannerMetrics::PlannerMetrics(const std::string& version) : metrics_(kTable, "planner", version) {
-  Ticked({});  // one that follows has no ticks
+  // One that follows has no ticks.
+  metrics_.Gauge("warpsmith_planner_leads").Set(0);
+  metrics_.Gauge("warpsmith_planner_epoch").Set(0);
+  // What never happened is 0, so that its first time is seen as growth.
+  for (int cause = v1::Cause_MIN; cause <= v1::Cause_MAX; ++cause) {
+    metrics_.Counter("warpsmith_leases_ended_total", {WordOf(static_cast<v1::Cause>(cause))});
+  }
+  for (const char* how : {"silent", "left"}) {
+    metrics_.Counter("warpsmith_workers_lost_total", {how});
+  }
 }
 
 void PlannerMetrics::Decided(const v1::Event& event, const State& state) {
@@ -127,7 +146,8 @@ void PlannerMetrics::Decided(const v1::Event& event, const State& state) {
       count("warpsmith_workers_joined_total");
       break;
     case v1::Event::kWorkerLost:
-      count("warpsmith_workers_lost_total");
+      metrics_.Counter("warpsmith_workers_lost_total", {HowLost(event.worker_lost(), state)})
+          .Increment();
       break;
     case v1::Event::kWorkerQuarantined:
       count("warpsmith_workers_quarantined_total");
@@ -185,7 +205,7 @@ void PlannerMetrics::Changed(const Changes& changes, base::Instant now) {
   }
 }
 
-void PlannerMetrics::Drawn(const board::Picture& picture, base::Instant now) {
+void PlannerMetrics::Drawn(const board::Picture& picture) {
   std::map<std::string, double> tasks, runs = {{"open", 0}, {"done", 0}};
   struct OfRun {
     double logs = 0, limits = 0, seconds = 0;
@@ -270,11 +290,20 @@ void PlannerMetrics::Drawn(const board::Picture& picture, base::Instant now) {
     worker_samples.push_back({{key.first, key.second}, count});
   }
   metrics_.Publish("warpsmith_workers", worker_samples);
-  base::Instant oldest = now;
-  for (const auto& [id, since] : queued_since_) oldest = std::min(oldest, since);
-  metrics_.Gauge("warpsmith_queue_oldest_seconds").Set(Seconds(now - oldest));
   absl::MutexLock lock(&mutex_);
+  oldest_since_ = base::Instant::InfiniteFuture();
+  for (const auto& [id, since] : queued_since_) oldest_since_ = std::min(oldest_since_, since);
   workers_json_ = targets.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string PlannerMetrics::Text(base::Instant now) {
+  {
+    // It grows also where nothing happens.
+    absl::MutexLock lock(&mutex_);
+    metrics_.Gauge("warpsmith_queue_oldest_seconds")
+        .Set(std::max(0.0, Seconds(now - std::min(now, oldest_since_))));
+  }
+  return metrics_.Text();
 }
 
 void PlannerMetrics::CertificateEnds(absl::Time at) {

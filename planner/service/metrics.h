@@ -39,21 +39,21 @@ class PlannerMetrics {
   void CommitFailed();
 
   struct Standing {
-    bool leads = false;
-    int64_t epoch = 0;  // 0: not known
+    bool leads = false;  // and may answer
+    int64_t epoch = 0;   // 0: not known
     int64_t revision = 0, checkpoint_revision = 0;
     size_t parked = 0;
     int64_t uncommitted = 0;  // writes
   };
   void Ticked(const Standing& standing);
   void Changed(const Changes& changes, base::Instant now);
-  void Drawn(const board::Picture& picture, base::Instant now);
+  void Drawn(const board::Picture& picture);
   void StoreHas(int64_t bytes);
   // Of this process' own certificate; called again when it changes.
   void CertificateEnds(absl::Time at);
 
   telemetry::Metrics& metrics() { return metrics_; }
-  std::string Text() { return metrics_.Text(); }
+  std::string Text(base::Instant now);
   // Prometheus' list of targets for its HTTP service discovery: workers that are there and told
   // where their metrics are.
   std::string WorkersJson() const;
@@ -62,6 +62,7 @@ class PlannerMetrics {
   telemetry::Metrics metrics_;
   std::map<std::string, base::Instant> queued_since_;  // by task, of those that are queued
   mutable absl::Mutex mutex_;
+  base::Instant oldest_since_ ABSL_GUARDED_BY(mutex_) = base::Instant::InfiniteFuture();
   std::string workers_json_ ABSL_GUARDED_BY(mutex_) = "[]";
 };
 

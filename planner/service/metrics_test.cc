@@ -50,6 +50,9 @@ board::Picture SomePicture() {
     record.mutable_worker()->add_labels("the-room=\"x\"");
   }
   state.mutable_workers(2)->set_lost(true);
+  *state.add_workers() = state.workers(2);
+  state.mutable_workers(3)->mutable_worker()->set_id("w3");
+  state.mutable_workers(3)->mutable_worker()->set_draining(true);
   board::Picture picture;
   picture.Take({state, {}});
   return picture;
@@ -59,15 +62,15 @@ board::Picture SomePicture() {
 
 TEST_CASE("gauges say what the board says") {
   PlannerMetrics metrics("1.2.3");
-  const base::Instant now = base::Now();
-  metrics.Drawn(SomePicture(), now);
-  const std::string text = metrics.Text();
+  metrics.Drawn(SomePicture());
+  const std::string text = metrics.Text(base::Now());
   for (const char* line :
        {"warpsmith_tasks{state=\"queued\"} 2", "warpsmith_tasks{state=\"leased\"} 1",
         "warpsmith_tasks{state=\"held\"} 0", "warpsmith_runs{state=\"open\"} 1",
         "warpsmith_runs{state=\"done\"} 1", "warpsmith_workers{arch=\"sm_90a\",state=\"busy\"} 1",
         "warpsmith_workers{arch=\"sm_90a\",state=\"idle\"} 1",
         "warpsmith_workers{arch=\"sm_90a\",state=\"lost\"} 1",
+        "warpsmith_workers{arch=\"sm_90a\",state=\"left\"} 1",
         // One of four tasks at 4x, and at 16x if it were at the speed of light.
         "warpsmith_run_speedup_ratio{run=\"r2\"} 1.41421",
         "warpsmith_run_limit_ratio{run=\"r2\"} 2",
@@ -89,7 +92,8 @@ TEST_CASE("the task that has waited longest, and no other") {
     metrics.Changed(changes, start + at);
   };
   const auto oldest = [&](absl::Duration at) {
-    metrics.Drawn(board::Picture(), start + at);
+    metrics.Drawn(board::Picture());
+    metrics.Text(start + at);
     return metrics.metrics().Gauge("warpsmith_queue_oldest_seconds").Value();
   };
   CHECK(oldest(absl::Seconds(1)) == 0);
@@ -97,6 +101,8 @@ TEST_CASE("the task that has waited longest, and no other") {
   changed("b", v1::QUEUED, absl::Seconds(20));
   changed("a", v1::QUEUED, absl::Seconds(30));  // it still is
   CHECK(oldest(absl::Seconds(40)) == Approx(30));
+  metrics.Text(start + absl::Seconds(45));  // and nothing is drawn
+  CHECK(metrics.metrics().Gauge("warpsmith_queue_oldest_seconds").Value() == Approx(35));
   changed("a", v1::LEASED, absl::Seconds(50));
   CHECK(oldest(absl::Seconds(60)) == Approx(40));
   Changes archived;
@@ -108,7 +114,7 @@ TEST_CASE("the task that has waited longest, and no other") {
 TEST_CASE("workers that are there are told to Prometheus") {
   PlannerMetrics metrics("1");
   CHECK(metrics.WorkersJson() == "[]");
-  metrics.Drawn(SomePicture(), base::Now());
+  metrics.Drawn(SomePicture());
   const auto targets = nlohmann::json::parse(metrics.WorkersJson());
   REQUIRE(targets.size() == 2);
   CHECK(targets[0]["targets"] == nlohmann::json{"w0.example:7481"});
@@ -132,11 +138,12 @@ TEST_CASE("what a planner decides is counted") {
   REQUIRE(client.Synchronize(request).ok());
   served.Pass(5'000);
   REQUIRE(client.GetBoard().ok());
-  const std::string text = metrics.Text();
+  const std::string text = metrics.Text(base::Now());
   INFO(text);
   for (const char* line :
        {"warpsmith_runs_submitted_total 1", "warpsmith_tasks_submitted_total 3",
         "warpsmith_leases_ended_total{cause=\"finished\"} 1",
+        "warpsmith_leases_ended_total{cause=\"unheard\"} 0",
         "warpsmith_incumbents_accepted_total 1", "warpsmith_log_speedup_total 0.693",
         "warpsmith_workers_joined_total 1", "warpsmith_planner_leads 1",
         "warpsmith_planner_calls_total{code=\"ok\",method=\"Submit\"} 1",

@@ -461,7 +461,7 @@ void Planner::Take(View view) {
     if (many) base::ReturnFreedMemory();
     if (view.progress.has_value()) picture_.Show(*view.progress);
     if (view.draw) WriteBoard();
-    if (view.draw && options_.metrics != nullptr) options_.metrics->Drawn(picture_, base::Now());
+    if (view.draw && options_.metrics != nullptr) options_.metrics->Drawn(picture_);
   });
 }
 
@@ -586,17 +586,17 @@ void Planner::Tick() {
       [this] {
         alive_ms_ = clock_().monotonic_ms;
         // It hears nobody meanwhile, and no silence of then counts.
-        if (!MayAnswer().ok()) return;
-        service_.Tick(clock_());
-        CheckNext();
-        CountStanding();
+        const bool may = MayAnswer().ok();
+        if (may) service_.Tick(clock_());
+        if (may) CheckNext();
+        CountStanding(may);
       },
       /*always=*/false);
 }
 
-void Planner::CountStanding() {
+void Planner::CountStanding(bool may_answer) {
   if (options_.metrics == nullptr) return;
-  options_.metrics->Ticked({.leads = role_.leads(),
+  options_.metrics->Ticked({.leads = role_.leads() && may_answer,
                             .epoch = epoch_,
                             .revision = service_.core().state().revision(),
                             .checkpoint_revision = service_.checkpoint_revision(),

@@ -138,7 +138,7 @@ class Planner : public Contender {
 
   // On the strand.
   void HandOut();
-  void CountStanding();
+  void CountStanding(bool may_answer);
   void Take(View view);
   void Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>& done);
   // Reads what the next task's problem and kernel are in the store, a task each tick, so that

@@ -66,7 +66,7 @@ size_t Series(const std::string& prometheus, const std::string& query) {
   if (!reply) return 0;
   const auto answer = nlohmann::json::parse(reply->body, nullptr, /*allow_exceptions=*/false);
   INFO(reply->body);
-  if (answer.value("status", "") != "success") return 0;
+  if (!answer.is_object() || answer.value("status", "") != "success") return 0;  // not ready yet
   return answer["data"]["result"].size();
 }
 

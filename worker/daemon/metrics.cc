@@ -72,6 +72,13 @@ WorkerMetrics::WorkerMetrics(const std::string& version, const v1::WorkerInfo& w
   metrics_.Gauge("warpsmith_worker_info", {worker.arch(), worker.device_name()}).Set(1);
   metrics_.Gauge("warpsmith_worker_busy").Set(0);
   metrics_.Gauge("warpsmith_worker_heard_timestamp_seconds").Set(0);
+  // What never happened is 0, so that its first time is seen as growth.
+  for (int verdict = v1::Verdict_MIN + 1; verdict <= v1::Verdict_MAX; ++verdict) {
+    metrics_.Counter("warpsmith_worker_trials_total", {WordOf(static_cast<v1::Verdict>(verdict))});
+  }
+  for (const char* outcome : {"converged", "ended", "failed"}) {
+    metrics_.Counter("warpsmith_worker_leases_total", {outcome});
+  }
   for (const char* phase : {"idle", "opening", "search", "finalising"}) {
     metrics_.Counter("warpsmith_worker_phase_seconds_total", {phase});
   }
