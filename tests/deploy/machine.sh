@@ -78,7 +78,7 @@ start_machine() {
 
 has_started() {
   init=$(cat "/proc/$keeper/task/$keeper/children") && init=${init%% *} &&
-    [ -n "$init" ] && machine systemctl is-system-running 2>&1 | grep -qxE 'running|degraded'
+    [ -n "$init" ] && machine systemctl is-system-running 2>&1 | grep -xE >/dev/null 'running|degraded'
 }
 
 machine() {
