@@ -48,6 +48,7 @@ planner_says() { machine warpsmith --planner 127.0.0.1:7400 "$@"; }
 is_over() { planner_says runs -o json r1 | grep >/dev/null '"done": *true'; }
 # What a unit has written since it was started last.
 journal() { machine journalctl --no-pager -o cat -u "$1" "_SYSTEMD_INVOCATION_ID=$(property "$1" InvocationID)"; }
+ever_wrote() { machine journalctl --no-pager -u "$1" | grep >/dev/null "$2"; }
 wrote() { journal "$1" | grep >/dev/null "$2"; }
 
 # ---- what needs no machine -----------------------------------------------------------------------
@@ -151,7 +152,7 @@ is_rescued() {
   machine kill -STOP "$pid"
   eventually has "$1" NRestarts 1
   eventually has "$1" ActiveState active
-  machine journalctl --no-pager -u "$1" | grep >/dev/null 'Watchdog timeout'
+  eventually ever_wrote "$1" 'Watchdog timeout'
 }
 
 wrong_usage_is_not_repeated() {
@@ -173,7 +174,7 @@ install_again() {
     [ "$(property "$unit" MainPID)" != "${before[i]}" ]
     i=$((i + 1))
   done
-  machine journalctl --no-pager -u 'warpsmith-worker@host' | grep >/dev/null 'ended in good order'
+  eventually ever_wrote warpsmith-worker@host 'ended in good order'
   machine grep -q 'keep-over-tasks 10' /etc/default/warpsmith-planner
 }
 
@@ -183,7 +184,7 @@ drains() {
   run=$(submit 300)
   eventually wrote warpsmith-worker@host "lease $run/"
   machine systemctl stop warpsmith-worker@host
-  wrote warpsmith-worker@host 'ended in good order'
+  eventually wrote warpsmith-worker@host 'ended in good order'
   has warpsmith-worker@host Result success
   eventually not_leased "$run"
 }
