@@ -234,7 +234,10 @@ class Watched {
       return http::Reply{.type = "text/plain; version=0.0.4; charset=utf-8",
                          .body = metrics.Text()};
     };
-    const auto health = [] { return http::Reply{.body = "works\n"}; };
+    const auto health = [watched = watched.get()] {
+      return watched->Well() ? http::Reply{.body = "works\n"}
+                             : http::Reply{.status = 503, .body = "does not go on\n"};
+    };
     auto server =
         http::Server::Start({.listen = flags.listen_http, .guard = guard, .refresh = true},
                             {{"/metrics", text}, {"/healthz", health}, {"/readyz", health}});
@@ -248,9 +251,9 @@ class Watched {
   // Where others reach it; "": nowhere.
   const std::string& address() const { return address_; }
   // From here on; until Stop.
-  void Ask(std::function<int64_t()> backlog_bytes) {
+  void Ask(daemon::Daemon* daemon) {
     absl::MutexLock lock(&mutex_);
-    backlog_bytes_ = std::move(backlog_bytes);
+    daemon_ = daemon;
   }
   void Stop() {
     server_ = nullptr;
@@ -261,13 +264,17 @@ class Watched {
   Watched() = default;
   int64_t BacklogBytes() {
     absl::MutexLock lock(&mutex_);
-    return backlog_bytes_ ? backlog_bytes_() : 0;
+    return daemon_ == nullptr ? 0 : daemon_->BacklogBytes();
+  }
+  bool Well() {
+    absl::MutexLock lock(&mutex_);
+    return daemon_ == nullptr || daemon_->Well();
   }
 
   std::unique_ptr<security::WatchedIdentity> identity_;
   std::string address_;
   absl::Mutex mutex_;
-  std::function<int64_t()> backlog_bytes_ ABSL_GUARDED_BY(mutex_);
+  daemon::Daemon* daemon_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::unique_ptr<http::Server> server_;  // last: it asks what is above
 };
 
@@ -386,7 +393,7 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
                           return optimiser.Run(lease, reporter, stop);
                         }),
                         base::Clock::Real(), std::random_device()());
-  (*watched)->Ask([&daemon] { return daemon.BacklogBytes(); });
+  (*watched)->Ask(&daemon);
 
   spdlog::info("worker {} on {} ({}), {} compile jobs", flags.name, device->name, device->arch,
                flags.compile_jobs);

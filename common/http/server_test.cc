@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/security/authority.h"
 #include "tests/support/temporary_folder.h"
 
@@ -109,6 +110,57 @@ TEST_CASE("who holds connections and says nothing does not hold up others for lo
   auto reply = client.Get("/metrics");
   REQUIRE(reply);
   CHECK(reply->status == 200);
+}
+
+TEST_CASE("each role gets what is promised, and nothing else") {
+  Office office;
+  std::vector<Route> routes;
+  for (const char* path : {"/healthz", "/readyz", "/metrics", "/workers"}) {
+    routes.push_back({path, [] { return Reply{.body = "x"}; }});
+  }
+  auto server = Server::Start({.listen = "127.0.0.1:0", .guard = office.guard}, routes);
+  REQUIRE(server.ok());
+  // What is promised, written down once more and by hand.
+  struct Promise {
+    Role role;
+    bool looks;
+    bool has_token;
+  };
+  const Promise promises[] = {
+      {Role::kNobody, false, false}, {Role::kWorker, false, false}, {Role::kSubmitter, true, true},
+      {Role::kOperator, true, true}, {Role::kReader, true, true},   {Role::kPlanner, false, false},
+  };
+  int cells = 0;
+  for (const Promise& promise : promises) {
+    const std::string name = absl::StrCat("the-", std::string(security::NameOf(promise.role)));
+    std::string pem, token;
+    if (promise.role != Role::kNobody) {
+      office.Issue(promise.role, name);
+      pem = office.authority.Path(name + ".pem");
+    }
+    if (promise.has_token) {
+      token = *office.tokens.Issue({promise.role, name}, absl::Hours(1), Date());
+      REQUIRE(office.tokens.Refresh().ok());
+    }
+    for (const bool by_token : {false, true}) {
+      if (by_token && !promise.has_token) continue;
+      httplib::SSLClient client("127.0.0.1", PortOf(**server), by_token ? "" : pem,
+                                by_token ? "" : pem);
+      client.set_ca_cert_path(office.authority.Path("ca.crt").c_str());
+      httplib::Headers headers;
+      if (by_token) headers.emplace("Authorization", "Bearer " + token);
+      for (const Route& route : routes) {
+        INFO(name << (by_token ? ", token: " : ": ") << route.path);
+        const bool looking = route.path == "/metrics" || route.path == "/workers";
+        auto reply = client.Get(route.path.c_str(), headers);
+        REQUIRE(reply);
+        const int refused = promise.role == Role::kNobody ? 401 : 403;
+        CHECK(reply->status == (looking && !promise.looks ? refused : 200));
+        ++cells;
+      }
+    }
+  }
+  CHECK(cells == 9 * 4);
 }
 
 TEST_CASE("with TLS a caller is who its certificate or token says") {

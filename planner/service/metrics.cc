@@ -46,7 +46,8 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_run_speedup_ratio", kGauge, "run",
      "Score against the strongest baseline, as on the board."},
     {"warpsmith_run_limit_ratio", kGauge, "run",
-     "What that score would be with every kernel that was found at the speed of light."},
+     "What that score would be with every kernel that was found at the speed of light, launched as "
+     "now."},
     {"warpsmith_run_tasks", kGauge, "run, state", "Tasks of the run, over or open."},
     {"warpsmith_run_device_seconds", kGauge, "run", "Device seconds spent on it."},
     {"warpsmith_alarms", kGauge, "", "Tasks outside the archive whose result has to be looked at."},
@@ -91,6 +92,14 @@ std::string StateOf(const v1::WorkerRecord& record, bool busy) {
 std::string HowLost(const v1::WorkerLost& lost, const State& state) {
   const v1::WorkerRecord* const worker = state.FindWorker(lost.worker_id());
   return worker != nullptr && worker->worker().draining() ? "left" : "silent";
+}
+
+// How much quicker it would be at the speed of light: what launching takes stays.
+double Room(const v1::Task& task) {
+  const double light = task.light_us(), device = task.best_us();
+  if (light <= 0 || device <= light) return 1;
+  const double launching = std::max(0.0, task.graph_us() - device);
+  return (launching + device) / (launching + light);
 }
 
 double Seconds(absl::Duration duration) { return absl::ToDoubleSeconds(duration); }
@@ -230,10 +239,7 @@ void PlannerMetrics::Drawn(const board::Picture& picture) {
     if (task.incumbent_blob().empty()) continue;
     ++run.with_incumbent;
     run.logs += std::log(std::max(1.0, task.speedup()));
-    const double room = task.light_us() > 0 && task.best_us() > task.light_us()
-                            ? task.best_us() / task.light_us()
-                            : 1;
-    run.limits += std::log(std::max(1.0, task.speedup() * room));
+    run.limits += std::log(std::max(1.0, task.speedup() * Room(task)));
   }
   const auto samples_of = [](const std::map<std::string, double>& counts) {
     std::vector<Sample> samples;

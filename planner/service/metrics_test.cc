@@ -35,7 +35,8 @@ board::Picture SomePicture() {
   found.mutable_task()->set_incumbent_blob("blob");
   found.mutable_task()->set_speedup(4);
   found.mutable_task()->set_best_us(20);
-  found.mutable_task()->set_light_us(5);
+  found.mutable_task()->set_graph_us(22);
+  found.mutable_task()->set_light_us(3.5);
   found.mutable_lease()->set_worker_id("w0");
   add("r2", "b", v1::QUEUED);
   add("r2", "c", v1::QUEUED).mutable_task()->set_alarm("poor");
