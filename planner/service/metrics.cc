@@ -114,7 +114,11 @@ PlannerMetrics::PlannerMetrics(const std::string& version) : metrics_(kTable, "p
   metrics_.Gauge("warpsmith_planner_epoch").Set(0);
   // What never happened is 0, so that its first time is seen as growth.
   for (int cause = v1::Cause_MIN; cause <= v1::Cause_MAX; ++cause) {
-    metrics_.Counter("warpsmith_leases_ended_total", {WordOf(static_cast<v1::Cause>(cause))});
+    ended_.push_back(
+        &metrics_.Counter("warpsmith_leases_ended_total", {WordOf(static_cast<v1::Cause>(cause))}));
+  }
+  for (const char* method : kMethods) {
+    done_.push_back(&metrics_.Counter("warpsmith_planner_calls_total", {method, "ok"}));
   }
   for (const char* how : {"silent", "left"}) {
     metrics_.Counter("warpsmith_workers_lost_total", {how});
@@ -131,24 +135,25 @@ void PlannerMetrics::Decided(const v1::Event& event, const State& state) {
       count("warpsmith_tasks_submitted_total", event.run_submitted().tasks_size());
       break;
     case v1::Event::kLeaseGranted:
-      count("warpsmith_leases_granted_total");
+      granted_.Increment();
       break;
     case v1::Event::kLeaseEnded:
-      metrics_.Counter("warpsmith_leases_ended_total", {WordOf(event.lease_ended().cause())})
-          .Increment();
-      count("warpsmith_lease_seconds_total", std::max(0.0, event.lease_ended().seconds()));
+      if (v1::Cause_IsValid(event.lease_ended().cause())) {
+        ended_[event.lease_ended().cause()]->Increment();
+      }
+      lease_seconds_.Increment(std::max(0.0, event.lease_ended().seconds()));
       break;
     case v1::Event::kTrialsRecorded:
-      count("warpsmith_trials_recorded_total", event.trials_recorded().trials());
-      count("warpsmith_trials_judged_total", event.trials_recorded().judged());
+      recorded_.Increment(static_cast<double>(event.trials_recorded().trials()));
+      judged_.Increment(static_cast<double>(event.trials_recorded().judged()));
       break;
     case v1::Event::kResultAccepted: {
-      count("warpsmith_incumbents_accepted_total");
+      accepted_.Increment();
       const auto task = state.tasks().find(event.result_accepted().task_id());
       if (task == state.tasks().end() || task->second.lessons().empty()) break;
       const v1::Lesson& lesson = *task->second.lessons().rbegin();
       const double gain = std::log(lesson.speedup_after() / lesson.speedup_before());
-      if (std::isfinite(gain) && gain > 0) count("warpsmith_log_speedup_total", gain);
+      if (std::isfinite(gain) && gain > 0) log_speedup_.Increment(gain);
       break;
     }
     case v1::Event::kWorkerJoined:
@@ -166,15 +171,13 @@ void PlannerMetrics::Decided(const v1::Event& event, const State& state) {
   }
 }
 
-void PlannerMetrics::TookUp(absl::Duration waited) {
-  static const char* const kName = "warpsmith_planner_queue_seconds";
-  metrics_.Histogram(kName).Observe(Seconds(waited));
-}
+void PlannerMetrics::TookUp(absl::Duration waited) { queue_seconds_.Observe(Seconds(waited)); }
 
-void PlannerMetrics::Answered(const char* method, const absl::Status& status) {
+void PlannerMetrics::Answered(size_t method, const absl::Status& status) {
+  if (status.ok()) return done_[method]->Increment();
   metrics_
       .Counter("warpsmith_planner_calls_total",
-               {method, absl::AsciiStrToLower(absl::StatusCodeToString(status.code()))})
+               {kMethods[method], absl::AsciiStrToLower(absl::StatusCodeToString(status.code()))})
       .Increment();
 }
 
@@ -216,22 +219,26 @@ void PlannerMetrics::Changed(const Changes& changes, base::Instant now) {
 
 void PlannerMetrics::Drawn(const board::Picture& picture) {
   std::map<std::string, double> tasks, runs = {{"open", 0}, {"done", 0}};
+  double by_state[v1::TaskState_MAX + 1] = {};
   struct OfRun {
     double logs = 0, limits = 0, seconds = 0;
     int tasks = 0, over = 0, with_incumbent = 0;
   };
   std::map<std::string, OfRun> by_run;
-  std::set<std::string> busy;
+  std::set<absl::string_view> busy;
+  const std::string* last_run = nullptr;  // a run's tasks come one after the other
+  OfRun* of_run = nullptr;
   double alarms = 0;
-  for (int state = v1::TaskState_MIN + 1; state <= v1::TaskState_MAX; ++state) {
-    tasks[WordOf(static_cast<v1::TaskState>(state))] = 0;
-  }
   for (const auto& [id, record] : picture.tasks()) {
     const v1::Task& task = record.task();
-    ++tasks[WordOf(task.state())];
+    if (v1::TaskState_IsValid(task.state())) ++by_state[task.state()];
     alarms += !task.alarm().empty();
     if (record.has_lease()) busy.insert(record.lease().worker_id());
-    OfRun& run = by_run[task.run_id()];
+    if (last_run == nullptr || *last_run != task.run_id()) {
+      last_run = &task.run_id();
+      of_run = &by_run[task.run_id()];
+    }
+    OfRun& run = *of_run;
     ++run.tasks;
     run.over +=
         task.state() != v1::QUEUED && task.state() != v1::LEASED && task.state() != v1::HELD;
@@ -240,6 +247,9 @@ void PlannerMetrics::Drawn(const board::Picture& picture) {
     ++run.with_incumbent;
     run.logs += std::log(std::max(1.0, task.speedup()));
     run.limits += std::log(std::max(1.0, task.speedup() * Room(task)));
+  }
+  for (int state = v1::TaskState_MIN + 1; state <= v1::TaskState_MAX; ++state) {
+    tasks[WordOf(static_cast<v1::TaskState>(state))] = by_state[state];
   }
   const auto samples_of = [](const std::map<std::string, double>& counts) {
     std::vector<Sample> samples;

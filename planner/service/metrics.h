@@ -22,6 +22,11 @@ namespace warpsmith::planner {
 
 absl::Span<const telemetry::Metric> PlannerMetricsTable();
 
+// Calls, by Command's index.
+inline constexpr const char* kMethods[] = {"Synchronize", "Submit",     "SetTask",
+                                           "CancelRun",   "HoldWorker", "ReleaseWorker",
+                                           "List",        "GetTask",    "GetBoard"};
+
 // Runs that are told each by itself: those that are not done, else the newest.
 inline constexpr size_t kMaxRunsTold = 50;
 
@@ -33,7 +38,7 @@ class PlannerMetrics {
   void Decided(const v1::Event& event, const State& state);
   // A call has waited so long for its turn; and was answered.
   void TookUp(absl::Duration waited);
-  void Answered(const char* method, const absl::Status& status);
+  void Answered(size_t method, const absl::Status& status);  // of kMethods
   // One transaction, with its tries.
   void Committed(absl::Duration took, size_t events);
   void CommitFailed();
@@ -60,6 +65,16 @@ class PlannerMetrics {
 
  private:
   telemetry::Metrics metrics_;
+  // What is counted some thousand times a second is looked up once.
+  prometheus::Counter& granted_ = metrics_.Counter("warpsmith_leases_granted_total");
+  prometheus::Counter& lease_seconds_ = metrics_.Counter("warpsmith_lease_seconds_total");
+  prometheus::Counter& recorded_ = metrics_.Counter("warpsmith_trials_recorded_total");
+  prometheus::Counter& judged_ = metrics_.Counter("warpsmith_trials_judged_total");
+  prometheus::Counter& accepted_ = metrics_.Counter("warpsmith_incumbents_accepted_total");
+  prometheus::Counter& log_speedup_ = metrics_.Counter("warpsmith_log_speedup_total");
+  prometheus::Histogram& queue_seconds_ = metrics_.Histogram("warpsmith_planner_queue_seconds");
+  std::vector<prometheus::Counter*> ended_;            // by cause
+  std::vector<prometheus::Counter*> done_;             // calls that went well, by method
   std::map<std::string, base::Instant> queued_since_;  // by task, of those that are queued
   mutable absl::Mutex mutex_;
   base::Instant oldest_since_ ABSL_GUARDED_BY(mutex_) = base::Instant::InfiniteFuture();

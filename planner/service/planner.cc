@@ -33,9 +33,6 @@ ServiceOptions ForService(const PlannerOptions& options) {
   return service;
 }
 
-// By Command's index.
-constexpr const char* kMethods[] = {"Synchronize",   "Submit", "SetTask", "CancelRun", "HoldWorker",
-                                    "ReleaseWorker", "List",   "GetTask", "GetBoard"};
 static_assert(std::size(kMethods) == std::variant_size_v<Command>);
 
 // Ends a call whose answer of type T is part of a reply of type R.
@@ -239,7 +236,7 @@ bool Planner::OnStrand(std::function<void()> action, bool always) {
 
 void Planner::Call(int64_t call, Command command, Contents contents, Finish finish) {
   if (options_.metrics != nullptr) {
-    finish = [metrics = options_.metrics, method = kMethods[command.index()],
+    finish = [metrics = options_.metrics, method = command.index(),
               finish = std::move(finish)](absl::StatusOr<Reply> reply) {
       metrics->Answered(method, reply.status());
       finish(std::move(reply));
