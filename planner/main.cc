@@ -196,7 +196,7 @@ class Watched {
     if (metrics == nullptr) return nullptr;
     const auto text = [&admission, metrics, dir = flags.dir] {
       if (const auto identity = admission.guard->identity(); identity != nullptr) {
-        metrics->CertificateEnds(identity->own.not_after);
+        metrics->metrics().CertificateEnds(identity->own.not_after);
       }
       metrics->StoreHas(BytesIn(dir));
       return http::Reply{.type = "text/plain; version=0.0.4; charset=utf-8",
@@ -265,14 +265,18 @@ int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
   absl::StatusOr<std::unique_ptr<Server>> server =
       Listen(planner->get(), flags, admission, notifier);
   if (!server.ok()) return Fail(server.status(), kCannotStart);
+  // Before anybody is told of this planner, who may not start after all.
+  absl::StatusOr<std::unique_ptr<Watched>> watched =
+      Watched::Start(flags, admission, metrics.get(), **server, **planner);
+  if (!watched.ok()) {
+    return Fail(watched.status(),
+                absl::IsInvalidArgument(watched.status()) ? kUsage : kCannotStart);
+  }
   (*server)->SetServing(true);
   if (absl::Status status = rpc::WriteAddresses(flags.dir, (*server)->addresses()); !status.ok()) {
     return Fail(status, kCannotStart);
   }
   spdlog::info("listening on {}, state in {}", Told(**server), flags.dir);
-  absl::StatusOr<std::unique_ptr<Watched>> watched =
-      Watched::Start(flags, admission, metrics.get(), **server, **planner);
-  if (!watched.ok()) return Fail(watched.status(), kCannotStart);
   notifier.Ready(absl::StrCat("leads; listening on ", Told(**server)));
   AwaitEnd(ends, flags.dir, notifier);
   (*server)->Shutdown();
@@ -344,6 +348,13 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
   absl::StatusOr<std::unique_ptr<Server>> server =
       Listen(planner->get(), flags, admission, notifier);
   if (!server.ok()) return Fail(server.status(), kCannotStart);
+  // Before anybody is told of this planner, who may not start after all.
+  absl::StatusOr<std::unique_ptr<Watched>> watched =
+      Watched::Start(flags, admission, metrics.get(), **server, **planner);
+  if (!watched.ok()) {
+    return Fail(watched.status(),
+                absl::IsInvalidArgument(watched.status()) ? kUsage : kCannotStart);
+  }
   (*server)->SetServing(false);
   rpc::Addresses advertised = (*server)->addresses();
   if (!flags.advertise.empty()) advertised.workers = flags.advertise;
@@ -358,9 +369,6 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
   }
   spdlog::info("listening on {}, state in Redis at {}, cluster {}", Told(**server),
                redis->server.address, redis->cluster);
-  absl::StatusOr<std::unique_ptr<Watched>> watched =
-      Watched::Start(flags, admission, metrics.get(), **server, **planner);
-  if (!watched.ok()) return Fail(watched.status(), kCannotStart);
   const std::string listening = absl::StrCat("; listening on ", Told(**server));
   notifier.Ready("follows" + listening);
   {

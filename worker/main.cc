@@ -226,9 +226,7 @@ class Watched {
     auto guard = std::make_shared<security::Guard>(watched->identity_.get(), nullptr, &absl::Now);
     const auto text = [&metrics, guard, watched = watched.get()] {
       if (const auto identity = guard->identity(); identity != nullptr) {
-        metrics.metrics()
-            .Gauge("warpsmith_certificate_expiry_timestamp_seconds")
-            .Set(static_cast<double>(absl::ToUnixSeconds(identity->own.not_after)));
+        metrics.metrics().CertificateEnds(identity->own.not_after);
       }
       metrics.OutboxHas(watched->BacklogBytes());
       return http::Reply{.type = "text/plain; version=0.0.4; charset=utf-8",
@@ -384,7 +382,10 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
   v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
   daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
   auto watched = Watched::Start(flags, metrics);
-  if (!watched.ok()) return Fail(std::string(watched.status().message()), kMayPass);
+  if (!watched.ok()) {
+    return Fail(std::string(watched.status().message()),
+                absl::IsInvalidArgument(watched.status()) ? kUsage : kMayPass);
+  }
   info.set_http_address((*watched)->address());
   daemon::MeteredLink metered(link, metrics, base::Clock::Real());
   daemon::Daemon daemon(info, **lineage, **outbox, metered,

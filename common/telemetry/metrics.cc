@@ -26,6 +26,9 @@ constexpr Metric kProcessMetrics[] = {
     {"process_max_fds", kGauge, "", "File descriptors that may be."},
     {"process_start_time_seconds", kGauge, "", "When it was started, in seconds since 1970."},
     {"warpsmith_build_info", kGauge, "component, version", "1; its labels say what runs."},
+    {"warpsmith_certificate_expiry_timestamp_seconds", kGauge, "",
+     "When this process' certificate, its authority's or its list of revocations ends, whichever "
+     "is first, in seconds since 1970; not there without one."},
 };
 
 double Ticks(double ticks) { return ticks / static_cast<double>(sysconf(_SC_CLK_TCK)); }
@@ -150,6 +153,12 @@ prometheus::Histogram& Metrics::Histogram(absl::string_view name,
                                           const std::vector<std::string>& values) {
   const Family& family = Find(name, kHistogram);
   return family.histograms->Add(LabelsOf(*family.metric, values), kSecondsBuckets);
+}
+
+void Metrics::CertificateEnds(absl::Time at) {
+  if (at == absl::InfiniteFuture()) return;
+  Gauge("warpsmith_certificate_expiry_timestamp_seconds")
+      .Set(static_cast<double>(absl::ToUnixSeconds(at)));
 }
 
 void Metrics::ReadProcess() {

@@ -26,6 +26,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace warpsmith::telemetry {
@@ -63,6 +64,9 @@ class Metrics {
     double value = 0;
   };
   void Publish(absl::string_view name, const std::vector<Sample>& samples);
+
+  // Of this process' own certificate; called again when it changes.
+  void CertificateEnds(absl::Time at);
 
   // In Prometheus' text format, with what the process is just now.
   std::string Text();

@@ -42,7 +42,8 @@ constexpr telemetry::Metric kTable[] = {
      "that are remembered."},
     {"warpsmith_runs", kGauge, "state", "Runs outside the archive, open or done."},
     {"warpsmith_queue_oldest_seconds", kGauge, "",
-     "How long the task waits that has waited longest, since this planner leads; 0: none waits."},
+     "How long the task waits that has waited longest, as far as this planner has seen; 0: none "
+     "waits."},
     {"warpsmith_run_speedup_ratio", kGauge, "run",
      "Score against the strongest baseline, as on the board."},
     {"warpsmith_run_limit_ratio", kGauge, "run",
@@ -67,9 +68,6 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_planner_commit_failures_total", kCounter, "",
      "Tries that the store did not answer or refused."},
     {"warpsmith_planner_events_total", kCounter, "", "Events that became durable."},
-    {"warpsmith_certificate_expiry_timestamp_seconds", kGauge, "",
-     "When this process' certificate, its authority's or its list of revocations ends, whichever "
-     "is first, in seconds since 1970."},
 };
 
 std::string WordOf(v1::Cause cause) {
@@ -320,12 +318,6 @@ std::string PlannerMetrics::Text(base::Instant now) {
         .Set(std::max(0.0, Seconds(now - std::min(now, oldest_since_))));
   }
   return metrics_.Text();
-}
-
-void PlannerMetrics::CertificateEnds(absl::Time at) {
-  if (at == absl::InfiniteFuture()) return;
-  metrics_.Gauge("warpsmith_certificate_expiry_timestamp_seconds")
-      .Set(static_cast<double>(absl::ToUnixSeconds(at)));
 }
 
 std::string PlannerMetrics::WorkersJson() const {

@@ -54,9 +54,6 @@ class PlannerMetrics {
   void Changed(const Changes& changes, base::Instant now);
   void Drawn(const board::Picture& picture);
   void StoreHas(int64_t bytes);
-  // Of this process' own certificate; called again when it changes.
-  void CertificateEnds(absl::Time at);
-
   telemetry::Metrics& metrics() { return metrics_; }
   std::string Text(base::Instant now);
   // Prometheus' list of targets for its HTTP service discovery: workers that are there and told

@@ -193,6 +193,7 @@ absl::Status Planner::BeginDrawing() {
   drawing_.PostAlways([&] {
     picture_.BeOf(token);
     file_.Begin();
+    may_write_board_ = true;
     for (const std::string& kept : file_.Kept()) {
       picture_.Report(absl::StrCat("of before: '", kept, "' has a page that somebody changed, of ",
                                    "which something was not done, or may not have been; remove it ",
@@ -463,7 +464,7 @@ void Planner::Take(View view) {
 }
 
 void Planner::WriteBoard() {
-  if (options_.board_path.empty()) return;
+  if (options_.board_path.empty() || !may_write_board_) return;
   picture_.BeCopy(!role_.leads());
   std::string page = board::Render(picture_);
   if (page == board_) return;

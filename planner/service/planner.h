@@ -177,7 +177,8 @@ class Planner : public Contender {
   board::BoardFile file_;
   std::set<std::string> done_;  // what people wrote on pages: page, verb, reason
   std::string board_;
-  bool board_failed_ = false;  // the last writing of it
+  bool may_write_board_ = false;  // the page that is there was found to be of this store
+  bool board_failed_ = false;     // the last writing of it
 
   // Last, so that they end first: their actions use what is above.
   Executor drawing_;  // at a low priority: the board, of many tasks a second's work, and CheckNext

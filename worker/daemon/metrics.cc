@@ -29,9 +29,6 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_worker_heard_timestamp_seconds", kGauge, "",
      "When the planner answered last, in seconds since 1970; 0: never."},
     {"warpsmith_worker_outbox_bytes", kGauge, "", "Results that the planner has not taken yet."},
-    {"warpsmith_certificate_expiry_timestamp_seconds", kGauge, "",
-     "When this process' certificate, its authority's or its list of revocations ends, whichever "
-     "is first, in seconds since 1970."},
 };
 
 std::string PhaseOf(const std::string& specialist) {
