@@ -60,12 +60,16 @@ std::string StateOf(const v1::WorkerInfo& worker) {
                             : worker.task_id().empty() ? "idle"
                                                        : "working";
   std::string text = doing;
+  if (worker.healthy() && !worker.health_reason().empty()) {
+    absl::StrAppend(&text, ", ", worker.health_reason());
+  }
+  if (!worker.shared().empty()) absl::StrAppend(&text, ", its card is shared: ", worker.shared());
   if (worker.held()) {
     absl::StrAppend(&text, ", held", worker.held_reason().empty() ? "" : ": ",
                     worker.held_reason());
   }
   if (worker.quarantined()) {
-    absl::StrAppend(&text, ", quarantined: ", problem::TextOf(worker.ledger()));
+    absl::StrAppend(&text, ", quarantined: ", problem::WhyQuarantined(worker));
   }
   return text;
 }

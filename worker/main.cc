@@ -32,6 +32,8 @@
 #include "worker/agent/device_evaluator.h"
 #include "worker/agent/optimiser.h"
 #include "worker/call/call_timer.h"
+#include "worker/card/strangers.h"
+#include "worker/card/watch.h"
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/lineage.h"
 #include "worker/daemon/metrics.h"
@@ -56,16 +58,22 @@ constexpr absl::Duration kForcedEndAfter = absl::Seconds(5);
 // Candidates on their way on a card, whatever the number of compile jobs.
 constexpr int kFewestInFlight = 8, kMostInFlight = 32;
 
+// Of processes that had the card before.
+constexpr absl::Duration kLeavingLimit = absl::Seconds(10);
+constexpr absl::Duration kBetweenReadings = absl::Milliseconds(200);
+
 // Exit statuses. After kUsage the same again is as wrong.
 constexpr int kMayPass = 1, kUsage = 2;
 
 struct Flags {
-  std::string dir, planner, device = "host", name, python, nvrtc, cublaslt, log_level = "info";
+  std::string dir, planner, device = "host", name, python, nvrtc, cublaslt, nvml,
+                            log_level = "info";
   int compile_jobs = 0;
   std::string memory_budget;
   std::vector<std::string> labels;
   security::TlsFlags tls;
   std::string listen_http, advertise_http;
+  bool allow_shared = false;
   bool list_devices = false;
 };
 
@@ -128,6 +136,28 @@ absl::StatusOr<device::DeviceInfo> DescribeDevice(const std::string& name) {
   auto device = device::MakeDevice(name);
   if (!device.ok()) return device.status();
   return (*device)->info();
+}
+
+// The library that tells of the card; null: there is no card, or none that it tells of.
+std::unique_ptr<device::Nvml> OpenNvml(const Flags& flags) {
+  if (flags.device == "host" && flags.nvml.empty()) return nullptr;
+  auto nvml = device::Nvml::Open(device::PciBusIdOf(flags.device), flags.nvml);
+  if (nvml.ok()) return *std::move(nvml);
+  spdlog::warn("the card's health is not watched: {}", std::string(nvml.status().message()));
+  return nullptr;
+}
+
+// Who has the card beside this worker, which has not touched it yet. Who had it before may be on
+// its way out.
+device::CardReading ReadUnused(const device::Nvml& nvml) {
+  const base::Instant deadline = base::Now() + kLeavingLimit;
+  while (true) {
+    device::CardReading reading = nvml.Read();
+    const std::string shared =
+        card::SharedWith(reading, /*served=*/false, getpid(), card::SeesProcesses());
+    if (reading.sliced || shared.empty() || base::Now() >= deadline) return reading;
+    absl::SleepFor(kBetweenReadings);
+  }
 }
 
 v1::WorkerInfo InfoOf(const Flags& flags, const device::DeviceInfo& device, bool torch) {
@@ -300,11 +330,22 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
       daemon::Lineage::Open(*std::move(instances), daemon::DrawInstance(), *std::move(secret));
   if (!lineage.ok()) return Fail(std::string(lineage.status().message()), kMayPass);
 
+  const std::unique_ptr<device::Nvml> nvml = OpenNvml(flags);
+  const device::CardReading unused = nvml == nullptr ? device::CardReading() : ReadUnused(*nvml);
   auto device = DescribeDevice(flags.device);
   if (!device.ok()) {
     return Fail(
         absl::StrCat("--device ", flags.device, ": ", std::string(device.status().message())),
         absl::IsInvalidArgument(device.status()) ? kUsage : kMayPass);
+  }
+  const std::string shared =
+      card::SharedWith(unused, device->served, getpid(), card::SeesProcesses());
+  if (!shared.empty() && !flags.allow_shared) {
+    return Fail(
+        absl::StrCat("--device ", flags.device, ": the card is shared: ", shared,
+                     "; what is timed on it depends on others: give this worker a card of its own, "
+                     "or --allow-shared, and its results are marked"),
+        unused.processes.empty() ? kUsage : kMayPass);
   }
   if (!flags.python.empty()) {
     auto torch = AskPython(flags.python);
@@ -366,7 +407,7 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
                                    device->kind == "cuda" ? &timer : nullptr);
   agent::Options agent_options;
   agent_options.target = device::TargetOf(*device);
-  agent_options.card = device->name;
+  agent_options.card = absl::StrCat(device->name, shared.empty() ? "" : ", shared");
   // A kernel takes NVRTC half a second where all processors are busy, and the judge tens of
   // milliseconds: what can be compiled at once is on its way at once.
   if (device->kind == "cuda") {
@@ -380,6 +421,7 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
       },
       security::Dialer({.tls = flags.tls.files}, &absl::Now));
   v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
+  info.set_shared(shared);
   daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
   auto watched = Watched::Start(flags, metrics);
   if (!watched.ok()) {
@@ -395,6 +437,16 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
                         }),
                         base::Clock::Real(), std::random_device()());
   (*watched)->Ask(&daemon);
+  std::optional<card::CardWatch> card_watch;
+  if (nvml != nullptr) {
+    card_watch.emplace(
+        *nvml,
+        card::CardWatch::Options{.alone = !flags.allow_shared,
+                                 .sees_processes = card::SeesProcesses()},
+        card::CardWatch::Listener{.health = [&](const auto& health) { daemon.SetHealth(health); },
+                                  .interrupt = [&](const auto& why) { daemon.Interrupt(why); }},
+        metrics.metrics());
+  }
 
   spdlog::info("worker {} on {} ({}), {} compile jobs", flags.name, device->name, device->arch,
                flags.compile_jobs);
@@ -403,6 +455,7 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
   absl::Status ended = daemon.Run();
   signals.Stop();
   (*watched)->Stop();
+  card_watch.reset();
   if (!ended.ok()) return Fail(std::string(ended.message()), kMayPass);
   spdlog::info("ended in good order");
   return 0;
@@ -433,6 +486,11 @@ int main(int argc, char** argv) {
                  "path of libcublasLt.so; that of --python, or the system's, if not given");
   app.add_option("--nvrtc", flags.nvrtc,
                  "path of libnvrtc.so; that of --python, or the system's, if not given");
+  app.add_option("--nvml", flags.nvml,
+                 "path of libnvidia-ml.so; the system's, if not given; with --device host no card "
+                 "is watched without it");
+  app.add_flag("--allow-shared", flags.allow_shared,
+               "work on a card that others use, too (MIG, MPS, other processes), and mark it");
   app.add_option("--memory-budget", flags.memory_budget,
                  "as if the device had only so much, e.g. 80GB; all it has if not given")
       ->check(CLI::AsSizeValue(/*kb_is_1000=*/true));

@@ -55,6 +55,7 @@ struct Flags {
   std::string python;
   std::vector<std::string> labels;
   std::string memory_budget;
+  bool allow_shared = false;
   std::string listen;
   bool detach = false;
 };
@@ -271,6 +272,7 @@ class Up {
       if (!flags_.memory_budget.empty()) {
         worker.argv.insert(worker.argv.end(), {"--memory-budget", flags_.memory_budget});
       }
+      if (flags_.allow_shared) worker.argv.push_back("--allow-shared");
       supervisor_.Start(worker);
     }
   }
@@ -482,6 +484,8 @@ void AddUp(CLI::App& app, const Context& context, Command& chosen) {
                   "Python with PyTorch, for problems that came from it and their baselines");
   sub->add_option("--label", flags->labels,
                   "of every worker, key=value, for runs that want it; may be given again");
+  sub->add_flag("--allow-shared", flags->allow_shared,
+                "work on cards that others use, too (MIG, MPS, other processes), and mark it");
   sub->add_option("--memory-budget", flags->memory_budget,
                   "as if each device had only so much memory, e.g. 80GB");
   sub->add_option("--listen", flags->listen, "the planner's address, HOST:PORT or unix:/path");

@@ -58,4 +58,10 @@ std::string TextOf(const Ledger& ledger) {
   return text;
 }
 
+// Why a worker is quarantined. Of WorkerInfo and of WorkerRecord.
+template <typename Worker>
+std::string WhyQuarantined(const Worker& worker) {
+  return worker.fault().empty() ? TextOf(worker.ledger()) : worker.fault();
+}
+
 }  // namespace warpsmith::problem

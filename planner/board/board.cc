@@ -300,8 +300,11 @@ std::string Workers(const Picture& picture) {
                          : !worker.healthy() ? "sick"
                          : worker.draining() ? "draining"
                                              : "up";
-    if (health != "up" && !worker.health_reason().empty()) {
+    if (!worker.health_reason().empty()) {
       absl::StrAppend(&health, ": ", Plain(worker.health_reason()));
+    }
+    if (!worker.shared().empty()) {
+      absl::StrAppend(&health, ", its card is shared: ", Plain(worker.shared()));
     }
     if (record.held()) {
       ++held;
@@ -310,7 +313,7 @@ std::string Workers(const Picture& picture) {
     }
     if (record.quarantined()) {
       ++quarantined;
-      absl::StrAppend(&health, ", **quarantined**: ", Plain(problem::TextOf(record.ledger())));
+      absl::StrAppend(&health, ", **quarantined**: ", Plain(problem::WhyQuarantined(record)));
     }
     const auto task = working.find(worker.id());
     absl::StrAppend(&text, "| ", Name(worker.id()), " | ", OrDash(Plain(worker.device_name())),

@@ -181,6 +181,7 @@ v1::Task Core::View(const v1::TaskRecord& record) const {
 v1::WorkerInfo Core::View(const v1::WorkerRecord& record) const {
   v1::WorkerInfo worker = record.worker();
   worker.set_quarantined(record.quarantined());
+  worker.set_fault(record.fault());
   worker.set_held(record.held());
   worker.set_held_reason(record.held_reason());
   *worker.mutable_ledger() = record.ledger();

@@ -121,6 +121,9 @@ TEST_CASE("what counts against a worker, and what does not") {
     kFailsAsItLeaves,
     kDiesAsItLeaves,
     kSilentAsItLeaves,
+    kInterrupted,
+    kSilentWithAFault,
+    kDiesWithAFault,
   };
   struct Case {
     const char* name;
@@ -141,6 +144,9 @@ TEST_CASE("what counts against a worker, and what does not") {
       {"stopped, and failing for that", kFailsAsItLeaves, v1::HANDED_BACK, false, false},
       {"killed as it leaves", kDiesAsItLeaves, v1::HANDED_BACK, false, false},
       {"silent as it leaves", kSilentAsItLeaves, v1::HANDED_BACK, false, false},
+      {"interrupted by its card", kInterrupted, v1::HANDED_BACK, false, false},
+      {"silent, and its card is at fault", kSilentWithAFault, v1::HANDED_BACK, false, false},
+      {"killed, and its card is at fault", kDiesWithAFault, v1::HANDED_BACK, false, false},
   }));
   INFO(c.name);
   Court court;
@@ -151,6 +157,13 @@ TEST_CASE("what counts against a worker, and what does not") {
     sync.worker.set_draining(true);
     sync.leases = {StatusOf(grant, 2, over)};
     sync.leases[0].set_failure(failure);
+    court.Sync(sync);
+  };
+  const auto fail = [&] {
+    Synchronize sync = SyncOf("w", court.session["w"], 0);
+    sync.worker.set_healthy(false);
+    sync.worker.set_fault("Xid 79");
+    sync.leases = {StatusOf(grant, 2)};
     court.Sync(sync);
   };
   std::vector<v1::Event> events;
@@ -196,8 +209,21 @@ TEST_CASE("what counts against a worker, and what does not") {
       leave(false);
       court.Die("w");
       break;
+    case kInterrupted: {
+      v1::LeaseStatus status = StatusOf(grant, 2, true);
+      status.set_failure("the judge died");
+      status.set_permanent(true);
+      status.set_interrupted(true);
+      court.Report("w", {status});
+      break;
+    }
+    case kDiesWithAFault:
+      fail();
+      court.Die("w");
+      break;
     case kSilentAsItLeaves:
-      leave(false);
+    case kSilentWithAFault:
+      c.fate == kSilentAsItLeaves ? leave(false) : fail();
       [[fallthrough]];
     case kSilent:
       court.now_ms += 100'000;
@@ -211,6 +237,79 @@ TEST_CASE("what counts against a worker, and what does not") {
   if (c.worker) CHECK(court.Worker("w").ledger(0).cause() == c.cause);
   CHECK(court.core.state().FindTask("r1/a@host")->lost_with_size() == (c.task ? 1 : 0));
   CHECK(court.Task("r1/a@host").losses() == (problem::IsLoss(c.cause) ? 1 : 0));
+}
+
+TEST_CASE("a worker whose card is at fault is quarantined until a person releases it") {
+  Court court;
+  court.Do(SubmitOf({"a", "b"}));
+  const Grant a = court.Ask("w");
+  Synchronize sync = SyncOf("w", court.session["w"], 1);
+  sync.worker.set_healthy(false);
+  sync.worker.set_health_reason("Xid 79");
+  sync.worker.set_fault("Xid 79");
+  sync.leases = {StatusOf(a, 2, true)};
+  sync.leases[0].set_interrupted(true);
+  const SynchronizeAnswer told = court.Sync(sync);
+  CHECK(told.start.empty());
+  CHECK(told.set_aside ==
+        "its card is at fault: Xid 79; `warpsmith release w` gives it work again");
+  REQUIRE(court.Quarantined("w"));
+  CHECK(court.Worker("w").ledger_size() == 0);
+  CHECK(problem::WhyQuarantined(court.core.View(court.Worker("w"))) == "Xid 79");
+  // Not by starting it anew, nor the planner; nor by what others lose.
+  court.Restart();
+  court.session.erase("w");
+  court.Die("w");
+  CHECK(court.Quarantined("w"));
+  CHECK(court.GetsNothing("w"));
+  court.Ask("other");
+  court.Die("other");
+  CHECK(court.Quarantined("w"));
+  court.Do(ReleaseWorker{"w", "a new card"});
+  CHECK_FALSE(court.Quarantined("w"));
+  CHECK(court.core.View(court.Worker("w")).fault().empty());
+  court.Ask("w");
+}
+
+TEST_CASE("a fault that is told again after a release is known; another one is not") {
+  Court court;
+  court.Do(SubmitOf({"a"}));
+  court.Die("w");
+  const auto say = [&](const std::string& fault) {
+    Synchronize sync = SyncOf("w", court.session["w"], 1);
+    sync.worker.set_healthy(false);
+    sync.worker.set_fault(fault);
+    return court.Sync(sync);
+  };
+  say("Xid 48");
+  say("Xid 48");
+  REQUIRE(court.Quarantined("w"));
+  court.Do(ReleaseWorker{"w", ""});
+  CHECK(say("Xid 48").start.empty());  // it says itself that it is not well
+  CHECK_FALSE(court.Quarantined("w"));
+  say("Xid 79");
+  CHECK(court.Quarantined("w"));
+}
+
+TEST_CASE("a fault stays where a ledger is cleared by what others lose") {
+  Court court;
+  court.Do(SubmitOf({"a", "b", "c", "d"}));
+  court.Die("w");
+  for (int i = 0; i < 3; ++i) {
+    court.Ask("w");
+    court.Die("w");
+  }
+  REQUIRE(court.Quarantined("w"));
+  Synchronize sync = SyncOf("w", court.session["w"], 0);
+  sync.worker.set_healthy(false);
+  sync.worker.set_fault("Xid 79");
+  court.Sync(sync);
+  for (int i = 0; i < 3; ++i) {
+    court.Ask("other");  // what w lost comes first
+    court.Die("other");
+  }
+  CHECK(court.Worker("w").ledger_size() < 3);
+  CHECK(court.Quarantined("w"));
 }
 
 TEST_CASE("what tells nothing does not clear a ledger either, and a lease that ends well does") {

@@ -538,6 +538,7 @@ void State::On(const v1::WorkerQuarantined& event) {
   v1::WorkerRecord* worker = Worker(event.worker_id());
   if (worker == nullptr) return;
   worker->set_quarantined(true);
+  if (!event.fault().empty()) worker->set_fault(event.fault());
   quarantined_.insert(event.worker_id());
 }
 
@@ -553,6 +554,7 @@ void State::On(const v1::WorkerReleased& event) {
   if (worker == nullptr) return;
   worker->set_quarantined(false);
   if (event.by_person()) {
+    worker->clear_fault();
     worker->clear_ledger();
     worker->clear_held();
     worker->clear_held_reason();

@@ -76,6 +76,7 @@ bool Follows(const Synchronize& command, const std::string& instance) {
 // Of what its worker says that it is through with. What is stopped may fail for that.
 v1::Cause CauseOf(const v1::LeaseStatus& status, bool draining) {
   const bool failed = !status.failure().empty();
+  if (status.interrupted()) return v1::HANDED_BACK;
   if (failed && status.permanent()) return v1::IMPOSSIBLE;
   if (draining) return v1::HANDED_BACK;
   return failed ? v1::GIVEN_UP : v1::FINISHED;
@@ -90,9 +91,9 @@ absl::Status CheckRequest(const Synchronize& command) {
   }
   const std::string& http = command.worker.http_address();
   if (!http.empty() && !IsPlain(http)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "worker ", command.worker.id(), ": an address of its metrics has at most ", kMaxNameBytes,
-        " printable characters without spaces and '|'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker ", command.worker.id(), ": an address of its metrics has at most ",
+                     kMaxNameBytes, " printable characters without spaces and '|'"));
   }
   const auto& labels = command.worker.labels();
   if (absl::Status status =
@@ -246,6 +247,8 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     session_id = *std::move(opened);
   }
   const bool same = known != nullptr && known->session_id() == session_id;
+  const bool fails = !info.fault().empty() && (known == nullptr || known->fault().empty()) &&
+                     (known == nullptr || known->worker().fault() != info.fault());
   if (!same || !SameWorker(known->worker(), info) || !Same(OwnerOf(*known), command.owner)) {
     v1::Event event;
     v1::WorkerJoined& joined = *event.mutable_worker_joined();
@@ -253,6 +256,13 @@ absl::Status Core::Join(Context& context, const Synchronize& command, Synchroniz
     joined.set_session_id(session_id);
     joined.set_instance(same ? known->instance() : command.instance);
     if (!IsNobodys(command.owner)) *joined.mutable_owner() = command.owner;
+    Emit(context, std::move(event));
+  }
+  // Said once: who releases it knows what it goes on saying.
+  if (fails) {
+    v1::Event event;
+    event.mutable_worker_quarantined()->set_worker_id(info.id());
+    event.mutable_worker_quarantined()->set_fault(info.fault());
     Emit(context, std::move(event));
   }
   worker_deadline_.Set(info.id(), context.now.monotonic_ms + LeaseTtlMs() + options_.park_ms);
@@ -333,9 +343,10 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
                     v1::Cause cause, const std::string& reason) {
   const std::string task_id = record.task().id();
   const std::string worker_id = record.lease().worker_id();
-  // Whoever was told to leave may be gone before it has said all.
+  // Whoever was told to leave, or has a card that is at fault, may be gone before it has said all.
   const v1::WorkerRecord* worker = state_.FindWorker(worker_id);
-  if (problem::IsLoss(cause) && worker != nullptr && worker->worker().draining()) {
+  if (problem::IsLoss(cause) && worker != nullptr &&
+      (worker->worker().draining() || !worker->worker().fault().empty())) {
     cause = v1::HANDED_BACK;
   }
   const bool lost = problem::IsLoss(cause);
@@ -383,7 +394,8 @@ void Core::Quarantine(Context& context, const std::string& worker_id) {
   // Others have lost what was in their ledgers.
   const std::set<std::string> quarantined = state_.quarantined();
   for (const std::string& id : quarantined) {
-    if (state_.FindWorker(id)->ledger_size() >= kMaxBlames) continue;
+    const v1::WorkerRecord& other = *state_.FindWorker(id);
+    if (!other.fault().empty() || other.ledger_size() >= kMaxBlames) continue;
     v1::Event event;
     event.mutable_worker_released()->set_worker_id(id);
     event.mutable_worker_released()->set_reason("others lost what it lost");
@@ -551,7 +563,9 @@ bool Core::Takes(const Synchronize& command) const {
 std::string Core::SetAsideFor(const std::string& worker_id) const {
   const v1::WorkerRecord& worker = *state_.FindWorker(worker_id);
   std::string why;
-  if (worker.quarantined()) {
+  if (!worker.fault().empty()) {
+    why = absl::StrCat("its card is at fault: ", worker.fault());
+  } else if (worker.quarantined()) {
     why = absl::StrCat(kMaxBlames, " different tasks in a row were lost or given up here: ",
                        problem::TextOf(worker.ledger()));
   } else if (worker.held()) {

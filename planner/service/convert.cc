@@ -196,6 +196,8 @@ absl::StatusOr<Synchronize> ToCommand(v1::SynchronizeRequest request, Contents& 
   Cut<&v1::WorkerInfo::version, &v1::WorkerInfo::mutable_version>(command.worker, kMaxLabelBytes);
   Cut<&v1::WorkerInfo::health_reason, &v1::WorkerInfo::mutable_health_reason>(command.worker,
                                                                               kMaxTextBytes);
+  Cut<&v1::WorkerInfo::fault, &v1::WorkerInfo::mutable_fault>(command.worker, kMaxTextBytes);
+  Cut<&v1::WorkerInfo::shared, &v1::WorkerInfo::mutable_shared>(command.worker, kMaxTextBytes);
   command.leases.reserve(request.leases_size());
   for (v1::LeaseStatus& sent : *request.mutable_leases()) {
     v1::LeaseStatus& status = command.leases.emplace_back(std::move(sent));

@@ -168,8 +168,10 @@ void Service::Commit(std::vector<v1::Event> events, Contents contents) {
 void Service::Tell(const v1::Event& event) const {
   if (event.has_worker_quarantined()) {
     const std::string& id = event.worker_quarantined().worker_id();
-    spdlog::warn("worker {} is quarantined, it lost or gave up: {}", id,
-                 problem::TextOf(core_.state().FindWorker(id)->ledger()));
+    const v1::WorkerRecord& worker = *core_.state().FindWorker(id);
+    spdlog::warn("worker {} is quarantined{}: {}", id,
+                 worker.fault().empty() ? ", it lost or gave up" : "",
+                 problem::WhyQuarantined(worker));
   } else if (event.has_worker_held()) {
     spdlog::info("worker {} is held: {}", event.worker_held().worker_id(),
                  event.worker_held().reason());

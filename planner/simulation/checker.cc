@@ -57,8 +57,9 @@ bool Checker::CanTake(const Worker& worker, const Task& task) {
 bool Checker::HasAnother(const Task& task) const {
   return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
     const auto& [id, worker] = entry;
-    return worker.live && !worker.quarantined && !worker.held && !worker.draining &&
-           worker.arch == task.arch && CanTake(worker, task) && task.lost_with.count(id) == 0;
+    return worker.live && worker.healthy && !worker.quarantined && !worker.held &&
+           !worker.draining && worker.arch == task.arch && CanTake(worker, task) &&
+           task.lost_with.count(id) == 0;
   });
 }
 
@@ -86,9 +87,11 @@ void Checker::Granted(const std::string& task_id, int64_t fence, int64_t now_ms)
   }
 }
 
-void Checker::Ends(const std::string& task_id, int64_t fence) {
+void Checker::Ends(const std::string& task_id, int64_t fence, bool interrupted) {
   Task* task = Find(task_id, "an end");
-  if (task != nullptr) task->over.insert(fence);
+  if (task == nullptr) return;
+  task->over.insert(fence);
+  if (interrupted) task->interrupted.insert(fence);
 }
 
 void Checker::Looked(int64_t now_ms) {
@@ -180,17 +183,27 @@ void Checker::On(const v1::WorkerJoined& joined) {
   worker.labels = {joined.worker().labels().begin(), joined.worker().labels().end()};
   worker.live = true;
   worker.draining = joined.worker().draining();
+  worker.healthy = joined.worker().healthy();
+  worker.said_fault = joined.worker().fault();
   worker.heard_ms = now_ms_;
 }
 
 void Checker::On(const v1::WorkerQuarantined& quarantined) {
   ++quarantines_;
   Worker& worker = workers_[quarantined.worker_id()];
-  if (worker.quarantined) Broken(Say(quarantined.worker_id(), " is quarantined twice"));
-  if (worker.ledger.size() < kMaxBlames) {
+  const bool fault = !quarantined.fault().empty();
+  if (worker.quarantined && (worker.fault || !fault)) {
+    Broken(Say(quarantined.worker_id(), " is quarantined twice"));
+  }
+  if (!fault && worker.ledger.size() < kMaxBlames) {
     Broken(Say(quarantined.worker_id(), " is quarantined for ", worker.ledger.size(), " tasks"));
   }
+  if (fault && quarantined.fault() != worker.said_fault) {
+    Broken(Say(quarantined.worker_id(), " is quarantined for a fault that it did not tell"));
+  }
   worker.quarantined = true;
+  worker.fault = fault;
+  faults_ += fault;
 }
 
 void Checker::On(const v1::WorkerHeld& held) { workers_[held.worker_id()].held = true; }
@@ -200,10 +213,10 @@ void Checker::On(const v1::WorkerReleased& released) {
   if (!worker.quarantined && !(worker.held && released.by_person())) {
     Broken(Say(released.worker_id(), " is released, and was free"));
   }
-  if (!released.by_person() && worker.ledger.size() >= kMaxBlames) {
+  if (!released.by_person() && (worker.fault || worker.ledger.size() >= kMaxBlames)) {
     Broken(Say(released.worker_id(), " is released by nobody"));
   }
-  worker.quarantined = false;
+  worker.quarantined = worker.fault = false;
   if (released.by_person()) {
     worker.held = false;
     worker.ledger.clear();
@@ -241,7 +254,7 @@ void Checker::On(const v1::LeaseGranted& granted) {
     Broken(Say(granted.task_id(), " is given again to ", granted.worker_id(),
                ", which was lost with it"));
   }
-  if (worker.quarantined || worker.held) {
+  if (worker.quarantined || worker.held || !worker.healthy) {
     Broken(Say(granted.task_id(), " is given to ", granted.worker_id(), ", which is set aside"));
   }
   if (worker.ledger.size() >= kMaxBlames) {
@@ -267,6 +280,9 @@ void Checker::On(const v1::LeaseEnded& ended) {
   }
   const bool taken_back = ended.cause() == v1::TAKEN_BACK;
   const bool leaves = ended.cause() == v1::HANDED_BACK;
+  if (!leaves && !taken_back && !ended.lost() && task->interrupted.count(ended.fence()) > 0) {
+    Broken(Say(ended.task_id(), " is blamed for what befell a card"));
+  }
   if (!ended.lost() && !taken_back && !leaves && task->over.count(ended.fence()) == 0) {
     Broken(Say(ended.task_id(), ": fence ", ended.fence(), " ends, and its worker works on it"));
   }
@@ -295,8 +311,14 @@ void Checker::Blame(const std::string& task_id, Task& task, const v1::LeaseEnded
   if (ended.cause() == v1::CAUSE_UNSPECIFIED) Broken(Say(task_id, ": a lease ends for no cause"));
   if (ended.cause() == v1::TAKEN_BACK) return;
   if (worker.draining && ended.lost()) Broken(Say(worker_id, " is blamed, and was leaving"));
+  if (!worker.said_fault.empty() && ended.lost()) {
+    Broken(Say(worker_id, " is blamed, and its card is at fault"));
+  }
   if (ended.cause() == v1::HANDED_BACK) {
-    if (!worker.draining) Broken(Say(task_id, " is handed back by ", worker_id, ", which stays"));
+    const bool interrupted = task.interrupted.count(ended.fence()) > 0;
+    if (!worker.draining && worker.said_fault.empty() && !interrupted) {
+      Broken(Say(task_id, " is handed back by ", worker_id, ", which stays"));
+    }
     return;
   }
   if (!ended.lost()) task.failures = ended.failed() ? task.failures + 1 : 0;

@@ -27,7 +27,7 @@ class Checker {
   // The planner granted it, or did so again: whoever hears of it counts its time from here.
   void Granted(const std::string& task_id, int64_t fence, int64_t now_ms);
   // Whoever was granted the lease is through with it, and is about to say so.
-  void Ends(const std::string& task_id, int64_t fence);
+  void Ends(const std::string& task_id, int64_t fence, bool interrupted);
   // The planner may have heard nobody until now: it was not there, stood still or could not write.
   // `long_enough` that it must have seen so itself: everybody has the failover time from now on.
   void Deaf(int64_t now_ms, bool long_enough) {
@@ -72,6 +72,7 @@ class Checker {
   const std::vector<std::string>& violations() const { return violations_; }
   int64_t accepted() const { return accepted_count_; }
   int64_t quarantines() const { return quarantines_; }
+  int64_t faults() const { return faults_; }  // of cards, for which workers were quarantined
   // Of these, ended by what others lost.
   int64_t lifted() const { return lifted_; }
   int64_t archived() const { return archived_; }  // runs
@@ -96,6 +97,7 @@ class Checker {
     std::map<int64_t, std::string> granted;  // fence -> worker
     std::map<int64_t, std::string> started;  // fence -> process
     std::set<int64_t> over;                  // as its worker says
+    std::set<int64_t> interrupted;           // by what befell its worker's card
     std::set<int64_t> ended;
     std::map<int64_t, int64_t> heard;  // fence -> number of the last trial recorded
     std::set<std::string> accepted;    // blobs
@@ -111,7 +113,10 @@ class Checker {
     bool live = false;
     bool draining = false;
     int64_t heard_ms = 0;
+    bool healthy = true;
+    std::string said_fault;  // of its card, by itself
     bool quarantined = false;
+    bool fault = false;  // that is why
     bool held = false;
     int leases = 0;                   // that live
     std::vector<std::string> ledger;  // tasks, the newest last
@@ -158,6 +163,7 @@ class Checker {
   int64_t accepted_count_ = 0;
   int64_t lost_count_ = 0;  // leases and workers
   int64_t quarantines_ = 0;
+  int64_t faults_ = 0;
   int64_t lifted_ = 0;
   int64_t archived_ = 0;
 };

@@ -19,6 +19,7 @@ struct Faults {
   double worker_pause = 0;
   double drain = 0;      // it is told to leave, and comes back
   double sickness = 0;   // a sick worker dies at work, whatever the task
+  double card = 0;       // its card fails for good, or for a moment
   double partition = 0;  // no message comes or goes, for up to two minutes
   // a death
   double power_loss = 0;  // of the worker's machine with it
@@ -34,7 +35,7 @@ struct Faults {
   // Whether everything that goes wrong is the planner's own: nobody may be blamed for anything.
   bool OfPlannerAlone() const {
     return stranger == 0 && worker_death == 0 && worker_pause == 0 && drain == 0 && sickness == 0 &&
-           partition == 0 && lost == 0 && late == 0 && repeated == 0;
+           card == 0 && partition == 0 && lost == 0 && late == 0 && repeated == 0;
   }
 };
 

@@ -47,6 +47,7 @@ Faults DrawFaults(World& world, bool few) {
   faults.lost = some(0.2);
   faults.late = some(0.1);
   faults.repeated = some(0.1);
+  faults.card = some(0.005);
   return faults;
 }
 

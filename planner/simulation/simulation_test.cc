@@ -62,7 +62,7 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     only = range;
   }
   int64_t deaths = 0, refusals = 0, accepted = 0, worker_ms = 0;
-  int64_t quarantines = 0, lifted = 0, archived = 0;
+  int64_t quarantines = 0, faults = 0, lifted = 0, archived = 0;
   PlannerHost::Counts alone, sharing;
   int64_t shared = 0, shared_ms = 0, lost_histories = 0, longest_without_ms = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {
@@ -84,18 +84,19 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     refusals += simulation.refusals();
     accepted += simulation.checker().accepted();
     quarantines += simulation.checker().quarantines();
+    faults += simulation.checker().faults();
     lifted += simulation.checker().lifted();
     archived += simulation.checker().archived();
     worker_ms += simulation.worker_ms();
   }
-  std::printf(
-      "%s\n",
-      absl::StrCat(last - first + 1, " seeds, ", worker_ms / 3'600'000,
-                   " worker-hours: ", alone.crashes + sharing.crashes, " planner crashes, ",
-                   alone.pauses + sharing.pauses, " pauses, ", deaths, " worker deaths, ", refusals,
-                   " leases refused, ", accepted, " incumbents accepted, ", quarantines,
-                   " quarantines, ", lifted, " of them lifted, ", archived, " runs archived")
-          .c_str());
+  std::printf("%s\n",
+              absl::StrCat(last - first + 1, " seeds, ", worker_ms / 3'600'000,
+                           " worker-hours: ", alone.crashes + sharing.crashes, " planner crashes, ",
+                           alone.pauses + sharing.pauses, " pauses, ", deaths, " worker deaths, ",
+                           refusals, " leases refused, ", accepted, " incumbents accepted, ",
+                           quarantines, " quarantines, ", faults, " of them for a card, ", lifted,
+                           " of them lifted, ", archived, " runs archived")
+                  .c_str());
   std::printf(
       "%s\n",
       absl::StrCat(shared, " seeds, ", shared_ms / 3'600'000,
@@ -122,6 +123,7 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
     CHECK(refusals > 100);
     CHECK(accepted > 5000);
     CHECK(quarantines > 100);
+    CHECK(faults > 50);
     CHECK(lifted > 0);
     CHECK(archived > 100);
   }
@@ -131,7 +133,7 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
 TEST_CASE("a fleet's planner keeps its promises, too") {
   if (std::getenv(kDigestVariable) != nullptr) return;
   spdlog::set_level(spdlog::level::off);
-  Simulation simulation(17, {.workers = 1'200, .tasks = 1'500, .faulty_ms = 300'000});
+  Simulation simulation(18, {.workers = 1'200, .tasks = 1'500, .faulty_ms = 300'000});
   const std::vector<std::string> violations = simulation.Run();
   CHECK(absl::StrJoin(violations, "; ") == "");
   CHECK(simulation.planners().crashes > 0);

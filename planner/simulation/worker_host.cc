@@ -83,6 +83,17 @@ void WorkerHost::Drain() {
   next_call_ms_ = world_->now_ms();
 }
 
+void WorkerHost::BreakCard() {
+  card_failed_ = search_.has_value();
+  stop_ = true;
+  next_call_ms_ = world_->now_ms();
+  if (world_->Chance(0.5)) return world_->Trace(id_ + " has lost what its card did");
+  world_->Trace(id_ + " has a card that fails");
+  card_broken_ = true;
+  const std::string fault = absl::StrCat("Xid ", world_->Between(int64_t{46}, int64_t{48}));
+  session_->set_health({.healthy = false, .reason = fault, .fault = fault});
+}
+
 void WorkerHost::Vanish() {
   ++generation_;
   session_ = nullptr;
@@ -90,7 +101,7 @@ void WorkerHost::Vanish() {
   lineage_ = nullptr;
   ended_.clear();
   search_.reset();
-  stop_ = calling_ = told_draining_ = false;
+  stop_ = calling_ = told_draining_ = card_failed_ = card_broken_ = false;
   drain_by_ms_ = 0;
   world_->After(world_->Between(int64_t{500}, int64_t{60'000}), [this] { Start(); });
 }
@@ -106,6 +117,9 @@ void WorkerHost::Tick() {
     return;
   }
   if (drain_by_ms_ == 0 && world_->Chance(faults_->drain * seconds)) Drain();
+  if (!card_broken_ && world_->Chance(faults_->card * seconds)) BreakCard();
+  // Somebody mends it and starts its worker anew.
+  if (card_broken_ && world_->Chance(0.01 * seconds)) return Die();
   const bool drained = told_draining_ && session_->settled();
   if (drain_by_ms_ > 0 && (drained || world_->now_ms() >= drain_by_ms_)) return Vanish();
   if (world_->Chance(faults_->partition * seconds)) {
@@ -133,6 +147,12 @@ void WorkerHost::Work() {
   Search& search = *search_;
   const Nature& nature = *search.nature;
   if (Now() >= session_->FenceAt()) stop_ = true;
+  if (card_failed_) {
+    return End({.status = absl::InternalError("the judge failed"),
+                .reason = "the card",
+                .seconds = search.seconds,
+                .interrupted = true});
+  }
   if (stop_ && search.heeds) return End({.reason = "stopped", .seconds = search.seconds});
   if (search.seconds == 0 && world_->Chance(nature.fails)) {
     return End({.status = absl::InternalError("cannot work on it"),
@@ -188,10 +208,11 @@ void WorkerHost::Tell(double speedup) {
 }
 
 void WorkerHost::End(daemon::Ended ended) {
-  checker_->Ends(search_->lease.task_id(), search_->lease.fence());
+  checker_->Ends(search_->lease.task_id(), search_->lease.fence(), ended.interrupted);
   ended_.insert(search_->lease.id());
   session_->End(ended);
   search_.reset();
+  card_failed_ = false;
   stop_ = drain_by_ms_ > 0;
   next_call_ms_ = world_->now_ms();
 }
@@ -298,6 +319,7 @@ void WorkerHost::Answered(const Told& told, base::Instant sent,
   search_->heeds = world_->Chance(0.7);
   search_->started_ms = world_->now_ms();
   stop_ = drain_by_ms_ > 0;
+  card_failed_ = card_broken_;
   // Where the incumbent does not run here it begins with nothing.
   if (world_->Chance(0.1)) return;
   search_->best = search_->lease.incumbent().trial().id();

@@ -84,6 +84,7 @@ class WorkerHost {
   void Start();
   void Die();
   void Drain();
+  void BreakCard();
   void Vanish();  // the process
   void Tick();
   void Work();
@@ -121,7 +122,9 @@ class WorkerHost {
   std::optional<Search> search_;
   std::set<std::string> ended_;  // leases
   bool stop_ = false;
-  int64_t drain_by_ms_ = 0;  // 0: it stays
+  bool card_failed_ = false;  // in this lease
+  bool card_broken_ = false;  // until it is started anew
+  int64_t drain_by_ms_ = 0;   // 0: it stays
   bool told_draining_ = false;
   int64_t asleep_until_ms_ = 0;
   int64_t parted_until_ms_ = 0;  // from the planner

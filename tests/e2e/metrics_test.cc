@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/file.h"
 #include "tests/e2e/fleet.h"
+#include "tests/support/nvml_script.h"
 #include "tests/support/redis_server.h"
 #include "worker/daemon/metrics.h"
 
@@ -102,11 +103,20 @@ TEST_CASE("Prometheus finds a fleet's workers by its planner, and all that is co
   REQUIRE(Eventually(absl::Seconds(20), [&] { return !Line(dir + "/planner.http").empty(); }));
   const std::string http = Line(dir + "/planner.http");
   CHECK(Get(http, "/healthz") == "leads\n");
+  support::NvmlScript card(folder.path() + "/card");
+  card.Set({{"sm_clock", 1980},
+            {"memory_clock", 3201},
+            {"power", 82'000},
+            {"power_limit", 700'000},
+            {"temperature", 36},
+            {"uncorrectable", 0}});
   std::vector<std::unique_ptr<Process>> workers;
   for (const char* name : {"w0", "w1"}) {
     workers.push_back(std::make_unique<Process>(std::vector<std::string>{
-        kBin + "/warpsmith-worker", "--dir", dir, "--device", "host", "--name", name,
-        "--compile-jobs", "1", "--label", "rack=3", "--listen-http", "127.0.0.1:0"}));
+        "/usr/bin/env", absl::StrCat(support::NvmlScript::kVariable, "=", card.path()),
+        kBin + "/warpsmith-worker", "--nvml", support::NvmlScript::library(), "--dir", dir,
+        "--device", "host", "--name", name, "--compile-jobs", "1", "--label", "rack=3",
+        "--listen-http", "127.0.0.1:0"}));
   }
   const int port = support::FreePort();
   const std::string prometheus = absl::StrCat("127.0.0.1:", port);

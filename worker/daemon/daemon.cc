@@ -34,10 +34,11 @@ class Daemon::LeaseReporter : public agent::Reporter {
 
   void OnTrial(const v1::Trial& trial) override {
     absl::MutexLock lock(&daemon_.mutex_);
-    daemon_.session_.OnTrial(trial);
+    if (daemon_.interrupted_.empty()) daemon_.session_.OnTrial(trial);
   }
   void OnIncumbent(const v1::Incumbent& incumbent) override {
     absl::MutexLock lock(&daemon_.mutex_);
+    if (!daemon_.interrupted_.empty()) return;
     daemon_.session_.OnIncumbent(incumbent);
     daemon_.News();
   }
@@ -85,6 +86,26 @@ bool Daemon::Well() {
   return now - turned_ <= kMaxTurn && now - free_ <= kMaxEnding;
 }
 
+void Daemon::SetHealth(const Health& health) {
+  absl::MutexLock lock(&mutex_);
+  healthy_ = health.healthy;
+  session_.set_health(health);
+  if (!healthy_) InterruptLease(health.reason);
+  News();
+}
+
+void Daemon::Interrupt(const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  InterruptLease(why);
+}
+
+void Daemon::InterruptLease(const std::string& why) {
+  if (!session_.holds_lease() || !interrupted_.empty()) return;
+  spdlog::warn("the lease is ended, and what it finds from here on is not told: {}", why);
+  interrupted_ = why;
+  stop_lease_ = true;
+}
+
 void Daemon::BeginDrain() {
   draining_ = true;
   session_.set_draining();
@@ -125,7 +146,12 @@ void Daemon::WorkOn(const v1::Lease& lease) {
   working_ = false;
   Ended ended;
   ended.seconds = absl::ToDoubleSeconds(clock_->TimeNow() - started);
-  if (outcome.ok()) {
+  if (!interrupted_.empty()) {
+    ended.interrupted = true;
+    ended.reason = std::exchange(interrupted_, "");
+    spdlog::info("lease {}: interrupted after {:.1f} s: {}", lease.id(), ended.seconds,
+                 ended.reason);
+  } else if (outcome.ok()) {
     ended.converged = outcome->converged;
     ended.reason = outcome->reason;
     failed_tasks_.clear();
@@ -217,6 +243,7 @@ void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, base::I
   if (orders.start) {
     stop_lease_ = draining_;
     to_start_ = std::move(orders.start);
+    if (!healthy_) InterruptLease("it came as the worker fell sick");
   }
   if (news_ || session_.more_to_tell()) News();
 }

@@ -72,6 +72,12 @@ class Daemon {
   // works has ended what it was told to end. A lease that makes no progress is ended by the planner
   // or by its own time, so that this is enough. Ask from time to time. Any thread.
   bool Well();
+  // What is told of the worker and its card from here on. Where it is not healthy a lease that is
+  // held is interrupted. Any thread; returns at once.
+  void SetHealth(const Health& health);
+  // What the card did just now is not to be believed: the lease that is held ends, without blame to
+  // its task, and nothing more that it finds is told. Any thread; returns at once.
+  void Interrupt(const std::string& why);
   // Of results that the planner has not taken yet. Any thread.
   int64_t BacklogBytes() {
     absl::MutexLock lock(&mutex_);
@@ -92,6 +98,7 @@ class Daemon {
   void News() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void InterruptLease(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Backoff(const absl::Status& status, base::Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Says so when it begins and when it ends.
   void SetAside(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -120,6 +127,9 @@ class Daemon {
   base::Instant drain_by_ ABSL_GUARDED_BY(mutex_) = base::Instant::InfiniteFuture();
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   bool working_ ABSL_GUARDED_BY(mutex_) = false;  // on a lease
+  bool healthy_ ABSL_GUARDED_BY(mutex_) = true;
+  std::string interrupted_
+      ABSL_GUARDED_BY(mutex_);                    // the lease that is held: why; empty: it is not
   base::Instant turned_ ABSL_GUARDED_BY(mutex_);  // of the communicating thread
   // When Well() found last that nothing was to end.
   base::Instant free_ ABSL_GUARDED_BY(mutex_);

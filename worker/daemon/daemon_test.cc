@@ -77,15 +77,20 @@ using Step =
 
 constexpr absl::Duration kTtl = absl::Seconds(30);
 
+v1::WorkerInfo WellWorker() {
+  v1::WorkerInfo info;
+  info.set_id("w");
+  info.set_healthy(true);
+  return info;
+}
+
 class Fixture {
  public:
   explicit Fixture(Step step, uint64_t seed = 1) {
     outbox_ = *Outbox::Open(folder_ / "outbox");
     lineage_ = *Lineage::Open(*OpenLogFile(folder_ / "instance"), "i1");
-    v1::WorkerInfo info;
-    info.set_id("w");
     daemon_ = std::make_unique<Daemon>(
-        info, *lineage_, *outbox_, link,
+        WellWorker(), *lineage_, *outbox_, link,
         [step](const v1::Lease&, agent::Reporter& reporter, const std::atomic<bool>& stop) {
           return step(reporter, stop);
         },
@@ -358,7 +363,7 @@ TEST_CASE("a lease is fenced before its time is up, counted from the last call a
   const support::TemporaryFolder folder;
   auto outbox = *Outbox::Open(folder / "outbox");
   auto lineage = *Lineage::Open(*OpenLogFile(folder / "instance"), "i1");
-  Session session(v1::WorkerInfo(), *lineage, *outbox);
+  Session session(WellWorker(), *lineage, *outbox);
   CHECK(session.FenceAt() == base::Instant::InfiniteFuture());
   v1::SynchronizeRequest request = session.Request();
   session.Take(Fixture::Grant(request, "L1"), start, start);
@@ -391,7 +396,7 @@ TEST_CASE("a lease is called finished with the last of its results, until the pl
   const support::TemporaryFolder folder;
   auto outbox = *Outbox::Open(folder / "outbox");
   auto lineage = *Lineage::Open(*OpenLogFile(folder / "instance"), "i1");
-  Session session(v1::WorkerInfo(), *lineage, *outbox);
+  Session session(WellWorker(), *lineage, *outbox);
   session.Take(Fixture::Grant(session.Request(), "L1"), now, now);
   for (int i = 0; i < 30; ++i) session.OnTrial(LargeTrial(i));
   session.End({});
@@ -424,7 +429,7 @@ TEST_CASE("a worker that is not answered asks for no lease until it is") {
   const support::TemporaryFolder folder;
   auto outbox = *Outbox::Open(folder / "outbox");
   auto lineage = *Lineage::Open(*OpenLogFile(folder / "instance"), "i1");
-  Session session(v1::WorkerInfo(), *lineage, *outbox);
+  Session session(WellWorker(), *lineage, *outbox);
   v1::SynchronizeReply later;
   later.set_session_id("s1");
   later.set_next_sync_after_ms(10'000);
@@ -524,7 +529,7 @@ TEST_CASE(
   const support::TemporaryFolder folder;
   auto outbox = *Outbox::Open(folder / "outbox");
   auto lineage = *Lineage::Open(*OpenLogFile(folder / "instance"), "i1");
-  Session session(v1::WorkerInfo(), *lineage, *outbox);
+  Session session(WellWorker(), *lineage, *outbox);
   const auto settle = [&](const v1::SynchronizeRequest& request) {
     v1::SynchronizeReply reply = Fixture::Settle(request);
     reply.set_most_result_bytes(1);
@@ -632,6 +637,80 @@ TEST_CASE("a worker on which every task fails ends with the reason") {
   absl::Status ended = fixture.Finish();
   CHECK_FALSE(ended.ok());
   CHECK(std::string(ended.message()).find("the judge does not start") != std::string::npos);
+}
+
+// Works until it is told to stop; then it finds something more.
+absl::StatusOr<agent::Outcome> WorksUntilStopped(agent::Reporter& reporter,
+                                                 const std::atomic<bool>& stop) {
+  reporter.OnTrial(MakeTrial("L1/0"));
+  while (!stop) std::this_thread::yield();
+  reporter.OnTrial(MakeTrial("L1/1"));
+  reporter.OnIncumbent(MakeIncumbent("L1/1"));
+  return absl::InternalError("the judge failed");
+}
+
+// The first request that tells of the lease's end.
+v1::SynchronizeRequest TakeEnd(Fixture& fixture) {
+  while (true) {
+    v1::SynchronizeRequest request = fixture.Take();
+    if (request.leases_size() == 1 && request.leases(0).finished()) return request;
+    fixture.link.Answer(Fixture::Settle(request));
+  }
+}
+
+TEST_CASE("a card that fails ends the lease without blame, and nothing is taken until it is well") {
+  Fixture fixture(WorksUntilStopped);
+  fixture.link.Answer(Fixture::Settle(fixture.link.Take()));
+  fixture.link.Answer(Fixture::Grant(fixture.Take(), "L1"));
+  const bool fault = GENERATE(true, false);
+  // What was found before is told, what is found after it is not.
+  v1::SynchronizeRequest before = fixture.Take();
+  while (before.results_size() == 0) {
+    fixture.link.Answer(Fixture::Settle(before));
+    before = fixture.Take();
+  }
+  CHECK(testing::Opened(before.results(0)).trials().trials_size() == 1);
+  fixture.link.Answer(Fixture::Settle(before));
+  fixture.daemon().SetHealth(
+      {.healthy = false, .reason = "Xid 79", .fault = fault ? "Xid 79" : ""});
+  const v1::SynchronizeRequest end = TakeEnd(fixture);
+  CHECK(end.results_size() == 0);
+  CHECK(end.leases(0).interrupted());
+  CHECK(end.leases(0).reason() == "Xid 79");
+  CHECK(end.leases(0).failure().empty());
+  CHECK(end.slots() == 0);
+  CHECK_FALSE(end.worker().healthy());
+  CHECK(end.worker().health_reason() == "Xid 79");
+  CHECK(end.worker().fault() == (fault ? "Xid 79" : ""));
+  fixture.link.Answer(Fixture::Settle(end));
+  const v1::SynchronizeRequest sick = fixture.Take();
+  CHECK(sick.slots() == 0);
+  fixture.link.Answer(Fixture::Settle(sick));
+  fixture.daemon().SetHealth({});
+  v1::SynchronizeRequest well = fixture.Take();
+  CHECK(well.worker().healthy());
+  CHECK(well.slots() == 1);
+  fixture.link.Answer(Fixture::Settle(well));
+}
+
+TEST_CASE("an interruption ends one lease, and the next is worked on") {
+  Fixture fixture(WorksUntilStopped);
+  fixture.link.Answer(Fixture::Grant(fixture.link.Take(), "L1"));
+  fixture.link.Answer(Fixture::Settle(fixture.Take()));
+  fixture.daemon().Interrupt("memory gave way");
+  fixture.daemon().Interrupt("and again");
+  const v1::SynchronizeRequest end = TakeEnd(fixture);
+  CHECK(end.leases(0).interrupted());
+  CHECK(end.leases(0).reason() == "memory gave way");
+  CHECK(end.worker().healthy());
+  fixture.link.Answer(Fixture::Settle(end));
+  fixture.daemon().Interrupt("while there is no lease");
+  fixture.link.Answer(Fixture::Grant(fixture.Take(), "L2"));
+  v1::SynchronizeRequest next = fixture.Take();
+  REQUIRE(next.leases_size() == 1);
+  CHECK(next.leases(0).lease_id() == "L2");
+  CHECK_FALSE(next.leases(0).finished());
+  fixture.link.Answer(Fixture::Settle(next));
 }
 
 }  // namespace

@@ -29,6 +29,25 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_worker_heard_timestamp_seconds", kGauge, "",
      "When the planner answered last, in seconds since 1970; 0: never."},
     {"warpsmith_worker_outbox_bytes", kGauge, "", "Results that the planner has not taken yet."},
+    {"warpsmith_worker_healthy", kGauge, "", "0 while its card keeps it from work."},
+    {"warpsmith_card_info", kGauge, "uuid, driver",
+     "1; its labels say which card it is. This and the following: of cards that NVML knows."},
+    {"warpsmith_card_sm_clock_hertz", kGauge, "", "Clock of the multiprocessors."},
+    {"warpsmith_card_memory_clock_hertz", kGauge, "", "Clock of the memory."},
+    {"warpsmith_card_power_watts", kGauge, "", "What it draws."},
+    {"warpsmith_card_power_limit_watts", kGauge, "", "What it may draw."},
+    {"warpsmith_card_temperature_celsius", kGauge, "", "How hot it is."},
+    {"warpsmith_card_throttled_seconds_total", kCounter, "cause",
+     "Time that its clock was held down: by heat, by the board (power supply, machine), for "
+     "reliability, by its limit of power."},
+    {"warpsmith_card_xid_total", kCounter, "xid",
+     "Xid errors, by NVIDIA's number; other: one that the worker's table does not have."},
+    {"warpsmith_card_uncorrectable_errors", kGauge, "",
+     "Of its memory, since the driver was loaded."},
+    {"warpsmith_card_row_remap_pending", kGauge, "",
+     "1: a row of its memory is to be replaced when it is reset."},
+    {"warpsmith_card_other_processes", kGauge, "",
+     "Processes on it that are not the worker's, as far as they can be seen."},
 };
 
 std::string PhaseOf(const std::string& specialist) {
@@ -68,6 +87,7 @@ WorkerMetrics::WorkerMetrics(const std::string& version, const v1::WorkerInfo& w
     : clock_(clock), metrics_(kTable, "worker", version), since_(clock->TimeNow()) {
   metrics_.Gauge("warpsmith_worker_info", {worker.arch(), worker.device_name()}).Set(1);
   metrics_.Gauge("warpsmith_worker_busy").Set(0);
+  metrics_.Gauge("warpsmith_worker_healthy").Set(1);
   metrics_.Gauge("warpsmith_worker_heard_timestamp_seconds").Set(0);
   // What never happened is 0, so that its first time is seen as growth.
   for (int verdict = v1::Verdict_MIN + 1; verdict <= v1::Verdict_MAX; ++verdict) {

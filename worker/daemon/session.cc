@@ -42,7 +42,8 @@ v1::SynchronizeRequest Session::Request() {
     status.set_finished(!outbox_.HasUnsent(ended.lease_id()));
     if (status.finished()) told_ended_.push_back(ended.lease_id());
   }
-  const bool free = !lease_ && !worker_.draining() && told_ended_.size() == ended_.size();
+  const bool free =
+      !lease_ && !worker_.draining() && worker_.healthy() && told_ended_.size() == ended_.size();
   request.set_slots(free && heard_ ? 1 : 0);
   asks_next_ = free && !heard_;
   heard_ = false;
@@ -107,12 +108,19 @@ void Session::End(const Ended& ended) {
   status_.set_seconds(ended.seconds);
   status_.set_converged(ended.converged);
   status_.set_reason(rpc::ToUtf8(ended.reason));
+  status_.set_interrupted(ended.interrupted);
   if (!ended.status.ok()) {
     status_.set_failure(rpc::ToUtf8(std::string(ended.status.message())));
     status_.set_permanent(ended.permanent);
   }
   ended_.push_back(status_);
   lease_.reset();
+}
+
+void Session::set_health(const Health& health) {
+  worker_.set_healthy(health.healthy);
+  worker_.set_health_reason(rpc::ToUtf8(health.reason));
+  worker_.set_fault(rpc::ToUtf8(health.fault));
 }
 
 base::Instant Session::FenceAt() const {

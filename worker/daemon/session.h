@@ -38,6 +38,15 @@ inline constexpr absl::Duration kFenceMargin = absl::Seconds(2);
 // Until the planner says otherwise.
 inline constexpr absl::Duration kDefaultLeaseTtl = absl::Seconds(30);
 
+// What a worker says of itself and its card. Unless it is healthy it is given nothing.
+struct Health {
+  bool healthy = true;
+  std::string reason;  // why not; of one that is healthy, what somebody should look at
+  std::string fault;   // of the card, that a person has to look at; empty: none
+
+  bool operator==(const Health&) const = default;
+};
+
 // How a lease ended, for its status.
 struct Ended {
   absl::Status status;     // not OK: `failure`
@@ -45,6 +54,7 @@ struct Ended {
   bool converged = false;
   std::string reason;  // why the slice ended
   double seconds = 0;
+  bool interrupted = false;  // for what befell the card: it says nothing of the task
 };
 
 // Not thread-safe.
@@ -78,6 +88,7 @@ class Session {
 
   // ---- state
   void set_draining() { worker_.set_draining(true); }
+  void set_health(const Health& health);
   bool holds_lease() const { return lease_.has_value(); }
   // The last request could not carry everything, and the next may come at once: the planner has
   // room, or this worker is about to leave.

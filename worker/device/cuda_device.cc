@@ -59,6 +59,7 @@ class CudaDevice : public Device {
                                                                  absl::Duration limit) override;
   absl::Status Settle(absl::Duration limit) override;
   double SmClockMhz() override { return nvml_ == nullptr ? 0 : nvml_->SmClockMhz(); }
+  Throttling Throttled() override { return nvml_ == nullptr ? Throttling() : nvml_->Throttled(); }
   absl::StatusOr<graph::Roof> MeasureRoof() override;
 
  private:
@@ -141,8 +142,9 @@ absl::Status CudaDevice::Start() {
   info_.kind = "cuda";
   info_.name = text;
   WS_CUDA(cuda, DeviceGetPciBusId(text, sizeof(text), ordinal));
-  nvml_ = std::make_unique<Nvml>(text);
-  info_.driver = nvml_->DriverVersion();
+  info_.pci_bus_id = text;
+  if (auto nvml = Nvml::Open(text); nvml.ok()) nvml_ = *std::move(nvml);
+  if (nvml_ != nullptr) info_.driver = nvml_->DriverVersion();
   if (info_.driver.empty()) {
     int version = 0;
     WS_CUDA(cuda, DriverGetVersion(&version));
@@ -181,6 +183,8 @@ absl::Status CudaDevice::Start() {
   }
   // From Hopper on, instructions of one architecture alone are under its name with an "a".
   info_.arch = absl::StrCat("sm_", major, minor, major >= 9 ? "a" : "");
+  const auto served = Attribute(cuda::kMpsEnabled);  // older drivers do not know of it
+  info_.served = served.ok() && *served != 0;
   info_.tensor_maps = major >= 9;
   info_.max_cluster = cluster != 0 ? kMaxCluster : 1;
   if (cluster != 0) CountClusters();
@@ -470,6 +474,14 @@ std::vector<std::string> ListCudaDevices() {
     for (int i = 0; i < count; ++i) names.push_back(absl::StrCat("cuda:", i));
   }
   return names;
+}
+
+std::string PciBusIdOfCard(int ordinal) {
+  char id[64] = {};
+  const auto driver = cuda::LoadDriver();
+  const bool known =
+      driver.ok() && (*driver)->DeviceGetPciBusId(id, sizeof id, ordinal) == cuda::kSuccess;
+  return known ? id : "";
 }
 
 }  // namespace warpsmith::device

@@ -15,4 +15,7 @@ namespace warpsmith::device {
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal, const std::string& nvrtc,
                                                        const std::string& cublaslt);
 
+// Empty: there is no such card.
+std::string PciBusIdOfCard(int ordinal);
+
 }  // namespace warpsmith::device

@@ -68,6 +68,7 @@ enum DeviceAttribute {
   kVirtualMemoryManagement = 102,
   kBlocksPerMultiprocessor = 106,
   kClusterLaunch = 120,
+  kMpsEnabled = 133,
 };
 
 enum FunctionAttribute {

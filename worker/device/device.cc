@@ -10,6 +10,16 @@
 #include "worker/device/nvrtc_compiler.h"
 
 namespace warpsmith::device {
+namespace {
+
+// Of "cuda:1": 1.
+std::optional<int> OrdinalOf(absl::string_view name) {
+  int ordinal = 0;
+  const bool is_card = absl::ConsumePrefix(&name, "cuda:") && absl::SimpleAtoi(name, &ordinal);
+  return is_card ? std::optional(ordinal) : std::nullopt;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Compiler>> MakeCompiler(const std::string& arch,
                                                        const std::string& cache_dir,
@@ -32,13 +42,16 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name,
                                                    const std::string& nvrtc,
                                                    const std::string& cublaslt) {
   if (name == "host") return MakeHostDevice();
-  int ordinal = 0;
-  absl::string_view number = name;
-  if (absl::ConsumePrefix(&number, "cuda:") && absl::SimpleAtoi(number, &ordinal)) {
-    return MakeCudaDevice(ordinal, nvrtc, cublaslt);
+  if (const auto ordinal = OrdinalOf(name); ordinal.has_value()) {
+    return MakeCudaDevice(*ordinal, nvrtc, cublaslt);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("no device '", name, "': it is \"host\" or \"cuda:0\", ..."));
+}
+
+std::string PciBusIdOf(const std::string& name) {
+  const auto ordinal = OrdinalOf(name);
+  return ordinal.has_value() ? PciBusIdOfCard(*ordinal) : "";
 }
 
 }  // namespace warpsmith::device

@@ -23,6 +23,7 @@
 #include "warpsmith/v1/solution.pb.h"
 #include "warpsmith/v1/trial.pb.h"
 #include "worker/device/launching.h"
+#include "worker/device/throttling.h"
 
 namespace warpsmith::device {
 
@@ -48,6 +49,8 @@ struct DeviceInfo {
   // not known, or none.
   std::string library;
   int64_t memory_bytes = 0;  // total
+  std::string pci_bus_id;    // of a card, as its driver spells it
+  bool served = false;       // its contexts are those of a server that others share (MPS)
 };
 
 struct Binary {
@@ -143,6 +146,8 @@ class Device {
   // slower. To be called before timing whenever much was freed.
   virtual absl::Status Settle(absl::Duration limit) = 0;
   virtual double SmClockMhz() = 0;  // 0 if unknown
+  // So far; all 0 if unknown.
+  virtual Throttling Throttled() { return {}; }
 
   // Peak rates, measured: the fastest of several kernels for each.
   virtual absl::StatusOr<graph::Roof> MeasureRoof() = 0;
@@ -154,5 +159,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& name,
                                                    const std::string& cublaslt = "");
 // Devices that this machine has: {"cuda:0", "cuda:1"} or {}; the host is always possible.
 std::vector<std::string> ListCudaDevices();
+// "0000:1b:00.0" of "cuda:0", without touching it; empty: there is no such card.
+std::string PciBusIdOf(const std::string& name);
 
 }  // namespace warpsmith::device

@@ -122,6 +122,7 @@ class HostDevice : public device::Device {
   }
   absl::Status Settle(absl::Duration limit) override { return device_->Settle(limit); }
   double SmClockMhz() override { return device_->SmClockMhz(); }
+  device::Throttling Throttled() override { return device_->Throttled(); }
   absl::StatusOr<graph::Roof> MeasureRoof() override { return device_->MeasureRoof(); }
 
  private:

@@ -55,13 +55,19 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   ++evaluations_;
   ++since_redraw_;
 
-  auto entry = std::make_unique<Entry>();
-  Samples samples = NoSamples();
-  auto finding = Decide(request, entry.get(), &samples);
-  if (finding.ok() && !finding->fatal && entry->plans.size() == benches_.size()) {
-    auto left = LookBack(*entry, /*whole=*/finding->verdict == v1::ACCEPTED);
-    if (!left.ok() || !left->ok()) finding = std::move(left);
-  }
+  std::unique_ptr<Entry> entry;
+  Samples samples;
+  device::Throttling throttled;
+  const auto finding = Undisturbed(&throttled, [&]() -> absl::StatusOr<Finding> {
+    entry = std::make_unique<Entry>();
+    samples = NoSamples();
+    auto decided = Decide(request, entry.get(), &samples);
+    if (decided.ok() && !decided->fatal && entry->plans.size() == benches_.size()) {
+      auto left = LookBack(*entry, /*whole=*/decided->verdict == v1::ACCEPTED);
+      if (!left.ok() || !left->ok()) decided = std::move(left);
+    }
+    return decided;
+  });
   NotePeak();
   if (!finding.ok()) {
     verdict.set_verdict(v1::JUDGE_FAILED);
@@ -74,6 +80,7 @@ Judgement Judge::Evaluate(const v1::JudgeEvaluate& request) {
   }
   if (!benches_.empty() && !samples.candidate[0].empty()) {
     *verdict.mutable_timing() = TimingOf(samples);
+    verdict.mutable_timing()->set_throttled(device::WordsOf(throttled));
     if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_times() = TimesOf(samples);
   }
   if (verdict.verdict() == v1::ACCEPTED) *verdict.mutable_profile() = entry->profile;
@@ -161,6 +168,24 @@ absl::StatusOr<Finding> Judge::LookBack(Entry& entry, bool whole) {
     return finding;
   }
   return Finding();
+}
+
+// What is timed while the machine holds the clock down says little of the candidate.
+absl::StatusOr<Finding> Judge::Undisturbed(device::Throttling* throttled,
+                                           absl::FunctionRef<absl::StatusOr<Finding>()> measure) {
+  for (int again = 0;; ++again) {
+    const base::Instant start = base::Now();
+    const device::Throttling before = device_.Throttled();
+    auto finding = measure();
+    *throttled = device_.Throttled() - before;
+    const bool over = !finding.ok() || finding->fatal || again == options_.most_retimes;
+    if (over || !device::Disturbs(*throttled)) return finding;
+    const base::Instant now = base::Now();
+    retimed_ += now - start + options_.cooling;
+    const absl::Duration affordable = options_.retime_share * (now - opened_at_);
+    if (retimed_ > std::max(affordable, options_.least_retime)) return finding;
+    absl::SleepFor(options_.cooling);
+  }
 }
 
 // ---- loading and checking -----------------------------------------------------------------------

@@ -69,6 +69,13 @@ struct Options {
   // Counters of a new incumbent's kernels are read while that took no more than this part of the
   // time since the problem was opened; those of the last one are read in any case.
   double counter_share = 0.1;
+  // What was timed while the card was held down for heat or by its board is timed again, so often,
+  // after a pause, while that took no more than this part of the time since the problem was opened,
+  // or than a little.
+  int most_retimes = 2;
+  absl::Duration cooling = absl::Milliseconds(500);
+  double retime_share = 0.2;
+  absl::Duration least_retime = absl::Seconds(5);
   int64_t cheap_poison = int64_t{256} << 20;    // bytes that are poisoned for an incumbent, too
   int64_t least_workspace = int64_t{64} << 20;  // bytes that any candidate may take
   // Bytes of the device's memory that are left for what is not counted; by the device if not given.
@@ -127,6 +134,9 @@ class Judge {
 
   // ---- evaluating; what speaks against the candidate is in the finding ----
   absl::StatusOr<Finding> Decide(const v1::JudgeEvaluate& request, Entry* entry, Samples* samples);
+  // `measure`, and again while the machine holds the clock down; `throttled`: of the last time.
+  absl::StatusOr<Finding> Undisturbed(device::Throttling* throttled,
+                                      absl::FunctionRef<absl::StatusOr<Finding>()> measure);
   // Of an entry that was timed: what its replays left behind, which speaks against any verdict.
   absl::StatusOr<Finding> LookBack(Entry& entry, bool whole);
   absl::StatusOr<Finding> LoadAll(const google::protobuf::RepeatedPtrField<v1::CompiledPlan>& plans,
@@ -217,6 +227,7 @@ class Judge {
   uint32_t poison_ = 0;      // of the last one
   double draw_seconds_ = 0;  // of the slowest draw so far
   base::Instant opened_at_;
+  absl::Duration retimed_;           // time that timing again took since then
   double counter_seconds_ = 0;       // that counters took since then
   double next_counter_seconds_ = 1;  // that they are expected to take: what they took last; the
                                      // first time CUPTI starts

@@ -83,6 +83,7 @@ absl::StatusOr<v1::JudgeOpened> Judge::Open(const v1::JudgeOpen& request) {
   }
   opened_at_ = base::Now();
   counter_seconds_ = 0;
+  retimed_ = absl::ZeroDuration();
   v1::JudgeOpened opened;
   opened.set_device_bytes(device_.info().memory_bytes);
   auto steps = [&]() -> absl::Status {
@@ -355,8 +356,10 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
   v1::JudgeFinal final;
   v1::JudgeVerdict& verdict = *final.mutable_verdict();
   peak_bytes_ = 0;
-  Samples samples = NoSamples();
-  auto check = [&]() -> absl::StatusOr<Finding> {
+  Samples samples;
+  device::Throttling throttled;
+  const auto finding = Undisturbed(&throttled, [&]() -> absl::StatusOr<Finding> {
+    samples = NoSamples();
     for (size_t b = 0; b < benches_.size(); ++b) {
       auto finding = Refresh(*incumbent_, b);
       if (!finding.ok() || !finding->ok()) return finding;
@@ -365,8 +368,7 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
     if (!before.ok() || !before->ok()) return before;
     if (absl::Status s = TimeBaselinesAgain(); !s.ok()) return s;
     return TimeHalf(&samples);
-  };
-  auto finding = check();
+  });
   if (!finding.ok()) return finding.status();
   lost_ = lost_ || finding->fatal;
   // Last of all, since the device may not outlive it; the times are known by then.
@@ -377,6 +379,7 @@ absl::StatusOr<v1::JudgeFinal> Judge::Finalise() {
   verdict.set_verdict(finding->ok() ? v1::ACCEPTED : finding->verdict);
   verdict.set_reason(finding->reason);
   *verdict.mutable_timing() = TimingOf(samples);
+  verdict.mutable_timing()->set_throttled(device::WordsOf(throttled));
   *verdict.mutable_times() = TimesOf(samples);
   *verdict.mutable_accuracy() = AccuracyOf(*incumbent_);
   *verdict.mutable_profile() = incumbent_->profile;

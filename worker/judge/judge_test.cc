@@ -261,5 +261,81 @@ TEST_CASE("the cheats compile for a card, but for the one that is refused there 
   }
 }
 
+// A device whose clock is held down as a test says: the next so many measurements.
+class HotDevice : public HostDevice {
+ public:
+  explicit HotDevice(int times) : left_(times) {}
+  device::Throttling Throttled() override {
+    // Looked at before each measurement and after it.
+    const bool after = ++looks_ % 2 == 0;
+    if (after && left_ > 0) {
+      --left_;
+      throttled_.heat += 0.1;
+    }
+    throttled_.power += 0.01;
+    return throttled_;
+  }
+  int measurements() const { return looks_ / 2; }
+
+ private:
+  int left_;
+  int looks_ = 0;
+  device::Throttling throttled_;
+};
+
+TEST_CASE(
+    "what was timed while the clock was held down is timed again, and marked if it was still") {
+  const auto [hot, measured, throttled] =
+      GENERATE(table<int, int, std::string>({{0, 1, "power"},
+                                             {1, 2, "power"},
+                                             {2, 3, "power"},
+                                             {3, 3, "heat, power"},
+                                             {100, 3, "heat, power"}}));
+  auto own = std::make_unique<HotDevice>(hot);
+  HotDevice& device = *own;
+  Options options;
+  options.cooling = absl::Milliseconds(1);
+  options.least_retime = absl::Minutes(5);
+  Court court(options, nullptr, std::move(own));
+  court.Open("gate");
+  v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
+  INFO(hot << ": " << verdict.ShortDebugString());
+  CHECK(verdict.verdict() == v1::ACCEPTED);
+  CHECK(device.measurements() == measured);
+  CHECK(verdict.timing().throttled() == throttled);
+}
+
+TEST_CASE("a card that stays hot takes no more than a part of the time") {
+  auto own = std::make_unique<HotDevice>(1000);
+  HotDevice& device = *own;
+  Options options;
+  options.cooling = absl::Milliseconds(1);
+  options.least_retime = absl::ZeroDuration();
+  options.retime_share = 0;
+  Court court(options, nullptr, std::move(own));
+  court.Open("gate");
+  v1::JudgeVerdict verdict = court.Evaluate({HonestPlan("gate", 0)});
+  CHECK(verdict.verdict() == v1::ACCEPTED);
+  CHECK(device.measurements() == 1);
+  const auto final = court.judge.Finalise();
+  REQUIRE(final.ok());
+  CHECK(device.measurements() == 2);
+  CHECK(final->verdict().timing().throttled() == "heat, power");
+}
+
+TEST_CASE("what is wrong stays wrong however hot the card is") {
+  Options options;
+  options.cooling = absl::Milliseconds(1);
+  options.least_retime = absl::Minutes(5);
+  Court court(options, nullptr, std::make_unique<HotDevice>(2));
+  court.Open("gate");
+  const std::vector<Cheat> cheats = Cheats();
+  const auto wrong = std::find_if(cheats.begin(), cheats.end(), [](const Cheat& cheat) {
+    return cheat.problem == "gate" && cheat.expected == std::vector<v1::Verdict>{v1::WRONG};
+  });
+  REQUIRE(wrong != cheats.end());
+  CHECK(court.Evaluate({wrong->plan}).verdict() == v1::WRONG);
+}
+
 }  // namespace
 }  // namespace warpsmith::judge

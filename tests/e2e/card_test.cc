@@ -1,0 +1,156 @@
+// A fleet whose cards fail, as NVML would say it: the library is a script's, all else is real.
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/e2e/fleet.h"
+#include "tests/e2e/process.h"
+#include "tests/support/nvml_script.h"
+
+namespace warpsmith::e2e {
+namespace {
+
+using Catch::Contains;
+using support::NvmlScript;
+
+const std::string kBin = WARPSMITH_BIN;
+// Others on the card are seen where processes have the numbers that they have on the host.
+const std::map<std::string, uint64_t> kWell = {{"sm_clock", 1980}, {"temperature", 40}};
+
+// A planner, and workers on cards that a test makes up.
+class Cards {
+ public:
+  Cards() { REQUIRE(fleet.Ready()); }
+
+  NvmlScript& Card(const std::string& worker) {
+    auto& script = scripts_[worker];
+    if (script == nullptr) {
+      script = std::make_unique<NvmlScript>(fleet.dir() + "/card-" + worker);
+      script->Set(kWell);
+    }
+    return *script;
+  }
+  std::unique_ptr<Process> Start(const std::string& worker,
+                                 const std::vector<std::string>& more = {}) {
+    std::vector<std::string> argv = {"/usr/bin/env",
+                                     absl::StrCat(NvmlScript::kVariable, "=", Card(worker).path()),
+                                     kBin + "/warpsmith-worker",
+                                     "--dir",
+                                     fleet.dir(),
+                                     "--device",
+                                     "host",
+                                     "--name",
+                                     worker,
+                                     "--nvml",
+                                     NvmlScript::library()};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return std::make_unique<Process>(argv);
+  }
+  // Nothing of that name: a worker without a name.
+  v1::WorkerInfo Worker(const std::string& name) const {
+    const auto list = fleet.List();
+    if (!list.ok()) return {};
+    for (const v1::WorkerInfo& worker : list->workers()) {
+      if (worker.id() == name) return worker;
+    }
+    return {};
+  }
+  bool Idle(const std::string& name) const {
+    const v1::WorkerInfo worker = Worker(name);
+    return worker.healthy() && worker.task_id().empty();
+  }
+
+  Fleet fleet{kBin, 0};
+
+ private:
+  std::map<std::string, std::unique_ptr<NvmlScript>> scripts_;
+};
+
+TEST_CASE("a card that fails ends its lease without blame, and another worker goes on") {
+  Cards cards;
+  auto first = cards.Start("first");
+  REQUIRE(Eventually(absl::Minutes(1), [&] { return cards.Idle("first"); }));
+  const std::string set = WriteSmallSet(cards.fleet.dir());
+  REQUIRE(cards.fleet.Warpsmith({"submit", set, "--arch", "host", "--seconds", "5"}) == 0);
+  REQUIRE(Eventually(absl::Minutes(1), [&] { return !cards.Worker("first").task_id().empty(); }));
+
+  // What a bad kernel does is the candidate's; memory that gave way ends the lease, and the next
+  // one comes.
+  const std::string lease = cards.Worker("first").lease_id();
+  cards.Card("first").Xid(31);
+  cards.Card("first").Xid(94);
+  CHECK(Eventually(absl::Minutes(1), [&] {
+    const v1::WorkerInfo worker = cards.Worker("first");
+    return worker.healthy() && !worker.lease_id().empty() && worker.lease_id() != lease;
+  }));
+  CHECK_THAT(first->Errors(), Contains("Xid 31") && Contains("Xid 94"));
+  CHECK_FALSE(cards.Worker("first").quarantined());
+
+  cards.Card("first").Xid(79);
+  REQUIRE(Eventually(absl::Minutes(1), [&] {
+    const v1::WorkerInfo worker = cards.Worker("first");
+    return worker.quarantined() && worker.task_id().empty();
+  }));
+  const v1::WorkerInfo failed = cards.Worker("first");
+  CHECK_THAT(failed.fault(), Contains("fallen off the bus"));
+  CHECK(failed.ledger_size() == 0);
+  CHECK_THAT(cards.fleet.Warpsmith({"workers"}).out,
+             Contains("quarantined: Xid 79: the card has fallen off the bus"));
+  CHECK_THAT(cards.fleet.Warpsmith({"board"}).out, Contains("**quarantined**: Xid 79"));
+
+  auto second = cards.Start("second");
+  CHECK(cards.fleet.Warpsmith({"watch", "r1"}, absl::Minutes(3)) == 0);
+  const auto list = cards.fleet.List("r1");
+  REQUIRE(list.ok());
+  for (const v1::Task& task : list->tasks()) {
+    INFO(task.ShortDebugString());
+    CHECK(task.state() == v1::CONVERGED);
+    CHECK(task.losses() == 0);
+  }
+
+  // Starting it anew does not make the card better; a person who has seen to it does.
+  first->Signal(SIGTERM);
+  CHECK(first->Wait(absl::Seconds(30)) == 0);
+  first = cards.Start("first");
+  REQUIRE(Eventually(absl::Minutes(1), [&] { return cards.Worker("first").healthy(); }));
+  CHECK(cards.Worker("first").quarantined());
+  CHECK(cards.fleet.Warpsmith({"release", "first", "--reason", "a new card"}) == 0);
+  CHECK(cards.Idle("first"));
+  CHECK_FALSE(cards.Worker("first").quarantined());
+  for (auto* worker : {&first, &second}) {
+    (*worker)->Signal(SIGTERM);
+    CHECK((*worker)->Wait(absl::Seconds(30)) == 0);
+  }
+}
+
+TEST_CASE("a card that others have is refused, or marked") {
+  Cards cards;
+  cards.Card("w").Set({{"mig", 1}});
+  auto refused = cards.Start("w");
+  const Finished finished = refused->Wait(absl::Seconds(60));
+  CHECK(finished == 2);
+  CHECK_THAT(finished.err, Contains("the card is shared: it is a slice of one (MIG)") &&
+                               Contains("--allow-shared"));
+  auto marked = cards.Start("w", {"--allow-shared"});
+  REQUIRE(Eventually(absl::Minutes(1), [&] { return cards.Idle("w"); }));
+  CHECK_THAT(cards.Worker("w").shared(), Contains("MIG"));
+  CHECK_THAT(cards.fleet.Warpsmith({"workers"}).out, Contains("its card is shared"));
+  marked->Signal(SIGTERM);
+  CHECK(marked->Wait(absl::Seconds(30)) == 0);
+
+  cards.Card("w").Set(kWell, {getpid()});  // which does not end
+  auto late = cards.Start("w");
+  const Finished waited = late->Wait(absl::Seconds(90));
+  CHECK(waited == 1);
+  CHECK_THAT(waited.err, Contains(absl::StrCat("process ", getpid(), " uses it, too")));
+}
+
+}  // namespace
+}  // namespace warpsmith::e2e

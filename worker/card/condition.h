@@ -1,0 +1,41 @@
+// What a card's errors and readings say of it: whether its worker may go on. Pure.
+//
+//   Condition condition(/*alone=*/true);
+//   condition.Take(reading, strangers);       // about every second
+//   condition.TakeXid(79);
+//   daemon.SetHealth(condition.health());
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/daemon/session.h"
+#include "worker/device/nvml.h"
+
+namespace warpsmith::card {
+
+class Condition {
+ public:
+  // `alone`: others on the card make its worker sick while they are there.
+  explicit Condition(bool alone) : alone_(alone) {}
+
+  // Each gives why what the card did just now is not to be believed; empty: nothing speaks against
+  // it. `strangers`: processes of others that have a context on the card.
+  std::string Take(const device::CardReading& reading, const std::vector<int>& strangers);
+  std::string TakeXid(int xid);
+
+  daemon::Health health() const;
+
+ private:
+  void Fail(const std::string& fault);
+
+  const bool alone_;
+  std::string fault_;              // the first; it stays
+  std::optional<int64_t> errors_;  // of the last reading
+  bool remap_pending_ = false;
+  std::vector<int> strangers_, seen_;  // those of two readings; of the last
+};
+
+}  // namespace warpsmith::card
