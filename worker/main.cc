@@ -345,7 +345,7 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
         absl::StrCat("--device ", flags.device, ": the card is shared: ", shared,
                      "; what is timed on it depends on others: give this worker a card of its own, "
                      "or --allow-shared, and its results are marked"),
-        unused.processes.empty() ? kUsage : kMayPass);
+        unused.sliced || device->served ? kUsage : kMayPass);
   }
   if (!flags.python.empty()) {
     auto torch = AskPython(flags.python);
