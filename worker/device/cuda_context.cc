@@ -39,7 +39,9 @@ CudaContext::~CudaContext() {
 
 absl::Status CudaContext::Check(cuda::Result result, absl::string_view what) {
   absl::Status status = cuda::ToStatus(*driver_, result, what);
-  if (absl::IsOutOfRange(status) || absl::IsAborted(status)) Lose(status);
+  if (absl::IsOutOfRange(status) || absl::IsAborted(status) || absl::IsDataLoss(status)) {
+    Lose(status);
+  }
   return status;
 }
 

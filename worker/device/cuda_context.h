@@ -26,7 +26,7 @@ class CudaContext {
   cuda::Stream stream() const { return stream_; }
   int64_t granularity() const { return granularity_; }  // of physical memory
 
-  // OK, or what went wrong with `what`. OutOfRange and Aborted lose the device.
+  // OK, or what went wrong with `what`. OutOfRange, Aborted and DataLoss lose the device.
   absl::Status Check(cuda::Result result, absl::string_view what);
   // Waits for everything in the stream.
   absl::Status Synchronize();

@@ -34,6 +34,9 @@ absl::StatusCode CodeOf(Result result) {
     case kMisalignedAddress:
       return absl::StatusCode::kOutOfRange;
     case kUncorrectableEcc:
+    case kUncorrectableLink:
+    case kContained:
+      return absl::StatusCode::kDataLoss;
     case kLaunchTimeout:
     case kContextIsDestroyed:
     case kAssert:

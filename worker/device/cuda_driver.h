@@ -38,6 +38,8 @@ enum ResultCode : Result {
   kNoBinaryForGpu = 209,
   kUncorrectableEcc = 214,
   kInvalidPtx = 218,
+  kUncorrectableLink = 220,
+  kContained = 226,  // an error of the card that did not spread
   kNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,

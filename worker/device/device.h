@@ -122,7 +122,8 @@ class Device {
                                                         const Binary& binary) = 0;
   // Runs once and waits, at most `limit`. DeadlineExceeded: it hangs (the process must end: nothing
   // else gets a kernel off the card). OutOfRange: it touched memory that is not its own.
-  // Aborted: it killed the context. After any of these the device is unusable.
+  // Aborted: it killed the context. DataLoss: the card's own memory or links failed, whatever ran.
+  // After any of these the device is unusable.
   virtual absl::Status Run(Program& program, absl::Duration limit) = 0;
   // Seconds of one replay (a CUDA graph of the whole plan), caches flushed before. Same errors.
   // Where there is no launching (the host), both ways are the same.

@@ -323,6 +323,28 @@ TEST_CASE("a card that stays hot takes no more than a part of the time") {
   CHECK(final->verdict().timing().throttled() == "heat, power");
 }
 
+// A device whose own memory fails in the next run.
+class FailingDevice : public HostDevice {
+ public:
+  absl::Status Run(Program& program, absl::Duration limit) override {
+    return fails ? absl::DataLossError("CUDA_ERROR_ECC_UNCORRECTABLE (214)")
+                 : HostDevice::Run(program, limit);
+  }
+  bool fails = false;
+};
+
+TEST_CASE("a card whose memory fails speaks against no candidate") {
+  auto own = std::make_unique<FailingDevice>();
+  FailingDevice& device = *own;
+  Court court({}, nullptr, std::move(own));
+  court.Open("gate");
+  device.fails = true;
+  const Judgement judged = court.Judged({HonestPlan("gate", 0)});
+  CHECK(judged.verdict.verdict() == v1::JUDGE_FAILED);
+  CHECK(absl::StrContains(judged.verdict.reason(), "ECC_UNCORRECTABLE"));
+  CHECK(judged.fatal);
+}
+
 TEST_CASE("what is wrong stays wrong however hot the card is") {
   Options options;
   options.cooling = absl::Milliseconds(1);

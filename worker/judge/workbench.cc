@@ -20,7 +20,8 @@ using graph::Role;
 using graph::Tensor;
 
 bool IsFatal(const absl::Status& status) {
-  return absl::IsDeadlineExceeded(status) || absl::IsOutOfRange(status) || absl::IsAborted(status);
+  return absl::IsDeadlineExceeded(status) || absl::IsOutOfRange(status) ||
+         absl::IsAborted(status) || absl::IsDataLoss(status);
 }
 
 absl::StatusOr<Finding> FindingOf(const absl::Status& run, const std::string& what) {
