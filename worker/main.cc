@@ -138,12 +138,14 @@ absl::StatusOr<device::DeviceInfo> DescribeDevice(const std::string& name) {
   return (*device)->info();
 }
 
-// The library that tells of the card; null: there is no card, or none that it tells of.
-std::unique_ptr<device::Nvml> OpenNvml(const Flags& flags) {
+// The library that tells of the card; null: there is no card, or none that it tells of, and then
+// `missing` says why.
+std::unique_ptr<device::Nvml> OpenNvml(const Flags& flags, std::string* missing) {
   if (flags.device == "host" && flags.nvml.empty()) return nullptr;
   auto nvml = device::Nvml::Open(device::PciBusIdOf(flags.device), flags.nvml);
   if (nvml.ok()) return *std::move(nvml);
-  spdlog::warn("the card's health is not watched: {}", std::string(nvml.status().message()));
+  *missing = absl::StrCat("its card is not watched: ", std::string(nvml.status().message()));
+  spdlog::warn("{}", *missing);
   return nullptr;
 }
 
@@ -330,7 +332,8 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
       daemon::Lineage::Open(*std::move(instances), daemon::DrawInstance(), *std::move(secret));
   if (!lineage.ok()) return Fail(std::string(lineage.status().message()), kMayPass);
 
-  const std::unique_ptr<device::Nvml> nvml = OpenNvml(flags);
+  std::string missing;
+  const std::unique_ptr<device::Nvml> nvml = OpenNvml(flags, &missing);
   const device::CardReading unused = nvml == nullptr ? device::CardReading() : ReadUnused(*nvml);
   auto device = DescribeDevice(flags.device);
   if (!device.ok()) {
@@ -422,6 +425,7 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
       security::Dialer({.tls = flags.tls.files}, &absl::Now));
   v1::WorkerInfo info = InfoOf(flags, *device, !flags.python.empty());
   info.set_shared(shared);
+  info.set_health_reason(missing);
   daemon::WorkerMetrics metrics(WARPSMITH_VERSION, info, base::Clock::Real());
   auto watched = Watched::Start(flags, metrics);
   if (!watched.ok()) {

@@ -80,6 +80,9 @@ inline constexpr int kMaxPriority = 1'000;  // and as low below 0
 // two different ones if there are two.
 inline constexpr int kMaxLosses = 3;
 inline constexpr int kMaxFailures = 3;
+// Or after so many cards failed in a row while their workers had it. One does so by itself; where
+// it is a kernel that does it, it may not go through the fleet.
+inline constexpr int kMaxCardFailures = 2;
 // Nearer to the speed of light there is nothing to win.
 inline constexpr double kAtLight = 0.99;
 // A search on a card that ends by itself below this share of the speed of light raises an alarm,

@@ -291,6 +291,35 @@ TEST_CASE("a fault that is told again after a release is known; another one is n
   CHECK(court.Quarantined("w"));
 }
 
+TEST_CASE("a task with which cards fail does not go through the fleet") {
+  Court court;
+  court.Do(SubmitOf({"a"}));
+  const auto fail = [&](const std::string& worker) {
+    const Grant grant = court.Ask(worker);
+    Synchronize sync = SyncOf(worker, court.session[worker], 0);
+    sync.worker.set_healthy(false);
+    sync.worker.set_fault("Xid 109");
+    sync.leases = {StatusOf(grant, 2, true)};
+    sync.leases[0].set_interrupted(true);
+    court.Sync(sync);
+  };
+  fail("first");
+  CHECK(court.Task("r1/a@host").state() == v1::QUEUED);
+  const bool well = GENERATE(false, true);
+  if (well) court.End("between", court.Ask("between"));  // it was the card
+  fail("second");
+  CHECK(court.Task("r1/a@host").state() == (well ? v1::QUEUED : v1::PARKED));
+  if (well) return;
+  CHECK(court.Task("r1/a@host").reason() ==
+        "the cards of 2 workers failed in a row while they had it: see what they have before it is "
+        "released");
+  court.Die("third");
+  CHECK(court.GetsNothing("third"));
+  court.Do(SetTask{"r1/a@host", v1::QUEUED, ""});
+  fail("third");
+  CHECK(court.Task("r1/a@host").state() == v1::QUEUED);
+}
+
 TEST_CASE("a fault stays where a ledger is cleared by what others lose") {
   Court court;
   court.Do(SubmitOf({"a", "b", "c", "d"}));

@@ -616,6 +616,11 @@ void State::On(const v1::LeaseEnded& event, int64_t at_unix_ms) {
                                        : 0);
     if (!badly) record.clear_lost_with();
   }
+  if (event.card_failed()) {
+    record.set_card_failures(record.card_failures() + 1);
+  } else if (event.cause() == v1::FINISHED) {
+    record.set_card_failures(0);
+  }
   // What was charged for the lease was what it might take.
   Spend(task, event.seconds() - record.lease().seconds(), at_unix_ms);
   const std::string& worker_id = record.lease().worker_id();
@@ -699,6 +704,7 @@ void State::On(const v1::TaskMoved& event) {
     task.set_losses(0);
     record.clear_lost_with();
     record.set_failures(0);
+    record.set_card_failures(0);
   }
   task.set_alarm(event.alarm());
   task.set_state(event.state());

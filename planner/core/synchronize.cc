@@ -345,8 +345,8 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   const std::string worker_id = record.lease().worker_id();
   // Whoever was told to leave, or has a card that is at fault, may be gone before it has said all.
   const v1::WorkerRecord* worker = state_.FindWorker(worker_id);
-  if (problem::IsLoss(cause) && worker != nullptr &&
-      (worker->worker().draining() || !worker->worker().fault().empty())) {
+  const bool at_fault = worker != nullptr && !worker->worker().fault().empty();
+  if (problem::IsLoss(cause) && worker != nullptr && (worker->worker().draining() || at_fault)) {
     cause = v1::HANDED_BACK;
   }
   const bool lost = problem::IsLoss(cause);
@@ -370,6 +370,7 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   ended.set_cause(cause);
   ended.set_reason(reason);
   ended.set_specialist(specialist);
+  ended.set_card_failed(at_fault && cause == v1::HANDED_BACK);
   if (lost) {
     warm_task_.erase(worker_id);
   } else {
@@ -404,10 +405,17 @@ void Core::Quarantine(Context& context, const std::string& worker_id) {
 }
 
 // Whether a task that was lost or given up is too bad to go on: two workers say so, or there is
-// nobody else to ask.
+// nobody else to ask, or cards fail with it.
 bool Core::SetAside(Context& context, const v1::TaskRecord& record, v1::Cause cause) {
   const v1::Task& task = record.task();
   const std::string id = task.id();
+  if (cause == v1::HANDED_BACK && record.card_failures() >= kMaxCardFailures) {
+    Move(context, id, v1::PARKED,
+         absl::StrCat("the cards of ", record.card_failures(),
+                      " workers failed in a row while they had it: see what they have before it is "
+                      "released"));
+    return true;
+  }
   const bool given_up = cause == v1::GIVEN_UP && record.failures() >= kMaxFailures;
   const bool lost = problem::IsLoss(cause) && task.losses() >= kMaxLosses;
   if (!given_up && !lost) return false;

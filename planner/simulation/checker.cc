@@ -13,6 +13,7 @@ constexpr int64_t kCallsPerSecond = 500;
 constexpr int64_t kParkMs = 30'000;      // an idle call, which counts as heard until it is answered
 constexpr int64_t kFailoverMs = 60'000;  // after nobody was heard; at least, and two leases' time
 constexpr int kMaxLosses = 3;
+constexpr int kMaxCardFailures = 2;
 constexpr int kMaxFailures = 3;
 constexpr size_t kMaxBlames = 3;
 // From the end of a time to the event that says so: a tick, and commits that are tried again.
@@ -260,6 +261,9 @@ void Checker::On(const v1::LeaseGranted& granted) {
   if (worker.ledger.size() >= kMaxBlames) {
     Broken(Say(granted.worker_id(), " has lost three tasks and is given a fourth"));
   }
+  if (task->card_failures >= kMaxCardFailures) {
+    Broken(Say(granted.task_id(), " is given on, and ", task->card_failures, " cards failed"));
+  }
   if (task->given_up && task->failures >= kMaxFailures && task->lost_with.size() > 1) {
     Broken(Say(granted.task_id(), " has failed ", task->failures, " times and is given on"));
   }
@@ -314,6 +318,11 @@ void Checker::Blame(const std::string& task_id, Task& task, const v1::LeaseEnded
   if (!worker.said_fault.empty() && ended.lost()) {
     Broken(Say(worker_id, " is blamed, and its card is at fault"));
   }
+  if (ended.card_failed() == worker.said_fault.empty() && ended.cause() == v1::HANDED_BACK) {
+    Broken(Say(task_id, ": whether ", worker_id, "'s card has failed is told wrong"));
+  }
+  if (ended.card_failed()) ++task.card_failures;
+  if (ended.cause() == v1::FINISHED) task.card_failures = 0;
   if (ended.cause() == v1::HANDED_BACK) {
     const bool interrupted = task.interrupted.count(ended.fence()) > 0;
     if (!worker.draining && worker.said_fault.empty() && !interrupted) {
@@ -383,13 +392,14 @@ void Checker::On(const v1::TaskMoved& moved) {
     task->taken_back.insert(task->fence);
   }
   if (moved.state() == v1::QUEUED) {
-    task->losses = task->failures = 0;
+    task->losses = task->failures = task->card_failures = 0;
     task->lost_with.clear();
   }
-  if (moved.state() == v1::PARKED && task->losses < kMaxLosses) {
+  const bool cards = task->card_failures >= kMaxCardFailures;
+  if (moved.state() == v1::PARKED && task->losses < kMaxLosses && !cards) {
     Broken(Say(moved.task_id(), " is parked after ", task->losses, " losses"));
   }
-  if (moved.state() == v1::PARKED && task->lost_with.size() < 2 && HasAnother(*task)) {
+  if (moved.state() == v1::PARKED && !cards && task->lost_with.size() < 2 && HasAnother(*task)) {
     Broken(Say(moved.task_id(), " is parked for what one worker lost, and there is another"));
   }
   if (moved.state() == v1::FAILED && task->given_up && task->failures >= kMaxFailures &&

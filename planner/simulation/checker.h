@@ -90,6 +90,7 @@ class Checker {
     int64_t heard_ms = 0;             // of the lease
     int losses = 0;                   // in a row, and failures, with losses between them
     std::set<std::string> lost_with;  // workers that lost it or gave it up
+    int card_failures = 0;            // in a row
     int failures = 0;
     bool given_up = false;         // last
     std::set<int64_t> taken_back;  // fences, by a person

@@ -133,7 +133,7 @@ TEST_CASE("the planner keeps its promises under crashes, pauses and a bad networ
 TEST_CASE("a fleet's planner keeps its promises, too") {
   if (std::getenv(kDigestVariable) != nullptr) return;
   spdlog::set_level(spdlog::level::off);
-  Simulation simulation(18, {.workers = 1'200, .tasks = 1'500, .faulty_ms = 300'000});
+  Simulation simulation(24, {.workers = 1'200, .tasks = 1'500, .faulty_ms = 300'000});
   const std::vector<std::string> violations = simulation.Run();
   CHECK(absl::StrJoin(violations, "; ") == "");
   CHECK(simulation.planners().crashes > 0);

@@ -38,7 +38,8 @@ class Cards {
     return *script;
   }
   std::unique_ptr<Process> Start(const std::string& worker,
-                                 const std::vector<std::string>& more = {}) {
+                                 const std::vector<std::string>& more = {},
+                                 const std::string& library = NvmlScript::library()) {
     std::vector<std::string> argv = {"/usr/bin/env",
                                      absl::StrCat(NvmlScript::kVariable, "=", Card(worker).path()),
                                      kBin + "/warpsmith-worker",
@@ -49,7 +50,7 @@ class Cards {
                                      "--name",
                                      worker,
                                      "--nvml",
-                                     NvmlScript::library()};
+                                     library};
     argv.insert(argv.end(), more.begin(), more.end());
     return std::make_unique<Process>(argv);
   }
@@ -144,6 +145,13 @@ TEST_CASE("a card that others have is refused, or marked") {
   CHECK_THAT(cards.fleet.Warpsmith({"workers"}).out, Contains("its card is shared"));
   marked->Signal(SIGTERM);
   CHECK(marked->Wait(absl::Seconds(30)) == 0);
+
+  auto blind = cards.Start("w", {}, "/nonexistent/libnvidia-ml.so");
+  REQUIRE(Eventually(absl::Minutes(1), [&] { return cards.Idle("w"); }));
+  CHECK_THAT(cards.fleet.Warpsmith({"workers"}).out,
+             Contains("its card is not watched: NVML") && Contains("/nonexistent/libnvidia-ml.so"));
+  blind->Signal(SIGTERM);
+  CHECK(blind->Wait(absl::Seconds(30)) == 0);
 
   cards.Card("w").Set(kWell, {getpid()});  // which does not end
   auto late = cards.Start("w");
