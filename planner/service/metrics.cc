@@ -34,7 +34,7 @@ constexpr telemetry::Metric kTable[] = {
     {"warpsmith_workers_lost_total", kCounter, "how",
      "Workers that are not there any more: silent, or left, as they were told to."},
     {"warpsmith_workers_quarantined_total", kCounter, "",
-     "Workers that were given nothing more, for what they alone lost."},
+     "Workers that were given nothing more, for what they alone lost or for their cards."},
     {"warpsmith_tasks", kGauge, "state", "Tasks outside the archive."},
     {"warpsmith_workers", kGauge, "arch, state",
      "Workers: busy, idle, draining, sick, held, quarantined, left or lost; of the latter two "
