@@ -7,35 +7,18 @@
 #include <cstring>
 #include <vector>
 
+#include "common/base/text.h"
+
 namespace warpsmith::rpc {
 namespace {
 
+using base::CharacterBytes;
+using base::kReplacement;
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-// Bytes of the character that `text` begins with; 0: it begins with none. RFC 3629: no overlong
-// forms, no surrogates, nothing beyond U+10FFFF.
-size_t CharacterBytes(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < size) return 0;
-  for (size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const unsigned char second = byte(1);
-  if (first == 0xE0 && second < 0xA0) return 0;
-  if (first == 0xED && second > 0x9F) return 0;
-  if (first == 0xF0 && second < 0x90) return 0;
-  if (first == 0xF4 && second > 0x8F) return 0;
-  return size;
-}
 
 bool IsUtf8(std::string_view text) {
   while (!text.empty()) {
