@@ -223,6 +223,15 @@ TEST_CASE("trials and kernels are told") {
   trial.mutable_after()->set_waves(6);
   trial.set_verdict(v1::SLOWER);
   trial.mutable_timing()->set_median_us(12.3);
+  trial.set_worker_id("gpu-7");
+  trial.set_lease_revision(123);
+  *trials.add_trials() = trial;
+  trials.mutable_trials(1)->set_id("r1/a@sm_90a#2/18");
+  trials.mutable_trials(1)->set_lease_why("its turn");
+  trials.add_trials()->set_id("r1/a@sm_90a#1/1");
+  CHECK_THAT(LeasesTable(trials), Matches("[^\\n]*\n"
+                                          "r1/a@sm_90a#2 +2 +gpu-7 +123 +its turn *\n"
+                                          "r1/a@sm_90a#1 +1 +- +- *\n"));
   const std::string table = TrialsTable(trials);
   CHECK_THAT(table, Contains("17") && Contains("2 -> 4") && Contains("0.125") &&
                         Contains("12.00") && Contains("slower") && Contains("12.3 us"));
@@ -444,15 +453,20 @@ TEST_CASE("a child that is used wrongly is given up with its last word, any othe
     supervisor.Start({name, {"/bin/sh", "-c", script}, folder / (name + ".log")});
   };
   sh("wrong", "echo '2024-05-01T10:00:00.000 error planner: --x: what is that?'; exit 2");
+  sh("json", "echo '{\"level\":\"critical\",\"message\":\"--y: and this?\"}'; exit 2");
   sh("poor", "echo no space; exit 3");
   supervisor.Start({"nowhere", {"/bin/true"}, folder / "gone/log"});
   CHECK_THAT(said[0], Contains("nowhere: cannot write") && Contains("starting it again"));
-  while (!supervisor.GaveUp("wrong") || said.size() < 3) supervisor.Tend();
+  while (!supervisor.GaveUp("wrong") || !supervisor.GaveUp("json") || said.size() < 4) {
+    supervisor.Tend();
+  }
+  CHECK_THAT(*supervisor.GaveUp("json"), Contains("status 2 (--y: and this?)"));
   CHECK_THAT(*supervisor.GaveUp("wrong"), Contains("status 2 (--x: what is that?)"));
   CHECK_FALSE(supervisor.GaveUp("poor"));
   CHECK_FALSE(supervisor.GaveUp("nowhere"));
   CHECK(supervisor.alive() == 2);
-  CHECK_THAT(said[1] + said[2], Contains("giving it up") && Contains("status 3 (no space)"));
+  CHECK_THAT(said[1] + said[2] + said[3],
+             Contains("giving it up") && Contains("status 3 (no space)"));
 }
 
 TEST_CASE("errors have the exit codes that the reference gives") {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "absl/strings/ascii.h"
@@ -40,8 +41,13 @@ int64_t SizeOf(const std::string& log) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-// Without what the log puts before each message: "2024-05-01T10:00:00.000 error planner: ".
+// Without what the log puts before each message, "2024-05-01T10:00:00.000Z error planner: ", or
+// around it, where it is JSON.
 std::string Message(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("message") && json["message"].is_string()) {
+    return json["message"].get<std::string>();
+  }
   static const std::regex* const kHead = new std::regex(R"(^\d{4}-\d\d-\d\dT\S+ \w+ [^:]*: )");
   return std::regex_replace(line, *kHead, "");
 }

@@ -1,12 +1,16 @@
 #include "cli/trials.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/table.h"
 #include "cli/words.h"
+#include "common/problem/task_name.h"
 
 namespace warpsmith::cli {
 namespace {
@@ -52,6 +56,30 @@ std::string TrialsTable(const v1::TrialBatch& trials) {
                absl::StrFormat("%.3f", trial.probability()), Ratio(trial.before().waves()),
                Ratio(trial.after().waves()), Word(trial.verdict()),
                Microseconds(trial.timing().median_us()), Cut(trial.reason(), kReasonWidth)});
+  }
+  return table.Text();
+}
+
+std::string LeasesTable(const v1::TrialBatch& trials) {
+  struct Lease {
+    int64_t trials = 0, revision = 0;
+    std::string worker, why;
+  };
+  std::vector<std::string> in_order;
+  std::map<std::string, Lease> leases;
+  for (const v1::Trial& trial : trials.trials()) {
+    const std::string id(problem::LeaseOf(trial.id()));
+    Lease& lease = leases[id];
+    if (lease.trials++ == 0) in_order.push_back(id);
+    if (!trial.worker_id().empty()) lease.worker = trial.worker_id();
+    if (trial.lease_revision() > 0) lease.revision = trial.lease_revision();
+    if (!trial.lease_why().empty()) lease.why = trial.lease_why();
+  }
+  Table table({{"lease"}, {"trials", kRight}, {"worker"}, {"event", kRight}, {"why"}});
+  for (const std::string& id : in_order) {
+    const Lease& lease = leases[id];
+    table.Add({id, absl::StrCat(lease.trials), lease.worker.empty() ? "-" : lease.worker,
+               lease.revision > 0 ? absl::StrCat(lease.revision) : "-", lease.why});
   }
   return table.Text();
 }

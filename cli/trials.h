@@ -10,6 +10,8 @@ namespace warpsmith::cli {
 
 // A line for each trial, in order.
 std::string TrialsTable(const v1::TrialBatch& trials);
+// A line for each lease that they are of: whose it was, the event that granted it, and why.
+std::string LeasesTable(const v1::TrialBatch& trials);
 
 // A line for each kernel, then why counters are missing where they are. Empty without kernels.
 std::string KernelsTable(const v1::Profile& profile);

@@ -145,6 +145,7 @@ struct Flags {
   std::string task;
   bool source = false;
   bool trials = false;
+  bool leases = false;
 };
 
 absl::StatusOr<int> ShowSources(const Context& context, Client& client,
@@ -179,10 +180,10 @@ int ShowSeveral(const Context& context, const std::vector<v1::Task>& tasks) {
 absl::Status TrialsOfOne(const Flags& flags, const std::vector<v1::Task>& tasks) {
   std::vector<std::string> workloads;
   for (const v1::Task& task : tasks) workloads.push_back(task.workload());
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", flags.task, "' has the workloads ", absl::StrJoin(workloads, ", "),
-                   ", with trials of their own: name one, as in `warpsmith show ",
-                   tasks[0].run_id(), "/", problem::NameOf(tasks[0]), " --trials`"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", flags.task, "' has the workloads ", absl::StrJoin(workloads, ", "),
+      ", with trials of their own: name one, as in `warpsmith show ", tasks[0].run_id(), "/",
+      problem::NameOf(tasks[0]), flags.trials ? " --trials`" : " --leases`"));
 }
 
 absl::StatusOr<int> Show(const Context& context, const Flags& flags) {
@@ -191,7 +192,7 @@ absl::StatusOr<int> Show(const Context& context, const Flags& flags) {
   absl::StatusOr<std::vector<v1::Task>> tasks = client->FindTasks(flags.task);
   if (!tasks.ok()) return tasks.status();
   if (flags.source) return ShowSources(context, *client, *tasks);
-  if (tasks->size() > 1 && flags.trials) return TrialsOfOne(flags, *tasks);
+  if (tasks->size() > 1 && (flags.trials || flags.leases)) return TrialsOfOne(flags, *tasks);
   if (tasks->size() > 1) return ShowSeveral(context, *tasks);
   absl::StatusOr<v1::GetTaskReply> reply = client->GetTask((*tasks)[0].id(), /*with_trials=*/true);
   if (!reply.ok()) return reply.status();
@@ -210,8 +211,8 @@ absl::StatusOr<int> Show(const Context& context, const Flags& flags) {
     std::cout << json.dump(2) << "\n";
     return kDone;
   }
-  if (flags.trials) {
-    std::cout << TrialsTable(reply->trials());
+  if (flags.trials || flags.leases) {
+    std::cout << (flags.trials ? TrialsTable(reply->trials()) : LeasesTable(reply->trials()));
     return kDone;
   }
   PrintSummary(reply->task());
@@ -238,6 +239,10 @@ void AddShow(CLI::App& app, const Context& context, Command& chosen) {
   sub->add_flag("--trials", flags->trials,
                 "print every trial instead, of one workload: its move, and what it gave")
       ->excludes("--source");
+  sub->add_flag("--leases", flags->leases,
+                "print the leases that its trials are of instead: whose each was, and why")
+      ->excludes("--source")
+      ->excludes("--trials");
   sub->callback(
       [&context, &chosen, flags] { chosen = [&context, flags] { return Show(context, *flags); }; });
 }

@@ -210,6 +210,8 @@ struct Grant {
   std::string problem_blob;
   std::string workload;        // which of the problem's; "": all it has
   std::string incumbent_blob;  // "": none
+  int64_t revision = 0;        // of the event
+  std::string why;
 };
 
 struct SynchronizeAnswer {
@@ -328,6 +330,8 @@ class Core {
   // What the worker is to be given next; null: nothing. Valid until the state changes.
   const std::string* BestFor(const v1::WorkerInfo& worker) const;
   Grant MakeGrant(const v1::TaskRecord& record) const;
+  // What decides that the worker is given the task, for people.
+  std::string WhyGranted(const v1::Task& task, const v1::WorkerInfo& worker) const;
   std::string LeaseId(const std::string& task_id, int64_t fence) const;
   bool IsOfLastLease(const Result& result, const v1::TaskRecord& record) const;
   absl::Status CheckHistory(const Synchronize& command) const;

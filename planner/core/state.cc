@@ -576,6 +576,8 @@ void State::On(const v1::LeaseGranted& event, int64_t at_unix_ms) {
   lease.set_fence(event.fence());
   lease.set_worker_id(event.worker_id());
   lease.set_seconds(event.seconds());
+  lease.set_revision(revision_);
+  lease.set_why(event.why());
   record.set_slice_speedup(task.incumbent_blob().empty() ? 1.0 : task.speedup());
   record.set_last_lease_id(event.lease_id());
   record.clear_last_owner();

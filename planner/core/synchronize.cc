@@ -371,6 +371,7 @@ void Core::EndLease(Context& context, const v1::TaskRecord& record, const v1::Le
   ended.set_reason(reason);
   ended.set_specialist(specialist);
   ended.set_card_failed(at_fault && cause == v1::HANDED_BACK);
+  ended.set_worker_id(worker_id);
   if (lost) {
     warm_task_.erase(worker_id);
   } else {
@@ -520,7 +521,23 @@ Grant Core::MakeGrant(const v1::TaskRecord& record) const {
       .problem_blob = task.problem_blob(),
       .workload = task.workload(),
       .incumbent_blob = task.incumbent_blob(),
+      .revision = record.lease().revision(),
+      .why = record.lease().why(),
   };
+}
+
+std::string Core::WhyGranted(const v1::Task& task, const v1::WorkerInfo& worker) const {
+  const v1::Run& run = state_.FindRun(task.run_id())->run();
+  std::string why = absl::StrFormat(
+      "the turn of %s; priority %d; slice %d, of which %.3g in log speedup a second is expected",
+      run.submitter().empty() ? run.id() : run.submitter(), run.priority(), task.slices() + 1,
+      ExpectedGain(task));
+  const auto warm = warm_task_.find(worker.id());
+  if (warm != warm_task_.end() && warm->second == task.id()) why += "; it goes on with it";
+  if (state_.Doubtful(worker.arch()).count(task.id()) > 0) {
+    why = "another worker lost it or gave it up; " + why;
+  }
+  return why;
 }
 
 const std::string* Core::BestFor(const v1::WorkerInfo& worker) const {
@@ -552,6 +569,7 @@ bool Core::GrantOne(Context& context, const Synchronize& command, SynchronizeAns
   granted.set_lease_id(LeaseId(task_id, granted.fence()));
   granted.set_worker_id(worker.id());
   granted.set_seconds(NextSlice(task));
+  granted.set_why(WhyGranted(task, worker));
   if (!IsNobodys(command.owner)) *granted.mutable_owner() = command.owner;
   Emit(context, std::move(event));
   const v1::TaskRecord& record = *state_.FindTask(task_id);

@@ -100,6 +100,8 @@ absl::Status Lender::AddLease(const Grant& grant, v1::SynchronizeReply& reply) {
   lease.set_seconds(grant.seconds);
   lease.set_policy(grant.policy);
   lease.set_seed(grant.seed);
+  lease.set_revision(grant.revision);
+  lease.set_why(grant.why);
   auto problem = ProblemOf(grant);
   if (!problem.ok()) return problem.status();
   Attach(v1::Lease::kProblemFieldNumber, **problem, lease);

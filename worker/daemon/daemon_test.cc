@@ -137,6 +137,8 @@ class Fixture {
     lease.set_task_id("task of " + id);
     lease.set_fence(7);
     lease.set_seconds(10);
+    lease.set_revision(123);
+    lease.set_why("its turn");
     return reply;
   }
 
@@ -184,6 +186,7 @@ TEST_CASE("a lease is worked on, told of and ended") {
   Fixture fixture([](agent::Reporter& reporter, const std::atomic<bool>&) {
     reporter.OnProgress("memory");
     reporter.OnTrial(MakeTrial("L1/0"));
+    reporter.OnTrial(MakeTrial("L1/1"));
     reporter.OnIncumbent(MakeIncumbent("L1/0"));
     agent::Outcome outcome;
     outcome.converged = true;
@@ -202,8 +205,16 @@ TEST_CASE("a lease is worked on, told of and ended") {
     CHECK(request.session_id() == "s1");
     for (const auto& result : request.results()) {
       CHECK(result.fence() == 7);
-      trials += testing::Opened(result).trials().trials_size();
+      const v1::LeaseResult opened = testing::Opened(result);
+      for (const v1::Trial& trial : opened.trials().trials()) {
+        // What decided it.
+        CHECK(trial.worker_id() == "w");
+        CHECK(trial.lease_revision() == 123);
+        CHECK(trial.lease_why() == (trials == 0 ? "its turn" : ""));
+        ++trials;
+      }
       incumbents += result.has_incumbent() ? 1 : 0;
+      if (result.has_incumbent()) CHECK(result.incumbent().trial().lease_revision() == 123);
     }
     REQUIRE(request.leases_size() == 1);
     finished = request.leases(0).finished();
@@ -214,7 +225,7 @@ TEST_CASE("a lease is worked on, told of and ended") {
     }
     fixture.link.Answer(Fixture::Settle(request));
   }
-  CHECK(trials == 1);
+  CHECK(trials == 2);
   CHECK(incumbents == 1);
   request = fixture.Take();
   CHECK(request.leases_size() == 0);

@@ -87,6 +87,7 @@ Session::Orders Session::Take(const v1::SynchronizeReply& reply, base::Instant s
   if (!lease_ && reply.start_size() > 0) {
     lease_ = reply.start(0);
     confirmed_ = std::max(sent, now - ttl_ / 2);
+    told_why_ = false;
     status_.Clear();
     status_.set_lease_id(lease_->id());
     status_.set_task_id(lease_->task_id());
@@ -101,6 +102,22 @@ void Session::Late() { most_bytes_ = std::max(most_bytes_ / 4, kMinRequestBytes)
 void Session::Progress(const std::string& specialist, double seconds) {
   status_.set_specialist(specialist);
   status_.set_seconds(seconds);
+}
+
+void Session::Sign(v1::Trial& trial) const {
+  trial.set_worker_id(worker_.id());
+  trial.set_lease_revision(lease_->revision());
+}
+
+void Session::OnTrial(v1::Trial trial) {
+  Sign(trial);
+  if (!std::exchange(told_why_, true)) trial.set_lease_why(lease_->why());
+  outbox_.AddTrial(*lease_, trial);
+}
+
+void Session::OnIncumbent(v1::Incumbent incumbent) {
+  Sign(*incumbent.mutable_trial());
+  outbox_.AddIncumbent(*lease_, incumbent);
 }
 
 void Session::End(const Ended& ended) {

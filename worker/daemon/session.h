@@ -82,14 +82,15 @@ class Session {
 
   // ---- from the lease's work
   void Progress(const std::string& specialist, double seconds);
-  void OnTrial(const v1::Trial& trial) { outbox_.AddTrial(*lease_, trial); }
-  void OnIncumbent(const v1::Incumbent& incumbent) { outbox_.AddIncumbent(*lease_, incumbent); }
+  void OnTrial(v1::Trial trial);
+  void OnIncumbent(v1::Incumbent incumbent);
   void End(const Ended& ended);
 
   // ---- state
   void set_draining() { worker_.set_draining(true); }
   void set_health(const Health& health);
   bool holds_lease() const { return lease_.has_value(); }
+  std::string lease_id() const { return status_.lease_id(); }  // that it holds, or held last
   // The last request could not carry everything, and the next may come at once: the planner has
   // room, or this worker is about to leave.
   bool more_to_tell() const { return outbox_.more() && (!limited_ || worker_.draining()); }
@@ -99,6 +100,9 @@ class Session {
   base::Instant FenceAt() const;  // infinite future without a lease
 
  private:
+  // Says where it is from.
+  void Sign(v1::Trial& trial) const;
+
   v1::WorkerInfo worker_;
   Lineage& lineage_;
   Outbox& outbox_;
@@ -114,6 +118,7 @@ class Session {
   std::string store_;
   int64_t revision_ = 0;
   std::optional<v1::Lease> lease_;
+  bool told_why_ = false;                // ... was given, with its first trial
   v1::LeaseStatus status_;               // of lease_
   std::vector<v1::LeaseStatus> ended_;   // not acknowledged yet
   std::vector<std::string> told_ended_;  // lease ids that the last request called finished
