@@ -42,6 +42,7 @@
 #include "common/http/server.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/grpc_log.h"
 #include "common/security/guard.h"
 #include "common/security/tls_flags.h"
 #include "common/security/tokens.h"
@@ -50,6 +51,7 @@
 #include "common/telemetry/log.h"
 #include "common/telemetry/notify.h"
 #include "planner/service/candidate.h"
+#include "planner/service/log.h"
 #include "planner/service/planner.h"
 #include "planner/service/redis_flags.h"
 #include "planner/service/server.h"
@@ -88,7 +90,7 @@ Now SystemNow() {
 // Nothing may be answered any more, and other threads are at work: no destructors.
 [[noreturn]] void Die(const absl::Status& status, const char* what, int code) {
   spdlog::critical("{}: {}; start the planner again", what, status.ToString());
-  spdlog::default_logger()->flush();
+  telemetry::FlushLog();
   _exit(code);
 }
 
@@ -99,7 +101,7 @@ struct Flags {
   std::string advertise, advertise_clients;
   security::TlsFlags tls;
   std::string tokens;
-  std::string level = "info";
+  telemetry::LogFlags log;
   int64_t keep_over_tasks = CoreOptions().keep_over_tasks;
   RedisFlags redis;
 };
@@ -107,8 +109,8 @@ struct Flags {
 // The same program with the same arguments, in this process. What it holds ends with it: nothing
 // may be answered any more, and others have to be followed from where the store is.
 [[noreturn]] void BeginAnew(const absl::Status& status, char** argv) {
-  spdlog::warn("{}: begins anew", std::string(status.message()));
-  spdlog::default_logger()->flush();
+  telemetry::Log(told::kDeposed, {{"reason", status.message()}});
+  telemetry::FlushLog();
   setenv(kAnew, "1", /*overwrite=*/1);
   execv("/proc/self/exe", argv);
   Die(absl::InternalError(std::strerror(errno)), "cannot begin anew", kCannotStart);
@@ -218,7 +220,7 @@ class Watched {
     const absl::Status told =
         base::WriteFileAtomically(watched->file_, watched->server_->address() + "\n");
     if (!told.ok()) return told;
-    spdlog::info("metrics and health at {}", watched->server_->address());
+    telemetry::Log(told::kListensHttp, {{"address", watched->server_->address()}});
     return watched;
   }
   ~Watched() { unlink(file_.c_str()); }
@@ -244,7 +246,7 @@ void AwaitEnd(const sigset_t& ends, const std::string& dir, const telemetry::Not
   int signal = 0;
   sigwait(&ends, &signal);
   notifier.Stopping();
-  spdlog::info("{}: shutting down", strsignal(signal));
+  telemetry::Log(told::kEnding, {{"signal", strsignal(signal)}});
   rpc::RemoveAddress(dir);
 }
 
@@ -276,14 +278,14 @@ int Serve(const Flags& flags, const Admission& admission, const sigset_t& ends,
   if (absl::Status status = rpc::WriteAddresses(flags.dir, (*server)->addresses()); !status.ok()) {
     return Fail(status, kCannotStart);
   }
-  spdlog::info("listening on {}, state in {}", Told(**server), flags.dir);
+  telemetry::Log(told::kListening, {{"address", Told(**server)}, {"state", flags.dir}});
   notifier.Ready(absl::StrCat("leads; listening on ", Told(**server)));
   AwaitEnd(ends, flags.dir, notifier);
   (*server)->Shutdown();
   (*planner)->Stop();
   absl::Status closed = (*store)->Close();
   if (!closed.ok()) return Fail(closed, kCannotStart);
-  spdlog::info("ended");
+  telemetry::Log(told::kEnded, {});
   return 0;
 }
 
@@ -335,7 +337,7 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
   const auto on_deposed = [argv, &ending](const absl::Status& status) {
     if (!ending) BeginAnew(status, argv);
     spdlog::warn("{}: ends, as it was told", std::string(status.message()));
-    spdlog::default_logger()->flush();
+    telemetry::FlushLog();
     _exit(0);
   };
   const auto on_fatal = [&on_deposed](const absl::Status& status) {
@@ -367,8 +369,10 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
   if (absl::Status status = rpc::WriteAddresses(flags.dir, (*server)->addresses()); !status.ok()) {
     return Fail(status, kCannotStart);
   }
-  spdlog::info("listening on {}, state in Redis at {}, cluster {}", Told(**server),
-               redis->server.address, redis->cluster);
+  telemetry::Log(
+      told::kListening,
+      {{"address", Told(**server)},
+       {"state", absl::StrCat("Redis at ", redis->server.address, ", cluster ", redis->cluster)}});
   const std::string listening = absl::StrCat("; listening on ", Told(**server));
   notifier.Ready("follows" + listening);
   {
@@ -393,7 +397,7 @@ int ServeShared(const Flags& flags, const Admission& admission, const sigset_t& 
   }
   absl::Status closed = (*store)->Close();
   if (!closed.ok()) return Fail(closed, kCannotStart);
-  spdlog::info("ended");
+  telemetry::Log(told::kEnded, {});
   return 0;
 }
 
@@ -426,8 +430,7 @@ int Main(int argc, char** argv) {
                  "tasks of runs that are over; beyond it the oldest such runs go to the archive")
       ->check(CLI::Range(int64_t{0}, int64_t{kMaxTasks}))
       ->capture_default_str();
-  app.add_option("--log-level", flags.level, "trace, debug, info, warning, error or off")
-      ->capture_default_str();
+  flags.log.AddTo(app);
   app.footer(
       "Exit status: 0 ended by a signal; 1 could not start; 2 wrong command line or folder; 3 the "
       "folder is in use or its disk full;\n4 the store refused a commit; 5 the listener accepts no "
@@ -437,9 +440,10 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
-  if (absl::Status status = telemetry::StartLog("planner", flags.level); !status.ok()) {
+  if (absl::Status status = telemetry::StartLog("planner", flags.log); !status.ok()) {
     return Fail(status, kUsage);
   }
+  rpc::LogWhatGrpcSays();
   if (dir.empty()) dir = rpc::DefaultDir(std::getenv("XDG_DATA_HOME"), std::getenv("HOME"));
   if (dir.empty()) {
     return Fail(absl::InvalidArgumentError("no HOME in the environment: name a folder with --dir"),

@@ -23,9 +23,12 @@
 #include "common/base/child.h"
 #include "common/base/clock.h"
 #include "common/base/install.h"
+#include "common/base/line_tap.h"
 #include "common/http/server.h"
 #include "common/problem/label.h"
+#include "common/problem/task_name.h"
 #include "common/rpc/address.h"
+#include "common/rpc/grpc_log.h"
 #include "common/security/tls_flags.h"
 #include "common/telemetry/log.h"
 #include "common/telemetry/notify.h"
@@ -36,6 +39,7 @@
 #include "worker/card/watch.h"
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/lineage.h"
+#include "worker/daemon/log.h"
 #include "worker/daemon/metrics.h"
 #include "worker/daemon/outbox.h"
 #include "worker/daemon/planner_link.h"
@@ -66,8 +70,8 @@ constexpr absl::Duration kBetweenReadings = absl::Milliseconds(200);
 constexpr int kMayPass = 1, kUsage = 2;
 
 struct Flags {
-  std::string dir, planner, device = "host", name, python, nvrtc, cublaslt, nvml,
-                            log_level = "info";
+  std::string dir, planner, device = "host", name, python, nvrtc, cublaslt, nvml;
+  telemetry::LogFlags log;
   int compile_jobs = 0;
   std::string memory_budget;
   std::vector<std::string> labels;
@@ -78,7 +82,7 @@ struct Flags {
 };
 
 int Fail(const std::string& message, int code) {
-  std::fprintf(stderr, "warpsmith-worker: error: %s\n", message.c_str());
+  spdlog::critical("{}", message);
   return code;
 }
 
@@ -145,7 +149,7 @@ std::unique_ptr<device::Nvml> OpenNvml(const Flags& flags, std::string* missing)
   auto nvml = device::Nvml::Open(device::PciBusIdOf(flags.device), flags.nvml);
   if (nvml.ok()) return *std::move(nvml);
   *missing = absl::StrCat("its card is not watched: ", std::string(nvml.status().message()));
-  spdlog::warn("{}", *missing);
+  telemetry::Log(daemon::told::kCardUnwatched, {{"reason", *missing}});
   return nullptr;
 }
 
@@ -194,11 +198,12 @@ class SignalWatch {
       const int signal = Await(daemon);
       if (signal == kOver) return;
       notifier_.Stopping();
-      spdlog::info("{}: telling the planner and ending", strsignal(signal));
+      telemetry::Log(daemon::told::kDraining, {{"signal", strsignal(signal)}});
       daemon.Drain();
       const timespec limit = absl::ToTimespec(daemon::kDrainLimit + kForcedEndAfter);
       if (sigtimedwait(&signals_, nullptr, &limit) == kOver) return;
-      spdlog::warn("ending without waiting any longer");
+      telemetry::Log(daemon::told::kHurried, {});
+      telemetry::FlushLog();
       _exit(1);
     });
   }
@@ -275,7 +280,7 @@ class Watched {
     watched->server_ = *std::move(server);
     watched->address_ =
         flags.advertise_http.empty() ? watched->server_->address() : flags.advertise_http;
-    spdlog::info("metrics and health at {}", watched->server_->address());
+    telemetry::Log(daemon::told::kListensHttp, {{"address", watched->server_->address()}});
     return watched;
   }
   // Where others reach it; "": nowhere.
@@ -306,6 +311,37 @@ class Watched {
   absl::Mutex mutex_;
   daemon::Daemon* daemon_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::unique_ptr<http::Server> server_;  // last: it asks what is above
+};
+
+// What the worker is at, for lines of its children. Any thread.
+class LeaseInHand {
+ public:
+  void Take(const v1::Lease& lease) {
+    absl::MutexLock lock(&mutex_);
+    lease_ = lease.id();
+    task_ = lease.task_id();
+  }
+  std::function<void(const std::string&)> Teller(const telemetry::LogEvent& event) {
+    return [this, &event](const std::string& line) {
+      absl::MutexLock lock(&mutex_);
+      telemetry::Log(
+          event,
+          {{"text", line}, {"run", problem::RunOf(task_)}, {"task", task_}, {"lease", lease_}});
+    };
+  }
+  // Of the judge. `trial_id`: "" where it was at none.
+  void TellDeath(const std::string& trial_id, const std::string& how) {
+    absl::MutexLock lock(&mutex_);
+    telemetry::Log(daemon::told::kJudgeDied, {{"reason", how},
+                                              {"run", problem::RunOf(task_)},
+                                              {"task", task_},
+                                              {"lease", lease_},
+                                              {"trial", trial_id}});
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::string lease_ ABSL_GUARDED_BY(mutex_), task_ ABSL_GUARDED_BY(mutex_);
 };
 
 int Run(Flags flags, const telemetry::Notifier& notifier) {
@@ -370,16 +406,24 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
                  library.ok() ? device->library : std::string(library.status().message()));
   }
 
+  LeaseInHand in_hand;
+  base::LineTap judge_said(in_hand.Teller(daemon::told::kJudgeSaid));
+  base::LineTap compiler_said(in_hand.Teller(daemon::told::kCompilerSaid));
   const std::string cache = flags.dir + "/cache";
   device::CompilePool::Options pool_options;
   pool_options.processes = flags.compile_jobs;
   pool_options.arch = device->arch;
   pool_options.cache_dir = cache;
   pool_options.nvrtc = flags.nvrtc;
+  pool_options.stderr_fd = compiler_said.fd();
   auto pool = device::CompilePool::Start(pool_options);
   if (!pool.ok()) return Fail(std::string(pool.status().message()), kMayPass);
   judge::JudgeClient::Options judge_options;
   judge_options.device = flags.device;
+  judge_options.stderr_fd = judge_said.fd();
+  judge_options.on_death = [&in_hand](const std::string& trial_id, const std::string& how) {
+    in_hand.TellDeath(trial_id, how);
+  };
   judge_options.arguments = {"--cache-dir", cache};
   if (!flags.python.empty()) {
     judge_options.arguments.insert(
@@ -437,7 +481,10 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
   daemon::Daemon daemon(info, **lineage, **outbox, metered,
                         metrics.Metered([&](const v1::Lease& lease, agent::Reporter& reporter,
                                             const std::atomic<bool>& stop) {
-                          return optimiser.Run(lease, reporter, stop);
+                          in_hand.Take(lease);
+                          auto outcome = optimiser.Run(lease, reporter, stop);
+                          in_hand.Take(v1::Lease());
+                          return outcome;
                         }),
                         base::Clock::Real(), std::random_device()());
   (*watched)->Ask(&daemon);
@@ -452,8 +499,10 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
         metrics.metrics());
   }
 
-  spdlog::info("worker {} on {} ({}), {} compile jobs", flags.name, device->name, device->arch,
-               flags.compile_jobs);
+  telemetry::Log(daemon::told::kStarted, {{"name", flags.name},
+                                          {"device", device->name},
+                                          {"arch", device->arch},
+                                          {"compile_jobs", flags.compile_jobs}});
   notifier.Ready(absl::StrCat("worker ", flags.name, " on ", device->name));
   signals.Start(daemon);
   absl::Status ended = daemon.Run();
@@ -461,7 +510,7 @@ int Run(Flags flags, const telemetry::Notifier& notifier) {
   (*watched)->Stop();
   card_watch.reset();
   if (!ended.ok()) return Fail(std::string(ended.message()), kMayPass);
-  spdlog::info("ended in good order");
+  telemetry::Log(daemon::told::kEnded, {});
   return 0;
 }
 
@@ -502,8 +551,7 @@ int main(int argc, char** argv) {
                  "key=value, for runs that want it and for `hold --label`; may be given again");
   app.add_option("--compile-jobs", flags.compile_jobs, "processes; one a core if not given")
       ->check(CLI::Range(1, device::kMaxCompileProcesses));
-  app.add_option("--log-level", flags.log_level, "trace, debug, info, warning, error, off")
-      ->capture_default_str();
+  flags.log.AddTo(app);
   app.add_flag("--list-devices", flags.list_devices, "print this machine's devices and end");
   try {
     app.parse(argc, argv);
@@ -516,6 +564,10 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (flags.name.empty()) flags.name = DefaultName(flags.device);
+  if (absl::Status started = telemetry::StartLog("worker", flags.log, flags.name); !started.ok()) {
+    return Fail(std::string(started.message()), kUsage);
+  }
+  rpc::LogWhatGrpcSays();
   if (!IsName(flags.name)) {
     return Fail(absl::StrCat("--name '", flags.name, "': use letters, digits, '.', '_', '-'"),
                 kUsage);
@@ -526,10 +578,6 @@ int main(int argc, char** argv) {
   if (flags.compile_jobs == 0) {
     flags.compile_jobs =
         std::clamp<int>(std::thread::hardware_concurrency(), 1, device::kMaxCompileProcesses);
-  }
-  if (absl::Status started = telemetry::StartLog("worker " + flags.name, flags.log_level);
-      !started.ok()) {
-    return Fail(std::string(started.message()), kUsage);
   }
   const telemetry::Notifier notifier(getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"),
                                      getenv("WATCHDOG_PID"));

@@ -50,8 +50,8 @@ Usage UsageOf(pid_t pid) {
 
 absl::Status PlannerProcess::Start(bool leads) {
   rpc::RemoveAddress(dir_);
-  std::vector<std::string> argv = {program_,      "--dir",       dir_,  "--listen",
-                                   "127.0.0.1:0", "--log-level", "info"};
+  // WARPSMITH_LOG_LEVEL and so on say what it logs.
+  std::vector<std::string> argv = {program_, "--dir", dir_, "--listen", "127.0.0.1:0"};
   argv.insert(argv.end(), more_.begin(), more_.end());
   process_ = std::make_unique<e2e::Process>(argv);
   const bool ready = e2e::Eventually(kStartLimit, [this, leads] {

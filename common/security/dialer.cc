@@ -1,7 +1,5 @@
 #include "common/security/dialer.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/private_file.h"
 #include "common/rpc/channel.h"
+#include "common/security/log.h"
 #include "common/security/tls.h"
 
 namespace warpsmith::security {
@@ -59,7 +58,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dialer::Dial(const std::string& a
     if (!is_there) return credentials.status();
     // They are being replaced, or their disk is away: what it has is good.
     const std::string trouble(credentials.status().message());
-    if (trouble != trouble_) spdlog::warn("changed files of TLS are not taken: {}", trouble);
+    if (trouble != trouble_) telemetry::Log(told::kTlsNotTaken, {{"reason", trouble}});
     trouble_ = trouble;
     return dialled->second;
   }

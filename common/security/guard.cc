@@ -1,10 +1,9 @@
 #include "common/security/guard.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/security/log.h"
 #include "common/security/x509.h"
 
 namespace warpsmith::security {
@@ -93,10 +92,9 @@ bool Guard::IsNews(const std::string& text) {
 
 void Guard::TellOf(std::string_view method, const absl::Status& refused) {
   const bool known = FindRule(method) != nullptr;
-  const std::string text =
-      absl::StrCat("refused ", known ? std::string(method.substr(method.rfind('/') + 1)) : "a call",
-                   ": ", std::string(refused.message()));
-  if (IsNews(text)) spdlog::warn("{}", text);
+  const std::string call = known ? std::string(method.substr(method.rfind('/') + 1)) : "a call";
+  if (!IsNews(absl::StrCat(call, ": ", refused.message()))) return;
+  telemetry::Log(told::kRefused, {{"call", call}, {"reason", refused.message()}});
 }
 
 bool Guard::Refresh() {
@@ -109,8 +107,8 @@ bool Guard::Refresh() {
                            std::string(files.status().message()));
   } else if (*files) {
     const std::shared_ptr<const Identity> now = identity_->Now();
-    spdlog::info("files of TLS have changed: {} until {}", UriOf(now->own.name),
-                 Date(now->own.not_after));
+    telemetry::Log(told::kTlsChanged,
+                   {{"name", UriOf(now->own.name)}, {"until", Date(now->own.not_after)}});
   }
   if (tokens_ != nullptr) {
     const absl::StatusOr<bool> read = tokens_->Refresh();
@@ -119,24 +117,24 @@ bool Guard::Refresh() {
                       "changed tokens are not taken, those before go on: ",
                       std::string(read.status().message()));
     } else if (*read) {
-      spdlog::info("tokens have changed");
+      telemetry::Log(told::kTokensChanged, {});
     }
   }
-  if (trouble != trouble_ && !trouble.empty()) spdlog::error("{}", trouble);
+  if (trouble != trouble_ && !trouble.empty()) {
+    telemetry::Log(told::kNotTaken, {{"reason", trouble}});
+  }
   trouble_ = std::move(trouble);
   const std::shared_ptr<const Identity> own = identity_->Now();
   const absl::Time date = date_();
   if (!own->cert_pem.empty() && own->own.not_after - date < kWarnBefore &&
       date - warned_ >= absl::Hours(24)) {
     warned_ = date;
-    spdlog::warn(
-        "the certificate of {}, its authority or the list of what is revoked ends on {}: "
-        "`warpsmith certs list` tells, `certs rotate {}` makes a new certificate, which is taken "
-        "without a restart",
-        UriOf(own->own.name), Date(own->own.not_after), own->own.name.name);
+    telemetry::Log(told::kEnds, {{"uri", UriOf(own->own.name)},
+                                 {"until", Date(own->own.not_after)},
+                                 {"name", own->own.name.name}});
   }
   absl::MutexLock lock(&mutex_);
-  if (untold_ > 0) spdlog::warn("{} more refusals were not told", std::exchange(untold_, 0));
+  if (untold_ > 0) telemetry::Log(told::kRefusedMore, {{"refusals", std::exchange(untold_, 0)}});
   return own->trust != before;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
 #include "common/base/file.h"
+#include "common/telemetry/log.h"
 
 namespace warpsmith::telemetry {
 namespace {
@@ -25,6 +26,8 @@ constexpr Metric kProcessMetrics[] = {
     {"process_open_fds", kGauge, "", "File descriptors that are open."},
     {"process_max_fds", kGauge, "", "File descriptors that may be."},
     {"process_start_time_seconds", kGauge, "", "When it was started, in seconds since 1970."},
+    {"warpsmith_log_lines_dropped_total", kCounter, "why",
+     "Lines that are not in the log: by its limit, or since nobody read them (slow)."},
     {"warpsmith_build_info", kGauge, "component, version", "1; its labels say what runs."},
     {"warpsmith_certificate_expiry_timestamp_seconds", kGauge, "",
      "When this process' certificate, its authority's or its list of revocations ends, whichever "
@@ -62,6 +65,11 @@ std::vector<double> OwnStat() {
 }
 // proc(5) counts from 1.
 constexpr size_t kUserTime = 14 - 3, kSystemTime = 15 - 3, kStartTime = 22 - 3, kPages = 24 - 3;
+
+// What is counted elsewhere.
+void Reach(prometheus::Counter& counter, double value) {
+  if (value > counter.Value()) counter.Increment(value - counter.Value());
+}
 
 double OpenFiles() {
   DIR* const folder = opendir("/proc/self/fd");
@@ -165,7 +173,11 @@ void Metrics::ReadProcess() {
   const std::vector<double> stat = OwnStat();
   prometheus::Counter& cpu = Counter("process_cpu_seconds_total");
   const double used = Ticks(stat[kUserTime] + stat[kSystemTime]);
-  if (used > cpu.Value()) cpu.Increment(used - cpu.Value());
+  Reach(cpu, used);
+  Reach(Counter("warpsmith_log_lines_dropped_total", {"limit"}),
+        static_cast<double>(LinesLeftOut()));
+  Reach(Counter("warpsmith_log_lines_dropped_total", {"slow"}),
+        static_cast<double>(LinesDropped()));
   Gauge("process_resident_memory_bytes")
       .Set(stat[kPages] * static_cast<double>(sysconf(_SC_PAGESIZE)));
   Gauge("process_open_fds").Set(OpenFiles());

@@ -1,8 +1,7 @@
 #include "planner/service/candidacy.h"
 
-#include <spdlog/spdlog.h>
-
 #include "common/store/store.h"
+#include "planner/service/log.h"
 
 namespace warpsmith::planner {
 
@@ -31,9 +30,9 @@ void Candidacy::Answers(const absl::Status& status) {
   if (status.ok() == !store_away_) return;
   store_away_ = !status.ok();
   if (store_away_) {
-    spdlog::error("the store does not answer, waiting: {}", std::string(status.message()));
+    telemetry::Log(told::kStoreAway, {{"reason", status.message()}});
   } else {
-    spdlog::info("the store answers again");
+    telemetry::Log(told::kStoreBack, {});
   }
 }
 
@@ -44,7 +43,7 @@ Candidacy::Next Candidacy::Looked(const absl::StatusOr<store::Standing>& standin
   if (!standing.ok()) return LookAgain(standing.status());
   Answers(absl::OkStatus());
   if (standing->leader != leader_ && !standing->leader.empty()) {
-    spdlog::info("{} leads, this planner follows", standing->leader);
+    telemetry::Log(told::kFollows, {{"leader", standing->leader}, {"epoch", standing->epoch}});
   }
   leader_ = standing->leader;
   const bool over = watch_.Sees(*standing, now_ms);
@@ -70,7 +69,7 @@ Candidacy::Next Candidacy::TookOver(const absl::StatusOr<int64_t>& epoch, int64_
   leads_ = true;
   epoch_ = *epoch;
   confirmed_ms_ = asked_ms;
-  spdlog::info("leads, epoch {}", epoch_);
+  telemetry::Log(told::kLeads, {{"epoch", epoch_}});
   return kBeat;
 }
 

@@ -1,9 +1,10 @@
 #include "planner/service/candidate.h"
 
 #include <pthread.h>
-#include <spdlog/spdlog.h>
 
 #include <utility>
+
+#include "planner/service/log.h"
 
 namespace warpsmith::planner {
 
@@ -31,7 +32,9 @@ void Candidate::Stop() {
 void Candidate::Resign() {
   if (!candidacy_.leads()) return;
   const absl::Status resigned = leadership_->Resign(candidacy_.epoch());
-  if (!resigned.ok()) spdlog::warn("did not resign: {}", std::string(resigned.message()));
+  if (resigned.ok()) return telemetry::Log(told::kResigned, {{"epoch", candidacy_.epoch()}});
+  telemetry::Log(told::kNotResigned,
+                 {{"reason", resigned.message()}, {"epoch", candidacy_.epoch()}});
 }
 
 void Candidate::Run() {

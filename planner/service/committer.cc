@@ -1,11 +1,12 @@
 #include "planner/service/committer.h"
 
 #include <pthread.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
+
+#include "planner/service/log.h"
 
 namespace warpsmith::planner {
 
@@ -55,11 +56,11 @@ absl::Status Committer::Insist(const std::vector<Write>& batch) {
   bool last_try = false;
   for (int failures = 1;; ++failures) {
     absl::Status status = writer_.Commit(batch);
-    if (status.ok() && failures > kFailuresOfAStall) spdlog::info("the store takes writes again");
+    if (status.ok() && failures > kFailuresOfAStall) telemetry::Log(told::kCommitsGoOn, {});
     if (!status.ok() && callbacks_.on_failed) callbacks_.on_failed();
     if (status.ok() || !IsWorthAnotherTry(status) || last_try) return status;
     if (failures == kFailuresOfAStall) {
-      spdlog::error("the store takes no writes, trying on: {}", status.ToString());
+      telemetry::Log(told::kCommitsStall, {{"reason", status.ToString()}});
       callbacks_.on_stalled(status);
     }
     last_try = Pause(pause);

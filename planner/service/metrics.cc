@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "planner/service/log.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -69,11 +70,6 @@ constexpr telemetry::Metric kTable[] = {
      "Tries that the store did not answer or refused."},
     {"warpsmith_planner_events_total", kCounter, "", "Events that became durable."},
 };
-
-std::string WordOf(v1::Cause cause) {
-  if (cause == v1::CAUSE_UNSPECIFIED) return "unknown";
-  return absl::AsciiStrToLower(v1::Cause_Name(cause));
-}
 
 std::string WordOf(v1::TaskState state) { return absl::AsciiStrToLower(v1::TaskState_Name(state)); }
 

@@ -13,9 +13,11 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/memory.h"
+#include "common/problem/task_name.h"
 #include "planner/board/edit.h"
 #include "planner/service/board_edits.h"
 #include "planner/service/convert.h"
+#include "planner/service/log.h"
 #include "planner/service/replies.h"
 
 namespace warpsmith::planner {
@@ -25,11 +27,12 @@ ServiceOptions ForService(const PlannerOptions& options) {
   ServiceOptions service{.core = options.core,
                          .events_per_checkpoint = options.events_per_checkpoint,
                          .board = !options.board_path.empty()};
-  if (options.metrics != nullptr) {
-    service.observer = [metrics = options.metrics](const v1::Event& event, const State& state) {
-      metrics->Decided(event, state);
-    };
-  }
+  service.observer = [metrics = options.metrics](absl::Span<const v1::Event> events,
+                                                 const State& state) {
+    TellDecided(events, state);
+    if (metrics == nullptr) return;
+    for (const v1::Event& event : events) metrics->Decided(event, state);
+  };
   return service;
 }
 
@@ -163,7 +166,7 @@ absl::StatusOr<std::unique_ptr<Planner>> Planner::Follow(store::Store* store,
   if (absl::Status status = planner->BeginDrawing(); !status.ok()) return status;
   planner->role_.Follow();
   planner->drawing_.PostAlways([drawer = planner.get()] { drawer->WriteBoard(); });
-  spdlog::info("follows, at revision {}", planner->service_.core().state().revision());
+  telemetry::Log(told::kCaughtUp, {{"revision", planner->service_.core().state().revision()}});
   return planner;
 }
 
@@ -207,9 +210,11 @@ absl::Status Planner::BeginDrawing() {
 
 void Planner::Report() const {
   const State& state = service_.core().state();
-  spdlog::info("at revision {} (checkpoint of {}): {} runs, {} tasks, {} workers", state.revision(),
-               service_.checkpoint_revision(), state.runs().size(), state.tasks().size(),
-               state.LiveWorkers());
+  telemetry::Log(told::kRestored, {{"revision", state.revision()},
+                                   {"checkpoint", service_.checkpoint_revision()},
+                                   {"runs", state.runs().size()},
+                                   {"tasks", state.tasks().size()},
+                                   {"workers", state.LiveWorkers()}});
 }
 
 absl::Status Planner::OnStrandNow(const std::function<absl::Status()>& action) {
@@ -311,7 +316,8 @@ void Planner::Answer(SynchronizeAnswer answer, const Done<v1::SynchronizeReply>&
 
 void Planner::HoldDamaged(const std::string& task_id, const absl::Status& damage) {
   const std::string reason = absl::StrCat("the store is damaged: ", damage.message());
-  spdlog::error("task {} is held: {}", task_id, reason);
+  telemetry::Log(told::kDamaged,
+                 {{"task", task_id}, {"reason", reason}, {"run", problem::RunOf(task_id)}});
   Call(NewCall(), planner::SetTask{task_id, v1::HELD, reason, ""}, {},
        [](const absl::StatusOr<Reply>&) {});
 }
@@ -473,7 +479,9 @@ void Planner::WriteBoard() {
   if (status.ok()) {
     board_ = std::move(page);
   } else {
-    if (!board_failed_ && !edited) spdlog::error("the board: {}", status.ToString());
+    if (!board_failed_ && !edited) {
+      telemetry::Log(told::kBoardFailed, {{"reason", status.ToString()}});
+    }
     OnStrand([this] { service_.BoardFailed(); });
   }
   board_failed_ = !status.ok() && !edited;
@@ -547,7 +555,7 @@ void Planner::EndHeeding(const Heeding& heeding) {
   for (const auto& [edit, outcome] : heeding.outcomes) {
     if (!outcome.ok()) continue;
     const std::string line = ReportOf(edit, outcome, heeding.at);
-    ++done <= kMostToldDone ? Report(line) : spdlog::info("the board: {}", line);
+    ++done <= kMostToldDone ? Report(line) : telemetry::Log(told::kBoard, {{"text", line}});
   }
   if (done > kMostToldDone) {
     Report(absl::StrCat(done - kMostToldDone, " more of the same page were done"));
@@ -568,7 +576,7 @@ void Planner::EndHeeding(const Heeding& heeding) {
 }
 
 void Planner::Report(std::string line) {
-  spdlog::info("the board: {}", line);
+  telemetry::Log(told::kBoard, {{"text", line}});
   picture_.Report(std::move(line));
 }
 

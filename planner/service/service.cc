@@ -1,11 +1,8 @@
 #include "planner/service/service.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/problem/cause.h"
 #include "common/problem/worker_state.h"
 #include "common/rpc/status.h"
 
@@ -152,34 +149,14 @@ void Service::Handle(int64_t call, Command command, Contents contents, Now now) 
 
 void Service::Commit(std::vector<v1::Event> events, Contents contents) {
   if (events.empty()) return;
-  for (const v1::Event& event : events) {
-    Tell(event);
-    if (options_.observer) options_.observer(event, core_.state());
-    work_ |= MayBringWork(event);
-  }
+  if (options_.observer) options_.observer(events, core_.state());
+  for (const v1::Event& event : events) work_ |= MayBringWork(event);
   Write& write = writes_.emplace_back();
   write.number = ++written_;
   TakeNamed(events, contents, write.blobs, write.facts);
   write.events = Serialize(events);
   uncommitted_.emplace_back(write.number, SizeOf(write));
   uncommitted_bytes_ += uncommitted_.back().second;
-}
-
-void Service::Tell(const v1::Event& event) const {
-  if (event.has_worker_quarantined()) {
-    const std::string& id = event.worker_quarantined().worker_id();
-    const v1::WorkerRecord& worker = *core_.state().FindWorker(id);
-    spdlog::warn("worker {} is quarantined{}: {}", id,
-                 worker.fault().empty() ? ", it lost or gave up" : "",
-                 problem::WhyQuarantined(worker));
-  } else if (event.has_worker_held()) {
-    spdlog::info("worker {} is held: {}", event.worker_held().worker_id(),
-                 event.worker_held().reason());
-  } else if (event.has_worker_released()) {
-    const v1::WorkerReleased& released = event.worker_released();
-    spdlog::info("worker {} is released{}{}", released.worker_id(),
-                 released.reason().empty() ? "" : ": ", released.reason());
-  }
 }
 
 void Service::TakeChanges(For use) {
@@ -426,12 +403,6 @@ void Service::Tick(Now now) {
   if (now.monotonic_ms - last_tick_ms_ > kLongestTickMs) core_.Forgive(now);
   last_tick_ms_ = now.monotonic_ms;
   Outcome<Done> outcome = core_.Handle(planner::Tick{}, now);
-  for (const v1::Event& event : outcome.events) {
-    if (event.has_worker_lost()) {
-      spdlog::warn("worker {} is lost: {}", event.worker_lost().worker_id(),
-                   event.worker_lost().reason());
-    }
-  }
   Commit(std::move(outcome.events), {});
   WakeDue(now);
   work_ = true;  // whatever was missed

@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/store/store.h"
 #include "planner/core/core.h"
 #include "planner/service/convert.h"
@@ -55,8 +56,8 @@ struct ServiceOptions {
   int64_t events_per_checkpoint = 100;
   // Whether the board is to be drawn, at ticks at which it changed.
   bool board = false;
-  // Hears of each event that was decided, after it was applied; null: nobody does.
-  std::function<void(const v1::Event&, const State&)> observer;
+  // Hears of the events that were decided together, after they were applied; null: nobody does.
+  std::function<void(absl::Span<const v1::Event>, const State&)> observer;
 };
 
 struct ListTasks {
@@ -165,8 +166,6 @@ class Service {
   absl::Status Refusal() const;
   int64_t MostResultBytes() const;
   void Commit(std::vector<v1::Event> events, Contents contents);
-  // Tells the log of workers that are set aside.
-  void Tell(const v1::Event& event) const;
   void Say(int64_t call, absl::StatusOr<Reply> reply);
   void On(int64_t call, Synchronize command, Contents contents, Now now);
   void On(int64_t call, const Submit& command, Contents contents, Now now);

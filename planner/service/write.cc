@@ -1,7 +1,5 @@
 #include "planner/service/write.h"
 
-#include <spdlog/spdlog.h>
-
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/memory.h"
 #include "common/problem/canonical.h"
+#include "planner/service/log.h"
 
 namespace warpsmith::planner {
 namespace {
@@ -161,11 +160,12 @@ absl::Status Writer::Commit(absl::Span<const Write> writes) {
   // Without it a restart replays more of the log, which is all there, and what was archived is not
   // found: it is tried again with the next commit. Another writer is the end.
   owed_ = !saved.ok();
+  const int64_t revision = unsaved_.back()->records.revision();
   if (saved.ok()) {
     unsaved_.clear();
+    telemetry::Log(told::kCheckpoint, {{"revision", revision}, {"entries", entries}});
   } else if (!absl::IsFailedPrecondition(saved)) {
-    spdlog::warn("no checkpoint at revision {}: {}", unsaved_.back()->records.revision(),
-                 saved.ToString());
+    telemetry::Log(told::kNoCheckpoint, {{"revision", revision}, {"reason", saved.ToString()}});
     saved = absl::OkStatus();
   }
   if (entries >= kManyTasks) base::ReturnFreedMemory();

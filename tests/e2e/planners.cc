@@ -95,10 +95,14 @@ std::vector<int> Planners::Down() {
   return codes;
 }
 
+std::string Planners::Errors(int planner) const {
+  return nodes_[planner]->earlier_errors + nodes_[planner]->process->Errors();
+}
+
 std::string Planners::Logs() const {
   std::string text;
   for (int i = 0; i < count(); ++i) {
-    const std::string whole = nodes_[i]->earlier_errors + nodes_[i]->process->Errors();
+    const std::string whole = Errors(i);
     absl::StrAppend(&text, "== planner ", i, " (", nodes_[i]->front->address(), ")\n",
                     whole.substr(whole.size() > kLogTail ? whole.size() - kLogTail : 0));
   }

@@ -55,6 +55,8 @@ class Planners : public Answers {
                      absl::Duration limit = absl::Seconds(60)) const;
   // Each is told to end; the exit statuses.
   std::vector<int> Down();
+  // All that it wrote.
+  std::string Errors(int planner) const;
   // What they wrote, its last lines.
   std::string Logs() const;
 

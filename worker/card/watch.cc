@@ -1,14 +1,17 @@
 #include "worker/card/watch.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <utility>
 
 #include "worker/card/strangers.h"
 #include "worker/card/xid.h"
+#include "worker/daemon/log.h"
 
 namespace warpsmith::card {
+
+using telemetry::Log;
+namespace told = daemon::told;
 
 CardWatch::CardWatch(device::Nvml& nvml, const Options& options, Listener listener,
                      telemetry::Metrics& metrics)
@@ -46,12 +49,12 @@ void CardWatch::AwaitXid() {
   }
   const absl::StatusOr<std::optional<int>> xid = nvml_.NextXid(options_.period);
   if (!xid.ok()) {  // a lost card is found by the next look
-    spdlog::warn("Xid errors are not seen from here on: {}", std::string(xid.status().message()));
+    Log(told::kXidsUnseen, {{"reason", xid.status().message()}});
     tells_xids_ = false;
   } else if (xid->has_value()) {
     const int number = **xid;
-    spdlog::log(KindOf(number) == XidKind::kCandidate ? spdlog::level::info : spdlog::level::warn,
-                "the card reports {}", TextOf(number));
+    Log(KindOf(number) == XidKind::kCandidate ? told::kXidOfKernel : told::kXid,
+        {{"text", TextOf(number)}, {"xid", number}});
     metrics_.Counter("warpsmith_card_xid_total", {LabelOf(number)}).Increment();
     Tell(condition_.TakeXid(number));
   }
@@ -70,11 +73,11 @@ void CardWatch::Tell(const std::string& doubt) {
   if (health != told_) {
     told_ = health;
     if (!health.healthy) {
-      spdlog::error("the card: {}", health.reason);
+      Log(told::kCardSick, {{"reason", health.reason}});
     } else if (!health.reason.empty()) {
-      spdlog::warn("the card: {}", health.reason);
+      Log(told::kCardDoubted, {{"reason", health.reason}});
     } else {
-      spdlog::info("the card is well again");
+      Log(told::kCardWell, {});
     }
     metrics_.Gauge("warpsmith_worker_healthy").Set(health.healthy ? 1 : 0);
     listener_.health(health);

@@ -1,17 +1,24 @@
 #include "worker/daemon/daemon.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
+#include <cmath>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/problem/task_name.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status.h"
+#include "worker/daemon/log.h"
 
 namespace warpsmith::daemon {
 namespace {
+
+using telemetry::Log;
+
+// As much as a time of seconds is worth in a line.
+double Tenths(double seconds) { return std::round(10 * seconds) / 10; }
 
 bool IsPermanent(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status) ||
@@ -33,10 +40,29 @@ class Daemon::LeaseReporter : public agent::Reporter {
   LeaseReporter(Daemon& daemon, base::Instant started) : daemon_(daemon), started_(started) {}
 
   void OnTrial(const v1::Trial& trial) override {
+    Log(told::kTrial, {{"trial", trial.id()},
+                       {"verdict", absl::AsciiStrToLower(v1::Verdict_Name(trial.verdict()))},
+                       {"reason", trial.reason()},
+                       {"run", problem::RunOf(trial.task_id())},
+                       {"task", trial.task_id()},
+                       {"lease", problem::LeaseOf(trial.id())},
+                       {"parent", trial.parent_id()},
+                       {"specialist", trial.specialist()},
+                       {"action", trial.action()},
+                       {"seconds", trial.seconds()}});
     absl::MutexLock lock(&daemon_.mutex_);
     if (daemon_.interrupted_.empty()) daemon_.session_.OnTrial(trial);
   }
   void OnIncumbent(const v1::Incumbent& incumbent) override {
+    const v1::Trial& trial = incumbent.trial();
+    Log(told::kBetter, {{"trial", trial.id()},
+                        {"best_us", incumbent.times().device_us()},
+                        {"speedup", incumbent.speedup()},
+                        {"run", problem::RunOf(trial.task_id())},
+                        {"task", trial.task_id()},
+                        {"lease", problem::LeaseOf(trial.id())},
+                        {"specialist", trial.specialist()},
+                        {"action", trial.action()}});
     absl::MutexLock lock(&daemon_.mutex_);
     if (!daemon_.interrupted_.empty()) return;
     daemon_.session_.OnIncumbent(incumbent);
@@ -101,7 +127,7 @@ void Daemon::Interrupt(const std::string& why) {
 
 void Daemon::InterruptLease(const std::string& why) {
   if (!session_.holds_lease() || !interrupted_.empty()) return;
-  spdlog::warn("the lease is ended, and what it finds from here on is not told: {}", why);
+  Log(told::kInterrupting, {{"reason", why}, {"lease", session_.lease_id()}});
   interrupted_ = why;
   stop_lease_ = true;
 }
@@ -137,7 +163,14 @@ void Daemon::WorkOnLeases() {
 }
 
 void Daemon::WorkOn(const v1::Lease& lease) {
-  spdlog::info("lease {}: {} for {:.0f} s", lease.id(), lease.task_id(), lease.seconds());
+  Log(told::kLeaseBegun, {{"lease", lease.id()},
+                          {"task", lease.task_id()},
+                          {"seconds", lease.seconds()},
+                          {"run", problem::RunOf(lease.task_id())},
+                          {"fence", lease.fence()},
+                          {"revision", lease.revision()},
+                          {"why", lease.why()},
+                          {"start", lease.incumbent().trial().id()}});
   const base::Instant started = clock_->TimeNow();
   LeaseReporter reporter(*this, started);
   absl::StatusOr<agent::Outcome> outcome = work_(lease, reporter, stop_lease_);
@@ -149,21 +182,34 @@ void Daemon::WorkOn(const v1::Lease& lease) {
   if (!interrupted_.empty()) {
     ended.interrupted = true;
     ended.reason = std::exchange(interrupted_, "");
-    spdlog::info("lease {}: interrupted after {:.1f} s: {}", lease.id(), ended.seconds,
-                 ended.reason);
+    Log(told::kLeaseInterrupted, {{"lease", lease.id()},
+                                  {"seconds", Tenths(ended.seconds)},
+                                  {"reason", ended.reason},
+                                  {"run", problem::RunOf(lease.task_id())},
+                                  {"task", lease.task_id()}});
   } else if (outcome.ok()) {
     ended.converged = outcome->converged;
     ended.reason = outcome->reason;
     failed_tasks_.clear();
-    spdlog::info(
-        "lease {}: {} after {:.1f} s, {} trials, {} judged, first plan after {:.1f} s; held by {}",
-        lease.id(), outcome->reason, ended.seconds, outcome->trials, outcome->judged,
-        outcome->first_plan_seconds, outcome->held_by);
+    Log(told::kLeaseDone, {{"lease", lease.id()},
+                           {"reason", outcome->reason},
+                           {"seconds", Tenths(ended.seconds)},
+                           {"trials", outcome->trials},
+                           {"judged", outcome->judged},
+                           {"first_plan_seconds", Tenths(outcome->first_plan_seconds)},
+                           {"held_by", outcome->held_by},
+                           {"run", problem::RunOf(lease.task_id())},
+                           {"task", lease.task_id()},
+                           {"converged", outcome->converged}});
   } else {
     ended.status = outcome.status();
     ended.permanent = IsPermanent(outcome.status());
-    spdlog::warn("lease {}: {} {}", lease.id(), ended.permanent ? "failed:" : "failed for now:",
-                 std::string(ended.status.message()));
+    Log(told::kLeaseFailed, {{"lease", lease.id()},
+                             {"how", ended.permanent ? "for good" : "for now"},
+                             {"reason", ended.status.message()},
+                             {"run", problem::RunOf(lease.task_id())},
+                             {"task", lease.task_id()},
+                             {"seconds", Tenths(ended.seconds)}});
     if (ended.permanent) {
       failed_tasks_.clear();
     } else {
@@ -192,7 +238,7 @@ void Daemon::Communicate() {
           return;
         }
         if (now >= FenceAt()) {
-          spdlog::warn("no answer from the planner for the time of the lease: stopping its work");
+          Log(told::kFenced, {{"lease", session_.lease_id()}});
           stop_lease_ = true;
         }
         if (now >= next_sync_) break;
@@ -226,7 +272,7 @@ void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, base::I
   absl::MutexLock lock(&mutex_);
   const base::Instant now = clock_->TimeNow();
   if (!reply.ok()) return NotAnswered(reply.status());
-  if (planner_away_) spdlog::info("the planner answers again");
+  if (planner_away_) Log(told::kPlannerBack, {});
   planner_away_ = false;
   backoff_ = kMinBackoff;
   told_draining_ = draining_ && !news_;
@@ -237,7 +283,7 @@ void Daemon::Answered(const absl::StatusOr<v1::SynchronizeReply>& reply, base::I
   spread_ = std::min(orders.next_sync, kMaxSpread);
   SetAside(orders.set_aside);
   if (held && orders.stop && !stop_lease_) {
-    spdlog::info("the planner wants the lease back");
+    Log(told::kWantedBack, {{"lease", session_.lease_id()}});
     stop_lease_ = true;
   }
   if (orders.start) {
@@ -257,8 +303,7 @@ void Daemon::NotAnswered(const absl::Status& status) {
     // without any, it cannot.
     const int results = session_.Refused();
     if (results == 0) return Fail(status);
-    spdlog::error("the planner refuses {} batches of results, which are lost: {}", results,
-                  std::string(status.message()));
+    Log(told::kResultsRefused, {{"batches", results}, {"reason", status.message()}});
   }
   Backoff(status, clock_->TimeNow());
 }
@@ -268,18 +313,16 @@ void Daemon::SetAside(const std::string& why) {
   if (set_aside == set_aside_) return;
   set_aside_ = set_aside;
   if (set_aside) {
-    spdlog::error("the planner gives this worker nothing: {}", why);
+    Log(told::kSetAside, {{"reason", why}});
   } else {
-    spdlog::info("the planner gives this worker work again");
+    Log(told::kGivenWork, {});
   }
 }
 
 void Daemon::Backoff(const absl::Status& status, base::Instant now) {
   if (!planner_away_) {
-    spdlog::warn("{}: {}",
-                 absl::IsAlreadyExists(status) ? "the planner does not take this worker yet"
-                                               : "no answer from the planner, going on without",
-                 std::string(status.message()));
+    Log(absl::IsAlreadyExists(status) ? told::kNotTaken : told::kPlannerAway,
+        {{"reason", status.message()}});
   }
   const bool was_there = !std::exchange(planner_away_, true);
   const double share = std::uniform_real_distribution<>(0.5, 1.0)(random_);

@@ -1,7 +1,5 @@
 #include "worker/daemon/outbox.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/problem/sealed_trials.h"
 #include "common/rpc/text.h"
+#include "worker/daemon/log.h"
 
 namespace warpsmith::daemon {
 namespace {
@@ -107,6 +106,10 @@ v1::LeaseResult Of(const v1::Lease& lease) {
 absl::StatusOr<std::unique_ptr<Outbox>> Outbox::Open(std::unique_ptr<LogFile> file) {
   std::unique_ptr<Outbox> outbox(new Outbox(std::move(file)));
   if (absl::Status replayed = outbox->Replay(); !replayed.ok()) return replayed;
+  if (!outbox->empty()) {
+    telemetry::Log(told::kOutboxReplayed,
+                   {{"batches", outbox->batches_.size()}, {"bytes", outbox->bytes()}});
+  }
   return outbox;
 }
 
@@ -138,8 +141,7 @@ absl::Status Outbox::Replay() {
   file_bytes_ = static_cast<int64_t>(at);
   if (at == log.size()) return absl::OkStatus();
   // Of what was being written when the process died, or is damaged, nothing can be told.
-  spdlog::warn("outbox: the last {} of {} bytes are not whole and are cut off", log.size() - at,
-               log.size());
+  telemetry::Log(told::kOutboxCut, {{"cut", log.size() - at}, {"bytes", log.size()}});
   return file_->Truncate(file_bytes_);
 }
 
@@ -178,15 +180,14 @@ void Outbox::Sync() {
 
 void Outbox::FallBehind(const absl::Status& why) {
   behind_ = true;
-  spdlog::warn("outbox: {}; results are kept in memory until it can be written",
-               std::string(why.message()));
+  telemetry::Log(told::kOutboxAway, {{"reason", why.message()}});
 }
 
 void Outbox::CatchUp() {
   if (!behind_ || !Rewrite().ok()) return;
   behind_ = false;
   Sync();
-  if (!behind_) spdlog::info("outbox: the file is written again");
+  if (!behind_) telemetry::Log(told::kOutboxBack, {});
 }
 
 // The file holds what memory does, and nothing of the past. All batches are closed by it.
@@ -296,7 +297,7 @@ void Outbox::Close(Batch& batch) {
 void Outbox::Unseal(Batch& batch) {
   if (!batch.result.has_sealed()) return;
   absl::StatusOr<v1::TrialBatch> trials = problem::Open(batch.result.sealed());
-  if (!trials.ok()) spdlog::error("outbox: {}", std::string(trials.status().message()));
+  if (!trials.ok()) telemetry::Log(told::kOutboxUnread, {{"reason", trials.status().message()}});
   batch.result.clear_sealed();
   if (trials.ok()) *batch.result.mutable_trials() = *std::move(trials);
   Measure(batch);
@@ -344,7 +345,7 @@ void Outbox::AddTrial(const v1::Lease& lease, const v1::Trial& trial) {
   const int64_t number = NextTrial(lease.id());
   if (bytes_ >= kMaxOutboxBytes) {
     if (dropped_++ == 0) {
-      spdlog::warn("outbox: {} bytes wait for the planner: no more trials are kept", bytes_);
+      telemetry::Log(told::kOutboxFull, {{"bytes", bytes_}});
     }
     return;
   }

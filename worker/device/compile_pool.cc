@@ -30,7 +30,7 @@ constexpr int kCannotStart = 127;
 constexpr int64_t kRememberedBytes = int64_t{256} << 20;
 
 // In the new process, between fork and exec: nothing here may allocate.
-[[noreturn]] void Become(char* const* arguments, int socket) {
+[[noreturn]] void Become(char* const* arguments, int socket, int errors) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigset_t none;
   sigemptyset(&none);
@@ -44,6 +44,7 @@ constexpr int64_t kRememberedBytes = int64_t{256} << 20;
   dup2(socket, STDIN_FILENO);
   const int null = open("/dev/null", O_WRONLY);
   if (null >= 0) dup2(null, STDOUT_FILENO);
+  if (errors != STDERR_FILENO) dup2(errors, STDERR_FILENO);
   close_range(3, ~0u, 0);  // connections and cards are not for compilers
   execv(arguments[0], arguments);
   _exit(kCannotStart);
@@ -94,7 +95,7 @@ absl::Status CompilePool::Child::Start() {
     return absl::ResourceExhaustedError(absl::StrCat("socketpair: ", std::strerror(errno)));
   }
   const pid_t pid = fork();
-  if (pid == 0) Become(argv.data(), sockets[1]);
+  if (pid == 0) Become(argv.data(), sockets[1], options_->stderr_fd);
   const int error = errno;
   close(sockets[1]);
   if (pid < 0) {
@@ -178,11 +179,9 @@ absl::StatusOr<Binary> CompilePool::Child::Compile(const Job& job) {
 
 CompilePool::CompilePool(Options options)
     : options_(std::move(options)),
-      units_(
-          [this](std::string source, absl::Duration limit, Callback done) {
-            Enqueue(std::move(source), limit, std::move(done));
-          },
-          kRememberedBytes) {}
+      units_([this](std::string source, absl::Duration limit,
+                    Callback done) { Enqueue(std::move(source), limit, std::move(done)); },
+             kRememberedBytes) {}
 
 absl::StatusOr<std::unique_ptr<CompilePool>> CompilePool::Start(const Options& options) {
   Options complete = options;

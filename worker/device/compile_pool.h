@@ -6,9 +6,9 @@
 //   (*pool)->Submit(source, absl::Seconds(5), [](absl::StatusOr<Binary> binary) { ... });
 //
 // For a card, a source's units are compiled side by side, and those that were compiled before are
-// remembered (unit_cache.h). A compiler that crashes, or does not end, on a candidate's source takes one process with it,
-// which is started again. Nothing of the card is held here, so that it measures while the
-// processors compile. Thread-safe.
+// remembered (unit_cache.h). A compiler that crashes, or does not end, on a candidate's source
+// takes one process with it, which is started again. Nothing of the card is held here, so that it
+// measures while the processors compile. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -42,6 +42,7 @@ class CompilePool : public Compiler {
     std::string program;
     // Compilers leak a little: a process ends after so many sources.
     int sources_per_process = 1000;
+    int stderr_fd = 2;  // the compilers' standard error
   };
   // Called once, on a thread of the pool; it must not block, nor destroy the pool.
   using Callback = std::function<void(absl::StatusOr<Binary>)>;

@@ -96,6 +96,10 @@ absl::Status JudgeClient::Start() {
   const int from = ends[1] == kChildFd ? fcntl(ends[1], F_DUPFD_CLOEXEC, kChildFd + 1) : ends[1];
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
+  // First: its number may be the one that the judge is talked to at.
+  if (options_.stderr_fd != STDERR_FILENO) {
+    posix_spawn_file_actions_adddup2(&actions, options_.stderr_fd, STDERR_FILENO);
+  }
   posix_spawn_file_actions_adddup2(&actions, from, kChildFd);
   int error = posix_spawn(&pid_, binary.c_str(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -149,6 +153,12 @@ absl::StatusOr<JudgeClient::Outcome> JudgeClient::Call(const v1::JudgeRequest& r
   }
   outcome.timed_out = absl::IsDeadlineExceeded(s);
   outcome.wait_status = Stop(/*kill=*/outcome.timed_out || absl::IsDataLoss(s));
+  if (options_.on_death) {
+    options_.on_death(request.evaluate().trial_id(),
+                      outcome.timed_out
+                          ? absl::StrCat("killed, no answer within ", absl::FormatDuration(limit))
+                          : DeathText(outcome.wait_status));
+  }
   return outcome;
 }
 

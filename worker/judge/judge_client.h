@@ -15,6 +15,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,9 @@ class JudgeClient {
     absl::Duration evaluate_limit = absl::Minutes(2);
     absl::Duration finalise_limit = absl::Minutes(10);
     absl::Duration first_pause = absl::Milliseconds(100);
+    int stderr_fd = 2;  // the judge's standard error
+    // Hears how the judge died, of the candidate of that trial, or of none (""). May be null.
+    std::function<void(const std::string& trial_id, const std::string& how)> on_death;
   };
 
   explicit JudgeClient(Options options) : options_(std::move(options)) {}
