@@ -104,10 +104,10 @@ class Fleet:
         return math.exp(sum(math.log(max(1.0, task.get("speedup", 1.0))) for task in tasks) / len(tasks))
 
     def warpsmith(self, *arguments: str) -> str:
-        command = [self.programs / "warpsmith", "--dir", self.dir, *self._tls("ada"), *arguments]
+        command = [str(self.programs / "warpsmith"), "--dir", str(self.dir), *self._tls("ada"), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
         if done.returncode != 0:
-            raise Failed(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr}\n{self.logs()}")
+            raise Failed(f"{' '.join(command)}: {done.returncode}\n{done.stderr}\n{self.logs()}")
         return done.stdout
 
     def ask(self, path: str, **parameters: Any) -> Any:
@@ -134,7 +134,7 @@ class Fleet:
 
     def _start(self) -> None:
         self.dir.mkdir()
-        certs = [self.programs / "warpsmith", "--dir", self.dir, "certs", "--certs", self.certs]
+        certs = [str(self.programs / "warpsmith"), "--dir", str(self.dir), "certs", "--certs", str(self.certs)]
         subprocess.run([*certs, "init"], check=True, capture_output=True)
         for name, role, *more in (("planner", "planner"), ("lab", "worker", "--host", "127.0.0.1"),
                                   ("ada", "operator"), ("prometheus", "reader")):

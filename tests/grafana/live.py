@@ -144,8 +144,8 @@ def main() -> int:
                 count, errors = run_queries(fleet, all_boards)
                 errors += check_score(fleet, all_boards["run.json"], run)
                 print(f"queries: {time.time() - fleet.started:.1f} s")
-        except Failed as error:
-            count, errors = 0, [str(error)]
+        except Failed as failed:
+            count, errors = 0, [str(failed)]
     for error in errors:
         print(error, file=sys.stderr)
     print(f"{count} queries have data; {len(errors)} errors")
