@@ -15,7 +15,7 @@ import pathlib
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 import parts
-from parts import Column, Page, Query, Row, Stacked, Unit, chosen, falling, lines, number, rising, rows_of
+from parts import Column, Page, Query, Row, Stacked, Unit, chosen, falling, lines, number, page_of, rising, rows_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -49,14 +49,14 @@ CLUSTERS = chosen("cluster", "Cluster", "label_values(warpsmith_planner_leads, c
 
 
 def fleet_now() -> Row:
-    alerts = f'ALERTS{{alertname=~"Warpsmith.*", alertstate="firing", severity!="info", {CLUSTER}}}'
+    alerts = f'alertname=~"Warpsmith.*", alertstate="firing", {CLUSTER}'
     live = f"cluster_arch_state:warpsmith_workers:leader{{{CLUSTER}, state=~\"busy|idle\"}}"
     busy = f"cluster_arch_state:warpsmith_workers:leader{{{CLUSTER}, state=\"busy\"}}"
     tasks = of_leader(f"sum by (cluster, instance, run) (warpsmith_run_tasks{{{CLUSTER}}})", "run")
     score = of_leader(f"warpsmith_run_speedup_ratio{{{CLUSTER}}}", "run")
     return Row("Now", [
-        number("Alerts", "Pages and tickets that fire. Prometheus' page of alerts has their names.", Unit.COUNT,
-               Query(f"count({alerts}) or vector(0)"), width=3, limits=rising(orange=1)),
+        number("Alerts", "Pages and tickets that fire.", Unit.COUNT,
+               Query(f"count(ALERTS{{{alerts}, severity!=\"info\"}}) or vector(0)"), width=3, limits=rising(orange=1)),
         number("Workers", "Busy and idle ones: they have work, or could be given some.", Unit.COUNT,
                Query(f"cluster:warpsmith_workers:live{{{CLUSTER}}}"), width=3, limits=falling(red=1),
                alerts=["WarpsmithNoWorkers"]),
@@ -78,6 +78,9 @@ def fleet_now() -> Row:
         number("Results to look at", "Tasks whose result is too good, or not what it was.", Unit.COUNT,
                Query(of_leader(f"warpsmith_alarms{{{CLUSTER}}}")), width=3, limits=rising(orange=1),
                alerts=["WarpsmithResultsToLookAt"]),
+        rows_of("Alerts by name", "Those that fire, with their severities; empty where all is well. A name leads to the runbooks.",
+                Column("Firing", Unit.COUNT, Query(f"count by (alertname, severity) (ALERTS{{{alerts}}})")),
+                key="alertname", height=5, leads_to="${docs}/runbooks/README.md"),
     ])
 
 
@@ -94,7 +97,7 @@ def fleet_work() -> Row:
               Query(f"cluster:warpsmith_tasks:queued_per_live_worker{{{CLUSTER}}}", "queued a worker"),
               alerts=["WarpsmithWorkersGone"]),
         lines("Score of runs", "Geometric mean of a run's speedups over the strongest baseline.", Unit.TIMES,
-              Query(of_leader(f"warpsmith_run_speedup_ratio{{{CLUSTER}}}", "run"), "{{run}}")),
+              Query(of_leader(f"warpsmith_run_speedup_ratio{{{CLUSTER}}}", "run"), "{{run}}"), ratio=True),
         lines("Gain of a device's hour", "Sum of the logarithms of speedups over the kernels before, an hour of a device, over the "
               "last hour.", Unit.GAIN_PER_HOUR,
               Query(f"cluster:warpsmith_log_speedup:gain_per_device_hour_1h{{{CLUSTER}}}", "gain")),
@@ -111,7 +114,7 @@ def fleet_work() -> Row:
                 Column("Open", Unit.COUNT, Query(of_leader(
                     "sum by (cluster, instance, run) "
                     f"(warpsmith_run_tasks{{{CLUSTER}, state=~\"queued|leased|held\"}})", "run"))),
-                key="run", leads_to="warpsmith-run"),
+                key="run", leads_to=page_of("warpsmith-run", "run")),
     ])
 
 
@@ -184,7 +187,7 @@ def fleet_workers() -> Row:
                 Column("Heard", Unit.SECONDS, Query(
                     f"time() - max by (worker) (warpsmith_worker_heard_timestamp_seconds{{{CLUSTER}}}) and on (worker) "
                     f"topk(20, max by (worker) (warpsmith_worker_outbox_bytes{{{CLUSTER}}}))")),
-                key="worker", leads_to="warpsmith-worker", alerts=["WarpsmithOutboxGrows"]),
+                key="worker", leads_to=page_of("warpsmith-worker", "worker"), alerts=["WarpsmithOutboxGrows"]),
         number("Certificates end in", "The first of each job's certificates, authorities and lists of revocations.",
                Unit.SECONDS,
                Query(f"min by (job) (warpsmith_certificate_expiry_timestamp_seconds{{{CLUSTER}}} > 0) - time()", "{{job}}"),
@@ -221,7 +224,7 @@ def run() -> Page:
     ])
     over_time = Row("Over time", [
         lines("Score over time", "Reached, and what would be reached at the speed of light.", Unit.TIMES,
-              Query(score, "reached"), Query(limit, "at the speed of light"), width=12),
+              Query(score, "reached"), Query(limit, "at the speed of light"), width=12, ratio=True),
         lines("Tasks of the run by state", "Tasks outside the archive.", Unit.COUNT,
               Query(of_leader(f"warpsmith_run_tasks{{{RUN}}}", "state"), "{{state}}"), width=12, stacked=Stacked.SUM),
         lines("Device hours over time", "They are counted where a lease ends.", Unit.HOURS,
@@ -250,7 +253,7 @@ def process(labels: str, legend: str) -> Row:
 def worker() -> Page:
     now = Row("Now", [
         number("Device", "What it works on.", Unit.PLAIN,
-               Query(f"warpsmith_worker_info{{{WORKER}}}", "{{arch}}: {{device}}"), names=True, width=6),
+               Query(f"warpsmith_worker_info{{{WORKER}}}", "{{device}} ({{arch}})"), names=True, width=6),
         number("Work", "Whether it has a lease.", Unit.PLAIN, Query(f"warpsmith_worker_busy{{{WORKER}}}"), width=3,
                words={1: ("busy", "green"), 0: ("idle", "blue")}, alerts=["WarpsmithWorkersStuck"]),
         number("Planner answered", "How long ago.", Unit.SECONDS,

@@ -170,16 +170,19 @@ def number(title: str, description: str, unit: Unit, *queries: Query, width: int
 
 
 def lines(title: str, description: str, unit: Unit, *queries: Query, width: int = 8, limits: Limits = NO_LIMITS,
-          alerts: Sequence[str] = (), stacked: Stacked | None = None, top: float | None = None) -> timeseries.Panel:
-    """What it was over time. A limit is a dashed line."""
+          alerts: Sequence[str] = (), stacked: Stacked | None = None, top: float | None = None,
+          ratio: bool = False) -> timeseries.Panel:
+    """What it was over time. A limit is a dashed line. ratio: from 1 on, each doubling as high as the one before."""
     panel: timeseries.Panel = _panel(timeseries.Panel(), title, description, unit, width, 8, limits, alerts)
-    panel.min(0).line_width(1).fill_opacity(60 if stacked else 5).show_points(common.VisibilityMode.NEVER)
+    panel.min(1 if ratio else 0).line_width(1).fill_opacity(60 if stacked else 5).show_points(common.VisibilityMode.NEVER)
     panel.color_scheme(_colour(dashboard.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
     panel.tooltip(looks.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING))
     panel.legend(looks.VizLegendOptions().display_mode(common.LegendDisplayMode.LIST)
                  .placement(common.LegendPlacement.BOTTOM).show_legend(True).calcs([]))
     if top is not None:
         panel.max(top)
+    if ratio:
+        panel.scale_distribution(looks.ScaleDistributionConfig().type(common.ScaleDistribution.LOG).log(2))
     if stacked:
         mode = common.StackingMode.PERCENT if stacked is Stacked.SHARE else common.StackingMode.NORMAL
         panel.stacking(looks.StackingConfig().mode(mode).group("A"))
@@ -190,10 +193,10 @@ def lines(title: str, description: str, unit: Unit, *queries: Query, width: int 
     return panel
 
 
-def rows_of(title: str, description: str, *columns: Column, key: str, width: int = 24, alerts: Sequence[str] = (),
-            leads_to: str | None = None) -> table.Panel:
-    """A row for each value of the label `key`. leads_to: uid of the dashboard that has `key` as a variable."""
-    panel: table.Panel = _panel(table.Panel(), title, description, Unit.PLAIN, width, 8, NO_LIMITS, alerts)
+def rows_of(title: str, description: str, *columns: Column, key: str, height: int = 8, alerts: Sequence[str] = (),
+            leads_to: str = "") -> table.Panel:
+    """A row for each value of the label `key`, which leads to an address."""
+    panel: table.Panel = _panel(table.Panel(), title, description, Unit.PLAIN, 24, height, NO_LIMITS, alerts)
     panel.color_scheme(_colour(dashboard.FieldColorModeId.FIXED).fixed_color("text"))
     for index, column in enumerate(columns):
         query = Query(column.query.expr)
@@ -205,11 +208,15 @@ def rows_of(title: str, description: str, *columns: Column, key: str, width: int
     panel.with_transformation(dashboard.DataTransformerConfig(
         id_val="organize", options={"excludeByName": {"Time": True, "cluster": True}}))
     if leads_to:
-        link = {"title": "Look at ${__value.text}",
-                "url": f"/d/{leads_to}?var-datasource=${{datasource}}&var-cluster=${{cluster}}"
-                       f"&var-{key}=${{__value.raw}}&${{__url_time_range}}"}
+        link = {"title": "Look at ${__value.text}", "url": leads_to}
         panel.override_by_name(key, [dashboard.DynamicConfigValue(id_val="links", value=[link])])
     return panel
+
+
+def page_of(uid: str, variable: str) -> str:
+    """The address of a dashboard, with the cell that leads there as its variable."""
+    return (f"/d/{uid}?var-datasource=${{datasource}}&var-cluster=${{cluster}}&var-{variable}=${{__value.raw}}"
+            "&${__url_time_range}")
 
 
 def chosen(name: str, label: str, query: str, newest_first: bool = False, many: bool = False) -> build.QueryVariable:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs every query of Grafana's dashboards on a Prometheus that scrapes a fleet at work.
 
-    tests/grafana/live.py PROGRAMS
+    tests/grafana/live.py PROGRAMS [--seconds S] [--runs N] [--draw FOLDER]
 
 A planner and two workers, with certificates, do a short run; Prometheus scrapes them by deploy/prometheus. Variables have
 the values that their queries give, as in Grafana. Every query has to give data that can be drawn: finite, shares between
-0 and 1, nothing below 0, each series with the labels of its legend and no two alike. Exit status 0: all of it holds.
+0 and 1, nothing below 0, each series with the labels of its legend and no two alike. Exit status 0: all of it holds. --draw: also a picture of each dashboard with what its queries gave.
 """
 
 import argparse
@@ -18,12 +18,14 @@ import time
 
 import boards
 from boards import Json
+from draw import drawn
 from fleet import LIMIT_SECONDS, SCRAPE_SECONDS, Failed, Fleet, until
 
 # As Grafana reckons it: four scrapes.
 RATE_INTERVAL = f"{4 * SCRAPE_SECONDS}s"
 # Rounding, of floating point and of who is scraped when.
 SHARE_TOP = 1.0 + 1e-6
+POINTS_DRAWN = 80  # of a line
 
 
 def filled(text: str, values: dict[str, str]) -> str:
@@ -48,14 +50,14 @@ def values_of(fleet: Fleet, board: Json) -> dict[str, str]:
     return values
 
 
-def asked(fleet: Fleet, target: Json, values: dict[str, str]) -> list[Json]:
+def asked(fleet: Fleet, target: Json, values: dict[str, str], step: float = SCRAPE_SECONDS) -> list[Json]:
     """The series that a query gives, each with its points that can be drawn; those without any are left out."""
     # What stands for nothing would hide that there never is anything; here an alert fires.
     expression = filled(target["expr"], values).removesuffix(" or vector(0)")
     if target["instant"]:
         result = fleet.ask("query", query=expression)["result"]
     else:
-        result = fleet.ask("query_range", query=expression, start=fleet.started, end=time.time(), step=SCRAPE_SECONDS)["result"]
+        result = fleet.ask("query_range", query=expression, start=fleet.started, end=time.time(), step=step)["result"]
     series = []
     for one in result:
         points = [(at, float(value)) for at, value in one.get("values") or [one["value"]]]
@@ -131,18 +133,34 @@ def check_score(fleet: Fleet, board: Json, run: str) -> list[str]:
     return []
 
 
+def draw(fleet: Fleet, all_boards: dict[str, Json], folder: pathlib.Path) -> None:
+    caption = ("Not by Grafana: drawn by tests/grafana/draw.py from what Prometheus answered of a planner and two workers on a "
+               "processor. The alert is one of the test's own.")
+    step = max(SCRAPE_SECONDS, (time.time() - fleet.started) / POINTS_DRAWN)
+    for name, board in all_boards.items():
+        values = values_of(fleet, board)
+        series = {panel["id"]: [asked(fleet, target, values, step) for target in panel["targets"]]
+                  for panel in boards.panels(board)}
+        (folder / name.replace(".json", ".svg")).write_text(drawn(board, series, caption))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=pathlib.Path, help="folder of warpsmith-planner and the others")
+    parser.add_argument("--seconds", type=int, default=2, help="a task's budget (default: %(default)s)")
+    parser.add_argument("--runs", type=int, default=1, help="that are submitted (default: %(default)s)")
+    parser.add_argument("--draw", type=pathlib.Path, help="a folder that is there, for pictures")
     options = parser.parse_args()
     all_boards = boards.read()
     with tempfile.TemporaryDirectory(prefix="warpsmith-grafana-") as folder:
         try:
             with Fleet(options.programs, pathlib.Path(folder)) as fleet:
-                run = fleet.work()
+                run = fleet.work(options.seconds, options.runs)
                 print(f"run {run}: {time.time() - fleet.started:.1f} s")
                 count, errors = run_queries(fleet, all_boards)
                 errors += check_score(fleet, all_boards["run.json"], run)
+                if options.draw and not errors:
+                    draw(fleet, all_boards, options.draw)
                 print(f"queries: {time.time() - fleet.started:.1f} s")
         except Failed as failed:
             count, errors = 0, [str(failed)]

@@ -123,6 +123,8 @@ def check_look(check: rules.Checker, where: str, panel: Json) -> None:
     # Grafana's own limits, which it takes where there are none, are red from 80 on.
     if not steps or values[0] is not None or values[1:] != sorted(set(values[1:])):
         check.error(where, f"limits {values} do not begin at the bottom and rise")
+    if defaults.get("custom", {}).get("scaleDistribution", {}).get("type") == "log" and defaults["min"] <= 0:
+        check.error(where, "a logarithmic axis does not begin at 0")
     coloured = len(steps) > 1 or any(step["color"] in ("red", "orange", "green") for step in steps)
     shown = defaults["color"]["mode"] == "thresholds" or "thresholdsStyle" in defaults.get("custom", {})
     if coloured and not (shown and len(steps) > 1):
