@@ -198,9 +198,32 @@ def fleet_workers() -> Row:
     ])
 
 
+def fleet_cards() -> Row:
+    throttled = f"rate(warpsmith_card_throttled_seconds_total{{{CLUSTER}}}[$__rate_interval])"
+    return Row("Cards", [
+        lines("Power", "What all cards draw, and what they may. Cards are those that NVML knows.", Unit.WATTS,
+              Query(f"sum(warpsmith_card_power_watts{{{CLUSTER}}})", "drawn"),
+              Query(f"sum(warpsmith_card_power_limit_watts{{{CLUSTER}}})", "limit")),
+        lines("Temperature", "Of the hottest card, and on average.", Unit.CELSIUS,
+              Query(f"max(warpsmith_card_temperature_celsius{{{CLUSTER}}})", "hottest"),
+              Query(f"avg(warpsmith_card_temperature_celsius{{{CLUSTER}}})", "average")),
+        lines("Clocks held down", "Share of the time, by cause: the card with most of it. Heavy products reach the limit of power "
+              "on any card.", Unit.SHARE, Query(f"max by (cause) ({throttled})", "{{cause}}"), top=1,
+              limits=rising(orange=0.05), alerts=["WarpsmithCardsThrottled"]),
+        lines("Xid errors", "A minute, by NVIDIA's number.", Unit.PER_MINUTE,
+              Query(f"60 * sum by (xid) (rate(warpsmith_card_xid_total{{{CLUSTER}}}[$__rate_interval]))", "{{xid}}")),
+        lines("Cards to be reset", "They have a row of memory to replace.", Unit.COUNT,
+              Query(f"sum(warpsmith_card_row_remap_pending{{{CLUSTER}}})", "to be reset"), limits=rising(orange=1),
+              alerts=["WarpsmithRowsToReplace"]),
+        lines("Not well", "Workers whose card keeps them from work, and cards that others use as well.", Unit.COUNT,
+              Query(f"sum(1 - warpsmith_worker_healthy{{{CLUSTER}}})", "not well"),
+              Query(f"sum(warpsmith_card_other_processes{{{CLUSTER}}} > bool 0)", "used by others")),
+    ])
+
+
 def fleet() -> Page:
     return Page("warpsmith-fleet", "Warpsmith / Fleet", "What all workers do, and whether somebody has to look.",
-                [fleet_now(), fleet_work(), fleet_trials(), fleet_workers()], [CLUSTERS])
+                [fleet_now(), fleet_work(), fleet_trials(), fleet_workers(), fleet_cards()], [CLUSTERS])
 
 
 def run() -> Page:
@@ -247,6 +270,37 @@ def process(labels: str, legend: str) -> Row:
         lines("Open files", "Share of the file descriptors that it may have.", Unit.SHARE,
               Query(f"process_open_fds{{{labels}}} / process_max_fds{{{labels}}}", legend), top=1,
               limits=rising(orange=0.7), alerts=["WarpsmithFileDescriptors"]),
+    ])
+
+
+def worker_card() -> Row:
+    return Row("Card", [
+        number("Health", "Whether its card lets it work.", Unit.PLAIN, Query(f"warpsmith_worker_healthy{{{WORKER}}}"),
+               width=4, words={1: ("well", "green"), 0: ("not well", "red")}),
+        number("Driver", "Of the card, as far as NVML knows one.", Unit.PLAIN,
+               Query(f"warpsmith_card_info{{{WORKER}}}", "{{driver}}"), names=True, width=4),
+        number("Card", "Its UUID, by which DCGM's metrics know it as well.", Unit.PLAIN,
+               Query(f"warpsmith_card_info{{{WORKER}}}", "{{uuid}}"), names=True, width=8),
+        number("Errors of memory", "That could not be corrected, since the driver was loaded.", Unit.COUNT,
+               Query(f"warpsmith_card_uncorrectable_errors{{{WORKER}}}"), limits=rising(orange=1)),
+        number("To be reset", "1: a row of its memory is to be replaced.", Unit.COUNT,
+               Query(f"warpsmith_card_row_remap_pending{{{WORKER}}}"), limits=rising(orange=1),
+               alerts=["WarpsmithRowsToReplace"]),
+        lines("Power", "What it draws, and what it may.", Unit.WATTS,
+              Query(f"warpsmith_card_power_watts{{{WORKER}}}", "drawn"),
+              Query(f"warpsmith_card_power_limit_watts{{{WORKER}}}", "limit")),
+        lines("Temperature", "How hot it is.", Unit.CELSIUS,
+              Query(f"warpsmith_card_temperature_celsius{{{WORKER}}}", "card")),
+        lines("Clocks", "Of multiprocessors and memory.", Unit.HERTZ,
+              Query(f"warpsmith_card_sm_clock_hertz{{{WORKER}}}", "multiprocessors"),
+              Query(f"warpsmith_card_memory_clock_hertz{{{WORKER}}}", "memory")),
+        lines("Clocks held down", "Share of the time, by cause. Heavy products reach the limit of power on any card.", Unit.SHARE,
+              Query(f"sum by (cause) (rate(warpsmith_card_throttled_seconds_total{{{WORKER}}}[$__rate_interval]))",
+                    "{{cause}}"), top=1, limits=rising(orange=0.05), alerts=["WarpsmithCardsThrottled"]),
+        lines("Xid errors", "A minute, by NVIDIA's number.", Unit.PER_MINUTE,
+              Query(f"60 * sum by (xid) (rate(warpsmith_card_xid_total{{{WORKER}}}[$__rate_interval]))", "{{xid}}")),
+        lines("Other processes", "On the card, as far as they can be seen.", Unit.COUNT,
+              Query(f"warpsmith_card_other_processes{{{WORKER}}}", "others")),
     ])
 
 
@@ -300,7 +354,7 @@ def worker() -> Page:
     ])
     workers = chosen("worker", "Worker", f"label_values(warpsmith_worker_info{{{CLUSTER}}}, worker)")
     return Page("warpsmith-worker", "Warpsmith / Worker", "What one worker does with its time.",
-                [now, work, planner_calls, process(WORKER, "{{worker}}")], [CLUSTERS, workers])
+                [now, work, worker_card(), planner_calls, process(WORKER, "{{worker}}")], [CLUSTERS, workers])
 
 
 def planner_store() -> Row:

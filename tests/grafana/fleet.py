@@ -1,6 +1,6 @@
 """A small fleet with certificates, and the Prometheus of deploy/prometheus that scrapes it each second.
 
-    with Fleet(bin, folder) as fleet:
+    with Fleet(programs, nvml, folder) as fleet:
         fleet.work(seconds=2)                    # a short run, to its end
         fleet.ask("query", query="up")           # what Prometheus' HTTP interface answers
 
@@ -45,6 +45,10 @@ PROBLEMS = {
     ],
 }
 
+# What the script of an NVML tells (tests/support/nvml_library.cc).
+CARD = {"sm_clock": 1980, "memory_clock": 3201, "power": 82_000, "power_limit": 700_000, "temperature": 36,
+        "uncorrectable": 0}
+
 # One that fires at once, for what shows alerts.
 ALERT = {"groups": [{"name": "of-the-test", "rules": [
     {"alert": "WarpsmithIsThere", "expr": "warpsmith_planner_leads == 1", "labels": {"severity": "ticket"}}]}]}
@@ -65,8 +69,8 @@ def until(what: str, get: Callable[[], T | None], more: Callable[[], str] = lamb
 
 
 class Fleet:
-    def __init__(self, programs: pathlib.Path, folder: pathlib.Path) -> None:
-        self.programs, self.folder = programs, folder
+    def __init__(self, programs: pathlib.Path, nvml: pathlib.Path, folder: pathlib.Path) -> None:
+        self.programs, self.nvml, self.folder = programs, nvml, folder
         self.dir, self.certs = folder / "lab", folder / "certs"
         self.started = time.time()
         self.prometheus = ""
@@ -147,8 +151,10 @@ class Fleet:
         self._spawn("planner", self.programs / "warpsmith-planner", "--dir", self.dir, "--listen", "127.0.0.1:0",
                     "--listen-http", "127.0.0.1:0", *self._tls("planner"))
         http = until("a planner that listens", lambda: self._line(self.dir / "planner.http"), self.logs)
+        card = self.folder / "card"
+        card.write_text("".join(f"{what} {value}\n" for what, value in CARD.items()))
         for name in WORKERS:
-            self._spawn(name, self.programs / "warpsmith-worker", "--dir", self.dir, "--device", "host", "--name", name,
+            self._spawn(name, "env", f"WARPSMITH_NVML_SCRIPT={card}", self.programs / "warpsmith-worker", "--nvml", self.nvml, "--dir", self.dir, "--device", "host", "--name", name,
                         "--compile-jobs", "1", "--listen-http", "127.0.0.1:0", *self._tls("lab"))
         self._start_prometheus(http)
         up = 'up{job="warpsmith-workers"} == 1'

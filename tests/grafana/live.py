@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs every query of Grafana's dashboards on a Prometheus that scrapes a fleet at work.
 
-    tests/grafana/live.py PROGRAMS [--seconds S] [--runs N] [--draw FOLDER]
+    tests/grafana/live.py PROGRAMS NVML [--seconds S] [--runs N] [--draw FOLDER]
 
-A planner and two workers, with certificates, do a short run; Prometheus scrapes them by deploy/prometheus. Variables have
-the values that their queries give, as in Grafana. Every query has to give data that can be drawn: finite, shares between
+A planner and two workers, with certificates, do a short run on the processor, beside a card that a script of NVML tells of;
+Prometheus scrapes them by deploy/prometheus. Variables have the values that their queries give, as in Grafana. Every query has to give data that can be drawn: finite, shares between
 0 and 1, nothing below 0, each series with the labels of its legend and no two alike. Exit status 0: all of it holds. --draw: also a picture of each dashboard with what its queries gave.
 """
 
@@ -135,7 +135,7 @@ def check_score(fleet: Fleet, board: Json, run: str) -> list[str]:
 
 def draw(fleet: Fleet, all_boards: dict[str, Json], folder: pathlib.Path) -> None:
     caption = ("Not by Grafana: drawn by tests/grafana/draw.py from what Prometheus answered of a planner and two workers on a "
-               "processor. The alert is one of the test's own.")
+               "processor. An alert and what is told of a card are the test's own.")
     step = max(SCRAPE_SECONDS, (time.time() - fleet.started) / POINTS_DRAWN)
     for name, board in all_boards.items():
         values = values_of(fleet, board)
@@ -147,6 +147,7 @@ def draw(fleet: Fleet, all_boards: dict[str, Json], folder: pathlib.Path) -> Non
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=pathlib.Path, help="folder of warpsmith-planner and the others")
+    parser.add_argument("nvml", type=pathlib.Path, help="the library of tests/support that stands for a card's")
     parser.add_argument("--seconds", type=int, default=2, help="a task's budget (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=1, help="that are submitted (default: %(default)s)")
     parser.add_argument("--draw", type=pathlib.Path, help="a folder that is there, for pictures")
@@ -154,7 +155,7 @@ def main() -> int:
     all_boards = boards.read()
     with tempfile.TemporaryDirectory(prefix="warpsmith-grafana-") as folder:
         try:
-            with Fleet(options.programs, pathlib.Path(folder)) as fleet:
+            with Fleet(options.programs.resolve(), options.nvml.resolve(), pathlib.Path(folder)) as fleet:
                 run = fleet.work(options.seconds, options.runs)
                 print(f"run {run}: {time.time() - fleet.started:.1f} s")
                 count, errors = run_queries(fleet, all_boards)

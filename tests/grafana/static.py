@@ -24,7 +24,8 @@ UIDS = {"fleet.json": "warpsmith-fleet", "planner.json": "warpsmith-planner", "r
         "worker.json": "warpsmith-worker"}
 TYPES = {"stat", "table", "timeseries"}
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-UNITS = {"short", "none", "percentunit", "s", "h", "bytes", "cps", "cpm"}
+UNITS = {"short", "none", "percentunit", "s", "h", "bytes", "cps", "cpm", "watt", "celsius", "hertz"}
+BASE_UNITS = {"bytes": "bytes", "watts": "watt", "celsius": "celsius", "hertz": "hertz"}
 OWN_UNIT = re.compile(r"suffix: \S.*")
 COLUMNS = 24
 
@@ -32,6 +33,7 @@ RATE = re.compile(r"\b(?:rate|irate|increase|delta|idelta|deriv)\s*\(.*?\[([^\]]
 OF_LEADER = re.compile(r" and on \(cluster, instance\) \(warpsmith_planner_leads\{[^}]*\} == 1\)")
 VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)[^}]*\}")
 MATCHED = re.compile(r'(\w+)\s*(?:=~|=)\s*"([^"]*)"')
+SECONDS_A_SECOND = re.compile(r"rate\(\w+_seconds_total\b")
 # Labels whose values are an installation's own.
 OWN_LABELS = {"cluster", "run", "instance", "worker", "arch", "device", "version"}
 # What an alert's expression is held against, as a number or a product of such.
@@ -89,8 +91,9 @@ def fits(unit: str, expression: str) -> bool:
     divided = "/" in expression
     if "histogram_quantile" in expression:
         return unit == "s"
-    if unit == "bytes" or series and all(metric.endswith("_bytes") for metric in series) and not divided:
-        return unit == "bytes" and series[0].endswith("_bytes")
+    named = {BASE_UNITS.get(metric.rsplit("_", 1)[-1]) for metric in series}
+    if unit in BASE_UNITS.values() or named and named <= set(BASE_UNITS.values()) and not divided:
+        return named == {unit}
     if "timestamp_seconds" in expression or "start_time_seconds" in expression:
         return unit in ("s", "percentunit")
     if unit == "cpm":
@@ -98,7 +101,7 @@ def fits(unit: str, expression: str) -> bool:
     if unit == "cps":
         return "60 *" not in expression and "rate(" in expression
     if unit == "percentunit":
-        return divided or "avg(" in expression or "share" in expression or "_phase_seconds" in expression
+        return divided or "avg(" in expression or "share" in expression or bool(SECONDS_A_SECOND.search(expression))
     return True
 
 
