@@ -17,9 +17,10 @@ PALETTE = ("#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b
 COLOURS = {"green": "#73bf69", "orange": "#ff9830", "red": "#f2495c", "blue": "#8ab8ff", "text": TEXT}
 SCALED = {
     "s": ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs")),
+    "hertz": ((1e9, "GHz"), (1e6, "MHz"), (1, "Hz")),
     "bytes": ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")),
 }
-SUFFIX = {"cps": " /s", "cpm": " /min", "h": " h"}
+SUFFIX = {"cps": " /s", "cpm": " /min", "h": " h", "watt": " W", "celsius": " °C"}
 MOST_NAMES, MOST_ROWS = 6, 6
 
 
