@@ -108,11 +108,10 @@ def fits(unit: str, expression: str) -> bool:
 def check_look(check: rules.Checker, where: str, panel: Json) -> None:
     if panel["type"] not in TYPES:
         check.error(where, f"is a '{panel['type']}', for which there are no rules here")
-    for what in ("title", "description"):
-        if not panel.get(what, "").strip():
-            check.error(where, f"no {what}")
-    if panel.get("description", ".")[-1] != ".":
-        check.error(where, "its description is not a sentence")
+    if not panel.get("title", "").strip():
+        check.error(where, "no title")
+    if not panel.get("description", "").endswith("."):
+        check.error(where, "no description, or it is not a sentence")
     for reference, unit in boards.units_of(panel).items():
         if unit is None or unit not in UNITS and not OWN_UNIT.fullmatch(unit):
             check.error(where, f"unit '{unit}' is none that Grafana knows")
@@ -227,8 +226,9 @@ def check_links(check: rules.Checker, all_boards: dict[str, Json], recorded: dic
         docs = next((v["query"] for v in boards.variables(board) if v["name"] == "docs"), None)
         for panel in boards.panels(board):
             where = f"{name}: {panel['title']}"
+            defaults = panel["fieldConfig"]["defaults"]
             about = set().union(*(series_behind(target["expr"], recorded) for target in panel["targets"]))
-            limits = [step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"][1:]]
+            limits = [step["value"] for step in defaults.get("thresholds", {}).get("steps", [])[1:]]
             known: set[float] = set()
             for link in panel.get("links") or []:
                 alert = alerts.get(link["title"].removeprefix("Runbook: "))
@@ -241,7 +241,7 @@ def check_links(check: rules.Checker, all_boards: dict[str, Json], recorded: dic
                 if not about & series_behind(alert["expr"], recorded):
                     check.error(where, f"shows nothing that {alert['alert']} is about")
                 known |= {product(limit) for limit in LIMIT.findall(alert["expr"])}
-            if panel["fieldConfig"]["defaults"]["unit"] == "short":
+            if defaults.get("unit") == "short":
                 known |= {limit + 1 for limit in known}  # of a count, more than 0 is 1
             if known and limits and not known & set(limits):
                 check.error(where, f"its limits {limits} are none of its alerts' {sorted(known)}")
